@@ -1,0 +1,73 @@
+// Package plan is the join-plan language: bytes of HCL in, typed values, ordered
+// step specs and diagnostics with file, line and column out. It touches no host
+// and no network.
+package plan
+
+import (
+	"time"
+
+	"nodejoin/steps"
+)
+
+// Compiled is a plan whose every node is an ordered list of step specs.
+type Compiled struct {
+	Dir     string // folder of the plan files, absolute
+	Cluster *Cluster
+	Nodes   []Node // sorted by name
+}
+
+// Node is one machine to be joined.
+type Node struct {
+	Name       string // name of the Node object, RFC 1123
+	Address    string // "node.win-1": how --target and the output name it
+	OS         string // "windows" or "linux"
+	Arch       string // "amd64" or "arm64"
+	DataDir    string // nodejoin's own folder on the host; "" = default of the OS
+	Connection Connection
+	Steps      []steps.Spec // in an order in which they can run
+	Source     string       // "plan.join.hcl:12,3"
+}
+
+// Connection says how a node is reached. Type is "ssh", "local" or "sandbox".
+type Connection struct {
+	Type    string
+	SSH     *SSH
+	Sandbox *Sandbox
+	Source  string
+}
+
+// SSH is `connection "ssh"`.
+type SSH struct {
+	Host       string
+	Port       int // 0 = 22 or what ssh_config says
+	User       string
+	Identity   []string // key files; empty = ssh_config, agent and the default names
+	KnownHosts []string // files; empty = ssh_config or ~/.ssh/known_hosts
+	HostKey    string   // a pinned key, authorized_keys form or SHA256:...; "" = known_hosts
+	AcceptNew  bool     // note an unknown host's key in known_hosts at first contact
+	// PasswordEnv and PassphraseEnv name environment variables of the controller.
+	PasswordEnv   string
+	PassphraseEnv string
+	Jump          []string // "user@host:port", outermost first
+	Timeout       time.Duration
+}
+
+// Sandbox is `connection "sandbox"`: a machine in a folder.
+type Sandbox struct {
+	Path  string // absolute folder on the controller
+	Build string // "10.0.20348"; default Windows Server 2022
+	IP    string // its management address, default 192.0.2.10
+}
+
+// Cluster is the cluster that the nodes join.
+type Cluster struct {
+	Name       string
+	Version    string // "1.36.3"
+	APIServer  string // URL that the nodes use
+	Kubeconfig string // absolute path on the controller; "" with Sandbox
+	// Sandbox is the folder of a simulated cluster; "" = a real one.
+	Sandbox string
+	CAHash  string // "sha256:..." pin; "" = trust the kubeconfig's CA
+	PodCIDR string
+	Source  string
+}

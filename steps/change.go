@@ -1,0 +1,61 @@
+package steps
+
+// Action is what a step would do.
+type Action string
+
+const (
+	ActionNone    Action = ""        // the state is as wanted
+	ActionCreate  Action = "create"  // it is not there
+	ActionUpdate  Action = "update"  // it is there and differs
+	ActionDelete  Action = "delete"  // it is there and must not be
+	ActionRestart Action = "restart" // as wanted, but what it was started from has changed
+	ActionStart   Action = "start"   // as wanted, but not running
+	ActionWait    Action = "wait"    // a gate: not yet reached
+	ActionUnknown Action = "unknown" // cannot be told before an earlier step is applied
+)
+
+// Change is the difference between the state as it is and as it is wanted.
+// The zero Change is "nothing to do".
+type Change struct {
+	Action Action `json:"action,omitempty"`
+	Reason string `json:"reason,omitempty"` // one line: why, where the diffs do not say it
+	Diffs  []Diff `json:"diffs,omitempty"`
+	// Unknown names references that no value was known for when it was checked.
+	Unknown []string `json:"unknown,omitempty"`
+	// Touches are the paths (and "service:NAME") that Apply would alter, so that
+	// the services that were started from them are seen to need a restart.
+	Touches []string `json:"touches,omitempty"`
+	// Blobs are the artifacts of the controller that Apply would read.
+	Blobs []Source `json:"blobs,omitempty"`
+	// Outputs are values for later steps, as far as they can be observed now.
+	Outputs map[string]string `json:"outputs,omitempty"`
+}
+
+// NoOp tells that nothing is to be done.
+func (c Change) NoOp() bool { return c.Action == ActionNone }
+
+// Diff is one attribute that differs. Have and Want are written for people;
+// multi-line Text is shown as a unified diff. Sensitive values are never in it:
+// the kind leaves both sides empty and sets Sensitive.
+type Diff struct {
+	Name      string `json:"name"`
+	Have      string `json:"have,omitempty"`
+	Want      string `json:"want,omitempty"`
+	Text      bool   `json:"text,omitempty"`
+	Sensitive bool   `json:"sensitive,omitempty"`
+}
+
+// Outcome is what an apply gives besides the new state.
+type Outcome struct {
+	// Outputs that only the apply can know (a minted token); sensitive ones are
+	// named in Sensitive and are never shown.
+	Outputs   map[string]string `json:"outputs,omitempty"`
+	Sensitive []string          `json:"sensitive,omitempty"`
+}
+
+// Result is a step's check.
+type Result struct {
+	ID     string `json:"id"`
+	Change Change `json:"change"`
+	Err    *Error `json:"err,omitempty"`
+}

@@ -1,0 +1,80 @@
+// Package engine walks the graph of a compiled plan over all its hosts: check,
+// apply, verify, reconnect, report. It emits events and never prints.
+package engine
+
+import (
+	"context"
+	"time"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/host"
+	"nodejoin/steps/kube"
+	"nodejoin/steps/transport"
+)
+
+// Options of a run. Connect and Cluster are handed in by the command.
+type Options struct {
+	// Connect opens a connection to a node; errors are *transport.ConnectError where they are known.
+	Connect func(ctx context.Context, n plan.Node) (transport.Conn, error)
+	// Cluster opens the plan's cluster; called once a run, and only when a step needs it.
+	Cluster func(ctx context.Context) (kube.API, error)
+	// Emit receives events, one at a time.
+	Emit func(event.Event)
+	// Parallel bounds the hosts worked on at once; 0 = 10.
+	Parallel int
+}
+
+// Report is what a check of all hosts found.
+type Report struct {
+	Hosts   []HostReport
+	Cluster *steps.Error // the cluster could not be asked; nil = fine or not needed
+}
+
+// HostReport is what a check of one host found.
+type HostReport struct {
+	Node      plan.Node
+	Facts     host.Facts
+	Steps     []StepReport // in the plan's order; empty when Err is set
+	Err       error        // *transport.ConnectError or another; the host could not be checked
+	Mutations int64        // mutating calls on the host during the check: always 0
+}
+
+// StepReport is one step's check.
+type StepReport struct {
+	Spec   steps.Spec
+	Place  steps.Place
+	Result steps.Result
+}
+
+// Pending counts steps with something to do.
+func (r *Report) Pending() int {
+	n := 0
+	for _, h := range r.Hosts {
+		for _, s := range h.Steps {
+			if s.Result.Err == nil && !s.Result.Change.NoOp() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Summary is what an apply came to.
+type Summary struct {
+	Hosts    []HostSummary
+	Duration time.Duration
+}
+
+// HostSummary is what an apply came to on one host.
+type HostSummary struct {
+	Node      string
+	Changed   []string // step ids
+	Unchanged []string
+	NotRun    []string // left for the next apply
+	Failed    string   // step id; "" = none
+	Source    string   // of the failed step
+	Err       error    // *steps.Error, *transport.ConnectError or another
+	Mutations int64    // mutating host calls
+}

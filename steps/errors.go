@@ -1,0 +1,50 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"nodejoin/steps/host"
+	"nodejoin/steps/kube"
+)
+
+// AsError gives err the form that crosses the wire, with the code, the summary
+// and the remedy that its type stands for.
+func AsError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	var se *Error
+	if errors.As(err, &se) {
+		return se
+	}
+	e := &Error{Code: CodeFailed, Summary: "the step failed", Detail: err.Error()}
+	var de *host.DigestError
+	switch {
+	case errors.As(err, &de):
+		e.Code, e.Summary = CodeDigest, "wrong digest"
+		e.Remedy = "nothing of it was kept; compare the digest in the plan with the one its publisher gives, then mend the plan or the mirror"
+	case errors.Is(err, host.ErrNoSpace):
+		e.Code, e.Summary = CodeNoSpace, "disk full"
+		e.Remedy = "free space on that volume and apply again; the run goes on from this step"
+	case errors.Is(err, host.ErrUnsupported):
+		e.Code, e.Summary = CodeUnsupported, "not supported on this machine"
+	case errors.Is(err, fs.ErrPermission):
+		e.Code, e.Summary = CodeDenied, "access denied"
+		e.Remedy = "run as a user with administrator rights on the machine"
+	case errors.Is(err, host.ErrServiceExited):
+		e.Summary = "the service ended by itself"
+		e.Remedy = "read its log; a wrong flag or configuration is the usual cause"
+	case errors.Is(err, kube.ErrUnreachable):
+		e.Code, e.Summary = CodeUnreachable, "the API server does not answer"
+		e.Remedy = "check the address in the kubeconfig and the way to it"
+	case errors.Is(err, kube.ErrUnauthorized):
+		e.Code, e.Summary = CodeDenied, "the API server refused the credentials"
+	case errors.Is(err, kube.ErrForbidden):
+		e.Code, e.Summary = CodeDenied, "the credentials lack a permission"
+	case errors.Is(err, context.Canceled):
+		e.Code, e.Summary = CodeInterrupted, "interrupted"
+	}
+	return e
+}

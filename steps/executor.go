@@ -1,0 +1,386 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"nodejoin/steps/event"
+	"nodejoin/steps/host"
+	"nodejoin/steps/kube"
+)
+
+// Executor runs the host steps of one node against its machine. It is the same
+// code for a local host and inside the agent. Not safe for concurrent use.
+type Executor struct {
+	host      host.Host
+	artifacts Artifacts
+	emit      func(event.Event)
+	mutations atomic.Int64
+	facts     host.Facts
+	record    *Record
+}
+
+// NewExecutor: emit may be called from the caller's goroutine only, and must not block for long.
+func NewExecutor(h host.Host, a Artifacts, emit func(event.Event)) *Executor {
+	x := &Executor{artifacts: a, emit: emit}
+	x.host = host.Intercept(h, func(op, subject string) error {
+		x.mutations.Add(1)
+		return nil
+	})
+	return x
+}
+
+// Request asks for a check or an apply of steps of one node, in their order.
+type Request struct {
+	Node  string `json:"node"`
+	Steps []Spec `json:"steps"`
+	// Values of references known to the controller: "cluster.ca", outputs of earlier steps.
+	Values map[string]string `json:"values,omitempty"`
+}
+
+// CheckReply is the answer to a check: one Result a step, in order.
+type CheckReply struct {
+	Facts     host.Facts `json:"facts"`
+	Results   []Result   `json:"results"`
+	Mutations int64      `json:"mutations"` // mutating host calls so far on this connection
+}
+
+// ApplyReply is the answer to an apply. Failed is the step that ended it, if any.
+type ApplyReply struct {
+	Values    map[string]string `json:"values,omitempty"`    // outputs of the steps, "step.output"
+	Sensitive []string          `json:"sensitive,omitempty"` // names of those values never to be shown
+	Changed   []string          `json:"changed,omitempty"`
+	Unchanged []string          `json:"unchanged,omitempty"`
+	Failed    string            `json:"failed,omitempty"`
+	Err       *Error            `json:"err,omitempty"`
+	Mutations int64             `json:"mutations"`
+}
+
+// Mutations counts the mutating host calls so far.
+func (x *Executor) Mutations() int64 { return x.mutations.Load() }
+
+func (x *Executor) prepare(ctx context.Context) error {
+	if x.record != nil {
+		return nil
+	}
+	f, err := x.host.Facts(ctx)
+	if err != nil {
+		return err
+	}
+	rec, err := LoadRecord(ctx, x.host, f)
+	if err != nil {
+		return err
+	}
+	x.facts, x.record = f, rec
+	return nil
+}
+
+// FactValues are the references that a host's facts fill.
+func FactValues(f host.Facts) map[string]string {
+	return map[string]string{
+		"fact.management_ip": f.ManagementIP, "fact.hostname": f.Hostname, "fact.build": f.Build,
+		"fact.subnet": f.Subnet, "fact.interface": f.Interface, "fact.data_dir": f.DataDir, "fact.arch": f.Arch,
+	}
+}
+
+// Check looks at every step; nothing is changed.
+func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
+	if err := x.prepare(ctx); err != nil {
+		return CheckReply{}, err
+	}
+	w := newWalk(req, FactValues(x.facts))
+	reply := CheckReply{Facts: x.facts}
+	for _, s := range req.Steps {
+		reply.Results = append(reply.Results, w.check(ctx, s, func(step any, e *Env) (Change, error) {
+			return step.(HostStep).Check(ctx, x.host, e)
+		}, x.env(req.Node, s.ID)))
+	}
+	reply.Mutations = x.Mutations()
+	return reply, nil
+}
+
+func (x *Executor) env(node, id string) *Env {
+	return &Env{Node: node, StepID: id, Facts: x.facts, Artifacts: x.artifacts, Record: x.record,
+		Progress: func(p event.StepProgress) { p.Host, p.Step = node, id; x.emit(p) }}
+}
+
+// Apply takes the steps in order; each is checked, applied where it differs, and
+// checked again. It stops at the first failure.
+func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
+	if err := x.prepare(ctx); err != nil {
+		return ApplyReply{}, err
+	}
+	values := FactValues(x.facts)
+	maps.Copy(values, req.Values)
+	reply := ApplyReply{Values: map[string]string{}}
+	for _, s := range req.Steps {
+		e := x.env(req.Node, s.ID)
+		r := Run(ctx, req.Node, s, values, e, x.emit, Target{Host: x.host})
+		if r.Changed {
+			// One save a changed step: stamps and fingerprints survive an interruption.
+			if err := x.record.Save(context.WithoutCancel(ctx), x.host, x.facts); err != nil && r.Err == nil {
+				r.Err = AsError(err)
+			}
+		}
+		for k, v := range r.Outputs {
+			values[s.ID+"."+k], reply.Values[s.ID+"."+k] = v, v
+		}
+		reply.Sensitive = append(reply.Sensitive, r.Sensitive...)
+		switch {
+		case r.Err != nil:
+			reply.Failed, reply.Err = s.ID, r.Err
+		case r.Changed:
+			reply.Changed = append(reply.Changed, s.ID)
+		default:
+			reply.Unchanged = append(reply.Unchanged, s.ID)
+		}
+		if r.Err != nil {
+			break
+		}
+	}
+	reply.Mutations = x.Mutations()
+	return reply, nil
+}
+
+// Target is where a step runs: one of the two is set.
+type Target struct {
+	Host host.Host
+	Kube kube.API
+}
+
+// RunResult is what one step's run came to.
+type RunResult struct {
+	Changed   bool
+	Outputs   map[string]string
+	Sensitive []string // full names, "step.output"
+	Err       *Error
+}
+
+// Run checks one step, applies it where it differs, and verifies. It emits
+// StepStarted and StepDone, and never panics.
+func Run(ctx context.Context, node string, s Spec, values map[string]string, e *Env, emit func(event.Event), t Target) RunResult {
+	start := time.Now()
+	var res RunResult
+	action := ActionNone
+	started := false
+	done := func(attempt int) RunResult {
+		d := event.StepDone{Host: node, Step: s.ID, Result: "unchanged", Action: string(action), Duration: time.Since(start), Source: s.Source, Attempt: attempt}
+		if res.Changed {
+			d.Result = "changed"
+		}
+		if res.Err != nil {
+			d.Result, d.Summary, d.Detail, d.Remedy = "failed", res.Err.Summary, res.Err.Detail, res.Err.Remedy
+		}
+		emit(d)
+		return res
+	}
+	fail := func(err error) RunResult { res.Err = AsError(err); return done(0) }
+	step, kind, err := open(s, values)
+	if err != nil {
+		return fail(err)
+	}
+	if refs := unresolved(s.Args, values); len(refs) > 0 {
+		return fail(&Error{Code: CodeInvalid, Summary: "value not known", Detail: fmt.Sprintf("%s needs %v, which no earlier step has given", s.ID, refs)})
+	}
+	timeout := s.Timeout
+	if timeout == 0 {
+		timeout = kind.Timeout
+	}
+	if timeout == 0 {
+		timeout = DefaultTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, &Error{Code: CodeTimeout, Summary: "not done in time", Detail: fmt.Sprintf("%s took longer than %s", s.ID, timeout)})
+	defer cancel()
+	check := func() (c Change, err error) {
+		defer recoverInto(&err)
+		if h, ok := step.(HostStep); ok && t.Host != nil {
+			return h.Check(ctx, t.Host, e)
+		} else if k, ok := step.(ClusterStep); ok && t.Kube != nil {
+			return k.Check(ctx, t.Kube, e)
+		}
+		return c, fmt.Errorf("kind %q cannot run here", s.Kind)
+	}
+	apply := func(c Change) (o Outcome, err error) {
+		defer recoverInto(&err)
+		if h, ok := step.(HostStep); ok {
+			return h.Apply(ctx, t.Host, e, c)
+		}
+		return step.(ClusterStep).Apply(ctx, t.Kube, e, c)
+	}
+	for attempt := 1; ; attempt++ {
+		c, err := check()
+		if err == nil && c.NoOp() {
+			res.Outputs = c.Outputs
+			return done(attempt)
+		}
+		var o Outcome
+		if err == nil {
+			action = c.Action
+			if !started {
+				emit(event.StepStarted{Host: node, Step: s.ID, Kind: s.Kind, Action: string(c.Action), Title: s.Title, Reason: c.Reason})
+				started = true
+			}
+			// Set before the call: after a failed apply the state may be half way.
+			res.Changed = c.Action != ActionWait
+			o, err = apply(c)
+		}
+		if err == nil {
+			e.Applied = o.Outputs
+			var after Change
+			if after, err = check(); err == nil && !after.NoOp() {
+				err = notConverged(s, after)
+			}
+			if err == nil {
+				res.Outputs = map[string]string{}
+				maps.Copy(res.Outputs, after.Outputs)
+				maps.Copy(res.Outputs, o.Outputs)
+				for _, n := range o.Sensitive {
+					res.Sensitive = append(res.Sensitive, s.ID+"."+n)
+				}
+				return done(attempt)
+			}
+		}
+		if ctx.Err() != nil {
+			err = causeOr(ctx, err)
+		}
+		var se *Error
+		if attempt > s.Retries || ctx.Err() != nil || errors.As(err, &se) && (se.Code == CodeBlobMissing || se.Code == CodeInvalid) {
+			res.Err = AsError(err)
+			return done(attempt)
+		}
+		emit(event.StepProgress{Host: node, Step: s.ID, Note: fmt.Sprintf("try %d of %d failed: %v", attempt, s.Retries+1, err)})
+		select {
+		case <-time.After(time.Duration(attempt) * time.Second):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// causeOr prefers what a step said itself about a wait that ended over the bare timeout.
+func causeOr(ctx context.Context, err error) error {
+	var se *Error
+	if errors.As(err, &se) && se.Code == CodeTimeout {
+		return err
+	}
+	cause := context.Cause(ctx)
+	if errors.As(cause, &se) {
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return &Error{Code: se.Code, Summary: se.Summary, Detail: se.Detail + "; last: " + err.Error()}
+		}
+		return cause
+	}
+	return &Error{Code: CodeInterrupted, Summary: "interrupted", Detail: "the run was stopped; the next apply goes on from here"}
+}
+
+func notConverged(s Spec, c Change) error {
+	detail := fmt.Sprintf("%s was applied, but a check still finds: %s", s.ID, c.Action)
+	if c.Reason != "" {
+		detail += " (" + c.Reason + ")"
+	}
+	for _, d := range c.Diffs {
+		if d.Sensitive || d.Text {
+			detail += "; " + d.Name + " differs"
+		} else {
+			detail += fmt.Sprintf("; %s is %q, wanted %q", d.Name, d.Have, d.Want)
+		}
+	}
+	return &Error{Code: CodeNotConverged, Summary: "did not converge", Detail: detail,
+		Remedy: "something else on the machine changes it back, or the machine took the change and did not keep it"}
+}
+
+func recoverInto(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("internal error: %v\n%s", p, debug.Stack())
+	}
+}
+
+// open resolves the references of a spec's arguments and makes its step.
+func open(s Spec, values map[string]string) (any, Kind, error) {
+	k, ok := Lookup(s.Kind)
+	if !ok {
+		return nil, k, &Error{Code: CodeInvalid, Summary: "unknown step kind", Detail: fmt.Sprintf("no kind is named %q", s.Kind)}
+	}
+	args, err := ResolveArgs(s.Args, values)
+	if err != nil {
+		return nil, k, err
+	}
+	v, err := decode(k, args)
+	if err != nil {
+		return nil, k, &Error{Code: CodeInvalid, Summary: "wrong step arguments", Detail: err.Error()}
+	}
+	return v, k, nil
+}
+
+func unresolved(args []byte, values map[string]string) []string {
+	return slices.DeleteFunc(ArgRefs(args), func(r string) bool { _, ok := values[r]; return ok })
+}
+
+// walk carries what earlier checks of one pass mean for later ones.
+type walk struct {
+	values  map[string]string
+	pending map[string]string
+	changed map[string]bool // steps with something to do
+}
+
+func newWalk(req Request, facts map[string]string) *walk {
+	w := &walk{values: facts, pending: map[string]string{}, changed: map[string]bool{}}
+	maps.Copy(w.values, req.Values)
+	return w
+}
+
+// check runs one read-only check with the knowledge of the pass and adds to it.
+func (w *walk) check(ctx context.Context, s Spec, f func(step any, e *Env) (Change, error), e *Env) (r Result) {
+	r.ID = s.ID
+	if s.OnlyIf != "" && !w.changed[s.OnlyIf] {
+		return r
+	}
+	step, _, err := open(s, w.values)
+	if err == nil {
+		e.Pending = w.pending
+		err = func() (err error) {
+			defer recoverInto(&err)
+			r.Change, err = f(step, e)
+			return err
+		}()
+	}
+	if err != nil {
+		r.Err = AsError(err)
+		w.changed[s.ID] = true
+		return r
+	}
+	if !r.Change.NoOp() {
+		r.Change.Unknown = unresolved(s.Args, w.values)
+		for i := range r.Change.Diffs {
+			d := &r.Change.Diffs[i]
+			d.Have, d.Want = ShowRefs(d.Have), ShowRefs(d.Want)
+		}
+		r.Change.Reason = ShowRefs(r.Change.Reason)
+		w.changed[s.ID] = true
+		for _, t := range r.Change.Touches {
+			w.pending[host.PathKey(e.Facts.OS, t)] = s.ID
+		}
+	}
+	for k, v := range r.Change.Outputs {
+		w.values[s.ID+"."+k] = v
+	}
+	return r
+}
+
+// Checks runs read-only checks of cluster steps with the same rules as
+// Executor.Check; values must hold the outputs known so far and is added to.
+func CheckCluster(ctx context.Context, node string, specs []Spec, values map[string]string, changed map[string]bool, r kube.Reader) []Result {
+	w := &walk{values: values, pending: map[string]string{}, changed: changed}
+	var out []Result
+	for _, s := range specs {
+		out = append(out, w.check(ctx, s, func(step any, e *Env) (Change, error) {
+			return step.(ClusterStep).Check(ctx, r, e)
+		}, &Env{Node: node, StepID: s.ID, Progress: func(event.StepProgress) {}}))
+	}
+	return out
+}

@@ -1,0 +1,40 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors that say what a caller can do. Absence is fs.ErrNotExist, a refused
+// access fs.ErrPermission; both are wrapped by *Error.
+var (
+	ErrUnsupported    = errors.New("not supported on this machine")
+	ErrBusy           = errors.New("in use by a running program")
+	ErrServiceRunning = errors.New("the service is running")
+	ErrDependents     = errors.New("other services depend on it")
+	ErrMarkedDeleted  = errors.New("the service is marked for deletion")
+	ErrNoSpace        = errors.New("no space left on the volume")
+	// ErrServiceExited: the service started and ended by itself.
+	ErrServiceExited = errors.New("the service ended by itself")
+)
+
+// Error is a failed call: what was asked of the machine, and of what.
+type Error struct {
+	Op      string // "write file", "start service"
+	Subject string // path, service, key\value
+	Err     error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.Subject, e.Err) }
+func (e *Error) Unwrap() error { return e.Err }
+
+// DigestError: bytes are not those that were promised. Nothing of them was kept.
+type DigestError struct {
+	Subject   string // URL or path of what was read
+	Algorithm string // "sha256" or "sha512"
+	Want, Got string // lower-case hex
+}
+
+func (e *DigestError) Error() string {
+	return fmt.Sprintf("%s of %s: expected %s, found %s", e.Algorithm, e.Subject, e.Want, e.Got)
+}

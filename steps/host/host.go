@@ -1,0 +1,239 @@
+// Package host is the boundary between nodejoin and one machine.
+//
+// Reader has no method that can change the machine, so code that is handed a
+// Reader can be run as a dry run by type, not by promise. Host adds the calls
+// that change it. Implementations: host/windows (native API), host/linux and
+// host/sandbox (a machine in a folder); hosttest holds the suite they all pass.
+//
+// Paths are absolute and in the machine's own form (`C:\k\kubelet.exe`,
+// `/srv/k/kubelet`). Every method may block and obeys its context.
+package host
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Reader observes a machine.
+//
+// "Is not there" is always an error that matches fs.ErrNotExist; any other
+// error means that the question could not be answered and must never be
+// taken for absence.
+type Reader interface {
+	// Facts describes the machine; implementations may cache it for one connection.
+	Facts(ctx context.Context) (Facts, error)
+
+	// Stat describes a file or directory.
+	Stat(ctx context.Context, path string) (FileInfo, error)
+	// Open reads a file from its start.
+	Open(ctx context.Context, path string) (io.ReadCloser, error)
+	// List gives the entries of a directory, sorted by name.
+	List(ctx context.Context, path string) ([]FileInfo, error)
+	// FreeBytes is the space left on the volume that holds path (or would hold it).
+	FreeBytes(ctx context.Context, path string) (uint64, error)
+
+	// Service describes a registered service.
+	Service(ctx context.Context, name string) (Service, error)
+	// Dependents names the running services that depend on name, directly or not,
+	// in the order in which they must be stopped.
+	Dependents(ctx context.Context, name string) ([]string, error)
+
+	// RegistryValue reads one value of a key written `HKLM\SOFTWARE\...`.
+	// Machines without a registry answer ErrUnsupported.
+	RegistryValue(ctx context.Context, key, name string) (RegistryValue, error)
+	// MachineEnv reads a variable of the machine's environment (not of this process).
+	MachineEnv(ctx context.Context, name string) (string, error)
+	// FirewallRule reads an inbound or outbound rule by its unique name.
+	FirewallRule(ctx context.Context, name string) (FirewallRule, error)
+	// HNSNetwork reads a network of the Host Networking Service by name (case-insensitive).
+	HNSNetwork(ctx context.Context, name string) (HNSNetwork, error)
+
+	// ProbeHTTP asks url (http only, loopback or the machine's own address) and
+	// gives the status code. An error means that nothing answered.
+	ProbeHTTP(ctx context.Context, url string) (status int, err error)
+	// ProbePipe connects to a named pipe (`\\.\pipe\x`) or unix socket. With a
+	// grpcMethod (`/runtime.v1.RuntimeService/Version`) it also makes that call
+	// with an empty message and wants grpc-status 0.
+	ProbePipe(ctx context.Context, address, grpcMethod string) error
+}
+
+// Host observes and changes a machine. Each method below is one mutating call:
+// it either happens or does not, and an interrupted one is finished by calling
+// it again.
+type Host interface {
+	Reader
+
+	// Mkdir makes a directory and its missing parents; an existing one is kept
+	// and only its access is set.
+	Mkdir(ctx context.Context, path string, access Access) error
+	// WriteFile replaces path atomically (temporary file beside it, flush, rename)
+	// and makes missing parents. The temporary name is TempName(path), so that a
+	// later run takes up or overwrites what an interrupted one left.
+	WriteFile(ctx context.Context, path string, r io.Reader, opt WriteOptions) error
+	// CreateExclusive makes a new file with this content, or fails with fs.ErrExist.
+	CreateExclusive(ctx context.Context, path string, data []byte) error
+	// Rename moves a file, replacing newPath. A program that runs from newPath is ErrBusy.
+	Rename(ctx context.Context, oldPath, newPath string) error
+	// Remove deletes a file or an empty directory; absent is no error. A program
+	// that runs from path is ErrBusy.
+	Remove(ctx context.Context, path string) error
+	// SetAccess changes who may read and write path.
+	SetAccess(ctx context.Context, path string, access Access) error
+
+	// CreateService registers a service, stopped. An existing name is fs.ErrExist.
+	CreateService(ctx context.Context, c ServiceConfig) error
+	// UpdateService changes a registered service in place (never delete and create).
+	UpdateService(ctx context.Context, c ServiceConfig) error
+	// StartService asks for a start and returns once the service manager has taken
+	// it; starting a running service is ErrServiceRunning.
+	StartService(ctx context.Context, name string) error
+	// StopService stops and waits until the service reports stopped and its
+	// process is gone, bounded by ctx. Stopped already is no error. Running
+	// dependents are ErrDependents.
+	StopService(ctx context.Context, name string) error
+	// DeleteService unregisters a stopped service. Running: ErrServiceRunning.
+	// Registered services that depend on it: ErrDependents. Absent is no error.
+	DeleteService(ctx context.Context, name string) error
+
+	SetRegistryValue(ctx context.Context, key, name string, v RegistryValue) error
+	// DeleteRegistryValue removes one value; absent is no error.
+	DeleteRegistryValue(ctx context.Context, key, name string) error
+	SetMachineEnv(ctx context.Context, name, value string) error
+	// UnsetMachineEnv removes a variable; absent is no error.
+	UnsetMachineEnv(ctx context.Context, name string) error
+	// PutFirewallRule adds the rule or replaces the one of the same name.
+	PutFirewallRule(ctx context.Context, r FirewallRule) error
+	// DeleteFirewallRule removes a rule by name; absent is no error.
+	DeleteFirewallRule(ctx context.Context, name string) error
+}
+
+// Facts describes a machine.
+type Facts struct {
+	OS           string    `json:"os"`                      // "windows" or "linux"
+	Arch         string    `json:"arch"`                    // Go's names: "amd64", "arm64"
+	Hostname     string    `json:"hostname"`                // as the machine reports it, case kept
+	Build        string    `json:"build"`                   // Windows "10.0.20348"; Linux kernel release
+	Product      string    `json:"product,omitempty"`       // "Windows Server 2022 Datacenter"
+	ManagementIP string    `json:"management_ip,omitempty"` // first IPv4 of the interface of the default route
+	Interface    string    `json:"interface,omitempty"`     // its name
+	Subnet       string    `json:"subnet,omitempty"`        // its network, "192.0.2.0/24"
+	BootTime     time.Time `json:"boot_time,omitzero"`
+	Admin        bool      `json:"admin"`
+	DataDir      string    `json:"data_dir"` // nodejoin's own folder
+}
+
+// Access says who may read and write a file or directory.
+type Access string
+
+const (
+	AccessDefault Access = ""        // what the parent gives (Windows: inherited; Linux: 0644, directories 0755)
+	AccessPrivate Access = "private" // SYSTEM and Administrators only, inheritance off; Linux: 0600, directories 0700
+	AccessProgram Access = "program" // Windows: as AccessDefault; Linux: 0755
+)
+
+// FileInfo describes one file or directory.
+type FileInfo struct {
+	Name    string    `json:"name"` // last element
+	Dir     bool      `json:"dir,omitempty"`
+	Size    int64     `json:"size"` // bytes; 0 for directories
+	ModTime time.Time `json:"mod_time"`
+	// Access as observed: AccessPrivate when nobody but the system and
+	// administrators (Linux: the owner, root) can read it, AccessProgram when a
+	// Linux file is executable, else AccessDefault.
+	Access Access `json:"access,omitempty"`
+	// ID changes when the file is replaced (inode and change time, or file index);
+	// empty where the machine has none.
+	ID string `json:"id,omitempty"`
+}
+
+// WriteOptions are the attributes of a written file.
+type WriteOptions struct {
+	Access Access
+	// SHA256, when set, is checked against the bytes that were read; a mismatch
+	// leaves nothing behind and is a *DigestError.
+	SHA256 string
+}
+
+// StartType says when a service starts.
+type StartType string
+
+const (
+	StartAuto     StartType = "auto"
+	StartDelayed  StartType = "delayed" // automatic, delayed
+	StartManual   StartType = "manual"
+	StartDisabled StartType = "disabled"
+)
+
+// ServiceConfig is a service as it is registered.
+type ServiceConfig struct {
+	Name        string           `json:"name"`
+	DisplayName string           `json:"display_name,omitempty"` // default: Name
+	Description string           `json:"description,omitempty"`
+	Command     []string         `json:"command"` // program and arguments; the implementation quotes
+	Start       StartType        `json:"start"`
+	DependsOn   []string         `json:"depends_on,omitempty"`  // sorted
+	Environment []string         `json:"environment,omitempty"` // "KEY=value", sorted
+	Recovery    []RecoveryAction `json:"recovery,omitempty"`    // first, second, later failures
+	// RecoveryReset is the time without failure, in seconds, after which the count
+	// of failures starts again; 0 = never reset.
+	RecoveryReset uint32 `json:"recovery_reset,omitempty"`
+}
+
+// RecoveryAction is what the service manager does after a failure.
+type RecoveryAction struct {
+	Action string        `json:"action"` // "restart" or "none"
+	Delay  time.Duration `json:"delay"`  // kept in milliseconds
+}
+
+// ServiceState is the run state of a service.
+type ServiceState string
+
+const (
+	ServiceStopped  ServiceState = "stopped"
+	ServiceStarting ServiceState = "starting"
+	ServiceRunning  ServiceState = "running"
+	ServiceStopping ServiceState = "stopping"
+)
+
+// Service is a registered service as observed.
+type Service struct {
+	ServiceConfig
+	State ServiceState `json:"state"`
+	PID   int          `json:"pid,omitempty"` // 0 when not running
+	// ExitCode of the last run, where the manager knows it.
+	ExitCode int `json:"exit_code,omitempty"`
+}
+
+// RegistryValue is one registry value. Exactly one of the data fields counts, by Type.
+type RegistryValue struct {
+	Type    string   `json:"type"`              // string, expand_string, multi_string, dword, qword, binary
+	String  string   `json:"string,omitempty"`  // string, expand_string
+	Strings []string `json:"strings,omitempty"` // multi_string
+	Number  uint64   `json:"number,omitempty"`  // dword, qword
+	Binary  []byte   `json:"binary,omitempty"`  // binary
+}
+
+// FirewallRule is a rule of the Windows Firewall.
+type FirewallRule struct {
+	Name        string `json:"name"` // unique key
+	DisplayName string `json:"display_name,omitempty"`
+	Description string `json:"description,omitempty"`
+	Direction   string `json:"direction"`       // "in" or "out"
+	Action      string `json:"action"`          // "allow" or "block"
+	Protocol    string `json:"protocol"`        // "tcp" or "udp"
+	Ports       string `json:"ports,omitempty"` // local ports, "10250" or "30000-32767"; empty = all
+	Program     string `json:"program,omitempty"`
+	Enabled     bool   `json:"enabled"`
+}
+
+// HNSNetwork is a network of the Windows Host Networking Service.
+type HNSNetwork struct {
+	ID           string   `json:"id"`
+	Name         string   `json:"name"`
+	Type         string   `json:"type"`                    // "Overlay", "L2Bridge", "NAT" ...
+	ManagementIP string   `json:"management_ip,omitempty"` // provider address; empty until HNS has attached
+	Subnets      []string `json:"subnets,omitempty"`       // CIDRs
+	VNI          uint32   `json:"vni,omitempty"`           // of the first subnet's VSID policy
+	Port         uint16   `json:"port,omitempty"`          // VXLAN port of the network's policy, 0 = not set (4789)
+}

@@ -1,0 +1,93 @@
+package host
+
+import (
+	"context"
+	"io"
+)
+
+// Intercept gives a Host that calls before, with the name and subject of the
+// call, ahead of every mutating call of h; an error of before is returned and the
+// call is not made. It counts mutations, and stands for a killed process in tests.
+func Intercept(h Host, before func(op, subject string) error) Host {
+	return &intercepted{Host: h, before: before}
+}
+
+type intercepted struct {
+	Host
+	before func(op, subject string) error
+}
+
+func (i *intercepted) do(op, subject string, f func() error) error {
+	if err := i.before(op, subject); err != nil {
+		return err
+	}
+	return f()
+}
+
+func (i *intercepted) Mkdir(ctx context.Context, path string, access Access) error {
+	return i.do("make directory", path, func() error { return i.Host.Mkdir(ctx, path, access) })
+}
+
+func (i *intercepted) WriteFile(ctx context.Context, path string, r io.Reader, opt WriteOptions) error {
+	return i.do("write file", path, func() error { return i.Host.WriteFile(ctx, path, r, opt) })
+}
+
+func (i *intercepted) CreateExclusive(ctx context.Context, path string, data []byte) error {
+	return i.do("create file", path, func() error { return i.Host.CreateExclusive(ctx, path, data) })
+}
+
+func (i *intercepted) Rename(ctx context.Context, oldPath, newPath string) error {
+	return i.do("rename to", newPath, func() error { return i.Host.Rename(ctx, oldPath, newPath) })
+}
+
+func (i *intercepted) Remove(ctx context.Context, path string) error {
+	return i.do("remove", path, func() error { return i.Host.Remove(ctx, path) })
+}
+
+func (i *intercepted) SetAccess(ctx context.Context, path string, access Access) error {
+	return i.do("set access", path, func() error { return i.Host.SetAccess(ctx, path, access) })
+}
+
+func (i *intercepted) CreateService(ctx context.Context, c ServiceConfig) error {
+	return i.do("create service", c.Name, func() error { return i.Host.CreateService(ctx, c) })
+}
+
+func (i *intercepted) UpdateService(ctx context.Context, c ServiceConfig) error {
+	return i.do("update service", c.Name, func() error { return i.Host.UpdateService(ctx, c) })
+}
+
+func (i *intercepted) StartService(ctx context.Context, name string) error {
+	return i.do("start service", name, func() error { return i.Host.StartService(ctx, name) })
+}
+
+func (i *intercepted) StopService(ctx context.Context, name string) error {
+	return i.do("stop service", name, func() error { return i.Host.StopService(ctx, name) })
+}
+
+func (i *intercepted) DeleteService(ctx context.Context, name string) error {
+	return i.do("delete service", name, func() error { return i.Host.DeleteService(ctx, name) })
+}
+
+func (i *intercepted) SetRegistryValue(ctx context.Context, key, name string, v RegistryValue) error {
+	return i.do("set registry value", key+`\`+name, func() error { return i.Host.SetRegistryValue(ctx, key, name, v) })
+}
+
+func (i *intercepted) DeleteRegistryValue(ctx context.Context, key, name string) error {
+	return i.do("delete registry value", key+`\`+name, func() error { return i.Host.DeleteRegistryValue(ctx, key, name) })
+}
+
+func (i *intercepted) SetMachineEnv(ctx context.Context, name, value string) error {
+	return i.do("set environment", name, func() error { return i.Host.SetMachineEnv(ctx, name, value) })
+}
+
+func (i *intercepted) UnsetMachineEnv(ctx context.Context, name string) error {
+	return i.do("unset environment", name, func() error { return i.Host.UnsetMachineEnv(ctx, name) })
+}
+
+func (i *intercepted) PutFirewallRule(ctx context.Context, r FirewallRule) error {
+	return i.do("put firewall rule", r.Name, func() error { return i.Host.PutFirewallRule(ctx, r) })
+}
+
+func (i *intercepted) DeleteFirewallRule(ctx context.Context, name string) error {
+	return i.do("delete firewall rule", name, func() error { return i.Host.DeleteFirewallRule(ctx, name) })
+}

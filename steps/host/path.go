@@ -1,0 +1,66 @@
+package host
+
+import (
+	"path"
+	"strings"
+)
+
+// TempName is where a write to p is prepared: beside it, so that the rename is
+// atomic, and always the same, so that an interrupted write leaves one file that
+// the next write takes over.
+func TempName(p string) string { return p + ".nodejoin-new" }
+
+// Join joins elements with the separator of the given OS.
+func Join(os string, elem ...string) string {
+	if os != "windows" {
+		return path.Join(elem...)
+	}
+	var parts []string
+	for i, e := range elem {
+		e = strings.ReplaceAll(e, "/", `\`)
+		if i > 0 {
+			e = strings.TrimLeft(e, `\`)
+		}
+		if e = strings.TrimRight(e, `\`); e != "" {
+			parts = append(parts, e)
+		}
+	}
+	return strings.Join(parts, `\`)
+}
+
+// Dir is the parent folder of p on the given OS.
+func Dir(os, p string) string {
+	if os != "windows" {
+		return path.Dir(p)
+	}
+	p = strings.TrimRight(strings.ReplaceAll(p, "/", `\`), `\`)
+	i := strings.LastIndex(p, `\`)
+	if i < 0 {
+		return p
+	}
+	if i == 2 && len(p) > 1 && p[1] == ':' {
+		return p[:3]
+	}
+	return p[:i]
+}
+
+// Base is the last element of p on the given OS.
+func Base(os, p string) string {
+	if os != "windows" {
+		return path.Base(p)
+	}
+	p = strings.TrimRight(strings.ReplaceAll(p, "/", `\`), `\`)
+	return p[strings.LastIndex(p, `\`)+1:]
+}
+
+// SamePath tells whether two paths name the same file on the given OS
+// (Windows: case and the kind of slash do not count).
+func SamePath(os, a, b string) bool { return PathKey(os, a) == PathKey(os, b) }
+
+// PathKey is a form of p that is equal for equal paths.
+func PathKey(os, p string) string {
+	if os != "windows" {
+		return path.Clean(p)
+	}
+	return strings.ToLower(strings.TrimRight(strings.ReplaceAll(p, "/", `\`), `\`))
+}

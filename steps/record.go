@@ -1,0 +1,186 @@
+package steps
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"time"
+
+	"nodejoin/steps/host"
+)
+
+// Record is nodejoin's small memory on a host: what it made there, what it must
+// put back on leave, and from what the services were last started. Observation
+// always wins over it. It is DataDir/record.json, written atomically.
+type Record struct {
+	Version      int                 `json:"version"`                // recordVersion
+	Owned        map[string]Owned    `json:"owned,omitempty"`        // by key, "file:C:\k\kubelet.exe"
+	Fingerprints map[string]string   `json:"fingerprints,omitempty"` // service -> Fingerprint at its last start
+	Archives     map[string]Unpacked `json:"archives,omitempty"`     // step id -> what was unpacked
+	Digests      map[string]Stamp    `json:"digests,omitempty"`      // path key -> digest of that very file
+
+	loaded bool
+}
+
+const recordVersion = 1
+
+// Owned is a thing that nodejoin made or altered.
+type Owned struct {
+	Step string `json:"step"`
+	// Existed tells that it was there before; Previous is its earlier state, for leave.
+	Existed  bool            `json:"existed,omitempty"`
+	Previous json.RawMessage `json:"previous,omitempty"`
+}
+
+// Unpacked is the result of an archive step.
+type Unpacked struct {
+	Digest string            `json:"digest"` // of the archive, "sha256:..."
+	Files  map[string]string `json:"files"`  // path -> sha256
+}
+
+// Stamp ties a digest to one version of a file.
+type Stamp struct {
+	Size    int64     `json:"size"`
+	ModTime time.Time `json:"mod_time"`
+	ID      string    `json:"id,omitempty"`
+	SHA256  string    `json:"sha256"`
+}
+
+// RecordPath is where the record of a host lies.
+func RecordPath(f host.Facts) string { return host.Join(f.OS, f.DataDir, "record.json") }
+
+// LoadRecord reads the record; a host without one gives an empty record. A record
+// that cannot be parsed is set aside by the next save and counts as empty.
+func LoadRecord(ctx context.Context, r host.Reader, f host.Facts) (*Record, error) {
+	rec := &Record{}
+	rc, err := r.Open(ctx, RecordPath(f))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	default:
+		defer rc.Close()
+		b, err := io.ReadAll(io.LimitReader(rc, 64<<20))
+		if err != nil {
+			return nil, err
+		}
+		if json.Unmarshal(b, rec) != nil {
+			rec = &Record{}
+		} else if rec.Version > recordVersion {
+			return nil, fmt.Errorf("%s was written by a newer nodejoin (record version %d, this one knows %d)", RecordPath(f), rec.Version, recordVersion)
+		}
+	}
+	rec.Version = recordVersion
+	for _, m := range []*map[string]string{&rec.Fingerprints} {
+		if *m == nil {
+			*m = map[string]string{}
+		}
+	}
+	if rec.Owned == nil {
+		rec.Owned = map[string]Owned{}
+	}
+	if rec.Archives == nil {
+		rec.Archives = map[string]Unpacked{}
+	}
+	if rec.Digests == nil {
+		rec.Digests = map[string]Stamp{}
+	}
+	rec.loaded = true
+	return rec, nil
+}
+
+// Save writes the record.
+func (r *Record) Save(ctx context.Context, h host.Host, f host.Facts) error {
+	b, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	return h.WriteFile(ctx, RecordPath(f), bytes.NewReader(b), host.WriteOptions{Access: host.AccessPrivate})
+}
+
+// Claim notes, before the change itself, that key is about to be made or altered
+// by nodejoin. Only the first claim keeps the earlier state. prev is nil when the
+// thing was not there.
+func (r *Record) Claim(ctx context.Context, h host.Host, f host.Facts, key, step string, prev any) error {
+	if _, ok := r.Owned[key]; ok {
+		return nil
+	}
+	o := Owned{Step: step}
+	if prev != nil {
+		b, err := json.Marshal(prev)
+		if err != nil {
+			return err
+		}
+		o.Existed, o.Previous = true, b
+	}
+	r.Owned[key] = o
+	return r.Save(ctx, h, f)
+}
+
+// Claim is Record.Claim for this step.
+func (e *Env) Claim(ctx context.Context, h host.Host, key string, prev any) error {
+	return e.Record.Claim(ctx, h, e.Facts, key, e.StepID, prev)
+}
+
+// smallFile: up to this size a file is always hashed anew (bytes).
+const smallFile = 1 << 20
+
+// Digest is the sha256 of a file in lower-case hex. A large file that is, by size,
+// time and ID, the very one that was hashed before is not read again.
+func (e *Env) Digest(ctx context.Context, r host.Reader, path string) (string, error) {
+	fi, err := r.Stat(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	if fi.Dir {
+		return "", fmt.Errorf("%s is a directory", path)
+	}
+	key := host.PathKey(e.Facts.OS, path)
+	if s, ok := e.Record.Digests[key]; ok && fi.Size > smallFile && s.Size == fi.Size && s.ModTime.Equal(fi.ModTime) && s.ID == fi.ID {
+		return s.SHA256, nil
+	}
+	rc, err := r.Open(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	defer rc.Close()
+	h := sha256.New()
+	if _, err := io.CopyBuffer(struct{ io.Writer }{h}, struct{ io.Reader }{rc}, make([]byte, 256<<10)); err != nil {
+		return "", err
+	}
+	sum := hex.EncodeToString(h.Sum(nil))
+	if fi.Size > smallFile {
+		e.Record.Digests[key] = Stamp{Size: fi.Size, ModTime: fi.ModTime, ID: fi.ID, SHA256: sum}
+	}
+	return sum, nil
+}
+
+// Fingerprint is a digest over what a service is started from: its registered
+// command, environment and the content of the watched files. A watched file that
+// is missing is part of it.
+func (e *Env) Fingerprint(ctx context.Context, r host.Reader, c host.ServiceConfig, watch []string) (string, error) {
+	h := sha256.New()
+	for _, s := range c.Command {
+		fmt.Fprintf(h, "arg %q\n", s)
+	}
+	for _, s := range c.Environment {
+		fmt.Fprintf(h, "env %q\n", s)
+	}
+	for _, p := range slices.Sorted(slices.Values(watch)) {
+		d, err := e.Digest(ctx, r, p)
+		if errors.Is(err, fs.ErrNotExist) {
+			d = "absent"
+		} else if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "file %q %s\n", p, d)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,116 @@
+package steps
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A reference is a hole in a string argument for a value that is known only
+// later: a fact of the host or an output of an earlier step. It is written
+// between two NUL characters, which no file, path or command line can hold, so it
+// survives JSON and templates and cannot be mistaken for text.
+
+// Ref is a reference to an output of a step ("registered.pod_cidr"), a fact of
+// the host ("fact.management_ip") or of the cluster ("cluster.ca").
+func Ref(name string) string { return "\x00" + name + "\x00" }
+
+var refPattern = regexp.MustCompile("\x00([^\x00]*)\x00")
+
+// Refs names the references in s, in order, each once.
+func Refs(s string) []string {
+	var out []string
+	for _, m := range refPattern.FindAllStringSubmatch(s, -1) {
+		if !slices.Contains(out, m[1]) {
+			out = append(out, m[1])
+		}
+	}
+	return out
+}
+
+// HasRef tells whether s holds a reference.
+func HasRef(s string) bool { return strings.IndexByte(s, 0) >= 0 }
+
+// Resolve fills the references of s that values knows and leaves the others.
+func Resolve(s string, values map[string]string) string {
+	if !HasRef(s) {
+		return s
+	}
+	return refPattern.ReplaceAllStringFunc(s, func(m string) string {
+		if v, ok := values[m[1:len(m)-1]]; ok {
+			return v
+		}
+		return m
+	})
+}
+
+// ShowRefs writes references for people: "(known after registered)".
+func ShowRefs(s string) string {
+	if !HasRef(s) {
+		return s
+	}
+	return refPattern.ReplaceAllStringFunc(s, func(m string) string {
+		step, _, _ := strings.Cut(m[1:len(m)-1], ".")
+		switch step {
+		case "fact":
+			return "(known after connecting)"
+		case "cluster":
+			return "(known after reaching the cluster)"
+		}
+		return "(known after " + step + ")"
+	})
+}
+
+// ArgRefs names the references in all strings of a step's arguments.
+func ArgRefs(args json.RawMessage) []string {
+	var v any
+	if json.Unmarshal(args, &v) != nil {
+		return nil
+	}
+	var out []string
+	mapStrings(v, func(s string) string {
+		for _, r := range Refs(s) {
+			if !slices.Contains(out, r) {
+				out = append(out, r)
+			}
+		}
+		return s
+	})
+	slices.Sort(out)
+	return out
+}
+
+// ResolveArgs fills the known references in all strings of args.
+func ResolveArgs(args json.RawMessage, values map[string]string) (json.RawMessage, error) {
+	if !strings.Contains(string(args), `\u0000`) {
+		return args, nil
+	}
+	var v any
+	if err := json.Unmarshal(args, &v); err != nil {
+		return nil, fmt.Errorf("step arguments: %w", err)
+	}
+	return json.Marshal(mapStrings(v, func(s string) string { return Resolve(s, values) }))
+}
+
+func mapStrings(v any, f func(string) string) any {
+	switch t := v.(type) {
+	case string:
+		return f(t)
+	case []any:
+		for i := range t {
+			t[i] = mapStrings(t[i], f)
+		}
+	case map[string]any:
+		keys := make([]string, 0, len(t))
+		for k := range t {
+			keys = append(keys, k)
+		}
+		slices.Sort(keys)
+		for _, k := range keys {
+			t[k] = mapStrings(t[k], f)
+		}
+	}
+	return v
+}

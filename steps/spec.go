@@ -1,0 +1,85 @@
+// Package steps holds the step kinds: small idempotent states of one machine or
+// of one cluster, each with a check that only reads, a change that says what is
+// different, and an apply that mends it.
+//
+// A plan compiles into Specs (data, JSON), ordered per node. An Executor turns
+// Specs into steps and runs them against a host.Host: in process for local and
+// sandbox hosts, inside the agent for hosts reached over SSH. To add a kind,
+// write one file with its argument struct and list it in catalog.go.
+package steps
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Spec is one step of one node as data.
+type Spec struct {
+	ID      string          `json:"id"` // unique in its node, [a-z0-9_]+
+	Kind    string          `json:"kind"`
+	Args    json.RawMessage `json:"args"`              // the kind's argument struct; strings may hold references (Ref)
+	After   []string        `json:"after,omitempty"`   // ids of steps of the same node that come first
+	OnlyIf  string          `json:"only_if,omitempty"` // run only when that step has something to change
+	Timeout time.Duration   `json:"timeout,omitempty"` // bound of one apply with its verification; 0 = the kind's default
+	Retries int             `json:"retries,omitempty"` // further tries after a failure
+	Source  string          `json:"source,omitempty"`  // "plan.join.hcl:12,3", where the plan asks for it
+	Title   string          `json:"title,omitempty"`   // one short line for people
+}
+
+// Source says where the bytes of an artifact come from and which they must be.
+// Exactly one of URL and File is set.
+type Source struct {
+	URL    string `json:"url,omitempty" doc:"http or https address, fetched by the host itself"`
+	File   string `json:"file,omitempty" doc:"path on the controller; handed to the host by digest"`
+	SHA256 string `json:"sha256,omitempty" doc:"lower-case hex digest of the bytes"`
+	SHA512 string `json:"sha512,omitempty" doc:"lower-case hex digest of the bytes"`
+}
+
+// Digest is the wanted digest and its algorithm; sha256 first.
+func (s Source) Digest() (algorithm, hex string) {
+	if s.SHA256 != "" {
+		return "sha256", s.SHA256
+	}
+	return "sha512", s.SHA512
+}
+
+// Name is the URL or file path.
+func (s Source) Name() string {
+	if s.File != "" {
+		return s.File
+	}
+	return s.URL
+}
+
+// Error is a failed step in a form that crosses the wire.
+type Error struct {
+	Code    Code   `json:"code"`
+	Summary string `json:"summary"`          // short and fixed: "wrong digest"
+	Detail  string `json:"detail,omitempty"` // what is wrong, and why it matters
+	Remedy  string `json:"remedy,omitempty"` // how to mend it
+	Digest  string `json:"digest,omitempty"` // with CodeBlobMissing: which
+}
+
+func (e *Error) Error() string {
+	if e.Detail == "" {
+		return e.Summary
+	}
+	return e.Summary + ": " + e.Detail
+}
+
+// Code says what a caller can do about an Error.
+type Code string
+
+const (
+	CodeFailed       Code = "failed"        // look at it
+	CodeNotConverged Code = "not_converged" // applied, but the check still finds a difference
+	CodeTimeout      Code = "timeout"       // a bounded wait ended
+	CodeDigest       Code = "digest"        // bytes are not those that were promised
+	CodeBlobMissing  Code = "blob_missing"  // the controller must stage the artifact first
+	CodeNoSpace      Code = "no_space"
+	CodeDenied       Code = "denied"
+	CodeUnsupported  Code = "unsupported"
+	CodeUnreachable  Code = "unreachable" // cluster or host does not answer
+	CodeInvalid      Code = "invalid"     // arguments make no sense
+	CodeInterrupted  Code = "interrupted"
+)

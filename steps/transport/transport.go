@@ -1,0 +1,57 @@
+// Package transport brings steps to a machine: in process for local and sandbox
+// hosts, through the agent over SSH for others. Both sides run the same
+// steps.Executor.
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+)
+
+// Conn is a connection to one machine. Calls are made one at a time.
+//
+// A connection that is lost in the middle of a call gives an error that matches
+// ErrDropped; the caller connects anew and repeats the call, which is safe
+// because every step begins with its check.
+type Conn interface {
+	Check(ctx context.Context, req steps.Request) (steps.CheckReply, error)
+	// Apply emits the events of the steps as they happen.
+	Apply(ctx context.Context, req steps.Request, emit func(event.Event)) (steps.ApplyReply, error)
+	// Stage brings an artifact of the controller (src.File) to the machine, where
+	// Artifacts.Open finds it by digest; staged already is no error and costs no
+	// transfer. A file whose bytes have another digest is a *host.DigestError.
+	Stage(ctx context.Context, src steps.Source, progress func(done, total int64)) error
+	Close() error
+}
+
+// ErrDropped: the connection was lost.
+var ErrDropped = errors.New("the connection was lost")
+
+// ConnectError: a machine could not be reached or did not let us in. Exit code 4.
+type ConnectError struct {
+	Reason  Reason
+	Host    string // "Administrator@10.0.0.21:22"
+	Summary string // "unknown host key"
+	Detail  string
+	Remedy  string
+	Err     error
+}
+
+func (e *ConnectError) Error() string { return fmt.Sprintf("%s: %s: %s", e.Host, e.Summary, e.Detail) }
+func (e *ConnectError) Unwrap() error { return e.Err }
+
+// Reason says which part of connecting failed.
+type Reason string
+
+const (
+	ReasonUnreachable Reason = "unreachable"
+	ReasonHostKey     Reason = "host_key"     // another key than the known one
+	ReasonUnknownHost Reason = "unknown_host" // no key is known
+	ReasonAuth        Reason = "auth"         // the login was refused
+	ReasonKey         Reason = "key"          // a key file cannot be read or opened
+	ReasonAgent       Reason = "agent"        // the agent could not be pushed or started
+)
