@@ -1,0 +1,66 @@
+// Package recipe expands a node of a plan into the step specs that make it a
+// Kubernetes node. There is one recipe for each kind of node (windows with
+// flannel and containerd, ...). High-level blocks are sugar: everything that a
+// recipe gives could be written by hand in `step` blocks.
+package recipe
+
+import (
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/kube"
+)
+
+// Input is everything that a recipe needs to know of one node.
+type Input struct {
+	Node    string // name of the Node object
+	OS      string // "windows" or "linux"
+	Arch    string // "amd64" or "arm64"
+	DataDir string // nodejoin's own folder on the host
+	Sandbox bool   // the host is a sandbox
+	// ManagementIP of the node; "" = the host's fact.
+	ManagementIP string
+
+	Kubernetes  string // version, "1.36.3"
+	APIServer   string // URL that the node uses
+	PodCIDR     string // of the whole cluster
+	ServiceCIDR string
+	DNSIP       string
+	DNSDomain   string // "cluster.local"
+
+	Join    Join
+	Runtime Runtime
+	Network Network
+
+	Taints  []kube.Taint
+	Labels  map[string]string
+	MaxPods int // 0 = kubelet's default
+
+	// Artifacts by name: kubernetes_node, containerd, cni_plugins, flannel_cni,
+	// flanneld, agent. Each has its digest.
+	Artifacts map[string]steps.Source
+
+	Source string // "plan.join.hcl:12,3" of the node block
+}
+
+// Join says how the kubelet gets its first credentials.
+type Join struct {
+	Kind string        // "bootstrap_token"
+	TTL  time.Duration // of the token
+}
+
+// Runtime is the container runtime.
+type Runtime struct {
+	Kind    string // "containerd"
+	Version string // "2.2.1"
+	Pause   string // pause image; "" = by OS and Kubernetes version
+}
+
+// Network is the pod network.
+type Network struct {
+	Kind    string // "flannel"
+	Version string // "0.28.9"
+	Backend string // "vxlan"
+	VNI     uint32 // 4096
+	Port    uint16 // 4789
+}
