@@ -1,0 +1,246 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/transport"
+)
+
+const (
+	// reconnectFor bounds the time in which a lost connection is tried again.
+	reconnectFor = 2 * time.Minute
+	// maxDrops bounds the losses in a row without any step done in between.
+	maxDrops = 5
+)
+
+// Apply makes every host as the plan wants it. Check must have run. A host that
+// fails does not stop the others.
+func (s *Session) Apply(ctx context.Context) *Summary {
+	start := time.Now()
+	sum := &Summary{Hosts: make([]HostSummary, len(s.hosts))}
+	index := map[*hostRun]int{}
+	for i, h := range s.hosts {
+		index[h] = i
+	}
+	s.each(ctx, func(ctx context.Context, h *hostRun) { sum.Hosts[index[h]] = h.apply(ctx) })
+	sum.Duration = time.Since(start)
+	return sum
+}
+
+func (h *hostRun) apply(ctx context.Context) HostSummary {
+	sum := HostSummary{Node: h.node.Name}
+	if h.report.Err != nil {
+		sum.Err = h.report.Err
+		return sum
+	}
+	h.state("applying", "")
+	rest := h.node.Steps
+	for len(rest) > 0 && sum.Err == nil {
+		if err := context.Cause(ctx); err != nil {
+			sum.Err = &steps.Error{Code: steps.CodeInterrupted, Summary: "interrupted", Detail: "the run was stopped; the next apply goes on from here"}
+			break
+		}
+		n := 1
+		if k, _ := steps.Lookup(rest[0].Kind); k.Place == steps.OnCluster {
+			h.applyCluster(ctx, rest[0], &sum)
+		} else {
+			// Conditions and folders come before the first long transfer.
+			blob := h.needsBlob(rest[0])
+			for n < len(rest) {
+				if k, _ := steps.Lookup(rest[n].Kind); k.Place == steps.OnCluster || !blob && h.needsBlob(rest[n]) {
+					break
+				}
+				n++
+			}
+			h.applyBatch(ctx, rest[:n], &sum)
+		}
+		rest = rest[n:]
+	}
+	for _, spec := range h.node.Steps {
+		if spec.ID != sum.Failed && !slices.Contains(sum.Changed, spec.ID) && !slices.Contains(sum.Unchanged, spec.ID) {
+			sum.NotRun = append(sum.NotRun, spec.ID)
+		}
+	}
+	if sum.Err != nil {
+		h.state("failed", "")
+	} else {
+		h.state("done", "")
+	}
+	return sum
+}
+
+// applyCluster runs one step on the cluster's side.
+func (h *hostRun) applyCluster(ctx context.Context, spec steps.Spec, sum *HostSummary) {
+	if spec.OnlyIf != "" && !h.pending[spec.OnlyIf] {
+		sum.Unchanged = append(sum.Unchanged, spec.ID)
+		return
+	}
+	e := &steps.Env{Node: h.node.Name, StepID: spec.ID}
+	e.Progress = func(p event.StepProgress) { p.Host, p.Step = h.node.Name, spec.ID; h.emit(p) }
+	r := steps.Run(ctx, h.node.Name, spec, h.values, e, h.emit, steps.Target{Kube: h.api})
+	for k, v := range r.Outputs {
+		h.values[spec.ID+"."+k] = v
+	}
+	switch {
+	case r.Err != nil:
+		sum.Failed, sum.Source, sum.Err = spec.ID, spec.Source, r.Err
+	case r.Changed:
+		sum.Changed = append(sum.Changed, spec.ID)
+	default:
+		sum.Unchanged = append(sum.Unchanged, spec.ID)
+	}
+}
+
+// applyBatch runs consecutive host steps in one call, so that a step costs no
+// round trip of its own. A lost connection is made anew and the batch repeated
+// from the first step that is not known to be done.
+func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostSummary) {
+	staged := map[string]bool{}
+	drops := 0
+	for {
+		err := h.stage(ctx, specs, staged)
+		var reply steps.ApplyReply
+		done := map[string]bool{} // step -> changed
+		if err == nil {
+			reply, err = h.conn.Apply(ctx, steps.Request{Node: h.node.Name, Steps: specs, Values: h.values}, func(e event.Event) {
+				if d, ok := e.(event.StepDone); ok && d.Result != "failed" {
+					done[d.Step] = d.Result == "changed"
+				}
+				h.emit(e)
+			})
+		}
+		if err == nil {
+			h.take(reply, sum)
+			if reply.Err == nil {
+				return
+			}
+			rest := specs[slices.IndexFunc(specs, func(s steps.Spec) bool { return s.ID == reply.Failed }):]
+			if reply.Err.Code == steps.CodeBlobMissing && !staged[reply.Failed] {
+				// The check did not foresee it: bring it and go on.
+				h.pending[reply.Failed] = true
+				specs = rest
+				continue
+			}
+			sum.Failed, sum.Source, sum.Err = reply.Failed, rest[0].Source, reply.Err
+			return
+		}
+		if ctx.Err() != nil {
+			sum.Err = &steps.Error{Code: steps.CodeInterrupted, Summary: "interrupted", Detail: "the run was stopped; the next apply goes on from here"}
+			return
+		}
+		if !dropped(err) {
+			sum.Err = err
+			if se := (*stageError)(nil); errors.As(err, &se) {
+				sum.Failed, sum.Source, sum.Err = se.spec.ID, se.spec.Source, se.err
+			}
+			return
+		}
+		if len(done) > 0 {
+			drops = 0
+		}
+		if drops++; drops > maxDrops {
+			sum.Err = &transport.ConnectError{Reason: transport.ReasonUnreachable, Host: h.node.Name, Summary: "connection lost",
+				Detail: fmt.Sprintf("it was lost %d times in a row without a step done: %v", maxDrops, err), Remedy: "look at the network and the SSH server of the host; the next apply goes on from here", Err: err}
+			return
+		}
+		if sum.Err = h.reconnect(ctx, err); sum.Err != nil {
+			return
+		}
+	}
+}
+
+// take adds a reply to the summary and to the known values.
+func (h *hostRun) take(reply steps.ApplyReply, sum *HostSummary) {
+	maps.Copy(h.values, reply.Values)
+	for _, id := range reply.Changed {
+		if !slices.Contains(sum.Changed, id) {
+			sum.Changed = append(sum.Changed, id)
+		}
+	}
+	for _, id := range reply.Unchanged {
+		if !slices.Contains(sum.Changed, id) && !slices.Contains(sum.Unchanged, id) {
+			sum.Unchanged = append(sum.Unchanged, id)
+		}
+	}
+	sum.Mutations = reply.Mutations
+}
+
+// needsBlob tells whether the step will read an artifact of the controller.
+func (h *hostRun) needsBlob(spec steps.Spec) bool {
+	return h.pending[spec.ID] && blobOf(spec).File != ""
+}
+
+// blobOf is the artifact of the controller that a step's arguments name, if any.
+func blobOf(spec steps.Spec) steps.Source {
+	var src steps.Source
+	if json.Unmarshal(spec.Args, &src) != nil {
+		return steps.Source{}
+	}
+	return src
+}
+
+// stage brings the controller's artifacts that the steps will read.
+func (h *hostRun) stage(ctx context.Context, specs []steps.Spec, staged map[string]bool) error {
+	for _, spec := range specs {
+		if !h.pending[spec.ID] || staged[spec.ID] {
+			continue
+		}
+		src := blobOf(spec)
+		if src.File == "" {
+			continue
+		}
+		err := h.conn.Stage(ctx, src, func(done, total int64) {
+			h.emit(event.StepProgress{Host: h.node.Name, Step: spec.ID, Done: done, Total: total, Note: "sending"})
+		})
+		if err != nil {
+			if dropped(err) || ctx.Err() != nil {
+				return err
+			}
+			e := steps.AsError(err)
+			h.emit(event.StepDone{Host: h.node.Name, Step: spec.ID, Result: "failed", Summary: e.Summary, Detail: e.Detail, Remedy: e.Remedy, Source: spec.Source})
+			return &stageError{spec: spec, err: e}
+		}
+		staged[spec.ID] = true
+	}
+	return nil
+}
+
+// stageError is an artifact that could not be brought to the host, with its step.
+type stageError struct {
+	spec steps.Spec
+	err  *steps.Error
+}
+
+func (e *stageError) Error() string { return e.err.Error() }
+func (e *stageError) Unwrap() error { return e.err }
+
+// reconnect makes the connection anew, with backoff, as long as the host does not
+// answer; a refusal ends it at once.
+func (h *hostRun) reconnect(ctx context.Context, cause error) error {
+	h.disconnect()
+	h.state("reconnecting", cause.Error())
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval = 200*time.Millisecond, 10*time.Second
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := h.connect(ctx)
+		var ce *transport.ConnectError
+		if errors.As(err, &ce) && ce.Reason != transport.ReasonUnreachable {
+			return struct{}{}, backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(b), backoff.WithMaxElapsedTime(reconnectFor))
+	if err == nil {
+		h.state("applying", "")
+	}
+	return err
+}

@@ -1,0 +1,243 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/kube"
+	"nodejoin/steps/transport"
+)
+
+// Session is one run over the hosts of a plan. Connections that Check opened
+// serve Apply as well. Close it in the end.
+type Session struct {
+	plan  *plan.Compiled
+	opt   Options
+	emitM sync.Mutex
+	hosts []*hostRun
+
+	clusterOnce sync.Once
+	api         kube.API
+	info        kube.Info
+	clusterErr  error
+}
+
+// hostRun is the state of one host in a session.
+type hostRun struct {
+	*Session
+	node    plan.Node
+	conn    transport.Conn
+	values  map[string]string // outputs known so far, "step.output"
+	pending map[string]bool   // steps that the check found something to do for
+	report  HostReport
+}
+
+// New makes a session; nothing is connected yet.
+func New(p *plan.Compiled, opt Options) *Session {
+	if opt.Parallel <= 0 {
+		opt.Parallel = 10
+	}
+	s := &Session{plan: p, opt: opt}
+	for _, n := range p.Nodes {
+		s.hosts = append(s.hosts, &hostRun{Session: s, node: n})
+	}
+	return s
+}
+
+// Close ends the connections.
+func (s *Session) Close() {
+	for _, h := range s.hosts {
+		h.disconnect()
+	}
+}
+
+func (s *Session) emit(e event.Event) {
+	s.emitM.Lock()
+	defer s.emitM.Unlock()
+	s.opt.Emit(e)
+}
+
+// each runs f for all hosts, at most Parallel at a time, and waits.
+func (s *Session) each(ctx context.Context, f func(ctx context.Context, h *hostRun)) {
+	var g errgroup.Group
+	g.SetLimit(s.opt.Parallel)
+	for _, h := range s.hosts {
+		g.Go(func() error { f(ctx, h); return nil })
+	}
+	_ = g.Wait()
+}
+
+// cluster opens the cluster once and asks what nodes must know of it.
+func (s *Session) cluster(ctx context.Context) (kube.API, error) {
+	s.clusterOnce.Do(func() {
+		if s.api, s.clusterErr = s.opt.Cluster(ctx); s.clusterErr == nil {
+			s.info, s.clusterErr = s.api.Info(ctx)
+		}
+	})
+	return s.api, s.clusterErr
+}
+
+// needsCluster tells whether a step runs there or refers to it.
+func needsCluster(n plan.Node) bool {
+	for _, spec := range n.Steps {
+		if k, _ := steps.Lookup(spec.Kind); k.Place == steps.OnCluster {
+			return true
+		}
+		for _, r := range steps.ArgRefs(spec.Args) {
+			if len(r) > 8 && r[:8] == "cluster." {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Check looks at every step of every host; nothing is changed anywhere.
+func (s *Session) Check(ctx context.Context) *Report {
+	s.each(ctx, func(ctx context.Context, h *hostRun) { h.check(ctx) })
+	r := &Report{}
+	for _, h := range s.hosts {
+		r.Hosts = append(r.Hosts, h.report)
+	}
+	if s.clusterErr != nil {
+		r.Cluster = steps.AsError(s.clusterErr)
+	}
+	return r
+}
+
+func (h *hostRun) check(ctx context.Context) {
+	h.report = HostReport{Node: h.node}
+	h.values, h.pending = map[string]string{}, map[string]bool{}
+	// The cluster and the host are asked at the same time: their round trips overlap.
+	var g errgroup.Group
+	var results map[string]steps.Result
+	var clusterErr error
+	if needsCluster(h.node) {
+		g.Go(func() error {
+			results, clusterErr = h.checkCluster(ctx)
+			return nil
+		})
+	}
+	g.Go(func() error { h.report.Err = h.connect(ctx); return nil })
+	_ = g.Wait()
+	if clusterErr != nil {
+		h.report.Err = clusterErr
+	}
+	if h.report.Err != nil {
+		h.state("failed", "")
+		return
+	}
+	h.state("checking", "")
+	reply, err := h.conn.Check(ctx, steps.Request{Node: h.node.Name, Steps: h.specs(steps.OnHost), Values: h.values})
+	if err != nil {
+		h.report.Err = err
+		h.state("failed", "")
+		h.disconnect()
+		return
+	}
+	h.report.Facts, h.report.Mutations = reply.Facts, reply.Mutations
+	if results == nil {
+		results = map[string]steps.Result{}
+	}
+	for _, r := range reply.Results {
+		results[r.ID] = r
+		h.note(r)
+	}
+	h.checkConditional(ctx, results)
+	for _, spec := range h.node.Steps {
+		k, _ := steps.Lookup(spec.Kind)
+		h.report.Steps = append(h.report.Steps, StepReport{Spec: spec, Place: k.Place, Result: results[spec.ID]})
+	}
+	h.state("done", "")
+}
+
+// note keeps what a check's result means for later steps.
+func (h *hostRun) note(r steps.Result) {
+	h.pending[r.ID] = r.Err != nil || !r.Change.NoOp()
+	for k, v := range r.Change.Outputs {
+		h.values[r.ID+"."+k] = v
+	}
+}
+
+// checkCluster checks the cluster's side of a node, but for the steps that run
+// only when a host step needs them.
+func (h *hostRun) checkCluster(ctx context.Context) (map[string]steps.Result, error) {
+	api, err := h.cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h.values["cluster.ca"], h.values["cluster.ca_hash"], h.values["cluster.version"] = h.info.CA, h.info.CAHash, h.info.Version
+	var specs []steps.Spec
+	for _, s := range h.specs(steps.OnCluster) {
+		if s.OnlyIf == "" {
+			specs = append(specs, s)
+		}
+	}
+	results := map[string]steps.Result{}
+	for _, r := range steps.CheckCluster(ctx, h.node.Name, specs, maps.Clone(h.values), map[string]bool{}, api) {
+		results[r.ID] = r
+		h.note(r)
+	}
+	return results, nil
+}
+
+// checkConditional adds the cluster steps whose need only the host's check shows.
+func (h *hostRun) checkConditional(ctx context.Context, results map[string]steps.Result) {
+	var specs []steps.Spec
+	for _, s := range h.specs(steps.OnCluster) {
+		if s.OnlyIf != "" {
+			specs = append(specs, s)
+		}
+	}
+	if len(specs) == 0 {
+		return
+	}
+	for _, r := range steps.CheckCluster(ctx, h.node.Name, specs, maps.Clone(h.values), maps.Clone(h.pending), h.api) {
+		results[r.ID] = r
+		h.note(r)
+	}
+}
+
+func (h *hostRun) specs(p steps.Place) []steps.Spec {
+	var out []steps.Spec
+	for _, s := range h.node.Steps {
+		if k, _ := steps.Lookup(s.Kind); k.Place == p {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (h *hostRun) state(state, detail string) {
+	h.emit(event.HostState{Host: h.node.Name, State: state, Detail: detail})
+}
+
+func (h *hostRun) connect(ctx context.Context) error {
+	if h.conn != nil {
+		return nil
+	}
+	h.state("connecting", "")
+	c, err := h.opt.Connect(ctx, h.node)
+	if err != nil {
+		return err
+	}
+	h.conn = c
+	return nil
+}
+
+func (h *hostRun) disconnect() {
+	if h.conn != nil {
+		_ = h.conn.Close()
+		h.conn = nil
+	}
+}
+
+// dropped tells whether err says that the connection was lost.
+func dropped(err error) bool { return errors.Is(err, transport.ErrDropped) }
