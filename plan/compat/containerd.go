@@ -1,0 +1,74 @@
+package compat
+
+import "github.com/Masterminds/semver/v3"
+
+// Containerd says what one version of containerd has.
+type Containerd struct {
+	// Supported: it serves CRI v1, which every kubelet since 1.26 requires
+	// (containerd 1.6; kubernetes/kubernetes#110618).
+	Supported bool
+	Assumed   string // as in Kubernetes
+	// Schema is the `version` of config.toml: 2 before containerd 2.0, else 3
+	// (containerd docs/cri/config.md; a 2.x daemon reads newer and older schemas too).
+	Schema int
+	// BinDirs: the CNI section takes the list bin_dirs instead of bin_dir
+	// (containerd 2.1 release notes; bin_dir is still read).
+	BinDirs bool
+	// TransferService: images are pulled by the transfer service by default
+	// (containerd 2.1 release notes).
+	TransferService bool
+}
+
+var (
+	containerdFloor  = line{1, 6}
+	containerdNewest = line{2, 4}
+)
+
+// LookupContainerd looks up a version of containerd.
+func LookupContainerd(version string) (Containerd, error) {
+	v, err := Parse(version)
+	if err != nil {
+		return Containerd{}, err
+	}
+	l := lineOf(v)
+	c := Containerd{Supported: !l.less(containerdFloor), Schema: 2, Assumed: assumed("containerd", l, containerdNewest)}
+	if !l.less(line{2, 0}) {
+		c.Schema = 3
+	}
+	c.BinDirs = !l.less(line{2, 1})
+	c.TransferService = !l.less(line{2, 1})
+	return c, nil
+}
+
+// containerdTested: the lowest versions of each branch that containerd's own
+// RELEASES.md (section "Kubernetes Support") names for a Kubernetes version.
+// A branch that is newer than all of a row counts as tested.
+var containerdTested = map[line][]string{
+	{1, 32}: {"1.6.36", "1.7.24", "2.0.1", "2.1.0"},
+	{1, 33}: {"1.6.36", "1.7.24", "2.0.4", "2.1.0"},
+	{1, 34}: {"1.6.39", "1.7.28", "2.0.6", "2.1.3"},
+	{1, 35}: {"1.7.28", "2.1.5", "2.2.0"},
+	{1, 36}: {"2.2.0", "2.3.0"},
+}
+
+// Tested tells whether containerd's maintainers test this pair; known is false
+// when there is no row for the Kubernetes version. want names the lowest tested ones.
+func Tested(kubernetes, containerd string) (ok, known bool, want []string) {
+	k, kerr := Parse(kubernetes)
+	c, cerr := Parse(containerd)
+	if kerr != nil || cerr != nil {
+		return false, false, nil
+	}
+	want, known = containerdTested[lineOf(k)]
+	if !known {
+		return false, false, nil
+	}
+	for _, w := range want {
+		lowest := semver.MustParse(w)
+		if lineOf(lowest) == lineOf(c) && !c.LessThan(lowest) {
+			return true, true, want
+		}
+	}
+	last := semver.MustParse(want[len(want)-1])
+	return lineOf(last).less(lineOf(c)), true, want
+}

@@ -1,0 +1,89 @@
+package compat
+
+// Versions of Kubernetes that the tables cover. The floor is the first one whose
+// kubelet takes the runtime endpoint from its configuration file
+// (kubernetes v1.27.16 pkg/kubelet/apis/config/types.go; absent in v1.26.15):
+// what the recipes of this nodejoin write.
+var (
+	kubernetesFloor  = line{1, 27}
+	kubernetesNewest = line{1, 36}
+)
+
+// Kubernetes says what the node components of one version have.
+type Kubernetes struct {
+	// Supported: not older than the floor of this nodejoin.
+	Supported bool
+	// Assumed is not empty when the version is newer than the tables: one
+	// sentence that says what was assumed.
+	Assumed string
+
+	// kubelet
+
+	RuntimeEndpointField   bool // containerRuntimeEndpoint in the configuration file
+	ContainerRuntimeFlag   bool // --container-runtime is accepted
+	DockerFlags            bool // dockershim and --network-plugin, --cni-bin-dir, --cni-conf-dir, --image-pull-progress-deadline
+	KlogFileFlags          bool // --log-dir, --log-file, --logtostderr
+	PodInfraContainerFlag  bool // --pod-infra-container-image is accepted
+	CloudConfigFlag        bool // --cloud-config is accepted
+	CgroupsPerQOSFatal     bool // on Windows cgroupsPerQOS: true ends the kubelet; from 1.31 it is a warning
+	NodeLogQueryOnByGate   bool // feature gate NodeLogQuery exists and is off by default
+	LogRunner              bool // kube-log-runner is in the node archive
+	LogRunnerRotationFlags bool // kube-log-runner takes -log-file-size and -log-file-age
+
+	// kube-proxy on Windows
+
+	ProxyRunAsServiceField bool // windowsRunAsService in the configuration file; else --windows-service only
+	ProxyPortFlags         bool // --healthz-port and --metrics-port
+	WinOverlayGate         bool // feature gate WinOverlay must be given for overlay networks
+	WinDSRGate             bool // feature gate WinDSR must be given for enableDSR
+
+	// cluster
+
+	RuntimeClassV1 bool // node.k8s.io/v1 RuntimeClass
+}
+
+// kubernetesRow: one fact holds for the versions in span.
+type kubernetesRow struct {
+	set    func(*Kubernetes)
+	span   span
+	source string
+}
+
+var kubernetesTable = []kubernetesRow{
+	{func(k *Kubernetes) { k.RuntimeEndpointField = true }, span{since: line{1, 27}}, "kubernetes v1.26.15 and v1.27.16 pkg/kubelet/apis/config/types.go"},
+	{func(k *Kubernetes) { k.ContainerRuntimeFlag = true }, span{until: line{1, 27}}, "kubernetes/kubernetes#114017"},
+	{func(k *Kubernetes) { k.DockerFlags = true }, span{until: line{1, 24}}, "kubernetes/kubernetes#106907, CHANGELOG-1.24"},
+	{func(k *Kubernetes) { k.KlogFileFlags = true }, span{until: line{1, 26}}, "kubernetes/kubernetes#112120"},
+	{func(k *Kubernetes) { k.PodInfraContainerFlag = true }, span{until: line{1, 35}}, "kubernetes/kubernetes#133779, CHANGELOG-1.35"},
+	{func(k *Kubernetes) { k.CloudConfigFlag = true }, span{until: line{1, 34}}, "rancher/rke2#9591"},
+	{func(k *Kubernetes) { k.CgroupsPerQOSFatal = true }, span{since: line{1, 18}, until: line{1, 31}}, "kubernetes/kubernetes#123137, pkg/kubelet/apis/config/validation/validation_windows.go"},
+	{func(k *Kubernetes) { k.NodeLogQueryOnByGate = true }, span{since: line{1, 27}, until: line{1, 36}}, "kubernetes pkg/features/kube_features.go: alpha 1.27, beta (off) 1.30, GA 1.36"},
+	{func(k *Kubernetes) { k.LogRunner = true }, span{since: line{1, 23}}, "kubernetes v1.23 hack/lib/golang.sh: kube-log-runner in the node archive"},
+	{func(k *Kubernetes) { k.LogRunnerRotationFlags = true }, span{since: line{1, 34}}, "kubernetes v1.34 staging/src/k8s.io/component-base/logs/kube-log-runner"},
+	{func(k *Kubernetes) { k.ProxyRunAsServiceField = true }, span{since: line{1, 31}}, "kubernetes/kubernetes#126072"},
+	{func(k *Kubernetes) { k.ProxyPortFlags = true }, span{until: line{1, 32}}, "kubernetes/kubernetes#126889"},
+	{func(k *Kubernetes) { k.WinOverlayGate = true }, span{until: line{1, 20}}, "kubernetes pkg/features/kube_features.go: beta (on) 1.20, GA and locked 1.34 (#133042)"},
+	{func(k *Kubernetes) { k.WinDSRGate = true }, span{until: line{1, 33}}, "kubernetes pkg/features/kube_features.go: beta (on) 1.33 (#130876), GA and locked 1.34"},
+	{func(k *Kubernetes) { k.RuntimeClassV1 = true }, span{since: line{1, 20}}, "CHANGELOG-1.20: node.k8s.io/v1"},
+}
+
+// Kubelet looks up the node components of a Kubernetes version.
+func Kubelet(version string) (Kubernetes, error) {
+	v, err := Parse(version)
+	if err != nil {
+		return Kubernetes{}, err
+	}
+	l := lineOf(v)
+	k := Kubernetes{Supported: !l.less(kubernetesFloor), Assumed: assumed("Kubernetes", l, kubernetesNewest)}
+	for _, row := range kubernetesTable {
+		if row.span.holds(l) {
+			row.set(&k)
+		}
+	}
+	return k, nil
+}
+
+// KubernetesRange names the oldest supported and the newest known version, "1.27" and "1.36".
+func KubernetesRange() (floor, newest string) {
+	return kubernetesFloor.String(), kubernetesNewest.String()
+}
