@@ -1,0 +1,28 @@
+package templates
+
+import "fmt"
+
+// Containerd is containerd's config.toml.
+type Containerd struct {
+	// Schema is the `version` of the file: 2 for containerd 1.x, 3 for 2.x.
+	Schema int
+	// BinDirs: the CNI section takes a list of folders (containerd 2.1 and later).
+	BinDirs bool
+	Root    string // persistent data
+	State   string // data of this boot
+	Address string // pipe or socket of the gRPC API
+	Pause   string // sandbox image
+	CNIBin  string // folder of CNI plugins
+	CNIConf string // folder of CNI configurations
+}
+
+// Render gives the file's text. Keys: containerd docs/cri/config.md.
+func (c Containerd) Render() (string, error) {
+	switch c.Schema {
+	case 2:
+		return render("containerd.v2.toml", c)
+	case 3:
+		return render("containerd.v3.toml", c)
+	}
+	return "", fmt.Errorf("containerd configuration schema %d is not known (2 and 3 are)", c.Schema)
+}

@@ -1,0 +1,149 @@
+package templates
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+type renderer interface{ Render() (string, error) }
+
+// ref is a reference as steps.Ref writes it.
+func ref(name string) string { return "\x00" + name + "\x00" }
+
+var (
+	windowsContainerd = Containerd{Schema: 3, BinDirs: true, Root: `C:\ProgramData\containerd\root`, State: `C:\ProgramData\containerd\state`,
+		Address: `\\.\pipe\containerd-containerd`, Pause: "registry.k8s.io/pause:3.10.2", CNIBin: `C:\opt\cni\bin`, CNIConf: `C:\etc\cni\net.d`}
+	windowsKubelet = Kubelet{ClientCAFile: `C:\etc\kubernetes\pki\ca.crt`, RuntimeEndpoint: "npipe:////./pipe/containerd-containerd",
+		ClusterDNS: "10.96.0.10", ClusterDomain: "cluster.local", HealthzPort: 10248}
+	overlayProxy = KubeProxy{Kubeconfig: `C:\etc\kubernetes\kube-proxy.conf`, NodeName: "win-1", BindAddress: ref("fact.management_ip"),
+		ClusterCIDR: "10.244.0.0/16", NetworkName: "flannel.4096", SourceVIP: ref("source_vip.address"), HealthzPort: 10256, MetricsPort: 10249, RunAsService: true}
+	flannelCNI = CNI{Network: "flannel.4096", SubnetFile: `C:\run\flannel\subnet.env`, DataDir: `C:\var\lib\cni\flannel`,
+		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", NodeIP: ref("fact.management_ip")}
+)
+
+func TestGolden(t *testing.T) {
+	with := func(c Containerd, schema int, binDirs bool) Containerd { c.Schema, c.BinDirs = schema, binDirs; return c }
+	full := windowsKubelet
+	full.MaxPods, full.Taints = 110, []Taint{{"os", "windows", "NoSchedule"}, {"dedicated", "", "NoExecute"}}
+	old := overlayProxy
+	old.RunAsService, old.SourceVIP, old.BindAddress = false, "10.244.3.2", "192.0.2.10"
+	for name, r := range map[string]renderer{
+		"containerd-1.7.toml":  with(windowsContainerd, 2, false),
+		"containerd-2.0.toml":  with(windowsContainerd, 3, false),
+		"containerd-2.2.toml":  windowsContainerd,
+		"kubelet.yaml":         windowsKubelet,
+		"kubelet-full.yaml":    full,
+		"kube-proxy.yaml":      overlayProxy,
+		"kube-proxy-1.30.yaml": old,
+		"net-conf.json":        NetConf{Network: "10.244.0.0/16", VNI: 4096, Port: 4789},
+		"cni.conflist":         flannelCNI,
+	} {
+		t.Run(name, func(t *testing.T) {
+			have, err := r.Render()
+			if err != nil {
+				t.Fatal(err)
+			}
+			// NUL would make git take the golden for a binary file.
+			have = strings.NewReplacer("\x00", "␀").Replace(have)
+			path := filepath.Join("testdata", name)
+			if *update {
+				if err := os.WriteFile(path, []byte(have), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), have); d != "" {
+				t.Errorf("golden differs (-want +have), rewrite with -update:\n%s", d)
+			}
+			var v map[string]any
+			switch filepath.Ext(name) {
+			case ".json", ".conflist":
+				err = json.Unmarshal([]byte(have), &v)
+			case ".yaml":
+				err = yaml.UnmarshalStrict([]byte(have), &v)
+			}
+			if err != nil {
+				t.Errorf("does not parse: %v", err)
+			}
+		})
+	}
+}
+
+func TestUnknownSchema(t *testing.T) {
+	if _, err := (Containerd{Schema: 4}).Render(); err == nil {
+		t.Error("schema 4 was rendered")
+	}
+}
+
+// Quoted text reads back as it was, with references kept to the byte.
+func TestQuoteRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching("[a-zA-Z0-9'\"\\\\:{}<>&# é\\t-]{0,12}").Draw(t, "text")
+		tail := rapid.StringMatching("['\"\\\\ a]{0,4}").Draw(t, "tail")
+		name := rapid.StringMatching(`[a-z_]{1,8}\.[a-z_]{1,8}`).Draw(t, "ref")
+		const stand = "R" // what the reference resolves to
+		for format, f := range map[string]struct {
+			quote func(string) (string, error)
+			parse func([]byte, any) error
+		}{
+			"json": {quoteJSON, json.Unmarshal},
+			"yaml": {quoteYAML, func(b []byte, v any) error { return yaml.Unmarshal(b, v) }},
+		} {
+			in := text + ref(name) + tail
+			have, err := f.quote(in)
+			if err != nil {
+				if format == "yaml" && strings.Contains(text, "\t") {
+					continue
+				}
+				t.Fatalf("%s: %v", format, err)
+			}
+			if !strings.Contains(have, ref(name)) {
+				t.Fatalf("%s: %q lost the reference", format, have)
+			}
+			var back string
+			if err := f.parse([]byte(strings.ReplaceAll(have, ref(name), stand)), &back); err != nil {
+				t.Fatalf("%s: %q: %v", format, have, err)
+			}
+			if want := text + stand + tail; back != want {
+				t.Fatalf("%s: %q reads back as %q, want %q", format, have, back, want)
+			}
+		}
+	})
+}
+
+func TestQuoteTOML(t *testing.T) {
+	for in, want := range map[string]string{
+		`C:\k`:                     `'C:\k'`,
+		`it's`:                     `"it's"`,
+		"a\tb":                     `"a\tb"`,
+		`\` + ref("fact.x"):        `'\` + ref("fact.x") + `'`,
+		`'` + ref("fact.x") + `\"`: `"'` + ref("fact.x") + `\\\""`,
+	} {
+		if have, err := quoteTOML(in); err != nil || have != want {
+			t.Errorf("quoteTOML(%q) = %q, %v; want %q", in, have, err, want)
+		}
+	}
+}
+
+func TestRefusedValues(t *testing.T) {
+	for _, s := range []string{"a\nb", "\x00half"} {
+		k := windowsKubelet
+		k.ClusterDomain = s
+		if text, err := k.Render(); err == nil {
+			t.Errorf("rendered %q:\n%s", s, text)
+		}
+	}
+}
