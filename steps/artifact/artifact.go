@@ -1,0 +1,110 @@
+// Package artifact fetches the bytes of artifacts and unpacks archives. It is the
+// implementation of steps.Artifacts and the only importer of the archive library.
+//
+// Nothing here is verified by digest: that is the caller's, who sees every byte.
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"nodejoin/steps"
+)
+
+// Options of a Store.
+type Options struct {
+	// Direct: File sources are read where they are (the Store runs on the
+	// controller). Otherwise only what was staged in BlobDir is there.
+	Direct bool
+	// BlobDir holds staged artifacts, each named by its digest in lower-case hex.
+	// A URL source that is staged is not fetched. "" = none.
+	BlobDir string
+	// Client fetches URLs; nil = one with bounded waits.
+	Client *http.Client
+}
+
+// Store implements steps.Artifacts. It is safe for concurrent use.
+type Store struct {
+	opt    Options
+	limits limits
+	fetch  fetcher
+}
+
+var _ steps.Artifacts = (*Store)(nil)
+
+// New makes a Store.
+func New(opt Options) *Store {
+	c := opt.Client
+	if c == nil {
+		c = newClient()
+	}
+	return &Store{opt: opt, limits: defaultLimits, fetch: fetcher{client: c, pace: defaultPace}}
+}
+
+// Open gives the bytes of src, unverified; size is -1 when not known.
+func (s *Store) Open(ctx context.Context, src steps.Source) (io.ReadCloser, int64, error) {
+	if (src.URL == "") == (src.File == "") {
+		return nil, 0, &steps.Error{Code: steps.CodeInvalid, Summary: "no artifact source", Detail: "exactly one of url and file must be set"}
+	}
+	algorithm, digest := src.Digest()
+	if s.opt.Direct && src.File != "" {
+		return openRegular(src.File)
+	}
+	blob, err := s.blobPath(algorithm, digest)
+	if err != nil {
+		return nil, 0, err
+	}
+	if blob != "" {
+		r, n, err := openRegular(blob)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return r, n, err
+		}
+	}
+	if src.URL != "" {
+		return s.fetch.open(ctx, src.URL)
+	}
+	return nil, 0, &steps.Error{Code: steps.CodeBlobMissing, Summary: "artifact not staged", Digest: digest,
+		Detail: fmt.Sprintf("%s (%s %s) was not handed to this machine yet", src.File, algorithm, digest)}
+}
+
+// blobPath is where the artifact of a digest is staged; "" without a BlobDir or a digest.
+func (s *Store) blobPath(algorithm, digest string) (string, error) {
+	if digest == "" {
+		return "", nil
+	}
+	want := 64
+	if algorithm == "sha512" {
+		want = 128
+	}
+	if len(digest) != want || strings.Trim(digest, "0123456789abcdef") != "" {
+		return "", &steps.Error{Code: steps.CodeInvalid, Summary: "wrong digest form",
+			Detail: fmt.Sprintf("a %s is %d lower-case hex digits, this is %q", algorithm, want, digest)}
+	}
+	if s.opt.BlobDir == "" {
+		return "", nil
+	}
+	return filepath.Join(s.opt.BlobDir, digest), nil
+}
+
+func openRegular(path string) (io.ReadCloser, int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, fi.Size(), nil
+}

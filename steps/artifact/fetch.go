@@ -1,0 +1,294 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"nodejoin/steps"
+)
+
+// pace bounds the waits of a download.
+type pace struct {
+	tries int           // tries in a row that bring no byte
+	first time.Duration // pause before the second try; doubles
+	idle  time.Duration // without a byte for this long a connection counts as cut
+}
+
+var defaultPace = pace{tries: 5, first: 250 * time.Millisecond, idle: 60 * time.Second}
+
+// newClient bounds every wait but that for the body, which fetcher bounds itself.
+func newClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   15 * time.Second,
+		ResponseHeaderTimeout: 60 * time.Second,
+		IdleConnTimeout:       30 * time.Second,
+		ForceAttemptHTTP2:     true,
+		DisableCompression:    true, // the digest is over the bytes as published
+		WriteBufferSize:       4 << 10,
+		ReadBufferSize:        64 << 10,
+	}}
+}
+
+type fetcher struct {
+	client *http.Client
+	pace   pace
+}
+
+// open starts a download. A connection that is cut is taken up again where it
+// broke off, by a range request; the caller's digest covers the whole.
+func (f fetcher) open(ctx context.Context, raw string) (io.ReadCloser, int64, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, 0, &steps.Error{Code: steps.CodeInvalid, Summary: "wrong artifact address",
+			Detail: fmt.Sprintf("%q is no http or https URL", showURL(raw))}
+	}
+	d := &download{fetcher: f, ctx: ctx, url: raw, size: -1}
+	if err := d.connect(); err != nil {
+		return nil, 0, err
+	}
+	return d, d.size, nil
+}
+
+// download is the body of one URL over as many connections as it takes.
+type download struct {
+	fetcher
+	ctx       context.Context
+	url       string
+	size      int64  // -1 = not known
+	validator string // strong ETag or Last-Modified of the first answer
+	off       int64  // bytes handed out
+
+	body   io.ReadCloser
+	cancel context.CancelFunc
+	failed int // tries in a row without a byte
+}
+
+// Read hands out bytes in order; when it fails, it fails for good.
+func (d *download) Read(p []byte) (int, error) {
+	for {
+		if d.body == nil {
+			if err := d.connect(); err != nil {
+				return 0, err
+			}
+		}
+		watch := time.AfterFunc(d.pace.idle, d.cancel)
+		n, err := d.body.Read(p)
+		late := !watch.Stop()
+		if d.size >= 0 && d.off+int64(n) > d.size {
+			d.Close()
+			return 0, fmt.Errorf("%s: more bytes than the %d promised", showURL(d.url), d.size)
+		}
+		d.off += int64(n)
+		if n > 0 {
+			d.failed = 0
+		}
+		switch {
+		case err == nil:
+			return n, nil
+		case err == io.EOF && (d.size < 0 || d.off == d.size):
+			d.Close()
+			return n, io.EOF
+		case err == io.EOF:
+			err = io.ErrUnexpectedEOF
+		}
+		d.Close()
+		if d.ctx.Err() != nil {
+			return n, context.Cause(d.ctx)
+		}
+		if late {
+			err = fmt.Errorf("no byte for %s", d.pace.idle)
+		}
+		if d.size < 0 {
+			// Without a length the end cannot be told from a cut when resuming.
+			return n, d.wrap(err)
+		}
+		if err := d.pause(err); err != nil {
+			return n, err
+		}
+		if n > 0 {
+			return n, nil
+		}
+	}
+}
+
+// Close ends the download; it may be called again.
+func (d *download) Close() error {
+	if d.body == nil {
+		return nil
+	}
+	d.cancel()
+	err := d.body.Close()
+	d.body = nil
+	return err
+}
+
+// connect opens a connection at d.off, with further tries where one may help.
+func (d *download) connect() error {
+	for {
+		again, err := d.request()
+		if err == nil {
+			return nil
+		}
+		if d.ctx.Err() != nil {
+			return context.Cause(d.ctx)
+		}
+		if !again {
+			return d.wrap(err)
+		}
+		if err := d.pause(err); err != nil {
+			return err
+		}
+	}
+}
+
+// pause counts a failure and waits before the next try, or gives up with err.
+func (d *download) pause(err error) error {
+	d.failed++
+	if d.failed >= d.pace.tries {
+		return d.wrap(fmt.Errorf("given up after %d tries: %w", d.failed, err))
+	}
+	t := time.NewTimer(d.pace.first << (d.failed - 1))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-d.ctx.Done():
+		return context.Cause(d.ctx)
+	}
+}
+
+func (d *download) wrap(err error) error {
+	if d.off > 0 {
+		return fmt.Errorf("fetching %s broke off after %d bytes: %w", showURL(d.url), d.off, err)
+	}
+	return fmt.Errorf("fetching %s: %w", showURL(d.url), err)
+}
+
+// request makes one request; again tells whether another try may help.
+func (d *download) request() (again bool, err error) {
+	ctx, cancel := context.WithCancel(d.ctx)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url, nil)
+	if err != nil {
+		cancel()
+		return false, plain(err)
+	}
+	req.Header.Set("Accept-Encoding", "identity")
+	req.Header.Set("User-Agent", "nodejoin")
+	if d.off > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", d.off))
+		if d.validator != "" {
+			req.Header.Set("If-Range", d.validator)
+		}
+	}
+	resp, err := d.client.Do(req)
+	if err != nil {
+		cancel()
+		return true, plain(err)
+	}
+	fail := func(again bool, format string, a ...any) (bool, error) {
+		resp.Body.Close()
+		cancel()
+		return again, fmt.Errorf(format, a...)
+	}
+	switch {
+	case resp.StatusCode == http.StatusOK && d.off == 0:
+		d.size, d.validator = resp.ContentLength, validator(resp.Header)
+	case resp.StatusCode == http.StatusOK:
+		// The server gives the whole again: skip what is there already.
+		if resp.ContentLength != d.size {
+			return fail(false, "it changed on the server while it was fetched (%d bytes, before %d)", resp.ContentLength, d.size)
+		}
+		watch := time.AfterFunc(d.pace.idle, cancel)
+		_, err := io.CopyN(io.Discard, resetting{resp.Body, watch, d.pace.idle}, d.off)
+		watch.Stop()
+		if err != nil {
+			return fail(true, "%w", err)
+		}
+	case resp.StatusCode == http.StatusPartialContent && d.off > 0:
+		start, total, ok := contentRange(resp.Header.Get("Content-Range"))
+		if !ok || start != d.off || total >= 0 && total != d.size {
+			return fail(false, "the server answers a request from byte %d with the range %q of %d bytes", d.off, resp.Header.Get("Content-Range"), d.size)
+		}
+	default:
+		transient := resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout
+		return fail(transient, "the server answers %s", resp.Status)
+	}
+	d.body, d.cancel = resp.Body, cancel
+	return false, nil
+}
+
+// resetting pushes a timer back at each read.
+type resetting struct {
+	io.Reader
+	timer *time.Timer
+	idle  time.Duration
+}
+
+func (r resetting) Read(p []byte) (int, error) {
+	r.timer.Reset(r.idle)
+	return r.Reader.Read(p)
+}
+
+// validator is what If-Range may carry: weak ETags must not (RFC 9110, 13.1.5).
+func validator(h http.Header) string {
+	if e := h.Get("ETag"); e != "" && !strings.HasPrefix(e, "W/") {
+		return e
+	}
+	return h.Get("Last-Modified")
+}
+
+// contentRange parses "bytes 100-199/200"; total is -1 for "*".
+func contentRange(s string) (start, total int64, ok bool) {
+	rest, ok := strings.CutPrefix(s, "bytes ")
+	if !ok {
+		return 0, 0, false
+	}
+	span, size, ok := strings.Cut(rest, "/")
+	if !ok {
+		return 0, 0, false
+	}
+	from, _, ok := strings.Cut(span, "-")
+	if !ok {
+		return 0, 0, false
+	}
+	start, err := strconv.ParseInt(from, 10, 64)
+	if err != nil {
+		return 0, 0, false
+	}
+	if size == "*" {
+		return start, -1, true
+	}
+	total, err = strconv.ParseInt(size, 10, 64)
+	return start, total, err == nil
+}
+
+// plain takes the URL out of an error: the one of a redirect may hold a signature.
+func plain(err error) error {
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		return ue.Err
+	}
+	return err
+}
+
+// showURL is raw without what may be secret: password and query.
+func showURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "the address"
+	}
+	if u.RawQuery != "" {
+		u.RawQuery = "..."
+	}
+	return u.Redacted()
+}

@@ -1,0 +1,220 @@
+package artifact
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/klauspost/compress/zip"
+	"github.com/mholt/archiver/v4"
+
+	"nodejoin/steps"
+)
+
+// limits of one archive. A join's largest archives (containerd, the Kubernetes
+// node binaries) unpack to about 1 GiB and some hundred files.
+type limits struct {
+	members  int   // files and folders
+	unpacked int64 // bytes, counted as they are unpacked
+	spooled  int64 // bytes of a .zip, which must be seekable
+}
+
+var defaultLimits = limits{members: 100_000, unpacked: 16 << 30, spooled: 8 << 30}
+
+// Unpack reads a .tar, .tar.gz, .tgz or .zip archive (by name) and hands its
+// regular files to each, in order. An archive with any member that is not a
+// regular file or folder, or with a name that the target OS cannot hold safely,
+// is refused when that member is reached.
+func (s *Store) Unpack(ctx context.Context, r io.Reader, name, targetOS string, each func(steps.Member, io.Reader) error) error {
+	u := &unpacking{limits: s.limits, names: newNames(targetOS), each: each, archive: base(name)}
+	r = &contextReader{ctx, r}
+	err := u.run(ctx, r, strings.ToLower(u.archive))
+	switch {
+	case u.failed != nil:
+		return u.failed // what each said, without the library's wrapping
+	case err == nil && u.members == 0:
+		return u.refuse("it holds no file")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%s is truncated: %w", u.archive, err)
+	case err != nil && ctx.Err() == nil:
+		var se *steps.Error
+		if errors.As(err, &se) {
+			return se
+		}
+		return fmt.Errorf("unpacking %s: %w", u.archive, err)
+	}
+	return err
+}
+
+type unpacking struct {
+	limits
+	archive  string // file name, for errors
+	names    *names
+	each     func(steps.Member, io.Reader) error
+	members  int
+	unpacked int64
+	failed   error // of each
+}
+
+func (u *unpacking) run(ctx context.Context, r io.Reader, name string) error {
+	switch {
+	case strings.HasSuffix(name, ".zip"):
+		return u.zip(ctx, r)
+	case strings.HasSuffix(name, ".tar.gz"), strings.HasSuffix(name, ".tgz"):
+		gz, err := archiver.Gz{}.OpenReader(r)
+		if err != nil {
+			return fmt.Errorf("it is no gzip file: %w", err)
+		}
+		defer gz.Close()
+		return u.tar(ctx, gz)
+	case strings.HasSuffix(name, ".tar"):
+		return u.tar(ctx, r)
+	}
+	return &steps.Error{Code: steps.CodeInvalid, Summary: "unknown archive type", Detail: fmt.Sprintf("%s is not named .tar, .tar.gz, .tgz or .zip", u.archive)}
+}
+
+func (u *unpacking) tar(ctx context.Context, r io.Reader) error {
+	// Counted here, what each skips counts too.
+	counted := &countedReader{u, r}
+	if err := (archiver.Tar{}).Extract(ctx, counted, u.member); err != nil {
+		if errors.Is(err, tar.ErrHeader) {
+			return fmt.Errorf("it is no tar archive, or damaged: %w", err)
+		}
+		return err
+	}
+	// To the end, so that a gzip trailer is checked.
+	_, err := io.Copy(io.Discard, counted)
+	return err
+}
+
+func (u *unpacking) zip(ctx context.Context, r io.Reader) (err error) {
+	f, err := os.CreateTemp("", "nodejoin-*.zip")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := errors.Join(f.Close(), os.Remove(f.Name())); err == nil {
+			err = e
+		}
+	}()
+	n, err := io.Copy(f, io.LimitReader(r, u.spooled+1))
+	if err != nil {
+		return err
+	}
+	if n > u.spooled {
+		return u.refuse("it is larger than %d bytes", u.spooled)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	err = archiver.Zip{}.Extract(ctx, f, u.member)
+	if errors.Is(err, zip.ErrFormat) {
+		return fmt.Errorf("it is no zip archive, or truncated: %w", err)
+	}
+	return err
+}
+
+// member is called for every entry of the archive.
+func (u *unpacking) member(ctx context.Context, f archiver.FileInfo) error {
+	if u.members++; u.members > u.limits.members {
+		return u.refuse("it holds more than %d files", u.limits.members)
+	}
+	what := fmt.Sprintf("member %q", f.NameInArchive)
+	dir, regular := f.IsDir(), f.Mode().IsRegular()
+	switch h := f.Header.(type) {
+	case *tar.Header:
+		dir, regular = h.Typeflag == tar.TypeDir, h.Typeflag == tar.TypeReg
+	case zip.FileHeader:
+		if h.Method != zip.Store && h.Method != zip.Deflate {
+			return u.refuse("%s is compressed with method %d; only store and deflate are known", what, h.Method)
+		}
+	}
+	if !dir && !regular {
+		return u.refuse("%s is a link, a device or another special file", what)
+	}
+	name, problem := u.names.add(f.NameInArchive, dir)
+	if problem != "" {
+		return u.refuse("%s %s", what, problem)
+	}
+	if dir {
+		return nil
+	}
+	if f.Size() < 0 || f.Size() > u.limits.unpacked {
+		return u.refuse("%s is larger than %d bytes", what, u.limits.unpacked)
+	}
+	body, err := f.Open()
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	defer body.Close()
+	var r io.Reader = &contextReader{ctx, body}
+	if _, ok := f.Header.(*tar.Header); !ok {
+		r = &countedReader{u, r}
+	}
+	keep := &errorReader{r: r}
+	err = u.each(steps.Member{Name: name, Size: f.Size(), Executable: f.Mode()&0o111 != 0}, keep)
+	if err != nil && keep.err == nil {
+		u.failed = err
+	}
+	if keep.err != nil {
+		return fmt.Errorf("%s: %w", what, keep.err)
+	}
+	return err
+}
+
+func (u *unpacking) refuse(format string, a ...any) error {
+	return &steps.Error{Code: steps.CodeInvalid, Summary: "archive refused", Detail: u.archive + ": " + fmt.Sprintf(format, a...),
+		Remedy: "use the archive that the project publishes; nothing of this one was kept"}
+}
+
+// countedReader bounds what an archive unpacks to.
+type countedReader struct {
+	u *unpacking
+	r io.Reader
+}
+
+func (c *countedReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	if c.u.unpacked += int64(n); c.u.unpacked > c.u.limits.unpacked {
+		return 0, c.u.refuse("it unpacks to more than %d bytes", c.u.limits.unpacked)
+	}
+	return n, err
+}
+
+// errorReader remembers why reading a member failed.
+type errorReader struct {
+	r   io.Reader
+	err error
+}
+
+func (e *errorReader) Read(p []byte) (int, error) {
+	n, err := e.r.Read(p)
+	if err != nil && err != io.EOF {
+		e.err = err
+	}
+	return n, err
+}
+
+// contextReader ends with its context.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *contextReader) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.r.Read(p)
+}
+
+// base is the last element of a path or URL, without a query.
+func base(name string) string {
+	name, _, _ = strings.Cut(name, "?")
+	name = name[strings.LastIndexAny(name, `/\`)+1:]
+	return name
+}
