@@ -186,6 +186,9 @@ func blobOf(spec steps.Spec) steps.Source {
 	if json.Unmarshal(spec.Args, &src) != nil {
 		return steps.Source{}
 	}
+	if _, digest := src.Digest(); digest == "" {
+		return steps.Source{} // another kind's argument of that name
+	}
 	return src
 }
 

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/engine"
+	"nodejoin/steps/event"
+	"nodejoin/steps/transport"
+)
+
+func newApply(a *app) *cobra.Command {
+	var auto, full bool
+	c := &cobra.Command{
+		Use:   "apply [PLAN]",
+		Short: "Make the hosts as the plan says",
+		Long: `Compares the plan with its hosts, shows what would change, asks, and changes it:
+every step is checked, applied, and checked again. An interrupted apply is finished
+by the next one.
+
+Without a terminal --auto-approve is needed, except where every host is a sandbox
+or nothing is to change.`,
+	}
+	a.planFlags(c)
+	a.runFlags(c)
+	c.Flags().BoolVar(&auto, "auto-approve", false, "do not ask")
+	c.Flags().BoolVar(&full, "full", false, "show the contents of new files and the steps with nothing to do")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		ctx := c.Context()
+		compiled, err := a.load(ctx, args)
+		if err != nil {
+			return err
+		}
+		var stream *ui.JSON
+		if a.json {
+			stream = ui.NewJSON(a.term.Out, version)
+		}
+		// The display of the check ends before the plan is shown; apply gets its own.
+		var current ui.Display = a.newDisplay()
+		emit := func(e event.Event) {
+			if stream != nil {
+				stream.Emit(e)
+			}
+			current.Emit(e)
+		}
+		s := engine.New(compiled, a.options(compiled, emit))
+		defer s.Close()
+		report := s.Check(ctx)
+		current.Close()
+		if ctx.Err() != nil {
+			return exitError(exitInterrupted)
+		}
+		if code := a.reportProblems(report); code != exitOK && (report.Cluster != nil || !someReachable(report)) {
+			return exitError(code)
+		}
+		if !a.json {
+			a.showPlan(report, full)
+		}
+		if report.Pending() == 0 {
+			if stream != nil {
+				stream.Raw(summaryJSON(report, nil))
+			}
+			if code := reportCode(report); code != exitOK {
+				return exitError(code)
+			}
+			return nil
+		}
+		if err := a.approve(compiled, auto); err != nil {
+			return err
+		}
+		current = a.newDisplay()
+		sum := s.Apply(ctx)
+		current.Close()
+		if stream != nil {
+			stream.Raw(summaryJSON(report, sum))
+		}
+		a.showSummary(sum)
+		if code := worst(summaryCode(sum), reportCode(report)); code != exitOK {
+			return exitError(code)
+		}
+		return nil
+	}
+	return c
+}
+
+func someReachable(r *engine.Report) bool {
+	for _, h := range r.Hosts {
+		if h.Err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// approve asks a person, or decides without one where that is safe.
+func (a *app) approve(c *plan.Compiled, auto bool) error {
+	if auto {
+		return nil
+	}
+	sandbox := true
+	for _, n := range c.Nodes {
+		sandbox = sandbox && n.Connection.Type == "sandbox"
+	}
+	if !a.term.InTTY || a.json {
+		if sandbox {
+			return nil
+		}
+		return errors.New("nobody can be asked here (no terminal): look at the plan with 'nodejoin plan', then run apply with --auto-approve")
+	}
+	fmt.Fprintf(a.term.Err, "Apply these changes? Only 'yes' is taken for a yes: ")
+	answer, _ := bufio.NewReader(a.term.In).ReadString('\n')
+	if strings.TrimSpace(answer) != "yes" {
+		fmt.Fprintln(a.term.Err, "Nothing was changed.")
+		return exitError(exitFailed)
+	}
+	return nil
+}
+
+// showSummary prints failures in full and one closing line.
+func (a *app) showSummary(sum *engine.Summary) {
+	changed, unchanged, failed, left := 0, 0, 0, 0
+	for _, h := range sum.Hosts {
+		changed += len(h.Changed)
+		unchanged += len(h.Unchanged)
+		left += len(h.NotRun)
+		if h.Err != nil {
+			failed++
+			p := problemOf(h.Err)
+			p.Host, p.Step, p.Source = h.Node, h.Failed, h.Source
+			fmt.Fprintln(a.term.Err)
+			a.problems([]ui.Problem{p}, nil)
+		}
+	}
+	if a.json {
+		return
+	}
+	word := ui.Paint(a.term.OutColor, ui.Green, "Applied")
+	if failed > 0 {
+		word = ui.Paint(a.term.OutColor, ui.Red, "Not finished")
+	}
+	fmt.Fprintf(a.term.Out, "%s: %d changed, %d as they were", word, changed, unchanged)
+	if failed > 0 {
+		fmt.Fprintf(a.term.Out, ", %d %s failed, %d steps left for the next apply", failed, plural(failed, "host"), left)
+	}
+	fmt.Fprintf(a.term.Out, " (%s).\n", sum.Duration.Round(10*time.Millisecond))
+}
+
+// problemOf turns a failure of a run into what is told of it.
+func problemOf(err error) ui.Problem {
+	var ce *transport.ConnectError
+	if errors.As(err, &ce) {
+		d := ce.Host
+		if ce.Detail != "" {
+			d += ": " + ce.Detail
+		}
+		return ui.Problem{Level: "error", Summary: ce.Summary, Detail: d, Remedy: ce.Remedy}
+	}
+	e := steps.AsError(err)
+	return ui.Problem{Level: "error", Summary: e.Summary, Detail: e.Detail, Remedy: e.Remedy}
+}
+
+// summaryJSON is the last line of apply's JSON stream.
+func summaryJSON(r *engine.Report, sum *engine.Summary) []byte {
+	type host struct {
+		Node      string      `json:"node"`
+		Changed   []string    `json:"changed"`
+		Unchanged int         `json:"unchanged"`
+		NotRun    []string    `json:"not_run"`
+		Error     *ui.Problem `json:"error,omitempty"`
+		Mutations int64       `json:"mutations"`
+	}
+	out := struct {
+		Type     string  `json:"type"`
+		Pending  int     `json:"pending"`
+		Seconds  float64 `json:"seconds"`
+		Hosts    []host  `json:"hosts"`
+		ExitCode int     `json:"exit_code"`
+	}{Type: "summary", Pending: r.Pending(), Hosts: []host{}, ExitCode: reportCode(r)}
+	if sum == nil {
+		for _, h := range r.Hosts {
+			out.Hosts = append(out.Hosts, host{Node: h.Node.Name, Changed: []string{}, NotRun: []string{}, Unchanged: len(h.Steps), Mutations: h.Mutations})
+		}
+	} else {
+		out.Seconds, out.ExitCode = sum.Duration.Seconds(), worst(summaryCode(sum), reportCode(r))
+		for _, h := range sum.Hosts {
+			j := host{Node: h.Node, Changed: append([]string{}, h.Changed...), Unchanged: len(h.Unchanged), NotRun: append([]string{}, h.NotRun...), Mutations: h.Mutations}
+			if h.Err != nil {
+				p := problemOf(h.Err)
+				p.Step, p.Source = h.Failed, h.Source
+				j.Error = &p
+			}
+			out.Hosts = append(out.Hosts, j)
+		}
+	}
+	b, _ := json.Marshal(out)
+	return b
+}

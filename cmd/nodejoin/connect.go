@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/agentbin"
+	"nodejoin/steps/artifact"
+	"nodejoin/steps/cluster"
+	"nodejoin/steps/event"
+	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/kube"
+	"nodejoin/steps/transport"
+)
+
+// connector opens the connection that a node of the plan asks for.
+func connector(emit func(event.Event)) func(context.Context, plan.Node) (transport.Conn, error) {
+	return func(ctx context.Context, n plan.Node) (transport.Conn, error) {
+		direct := artifact.New(artifact.Options{Direct: true})
+		switch n.Connection.Type {
+		case "sandbox":
+			s := n.Connection.Sandbox
+			h, err := sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, Hostname: n.Name, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
+			if err != nil {
+				return nil, fmt.Errorf("sandbox of %s: %w", n.Address, err)
+			}
+			return transport.NewLocal(h, direct, n.Name), nil
+		case "local":
+			h, err := localHost(n)
+			if err != nil {
+				return nil, err
+			}
+			return transport.NewLocal(h, direct, n.Name), nil
+		case "ssh":
+			return dialSSH(ctx, n, emit)
+		}
+		return nil, fmt.Errorf("%s: no such connection: %q", n.Address, n.Connection.Type)
+	}
+}
+
+// clusterOpener opens the plan's cluster, real or simulated.
+func clusterOpener(p *plan.Compiled) func(context.Context) (kube.API, error) {
+	return func(ctx context.Context) (kube.API, error) {
+		c := p.Cluster
+		switch {
+		case c == nil:
+			return nil, fmt.Errorf("the plan has steps on a cluster, but no cluster block")
+		case c.Sandbox != "":
+			return sandbox.OpenCluster(c.Sandbox, c.PodCIDR)
+		}
+		return cluster.Open(ctx, cluster.Config{Kubeconfig: c.Kubeconfig, CAHash: c.CAHash, FieldManager: "nodejoin"})
+	}
+}
+
+// agentSource gives the agent for a node. A sandbox runs no programs: it gets a
+// small stand-in, so that the quickstart needs no cross-build.
+func agentSource(ctx context.Context) func(os, arch, connection string) (steps.Source, error) {
+	return func(goos, arch, connection string) (steps.Source, error) {
+		if connection == "sandbox" {
+			return sandboxAgent()
+		}
+		path, digest, err := agentbin.Get(ctx, goos, arch)
+		if err != nil {
+			return steps.Source{}, err
+		}
+		return steps.Source{File: path, SHA256: digest}, nil
+	}
+}
+
+const sandboxAgentText = "stand-in for nodejoin-agent in a sandbox: a sandbox simulates its programs\n"
+
+func sandboxAgent() (steps.Source, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	path := filepath.Join(dir, "nodejoin", "sandbox-agent.txt")
+	digest := sha256Hex([]byte(sandboxAgentText))
+	if have, err := os.ReadFile(path); err == nil && string(have) == sandboxAgentText {
+		return steps.Source{File: path, SHA256: digest}, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return steps.Source{}, err
+	}
+	if err := os.WriteFile(path+".new", []byte(sandboxAgentText), 0o600); err != nil {
+		return steps.Source{}, err
+	}
+	return steps.Source{File: path, SHA256: digest}, os.Rename(path+".new", path)
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"nodejoin/steps"
+	"nodejoin/steps/engine"
+	"nodejoin/steps/transport"
+)
+
+// Exit codes. They are part of the interface: scripts depend on them.
+const (
+	exitOK          = 0   // done, or nothing to change
+	exitFailed      = 1   // a step failed
+	exitPending     = 2   // changes are pending (plan, status with --detailed-exitcode)
+	exitInvalid     = 3   // invalid plan or usage
+	exitUnreachable = 4   // a host or the API server does not answer, or does not let us in
+	exitNotVerified = 5   // applied, but the check still finds a difference
+	exitReboot      = 6   // a reboot is pending
+	exitInterrupted = 130 // Ctrl-C
+)
+
+// exitError ends the command with a code; what there is to say was said already.
+type exitError int
+
+func (e exitError) Error() string { return "" }
+
+// errorCode is the exit code that a failure of one host stands for.
+func errorCode(err error) int {
+	var ce *transport.ConnectError
+	var se *steps.Error
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.As(err, &ce), errors.Is(err, transport.ErrDropped):
+		return exitUnreachable
+	case errors.As(err, &se):
+		switch se.Code {
+		case steps.CodeInterrupted:
+			return exitInterrupted
+		case steps.CodeNotConverged:
+			return exitNotVerified
+		case steps.CodeUnreachable:
+			return exitUnreachable
+		}
+	}
+	return exitFailed
+}
+
+// worst joins the codes of several hosts: an interruption, then a failed step,
+// then one that did not verify, then a host that was not reached.
+func worst(codes ...int) int {
+	for _, c := range []int{exitInterrupted, exitFailed, exitNotVerified, exitUnreachable} {
+		for _, have := range codes {
+			if have == c {
+				return c
+			}
+		}
+	}
+	return exitOK
+}
+
+func reportCode(r *engine.Report) int {
+	var codes []int
+	if r.Cluster != nil {
+		codes = append(codes, errorCode(r.Cluster))
+	}
+	for _, h := range r.Hosts {
+		if r.Cluster == nil {
+			codes = append(codes, errorCode(h.Err))
+		}
+		for _, s := range h.Steps {
+			if s.Result.Err != nil {
+				codes = append(codes, errorCode(s.Result.Err))
+			}
+		}
+	}
+	return worst(codes...)
+}
+
+func summaryCode(s *engine.Summary) int {
+	var codes []int
+	for _, h := range s.Hosts {
+		codes = append(codes, errorCode(h.Err))
+	}
+	return worst(codes...)
+}

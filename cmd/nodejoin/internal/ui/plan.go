@@ -1,0 +1,161 @@
+package ui
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	udiff "github.com/aymanbagabas/go-udiff"
+
+	"nodejoin/steps"
+	"nodejoin/steps/engine"
+)
+
+// mark is the sign of an action at the start of a line.
+var marks = map[steps.Action]struct {
+	sign  string
+	style Style
+	verb  string
+}{
+	steps.ActionCreate:  {"+", Green, "create"},
+	steps.ActionUpdate:  {"~", Yellow, "update"},
+	steps.ActionDelete:  {"-", Red, "delete"},
+	steps.ActionRestart: {"!", Yellow, "restart"},
+	steps.ActionStart:   {">", Green, "start"},
+	steps.ActionWait:    {".", Cyan, "wait"},
+	steps.ActionUnknown: {"?", Blue, "not known yet"},
+}
+
+// PlanOptions say how much of a plan is shown.
+type PlanOptions struct {
+	Color bool
+	Width int
+	Full  bool // contents of new files too, and steps with nothing to do
+}
+
+// WritePlan prints what a report would change, host by host, and a closing line.
+func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
+	count := map[steps.Action]int{}
+	hosts := 0
+	for _, h := range r.Hosts {
+		if h.Err != nil {
+			continue
+		}
+		hosts++
+		writeHost(w, h, o, count)
+	}
+	var parts []string
+	for _, a := range []steps.Action{steps.ActionCreate, steps.ActionUpdate, steps.ActionDelete, steps.ActionRestart, steps.ActionStart, steps.ActionUnknown, steps.ActionWait} {
+		if n := count[a]; n > 0 {
+			verb := "to " + marks[a].verb
+			if a == steps.ActionUnknown || a == steps.ActionWait {
+				verb = map[steps.Action]string{steps.ActionUnknown: "not known yet", steps.ActionWait: "to wait for"}[a]
+			}
+			parts = append(parts, fmt.Sprintf("%d %s", n, verb))
+		}
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(w, "%s on %d %s: %s.\n", Paint(o.Color, Bold, "Plan"), hosts, plural(hosts, "host"), strings.Join(parts, ", "))
+	}
+}
+
+func plural(n int, s string) string {
+	if n == 1 {
+		return s
+	}
+	return s + "s"
+}
+
+func writeHost(w io.Writer, h engine.HostReport, o PlanOptions, count map[steps.Action]int) {
+	n := 0
+	for _, s := range h.Steps {
+		if s.Result.Err != nil || !s.Result.Change.NoOp() {
+			n++
+		}
+	}
+	if n == 0 && !o.Full {
+		return
+	}
+	about := strings.TrimSpace(h.Facts.Product + " " + h.Facts.Build)
+	fmt.Fprintf(w, "%s  %s\n", Paint(o.Color, Bold, CleanLine(h.Node.Name)), Paint(o.Color, Dim, CleanLine(h.Node.Connection.Type+", "+about)))
+	idw := 0
+	for _, s := range h.Steps {
+		idw = max(idw, len(s.Spec.ID))
+	}
+	idw = min(idw, 28)
+	for _, s := range h.Steps {
+		c := s.Result.Change
+		if s.Result.Err != nil {
+			fmt.Fprintf(w, "  %s %-*s %s\n", Paint(o.Color, Red, "x"), idw, s.Spec.ID, CleanLine(s.Result.Err.Error()))
+			continue
+		}
+		if c.NoOp() {
+			if o.Full {
+				fmt.Fprintf(w, "    %s\n", Paint(o.Color, Dim, fmt.Sprintf("%-*s %s", idw, s.Spec.ID, CleanLine(s.Spec.Title))))
+			}
+			continue
+		}
+		count[c.Action]++
+		m := marks[c.Action]
+		text := s.Spec.Title
+		if c.Reason != "" {
+			if text != "" {
+				text += ": "
+			}
+			text += c.Reason
+		}
+		room := max(o.Width-idw-5, 24)
+		lines := strings.Split(Wrap(CleanLine(text), "", room), "\n")
+		fmt.Fprintf(w, "  %s %-*s %s\n", Paint(o.Color, m.style, m.sign), idw, s.Spec.ID, lines[0])
+		for _, l := range lines[1:] {
+			fmt.Fprintf(w, "    %-*s %s\n", idw, "", l)
+		}
+		if c.Action != steps.ActionCreate || o.Full {
+			for _, d := range c.Diffs {
+				writeDiff(w, d, o)
+			}
+		}
+	}
+	fmt.Fprintln(w)
+}
+
+func writeDiff(w io.Writer, d steps.Diff, o PlanOptions) {
+	const in = "      "
+	name := CleanLine(d.Name)
+	switch {
+	case d.Sensitive:
+		fmt.Fprintf(w, "%s%s: (sensitive, differs)\n", in, name)
+	case !d.Text:
+		fmt.Fprintf(w, "%s%s: %s -> %s\n", in, name, Paint(o.Color, Red, quoteEmpty(d.Have)), Paint(o.Color, Green, quoteEmpty(d.Want)))
+	default:
+		fmt.Fprintf(w, "%s%s:\n", in, name)
+		have, want := ensureNL(d.Have), ensureNL(d.Want)
+		u := udiff.Unified("on the host", "in the plan", have, want)
+		for _, l := range strings.Split(strings.TrimSuffix(u, "\n"), "\n") {
+			st := Style("")
+			switch {
+			case strings.HasPrefix(l, "---"), strings.HasPrefix(l, "+++"), strings.HasPrefix(l, "@@"):
+				st = Dim
+			case strings.HasPrefix(l, "-"):
+				st = Red
+			case strings.HasPrefix(l, "+"):
+				st = Green
+			}
+			fmt.Fprintf(w, "%s  %s\n", in, Paint(o.Color, st, CleanLineKeepIndent(l)))
+		}
+	}
+}
+
+func ensureNL(s string) string {
+	if s != "" && !strings.HasSuffix(s, "\n") {
+		return s + "\n"
+	}
+	return s
+}
+
+func quoteEmpty(s string) string {
+	if s == "" {
+		return "(none)"
+	}
+	return CleanLine(s)
+}

@@ -1,0 +1,132 @@
+// Package ui renders what a run did and what a plan means: displays over the
+// event stream, plans with their diffs, diagnostics with their source. Text that
+// comes from hosts, plans and servers is untrusted and is cleaned before it is
+// printed.
+package ui
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+
+	"github.com/charmbracelet/colorprofile"
+	"golang.org/x/term"
+)
+
+// Term is where output goes: results on Out, progress and diagnostics on Err.
+type Term struct {
+	Out, Err io.Writer
+	In       io.Reader
+	// Color of each stream, by NO_COLOR, CLICOLOR_FORCE, TERM and whether it is a terminal.
+	OutColor, ErrColor bool
+	// InTTY and ErrTTY tell whether a person can be asked and shown a moving display.
+	InTTY, ErrTTY bool
+}
+
+// NewTerm looks at the process's streams and environment.
+func NewTerm() *Term {
+	env := os.Environ()
+	color := func(f *os.File) bool { return colorprofile.Detect(f, env) > colorprofile.ASCII }
+	return &Term{
+		Out: os.Stdout, Err: os.Stderr, In: os.Stdin,
+		OutColor: color(os.Stdout), ErrColor: color(os.Stderr),
+		InTTY:  term.IsTerminal(int(os.Stdin.Fd())),
+		ErrTTY: term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("TERM") != "dumb",
+	}
+}
+
+// Width of the terminal behind Err in columns, 80 where there is none.
+func (t *Term) Width() int {
+	if f, ok := t.Err.(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 20 {
+			return w
+		}
+	}
+	return 80
+}
+
+// Styles by SGR number; the empty style prints plain.
+type Style string
+
+const (
+	Bold   Style = "1"
+	Dim    Style = "2"
+	Red    Style = "31"
+	Green  Style = "32"
+	Yellow Style = "33"
+	Blue   Style = "34"
+	Cyan   Style = "36"
+)
+
+// Paint gives s in a style where color is on.
+func Paint(color bool, style Style, s string) string {
+	if !color || style == "" || s == "" {
+		return s
+	}
+	return "\x1b[" + string(style) + "m" + s + "\x1b[0m"
+}
+
+// Clean makes untrusted text safe to print: control characters (but for line
+// feeds and tabs) and characters that reorder text are written as escapes.
+func Clean(s string) string {
+	bad := func(r rune) bool {
+		return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\ufeff' || r == unicode.ReplacementChar)
+	}
+	if strings.IndexFunc(s, bad) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range strings.ReplaceAll(s, "\r\n", "\n") {
+		switch {
+		case !bad(r):
+			b.WriteRune(r)
+		case r < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// CleanLine is Clean for text that must stay on one line.
+func CleanLine(s string) string {
+	return strings.ReplaceAll(Clean(strings.TrimSpace(s)), "\n", `\n`)
+}
+
+// Wrap breaks text at spaces to lines of at most width columns, keeping its own
+// line feeds, and puts indent before each line.
+func Wrap(s, indent string, width int) string {
+	width = max(width-len(indent), 24)
+	var out []string
+	for _, line := range strings.Split(s, "\n") {
+		cur := ""
+		for _, w := range strings.Fields(line) {
+			switch {
+			case cur == "":
+				cur = w
+			case len([]rune(cur))+1+len([]rune(w)) <= width:
+				cur += " " + w
+			default:
+				out = append(out, indent+cur)
+				cur = w
+			}
+		}
+		out = append(out, strings.TrimRight(indent+cur, " "))
+	}
+	return strings.Join(out, "\n")
+}
+
+// Cut shortens a line to width columns.
+func Cut(s string, width int) string {
+	r := []rune(s)
+	if len(r) <= width {
+		return s
+	}
+	if width < 4 {
+		return string(r[:max(width, 0)])
+	}
+	return string(r[:width-3]) + "..."
+}

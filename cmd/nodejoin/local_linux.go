@@ -1,0 +1,12 @@
+package main
+
+import (
+	"nodejoin/plan"
+	"nodejoin/steps/host"
+	"nodejoin/steps/host/linux"
+)
+
+// localHost is this machine.
+func localHost(n plan.Node) (host.Host, error) {
+	return linux.New(linux.Options{DataDir: n.DataDir})
+}

@@ -1,0 +1,16 @@
+//go:build !linux && !windows
+
+package main
+
+import (
+	"fmt"
+	"runtime"
+
+	"nodejoin/plan"
+	"nodejoin/steps/host"
+)
+
+// localHost: nodes are Windows or Linux machines.
+func localHost(n plan.Node) (host.Host, error) {
+	return nil, fmt.Errorf("%s: connection \"local\" works on Windows and Linux, and this is %s", n.Address, runtime.GOOS)
+}

@@ -1,0 +1,12 @@
+package main
+
+import (
+	"nodejoin/plan"
+	"nodejoin/steps/host"
+	"nodejoin/steps/host/windows"
+)
+
+// localHost is this machine.
+func localHost(n plan.Node) (host.Host, error) {
+	return windows.New(windows.Options{DataDir: n.DataDir})
+}

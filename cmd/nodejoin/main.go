@@ -1,0 +1,48 @@
+// Command nodejoin joins machines to a Kubernetes cluster as a join plan says.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"nodejoin/cmd/nodejoin/internal/ui"
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// run is main with its exit code, so that tests can call it.
+func run(args []string) int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	sig := make(chan os.Signal, 2)
+	signal.Notify(sig, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(sig)
+	go func() {
+		if _, ok := <-sig; !ok {
+			return
+		}
+		fmt.Fprintln(os.Stderr, "\nStopping: the step that runs is ended safely. Once more to stop at once.")
+		cancel()
+		if _, ok := <-sig; ok {
+			os.Exit(exitInterrupted)
+		}
+	}()
+	app := &app{term: ui.NewTerm()}
+	root := newRoot(app)
+	root.SetArgs(args)
+	root.SetContext(ctx)
+	err := root.Execute()
+	var exit exitError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &exit):
+		return int(exit)
+	}
+	fmt.Fprintf(os.Stderr, "nodejoin: %s\n", ui.Clean(err.Error()))
+	return exitInvalid
+}

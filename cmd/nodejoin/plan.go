@@ -1,0 +1,174 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/engine"
+	"nodejoin/steps/event"
+)
+
+func newPlan(a *app) *cobra.Command {
+	var detailed, full bool
+	c := &cobra.Command{
+		Use:   "plan [PLAN]",
+		Short: "Show what apply would change",
+		Long: `Compares the plan with its hosts and shows what apply would change. Nothing is
+changed anywhere. With --detailed-exitcode the exit code is 2 when changes are pending.`,
+	}
+	a.planFlags(c)
+	a.runFlags(c)
+	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 2 when changes are pending, 0 when there are none")
+	c.Flags().BoolVar(&full, "full", false, "show the contents of new files and the steps with nothing to do")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		compiled, err := a.load(c.Context(), args)
+		if err != nil {
+			return err
+		}
+		d := a.newDisplay()
+		s := engine.New(compiled, a.options(compiled, d.Emit))
+		defer s.Close()
+		report := s.Check(c.Context())
+		d.Close()
+		if a.json {
+			if err := a.printJSON(planJSON(compiled, report)); err != nil {
+				return err
+			}
+		} else {
+			a.showPlan(report, full)
+		}
+		if code := a.reportProblems(report); code != exitOK {
+			return exitError(code)
+		}
+		if detailed && report.Pending() > 0 {
+			return exitError(exitPending)
+		}
+		return nil
+	}
+	return c
+}
+
+// newDisplay is the display of progress; with --json nothing but failures goes to standard error.
+func (a *app) newDisplay() ui.Display {
+	mode := a.display
+	if a.json {
+		mode = "quiet"
+	}
+	return ui.NewDisplay(mode, a.term)
+}
+
+func (a *app) options(p *plan.Compiled, emit func(event.Event)) engine.Options {
+	return engine.Options{Connect: connector(emit), Cluster: clusterOpener(p), Emit: emit, Parallel: a.parallel}
+}
+
+func (a *app) showPlan(r *engine.Report, full bool) {
+	if r.Pending() > 0 || full {
+		ui.WritePlan(a.term.Out, r, ui.PlanOptions{Color: a.term.OutColor, Width: a.term.Width(), Full: full})
+	}
+	if r.Pending() == 0 && reportCode(r) == exitOK {
+		n := 0
+		for _, h := range r.Hosts {
+			n += len(h.Steps)
+		}
+		fmt.Fprintf(a.term.Out, "Nothing is to change: %d %s, %d steps, all as the plan says.\n", len(r.Hosts), plural(len(r.Hosts), "host"), n)
+	}
+}
+
+func plural(n int, s string) string {
+	if n == 1 {
+		return s
+	}
+	return s + "s"
+}
+
+// reportProblems prints what could not be checked and gives the exit code for it.
+func (a *app) reportProblems(r *engine.Report) int {
+	if r.Cluster != nil {
+		p := problemOf(r.Cluster)
+		a.problems([]ui.Problem{p}, nil)
+		return reportCode(r)
+	}
+	for _, h := range r.Hosts {
+		if h.Err != nil {
+			p := problemOf(h.Err)
+			p.Host, p.Source = h.Node.Name, h.Node.Connection.Source
+			a.problems([]ui.Problem{p}, nil)
+		}
+		for _, s := range h.Steps {
+			if s.Result.Err != nil {
+				p := problemOf(s.Result.Err)
+				p.Host, p.Step, p.Source = h.Node.Name, s.Spec.ID, s.Spec.Source
+				a.problems([]ui.Problem{p}, nil)
+			}
+		}
+	}
+	return reportCode(r)
+}
+
+// jsonStep is a step in the JSON output of plan and status.
+type jsonStep struct {
+	Address string       `json:"address"`
+	Kind    string       `json:"kind"`
+	Title   string       `json:"title,omitempty"`
+	Source  string       `json:"source,omitempty"`
+	Change  steps.Change `json:"change"`
+	Error   *steps.Error `json:"error,omitempty"`
+}
+
+type jsonHost struct {
+	Node      string      `json:"node"`
+	Address   string      `json:"address"`
+	State     string      `json:"state"` // in_sync, drifted, failed
+	Facts     any         `json:"facts,omitempty"`
+	Steps     []jsonStep  `json:"steps"`
+	Error     *ui.Problem `json:"error,omitempty"`
+	Mutations int64       `json:"mutations"`
+}
+
+func planJSON(p *plan.Compiled, r *engine.Report) any {
+	out := struct {
+		FormatVersion string      `json:"format_version"`
+		Pending       int         `json:"pending"`
+		Cluster       *ui.Problem `json:"cluster_error,omitempty"`
+		Hosts         []jsonHost  `json:"hosts"`
+	}{FormatVersion: "1", Pending: r.Pending(), Hosts: []jsonHost{}}
+	if r.Cluster != nil {
+		pr := problemOf(r.Cluster)
+		out.Cluster = &pr
+	}
+	for _, h := range r.Hosts {
+		j := jsonHost{Node: h.Node.Name, Address: h.Node.Address, State: hostState(h), Steps: []jsonStep{}, Mutations: h.Mutations}
+		if h.Err != nil {
+			pr := problemOf(h.Err)
+			j.Error = &pr
+		} else {
+			j.Facts = h.Facts
+		}
+		for _, s := range h.Steps {
+			j.Steps = append(j.Steps, jsonStep{Address: h.Node.Address + "." + s.Spec.ID, Kind: s.Spec.Kind, Title: s.Spec.Title, Source: s.Spec.Source, Change: s.Result.Change, Error: s.Result.Err})
+		}
+		out.Hosts = append(out.Hosts, j)
+	}
+	return out
+}
+
+// hostState is one word for what a check found.
+func hostState(h engine.HostReport) string {
+	if h.Err != nil {
+		return "failed"
+	}
+	state := "in_sync"
+	for _, s := range h.Steps {
+		if s.Result.Err != nil {
+			return "failed"
+		}
+		if !s.Result.Change.NoOp() {
+			state = "drifted"
+		}
+	}
+	return state
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"nodejoin/cmd/nodejoin/internal/ui"
+)
+
+// version is set by the release build.
+var version = "0.1.0-dev"
+
+// app is what every command shares.
+type app struct {
+	term *ui.Term
+
+	vars     []string
+	varFiles []string
+	targets  []string
+	json     bool
+	display  string
+	parallel int
+}
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "nodejoin",
+		Short: "Join machines to a Kubernetes cluster as a plan in git says",
+		Long: `nodejoin reads a join plan (*.join.hcl), compares it with the machines it names,
+and makes them nodes of a Kubernetes cluster: locally or over SSH, step by step,
+each step checked, applied and verified. Running it again changes only what differs.`,
+		Example: `  nodejoin validate plans/prod        is the plan right?
+  nodejoin plan plans/prod            what would change?
+  nodejoin apply plans/prod           change it
+  nodejoin status plans/prod          are the nodes still as the plan says?`,
+		SilenceUsage: true, SilenceErrors: true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{c, err}
+	})
+	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newStatus(a), newGraph(a), newVersion(a))
+	return root
+}
+
+// usageError is a wrong call; it ends with how to get help.
+type usageError struct {
+	cmd *cobra.Command
+	err error
+}
+
+func (e usageError) Error() string {
+	return e.err.Error() + "\nSee '" + e.cmd.CommandPath() + " --help'."
+}
+
+// planFlags are those of every command that reads a plan.
+func (a *app) planFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringArrayVar(&a.vars, "var", nil, "set a variable of the plan, `name=value`; may be repeated")
+	f.StringArrayVar(&a.varFiles, "var-file", nil, "read variables from `file` (HCL or JSON); may be repeated")
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usageError{c, errOnePlan}
+		}
+		return nil
+	}
+}
+
+// runFlags are those of every command that asks hosts.
+func (a *app) runFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringArrayVar(&a.targets, "target", nil, "only this node, by `address` (node.win-1) or name; may be repeated")
+	f.BoolVar(&a.json, "json", false, "print JSON on standard output")
+	f.StringVar(&a.display, "display", "auto", "progress on standard error: auto, plain or quiet")
+	f.IntVar(&a.parallel, "parallel", 10, "hosts worked on at once")
+}

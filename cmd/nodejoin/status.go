@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/steps/engine"
+)
+
+func newStatus(a *app) *cobra.Command {
+	var detailed bool
+	c := &cobra.Command{
+		Use:   "status [PLAN]",
+		Short: "Show whether the nodes are still as the plan says",
+		Long: `Asks every host and the cluster, changes nothing, and prints one line a node.
+With --detailed-exitcode the exit code is 2 when a node has drifted.`,
+	}
+	a.planFlags(c)
+	a.runFlags(c)
+	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 2 when a node has drifted, 0 when none has")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		compiled, err := a.load(c.Context(), args)
+		if err != nil {
+			return err
+		}
+		d := a.newDisplay()
+		s := engine.New(compiled, a.options(compiled, d.Emit))
+		defer s.Close()
+		r := s.Check(c.Context())
+		d.Close()
+		if a.json {
+			if err := a.printJSON(planJSON(compiled, r)); err != nil {
+				return err
+			}
+		} else if r.Cluster == nil {
+			a.statusTable(r)
+		}
+		if code := a.reportProblems(r); code != exitOK {
+			return exitError(code)
+		}
+		if detailed && r.Pending() > 0 {
+			return exitError(exitPending)
+		}
+		return nil
+	}
+	return c
+}
+
+func (a *app) statusTable(r *engine.Report) {
+	w := tabwriter.NewWriter(a.term.Out, 2, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NODE\tSTATE\tIN ORDER\tDIFFERS\tSYSTEM")
+	for _, h := range r.Hosts {
+		ok, differs, first := 0, 0, ""
+		for _, s := range h.Steps {
+			if s.Result.Err == nil && s.Result.Change.NoOp() {
+				ok++
+				continue
+			}
+			differs++
+			if first == "" {
+				first = s.Spec.ID
+			}
+		}
+		text := map[string]string{"in_sync": "in sync", "drifted": "drifted", "failed": "could not be checked"}[hostState(h)]
+		about := fmt.Sprintf("%d", differs)
+		if differs > 0 {
+			about += " (first: " + first + ")"
+		}
+		if h.Err != nil {
+			about = "-"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", ui.CleanLine(h.Node.Name), text, ok, about, ui.CleanLine(h.Facts.Product+" "+h.Facts.Build))
+	}
+	w.Flush()
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"nodejoin/cmd/nodejoin/internal/ui"
+)
+
+func newValidate(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "validate [PLAN]",
+		Short: "Check a plan without touching any host",
+		Long:  "Reads and compiles the plan (a folder with *.join.hcl files, or one such file) and reports all that is wrong with it. No host and no cluster is asked.",
+	}
+	a.planFlags(c)
+	c.Flags().BoolVar(&a.json, "json", false, "print the diagnostics as JSON on standard output")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		compiled, diags, files, err := a.compile(c.Context(), args)
+		if err != nil {
+			return err
+		}
+		ps := ui.FromHCL(diags)
+		if a.json {
+			out := struct {
+				FormatVersion string       `json:"format_version"`
+				Valid         bool         `json:"valid"`
+				Errors        int          `json:"error_count"`
+				Warnings      int          `json:"warning_count"`
+				Diagnostics   []ui.Problem `json:"diagnostics"`
+			}{FormatVersion: "1", Valid: !diags.HasErrors(), Diagnostics: append([]ui.Problem{}, ps...)}
+			for _, p := range ps {
+				if p.Warning {
+					out.Warnings++
+				} else {
+					out.Errors++
+				}
+			}
+			if err := a.printJSON(out); err != nil {
+				return err
+			}
+		} else {
+			a.problems(ps, files)
+		}
+		if diags.HasErrors() {
+			return exitError(exitInvalid)
+		}
+		if !a.json {
+			n := 0
+			for _, node := range compiled.Nodes {
+				n += len(node.Steps)
+			}
+			fmt.Fprintf(a.term.Out, "The plan is valid: %d nodes, %d steps.\n", len(compiled.Nodes), n)
+		}
+		return nil
+	}
+	return c
+}
