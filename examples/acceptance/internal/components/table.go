@@ -1,0 +1,73 @@
+package components
+
+// Versions that are known to build together. The modules below pin them; these
+// names only label the archives of the mirror and the plan of the tests.
+const (
+	Kubernetes = "1.36.3"
+	Containerd = "2.4.2"
+	CNIPlugins = "1.9.1"
+	Flannel    = "0.28.4"
+	// FlannelCNI is the last release of the CNI plugins that carried the flannel
+	// meta plugin; its successor is not a Go module that builds by itself.
+	FlannelCNI = "0.9.1"
+)
+
+// component is one program, built from a package of one of the modules below
+// components/modules. Each module has its own pins: their requirements exclude
+// one another, and none of them belongs into the product's module.
+type component struct {
+	name    string // file name in bin, with .exe for Windows
+	module  string // folder below components/modules
+	pkg     string
+	ldflags string
+}
+
+// stampKubernetes gives the programs of Kubernetes their version; a build from the
+// module alone calls itself v0.0.0-master, which the API server and kubelet refuse
+// to compare.
+const stampKubernetes = "-s -w" +
+	" -X k8s.io/component-base/version.gitVersion=v" + Kubernetes +
+	" -X k8s.io/component-base/version.gitMajor=1" +
+	" -X k8s.io/component-base/version.gitMinor=36" +
+	" -X k8s.io/component-base/version.gitCommit=module" +
+	" -X k8s.io/component-base/version.gitTreeState=clean"
+
+const (
+	stampContainerd = "-s -w -X github.com/containerd/containerd/v2/version.Version=v" + Containerd
+	stampFlannel    = "-s -w -X github.com/flannel-io/flannel/pkg/version.Version=v" + Flannel
+	strip           = "-s -w"
+)
+
+// table lists what the tests use, the slowest first.
+var table = []component{
+	{"kube-apiserver", "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", stampKubernetes},
+	{"kube-controller-manager", "kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager", stampKubernetes},
+	{"kubelet.exe", "kubernetes", "k8s.io/kubernetes/cmd/kubelet", stampKubernetes},
+	{"kube-proxy.exe", "kubernetes", "k8s.io/kubernetes/cmd/kube-proxy", stampKubernetes},
+	{"kube-log-runner.exe", "kubernetes", "k8s.io/component-base/logs/kube-log-runner", stampKubernetes},
+	{"etcd", "kubernetes", "go.etcd.io/etcd/server/v3", strip},
+	{"containerd.exe", "containerd", "github.com/containerd/containerd/v2/cmd/containerd", stampContainerd},
+	{"ctr.exe", "containerd", "github.com/containerd/containerd/v2/cmd/ctr", stampContainerd},
+	{"containerd-shim-runhcs-v1.exe", "hcsshim", "github.com/Microsoft/hcsshim/cmd/containerd-shim-runhcs-v1", strip},
+	{"host-local.exe", "cni-plugins", "github.com/containernetworking/plugins/plugins/ipam/host-local", strip},
+	{"win-overlay.exe", "cni-plugins", "github.com/containernetworking/plugins/plugins/main/windows/win-overlay", strip},
+	{"flannel.exe", "cni-plugin-flannel", "github.com/containernetworking/plugins/plugins/meta/flannel", strip},
+	{"flanneld.exe", "flannel", "github.com/flannel-io/flannel", stampFlannel},
+}
+
+// helpers are programs of this module that run on the Windows machine.
+var helpers = []string{"winsshd"}
+
+// library is a stand-in DLL, built with mingw from sources in the wine folder.
+type library struct {
+	name    string
+	sources []string
+	libs    []string
+}
+
+var libraries = []library{
+	{"bcryptprimitives.dll", []string{"prng.c", "redirect.c", "symlink.c", "unix_socket.c", "session.c", "service_config.c"}, []string{"-lws2_32", "-ladvapi32"}},
+	{"pdh.dll", []string{"pdh.c"}, nil},
+	{"vmcompute.dll", []string{"hns.c"}, []string{"-lws2_32", "-lole32"}},
+	{"computenetwork.dll", []string{"hns.c"}, []string{"-lws2_32", "-lole32"}},
+}

@@ -1,0 +1,186 @@
+// Package netproxy is a TCP proxy that stands between a client and a server, holds
+// what passes for half a round trip, and can cut its connections.
+package netproxy
+
+import (
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Proxy forwards connections to one address.
+type Proxy struct {
+	listener net.Listener
+	target   string
+	oneWay   time.Duration
+	work     sync.WaitGroup
+
+	mu     sync.Mutex
+	conns  map[net.Conn]struct{}
+	cutAt  int64 // bytes to the server, over all connections; 0 = never
+	closed bool
+
+	toServer atomic.Int64
+	accepted atomic.Int64
+}
+
+// Start listens on a free loopback port and forwards to target. Each direction is
+// delayed by half of rtt; the order of bytes is kept and bandwidth is not limited.
+func Start(target string, rtt time.Duration) (*Proxy, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{listener: l, target: target, oneWay: rtt / 2, conns: map[net.Conn]struct{}{}}
+	p.work.Go(p.accept)
+	return p, nil
+}
+
+// Port of the proxy on 127.0.0.1.
+func (p *Proxy) Port() int { return p.listener.Addr().(*net.TCPAddr).Port }
+
+// Accepted counts the connections so far.
+func (p *Proxy) Accepted() int64 { return p.accepted.Load() }
+
+// BytesToServer counts what clients have sent so far.
+func (p *Proxy) BytesToServer() int64 { return p.toServer.Load() }
+
+// CutAfter cuts all connections once, when n more bytes have gone to the server.
+func (p *Proxy) CutAfter(n int64) {
+	p.mu.Lock()
+	p.cutAt = p.toServer.Load() + n
+	p.mu.Unlock()
+}
+
+// Cut ends all connections at once with a reset; new ones are accepted.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cutLocked()
+}
+
+func (p *Proxy) cutLocked() {
+	p.cutAt = 0
+	for c := range p.conns {
+		if t, ok := c.(*net.TCPConn); ok {
+			t.SetLinger(0)
+		}
+		c.Close()
+	}
+}
+
+// Close ends the proxy and waits for what it started.
+func (p *Proxy) Close() {
+	p.listener.Close()
+	p.mu.Lock()
+	p.closed = true
+	p.cutLocked()
+	p.mu.Unlock()
+	p.work.Wait()
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.accepted.Add(1)
+		server, err := net.DialTimeout("tcp", p.target, 10*time.Second)
+		if err != nil {
+			client.Close()
+			continue
+		}
+		if !p.keep(client, server) {
+			return
+		}
+		p.work.Go(func() {
+			var both sync.WaitGroup
+			both.Go(func() { p.pipe(server, client, &p.toServer) })
+			both.Go(func() { p.pipe(client, server, nil) })
+			both.Wait()
+			p.forget(client, server)
+		})
+	}
+}
+
+func (p *Proxy) keep(conns ...net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range conns {
+		if p.closed {
+			c.Close()
+		} else {
+			p.conns[c] = struct{}{}
+		}
+	}
+	return !p.closed
+}
+
+type held struct {
+	data []byte
+	due  time.Time
+}
+
+// queue bounds what is on the way in one direction, in reads of up to 32 KiB.
+const queue = 1024
+
+// pipe moves bytes one way until its source ends or a side is cut. The delay of one
+// piece never adds to that of the next.
+func (p *Proxy) pipe(to, from net.Conn, count *atomic.Int64) {
+	way := make(chan held, queue)
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for h := range way {
+			if wait := time.Until(h.due); wait > 0 {
+				time.Sleep(wait)
+			}
+			if _, err := to.Write(h.data); err != nil {
+				from.Close()
+				for range way { // until the reader has seen the end
+				}
+				return
+			}
+		}
+		if t, ok := to.(*net.TCPConn); ok {
+			t.CloseWrite()
+		}
+	})
+	defer writer.Wait()
+	defer close(way)
+	for {
+		buffer := make([]byte, 32<<10)
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if count != nil {
+				p.note(count.Add(int64(n)))
+			}
+			way <- held{buffer[:n], time.Now().Add(p.oneWay)}
+		}
+		if err != nil {
+			if err != io.EOF {
+				to.Close()
+			}
+			return
+		}
+	}
+}
+
+func (p *Proxy) note(sent int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cutAt > 0 && sent >= p.cutAt {
+		p.cutLocked()
+	}
+}
+
+func (p *Proxy) forget(conns ...net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range conns {
+		c.Close()
+		delete(p.conns, c)
+	}
+}

@@ -1,0 +1,80 @@
+package netproxy
+
+import (
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+func echo(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { io.Copy(c, c); c.Close() }()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func open(t *testing.T, rtt time.Duration) (*Proxy, net.Conn) {
+	p, err := Start(echo(t), rtt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	c, err := net.DialTCP("tcp", nil, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: p.Port()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	return p, c
+}
+
+func TestDelay(t *testing.T) {
+	const rtt = 60 * time.Millisecond
+	_, c := open(t, rtt)
+	began := time.Now()
+	if _, err := c.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < rtt {
+		t.Errorf("answer after %v, want %v at least", took, rtt)
+	}
+}
+
+func TestCutAfter(t *testing.T) {
+	p, c := open(t, 0)
+	p.CutAfter(100)
+	if _, err := c.Write(make([]byte, 60)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, make([]byte, 60)); err != nil {
+		t.Fatalf("before the cut: %v", err)
+	}
+	if _, err := c.Write(make([]byte, 60)); err != nil {
+		t.Fatal(err)
+	}
+	// What had arrived may still be echoed; then the connection ends, by itself.
+	_, err := io.Copy(io.Discard, c)
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		t.Errorf("the connection was not cut: %v", err)
+	}
+	if p.BytesToServer() != 120 {
+		t.Errorf("BytesToServer = %d, want 120", p.BytesToServer())
+	}
+}

@@ -1,0 +1,35 @@
+/* Redirection of Windows calls inside Go programs under Wine 8.
+ *
+ * A Go program looks up every Windows function with GetProcAddress. The stand-in
+ * for bcryptprimitives.dll is the first library that the Go runtime loads, so it
+ * can replace the program's GetProcAddress by one that hands out repaired versions
+ * of the few calls that Wine 8 answers wrongly. Programs that import functions
+ * directly are left alone.
+ */
+#ifndef NODEJOIN_REDIRECT_H
+#define NODEJOIN_REDIRECT_H
+
+#include <winsock2.h>
+#include <mswsock.h>
+#include <windows.h>
+
+/* A call to replace: its name, ours, and where the original is kept. */
+typedef struct {
+    const char *name;
+    FARPROC replacement;
+    FARPROC *original; /* NULL where ours does not need it */
+} redirection;
+
+/* Tables end with a NULL name. Each file of repairs has one. */
+extern const redirection symlink_redirections[];
+extern const redirection unix_socket_redirections[];
+extern const redirection session_redirections[];
+extern const redirection service_config_redirections[];
+
+/* Guards the tables that unix_socket.c and service_config.c keep. */
+extern CRITICAL_SECTION redirect_lock;
+
+/* Redirects the program's GetProcAddress; called once, when the DLL is attached. */
+void redirect_install(void);
+
+#endif
