@@ -1,0 +1,153 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/steps/kube"
+)
+
+// ServiceAccount tells what an account lacks.
+func (k *Cluster) ServiceAccount(ctx context.Context, want kube.ServiceAccount) (kube.ServiceAccountState, error) {
+	var out kube.ServiceAccountState
+	subject := want.Namespace + "/" + want.Name
+	err := k.ask(ctx, "read service account", subject, func(s *clusterState) error {
+		have, ok := s.Accounts[subject]
+		if !ok {
+			out.Missing = append(out.Missing, "service account "+subject)
+			have = &account{}
+		}
+		if want.ClusterRole == "" {
+			return nil
+		}
+		rules, ok := s.Roles[want.ClusterRole]
+		switch {
+		case !ok:
+			out.Missing = append(out.Missing, "cluster role "+want.ClusterRole)
+		case len(want.Rules) > 0 && !equalRules(rules, want.Rules):
+			out.Missing = append(out.Missing, "rules of cluster role "+want.ClusterRole)
+		}
+		if !slices.Contains(have.Roles, want.ClusterRole) {
+			out.Missing = append(out.Missing, "binding of "+subject+" to "+want.ClusterRole)
+		}
+		return nil
+	})
+	return out, err
+}
+
+func equalRules(a, b []kube.Rule) bool {
+	return slices.EqualFunc(a, b, func(x, y kube.Rule) bool {
+		return slices.Equal(x.APIGroups, y.APIGroups) && slices.Equal(x.Resources, y.Resources) && slices.Equal(x.Verbs, y.Verbs)
+	})
+}
+
+// EnsureServiceAccount makes what an account lacks. A ClusterRole without rules
+// must exist.
+func (k *Cluster) EnsureServiceAccount(ctx context.Context, want kube.ServiceAccount) error {
+	subject := want.Namespace + "/" + want.Name
+	return k.tell(ctx, "make service account", subject, func(s *clusterState) error {
+		have, ok := s.Accounts[subject]
+		if !ok {
+			have = &account{}
+			s.Accounts[subject] = have
+		}
+		if want.ClusterRole == "" {
+			return nil
+		}
+		if len(want.Rules) > 0 {
+			s.Roles[want.ClusterRole] = want.Rules
+		} else if _, ok := s.Roles[want.ClusterRole]; !ok {
+			return fmt.Errorf("cluster role %s: %w", want.ClusterRole, fs.ErrNotExist)
+		}
+		if !slices.Contains(have.Roles, want.ClusterRole) {
+			have.Roles = append(have.Roles, want.ClusterRole)
+		}
+		return nil
+	})
+}
+
+// claims are those that a token of a service account carries.
+type claims struct {
+	Issuer   string `json:"iss"`
+	Subject  string `json:"sub"`
+	IssuedAt int64  `json:"iat"` // seconds since 1970
+	Expires  int64  `json:"exp"`
+}
+
+const jwtHeader = `{"alg":"HS256","typ":"JWT"}`
+
+// ServiceAccountToken mints a signed JSON web token (RFC 7519). As the API server
+// does, it refuses a life of less than ten minutes.
+func (k *Cluster) ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (string, time.Time, error) {
+	var token string
+	now := time.Now()
+	expires := now.Add(ttl).UTC().Truncate(time.Second)
+	subject := namespace + "/" + name
+	err := k.tell(ctx, "mint token of service account", subject, func(s *clusterState) error {
+		if _, ok := s.Accounts[subject]; !ok {
+			return fs.ErrNotExist
+		}
+		if ttl < 10*time.Minute {
+			return fmt.Errorf("%w: a token lives for at least 10 minutes, not %s", fs.ErrInvalid, ttl)
+		}
+		body, err := json.Marshal(claims{Issuer: s.Server, Subject: "system:serviceaccount:" + namespace + ":" + name,
+			IssuedAt: now.Unix(), Expires: expires.Unix()})
+		if err != nil {
+			return err
+		}
+		signed := encode([]byte(jwtHeader)) + "." + encode(body)
+		token = signed + "." + encode(s.sign(signed))
+		return nil
+	})
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	return token, expires, nil
+}
+
+func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+
+func (s *clusterState) sign(text string) []byte {
+	mac := hmac.New(sha256.New, s.TokenKey)
+	mac.Write([]byte(text))
+	return mac.Sum(nil)
+}
+
+// authenticate gives the user behind a bearer token: a service account or a
+// bootstrap token; anything else is kube.ErrUnauthorized.
+func (s *clusterState) authenticate(token string, now time.Time) (user string, err error) {
+	if id, secret, ok := strings.Cut(token, "."); ok {
+		if t := s.Tokens[id]; t != nil {
+			if t.Secret != secret || !now.Before(t.Expires) {
+				return "", fmt.Errorf("%w: bootstrap token %s is wrong or has ended", kube.ErrUnauthorized, id)
+			}
+			return "system:bootstrap:" + id, nil
+		}
+	}
+	cut := strings.LastIndex(token, ".")
+	if cut < 0 {
+		return "", kube.ErrUnauthorized
+	}
+	mac, err := base64.RawURLEncoding.DecodeString(token[cut+1:])
+	if err != nil || !hmac.Equal(mac, s.sign(token[:cut])) {
+		return "", kube.ErrUnauthorized
+	}
+	_, body, _ := strings.Cut(token[:cut], ".")
+	raw, err := base64.RawURLEncoding.DecodeString(body)
+	if err != nil {
+		return "", kube.ErrUnauthorized
+	}
+	var c claims
+	if err := json.Unmarshal(raw, &c); err != nil || now.Unix() >= c.Expires {
+		return "", kube.ErrUnauthorized
+	}
+	return c.Subject, nil
+}

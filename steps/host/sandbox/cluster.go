@@ -1,0 +1,289 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/steps/host"
+	"nodejoin/steps/kube"
+)
+
+// ClusterConfig describes a sandbox cluster. What a cluster was made with stays;
+// later values of Version, Server and PodCIDR are ignored.
+type ClusterConfig struct {
+	Dir     string // folder of the cluster, made when it is missing
+	PodCIDR string // default 10.244.0.0/16; each node gets a /24 of it
+	Version string // default "v1.36.3"; the version its kubelets report, too
+	Server  string // URL of the API server that nothing serves, default https://kubernetes.sandbox:6443
+}
+
+// Cluster is a Kubernetes cluster in a file: what a join asks of a cluster, with
+// the same refusals. Several machines and processes may use it at once.
+type Cluster struct {
+	dir string
+}
+
+var _ kube.API = (*Cluster)(nil)
+
+// clusterState is cluster.json.
+type clusterState struct {
+	Server   string                  `json:"server"`
+	Version  string                  `json:"version"`
+	PodCIDR  string                  `json:"pod_cidr"`
+	CA       authority               `json:"ca"`
+	TokenKey []byte                  `json:"token_key"` // signs the tokens of service accounts
+	Down     bool                    `json:"down,omitempty"`
+	Nodes    map[string]*kube.Node   `json:"nodes"`
+	Tokens   map[string]*bootstrap   `json:"tokens"`   // by id
+	Accounts map[string]*account     `json:"accounts"` // by namespace/name
+	Roles    map[string][]kube.Rule  `json:"roles"`
+	Requests []kube.SigningRequest   `json:"requests"` // oldest first
+	Subnets  map[string]netip.Prefix `json:"subnets"`  // by node; kept when a node is deleted
+}
+
+type bootstrap struct {
+	Node    string    `json:"node"`
+	Secret  string    `json:"secret"`
+	Expires time.Time `json:"expires"`
+}
+
+type account struct {
+	Roles []string `json:"roles"` // ClusterRoles bound to it
+}
+
+// OpenCluster opens the cluster in dir and makes it when it is missing; podCIDR ""
+// is 10.244.0.0/16.
+func OpenCluster(dir, podCIDR string) (*Cluster, error) {
+	return OpenClusterConfig(ClusterConfig{Dir: dir, PodCIDR: podCIDR})
+}
+
+// OpenClusterConfig is OpenCluster with all its settings.
+func OpenClusterConfig(c ClusterConfig) (*Cluster, error) {
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil || c.Dir == "" {
+		return nil, fmt.Errorf("sandbox cluster: folder %q: %w", c.Dir, errors.Join(err, fs.ErrInvalid))
+	}
+	prefix, err := netip.ParsePrefix(or(c.PodCIDR, "10.244.0.0/16"))
+	if err != nil || !prefix.Addr().Is4() || prefix.Bits() > 24 {
+		return nil, fmt.Errorf("sandbox cluster: pod CIDR %q is no IPv4 network of /24 or wider", c.PodCIDR)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("sandbox cluster: %w", err)
+	}
+	k := &Cluster{dir: dir}
+	err = k.locked(context.Background(), true, func(s *clusterState) error {
+		if s.CA.Cert != "" {
+			return nil
+		}
+		s.Server = or(c.Server, "https://kubernetes.sandbox:6443")
+		s.Version = or(c.Version, "v1.36.3")
+		s.PodCIDR = prefix.Masked().String()
+		s.TokenKey = make([]byte, 32)
+		if _, err := rand.Read(s.TokenKey); err != nil {
+			return err
+		}
+		s.CA, err = newAuthority()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sandbox cluster %s: %w", dir, err)
+	}
+	return k, nil
+}
+
+func (k *Cluster) locked(ctx context.Context, keep bool, f func(*clusterState) error) error {
+	return withLock(ctx, filepath.Join(k.dir, "cluster.lock"), func() error {
+		path := filepath.Join(k.dir, "cluster.json")
+		s := &clusterState{}
+		raw, err := readJSON(path, s)
+		if err != nil {
+			return err
+		}
+		s.init()
+		if err := f(s); err != nil || !keep {
+			return err
+		}
+		return writeJSON(path, s, raw)
+	})
+}
+
+func (s *clusterState) init() {
+	if s.Nodes == nil {
+		s.Nodes = map[string]*kube.Node{}
+	}
+	if s.Tokens == nil {
+		s.Tokens = map[string]*bootstrap{}
+	}
+	if s.Accounts == nil {
+		s.Accounts = map[string]*account{}
+	}
+	if s.Roles == nil {
+		// Roles that every cluster has and that a join binds to.
+		s.Roles = map[string][]kube.Rule{"system:node-proxier": nil, "cluster-admin": nil, "view": nil}
+	}
+	if s.Subnets == nil {
+		s.Subnets = map[string]netip.Prefix{}
+	}
+}
+
+// ask reads the cluster through its API, which SetDown switches off.
+func (k *Cluster) ask(ctx context.Context, op, subject string, f func(*clusterState) error) error {
+	return k.call(ctx, false, op, subject, f)
+}
+
+// tell changes the cluster through its API.
+func (k *Cluster) tell(ctx context.Context, op, subject string, f func(*clusterState) error) error {
+	return k.call(ctx, true, op, subject, f)
+}
+
+func (k *Cluster) call(ctx context.Context, keep bool, op, subject string, f func(*clusterState) error) error {
+	err := k.locked(ctx, keep, func(s *clusterState) error {
+		if s.Down {
+			return kube.ErrUnreachable
+		}
+		return f(s)
+	})
+	if err != nil {
+		return &host.Error{Op: op, Subject: subject, Err: err}
+	}
+	return nil
+}
+
+// SetDown makes every call of the API fail with kube.ErrUnreachable, or ends that.
+func (k *Cluster) SetDown(ctx context.Context, down bool) error {
+	return k.locked(ctx, true, func(s *clusterState) error {
+		s.Down = down
+		return nil
+	})
+}
+
+// Info describes the cluster.
+func (k *Cluster) Info(ctx context.Context) (kube.Info, error) {
+	var out kube.Info
+	err := k.ask(ctx, "read", "the cluster", func(s *clusterState) error {
+		hash, err := s.CA.hash()
+		out = kube.Info{Server: s.Server, CA: s.CA.Cert, CAHash: hash, Version: s.Version}
+		return err
+	})
+	return out, err
+}
+
+// Node describes a registered node.
+func (k *Cluster) Node(ctx context.Context, name string) (kube.Node, error) {
+	var out kube.Node
+	err := k.ask(ctx, "read node", name, func(s *clusterState) error {
+		n, ok := s.Nodes[name]
+		if !ok {
+			return fs.ErrNotExist
+		}
+		out = *n
+		return nil
+	})
+	return out, err
+}
+
+// DeleteNode removes the Node object, as an administrator does; absent is no error.
+func (k *Cluster) DeleteNode(ctx context.Context, name string) error {
+	return k.tell(ctx, "delete node", name, func(s *clusterState) error {
+		delete(s.Nodes, name)
+		return nil
+	})
+}
+
+// BootstrapTokens lists the tokens of a node that have not ended: the token
+// controller of a real cluster deletes expired ones.
+func (k *Cluster) BootstrapTokens(ctx context.Context, node string) ([]kube.BootstrapToken, error) {
+	var out []kube.BootstrapToken
+	err := k.ask(ctx, "list bootstrap tokens of", node, func(s *clusterState) error {
+		for _, id := range slices.Sorted(maps.Keys(s.Tokens)) {
+			if t := s.Tokens[id]; t.Node == node && time.Now().Before(t.Expires) {
+				out = append(out, kube.BootstrapToken{ID: id, Expires: t.Expires})
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// MintToken makes a token of the form that kubeadm and the API server know: an id
+// of 6 and a secret of 16 lower-case letters and digits. A ttl that is not positive
+// gives a token that has ended already.
+func (k *Cluster) MintToken(ctx context.Context, node string, ttl time.Duration) (kube.BootstrapToken, error) {
+	t := kube.BootstrapToken{ID: randomHex(3), Secret: randomHex(8), Expires: time.Now().Add(ttl).UTC().Truncate(time.Second)}
+	err := k.tell(ctx, "mint bootstrap token of", node, func(s *clusterState) error {
+		maps.DeleteFunc(s.Tokens, func(_ string, t *bootstrap) bool { return time.Since(t.Expires) > time.Hour })
+		s.Tokens[t.ID] = &bootstrap{Node: node, Secret: t.Secret, Expires: t.Expires}
+		return nil
+	})
+	return t, err
+}
+
+// randomHex gives 2n characters; crypto/rand does not fail.
+func randomHex(n int) string {
+	b := make([]byte, n)
+	rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+// RevokeToken deletes a token.
+func (k *Cluster) RevokeToken(ctx context.Context, id string) error {
+	return k.tell(ctx, "revoke bootstrap token", id, func(s *clusterState) error {
+		delete(s.Tokens, id)
+		return nil
+	})
+}
+
+// SigningRequests lists the requests for a node, newest first.
+func (k *Cluster) SigningRequests(ctx context.Context, node string) ([]kube.SigningRequest, error) {
+	var out []kube.SigningRequest
+	err := k.ask(ctx, "list signing requests of", node, func(s *clusterState) error {
+		for _, r := range slices.Backward(s.Requests) {
+			if strings.HasPrefix(r.Name, "node-csr-"+node+"-") {
+				out = append(out, r)
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// SetLabels changes labels of a node.
+func (k *Cluster) SetLabels(ctx context.Context, node string, set map[string]string, remove []string) error {
+	return k.tell(ctx, "label node", node, func(s *clusterState) error {
+		n, ok := s.Nodes[node]
+		if !ok {
+			return fs.ErrNotExist
+		}
+		for _, key := range remove {
+			delete(n.Labels, key)
+		}
+		maps.Copy(n.Labels, set)
+		return nil
+	})
+}
+
+// SetTaints changes taints of a node.
+func (k *Cluster) SetTaints(ctx context.Context, node string, set, remove []kube.Taint) error {
+	return k.tell(ctx, "taint node", node, func(s *clusterState) error {
+		n, ok := s.Nodes[node]
+		if !ok {
+			return fs.ErrNotExist
+		}
+		for _, t := range slices.Concat(remove, set) {
+			n.Taints = slices.DeleteFunc(n.Taints, func(have kube.Taint) bool { return have.Key == t.Key && have.Effect == t.Effect })
+		}
+		n.Taints = append(n.Taints, set...)
+		return nil
+	})
+}

@@ -1,0 +1,423 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"nodejoin/steps/host"
+)
+
+// Stat describes a file of the machine.
+func (h *Host) Stat(ctx context.Context, path string) (host.FileInfo, error) {
+	var out host.FileInfo
+	err := h.view(ctx, "stat", path, func(s *state) error {
+		at, err := h.real(path)
+		if err != nil {
+			return err
+		}
+		fi, err := os.Stat(at)
+		if err != nil {
+			return absent(err)
+		}
+		key, err := h.key(path)
+		if err != nil {
+			return err
+		}
+		out = h.info(s, key, fi)
+		return nil
+	})
+	return out, err
+}
+
+// info describes a file. On windows a file inherits the access of its folder, so
+// that everything below a private folder is private.
+func (h *Host) info(s *state, key string, fi fs.FileInfo) host.FileInfo {
+	out := host.FileInfo{Name: fi.Name(), Dir: fi.IsDir(), ModTime: fi.ModTime(), ID: fileID(fi), Access: s.Access[key]}
+	if !out.Dir {
+		out.Size = fi.Size()
+	}
+	for at := key; h.windows() && out.Access == host.AccessDefault && strings.Contains(at, "/"); {
+		at = at[:strings.LastIndex(at, "/")]
+		out.Access = s.Access[at]
+	}
+	return out
+}
+
+// absent maps "a parent is a file" to absence: the file is not there either way.
+func absent(err error) error {
+	if errors.Is(err, syscall.ENOTDIR) {
+		return fs.ErrNotExist
+	}
+	return err
+}
+
+// Open reads a file of the machine.
+func (h *Host) Open(ctx context.Context, path string) (io.ReadCloser, error) {
+	const op = "open"
+	if ctx.Err() != nil {
+		return nil, failed(op, path, context.Cause(ctx))
+	}
+	at, err := h.real(path)
+	if err != nil {
+		return nil, failed(op, path, err)
+	}
+	f, err := os.Open(at)
+	if err != nil {
+		return nil, failed(op, path, absent(err))
+	}
+	if fi, err := f.Stat(); err != nil || fi.IsDir() {
+		f.Close()
+		return nil, failed(op, path, errors.Join(err, errors.New("it is a directory")))
+	}
+	return f, nil
+}
+
+// List gives the entries of a directory of the machine.
+func (h *Host) List(ctx context.Context, path string) ([]host.FileInfo, error) {
+	var out []host.FileInfo
+	err := h.view(ctx, "list", path, func(s *state) error {
+		at, err := h.real(path)
+		if err != nil {
+			return err
+		}
+		entries, err := os.ReadDir(at)
+		if err != nil {
+			return absent(err)
+		}
+		key, err := h.key(path)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if key == "" && e.Name() == stateDir {
+				continue
+			}
+			fi, err := e.Info()
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // gone since the folder was read
+			}
+			if err != nil {
+				return err
+			}
+			out = append(out, h.info(s, strings.TrimPrefix(key+"/"+h.fold(e.Name()), "/"), fi))
+		}
+		return nil
+	})
+	return out, err
+}
+
+// FreeBytes is what is left of the capacity, or of the volume under the folder.
+func (h *Host) FreeBytes(ctx context.Context, path string) (uint64, error) {
+	const op = "read free space"
+	if ctx.Err() != nil {
+		return 0, failed(op, path, context.Cause(ctx))
+	}
+	if _, err := h.elements(path); err != nil {
+		return 0, failed(op, path, err)
+	}
+	free, err := h.free()
+	return free, failed(op, path, err)
+}
+
+func (h *Host) free() (uint64, error) {
+	if h.cfg.Capacity == 0 {
+		return volumeFree(h.cfg.Path)
+	}
+	var used int64
+	err := filepath.WalkDir(h.cfg.Path, func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == stateDir && filepath.Dir(p) == h.cfg.Path:
+			return filepath.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		fi, err := d.Info()
+		if err == nil {
+			used += fi.Size()
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	})
+	return uint64(max(0, h.cfg.Capacity-used)), err
+}
+
+// Mkdir makes a directory of the machine.
+func (h *Host) Mkdir(ctx context.Context, path string, access host.Access) error {
+	return failed("make directory", path, h.change(ctx, func(s *state) error {
+		at, err := h.real(path)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			if errors.Is(err, syscall.ENOTDIR) {
+				return fmt.Errorf("%w: a file is in the way", fs.ErrExist)
+			}
+			return err
+		}
+		return h.setAccess(s, path, access)
+	}))
+}
+
+// SetAccess notes who may use a file; the real file's mode stays.
+func (h *Host) SetAccess(ctx context.Context, path string, access host.Access) error {
+	return failed("set access", path, h.change(ctx, func(s *state) error {
+		at, err := h.real(path)
+		if err != nil {
+			return err
+		}
+		if _, err := os.Stat(at); err != nil {
+			return absent(err)
+		}
+		return h.setAccess(s, path, access)
+	}))
+}
+
+func (h *Host) setAccess(s *state, path string, access host.Access) error {
+	key, err := h.key(path)
+	if err != nil {
+		return err
+	}
+	switch {
+	case access == host.AccessPrivate, access == host.AccessProgram && !h.windows():
+		s.Access[key] = access
+	case access == host.AccessDefault, access == host.AccessProgram:
+		delete(s.Access, key)
+	default:
+		return fmt.Errorf("%w: access %q", fs.ErrInvalid, access)
+	}
+	return nil
+}
+
+// WriteFile replaces a file of the machine.
+func (h *Host) WriteFile(ctx context.Context, path string, r io.Reader, opt host.WriteOptions) error {
+	return failed("write file", path, h.writeFile(ctx, path, r, opt))
+}
+
+func (h *Host) writeFile(ctx context.Context, path string, r io.Reader, opt host.WriteOptions) error {
+	if err := h.locked(ctx, func(s *state, _ []byte) error { return h.replaceable(s, path) }); err != nil {
+		return err
+	}
+	tmp, err := h.prepare(ctx, path, r, opt.SHA256)
+	if err != nil {
+		return err
+	}
+	// The lock is not held while bytes arrive, so everything is asked again.
+	return h.change(ctx, func(s *state) error { return h.putInPlace(s, tmp, path, opt.Access) })
+}
+
+// putInPlace renames a prepared file. The access is on disk before the name is.
+func (h *Host) putInPlace(s *state, tmp, path string, access host.Access) error {
+	if err := h.replaceable(s, path); err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	if err := h.setAccess(s, path, access); err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	if err := h.save(s, nil); err != nil {
+		return err
+	}
+	at, err := h.real(path)
+	if err != nil {
+		return err
+	}
+	return os.Rename(tmp, at)
+}
+
+// replaceable refuses a path that a running program or a directory occupies.
+func (h *Host) replaceable(s *state, path string) error {
+	key, err := h.key(path)
+	if err != nil {
+		return err
+	}
+	if s.inUse(key) {
+		return host.ErrBusy
+	}
+	at, err := h.real(path)
+	if err != nil {
+		return err
+	}
+	if fi, err := os.Stat(at); err == nil && fi.IsDir() {
+		return fmt.Errorf("%w: a directory is in the way", fs.ErrExist)
+	}
+	return nil
+}
+
+// prepare writes the bytes beside path and checks them; on an error nothing is left.
+func (h *Host) prepare(ctx context.Context, path string, r io.Reader, want string) (tmp string, err error) {
+	if tmp, err = h.real(host.TempName(path)); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(tmp), 0o755); err != nil {
+		return "", err
+	}
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	limit, err := h.free()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close(), os.Remove(tmp))
+		}
+	}()
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(f, sum), io.LimitReader(&contextReader{ctx, r}, int64(min(limit, 1<<62))+1))
+	if errors.Is(err, syscall.ENOSPC) || (err == nil && uint64(n) > limit) {
+		return "", host.ErrNoSpace
+	}
+	if err != nil {
+		return "", err
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); want != "" && !strings.EqualFold(got, want) {
+		return "", &host.DigestError{Subject: path, Algorithm: "sha256", Want: strings.ToLower(want), Got: got}
+	}
+	if err := f.Sync(); err != nil {
+		return "", err
+	}
+	return tmp, f.Close()
+}
+
+// contextReader ends a copy when its context ends.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *contextReader) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.r.Read(p)
+}
+
+// CreateExclusive makes a new file, or fails with fs.ErrExist.
+func (h *Host) CreateExclusive(ctx context.Context, path string, data []byte) error {
+	return failed("create file", path, h.change(ctx, func(s *state) error {
+		at, err := h.real(path)
+		if err != nil {
+			return err
+		}
+		if _, err := os.Lstat(at); err == nil {
+			return fs.ErrExist
+		}
+		tmp, err := h.prepare(ctx, path, strings.NewReader(string(data)), "")
+		if err != nil {
+			return err
+		}
+		return h.putInPlace(s, tmp, path, host.AccessDefault)
+	}))
+}
+
+// Rename moves a file of the machine. As on Windows a running program may be moved
+// away; it runs on under its new name.
+func (h *Host) Rename(ctx context.Context, oldPath, newPath string) error {
+	return failed("rename to", newPath, h.change(ctx, func(s *state) error {
+		from, err := h.real(oldPath)
+		if err != nil {
+			return err
+		}
+		fi, err := os.Lstat(from)
+		if err != nil {
+			return absent(err)
+		}
+		oldKey, err := h.key(oldPath)
+		if err != nil {
+			return err
+		}
+		newKey, err := h.key(newPath)
+		if err != nil {
+			return err
+		}
+		if oldKey != newKey {
+			if err := h.replaceable(s, newPath); err != nil {
+				return err
+			}
+		}
+		if fi.IsDir() && s.inUseBelow(oldKey) {
+			return host.ErrBusy
+		}
+		to, err := h.real(newPath)
+		if err != nil {
+			return err
+		}
+		if oldKey == newKey { // only the case of the name changes
+			to = filepath.Join(filepath.Dir(to), host.Base(h.cfg.OS, newPath))
+		}
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.Rename(from, to); err != nil {
+			return err
+		}
+		s.moved(oldKey, newKey)
+		return nil
+	}))
+}
+
+// moved takes access and use along with a renamed file or directory.
+func (s *state) moved(oldKey, newKey string) {
+	if oldKey == newKey {
+		return
+	}
+	delete(s.Access, newKey)
+	next := map[string]host.Access{}
+	for k, a := range s.Access {
+		if rest, ok := strings.CutPrefix(k, oldKey); ok && (rest == "" || rest[0] == '/') {
+			k = newKey + rest
+		}
+		next[k] = a
+	}
+	s.Access = next
+	for _, svc := range s.Services {
+		for i, k := range svc.InUse {
+			if k == oldKey {
+				svc.InUse[i] = newKey
+			}
+		}
+	}
+}
+
+// Remove deletes a file or an empty directory of the machine.
+func (h *Host) Remove(ctx context.Context, path string) error {
+	return failed("remove", path, h.change(ctx, func(s *state) error {
+		key, err := h.key(path)
+		if err != nil {
+			return err
+		}
+		if s.inUse(key) {
+			return host.ErrBusy
+		}
+		at, err := h.real(path)
+		if err != nil {
+			return err
+		}
+		if at == h.cfg.Path {
+			return badPath("the root cannot be removed")
+		}
+		if err := os.Remove(at); err != nil && !errors.Is(absent(err), fs.ErrNotExist) {
+			return err
+		}
+		delete(s.Access, key)
+		return nil
+	}))
+}

@@ -1,0 +1,218 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"nodejoin/steps/host"
+	"nodejoin/steps/kube"
+)
+
+// kubeconfig is the part of a kubeconfig that the programs read and write
+// (kubernetes.io, "kubeconfig (v1)").
+type kubeconfig struct {
+	APIVersion     string         `json:"apiVersion"`
+	Kind           string         `json:"kind"`
+	Clusters       []namedCluster `json:"clusters"`
+	Users          []namedUser    `json:"users"`
+	Contexts       []namedContext `json:"contexts"`
+	CurrentContext string         `json:"current-context"`
+}
+
+type namedCluster struct {
+	Name    string `json:"name"`
+	Cluster struct {
+		Server string `json:"server"`
+		CAFile string `json:"certificate-authority,omitempty"`
+		CA     []byte `json:"certificate-authority-data,omitempty"`
+	} `json:"cluster"`
+}
+
+type namedUser struct {
+	Name string `json:"name"`
+	User user   `json:"user"`
+}
+
+type user struct {
+	Token string `json:"token,omitempty"`
+	Cert  []byte `json:"client-certificate-data,omitempty"`
+	Key   []byte `json:"client-key-data,omitempty"`
+}
+
+type namedContext struct {
+	Name    string `json:"name"`
+	Context struct {
+		Cluster string `json:"cluster"`
+		User    string `json:"user"`
+	} `json:"context"`
+}
+
+// credential is what the current context of a kubeconfig gives.
+type credential struct {
+	server, ca string // ca in PEM
+	user       user
+}
+
+// credential reads a kubeconfig of the machine. A file that is missing is
+// fs.ErrNotExist, one that makes no sense ends the program.
+func (h *Host) credential(path string) (credential, error) {
+	if path == "" {
+		return credential{}, fs.ErrNotExist
+	}
+	raw, err := h.read(path)
+	if err != nil {
+		return credential{}, absent(err)
+	}
+	var k kubeconfig
+	if err := yaml.Unmarshal(raw, &k); err != nil {
+		return credential{}, exit("%s: %v", path, err)
+	}
+	for _, c := range k.Contexts {
+		if c.Name != k.CurrentContext {
+			continue
+		}
+		var out credential
+		for _, cl := range k.Clusters {
+			if cl.Name == c.Context.Cluster {
+				out.server, out.ca = cl.Cluster.Server, string(cl.Cluster.CA)
+				if cl.Cluster.CAFile != "" && out.ca == "" {
+					pem, err := h.read(cl.Cluster.CAFile)
+					if err != nil {
+						return credential{}, exit("%s: %v", path, err)
+					}
+					out.ca = string(pem)
+				}
+			}
+		}
+		for _, u := range k.Users {
+			if u.Name == c.Context.User {
+				out.user = u.User
+			}
+		}
+		if out.server == "" {
+			return credential{}, exit("%s: no server", path)
+		}
+		return out, nil
+	}
+	return credential{}, exit("%s: no context %q", path, k.CurrentContext)
+}
+
+// kubeletConfig is the part of KubeletConfiguration (kubelet.config.k8s.io/v1beta1)
+// that the sandbox plays.
+type kubeletConfig struct {
+	RegisterWithTaints []kube.Taint `json:"registerWithTaints"`
+}
+
+// launchKubelet joins the cluster, if that is still to be done, and registers the Node.
+func (h *Host) launchKubelet(ctx context.Context, s *state, p program) error {
+	var config kubeletConfig
+	if path := p.flag("config"); path != "" {
+		raw, err := h.read(path)
+		if err != nil {
+			return exit("failed to load kubelet config file: %v", err)
+		}
+		if err := yaml.Unmarshal(raw, &config); err != nil {
+			return exit("failed to load kubelet config file %s: %v", path, err)
+		}
+	}
+	node := h.nodeName(p)
+	cert, err := h.clientCertificate(ctx, s, p, node)
+	if err != nil || h.cfg.ClusterDir == "" {
+		return err
+	}
+	cluster, err := OpenCluster(h.cfg.ClusterDir, "")
+	if err != nil {
+		return err
+	}
+	want := kube.Node{Name: node, InternalIP: or(p.flag("node-ip"), h.cfg.IP), Taints: config.RegisterWithTaints,
+		Labels: map[string]string{"kubernetes.io/os": h.cfg.OS, "kubernetes.io/arch": h.cfg.Arch, "kubernetes.io/hostname": node}}
+	if h.windows() {
+		want.Labels["node.kubernetes.io/windows-build"] = strings.Join(strings.SplitN(h.cfg.Build, ".", 4)[:min(3, 1+strings.Count(h.cfg.Build, "."))], ".")
+	}
+	for _, pair := range strings.Split(p.flag("node-labels"), ",") {
+		if k, v, ok := strings.Cut(pair, "="); ok {
+			want.Labels[k] = v
+		}
+	}
+	err = cluster.register(ctx, cert, want)
+	if errors.Is(err, kube.ErrUnauthorized) || errors.Is(err, kube.ErrUnreachable) {
+		return nil // a kubelet with a kubeconfig runs on and tries again
+	}
+	return err
+}
+
+// clientCertificate is the certificate of the kubeconfig, got with the bootstrap
+// kubeconfig when there is none that holds.
+func (h *Host) clientCertificate(ctx context.Context, s *state, p program, node string) (string, error) {
+	path := p.flag("kubeconfig")
+	have, err := h.credential(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err == nil {
+		cert, parseErr := parseCertificate(string(have.user.Cert))
+		if parseErr == nil && time.Now().Before(cert.NotAfter) {
+			return string(have.user.Cert), nil
+		}
+	}
+	boot, bootErr := h.credential(p.flag("bootstrap-kubeconfig"))
+	switch {
+	case errors.Is(bootErr, fs.ErrNotExist) && err == nil:
+		return string(have.user.Cert), nil // whatever it is, there is no other
+	case errors.Is(bootErr, fs.ErrNotExist):
+		return "", exit("unable to load bootstrap kubeconfig: %v", bootErr)
+	case bootErr != nil:
+		return "", bootErr
+	case path == "":
+		return "", exit("no --kubeconfig")
+	}
+	got, err := h.bootstrap(ctx, boot, node)
+	if err != nil {
+		return "", err
+	}
+	return got.cert, h.writeKubeconfig(ctx, s, path, boot, got)
+}
+
+func (h *Host) bootstrap(ctx context.Context, boot credential, node string) (joined, error) {
+	if h.cfg.ClusterDir == "" {
+		self, err := newAuthority()
+		if err != nil {
+			return joined{}, err
+		}
+		cert, key, err := self.nodeCertificate(node)
+		return joined{cert, key}, err
+	}
+	cluster, err := OpenCluster(h.cfg.ClusterDir, "")
+	if err != nil {
+		return joined{}, err
+	}
+	info, err := cluster.Info(ctx)
+	if err != nil {
+		return joined{}, refusal(err)
+	}
+	if strings.TrimSpace(boot.ca) != strings.TrimSpace(info.CA) {
+		return joined{}, exit("tls: failed to verify certificate: x509: certificate signed by unknown authority")
+	}
+	got, err := cluster.join(ctx, node, boot.user.Token)
+	return got, refusal(err)
+}
+
+func (h *Host) writeKubeconfig(ctx context.Context, s *state, path string, boot credential, got joined) error {
+	k := kubeconfig{APIVersion: "v1", Kind: "Config", CurrentContext: "default-context",
+		Clusters: make([]namedCluster, 1), Users: make([]namedUser, 1), Contexts: make([]namedContext, 1)}
+	k.Clusters[0].Name = "default-cluster"
+	k.Clusters[0].Cluster.Server, k.Clusters[0].Cluster.CA = boot.server, []byte(boot.ca)
+	k.Users[0] = namedUser{"default-auth", user{Cert: []byte(got.cert), Key: []byte(got.key)}}
+	k.Contexts[0].Name = "default-context"
+	k.Contexts[0].Context.Cluster, k.Contexts[0].Context.User = "default-cluster", "default-auth"
+	text, err := yaml.Marshal(k)
+	if err != nil {
+		return err
+	}
+	return h.write(ctx, s, path, string(text), host.AccessPrivate)
+}

@@ -1,0 +1,115 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"time"
+
+	"nodejoin/steps/kube"
+)
+
+// What follows is the kubelet's and the controllers' side of the cluster.
+
+// joined is what a kubelet gets for its bootstrap token.
+type joined struct {
+	cert, key string // PEM
+}
+
+// join signs a kubelet's first certificate, as the API server, the approver and
+// the signer do together.
+func (k *Cluster) join(ctx context.Context, node, token string) (joined, error) {
+	var out joined
+	err := k.tell(ctx, "join node", node, func(s *clusterState) error {
+		user, err := s.authenticate(token, time.Now())
+		if err != nil {
+			return err
+		}
+		if out.cert, out.key, err = s.CA.nodeCertificate(node); err != nil {
+			return err
+		}
+		s.Requests = append(s.Requests, kube.SigningRequest{Name: "node-csr-" + node + "-" + randomHex(8), Requestor: user,
+			Created: time.Now().UTC().Truncate(time.Second), Approved: true, Issued: true, Message: "Auto approving kubelet client certificate after SubjectAccessReview."})
+		return nil
+	})
+	return out, err
+}
+
+// authenticated tells whether the API server takes a bearer token.
+func (k *Cluster) authenticated(ctx context.Context, token string) error {
+	return k.ask(ctx, "authenticate", "a token", func(s *clusterState) error {
+		_, err := s.authenticate(token, time.Now())
+		return err
+	})
+}
+
+// register makes the Node object or finds it, and marks it Ready. As with a real
+// kubelet, labels and taints are given only to a Node that it makes, but for the
+// labels that it keeps itself. cert is the kubelet's client certificate in PEM.
+func (k *Cluster) register(ctx context.Context, cert string, want kube.Node) error {
+	return k.tell(ctx, "register node", want.Name, func(s *clusterState) error {
+		if name, ok := s.CA.nodeOf(cert, time.Now()); !ok || name != want.Name {
+			return fmt.Errorf("%w: the client certificate is not one of %s", kube.ErrUnauthorized, want.Name)
+		}
+		n, ok := s.Nodes[want.Name]
+		if !ok {
+			subnet, err := s.subnet(want.Name)
+			if err != nil {
+				return err
+			}
+			n = &kube.Node{Name: want.Name, PodCIDR: subnet.String(), Labels: want.Labels, Taints: want.Taints}
+			s.Nodes[want.Name] = n
+		}
+		for _, key := range []string{"kubernetes.io/os", "kubernetes.io/arch", "kubernetes.io/hostname", "node.kubernetes.io/windows-build"} {
+			if v, ok := want.Labels[key]; ok {
+				n.Labels[key] = v
+			}
+		}
+		n.InternalIP = want.InternalIP
+		n.KubeletVersion = s.Version
+		n.Ready, n.ReadyReason = true, "KubeletReady: kubelet is posting ready status"
+		return nil
+	})
+}
+
+// lost marks a Node that its kubelet has left; a Node that is not there is no error.
+func (k *Cluster) lost(ctx context.Context, node string) error {
+	return k.locked(ctx, true, func(s *clusterState) error {
+		if n, ok := s.Nodes[node]; ok {
+			n.Ready, n.ReadyReason = false, "NodeStatusUnknown: Kubelet stopped posting node status."
+		}
+		return nil
+	})
+}
+
+// subnet is the node's part of the pod network, as the controller manager gives it:
+// the first free /24, and the same one again for a node that comes back.
+func (s *clusterState) subnet(node string) (netip.Prefix, error) {
+	if p, ok := s.Subnets[node]; ok {
+		return p, nil
+	}
+	all, err := netip.ParsePrefix(s.PodCIDR)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	taken := map[netip.Prefix]bool{}
+	for p := range maps.Values(s.Subnets) {
+		taken[p] = true
+	}
+	for at := all.Addr(); all.Contains(at); {
+		p := netip.PrefixFrom(at, 24)
+		if !taken[p] {
+			s.Subnets[node] = p
+			return p, nil
+		}
+		b := at.As4()
+		n := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 + 256
+		if n < 256 {
+			break
+		}
+		at = netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), 0})
+	}
+	return netip.Prefix{}, errors.New("no /24 of the pod network " + s.PodCIDR + " is left")
+}

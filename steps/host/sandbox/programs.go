@@ -1,0 +1,198 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"nodejoin/steps/host"
+	"nodejoin/steps/kube"
+)
+
+// The programs of a node, by base name without ".exe".
+const (
+	containerd = "containerd"
+	kubelet    = "kubelet"
+	flanneld   = "flanneld"
+	kubeProxy  = "kube-proxy"
+)
+
+// exited is the end of a program that could not do its work.
+type exited struct {
+	code   int
+	reason string
+}
+
+func (e *exited) Error() string { return fmt.Sprintf("exit code %d: %s", e.code, e.reason) }
+
+func exit(format string, args ...any) error { return &exited{1, fmt.Sprintf(format, args...)} }
+
+// program is a played program inside a command, with its own arguments.
+type program struct {
+	name string
+	args []string
+	env  []string
+}
+
+// program finds the played program of a command: the last element that is one, so
+// that a wrapper before it does not count.
+func (h *Host) program(command, env []string) (program, bool) {
+	for i := len(command) - 1; i >= 0; i-- {
+		name := strings.TrimSuffix(h.base(command[i]), ".exe")
+		switch name {
+		case containerd, kubelet, flanneld, kubeProxy:
+			if h.absolute(command[i]) {
+				return program{name, command[i+1:], env}, true
+			}
+		}
+	}
+	return program{}, false
+}
+
+// flag is the value of -name or --name, in either form; "" when it is not given.
+func (p program) flag(name string) string {
+	for i, a := range p.args {
+		if !strings.HasPrefix(a, "-") {
+			continue
+		}
+		key, value, ok := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		switch {
+		case key != name:
+		case ok:
+			return value
+		case i+1 < len(p.args):
+			return p.args[i+1]
+		}
+	}
+	return ""
+}
+
+func (p program) environ(name string) string {
+	for _, e := range p.env {
+		if k, v, _ := strings.Cut(e, "="); strings.EqualFold(k, name) {
+			return v
+		}
+	}
+	return ""
+}
+
+// launch runs the start of a service's programs. A code other than 0 means that one
+// of them ended at once; an error that the machine could not be asked.
+func (h *Host) launch(ctx context.Context, s *state, svc *service) (code int, err error) {
+	broken, err := h.broken()
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range svc.Command {
+		if !h.absolute(p) {
+			continue
+		}
+		if how, ok := broken[h.base(p)]; ok {
+			return exitCode(how), nil
+		}
+		if h.windows() && strings.HasSuffix(strings.ToLower(p), ".exe") && !h.isFile(p) {
+			return 1, nil // the wrapper does not find its program
+		}
+	}
+	p, ok := h.program(svc.Command, svc.Environment)
+	if !ok {
+		return 0, nil
+	}
+	switch p.name {
+	case kubelet:
+		err = h.launchKubelet(ctx, s, p)
+	case flanneld:
+		err = h.launchFlanneld(ctx, s, p)
+	case kubeProxy:
+		err = h.launchKubeProxy(p)
+	}
+	if e, ok := errors.AsType[*exited](err); ok {
+		return e.code, h.logExit(svc.Name, e)
+	}
+	return 0, err
+}
+
+// logExit keeps why a program ended, for people: .sandbox/NAME.log.
+func (h *Host) logExit(service string, e *exited) error {
+	return os.WriteFile(filepath.Join(h.cfg.Path, stateDir, service+".log"), []byte(e.Error()+"\n"), 0o644)
+}
+
+// broken is what Config and the file say, by base name.
+func (h *Host) broken() (map[string]string, error) {
+	all := map[string]string{}
+	raw, err := os.ReadFile(filepath.Join(h.cfg.Path, stateDir, "broken.json"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err == nil {
+		if err := json.Unmarshal(raw, &all); err != nil {
+			return nil, fmt.Errorf("broken.json: %w", err)
+		}
+	}
+	out := map[string]string{}
+	for _, m := range []map[string]string{all, h.cfg.Broken} {
+		for k, v := range m {
+			out[h.fold(k)] = v
+		}
+	}
+	return out, nil
+}
+
+// exitCode reads "exit N"; anything else is 1.
+func exitCode(how string) int {
+	rest, _ := strings.CutPrefix(how, "exit ")
+	if n, err := strconv.Atoi(strings.TrimSpace(rest)); err == nil && n != 0 {
+		return n
+	}
+	return 1
+}
+
+// withdraw undoes what a program shows while it runs.
+func (h *Host) withdraw(ctx context.Context, svc *service) error {
+	p, ok := h.program(svc.Ran, svc.Environment)
+	if !ok || p.name != kubelet || h.cfg.ClusterDir == "" {
+		return nil
+	}
+	c, err := OpenCluster(h.cfg.ClusterDir, "")
+	if err != nil {
+		return err
+	}
+	return c.lost(ctx, h.nodeName(p))
+}
+
+func (h *Host) nodeName(p program) string {
+	return strings.ToLower(or(p.flag("hostname-override"), h.cfg.Hostname))
+}
+
+// read gives a file of the machine.
+func (h *Host) read(path string) ([]byte, error) {
+	at, err := h.real(path)
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(at)
+}
+
+// write puts a file of a program in place, with the machine's lock held.
+func (h *Host) write(ctx context.Context, s *state, path, text string, access host.Access) error {
+	tmp, err := h.prepare(ctx, path, strings.NewReader(text), "")
+	if err != nil {
+		return err
+	}
+	return h.putInPlace(s, tmp, path, access)
+}
+
+// refusal turns an answer of the API server into the end of a program; an error
+// that is no answer stays one.
+func refusal(err error) error {
+	if errors.Is(err, kube.ErrUnauthorized) || errors.Is(err, kube.ErrUnreachable) {
+		return exit("%v", err)
+	}
+	return err
+}

@@ -1,0 +1,149 @@
+// Package sandbox is a machine in a folder: files are real files below it, and
+// services, registry, environment, firewall rules and HNS networks are kept in a
+// state file beside them. It refuses what Windows refuses, so that a plan that
+// works here has not worked by luck, and it plays the few programs that a join
+// waits for (containerd, kubelet, flanneld, kube-proxy) so that a plan converges
+// without a real cluster.
+//
+// All state is on disk after each call: a process may be killed at any moment,
+// and several processes may use the same folder.
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"nodejoin/steps/host"
+)
+
+// Config describes the machine. Only Path is required.
+type Config struct {
+	Path     string // folder of the machine, made when it is missing
+	OS       string // "windows" (default) or "linux"
+	Arch     string // default "amd64"
+	Build    string // default "10.0.20348", for linux "6.12.0"
+	IP       string // address of the machine, default 192.0.2.10
+	Hostname string // default: the name of the folder
+	DataDir  string // nodejoin's own folder; default C:\ProgramData\nodejoin or /var/lib/nodejoin
+
+	// ClusterDir is the folder of the sandbox cluster that the machine's kubelet
+	// joins; "" = none: the kubelet gets a certificate that no cluster knows.
+	ClusterDir string
+	// Capacity of the volume in bytes; 0 = that of the volume under Path.
+	Capacity int64
+	// Broken makes programs end as soon as they start: "kubelet.exe" -> "exit 1".
+	// The file .sandbox/broken.json below Path holds the same and is read at each start.
+	Broken map[string]string
+}
+
+// Host is the machine. It is safe for concurrent use.
+type Host struct {
+	cfg    Config
+	prefix netip.Prefix
+}
+
+var _ host.Host = (*Host)(nil)
+
+// Open opens the machine below c.Path and makes it when it is missing.
+func Open(c Config) (*Host, error) {
+	if c.Path == "" {
+		return nil, errors.New("sandbox: no path")
+	}
+	path, err := filepath.Abs(c.Path)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	c.Path = path
+	switch c.OS {
+	case "", "windows":
+		c.OS = "windows"
+		c.Build = or(c.Build, "10.0.20348")
+		c.DataDir = or(c.DataDir, `C:\ProgramData\nodejoin`)
+	case "linux":
+		c.Build = or(c.Build, "6.12.0")
+		c.DataDir = or(c.DataDir, "/var/lib/nodejoin")
+	default:
+		return nil, fmt.Errorf("sandbox: operating system %q is neither windows nor linux", c.OS)
+	}
+	c.Arch = or(c.Arch, "amd64")
+	c.Hostname = or(c.Hostname, filepath.Base(path))
+	ip, err := netip.ParseAddr(or(c.IP, "192.0.2.10"))
+	if err != nil || !ip.Is4() {
+		return nil, fmt.Errorf("sandbox: %q is not an IPv4 address", c.IP)
+	}
+	c.IP = ip.String()
+	prefix, err := ip.Prefix(24)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	h := &Host{cfg: c, prefix: prefix}
+	if _, err := h.elements(c.DataDir); err != nil {
+		return nil, fmt.Errorf("sandbox: data folder %s: %w", c.DataDir, err)
+	}
+	if err := os.MkdirAll(filepath.Join(path, stateDir), 0o755); err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	err = h.change(context.Background(), func(s *state) error {
+		if s.BootTime.IsZero() {
+			s.BootTime = time.Now().UTC().Truncate(time.Second)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sandbox %s: %w", path, err)
+	}
+	return h, nil
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// Facts describes the machine as configured; the boot time is that of the first
+// Open or the last Reboot.
+func (h *Host) Facts(ctx context.Context) (host.Facts, error) {
+	f := host.Facts{OS: h.cfg.OS, Arch: h.cfg.Arch, Hostname: h.cfg.Hostname, Build: h.cfg.Build, Product: h.product(),
+		ManagementIP: h.cfg.IP, Interface: "Ethernet", Subnet: h.prefix.Masked().String(), Admin: true, DataDir: h.cfg.DataDir}
+	if !h.windows() {
+		f.Interface = "eth0"
+	}
+	err := h.view(ctx, "read facts", h.cfg.Hostname, func(s *state) error {
+		f.BootTime = s.BootTime
+		return nil
+	})
+	return f, err
+}
+
+func (h *Host) windows() bool { return h.cfg.OS == "windows" }
+
+// product is the name of the Windows release of a build number
+// (learn.microsoft.com, "Windows Server release information").
+func (h *Host) product() string {
+	if !h.windows() {
+		return "Sandbox Linux"
+	}
+	for build, name := range map[string]string{"10.0.17763": "Windows Server 2019 Datacenter",
+		"10.0.20348": "Windows Server 2022 Datacenter", "10.0.26100": "Windows Server 2025 Datacenter"} {
+		if h.cfg.Build == build || strings.HasPrefix(h.cfg.Build, build+".") {
+			return name
+		}
+	}
+	return "Windows Server"
+}
+
+// failed wraps the error of a call.
+func failed(op, subject string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &host.Error{Op: op, Subject: subject, Err: err}
+}
