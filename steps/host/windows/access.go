@@ -1,0 +1,178 @@
+//go:build windows
+
+package windows
+
+import (
+	"context"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+
+	"nodejoin/steps/host"
+)
+
+// Security descriptors of private files and folders in SDDL: owner
+// Administrators (BA); inheritance off (P); full control (FA) for SYSTEM (SY) and
+// Administrators, which a folder hands on to what is made in it (OICI).
+// https://learn.microsoft.com/windows/win32/secauthz/security-descriptor-string-format
+const (
+	privateFile = "O:BAD:P(A;;FA;;;SY)(A;;FA;;;BA)"
+	privateDir  = "O:BAD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
+)
+
+// trustedSIDs are the accounts a private file may be open to: SYSTEM,
+// Administrators, and the account of this process where it is an administrator
+// (it owns what it makes, and its access is that of the group).
+func trustedSIDs() ([]*windows.SID, error) {
+	var sids []*windows.SID
+	for _, kind := range []windows.WELL_KNOWN_SID_TYPE{windows.WinLocalSystemSid, windows.WinBuiltinAdministratorsSid} {
+		sid, err := windows.CreateWellKnownSid(kind)
+		if err != nil {
+			return nil, err
+		}
+		sids = append(sids, sid)
+	}
+	admin, err := isAdmin()
+	if err != nil || !admin {
+		return sids, err
+	}
+	user, err := windows.GetCurrentProcessToken().GetTokenUser()
+	if err != nil {
+		return nil, err
+	}
+	sid, err := user.User.Sid.Copy()
+	if err != nil {
+		return nil, err
+	}
+	return append(sids, sid), nil
+}
+
+// isAdmin tells whether the process's token has the Administrators group enabled.
+func isAdmin() (bool, error) {
+	admins, err := windows.CreateWellKnownSid(windows.WinBuiltinAdministratorsSid)
+	if err != nil {
+		return false, err
+	}
+	// The null token means the one this thread acts with.
+	return windows.Token(0).IsMember(admins)
+}
+
+func (h *Host) trusts(sid *windows.SID) bool {
+	for _, t := range h.trusted {
+		if sid.Equals(t) {
+			return true
+		}
+	}
+	return false
+}
+
+// access reads who may use path from its owner and access list. An owner can
+// always change the list, so a private file is also owned by a trusted account.
+func (h *Host) access(path string) (host.Access, error) {
+	sd, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT,
+		windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
+	if err != nil {
+		return "", err
+	}
+	owner, _, err := sd.Owner()
+	if err != nil {
+		return "", err
+	}
+	if owner == nil || !h.trusts(owner) {
+		return host.AccessDefault, nil
+	}
+	acl, _, err := sd.DACL()
+	if err != nil {
+		return "", err
+	}
+	if acl == nil { // no list at all: everybody
+		return host.AccessDefault, nil
+	}
+	for i := range acl.AceCount {
+		var ace *windows.ACCESS_ALLOWED_ACE
+		if err := windows.GetAce(acl, uint32(i), &ace); err != nil {
+			return "", err
+		}
+		switch ace.Header.AceType {
+		case windows.ACCESS_DENIED_ACE_TYPE:
+		case windows.ACCESS_ALLOWED_ACE_TYPE:
+			if ace.Mask != 0 && !h.trusts((*windows.SID)(unsafe.Pointer(&ace.SidStart))) {
+				return host.AccessDefault, nil
+			}
+		default: // object, callback and later kinds: not what we write
+			return host.AccessDefault, nil
+		}
+	}
+	return host.AccessPrivate, nil
+}
+
+// SetAccess changes who may read and write path. AccessDefault and AccessProgram
+// give a private path back to what its parent hands on, and leave any other alone.
+func (h *Host) SetAccess(ctx context.Context, path string, access host.Access) error {
+	const op = "set access"
+	if err := begin(ctx, op, path); err != nil {
+		return err
+	}
+	info, err := h.stat(path)
+	if err != nil {
+		return failed(op, path, err)
+	}
+	if (access == host.AccessPrivate) == (info.Access == host.AccessPrivate) {
+		return nil
+	}
+	if access == host.AccessPrivate {
+		return failed(op, path, makePrivate(path, info.Dir))
+	}
+	return failed(op, path, inheritAccess(path))
+}
+
+func makePrivate(path string, dir bool) error {
+	sddl := privateFile
+	if dir {
+		sddl = privateDir
+	}
+	sd, err := windows.SecurityDescriptorFromString(sddl)
+	if err != nil {
+		return err
+	}
+	owner, _, err := sd.Owner()
+	if err != nil {
+		return err
+	}
+	acl, _, err := sd.DACL()
+	if err != nil {
+		return err
+	}
+	return windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT,
+		windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION|windows.PROTECTED_DACL_SECURITY_INFORMATION,
+		owner, nil, acl, nil)
+}
+
+// inheritAccess takes every entry of path's own off and lets the parent's in.
+func inheritAccess(path string) error {
+	empty, err := windows.ACLFromEntries(nil, nil)
+	if err != nil {
+		return err
+	}
+	return windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT,
+		windows.DACL_SECURITY_INFORMATION|windows.UNPROTECTED_DACL_SECURITY_INFORMATION, nil, nil, empty, nil)
+}
+
+// securityAttributes are those a new file or folder is made with, nil for
+// inherited: a private file is at no time readable by others.
+func securityAttributes(access host.Access, dir bool) (*windows.SecurityAttributes, error) {
+	if access != host.AccessPrivate {
+		return nil, nil
+	}
+	sddl := privateFile
+	if dir {
+		sddl = privateDir
+	}
+	sd, err := windows.SecurityDescriptorFromString(sddl)
+	if err != nil {
+		return nil, err
+	}
+	sa := &windows.SecurityAttributes{SecurityDescriptor: sd}
+	sa.Length = uint32(unsafe.Sizeof(*sa))
+	return sa, nil
+}

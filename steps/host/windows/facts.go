@@ -1,0 +1,141 @@
+//go:build windows
+
+package windows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/registry"
+
+	"nodejoin/steps/host"
+)
+
+// Facts describes the machine. What cannot change while it runs is read once;
+// the network is looked at each time.
+func (h *Host) Facts(ctx context.Context) (host.Facts, error) {
+	const op = "read facts of"
+	if ctx.Err() != nil {
+		return host.Facts{}, failed(op, "the machine", context.Cause(ctx))
+	}
+	h.factsMu.Lock()
+	defer h.factsMu.Unlock()
+	if h.facts == nil {
+		facts, err := h.fixedFacts()
+		if err != nil {
+			return host.Facts{}, failed(op, "the machine", err)
+		}
+		h.facts = &facts
+	}
+	facts := *h.facts
+	var err error
+	facts.ManagementIP, facts.Interface, facts.Subnet, err = managementAddress()
+	return facts, failed(op, "the network", err)
+}
+
+func (h *Host) fixedFacts() (host.Facts, error) {
+	name, err1 := os.Hostname()
+	build, product, err2 := version()
+	boot, err3 := bootTime()
+	admin, err4 := isAdmin()
+	return host.Facts{
+		OS: "windows", Arch: nativeArch(), Hostname: name, Build: build, Product: product,
+		BootTime: boot, Admin: admin, DataDir: h.dataDir,
+	}, errors.Join(err1, err2, err3, err4)
+}
+
+// version reads the build from the registry, where it is the machine's own even
+// for a program that is run in a compatibility mode.
+func version() (build, product string, err error) {
+	k, err := openKey(`HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion`, registry.QUERY_VALUE)
+	if err != nil {
+		return "", "", err
+	}
+	defer k.Close()
+	if product, _, err = k.GetStringValue("ProductName"); err != nil && !errors.Is(err, registry.ErrNotExist) {
+		return "", "", err
+	}
+	number, _, err := k.GetStringValue("CurrentBuildNumber")
+	if err != nil {
+		return "", "", fmt.Errorf("build number: %w", err)
+	}
+	v := windows.RtlGetVersion()
+	return fmt.Sprintf("%d.%d.%s", v.MajorVersion, v.MinorVersion, number), product, nil
+}
+
+// nativeArch is the machine's architecture, also where this program is emulated.
+func nativeArch() string {
+	const amd64, arm64 = 0x8664, 0xaa64 // IMAGE_FILE_MACHINE_*
+	var process, native uint16
+	if err := windows.IsWow64Process2(windows.CurrentProcess(), &process, &native); err == nil {
+		switch native {
+		case amd64:
+			return "amd64"
+		case arm64:
+			return "arm64"
+		}
+	}
+	return runtime.GOARCH
+}
+
+// bootTime is kept by the kernel and the same at every reading, which the wall
+// clock less the time since boot is not.
+func bootTime() (time.Time, error) {
+	// SYSTEM_TIMEOFDAY_INFORMATION: boot and current time in 100 ns since 1601.
+	var info struct {
+		BootTime, CurrentTime, TimeZoneBias int64
+		TimeZoneID, Reserved                uint32
+		BootTimeBias, SleepTimeBias         uint64
+	}
+	err := windows.NtQuerySystemInformation(windows.SystemTimeOfDayInformation, unsafe.Pointer(&info), uint32(unsafe.Sizeof(info)), nil)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("boot time: %w", err)
+	}
+	t := windows.Filetime{LowDateTime: uint32(info.BootTime), HighDateTime: uint32(info.BootTime >> 32)}
+	return time.Unix(0, t.Nanoseconds()).UTC(), nil
+}
+
+// managementAddress gives the first IPv4 address of the interface that packets
+// to the outside leave by; all empty where there is no such route. Connecting a UDP
+// socket sends nothing.
+func managementAddress() (ip, name, subnet string, err error) {
+	// TEST-NET-3 (RFC 5737): only the default route leads there.
+	conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.IPv4(203, 0, 113, 1), Port: 9})
+	if err != nil {
+		return "", "", "", nil
+	}
+	source := conn.LocalAddr().(*net.UDPAddr).IP
+	conn.Close()
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return "", "", "", err
+	}
+	for _, i := range interfaces {
+		addrs, err := i.Addrs()
+		if err != nil {
+			return "", "", "", err
+		}
+		var first *net.IPNet
+		for _, a := range addrs {
+			n, ok := a.(*net.IPNet)
+			if !ok || n.IP.To4() == nil {
+				continue
+			}
+			if first == nil {
+				first = n
+			}
+			if n.IP.Equal(source) {
+				network := net.IPNet{IP: first.IP.Mask(first.Mask), Mask: first.Mask}
+				return first.IP.String(), i.Name, network.String(), nil
+			}
+		}
+	}
+	return source.String(), "", "", nil
+}

@@ -1,0 +1,163 @@
+//go:build windows
+
+package windows
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+
+	"nodejoin/steps/host"
+)
+
+// Stat describes a file or directory; links are followed.
+func (h *Host) Stat(ctx context.Context, path string) (host.FileInfo, error) {
+	if err := begin(ctx, "stat", path); err != nil {
+		return host.FileInfo{}, err
+	}
+	info, err := h.stat(path)
+	return info, failed("stat", path, err)
+}
+
+func (h *Host) stat(path string) (host.FileInfo, error) {
+	p, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return host.FileInfo{}, err
+	}
+	// No data access is asked for, so files that others hold exclusively open too;
+	// BACKUP_SEMANTICS is what opens a directory.
+	f, err := windows.CreateFile(p, windows.FILE_READ_ATTRIBUTES, shareAll, nil, windows.OPEN_EXISTING,
+		windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
+	if err != nil {
+		return host.FileInfo{}, err
+	}
+	defer windows.CloseHandle(f)
+	var by windows.ByHandleFileInformation
+	if err := windows.GetFileInformationByHandle(f, &by); err != nil {
+		return host.FileInfo{}, err
+	}
+	info := host.FileInfo{
+		Name:    filepath.Base(path),
+		Dir:     by.FileAttributes&windows.FILE_ATTRIBUTE_DIRECTORY != 0,
+		ModTime: time.Unix(0, by.LastWriteTime.Nanoseconds()),
+	}
+	if !info.Dir {
+		info.Size = int64(by.FileSizeHigh)<<32 | int64(by.FileSizeLow)
+	}
+	changed, err := changeTime(f)
+	if err != nil {
+		return host.FileInfo{}, err
+	}
+	info.ID = fmt.Sprintf("%x-%x%08x-%x", by.VolumeSerialNumber, by.FileIndexHigh, by.FileIndexLow, changed)
+	info.Access, err = h.access(path)
+	return info, err
+}
+
+const shareAll = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
+
+// changeTime is the time of the last change of data or attributes. A file index
+// may be given again to the file that replaces another, so both make an ID.
+func changeTime(f windows.Handle) (int64, error) {
+	// FILE_BASIC_INFO of winbase.h.
+	var basic struct {
+		CreationTime, LastAccessTime, LastWriteTime, ChangeTime int64
+		FileAttributes                                          uint32
+		_                                                       uint32
+	}
+	err := windows.GetFileInformationByHandleEx(f, windows.FileBasicInfo, (*byte)(unsafe.Pointer(&basic)), uint32(unsafe.Sizeof(basic)))
+	return basic.ChangeTime, err
+}
+
+// Open reads a file from its start. The file can be renamed, replaced and deleted meanwhile.
+func (h *Host) Open(ctx context.Context, path string) (io.ReadCloser, error) {
+	if err := begin(ctx, "open", path); err != nil {
+		return nil, err
+	}
+	p, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return nil, failed("open", path, err)
+	}
+	f, err := windows.CreateFile(p, windows.GENERIC_READ, shareAll, nil, windows.OPEN_EXISTING, windows.FILE_ATTRIBUTE_NORMAL, 0)
+	if err != nil {
+		if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
+			err = errors.New("is a directory")
+		}
+		return nil, failed("open", path, err)
+	}
+	return os.NewFile(uintptr(f), path), nil
+}
+
+// List gives the entries of a directory. An entry that the system keeps locked
+// (a page file) is listed without ID and access.
+func (h *Host) List(ctx context.Context, path string) ([]host.FileInfo, error) {
+	if err := begin(ctx, "list", path); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, failed("list", path, err)
+	}
+	infos := make([]host.FileInfo, 0, len(entries))
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return nil, failed("list", path, context.Cause(ctx))
+		}
+		info, err := h.stat(filepath.Join(path, e.Name()))
+		if err != nil {
+			entry, entryErr := e.Info()
+			switch {
+			case errors.Is(entryErr, fs.ErrNotExist), errors.Is(err, fs.ErrNotExist) && !isLink(e): // gone since
+				continue
+			case entryErr != nil:
+				return nil, failed("list", path, entryErr)
+			}
+			info = host.FileInfo{Dir: e.IsDir(), Size: entry.Size(), ModTime: entry.ModTime()}
+		}
+		info.Name = e.Name()
+		infos = append(infos, info)
+	}
+	slices.SortFunc(infos, func(a, b host.FileInfo) int { return cmp.Compare(a.Name, b.Name) })
+	return infos, nil
+}
+
+func isLink(e fs.DirEntry) bool { return e.Type()&(fs.ModeSymlink|fs.ModeIrregular) != 0 }
+
+// FreeBytes is the space left, for this account, on the volume of path's nearest
+// existing folder.
+func (h *Host) FreeBytes(ctx context.Context, path string) (uint64, error) {
+	if err := begin(ctx, "free space", path); err != nil {
+		return 0, err
+	}
+	dir := filepath.Clean(path)
+	for {
+		info, err := os.Stat(dir)
+		if err == nil && info.IsDir() {
+			break
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, failed("free space", path, err)
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return 0, failed("free space", path, fs.ErrNotExist)
+		}
+		dir = parent
+	}
+	p, err := windows.UTF16PtrFromString(dir)
+	if err != nil {
+		return 0, failed("free space", path, err)
+	}
+	var free, total, totalFree uint64
+	err = windows.GetDiskFreeSpaceEx(p, &free, &total, &totalFree)
+	return free, failed("free space", path, err)
+}

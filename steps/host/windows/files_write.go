@@ -1,0 +1,220 @@
+//go:build windows
+
+package windows
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/windows"
+
+	"nodejoin/steps/host"
+)
+
+// Mkdir makes a directory and its missing parents; the parents inherit their access.
+func (h *Host) Mkdir(ctx context.Context, path string, access host.Access) error {
+	const op = "make directory"
+	if err := begin(ctx, op, path); err != nil {
+		return err
+	}
+	if info, err := os.Stat(path); err == nil {
+		if !info.IsDir() {
+			return failed(op, path, errors.New("a file of this name exists"))
+		}
+		return h.SetAccess(ctx, path, access)
+	}
+	if err := os.MkdirAll(filepath.Dir(filepath.Clean(path)), 0o777); err != nil {
+		return failed(op, path, err)
+	}
+	sa, err := securityAttributes(access, true)
+	if err != nil {
+		return failed(op, path, err)
+	}
+	p, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return failed(op, path, err)
+	}
+	err = windows.CreateDirectory(p, sa)
+	if errors.Is(err, fs.ErrExist) { // made by another since
+		return h.SetAccess(ctx, path, access)
+	}
+	return failed(op, path, err)
+}
+
+// WriteFile replaces path atomically with the bytes of r.
+func (h *Host) WriteFile(ctx context.Context, path string, r io.Reader, opt host.WriteOptions) error {
+	const op = "write file"
+	if err := begin(ctx, op, path); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(filepath.Clean(path)), 0o777); err != nil {
+		return failed(op, path, err)
+	}
+	temp := host.TempName(path)
+	if err := writeTemp(ctx, temp, r, path, opt); err != nil {
+		return failed(op, path, errors.Join(err, dropTemp(temp)))
+	}
+	if err := replace(temp, path); err != nil {
+		return failed(op, path, errors.Join(err, dropTemp(temp)))
+	}
+	return nil
+}
+
+func dropTemp(temp string) error {
+	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// writeTemp makes the temporary file anew, so that it has the access that opt
+// wants from its first byte, and checks the digest before it returns.
+func writeTemp(ctx context.Context, temp string, r io.Reader, path string, opt host.WriteOptions) error {
+	if err := dropTemp(temp); err != nil {
+		return err
+	}
+	f, err := createNew(temp, opt.Access)
+	if err != nil {
+		return err
+	}
+	digest := sha256.New()
+	_, err = io.Copy(io.MultiWriter(f, digest), &reader{ctx, r})
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(digest.Sum(nil)); opt.SHA256 != "" && got != opt.SHA256 {
+		return &host.DigestError{Subject: path, Algorithm: "sha256", Want: opt.SHA256, Got: got}
+	}
+	return nil
+}
+
+// reader ends a copy when its context does.
+type reader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (r *reader) Read(b []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, context.Cause(r.ctx)
+	}
+	return r.r.Read(b)
+}
+
+func createNew(path string, access host.Access) (*os.File, error) {
+	sa, err := securityAttributes(access, false)
+	if err != nil {
+		return nil, err
+	}
+	p, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := windows.CreateFile(p, windows.GENERIC_WRITE, windows.FILE_SHARE_READ|windows.FILE_SHARE_DELETE, sa,
+		windows.CREATE_NEW, windows.FILE_ATTRIBUTE_NORMAL, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(f), path), nil
+}
+
+// CreateExclusive makes a new file with this content; its access is inherited.
+func (h *Host) CreateExclusive(ctx context.Context, path string, data []byte) error {
+	const op = "create file"
+	if err := begin(ctx, op, path); err != nil {
+		return err
+	}
+	f, err := createNew(path, host.AccessDefault)
+	if err != nil {
+		return failed(op, path, err)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return failed(op, path, errors.Join(err, os.Remove(path)))
+	}
+	return nil
+}
+
+// Rename moves a file, replacing newPath.
+func (h *Host) Rename(ctx context.Context, oldPath, newPath string) error {
+	const op = "rename to"
+	if err := errors.Join(begin(ctx, op, oldPath), begin(ctx, op, newPath)); err != nil {
+		return err
+	}
+	return failed(op, newPath, replace(oldPath, newPath))
+}
+
+// Remove deletes a file or an empty directory.
+func (h *Host) Remove(ctx context.Context, path string) error {
+	const op = "remove"
+	if err := begin(ctx, op, path); err != nil {
+		return err
+	}
+	err := os.Remove(path) // clears the read-only attribute itself
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return failed(op, path, busy(err, path))
+}
+
+// replace moves a file over another and has the move written to the disk.
+func replace(from, to string) error {
+	fromPtr, err := windows.UTF16PtrFromString(from)
+	if err != nil {
+		return err
+	}
+	toPtr, err := windows.UTF16PtrFromString(to)
+	if err != nil {
+		return err
+	}
+	const flags = windows.MOVEFILE_REPLACE_EXISTING | windows.MOVEFILE_WRITE_THROUGH
+	err = windows.MoveFileEx(fromPtr, toPtr, flags)
+	if !errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+		return err
+	}
+	if attr, attrErr := windows.GetFileAttributes(toPtr); attrErr == nil && attr&windows.FILE_ATTRIBUTE_READONLY != 0 &&
+		attr&windows.FILE_ATTRIBUTE_DIRECTORY == 0 {
+		if err := windows.SetFileAttributes(toPtr, attr&^windows.FILE_ATTRIBUTE_READONLY); err != nil {
+			return err
+		}
+		if err = windows.MoveFileEx(fromPtr, toPtr, flags); err == nil {
+			return nil
+		}
+	}
+	return busy(err, to)
+}
+
+// busy tells a file in use from a refused one. Replacing or deleting the image
+// of a running program fails with ERROR_ACCESS_DENIED, as a missing right does;
+// only opening it for writing fails with ERROR_SHARING_VIOLATION.
+func busy(err error, path string) error {
+	if !errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+		return err
+	}
+	p, ptrErr := windows.UTF16PtrFromString(path)
+	if ptrErr != nil {
+		return err
+	}
+	f, openErr := windows.CreateFile(p, windows.GENERIC_WRITE|windows.DELETE, shareAll, nil, windows.OPEN_EXISTING, 0, 0)
+	if openErr == nil {
+		windows.CloseHandle(f)
+		return err
+	}
+	if errors.Is(openErr, windows.ERROR_SHARING_VIOLATION) {
+		return fmt.Errorf("%w (%w)", host.ErrBusy, err)
+	}
+	return err
+}

@@ -1,0 +1,113 @@
+//go:build windows
+
+package windows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/windows"
+
+	"nodejoin/steps/host"
+)
+
+// Options say how a Host works.
+type Options struct {
+	// DataDir is nodejoin's own folder, reported by Facts.
+	// Default: `nodejoin` in the machine's ProgramData folder.
+	DataDir string
+}
+
+// Host is the machine this program runs on. It is safe for concurrent use.
+type Host struct {
+	dataDir string
+	trusted []*windows.SID // who may read a private file: see access.go
+
+	factsMu sync.Mutex
+	facts   *host.Facts
+}
+
+var _ host.Host = (*Host)(nil)
+
+// New gives the machine this program runs on. It fails only where the process's
+// own token cannot be read.
+func New(opt Options) (*Host, error) {
+	if opt.DataDir == "" {
+		base, err := windows.KnownFolderPath(windows.FOLDERID_ProgramData, 0)
+		if err != nil {
+			return nil, &host.Error{Op: "find folder", Subject: "ProgramData", Err: err}
+		}
+		opt.DataDir = host.Join("windows", base, "nodejoin")
+	}
+	trusted, err := trustedSIDs()
+	if err != nil {
+		return nil, &host.Error{Op: "read", Subject: "process token", Err: err}
+	}
+	return &Host{dataDir: opt.DataDir, trusted: trusted}, nil
+}
+
+// begin refuses a call whose context has ended, and a path that is not absolute.
+func begin(ctx context.Context, op, path string) error {
+	if ctx.Err() != nil {
+		return &host.Error{Op: op, Subject: path, Err: context.Cause(ctx)}
+	}
+	if !filepath.IsAbs(path) {
+		return &host.Error{Op: op, Subject: path, Err: errors.New("the path is not absolute")}
+	}
+	return nil
+}
+
+// kinds maps native error codes to the errors a caller can act on.
+var kinds = []struct {
+	code syscall.Errno
+	kind error
+}{
+	{windows.ERROR_SHARING_VIOLATION, host.ErrBusy},
+	{windows.ERROR_LOCK_VIOLATION, host.ErrBusy},
+	{windows.ERROR_USER_MAPPED_FILE, host.ErrBusy},
+	{windows.ERROR_DISK_FULL, host.ErrNoSpace},
+	{windows.ERROR_HANDLE_DISK_FULL, host.ErrNoSpace},
+	{windows.ERROR_DISK_QUOTA_EXCEEDED, host.ErrNoSpace},
+	{windows.ERROR_SERVICE_DOES_NOT_EXIST, fs.ErrNotExist},
+	{windows.ERROR_SERVICE_EXISTS, fs.ErrExist},
+	{windows.ERROR_SERVICE_ALREADY_RUNNING, host.ErrServiceRunning},
+	{windows.ERROR_SERVICE_MARKED_FOR_DELETE, host.ErrMarkedDeleted},
+	{windows.ERROR_DEPENDENT_SERVICES_RUNNING, host.ErrDependents},
+	{windows.ERROR_PROCESS_ABORTED, host.ErrServiceExited},
+}
+
+// failed wraps the error of a native call; nil stays nil. The subject is named
+// once: the path that package os puts into its errors is taken off.
+func failed(op, subject string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var known *host.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	var pathErr *fs.PathError
+	var linkErr *os.LinkError
+	switch {
+	case errors.As(err, &pathErr):
+		err = pathErr.Err
+	case errors.As(err, &linkErr):
+		err = linkErr.Err
+	}
+	var code syscall.Errno
+	if errors.As(err, &code) {
+		for _, k := range kinds {
+			if k.code == code {
+				err = fmt.Errorf("%w (%w)", k.kind, err)
+				break
+			}
+		}
+	}
+	return &host.Error{Op: op, Subject: subject, Err: err}
+}

@@ -1,0 +1,335 @@
+//go:build windows
+
+package windows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/svc"
+	"golang.org/x/sys/windows/svc/mgr"
+
+	"nodejoin/steps/host"
+)
+
+// Rights that a handle is opened with: no more than the call needs, so that
+// reading works without elevation.
+const (
+	queryRights  = windows.SERVICE_QUERY_CONFIG | windows.SERVICE_QUERY_STATUS | windows.SERVICE_ENUMERATE_DEPENDENTS
+	changeRights = queryRights | windows.SERVICE_CHANGE_CONFIG | windows.SERVICE_START // START: to set a restart action
+)
+
+// pollEvery is the pause between two looks at a service that is changing state.
+const pollEvery = 50 * time.Millisecond
+
+func openManager(rights uint32) (*mgr.Mgr, error) {
+	m, err := windows.OpenSCManager(nil, nil, rights)
+	if err != nil {
+		return nil, err
+	}
+	return &mgr.Mgr{Handle: m}, nil
+}
+
+// withService calls f with an open handle of the service.
+func withService(ctx context.Context, op, name string, rights uint32, f func(*mgr.Mgr, *mgr.Service) error) error {
+	if ctx.Err() != nil {
+		return failed(op, name, context.Cause(ctx))
+	}
+	m, err := openManager(windows.SC_MANAGER_CONNECT | windows.SC_MANAGER_ENUMERATE_SERVICE)
+	if err != nil {
+		return failed(op, name, err)
+	}
+	defer m.Disconnect()
+	s, err := openService(m, name, rights)
+	if err != nil {
+		return failed(op, name, err)
+	}
+	defer s.Close()
+	return failed(op, name, f(m, s))
+}
+
+func openService(m *mgr.Mgr, name string, rights uint32) (*mgr.Service, error) {
+	p, err := windows.UTF16PtrFromString(name)
+	if err != nil {
+		return nil, err
+	}
+	s, err := windows.OpenService(m.Handle, p, rights)
+	if err != nil {
+		return nil, err
+	}
+	return &mgr.Service{Name: name, Handle: s}, nil
+}
+
+// Service describes a registered service.
+func (h *Host) Service(ctx context.Context, name string) (host.Service, error) {
+	var service host.Service
+	err := withService(ctx, "read service", name, queryRights, func(_ *mgr.Mgr, s *mgr.Service) error {
+		config, err := readConfig(s)
+		if err != nil {
+			return err
+		}
+		status, err := s.Query()
+		if err != nil {
+			return err
+		}
+		service = host.Service{ServiceConfig: config, State: stateOf(status.State), PID: int(status.ProcessId), ExitCode: exitCode(status)}
+		return nil
+	})
+	return service, err
+}
+
+func stateOf(state svc.State) host.ServiceState {
+	switch state {
+	case svc.Stopped:
+		return host.ServiceStopped
+	case svc.StartPending, svc.ContinuePending:
+		return host.ServiceStarting
+	case svc.StopPending:
+		return host.ServiceStopping
+	default: // running, paused and the way there
+		return host.ServiceRunning
+	}
+}
+
+func exitCode(status svc.Status) int {
+	switch windows.Errno(status.Win32ExitCode) {
+	case windows.ERROR_SERVICE_NEVER_STARTED:
+		return 0
+	case windows.ERROR_SERVICE_SPECIFIC_ERROR:
+		return int(status.ServiceSpecificExitCode)
+	}
+	return int(status.Win32ExitCode)
+}
+
+// Dependents names the running services that depend on name, in the order in
+// which they must be stopped.
+func (h *Host) Dependents(ctx context.Context, name string) ([]string, error) {
+	var names []string
+	err := withService(ctx, "list dependents of", name, queryRights, func(m *mgr.Mgr, s *mgr.Service) error {
+		found, err := dependents(ctx, m, name)
+		for _, d := range found {
+			if d.state != svc.Stopped {
+				names = append(names, d.name)
+			}
+		}
+		return err
+	})
+	return names, err
+}
+
+type dependent struct {
+	name  string
+	state svc.State
+}
+
+// dependents finds the registered services that depend on name, directly or not,
+// those furthest away first. It asks every service for its dependencies and not the
+// manager for the dependents: the manager's answer is empty in Wine. A service that
+// does not let administrators read its configuration is passed over; the manager
+// still refuses to stop what that one needs.
+func dependents(ctx context.Context, m *mgr.Mgr, name string) ([]dependent, error) {
+	all, err := m.ListServices()
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(all)
+	needs := map[string][]dependent{} // lower-case name -> direct dependents
+	for _, n := range all {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		s, err := openService(m, n, windows.SERVICE_QUERY_CONFIG|windows.SERVICE_QUERY_STATUS)
+		if errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) || errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open service %s: %w", n, err)
+		}
+		d, on, err := dependency(s)
+		s.Close()
+		if errors.Is(err, windows.ERROR_SERVICE_MARKED_FOR_DELETE) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read service %s: %w", n, err)
+		}
+		for _, other := range on {
+			key := strings.ToLower(other)
+			needs[key] = append(needs[key], d)
+		}
+	}
+	var order []dependent
+	seen := map[string]bool{strings.ToLower(name): true}
+	var visit func(string)
+	visit = func(n string) {
+		for _, d := range needs[strings.ToLower(n)] {
+			if key := strings.ToLower(d.name); !seen[key] {
+				seen[key] = true
+				visit(d.name)
+				order = append(order, d)
+			}
+		}
+	}
+	visit(name)
+	return order, nil
+}
+
+func dependency(s *mgr.Service) (dependent, []string, error) {
+	basic, err := queryConfig(s)
+	if err != nil {
+		return dependent{}, nil, err
+	}
+	status, err := s.Query()
+	return dependent{s.Name, status.State}, basic.dependsOn, err
+}
+
+// StartService asks for a start. The manager answers once the program has
+// connected to it, which it bounds itself (30 s unless ServicesPipeTimeout says otherwise).
+func (h *Host) StartService(ctx context.Context, name string) error {
+	return withService(ctx, "start service", name, windows.SERVICE_START, func(_ *mgr.Mgr, s *mgr.Service) error {
+		return s.Start()
+	})
+}
+
+// StopService stops and waits until the service reports stopped and its process
+// is gone, bounded by ctx.
+func (h *Host) StopService(ctx context.Context, name string) error {
+	const op = "stop service"
+	return withService(ctx, op, name, queryRights|windows.SERVICE_STOP, func(m *mgr.Mgr, s *mgr.Service) error {
+		status, err := s.Query()
+		if err != nil || status.State == svc.Stopped {
+			return err
+		}
+		found, err := dependents(ctx, m, name)
+		if err != nil {
+			return err
+		}
+		var running []string
+		for _, d := range found {
+			if d.state != svc.Stopped {
+				running = append(running, d.name)
+			}
+		}
+		if len(running) > 0 {
+			return fmt.Errorf("%w: %s", host.ErrDependents, strings.Join(running, ", "))
+		}
+		process, err := serviceProcess(s, status)
+		if err != nil {
+			return err
+		}
+		if process != 0 {
+			defer windows.CloseHandle(process)
+		}
+		if err := stop(ctx, s); err != nil {
+			return err
+		}
+		return waitProcess(ctx, process)
+	})
+}
+
+// serviceProcess opens the process of a running service before it is told to
+// stop, so that its end can be waited for; 0 where it has none of its own or it
+// has ended already.
+func serviceProcess(s *mgr.Service, status svc.Status) (windows.Handle, error) {
+	config, err := queryConfig(s)
+	if err != nil {
+		return 0, err
+	}
+	if status.ProcessId == 0 || config.serviceType&windows.SERVICE_WIN32_SHARE_PROCESS != 0 {
+		return 0, nil
+	}
+	process, err := windows.OpenProcess(windows.SYNCHRONIZE, false, status.ProcessId)
+	if errors.Is(err, windows.ERROR_INVALID_PARAMETER) { // no such process
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("open process %d: %w", status.ProcessId, err)
+	}
+	return process, nil
+}
+
+// stop sends the control until it is taken (a starting service does not take it)
+// and waits for the stopped state.
+func stop(ctx context.Context, s *mgr.Service) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	asked := false
+	for {
+		if !asked {
+			_, err := s.Control(svc.Stop)
+			switch {
+			case err == nil:
+				asked = true
+			case errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE):
+				return nil
+			case !errors.Is(err, windows.ERROR_SERVICE_CANNOT_ACCEPT_CTRL):
+				return err
+			}
+		}
+		status, err := s.Query()
+		if err != nil {
+			return err
+		}
+		switch status.State {
+		case svc.Stopped:
+			return nil
+		case svc.StopPending:
+			asked = true
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// waitProcess waits for the end of a process; 0 is no process.
+func waitProcess(ctx context.Context, process windows.Handle) error {
+	for process != 0 {
+		event, err := windows.WaitForSingleObject(process, uint32(pollEvery.Milliseconds()))
+		switch {
+		case err != nil:
+			return err
+		case event == windows.WAIT_OBJECT_0:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("the service has stopped, its process has not ended: %w", context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// DeleteService unregisters a stopped service.
+func (h *Host) DeleteService(ctx context.Context, name string) error {
+	err := withService(ctx, "delete service", name, queryRights|windows.DELETE, func(m *mgr.Mgr, s *mgr.Service) error {
+		status, err := s.Query()
+		if err != nil {
+			return err
+		}
+		if status.State != svc.Stopped {
+			return host.ErrServiceRunning
+		}
+		found, err := dependents(ctx, m, name)
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
+			var names []string
+			for _, d := range found {
+				names = append(names, d.name)
+			}
+			return fmt.Errorf("%w: %s", host.ErrDependents, strings.Join(names, ", "))
+		}
+		return s.Delete()
+	})
+	if errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
+		return nil
+	}
+	return err
+}
