@@ -32,7 +32,10 @@ var (
 )
 
 func TestGolden(t *testing.T) {
-	with := func(c Containerd, schema int, binDirs bool) Containerd { c.Schema, c.BinDirs = schema, binDirs; return c }
+	with := func(c Containerd, schema int, binDirs bool) Containerd {
+		c.Schema, c.BinDirs = schema, binDirs
+		return c
+	}
 	full := windowsKubelet
 	full.MaxPods, full.Taints = 110, []Taint{{"os", "windows", "NoSchedule"}, {"dedicated", "", "NoExecute"}}
 	old := overlayProxy

@@ -1,0 +1,165 @@
+package recipe
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"nodejoin/plan/compat"
+	"nodejoin/steps"
+)
+
+// Names of the artifacts that a recipe asks for besides those of plan/compat.
+const AgentArtifact = "agent" // the nodejoin-agent program, for hosts that run a supervised service
+
+// MissingArtifactError says that the plan names no artifact that a recipe needs.
+type MissingArtifactError struct{ Name string }
+
+func (e *MissingArtifactError) Error() string {
+	return fmt.Sprintf("the artifact %q is needed and the plan does not give it", e.Name)
+}
+
+// UnsupportedError says that no recipe exists for what the plan asks.
+type UnsupportedError struct {
+	What string // "network", "runtime", "kubernetes" ...: the block or attribute at fault
+	Why  string
+}
+
+func (e *UnsupportedError) Error() string { return e.What + ": " + e.Why }
+
+// Artifacts names the artifacts that Expand will ask for, sorted.
+func Artifacts(in Input) []string {
+	names := []string{AgentArtifact, compat.KubernetesNode, compat.ContainerdName, compat.CNIPlugins, compat.FlannelCNI, compat.Flanneld}
+	slices.Sort(names)
+	return names
+}
+
+// Expand gives the steps of one node, in an order in which they can run: every
+// step comes after those that it names in After. The same input gives the same
+// steps. It touches nothing.
+func Expand(in Input) ([]steps.Spec, error) {
+	if err := check(in); err != nil {
+		return nil, err
+	}
+	b, err := newBuild(in)
+	if err != nil {
+		return nil, err
+	}
+	b.windows()
+	if b.err != nil {
+		return nil, b.err
+	}
+	return b.specs, nil
+}
+
+// Bounds of a VXLAN network identifier on Windows. The lower one is flannel's
+// (pkg/backend/vxlan/vxlan_windows.go, defaultVNI); the upper one is that of the
+// 16 bits to which it cuts the VNI that it announces to other nodes (newSubnetAttrs).
+const (
+	minVNI = 4096
+	maxVNI = 1<<16 - 1
+)
+
+// vxlanPort is the only port that flannel takes on Windows (vxlan_windows.go).
+const vxlanPort = 4789
+
+func check(in Input) error {
+	switch {
+	case in.OS != "windows":
+		return &UnsupportedError{"node", fmt.Sprintf("there is no recipe for OS %q yet", in.OS)}
+	case in.Runtime.Kind != "containerd":
+		return &UnsupportedError{"runtime", fmt.Sprintf("%q is not known; containerd is", in.Runtime.Kind)}
+	case in.Network.Kind != "flannel":
+		return &UnsupportedError{"network", fmt.Sprintf("%q is not known; flannel is", in.Network.Kind)}
+	case in.Network.Backend != "vxlan":
+		return &UnsupportedError{"network", fmt.Sprintf("the flannel backend %q is not known; vxlan is", in.Network.Backend)}
+	case in.Network.VNI < minVNI || in.Network.VNI > maxVNI:
+		return &UnsupportedError{"network", fmt.Sprintf("flannel on Windows needs a VNI from %d to %d, not %d, and the same one on every node", minVNI, maxVNI, in.Network.VNI)}
+	case in.Network.Port != vxlanPort:
+		return &UnsupportedError{"network", fmt.Sprintf("flannel on Windows can use port %d only, not %d", vxlanPort, in.Network.Port)}
+	case in.Join.Kind != "bootstrap_token":
+		return &UnsupportedError{"join", fmt.Sprintf("%q is not known; bootstrap_token is", in.Join.Kind)}
+	case in.Node == "" || in.Node != strings.ToLower(in.Node):
+		return fmt.Errorf("node name %q: the name of a Node object is in lower case", in.Node)
+	}
+	if u, err := url.Parse(in.APIServer); err != nil || u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("api_server %q is no https URL", in.APIServer)
+	}
+	return nil
+}
+
+// build collects the steps of one node.
+type build struct {
+	in         Input
+	kubernetes compat.Kubernetes
+	containerd compat.Containerd
+	specs      []steps.Spec
+	err        error // the first one; later calls do nothing
+}
+
+func newBuild(in Input) (*build, error) {
+	k, err := compat.Kubelet(in.Kubernetes)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes: %w", err)
+	}
+	if !k.Supported {
+		floor, _ := compat.KubernetesRange()
+		return nil, &UnsupportedError{"kubernetes", fmt.Sprintf("%s is older than %s, the oldest version with a recipe", in.Kubernetes, floor)}
+	}
+	c, err := compat.LookupContainerd(in.Runtime.Version)
+	if err != nil {
+		return nil, fmt.Errorf("runtime: %w", err)
+	}
+	if !c.Supported {
+		return nil, &UnsupportedError{"runtime", fmt.Sprintf("containerd %s does not serve CRI v1, which the kubelet needs", in.Runtime.Version)}
+	}
+	return &build{in: in, kubernetes: k, containerd: c}, nil
+}
+
+// add appends a step. After are the ids that come first.
+func (b *build) add(id, kind, title string, args any, after ...string) *steps.Spec {
+	slices.Sort(after)
+	b.specs = append(b.specs, steps.Spec{ID: id, Kind: kind, Title: title, Args: steps.MustArgs(args), After: slices.Compact(after), Source: b.in.Source})
+	return &b.specs[len(b.specs)-1]
+}
+
+// fail keeps the first error.
+func (b *build) fail(err error) {
+	if b.err == nil && err != nil {
+		b.err = err
+	}
+}
+
+// render takes a rendered text or notes the error.
+func (b *build) render(r interface{ Render() (string, error) }) string {
+	text, err := r.Render()
+	b.fail(err)
+	return text
+}
+
+// artifact is the source of a named artifact.
+func (b *build) artifact(name string) steps.Source {
+	src, ok := b.in.Artifacts[name]
+	if !ok {
+		b.fail(&MissingArtifactError{name})
+	}
+	return src
+}
+
+// isProgram tells whether an artifact is the program itself and not an archive.
+func isProgram(src steps.Source) bool {
+	name := src.Name()
+	if i := strings.IndexAny(name, "?#"); i >= 0 && src.URL != "" {
+		name = name[:i]
+	}
+	return strings.HasSuffix(strings.ToLower(name), ".exe")
+}
+
+// managementIP of the node, or the reference to the host's own.
+func (b *build) managementIP() string {
+	if b.in.ManagementIP != "" {
+		return b.in.ManagementIP
+	}
+	return steps.Ref("fact.management_ip")
+}

@@ -1,0 +1,327 @@
+package recipe
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"nodejoin/plan/graph"
+	"nodejoin/steps"
+	"nodejoin/steps/kube"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// input is a plan's node with every artifact as a file of the controller.
+func input() Input {
+	in := Input{
+		Node: "win-1", OS: "windows", Arch: "amd64", Kubernetes: "1.36.3", APIServer: "https://10.0.0.10:6443",
+		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", DNSIP: "10.96.0.10", DNSDomain: "cluster.local",
+		Join: Join{Kind: "bootstrap_token", TTL: 15 * time.Minute}, Runtime: Runtime{Kind: "containerd", Version: "2.2.1"},
+		Network: Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", VNI: 4096, Port: 4789},
+		Taints:  []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}},
+		Source:  "plan.join.hcl:30,1", Artifacts: map[string]steps.Source{},
+	}
+	for name, file := range map[string]string{
+		"agent": "nodejoin-agent.exe", "kubernetes_node": "kubernetes-node-windows-amd64.tar.gz", "containerd": "containerd-2.2.1-windows-amd64.tar.gz",
+		"cni_plugins": "cni-plugins-windows-amd64-v1.9.1.tgz", "flannel_cni": "flannel-amd64.exe", "flanneld": "flanneld.exe",
+	} {
+		in.Artifacts[name] = steps.Source{File: "/mirror/" + file, SHA256: strings.Repeat("a", 64)}
+	}
+	return in
+}
+
+func variants() map[string]Input {
+	old := input()
+	old.Kubernetes, old.Runtime.Version, old.ManagementIP, old.DataDir = "1.30.4", "1.7.28", "10.0.0.21", `D:\nodejoin`
+	old.Taints, old.Labels, old.MaxPods = nil, map[string]string{"pool": "win"}, 60
+	for name, src := range old.Artifacts {
+		src.URL, src.File = "https://mirror.example/"+filepath.Base(src.File)+"?v=1", ""
+		old.Artifacts[name] = src
+	}
+	sandbox := input()
+	sandbox.Sandbox = true
+	return map[string]Input{"windows": input(), "windows-1.30": old, "sandbox": sandbox}
+}
+
+func expand(t *testing.T, in Input) []steps.Spec {
+	t.Helper()
+	specs, err := Expand(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return specs
+}
+
+// TestGraph holds ids, kinds, edges and arguments of whole recipes.
+func TestGraph(t *testing.T) {
+	for name, in := range variants() {
+		t.Run(name, func(t *testing.T) {
+			if name == "sandbox" {
+				if d := cmp.Diff(expand(t, input()), expand(t, in)); d != "" {
+					t.Errorf("a sandbox gets other steps than a real host (-real +sandbox):\n%s", d)
+				}
+				return
+			}
+			var b strings.Builder
+			for _, s := range expand(t, in) {
+				fmt.Fprintf(&b, "%s (%s): %s\n", s.ID, s.Kind, s.Title)
+				if s.OnlyIf != "" {
+					fmt.Fprintf(&b, "  only if %s\n", s.OnlyIf)
+				}
+				if len(s.After) > 0 {
+					fmt.Fprintf(&b, "  after %s\n", strings.Join(s.After, ", "))
+				}
+				if s.Retries > 0 {
+					fmt.Fprintf(&b, "  retries %d\n", s.Retries)
+				}
+				var args bytes.Buffer
+				if err := json.Indent(&args, s.Args, "  ", "  "); err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprintf(&b, "  %s\n", args.String())
+			}
+			path := filepath.Join("testdata", name+".golden")
+			if *update {
+				if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), b.String()); d != "" {
+				t.Errorf("golden differs (-want +have), rewrite with -update:\n%s", d)
+			}
+		})
+	}
+}
+
+// TestOrder: every edge points back, in the order given and in the graph's own.
+func TestOrder(t *testing.T) {
+	for name, in := range variants() {
+		t.Run(name, func(t *testing.T) {
+			specs := expand(t, in)
+			seen := map[string]bool{}
+			var g graph.Graph[string]
+			id := regexp.MustCompile(`^[a-z0-9_]+$`)
+			for _, s := range specs {
+				if !id.MatchString(s.ID) || seen[s.ID] {
+					t.Errorf("id %q is not usable or not unique", s.ID)
+				}
+				for _, a := range s.After {
+					if !seen[a] {
+						t.Errorf("%s comes after %s, which is not before it", s.ID, a)
+					}
+				}
+				if len(s.After) == 0 && s.ID != "require" {
+					t.Errorf("%s waits for nothing", s.ID)
+				}
+				if s.Title == "" || len(s.Title) > 72 {
+					t.Errorf("%s: title %q", s.ID, s.Title)
+				}
+				if s.Source != in.Source {
+					t.Errorf("%s: source %q", s.ID, s.Source)
+				}
+				seen[s.ID] = true
+				g.Add(s.ID)
+			}
+			for _, s := range specs {
+				if s.OnlyIf != "" && !seen[s.OnlyIf] {
+					t.Errorf("%s runs only if %s, which does not exist", s.ID, s.OnlyIf)
+				}
+				for _, a := range s.After {
+					if err := g.Edge(a, s.ID); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			order, err := g.Order()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, s := range specs {
+				if order[i] != s.ID {
+					t.Fatalf("step %d of the graph's order is %s, the recipe has %s there", i, order[i], s.ID)
+				}
+			}
+		})
+	}
+}
+
+// givenByKind are the outputs of the kinds that give any.
+var givenByKind = map[string][]string{
+	"bootstrap_token": {"token"}, "service_account_token": {"token"}, "node_registered": {"pod_cidr"},
+	"source_vip": {"address"}, "hns_network_ready": {"management_ip"},
+}
+
+// TestReferences: what a step refers to is a fact, the cluster's CA, or an output
+// of a step that it comes after, directly or not.
+func TestReferences(t *testing.T) {
+	for name, in := range variants() {
+		t.Run(name, func(t *testing.T) {
+			before := map[string]map[string]bool{}
+			kind := map[string]string{}
+			for _, s := range expand(t, in) {
+				before[s.ID] = map[string]bool{}
+				kind[s.ID] = s.Kind
+				for _, a := range s.After {
+					before[s.ID][a] = true
+					for x := range before[a] {
+						before[s.ID][x] = true
+					}
+				}
+				for _, r := range steps.ArgRefs(s.Args) {
+					step, output, _ := strings.Cut(r, ".")
+					switch {
+					case r == "cluster.ca" || step == "fact":
+					case !before[s.ID][step]:
+						t.Errorf("%s refers to %s, but does not come after %s", s.ID, r, step)
+					case !slices.Contains(givenByKind[kind[step]], output):
+						t.Errorf("%s refers to %s, which kind %s does not give", s.ID, r, kind[step])
+					}
+				}
+			}
+		})
+	}
+}
+
+// driveless finds a path from the root of no drive: a separator at the start of a
+// word that a name follows. Pipes and the gRPC method are none.
+var driveless = regexp.MustCompile(`(^|[\s"'=,])(\\[A-Za-z]|/[a-z]+(/|$))`)
+
+func TestPathsHaveADrive(t *testing.T) {
+	allowed := regexp.MustCompile(`\\\\\.\\pipe\\|npipe:////\./pipe/|/runtime\.v1\.RuntimeService/|^/mirror/`)
+	for name, in := range variants() {
+		for _, s := range expand(t, in) {
+			var args any
+			if err := json.Unmarshal(s.Args, &args); err != nil {
+				t.Fatal(err)
+			}
+			eachString(args, func(text string) {
+				text = strings.ReplaceAll(allowed.ReplaceAllString(text, ""), `\\`, `\`)
+				if m := driveless.FindString(text); m != "" {
+					t.Errorf("%s, %s: path without a drive near %q in\n%s", name, s.ID, m, text)
+				}
+			})
+		}
+	}
+}
+
+func eachString(v any, f func(string)) {
+	switch t := v.(type) {
+	case string:
+		f(t)
+	case []any:
+		for _, e := range t {
+			eachString(e, f)
+		}
+	case map[string]any:
+		for _, e := range t {
+			eachString(e, f)
+		}
+	}
+}
+
+// TestRestarts: every file that a service is started from and that a step writes
+// is on its watch list, and comes before it.
+func TestRestarts(t *testing.T) {
+	writers := map[string]string{} // lower-case path -> step
+	var specs = expand(t, input())
+	for _, s := range specs {
+		var a struct{ Path string }
+		if json.Unmarshal(s.Args, &a) == nil && a.Path != "" && slices.Contains([]string{"file", "binary", "kubeconfig"}, s.Kind) && s.ID != "bootstrap_removed" {
+			writers[strings.ToLower(a.Path)] = s.ID
+		}
+	}
+	for _, s := range specs {
+		if s.Kind != "service" {
+			continue
+		}
+		var svc steps.Service
+		if err := json.Unmarshal(s.Args, &svc); err != nil {
+			t.Fatal(err)
+		}
+		for _, arg := range svc.Command {
+			_, path, ok := strings.Cut(arg, "=")
+			if !ok {
+				path = arg
+			}
+			id, written := writers[strings.ToLower(path)]
+			if !written || id == "bootstrap_kubeconfig" { // read at a join only
+				continue
+			}
+			if !slices.ContainsFunc(svc.Watch, func(w string) bool { return strings.EqualFold(w, path) }) {
+				t.Errorf("%s is started with %s and does not watch it", s.ID, path)
+			}
+			if !slices.Contains(s.After, id) {
+				t.Errorf("%s is started with %s and does not come after %s", s.ID, path, id)
+			}
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	unsupported := func(err error) bool { return errors.As(err, new(*UnsupportedError)) }
+	for name, c := range map[string]struct {
+		change func(*Input)
+		want   func(error) bool
+	}{
+		"linux":       {func(in *Input) { in.OS = "linux" }, unsupported},
+		"docker":      {func(in *Input) { in.Runtime.Kind = "docker" }, unsupported},
+		"calico":      {func(in *Input) { in.Network.Kind = "calico" }, unsupported},
+		"host-gw":     {func(in *Input) { in.Network.Backend = "host-gw" }, unsupported},
+		"low VNI":     {func(in *Input) { in.Network.VNI = 1 }, unsupported},
+		"high VNI":    {func(in *Input) { in.Network.VNI = 70000 }, unsupported},
+		"other port":  {func(in *Input) { in.Network.Port = 8472 }, unsupported},
+		"kubeadm":     {func(in *Input) { in.Join.Kind = "kubeadm" }, unsupported},
+		"old kubelet": {func(in *Input) { in.Kubernetes = "1.22.17" }, unsupported},
+		"old runtime": {func(in *Input) { in.Runtime.Version = "1.4.0" }, unsupported},
+		"no version":  {func(in *Input) { in.Kubernetes = "latest" }, func(err error) bool { return err != nil }},
+		"upper case":  {func(in *Input) { in.Node = "WIN-1" }, func(err error) bool { return err != nil }},
+		"plain http":  {func(in *Input) { in.APIServer = "http://10.0.0.10:8080" }, func(err error) bool { return err != nil }},
+		"bad domain":  {func(in *Input) { in.DNSDomain = "a\nb" }, func(err error) bool { return err != nil }},
+		"CNI archive": {func(in *Input) { in.Artifacts["flannel_cni"] = steps.Source{File: "flannel.tgz"} }, func(err error) bool { return err != nil }},
+		"no flanneld": {func(in *Input) { delete(in.Artifacts, "flanneld") }, func(err error) bool {
+			m := (*MissingArtifactError)(nil)
+			return errors.As(err, &m) && m.Name == "flanneld"
+		}},
+		"no node file": {func(in *Input) { delete(in.Artifacts, "kubernetes_node") }, func(err error) bool { return errors.As(err, new(*MissingArtifactError)) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input()
+			c.change(&in)
+			specs, err := Expand(in)
+			if specs != nil || !c.want(err) {
+				t.Errorf("%d steps, error %v", len(specs), err)
+			}
+		})
+	}
+}
+
+// TestArtifacts: the list is exactly what Expand asks for.
+func TestArtifacts(t *testing.T) {
+	names := Artifacts(input())
+	for _, n := range names {
+		in := input()
+		delete(in.Artifacts, n)
+		if _, err := Expand(in); !errors.As(err, new(*MissingArtifactError)) {
+			t.Errorf("without %s: %v", n, err)
+		}
+	}
+	if len(names) != len(input().Artifacts) {
+		t.Errorf("names %v", names)
+	}
+}

@@ -1,0 +1,198 @@
+package recipe
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"nodejoin/plan/compat"
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+)
+
+// Where things lie on a Windows node. kubeadm, the upstream install scripts and
+// flannel's defaults use these paths; each has its drive, since a path without
+// one means another place to a service than to an SSH session.
+const (
+	winBin         = `C:\k` // Kubernetes and flannel programs
+	winKubelet     = `C:\var\lib\kubelet`
+	winKubeletPKI  = `C:\var\lib\kubelet\pki`
+	winKubernetes  = `C:\etc\kubernetes`
+	winPKI         = `C:\etc\kubernetes\pki`
+	winCA          = `C:\etc\kubernetes\pki\ca.crt`
+	winContainerd  = `C:\Program Files\containerd`
+	winCNIBin      = `C:\opt\cni\bin`
+	winCNIConf     = `C:\etc\cni\net.d`
+	winCNIState    = `C:\var\lib\cni`
+	winFlannelConf = `C:\etc\kube-flannel`
+	winFlannelRun  = `C:\run\flannel`
+	winLog         = `C:\var\log`
+	winDataDir     = `C:\ProgramData\nodejoin` // default of Input.DataDir
+)
+
+// minFree is the space that the programs and first images of a node need.
+const minFree = "2GiB"
+
+// winServices are the services that a Windows node gets, in the order of their start.
+var winServices = []string{"containerd", "kubelet", "flanneld", "kube-proxy"}
+
+// windows is the recipe of a Windows node with containerd and a flannel overlay.
+//
+// Its gates: containerd answers on its pipe, the kubelet is healthy, the Node has
+// a pod network, flanneld has made the HNS network and written subnet.env, the
+// source VIP is reserved, kube-proxy has synced, the Node is Ready. Steps on the
+// cluster stand together where they can, since each change between host and
+// cluster costs a round trip.
+func (b *build) windows() {
+	b.winPrepare()
+	b.winPrograms()
+	b.winRuntime()
+	b.winCredentials()
+	b.winKubelet()
+	b.winRegistered()
+	b.winFlannel()
+	b.winProxy()
+	b.winFinish()
+}
+
+// winPrepare: preconditions, folders and firewall.
+//
+// Folders that hold programs, credentials or configuration of services that run
+// as SYSTEM are private: what is made below C:\ else lets any user change it.
+// C:\var\lib\kubelet itself is not, as containers read their volumes there.
+func (b *build) winPrepare() {
+	b.add("require", "require", "Windows "+compat.MinBuild()+" or later, administrator rights, free space", &steps.Require{
+		OS: "windows", Arch: b.in.Arch, MinBuild: compat.MinBuild(), Admin: true, Path: `C:\`, MinFree: minFree, ForeignServices: winServices,
+	})
+	for _, d := range []struct {
+		id, path, title string
+		access          host.Access
+	}{
+		{"data_dir", b.dataDir(), "nodejoin's own folder", host.AccessPrivate},
+		{"bin_dir", winBin, "Folder of the node's programs", host.AccessPrivate},
+		{"kubernetes_dir", winKubernetes, "Folder of Kubernetes configuration", host.AccessPrivate},
+		{"pki_dir", winPKI, "Folder of the cluster's CA", host.AccessPrivate},
+		{"kubelet_dir", winKubelet, "Folder of the kubelet", host.AccessDefault},
+		{"kubelet_pki_dir", winKubeletPKI, "Folder of the kubelet's keys", host.AccessPrivate},
+		{"cni_bin_dir", winCNIBin, "Folder of CNI plugins", host.AccessPrivate},
+		{"cni_conf_dir", winCNIConf, "Folder of CNI configuration", host.AccessPrivate},
+		{"cni_state_dir", winCNIState, "Folder of CNI state", host.AccessPrivate},
+		{"flannel_conf_dir", winFlannelConf, "Folder of flannel configuration", host.AccessPrivate},
+		{"flannel_run_dir", winFlannelRun, "Folder of flannel's subnet file", host.AccessPrivate},
+		{"containerd_log_dir", winLog + `\containerd`, "Folder of containerd's log", host.AccessPrivate},
+		{"kubelet_log_dir", winLog + `\kubelet`, "Folder of the kubelet's log", host.AccessPrivate},
+		{"flanneld_log_dir", winLog + `\flanneld`, "Folder of flanneld's log", host.AccessPrivate},
+		{"kube_proxy_log_dir", winLog + `\kube-proxy`, "Folder of kube-proxy's log", host.AccessPrivate},
+	} {
+		after := []string{"require"}
+		switch d.id {
+		case "pki_dir":
+			after = []string{"kubernetes_dir"}
+		case "kubelet_pki_dir":
+			after = []string{"kubelet_dir"}
+		}
+		b.add(d.id, "directory", d.title, &steps.Directory{Path: d.path, Access: d.access}, after...)
+	}
+	b.winFirewall("firewall_kubelet", "nodejoin-kubelet", "Kubelet API", "tcp", "10250")
+	b.winFirewall("firewall_vxlan", "nodejoin-vxlan", "Pod network (VXLAN)", "udp", fmt.Sprint(b.in.Network.Port))
+}
+
+func (b *build) winFirewall(id, name, what, protocol, ports string) {
+	b.add(id, "firewall_rule", fmt.Sprintf("Firewall: %s/%s in", ports, protocol), &steps.FirewallRule{FirewallRule: host.FirewallRule{
+		Name: name, DisplayName: what, Description: "Managed by nodejoin", Direction: "in", Action: "allow", Protocol: protocol, Ports: ports, Enabled: true,
+	}}, "require")
+}
+
+// winPrograms: everything that comes as an artifact.
+func (b *build) winPrograms() {
+	b.program("agent", AgentArtifact, b.agentPath(), "nodejoin agent, the supervisor of flanneld", "flanneld", "data_dir")
+	b.archive("containerd_files", "containerd "+b.in.Runtime.Version, steps.Archive{Source: b.artifact(compat.ContainerdName),
+		To: winContainerd, Strip: 1, Include: []string{"bin/*.exe"}, Services: []string{"containerd"}}, "require")
+	b.archive("kubernetes_node", "Kubernetes "+b.in.Kubernetes+" node programs", steps.Archive{Source: b.artifact(compat.KubernetesNode),
+		To: winBin, Strip: 3, Include: []string{"kubernetes/node/bin/*.exe"}, Services: []string{"kubelet", "kube-proxy"}}, "bin_dir")
+	b.archive("cni_plugins", "CNI plugins host-local and win-overlay", steps.Archive{Source: b.artifact(compat.CNIPlugins),
+		To: winCNIBin, Include: []string{"host-local.exe", "win-overlay.exe"}}, "cni_bin_dir")
+	b.program("flannel_cni", compat.FlannelCNI, winCNIBin+`\flannel.exe`, "CNI plugin flannel", "", "cni_bin_dir")
+	b.program("flanneld_program", compat.Flanneld, winBin+`\flanneld.exe`, "flanneld "+b.in.Network.Version, "flanneld", "bin_dir")
+}
+
+// program adds an artifact that is one file. An archive of it is refused, as the
+// name of its member varies and a wrong guess would show only when a pod starts.
+func (b *build) program(id, artifact, path, title, service, after string) {
+	src := b.artifact(artifact)
+	if b.err == nil && !isProgram(src) {
+		b.fail(fmt.Errorf("artifact %q: %s is no .exe; give the program itself, not an archive of it", artifact, src.Name()))
+	}
+	args := &steps.Binary{Source: src, Path: path}
+	if service != "" {
+		args.Services = []string{service}
+	}
+	b.add(id, "binary", title, args, after).Retries = downloadRetries(src)
+}
+
+func (b *build) archive(id, title string, a steps.Archive, after string) {
+	b.add(id, "archive", title, &a, after).Retries = downloadRetries(a.Source)
+}
+
+// downloadRetries: a download is tried again, as connections drop while HNS
+// rebuilds the machine's network; a file of the controller is not.
+func downloadRetries(src steps.Source) int {
+	if src.URL != "" {
+		return 2
+	}
+	return 0
+}
+
+func (b *build) dataDir() string {
+	if b.in.DataDir != "" {
+		return b.in.DataDir
+	}
+	return winDataDir
+}
+
+func (b *build) agentPath() string {
+	return host.Join("windows", b.dataDir(), `bin\nodejoin-agent.exe`)
+}
+
+// logged is the command of a service that writes to its standard error, run
+// through kube-log-runner (in the node archive since 1.23; rotation since 1.34).
+func (b *build) logged(log string, command ...string) []string {
+	runner := []string{winBin + `\kube-log-runner.exe`, "-log-file=" + log}
+	if b.kubernetes.LogRunnerRotationFlags {
+		runner = append(runner, "-log-file-size=100Mi", "-log-file-age=168h", "-flush-interval=5s")
+	}
+	return append(runner, command...)
+}
+
+// winService is a service that starts with the machine and comes back after a failure.
+func winService(name, description string, command []string, dependsOn ...string) host.ServiceConfig {
+	again := host.RecoveryAction{Action: "restart", Delay: 10 * time.Second}
+	return host.ServiceConfig{Name: name, DisplayName: name, Description: description, Command: command, Start: host.StartAuto,
+		DependsOn: dependsOn, Recovery: []host.RecoveryAction{again, again, again}, RecoveryReset: 86400}
+}
+
+// winRuntime: containerd, up to its pipe.
+func (b *build) winRuntime() {
+	config, log := winContainerd+`\config.toml`, winLog+`\containerd\containerd.log`
+	b.containerdConfig(config)
+	b.add("containerd", "service", "Service containerd", &steps.Service{
+		ServiceConfig: winService("containerd", "Container runtime", []string{winContainerd + `\containerd.exe`,
+			"--run-service", "--service-name", "containerd", "--config", config, "--log-file", log}),
+		Watch: []string{winContainerd + `\containerd.exe`, winContainerd + `\containerd-shim-runhcs-v1.exe`, config},
+		Log:   log,
+	}, "containerd_files", "containerd_config", "containerd_log_dir")
+	b.add("containerd_ready", "pipe_ready", "containerd answers", &steps.PipeReady{
+		Address: containerdPipe, GRPCMethod: "/runtime.v1.RuntimeService/Version", Service: "containerd", Log: log,
+	}, "containerd")
+}
+
+// networkName is the HNS network that flanneld makes and all others must name.
+func (b *build) networkName() string { return fmt.Sprintf("flannel.%d", b.in.Network.VNI) }
+
+func join(dir string, names ...string) []string {
+	var out []string
+	for _, n := range names {
+		out = append(out, strings.TrimRight(dir, `\`)+`\`+n)
+	}
+	return out
+}

@@ -1,0 +1,117 @@
+package recipe
+
+import (
+	"nodejoin/plan/compat"
+	"nodejoin/steps"
+	"nodejoin/steps/kube"
+	"nodejoin/templates"
+)
+
+const (
+	containerdPipe     = `\\.\pipe\containerd-containerd` // containerd defaults/defaults_windows.go
+	containerdEndpoint = "npipe:////./pipe/containerd-containerd"
+
+	kubeletConfig    = winKubelet + `\config.yaml`
+	kubeletConf      = winKubernetes + `\kubelet.conf`
+	bootstrapConf    = winKubernetes + `\bootstrap-kubelet.conf`
+	flannelConf      = winKubernetes + `\flannel.conf`
+	kubeProxyConf    = winKubernetes + `\kube-proxy.conf`
+	kubeletCert      = winKubeletPKI + `\kubelet-client-current.pem` // kubelet: certificate_store.go, pair "kubelet-client"
+	kubeletHealthz   = 10248                                         // kubernetes pkg/cluster/ports
+	kubeProxyHealthz = 10256
+	kubeProxyMetrics = 10249
+)
+
+// Accounts of the components that have no credential of their own. flannel's own
+// account is left alone: on a Linux cluster its manifest owns it.
+var (
+	flannelAccount = steps.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-flannel", ClusterRole: "nodejoin:flannel",
+		Rules: []kube.Rule{ // flannel Documentation/kube-flannel.yml
+			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
+		}}
+	kubeProxyAccount = steps.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-kube-proxy", ClusterRole: "system:node-proxier"}
+)
+
+func (b *build) containerdConfig(path string) {
+	pause := b.in.Runtime.Pause
+	if pause == "" {
+		pause = compat.PauseImage(b.in.OS, b.in.Kubernetes)
+	}
+	content := b.render(templates.Containerd{Schema: b.containerd.Schema, BinDirs: b.containerd.BinDirs,
+		Root: `C:\ProgramData\containerd\root`, State: `C:\ProgramData\containerd\state`, Address: containerdPipe,
+		Pause: pause, CNIBin: winCNIBin, CNIConf: winCNIConf})
+	b.add("containerd_config", "file", "containerd configuration", &steps.File{Path: path, Content: content}, "containerd_files")
+}
+
+// winCredentials: the CA, and a kubeconfig for each component. Tokens are minted
+// only where the kubeconfig that carries it has to be written.
+func (b *build) winCredentials() {
+	b.add("ca", "file", "The cluster's CA", &steps.File{Path: winCA, Content: steps.Ref("cluster.ca")}, "pki_dir")
+	b.kubeletConfigFile()
+
+	flannel, proxy := flannelAccount, kubeProxyAccount
+	b.add("flannel_account", "service_account", "Account of flanneld", &flannel, "require")
+	b.add("kube_proxy_account", "service_account", "Account of kube-proxy", &proxy, "require")
+	b.add("flannel_token", "service_account_token", "Token of flanneld",
+		&steps.ServiceAccountToken{Namespace: flannel.Namespace, Name: flannel.Name}, "flannel_account", "containerd_ready").OnlyIf = "flannel_kubeconfig"
+	b.add("kube_proxy_token", "service_account_token", "Token of kube-proxy",
+		&steps.ServiceAccountToken{Namespace: proxy.Namespace, Name: proxy.Name}, "kube_proxy_account", "containerd_ready").OnlyIf = "kube_proxy_kubeconfig"
+	join := &steps.BootstrapToken{}
+	if b.in.Join.TTL > 0 {
+		join.TTL = b.in.Join.TTL.String()
+	}
+	b.add("join_token", "bootstrap_token", "Bootstrap token", join, "containerd_ready", "kubelet_config", "kubernetes_node").OnlyIf = "bootstrap_kubeconfig"
+
+	b.kubeconfig("flannel_kubeconfig", "Kubeconfig of flanneld", flannelConf, "flanneld", "flannel_token")
+	b.kubeconfig("kube_proxy_kubeconfig", "Kubeconfig of kube-proxy", kubeProxyConf, "kube-proxy", "kube_proxy_token")
+	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &steps.Kubeconfig{
+		Path: bootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
+		Token: steps.Ref("join_token.token"), Unless: kubeletConf,
+	}, "join_token", "kubernetes_dir", "kubelet_pki_dir")
+}
+
+func (b *build) kubeconfig(id, title, path, user, token string) {
+	b.add(id, "kubeconfig", title, &steps.Kubeconfig{Path: path, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"),
+		User: user, Token: steps.Ref(token + ".token")}, token, "kubernetes_dir")
+}
+
+func (b *build) kubeletConfigFile() {
+	k := templates.Kubelet{ClientCAFile: winCA, RuntimeEndpoint: containerdEndpoint, ClusterDNS: b.in.DNSIP, ClusterDomain: b.in.DNSDomain,
+		HealthzPort: kubeletHealthz, MaxPods: b.in.MaxPods}
+	for _, t := range b.in.Taints {
+		k.Taints = append(k.Taints, templates.Taint(t))
+	}
+	b.add("kubelet_config", "file", "Kubelet configuration", &steps.File{Path: kubeletConfig, Content: b.render(k)}, "kubelet_dir")
+}
+
+// winKubelet: the kubelet, up to its health and its client certificate. The flag
+// --bootstrap-kubeconfig stays: while kubelet.conf holds a valid certificate the
+// kubelet does not read that file (pkg/kubelet/certificate/bootstrap).
+func (b *build) winKubelet() {
+	log := winLog + `\kubelet\kubelet.log`
+	command := b.logged(log, winBin+`\kubelet.exe`, "--windows-service",
+		"--config="+kubeletConfig, "--bootstrap-kubeconfig="+bootstrapConf, "--kubeconfig="+kubeletConf,
+		"--cert-dir="+winKubeletPKI, "--root-dir="+winKubelet, "--hostname-override="+b.in.Node, "--node-ip="+b.managementIP())
+	b.add("kubelet", "service", "Service kubelet", &steps.Service{
+		ServiceConfig: winService("kubelet", "Kubernetes node agent", command, "containerd"),
+		Watch:         append(join(winBin, "kubelet.exe", "kube-log-runner.exe"), kubeletConfig, winCA),
+		Log:           log,
+	}, "kubernetes_node", "kubelet_config", "ca", "bootstrap_kubeconfig", "kubelet_pki_dir", "kubelet_log_dir", "firewall_kubelet", "containerd_ready")
+	b.add("kubelet_ready", "http_ready", "Kubelet is healthy", &steps.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: log}, "kubelet")
+	b.add("kubelet_certificate", "file_ready", "Kubelet has its client certificate", &steps.FileReady{
+		Path: kubeletCert, Contains: "BEGIN CERTIFICATE", Service: "kubelet", Log: log}, "kubelet_ready")
+}
+
+// winRegistered: the Node object, and the end of the bootstrap credentials.
+func (b *build) winRegistered() {
+	b.add("registered", "node_registered", "Node is registered and has a pod network", &steps.NodeRegistered{PodCIDR: true}, "kubelet_certificate")
+	b.add("token_removed", "bootstrap_token", "Bootstrap token is revoked", &steps.BootstrapToken{Absent: true}, "registered")
+	if len(b.in.Labels) > 0 {
+		b.add("node_labels", "node_labels", "Labels of the Node", &steps.NodeLabels{Labels: b.in.Labels}, "registered")
+	}
+	if len(b.in.Taints) > 0 {
+		b.add("node_taints", "node_taints", "Taints of the Node", &steps.NodeTaints{Taints: b.in.Taints}, "registered")
+	}
+	b.add("bootstrap_removed", "file", "Bootstrap kubeconfig is gone", &steps.File{Path: bootstrapConf, Absent: true, Sensitive: true}, "registered")
+}
