@@ -1,0 +1,161 @@
+// Package probe asks programs of this machine whether they answer: over http, and
+// over a pipe or socket, with or without a gRPC call. The machine's own way to
+// reach a pipe comes in as a Dialer.
+package probe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// limit bounds a probe whose context has no earlier end.
+const limit = 10 * time.Second
+
+// maxBody bounds what is read of an answer, in bytes.
+const maxBody = 4 << 20
+
+// Dialer connects to a pipe or socket of the machine.
+type Dialer func(ctx context.Context, address string) (net.Conn, error)
+
+// HTTP asks address, which must lie on this machine, and gives the status code. A
+// redirect is an answer; no proxy is used. An error means that nothing answered.
+func HTTP(ctx context.Context, address string) (int, error) {
+	if err := checkOwn(address); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return 0, err
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}
+
+// checkOwn refuses an address that leads away from this machine.
+func checkOwn(address string) error {
+	u, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	if u.Scheme != "http" {
+		return fmt.Errorf("%w: scheme %q, only http is asked", fs.ErrInvalid, u.Scheme)
+	}
+	if strings.EqualFold(u.Hostname(), "localhost") {
+		return nil
+	}
+	ip := net.ParseIP(u.Hostname())
+	if ip == nil {
+		return fmt.Errorf("%w: %s is neither localhost nor an IP address", fs.ErrInvalid, u.Hostname())
+	}
+	if ip.IsLoopback() {
+		return nil
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return err
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.Equal(ip) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %s is no address of this machine", fs.ErrInvalid, ip)
+}
+
+// Unix connects to a unix socket, written as a path or with unix:// before it. A
+// missing socket is fs.ErrNotExist.
+func Unix(ctx context.Context, address string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", strings.TrimPrefix(address, "unix://"))
+}
+
+// Pipe connects to a pipe or socket and, with a grpcMethod
+// (`/runtime.v1.RuntimeService/Version`), makes that call with an empty message
+// and wants grpc-status 0.
+func Pipe(ctx context.Context, dial Dialer, address, grpcMethod string) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	conn, err := dial(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if grpcMethod == "" {
+		return nil
+	}
+	if !strings.HasPrefix(grpcMethod, "/") {
+		return fmt.Errorf("%w: gRPC method %q", fs.ErrInvalid, grpcMethod)
+	}
+	return call(ctx, conn, grpcMethod)
+}
+
+// call makes one unary gRPC call over conn (grpc.io, "gRPC over HTTP2"). The frame
+// of an empty message is five zero bytes: not compressed, length 0.
+func call(ctx context.Context, conn net.Conn, method string) error {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	once := make(chan net.Conn, 1)
+	once <- conn
+	transport := &http.Transport{Protocols: protocols, DialContext: func(context.Context, string, string) (net.Conn, error) {
+		select {
+		case c := <-once:
+			return c, nil
+		default:
+			return nil, fmt.Errorf("the connection was closed: %w", syscall.ECONNRESET)
+		}
+	}}
+	defer transport.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+method, bytes.NewReader(make([]byte, 5)))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/grpc")
+	req.Header.Set("Te", "trailers")
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxBody)) // trailers come after the body
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: HTTP status %d", method, resp.StatusCode)
+	}
+	status, message := resp.Trailer.Get("Grpc-Status"), resp.Trailer.Get("Grpc-Message")
+	if status == "" { // a call without an answer has its trailers in the header
+		status, message = resp.Header.Get("Grpc-Status"), resp.Header.Get("Grpc-Message")
+	}
+	if status != "0" {
+		return &GRPCError{Method: method, Status: status, Message: message}
+	}
+	return nil
+}
+
+// GRPCError is an answer that is not OK.
+type GRPCError struct {
+	Method  string
+	Status  string // number of the code; "" when the answer had none
+	Message string // as sent: percent-encoded
+}
+
+func (e *GRPCError) Error() string {
+	return fmt.Sprintf("%s: grpc-status %q: %s", e.Method, e.Status, e.Message)
+}
