@@ -1,0 +1,283 @@
+// Package controlplane runs etcd, kube-apiserver and kube-controller-manager as
+// processes, with what `kubeadm init` leaves in a cluster for nodes to join.
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"nodejoin/examples/acceptance/internal/components"
+)
+
+// Networks of the cluster.
+const (
+	PodCIDR     = "10.244.0.0/16"
+	ServiceCIDR = "10.96.0.0/16"
+	DNSIP       = "10.96.0.10"
+	serviceIP   = "10.96.0.1" // of the API server
+)
+
+const (
+	startWait = 90 * time.Second
+	stopWait  = 5 * time.Second
+)
+
+// Options of a control plane.
+type Options struct {
+	Components *components.Set
+	Dir        string // empty folder of the test's own: keys, data, logs
+	// Unsigned starts no controllers that approve and sign certificates: kubelets
+	// wait for theirs.
+	Unsigned bool
+}
+
+// Cluster is a running control plane on loopback.
+type Cluster struct {
+	URL        string
+	CA         []byte // PEM
+	CAHash     string // "sha256:...", as kubeadm pins it
+	Kubeconfig string // file of the administrator's
+	Client     kubernetes.Interface
+
+	dir       string
+	opts      Options
+	ca        *authority
+	etcdURL   string
+	port      int
+	processes map[string]*process
+}
+
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// Start brings the control plane up and waits until it answers. Stop must follow.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, startWait, fmt.Errorf("the control plane was not up within %v", startWait))
+	defer cancel()
+	c := &Cluster{dir: o.Dir, opts: o, processes: map[string]*process{}}
+	if err := c.start(ctx); err != nil {
+		err = fmt.Errorf("%w\n%s", err, c.Logs())
+		c.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Cluster) start(ctx context.Context) error {
+	if err := c.certificates(); err != nil {
+		return err
+	}
+	ports, err := freePorts(4)
+	if err != nil {
+		return err
+	}
+	c.port = ports[0]
+	c.URL = fmt.Sprintf("https://127.0.0.1:%d", c.port)
+	c.etcdURL = fmt.Sprintf("http://127.0.0.1:%d", ports[1])
+	peer := fmt.Sprintf("http://127.0.0.1:%d", ports[2])
+	if c.Kubeconfig, err = c.kubeconfig("admin"); err != nil {
+		return err
+	}
+	if err := c.run("etcd", "--data-dir="+c.path("etcd"), "--listen-client-urls="+c.etcdURL, "--advertise-client-urls="+c.etcdURL,
+		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer,
+		"--unsafe-no-fsync", "--log-level=warn"); err != nil {
+		return err
+	}
+	if err := c.StartAPIServer(ctx); err != nil {
+		return err
+	}
+	if err := c.joinObjects(ctx); err != nil {
+		return fmt.Errorf("what nodes need to join: %w", err)
+	}
+	return c.startControllers(ports[3])
+}
+
+func (c *Cluster) certificates() error {
+	var err error
+	if c.ca, err = newAuthority(c.dir); err != nil {
+		return err
+	}
+	c.CA, c.CAHash = c.ca.pem, c.ca.hash()
+	return errors.Join(
+		c.ca.server("apiserver", net.IPv4(127, 0, 0, 1), net.ParseIP(serviceIP)),
+		c.ca.client("admin", "kubernetes-admin", "system:masters"),
+		c.ca.client("controllers", "system:kube-controller-manager", "system:masters"),
+		c.ca.client("kubelet-client", "kube-apiserver-kubelet-client", "system:masters"),
+		c.ca.serviceAccountKey("sa"))
+}
+
+// StartAPIServer starts the API server, after Stop of it for a test too, and waits
+// until it is ready.
+func (c *Cluster) StartAPIServer(ctx context.Context) error {
+	if err := c.run("kube-apiserver", "--etcd-servers="+c.etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+		fmt.Sprintf("--secure-port=%d", c.port), "--endpoint-reconciler-type=none",
+		"--client-ca-file="+c.path("ca.crt"), "--tls-cert-file="+c.path("apiserver.crt"), "--tls-private-key-file="+c.path("apiserver.key"),
+		"--kubelet-client-certificate="+c.path("kubelet-client.crt"), "--kubelet-client-key="+c.path("kubelet-client.key"),
+		"--kubelet-preferred-address-types=InternalIP",
+		"--enable-bootstrap-token-auth", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file="+c.path("sa.key"), "--service-account-signing-key-file="+c.path("sa.key"),
+		"--service-cluster-ip-range="+ServiceCIDR, "--allow-privileged=true", "--profiling=false", "-v=2"); err != nil {
+		return err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.QPS, config.Burst = 200, 400
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	c.Client = client
+	return c.poll(ctx, "kube-apiserver", func() error {
+		return client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	})
+}
+
+func (c *Cluster) startControllers(port int) error {
+	config, err := c.kubeconfig("controllers")
+	if err != nil {
+		return err
+	}
+	controllers := []string{"bootstrap-signer-controller", "token-cleaner-controller", "node-lifecycle-controller",
+		"taint-eviction-controller", "serviceaccount-controller", "root-ca-certificate-publisher-controller",
+		"node-ipam-controller", "pod-garbage-collector-controller", "clusterrole-aggregation-controller"}
+	if !c.opts.Unsigned {
+		controllers = append(controllers, "certificatesigningrequest-signing-controller", "certificatesigningrequest-approving-controller")
+	}
+	return c.run("kube-controller-manager", "--kubeconfig="+config, "--controllers="+strings.Join(controllers, ","),
+		"--cluster-signing-cert-file="+c.path("ca.crt"), "--cluster-signing-key-file="+c.path("ca.key"), "--root-ca-file="+c.path("ca.crt"),
+		"--service-account-private-key-file="+c.path("sa.key"), "--use-service-account-credentials=false", "--leader-elect=false",
+		"--allocate-node-cidrs=true", "--cluster-cidr="+PodCIDR, "--service-cluster-ip-range="+ServiceCIDR,
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "-v=2")
+}
+
+// kubeconfig writes NAME.kubeconfig with the client certificate of that name.
+func (c *Cluster) kubeconfig(name string) (string, error) {
+	cert, err := os.ReadFile(c.path(name + ".crt"))
+	if err != nil {
+		return "", err
+	}
+	key, err := os.ReadFile(c.path(name + ".key"))
+	if err != nil {
+		return "", err
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters["acceptance"] = &clientcmdapi.Cluster{Server: c.URL, CertificateAuthorityData: c.CA}
+	config.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: "acceptance", AuthInfo: name}
+	config.CurrentContext = name
+	file := c.path(name + ".kubeconfig")
+	return file, clientcmd.WriteToFile(*config, file)
+}
+
+func (c *Cluster) path(name string) string { return filepath.Join(c.dir, name) }
+
+// run starts a program with its output in NAME.log. It dies with the test.
+func (c *Cluster) run(name string, args ...string) error {
+	log, err := os.OpenFile(c.path(name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(c.opts.Components.Bin(name), args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	go func() { cmd.Wait(); close(p.done) }()
+	c.processes[name] = p
+	return nil
+}
+
+// poll asks until there is no error, the program has ended, or ctx.
+func (c *Cluster) poll(ctx context.Context, name string, ask func() error) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := ask()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-c.processes[name].done:
+			return fmt.Errorf("%s ended: %v", name, c.processes[name].cmd.ProcessState)
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w: %w", name, context.Cause(ctx), err)
+		case <-tick.C:
+		}
+	}
+}
+
+// StopAPIServer ends the API server, as a test of nodes that cannot reach it.
+func (c *Cluster) StopAPIServer() { c.stop("kube-apiserver") }
+
+// Stop ends all processes.
+func (c *Cluster) Stop() {
+	for _, name := range []string{"kube-controller-manager", "kube-apiserver", "etcd"} {
+		c.stop(name)
+	}
+}
+
+func (c *Cluster) stop(name string) {
+	p := c.processes[name]
+	if p == nil {
+		return
+	}
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(stopWait):
+		p.cmd.Process.Kill()
+		<-p.done
+	}
+	delete(c.processes, name)
+}
+
+// Logs is the tail of each program's log, for the report of a failed test.
+func (c *Cluster) Logs() string {
+	const tail = 40
+	var b strings.Builder
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager"} {
+		log, err := os.ReadFile(c.path(name + ".log"))
+		if err != nil {
+			continue
+		}
+		lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
+		lines = lines[max(0, len(lines)-tail):]
+		fmt.Fprintf(&b, "--- %s\n%s\n", name, bytes.Join(lines, []byte("\n")))
+	}
+	return b.String()
+}
+
+// freePorts gives ports that were free a moment ago; the programs cannot be told to
+// choose their own.
+func freePorts(n int) ([]int, error) {
+	ports := make([]int, n)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports, nil
+}
