@@ -22,7 +22,7 @@ func (e *MissingArtifactError) Error() string {
 
 // UnsupportedError says that no recipe exists for what the plan asks.
 type UnsupportedError struct {
-	What string // "network", "runtime", "kubernetes" ...: the block or attribute at fault
+	What string // "network", "runtime", "cluster" or "node": the block at fault
 	Why  string
 }
 
@@ -79,7 +79,7 @@ func check(in Input) error {
 	case in.Network.Port != vxlanPort:
 		return &UnsupportedError{"network", fmt.Sprintf("flannel on Windows can use port %d only, not %d", vxlanPort, in.Network.Port)}
 	case in.Join.Kind != "bootstrap_token":
-		return &UnsupportedError{"join", fmt.Sprintf("%q is not known; bootstrap_token is", in.Join.Kind)}
+		return &UnsupportedError{"cluster", fmt.Sprintf("join %q is not known; bootstrap_token is", in.Join.Kind)}
 	case in.Node == "" || in.Node != strings.ToLower(in.Node):
 		return fmt.Errorf("node name %q: the name of a Node object is in lower case", in.Node)
 	}
@@ -105,7 +105,7 @@ func newBuild(in Input) (*build, error) {
 	}
 	if !k.Supported {
 		floor, _ := compat.KubernetesRange()
-		return nil, &UnsupportedError{"kubernetes", fmt.Sprintf("%s is older than %s, the oldest version with a recipe", in.Kubernetes, floor)}
+		return nil, &UnsupportedError{"cluster", fmt.Sprintf("Kubernetes %s is older than %s, the oldest version with a recipe", in.Kubernetes, floor)}
 	}
 	c, err := compat.LookupContainerd(in.Runtime.Version)
 	if err != nil {
@@ -147,13 +147,13 @@ func (b *build) artifact(name string) steps.Source {
 	return src
 }
 
-// isProgram tells whether an artifact is the program itself and not an archive.
-func isProgram(src steps.Source) bool {
-	name := src.Name()
-	if i := strings.IndexAny(name, "?#"); i >= 0 && src.URL != "" {
-		name = name[:i]
+// isArchive tells whether an artifact is an archive, by its name.
+func isArchive(src steps.Source) bool {
+	name := strings.ToLower(src.Name())
+	if src.URL != "" {
+		name, _, _ = strings.Cut(name, "?")
 	}
-	return strings.HasSuffix(strings.ToLower(name), ".exe")
+	return slices.ContainsFunc([]string{".tar", ".tar.gz", ".tgz", ".zip"}, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
 // managementIP of the node, or the reference to the host's own.

@@ -52,7 +52,7 @@ func (b *build) windows() {
 	b.winRegistered()
 	b.winFlannel()
 	b.winProxy()
-	b.winFinish()
+	b.winReady()
 }
 
 // winPrepare: preconditions, folders and firewall.
@@ -120,8 +120,8 @@ func (b *build) winPrograms() {
 // name of its member varies and a wrong guess would show only when a pod starts.
 func (b *build) program(id, artifact, path, title, service, after string) {
 	src := b.artifact(artifact)
-	if b.err == nil && !isProgram(src) {
-		b.fail(fmt.Errorf("artifact %q: %s is no .exe; give the program itself, not an archive of it", artifact, src.Name()))
+	if isArchive(src) {
+		b.fail(fmt.Errorf("artifact %q: %s is an archive; give the program itself", artifact, src.Name()))
 	}
 	args := &steps.Binary{Source: src, Path: path}
 	if service != "" {

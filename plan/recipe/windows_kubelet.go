@@ -16,8 +16,7 @@ const (
 	bootstrapConf    = winKubernetes + `\bootstrap-kubelet.conf`
 	flannelConf      = winKubernetes + `\flannel.conf`
 	kubeProxyConf    = winKubernetes + `\kube-proxy.conf`
-	kubeletCert      = winKubeletPKI + `\kubelet-client-current.pem` // kubelet: certificate_store.go, pair "kubelet-client"
-	kubeletHealthz   = 10248                                         // kubernetes pkg/cluster/ports
+	kubeletHealthz   = 10248 // kubernetes pkg/cluster/ports
 	kubeProxyHealthz = 10256
 	kubeProxyMetrics = 10249
 )
@@ -85,7 +84,7 @@ func (b *build) kubeletConfigFile() {
 	b.add("kubelet_config", "file", "Kubelet configuration", &steps.File{Path: kubeletConfig, Content: b.render(k)}, "kubelet_dir")
 }
 
-// winKubelet: the kubelet, up to its health and its client certificate. The flag
+// winKubelet: the kubelet, up to its health. The flag
 // --bootstrap-kubeconfig stays: while kubelet.conf holds a valid certificate the
 // kubelet does not read that file (pkg/kubelet/certificate/bootstrap).
 func (b *build) winKubelet() {
@@ -99,19 +98,32 @@ func (b *build) winKubelet() {
 		Log:           log,
 	}, "kubernetes_node", "kubelet_config", "ca", "bootstrap_kubeconfig", "kubelet_pki_dir", "kubelet_log_dir", "firewall_kubelet", "containerd_ready")
 	b.add("kubelet_ready", "http_ready", "Kubelet is healthy", &steps.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: log}, "kubelet")
-	b.add("kubelet_certificate", "file_ready", "Kubelet has its client certificate", &steps.FileReady{
-		Path: kubeletCert, Contains: "BEGIN CERTIFICATE", Service: "kubelet", Log: log}, "kubelet_ready")
 }
 
-// winRegistered: the Node object, and the end of the bootstrap credentials.
+// winRegistered: the Node object with what the plan says of it.
 func (b *build) winRegistered() {
-	b.add("registered", "node_registered", "Node is registered and has a pod network", &steps.NodeRegistered{PodCIDR: true}, "kubelet_certificate")
-	b.add("token_removed", "bootstrap_token", "Bootstrap token is revoked", &steps.BootstrapToken{Absent: true}, "registered")
+	b.add("registered", "node_registered", "Node is registered and has a pod network", &steps.NodeRegistered{PodCIDR: true}, "kubelet_ready")
 	if len(b.in.Labels) > 0 {
 		b.add("node_labels", "node_labels", "Labels of the Node", &steps.NodeLabels{Labels: b.in.Labels}, "registered")
 	}
 	if len(b.in.Taints) > 0 {
 		b.add("node_taints", "node_taints", "Taints of the Node", &steps.NodeTaints{Taints: b.in.Taints}, "registered")
 	}
-	b.add("bootstrap_removed", "file", "Bootstrap kubeconfig is gone", &steps.File{Path: bootstrapConf, Absent: true, Sensitive: true}, "registered")
+}
+
+// winReady: the last gate, and the end of the bootstrap credentials. They go only
+// now: a Node object may be left from an earlier life of the machine, and a
+// kubelet.conf is there before the certificate is; that the Node is Ready shows
+// that the kubelet has its own.
+func (b *build) winReady() {
+	after := []string{"kube_proxy_ready", "cni_conf"}
+	if len(b.in.Labels) > 0 {
+		after = append(after, "node_labels")
+	}
+	if len(b.in.Taints) > 0 {
+		after = append(after, "node_taints")
+	}
+	b.add("node_ready", "node_ready", "Node is Ready", &steps.NodeReady{}, after...)
+	b.add("token_removed", "bootstrap_token", "Bootstrap token is revoked", &steps.BootstrapToken{Absent: true}, "node_ready")
+	b.add("bootstrap_removed", "file", "Bootstrap kubeconfig is gone", &steps.File{Path: bootstrapConf, Absent: true, Sensitive: true}, "node_ready")
 }

@@ -23,7 +23,7 @@ func (b *build) winFlannel() {
 
 	flanneld := winBin + `\flanneld.exe`
 	service := winService("flanneld", "Pod network (flannel)", []string{b.agentPath(), "supervise", "--name", "flanneld", "--log", log, "--",
-		flanneld, "--kube-subnet-mgr", "--kubeconfig-file=" + flannelConf, "--iface=" + b.managementIP(), "--ip-masq",
+		flanneld, "--kube-subnet-mgr", "--kubeconfig-file=" + flannelConf, "--iface=" + b.managementIP(), "--ip-masq=true",
 		"--net-config-path=" + netConf, "--subnet-file=" + subnetFile})
 	// The name of the Node; without it flanneld takes itself for a pod (pkg/subnet/kube/kube.go).
 	service.Environment = []string{"NODE_NAME=" + b.in.Node}
@@ -62,18 +62,6 @@ func (b *build) winProxy() {
 		Log:           log,
 	}, "kubernetes_node", "kube_proxy_config", "kube_proxy_kubeconfig", "kube_proxy_log_dir", "kubelet_ready", "flannel_network")
 	b.add("kube_proxy_ready", "http_ready", "kube-proxy has synced", &steps.HTTPReady{URL: loopback(kubeProxyHealthz), Service: "kube-proxy", Log: log}, "kube_proxy")
-}
-
-// winFinish: the last gate.
-func (b *build) winFinish() {
-	after := []string{"kube_proxy_ready", "cni_conf", "bootstrap_removed", "token_removed"}
-	if len(b.in.Labels) > 0 {
-		after = append(after, "node_labels")
-	}
-	if len(b.in.Taints) > 0 {
-		after = append(after, "node_taints")
-	}
-	b.add("node_ready", "node_ready", "Node is Ready", &steps.NodeReady{}, after...)
 }
 
 func loopback(port int) string { return fmt.Sprintf("http://127.0.0.1:%d/healthz", port) }
