@@ -1,6 +1,11 @@
 package steps
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
 	"time"
 
 	"nodejoin/steps/kube"
@@ -8,18 +13,6 @@ import (
 
 var bootstrapTokenKind = Kind{Name: "bootstrap_token", Place: OnCluster, Doc: "a short-lived bootstrap token of this node, or the absence of any", Outputs: []string{"token"},
 	New: func() any { return &BootstrapToken{} }}
-
-var nodeRegisteredKind = Kind{Name: "node_registered", Place: OnCluster, Timeout: 5 * time.Minute, Doc: "a gate: the Node object exists and has its pod CIDR", Outputs: []string{"pod_cidr"},
-	New: func() any { return &NodeRegistered{} }}
-
-var nodeReadyKind = Kind{Name: "node_ready", Place: OnCluster, Timeout: 5 * time.Minute, Doc: "a gate: the Node is Ready",
-	New: func() any { return &NodeReady{} }}
-
-var nodeLabelsKind = Kind{Name: "node_labels", Place: OnCluster, Doc: "labels of the Node; others stay",
-	New: func() any { return &NodeLabels{} }}
-
-var nodeTaintsKind = Kind{Name: "node_taints", Place: OnCluster, Doc: "taints of the Node; others stay",
-	New: func() any { return &NodeTaints{} }}
 
 var serviceAccountKind = Kind{Name: "service_account", Place: OnCluster, Doc: "a ServiceAccount with its role and binding",
 	New: func() any { return &ServiceAccount{} }}
@@ -35,23 +28,70 @@ type BootstrapToken struct {
 	Absent bool   `json:"absent,omitempty" doc:"remove the tokens of this node"`
 }
 
-// NodeRegistered waits for the Node and its pod CIDR, and says of the certificate
-// request what it sees. Outputs: pod_cidr.
-type NodeRegistered struct {
-	PodCIDR bool `json:"pod_cidr,omitempty" doc:"wait for spec.podCIDR too"`
+// Default lives of tokens. A join takes minutes; kube-proxy and flanneld keep
+// theirs until the node is joined anew.
+const (
+	defaultBootstrapTTL      = 15 * time.Minute
+	defaultServiceAccountTTL = 365 * 24 * time.Hour
+)
+
+// Shortest life that the API server takes for each: a bootstrap token that expires
+// before it is used is of no use, and TokenRequest refuses less than 10 minutes
+// (k8s.io/kubernetes/pkg/apis/authentication/validation).
+const (
+	minBootstrapTTL      = time.Minute
+	minServiceAccountTTL = 10 * time.Minute
+)
+
+func (b *BootstrapToken) Check(ctx context.Context, r kube.Reader, e *Env) (Change, error) {
+	if _, err := tokenTTL(b.TTL, defaultBootstrapTTL, minBootstrapTTL); err != nil {
+		return Change{}, err
+	}
+	minted := e.Applied["token"]
+	if !b.Absent && minted == "" {
+		return Change{Action: ActionCreate}, nil
+	}
+	have, err := r.BootstrapTokens(ctx, e.Node)
+	if err != nil {
+		return Change{}, err
+	}
+	if b.Absent {
+		if len(have) == 0 {
+			return Change{}, nil
+		}
+		return Change{Action: ActionDelete, Reason: fmt.Sprintf("%d bootstrap %s of this node still there", len(have), plural(len(have), "token is", "tokens are"))}, nil
+	}
+	id, _, _ := strings.Cut(minted, ".")
+	for _, t := range have {
+		if t.ID == id {
+			return Change{}, nil
+		}
+	}
+	return Change{Action: ActionCreate, Reason: "the token that was minted is gone"}, nil
 }
 
-// NodeReady waits for the Ready condition.
-type NodeReady struct{}
-
-// NodeLabels keeps labels of the Node.
-type NodeLabels struct {
-	Labels map[string]string `json:"labels" doc:"labels that the Node must carry"`
-}
-
-// NodeTaints keeps taints of the Node.
-type NodeTaints struct {
-	Taints []kube.Taint `json:"taints" doc:"taints that the Node must carry"`
+func (b *BootstrapToken) Apply(ctx context.Context, a kube.API, e *Env, c Change) (Outcome, error) {
+	if b.Absent {
+		have, err := a.BootstrapTokens(ctx, e.Node)
+		if err != nil {
+			return Outcome{}, err
+		}
+		for _, t := range have {
+			if err := a.RevokeToken(ctx, t.ID); err != nil {
+				return Outcome{}, err
+			}
+		}
+		return Outcome{}, nil
+	}
+	ttl, err := tokenTTL(b.TTL, defaultBootstrapTTL, minBootstrapTTL)
+	if err != nil {
+		return Outcome{}, err
+	}
+	t, err := a.MintToken(ctx, e.Node, ttl)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{Outputs: map[string]string{"token": t.ID + "." + t.Secret}, Sensitive: []string{"token"}}, nil
 }
 
 // ServiceAccount keeps an account of a node component.
@@ -62,9 +102,72 @@ type ServiceAccount struct {
 	Rules       []kube.Rule `json:"rules,omitempty" doc:"rules of the ClusterRole, where nodejoin makes it"`
 }
 
+func (s *ServiceAccount) want() kube.ServiceAccount {
+	return kube.ServiceAccount{Namespace: s.Namespace, Name: s.Name, ClusterRole: s.ClusterRole, Rules: s.Rules}
+}
+
+func (s *ServiceAccount) Check(ctx context.Context, r kube.Reader, e *Env) (Change, error) {
+	if s.Namespace == "" || s.Name == "" || s.ClusterRole == "" {
+		return Change{}, &Error{Code: CodeInvalid, Summary: "incomplete service account", Detail: "namespace, name and cluster_role must be set"}
+	}
+	have, err := r.ServiceAccount(ctx, s.want())
+	if err != nil || len(have.Missing) == 0 {
+		return Change{}, err
+	}
+	return Change{Action: ActionCreate, Reason: "missing: " + strings.Join(have.Missing, "; ")}, nil
+}
+
+func (s *ServiceAccount) Apply(ctx context.Context, a kube.API, e *Env, c Change) (Outcome, error) {
+	return Outcome{}, a.EnsureServiceAccount(ctx, s.want())
+}
+
 // ServiceAccountToken mints a token (output "token", sensitive) each time it runs; see only_if.
 type ServiceAccountToken struct {
 	Namespace string `json:"namespace" doc:"namespace of the account"`
 	Name      string `json:"name" doc:"name of the account"`
 	TTL       string `json:"ttl,omitempty" doc:"life of the token, default 8760h; the API server may shorten it"`
+}
+
+func (s *ServiceAccountToken) Check(ctx context.Context, r kube.Reader, e *Env) (Change, error) {
+	if _, err := tokenTTL(s.TTL, defaultServiceAccountTTL, minServiceAccountTTL); err != nil {
+		return Change{}, err
+	}
+	if e.Applied["token"] != "" {
+		return Change{}, nil
+	}
+	return Change{Action: ActionCreate}, nil
+}
+
+func (s *ServiceAccountToken) Apply(ctx context.Context, a kube.API, e *Env, c Change) (Outcome, error) {
+	ttl, err := tokenTTL(s.TTL, defaultServiceAccountTTL, minServiceAccountTTL)
+	if err != nil {
+		return Outcome{}, err
+	}
+	token, _, err := a.ServiceAccountToken(ctx, s.Namespace, s.Name, ttl)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Outcome{}, &Error{Code: CodeFailed, Summary: "no such service account", Detail: fmt.Sprintf("ServiceAccount %s/%s does not exist: %v", s.Namespace, s.Name, err),
+			Remedy: "make it with a service_account step that comes before"}
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{Outputs: map[string]string{"token": token}, Sensitive: []string{"token"}}, nil
+}
+
+func tokenTTL(s string, byDefault, least time.Duration) (time.Duration, error) {
+	if s == "" {
+		return byDefault, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < least {
+		return 0, &Error{Code: CodeInvalid, Summary: "wrong ttl", Detail: fmt.Sprintf("%q is no duration of %s or more, written like 15m or 24h", s, least)}
+	}
+	return d, nil
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
 }

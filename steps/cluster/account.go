@@ -1,0 +1,231 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodejoin/steps/kube"
+)
+
+// ownership marks the objects that nodejoin makes, and may change.
+var ownership = map[string]string{"app.kubernetes.io/managed-by": "nodejoin"}
+
+// accountGap is what an account lacks.
+type accountGap struct {
+	namespace, account, role, binding bool
+	rules                             []kube.Rule // not granted by the role
+	have                              *rbacv1.ClusterRole
+}
+
+func (g accountGap) missing(w kube.ServiceAccount) []string {
+	var out []string
+	if g.namespace {
+		out = append(out, "Namespace "+w.Namespace)
+	}
+	if g.account {
+		out = append(out, "ServiceAccount "+w.Namespace+"/"+w.Name)
+	}
+	if g.role {
+		out = append(out, "ClusterRole "+w.ClusterRole)
+	}
+	for _, r := range g.rules {
+		if !g.role {
+			out = append(out, "in ClusterRole "+w.ClusterRole+": "+ruleText(r))
+		}
+	}
+	if g.binding {
+		out = append(out, "ClusterRoleBinding "+bindingName(w))
+	}
+	return out
+}
+
+// bindingName holds the role's name, for a binding's role cannot be changed.
+func bindingName(w kube.ServiceAccount) string {
+	return strings.Join([]string{"nodejoin", w.Namespace, w.Name, w.ClusterRole}, ":")
+}
+
+func ruleText(r kube.Rule) string {
+	return fmt.Sprintf("%s %s", strings.Join(r.Verbs, ","), strings.Join(r.Resources, ","))
+}
+
+// ServiceAccount compares the account with what is wanted.
+func (k *client) ServiceAccount(ctx context.Context, want kube.ServiceAccount) (kube.ServiceAccountState, error) {
+	g, err := k.accountGap(ctx, want)
+	if err != nil {
+		return kube.ServiceAccountState{}, err
+	}
+	return kube.ServiceAccountState{Missing: g.missing(want)}, nil
+}
+
+func (k *client) accountGap(ctx context.Context, w kube.ServiceAccount) (g accountGap, err error) {
+	what := "reading the ServiceAccount " + w.Namespace + "/" + w.Name
+	absent := func(err error) (bool, error) {
+		err = k.fail(ctx, what, err)
+		if errors.Is(err, fs.ErrNotExist) {
+			return true, nil
+		}
+		return false, err
+	}
+	_, err = k.core.ServiceAccounts(w.Namespace).Get(ctx, w.Name, metav1.GetOptions{})
+	if g.account, err = absent(err); err != nil {
+		return g, err
+	}
+	if g.account {
+		_, err = k.core.Namespaces().Get(ctx, w.Namespace, metav1.GetOptions{})
+		if g.namespace, err = absent(err); err != nil {
+			return g, err
+		}
+	}
+	what = "reading the ClusterRole " + w.ClusterRole
+	g.have, err = k.rbac.ClusterRoles().Get(ctx, w.ClusterRole, metav1.GetOptions{})
+	if g.role, err = absent(err); err != nil {
+		return g, err
+	}
+	if g.role {
+		g.rules = w.Rules
+	} else {
+		g.rules = uncovered(g.have.Rules, w.Rules)
+	}
+	what = "reading the ClusterRoleBinding " + bindingName(w)
+	b, err := k.rbac.ClusterRoleBindings().Get(ctx, bindingName(w), metav1.GetOptions{})
+	if g.binding, err = absent(err); err != nil {
+		return g, err
+	}
+	if !g.binding {
+		g.binding = !slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool {
+			return s.Kind == "ServiceAccount" && s.Namespace == w.Namespace && s.Name == w.Name
+		})
+	}
+	return g, nil
+}
+
+// EnsureServiceAccount makes what is missing. A ClusterRole that nodejoin did not
+// make is never changed.
+func (k *client) EnsureServiceAccount(ctx context.Context, w kube.ServiceAccount) error {
+	g, err := k.accountGap(ctx, w)
+	if err != nil {
+		return err
+	}
+	create := metav1.CreateOptions{FieldManager: k.manager}
+	made := func(what string, err error) error {
+		if apierrors.IsAlreadyExists(err) {
+			return nil // another run was faster; the check that follows compares it
+		}
+		return k.fail(ctx, "making the "+what, err)
+	}
+	if g.namespace {
+		_, err := k.core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace, Labels: ownership}}, create)
+		if err := made("Namespace "+w.Namespace, err); err != nil {
+			return err
+		}
+	}
+	if g.account {
+		_, err := k.core.ServiceAccounts(w.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: ownership}}, create)
+		if err := made("ServiceAccount "+w.Namespace+"/"+w.Name, err); err != nil {
+			return err
+		}
+	}
+	if err := k.ensureRole(ctx, w, g); err != nil {
+		return err
+	}
+	if !g.binding {
+		return nil
+	}
+	subject := rbacv1.Subject{Kind: "ServiceAccount", Namespace: w.Namespace, Name: w.Name}
+	b := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: bindingName(w), Labels: ownership},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: w.ClusterRole}, Subjects: []rbacv1.Subject{subject}}
+	what := "ClusterRoleBinding " + b.Name
+	_, err = k.rbac.ClusterRoleBindings().Create(ctx, b, create)
+	if apierrors.IsAlreadyExists(err) {
+		// It is there without its subject; the name is nodejoin's own.
+		_, err = k.rbac.ClusterRoleBindings().Update(ctx, b, metav1.UpdateOptions{FieldManager: k.manager})
+	}
+	return k.fail(ctx, "making the "+what, err)
+}
+
+func (k *client) ensureRole(ctx context.Context, w kube.ServiceAccount, g accountGap) error {
+	what := "ClusterRole " + w.ClusterRole
+	switch {
+	case g.role && len(w.Rules) == 0:
+		return fmt.Errorf("the %s, which is to be bound, does not exist", what)
+	case g.role:
+		_, err := k.rbac.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: w.ClusterRole, Labels: ownership}, Rules: policyRules(w.Rules)},
+			metav1.CreateOptions{FieldManager: k.manager})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return k.fail(ctx, "making the "+what, err)
+	case len(g.rules) == 0:
+		return nil
+	}
+	for key, v := range ownership {
+		if g.have.Labels[key] != v {
+			return fmt.Errorf("the %s does not allow %s, and is not nodejoin's to change; name another cluster_role", what, ruleText(g.rules[0]))
+		}
+	}
+	role := g.have.DeepCopy() // with its resourceVersion: a writer in between is a conflict
+	role.Rules = append(role.Rules, policyRules(g.rules)...)
+	_, err := k.rbac.ClusterRoles().Update(ctx, role, metav1.UpdateOptions{FieldManager: k.manager})
+	return k.fail(ctx, "changing the "+what, err)
+}
+
+func policyRules(rules []kube.Rule) []rbacv1.PolicyRule {
+	var out []rbacv1.PolicyRule
+	for _, r := range rules {
+		out = append(out, rbacv1.PolicyRule{APIGroups: r.APIGroups, Resources: r.Resources, Verbs: r.Verbs})
+	}
+	return out
+}
+
+// uncovered are the wanted rules that have does not grant in full. Rules for single
+// objects (resourceNames) grant nothing here.
+func uncovered(have []rbacv1.PolicyRule, want []kube.Rule) []kube.Rule {
+	holds := func(list []string, s string) bool { return slices.Contains(list, s) || slices.Contains(list, "*") }
+	granted := func(group, resource, verb string) bool {
+		return slices.ContainsFunc(have, func(h rbacv1.PolicyRule) bool {
+			return len(h.ResourceNames) == 0 && holds(h.APIGroups, group) && holds(h.Resources, resource) && holds(h.Verbs, verb)
+		})
+	}
+	var out []kube.Rule
+	for _, w := range want {
+		full := true
+		for _, g := range w.APIGroups {
+			for _, r := range w.Resources {
+				for _, v := range w.Verbs {
+					full = full && granted(g, r, v)
+				}
+			}
+		}
+		if !full {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// ServiceAccountToken asks for a token that is bound to no object, so that it lives
+// as long as it says.
+func (k *client) ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (string, time.Time, error) {
+	what := "asking for a token of the ServiceAccount " + namespace + "/" + name
+	seconds := int64(ttl / time.Second)
+	r, err := k.core.ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{FieldManager: k.manager})
+	if err != nil {
+		return "", time.Time{}, k.fail(ctx, what, err)
+	}
+	if r.Status.Token == "" {
+		return "", time.Time{}, fmt.Errorf("%s: the answer holds none", what)
+	}
+	return r.Status.Token, r.Status.ExpirationTimestamp.Time, nil
+}

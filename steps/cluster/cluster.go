@@ -1,0 +1,96 @@
+// Package cluster implements kube.API with client-go. It runs on the controller,
+// with the credentials of a kubeconfig that never leaves it. Every question is one
+// request (one GET or LIST); nothing is watched or cached.
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	certificatesv1 "k8s.io/client-go/kubernetes/typed/certificates/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	rbacv1 "k8s.io/client-go/kubernetes/typed/rbac/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"nodejoin/steps/kube"
+)
+
+// Config says how the cluster is reached.
+type Config struct {
+	Kubeconfig string // path; its current context is used
+	// CAHash pins the CA of the kubeconfig, "sha256:<hex>" as kubeadm prints it;
+	// "" trusts what the kubeconfig holds.
+	CAHash       string
+	FieldManager string // name of the writer in managedFields; default "nodejoin"
+}
+
+// requestTimeout bounds one request with its answer, connecting included.
+const requestTimeout = 20 * time.Second
+
+// client implements kube.API; safe for concurrent use.
+type client struct {
+	server  string
+	ca      authority
+	manager string
+
+	core  corev1.CoreV1Interface
+	rbac  rbacv1.RbacV1Interface
+	certs certificatesv1.CertificatesV1Interface
+}
+
+var _ kube.API = (*client)(nil)
+
+// Open reads the kubeconfig and checks the CA against the pin. Nothing is sent
+// before the first question.
+func Open(ctx context.Context, c Config) (kube.API, error) {
+	loader := clientcmd.ClientConfigLoadingRules{ExplicitPath: c.Kubeconfig}
+	raw, err := loader.Load()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	cfg, err := clientcmd.NewDefaultClientConfig(*raw, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", c.Kubeconfig, err)
+	}
+	return open(cfg, c)
+}
+
+func open(cfg *rest.Config, c Config) (*client, error) {
+	if err := rest.LoadTLSFiles(cfg); err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", c.Kubeconfig, err)
+	}
+	if cfg.Insecure {
+		return nil, fmt.Errorf("kubeconfig %s: it skips the verification of the API server (insecure-skip-tls-verify); a token would go to whoever answers", c.Kubeconfig)
+	}
+	ca, err := parseAuthority(cfg.CAData, c.CAHash)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", c.Kubeconfig, err)
+	}
+	cfg.CAData, cfg.CAFile = []byte(ca.pem), ""
+	cfg.Timeout = requestTimeout
+	cfg.QPS, cfg.Burst = 100, 200 // many nodes are joined over one client
+	cfg.UserAgent = "nodejoin"
+	cfg.WarningHandler = rest.NoWarnings{}
+	cfg.ContentType = "application/json"
+	k := &client{server: cfg.Host, ca: ca, manager: c.FieldManager}
+	if k.manager == "" {
+		k.manager = "nodejoin"
+	}
+	// One transport, and so one connection, for all groups.
+	h, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", c.Kubeconfig, err)
+	}
+	if k.core, err = corev1.NewForConfigAndClient(cfg, h); err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", c.Kubeconfig, err)
+	}
+	if k.rbac, err = rbacv1.NewForConfigAndClient(cfg, h); err != nil {
+		return nil, err
+	}
+	if k.certs, err = certificatesv1.NewForConfigAndClient(cfg, h); err != nil {
+		return nil, err
+	}
+	return k, nil
+}

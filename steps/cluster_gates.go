@@ -1,0 +1,227 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"nodejoin/steps/event"
+	"nodejoin/steps/kube"
+)
+
+var nodeRegisteredKind = Kind{Name: "node_registered", Place: OnCluster, Timeout: 5 * time.Minute, Doc: "a gate: the Node object exists and has its pod CIDR", Outputs: []string{"pod_cidr"},
+	New: func() any { return &NodeRegistered{} }}
+
+var nodeReadyKind = Kind{Name: "node_ready", Place: OnCluster, Timeout: 5 * time.Minute, Doc: "a gate: the Node is Ready",
+	New: func() any { return &NodeReady{} }}
+
+// NodeRegistered waits for the Node and its pod CIDR, and says of the certificate
+// request what it sees. Outputs: pod_cidr.
+type NodeRegistered struct {
+	PodCIDR bool `json:"pod_cidr,omitempty" doc:"wait for spec.podCIDR too"`
+}
+
+func (n *NodeRegistered) Check(ctx context.Context, r kube.Reader, e *Env) (Change, error) {
+	node, err := r.Node(ctx, e.Node)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Change{Action: ActionWait, Reason: notRegistered}, nil
+	case err != nil:
+		return Change{}, err
+	case node.PodCIDR != "":
+		return Change{Outputs: map[string]string{"pod_cidr": node.PodCIDR}}, nil
+	case n.PodCIDR:
+		return Change{Action: ActionWait, Reason: "the Node has no pod CIDR yet"}, nil
+	}
+	return Change{}, nil
+}
+
+func (n *NodeRegistered) Apply(ctx context.Context, a kube.API, e *Env, c Change) (Outcome, error) {
+	var denied deniedRequest
+	return Outcome{}, await(ctx, e, "the Node did not register in time", func(ctx context.Context) (sight, error) {
+		node, err := a.Node(ctx, e.Node)
+		switch {
+		case err == nil && (node.PodCIDR != "" || !n.PodCIDR):
+			return sight{reached: true}, nil
+		case err == nil:
+			return sight{seen: fmt.Sprintf("the Node %s is there, without a pod CIDR; the cluster's controller manager assigns none", e.Node),
+				remedy: "run kube-controller-manager with --allocate-node-cidrs and a --cluster-cidr that has free ranges"}, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return sight{}, err
+		}
+		requests, err := a.SigningRequests(ctx, e.Node)
+		if errors.Is(err, kube.ErrForbidden) {
+			return sight{seen: "no Node " + e.Node + " yet; its certificate request cannot be seen: " + err.Error(),
+				remedy: "look at the kubelet's log on the machine"}, nil
+		}
+		if err != nil {
+			return sight{}, err
+		}
+		s := requestSight(e.Node, requests)
+		return s, denied.check(requests, s)
+	})
+}
+
+// requestSight says what the newest certificate request of a node without Node
+// object means.
+func requestSight(node string, requests []kube.SigningRequest) sight {
+	if len(requests) == 0 {
+		return sight{seen: "no certificate request of system:node:" + node + " has reached the cluster",
+			remedy: "look at the kubelet's log on the machine: it cannot reach the API server, or its bootstrap token or the CA does not hold"}
+	}
+	q := requests[0]
+	switch {
+	case q.Denied:
+		return sight{seen: fmt.Sprintf("the certificate request %s was denied%s", q.Name, suffix(q.Message)),
+			remedy: fmt.Sprintf("find out who denied it; then `kubectl delete csr %s` and apply again", q.Name)}
+	case !q.Approved:
+		return sight{seen: fmt.Sprintf("the certificate request %s of %s is pending; nobody approves it", q.Name, q.Requestor),
+			remedy: fmt.Sprintf("approve it with `kubectl certificate approve %s`, or let the cluster do it: bind the ClusterRole system:certificates.k8s.io:certificatesigningrequests:nodeclient to the group system:bootstrappers:kubeadm:default-node-token", q.Name)}
+	case !q.Issued:
+		return sight{seen: fmt.Sprintf("the certificate request %s is approved, but no certificate was issued%s", q.Name, suffix(q.Message)),
+			remedy: "see that kube-controller-manager runs its signing controller (--cluster-signing-cert-file and --cluster-signing-key-file)"}
+	}
+	return sight{seen: fmt.Sprintf("the certificate of %s was issued, but the kubelet has not registered the Node %s", q.Name, node),
+		remedy: "look at the kubelet's log on the machine"}
+}
+
+func suffix(message string) string {
+	if message == "" {
+		return ""
+	}
+	return ": " + message
+}
+
+// deniedGrace is how long a request that was denied before the wait began may
+// still be that of an earlier join, until the kubelet files a new one.
+const deniedGrace = 20 * time.Second
+
+type deniedRequest struct {
+	looked  bool
+	earlier string // the denied request at the first look
+	since   time.Time
+}
+
+// check fails where the newest request is denied and will stay so.
+func (d *deniedRequest) check(requests []kube.SigningRequest, s sight) error {
+	first := !d.looked
+	d.looked = true
+	if len(requests) == 0 || !requests[0].Denied {
+		return nil
+	}
+	if first {
+		d.earlier, d.since = requests[0].Name, time.Now()
+	}
+	if requests[0].Name == d.earlier && time.Since(d.since) < deniedGrace {
+		return nil
+	}
+	return &Error{Code: CodeDenied, Summary: "certificate request denied", Detail: s.seen, Remedy: s.remedy}
+}
+
+// NodeReady waits for the Ready condition.
+type NodeReady struct{}
+
+func (n *NodeReady) Check(ctx context.Context, r kube.Reader, e *Env) (Change, error) {
+	node, err := r.Node(ctx, e.Node)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Change{Action: ActionWait, Reason: notRegistered}, nil
+	case err != nil:
+		return Change{}, err
+	case !node.Ready:
+		return Change{Action: ActionWait, Reason: notReady(node)}, nil
+	}
+	return Change{}, nil
+}
+
+func (n *NodeReady) Apply(ctx context.Context, a kube.API, e *Env, c Change) (Outcome, error) {
+	return Outcome{}, await(ctx, e, "the Node did not become Ready in time", func(ctx context.Context) (sight, error) {
+		node, err := a.Node(ctx, e.Node)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return sight{seen: "there is no Node " + e.Node, remedy: "look at the kubelet's log on the machine"}, nil
+		case err != nil:
+			return sight{}, err
+		case !node.Ready:
+			return sight{seen: notReady(node), remedy: "look at the kubelet's log, and at the CNI configuration where the reason names the network"}, nil
+		}
+		return sight{reached: true}, nil
+	})
+}
+
+func notReady(n kube.Node) string {
+	if n.ReadyReason == "" {
+		return "the Node is not Ready; the kubelet has not said why"
+	}
+	return "the Node is not Ready: " + n.ReadyReason
+}
+
+// sight is one look at what a gate waits for.
+type sight struct {
+	reached bool
+	seen    string // what was found instead
+	remedy  string // what mends it, if waiting does not
+}
+
+// Pauses between the looks of a gate, and how long an API server may stay away
+// during one (a restart) before the step fails.
+const (
+	awaitFirst = 100 * time.Millisecond
+	awaitMost  = time.Second
+	awayMost   = 30 * time.Second
+)
+
+// await looks until the gate is reached or ctx ends. What is seen is reported when
+// it changes, and is the detail of the timeout.
+func await(ctx context.Context, e *Env, summary string, look func(context.Context) (sight, error)) error {
+	var last sight
+	var awaySince time.Time
+	start := time.Now()
+	for pause := awaitFirst; ; pause = min(pause*3/2, awaitMost) {
+		s, err := look(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case errors.Is(err, kube.ErrUnreachable):
+			if awaySince.IsZero() {
+				awaySince = time.Now()
+			}
+			if time.Since(awaySince) >= awayMost {
+				return fmt.Errorf("while waiting for the Node %s: %w", e.Node, err)
+			}
+			s = sight{seen: err.Error(), remedy: last.remedy}
+		case err != nil:
+			return err
+		case s.reached:
+			return nil
+		default:
+			awaySince = time.Time{}
+		}
+		if ctx.Err() == nil && s.seen != last.seen {
+			last = s
+			e.Progress(event.StepProgress{Note: s.seen})
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return awaitEnd(ctx, summary, time.Since(start), last)
+		}
+	}
+}
+
+// awaitEnd is the error of a wait whose context ended.
+func awaitEnd(ctx context.Context, summary string, waited time.Duration, last sight) error {
+	cause := context.Cause(ctx)
+	var se *Error
+	if !errors.Is(cause, context.DeadlineExceeded) && !(errors.As(cause, &se) && se.Code == CodeTimeout) {
+		return cause
+	}
+	detail := fmt.Sprintf("waited %s", waited.Round(time.Second))
+	if last.seen != "" {
+		detail += "; " + last.seen
+	}
+	return &Error{Code: CodeTimeout, Summary: summary, Detail: detail, Remedy: last.remedy}
+}
