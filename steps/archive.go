@@ -1,5 +1,20 @@
 package steps
 
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"nodejoin/steps/host"
+)
+
 var archiveKind = Kind{Name: "archive", Place: OnHost, Doc: "files unpacked from an archive that is verified by digest",
 	New: func() any { return &Archive{} }}
 
@@ -10,4 +25,211 @@ type Archive struct {
 	Strip    int      `json:"strip,omitempty" doc:"leading folders of member names to drop"`
 	Include  []string `json:"include,omitempty" doc:"patterns (path.Match) of member names to unpack; default all"`
 	Services []string `json:"services,omitempty" doc:"services to stop before files are replaced"`
+}
+
+// identity is what the record keeps as the digest of the archive: the digest
+// itself, and what was taken from it to where when that is not everything.
+func (a *Archive) identity() string {
+	alg, digest := a.Digest()
+	id := alg + ":" + digest + ";to=" + a.To
+	if a.Strip != 0 {
+		id += fmt.Sprintf(";strip=%d", a.Strip)
+	}
+	if len(a.Include) > 0 {
+		id += fmt.Sprintf(";include=%q", a.Include)
+	}
+	return id
+}
+
+func (a *Archive) validate() error {
+	if err := validSource(a.Source); err != nil {
+		return err
+	}
+	if a.Strip < 0 {
+		return invalid("strip is %d; it counts folders", a.Strip)
+	}
+	for _, p := range a.Include {
+		if _, err := path.Match(p, ""); err != nil {
+			return invalid("include %q is not a pattern: %v", p, err)
+		}
+	}
+	return nil
+}
+
+func (a *Archive) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
+	if err := a.validate(); err != nil {
+		return Change{}, err
+	}
+	rec, ok := e.Record.Archives[e.StepID]
+	if !ok {
+		fi, err := r.Stat(ctx, a.To)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return Change{}, err
+		}
+		return a.diff(nil, nil, err == nil && fi.Dir), nil
+	}
+	have := map[string]string{}
+	for p := range rec.Files {
+		d, err := e.fileDigest(ctx, r, p)
+		if err != nil {
+			return Change{}, err
+		}
+		have[p] = d
+	}
+	return a.diff(&rec, have, true), nil
+}
+
+// diff compares the recorded unpacking (nil: none) and the files found, path to
+// sha256 or "" where absent, with what is wanted.
+func (a *Archive) diff(rec *Unpacked, have map[string]string, folder bool) Change {
+	c := Change{Action: ActionUpdate, Blobs: blobs(a.Source)}
+	for _, s := range a.Services {
+		c.Touches = append(c.Touches, serviceKey(s))
+	}
+	if rec == nil {
+		c.Reason = "there is no record that it was unpacked"
+		if c.Touches = append(c.Touches, a.To); !folder {
+			c.Action, c.Touches = ActionCreate, []string{a.To}
+		}
+		return c
+	}
+	if rec.Digest != a.identity() {
+		c.Reason = "another archive or selection was unpacked before"
+		c.Diffs = append(c.Diffs, Diff{Name: "archive", Have: rec.Digest, Want: a.identity()})
+		c.Touches = append(c.Touches, a.To)
+		return c
+	}
+	for _, p := range sortedKeys(rec.Files) {
+		if have[p] == rec.Files[p] {
+			continue
+		}
+		d := Diff{Name: p, Have: "absent", Want: "sha256 " + rec.Files[p]}
+		if have[p] != "" {
+			d.Have = "sha256 " + have[p]
+		}
+		c.Diffs = append(c.Diffs, d)
+		c.Touches = append(c.Touches, p)
+	}
+	if len(c.Diffs) == 0 {
+		return Change{}
+	}
+	return c
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// dest is where a member goes; "" if it is not wanted.
+func (a *Archive) dest(os, member string) string {
+	if len(a.Include) > 0 && !slices.ContainsFunc(a.Include, func(p string) bool { ok, _ := path.Match(p, member); return ok }) {
+		return ""
+	}
+	parts := strings.Split(member, "/")
+	if len(parts) <= a.Strip {
+		return ""
+	}
+	return host.Join(os, append([]string{a.To}, parts[a.Strip:]...)...)
+}
+
+func (a *Archive) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {
+	staged := map[string]string{} // final path -> sha256; the bytes lie at TempName
+	if err := a.stage(ctx, h, e, staged); err != nil {
+		for _, p := range sortedKeys(staged) {
+			discard(ctx, h, host.TempName(p))
+		}
+		return Outcome{}, err
+	}
+	return Outcome{}, a.moveIn(ctx, h, e, staged)
+}
+
+// stage unpacks every wanted member beside its place while the whole archive goes
+// through its digest, and fails unless that holds. It adds to staged before it writes.
+func (a *Archive) stage(ctx context.Context, h host.Host, e *Env, staged map[string]string) error {
+	d, err := fetch(ctx, e, a.Source)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	keys := map[string]string{} // path key -> member
+	err = e.Artifacts.Unpack(ctx, d, a.Name(), e.Facts.OS, func(m Member, r io.Reader) error {
+		p := a.dest(e.Facts.OS, m.Name)
+		if p == "" {
+			return nil
+		}
+		key := host.PathKey(e.Facts.OS, p)
+		if first, ok := keys[key]; ok {
+			return invalid("%s: members %s and %s would both become %s", a.Source.Name(), first, m.Name, p)
+		}
+		keys[key] = m.Name
+		staged[p] = ""
+		access := host.AccessDefault
+		if m.Executable {
+			access = host.AccessProgram
+		}
+		sum := sha256.New()
+		if err := h.WriteFile(ctx, host.TempName(p), io.TeeReader(r, sum), host.WriteOptions{Access: access}); err != nil {
+			return err
+		}
+		staged[p] = hex.EncodeToString(sum.Sum(nil))
+		return nil
+	})
+	// Bytes that are not those that were promised explain any trouble with unpacking
+	// them; trouble with the host does not depend on them.
+	var onHost *host.Error
+	if ctx.Err() != nil || errors.As(err, &onHost) {
+		return err
+	}
+	if end := d.drain(); end != nil {
+		return end
+	}
+	if err == nil && len(staged) == 0 {
+		err = invalid("%s: no member matches include %q with strip %d", a.Source.Name(), a.Include, a.Strip)
+	}
+	return err
+}
+
+// moveIn puts the staged files in their places, stopping what runs from those that
+// it replaces, and notes them in the record.
+func (a *Archive) moveIn(ctx context.Context, h host.Host, e *Env, staged map[string]string) error {
+	paths := sortedKeys(staged)
+	have := map[string]string{}
+	replaces := false
+	for _, p := range paths {
+		d, err := e.fileDigest(ctx, h, p)
+		if err != nil {
+			return err
+		}
+		have[p] = d
+		replaces = replaces || d != "" && d != staged[p]
+	}
+	if replaces {
+		if err := stopUsers(ctx, h, a.Services); err != nil {
+			return err
+		}
+	}
+	for _, p := range paths {
+		if err := claimFile(ctx, h, e, p, have[p]); err != nil {
+			return err
+		}
+		var err error
+		if have[p] == staged[p] {
+			err = h.Remove(ctx, host.TempName(p))
+		} else {
+			err = moveIn(ctx, h, host.TempName(p), p)
+		}
+		if err == nil {
+			err = e.stamp(ctx, h, p, staged[p])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	e.Record.Archives[e.StepID] = Unpacked{Digest: a.identity(), Files: staged}
+	return nil
 }

@@ -1,6 +1,14 @@
 package steps
 
-import "nodejoin/steps/host"
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+
+	"nodejoin/steps/host"
+)
 
 var binaryKind = Kind{Name: "binary", Place: OnHost, Doc: "one downloaded file, verified by digest",
 	New: func() any { return &Binary{} }}
@@ -13,4 +21,152 @@ type Binary struct {
 	// Services run from the file; they are stopped, processes gone, before an
 	// existing one is replaced. Their service steps start them again.
 	Services []string `json:"services,omitempty" doc:"services to stop before the file is replaced"`
+}
+
+func (b *Binary) access() host.Access {
+	if b.Access == host.AccessDefault {
+		return host.AccessProgram
+	}
+	return b.Access
+}
+
+func (b *Binary) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
+	if err := validSource(b.Source); err != nil {
+		return Change{}, err
+	}
+	have, err := b.observe(ctx, r, e)
+	if err != nil {
+		return Change{}, err
+	}
+	return b.diff(have, e.Facts.OS), nil
+}
+
+// binaryState is the file as observed; nil = not there.
+type binaryState struct {
+	digest string // in the source's algorithm
+	access host.Access
+}
+
+func (b *Binary) observe(ctx context.Context, r host.Reader, e *Env) (*binaryState, error) {
+	fi, err := r.Stat(ctx, b.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if fi.Dir {
+		return nil, &Error{Code: CodeInvalid, Summary: "a directory is in the way", Detail: b.Path + " is a directory, a file is wanted there",
+			Remedy: "move the directory away, or use another path"}
+	}
+	s := &binaryState{access: fi.Access}
+	alg, want := b.Digest()
+	if alg == "sha256" {
+		s.digest, err = e.Digest(ctx, r, b.Path)
+		return s, err
+	}
+	// The record knows the sha256 of the file that had the wanted sha512.
+	if u, ok := e.Record.Archives[e.StepID]; ok && u.Digest == alg+":"+want && u.Files[b.Path] != "" {
+		d, err := e.Digest(ctx, r, b.Path)
+		if err != nil {
+			return nil, err
+		}
+		if d == u.Files[b.Path] {
+			s.digest = want
+			return s, nil
+		}
+	}
+	s.digest, err = hashFile(ctx, r, b.Path, alg)
+	return s, err
+}
+
+func hashFile(ctx context.Context, r host.Reader, path, algorithm string) (string, error) {
+	rc, err := r.Open(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	defer rc.Close()
+	h := newHash(algorithm)
+	if _, err := io.Copy(h, rc); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// diff compares; have is nil when the file is not there.
+func (b *Binary) diff(have *binaryState, os string) Change {
+	alg, want := b.Digest()
+	if have == nil {
+		return Change{Action: ActionCreate, Diffs: []Diff{{Name: alg, Want: want}}, Touches: []string{b.Path}, Blobs: blobs(b.Source)}
+	}
+	var c Change
+	if have.digest != want {
+		c = Change{Diffs: []Diff{{Name: alg, Have: have.digest, Want: want}}, Touches: []string{b.Path}, Blobs: blobs(b.Source)}
+		for _, s := range b.Services {
+			c.Touches = append(c.Touches, serviceKey(s))
+		}
+	}
+	if c.Diffs = append(c.Diffs, accessDiff(os, have.access, b.access())...); len(c.Diffs) > 0 {
+		c.Action = ActionUpdate
+	}
+	return c
+}
+
+func (b *Binary) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {
+	have, err := b.observe(ctx, h, e)
+	if err != nil {
+		return Outcome{}, err
+	}
+	_, want := b.Digest()
+	if have != nil && have.digest == want {
+		if err := claimFile(ctx, h, e, b.Path, want); err != nil {
+			return Outcome{}, err
+		}
+		return Outcome{}, h.SetAccess(ctx, b.Path, b.access())
+	}
+	temp := host.TempName(b.Path)
+	sum, err := b.stage(ctx, h, e, temp)
+	if err != nil {
+		discard(ctx, h, temp)
+		return Outcome{}, err
+	}
+	old := ""
+	if have != nil {
+		if old, err = e.Digest(ctx, h, b.Path); err != nil {
+			return Outcome{}, err
+		}
+		if err := stopUsers(ctx, h, b.Services); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if err := claimFile(ctx, h, e, b.Path, old); err != nil {
+		return Outcome{}, err
+	}
+	if err := moveIn(ctx, h, temp, b.Path); err != nil {
+		return Outcome{}, err
+	}
+	if alg, digest := b.Digest(); alg != "sha256" {
+		e.Record.Archives[e.StepID] = Unpacked{Digest: alg + ":" + digest, Files: map[string]string{b.Path: sum}}
+	}
+	return Outcome{}, e.stamp(ctx, h, b.Path, sum)
+}
+
+// stage brings the verified bytes beside the file and gives their sha256. What an
+// interrupted run has already verified there is taken as it is.
+func (b *Binary) stage(ctx context.Context, h host.Host, e *Env, temp string) (string, error) {
+	if alg, want := b.Digest(); alg == "sha256" {
+		if d, err := e.fileDigest(ctx, h, temp); err == nil && d == want {
+			return d, h.SetAccess(ctx, temp, b.access())
+		}
+	}
+	d, err := fetch(ctx, e, b.Source)
+	if err != nil {
+		return "", err
+	}
+	defer d.Close()
+	if err := h.WriteFile(ctx, temp, d, host.WriteOptions{Access: b.access()}); err != nil {
+		return "", err
+	}
+	// Whoever wrote it may not have read up to the end of the stream.
+	return d.SHA256(), d.drain()
 }

@@ -4,7 +4,30 @@ import "slices"
 
 // Kinds lists every step kind, sorted by name. To add one, write its file and name it here.
 func Kinds() []Kind {
-	return []Kind{directoryKind}
+	return []Kind{
+		archiveKind,
+		binaryKind,
+		bootstrapTokenKind,
+		directoryKind,
+		envKind,
+		fileKind,
+		fileReadyKind,
+		firewallRuleKind,
+		hnsReadyKind,
+		httpReadyKind,
+		kubeconfigKind,
+		nodeLabelsKind,
+		nodeReadyKind,
+		nodeRegisteredKind,
+		nodeTaintsKind,
+		pipeReadyKind,
+		registryKind,
+		requireKind,
+		serviceKind,
+		serviceAccountKind,
+		serviceAccountTokenKind,
+		sourceVIPKind,
+	}
 }
 
 // Lookup finds a kind by name.

@@ -1,12 +1,169 @@
 package steps
 
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"nodejoin/steps/host"
+)
+
 var envKind = Kind{Name: "env", Place: OnHost, Doc: "a variable of the machine's environment, or its absence",
 	New: func() any { return &MachineEnv{} }}
 
-// MachineEnv is one machine environment variable.
+// MachineEnv is one machine environment variable. On Linux it is a line of a file.
 type MachineEnv struct {
 	Name   string `json:"name" doc:"name of the variable"`
 	Value  string `json:"value,omitempty" doc:"its value"`
 	File   string `json:"file,omitempty" doc:"Linux: the file of NAME=value lines, default /etc/environment"`
 	Absent bool   `json:"absent,omitempty" doc:"the variable must not be set"`
+}
+
+// defaultEnvFile is read by pam_env for every login on Linux, see environment(5).
+const defaultEnvFile = "/etc/environment"
+
+func (m *MachineEnv) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
+	if err := m.validate(e.Facts.OS); err != nil {
+		return Change{}, err
+	}
+	have, _, err := m.read(ctx, r, e.Facts.OS)
+	if err != nil {
+		return Change{}, err
+	}
+	c := m.diff(have)
+	if !c.NoOp() && e.Facts.OS != "windows" {
+		c.Touches = []string{m.file()}
+	}
+	return c, nil
+}
+
+func (m *MachineEnv) validate(os string) error {
+	switch {
+	case m.Name == "" || strings.ContainsAny(m.Name, "=\r\n\t #\""):
+		return invalid("%q cannot be the name of a variable", m.Name)
+	case m.File != "" && os == "windows":
+		return invalid("variable %s: file is for Linux; Windows keeps its environment in the registry", m.Name)
+	case m.Absent && m.Value != "":
+		return invalid("variable %s is to be absent, so it takes no value", m.Name)
+	case os != "windows" && strings.ContainsAny(m.Value, "\r\n"):
+		return invalid("variable %s: a value in a file of lines cannot hold a line break", m.Name)
+	}
+	return nil
+}
+
+func (m *MachineEnv) file() string { return or(m.File, defaultEnvFile) }
+
+// read gives every value of the variable (a file may hold several) and, on Linux, the file.
+func (m *MachineEnv) read(ctx context.Context, r host.Reader, os string) ([]string, *fileState, error) {
+	if os != "windows" {
+		f, err := readFile(ctx, r, m.file(), maxText)
+		if err != nil || f == nil {
+			return nil, nil, err
+		}
+		if f.cut {
+			return nil, nil, invalid("%s is larger than a file of variables can be", m.file())
+		}
+		return envValues(string(f.Content), m.Name), f, nil
+	}
+	v, err := r.MachineEnv(ctx, m.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	return []string{v}, nil, err
+}
+
+func (m *MachineEnv) diff(have []string) Change {
+	shown := strings.Join(have, ", then ")
+	switch {
+	case m.Absent && len(have) == 0:
+		return Change{}
+	case m.Absent:
+		return Change{Action: ActionDelete, Diffs: []Diff{{Name: "value", Have: shown}}}
+	case len(have) == 0:
+		return Change{Action: ActionCreate, Diffs: []Diff{{Name: "value", Want: m.Value}}}
+	case len(have) == 1 && have[0] == m.Value:
+		return Change{}
+	}
+	return Change{Action: ActionUpdate, Diffs: []Diff{{Name: "value", Have: shown, Want: m.Value}}}
+}
+
+func (m *MachineEnv) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {
+	have, file, err := m.read(ctx, h, e.Facts.OS)
+	if err != nil {
+		return Outcome{}, err
+	}
+	key := "env:" + m.Name
+	if e.Facts.OS != "windows" {
+		key = "env:" + m.file() + ":" + m.Name
+	}
+	var prev any
+	if len(have) > 0 {
+		prev = have[len(have)-1]
+	}
+	if err := e.Claim(ctx, h, key, prev); err != nil {
+		return Outcome{}, err
+	}
+	switch {
+	case e.Facts.OS == "windows" && m.Absent:
+		return Outcome{}, h.UnsetMachineEnv(ctx, m.Name)
+	case e.Facts.OS == "windows":
+		return Outcome{}, h.SetMachineEnv(ctx, m.Name, m.Value)
+	}
+	if file == nil {
+		file = &fileState{}
+	}
+	text := setEnvLine(string(file.Content), m.Name, m.Value, m.Absent)
+	return Outcome{}, h.WriteFile(ctx, m.file(), strings.NewReader(text), host.WriteOptions{Access: file.Access})
+}
+
+// envValues gives the values of name in a text of NAME=value lines, with the
+// quotes and the "export" that environment files may carry taken off.
+func envValues(text, name string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		if v, ok := envLine(line, name); ok {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func envLine(line, name string) (value string, ok bool) {
+	line = strings.TrimSpace(line)
+	if rest, found := strings.CutPrefix(line, "export "); found {
+		line = strings.TrimLeft(rest, " \t")
+	}
+	key, value, ok := strings.Cut(line, "=")
+	if !ok || key != name {
+		return "", false
+	}
+	if n := len(value); n >= 2 && value[0] == value[n-1] && (value[0] == '"' || value[0] == '\'') {
+		value = value[1 : n-1]
+	}
+	return value, true
+}
+
+// setEnvLine puts the variable where its first line was, or at the end; other
+// lines are kept as they are.
+func setEnvLine(text, name, value string, absent bool) string {
+	lines := slices.Collect(strings.Lines(text))
+	out := make([]string, 0, len(lines)+1)
+	done := absent
+	for _, line := range lines {
+		if _, ok := envLine(line, name); !ok {
+			out = append(out, line)
+		} else if !done {
+			out = append(out, name+"="+value+"\n")
+			done = true
+		}
+	}
+	if !done {
+		if n := len(out); n > 0 && !strings.HasSuffix(out[n-1], "\n") {
+			out[n-1] += "\n"
+		}
+		out = append(out, name+"="+value+"\n")
+	}
+	return strings.Join(out, "")
 }

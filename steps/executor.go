@@ -185,9 +185,6 @@ func Run(ctx context.Context, node string, s Spec, values map[string]string, e *
 	if err != nil {
 		return fail(err)
 	}
-	if refs := unresolved(s.Args, values); len(refs) > 0 {
-		return fail(&Error{Code: CodeInvalid, Summary: "value not known", Detail: fmt.Sprintf("%s needs %v, which no earlier step has given", s.ID, refs)})
-	}
 	timeout := s.Timeout
 	if timeout == 0 {
 		timeout = kind.Timeout
@@ -214,10 +211,15 @@ func Run(ctx context.Context, node string, s Spec, values map[string]string, e *
 		return step.(ClusterStep).Apply(ctx, t.Kube, e, c)
 	}
 	for attempt := 1; ; attempt++ {
+		e.Applied = nil
 		c, err := check()
 		if err == nil && c.NoOp() {
 			res.Outputs = c.Outputs
 			return done(attempt)
+		}
+		// A step that is in order does without the value of one that was not run.
+		if refs := unresolved(s.Args, values); err == nil && len(refs) > 0 {
+			err = &Error{Code: CodeInvalid, Summary: "value not known", Detail: fmt.Sprintf("%s needs %v, which no earlier step has given", s.ID, refs)}
 		}
 		var o Outcome
 		if err == nil {

@@ -1,6 +1,18 @@
 package steps
 
-import "nodejoin/steps/host"
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"unicode/utf8"
+
+	"nodejoin/steps/host"
+)
 
 var fileKind = Kind{Name: "file", Place: OnHost, Doc: "a file with this content, written atomically, or its absence",
 	New: func() any { return &File{} }}
@@ -12,4 +24,157 @@ type File struct {
 	Access    host.Access `json:"access,omitempty" doc:"\"private\": only the system and administrators; \"program\": executable on Linux"`
 	Sensitive bool        `json:"sensitive,omitempty" doc:"never show the content in a diff"`
 	Absent    bool        `json:"absent,omitempty" doc:"the file must not exist"`
+}
+
+// maxText is the size up to which a file is read into memory to be compared, shown
+// or kept as the previous state (bytes).
+const maxText = 1 << 20
+
+func (f *File) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
+	have, err := readFile(ctx, r, f.Path, max(maxText, len(f.Content)))
+	if err != nil {
+		return Change{}, err
+	}
+	return f.diff(have, e.Facts.OS), nil
+}
+
+// diff compares; have is nil when there is no file.
+func (f *File) diff(have *fileState, os string) Change {
+	switch {
+	case f.Absent && have == nil:
+		return Change{}
+	case f.Absent:
+		return Change{Action: ActionDelete, Touches: []string{f.Path}}
+	}
+	c := Change{Action: ActionUpdate}
+	if have == nil {
+		c.Action = ActionCreate
+		have = &fileState{Access: f.Access}
+		if f.Content == "" {
+			c.Touches = []string{f.Path}
+		}
+	}
+	if have.cut || string(have.Content) != f.Content {
+		c.Diffs = append(c.Diffs, contentDiff(have, f.Content, f.Sensitive))
+		c.Touches = []string{f.Path}
+	}
+	c.Diffs = append(c.Diffs, accessDiff(os, have.Access, f.Access)...)
+	if c.Action == ActionUpdate && len(c.Diffs) == 0 {
+		return Change{}
+	}
+	return c
+}
+
+func contentDiff(have *fileState, want string, sensitive bool) Diff {
+	switch {
+	case sensitive:
+		return Diff{Name: "content", Sensitive: true}
+	case !have.cut && utf8.Valid(have.Content) && utf8.ValidString(want):
+		return Diff{Name: "content", Have: string(have.Content), Want: want, Text: true}
+	}
+	sum := sha256.Sum256([]byte(want))
+	return Diff{Name: "content", Have: have.describe(), Want: fmt.Sprintf("%d bytes, sha256 %s", len(want), hex.EncodeToString(sum[:]))}
+}
+
+func (f *File) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {
+	have, err := readFile(ctx, h, f.Path, max(maxText, len(f.Content)))
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := e.Claim(ctx, h, "file:"+f.Path, have.previous()); err != nil {
+		return Outcome{}, err
+	}
+	switch {
+	case f.Absent:
+		return Outcome{}, h.Remove(ctx, f.Path)
+	case have != nil && !have.cut && string(have.Content) == f.Content:
+		return Outcome{}, h.SetAccess(ctx, f.Path, f.Access)
+	}
+	return Outcome{}, h.WriteFile(ctx, f.Path, strings.NewReader(f.Content), host.WriteOptions{Access: f.Access})
+}
+
+// fileState is a file as observed. As the previous state in the record it keeps
+// the content of small files only.
+type fileState struct {
+	Content []byte      `json:"content,omitempty"`
+	Size    int64       `json:"size"`
+	Access  host.Access `json:"access,omitempty"`
+
+	cut bool // Content was not read to its end
+}
+
+func (s *fileState) describe() string {
+	if s.cut {
+		return fmt.Sprintf("%d bytes", s.Size)
+	}
+	sum := sha256.Sum256(s.Content)
+	return fmt.Sprintf("%d bytes, sha256 %s", s.Size, hex.EncodeToString(sum[:]))
+}
+
+// previous is what Claim notes: nil, an untyped one, for a file that is not there.
+func (s *fileState) previous() any {
+	if s == nil {
+		return nil
+	}
+	p := *s
+	if p.cut {
+		p.Content = nil
+	}
+	return p
+}
+
+// readFile reads a file of up to limit bytes. An absent one is nil without an
+// error; a directory in its place is an error.
+func readFile(ctx context.Context, r host.Reader, path string, limit int) (*fileState, error) {
+	fi, err := r.Stat(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if fi.Dir {
+		return nil, &Error{Code: CodeInvalid, Summary: "a directory is in the way", Detail: path + " is a directory, a file is wanted there",
+			Remedy: "move the directory away, or use another path"}
+	}
+	s := &fileState{Size: fi.Size, Access: fi.Access}
+	rc, err := r.Open(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer rc.Close()
+	if s.Content, err = io.ReadAll(io.LimitReader(rc, int64(limit)+1)); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if len(s.Content) > limit {
+		s.cut, s.Content = true, s.Content[:limit]
+	}
+	return s, nil
+}
+
+// accessDiff compares access. On Windows only private counts: what a parent gives
+// may itself be private, and "program" is the same as the default there.
+func accessDiff(os string, have, want host.Access) []Diff {
+	differs := have != want
+	if os == "windows" {
+		differs = want == host.AccessPrivate && have != want
+	}
+	if !differs {
+		return nil
+	}
+	return []Diff{{Name: "access", Have: accessText(have), Want: accessText(want)}}
+}
+
+func accessText(a host.Access) string {
+	if a == host.AccessDefault {
+		return "default"
+	}
+	return string(a)
+}
+
+func invalid(format string, args ...any) error {
+	return &Error{Code: CodeInvalid, Summary: "wrong step arguments", Detail: fmt.Sprintf(format, args...)}
 }

@@ -1,6 +1,14 @@
 package steps
 
-import "nodejoin/steps/host"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"nodejoin/steps/host"
+)
 
 var firewallRuleKind = Kind{Name: "firewall_rule", Place: OnHost, Doc: "a rule of the Windows Firewall",
 	New: func() any { return &FirewallRule{} }}
@@ -9,4 +17,110 @@ var firewallRuleKind = Kind{Name: "firewall_rule", Place: OnHost, Doc: "a rule o
 type FirewallRule struct {
 	host.FirewallRule
 	Absent bool `json:"absent,omitempty" doc:"the rule must not exist"`
+}
+
+func (f *FirewallRule) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
+	if err := f.validate(); err != nil {
+		return Change{}, err
+	}
+	have, err := f.read(ctx, r)
+	if err != nil {
+		return Change{}, err
+	}
+	return f.diff(have), nil
+}
+
+func (f *FirewallRule) read(ctx context.Context, r host.Reader) (*host.FirewallRule, error) {
+	v, err := r.FirewallRule(ctx, f.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return &v, err
+}
+
+func (f *FirewallRule) validate() error {
+	switch {
+	case f.Name == "":
+		return invalid("a firewall rule needs a name")
+	case f.Absent:
+		return nil
+	case f.Direction != "in" && f.Direction != "out":
+		return invalid("firewall rule %s: direction %q is neither in nor out", f.Name, f.Direction)
+	case f.Action != "allow" && f.Action != "block":
+		return invalid("firewall rule %s: action %q is neither allow nor block", f.Name, f.Action)
+	case f.Protocol != "tcp" && f.Protocol != "udp":
+		return invalid("firewall rule %s: protocol %q is neither tcp nor udp", f.Name, f.Protocol)
+	}
+	return nil
+}
+
+// want is the rule with the defaults that a machine fills in.
+func (f *FirewallRule) want() host.FirewallRule {
+	w := f.FirewallRule
+	if w.DisplayName == "" {
+		w.DisplayName = w.Name
+	}
+	w.Ports = strings.ReplaceAll(w.Ports, " ", "")
+	return w
+}
+
+// diff compares; have is nil when there is no such rule.
+func (f *FirewallRule) diff(have *host.FirewallRule) Change {
+	switch {
+	case f.Absent && have == nil:
+		return Change{}
+	case f.Absent:
+		return Change{Action: ActionDelete}
+	}
+	c := Change{Action: ActionUpdate}
+	if have == nil {
+		c.Action, have = ActionCreate, &host.FirewallRule{}
+	}
+	want := f.want()
+	add := func(name, have, want string) {
+		if have != want {
+			c.Diffs = append(c.Diffs, Diff{Name: name, Have: have, Want: want})
+		}
+	}
+	add("display_name", or(have.DisplayName, have.Name), want.DisplayName)
+	add("description", have.Description, want.Description)
+	add("direction", have.Direction, want.Direction)
+	add("action", have.Action, want.Action)
+	add("protocol", have.Protocol, want.Protocol)
+	add("ports", strings.ReplaceAll(have.Ports, " ", ""), want.Ports)
+	if !host.SamePath("windows", have.Program, want.Program) {
+		add("program", have.Program, want.Program)
+	}
+	if c.Action == ActionCreate || have.Enabled != want.Enabled {
+		add("enabled", fmt.Sprint(have.Enabled), fmt.Sprint(want.Enabled))
+	}
+	if c.Action == ActionUpdate && len(c.Diffs) == 0 {
+		return Change{}
+	}
+	return c
+}
+
+func or(s, fallback string) string {
+	if s == "" {
+		return fallback
+	}
+	return s
+}
+
+func (f *FirewallRule) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {
+	have, err := f.read(ctx, h)
+	if err != nil {
+		return Outcome{}, err
+	}
+	var prev any
+	if have != nil {
+		prev = *have
+	}
+	if err := e.Claim(ctx, h, "firewall_rule:"+f.Name, prev); err != nil {
+		return Outcome{}, err
+	}
+	if f.Absent {
+		return Outcome{}, h.DeleteFirewallRule(ctx, f.Name)
+	}
+	return Outcome{}, h.PutFirewallRule(ctx, f.want())
 }

@@ -70,10 +70,18 @@ type Env struct {
 	Progress func(event.StepProgress)
 }
 
-// WillChange tells which earlier step is about to alter path.
+// WillChange tells which earlier step is about to alter path, or a folder that holds it.
 func (e *Env) WillChange(path string) (step string, ok bool) {
-	step, ok = e.Pending[host.PathKey(e.Facts.OS, path)]
-	return step, ok
+	for key := host.PathKey(e.Facts.OS, path); ; {
+		if step, ok = e.Pending[key]; ok {
+			return step, true
+		}
+		dir := host.PathKey(e.Facts.OS, host.Dir(e.Facts.OS, key))
+		if dir == key || len(dir) >= len(key) {
+			return "", false
+		}
+		key = dir
+	}
 }
 
 // Artifacts fetches and unpacks. The implementation is steps/artifact; it is

@@ -1,5 +1,22 @@
 package steps
 
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"nodejoin/steps/host"
+)
+
 var kubeconfigKind = Kind{Name: "kubeconfig", Place: OnHost, Doc: "a kubeconfig with a token, private to the system",
 	New: func() any { return &Kubeconfig{} }}
 
@@ -16,4 +33,336 @@ type Kubeconfig struct {
 	Token       string `json:"token" doc:"bearer token"`
 	Unless      string `json:"unless,omitempty" doc:"not needed while this kubeconfig holds a valid client certificate for the server"`
 	RenewBefore string `json:"renew_before,omitempty" doc:"renew the token this long before it ends, default 168h"`
+}
+
+const (
+	// renewBefore is the default of RenewBefore.
+	renewBefore = 7 * 24 * time.Hour
+	// certMargin is the life that a client certificate must have left, so that the
+	// kubelet can still use it to ask for the next one.
+	certMargin = 5 * time.Minute
+	// clusterName names the one cluster and context of the files that are written.
+	clusterName = "default"
+)
+
+// kubeFile is the part of a kubeconfig (client-go tools/clientcmd/api/v1) that counts here.
+type kubeFile struct {
+	APIVersion     string        `json:"apiVersion"`
+	Kind           string        `json:"kind"`
+	Clusters       []kubeCluster `json:"clusters"`
+	Users          []kubeUser    `json:"users"`
+	Contexts       []kubeContext `json:"contexts"`
+	CurrentContext string        `json:"current-context"`
+}
+
+type kubeCluster struct {
+	Name    string `json:"name"`
+	Cluster struct {
+		Server string `json:"server"`
+		CA     []byte `json:"certificate-authority-data,omitempty"` // base64 in the file
+	} `json:"cluster"`
+}
+
+type kubeUser struct {
+	Name string     `json:"name"`
+	User kubeSecret `json:"user"`
+}
+
+type kubeSecret struct {
+	Token    string `json:"token,omitempty"`
+	CertData []byte `json:"client-certificate-data,omitempty"`
+	KeyData  []byte `json:"client-key-data,omitempty"`
+	CertFile string `json:"client-certificate,omitempty"`
+	KeyFile  string `json:"client-key,omitempty"`
+}
+
+type kubeContext struct {
+	Name    string `json:"name"`
+	Context struct {
+		Cluster string `json:"cluster"`
+		User    string `json:"user"`
+	} `json:"context"`
+}
+
+// kubeEntry is what the current context of a kubeconfig names.
+type kubeEntry struct {
+	server, user string
+	ca           []byte
+	secret       kubeSecret
+}
+
+func parseKubeconfig(b []byte) (kubeEntry, error) {
+	var f kubeFile
+	if err := yaml.Unmarshal(b, &f); err != nil {
+		return kubeEntry{}, err
+	}
+	i := slices.IndexFunc(f.Contexts, func(c kubeContext) bool { return c.Name == f.CurrentContext })
+	if i < 0 {
+		return kubeEntry{}, fmt.Errorf("its current context %q is not in it", f.CurrentContext)
+	}
+	at := f.Contexts[i].Context
+	ci := slices.IndexFunc(f.Clusters, func(c kubeCluster) bool { return c.Name == at.Cluster })
+	ui := slices.IndexFunc(f.Users, func(u kubeUser) bool { return u.Name == at.User })
+	if ci < 0 || ui < 0 {
+		return kubeEntry{}, fmt.Errorf("its context %q names a cluster or user that is not in it", f.CurrentContext)
+	}
+	return kubeEntry{server: f.Clusters[ci].Cluster.Server, ca: f.Clusters[ci].Cluster.CA, user: at.User, secret: f.Users[ui].User}, nil
+}
+
+// render is the file as it is written.
+func (k *Kubeconfig) render() ([]byte, error) {
+	f := kubeFile{APIVersion: "v1", Kind: "Config", CurrentContext: clusterName}
+	c := kubeCluster{Name: clusterName}
+	c.Cluster.Server, c.Cluster.CA = k.Server, []byte(k.CA)
+	x := kubeContext{Name: clusterName}
+	x.Context.Cluster, x.Context.User = clusterName, k.User
+	f.Clusters, f.Contexts = []kubeCluster{c}, []kubeContext{x}
+	f.Users = []kubeUser{{Name: k.User, User: kubeSecret{Token: k.Token}}}
+	return yaml.Marshal(f)
+}
+
+func (k *Kubeconfig) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
+	renew := renewBefore
+	if k.RenewBefore != "" {
+		d, err := time.ParseDuration(k.RenewBefore)
+		if err != nil || d < 0 {
+			return Change{}, invalid("renew_before %q is not a duration such as 168h", k.RenewBefore)
+		}
+		renew = d
+	}
+	if k.User == "" || k.Server == "" {
+		return Change{}, invalid("kubeconfig %s needs a server and a user", k.Path)
+	}
+	now := time.Now()
+	reason := ""
+	if k.Unless != "" {
+		why, err := k.unusable(ctx, r, e, now)
+		if err != nil || why == "" {
+			return Change{}, err
+		}
+		reason = why
+	}
+	have, err := readFile(ctx, r, k.Path, maxText)
+	if err != nil {
+		return Change{}, err
+	}
+	c := k.diff(have, e.Facts.OS, now, renew)
+	if !c.NoOp() {
+		c.Touches = []string{k.Path}
+		if c.Reason == "" {
+			c.Reason = reason
+		}
+	}
+	return c, nil
+}
+
+// diff compares; have is nil when there is no file.
+func (k *Kubeconfig) diff(have *fileState, os string, now time.Time, renew time.Duration) Change {
+	token := Diff{Name: "token", Sensitive: true}
+	if have == nil {
+		return Change{Action: ActionCreate, Diffs: []Diff{{Name: "server", Want: k.Server}, {Name: "user", Want: k.User}, token}}
+	}
+	f, err := parseKubeconfig(have.Content)
+	if err != nil || have.cut {
+		return Change{Action: ActionUpdate, Reason: "what is there is no usable kubeconfig", Diffs: []Diff{{Name: "server", Want: k.Server}, {Name: "user", Want: k.User}, token}}
+	}
+	c := Change{Action: ActionUpdate}
+	if f.server != k.Server {
+		c.Diffs = append(c.Diffs, Diff{Name: "server", Have: f.server, Want: k.Server})
+	}
+	if !samePEM(f.ca, []byte(k.CA)) {
+		c.Diffs = append(c.Diffs, Diff{Name: "ca", Have: certText(f.ca), Want: certText([]byte(k.CA))})
+	}
+	if f.user != k.User {
+		c.Diffs = append(c.Diffs, Diff{Name: "user", Have: f.user, Want: k.User})
+	}
+	if HasRef(k.Token) {
+		if why := tokenEnds(f.secret.Token, now, renew); why != "" {
+			c.Diffs, c.Reason = append(c.Diffs, token), why
+		}
+	} else if f.secret.Token != k.Token {
+		c.Diffs = append(c.Diffs, token)
+	}
+	if c.Diffs = append(c.Diffs, accessDiff(os, have.Access, host.AccessPrivate)...); len(c.Diffs) == 0 {
+		return Change{}
+	}
+	return c
+}
+
+// tokenEnds says why a token must be renewed, "" if it need not. A token of a
+// short life is renewed in its last third, whatever renew says: an API server may
+// give less life than was asked for.
+func tokenEnds(token string, now time.Time, renew time.Duration) string {
+	parts := strings.Split(token, ".")
+	var claims struct {
+		Expires float64 `json:"exp"` // seconds, RFC 7519 4.1.4
+		Issued  float64 `json:"iat"`
+	}
+	if len(parts) != 3 {
+		return "the token in it does not say how long it is valid"
+	}
+	b, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil || json.Unmarshal(b, &claims) != nil {
+		return "the token in it cannot be read"
+	}
+	if claims.Expires == 0 {
+		return ""
+	}
+	ends := time.Unix(int64(claims.Expires), 0)
+	if claims.Issued > 0 {
+		renew = min(renew, ends.Sub(time.Unix(int64(claims.Issued), 0))/3)
+	}
+	switch {
+	case !now.Before(ends):
+		return "the token in it ended at " + ends.UTC().Format(time.RFC3339)
+	case ends.Sub(now) <= renew:
+		return "the token in it ends at " + ends.UTC().Format(time.RFC3339)
+	}
+	return ""
+}
+
+// samePEM compares the certificates of two PEM texts.
+func samePEM(a, b []byte) bool {
+	ca, cb := certs(a), certs(b)
+	return len(ca) > 0 && slices.EqualFunc(ca, cb, bytes.Equal) || bytes.Equal(bytes.TrimSpace(a), bytes.TrimSpace(b))
+}
+
+func certs(b []byte) [][]byte {
+	var out [][]byte
+	for p, rest := pem.Decode(b); p != nil; p, rest = pem.Decode(rest) {
+		if p.Type == "CERTIFICATE" {
+			out = append(out, p.Bytes)
+		}
+	}
+	return out
+}
+
+// certText describes a CA for people.
+func certText(b []byte) string {
+	if HasRef(string(b)) {
+		return string(b)
+	}
+	all := certs(b)
+	if len(all) == 0 {
+		return "none"
+	}
+	c, err := x509.ParseCertificate(all[0])
+	if err != nil {
+		return "a certificate that cannot be read"
+	}
+	return fmt.Sprintf("%s, serial %x", c.Subject, c.SerialNumber)
+}
+
+// unusable says why the kubeconfig named by Unless cannot be used, "" if it can.
+func (k *Kubeconfig) unusable(ctx context.Context, r host.Reader, e *Env, now time.Time) (string, error) {
+	file, err := readFile(ctx, r, k.Unless, maxText)
+	if err != nil {
+		return "", err
+	}
+	if file == nil {
+		return k.Unless + " does not exist", nil
+	}
+	f, err := parseKubeconfig(file.Content)
+	if err != nil {
+		return fmt.Sprintf("%s cannot be read as a kubeconfig: %v", k.Unless, err), nil
+	}
+	if strings.TrimRight(f.server, "/") != strings.TrimRight(k.Server, "/") {
+		return fmt.Sprintf("%s is for %s", k.Unless, f.server), nil
+	}
+	if len(f.ca) > 0 && !HasRef(k.CA) && !samePEM(f.ca, []byte(k.CA)) {
+		return k.Unless + " is for a cluster with another CA", nil
+	}
+	cert, key := f.secret.CertData, f.secret.KeyData
+	for _, p := range []struct {
+		data *[]byte
+		path string
+	}{{&cert, f.secret.CertFile}, {&key, f.secret.KeyFile}} {
+		if len(*p.data) > 0 || p.path == "" {
+			continue
+		}
+		path := besides(e.Facts.OS, k.Unless, p.path)
+		pf, err := readFile(ctx, r, path, maxText)
+		if err != nil {
+			return "", err
+		}
+		if pf == nil {
+			return path + " does not exist", nil
+		}
+		*p.data = pf.Content
+	}
+	if why := badCert(cert, key, e.Node, now); why != "" {
+		return "the client certificate of " + k.Unless + " " + why, nil
+	}
+	return "", nil
+}
+
+// badCert says why a client certificate and its key (each PEM; one text may hold
+// both, as the kubelet writes them) cannot be used by the node, "" if they can.
+func badCert(cert, key []byte, node string, now time.Time) string {
+	all := certs(cert)
+	if len(all) == 0 {
+		return "is missing"
+	}
+	c, err := x509.ParseCertificate(all[0])
+	name := ""
+	if err == nil {
+		name = strings.TrimPrefix(c.Subject.CommonName, "system:node:")
+	}
+	switch {
+	case err != nil:
+		return fmt.Sprintf("cannot be read: %v", err)
+	case !hasKey(key) && !hasKey(cert):
+		return "has no key"
+	case now.Add(certMargin).After(c.NotAfter):
+		return "ended or ends at " + c.NotAfter.UTC().Format(time.RFC3339)
+	case node != "" && name != c.Subject.CommonName && name != node:
+		return "is that of node " + name
+	}
+	return ""
+}
+
+func hasKey(b []byte) bool {
+	for p, rest := pem.Decode(b); p != nil; p, rest = pem.Decode(rest) {
+		if strings.HasSuffix(p.Type, "PRIVATE KEY") {
+			return true
+		}
+	}
+	return false
+}
+
+// besides is a path named in a file: relative to the file's folder, and on Windows
+// without a drive on the file's drive.
+func besides(os, file, path string) string {
+	if os != "windows" {
+		if strings.HasPrefix(path, "/") {
+			return path
+		}
+		return host.Join(os, host.Dir(os, file), path)
+	}
+	path = strings.ReplaceAll(path, "/", `\`)
+	switch {
+	case len(path) > 1 && path[1] == ':', strings.HasPrefix(path, `\\`):
+		return path
+	case strings.HasPrefix(path, `\`) && len(file) > 1 && file[1] == ':':
+		return file[:2] + path
+	}
+	return host.Join(os, host.Dir(os, file), path)
+}
+
+func (k *Kubeconfig) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {
+	if len(certs([]byte(k.CA))) == 0 {
+		return Outcome{}, invalid("the CA for kubeconfig %s is no PEM certificate", k.Path)
+	}
+	have, err := readFile(ctx, h, k.Path, maxText)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := e.Claim(ctx, h, "file:"+k.Path, have.previous()); err != nil {
+		return Outcome{}, err
+	}
+	b, err := k.render()
+	if err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{}, h.WriteFile(ctx, k.Path, bytes.NewReader(b), host.WriteOptions{Access: host.AccessPrivate})
 }

@@ -121,7 +121,11 @@ func (r *Record) Claim(ctx context.Context, h host.Host, f host.Facts, key, step
 		o.Existed, o.Previous = true, b
 	}
 	r.Owned[key] = o
-	return r.Save(ctx, h, f)
+	if err := r.Save(ctx, h, f); err != nil {
+		delete(r.Owned, key)
+		return err
+	}
+	return nil
 }
 
 // Claim is Record.Claim for this step.

@@ -1,6 +1,16 @@
 package steps
 
-import "nodejoin/steps/host"
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+
+	"nodejoin/steps/host"
+)
 
 var registryKind = Kind{Name: "registry", Place: OnHost, Doc: "a registry value, or its absence",
 	New: func() any { return &Registry{} }}
@@ -11,4 +21,99 @@ type Registry struct {
 	Name string `json:"name" doc:"name of the value; \"\" is the key's default value"`
 	host.RegistryValue
 	Absent bool `json:"absent,omitempty" doc:"the value must not exist"`
+}
+
+func (g *Registry) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
+	if err := g.validate(); err != nil {
+		return Change{}, err
+	}
+	have, err := g.read(ctx, r)
+	if err != nil {
+		return Change{}, err
+	}
+	return g.diff(have), nil
+}
+
+func (g *Registry) read(ctx context.Context, r host.Reader) (*host.RegistryValue, error) {
+	v, err := r.RegistryValue(ctx, g.Key, g.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return &v, err
+}
+
+// validate wants data in the one field that the type uses.
+func (g *Registry) validate() error {
+	v := g.RegistryValue
+	where := fmt.Sprintf(`value %q of %s`, g.Name, g.Key)
+	if g.Absent {
+		if v.Type != "" || v.String != "" || len(v.Strings) > 0 || v.Number != 0 || len(v.Binary) > 0 {
+			return invalid("%s is to be absent, so it takes neither type nor data", where)
+		}
+		return nil
+	}
+	isString, isNumber := v.Type == "string" || v.Type == "expand_string", v.Type == "dword" || v.Type == "qword"
+	switch {
+	case !isString && !isNumber && v.Type != "multi_string" && v.Type != "binary":
+		return invalid("%s: type %q is not one of string, expand_string, multi_string, dword, qword, binary", where, v.Type)
+	case v.String != "" && !isString, len(v.Strings) > 0 && v.Type != "multi_string", v.Number != 0 && !isNumber, len(v.Binary) > 0 && v.Type != "binary":
+		return invalid("%s: its data is not in the argument that type %s uses", where, v.Type)
+	case v.Type == "dword" && v.Number > math.MaxUint32:
+		return invalid("%s: %d does not fit into a dword (at most %d)", where, v.Number, uint32(math.MaxUint32))
+	case slices.Contains(v.Strings, ""):
+		return invalid("%s: a multi_string cannot hold an empty string", where)
+	}
+	return nil
+}
+
+// diff compares; have is nil when the value is not there.
+func (g *Registry) diff(have *host.RegistryValue) Change {
+	switch {
+	case g.Absent && have == nil:
+		return Change{}
+	case g.Absent:
+		return Change{Action: ActionDelete, Diffs: []Diff{{Name: "value", Have: registryText(*have)}}}
+	case have == nil:
+		return Change{Action: ActionCreate, Diffs: []Diff{{Name: "value", Want: registryText(g.RegistryValue)}}}
+	case sameRegistryValue(*have, g.RegistryValue):
+		return Change{}
+	}
+	return Change{Action: ActionUpdate, Diffs: []Diff{{Name: "value", Have: registryText(*have), Want: registryText(g.RegistryValue)}}}
+}
+
+func sameRegistryValue(a, b host.RegistryValue) bool {
+	return a.Type == b.Type && a.String == b.String && slices.Equal(a.Strings, b.Strings) && a.Number == b.Number && bytes.Equal(a.Binary, b.Binary)
+}
+
+func registryText(v host.RegistryValue) string {
+	switch v.Type {
+	case "dword", "qword":
+		return fmt.Sprintf("%s %d", v.Type, v.Number)
+	case "multi_string":
+		return fmt.Sprintf("%s %q", v.Type, v.Strings)
+	case "binary":
+		return fmt.Sprintf("%s %x", v.Type, v.Binary)
+	}
+	if HasRef(v.String) {
+		return v.Type + " " + v.String
+	}
+	return fmt.Sprintf("%s %q", v.Type, v.String)
+}
+
+func (g *Registry) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {
+	have, err := g.read(ctx, h)
+	if err != nil {
+		return Outcome{}, err
+	}
+	var prev any
+	if have != nil {
+		prev = *have
+	}
+	if err := e.Claim(ctx, h, "registry:"+g.Key+`\`+g.Name, prev); err != nil {
+		return Outcome{}, err
+	}
+	if g.Absent {
+		return Outcome{}, h.DeleteRegistryValue(ctx, g.Key, g.Name)
+	}
+	return Outcome{}, h.SetRegistryValue(ctx, g.Key, g.Name, g.RegistryValue)
 }

@@ -1,5 +1,17 @@
 package steps
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"strconv"
+	"strings"
+
+	"nodejoin/steps/host"
+)
+
 var requireKind = Kind{Name: "require", Place: OnHost, Doc: "a condition of the machine that must hold before anything else is done",
 	New: func() any { return &Require{} }}
 
@@ -13,4 +25,126 @@ type Require struct {
 	MinFree  string `json:"min_free,omitempty" doc:"free space on path's volume, for example 2GiB"`
 	// NodeNameFree: no service with this name that is not ours.
 	ForeignServices []string `json:"foreign_services,omitempty" doc:"services that may exist only if nodejoin registered them"`
+}
+
+// Check is an error when a condition does not hold; otherwise there is nothing to do.
+func (q *Require) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
+	var seen, remedies []string
+	add := func(what, remedy string) { seen, remedies = append(seen, what), append(remedies, remedy) }
+	f := e.Facts
+	if q.OS != "" && q.OS != f.OS {
+		add(fmt.Sprintf("the machine runs %s, wanted is %s", f.OS, q.OS), "give the node a profile for its operating system")
+	}
+	if q.Arch != "" && q.Arch != f.Arch {
+		add(fmt.Sprintf("the machine's architecture is %s, wanted is %s", f.Arch, q.Arch), "set the node's architecture in the plan")
+	}
+	if q.MinBuild != "" {
+		old, err := olderBuild(f.Build, q.MinBuild)
+		if err != nil {
+			return Change{}, err
+		}
+		if old {
+			add(fmt.Sprintf("the machine's build is %s, the lowest that works is %s", f.Build, q.MinBuild), "update the operating system, or plan a version that supports this build")
+		}
+	}
+	if q.Admin && !f.Admin {
+		add("the login has no administrator rights", "connect as an administrator (Linux: root)")
+	}
+	if q.MinFree != "" {
+		want, err := parseSize(q.MinFree)
+		if err != nil {
+			return Change{}, err
+		}
+		path := or(q.Path, f.DataDir)
+		have, err := r.FreeBytes(ctx, path)
+		if err != nil {
+			return Change{}, err
+		}
+		if have < want {
+			add(fmt.Sprintf("%s are free on the volume of %s, wanted are %s", formatSize(have), path, formatSize(want)), "free space on that volume")
+		}
+	}
+	for _, name := range q.ForeignServices {
+		svc, err := r.Service(ctx, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return Change{}, err
+		}
+		if !ours(svc, e.Record) {
+			add(fmt.Sprintf("service %s is registered (%s) but not by nodejoin", name, strings.Join(svc.Command, " ")), foreignRemedy(name))
+		}
+	}
+	if len(seen) > 0 {
+		return Change{}, &Error{Code: CodeFailed, Summary: "the machine does not fit", Detail: strings.Join(seen, "; "), Remedy: strings.Join(remedies, "; ")}
+	}
+	return Change{}, nil
+}
+
+// Apply is never reached: Check has nothing to do or fails.
+func (q *Require) Apply(context.Context, host.Host, *Env, Change) (Outcome, error) {
+	return Outcome{}, nil
+}
+
+// olderBuild compares builds number by number; parts that want leaves out do not count.
+func olderBuild(have, want string) (bool, error) {
+	h, hok := buildNumbers(have)
+	w, wok := buildNumbers(want)
+	if !wok {
+		return false, invalid("min_build %q is not a build such as 10.0.17763", want)
+	}
+	if !hok {
+		return false, &Error{Code: CodeFailed, Summary: "the machine does not fit", Detail: fmt.Sprintf("its build %q cannot be compared with %s", have, want)}
+	}
+	for i, n := range w {
+		if i >= len(h) {
+			return n > 0, nil
+		}
+		if h[i] != n {
+			return h[i] < n, nil
+		}
+	}
+	return false, nil
+}
+
+func buildNumbers(s string) ([]uint64, bool) {
+	var out []uint64
+	for part := range strings.SplitSeq(s, ".") {
+		n, err := strconv.ParseUint(part, 10, 32)
+		if err != nil {
+			return nil, false
+		}
+		out = append(out, n)
+	}
+	return out, true
+}
+
+var sizeUnits = []struct {
+	suffix string
+	bytes  uint64
+}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1}, {"", 1}}
+
+func parseSize(s string) (uint64, error) {
+	for _, u := range sizeUnits {
+		num, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		f, err := strconv.ParseFloat(strings.TrimSpace(num), 64)
+		if err != nil || !(f >= 0) || f*float64(u.bytes) > math.MaxInt64 {
+			break
+		}
+		return uint64(f * float64(u.bytes)), nil
+	}
+	return 0, invalid("%q is not a size such as 2GiB", s)
+}
+
+func formatSize(n uint64) string {
+	for _, u := range sizeUnits[:4] {
+		if n >= u.bytes {
+			return strconv.FormatFloat(math.Floor(float64(n)/float64(u.bytes)*10)/10, 'f', -1, 64) + " " + u.suffix
+		}
+	}
+	return strconv.FormatUint(n, 10) + " bytes"
 }

@@ -1,12 +1,23 @@
 package steps
 
-import "nodejoin/steps/host"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/steps/host"
+)
 
 var serviceKind = Kind{Name: "service", Place: OnHost, Doc: "a registered service, its settings and its run state",
 	New: func() any { return &Service{} }}
 
 // Service is a registered service. It is changed in place, and restarted when what
-// it was last started from (command, environment, watched files) has changed.
+// it was last started from (command, environment, its program, watched files) has
+// changed.
 type Service struct {
 	host.ServiceConfig
 	State host.ServiceState `json:"state,omitempty" doc:"\"running\" (default) or \"stopped\""`
@@ -16,3 +27,265 @@ type Service struct {
 
 // OwnershipMark ends the description of every service that nodejoin registers.
 const OwnershipMark = "(managed by nodejoin)"
+
+func (s *Service) running() bool { return s.State != host.ServiceStopped }
+
+func (s *Service) validate() error {
+	switch {
+	case s.Name == "":
+		return invalid("a service needs a name")
+	case len(s.Command) == 0 || s.Command[0] == "":
+		return invalid("service %s needs a command", s.Name)
+	case s.State != "" && s.State != host.ServiceRunning && s.State != host.ServiceStopped:
+		return invalid("service %s: state %q is neither running nor stopped", s.Name, s.State)
+	case s.Start == host.StartDisabled && s.running():
+		return invalid("service %s is disabled and so cannot run; set state to stopped or another start", s.Name)
+	case !slices.Contains([]host.StartType{"", host.StartAuto, host.StartDelayed, host.StartManual, host.StartDisabled}, s.Start):
+		return invalid("service %s: start %q is not one of auto, delayed, manual, disabled", s.Name, s.Start)
+	}
+	for _, a := range s.Recovery {
+		if a.Action != "restart" && a.Action != "none" {
+			return invalid("service %s: recovery action %q is neither restart nor none", s.Name, a.Action)
+		}
+	}
+	for _, v := range s.Environment {
+		if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
+			return invalid("service %s: environment %q is not NAME=value", s.Name, v)
+		}
+	}
+	return nil
+}
+
+// normal is a configuration with defaults filled in and sets sorted.
+func normal(c host.ServiceConfig) host.ServiceConfig {
+	c.DisplayName = or(c.DisplayName, c.Name)
+	if c.Start == "" {
+		c.Start = host.StartAuto
+	}
+	c.DependsOn = slices.Compact(slices.Sorted(slices.Values(c.DependsOn)))
+	c.Environment = slices.Compact(slices.Sorted(slices.Values(c.Environment)))
+	c.Recovery = slices.Clone(c.Recovery)
+	for i := range c.Recovery {
+		c.Recovery[i].Delay = c.Recovery[i].Delay.Truncate(time.Millisecond)
+	}
+	if len(c.Recovery) == 0 {
+		c.RecoveryReset = 0
+	}
+	return c
+}
+
+// want is the configuration to register: normal, with the mark.
+func (s *Service) want() host.ServiceConfig {
+	c := normal(s.ServiceConfig)
+	if !strings.HasSuffix(c.Description, OwnershipMark) {
+		c.Description = strings.TrimSpace(c.Description + " " + OwnershipMark)
+	}
+	return c
+}
+
+// configDiffs compares a registered configuration with the wanted one.
+func configDiffs(have, want host.ServiceConfig) []Diff {
+	have = normal(have)
+	var out []Diff
+	add := func(name, have, want string) {
+		if have != want {
+			out = append(out, Diff{Name: name, Have: have, Want: want})
+		}
+	}
+	if !slices.Equal(have.Command, want.Command) {
+		out = append(out, Diff{Name: "command", Have: strings.Join(have.Command, "\n"), Want: strings.Join(want.Command, "\n"), Text: true})
+	}
+	add("display_name", have.DisplayName, want.DisplayName)
+	add("description", have.Description, want.Description)
+	add("start", string(have.Start), string(want.Start))
+	add("depends_on", strings.Join(have.DependsOn, ", "), strings.Join(want.DependsOn, ", "))
+	add("environment", strings.Join(have.Environment, ", "), strings.Join(want.Environment, ", "))
+	add("recovery", recoveryText(have), recoveryText(want))
+	return out
+}
+
+func recoveryText(c host.ServiceConfig) string {
+	var parts []string
+	for _, a := range c.Recovery {
+		p := a.Action
+		if a.Delay > 0 {
+			p += " after " + a.Delay.String()
+		}
+		parts = append(parts, p)
+	}
+	if c.RecoveryReset > 0 {
+		parts = append(parts, fmt.Sprintf("count reset after %d s", c.RecoveryReset))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// diff compares a service with the wanted one; have is nil when it is not
+// registered. stale says why a running service is to be restarted, "" if it is not.
+func (s *Service) diff(have *host.Service, stale string) Change {
+	want, touch := s.want(), []string{serviceKey(s.Name)}
+	if have == nil {
+		c := Change{Action: ActionCreate, Diffs: configDiffs(host.ServiceConfig{Name: s.Name, Start: want.Start}, want)}
+		if s.running() {
+			c.Touches = touch
+		}
+		return c
+	}
+	c := Change{Diffs: configDiffs(have.ServiceConfig, want)}
+	if len(c.Diffs) > 0 {
+		c.Action = ActionUpdate
+	}
+	runs := have.State == host.ServiceRunning
+	switch {
+	case !s.running() && have.State != host.ServiceStopped:
+		c.Action, c.Touches = ActionUpdate, touch
+		c.Diffs = append(c.Diffs, Diff{Name: "state", Have: string(have.State), Want: string(host.ServiceStopped)})
+	case s.running() && !runs:
+		if c.Touches = touch; c.Action == ActionNone {
+			c.Action, c.Reason = ActionStart, "it is "+string(have.State)
+		} else {
+			c.Diffs = append(c.Diffs, Diff{Name: "state", Have: string(have.State), Want: string(host.ServiceRunning)})
+		}
+	case s.running() && stale != "":
+		if c.Touches = touch; c.Action == ActionNone {
+			c.Action, c.Reason = ActionRestart, stale
+		} else {
+			c.Reason = "restarts: " + stale
+		}
+	}
+	return c
+}
+
+// watched are the files that the service is started from: its program and Watch.
+func (s *Service) watched() []string {
+	return slices.Compact(slices.Sorted(slices.Values(append([]string{s.Command[0]}, s.Watch...))))
+}
+
+// stale says why the service, if it runs, must be restarted.
+func (s *Service) stale(ctx context.Context, r host.Reader, e *Env, have host.Service) (string, error) {
+	for _, p := range s.watched() {
+		if _, ok := e.WillChange(p); ok {
+			return p + " changes", nil
+		}
+	}
+	if step, ok := e.WillChange(serviceKey(s.Name)); ok {
+		return step + " stops it", nil
+	}
+	want := s.want()
+	switch d := configDiffs(have.ServiceConfig, want); {
+	case slices.ContainsFunc(d, func(d Diff) bool { return d.Name == "command" }):
+		return "its command changes", nil
+	case slices.ContainsFunc(d, func(d Diff) bool { return d.Name == "environment" }):
+		return "its environment changes", nil
+	}
+	recorded, ok := e.Record.Fingerprints[s.Name]
+	if !ok {
+		return "it is not known what it was started from", nil
+	}
+	fp, err := e.Fingerprint(ctx, r, want, s.watched())
+	if err != nil || fp == recorded {
+		return "", err
+	}
+	return "changed since its last start: its command, environment or one of " + strings.Join(s.watched(), ", "), nil
+}
+
+func (s *Service) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
+	if err := s.validate(); err != nil {
+		return Change{}, err
+	}
+	have, err := r.Service(ctx, s.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.diff(nil, ""), nil
+	}
+	if err != nil {
+		return Change{}, err
+	}
+	if err := s.refuseForeign(have, e); err != nil {
+		return Change{}, err
+	}
+	if e.Applied != nil && s.running() && have.State == host.ServiceStopped {
+		// This run started it, and saw it running.
+		return Change{}, exited(ctx, r, have, s.Log)
+	}
+	stale := ""
+	if s.running() && have.State == host.ServiceRunning {
+		if stale, err = s.stale(ctx, r, e, have); err != nil {
+			return Change{}, err
+		}
+	}
+	return s.diff(&have, stale), nil
+}
+
+func (s *Service) refuseForeign(have host.Service, e *Env) error {
+	if ours(have, e.Record) {
+		return nil
+	}
+	return &Error{Code: CodeFailed, Summary: "a service of this name exists",
+		Detail: fmt.Sprintf("service %s (%s) was not registered by nodejoin", s.Name, strings.Join(have.Command, " ")),
+		Remedy: foreignRemedy(s.Name)}
+}
+
+func (s *Service) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {
+	// Not nil, so that the check that verifies knows that this run started it.
+	done := Outcome{Outputs: map[string]string{}}
+	have, err := s.register(ctx, h, e)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if !s.running() {
+		_, err := stopService(ctx, h, s.Name)
+		return done, err
+	}
+	if have.State == host.ServiceStarting || have.State == host.ServiceStopping {
+		if have, err = awaitState(ctx, h, s.Name, host.ServiceRunning, host.ServiceStopped); err != nil {
+			return Outcome{}, err
+		}
+	}
+	// Taken before the start: a file that changes meanwhile restarts the service next time.
+	fp, err := e.Fingerprint(ctx, h, s.want(), s.watched())
+	if err != nil {
+		return Outcome{}, err
+	}
+	if have.State == host.ServiceRunning && e.Record.Fingerprints[s.Name] == fp {
+		return done, nil
+	}
+	dependents, err := stopService(ctx, h, s.Name)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := startService(ctx, h, s.Name, s.Log); err != nil {
+		return Outcome{}, err
+	}
+	e.Record.Fingerprints[s.Name] = fp
+	if err := e.Record.Save(ctx, h, e.Facts); err != nil {
+		return Outcome{}, err
+	}
+	return done, startAgain(ctx, h, dependents)
+}
+
+// register makes the registration as wanted and gives the service as it is then.
+func (s *Service) register(ctx context.Context, h host.Host, e *Env) (host.Service, error) {
+	want := s.want()
+	have, err := h.Service(ctx, s.Name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := e.Claim(ctx, h, serviceKey(s.Name), nil); err != nil {
+			return have, err
+		}
+		if err := h.CreateService(ctx, want); err != nil {
+			return have, err
+		}
+		return host.Service{ServiceConfig: want, State: host.ServiceStopped}, nil
+	case err != nil:
+		return have, err
+	}
+	if err := s.refuseForeign(have, e); err != nil {
+		return have, err
+	}
+	if err := e.Claim(ctx, h, serviceKey(s.Name), nil); err != nil {
+		return have, err
+	}
+	if len(configDiffs(have.ServiceConfig, want)) > 0 {
+		return have, h.UpdateService(ctx, want)
+	}
+	return have, nil
+}

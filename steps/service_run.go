@@ -1,0 +1,170 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/steps/host"
+)
+
+// ours tells whether nodejoin registered the service: by the mark in its
+// description, or, where a registration was interrupted, by the record.
+func ours(svc host.Service, rec *Record) bool {
+	if strings.HasSuffix(strings.TrimSpace(svc.Description), OwnershipMark) {
+		return true
+	}
+	if rec == nil {
+		return false
+	}
+	for key, o := range rec.Owned {
+		if strings.EqualFold(key, serviceKey(svc.Name)) && !o.Existed {
+			return true
+		}
+	}
+	return false
+}
+
+func serviceKey(name string) string { return "service:" + name }
+
+func foreignRemedy(name string) string {
+	return fmt.Sprintf("remove service %s with the tool that registered it, or let that tool keep the machine; nodejoin does not take over what it did not make", name)
+}
+
+// stopService stops a service, its running dependents first. It gives the
+// dependents that it stopped, in that order; an absent service is no error.
+func stopService(ctx context.Context, h host.Host, name string) (dependents []string, err error) {
+	svc, err := h.Service(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil || svc.State == host.ServiceStopped {
+		return nil, err
+	}
+	if dependents, err = h.Dependents(ctx, name); err != nil {
+		return nil, err
+	}
+	for i, d := range dependents {
+		if err := h.StopService(ctx, d); err != nil {
+			return dependents[:i], fmt.Errorf("%s depends on %s: %w", d, name, err)
+		}
+	}
+	return dependents, h.StopService(ctx, name)
+}
+
+// startAgain starts services that stopService stopped, in the reverse order.
+func startAgain(ctx context.Context, h host.Host, names []string) error {
+	for _, n := range slices.Backward(names) {
+		if err := h.StartService(ctx, n); err != nil && !errors.Is(err, host.ErrServiceRunning) {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitState polls until the service is in one of states.
+func awaitState(ctx context.Context, r host.Reader, name string, states ...host.ServiceState) (host.Service, error) {
+	var svc host.Service
+	err := poll(ctx, func() (done bool, err error) {
+		svc, err = r.Service(ctx, name)
+		return slices.Contains(states, svc.State), err
+	})
+	return svc, err
+}
+
+// startService starts a stopped service and waits until it runs. A service that
+// ends by itself is host.ErrServiceExited with what its log says.
+func startService(ctx context.Context, h host.Host, name, log string) error {
+	if err := h.StartService(ctx, name); err != nil && !errors.Is(err, host.ErrServiceRunning) && !errors.Is(err, host.ErrServiceExited) {
+		return err
+	}
+	svc, err := awaitState(ctx, h, name, host.ServiceRunning, host.ServiceStopped)
+	if ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &Error{Code: CodeTimeout, Summary: "not done in time",
+			Detail: fmt.Sprintf("service %s did not come to run, its last state is %q%s", name, svc.State, logTail(ctx, h, log)),
+			Remedy: "read its log; raise the step's timeout if the machine is slow"}
+	}
+	if err != nil {
+		return err
+	}
+	if svc.State == host.ServiceStopped {
+		return exited(ctx, h, svc, log)
+	}
+	return nil
+}
+
+// exited is the error of a service that was found stopped.
+func exited(ctx context.Context, r host.Reader, svc host.Service, log string) error {
+	return fmt.Errorf("service %s: %w with exit code %d%s", svc.Name, host.ErrServiceExited, svc.ExitCode, logTail(ctx, r, log))
+}
+
+const (
+	tailLines = 20
+	tailBytes = 4 << 10
+)
+
+// logTail is the end of a log for an error message; it works after ctx has ended.
+func logTail(ctx context.Context, r host.Reader, log string) string {
+	if log == "" {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	rc, err := r.Open(ctx, log)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "; it has written no log " + log
+	}
+	if err != nil {
+		return fmt.Sprintf("; its log cannot be read: %v", err)
+	}
+	defer rc.Close()
+	var last []byte
+	buf := make([]byte, 64<<10)
+	for ctx.Err() == nil {
+		n, err := rc.Read(buf)
+		if last = append(last, buf[:n]...); len(last) > tailBytes {
+			last = slices.Clone(last[len(last)-tailBytes:])
+		}
+		if err != nil {
+			if err != io.EOF {
+				return fmt.Sprintf("; its log cannot be read: %v", err)
+			}
+			break
+		}
+	}
+	text := strings.TrimRight(strings.ToValidUTF8(string(last), "?"), "\r\n\t ")
+	if text == "" {
+		return "; its log " + log + " is empty"
+	}
+	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	lines = lines[max(0, len(lines)-tailLines):]
+	return fmt.Sprintf("; the end of %s:\n%s", log, strings.Join(lines, "\n"))
+}
+
+// Bounds of the time between two looks at something that is waited for.
+const (
+	pollFirst = 50 * time.Millisecond
+	pollMax   = time.Second
+)
+
+// poll calls look until it is done or fails, or ctx ends; it is called at least once.
+func poll(ctx context.Context, look func() (done bool, err error)) error {
+	for wait := pollFirst; ; wait = min(wait*3/2, pollMax) {
+		done, err := look()
+		if done || err != nil {
+			return err
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}

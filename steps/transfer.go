@@ -1,0 +1,187 @@
+package steps
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"time"
+
+	"nodejoin/steps/event"
+	"nodejoin/steps/host"
+)
+
+// validSource wants one place and a well-formed digest.
+func validSource(s Source) error {
+	alg, digest := s.Digest()
+	want := map[string]int{"sha256": sha256.Size, "sha512": sha512.Size}[alg]
+	b, err := hex.DecodeString(digest)
+	switch {
+	case (s.URL == "") == (s.File == ""):
+		return invalid("exactly one of url and file names the artifact")
+	case digest == "":
+		return invalid("%s has no digest; give sha256 or sha512", s.Name())
+	case err != nil || len(b) != want || hex.EncodeToString(b) != digest:
+		return invalid("%s: %q is not a %s digest in lower-case hex", s.Name(), digest, alg)
+	}
+	return nil
+}
+
+func newHash(algorithm string) hash.Hash {
+	if algorithm == "sha512" {
+		return sha512.New()
+	}
+	return sha256.New()
+}
+
+// blobs is what Change.Blobs lists for a source.
+func blobs(s Source) []Source {
+	if s.File == "" {
+		return nil
+	}
+	return []Source{s}
+}
+
+// download is the byte stream of an artifact on its way through its digest. Its
+// end is io.EOF only when the digest holds, otherwise a *host.DigestError, so that
+// whoever writes the stream to a file fails and keeps nothing.
+type download struct {
+	src      Source
+	r        io.ReadCloser
+	promised hash.Hash // of the algorithm that the source gives
+	sum      hash.Hash // sha256
+	progress func(event.StepProgress)
+	done     int64
+	total    int64
+	told     time.Time
+	end      error // what ended the stream
+}
+
+// fetch opens an artifact.
+func fetch(ctx context.Context, e *Env, src Source) (*download, error) {
+	r, size, err := e.Artifacts.Open(ctx, src)
+	if err != nil {
+		return nil, err
+	}
+	alg, _ := src.Digest()
+	return &download{src: src, r: r, promised: newHash(alg), sum: sha256.New(), progress: e.Progress, total: max(size, 0), told: time.Now()}, nil
+}
+
+// progressEvery bounds the rate of progress events of a transfer.
+const progressEvery = 200 * time.Millisecond
+
+func (d *download) Read(p []byte) (int, error) {
+	if d.end != nil {
+		return 0, d.end
+	}
+	n, err := d.r.Read(p)
+	d.promised.Write(p[:n])
+	d.sum.Write(p[:n])
+	d.done += int64(n)
+	if err == io.EOF {
+		err = d.verify()
+	}
+	d.end = err
+	if n > 0 && (err != nil || time.Since(d.told) >= progressEvery) {
+		d.told = time.Now()
+		d.progress(event.StepProgress{Done: d.done, Total: d.total})
+	}
+	return n, err
+}
+
+func (d *download) verify() error {
+	alg, want := d.src.Digest()
+	if got := hex.EncodeToString(d.promised.Sum(nil)); got != want {
+		return &host.DigestError{Subject: d.src.Name(), Algorithm: alg, Want: want, Got: got}
+	}
+	return io.EOF
+}
+
+// drain reads to the end; nil means that the digest of the whole stream holds.
+func (d *download) drain() error {
+	_, err := io.Copy(io.Discard, struct{ io.Reader }{d})
+	return err
+}
+
+// SHA256 of what was read, lower-case hex.
+func (d *download) SHA256() string { return hex.EncodeToString(d.sum.Sum(nil)) }
+
+func (d *download) Close() error { return d.r.Close() }
+
+// discard removes files that an abandoned transfer may have left, even after ctx
+// has ended. What cannot be removed is taken over by the next try.
+func discard(ctx context.Context, h host.Host, paths ...string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	for _, p := range paths {
+		for _, f := range []string{p, host.TempName(p)} {
+			if _, err := h.Stat(ctx, f); err == nil {
+				_ = h.Remove(ctx, f)
+			}
+		}
+	}
+}
+
+// stamp notes the digest of a file just written, so that a later check need not read it.
+func (e *Env) stamp(ctx context.Context, r host.Reader, path, sha256 string) error {
+	fi, err := r.Stat(ctx, path)
+	if err != nil {
+		return err
+	}
+	e.Record.Digests[host.PathKey(e.Facts.OS, path)] = Stamp{Size: fi.Size, ModTime: fi.ModTime, ID: fi.ID, SHA256: sha256}
+	return nil
+}
+
+// fileDigest is Env.Digest with "" for a file that is not there.
+func (e *Env) fileDigest(ctx context.Context, r host.Reader, path string) (string, error) {
+	d, err := e.Digest(ctx, r, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return d, err
+}
+
+// stopUsers stops the services that run from files about to be replaced.
+func stopUsers(ctx context.Context, h host.Host, names []string) error {
+	for _, n := range names {
+		if _, err := stopService(ctx, h, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moveIn renames a verified file to its place.
+func moveIn(ctx context.Context, h host.Host, from, to string) error {
+	err := h.Rename(ctx, from, to)
+	if errors.Is(err, host.ErrBusy) {
+		return &Error{Code: CodeFailed, Summary: "the program is running", Detail: fmt.Sprintf("%s cannot be replaced while it runs: %v", to, err),
+			Remedy: "name the service that runs it in the step's services, or stop the program"}
+	}
+	return err
+}
+
+// oldProgram is the earlier state that is noted of a replaced program.
+type oldProgram struct {
+	SHA256 string      `json:"sha256"`
+	Size   int64       `json:"size"`
+	Access host.Access `json:"access,omitempty"`
+}
+
+// claimFile notes that path is about to be made or replaced.
+func claimFile(ctx context.Context, h host.Host, e *Env, path, haveDigest string) error {
+	var prev any
+	if haveDigest != "" {
+		fi, err := h.Stat(ctx, path)
+		if err != nil {
+			return err
+		}
+		prev = oldProgram{SHA256: haveDigest, Size: fi.Size, Access: fi.Access}
+	}
+	return e.Claim(ctx, h, "file:"+path, prev)
+}
