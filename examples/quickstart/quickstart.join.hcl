@@ -1,0 +1,79 @@
+# Two Windows hosts join a cluster. Hosts and cluster are sandboxes: folders below
+# .sandbox/ that behave like the real thing. Run this plan as often as you like:
+#
+#   nodejoin plan  examples/quickstart     what would change
+#   nodejoin apply examples/quickstart     change it; a second run finds nothing to do
+#
+# Then edit a file below .sandbox/win-1 and run plan again. To start over, delete
+# .sandbox. The plan for real hosts is in ../windows-ssh.
+
+nodejoin { required_version = ">= 0.1.0-0" }
+
+# The cluster to join. A real one has `kubeconfig = "~/.kube/config"` here instead
+# of `sandbox`; that file is read on this machine and never copied to a node.
+cluster "demo" {
+  kubernetes   = "1.36.3"
+  api_server   = "https://10.0.0.10:6443" # as the nodes reach it
+  sandbox      = ".sandbox/cluster"
+  pod_cidr     = "10.244.0.0/16"
+  service_cidr = "10.96.0.0/12"
+  dns_ip       = "10.96.0.10"
+
+  # Each node gets a token of its own, minted just before the kubelet needs it and
+  # revoked when the node is Ready.
+  join "bootstrap_token" { ttl = "15m" }
+}
+
+runtime "containerd" { version = "2.2.1" }
+
+network "flannel" {
+  version = "0.28.9"
+  backend = "vxlan"
+}
+
+# What is installed comes from this folder, under upstream's file names, and is
+# checked against these digests before anything of it is used. The files here are
+# stand-ins (mirror/generate.go); without a mirror they come from upstream.
+mirror { path = "./mirror" }
+
+artifact "kubernetes_node" { sha256 = "aed1f3f15d0c7878045551311eb66c81d495a75d253babb4e6f74f6f4f64a700" }
+artifact "containerd" { sha256 = "46572e83c3dd6aad4232356090f88328879a863670a71ed1f64497b4f800d54c" }
+artifact "cni_plugins" {
+  version = "1.9.1"
+  sha256  = "dd90c70c63c1f73d543a12e020bf6ad963ddc87e7d48f9fd9d2d01c8c9db5b4d"
+}
+artifact "flannel_cni" { sha256 = "daf9825f21b58793bd9affe70c675dcfe8e85c323404386a2b0cd9839455d1ea" }
+artifact "flanneld" { sha256 = "1e37b239632893cbf7204aa205a1da1e1ad13fe507b2ce6fddf3e4129fefae9b" }
+
+# What all nodes of one sort have in common.
+profile "windows" {
+  os     = "windows"
+  labels = { "example.com/pool" = "windows" }
+
+  # Keeps pods away that do not ask for Windows.
+  taint {
+    key    = "os"
+    value  = "windows"
+    effect = "NoSchedule"
+  }
+}
+
+# One block, two machines. A node becomes some 50 steps; `nodejoin graph` shows them.
+node "win" {
+  for_each = { "win-1" = "192.0.2.11", "win-2" = "192.0.2.12" }
+  name     = each.key
+  profile  = profile.windows
+
+  connection "sandbox" {
+    path = ".sandbox/${each.key}"
+    ip   = each.value
+  }
+}
+
+# Any kind of step can be written by hand, too, and placed among those of the node.
+step "file" "motd" {
+  on      = node.win
+  path    = "C:\\k\\README.txt"
+  content = "${self.name} was joined by nodejoin; its address is ${self.management_ip}.\n"
+  after   = ["kubelet"]
+}
