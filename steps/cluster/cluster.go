@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -24,9 +25,10 @@ type Config struct {
 	// "" trusts what the kubeconfig holds.
 	CAHash       string
 	FieldManager string // name of the writer in managedFields; default "nodejoin"
+	// Timeout bounds one request with its answer, connecting included; default 20s.
+	Timeout time.Duration
 }
 
-// requestTimeout bounds one request with its answer, connecting included.
 const requestTimeout = 20 * time.Second
 
 // client implements kube.API; safe for concurrent use.
@@ -69,15 +71,12 @@ func open(cfg *rest.Config, c Config) (*client, error) {
 		return nil, fmt.Errorf("kubeconfig %s: %w", c.Kubeconfig, err)
 	}
 	cfg.CAData, cfg.CAFile = []byte(ca.pem), ""
-	cfg.Timeout = requestTimeout
+	cfg.Timeout = cmp.Or(c.Timeout, requestTimeout)
 	cfg.QPS, cfg.Burst = 100, 200 // many nodes are joined over one client
 	cfg.UserAgent = "nodejoin"
 	cfg.WarningHandler = rest.NoWarnings{}
 	cfg.ContentType = "application/json"
-	k := &client{server: cfg.Host, ca: ca, manager: c.FieldManager}
-	if k.manager == "" {
-		k.manager = "nodejoin"
-	}
+	k := &client{server: cfg.Host, ca: ca, manager: cmp.Or(c.FieldManager, "nodejoin")}
 	// One transport, and so one connection, for all groups.
 	h, err := rest.HTTPClientFor(cfg)
 	if err != nil {
