@@ -1,0 +1,120 @@
+// Command nodejoin-agent runs the steps of a plan on the machine it lies on. It is
+// pushed and started by nodejoin over SSH and speaks over its standard input and
+// output; supervise is its mode as a service. It reads no plan.
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"nodejoin/steps/artifact"
+	"nodejoin/steps/transport/agent"
+	"nodejoin/steps/transport/wire"
+)
+
+const usage = `usage: nodejoin-agent serve             answer nodejoin over standard input and output
+       nodejoin-agent supervise ARGS...  run a program as a service
+       nodejoin-agent version [--digest] print the version, or the sha256 of this file
+`
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	if len(args) == 0 {
+		fmt.Fprint(os.Stderr, usage)
+		return 3
+	}
+	switch {
+	case args[0] == "serve" && len(args) == 1:
+		return fail(serve())
+	case args[0] == "supervise":
+		return supervised(args[1:])
+	case args[0] == "version" && len(args) == 1:
+		fmt.Println("nodejoin-agent", version(), runtime.GOOS+"/"+runtime.GOARCH)
+		return 0
+	case args[0] == "version" && len(args) == 2 && args[1] == "--digest":
+		_, digest, err := self()
+		if err == nil {
+			fmt.Println(digest)
+		}
+		return fail(err)
+	}
+	fmt.Fprint(os.Stderr, usage)
+	return 3
+}
+
+func fail(err error) int {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "nodejoin-agent:", err)
+		return 1
+	}
+	return 0
+}
+
+// serve keeps standard output for messages: what else is printed goes to standard error.
+func serve() error {
+	out := os.Stdout
+	os.Stdout = os.Stderr
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	path, digest, err := self()
+	if err != nil {
+		return err
+	}
+	dataDir := dataDirOf(path)
+	h, dataDir, err := native(dataDir)
+	if err != nil {
+		return err
+	}
+	store := artifact.New(artifact.Options{BlobDir: agent.BlobDir(runtime.GOOS, dataDir)})
+	err = agent.Serve(ctx, os.Stdin, out, agent.Options{Host: h, Artifacts: store, DataDir: dataDir,
+		Hello: wire.Hello{Protocol: wire.Protocol, Version: version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Digest: digest}})
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// dataDirOf is nodejoin's folder as the place of the agent tells: it is pushed to
+// <data folder>/agent. Elsewhere "": the machine's default.
+func dataDirOf(path string) string {
+	if dir := filepath.Dir(path); filepath.Base(dir) == "agent" {
+		return filepath.Dir(dir)
+	}
+	return ""
+}
+
+// self is the path of this program and its sha256.
+func self() (path, digest string, err error) {
+	if path, err = os.Executable(); err != nil {
+		return "", "", err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.CopyBuffer(struct{ io.Writer }{sum}, struct{ io.Reader }{f}, make([]byte, 1<<20)); err != nil {
+		return "", "", err
+	}
+	return path, hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+

@@ -1,0 +1,207 @@
+// Package agent is the side of the transport that runs on the machine: it answers
+// the controller over standard input and output with a steps.Executor.
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/creachadair/jrpc2"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/host"
+	"nodejoin/steps/transport/wire"
+)
+
+// DefaultIdle is the time without any message of the controller after which the
+// agent takes the connection for dead: longer than the controller's own bound, so
+// that it is the controller that finds out first.
+const DefaultIdle = 60 * time.Second
+
+// Options of Serve.
+type Options struct {
+	Host      host.Host
+	Artifacts steps.Artifacts // reads staged artifacts from DataDir/blobs
+	DataDir   string          // nodejoin's folder on this machine
+	Hello     wire.Hello
+	Idle      time.Duration // 0 = DefaultIdle
+}
+
+// Serve answers until in ends, ctx is done or the controller is silent for too
+// long; a call that runs then is interrupted and waited for. The end of in is no
+// error. A read of in that is under way when Serve ends otherwise is not waited for.
+func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, opt Options) error {
+	if opt.Idle == 0 {
+		opt.Idle = DefaultIdle
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s := &server{opt: opt, ctx: ctx, blobs: &blobs{host: opt.Host, os: opt.Hello.OS, dir: BlobDir(opt.Hello.OS, opt.DataDir)}}
+	s.exec = steps.NewExecutor(opt.Host, opt.Artifacts, s.event)
+	s.rpc = jrpc2.NewServer(s, &jrpc2.ServerOptions{
+		AllowPush: true, DisableBuiltin: true,
+		Concurrency: 8, // a call and the notifications that may come meanwhile
+		NewContext:  func() context.Context { return ctx },
+	})
+	pr, pw := io.Pipe()
+	go func() {
+		_, err := io.Copy(pw, in)
+		_ = pw.CloseWithError(err)
+	}()
+	stop := context.AfterFunc(ctx, func() { _ = pr.CloseWithError(io.EOF) })
+	defer stop()
+	idle := time.AfterFunc(opt.Idle, func() { cancel(errSilent) })
+	defer idle.Stop()
+	s.rpc.Start(&heard{Channel: wire.NewChannel(pr, out), heard: func() { idle.Reset(opt.Idle) }})
+	if err := s.rpc.Notify(ctx, wire.NoteHello, opt.Hello); err != nil && !errors.Is(err, jrpc2.ErrConnClosed) {
+		cancel(fmt.Errorf("say hello: %w", err))
+	}
+	err := s.rpc.Wait()
+	if s.saidBye() {
+		s.blobs.clear(context.WithoutCancel(ctx))
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+var errSilent = errors.New("the controller has been silent for too long")
+
+// heard is a channel that notes every message.
+type heard struct {
+	*wire.Channel
+	heard func()
+}
+
+func (h *heard) Recv() ([]byte, error) {
+	b, err := h.Channel.Recv()
+	if err == nil {
+		h.heard()
+	}
+	return b, err
+}
+
+type server struct {
+	opt   Options
+	ctx   context.Context // of the whole connection
+	exec  *steps.Executor
+	rpc   *jrpc2.Server
+	blobs *blobs
+
+	calls  sync.Mutex // held by the running call; the executor serves one at a time
+	mu     sync.Mutex
+	cancel context.CancelFunc // of the running call
+	said   bool               // bye was said
+}
+
+// Assign finds the handler of a method.
+func (s *server) Assign(_ context.Context, method string) jrpc2.Handler {
+	switch method {
+	case wire.MethodCheck:
+		return call(s, s.exec.Check)
+	case wire.MethodApply:
+		return call(s, s.apply)
+	case wire.MethodBlobBegin:
+		return call(s, s.blobs.begin)
+	case wire.MethodBlobEnd:
+		return call(s, s.blobs.finish)
+	case wire.MethodSecure:
+		return call(s, s.secure)
+	case wire.NoteCancel:
+		return s.note(func() {
+			if s.cancel != nil {
+				s.cancel()
+			}
+		})
+	case wire.NoteBye:
+		return s.note(func() { s.said = true })
+	case wire.NotePing:
+		return s.note(func() {})
+	}
+	return nil
+}
+
+func (s *server) note(f func()) jrpc2.Handler {
+	return func(context.Context, *jrpc2.Request) (any, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		f()
+		return nil, nil
+	}
+}
+
+// call makes a handler that runs alone, can be cancelled, and gives its errors in
+// the form that crosses the wire.
+func call[P, R any](s *server, f func(context.Context, P) (R, error)) jrpc2.Handler {
+	return func(ctx context.Context, req *jrpc2.Request) (any, error) {
+		var p P
+		if err := req.UnmarshalParams(&p); err != nil {
+			return nil, err
+		}
+		s.calls.Lock()
+		defer s.calls.Unlock()
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		s.setCancel(cancel)
+		defer s.setCancel(nil)
+		r, err := f(ctx, p)
+		if err != nil {
+			e := steps.AsError(err)
+			return nil, jrpc2.Errorf(jrpc2.InternalError, "%s", e.Error()).WithData(e)
+		}
+		return r, nil
+	}
+}
+
+func (s *server) saidBye() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.said
+}
+
+func (s *server) setCancel(f context.CancelFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancel = f
+}
+
+// event sends an event; a controller that has gone does not hear it.
+func (s *server) event(e event.Event) {
+	b, err := event.Encode(e)
+	if err != nil {
+		return
+	}
+	_ = s.rpc.Notify(s.ctx, wire.NoteEvent, json.RawMessage(b))
+}
+
+// apply runs alone on this machine: after a lost connection the agent of the
+// earlier one may still be ending its step.
+func (s *server) apply(ctx context.Context, req steps.Request) (steps.ApplyReply, error) {
+	unlock, err := lockHost(ctx, s.opt.DataDir)
+	if err != nil {
+		return steps.ApplyReply{}, err
+	}
+	defer unlock()
+	reply, err := s.exec.Apply(ctx, req)
+	if err == nil {
+		s.blobs.used(context.WithoutCancel(ctx), req, reply)
+	}
+	return reply, err
+}
+
+// secure gives nodejoin's folders to the system and administrators alone.
+func (s *server) secure(ctx context.Context, _ struct{}) (struct{}, error) {
+	for _, dir := range []string{s.opt.DataDir, host.Join(s.opt.Hello.OS, s.opt.DataDir, "agent")} {
+		if err := s.opt.Host.Mkdir(ctx, dir, host.AccessPrivate); err != nil {
+			return struct{}{}, err
+		}
+	}
+	return struct{}{}, nil
+}

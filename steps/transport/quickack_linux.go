@@ -1,0 +1,37 @@
+package transport
+
+import (
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// quickAck asks the kernel after every read not to delay the next acknowledgement:
+// OpenSSH sends small packets one by one during the handshake with Nagle's
+// algorithm on, and each would wait for the delayed acknowledgement (40 ms). The
+// kernel drops the option by itself (tcp(7)), hence after every read.
+func quickAck(c net.Conn) net.Conn {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return c
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return c
+	}
+	return &quick{TCPConn: tcp, raw: raw}
+}
+
+type quick struct {
+	*net.TCPConn
+	raw syscall.RawConn
+}
+
+func (q *quick) Read(p []byte) (int, error) {
+	n, err := q.TCPConn.Read(p)
+	_ = q.raw.Control(func(fd uintptr) {
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1)
+	})
+	return n, err
+}

@@ -1,0 +1,340 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pkg/sftp"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/transport/wire"
+)
+
+// AgentSource gives the agent for a machine: a file of the controller and its
+// sha256 in lower-case hex. agentbin.Get is one.
+type AgentSource func(ctx context.Context, os, arch string) (path, sha256 string, err error)
+
+// helloBound is how long a started agent may take to say hello. The first start of
+// a new program may wait for a virus scanner.
+const helloBound = 60 * time.Second
+
+// DialSSH connects to a machine, logs in and starts the agent there. Whether the
+// agent is there shows only at the first call, which sends its request without
+// waiting for that; where it is missing it is pushed then. Errors, of DialSSH and
+// of a first call, are *ConnectError.
+func DialSSH(ctx context.Context, c SSHConfig, agents AgentSource) (Conn, error) {
+	if c.Arch == "" {
+		c.Arch = "amd64"
+	}
+	if c.DataDir == "" {
+		c.DataDir = DefaultDataDir(c.OS)
+	}
+	if c.KeepAlive <= 0 {
+		c.KeepAlive = defaultKeepAlive
+	}
+	if c.Notify == nil {
+		c.Notify = func(string, string) {}
+	}
+	if err := checkDataDir(c); err != nil {
+		return nil, err
+	}
+	// The agent is looked up, and where needed built, while the connection is made.
+	type found struct {
+		file agentFile
+		err  error
+	}
+	lookup := make(chan found, 1)
+	lctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		path, digest, err := agents(lctx, c.OS, c.Arch)
+		lookup <- found{newAgentFile(c, path, digest), err}
+	}()
+	w, err := dialWay(ctx, c)
+	if err != nil {
+		cancel()
+		<-lookup
+		return nil, err
+	}
+	f := <-lookup
+	if f.err != nil {
+		w.close()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, &ConnectError{Reason: ReasonAgent, Host: w.name, Summary: "no agent for this machine",
+			Detail: fmt.Sprintf("%s/%s: %v", c.OS, c.Arch, f.err), Err: f.err}
+	}
+	s := &sshConn{cfg: c, way: w, file: f.file, over: make(chan struct{})}
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = stop
+	s.work.Go(func() { keepAlive(life, w.last(), c.KeepAlive, s.ping, s.lose) })
+	s.work.Go(func() {
+		_ = w.last().Wait()
+		close(s.over)
+	})
+	if err := s.start(); err != nil {
+		err = s.failed(ctx, err)
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// sshConn is a Conn through the agent of a machine. But for Close its calls are
+// made one at a time.
+type sshConn struct {
+	cfg  SSHConfig
+	way  *way
+	file agentFile
+	stop context.CancelFunc
+	work sync.WaitGroup // keep-alive and over
+	over chan struct{}  // closed when the connection has ended
+
+	sftp   *sftp.Client // opened when first needed
+	staged bool         // something was brought to the machine
+
+	mu   sync.Mutex
+	rpc  *rpc     // of the agent that runs or was last started
+	proc *process // it
+	lost error    // why we ended the connection ourselves
+}
+
+func (s *sshConn) agent() (*rpc, *process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rpc, s.proc
+}
+
+// ping tells the agent that we are there.
+func (s *sshConn) ping() {
+	if r, _ := s.agent(); r != nil {
+		r.notify(wire.NotePing)
+	}
+}
+
+// lose ends the connection for a reason of ours; calls under way see it as lost.
+func (s *sshConn) lose(cause error) {
+	s.mu.Lock()
+	if s.lost == nil {
+		s.lost = cause
+	}
+	s.mu.Unlock()
+	s.way.close()
+}
+
+func (s *sshConn) lostBy() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost
+}
+
+// start starts the agent and takes the place of an earlier one.
+func (s *sshConn) start() error {
+	p, err := start(s.way.last(), s.file.line("serve"))
+	if err != nil {
+		return err
+	}
+	r := newRPC(p, p, s.lose)
+	s.mu.Lock()
+	s.rpc, s.proc = r, p
+	s.mu.Unlock()
+	return nil
+}
+
+func (s *sshConn) Check(ctx context.Context, req steps.Request) (reply steps.CheckReply, err error) {
+	err = s.call(ctx, wire.MethodCheck, req, &reply)
+	var se *steps.Error
+	r, _ := s.agent()
+	if err != nil && !errors.As(err, &se) && ctx.Err() == nil && !r.spoke() {
+		// The request went out unseen: nobody was there.
+		if err = s.ready(ctx); err == nil {
+			reply = steps.CheckReply{}
+			err = s.call(ctx, wire.MethodCheck, req, &reply)
+		}
+	} else if err == nil && !r.is(s.file.digest) {
+		// What answered is not our agent; a check changes nothing, so it is asked again.
+		if err = s.ready(ctx); err == nil {
+			reply = steps.CheckReply{}
+			err = s.call(ctx, wire.MethodCheck, req, &reply)
+		}
+	}
+	return reply, err
+}
+
+func (s *sshConn) Apply(ctx context.Context, req steps.Request, emit func(event.Event)) (reply steps.ApplyReply, err error) {
+	if err := s.ready(ctx); err != nil {
+		return reply, err
+	}
+	r, _ := s.agent()
+	r.setEmit(emit)
+	defer r.setEmit(nil)
+	err = s.call(ctx, wire.MethodApply, req, &reply)
+	return reply, err
+}
+
+// is tells whether the agent that said hello is the file of this digest.
+func (c *rpc) is(digest string) bool { return c.spoke() && c.said.Digest == digest }
+
+// call makes a call and adds to a lost connection what is known of the loss.
+func (s *sshConn) call(ctx context.Context, method string, params, result any) error {
+	r, p := s.agent()
+	err := r.call(ctx, method, params, result)
+	if errors.Is(err, ErrDropped) {
+		err = s.explain(err, p)
+	}
+	return err
+}
+
+// explain adds why the connection was lost: our own reason, or how the agent ended.
+func (s *sshConn) explain(err error, p *process) error {
+	if lost := s.lostBy(); lost != nil {
+		return fmt.Errorf("%w: %w", ErrDropped, lost)
+	}
+	if how := p.end(exitWait); how != "" {
+		return fmt.Errorf("%w: the agent ended: %s", ErrDropped, how)
+	}
+	return err
+}
+
+// exitWait is how long the exit status of an agent that closed its output is awaited.
+const exitWait = time.Second
+
+// ready waits for the agent's hello, and pushes the agent where it is missing or not ours.
+func (s *sshConn) ready(ctx context.Context) error {
+	for pushed := false; ; pushed = true {
+		r, p := s.agent()
+		err := r.wait(ctx, helloBound)
+		if err == nil && !r.is(s.file.digest) {
+			err = fmt.Errorf("%w: the agent on the machine has another digest: %s", errNoAgent, r.said.Digest)
+		}
+		if err == nil {
+			if pushed {
+				// Only once the program is verified by its digest may it change anything.
+				return s.call(ctx, wire.MethodSecure, struct{}{}, &struct{}{})
+			}
+			return nil
+		}
+		if !errors.Is(err, errNoAgent) {
+			return err
+		}
+		if lost := s.lostBy(); lost != nil {
+			return fmt.Errorf("%w: %w", ErrDropped, lost)
+		}
+		how := p.end(exitWait)
+		_ = p.Close()
+		r.close()
+		if pushed {
+			return s.noStart(how, err)
+		}
+		s.cfg.Notify("pushing_agent", s.file.remote)
+		if err := s.push(ctx); err != nil {
+			return s.failed(ctx, err)
+		}
+		if err := s.start(); err != nil {
+			return s.failed(ctx, err)
+		}
+	}
+}
+
+func (s *sshConn) noStart(how string, err error) error {
+	detail := s.file.remote + " was sent, but does not start"
+	if how != "" {
+		detail += ": " + how
+	}
+	return &ConnectError{Reason: ReasonAgent, Host: s.way.name, Summary: "the agent does not start", Detail: detail + ": " + err.Error(), Err: err,
+		Remedy: fmt.Sprintf("check that the machine is %s/%s, that the user may run programs there, and that no virus scanner stops them", s.cfg.OS, s.cfg.Arch)}
+}
+
+// failed gives an error of the SSH connection its type: lost, cancelled, or the agent's.
+func (s *sshConn) failed(ctx context.Context, err error) error {
+	var ce *ConnectError
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &ce) || errors.Is(err, ErrDropped):
+		return err
+	case s.lostBy() != nil:
+		return fmt.Errorf("%w: %w", ErrDropped, s.lostBy())
+	case s.dead():
+		return fmt.Errorf("%w: %w", ErrDropped, err)
+	}
+	return &ConnectError{Reason: ReasonAgent, Host: s.way.name, Summary: "the agent could not be pushed", Detail: err.Error(), Err: err,
+		Remedy: "the SSH server must allow commands and the SFTP subsystem, and the user must be an administrator who may write " + s.cfg.DataDir}
+}
+
+// dead tells whether the connection has ended. What failed because of it may be
+// seen a moment earlier than the end itself, hence the wait.
+func (s *sshConn) dead() bool {
+	t := time.NewTimer(exitWait)
+	defer t.Stop()
+	select {
+	case <-s.over:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// Close ends the connection without waiting for the machine. What was staged and
+// not used is dropped there.
+func (s *sshConn) Close() error {
+	r, p := s.agent()
+	s.stop()
+	if r != nil && s.staged && s.lostBy() == nil && !r.gone() {
+		// Bounded: a connection that does not take these bytes is ended under them.
+		t := time.AfterFunc(closeBound, s.way.close)
+		r.notify(wire.NoteBye)
+		_ = p.CloseWrite()
+		t.Stop()
+	}
+	s.way.close()
+	if s.sftp != nil {
+		_ = s.sftp.Close()
+	}
+	if r != nil {
+		r.close()
+	}
+	s.work.Wait()
+	return nil
+}
+
+// closeBound bounds the last words to a machine that may be gone.
+const closeBound = 2 * time.Second
+
+// checkDataDir refuses folders that not every shell takes as part of a command line.
+func checkDataDir(c SSHConfig) error {
+	if c.OS != "windows" && c.OS != "linux" {
+		return &ConnectError{Reason: ReasonAgent, Host: c.Host, Summary: "unknown operating system", Detail: fmt.Sprintf("%q is neither windows nor linux", c.OS)}
+	}
+	bad := ""
+	if c.OS == "windows" {
+		// cmd.exe and PowerShell have no quoting in common.
+		bad = strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(`:\/._-`, r) {
+				return -1
+			}
+			return r
+		}, c.DataDir)
+	} else if strings.ContainsAny(c.DataDir, "\x00\n\r") {
+		bad = "control characters"
+	}
+	if bad != "" || !absolute(c.OS, c.DataDir) {
+		return &ConnectError{Reason: ReasonAgent, Host: c.Host, Summary: "unusable data folder",
+			Detail: fmt.Sprintf("%q must be an absolute path, on Windows of letters, digits and . _ - only, so that cmd.exe and PowerShell take it alike", c.DataDir),
+			Remedy: "use " + DefaultDataDir(c.OS)}
+	}
+	return nil
+}
+
+func absolute(os, p string) bool {
+	if os == "windows" {
+		return len(p) > 3 && p[1] == ':' && (p[2] == '\\' || p[2] == '/')
+	}
+	return strings.HasPrefix(p, "/")
+}

@@ -1,0 +1,210 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	sshconfig "github.com/kevinburke/ssh_config"
+)
+
+// SSHConfig says how to reach a machine over SSH. What is not set comes from the
+// user's ~/.ssh/config, then from the defaults of OpenSSH.
+type SSHConfig struct {
+	Host       string   // name, address or an alias of ~/.ssh/config
+	Port       int      // 0 = ~/.ssh/config, then 22
+	User       string   // "" = ~/.ssh/config, then the current user
+	Identity   []string // key files, and no others; empty = ~/.ssh/config, the ssh-agent, the default names
+	KnownHosts []string // files; empty = ~/.ssh/config, ~/.ssh/known_hosts, /etc/ssh/ssh_known_hosts
+	// HostKey pins the machine's key, as an authorized_keys line or
+	// "SHA256:fingerprint"; known_hosts files do not count then. It does not hold for jump hosts.
+	HostKey   string
+	AcceptNew bool // note the key of an unknown host in the first known_hosts file
+	// PasswordEnv and PassphraseEnv name environment variables with the password
+	// of the login and the passphrase of encrypted key files.
+	PasswordEnv   string
+	PassphraseEnv string
+	Jump          []string      // "user@host:port", outermost first; empty = ProxyJump of ~/.ssh/config
+	Timeout       time.Duration // of connecting, in all; 0 = 30 s
+
+	OS      string // of the machine: "windows" or "linux"
+	Arch    string // "amd64" or "arm64"; "" = amd64
+	DataDir string // nodejoin's folder there; "" = DefaultDataDir(OS)
+
+	// ConfigFile replaces ~/.ssh/config; "none" reads no file.
+	ConfigFile string
+	// KeepAlive is the time between two signs of life; a machine that leaves two
+	// unanswered is taken for gone. 0 = 10 s.
+	KeepAlive time.Duration
+	// Notify hears of phases that take long: "pushing_agent". May be nil.
+	Notify func(state, detail string)
+}
+
+// DefaultDataDir is nodejoin's folder on a machine.
+func DefaultDataDir(os string) string {
+	if os == "windows" {
+		return `C:\ProgramData\nodejoin`
+	}
+	return "/var/lib/nodejoin"
+}
+
+// hop is one SSH server on the way, all settings resolved.
+type hop struct {
+	host       string
+	port       int
+	user       string
+	explicit   bool // identity was asked for by the plan
+	identity   []string
+	knownHosts []string
+}
+
+func (h hop) addr() string { return net.JoinHostPort(h.host, strconv.Itoa(h.port)) }
+func (h hop) name() string { return h.user + "@" + h.addr() }
+
+// hops resolves the way to the machine, outermost jump host first.
+func (c SSHConfig) hops() ([]hop, error) {
+	file, err := c.readConfig()
+	if err != nil {
+		return nil, err
+	}
+	last, err := c.hop(file, c.Host, c.User, c.Port)
+	if err != nil {
+		return nil, err
+	}
+	jumps := c.Jump
+	if len(jumps) == 0 {
+		if v, _ := file.Get(c.Host, "ProxyJump"); v != "" && !strings.EqualFold(v, "none") {
+			jumps = strings.Split(v, ",")
+		}
+	}
+	var out []hop
+	for _, j := range jumps {
+		user, host, port, err := parseJump(j)
+		if err != nil {
+			return nil, err
+		}
+		h, err := c.hop(file, host, user, port)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, h)
+	}
+	return append(out, last), nil
+}
+
+// readConfig reads the user's file; a missing one is empty.
+func (c SSHConfig) readConfig() (*sshconfig.Config, error) {
+	path := c.ConfigFile
+	if path == "" {
+		path = expandHome("~/.ssh/config")
+	}
+	if path == "none" {
+		return &sshconfig.Config{}, nil
+	}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && c.ConfigFile == "" {
+		return &sshconfig.Config{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	file, err := sshconfig.DecodeBytes(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return file, nil
+}
+
+// hop resolves one server; explicit values win over the file, the file over defaults.
+func (c SSHConfig) hop(file *sshconfig.Config, alias, login string, port int) (hop, error) {
+	get := func(key string) string { v, _ := file.Get(alias, key); return v }
+	h := hop{host: alias, port: port, user: login, explicit: len(c.Identity) > 0}
+	if v := get("HostName"); v != "" {
+		h.host = strings.ReplaceAll(v, "%h", alias)
+	}
+	if v := get("Port"); h.port == 0 && v != "" {
+		n, err := strconv.ParseUint(v, 10, 16)
+		if err != nil {
+			return h, fmt.Errorf("port %q of host %s in the SSH configuration: %w", v, alias, err)
+		}
+		h.port = int(n)
+	}
+	if h.port == 0 {
+		h.port = 22
+	}
+	if h.user == "" {
+		h.user = get("User")
+	}
+	if h.user == "" {
+		u, err := user.Current()
+		if err != nil {
+			return h, fmt.Errorf("no user is set and the current one is not known: %w", err)
+		}
+		h.user = u.Username[strings.LastIndex(u.Username, `\`)+1:]
+	}
+	h.identity = expandAll(c.Identity)
+	if !h.explicit {
+		files, _ := file.GetAll(alias, "IdentityFile")
+		h.identity = expandAll(files)
+		if len(files) == 0 {
+			h.identity = expandAll([]string{"~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"})
+		}
+	}
+	h.knownHosts = expandAll(c.KnownHosts)
+	if len(h.knownHosts) == 0 {
+		h.knownHosts = expandAll(strings.Fields(get("UserKnownHostsFile")))
+	}
+	if len(h.knownHosts) == 0 {
+		h.knownHosts = append(expandAll([]string{"~/.ssh/known_hosts", "~/.ssh/known_hosts2"}), "/etc/ssh/ssh_known_hosts")
+	}
+	return h, nil
+}
+
+// parseJump reads "user@host:port"; user and port may be left out.
+func parseJump(s string) (user, host string, port int, err error) {
+	host = strings.TrimPrefix(strings.TrimSpace(s), "ssh://")
+	if i := strings.LastIndex(host, "@"); i >= 0 {
+		user, host = host[:i], host[i+1:]
+	}
+	if name, p, serr := net.SplitHostPort(host); serr == nil {
+		n, perr := strconv.ParseUint(p, 10, 16)
+		if perr != nil {
+			return "", "", 0, fmt.Errorf("jump host %q: port: %w", s, perr)
+		}
+		host, port = name, int(n)
+	}
+	host = strings.Trim(host, "[]")
+	if host == "" {
+		return "", "", 0, fmt.Errorf("jump host %q has no name; write user@host:port", s)
+	}
+	return user, host, port, nil
+}
+
+func expandAll(paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		out = append(out, expandHome(strings.Trim(p, `"`)))
+	}
+	return out
+}
+
+// expandHome fills a leading "~/" or "%d/"; without a known home it stays.
+func expandHome(p string) string {
+	rest, ok := strings.CutPrefix(p, "~/")
+	if !ok {
+		rest, ok = strings.CutPrefix(p, "%d/")
+	}
+	if ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			return filepath.Join(home, rest)
+		}
+	}
+	return p
+}

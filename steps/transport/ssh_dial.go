@@ -1,0 +1,186 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+const (
+	// defaultTimeout bounds connecting and logging in.
+	defaultTimeout = 30 * time.Second
+	// defaultKeepAlive is the time between two signs of life.
+	defaultKeepAlive = 10 * time.Second
+)
+
+// way is the chain of SSH clients to a machine; the last one is the machine's.
+type way struct {
+	clients []*ssh.Client
+	name    string // "Administrator@10.0.0.21:22"
+}
+
+func (w *way) last() *ssh.Client { return w.clients[len(w.clients)-1] }
+
+// close ends all connections without waiting for an answer of anyone: the
+// outermost first, so that nothing is written through it any more.
+func (w *way) close() {
+	for _, c := range w.clients {
+		_ = c.Close()
+	}
+}
+
+// dialWay connects and logs in, through the jump hosts, within c.Timeout.
+func dialWay(ctx context.Context, c SSHConfig) (*way, error) {
+	timeout := c.Timeout
+	if timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
+	defer cancel()
+	hops, err := c.hops()
+	if err != nil {
+		return nil, &ConnectError{Reason: ReasonKey, Host: c.Host, Summary: "the SSH configuration cannot be used", Detail: err.Error(),
+			Remedy: "mend ~/.ssh/config, or set host, port, user and jump in the connection", Err: err}
+	}
+	w := &way{name: hops[len(hops)-1].name()}
+	for i, h := range hops {
+		client, err := w.dialHop(ctx, c, h, i == len(hops)-1)
+		if err != nil {
+			w.close()
+			return nil, err
+		}
+		w.clients = append(w.clients, client)
+	}
+	return w, nil
+}
+
+// dialHop makes the connection to one server. Where a pinned fingerprint does not
+// say of which kind the key is, the server's other keys are asked for as well.
+func (w *way) dialHop(ctx context.Context, c SSHConfig, h hop, last bool) (*ssh.Client, error) {
+	keys, err := newHostKeys(c, h, last)
+	if err != nil {
+		return nil, err
+	}
+	l, err := newLogin(ctx, c, h)
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	var first error
+	for {
+		client, err := w.handshake(ctx, h, keys, l)
+		var ce *ConnectError
+		if errors.As(err, &ce) && ce.Reason == ReasonHostKey && keys.pin != "" && keys.pinKey == nil && keys.seen != nil {
+			if first == nil {
+				first = err
+			}
+			keys.algorithms = without(keys.algorithms, keys.seen.Type())
+			if keys.seen = nil; len(keys.algorithms) > 0 {
+				continue
+			}
+		}
+		if err != nil && first != nil {
+			return nil, first
+		}
+		return client, err
+	}
+}
+
+// connect opens the byte stream to the next server.
+func (w *way) connect(ctx context.Context, h hop) (net.Conn, error) {
+	if len(w.clients) > 0 {
+		return w.last().DialContext(ctx, "tcp", h.addr())
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", h.addr())
+	if err != nil {
+		return nil, err
+	}
+	return quickAck(conn), nil
+}
+
+func (w *way) handshake(ctx context.Context, h hop, keys *hostKeys, l *login) (*ssh.Client, error) {
+	conn, err := w.connect(ctx, h)
+	if err != nil {
+		return nil, unreachable(ctx, h, err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	sc, channels, requests, err := ssh.NewClientConn(conn, h.addr(), &ssh.ClientConfig{
+		User: h.user, Auth: l.methods, AuthCallback: l.next,
+		HostKeyCallback: keys.check, HostKeyAlgorithms: keys.algorithms,
+		ClientVersion: "SSH-2.0-nodejoin",
+	})
+	if !stop() && err == nil {
+		_ = sc.Close()
+		return nil, unreachable(ctx, h, context.Cause(ctx))
+	}
+	if err == nil {
+		return ssh.NewClient(sc, channels, requests), nil
+	}
+	_ = conn.Close()
+	var ce *ConnectError
+	var ne *ssh.AlgorithmNegotiationError
+	switch {
+	case errors.As(err, &ce):
+		return nil, ce
+	case ctx.Err() != nil:
+		return nil, unreachable(ctx, h, err)
+	case errors.As(err, &ne) && ne.What == "host key" && keys.seen == nil:
+		return nil, keys.noCommon(ne)
+	case l.asked:
+		return nil, l.refused(err)
+	}
+	return nil, unreachable(ctx, h, err)
+}
+
+// unreachable is the error of a server that does not answer as one; the cause of a
+// cancelled ctx is passed on as it is.
+func unreachable(ctx context.Context, h hop, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return context.Cause(ctx)
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return &ConnectError{Reason: ReasonUnreachable, Host: h.name(), Summary: "no connection", Detail: err.Error(),
+		Remedy: "check the address, the firewall, and that the machine's SSH server runs", Err: err}
+}
+
+// keepAlive asks for a sign of life every interval and, when two in a row stay
+// away, calls lost; each is called beside every question. It returns when ctx ends
+// or the connection does; a question that is under way ends with the connection.
+func keepAlive(ctx context.Context, client *ssh.Client, interval time.Duration, each func(), lost func(error)) {
+	answers := make(chan error, 1)
+	waiting, missed := false, 0
+	t := time.NewTicker(interval)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case err := <-answers:
+			if err != nil {
+				return // ended; whoever reads from it sees so
+			}
+			waiting, missed = false, 0
+		case <-t.C:
+			if waiting {
+				if missed++; missed >= 2 {
+					lost(fmt.Errorf("no sign of life for %s", 2*interval))
+					return
+				}
+				continue
+			}
+			waiting = true
+			go func() {
+				each()
+				// Any answer will do; most servers say that they do not know it.
+				_, _, err := client.SendRequest("keepalive@openssh.com", true, nil)
+				answers <- err
+			}()
+		}
+	}
+}

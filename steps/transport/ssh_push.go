@@ -1,0 +1,228 @@
+package transport
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/pkg/sftp"
+
+	"nodejoin/steps/host"
+)
+
+// agentFile is the agent on both sides.
+type agentFile struct {
+	os     string
+	local  string // path on the controller
+	digest string // sha256, lower-case hex
+	remote string // path on the machine, with the digest in its name
+}
+
+func newAgentFile(c SSHConfig, local, digest string) agentFile {
+	name := "nodejoin-agent-" + digest[:min(16, len(digest))]
+	if c.OS == "windows" {
+		name += ".exe"
+	}
+	return agentFile{os: c.OS, local: local, digest: digest, remote: host.Join(c.OS, c.DataDir, "agent", name)}
+}
+
+// line is a command line that runs the agent, for cmd.exe, PowerShell and sh alike.
+func (a agentFile) line(args string) string {
+	p := a.remote
+	if a.os != "windows" && strings.Trim(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") != "" {
+		p = "'" + strings.ReplaceAll(p, "'", `'\''`) + "'"
+	}
+	return p + " " + args
+}
+
+// sftpPath is the form of a machine's path in SFTP: OpenSSH on Windows has
+// /C:/x for C:\x.
+func sftpPath(os, p string) string {
+	if os != "windows" {
+		return p
+	}
+	return "/" + strings.ReplaceAll(p, `\`, "/")
+}
+
+// files opens SFTP once per connection.
+func (s *sshConn) files(ctx context.Context) (*sftp.Client, error) {
+	if s.sftp != nil {
+		return s.sftp, nil
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	// The opening knows no context; a server that does not answer is given up.
+	stop := context.AfterFunc(ctx, func() { s.lose(context.Cause(ctx)) })
+	defer stop()
+	// 128 requests of 32 KiB fill the send window of OpenSSH (2 MiB) at any delay.
+	c, err := sftp.NewClient(s.way.last(), sftp.UseConcurrentWrites(true), sftp.MaxConcurrentRequestsPerFile(128))
+	if err != nil {
+		return nil, fmt.Errorf("open SFTP: %w", err)
+	}
+	s.sftp = c
+	return c, nil
+}
+
+// closeFiles gives SFTP up, with what is under way.
+func (s *sshConn) closeFiles() {
+	if s.sftp != nil {
+		_ = s.sftp.Close()
+		s.sftp = nil
+	}
+}
+
+// push sends the agent: to a temporary name, then to its own.
+func (s *sshConn) push(ctx context.Context) error {
+	f, err := os.Open(s.file.local)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	c, err := s.files(ctx)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	defer func() {
+		if !stop() {
+			s.closeFiles()
+		}
+	}()
+	dest := sftpPath(s.cfg.OS, s.file.remote)
+	if err := makeFolder(c, path.Dir(dest)); err != nil {
+		return err
+	}
+	// Its own name: two controllers may push at the same time.
+	temp := dest + "." + strings.ToLower(rand.Text()[:8]) + leftover
+	sweep(c, path.Dir(dest))
+	if err := send(c, temp, &meter{ctx: ctx, r: f, total: fi.Size()}); err != nil {
+		_ = c.Remove(temp)
+		return fmt.Errorf("send the agent to %s: %w", s.file.remote, err)
+	}
+	if err := c.Chmod(temp, 0o700); err != nil && s.cfg.OS != "windows" {
+		_ = c.Remove(temp)
+		return fmt.Errorf("make %s executable: %w", s.file.remote, err)
+	}
+	if err := replace(c, temp, dest); err != nil {
+		_ = c.Remove(temp)
+		return fmt.Errorf("put the agent in place as %s: %w", s.file.remote, err)
+	}
+	return nil
+}
+
+// leftover ends the names of agents that are being sent or were replaced;
+// leftoverAge is when they are nobody's any more.
+const (
+	leftover    = ".new"
+	leftoverAge = time.Hour
+)
+
+// sweep removes what interrupted pushes left. It is a courtesy: failing is no error.
+func sweep(c *sftp.Client, dir string) {
+	list, err := c.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, fi := range list {
+		if strings.HasPrefix(fi.Name(), "nodejoin-agent-") && strings.HasSuffix(fi.Name(), leftover) && time.Since(fi.ModTime()) > leftoverAge {
+			_ = c.Remove(path.Join(dir, fi.Name()))
+		}
+	}
+}
+
+// makeFolder makes dir, the agent's folder, and its parent, nodejoin's own, for
+// the owner alone; folders that are there stay as they are.
+func makeFolder(c *sftp.Client, dir string) error {
+	if fi, err := c.Stat(dir); err == nil && fi.IsDir() {
+		return nil
+	}
+	parent := path.Dir(dir)
+	if err := c.MkdirAll(path.Dir(parent)); err != nil {
+		return fmt.Errorf("make folder %s: %w", path.Dir(parent), err)
+	}
+	for _, d := range []string{parent, dir} {
+		if fi, err := c.Stat(d); err == nil && fi.IsDir() {
+			continue
+		}
+		if err := c.Mkdir(d); err != nil {
+			return fmt.Errorf("make folder %s: %w", d, err)
+		}
+		_ = c.Chmod(d, 0o700) // the agent makes it private by the machine's own means
+	}
+	return nil
+}
+
+// send writes a new file with many requests under way at once.
+func send(c *sftp.Client, dest string, m *meter) error {
+	f, err := c.OpenFile(dest, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	n, err := f.ReadFrom(m)
+	if m.err != nil {
+		err = m.err
+	}
+	if err == nil && n != m.total {
+		err = fmt.Errorf("%d of %d bytes were read: %w", n, m.total, io.ErrUnexpectedEOF)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// replace gives temp the name dest. Servers without an atomic rename get the next
+// best; a program that runs can be renamed but not replaced on Windows.
+func replace(c *sftp.Client, temp, dest string) error {
+	if c.PosixRename(temp, dest) == nil {
+		return nil
+	}
+	if err := c.Remove(dest); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		_ = c.Rename(dest, dest+"."+strings.ToLower(rand.Text()[:8])+leftover)
+	}
+	return c.Rename(temp, dest)
+}
+
+// meter reads a file of known size for an upload: it ends with its context, and
+// says how far it is.
+type meter struct {
+	ctx      context.Context
+	r        io.Reader
+	total    int64
+	progress func(done, total int64) // may be nil
+	done     int64
+	said     time.Time
+	err      error // of r or ctx
+}
+
+// progressEvery bounds how often progress is reported.
+const progressEvery = 100 * time.Millisecond
+
+// Size lets sftp.File.ReadFrom choose how many requests to keep under way.
+func (m *meter) Size() int64 { return m.total }
+
+func (m *meter) Read(p []byte) (int, error) {
+	if err := context.Cause(m.ctx); err != nil {
+		m.err = err
+		return 0, err
+	}
+	n, err := m.r.Read(p)
+	m.done += int64(n)
+	if err != nil && err != io.EOF {
+		m.err = err
+	}
+	if now := time.Now(); m.progress != nil && n > 0 && (m.done == m.total || now.Sub(m.said) > progressEvery) {
+		m.said = now
+		m.progress(m.done, m.total)
+	}
+	return n, err
+}

@@ -1,0 +1,106 @@
+package transport
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/transport/wire"
+)
+
+// Stage sends an artifact to <DataDir>/blobs/<digest>. Its digest is checked while
+// it is read here; the step that uses it checks it again over there.
+func (s *sshConn) Stage(ctx context.Context, src steps.Source, progress func(done, total int64)) error {
+	algorithm, digest := src.Digest()
+	blob := wire.Blob{Algorithm: algorithm, Digest: digest}
+	if src.File == "" || !blob.Valid() {
+		return &steps.Error{Code: steps.CodeInvalid, Summary: "no artifact to send", Detail: fmt.Sprintf("%q needs a file and a digest", src.Name())}
+	}
+	f, err := os.Open(src.File)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !fi.Mode().IsRegular() {
+		return fmt.Errorf("%s is no regular file", src.File)
+	}
+	blob.Size = fi.Size()
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	var state wire.BlobState
+	if err := s.call(ctx, wire.MethodBlobBegin, blob, &state); err != nil {
+		return err
+	}
+	s.staged = true
+	if state.Have {
+		return nil
+	}
+	if err := s.send(ctx, f, src, blob, state.Temp, progress); err != nil {
+		return err
+	}
+	return s.call(ctx, wire.MethodBlobEnd, blob, &struct{}{})
+}
+
+func (s *sshConn) send(ctx context.Context, f io.Reader, src steps.Source, blob wire.Blob, temp string, progress func(done, total int64)) error {
+	c, err := s.files(ctx)
+	if err != nil {
+		return s.stageFailed(ctx, src, err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	sum := newHash(blob.Algorithm)
+	m := &meter{ctx: ctx, r: io.TeeReader(f, sum), total: blob.Size, progress: progress}
+	err = send(c, sftpPath(s.cfg.OS, temp), m)
+	have := hex.EncodeToString(sum.Sum(nil))
+	if !stop() {
+		s.closeFiles()
+		return context.Cause(ctx)
+	}
+	switch {
+	case m.err != nil:
+		err = fmt.Errorf("read %s: %w", src.File, m.err)
+	case err == nil && have != blob.Digest:
+		err = &host.DigestError{Subject: src.File, Algorithm: blob.Algorithm, Want: blob.Digest, Got: have}
+	case err == nil:
+		return nil
+	default:
+		err = s.stageFailed(ctx, src, err)
+	}
+	if !errors.Is(err, ErrDropped) {
+		_ = c.Remove(sftpPath(s.cfg.OS, temp))
+	}
+	return err
+}
+
+// stageFailed tells a lost connection from a machine that does not take the file.
+func (s *sshConn) stageFailed(ctx context.Context, src steps.Source, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case s.lostBy() != nil:
+		return fmt.Errorf("%w: %w", ErrDropped, s.lostBy())
+	case s.dead():
+		return fmt.Errorf("%w: %w", ErrDropped, err)
+	}
+	s.closeFiles()
+	return fmt.Errorf("send %s: %w", src.File, err)
+}
+
+func newHash(algorithm string) hash.Hash {
+	if algorithm == "sha512" {
+		return sha512.New()
+	}
+	return sha256.New()
+}
