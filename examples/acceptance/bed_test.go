@@ -1,0 +1,283 @@
+package acceptance_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"nodejoin/examples/acceptance/internal/controlplane"
+	"nodejoin/examples/acceptance/internal/hns"
+	"nodejoin/examples/acceptance/internal/mirror"
+	"nodejoin/examples/acceptance/internal/wine"
+)
+
+const (
+	nodeName = "win-1"
+	// applyWait bounds one apply. A cold one takes about 20 seconds on two cores.
+	applyWait = 4 * time.Minute
+)
+
+// bed is what a join needs: a cluster, and a machine with its HNS.
+type bed struct {
+	t       *testing.T
+	cluster *controlplane.Cluster
+	host    *wine.Host
+	network *hns.Server
+	dir     string
+}
+
+func startCluster(ctx context.Context, t *testing.T) *controlplane.Cluster {
+	t.Helper()
+	c, err := controlplane.Start(ctx, controlplane.Options{Components: componentSet(t), Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	return c
+}
+
+// newBed gives a machine with nothing on it, for a node of cluster.
+func newBed(ctx context.Context, t *testing.T, cluster *controlplane.Cluster) *bed {
+	t.Helper()
+	b := &bed{t: t, cluster: cluster, dir: t.TempDir()}
+	ip, err := hns.NodeIP()
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls, err := os.Create(filepath.Join(b.dir, "hns.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { calls.Close() })
+	if b.network, err = hns.Start(ip, calls); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.network.Close)
+	if b.host, err = wine.Start(ctx, wine.Options{Components: componentSet(t), Dir: b.dir, HNSPort: b.network.Port()}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			b.report()
+		}
+		if err := b.host.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// report logs what a person wants to see of a failed test.
+func (b *bed) report() {
+	const tail = 3000
+	logs, _ := filepath.Glob(b.host.Path(`C:\var\log`) + "/*/*.log") // the pattern is well-formed
+	for _, name := range append(logs, filepath.Join(b.dir, "winsshd.log"), filepath.Join(b.dir, "hns.log")) {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		b.t.Logf("--- %s\n%s", filepath.Base(name), text[max(0, len(text)-tail):])
+	}
+}
+
+// plan writes the join plan of the bed's machine, with the given connection block.
+func (b *bed) plan(connection string) string {
+	b.t.Helper()
+	mirrorDir, artifacts, err := mirror.Make(b.t.Context(), componentSet(b.t))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return writePlan(b.t, b.cluster, connection, mirrorDir, artifacts)
+}
+
+// ssh is the connection block of the machine, through port of this one (the
+// machine's own, or that of a proxy).
+func (b *bed) ssh(port int) string {
+	b.t.Helper()
+	known := filepath.Join(b.dir, "known_hosts")
+	if err := os.WriteFile(known, []byte(b.host.KnownHosts(port)), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	return fmt.Sprintf(`connection "ssh" {
+    host        = "127.0.0.1"
+    port        = %d
+    user        = %q
+    identity    = [%q]
+    known_hosts = [%q]
+  }`, port, wine.User, b.host.Identity, known)
+}
+
+// result is what a run of nodejoin came to.
+type result struct {
+	code    int // exit code, -1 when killed
+	events  []streamEvent
+	summary *summary
+	stderr  string
+	took    time.Duration
+}
+
+// streamEvent is the part of a line of --json that the tests look at.
+type streamEvent struct {
+	Type    string `json:"type"`
+	Host    string `json:"host"`
+	Step    string `json:"step"`
+	State   string `json:"state"`
+	Result  string `json:"result"`
+	Summary string `json:"summary"`
+	Detail  string `json:"detail"`
+	Done    int64  `json:"done"`
+}
+
+// summary is the last line of --json.
+type summary struct {
+	Pending  int `json:"pending"`
+	ExitCode int `json:"exit_code"`
+	Hosts    []struct {
+		Node      string   `json:"node"`
+		Changed   []string `json:"changed"`
+		Unchanged int      `json:"unchanged"`
+		NotRun    []string `json:"not_run"`
+		Mutations int64    `json:"mutations"`
+	} `json:"hosts"`
+}
+
+func (r *result) mutations() int64 {
+	var n int64
+	for _, h := range r.summary.Hosts {
+		n += h.Mutations
+	}
+	return n
+}
+
+func (r *result) changed() []string {
+	var all []string
+	for _, h := range r.summary.Hosts {
+		all = append(all, h.Changed...)
+	}
+	return all
+}
+
+func (r *result) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "exit code %d after %.1fs\n", r.code, r.took.Seconds())
+	for _, e := range r.events {
+		if e.Type == "step_done" && e.Result == "failed" {
+			fmt.Fprintf(&b, "failed: %s/%s: %s: %s\n", e.Host, e.Step, e.Summary, e.Detail)
+		}
+	}
+	b.WriteString(r.stderr)
+	return b.String()
+}
+
+// apply runs `nodejoin apply` on a plan to its end. on is called with each event as
+// it comes, with the process; nil for none.
+func (b *bed) apply(ctx context.Context, dir string, on func(streamEvent, *os.Process)) *result {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeoutCause(ctx, applyWait, fmt.Errorf("apply took longer than %v", applyWait))
+	defer cancel()
+	userHome := home(b.t)
+	cmd := exec.CommandContext(ctx, goBuild(b.t, "linux", "nodejoin", "build", "./cmd/nodejoin"), "apply", dir, "--auto-approve", "--json")
+	cmd.Dir = repository(b.t)
+	cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK=", "HOME="+userHome)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = 10 * time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	r := readStream(b.t, out, func(e streamEvent) {
+		if on != nil {
+			on(e, cmd.Process)
+		}
+	})
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		b.t.Fatal(err)
+	}
+	r.code, r.stderr, r.took = cmd.ProcessState.ExitCode(), stderr.String(), time.Since(began)
+	if ctx.Err() != nil {
+		b.t.Fatalf("%v\n%s", context.Cause(ctx), r)
+	}
+	return r
+}
+
+// home is an empty home folder that still has the user's Go caches: nodejoin must
+// not read this user's ~/.ssh, and may build its agent.
+func home(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} {
+		out, err := exec.Command("go", "env", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv(name, strings.TrimSpace(string(out)))
+	}
+	dir := filepath.Join(scratch, "home")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func readStream(t *testing.T, from io.Reader, on func(streamEvent)) *result {
+	t.Helper()
+	r := &result{}
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, 4<<20)
+	for lines.Scan() {
+		var e streamEvent
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			t.Errorf("a line of --json is not JSON: %q", lines.Text())
+			continue
+		}
+		if e.Type == "summary" {
+			r.summary = &summary{}
+			if err := json.Unmarshal(lines.Bytes(), r.summary); err != nil {
+				t.Error(err)
+			}
+		}
+		r.events = append(r.events, e)
+		on(e)
+	}
+	if err := lines.Err(); err != nil {
+		t.Error(err)
+	}
+	return r
+}
+
+// mustApply applies and wants exit code 0.
+func (b *bed) mustApply(ctx context.Context, dir string) *result {
+	b.t.Helper()
+	r := b.apply(ctx, dir, nil)
+	if r.code != 0 || r.summary == nil {
+		b.t.Fatalf("apply: %s", r)
+	}
+	return r
+}
+
+// wantNothing applies and wants that nothing was to change, and nothing was touched.
+func (b *bed) wantNothing(ctx context.Context, dir string) {
+	b.t.Helper()
+	r := b.mustApply(ctx, dir)
+	if r.summary.Pending != 0 || r.mutations() != 0 || len(r.changed()) != 0 {
+		b.t.Errorf("another apply: %d pending, %v changed, %d mutating calls, want none\n%s", r.summary.Pending, r.changed(), r.mutations(), r)
+	}
+}

@@ -1,0 +1,67 @@
+package acceptance_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"nodejoin/examples/acceptance/internal/hns"
+	"nodejoin/examples/acceptance/internal/wine"
+)
+
+// TestHostConformanceUnderWine runs the tests of steps/host/windows, with the
+// conformance suite of all hosts, as a Windows program.
+func TestHostConformanceUnderWine(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	program := goBuild(t, "windows", "host-windows.test.exe", "test", "./steps/host/windows")
+	ip, err := hns.NodeIP()
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls, err := os.Create(filepath.Join(t.TempDir(), "hns.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer calls.Close()
+	network, err := hns.Start(ip, calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer network.Close()
+	h, err := wine.Start(ctx, wine.Options{Components: componentSet(t), Dir: t.TempDir(), HNSPort: network.Port()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	const dir = `C:\nodejoin-test`
+	if err := os.Mkdir(h.Path(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(h.Path(dir+`\host.test.exe`), b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, err := h.Run(ctx, dir+`\host.test.exe`, "-test.v", "-test.timeout=4m")
+	for _, line := range strings.Split(out, "\n") {
+		if strings.Contains(line, "--- ") || err != nil {
+			t.Log(line)
+		}
+	}
+	if err != nil {
+		t.Error("the tests failed as a Windows program, see above")
+	}
+	if strings.Contains(out, "no tests to run") || !strings.Contains(out, "--- PASS") {
+		t.Error("no test ran")
+	}
+}

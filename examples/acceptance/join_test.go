@@ -1,0 +1,225 @@
+package acceptance_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// network is the HNS network that flanneld makes.
+const network = "flannel.4096"
+
+// TestJoinWindowsNode: one apply makes a machine with nothing on it a Ready node; a
+// second one changes nothing; so does one on the machine itself, and one after a
+// reboot of it only waits for what comes back by itself.
+func TestJoinWindowsNode(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	defer cancel()
+	b := newBed(ctx, t, startCluster(ctx, t))
+	dir := b.plan(b.ssh(b.host.Port()))
+
+	first := b.mustApply(ctx, dir)
+	t.Logf("joined after %.1fs with %d mutating calls", first.took.Seconds(), first.mutations())
+	b.wantJoined(ctx)
+	b.wantNoCredentialsLeft(ctx)
+
+	b.wantNothing(ctx, dir)
+	t.Run("local", func(t *testing.T) { b.wantNothingLocally(ctx) })
+}
+
+// wantJoined holds what a joined node must look like, seen from the API server, from
+// the HNS and from the machine.
+func (b *bed) wantJoined(ctx context.Context) {
+	b.t.Helper()
+	node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.wantNode(node)
+	b.wantNetwork(node)
+	b.wantSourceVIP(node)
+	b.wantHealthy(ctx, "kubelet", 10248)
+	b.wantHealthy(ctx, "kube-proxy", 10256)
+}
+
+func (b *bed) wantNode(node *corev1.Node) {
+	b.t.Helper()
+	ready := false
+	for _, c := range node.Status.Conditions {
+		ready = ready || c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	}
+	if !ready {
+		b.t.Errorf("the Node is not Ready: %+v", node.Status.Conditions)
+	}
+	for key, want := range map[string]string{corev1.LabelOSStable: "windows", "example.com/pool": "windows"} {
+		if have := node.Labels[key]; have != want {
+			b.t.Errorf("label %s is %q, want %q", key, have, want)
+		}
+	}
+	want := corev1.Taint{Key: "os", Value: "windows", Effect: corev1.TaintEffectNoSchedule}
+	found := false
+	for _, have := range node.Spec.Taints {
+		found = found || have.Key == want.Key && have.Value == want.Value && have.Effect == want.Effect
+	}
+	if !found {
+		b.t.Errorf("taints %v, want %v among them", node.Spec.Taints, want)
+	}
+	if have := node.Status.NodeInfo.ContainerRuntimeVersion; !strings.HasPrefix(have, "containerd://") {
+		b.t.Errorf("container runtime %q", have)
+	}
+}
+
+// wantNetwork: flanneld's overlay with its VNI in the HNS and on the Node. The port
+// is no part of an HNS network; flanneld reads it from net-conf.json and takes no
+// other than 4789 on Windows.
+func (b *bed) wantNetwork(node *corev1.Node) {
+	b.t.Helper()
+	object := b.network.Network(network)
+	if object == nil {
+		b.t.Fatalf("the HNS has no network %s", network)
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var have struct {
+		Type  string
+		Ipams []struct {
+			Subnets []struct {
+				IpAddressPrefix string
+				Policies        []struct {
+					Type     string
+					Settings struct{ IsolationId int }
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &have); err != nil {
+		b.t.Fatal(err)
+	}
+	vni := 0
+	if len(have.Ipams) == 1 && len(have.Ipams[0].Subnets) == 1 {
+		subnet := have.Ipams[0].Subnets[0]
+		if subnet.IpAddressPrefix != node.Spec.PodCIDR {
+			b.t.Errorf("subnet of the HNS network %s, want the node's %s", subnet.IpAddressPrefix, node.Spec.PodCIDR)
+		}
+		for _, p := range subnet.Policies {
+			if p.Type == "VSID" {
+				vni = p.Settings.IsolationId
+			}
+		}
+	}
+	if have.Type != "Overlay" || vni != 4096 {
+		b.t.Errorf("HNS network %s: type %q with VNI %d, want Overlay with 4096: %s", network, have.Type, vni, text)
+	}
+	if data := node.Annotations["flannel.alpha.coreos.com/backend-data"]; !strings.Contains(data, `"VNI":4096`) {
+		b.t.Errorf("flanneld has announced %q", data)
+	}
+	var conf struct {
+		Backend struct {
+			Type      string
+			VNI, Port int
+		}
+	}
+	if err := json.Unmarshal(b.read(`C:\etc\kube-flannel\net-conf.json`), &conf); err != nil {
+		b.t.Fatal(err)
+	}
+	if conf.Backend.Type != "vxlan" || conf.Backend.VNI != 4096 || conf.Backend.Port != 4789 {
+		b.t.Errorf("net-conf.json: %+v", conf)
+	}
+}
+
+// wantSourceVIP: kube-proxy has an address of the node's pods that nobody else gets.
+func (b *bed) wantSourceVIP(node *corev1.Node) {
+	b.t.Helper()
+	_, pods, err := net.ParseCIDR(node.Spec.PodCIDR)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var vip string
+	for line := range strings.Lines(string(b.read(`C:\etc\kubernetes\kube-proxy.yaml`))) {
+		if key, value, _ := strings.Cut(strings.TrimSpace(line), ":"); key == "sourceVip" {
+			vip = strings.Trim(strings.TrimSpace(value), `"'`)
+		}
+	}
+	ip := net.ParseIP(vip)
+	if ip == nil || !pods.Contains(ip) {
+		b.t.Fatalf("source VIP %q of kube-proxy, want one in %s", vip, pods)
+	}
+	if holder := string(b.read(`C:\var\lib\cni\networks\` + network + `\` + vip)); !strings.HasPrefix(holder, "kube-proxy") {
+		b.t.Errorf("the source VIP is held by %q", holder)
+	}
+}
+
+func (b *bed) wantHealthy(ctx context.Context, what string, port int) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/healthz", port), nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		b.t.Errorf("%s: %v", what, err)
+		return
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		b.t.Errorf("%s: %s", what, answer.Status)
+	}
+}
+
+// wantNoCredentialsLeft: what let the node join is gone, in the cluster and on the
+// machine, and the administrator's credentials never were there.
+func (b *bed) wantNoCredentialsLeft(ctx context.Context) {
+	b.t.Helper()
+	secrets, err := b.cluster.Client.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, s := range secrets.Items {
+		if s.Type == corev1.SecretTypeBootstrapToken {
+			b.t.Errorf("the bootstrap token %s is left", s.Name)
+		}
+	}
+	if _, err := os.Stat(b.host.Path(`C:\etc\kubernetes\bootstrap-kubelet.conf`)); !errors.Is(err, fs.ErrNotExist) {
+		b.t.Errorf("the bootstrap kubeconfig is left: %v", err)
+	}
+	for _, dir := range []string{`C:\etc`, `C:\var`, `C:\k`, `C:\ProgramData`, `C:\Program Files\containerd`} {
+		err := filepath.WalkDir(b.host.Path(dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() || filepath.Ext(path) == ".exe" {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if strings.Contains(string(text), "kubernetes-admin") || strings.Contains(string(text), "name: admin") {
+				b.t.Errorf("%s holds the administrator's kubeconfig", path)
+			}
+			return err
+		})
+		if err != nil {
+			b.t.Error(err)
+		}
+	}
+}
+
+func (b *bed) read(windows string) []byte {
+	b.t.Helper()
+	text, err := os.ReadFile(b.host.Path(windows))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return text
+}

@@ -1,0 +1,94 @@
+// Package acceptance_test runs nodejoin against real components; see run.sh.
+package acceptance_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"nodejoin/examples/acceptance/internal/components"
+)
+
+// scratch holds what tests share; it goes when they end.
+var scratch string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		var err error
+		if scratch, err = os.MkdirTemp("", "nodejoin-acceptance-"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(scratch)
+		return m.Run()
+	}())
+}
+
+// componentSet is the set of built components. A missing one is a failure: a test
+// that could not look has not passed.
+func componentSet(t *testing.T) *components.Set {
+	t.Helper()
+	dir, err := components.Dir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := components.New(dir, src)
+	stale, err := set.Stale()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(stale) > 0 {
+		t.Fatalf("not built, or older than the sources: %v; run examples/acceptance/run.sh", stale)
+	}
+	return set
+}
+
+// repository is the root of nodejoin's own module.
+func repository(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+var builds struct {
+	sync.Mutex
+	done map[string]string
+}
+
+// goBuild runs `go VERB -o OUT ARGS` in nodejoin's module, once for each OUT, and
+// gives the path of OUT.
+func goBuild(t *testing.T, goos, out string, verb string, args ...string) string {
+	t.Helper()
+	builds.Lock()
+	defer builds.Unlock()
+	if path := builds.done[out]; path != "" {
+		return path
+	}
+	path := filepath.Join(scratch, out)
+	argv := []string{verb}
+	if verb == "test" {
+		argv = append(argv, "-c")
+	}
+	cmd := exec.CommandContext(t.Context(), "go", append(append(argv, "-buildvcs=false", "-o", path), args...)...)
+	cmd.Dir = repository(t)
+	cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH=amd64", "CGO_ENABLED=0", "GOWORK=off")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, output)
+	}
+	if builds.done == nil {
+		builds.done = map[string]string{}
+	}
+	builds.done[out] = path
+	return path
+}
