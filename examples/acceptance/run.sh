@@ -24,4 +24,4 @@ export NODEJOIN_COMPONENTS
 
 # One package after another: they measure time, and share ports that Kubernetes fixes.
 go test -count=1 -p 1 -timeout 45m "$@" ./...
-(cd ../.. && go test -count=1 -timeout 10m "$@" ./steps/cluster/...)
+(cd ../.. && NODEJOIN_COMPONENTS=$NODEJOIN_COMPONENTS/bin go test -count=1 -timeout 10m "$@" ./steps/cluster/...)
