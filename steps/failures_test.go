@@ -1,0 +1,335 @@
+package steps_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/host"
+	"nodejoin/steps/host/sandbox"
+)
+
+func TestWrongDigestLeavesNothing(t *testing.T) {
+	tgz := tarball(t, "a.exe", "aaa", "b.exe", "bbb")
+	art := memory{"http://m/x": []byte("real"), "http://m/x.tgz": tgz, "http://m/cut.tgz": tgz[:len(tgz)/2]}
+	promised := hex256([]byte("promised"))
+	for _, c := range []struct {
+		name, want, got string
+		spec            steps.Spec
+	}{
+		{"binary", promised, hex256([]byte("real")),
+			spec("binary", "s", &steps.Binary{Source: steps.Source{URL: "http://m/x", SHA256: promised}, Path: `C:\k\x.exe`})},
+		{"binary sha512", hex512([]byte("promised")), hex512([]byte("real")),
+			spec("binary", "s", &steps.Binary{Source: steps.Source{URL: "http://m/x", SHA512: hex512([]byte("promised"))}, Path: `C:\k\x.exe`})},
+		{"archive", promised, hex256(tgz),
+			spec("archive", "s", &steps.Archive{Source: steps.Source{URL: "http://m/x.tgz", SHA256: promised}, To: `C:\k`})},
+		{"truncated archive", hex256(tgz), hex256(tgz[:len(tgz)/2]),
+			spec("archive", "s", &steps.Archive{Source: steps.Source{URL: "http://m/cut.tgz", SHA256: hex256(tgz)}, To: `C:\k`})},
+		{"archive with bytes added", hex256(tgz), hex256(append(append([]byte(nil), tgz...), "more"...)),
+			spec("archive", "s", &steps.Archive{Source: steps.Source{URL: "http://m/long.tgz", SHA256: hex256(tgz)}, To: `C:\k`})},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			art["http://m/long.tgz"] = append(append([]byte(nil), tgz...), "more"...)
+			h := openHost(t, "windows")
+			must(t, h.Mkdir(t.Context(), `C:\k`, ""))
+			put(t, h, `C:\k\a.exe`, "old")
+			r := apply(t, h, art, []steps.Spec{c.spec})
+			if r.Err == nil || r.Err.Code != steps.CodeDigest || !strings.Contains(r.Err.Detail, c.want) || !strings.Contains(r.Err.Detail, c.got) || !strings.Contains(r.Err.Detail, "http://m/") {
+				t.Fatalf("%+v, want a digest error that names the source, %s and %s", r.Err, c.want, c.got)
+			}
+			left, err := h.List(t.Context(), `C:\k`)
+			must(t, err)
+			if len(left) != 1 || text(t, h, `C:\k\a.exe`) != "old" {
+				t.Errorf("left behind: %+v", left)
+			}
+		})
+	}
+}
+
+func TestArchiveWithoutMatch(t *testing.T) {
+	tgz := tarball(t, "a.exe", "aaa")
+	r := apply(t, openHost(t, "windows"), memory{"http://m/x.tgz": tgz}, []steps.Spec{
+		spec("archive", "s", &steps.Archive{Source: steps.Source{URL: "http://m/x.tgz", SHA256: hex256(tgz)}, To: `C:\k`, Include: []string{"bin/*"}})})
+	if r.Err == nil || r.Err.Code != steps.CodeInvalid || !strings.Contains(r.Err.Detail, "bin/*") {
+		t.Errorf("%+v", r.Err)
+	}
+}
+
+// A file that has the wanted digest is taken as it is, wherever it came from.
+func TestBinaryWithoutRecord(t *testing.T) {
+	b := []byte("program")
+	for _, src := range []steps.Source{{File: "/m/x", SHA256: hex256(b)}, {File: "/m/x", SHA512: hex512(b)}} {
+		h := openHost(t, "windows")
+		put(t, h, `C:\k\x.exe`, "program")
+		settled(t, h, memory{}, []steps.Spec{spec("binary", "s", &steps.Binary{Source: src, Path: `C:\k\x.exe`})})
+	}
+}
+
+func TestBlobsAreNamed(t *testing.T) {
+	src := steps.Source{File: "/mirror/x.tgz", SHA256: hex256([]byte("x"))}
+	list := []steps.Spec{spec("binary", "b", &steps.Binary{Source: src, Path: `C:\k\x.exe`}), spec("archive", "a", &steps.Archive{Source: src, To: `C:\k`})}
+	reply, err := steps.NewExecutor(openHost(t, "windows"), memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: list})
+	must(t, err)
+	for _, r := range reply.Results {
+		if diff := cmp.Diff([]steps.Source{src}, r.Change.Blobs); diff != "" {
+			t.Errorf("%s: %s", r.ID, diff)
+		}
+	}
+}
+
+func TestForeignServiceIsRefused(t *testing.T) {
+	h := openHost(t, "windows")
+	put(t, h, `C:\x\kubelet.exe`, "x")
+	must(t, h.CreateService(t.Context(), host.ServiceConfig{Name: "kubelet", Command: []string{`C:\x\kubelet.exe`}, Start: host.StartAuto}))
+	for _, s := range []steps.Spec{
+		spec("service", "s", service("kubelet", `C:\k\kubelet.exe`)),
+		spec("require", "r", &steps.Require{ForeignServices: []string{"kubelet"}}),
+	} {
+		r := apply(t, h, memory{}, []steps.Spec{s})
+		if r.Err == nil || r.Err.Remedy == "" || !strings.Contains(r.Err.Detail, "kubelet") || r.Mutations != 0 {
+			t.Errorf("%s: %+v, %d mutating calls", s.Kind, r.Err, r.Mutations)
+		}
+	}
+}
+
+func TestServiceThatEnds(t *testing.T) {
+	h, err := sandbox.Open(sandbox.Config{Path: t.TempDir(), Broken: map[string]string{"bad.exe": "exit 7"}})
+	must(t, err)
+	put(t, h, `C:\k\bad.exe`, "x")
+	put(t, h, `C:\k\bad.log`, strings.Repeat("early\r\n", 5000)+"unknown flag: --nope\r\n")
+	s := service("bad", `C:\k\bad.exe`)
+	s.Log = `C:\k\bad.log`
+	r := apply(t, h, memory{}, []steps.Spec{spec("service", "bad", s)})
+	if r.Err == nil || !strings.Contains(r.Err.Detail, "exit code 7") || !strings.HasSuffix(r.Err.Detail, "unknown flag: --nope") || strings.Count(r.Err.Detail, "\n") != 20 {
+		t.Errorf("%+v", r.Err)
+	}
+}
+
+func TestGateEndsWithItsService(t *testing.T) {
+	h := openHost(t, "windows")
+	put(t, h, `C:\k\x.exe`, "x")
+	must(t, h.CreateService(t.Context(), host.ServiceConfig{Name: "x", Command: []string{`C:\k\x.exe`}, Start: host.StartManual}))
+	start := time.Now()
+	for _, s := range []steps.Spec{
+		spec("file_ready", "g", &steps.FileReady{Path: `C:\run\x`, Service: "x"}),
+		spec("http_ready", "g", &steps.HTTPReady{URL: "http://127.0.0.1:10248/healthz", Service: "x"}),
+		spec("pipe_ready", "g", &steps.PipeReady{Address: `\\.\pipe\x`, Service: "x"}),
+		spec("hns_network_ready", "g", &steps.HNSNetworkReady{Name: "flannel.4096", Service: "x"}),
+	} {
+		r := apply(t, h, memory{}, []steps.Spec{s})
+		if r.Err == nil || r.Err.Code != steps.CodeFailed || !strings.Contains(r.Err.Detail, "exit code") {
+			t.Errorf("%s: %+v", s.Kind, r.Err)
+		}
+	}
+	if d := time.Since(start); d > 5*time.Second {
+		t.Errorf("it took %s", d)
+	}
+}
+
+func TestGateTimeout(t *testing.T) {
+	h := openHost(t, "windows")
+	put(t, h, `C:\run\x`, "partial")
+	put(t, h, `C:\run\x.log`, "still busy")
+	s := spec("file_ready", "g", &steps.FileReady{Path: `C:\run\x`, Contains: "done", Log: `C:\run\x.log`})
+	s.Timeout = 200 * time.Millisecond
+	r := apply(t, h, memory{}, []steps.Spec{s})
+	if r.Err == nil || r.Err.Code != steps.CodeTimeout || !strings.Contains(r.Err.Detail, `C:\run\x holds done`) ||
+		!strings.Contains(r.Err.Detail, "without that text") || !strings.Contains(r.Err.Detail, "still busy") {
+		t.Errorf("%+v", r.Err)
+	}
+	if len(r.Changed) > 0 {
+		t.Errorf("a gate changed %v", r.Changed)
+	}
+}
+
+func TestGateIsReached(t *testing.T) {
+	h := openHost(t, "windows")
+	done := make(chan error, 1)
+	list := []steps.Spec{spec("file_ready", "g", &steps.FileReady{Path: `C:\run\x`, Contains: "done"})}
+	go func() {
+		time.Sleep(100 * time.Millisecond)
+		done <- h.WriteFile(context.WithoutCancel(t.Context()), `C:\run\x`, strings.NewReader("done"), host.WriteOptions{})
+	}()
+	applied(t, h, memory{}, list)
+	must(t, <-done)
+}
+
+// Changes of earlier steps are foreseen by the services and gates that hang on them.
+func TestPlanForesees(t *testing.T) {
+	tgz := tarball(t, "containerd.exe", "c")
+	art := memory{"http://m/x.tgz": tgz}
+	svc := service("containerd", `C:\c\containerd.exe`)
+	svc.Watch = []string{`C:\c\config.toml`}
+	list := func(conf string) []steps.Spec {
+		return []steps.Spec{
+			spec("archive", "unpack", &steps.Archive{Source: steps.Source{URL: "http://m/x.tgz", SHA256: hex256(tgz)}, To: `C:\c`}),
+			spec("file", "config", &steps.File{Path: `C:\c\config.toml`, Content: conf}),
+			spec("service", "containerd", svc),
+			spec("pipe_ready", "ready", &steps.PipeReady{Address: `\\.\pipe\containerd-containerd`, Service: "containerd"}),
+		}
+	}
+	h := openHost(t, "windows")
+	actions := func(list []steps.Spec) (out []steps.Action, reasons []string) {
+		reply, err := steps.NewExecutor(h, art, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: list})
+		must(t, err)
+		for _, r := range reply.Results {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			out, reasons = append(out, r.Change.Action), append(reasons, r.Change.Reason)
+		}
+		return out, reasons
+	}
+	have, _ := actions(list("1"))
+	if diff := cmp.Diff([]steps.Action{"create", "create", "create", "wait"}, have); diff != "" {
+		t.Error(diff)
+	}
+	applied(t, h, art, list("1"))
+	have, _ = actions(list("1"))
+	if diff := cmp.Diff([]steps.Action{"", "", "", ""}, have); diff != "" {
+		t.Error(diff)
+	}
+	have, reasons := actions(list("2"))
+	if diff := cmp.Diff([]steps.Action{"", "update", "restart", "wait"}, have); diff != "" {
+		t.Error(diff)
+	}
+	if reasons[2] != `C:\c\config.toml changes` {
+		t.Errorf("reason %q", reasons[2])
+	}
+	put(t, h, `C:\c\config.toml`, "edited")
+	applied(t, h, art, list("edited")[2:])
+	settled(t, h, art, list("edited"))
+}
+
+func TestUnknownValues(t *testing.T) {
+	h := openHost(t, "windows")
+	list := []steps.Spec{
+		spec("file", "f", &steps.File{Path: `C:\k\a`, Content: "cidr " + steps.Ref("registered.pod_cidr")}),
+		spec("source_vip", "vip", &steps.SourceVIP{Dir: `C:\n`, Network: "flannel.4096", Subnet: steps.Ref("registered.pod_cidr")}),
+		spec("service", "proxy", service("proxy", `C:\k\p.exe`, "--source-vip="+steps.Ref("vip.address"))),
+	}
+	reply, err := steps.NewExecutor(h, memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: list})
+	must(t, err)
+	for i, want := range []string{"cidr (known after registered)", "an address of (known after registered)", "--source-vip=(known after vip)"} {
+		found := false
+		for _, d := range reply.Results[i].Change.Diffs {
+			found = found || strings.Contains(d.Want, want)
+		}
+		if !found {
+			t.Errorf("%s: %+v does not show %q", list[i].ID, reply.Results[i].Change, want)
+		}
+	}
+}
+
+// A kubeconfig that is in order does without the token that was not minted for it.
+func TestKubeconfigWithoutToken(t *testing.T) {
+	h := openHost(t, "windows")
+	ca := testCA(t)
+	cert, key := testCert(t, "system:node:win-1", 48*time.Hour)
+	const pki = `C:\var\lib\kubelet\pki\kubelet-client-current.pem`
+	put(t, h, pki, cert+key)
+	kubelet := "apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster: {server: \"https://192.0.2.1:6443\"}\nusers:\n- name: u\n  user: {client-certificate: '\\var\\lib\\kubelet\\pki\\kubelet-client-current.pem', client-key: '\\var\\lib\\kubelet\\pki\\kubelet-client-current.pem'}\ncontexts:\n- name: x\n  context: {cluster: c, user: u}\ncurrent-context: x\n"
+	put(t, h, `C:\k\kubelet.conf`, kubelet)
+	k := steps.Kubeconfig{Path: `C:\k\bootstrap.conf`, Server: "https://192.0.2.1:6443", CA: ca, User: "b", Token: steps.Ref("join_token.token"), Unless: `C:\k\kubelet.conf`}
+	list := []steps.Spec{spec("kubeconfig", "b", &k)}
+	settled(t, h, memory{}, list)
+
+	for name, change := range map[string]func(){
+		"other server": func() { put(t, h, `C:\k\kubelet.conf`, strings.ReplaceAll(kubelet, "192.0.2.1", "192.0.2.2")) },
+		"no file":      func() { must(t, h.Remove(t.Context(), `C:\k\kubelet.conf`)) },
+		"no pem":       func() { must(t, h.Remove(t.Context(), pki)) },
+		"no key":       func() { put(t, h, pki, cert) },
+		"other node":   func() { c, k := testCert(t, "system:node:win-2", time.Hour); put(t, h, pki, c+k) },
+		"expired":      func() { c, k := testCert(t, "system:node:win-1", time.Minute); put(t, h, pki, c+k) },
+		"garbage":      func() { put(t, h, pki, "garbage") },
+	} {
+		put(t, h, pki, cert+key)
+		put(t, h, `C:\k\kubelet.conf`, kubelet)
+		change()
+		if r := apply(t, h, memory{}, list); r.Err == nil || r.Err.Summary != "value not known" {
+			t.Errorf("%s: %+v, want that the token is needed", name, r.Err)
+		}
+	}
+}
+
+func TestTokensAreNeverShown(t *testing.T) {
+	const secret = "abcdef.0123456789abcdef"
+	list := []steps.Spec{spec("kubeconfig", "k", &steps.Kubeconfig{Path: `C:\k\x.conf`, Server: "https://a:1", CA: testCA(t), User: "u", Token: secret}),
+		spec("file", "f", &steps.File{Path: `C:\k\s`, Content: secret, Sensitive: true})}
+	h := openHost(t, "windows")
+	var shown strings.Builder
+	x := steps.NewExecutor(h, memory{}, func(e event.Event) { b, _ := event.Encode(e); shown.Write(b) })
+	check, err := x.Check(t.Context(), steps.Request{Node: "n", Steps: list})
+	must(t, err)
+	reply, err := x.Apply(t.Context(), steps.Request{Node: "n", Steps: list})
+	must(t, err)
+	put(t, h, `C:\k\s`, secret+"2")
+	again, err := x.Check(t.Context(), steps.Request{Node: "n", Steps: list})
+	must(t, err)
+	if all := string(steps.MustArgs(check)) + string(steps.MustArgs(reply)) + string(steps.MustArgs(again)) + shown.String(); strings.Contains(all, secret) {
+		t.Error("the secret is shown")
+	}
+}
+
+func TestRequireSaysWhatWasSeen(t *testing.T) {
+	r := apply(t, openHost(t, "windows"), memory{}, []steps.Spec{spec("require", "r", &steps.Require{OS: "linux", Arch: "arm64", MinBuild: "10.0.26100", MinFree: "1000TiB"})})
+	for _, want := range []string{"windows", "amd64", "10.0.20348", "10.0.26100", "1000 TiB"} {
+		if r.Err == nil || !strings.Contains(r.Err.Detail, want) {
+			t.Errorf("%+v does not say %q", r.Err, want)
+		}
+	}
+}
+
+// What was there before is kept for a later leave, and only the first time.
+func TestPreviousStateIsKept(t *testing.T) {
+	h := openHost(t, "windows")
+	put(t, h, `C:\k\a`, "before")
+	must(t, h.SetMachineEnv(t.Context(), "K", "old"))
+	for _, v := range []string{"1", "2"} {
+		applied(t, h, memory{}, []steps.Spec{spec("file", "f", &steps.File{Path: `C:\k\a`, Content: v}), spec("env", "e", &steps.MachineEnv{Name: "K", Value: v}),
+			spec("file", "g", &steps.File{Path: `C:\k\new`, Content: v})})
+	}
+	facts, err := h.Facts(t.Context())
+	must(t, err)
+	rec, err := steps.LoadRecord(t.Context(), h, facts)
+	must(t, err)
+	want := map[string]steps.Owned{
+		`file:C:\k\a`:   {Step: "f", Existed: true, Previous: []byte(`{"content":"YmVmb3Jl","size":6}`)},
+		`file:C:\k\new`: {Step: "g"},
+		`env:K`:         {Step: "e", Existed: true, Previous: []byte(`"old"`)},
+	}
+	for k, w := range want {
+		have := rec.Owned[k]
+		if have.Step != w.Step || have.Existed != w.Existed || strings.Join(strings.Fields(string(have.Previous)), "") != string(w.Previous) {
+			t.Errorf("%s: %+v %s", k, have, have.Previous)
+		}
+	}
+}
+
+// Trouble with the machine is neither absence nor a wrong digest.
+func TestDiskFull(t *testing.T) {
+	h, err := sandbox.Open(sandbox.Config{Path: t.TempDir(), Capacity: 1 << 16})
+	must(t, err)
+	big := []byte(strings.Repeat("x", 1<<17))
+	tgz := tarball(t, "x.exe", string(big))
+	art := memory{"http://m/x": big, "http://m/x.tgz": tgz}
+	for _, s := range []steps.Spec{
+		spec("binary", "b", &steps.Binary{Source: steps.Source{URL: "http://m/x", SHA256: hex256(big)}, Path: `C:\k\x.exe`}),
+		spec("archive", "a", &steps.Archive{Source: steps.Source{URL: "http://m/x.tgz", SHA256: hex256(tgz)}, To: `C:\k`}),
+	} {
+		r := apply(t, h, art, []steps.Spec{s})
+		if r.Err == nil || r.Err.Code != steps.CodeNoSpace {
+			t.Errorf("%s: %+v", s.Kind, r.Err)
+		}
+		if left, err := h.List(t.Context(), `C:\k`); len(left) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("left behind: %+v, %v", left, err)
+		}
+	}
+}

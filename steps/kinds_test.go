@@ -1,0 +1,416 @@
+package steps_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/sha512"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/host"
+	"nodejoin/steps/host/sandbox"
+)
+
+// memory implements steps.Artifacts over byte slices; archives are .tar.gz.
+type memory map[string][]byte
+
+func (m memory) Open(ctx context.Context, src steps.Source) (io.ReadCloser, int64, error) {
+	b, ok := m[src.Name()]
+	if !ok {
+		return nil, 0, &steps.Error{Code: steps.CodeBlobMissing, Summary: "artifact not staged"}
+	}
+	return io.NopCloser(bytes.NewReader(b)), int64(len(b)), nil
+}
+
+func (m memory) Unpack(ctx context.Context, r io.Reader, name, targetOS string, each func(steps.Member, io.Reader) error) error {
+	gz, err := gzip.NewReader(r)
+	if err != nil {
+		return err
+	}
+	t := tar.NewReader(gz)
+	for {
+		h, err := t.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := each(steps.Member{Name: h.Name, Size: h.Size, Executable: h.Mode&0o111 != 0}, t); err != nil {
+			return err
+		}
+	}
+}
+
+func tarball(t *testing.T, files ...string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	gz := gzip.NewWriter(&b)
+	w := tar.NewWriter(gz)
+	for i := 0; i < len(files); i += 2 {
+		must(t, w.WriteHeader(&tar.Header{Name: files[i], Mode: 0o755, Size: int64(len(files[i+1])), Typeflag: tar.TypeReg}))
+		_, err := io.WriteString(w, files[i+1])
+		must(t, err)
+	}
+	must(t, w.Close())
+	must(t, gz.Close())
+	return b.Bytes()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func hex256(b []byte) string { s := sha256.Sum256(b); return hex.EncodeToString(s[:]) }
+func hex512(b []byte) string { s := sha512.Sum512(b); return hex.EncodeToString(s[:]) }
+
+func spec(kind, id string, args any) steps.Spec {
+	return steps.Spec{ID: id, Kind: kind, Args: steps.MustArgs(args), Timeout: 20 * time.Second}
+}
+
+func openHost(t *testing.T, os string) host.Host {
+	t.Helper()
+	h, err := sandbox.Open(sandbox.Config{Path: t.TempDir(), OS: os})
+	must(t, err)
+	return h
+}
+
+func apply(t *testing.T, h host.Host, a steps.Artifacts, list []steps.Spec) steps.ApplyReply {
+	t.Helper()
+	reply, err := steps.NewExecutor(h, a, func(event.Event) {}).Apply(t.Context(), steps.Request{Node: "win-1", Steps: list})
+	if err != nil {
+		return steps.ApplyReply{Err: steps.AsError(err)}
+	}
+	return reply
+}
+
+func applied(t *testing.T, h host.Host, a steps.Artifacts, list []steps.Spec) steps.ApplyReply {
+	t.Helper()
+	r := apply(t, h, a, list)
+	if r.Err != nil {
+		t.Fatalf("step %s: %v", r.Failed, r.Err)
+	}
+	return r
+}
+
+// settled wants that a further run neither changes anything nor makes a mutating call.
+func settled(t *testing.T, h host.Host, a steps.Artifacts, list []steps.Spec) {
+	t.Helper()
+	if r := applied(t, h, a, list); len(r.Changed) > 0 || r.Mutations != 0 {
+		t.Fatalf("a further run changed %v with %d mutating calls", r.Changed, r.Mutations)
+	}
+}
+
+func put(t *testing.T, h host.Host, path, text string) {
+	t.Helper()
+	must(t, h.WriteFile(t.Context(), path, strings.NewReader(text), host.WriteOptions{}))
+}
+
+func text(t *testing.T, h host.Host, path string) string {
+	t.Helper()
+	rc, err := h.Open(t.Context(), path)
+	must(t, err)
+	defer rc.Close()
+	b, err := io.ReadAll(rc)
+	must(t, err)
+	return string(b)
+}
+
+func testCA(t *testing.T) string {
+	t.Helper()
+	cert, _ := testCert(t, "ca", time.Hour)
+	return cert
+}
+
+func testCert(t *testing.T, name string, life time.Duration) (cert, key string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(life)}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, k.Public(), k)
+	must(t, err)
+	kd, err := x509.MarshalECPrivateKey(k)
+	must(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: kd}))
+}
+
+func service(name, exe string, args ...string) *steps.Service {
+	return &steps.Service{ServiceConfig: host.ServiceConfig{Name: name, Description: "Test", Command: append([]string{exe}, args...),
+		Recovery: []host.RecoveryAction{{Action: "restart", Delay: 10 * time.Second}}, RecoveryReset: 60}}
+}
+
+// scenario is a machine on which before was applied and drift was done, to be
+// brought to list.
+type scenario struct {
+	name   string
+	os     string
+	before []steps.Spec
+	drift  func(t *testing.T, h host.Host)
+	list   []steps.Spec
+	verify func(t *testing.T, h host.Host)
+}
+
+func (s scenario) open(t *testing.T, a steps.Artifacts) host.Host {
+	t.Helper()
+	h := openHost(t, s.os)
+	if s.before != nil {
+		applied(t, h, a, s.before)
+	}
+	if s.drift != nil {
+		s.drift(t, h)
+	}
+	return h
+}
+
+func scenarios(t *testing.T) ([]scenario, memory) {
+	exe1, exe2 := []byte("program one"), []byte("program two")
+	tgz1 := tarball(t, "bin/containerd.exe", "c1", "bin/ctr.exe", "t1", "bin/doc.txt", "d")
+	tgz2 := tarball(t, "bin/containerd.exe", "c2", "bin/ctr.exe", "t1", "bin/new.exe", "n")
+	art := memory{"http://m/one": exe1, "http://m/two": exe2, "http://m/1.tgz": tgz1, "http://m/2.tgz": tgz2}
+	binary := func(b []byte, url string) steps.Spec {
+		return spec("binary", "exe", &steps.Binary{Source: steps.Source{URL: url, SHA256: hex256(b)}, Path: `C:\k\worker.exe`, Services: []string{"worker"}})
+	}
+	binary512 := func(b []byte, url string) steps.Spec {
+		return spec("binary", "exe", &steps.Binary{Source: steps.Source{URL: url, SHA512: hex512(b)}, Path: `C:\k\tool.exe`})
+	}
+	archive := func(b []byte, url string) steps.Spec {
+		return spec("archive", "unpack", &steps.Archive{Source: steps.Source{URL: url, SHA256: hex256(b)}, To: `C:\c`, Strip: 1,
+			Include: []string{"bin/*.exe"}, Services: []string{"containerd"}})
+	}
+	containerd := func(args ...string) steps.Spec {
+		s := service("containerd", `C:\c\containerd.exe`, args...)
+		s.Watch = []string{`C:\c\config.toml`}
+		return spec("service", "containerd", s)
+	}
+	dependent := service("app", `C:\k\app.exe`)
+	dependent.DependsOn = []string{"containerd"}
+	config := func(s string) steps.Spec {
+		return spec("file", "config", &steps.File{Path: `C:\c\config.toml`, Content: s})
+	}
+	runtime := func(tgz []byte, url, conf string, args ...string) []steps.Spec {
+		return []steps.Spec{archive(tgz, url), config(conf), spec("file", "app_exe", &steps.File{Path: `C:\k\app.exe`, Content: "app"}), containerd(args...),
+			spec("pipe_ready", "ready", &steps.PipeReady{Address: `\\.\pipe\containerd-containerd`, GRPCMethod: "/runtime.v1.RuntimeService/Version", Service: "containerd"}),
+			spec("service", "app", dependent)}
+	}
+	running := func(names ...string) func(t *testing.T, h host.Host) {
+		return func(t *testing.T, h host.Host) {
+			for _, n := range names {
+				if s, err := h.Service(t.Context(), n); err != nil || s.State != host.ServiceRunning {
+					t.Errorf("service %s: %q, %v", n, s.State, err)
+				}
+			}
+		}
+	}
+	content := func(path, want string) func(t *testing.T, h host.Host) {
+		return func(t *testing.T, h host.Host) {
+			if have := text(t, h, path); have != want {
+				t.Errorf("%s holds %q, want %q", path, have, want)
+			}
+		}
+	}
+	stopped := service("idle", `C:\k\idle.exe`)
+	stopped.State, stopped.Start = host.ServiceStopped, host.StartManual
+	ca := testCA(t)
+	kubeconfig := spec("kubeconfig", "conf", &steps.Kubeconfig{Path: `C:\k\x.conf`, Server: "https://192.0.2.1:6443", CA: ca, User: "u", Token: "abcdef.0123456789abcdef"})
+	vip := func(subnet string) steps.Spec {
+		return spec("source_vip", "vip", &steps.SourceVIP{Dir: `C:\var\lib\cni\networks`, Network: "flannel.4096", Subnet: subnet})
+	}
+	rule := &steps.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-kubelet", Direction: "in", Action: "allow", Protocol: "tcp", Ports: "10250", Enabled: true}}
+	dword := func(n uint64) steps.Spec {
+		return spec("registry", "reg", &steps.Registry{Key: `HKLM\SOFTWARE\nodejoin`, Name: "Flags", RegistryValue: host.RegistryValue{Type: "dword", Number: n}})
+	}
+	env := func(v string) []steps.Spec {
+		return []steps.Spec{spec("env", "env", &steps.MachineEnv{Name: "K", Value: v})}
+	}
+
+	return []scenario{
+		{name: "directory", list: []steps.Spec{spec("directory", "d", &steps.Directory{Path: `C:\a\b`, Access: host.AccessPrivate})}},
+		{name: "file fresh", list: []steps.Spec{config("x")}, verify: content(`C:\c\config.toml`, "x")},
+		{name: "file drifted", before: []steps.Spec{config("x")}, drift: func(t *testing.T, h host.Host) { put(t, h, `C:\c\config.toml`, "edited") },
+			list: []steps.Spec{config("x")}, verify: content(`C:\c\config.toml`, "x")},
+		{name: "file made private", before: []steps.Spec{config("x")},
+			list: []steps.Spec{spec("file", "config", &steps.File{Path: `C:\c\config.toml`, Content: "x", Access: host.AccessPrivate, Sensitive: true})}},
+		{name: "empty file", list: []steps.Spec{config("")}},
+		{name: "file removed", before: []steps.Spec{config("x")}, list: []steps.Spec{spec("file", "config", &steps.File{Path: `C:\c\config.toml`, Absent: true})}},
+		{name: "linux program", os: "linux", list: []steps.Spec{spec("file", "f", &steps.File{Path: "/opt/x.sh", Content: "#!", Access: host.AccessProgram})}},
+		{name: "linux access drifted", os: "linux", before: []steps.Spec{spec("file", "f", &steps.File{Path: "/opt/x", Content: "#!"})},
+			drift: func(t *testing.T, h host.Host) { must(t, h.SetAccess(t.Context(), "/opt/x", host.AccessPrivate)) },
+			list:  []steps.Spec{spec("file", "f", &steps.File{Path: "/opt/x", Content: "#!"})}},
+		{name: "binary fresh", list: []steps.Spec{binary(exe1, "http://m/one")}, verify: content(`C:\k\worker.exe`, "program one")},
+		{name: "binary by sha512", list: []steps.Spec{binary512(exe1, "http://m/one")}},
+		{name: "binary by sha512 replaced", before: []steps.Spec{binary512(exe1, "http://m/one")}, list: []steps.Spec{binary512(exe2, "http://m/two")},
+			verify: content(`C:\k\tool.exe`, "program two")},
+		{name: "running binary replaced",
+			before: []steps.Spec{binary(exe1, "http://m/one"), spec("service", "worker", service("worker", `C:\k\worker.exe`))},
+			list:   []steps.Spec{binary(exe2, "http://m/two"), spec("service", "worker", service("worker", `C:\k\worker.exe`))},
+			verify: running("worker")},
+		{name: "archive fresh", list: []steps.Spec{archive(tgz1, "http://m/1.tgz")}, verify: content(`C:\c\containerd.exe`, "c1")},
+		{name: "archive drifted", before: []steps.Spec{archive(tgz1, "http://m/1.tgz")},
+			drift: func(t *testing.T, h host.Host) {
+				must(t, h.Remove(t.Context(), `C:\c\ctr.exe`))
+				put(t, h, `C:\c\containerd.exe`, "x")
+			},
+			list: []steps.Spec{archive(tgz1, "http://m/1.tgz")}, verify: content(`C:\c\containerd.exe`, "c1")},
+		{name: "runtime fresh", list: runtime(tgz1, "http://m/1.tgz", "v1"), verify: running("containerd", "app")},
+		{name: "runtime upgraded", before: runtime(tgz1, "http://m/1.tgz", "v1"), list: runtime(tgz2, "http://m/2.tgz", "v2", "--debug"), verify: running("containerd", "app")},
+		{name: "runtime reconfigured", before: runtime(tgz1, "http://m/1.tgz", "v1"), list: runtime(tgz1, "http://m/1.tgz", "v2"), verify: running("containerd", "app")},
+		{name: "runtime stopped", before: runtime(tgz1, "http://m/1.tgz", "v1"),
+			drift: func(t *testing.T, h host.Host) {
+				must(t, h.StopService(t.Context(), "app"))
+				must(t, h.StopService(t.Context(), "containerd"))
+			}, list: runtime(tgz1, "http://m/1.tgz", "v1"), verify: running("containerd", "app")},
+		{name: "service kept stopped", list: []steps.Spec{spec("file", "exe", &steps.File{Path: `C:\k\idle.exe`, Content: "i"}), spec("service", "idle", stopped)}},
+		{name: "service stopped", before: []steps.Spec{spec("file", "exe", &steps.File{Path: `C:\k\idle.exe`, Content: "i"}), spec("service", "idle", service("idle", `C:\k\idle.exe`))},
+			list: []steps.Spec{spec("service", "idle", stopped)}},
+		{name: "registry fresh", list: []steps.Spec{dword(1)}},
+		{name: "registry drifted", before: []steps.Spec{dword(1)}, list: []steps.Spec{dword(2)}},
+		{name: "registry removed", before: []steps.Spec{dword(1)}, list: []steps.Spec{spec("registry", "reg", &steps.Registry{Key: `HKLM\SOFTWARE\nodejoin`, Name: "Flags", Absent: true})}},
+		{name: "env fresh", list: env("1")},
+		{name: "env drifted", before: env("1"), list: env("2")},
+		{name: "env removed", before: env("1"), list: []steps.Spec{spec("env", "env", &steps.MachineEnv{Name: "K", Absent: true})}},
+		{name: "env file", os: "linux", list: []steps.Spec{spec("env", "a", &steps.MachineEnv{Name: "A", Value: "1", File: "/etc/x.env"}),
+			spec("env", "b", &steps.MachineEnv{Name: "B", Value: "2", File: "/etc/x.env"})}, verify: content("/etc/x.env", "A=1\nB=2\n")},
+		{name: "env file drifted", os: "linux", drift: func(t *testing.T, h host.Host) { put(t, h, "/etc/environment", "# c\nA=0\nZ=9\nA=3") },
+			list: []steps.Spec{spec("env", "a", &steps.MachineEnv{Name: "A", Value: "1"})}, verify: content("/etc/environment", "# c\nA=1\nZ=9\n")},
+		{name: "firewall fresh", list: []steps.Spec{spec("firewall_rule", "fw", rule)}},
+		{name: "firewall drifted", before: []steps.Spec{spec("firewall_rule", "fw", rule)},
+			drift: func(t *testing.T, h host.Host) {
+				r := rule.FirewallRule
+				r.Ports, r.Enabled = "1", false
+				must(t, h.PutFirewallRule(t.Context(), r))
+			},
+			list: []steps.Spec{spec("firewall_rule", "fw", rule)}},
+		{name: "firewall removed", before: []steps.Spec{spec("firewall_rule", "fw", rule)},
+			list: []steps.Spec{spec("firewall_rule", "fw", &steps.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-kubelet"}, Absent: true})}},
+		{name: "kubeconfig fresh", list: []steps.Spec{kubeconfig}},
+		{name: "kubeconfig drifted", before: []steps.Spec{kubeconfig}, drift: func(t *testing.T, h host.Host) { put(t, h, `C:\k\x.conf`, "nonsense: [") }, list: []steps.Spec{kubeconfig}},
+		{name: "source VIP fresh", list: []steps.Spec{vip("10.244.3.0/24")},
+			verify: content(`C:\var\lib\cni\networks\flannel.4096\10.244.3.2`, "kube-proxy\r\nsource-vip")},
+		{name: "source VIP moved", before: []steps.Spec{vip("10.244.3.0/24")}, drift: func(t *testing.T, h host.Host) {
+			put(t, h, `C:\var\lib\cni\networks\flannel.4096\10.244.4.2`, "pod\r\neth0")
+			put(t, h, `C:\var\lib\cni\networks\flannel.4096\last_reserved_ip.0`, "10.244.4.7")
+		}, list: []steps.Spec{vip("10.244.4.0/24")}, verify: func(t *testing.T, h host.Host) {
+			content(`C:\var\lib\cni\networks\flannel.4096\10.244.4.3`, "kube-proxy\r\nsource-vip")(t, h)
+			content(`C:\var\lib\cni\networks\flannel.4096\last_reserved_ip.0`, "10.244.4.7")(t, h)
+			if _, err := h.Stat(t.Context(), `C:\var\lib\cni\networks\flannel.4096\10.244.3.2`); err == nil {
+				t.Error("the stale reservation is still there")
+			}
+		}},
+		{name: "file gate", drift: func(t *testing.T, h host.Host) { put(t, h, `C:\run\subnet.env`, "FLANNEL_SUBNET=10.244.3.1/24\n") },
+			list: []steps.Spec{spec("file_ready", "g", &steps.FileReady{Path: `C:\run\subnet.env`, Contains: "FLANNEL_SUBNET="})}},
+		{name: "require", list: []steps.Spec{spec("require", "r", &steps.Require{OS: "windows", MinBuild: "10.0.17763", Admin: true, Path: `C:\`, MinFree: "1KiB", ForeignServices: []string{"kubelet"}})}},
+	}, art
+}
+
+func TestConverge(t *testing.T) {
+	all, art := scenarios(t)
+	for _, s := range all {
+		t.Run(s.name, func(t *testing.T) {
+			h := s.open(t, art)
+			applied(t, h, art, s.list)
+			settled(t, h, art, s.list)
+			if s.verify != nil {
+				s.verify(t, h)
+			}
+		})
+	}
+}
+
+var errKilled = errors.New("killed")
+
+// A run that ends before any of its mutating calls is finished by the next one.
+func TestInterrupted(t *testing.T) {
+	all, art := scenarios(t)
+	for _, s := range all {
+		t.Run(s.name, func(t *testing.T) {
+			for n := 0; ; n++ {
+				h := s.open(t, art)
+				calls := 0
+				killed := ""
+				r := apply(t, host.Intercept(h, func(op, subject string) error {
+					if calls++; calls > n {
+						if killed == "" {
+							killed = op + " " + subject
+						}
+						return fmt.Errorf("%w before: %s %s", errKilled, op, subject)
+					}
+					return nil
+				}), art, s.list)
+				if killed == "" {
+					if r.Err != nil {
+						t.Fatal(r.Err)
+					}
+					return
+				}
+				if again := apply(t, h, art, s.list); again.Err != nil {
+					t.Fatalf("after a run killed at call %d, %s: step %s: %v", n+1, killed, again.Failed, again.Err)
+				}
+				if third := apply(t, h, art, s.list); third.Err != nil || len(third.Changed) > 0 || third.Mutations != 0 {
+					t.Fatalf("killed at call %d, %s: the third run changed %v with %d mutating calls, %v", n+1, killed, third.Changed, third.Mutations, third.Err)
+				}
+				if s.verify != nil {
+					s.verify(t, h)
+				}
+			}
+		})
+	}
+}
+
+// A check never makes a mutating call.
+func TestCheckOnlyReads(t *testing.T) {
+	all, art := scenarios(t)
+	for _, s := range all {
+		t.Run(s.name, func(t *testing.T) {
+			h := s.open(t, art)
+			reply, err := steps.NewExecutor(h, art, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "win-1", Steps: s.list})
+			must(t, err)
+			if reply.Mutations != 0 {
+				t.Errorf("%d mutating calls", reply.Mutations)
+			}
+			for _, r := range reply.Results {
+				if r.Err != nil {
+					t.Errorf("%s: %v", r.ID, r.Err)
+				}
+			}
+		})
+	}
+}
+
+func TestCatalog(t *testing.T) {
+	kinds := steps.Kinds()
+	if !slices.IsSortedFunc(kinds, func(a, b steps.Kind) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Error("the catalog is not sorted by name")
+	}
+	for _, k := range kinds {
+		v := k.New()
+		_, onHost := v.(steps.HostStep)
+		_, onCluster := v.(steps.ClusterStep)
+		if onHost != (k.Place == steps.OnHost) || onCluster != (k.Place == steps.OnCluster) {
+			t.Errorf("%s: place is %q, but its argument struct is host step %v, cluster step %v", k.Name, k.Place, onHost, onCluster)
+		}
+		if k.Doc == "" {
+			t.Errorf("%s has no doc", k.Name)
+		}
+	}
+}
