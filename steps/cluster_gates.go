@@ -190,7 +190,7 @@ func await(ctx context.Context, e *Env, summary string, look func(context.Contex
 			if time.Since(awaySince) >= awayMost {
 				return fmt.Errorf("while waiting for the Node %s: %w", e.Node, err)
 			}
-			s = sight{seen: err.Error(), remedy: last.remedy}
+			s = sight{seen: kube.ErrUnreachable.Error(), remedy: last.remedy}
 		case err != nil:
 			return err
 		case s.reached:

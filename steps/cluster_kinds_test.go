@@ -146,7 +146,7 @@ func TestGateOutlastsARestartOfTheAPIServer(t *testing.T) {
 			return kube.Node{Ready: true}, nil
 		}}
 		notes, _, err := applyGate(t, &NodeReady{}, s, time.Minute)
-		want := []string{"the Node is not Ready: KubeletNotReady: cni plugin not initialized", away.Error()}
+		want := []string{"the Node is not Ready: KubeletNotReady: cni plugin not initialized", kube.ErrUnreachable.Error()}
 		if d := cmp.Diff(want, notes); err != nil || d != "" {
 			t.Error(err, d)
 		}

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/klauspost/compress/zip"
 	"github.com/mholt/archiver/v4"
@@ -56,7 +58,8 @@ type unpacking struct {
 	names    *names
 	each     func(steps.Member, io.Reader) error
 	members  int
-	unpacked int64
+	declared int64 // sum of the members' sizes
+	unpacked int64 // bytes that came
 	failed   error // of each
 }
 
@@ -92,7 +95,8 @@ func (u *unpacking) tar(ctx context.Context, r io.Reader) error {
 }
 
 func (u *unpacking) zip(ctx context.Context, r io.Reader) (err error) {
-	f, err := os.CreateTemp("", "nodejoin-*.zip")
+	sweepSpool()
+	f, err := os.CreateTemp("", spoolPattern)
 	if err != nil {
 		return err
 	}
@@ -116,6 +120,21 @@ func (u *unpacking) zip(ctx context.Context, r io.Reader) (err error) {
 		return fmt.Errorf("it is no zip archive, or truncated: %w", err)
 	}
 	return err
+}
+
+// Spools of runs that were killed are removed by a later one.
+const (
+	spoolPattern = "nodejoin-spool-*.zip"
+	spoolAge     = 2 * time.Hour // longer than an archive takes
+)
+
+func sweepSpool() {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), spoolPattern))
+	for _, p := range left {
+		if fi, err := os.Lstat(p); err == nil && time.Since(fi.ModTime()) > spoolAge {
+			os.Remove(p) // in use or another user's: it stays
+		}
+	}
 }
 
 // member is called for every entry of the archive.
@@ -143,9 +162,12 @@ func (u *unpacking) member(ctx context.Context, f archiver.FileInfo) error {
 	if dir {
 		return nil
 	}
-	if f.Size() < 0 || f.Size() > u.limits.unpacked {
-		return u.refuse("%s is larger than %d bytes", what, u.limits.unpacked)
+	// A sparse member of a tar is read without bytes of the archive, so the sizes
+	// that members declare are bounded as well as the bytes that come.
+	if size := f.Size(); size < 0 || size > u.limits.unpacked-u.declared {
+		return u.refuse("with %s it unpacks to more than %d bytes", what, u.limits.unpacked)
 	}
+	u.declared += f.Size()
 	body, err := f.Open()
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)

@@ -10,8 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -212,8 +215,8 @@ func TestUnpackBounds(t *testing.T) {
 		title, name, want string
 		b                 []byte
 	}{
-		{"gzip bomb", "a.tar.gz", "larger than", gzipOf(tarOf(t, entry{name: "a", body: zeros}))},
-		{"zip bomb", "a.zip", "larger than", zipOf(t, entry{name: "a", body: zeros})},
+		{"gzip bomb", "a.tar.gz", "unpacks to more", gzipOf(tarOf(t, entry{name: "a", body: zeros}))},
+		{"zip bomb", "a.zip", "unpacks to more", zipOf(t, entry{name: "a", body: zeros})},
 		{"zip bomb in parts", "a.zip", "unpacks to more", zipOf(t, entry{name: "a", body: zeros[:1<<19+1]}, entry{name: "b", body: zeros[:1<<19]})},
 		{"bomb in parts", "a.tar.gz", "unpacks to more", gzipOf(tarOf(t, entry{name: "a", body: zeros[:1<<19]}, entry{name: "b", body: zeros[:1<<19]}))},
 		{"bomb after the end", "a.tar.gz", "unpacks to more", gzipOf(append(tarOf(t, entry{name: "a"}), zeros...))},
@@ -226,6 +229,33 @@ func TestUnpackBounds(t *testing.T) {
 		if !errors.As(err, &se) || !strings.Contains(se.Detail, c.want) {
 			t.Errorf("%s: have %v, want %q", c.title, err, c.want)
 		}
+	}
+}
+
+// A zip may declare less than it holds.
+func TestUnpackLyingZip(t *testing.T) {
+	b := zipOf(t, entry{name: "a", body: strings.Repeat("\x00", 1<<20)})
+	// The size before compression stands in the central directory, 24 bytes after its signature.
+	i := bytes.Index(b, []byte("PK\x01\x02"))
+	copy(b[i+24:], []byte{1, 0, 0, 0})
+	if have, err := unpackAll(New(Options{}), "a.zip", "linux", b); err == nil {
+		t.Errorf("taken: %d files", len(have))
+	}
+}
+
+func TestSpoolIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	t.Setenv("TMP", dir)
+	stale := filepath.Join(dir, "nodejoin-spool-1.zip")
+	os.WriteFile(stale, nil, 0o600)
+	old := time.Now().Add(-2 * spoolAge)
+	os.Chtimes(stale, old, old)
+	for _, b := range [][]byte{zipOf(t, entry{name: "a"}), zipOf(t, entry{name: "../a"}), []byte("none")} {
+		unpackAll(New(Options{}), "a.zip", "linux", b)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	certificatesv1 "k8s.io/client-go/kubernetes/typed/certificates/v1"
@@ -66,6 +67,13 @@ func open(cfg *rest.Config, c Config) (*client, error) {
 	if cfg.Insecure {
 		return nil, fmt.Errorf("kubeconfig %s: it skips the verification of the API server (insecure-skip-tls-verify); a token would go to whoever answers", c.Kubeconfig)
 	}
+	server, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", c.Kubeconfig, err)
+	}
+	if server.Scheme != "https" {
+		return nil, fmt.Errorf("kubeconfig %s: the server %s is not reached by https; a token would be sent in the clear", c.Kubeconfig, server.Redacted())
+	}
 	ca, err := parseAuthority(cfg.CAData, c.CAHash)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s: %w", c.Kubeconfig, err)
@@ -76,7 +84,7 @@ func open(cfg *rest.Config, c Config) (*client, error) {
 	cfg.UserAgent = "nodejoin"
 	cfg.WarningHandler = rest.NoWarnings{}
 	cfg.ContentType = "application/json"
-	k := &client{server: cfg.Host, ca: ca, manager: cmp.Or(c.FieldManager, "nodejoin")}
+	k := &client{server: strings.TrimSuffix(server.String(), "/"), ca: ca, manager: cmp.Or(c.FieldManager, "nodejoin")}
 	// One transport, and so one connection, for all groups.
 	h, err := rest.HTTPClientFor(cfg)
 	if err != nil {

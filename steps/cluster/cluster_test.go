@@ -119,6 +119,7 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{Config{Kubeconfig: filepath.Join(t.TempDir(), "none")}, "no such file"},
 		{Config{Kubeconfig: writeKubeconfig(t, srv.URL, nil)}, "names no CA"},
+		{Config{Kubeconfig: writeKubeconfig(t, "http://127.0.0.1:8080", ca)}, "not reached by https"},
 		{Config{Kubeconfig: insecure}, "skips the verification"},
 		{Config{Kubeconfig: writeKubeconfig(t, srv.URL, ca), CAHash: "sha256:" + strings.Repeat("0", 64)}, "not the pinned one"},
 	} {
