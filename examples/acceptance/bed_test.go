@@ -18,7 +18,6 @@ import (
 
 	"nodejoin/examples/acceptance/internal/controlplane"
 	"nodejoin/examples/acceptance/internal/hns"
-	"nodejoin/examples/acceptance/internal/mirror"
 	"nodejoin/examples/acceptance/internal/wine"
 )
 
@@ -91,33 +90,6 @@ func (b *bed) report() {
 	}
 }
 
-// plan writes the join plan of the bed's machine, with the given connection block.
-func (b *bed) plan(connection string) string {
-	b.t.Helper()
-	mirrorDir, artifacts, err := mirror.Make(b.t.Context(), componentSet(b.t))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return writePlan(b.t, b.cluster, connection, mirrorDir, artifacts)
-}
-
-// ssh is the connection block of the machine, through port of this one (the
-// machine's own, or that of a proxy).
-func (b *bed) ssh(port int) string {
-	b.t.Helper()
-	known := filepath.Join(b.dir, "known_hosts")
-	if err := os.WriteFile(known, []byte(b.host.KnownHosts(port)), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
-	return fmt.Sprintf(`connection "ssh" {
-    host        = "127.0.0.1"
-    port        = %d
-    user        = %q
-    identity    = [%q]
-    known_hosts = [%q]
-  }`, port, wine.User, b.host.Identity, known)
-}
-
 // result is what a run of nodejoin came to.
 type result struct {
 	code    int // exit code, -1 when killed
@@ -180,16 +152,15 @@ func (r *result) String() string {
 	return b.String()
 }
 
-// apply runs `nodejoin apply` on a plan to its end. on is called with each event as
+// apply runs `nodejoin apply` with args to its end. on is called with each event as
 // it comes, with the process; nil for none.
-func (b *bed) apply(ctx context.Context, dir string, on func(streamEvent, *os.Process)) *result {
+func (b *bed) apply(ctx context.Context, args []string, on func(streamEvent, *os.Process)) *result {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeoutCause(ctx, applyWait, fmt.Errorf("apply took longer than %v", applyWait))
 	defer cancel()
-	userHome := home(b.t)
-	cmd := exec.CommandContext(ctx, goBuild(b.t, "linux", "nodejoin", "build", "./cmd/nodejoin"), "apply", dir, "--auto-approve", "--json")
+	cmd := exec.CommandContext(ctx, nodejoin(b.t, "linux"), append([]string{"apply", "--auto-approve", "--json"}, args...)...)
 	cmd.Dir = repository(b.t)
-	cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK=", "HOME="+userHome)
+	cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK=", "HOME="+home(b.t), "XDG_CACHE_HOME=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = 10 * time.Second
 	var stderr bytes.Buffer
@@ -219,17 +190,9 @@ func (b *bed) apply(ctx context.Context, dir string, on func(streamEvent, *os.Pr
 	return r
 }
 
-// home is an empty home folder that still has the user's Go caches: nodejoin must
-// not read this user's ~/.ssh, and may build its agent.
+// home is an empty home folder: nodejoin must not read this user's ~/.ssh.
 func home(t *testing.T) string {
 	t.Helper()
-	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} {
-		out, err := exec.Command("go", "env", name).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Setenv(name, strings.TrimSpace(string(out)))
-	}
 	dir := filepath.Join(scratch, "home")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -264,9 +227,9 @@ func readStream(t *testing.T, from io.Reader, on func(streamEvent)) *result {
 }
 
 // mustApply applies and wants exit code 0.
-func (b *bed) mustApply(ctx context.Context, dir string) *result {
+func (b *bed) mustApply(ctx context.Context, args []string) *result {
 	b.t.Helper()
-	r := b.apply(ctx, dir, nil)
+	r := b.apply(ctx, args, nil)
 	if r.code != 0 || r.summary == nil {
 		b.t.Fatalf("apply: %s", r)
 	}
@@ -274,9 +237,9 @@ func (b *bed) mustApply(ctx context.Context, dir string) *result {
 }
 
 // wantNothing applies and wants that nothing was to change, and nothing was touched.
-func (b *bed) wantNothing(ctx context.Context, dir string) {
+func (b *bed) wantNothing(ctx context.Context, args []string) {
 	b.t.Helper()
-	r := b.mustApply(ctx, dir)
+	r := b.mustApply(ctx, args)
 	if r.summary.Pending != 0 || r.mutations() != 0 || len(r.changed()) != 0 {
 		b.t.Errorf("another apply: %d pending, %v changed, %d mutating calls, want none\n%s", r.summary.Pending, r.changed(), r.mutations(), r)
 	}

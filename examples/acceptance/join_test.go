@@ -28,14 +28,14 @@ func TestJoinWindowsNode(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
-	dir := b.plan(b.ssh(b.host.Port()))
+	args := b.variables(b.host.Port()).write(t)
 
-	first := b.mustApply(ctx, dir)
+	first := b.mustApply(ctx, args)
 	t.Logf("joined after %.1fs with %d mutating calls", first.took.Seconds(), first.mutations())
 	b.wantJoined(ctx)
 	b.wantNoCredentialsLeft(ctx)
 
-	b.wantNothing(ctx, dir)
+	b.wantNothing(ctx, args)
 	t.Run("local", func(t *testing.T) { b.wantNothingLocally(ctx) })
 }
 

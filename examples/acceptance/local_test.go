@@ -2,8 +2,8 @@ package acceptance_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -15,21 +15,23 @@ func (b *bed) wantNothingLocally(ctx context.Context) {
 	if err := os.Mkdir(b.host.Path(dir), 0o755); err != nil {
 		b.t.Fatal(err)
 	}
-	program := goBuild(b.t, "windows", "nodejoin.exe", "build", "./cmd/nodejoin")
+	program := nodejoin(b.t, "windows")
 	b.copyIn(program, dir+`\nodejoin.exe`)
 	b.copyIn(b.cluster.Kubeconfig, dir+`\admin.kubeconfig`)
-	source := b.plan(`connection "local" {}`)
-	text, err := os.ReadFile(filepath.Join(source, "plan.join.hcl"))
+	if err := os.WriteFile(b.host.Path(dir+`\plan.join.hcl`), []byte(localPlan(b.t)), 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+	v := b.variables(b.host.Port())
+	v.Kubeconfig = "admin.kubeconfig"
+	v.Mirror = "Z:" + v.Mirror // the machine sees this one's files on its drive Z:
+	text, err := json.Marshal(v)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	// The machine sees this one's files on its drive Z:.
-	local := strings.ReplaceAll(string(text), b.cluster.Kubeconfig, "admin.kubeconfig")
-	local = strings.ReplaceAll(local, `mirror { path = "/`, `mirror { path = "Z:/`)
-	if err := os.WriteFile(b.host.Path(dir+`\plan.join.hcl`), []byte(local), 0o644); err != nil {
+	if err := os.WriteFile(b.host.Path(dir+`\bed.joinvars.json`), text, 0o644); err != nil {
 		b.t.Fatal(err)
 	}
-	out, err := b.host.Run(ctx, dir+`\nodejoin.exe`, "apply", dir, "--auto-approve", "--json")
+	out, err := b.host.Run(ctx, dir+`\nodejoin.exe`, "apply", "--auto-approve", "--json", "--var-file", dir+`\bed.joinvars.json`, dir)
 	if err != nil {
 		b.t.Fatal(err)
 	}

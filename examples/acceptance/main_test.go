@@ -2,6 +2,7 @@
 package acceptance_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -67,7 +68,7 @@ var builds struct {
 }
 
 // goBuild runs `go VERB -o OUT ARGS` in nodejoin's module, once for each OUT, and
-// gives the path of OUT.
+// gives the path of OUT. VERB is build or test.
 func goBuild(t *testing.T, goos, out string, verb string, args ...string) string {
 	t.Helper()
 	builds.Lock()
@@ -75,6 +76,16 @@ func goBuild(t *testing.T, goos, out string, verb string, args ...string) string
 	if path := builds.done[out]; path != "" {
 		return path
 	}
+	path := goRun(t, goos, out, verb, args...)
+	if builds.done == nil {
+		builds.done = map[string]string{}
+	}
+	builds.done[out] = path
+	return path
+}
+
+func goRun(t *testing.T, goos, out string, verb string, args ...string) string {
+	t.Helper()
 	path := filepath.Join(scratch, out)
 	argv := []string{verb}
 	if verb == "test" {
@@ -86,9 +97,22 @@ func goBuild(t *testing.T, goos, out string, verb string, args ...string) string
 	if output, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, output)
 	}
-	if builds.done == nil {
-		builds.done = map[string]string{}
-	}
-	builds.done[out] = path
 	return path
+}
+
+// nodejoin builds the program as a release does, with the agent for the machine in
+// it. The agent is laid over the source tree, which stays as it is.
+func nodejoin(t *testing.T, goos string) string {
+	t.Helper()
+	agent := goBuild(t, "windows", "nodejoin-agent.exe", "build", "-trimpath", "-ldflags", "-s -w", "./cmd/nodejoin-agent")
+	embedded := filepath.Join(repository(t), "steps", "agentbin", "bin", "windows-amd64")
+	text, err := json.Marshal(map[string]any{"Replace": map[string]string{embedded: agent}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := filepath.Join(scratch, "overlay.json")
+	if err := os.WriteFile(overlay, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return goBuild(t, goos, "nodejoin-"+goos+".exe", "build", "-trimpath", "-tags", "embedagent", "-overlay", overlay, "./cmd/nodejoin")
 }

@@ -1,81 +1,80 @@
 package acceptance_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
-	"text/template"
 
-	"nodejoin/examples/acceptance/internal/components"
-	"nodejoin/examples/acceptance/internal/controlplane"
 	"nodejoin/examples/acceptance/internal/mirror"
+	"nodejoin/examples/acceptance/internal/wine"
 )
 
-var planText = template.Must(template.New("plan").Parse(`
-cluster "acceptance" {
-  kubernetes   = "{{.Kubernetes}}"
-  api_server   = "{{.Cluster.URL}}"
-  kubeconfig   = "{{.Cluster.Kubeconfig}}"
-  ca_hash      = "{{.Cluster.CAHash}}"
-  pod_cidr     = "{{.PodCIDR}}"
-  service_cidr = "{{.ServiceCIDR}}"
-  dns_ip       = "{{.DNSIP}}"
-  join "bootstrap_token" { ttl = "10m" }
+// examplePlan is the plan that all tests apply, below the root of the repository.
+var examplePlan = filepath.Join("examples", "windows-ssh")
+
+// variables are the values of the example plan.
+type variables struct {
+	APIServer  string            `json:"api_server"`
+	Kubeconfig string            `json:"kubeconfig"`
+	Hosts      map[string]string `json:"hosts"`
+	Mirror     string            `json:"mirror"`
+	SHA256     map[string]string `json:"sha256"`
+	User       string            `json:"user"`
+	Port       int               `json:"port"`
+	Identity   []string          `json:"identity"`
+	KnownHosts []string          `json:"known_hosts"`
 }
 
-runtime "containerd" { version = "{{.Containerd}}" }
-
-network "flannel" {
-  version = "{{.Flannel}}"
-  backend = "vxlan"
+// variables for the machine of the bed, reached through port of this one (the
+// machine's own, or that of a proxy).
+func (b *bed) variables(port int) variables {
+	b.t.Helper()
+	dir, artifacts, err := mirror.Make(b.t.Context(), componentSet(b.t))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	v := variables{
+		APIServer: b.cluster.URL, Kubeconfig: b.cluster.Kubeconfig, Hosts: map[string]string{nodeName: "127.0.0.1"},
+		Mirror: dir, SHA256: map[string]string{}, User: wine.User, Port: port,
+		Identity: []string{b.host.Identity}, KnownHosts: []string{filepath.Join(b.dir, "known_hosts")},
+	}
+	for name, a := range artifacts {
+		v.SHA256[name] = a.SHA256
+	}
+	if err := os.WriteFile(v.KnownHosts[0], []byte(b.host.KnownHosts(port)), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	return v
 }
 
-mirror { path = "{{.Mirror}}" }
-{{range .Artifacts}}
-artifact "{{.Name}}" {
-  {{- if eq .Name "cni_plugins"}}
-  version = "{{$.CNIPlugins}}"{{end}}
-  sha256 = "{{.SHA256}}"
-}
-{{end}}
-profile "windows" {
-  os     = "windows"
-  labels = { "example.com/pool" = "windows" }
-  taint {
-    key    = "os"
-    value  = "windows"
-    effect = "NoSchedule"
-  }
-}
-
-node "{{.Node}}" {
-  profile = profile.windows
-  {{.Connection}}
-}
-
-step "file" "motd" {
-  on      = node.{{.Node}}
-  path    = "C:\\k\\README.txt"
-  content = "joined by nodejoin\n"
-  after   = ["kubelet"]
-}
-`))
-
-// writePlan writes a plan of one Windows node into a new folder and gives the folder.
-func writePlan(t *testing.T, cluster *controlplane.Cluster, connection, mirrorDir string, artifacts map[string]mirror.Artifact) string {
+// write puts the variables into a new file and gives the arguments of nodejoin that
+// name it and the plan.
+func (v variables) write(t *testing.T) []string {
 	t.Helper()
-	dir := t.TempDir()
-	f, err := os.Create(filepath.Join(dir, "plan.join.hcl"))
+	text, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	if err := planText.Execute(f, map[string]any{
-		"Cluster": cluster, "Connection": connection, "Mirror": mirrorDir, "Artifacts": artifacts, "Node": nodeName,
-		"Kubernetes": components.Kubernetes, "Containerd": components.Containerd, "Flannel": components.Flannel, "CNIPlugins": components.CNIPlugins,
-		"PodCIDR": controlplane.PodCIDR, "ServiceCIDR": controlplane.ServiceCIDR, "DNSIP": controlplane.DNSIP,
-	}); err != nil {
+	file := filepath.Join(t.TempDir(), "bed.joinvars.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return dir
+	return []string{"--var-file", file, examplePlan}
+}
+
+var sshBlock = regexp.MustCompile(`(?s)connection "ssh" \{.*?\n  \}`)
+
+// localPlan is the text of the example plan with connection "local".
+func localPlan(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository(t), examplePlan, "windows-ssh.join.hcl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sshBlock.FindAll(text, -1)) != 1 {
+		t.Fatalf("%s has not one connection block", examplePlan)
+	}
+	return string(sshBlock.ReplaceAll(text, []byte(`connection "local" {}`)))
 }

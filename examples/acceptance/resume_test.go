@@ -53,9 +53,9 @@ func TestKilledAnywhere(t *testing.T) {
 		t.Run(fmt.Sprintf("%s+%v %s", in.step, in.after, what), func(t *testing.T) {
 			forgetNode(ctx, t, cluster.Client.CoreV1().Nodes())
 			b := newBed(ctx, t, cluster)
-			dir := b.plan(b.ssh(b.host.Port()))
+			args := b.variables(b.host.Port()).write(t)
 			struck := false
-			r := b.apply(ctx, dir, func(e streamEvent, controller *os.Process) {
+			r := b.apply(ctx, args, func(e streamEvent, controller *os.Process) {
 				if struck || e.Type != "step_started" || e.Step != in.step {
 					return
 				}
@@ -79,10 +79,10 @@ func TestKilledAnywhere(t *testing.T) {
 			if in.agent && r.code != 0 && r.code != 4 {
 				t.Errorf("with its agent killed, nodejoin ends with code %d, want 0 or 4: %s", r.code, r)
 			}
-			b.mustApply(ctx, dir)
+			b.mustApply(ctx, args)
 			b.wantJoined(ctx)
 			b.wantNoCredentialsLeft(ctx)
-			b.wantNothing(ctx, dir)
+			b.wantNothing(ctx, args)
 		})
 	}
 }
@@ -121,9 +121,9 @@ func TestConnectionCut(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer proxy.Close()
-			dir := b.plan(b.ssh(proxy.Port()))
+			args := b.variables(proxy.Port()).write(t)
 			cut := false
-			r := b.apply(ctx, dir, func(e streamEvent, _ *os.Process) {
+			r := b.apply(ctx, args, func(e streamEvent, _ *os.Process) {
 				if !cut {
 					cut = c.cut(e, proxy)
 				}
@@ -132,14 +132,14 @@ func TestConnectionCut(t *testing.T) {
 			case !cut:
 				t.Fatalf("nothing was cut: %s", r)
 			case r.code == 4:
-				b.mustApply(ctx, dir)
+				b.mustApply(ctx, args)
 			case r.code != 0:
 				t.Fatalf("want exit code 0 or 4: %s", r)
 			case proxy.Accepted() < 2:
 				t.Errorf("the run went on over %d connection; was it cut?", proxy.Accepted())
 			}
 			b.wantJoined(ctx)
-			b.wantNothing(ctx, dir)
+			b.wantNothing(ctx, args)
 		})
 	}
 }
