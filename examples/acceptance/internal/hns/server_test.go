@@ -1,0 +1,103 @@
+package hns
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// call speaks as wine/hns.c does.
+func call(t *testing.T, s *Server, fields ...string) (status uint32, handle uint64, text string) {
+	t.Helper()
+	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	var request []byte
+	for i := range 4 {
+		f := ""
+		if i < len(fields) {
+			f = fields[i]
+		}
+		request = binary.LittleEndian.AppendUint32(request, uint32(len(f)))
+		request = append(request, f...)
+	}
+	if _, err := c.Write(request); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(answer) < 16 {
+		t.Fatalf("an answer of %d bytes", len(answer))
+	}
+	return binary.LittleEndian.Uint32(answer), binary.LittleEndian.Uint64(answer[4:]), string(answer[16:])
+}
+
+func start(t *testing.T) *Server {
+	s, err := Start("192.0.2.7", io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+const noID = "00000000-0000-0000-0000-000000000000"
+
+func TestNetwork(t *testing.T) {
+	s := start(t)
+	status, handle, _ := call(t, s, "Create Network", noID, `{"Name":"flannel.4096","Type":"Overlay","Flags":8}`)
+	if status != ok {
+		t.Fatalf("create: %#x", status)
+	}
+	_, _, found := call(t, s, "Enumerate Network", "", `{"Filter":"{\"Name\":\"FLANNEL.4096\"}"}`)
+	var ids []string
+	if err := json.Unmarshal([]byte(found), &ids); err != nil || len(ids) != 1 {
+		t.Fatalf("enumerate: %s, %v", found, err)
+	}
+	if status, _, _ := call(t, s, "Open Network", ids[0]); status != ok {
+		t.Errorf("open: %#x", status)
+	}
+	_, _, text := call(t, s, "Query Network", fmt.Sprintf("#%d", handle))
+	if !strings.Contains(text, `"ProviderAddress":"192.0.2.7"`) {
+		t.Errorf("an overlay has its management address, this one is %s", text)
+	}
+	call(t, s, "Modify Network", fmt.Sprintf("#%d", handle), `{"ResourceType":"Policy","RequestType":"Add","Settings":{"Policies":[{"Type":"HostRoute"}]}}`)
+	if b, _ := json.Marshal(s.Network("flannel.4096")); !strings.Contains(string(b), "HostRoute") {
+		t.Errorf("after the policy: %s", b)
+	}
+	if status, _, _ := call(t, s, "Create Endpoint", noID, `{"Name":"e"}`, fmt.Sprintf("#%d", handle)); status != ok {
+		t.Errorf("endpoint: %#x", status)
+	}
+	if status, _, _ := call(t, s, "Create Endpoint", noID, `{"Name":"e"}`, "#99"); status != networkNotFound {
+		t.Errorf("endpoint without a network: %#x", status)
+	}
+
+	s.Reboot()
+	if s.Network("flannel.4096") != nil || s.Count("Endpoint") != 0 {
+		t.Error("a non-persistent network outlived a reboot")
+	}
+	if status, _, _ := call(t, s, "Open Network", ids[0]); status != networkNotFound {
+		t.Errorf("open after a reboot: %#x", status)
+	}
+}
+
+func TestVersion1(t *testing.T) {
+	s := start(t)
+	call(t, s, "Create Network", noID, `{"Name":"nat","Type":"NAT"}`)
+	if _, _, text := call(t, s, "HNSCall", "GET", "", "/networks/"); !strings.Contains(text, `"Name":"nat"`) {
+		t.Errorf("networks: %s", text)
+	}
+	if _, _, text := call(t, s, "HNSCall", "GET", "", "/globals/version"); !strings.Contains(text, `"Major":15`) {
+		t.Errorf("version: %s", text)
+	}
+}

@@ -1,0 +1,84 @@
+package mirror
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"nodejoin/examples/acceptance/internal/components"
+)
+
+// TestMake holds file names, digests and the members of each archive.
+func TestMake(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	set, err := components.Dir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, artifacts, err := Make(ctx, components.New(set, src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{
+		KubernetesNode: {"kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe", "kubernetes/node/bin/kubelet.exe", "kubernetes/LICENSES"},
+		Containerd:     {"bin/containerd-shim-runhcs-v1.exe", "bin/containerd.exe", "bin/ctr.exe"},
+		CNIPlugins:     {"./host-local.exe", "./win-overlay.exe", "./README.md"},
+		FlannelCNI:     nil,
+		Flanneld:       nil,
+	} {
+		a := artifacts[name]
+		f, err := os.Open(filepath.Join(dir, a.File))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		sum := sha256.New()
+		if n, err := io.Copy(sum, f); err != nil || n != a.Size || hex.EncodeToString(sum.Sum(nil)) != a.SHA256 {
+			t.Errorf("%s: %d bytes with %x, %v; want %d with %s", a.File, n, sum.Sum(nil), err, a.Size, a.SHA256)
+		}
+		if want == nil {
+			continue
+		}
+		if have := members(t, f); !slices.Equal(have, want) {
+			t.Errorf("%s holds %q, want %q", a.File, have, want)
+		}
+	}
+}
+
+func members(t *testing.T, f *os.File) []string {
+	t.Helper()
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
+	zip, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for r := tar.NewReader(zip); ; {
+		head, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return names
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if head.Typeflag == tar.TypeReg {
+			names = append(names, head.Name)
+		}
+	}
+}
