@@ -3,6 +3,7 @@ package steps_test
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"strings"
 	"testing"
@@ -149,16 +150,106 @@ func TestGateTimeout(t *testing.T) {
 	}
 }
 
+// late is a machine on which a program writes a file after it was looked for twice.
+type late struct {
+	host.Host
+	looks int
+}
+
+func (l *late) Open(ctx context.Context, path string) (io.ReadCloser, error) {
+	if path == `C:\run\x` {
+		if l.looks++; l.looks == 3 {
+			if err := l.Host.WriteFile(ctx, path, strings.NewReader("done"), host.WriteOptions{}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return l.Host.Open(ctx, path)
+}
+
 func TestGateIsReached(t *testing.T) {
+	l := &late{Host: openHost(t, "windows")}
+	r := applied(t, l, memory{}, []steps.Spec{spec("file_ready", "g", &steps.FileReady{Path: `C:\run\x`, Contains: "done"})})
+	if l.looks != 4 || r.Mutations != 0 {
+		t.Errorf("looked %d times, %d mutating calls", l.looks, r.Mutations)
+	}
+}
+
+// slow is a machine whose services take some looks to come up.
+type slow struct {
+	host.Host
+	looks, left int
+}
+
+func (s *slow) StartService(ctx context.Context, name string) error {
+	s.left = s.looks
+	return s.Host.StartService(ctx, name)
+}
+
+func (s *slow) Service(ctx context.Context, name string) (host.Service, error) {
+	svc, err := s.Host.Service(ctx, name)
+	if s.left > 0 && svc.State == host.ServiceRunning {
+		s.left--
+		svc.State = host.ServiceStarting
+	}
+	return svc, err
+}
+
+func TestServiceThatStartsSlowly(t *testing.T) {
+	s := &slow{Host: openHost(t, "windows"), looks: 3}
+	put(t, s, `C:\k\x.exe`, "x")
+	list := []steps.Spec{spec("service", "x", service("x", `C:\k\x.exe`))}
+	applied(t, s, memory{}, list)
+	settled(t, s, memory{}, list)
+
+	s.looks = 1 << 30
+	list = []steps.Spec{spec("service", "x", service("x", `C:\k\x.exe`, "-v"))}
+	list[0].Timeout = 200 * time.Millisecond
+	if r := apply(t, s, memory{}, list); r.Err == nil || r.Err.Code != steps.CodeTimeout || !strings.Contains(r.Err.Detail, "starting") {
+		t.Errorf("%+v", r.Err)
+	}
+	s.left, s.looks = 0, 0
+	list[0].Timeout = 20 * time.Second
+	applied(t, s, memory{}, list)
+	settled(t, s, memory{}, list)
+}
+
+// calls are the mutating calls of an apply, without the writes of the record.
+func calls(t *testing.T, h host.Host, a steps.Artifacts, list []steps.Spec) []string {
+	t.Helper()
+	var out []string
+	applied(t, host.Intercept(h, func(op, subject string) error {
+		if !strings.HasSuffix(subject, "record.json") {
+			out = append(out, op+" "+subject)
+		}
+		return nil
+	}), a, list)
+	return out
+}
+
+// What is in use is stopped as late as possible and in the order of dependence.
+func TestOrderOfReplacement(t *testing.T) {
 	h := openHost(t, "windows")
-	done := make(chan error, 1)
-	list := []steps.Spec{spec("file_ready", "g", &steps.FileReady{Path: `C:\run\x`, Contains: "done"})}
-	go func() {
-		time.Sleep(100 * time.Millisecond)
-		done <- h.WriteFile(context.WithoutCancel(t.Context()), `C:\run\x`, strings.NewReader("done"), host.WriteOptions{})
-	}()
-	applied(t, h, memory{}, list)
-	must(t, <-done)
+	one, two := []byte("one"), []byte("two")
+	art := memory{"http://m/1": one, "http://m/2": two}
+	put(t, h, `C:\k\app.exe`, "app")
+	app := service("app", `C:\k\app.exe`)
+	app.DependsOn = []string{"base"}
+	list := func(b []byte, url string, args ...string) []steps.Spec {
+		return []steps.Spec{
+			spec("binary", "exe", &steps.Binary{Source: steps.Source{URL: url, SHA256: hex256(b)}, Path: `C:\k\base.exe`, Services: []string{"base"}}),
+			spec("service", "base", service("base", `C:\k\base.exe`, args...)), spec("service", "app", app),
+		}
+	}
+	applied(t, h, art, list(one, "http://m/1"))
+	if diff := cmp.Diff([]string{`update service base`, `stop service app`, `stop service base`, `start service base`, `start service app`},
+		calls(t, h, art, list(one, "http://m/1", "-v"))); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{`write file C:\k\base.exe.nodejoin-new`, `stop service app`, `stop service base`, `rename to C:\k\base.exe`,
+		`start service base`, `start service app`}, calls(t, h, art, list(two, "http://m/2", "-v"))); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // Changes of earlier steps are foreseen by the services and gates that hang on them.

@@ -39,10 +39,13 @@ type Owned struct {
 	Previous json.RawMessage `json:"previous,omitempty"`
 }
 
-// Unpacked is the result of an archive step.
+// Unpacked is the result of an archive step, or of a binary step whose source gives
+// no sha256.
 type Unpacked struct {
-	Digest string            `json:"digest"` // of the archive, "sha256:..."
-	Files  map[string]string `json:"files"`  // path -> sha256
+	// Digest of the artifact, "sha256:...", and for an archive what was taken from it
+	// to where.
+	Digest string            `json:"digest"`
+	Files  map[string]string `json:"files"` // path -> sha256
 }
 
 // Stamp ties a digest to one version of a file.

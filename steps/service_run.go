@@ -84,7 +84,7 @@ func startService(ctx context.Context, h host.Host, name, log string) error {
 		return err
 	}
 	svc, err := awaitState(ctx, h, name, host.ServiceRunning, host.ServiceStopped)
-	if ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &Error{Code: CodeTimeout, Summary: "not done in time",
 			Detail: fmt.Sprintf("service %s did not come to run, its last state is %q%s", name, svc.State, logTail(ctx, h, log)),
 			Remedy: "read its log; raise the step's timeout if the machine is slow"}
