@@ -209,7 +209,7 @@ func (a *Archive) moveIn(ctx context.Context, h host.Host, e *Env, staged map[st
 		replaces = replaces || d != "" && d != staged[p]
 	}
 	if replaces {
-		if err := stopUsers(ctx, h, a.Services); err != nil {
+		if err := stopUsers(ctx, h, e, a.Services); err != nil {
 			return err
 		}
 	}

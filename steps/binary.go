@@ -135,7 +135,7 @@ func (b *Binary) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outc
 		if old, err = e.Digest(ctx, h, b.Path); err != nil {
 			return Outcome{}, err
 		}
-		if err := stopUsers(ctx, h, b.Services); err != nil {
+		if err := stopUsers(ctx, h, e, b.Services); err != nil {
 			return Outcome{}, err
 		}
 	}

@@ -227,6 +227,39 @@ func calls(t *testing.T, h host.Host, a steps.Artifacts, list []steps.Spec) []st
 	return out
 }
 
+// A service that nodejoin does not manage runs again after the one that it depends
+// on was replaced, wherever the run was interrupted.
+func TestForeignDependentRunsAgain(t *testing.T) {
+	one, two := []byte("one"), []byte("two")
+	art := memory{"http://m/1": one, "http://m/2": two}
+	list := func(b []byte, url string) []steps.Spec {
+		return []steps.Spec{
+			spec("binary", "exe", &steps.Binary{Source: steps.Source{URL: url, SHA256: hex256(b)}, Path: `C:\k\base.exe`, Services: []string{"base"}}),
+			spec("service", "base", service("base", `C:\k\base.exe`)),
+		}
+	}
+	for n, done := 0, false; !done; n++ {
+		h := openHost(t, "windows")
+		applied(t, h, art, list(one, "http://m/1"))
+		put(t, h, `C:\x\other.exe`, "other")
+		must(t, h.CreateService(t.Context(), host.ServiceConfig{Name: "other", Command: []string{`C:\x\other.exe`}, Start: host.StartManual, DependsOn: []string{"base"}}))
+		must(t, h.StartService(t.Context(), "other"))
+		count := 0
+		r := apply(t, host.Intercept(h, func(op, subject string) error {
+			if count++; count > n {
+				return errKilled
+			}
+			return nil
+		}), art, list(two, "http://m/2"))
+		done = r.Err == nil
+		applied(t, h, art, list(two, "http://m/2"))
+		settled(t, h, art, list(two, "http://m/2"))
+		if svc, err := h.Service(t.Context(), "other"); err != nil || svc.State != host.ServiceRunning {
+			t.Fatalf("interrupted at call %d: it is %q, %v", n+1, svc.State, err)
+		}
+	}
+}
+
 // What is in use is stopped as late as possible and in the order of dependence.
 func TestOrderOfReplacement(t *testing.T) {
 	h := openHost(t, "windows")

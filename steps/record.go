@@ -26,6 +26,10 @@ type Record struct {
 	Archives     map[string]Unpacked `json:"archives,omitempty"`     // step id -> what was unpacked
 	Digests      map[string]Stamp    `json:"digests,omitempty"`      // path key -> digest of that very file
 
+	// Stopped are the running services that were stopped because they depend on the
+	// one that names the entry, in that order; its service step starts them again.
+	Stopped map[string][]string `json:"stopped,omitempty"`
+
 	loaded bool
 }
 
@@ -94,6 +98,9 @@ func LoadRecord(ctx context.Context, r host.Reader, f host.Facts) (*Record, erro
 	}
 	if rec.Digests == nil {
 		rec.Digests = map[string]Stamp{}
+	}
+	if rec.Stopped == nil {
+		rec.Stopped = map[string][]string{}
 	}
 	rec.loaded = true
 	return rec, nil

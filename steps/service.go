@@ -212,7 +212,11 @@ func (s *Service) Check(ctx context.Context, r host.Reader, e *Env) (Change, err
 			return Change{}, err
 		}
 	}
-	return s.diff(&have, stale), nil
+	c := s.diff(&have, stale)
+	if waiting := e.Record.Stopped[s.Name]; c.NoOp() && s.running() && len(waiting) > 0 {
+		return Change{Action: ActionStart, Reason: "it runs, but not what was stopped with it: " + strings.Join(waiting, ", ")}, nil
+	}
+	return c, nil
 }
 
 func (s *Service) refuseForeign(have host.Service, e *Env) error {
@@ -232,8 +236,11 @@ func (s *Service) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Out
 		return Outcome{}, err
 	}
 	if !s.running() {
-		_, err := stopService(ctx, h, s.Name)
-		return done, err
+		if err := stopService(ctx, h, e, s.Name); err != nil {
+			return Outcome{}, err
+		}
+		delete(e.Record.Stopped, s.Name) // they cannot run without it
+		return done, nil
 	}
 	if have.State == host.ServiceStarting || have.State == host.ServiceStopping {
 		if have, err = awaitState(ctx, h, s.Name, host.ServiceRunning, host.ServiceStopped); err != nil {
@@ -246,10 +253,9 @@ func (s *Service) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Out
 		return Outcome{}, err
 	}
 	if have.State == host.ServiceRunning && e.Record.Fingerprints[s.Name] == fp {
-		return done, nil
+		return done, startAgain(ctx, h, e, s.Name)
 	}
-	dependents, err := stopService(ctx, h, s.Name)
-	if err != nil {
+	if err := stopService(ctx, h, e, s.Name); err != nil {
 		return Outcome{}, err
 	}
 	if err := startService(ctx, h, s.Name, s.Log); err != nil {
@@ -259,7 +265,7 @@ func (s *Service) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Out
 	if err := e.Record.Save(ctx, h, e.Facts); err != nil {
 		return Outcome{}, err
 	}
-	return done, startAgain(ctx, h, dependents)
+	return done, startAgain(ctx, h, e, s.Name)
 }
 
 // register makes the registration as wanted and gives the service as it is then.

@@ -36,35 +36,63 @@ func foreignRemedy(name string) string {
 	return fmt.Sprintf("remove service %s with the tool that registered it, or let that tool keep the machine; nodejoin does not take over what it did not make", name)
 }
 
-// stopService stops a service, its running dependents first. It gives the
-// dependents that it stopped, in that order; an absent service is no error.
-func stopService(ctx context.Context, h host.Host, name string) (dependents []string, err error) {
+// stopService stops a service, its running dependents first; those are noted, so
+// that its service step starts them again even if this run ends in between. An
+// absent service is no error.
+func stopService(ctx context.Context, h host.Host, e *Env, name string) error {
 	svc, err := h.Service(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	if err != nil || svc.State == host.ServiceStopped {
-		return nil, err
+		return err
 	}
-	if dependents, err = h.Dependents(ctx, name); err != nil {
-		return nil, err
+	dependents, err := h.Dependents(ctx, name)
+	if err != nil {
+		return err
 	}
-	for i, d := range dependents {
-		if err := h.StopService(ctx, d); err != nil {
-			return dependents[:i], fmt.Errorf("%s depends on %s: %w", d, name, err)
+	if len(dependents) > 0 {
+		noted := e.Record.Stopped[name]
+		for _, d := range dependents {
+			noted = append(slices.DeleteFunc(slices.Clone(noted), func(n string) bool { return n == d }), d)
 		}
-	}
-	return dependents, h.StopService(ctx, name)
-}
-
-// startAgain starts services that stopService stopped, in the reverse order.
-func startAgain(ctx context.Context, h host.Host, names []string) error {
-	for _, n := range slices.Backward(names) {
-		if err := h.StartService(ctx, n); err != nil && !errors.Is(err, host.ErrServiceRunning) {
+		e.Record.Stopped[name] = noted
+		if err := e.Record.Save(ctx, h, e.Facts); err != nil {
 			return err
 		}
 	}
-	return nil
+	for _, d := range dependents {
+		if err := h.StopService(ctx, d); err != nil {
+			return fmt.Errorf("%s depends on %s: %w", d, name, err)
+		}
+	}
+	return h.StopService(ctx, name)
+}
+
+// startAgain starts what stopService stopped besides the service itself, in the
+// reverse order. Services of nodejoin that do not start are left to their own steps.
+func startAgain(ctx context.Context, h host.Host, e *Env, name string) error {
+	noted := e.Record.Stopped[name]
+	if len(noted) == 0 {
+		return nil
+	}
+	for _, d := range slices.Backward(noted) {
+		svc, err := h.Service(ctx, d)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if svc.State != host.ServiceStopped {
+			continue
+		}
+		if err := h.StartService(ctx, d); err != nil && !errors.Is(err, host.ErrServiceRunning) && !ours(svc, e.Record) {
+			return fmt.Errorf("%s depends on %s and was stopped for it: %w", d, name, err)
+		}
+	}
+	delete(e.Record.Stopped, name)
+	return e.Record.Save(ctx, h, e.Facts)
 }
 
 // awaitState polls until the service is in one of states.

@@ -147,9 +147,9 @@ func (e *Env) fileDigest(ctx context.Context, r host.Reader, path string) (strin
 }
 
 // stopUsers stops the services that run from files about to be replaced.
-func stopUsers(ctx context.Context, h host.Host, names []string) error {
+func stopUsers(ctx context.Context, h host.Host, e *Env, names []string) error {
 	for _, n := range names {
-		if _, err := stopService(ctx, h, n); err != nil {
+		if err := stopService(ctx, h, e, n); err != nil {
 			return err
 		}
 	}
