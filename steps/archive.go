@@ -109,6 +109,10 @@ func (a *Archive) diff(rec *Unpacked, have map[string]string, folder bool) Chang
 		}
 		c.Diffs = append(c.Diffs, d)
 		c.Touches = append(c.Touches, p)
+		if c.Digests == nil {
+			c.Digests = map[string]string{}
+		}
+		c.Digests[p] = rec.Files[p]
 	}
 	if len(c.Diffs) == 0 {
 		return Change{}

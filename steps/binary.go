@@ -96,12 +96,16 @@ func hashFile(ctx context.Context, r host.Reader, path, algorithm string) (strin
 // diff compares; have is nil when the file is not there.
 func (b *Binary) diff(have *binaryState, os string) Change {
 	alg, want := b.Digest()
+	var digests map[string]string
+	if alg == "sha256" {
+		digests = map[string]string{b.Path: want}
+	}
 	if have == nil {
-		return Change{Action: ActionCreate, Diffs: []Diff{{Name: alg, Want: want}}, Touches: []string{b.Path}, Blobs: blobs(b.Source)}
+		return Change{Action: ActionCreate, Diffs: []Diff{{Name: alg, Want: want}}, Touches: []string{b.Path}, Digests: digests, Blobs: blobs(b.Source)}
 	}
 	var c Change
 	if have.digest != want {
-		c = Change{Diffs: []Diff{{Name: alg, Have: have.digest, Want: want}}, Touches: []string{b.Path}, Blobs: blobs(b.Source)}
+		c = Change{Diffs: []Diff{{Name: alg, Have: have.digest, Want: want}}, Touches: []string{b.Path}, Digests: digests, Blobs: blobs(b.Source)}
 		for _, s := range b.Services {
 			c.Touches = append(c.Touches, serviceKey(s))
 		}

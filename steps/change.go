@@ -25,6 +25,9 @@ type Change struct {
 	// Touches are the paths (and "service:NAME") that Apply would alter, so that
 	// the services that were started from them are seen to need a restart.
 	Touches []string `json:"touches,omitempty"`
+	// Digests are what files that Apply would alter hold then, path to sha256 or
+	// absentFile, where that is known.
+	Digests map[string]string `json:"digests,omitempty"`
 	// Blobs are the artifacts of the controller that Apply would read.
 	Blobs []Source `json:"blobs,omitempty"`
 	// Outputs are values for later steps, as far as they can be observed now.

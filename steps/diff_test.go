@@ -1,7 +1,9 @@
 package steps
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +22,10 @@ import (
 
 func TestFileDiff(t *testing.T) {
 	const p = `C:\k\a`
+	sum := func(s string) map[string]string {
+		b := sha256.Sum256([]byte(s))
+		return map[string]string{p: hex.EncodeToString(b[:])}
+	}
 	text := func(have, want string) []Diff { return []Diff{{Name: "content", Have: have, Want: want, Text: true}} }
 	for name, c := range map[string]struct {
 		os   string
@@ -28,12 +34,12 @@ func TestFileDiff(t *testing.T) {
 		want Change
 	}{
 		"absent as wanted":   {"windows", File{Path: p, Absent: true}, nil, Change{}},
-		"removed":            {"windows", File{Path: p, Absent: true}, &fileState{}, Change{Action: ActionDelete, Touches: []string{p}}},
-		"created":            {"windows", File{Path: p, Content: "x"}, nil, Change{Action: ActionCreate, Diffs: text("", "x"), Touches: []string{p}}},
-		"created empty":      {"linux", File{Path: p, Access: host.AccessProgram}, nil, Change{Action: ActionCreate, Touches: []string{p}}},
+		"removed":            {"windows", File{Path: p, Absent: true}, &fileState{}, Change{Action: ActionDelete, Touches: []string{p}, Digests: map[string]string{p: "absent"}}},
+		"created":            {"windows", File{Path: p, Content: "x"}, nil, Change{Action: ActionCreate, Diffs: text("", "x"), Touches: []string{p}, Digests: sum("x")}},
+		"created empty":      {"linux", File{Path: p, Access: host.AccessProgram}, nil, Change{Action: ActionCreate, Touches: []string{p}, Digests: sum("")}},
 		"same":               {"windows", File{Path: p, Content: "x"}, &fileState{Content: []byte("x")}, Change{}},
-		"differs":            {"windows", File{Path: p, Content: "x"}, &fileState{Content: []byte("y")}, Change{Action: ActionUpdate, Diffs: text("y", "x"), Touches: []string{p}}},
-		"longer":             {"windows", File{Path: p, Content: "x"}, &fileState{Content: []byte("x"), Size: 9, cut: true}, Change{Action: ActionUpdate, Touches: []string{p}, Diffs: []Diff{{Name: "content", Have: "9 bytes", Want: "1 bytes, sha256 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"}}}},
+		"differs":            {"windows", File{Path: p, Content: "x"}, &fileState{Content: []byte("y")}, Change{Action: ActionUpdate, Diffs: text("y", "x"), Touches: []string{p}, Digests: sum("x")}},
+		"longer":             {"windows", File{Path: p, Content: "x"}, &fileState{Content: []byte("x"), Size: 9, cut: true}, Change{Action: ActionUpdate, Touches: []string{p}, Digests: sum("x"), Diffs: []Diff{{Name: "content", Have: "9 bytes", Want: "1 bytes, sha256 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"}}}},
 		"sensitive":          {"windows", File{Path: p, Content: "x", Sensitive: true}, &fileState{Content: []byte("y")}, Change{Action: ActionUpdate, Touches: []string{p}, Diffs: []Diff{{Name: "content", Sensitive: true}}}},
 		"to be private":      {"windows", File{Path: p, Access: host.AccessPrivate}, &fileState{}, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "access", Have: "default", Want: "private"}}}},
 		"parent is private":  {"windows", File{Path: p}, &fileState{Access: host.AccessPrivate}, Change{}},
@@ -205,8 +211,8 @@ func TestBinaryDiff(t *testing.T) {
 		want Change
 	}{
 		"same":    {&binaryState{"aa", host.AccessProgram}, Change{}},
-		"missing": {nil, Change{Action: ActionCreate, Diffs: []Diff{{Name: "sha256", Want: "aa"}}, Touches: []string{"/k/x"}, Blobs: []Source{b.Source}}},
-		"other":   {&binaryState{"bb", host.AccessProgram}, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "sha256", Have: "bb", Want: "aa"}}, Touches: []string{"/k/x", "service:s"}, Blobs: []Source{b.Source}}},
+		"missing": {nil, Change{Action: ActionCreate, Diffs: []Diff{{Name: "sha256", Want: "aa"}}, Touches: []string{"/k/x"}, Digests: map[string]string{"/k/x": "aa"}, Blobs: []Source{b.Source}}},
+		"other":   {&binaryState{"bb", host.AccessProgram}, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "sha256", Have: "bb", Want: "aa"}}, Touches: []string{"/k/x", "service:s"}, Digests: map[string]string{"/k/x": "aa"}, Blobs: []Source{b.Source}}},
 		"access":  {&binaryState{"aa", ""}, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "access", Have: "default", Want: "program"}}}},
 	} {
 		if diff := cmp.Diff(c.want, b.diff(c.have, "linux")); diff != "" {

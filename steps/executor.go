@@ -327,11 +327,12 @@ func unresolved(args []byte, values map[string]string) []string {
 type walk struct {
 	values  map[string]string
 	pending map[string]string
-	changed map[string]bool // steps with something to do
+	future  map[string]string // Digests of the steps checked so far
+	changed map[string]bool   // steps with something to do
 }
 
 func newWalk(req Request, facts map[string]string) *walk {
-	w := &walk{values: facts, pending: map[string]string{}, changed: map[string]bool{}}
+	w := &walk{values: facts, pending: map[string]string{}, future: map[string]string{}, changed: map[string]bool{}}
 	maps.Copy(w.values, req.Values)
 	return w
 }
@@ -344,7 +345,7 @@ func (w *walk) check(ctx context.Context, s Spec, f func(step any, e *Env) (Chan
 	}
 	step, _, err := open(s, w.values)
 	if err == nil {
-		e.Pending = w.pending
+		e.Pending, e.Future = w.pending, w.future
 		err = func() (err error) {
 			defer recoverInto(&err)
 			r.Change, err = f(step, e)
@@ -367,6 +368,9 @@ func (w *walk) check(ctx context.Context, s Spec, f func(step any, e *Env) (Chan
 		for _, t := range r.Change.Touches {
 			w.pending[host.PathKey(e.Facts.OS, t)] = s.ID
 		}
+		for p, d := range r.Change.Digests {
+			w.future[host.PathKey(e.Facts.OS, p)] = d
+		}
 	}
 	for k, v := range r.Change.Outputs {
 		w.values[s.ID+"."+k] = v
@@ -377,7 +381,7 @@ func (w *walk) check(ctx context.Context, s Spec, f func(step any, e *Env) (Chan
 // Checks runs read-only checks of cluster steps with the same rules as
 // Executor.Check; values must hold the outputs known so far and is added to.
 func CheckCluster(ctx context.Context, node string, specs []Spec, values map[string]string, changed map[string]bool, r kube.Reader) []Result {
-	w := &walk{values: values, pending: map[string]string{}, changed: changed}
+	w := &walk{values: values, pending: map[string]string{}, future: map[string]string{}, changed: changed}
 	var out []Result
 	for _, s := range specs {
 		out = append(out, w.check(ctx, s, func(step any, e *Env) (Change, error) {

@@ -327,9 +327,18 @@ func TestPlanForesees(t *testing.T) {
 	if reasons[2] != `C:\c\config.toml changes` {
 		t.Errorf("reason %q", reasons[2])
 	}
+	// What was edited since the last start is put back, so nothing was started from it.
 	put(t, h, `C:\c\config.toml`, "edited")
+	have, _ = actions(list("1"))
+	if diff := cmp.Diff([]steps.Action{"", "update", "", ""}, have); diff != "" {
+		t.Error(diff)
+	}
 	applied(t, h, art, list("edited")[2:])
 	settled(t, h, art, list("edited"))
+	have, reasons = actions(list("1"))
+	if diff := cmp.Diff([]steps.Action{"", "update", "restart", "wait"}, have); diff != "" || reasons[2] != `C:\c\config.toml changes` {
+		t.Error(diff, reasons[2])
+	}
 }
 
 func TestUnknownValues(t *testing.T) {

@@ -44,7 +44,7 @@ func (f *File) diff(have *fileState, os string) Change {
 	case f.Absent && have == nil:
 		return Change{}
 	case f.Absent:
-		return Change{Action: ActionDelete, Touches: []string{f.Path}}
+		return Change{Action: ActionDelete, Touches: []string{f.Path}, Digests: map[string]string{f.Path: absentFile}}
 	}
 	c := Change{Action: ActionUpdate}
 	if have == nil {
@@ -61,6 +61,10 @@ func (f *File) diff(have *fileState, os string) Change {
 	c.Diffs = append(c.Diffs, accessDiff(os, have.Access, f.Access)...)
 	if c.Action == ActionUpdate && len(c.Diffs) == 0 {
 		return Change{}
+	}
+	if len(c.Touches) > 0 && !HasRef(f.Content) && !f.Sensitive {
+		sum := sha256.Sum256([]byte(f.Content))
+		c.Digests = map[string]string{f.Path: hex.EncodeToString(sum[:])}
 	}
 	return c
 }

@@ -66,6 +66,8 @@ type Env struct {
 	// Pending are the Touches of earlier steps that were checked but not applied
 	// yet (keys of host.PathKey, or "service:NAME"), each with the step's id.
 	Pending map[string]string
+	// Future are the Digests of those earlier steps (keys of host.PathKey).
+	Future map[string]string
 	// Progress reports bytes of a transfer or the state of a wait; never nil.
 	Progress func(event.StepProgress)
 }

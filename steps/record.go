@@ -176,9 +176,12 @@ func (e *Env) Digest(ctx context.Context, r host.Reader, path string) (string, e
 	return sum, nil
 }
 
+// absentFile stands for the digest of a file that is not there.
+const absentFile = "absent"
+
 // Fingerprint is a digest over what a service is started from: its registered
-// command, environment and the content of the watched files. A watched file that
-// is missing is part of it.
+// command, environment and the content of the watched files, as it is or, in a
+// plan, as earlier steps will leave it. A watched file that is missing is part of it.
 func (e *Env) Fingerprint(ctx context.Context, r host.Reader, c host.ServiceConfig, watch []string) (string, error) {
 	h := sha256.New()
 	for _, s := range c.Command {
@@ -188,11 +191,14 @@ func (e *Env) Fingerprint(ctx context.Context, r host.Reader, c host.ServiceConf
 		fmt.Fprintf(h, "env %q\n", s)
 	}
 	for _, p := range slices.Sorted(slices.Values(watch)) {
-		d, err := e.Digest(ctx, r, p)
-		if errors.Is(err, fs.ErrNotExist) {
-			d = "absent"
-		} else if err != nil {
-			return "", err
+		d, known := e.Future[host.PathKey(e.Facts.OS, p)]
+		if !known {
+			var err error
+			if d, err = e.Digest(ctx, r, p); errors.Is(err, fs.ErrNotExist) {
+				d = absentFile
+			} else if err != nil {
+				return "", err
+			}
 		}
 		fmt.Fprintf(h, "file %q %s\n", p, d)
 	}

@@ -162,10 +162,15 @@ func (s *Service) watched() []string {
 
 // stale says why the service, if it runs, must be restarted.
 func (s *Service) stale(ctx context.Context, r host.Reader, e *Env, have host.Service) (string, error) {
+	var changing []string
 	for _, p := range s.watched() {
-		if _, ok := e.WillChange(p); ok {
+		if _, ok := e.WillChange(p); !ok {
+			continue
+		}
+		if _, known := e.Future[host.PathKey(e.Facts.OS, p)]; !known {
 			return p + " changes", nil
 		}
+		changing = append(changing, p)
 	}
 	if step, ok := e.WillChange(serviceKey(s.Name)); ok {
 		return step + " stops it", nil
@@ -184,6 +189,9 @@ func (s *Service) stale(ctx context.Context, r host.Reader, e *Env, have host.Se
 	fp, err := e.Fingerprint(ctx, r, want, s.watched())
 	if err != nil || fp == recorded {
 		return "", err
+	}
+	if len(changing) > 0 {
+		return strings.Join(changing, ", ") + " changes", nil
 	}
 	return "changed since its last start: its command, environment or one of " + strings.Join(s.watched(), ", "), nil
 }
