@@ -1,0 +1,291 @@
+package recipe_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"nodejoin/plan/recipe"
+	"nodejoin/steps"
+	"nodejoin/steps/artifact"
+	"nodejoin/steps/event"
+	"nodejoin/steps/host"
+	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/kube"
+)
+
+const mirror = "../../examples/quickstart/mirror"
+
+// node is one sandbox machine and its cluster, with the steps of the recipe.
+type node struct {
+	dir     string
+	cluster *sandbox.Cluster
+	specs   []steps.Spec
+}
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	n := &node{dir: t.TempDir()}
+	var err error
+	if n.cluster, err = sandbox.OpenCluster(filepath.Join(n.dir, "cluster"), "10.244.0.0/16"); err != nil {
+		t.Fatal(err)
+	}
+	in := recipe.Input{
+		Node: "win-1", OS: "windows", Arch: "amd64", Sandbox: true, Kubernetes: "1.36.3", APIServer: "https://10.0.0.10:6443",
+		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", DNSIP: "10.96.0.10", DNSDomain: "cluster.local",
+		Join: recipe.Join{Kind: "bootstrap_token", TTL: 15 * time.Minute}, Runtime: recipe.Runtime{Kind: "containerd", Version: "2.2.1"},
+		Network: recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", VNI: 4096, Port: 4789},
+		Taints:  []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}}, Labels: map[string]string{"pool": "win"},
+		Artifacts: map[string]steps.Source{},
+	}
+	for name, file := range map[string]string{
+		"kubernetes_node": "kubernetes-node-windows-amd64.tar.gz", "containerd": "containerd-2.2.1-windows-amd64.tar.gz",
+		"cni_plugins": "cni-plugins-windows-amd64-v1.9.1.tgz", "flannel_cni": "flannel-amd64.exe", "flanneld": "flanneld.exe", "agent": "flanneld.exe",
+	} {
+		path, err := filepath.Abs(filepath.Join(mirror, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(content)
+		in.Artifacts[name] = steps.Source{File: path, SHA256: hex.EncodeToString(sum[:])}
+	}
+	if n.specs, err = recipe.Expand(in); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func (n *node) machine(t *testing.T) *sandbox.Host {
+	t.Helper()
+	h, err := sandbox.Open(sandbox.Config{Path: filepath.Join(n.dir, "machine"), OS: "windows", Hostname: "WIN-1", ClusterDir: filepath.Join(n.dir, "cluster")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// run is one run over a machine: what a check finds, then each step in order.
+type run struct {
+	node    *node
+	x       *steps.Executor
+	values  map[string]string
+	pending map[string]bool
+}
+
+func place(s steps.Spec) steps.Place {
+	k, _ := steps.Lookup(s.Kind)
+	return k.Place
+}
+
+func (n *node) run(ctx context.Context, h host.Host) (*run, error) {
+	info, err := n.cluster.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{node: n, values: map[string]string{"cluster.ca": info.CA}, pending: map[string]bool{},
+		x: steps.NewExecutor(h, artifact.New(artifact.Options{Direct: true}), func(event.Event) {})}
+	var onHost, onCluster []steps.Spec
+	for _, s := range n.specs {
+		switch {
+		case place(s) == steps.OnHost:
+			onHost = append(onHost, s)
+		case s.OnlyIf == "":
+			onCluster = append(onCluster, s)
+		}
+	}
+	var results []steps.Result
+	results = append(results, steps.CheckCluster(ctx, "win-1", onCluster, r.values, map[string]bool{}, n.cluster)...)
+	reply, err := r.x.Check(ctx, steps.Request{Node: "win-1", Steps: onHost, Values: r.values})
+	if err != nil {
+		return nil, err
+	}
+	for _, res := range append(results, reply.Results...) {
+		if res.Err != nil {
+			return nil, fmt.Errorf("check of %s: %w", res.ID, res.Err)
+		}
+		r.pending[res.ID] = !res.Change.NoOp()
+	}
+	return r, nil
+}
+
+// changes names the steps that the check found something to do for.
+func (r *run) changes() []string {
+	var out []string
+	for _, id := range slices.Sorted(maps.Keys(r.pending)) {
+		if r.pending[id] {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// apply gives the steps that changed something.
+func (r *run) apply(ctx context.Context) (changed []string, err error) {
+	for _, s := range r.node.specs {
+		if place(s) == steps.OnHost {
+			reply, err := r.x.Apply(ctx, steps.Request{Node: "win-1", Steps: []steps.Spec{s}, Values: r.values})
+			if err != nil {
+				return changed, err
+			}
+			if reply.Err != nil {
+				return changed, fmt.Errorf("%s: %w", s.ID, reply.Err)
+			}
+			maps.Copy(r.values, reply.Values)
+			changed = append(changed, reply.Changed...)
+			continue
+		}
+		if s.OnlyIf != "" && !r.pending[s.OnlyIf] {
+			continue
+		}
+		e := &steps.Env{Node: "win-1", StepID: s.ID, Progress: func(event.StepProgress) {}}
+		res := steps.Run(ctx, "win-1", s, r.values, e, func(event.Event) {}, steps.Target{Kube: r.node.cluster})
+		if res.Err != nil {
+			return changed, fmt.Errorf("%s: %w", s.ID, res.Err)
+		}
+		for k, v := range res.Outputs {
+			r.values[s.ID+"."+k] = v
+		}
+		if res.Changed {
+			changed = append(changed, s.ID)
+		}
+	}
+	return changed, nil
+}
+
+// converge runs to the end and holds that the run after it finds nothing to do.
+func (n *node) converge(t *testing.T, ctx context.Context) {
+	t.Helper()
+	r, err := n.run(ctx, n.machine(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.apply(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = n.run(ctx, n.machine(t)); err != nil {
+		t.Fatal(err)
+	}
+	if again := r.changes(); len(again) > 0 {
+		t.Fatalf("the second check still finds %v", again)
+	}
+	changed, err := r.apply(ctx)
+	if err != nil || len(changed) > 0 || r.x.Mutations() > 0 {
+		t.Fatalf("the second apply changed %v with %d mutating calls, %v", changed, r.x.Mutations(), err)
+	}
+	kubeNode, err := n.cluster.Node(ctx, "win-1")
+	if err != nil || !kubeNode.Ready || kubeNode.Labels["pool"] != "win" || len(kubeNode.Taints) != 1 {
+		t.Fatalf("Node %+v, %v", kubeNode, err)
+	}
+	if tokens, err := n.cluster.BootstrapTokens(ctx, "win-1"); err != nil || len(tokens) > 0 {
+		t.Fatalf("%d bootstrap tokens are left, %v", len(tokens), err)
+	}
+}
+
+func TestJoinsSandbox(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	n := newNode(t)
+	r, err := n.run(ctx, n.machine(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Everything but the condition, and what asks for the absence of things.
+	if have, want := len(r.changes()), len(n.specs)-len([]string{"require", "token_removed", "bootstrap_removed", "flannel_token", "kube_proxy_token", "join_token"}); have != want {
+		t.Errorf("a fresh machine: %d steps have something to do, want %d: %v", have, want, r.changes())
+	}
+	n.converge(t, ctx)
+}
+
+// TestTokensOnlyWhenNeeded: a run that finds a joined node mints nothing, and one
+// that finds a kubeconfig gone mints for that one only.
+func TestTokensOnlyWhenNeeded(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	n := newNode(t)
+	n.converge(t, ctx)
+	h := n.machine(t)
+	if err := h.Remove(ctx, `C:\etc\kubernetes\flannel.conf`); err != nil {
+		t.Fatal(err)
+	}
+	r, err := n.run(ctx, n.machine(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, err := r.apply(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(changed, "flannel_token") || !slices.Contains(changed, "flannel_kubeconfig") {
+		t.Errorf("changed %v, want the token and the kubeconfig of flanneld in it", changed)
+	}
+	for _, id := range []string{"join_token", "kube_proxy_token", "kubelet", "containerd"} {
+		if slices.Contains(changed, id) {
+			t.Errorf("%s changed as well: %v", id, changed)
+		}
+	}
+	n.converge(t, ctx)
+}
+
+var errCut = errors.New("cut")
+
+// cut runs a join that ends, as a killed process does, before mutating call number
+// at of the machine. It gives that call, "" when the join was done before.
+func (n *node) cut(t *testing.T, ctx context.Context, at int) (call string, calls int) {
+	t.Helper()
+	ctx, kill := context.WithCancelCause(ctx)
+	defer kill(nil)
+	h := host.Intercept(n.machine(t), func(op, subject string) error {
+		if calls++; calls < at || at == 0 {
+			return nil
+		}
+		if call == "" {
+			call = op + " " + subject
+		}
+		kill(errCut)
+		return errCut
+	})
+	r, err := n.run(ctx, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = r.apply(ctx); err != nil && call == "" {
+		t.Fatal(err)
+	}
+	return call, calls
+}
+
+// TestInterrupted cuts a join before each mutating call of the machine in turn; the
+// next run must converge, and the one after change nothing.
+func TestInterrupted(t *testing.T) {
+	_, calls := newNode(t).cut(t, t.Context(), 0)
+	if calls < 60 {
+		t.Errorf("a join takes %d mutating calls only", calls)
+	}
+	stride := 1
+	if testing.Short() {
+		stride = 10
+	}
+	for at := 1; at <= calls; at += stride {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			n := newNode(t)
+			call, _ := n.cut(t, ctx, at)
+			t.Logf("cut before: %s", call)
+			n.converge(t, ctx)
+		})
+	}
+}
