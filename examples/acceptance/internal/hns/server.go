@@ -7,11 +7,11 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -303,9 +303,14 @@ func newID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// NodeIP is an IPv4 address of this machine that is not loopback: kubelet refuses
-// a loopback address as the node's.
+// NodeIP is the IPv4 address of this machine towards the outside, or else any that
+// is not loopback: kubelet refuses a loopback address as the node's.
 func NodeIP() (string, error) {
+	// TEST-NET-3 (RFC 5737), which only a default route leads to. Nothing is sent.
+	if c, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.IPv4(203, 0, 113, 1), Port: 9}); err == nil {
+		defer c.Close()
+		return c.LocalAddr().(*net.UDPAddr).IP.String(), nil
+	}
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
 		return "", err
@@ -315,6 +320,5 @@ func NodeIP() (string, error) {
 			return n.IP.String(), nil
 		}
 	}
-	host, _ := os.Hostname()
-	return "", fmt.Errorf("%s has no IPv4 address besides loopback", host)
+	return "", errors.New("this machine has no IPv4 address besides loopback")
 }

@@ -68,7 +68,22 @@ func ensureTemplate(ctx context.Context, set *components.Set) (string, error) {
 	if err := makePrefix(ctx, set, part); err != nil {
 		return "", errors.Join(err, killIfThere(part))
 	}
-	return dir, os.Rename(part, dir)
+	return dir, errors.Join(os.Rename(part, dir), removeOthers(set.Dir, name))
+}
+
+// removeOthers removes templates of earlier sources. Machines that were copied from
+// them have links of their own.
+func removeOthers(dir, name string) error {
+	all, err := filepath.Glob(filepath.Join(dir, "prefix-*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range all {
+		if filepath.Base(path) != name {
+			err = errors.Join(err, os.RemoveAll(path))
+		}
+	}
+	return err
 }
 
 func killIfThere(prefix string) error {
