@@ -171,6 +171,9 @@ func TestErrors(t *testing.T) {
 	} {
 		a, _ := serve(t, c.answer)
 		_, err := a.Node(t.Context(), "win-1")
+		if _, e := a.Info(t.Context()); c.is != nil && !errors.Is(e, c.is) {
+			t.Errorf("%s: Info: %v", c.title, e)
+		}
 		if err == nil || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: have %v", c.title, err)
 		}
@@ -227,29 +230,28 @@ func TestUnreachable(t *testing.T) {
 }
 
 func TestSetTaintsTakesUpAConflict(t *testing.T) {
-	version, patches := 1, 0
-	taints := []corev1.Taint{{Key: "node.kubernetes.io/not-ready", Effect: "NoSchedule"}, {Key: "old", Effect: "NoExecute"}}
+	patches := 0
+	taints := `[{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule","new-field":1},{"key":"old","effect":"NoExecute"}]`
 	a, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		n := corev1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: "win-1", ResourceVersion: fmt.Sprint(version)}}
 		if r.Method == http.MethodPatch {
-			var p struct {
-				Metadata struct{ ResourceVersion string }
-				Spec     struct{ Taints []corev1.Taint }
+			var ops []struct {
+				Op, Path string
+				Value    json.RawMessage
 			}
-			json.NewDecoder(r.Body).Decode(&p)
+			if err := json.NewDecoder(r.Body).Decode(&ops); err != nil || len(ops) != 2 || ops[0].Op != "test" || ops[1].Path != "/spec/taints" {
+				t.Errorf("patch %+v, %v", ops, err)
+			}
 			if patches++; patches == 1 { // another writer comes between
-				version++
-				taints = append(taints, corev1.Taint{Key: "foreign", Effect: "NoSchedule"})
+				taints = strings.Replace(taints, "]", `,{"key":"foreign","effect":"NoSchedule"}]`, 1)
 			}
-			if p.Metadata.ResourceVersion != fmt.Sprint(version) {
-				status(w, 409, metav1.StatusReasonConflict, "the object has been modified")
+			if string(ops[0].Value) != taints {
+				status(w, 422, metav1.StatusReasonInvalid, "the server rejected our request due to an error in our request")
 				return
 			}
-			taints = p.Spec.Taints
+			taints = string(ops[1].Value)
 		}
-		n.Spec.Taints = taints
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(n)
+		fmt.Fprintf(w, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"win-1"},"spec":{"taints":%s}}`, taints)
 	})
 	set := []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}}
 	for range 2 {
@@ -257,12 +259,29 @@ func TestSetTaintsTakesUpAConflict(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []corev1.Taint{{Key: "node.kubernetes.io/not-ready", Effect: "NoSchedule"}, {Key: "foreign", Effect: "NoSchedule"}, {Key: "os", Value: "windows", Effect: "NoSchedule"}}
-	if d := cmp.Diff(want, taints); d != "" {
-		t.Error(d)
+	want := `[{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule","new-field":1},{"key":"foreign","effect":"NoSchedule"},{"key":"os","value":"windows","effect":"NoSchedule"}]`
+	if taints != want {
+		t.Errorf("have %s", taints)
 	}
 	if patches != 2 {
 		t.Errorf("%d patches: the second call had nothing to change", patches)
+	}
+}
+
+func TestSetTaintsRefused(t *testing.T) {
+	patches := 0
+	a, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPatch {
+			patches++
+			status(w, 422, metav1.StatusReasonInvalid, "a qualified name must consist of")
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"win-1"},"spec":{}}`)
+	})
+	err := a.SetTaints(t.Context(), "win-1", []kube.Taint{{Key: "no key!", Effect: "NoSchedule"}}, nil)
+	if err == nil || !strings.Contains(err.Error(), "qualified name") || patches != 1 {
+		t.Errorf("%v after %d patches", err, patches)
 	}
 }
 

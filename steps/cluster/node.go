@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -16,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 
 	"nodejoin/steps/kube"
@@ -24,7 +27,7 @@ import (
 // Info asks for the version; the rest is of the kubeconfig.
 func (k *client) Info(ctx context.Context) (kube.Info, error) {
 	const what = "asking for the version of the cluster"
-	b, err := k.core.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	b, err := answer(k.core.RESTClient().Get().AbsPath("/version").Do(ctx))
 	if err != nil {
 		return kube.Info{}, k.fail(ctx, what, err)
 	}
@@ -33,6 +36,14 @@ func (k *client) Info(ctx context.Context) (kube.Info, error) {
 		return kube.Info{}, fmt.Errorf("%s: %s answers, but not as an API server does", what, k.server)
 	}
 	return kube.Info{Server: k.server, CA: k.ca.pem, CAHash: k.ca.hash, Version: v.GitVersion}, nil
+}
+
+// answer is the body as it came. Result.Raw alone does not decode a Status.
+func answer(r rest.Result) ([]byte, error) {
+	if err := r.Error(); err != nil {
+		return nil, err
+	}
+	return r.Raw()
 }
 
 // Node reads one Node.
@@ -104,61 +115,98 @@ func (k *client) SetLabels(ctx context.Context, node string, set map[string]stri
 // at once, each within milliseconds.
 var conflictPace = wait.Backoff{Steps: 12, Duration: 10 * time.Millisecond, Factor: 1.6, Jitter: 0.2, Cap: time.Second}
 
-// SetTaints replaces the list of taints, which the API knows only as a whole: the
-// patch names the version that was read, and is made anew when another writer came
-// between.
+// SetTaints replaces the list of taints, which the API knows only as a whole. The
+// patch holds only if the list is still the one that was read, and is made anew
+// when another writer came between; writers of other fields (heartbeats) do not
+// matter to it.
 func (k *client) SetTaints(ctx context.Context, node string, set, remove []kube.Taint) error {
-	err := retry.RetryOnConflict(conflictPace, func() error {
-		n, err := k.core.Nodes().Get(ctx, node, metav1.GetOptions{})
+	var before []json.RawMessage
+	conflict := func(err error) bool { return apierrors.IsConflict(err) || errors.Is(err, errTaintsChanged) }
+	err := retry.OnError(conflictPace, conflict, func() error {
+		have, err := k.rawTaints(ctx, node)
 		if err != nil {
 			return err
 		}
-		taints, changed := mergeTaints(n.Spec.Taints, set, remove)
-		if !changed {
-			return nil
+		before = have
+		want, changed, err := mergeTaints(have, set, remove)
+		if err != nil || !changed {
+			return err
 		}
-		b, err := json.Marshal(map[string]any{
-			"metadata": map[string]any{"resourceVersion": n.ResourceVersion},
-			"spec":     map[string]any{"taints": taints},
-		})
+		// A test against null holds where the list is absent (RFC 6902 in the API server).
+		b, err := json.Marshal([]patchOp{{"test", "/spec/taints", have}, {"add", "/spec/taints", want}})
 		if err != nil {
 			return err
 		}
-		_, err = k.core.Nodes().Patch(ctx, node, types.MergePatchType, b, metav1.PatchOptions{FieldManager: k.manager})
-		if apierrors.IsConflict(err) && ctx.Err() != nil {
-			return ctx.Err()
+		_, err = k.core.Nodes().Patch(ctx, node, types.JSONPatchType, b, metav1.PatchOptions{FieldManager: k.manager})
+		if !apierrors.IsInvalid(err) {
+			return err
+		}
+		// Either the test did not hold, or the taints are wrong in themselves.
+		now, e := k.rawTaints(ctx, node)
+		if e == nil && !slices.EqualFunc(now, before, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
+			return fmt.Errorf("%w: %w", errTaintsChanged, err)
 		}
 		return err
 	})
 	return k.fail(ctx, "tainting the Node "+node, err)
 }
 
+var errTaintsChanged = errors.New("another writer changes the taints")
+
+// patchOp is an operation of a JSON patch.
+type patchOp struct {
+	Op    string            `json:"op"`
+	Path  string            `json:"path"`
+	Value []json.RawMessage `json:"value"`
+}
+
+// rawTaints reads the taints as they are written, so that a field this version does
+// not know is kept; nil when the Node has none.
+func (k *client) rawTaints(ctx context.Context, node string) ([]json.RawMessage, error) {
+	b, err := answer(k.core.RESTClient().Get().Resource("nodes").Name(node).Do(ctx))
+	if err != nil {
+		return nil, err
+	}
+	var n struct {
+		Spec struct {
+			Taints []json.RawMessage `json:"taints"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(b, &n); err != nil {
+		return nil, fmt.Errorf("the answer is no Node: %w", err)
+	}
+	return n.Spec.Taints, nil
+}
+
 // mergeTaints adds or updates those of set and drops those of remove, both by key
 // and effect; the others keep their place and all their fields.
-func mergeTaints(have []corev1.Taint, set, remove []kube.Taint) (out []corev1.Taint, changed bool) {
-	out = slices.Clone(have)
-	if out == nil {
-		out = []corev1.Taint{}
-	}
-	same := func(w kube.Taint) func(corev1.Taint) bool {
-		return func(t corev1.Taint) bool { return t.Key == w.Key && string(t.Effect) == w.Effect }
-	}
-	for _, w := range remove {
-		n := len(out)
-		out = slices.DeleteFunc(out, same(w))
-		changed = changed || len(out) != n
-	}
-	for _, w := range set {
-		i := slices.IndexFunc(out, same(w))
-		switch {
-		case i < 0:
-			out = append(out, corev1.Taint{Key: w.Key, Value: w.Value, Effect: corev1.TaintEffect(w.Effect)})
-			changed = true
-		case out[i].Value != w.Value:
-			out[i].Value, changed = w.Value, true
+func mergeTaints(have []json.RawMessage, set, remove []kube.Taint) (out []json.RawMessage, changed bool, err error) {
+	out = []json.RawMessage{}
+	add := slices.Clone(set)
+	for _, raw := range have {
+		var h kube.Taint
+		if err := json.Unmarshal(raw, &h); err != nil {
+			return nil, false, fmt.Errorf("a taint of the Node: %w", err)
 		}
+		same := func(w kube.Taint) bool { return w.Key == h.Key && w.Effect == h.Effect }
+		i := slices.IndexFunc(add, same)
+		switch {
+		case i >= 0 && add[i].Value == h.Value:
+			add = slices.Delete(add, i, i+1)
+		case i >= 0, slices.ContainsFunc(remove, same):
+			changed = true
+			continue
+		}
+		out = append(out, raw)
 	}
-	return out, changed
+	for _, w := range add {
+		raw, err := json.Marshal(w)
+		if err != nil {
+			return nil, false, err
+		}
+		out, changed = append(out, raw), true
+	}
+	return out, changed, nil
 }
 
 // newestFirst orders by time, and by name where that has the same second.

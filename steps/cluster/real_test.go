@@ -60,7 +60,8 @@ func TestRealCluster(t *testing.T) {
 	}
 
 	kubelet := p.as(rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: cert, KeyData: keyPEM(t, key)}})
-	_, err = kubelet.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, Labels: map[string]string{"kubernetes.io/os": "windows"}}}, metav1.CreateOptions{})
+	_, err = kubelet.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, Labels: map[string]string{"kubernetes.io/os": "windows"}},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "foreign", Value: "kept", Effect: corev1.TaintEffectNoSchedule}}}}, metav1.CreateOptions{})
 	p.must(err)
 	out := p.run(ctx, a, "node_registered", &steps.NodeRegistered{PodCIDR: true})
 	if !strings.HasPrefix(out["pod_cidr"], "10.244.") {
@@ -69,9 +70,9 @@ func TestRealCluster(t *testing.T) {
 
 	p.labelsAndTaints(ctx, a)
 	p.readiness(ctx, a, kubelet)
+	p.denied(ctx, a, bootstrap, key)
 	p.revoke(ctx, a, token)
 	p.account(ctx, a)
-	p.denied(ctx, a, key)
 
 	stop(p.apiserver)
 	if _, err := a.Node(ctx, testNode); !errors.Is(err, kube.ErrUnreachable) || !strings.Contains(err.Error(), p.url) {
@@ -193,7 +194,7 @@ func (p *controlPlane) approve(ctx context.Context, a kube.API, name string) (ce
 }
 
 // denied: a later request counts before the earlier one that was granted.
-func (p *controlPlane) denied(ctx context.Context, a kube.API, key crypto.Signer) {
+func (p *controlPlane) denied(ctx context.Context, a kube.API, bootstrap *kubernetes.Clientset, key crypto.Signer) {
 	first, err := a.SigningRequests(ctx, testNode)
 	p.must(err)
 	p.until(5*time.Second, "a second has passed since the first request", func(context.Context) error {
@@ -202,7 +203,7 @@ func (p *controlPlane) denied(ctx context.Context, a kube.API, key crypto.Signer
 		}
 		return nil
 	})
-	p.request(ctx, p.admin, "csr-late", key)
+	p.request(ctx, bootstrap, "csr-late", key)
 	p.decide(ctx, "csr-late", certificatesv1.CertificateDenied)
 	have, err := a.SigningRequests(ctx, testNode)
 	if err != nil || len(have) != 2 || have[0].Name != "csr-late" || !have[0].Denied || have[0].Approved || have[0].Message != "Test: by hand" {
@@ -242,8 +243,17 @@ func (p *controlPlane) labelsAndTaints(ctx context.Context, a kube.API) {
 	for _, t := range n.Taints {
 		have = append(have, t.Key+"="+t.Value+":"+t.Effect)
 	}
-	if s := strings.Join(have, " "); !strings.Contains(s, "os=windows:NoSchedule") || !strings.Contains(s, "node.kubernetes.io/not-ready=:NoSchedule") || strings.Contains(s, "gpu") {
+	if s := strings.Join(have, " "); !strings.Contains(s, "os=windows:NoSchedule") || !strings.Contains(s, "foreign=kept:NoSchedule") || strings.Contains(s, "gpu") {
 		p.t.Errorf("taints: %s", s)
+	}
+	// From some to none, and from none to some.
+	p.must(a.SetTaints(ctx, testNode, nil, n.Taints))
+	if n, err = a.Node(ctx, testNode); err != nil || len(n.Taints) != 0 {
+		p.t.Errorf("taints are left: %v, %v", n.Taints, err)
+	}
+	p.run(ctx, a, "taints", &steps.NodeTaints{Taints: []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}}})
+	if err := a.SetTaints(ctx, testNode, []kube.Taint{{Key: "no key!", Effect: "NoSchedule"}}, nil); err == nil || !strings.Contains(err.Error(), "no key!") {
+		p.t.Errorf("a wrong taint: %v", err)
 	}
 	if err := a.SetLabels(ctx, "win-9", map[string]string{"a": "b"}, nil); !errors.Is(err, fs.ErrNotExist) {
 		p.t.Errorf("labels of no Node: %v", err)
