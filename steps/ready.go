@@ -112,7 +112,6 @@ func (g readiness) apply(ctx context.Context, h host.Host, e *Env) (Outcome, err
 	var last observation
 	start, told := time.Now(), time.Now()
 	err := poll(ctx, func() (bool, error) {
-		var err error
 		o, err := g.look(ctx, h)
 		if err != nil {
 			return false, err
