@@ -208,7 +208,7 @@ func TestServiceThatStartsSlowly(t *testing.T) {
 	if r := apply(t, s, memory{}, list); r.Err == nil || r.Err.Code != steps.CodeTimeout || !strings.Contains(r.Err.Detail, "starting") {
 		t.Errorf("%+v", r.Err)
 	}
-	s.left, s.looks = 0, 0
+	s.left, s.looks = 4, 0
 	list[0].Timeout = 20 * time.Second
 	applied(t, s, memory{}, list)
 	settled(t, s, memory{}, list)

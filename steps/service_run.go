@@ -44,6 +44,10 @@ func stopService(ctx context.Context, h host.Host, e *Env, name string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	if err == nil && svc.State == host.ServiceStarting {
+		// A service manager takes no stop while a service starts.
+		svc, err = awaitState(ctx, h, name, host.ServiceRunning, host.ServiceStopped)
+	}
 	if err != nil || svc.State == host.ServiceStopped {
 		return err
 	}
