@@ -117,4 +117,3 @@ func version() string {
 	}
 	return "(devel)"
 }
-

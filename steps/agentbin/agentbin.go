@@ -1,0 +1,103 @@
+// Package agentbin finds the agent for a machine: embedded in a release build
+// (build tag embedagent), else built from the module's own source and cached in
+// the user's cache folder.
+package agentbin
+
+//go:generate go run ./gen
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Targets are the machines that a release carries agents for, as "os/arch".
+var Targets = []string{"linux/amd64", "linux/arm64", "windows/amd64", "windows/arm64"}
+
+// ErrNoAgent: no agent is embedded for the machine and none can be built.
+var ErrNoAgent = errors.New("no agent for this machine")
+
+// Get gives the agent for a machine as a file and its sha256 in lower-case hex. The
+// file stays as it is while it is used. Building, where it is needed, takes as long
+// as the Go tool takes, bounded by ctx.
+func Get(ctx context.Context, os, arch string) (path, sha256 string, err error) {
+	if !slices.Contains(Targets, os+"/"+arch) {
+		return "", "", fmt.Errorf("%w: %s/%s is none of %v", ErrNoAgent, os, arch, Targets)
+	}
+	dir, err := cacheDir()
+	if err != nil {
+		return "", "", err
+	}
+	b, err := embedded(os, arch)
+	if err == nil {
+		return keep(dir, os, arch, b)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", "", err
+	}
+	s, err := findSource(dir)
+	if err != nil {
+		return "", "", fmt.Errorf("%w: none for %s/%s is embedded, and %w", ErrNoAgent, os, arch, err)
+	}
+	return s.get(ctx, os, arch)
+}
+
+func cacheDir() (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find a place for agents: %w", err)
+	}
+	return filepath.Join(base, "nodejoin", "agents"), nil
+}
+
+// fileName of an agent in the cache: told by its content, so that a file of this
+// name never changes.
+func fileName(os, arch, digest string) string {
+	name := "nodejoin-agent-" + os + "-" + arch + "-" + digest[:16]
+	if os == "windows" {
+		name += ".exe"
+	}
+	return name
+}
+
+// keep puts an agent into the cache.
+func keep(dir, goos, goarch string, b []byte) (path, digest string, err error) {
+	sum := sha256.Sum256(b)
+	digest = hex.EncodeToString(sum[:])
+	path = filepath.Join(dir, fileName(goos, goarch, digest))
+	if have, err := os.ReadFile(path); err == nil && sha256.Sum256(have) == sum {
+		return path, digest, nil
+	}
+	return path, digest, writeFile(path, b)
+}
+
+// writeFile writes a file whole or not at all.
+func writeFile(path string, b []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// short is a short name for a path.
+func short(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:6])
+}

@@ -1,0 +1,135 @@
+package transport
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/transport/agent"
+	"nodejoin/steps/transport/wire"
+)
+
+// The test program is its own agent: pushed to a folder and started there with
+// "serve", it answers with a host of plain files.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "serve" {
+		if err := serveTestAgent(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func serveTestAgent() error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	digest, err := fileDigest(exe)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(filepath.Dir(exe))
+	if why, err := os.ReadFile(filepath.Join(dir, "crash")); err == nil {
+		return errors.New(string(why))
+	}
+	return agent.Serve(context.Background(), os.Stdin, os.Stdout, agent.Options{
+		Host: &fileHost{dataDir: dir}, Artifacts: noArtifacts{}, DataDir: dir,
+		Hello: wire.Hello{Protocol: wire.Protocol, OS: "linux", Arch: runtime.GOARCH, Digest: digest},
+	})
+}
+
+func fileDigest(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:]), err
+}
+
+type noArtifacts struct{ steps.Artifacts }
+
+// fileHost is a Linux machine of which only the files exist. A folder with "slow"
+// in its name is never done: making it waits for the end of the call.
+type fileHost struct {
+	host.Host
+	dataDir string
+}
+
+func (h *fileHost) Facts(context.Context) (host.Facts, error) {
+	return host.Facts{OS: "linux", Arch: runtime.GOARCH, Hostname: "námé-𝄞", DataDir: h.dataDir}, nil
+}
+
+func describe(fi fs.FileInfo) host.FileInfo {
+	out := host.FileInfo{Name: fi.Name(), Dir: fi.IsDir(), Size: fi.Size(), ModTime: fi.ModTime()}
+	if fi.Mode().Perm()&0o077 == 0 {
+		out.Access = host.AccessPrivate
+	}
+	return out
+}
+
+func (h *fileHost) Stat(_ context.Context, path string) (host.FileInfo, error) {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return host.FileInfo{}, err
+	}
+	return describe(fi), nil
+}
+
+func (h *fileHost) Open(_ context.Context, path string) (io.ReadCloser, error) { return os.Open(path) }
+
+func (h *fileHost) List(_ context.Context, path string) (out []host.FileInfo, err error) {
+	list, err := os.ReadDir(path)
+	for _, e := range list {
+		if fi, err := e.Info(); err == nil {
+			out = append(out, describe(fi))
+		}
+	}
+	return out, err
+}
+
+func (h *fileHost) FreeBytes(context.Context, string) (uint64, error) { return 1 << 40, nil }
+
+func (h *fileHost) Mkdir(ctx context.Context, path string, access host.Access) error {
+	if strings.Contains(path, "slow") {
+		if err := os.WriteFile(path+".begun", nil, 0o600); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return errors.Join(ctx.Err(), os.WriteFile(path+".given-up", nil, 0o600))
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil || access != host.AccessPrivate {
+		return err
+	}
+	return os.Chmod(path, 0o700)
+}
+
+func (h *fileHost) WriteFile(_ context.Context, path string, r io.Reader, _ host.WriteOptions) error {
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, b, 0o600)
+}
+
+func (h *fileHost) Rename(_ context.Context, from, to string) error { return os.Rename(from, to) }
+
+func (h *fileHost) Remove(_ context.Context, path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,348 @@
+package transport
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/pem"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gssh "github.com/gliderlabs/ssh"
+	"github.com/pkg/sftp"
+	"golang.org/x/crypto/ssh"
+)
+
+// machine is an SSH server on loopback with commands, SFTP and forwarding. Its
+// folder dir is where the agent is pushed to.
+type machine struct {
+	*gssh.Server
+	addr     string
+	dir      string
+	host     ssh.Signer // ed25519
+	user     ssh.Signer
+	identity string // its key file
+	commands atomic.Int64
+	forwards atomic.Int64
+}
+
+func newSigner(t testing.TB, key crypto.Signer) ssh.Signer {
+	t.Helper()
+	s, err := ssh.NewSignerFromSigner(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func ed25519Key(t testing.TB) crypto.Signer {
+	t.Helper()
+	_, k, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func ecdsaKey(t testing.TB) crypto.Signer {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func rsaKey(t testing.TB) crypto.Signer {
+	t.Helper()
+	k, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// writeKey writes a private key file, encrypted where a passphrase is given.
+func writeKey(t testing.TB, path string, key crypto.Signer, passphrase string) string {
+	t.Helper()
+	var block *pem.Block
+	var err error
+	if passphrase == "" {
+		block, err = ssh.MarshalPrivateKey(key, "")
+	} else {
+		block, err = ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte(passphrase))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return writeText(t, path, string(pem.EncodeToMemory(block)))
+}
+
+func writeText(t testing.TB, path, text string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// newMachine starts a server; options change it before. The ssh-agent of whoever
+// runs the tests is out of the game.
+func newMachine(t testing.TB, options ...func(*machine)) *machine {
+	t.Helper()
+	t.Setenv("SSH_AUTH_SOCK", "")
+	key := ed25519Key(t)
+	m := &machine{dir: filepath.Join(t.TempDir(), "data"), host: newSigner(t, ed25519Key(t)), user: newSigner(t, key)}
+	m.identity = writeKey(t, filepath.Join(t.TempDir(), "id"), key, "")
+	m.Server = &gssh.Server{
+		Handler:           m.command,
+		SubsystemHandlers: map[string]gssh.SubsystemHandler{"sftp": serveSFTP},
+		PublicKeyHandler: func(_ gssh.Context, k gssh.PublicKey) bool {
+			return gssh.KeysEqual(k, m.user.PublicKey())
+		},
+		ChannelHandlers: map[string]gssh.ChannelHandler{"session": gssh.DefaultSessionHandler, "direct-tcpip": gssh.DirectTCPIPHandler},
+		LocalPortForwardingCallback: func(gssh.Context, string, uint32) bool {
+			m.forwards.Add(1)
+			return true
+		},
+	}
+	m.AddHostKey(m.host)
+	for _, o := range options {
+		o(m)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.addr = l.Addr().String()
+	done := make(chan error, 1)
+	go func() { done <- m.Serve(l) }()
+	t.Cleanup(func() {
+		_ = m.Server.Close()
+		if err := <-done; !errors.Is(err, gssh.ErrServerClosed) {
+			t.Errorf("server: %v", err)
+		}
+	})
+	return m
+}
+
+// command runs a command line the way sshd does: by the user's shell.
+func (m *machine) command(s gssh.Session) {
+	m.commands.Add(1)
+	cmd := exec.Command("sh", "-c", s.RawCommand())
+	cmd.Stdout, cmd.Stderr = s, s.Stderr()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		_ = s.Exit(1)
+		return
+	}
+	if err := cmd.Start(); err != nil {
+		_ = s.Exit(127)
+		return
+	}
+	fed := make(chan struct{})
+	go func() {
+		defer close(fed)
+		_, _ = io.Copy(in, s)
+		_ = in.Close()
+	}()
+	_ = cmd.Wait()
+	_ = s.Exit(cmd.ProcessState.ExitCode())
+	_ = s.Close()
+	<-fed
+}
+
+func serveSFTP(s gssh.Session) {
+	srv, err := sftp.NewServer(s)
+	if err != nil {
+		return
+	}
+	_ = srv.Serve()
+	_ = srv.Close()
+}
+
+// config reaches the machine with its key and its pinned host key.
+func (m *machine) config(addr string) SSHConfig {
+	h, p, _ := net.SplitHostPort(addr)
+	port, _ := strconv.Atoi(p)
+	return SSHConfig{Host: h, Port: port, User: "admin", Identity: []string{m.identity}, HostKey: ssh.FingerprintSHA256(m.host.PublicKey()),
+		OS: "linux", Arch: "amd64", DataDir: m.dir, ConfigFile: "none", Timeout: 20 * time.Second}
+}
+
+// selfAgent is an AgentSource with the test program.
+func selfAgent(context.Context, string, string) (string, string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", "", err
+	}
+	digest, err := selfDigest()
+	return path, digest, err
+}
+
+var selfDigest = sync.OnceValues(func() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return fileDigest(path)
+})
+
+// place puts the agent onto the machine beforehand.
+func (m *machine) place(t testing.TB) string {
+	t.Helper()
+	path, digest, err := selfAgent(nil, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newAgentFile(m.config(m.addr), path, digest)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(f.remote), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(f.remote, b, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return f.remote
+}
+
+func (m *machine) dial(t testing.TB, c SSHConfig) Conn {
+	t.Helper()
+	conn, err := DialSSH(t.Context(), c, selfAgent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// proxy is a TCP proxy that delays both directions, can be cut after a number of
+// bytes, can stall, and counts round trips: the times that the client speaks after
+// it has heard something new.
+type proxy struct {
+	addr    string
+	target  string
+	delay   time.Duration
+	cutAt   int64 // bytes from the client after which the connection is cut; 0 = never
+	sent    atomic.Int64
+	trips   atomic.Int64
+	heard   atomic.Bool
+	stalled atomic.Bool
+	stop    chan struct{}
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	conns   []net.Conn
+}
+
+func newProxy(t testing.TB, target string, delay time.Duration) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{addr: l.Addr().String(), target: target, delay: delay, stop: make(chan struct{})}
+	p.heard.Store(true) // the first words of the client begin the first trip
+	p.wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.wg.Go(func() { p.serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		close(p.stop)
+		_ = l.Close()
+		p.cut()
+		p.wg.Wait()
+	})
+	return p
+}
+
+// cut ends all connections.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		_ = c.Close()
+	}
+	p.conns = nil
+}
+
+func (p *proxy) serve(client net.Conn) {
+	server, err := net.Dial("tcp", p.target)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	p.mu.Lock()
+	p.conns = append(p.conns, client, server)
+	p.mu.Unlock()
+	p.wg.Go(func() {
+		p.pump(server, client, func(n int) bool {
+			if p.heard.Swap(false) {
+				p.trips.Add(1)
+			}
+			return p.cutAt == 0 || p.sent.Add(int64(n)) < p.cutAt
+		}, func() {})
+	})
+	p.pump(client, server, func(int) bool { return true }, func() { p.heard.Store(true) })
+}
+
+type chunk struct {
+	b   []byte
+	due time.Time
+}
+
+// pump carries bytes with the delay; took is asked on receipt, gave told on delivery.
+func (p *proxy) pump(dst, src net.Conn, took func(n int) bool, gave func()) {
+	queue := make(chan chunk, 1<<16)
+	p.wg.Go(func() {
+		defer func() { _ = dst.Close() }()
+		for c := range queue {
+			select {
+			case <-time.After(time.Until(c.due)):
+			case <-p.stop:
+				return
+			}
+			if p.stalled.Load() {
+				continue
+			}
+			gave()
+			if _, err := dst.Write(c.b); err != nil {
+				return
+			}
+		}
+	})
+	defer close(queue)
+	for {
+		b := make([]byte, 64<<10)
+		n, err := src.Read(b)
+		if n > 0 {
+			if !took(n) {
+				p.cut()
+				return
+			}
+			queue <- chunk{b[:n], time.Now().Add(p.delay)}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
