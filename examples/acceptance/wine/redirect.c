@@ -8,6 +8,7 @@ static FARPROC(WINAPI *original_GetProcAddress)(HMODULE, LPCSTR);
 
 static const redirection *const tables[] = {
     symlink_redirections,
+    access_redirections,
     udp_redirections,
     file_information_redirections,
     unix_socket_redirections,

@@ -22,6 +22,7 @@ typedef struct {
 
 /* Tables end with a NULL name. Each file of repairs has one. */
 extern const redirection symlink_redirections[];
+extern const redirection access_redirections[];
 extern const redirection udp_redirections[];
 extern const redirection file_information_redirections[];
 extern const redirection unix_socket_redirections[];
