@@ -77,7 +77,7 @@ func keep(dir, goos, goarch string, b []byte) (path, digest string, err error) {
 	return path, digest, writeFile(path, b)
 }
 
-// writeFile writes a file whole or not at all.
+// writeFile writes a file whole or not at all; what it writes may be run.
 func writeFile(path string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -87,7 +87,7 @@ func writeFile(path string, b []byte) error {
 		return err
 	}
 	_, err = f.Write(b)
-	if err = errors.Join(err, f.Close()); err == nil {
+	if err = errors.Join(err, f.Chmod(0o700), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {

@@ -78,6 +78,10 @@ func (i *incoming) Recv() ([]byte, error) {
 			}
 			continue
 		}
+		if m.Method != wire.NoteHello && !i.rpc.spoke() {
+			// A program that repeats what it is told, for one.
+			return nil, i.end(fmt.Errorf("%w: the first message is %q", errNoAgent, m.Method))
+		}
 		switch m.Method {
 		case "":
 			return b, nil

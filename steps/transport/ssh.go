@@ -148,9 +148,16 @@ func (s *sshConn) start() error {
 }
 
 func (s *sshConn) Check(ctx context.Context, req steps.Request) (reply steps.CheckReply, err error) {
+	r, p := s.agent()
+	// What never says hello is no agent, however long it runs.
+	bound := time.AfterFunc(helloBound, func() {
+		if !r.spoke() {
+			_ = p.Close()
+		}
+	})
 	err = s.call(ctx, wire.MethodCheck, req, &reply)
+	bound.Stop()
 	var se *steps.Error
-	r, _ := s.agent()
 	if err != nil && !errors.As(err, &se) && ctx.Err() == nil && !r.spoke() {
 		// The request went out unseen: nobody was there.
 		if err = s.ready(ctx); err == nil {
@@ -225,6 +232,9 @@ func (s *sshConn) ready(ctx context.Context) error {
 		}
 		if lost := s.lostBy(); lost != nil {
 			return fmt.Errorf("%w: %w", ErrDropped, lost)
+		}
+		if r.spoke() {
+			_ = p.Close() // it runs; there is no exit status to wait for
 		}
 		how := p.end(exitWait)
 		_ = p.Close()

@@ -1,0 +1,357 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	gssh "github.com/gliderlabs/ssh"
+	"github.com/skeema/knownhosts"
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+// login connects and hands back the ConnectError, nil when it was let in.
+func tryLogin(t *testing.T, c SSHConfig) *ConnectError {
+	t.Helper()
+	w, err := dialWay(t.Context(), c)
+	if err == nil {
+		w.close()
+		return nil
+	}
+	var ce *ConnectError
+	if !errors.As(err, &ce) {
+		t.Fatalf("%v is no ConnectError", err)
+	}
+	return ce
+}
+
+// want compares a ConnectError; texts must all be in what is shown of it.
+func wantError(t *testing.T, ce *ConnectError, reason Reason, texts ...string) {
+	t.Helper()
+	if ce == nil || ce.Reason != reason {
+		t.Fatalf("have %v, want reason %s", ce, reason)
+	}
+	for _, s := range texts {
+		if !strings.Contains(ce.Error()+" "+ce.Remedy, s) {
+			t.Errorf("%q (remedy %q) does not say %q", ce.Error(), ce.Remedy, s)
+		}
+	}
+}
+
+func authorized(k ssh.Signer) string {
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k.PublicKey())))
+}
+
+func TestHostKey(t *testing.T) {
+	rsaHost := newSigner(t, rsaKey(t))
+	ecHost := newSigner(t, ecdsaKey(t))
+	other := newSigner(t, ed25519Key(t))
+	m := newMachine(t, func(m *machine) {
+		m.AddHostKey(rsaHost)
+		m.AddHostKey(ecHost)
+	})
+	known := func(lines ...string) string {
+		return writeText(t, filepath.Join(t.TempDir(), "known_hosts"), strings.Join(lines, "\n"))
+	}
+	line := func(k ssh.Signer) string { return knownhosts.Line([]string{m.addr}, k.PublicKey()) }
+	fp := func(k ssh.Signer) string { return ssh.FingerprintSHA256(k.PublicKey()) }
+	missing := filepath.Join(t.TempDir(), "sub", "known_hosts")
+	changed := known("# a comment", line(other))
+
+	for _, tt := range []struct {
+		name  string
+		pin   string
+		files string
+		new   bool
+		want  Reason // "" = let in
+		texts []string
+	}{
+		{name: "pinned line", pin: authorized(m.host)},
+		{name: "pinned fingerprint", pin: fp(m.host)},
+		{name: "pinned fingerprint of the RSA key", pin: fp(rsaHost)},
+		{name: "pinned line of the ECDSA key", pin: authorized(ecHost)},
+		{name: "pin wins over known_hosts", pin: fp(m.host), files: changed},
+		{name: "other pin", pin: fp(other), want: ReasonHostKey, texts: []string{"the plan", fp(other), fp(m.host)}},
+		{name: "other pinned line", pin: authorized(other), want: ReasonHostKey, texts: []string{"the plan"}},
+		{name: "senseless pin", pin: "ssh-ed25519 nonsense", want: ReasonHostKey, texts: []string{"ssh-keyscan"}},
+		{name: "known ed25519", files: known(line(m.host))},
+		{name: "known RSA only", files: known(line(rsaHost))},
+		{name: "known ECDSA only", files: known(line(ecHost))},
+		{name: "changed", files: changed, want: ReasonHostKey, texts: []string{changed + ":2", fp(m.host), fp(other)}},
+		{name: "changed, accept new", files: changed, new: true, want: ReasonHostKey},
+		{name: "revoked", files: known("@revoked " + line(m.host)), want: ReasonHostKey, texts: []string{":1"}},
+		{name: "unknown", files: known("other.example " + authorized(other)), want: ReasonUnknownHost, texts: []string{fp(m.host), "host_key = ", "accept_new"}},
+		{name: "no file", files: missing, want: ReasonUnknownHost},
+		{name: "unreadable file", files: known("garbage that is no line"), want: ReasonKey},
+		{name: "accept new", files: missing, new: true},
+		{name: "accepted before", files: missing},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := m.config(m.addr)
+			c.HostKey, c.AcceptNew, c.KnownHosts = tt.pin, tt.new, []string{tt.files}
+			ce := tryLogin(t, c)
+			if tt.want == "" && ce != nil {
+				t.Fatal(ce)
+			}
+			if tt.want != "" {
+				wantError(t, ce, tt.want, tt.texts...)
+			}
+		})
+	}
+	if b, err := os.ReadFile(changed); err != nil || strings.Count(string(b), "\n") != 1 {
+		t.Errorf("known_hosts with a changed key was written: %q, %v", b, err)
+	}
+}
+
+func TestHostKeyOfAKindThatIsGone(t *testing.T) {
+	m := newMachine(t)
+	c := m.config(m.addr)
+	gone := newSigner(t, rsaKey(t))
+	c.HostKey, c.KnownHosts = "", []string{writeText(t, filepath.Join(t.TempDir(), "k"), knownhosts.Line([]string{m.addr}, gone.PublicKey()))}
+	wantError(t, tryLogin(t, c), ReasonHostKey, c.KnownHosts[0])
+}
+
+const secret = "correct horse battery"
+
+func TestLogin(t *testing.T) {
+	key := ed25519Key(t)
+	stranger := ed25519Key(t)
+	m := newMachine(t, func(m *machine) {
+		m.user = newSigner(t, key)
+		m.PasswordHandler = func(_ gssh.Context, p string) bool { return p == secret }
+	})
+	dir := t.TempDir()
+	plain := writeKey(t, filepath.Join(dir, "plain"), key, "")
+	locked := writeKey(t, filepath.Join(dir, "locked"), key, secret)
+	wrong := writeKey(t, filepath.Join(dir, "wrong"), stranger, "")
+	public := writeText(t, filepath.Join(dir, "id.pub"), authorized(m.user))
+	t.Setenv("TEST_SECRET", secret)
+	t.Setenv("TEST_WRONG", "hunter2hunter2")
+
+	for _, tt := range []struct {
+		name       string
+		identity   []string
+		passphrase string
+		password   string
+		want       Reason
+		texts      []string
+	}{
+		{name: "key", identity: []string{plain}},
+		{name: "second key", identity: []string{wrong, plain}},
+		{name: "encrypted key", identity: []string{locked}, passphrase: "TEST_SECRET"},
+		{name: "password", password: "TEST_SECRET"},
+		{name: "refused key, then password", identity: []string{wrong}, password: "TEST_SECRET"},
+		{name: "wrong passphrase", identity: []string{locked}, passphrase: "TEST_WRONG", want: ReasonKey, texts: []string{locked, "TEST_WRONG"}},
+		{name: "no passphrase", identity: []string{locked}, want: ReasonKey, texts: []string{locked, "passphrase_env"}},
+		{name: "passphrase not set", identity: []string{locked}, passphrase: "TEST_UNSET", want: ReasonKey, texts: []string{"TEST_UNSET"}},
+		{name: "public key", identity: []string{public}, want: ReasonKey, texts: []string{public}},
+		{name: "missing key", identity: []string{filepath.Join(dir, "none")}, want: ReasonKey, texts: []string{"none"}},
+		{name: "password not set", password: "TEST_UNSET", want: ReasonKey, texts: []string{"TEST_UNSET"}},
+		{name: "refused key", identity: []string{wrong}, want: ReasonAuth, texts: []string{wrong, "admin", "publickey", "password"}},
+		{name: "refused password", password: "TEST_WRONG", want: ReasonAuth, texts: []string{"$TEST_WRONG"}},
+		{name: "nothing to offer", want: ReasonAuth, texts: []string{"nothing could be offered"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("HOME", t.TempDir())
+			c := m.config(m.addr)
+			c.Identity, c.PassphraseEnv, c.PasswordEnv = tt.identity, tt.passphrase, tt.password
+			ce := tryLogin(t, c)
+			if tt.want == "" {
+				if ce != nil {
+					t.Fatal(ce)
+				}
+				return
+			}
+			wantError(t, ce, tt.want, tt.texts...)
+			if all := fmt.Sprintf("%v %+v %v", ce, *ce, ce.Err); strings.Contains(all, secret) || strings.Contains(all, "hunter2") {
+				t.Errorf("a secret is told: %s", all)
+			}
+		})
+	}
+}
+
+func TestKeyboardInteractive(t *testing.T) {
+	m := newMachine(t, func(m *machine) {
+		m.PublicKeyHandler = nil
+		m.KeyboardInteractiveHandler = func(_ gssh.Context, ask ssh.KeyboardInteractiveChallenge) bool {
+			a, err := ask("", "", []string{"Password: "}, []bool{false})
+			return err == nil && len(a) == 1 && a[0] == secret
+		}
+	})
+	t.Setenv("TEST_SECRET", secret)
+	c := m.config(m.addr)
+	c.Identity, c.PasswordEnv = nil, "TEST_SECRET"
+	if ce := tryLogin(t, c); ce != nil {
+		t.Fatal(ce)
+	}
+}
+
+func TestSSHAgent(t *testing.T) {
+	key := ed25519Key(t)
+	m := newMachine(t, func(m *machine) { m.user = newSigner(t, key) })
+	ring := agent.NewKeyring()
+	for _, k := range []any{ed25519Key(t), key} {
+		if err := ring.Add(agent.AddedKey{PrivateKey: k}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sock := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", sock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = agent.ServeAgent(ring, c)
+			_ = c.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = l.Close(); <-done })
+	t.Setenv("SSH_AUTH_SOCK", sock)
+	t.Setenv("HOME", t.TempDir())
+	c := m.config(m.addr)
+	c.Identity = nil
+	if ce := tryLogin(t, c); ce != nil {
+		t.Fatal(ce)
+	}
+	// An encrypted file whose key the agent holds open needs no passphrase.
+	c.Identity = []string{writeKey(t, filepath.Join(t.TempDir(), "locked"), key, secret)}
+	if ce := tryLogin(t, c); ce != nil {
+		t.Fatal(ce)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	m := newMachine(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	c := m.config(silent.Addr().String())
+	c.Timeout = 100 * time.Millisecond
+	wantError(t, tryLogin(t, c), ReasonUnreachable, "no answer within 100ms")
+
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close()
+	wantError(t, tryLogin(t, m.config(closed.Addr().String())), ReasonUnreachable, "refused")
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	cancel(why)
+	if _, err := DialSSH(ctx, m.config(m.addr), selfAgent); !errors.Is(err, why) {
+		t.Errorf("cancelled: %v, want the cause", err)
+	}
+}
+
+func TestJumpHosts(t *testing.T) {
+	key := ed25519Key(t)
+	one := newMachine(t, func(m *machine) { m.user = newSigner(t, key) })
+	two := newMachine(t, func(m *machine) { m.user = newSigner(t, key) })
+	m := newMachine(t, func(m *machine) { m.user = newSigner(t, key) })
+	m.place(t)
+	c := m.config(m.addr)
+	c.Identity = []string{writeKey(t, filepath.Join(t.TempDir(), "id"), key, "")}
+	c.KnownHosts = []string{writeText(t, filepath.Join(t.TempDir(), "known"),
+		knownhosts.Line([]string{one.addr}, one.host.PublicKey())+"\n"+knownhosts.Line([]string{two.addr}, two.host.PublicKey()))}
+	c.Jump = []string{"u@" + one.addr, "ssh://" + two.addr}
+	conn := m.dial(t, c)
+	if _, err := conn.Check(t.Context(), directories(t.TempDir(), 1)); err != nil {
+		t.Fatal(err)
+	}
+	if one.forwards.Load() != 1 || two.forwards.Load() != 1 {
+		t.Errorf("forwards %d and %d, want 1 and 1", one.forwards.Load(), two.forwards.Load())
+	}
+	c.Jump = []string{one.addr}
+	c.KnownHosts = []string{filepath.Join(t.TempDir(), "none")}
+	wantError(t, tryLogin(t, c), ReasonUnknownHost, one.addr)
+}
+
+func TestSSHConfigFile(t *testing.T) {
+	m := newMachine(t)
+	host, port, _ := net.SplitHostPort(m.addr)
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	if err := os.Mkdir(filepath.Join(home, ".ssh"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeText(t, filepath.Join(home, ".ssh", "config"), fmt.Sprintf(
+		"Host win-*\n  HostName %s\n  Port %s\n  User Administrator\n  IdentityFile %s\n  UserKnownHostsFile ~/hosts\nHost far\n  ProxyJump jim@win-1,other:2200\n", host, port, m.identity))
+	writeText(t, filepath.Join(home, "hosts"), knownhosts.Line([]string{m.addr}, m.host.PublicKey()))
+	c := SSHConfig{Host: "win-7"}
+	if ce := tryLogin(t, c); ce != nil {
+		t.Fatal(ce)
+	}
+	c.User, c.Port = "eve", 7
+	hops, err := c.hops()
+	if err != nil || len(hops) != 1 || hops[0].name() != "eve@"+net.JoinHostPort(host, "7") {
+		t.Errorf("explicit values: %+v, %v", hops, err)
+	}
+	hops, err = SSHConfig{Host: "far", User: "u"}.hops()
+	n, _ := strconv.Atoi(port)
+	if err != nil || len(hops) != 3 || hops[0].user != "jim" || hops[0].port != n || hops[1].addr() != "other:2200" || hops[2].name() != "u@far:22" {
+		t.Errorf("ProxyJump: %+v, %v", hops, err)
+	}
+}
+
+func TestParseJump(t *testing.T) {
+	for in, want := range map[string]string{
+		"host": "|host|0", "u@host:22": "u|host|22", "a@b@host": "a@b|host|0", "[fe80::1]:22": "|fe80::1|22", "[fe80::1]": "|fe80::1|0",
+		"": "error", "u@": "error", "host:ssh": "error", "host:70000": "error",
+	} {
+		u, h, p, err := parseJump(in)
+		have := fmt.Sprintf("%s|%s|%d", u, h, p)
+		if err != nil {
+			have = "error"
+		}
+		if have != want {
+			t.Errorf("%q: have %s, want %s", in, have, want)
+		}
+	}
+}
+
+func TestDataDir(t *testing.T) {
+	for _, tt := range []struct {
+		os, dir string
+		line    string // "" = refused
+	}{
+		{"windows", `C:\ProgramData\nodejoin`, `C:\ProgramData\nodejoin\agent\nodejoin-agent-0123456789abcdef.exe serve`},
+		{"windows", `C:/data/nodejoin`, `C:\data\nodejoin\agent\nodejoin-agent-0123456789abcdef.exe serve`},
+		{"windows", `C:\Program Files\nodejoin`, ""},
+		{"windows", `C:\a&b`, ""},
+		{"windows", `data`, ""},
+		{"linux", "/var/lib/nodejoin", "/var/lib/nodejoin/agent/nodejoin-agent-0123456789abcdef serve"},
+		{"linux", "/srv/it's here", `'/srv/it'\''s here/agent/nodejoin-agent-0123456789abcdef' serve`},
+		{"linux", "data", ""},
+		{"plan9", "/data", ""},
+	} {
+		c := SSHConfig{OS: tt.os, DataDir: tt.dir}
+		have := ""
+		if checkDataDir(c) == nil {
+			have = newAgentFile(c, "", "0123456789abcdef0123").line("serve")
+		}
+		if have != tt.line {
+			t.Errorf("%s %s: have %q, want %q", tt.os, tt.dir, have, tt.line)
+		}
+	}
+	if have := sftpPath("windows", `C:\x\y`); have != "/C:/x/y" {
+		t.Errorf("SFTP path %q", have)
+	}
+}
