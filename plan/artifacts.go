@@ -1,0 +1,174 @@
+package plan
+
+import (
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"nodejoin/plan/compat"
+	"nodejoin/plan/recipe"
+	"nodejoin/steps"
+)
+
+// artifact is an artifact block.
+type artifact struct {
+	source  steps.Source // URL and File only where the block gives them
+	version string
+	at      hcl.Range
+	ok      bool
+}
+
+var (
+	hex256 = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	hex512 = regexp.MustCompile(`^[0-9a-f]{128}$`)
+)
+
+// artifactBlocks reads the artifact blocks.
+func (c *compiler) artifactBlocks() {
+	c.artifacts = map[string]*artifact{}
+	for _, b := range c.plan.blocks["artifact"] {
+		name := b.Labels[0]
+		s := c.section(rootBlock("artifact"), b, c.ctx)
+		if !slices.Contains(compat.ArtifactNames(), name) {
+			c.diags.fail(b.LabelRanges[0], "unknown artifact", "%s", unknownName("artifact", name, compat.ArtifactNames()))
+			continue
+		}
+		a := &artifact{version: c.version(s, "version"), at: b.DefRange}
+		a.source = c.source(s, b.DefRange, false)
+		if c.cluster == nil && len(c.plan.blocks["cluster"]) == 0 {
+			c.diags.fail(b.DefRange, "block without effect", "An artifact block is for the nodes of a cluster, and the plan has no cluster block. Steps name their source themselves.")
+		}
+		a.ok = s.ok
+		c.artifacts[name] = a
+	}
+}
+
+// source reads url, file, sha256 and sha512. Where need is set one of url and file must be there.
+func (c *compiler) source(s *section, at hcl.Range, need bool) steps.Source {
+	src := steps.Source{URL: s.str("url"), SHA256: strings.ToLower(s.str("sha256")), SHA512: strings.ToLower(s.str("sha512"))}
+	if f := s.str("file"); f != "" {
+		src.File = c.home(f)
+	}
+	switch {
+	case s.has("url") && s.has("file"):
+		s.fail("file", "arguments exclude each other", "An artifact comes from a url, fetched by the host, or from a file of the controller. Remove one of the two.")
+	case need && !s.has("url") && !s.has("file"):
+		c.diags.fail(at, "missing argument", "There is neither \"url\" nor \"file\", so there is nothing to install.")
+		s.ok = false
+	}
+	if src.URL != "" {
+		if u, err := url.Parse(src.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+			s.fail("url", "invalid URL", "%q is no http or https address.", src.URL)
+		}
+	}
+	if src.SHA256 != "" && !hex256.MatchString(src.SHA256) {
+		s.fail("sha256", "invalid digest", "A sha256 digest has 64 hex digits; this has %d characters.", len(src.SHA256))
+	}
+	if src.SHA512 != "" && !hex512.MatchString(src.SHA512) {
+		s.fail("sha512", "invalid digest", "A sha512 digest has 128 hex digits; this has %d characters.", len(src.SHA512))
+	}
+	if !s.has("sha256") && !s.has("sha512") {
+		c.diags.fail(at, "artifact without a digest", "Nothing is installed unchecked. Give sha256 or sha512, as its publisher shows it.")
+		s.ok = false
+	}
+	return src
+}
+
+// sources gives the artifacts that a machine's recipe asks for; ok is false when
+// one is missing or wrong, which was reported.
+func (c *compiler) sources(m *machine, names []string) (map[string]steps.Source, bool) {
+	out, ok := map[string]steps.Source{}, true
+	for _, name := range names {
+		if name == recipe.AgentArtifact {
+			src, good := c.agent(m)
+			out[name], ok = src, ok && good
+			continue
+		}
+		a := c.artifacts[name]
+		if a == nil {
+			if !c.failedBefore("artifact." + name) {
+				c.diags.fail(c.clusterAt(), "missing artifact", "The nodes need the artifact %q, and nothing is installed without a digest. Add: artifact %q { sha256 = \"...\" }.", name, name)
+			}
+			ok = false
+			continue
+		}
+		c.used["artifact."+name] = true
+		if !a.ok {
+			ok = false
+			continue
+		}
+		src := a.source
+		if src.URL == "" && src.File == "" {
+			version := c.artifactVersion(name, a)
+			file, address := compat.Artifact(name, version, m.OS, m.Arch)
+			switch {
+			case version == "":
+				c.diags.fail(a.at, "missing argument", "No block gives the version of the artifact %q, which its upstream name is made of. Add version here.", name)
+				ok = false
+				continue
+			case file == "":
+				c.diags.fail(a.at, "artifact not published", "Upstream publishes no %s for %s/%s. Give url or file.", name, m.OS, m.Arch)
+				ok = false
+				continue
+			case c.mirror != "":
+				src.File = filepath.Join(c.mirror, file)
+			default:
+				src.URL = address
+			}
+		}
+		out[name] = src
+	}
+	return out, ok
+}
+
+// artifactVersion is the version of an artifact: its own, or that of the block that it belongs to.
+func (c *compiler) artifactVersion(name string, a *artifact) string {
+	if a.version != "" {
+		return a.version
+	}
+	switch name {
+	case compat.KubernetesNode:
+		return c.cluster.Version
+	case compat.ContainerdName:
+		return c.cluster.base.Runtime.Version
+	case compat.Flanneld:
+		return c.cluster.base.Network.Version
+	case compat.FlannelCNI:
+		if c.mirror != "" {
+			return "0.0.0" // its file name has no version
+		}
+	}
+	return ""
+}
+
+func (c *compiler) clusterAt() hcl.Range { return c.plan.blocks["cluster"][0].DefRange }
+
+// failedBefore tells, the second time it is asked for the same thing, that it was reported.
+func (c *compiler) failedBefore(key string) bool {
+	before := c.used["failed "+key]
+	c.used["failed "+key] = true
+	return before
+}
+
+// agent is the agent program for a machine.
+func (c *compiler) agent(m *machine) (steps.Source, bool) {
+	key := m.OS + "/" + m.Arch + "/" + m.Connection.Type
+	a, ok := c.agents[key]
+	if !ok {
+		if c.opt.Agent == nil {
+			c.diags.fail(m.at, "no agent", "This nodejoin has no agent for %s/%s.", m.OS, m.Arch)
+			return steps.Source{}, false
+		}
+		a.source, a.err = c.opt.Agent(m.OS, m.Arch, m.Connection.Type)
+		c.agents[key] = a
+	}
+	if a.err != nil {
+		c.diags.fail(m.at, "no agent", "The agent for %s/%s cannot be had: %s.", m.OS, m.Arch, a.err)
+		return steps.Source{}, false
+	}
+	return a.source, true
+}

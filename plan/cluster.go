@@ -1,0 +1,252 @@
+package plan
+
+import (
+	"net/netip"
+	"net/url"
+	"regexp"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"nodejoin/plan/compat"
+	"nodejoin/plan/recipe"
+)
+
+// cluster is the cluster block with the blocks that say what its nodes run.
+type cluster struct {
+	Cluster
+	complete bool // nothing of it was wrong, so that nodes can be expanded
+	base     recipe.Input
+	pods     netip.Prefix
+	services netip.Prefix
+}
+
+// Defaults of the addresses, as kubeadm and the upstream guides have them.
+const (
+	defaultPodCIDR     = "10.244.0.0/16"
+	defaultServiceCIDR = "10.96.0.0/12"
+	defaultDNSDomain   = "cluster.local"
+	defaultTokenTTL    = 15 * time.Minute
+	defaultVNI         = 4096
+	defaultVXLANPort   = 4789
+)
+
+// clusterBlocks reads cluster, runtime, network and mirror.
+func (c *compiler) clusterBlocks() {
+	for _, b := range c.plan.blocks["mirror"] {
+		if s := c.section(rootBlock("mirror"), b, c.ctx); s.str("path") != "" {
+			c.mirror = c.plan.abs(s.str("path"))
+		}
+	}
+	c.artifactBlocks()
+	blocks := c.plan.blocks["cluster"]
+	if len(blocks) == 0 {
+		for _, kind := range []string{"runtime", "network"} {
+			for _, b := range c.plan.blocks[kind] {
+				c.section(rootBlock(kind), b, c.ctx)
+				c.diags.fail(b.DefRange, "block without effect", "A %s block says what the nodes of a cluster run, and the plan has no cluster block. Add one, or remove this block.", kind)
+			}
+		}
+		return
+	}
+	before := c.errors()
+	k := &cluster{}
+	c.cluster = k
+	c.clusterBlock(blocks[0], k)
+	c.runtimeBlock(blocks[0], k)
+	c.networkBlock(blocks[0], k)
+	k.complete = c.errors() == before
+}
+
+func (c *compiler) clusterBlock(b *hcl.Block, k *cluster) {
+	s := c.section(rootBlock("cluster"), b, c.ctx)
+	k.Name, k.Source = b.Labels[0], c.plan.place(b.DefRange)
+	in := &k.base
+	k.Version = c.version(s, "kubernetes")
+	in.Kubernetes = k.Version
+	if k.Version != "" {
+		if v, err := compat.Kubelet(k.Version); err == nil {
+			floor, _ := compat.KubernetesRange()
+			switch {
+			case !v.Supported:
+				s.fail("kubernetes", "version not supported", "Kubernetes %s is older than %s, the oldest whose node components nodejoin configures. Use a newer one.", k.Version, floor)
+			case v.Assumed != "":
+				c.diags.warn(s.at("kubernetes"), "version newer than the tables", "%s", v.Assumed)
+			}
+		}
+	}
+	k.APIServer = s.str("api_server")
+	if k.APIServer != "" {
+		if u, err := url.Parse(k.APIServer); err != nil || u.Scheme != "https" || u.Hostname() == "" || u.Path != "" && u.Path != "/" {
+			s.fail("api_server", "invalid URL", "%q is no URL of an API server. Write https://HOST:PORT, as the nodes reach it.", k.APIServer)
+		}
+	}
+	in.APIServer = k.APIServer
+	switch {
+	case s.has("kubeconfig") && s.has("sandbox"):
+		s.fail("sandbox", "arguments exclude each other", "A cluster is real (kubeconfig) or simulated (sandbox). Remove one of the two.")
+	case !s.has("kubeconfig") && !s.has("sandbox"):
+		c.diags.fail(b.DefRange, "missing argument", "The cluster has neither \"kubeconfig\" nor \"sandbox\", so nothing can be asked of it. Give kubeconfig = \"~/.kube/config\"; it is read here and never copied to a node.")
+	}
+	if v := s.str("kubeconfig"); v != "" {
+		k.Kubeconfig = c.home(v)
+	}
+	if v := s.str("sandbox"); v != "" {
+		k.Sandbox = c.plan.abs(v)
+	}
+	if k.CAHash = s.str("ca_hash"); k.CAHash != "" && !caHash.MatchString(k.CAHash) {
+		s.fail("ca_hash", "invalid digest", "%q is no pin of a CA. Write \"sha256:\" and 64 hex digits, as kubeadm token create --print-join-command shows it.", k.CAHash)
+	}
+	c.addresses(s, k)
+	in.DNSDomain = s.or("dns_domain", defaultDNSDomain)
+	in.Join = recipe.Join{Kind: "bootstrap_token", TTL: defaultTokenTTL}
+	for _, j := range s.blocks.OfType("join") {
+		if j.Labels[0] != "bootstrap_token" {
+			c.diags.fail(j.LabelRanges[0], "unknown kind", "There is no join %q in this version. There is \"bootstrap_token\".", j.Labels[0])
+			continue
+		}
+		js := c.section(rootBlock("cluster").child("join"), j, c.ctx)
+		in.Join.TTL = js.duration("ttl", time.Minute, 24*time.Hour, defaultTokenTTL)
+	}
+}
+
+var caHash = regexp.MustCompile(`^sha256:[0-9a-fA-F]{64}$`)
+
+// addresses reads the networks and holds them against each other.
+func (c *compiler) addresses(s *section, k *cluster) {
+	k.pods = c.prefix(s, "pod_cidr", defaultPodCIDR)
+	k.services = c.prefix(s, "service_cidr", defaultServiceCIDR)
+	k.PodCIDR = k.pods.String()
+	k.base.PodCIDR, k.base.ServiceCIDR = k.pods.String(), k.services.String()
+	if k.pods.IsValid() && k.services.IsValid() && k.pods.Overlaps(k.services) {
+		s.fail("service_cidr", "overlapping networks", "The services' network %s and the pods' network %s share addresses, so traffic to a service could not be told from traffic to a pod. Choose networks apart.", k.services, k.pods)
+	}
+	if k.pods.IsValid() && k.pods.Bits() > 24 {
+		s.fail("pod_cidr", "network too small", "%s has no room for one node: each node takes a /24 of it. Use a /16 or so.", k.pods)
+	}
+	text := s.str("dns_ip")
+	if text == "" {
+		if k.services.IsValid() && !s.has("dns_ip") {
+			ip := k.services.Masked().Addr()
+			for range 10 {
+				ip = ip.Next()
+			}
+			k.base.DNSIP = ip.String()
+		}
+		return
+	}
+	ip, err := netip.ParseAddr(text)
+	switch {
+	case err != nil:
+		s.fail("dns_ip", "invalid address", "%q is no IP address.", text)
+	case k.services.IsValid() && !k.services.Contains(ip):
+		s.fail("dns_ip", "address outside its network", "The DNS service's address %s must lie in the services' network %s, or no pod can resolve a name.", ip, k.services)
+	}
+	k.base.DNSIP = text
+}
+
+// prefix is a CIDR argument; the zero Prefix when it is wrong.
+func (c *compiler) prefix(s *section, name, fallback string) netip.Prefix {
+	text := s.or(name, fallback)
+	if text == "" {
+		return netip.Prefix{}
+	}
+	p, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil:
+		s.fail(name, "invalid network", "%q is no network. Write ADDRESS/BITS, for example %q.", text, fallback)
+		return netip.Prefix{}
+	case !p.Addr().Is4():
+		s.fail(name, "IPv6 not possible", "%s is an IPv6 network; an overlay on Windows carries IPv4 only. Use an IPv4 network.", p)
+		return netip.Prefix{}
+	case p != p.Masked():
+		s.fail(name, "invalid network", "%s has host bits set. The network is %s.", p, p.Masked())
+	}
+	return p.Masked()
+}
+
+// version is a version argument without a leading "v"; "" when it is wrong.
+func (c *compiler) version(s *section, name string) string {
+	text := s.str(name)
+	if text == "" {
+		return ""
+	}
+	v, err := compat.Parse(text)
+	if err != nil {
+		s.fail(name, "invalid version", "%s. Write all three numbers, for example \"1.36.3\".", err)
+		return ""
+	}
+	return v.String()
+}
+
+func (c *compiler) runtimeBlock(at *hcl.Block, k *cluster) {
+	blocks := c.plan.blocks["runtime"]
+	if len(blocks) == 0 {
+		c.diags.fail(at.DefRange, "missing block", "Nodes of a cluster need a container runtime. Add: runtime \"containerd\" { version = \"2.2.1\" }.")
+		return
+	}
+	b := blocks[0]
+	s := c.section(rootBlock("runtime"), b, c.ctx)
+	if b.Labels[0] != "containerd" {
+		c.diags.fail(b.LabelRanges[0], "unknown kind", "There is no runtime %q in this version. There is \"containerd\".", b.Labels[0])
+		return
+	}
+	version := c.version(s, "version")
+	k.base.Runtime = recipe.Runtime{Kind: "containerd", Version: version, Pause: s.str("pause_image")}
+	if version == "" {
+		return
+	}
+	if v, err := compat.LookupContainerd(version); err == nil {
+		switch {
+		case !v.Supported:
+			s.fail("version", "version not supported", "containerd %s does not serve CRI v1, which every kubelet since 1.26 requires. Use 1.6 or newer.", version)
+		case v.Assumed != "":
+			c.diags.warn(s.at("version"), "version newer than the tables", "%s", v.Assumed)
+		}
+	}
+	if k.Version != "" {
+		if ok, known, want := compat.Tested(k.Version, version); known && !ok {
+			c.diags.warn(s.at("version"), "untested versions", "containerd %s is not tested with Kubernetes %s by its maintainers. Tested: %s or newer of the same line.", version, k.Version, oneOf(want))
+		}
+	}
+}
+
+func (c *compiler) networkBlock(at *hcl.Block, k *cluster) {
+	blocks := c.plan.blocks["network"]
+	if len(blocks) == 0 {
+		c.diags.fail(at.DefRange, "missing block", "Nodes of a cluster need a pod network. Add: network \"flannel\" { version = \"0.28.9\" }.")
+		return
+	}
+	b := blocks[0]
+	s := c.section(rootBlock("network"), b, c.ctx)
+	if b.Labels[0] != "flannel" {
+		c.diags.fail(b.LabelRanges[0], "unknown kind", "There is no network %q in this version. There is \"flannel\".", b.Labels[0])
+		return
+	}
+	n := recipe.Network{Kind: "flannel", Version: c.version(s, "version"), Backend: s.or("backend", "vxlan")}
+	if n.Backend != "" && n.Backend != "vxlan" {
+		s.fail("backend", "unknown backend", "There is no backend %q in this version. There is \"vxlan\".", n.Backend)
+	}
+	// flannel on Windows: pkg/backend/vxlan/vxlan_windows.go refuses lower VNIs and
+	// other ports; the VNI that it announces has 16 bits.
+	vni := s.whole("vni", 1, 1<<24-1, defaultVNI)
+	if vni < 4096 || vni > 1<<16-1 {
+		s.fail("vni", "impossible VNI", "The VNI is %d. flannel on Windows needs one from 4096 to 65535, and all nodes of the cluster, Linux too, must have the same.", vni)
+	}
+	port := s.whole("port", 1, 65535, defaultVXLANPort)
+	if port != defaultVXLANPort {
+		s.fail("port", "impossible port", "The VXLAN port is %d. flannel on Windows can use 4789 only, and all nodes of the cluster, Linux too, must have the same.", port)
+	}
+	n.VNI, n.Port = uint32(vni), uint16(port)
+	k.base.Network = n
+}
+
+// input is what the recipe is told of a machine.
+func (k *cluster) input(m *machine) recipe.Input {
+	in := k.base
+	in.Node, in.OS, in.Arch, in.DataDir = m.Name, m.OS, m.Arch, m.DataDir
+	in.Sandbox = m.Connection.Type == "sandbox"
+	in.ManagementIP, in.Taints, in.Labels, in.MaxPods = m.managementIP, m.taints, m.labels, m.maxPods
+	in.Source = m.Source
+	return in
+}

@@ -1,0 +1,60 @@
+package plan
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+)
+
+// owned is what a step makes, in words and as a key that is equal for equal
+// things; "" when it makes nothing that another step could make too.
+func owned(os string, s steps.Spec) (key, words string) {
+	var a struct{ Path, Name, Key, File string }
+	if json.Unmarshal(s.Args, &a) != nil {
+		return "", ""
+	}
+	switch s.Kind {
+	case "file", "binary", "kubeconfig":
+		return "path " + host.PathKey(os, a.Path), "the file " + a.Path
+	case "directory":
+		return "folder " + host.PathKey(os, a.Path), "the folder " + a.Path
+	case "service":
+		return "service " + strings.ToLower(a.Name), "the service " + a.Name
+	case "registry":
+		return "registry " + strings.ToLower(a.Key+`\`+a.Name), "the registry value " + a.Key + `\` + a.Name
+	case "env":
+		name := a.Name
+		if os == "windows" {
+			name = strings.ToLower(name)
+		}
+		return "env " + name + " " + a.File, "the variable " + a.Name
+	case "firewall_rule":
+		return "firewall " + strings.ToLower(a.Name), "the firewall rule " + a.Name
+	}
+	return "", ""
+}
+
+// conflicts reports steps of the plan that make what another step makes.
+func (c *compiler) conflicts(m *machine, own, recipe []steps.Spec, at func(id string) hcl.Range) {
+	first := map[string]string{}
+	for _, s := range recipe {
+		if key, _ := owned(m.OS, s); key != "" {
+			first[key] = s.ID
+		}
+	}
+	for _, s := range own {
+		key, words := owned(m.OS, s)
+		if key == "" {
+			continue
+		}
+		if before, ok := first[key]; ok {
+			c.diags.fail(at(s.ID), "two steps for one thing", "The steps %q and %q both make %s on node %q, so each would undo the other. Remove one of them.", before, s.ID, words, m.Name)
+			continue
+		}
+		first[key] = s.ID
+	}
+}

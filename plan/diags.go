@@ -1,0 +1,106 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agext/levenshtein"
+	"github.com/hashicorp/hcl/v2"
+)
+
+// diags collects diagnostics, each once. A block that is evaluated for many nodes
+// finds the same mistake many times.
+type diags struct {
+	list hcl.Diagnostics
+	seen map[string]bool
+	errs int // errors so far, repeated ones too
+}
+
+func newDiags() *diags { return &diags{seen: map[string]bool{}} }
+
+func (d *diags) add(list hcl.Diagnostics) {
+	for _, g := range list {
+		if g.Severity == hcl.DiagError {
+			d.errs++
+		}
+		key := g.Summary + "\x00" + g.Detail
+		if g.Subject != nil {
+			key = g.Subject.String() + "\x00" + key
+		}
+		if !d.seen[key] {
+			d.seen[key] = true
+			d.list = append(d.list, g)
+		}
+	}
+}
+
+// fail adds an error. The summary is short and fixed; the detail says what is
+// wrong, why it matters and how to mend it.
+func (d *diags) fail(subject hcl.Range, summary, detail string, args ...any) {
+	d.put(hcl.DiagError, subject, summary, detail, args)
+}
+
+func (d *diags) warn(subject hcl.Range, summary, detail string, args ...any) {
+	d.put(hcl.DiagWarning, subject, summary, detail, args)
+}
+
+func (d *diags) put(sev hcl.DiagnosticSeverity, subject hcl.Range, summary, detail string, args []any) {
+	g := &hcl.Diagnostic{Severity: sev, Summary: summary, Detail: fmt.Sprintf(detail, args...)}
+	if subject.Filename != "" {
+		g.Subject = &subject
+	}
+	d.add(hcl.Diagnostics{g})
+}
+
+// sorted orders by file and position; those without one come first.
+func (d *diags) sorted() hcl.Diagnostics {
+	slices.SortStableFunc(d.list, func(a, b *hcl.Diagnostic) int {
+		if a.Subject == nil || b.Subject == nil {
+			return cmp.Compare(btoi(a.Subject != nil), btoi(b.Subject != nil))
+		}
+		return cmp.Or(cmp.Compare(a.Subject.Filename, b.Subject.Filename),
+			cmp.Compare(a.Subject.Start.Byte, b.Subject.Start.Byte))
+	})
+	return d.list
+}
+
+// didYouMean is ` Did you mean "x"?` for the known name that is nearest, or "".
+func didYouMean(have string, known []string) string {
+	best, bestDistance := "", 3
+	for _, k := range known {
+		if n := levenshtein.Distance(strings.ToLower(have), strings.ToLower(k), nil); n < bestDistance && n < len(k) {
+			best, bestDistance = k, n
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" Did you mean %q?", best)
+}
+
+// oneOf lists names for people: `"a", "b" or "c"`.
+func oneOf(names []string) string {
+	q := make([]string, len(names))
+	for i, n := range names {
+		q[i] = strconv.Quote(n)
+	}
+	switch len(q) {
+	case 0:
+		return "none"
+	case 1:
+		return q[0]
+	}
+	return strings.Join(q[:len(q)-1], ", ") + " or " + q[len(q)-1]
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,330 @@
+package plan
+
+import (
+	"crypto/sha1" //nolint:gosec // a function of the language, not a protection
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net/netip"
+	"os"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/tryfunc"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
+	"sigs.k8s.io/yaml"
+)
+
+// functions is the whole function table of the language.
+func (c *compiler) functions() map[string]function.Function {
+	table := map[string]function.Function{
+		// numbers
+		"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "max": stdlib.MaxFunc,
+		"min": stdlib.MinFunc, "parseint": stdlib.ParseIntFunc, "pow": stdlib.PowFunc, "signum": stdlib.SignumFunc, "log": stdlib.LogFunc,
+		// strings
+		"chomp": stdlib.ChompFunc, "format": stdlib.FormatFunc, "formatlist": stdlib.FormatListFunc, "indent": stdlib.IndentFunc,
+		"join": stdlib.JoinFunc, "lower": stdlib.LowerFunc, "regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc,
+		"regexreplace": stdlib.RegexReplaceFunc, "replace": stdlib.ReplaceFunc, "split": stdlib.SplitFunc, "strlen": stdlib.StrlenFunc,
+		"strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc, "title": stdlib.TitleFunc, "trim": stdlib.TrimFunc,
+		"trimprefix": stdlib.TrimPrefixFunc, "trimsuffix": stdlib.TrimSuffixFunc, "trimspace": stdlib.TrimSpaceFunc, "upper": stdlib.UpperFunc,
+		// collections
+		"chunklist": stdlib.ChunklistFunc, "coalesce": stdlib.CoalesceFunc, "coalescelist": stdlib.CoalesceListFunc,
+		"compact": stdlib.CompactFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "distinct": stdlib.DistinctFunc,
+		"element": stdlib.ElementFunc, "flatten": stdlib.FlattenFunc, "index": stdlib.IndexFunc, "keys": stdlib.KeysFunc,
+		"length": stdlib.LengthFunc, "lookup": stdlib.LookupFunc, "merge": stdlib.MergeFunc, "range": stdlib.RangeFunc,
+		"reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc, "setproduct": stdlib.SetProductFunc,
+		"setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc, "slice": stdlib.SliceFunc, "sort": stdlib.SortFunc,
+		"values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,
+		// conversion
+		"tobool": stdlib.MakeToFunc(cty.Bool), "tonumber": stdlib.MakeToFunc(cty.Number), "tostring": stdlib.MakeToFunc(cty.String),
+		"tolist": stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)), "tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)),
+		"toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
+		// encodings
+		"csvdecode": stdlib.CSVDecodeFunc, "jsondecode": stdlib.JSONDecodeFunc, "jsonencode": stdlib.JSONEncodeFunc,
+		"yamldecode": yamlDecode, "yamlencode": yamlEncode, "base64encode": base64Encode, "base64decode": base64Decode,
+		"sha1":   digest(func(b []byte) []byte { s := sha1.Sum(b); return s[:] }), //nolint:gosec // as above
+		"sha256": digest(func(b []byte) []byte { s := sha256.Sum256(b); return s[:] }),
+		"sha512": digest(func(b []byte) []byte { s := sha512.Sum512(b); return s[:] }),
+		// networks
+		"cidrhost": cidrHost, "cidrnetmask": cidrNetmask, "cidrsubnet": cidrSubnet,
+		// the controller
+		"env": c.env(), "file": c.file(), "fileexists": c.fileExists(),
+	}
+	for name, f := range table {
+		table[name] = guard(name, f)
+	}
+	table["templatefile"] = c.templateFile(table)
+	// They take unevaluated expressions, which the guard must not touch.
+	table["try"], table["can"] = tryfunc.TryFunc, tryfunc.CanFunc
+	return table
+}
+
+// passing functions put their arguments together without looking into strings, so
+// that references survive them.
+var passing = map[string]bool{
+	"join": true, "concat": true, "merge": true, "flatten": true, "values": true, "zipmap": true,
+	"lookup": true, "element": true, "tolist": true, "tomap": true, "tostring": true,
+}
+
+// guard keeps a function away from values that are known only later, and keeps
+// what it says of sensitive arguments from being shown.
+func guard(name string, f function.Function) function.Function {
+	open := func(p function.Parameter) function.Parameter {
+		p.AllowMarked, p.AllowNull, p.AllowUnknown, p.AllowDynamicType = true, true, true, true
+		return p
+	}
+	spec := &function.Spec{Description: f.Description()}
+	for _, p := range f.Params() {
+		spec.Params = append(spec.Params, open(p))
+	}
+	if v := f.VarParam(); v != nil {
+		p := open(*v)
+		spec.VarParam = &p
+	}
+	call := func(args []cty.Value, do func([]cty.Value) error) error {
+		secret := false
+		for i, a := range args {
+			_, s, _ := marksOf(a)
+			secret = secret || s
+			if !passing[name] && holdsRef(a) {
+				return function.NewArgErrorf(i, "the value is known only when the node is joined, so %s cannot work on it now; put it into a template, \"${self.management_ip}\"", name)
+			}
+		}
+		err := do(args)
+		if err != nil && secret {
+			return errors.New("it failed; an argument is sensitive, so the reason is not shown")
+		}
+		return err
+	}
+	spec.Type = func(args []cty.Value) (t cty.Type, err error) {
+		err = call(args, func(args []cty.Value) (err error) { t, err = f.ReturnTypeForValues(args); return err })
+		return t, err
+	}
+	spec.Impl = func(args []cty.Value, _ cty.Type) (v cty.Value, err error) {
+		err = call(args, func(args []cty.Value) (err error) { v, err = f.Call(args); return err })
+		return v, err
+	}
+	return function.New(spec)
+}
+
+func text(params ...string) []function.Parameter {
+	out := make([]function.Parameter, len(params))
+	for i, p := range params {
+		out[i] = function.Parameter{Name: p, Type: cty.String}
+	}
+	return out
+}
+
+// stringFunc is a function from strings to a string.
+func stringFunc(do func(args []string) (string, error), params ...string) function.Function {
+	return function.New(&function.Spec{Params: text(params...), Type: function.StaticReturnType(cty.String),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			in := make([]string, len(args))
+			for i, a := range args {
+				in[i] = a.AsString()
+			}
+			out, err := do(in)
+			return cty.StringVal(out), err
+		}})
+}
+
+func digest(sum func([]byte) []byte) function.Function {
+	return stringFunc(func(a []string) (string, error) { return hex.EncodeToString(sum([]byte(a[0]))), nil }, "text")
+}
+
+var base64Encode = stringFunc(func(a []string) (string, error) {
+	return base64.StdEncoding.EncodeToString([]byte(a[0])), nil
+}, "text")
+
+var base64Decode = stringFunc(func(a []string) (string, error) {
+	b, err := base64.StdEncoding.DecodeString(a[0])
+	if err == nil && !utf8.Valid(b) {
+		err = errors.New("the decoded bytes are not UTF-8 text")
+	}
+	return string(b), err
+}, "text")
+
+// env reads a variable of the controller's environment; one that is not set is an
+// error, so that a plan does not silently compile to something else.
+func (c *compiler) env() function.Function {
+	return stringFunc(func(a []string) (string, error) {
+		if c.plan.opt.Env != nil {
+			if v, ok := c.plan.opt.Env(a[0]); ok {
+				return v, nil
+			}
+		}
+		return "", fmt.Errorf("the environment variable %s is not set; set it, or use a variable with a default", a[0])
+	}, "name")
+}
+
+func (c *compiler) read(name string) (string, error) {
+	b, err := readBounded(c.plan.abs(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s does not exist in the plan's folder", name)
+	}
+	if err == nil && !utf8.Valid(b) {
+		err = fmt.Errorf("%s is not UTF-8 text", name)
+	}
+	return string(b), err
+}
+
+func (c *compiler) file() function.Function {
+	return stringFunc(func(a []string) (string, error) { return c.read(a[0]) }, "path")
+}
+
+func (c *compiler) fileExists() function.Function {
+	return function.New(&function.Spec{Params: text("path"), Type: function.StaticReturnType(cty.Bool),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			fi, err := os.Stat(c.plan.abs(args[0].AsString()))
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return cty.False, nil
+			case err != nil:
+				return cty.False, err
+			}
+			return cty.BoolVal(fi.Mode().IsRegular()), nil
+		}})
+}
+
+// templateFile renders a file as a template of the language with the given values.
+// Its own names are not known in it. Values known only later may be among them.
+func (c *compiler) templateFile(table map[string]function.Function) function.Function {
+	return function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "path", Type: cty.String}, {Name: "values", Type: cty.DynamicPseudoType, AllowMarked: true}},
+		Type:   function.StaticReturnType(cty.String),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			name := args[0].AsString()
+			src, err := c.read(name)
+			if err != nil {
+				return cty.NilVal, function.NewArgError(0, err)
+			}
+			values, outer := args[1].Unmark()
+			if t := values.Type(); !t.IsObjectType() && !t.IsMapType() || values.IsNull() {
+				return cty.NilVal, function.NewArgErrorf(1, "a map of values by name is wanted")
+			}
+			expr, list := hclsyntax.ParseTemplate([]byte(src), name, hcl.InitialPos)
+			if list.HasErrors() {
+				return cty.NilVal, list.Errs()[0]
+			}
+			ctx := &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: table}
+			_, secret, _ := marksOf(args[1])
+			for it := values.ElementIterator(); it.Next(); {
+				k, v := it.Element()
+				ctx.Variables[k.AsString()] = v
+			}
+			v, list := expr.Value(ctx)
+			if list.HasErrors() {
+				if secret {
+					return cty.NilVal, fmt.Errorf("%s does not render; a value is sensitive, so the reason is not shown", name)
+				}
+				return cty.NilVal, list.Errs()[0]
+			}
+			if v, err = convert.Convert(v, cty.String); err != nil {
+				return cty.NilVal, fmt.Errorf("%s does not give a text: %w", name, err)
+			}
+			return v.WithMarks(outer), nil
+		}})
+}
+
+var yamlDecode = function.New(&function.Spec{Params: text("text"), Type: func(args []cty.Value) (cty.Type, error) {
+	if !args[0].IsKnown() {
+		return cty.DynamicPseudoType, nil
+	}
+	j, err := yaml.YAMLToJSON([]byte(args[0].AsString()))
+	if err != nil {
+		return cty.NilType, err
+	}
+	return stdlib.JSONDecodeFunc.ReturnTypeForValues([]cty.Value{cty.StringVal(string(j))})
+}, Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+	j, err := yaml.YAMLToJSON([]byte(args[0].AsString()))
+	if err != nil {
+		return cty.NilVal, err
+	}
+	return stdlib.JSONDecode(cty.StringVal(string(j)))
+}})
+
+var yamlEncode = function.New(&function.Spec{Params: []function.Parameter{{Name: "value", Type: cty.DynamicPseudoType, AllowNull: true}},
+	Type: function.StaticReturnType(cty.String), Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		j, err := stdlib.JSONEncode(args[0])
+		if err != nil || !j.IsKnown() {
+			return j, err
+		}
+		y, err := yaml.JSONToYAML([]byte(j.AsString()))
+		return cty.StringVal(string(y)), err
+	}})
+
+var cidrHost = function.New(&function.Spec{
+	Params: []function.Parameter{{Name: "network", Type: cty.String}, {Name: "number", Type: cty.Number}},
+	Type:   function.StaticReturnType(cty.String),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		p, err := netip.ParsePrefix(args[0].AsString())
+		if err != nil {
+			return cty.NilVal, function.NewArgError(0, err)
+		}
+		n, acc := args[1].AsBigFloat().Int(nil)
+		if acc != big.Exact {
+			return cty.NilVal, function.NewArgErrorf(1, "a whole number is wanted")
+		}
+		a, err := hostOf(p, n)
+		return cty.StringVal(a.String()), err
+	}})
+
+var cidrNetmask = stringFunc(func(a []string) (string, error) {
+	p, err := netip.ParsePrefix(a[0])
+	if err != nil {
+		return "", err
+	}
+	if !p.Addr().Is4() {
+		return "", errors.New("IPv6 networks have no netmask")
+	}
+	m := uint32(0xffffffff) << (32 - p.Bits()) // a shift of 32 gives 0
+	return netip.AddrFrom4([4]byte{byte(m >> 24), byte(m >> 16), byte(m >> 8), byte(m)}).String(), nil
+}, "network")
+
+var cidrSubnet = function.New(&function.Spec{
+	Params: []function.Parameter{{Name: "network", Type: cty.String}, {Name: "newbits", Type: cty.Number}, {Name: "number", Type: cty.Number}},
+	Type:   function.StaticReturnType(cty.String),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		p, err := netip.ParsePrefix(args[0].AsString())
+		if err != nil {
+			return cty.NilVal, function.NewArgError(0, err)
+		}
+		bits, acc1 := args[1].AsBigFloat().Int64()
+		n, acc2 := args[2].AsBigFloat().Int(nil)
+		size := p.Addr().BitLen()
+		if acc1 != big.Exact || acc2 != big.Exact || bits < 0 || int64(p.Bits())+bits > int64(size) {
+			return cty.NilVal, fmt.Errorf("there are no subnets with %s more bits in %s", args[1].AsBigFloat().Text('f', -1), p)
+		}
+		length := p.Bits() + int(bits)
+		if n.Sign() < 0 || n.BitLen() > int(bits) {
+			return cty.NilVal, function.NewArgErrorf(2, "a subnet number of %d bits is wanted", bits)
+		}
+		a, err := hostOf(p.Masked(), new(big.Int).Lsh(n, uint(size-length)))
+		return cty.StringVal(netip.PrefixFrom(a, length).String()), err
+	}})
+
+// hostOf is the n-th address of p; a negative n counts from its end.
+func hostOf(p netip.Prefix, n *big.Int) (netip.Addr, error) {
+	p = p.Masked()
+	size := new(big.Int).Lsh(big.NewInt(1), uint(p.Addr().BitLen()-p.Bits()))
+	if n.Sign() < 0 {
+		n = new(big.Int).Add(size, n)
+	}
+	if n.Sign() < 0 || n.Cmp(size) >= 0 {
+		return netip.Addr{}, fmt.Errorf("%s has %s addresses; there is no number %s", p, size, n)
+	}
+	sum := new(big.Int).SetBytes(p.Addr().AsSlice())
+	b := make([]byte, p.Addr().BitLen()/8)
+	sum.Add(sum, n).FillBytes(b)
+	a, _ := netip.AddrFromSlice(b)
+	return a, nil
+}

@@ -1,0 +1,212 @@
+package plan
+
+import (
+	"encoding/base64"
+	"fmt"
+	"math/big"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"nodejoin/steps"
+)
+
+// kindSpec is how a step block of one kind is decoded. It is derived from the
+// kind's argument struct, so that a new kind is a new block at once.
+type kindSpec struct {
+	steps.Kind
+	block  *blockSpec
+	args   map[string]argument
+	source bool // takes an artifact source: url, file, sha256, sha512
+	absent bool // has the argument "absent", which makes most others unneeded
+}
+
+// argument is one field of an argument struct.
+type argument struct {
+	typ      reflect.Type
+	required bool
+	fallback any // used when it is not written; nil = the field is left out
+}
+
+// fallbacks of arguments whose zero value would surprise.
+var fallbacks = map[string]map[string]any{
+	"service":       {"start": "auto"},
+	"firewall_rule": {"direction": "in", "action": "allow", "enabled": true},
+}
+
+// identity names the arguments that say which thing a step is about: they are
+// needed with "absent", too.
+var identity = map[string]bool{"path": true, "name": true, "key": true}
+
+// choices of arguments that take one of a few words.
+var choices = map[string][]string{
+	"directory.access": {"private"}, "file.access": {"private", "program"}, "binary.access": {"private", "program"},
+	"service.start": {"auto", "delayed", "manual", "disabled"}, "service.state": {"running", "stopped"},
+	"registry.type":           {"string", "expand_string", "multi_string", "dword", "qword", "binary"},
+	"firewall_rule.direction": {"in", "out"}, "firewall_rule.action": {"allow", "block"}, "firewall_rule.protocol": {"tcp", "udp"},
+	"require.os": {"windows", "linux"}, "require.arch": {"amd64", "arm64"},
+}
+
+// paths are arguments that hold an absolute path of the machine.
+var paths = map[string]bool{"path": true, "to": true, "log": true, "dir": true, "unless": true}
+
+// kindSpecs are made once: kinds do not change while a program runs.
+var kindSpecs = sync.OnceValue(func() map[string]*kindSpec {
+	out := map[string]*kindSpec{}
+	for _, k := range steps.Kinds() {
+		s := &kindSpec{Kind: k, args: map[string]argument{}, block: &blockSpec{name: "step", doc: k.Doc}}
+		s.fields(reflect.TypeOf(k.New()).Elem())
+		s.block.attrs = append(s.block.attrs, stepAttrs...)
+		out[k.Name] = s
+	}
+	return out
+})
+
+var (
+	sourceType   = reflect.TypeOf(steps.Source{})
+	durationType = reflect.TypeOf(time.Duration(0))
+	bytesType    = reflect.TypeOf([]byte(nil))
+)
+
+func (s *kindSpec) fields(t reflect.Type) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			s.source = s.source || f.Type == sourceType
+			s.fields(f.Type)
+			continue
+		}
+		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !f.IsExported() || name == "" || name == "-" {
+			continue
+		}
+		a := argument{typ: f.Type, required: !strings.Contains(opts, "omitempty") && !strings.Contains(opts, "omitzero"), fallback: fallbacks[s.Name][name]}
+		if a.fallback != nil {
+			a.required = false
+		}
+		s.absent = s.absent || name == "absent"
+		s.args[name] = a
+		s.block.attrs = append(s.block.attrs, attrSpec{name: name, typ: ctyType(f.Type), static: true, doc: f.Tag.Get("doc")})
+	}
+}
+
+// ctyType is the type that the language gives a field.
+func ctyType(t reflect.Type) cty.Type {
+	switch {
+	case t == durationType, t == bytesType:
+		return cty.String
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return cty.String
+	case reflect.Bool:
+		return cty.Bool
+	case reflect.Int, reflect.Int64, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return cty.Number
+	case reflect.Slice:
+		return cty.List(ctyType(t.Elem()))
+	case reflect.Map:
+		return cty.Map(ctyType(t.Elem()))
+	case reflect.Struct:
+		attrs, optional := map[string]cty.Type{}, []string{}
+		for i := range t.NumField() {
+			name, opts, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			attrs[name] = ctyType(t.Field(i).Type)
+			if strings.Contains(opts, "omitempty") {
+				optional = append(optional, name)
+			}
+		}
+		return cty.ObjectWithOptionalAttrs(attrs, optional)
+	}
+	panic(fmt.Sprintf("plan: no type of the language for %s", t))
+}
+
+// goValue turns a value of ctyType(t) into what encoding/json writes for t.
+func goValue(v cty.Value, t reflect.Type) (any, error) {
+	switch {
+	case t == durationType:
+		d, err := time.ParseDuration(v.AsString())
+		if err != nil {
+			return nil, fmt.Errorf("%q is no duration; write a number with its unit, for example \"10s\"", v.AsString())
+		}
+		return int64(d), nil
+	case t == bytesType:
+		if _, err := base64.StdEncoding.DecodeString(v.AsString()); err != nil {
+			return nil, fmt.Errorf("it must be base64")
+		}
+		return v.AsString(), nil
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return v.AsString(), nil
+	case reflect.Bool:
+		return v.True(), nil
+	case reflect.Slice:
+		out := []any{}
+		for it := v.ElementIterator(); it.Next(); {
+			_, e := it.Element()
+			if e.IsNull() {
+				return nil, fmt.Errorf("it holds a null element")
+			}
+			g, err := goValue(e, t.Elem())
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, g)
+		}
+		return out, nil
+	case reflect.Map:
+		out := map[string]any{}
+		for it := v.ElementIterator(); it.Next(); {
+			k, e := it.Element()
+			if e.IsNull() {
+				return nil, fmt.Errorf("it has no value for %q", k.AsString())
+			}
+			g, err := goValue(e, t.Elem())
+			if err != nil {
+				return nil, err
+			}
+			out[k.AsString()] = g
+		}
+		return out, nil
+	case reflect.Struct:
+		out := map[string]any{}
+		for i := range t.NumField() {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			e := v.GetAttr(name)
+			if e.IsNull() {
+				continue
+			}
+			g, err := goValue(e, t.Field(i).Type)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			out[name] = g
+		}
+		return out, nil
+	}
+	return number(v.AsBigFloat(), t)
+}
+
+func number(f *big.Float, t reflect.Type) (any, error) {
+	bits := t.Bits()
+	if k := t.Kind(); k == reflect.Int || k == reflect.Int64 {
+		n, acc := f.Int64()
+		if acc != big.Exact {
+			return nil, fmt.Errorf("it must be a whole number")
+		}
+		return n, nil
+	}
+	n, acc := f.Uint64()
+	if acc != big.Exact || bits < 64 && n >= 1<<bits {
+		return nil, fmt.Errorf("it must be a whole number from 0 to %d", uint64(1<<bits-1))
+	}
+	return n, nil
+}
+
+// kindNames lists the kinds for people.
+func kindNames() []string { return slices.Sorted(slices.Values(sortedKeys(kindSpecs()))) }

@@ -1,0 +1,183 @@
+package plan
+
+import (
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// blockSpec describes a block of the language. The specs are what blocks are
+// decoded with, so that a reference generated from them cannot go stale.
+type blockSpec struct {
+	name   string
+	labels []string
+	doc    string
+	attrs  []attrSpec
+	blocks []*blockSpec
+	open   bool // takes any attribute: locals
+	// one: the block may appear only once in its parent.
+	one bool
+}
+
+// attrSpec describes one argument of a block.
+type attrSpec struct {
+	name     string
+	typ      cty.Type
+	required bool
+	static   bool // read as written (a reference, a type), not evaluated
+	doc      string
+}
+
+func (s *blockSpec) attr(name string) (attrSpec, bool) {
+	for _, a := range s.attrs {
+		if a.name == name {
+			return a, true
+		}
+	}
+	return attrSpec{}, false
+}
+
+func (s *blockSpec) schema() *hcl.BodySchema {
+	out := &hcl.BodySchema{}
+	for _, a := range s.attrs {
+		out.Attributes = append(out.Attributes, hcl.AttributeSchema{Name: a.name, Required: a.required})
+	}
+	for _, b := range s.blocks {
+		out.Blocks = append(out.Blocks, hcl.BlockHeaderSchema{Type: b.name, LabelNames: b.labels})
+	}
+	return out
+}
+
+var (
+	strings_ = cty.List(cty.String)
+	strMap   = cty.Map(cty.String)
+)
+
+var taintSpec = &blockSpec{name: "taint", doc: "a taint of the Node", attrs: []attrSpec{
+	{name: "key", typ: cty.String, required: true, doc: "key of the taint"},
+	{name: "value", typ: cty.String, doc: "its value"},
+	{name: "effect", typ: cty.String, required: true, doc: "NoSchedule, PreferNoSchedule or NoExecute"},
+}}
+
+// machineAttrs may stand in a profile and in a node; those of the node win.
+var machineAttrs = []attrSpec{
+	{name: "os", typ: cty.String, doc: "\"windows\" or \"linux\""},
+	{name: "arch", typ: cty.String, doc: "\"amd64\" (default) or \"arm64\""},
+	{name: "data_dir", typ: cty.String, doc: "nodejoin's own folder on the machine; default by OS"},
+	{name: "max_pods", typ: cty.Number, doc: "most pods on the node; default of the kubelet"},
+	{name: "labels", typ: strMap, doc: "labels of the Node"},
+}
+
+var connectionSpecs = map[string]*blockSpec{
+	"ssh": {name: "connection", doc: "reached over SSH", attrs: []attrSpec{
+		{name: "host", typ: cty.String, required: true, doc: "address or name, or a Host of ssh_config"},
+		{name: "port", typ: cty.Number, doc: "default 22 or what ssh_config says"},
+		{name: "user", typ: cty.String, doc: "default what ssh_config says"},
+		{name: "identity", typ: strings_, doc: "private key files on the controller; default ssh_config, the agent and the usual names"},
+		{name: "known_hosts", typ: strings_, doc: "files of host keys; default ssh_config or ~/.ssh/known_hosts"},
+		{name: "host_key", typ: cty.String, doc: "the machine's host key, \"ssh-ed25519 AAAA...\" or \"SHA256:...\"; default known_hosts"},
+		{name: "accept_new", typ: cty.Bool, doc: "note an unknown machine's key in known_hosts at first contact"},
+		{name: "password_env", typ: cty.String, doc: "environment variable of the controller that holds the password"},
+		{name: "passphrase_env", typ: cty.String, doc: "environment variable of the controller that holds the key files' passphrase"},
+		{name: "jump", typ: strings_, doc: "machines to go through, \"user@host:port\", outermost first"},
+		{name: "timeout", typ: cty.String, doc: "bound of one attempt to connect, for example \"30s\""},
+	}},
+	"local": {name: "connection", doc: "the machine that nodejoin runs on"},
+	"sandbox": {name: "connection", doc: "a simulated machine in a folder", attrs: []attrSpec{
+		{name: "path", typ: cty.String, required: true, doc: "folder of the machine, relative to the plan"},
+		{name: "build", typ: cty.String, doc: "Windows build, default 10.0.20348"},
+		{name: "ip", typ: cty.String, doc: "its management address, default 192.0.2.10"},
+	}},
+}
+
+var rootSpec = &blockSpec{blocks: []*blockSpec{
+	{name: "nodejoin", one: true, doc: "demands on nodejoin itself", attrs: []attrSpec{
+		{name: "required_version", typ: cty.String, required: true, static: true, doc: "constraint on nodejoin's version"},
+	}},
+	{name: "variable", labels: []string{"name"}, doc: "a value given from outside", attrs: []attrSpec{
+		{name: "type", static: true, doc: "type of the value, default any"},
+		{name: "default", typ: cty.DynamicPseudoType, doc: "value when none is given"},
+		{name: "description", typ: cty.String, static: true, doc: "what it is for"},
+		{name: "sensitive", typ: cty.Bool, static: true, doc: "never shown"},
+	}, blocks: []*blockSpec{
+		{name: "validation", doc: "a condition on the value", attrs: []attrSpec{
+			{name: "condition", typ: cty.Bool, required: true, doc: "must be true"},
+			{name: "error_message", typ: cty.String, required: true, doc: "said when it is not"},
+		}},
+	}},
+	{name: "locals", open: true, doc: "named values"},
+	{name: "cluster", labels: []string{"name"}, one: true, doc: "the cluster that the nodes join", attrs: []attrSpec{
+		{name: "kubernetes", typ: cty.String, required: true, doc: "version of the node components"},
+		{name: "api_server", typ: cty.String, required: true, doc: "URL of the API server, as the nodes reach it"},
+		{name: "kubeconfig", typ: cty.String, doc: "kubeconfig on the controller; never copied to a node"},
+		{name: "sandbox", typ: cty.String, doc: "folder of a simulated cluster, instead of kubeconfig"},
+		{name: "pod_cidr", typ: cty.String, doc: "network of all pods, default 10.244.0.0/16"},
+		{name: "service_cidr", typ: cty.String, doc: "network of the services, default 10.96.0.0/12"},
+		{name: "dns_ip", typ: cty.String, doc: "address of the cluster's DNS service, default the tenth of service_cidr"},
+		{name: "dns_domain", typ: cty.String, doc: "domain of the cluster, default cluster.local"},
+		{name: "ca_hash", typ: cty.String, doc: "pin of the cluster's CA, \"sha256:...\" as kubeadm writes it"},
+	}, blocks: []*blockSpec{
+		{name: "join", labels: []string{"kind"}, one: true, doc: "how the kubelet gets its first credentials", attrs: []attrSpec{
+			{name: "ttl", typ: cty.String, doc: "life of the bootstrap token, default 15m"},
+		}},
+	}},
+	{name: "runtime", labels: []string{"kind"}, one: true, doc: "the container runtime of the nodes", attrs: []attrSpec{
+		{name: "version", typ: cty.String, required: true, doc: "its version"},
+		{name: "pause_image", typ: cty.String, doc: "sandbox image, default by OS and version"},
+	}},
+	{name: "network", labels: []string{"kind"}, one: true, doc: "the pod network", attrs: []attrSpec{
+		{name: "version", typ: cty.String, required: true, doc: "its version"},
+		{name: "backend", typ: cty.String, doc: "\"vxlan\" (default)"},
+		{name: "vni", typ: cty.Number, doc: "VXLAN network identifier, default 4096"},
+		{name: "port", typ: cty.Number, doc: "VXLAN port, default 4789"},
+	}},
+	{name: "profile", labels: []string{"name"}, doc: "settings that nodes share", attrs: machineAttrs, blocks: []*blockSpec{taintSpec}},
+	{name: "node", labels: []string{"name"}, doc: "a machine, or with for_each or count several", attrs: append([]attrSpec{
+		{name: "for_each", static: true, doc: "a map or set of strings: one node for each element"},
+		{name: "count", static: true, doc: "number of nodes"},
+		{name: "name", typ: cty.String, doc: "name of the Node object; default the label, each.key, or label-index"},
+		{name: "profile", static: true, doc: "a profile, for example profile.windows"},
+		{name: "vars", typ: cty.DynamicPseudoType, doc: "values of this machine, for steps: self.vars.NAME"},
+		{name: "management_ip", typ: cty.String, doc: "the machine's address in the management network; default that of its default route"},
+	}, machineAttrs...), blocks: []*blockSpec{taintSpec,
+		{name: "connection", labels: []string{"type"}, one: true, doc: "how the machine is reached"}}},
+	{name: "mirror", one: true, doc: "a folder of artifacts under their upstream file names", attrs: []attrSpec{
+		{name: "path", typ: cty.String, required: true, doc: "folder on the controller, relative to the plan"},
+	}},
+	{name: "artifact", labels: []string{"name"}, doc: "digest and origin of something that is installed", attrs: []attrSpec{
+		{name: "version", typ: cty.String, doc: "its version, where no other block gives it"},
+		{name: "url", typ: cty.String, doc: "address, default upstream's"},
+		{name: "file", typ: cty.String, doc: "file on the controller, relative to the plan"},
+		{name: "sha256", typ: cty.String, doc: "digest in hex"},
+		{name: "sha512", typ: cty.String, doc: "digest in hex"},
+	}},
+	{name: "step", labels: []string{"kind", "name"}, doc: "one step of any kind", attrs: stepAttrs},
+}}
+
+// stepAttrs may stand in every step block, besides the arguments of its kind.
+var stepAttrs = []attrSpec{
+	{name: "for_each", typ: cty.DynamicPseudoType, static: true, doc: "a map or set of strings: one step for each element, named NAME_KEY"},
+	{name: "on", static: true, doc: "nodes that get the step, node.NAME or a list; default all"},
+	{name: "after", typ: strings_, doc: "names of steps that come before this one"},
+	{name: "before", typ: strings_, doc: "names of steps that come after this one"},
+	{name: "when", typ: cty.Bool, doc: "false leaves the step out"},
+	{name: "timeout", typ: cty.String, doc: "bound of one apply with its verification"},
+	{name: "retries", typ: cty.Number, doc: "further tries after a failure, at most 10"},
+}
+
+func rootBlock(name string) *blockSpec {
+	for _, b := range rootSpec.blocks {
+		if b.name == name {
+			return b
+		}
+	}
+	panic("plan: no block " + name)
+}
+
+func (s *blockSpec) child(name string) *blockSpec {
+	for _, b := range s.blocks {
+		if b.name == name {
+			return b
+		}
+	}
+	panic("plan: no block " + name + " in " + s.name)
+}

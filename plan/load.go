@@ -1,0 +1,179 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+)
+
+// Suffix ends the names of plan files.
+const Suffix = ".join.hcl"
+
+// maxFile bounds one plan file (bytes): more is a mistake, not a plan.
+const maxFile = 8 << 20
+
+func (p *Plan) load(path string, d *diags) {
+	files, err := planFiles(path)
+	if err != nil {
+		p.broken = true
+		d.fail(hcl.Range{}, "no plan", "%s", err)
+		return
+	}
+	dir := path
+	if len(files) == 1 && files[0] == path {
+		dir = filepath.Dir(path)
+	}
+	if p.dir, err = filepath.Abs(dir); err != nil {
+		p.broken = true
+		d.fail(hcl.Range{}, "no plan", "%s", err)
+		return
+	}
+	var bodies []hcl.Body
+	for _, name := range files {
+		src, err := readBounded(name)
+		if err != nil {
+			p.broken = true
+			d.fail(hcl.Range{}, "unreadable plan file", "%s", err)
+			continue
+		}
+		f, list := p.parser.ParseHCL(src, name)
+		d.add(list)
+		if f != nil {
+			bodies = append(bodies, f.Body)
+		}
+		p.broken = p.broken || list.HasErrors()
+	}
+	// Before anything else is judged: the plan may be for a nodejoin that knows more.
+	if !p.requiredVersion(bodies, d) {
+		p.broken = true
+		return
+	}
+	if p.broken {
+		return
+	}
+	schema := rootSpec.schema()
+	for _, body := range bodies {
+		content, list := body.Content(schema)
+		p.early.add(list)
+		for _, b := range content.Blocks {
+			p.blocks[b.Type] = append(p.blocks[b.Type], b)
+		}
+	}
+	p.duplicates(p.early)
+}
+
+// planFiles names the files of a plan: path itself, or the plan files in it, sorted.
+func planFiles(path string) ([]string, error) {
+	fi, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s does not exist; name a folder with *%s files, or one such file", path, Suffix)
+	case err != nil:
+		return nil, err
+	case !fi.IsDir():
+		if !strings.HasSuffix(path, Suffix) {
+			return nil, fmt.Errorf("%s does not end in %s; rename it, so that it is found together with its folder", path, Suffix)
+		}
+		return []string{path}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		if !e.IsDir() && strings.HasSuffix(e.Name(), Suffix) && !strings.HasPrefix(e.Name(), ".") {
+			out = append(out, filepath.Join(path, e.Name()))
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s holds no file that ends in %s", path, Suffix)
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+func readBounded(name string) ([]byte, error) {
+	fi, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if fi.Size() > maxFile {
+		return nil, fmt.Errorf("%s has %d bytes; a plan file may have %d", name, fi.Size(), maxFile)
+	}
+	return os.ReadFile(name)
+}
+
+// requiredVersion tells whether this nodejoin may judge the plan.
+func (p *Plan) requiredVersion(bodies []hcl.Body, d *diags) bool {
+	ok := true
+	for _, body := range bodies {
+		content, _, _ := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "nodejoin"}}})
+		for _, b := range content.Blocks {
+			inner, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "required_version"}}})
+			a := inner.Attributes["required_version"]
+			if a == nil {
+				continue
+			}
+			var text string
+			if list := gohcl.DecodeExpression(a.Expr, nil, &text); list.HasErrors() {
+				d.add(list)
+				continue
+			}
+			want, err := semver.NewConstraint(text)
+			if err != nil {
+				d.fail(a.Expr.Range(), "invalid version constraint", "%q is no version constraint. Write for example \">= 0.1.0\" or \">= 0.1.0, < 2.0.0\".", text)
+				continue
+			}
+			have, err := semver.NewVersion(p.opt.Version)
+			if err != nil {
+				d.warn(a.Expr.Range(), "version not checked", "This nodejoin does not know its own version (%q), so required_version was not checked.", p.opt.Version)
+				continue
+			}
+			// A pre-release of a version is taken for that version.
+			core, _ := have.SetPrerelease("")
+			if !want.Check(&core) {
+				ok = false
+				d.fail(a.Expr.Range(), "another version of nodejoin is needed", "The plan asks for nodejoin %s; this is %s. Nothing else of it was judged. Install a version that fits, or change required_version.", text, p.opt.Version)
+			}
+		}
+	}
+	return ok
+}
+
+// duplicates finds blocks that may be there once and names that are given twice.
+// Only the first of each counts from here on.
+func (p *Plan) duplicates(d *diags) {
+	for _, spec := range rootSpec.blocks {
+		if !spec.one && len(spec.labels) == 0 {
+			continue
+		}
+		first := map[string]*hcl.Block{}
+		var kept []*hcl.Block
+		for _, b := range p.blocks[spec.name] {
+			key := "" // one block of the type
+			if !spec.one {
+				key = b.Labels[len(b.Labels)-1] // names of steps are unique over all kinds
+			}
+			before, again := first[key]
+			switch {
+			case !again:
+				first[key] = b
+				kept = append(kept, b)
+			case spec.one:
+				d.fail(b.DefRange, "duplicate block", "A plan has one %s block; the first is at %s. Remove one of them.", spec.name, p.place(before.DefRange))
+			default:
+				d.fail(b.DefRange, "duplicate name", "There is another %s %q at %s. Names must be unique, so that they can be referred to; rename one of them.", spec.name, key, p.place(before.DefRange))
+			}
+		}
+		p.blocks[spec.name] = kept
+	}
+}

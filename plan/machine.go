@@ -1,0 +1,342 @@
+package plan
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"nodejoin/plan/compat"
+	"nodejoin/steps/kube"
+)
+
+// profile is what a profile block, or the same arguments of a node, say.
+type profile struct {
+	os, arch, dataDir string
+	maxPods           int
+	labels            map[string]string
+	taints            []kube.Taint
+}
+
+// machine is one node with what its expansion needs besides the result.
+type machine struct {
+	Node
+	label        string // of the node block
+	at           hcl.Range
+	bad          bool // something of it was reported; it is not expanded
+	managementIP string
+	maxPods      int
+	labels       map[string]string
+	taints       []kube.Taint
+	vars         cty.Value
+}
+
+func (c *compiler) profileBlocks() {
+	c.profiles = map[string]*profile{}
+	for _, b := range c.plan.blocks["profile"] {
+		c.profiles[b.Labels[0]] = c.machineArgs(c.section(rootBlock("profile"), b, c.ctx), c.ctx)
+	}
+}
+
+// machineArgs reads the arguments that profiles and nodes share.
+func (c *compiler) machineArgs(s *section, ctx *hcl.EvalContext) *profile {
+	p := &profile{os: s.str("os"), arch: s.str("arch"), dataDir: s.str("data_dir"), maxPods: int(s.whole("max_pods", 1, 65535, 0)), labels: s.strMap("labels")}
+	if p.os != "" && p.os != "windows" && p.os != "linux" {
+		s.fail("os", "unknown operating system", "%q is none. Use \"windows\" or \"linux\".%s", p.os, didYouMean(p.os, []string{"windows", "linux"}))
+	}
+	if p.arch != "" && p.arch != "amd64" && p.arch != "arm64" {
+		s.fail("arch", "unknown architecture", "%q is none that nodejoin knows. Use \"amd64\" or \"arm64\".", p.arch)
+	}
+	for _, k := range sortedKeys(p.labels) {
+		if why := badLabel(k, p.labels[k]); why != "" {
+			s.fail("labels", "invalid label", "%s=%s cannot be a label of a Node: %s.", k, p.labels[k], why)
+		}
+	}
+	for _, b := range s.blocks.OfType("taint") {
+		t := c.section(taintSpec, b, ctx)
+		taint := kube.Taint{Key: t.str("key"), Value: t.str("value"), Effect: t.str("effect")}
+		if e := taint.Effect; e != "" && e != "NoSchedule" && e != "PreferNoSchedule" && e != "NoExecute" {
+			t.fail("effect", "unknown effect", "%q is no effect of a taint. Use NoSchedule, PreferNoSchedule or NoExecute.%s", e, didYouMean(e, []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}))
+		}
+		if taint.Key != "" {
+			if why := badLabel(taint.Key, taint.Value); why != "" {
+				t.fail("key", "invalid taint", "%s=%s cannot be a taint of a Node: %s.", taint.Key, taint.Value, why)
+			}
+		}
+		s.ok = s.ok && t.ok
+		p.taints = append(p.taints, taint)
+	}
+	return p
+}
+
+var (
+	labelName  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
+	dnsName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
+	stepNameRE = regexp.MustCompile(`^[a-z0-9_]+$`)
+)
+
+// badLabel says why key=value is no Kubernetes label, "" when it is one
+// (apimachinery pkg/util/validation: IsQualifiedName, IsValidLabelValue).
+func badLabel(key, value string) string {
+	prefix, name, slash := strings.Cut(key, "/")
+	if !slash {
+		prefix, name = "", key
+	} else if len(prefix) > 253 || !dnsName.MatchString(prefix) {
+		return "the part before the slash must be a DNS name in lower case"
+	}
+	if !labelName.MatchString(name) {
+		return "a name has 1 to 63 letters, digits, '-', '_' and '.', and begins and ends with a letter or digit"
+	}
+	if value != "" && !labelName.MatchString(value) {
+		return "a value has at most 63 letters, digits, '-', '_' and '.', and begins and ends with a letter or digit"
+	}
+	return ""
+}
+
+// nodeBlocks makes the machines of all node blocks.
+func (c *compiler) nodeBlocks() {
+	for _, b := range c.plan.blocks["node"] {
+		c.nodeBlock(b)
+	}
+	first := map[string]*machine{}
+	for _, m := range c.machines {
+		key := strings.ToLower(m.Name)
+		if before := first[key]; before != nil {
+			c.diags.fail(m.at, "duplicate name", "There is another node %q at %s. Names of Nodes are unique in a cluster, and case does not count.", before.Name, c.plan.place(before.at))
+			m.bad = true
+			continue
+		}
+		first[key] = m
+	}
+}
+
+// nodeBlock makes one machine, or with for_each or count several.
+func (c *compiler) nodeBlock(b *hcl.Block) {
+	attrs, _ := b.Body.JustAttributes() // wrong ones are reported when the block is decoded
+	each, count := attrs["for_each"], attrs["count"]
+	switch {
+	case each != nil && count != nil:
+		c.diags.fail(count.NameRange, "arguments exclude each other", "A node block has for_each or count, not both.")
+	case each != nil:
+		for _, e := range c.forEach(each, c.ctx) {
+			ctx := c.ctx.NewChild()
+			ctx.Variables = map[string]cty.Value{"each": cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(e.key), "value": e.value})}
+			c.machine(b, ctx, e.key)
+		}
+	case count != nil:
+		v, _, ok := c.evaluate(count.Expr, c.ctx, "count", cty.Number, allow{})
+		if !ok {
+			return
+		}
+		n, exact := v.AsBigFloat().Int64()
+		if exact != 0 || n < 0 || n > 10000 {
+			c.diags.fail(count.Expr.Range(), "number out of range", "The argument \"count\" takes a whole number from 0 to 10000.")
+			return
+		}
+		for i := range n {
+			ctx := c.ctx.NewChild()
+			ctx.Variables = map[string]cty.Value{"count": cty.ObjectVal(map[string]cty.Value{"index": cty.NumberIntVal(i)})}
+			c.machine(b, ctx, b.Labels[0]+"-"+strconv.FormatInt(i, 10))
+		}
+	default:
+		c.machine(b, c.ctx, b.Labels[0])
+	}
+}
+
+// element is one of for_each.
+type element struct {
+	key   string
+	value cty.Value
+}
+
+// forEach gives the elements of a map, an object or a set of strings, by key.
+func (c *compiler) forEach(a *hcl.Attribute, ctx *hcl.EvalContext) []element {
+	v, _, ok := c.evaluate(a.Expr, ctx, "for_each", cty.DynamicPseudoType, allow{})
+	if !ok {
+		return nil
+	}
+	t := v.Type()
+	if !t.IsMapType() && !t.IsObjectType() && (!t.IsSetType() || t.ElementType() != cty.String) {
+		c.diags.fail(a.Expr.Range(), "wrong type", "The argument \"for_each\" wants a map or a set of strings, and this is %s. A list becomes a set with toset(...).", friendly(t))
+		return nil
+	}
+	var out []element
+	for it := v.ElementIterator(); it.Next(); {
+		k, e := it.Element()
+		if t.IsSetType() {
+			k = e
+		}
+		out = append(out, element{k.AsString(), e})
+	}
+	return out
+}
+
+// machine reads a node block for one machine.
+func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
+	s := c.section(rootBlock("node"), b, ctx)
+	m := &machine{label: b.Labels[0], at: b.DefRange, bad: !s.ok, vars: cty.EmptyObjectVal}
+	m.Name = s.or("name", name)
+	m.Address, m.Source = "node."+m.Name, c.plan.place(b.DefRange)
+	own := c.machineArgs(s, ctx)
+	base := c.profileOf(s)
+	m.OS, m.Arch, m.DataDir = first(own.os, base.os), first(own.arch, base.arch, "amd64"), first(own.dataDir, base.dataDir)
+	m.maxPods = own.maxPods
+	if m.maxPods == 0 {
+		m.maxPods = base.maxPods
+	}
+	m.labels = map[string]string{}
+	for _, from := range []map[string]string{base.labels, own.labels} {
+		for k, v := range from {
+			m.labels[k] = v
+		}
+	}
+	m.taints = append(append([]kube.Taint(nil), base.taints...), own.taints...)
+	if v, ok := s.vals["vars"]; ok {
+		if t := v.Type(); !t.IsMapType() && !t.IsObjectType() {
+			s.fail("vars", "wrong type", "The argument \"vars\" wants a map or an object: values of this machine that steps read as self.vars.NAME.")
+		} else {
+			m.vars = v
+		}
+	}
+	if m.Name != "" && (len(m.Name) > 253 || !dnsName.MatchString(m.Name)) {
+		at := s.at("name")
+		why := "Names of Nodes have lower-case letters, digits, '-' and '.', and begin and end with a letter or digit (RFC 1123)."
+		if low := strings.ToLower(m.Name); low != m.Name && dnsName.MatchString(low) {
+			why += " Use " + quote(low) + ": the kubelet writes names in lower case."
+		}
+		c.diags.fail(at, "invalid node name", "%q cannot be the name of a Node. %s", m.Name, why)
+		s.ok = false
+	}
+	if m.OS == "" && !s.has("os") {
+		c.diags.fail(b.DefRange, "missing argument", "Node %q has no operating system. Give os = \"windows\" here or in its profile.", m.Name)
+		s.ok = false
+	}
+	c.managementIP(s, m)
+	if m.DataDir != "" && m.OS != "" {
+		if why := badPath(m.OS, m.DataDir); why != "" {
+			s.fail("data_dir", "invalid path", "%q cannot be a folder on %s: %s.", m.DataDir, m.OS, why)
+		}
+	}
+	c.connection(s, b, ctx, m)
+	m.bad = m.bad || !s.ok
+	c.machines = append(c.machines, m)
+}
+
+func first(list ...string) string {
+	for _, s := range list {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// profileOf is the profile that a node names; an empty one when it names none.
+func (c *compiler) profileOf(s *section) *profile {
+	a := s.attrs["profile"]
+	if a == nil {
+		return &profile{}
+	}
+	t, list := hcl.AbsTraversalForExpr(a.Expr)
+	if list.HasErrors() || len(t) != 2 || t.RootName() != "profile" {
+		s.fail("profile", "not a profile", "The argument \"profile\" names a profile block: profile = profile.NAME.")
+		return &profile{}
+	}
+	name, ok := t[1].(hcl.TraverseAttr)
+	if ok {
+		c.used["profile."+name.Name] = true
+		if p := c.profiles[name.Name]; p != nil {
+			return p
+		}
+	}
+	s.fail("profile", "unknown profile", "%s", unknownName("profile", name.Name, sortedKeys(c.profiles)))
+	return &profile{}
+}
+
+func (c *compiler) managementIP(s *section, m *machine) {
+	m.managementIP = s.str("management_ip")
+	if m.managementIP == "" {
+		return
+	}
+	ip, err := netip.ParseAddr(m.managementIP)
+	switch {
+	case err != nil || !ip.Is4():
+		s.fail("management_ip", "invalid address", "%q is no IPv4 address.", m.managementIP)
+	case c.cluster != nil && c.cluster.pods.IsValid() && c.cluster.pods.Contains(ip):
+		s.fail("management_ip", "overlapping networks", "The machine's address %s lies in the pods' network %s, so pods would take its packets for their own. Choose another pod_cidr.", ip, c.cluster.pods)
+	case c.cluster != nil && c.cluster.services.IsValid() && c.cluster.services.Contains(ip):
+		s.fail("management_ip", "overlapping networks", "The machine's address %s lies in the services' network %s. Choose another service_cidr.", ip, c.cluster.services)
+	}
+}
+
+// connection reads how a machine is reached.
+func (c *compiler) connection(s *section, b *hcl.Block, ctx *hcl.EvalContext, m *machine) {
+	blocks := s.blocks.OfType("connection")
+	if len(blocks) == 0 {
+		c.diags.fail(b.DefRange, "missing block", "Node %q has no connection. Add: connection \"ssh\" { host = \"...\" }.", m.Name)
+		s.ok = false
+		return
+	}
+	cb := blocks[0]
+	spec := connectionSpecs[cb.Labels[0]]
+	if spec == nil {
+		c.diags.fail(cb.LabelRanges[0], "unknown kind", "%s", unknownName("connection", cb.Labels[0], sortedKeys(connectionSpecs)))
+		s.ok = false
+		return
+	}
+	cs := c.section(spec, cb, ctx)
+	m.Connection = Connection{Type: cb.Labels[0], Source: c.plan.place(cb.DefRange)}
+	switch m.Connection.Type {
+	case "ssh":
+		ssh := &SSH{Host: cs.str("host"), Port: int(cs.whole("port", 1, 65535, 0)), User: cs.str("user"), HostKey: cs.str("host_key"),
+			AcceptNew: cs.flag("accept_new"), PasswordEnv: cs.str("password_env"), PassphraseEnv: cs.str("passphrase_env"), Jump: cs.strs("jump"),
+			Timeout: cs.duration("timeout", time.Second, 10*time.Minute, 0)}
+		for _, f := range cs.strs("identity") {
+			ssh.Identity = append(ssh.Identity, c.home(f))
+		}
+		for _, f := range cs.strs("known_hosts") {
+			ssh.KnownHosts = append(ssh.KnownHosts, c.home(f))
+		}
+		if ssh.HostKey != "" && ssh.AcceptNew {
+			cs.fail("accept_new", "arguments exclude each other", "A pinned host_key is the only one that is accepted, so accept_new has no effect. Remove one of the two.")
+		}
+		if cs.has("host") && cs.ok && ssh.Host == "" {
+			cs.fail("host", "missing value", "The host is empty.")
+		}
+		m.Connection.SSH = ssh
+	case "sandbox":
+		box := &Sandbox{Build: cs.str("build"), IP: cs.str("ip")}
+		if p := cs.str("path"); p != "" {
+			box.Path = c.plan.abs(p)
+		}
+		if box.Build != "" && !compat.ValidBuild(box.Build) {
+			cs.fail("build", "invalid build", "%q is no Windows build. Write it as 10.0.20348.", box.Build)
+		}
+		if box.IP != "" {
+			if ip, err := netip.ParseAddr(box.IP); err != nil || !ip.Is4() {
+				cs.fail("ip", "invalid address", "%q is no IPv4 address.", box.IP)
+			}
+		}
+		if c.cluster != nil {
+			box.ClusterDir = c.cluster.Sandbox
+		}
+		m.Connection.Sandbox = box
+	}
+	s.ok = s.ok && cs.ok
+}
+
+// home makes a path absolute; one that begins with "~/" lies in the user's folder.
+func (c *compiler) home(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		if dir, err := os.UserHomeDir(); err == nil {
+			return filepath.Join(dir, rest)
+		}
+	}
+	return c.plan.abs(path)
+}

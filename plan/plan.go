@@ -1,0 +1,104 @@
+package plan
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclparse"
+
+	"nodejoin/steps"
+)
+
+// Options are what a plan is read with.
+type Options struct {
+	// Version of this nodejoin, for required_version. One that is no semantic
+	// version ("dev") leaves required_version unchecked, with a warning.
+	Version string
+	// Vars are values of variables by name, as given with -var. For a variable of
+	// type string the text is the value, else it is read as an expression.
+	Vars map[string]string
+	// VarFiles are files of `name = value`, as given with -var-file.
+	VarFiles []string
+	// Env looks up the controller's environment, for NODEJOIN_VAR_name and the
+	// function env. nil = no variable is set.
+	Env func(name string) (string, bool)
+	// Agent gives the agent program for an OS and architecture; connection is the
+	// type of the node's connection. It is called only where a recipe needs it.
+	// nil = such plans are refused.
+	Agent func(os, arch, connection string) (steps.Source, error)
+}
+
+// Plan is a parsed plan: known to be HCL, not yet known to make sense.
+type Plan struct {
+	opt    Options
+	dir    string // absolute
+	parser *hclparse.Parser
+	blocks map[string][]*hcl.Block // by type, in order of files and lines
+	early  *diags                  // problems of the structure, for Compile to report
+	// broken: the text is no HCL, or is for another version; nothing more can be said.
+	broken bool
+}
+
+// Load reads a plan: one file, or every *.join.hcl of a directory. Its diagnostics
+// are those after which nothing more can be said: a text that is no HCL, a plan
+// for another version of nodejoin. The Plan is never nil, so that its Files can
+// show them. Everything else is found by Compile.
+func Load(path string, opt Options) (*Plan, hcl.Diagnostics) {
+	p := &Plan{opt: opt, parser: hclparse.NewParser(), blocks: map[string][]*hcl.Block{}, early: newDiags()}
+	d := newDiags()
+	p.load(path, d)
+	return p, d.sorted()
+}
+
+// Dir is the absolute folder of the plan.
+func (p *Plan) Dir() string { return p.dir }
+
+// Files are the sources that diagnostics of this plan point into, by file name.
+func (p *Plan) Files() map[string]*hcl.File { return p.parser.Files() }
+
+// Compile evaluates the plan and expands every node into its ordered steps. The
+// result is nil when there are errors. After a Load with errors it does nothing.
+// It may be called more than once, each time reading what the plan reads anew.
+func (p *Plan) Compile() (*Compiled, hcl.Diagnostics) {
+	if p.broken {
+		return nil, nil
+	}
+	c := newCompiler(p)
+	c.diags.add(p.early.list)
+	out := c.run()
+	list := c.diags.sorted()
+	if list.HasErrors() {
+		return nil, list
+	}
+	return out, list
+}
+
+// place is "plan.join.hcl:12,3", relative to the plan's folder.
+func (p *Plan) place(r hcl.Range) string {
+	name := r.Filename
+	if abs, err := filepath.Abs(name); err == nil {
+		if rel, err := filepath.Rel(p.dir, abs); err == nil && !strings.HasPrefix(rel, "..") {
+			name = filepath.ToSlash(rel)
+		}
+	}
+	return name + ":" + itoa(r.Start.Line) + "," + itoa(r.Start.Column)
+}
+
+// abs makes a path of the plan absolute; relative ones are relative to its folder.
+func (p *Plan) abs(path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(p.dir, path)
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

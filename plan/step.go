@@ -1,0 +1,270 @@
+package plan
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"nodejoin/steps"
+)
+
+// stepBlock is a step block before it is evaluated for a node.
+type stepBlock struct {
+	block *hcl.Block
+	kind  *kindSpec
+	name  string
+	on    map[string]bool // labels of node blocks; nil = all
+}
+
+// stepArgs is a step block evaluated for one node and one element of its for_each.
+type stepArgs struct {
+	*section
+	spec          steps.Spec
+	after, before []string
+}
+
+// stepBlocks reads what of the step blocks does not depend on a node.
+func (c *compiler) stepBlocks() []*stepBlock {
+	var out []*stepBlock
+	for _, b := range c.plan.blocks["step"] {
+		kind := kindSpecs()[b.Labels[0]]
+		if kind == nil {
+			c.diags.fail(b.LabelRanges[0], "unknown kind", "There is no kind of step %q.%s", b.Labels[0], first(didYouMean(b.Labels[0], kindNames()), " There is "+strings.ReplaceAll(oneOf(kindNames()), " or ", " and ")+"."))
+			continue
+		}
+		s := &stepBlock{block: b, kind: kind, name: b.Labels[1]}
+		if !stepNameRE.MatchString(s.name) {
+			c.diags.fail(b.LabelRanges[1], "invalid name", "%q cannot be the name of a step: it has lower-case letters, digits and '_', since it is part of the step's address.", s.name)
+			continue
+		}
+		attrs, _ := b.Body.JustAttributes()
+		if a := attrs["on"]; a != nil {
+			s.on = c.on(a)
+		}
+		if len(c.machines) == 0 {
+			// Nothing will evaluate it: at least its structure is looked at.
+			_, list := b.Body.Content(kind.block.schema())
+			c.diags.add(list)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// on reads node.NAME or a list of such; what is wrong is reported.
+func (c *compiler) on(a *hcl.Attribute) map[string]bool {
+	out := map[string]bool{}
+	var labels []string
+	for _, b := range c.plan.blocks["node"] {
+		labels = append(labels, b.Labels[0])
+	}
+	exprs := []hcl.Expression{a.Expr}
+	if list, diags := hcl.ExprList(a.Expr); !diags.HasErrors() {
+		exprs = list
+	}
+	for _, e := range exprs {
+		t, list := hcl.AbsTraversalForExpr(e)
+		name, ok := hcl.TraverseAttr{}, false
+		if !list.HasErrors() && len(t) == 2 && t.RootName() == "node" {
+			name, ok = t[1].(hcl.TraverseAttr)
+		}
+		if !ok {
+			c.diags.fail(e.Range(), "not a node", "The argument \"on\" names node blocks: on = node.NAME, or on = [node.A, node.B].")
+			continue
+		}
+		found := false
+		for _, l := range labels {
+			found = found || l == name.Name
+		}
+		if !found {
+			c.diags.fail(e.Range(), "unknown node", "%s", unknownName("node", name.Name, labels))
+			continue
+		}
+		out[name.Name] = true
+	}
+	return out
+}
+
+func (b *stepBlock) runsOn(m *machine) bool { return b.on == nil || b.on[m.label] }
+
+// stepArgs evaluates a step block for a node: one result, or with for_each one
+// for each element. ok is false when something was wrong, which was reported.
+func (c *compiler) stepArgs(b *stepBlock, m *machine, self cty.Value) (out []*stepArgs, ok bool) {
+	ctx := c.ctx.NewChild()
+	ctx.Variables = map[string]cty.Value{"self": self}
+	attrs, _ := b.block.Body.JustAttributes()
+	each := attrs["for_each"]
+	if each == nil {
+		a, ok := c.stepInstance(b, m, ctx, b.name)
+		if a == nil {
+			return nil, ok
+		}
+		return []*stepArgs{a}, ok
+	}
+	ok = true
+	ids := map[string]string{}
+	for _, e := range c.forEach(each, ctx) {
+		one := ctx.NewChild()
+		one.Variables = map[string]cty.Value{"each": cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(e.key), "value": e.value})}
+		id := b.name + "_" + stepID(e.key)
+		if before, again := ids[id]; again {
+			c.diags.fail(each.Expr.Range(), "duplicate name", "The keys %q and %q both make the step %q: only letters, digits and '_' of a key count. Rename one of them.", before, e.key, id)
+			return nil, false
+		}
+		ids[id] = e.key
+		a, good := c.stepInstance(b, m, one, id)
+		ok = ok && good
+		if a != nil {
+			out = append(out, a)
+		}
+	}
+	return out, ok
+}
+
+var notInID = regexp.MustCompile(`[^a-z0-9]+`)
+
+// stepID makes a key of for_each a part of a step's name.
+func stepID(key string) string {
+	return strings.Trim(notInID.ReplaceAllString(strings.ToLower(key), "_"), "_")
+}
+
+// stepInstance evaluates one step; nil with ok when "when" leaves it out.
+func (c *compiler) stepInstance(b *stepBlock, m *machine, ctx *hcl.EvalContext, id string) (out *stepArgs, ok bool) {
+	s := c.section(b.kind.block, b.block, ctx)
+	if v, given := s.vals["when"]; given && v.False() {
+		return nil, s.ok
+	}
+	a := &stepArgs{section: s, after: s.strs("after"), before: s.strs("before")}
+	a.spec = steps.Spec{ID: id, Kind: b.kind.Name, Source: c.plan.place(b.block.DefRange),
+		Timeout: s.duration("timeout", time.Second, 24*time.Hour, 0), Retries: int(s.whole("retries", 0, 10, 0))}
+	args := c.kindArgs(b, m, s, ctx)
+	if !s.ok {
+		return nil, false
+	}
+	raw, err := json.Marshal(args)
+	if err != nil {
+		c.diags.fail(b.block.DefRange, "invalid step", "%s", err)
+		return nil, false
+	}
+	a.spec.Args = raw
+	a.spec.Title = title(b.kind.Name, args)
+	return a, true
+}
+
+// kindArgs evaluates the arguments of the kind.
+func (c *compiler) kindArgs(b *stepBlock, m *machine, s *section, ctx *hcl.EvalContext) map[string]any {
+	args := map[string]any{}
+	absent := false
+	for _, spec := range b.kind.block.attrs {
+		arg, mine := b.kind.args[spec.name]
+		if !mine {
+			continue
+		}
+		at := s.attrs[spec.name]
+		if at == nil {
+			if arg.fallback != nil {
+				args[spec.name] = arg.fallback
+			}
+			continue
+		}
+		secretHere := b.kind.Name == "file" && spec.name == "content"
+		v, secret, ok := c.evaluate(at.Expr, ctx, spec.name, spec.typ, allow{sensitive: secretHere, later: true})
+		if !ok {
+			s.ok = s.ok && !c.isError(at)
+			continue
+		}
+		if secret {
+			args["sensitive"] = true
+		}
+		g, err := goValue(v, arg.typ)
+		if err != nil {
+			s.fail(spec.name, "wrong type", "The argument %q is wrong: %s.", spec.name, err)
+			continue
+		}
+		args[spec.name] = g
+		c.checkArg(b, m, s, spec.name, g)
+		absent = absent || spec.name == "absent" && g == true
+	}
+	if b.kind.source {
+		// Known to the section as static arguments: evaluated above.
+		for _, n := range []string{"url", "file", "sha256", "sha512"} {
+			if text, ok := args[n].(string); ok {
+				s.vals[n] = cty.StringVal(text)
+			}
+		}
+		src := c.source(s, b.block.DefRange, true)
+		for n, v := range map[string]string{"file": src.File, "sha256": src.SHA256, "sha512": src.SHA512} {
+			if v != "" {
+				args[n] = v
+			}
+		}
+	}
+	for _, name := range sortedKeys(b.kind.args) {
+		arg := b.kind.args[name]
+		if _, given := args[name]; given || !arg.required || s.has(name) || absent && !identity[name] {
+			continue
+		}
+		c.diags.fail(b.block.DefRange, "missing argument", "A step of kind %q needs the argument %q.", b.kind.Name, name)
+		s.ok = false
+	}
+	if absent {
+		for name := range args {
+			if arg := b.kind.args[name]; arg.fallback != nil && !s.has(name) {
+				delete(args, name)
+			}
+		}
+	}
+	return args
+}
+
+// isError tells whether evaluating a made an error; a null is none.
+func (c *compiler) isError(a *hcl.Attribute) bool {
+	lit, ok := a.Expr.(*hclsyntax.LiteralValueExpr)
+	return !ok || !lit.Val.IsNull()
+}
+
+// checkArg judges one argument by what its name stands for.
+func (c *compiler) checkArg(b *stepBlock, m *machine, s *section, name string, v any) {
+	text, isText := v.(string)
+	if !isText || steps.HasRef(text) {
+		return
+	}
+	if list := choices[b.kind.Name+"."+name]; list != nil && !contains(list, text) {
+		s.fail(name, "unknown value", "%q is nothing that %q can be. Use %s.%s", text, name, oneOf(list), didYouMean(text, list))
+		return
+	}
+	if paths[name] && m.OS != "" && b.kind.Place == steps.OnHost {
+		if why := badPath(m.OS, text); why != "" {
+			s.fail(name, "invalid path", "%q cannot be a path on %s: %s.", text, m.OS, why)
+		}
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, l := range list {
+		if l == s {
+			return true
+		}
+	}
+	return false
+}
+
+// title is the short line that plans show for a step.
+func title(kind string, args map[string]any) string {
+	for _, n := range []string{"path", "to", "key", "name", "url", "address"} {
+		if t, ok := args[n].(string); ok && t != "" {
+			if n == "key" {
+				if v, ok := args["name"].(string); ok {
+					t += `\` + v
+				}
+			}
+			return t
+		}
+	}
+	return kind
+}

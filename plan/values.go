@@ -1,0 +1,182 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+
+	"nodejoin/steps"
+)
+
+// mark is what a value carries through every expression.
+type mark string
+
+const (
+	// sensitive values never reach a screen, a log, JSON output or an error.
+	sensitive mark = "sensitive"
+	// later values are known only when nodes are joined. Until then they are
+	// strings that hold a reference (steps.Ref), which templates may contain and
+	// which nothing may look at.
+	later mark = "later"
+)
+
+// laterString is the value of a reference.
+func laterString(ref string) cty.Value { return cty.StringVal(steps.Ref(ref)).Mark(later) }
+
+// marksOf collects the marks of a value and of everything in it, and gives it without them.
+func marksOf(v cty.Value) (plain cty.Value, isSensitive, isLater bool) {
+	plain, marks := v.UnmarkDeep()
+	_, isSensitive = marks[sensitive]
+	_, isLater = marks[later]
+	return plain, isSensitive, isLater
+}
+
+// holdsRef tells whether a string somewhere in v holds a reference.
+func holdsRef(v cty.Value) bool {
+	found := false
+	v, _ = v.UnmarkDeep()
+	_ = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
+		if v.IsKnown() && !v.IsNull() && v.Type() == cty.String && steps.HasRef(v.AsString()) {
+			found = true
+		}
+		return !found, nil
+	})
+	return found
+}
+
+// allow says what a value may be, besides known.
+type allow struct {
+	sensitive bool
+	later     bool
+}
+
+// evaluate gives the value of an expression as typ, without marks, and whether it
+// was sensitive. ok is false when it is null or was reported before, or now.
+func (c *compiler) evaluate(e hcl.Expression, ctx *hcl.EvalContext, name string, typ cty.Type, may allow) (v cty.Value, secret, ok bool) {
+	v, list := e.Value(ctx)
+	if list.HasErrors() {
+		c.diags.add(c.clarify(list))
+		return cty.NilVal, false, false
+	}
+	v, err := convert.Convert(v, typ)
+	if err != nil {
+		c.diags.fail(e.Range(), "wrong type", "The argument %q wants %s: %s.", name, friendly(typ), err)
+		return cty.NilVal, false, false
+	}
+	plain, secret, isLater := marksOf(v)
+	if !plain.IsWhollyKnown() || plain.IsNull() {
+		// Unknown: what it depends on was reported where it is wrong. Null: as if not given.
+		return cty.NilVal, secret, false
+	}
+	if secret && !may.sensitive {
+		c.diags.fail(e.Range(), "sensitive value", "The argument %q is shown in plans and logs, so it cannot take a sensitive value. Only the content of a file can.", name)
+		return cty.NilVal, true, false
+	}
+	switch {
+	case !isLater && holdsRef(plain):
+		c.diags.fail(e.Range(), "invalid character", "The argument %q holds a NUL character, which no file, path or command line can hold.", name)
+		return cty.NilVal, secret, false
+	case isLater && !may.later:
+		c.diags.fail(e.Range(), "value known too late", "The argument %q is needed while the plan is compiled; self.management_ip and its like are known only when the node is joined. Use them in arguments of steps.", name)
+		return cty.NilVal, secret, false
+	case isLater && !laterIntact(v):
+		c.diags.fail(e.Range(), "value known too late", "The argument %q decides by a value that is known only when the node is joined, so nothing can be decided now. Such values can be passed on whole or in a template, \"http://${self.management_ip}:10248\".", name)
+		return cty.NilVal, secret, false
+	}
+	return plain, secret, true
+}
+
+// laterIntact tells whether each value that carries the mark still is a string
+// with a reference: else something was made of it that will not hold later.
+func laterIntact(v cty.Value) bool {
+	plain, paths := v.UnmarkDeepWithPaths()
+	for _, p := range paths {
+		if _, ok := p.Marks[later]; !ok {
+			continue
+		}
+		at, err := p.Path.Apply(plain)
+		if err != nil || !holdsRef(at) {
+			return false
+		}
+	}
+	return true
+}
+
+// clarify rewords what HCL says of names that exist in other places, and keeps
+// references out of the values that a diagnostic would show.
+func (c *compiler) clarify(list hcl.Diagnostics) hcl.Diagnostics {
+	for _, g := range list {
+		if g.Expression != nil && g.EvalContext != nil && showsMarked(g) {
+			g.Expression, g.EvalContext = nil, nil
+			continue
+		}
+		if g.Summary != "Unknown variable" || g.Expression == nil {
+			continue
+		}
+		for _, t := range g.Expression.Variables() {
+			switch root := t.RootName(); root {
+			case "each":
+				g.Detail = "each.key and each.value exist only in a node block with for_each."
+			case "count":
+				g.Detail = "count.index exists only in a node block with count."
+			case "self":
+				g.Detail = "self exists only in step blocks."
+			case "node":
+				g.Detail = "Nodes can be named only in the argument \"on\" of a step block."
+			case "profile":
+				g.Detail = "Profiles can be named only in the argument \"profile\" of a node block."
+			case "step":
+				g.Detail = "Values of other steps cannot be used here; name steps by their text in \"after\" and \"before\"."
+			}
+		}
+	}
+	return list
+}
+
+// showsMarked tells whether a value that the diagnostic would show is marked.
+func showsMarked(g *hcl.Diagnostic) bool {
+	for _, t := range g.Expression.Variables() {
+		if v, list := t.TraverseAbs(g.EvalContext); !list.HasErrors() && v.ContainsMarked() {
+			return true
+		}
+	}
+	return false
+}
+
+// friendly names a type for people.
+func friendly(t cty.Type) string {
+	switch {
+	case t == cty.String:
+		return "a string"
+	case t == cty.Number:
+		return "a number"
+	case t == cty.Bool:
+		return "true or false"
+	case t.IsListType() && t.ElementType() == cty.String:
+		return "a list of strings"
+	case t.IsMapType() && t.ElementType() == cty.String:
+		return "a map of strings"
+	case t.IsListType():
+		return "a list of objects"
+	}
+	return t.FriendlyName()
+}
+
+// unknownName is the detail for a name that does not exist.
+func unknownName(what, have string, known []string) string {
+	slices.Sort(known)
+	s := "There is no " + what + " " + quote(have) + "."
+	if m := didYouMean(have, known); m != "" {
+		return s + m
+	}
+	if len(known) == 0 {
+		return s + " The plan has none."
+	}
+	if len(known) > 12 {
+		return s
+	}
+	return s + " There is " + strings.ReplaceAll(oneOf(known), " or ", " and ") + "."
+}

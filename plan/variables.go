@@ -1,0 +1,270 @@
+package plan
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+
+	"nodejoin/plan/graph"
+)
+
+// EnvPrefix begins the names of environment variables that give variables.
+const EnvPrefix = "NODEJOIN_VAR_"
+
+// given is a value from outside: text (an expression, or the value of a string) or
+// an expression of a file.
+type given struct {
+	text string
+	expr hcl.Expression
+	from string // "-var", "NODEJOIN_VAR_x" or the file
+}
+
+// variables evaluates the variable blocks. A variable that is wrong or unknown
+// stands for any value, so that nothing that uses it is reported too.
+func (c *compiler) variables(refs []reference) {
+	vars := map[string]cty.Value{}
+	var names []string
+	for _, b := range c.plan.blocks["variable"] {
+		names = append(names, b.Labels[0])
+	}
+	values := c.givenValues(names)
+	for _, b := range c.plan.blocks["variable"] {
+		vars[b.Labels[0]] = c.variable(b, values)
+	}
+	for _, r := range refs {
+		if r.root != "var" {
+			continue
+		}
+		c.used["var."+r.name] = true
+		if _, ok := vars[r.name]; !ok {
+			c.diags.fail(r.at, "unknown variable", "%s Declare it: variable %q { type = string }.", unknownName("variable", r.name, names), r.name)
+			vars[r.name] = cty.DynamicVal
+		}
+	}
+	c.ctx.Variables["var"] = cty.ObjectVal(vars)
+}
+
+// givenValues collects what was given, the later winning: environment, files, -var.
+func (c *compiler) givenValues(names []string) map[string]given {
+	out := map[string]given{}
+	for _, n := range names {
+		if c.opt.Env != nil {
+			if text, ok := c.opt.Env(EnvPrefix + n); ok {
+				out[n] = given{text: text, from: EnvPrefix + n}
+			}
+		}
+	}
+	known := map[string]bool{}
+	for _, n := range names {
+		known[n] = true
+	}
+	for _, file := range c.opt.VarFiles {
+		src, err := readBounded(file)
+		if err != nil {
+			what := err.Error()
+			if errors.Is(err, fs.ErrNotExist) {
+				what = file + " does not exist."
+			}
+			c.diags.fail(hcl.Range{}, "unreadable variable file", "%s", what)
+			continue
+		}
+		f, list := c.plan.parser.ParseHCL(src, filepath.Clean(file))
+		c.diags.add(list)
+		if list.HasErrors() {
+			continue
+		}
+		attrs, list := f.Body.JustAttributes()
+		c.diags.add(list)
+		for _, n := range sortedKeys(attrs) {
+			if !known[n] {
+				c.diags.fail(attrs[n].NameRange, "unknown variable", "%s", unknownName("variable", n, names))
+				continue
+			}
+			out[n] = given{expr: attrs[n].Expr, from: file}
+		}
+	}
+	for _, n := range sortedKeys(c.opt.Vars) {
+		if !known[n] {
+			c.diags.fail(hcl.Range{}, "unknown variable", "-var %s: %s", n, unknownName("variable", n, names))
+			continue
+		}
+		out[n] = given{text: c.opt.Vars[n], from: "-var"}
+	}
+	return out
+}
+
+func (c *compiler) variable(b *hcl.Block, values map[string]given) cty.Value {
+	name := b.Labels[0]
+	s := c.section(rootBlock("variable"), b, &hcl.EvalContext{Functions: c.ctx.Functions})
+	if !hclsyntax.ValidIdentifier(name) {
+		c.diags.fail(b.LabelRanges[0], "invalid name", "%q is no name: a variable is referred to as var.NAME, so it has letters, digits, '_' and '-' and begins with a letter.", name)
+	}
+	var secret bool
+	if a := s.attrs["sensitive"]; a != nil {
+		c.diags.add(gohcl.DecodeExpression(a.Expr, nil, &secret))
+	}
+	if a := s.attrs["description"]; a != nil {
+		var text string
+		c.diags.add(gohcl.DecodeExpression(a.Expr, nil, &text))
+	}
+	typ, defaults := cty.DynamicPseudoType, (*typeexpr.Defaults)(nil)
+	if a := s.attrs["type"]; a != nil {
+		t, d, list := typeexpr.TypeConstraintWithDefaults(a.Expr)
+		c.diags.add(list)
+		if list.HasErrors() {
+			return cty.DynamicVal
+		}
+		typ, defaults = t, d
+	}
+	finish := func(v cty.Value, from string, at hcl.Range) cty.Value {
+		if defaults != nil && !v.IsNull() {
+			v = defaults.Apply(v)
+		}
+		v, err := convert.Convert(v, typ)
+		if err != nil {
+			c.diags.fail(at, "wrong type", "The value of var.%s (%s) must be %s: %s.", name, from, friendly(typ), err)
+			return cty.DynamicVal
+		}
+		if holdsRef(v) {
+			c.diags.fail(at, "invalid character", "The value of var.%s (%s) holds a NUL character.", name, from)
+			return cty.DynamicVal
+		}
+		if !v.IsWhollyKnown() {
+			return cty.DynamicVal
+		}
+		if secret {
+			v = v.Mark(sensitive)
+		}
+		return c.validate(s, name, v, b.DefRange)
+	}
+	g, ok := values[name]
+	switch {
+	case ok && g.expr != nil:
+		v, list := g.expr.Value(nil)
+		c.diags.add(list)
+		if list.HasErrors() {
+			return cty.DynamicVal
+		}
+		return finish(v, g.from, g.expr.Range())
+	case ok && (typ == cty.String || typ == cty.DynamicPseudoType):
+		return finish(cty.StringVal(g.text), g.from, b.DefRange)
+	case ok:
+		expr, list := hclsyntax.ParseExpression([]byte(g.text), g.from, hcl.InitialPos)
+		var v cty.Value
+		if !list.HasErrors() {
+			v, list = expr.Value(nil)
+		}
+		if list.HasErrors() {
+			c.diags.fail(b.DefRange, "wrong type", "The value of var.%s (%s) must be %s, written as in a plan: true, 3, [\"a\", \"b\"].", name, g.from, friendly(typ))
+			return cty.DynamicVal
+		}
+		return finish(v, g.from, b.DefRange)
+	}
+	if a := s.attrs["default"]; a != nil {
+		v, list := a.Expr.Value(&hcl.EvalContext{Functions: c.ctx.Functions})
+		if list.HasErrors() {
+			return cty.DynamicVal // reported by section
+		}
+		return finish(v, "default", a.Expr.Range())
+	}
+	c.diags.fail(b.DefRange, "variable without a value", "var.%s has no default and was not given. Give it with -var %s=..., in a -var-file, or as %s%s.", name, name, EnvPrefix, name)
+	return cty.DynamicVal
+}
+
+// validate holds the value against the block's conditions.
+func (c *compiler) validate(s *section, name string, v cty.Value, at hcl.Range) cty.Value {
+	ctx := &hcl.EvalContext{Functions: c.ctx.Functions, Variables: map[string]cty.Value{"var": cty.ObjectVal(map[string]cty.Value{name: v})}}
+	for _, b := range s.blocks.OfType("validation") {
+		content, list := b.Body.Content(rootBlock("variable").child("validation").schema())
+		c.diags.add(list)
+		if list.HasErrors() {
+			continue
+		}
+		cond := content.Attributes["condition"]
+		ok, _, good := c.evaluate(cond.Expr, ctx, "condition", cty.Bool, allow{sensitive: true})
+		text, _, said := c.evaluate(content.Attributes["error_message"].Expr, ctx, "error_message", cty.String, allow{})
+		if good && ok.False() {
+			if !said {
+				text = cty.StringVal("The condition does not hold.")
+			}
+			c.diags.fail(at, "invalid value of a variable", "var.%s: %s (The condition is at %s.)", name, strings.TrimSpace(text.AsString()), c.plan.place(cond.Expr.Range()))
+			return cty.DynamicVal
+		}
+	}
+	return v
+}
+
+// locals evaluates the locals in the order in which they depend on each other.
+func (c *compiler) locals(refs []reference) {
+	attrs := map[string]*hcl.Attribute{}
+	var names []string
+	for _, b := range c.plan.blocks["locals"] {
+		list, diags := b.Body.JustAttributes()
+		c.diags.add(diags)
+		for _, n := range sortedKeys(list) {
+			if before := attrs[n]; before != nil {
+				c.diags.fail(list[n].NameRange, "duplicate name", "local.%s is given at %s already. Names must be unique; rename one of them.", n, c.plan.place(before.NameRange))
+				continue
+			}
+			attrs[n] = list[n]
+			names = append(names, n)
+		}
+	}
+	values := map[string]cty.Value{}
+	for _, r := range refs {
+		if r.root != "local" {
+			continue
+		}
+		c.used["local."+r.name] = true
+		if attrs[r.name] == nil && values[r.name] == cty.NilVal {
+			c.diags.fail(r.at, "unknown local", "%s", unknownName("local", r.name, names))
+			values[r.name] = cty.DynamicVal
+		}
+	}
+	var g graph.Graph[string]
+	for _, n := range names {
+		g.Add(n)
+	}
+	for _, n := range names {
+		for _, t := range attrs[n].Expr.Variables() {
+			if len(t) < 2 || t.RootName() != "local" {
+				continue
+			}
+			if a, ok := t[1].(hcl.TraverseAttr); ok && g.Has(a.Name) {
+				_ = g.Edge(a.Name, n) // both are nodes
+			}
+		}
+	}
+	order, err := g.Order()
+	var cycle *graph.CycleError[string]
+	if errors.As(err, &cycle) {
+		path := "local." + strings.Join(cycle.Path, " -> local.")
+		c.diags.fail(attrs[cycle.Path[0]].NameRange, "locals in a circle", "Each of these needs the one before it, so none has a value: %s.", path)
+		for _, n := range names {
+			values[n] = cty.DynamicVal
+		}
+	}
+	for _, n := range order {
+		c.ctx.Variables["local"] = cty.ObjectVal(values)
+		v, list := attrs[n].Expr.Value(c.ctx)
+		if list.HasErrors() {
+			c.diags.add(c.clarify(list))
+			v = cty.DynamicVal
+		}
+		values[n] = v
+	}
+	for _, n := range names {
+		if !c.used["local."+n] {
+			c.diags.warn(attrs[n].NameRange, "unused local", "Nothing refers to local.%s. Remove it, or use it.", n)
+		}
+	}
+	c.ctx.Variables["local"] = cty.ObjectVal(values)
+}
