@@ -1,0 +1,325 @@
+package engine_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/artifact"
+	"nodejoin/steps/engine"
+	"nodejoin/steps/event"
+	"nodejoin/steps/host"
+	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/kube"
+	"nodejoin/steps/transport"
+)
+
+// world is the quickstart plan in a folder of its own, with a way to stop every
+// process of it after a number of mutating calls.
+type world struct {
+	t     testing.TB
+	dir   string
+	agent string
+	// limit: mutating calls (of hosts and cluster) until everything fails, as if
+	// the process had been killed there. Negative = never.
+	limit  int64
+	calls  atomic.Int64
+	drops  atomic.Int64 // connection losses to inject: one before each of the next N applies
+	events []event.Event
+}
+
+var errKilled = errors.New("killed")
+
+func newWorld(t testing.TB) *world {
+	w := &world{t: t, dir: t.TempDir(), limit: -1}
+	src := filepath.Join("..", "..", "examples", "quickstart")
+	err := filepath.WalkDir(src, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(src, p)
+		if d.IsDir() {
+			if d.Name() == ".sandbox" {
+				return fs.SkipDir
+			}
+			return os.MkdirAll(filepath.Join(w.dir, rel), 0o755)
+		}
+		b, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(w.dir, rel), b, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.agent = filepath.Join(t.TempDir(), "agent")
+	if err := os.WriteFile(w.agent, []byte("stand-in"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) compile() *plan.Compiled {
+	w.t.Helper()
+	p, diags := plan.Load(w.dir, plan.Options{Version: "0.1.0", Agent: func(os, arch, conn string) (steps.Source, error) {
+		return steps.Source{File: w.agent, SHA256: sha256File(w.t, w.agent)}, nil
+	}})
+	if diags.HasErrors() {
+		w.t.Fatal(diags)
+	}
+	c, diags := p.Compile()
+	if diags.HasErrors() {
+		w.t.Fatal(diags)
+	}
+	return c
+}
+
+func (w *world) killed() error {
+	if n := w.calls.Add(1); w.limit >= 0 && n > w.limit {
+		return errKilled
+	}
+	return nil
+}
+
+func (w *world) session(c *plan.Compiled) *engine.Session {
+	return engine.New(c, engine.Options{
+		Parallel: 1,
+		Emit:     func(e event.Event) { w.events = append(w.events, e) },
+		Cluster: func(ctx context.Context) (kube.API, error) {
+			api, err := sandbox.OpenCluster(c.Cluster.Sandbox, c.Cluster.PodCIDR)
+			if err != nil {
+				return nil, err
+			}
+			return killableCluster{api, w}, nil
+		},
+		Connect: func(ctx context.Context, n plan.Node) (transport.Conn, error) {
+			s := n.Connection.Sandbox
+			h, err := sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, Hostname: n.Name, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
+			if err != nil {
+				return nil, err
+			}
+			k := host.Intercept(h, func(op, subject string) error { return w.killed() })
+			return &flaky{Conn: transport.NewLocal(k, artifact.New(artifact.Options{Direct: true}), n.Name), w: w}, nil
+		},
+	})
+}
+
+// apply runs one whole apply and gives its report and summary.
+func (w *world) apply(limit int64) (*engine.Report, *engine.Summary) {
+	w.t.Helper()
+	w.limit = limit
+	w.calls.Store(0)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	s := w.session(w.compile())
+	defer s.Close()
+	r := s.Check(ctx)
+	return r, s.Apply(ctx)
+}
+
+func (w *world) mustConverge() {
+	w.t.Helper()
+	r, sum := w.apply(-1)
+	for _, h := range r.Hosts {
+		if h.Err != nil {
+			w.t.Fatalf("check of %s: %v", h.Node.Name, h.Err)
+		}
+		if h.Mutations != 0 {
+			w.t.Errorf("a check made %d mutating calls", h.Mutations)
+		}
+	}
+	for _, h := range sum.Hosts {
+		if h.Err != nil {
+			w.t.Fatalf("apply of %s, step %s: %v", h.Node, h.Failed, h.Err)
+		}
+	}
+}
+
+func (w *world) mustBeQuiet() {
+	w.t.Helper()
+	r, sum := w.apply(-1)
+	for _, h := range r.Hosts {
+		for _, s := range h.Steps {
+			if s.Result.Err != nil || !s.Result.Change.NoOp() {
+				w.t.Errorf("%s.%s is not in order: %+v %v", h.Node.Name, s.Spec.ID, s.Result.Change, s.Result.Err)
+			}
+		}
+	}
+	for _, h := range sum.Hosts {
+		if h.Err != nil || len(h.Changed) > 0 || h.Mutations > 0 {
+			w.t.Errorf("%s: changed %v, %d mutating calls, %v", h.Node, h.Changed, h.Mutations, h.Err)
+		}
+	}
+	if n := w.calls.Load(); n != 0 {
+		w.t.Errorf("%d mutating calls on hosts and cluster", n)
+	}
+}
+
+// Every run that is killed, after each single mutating call in turn, is finished
+// by the next one, and the one after that finds nothing to do.
+func TestKilledAfterEveryCall(t *testing.T) {
+	w := newWorld(t)
+	w.mustConverge()
+	total := w.calls.Load()
+	if total < 50 {
+		t.Fatalf("a join made only %d mutating calls", total)
+	}
+	w.mustBeQuiet()
+	step := int64(1)
+	if testing.Short() {
+		step = 7
+	}
+	for n := int64(0); n < total; n += step {
+		w := newWorld(t)
+		_, sum := w.apply(n)
+		failed := false
+		for _, h := range sum.Hosts {
+			failed = failed || h.Err != nil
+		}
+		if !failed {
+			t.Fatalf("killed after %d calls, yet no host failed", n)
+		}
+		w.mustConverge()
+		w.mustBeQuiet()
+		if t.Failed() {
+			t.Fatalf("after being killed at call %d of %d", n, total)
+		}
+	}
+}
+
+// A connection that is lost again and again is made anew, and the run goes on by itself.
+func TestDroppedConnections(t *testing.T) {
+	w := newWorld(t)
+	w.drops.Store(3)
+	w.mustConverge()
+	if w.drops.Load() != 0 {
+		t.Error("not all losses were met")
+	}
+	seen := 0
+	for _, e := range w.events {
+		if s, ok := e.(event.HostState); ok && s.State == "reconnecting" {
+			seen++
+		}
+	}
+	if seen != 3 {
+		t.Errorf("%d reconnections, want 3", seen)
+	}
+	w.mustBeQuiet()
+}
+
+// A file that was edited by hand is found and mended, and nothing else is.
+func TestDriftIsMendedAlone(t *testing.T) {
+	w := newWorld(t)
+	w.mustConverge()
+	motd := ""
+	c := w.compile()
+	_ = filepath.WalkDir(c.Nodes[0].Connection.Sandbox.Path, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasSuffix(p, "README.txt") {
+			motd = p
+		}
+		return nil
+	})
+	if motd == "" {
+		t.Fatal("no README.txt in the sandbox")
+	}
+	if err := os.WriteFile(motd, []byte("edited by hand\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r, sum := w.apply(-1)
+	if n := r.Pending(); n != 1 {
+		t.Errorf("%d steps pending, want 1", n)
+	}
+	if got := sum.Hosts[0].Changed; len(got) != 1 {
+		t.Errorf("changed %v, want only the file", got)
+	}
+	w.mustBeQuiet()
+}
+
+// flaky loses its connection in the middle of an apply while the world wants it.
+type flaky struct {
+	transport.Conn
+	w *world
+}
+
+func (f *flaky) Apply(ctx context.Context, req steps.Request, emit func(event.Event)) (steps.ApplyReply, error) {
+	if f.w.drops.Load() > 0 {
+		f.w.drops.Add(-1)
+		if len(req.Steps) > 2 {
+			half := req
+			half.Steps = req.Steps[:len(req.Steps)/2]
+			if _, err := f.Conn.Apply(ctx, half, emit); err != nil {
+				return steps.ApplyReply{}, err
+			}
+		}
+		return steps.ApplyReply{}, transport.ErrDropped
+	}
+	return f.Conn.Apply(ctx, req, emit)
+}
+
+// killableCluster counts the cluster's mutating calls as well.
+type killableCluster struct {
+	kube.API
+	w *world
+}
+
+func (k killableCluster) MintToken(ctx context.Context, node string, ttl time.Duration) (kube.BootstrapToken, error) {
+	if err := k.w.killed(); err != nil {
+		return kube.BootstrapToken{}, err
+	}
+	return k.API.MintToken(ctx, node, ttl)
+}
+
+func (k killableCluster) RevokeToken(ctx context.Context, id string) error {
+	if err := k.w.killed(); err != nil {
+		return err
+	}
+	return k.API.RevokeToken(ctx, id)
+}
+
+func (k killableCluster) EnsureServiceAccount(ctx context.Context, want kube.ServiceAccount) error {
+	if err := k.w.killed(); err != nil {
+		return err
+	}
+	return k.API.EnsureServiceAccount(ctx, want)
+}
+
+func (k killableCluster) ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (string, time.Time, error) {
+	if err := k.w.killed(); err != nil {
+		return "", time.Time{}, err
+	}
+	return k.API.ServiceAccountToken(ctx, namespace, name, ttl)
+}
+
+func (k killableCluster) SetLabels(ctx context.Context, node string, set map[string]string, remove []string) error {
+	if err := k.w.killed(); err != nil {
+		return err
+	}
+	return k.API.SetLabels(ctx, node, set, remove)
+}
+
+func (k killableCluster) SetTaints(ctx context.Context, node string, set, remove []kube.Taint) error {
+	if err := k.w.killed(); err != nil {
+		return err
+	}
+	return k.API.SetTaints(ctx, node, set, remove)
+}
+
+func sha256File(t testing.TB, path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
