@@ -35,7 +35,7 @@ type machine struct {
 	host     ssh.Signer // ed25519
 	user     ssh.Signer
 	identity string // its key file
-	commands atomic.Int64
+	greeting string // what the login shell prints before it runs a command
 	forwards atomic.Int64
 }
 
@@ -141,7 +141,7 @@ func newMachine(t testing.TB, options ...func(*machine)) *machine {
 
 // command runs a command line the way sshd does: by the user's shell.
 func (m *machine) command(s gssh.Session) {
-	m.commands.Add(1)
+	_, _ = io.WriteString(s, m.greeting)
 	cmd := exec.Command("sh", "-c", s.RawCommand())
 	cmd.Stdout, cmd.Stderr = s, s.Stderr()
 	in, err := cmd.StdinPipe()

@@ -78,6 +78,13 @@ func (s *sshConn) send(ctx context.Context, f io.Reader, src steps.Source, blob 
 	default:
 		err = s.stageFailed(ctx, src, err)
 	}
+	if de := (*host.DigestError)(nil); !errors.Is(err, ErrDropped) && m.err == nil && !errors.As(err, &de) {
+		// SFTP has no word for a full disk; the agent sees it.
+		var full *steps.Error
+		if e := s.call(ctx, wire.MethodBlobBegin, blob, &wire.BlobState{}); errors.As(e, &full) && full.Code == steps.CodeNoSpace {
+			err = full
+		}
+	}
 	if !errors.Is(err, ErrDropped) {
 		_ = c.Remove(sftpPath(s.cfg.OS, temp))
 	}

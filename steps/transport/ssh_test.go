@@ -149,6 +149,58 @@ func TestBrokenAgentIsReplaced(t *testing.T) {
 	}
 }
 
+// TestGreeting: what a login shell prints is not taken for the agent's words, and
+// text without end is not waited for.
+func TestGreeting(t *testing.T) {
+	m := newMachine(t, func(m *machine) { m.greeting = "Welcome to this machine\r\n\n{no message}\n" })
+	m.place(t)
+	conn := m.dial(t, m.config(m.addr))
+	if _, err := conn.Check(t.Context(), directories(t.TempDir(), 1)); err != nil {
+		t.Fatal(err)
+	}
+	noisy := newMachine(t, func(m *machine) { m.greeting = strings.Repeat("y\n", maxNoise) })
+	conn = noisy.dial(t, noisy.config(noisy.addr))
+	_, err := conn.Check(t.Context(), directories(t.TempDir(), 1))
+	var ce *ConnectError
+	if !errors.As(err, &ce) || ce.Reason != ReasonAgent {
+		t.Fatalf("%v, want a ConnectError", err)
+	}
+}
+
+func TestNoAgentForTheMachine(t *testing.T) {
+	m := newMachine(t)
+	why := errors.New("none is embedded")
+	_, err := DialSSH(t.Context(), m.config(m.addr), func(context.Context, string, string) (string, string, error) { return "", "", why })
+	var ce *ConnectError
+	if !errors.As(err, &ce) || ce.Reason != ReasonAgent || !errors.Is(err, why) {
+		t.Fatalf("%v, want a ConnectError with its cause", err)
+	}
+}
+
+func TestLocal(t *testing.T) {
+	conn := NewLocal(&fileHost{dataDir: t.TempDir()}, noArtifacts{}, "n1")
+	dir := t.TempDir()
+	var hosts []string
+	reply, err := conn.Apply(t.Context(), steps.Request{Steps: directories(dir, 3).Steps}, func(e event.Event) {
+		if d, ok := e.(event.StepDone); ok {
+			hosts = append(hosts, d.Host)
+		}
+	})
+	if err != nil || len(reply.Changed) != 3 || strings.Join(hosts, " ") != "n1 n1 n1" {
+		t.Fatalf("%+v, %v, events of %q", reply, err, hosts)
+	}
+	check, err := conn.Check(t.Context(), directories(dir, 3))
+	if err != nil || !check.Results[2].Change.NoOp() {
+		t.Fatalf("%+v, %v", check, err)
+	}
+	if err := conn.Stage(t.Context(), steps.Source{File: "/any"}, nil); err != nil {
+		t.Error(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAgentThatDoesNotStart(t *testing.T) {
 	m := newMachine(t)
 	m.place(t)
