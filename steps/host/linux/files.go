@@ -1,0 +1,153 @@
+//go:build linux
+
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"nodejoin/steps/host"
+)
+
+// Stat describes a file or directory; links are followed.
+func (h *Host) Stat(ctx context.Context, path string) (host.FileInfo, error) {
+	const op = "stat"
+	if err := begin(ctx, op, path); err != nil {
+		return host.FileInfo{}, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return host.FileInfo{}, failed(op, path, absent(err))
+	}
+	return describe(filepath.Base(path), info), nil
+}
+
+func describe(name string, info fs.FileInfo) host.FileInfo {
+	out := host.FileInfo{Name: name, Dir: info.IsDir(), ModTime: info.ModTime(), Access: accessOf(info.Mode())}
+	if !out.Dir {
+		out.Size = info.Size()
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		out.ID = fmt.Sprintf("%x-%x-%x.%09d", st.Dev, st.Ino, st.Ctim.Sec, st.Ctim.Nsec)
+	}
+	return out
+}
+
+// accessOf is the access that a mode gives.
+func accessOf(mode fs.FileMode) host.Access {
+	others := fs.FileMode(0o066)
+	if mode.IsDir() {
+		others = 0o077 // what lies in a folder that can be searched can be reached
+	}
+	switch {
+	case mode&others == 0:
+		return host.AccessPrivate
+	case !mode.IsDir() && mode&0o111 != 0:
+		return host.AccessProgram
+	}
+	return host.AccessDefault
+}
+
+// modeOf is the mode that gives an access.
+func modeOf(access host.Access, dir bool) (fs.FileMode, error) {
+	switch {
+	case access == host.AccessPrivate && dir:
+		return 0o700, nil
+	case access == host.AccessPrivate:
+		return 0o600, nil
+	case access == host.AccessProgram, access == host.AccessDefault && dir:
+		return 0o755, nil
+	case access == host.AccessDefault:
+		return 0o644, nil
+	}
+	return 0, fmt.Errorf("%w: access %q", fs.ErrInvalid, access)
+}
+
+// Open reads a file from its start.
+func (h *Host) Open(ctx context.Context, path string) (io.ReadCloser, error) {
+	const op = "open"
+	if err := begin(ctx, op, path); err != nil {
+		return nil, err
+	}
+	// NONBLOCK: the open of a fifo without a writer would not return.
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, failed(op, path, absent(err))
+	}
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = errors.New("it is a directory")
+	}
+	if err != nil {
+		return nil, failed(op, path, errors.Join(err, f.Close()))
+	}
+	return f, nil
+}
+
+// List gives the entries of a directory, sorted by name. A link is described by
+// what it leads to, a broken one by itself.
+func (h *Host) List(ctx context.Context, path string) ([]host.FileInfo, error) {
+	const op = "list"
+	if err := begin(ctx, op, path); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(path) // sorted by name
+	if err != nil {
+		return nil, failed(op, path, absent(err))
+	}
+	out := make([]host.FileInfo, 0, len(entries))
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return nil, failed(op, path, context.Cause(ctx))
+		}
+		info, err := os.Stat(filepath.Join(path, e.Name()))
+		if err != nil {
+			info, err = e.Info()
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // gone since the directory was read
+		}
+		if err != nil {
+			return nil, failed(op, path, err)
+		}
+		out = append(out, describe(e.Name(), info))
+	}
+	return out, nil
+}
+
+// FreeBytes is the space left for this account on the volume of path's nearest
+// existing ancestor.
+func (h *Host) FreeBytes(ctx context.Context, path string) (uint64, error) {
+	const op = "read free space"
+	if err := begin(ctx, op, path); err != nil {
+		return 0, err
+	}
+	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
+		var st unix.Statfs_t
+		err := ignoringEINTR(func() error { return unix.Statfs(at, &st) })
+		if errors.Is(absent(err), fs.ErrNotExist) && at != "/" {
+			continue
+		}
+		if err != nil {
+			return 0, failed(op, path, err)
+		}
+		return st.Bavail * uint64(st.Bsize), nil
+	}
+}
+
+// ignoringEINTR calls f again when a signal interrupted it.
+func ignoringEINTR(f func() error) error {
+	for {
+		if err := f(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,343 @@
+//go:build linux
+
+package linux
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"nodejoin/steps/host"
+)
+
+// Mkdir makes a directory and its missing parents.
+func (h *Host) Mkdir(ctx context.Context, path string, access host.Access) error {
+	const op = "make directory"
+	if err := begin(ctx, op, path); err != nil {
+		return err
+	}
+	mode, err := modeOf(access, true)
+	if err != nil {
+		return failed(op, path, err)
+	}
+	if err := makeDirs(filepath.Dir(filepath.Clean(path))); err != nil {
+		return failed(op, path, err)
+	}
+	switch err := makeDir(path, mode); {
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrExist):
+		return failed(op, path, err)
+	}
+	return failed(op, path, setMode(path, mode, true))
+}
+
+// makeDirs makes a directory and its missing parents with the default access,
+// whatever the process's umask is.
+func makeDirs(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	} else if err != nil && !errors.Is(absent(err), fs.ErrNotExist) {
+		return err
+	}
+	if parent := filepath.Dir(path); parent != path {
+		if err := makeDirs(parent); err != nil {
+			return err
+		}
+	}
+	err := makeDir(path, 0o755)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
+		return nil // made by another since
+	}
+	return fmt.Errorf("%w: %s is not a directory", fs.ErrExist, path)
+}
+
+// makeDir makes one directory that nobody else can enter before it has its mode.
+func makeDir(path string, mode fs.FileMode) error {
+	if err := os.Mkdir(path, mode&0o700); err != nil {
+		return err
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// setMode changes the mode of a file or directory, unless it has it already. The
+// wrong kind of file is fs.ErrExist for a directory.
+func setMode(path string, mode fs.FileMode, dir bool) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return absent(err)
+	case dir && !info.IsDir():
+		return fmt.Errorf("%w: a file is in the way", fs.ErrExist)
+	case info.Mode()&0o7777 == mode:
+		return nil
+	}
+	return os.Chmod(path, mode)
+}
+
+// SetAccess changes who may read and write a file or directory.
+func (h *Host) SetAccess(ctx context.Context, path string, access host.Access) error {
+	const op = "set access"
+	if err := begin(ctx, op, path); err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return failed(op, path, absent(err))
+	}
+	mode, err := modeOf(access, info.IsDir())
+	if err != nil {
+		return failed(op, path, err)
+	}
+	return failed(op, path, setMode(path, mode, info.IsDir()))
+}
+
+// WriteFile replaces path atomically with the bytes of r. A link at path is
+// replaced, not followed.
+func (h *Host) WriteFile(ctx context.Context, path string, r io.Reader, opt host.WriteOptions) error {
+	const op = "write file"
+	if err := begin(ctx, op, path); err != nil {
+		return err
+	}
+	return failed(op, path, writeFile(ctx, path, r, opt))
+}
+
+func writeFile(ctx context.Context, path string, r io.Reader, opt host.WriteOptions) error {
+	mode, err := modeOf(opt.Access, false)
+	if err != nil {
+		return err
+	}
+	if err := replaceable(path); err != nil {
+		return err
+	}
+	if err := makeDirs(filepath.Dir(filepath.Clean(path))); err != nil {
+		return err
+	}
+	temp := host.TempName(path)
+	err = writeTemp(ctx, temp, r, path, mode, opt.SHA256)
+	if err == nil {
+		err = replace(temp, path)
+	}
+	if err != nil {
+		return errors.Join(err, drop(temp))
+	}
+	return nil
+}
+
+// writeTemp makes the temporary file anew, so that nobody has it open, and checks
+// the digest before it returns.
+func writeTemp(ctx context.Context, temp string, r io.Reader, path string, mode fs.FileMode, want string) error {
+	if err := drop(temp); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	digest := sha256.New()
+	_, err = io.Copy(io.MultiWriter(f, digest), &reader{ctx, r})
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = joined(err, f.Close()); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(digest.Sum(nil)); want != "" && !strings.EqualFold(got, want) {
+		return &host.DigestError{Subject: path, Algorithm: "sha256", Want: strings.ToLower(want), Got: got}
+	}
+	return nil
+}
+
+// joined is the first error as it is when there is only one.
+func joined(first, second error) error {
+	if first == nil {
+		return second
+	}
+	if second == nil {
+		return first
+	}
+	return errors.Join(first, second)
+}
+
+func drop(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(absent(err), fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// reader ends a copy when its context does.
+type reader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (r *reader) Read(b []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, context.Cause(r.ctx)
+	}
+	return r.r.Read(b)
+}
+
+// replace moves a file over another and has the move written to the disk.
+func replace(from, to string) error {
+	if err := replaceable(to); err != nil {
+		return err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(filepath.Clean(to)))
+}
+
+// syncDir has the entries of a directory written to the disk; a file system that
+// cannot do that (EINVAL, fsync(2)) is no error.
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, unix.EINVAL) {
+		err = nil
+	}
+	return joined(err, d.Close())
+}
+
+// CreateExclusive makes a new file that appears with all its content. Its parents
+// are made as for WriteFile.
+func (h *Host) CreateExclusive(ctx context.Context, path string, data []byte) error {
+	const op = "create file"
+	if err := begin(ctx, op, path); err != nil {
+		return err
+	}
+	return failed(op, path, createExclusive(path, data))
+}
+
+func createExclusive(path string, data []byte) error {
+	dir := filepath.Dir(filepath.Clean(path))
+	if err := makeDirs(dir); err != nil {
+		return err
+	}
+	// A file without a name, which gets one when it is complete (open(2), O_TMPFILE).
+	f, err := os.OpenFile(dir, os.O_WRONLY|unix.O_TMPFILE, 0o600)
+	nameless := err == nil
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR) {
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil && nameless {
+		err = unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())), unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
+	}
+	if err = joined(err, f.Close()); err != nil {
+		if !nameless {
+			err = joined(err, os.Remove(path))
+		}
+		return err
+	}
+	return syncDir(dir)
+}
+
+// Rename moves a file, replacing newPath. A running program may be moved away; it
+// runs on under its new name.
+func (h *Host) Rename(ctx context.Context, oldPath, newPath string) error {
+	const op = "rename to"
+	if err := begin(ctx, op, oldPath); err != nil {
+		return err
+	}
+	if err := begin(ctx, op, newPath); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(oldPath); err != nil {
+		return failed(op, newPath, absent(err))
+	}
+	if err := replace(oldPath, newPath); err != nil {
+		return failed(op, newPath, err)
+	}
+	if from := filepath.Dir(filepath.Clean(oldPath)); from != filepath.Dir(filepath.Clean(newPath)) {
+		return failed(op, newPath, syncDir(from))
+	}
+	return nil
+}
+
+// Remove deletes a file or an empty directory; a link itself is deleted.
+func (h *Host) Remove(ctx context.Context, path string) error {
+	const op = "remove"
+	if err := begin(ctx, op, path); err != nil {
+		return err
+	}
+	if err := replaceable(path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return failed(op, path, err)
+	}
+	err := os.Remove(path)
+	if errors.Is(absent(err), fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return failed(op, path, err)
+	}
+	return failed(op, path, syncDir(filepath.Dir(filepath.Clean(path))))
+}
+
+// replaceable refuses a path that a directory occupies (fs.ErrExist) or a program
+// that runs from it (host.ErrBusy). Linux itself would let a running program's name
+// go; nodejoin does not, so that what runs is always what is on the disk.
+func replaceable(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(absent(err), fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.IsDir():
+		return fmt.Errorf("%w: a directory is in the way", fs.ErrExist)
+	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
+		return nil
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	pids, err := processes()
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		var exe unix.Stat_t
+		// Processes end and zombies have no program; those of other accounts are
+		// only seen by root, which nodejoin runs as.
+		if err := unix.Stat(procPath(pid, "exe"), &exe); err == nil && exe.Dev == st.Dev && exe.Ino == st.Ino {
+			return fmt.Errorf("%w: process %d", host.ErrBusy, pid)
+		}
+	}
+	return nil
+}

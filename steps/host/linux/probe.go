@@ -1,0 +1,64 @@
+//go:build linux
+
+package linux
+
+import (
+	"context"
+
+	"nodejoin/steps/host"
+	"nodejoin/steps/host/probe"
+)
+
+// ProbeHTTP asks a program of this machine over http.
+func (h *Host) ProbeHTTP(ctx context.Context, url string) (int, error) {
+	status, err := probe.HTTP(ctx, url)
+	return status, failed("ask", url, err)
+}
+
+// ProbePipe connects to a unix socket and, with a grpcMethod, makes that call.
+func (h *Host) ProbePipe(ctx context.Context, address, grpcMethod string) error {
+	return failed("connect to", address, probe.Pipe(ctx, probe.Unix, address, grpcMethod))
+}
+
+// unsupported answers for what only Windows has.
+func unsupported(ctx context.Context, op, subject string) error {
+	if ctx.Err() != nil {
+		return failed(op, subject, context.Cause(ctx))
+	}
+	return failed(op, subject, host.ErrUnsupported)
+}
+
+// RegistryValue is host.ErrUnsupported.
+func (h *Host) RegistryValue(ctx context.Context, key, name string) (host.RegistryValue, error) {
+	return host.RegistryValue{}, unsupported(ctx, "read registry value", key+`\`+name)
+}
+
+// SetRegistryValue is host.ErrUnsupported.
+func (h *Host) SetRegistryValue(ctx context.Context, key, name string, _ host.RegistryValue) error {
+	return unsupported(ctx, "set registry value", key+`\`+name)
+}
+
+// DeleteRegistryValue is host.ErrUnsupported.
+func (h *Host) DeleteRegistryValue(ctx context.Context, key, name string) error {
+	return unsupported(ctx, "delete registry value", key+`\`+name)
+}
+
+// FirewallRule is host.ErrUnsupported.
+func (h *Host) FirewallRule(ctx context.Context, name string) (host.FirewallRule, error) {
+	return host.FirewallRule{}, unsupported(ctx, "read firewall rule", name)
+}
+
+// PutFirewallRule is host.ErrUnsupported.
+func (h *Host) PutFirewallRule(ctx context.Context, r host.FirewallRule) error {
+	return unsupported(ctx, "put firewall rule", r.Name)
+}
+
+// DeleteFirewallRule is host.ErrUnsupported.
+func (h *Host) DeleteFirewallRule(ctx context.Context, name string) error {
+	return unsupported(ctx, "delete firewall rule", name)
+}
+
+// HNSNetwork is host.ErrUnsupported.
+func (h *Host) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, error) {
+	return host.HNSNetwork{}, unsupported(ctx, "read HNS network", name)
+}
