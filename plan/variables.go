@@ -76,7 +76,11 @@ func (c *compiler) givenValues(names []string) map[string]given {
 			c.diags.fail(hcl.Range{}, "unreadable variable file", "%s", what)
 			continue
 		}
-		f, list := c.plan.parser.ParseHCL(src, filepath.Clean(file))
+		parse := c.plan.parser.ParseHCL
+		if strings.HasSuffix(file, ".json") {
+			parse = c.plan.parser.ParseJSON
+		}
+		f, list := parse(src, filepath.Clean(file))
 		c.diags.add(list)
 		if list.HasErrors() {
 			continue
