@@ -4,6 +4,7 @@ package windows
 
 import (
 	"context"
+	"errors"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -143,14 +144,31 @@ func makePrivate(path string, dir bool) error {
 	if err != nil {
 		return err
 	}
-	return windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT,
-		windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION|windows.PROTECTED_DACL_SECURITY_INFORMATION,
-		owner, nil, acl, nil)
+	// By name, so that what is in a folder inherits; then on the object itself,
+	// where Wine, unlike Windows, has kept the parent's entries.
+	const what = windows.OWNER_SECURITY_INFORMATION | windows.DACL_SECURITY_INFORMATION | windows.PROTECTED_DACL_SECURITY_INFORMATION
+	if err := windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, what, owner, nil, acl, nil); err != nil {
+		return err
+	}
+	p, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return err
+	}
+	f, err := windows.CreateFile(p, windows.READ_CONTROL|windows.WRITE_DAC|windows.WRITE_OWNER, shareAll, nil,
+		windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(windows.SetKernelObjectSecurity(f, what, sd), windows.CloseHandle(f))
 }
 
 // inheritAccess takes every entry of path's own off and lets the parent's in.
 func inheritAccess(path string) error {
-	empty, err := windows.ACLFromEntries(nil, nil)
+	sd, err := windows.SecurityDescriptorFromString("D:") // a list without entries
+	if err != nil {
+		return err
+	}
+	empty, _, err := sd.DACL()
 	if err != nil {
 		return err
 	}

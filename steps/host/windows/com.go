@@ -18,6 +18,7 @@ const (
 	hresultDispException   = 0x80020009 // the object's own code is in the exception info
 	hresultNotRegistered   = 0x80040154 // REGDB_E_CLASSNOTREG
 	hresultNotImplemented  = 0x80004001 // E_NOTIMPL
+	hresultNoMember        = 0x8002802B // TYPE_E_ELEMENTNOTFOUND
 	hresultWin32FileAbsent = 0x80070002 // HRESULT_FROM_WIN32(ERROR_FILE_NOT_FOUND)
 )
 

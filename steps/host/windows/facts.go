@@ -103,39 +103,30 @@ func bootTime() (time.Time, error) {
 }
 
 // managementAddress gives the first IPv4 address of the interface that packets
-// to the outside leave by; all empty where there is no such route. Connecting a UDP
-// socket sends nothing.
+// to the outside leave by; all empty where there is no such route.
 func managementAddress() (ip, name, subnet string, err error) {
 	// TEST-NET-3 (RFC 5737): only the default route leads there.
-	conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.IPv4(203, 0, 113, 1), Port: 9})
-	if err != nil {
+	var index uint32
+	err = windows.GetBestInterfaceEx(&windows.SockaddrInet4{Addr: [4]byte{203, 0, 113, 1}}, &index)
+	if errors.Is(err, windows.ERROR_NETWORK_UNREACHABLE) || errors.Is(err, windows.ERROR_HOST_UNREACHABLE) {
 		return "", "", "", nil
 	}
-	source := conn.LocalAddr().(*net.UDPAddr).IP
-	conn.Close()
-	interfaces, err := net.Interfaces()
 	if err != nil {
 		return "", "", "", err
 	}
-	for _, i := range interfaces {
-		addrs, err := i.Addrs()
-		if err != nil {
-			return "", "", "", err
-		}
-		var first *net.IPNet
-		for _, a := range addrs {
-			n, ok := a.(*net.IPNet)
-			if !ok || n.IP.To4() == nil {
-				continue
-			}
-			if first == nil {
-				first = n
-			}
-			if n.IP.Equal(source) {
-				network := net.IPNet{IP: first.IP.Mask(first.Mask), Mask: first.Mask}
-				return first.IP.String(), i.Name, network.String(), nil
-			}
+	i, err := net.InterfaceByIndex(int(index))
+	if err != nil {
+		return "", "", "", err
+	}
+	addrs, err := i.Addrs()
+	if err != nil {
+		return "", "", "", err
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil {
+			network := net.IPNet{IP: n.IP.Mask(n.Mask), Mask: n.Mask}
+			return n.IP.String(), i.Name, network.String(), nil
 		}
 	}
-	return source.String(), "", "", nil
+	return "", i.Name, "", nil
 }

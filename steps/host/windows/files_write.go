@@ -201,14 +201,11 @@ func replace(from, to string) error {
 // of a running program fails with ERROR_ACCESS_DENIED, as a missing right does;
 // only opening it for writing fails with ERROR_SHARING_VIOLATION.
 func busy(err error, path string) error {
-	if !errors.Is(err, windows.ERROR_ACCESS_DENIED) {
-		return err
-	}
 	p, ptrErr := windows.UTF16PtrFromString(path)
 	if ptrErr != nil {
 		return err
 	}
-	f, openErr := windows.CreateFile(p, windows.GENERIC_WRITE|windows.DELETE, shareAll, nil, windows.OPEN_EXISTING, 0, 0)
+	f, openErr := windows.CreateFile(p, windows.GENERIC_WRITE, shareAll, nil, windows.OPEN_EXISTING, 0, 0)
 	if openErr == nil {
 		windows.CloseHandle(f)
 		return err

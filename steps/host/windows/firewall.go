@@ -82,7 +82,7 @@ func withRules(ctx context.Context, op, name string, f func(rules object) error)
 		switch code {
 		case hresultWin32FileAbsent:
 			err = fs.ErrNotExist
-		case hresultNotRegistered, hresultNotImplemented:
+		case hresultNotRegistered, hresultNotImplemented, hresultNoMember:
 			err = fmt.Errorf("%w: the Windows Firewall cannot be reached (%w)", host.ErrUnsupported, err)
 		}
 	}

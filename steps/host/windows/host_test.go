@@ -1,0 +1,297 @@
+//go:build windows
+
+package windows
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"nodejoin/steps/host"
+)
+
+// tempDir is a folder that is removed entry by entry: Wine 8 lacks the call that
+// os.RemoveAll, and so t.TempDir, is made of.
+func tempDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "nodejoin-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		var paths []string
+		_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, _ error) error {
+			paths = append(paths, path)
+			return nil
+		})
+		for i := len(paths) - 1; i >= 0; i-- {
+			if err := os.Remove(paths[i]); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return dir
+}
+
+func TestFileAccess(t *testing.T) {
+	h, ctx := newHost(t), context30(t)
+	dir := filepath.Join(tempDir(t), "d")
+	want := func(path string, access host.Access) {
+		t.Helper()
+		info, err := h.Stat(ctx, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Access != access {
+			t.Errorf("%s: access %q, want %q", filepath.Base(path), info.Access, access)
+		}
+	}
+	if err := h.Mkdir(ctx, dir, host.AccessDefault); err != nil {
+		t.Fatal(err)
+	}
+	want(dir, host.AccessDefault)
+	secret, open := filepath.Join(dir, "secret"), filepath.Join(dir, "open")
+	if err := h.WriteFile(ctx, secret, strings.NewReader("s"), host.WriteOptions{Access: host.AccessPrivate}); err != nil {
+		t.Fatal(err)
+	}
+	want(secret, host.AccessPrivate)
+	if err := h.WriteFile(ctx, open, strings.NewReader("o"), host.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want(open, host.AccessDefault)
+	for _, access := range []host.Access{host.AccessPrivate, host.AccessDefault, host.AccessPrivate} {
+		for _, path := range []string{dir, open} {
+			if err := h.SetAccess(ctx, path, access); err != nil {
+				t.Fatal(err)
+			}
+			want(path, access)
+		}
+	}
+	private := filepath.Join(dir, "private")
+	if err := h.Mkdir(ctx, private, host.AccessPrivate); err != nil {
+		t.Fatal(err)
+	}
+	want(private, host.AccessPrivate)
+}
+
+func TestFileReplace(t *testing.T) {
+	h, ctx := newHost(t), context30(t)
+	path := filepath.Join(tempDir(t), "a", "b", "f")
+	var ids []string
+	for _, text := range []string{"one", "two"} {
+		if err := h.WriteFile(ctx, path, strings.NewReader(text), host.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		info, err := h.Stat(ctx, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, info.ID)
+	}
+	if ids[0] == ids[1] || ids[0] == "" {
+		t.Errorf("IDs %q", ids)
+	}
+	err := h.WriteFile(ctx, path, strings.NewReader("three"), host.WriteOptions{SHA256: strings.Repeat("0", 64)})
+	var digest *host.DigestError
+	if !errors.As(err, &digest) {
+		t.Errorf("wrong digest: %v", err)
+	}
+	f, err := h.Open(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(f)
+	if err != nil || string(data) != "two" || f.Close() != nil {
+		t.Errorf("%q %v", data, err)
+	}
+	list, err := h.List(ctx, filepath.Dir(path))
+	if err != nil || len(list) != 1 {
+		t.Errorf("%v %v", list, err)
+	}
+	if _, err := h.Stat(ctx, path+"x"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("absent: %v", err)
+	}
+	if n, err := h.FreeBytes(ctx, path+`x\y\z`); err != nil || n == 0 {
+		t.Errorf("free: %d %v", n, err)
+	}
+}
+
+// A program that runs can be neither replaced nor removed, and the error says why.
+func TestRunningProgramIsBusy(t *testing.T) {
+	h, ctx := newHost(t), context30(t)
+	self, err := os.Open(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer self.Close()
+	path := filepath.Join(tempDir(t), "program.exe")
+	if err := h.WriteFile(ctx, path, self, host.WriteOptions{Access: host.AccessProgram}); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, path, sleepArg)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	other := path + ".new"
+	if err := h.WriteFile(ctx, other, strings.NewReader("x"), host.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Rename(ctx, other, path); !errors.Is(err, host.ErrBusy) {
+		t.Errorf("rename: %v", err)
+	}
+	if err := h.WriteFile(ctx, path, strings.NewReader("x"), host.WriteOptions{}); !errors.Is(err, host.ErrBusy) {
+		t.Errorf("write: %v", err)
+	}
+	if err := h.Remove(ctx, path); !errors.Is(err, host.ErrBusy) {
+		t.Errorf("remove: %v", err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if err := h.Rename(ctx, other, path); err != nil {
+		t.Errorf("rename after its end: %v", err)
+	}
+	if err := h.Remove(ctx, path); err != nil {
+		t.Errorf("remove after its end: %v", err)
+	}
+}
+
+func TestRegistry(t *testing.T) {
+	h, ctx := newHost(t), context30(t)
+	const key = `HKLM\SOFTWARE\nodejoin-test\deep`
+	for _, want := range []host.RegistryValue{
+		{Type: "string", String: "text"}, {Type: "expand_string", String: `%SystemRoot%\x`},
+		{Type: "multi_string", Strings: []string{"a", "b"}}, {Type: "dword", Number: 1<<32 - 1},
+		{Type: "qword", Number: 1 << 40}, {Type: "binary", Binary: []byte{0, 1}},
+	} {
+		if err := h.SetRegistryValue(ctx, key, "v", want); err != nil {
+			t.Fatal(err)
+		}
+		have, err := h.RegistryValue(ctx, key, "v")
+		if diff := cmp.Diff(want, have); err != nil || diff != "" {
+			t.Errorf("%v %s", err, diff)
+		}
+	}
+	for range 2 {
+		if err := h.DeleteRegistryValue(ctx, key, "v"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := h.RegistryValue(ctx, key, "v"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("absent value: %v", err)
+	}
+	if _, err := h.RegistryValue(ctx, `HKXX\a`, "v"); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("wrong root: %v", err)
+	}
+}
+
+func TestMachineEnv(t *testing.T) {
+	h, ctx := newHost(t), context30(t)
+	const name = "NODEJOIN_TEST"
+	for _, want := range []string{"plain", `%SystemRoot%\x`, "plain again"} {
+		if err := h.SetMachineEnv(ctx, name, want); err != nil {
+			t.Fatal(err)
+		}
+		if have, err := h.MachineEnv(ctx, name); err != nil || have != want {
+			t.Errorf("%q %v", have, err)
+		}
+	}
+	for range 2 {
+		if err := h.UnsetMachineEnv(ctx, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := h.MachineEnv(ctx, name); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("absent: %v", err)
+	}
+}
+
+func TestFacts(t *testing.T) {
+	h, ctx := newHost(t), context30(t)
+	facts, err := h.Facts(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", facts)
+	if facts.OS != "windows" || facts.Hostname == "" || !strings.HasPrefix(facts.Build, "10.0.") || facts.BootTime.IsZero() || facts.DataDir == "" {
+		t.Errorf("%+v", facts)
+	}
+}
+
+func TestProbeHTTP(t *testing.T) {
+	h, ctx := newHost(t), context30(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.NotFoundHandler()}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	url := "http://" + l.Addr().String() + "/healthz"
+	if status, err := h.ProbeHTTP(ctx, url); err != nil || status != http.StatusNotFound {
+		t.Errorf("%d %v", status, err)
+	}
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+	<-done
+	if _, err := h.ProbeHTTP(ctx, url); err == nil {
+		t.Error("an ended server answered")
+	}
+	if _, err := h.ProbeHTTP(ctx, "http://198.51.100.1/"); err == nil {
+		t.Error("a foreign address was probed")
+	}
+}
+
+func TestFirewall(t *testing.T) {
+	h, ctx := newHost(t), context30(t)
+	_, err := h.FirewallRule(ctx, "nodejoin-test")
+	if errors.Is(err, host.ErrUnsupported) {
+		t.Skip(err)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	want := host.FirewallRule{
+		Name: "nodejoin-test", DisplayName: "group", Description: "made by a test",
+		Direction: "in", Action: "allow", Protocol: "tcp", Ports: "10250", Enabled: true,
+	}
+	for _, change := range []func(){
+		func() {}, func() { want.Ports, want.Protocol, want.Direction = "", "udp", "out" },
+		func() { want.Program, want.Action, want.Enabled = `C:\k\kubelet.exe`, "block", false },
+	} {
+		change()
+		if err := h.PutFirewallRule(ctx, want); err != nil {
+			t.Fatal(err)
+		}
+		have, err := h.FirewallRule(ctx, want.Name)
+		if diff := cmp.Diff(want, have); err != nil || diff != "" {
+			t.Fatalf("%v %s", err, diff)
+		}
+	}
+	for range 2 {
+		if err := h.DeleteFirewallRule(ctx, want.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := h.FirewallRule(ctx, want.Name); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("deleted: %v", err)
+	}
+}
+
+func TestHNS(t *testing.T) {
+	h, ctx := newHost(t), context30(t)
+	_, err := h.HNSNetwork(ctx, "nodejoin-test-absent")
+	t.Log(err)
+	if err == nil {
+		t.Error("a network that is not there was found")
+	}
+}

@@ -1,0 +1,218 @@
+//go:build windows
+
+package windows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/windows/svc"
+
+	"nodejoin/steps/host"
+)
+
+// serviceArg as first argument makes the test binary a service; the next says which kind.
+const serviceArg = "nodejoin-test-service"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == serviceArg {
+		os.Exit(runService(os.Args[2]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == sleepArg {
+		time.Sleep(time.Minute) // a program that runs until it is killed
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+const sleepArg = "nodejoin-test-sleep"
+
+func runService(kind string) int {
+	if err := svc.Run("", testService(kind)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+type testService string
+
+func (kind testService) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (bool, uint32) {
+	status <- svc.Status{State: svc.StartPending}
+	if kind == "exits" {
+		return true, 3
+	}
+	status <- svc.Status{State: svc.Running, Accepts: svc.AcceptStop | svc.AcceptShutdown}
+	for r := range requests {
+		switch r.Cmd {
+		case svc.Interrogate:
+			status <- r.CurrentStatus
+		case svc.Stop, svc.Shutdown:
+			status <- svc.Status{State: svc.StopPending}
+			return false, 0
+		}
+	}
+	return false, 0
+}
+
+func newHost(t *testing.T) *Host {
+	t.Helper()
+	h, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func context30(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// testConfig is a service that runs this binary; it is taken away at the test's end.
+func testConfig(t *testing.T, h *Host, name, kind string) host.ServiceConfig {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+		defer cancel()
+		if err := h.StopService(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+		if err := h.DeleteService(ctx, name); err != nil {
+			t.Error(err)
+		}
+	})
+	return host.ServiceConfig{
+		Name: name, DisplayName: name, Description: "made by a test",
+		Command: []string{exe, serviceArg, kind, "", `two words`, `quo"te`, `C:\trailing slash\`}, Start: host.StartManual,
+	}
+}
+
+func waitState(ctx context.Context, t *testing.T, h *Host, name string, want host.ServiceState) host.Service {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s, err := h.Service(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.State == want {
+			return s
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s is %s, not %s", name, s.State, want)
+		case <-tick.C:
+		}
+	}
+}
+
+func TestServiceConfigRoundTrip(t *testing.T) {
+	h, ctx := newHost(t), context30(t)
+	want := testConfig(t, h, "njt-config", "runs")
+	if _, err := h.Service(ctx, want.Name); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("absent service: %v", err)
+	}
+	if err := h.CreateService(ctx, want); err != nil {
+		t.Fatal(err)
+	}
+	check := func(step string) {
+		t.Helper()
+		have, err := h.Service(ctx, want.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, have.ServiceConfig); diff != "" {
+			t.Fatalf("%s (-want +have):\n%s", step, diff)
+		}
+	}
+	check("created")
+	if err := h.CreateService(ctx, want); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("created twice: %v", err)
+	}
+	base := want
+	want.Start, want.Description, want.DisplayName = host.StartDelayed, "changed", "Changed"
+	want.DependsOn = []string{"EventLog", "njt-other"}
+	want.Environment = []string{"A=1", "B=two words"}
+	want.Recovery = []host.RecoveryAction{{Action: "restart", Delay: 5 * time.Second}, {Action: "none"}}
+	want.RecoveryReset = 3600
+	if err := h.UpdateService(ctx, want); err != nil {
+		t.Fatal(err)
+	}
+	check("updated")
+	want.RecoveryReset = 0
+	if err := h.UpdateService(ctx, want); err != nil {
+		t.Fatal(err)
+	}
+	check("never reset")
+	want = base
+	want.Description = ""
+	if err := h.UpdateService(ctx, want); err != nil {
+		t.Fatal(err)
+	}
+	check("cleared")
+}
+
+func TestServiceRuns(t *testing.T) {
+	h, ctx := newHost(t), context30(t)
+	base, top := testConfig(t, h, "njt-base", "runs"), testConfig(t, h, "njt-top", "runs")
+	top.DependsOn = []string{base.Name}
+	for _, c := range []host.ServiceConfig{base, top} {
+		if err := h.CreateService(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.StopService(ctx, base.Name); err != nil {
+		t.Errorf("stop of a stopped service: %v", err)
+	}
+	for _, name := range []string{base.Name, top.Name} {
+		if err := h.StartService(ctx, name); err != nil {
+			t.Fatal(err)
+		}
+		if s := waitState(ctx, t, h, name, host.ServiceRunning); s.PID == 0 {
+			t.Errorf("%s runs without a process", name)
+		}
+	}
+	if err := h.StartService(ctx, base.Name); !errors.Is(err, host.ErrServiceRunning) {
+		t.Errorf("second start: %v", err)
+	}
+	if err := h.StopService(ctx, base.Name); !errors.Is(err, host.ErrDependents) {
+		t.Errorf("stop with a running dependent: %v", err)
+	}
+	names, err := h.Dependents(ctx, base.Name)
+	if diff := cmp.Diff([]string{top.Name}, names); err != nil || diff != "" {
+		t.Errorf("dependents: %v %s", err, diff)
+	}
+	if err := h.DeleteService(ctx, base.Name); !errors.Is(err, host.ErrServiceRunning) {
+		t.Errorf("delete of a running service: %v", err)
+	}
+	for _, name := range []string{top.Name, base.Name} {
+		if err := h.StopService(ctx, name); err != nil {
+			t.Fatal(err)
+		}
+		if s := waitState(ctx, t, h, name, host.ServiceStopped); s.PID != 0 {
+			t.Errorf("%s is stopped with process %d", name, s.PID)
+		}
+	}
+	if err := h.DeleteService(ctx, base.Name); !errors.Is(err, host.ErrDependents) {
+		t.Errorf("delete with a registered dependent: %v", err)
+	}
+	if err := h.DeleteService(ctx, top.Name); err != nil {
+		t.Error(err)
+	}
+	if err := h.DeleteService(ctx, top.Name); err != nil {
+		t.Errorf("delete of an absent service: %v", err)
+	}
+}
