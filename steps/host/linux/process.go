@@ -53,12 +53,13 @@ type processStat struct {
 	state   byte
 	group   int
 	session int
+	threads int
 	start   uint64
 }
 
 // ended tells whether the process runs no more: it waits to be reaped (Z) or is
-// being taken away (X).
-func (s processStat) ended() bool { return s.state == 'Z' || s.state == 'X' || s.state == 'x' }
+// being taken away (X), and none of its threads is left but the first.
+func (s processStat) ended() bool { return (s.state == 'Z' || s.state == 'X') && s.threads <= 1 }
 
 // readStat is fs.ErrNotExist when there is no such process.
 func readStat(pid int) (processStat, error) {
@@ -75,10 +76,11 @@ func readStat(pid int) (processStat, error) {
 		return processStat{}, fmt.Errorf("%s has %d fields", procPath(pid, "stat"), len(fields))
 	}
 	s := processStat{state: fields[0][0]}
-	var errs [3]error
+	var errs [4]error
 	s.group, errs[0] = strconv.Atoi(fields[2])
 	s.session, errs[1] = strconv.Atoi(fields[3])
-	s.start, errs[2] = strconv.ParseUint(fields[19], 10, 64)
+	s.threads, errs[2] = strconv.Atoi(fields[17])
+	s.start, errs[3] = strconv.ParseUint(fields[19], 10, 64)
 	return s, errors.Join(errs[:]...)
 }
 

@@ -302,8 +302,9 @@ func (h *Host) waitGone(ctx context.Context, id processID, bound time.Duration) 
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
+		up, err := id.groupAlive()
 		h.reap()
-		if up, err := id.groupAlive(); err != nil || !up {
+		if err != nil || !up {
 			return !up, err
 		}
 		select {

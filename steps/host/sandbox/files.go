@@ -191,8 +191,12 @@ func (h *Host) setAccess(s *state, path string, access host.Access) error {
 	if err != nil {
 		return err
 	}
+	at, err := h.real(path)
+	if err != nil {
+		return err
+	}
 	switch {
-	case access == host.AccessPrivate, access == host.AccessProgram && !h.windows():
+	case access == host.AccessPrivate, access == host.AccessProgram && !h.windows() && !isDir(at):
 		s.Access[key] = access
 	case access == host.AccessDefault, access == host.AccessProgram:
 		delete(s.Access, key)
@@ -200,6 +204,11 @@ func (h *Host) setAccess(s *state, path string, access host.Access) error {
 		return fmt.Errorf("%w: access %q", fs.ErrInvalid, access)
 	}
 	return nil
+}
+
+func isDir(at string) bool {
+	fi, err := os.Stat(at)
+	return err == nil && fi.IsDir()
 }
 
 // WriteFile replaces a file of the machine.
@@ -257,8 +266,9 @@ func (h *Host) replaceable(s *state, path string) error {
 }
 
 // prepare writes the bytes beside path and checks them; on an error nothing is left.
-func (h *Host) prepare(ctx context.Context, path string, r io.Reader, want string) (tmp string, err error) {
-	if tmp, err = h.real(host.TempName(path)); err != nil {
+func (h *Host) prepare(ctx context.Context, path string, r io.Reader, want string) (_ string, err error) {
+	tmp, err := h.real(host.TempName(path))
+	if err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(filepath.Dir(tmp), 0o755); err != nil {

@@ -1,0 +1,265 @@
+package hosttest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/steps/host"
+)
+
+// pollEvery is the pause between two looks at a service.
+const pollEvery = 20 * time.Millisecond
+
+// config is a service that runs program, or the fixture's; it is taken away at the
+// end of the test, before those that it may depend on.
+func (s *suite) config(name string, program ...string) host.ServiceConfig {
+	s.Helper()
+	if len(s.Program) == 0 {
+		s.Skip("no program to run as a service")
+	}
+	name = "njt-" + name
+	s.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), limit)
+		defer cancel()
+		if err := s.Host.StopService(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.Error(err)
+		}
+		if err := s.Host.DeleteService(ctx, name); err != nil {
+			s.Error(err)
+		}
+	})
+	if len(program) == 0 {
+		program = slices.Clone(s.Program)
+	}
+	return host.ServiceConfig{Name: name, DisplayName: name, Command: program, Start: host.StartManual}
+}
+
+// create registers services that run the fixture's program, each with what it
+// depends on after a colon: "b:a".
+func (s *suite) create(specs ...string) {
+	s.Helper()
+	for _, spec := range specs {
+		name, on, _ := strings.Cut(spec, ":")
+		c := s.config(name)
+		for _, d := range strings.Fields(on) {
+			c.DependsOn = append(c.DependsOn, "njt-"+d)
+		}
+		s.must(s.Host.CreateService(s.ctx, c))
+	}
+}
+
+// await waits until a service is in a state.
+func (s *suite) await(name string, want host.ServiceState) host.Service {
+	s.Helper()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		svc, err := s.Host.Service(s.ctx, name)
+		s.must(err)
+		if svc.State == want {
+			if (svc.PID != 0) != (want != host.ServiceStopped) {
+				s.Errorf("%s is %s with process %d", name, svc.State, svc.PID)
+			}
+			return svc
+		}
+		select {
+		case <-s.ctx.Done():
+			s.Fatalf("%s is %s, not %s", name, svc.State, want)
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *suite) dependents(name string, want ...string) {
+	s.Helper()
+	have, err := s.Host.Dependents(s.ctx, name)
+	s.must(err)
+	if !slices.Equal(have, want) {
+		s.Errorf("dependents of %s: %q, want %q", name, have, want)
+	}
+}
+
+// serviceConfig: every field is read back as it was written, after each change.
+func (s *suite) serviceConfig() {
+	want := s.config("config")
+	_, err := s.Host.Service(s.ctx, want.Name)
+	s.is("absent service", err, fs.ErrNotExist)
+	s.is("update of an absent service", s.Host.UpdateService(s.ctx, want), fs.ErrNotExist)
+	want.Command = append(want.Command, "", "two words", `quo"te`, `C:\trailing slash\`, "$HOME", "%PATH%", "ünï")
+	s.must(s.Host.CreateService(s.ctx, want))
+	check := func(step string) {
+		s.Helper()
+		have, err := s.Host.Service(s.ctx, want.Name)
+		s.must(err)
+		s.equal(step, have.ServiceConfig, want)
+		if have.State != host.ServiceStopped || have.PID != 0 {
+			s.Errorf("%s: %s, process %d", step, have.State, have.PID)
+		}
+	}
+	check("created")
+	s.is("created twice", s.Host.CreateService(s.ctx, want), fs.ErrExist)
+	base := want
+	want.DisplayName, want.Description = "Changed: a name", "made by a test"
+	want.Command = append(slices.Clone(s.Program), "other")
+	want.DependsOn = []string{"njt-a", "njt-b"} // registered or not
+	want.Environment = []string{"A=1", "B=two words", "C=x=y"}
+	want.Recovery = []host.RecoveryAction{{Action: "restart", Delay: 5 * time.Second}, {Action: "restart", Delay: 1500 * time.Millisecond}, {Action: "none"}}
+	want.RecoveryReset = 3600
+	for _, start := range []host.StartType{host.StartAuto, host.StartDelayed, host.StartDisabled, host.StartManual} {
+		want.Start = start
+		s.must(s.Host.UpdateService(s.ctx, want))
+		check(string(start))
+	}
+	want.RecoveryReset = 0
+	s.must(s.Host.UpdateService(s.ctx, want))
+	check("failures never forgotten")
+	want = base
+	s.must(s.Host.UpdateService(s.ctx, want))
+	check("as at first")
+	s.must(s.Host.DeleteService(s.ctx, want.Name))
+	_, err = s.Host.Service(s.ctx, want.Name)
+	s.is("deleted service", err, fs.ErrNotExist)
+
+	short := want
+	short.DisplayName = ""
+	short.DependsOn, short.Environment = []string{"njt-b", "njt-a"}, []string{"B=2", "A=1"}
+	s.must(s.Host.CreateService(s.ctx, short))
+	want.DependsOn, want.Environment = []string{"njt-a", "njt-b"}, []string{"A=1", "B=2"}
+	check("defaults and order")
+}
+
+func (s *suite) serviceInvalid() {
+	good := s.config("invalid")
+	for what, change := range map[string]func(*host.ServiceConfig){
+		"no command":      func(c *host.ServiceConfig) { c.Command = nil },
+		"no start type":   func(c *host.ServiceConfig) { c.Start = "" },
+		"recovery action": func(c *host.ServiceConfig) { c.Recovery = []host.RecoveryAction{{Action: "explode"}} },
+	} {
+		bad := good
+		change(&bad)
+		s.isNoAnswer(what, s.Host.CreateService(s.ctx, bad))
+		_, err := s.Host.Service(s.ctx, good.Name)
+		s.is(what, err, fs.ErrNotExist)
+	}
+}
+
+func (s *suite) serviceRun() {
+	c := s.config("run")
+	s.is("start of an absent service", s.Host.StartService(s.ctx, c.Name), fs.ErrNotExist)
+	s.is("stop of an absent service", s.Host.StopService(s.ctx, c.Name), fs.ErrNotExist)
+	s.must(s.Host.DeleteService(s.ctx, c.Name))
+	s.must(s.Host.CreateService(s.ctx, c))
+	s.must(s.Host.StopService(s.ctx, c.Name)) // stopped already
+	var last int
+	for range 2 {
+		s.must(s.Host.StartService(s.ctx, c.Name))
+		up := s.await(c.Name, host.ServiceRunning)
+		if up.PID == last {
+			s.Errorf("the same process %d after a stop", last)
+		}
+		last = up.PID
+		s.is("second start", s.Host.StartService(s.ctx, c.Name), host.ErrServiceRunning)
+		s.is("delete while it runs", s.Host.DeleteService(s.ctx, c.Name), host.ErrServiceRunning)
+		changed := c
+		changed.Description = "changed while it runs"
+		s.must(s.Host.UpdateService(s.ctx, changed))
+		have, err := s.Host.Service(s.ctx, c.Name)
+		s.must(err)
+		s.equal("updated while it runs", have, host.Service{ServiceConfig: changed, State: host.ServiceRunning, PID: up.PID})
+		s.must(s.Host.StopService(s.ctx, c.Name))
+		down, err := s.Host.Service(s.ctx, c.Name)
+		s.must(err)
+		s.equal("after stop", down, host.Service{ServiceConfig: changed, State: host.ServiceStopped})
+		s.must(s.Host.StopService(s.ctx, c.Name))
+	}
+	for range 2 {
+		s.must(s.Host.DeleteService(s.ctx, c.Name))
+	}
+	_, err := s.Host.Service(s.ctx, c.Name)
+	s.is("deleted service", err, fs.ErrNotExist)
+}
+
+// serviceStart: a service does not start without what it depends on, and what
+// cannot start is not absence.
+func (s *suite) serviceStart() {
+	s.create("base", "mid:base", "top:mid")
+	s.must(s.Host.StartService(s.ctx, "njt-top"))
+	for _, name := range []string{"njt-base", "njt-mid", "njt-top"} {
+		s.await(name, host.ServiceRunning)
+	}
+	bad := s.config("bad")
+	bad.Start = host.StartDisabled
+	s.must(s.Host.CreateService(s.ctx, bad))
+	s.isNoAnswer("start of a disabled service", s.Host.StartService(s.ctx, bad.Name))
+	bad.Start, bad.DependsOn = host.StartManual, []string{"njt-unknown"}
+	s.must(s.Host.UpdateService(s.ctx, bad))
+	s.isNoAnswer("start without what it depends on", s.Host.StartService(s.ctx, bad.Name))
+	s.await(bad.Name, host.ServiceStopped)
+}
+
+func (s *suite) serviceDependents() {
+	s.create("base", "mid:base", "top:mid", "side:base")
+	_, err := s.Host.Dependents(s.ctx, "njt-unknown")
+	s.is("dependents of an absent service", err, fs.ErrNotExist)
+	s.dependents("njt-base")
+	s.is("delete what a stopped service depends on", s.Host.DeleteService(s.ctx, "njt-base"), host.ErrDependents)
+	for _, name := range []string{"njt-top", "njt-side"} {
+		s.must(s.Host.StartService(s.ctx, name))
+		s.await(name, host.ServiceRunning)
+	}
+	s.dependents("njt-mid", "njt-top")
+	s.dependents("njt-top")
+	order, err := s.Host.Dependents(s.ctx, "njt-base")
+	s.must(err)
+	if mid, top := slices.Index(order, "njt-mid"), slices.Index(order, "njt-top"); len(order) != 3 || mid < top || !slices.Contains(order, "njt-side") {
+		s.Fatalf("dependents of njt-base: %q", order)
+	}
+	s.is("stop with running dependents", s.Host.StopService(s.ctx, "njt-base"), host.ErrDependents)
+	s.await("njt-base", host.ServiceRunning)
+	for _, name := range order { // the order in which they can be stopped
+		s.must(s.Host.StopService(s.ctx, name))
+	}
+	s.dependents("njt-base")
+	s.must(s.Host.StopService(s.ctx, "njt-base"))
+	s.is("delete with registered dependents", s.Host.DeleteService(s.ctx, "njt-base"), host.ErrDependents)
+}
+
+// programInUse: the file of a running program can be neither replaced nor removed
+// until the service has stopped.
+func (s *suite) programInUse() {
+	if len(s.Program) == 0 {
+		s.Skip("no program to run as a service")
+	}
+	name := "program"
+	if s.os == "windows" {
+		name += ".exe"
+	}
+	path, other := s.path("bin", name), s.path("bin", "other")
+	from, err := s.Host.Open(s.ctx, s.Program[0])
+	s.must(err)
+	defer from.Close()
+	s.must(s.Host.WriteFile(s.ctx, path, from, host.WriteOptions{Access: host.AccessProgram}))
+	before, err := s.Host.Stat(s.ctx, path)
+	s.must(err)
+	s.put(other, "other")
+	c := s.config("inuse", append([]string{path}, s.Program[1:]...)...)
+	s.must(s.Host.CreateService(s.ctx, c))
+	s.must(s.Host.StartService(s.ctx, c.Name))
+	s.await(c.Name, host.ServiceRunning)
+	s.is("write", s.Host.WriteFile(s.ctx, path, strings.NewReader("x"), host.WriteOptions{}), host.ErrBusy)
+	s.is("rename", s.Host.Rename(s.ctx, other, path), host.ErrBusy)
+	s.is("remove", s.Host.Remove(s.ctx, path), host.ErrBusy)
+	after, err := s.Host.Stat(s.ctx, path)
+	s.must(err)
+	s.equal("the program", after, before)
+	s.names(s.path("bin"), "other", name)
+	s.must(s.Host.StopService(s.ctx, c.Name))
+	s.must(s.Host.Rename(s.ctx, other, path))
+	s.content(path, "other")
+	s.must(s.Host.Remove(s.ctx, path))
+	s.names(s.path("bin"))
+}

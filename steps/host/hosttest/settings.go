@@ -1,0 +1,223 @@
+package hosttest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"nodejoin/steps/host"
+)
+
+func (s *suite) registry() {
+	key := s.RegistryKey
+	if key == "" {
+		key = `HKLM\SOFTWARE\nodejoin-hosttest`
+	}
+	_, err := s.Host.RegistryValue(s.ctx, key, "v")
+	if !s.Registry {
+		s.is("read", err, host.ErrUnsupported)
+		s.is("set", s.Host.SetRegistryValue(s.ctx, key, "v", host.RegistryValue{Type: "string"}), host.ErrUnsupported)
+		s.is("delete", s.Host.DeleteRegistryValue(s.ctx, key, "v"), host.ErrUnsupported)
+		return
+	}
+	s.is("absent value", err, fs.ErrNotExist)
+	for _, want := range []host.RegistryValue{
+		{Type: "string", String: "text"}, {Type: "string"}, {Type: "string", String: "ünï \"q\" \\"},
+		{Type: "expand_string", String: `%SystemRoot%\x`},
+		{Type: "multi_string", Strings: []string{"b", "a"}},
+		{Type: "dword", Number: 1<<32 - 1}, {Type: "dword"}, {Type: "qword", Number: 1<<64 - 1},
+		{Type: "binary", Binary: []byte{0, 255, 1}},
+	} {
+		s.must(s.Host.SetRegistryValue(s.ctx, key+`\deep`, "v", want))
+		have, err := s.Host.RegistryValue(s.ctx, key+`\deep`, "v")
+		s.must(err)
+		s.equal(want.Type, have, want)
+	}
+	s.isNoAnswer("dword that is too large", s.Host.SetRegistryValue(s.ctx, key+`\deep`, "v", host.RegistryValue{Type: "dword", Number: 1 << 32}))
+	s.isNoAnswer("unknown type", s.Host.SetRegistryValue(s.ctx, key+`\deep`, "v", host.RegistryValue{Type: "text"}))
+	_, err = s.Host.RegistryValue(s.ctx, key+`\deep`, "other")
+	s.is("other value", err, fs.ErrNotExist)
+	for range 2 {
+		s.must(s.Host.DeleteRegistryValue(s.ctx, key+`\deep`, "v"))
+	}
+	_, err = s.Host.RegistryValue(s.ctx, key+`\deep`, "v")
+	s.is("deleted value", err, fs.ErrNotExist)
+	s.must(s.Host.DeleteRegistryValue(s.ctx, key+`\never`, "v"))
+	_, err = s.Host.RegistryValue(s.ctx, `HKXX\a`, "v")
+	s.isNoAnswer("no such root", err)
+}
+
+func (s *suite) environment() {
+	const name, other = "NODEJOIN_HOSTTEST", "NODEJOIN_HOSTTEST_2"
+	s.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), limit)
+		defer cancel()
+		if err := errors.Join(s.Host.UnsetMachineEnv(ctx, name), s.Host.UnsetMachineEnv(ctx, other)); err != nil {
+			s.Error(err)
+		}
+	})
+	_, err := s.Host.MachineEnv(s.ctx, name)
+	s.is("absent variable", err, fs.ErrNotExist)
+	s.must(s.Host.SetMachineEnv(s.ctx, other, "other"))
+	for _, want := range []string{"plain", "two words", ` spaces around `, `%SystemRoot%\x`, "a=b", `"quoted"`, "a#b", "$HOME", "plain"} {
+		s.must(s.Host.SetMachineEnv(s.ctx, name, want))
+		have, err := s.Host.MachineEnv(s.ctx, name)
+		s.must(err)
+		s.equal("variable", have, want)
+	}
+	s.isNoAnswer("a name with =", s.Host.SetMachineEnv(s.ctx, "A=B", "x"))
+	s.isNoAnswer("no name", s.Host.SetMachineEnv(s.ctx, "", "x"))
+	for range 2 {
+		s.must(s.Host.UnsetMachineEnv(s.ctx, name))
+	}
+	_, err = s.Host.MachineEnv(s.ctx, name)
+	s.is("removed variable", err, fs.ErrNotExist)
+	have, err := s.Host.MachineEnv(s.ctx, other)
+	s.must(err)
+	s.equal("another variable", have, "other")
+}
+
+func (s *suite) firewall() {
+	want := host.FirewallRule{
+		Name: "nodejoin-hosttest", DisplayName: "a test", Description: "made by a test",
+		Direction: "in", Action: "allow", Protocol: "tcp", Ports: "10250", Enabled: true,
+	}
+	_, err := s.Host.FirewallRule(s.ctx, want.Name)
+	if !s.Firewall {
+		s.is("read", err, host.ErrUnsupported)
+		s.is("put", s.Host.PutFirewallRule(s.ctx, want), host.ErrUnsupported)
+		s.is("delete", s.Host.DeleteFirewallRule(s.ctx, want.Name), host.ErrUnsupported)
+		return
+	}
+	s.is("absent rule", err, fs.ErrNotExist)
+	s.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), limit)
+		defer cancel()
+		if err := s.Host.DeleteFirewallRule(ctx, want.Name); err != nil {
+			s.Error(err)
+		}
+	})
+	for _, change := range []func(){
+		func() {},
+		func() { want.Ports, want.Protocol, want.Direction = "30000-32767", "udp", "out" },
+		func() { want.Ports, want.Program, want.Action, want.Enabled = "", `C:\k\kubelet.exe`, "block", false },
+	} {
+		change()
+		s.must(s.Host.PutFirewallRule(s.ctx, want))
+		have, err := s.Host.FirewallRule(s.ctx, want.Name)
+		s.must(err)
+		s.equal("rule", have, want)
+	}
+	bad := want
+	bad.Direction = "sideways"
+	s.isNoAnswer("a direction that does not exist", s.Host.PutFirewallRule(s.ctx, bad))
+	for range 2 {
+		s.must(s.Host.DeleteFirewallRule(s.ctx, want.Name))
+	}
+	_, err = s.Host.FirewallRule(s.ctx, want.Name)
+	s.is("deleted rule", err, fs.ErrNotExist)
+}
+
+func (s *suite) probeHTTP() {
+	for _, url := range []string{"http://198.51.100.1/", "https://127.0.0.1/", "not a url"} {
+		if _, err := s.Host.ProbeHTTP(s.ctx, url); err == nil {
+			s.Errorf("%s was asked", url)
+		}
+	}
+	if s.HTTP == nil {
+		s.Skip("no server to ask")
+	}
+	url, status, stop := s.HTTP(s.T)
+	have, err := s.Host.ProbeHTTP(s.ctx, url)
+	if err != nil || have != status {
+		s.Errorf("status %d, %v; want %d", have, err, status)
+	}
+	stop()
+	if have, err := s.Host.ProbeHTTP(s.ctx, url); err == nil {
+		s.Errorf("a server that is gone answered %d", have)
+	}
+}
+
+func (s *suite) probePipe() {
+	if s.AbsentPipe != "" {
+		s.is("absent pipe", s.Host.ProbePipe(s.ctx, s.AbsentPipe, ""), fs.ErrNotExist)
+		s.is("absent pipe, with a call", s.Host.ProbePipe(s.ctx, s.AbsentPipe, "/runtime.v1.RuntimeService/Version"), fs.ErrNotExist)
+	}
+	if s.Pipe == nil {
+		s.Skip("no pipe to connect to")
+	}
+	address, stop := s.Pipe(s.T)
+	s.must(s.Host.ProbePipe(s.ctx, address, ""))
+	if err := s.Host.ProbePipe(s.ctx, address, "/nodejoin.hosttest/NoSuchMethod"); err == nil {
+		s.Error("a call that nobody serves succeeded")
+	}
+	stop()
+	if err := s.Host.ProbePipe(s.ctx, address, ""); err == nil {
+		s.Error("a pipe that is gone was connected to")
+	}
+}
+
+// cancelled: a call whose context has ended does nothing and says so.
+func (s *suite) cancelled() {
+	path := s.path("f")
+	s.put(path, "kept")
+	ctx, cancel := context.WithCancel(s.ctx)
+	cancel()
+	h := s.Host
+	c := host.ServiceConfig{Name: "njt-cancelled", Command: []string{path}, Start: host.StartManual}
+	ignore := func(_ any, err error) error { return err }
+	for op, err := range map[string]error{
+		"facts":       ignore(h.Facts(ctx)),
+		"stat":        ignore(h.Stat(ctx, path)),
+		"open":        ignore(h.Open(ctx, path)),
+		"list":        ignore(h.List(ctx, s.Dir)),
+		"free":        ignore(h.FreeBytes(ctx, path)),
+		"service":     ignore(h.Service(ctx, c.Name)),
+		"dependents":  ignore(h.Dependents(ctx, c.Name)),
+		"registry":    ignore(h.RegistryValue(ctx, `HKLM\SOFTWARE\x`, "v")),
+		"environment": ignore(h.MachineEnv(ctx, "NODEJOIN_HOSTTEST")),
+		"firewall":    ignore(h.FirewallRule(ctx, "x")),
+		"hns":         ignore(h.HNSNetwork(ctx, "x")),
+		"http":        ignore(h.ProbeHTTP(ctx, "http://127.0.0.1:1/")),
+		"mkdir":       h.Mkdir(ctx, s.path("d"), host.AccessDefault),
+		"write":       h.WriteFile(ctx, path, strings.NewReader("lost"), host.WriteOptions{}),
+		"create":      h.CreateExclusive(ctx, s.path("new"), nil),
+		"rename":      h.Rename(ctx, path, s.path("new")),
+		"remove":      h.Remove(ctx, path),
+		"access":      h.SetAccess(ctx, path, host.AccessPrivate),
+		"create svc":  h.CreateService(ctx, c),
+		"update svc":  h.UpdateService(ctx, c),
+		"start":       h.StartService(ctx, c.Name),
+		"stop":        h.StopService(ctx, c.Name),
+		"delete svc":  h.DeleteService(ctx, c.Name),
+		"set reg":     h.SetRegistryValue(ctx, `HKLM\SOFTWARE\x`, "v", host.RegistryValue{Type: "string"}),
+		"delete reg":  h.DeleteRegistryValue(ctx, `HKLM\SOFTWARE\x`, "v"),
+		"set env":     h.SetMachineEnv(ctx, "NODEJOIN_HOSTTEST", "x"),
+		"unset env":   h.UnsetMachineEnv(ctx, "NODEJOIN_HOSTTEST"),
+		"put rule":    h.PutFirewallRule(ctx, host.FirewallRule{Name: "x", Direction: "in", Action: "allow", Protocol: "tcp"}),
+		"delete rule": h.DeleteFirewallRule(ctx, "x"),
+	} {
+		s.is(op, err, context.Canceled)
+	}
+	s.content(path, "kept")
+	s.hasAccess(path, host.AccessDefault, true)
+	s.names(s.Dir, "f")
+	_, err := h.Service(s.ctx, c.Name)
+	s.is("service", err, fs.ErrNotExist)
+
+	// A context that ends while bytes still come.
+	ctx, cancel = context.WithCancel(s.ctx)
+	defer cancel()
+	s.is("write cut short", h.WriteFile(ctx, path, cancelling(cancel), host.WriteOptions{}), context.Canceled)
+	s.content(path, "kept")
+	s.names(s.Dir, "f")
+}
+
+// cancelling is an endless source that ends its own context.
+type cancelling context.CancelFunc
+
+func (c cancelling) Read(b []byte) (int, error) {
+	c()
+	return copy(b, "more"), nil
+}

@@ -1,0 +1,109 @@
+//go:build linux
+
+package linux
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"nodejoin/steps/host/hosttest"
+)
+
+// The first argument makes the test program one that a test runs as a service.
+const (
+	serveArg    = "nodejoin-test-serve"    // ends when it is told to
+	stubbornArg = "nodejoin-test-stubborn" // does not
+	exitArg     = "nodejoin-test-exit"     // ends at once with code 3
+	startArg    = "nodejoin-test-start"    // starts service [2] of data folder [1] and ends
+	reportArg   = "nodejoin-test-report"   // prints its surroundings, then serves
+)
+
+// programLimit ends a test's program that nobody stopped.
+const programLimit = 5 * time.Minute
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case serveArg, stubbornArg:
+			os.Exit(serve(os.Args[1] == serveArg))
+		case reportArg:
+			report()
+			os.Exit(serve(true))
+		case exitArg:
+			os.Exit(3)
+		case startArg:
+			os.Exit(startOnly(os.Args[2], os.Args[3]))
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func serve(obedient bool) int {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM)
+	limit := time.After(programLimit)
+	for {
+		select {
+		case <-told:
+			if obedient {
+				return 0
+			}
+		case <-limit:
+			return 1
+		}
+	}
+}
+
+func newHost(t *testing.T) *Host {
+	t.Helper()
+	dir := t.TempDir()
+	h, err := New(Options{DataDir: filepath.Join(dir, "data"), EnvFile: filepath.Join(dir, "environment")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func self(t *testing.T) string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exe
+}
+
+func TestConformance(t *testing.T) {
+	hosttest.Run(t, func(t *testing.T) hosttest.Fixture {
+		dir := t.TempDir()
+		return hosttest.Fixture{
+			Host: newHost(t), Dir: dir, Program: []string{self(t), serveArg},
+			AbsentPipe: filepath.Join(dir, "no.sock"),
+			HTTP: func(t *testing.T) (string, int, func()) {
+				server := httptest.NewServer(http.NotFoundHandler())
+				t.Cleanup(server.Close)
+				return server.URL + "/healthz", http.StatusNotFound, server.Close
+			},
+			Pipe: func(t *testing.T) (string, func()) {
+				path := filepath.Join(dir, "s.sock")
+				l, err := net.Listen("unix", path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				server := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute}
+				done := make(chan struct{})
+				go func() { defer close(done); _ = server.Serve(l) }()
+				stop := func() { _ = server.Close(); <-done }
+				t.Cleanup(stop)
+				return "unix://" + path, stop
+			},
+		}
+	})
+}

@@ -1,0 +1,70 @@
+package sandbox
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"nodejoin/steps/host"
+	"nodejoin/steps/host/hosttest"
+)
+
+func TestConformance(t *testing.T) {
+	for _, os := range []string{"windows", "linux"} {
+		t.Run(os, func(t *testing.T) {
+			hosttest.Run(t, func(t *testing.T) hosttest.Fixture { return fixture(t, os) })
+		})
+	}
+}
+
+func fixture(t *testing.T, os string) hosttest.Fixture {
+	h, err := Open(Config{Path: t.TempDir(), OS: os})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := hosttest.Fixture{
+		Host: h, Dir: "/srv/scratch", Program: []string{"/srv/k/program"}, AbsentPipe: "unix:///run/no.sock",
+		Pipe: func(t *testing.T) (string, func()) { return pipes[os], play(t, h, containerd) },
+		HTTP: func(t *testing.T) (string, int, func()) {
+			return "http://127.0.0.1:10256/healthz", 200, play(t, h, kubeProxy)
+		},
+	}
+	if os == "windows" {
+		f.Dir, f.Program, f.AbsentPipe = `C:\scratch`, []string{`C:\k\program.exe`}, `\\.\pipe\no`
+		f.Registry, f.Firewall = true, true
+	}
+	if err := h.Mkdir(t.Context(), f.Dir, host.AccessDefault); err != nil {
+		t.Fatal(err)
+	}
+	put(t, h, f.Program[0], "program")
+	return f
+}
+
+// put writes a program of the machine.
+func put(t *testing.T, h *Host, path, text string) {
+	t.Helper()
+	if err := h.WriteFile(t.Context(), path, strings.NewReader(text), host.WriteOptions{Access: host.AccessProgram}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// play runs one of the programs that the machine plays; stop ends it.
+func play(t *testing.T, h *Host, name string) (stop func()) {
+	t.Helper()
+	command := []string{"/srv/k/" + name}
+	if h.windows() {
+		command[0] = `C:\k\` + name + ".exe"
+	}
+	put(t, h, command[0], name)
+	if err := h.CreateService(t.Context(), host.ServiceConfig{Name: name, Command: command, Start: host.StartManual}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.StartService(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := h.StopService(context.WithoutCancel(t.Context()), name); err != nil {
+			t.Error(err)
+		}
+	}
+}
