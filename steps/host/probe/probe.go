@@ -21,6 +21,10 @@ import (
 // limit bounds a probe whose context has no earlier end.
 const limit = 10 * time.Second
 
+// pipeLimit bounds one connection to a pipe. It is short: a pipe that was opened
+// while its server was starting may never answer, and a new connection does.
+const pipeLimit = 3 * time.Second
+
 // maxBody bounds what is read of an answer, in bytes.
 const maxBody = 4 << 20
 
@@ -90,20 +94,45 @@ func Unix(ctx context.Context, address string) (net.Conn, error) {
 // (`/runtime.v1.RuntimeService/Version`), makes that call with an empty message
 // and wants grpc-status 0.
 func Pipe(ctx context.Context, dial Dialer, address, grpcMethod string) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	if grpcMethod != "" && !strings.HasPrefix(grpcMethod, "/") {
+		return fmt.Errorf("%w: gRPC method %q", fs.ErrInvalid, grpcMethod)
+	}
+	ctx, cancel := context.WithTimeout(ctx, pipeLimit)
 	defer cancel()
 	conn, err := dial(ctx, address)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
 	if grpcMethod == "" {
-		return nil
+		return conn.Close()
 	}
-	if !strings.HasPrefix(grpcMethod, "/") {
-		return fmt.Errorf("%w: gRPC method %q", fs.ErrInvalid, grpcMethod)
-	}
+	conn = readFirst(conn)
+	defer conn.Close()
 	return call(ctx, conn, grpcMethod)
+}
+
+// eager is a connection that is read from the start, whoever writes first.
+type eager struct {
+	net.Conn
+	in *io.PipeReader
+}
+
+// readFirst reads conn at once: on a named pipe without a buffer a write waits
+// until the other side reads, and both sides of HTTP/2 begin with a write.
+func readFirst(conn net.Conn) net.Conn {
+	in, out := io.Pipe()
+	go func() {
+		_, err := io.Copy(out, conn)
+		out.CloseWithError(err) // nil: io.EOF
+	}()
+	return &eager{conn, in}
+}
+
+func (e *eager) Read(b []byte) (int, error) { return e.in.Read(b) }
+
+func (e *eager) Close() error {
+	err := e.Conn.Close()
+	return errors.Join(err, e.in.Close())
 }
 
 // call makes one unary gRPC call over conn (grpc.io, "gRPC over HTTP2"). The frame
