@@ -11,9 +11,6 @@ type KubeProxy struct {
 	SourceVIP   string // address in the node's pod network, overlay only; "" = none
 	HealthzPort int    // on every address, as load balancers ask it
 	MetricsPort int    // on loopback
-	// RunAsService: windowsRunAsService exists (Kubernetes 1.31). Before, the flag
-	// --windows-service says it.
-	RunAsService bool
 }
 
 // Render gives the file's text.

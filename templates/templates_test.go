@@ -26,7 +26,7 @@ var (
 	windowsKubelet = Kubelet{ClientCAFile: `C:\etc\kubernetes\pki\ca.crt`, RuntimeEndpoint: "npipe:////./pipe/containerd-containerd",
 		ClusterDNS: "10.96.0.10", ClusterDomain: "cluster.local", HealthzPort: 10248}
 	overlayProxy = KubeProxy{Kubeconfig: `C:\etc\kubernetes\kube-proxy.conf`, NodeName: "win-1", BindAddress: ref("fact.management_ip"),
-		ClusterCIDR: "10.244.0.0/16", NetworkName: "flannel.4096", SourceVIP: ref("source_vip.address"), HealthzPort: 10256, MetricsPort: 10249, RunAsService: true}
+		ClusterCIDR: "10.244.0.0/16", NetworkName: "flannel.4096", SourceVIP: ref("source_vip.address"), HealthzPort: 10256, MetricsPort: 10249}
 	flannelCNI = CNI{Network: "flannel.4096", SubnetFile: `C:\run\flannel\subnet.env`, DataDir: `C:\var\lib\cni\flannel`,
 		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", NodeIP: ref("fact.management_ip")}
 )
@@ -39,7 +39,7 @@ func TestGolden(t *testing.T) {
 	full := windowsKubelet
 	full.MaxPods, full.Taints = 110, []Taint{{"os", "windows", "NoSchedule"}, {"dedicated", "", "NoExecute"}}
 	old := overlayProxy
-	old.RunAsService, old.SourceVIP, old.BindAddress = false, "10.244.3.2", "192.0.2.10"
+	old.SourceVIP, old.BindAddress = "10.244.3.2", "192.0.2.10"
 	for name, r := range map[string]renderer{
 		"containerd-1.7.toml":  with(windowsContainerd, 2, false),
 		"containerd-2.0.toml":  with(windowsContainerd, 3, false),

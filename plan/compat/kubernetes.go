@@ -32,7 +32,7 @@ type Kubernetes struct {
 
 	// kube-proxy on Windows
 
-	ProxyRunAsServiceField bool // windowsRunAsService in the configuration file; else --windows-service only
+	ProxyRunAsServiceField bool // windowsRunAsService in the configuration file; read too late to have an effect (v1.36.3 cmd/kube-proxy/app/server.go), so --windows-service is needed all the same
 	ProxyPortFlags         bool // --healthz-port and --metrics-port
 	WinOverlayGate         bool // feature gate WinOverlay must be given for overlay networks
 	WinDSRGate             bool // feature gate WinDSR must be given for enableDSR

@@ -50,12 +50,12 @@ func (b *build) winProxy() {
 	b.add("kube_proxy_config", "file", "kube-proxy configuration", &steps.File{Path: kubeProxyFile, Content: b.render(templates.KubeProxy{
 		Kubeconfig: kubeProxyConf, NodeName: b.in.Node, BindAddress: b.managementIP(), ClusterCIDR: b.in.PodCIDR,
 		NetworkName: b.networkName(), SourceVIP: steps.Ref("source_vip.address"),
-		HealthzPort: kubeProxyHealthz, MetricsPort: kubeProxyMetrics, RunAsService: b.kubernetes.ProxyRunAsServiceField,
+		HealthzPort: kubeProxyHealthz, MetricsPort: kubeProxyMetrics,
 	})}, "kubernetes_dir", "source_vip")
-	program := []string{winBin + `\kube-proxy.exe`, "--config=" + kubeProxyFile}
-	if !b.kubernetes.ProxyRunAsServiceField {
-		program = append(program, "--windows-service")
-	}
+	// The flag, not the field windowsRunAsService: kube-proxy decides whether it is a
+	// service before it reads its file (v1.36.3 cmd/kube-proxy/app/server.go), so the
+	// field alone leaves the service manager waiting.
+	program := []string{winBin + `\kube-proxy.exe`, "--windows-service", "--config=" + kubeProxyFile}
 	b.add("kube_proxy", "service", "Service kube-proxy", &steps.Service{
 		ServiceConfig: winService("kube-proxy", "Kubernetes network proxy", b.logged(log, program...), "flanneld", "kubelet"),
 		Watch:         append(join(winBin, "kube-proxy.exe", "kube-log-runner.exe"), kubeProxyFile, kubeProxyConf),
