@@ -28,6 +28,9 @@ type Fixture struct {
 	// further arguments; its first element is a single file that runs from any
 	// folder. Empty: the machine has no services to try.
 	Program []string
+	// NoDependencyStart: at a start the machine's service manager does not look at
+	// what the service depends on. Windows does; Wine does not.
+	NoDependencyStart bool
 	// Registry and Firewall say whether the machine has them; without one, its calls
 	// must be host.ErrUnsupported. RegistryKey is the key to work below, default
 	// HKLM\SOFTWARE\nodejoin-hosttest.
@@ -113,7 +116,7 @@ func (s *suite) is(what string, have, want error) {
 	}
 }
 
-// answers wants an error that is not absence: the question could not be answered.
+// isNoAnswer wants an error that is not absence: the question could not be answered.
 func (s *suite) isNoAnswer(what string, err error) {
 	s.Helper()
 	if err == nil || errors.Is(err, fs.ErrNotExist) {

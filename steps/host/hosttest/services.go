@@ -186,15 +186,20 @@ func (s *suite) serviceRun() {
 // serviceStart: a service does not start without what it depends on, and what
 // cannot start is not absence.
 func (s *suite) serviceStart() {
-	s.create("base", "mid:base", "top:mid")
-	s.must(s.Host.StartService(s.ctx, "njt-top"))
-	for _, name := range []string{"njt-base", "njt-mid", "njt-top"} {
-		s.await(name, host.ServiceRunning)
+	if !s.NoDependencyStart {
+		s.create("base", "mid:base", "top:mid")
+		s.must(s.Host.StartService(s.ctx, "njt-top"))
+		for _, name := range []string{"njt-base", "njt-mid", "njt-top"} {
+			s.await(name, host.ServiceRunning)
+		}
 	}
 	bad := s.config("bad")
 	bad.Start = host.StartDisabled
 	s.must(s.Host.CreateService(s.ctx, bad))
 	s.isNoAnswer("start of a disabled service", s.Host.StartService(s.ctx, bad.Name))
+	if s.NoDependencyStart {
+		return
+	}
 	bad.Start, bad.DependsOn = host.StartManual, []string{"njt-unknown"}
 	s.must(s.Host.UpdateService(s.ctx, bad))
 	s.isNoAnswer("start without what it depends on", s.Host.StartService(s.ctx, bad.Name))
@@ -207,7 +212,7 @@ func (s *suite) serviceDependents() {
 	s.is("dependents of an absent service", err, fs.ErrNotExist)
 	s.dependents("njt-base")
 	s.is("delete what a stopped service depends on", s.Host.DeleteService(s.ctx, "njt-base"), host.ErrDependents)
-	for _, name := range []string{"njt-top", "njt-side"} {
+	for _, name := range []string{"njt-base", "njt-mid", "njt-top", "njt-side"} {
 		s.must(s.Host.StartService(s.ctx, name))
 		s.await(name, host.ServiceRunning)
 	}
