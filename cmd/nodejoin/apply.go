@@ -83,7 +83,7 @@ or nothing is to change.`,
 		if stream != nil {
 			stream.Raw(summaryJSON(report, sum))
 		}
-		a.showSummary(sum)
+		a.showSummary(sum, report)
 		if code := worst(summaryCode(sum), reportCode(report)); code != exitOK {
 			return exitError(code)
 		}
@@ -126,14 +126,17 @@ func (a *app) approve(c *plan.Compiled, auto bool) error {
 }
 
 // showSummary prints failures in full and one closing line.
-func (a *app) showSummary(sum *engine.Summary) {
+func (a *app) showSummary(sum *engine.Summary, report *engine.Report) {
 	changed, unchanged, failed, left := 0, 0, 0, 0
-	for _, h := range sum.Hosts {
+	for i, h := range sum.Hosts {
 		changed += len(h.Changed)
 		unchanged += len(h.Unchanged)
 		left += len(h.NotRun)
 		if h.Err != nil {
 			failed++
+			if hostState(report.Hosts[i]) == "failed" {
+				continue // what its check found was told before
+			}
 			p := problemOf(h.Err)
 			p.Host, p.Step, p.Source = h.Node, h.Failed, h.Source
 			fmt.Fprintln(a.term.Err)

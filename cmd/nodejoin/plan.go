@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -61,7 +62,14 @@ func (a *app) newDisplay() ui.Display {
 	return ui.NewDisplay(mode, a.term)
 }
 
-func (a *app) options(p *plan.Compiled, emit func(event.Event)) engine.Options {
+// options of a run. Events come from several hosts at once; sink sees one at a time.
+func (a *app) options(p *plan.Compiled, sink func(event.Event)) engine.Options {
+	var mu sync.Mutex
+	emit := func(e event.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		sink(e)
+	}
 	return engine.Options{Connect: connector(emit), Cluster: clusterOpener(p), Emit: emit, Parallel: a.parallel}
 }
 

@@ -41,7 +41,17 @@ func (h *hostRun) apply(ctx context.Context) HostSummary {
 	sum := HostSummary{Node: h.node.Name}
 	if h.report.Err != nil {
 		sum.Err = h.report.Err
+		sum.NotRun = ids(h.node.Steps)
 		return sum
+	}
+	// A host of which something could not be asked, or on which a condition does
+	// not hold, is left as it is: nothing is changed on half a knowledge.
+	for _, s := range h.report.Steps {
+		if s.Result.Err != nil {
+			sum.Failed, sum.Source, sum.Err = s.Spec.ID, s.Spec.Source, s.Result.Err
+			sum.NotRun = ids(h.node.Steps)
+			return sum
+		}
 	}
 	h.state("applying", "")
 	rest := h.node.Steps
@@ -77,6 +87,14 @@ func (h *hostRun) apply(ctx context.Context) HostSummary {
 		h.state("done", "")
 	}
 	return sum
+}
+
+func ids(specs []steps.Spec) []string {
+	var out []string
+	for _, s := range specs {
+		out = append(out, s.ID)
+	}
+	return out
 }
 
 // applyCluster runs one step on the cluster's side.
