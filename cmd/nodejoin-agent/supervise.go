@@ -1,12 +1,6 @@
 package main
 
-import (
-	"fmt"
-	"os"
-)
+import "nodejoin/steps/supervise"
 
-// supervised runs a program as a service; not part of this build.
-func supervised(args []string) int {
-	fmt.Fprintln(os.Stderr, "nodejoin-agent: supervise is not part of this build")
-	return 1
-}
+// supervised runs a program as a service.
+func supervised(args []string) int { return supervise.Main(args) }

@@ -1,35 +1,49 @@
 package supervise
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
+	"time"
 )
 
-// rotating is a log file that is set aside as path.1 (then .2 ...) before it
-// grows past size bytes; keep files are kept. Safe for concurrent use.
-type rotating struct {
-	mu      sync.Mutex
-	path    string
-	size    int64
-	keep    int
-	file    *os.File
-	written int64
+// log is a file of bounded size: when it is full it becomes FILE.1, that FILE.2 and
+// so on; the oldest goes. Files break at line ends where there is one. It may be
+// used by several goroutines.
+//
+// Write never fails: the program whose output it takes must not be held up, nor
+// ended, by a full disk. What could not be written is counted and told later.
+type log struct {
+	path string
+	max  int64
+	keep int
+	name string
+
+	mu    sync.Mutex
+	file  *os.File // nil after a failed reopening
+	size  int64
+	limit int64 // size at which the next rotation is tried; max unless one failed
+	open  bool  // the last line has no end
+	lost  int64 // bytes
+	why   error // of the loss
 }
 
-func openLog(path string, size int64, keep int) (*rotating, error) {
+// openLog opens or makes the file, and its folder. name marks the lines of Say.
+func openLog(path string, max int64, keep int, name string) (*log, error) {
+	l := &log{path: path, max: max, keep: keep, name: name, limit: max}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
-	r := &rotating{path: path, size: size, keep: keep}
-	return r, r.open()
+	return l, l.reopen()
 }
 
-func (r *rotating) open() error {
-	f, err := os.OpenFile(r.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+func (l *log) reopen() error {
+	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}
@@ -37,58 +51,145 @@ func (r *rotating) open() error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	r.file, r.written = f, info.Size()
+	l.file, l.size = f, info.Size()
 	return nil
 }
 
-func (r *rotating) Write(b []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.file == nil { // an earlier rotation failed half-way
-		if err := r.open(); err != nil {
-			return 0, err
-		}
-	}
-	if r.written > 0 && r.written+int64(len(b)) > r.size {
-		if err := r.rotate(); err != nil {
-			return 0, err
-		}
-	}
-	n, err := r.file.Write(b)
-	r.written += int64(n)
-	return n, err
+// Write takes output of the program. It always takes all.
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write(p)
+	return len(p), nil
 }
 
-func (r *rotating) rotate() error {
-	err := r.file.Close()
-	r.file = nil
-	if err != nil {
-		return err
-	}
-	for i := r.keep; i > 0; i-- {
-		from := r.path
-		if i > 1 {
-			from = fmt.Sprintf("%s.%d", r.path, i-1)
-		}
-		if err := os.Rename(from, fmt.Sprintf("%s.%d", r.path, i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	if r.keep == 0 {
-		if err := os.Remove(r.path); err != nil {
-			return err
-		}
-	}
-	return r.open()
+// Say writes a line of the supervisor itself: time (UTC), mark, text.
+func (l *log) Say(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.say(fmt.Sprintf(format, args...))
 }
 
-func (r *rotating) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.file == nil {
+func (l *log) say(text string) {
+	if l.open {
+		l.write([]byte{'\n'})
+	}
+	l.write(l.line(text))
+}
+
+func (l *log) line(text string) []byte {
+	return fmt.Appendf(nil, "%s [supervise %s] %s\n", time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), l.name, text)
+}
+
+// Close closes the file; writing is over.
+func (l *log) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == nil {
 		return nil
 	}
-	err := r.file.Close()
-	r.file = nil
+	f := l.file
+	l.file = nil
+	return f.Close()
+}
+
+func (l *log) write(p []byte) {
+	for len(p) > 0 {
+		n := l.fit(p)
+		if n == 0 {
+			l.rotate()
+			continue
+		}
+		l.append(p[:n])
+		p = p[n:]
+	}
+}
+
+// fit is how much of p goes into the file as it is; 0 asks for a new file.
+func (l *log) fit(p []byte) int {
+	room := l.limit - l.size
+	if int64(len(p)) <= room {
+		return len(p)
+	}
+	if room <= 0 {
+		return 0
+	}
+	if i := bytes.LastIndexByte(p[:room], '\n'); i >= 0 {
+		return i + 1
+	}
+	if !l.open && l.size > 0 {
+		return 0 // the line begins the next file
+	}
+	return int(room)
+}
+
+func (l *log) append(p []byte) {
+	if l.file == nil {
+		if err := l.reopen(); err != nil {
+			l.lost, l.why = l.lost+int64(len(p)), err
+			l.size += int64(len(p)) // so that a rotation is not asked for at once
+			return
+		}
+	}
+	n, err := l.file.Write(p)
+	l.size += int64(n)
+	if n > 0 {
+		l.open = p[n-1] != '\n'
+	}
+	if err != nil {
+		l.lost, l.why = l.lost+int64(len(p)-n), err
+		return
+	}
+	if l.lost > 0 {
+		lost, why := l.lost, l.why
+		l.lost, l.why = 0, nil
+		l.say(fmt.Sprintf("%d bytes of output were lost: %v", lost, why))
+	}
+}
+
+// rotate begins a new file. Where the names cannot be moved (another program holds
+// one of them), the file goes on for another max bytes.
+func (l *log) rotate() {
+	var err error
+	if l.file != nil { // else the file could not be opened, and there is nothing to set aside
+		err = errors.Join(l.file.Close(), l.shift())
+		l.file, l.size = nil, 0
+	}
+	l.limit = l.max
+	if err = errors.Join(err, l.reopen()); err == nil {
+		return
+	}
+	if l.file != nil {
+		l.append(l.line(fmt.Sprintf("the log could not be rotated: %v", err)))
+	} else {
+		l.size = 0 // what cannot be written needs no further rotation
+	}
+	l.limit = l.size + l.max
+}
+
+// shift moves FILE to FILE.1, FILE.1 to FILE.2 ...; FILE.keep goes.
+func (l *log) shift() error {
+	if l.keep == 0 {
+		return ignoreAbsent(os.Remove(l.path))
+	}
+	for i := l.keep; i > 0; i-- {
+		if err := ignoreAbsent(os.Rename(l.numbered(i-1), l.numbered(i))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *log) numbered(i int) string {
+	if i == 0 {
+		return l.path
+	}
+	return l.path + "." + strconv.Itoa(i)
+}
+
+func ignoreAbsent(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	return err
 }

@@ -1,50 +1,39 @@
-//go:build !windows
+//go:build unix
 
 package supervise
 
 import (
-	"context"
 	"errors"
-	"io"
+	"os"
 	"os/exec"
-	"os/signal"
+	"runtime"
 	"syscall"
 )
 
-// serve runs the program until SIGTERM or SIGINT.
-func serve(c config, w io.Writer) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	return run(ctx, c, w, func() {})
+// tree is a process group.
+type tree struct{}
+
+// unlocked locks the goroutine to its thread and gives the way back.
+func unlocked() func() {
+	runtime.LockOSThread()
+	return runtime.UnlockOSThread
 }
 
-// process is a running program in a process group of its own.
-type process struct {
-	cmd  *exec.Cmd
-	done chan error // one value, when it has ended
-}
-
-func start(command []string, w io.Writer) (*process, error) {
-	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Stdout, cmd.Stderr = w, w
-	cmd.WaitDelay = stopTimeout // what children of it still hold the output
+func (t *tree) start(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	p := &process{cmd: cmd, done: make(chan error, 1)}
-	go func() { p.done <- cmd.Wait() }()
-	return p, nil
+	endWithParent(cmd.SysProcAttr)
+	return cmd.Start()
 }
 
-func (p *process) pid() int   { return p.cmd.Process.Pid }
-func (p *process) ask() error { return syscall.Kill(-p.pid(), syscall.SIGTERM) }
-func (p *process) release()   { _ = p.kill() }
+func (t *tree) interrupt(p *os.Process) error { return t.signal(p, syscall.SIGTERM) }
+func (t *tree) kill(p *os.Process) error      { return t.signal(p, syscall.SIGKILL) }
+func (t *tree) release() error                { return nil }
 
-// kill ends what is left of the group; an empty group is no error.
-func (p *process) kill() error {
-	if err := syscall.Kill(-p.pid(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return err
+// signal sends to the whole group; one that is gone is no error.
+func (t *tree) signal(p *os.Process, s syscall.Signal) error {
+	err := syscall.Kill(-p.Pid, s)
+	if errors.Is(err, syscall.ESRCH) {
+		return nil
 	}
-	return nil
+	return err
 }

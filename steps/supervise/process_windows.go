@@ -1,134 +1,126 @@
 package supervise
 
 import (
-	"context"
 	"errors"
-	"io"
+	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
-	"golang.org/x/sys/windows/svc"
 )
 
-// serve runs as a service where the service control manager started this
-// program, else until the console is interrupted.
-func serve(c config, w io.Writer) error {
-	service, err := svc.IsWindowsService()
+// tree is a job: it holds the program and all that it starts, and its processes end
+// with its last handle, so they never outlive this process.
+type tree struct{ job windows.Handle }
+
+func unlocked() func() { return func() {} }
+
+// start starts the program held, puts it into a job of its own and lets it run, so
+// that nothing it starts escapes.
+func (t *tree) start(cmd *exec.Cmd) error {
+	job, err := newJob()
 	if err != nil {
 		return err
 	}
-	if !service {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		defer stop()
-		return run(ctx, c, w, func() {})
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		// An own group: CTRL_BREAK is sent to it alone.
+		CreationFlags: windows.CREATE_SUSPENDED | windows.CREATE_NEW_PROCESS_GROUP,
+		HideWindow:    true,
 	}
-	h := &handler{config: c, log: w}
-	return errors.Join(svc.Run(c.name, h), h.err)
-}
-
-type handler struct {
-	config config
-	log    io.Writer
-	err    error
-}
-
-// Execute reports running once the program has started for the first time.
-func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (bool, uint32) {
-	status <- svc.Status{State: svc.StartPending, WaitHint: 30_000}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	up, done := make(chan struct{}, 1), make(chan error, 1)
-	go func() {
-		done <- run(ctx, h.config, h.log, func() {
-			select {
-			case up <- struct{}{}:
-			default:
-			}
-		})
-	}()
-	current := svc.Status{State: svc.StartPending, WaitHint: 30_000}
-	for {
-		select {
-		case <-up:
-			if current.State == svc.StartPending {
-				current = svc.Status{State: svc.Running, Accepts: svc.AcceptStop | svc.AcceptShutdown}
-				status <- current
-			}
-		case h.err = <-done:
-			if h.err != nil {
-				return true, 1
-			}
-			return false, 0
-		case r := <-requests:
-			switch r.Cmd {
-			case svc.Interrogate:
-				status <- current
-			case svc.Stop, svc.Shutdown:
-				current = svc.Status{State: svc.StopPending, WaitHint: uint32(2 * stopTimeout.Milliseconds())}
-				status <- current
-				cancel()
-			}
-		}
+	if err := cmd.Start(); err != nil {
+		return errors.Join(err, windows.CloseHandle(job))
 	}
+	if err = admit(job, uint32(cmd.Process.Pid)); err == nil {
+		t.job = job
+		return nil
+	}
+	// Ended here, so the pipes close and the wait ends.
+	killed := cmd.Process.Kill()
+	if killed == nil {
+		_ = cmd.Wait() // says only that it was killed
+	}
+	return errors.Join(err, killed, windows.CloseHandle(job))
 }
 
-// process is a running program; job holds it and all its descendants, which end
-// when the job's handle is closed, also by this program's own end.
-type process struct {
-	cmd  *exec.Cmd
-	job  windows.Handle
-	done chan error // one value, when it has ended
-}
-
-func start(command []string, w io.Writer) (*process, error) {
+func newJob() (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
-		return nil, err
+		return 0, fmt.Errorf("create a job: %w", err)
 	}
-	var limits windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
-	limits.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
-	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
-		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits)))
-	if err != nil {
-		return nil, errors.Join(err, windows.CloseHandle(job))
+	limits := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{
+		BasicLimitInformation: windows.JOBOBJECT_BASIC_LIMIT_INFORMATION{LimitFlags: windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE},
 	}
-	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Stdout, cmd.Stderr = w, w
-	cmd.WaitDelay = stopTimeout
-	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
-	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(err, windows.CloseHandle(job))
+	if _, err := windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
+		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))); err != nil {
+		return 0, errors.Join(fmt.Errorf("limit a job: %w", err), windows.CloseHandle(job))
 	}
-	p := &process{cmd: cmd, job: job, done: make(chan error, 1)}
-	if err := p.assign(); err != nil {
-		return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait(), windows.CloseHandle(job))
-	}
-	go func() { p.done <- cmd.Wait() }()
-	return p, nil
+	return job, nil
 }
 
-func (p *process) assign() error {
-	h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(p.pid()))
+// admit puts the suspended process into the job and resumes it.
+func admit(job windows.Handle, pid uint32) error {
+	p, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, pid)
 	if err != nil {
+		return fmt.Errorf("open process %d: %w", pid, err)
+	}
+	err = windows.AssignProcessToJobObject(job, p)
+	if err = errors.Join(err, windows.CloseHandle(p)); err != nil {
+		return fmt.Errorf("put process %d into its job: %w", pid, err)
+	}
+	return resume(pid)
+}
+
+// resume lets the only thread of a process that was made suspended run.
+func resume(pid uint32) error {
+	list, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPTHREAD, 0)
+	if err != nil {
+		return fmt.Errorf("list threads: %w", err)
+	}
+	defer windows.CloseHandle(list)
+	entry := windows.ThreadEntry32{Size: uint32(unsafe.Sizeof(windows.ThreadEntry32{}))}
+	for err = windows.Thread32First(list, &entry); err == nil; err = windows.Thread32Next(list, &entry) {
+		if entry.OwnerProcessID != pid {
+			continue
+		}
+		thread, err := windows.OpenThread(windows.THREAD_SUSPEND_RESUME, false, entry.ThreadID)
+		if err != nil {
+			return fmt.Errorf("open thread %d: %w", entry.ThreadID, err)
+		}
+		_, err = windows.ResumeThread(thread)
+		return errors.Join(err, windows.CloseHandle(thread))
+	}
+	return fmt.Errorf("find the thread of process %d: %w", pid, err)
+}
+
+// interrupt sends CTRL_BREAK, which Go programs see as os.Interrupt.
+func (t *tree) interrupt(p *os.Process) error {
+	return windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.Pid))
+}
+
+func (t *tree) kill(*os.Process) error { return windows.TerminateJobObject(t.job, 1) }
+
+func (t *tree) release() error {
+	job := t.job
+	t.job = 0
+	return windows.CloseHandle(job)
+}
+
+var (
+	kernel32     = windows.NewLazySystemDLL("kernel32.dll")
+	allocConsole = kernel32.NewProc("AllocConsole")
+)
+
+// needConsole makes a console where there is none: CTRL_BREAK reaches only
+// processes that share one with the sender, and services begin without.
+func needConsole() error {
+	if err := allocConsole.Find(); err != nil {
 		return err
 	}
-	return errors.Join(windows.AssignProcessToJobObject(p.job, h), windows.CloseHandle(h))
-}
-
-func (p *process) pid() int { return p.cmd.Process.Pid }
-
-// ask sends CTRL_BREAK to the program's group. A service has no console, so that
-// this may fail; then the job is ended at once.
-func (p *process) ask() error {
-	if err := windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.pid())); err != nil {
-		return p.kill()
+	ok, _, err := allocConsole.Call()
+	if ok == 0 && !errors.Is(err, windows.ERROR_ACCESS_DENIED) { // denied: there is one
+		return err
 	}
 	return nil
 }
-
-func (p *process) kill() error { return windows.TerminateJobObject(p.job, 1) }
-func (p *process) release()    { _ = windows.CloseHandle(p.job) }

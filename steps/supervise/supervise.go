@@ -1,7 +1,6 @@
-// Package supervise runs a program that is no service of its own (flanneld) as
-// one: it starts it, restarts it with a growing pause when it ends, keeps its
-// output in a rotated log, and ends its whole process tree when it is stopped.
-// On Windows it answers the service control manager, elsewhere SIGTERM.
+// Package supervise runs a program that is no service as one: it starts it, starts
+// it again when it ends, keeps its output in a log of bounded size and ends it, with
+// everything it started, when it is told to stop.
 package supervise
 
 import (
@@ -11,144 +10,209 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 )
 
+// Exit codes of Main.
 const (
-	maxDelay     = 30 * time.Second // the pause between restarts grows to this
-	healthyAfter = 60 * time.Second // a run this long sets the pause back
-	stopTimeout  = 15 * time.Second // what a program has to end by itself
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 3
 )
 
-type config struct {
+// Delays between an end of the program and its next start, and the time after
+// which it counts as healthy, so that the delay begins small again. The bounds are
+// those of the kubelet's for its own processes, shortened: a node has nothing better to do.
+const (
+	defaultDelay = time.Second
+	maxDelay     = 30 * time.Second
+	healthyAfter = 60 * time.Second
+)
+
+// stopGrace is the time between the request to end and the end by force; killGrace
+// that in which a killed program must be gone. Together they stay below the 20 s in
+// which Windows wants services to end at a shutdown (WaitToKillServiceTimeout).
+const (
+	stopGrace = 10 * time.Second
+	killGrace = 5 * time.Second
+)
+
+// options are the command line.
+type options struct {
 	name    string
 	log     string
-	logSize int64
-	logKeep int
+	maxSize int64 // bytes of one log file
+	keep    int   // older log files
 	delay   time.Duration
 	command []string
 }
 
-func parse(args []string, out io.Writer) (config, error) {
-	var c config
-	f := flag.NewFlagSet("supervise", flag.ContinueOnError)
-	f.SetOutput(out)
-	f.StringVar(&c.name, "name", "", "name of the service")
-	f.StringVar(&c.log, "log", "", "log `file`")
-	f.Int64Var(&c.logSize, "log-max-size", 10<<20, "`bytes` after which the log is rotated")
-	f.IntVar(&c.logKeep, "log-keep", 5, "number of rotated logs to keep")
-	f.DurationVar(&c.delay, "restart-delay", time.Second, "first pause before a restart; doubles to 30s")
-	if err := f.Parse(args); err != nil {
-		return c, err
-	}
-	c.command = f.Args()
-	switch {
-	case c.name == "":
-		return c, errors.New("--name is missing")
-	case c.log == "":
-		return c, errors.New("--log is missing")
-	case len(c.command) == 0:
-		return c, errors.New("no program after --")
-	case c.logSize <= 0 || c.logKeep < 0 || c.delay <= 0:
-		return c, errors.New("--log-max-size and --restart-delay must be positive, --log-keep not negative")
-	}
-	return c, nil
-}
-
-// Main runs the supervisor until it is told to stop and gives the exit code:
-// 0 stopped, 1 failed, 3 wrong usage.
+// Main runs a program until it is told to stop: by the service manager where it
+// was started by one (Windows), else by SIGTERM or an interrupt. args are
+//
+//	--name NAME --log FILE [--log-max-size BYTES] [--log-keep N] [--restart-delay D] -- PROGRAM [ARG...]
+//
+// It gives the exit code: 0 stopped as asked, 1 the program could not be started
+// the first time or the log not be opened, 3 a wrong command line.
 func Main(args []string) int {
-	c, err := parse(args, os.Stderr)
+	opt, err := parse(args)
 	if errors.Is(err, flag.ErrHelp) {
-		return 0
+		return exitDone
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "supervise:", err)
-		return 3
+		return exitUsage
 	}
-	w, err := openLog(c.log, c.logSize, c.logKeep)
+	log, err := openLog(opt.log, opt.maxSize, opt.keep, opt.name)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "supervise:", err)
-		return 1
+		return exitFailed
 	}
-	defer w.Close()
-	if err := serve(c, w); err != nil {
-		note(w, "%v", err)
-		return 1
+	code := run(opt, log)
+	if err := log.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, "supervise:", err)
+		return exitFailed
 	}
-	return 0
+	return code
 }
 
-// note writes a line of the supervisor itself into the program's log.
-func note(w io.Writer, format string, args ...any) {
-	fmt.Fprintf(w, "%s supervise: %s\n", time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), fmt.Sprintf(format, args...))
+func parse(args []string) (options, error) {
+	var opt options
+	flags := flag.NewFlagSet("supervise", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&opt.name, "name", "", "name of the service")
+	flags.StringVar(&opt.log, "log", "", "log file")
+	flags.Int64Var(&opt.maxSize, "log-max-size", 10<<20, "bytes after which a new log file begins")
+	flags.IntVar(&opt.keep, "log-keep", 5, "older log files that are kept")
+	flags.DurationVar(&opt.delay, "restart-delay", defaultDelay, "pause before the first restart; doubles up to 30s")
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		flags.SetOutput(os.Stderr)
+		flags.Usage()
+	}
+	if err != nil {
+		return opt, err
+	}
+	opt.command = flags.Args()
+	var missing []string
+	if opt.name == "" {
+		missing = append(missing, "--name")
+	}
+	if opt.log == "" {
+		missing = append(missing, "--log")
+	}
+	if len(opt.command) == 0 {
+		missing = append(missing, "a program after --")
+	}
+	switch {
+	case len(missing) > 0:
+		return opt, fmt.Errorf("missing: %s", strings.Join(missing, ", "))
+	case opt.maxSize < 1 || opt.keep < 0:
+		return opt, errors.New("--log-max-size must be at least 1 and --log-keep at least 0")
+	case opt.delay <= 0 || opt.delay > maxDelay:
+		return opt, fmt.Errorf("--restart-delay must be more than 0 and at most %v", maxDelay)
+	}
+	return opt, nil
 }
 
-// run keeps the program running until ctx ends. started is called after each start.
-func run(ctx context.Context, c config, w io.Writer, started func()) error {
-	delay := c.delay
-	for {
+// program is one run of the supervised program.
+type program interface {
+	// Ended is closed once the program has ended.
+	Ended() <-chan struct{}
+	// Result is how it ended, once it has.
+	Result() string
+	// Interrupt asks the program to end.
+	Interrupt() error
+	// Kill ends the program and everything that it started.
+	Kill() error
+	// Release lets go of what outlives the program, once it has ended.
+	Release() error
+	String() string
+}
+
+// supervisor keeps one program running.
+type supervisor struct {
+	delay time.Duration
+	log   *log
+	start func() (program, error)
+	// started is called once, after the first start.
+	started func()
+}
+
+// run keeps the program running until ctx ends, then ends it. It fails only when
+// the first start does, or when the program does not end.
+func (s *supervisor) run(ctx context.Context) error {
+	delay := s.delay
+	for first := true; ; first = false {
 		begun := time.Now()
-		p, err := start(c.command, w)
-		if err != nil {
-			note(w, "start %s: %v", c.command[0], err)
-		} else {
-			note(w, "started %s, process %d", c.command[0], p.pid())
-			started()
+		p, err := s.start()
+		switch {
+		case err != nil && first:
+			s.log.Say("not started: %v", err)
+			return err
+		case err != nil:
+			s.log.Say("not started: %v", err)
+		default:
+			s.log.Say("started %s", p)
+			if first {
+				s.started()
+			}
 			select {
-			case err = <-p.done:
-				p.release()
-				note(w, "process %d ended: %v", p.pid(), ended(err))
 			case <-ctx.Done():
-				note(w, "stopping process %d", p.pid())
-				return end(p, w)
+				return s.end(p)
+			case <-p.Ended():
+			}
+			s.log.Say("ended by itself after %v: %s", time.Since(begun).Round(time.Millisecond), p.Result())
+			// What the program left behind must not meet its successor.
+			if err := errors.Join(p.Kill(), p.Release()); err != nil {
+				s.log.Say("clear away: %v", err)
+			}
+			if time.Since(begun) >= healthyAfter {
+				delay = s.delay
 			}
 		}
-		if time.Since(begun) >= healthyAfter {
-			delay = c.delay
-		}
-		note(w, "restart in %s", delay)
-		timer := time.NewTimer(delay)
+		s.log.Say("next start in %v", delay)
+		pause := time.NewTimer(delay)
 		select {
-		case <-timer.C:
 		case <-ctx.Done():
-			timer.Stop()
+			pause.Stop()
+			s.log.Say("stopped")
 			return nil
+		case <-pause.C:
 		}
 		delay = min(2*delay, maxDelay)
 	}
 }
 
-func ended(err error) string {
-	if err == nil {
-		return "exit status 0"
+// end ends a running program, by force where it does not go.
+func (s *supervisor) end(p program) error {
+	s.log.Say("stopping %s", p)
+	if err := p.Interrupt(); err != nil {
+		s.log.Say("it cannot be asked to end: %v", err)
+	} else if !within(stopGrace, p.Ended()) {
+		s.log.Say("it did not end within %v", stopGrace)
 	}
-	return err.Error()
+	err := p.Kill()
+	if !within(killGrace, p.Ended()) {
+		err = errors.Join(err, fmt.Errorf("%s was killed and has not ended after %v", p, killGrace))
+		s.log.Say("%v", err)
+		return err
+	}
+	if err = errors.Join(err, p.Release()); err != nil {
+		s.log.Say("clear away: %v", err)
+	}
+	s.log.Say("stopped: %s", p.Result())
+	return nil
 }
 
-// end asks the program to end and, after stopTimeout, ends its process tree.
-func end(p *process, w io.Writer) error {
-	defer p.release()
-	if err := p.ask(); err != nil {
-		note(w, "ask process %d to end: %v", p.pid(), err)
-	}
-	timer := time.NewTimer(stopTimeout)
-	defer timer.Stop()
+func within(bound time.Duration, done <-chan struct{}) bool {
+	limit := time.NewTimer(bound)
+	defer limit.Stop()
 	select {
-	case err := <-p.done:
-		note(w, "process %d ended: %s", p.pid(), ended(err))
-		return p.kill() // what it left running
-	case <-timer.C:
-	}
-	if err := p.kill(); err != nil {
-		return fmt.Errorf("kill process %d: %w", p.pid(), err)
-	}
-	timer.Reset(stopTimeout)
-	select {
-	case <-p.done:
-		note(w, "process %d killed after %s", p.pid(), stopTimeout)
-		return nil
-	case <-timer.C:
-		return fmt.Errorf("process %d did not end when killed", p.pid())
+	case <-done:
+		return true
+	case <-limit.C:
+		return false
 	}
 }
