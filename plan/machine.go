@@ -172,6 +172,10 @@ func (c *compiler) forEach(a *hcl.Attribute, ctx *hcl.EvalContext) []element {
 		if t.IsSetType() {
 			k = e
 		}
+		if k.IsNull() {
+			c.diags.fail(a.Expr.Range(), "missing value", "The argument \"for_each\" holds a null element; each must be a string, as it names one of the results. Leave null ones out: [for x in LIST : x if x != null].")
+			return nil
+		}
 		out = append(out, element{k.AsString(), e})
 	}
 	return out

@@ -1,0 +1,251 @@
+package plan_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+)
+
+var update = flag.Bool("update", false, "write what the corpus gives as what is wanted")
+
+// wantFile is the last file of a case: its diagnostics, then for a plan without
+// errors what it compiles to.
+const wantFile = "want"
+
+// TestCorpus runs the cases of testdata/valid and testdata/invalid. A case is a
+// txtar archive: its files are the plan, and its comment has one directive a line:
+//
+//	# free text
+//	with NAME           add testdata/with/NAME.join.hcl
+//	var NAME=VALUE      as -var
+//	varfile FILE        as -var-file
+//	env NAME=VALUE      the controller's environment
+//	version VERSION     of nodejoin, default 0.1.0
+//	path PATH           what is loaded, default the folder
+//	raw FILE "TEXT"     a file whose bytes are a quoted Go string
+//	noagent             nodejoin has no agents
+//	brokenagent         the agents cannot be had
+func TestCorpus(t *testing.T) {
+	for _, sort := range []string{"valid", "invalid"} {
+		cases, err := filepath.Glob(filepath.Join("testdata", sort, "*.txtar"))
+		if err != nil || len(cases) == 0 {
+			t.Fatalf("no cases in testdata/%s: %v", sort, err)
+		}
+		for _, file := range cases {
+			t.Run(sort+"/"+strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+				t.Parallel()
+				runCase(t, file, sort == "valid")
+			})
+		}
+	}
+}
+
+func runCase(t *testing.T, file string, valid bool) {
+	ar, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	c := corpusCase{dir: dir, path: dir, opt: plan.Options{Version: "0.1.0", Vars: map[string]string{}, Agent: testAgent}, env: map[string]string{}}
+	c.opt.Env = func(name string) (string, bool) { v, ok := c.env[name]; return v, ok }
+	if err := c.directives(string(ar.Comment)); err != nil {
+		t.Fatal(err)
+	}
+	want := ""
+	for _, f := range ar.Files {
+		if f.Name == wantFile {
+			want = string(f.Data)
+		} else if err := c.write(f.Name, f.Data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, ok := c.run()
+	if ok != valid {
+		t.Errorf("valid = %v, want %v", ok, valid)
+	}
+	if again, _ := c.run(); again != have {
+		t.Errorf("the second run differs (-first +second):\n%s", cmp.Diff(have, again))
+	}
+	if have == want {
+		return
+	}
+	if !*update {
+		t.Fatalf("(-want +have), go test ./plan -update writes it:\n%s", cmp.Diff(want, have))
+	}
+	ar.Files = slices.DeleteFunc(ar.Files, func(f txtar.File) bool { return f.Name == wantFile })
+	ar.Files = append(ar.Files, txtar.File{Name: wantFile, Data: []byte(have)})
+	if err := os.WriteFile(file, txtar.Format(ar), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func testAgent(os, arch, _ string) (steps.Source, error) {
+	return steps.Source{File: "/agents/" + os + "-" + arch, SHA256: strings.Repeat("a", 64)}, nil
+}
+
+type corpusCase struct {
+	dir, path string
+	opt       plan.Options
+	env       map[string]string
+}
+
+func (c *corpusCase) write(name string, data []byte) error {
+	to := filepath.Join(c.dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o644)
+}
+
+func (c *corpusCase) directives(text string) error {
+	in := bufio.NewScanner(strings.NewReader(text))
+	for in.Scan() {
+		word, rest, _ := strings.Cut(strings.TrimSpace(in.Text()), " ")
+		name, value, _ := strings.Cut(rest, "=")
+		switch word {
+		case "", "#":
+		case "with":
+			src, err := os.ReadFile(filepath.Join("testdata", "with", rest+plan.Suffix))
+			if err != nil {
+				return err
+			}
+			if err := c.write("with_"+rest+plan.Suffix, src); err != nil {
+				return err
+			}
+		case "var":
+			c.opt.Vars[name] = value
+		case "varfile":
+			c.opt.VarFiles = append(c.opt.VarFiles, filepath.Join(c.dir, rest))
+		case "env":
+			c.env[name] = value
+		case "version":
+			c.opt.Version = rest
+		case "path":
+			c.path = filepath.Join(c.dir, rest)
+		case "raw":
+			name, quoted, _ := strings.Cut(rest, " ")
+			data, err := strconv.Unquote(quoted)
+			if err != nil {
+				return fmt.Errorf("raw %s: %w", name, err)
+			}
+			if err := c.write(name, []byte(data)); err != nil {
+				return err
+			}
+		case "noagent":
+			c.opt.Agent = nil
+		case "brokenagent":
+			c.opt.Agent = func(os, arch, _ string) (steps.Source, error) {
+				return steps.Source{}, fmt.Errorf("no compiler for %s/%s", os, arch)
+			}
+		default:
+			return fmt.Errorf("unknown directive %q", in.Text())
+		}
+	}
+	return in.Err()
+}
+
+// run loads and compiles, and writes down what comes of it.
+func (c *corpusCase) run() (text string, valid bool) {
+	p, list := plan.Load(c.path, c.opt)
+	var out *plan.Compiled
+	if !list.HasErrors() {
+		var more hcl.Diagnostics
+		out, more = p.Compile()
+		list = append(list, more...)
+	}
+	var b strings.Builder
+	for _, d := range list {
+		b.WriteString(c.diagnostic(d))
+	}
+	if out != nil {
+		writeCompiled(&b, out)
+	}
+	text = strings.ReplaceAll(b.String(), c.dir+string(filepath.Separator), "$DIR/")
+	return strings.ReplaceAll(text, c.dir, "$DIR"), !list.HasErrors()
+}
+
+func (c *corpusCase) diagnostic(d *hcl.Diagnostic) string {
+	severity := "error"
+	if d.Severity == hcl.DiagWarning {
+		severity = "warning"
+	}
+	at := "-"
+	if r := d.Subject; r != nil {
+		name := r.Filename
+		if rel, err := filepath.Rel(c.dir, name); err == nil {
+			name = filepath.ToSlash(rel)
+		}
+		at = fmt.Sprintf("%s:%d,%d-%d,%d", name, r.Start.Line, r.Start.Column, r.End.Line, r.End.Column)
+	}
+	detail := strings.ReplaceAll(d.Detail, "\n", "\\n")
+	return fmt.Sprintf("%s: %s: %s: %s\n", at, severity, d.Summary, detail)
+}
+
+// writeCompiled shows every node with its steps in their order. Steps of step
+// blocks are shown with their arguments; those of a recipe by name only, since
+// the recipe's own tests hold them.
+func writeCompiled(b *strings.Builder, out *plan.Compiled) {
+	if k := out.Cluster; k != nil {
+		fmt.Fprintf(b, "cluster %s %s %s pods %s\n", k.Name, k.Version, k.APIServer, k.PodCIDR)
+		optional(b, "kubeconfig", k.Kubeconfig)
+		optional(b, "sandbox", k.Sandbox)
+		optional(b, "ca_hash", k.CAHash)
+	}
+	for _, n := range out.Nodes {
+		fmt.Fprintf(b, "node %s %s/%s %s at %s\n", n.Address, n.OS, n.Arch, n.Connection.Type, n.Source)
+		optional(b, "data_dir", n.DataDir)
+		if n.Connection.SSH != nil {
+			optional(b, "ssh", compact(n.Connection.SSH))
+		}
+		if n.Connection.Sandbox != nil {
+			optional(b, "sandbox", compact(n.Connection.Sandbox))
+		}
+		for _, s := range n.Steps {
+			fmt.Fprintf(b, "    %s %s", s.Kind, s.ID)
+			if len(s.After) > 0 {
+				fmt.Fprintf(b, " after %s", strings.Join(s.After, " "))
+			}
+			if s.Timeout != 0 {
+				fmt.Fprintf(b, " timeout %s", s.Timeout)
+			}
+			b.WriteByte('\n')
+			if s.Source != n.Source {
+				fmt.Fprintf(b, "        %s %q %s\n", s.Source, s.Title, s.Args)
+				if s.Retries != 0 {
+					fmt.Fprintf(b, "        retries %d\n", s.Retries)
+				}
+			}
+		}
+	}
+}
+
+func optional(b *strings.Builder, name, value string) {
+	if value != "" {
+		fmt.Fprintf(b, "  %s %s\n", name, value)
+	}
+}
+
+func compact(v any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err)
+	}
+	return strings.TrimSpace(b.String())
+}

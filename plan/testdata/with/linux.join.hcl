@@ -1,0 +1,4 @@
+node "lin" {
+  os = "linux"
+  connection "local" {}
+}

@@ -1,0 +1,1 @@
+network "flannel" { version = "0.28.9" }

@@ -1,0 +1,4 @@
+node "win-1" {
+  os = "windows"
+  connection "sandbox" { path = "box" }
+}

@@ -1,0 +1,1 @@
+runtime "containerd" { version = "2.2.1" }
