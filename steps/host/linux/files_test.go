@@ -1,0 +1,219 @@
+//go:build linux
+
+package linux
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"nodejoin/steps/host"
+)
+
+// The access of what is written does not depend on the umask.
+func TestUmask(t *testing.T) {
+	old := unix.Umask(0o077)
+	defer unix.Umask(old)
+	h, ctx, dir := newHost(t), testContext(t), t.TempDir()
+	path := filepath.Join(dir, "a", "b", "f")
+	if err := h.WriteFile(ctx, path, strings.NewReader("x"), host.WriteOptions{Access: host.AccessProgram}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.CreateExclusive(ctx, path+"x", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.SetMachineEnv(ctx, "A", "b"); err != nil {
+		t.Fatal(err)
+	}
+	for p, want := range map[string]fs.FileMode{
+		path: 0o755, path + "x": 0o644, filepath.Dir(path): 0o755 | fs.ModeDir, filepath.Join(dir, "a"): 0o755 | fs.ModeDir, h.envFile: 0o644,
+	} {
+		if info, err := os.Stat(p); err != nil || info.Mode() != want {
+			t.Errorf("%s: %v %v, want %v", p, info.Mode(), err, want)
+		}
+	}
+}
+
+func TestAccessOf(t *testing.T) {
+	for mode, want := range map[fs.FileMode]host.Access{
+		0o600: host.AccessPrivate, 0o400: host.AccessPrivate, 0o700: host.AccessPrivate, 0o640: host.AccessDefault, 0o604: host.AccessDefault,
+		0o644: host.AccessDefault, 0o755: host.AccessProgram, 0o750: host.AccessProgram, 0o622: host.AccessDefault,
+		fs.ModeDir | 0o700: host.AccessPrivate, fs.ModeDir | 0o755: host.AccessDefault, fs.ModeDir | 0o711: host.AccessDefault,
+	} {
+		if have := accessOf(mode); have != want {
+			t.Errorf("%v: %q, want %q", mode, have, want)
+		}
+	}
+}
+
+// A program that nodejoin did not start is in use too, also by another name of its
+// file.
+func TestForeignProgramIsBusy(t *testing.T) {
+	h, ctx, dir := newHost(t), testContext(t), t.TempDir()
+	from, err := os.Open(self(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	path, other := filepath.Join(dir, "program"), filepath.Join(dir, "other")
+	if err := h.WriteFile(ctx, path, from, host.WriteOptions{Access: host.AccessProgram}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(path, other); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, path, serveArg)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	for _, p := range []string{path, other} {
+		err := h.Remove(ctx, p)
+		if !errors.Is(err, host.ErrBusy) {
+			t.Errorf("remove %s: %v", p, err)
+		}
+	}
+	// As on Windows, its file may be moved away.
+	if err := h.Rename(ctx, path, path+".away"); err != nil {
+		t.Errorf("move away: %v", err)
+	}
+	if err := h.WriteFile(ctx, path, strings.NewReader("new"), host.WriteOptions{}); err != nil {
+		t.Errorf("write in its place: %v", err)
+	}
+}
+
+func TestErrorKinds(t *testing.T) {
+	for code, want := range map[syscall.Errno]error{
+		syscall.ENOSPC: host.ErrNoSpace, syscall.EDQUOT: host.ErrNoSpace, syscall.ETXTBSY: host.ErrBusy,
+		syscall.ENOENT: fs.ErrNotExist, syscall.EACCES: fs.ErrPermission,
+	} {
+		err := failed("write file", "/f", &fs.PathError{Op: "write", Path: "/f", Err: code})
+		if !errors.Is(err, want) || !errors.Is(err, code) || strings.Count(err.Error(), "/f") != 1 {
+			t.Errorf("%v: %v", code, err)
+		}
+	}
+	if failed("x", "y", nil) != nil {
+		t.Error("no error became one")
+	}
+}
+
+// A volume that fills up is ErrNoSpace and nothing of the file is left.
+func TestNoSpace(t *testing.T) {
+	h, ctx, dir := newHost(t), testContext(t), t.TempDir()
+	if err := unix.Mount("nodejoin-test", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("no volume to fill: %v", err)
+	}
+	defer func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	err := h.WriteFile(ctx, filepath.Join(dir, "f"), strings.NewReader(strings.Repeat("x", 1<<20)), host.WriteOptions{})
+	if !errors.Is(err, host.ErrNoSpace) {
+		t.Errorf("%v", err)
+	}
+	if entries, err := h.List(ctx, dir); err != nil || len(entries) != 0 {
+		t.Errorf("%v %v", entries, err)
+	}
+	if n, err := h.FreeBytes(ctx, filepath.Join(dir, "a", "b")); err != nil || n == 0 || n > 64<<10 {
+		t.Errorf("%d %v", n, err)
+	}
+}
+
+// Reading what never ends is not for ever.
+func TestOpenFifo(t *testing.T) {
+	h, path := newHost(t), filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(testContext(t), 10*time.Second)
+	defer cancel()
+	f, err := h.Open(ctx, path)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil && ctx.Err() != nil {
+		t.Error(err)
+	}
+}
+
+func TestEnvKeepsOtherLines(t *testing.T) {
+	h, ctx := newHost(t), testContext(t)
+	const before = "# proxies\n\nexport A=\"one two\"\nB='x'\nA=later\nnot a setting\n"
+	if err := os.WriteFile(h.envFile, []byte(before), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	file := func(step, want string) {
+		t.Helper()
+		have, err := os.ReadFile(h.envFile)
+		if diff := cmp.Diff(want, string(have)); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +have):\n%s", step, err, diff)
+		}
+	}
+	for name, want := range map[string]string{"A": "later", "B": "x"} {
+		if have, err := h.MachineEnv(ctx, name); err != nil || have != want {
+			t.Errorf("%s: %q %v", name, have, err)
+		}
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(h.UnsetMachineEnv(ctx, "C"))
+	file("nothing to do", before)
+	must(h.SetMachineEnv(ctx, "A", "new value"))
+	file("set", "# proxies\n\nA=\"new value\"\nB='x'\nnot a setting\n")
+	must(h.SetMachineEnv(ctx, "C", `"q"`))
+	file("added", "# proxies\n\nA=\"new value\"\nB='x'\nnot a setting\nC=\"\"q\"\"\n")
+	must(h.UnsetMachineEnv(ctx, "A"))
+	must(h.UnsetMachineEnv(ctx, "C"))
+	file("unset", "# proxies\n\nB='x'\nnot a setting\n")
+	for _, value := range []string{"a\nb", "a\x00"} {
+		if err := h.SetMachineEnv(ctx, "A", value); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("%q: %v", value, err)
+		}
+	}
+}
+
+func TestDefaultInterface(t *testing.T) {
+	const head = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
+	for _, test := range []struct{ table, want string }{
+		{head, ""},
+		{head + "eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n", ""},
+		{head + "wlan0\t00000000\t010200C0\t0003\t0\t0\t600\t00000000\t0\t0\t0\neth1\t00000000\t010200C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n", "eth1"},
+		{head + "eth0\t00000000\t010200C0\t0002\t0\t0\t0\t00000000\t0\t0\t0\n", ""},
+		{head + "vpn0\t00000000\t00000000\t0001\t0\t0\t0\t00000080\t0\t0\t0\n", ""},
+		{head + "*\t00000000\t00000000\t0201\t0\t0\t0\t00000000\t0\t0\t0\neth0\t00000000\t010200C0\t0003\t0\t0\t10\t00000000\t0\t0\t0\n", "eth0"},
+	} {
+		if have, err := defaultInterface([]byte(test.table)); err != nil || have != test.want {
+			t.Errorf("%q %v, want %q of\n%s", have, err, test.want, test.table)
+		}
+	}
+}
+
+func TestFacts(t *testing.T) {
+	h := newHost(t)
+	f, err := h.Facts(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", f)
+	if f.OS != "linux" || f.Admin != (os.Geteuid() == 0) || f.DataDir != h.dataDir {
+		t.Errorf("%+v", f)
+	}
+	if _, err := New(Options{DataDir: "relative"}); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("relative data folder: %v", err)
+	}
+}
