@@ -119,6 +119,31 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
+// TestRoundTripsOfApply: a cold run costs the same whatever the number of steps.
+func TestRoundTripsOfApply(t *testing.T) {
+	m := newMachine(t)
+	m.place(t)
+	trips := func(n int) int64 {
+		p := newProxy(t, m.addr, 20*time.Millisecond)
+		conn := m.dial(t, m.config(p.addr))
+		req := directories(t.TempDir(), n)
+		if _, err := conn.Check(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+		before := p.trips.Load()
+		reply, err := conn.Apply(t.Context(), req, func(event.Event) {})
+		if err != nil || len(reply.Changed) != n {
+			t.Fatalf("apply of %d steps: %+v, %v", n, reply, err)
+		}
+		return p.trips.Load() - before
+	}
+	one, many := trips(1), trips(60)
+	t.Logf("apply: %d round trips for 1 step, %d for 60", one, many)
+	if many > one+1 {
+		t.Errorf("60 steps cost %d round trips, 1 step %d", many, one)
+	}
+}
+
 func TestBrokenAgentIsReplaced(t *testing.T) {
 	for name, breakIt := range map[string]func(b []byte) []byte{
 		"empty":         func([]byte) []byte { return nil },
