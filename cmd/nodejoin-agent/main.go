@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"syscall"
@@ -22,7 +21,8 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-const usage = `usage: nodejoin-agent serve             answer nodejoin over standard input and output
+const usage = `usage: nodejoin-agent serve DATA        answer nodejoin over standard input and output;
+                                         DATA is nodejoin's folder, in hex
        nodejoin-agent supervise ARGS...  run a program as a service
        nodejoin-agent version [--digest] print the version, or the sha256 of this file
 `
@@ -35,8 +35,8 @@ func run(args []string) int {
 		return 3
 	}
 	switch {
-	case args[0] == "serve" && len(args) == 1:
-		return fail(serve())
+	case args[0] == "serve" && len(args) == 2:
+		return fail(serve(args[1]))
 	case args[0] == "supervise":
 		return supervised(args[1:])
 	case args[0] == "version" && len(args) == 1:
@@ -62,17 +62,21 @@ func fail(err error) int {
 }
 
 // serve keeps standard output for messages: what else is printed goes to standard error.
-func serve() error {
+func serve(dataHex string) error {
 	out := os.Stdout
 	os.Stdout = os.Stderr
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	path, digest, err := self()
+	_, digest, err := self()
 	if err != nil {
 		return err
 	}
-	dataDir := dataDirOf(path)
-	h, dataDir, err := native(dataDir)
+	data, err := hex.DecodeString(dataHex)
+	if err != nil || len(data) == 0 {
+		return fmt.Errorf("serve: %q is no folder in hex", dataHex)
+	}
+	dataDir := string(data)
+	h, err := native(dataDir)
 	if err != nil {
 		return err
 	}
@@ -83,15 +87,6 @@ func serve() error {
 		return nil
 	}
 	return err
-}
-
-// dataDirOf is nodejoin's folder as the place of the agent tells: it is pushed to
-// <data folder>/agent. Elsewhere "": the machine's default.
-func dataDirOf(path string) string {
-	if dir := filepath.Dir(path); filepath.Base(dir) == "agent" {
-		return filepath.Dir(dir)
-	}
-	return ""
 }
 
 // self is the path of this program and its sha256.

@@ -25,8 +25,8 @@ import (
 // The test program is its own agent: pushed to a folder and started there with
 // "serve", it answers with a host of plain files.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "serve" {
-		if err := serveTestAgent(); err != nil {
+	if len(os.Args) == 3 && os.Args[1] == "serve" {
+		if err := serveTestAgent(os.Args[2]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func serveTestAgent() error {
+func serveTestAgent(dataHex string) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
@@ -44,7 +44,11 @@ func serveTestAgent() error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(filepath.Dir(exe))
+	data, err := hex.DecodeString(dataHex)
+	if err != nil {
+		return err
+	}
+	dir := string(data)
 	if why, err := os.ReadFile(filepath.Join(dir, "crash")); err == nil {
 		return errors.New(string(why))
 	}

@@ -31,7 +31,8 @@ import (
 type machine struct {
 	*gssh.Server
 	addr     string
-	dir      string
+	home     string     // of the user that logs in
+	dir      string     // nodejoin's folder
 	host     ssh.Signer // ed25519
 	user     ssh.Signer
 	identity string // its key file
@@ -105,11 +106,12 @@ func newMachine(t testing.TB, options ...func(*machine)) *machine {
 	t.Helper()
 	t.Setenv("SSH_AUTH_SOCK", "")
 	key := ed25519Key(t)
-	m := &machine{dir: filepath.Join(t.TempDir(), "data"), host: newSigner(t, ed25519Key(t)), user: newSigner(t, key)}
+	home := t.TempDir()
+	m := &machine{home: home, dir: filepath.Join(home, "data"), host: newSigner(t, ed25519Key(t)), user: newSigner(t, key)}
 	m.identity = writeKey(t, filepath.Join(t.TempDir(), "id"), key, "")
 	m.Server = &gssh.Server{
 		Handler:           m.command,
-		SubsystemHandlers: map[string]gssh.SubsystemHandler{"sftp": serveSFTP},
+		SubsystemHandlers: map[string]gssh.SubsystemHandler{"sftp": m.serveSFTP},
 		PublicKeyHandler: func(_ gssh.Context, k gssh.PublicKey) bool {
 			return gssh.KeysEqual(k, m.user.PublicKey())
 		},
@@ -143,7 +145,7 @@ func newMachine(t testing.TB, options ...func(*machine)) *machine {
 func (m *machine) command(s gssh.Session) {
 	_, _ = io.WriteString(s, m.greeting)
 	cmd := exec.Command("sh", "-c", s.RawCommand())
-	cmd.Stdout, cmd.Stderr = s, s.Stderr()
+	cmd.Stdout, cmd.Stderr, cmd.Dir = s, s.Stderr(), m.home
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		_ = s.Exit(1)
@@ -165,8 +167,8 @@ func (m *machine) command(s gssh.Session) {
 	<-fed
 }
 
-func serveSFTP(s gssh.Session) {
-	srv, err := sftp.NewServer(s)
+func (m *machine) serveSFTP(s gssh.Session) {
+	srv, err := sftp.NewServer(s, sftp.WithServerWorkingDirectory(m.home))
 	if err != nil {
 		return
 	}
@@ -212,13 +214,14 @@ func (m *machine) place(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(filepath.Dir(f.remote), 0o700); err != nil {
+	path = filepath.Join(m.home, f.remote)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(f.remote, b, 0o700); err != nil {
+	if err := os.WriteFile(path, b, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return f.remote
+	return path
 }
 
 func (m *machine) dial(t testing.TB, c SSHConfig) Conn {

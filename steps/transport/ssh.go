@@ -136,7 +136,7 @@ func (s *sshConn) lostBy() error {
 
 // start starts the agent and takes the place of an earlier one.
 func (s *sshConn) start() error {
-	p, err := start(s.way.last(), s.file.line("serve"))
+	p, err := start(s.way.last(), s.file.serve())
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (s *sshConn) ready(ctx context.Context) error {
 		if err == nil {
 			if pushed {
 				// Only once the program is verified by its digest may it change anything.
-				return s.call(ctx, wire.MethodSecure, struct{}{}, &struct{}{})
+				return s.secure(ctx)
 			}
 			return nil
 		}
@@ -250,6 +250,17 @@ func (s *sshConn) ready(ctx context.Context) error {
 			return s.failed(ctx, err)
 		}
 	}
+}
+
+// secure makes nodejoin's folder on the machine, or takes it from others.
+func (s *sshConn) secure(ctx context.Context) error {
+	err := s.call(ctx, wire.MethodSecure, struct{}{}, &struct{}{})
+	var se *steps.Error
+	if !errors.As(err, &se) || ctx.Err() != nil {
+		return err
+	}
+	return &ConnectError{Reason: ReasonAgent, Host: s.way.name, Summary: "nodejoin's folder cannot be made", Detail: s.cfg.DataDir + ": " + err.Error(), Err: err,
+		Remedy: "log in as an administrator who may write there, or name another folder with data_dir"}
 }
 
 func (s *sshConn) noStart(how string, err error) error {
@@ -317,27 +328,14 @@ func (s *sshConn) Close() error {
 // closeBound bounds the last words to a machine that may be gone.
 const closeBound = 2 * time.Second
 
-// checkDataDir refuses folders that not every shell takes as part of a command line.
+// checkDataDir refuses what cannot be a folder of the machine.
 func checkDataDir(c SSHConfig) error {
 	if c.OS != "windows" && c.OS != "linux" {
 		return &ConnectError{Reason: ReasonAgent, Host: c.Host, Summary: "unknown operating system", Detail: fmt.Sprintf("%q is neither windows nor linux", c.OS)}
 	}
-	bad := ""
-	if c.OS == "windows" {
-		// cmd.exe and PowerShell have no quoting in common.
-		bad = strings.Map(func(r rune) rune {
-			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(`:\/._-`, r) {
-				return -1
-			}
-			return r
-		}, c.DataDir)
-	} else if strings.ContainsAny(c.DataDir, "\x00\n\r") {
-		bad = "control characters"
-	}
-	if bad != "" || !absolute(c.OS, c.DataDir) {
+	if strings.ContainsAny(c.DataDir, "\x00\n\r") || !absolute(c.OS, c.DataDir) {
 		return &ConnectError{Reason: ReasonAgent, Host: c.Host, Summary: "unusable data folder",
-			Detail: fmt.Sprintf("%q must be an absolute path, on Windows of letters, digits and . _ - only, so that cmd.exe and PowerShell take it alike", c.DataDir),
-			Remedy: "use " + DefaultDataDir(c.OS)}
+			Detail: fmt.Sprintf("%q is no absolute path on %s", c.DataDir, c.OS), Remedy: "use " + DefaultDataDir(c.OS)}
 	}
 	return nil
 }

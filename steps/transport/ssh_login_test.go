@@ -332,20 +332,17 @@ func TestDataDir(t *testing.T) {
 		os, dir string
 		line    string // "" = refused
 	}{
-		{"windows", `C:\ProgramData\nodejoin`, `C:\ProgramData\nodejoin\agent\nodejoin-agent-0123456789abcdef.exe serve`},
-		{"windows", `C:/data/nodejoin`, `C:\data\nodejoin\agent\nodejoin-agent-0123456789abcdef.exe serve`},
-		{"windows", `C:\Program Files\nodejoin`, ""},
-		{"windows", `C:\a&b`, ""},
+		{"windows", `C:\ProgramData\nodejoin`, `.nodejoin\agent\nodejoin-agent-0123456789abcdef.exe serve 433a5c50726f6772616d446174615c6e6f64656a6f696e`},
+		{"windows", `C:\Program Files\a&b`, `.nodejoin\agent\nodejoin-agent-0123456789abcdef.exe serve 433a5c50726f6772616d2046696c65735c612662`},
 		{"windows", `data`, ""},
-		{"linux", "/var/lib/nodejoin", "/var/lib/nodejoin/agent/nodejoin-agent-0123456789abcdef serve"},
-		{"linux", "/srv/it's here", `'/srv/it'\''s here/agent/nodejoin-agent-0123456789abcdef' serve`},
+		{"linux", "/it's", `.nodejoin/agent/nodejoin-agent-0123456789abcdef serve 2f69742773`},
 		{"linux", "data", ""},
 		{"plan9", "/data", ""},
 	} {
 		c := SSHConfig{OS: tt.os, DataDir: tt.dir}
 		have := ""
 		if checkDataDir(c) == nil {
-			have = newAgentFile(c, "", "0123456789abcdef0123").line("serve")
+			have = newAgentFile(c, "", "0123456789abcdef0123").serve()
 		}
 		if have != tt.line {
 			t.Errorf("%s %s: have %q, want %q", tt.os, tt.dir, have, tt.line)

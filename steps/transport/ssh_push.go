@@ -3,12 +3,14 @@ package transport
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,24 +25,27 @@ type agentFile struct {
 	local  string // path on the controller
 	digest string // sha256, lower-case hex
 	remote string // path on the machine, with the digest in its name
+	data   string // nodejoin's folder on the machine
 }
+
+// agentFolder is where agents lie, relative to the home folder of the user that
+// logs in: SFTP and commands of SSH servers start there. It is not in the data
+// folder, because what is first run there must not be something that another user
+// of the machine could have put in its place, as any user can below
+// C:\ProgramData.
+var agentFolder = []string{".nodejoin", "agent"}
 
 func newAgentFile(c SSHConfig, local, digest string) agentFile {
 	name := "nodejoin-agent-" + digest[:min(16, len(digest))]
 	if c.OS == "windows" {
 		name += ".exe"
 	}
-	return agentFile{os: c.OS, local: local, digest: digest, remote: host.Join(c.OS, c.DataDir, "agent", name)}
+	return agentFile{os: c.OS, local: local, digest: digest, remote: host.Join(c.OS, append(slices.Clone(agentFolder), name)...), data: c.DataDir}
 }
 
-// line is a command line that runs the agent, for cmd.exe, PowerShell and sh alike.
-func (a agentFile) line(args string) string {
-	p := a.remote
-	if a.os != "windows" && strings.Trim(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") != "" {
-		p = "'" + strings.ReplaceAll(p, "'", `'\''`) + "'"
-	}
-	return p + " " + args
-}
+// serve is the command line that starts the agent, for cmd.exe, PowerShell and sh
+// alike: a path without blanks, and the data folder in hex.
+func (a agentFile) serve() string { return a.remote + " serve " + hex.EncodeToString([]byte(a.data)) }
 
 // sftpPath is the form of a machine's path in SFTP: OpenSSH on Windows has
 // /C:/x for C:\x.
@@ -48,7 +53,11 @@ func sftpPath(os, p string) string {
 	if os != "windows" {
 		return p
 	}
-	return "/" + strings.ReplaceAll(p, `\`, "/")
+	p = strings.ReplaceAll(p, `\`, "/")
+	if len(p) > 1 && p[1] == ':' {
+		p = "/" + p
+	}
+	return p
 }
 
 // files opens SFTP once per connection.
@@ -142,24 +151,20 @@ func sweep(c *sftp.Client, dir string) {
 	}
 }
 
-// makeFolder makes dir, the agent's folder, and its parent, nodejoin's own, for
-// the owner alone; folders that are there stay as they are.
+// makeFolder makes dir, the agent's folder, and its parent for the owner alone;
+// folders that are there stay as they are.
 func makeFolder(c *sftp.Client, dir string) error {
 	if fi, err := c.Stat(dir); err == nil && fi.IsDir() {
 		return nil
 	}
-	parent := path.Dir(dir)
-	if err := c.MkdirAll(path.Dir(parent)); err != nil {
-		return fmt.Errorf("make folder %s: %w", path.Dir(parent), err)
-	}
-	for _, d := range []string{parent, dir} {
+	for _, d := range []string{path.Dir(dir), dir} {
 		if fi, err := c.Stat(d); err == nil && fi.IsDir() {
 			continue
 		}
 		if err := c.Mkdir(d); err != nil {
 			return fmt.Errorf("make folder %s: %w", d, err)
 		}
-		_ = c.Chmod(d, 0o700) // the agent makes it private by the machine's own means
+		_ = c.Chmod(d, 0o700) // the home folder keeps others away where there are no such modes
 	}
 	return nil
 }

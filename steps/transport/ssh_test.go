@@ -48,7 +48,7 @@ func TestCheckAndApply(t *testing.T) {
 	if strings.Join(phases, " ") != "pushing_agent" {
 		t.Errorf("phases %q, want one push", phases)
 	}
-	for _, d := range []string{m.dir, filepath.Join(m.dir, "agent")} {
+	for _, d := range []string{m.dir, filepath.Join(m.home, ".nodejoin", "agent")} {
 		if fi, err := os.Stat(d); err != nil || fi.Mode().Perm() != 0o700 {
 			t.Errorf("%s: %v %v, want it private", d, fi, err)
 		}
@@ -229,6 +229,9 @@ func TestLocal(t *testing.T) {
 func TestAgentThatDoesNotStart(t *testing.T) {
 	m := newMachine(t)
 	m.place(t)
+	if err := os.Mkdir(m.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	writeText(t, filepath.Join(m.dir, "crash"), "no such instruction")
 	conn := m.dial(t, m.config(m.addr))
 	_, err := conn.Check(t.Context(), directories(t.TempDir(), 1))
@@ -247,7 +250,7 @@ func TestPushInterrupted(t *testing.T) {
 	if !errors.Is(err, ErrDropped) {
 		t.Fatalf("%v, want ErrDropped", err)
 	}
-	list, _ := filepath.Glob(filepath.Join(m.dir, "agent", "*"))
+	list, _ := filepath.Glob(filepath.Join(m.home, ".nodejoin", "agent", "*"))
 	for _, f := range list {
 		if !strings.HasSuffix(f, leftover) {
 			t.Errorf("%s is there after an interrupted push", f)

@@ -52,6 +52,13 @@ func TestOpenSSH(t *testing.T) {
 		}
 	})
 	m := &machine{dir: filepath.Join(dir, "data"), host: newSigner(t, hostKey), identity: writeKey(t, filepath.Join(dir, "id"), userKey, "")}
+	t.Cleanup(func() { // sshd has the home folder that the system says
+		if self, err := selfDigest(); err == nil {
+			if home, err := os.UserHomeDir(); err == nil {
+				_ = os.Remove(filepath.Join(home, newAgentFile(m.config(addr.String()), "", self).remote))
+			}
+		}
+	})
 	until(t, "sshd listens", func() bool {
 		c, err := net.DialTimeout("tcp", addr.String(), time.Second)
 		if err != nil {

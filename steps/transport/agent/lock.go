@@ -20,13 +20,12 @@ const lockWait = DefaultIdle + 30*time.Second
 // lockHost keeps other applies off this machine until unlock is called; the system
 // drops the lock of a process that dies.
 func lockHost(ctx context.Context, dataDir string) (unlock func(), err error) {
-	dir := filepath.Join(dataDir, "agent")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
-	l := flock.New(filepath.Join(dir, "apply.lock"))
+	l := flock.New(filepath.Join(dataDir, "apply.lock"))
 	ok, err := l.TryLockContext(ctx, 100*time.Millisecond)
 	if errors.Is(err, context.DeadlineExceeded) || err == nil && !ok {
 		return nil, &steps.Error{Code: steps.CodeFailed, Summary: "another apply is running on this machine",

@@ -196,12 +196,7 @@ func (s *server) apply(ctx context.Context, req steps.Request) (steps.ApplyReply
 	return reply, err
 }
 
-// secure gives nodejoin's folders to the system and administrators alone.
+// secure gives nodejoin's folder to the system and administrators alone.
 func (s *server) secure(ctx context.Context, _ struct{}) (struct{}, error) {
-	for _, dir := range []string{s.opt.DataDir, host.Join(s.opt.Hello.OS, s.opt.DataDir, "agent")} {
-		if err := s.opt.Host.Mkdir(ctx, dir, host.AccessPrivate); err != nil {
-			return struct{}{}, err
-		}
-	}
-	return struct{}{}, nil
+	return struct{}{}, s.opt.Host.Mkdir(ctx, s.opt.DataDir, host.AccessPrivate)
 }
