@@ -5,6 +5,8 @@ package windows
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -117,6 +119,11 @@ func (h *Host) SetAccess(ctx context.Context, path string, access host.Access) e
 	info, err := h.stat(path)
 	if err != nil {
 		return failed(op, path, err)
+	}
+	switch access {
+	case host.AccessDefault, host.AccessPrivate, host.AccessProgram:
+	default:
+		return failed(op, path, fmt.Errorf("%w: access %q", fs.ErrInvalid, access))
 	}
 	if (access == host.AccessPrivate) == (info.Access == host.AccessPrivate) {
 		return nil

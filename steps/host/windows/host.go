@@ -92,13 +92,11 @@ func failed(op, subject string, err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
-	var pathErr *fs.PathError
-	var linkErr *os.LinkError
-	switch {
-	case errors.As(err, &pathErr):
-		err = pathErr.Err
-	case errors.As(err, &linkErr):
-		err = linkErr.Err
+	switch e := err.(type) { // not errors.As: what wraps the native error says its kind
+	case *fs.PathError:
+		err = e.Err
+	case *os.LinkError:
+		err = e.Err
 	}
 	var code syscall.Errno
 	if errors.As(err, &code) {

@@ -170,6 +170,9 @@ func (h *Host) MachineEnv(ctx context.Context, name string) (string, error) {
 // SetMachineEnv sets a variable and tells the running programs. A value with
 // references (%SystemRoot%) is kept in the type that expands them.
 func (h *Host) SetMachineEnv(ctx context.Context, name, value string) error {
+	if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
+		return failed("set environment", name, fmt.Errorf("%w: not a variable that a machine can hold", fs.ErrInvalid))
+	}
 	v := host.RegistryValue{Type: "string", String: value}
 	if strings.Contains(value, "%") {
 		v.Type = "expand_string"
