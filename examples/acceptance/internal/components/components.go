@@ -134,7 +134,7 @@ func (s *Set) builds() []build {
 	}
 	dir := s.Source("wine")
 	for _, l := range libraries {
-		inputs := []string{filepath.Join(dir, "redirect.h")}
+		inputs, _ := filepath.Glob(filepath.Join(dir, "*.h")) // the pattern is well-formed
 		for _, f := range l.sources {
 			inputs = append(inputs, filepath.Join(dir, f))
 		}

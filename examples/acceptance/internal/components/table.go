@@ -70,4 +70,5 @@ var libraries = []library{
 	{"pdh.dll", []string{"pdh.c"}, nil},
 	{"vmcompute.dll", []string{"hns.c"}, []string{"-lws2_32", "-lole32"}},
 	{"computenetwork.dll", []string{"hns.c"}, []string{"-lws2_32", "-lole32"}},
+	{"netfw.dll", []string{"netfw.c", "netfw_rules.c"}, []string{"-loleaut32", "-lole32", "-luuid"}},
 }

@@ -18,11 +18,12 @@ import (
 )
 
 // dlls are the stand-ins that every machine has in its system folder.
-var dlls = []string{"bcryptprimitives.dll", "pdh.dll", "vmcompute.dll", "computenetwork.dll"}
+var dlls = []string{"bcryptprimitives.dll", "pdh.dll", "vmcompute.dll", "computenetwork.dll", "netfw.dll"}
 
-// registryFiles of examples/acceptance/wine: the look of a Windows Server 2022, and
-// the override that makes Wine prefer the stand-in of a DLL that it has itself.
-var registryFiles = []string{"node.reg", "dll.reg"}
+// registryFiles of examples/acceptance/wine: the look of a Windows Server 2022, the
+// override that makes Wine prefer the stand-in of a DLL that it has itself, and the
+// classes of the firewall.
+var registryFiles = []string{"node.reg", "dll.reg", "netfw.reg"}
 
 // ensureTemplate makes the prefix that machines are copies of, once for each state
 // of its sources: making one takes 10 to 20 seconds.
