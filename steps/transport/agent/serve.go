@@ -30,6 +30,7 @@ type Options struct {
 	Artifacts steps.Artifacts // reads staged artifacts from DataDir/blobs
 	DataDir   string          // nodejoin's folder on this machine
 	Hello     wire.Hello
+	Program   string        // path of this program, whose digest Hello tells; "" = not known
 	Idle      time.Duration // 0 = DefaultIdle
 }
 
@@ -42,7 +43,7 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, opt Options) e
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &server{opt: opt, ctx: ctx, blobs: &blobs{host: opt.Host, os: opt.Hello.OS, dir: BlobDir(opt.Hello.OS, opt.DataDir)}}
+	s := &server{opt: opt, ctx: ctx, blobs: &blobs{host: opt.Host, os: opt.Hello.OS, dir: BlobDir(opt.Hello.OS, opt.DataDir), own: opt.Program, ownDigest: opt.Hello.Digest}}
 	s.exec = steps.NewExecutor(opt.Host, opt.Artifacts, s.event)
 	s.rpc = jrpc2.NewServer(s, &jrpc2.ServerOptions{
 		AllowPush: true, DisableBuiltin: true,

@@ -45,6 +45,16 @@ func (h *blobHost) Rename(_ context.Context, from, to string) error {
 	delete(h.files, from)
 	return nil
 }
+func (h *blobHost) Open(_ context.Context, path string) (io.ReadCloser, error) {
+	return io.NopCloser(strings.NewReader(strings.Repeat("x", int(h.files[path])))), nil
+}
+
+func (h *blobHost) WriteFile(_ context.Context, path string, r io.Reader, _ host.WriteOptions) error {
+	b, err := io.ReadAll(r)
+	h.files[path] = int64(len(b))
+	return err
+}
+
 func (h *blobHost) List(context.Context, string) (l []host.FileInfo, _ error) {
 	for p, n := range h.files {
 		l = append(l, host.FileInfo{Name: filepath.Base(p), Size: n})
@@ -111,6 +121,16 @@ func TestBlobs(t *testing.T) {
 	b.clear(ctx)
 	if have := h.names(); !slices.Equal(have, []string{"README"}) {
 		t.Errorf("left %q", have)
+	}
+}
+
+// The agent's own program is not sent to it once more.
+func TestOwnProgramIsABlob(t *testing.T) {
+	h := &blobHost{files: map[string]int64{"/root/agent": 7}, free: 100}
+	b := &blobs{host: h, os: "linux", dir: "/d/blobs", own: "/root/agent", ownDigest: digest("f")}
+	state, err := b.begin(t.Context(), wire.Blob{Algorithm: "sha256", Digest: digest("f"), Size: 7})
+	if err != nil || !state.Have || h.files["/d/blobs/"+digest("f")] != 7 {
+		t.Fatalf("%+v, %v, files %v", state, err, h.files)
 	}
 }
 
