@@ -39,6 +39,7 @@ func (c *compiler) artifactBlocks() {
 		}
 		a := &artifact{version: c.version(s, "version"), at: b.DefRange}
 		a.source = c.source(s, b.DefRange, false)
+		c.checkVersion(s, name, a.source)
 		if c.cluster == nil && len(c.plan.blocks["cluster"]) == 0 {
 			c.diags.fail(b.DefRange, "block without effect", "An artifact block is for the nodes of a cluster, and the plan has no cluster block. Steps name their source themselves.")
 		}
@@ -66,16 +67,24 @@ func (c *compiler) source(s *section, at hcl.Range, need bool) steps.Source {
 		}
 	}
 	if src.SHA256 != "" && !hex256.MatchString(src.SHA256) {
-		s.fail("sha256", "invalid digest", "A sha256 digest has 64 hex digits; this has %d characters.", len(src.SHA256))
+		s.fail("sha256", "invalid digest", "A sha256 digest has 64 hex digits; this has %d characters%s.", len(src.SHA256), notHex(src.SHA256))
 	}
 	if src.SHA512 != "" && !hex512.MatchString(src.SHA512) {
-		s.fail("sha512", "invalid digest", "A sha512 digest has 128 hex digits; this has %d characters.", len(src.SHA512))
+		s.fail("sha512", "invalid digest", "A sha512 digest has 128 hex digits; this has %d characters%s.", len(src.SHA512), notHex(src.SHA512))
 	}
 	if !s.has("sha256") && !s.has("sha512") {
 		c.diags.fail(at, "artifact without a digest", "Nothing is installed unchecked. Give sha256 or sha512, as its publisher shows it.")
 		s.ok = false
 	}
 	return src
+}
+
+// notHex says that s has other characters than hex digits, "" when it has none.
+func notHex(s string) string {
+	if strings.Trim(s, "0123456789abcdef") == "" {
+		return ""
+	}
+	return " and not all are hex digits"
 }
 
 // sources gives the artifacts that a machine's recipe asks for; ok is false when
@@ -101,48 +110,70 @@ func (c *compiler) sources(m *machine, names []string) (map[string]steps.Source,
 			ok = false
 			continue
 		}
-		src := a.source
-		if src.URL == "" && src.File == "" {
-			version := c.artifactVersion(name, a)
-			file, address := compat.Artifact(name, version, m.OS, m.Arch)
-			switch {
-			case version == "":
-				c.diags.fail(a.at, "missing argument", "No block gives the version of the artifact %q, which its upstream name is made of. Add version here.", name)
-				ok = false
-				continue
-			case file == "":
-				c.diags.fail(a.at, "artifact not published", "Upstream publishes no %s for %s/%s. Give url or file.", name, m.OS, m.Arch)
-				ok = false
-				continue
-			case c.mirror != "":
-				src.File = filepath.Join(c.mirror, file)
-			default:
-				src.URL = address
-			}
-		}
-		out[name] = src
+		src, good := c.upstream(m, name, a)
+		out[name], ok = src, ok && good
 	}
 	return out, ok
 }
 
-// artifactVersion is the version of an artifact: its own, or that of the block that it belongs to.
-func (c *compiler) artifactVersion(name string, a *artifact) string {
-	if a.version != "" {
-		return a.version
+// upstream completes the source of an artifact that names neither url nor file: its
+// upstream name in the mirror, or its upstream address.
+func (c *compiler) upstream(m *machine, name string, a *artifact) (src steps.Source, ok bool) {
+	src = a.source
+	if src.URL != "" || src.File != "" {
+		return src, true
 	}
-	switch name {
-	case compat.KubernetesNode:
-		return c.cluster.Version
-	case compat.ContainerdName:
-		return c.cluster.base.Runtime.Version
-	case compat.Flanneld:
-		return c.cluster.base.Network.Version
-	case compat.FlannelCNI:
-		if c.mirror != "" {
-			return "0.0.0" // its file name has no version
-		}
+	version := a.version
+	if owner, has := versionOwners[name]; has {
+		version = owner.version(c.cluster)
 	}
-	return ""
+	if version == "" && c.needsVersion(name) {
+		c.diags.fail(a.at, "missing argument", "The artifact %q needs the argument \"version\": its upstream name or address is made of it, and no other block gives it.", name)
+		return src, false
+	}
+	file, address := compat.Artifact(name, version, m.OS, m.Arch)
+	switch {
+	case file == "":
+		c.diags.fail(a.at, "artifact not published", "Upstream publishes no %s for %s/%s. Give url or file.", name, m.OS, m.Arch)
+		return src, false
+	case c.mirror != "":
+		src.File = filepath.Join(c.mirror, file)
+	default:
+		src.URL = address
+	}
+	return src, true
+}
+
+// needsVersion tells whether the name or address of an artifact is made of its
+// version. A mirror has the upstream file names, and not all of them hold one.
+func (c *compiler) needsVersion(name string) bool {
+	return c.mirror == "" || compat.VersionInFileName(name)
+}
+
+// versionOwners are the arguments of other blocks that give an artifact's version.
+var versionOwners = map[string]struct {
+	argument string
+	version  func(*cluster) string
+}{
+	compat.KubernetesNode: {"kubernetes of the cluster block", func(k *cluster) string { return k.Version }},
+	compat.ContainerdName: {"version of the runtime block", func(k *cluster) string { return k.base.Runtime.Version }},
+	compat.Flanneld:       {"version of the network block", func(k *cluster) string { return k.base.Network.Version }},
+}
+
+// checkVersion reports a version that has no effect or would contradict another block.
+func (c *compiler) checkVersion(s *section, name string, src steps.Source) {
+	if !s.has("version") || len(c.plan.blocks["cluster"]) == 0 {
+		return
+	}
+	owner, has := versionOwners[name]
+	switch {
+	case has:
+		s.fail("version", "version given twice", "The version of the artifact %q is the argument %s: the nodes are configured for it. Remove it here.", name, owner.argument)
+	case src.URL != "" || src.File != "":
+		c.diags.warn(s.at("version"), "argument without effect", "The version of the artifact %q only makes its upstream name, and here url or file is given. Remove it.", name)
+	case !c.needsVersion(name):
+		c.diags.warn(s.at("version"), "argument without effect", "The file name of the artifact %q holds no version, so in a mirror this says nothing. Remove it, or have it for the day when there is no mirror.", name)
+	}
 }
 
 func (c *compiler) clusterAt() hcl.Range { return c.plan.blocks["cluster"][0].DefRange }

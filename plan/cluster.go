@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -35,7 +36,10 @@ const (
 func (c *compiler) clusterBlocks() {
 	for _, b := range c.plan.blocks["mirror"] {
 		if s := c.section(rootBlock("mirror"), b, c.ctx); s.str("path") != "" {
-			c.mirror = c.plan.abs(s.str("path"))
+			c.mirror = c.home(s.str("path"))
+		}
+		if len(c.plan.blocks["cluster"]) == 0 {
+			c.diags.fail(b.DefRange, "block without effect", "A mirror holds what the nodes of a cluster install, and the plan has no cluster block. Add one, or remove this block.")
 		}
 	}
 	c.artifactBlocks()
@@ -71,7 +75,7 @@ func (c *compiler) clusterBlock(b *hcl.Block, k *cluster) {
 			case !v.Supported:
 				s.fail("kubernetes", "version not supported", "Kubernetes %s is older than %s, the oldest whose node components nodejoin configures. Use a newer one.", k.Version, floor)
 			case v.Assumed != "":
-				c.diags.warn(s.at("kubernetes"), "version newer than the tables", "%s", v.Assumed)
+				c.diags.warn(s.at("kubernetes"), "version newer than the tables", "%s.", v.Assumed)
 			}
 		}
 	}
@@ -92,13 +96,16 @@ func (c *compiler) clusterBlock(b *hcl.Block, k *cluster) {
 		k.Kubeconfig = c.home(v)
 	}
 	if v := s.str("sandbox"); v != "" {
-		k.Sandbox = c.plan.abs(v)
+		k.Sandbox = c.home(v)
 	}
 	if k.CAHash = s.str("ca_hash"); k.CAHash != "" && !caHash.MatchString(k.CAHash) {
 		s.fail("ca_hash", "invalid digest", "%q is no pin of a CA. Write \"sha256:\" and 64 hex digits, as kubeadm token create --print-join-command shows it.", k.CAHash)
 	}
 	c.addresses(s, k)
 	in.DNSDomain = s.or("dns_domain", defaultDNSDomain)
+	if in.DNSDomain != "" && (len(in.DNSDomain) > 253 || !dnsName.MatchString(in.DNSDomain)) {
+		s.fail("dns_domain", "invalid domain", "%q is no DNS name. It has lower-case letters, digits, '-' and '.', as in %q.", in.DNSDomain, defaultDNSDomain)
+	}
 	in.Join = recipe.Join{Kind: "bootstrap_token", TTL: defaultTokenTTL}
 	for _, j := range s.blocks.OfType("join") {
 		if j.Labels[0] != "bootstrap_token" {
@@ -124,19 +131,32 @@ func (c *compiler) addresses(s *section, k *cluster) {
 	if k.pods.IsValid() && k.pods.Bits() > 24 {
 		s.fail("pod_cidr", "network too small", "%s has no room for one node: each node takes a /24 of it. Use a /16 or so.", k.pods)
 	}
+	c.dnsIP(s, k)
+}
+
+// dnsIP reads the address of the cluster's DNS service, or takes the tenth of the
+// services' network, as kubeadm does.
+func (c *compiler) dnsIP(s *section, k *cluster) {
 	text := s.str("dns_ip")
 	if text == "" {
-		if k.services.IsValid() && !s.has("dns_ip") {
-			ip := k.services.Masked().Addr()
-			for range 10 {
-				ip = ip.Next()
-			}
-			k.base.DNSIP = ip.String()
+		if !k.services.IsValid() || s.has("dns_ip") {
+			return
 		}
+		ip := k.services.Addr()
+		for range 10 {
+			ip = ip.Next()
+		}
+		if !k.services.Contains(ip) {
+			s.fail("service_cidr", "network too small", "%s has no tenth address, which the DNS service takes when dns_ip is not given. Give dns_ip, or a larger network.", k.services)
+			return
+		}
+		k.base.DNSIP = ip.String()
 		return
 	}
 	ip, err := netip.ParseAddr(text)
 	switch {
+	case err == nil && k.services.IsValid() && (ip == k.services.Addr() || ip == k.services.Addr().Next()):
+		s.fail("dns_ip", "address taken", "%s cannot be the DNS service's address: the first of the services' network %s names the network and the next is that of the API server (service kubernetes).", ip, k.services)
 	case err != nil:
 		s.fail("dns_ip", "invalid address", "%q is no IP address.", text)
 	case k.services.IsValid() && !k.services.Contains(ip):
@@ -201,12 +221,12 @@ func (c *compiler) runtimeBlock(at *hcl.Block, k *cluster) {
 		case !v.Supported:
 			s.fail("version", "version not supported", "containerd %s does not serve CRI v1, which every kubelet since 1.26 requires. Use 1.6 or newer.", version)
 		case v.Assumed != "":
-			c.diags.warn(s.at("version"), "version newer than the tables", "%s", v.Assumed)
+			c.diags.warn(s.at("version"), "version newer than the tables", "%s.", v.Assumed)
 		}
 	}
 	if k.Version != "" {
 		if ok, known, want := compat.Tested(k.Version, version); known && !ok {
-			c.diags.warn(s.at("version"), "untested versions", "containerd %s is not tested with Kubernetes %s by its maintainers. Tested: %s or newer of the same line.", version, k.Version, oneOf(want))
+			c.diags.warn(s.at("version"), "untested versions", "containerd %s is not tested with Kubernetes %s by its maintainers. These are, with their later patches: %s.", version, k.Version, strings.Join(want, ", "))
 		}
 	}
 }

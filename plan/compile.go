@@ -2,7 +2,6 @@ package plan
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"nodejoin/plan/graph"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps"
 )
@@ -44,7 +42,9 @@ func newCompiler(p *Plan) *compiler {
 
 // run goes through the blocks in the order in which they can depend on each other.
 func (c *compiler) run() *Compiled {
-	c.section1()
+	for _, b := range c.plan.blocks["nodejoin"] {
+		c.section(rootBlock("nodejoin"), b, c.ctx) // Load has judged its one argument
+	}
 	refs := c.references()
 	c.variables(refs)
 	c.locals(refs)
@@ -57,19 +57,22 @@ func (c *compiler) run() *Compiled {
 		out.Cluster = &c.cluster.Cluster
 	}
 	for _, m := range c.machines {
-		c.expand(m, stepBlocks)
+		if !m.bad {
+			c.expand(m, stepBlocks)
+		}
 		out.Nodes = append(out.Nodes, m.Node)
 	}
-	c.unused()
+	for _, b := range stepBlocks {
+		if !b.evaluated {
+			c.judge(b)
+		}
+	}
+	if !c.diags.list.HasErrors() { // else what seems unused may be misspelt elsewhere
+		c.idle(stepBlocks)
+		c.unused()
+	}
 	slices.SortFunc(out.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	return out
-}
-
-// section1 decodes the nodejoin block, whose one argument Load has judged.
-func (c *compiler) section1() {
-	for _, b := range c.plan.blocks["nodejoin"] {
-		c.section(rootBlock("nodejoin"), b, c.ctx)
-	}
 }
 
 // reference is a place where something is named: var.x.
@@ -102,11 +105,34 @@ func (c *compiler) references() []reference {
 	return out
 }
 
+// idle warns of nodes on which nothing would be done.
+func (c *compiler) idle(blocks []*stepBlock) {
+	if len(c.plan.blocks["node"]) == 0 {
+		c.diags.warn(hcl.Range{}, "no nodes", "The plan has no node block, so there is nothing to do. Add: node \"NAME\" { os = \"windows\" ... }.")
+	}
+	if c.cluster != nil {
+		return
+	}
+	for _, m := range c.machines {
+		if !m.bad && !slices.ContainsFunc(blocks, func(b *stepBlock) bool { return b.runsOn(m) }) {
+			c.diags.warnOn(m.Name, m.at, "nothing to do", "Node %q joins no cluster and has no step. Add a cluster block, or a step block for it.", m.Name)
+		}
+	}
+}
+
 // unused warns of what is given and named nowhere.
 func (c *compiler) unused() {
 	for _, b := range c.plan.blocks["variable"] {
 		if !c.used["var."+b.Labels[0]] {
 			c.diags.warn(b.DefRange, "unused variable", "Nothing refers to var.%s. Remove it, or use it.", b.Labels[0])
+		}
+	}
+	for _, b := range c.plan.blocks["locals"] {
+		attrs, _ := b.Body.JustAttributes()
+		for _, n := range sortedKeys(attrs) {
+			if !c.used["local."+n] {
+				c.diags.warn(attrs[n].NameRange, "unused local", "Nothing refers to local.%s. Remove it, or use it.", n)
+			}
 		}
 	}
 	for _, b := range c.plan.blocks["profile"] {
@@ -115,145 +141,10 @@ func (c *compiler) unused() {
 		}
 	}
 	for _, b := range c.plan.blocks["artifact"] {
-		if a := c.artifacts[b.Labels[0]]; a != nil && c.cluster != nil && len(c.machines) > 0 && !c.used["artifact."+b.Labels[0]] {
+		if a := c.artifacts[b.Labels[0]]; a != nil && len(c.machines) > 0 && !c.used["artifact."+b.Labels[0]] {
 			c.diags.warn(b.DefRange, "unused artifact", "No node of the plan needs the artifact %q. Remove it.", b.Labels[0])
 		}
 	}
-}
-
-// expand makes the ordered steps of one node.
-func (c *compiler) expand(m *machine, blocks []*stepBlock) {
-	if m.bad {
-		return
-	}
-	before := c.errors()
-	specs := c.recipe(m)
-	fromRecipe := len(specs)
-	self := c.self(m, specs)
-	type origin struct {
-		block *stepBlock
-		args  *stepArgs
-	}
-	origins := map[string]origin{}
-	skipped := map[string]bool{}
-	index := map[string]int{}
-	groups := map[string][]string{} // name of a block with for_each -> its steps
-	for i, s := range specs {
-		index[s.ID] = i
-	}
-	for _, b := range blocks {
-		if !b.runsOn(m) {
-			continue
-		}
-		list, ok := c.stepArgs(b, m, self)
-		if len(list) == 0 {
-			skipped[b.name] = true // left out, empty, or reported
-			continue
-		}
-		if !ok {
-			skipped[b.name] = true
-		}
-		for _, args := range list {
-			id := args.spec.ID
-			if i, again := index[id]; again {
-				what := "Another step block"
-				if i < fromRecipe {
-					what = "The recipe"
-				}
-				c.diags.fail(b.block.LabelRanges[1], "duplicate name", "%s of %s has a step %q already. Names of steps are unique on a node, so that they can be referred to; choose another.", what, m.Name, id)
-				continue
-			}
-			index[id] = len(specs)
-			origins[id] = origin{b, args}
-			specs = append(specs, args.spec)
-			if id != b.name {
-				groups[b.name] = append(groups[b.name], id)
-			}
-		}
-	}
-
-	var g graph.Graph[string]
-	for _, s := range specs {
-		g.Add(s.ID)
-	}
-	ids := func() (out []string) {
-		for _, s := range specs {
-			out = append(out, s.ID)
-		}
-		return out
-	}
-	link := func(name string, at hcl.Range, then func(i int)) {
-		if i, ok := index[name]; ok {
-			then(i)
-		} else if group := groups[name]; group != nil {
-			for _, id := range group {
-				then(index[id])
-			}
-		} else if !skipped[name] {
-			c.diags.fail(at, "unknown step", "%s is on no step of node %q.", unknownStep(name, ids()), m.Name)
-		}
-	}
-	for i := fromRecipe; i < len(specs); i++ {
-		o := origins[specs[i].ID]
-		for _, name := range o.args.after {
-			link(name, o.args.at("after"), func(j int) { specs[i].After = appendNew(specs[i].After, specs[j].ID) })
-		}
-		for _, name := range o.args.before {
-			link(name, o.args.at("before"), func(j int) { specs[j].After = appendNew(slices.Clone(specs[j].After), specs[i].ID) })
-		}
-		for _, ref := range steps.ArgRefs(specs[i].Args) {
-			id, _, _ := strings.Cut(ref, ".")
-			if _, ok := index[id]; ok && id != specs[i].ID {
-				specs[i].After = appendNew(specs[i].After, id)
-			}
-		}
-	}
-	for i := range specs {
-		slices.Sort(specs[i].After)
-		for _, a := range specs[i].After {
-			if err := g.Edge(a, specs[i].ID); err != nil {
-				c.diags.fail(m.at, "invalid recipe", "The step %q of node %s comes after %q, which it does not have.", specs[i].ID, m.Name, a)
-			}
-		}
-	}
-	order, err := g.Order()
-	var cycle *graph.CycleError[string]
-	if errors.As(err, &cycle) {
-		at := m.at
-		for _, id := range cycle.Path {
-			if o, ok := origins[id]; ok {
-				at = o.args.at("after")
-				if !o.args.has("after") {
-					at = o.args.at("before")
-				}
-				break
-			}
-		}
-		c.diags.fail(at, "steps in a circle", "On node %q each of these steps waits for the one before it, so none can start: %s. Remove one of the links.", m.Name, strings.Join(cycle.Path, " -> "))
-		return
-	}
-	c.conflicts(m, specs[fromRecipe:], specs[:fromRecipe], func(id string) hcl.Range { return origins[id].block.block.DefRange })
-	if c.errors() > before {
-		return
-	}
-	for _, id := range order {
-		m.Steps = append(m.Steps, specs[index[id]])
-	}
-}
-
-func appendNew(list []string, s string) []string {
-	if slices.Contains(list, s) {
-		return list
-	}
-	return append(list, s)
-}
-
-func unknownStep(name string, known []string) string {
-	s := fmt.Sprintf("The step %q", name)
-	if m := didYouMean(name, known); m != "" {
-		return strings.TrimSpace(m) + " " + s
-	}
-	return s
 }
 
 // recipe gives the steps that make the machine a node of the cluster.
@@ -270,13 +161,15 @@ func (c *compiler) recipe(m *machine) []steps.Spec {
 	specs, err := recipe.Expand(in)
 	if err != nil {
 		at := m.at
+		why := err.Error()
 		var unsupported *recipe.UnsupportedError
 		if errors.As(err, &unsupported) {
+			why = unsupported.Why
 			if b := c.plan.blocks[unsupported.What]; len(b) == 1 {
 				at = b[0].DefRange
 			}
 		}
-		c.diags.fail(at, "no recipe for the node", "Node %q cannot be joined as the plan asks: %s.", m.Name, err)
+		c.diags.failOn(m.Name, at, "no recipe for the node", "Node %q cannot join the cluster as the plan asks: %s.", m.Name, why)
 		return nil
 	}
 	return specs

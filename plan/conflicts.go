@@ -21,7 +21,7 @@ func owned(os string, s steps.Spec) (key, words string) {
 	case "file", "binary", "kubeconfig":
 		return "path " + host.PathKey(os, a.Path), "the file " + a.Path
 	case "directory":
-		return "folder " + host.PathKey(os, a.Path), "the folder " + a.Path
+		return "path " + host.PathKey(os, a.Path), "the folder " + a.Path
 	case "service":
 		return "service " + strings.ToLower(a.Name), "the service " + a.Name
 	case "registry":
@@ -30,6 +30,9 @@ func owned(os string, s steps.Spec) (key, words string) {
 		name := a.Name
 		if os == "windows" {
 			name = strings.ToLower(name)
+		}
+		if os != "windows" && a.File == "" {
+			a.File = "/etc/environment" // the kind's default
 		}
 		return "env " + name + " " + a.File, "the variable " + a.Name
 	case "firewall_rule":
@@ -52,7 +55,7 @@ func (c *compiler) conflicts(m *machine, own, recipe []steps.Spec, at func(id st
 			continue
 		}
 		if before, ok := first[key]; ok {
-			c.diags.fail(at(s.ID), "two steps for one thing", "The steps %q and %q both make %s on node %q, so each would undo the other. Remove one of them.", before, s.ID, words, m.Name)
+			c.diags.failOn(m.Name, at(s.ID), "two steps for one thing", "The steps %q and %q both make %s on node %q, so each would undo the other. Remove one of them.", before, s.ID, words, m.Name)
 			continue
 		}
 		first[key] = s.ID

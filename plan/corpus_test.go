@@ -40,6 +40,7 @@ const wantFile = "want"
 //	raw FILE "TEXT"     a file whose bytes are a quoted Go string
 //	noagent             nodejoin has no agents
 //	brokenagent         the agents cannot be had
+//	recipe              want the steps of the recipe, too
 func TestCorpus(t *testing.T) {
 	for _, sort := range []string{"valid", "invalid"} {
 		cases, err := filepath.Glob(filepath.Join("testdata", sort, "*.txtar"))
@@ -102,6 +103,7 @@ type corpusCase struct {
 	dir, path string
 	opt       plan.Options
 	env       map[string]string
+	recipe    bool
 }
 
 func (c *corpusCase) write(name string, data []byte) error {
@@ -146,6 +148,8 @@ func (c *corpusCase) directives(text string) error {
 			if err := c.write(name, []byte(data)); err != nil {
 				return err
 			}
+		case "recipe":
+			c.recipe = true
 		case "noagent":
 			c.opt.Agent = nil
 		case "brokenagent":
@@ -173,7 +177,7 @@ func (c *corpusCase) run() (text string, valid bool) {
 		b.WriteString(c.diagnostic(d))
 	}
 	if out != nil {
-		writeCompiled(&b, out)
+		writeCompiled(&b, out, c.recipe)
 	}
 	text = strings.ReplaceAll(b.String(), c.dir+string(filepath.Separator), "$DIR/")
 	return strings.ReplaceAll(text, c.dir, "$DIR"), !list.HasErrors()
@@ -197,9 +201,9 @@ func (c *corpusCase) diagnostic(d *hcl.Diagnostic) string {
 }
 
 // writeCompiled shows every node with its steps in their order. Steps of step
-// blocks are shown with their arguments; those of a recipe by name only, since
-// the recipe's own tests hold them.
-func writeCompiled(b *strings.Builder, out *plan.Compiled) {
+// blocks are shown with their arguments; those of a recipe, where they are asked
+// for, by name only, since the recipe's own tests hold them.
+func writeCompiled(b *strings.Builder, out *plan.Compiled, recipe bool) {
 	if k := out.Cluster; k != nil {
 		fmt.Fprintf(b, "cluster %s %s %s pods %s\n", k.Name, k.Version, k.APIServer, k.PodCIDR)
 		optional(b, "kubeconfig", k.Kubeconfig)
@@ -216,6 +220,9 @@ func writeCompiled(b *strings.Builder, out *plan.Compiled) {
 			optional(b, "sandbox", compact(n.Connection.Sandbox))
 		}
 		for _, s := range n.Steps {
+			if s.Source == n.Source && !recipe {
+				continue
+			}
 			fmt.Fprintf(b, "    %s %s", s.Kind, s.ID)
 			if len(s.After) > 0 {
 				fmt.Fprintf(b, " after %s", strings.Join(s.After, " "))

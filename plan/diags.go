@@ -43,6 +43,26 @@ func (d *diags) fail(subject hcl.Range, summary, detail string, args ...any) {
 	d.put(hcl.DiagError, subject, summary, detail, args)
 }
 
+// failOn is fail for a mistake that every node of a block has: of diagnostics that
+// differ in the quoted name of the node only, the first counts.
+func (d *diags) failOn(node string, subject hcl.Range, summary, detail string, args ...any) {
+	d.errs++
+	d.putOn(hcl.DiagError, node, subject, summary, fmt.Sprintf(detail, args...))
+}
+
+// warnOn is failOn for a warning.
+func (d *diags) warnOn(node string, subject hcl.Range, summary, detail string, args ...any) {
+	d.putOn(hcl.DiagWarning, node, subject, summary, fmt.Sprintf(detail, args...))
+}
+
+func (d *diags) putOn(sev hcl.DiagnosticSeverity, node string, subject hcl.Range, summary, text string) {
+	key := subject.String() + "\x00" + summary + "\x00" + strings.ReplaceAll(text, strconv.Quote(node), "\x00")
+	if !d.seen[key] {
+		d.seen[key] = true
+		d.put(sev, subject, summary, "%s", []any{text})
+	}
+}
+
 func (d *diags) warn(subject hcl.Range, summary, detail string, args ...any) {
 	d.put(hcl.DiagWarning, subject, summary, detail, args)
 }

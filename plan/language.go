@@ -23,8 +23,17 @@ type attrSpec struct {
 	name     string
 	typ      cty.Type
 	required bool
-	static   bool // read as written (a reference, a type), not evaluated
+	static   bool // read as written (a reference, a type), not evaluated with the others
+	empty    bool // "" is a value like any other
 	doc      string
+}
+
+// title names a block for people: connection "ssh".
+func (s *blockSpec) title(b *hcl.Block) string {
+	if len(b.Labels) == 0 {
+		return s.name
+	}
+	return s.name + " " + quote(b.Labels[0])
 }
 
 func (s *blockSpec) attr(name string) (attrSpec, bool) {
@@ -36,10 +45,11 @@ func (s *blockSpec) attr(name string) (attrSpec, bool) {
 	return attrSpec{}, false
 }
 
+// schema is what HCL is told. Arguments that are missing are reported by section.
 func (s *blockSpec) schema() *hcl.BodySchema {
 	out := &hcl.BodySchema{}
 	for _, a := range s.attrs {
-		out.Attributes = append(out.Attributes, hcl.AttributeSchema{Name: a.name, Required: a.required})
+		out.Attributes = append(out.Attributes, hcl.AttributeSchema{Name: a.name})
 	}
 	for _, b := range s.blocks {
 		out.Blocks = append(out.Blocks, hcl.BlockHeaderSchema{Type: b.name, LabelNames: b.labels})
@@ -54,7 +64,7 @@ var (
 
 var taintSpec = &blockSpec{name: "taint", doc: "a taint of the Node", attrs: []attrSpec{
 	{name: "key", typ: cty.String, required: true, doc: "key of the taint"},
-	{name: "value", typ: cty.String, doc: "its value"},
+	{name: "value", typ: cty.String, empty: true, doc: "its value"},
 	{name: "effect", typ: cty.String, required: true, doc: "NoSchedule, PreferNoSchedule or NoExecute"},
 }}
 
@@ -95,12 +105,12 @@ var rootSpec = &blockSpec{blocks: []*blockSpec{
 	}},
 	{name: "variable", labels: []string{"name"}, doc: "a value given from outside", attrs: []attrSpec{
 		{name: "type", static: true, doc: "type of the value, default any"},
-		{name: "default", typ: cty.DynamicPseudoType, doc: "value when none is given"},
+		{name: "default", static: true, doc: "value when none is given"},
 		{name: "description", typ: cty.String, static: true, doc: "what it is for"},
 		{name: "sensitive", typ: cty.Bool, static: true, doc: "never shown"},
 	}, blocks: []*blockSpec{
 		{name: "validation", doc: "a condition on the value", attrs: []attrSpec{
-			{name: "condition", typ: cty.Bool, required: true, doc: "must be true"},
+			{name: "condition", typ: cty.Bool, required: true, static: true, doc: "must be true"},
 			{name: "error_message", typ: cty.String, required: true, doc: "said when it is not"},
 		}},
 	}},
@@ -136,7 +146,7 @@ var rootSpec = &blockSpec{blocks: []*blockSpec{
 		{name: "count", static: true, doc: "number of nodes"},
 		{name: "name", typ: cty.String, doc: "name of the Node object; default the label, each.key, or label-index"},
 		{name: "profile", static: true, doc: "a profile, for example profile.windows"},
-		{name: "vars", typ: cty.DynamicPseudoType, doc: "values of this machine, for steps: self.vars.NAME"},
+		{name: "vars", static: true, doc: "values of this machine, for steps: self.vars.NAME"},
 		{name: "management_ip", typ: cty.String, doc: "the machine's address in the management network; default that of its default route"},
 	}, machineAttrs...), blocks: []*blockSpec{taintSpec,
 		{name: "connection", labels: []string{"type"}, one: true, doc: "how the machine is reached"}}},

@@ -8,10 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/zclconf/go-cty/cty"
 )
 
 // Suffix ends the names of plan files.
@@ -44,6 +45,11 @@ func (p *Plan) load(path string, d *diags) {
 			d.fail(hcl.Range{}, "unreadable plan file", "%s", err)
 			continue
 		}
+		if g := notText(src, name); g != nil {
+			p.broken = true
+			d.add(hcl.Diagnostics{g})
+			continue
+		}
 		f, list := p.parser.ParseHCL(src, name)
 		d.add(list)
 		if f != nil {
@@ -62,7 +68,7 @@ func (p *Plan) load(path string, d *diags) {
 	schema := rootSpec.schema()
 	for _, body := range bodies {
 		content, list := body.Content(schema)
-		p.early.add(list)
+		p.early.add(clarifyBody(list, rootSpec))
 		for _, b := range content.Blocks {
 			p.blocks[b.Type] = append(p.blocks[b.Type], b)
 		}
@@ -112,6 +118,29 @@ func readBounded(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
+// notText says where src is no UTF-8 text; nil when it is one.
+func notText(src []byte, name string) *hcl.Diagnostic {
+	if utf8.Valid(src) {
+		return nil
+	}
+	at := hcl.InitialPos
+	for rest := src; ; {
+		r, n := utf8.DecodeRune(rest)
+		if r == utf8.RuneError && n <= 1 {
+			break
+		}
+		at.Byte, at.Column = at.Byte+n, at.Column+1
+		if r == '\n' {
+			at.Line, at.Column = at.Line+1, 1
+		}
+		rest = rest[n:]
+	}
+	end := at
+	end.Byte, end.Column = at.Byte+1, at.Column+1
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "not a text file", Subject: &hcl.Range{Filename: name, Start: at, End: end},
+		Detail: "The file is not UTF-8 text from here on. Save it as UTF-8; Windows PowerShell's > and Out-File write UTF-16 unless told otherwise."}
+}
+
 // requiredVersion tells whether this nodejoin may judge the plan.
 func (p *Plan) requiredVersion(bodies []hcl.Body, d *diags) bool {
 	ok := true
@@ -124,13 +153,15 @@ func (p *Plan) requiredVersion(bodies []hcl.Body, d *diags) bool {
 				continue
 			}
 			var text string
-			if list := gohcl.DecodeExpression(a.Expr, nil, &text); list.HasErrors() {
-				d.add(list)
+			if v, list := a.Expr.Value(nil); !list.HasErrors() && v.Type() == cty.String && v.IsKnown() && !v.IsNull() {
+				text = v.AsString()
+			} else {
+				p.early.fail(a.Expr.Range(), "invalid version constraint", "The argument \"required_version\" wants a text as it is, since it is read before anything else. Write for example \">= 0.1.0\".")
 				continue
 			}
 			want, err := semver.NewConstraint(text)
 			if err != nil {
-				d.fail(a.Expr.Range(), "invalid version constraint", "%q is no version constraint. Write for example \">= 0.1.0\" or \">= 0.1.0, < 2.0.0\".", text)
+				p.early.fail(a.Expr.Range(), "invalid version constraint", "%q is no version constraint. Write for example \">= 0.1.0\" or \">= 0.1.0, < 2.0.0\".", text)
 				continue
 			}
 			have, err := semver.NewVersion(p.opt.Version)

@@ -1,10 +1,13 @@
 package plan
 
 import (
+	"encoding/base64"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +21,7 @@ import (
 
 // profile is what a profile block, or the same arguments of a node, say.
 type profile struct {
+	known             bool // a profile block that is there
 	os, arch, dataDir string
 	maxPods           int
 	labels            map[string]string
@@ -29,7 +33,8 @@ type machine struct {
 	Node
 	label        string // of the node block
 	at           hcl.Range
-	bad          bool // something of it was reported; it is not expanded
+	reached      hcl.Range // its connection block
+	bad          bool      // something of it was reported; it is not expanded
 	managementIP string
 	maxPods      int
 	labels       map[string]string
@@ -40,7 +45,12 @@ type machine struct {
 func (c *compiler) profileBlocks() {
 	c.profiles = map[string]*profile{}
 	for _, b := range c.plan.blocks["profile"] {
-		c.profiles[b.Labels[0]] = c.machineArgs(c.section(rootBlock("profile"), b, c.ctx), c.ctx)
+		s := c.section(rootBlock("profile"), b, c.ctx)
+		p := c.machineArgs(s, c.ctx)
+		p.known = s.ok || p.os != ""
+		c.withoutCluster(s)
+		c.manyPods(s, p.maxPods)
+		c.profiles[b.Labels[0]] = p
 	}
 }
 
@@ -48,31 +58,45 @@ func (c *compiler) profileBlocks() {
 func (c *compiler) machineArgs(s *section, ctx *hcl.EvalContext) *profile {
 	p := &profile{os: s.str("os"), arch: s.str("arch"), dataDir: s.str("data_dir"), maxPods: int(s.whole("max_pods", 1, 65535, 0)), labels: s.strMap("labels")}
 	if p.os != "" && p.os != "windows" && p.os != "linux" {
-		s.fail("os", "unknown operating system", "%q is none. Use \"windows\" or \"linux\".%s", p.os, didYouMean(p.os, []string{"windows", "linux"}))
+		s.fail("os", "unknown operating system", "%q is no operating system that nodejoin knows.%s", p.os, first(didYouMean(p.os, []string{"windows", "linux"}), " Use \"windows\" or \"linux\"."))
 	}
 	if p.arch != "" && p.arch != "amd64" && p.arch != "arm64" {
-		s.fail("arch", "unknown architecture", "%q is none that nodejoin knows. Use \"amd64\" or \"arm64\".", p.arch)
+		s.fail("arch", "unknown architecture", "%q is no architecture that nodejoin knows. Use \"amd64\" or \"arm64\".", p.arch)
 	}
 	for _, k := range sortedKeys(p.labels) {
 		if why := badLabel(k, p.labels[k]); why != "" {
-			s.fail("labels", "invalid label", "%s=%s cannot be a label of a Node: %s.", k, p.labels[k], why)
+			s.ok = false
+			c.diags.fail(s.atKey("labels", k), "invalid label", "%q = %q cannot be a label of a Node: %s.", k, p.labels[k], why)
 		}
 	}
 	for _, b := range s.blocks.OfType("taint") {
 		t := c.section(taintSpec, b, ctx)
 		taint := kube.Taint{Key: t.str("key"), Value: t.str("value"), Effect: t.str("effect")}
 		if e := taint.Effect; e != "" && e != "NoSchedule" && e != "PreferNoSchedule" && e != "NoExecute" {
-			t.fail("effect", "unknown effect", "%q is no effect of a taint. Use NoSchedule, PreferNoSchedule or NoExecute.%s", e, didYouMean(e, []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}))
+			t.fail("effect", "unknown effect", "%q is no effect of a taint. %s", e, first(strings.TrimSpace(didYouMean(e, taintEffects)), "Use "+oneOf(taintEffects)+"."))
 		}
 		if taint.Key != "" {
 			if why := badLabel(taint.Key, taint.Value); why != "" {
-				t.fail("key", "invalid taint", "%s=%s cannot be a taint of a Node: %s.", taint.Key, taint.Value, why)
+				t.fail("key", "invalid taint", "%q = %q cannot be a taint of a Node: %s.", taint.Key, taint.Value, why)
 			}
 		}
 		s.ok = s.ok && t.ok
+		if i := sameTaint(p.taints, taint); i >= 0 && taint.Key != "" && taint.Effect != "" {
+			s.ok = false
+			c.diags.fail(b.DefRange, "duplicate taint", "There is another taint with the key %q and the effect %s here, and a Node can have one. Remove one of them.", taint.Key, taint.Effect)
+			continue
+		}
 		p.taints = append(p.taints, taint)
 	}
 	return p
+}
+
+var taintEffects = []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}
+
+// sameTaint is the index of the taint that stands for the same thing, -1 when
+// there is none: a Node has one taint for a key and an effect.
+func sameTaint(list []kube.Taint, t kube.Taint) int {
+	return slices.IndexFunc(list, func(o kube.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect })
 }
 
 var (
@@ -108,11 +132,41 @@ func (c *compiler) nodeBlocks() {
 	for _, m := range c.machines {
 		key := strings.ToLower(m.Name)
 		if before := first[key]; before != nil {
-			c.diags.fail(m.at, "duplicate name", "There is another node %q at %s. Names of Nodes are unique in a cluster, and case does not count.", before.Name, c.plan.place(before.at))
+			if before.at == m.at {
+				c.diags.fail(m.at, "duplicate name", "This block makes two nodes with the name %q. Names of Nodes are unique in a cluster; let the argument \"name\" depend on each.key or count.index, or leave it out.", m.Name)
+			} else {
+				c.diags.fail(m.at, "duplicate name", "There is another node %q at %s. Names of Nodes are unique in a cluster, and case does not count.", before.Name, c.plan.place(before.at))
+			}
 			m.bad = true
 			continue
 		}
 		first[key] = m
+	}
+	c.sameMachine()
+}
+
+// sameMachine reports nodes that are reached in the same way: a machine is one node.
+func (c *compiler) sameMachine() {
+	first := map[string]*machine{}
+	for _, m := range c.machines {
+		if m.bad {
+			continue
+		}
+		key := m.Connection.Type
+		switch m.Connection.Type {
+		case "ssh":
+			s := m.Connection.SSH
+			key += fmt.Sprintf(" %q %d %q", strings.ToLower(s.Host), s.Port, s.Jump)
+		case "sandbox":
+			key += " " + m.Connection.Sandbox.Path
+		}
+		before := first[key]
+		if before == nil {
+			first[key] = m
+			continue
+		}
+		c.diags.failOn(m.Name, m.reached, "two nodes on one machine", "Node %q is reached in the same way as node %q at %s, so both would be set up on one machine, each undoing the other.", m.Name, before.Name, c.plan.place(before.at))
+		m.bad = true
 	}
 }
 
@@ -130,8 +184,11 @@ func (c *compiler) nodeBlock(b *hcl.Block) {
 			c.machine(b, ctx, e.key)
 		}
 	case count != nil:
-		v, _, ok := c.evaluate(count.Expr, c.ctx, "count", cty.Number, allow{})
-		if !ok {
+		v, _, o := c.evaluate(count.Expr, c.ctx, "count", cty.Number, allow{})
+		if o == isNull {
+			c.diags.fail(count.Expr.Range(), "missing value", "The argument \"count\" is null here. It takes a whole number from 0 to 10000.")
+		}
+		if o != isValue {
 			return
 		}
 		n, exact := v.AsBigFloat().Int64()
@@ -157,8 +214,20 @@ type element struct {
 
 // forEach gives the elements of a map, an object or a set of strings, by key.
 func (c *compiler) forEach(a *hcl.Attribute, ctx *hcl.EvalContext) []element {
-	v, _, ok := c.evaluate(a.Expr, ctx, "for_each", cty.DynamicPseudoType, allow{})
-	if !ok {
+	v, o := c.evaluateMarked(a.Expr, ctx, "for_each", cty.DynamicPseudoType, allow{sensitive: true, later: true})
+	if o == isNull {
+		c.diags.fail(a.Expr.Range(), "missing value", "The argument \"for_each\" is null here. For nothing at all let it be an empty map, {}.")
+	}
+	if o != isValue {
+		return nil
+	}
+	v, marks := v.Unmark()
+	if _, secret := marks[sensitive]; secret {
+		c.diags.fail(a.Expr.Range(), "sensitive value", "The keys of \"for_each\" name what it makes and are shown in plans and logs, so they cannot come from a sensitive value. Values of a map can.")
+		return nil
+	}
+	if _, isLater := marks[later]; isLater {
+		c.diags.fail(a.Expr.Range(), "value known too late", "The keys of \"for_each\" name what it makes, so they must be known while the plan is compiled. Values of a map may be known later.")
 		return nil
 	}
 	t := v.Type()
@@ -184,7 +253,7 @@ func (c *compiler) forEach(a *hcl.Attribute, ctx *hcl.EvalContext) []element {
 // machine reads a node block for one machine.
 func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 	s := c.section(rootBlock("node"), b, ctx)
-	m := &machine{label: b.Labels[0], at: b.DefRange, bad: !s.ok, vars: cty.EmptyObjectVal}
+	m := &machine{label: b.Labels[0], at: b.DefRange, bad: !s.ok}
 	m.Name = s.or("name", name)
 	m.Address, m.Source = "node."+m.Name, c.plan.place(b.DefRange)
 	own := c.machineArgs(s, ctx)
@@ -200,14 +269,17 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 			m.labels[k] = v
 		}
 	}
-	m.taints = append(append([]kube.Taint(nil), base.taints...), own.taints...)
-	if v, ok := s.vals["vars"]; ok {
-		if t := v.Type(); !t.IsMapType() && !t.IsObjectType() {
-			s.fail("vars", "wrong type", "The argument \"vars\" wants a map or an object: values of this machine that steps read as self.vars.NAME.")
-		} else {
-			m.vars = v
+	m.taints = slices.Clone(base.taints)
+	for _, t := range own.taints {
+		if i := sameTaint(m.taints, t); i >= 0 {
+			m.taints[i] = t // the node's own wins
+			continue
 		}
+		m.taints = append(m.taints, t)
 	}
+	c.withoutCluster(s)
+	c.manyPods(s, m.maxPods)
+	m.vars = c.vars(s, ctx)
 	if m.Name != "" && (len(m.Name) > 253 || !dnsName.MatchString(m.Name)) {
 		at := s.at("name")
 		why := "Names of Nodes have lower-case letters, digits, '-' and '.', and begin and end with a letter or digit (RFC 1123)."
@@ -217,8 +289,8 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 		c.diags.fail(at, "invalid node name", "%q cannot be the name of a Node. %s", m.Name, why)
 		s.ok = false
 	}
-	if m.OS == "" && !s.has("os") {
-		c.diags.fail(b.DefRange, "missing argument", "Node %q has no operating system. Give os = \"windows\" here or in its profile.", m.Name)
+	if m.OS == "" && !s.has("os") && !s.misspelt("os") && (!s.has("profile") || base.known) {
+		c.diags.failOn(m.Name, b.DefRange, "missing argument", "Node %q has no operating system. Give os = \"windows\" here or in its profile.", m.Name)
 		s.ok = false
 	}
 	c.managementIP(s, m)
@@ -232,6 +304,36 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 	c.machines = append(c.machines, m)
 }
 
+// withoutCluster reports what only the node of a cluster can have.
+func (c *compiler) withoutCluster(s *section) {
+	if len(c.plan.blocks["cluster"]) > 0 {
+		return
+	}
+	const why = "The argument %q is for the nodes of a cluster, and the plan has no cluster block, so it has no effect. Remove it, or add a cluster block."
+	for _, name := range []string{"labels", "max_pods"} {
+		if s.has(name) {
+			s.ok = false
+			s.c.diags.fail(s.attrs[name].NameRange, "argument without effect", why, name)
+		}
+	}
+	for _, b := range s.blocks.OfType("taint") {
+		s.ok = false
+		c.diags.fail(b.DefRange, "block without effect", "A taint is for the nodes of a cluster, and the plan has no cluster block. Remove it, or add a cluster block.")
+	}
+}
+
+// podAddresses are the addresses for pods in the network of a node, a /24 unless the
+// cluster's kube-controller-manager has another --node-cidr-mask-size. Of the 256,
+// one each is that of the network, of the broadcast and of the source VIP, and HNS
+// takes two for its gateway.
+const podAddresses = 256 - 5
+
+func (c *compiler) manyPods(s *section, n int) {
+	if n > podAddresses && s.has("max_pods") {
+		c.diags.warn(s.at("max_pods"), "more pods than addresses", "A node has a /24 of the pods' network, unless the cluster gives it another, and that has %d addresses for pods. With max_pods = %d the last pods would wait for an address for ever.", podAddresses, n)
+	}
+}
+
 func first(list ...string) string {
 	for _, s := range list {
 		if s != "" {
@@ -239,6 +341,26 @@ func first(list ...string) string {
 		}
 	}
 	return ""
+}
+
+// vars are the values that steps read as self.vars.NAME. They may be sensitive.
+func (c *compiler) vars(s *section, ctx *hcl.EvalContext) cty.Value {
+	a := s.attrs["vars"]
+	if a == nil {
+		return cty.EmptyObjectVal
+	}
+	v, o := c.evaluateMarked(a.Expr, ctx, "vars", cty.DynamicPseudoType, allow{sensitive: true})
+	switch {
+	case o == isNull:
+		return cty.EmptyObjectVal
+	case o == isWrong:
+		s.ok = false
+		return cty.DynamicVal
+	case !v.Type().IsMapType() && !v.Type().IsObjectType():
+		s.fail("vars", "wrong type", "The argument \"vars\" wants a map or an object: values of this machine that steps read as self.vars.NAME.")
+		return cty.DynamicVal
+	}
+	return v
 }
 
 // profileOf is the profile that a node names; an empty one when it names none.
@@ -283,8 +405,11 @@ func (c *compiler) managementIP(s *section, m *machine) {
 func (c *compiler) connection(s *section, b *hcl.Block, ctx *hcl.EvalContext, m *machine) {
 	blocks := s.blocks.OfType("connection")
 	if len(blocks) == 0 {
-		c.diags.fail(b.DefRange, "missing block", "Node %q has no connection. Add: connection \"ssh\" { host = \"...\" }.", m.Name)
 		s.ok = false
+		if s.strayBlock("connection") {
+			return
+		}
+		c.diags.failOn(m.Name, b.DefRange, "missing block", "Node %q has no connection. Add: connection \"ssh\" { host = \"...\" }.", m.Name)
 		return
 	}
 	cb := blocks[0]
@@ -296,6 +421,7 @@ func (c *compiler) connection(s *section, b *hcl.Block, ctx *hcl.EvalContext, m 
 	}
 	cs := c.section(spec, cb, ctx)
 	m.Connection = Connection{Type: cb.Labels[0], Source: c.plan.place(cb.DefRange)}
+	m.reached = cb.DefRange
 	switch m.Connection.Type {
 	case "ssh":
 		ssh := &SSH{Host: cs.str("host"), Port: int(cs.whole("port", 1, 65535, 0)), User: cs.str("user"), HostKey: cs.str("host_key"),
@@ -310,14 +436,20 @@ func (c *compiler) connection(s *section, b *hcl.Block, ctx *hcl.EvalContext, m 
 		if ssh.HostKey != "" && ssh.AcceptNew {
 			cs.fail("accept_new", "arguments exclude each other", "A pinned host_key is the only one that is accepted, so accept_new has no effect. Remove one of the two.")
 		}
-		if cs.has("host") && cs.ok && ssh.Host == "" {
-			cs.fail("host", "missing value", "The host is empty.")
+		if ssh.HostKey != "" && !validHostKey(ssh.HostKey) {
+			cs.fail("host_key", "invalid host key", "%q is no host key. Write it as ssh-keyscan shows it, \"ssh-ed25519 AAAA...\", or its fingerprint, \"SHA256:...\".", ssh.HostKey)
+		}
+		for i, j := range ssh.Jump {
+			if !jumpHost.MatchString(j) {
+				c.diags.fail(cs.atIndex("jump", i), "invalid jump host", "%q is no machine to go through. Write HOST, USER@HOST or USER@HOST:PORT.", j)
+				cs.ok = false
+			}
 		}
 		m.Connection.SSH = ssh
 	case "sandbox":
 		box := &Sandbox{Build: cs.str("build"), IP: cs.str("ip")}
 		if p := cs.str("path"); p != "" {
-			box.Path = c.plan.abs(p)
+			box.Path = c.home(p)
 		}
 		if box.Build != "" && !compat.ValidBuild(box.Build) {
 			cs.fail("build", "invalid build", "%q is no Windows build. Write it as 10.0.20348.", box.Build)
@@ -333,6 +465,25 @@ func (c *compiler) connection(s *section, b *hcl.Block, ctx *hcl.EvalContext, m 
 		m.Connection.Sandbox = box
 	}
 	s.ok = s.ok && cs.ok
+}
+
+var (
+	jumpHost    = regexp.MustCompile(`^([^@\s:]+@)?([^@\s:\[\]]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
+	fingerprint = regexp.MustCompile(`^SHA256:[A-Za-z0-9+/]{43}=?$`)
+)
+
+// validHostKey tells whether a host key has one of its two forms.
+func validHostKey(s string) bool {
+	if fingerprint.MatchString(s) {
+		return true
+	}
+	fields := strings.Fields(s)
+	if len(fields) < 2 {
+		return false
+	}
+	raw, err := base64.StdEncoding.DecodeString(fields[1])
+	// RFC 4253, 6.6: the key begins with its own type as a string with its length before.
+	return err == nil && len(raw) > 4+len(fields[0]) && string(raw[4:4+len(fields[0])]) == fields[0]
 }
 
 // home makes a path absolute; one that begins with "~/" lies in the user's folder.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -9,10 +10,17 @@ import (
 // (learn.microsoft.com/windows/win32/fileio/naming-a-file).
 var reserved = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?$`)
 
+// maxElement bounds one name in a path: NTFS (255 UTF-16 units) and the file
+// systems of Linux (255 bytes).
+const maxElement = 255
+
 // badPath says why p is no absolute path on an OS, "" when it is one.
 func badPath(os, p string) string {
 	if strings.ContainsAny(p, "\x00\r\n") {
 		return "it holds a control character"
+	}
+	if slices.ContainsFunc(strings.FieldsFunc(p, func(r rune) bool { return r == '/' || r == '\\' }), func(e string) bool { return len(e) > maxElement }) {
+		return "it has a name of more than 255 bytes, which file systems do not take"
 	}
 	if os != "windows" {
 		switch {

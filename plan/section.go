@@ -2,16 +2,19 @@ package plan
 
 import (
 	"math/big"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
 
 // section is one block, decoded by its spec and evaluated. Getters give the zero
 // value for what is not there or was reported as wrong; has tells that something
-// is written at all.
+// is written at all. An argument that is null is as if it were not written.
 type section struct {
 	c      *compiler
 	spec   *blockSpec
@@ -26,14 +29,31 @@ type section struct {
 func (c *compiler) section(spec *blockSpec, b *hcl.Block, ctx *hcl.EvalContext) *section {
 	before := c.errors()
 	content, list := b.Body.Content(spec.schema())
-	c.diags.add(list)
+	c.diags.add(clarifyBody(list, spec))
 	s := &section{c: c, spec: spec, block: b, attrs: content.Attributes, blocks: content.Blocks, vals: map[string]cty.Value{}}
 	for _, a := range spec.attrs {
 		at := content.Attributes[a.name]
-		if at == nil || a.static {
+		if at == nil {
+			if a.required && !s.misspelt(a.name) {
+				c.diags.fail(b.DefRange, "missing argument", "The %s block needs the argument %q%s", spec.title(b), a.name, explain(a.doc))
+			}
 			continue
 		}
-		if v, _, ok := c.evaluate(at.Expr, ctx, a.name, a.typ, allow{}); ok {
+		if a.static {
+			continue
+		}
+		switch v, _, o := c.evaluate(at.Expr, ctx, a.name, a.typ, allow{}); {
+		case o == isNull && a.required:
+			c.diags.fail(at.Expr.Range(), "missing value", "The argument %q is null here, and the %s block needs it%s", a.name, spec.title(b), explain(a.doc))
+		case o == isValue && a.typ == cty.String && v.AsString() == "" && !a.empty:
+			if a.required {
+				c.diags.fail(at.Expr.Range(), "missing value", "The argument %q is empty, and the %s block needs it%s", a.name, spec.title(b), explain(a.doc))
+				continue
+			}
+			c.diags.fail(at.Expr.Range(), "missing value", "The argument %q is empty. Leave it out, or let it be null, where there is nothing to say.", a.name)
+		case o == isNull:
+			delete(s.attrs, a.name)
+		case o == isValue:
 			s.vals[a.name] = v
 		}
 	}
@@ -50,6 +70,64 @@ func (c *compiler) section(spec *blockSpec, b *hcl.Block, ctx *hcl.EvalContext) 
 	return s
 }
 
+// misspelt tells whether a name that is written and unknown may mean this one.
+func (s *section) misspelt(name string) bool {
+	attrs, _ := s.block.Body.JustAttributes()
+	for _, n := range sortedKeys(attrs) {
+		if _, known := s.spec.attr(n); !known && didYouMean(n, []string{name}) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// strayBlock tells whether a block is written whose unknown type may mean this one.
+func (s *section) strayBlock(name string) bool {
+	body, ok := s.block.Body.(*hclsyntax.Body)
+	return ok && slices.ContainsFunc(body.Blocks, func(b *hclsyntax.Block) bool { return b.Type != name && didYouMean(b.Type, []string{name}) != "" })
+}
+
+// explain ends a sentence with what an argument is.
+func explain(doc string) string {
+	if doc == "" {
+		return "."
+	}
+	return ": " + doc + "."
+}
+
+// clarifyBody names what a block takes, where something else is written.
+func clarifyBody(list hcl.Diagnostics, spec *blockSpec) hcl.Diagnostics {
+	for _, g := range list {
+		if strings.Contains(g.Detail, "Did you mean") {
+			continue
+		}
+		var names []string
+		switch g.Summary {
+		case "Unsupported argument":
+			for _, a := range spec.attrs {
+				names = append(names, a.name)
+			}
+		case "Unsupported block type":
+			for _, b := range spec.blocks {
+				names = append(names, b.name)
+			}
+		default:
+			continue
+		}
+		switch {
+		case len(names) == 0 && g.Summary == "Unsupported argument":
+			g.Detail += " None is."
+		case len(names) > 0:
+			is := " Possible are "
+			if len(names) == 1 {
+				is = " Possible is "
+			}
+			g.Detail += is + strings.ReplaceAll(oneOf(names), " or ", " and ") + "."
+		}
+	}
+	return list
+}
+
 // errors counts the errors so far.
 func (c *compiler) errors() int { return c.diags.errs }
 
@@ -61,6 +139,29 @@ func (s *section) at(name string) hcl.Range {
 		return a.Expr.Range()
 	}
 	return s.block.DefRange
+}
+
+// atIndex is where an element of a list stands, or the whole argument.
+func (s *section) atIndex(name string, i int) hcl.Range {
+	if a := s.attrs[name]; a != nil {
+		if list, diags := hcl.ExprList(a.Expr); !diags.HasErrors() && i < len(list) {
+			return list[i].Range()
+		}
+	}
+	return s.at(name)
+}
+
+// atKey is where an element of a map stands, or the whole argument.
+func (s *section) atKey(name, key string) hcl.Range {
+	if a := s.attrs[name]; a != nil {
+		pairs, diags := hcl.ExprMap(a.Expr)
+		for _, p := range pairs {
+			if k, list := p.Key.Value(nil); !diags.HasErrors() && !list.HasErrors() && k.Type() == cty.String && k.IsKnown() && !k.IsNull() && k.AsString() == key {
+				return hcl.RangeBetween(p.Key.Range(), p.Value.Range())
+			}
+		}
+	}
+	return s.at(name)
 }
 
 func (s *section) fail(name, summary, detail string, args ...any) {
@@ -128,10 +229,11 @@ func (s *section) strs(name string) []string {
 		return nil
 	}
 	var out []string
-	for it := v.ElementIterator(); it.Next(); {
+	for i, it := 0, v.ElementIterator(); it.Next(); i++ {
 		_, e := it.Element()
 		if e.IsNull() {
-			s.fail(name, "missing value", "The argument %q holds a null element.", name)
+			s.ok = false
+			s.c.diags.fail(s.atIndex(name, i), "missing value", "The argument %q holds a null element.", name)
 			continue
 		}
 		out = append(out, e.AsString())
@@ -148,7 +250,8 @@ func (s *section) strMap(name string) map[string]string {
 	for it := v.ElementIterator(); it.Next(); {
 		k, e := it.Element()
 		if e.IsNull() {
-			s.fail(name, "missing value", "The argument %q has no value for %q.", name, k.AsString())
+			s.ok = false
+			s.c.diags.fail(s.atKey(name, k.AsString()), "missing value", "The argument %q has no value for %q.", name, k.AsString())
 			continue
 		}
 		out[k.AsString()] = e.AsString()

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/steps"
@@ -19,7 +18,12 @@ type stepBlock struct {
 	kind  *kindSpec
 	name  string
 	on    map[string]bool // labels of node blocks; nil = all
+	// evaluated for some node, so that everything wrong with it was found.
+	evaluated bool
 }
+
+// maxStepName bounds the names of steps, which stand in every line of output.
+const maxStepName = 100
 
 // stepArgs is a step block evaluated for one node and one element of its for_each.
 type stepArgs struct {
@@ -38,18 +42,20 @@ func (c *compiler) stepBlocks() []*stepBlock {
 			continue
 		}
 		s := &stepBlock{block: b, kind: kind, name: b.Labels[1]}
+		if len(s.name) > maxStepName {
+			c.diags.fail(b.LabelRanges[1], "invalid name", "The name of a step has at most %d characters; this has %d.", maxStepName, len(s.name))
+			continue
+		}
 		if !stepNameRE.MatchString(s.name) {
 			c.diags.fail(b.LabelRanges[1], "invalid name", "%q cannot be the name of a step: it has lower-case letters, digits and '_', since it is part of the step's address.", s.name)
 			continue
 		}
+		if kind.Place == steps.OnCluster && len(c.plan.blocks["cluster"]) == 0 {
+			c.diags.fail(b.LabelRanges[0], "step without a cluster", "A step of kind %q is a state of the cluster that the nodes join, and the plan has no cluster block. Add one, or remove the step.", kind.Name)
+		}
 		attrs, _ := b.Body.JustAttributes()
 		if a := attrs["on"]; a != nil {
 			s.on = c.on(a)
-		}
-		if len(c.machines) == 0 {
-			// Nothing will evaluate it: at least its structure is looked at.
-			_, list := b.Body.Content(kind.block.schema())
-			c.diags.add(list)
 		}
 		out = append(out, s)
 	}
@@ -90,6 +96,12 @@ func (c *compiler) on(a *hcl.Attribute) map[string]bool {
 	return out
 }
 
+// judge evaluates a step block that no node of the plan evaluates, to find what is
+// wrong with it: everything of its node is unknown.
+func (c *compiler) judge(b *stepBlock) {
+	c.stepArgs(b, &machine{}, cty.DynamicVal)
+}
+
 func (b *stepBlock) runsOn(m *machine) bool { return b.on == nil || b.on[m.label] }
 
 // stepArgs evaluates a step block for a node: one result, or with for_each one
@@ -108,12 +120,21 @@ func (c *compiler) stepArgs(b *stepBlock, m *machine, self cty.Value) (out []*st
 	}
 	ok = true
 	ids := map[string]string{}
-	for _, e := range c.forEach(each, ctx) {
+	before := c.errors()
+	elements := c.forEach(each, ctx)
+	if c.errors() > before {
+		return nil, false
+	}
+	for _, e := range elements {
+		if stepID(e.key) == "" {
+			c.diags.fail(each.Expr.Range(), "invalid key", "The key %q has no letter and no digit, so no name of a step can be made of it. Choose another key.", e.key)
+			return nil, false
+		}
 		one := ctx.NewChild()
 		one.Variables = map[string]cty.Value{"each": cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(e.key), "value": e.value})}
 		id := b.name + "_" + stepID(e.key)
 		if before, again := ids[id]; again {
-			c.diags.fail(each.Expr.Range(), "duplicate name", "The keys %q and %q both make the step %q: only letters, digits and '_' of a key count. Rename one of them.", before, e.key, id)
+			c.diags.fail(each.Expr.Range(), "duplicate name", "The keys %q and %q both make the step %q: of a key only letters and digits count, in lower case. Rename one of them.", before, e.key, id)
 			return nil, false
 		}
 		ids[id] = e.key
@@ -159,7 +180,8 @@ func (c *compiler) stepInstance(b *stepBlock, m *machine, ctx *hcl.EvalContext, 
 // kindArgs evaluates the arguments of the kind.
 func (c *compiler) kindArgs(b *stepBlock, m *machine, s *section, ctx *hcl.EvalContext) map[string]any {
 	args := map[string]any{}
-	absent := false
+	absent, secret := false, false
+	null := map[string]hcl.Range{} // arguments that are written and null
 	for _, spec := range b.kind.block.attrs {
 		arg, mine := b.kind.args[spec.name]
 		if !mine {
@@ -173,14 +195,21 @@ func (c *compiler) kindArgs(b *stepBlock, m *machine, s *section, ctx *hcl.EvalC
 			continue
 		}
 		secretHere := b.kind.Name == "file" && spec.name == "content"
-		v, secret, ok := c.evaluate(at.Expr, ctx, spec.name, spec.typ, allow{sensitive: secretHere, later: true})
-		if !ok {
-			s.ok = s.ok && !c.isError(at)
+		v, marked, o := c.evaluate(at.Expr, ctx, spec.name, spec.typ, allow{sensitive: secretHere, later: true})
+		switch {
+		case o == isWrong:
+			s.ok = false
+			continue
+		case o == isNull && arg.fallback != nil:
+			args[spec.name] = arg.fallback
+			delete(s.attrs, spec.name)
+			continue
+		case o == isNull:
+			null[spec.name] = at.Expr.Range()
+			delete(s.attrs, spec.name)
 			continue
 		}
-		if secret {
-			args["sensitive"] = true
-		}
+		secret = secret || marked
 		g, err := goValue(v, arg.typ)
 		if err != nil {
 			s.fail(spec.name, "wrong type", "The argument %q is wrong: %s.", spec.name, err)
@@ -204,29 +233,39 @@ func (c *compiler) kindArgs(b *stepBlock, m *machine, s *section, ctx *hcl.EvalC
 			}
 		}
 	}
-	for _, name := range sortedKeys(b.kind.args) {
+	for _, spec := range b.kind.block.attrs {
+		name := spec.name
 		arg := b.kind.args[name]
-		if _, given := args[name]; given || !arg.required || s.has(name) || absent && !identity[name] {
+		if _, given := args[name]; given || !arg.required || s.has(name) || absent && !identity[name] || s.misspelt(name) {
 			continue
 		}
-		c.diags.fail(b.block.DefRange, "missing argument", "A step of kind %q needs the argument %q.", b.kind.Name, name)
 		s.ok = false
+		if at, ok := null[name]; ok {
+			c.diags.fail(at, "missing value", "The argument %q is null here, and a step of kind %q needs it%s", name, b.kind.Name, explain(spec.doc))
+			continue
+		}
+		c.diags.fail(b.block.DefRange, "missing argument", "A step of kind %q needs the argument %q%s", b.kind.Name, name, explain(spec.doc))
 	}
 	if absent {
-		for name := range args {
-			if arg := b.kind.args[name]; arg.fallback != nil && !s.has(name) {
+		for _, name := range sortedKeys(args) {
+			switch {
+			case b.kind.args[name].fallback != nil && !s.has(name):
 				delete(args, name)
+			case pointless[name] && s.has(name):
+				s.ok = false
+				c.diags.fail(s.attrs[name].NameRange, "argument without effect", "With absent = true the argument %q has no effect. Remove one of the two.", name)
 			}
 		}
+	}
+	if secret {
+		args["sensitive"] = true // whatever the block says
 	}
 	return args
 }
 
-// isError tells whether evaluating a made an error; a null is none.
-func (c *compiler) isError(a *hcl.Attribute) bool {
-	lit, ok := a.Expr.(*hclsyntax.LiteralValueExpr)
-	return !ok || !lit.Val.IsNull()
-}
+// pointless names the arguments that say how a thing is, which one that must be
+// absent is not.
+var pointless = map[string]bool{"content": true, "access": true, "value": true, "type": true, "string": true, "strings": true, "number": true, "binary": true}
 
 // checkArg judges one argument by what its name stands for.
 func (c *compiler) checkArg(b *stepBlock, m *machine, s *section, name string, v any) {

@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
@@ -53,40 +55,102 @@ type allow struct {
 	later     bool
 }
 
+// outcome says what became of an expression.
+type outcome int
+
+const (
+	isValue outcome = iota
+	isNull          // null: as if it were not written
+	isWrong         // reported now, or before where the value comes from
+)
+
 // evaluate gives the value of an expression as typ, without marks, and whether it
-// was sensitive. ok is false when it is null or was reported before, or now.
-func (c *compiler) evaluate(e hcl.Expression, ctx *hcl.EvalContext, name string, typ cty.Type, may allow) (v cty.Value, secret, ok bool) {
-	v, list := e.Value(ctx)
+// was sensitive. There is no value unless the outcome is isValue.
+func (c *compiler) evaluate(e hcl.Expression, ctx *hcl.EvalContext, name string, typ cty.Type, may allow) (v cty.Value, secret bool, o outcome) {
+	v, o = c.evaluateMarked(e, ctx, name, typ, may)
+	if o != isValue {
+		return cty.NilVal, false, o
+	}
+	v, secret, _ = marksOf(v)
+	return v, secret, isValue
+}
+
+// evaluateMarked is evaluate with the marks left on the value.
+func (c *compiler) evaluateMarked(e hcl.Expression, ctx *hcl.EvalContext, name string, typ cty.Type, may allow) (cty.Value, outcome) {
+	have, list := e.Value(ctx)
 	if list.HasErrors() {
 		c.diags.add(c.clarify(list))
-		return cty.NilVal, false, false
+		return cty.NilVal, isWrong
 	}
-	v, err := convert.Convert(v, typ)
+	v, err := convert.Convert(have, typ)
 	if err != nil {
-		c.diags.fail(e.Range(), "wrong type", "The argument %q wants %s: %s.", name, friendly(typ), err)
-		return cty.NilVal, false, false
+		c.diags.fail(e.Range(), "wrong type", "The argument %q wants %s%s.", name, friendly(typ), mismatch(have, typ, err))
+		return cty.NilVal, isWrong
 	}
 	plain, secret, isLater := marksOf(v)
-	if !plain.IsWhollyKnown() || plain.IsNull() {
-		// Unknown: what it depends on was reported where it is wrong. Null: as if not given.
-		return cty.NilVal, secret, false
+	switch {
+	case !plain.IsWhollyKnown():
+		return cty.NilVal, isWrong // what it depends on was reported where it is wrong
+	case plain.IsNull():
+		return cty.NilVal, isNull
 	}
 	if secret && !may.sensitive {
 		c.diags.fail(e.Range(), "sensitive value", "The argument %q is shown in plans and logs, so it cannot take a sensitive value. Only the content of a file can.", name)
-		return cty.NilVal, true, false
+		return cty.NilVal, isWrong
 	}
 	switch {
 	case !isLater && holdsRef(plain):
 		c.diags.fail(e.Range(), "invalid character", "The argument %q holds a NUL character, which no file, path or command line can hold.", name)
-		return cty.NilVal, secret, false
+		return cty.NilVal, isWrong
 	case isLater && !may.later:
 		c.diags.fail(e.Range(), "value known too late", "The argument %q is needed while the plan is compiled; self.management_ip and its like are known only when the node is joined. Use them in arguments of steps.", name)
-		return cty.NilVal, secret, false
-	case isLater && !laterIntact(v):
+		return cty.NilVal, isWrong
+	case isLater && (!laterIntact(v) || decidesByLater(e, ctx)):
 		c.diags.fail(e.Range(), "value known too late", "The argument %q decides by a value that is known only when the node is joined, so nothing can be decided now. Such values can be passed on whole or in a template, \"http://${self.management_ip}:10248\".", name)
-		return cty.NilVal, secret, false
+		return cty.NilVal, isWrong
 	}
-	return plain, secret, true
+	return v, isValue
+}
+
+// decidesByLater tells whether a condition in the expression depends on a value
+// that is known only later. The result may hold a reference all the same.
+func decidesByLater(e hcl.Expression, ctx *hcl.EvalContext) bool {
+	node, ok := e.(hclsyntax.Node)
+	if !ok {
+		return false
+	}
+	found := false
+	_ = hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
+		var by hclsyntax.Expression
+		switch n := n.(type) {
+		case *hclsyntax.ConditionalExpr:
+			by = n.Condition
+		case *hclsyntax.ForExpr:
+			if n.CondExpr != nil {
+				by = n.CollExpr
+			}
+		}
+		if by != nil {
+			// What names variables of an outer "for" has no value here.
+			if v, list := by.Value(ctx); !list.HasErrors() {
+				_, _, isLater := marksOf(v)
+				found = found || isLater
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+// mismatch says of a value that is no typ what it is instead. It shows nothing of it.
+func mismatch(have cty.Value, typ cty.Type, err error) string {
+	if !have.Type().IsPrimitiveType() && (typ.IsCollectionType() || typ.IsObjectType()) {
+		return ": " + err.Error() // it says which element
+	}
+	if have.Type() == cty.String && typ.IsPrimitiveType() {
+		return ", and this text is none"
+	}
+	return ", and this is " + friendly(have.Type())
 }
 
 // laterIntact tells whether each value that carries the mark still is a string
@@ -113,13 +177,24 @@ func (c *compiler) clarify(list hcl.Diagnostics) hcl.Diagnostics {
 			g.Expression, g.EvalContext = nil, nil
 			continue
 		}
+		if call, ok := g.Expression.(*hclsyntax.FunctionCallExpr); ok && g.Summary == "Call to unknown function" {
+			g.Detail = unknownName("function", call.Name, sortedKeys(c.ctx.Functions))
+			continue
+		}
+		g.Detail = strings.TrimSuffix(g.Detail, ".") + "." // what functions say may end with one
+		for strings.HasSuffix(g.Detail, "..") {
+			g.Detail = strings.TrimSuffix(g.Detail, ".")
+		}
+		if g.Summary == "Unsupported attribute" && g.Expression != nil && g.EvalContext != nil {
+			clarifyAttribute(g)
+		}
 		if g.Summary != "Unknown variable" || g.Expression == nil {
 			continue
 		}
 		for _, t := range g.Expression.Variables() {
 			switch root := t.RootName(); root {
 			case "each":
-				g.Detail = "each.key and each.value exist only in a node block with for_each."
+				g.Detail = "each.key and each.value exist only in a node or step block with for_each."
 			case "count":
 				g.Detail = "count.index exists only in a node block with count."
 			case "self":
@@ -130,10 +205,41 @@ func (c *compiler) clarify(list hcl.Diagnostics) hcl.Diagnostics {
 				g.Detail = "Profiles can be named only in the argument \"profile\" of a node block."
 			case "step":
 				g.Detail = "Values of other steps cannot be used here; name steps by their text in \"after\" and \"before\"."
+			case "var", "local":
+				g.Detail = "Variables and locals cannot be used here; write the value itself."
+			default:
+				g.Detail = fmt.Sprintf("There is no value %q. A text stands in quotes. Values are var.NAME and local.NAME; each.key and each.value with for_each, count.index with count; self.NAME in steps.", root)
 			}
 		}
 	}
 	return list
+}
+
+// clarifyAttribute names what an object has, where a name of self is wrong.
+func clarifyAttribute(g *hcl.Diagnostic) {
+	for _, t := range g.Expression.Variables() {
+		if len(t) < 2 || t.RootName() != "self" {
+			continue
+		}
+		name, ok := t[1].(hcl.TraverseAttr)
+		self, list := t[:1].TraverseAbs(g.EvalContext)
+		if !ok || list.HasErrors() || !self.Type().IsObjectType() {
+			continue
+		}
+		if self.Type().HasAttribute(name.Name) {
+			if name.Name == "vars" && len(t) > 2 {
+				if v, ok := t[2].(hcl.TraverseAttr); ok {
+					g.Detail = fmt.Sprintf("The node has no value %q in the argument \"vars\" of its block.", v.Name)
+				}
+			}
+			continue
+		}
+		if name.Name == "pod_cidr" {
+			g.Detail = "self.pod_cidr exists only for nodes of a cluster, and the plan has no cluster block."
+			continue
+		}
+		g.Detail = unknownName("value of self named", name.Name, sortedKeys(self.Type().AttributeTypes()))
+	}
 }
 
 // showsMarked tells whether a value that the diagnostic would show is marked.
@@ -159,7 +265,11 @@ func friendly(t cty.Type) string {
 		return "a list of strings"
 	case t.IsMapType() && t.ElementType() == cty.String:
 		return "a map of strings"
-	case t.IsListType():
+	case t.IsTupleType():
+		return "a list"
+	case t.IsObjectType():
+		return "an object"
+	case t.IsListType() && t.ElementType().IsObjectType():
 		return "a list of objects"
 	}
 	return t.FriendlyName()

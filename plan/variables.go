@@ -4,12 +4,13 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
-	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/json"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
@@ -45,7 +46,11 @@ func (c *compiler) variables(refs []reference) {
 		}
 		c.used["var."+r.name] = true
 		if _, ok := vars[r.name]; !ok {
-			c.diags.fail(r.at, "unknown variable", "%s Declare it: variable %q { type = string }.", unknownName("variable", r.name, names), r.name)
+			what := unknownName("variable", r.name, names)
+			if didYouMean(r.name, names) == "" {
+				what += " Declare it: variable " + quote(r.name) + " { type = string }."
+			}
+			c.diags.fail(r.at, "unknown variable", "%s", what)
 			vars[r.name] = cty.DynamicVal
 		}
 	}
@@ -76,11 +81,20 @@ func (c *compiler) givenValues(names []string) map[string]given {
 			c.diags.fail(hcl.Range{}, "unreadable variable file", "%s", what)
 			continue
 		}
-		parse := c.plan.parser.ParseHCL
-		if strings.HasSuffix(file, ".json") {
-			parse = c.plan.parser.ParseJSON
+		name := filepath.Clean(file)
+		var f *hcl.File
+		var list hcl.Diagnostics
+		switch {
+		case strings.HasSuffix(file, ".json"):
+			f, list = json.Parse(src, name)
+		case notText(src, name) != nil:
+			list = hcl.Diagnostics{notText(src, name)}
+		default:
+			f, list = hclsyntax.ParseConfig(src, name, hcl.InitialPos)
 		}
-		f, list := parse(src, filepath.Clean(file))
+		if f != nil {
+			c.plan.parser.AddFile(name, f) // for diagnostics that point into it
+		}
 		c.diags.add(list)
 		if list.HasErrors() {
 			continue
@@ -113,11 +127,11 @@ func (c *compiler) variable(b *hcl.Block, values map[string]given) cty.Value {
 	}
 	var secret bool
 	if a := s.attrs["sensitive"]; a != nil {
-		c.diags.add(gohcl.DecodeExpression(a.Expr, nil, &secret))
+		v, _, o := c.evaluate(a.Expr, nil, "sensitive", cty.Bool, allow{})
+		secret = o == isWrong || o == isValue && v.True() // in doubt it is
 	}
 	if a := s.attrs["description"]; a != nil {
-		var text string
-		c.diags.add(gohcl.DecodeExpression(a.Expr, nil, &text))
+		c.evaluate(a.Expr, nil, "description", cty.String, allow{})
 	}
 	typ, defaults := cty.DynamicPseudoType, (*typeexpr.Defaults)(nil)
 	if a := s.attrs["type"]; a != nil {
@@ -128,13 +142,14 @@ func (c *compiler) variable(b *hcl.Block, values map[string]given) cty.Value {
 		}
 		typ, defaults = t, d
 	}
-	finish := func(v cty.Value, from string, at hcl.Range) cty.Value {
+	finish := func(v0 cty.Value, from string, at hcl.Range) cty.Value {
+		v := v0
 		if defaults != nil && !v.IsNull() {
 			v = defaults.Apply(v)
 		}
 		v, err := convert.Convert(v, typ)
 		if err != nil {
-			c.diags.fail(at, "wrong type", "The value of var.%s (%s) must be %s: %s.", name, from, friendly(typ), err)
+			c.diags.fail(at, "wrong type", "The value of var.%s (%s) must be %s%s.", name, from, friendly(typ), mismatch(v0, typ, err))
 			return cty.DynamicVal
 		}
 		if holdsRef(v) {
@@ -175,7 +190,8 @@ func (c *compiler) variable(b *hcl.Block, values map[string]given) cty.Value {
 	if a := s.attrs["default"]; a != nil {
 		v, list := a.Expr.Value(&hcl.EvalContext{Functions: c.ctx.Functions})
 		if list.HasErrors() {
-			return cty.DynamicVal // reported by section
+			c.diags.add(c.clarify(list))
+			return cty.DynamicVal
 		}
 		return finish(v, "default", a.Expr.Range())
 	}
@@ -187,23 +203,37 @@ func (c *compiler) variable(b *hcl.Block, values map[string]given) cty.Value {
 func (c *compiler) validate(s *section, name string, v cty.Value, at hcl.Range) cty.Value {
 	ctx := &hcl.EvalContext{Functions: c.ctx.Functions, Variables: map[string]cty.Value{"var": cty.ObjectVal(map[string]cty.Value{name: v})}}
 	for _, b := range s.blocks.OfType("validation") {
-		content, list := b.Body.Content(rootBlock("variable").child("validation").schema())
-		c.diags.add(list)
-		if list.HasErrors() {
+		vs := c.section(rootBlock("variable").child("validation"), b, ctx)
+		cond := vs.attrs["condition"]
+		if cond == nil || c.strayReferences(cond.Expr, name) {
 			continue
 		}
-		cond := content.Attributes["condition"]
-		ok, _, good := c.evaluate(cond.Expr, ctx, "condition", cty.Bool, allow{sensitive: true})
-		text, _, said := c.evaluate(content.Attributes["error_message"].Expr, ctx, "error_message", cty.String, allow{})
-		if good && ok.False() {
-			if !said {
-				text = cty.StringVal("The condition does not hold.")
-			}
-			c.diags.fail(at, "invalid value of a variable", "var.%s: %s (The condition is at %s.)", name, strings.TrimSpace(text.AsString()), c.plan.place(cond.Expr.Range()))
+		ok, _, o := c.evaluate(cond.Expr, ctx, "condition", cty.Bool, allow{sensitive: true})
+		if o == isNull {
+			c.diags.fail(cond.Expr.Range(), "missing value", "The argument \"condition\" is null here. It must be true or false.")
+		}
+		if o == isValue && ok.False() {
+			text := first(strings.TrimSpace(vs.str("error_message")), "The condition does not hold.")
+			c.diags.fail(at, "invalid value of a variable", "var.%s: %s (The condition is at %s.)", name, text, c.plan.place(cond.Expr.Range()))
 			return cty.DynamicVal
 		}
 	}
 	return v
+}
+
+// strayReferences reports what a condition of a variable names besides the variable.
+func (c *compiler) strayReferences(e hcl.Expression, name string) bool {
+	stray := false
+	for _, t := range e.Variables() {
+		if len(t) > 1 && t.RootName() == "var" {
+			if a, ok := t[1].(hcl.TraverseAttr); ok && a.Name == name {
+				continue
+			}
+		}
+		stray = true
+		c.diags.fail(t.SourceRange(), "unknown value", "A condition can name only its own variable, var.%s: variables do not depend on each other.", name)
+	}
+	return stray
 }
 
 // locals evaluates the locals in the order in which they depend on each other.
@@ -233,29 +263,7 @@ func (c *compiler) locals(refs []reference) {
 			values[r.name] = cty.DynamicVal
 		}
 	}
-	var g graph.Graph[string]
-	for _, n := range names {
-		g.Add(n)
-	}
-	for _, n := range names {
-		for _, t := range attrs[n].Expr.Variables() {
-			if len(t) < 2 || t.RootName() != "local" {
-				continue
-			}
-			if a, ok := t[1].(hcl.TraverseAttr); ok && g.Has(a.Name) {
-				_ = g.Edge(a.Name, n) // both are nodes
-			}
-		}
-	}
-	order, err := g.Order()
-	var cycle *graph.CycleError[string]
-	if errors.As(err, &cycle) {
-		path := "local." + strings.Join(cycle.Path, " -> local.")
-		c.diags.fail(attrs[cycle.Path[0]].NameRange, "locals in a circle", "Each of these needs the one before it, so none has a value: %s.", path)
-		for _, n := range names {
-			values[n] = cty.DynamicVal
-		}
-	}
+	order := c.localsOrder(names, attrs, values)
 	for _, n := range order {
 		c.ctx.Variables["local"] = cty.ObjectVal(values)
 		v, list := attrs[n].Expr.Value(c.ctx)
@@ -265,10 +273,38 @@ func (c *compiler) locals(refs []reference) {
 		}
 		values[n] = v
 	}
-	for _, n := range names {
-		if !c.used["local."+n] {
-			c.diags.warn(attrs[n].NameRange, "unused local", "Nothing refers to local.%s. Remove it, or use it.", n)
-		}
-	}
 	c.ctx.Variables["local"] = cty.ObjectVal(values)
+}
+
+// localsOrder lists the locals so that each comes after those that it needs. Those
+// in a circle are reported, stand for any value, and are not in the list.
+func (c *compiler) localsOrder(names []string, attrs map[string]*hcl.Attribute, values map[string]cty.Value) []string {
+	names = slices.Clone(names)
+	for {
+		var g graph.Graph[string]
+		for _, n := range names {
+			g.Add(n)
+		}
+		for _, n := range names {
+			for _, t := range attrs[n].Expr.Variables() {
+				if len(t) < 2 || t.RootName() != "local" {
+					continue
+				}
+				if a, ok := t[1].(hcl.TraverseAttr); ok && g.Has(a.Name) {
+					_ = g.Edge(a.Name, n) // both are nodes
+				}
+			}
+		}
+		order, err := g.Order()
+		var cycle *graph.CycleError[string]
+		if !errors.As(err, &cycle) {
+			return order
+		}
+		path := "local." + strings.Join(cycle.Path, " -> local.")
+		c.diags.fail(attrs[cycle.Path[0]].NameRange, "locals in a circle", "Each of these needs the one before it, so none has a value: %s.", path)
+		for _, n := range cycle.Path {
+			values[n] = cty.DynamicVal
+		}
+		names = slices.DeleteFunc(names, func(n string) bool { return slices.Contains(cycle.Path, n) })
+	}
 }

@@ -16,9 +16,13 @@ func ArtifactNames() []string {
 	return []string{KubernetesNode, ContainerdName, CNIPlugins, FlannelCNI, Flanneld}
 }
 
+// VersionInFileName tells whether the upstream file name of an artifact holds its
+// version; the address does in any case.
+func VersionInFileName(name string) bool { return name == ContainerdName || name == CNIPlugins }
+
 // Artifact is the upstream file name and address of an artifact; both are "" when
 // upstream publishes none for the OS and architecture. version may have a leading
-// "v". Flannel publishes its Windows programs for amd64 only.
+// "v"; it may be "" where only a file name that holds none is wanted. Flannel publishes its Windows programs for amd64 only.
 //
 // Sources: kubernetes CHANGELOG ("Node Binaries"), and the release pages of
 // containerd/containerd, containernetworking/plugins, flannel-io/cni-plugin and

@@ -1,0 +1,174 @@
+package plan
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"nodejoin/plan/graph"
+	"nodejoin/steps"
+)
+
+// expansion is one node on its way to ordered steps: first those of its recipe,
+// then those of step blocks.
+type expansion struct {
+	c       *compiler
+	m       *machine
+	specs   []steps.Spec
+	recipe  int // how many of specs are the recipe's
+	index   map[string]int
+	origins map[string]*stepArgs // of the steps of step blocks
+	groups  map[string][]string  // name of a block with for_each -> its steps
+	skipped map[string]bool      // names of blocks that gave nothing, or not all
+}
+
+// expand makes the ordered steps of a machine.
+func (c *compiler) expand(m *machine, blocks []*stepBlock) {
+	before := c.errors()
+	x := &expansion{c: c, m: m, specs: c.recipe(m), index: map[string]int{}, origins: map[string]*stepArgs{}, groups: map[string][]string{}, skipped: map[string]bool{}}
+	x.recipe = len(x.specs)
+	for i, s := range x.specs {
+		x.index[s.ID] = i
+	}
+	x.addBlocks(blocks)
+	x.link()
+	order := x.order()
+	c.conflicts(m, x.specs[x.recipe:], x.specs[:x.recipe], func(id string) hcl.Range { return x.origins[id].block.DefRange })
+	if c.errors() > before {
+		return
+	}
+	m.Steps = make([]steps.Spec, len(order))
+	for i, id := range order {
+		m.Steps[i] = x.specs[x.index[id]]
+	}
+}
+
+// addBlocks evaluates the step blocks of the node.
+func (x *expansion) addBlocks(blocks []*stepBlock) {
+	self := x.c.self(x.m, x.specs)
+	for _, b := range blocks {
+		if !b.runsOn(x.m) {
+			continue
+		}
+		b.evaluated = true
+		list, ok := x.c.stepArgs(b, x.m, self)
+		x.skipped[b.name] = !ok || len(list) == 0
+		for _, args := range list {
+			id := args.spec.ID
+			if i, again := x.index[id]; again {
+				what := "Another step block"
+				if i < x.recipe {
+					what = "The recipe"
+				}
+				x.c.diags.failOn(x.m.Name, b.block.LabelRanges[1], "duplicate name", "%s of node %q has a step %q already. Names of steps are unique on a node, so that they can be referred to; choose another.", what, x.m.Name, id)
+				continue
+			}
+			x.index[id] = len(x.specs)
+			x.origins[id] = args
+			x.specs = append(x.specs, args.spec)
+			if id != b.name {
+				x.groups[b.name] = append(x.groups[b.name], id)
+			}
+		}
+	}
+}
+
+// link resolves after, before and the references in arguments.
+func (x *expansion) link() {
+	for i := x.recipe; i < len(x.specs); i++ {
+		o := x.origins[x.specs[i].ID]
+		for n, name := range o.after {
+			for _, j := range x.named(o, "after", n, name) {
+				x.need(i, j)
+			}
+		}
+		for n, name := range o.before {
+			for _, j := range x.named(o, "before", n, name) {
+				x.need(j, i)
+			}
+		}
+		for _, ref := range steps.ArgRefs(x.specs[i].Args) {
+			id, _, _ := strings.Cut(ref, ".")
+			if j, ok := x.index[id]; ok && j != i {
+				x.need(i, j)
+			}
+		}
+	}
+}
+
+// need makes step i come after step j.
+func (x *expansion) need(i, j int) {
+	s, id := &x.specs[i], x.specs[j].ID
+	if slices.Contains(s.After, id) {
+		return
+	}
+	s.After = append(slices.Clone(s.After), id) // those of recipes may be shared
+	slices.Sort(s.After)
+}
+
+// named finds the steps that element n of the argument "after" or "before" means.
+func (x *expansion) named(o *stepArgs, argument string, n int, name string) []int {
+	at := o.atIndex(argument, n)
+	ids := x.groups[name]
+	if _, ok := x.index[name]; ok {
+		ids = []string{name}
+	}
+	var out []int
+	for _, id := range ids {
+		if id == o.spec.ID {
+			x.c.diags.fail(at, "step waits for itself", "The step %q cannot come %s itself. Remove it from the argument %q.", name, argument, argument)
+			continue
+		}
+		out = append(out, x.index[id])
+	}
+	if len(ids) > 0 || x.skipped[name] {
+		return out
+	}
+	if x.recipe == 0 && x.c.cluster != nil {
+		return nil // it may be the recipe's, and why there is none was reported
+	}
+	var known []string
+	for _, s := range x.specs {
+		known = append(known, s.ID)
+	}
+	hint := didYouMean(name, known)
+	if hint == "" {
+		hint = " nodejoin graph shows those that there are."
+	}
+	x.c.diags.failOn(x.m.Name, at, "unknown step", "There is no step %q on node %q.%s", name, x.m.Name, hint)
+	return nil
+}
+
+// order lists the steps so that each comes after what it needs; a circle is reported.
+func (x *expansion) order() []string {
+	var g graph.Graph[string]
+	for _, s := range x.specs {
+		g.Add(s.ID)
+	}
+	for _, s := range x.specs {
+		for _, a := range s.After {
+			if err := g.Edge(a, s.ID); err != nil {
+				x.c.diags.failOn(x.m.Name, x.m.at, "invalid recipe", "The step %q of node %q comes after %q, which the node does not have.", s.ID, x.m.Name, a)
+			}
+		}
+	}
+	order, err := g.Order()
+	var cycle *graph.CycleError[string]
+	if !errors.As(err, &cycle) {
+		return order
+	}
+	at := x.m.at
+	for _, id := range cycle.Path {
+		if o := x.origins[id]; o != nil {
+			at = o.at("after")
+			if !o.has("after") {
+				at = o.at("before")
+			}
+			break
+		}
+	}
+	x.c.diags.failOn(x.m.Name, at, "steps in a circle", "On node %q each of these steps waits for the one before it, so none can start: %s. Remove one of the links.", x.m.Name, strings.Join(cycle.Path, " -> "))
+	return nil
+}
