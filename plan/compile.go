@@ -27,6 +27,7 @@ type compiler struct {
 	mirror    string // absolute; "" = none
 	machines  []*machine
 	agents    map[string]agent
+	things    map[string]thing // by OS, kind and arguments of a step
 }
 
 type agent struct {
@@ -35,7 +36,7 @@ type agent struct {
 }
 
 func newCompiler(p *Plan) *compiler {
-	c := &compiler{plan: p, opt: p.opt, diags: newDiags(), used: map[string]bool{}, agents: map[string]agent{}}
+	c := &compiler{plan: p, opt: p.opt, diags: newDiags(), used: map[string]bool{}, agents: map[string]agent{}, things: map[string]thing{}}
 	c.ctx = &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: c.functions()}
 	return c
 }

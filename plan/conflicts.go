@@ -10,9 +10,16 @@ import (
 	"nodejoin/steps/host"
 )
 
+// ownKinds are the kinds that owned knows.
+var ownKinds = map[string]bool{"file": true, "binary": true, "kubeconfig": true, "directory": true,
+	"service": true, "registry": true, "env": true, "firewall_rule": true}
+
 // owned is what a step makes, in words and as a key that is equal for equal
 // things; "" when it makes nothing that another step could make too.
 func owned(os string, s steps.Spec) (key, words string) {
+	if !ownKinds[s.Kind] {
+		return "", ""
+	}
 	var a struct{ Path, Name, Key, File string }
 	if json.Unmarshal(s.Args, &a) != nil {
 		return "", ""
@@ -41,16 +48,39 @@ func owned(os string, s steps.Spec) (key, words string) {
 	return "", ""
 }
 
+// thing is what a step makes, by key and in words.
+type thing struct{ key, words string }
+
+// maxOwnedArgs bounds the arguments (bytes) for which ownedCached keeps what it
+// found: those of most steps of a recipe are short and equal on all nodes.
+const maxOwnedArgs = 512
+
+func (c *compiler) ownedCached(os string, s steps.Spec) (key, words string) {
+	if len(s.Args) > maxOwnedArgs {
+		return owned(os, s)
+	}
+	by := os + " " + s.Kind + " " + string(s.Args)
+	t, ok := c.things[by]
+	if !ok {
+		t.key, t.words = owned(os, s)
+		c.things[by] = t
+	}
+	return t.key, t.words
+}
+
 // conflicts reports steps of the plan that make what another step makes.
 func (c *compiler) conflicts(m *machine, own, recipe []steps.Spec, at func(id string) hcl.Range) {
+	if len(own) == 0 {
+		return // a recipe does not contradict itself
+	}
 	first := map[string]string{}
 	for _, s := range recipe {
-		if key, _ := owned(m.OS, s); key != "" {
+		if key, _ := c.ownedCached(m.OS, s); key != "" {
 			first[key] = s.ID
 		}
 	}
 	for _, s := range own {
-		key, words := owned(m.OS, s)
+		key, words := c.ownedCached(m.OS, s)
 		if key == "" {
 			continue
 		}
