@@ -15,7 +15,8 @@
 
 #define API __declspec(dllexport) HRESULT WINAPI
 #define PORT_FILE "C:\\windows\\hns-stand-in.port"
-#define NOT_RUNNING 0x80070426 /* HRESULT of ERROR_SERVICE_NOT_ACTIVE */
+#define NOT_INSTALLED HRESULT_FROM_WIN32(ERROR_SERVICE_DOES_NOT_EXIST) /* no port file */
+#define NOT_RUNNING HRESULT_FROM_WIN32(ERROR_SERVICE_NOT_ACTIVE)       /* nobody at the port */
 
 static int send_all(SOCKET s, const char *p, int n)
 {
@@ -88,14 +89,17 @@ static HRESULT call(const char *operation, const char *id, const WCHAR *settings
     WSADATA data;
     struct sockaddr_in a;
     HRESULT status = NOT_RUNNING;
+    unsigned short number_of_port = port();
     if (result)
         *result = NULL;
+    if (!number_of_port)
+        return NOT_INSTALLED;
     WSAStartup(0x202, &data);
     SOCKET s = socket(AF_INET, SOCK_STREAM, 0);
     memset(&a, 0, sizeof a);
     a.sin_family = AF_INET;
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    a.sin_port = htons(port());
+    a.sin_port = htons(number_of_port);
     if (!connect(s, (struct sockaddr *)&a, sizeof a)) {
         char *text = to_utf8(settings), *answer = NULL;
         unsigned code = 0, size = 0;

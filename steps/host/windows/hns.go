@@ -34,6 +34,9 @@ func (h *Host) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, er
 	}
 	// All are listed: whether the service's own filter minds case is not documented.
 	networks, err := hcn.ListNetworks()
+	if hcn.CheckErrorWithCode(err, hcn.ErrorCode(windows.ERROR_SERVICE_DOES_NOT_EXIST)) {
+		err = fmt.Errorf("%w: no Host Networking Service", host.ErrUnsupported)
+	}
 	if err != nil {
 		return host.HNSNetwork{}, failed(op, name, err)
 	}

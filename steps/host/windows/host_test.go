@@ -286,12 +286,3 @@ func TestFirewall(t *testing.T) {
 		t.Errorf("deleted: %v", err)
 	}
 }
-
-func TestHNS(t *testing.T) {
-	h, ctx := newHost(t), context30(t)
-	_, err := h.HNSNetwork(ctx, "nodejoin-test-absent")
-	t.Log(err)
-	if err == nil {
-		t.Error("a network that is not there was found")
-	}
-}

@@ -1,0 +1,76 @@
+//go:build windows
+
+package windows
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"testing"
+
+	"github.com/Microsoft/hcsshim/hcn"
+	"github.com/google/go-cmp/cmp"
+
+	"nodejoin/steps/host"
+)
+
+func TestHNS(t *testing.T) {
+	h, ctx := newHost(t), context30(t)
+	const name = "nodejoin-test-4096"
+	_, err := h.HNSNetwork(ctx, name)
+	if errors.Is(err, host.ErrUnsupported) {
+		t.Skip(err)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("absent: %v", err)
+	}
+	if !underWine() {
+		t.Skip("an overlay network takes the connections of a real machine away for a while")
+	}
+	made := overlay(t, name)
+	facts, err := h.Facts(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := host.HNSNetwork{ID: made.Id, Name: name, Type: "Overlay", ManagementIP: facts.ManagementIP,
+		Subnets: []string{"10.244.0.0/16"}, VNI: 4096, Port: 4789}
+	for _, asked := range []string{name, "NODEJOIN-test-4096"} {
+		have, err := h.HNSNetwork(ctx, asked)
+		if diff := cmp.Diff(want, have); err != nil || diff != "" {
+			t.Errorf("%v %s", err, diff)
+		}
+	}
+	if err := made.Delete(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.HNSNetwork(ctx, name); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("deleted: %v", err)
+	}
+}
+
+// overlay makes a network as flanneld does for VXLAN.
+func overlay(t *testing.T, name string) *hcn.HostComputeNetwork {
+	t.Helper()
+	setting := func(v any) json.RawMessage {
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	n := &hcn.HostComputeNetwork{
+		Type: hcn.Overlay, Name: name, Flags: hcn.EnableNonPersistent, SchemaVersion: hcn.V2SchemaVersion(),
+		Policies: []hcn.NetworkPolicy{{Type: hcn.VxlanPort, Settings: setting(hcn.VxlanPortPolicySetting{Port: 4789})}},
+		Ipams: []hcn.Ipam{{Type: "Static", Subnets: []hcn.Subnet{{
+			IpAddressPrefix: "10.244.0.0/16",
+			Policies: []json.RawMessage{setting(hcn.SubnetPolicy{Type: hcn.VSID,
+				Settings: setting(hcn.VsidPolicySetting{IsolationId: 4096})})},
+			Routes: []hcn.Route{{NextHop: "10.244.0.1", DestinationPrefix: "0.0.0.0/0"}},
+		}}}},
+	}
+	made, err := n.Create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
