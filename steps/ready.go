@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
 	"strings"
 	"time"
 
@@ -26,6 +25,10 @@ var fileReadyKind = Kind{Name: "file_ready", Place: OnHost, Timeout: 5 * time.Mi
 
 var hnsReadyKind = Kind{Name: "hns_network_ready", Place: OnHost, Timeout: 5 * time.Minute, Doc: "a gate: an HNS network exists and has its management address", Outputs: []string{"management_ip"},
 	New: func() any { return &HNSNetworkReady{} }}
+
+// statusOK is HTTP's 200 (RFC 9110, 15.3.1). The kinds themselves need no HTTP
+// library: hosts do the asking.
+const statusOK = 200
 
 // HTTPReady waits until an address answers with the wanted status.
 type HTTPReady struct {
@@ -163,7 +166,7 @@ func (g readiness) alive(ctx context.Context, r host.Reader) error {
 func (p *HTTPReady) gate() readiness {
 	want := p.Status
 	if want == 0 {
-		want = http.StatusOK
+		want = statusOK
 	}
 	return readiness{what: fmt.Sprintf("%s answers with status %d", p.URL, want), service: p.Service, log: p.Log,
 		observe: func(ctx context.Context, r host.Reader) (observation, error) {

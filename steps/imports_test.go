@@ -1,0 +1,94 @@
+package steps_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestImports holds who may import what, for the whole module.
+func TestImports(t *testing.T) {
+	for _, pkg := range list(t, "", "nodejoin/...") {
+		for _, imp := range pkg.Imports {
+			for library, owner := range map[string]string{
+				"github.com/mholt/archiver/v4": "nodejoin/steps/artifact", // hands over raw names of archives
+				"k8s.io/client-go":             "nodejoin/steps/cluster",  // the agent must not link it
+			} {
+				if under(imp, library) && pkg.ImportPath != owner {
+					t.Errorf("%s imports %s; only %s may", pkg.ImportPath, imp, owner)
+				}
+			}
+			if under(pkg.ImportPath, "nodejoin/steps") && !under(pkg.ImportPath, "nodejoin/steps/engine") && under(imp, "nodejoin/plan") {
+				t.Errorf("%s imports %s; steps do not know of plans", pkg.ImportPath, imp)
+			}
+			if pkg.ImportPath == "nodejoin/steps" && (imp == "net/http" || imp == "os/exec" || imp == "net") {
+				t.Errorf("%s imports %s; kinds reach machines and the network through their interfaces only", pkg.ImportPath, imp)
+			}
+			if under(imp, "nodejoin/cmd") && !under(pkg.ImportPath, "nodejoin/cmd") {
+				t.Errorf("%s imports %s; commands are for nobody", pkg.ImportPath, imp)
+			}
+		}
+	}
+}
+
+// TestAgentImports: the agent is pushed to every machine, so it links neither the
+// language nor the client of the cluster.
+func TestAgentImports(t *testing.T) {
+	for _, goos := range []string{"windows", "linux"} {
+		for _, pkg := range list(t, goos, "-deps", "nodejoin/cmd/nodejoin-agent") {
+			for _, not := range []string{"github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "k8s.io", "nodejoin/plan", "nodejoin/steps/cluster", "nodejoin/steps/engine"} {
+				if under(pkg.ImportPath, not) {
+					t.Errorf("%s: the agent links %s", goos, pkg.ImportPath)
+				}
+			}
+		}
+	}
+}
+
+// under tells whether a package is another one or lies in its folder.
+func under(pkg, root string) bool { return pkg == root || strings.HasPrefix(pkg, root+"/") }
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+}
+
+// list is go list, without tests; goos "" is that of this machine.
+func list(t *testing.T, goos string, args ...string) []listed {
+	t.Helper()
+	tool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("no Go tool here")
+	}
+	cmd := exec.Command(tool, append([]string{"list", "-json=ImportPath,Imports"}, args...)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if goos != "" {
+		cmd.Env = append(cmd.Env, "GOOS="+goos)
+	}
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		t.Fatalf("go list %v: %s", args, exit.Stderr)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pkgs []listed
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		pkgs = append(pkgs, p)
+	}
+	if len(pkgs) == 0 {
+		t.Fatalf("go list %v names no package", args)
+	}
+	return pkgs
+}
