@@ -171,7 +171,7 @@ func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostS
 				Detail: fmt.Sprintf("it was lost %d times in a row without a step done: %v", maxDrops, err), Remedy: "look at the network and the SSH server of the host; the next apply goes on from here", Err: err}
 			return
 		}
-		if sum.Err = h.reconnect(ctx, err); sum.Err != nil {
+		if sum.Err = h.reconnect(ctx, err, "applying"); sum.Err != nil {
 			return
 		}
 	}
@@ -246,8 +246,8 @@ func (e *stageError) Error() string { return e.err.Error() }
 func (e *stageError) Unwrap() error { return e.err }
 
 // reconnect makes the connection anew, with backoff, as long as the host does not
-// answer; a refusal ends it at once.
-func (h *hostRun) reconnect(ctx context.Context, cause error) error {
+// answer; a refusal ends it at once. Then the run is in the given state again.
+func (h *hostRun) reconnect(ctx context.Context, cause error, state string) error {
 	h.disconnect()
 	h.state("reconnecting", cause.Error())
 	b := backoff.NewExponentialBackOff()
@@ -261,7 +261,7 @@ func (h *hostRun) reconnect(ctx context.Context, cause error) error {
 		return struct{}{}, err
 	}, backoff.WithBackOff(b), backoff.WithMaxElapsedTime(reconnectFor))
 	if err == nil {
-		h.state("applying", "")
+		h.state(state, "")
 	}
 	return err
 }

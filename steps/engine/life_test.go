@@ -33,11 +33,13 @@ type world struct {
 	agent string
 	// limit: mutating calls (of hosts and cluster) until everything fails, as if
 	// the process had been killed there. Negative = never.
-	limit  int64
-	calls  atomic.Int64
-	one    bool         // only the first node
-	drops  atomic.Int64 // connection losses to inject: one before each of the next N applies
-	events []event.Event
+	limit int64
+	calls atomic.Int64
+	one   bool         // only the first node
+	drops atomic.Int64 // connection losses to inject: one in each of the next N applies
+	// checkDrops are the same for checks.
+	checkDrops atomic.Int64
+	events     []event.Event
 }
 
 var errKilled = errors.New("killed")
@@ -204,6 +206,7 @@ func TestKilledAfterEveryCall(t *testing.T) {
 func TestDroppedConnections(t *testing.T) {
 	w := newWorld(t)
 	w.drops.Store(3)
+	w.checkDrops.Store(2)
 	w.mustConverge()
 	if w.drops.Load() != 0 {
 		t.Error("not all losses were met")
@@ -214,8 +217,8 @@ func TestDroppedConnections(t *testing.T) {
 			seen++
 		}
 	}
-	if seen != 3 {
-		t.Errorf("%d reconnections, want 3", seen)
+	if seen != 5 {
+		t.Errorf("%d reconnections, want 5", seen)
 	}
 	w.mustBeQuiet()
 }
@@ -252,6 +255,14 @@ func TestDriftIsMendedAlone(t *testing.T) {
 type flaky struct {
 	transport.Conn
 	w *world
+}
+
+func (f *flaky) Check(ctx context.Context, req steps.Request) (steps.CheckReply, error) {
+	if f.w.checkDrops.Load() > 0 {
+		f.w.checkDrops.Add(-1)
+		return steps.CheckReply{}, transport.ErrDropped
+	}
+	return f.Conn.Check(ctx, req)
 }
 
 func (f *flaky) Apply(ctx context.Context, req steps.Request, emit func(event.Event)) (steps.ApplyReply, error) {

@@ -136,6 +136,11 @@ func (h *hostRun) check(ctx context.Context) {
 	}
 	h.state("checking", "")
 	reply, err := h.conn.Check(ctx, steps.Request{Node: h.node.Name, Steps: h.specs(steps.OnHost), Values: h.values})
+	for drops := 1; err != nil && dropped(err) && ctx.Err() == nil && drops <= maxDrops; drops++ {
+		if err = h.reconnect(ctx, err, "checking"); err == nil {
+			reply, err = h.conn.Check(ctx, steps.Request{Node: h.node.Name, Steps: h.specs(steps.OnHost), Values: h.values})
+		}
+	}
 	if err != nil {
 		h.report.Err = err
 		h.state("failed", "")
