@@ -32,7 +32,7 @@ const wantFile = "want"
 //
 //	# free text
 //	with NAME           add testdata/with/NAME.join.hcl
-//	var NAME=VALUE      as -var
+//	var NAME=VALUE      as -var; no diagnostic may show the value of "secret"
 //	varfile FILE        as -var-file
 //	env NAME=VALUE      the controller's environment
 //	version VERSION     of nodejoin, default 0.1.0
@@ -78,6 +78,9 @@ func runCase(t *testing.T, file string, valid bool) {
 	have, ok := c.run()
 	if ok != valid {
 		t.Errorf("valid = %v, want %v", ok, valid)
+	}
+	if secret := c.opt.Vars["secret"]; secret != "" && !valid && strings.Contains(have, secret) {
+		t.Error("a diagnostic shows a sensitive value")
 	}
 	if again, _ := c.run(); again != have {
 		t.Errorf("the second run differs (-first +second):\n%s", cmp.Diff(have, again))

@@ -169,7 +169,7 @@ func (c *compiler) env() function.Function {
 func (c *compiler) read(name string) (string, error) {
 	b, err := readBounded(c.plan.abs(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s does not exist in the plan's folder", name)
+		return "", fmt.Errorf("%s does not exist; relative paths begin at the plan's folder", name)
 	}
 	if err == nil && !utf8.Valid(b) {
 		err = fmt.Errorf("%s is not UTF-8 text", name)

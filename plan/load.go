@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -107,15 +108,31 @@ func planFiles(path string) ([]string, error) {
 	return out, nil
 }
 
+// readBounded reads a regular file of at most maxFile bytes. Devices and pipes,
+// which may never end, are refused.
 func readBounded(name string) ([]byte, error) {
 	fi, err := os.Stat(name)
 	if err != nil {
 		return nil, err
 	}
-	if fi.Size() > maxFile {
-		return nil, fmt.Errorf("%s has %d bytes; a plan file may have %d", name, fi.Size(), maxFile)
+	if !fi.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file", name)
 	}
-	return os.ReadFile(name)
+	return readLimited(name)
+}
+
+// readLimited reads at most maxFile bytes of whatever name is.
+func readLimited(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(b) > maxFile {
+		err = fmt.Errorf("%s has more than %d bytes, which is the most for a file of a plan", name, maxFile)
+	}
+	return b, err
 }
 
 // notText says where src is no UTF-8 text; nil when it is one.

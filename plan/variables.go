@@ -72,7 +72,7 @@ func (c *compiler) givenValues(names []string) map[string]given {
 		known[n] = true
 	}
 	for _, file := range c.opt.VarFiles {
-		src, err := readBounded(file)
+		src, err := readLimited(file) // it may be a pipe, as of a program that decrypts
 		if err != nil {
 			what := err.Error()
 			if errors.Is(err, fs.ErrNotExist) {

@@ -1,0 +1,184 @@
+package compat
+
+import (
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	for in, want := range map[string]string{"1.36.3": "1.36.3", "v1.36.3": "1.36.3", "1.9.1-flannel1": "1.9.1-flannel1",
+		"1.36": "", "1": "", "": "", "latest": "", "1.36.3.4": "", "V1.2.3": "", "vv1.2.3": "", " 1.2.3": ""} {
+		v, err := Parse(in)
+		if (err == nil) != (want != "") || err == nil && v.String() != want {
+			t.Errorf("%q: have %v, %v, want %q", in, v, err, want)
+		}
+		if have := Canonical(in); want != "" && have != want || want == "" && have != in {
+			t.Errorf("Canonical(%q) = %q", in, have)
+		}
+	}
+}
+
+// Every row of the table holds from its first version and no longer in its last;
+// a row that could never hold is a mistake.
+func TestKubernetesTable(t *testing.T) {
+	for _, row := range kubernetesTable {
+		if row.source == "" {
+			t.Error("a row has no source")
+		}
+		if row.span.until != (line{}) && !row.span.since.less(row.span.until) {
+			t.Errorf("%s: the span %v is empty", row.source, row.span)
+		}
+		for _, at := range []line{row.span.since, row.span.until} {
+			if at != (line{}) && kubernetesNewest.less(at) {
+				t.Errorf("%s: %v is newer than the newest version of the table", row.source, at)
+			}
+		}
+	}
+}
+
+func TestKubelet(t *testing.T) {
+	for _, c := range []struct {
+		version string
+		want    Kubernetes
+	}{
+		{"1.26.15", Kubernetes{ContainerRuntimeFlag: true, PodInfraContainerFlag: true, CloudConfigFlag: true, CgroupsPerQOSFatal: true,
+			LogRunner: true, ProxyPortFlags: true, WinDSRGate: true, RuntimeClassV1: true}},
+		{"v1.27.0", Kubernetes{Supported: true, RuntimeEndpointField: true, PodInfraContainerFlag: true, CloudConfigFlag: true, CgroupsPerQOSFatal: true,
+			NodeLogQueryOnByGate: true, LogRunner: true, ProxyPortFlags: true, WinDSRGate: true, RuntimeClassV1: true}},
+		{"1.31.0", Kubernetes{Supported: true, RuntimeEndpointField: true, PodInfraContainerFlag: true, CloudConfigFlag: true,
+			NodeLogQueryOnByGate: true, LogRunner: true, ProxyRunAsServiceField: true, ProxyPortFlags: true, WinDSRGate: true, RuntimeClassV1: true}},
+		{"1.36.3", Kubernetes{Supported: true, RuntimeEndpointField: true, LogRunner: true, LogRunnerRotationFlags: true,
+			ProxyRunAsServiceField: true, RuntimeClassV1: true}},
+		{"1.37.0", Kubernetes{Supported: true, RuntimeEndpointField: true, LogRunner: true, LogRunnerRotationFlags: true,
+			ProxyRunAsServiceField: true, RuntimeClassV1: true,
+			Assumed: "Kubernetes 1.37 is newer than the version tables of this nodejoin; what holds for 1.36 is assumed"}},
+	} {
+		have, err := Kubelet(c.version)
+		if err != nil || have != c.want {
+			t.Errorf("%s: have %+v, %v\nwant %+v", c.version, have, err, c.want)
+		}
+	}
+	if _, err := Kubelet("1.36"); err == nil {
+		t.Error("1.36 is no complete version")
+	}
+}
+
+func TestContainerd(t *testing.T) {
+	for _, c := range []struct {
+		version string
+		want    Containerd
+	}{
+		{"1.5.18", Containerd{Schema: 2}},
+		{"1.6.0", Containerd{Supported: true, Schema: 2}},
+		{"1.7.28", Containerd{Supported: true, Schema: 2}},
+		{"2.0.0", Containerd{Supported: true, Schema: 3}},
+		{"2.1.0", Containerd{Supported: true, Schema: 3, BinDirs: true, TransferService: true}},
+	} {
+		have, err := LookupContainerd(c.version)
+		if err != nil || have != c.want {
+			t.Errorf("%s: have %+v, %v, want %+v", c.version, have, err, c.want)
+		}
+	}
+	if have, _ := LookupContainerd("3.0.0"); have.Assumed == "" {
+		t.Error("3.0.0 is newer than the table, and nothing says so")
+	}
+}
+
+func TestTested(t *testing.T) {
+	for _, c := range []struct {
+		kubernetes, containerd string
+		ok, known              bool
+	}{
+		{"1.36.3", "2.2.1", true, true},
+		{"1.36.3", "2.1.9", false, true},
+		{"1.36.3", "1.7.28", false, true},
+		{"1.36.3", "2.4.0", true, true}, // newer than the whole row
+		{"1.35.0", "1.7.27", false, true},
+		{"1.35.0", "1.7.28", true, true},
+		{"1.20.0", "1.7.28", false, false},
+		{"1.36", "2.2.1", false, false},
+		{"1.36.0", "x", false, false},
+	} {
+		ok, known, want := Tested(c.kubernetes, c.containerd)
+		if ok != c.ok || known != c.known || known && len(want) == 0 {
+			t.Errorf("%s with %s: have %v, %v, %v", c.kubernetes, c.containerd, ok, known, want)
+		}
+	}
+}
+
+func TestBuilds(t *testing.T) {
+	for build, want := range map[string]string{"10.0.17763": "Windows Server 2019", "10.0.20348": "Windows Server 2022",
+		"10.0.20348.2227": "Windows Server 2022", "10.0.26100": "Windows Server 2025"} {
+		if b, ok := LookupBuild(build); !ok || b.Product != want {
+			t.Errorf("%s: have %+v, %v, want %s", build, b, ok, want)
+		}
+	}
+	for _, build := range []string{"", "20348", "10.0", "10.0.x", "10.0.-1", "11.0.20348", "10.0.20348.1.1", "10.0.20348.x"} {
+		if ValidBuild(build) {
+			t.Errorf("%q is no build", build)
+		}
+	}
+	if !ValidBuild(MinBuild()) {
+		t.Errorf("the lowest build %q is none", MinBuild())
+	}
+	for i, b := range Builds() {
+		if i > 0 && b.Number <= Builds()[i-1].Number {
+			t.Errorf("%s is not in order", b.Product)
+		}
+		for _, kubernetes := range []string{"1.27.0", "1.36.3"} {
+			if ok, known, _ := PauseRunsOn(PauseImage("windows", kubernetes), "10.0."+strconv.Itoa(b.Number)); !ok || !known {
+				t.Errorf("the default pause image does not run on %s", b.Product)
+			}
+		}
+	}
+	for _, c := range []struct {
+		image, build string
+		ok, known    bool
+	}{
+		{"registry.k8s.io/pause:3.5", "10.0.20348", false, true},
+		{"registry.k8s.io/pause:3.6", "10.0.20348", true, true},
+		{"registry.k8s.io/pause:3.10", "10.0.26100", false, true},
+		{"registry.k8s.io/pause:3.10.2", "10.0.26100", true, true},
+		{"localhost:5000/pause", "10.0.20348", false, false},
+		{"example.com/other:3.6", "10.0.20348", false, false},
+		{"example.com/pause@sha256:aa", "10.0.20348", false, false},
+		{"registry.k8s.io/pause:latest", "10.0.20348", false, false},
+		{"registry.k8s.io/pause:3.6", "10.0.19041", false, false},
+	} {
+		ok, known, _ := PauseRunsOn(c.image, c.build)
+		if ok != c.ok || known != c.known {
+			t.Errorf("%s on %s: have %v, %v", c.image, c.build, ok, known)
+		}
+	}
+}
+
+func TestArtifact(t *testing.T) {
+	for _, c := range []struct{ name, version, os, arch, want string }{
+		{KubernetesNode, "1.36.3", "windows", "amd64", "https://dl.k8s.io/v1.36.3/kubernetes-node-windows-amd64.tar.gz"},
+		{KubernetesNode, "v1.36.3", "linux", "arm64", "https://dl.k8s.io/v1.36.3/kubernetes-node-linux-arm64.tar.gz"},
+		{ContainerdName, "2.2.1", "windows", "amd64", "https://github.com/containerd/containerd/releases/download/v2.2.1/containerd-2.2.1-windows-amd64.tar.gz"},
+		{CNIPlugins, "1.9.1", "windows", "amd64", "https://github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-windows-amd64-v1.9.1.tgz"},
+		{FlannelCNI, "1.9.1-flannel1", "windows", "amd64", "https://github.com/flannel-io/cni-plugin/releases/download/v1.9.1-flannel1/flannel-amd64.exe"},
+		{Flanneld, "0.28.9", "windows", "amd64", "https://github.com/flannel-io/flannel/releases/download/v0.28.9/flanneld.exe"},
+		{Flanneld, "0.28.9", "linux", "arm64", "https://github.com/flannel-io/flannel/releases/download/v0.28.9/flanneld-arm64"},
+		{Flanneld, "0.28.9", "windows", "arm64", ""},
+		{"other", "1.0.0", "windows", "amd64", ""},
+	} {
+		file, address := Artifact(c.name, c.version, c.os, c.arch)
+		if address != c.want || c.want != "" && path.Base(c.want) != file || c.want == "" && file != "" {
+			t.Errorf("%s %s: have %q, %q, want %q", c.name, c.version, file, address, c.want)
+		}
+		if _, err := url.Parse(address); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, name := range ArtifactNames() {
+		file, _ := Artifact(name, "1.2.3", "windows", "amd64")
+		if have := strings.Contains(file, "1.2.3"); have != VersionInFileName(name) {
+			t.Errorf("%s: VersionInFileName = %v, the file is %s", name, !have, file)
+		}
+	}
+}
