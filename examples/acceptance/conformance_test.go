@@ -15,9 +15,17 @@ import (
 // TestHostConformanceUnderWine runs the tests of steps/host/windows, with the
 // conformance suite of all hosts, as a Windows program.
 func TestHostConformanceUnderWine(t *testing.T) {
+	testUnderWine(t, "host-windows", "./steps/host/windows")
+}
+
+// TestSupervisorUnderWine: the supervisor as a service of a service manager.
+func TestSupervisorUnderWine(t *testing.T) { testUnderWine(t, "supervise", "./steps/supervise") }
+
+// testUnderWine runs the tests of a package as a Windows program. None may be skipped.
+func testUnderWine(t *testing.T, name, pkg string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	program := goBuild(t, "windows", "host-windows.test.exe", "test", "./steps/host/windows")
+	program := goBuild(t, "windows", name+".test.exe", "test", pkg)
 	ip, err := hns.NodeIP()
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +69,7 @@ func TestHostConformanceUnderWine(t *testing.T) {
 	if err != nil {
 		t.Error("the tests failed as a Windows program, see above")
 	}
-	if strings.Contains(out, "no tests to run") || !strings.Contains(out, "--- PASS") {
-		t.Error("no test ran")
+	if strings.Contains(out, "no tests to run") || strings.Contains(out, "--- SKIP") || !strings.Contains(out, "--- PASS") {
+		t.Error("a test did not run")
 	}
 }

@@ -167,12 +167,19 @@ func (l *log) rotate() {
 	l.limit = l.size + l.max
 }
 
-// shift moves FILE to FILE.1, FILE.1 to FILE.2 ...; FILE.keep goes.
+// shift moves FILE to FILE.1, FILE.1 to FILE.2 ... up to the first number that is
+// free; where none is, FILE.keep goes.
 func (l *log) shift() error {
 	if l.keep == 0 {
 		return ignoreAbsent(os.Remove(l.path))
 	}
-	for i := l.keep; i > 0; i-- {
+	free := 1
+	for ; free < l.keep; free++ {
+		if _, err := os.Lstat(l.numbered(free)); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	for i := free; i > 0; i-- {
 		if err := ignoreAbsent(os.Rename(l.numbered(i-1), l.numbered(i))); err != nil {
 			return err
 		}

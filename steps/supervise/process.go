@@ -18,13 +18,13 @@ type process struct {
 	err   error // of the end; read once ended is closed
 }
 
-// startProcess starts command with its output to out. env nil is this process's.
-func startProcess(command, env []string, out *log) (program, error) {
+// startProcess starts command, held by t, with its output to out. env nil is this process's.
+func startProcess(command, env []string, out *log, t tree) (program, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = env
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = pipeGrace
-	p := &process{cmd: cmd, ended: make(chan struct{})}
+	p := &process{cmd: cmd, tree: t, ended: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
 		// One goroutine from start to end: on Linux the death of the starting thread

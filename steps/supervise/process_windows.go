@@ -13,7 +13,12 @@ import (
 
 // tree is a job: it holds the program and all that it starts, and its processes end
 // with its last handle, so they never outlive this process.
-type tree struct{ job windows.Handle }
+type tree struct {
+	job windows.Handle
+	// ownConsole gives the program a console of its own, which no window shows. A
+	// service has none to share.
+	ownConsole bool
+}
 
 func unlocked() func() { return func() {} }
 
@@ -24,10 +29,10 @@ func (t *tree) start(cmd *exec.Cmd) error {
 	if err != nil {
 		return err
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		// An own group: CTRL_BREAK is sent to it alone.
-		CreationFlags: windows.CREATE_SUSPENDED | windows.CREATE_NEW_PROCESS_GROUP,
-		HideWindow:    true,
+	// An own group: CTRL_BREAK is sent to it alone.
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_SUSPENDED | windows.CREATE_NEW_PROCESS_GROUP}
+	if t.ownConsole {
+		cmd.SysProcAttr.CreationFlags |= windows.CREATE_NO_WINDOW
 	}
 	if err := cmd.Start(); err != nil {
 		return errors.Join(err, windows.CloseHandle(job))
@@ -94,8 +99,15 @@ func resume(pid uint32) error {
 	return fmt.Errorf("find the thread of process %d: %w", pid, err)
 }
 
-// interrupt sends CTRL_BREAK, which Go programs see as os.Interrupt.
+// interrupt sends CTRL_BREAK, which Go programs see as os.Interrupt. It reaches only
+// processes on the sender's console, so this process joins the program's for the call.
 func (t *tree) interrupt(p *os.Process) error {
+	if t.ownConsole {
+		if err := joinConsole(p.Pid); err != nil {
+			return err
+		}
+		defer freeConsole.Call() // a console that is left already is no matter
+	}
 	return windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.Pid))
 }
 
@@ -108,19 +120,19 @@ func (t *tree) release() error {
 }
 
 var (
-	kernel32     = windows.NewLazySystemDLL("kernel32.dll")
-	allocConsole = kernel32.NewProc("AllocConsole")
+	kernel32      = windows.NewLazySystemDLL("kernel32.dll")
+	attachConsole = kernel32.NewProc("AttachConsole")
+	freeConsole   = kernel32.NewProc("FreeConsole")
 )
 
-// needConsole makes a console where there is none: CTRL_BREAK reaches only
-// processes that share one with the sender, and services begin without.
-func needConsole() error {
-	if err := allocConsole.Find(); err != nil {
+// joinConsole lets this process share the console of another.
+func joinConsole(pid int) error {
+	if err := errors.Join(attachConsole.Find(), freeConsole.Find()); err != nil {
 		return err
 	}
-	ok, _, err := allocConsole.Call()
-	if ok == 0 && !errors.Is(err, windows.ERROR_ACCESS_DENIED) { // denied: there is one
-		return err
+	freeConsole.Call() // fails where there is none to leave
+	if ok, _, err := attachConsole.Call(uintptr(pid)); ok == 0 {
+		return fmt.Errorf("attach to the console of process %d: %w", pid, err)
 	}
 	return nil
 }

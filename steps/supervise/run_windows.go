@@ -57,16 +57,13 @@ func (h *handler) Execute(args []string, requests <-chan svc.ChangeRequest, stat
 		h.log.Say("not started: environment of the service: %v", err)
 		return false, exitCode(err)
 	}
-	if err := needConsole(); err != nil {
-		h.log.Say("no console, so the program cannot be asked to end: %v", err)
-	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	running := make(chan struct{})
 	done := make(chan error, 1)
 	env := append(os.Environ(), own...) // a later entry of the same name counts
 	s := &supervisor{delay: h.opt.delay, log: h.log, started: func() { close(running) },
-		start: func() (program, error) { return startProcess(h.opt.command, env, h.log) }}
+		start: func() (program, error) { return startProcess(h.opt.command, env, h.log, tree{ownConsole: true}) }}
 	go func() { done <- s.run(ctx) }()
 	return h.serve(stop, running, done, requests, status)
 }
