@@ -1,0 +1,233 @@
+//go:build ignore
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"log"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// option is a flag of one version; deprecated is the text of its deprecation.
+type option struct{ deprecated string }
+
+func writeFlags() {
+	kubelet, proxy := map[string]map[string]option{}, map[string]map[string]option{} // version, name
+	for _, v := range versions {
+		src := kubernetes(v)
+		base := must(staging("component-base", v))
+		logging := []string{
+			filepath.Join(base, "logs/logs.go"), filepath.Join(base, "logs/config.go"),
+			filepath.Join(base, "logs/options.go"), filepath.Join(base, "logs/api/v1/options.go"),
+		}
+		klog := readFlags(klogSource(src))
+
+		options := filepath.Join(src, "cmd/kubelet/app/options")
+		k := readFlags(
+			filepath.Join(options, "options.go"), filepath.Join(options, "container_runtime.go"),
+			filepath.Join(options, "globalflags.go"), filepath.Join(options, "globalflags_other.go"),
+			filepath.Join(options, "globalflags_providers.go"), filepath.Join(options, "osflags_windows.go"),
+			filepath.Join(src, "pkg/kubelet/config/flags.go"),
+		)
+		app := filepath.Join(src, "cmd/kube-proxy/app")
+		p := readFlags(filepath.Join(app, "server.go"), filepath.Join(app, "options.go"), filepath.Join(app, "init_windows.go"))
+
+		addLogging(k, minorNumber(v), klog, logging, uses(options, "options.go", "logs.", "logsapi."))
+		addLogging(p, minorNumber(v), klog, logging, uses(app, "options.go", "logsapi.AddFlags") || uses(app, "server.go", "logsapi.AddFlags"))
+		kubelet[v], proxy[v] = k, p
+		log.Printf("%s: %d kubelet flags, %d kube-proxy flags", v, len(k), len(p))
+	}
+	saveFlags("data/kubelet_flags.txt", "Flags of kubelet on Windows", kubelet)
+	saveFlags("data/kube_proxy_flags.txt", "Flags of kube-proxy on Windows", proxy)
+}
+
+// addLogging adds the flags that come from klog and component-base. Until 1.25
+// every klog flag is there (component-base logs.AddFlags, or the process-wide
+// flag set that cobra adds), from 1.23 deprecated; later only v, vmodule and
+// log-flush-frequency (kubernetes/kubernetes#112120).
+func addLogging(into map[string]option, minor int, klog map[string]option, files []string, bound bool) {
+	const deprecation = "will be removed in a future release, see https://github.com/kubernetes/enhancements/tree/master/keps/sig-instrumentation/2845-deprecate-klog-specific-flags-in-k8s-components"
+	for name := range klog {
+		f := option{}
+		switch {
+		case name == "v" || name == "vmodule":
+		case minor > 25:
+			continue
+		case minor >= 23:
+			f.deprecated = deprecation
+		}
+		into[name] = f
+	}
+	into["log-flush-frequency"] = option{}
+	into["version"] = option{} // component-base version/verflag, in all of them
+	into["help"] = option{}    // cobra
+	if bound {
+		for name, f := range readFlags(files...) {
+			if _, have := into[name]; !have {
+				into[name] = f
+			}
+		}
+	}
+}
+
+func uses(dir, file string, any ...string) bool {
+	b, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(any, func(s string) bool { return bytes.Contains(b, []byte(s)) })
+}
+
+func klogSource(src string) string {
+	b, err := os.ReadFile(filepath.Join(src, "go.mod"))
+	if err != nil { // 1.14 had no go.mod; it vendored klog 0.2
+		return filepath.Join(must(module("k8s.io/klog", "0.3.1")), "klog.go")
+	}
+	m := regexp.MustCompile(`\s(k8s\.io/klog(?:/v2)?) v(\S+)`).FindSubmatch(b)
+	return filepath.Join(must(module(string(m[1]), string(m[2]))), "klog.go")
+}
+
+var registers = regexp.MustCompile(`^(Bool|String|Int|Int32|Int64|Uint|Uint16|Uint64|Float32|Float64|Duration|StringSlice|StringArray|StringToString|IP|IPNet|IPSlice)?(Var)?(PF|P)?$`)
+
+// readFlags collects the flags that the files register; a file that a version lacks is skipped.
+func readFlags(files ...string) map[string]option {
+	consts := map[string]string{}
+	var parsed []*ast.File
+	for _, name := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		parsed = append(parsed, f)
+		ast.Inspect(f, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.ValueSpec); ok {
+				for i, id := range spec.Names {
+					if i < len(spec.Values) {
+						if s, ok := literal(spec.Values[i], nil); ok {
+							consts[id.Name] = s
+						}
+					}
+				}
+			}
+			return true
+		})
+	}
+	found := map[string]option{}
+	messages := map[string]string{}
+	for _, f := range parsed {
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			method := ""
+			switch fun := call.Fun.(type) {
+			case *ast.SelectorExpr:
+				method = fun.Sel.Name
+			case *ast.Ident:
+				method = fun.Name
+			}
+			at := -1
+			switch {
+			case method == "register" || method == "pflagRegister" || method == "registerDeprecated":
+				at = 2
+			case method == "MarkDeprecated":
+				if name, ok := literal(call.Args[0], consts); ok {
+					messages[name], _ = literal(call.Args[1], consts)
+				}
+				return true
+			case method != "" && registers.MatchString(method):
+				at = 0
+				if strings.Contains(method, "Var") {
+					at = 1
+				}
+			}
+			// every registration has a name, a default and a usage text
+			if at < 0 || len(call.Args) < at+2 && at != 2 || len(call.Args) <= at {
+				return true
+			}
+			if name, ok := literal(call.Args[at], consts); ok && name != "" && !strings.ContainsAny(name, " %/:.") {
+				found[strings.ReplaceAll(name, "_", "-")] = option{}
+			}
+			return true
+		})
+	}
+	for name, message := range messages {
+		if _, ok := found[name]; ok {
+			if message == "" {
+				message = "deprecated"
+			}
+			found[name] = option{deprecated: message}
+		}
+	}
+	return found
+}
+
+// literal is the value of a string literal, a concatenation of them, or a constant of the files.
+func literal(e ast.Expr, consts map[string]string) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		s, err := strconv.Unquote(e.Value)
+		return s, err == nil && e.Kind == token.STRING
+	case *ast.BinaryExpr:
+		l, ok1 := literal(e.X, consts)
+		r, ok2 := literal(e.Y, consts)
+		return l + r, ok1 && ok2
+	case *ast.Ident:
+		s, ok := consts[e.Name]
+		return s, ok
+	case *ast.SelectorExpr:
+		s, ok := consts[e.Sel.Name]
+		return s, ok
+	}
+	return "", false
+}
+
+func saveFlags(file, what string, have map[string]map[string]option) {
+	present := map[string][]string{}
+	for _, v := range versions {
+		for name := range have[v] {
+			present[name] = append(present[name], v)
+		}
+	}
+	var b bytes.Buffer
+	header(&b, what)
+	fmt.Fprint(&b, "# name | since (- is the first version read, or before) | until (exclusive; - is none) | deprecated since | the deprecation's text\n")
+	for _, name := range sortedKeys(present) {
+		spans(present[name], func(since, until string, in []string) {
+			deprecated, text := "-", ""
+			for _, v := range in {
+				message := have[v][name].deprecated
+				switch {
+				case message == "":
+					deprecated = "-"
+				case deprecated == "-":
+					deprecated = minorOf(v)
+				}
+				text = strings.Join(strings.Fields(message), " ")
+			}
+			fmt.Fprintln(&b, strings.TrimRight(strings.Join([]string{name, since, until, deprecated, shorten(text)}, " | "), " |"))
+		})
+	}
+	save(file, &b)
+}
+
+// shorten drops what is the same in most texts: that the flag should be set in the configuration file.
+func shorten(text string) string {
+	if strings.HasPrefix(text, "This parameter should be set via the config file specified by the") {
+		return "config"
+	}
+	return text
+}
