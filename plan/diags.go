@@ -16,24 +16,48 @@ import (
 type diags struct {
 	list hcl.Diagnostics
 	seen map[string]bool
-	errs int // errors so far, repeated ones too
+	same map[string]*similar // by place and summary
+	errs int                 // errors so far, repeated ones too
 }
 
-func newDiags() *diags { return &diags{seen: map[string]bool{}} }
+func newDiags() *diags { return &diags{seen: map[string]bool{}, same: map[string]*similar{}} }
+
+// similar are the diagnostics of one place with one summary. One block that makes
+// ten thousand nodes would bury all else with as many of them.
+type similar struct {
+	last    *hcl.Diagnostic // the last one that is shown
+	shown   int
+	dropped int
+}
+
+// maxSimilar bounds the diagnostics of one place with one summary.
+const maxSimilar = 10
 
 func (d *diags) add(list hcl.Diagnostics) {
 	for _, g := range list {
 		if g.Severity == hcl.DiagError {
 			d.errs++
 		}
-		key := g.Summary + "\x00" + g.Detail
+		at := g.Summary
 		if g.Subject != nil {
-			key = g.Subject.String() + "\x00" + key
+			at = g.Subject.String() + "\x00" + at
 		}
-		if !d.seen[key] {
-			d.seen[key] = true
-			d.list = append(d.list, g)
+		key := at + "\x00" + g.Detail
+		if d.seen[key] {
+			continue
 		}
+		d.seen[key] = true
+		s := d.same[at]
+		if s == nil {
+			s = &similar{}
+			d.same[at] = s
+		}
+		if s.shown == maxSimilar {
+			s.dropped++
+			continue
+		}
+		s.last, s.shown = g, s.shown+1
+		d.list = append(d.list, g)
 	}
 }
 
@@ -75,8 +99,14 @@ func (d *diags) put(sev hcl.DiagnosticSeverity, subject hcl.Range, summary, deta
 	d.add(hcl.Diagnostics{g})
 }
 
-// sorted orders by file and position; those without one come first.
+// sorted orders by file and position; those without one come first. It is called
+// once, at the end.
 func (d *diags) sorted() hcl.Diagnostics {
+	for _, s := range d.same {
+		if s.dropped > 0 {
+			s.last.Detail += fmt.Sprintf(" (There are %d more like this here.)", s.dropped)
+		}
+	}
 	slices.SortStableFunc(d.list, func(a, b *hcl.Diagnostic) int {
 		if a.Subject == nil || b.Subject == nil {
 			return cmp.Compare(btoi(a.Subject != nil), btoi(b.Subject != nil))
