@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,7 +44,12 @@ func startCluster(ctx context.Context, t *testing.T) *controlplane.Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.Stop)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.Logs())
+		}
+		c.Stop()
+	})
 	return c
 }
 
@@ -79,14 +86,13 @@ func newBed(ctx context.Context, t *testing.T, cluster *controlplane.Cluster) *b
 
 // report logs what a person wants to see of a failed test.
 func (b *bed) report() {
-	const tail = 3000
 	logs, _ := filepath.Glob(b.host.Path(`C:\var\log`) + "/*/*.log") // the pattern is well-formed
 	for _, name := range append(logs, filepath.Join(b.dir, "winsshd.log"), filepath.Join(b.dir, "hns.log")) {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			text = []byte(err.Error())
 		}
-		b.t.Logf("--- %s\n%s", filepath.Base(name), text[max(0, len(text)-tail):])
+		b.t.Logf("--- %s\n%s", filepath.Base(name), tail(string(text)))
 	}
 }
 
@@ -140,40 +146,57 @@ func (r *result) changed() []string {
 	return all
 }
 
+// String is what a person wants to see of a run that went wrong.
 func (r *result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "exit code %d after %.1fs\n", r.code, r.took.Seconds())
+	running := map[string]bool{}
 	for _, e := range r.events {
-		if e.Type == "step_done" && e.Result == "failed" {
-			fmt.Fprintf(&b, "failed: %s/%s: %s: %s\n", e.Host, e.Step, e.Summary, e.Detail)
+		switch {
+		case e.Type == "step_started":
+			running[e.Host+"/"+e.Step] = true
+		case e.Type == "step_done":
+			delete(running, e.Host+"/"+e.Step)
+			if e.Result == "failed" {
+				fmt.Fprintf(&b, "failed: %s/%s: %s: %s\n", e.Host, e.Step, e.Summary, e.Detail)
+			}
 		}
 	}
-	b.WriteString(r.stderr)
+	for _, step := range slices.Sorted(maps.Keys(running)) {
+		fmt.Fprintf(&b, "not done: %s\n", step)
+	}
+	b.WriteString(tail(r.stderr))
 	return b.String()
 }
 
-// apply runs `nodejoin apply` with args to its end. on is called with each event as
-// it comes, with the process; nil for none.
-func (b *bed) apply(ctx context.Context, args []string, on func(streamEvent, *os.Process)) *result {
-	b.t.Helper()
+// tail is the end of a log, short enough for the report of a test.
+func tail(text string) string {
+	const limit = 3000
+	return text[max(0, len(text)-limit):]
+}
+
+// apply runs `nodejoin apply` with args to its end, from the root of the repository.
+// on is called with each event as it comes, with the process; nil for none.
+func apply(ctx context.Context, t *testing.T, args []string, on func(streamEvent, *os.Process)) *result {
+	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(ctx, applyWait, fmt.Errorf("apply took longer than %v", applyWait))
 	defer cancel()
-	cmd := exec.CommandContext(ctx, nodejoin(b.t, "linux"), append([]string{"apply", "--auto-approve", "--json"}, args...)...)
-	cmd.Dir = repository(b.t)
-	cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK=", "HOME="+home(b.t), "XDG_CACHE_HOME=")
+	cmd := exec.CommandContext(ctx, nodejoin(t, "linux"), append([]string{"apply", "--auto-approve", "--json"}, args...)...)
+	cmd.Dir = repository(t)
+	cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK=", "HOME="+home(t), "XDG_CACHE_HOME=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = 10 * time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		b.t.Fatal(err)
+		t.Fatal(err)
 	}
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
-		b.t.Fatal(err)
+		t.Fatal(err)
 	}
-	r := readStream(b.t, out, func(e streamEvent) {
+	r := readStream(t, out, func(e streamEvent) {
 		if on != nil {
 			on(e, cmd.Process)
 		}
@@ -181,11 +204,11 @@ func (b *bed) apply(ctx context.Context, args []string, on func(streamEvent, *os
 	err = cmd.Wait()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		b.t.Fatal(err)
+		t.Fatal(err)
 	}
 	r.code, r.stderr, r.took = cmd.ProcessState.ExitCode(), stderr.String(), time.Since(began)
 	if ctx.Err() != nil {
-		b.t.Fatalf("%v\n%s", context.Cause(ctx), r)
+		t.Fatalf("%v\n%s", context.Cause(ctx), r)
 	}
 	return r
 }
@@ -227,20 +250,20 @@ func readStream(t *testing.T, from io.Reader, on func(streamEvent)) *result {
 }
 
 // mustApply applies and wants exit code 0.
-func (b *bed) mustApply(ctx context.Context, args []string) *result {
-	b.t.Helper()
-	r := b.apply(ctx, args, nil)
+func mustApply(ctx context.Context, t *testing.T, args []string) *result {
+	t.Helper()
+	r := apply(ctx, t, args, nil)
 	if r.code != 0 || r.summary == nil {
-		b.t.Fatalf("apply: %s", r)
+		t.Fatalf("apply: %s", r)
 	}
 	return r
 }
 
 // wantNothing applies and wants that nothing was to change, and nothing was touched.
-func (b *bed) wantNothing(ctx context.Context, args []string) {
-	b.t.Helper()
-	r := b.mustApply(ctx, args)
+func wantNothing(ctx context.Context, t *testing.T, args []string) {
+	t.Helper()
+	r := mustApply(ctx, t, args)
 	if r.summary.Pending != 0 || r.mutations() != 0 || len(r.changed()) != 0 {
-		b.t.Errorf("another apply: %d pending, %v changed, %d mutating calls, want none\n%s", r.summary.Pending, r.changed(), r.mutations(), r)
+		t.Errorf("another apply: %d pending, %v changed, %d mutating calls, want none\n%s", r.summary.Pending, r.changed(), r.mutations(), r)
 	}
 }

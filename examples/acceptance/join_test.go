@@ -22,26 +22,29 @@ import (
 const network = "flannel.4096"
 
 // TestJoinWindowsNode: one apply makes a machine with nothing on it a Ready node; a
-// second one changes nothing; so does one on the machine itself, and one after a
-// reboot of it only waits for what comes back by itself.
+// second one changes nothing, also after pods have had addresses; so does one on the
+// machine itself.
 func TestJoinWindowsNode(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
 	args := b.variables(b.host.Port()).write(t)
 
-	first := b.mustApply(ctx, args)
+	first := mustApply(ctx, t, args)
 	t.Logf("joined after %.1fs with %d mutating calls", first.took.Seconds(), first.mutations())
-	b.wantJoined(ctx)
+	vip := b.wantJoined(ctx)
 	b.wantNoCredentialsLeft(ctx)
+	b.wantKeysPrivate()
 
-	b.wantNothing(ctx, args)
+	wantNothing(ctx, t, args)
+	t.Run("addresses", func(t *testing.T) { b.wantNeverGivenOut(ctx, t, vip) })
+	wantNothing(ctx, t, args)
 	t.Run("local", func(t *testing.T) { b.wantNothingLocally(ctx) })
 }
 
 // wantJoined holds what a joined node must look like, seen from the API server, from
-// the HNS and from the machine.
-func (b *bed) wantJoined(ctx context.Context) {
+// the HNS and from the machine, and gives the source VIP.
+func (b *bed) wantJoined(ctx context.Context) net.IP {
 	b.t.Helper()
 	node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
 	if err != nil {
@@ -49,9 +52,10 @@ func (b *bed) wantJoined(ctx context.Context) {
 	}
 	b.wantNode(node)
 	b.wantNetwork(node)
-	b.wantSourceVIP(node)
+	vip := b.wantSourceVIP(node)
 	b.wantHealthy(ctx, "kubelet", 10248)
 	b.wantHealthy(ctx, "kube-proxy", 10256)
+	return vip
 }
 
 func (b *bed) wantNode(node *corev1.Node) {
@@ -142,7 +146,7 @@ func (b *bed) wantNetwork(node *corev1.Node) {
 }
 
 // wantSourceVIP: kube-proxy has an address of the node's pods that nobody else gets.
-func (b *bed) wantSourceVIP(node *corev1.Node) {
+func (b *bed) wantSourceVIP(node *corev1.Node) net.IP {
 	b.t.Helper()
 	_, pods, err := net.ParseCIDR(node.Spec.PodCIDR)
 	if err != nil {
@@ -161,6 +165,10 @@ func (b *bed) wantSourceVIP(node *corev1.Node) {
 	if holder := string(b.read(`C:\var\lib\cni\networks\` + network + `\` + vip)); !strings.HasPrefix(holder, "kube-proxy") {
 		b.t.Errorf("the source VIP is held by %q", holder)
 	}
+	if b.network.Endpoint(vip) == nil {
+		b.t.Errorf("the HNS has no endpoint with the source VIP %s: kube-proxy runs without it", vip)
+	}
+	return ip
 }
 
 func (b *bed) wantHealthy(ctx context.Context, what string, port int) {
@@ -212,6 +220,35 @@ func (b *bed) wantNoCredentialsLeft(ctx context.Context) {
 		if err != nil {
 			b.t.Error(err)
 		}
+	}
+}
+
+// wantKeysPrivate: nobody but the system and administrators may read keys, or enter
+// the folders that hold them. Wine maps an access list to the mode of the file here:
+// everyone else is "other".
+func (b *bed) wantKeysPrivate() {
+	b.t.Helper()
+	for _, path := range []string{`C:\etc\kubernetes`, `C:\etc\kubernetes\flannel.conf`, `C:\etc\kubernetes\kube-proxy.conf`, `C:\var\lib\kubelet\pki`} {
+		info, err := os.Stat(b.host.Path(path))
+		if err != nil {
+			b.t.Error(err)
+		} else if info.Mode()&0o007 != 0 {
+			b.t.Errorf("%s: mode %s lets others in", path, info.Mode())
+		}
+	}
+	// The keys are the kubelet's own files; they lie in the private folder alone.
+	err := filepath.WalkDir(b.host.Path(`C:\`), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || filepath.Ext(path) != ".key" && filepath.Ext(path) != ".pem" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if strings.Contains(string(text), "PRIVATE KEY") && filepath.Dir(path) != b.host.Path(`C:\var\lib\kubelet\pki`) {
+			b.t.Errorf("a private key in %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		b.t.Error(err)
 	}
 }
 

@@ -24,7 +24,7 @@ var interruptions = []struct {
 	after time.Duration
 	agent bool
 }{
-	{step: "data_dir"},
+	{step: "bin_dir"},
 	{step: "agent", after: 50 * time.Millisecond},
 	{step: "containerd_files", after: 300 * time.Millisecond, agent: true},
 	{step: "kubernetes_node", after: 500 * time.Millisecond},
@@ -55,7 +55,7 @@ func TestKilledAnywhere(t *testing.T) {
 			b := newBed(ctx, t, cluster)
 			args := b.variables(b.host.Port()).write(t)
 			struck := false
-			r := b.apply(ctx, args, func(e streamEvent, controller *os.Process) {
+			r := apply(ctx, t, args, func(e streamEvent, controller *os.Process) {
 				if struck || e.Type != "step_started" || e.Step != in.step {
 					return
 				}
@@ -79,10 +79,10 @@ func TestKilledAnywhere(t *testing.T) {
 			if in.agent && r.code != 0 && r.code != 4 {
 				t.Errorf("with its agent killed, nodejoin ends with code %d, want 0 or 4: %s", r.code, r)
 			}
-			b.mustApply(ctx, args)
+			mustApply(ctx, t, args)
 			b.wantJoined(ctx)
 			b.wantNoCredentialsLeft(ctx)
-			b.wantNothing(ctx, args)
+			wantNothing(ctx, t, args)
 		})
 	}
 }
@@ -123,7 +123,7 @@ func TestConnectionCut(t *testing.T) {
 			defer proxy.Close()
 			args := b.variables(proxy.Port()).write(t)
 			cut := false
-			r := b.apply(ctx, args, func(e streamEvent, _ *os.Process) {
+			r := apply(ctx, t, args, func(e streamEvent, _ *os.Process) {
 				if !cut {
 					cut = c.cut(e, proxy)
 				}
@@ -132,14 +132,14 @@ func TestConnectionCut(t *testing.T) {
 			case !cut:
 				t.Fatalf("nothing was cut: %s", r)
 			case r.code == 4:
-				b.mustApply(ctx, args)
+				mustApply(ctx, t, args)
 			case r.code != 0:
 				t.Fatalf("want exit code 0 or 4: %s", r)
 			case proxy.Accepted() < 2:
 				t.Errorf("the run went on over %d connection; was it cut?", proxy.Accepted())
 			}
 			b.wantJoined(ctx)
-			b.wantNothing(ctx, args)
+			wantNothing(ctx, t, args)
 		})
 	}
 }

@@ -14,6 +14,7 @@ static const redirection *const tables[] = {
     unix_socket_redirections,
     session_redirections,
     service_config_redirections,
+    service_status_redirections,
 };
 
 static FARPROC WINAPI redirected_GetProcAddress(HMODULE module, LPCSTR name)

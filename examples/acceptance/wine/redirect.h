@@ -28,6 +28,7 @@ extern const redirection file_information_redirections[];
 extern const redirection unix_socket_redirections[];
 extern const redirection session_redirections[];
 extern const redirection service_config_redirections[];
+extern const redirection service_status_redirections[];
 
 /* Guards the tables that unix_socket.c and service_config.c keep. */
 extern CRITICAL_SECTION redirect_lock;

@@ -90,6 +90,21 @@ func (s *Server) Count(kind string) int {
 	return len(s.objects[kind])
 }
 
+// Endpoint gives the endpoint with that address, nil if there is none.
+func (s *Server) Endpoint(address string) Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.objects["Endpoint"] {
+		configurations, _ := o["IpConfigurations"].([]any)
+		for _, c := range configurations {
+			if c, _ := c.(Object); c["IpAddress"] == address {
+				return maps.Clone(o)
+			}
+		}
+	}
+	return nil
+}
+
 // Reboot forgets what does not outlive one: non-persistent networks with their
 // endpoints, load balancers, and all handles.
 func (s *Server) Reboot() {

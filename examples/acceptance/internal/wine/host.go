@@ -104,6 +104,14 @@ func (h *Host) Run(ctx context.Context, argv ...string) (string, error) {
 	return runWine(h.dir, h.Command(ctx, argv...))
 }
 
+// RunWith is Run with more environment, "NAME=value", and input.
+func (h *Host) RunWith(ctx context.Context, env []string, input string, argv ...string) (string, error) {
+	cmd := h.Command(ctx, argv...)
+	cmd.Env = append(cmd.Env, env...)
+	cmd.Stdin = strings.NewReader(input)
+	return runWine(h.dir, cmd)
+}
+
 // Reboot ends every process of the machine as a power cut would, and starts it
 // again with its automatic services. The SSH server gets a new port.
 func (h *Host) Reboot(ctx context.Context) error {
