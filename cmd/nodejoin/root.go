@@ -39,6 +39,7 @@ each step checked, applied and verified. Running it again changes only what diff
 		return usageError{c, err}
 	})
 	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newStatus(a), newGraph(a), newVersion(a))
+	root.AddCommand(newFmt(a))
 	return root
 }
 
