@@ -186,8 +186,12 @@ func inheritAccess(path string) error {
 // securityAttributes are those a new file or folder is made with, nil for
 // inherited: a private file is at no time readable by others.
 func securityAttributes(access host.Access, dir bool) (*windows.SecurityAttributes, error) {
-	if access != host.AccessPrivate {
+	switch access {
+	case host.AccessDefault, host.AccessProgram:
 		return nil, nil
+	case host.AccessPrivate:
+	default:
+		return nil, fmt.Errorf("%w: access %q", fs.ErrInvalid, access)
 	}
 	sddl := privateFile
 	if dir {

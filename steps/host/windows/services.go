@@ -191,9 +191,41 @@ func dependency(s *mgr.Service) (dependent, []string, error) {
 // StartService asks for a start. The manager answers once the program has
 // connected to it, which it bounds itself (30 s unless ServicesPipeTimeout says otherwise).
 func (h *Host) StartService(ctx context.Context, name string) error {
-	return withService(ctx, "start service", name, windows.SERVICE_START, func(_ *mgr.Mgr, s *mgr.Service) error {
-		return s.Start()
+	return withService(ctx, "start service", name, windows.SERVICE_START|windows.SERVICE_QUERY_STATUS, func(_ *mgr.Mgr, s *mgr.Service) error {
+		before, err := s.Query()
+		if err != nil {
+			return err
+		}
+		if err := s.Start(); err != nil {
+			return err
+		}
+		return awaitTaken(ctx, s, before)
 	})
+}
+
+// takenWithin bounds the time between an accepted start and its mark in the service's
+// state. Windows sets that before it answers; Wine may need a moment.
+const takenWithin = time.Second
+
+// awaitTaken returns once the service shows no longer what it did before its start.
+// One that started and ended at once may show the same again: the bound is no error.
+func awaitTaken(ctx context.Context, s *mgr.Service, before svc.Status) error {
+	ctx, cancel := context.WithTimeout(ctx, takenWithin)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		now, err := s.Query()
+		if err != nil || now.State != svc.Stopped || now.Win32ExitCode != before.Win32ExitCode ||
+			now.ServiceSpecificExitCode != before.ServiceSpecificExitCode {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil // the manager has taken the start
+		case <-tick.C:
+		}
+	}
 }
 
 // StopService stops and waits until the service reports stopped and its process
