@@ -20,7 +20,7 @@ func newGraph(a *app) *cobra.Command {
 	}
 	a.planFlags(c)
 	c.Flags().StringVar(&format, "format", format, "dot or mermaid")
-	c.Flags().StringArrayVar(&a.targets, "target", nil, "only this node, by `address` (node.win-1) or name; may be repeated")
+	a.targetFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		write := map[string]func(io.Writer, *plan.Compiled){"dot": writeDOT, "mermaid": writeMermaid}[format]
 		if write == nil {

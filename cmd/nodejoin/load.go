@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -39,15 +38,11 @@ func (a *app) compile(ctx context.Context, args []string) (*plan.Compiled, hcl.D
 	if len(args) > 0 {
 		path = args[0]
 	}
-	vars := map[string]string{}
-	for _, v := range a.vars {
-		name, value, ok := strings.Cut(v, "=")
-		if !ok {
-			return nil, nil, nil, fmt.Errorf("--var %s: it must be name=value", v)
-		}
-		vars[name] = value
+	vars, err := a.variables()
+	if err != nil {
+		return nil, nil, nil, err
 	}
-	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: os.LookupEnv, Agent: agentSource(ctx), Version: version})
+	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: lookupEnv, Agent: agentSource(ctx), Version: version})
 	if p == nil {
 		return nil, diags, nil, nil
 	}
@@ -60,36 +55,27 @@ func (a *app) compile(ctx context.Context, args []string) (*plan.Compiled, hcl.D
 	return c, diags, p.Files(), nil
 }
 
+// lookupEnv is the controller's environment.
+var lookupEnv = os.LookupEnv
+
+// variables are what --var gives.
+func (a *app) variables() (map[string]string, error) {
+	vars := map[string]string{}
+	for _, v := range a.vars {
+		name, value, ok := strings.Cut(v, "=")
+		if !ok {
+			return nil, fmt.Errorf("--var %s: it must be name=value", v)
+		}
+		vars[name] = value
+	}
+	return vars, nil
+}
+
 // problems prints diagnostics and failures on standard error.
 func (a *app) problems(ps []ui.Problem, files map[string]*hcl.File) {
 	for _, p := range ps {
 		ui.WriteProblem(a.term.Err, p, files, a.term.ErrColor, min(a.term.Width(), 100))
 	}
-}
-
-// target keeps the nodes that --target names.
-func (a *app) target(c *plan.Compiled) error {
-	if len(a.targets) == 0 {
-		return nil
-	}
-	var keep []plan.Node
-	for _, t := range a.targets {
-		i := slices.IndexFunc(c.Nodes, func(n plan.Node) bool { return n.Address == t || n.Name == t || strings.HasPrefix(n.Address, t+"[") })
-		if i < 0 {
-			var have []string
-			for _, n := range c.Nodes {
-				have = append(have, n.Address)
-			}
-			return fmt.Errorf("--target %s: the plan has no such node; it has %s", t, strings.Join(have, ", "))
-		}
-		for _, n := range c.Nodes {
-			if (n.Address == t || n.Name == t || strings.HasPrefix(n.Address, t+"[")) && !slices.ContainsFunc(keep, func(k plan.Node) bool { return k.Name == n.Name }) {
-				keep = append(keep, n)
-			}
-		}
-	}
-	c.Nodes = keep
-	return nil
 }
 
 // printJSON writes v indented on standard output.

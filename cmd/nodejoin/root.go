@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/ui"
@@ -16,6 +20,7 @@ type app struct {
 	vars     []string
 	varFiles []string
 	targets  []string
+	skips    []string
 	json     bool
 	display  string
 	parallel int
@@ -33,13 +38,12 @@ each step checked, applied and verified. Running it again changes only what diff
   nodejoin apply plans/prod           change it
   nodejoin status plans/prod          are the nodes still as the plan says?`,
 		SilenceUsage: true, SilenceErrors: true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{c, err}
 	})
 	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newStatus(a), newGraph(a), newVersion(a))
-	root.AddCommand(newFmt(a))
+	root.AddCommand(newFmt(a), newRender(a))
 	return root
 }
 
@@ -51,6 +55,35 @@ type usageError struct {
 
 func (e usageError) Error() string {
 	return e.err.Error() + "\nSee '" + e.cmd.CommandPath() + " --help'."
+}
+
+// noArgs is cobra.NoArgs that ends with how to get help.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{c, fmt.Errorf("%s takes no argument, and there is %q", c.CommandPath(), args[0])}
+	}
+	return nil
+}
+
+// oneOf is a flag with few values; another is a usage error.
+type oneOf struct {
+	value  *string
+	values []string
+}
+
+func (o oneOf) String() string {
+	if o.value == nil {
+		return ""
+	}
+	return *o.value
+}
+func (o oneOf) Type() string { return "string" }
+func (o oneOf) Set(s string) error {
+	if !slices.Contains(o.values, s) {
+		return fmt.Errorf("it must be %s", strings.Join(o.values[:len(o.values)-1], ", ")+" or "+o.values[len(o.values)-1])
+	}
+	*o.value = s
+	return nil
 }
 
 // planFlags are those of every command that reads a plan.
@@ -69,8 +102,9 @@ func (a *app) planFlags(c *cobra.Command) {
 // runFlags are those of every command that asks hosts.
 func (a *app) runFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringArrayVar(&a.targets, "target", nil, "only this node, by `address` (node.win-1) or name; may be repeated")
+	a.targetFlags(c)
 	f.BoolVar(&a.json, "json", false, "print JSON on standard output")
-	f.StringVar(&a.display, "display", "auto", "progress on standard error: auto, plain or quiet")
+	a.display = "auto"
+	f.Var(oneOf{&a.display, []string{"auto", "plain", "quiet"}}, "display", "progress on standard error: auto, plain or quiet")
 	f.IntVar(&a.parallel, "parallel", 10, "hosts worked on at once")
 }

@@ -1,9 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -12,24 +18,148 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"nodejoin": main})
 }
 
-// TestScripts runs the command as people do: testdata/script holds one session a
-// file. Run with UPDATE_SCRIPTS=1 to rewrite the expected outputs.
-func TestScripts(t *testing.T) {
-	quickstart, err := filepath.Abs("../../examples/quickstart")
-	if err != nil {
-		t.Fatal(err)
-	}
+// TestScript runs the command line as a user does: testdata/script/*.txtar, one
+// idea each. The quickstart lies in $WORK/quickstart of each of them.
+func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
-		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
-		Cmds:                scriptCommands,
-		Setup: func(e *testscript.Env) error {
-			e.Setenv("QUICKSTART", quickstart)
-			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
-			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
-			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o700)
+		Dir:                "testdata/script",
+		RequireUniqueNames: true,
+		Setup:              setup,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exit":       cmdExit,
+			"jsonlines":  cmdJSONLines,
+			"edit":       cmdEdit,
+			"waitfile":   cmdWaitFile,
+			"sshd":       cmdSSHD,
+			"api":        cmdAPI,
+			"closedport": cmdClosedPort,
+			"narrow":     cmdNarrow,
 		},
 	})
+}
+
+// setup gives every script the quickstart, a home of its own, no colour and no ssh-agent.
+func setup(e *testscript.Env) error {
+	for _, v := range []string{"HOME=" + e.WorkDir, "USERPROFILE=" + e.WorkDir, "XDG_CACHE_HOME=" + filepath.Join(e.WorkDir, ".cache"),
+		"LocalAppData=" + filepath.Join(e.WorkDir, ".cache"), "SSH_AUTH_SOCK=", "TERM=xterm-256color"} {
+		e.Vars = append(e.Vars, v)
+	}
+	from := os.DirFS("../../examples/quickstart")
+	to := filepath.Join(e.WorkDir, "quickstart")
+	return fs.WalkDir(from, ".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case p == ".sandbox":
+			return fs.SkipDir
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(to, p), 0o777)
+		case strings.HasSuffix(p, ".go"):
+			return nil
+		}
+		b, err := fs.ReadFile(from, p)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, p), b, 0o666)
+	})
+}
+
+// cmdExit runs a command that must end with a code: exit 2 nodejoin plan ...
+func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exit CODE COMMAND [ARG...]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	have := "0"
+	if e, ok := err.(interface{ ExitCode() int }); ok {
+		have = fmt.Sprint(e.ExitCode())
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if have != args[0] {
+		ts.Fatalf("exit code: have %s, want %s", have, args[0])
+	}
+}
+
+// cmdJSONLines wants every line of a file to be an object with a type and the last
+// one to be the summary with this exit code and this number of mutations:
+// jsonlines stdout CODE [MUTATIONS]
+func cmdJSONLines(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: jsonlines FILE CODE [MUTATIONS]")
+	}
+	type object struct {
+		Type     string `json:"type"`
+		ExitCode int    `json:"exit_code"`
+		Hosts    []struct {
+			Mutations int64 `json:"mutations"`
+		} `json:"hosts"`
+	}
+	var last object
+	for i, l := range strings.Split(strings.TrimSuffix(ts.ReadFile(args[0]), "\n"), "\n") {
+		last = object{}
+		if err := json.Unmarshal([]byte(l), &last); err != nil || last.Type == "" {
+			ts.Fatalf("line %d is no object with a type (%v): %s", i+1, err, l)
+		}
+		if (i == 0) != (last.Type == "version") {
+			ts.Fatalf("line %d has type %s; only the first tells the version", i+1, last.Type)
+		}
+	}
+	if last.Type != "summary" || fmt.Sprint(last.ExitCode) != args[1] {
+		ts.Fatalf("last line: have type %s, exit code %d; want summary, %s", last.Type, last.ExitCode, args[1])
+	}
+	if len(args) > 2 {
+		var sum int64
+		for _, h := range last.Hosts {
+			sum += h.Mutations
+		}
+		if fmt.Sprint(sum) != args[2] {
+			ts.Fatalf("mutating calls: have %d, want %s", sum, args[2])
+		}
+	}
+}
+
+// cmdEdit replaces text in a file, every place of it: edit FILE OLD NEW
+func cmdEdit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: edit FILE OLD NEW")
+	}
+	path := ts.MkAbs(args[0])
+	b, err := os.ReadFile(path)
+	ts.Check(err)
+	if !bytes.Contains(b, []byte(args[1])) {
+		ts.Fatalf("%s does not contain %q", args[0], args[1])
+	}
+	ts.Check(os.WriteFile(path, bytes.ReplaceAll(b, []byte(args[1]), []byte(args[2])), 0o666))
+}
+
+// cmdWaitFile waits until a file exists, at most 20 s.
+func cmdWaitFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: waitfile FILE")
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%s did not appear", args[0])
+		}
+	}
+}
+
+// cmdNarrow wants no line of a file to be longer than so many columns: narrow FILE COLUMNS
+func cmdNarrow(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: narrow FILE COLUMNS")
+	}
+	var most int
+	_, err := fmt.Sscan(args[1], &most)
+	ts.Check(err)
+	for i, l := range strings.Split(ts.ReadFile(args[0]), "\n") {
+		if n := len([]rune(l)); n > most {
+			ts.Fatalf("line %d has %d columns: %s", i+1, n, l)
+		}
+	}
 }

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+)
+
+// targetFlags are those of every command that selects nodes and steps.
+func (a *app) targetFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringArrayVar(&a.targets, "target", nil, "only this node, or this step and what it needs, by `address`; may be repeated")
+	f.StringArrayVar(&a.skips, "skip", nil, "without this node, or this step and what needs it, by `address`; may be repeated")
+	for _, name := range []string{"target", "skip"} {
+		_ = c.RegisterFlagCompletionFunc(name, a.completeAddress)
+	}
+}
+
+// selection is what addresses name: whole nodes, and steps of others.
+type selection struct {
+	nodes map[string]bool            // by name
+	steps map[string]map[string]bool // node's name -> ids
+}
+
+// named finds what the addresses of a flag name.
+func named(c *plan.Compiled, flag string, addresses []string) (selection, error) {
+	s := selection{map[string]bool{}, map[string]map[string]bool{}}
+	for _, t := range addresses {
+		found := false
+		for _, n := range c.Nodes {
+			if n.Address == t || n.Name == t {
+				s.nodes[n.Name], found = true, true
+				continue
+			}
+			id, ok := strings.CutPrefix(t, n.Address+".")
+			if !ok {
+				id, ok = strings.CutPrefix(t, n.Name+".")
+			}
+			if ok && slices.ContainsFunc(n.Steps, func(p steps.Spec) bool { return p.ID == id }) {
+				if s.steps[n.Name] == nil {
+					s.steps[n.Name] = map[string]bool{}
+				}
+				s.steps[n.Name][id], found = true, true
+			}
+		}
+		if !found {
+			return s, noSuchAddress(c, flag, t)
+		}
+	}
+	return s, nil
+}
+
+func noSuchAddress(c *plan.Compiled, flag, t string) error {
+	var have []string
+	for _, n := range c.Nodes {
+		if strings.HasPrefix(t, n.Address+".") || strings.HasPrefix(t, n.Name+".") {
+			for _, s := range n.Steps {
+				have = append(have, s.ID)
+			}
+			return fmt.Errorf("--%s %s: %s has no such step; it has %s", flag, t, n.Address, strings.Join(have, ", "))
+		}
+		have = append(have, n.Address)
+	}
+	const most = 20
+	if len(have) > most {
+		have = append(have[:most], fmt.Sprintf("and %d more", len(have)-most))
+	}
+	return fmt.Errorf("--%s %s: the plan has no such node; it has %s", flag, t, strings.Join(have, ", "))
+}
+
+// target keeps what --target names and leaves out what --skip names.
+func (a *app) target(c *plan.Compiled) error {
+	if len(a.targets) == 0 && len(a.skips) == 0 {
+		return nil
+	}
+	want, err := named(c, "target", a.targets)
+	if err != nil {
+		return err
+	}
+	not, err := named(c, "skip", a.skips)
+	if err != nil {
+		return err
+	}
+	var keep []plan.Node
+	for _, n := range c.Nodes {
+		only, without := want.steps[n.Name], not.steps[n.Name]
+		if not.nodes[n.Name] || len(a.targets) > 0 && !want.nodes[n.Name] && len(only) == 0 {
+			continue
+		}
+		if len(a.targets) > 0 && !want.nodes[n.Name] {
+			need := closure(n.Steps, only, needs)
+			n.Steps = slices.DeleteFunc(slices.Clone(n.Steps), func(s steps.Spec) bool { return !need[s.ID] })
+		}
+		if len(without) > 0 {
+			gone := closure(n.Steps, without, neededBy(n.Steps))
+			n.Steps = slices.DeleteFunc(slices.Clone(n.Steps), func(s steps.Spec) bool { return gone[s.ID] })
+		}
+		if len(n.Steps) > 0 || want.nodes[n.Name] || len(only)+len(without) == 0 {
+			keep = append(keep, n)
+		}
+	}
+	c.Nodes = keep
+	return nil
+}
+
+// needs are the steps that s cannot run without.
+func needs(s steps.Spec) []string {
+	out := slices.Clone(s.After)
+	if s.OnlyIf != "" {
+		out = append(out, s.OnlyIf)
+	}
+	for _, r := range steps.ArgRefs(s.Args) {
+		step, _, _ := strings.Cut(r, ".")
+		out = append(out, step)
+	}
+	return out
+}
+
+// neededBy is needs the other way round.
+func neededBy(all []steps.Spec) func(steps.Spec) []string {
+	by := map[string][]string{}
+	for _, s := range all {
+		for _, n := range needs(s) {
+			by[n] = append(by[n], s.ID)
+		}
+	}
+	return func(s steps.Spec) []string { return by[s.ID] }
+}
+
+// closure is from and all that next leads to.
+func closure(all []steps.Spec, from map[string]bool, next func(steps.Spec) []string) map[string]bool {
+	byID := map[string]steps.Spec{}
+	for _, s := range all {
+		byID[s.ID] = s
+	}
+	out := map[string]bool{}
+	var add func(id string)
+	add = func(id string) {
+		s, ok := byID[id]
+		if !ok || out[id] {
+			return
+		}
+		out[id] = true
+		for _, n := range next(s) {
+			add(n)
+		}
+	}
+	for id := range from {
+		add(id)
+	}
+	return out
+}
+
+// completeAddress offers the nodes of the plan that is on the command line, and the
+// steps of a node whose address is typed already. It says nothing of a plan that
+// does not compile.
+func (a *app) completeAddress(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	path := "."
+	if len(args) > 0 {
+		path = args[0]
+	}
+	compiled := a.compileForCompletion(c.Context(), path)
+	if compiled == nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, n := range compiled.Nodes {
+		out = append(out, n.Address)
+		if strings.HasPrefix(typed, n.Address+".") {
+			for _, s := range n.Steps {
+				out = append(out, n.Address+"."+s.ID+"\t"+s.Kind)
+			}
+		}
+	}
+	return slices.DeleteFunc(out, func(s string) bool { return !strings.HasPrefix(s, typed) }), cobra.ShellCompDirectiveNoFileComp
+}
+
+// compileForCompletion compiles without building an agent and without a word.
+func (a *app) compileForCompletion(_ context.Context, path string) *plan.Compiled {
+	vars, err := a.variables()
+	if err != nil {
+		return nil
+	}
+	stand := func(string, string, string) (steps.Source, error) {
+		return steps.Source{File: "agent", SHA256: sha256Hex(nil)}, nil
+	}
+	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: lookupEnv, Agent: stand, Version: version})
+	if p == nil || diags.HasErrors() {
+		return nil
+	}
+	c, _ := p.Compile()
+	return c
+}

@@ -1,0 +1,227 @@
+// Package render shows what each node of a compiled plan would get as files: every
+// file, service definition, registry value, firewall rule and cluster object. It
+// is pure: no host and no cluster is asked, and the same plan gives the same files.
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+)
+
+// File is one rendered file.
+type File struct {
+	Path string // '/'-separated, relative, begins with the node's name
+	Data []byte
+}
+
+// Hidden stands where a secret is.
+const Hidden = "(sensitive)"
+
+// Step is a step as steps.json lists it.
+type step struct {
+	ID     string          `json:"id"`
+	Kind   string          `json:"kind"`
+	Title  string          `json:"title,omitempty"`
+	After  []string        `json:"after,omitempty"`
+	OnlyIf string          `json:"only_if,omitempty"`
+	Source string          `json:"source,omitempty"`
+	File   string          `json:"file,omitempty"` // where the content is rendered
+	Args   json.RawMessage `json:"args"`
+}
+
+// tree collects the files of one node.
+type tree struct {
+	node  plan.Node
+	files []File
+	taken map[string]bool
+	lists map[string][]any // arrays by file name
+	order []string         // of lists
+	meta  map[string]any   // metadata of the Node object
+	spec  map[string]any
+}
+
+// Nodes renders the nodes of a compiled plan. References to values that are known
+// later are written as steps.ShowRefs writes them; secrets are Hidden. Files come
+// in the order of nodes and steps.
+func Nodes(c *plan.Compiled) ([]File, error) {
+	var out []File
+	for _, n := range c.Nodes {
+		t := &tree{node: n, taken: map[string]bool{}, lists: map[string][]any{}, meta: map[string]any{"name": n.Name}, spec: map[string]any{}}
+		if err := t.run(); err != nil {
+			return nil, fmt.Errorf("%s: %w", n.Address, err)
+		}
+		out = append(out, t.files...)
+	}
+	return out, nil
+}
+
+func (t *tree) run() error {
+	var list []any
+	for _, s := range t.node.Steps {
+		args, file, err := t.step(s)
+		if err != nil {
+			return fmt.Errorf("step %s: %w", s.ID, err)
+		}
+		list = append(list, step{ID: s.ID, Kind: s.Kind, Title: steps.ShowRefs(s.Title), After: s.After, OnlyIf: s.OnlyIf, Source: s.Source, File: file, Args: args})
+	}
+	for _, name := range t.order {
+		if err := t.json(name, t.lists[name]); err != nil {
+			return err
+		}
+	}
+	if err := t.kubeNode(); err != nil {
+		return err
+	}
+	return t.json("steps.json", list)
+}
+
+// step renders one step: its arguments as they may be shown, and the file that
+// holds its content, if it has one.
+func (t *tree) step(s steps.Spec) (args json.RawMessage, file string, err error) {
+	k, ok := steps.Lookup(s.Kind)
+	if !ok {
+		return nil, "", fmt.Errorf("no kind is named %q", s.Kind)
+	}
+	v := k.New()
+	if err := json.Unmarshal(s.Args, v); err != nil {
+		return nil, "", err
+	}
+	switch a := v.(type) {
+	case *steps.File:
+		if a.Absent {
+			t.add("absent.json", a.Path)
+			break
+		}
+		content := a.Content
+		if a.Sensitive {
+			content = Hidden + "\n"
+		}
+		file = t.host(s.ID, a.Path, []byte(steps.ShowRefs(content)))
+		a.Content = ""
+	case *steps.Kubeconfig:
+		if !onlyRefs(a.Token) {
+			a.Token = Hidden
+		}
+		b, err := kubeconfig(a)
+		if err != nil {
+			return nil, "", err
+		}
+		file = t.host(s.ID, a.Path, b)
+	case *steps.Service:
+		file = t.place("services", name(steps.ShowRefs(a.Name)), s.ID, ".json")
+		if err := t.json(file, a); err != nil {
+			return nil, "", err
+		}
+	case *steps.Registry:
+		t.add("registry.json", a)
+	case *steps.FirewallRule:
+		t.add("firewall.json", a)
+	case *steps.MachineEnv:
+		t.add("environment.json", a)
+	case *steps.Directory:
+		t.add("directories.json", a)
+	case *steps.Archive:
+		t.add("artifacts.json", a)
+	case *steps.Binary:
+		t.add("artifacts.json", a)
+	default:
+		file, err = t.cluster(s, v)
+		if err != nil {
+			return nil, "", err
+		}
+	}
+	args, err = encode(v, "")
+	return args, file, err
+}
+
+// add appends v to an array that becomes the file of that name.
+func (t *tree) add(file string, v any) {
+	if t.lists[file] == nil {
+		t.order = append(t.order, file)
+	}
+	t.lists[file] = append(t.lists[file], v)
+}
+
+// host adds a file of the machine below files/ and gives its place in the node's folder.
+func (t *tree) host(id, path string, data []byte) string {
+	shown := steps.ShowRefs(path)
+	var parts []string
+	for _, p := range strings.FieldsFunc(shown, func(r rune) bool { return r == '/' || r == '\\' && t.node.OS == "windows" }) {
+		parts = append(parts, name(strings.TrimSuffix(p, ":")))
+	}
+	p := t.place("files", strings.Join(parts, "/"), id, "")
+	t.put(p, data)
+	return p
+}
+
+// place is dir/base+ext, or with the step's id where another step has that already.
+// Names that differ only by case are the same, as on Windows.
+func (t *tree) place(dir, base, id, ext string) string {
+	p := dir + "/" + base + ext
+	if t.taken[strings.ToLower(p)] {
+		p = dir + "/" + base + "." + id + ext
+	}
+	t.taken[strings.ToLower(p)] = true
+	return p
+}
+
+func (t *tree) put(path string, data []byte) {
+	t.files = append(t.files, File{Path: name(t.node.Name) + "/" + path, Data: data})
+}
+
+func (t *tree) json(path string, v any) error {
+	b, err := encode(v, "  ")
+	if err == nil {
+		t.put(path, append(b, '\n'))
+	}
+	return err
+}
+
+// encode is JSON without escapes for HTML, with references as they are shown.
+func encode(v any, indent string) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	out := []byte(showJSON(b.String()))
+	if indent == "" {
+		return bytes.TrimSpace(out), nil
+	}
+	b.Reset()
+	if err := json.Indent(&b, bytes.TrimSpace(out), "", indent); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// showJSON is steps.ShowRefs over encoded JSON, where NUL is written \u0000.
+func showJSON(s string) string {
+	return steps.ShowRefs(strings.ReplaceAll(s, `\u0000`, "\x00"))
+}
+
+// onlyRefs tells that s is one reference and no text of its own.
+func onlyRefs(s string) bool {
+	refs := steps.Refs(s)
+	return s == "" || len(refs) == 1 && s == steps.Ref(refs[0])
+}
+
+// name makes s one element of a path on every OS.
+func name(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < 0x20 || strings.ContainsRune(`<>:"/\|?*`, r) {
+			return '_'
+		}
+		return r
+	}, s)
+	if strings.Trim(s, ".") == "" {
+		return "_" + s
+	}
+	return s
+}
