@@ -41,8 +41,8 @@ func writeFlags() {
 		app := filepath.Join(src, "cmd/kube-proxy/app")
 		p := readFlags(filepath.Join(app, "server.go"), filepath.Join(app, "options.go"), filepath.Join(app, "init_windows.go"))
 
-		addLogging(k, minorNumber(v), klog, logging, uses(options, "options.go", "logs.", "logsapi."))
-		addLogging(p, minorNumber(v), klog, logging, uses(app, "options.go", "logsapi.AddFlags") || uses(app, "server.go", "logsapi.AddFlags"))
+		addLogging(k, minorNumber(v), klog, logging, uses(options, "options.go", "logs.", "logsapi."), movedToFile(parse(filepath.Join(options, "options.go"))))
+		addLogging(p, minorNumber(v), klog, logging, uses(app, "options.go", "logsapi.AddFlags") || uses(app, "server.go", "logsapi.AddFlags"), nil)
 		kubelet[v], proxy[v] = k, p
 		log.Printf("%s: %d kubelet flags, %d kube-proxy flags", v, len(k), len(p))
 	}
@@ -54,7 +54,7 @@ func writeFlags() {
 // every klog flag is there (component-base logs.AddFlags, or the process-wide
 // flag set that cobra adds), from 1.23 deprecated; later only v, vmodule and
 // log-flush-frequency (kubernetes/kubernetes#112120).
-func addLogging(into map[string]option, minor int, klog map[string]option, files []string, bound bool) {
+func addLogging(into map[string]option, minor int, klog map[string]option, files []string, bound bool, moved func(token.Pos, string) string) {
 	const deprecation = "will be removed in a future release, see https://github.com/kubernetes/enhancements/tree/master/keps/sig-instrumentation/2845-deprecate-klog-specific-flags-in-k8s-components"
 	for name := range klog {
 		f := option{}
@@ -72,9 +72,13 @@ func addLogging(into map[string]option, minor int, klog map[string]option, files
 	into["help"] = option{}    // cobra
 	if bound {
 		for name, f := range readFlags(files...) {
-			if _, have := into[name]; !have {
-				into[name] = f
+			if _, have := into[name]; have {
+				continue
 			}
+			if moved != nil && f.deprecated == "" {
+				f.deprecated = moved(token.NoPos, name)
+			}
+			into[name] = f
 		}
 	}
 }
@@ -103,12 +107,9 @@ func readFlags(files ...string) map[string]option {
 	consts := map[string]string{}
 	var parsed []*ast.File
 	for _, name := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if os.IsNotExist(err) {
+		f := parse(name)
+		if f == nil {
 			continue
-		}
-		if err != nil {
-			log.Fatal(err)
 		}
 		parsed = append(parsed, f)
 		ast.Inspect(f, func(n ast.Node) bool {
@@ -127,6 +128,7 @@ func readFlags(files ...string) map[string]option {
 	found := map[string]option{}
 	messages := map[string]string{}
 	for _, f := range parsed {
+		moved := movedToFile(f)
 		ast.Inspect(f, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok {
@@ -159,7 +161,8 @@ func readFlags(files ...string) map[string]option {
 				return true
 			}
 			if name, ok := literal(call.Args[at], consts); ok && name != "" && !strings.ContainsAny(name, " %/:.") {
-				found[strings.ReplaceAll(name, "_", "-")] = option{}
+				name = strings.ReplaceAll(name, "_", "-")
+				found[name] = option{deprecated: moved(call.Pos(), name)}
 			}
 			return true
 		})
@@ -173,6 +176,53 @@ func readFlags(files ...string) map[string]option {
 		}
 	}
 	return found
+}
+
+// parse returns nil for a file that does not exist.
+func parse(name string) *ast.File {
+	f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	return f
+}
+
+// movedToFile gives the text "config" to the flags that kubelet's
+// AddKubeletConfigFlags registers, by position and name: it marks them as
+// deprecated in favour of the configuration file, but for those in its map
+// notDeprecated. The flags of component-base that it binds have no position.
+func movedToFile(f *ast.File) func(token.Pos, string) string {
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || fn.Name.Name != "AddKubeletConfigFlags" {
+			continue
+		}
+		stay := map[string]bool{}
+		bindsLogging := false
+		ast.Inspect(fn, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.KeyValueExpr:
+				if name, ok := literal(n.Key, nil); ok {
+					stay[name] = true
+				}
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && (x.Name == "logs" || x.Name == "logsapi") {
+					bindsLogging = true
+				}
+			}
+			return true
+		})
+		return func(at token.Pos, name string) string {
+			if stay[name] || at == token.NoPos && !bindsLogging || at != token.NoPos && (at < fn.Pos() || fn.End() <= at) {
+				return ""
+			}
+			return "config"
+		}
+	}
+	return func(token.Pos, string) string { return "" }
 }
 
 // literal is the value of a string literal, a concatenation of them, or a constant of the files.
@@ -218,16 +268,8 @@ func saveFlags(file, what string, have map[string]map[string]option) {
 				}
 				text = strings.Join(strings.Fields(message), " ")
 			}
-			fmt.Fprintln(&b, strings.TrimRight(strings.Join([]string{name, since, until, deprecated, shorten(text)}, " | "), " |"))
+			fmt.Fprintln(&b, strings.TrimRight(strings.Join([]string{name, since, until, deprecated, text}, " | "), " |"))
 		})
 	}
 	save(file, &b)
-}
-
-// shorten drops what is the same in most texts: that the flag should be set in the configuration file.
-func shorten(text string) string {
-	if strings.HasPrefix(text, "This parameter should be set via the config file specified by the") {
-		return "config"
-	}
-	return text
 }

@@ -1,0 +1,156 @@
+package compat
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Programs of a node whose flags, fields and gates the tables know.
+const (
+	KubeletProgram   = "kubelet"
+	KubeProxyProgram = "kube-proxy"
+)
+
+//go:embed data/kubelet_flags.txt
+var kubeletFlagsText string
+
+//go:embed data/kube_proxy_flags.txt
+var kubeProxyFlagsText string
+
+// flagRow: the program takes the flag in span; deprecated is the zero line when it never was.
+type flagRow struct {
+	span       span
+	deprecated line
+	text       string // of the deprecation; "config" when it only says to use the configuration file
+}
+
+type flagTable struct {
+	names []string // sorted
+	rows  map[string][]flagRow
+}
+
+// The tables are read once. They are embedded, and a test reads them all: a
+// malformed row cannot reach a user.
+var flagTables = sync.OnceValue(func() map[string]flagTable {
+	return map[string]flagTable{KubeletProgram: readFlagTable(kubeletFlagsText), KubeProxyProgram: readFlagTable(kubeProxyFlagsText)}
+})
+
+func readFlagTable(text string) flagTable {
+	t := flagTable{rows: map[string][]flagRow{}}
+	for _, f := range dataRows(text) {
+		f = append(f, "", "", "", "", "")
+		var r flagRow
+		r.span.since, _ = parseLine(f[1])
+		r.span.until, _ = parseLine(f[2])
+		r.deprecated, _ = parseLine(f[3])
+		r.text = f[4]
+		if len(t.rows[f[0]]) == 0 {
+			t.names = append(t.names, f[0])
+		}
+		t.rows[f[0]] = append(t.rows[f[0]], r)
+	}
+	slices.Sort(t.names)
+	return t
+}
+
+// Flags lists, sorted and without dashes, the flags that the Windows build of a
+// program takes in a version; nil for a program or version that cannot be read.
+func Flags(program, version string) []string {
+	t, known := flagTables()[program]
+	l, _, ok := minorLine("Kubernetes", version, since1_14, kubernetesNewest)
+	if !known || !ok {
+		return nil
+	}
+	var out []string
+	for _, name := range t.names {
+		for _, r := range t.rows[name] {
+			if r.span.holds(l) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+// CheckFlag tells whether the Windows build of a program (KubeletProgram or
+// KubeProxyProgram) takes a flag in a Kubernetes version. The flag may have its
+// dashes and a value, "--cluster-dns=10.96.0.10"; underscores count as dashes,
+// as the programs have it. A deprecated kubelet flag that the configuration
+// file replaces names the field in Instead.
+//
+// Sources: the sources of kubelet and kube-proxy of every minor version from
+// 1.14 to 1.36 (see gen.go); for 1.36 the list is the one that the programs
+// print. Before 1.23 libraries could add further, undocumented flags to
+// kube-proxy (those of cAdvisor and of cloud providers): they are Unknown here.
+func CheckFlag(program, flag, version string) Verdict {
+	name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
+	name = strings.ReplaceAll(strings.TrimSpace(name), "_", "-")
+	v := Verdict{Name: "--" + name, Source: "kubernetes sources of each minor version, cmd/" + program + " (data/" + strings.ReplaceAll(program, "-", "_") + "_flags.txt)"}
+	t, known := flagTables()[program]
+	if !known {
+		v.Status, v.Why = Unknown, fmt.Sprintf("the tables know no program %q", program)
+		return v
+	}
+	l, note, ok := minorLine("Kubernetes", version, since1_14, kubernetesNewest)
+	if !ok {
+		return noVersion(v.Name, version)
+	}
+	v.Assumed = note
+	rows := t.rows[name]
+	if len(rows) == 0 {
+		return unknownFlag(v, program, name, t)
+	}
+	advice := flagAdvice[program][name]
+	for _, r := range rows {
+		v.Since, v.Until = r.span.since.text(), r.span.until.text()
+		switch {
+		case r.span.holds(l):
+			if r.deprecated == (line{}) || l.less(r.deprecated) {
+				return v
+			}
+			v.Status, v.Instead = Deprecated, advice.instead
+			v.Why = fmt.Sprintf("deprecated in %s since %s", program, r.deprecated)
+			if r.text == "config" {
+				v.Why += ": it belongs into the configuration file"
+				if field, ok := fieldOfFlag(program, name, l); ok && v.Instead == "" {
+					v.Instead = field
+				}
+			} else if r.text != "" {
+				v.Why += ": " + r.text
+			}
+			return v
+		case l.less(r.span.since):
+			v.Status, v.Why = NotYet, fmt.Sprintf("%s takes it since %s", program, r.span.since)
+			v.Instead = advice.before
+			return v
+		}
+	}
+	v.Status, v.Instead = Removed, advice.instead
+	v.Why = fmt.Sprintf("removed from %s in %s; it would refuse to start", program, v.Until)
+	if advice.source != "" {
+		v.Source += "; " + advice.source
+	}
+	return v
+}
+
+func unknownFlag(v Verdict, program, name string, t flagTable) Verdict {
+	v.Status = Unknown
+	v.Why = fmt.Sprintf("%s has no such flag in any version from 1.14 to %s", program, kubernetesNewest)
+	if right, ok := flagMistakes[program][name]; ok {
+		v.Instead = "--" + right
+		return v
+	}
+	for other, table := range flagTables() {
+		if _, ok := table.rows[name]; ok && other != program {
+			v.Why += "; it is a flag of " + other
+			return v
+		}
+	}
+	if near := nearest(name, t.names); near != "" {
+		v.Instead = "--" + near
+	}
+	return v
+}
