@@ -96,6 +96,7 @@ var connectionSpecs = map[string]*blockSpec{
 		{name: "path", typ: cty.String, required: true, doc: "folder of the machine, relative to the plan"},
 		{name: "build", typ: cty.String, doc: "Windows build, default 10.0.20348"},
 		{name: "ip", typ: cty.String, doc: "its management address, default 192.0.2.10"},
+		{name: "capacity", typ: cty.Number, doc: "bytes that its volume holds, default as many as the real one"},
 	}},
 }
 

@@ -447,7 +447,7 @@ func (c *compiler) connection(s *section, b *hcl.Block, ctx *hcl.EvalContext, m 
 		}
 		m.Connection.SSH = ssh
 	case "sandbox":
-		box := &Sandbox{Build: cs.str("build"), IP: cs.str("ip")}
+		box := &Sandbox{Build: cs.str("build"), IP: cs.str("ip"), Capacity: cs.whole("capacity", 1, 1<<50, 0)}
 		if p := cs.str("path"); p != "" {
 			box.Path = c.home(p)
 		}

@@ -87,9 +87,10 @@ func (a *Archive) diff(rec *Unpacked, have map[string]string, folder bool) Chang
 		c.Touches = append(c.Touches, serviceKey(s))
 	}
 	if rec == nil {
-		c.Reason = "there is no record that it was unpacked"
-		if c.Touches = append(c.Touches, a.To); !folder {
-			c.Action, c.Touches = ActionCreate, []string{a.To}
+		// What a folder without a record holds may be replaced, so its services count.
+		c.Action, c.Touches = ActionCreate, append(c.Touches, a.To)
+		if !folder {
+			c.Touches = []string{a.To}
 		}
 		return c
 	}

@@ -233,7 +233,7 @@ func TestArchiveDiff(t *testing.T) {
 		touch  []string
 	}{
 		"same":            {a, &rec, rec.Files, true, ActionNone, nil},
-		"no record":       {a, nil, nil, true, ActionUpdate, []string{"/k"}},
+		"no record":       {a, nil, nil, true, ActionCreate, []string{"/k"}},
 		"fresh":           {a, nil, nil, false, ActionCreate, []string{"/k"}},
 		"file edited":     {a, &rec, map[string]string{"/k/a": "1", "/k/b": "9"}, true, ActionUpdate, []string{"/k/b"}},
 		"file missing":    {a, &rec, map[string]string{"/k/a": ""}, true, ActionUpdate, []string{"/k/a", "/k/b"}},

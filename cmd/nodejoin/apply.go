@@ -128,6 +128,7 @@ func (a *app) approve(c *plan.Compiled, auto bool) error {
 // showSummary prints failures in full and one closing line.
 func (a *app) showSummary(sum *engine.Summary, report *engine.Report) {
 	changed, unchanged, failed, left := 0, 0, 0, 0
+	var ps []ui.Problem
 	for i, h := range sum.Hosts {
 		changed += len(h.Changed)
 		unchanged += len(h.Unchanged)
@@ -139,9 +140,12 @@ func (a *app) showSummary(sum *engine.Summary, report *engine.Report) {
 			}
 			p := problemOf(h.Err)
 			p.Host, p.Step, p.Source = h.Node, h.Failed, h.Source
-			fmt.Fprintln(a.term.Err)
-			a.problems([]ui.Problem{p}, nil)
+			ps = append(ps, p)
 		}
+	}
+	if len(ps) > 0 {
+		fmt.Fprintln(a.term.Err)
+		a.problems(ui.Fold(ps), nil)
 	}
 	if a.json {
 		return

@@ -24,7 +24,7 @@ func connector(emit func(event.Event)) func(context.Context, plan.Node) (transpo
 		switch n.Connection.Type {
 		case "sandbox":
 			s := n.Connection.Sandbox
-			h, err := sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, Hostname: n.Name, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
+			h, err := sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, Hostname: n.Name, Capacity: s.Capacity, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
 			if err != nil {
 				return nil, fmt.Errorf("sandbox of %s: %w", n.Address, err)
 			}

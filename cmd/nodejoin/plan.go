@@ -96,24 +96,25 @@ func plural(n int, s string) string {
 // reportProblems prints what could not be checked and gives the exit code for it.
 func (a *app) reportProblems(r *engine.Report) int {
 	if r.Cluster != nil {
-		p := problemOf(r.Cluster)
-		a.problems([]ui.Problem{p}, nil)
+		a.problems([]ui.Problem{problemOf(r.Cluster)}, nil)
 		return reportCode(r)
 	}
+	var ps []ui.Problem
 	for _, h := range r.Hosts {
 		if h.Err != nil {
 			p := problemOf(h.Err)
 			p.Host, p.Source = h.Node.Name, h.Node.Connection.Source
-			a.problems([]ui.Problem{p}, nil)
+			ps = append(ps, p)
 		}
 		for _, s := range h.Steps {
 			if s.Result.Err != nil {
 				p := problemOf(s.Result.Err)
 				p.Host, p.Step, p.Source = h.Node.Name, s.Spec.ID, s.Spec.Source
-				a.problems([]ui.Problem{p}, nil)
+				ps = append(ps, p)
 			}
 		}
 	}
+	a.problems(ui.Fold(ps), nil)
 	return reportCode(r)
 }
 

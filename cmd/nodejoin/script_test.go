@@ -19,12 +19,15 @@ func TestMain(m *testing.M) {
 }
 
 // TestScript runs the command line as a user does: testdata/script/*.txtar, one
-// idea each. The quickstart lies in $WORK/quickstart of each of them.
+// idea each. The quickstart lies in $WORK/quickstart of each of them. With
+// UPDATE_SCRIPTS=1 the expected outputs (cmp) are rewritten.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir:                "testdata/script",
-		RequireUniqueNames: true,
-		Setup:              setup,
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+		Setup:               setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exit":       cmdExit,
 			"jsonlines":  cmdJSONLines,

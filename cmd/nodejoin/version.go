@@ -11,7 +11,7 @@ import (
 
 func newVersion(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version", Args: noArgs,
 	}
 	c.Flags().BoolVar(&a.json, "json", false, "print JSON on standard output")
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -58,6 +58,23 @@ func FromHCL(diags hcl.Diagnostics) []Problem {
 	return out
 }
 
+// Fold joins problems that differ in nothing but the host: one, with all their names.
+func Fold(ps []Problem) []Problem {
+	type key struct{ level, summary, detail, remedy, step, source string }
+	at := map[key]int{}
+	var out []Problem
+	for _, p := range ps {
+		k := key{p.Level, p.Summary, p.Detail, p.Remedy, p.Step, p.Source}
+		if i, ok := at[k]; ok && p.Host != "" && p.hcl == nil {
+			out[i].Host += ", " + p.Host
+			continue
+		}
+		at[k] = len(out)
+		out = append(out, p)
+	}
+	return out
+}
+
 // WriteProblem prints a problem with the source line it is about.
 func WriteProblem(w io.Writer, p Problem, files map[string]*hcl.File, color bool, width int) {
 	head, style := "Error", Red
@@ -80,6 +97,9 @@ func WriteProblem(w io.Writer, p Problem, files map[string]*hcl.File, color bool
 	where := ""
 	if p.Host != "" {
 		where = "host " + p.Host
+		if strings.Contains(p.Host, ", ") {
+			where = "hosts " + p.Host
+		}
 		if p.Step != "" {
 			where += ", step " + p.Step
 		}
@@ -91,7 +111,9 @@ func WriteProblem(w io.Writer, p Problem, files map[string]*hcl.File, color bool
 		where += "asked for at " + p.Source
 	}
 	if where != "" {
-		line("  %s", Paint(color, Dim, CleanLine(where)))
+		for _, l := range strings.Split(Wrap(CleanLine(where), "  ", width-2), "\n") {
+			line("%s", Paint(color, Dim, l))
+		}
 	}
 	if p.hcl != nil {
 		line("  on %s line %d:", CleanLine(p.hcl.Filename), p.hcl.Start.Line)

@@ -37,12 +37,23 @@ type PlanOptions struct {
 func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 	count := map[steps.Action]int{}
 	hosts := 0
+	// Hosts with the same to do are shown once.
+	var order []string
+	names := map[string][]string{}
 	for _, h := range r.Hosts {
-		if h.Err != nil {
+		var b strings.Builder
+		if h.Err != nil || !writeHost(&b, h, o, count) {
 			continue
 		}
 		hosts++
-		writeHost(w, h, o, count)
+		if names[b.String()] == nil {
+			order = append(order, b.String())
+		}
+		names[b.String()] = append(names[b.String()], Paint(o.Color, Bold, CleanLine(h.Node.Name)))
+	}
+	for _, body := range order {
+		head, rest, _ := strings.Cut(body, "\n")
+		fmt.Fprintf(w, "%s  %s\n%s", strings.Join(names[body], ", "), head, rest)
 	}
 	var parts []string
 	for _, a := range []steps.Action{steps.ActionCreate, steps.ActionUpdate, steps.ActionDelete, steps.ActionRestart, steps.ActionStart, steps.ActionUnknown, steps.ActionWait} {
@@ -66,7 +77,9 @@ func plural(n int, s string) string {
 	return s + "s"
 }
 
-func writeHost(w io.Writer, h engine.HostReport, o PlanOptions, count map[steps.Action]int) {
+// writeHost prints what kind of machine h is on a line, and below it what would
+// change there; false where there is nothing to show.
+func writeHost(w io.Writer, h engine.HostReport, o PlanOptions, count map[steps.Action]int) bool {
 	n := 0
 	for _, s := range h.Steps {
 		if s.Result.Err != nil || !s.Result.Change.NoOp() {
@@ -74,10 +87,10 @@ func writeHost(w io.Writer, h engine.HostReport, o PlanOptions, count map[steps.
 		}
 	}
 	if n == 0 && !o.Full {
-		return
+		return false
 	}
 	about := strings.TrimSpace(h.Facts.Product + " " + h.Facts.Build)
-	fmt.Fprintf(w, "%s  %s\n", Paint(o.Color, Bold, CleanLine(h.Node.Name)), Paint(o.Color, Dim, CleanLine(h.Node.Connection.Type+", "+about)))
+	fmt.Fprintln(w, Paint(o.Color, Dim, CleanLine(strings.TrimSuffix(h.Node.Connection.Type+", "+about, ", "))))
 	idw := 0
 	for _, s := range h.Steps {
 		idw = max(idw, len(s.Spec.ID))
@@ -117,6 +130,7 @@ func writeHost(w io.Writer, h engine.HostReport, o PlanOptions, count map[steps.
 		}
 	}
 	fmt.Fprintln(w)
+	return true
 }
 
 func writeDiff(w io.Writer, d steps.Diff, o PlanOptions) {

@@ -28,7 +28,9 @@ type Term struct {
 // NewTerm looks at the process's streams and environment.
 func NewTerm() *Term {
 	env := os.Environ()
-	color := func(f *os.File) bool { return colorprofile.Detect(f, env) > colorprofile.ASCII }
+	color := func(f *os.File) bool {
+		return os.Getenv("NO_COLOR") == "" && colorprofile.Detect(f, env) > colorprofile.ASCII
+	}
 	return &Term{
 		Out: os.Stdout, Err: os.Stderr, In: os.Stdin,
 		OutColor: color(os.Stdout), ErrColor: color(os.Stderr),

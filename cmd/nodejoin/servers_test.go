@@ -1,0 +1,98 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+
+	gssh "github.com/gliderlabs/ssh"
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/crypto/ssh"
+)
+
+// cmdSSHD starts an SSH server on loopback that lets one key in and runs nothing.
+// It sets SSH_PORT, SSH_HOST_KEY (fingerprint) and SSH_KNOWN (a known_hosts line),
+// and writes the key that is let in to id and one that is not to other_id.
+func cmdSSHD(ts *testscript.TestScript, _ bool, _ []string) {
+	key := func() (ed25519.PrivateKey, ssh.Signer) {
+		_, k, err := ed25519.GenerateKey(rand.Reader)
+		ts.Check(err)
+		s, err := ssh.NewSignerFromSigner(k)
+		ts.Check(err)
+		return k, s
+	}
+	_, host := key()
+	var user ssh.Signer
+	for _, name := range []string{"other_id", "id"} {
+		k, s := key()
+		block, err := ssh.MarshalPrivateKey(k, "")
+		ts.Check(err)
+		ts.Check(os.WriteFile(ts.MkAbs(name), pem.EncodeToMemory(block), 0o600))
+		user = s
+	}
+	srv := &gssh.Server{
+		Handler:          func(s gssh.Session) { _ = s.Exit(127) },
+		PublicKeyHandler: func(_ gssh.Context, k gssh.PublicKey) bool { return gssh.KeysEqual(k, user.PublicKey()) },
+	}
+	srv.AddHostKey(host)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = srv.Serve(l)
+	}()
+	ts.Defer(func() {
+		_ = srv.Close()
+		<-done
+	})
+	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+	ts.Setenv("SSH_PORT", port)
+	ts.Setenv("SSH_HOST_KEY", ssh.FingerprintSHA256(host.PublicKey()))
+	ts.Setenv("SSH_KNOWN", "[127.0.0.1]:"+port+" "+string(ssh.MarshalAuthorizedKey(host.PublicKey())))
+}
+
+// cmdAPI starts an API server on loopback that answers every request with 401, as
+// one does to an expired token, and writes a kubeconfig for it: api FILE
+func cmdAPI(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: api FILE")
+	}
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`)
+	}))
+	ts.Defer(srv.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(kubeconfig(srv.URL, ca)), 0o600))
+}
+
+// cmdClosedPort writes a kubeconfig for a port of loopback where nobody listens
+// and sets CLOSED_PORT to it: closedport FILE
+func cmdClosedPort(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: closedport FILE")
+	}
+	srv := httptest.NewTLSServer(http.NotFoundHandler())
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
+	ts.Setenv("CLOSED_PORT", fmt.Sprint(srv.Listener.Addr().(*net.TCPAddr).Port))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(kubeconfig(srv.URL, ca)), 0o600))
+	srv.Close()
+}
+
+func kubeconfig(url string, ca []byte) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}]
+users: [{name: u, user: {token: admin-token-that-has-expired}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+`, url, base64.StdEncoding.EncodeToString(ca))
+}
