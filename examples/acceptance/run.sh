@@ -8,9 +8,9 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-# Wine runs the node's programs; mingw compiles the DLLs that Wine lacks.
+# Wine runs the node's programs, mingw compiles the DLLs that Wine lacks, sshd is the door of a Linux host.
 packages=()
-for p in wine wine64 gcc-mingw-w64-x86-64; do
+for p in wine wine64 gcc-mingw-w64-x86-64 openssh-server openssh-client; do
 	dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null | grep -qx installed || packages+=("$p")
 done
 if ((${#packages[@]})); then
