@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/draw"
 	"nodejoin/plan"
 )
 
@@ -15,28 +16,27 @@ func newGraph(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "graph [PLAN]",
 		Short:   "Print the ordered steps of every node as a graph",
-		Long:    "Compiles the plan and prints its step graph, for Graphviz (dot) or Mermaid. No host is asked.",
-		Example: "  nodejoin graph plans/prod | dot -Tsvg > graph.svg",
+		Long:    "Compiles the plan and prints its step graph, for Graphviz (dot), Mermaid,\nor as a page (html) that needs no network. No host is asked.",
+		Example: "  nodejoin graph plans/prod | dot -Tsvg > graph.svg\n  nodejoin graph plans/prod --format html > graph.html",
 	}
 	a.planFlags(c)
-	c.Flags().StringVar(&format, "format", format, "dot or mermaid")
+	c.Flags().StringVar(&format, "format", format, "dot, mermaid or html (one page, with a search)")
 	a.targetFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		write := map[string]func(io.Writer, *plan.Compiled){"dot": writeDOT, "mermaid": writeMermaid}[format]
+		write := map[string]func(io.Writer, *plan.Compiled) error{"dot": writeDOT, "mermaid": writeMermaid, "html": draw.HTML}[format]
 		if write == nil {
-			return fmt.Errorf("--format %s: it must be dot or mermaid", format)
+			return fmt.Errorf("--format %s: it must be dot, mermaid or html", format)
 		}
 		compiled, err := a.load(c.Context(), args)
 		if err != nil {
 			return err
 		}
-		write(a.term.Out, compiled)
-		return nil
+		return write(a.term.Out, compiled)
 	}
 	return c
 }
 
-func writeDOT(w io.Writer, c *plan.Compiled) {
+func writeDOT(w io.Writer, c *plan.Compiled) error {
 	fmt.Fprintln(w, "digraph nodejoin {\n  rankdir = LR\n  node [shape = box, fontname = \"sans-serif\"]")
 	for i, n := range c.Nodes {
 		fmt.Fprintf(w, "  subgraph cluster_%d {\n    label = %q\n", i, n.Address)
@@ -50,10 +50,11 @@ func writeDOT(w io.Writer, c *plan.Compiled) {
 		}
 		fmt.Fprintln(w, "  }")
 	}
-	fmt.Fprintln(w, "}")
+	_, err := fmt.Fprintln(w, "}")
+	return err
 }
 
-func writeMermaid(w io.Writer, c *plan.Compiled) {
+func writeMermaid(w io.Writer, c *plan.Compiled) error {
 	fmt.Fprintln(w, "flowchart LR")
 	id := func(node int, step string) string { return fmt.Sprintf("n%d_%s", node, step) }
 	text := strings.NewReplacer(`"`, "#quot;", "\n", " ")
@@ -69,4 +70,5 @@ func writeMermaid(w io.Writer, c *plan.Compiled) {
 		}
 		fmt.Fprintln(w, "  end")
 	}
+	return nil
 }

@@ -1,0 +1,111 @@
+package draw
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+)
+
+// TestArrange: over random graphs every line goes down row by row, and no two
+// places of a row overlap.
+func TestArrange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 40).Draw(t, "n")
+		after := make([][]int, n)
+		widths := make([]float64, n)
+		for i := range after {
+			widths[i] = float64(rapid.IntRange(minWidth, 300).Draw(t, "w"))
+			for d := range i {
+				if rapid.IntRange(0, 5).Draw(t, "edge") == 0 {
+					after[i] = append(after[i], d)
+				}
+			}
+		}
+		less := reduce(after)
+		if have, want := reach(less), reach(after); fmt.Sprint(have) != fmt.Sprint(want) {
+			t.Fatalf("reduce changed what comes before what:\n%v\n%v", after, less)
+		}
+		l := arrange(widths, less)
+		for _, line := range l.lines {
+			for k := 1; k < len(line); k++ {
+				if l.places[line[k]].row != l.places[line[k-1]].row+1 {
+					t.Fatalf("line %v leaves out a row or goes up", line)
+				}
+			}
+		}
+		for _, r := range l.rows {
+			for k := 1; k < len(r); k++ {
+				if a, b := l.places[r[k-1]], l.places[r[k]]; a.x+a.width/2 > b.x-b.width/2+0.01 {
+					t.Fatalf("places overlap: %+v %+v", a, b)
+				}
+			}
+		}
+	})
+}
+
+// reach lists for each box all that come before it.
+func reach(after [][]int) [][]int {
+	out := make([][]int, len(after))
+	for i, deps := range after {
+		for _, d := range deps {
+			out[i] = append(append(out[i], d), out[d]...)
+		}
+		slices.Sort(out[i])
+		out[i] = slices.Compact(out[i])
+	}
+	return out
+}
+
+func nodes(n int) *plan.Compiled {
+	c := &plan.Compiled{Cluster: &plan.Cluster{Name: "<prod>"}}
+	for i := range n {
+		c.Nodes = append(c.Nodes, plan.Node{Name: fmt.Sprintf("win-%d", i), OS: "windows", Steps: []steps.Spec{
+			{ID: "dir", Kind: "directory", Title: "</title><script>alert(1)</script>"}, {ID: "kubelet", Kind: "service", After: []string{"dir"}}}})
+	}
+	return c
+}
+
+func TestHTML(t *testing.T) {
+	var one, many, again bytes.Buffer
+	for b, n := range map[*bytes.Buffer]int{&one: 1, &many: 300, &again: 300} {
+		if err := HTML(b, nodes(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(many.Bytes(), again.Bytes()) {
+		t.Error("the same plan gave two pages")
+	}
+	if have := strings.Count(many.String(), "<svg"); have != 1 {
+		t.Errorf("%d drawings of 300 equal nodes, want 1", have)
+	}
+	for _, s := range []string{"win-0<", "win-299<", "300 nodes with the same steps"} {
+		if !strings.Contains(many.String(), s) {
+			t.Errorf("the page has no %q", s)
+		}
+	}
+	if s := one.String(); strings.Contains(s, "<script>alert") || !strings.Contains(s, "&lt;prod&gt;") {
+		t.Error("text of the plan is not escaped")
+	}
+	// Nothing is loaded: the only address is the name of SVG's namespace.
+	if rest := strings.ReplaceAll(one.String(), "http://www.w3.org/2000/svg", ""); strings.Contains(rest, "://") || strings.Contains(rest, "src=") {
+		t.Error("the page refers to something outside")
+	}
+	svg := one.String()[strings.Index(one.String(), "<svg"):]
+	svg = svg[:strings.Index(svg, "</svg>")+6]
+	for d := xml.NewDecoder(strings.NewReader(svg)); ; {
+		if _, err := d.Token(); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatalf("the drawing is no XML: %v", err)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package draw
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+)
+
+//go:embed page.html
+var pageText string
+
+var page = template.Must(template.New("page").Parse(pageText))
+
+// group is a drawing of all nodes that have the same steps.
+type group struct {
+	Title  string
+	Names  []string
+	Open   bool // the names are shown at once
+	Steps  int
+	Width  string
+	Height string
+	Boxes  []box
+	Lines  []line
+	plan.Node
+}
+
+type box struct {
+	ID, Kind, Class, Tip, Search  string
+	X, Y, W, H, Mid, Text1, Text2 string
+}
+
+type line struct{ From, To, D string }
+
+// openNames is how many names of a group are shown without being asked for.
+const openNames = 24
+
+// HTML writes the graphs of a plan as one page. Nodes with the same steps share a
+// drawing. The same plan gives the same bytes.
+func HTML(w io.Writer, c *plan.Compiled) error {
+	data := struct {
+		Name   string
+		Nodes  int
+		Steps  int
+		Groups []*group
+		Legend [][2]string
+	}{Nodes: len(c.Nodes), Legend: [][2]string{{"set", "files and settings"}, {"get", "artifacts"}, {"run", "services"}, {"wait", "gates"}, {"kube", "cluster"}}}
+	if c.Cluster != nil {
+		data.Name = c.Cluster.Name
+	}
+	by := map[string]*group{}
+	for _, n := range c.Nodes {
+		data.Steps += len(n.Steps)
+		key := shape(n)
+		g := by[key]
+		if g == nil {
+			g = &group{Node: n, Steps: len(n.Steps)}
+			by[key] = g
+			data.Groups = append(data.Groups, g)
+		}
+		g.Names = append(g.Names, n.Name)
+	}
+	for _, g := range data.Groups {
+		g.Open = len(g.Names) <= openNames
+		g.Title = g.Names[0]
+		if len(g.Names) > 1 {
+			g.Title = fmt.Sprintf("%d nodes with the same steps", len(g.Names))
+		}
+		g.draw()
+	}
+	return page.Execute(w, data)
+}
+
+// shape is equal for nodes whose drawings would be.
+func shape(n plan.Node) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s\n", n.OS, n.Connection.Type)
+	for _, s := range n.Steps {
+		fmt.Fprintf(&b, "%q %q %q %q\n", s.ID, s.Kind, s.OnlyIf, s.After)
+	}
+	return b.String()
+}
+
+func (g *group) draw() {
+	index := map[string]int{}
+	after := make([][]int, len(g.Node.Steps))
+	var widths []float64
+	for i, s := range g.Node.Steps {
+		for _, d := range s.After {
+			if k, ok := index[d]; ok {
+				after[i] = append(after[i], k)
+			}
+		}
+		index[s.ID] = i
+		widths = append(widths, max(minWidth, charWidth*float64(max(len(s.ID), len(s.Kind)))+18))
+	}
+	l := arrange(widths, reduce(after))
+	g.Width, g.Height = px(l.width), px(l.height)
+	for _, p := range l.places {
+		if p.box < 0 {
+			continue
+		}
+		s := g.Node.Steps[p.box]
+		tip := s.ID + " (" + s.Kind + ")"
+		if s.Title != "" && len(g.Names) == 1 {
+			tip += "\n" + steps.ShowRefs(s.Title)
+		}
+		if len(s.After) > 0 {
+			tip += "\nafter " + strings.Join(s.After, ", ")
+		}
+		if s.Source != "" {
+			tip += "\n" + s.Source
+		}
+		y := top(p.row)
+		g.Boxes = append(g.Boxes, box{ID: s.ID, Kind: s.Kind, Class: class(s.Kind), Tip: tip, Search: strings.ToLower(s.ID + " " + s.Kind),
+			X: px(p.x - p.width/2), Y: px(y), W: px(p.width), H: px(boxHeight), Mid: px(p.x), Text1: px(y + 17), Text2: px(y + 32)})
+	}
+	for _, path := range l.lines {
+		var d strings.Builder
+		for k, i := range path {
+			p := l.places[i]
+			switch {
+			case k == 0:
+				fmt.Fprintf(&d, "M%s %s", px(p.x), px(top(p.row)+boxHeight))
+			default:
+				prev := l.places[path[k-1]]
+				y0, y1 := top(prev.row)+boxHeight, top(p.row)
+				mid := (y0 + y1) / 2
+				fmt.Fprintf(&d, "C%s %s %s %s %s %s", px(prev.x), px(mid), px(p.x), px(mid), px(p.x), px(y1))
+				if p.box < 0 {
+					fmt.Fprintf(&d, "V%s", px(y1+boxHeight))
+				}
+			}
+		}
+		from, to := l.places[path[0]].box, l.places[path[len(path)-1]].box
+		g.Lines = append(g.Lines, line{From: g.Node.Steps[from].ID, To: g.Node.Steps[to].ID, D: d.String()})
+	}
+}
+
+// class is the colour of a kind's boxes.
+func class(kind string) string {
+	k, _ := steps.Lookup(kind)
+	switch {
+	case strings.HasSuffix(kind, "_ready"), kind == "require", kind == "node_registered":
+		return "wait"
+	case k.Place == steps.OnCluster:
+		return "kube"
+	case kind == "service":
+		return "run"
+	case slices.Contains([]string{"archive", "binary"}, kind):
+		return "get"
+	}
+	return "set"
+}
+
+func px(f float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", f), ".0") }

@@ -1,0 +1,225 @@
+// Package draw lays out step graphs and writes them as a page that needs nothing
+// else: no network, no library.
+package draw
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Sizes in pixels of the drawing.
+const (
+	boxHeight = 40
+	rowGap    = 34
+	boxGap    = 14
+	wireGap   = 10 // beside a place where only a line passes
+	margin    = 16
+	charWidth = 7.2 // of 12px sans-serif, generous
+	minWidth  = 84
+)
+
+// place is a box, or with box < 0 a point that a line over several rows goes through.
+type place struct {
+	box   int
+	row   int
+	width float64
+	x     float64 // middle
+	up    []int   // places in the row above it is joined with
+	down  []int
+}
+
+// layout is a drawing of boxes in rows, every line from a row to a lower one.
+type layout struct {
+	places []place
+	rows   [][]int // places of a row, left to right
+	lines  [][]int // places that each line goes through, top to bottom
+	width  float64
+	height float64
+}
+
+// reduce drops what follows from other edges: a -> c where a -> b -> c. after[i] are
+// the boxes that come before i; all are lower than i.
+func reduce(after [][]int) [][]int {
+	reach := make([]map[int]bool, len(after))
+	out := make([][]int, len(after))
+	for i, deps := range after {
+		reach[i] = map[int]bool{}
+		for _, d := range deps {
+			reach[i][d] = true
+			for r := range reach[d] {
+				reach[i][r] = true
+			}
+		}
+		for _, d := range deps {
+			if !slices.ContainsFunc(deps, func(o int) bool { return o != d && reach[o][d] }) && !slices.Contains(out[i], d) {
+				out[i] = append(out[i], d)
+			}
+		}
+		slices.Sort(out[i])
+	}
+	return out
+}
+
+// arrange lays out boxes of the given widths. after is as reduce gives it.
+func arrange(widths []float64, after [][]int) *layout {
+	l := &layout{}
+	row := rowsOf(after)
+	for i, w := range widths {
+		l.places = append(l.places, place{box: i, row: row[i], width: w})
+	}
+	for i, deps := range after {
+		for _, d := range deps {
+			line := []int{d}
+			for r := row[d] + 1; r < row[i]; r++ {
+				l.places = append(l.places, place{box: -1, row: r})
+				line = append(line, len(l.places)-1)
+			}
+			line = append(line, i)
+			for k := 1; k < len(line); k++ {
+				l.places[line[k-1]].down = append(l.places[line[k-1]].down, line[k])
+				l.places[line[k]].up = append(l.places[line[k]].up, line[k-1])
+			}
+			l.lines = append(l.lines, line)
+		}
+	}
+	for i, p := range l.places {
+		for len(l.rows) <= p.row {
+			l.rows = append(l.rows, nil)
+		}
+		l.rows[p.row] = append(l.rows[p.row], i)
+	}
+	l.order()
+	l.position()
+	return l
+}
+
+// rowsOf gives each box its row: below all that comes before it, and as near as
+// possible to the first that comes after it.
+func rowsOf(after [][]int) []int {
+	row := make([]int, len(after))
+	last := make([]int, len(after))
+	for i, deps := range after {
+		for _, d := range deps {
+			row[i] = max(row[i], row[d]+1)
+		}
+		last[i] = -1
+	}
+	for i := len(after) - 1; i >= 0; i-- {
+		if last[i] >= 0 {
+			row[i] = last[i]
+		}
+		for _, d := range after[i] {
+			if last[d] < 0 || row[i]-1 < last[d] {
+				last[d] = row[i] - 1
+			}
+		}
+	}
+	return row
+}
+
+// order sorts each row by the middle of what its places are joined with, down and
+// up in turn, so that few lines cross.
+func (l *layout) order() {
+	at := make([]float64, len(l.places))
+	index := func() {
+		for _, r := range l.rows {
+			for k, p := range r {
+				at[p] = float64(k) / float64(max(len(r)-1, 1))
+			}
+		}
+	}
+	index()
+	for sweep := range 12 {
+		for k := range l.rows {
+			r, next := l.rows[k], func(p place) []int { return p.up }
+			if sweep%2 == 1 {
+				r, next = l.rows[len(l.rows)-1-k], func(p place) []int { return p.down }
+			}
+			want := map[int]float64{}
+			for _, p := range r {
+				want[p] = mean(next(l.places[p]), at, at[p])
+			}
+			slices.SortStableFunc(r, func(a, b int) int { return cmp.Compare(want[a], want[b]) })
+			for k, p := range r {
+				at[p] = float64(k) / float64(max(len(r)-1, 1))
+			}
+		}
+	}
+}
+
+func mean(of []int, at []float64, fallback float64) float64 {
+	if len(of) == 0 {
+		return fallback
+	}
+	sum := 0.0
+	for _, p := range of {
+		sum += at[p]
+	}
+	return sum / float64(len(of))
+}
+
+// position gives every place its x: near what it is joined with, in the row's order.
+func (l *layout) position() {
+	x := make([]float64, len(l.places))
+	for _, r := range l.rows {
+		total := 0.0
+		for k, p := range r {
+			if k > 0 {
+				total += l.apart(r[k-1], p)
+			}
+			x[p] = total
+		}
+		for _, p := range r {
+			x[p] -= total / 2
+		}
+	}
+	for sweep := range 24 {
+		for k := range l.rows {
+			r := l.rows[k]
+			if sweep%2 == 1 {
+				r = l.rows[len(l.rows)-1-k]
+			}
+			l.settle(r, x)
+		}
+	}
+	least, most := 0.0, 0.0
+	for i, p := range l.places {
+		least, most = min(least, x[i]-p.width/2), max(most, x[i]+p.width/2)
+	}
+	for i := range l.places {
+		l.places[i].x = x[i] - least + margin
+	}
+	l.width = most - least + 2*margin
+	l.height = float64(len(l.rows)*(boxHeight+rowGap)-rowGap) + 2*margin
+}
+
+// settle moves the places of a row to where their neighbours want them, as far as
+// they do not overlap: the mean of packing from the left and from the right.
+func (l *layout) settle(r []int, x []float64) {
+	want := make([]float64, len(r))
+	for k, p := range r {
+		all := append(slices.Clone(l.places[p].up), l.places[p].down...)
+		want[k] = mean(all, x, x[p])
+	}
+	left, right := slices.Clone(want), slices.Clone(want)
+	for k := 1; k < len(r); k++ {
+		left[k] = max(left[k], left[k-1]+l.apart(r[k-1], r[k]))
+	}
+	for k := len(r) - 2; k >= 0; k-- {
+		right[k] = min(right[k], right[k+1]-l.apart(r[k], r[k+1]))
+	}
+	for k, p := range r {
+		x[p] = (left[k] + right[k]) / 2
+	}
+}
+
+// apart is the least distance of the middles of two neighbours.
+func (l *layout) apart(a, b int) float64 {
+	gap := float64(boxGap)
+	if l.places[a].box < 0 || l.places[b].box < 0 {
+		gap = wireGap
+	}
+	return l.places[a].width/2 + gap + l.places[b].width/2
+}
+
+func top(row int) float64 { return float64(margin + row*(boxHeight+rowGap)) }
