@@ -40,9 +40,11 @@ func AsError(err error) *Error {
 		e.Code, e.Summary = CodeUnreachable, "the API server does not answer"
 		e.Remedy = "check the address in the kubeconfig and the way to it"
 	case errors.Is(err, kube.ErrUnauthorized):
-		e.Code, e.Summary = CodeDenied, "the API server refused the credentials"
+		e.Code, e.Summary = CodeUnauthorized, "the API server refused the credentials"
+		e.Remedy = "the kubeconfig's token or certificate has expired, was revoked, or is another cluster's: get a new one"
 	case errors.Is(err, kube.ErrForbidden):
 		e.Code, e.Summary = CodeDenied, "the credentials lack a permission"
+		e.Remedy = "use the kubeconfig of a user with this permission, or grant it"
 	case errors.Is(err, context.Canceled):
 		e.Code, e.Summary = CodeInterrupted, "interrupted"
 	}

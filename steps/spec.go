@@ -79,7 +79,8 @@ const (
 	CodeNoSpace      Code = "no_space"
 	CodeDenied       Code = "denied"
 	CodeUnsupported  Code = "unsupported"
-	CodeUnreachable  Code = "unreachable" // cluster or host does not answer
-	CodeInvalid      Code = "invalid"     // arguments make no sense
+	CodeUnreachable  Code = "unreachable"  // cluster or host does not answer
+	CodeUnauthorized Code = "unauthorized" // the cluster does not know our credentials, or no more
+	CodeInvalid      Code = "invalid"      // arguments make no sense
 	CodeInterrupted  Code = "interrupted"
 )

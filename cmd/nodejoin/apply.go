@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,13 +60,11 @@ or nothing is to change.`,
 		if ctx.Err() != nil {
 			return exitError(exitInterrupted)
 		}
-		if code := a.reportProblems(report); code != exitOK && (report.Cluster != nil || !someReachable(report)) {
-			return exitError(code)
-		}
-		if !a.json {
+		a.reportProblems(report)
+		if !a.json && report.Cluster == nil && someReachable(report) {
 			a.showPlan(report, full)
 		}
-		if report.Pending() == 0 {
+		if report.Pending() == 0 || !someReady(report) {
 			if stream != nil {
 				stream.Raw(summaryJSON(report, nil))
 			}
@@ -95,6 +94,16 @@ or nothing is to change.`,
 func someReachable(r *engine.Report) bool {
 	for _, h := range r.Hosts {
 		if h.Err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// someReady tells whether a host was checked without an error: others are left as they are.
+func someReady(r *engine.Report) bool {
+	for _, h := range r.Hosts {
+		if r.Cluster == nil && hostState(h) != "failed" {
 			return true
 		}
 	}
@@ -135,6 +144,9 @@ func (a *app) showSummary(sum *engine.Summary, report *engine.Report) {
 		left += len(h.NotRun)
 		if h.Err != nil {
 			failed++
+			if h.Failed != "" && !slices.Contains(h.NotRun, h.Failed) {
+				left++
+			}
 			if hostState(report.Hosts[i]) == "failed" {
 				continue // what its check found was told before
 			}
@@ -156,7 +168,7 @@ func (a *app) showSummary(sum *engine.Summary, report *engine.Report) {
 	}
 	fmt.Fprintf(a.term.Out, "%s: %d changed, %d as they were", word, changed, unchanged)
 	if failed > 0 {
-		fmt.Fprintf(a.term.Out, ", %d %s failed, %d steps left for the next apply", failed, plural(failed, "host"), left)
+		fmt.Fprintf(a.term.Out, ", %d %s failed, %d %s left for the next apply", failed, plural(failed, "host"), left, plural(left, "step"))
 	}
 	fmt.Fprintf(a.term.Out, " (%s).\n", sum.Duration.Round(10*time.Millisecond))
 }
@@ -186,15 +198,37 @@ func summaryJSON(r *engine.Report, sum *engine.Summary) []byte {
 		Mutations int64       `json:"mutations"`
 	}
 	out := struct {
-		Type     string  `json:"type"`
-		Pending  int     `json:"pending"`
-		Seconds  float64 `json:"seconds"`
-		Hosts    []host  `json:"hosts"`
-		ExitCode int     `json:"exit_code"`
+		Type     string      `json:"type"`
+		Pending  int         `json:"pending"`
+		Cluster  *ui.Problem `json:"cluster_error,omitempty"`
+		Seconds  float64     `json:"seconds"`
+		Hosts    []host      `json:"hosts"`
+		ExitCode int         `json:"exit_code"`
 	}{Type: "summary", Pending: r.Pending(), Hosts: []host{}, ExitCode: reportCode(r)}
+	if r.Cluster != nil {
+		p := clusterProblem(r)
+		out.Cluster = &p
+	}
 	if sum == nil {
 		for _, h := range r.Hosts {
-			out.Hosts = append(out.Hosts, host{Node: h.Node.Name, Changed: []string{}, NotRun: []string{}, Unchanged: len(h.Steps), Mutations: h.Mutations})
+			j := host{Node: h.Node.Name, Changed: []string{}, NotRun: []string{}, Mutations: h.Mutations}
+			if h.Err != nil && r.Cluster == nil {
+				p := problemOf(h.Err)
+				j.Error = &p
+			}
+			for _, s := range h.Steps {
+				switch {
+				case s.Result.Err != nil && j.Error == nil:
+					p := problemOf(s.Result.Err)
+					p.Step, p.Source = s.Spec.ID, s.Spec.Source
+					j.Error = &p
+				case s.Result.Err == nil && s.Result.Change.NoOp():
+					j.Unchanged++
+				default:
+					j.NotRun = append(j.NotRun, s.Spec.ID)
+				}
+			}
+			out.Hosts = append(out.Hosts, j)
 		}
 	} else {
 		out.Seconds, out.ExitCode = sum.Duration.Seconds(), worst(summaryCode(sum), reportCode(r))

@@ -43,7 +43,7 @@ func errorCode(err error) int {
 			return exitInterrupted
 		case steps.CodeNotConverged:
 			return exitNotVerified
-		case steps.CodeUnreachable:
+		case steps.CodeUnreachable, steps.CodeUnauthorized:
 			return exitUnreachable
 		}
 	}

@@ -27,6 +27,9 @@ func (a *app) load(ctx context.Context, args []string) (*plan.Compiled, error) {
 	if diags.HasErrors() {
 		return nil, exitError(exitInvalid)
 	}
+	if c.Cluster != nil {
+		a.clusterAt = c.Cluster.Source
+	}
 	if err := a.target(c); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -93,10 +94,21 @@ func plural(n int, s string) string {
 	return s + "s"
 }
 
+// clusterProblem is why the cluster could not be asked; nothing else was tried then.
+func clusterProblem(r *engine.Report) ui.Problem {
+	p := problemOf(r.Cluster)
+	if p.Summary == steps.AsError(errors.New("")).Summary {
+		p.Summary = "the cluster cannot be asked"
+	}
+	return p
+}
+
 // reportProblems prints what could not be checked and gives the exit code for it.
 func (a *app) reportProblems(r *engine.Report) int {
 	if r.Cluster != nil {
-		a.problems([]ui.Problem{problemOf(r.Cluster)}, nil)
+		p := clusterProblem(r)
+		p.Source = a.clusterAt
+		a.problems([]ui.Problem{p}, nil)
 		return reportCode(r)
 	}
 	var ps []ui.Problem
@@ -146,7 +158,10 @@ func planJSON(p *plan.Compiled, r *engine.Report) any {
 		Hosts         []jsonHost  `json:"hosts"`
 	}{FormatVersion: "1", Pending: r.Pending(), Hosts: []jsonHost{}}
 	if r.Cluster != nil {
-		pr := problemOf(r.Cluster)
+		pr := clusterProblem(r)
+		if p.Cluster != nil {
+			pr.Source = p.Cluster.Source
+		}
 		out.Cluster = &pr
 	}
 	for _, h := range r.Hosts {

@@ -24,6 +24,8 @@ type app struct {
 	json     bool
 	display  string
 	parallel int
+
+	clusterAt string // where the plan names its cluster; load sets it
 }
 
 func newRoot(a *app) *cobra.Command {

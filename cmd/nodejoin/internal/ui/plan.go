@@ -36,7 +36,7 @@ type PlanOptions struct {
 // WritePlan prints what a report would change, host by host, and a closing line.
 func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 	count := map[steps.Action]int{}
-	hosts := 0
+	hosts, failed := 0, 0
 	// Hosts with the same to do are shown once.
 	var order []string
 	names := map[string][]string{}
@@ -46,6 +46,11 @@ func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 			continue
 		}
 		hosts++
+		for _, s := range h.Steps {
+			if s.Result.Err != nil {
+				failed++
+			}
+		}
 		if names[b.String()] == nil {
 			order = append(order, b.String())
 		}
@@ -64,6 +69,9 @@ func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 			}
 			parts = append(parts, fmt.Sprintf("%d %s", n, verb))
 		}
+	}
+	if failed > 0 {
+		parts = append(parts, Paint(o.Color, Red, fmt.Sprintf("%d could not be checked", failed)))
 	}
 	if len(parts) > 0 {
 		fmt.Fprintf(w, "%s on %d %s: %s.\n", Paint(o.Color, Bold, "Plan"), hosts, plural(hosts, "host"), strings.Join(parts, ", "))
