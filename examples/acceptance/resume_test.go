@@ -28,11 +28,8 @@ var interruptions = []struct {
 	{step: "agent", after: 50 * time.Millisecond},
 	{step: "containerd_files", after: 300 * time.Millisecond, agent: true},
 	{step: "kubernetes_node", after: 500 * time.Millisecond},
-	{step: "cni_plugins", agent: true},
 	{step: "containerd", after: 100 * time.Millisecond},
-	{step: "containerd", agent: true},
 	{step: "kubelet", after: 100 * time.Millisecond, agent: true},
-	{step: "kubelet_ready"},
 	{step: "flanneld", after: 200 * time.Millisecond},
 	{step: "flannel_network", agent: true},
 	{step: "kube_proxy", after: 100 * time.Millisecond},
@@ -99,8 +96,8 @@ func TestConnectionCut(t *testing.T) {
 		cut  func(e streamEvent, p *netproxy.Proxy) bool // true once it has cut
 	}{
 		{"artifact", func(e streamEvent, p *netproxy.Proxy) bool {
-			if e.Type == "step_started" && e.Step == "kubernetes_node" {
-				p.CutAfter(20 << 20)
+			if e.Type == "step_progress" && e.Step == "kubernetes_node" && e.Done > 8<<20 {
+				p.Cut()
 				return true
 			}
 			return false
