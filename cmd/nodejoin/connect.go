@@ -19,6 +19,7 @@ import (
 
 // connector opens the connection that a node of the plan asks for.
 func connector(emit func(event.Event)) func(context.Context, plan.Node) (transport.Conn, error) {
+	found := &agents{}
 	return func(ctx context.Context, n plan.Node) (transport.Conn, error) {
 		direct := artifact.New(artifact.Options{Direct: true})
 		switch n.Connection.Type {
@@ -36,7 +37,7 @@ func connector(emit func(event.Event)) func(context.Context, plan.Node) (transpo
 			}
 			return transport.NewLocal(h, direct, n.Name), nil
 		case "ssh":
-			return dialSSH(ctx, n, emit)
+			return dialSSH(ctx, n, found, emit)
 		}
 		return nil, fmt.Errorf("%s: no such connection: %q", n.Address, n.Connection.Type)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"sync"
 
 	"nodejoin/plan"
 	"nodejoin/steps/agentbin"
@@ -11,8 +12,31 @@ import (
 	"nodejoin/steps/transport"
 )
 
+// agents looks each agent up once: a run over many hosts needs the same few, and
+// each is some 10 MB to read.
+type agents struct {
+	mu    sync.Mutex
+	found map[string][2]string // "os/arch" -> path, sha256
+}
+
+func (a *agents) get(ctx context.Context, os, arch string) (path, digest string, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if f, ok := a.found[os+"/"+arch]; ok {
+		return f[0], f[1], nil
+	}
+	path, digest, err = agentbin.Get(ctx, os, arch)
+	if err == nil {
+		if a.found == nil {
+			a.found = map[string][2]string{}
+		}
+		a.found[os+"/"+arch] = [2]string{path, digest}
+	}
+	return path, digest, err
+}
+
 // dialSSH reaches a node over SSH as its connection block says.
-func dialSSH(ctx context.Context, n plan.Node, emit func(event.Event)) (transport.Conn, error) {
+func dialSSH(ctx context.Context, n plan.Node, a *agents, emit func(event.Event)) (transport.Conn, error) {
 	c := n.Connection.SSH
 	return transport.DialSSH(ctx, transport.SSHConfig{
 		Host: c.Host, Port: c.Port, User: c.User, Identity: c.Identity, KnownHosts: c.KnownHosts, HostKey: c.HostKey,
@@ -21,7 +45,7 @@ func dialSSH(ctx context.Context, n plan.Node, emit func(event.Event)) (transpor
 		Notify: func(state, detail string) {
 			emit(event.HostState{Host: n.Name, State: state, Detail: detail})
 		},
-	}, agentbin.Get)
+	}, a.get)
 }
 
 func sha256Hex(b []byte) string {
