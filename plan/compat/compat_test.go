@@ -51,9 +51,9 @@ func TestKubelet(t *testing.T) {
 		{"1.31.0", Kubernetes{Supported: true, RuntimeEndpointField: true, PodInfraContainerFlag: true, CloudConfigFlag: true,
 			NodeLogQueryOnByGate: true, LogRunner: true, ProxyRunAsServiceField: true, ProxyPortFlags: true, WinDSRGate: true, RuntimeClassV1: true}},
 		{"1.36.3", Kubernetes{Supported: true, RuntimeEndpointField: true, LogRunner: true, LogRunnerRotationFlags: true,
-			ProxyRunAsServiceField: true, RuntimeClassV1: true}},
+			ProxyRunAsServiceField: true, ProxyPortFlags: true, RuntimeClassV1: true}},
 		{"1.37.0", Kubernetes{Supported: true, RuntimeEndpointField: true, LogRunner: true, LogRunnerRotationFlags: true,
-			ProxyRunAsServiceField: true, RuntimeClassV1: true,
+			ProxyRunAsServiceField: true, ProxyPortFlags: true, RuntimeClassV1: true,
 			Assumed: "Kubernetes 1.37 is newer than the version tables of this nodejoin; what holds for 1.36 is assumed"}},
 	} {
 		have, err := Kubelet(c.version)

@@ -12,7 +12,8 @@ type Containerd struct {
 	// (containerd docs/cri/config.md; a 2.x daemon reads newer and older schemas too).
 	Schema int
 	// BinDirs: the CNI section takes the list bin_dirs instead of bin_dir
-	// (containerd 2.1 release notes; bin_dir is still read).
+	// (containerd 2.1 release notes). bin_dir is read up to 2.3 and gone in 2.4
+	// (containerd v2.3.0 and v2.4.0 internal/cri/config/config.go).
 	BinDirs bool
 	// TransferService: images are pulled by the transfer service by default
 	// (containerd 2.1 release notes).
@@ -43,12 +44,23 @@ func LookupContainerd(version string) (Containerd, error) {
 // containerdTested: the lowest versions of each branch that containerd's own
 // RELEASES.md (section "Kubernetes Support") names for a Kubernetes version.
 // A branch that is newer than all of a row counts as tested.
+// The rows of 1.24 to 1.31 are from earlier editions of that file
+// (containerd/containerd.io#213, containerd v2.1.2), 1.37 from that of v2.4.2.
 var containerdTested = map[line][]string{
+	{1, 24}: {"1.6.4", "1.7.0"},
+	{1, 25}: {"1.6.4", "1.7.0"},
+	{1, 26}: {"1.6.15", "1.7.0"},
+	{1, 27}: {"1.6.15", "1.7.0"},
+	{1, 28}: {"1.6.15", "1.7.0"},
+	{1, 29}: {"1.6.27", "1.7.11"},
+	{1, 30}: {"1.6.28", "1.7.13", "2.0.0", "2.1.0"},
+	{1, 31}: {"1.6.34", "1.7.20", "2.0.0", "2.1.0"},
 	{1, 32}: {"1.6.36", "1.7.24", "2.0.1", "2.1.0"},
 	{1, 33}: {"1.6.36", "1.7.24", "2.0.4", "2.1.0"},
 	{1, 34}: {"1.6.39", "1.7.28", "2.0.6", "2.1.3"},
 	{1, 35}: {"1.7.28", "2.1.5", "2.2.0"},
 	{1, 36}: {"2.2.0", "2.3.0"},
+	{1, 37}: {"2.3.0", "2.4.0"},
 }
 
 // Tested tells whether containerd's maintainers test this pair; known is false

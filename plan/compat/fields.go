@@ -55,9 +55,9 @@ var refusedOnWindows = []string{"singleProcessOOMKill", "userNamespaces"}
 // Kubernetes version: KubeletConfiguration kubelet.config.k8s.io/v1beta1 or
 // KubeProxyConfiguration kubeproxy.config.k8s.io/v1alpha1. A nested field is
 // given as "authentication.x509.clientCAFile", without the indexes of lists.
-// Names are case-sensitive, as the programs read them. Both programs refuse a
-// file with an unknown field (kubelet since 1.14 falls back to lenient reading
-// only for duplicate fields), so that anything not Accepted is an error.
+// Names are case-sensitive, as the programs read them. A field that is not
+// Accepted is worse than an error: kubelet and kube-proxy 1.36 log "Using lenient
+// decoding as strict decoding failed" and run without it.
 //
 // Sources: the types of each minor version from 1.14 to 1.36 (see gen.go).
 func CheckField(program, path, version string) Verdict {
@@ -158,7 +158,17 @@ var flagFields = map[string]map[string]string{
 		"file-check-frequency":                         "fileCheckFrequency",
 		"volume-stats-agg-period":                      "volumeStatsAggPeriod",
 		"system-reserved-cgroup":                       "systemReservedCgroup",
-		"fail-swap-on":                                 "failSwapOn",
+		"contention-profiling":                         "enableContentionProfiling",
+		"image-gc-high-threshold":                      "imageGCHighThresholdPercent",
+		"image-gc-low-threshold":                       "imageGCLowThresholdPercent",
+		"minimum-image-ttl-duration":                   "imageMinimumGCAge",
+		"kube-api-content-type":                        "contentType",
+		"pod-max-pids":                                 "podPidsLimit",
+		"reserved-cpus":                                "reservedSystemCPUs",
+		"log-json-info-buffer-size":                    "logging.options.json.infoBufferSize",
+		"log-json-split-stream":                        "logging.options.json.splitStream",
+		"log-text-info-buffer-size":                    "logging.options.text.infoBufferSize",
+		"log-text-split-stream":                        "logging.options.text.splitStream",
 	},
 	KubeProxyProgram: {
 		"proxy-mode":              "mode",

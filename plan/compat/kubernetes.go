@@ -33,7 +33,7 @@ type Kubernetes struct {
 	// kube-proxy on Windows
 
 	ProxyRunAsServiceField bool // windowsRunAsService in the configuration file; read too late to have an effect (v1.36.3 cmd/kube-proxy/app/server.go), so --windows-service is needed all the same
-	ProxyPortFlags         bool // --healthz-port and --metrics-port
+	ProxyPortFlags         bool // --healthz-port and --metrics-port; deprecated
 	WinOverlayGate         bool // feature gate WinOverlay must be given for overlay networks
 	WinDSRGate             bool // feature gate WinDSR must be given for enableDSR
 
@@ -61,7 +61,7 @@ var kubernetesTable = []kubernetesRow{
 	{func(k *Kubernetes) { k.LogRunner = true }, span{since: line{1, 23}}, "kubernetes v1.23 hack/lib/golang.sh: kube-log-runner in the node archive"},
 	{func(k *Kubernetes) { k.LogRunnerRotationFlags = true }, span{since: line{1, 34}}, "kubernetes v1.34 staging/src/k8s.io/component-base/logs/kube-log-runner"},
 	{func(k *Kubernetes) { k.ProxyRunAsServiceField = true }, span{since: line{1, 31}}, "kubernetes/kubernetes#126072"},
-	{func(k *Kubernetes) { k.ProxyPortFlags = true }, span{until: line{1, 32}}, "kubernetes/kubernetes#126889"},
+	{func(k *Kubernetes) { k.ProxyPortFlags = true }, span{}, "kubernetes v1.36.3 cmd/kube-proxy/app/options.go: deprecated since 1.18, hidden, still accepted (kube-proxy.exe 1.36.3 takes both); #126889 removed their fields only (not verified)"},
 	{func(k *Kubernetes) { k.WinOverlayGate = true }, span{until: line{1, 20}}, "kubernetes pkg/features/kube_features.go: beta (on) 1.20, GA and locked 1.34 (#133042)"},
 	{func(k *Kubernetes) { k.WinDSRGate = true }, span{until: line{1, 33}}, "kubernetes pkg/features/kube_features.go: beta (on) 1.33 (#130876), GA and locked 1.34"},
 	{func(k *Kubernetes) { k.RuntimeClassV1 = true }, span{since: line{1, 20}}, "CHANGELOG-1.20: node.k8s.io/v1"},

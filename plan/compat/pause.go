@@ -1,0 +1,144 @@
+package compat
+
+import (
+	"fmt"
+	"strings"
+)
+
+// pauseRow: image tags from `from` on (to the next row) have variants for builds.
+type pauseRow struct {
+	from   [3]int
+	builds []int
+	source string
+}
+
+const pauseChangelog = "kubernetes build/pause/CHANGELOG.md"
+
+// pauseRows in rising order. registry.k8s.io/pause, k8s.gcr.io/pause before it,
+// and Microsoft's signed copies mcr.microsoft.com/oss/kubernetes/pause have the
+// same tags from 3.4 on; 1.x are Microsoft's own.
+var pauseRows = []pauseRow{
+	{[3]int{1, 2, 0}, []int{17763}, "Kubernetes guide for adding Windows nodes (1.14 to 1.17): mcr.microsoft.com/k8s/core/pause:1.2.0 (not verified)"},
+	{[3]int{1, 3, 0}, []int{17763, 18362, 18363}, "kubeadm 1.18 and 1.19 constants_windows.go: 1.3.0; its builds (not verified)"},
+	{[3]int{1, 4, 0}, []int{17763, 18362, 18363, 19041}, "Kubernetes 1.20 documentation: mcr.microsoft.com/oss/kubernetes/pause:1.4.1"},
+	{[3]int{3, 0, 0}, nil, pauseChangelog + ": Linux only before 3.4"},
+	{[3]int{3, 4, 0}, []int{17763, 18362, 18363, 19041}, pauseChangelog + " 3.4"},
+	{[3]int{3, 4, 1}, []int{17763, 18362, 18363, 19041, 19042}, pauseChangelog + " 3.4.1"},
+	{[3]int{3, 6, 0}, []int{17763, 18362, 18363, 19041, 19042, 20348}, pauseChangelog + " 3.6"},
+	{[3]int{3, 7, 0}, []int{17763, 19042, 20348}, pauseChangelog + " 3.7"},
+	{[3]int{3, 9, 0}, []int{17763, 20348}, pauseChangelog + " 3.9"},
+	{[3]int{3, 10, 2}, []int{17763, 20348, 26100}, pauseChangelog + " 3.10.2"},
+}
+
+var pauseNewest = [3]int{3, 10, 2}
+
+// CheckPause tells whether a pause image has a variant for a Windows build: OK,
+// Refused (it has none: pods stay in ContainerCreating; Instead is an image that
+// has), Unknown (another repository, no tag or a digest: nothing is known).
+func CheckPause(image, build string) Verdict {
+	v := Verdict{Name: image}
+	repo, tag, tagged := cutTag(image)
+	if !tagged || repo != "pause" && !strings.HasSuffix(repo, "/pause") {
+		v.Status, v.Why = Unknown, "the tables know images named pause with a tag only"
+		return v
+	}
+	have, ok := tagNumbers(strings.TrimPrefix(tag, "v"))
+	n, okBuild := buildNumber(build)
+	if !ok || !okBuild {
+		v.Status, v.Why = Unknown, fmt.Sprintf("the tag %q or the build %q cannot be read", tag, build)
+		return v
+	}
+	var row *pauseRow
+	for i := range pauseRows {
+		if !lessTag(have, pauseRows[i].from) {
+			row = &pauseRows[i]
+		}
+	}
+	if row == nil {
+		v.Status, v.Why = Unknown, "there is no such tag in the tables"
+		return v
+	}
+	v.Source = row.source
+	if lessTag(pauseNewest, have) {
+		v.Assumed = fmt.Sprintf("pause %s is newer than the tables of this nodejoin; what holds for 3.10.2 is assumed", tag)
+	}
+	if newest := releases[len(releases)-1].Number; n > newest {
+		v.Assumed = join(v.Assumed, fmt.Sprintf("Windows build %d is newer than the tables of this nodejoin; what holds for %d is assumed", n, newest))
+		n = newest
+	}
+	for _, b := range row.builds {
+		if b == n {
+			return v
+		}
+	}
+	v.Status, v.Why = Refused, fmt.Sprintf("%s has no variant for Windows build %d; pods would stay in ContainerCreating", image, n)
+	for i := len(pauseRows) - 1; i >= 0; i-- { // the newest tag that has the build
+		for _, b := range pauseRows[i].builds {
+			if b == n {
+				v.Instead = pauseImage(pauseRows, i)
+				return v
+			}
+		}
+	}
+	return v
+}
+
+// pauseImage names an image of a row: the last tag before the next row begins
+// is not known from the table, so that it is the row's first.
+func pauseImage(rows []pauseRow, i int) string {
+	f := rows[i].from
+	if f[0] < 3 {
+		return fmt.Sprintf("mcr.microsoft.com/oss/kubernetes/pause:%d.%d.%d", f[0], f[1], f[2])
+	}
+	tag := fmt.Sprintf("%d.%d", f[0], f[1])
+	if f[2] > 0 {
+		tag += fmt.Sprintf(".%d", f[2])
+	}
+	return "registry.k8s.io/pause:" + tag
+}
+
+func lessTag(a, b [3]int) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return a[i] < b[i]
+		}
+	}
+	return false
+}
+
+// kubeadmPause: the tag that kubeadm of a version gives on Windows (PauseVersion in
+// cmd/kubeadm/app/constants/constants.go, from 1.18 to 1.20 constants_windows.go,
+// of the last patch of each).
+var kubeadmPause = []struct {
+	since line
+	tag   string
+}{
+	{line{1, 14}, "3.1"}, {line{1, 18}, "1.3.0"}, {line{1, 20}, "1.4.0"}, {line{1, 21}, "3.4.1"}, {line{1, 22}, "3.5"}, {line{1, 23}, "3.6"},
+	{line{1, 24}, "3.7"}, {line{1, 25}, "3.8"}, {line{1, 26}, "3.9"}, {line{1, 31}, "3.10"}, {line{1, 34}, "3.10.1"}, {line{1, 36}, "3.10.2"},
+}
+
+// Pause says which sandbox image goes with a Kubernetes version, and where it is configured.
+type Pause struct {
+	KubeadmTag string // kubeadm's own default; 3.1 is Linux only
+	// InKubelet: --pod-infra-container-image has an effect, because the kubelet
+	// runs Docker itself (before 1.24). Else only the runtime's configuration has.
+	InKubelet bool
+	Assumed   string
+	Source    string
+}
+
+// LookupPause looks up a Kubernetes version.
+func LookupPause(kubernetes string) (Pause, error) {
+	l, note, ok := minorLine("Kubernetes", kubernetes, since1_14, kubernetesNewest)
+	if !ok {
+		_, err := Parse(kubernetes)
+		return Pause{}, err
+	}
+	p := Pause{InKubelet: l.less(line{1, 24}), Assumed: note, Source: "kubernetes cmd/kubeadm/app/constants/constants.go"}
+	for _, row := range kubeadmPause {
+		if !l.less(row.since) {
+			p.KubeadmTag = row.tag
+		}
+	}
+	return p, nil
+}

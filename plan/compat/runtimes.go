@@ -1,0 +1,150 @@
+package compat
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ContainerdConfig says which schemas of config.toml a version of containerd reads.
+type ContainerdConfig struct {
+	Newest int // what `containerd config default` writes
+	Oldest int // older ones are migrated up to here
+	// Write is the schema that a generator of configuration should write: the one
+	// whose keys all versions of the major line know. 2.x migrates 3 by itself.
+	Write   int
+	Assumed string
+	Source  string
+}
+
+// ContainerdSchemas looks up the configuration schemas of a containerd version.
+func ContainerdSchemas(version string) (ContainerdConfig, error) {
+	v, err := Parse(version)
+	if err != nil {
+		return ContainerdConfig{}, err
+	}
+	l := lineOf(v)
+	c := ContainerdConfig{Assumed: assumed("containerd", l, containerdNewest)}
+	switch {
+	case l.less(line{2, 0}):
+		c.Newest, c.Oldest, c.Write = 2, 1, 2
+		c.Source = "containerd 1.x docs/ops.md; schema 1 is read up to 1.7 (not verified)"
+	case l.less(line{2, 3}):
+		c.Newest, c.Oldest, c.Write = 3, 2, 3
+		c.Source = "containerd v2.0.0, v2.1.2 and v2.2.1 version/version.go: ConfigVersion = 3"
+	default:
+		c.Newest, c.Oldest, c.Write = 4, 2, 3
+		c.Source = "containerd v2.3.0 and v2.4.2 version/version.go: ConfigVersion = 4, docs/man/containerd-config.toml.5.md: older ones are migrated on startup; [grpc], [ttrpc], [debug] and [metrics] moved to plugins io.containerd.server.v1.* in schema 4"
+	}
+	return c, nil
+}
+
+// CheckContainerdSchema tells whether a containerd version reads a schema of
+// config.toml: OK, Deprecated (it migrates it at every start), NotYet, Removed.
+func CheckContainerdSchema(version string, schema int) Verdict {
+	name := fmt.Sprintf("version = %d", schema)
+	c, err := ContainerdSchemas(version)
+	if err != nil {
+		return noVersion(name, version)
+	}
+	v := Verdict{Name: name, Assumed: c.Assumed, Source: c.Source}
+	right := fmt.Sprintf("version = %d", c.Write)
+	switch {
+	case schema < 1:
+		v.Status, v.Why, v.Instead = Unknown, "there is no such schema", right
+	case schema < c.Oldest:
+		v.Status, v.Why, v.Instead = Removed, fmt.Sprintf("containerd %s reads schemas %d to %d", Canonical(version), c.Oldest, c.Newest), right
+	case schema > c.Newest:
+		v.Status, v.Why, v.Instead = NotYet, fmt.Sprintf("containerd %s reads schemas up to %d", Canonical(version), c.Newest), right
+	case schema < c.Write:
+		v.Status, v.Why, v.Instead = Deprecated, "containerd migrates it at every start", right
+	}
+	return v
+}
+
+// CheckContainerd tells whether a containerd version serves the kubelet of a
+// Kubernetes version on Windows: OK (tested by containerd's maintainers, or
+// newer than what they tested), Deprecated (it works, but is not among the
+// tested ones; Instead names those), Refused (kubelet and containerd have no
+// runtime API in common, or Windows is not supported).
+func CheckContainerd(kubernetes, containerd string) Verdict {
+	name := "containerd " + Canonical(containerd)
+	l, kNote, ok := minorLine("Kubernetes", kubernetes, since1_14, kubernetesNewest)
+	if !ok {
+		return noVersion(name, kubernetes)
+	}
+	c, err := Parse(containerd)
+	if err != nil {
+		return noVersion(name, containerd)
+	}
+	cl := lineOf(c)
+	v := Verdict{Name: name, Assumed: join(kNote, assumed("containerd", cl, containerdNewest)),
+		Source: "containerd RELEASES.md, Kubernetes Support"}
+	refuse := func(why, instead, source string) Verdict {
+		v.Status, v.Why, v.Instead, v.Source = Refused, why, instead, source
+		return v
+	}
+	switch {
+	case l.less(line{1, 18}):
+		return refuse("Kubernetes before 1.18 has no containerd on Windows", "docker, or a later Kubernetes", "Kubernetes 1.18 release notes: containerd on Windows is alpha")
+	case cl.less(line{1, 4}):
+		return refuse("Kubernetes on Windows needs containerd 1.4.0 or later", "containerd 1.4.0 or later", "Kubernetes documentation, container runtimes on Windows")
+	case !l.less(line{1, 26}) && cl.less(line{1, 6}):
+		return refuse("kubelet 1.26 and later speak CRI v1 only, which containerd has since 1.6", "containerd 1.6.15 or later", "kubernetes/kubernetes#110618")
+	case l.less(line{1, 23}) && !cl.less(line{2, 0}):
+		return refuse("kubelet before 1.23 speaks CRI v1alpha2 only, which containerd 2.0 removed", "containerd 1.7", "containerd RELEASES.md: v1alpha2 is not present in containerd v2.0")
+	}
+	if tested, known, want := Tested(l.String()+".0", Canonical(containerd)); known && !tested {
+		v.Status, v.Instead = Deprecated, "containerd "+strings.Join(want, ", ")+" or a later patch"
+		v.Why = fmt.Sprintf("containerd's maintainers do not test it with Kubernetes %s", l)
+	}
+	return v
+}
+
+// CheckDocker tells whether the kubelet of a version can use Docker Engine by
+// itself, through dockershim.
+func CheckDocker(kubernetes string) Verdict {
+	v := Verdict{Name: "docker", Until: "1.24", Source: "kubernetes/kubernetes#106907, CHANGELOG-1.24"}
+	l, note, ok := minorLine("Kubernetes", kubernetes, since1_14, kubernetesNewest)
+	if !ok {
+		return noVersion(v.Name, kubernetes)
+	}
+	v.Assumed = note
+	switch {
+	case !l.less(line{1, 24}):
+		v.Status, v.Instead = Removed, `runtime "containerd"`
+		v.Why = "the kubelet has no dockershim since 1.24"
+	case !l.less(line{1, 20}):
+		v.Status, v.Instead = Deprecated, `runtime "containerd"`
+		v.Why = "dockershim is deprecated since 1.20 and removed in 1.24"
+		v.Source = "CHANGELOG-1.20; kubernetes/kubernetes#106907"
+	}
+	return v
+}
+
+// CheckMCR tells whether a Mirantis Container Runtime can serve the kubelet of a
+// version: through dockershim before 1.24, through cri-dockerd from 1.24 on;
+// Instead then says that cri-dockerd is needed too.
+func CheckMCR(kubernetes, mcr string) Verdict {
+	v := Verdict{Name: "MCR " + mcr, Source: "Kubernetes documentation, container runtimes on Windows: MCR for Windows Server 2019 and later; docs.mirantis.com MSR matrix names MCR 23, 25 and 29 for Kubernetes 1.24 to 1.31; other pairs (not verified)"}
+	l, note, ok := minorLine("Kubernetes", kubernetes, since1_14, kubernetesNewest)
+	if !ok {
+		return noVersion(v.Name, kubernetes)
+	}
+	m, mNote, ok := minorLine("MCR", mcr, line{19, 3}, line{29, 0})
+	if !ok {
+		return noVersion(v.Name, mcr)
+	}
+	v.Assumed = join(note, mNote)
+	if l.less(line{1, 24}) {
+		return v
+	}
+	v.Instead = `cri-dockerd beside it, or runtime "containerd"`
+	if m.less(line{20, 10}) {
+		v.Status, v.Why = Refused, "cri-dockerd needs Docker API 1.41, which came with 20.10"
+		v.Source = "Mirantis/cri-dockerd (not verified)"
+		v.Instead = `MCR 23.0 or later with cri-dockerd, or runtime "containerd"`
+		return v
+	}
+	v.Status, v.Why = Deprecated, "the kubelet has no dockershim since 1.24; MCR needs cri-dockerd to serve it"
+	return v
+}
