@@ -22,14 +22,17 @@ import (
 func newApply(a *app) *cobra.Command {
 	var auto, full bool
 	c := &cobra.Command{
-		Use:   "apply [PLAN]",
+		Use:   "apply [PLAN | FILE]",
 		Short: "Make the hosts as the plan says",
 		Long: `Compares the plan with its hosts, shows what would change, asks, and changes it:
 every step is checked, applied, and checked again. An interrupted apply is finished
 by the next one.
 
 Without a terminal --auto-approve is needed, except where every host is a sandbox
-or nothing is to change.`,
+or nothing is to change.
+
+FILE is what 'nodejoin plan --out FILE' saved: what was shown then is applied, without
+a question, and refused when the plan or its hosts have changed since.`,
 	}
 	a.planFlags(c)
 	a.runFlags(c)
@@ -37,8 +40,15 @@ or nothing is to change.`,
 	c.Flags().BoolVar(&full, "full", false, "show the contents of new files and the steps with nothing to do")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
+		save, args, err := a.openSaved(c, args)
+		if err != nil {
+			return err
+		}
 		compiled, err := a.load(ctx, args)
 		if err != nil {
+			return err
+		}
+		if err := a.sameInputs(save, args, compiled); err != nil {
 			return err
 		}
 		var stream *ui.JSON
@@ -61,6 +71,9 @@ or nothing is to change.`,
 			return exitError(exitInterrupted)
 		}
 		a.reportProblems(report)
+		if err := a.sameHosts(save, args, compiled, report); err != nil {
+			return err
+		}
 		if !a.json && report.Cluster == nil && someReachable(report) {
 			a.showPlan(report, full)
 		}
@@ -73,7 +86,7 @@ or nothing is to change.`,
 			}
 			return nil
 		}
-		if err := a.approve(compiled, auto); err != nil {
+		if err := a.approve(compiled, auto || save != nil); err != nil {
 			return err
 		}
 		current = a.newDisplay()

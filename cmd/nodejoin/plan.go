@@ -16,6 +16,7 @@ import (
 
 func newPlan(a *app) *cobra.Command {
 	var detailed, full bool
+	var out string
 	c := &cobra.Command{
 		Use:   "plan [PLAN]",
 		Short: "Show what apply would change",
@@ -26,6 +27,7 @@ changed anywhere. With --detailed-exitcode the exit code is 2 when changes are p
 	a.runFlags(c)
 	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 2 when changes are pending, 0 when there are none")
 	c.Flags().BoolVar(&full, "full", false, "show the contents of new files and the steps with nothing to do")
+	c.Flags().StringVar(&out, "out", "", "save the plan in `file`, for 'nodejoin apply FILE'")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		compiled, err := a.load(c.Context(), args)
 		if err != nil {
@@ -45,6 +47,11 @@ changed anywhere. With --detailed-exitcode the exit code is 2 when changes are p
 		}
 		if code := a.reportProblems(report); code != exitOK {
 			return exitError(code)
+		}
+		if out != "" {
+			if err := a.savePlan(out, args, compiled, report); err != nil {
+				return err
+			}
 		}
 		if detailed && report.Pending() > 0 {
 			return exitError(exitPending)

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/plan"
+	"nodejoin/plan/saved"
+	"nodejoin/steps"
+	"nodejoin/steps/engine"
+)
+
+// savePlan writes what the plan asks for and what the check found. The report has no errors.
+func (a *app) savePlan(name string, args []string, c *plan.Compiled, r *engine.Report) error {
+	p, err := a.describe(args, c, r)
+	if err != nil {
+		return err
+	}
+	// Only a saved plan is overwritten, never something that a typing error names.
+	switch b, err := readSaved(name); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	default:
+		if _, err := saved.Decode(b); errors.Is(err, saved.ErrNotSaved) {
+			return fmt.Errorf("--out %s: a file is there that is no saved plan; name another, or remove it", name)
+		}
+	}
+	b, err := p.Encode()
+	if err != nil {
+		return err
+	}
+	if err := replaceFile(name, b, 0o600); err != nil {
+		return fmt.Errorf("saving the plan: %w", err)
+	}
+	if !a.json {
+		fmt.Fprintf(a.term.Out, "Saved. To apply exactly this: nodejoin apply %s\n", ui.CleanLine(name))
+	}
+	return nil
+}
+
+// describe is the saved form of a plan; r is nil before its hosts were checked.
+func (a *app) describe(args []string, c *plan.Compiled, r *engine.Report) (*saved.Plan, error) {
+	path := "."
+	if len(args) > 0 {
+		path = args[0]
+	}
+	vars, err := a.variables()
+	if err != nil {
+		return nil, err
+	}
+	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: lookupEnv, Version: version})
+	if diags.HasErrors() {
+		return nil, fmt.Errorf("the plan was changed while it was read: %w", diags)
+	}
+	in := saved.Inputs{Vars: map[string]string{}, Targets: a.targets, Skips: a.skips}
+	if in.Path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	for _, f := range a.varFiles {
+		abs, err := filepath.Abs(f)
+		if err != nil {
+			return nil, err
+		}
+		in.VarFiles = append(in.VarFiles, abs)
+	}
+	for name, value := range vars {
+		if p.Sensitive(name) {
+			in.Secret = append(in.Secret, name)
+		} else {
+			in.Vars[name] = value
+		}
+	}
+	slices.Sort(in.Secret)
+	var files []saved.File
+	for name, f := range p.Files() {
+		if strings.HasSuffix(name, plan.Suffix) { // files of values may hold secrets
+			files = append(files, saved.File{Name: filepath.Base(name), SHA256: saved.Digest(f.Bytes)})
+		}
+	}
+	var hosts []saved.Host
+	if r != nil {
+		for _, h := range r.Hosts {
+			var results []steps.Result
+			for _, s := range h.Steps {
+				results = append(results, s.Result)
+			}
+			hosts = append(hosts, saved.Host{Facts: h.Facts, Results: results})
+		}
+	}
+	return saved.Make(version, in, files, c, hosts)
+}
+
+func readSaved(name string) ([]byte, error) {
+	fi, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !fi.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no file", name)
+	case fi.Size() > saved.MaxSize:
+		return nil, fmt.Errorf("%s: %w", name, saved.ErrNotSaved)
+	}
+	return os.ReadFile(name)
+}
+
+// openSaved tells whether the argument of apply is a saved plan. If so it takes over
+// what that was made with and gives the plan's path in its place; else nil.
+func (a *app) openSaved(c *cobra.Command, args []string) (*saved.Plan, []string, error) {
+	if len(args) != 1 || strings.HasSuffix(args[0], plan.Suffix) {
+		return nil, args, nil
+	}
+	if fi, err := os.Stat(args[0]); err != nil || fi.IsDir() {
+		return nil, args, nil // told of where a plan is read
+	}
+	b, err := readSaved(args[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := saved.Decode(b)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", args[0], err)
+	}
+	for _, f := range []string{"target", "skip", "var-file"} {
+		if c.Flags().Changed(f) {
+			return nil, nil, fmt.Errorf("--%s: %s was saved with what was asked for then; plan anew to ask for something else", f, args[0])
+		}
+	}
+	given, err := a.variables()
+	if err != nil {
+		return nil, nil, err
+	}
+	for name := range given {
+		if !slices.Contains(p.Secret, name) {
+			return nil, nil, fmt.Errorf("--var %s: %s was saved with the values of then; only its sensitive variables are given again", name, args[0])
+		}
+	}
+	for _, name := range p.Secret {
+		if _, ok := given[name]; !ok {
+			return nil, nil, fmt.Errorf("%s was planned with --var %s=..., which is sensitive and so not in the file; give it again", args[0], name)
+		}
+	}
+	for name, value := range p.Vars {
+		a.vars = append(a.vars, name+"="+value)
+	}
+	a.varFiles, a.targets, a.skips = p.VarFiles, p.Targets, p.Skips
+	return p, []string{p.Path}, nil
+}
+
+// sameInputs refuses a saved plan whose plan is another now. Without one it does nothing.
+func (a *app) sameInputs(p *saved.Plan, args []string, c *plan.Compiled) error {
+	if p == nil {
+		return nil
+	}
+	now, err := a.describe(args, c, nil)
+	if err != nil {
+		return err
+	}
+	return stale("the plan has changed since it was saved", p.InputChanges(now))
+}
+
+// sameHosts refuses a saved plan whose hosts are not as they were found. Hosts that
+// could not be checked were told of, and are left as they are.
+func (a *app) sameHosts(p *saved.Plan, args []string, c *plan.Compiled, r *engine.Report) error {
+	if p == nil {
+		return nil
+	}
+	if code := reportCode(r); code != exitOK {
+		return exitError(code) // not all could be compared, so nothing is applied
+	}
+	now, err := a.describe(args, c, r)
+	if err != nil {
+		return err
+	}
+	return stale("the hosts have changed since the plan was saved", p.HostChanges(now))
+}
+
+// stale is the refusal, nil where nothing has changed.
+func stale(what string, changes []string) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	const most = 20
+	text := what + ", so it is not applied:"
+	for i, c := range changes {
+		if i == most {
+			text += fmt.Sprintf("\n  and %d more", len(changes)-most)
+			break
+		}
+		text += "\n  " + c
+	}
+	return errors.New(text + "\nNothing was changed. Plan anew, look at it, and apply that.")
+}

@@ -1,0 +1,90 @@
+package saved
+
+import (
+	"fmt"
+
+	"nodejoin/steps"
+)
+
+// InputChanges says what of the plan is other than it was, without a look at the hosts: plan
+// files, the cluster, nodes and steps. Nothing is returned where all is the same.
+func (p *Plan) InputChanges(now *Plan) []string {
+	var out []string
+	if p.Version != now.Version {
+		out = append(out, fmt.Sprintf("it was made by nodejoin %s, this is %s", p.Version, now.Version))
+	}
+	compare(p.Files, now.Files, func(f File) string { return f.Name },
+		func(name, what string) { out = append(out, "the plan file "+name+" "+what) },
+		func(a, b File) {
+			if a.SHA256 != b.SHA256 {
+				out = append(out, "the plan file "+a.Name+" was changed")
+			}
+		})
+	if p.Cluster != now.Cluster {
+		out = append(out, "the settings of the cluster were changed")
+	}
+	compare(p.Nodes, now.Nodes, func(n Node) string { return n.Address },
+		func(name, what string) { out = append(out, name+" "+what) },
+		func(a, b Node) {
+			if a.Reach != b.Reach || a.Name != b.Name {
+				out = append(out, a.Address+" is another machine or is reached in another way")
+			}
+			compare(a.Steps, b.Steps, func(s Step) string { return s.ID },
+				func(id, what string) { out = append(out, a.Address+"."+id+" "+what) },
+				func(x, y Step) {
+					if x.Spec != y.Spec {
+						out = append(out, a.Address+"."+x.ID+": the plan asks for something else")
+					}
+				})
+		})
+	return out
+}
+
+// HostChanges says what the hosts and the cluster are otherwise than they were.
+// InputChanges must have found nothing.
+func (p *Plan) HostChanges(now *Plan) []string {
+	var out []string
+	compare(p.Nodes, now.Nodes, func(n Node) string { return n.Address }, func(string, string) {}, func(a, b Node) {
+		if a.Facts != b.Facts {
+			out = append(out, a.Address+": the machine is another or has another name, address or system")
+		}
+		compare(a.Steps, b.Steps, func(s Step) string { return s.ID }, func(string, string) {}, func(x, y Step) {
+			switch at := a.Address + "." + x.ID; {
+			case x.Action != y.Action:
+				out = append(out, fmt.Sprintf("%s: %s was planned, and now it is %s", at, word(x.Action), word(y.Action)))
+			case x.Change != y.Change:
+				out = append(out, at+": what is there is not what was shown")
+			}
+		})
+	})
+	return out
+}
+
+func word(a steps.Action) string {
+	if a == steps.ActionNone {
+		return "nothing to do"
+	}
+	return string(a)
+}
+
+// compare walks two lists by name: those of was in their order, then what is new.
+func compare[T any](was, now []T, name func(T) string, only func(name, what string), both func(was, now T)) {
+	have := map[string]T{}
+	for _, n := range now {
+		have[name(n)] = n
+	}
+	known := map[string]bool{}
+	for _, w := range was {
+		known[name(w)] = true
+		if n, ok := have[name(w)]; ok {
+			both(w, n)
+		} else {
+			only(name(w), "is gone")
+		}
+	}
+	for _, n := range now {
+		if !known[name(n)] {
+			only(name(n), "is new")
+		}
+	}
+}
