@@ -41,6 +41,7 @@ const wantFile = "want"
 //	noagent             nodejoin has no agents
 //	brokenagent         the agents cannot be had
 //	recipe              want the steps of the recipe, too
+//	show ID             want what the recipe's step ID writes or runs
 func TestCorpus(t *testing.T) {
 	for _, sort := range []string{"valid", "invalid"} {
 		cases, err := filepath.Glob(filepath.Join("testdata", sort, "*.txtar"))
@@ -107,6 +108,7 @@ type corpusCase struct {
 	opt       plan.Options
 	env       map[string]string
 	recipe    bool
+	show      []string
 }
 
 func (c *corpusCase) write(name string, data []byte) error {
@@ -153,6 +155,8 @@ func (c *corpusCase) directives(text string) error {
 			}
 		case "recipe":
 			c.recipe = true
+		case "show":
+			c.show = append(c.show, rest)
 		case "noagent":
 			c.opt.Agent = nil
 		case "brokenagent":
@@ -181,6 +185,13 @@ func (c *corpusCase) run() (text string, valid bool) {
 	}
 	if out != nil {
 		writeCompiled(&b, out, c.recipe)
+		for _, n := range out.Nodes {
+			for _, s := range n.Steps {
+				if slices.Contains(c.show, s.ID) {
+					writeStep(&b, n.Name, s)
+				}
+			}
+		}
 	}
 	text = strings.ReplaceAll(b.String(), c.dir+string(filepath.Separator), "$DIR/")
 	return strings.ReplaceAll(text, c.dir, "$DIR"), !list.HasErrors()
@@ -241,6 +252,29 @@ func writeCompiled(b *strings.Builder, out *plan.Compiled, recipe bool) {
 				}
 			}
 		}
+	}
+}
+
+// writeStep shows the text that a step writes, the command that it runs, or else
+// its arguments.
+func writeStep(b *strings.Builder, node string, s steps.Spec) {
+	fmt.Fprintf(b, "%s of %s:\n", s.ID, node)
+	var args struct {
+		Content string   `json:"content"`
+		Command []string `json:"command"`
+	}
+	if err := json.Unmarshal(s.Args, &args); err != nil {
+		panic(err)
+	}
+	lines := args.Command
+	switch {
+	case args.Content != "":
+		lines = strings.Split(strings.TrimSuffix(args.Content, "\n"), "\n")
+	case len(lines) == 0:
+		lines = []string{string(s.Args)}
+	}
+	for _, l := range lines {
+		fmt.Fprintf(b, "    %s\n", strings.ReplaceAll(l, "\x00", "␀"))
 	}
 }
 

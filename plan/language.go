@@ -141,7 +141,9 @@ var rootSpec = &blockSpec{blocks: []*blockSpec{
 		{name: "vni", typ: cty.Number, doc: "VXLAN network identifier, default 4096"},
 		{name: "port", typ: cty.Number, doc: "VXLAN port, default 4789"},
 	}},
-	{name: "profile", labels: []string{"name"}, doc: "settings that nodes share", attrs: machineAttrs, blocks: []*blockSpec{taintSpec}},
+	{name: "profile", labels: []string{"name"}, doc: "settings that nodes share", attrs: append([]attrSpec{
+		{name: "inherits", static: true, doc: "another profile whose settings hold where this one says nothing, for example profile.base"},
+	}, machineAttrs...), blocks: append([]*blockSpec{taintSpec}, componentSpecs...)},
 	{name: "node", labels: []string{"name"}, doc: "a machine, or with for_each or count several", attrs: append([]attrSpec{
 		{name: "for_each", static: true, doc: "a map or set of strings: one node for each element"},
 		{name: "count", static: true, doc: "number of nodes"},
@@ -149,8 +151,8 @@ var rootSpec = &blockSpec{blocks: []*blockSpec{
 		{name: "profile", static: true, doc: "a profile, for example profile.windows"},
 		{name: "vars", static: true, doc: "values of this machine, for steps: self.vars.NAME"},
 		{name: "management_ip", typ: cty.String, doc: "the machine's address in the management network; default that of its default route"},
-	}, machineAttrs...), blocks: []*blockSpec{taintSpec,
-		{name: "connection", labels: []string{"type"}, one: true, doc: "how the machine is reached"}}},
+	}, machineAttrs...), blocks: append([]*blockSpec{taintSpec,
+		{name: "connection", labels: []string{"type"}, one: true, doc: "how the machine is reached"}}, componentSpecs...)},
 	{name: "mirror", one: true, doc: "a folder of artifacts under their upstream file names", attrs: []attrSpec{
 		{name: "path", typ: cty.String, required: true, doc: "folder on the controller, relative to the plan"},
 	}},

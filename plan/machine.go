@@ -19,15 +19,6 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// profile is what a profile block, or the same arguments of a node, say.
-type profile struct {
-	known             bool // a profile block that is there
-	os, arch, dataDir string
-	maxPods           int
-	labels            map[string]string
-	taints            []kube.Taint
-}
-
 // machine is one node with what its expansion needs besides the result.
 type machine struct {
 	Node
@@ -39,56 +30,8 @@ type machine struct {
 	maxPods      int
 	labels       map[string]string
 	taints       []kube.Taint
+	components   map[string]component
 	vars         cty.Value
-}
-
-func (c *compiler) profileBlocks() {
-	c.profiles = map[string]*profile{}
-	for _, b := range c.plan.blocks["profile"] {
-		s := c.section(rootBlock("profile"), b, c.ctx)
-		p := c.machineArgs(s, c.ctx)
-		p.known = s.ok || p.os != ""
-		c.withoutCluster(s)
-		c.manyPods(s, p.maxPods)
-		c.profiles[b.Labels[0]] = p
-	}
-}
-
-// machineArgs reads the arguments that profiles and nodes share.
-func (c *compiler) machineArgs(s *section, ctx *hcl.EvalContext) *profile {
-	p := &profile{os: s.str("os"), arch: s.str("arch"), dataDir: s.str("data_dir"), maxPods: int(s.whole("max_pods", 1, 65535, 0)), labels: s.strMap("labels")}
-	if p.os != "" && p.os != "windows" && p.os != "linux" {
-		s.fail("os", "unknown operating system", "%q is no operating system that nodejoin knows.%s", p.os, first(didYouMean(p.os, []string{"windows", "linux"}), " Use \"windows\" or \"linux\"."))
-	}
-	if p.arch != "" && p.arch != "amd64" && p.arch != "arm64" {
-		s.fail("arch", "unknown architecture", "%q is no architecture that nodejoin knows. Use \"amd64\" or \"arm64\".", p.arch)
-	}
-	for _, k := range sortedKeys(p.labels) {
-		if why := badLabel(k, p.labels[k]); why != "" {
-			s.ok = false
-			c.diags.fail(s.atKey("labels", k), "invalid label", "%q = %q cannot be a label of a Node: %s.", k, p.labels[k], why)
-		}
-	}
-	for _, b := range s.blocks.OfType("taint") {
-		t := c.section(taintSpec, b, ctx)
-		taint := kube.Taint{Key: t.str("key"), Value: t.str("value"), Effect: t.str("effect")}
-		if e := taint.Effect; e != "" && e != "NoSchedule" && e != "PreferNoSchedule" && e != "NoExecute" {
-			t.fail("effect", "unknown effect", "%q is no effect of a taint. %s", e, first(strings.TrimSpace(didYouMean(e, taintEffects)), "Use "+oneOf(taintEffects)+"."))
-		}
-		if taint.Key != "" {
-			if why := badLabel(taint.Key, taint.Value); why != "" {
-				t.fail("key", "invalid taint", "%q = %q cannot be a taint of a Node: %s.", taint.Key, taint.Value, why)
-			}
-		}
-		s.ok = s.ok && t.ok
-		if i := sameTaint(p.taints, taint); i >= 0 && taint.Key != "" && taint.Effect != "" {
-			s.ok = false
-			c.diags.fail(b.DefRange, "duplicate taint", "There is another taint with the key %q and the effect %s here, and a Node can have one. Remove one of them.", taint.Key, taint.Effect)
-			continue
-		}
-		p.taints = append(p.taints, taint)
-	}
-	return p
 }
 
 var taintEffects = []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}
@@ -258,25 +201,9 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 	m.Address, m.Source = "node."+m.Name, c.plan.place(b.DefRange)
 	own := c.machineArgs(s, ctx)
 	base := c.profileOf(s)
-	m.OS, m.Arch, m.DataDir = first(own.os, base.os), first(own.arch, base.arch, "amd64"), first(own.dataDir, base.dataDir)
-	m.maxPods = own.maxPods
-	if m.maxPods == 0 {
-		m.maxPods = base.maxPods
-	}
-	m.labels = map[string]string{}
-	for _, from := range []map[string]string{base.labels, own.labels} {
-		for k, v := range from {
-			m.labels[k] = v
-		}
-	}
-	m.taints = slices.Clone(base.taints)
-	for _, t := range own.taints {
-		if i := sameTaint(m.taints, t); i >= 0 {
-			m.taints[i] = t // the node's own wins
-			continue
-		}
-		m.taints = append(m.taints, t)
-	}
+	all := own.over(base)
+	m.OS, m.Arch, m.DataDir, m.maxPods = all.os, first(all.arch, "amd64"), all.dataDir, all.maxPods
+	m.labels, m.taints, m.components = all.labels, all.taints, all.components
 	c.withoutCluster(s)
 	c.manyPods(s, m.maxPods)
 	m.vars = c.vars(s, ctx)
@@ -300,7 +227,8 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 		}
 	}
 	c.connection(s, b, ctx, m)
-	m.bad = m.bad || !s.ok
+	c.serverReturn(m)
+	m.bad = m.bad || !s.ok || m.OS == ""
 	c.machines = append(c.machines, m)
 }
 
@@ -314,6 +242,12 @@ func (c *compiler) withoutCluster(s *section) {
 		if s.has(name) {
 			s.ok = false
 			s.c.diags.fail(s.attrs[name].NameRange, "argument without effect", why, name)
+		}
+	}
+	for _, k := range components {
+		for _, b := range s.blocks.OfType(k.block) {
+			s.ok = false
+			c.diags.fail(b.DefRange, "block without effect", "A %s block is for the nodes of a cluster, and the plan has no cluster block. Remove it, or add a cluster block.", k.block)
 		}
 	}
 	for _, b := range s.blocks.OfType("taint") {
@@ -361,28 +295,6 @@ func (c *compiler) vars(s *section, ctx *hcl.EvalContext) cty.Value {
 		return cty.DynamicVal
 	}
 	return v
-}
-
-// profileOf is the profile that a node names; an empty one when it names none.
-func (c *compiler) profileOf(s *section) *profile {
-	a := s.attrs["profile"]
-	if a == nil {
-		return &profile{}
-	}
-	t, list := hcl.AbsTraversalForExpr(a.Expr)
-	if list.HasErrors() || len(t) != 2 || t.RootName() != "profile" {
-		s.fail("profile", "not a profile", "The argument \"profile\" names a profile block: profile = profile.NAME.")
-		return &profile{}
-	}
-	name, ok := t[1].(hcl.TraverseAttr)
-	if ok {
-		c.used["profile."+name.Name] = true
-		if p := c.profiles[name.Name]; p != nil {
-			return p
-		}
-	}
-	s.fail("profile", "unknown profile", "%s", unknownName("profile", name.Name, sortedKeys(c.profiles)))
-	return &profile{}
 }
 
 func (c *compiler) managementIP(s *section, m *machine) {

@@ -36,11 +36,24 @@ type Input struct {
 	Labels  map[string]string
 	MaxPods int // 0 = kubelet's default
 
+	// What the plan says on top of what a recipe writes.
+	Kubelet   Component
+	KubeProxy Component
+
 	// Artifacts by name: kubernetes_node, containerd, cni_plugins, flannel_cni,
 	// flanneld, agent. Each has its digest.
 	Artifacts map[string]steps.Source
 
 	Source string // "plan.join.hcl:12,3" of the node block
+}
+
+// Component is what a plan says of the kubelet or of kube-proxy.
+type Component struct {
+	// Config is merged by key into the program's configuration file (see Merge).
+	// Fields that other steps depend on are the plan's to refuse.
+	Config map[string]any
+	// Args are appended to the program's command line.
+	Args []string
 }
 
 // Join says how the kubelet gets its first credentials.

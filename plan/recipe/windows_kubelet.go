@@ -81,7 +81,7 @@ func (b *build) kubeletConfigFile() {
 	for _, t := range b.in.Taints {
 		k.Taints = append(k.Taints, templates.Taint(t))
 	}
-	b.add("kubelet_config", "file", "Kubelet configuration", &steps.File{Path: kubeletConfig, Content: b.render(k)}, "kubelet_dir")
+	b.add("kubelet_config", "file", "Kubelet configuration", &steps.File{Path: kubeletConfig, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, "kubelet_dir")
 }
 
 // winKubelet: the kubelet, up to its health. The flag
@@ -92,6 +92,7 @@ func (b *build) winKubelet() {
 	command := b.logged(log, winBin+`\kubelet.exe`, "--windows-service",
 		"--config="+kubeletConfig, "--bootstrap-kubeconfig="+bootstrapConf, "--kubeconfig="+kubeletConf,
 		"--cert-dir="+winKubeletPKI, "--root-dir="+winKubelet, "--hostname-override="+b.in.Node, "--node-ip="+b.managementIP())
+	command = append(command, b.in.Kubelet.Args...)
 	b.add("kubelet", "service", "Service kubelet", &steps.Service{
 		ServiceConfig: winService("kubelet", "Kubernetes node agent", command, "containerd"),
 		Watch:         append(join(winBin, "kubelet.exe", "kube-log-runner.exe"), kubeletConfig, winCA),

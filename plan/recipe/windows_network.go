@@ -47,15 +47,16 @@ func (b *build) winProxy() {
 	log := winLog + `\kube-proxy\kube-proxy.log`
 	b.add("source_vip", "source_vip", "Source VIP of kube-proxy", &steps.SourceVIP{
 		Dir: hostLocalStore, Network: b.networkName(), Subnet: steps.Ref("registered.pod_cidr")}, "cni_state_dir", "subnet_env")
-	b.add("kube_proxy_config", "file", "kube-proxy configuration", &steps.File{Path: kubeProxyFile, Content: b.render(templates.KubeProxy{
+	b.add("kube_proxy_config", "file", "kube-proxy configuration", &steps.File{Path: kubeProxyFile, Content: b.merged(b.render(templates.KubeProxy{
 		Kubeconfig: kubeProxyConf, NodeName: b.in.Node, BindAddress: b.managementIP(), ClusterCIDR: b.in.PodCIDR,
 		NetworkName: b.networkName(), SourceVIP: steps.Ref("source_vip.address"),
 		HealthzPort: kubeProxyHealthz, MetricsPort: kubeProxyMetrics,
-	})}, "kubernetes_dir", "source_vip")
+	}), b.in.KubeProxy.Config)}, "kubernetes_dir", "source_vip")
 	// The flag, not the field windowsRunAsService: kube-proxy decides whether it is a
 	// service before it reads its file (v1.36.3 cmd/kube-proxy/app/server.go), so the
 	// field alone leaves the service manager waiting.
 	program := []string{winBin + `\kube-proxy.exe`, "--windows-service", "--config=" + kubeProxyFile}
+	program = append(program, b.in.KubeProxy.Args...)
 	b.add("kube_proxy", "service", "Service kube-proxy", &steps.Service{
 		ServiceConfig: winService("kube-proxy", "Kubernetes network proxy", b.logged(log, program...), "flanneld", "kubelet"),
 		Watch:         append(join(winBin, "kube-proxy.exe", "kube-log-runner.exe"), kubeProxyFile, kubeProxyConf),

@@ -1,0 +1,416 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"nodejoin/plan/compat"
+	"nodejoin/plan/recipe"
+)
+
+// components are the blocks that change what a recipe says to a program of
+// Kubernetes, with what the program is called in the tables.
+var components = []struct{ block, program string }{
+	{"kubelet", compat.KubeletProgram},
+	{"kube_proxy", compat.KubeProxyProgram},
+}
+
+// componentSpecs are the blocks that may stand in a profile and in a node.
+var componentSpecs = []*blockSpec{
+	{name: "kubelet", one: true, doc: "settings of the kubelet", attrs: componentAttrs("KubeletConfiguration, kubelet.config.k8s.io/v1beta1")},
+	{name: "kube_proxy", one: true, doc: "settings of kube-proxy", attrs: componentAttrs("KubeProxyConfiguration, kubeproxy.config.k8s.io/v1alpha1")},
+}
+
+func componentAttrs(file string) []attrSpec {
+	return []attrSpec{
+		{name: "config", typ: cty.DynamicPseudoType, doc: "fields of its configuration file (" + file + "), merged by key into what nodejoin writes; null removes a field"},
+		{name: "extra_args", typ: strings_, doc: "further flags of its command line, \"--name=value\""},
+	}
+}
+
+// component is what a kubelet or kube_proxy block says.
+type component struct {
+	config map[string]any
+	args   []string
+}
+
+// componentBlocks reads the kubelet and kube_proxy blocks of a profile or node.
+func (c *compiler) componentBlocks(s *section, ctx *hcl.EvalContext) map[string]component {
+	out := map[string]component{}
+	for i, k := range components {
+		for _, b := range s.blocks.OfType(k.block) {
+			if _, again := out[k.block]; again {
+				continue // reported by section
+			}
+			in := c.section(componentSpecs[i], b, ctx)
+			j := &componentJudge{c: c, s: in, block: k.block, program: k.program}
+			if c.cluster != nil {
+				j.version = c.cluster.Version
+			}
+			out[k.block] = component{config: j.config(), args: j.args()}
+			s.ok = s.ok && in.ok
+		}
+	}
+	return out
+}
+
+// over gives what holds when own is said on top of base.
+func (own component) over(base component) component {
+	out := component{config: recipe.Merge(base.config, own.config), args: slices.Clone(base.args)}
+	for _, a := range own.args {
+		same := func(b string) bool { return flagName(b) == flagName(a) }
+		if i := slices.IndexFunc(out.args, same); i >= 0 {
+			out.args[i] = a
+			continue
+		}
+		out.args = append(out.args, a)
+	}
+	return out
+}
+
+func componentsOver(own, base map[string]component) map[string]component {
+	out := maps.Clone(base)
+	if out == nil {
+		out = map[string]component{}
+	}
+	for name, o := range own {
+		out[name] = o.over(base[name])
+	}
+	return out
+}
+
+// flagName is the name of a flag as the programs read it: underscores count as dashes.
+func flagName(arg string) string {
+	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	return strings.ReplaceAll(name, "_", "-")
+}
+
+// componentJudge holds one block against the version tables.
+type componentJudge struct {
+	c              *compiler
+	s              *section
+	block, program string
+	version        string // of Kubernetes; "" = not known
+}
+
+func (j *componentJudge) fail(at hcl.Range, summary, detail string, args ...any) {
+	j.s.ok = false
+	j.c.diags.fail(at, summary, detail, args...)
+}
+
+// config reads and judges the argument "config"; nil when there is none.
+func (j *componentJudge) config() map[string]any {
+	v, given := j.s.vals["config"]
+	if !given {
+		return nil
+	}
+	if t := v.Type(); !t.IsObjectType() && !t.IsMapType() {
+		j.fail(j.s.at("config"), "wrong type", "The argument \"config\" wants an object, as the program's configuration file is one: config = { ... }; this is %s.", friendly(v.Type()))
+		return nil
+	}
+	var out map[string]any
+	text, err := ctyjson.Marshal(v, v.Type())
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	if err != nil {
+		j.fail(j.s.at("config"), "wrong type", "The argument \"config\" holds what a configuration file cannot: %s.", err)
+		return nil
+	}
+	j.fields(nil, out)
+	return out
+}
+
+// at is where the field of a path stands, or the nearest thing around it.
+func (j *componentJudge) at(path []string) hcl.Range {
+	at := j.s.at("config")
+	a := j.s.attrs["config"]
+	if a == nil {
+		return at
+	}
+	expr := a.Expr
+	for i, name := range path {
+		pairs, list := hcl.ExprMap(expr)
+		if list.HasErrors() {
+			return at
+		}
+		n := slices.IndexFunc(pairs, func(p hcl.KeyValuePair) bool {
+			k, list := p.Key.Value(nil)
+			return !list.HasErrors() && k.IsKnown() && !k.IsNull() && k.Type() == cty.String && k.AsString() == name
+		})
+		if n < 0 {
+			return at
+		}
+		expr, at = pairs[n].Value, pairs[n].Key.Range()
+		if i == len(path)-1 {
+			at = hcl.RangeBetween(at, expr.Range())
+		}
+	}
+	return at
+}
+
+// fields judges every field below a path.
+func (j *componentJudge) fields(path []string, object map[string]any) {
+	for _, name := range sortedKeys(object) {
+		here := append(slices.Clone(path), name)
+		dotted := strings.Join(here, ".")
+		if why := ownedFields[j.block][dotted]; why != "" {
+			j.fail(j.at(here), "field that nodejoin sets", "The field %q of the %s cannot be given here: %s.", dotted, j.program, why)
+			continue
+		}
+		if dotted == "featureGates" {
+			j.gates(here, object[name])
+			continue
+		}
+		if inner, ok := object[name].(map[string]any); ok && j.hasFields(dotted) {
+			j.fields(here, inner)
+			continue
+		}
+		if j.version == "" {
+			continue // what is wrong with it was reported
+		}
+		if j.hasFields(dotted) && object[name] != nil && !isList(object[name]) {
+			j.fail(j.at(here), "wrong type", "The field %q of the %s holds further fields, so it wants an object.", dotted, j.program)
+			continue
+		}
+		v := compat.CheckField(j.program, dotted, j.version)
+		if j.verdict(j.at(here), "configuration field", v) {
+			j.windows(here, object[name])
+		}
+		if list, ok := object[name].([]any); ok && j.hasFields(dotted) {
+			for _, e := range list {
+				if inner, ok := e.(map[string]any); ok {
+					j.fields(here, inner)
+				}
+			}
+		}
+	}
+}
+
+func isList(v any) bool { _, ok := v.([]any); return ok }
+
+// hasFields tells whether the tables know fields below a path.
+func (j *componentJudge) hasFields(path string) bool {
+	if j.version == "" {
+		return true
+	}
+	return slices.ContainsFunc(compat.Fields(j.program, j.version), func(f string) bool { return strings.HasPrefix(f, path+".") })
+}
+
+// verdict reports what the tables say against a flag, field or gate; true when it is accepted.
+func (j *componentJudge) verdict(at hcl.Range, what string, v compat.Verdict) bool {
+	switch v.Status {
+	case compat.OK, compat.NoVersion:
+		return true
+	case compat.Deprecated:
+		j.c.diags.warn(at, "deprecated "+what, "%s is %s%s", v.Name, deprecatedWords(v), instead(v))
+		return true
+	}
+	summary := map[compat.Status]string{compat.Unknown: "unknown ", compat.Removed: "removed ", compat.NotYet: "too new ", compat.Refused: "refused "}[v.Status] + what
+	detail := fmt.Sprintf("%s cannot be given to the %s of Kubernetes %s: %s%s", v.Name, j.program, j.version, v.Why, instead(v))
+	if v.Status == compat.Unknown && v.Instead != "" {
+		detail = fmt.Sprintf("%s is nothing that the %s of Kubernetes %s has, and it would refuse to start: %s. Did you mean %q?", v.Name, j.program, j.version, v.Why, v.Instead)
+	}
+	j.fail(at, summary, "%s", detail)
+	return false
+}
+
+func deprecatedWords(v compat.Verdict) string {
+	return strings.TrimSuffix(strings.TrimPrefix(v.Why, "the gate is "), ".")
+}
+
+func instead(v compat.Verdict) string {
+	if v.Instead == "" {
+		return "."
+	}
+	return ". Instead: " + v.Instead + "."
+}
+
+// windows judges values that the programs refuse or ignore on Windows
+// (kubernetes pkg/kubelet/apis/config/validation/validation_windows.go; #123137).
+func (j *componentJudge) windows(path []string, v any) {
+	field := strings.Join(path, ".")
+	wrong := false
+	switch field {
+	case "cgroupsPerQOS":
+		wrong = v == true
+	case "enforceNodeAllocatable":
+		list, _ := v.([]any)
+		wrong = slices.ContainsFunc(list, func(e any) bool { return e != "none" })
+	}
+	if j.program != compat.KubeletProgram || !wrong {
+		return
+	}
+	why := "the kubelet ignores it, with a warning in its log"
+	if k, err := compat.Kubelet(j.version); err == nil && k.CgroupsPerQOSFatal {
+		why = "the kubelet refuses to start with it"
+	}
+	j.fail(j.at(path), "field not for Windows", "Windows has no cgroups, so %q cannot have this value: %s. Remove it; nodejoin writes the value that works.", field, why)
+}
+
+// gates judges the field featureGates.
+func (j *componentJudge) gates(path []string, v any) {
+	object, ok := v.(map[string]any)
+	if !ok {
+		if v != nil {
+			j.fail(j.at(path), "wrong type", "The field \"featureGates\" wants an object of true and false: featureGates = { NAME = true }.")
+		}
+		return
+	}
+	for _, name := range sortedKeys(object) {
+		here := append(slices.Clone(path), name)
+		on, isBool := object[name].(bool)
+		switch {
+		case object[name] == nil:
+		case !isBool:
+			j.fail(j.at(here), "wrong type", "The feature gate %q is true or false.", name)
+		case j.version != "":
+			j.verdict(j.at(here), "feature gate", compat.CheckGate(name, on, j.version).Verdict)
+		}
+	}
+}
+
+// args reads and judges the argument "extra_args".
+func (j *componentJudge) args() []string {
+	list := j.s.strs("extra_args")
+	seen := map[string]bool{}
+	for i, a := range list {
+		at := j.s.atIndex("extra_args", i)
+		name := flagName(a)
+		switch {
+		case !strings.HasPrefix(a, "-") || name == "" || strings.ContainsAny(name, " \t"):
+			j.fail(at, "invalid flag", "%q is no flag. Each element is one flag with its value, \"--name=value\".", a)
+		case !strings.HasPrefix(a, "--") && name != "v":
+			j.fail(at, "invalid flag", "%q would be read as several one-letter flags. Write %q.", a, "-"+a)
+		case seen[name]:
+			j.fail(at, "duplicate flag", "The flag --%s is given twice here, and the last would win. Remove one of them.", name)
+		case endingFlags[name]:
+			j.fail(at, "flag that ends the program", "With --%s the %s does one thing and ends, so it would not run as a service. Remove it.", name, j.program)
+		case ownedFlags[j.block][name] != "":
+			j.fail(at, "flag that nodejoin sets", "The flag --%s of the %s cannot be given here: %s.", name, j.program, ownedFlags[j.block][name])
+		default:
+			j.flag(at, a, name)
+		}
+		seen[name] = true
+	}
+	return list
+}
+
+func (j *componentJudge) flag(at hcl.Range, arg, name string) {
+	if j.version == "" {
+		return
+	}
+	v := compat.CheckFlag(j.program, arg, j.version)
+	if j.program == compat.KubeProxyProgram && v.Accepted() && !proxyFlags[name] {
+		detail := "Remove it."
+		if f := compat.CheckField(j.program, "--"+name, j.version); f.Instead != "" {
+			detail = fmt.Sprintf("Give the field instead: config = { %s = ... }.", f.Instead)
+		}
+		j.fail(at, "flag without effect", "kube-proxy ignores --%s, as nodejoin runs it with a configuration file. %s", name, detail)
+		return
+	}
+	j.verdict(at, "flag", v)
+}
+
+// endingFlags make the programs print or write something and end.
+var endingFlags = map[string]bool{"version": true, "help": true, "h": true, "cleanup": true, "init-only": true, "write-config-to": true}
+
+// proxyFlags are the flags that kube-proxy heeds besides its configuration file:
+// those of its log (kubernetes v1.36.3 cmd/kube-proxy/app/options.go, Complete).
+var proxyFlags = map[string]bool{"v": true, "vmodule": true, "logging-format": true, "log-flush-frequency": true, "log-json-info-buffer-size": true,
+	"log-json-split-stream": true, "log-text-info-buffer-size": true, "log-text-split-stream": true}
+
+const (
+	byManagementIP = "it is the node's address; give the argument \"management_ip\" of the node"
+	byName         = "it is the name of the Node; give the argument \"name\" of the node"
+	byTaints       = "give taint blocks of the profile or node"
+	byNetwork      = "it must be the network that flanneld makes, which the network block says"
+	byGate         = "nodejoin asks this address whether the program is healthy"
+	byPods         = "give the argument \"pod_cidr\" of the cluster"
+	byRecipe       = "nodejoin writes the file, and the other steps of the node rely on its place"
+	byJoin         = "it holds the credentials that nodejoin obtains for the node"
+)
+
+// ownedFields are fields of the configuration files that other steps of the node
+// depend on, or that another block says, with what to do in place.
+var ownedFields = map[string]map[string]string{
+	"kubelet": {
+		"apiVersion": byRecipe, "kind": byRecipe,
+		"authentication.x509.clientCAFile": "it is the cluster's CA, which nodejoin writes; its pin is the argument \"ca_hash\" of the cluster",
+		"containerRuntimeEndpoint":         "it is that of the runtime block",
+		"imageServiceEndpoint":             "it is that of the runtime block",
+		"registerWithTaints":               byTaints,
+		"registerNode":                     "nodejoin waits for the Node to be registered",
+		"maxPods":                          "give the argument \"max_pods\" of the profile or node",
+		"clusterDNS":                       "give the argument \"dns_ip\" of the cluster",
+		"clusterDomain":                    "give the argument \"dns_domain\" of the cluster",
+		"podCIDR":                          byPods,
+		"healthzPort":                      byGate, "healthzBindAddress": byGate,
+		"port": "the control plane and the firewall rule of the node use port 10250",
+	},
+	"kube_proxy": {
+		"apiVersion": byRecipe, "kind": byRecipe,
+		"bindAddress":                 byManagementIP,
+		"clientConnection.kubeconfig": byJoin,
+		"clusterCIDR":                 byPods,
+		"hostnameOverride":            byName,
+		"healthzBindAddress":          byGate,
+		"mode":                        "on Windows there is kernelspace only",
+		"winkernel.networkName":       byNetwork,
+		"winkernel.sourceVip":         "nodejoin reserves it on the machine, once its network is there",
+		"windowsRunAsService":         "kube-proxy reads it too late to have an effect, so nodejoin gives the flag --windows-service",
+	},
+}
+
+// ownedFlags are the flags that nodejoin gives itself, and those for the fields above.
+var ownedFlags = map[string]map[string]string{
+	"kubelet": {
+		"windows-service": byRecipe, "config": byRecipe, "config-dir": "give the fields in the argument \"config\"",
+		"kubeconfig": byJoin, "bootstrap-kubeconfig": byJoin, "cert-dir": byJoin, "root-dir": byRecipe,
+		"hostname-override": byName, "node-ip": byManagementIP, "register-node": "nodejoin waits for the Node to be registered",
+		"node-labels":    "give the argument \"labels\" of the profile or node, which also keeps them as they are",
+		"feature-gates":  "give the field: config = { featureGates = { NAME = true } }",
+		"client-ca-file": "it is the cluster's CA, which nodejoin writes", "container-runtime-endpoint": "it is that of the runtime block",
+		"image-service-endpoint": "it is that of the runtime block", "register-with-taints": byTaints,
+		"max-pods": "give the argument \"max_pods\" of the profile or node", "cluster-dns": "give the argument \"dns_ip\" of the cluster",
+		"cluster-domain": "give the argument \"dns_domain\" of the cluster", "pod-cidr": byPods,
+		"healthz-port": byGate, "healthz-bind-address": byGate, "port": "the control plane and the firewall rule of the node use port 10250",
+		"cgroups-per-qos":          "nodejoin gives the only value that works on Windows",
+		"enforce-node-allocatable": "nodejoin gives the only value that works on Windows",
+	},
+	"kube_proxy": {
+		"windows-service": byRecipe, "config": byRecipe, "kubeconfig": byJoin, "master": "give the argument \"api_server\" of the cluster",
+		"hostname-override": byName, "bind-address": byManagementIP, "cluster-cidr": byPods, "proxy-mode": "on Windows there is kernelspace only",
+		"network-name": byNetwork, "source-vip": "nodejoin reserves it on the machine, once its network is there",
+		"healthz-bind-address": byGate, "healthz-port": byGate,
+	},
+}
+
+// component is what the recipe is told of one program.
+func (m *machine) component(block string) recipe.Component {
+	k := m.components[block]
+	return recipe.Component{Config: k.config, Args: k.args}
+}
+
+// serverReturn reports direct server return without the feature gate that it
+// needs in older versions. Field and gate may come from different blocks.
+func (c *compiler) serverReturn(m *machine) {
+	if c.cluster == nil {
+		return
+	}
+	config := m.components["kube_proxy"].config
+	kernel, _ := config["winkernel"].(map[string]any)
+	gates, _ := config["featureGates"].(map[string]any)
+	k, err := compat.Kubelet(c.cluster.Version)
+	if err == nil && k.WinDSRGate && kernel["enableDSR"] == true && gates["WinDSR"] != true {
+		c.diags.failOn(m.Name, m.at, "feature gate missing", "Node %q has winkernel.enableDSR, which kube-proxy of Kubernetes %s takes with the feature gate WinDSR only. Add to the kube_proxy block: config = { featureGates = { WinDSR = true } }.", m.Name, c.cluster.Version)
+		m.bad = true
+	}
+}

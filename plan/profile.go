@@ -1,0 +1,168 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"nodejoin/steps/kube"
+)
+
+// profile is what a profile block, or the same arguments of a node, say.
+type profile struct {
+	known             bool // a profile block that is there
+	os, arch, dataDir string
+	maxPods           int
+	labels            map[string]string
+	taints            []kube.Taint
+	components        map[string]component // by block
+}
+
+// over gives what holds when p is said on top of base.
+func (p *profile) over(base *profile) *profile {
+	out := &profile{known: p.known, os: first(p.os, base.os), arch: first(p.arch, base.arch), dataDir: first(p.dataDir, base.dataDir), maxPods: p.maxPods, labels: map[string]string{}}
+	if out.maxPods == 0 {
+		out.maxPods = base.maxPods
+	}
+	for _, from := range []map[string]string{base.labels, p.labels} {
+		for k, v := range from {
+			out.labels[k] = v
+		}
+	}
+	out.taints = slices.Clone(base.taints)
+	for _, t := range p.taints {
+		if i := sameTaint(out.taints, t); i >= 0 {
+			out.taints[i] = t
+			continue
+		}
+		out.taints = append(out.taints, t)
+	}
+	out.components = componentsOver(p.components, base.components)
+	return out
+}
+
+// profileBlocks reads the profiles, and gives each what it inherits.
+func (c *compiler) profileBlocks() {
+	c.profiles = map[string]*profile{}
+	sections := map[string]*section{}
+	var names []string
+	for _, b := range c.plan.blocks["profile"] {
+		s := c.section(rootBlock("profile"), b, c.ctx)
+		p := c.machineArgs(s, c.ctx)
+		p.known = s.ok || p.os != ""
+		c.withoutCluster(s)
+		c.manyPods(s, p.maxPods)
+		names = append(names, b.Labels[0])
+		c.profiles[b.Labels[0]], sections[b.Labels[0]] = p, s
+	}
+	parents := map[string]string{}
+	for _, n := range names {
+		if parent, ok := c.profileName(sections[n], "inherits"); ok {
+			parents[n] = parent
+		} else if sections[n].has("inherits") {
+			c.profiles[n].known = c.profiles[n].os != ""
+		}
+	}
+	done := map[string]bool{}
+	for _, n := range names {
+		c.inherit(n, parents, sections, done, nil)
+	}
+}
+
+// inherit completes a profile with its parent's settings, the parent first. Those
+// in a circle are reported once, and inherit nothing.
+func (c *compiler) inherit(name string, parents map[string]string, sections map[string]*section, done map[string]bool, path []string) {
+	if i := slices.Index(path, name); i >= 0 {
+		circle := append(slices.Clone(path[i:]), name)
+		sections[name].fail("inherits", "profiles in a circle", "Each of these inherits from the next one, so none has settings: profile.%s. Remove one of the links.", strings.Join(circle, " -> profile."))
+		for _, n := range circle {
+			done[n] = true
+			c.profiles[n].known = false
+		}
+		return
+	}
+	if done[name] {
+		return
+	}
+	if parent, ok := parents[name]; ok {
+		c.inherit(parent, parents, sections, done, append(path, name))
+		if done[name] {
+			return // it was in a circle
+		}
+		base := c.profiles[parent]
+		known := c.profiles[name].known && (base.known || c.profiles[name].os != "")
+		c.profiles[name] = c.profiles[name].over(base)
+		c.profiles[name].known = known
+	}
+	done[name] = true
+}
+
+// machineArgs reads the arguments that profiles and nodes share.
+func (c *compiler) machineArgs(s *section, ctx *hcl.EvalContext) *profile {
+	p := &profile{os: s.str("os"), arch: s.str("arch"), dataDir: s.str("data_dir"), maxPods: int(s.whole("max_pods", 1, 65535, 0)), labels: s.strMap("labels")}
+	if p.os != "" && p.os != "windows" && p.os != "linux" {
+		s.fail("os", "unknown operating system", "%q is no operating system that nodejoin knows.%s", p.os, first(didYouMean(p.os, []string{"windows", "linux"}), " Use \"windows\" or \"linux\"."))
+	}
+	if p.arch != "" && p.arch != "amd64" && p.arch != "arm64" {
+		s.fail("arch", "unknown architecture", "%q is no architecture that nodejoin knows. Use \"amd64\" or \"arm64\".", p.arch)
+	}
+	for _, k := range sortedKeys(p.labels) {
+		if why := badLabel(k, p.labels[k]); why != "" {
+			s.ok = false
+			c.diags.fail(s.atKey("labels", k), "invalid label", "%q = %q cannot be a label of a Node: %s.", k, p.labels[k], why)
+		}
+	}
+	for _, b := range s.blocks.OfType("taint") {
+		t := c.section(taintSpec, b, ctx)
+		taint := kube.Taint{Key: t.str("key"), Value: t.str("value"), Effect: t.str("effect")}
+		if e := taint.Effect; e != "" && e != "NoSchedule" && e != "PreferNoSchedule" && e != "NoExecute" {
+			t.fail("effect", "unknown effect", "%q is no effect of a taint. %s", e, first(strings.TrimSpace(didYouMean(e, taintEffects)), "Use "+oneOf(taintEffects)+"."))
+		}
+		if taint.Key != "" {
+			if why := badLabel(taint.Key, taint.Value); why != "" {
+				t.fail("key", "invalid taint", "%q = %q cannot be a taint of a Node: %s.", taint.Key, taint.Value, why)
+			}
+		}
+		s.ok = s.ok && t.ok
+		if i := sameTaint(p.taints, taint); i >= 0 && taint.Key != "" && taint.Effect != "" {
+			s.ok = false
+			c.diags.fail(b.DefRange, "duplicate taint", "There is another taint with the key %q and the effect %s here, and a Node can have one. Remove one of them.", taint.Key, taint.Effect)
+			continue
+		}
+		p.taints = append(p.taints, taint)
+	}
+	p.components = c.componentBlocks(s, ctx)
+	return p
+}
+
+// profileOf is the profile that a node names; an empty one when it names none.
+func (c *compiler) profileOf(s *section) *profile {
+	if name, ok := c.profileName(s, "profile"); ok {
+		return c.profiles[name]
+	}
+	return &profile{}
+}
+
+// profileName is the name of the profile block that an argument refers to.
+func (c *compiler) profileName(s *section, argument string) (string, bool) {
+	a := s.attrs[argument]
+	if a == nil {
+		return "", false
+	}
+	t, list := hcl.AbsTraversalForExpr(a.Expr)
+	if list.HasErrors() || len(t) != 2 || t.RootName() != "profile" {
+		s.fail(argument, "not a profile", "The argument %q names a profile block: %s = profile.NAME.", argument, argument)
+		return "", false
+	}
+	name, ok := t[1].(hcl.TraverseAttr)
+	if ok {
+		c.used["profile."+name.Name] = true
+		if c.profiles[name.Name] != nil {
+			return name.Name, true
+		}
+	}
+	s.fail(argument, "unknown profile", "%s", unknownName("profile", name.Name, sortedKeys(c.profiles)))
+	return "", false
+}
+

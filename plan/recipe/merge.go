@@ -1,0 +1,50 @@
+package recipe
+
+import (
+	"maps"
+
+	"nodejoin/templates"
+)
+
+// Merge gives base with own on top: objects are merged by key, anything else of
+// own takes the place of base's. A nil value stays nil: it removes the key once
+// the result is merged into a file. Neither argument is changed.
+func Merge(base, own map[string]any) map[string]any {
+	if base == nil {
+		return own
+	}
+	out := maps.Clone(base)
+	for k, v := range own {
+		have, ok1 := out[k].(map[string]any)
+		want, ok2 := v.(map[string]any)
+		if ok1 && ok2 {
+			v = Merge(have, want)
+		}
+		out[k] = v
+	}
+	return out
+}
+
+// merged is a rendered YAML file with what the plan says on top. A file of which
+// the plan says nothing stays as it is, to the byte.
+func (b *build) merged(text string, own map[string]any) string {
+	if len(own) == 0 || b.err != nil {
+		return text
+	}
+	out, err := templates.MergeYAML(text, func(base map[string]any) map[string]any { return prune(Merge(base, own)) })
+	b.fail(err)
+	return out
+}
+
+// prune removes the keys without a value.
+func prune(m map[string]any) map[string]any {
+	for k, v := range m {
+		switch v := v.(type) {
+		case nil:
+			delete(m, k)
+		case map[string]any:
+			m[k] = prune(maps.Clone(v))
+		}
+	}
+	return m
+}
