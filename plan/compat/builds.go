@@ -65,6 +65,7 @@ func WindowsReleases() []Release { return append([]Release(nil), releases...) }
 // CheckWindows tells whether a Windows build can be a node of a Kubernetes
 // version: OK, NotYet, Removed (Kubernetes dropped the release), Deprecated (it
 // was in the matrix of this version and Microsoft retired it since), Unknown.
+// This is what is documented and tested; no program refuses to run because of it.
 func CheckWindows(kubernetes, build string) Verdict {
 	l, note, ok := minorLine("Kubernetes", kubernetes, since1_14, kubernetesNewest)
 	if !ok {

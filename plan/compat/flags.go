@@ -119,7 +119,7 @@ func CheckFlag(program, flag, version string) Verdict {
 					v.Instead = field
 				}
 			} else if r.text != "" {
-				v.Why += ": " + r.text
+				v.Why += ": " + strings.TrimRight(r.text, ".")
 			}
 			return v
 		case l.less(r.span.since):

@@ -95,8 +95,8 @@ func CheckGate(gate string, value bool, version string) Gate {
 	switch {
 	case g.Stage == Retiring:
 		g.Status, g.Why, g.Instead = Deprecated, "the gate is deprecated", "leave it out"
-	case g.Locked:
-		g.Status, g.Why, g.Instead = Deprecated, "the gate is locked to this value and will be removed", "leave it out"
+	case g.Stage == GA:
+		g.Status, g.Why, g.Instead = Deprecated, "the feature is generally available, and the gate will be removed", "leave it out"
 	}
 	return g
 }

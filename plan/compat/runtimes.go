@@ -130,7 +130,11 @@ func CheckMCR(kubernetes, mcr string) Verdict {
 	if !ok {
 		return noVersion(v.Name, kubernetes)
 	}
-	m, mNote, ok := minorLine("MCR", mcr, line{19, 3}, line{29, 0})
+	short := mcr // 19.03.5 is no semantic version; its first two numbers are enough
+	if parts := strings.SplitN(mcr, ".", 3); len(parts) == 3 {
+		short = parts[0] + "." + parts[1]
+	}
+	m, mNote, ok := minorLine("MCR", short, line{19, 3}, line{29, 0})
 	if !ok {
 		return noVersion(v.Name, mcr)
 	}

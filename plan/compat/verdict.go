@@ -25,8 +25,18 @@ func (s Status) String() string {
 	return [...]string{"ok", "deprecated", "removed", "not yet", "refused", "unknown", "no version"}[s]
 }
 
-// Verdict answers whether one thing (a flag, a field, a pair of versions) is
-// possible. Text in it is meant for a diagnostic: Why is a sentence without a
+// Verdict answers whether one thing is possible. The questions and their look-ups:
+//
+//	a flag, a configuration field, a feature gate    CheckFlag, CheckField, CheckGate
+//	Kubernetes and a build of Windows                CheckWindows
+//	Kubernetes and its runtime                       CheckContainerd, CheckDocker, CheckMCR
+//	schema of containerd's configuration             CheckContainerdSchema, ContainerdSchemas
+//	sandbox image and a build of Windows             CheckPause, LookupPause
+//	network features and defects of a build          CheckWindowsFeature, CheckVXLAN, KnownIssues
+//	version skew                                     CheckSkew, CheckNodeSkew
+//	objects in the cluster                           CheckRuntimeClass, RuntimeClassAPI, CheckLabel, CheckNodeLabel
+//
+// Text in it is meant for a diagnostic: Why is a sentence without a
 // full stop, Instead is what to write or do in its place.
 type Verdict struct {
 	Status Status
@@ -44,6 +54,10 @@ type Verdict struct {
 
 // Accepted tells whether the programs take it: it is OK or Deprecated.
 func (v Verdict) Accepted() bool { return v.Status == OK || v.Status == Deprecated }
+
+// Verified tells whether the row was confirmed first-hand. What rests on one that
+// was not is better a warning than an error.
+func (v Verdict) Verified() bool { return !strings.HasSuffix(v.Source, "(not verified)") }
 
 // minorLine reads "1.27.16", "v1.27.16" or "1.27". The note says what is assumed
 // when the version is outside the tables, which cover oldest to newest; the line
