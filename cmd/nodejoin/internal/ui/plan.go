@@ -71,10 +71,11 @@ func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 		}
 	}
 	if failed > 0 {
-		parts = append(parts, Paint(o.Color, Red, fmt.Sprintf("%d could not be checked", failed)))
+		parts = append(parts, fmt.Sprintf("%d could not be checked", failed))
 	}
 	if len(parts) > 0 {
-		fmt.Fprintf(w, "%s on %d %s: %s.\n", Paint(o.Color, Bold, "Plan"), hosts, plural(hosts, "host"), strings.Join(parts, ", "))
+		s := Wrap(fmt.Sprintf("Plan on %d %s: %s.", hosts, plural(hosts, "host"), strings.Join(parts, ", ")), "", o.Width)
+		fmt.Fprintln(w, Paint(o.Color, Bold, "Plan")+strings.TrimPrefix(s, "Plan"))
 	}
 }
 

@@ -1,0 +1,197 @@
+package ui
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"nodejoin/steps/event"
+)
+
+func TestClean(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain text, ümläut, 日本": "plain text, ümläut, 日本",
+		"two\nlines\tand a tab":  "two\nlines\tand a tab",
+		"a\r\nb":                 "a\nb",
+		"a\rb":                   `a\x0db`,
+		"\x1b[31mred\x1b[0m":     `\x1b[31mred\x1b[0m`,
+		"bell\a nul\x00 del\x7f": `bell\x07 nul\x00 del\x7f`,
+		"c1 \u009b2J":            `c1 \x9b2J`,
+		"abc\u202etxt.exe":       `abc\u202etxt.exe`,
+		"\u2066x\u2069":          `\u2066x\u2069`,
+		"\ufeffbom":              `\ufeffbom`,
+		"broken \xff":            `broken \ufffd`,
+	} {
+		if have := Clean(in); have != want {
+			t.Errorf("Clean(%q): have %q, want %q", in, have, want)
+		}
+	}
+	if have, want := CleanLine(" one\ntwo\r\nthree\n"), `one\ntwo\nthree`; have != want {
+		t.Errorf("CleanLine: have %q, want %q", have, want)
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for _, c := range []struct {
+		in, indent string
+		width      int
+		want       string
+	}{
+		{"short", "", 40, "short"},
+		{"one two three four five six seven", "", 24, "one two three four five\nsix seven"},
+		{"one two three four five six seven", "  ", 26, "  one two three four five\n  six seven"},
+		{"its own\n\nline feeds", "", 40, "its own\n\nline feeds"},
+		{"a " + strings.Repeat("x", 30) + " b", "", 24, "a\n" + strings.Repeat("x", 30) + "\nb"},
+		{"never narrower than twenty-four", "", 3, "never narrower than\ntwenty-four"},
+		{"äöü äöü äöü äöü äöü äöü x", "", 25, "äöü äöü äöü äöü äöü äöü x"},
+	} {
+		if have := Wrap(c.in, c.indent, c.width); have != c.want {
+			t.Errorf("Wrap(%q, %q, %d):\nhave %q\nwant %q", c.in, c.indent, c.width, have, c.want)
+		}
+	}
+	if have, want := Cut("abcdefgh", 6), "abc..."; have != want {
+		t.Errorf("Cut: have %q, want %q", have, want)
+	}
+}
+
+func TestWriteProblem(t *testing.T) {
+	src := "node \"a\" {\n\tkubernets = \"1.36.3\"\n}\n"
+	rng := hcl.Range{Filename: "x.join.hcl", Start: hcl.Pos{Line: 2, Column: 2, Byte: 11}, End: hcl.Pos{Line: 2, Column: 11, Byte: 20}}
+	problem := FromHCL(hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "unknown argument", Subject: &rng,
+		Detail: "There is no argument \"kubernets\" here. Did you mean \"kubernetes\"? It is the version that the node's programs have."}})[0]
+	failure := Problem{Level: "error", Summary: "the service ended by itself", Host: "win-1, win-2", Step: "kubelet", Source: "x.join.hcl:62,1",
+		Detail: "exit code 1\n\x1b[2Jfrom the host", Remedy: "read its log; a wrong flag or configuration is the usual cause"}
+	for _, c := range []struct {
+		name  string
+		p     Problem
+		width int
+		want  string
+	}{
+		{"plan at 60", problem, 60, `| Error: unknown argument
+|   on x.join.hcl line 2:
+|    2: 	kubernets = "1.36.3"
+|       	^^^^^^^^^
+|
+| There is no argument "kubernets" here. Did you mean
+| "kubernetes"? It is the version that the node's programs
+| have.
+
+`},
+		{"plan at 100", problem, 100, `| Error: unknown argument
+|   on x.join.hcl line 2:
+|    2: 	kubernets = "1.36.3"
+|       	^^^^^^^^^
+|
+| There is no argument "kubernets" here. Did you mean "kubernetes"? It is the version that the
+| node's programs have.
+
+`},
+		{"run at 60", failure, 60, `| Error: the service ended by itself
+|   hosts win-1, win-2, step kubelet, asked for at
+|   x.join.hcl:62,1
+|
+| exit code 1
+| \x1b[2Jfrom the host
+|
+| What to do: read its log; a wrong flag or configuration is
+| the usual cause
+
+`},
+	} {
+		var b strings.Builder
+		WriteProblem(&b, c.p, map[string]*hcl.File{"x.join.hcl": {Bytes: []byte(src)}}, false, c.width)
+		if b.String() != c.want {
+			t.Errorf("%s:\nhave\n%s\nwant\n%s", c.name, b.String(), c.want)
+		}
+	}
+}
+
+func TestFold(t *testing.T) {
+	ps := Fold([]Problem{{Host: "a", Step: "x", Summary: "s"}, {Host: "b", Step: "x", Summary: "s"}, {Host: "c", Step: "y", Summary: "s"}, {Summary: "no host"}, {Summary: "no host"}})
+	var have []string
+	for _, p := range ps {
+		have = append(have, p.Host+"/"+p.Step)
+	}
+	if want := "a, b/x c/y / /"; strings.Join(have, " ") != want {
+		t.Errorf("have %q, want %q", strings.Join(have, " "), want)
+	}
+}
+
+// screen plays the few sequences that the live display uses and gives what is seen.
+func screen(t *testing.T, stream string) string {
+	t.Helper()
+	lines, row := []string{""}, 0
+	for len(stream) > 0 {
+		switch {
+		case strings.HasPrefix(stream, "\x1b[J"):
+			lines = append(lines[:row:row], "")
+			stream = stream[3:]
+		case strings.HasPrefix(stream, "\x1b["):
+			n, rest := 0, stream[2:]
+			for rest[0] >= '0' && rest[0] <= '9' {
+				n, rest = n*10+int(rest[0]-'0'), rest[1:]
+			}
+			if rest[0] != 'A' || n > row {
+				t.Fatalf("unexpected sequence %q on row %d", stream[:4], row)
+			}
+			row, stream = row-n, rest[1:]
+		case stream[0] == '\r':
+			stream = stream[1:]
+		case stream[0] == '\n':
+			if row++; row == len(lines) {
+				lines = append(lines, "")
+			}
+			stream = stream[1:]
+		default:
+			lines[row] += stream[:1]
+			stream = stream[1:]
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestLive(t *testing.T) {
+	var b bytes.Buffer
+	l := &live{t: &Term{Err: &b}, now: map[string]string{}, since: map[string]time.Time{}, stop: make(chan struct{}), done: make(chan struct{})}
+	close(l.done) // no ticking: what is drawn depends on the events alone
+	for _, e := range []event.Event{
+		event.HostState{Host: "a", State: "connecting"},
+		event.HostState{Host: "b", State: "connecting"},
+		event.StepStarted{Host: "a", Step: "files", Title: "A very long title\nwith a line feed " + strings.Repeat("x", 80)},
+		event.StepProgress{Host: "b", Step: "image", Done: 1_500_000, Total: 3_000_000},
+		event.StepDone{Host: "a", Step: "dir", Result: "changed", Action: "create", Duration: time.Second},
+		event.StepDone{Host: "b", Step: "svc", Result: "failed", Summary: "\x1b[2Jbad"},
+	} {
+		l.Emit(e)
+	}
+	have := screen(t, b.String())
+	for _, want := range []string{"a: ok dir created (1.0s)\nb: x svc: \\x1b[2Jbad\na: files  A very long title\\nwith", "... 0ms\nb: image  1.5 MB of 3.0 MB 0ms\n"} {
+		if !strings.Contains(have, want) {
+			t.Errorf("screen lacks %q:\n%s", want, have)
+		}
+	}
+	for _, s := range strings.Split(have, "\n") {
+		if n := len([]rune(s)); n >= 80 {
+			t.Errorf("a line of %d columns would break: %s", n, s)
+		}
+	}
+	l.Close()
+	if have, want := screen(t, b.String()), "a: ok dir created (1.0s)\nb: x svc: \\x1b[2Jbad\n"; have != want {
+		t.Errorf("after Close:\nhave %q\nwant %q", have, want)
+	}
+}
+
+func TestLinesQuiet(t *testing.T) {
+	var b strings.Builder
+	d := NewDisplay("quiet", &Term{Err: &b})
+	d.Emit(event.HostState{Host: "a", State: "connecting"})
+	d.Emit(event.StepDone{Host: "a", Step: "dir", Result: "changed", Action: "create"})
+	d.Emit(event.StepDone{Host: "a", Step: "svc", Result: "failed", Summary: "no"})
+	d.Close()
+	if have, want := b.String(), "a: x svc: no\n"; have != want {
+		t.Errorf("have %q, want %q", have, want)
+	}
+}
