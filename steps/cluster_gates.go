@@ -60,6 +60,14 @@ func (n *NodeRegistered) Apply(ctx context.Context, a kube.API, e *Env, c Change
 			return sight{}, err
 		}
 		s := requestSight(e.Node, requests)
+		if len(requests) == 0 {
+			// A kubelet that has a certificate needs no token; one without is stuck.
+			tokens, err := a.BootstrapTokens(ctx, e.Node)
+			if err == nil && len(tokens) == 0 {
+				s.seen += ", and no bootstrap token of the node is left: it has expired or was removed"
+				s.remedy = "apply again, which mints a new token; where the machine is slow, give the token a longer life: join \"bootstrap_token\" { ttl = \"30m\" }"
+			}
+		}
 		return s, denied.check(requests, s)
 	})
 }

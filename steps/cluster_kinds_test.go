@@ -94,6 +94,7 @@ func TestNodeRegisteredSaysWhatItSees(t *testing.T) {
 		waited   time.Duration
 	}{
 		{"no request", nil, nil, CodeTimeout, "no certificate request of system:node:win-1", "bootstrap token", time.Minute},
+		{"expired token", nil, nil, CodeTimeout, "it has expired or was removed", "ttl = ", time.Minute},
 		{"pending", nil, one(kube.SigningRequest{}), CodeTimeout, "csr-1 of system:bootstrap:abcdef is pending", "kubectl certificate approve csr-1", time.Minute},
 		{"approved", nil, one(kube.SigningRequest{Approved: true}), CodeTimeout, "no certificate was issued", "--cluster-signing-cert-file", time.Minute},
 		{"issued", nil, one(kube.SigningRequest{Approved: true, Issued: true}), CodeTimeout, "was issued, but the kubelet", "kubelet's log", time.Minute},
@@ -104,7 +105,11 @@ func TestNodeRegisteredSaysWhatItSees(t *testing.T) {
 		}, CodeDenied, "csr-2 was denied", "", 5 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			notes, waited, err := applyGate(t, &NodeRegistered{PodCIDR: true}, &scriptedCluster{node: c.node, requests: c.requests}, time.Minute)
+			tokens := []kube.BootstrapToken{{ID: "abcdef", Expires: time.Now().Add(time.Hour)}}
+			if c.title == "expired token" {
+				tokens = nil // BootstrapTokens lists those that hold
+			}
+			notes, waited, err := applyGate(t, &NodeRegistered{PodCIDR: true}, &scriptedCluster{node: c.node, requests: c.requests, tokens: tokens}, time.Minute)
 			var se *Error
 			if !errors.As(err, &se) || se.Code != c.code || !strings.Contains(se.Detail, c.want) || !strings.Contains(se.Remedy, c.remedy) {
 				t.Errorf("%s: have %#v", c.title, err)

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,6 +38,8 @@ type world struct {
 	calls atomic.Int64
 	one   bool         // only the first node
 	drops atomic.Int64 // connection losses to inject: one in each of the next N applies
+	// before is called ahead of each batch of host steps; may be nil.
+	before func(req steps.Request)
 	// checkDrops are the same for checks.
 	checkDrops atomic.Int64
 	events     []event.Event
@@ -223,6 +226,45 @@ func TestDroppedConnections(t *testing.T) {
 	w.mustBeQuiet()
 }
 
+// A bootstrap token that expires before the kubelet has used it: the step that fails
+// says so, with its place in the plan, and the next apply mints a new one.
+func TestExpiredToken(t *testing.T) {
+	w := newWorld(t)
+	w.one = true
+	cluster := w.compile().Cluster
+	w.before = func(req steps.Request) {
+		if !slices.ContainsFunc(req.Steps, func(s steps.Spec) bool { return s.ID == "kubelet" }) {
+			return
+		}
+		// The token ends, and the cluster's controller removes it.
+		api, err := sandbox.OpenCluster(cluster.Sandbox, cluster.PodCIDR)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens, err := api.BootstrapTokens(t.Context(), req.Node)
+		if err != nil || len(tokens) == 0 {
+			t.Fatalf("%d tokens, %v", len(tokens), err)
+		}
+		for _, token := range tokens {
+			if err := api.RevokeToken(t.Context(), token.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_, sum := w.apply(-1)
+	h := sum.Hosts[0]
+	var se *steps.Error
+	if h.Failed != "kubelet" || !errors.As(h.Err, &se) || !strings.HasPrefix(h.Source, "quickstart.join.hcl:") {
+		t.Fatalf("failed at %s (%s): %v, want the kubelet, with its place in the plan", h.Failed, h.Source, h.Err)
+	}
+	if !strings.Contains(se.Detail, "credentials") {
+		t.Errorf("the failure does not tell that the token was refused: %s", se.Detail)
+	}
+	w.before = nil
+	w.mustConverge()
+	w.mustBeQuiet()
+}
+
 // A file that was edited by hand is found and mended, and nothing else is.
 func TestDriftIsMendedAlone(t *testing.T) {
 	w := newWorld(t)
@@ -266,6 +308,9 @@ func (f *flaky) Check(ctx context.Context, req steps.Request) (steps.CheckReply,
 }
 
 func (f *flaky) Apply(ctx context.Context, req steps.Request, emit func(event.Event)) (steps.ApplyReply, error) {
+	if f.w.before != nil {
+		f.w.before(req)
+	}
 	if f.w.drops.Load() > 0 {
 		f.w.drops.Add(-1)
 		if len(req.Steps) > 2 {

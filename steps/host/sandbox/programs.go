@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -113,14 +114,36 @@ func (h *Host) launch(ctx context.Context, s *state, svc *service) (code int, er
 		err = h.launchKubeProxy(p)
 	}
 	if e, ok := errors.AsType[*exited](err); ok {
-		return e.code, h.logExit(svc.Name, e)
+		return e.code, h.logExit(svc, e)
 	}
 	return 0, err
 }
 
-// logExit keeps why a program ended, for people: .sandbox/NAME.log.
-func (h *Host) logExit(service string, e *exited) error {
-	return os.WriteFile(filepath.Join(h.cfg.Path, stateDir, service+".log"), []byte(e.Error()+"\n"), 0o644)
+// logExit keeps why a program ended: in .sandbox/NAME.log, and in the log file that
+// the service's command names, of kube-log-runner or of nodejoin's supervisor.
+func (h *Host) logExit(svc *service, e *exited) error {
+	line := []byte(e.reason + "\n")
+	if err := os.WriteFile(filepath.Join(h.cfg.Path, stateDir, svc.Name+".log"), line, 0o644); err != nil {
+		return err
+	}
+	wrapper := program{args: svc.Command}
+	log := cmp.Or(wrapper.flag("log-file"), wrapper.flag("log"))
+	if log == "" {
+		return nil
+	}
+	at, err := h.real(log)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(at, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // no folder for it: the real program has nowhere to write either
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(line)
+	return errors.Join(err, f.Close())
 }
 
 // broken is what Config and the file say, by base name.
