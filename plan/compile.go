@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -172,6 +173,21 @@ func (c *compiler) recipe(m *machine) []steps.Spec {
 		}
 		c.diags.failOn(m.Name, at, "no recipe for the node", "Node %q cannot join the cluster as the plan asks: %s.", m.Name, why)
 		return nil
+	}
+	// A step that installs an artifact stands for that block: it is where a digest is mended.
+	for i := range specs {
+		if specs[i].Kind != "archive" && specs[i].Kind != "binary" {
+			continue
+		}
+		var src steps.Source
+		if json.Unmarshal(specs[i].Args, &src) != nil {
+			continue
+		}
+		for name, have := range sources {
+			if a := c.artifacts[name]; a != nil && have == src {
+				specs[i].Source = c.plan.place(a.at)
+			}
+		}
 	}
 	return specs
 }

@@ -149,14 +149,18 @@ func (a *app) approve(c *plan.Compiled, auto bool) error {
 
 // showSummary prints failures in full and one closing line.
 func (a *app) showSummary(sum *engine.Summary, report *engine.Report) {
-	changed, unchanged, failed, left := 0, 0, 0, 0
+	changed, unchanged, failed, interrupted, left := 0, 0, 0, 0, 0
 	var ps []ui.Problem
 	for i, h := range sum.Hosts {
 		changed += len(h.Changed)
 		unchanged += len(h.Unchanged)
 		left += len(h.NotRun)
 		if h.Err != nil {
-			failed++
+			if errorCode(h.Err) == exitInterrupted {
+				interrupted++
+			} else {
+				failed++
+			}
 			if h.Failed != "" && !slices.Contains(h.NotRun, h.Failed) {
 				left++
 			}
@@ -176,12 +180,18 @@ func (a *app) showSummary(sum *engine.Summary, report *engine.Report) {
 		return
 	}
 	word := ui.Paint(a.term.OutColor, ui.Green, "Applied")
-	if failed > 0 {
+	if failed+interrupted > 0 {
 		word = ui.Paint(a.term.OutColor, ui.Red, "Not finished")
 	}
 	fmt.Fprintf(a.term.Out, "%s: %d changed, %d as they were", word, changed, unchanged)
+	if interrupted > 0 {
+		fmt.Fprintf(a.term.Out, ", %d %s interrupted", interrupted, plural(interrupted, "host"))
+	}
 	if failed > 0 {
-		fmt.Fprintf(a.term.Out, ", %d %s failed, %d %s left for the next apply", failed, plural(failed, "host"), left, plural(left, "step"))
+		fmt.Fprintf(a.term.Out, ", %d %s failed", failed, plural(failed, "host"))
+	}
+	if failed+interrupted > 0 {
+		fmt.Fprintf(a.term.Out, ", %d %s left for the next apply", left, plural(left, "step"))
 	}
 	fmt.Fprintf(a.term.Out, " (%s).\n", sum.Duration.Round(10*time.Millisecond))
 }
