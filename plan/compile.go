@@ -27,6 +27,8 @@ type compiler struct {
 	artifacts map[string]*artifact
 	mirror    string // absolute; "" = none
 	machines  []*machine
+	// valuesLost: a file of values could not be read, so what has none is not reported.
+	valuesLost bool
 	agents    map[string]agent
 	things    map[string]thing // by OS, kind and arguments of a step
 }

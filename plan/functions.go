@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net/netip"
 	"os"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
@@ -29,13 +30,14 @@ func (c *compiler) functions() map[string]function.Function {
 	table := map[string]function.Function{
 		// numbers
 		"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "max": stdlib.MaxFunc,
-		"min": stdlib.MinFunc, "parseint": stdlib.ParseIntFunc, "pow": stdlib.PowFunc, "signum": stdlib.SignumFunc, "log": stdlib.LogFunc,
+		"min": stdlib.MinFunc, "parseint": stdlib.ParseIntFunc, "pow": stdlib.PowFunc, "signum": stdlib.SignumFunc, "log": stdlib.LogFunc, "int": stdlib.IntFunc,
 		// strings
 		"chomp": stdlib.ChompFunc, "format": stdlib.FormatFunc, "formatlist": stdlib.FormatListFunc, "indent": stdlib.IndentFunc,
 		"join": stdlib.JoinFunc, "lower": stdlib.LowerFunc, "regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc,
 		"regexreplace": stdlib.RegexReplaceFunc, "replace": stdlib.ReplaceFunc, "split": stdlib.SplitFunc, "strlen": stdlib.StrlenFunc,
 		"strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc, "title": stdlib.TitleFunc, "trim": stdlib.TrimFunc,
 		"trimprefix": stdlib.TrimPrefixFunc, "trimsuffix": stdlib.TrimSuffixFunc, "trimspace": stdlib.TrimSpaceFunc, "upper": stdlib.UpperFunc,
+		"startswith": textTest(strings.HasPrefix, "prefix"), "endswith": textTest(strings.HasSuffix, "suffix"),
 		// collections
 		"chunklist": stdlib.ChunklistFunc, "coalesce": stdlib.CoalesceFunc, "coalescelist": stdlib.CoalesceListFunc,
 		"compact": stdlib.CompactFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "distinct": stdlib.DistinctFunc,
@@ -43,7 +45,10 @@ func (c *compiler) functions() map[string]function.Function {
 		"length": stdlib.LengthFunc, "lookup": stdlib.LookupFunc, "merge": stdlib.MergeFunc, "range": stdlib.RangeFunc,
 		"reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc, "setproduct": stdlib.SetProductFunc,
 		"setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc, "slice": stdlib.SliceFunc, "sort": stdlib.SortFunc,
-		"values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,
+		"values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc, "hasindex": stdlib.HasIndexFunc,
+		"sethaselement": stdlib.SetHasElementFunc, "setsymmetricdifference": stdlib.SetSymmetricDifferenceFunc,
+		// times
+		"formatdate": stdlib.FormatDateFunc, "timeadd": stdlib.TimeAddFunc,
 		// conversion
 		"tobool": stdlib.MakeToFunc(cty.Bool), "tonumber": stdlib.MakeToFunc(cty.Number), "tostring": stdlib.MakeToFunc(cty.String),
 		"tolist": stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)), "tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)),
@@ -55,7 +60,9 @@ func (c *compiler) functions() map[string]function.Function {
 		"sha256": digest(func(b []byte) []byte { s := sha256.Sum256(b); return s[:] }),
 		"sha512": digest(func(b []byte) []byte { s := sha512.Sum512(b); return s[:] }),
 		// networks
-		"cidrhost": cidrHost, "cidrnetmask": cidrNetmask, "cidrsubnet": cidrSubnet,
+		"cidrhost": cidrHost, "cidrnetmask": cidrNetmask, "cidrsubnet": cidrSubnet, "cidrcontains": cidrContains,
+		// versions
+		"semver_satisfies": semverSatisfies, "semver_compare": semverCompare,
 		// the controller
 		"env": c.env(), "file": c.file(), "fileexists": c.fileExists(),
 	}

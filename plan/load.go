@@ -31,7 +31,7 @@ func (p *Plan) load(path string, d *diags) {
 	}
 	dir := path
 	if len(files) == 1 && files[0] == path {
-		dir = filepath.Dir(path)
+		dir, p.alone = filepath.Dir(path), true
 	}
 	if p.dir, err = filepath.Abs(dir); err != nil {
 		p.broken = true

@@ -19,7 +19,8 @@ type Options struct {
 	// Vars are values of variables by name, as given with -var. For a variable of
 	// type string the text is the value, else it is read as an expression.
 	Vars map[string]string
-	// VarFiles are files of `name = value`, as given with -var-file.
+	// VarFiles are files of `name = value`, as given with -var-file. They win over
+	// the files *.auto.joinvars in the plan's folder, which are read by themselves.
 	VarFiles []string
 	// Env looks up the controller's environment, for NODEJOIN_VAR_name and the
 	// function env. nil = no variable is set.
@@ -36,6 +37,7 @@ type Plan struct {
 	dir    string // absolute
 	parser *hclparse.Parser
 	blocks map[string][]*hcl.Block // by type, in order of files and lines
+	alone  bool                    // one file was named, not its folder
 	early  *diags                  // problems of the structure, for Compile to report
 	// broken: the text is no HCL, or is for another version; nothing more can be said.
 	broken bool

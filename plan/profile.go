@@ -165,4 +165,3 @@ func (c *compiler) profileName(s *section, argument string) (string, bool) {
 	s.fail(argument, "unknown profile", "%s", unknownName("profile", name.Name, sortedKeys(c.profiles)))
 	return "", false
 }
-

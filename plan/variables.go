@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -57,7 +58,29 @@ func (c *compiler) variables(refs []reference) {
 	c.ctx.Variables["var"] = cty.ObjectVal(vars)
 }
 
-// givenValues collects what was given, the later winning: environment, files, -var.
+// AutoSuffix ends the names of variable files that are read without being named.
+const AutoSuffix = ".auto.joinvars"
+
+// autoFiles are the variable files beside the plan, in the order of their names.
+func (c *compiler) autoFiles() []string {
+	entries, err := os.ReadDir(c.plan.dir)
+	if err != nil {
+		c.diags.fail(hcl.Range{}, "unreadable variable file", "The plan's folder cannot be searched for *%s files: %s.", AutoSuffix, err)
+		return nil
+	}
+	var out []string
+	for _, e := range entries {
+		name := strings.TrimSuffix(e.Name(), ".json")
+		if !e.IsDir() && strings.HasSuffix(name, AutoSuffix) && !strings.HasPrefix(name, ".") {
+			out = append(out, filepath.Join(c.plan.dir, e.Name()))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// givenValues collects what was given, the later winning: environment, files that
+// are read by themselves, files that are named, -var.
 func (c *compiler) givenValues(names []string) map[string]given {
 	out := map[string]given{}
 	for _, n := range names {
@@ -71,14 +94,20 @@ func (c *compiler) givenValues(names []string) map[string]given {
 	for _, n := range names {
 		known[n] = true
 	}
-	for _, file := range c.opt.VarFiles {
-		src, err := readLimited(file) // it may be a pipe, as of a program that decrypts
+	auto := c.autoFiles()
+	for i, file := range append(slices.Clone(auto), c.opt.VarFiles...) {
+		read := readLimited // it may be a pipe, as of a program that decrypts
+		if i < len(auto) {
+			read = readBounded
+		}
+		src, err := read(file)
 		if err != nil {
 			what := err.Error()
 			if errors.Is(err, fs.ErrNotExist) {
 				what = file + " does not exist."
 			}
 			c.diags.fail(hcl.Range{}, "unreadable variable file", "%s", what)
+			c.valuesLost = true
 			continue
 		}
 		name := filepath.Clean(file)
@@ -97,13 +126,17 @@ func (c *compiler) givenValues(names []string) map[string]given {
 		}
 		c.diags.add(list)
 		if list.HasErrors() {
+			c.valuesLost = true
 			continue
 		}
 		attrs, list := f.Body.JustAttributes()
 		c.diags.add(list)
 		for _, n := range sortedKeys(attrs) {
 			if !known[n] {
-				c.diags.fail(attrs[n].NameRange, "unknown variable", "%s", unknownName("variable", n, names))
+				// A file that is read by itself is for all files of the folder.
+				if i >= len(auto) || !c.plan.alone {
+					c.diags.fail(attrs[n].NameRange, "unknown variable", "%s", unknownName("variable", n, names))
+				}
 				continue
 			}
 			out[n] = given{expr: attrs[n].Expr, from: file}
@@ -195,7 +228,10 @@ func (c *compiler) variable(b *hcl.Block, values map[string]given) cty.Value {
 		}
 		return finish(v, "default", a.Expr.Range())
 	}
-	c.diags.fail(b.DefRange, "variable without a value", "var.%s has no default and was not given. Give it with -var %s=..., in a -var-file, or as %s%s.", name, name, EnvPrefix, name)
+	if c.valuesLost {
+		return cty.DynamicVal // it may be in the file that could not be read
+	}
+	c.diags.fail(b.DefRange, "variable without a value", "var.%s has no default and was not given. Give it with -var %s=..., in a -var-file or *.auto.joinvars file, or as %s%s.", name, name, EnvPrefix, name)
 	return cty.DynamicVal
 }
 
