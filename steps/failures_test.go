@@ -2,6 +2,7 @@ package steps_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -408,6 +409,39 @@ func TestTokensAreNeverShown(t *testing.T) {
 	must(t, err)
 	if all := string(steps.MustArgs(check)) + string(steps.MustArgs(reply)) + string(steps.MustArgs(again)) + shown.String(); strings.Contains(all, secret) {
 		t.Error("the secret is shown")
+	}
+}
+
+// What was there before is noted for a later leave, but secrets are not copied.
+func TestRecordHoldsNoSecrets(t *testing.T) {
+	const secret = "abcdef.0123456789abcdef"
+	h := openHost(t, "windows")
+	for _, p := range []string{`C:\k\x.conf`, `C:\k\s`, `C:\k\gone`} {
+		put(t, h, p, "token: "+secret+"\n")
+		must(t, h.SetAccess(t.Context(), p, host.AccessPrivate))
+	}
+	put(t, h, `C:\k\open`, "token: "+secret+"\n") // readable by anybody, but the plan says that it is a secret
+	apply(t, h, memory{}, []steps.Spec{
+		spec("kubeconfig", "k", &steps.Kubeconfig{Path: `C:\k\x.conf`, Server: "https://a:1", CA: testCA(t), User: "u", Token: secret}),
+		spec("file", "s", &steps.File{Path: `C:\k\s`, Content: "new", Access: host.AccessPrivate}),
+		spec("file", "gone", &steps.File{Path: `C:\k\gone`, Absent: true}),
+		spec("file", "open", &steps.File{Path: `C:\k\open`, Content: "other " + secret, Sensitive: true})})
+	facts, err := h.Facts(t.Context())
+	must(t, err)
+	rec, err := steps.LoadRecord(t.Context(), h, facts)
+	must(t, err)
+	if len(rec.Owned) != 4 {
+		t.Errorf("%d things owned, want 4", len(rec.Owned))
+	}
+	for key, o := range rec.Owned {
+		var previous struct {
+			Content []byte
+			SHA256  string
+		}
+		must(t, json.Unmarshal(o.Previous, &previous))
+		if len(previous.Content) > 0 || previous.SHA256 == "" {
+			t.Errorf("%s: the record holds %s, want a digest", key, o.Previous)
+		}
 	}
 }
 

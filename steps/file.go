@@ -85,7 +85,7 @@ func (f *File) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcom
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := e.Claim(ctx, h, "file:"+f.Path, have.previous()); err != nil {
+	if err := e.Claim(ctx, h, "file:"+f.Path, have.previous(f.Sensitive)); err != nil {
 		return Outcome{}, err
 	}
 	switch {
@@ -101,6 +101,7 @@ func (f *File) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcom
 // the content of small files only.
 type fileState struct {
 	Content []byte      `json:"content,omitempty"`
+	SHA256  string      `json:"sha256,omitempty"` // in the record, where Content is left out
 	Size    int64       `json:"size"`
 	Access  host.Access `json:"access,omitempty"`
 
@@ -116,13 +117,19 @@ func (s *fileState) describe() string {
 }
 
 // previous is what Claim notes: nil, an untyped one, for a file that is not there.
-func (s *fileState) previous() any {
+// What others may not read is not copied into the record: of a secret, and of a
+// file that was private, it keeps the digest.
+func (s *fileState) previous(secret bool) any {
 	if s == nil {
 		return nil
 	}
 	p := *s
-	if p.cut {
+	if p.cut || secret || s.Access == host.AccessPrivate {
+		sum := sha256.Sum256(s.Content)
 		p.Content = nil
+		if !p.cut {
+			p.SHA256 = hex.EncodeToString(sum[:])
+		}
 	}
 	return p
 }

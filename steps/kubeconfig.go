@@ -357,7 +357,7 @@ func (k *Kubeconfig) Apply(ctx context.Context, h host.Host, e *Env, c Change) (
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := e.Claim(ctx, h, "file:"+k.Path, have.previous()); err != nil {
+	if err := e.Claim(ctx, h, "file:"+k.Path, have.previous(true)); err != nil {
 		return Outcome{}, err
 	}
 	b, err := k.render()
