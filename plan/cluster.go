@@ -20,6 +20,11 @@ type cluster struct {
 	base     recipe.Input
 	pods     netip.Prefix
 	services netip.Prefix
+	podsAt   hcl.Range // where pods is given, or the block
+	pauseAt  hcl.Range // where the pause image is given, or the runtime block
+	// nodeMask is the length of the prefix of one node's pod network.
+	nodeMask      int
+	nodeMaskGiven bool
 }
 
 // Defaults of the addresses, as kubeadm and the upstream guides have them.
@@ -79,6 +84,11 @@ func (c *compiler) clusterBlock(b *hcl.Block, k *cluster) {
 			}
 		}
 	}
+	if server := c.version(s, "server_version"); server != "" && k.Version != "" {
+		if v := compat.CheckSkew(compat.KubeletProgram, k.Version, server); !v.Accepted() {
+			s.fail("kubernetes", "version skew", "A node of Kubernetes %s cannot join an API server of %s: %s. Possible is %s.", k.Version, server, v.Why, v.Instead)
+		}
+	}
 	k.APIServer = s.str("api_server")
 	if k.APIServer != "" {
 		if u, err := url.Parse(k.APIServer); err != nil || u.Scheme != "https" || u.Hostname() == "" || u.Path != "" && u.Path != "/" {
@@ -128,9 +138,8 @@ func (c *compiler) addresses(s *section, k *cluster) {
 	if k.pods.IsValid() && k.services.IsValid() && k.pods.Overlaps(k.services) {
 		s.fail("service_cidr", "overlapping networks", "The services' network %s and the pods' network %s share addresses, so traffic to a service could not be told from traffic to a pod. Choose networks apart.", k.services, k.pods)
 	}
-	if k.pods.IsValid() && k.pods.Bits() > 24 {
-		s.fail("pod_cidr", "network too small", "%s has no room for one node: each node takes a /24 of it. Use a /16 or so.", k.pods)
-	}
+	k.podsAt = s.at("pod_cidr")
+	c.nodeNetworks(s, k)
 	c.dnsIP(s, k)
 }
 
@@ -213,6 +222,7 @@ func (c *compiler) runtimeBlock(at *hcl.Block, k *cluster) {
 	}
 	version := c.version(s, "version")
 	k.base.Runtime = recipe.Runtime{Kind: "containerd", Version: version, Pause: s.str("pause_image")}
+	k.pauseAt = s.at("pause_image")
 	if version == "" {
 		return
 	}
@@ -267,6 +277,7 @@ func (k *cluster) input(m *machine) recipe.Input {
 	in.Node, in.OS, in.Arch, in.DataDir = m.Name, m.OS, m.Arch, m.DataDir
 	in.Sandbox = m.Connection.Type == "sandbox"
 	in.ManagementIP, in.Taints, in.Labels, in.MaxPods = m.managementIP, m.taints, m.labels, m.maxPods
+	in.Build = m.build
 	in.Kubelet, in.KubeProxy = m.component("kubelet"), m.component("kube_proxy")
 	in.Source = m.Source
 	return in

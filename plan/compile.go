@@ -29,8 +29,9 @@ type compiler struct {
 	machines  []*machine
 	// valuesLost: a file of values could not be read, so what has none is not reported.
 	valuesLost bool
-	agents    map[string]agent
-	things    map[string]thing // by OS, kind and arguments of a step
+	agents     map[string]agent
+	secrets    *[]string        // see adminSecrets
+	things     map[string]thing // by OS, kind and arguments of a step
 }
 
 type agent struct {
@@ -55,6 +56,7 @@ func (c *compiler) run() *Compiled {
 	c.clusterBlocks()
 	c.profileBlocks()
 	c.nodeBlocks()
+	c.roomForNodes()
 	stepBlocks := c.stepBlocks()
 	out := &Compiled{Dir: c.plan.dir}
 	if c.cluster != nil {

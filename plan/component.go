@@ -210,7 +210,7 @@ func (j *componentJudge) verdict(at hcl.Range, what string, v compat.Verdict) bo
 	case compat.OK, compat.NoVersion:
 		return true
 	case compat.Deprecated:
-		j.c.diags.warn(at, "deprecated "+what, "%s is %s%s", v.Name, deprecatedWords(v), instead(v))
+		j.c.diags.warn(at, "deprecated "+what, "%s: %s%s", v.Name, v.Why, instead(v))
 		return true
 	}
 	summary := map[compat.Status]string{compat.Unknown: "unknown ", compat.Removed: "removed ", compat.NotYet: "too new ", compat.Refused: "refused "}[v.Status] + what
@@ -220,10 +220,6 @@ func (j *componentJudge) verdict(at hcl.Range, what string, v compat.Verdict) bo
 	}
 	j.fail(at, summary, "%s", detail)
 	return false
-}
-
-func deprecatedWords(v compat.Verdict) string {
-	return strings.TrimSuffix(strings.TrimPrefix(v.Why, "the gate is "), ".")
 }
 
 func instead(v compat.Verdict) string {

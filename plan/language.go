@@ -72,6 +72,7 @@ var taintSpec = &blockSpec{name: "taint", doc: "a taint of the Node", attrs: []a
 var machineAttrs = []attrSpec{
 	{name: "os", typ: cty.String, doc: "\"windows\" or \"linux\""},
 	{name: "arch", typ: cty.String, doc: "\"amd64\" (default) or \"arm64\""},
+	{name: "build", typ: cty.String, doc: "Windows build that the machine has at least, for example 10.0.20348; versions are held against it, and the machine's when it joins"},
 	{name: "data_dir", typ: cty.String, doc: "nodejoin's own folder on the machine; default by OS"},
 	{name: "max_pods", typ: cty.Number, doc: "most pods on the node; default of the kubelet"},
 	{name: "labels", typ: strMap, doc: "labels of the Node"},
@@ -123,6 +124,8 @@ var rootSpec = &blockSpec{blocks: []*blockSpec{
 		{name: "sandbox", typ: cty.String, doc: "folder of a simulated cluster, instead of kubeconfig"},
 		{name: "pod_cidr", typ: cty.String, doc: "network of all pods, default 10.244.0.0/16"},
 		{name: "service_cidr", typ: cty.String, doc: "network of the services, default 10.96.0.0/12"},
+		{name: "node_cidr_mask", typ: cty.Number, doc: "bits of the network that each node gets of pod_cidr, as kube-controller-manager's --node-cidr-mask-size; default 24"},
+		{name: "server_version", typ: cty.String, doc: "version of the API server, where it is another than that of the nodes, to hold theirs against it"},
 		{name: "dns_ip", typ: cty.String, doc: "address of the cluster's DNS service, default the tenth of service_cidr"},
 		{name: "dns_domain", typ: cty.String, doc: "domain of the cluster, default cluster.local"},
 		{name: "ca_hash", typ: cty.String, doc: "pin of the cluster's CA, \"sha256:...\" as kubeadm writes it"},

@@ -31,6 +31,7 @@ type machine struct {
 	labels       map[string]string
 	taints       []kube.Taint
 	components   map[string]component
+	build        string // "" = not known before the machine is asked; of a sandbox its connection has it
 	vars         cty.Value
 }
 
@@ -203,9 +204,10 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 	base := c.profileOf(s)
 	all := own.over(base)
 	m.OS, m.Arch, m.DataDir, m.maxPods = all.os, first(all.arch, "amd64"), all.dataDir, all.maxPods
+	m.build = all.build
 	m.labels, m.taints, m.components = all.labels, all.taints, all.components
 	c.withoutCluster(s)
-	c.manyPods(s, m.maxPods)
+	c.manyPods(s, own.maxPods, base.maxPods, m.Name)
 	m.vars = c.vars(s, ctx)
 	if m.Name != "" && (len(m.Name) > 253 || !dnsName.MatchString(m.Name)) {
 		at := s.at("name")
@@ -227,6 +229,7 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 		}
 	}
 	c.connection(s, b, ctx, m)
+	c.windowsBuild(s, m)
 	c.serverReturn(m)
 	m.bad = m.bad || !s.ok || m.OS == ""
 	c.machines = append(c.machines, m)
@@ -253,18 +256,6 @@ func (c *compiler) withoutCluster(s *section) {
 	for _, b := range s.blocks.OfType("taint") {
 		s.ok = false
 		c.diags.fail(b.DefRange, "block without effect", "A taint is for the nodes of a cluster, and the plan has no cluster block. Remove it, or add a cluster block.")
-	}
-}
-
-// podAddresses are the addresses for pods in the network of a node, a /24 unless the
-// cluster's kube-controller-manager has another --node-cidr-mask-size. Of the 256,
-// one each is that of the network, of the broadcast and of the source VIP, and HNS
-// takes two for its gateway.
-const podAddresses = 256 - 5
-
-func (c *compiler) manyPods(s *section, n int) {
-	if n > podAddresses && s.has("max_pods") {
-		c.diags.warn(s.at("max_pods"), "more pods than addresses", "A node has a /24 of the pods' network, unless the cluster gives it another, and that has %d addresses for pods. With max_pods = %d the last pods would wait for an address for ever.", podAddresses, n)
 	}
 }
 
@@ -310,6 +301,8 @@ func (c *compiler) managementIP(s *section, m *machine) {
 		s.fail("management_ip", "overlapping networks", "The machine's address %s lies in the pods' network %s, so pods would take its packets for their own. Choose another pod_cidr.", ip, c.cluster.pods)
 	case c.cluster != nil && c.cluster.services.IsValid() && c.cluster.services.Contains(ip):
 		s.fail("management_ip", "overlapping networks", "The machine's address %s lies in the services' network %s. Choose another service_cidr.", ip, c.cluster.services)
+	default:
+		c.machineAddress(s, "management_ip", m.managementIP)
 	}
 }
 
@@ -357,6 +350,7 @@ func (c *compiler) connection(s *section, b *hcl.Block, ctx *hcl.EvalContext, m 
 				cs.ok = false
 			}
 		}
+		c.machineAddress(cs, "host", ssh.Host)
 		m.Connection.SSH = ssh
 	case "sandbox":
 		box := &Sandbox{Build: cs.str("build"), IP: cs.str("ip"), Capacity: cs.whole("capacity", 1, 1<<50, 0)}
@@ -370,6 +364,7 @@ func (c *compiler) connection(s *section, b *hcl.Block, ctx *hcl.EvalContext, m 
 			if ip, err := netip.ParseAddr(box.IP); err != nil || !ip.Is4() {
 				cs.fail("ip", "invalid address", "%q is no IPv4 address.", box.IP)
 			}
+			c.machineAddress(cs, "ip", box.IP)
 		}
 		if c.cluster != nil {
 			box.ClusterDir = c.cluster.Sandbox

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"nodejoin/plan/compat"
 	"nodejoin/steps/kube"
 )
 
@@ -13,6 +14,7 @@ import (
 type profile struct {
 	known             bool // a profile block that is there
 	os, arch, dataDir string
+	build             string
 	maxPods           int
 	labels            map[string]string
 	taints            []kube.Taint
@@ -21,7 +23,7 @@ type profile struct {
 
 // over gives what holds when p is said on top of base.
 func (p *profile) over(base *profile) *profile {
-	out := &profile{known: p.known, os: first(p.os, base.os), arch: first(p.arch, base.arch), dataDir: first(p.dataDir, base.dataDir), maxPods: p.maxPods, labels: map[string]string{}}
+	out := &profile{known: p.known, os: first(p.os, base.os), arch: first(p.arch, base.arch), dataDir: first(p.dataDir, base.dataDir), build: first(p.build, base.build), maxPods: p.maxPods, labels: map[string]string{}}
 	if out.maxPods == 0 {
 		out.maxPods = base.maxPods
 	}
@@ -52,7 +54,7 @@ func (c *compiler) profileBlocks() {
 		p := c.machineArgs(s, c.ctx)
 		p.known = s.ok || p.os != ""
 		c.withoutCluster(s)
-		c.manyPods(s, p.maxPods)
+		c.manyPods(s, p.maxPods, 0, "")
 		names = append(names, b.Labels[0])
 		c.profiles[b.Labels[0]], sections[b.Labels[0]] = p, s
 	}
@@ -100,7 +102,7 @@ func (c *compiler) inherit(name string, parents map[string]string, sections map[
 
 // machineArgs reads the arguments that profiles and nodes share.
 func (c *compiler) machineArgs(s *section, ctx *hcl.EvalContext) *profile {
-	p := &profile{os: s.str("os"), arch: s.str("arch"), dataDir: s.str("data_dir"), maxPods: int(s.whole("max_pods", 1, 65535, 0)), labels: s.strMap("labels")}
+	p := &profile{os: s.str("os"), arch: s.str("arch"), dataDir: s.str("data_dir"), build: s.str("build"), maxPods: int(s.whole("max_pods", 1, 65535, 0)), labels: s.strMap("labels")}
 	if p.os != "" && p.os != "windows" && p.os != "linux" {
 		s.fail("os", "unknown operating system", "%q is no operating system that nodejoin knows.%s", p.os, first(didYouMean(p.os, []string{"windows", "linux"}), " Use \"windows\" or \"linux\"."))
 	}
@@ -131,6 +133,10 @@ func (c *compiler) machineArgs(s *section, ctx *hcl.EvalContext) *profile {
 			continue
 		}
 		p.taints = append(p.taints, taint)
+	}
+	c.labelKeys(s, p)
+	if p.build != "" && !compat.ValidBuild(p.build) && s.spec.name == "profile" {
+		s.fail("build", "invalid build", "%q is no Windows build. Write it as 10.0.20348.", p.build)
 	}
 	p.components = c.componentBlocks(s, ctx)
 	return p

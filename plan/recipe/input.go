@@ -18,6 +18,8 @@ type Input struct {
 	Arch    string // "amd64" or "arm64"
 	DataDir string // nodejoin's own folder on the host
 	Sandbox bool   // the host is a sandbox
+	// Build is the Windows build that the machine has at least; "" = that of the tables.
+	Build string
 	// ManagementIP of the node; "" = the host's fact.
 	ManagementIP string
 

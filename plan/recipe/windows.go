@@ -61,8 +61,12 @@ func (b *build) windows() {
 // as SYSTEM are private: what is made below C:\ else lets any user change it.
 // C:\var\lib\kubelet itself is not, as containers read their volumes there.
 func (b *build) winPrepare() {
-	b.add("require", "require", "Windows "+compat.MinBuild()+" or later, administrator rights, free space", &steps.Require{
-		OS: "windows", Arch: b.in.Arch, MinBuild: compat.MinBuild(), Admin: true, Path: `C:\`, MinFree: minFree, ForeignServices: winServices,
+	minBuild := compat.MinBuild()
+	if b.in.Build != "" {
+		minBuild = b.in.Build
+	}
+	b.add("require", "require", "Windows "+minBuild+" or later, administrator rights, free space", &steps.Require{
+		OS: "windows", Arch: b.in.Arch, MinBuild: minBuild, Admin: true, Path: `C:\`, MinFree: minFree, ForeignServices: winServices,
 	})
 	for _, d := range []struct {
 		id, path, title string
