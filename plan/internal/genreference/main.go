@@ -1,0 +1,18 @@
+// Command genreference writes the reference of the plan language. It runs in the
+// folder of plan: `go generate ./plan`.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"nodejoin/plan"
+)
+
+func main() {
+	if err := os.WriteFile(filepath.Join("..", "examples", "language.md"), []byte(plan.Reference()), 0o644); err != nil {
+		fmt.Fprintln(os.Stderr, "write the reference:", err)
+		os.Exit(1)
+	}
+}
