@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"nodejoin/steps/event"
@@ -63,6 +64,7 @@ func (n *NodeRegistered) Apply(ctx context.Context, a kube.API, e *Env, c Change
 		if len(requests) == 0 {
 			// A kubelet that has a certificate needs no token; one without is stuck.
 			tokens, err := a.BootstrapTokens(ctx, e.Node)
+			tokens = slices.DeleteFunc(tokens, func(t kube.BootstrapToken) bool { return !time.Now().Before(t.Expires) })
 			if err == nil && len(tokens) == 0 {
 				s.seen += ", and no bootstrap token of the node is left: it has expired or was removed"
 				s.remedy = "apply again, which mints a new token; where the machine is slow, give the token a longer life: join \"bootstrap_token\" { ttl = \"30m\" }"

@@ -107,7 +107,7 @@ func TestNodeRegisteredSaysWhatItSees(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			tokens := []kube.BootstrapToken{{ID: "abcdef", Expires: time.Now().Add(time.Hour)}}
 			if c.title == "expired token" {
-				tokens = nil // BootstrapTokens lists those that hold
+				tokens[0].Expires = time.Now().Add(-time.Second)
 			}
 			notes, waited, err := applyGate(t, &NodeRegistered{PodCIDR: true}, &scriptedCluster{node: c.node, requests: c.requests, tokens: tokens}, time.Minute)
 			var se *Error
