@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ a question, and refused when the plan or its hosts have changed since.`,
 			}
 			return nil
 		}
-		if err := a.approve(compiled, auto || save != nil); err != nil {
+		if err := a.approve(ctx, compiled, auto || save != nil); err != nil {
 			return err
 		}
 		current = a.newDisplay()
@@ -124,7 +125,7 @@ func someReady(r *engine.Report) bool {
 }
 
 // approve asks a person, or decides without one where that is safe.
-func (a *app) approve(c *plan.Compiled, auto bool) error {
+func (a *app) approve(ctx context.Context, c *plan.Compiled, auto bool) error {
 	if auto {
 		return nil
 	}
@@ -139,7 +140,18 @@ func (a *app) approve(c *plan.Compiled, auto bool) error {
 		return errors.New("nobody can be asked here (no terminal): look at the plan with 'nodejoin plan', then run apply with --auto-approve")
 	}
 	fmt.Fprintf(a.term.Err, "Apply these changes? Only 'yes' is taken for a yes: ")
-	answer, _ := bufio.NewReader(a.term.In).ReadString('\n')
+	answered := make(chan string, 1)
+	go func() { // a read of a terminal knows no context; this one ends with the process
+		answer, _ := bufio.NewReader(a.term.In).ReadString('\n')
+		answered <- answer
+	}()
+	var answer string
+	select {
+	case answer = <-answered:
+	case <-ctx.Done():
+		fmt.Fprintln(a.term.Err, "Nothing was changed.")
+		return exitError(exitInterrupted)
+	}
 	if strings.TrimSpace(answer) != "yes" {
 		fmt.Fprintln(a.term.Err, "Nothing was changed.")
 		return exitError(exitFailed)

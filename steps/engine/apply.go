@@ -120,8 +120,8 @@ func (h *hostRun) applyCluster(ctx context.Context, spec steps.Spec, sum *HostSu
 }
 
 // applyBatch runs consecutive host steps in one call, so that a step costs no
-// round trip of its own. A lost connection is made anew and the batch repeated
-// from the first step that is not known to be done.
+// round trip of its own. A lost connection is made anew and the rest of the batch
+// sent again.
 func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostSummary) {
 	staged := map[string]bool{}
 	drops := 0
@@ -163,9 +163,29 @@ func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostS
 			}
 			return
 		}
-		if len(done) > 0 {
+		// What was done before the loss counts, and is not sent again. Its outputs
+		// are lost with the reply, so from the first step that gives any on, the
+		// steps are run again: they find everything in order.
+		n := 0
+		for n < len(specs) {
+			changed, ok := done[specs[n].ID]
+			if !ok {
+				break
+			}
+			h.count(specs[n].ID, changed, sum)
+			n++
+		}
+		if n > 0 {
 			drops = 0
 		}
+		for i := 0; i < n; i++ {
+			if k, _ := steps.Lookup(specs[i].Kind); len(k.Outputs) > 0 {
+				n = i
+			}
+		}
+		specs = specs[n:]
+		h.lostMutations += h.connMutations
+		h.connMutations = 0
 		if drops++; drops > maxDrops {
 			sum.Err = &transport.ConnectError{Reason: transport.ReasonUnreachable, Host: h.node.Name, Summary: "connection lost",
 				Detail: fmt.Sprintf("it was lost %d times in a row without a step done: %v", maxDrops, err), Remedy: "look at the network and the SSH server of the host; the next apply goes on from here", Err: err}
@@ -181,16 +201,31 @@ func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostS
 func (h *hostRun) take(reply steps.ApplyReply, sum *HostSummary) {
 	maps.Copy(h.values, reply.Values)
 	for _, id := range reply.Changed {
-		if !slices.Contains(sum.Changed, id) {
-			sum.Changed = append(sum.Changed, id)
-		}
+		h.count(id, true, sum)
 	}
 	for _, id := range reply.Unchanged {
-		if !slices.Contains(sum.Changed, id) && !slices.Contains(sum.Unchanged, id) {
-			sum.Unchanged = append(sum.Unchanged, id)
-		}
+		h.count(id, false, sum)
 	}
-	sum.Mutations = reply.Mutations
+	h.connMutations = reply.Mutations
+	sum.Mutations = h.lostMutations + h.connMutations
+}
+
+// count adds a step that is done; one that was changed once stays changed.
+func (h *hostRun) count(id string, changed bool, sum *HostSummary) {
+	if slices.Contains(sum.Changed, id) {
+		return
+	}
+	if i := slices.Index(sum.Unchanged, id); i >= 0 {
+		if !changed {
+			return
+		}
+		sum.Unchanged = slices.Delete(sum.Unchanged, i, i+1)
+	}
+	if changed {
+		sum.Changed = append(sum.Changed, id)
+	} else {
+		sum.Unchanged = append(sum.Unchanged, id)
+	}
 }
 
 // needsBlob tells whether the step will read an artifact of the controller.

@@ -76,5 +76,7 @@ type HostSummary struct {
 	Failed    string   // step id; "" = none
 	Source    string   // of the failed step
 	Err       error    // *steps.Error, *transport.ConnectError or another
-	Mutations int64    // mutating host calls
+	// Mutations counts mutating host calls; after a lost connection those that were
+	// not told any more are missing.
+	Mutations int64
 }

@@ -138,7 +138,7 @@ func (w *world) apply(limit int64) (*engine.Report, *engine.Summary) {
 	return r, s.Apply(ctx)
 }
 
-func (w *world) mustConverge() {
+func (w *world) mustConverge() *engine.Summary {
 	w.t.Helper()
 	r, sum := w.apply(-1)
 	for _, h := range r.Hosts {
@@ -154,6 +154,7 @@ func (w *world) mustConverge() {
 			w.t.Fatalf("apply of %s, step %s: %v", h.Node, h.Failed, h.Err)
 		}
 	}
+	return sum
 }
 
 func (w *world) mustBeQuiet() {
@@ -207,12 +208,18 @@ func TestKilledAfterEveryCall(t *testing.T) {
 
 // A connection that is lost again and again is made anew, and the run goes on by itself.
 func TestDroppedConnections(t *testing.T) {
+	smooth := newWorld(t).mustConverge()
 	w := newWorld(t)
 	w.drops.Store(3)
 	w.checkDrops.Store(2)
-	w.mustConverge()
+	sum := w.mustConverge()
 	if w.drops.Load() != 0 {
 		t.Error("not all losses were met")
+	}
+	for i, h := range sum.Hosts {
+		if want := smooth.Hosts[i]; len(h.Changed) != len(want.Changed) || len(h.Unchanged) != len(want.Unchanged) {
+			t.Errorf("%s: %d changed and %d not, without losses %d and %d", h.Node, len(h.Changed), len(h.Unchanged), len(want.Changed), len(want.Unchanged))
+		}
 	}
 	seen := 0
 	for _, e := range w.events {

@@ -37,6 +37,10 @@ type hostRun struct {
 	values  map[string]string // outputs known so far, "step.output"
 	pending map[string]bool   // steps that the check found something to do for
 	report  HostReport
+
+	// Mutating calls: of the agent that runs, as it said last, and of those before
+	// it, as far as they could say.
+	connMutations, lostMutations int64
 }
 
 // New makes a session; nothing is connected yet.
