@@ -44,7 +44,7 @@ func (c *compiler) windowsBuild(s *section, m *machine) {
 	}
 	switch v := compat.CheckWindows(k.Version, build); {
 	case v.Status == compat.Deprecated:
-		c.diags.warn(at, "Windows release out of service", "%s: %s%s", v.Name, v.Why, instead(v))
+		c.diags.warn(at, "Windows release out of service", "%s%s", v.Why, instead(v))
 	case v.Status == compat.NotYet:
 		c.diags.warn(at, "untested versions", "Kubernetes %s is not tested on %s: %s.", k.Version, v.Name, v.Why)
 	case v.Status != compat.OK && v.Status != compat.NoVersion:

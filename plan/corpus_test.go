@@ -38,6 +38,7 @@ const wantFile = "want"
 //	version VERSION     of nodejoin, default 0.1.0
 //	path PATH           what is loaded, default the folder
 //	raw FILE "TEXT"     a file whose bytes are a quoted Go string
+//	link NAME TARGET    a symbolic link
 //	noagent             nodejoin has no agents
 //	brokenagent         the agents cannot be had
 //	recipe              want the steps of the recipe, too
@@ -151,6 +152,11 @@ func (c *corpusCase) directives(text string) error {
 				return fmt.Errorf("raw %s: %w", name, err)
 			}
 			if err := c.write(name, []byte(data)); err != nil {
+				return err
+			}
+		case "link":
+			name, target, _ := strings.Cut(rest, " ")
+			if err := os.Symlink(target, filepath.Join(c.dir, name)); err != nil {
 				return err
 			}
 		case "recipe":

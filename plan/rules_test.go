@@ -1,0 +1,141 @@
+package plan_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// summaryAt is the place of the summary among the arguments of the functions that
+// report: fail(range, summary, ...), failOn(node, range, summary, ...).
+var summaryAt = map[string]int{"fail": 1, "warn": 1, "failOn": 2, "warnOn": 2}
+
+// computed are the summaries that are put together from the answer of a version
+// table and what was asked for (componentJudge.verdict).
+var computed = []string{
+	"unknown flag", "removed flag", "too new flag", "deprecated flag",
+	"unknown configuration field", "removed configuration field", "too new configuration field", "refused configuration field",
+	"unknown feature gate", "removed feature gate", "too new feature gate", "refused feature gate", "deprecated feature gate",
+}
+
+// internal rules need a mistake in nodejoin itself, or a file system that fails.
+var internal = map[string]string{
+	"invalid recipe":  "a recipe names a step that it does not have",
+	"unused artifact": "every recipe of this version needs every artifact",
+	"invalid step":    "the arguments of a step cannot be written as JSON",
+}
+
+// TestRulesHaveCases reads the rules, which are the summaries of diagnostics, from
+// the source, and demands a case of the corpus for each.
+func TestRulesHaveCases(t *testing.T) {
+	rules := rulesOf(t)
+	for _, s := range computed {
+		rules[s] = "component.go"
+	}
+	seen := corpusSummaries(t)
+	for rule, where := range rules {
+		if !seen[rule] && internal[rule] == "" {
+			t.Errorf("no case of the corpus shows the rule %q (%s)", rule, where)
+		}
+	}
+	for rule := range internal {
+		if rules[rule] == "" {
+			t.Errorf("there is no rule %q any more", rule)
+		}
+	}
+	if len(rules) < 80 {
+		t.Errorf("only %d rules were found", len(rules))
+	}
+}
+
+// TestCorpusSize holds the corpus to the size that covers the language.
+func TestCorpusSize(t *testing.T) {
+	for sort, least := range map[string]int{"invalid": 120, "valid": 40} {
+		list, err := filepath.Glob(filepath.Join("testdata", sort, "*.txtar"))
+		if err != nil || len(list) < least {
+			t.Errorf("testdata/%s has %d cases, want %d or more (%v)", sort, len(list), least, err)
+		}
+	}
+}
+
+func rulesOf(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := map[string]string{}
+	set := token.NewFileSet()
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(set, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		note := func(e ast.Expr) {
+			at := set.Position(e.Pos()).String()
+			if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				text, _ := strconv.Unquote(lit.Value)
+				rules[text] = at
+				return
+			}
+			if id, ok := e.(*ast.Ident); ok && id.Name == "summary" {
+				return // handed on by the function of that parameter
+			}
+			if b, ok := e.(*ast.BinaryExpr); ok && name == "component.go" && b.Op == token.ADD {
+				return // computed
+			}
+			t.Errorf("%s: the summary of a diagnostic is no literal, so no case can be demanded for it", at)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				sel, ok := n.Fun.(*ast.SelectorExpr)
+				if !ok {
+					break
+				}
+				if i, ok := summaryAt[sel.Sel.Name]; ok && len(n.Args) > i+1 {
+					note(n.Args[i])
+				}
+			case *ast.KeyValueExpr:
+				if id, ok := n.Key.(*ast.Ident); ok && id.Name == "Summary" {
+					note(n.Value)
+				}
+			}
+			return true
+		})
+	}
+	return rules
+}
+
+var caseLine = regexp.MustCompile(`(?m)^[^\n]*?: (?:error|warning): ([^:\n]+): `)
+
+func corpusSummaries(t *testing.T) map[string]bool {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, sort := range []string{"valid", "invalid"} {
+		files, err := filepath.Glob(filepath.Join("testdata", sort, "*.txtar"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			src, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, want, _ := strings.Cut(string(src), "-- "+wantFile+" --\n")
+			for _, m := range caseLine.FindAllStringSubmatch(want, -1) {
+				seen[m[1]] = true
+			}
+		}
+	}
+	return seen
+}
