@@ -323,6 +323,10 @@ func unresolved(args []byte, values map[string]string) []string {
 	return slices.DeleteFunc(ArgRefs(args), func(r string) bool { _, ok := values[r]; return ok })
 }
 
+// checkTimeout bounds the read-only check of one step: the longest reads the
+// largest program of a node once, some hundred MB.
+const checkTimeout = 2 * time.Minute
+
 // walk carries what earlier checks of one pass mean for later ones.
 type walk struct {
 	values  map[string]string
@@ -344,6 +348,9 @@ func (w *walk) check(ctx context.Context, s Spec, f func(step any, e *Env) (Chan
 		return r
 	}
 	step, _, err := open(s, w.values)
+	ctx, cancel := context.WithTimeoutCause(ctx, checkTimeout, &Error{Code: CodeTimeout, Summary: "the check was not done in time",
+		Detail: fmt.Sprintf("looking at %s took longer than %s", s.ID, checkTimeout), Remedy: "something on the machine or the way to the cluster hangs; look at it and try again"})
+	defer cancel()
 	if err == nil {
 		e.Pending, e.Future = w.pending, w.future
 		err = func() (err error) {
@@ -353,6 +360,9 @@ func (w *walk) check(ctx context.Context, s Spec, f func(step any, e *Env) (Chan
 		}()
 	}
 	if err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = causeOr(ctx, err)
+		}
 		r.Err = AsError(err)
 		w.changed[s.ID] = true
 		return r

@@ -11,13 +11,13 @@ import (
 
 // Exit codes. They are part of the interface: scripts depend on them.
 const (
-	exitOK          = 0   // done, or nothing to change
-	exitFailed      = 1   // a step failed
-	exitPending     = 2   // changes are pending (plan, status with --detailed-exitcode)
-	exitInvalid     = 3   // invalid plan or usage
-	exitUnreachable = 4   // a host or the API server does not answer, or does not let us in
-	exitNotVerified = 5   // applied, but the check still finds a difference
-	exitReboot      = 6   // a reboot is pending
+	exitOK          = 0 // done, or nothing to change
+	exitFailed      = 1 // a step failed
+	exitPending     = 2 // changes are pending (plan, status with --detailed-exitcode)
+	exitInvalid     = 3 // invalid plan or usage
+	exitUnreachable = 4 // a host or the API server does not answer, or does not let us in
+	exitNotVerified = 5 // applied, but the check still finds a difference
+	// 6 is kept for a pending reboot.
 	exitInterrupted = 130 // Ctrl-C
 )
 
