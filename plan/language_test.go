@@ -1,0 +1,99 @@
+package plan
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// TestLanguageHasCases demands that a case of the corpus, or a file that cases
+// share, gives every block and every argument of the language.
+func TestLanguageHasCases(t *testing.T) {
+	used := map[string]bool{}
+	note := func(src []byte) {
+		f, _ := hclsyntax.ParseConfig(src, "x", hcl.InitialPos)
+		if f == nil {
+			return // a case of a text that is no plan
+		}
+		noteBody(used, "", f.Body.(*hclsyntax.Body))
+	}
+	files, err := filepath.Glob(filepath.Join("testdata", "*", "*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(name, ".txtar") {
+			note(src)
+			continue
+		}
+		for _, f := range txtar.Parse(src).Files {
+			if strings.HasSuffix(f.Name, Suffix) {
+				note(f.Data)
+			}
+		}
+	}
+	var missing []string
+	want := func(path string) {
+		if !used[path] {
+			missing = append(missing, path)
+		}
+	}
+	wantSpec(want, "", rootSpec)
+	for kind, spec := range connectionSpecs {
+		want("node/connection " + kind)
+		for _, a := range spec.attrs {
+			want("node/connection " + kind + "." + a.name)
+		}
+	}
+	for name, k := range kindSpecs() {
+		want("step " + name)
+		for _, a := range k.block.attrs {
+			if !slices.ContainsFunc(stepAttrs, func(b attrSpec) bool { return b.name == a.name }) {
+				want("step " + name + "." + a.name)
+			}
+		}
+	}
+	slices.Sort(missing)
+	for _, m := range missing {
+		t.Errorf("no case of the corpus gives %s", m)
+	}
+}
+
+func wantSpec(want func(string), path string, s *blockSpec) {
+	for _, a := range s.attrs {
+		want(path + "." + a.name)
+	}
+	for _, b := range s.blocks {
+		inner := strings.TrimPrefix(path+"/"+b.name, "/")
+		want(inner)
+		wantSpec(want, inner, b)
+	}
+}
+
+// noteBody notes "block.argument" of everything in a body. A step and a connection
+// are noted with their kind, too.
+func noteBody(used map[string]bool, path string, body *hclsyntax.Body) {
+	for name := range body.Attributes {
+		used[path+"."+name] = true
+	}
+	for _, b := range body.Blocks {
+		inner := strings.TrimPrefix(path+"/"+b.Type, "/")
+		used[inner] = true
+		noteBody(used, inner, b.Body)
+		if len(b.Labels) > 0 && (b.Type == "step" || b.Type == "connection") {
+			inner += " " + b.Labels[0]
+			used[inner] = true
+			noteBody(used, inner, b.Body)
+		}
+	}
+}
