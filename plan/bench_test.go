@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,6 +42,9 @@ func manyNodes(t testing.TB, n int) string {
 		src, err := os.ReadFile(filepath.Join("testdata", "with", name+plan.Suffix))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if name == "cluster" { // with a /24 for each of 10,000 nodes
+			src = bytes.Replace(src, []byte("{\n"), []byte("{\n  pod_cidr = \"10.128.0.0/9\"\n"), 1)
 		}
 		writeFile(t, filepath.Join(dir, name+plan.Suffix), string(src))
 	}
