@@ -81,7 +81,7 @@ func serve(dataHex string) error {
 		return err
 	}
 	store := artifact.New(artifact.Options{BlobDir: agent.BlobDir(runtime.GOOS, dataDir)})
-	err = agent.Serve(ctx, os.Stdin, out, agent.Options{Host: h, Artifacts: store, DataDir: dataDir, Program: program,
+	err = agent.Serve(ctx, os.Stdin, out, agent.Options{Host: crashing(h, dataDir), Artifacts: store, DataDir: dataDir, Program: program,
 		Hello: wire.Hello{Protocol: wire.Protocol, Version: version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Digest: digest}})
 	if errors.Is(err, context.Canceled) {
 		return nil

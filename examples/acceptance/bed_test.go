@@ -175,13 +175,37 @@ func tail(text string) string {
 	return text[max(0, len(text)-limit):]
 }
 
+// program is the path of a build of nodejoin.
+type program string
+
+// released is nodejoin as it is released.
+func released(t *testing.T) program {
+	t.Helper()
+	return program(nodejoin(t, "linux"))
+}
+
+func apply(ctx context.Context, t *testing.T, args []string, on func(streamEvent, *os.Process)) *result {
+	t.Helper()
+	return released(t).apply(ctx, t, args, on)
+}
+
+func mustApply(ctx context.Context, t *testing.T, args []string) *result {
+	t.Helper()
+	return released(t).mustApply(ctx, t, args)
+}
+
+func wantNothing(ctx context.Context, t *testing.T, args []string) {
+	t.Helper()
+	released(t).wantNothing(ctx, t, args)
+}
+
 // apply runs `nodejoin apply` with args to its end, from the root of the repository.
 // on is called with each event as it comes, with the process; nil for none.
-func apply(ctx context.Context, t *testing.T, args []string, on func(streamEvent, *os.Process)) *result {
+func (p program) apply(ctx context.Context, t *testing.T, args []string, on func(streamEvent, *os.Process)) *result {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(ctx, applyWait, fmt.Errorf("apply took longer than %v", applyWait))
 	defer cancel()
-	cmd := exec.CommandContext(ctx, nodejoin(t, "linux"), append([]string{"apply", "--auto-approve", "--json"}, args...)...)
+	cmd := exec.CommandContext(ctx, string(p), append([]string{"apply", "--auto-approve", "--json"}, args...)...)
 	cmd.Dir = repository(t)
 	cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK=", "HOME="+home(t), "XDG_CACHE_HOME=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -250,9 +274,9 @@ func readStream(t *testing.T, from io.Reader, on func(streamEvent)) *result {
 }
 
 // mustApply applies and wants exit code 0.
-func mustApply(ctx context.Context, t *testing.T, args []string) *result {
+func (p program) mustApply(ctx context.Context, t *testing.T, args []string) *result {
 	t.Helper()
-	r := apply(ctx, t, args, nil)
+	r := p.apply(ctx, t, args, nil)
 	if r.code != 0 || r.summary == nil {
 		t.Fatalf("apply: %s", r)
 	}
@@ -260,9 +284,9 @@ func mustApply(ctx context.Context, t *testing.T, args []string) *result {
 }
 
 // wantNothing applies and wants that nothing was to change, and nothing was touched.
-func wantNothing(ctx context.Context, t *testing.T, args []string) {
+func (p program) wantNothing(ctx context.Context, t *testing.T, args []string) {
 	t.Helper()
-	r := mustApply(ctx, t, args)
+	r := p.mustApply(ctx, t, args)
 	if r.summary.Pending != 0 || r.mutations() != 0 || len(r.changed()) != 0 {
 		t.Errorf("another apply: %d pending, %v changed, %d mutating calls, want none\n%s", r.summary.Pending, r.changed(), r.mutations(), r)
 	}

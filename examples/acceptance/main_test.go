@@ -104,15 +104,21 @@ func goRun(t *testing.T, goos, out string, verb string, args ...string) string {
 // it. The agent is laid over the source tree, which stays as it is.
 func nodejoin(t *testing.T, goos string) string {
 	t.Helper()
-	agent := goBuild(t, "windows", "nodejoin-agent.exe", "build", "-trimpath", "-ldflags", "-s -w", "./cmd/nodejoin-agent")
+	return nodejoinWith(t, goos, "")
+}
+
+// nodejoinWith is nodejoin with an agent that is built with a build tag.
+func nodejoinWith(t *testing.T, goos, agentTag string) string {
+	t.Helper()
+	agent := goBuild(t, "windows", "nodejoin-agent"+agentTag+".exe", "build", "-trimpath", "-tags", agentTag, "-ldflags", "-s -w", "./cmd/nodejoin-agent")
 	embedded := filepath.Join(repository(t), "steps", "agentbin", "bin", "windows-amd64")
 	text, err := json.Marshal(map[string]any{"Replace": map[string]string{embedded: agent}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	overlay := filepath.Join(scratch, "overlay.json")
+	overlay := filepath.Join(scratch, "overlay"+agentTag+".json")
 	if err := os.WriteFile(overlay, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return goBuild(t, goos, "nodejoin-"+goos+".exe", "build", "-trimpath", "-tags", "embedagent", "-overlay", overlay, "./cmd/nodejoin")
+	return goBuild(t, goos, "nodejoin"+agentTag+"-"+goos+".exe", "build", "-trimpath", "-tags", "embedagent", "-overlay", overlay, "./cmd/nodejoin")
 }

@@ -17,6 +17,7 @@ var examplePlan = filepath.Join("examples", "windows-ssh")
 // variables are the values of the example plan.
 type variables struct {
 	APIServer  string            `json:"api_server"`
+	CAHash     string            `json:"ca_hash,omitempty"`
 	Kubeconfig string            `json:"kubeconfig"`
 	Hosts      map[string]string `json:"hosts"`
 	Mirror     string            `json:"mirror"`
@@ -36,7 +37,7 @@ func (b *bed) variables(port int) variables {
 		b.t.Fatal(err)
 	}
 	v := variables{
-		APIServer: b.cluster.URL, Kubeconfig: b.cluster.Kubeconfig, Hosts: map[string]string{nodeName: "127.0.0.1"},
+		APIServer: b.cluster.URL, CAHash: b.cluster.CAHash, Kubeconfig: b.cluster.Kubeconfig, Hosts: map[string]string{nodeName: "127.0.0.1"},
 		Mirror: dir, SHA256: map[string]string{}, User: wine.User, Port: port,
 		Identity: []string{b.host.Identity}, KnownHosts: []string{filepath.Join(b.dir, "known_hosts")},
 	}

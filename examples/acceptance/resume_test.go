@@ -2,12 +2,11 @@ package acceptance_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,65 +15,94 @@ import (
 	"nodejoin/examples/acceptance/internal/netproxy"
 )
 
-// interruptions are the points at which a run is killed: when a step starts, or some
-// time later, in the middle of it. Every other one kills the agent on the machine,
-// the rest nodejoin itself.
-var interruptions = []struct {
-	step  string
-	after time.Duration
-	agent bool
-}{
-	{step: "bin_dir"},
-	{step: "agent", after: 50 * time.Millisecond},
-	{step: "containerd_files", after: 300 * time.Millisecond, agent: true},
-	{step: "kubernetes_node", after: 500 * time.Millisecond},
-	{step: "containerd", after: 100 * time.Millisecond},
-	{step: "kubelet", after: 100 * time.Millisecond, agent: true},
-	{step: "flanneld", after: 200 * time.Millisecond},
-	{step: "flannel_network", agent: true},
-	{step: "kube_proxy", after: 100 * time.Millisecond},
-	{step: "kube_proxy_ready", after: 500 * time.Millisecond, agent: true},
-}
+// killedAfter are numbers of mutating calls, spread over the join, after which the
+// agent on the machine dies. A join makes about 140 of them. Every other one takes
+// nodejoin itself along.
+var killedAfter = []int{1, 2, 7, 17, 32, 48, 64, 80, 95, 108, 120, 130}
 
-// TestKilledAnywhere: whatever a run is killed in, the next one finishes the join and
-// the one after that has nothing to do.
+// TestKilledAnywhere: whichever mutating call was the last one of a run, the next one
+// finishes the join and the one after that has nothing to do.
 func TestKilledAnywhere(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 	defer cancel()
 	cluster := startCluster(ctx, t)
-	for _, in := range interruptions {
-		what := "controller"
-		if in.agent {
-			what = "agent"
+	nodejoin := program(nodejoinWith(t, "linux", "crashtest"))
+	for i, n := range killedAfter {
+		both := i%2 == 1
+		name := fmt.Sprintf("%d agent", n)
+		if both {
+			name = fmt.Sprintf("%d both", n)
 		}
-		t.Run(fmt.Sprintf("%s+%v %s", in.step, in.after, what), func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			forgetNode(ctx, t, cluster.Client.CoreV1().Nodes())
 			b := newBed(ctx, t, cluster)
 			args := b.variables(b.host.Port()).write(t)
-			struck := false
-			r := apply(ctx, t, args, func(e streamEvent, controller *os.Process) {
-				if struck || e.Type != "step_started" || e.Step != in.step {
-					return
-				}
-				struck = true
-				time.Sleep(in.after) // the point of the strike, nothing is awaited
-				if !in.agent {
-					controller.Kill()
-					return
-				}
-				if n := b.killAgent(); n == 0 {
-					t.Error("no agent was running")
+			b.crashAfter(n)
+			lost := false
+			r := nodejoin.apply(ctx, t, args, func(e streamEvent, controller *os.Process) {
+				if e.Type == "host_state" && e.State == "reconnecting" {
+					lost = true
+					if both {
+						controller.Kill()
+					}
 				}
 			})
-			if !struck {
-				t.Fatalf("step %s never started: %s", in.step, r)
-			}
-			// A killed agent may be connected to anew, and the run go on.
-			if !in.agent && r.code != -1 {
+			t.Logf("the agent ended after %s; exit code %d", b.wantCrashed(), r.code)
+			switch {
+			case both && (!lost || r.code != -1):
 				t.Fatalf("nodejoin was not killed: %s", r)
+			case !both && r.code != 0 && r.code != 4: // it may connect anew and go on
+				t.Errorf("with its agent dead, nodejoin ends with code %d, want 0 or 4: %s", r.code, r)
 			}
-			if in.agent && r.code != 0 && r.code != 4 {
-				t.Errorf("with its agent killed, nodejoin ends with code %d, want 0 or 4: %s", r.code, r)
+			nodejoin.mustApply(ctx, t, args)
+			b.wantJoined(ctx)
+			b.wantNoCredentialsLeft(ctx)
+			nodejoin.wantNothing(ctx, t, args)
+		})
+	}
+}
+
+// dataDir is nodejoin's folder on the machine.
+const dataDir = `C:\ProgramData\nodejoin`
+
+// crashAfter orders the next agent to die after its nth mutating call.
+func (b *bed) crashAfter(n int) {
+	b.t.Helper()
+	if err := os.MkdirAll(b.host.Path(dataDir), 0o700); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(b.host.Path(dataDir+`\crash-after`), []byte(strconv.Itoa(n)), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// wantCrashed wants that an agent followed the order, and gives its last call.
+func (b *bed) wantCrashed() string {
+	b.t.Helper()
+	if _, err := os.Stat(b.host.Path(dataDir + `\crash-after`)); !errors.Is(err, fs.ErrNotExist) {
+		b.t.Fatalf("no agent has died as ordered: %v", err)
+	}
+	return strconv.Quote(string(b.read(dataDir + `\crashed`)))
+}
+
+// TestControllerKilled: a nodejoin that is killed while its agent lives leaves a
+// machine that the next run finishes.
+func TestControllerKilled(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	cluster := startCluster(ctx, t)
+	for _, step := range []string{"kubernetes_node", "kubelet", "kube_proxy_ready"} {
+		t.Run(step, func(t *testing.T) {
+			forgetNode(ctx, t, cluster.Client.CoreV1().Nodes())
+			b := newBed(ctx, t, cluster)
+			args := b.variables(b.host.Port()).write(t)
+			r := apply(ctx, t, args, func(e streamEvent, controller *os.Process) {
+				if e.Type == "step_started" && e.Step == step {
+					controller.Kill()
+				}
+			})
+			if r.code != -1 {
+				t.Fatalf("nodejoin was not killed: %s", r)
 			}
 			mustApply(ctx, t, args)
 			b.wantJoined(ctx)
@@ -151,35 +179,4 @@ func forgetNode(ctx context.Context, t *testing.T, nodes nodeDeleter) {
 	if err := nodes.Delete(ctx, nodeName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
-}
-
-// killAgent kills the agent that serves the SSH connection, and tells how many there
-// were. The supervisor of flanneld is the same program and stays.
-func (b *bed) killAgent() int {
-	b.t.Helper()
-	prefix := "WINEPREFIX=" + b.host.Prefix
-	processes, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	killed := 0
-	for _, p := range processes {
-		command, err := os.ReadFile(filepath.Join(p, "cmdline"))
-		// Gone meanwhile, or another user's.
-		if err != nil || !strings.Contains(string(command), "nodejoin-agent") || strings.Contains(string(command), "supervise") || strings.Contains(string(command), "cmd.exe") {
-			continue
-		}
-		env, err := os.ReadFile(filepath.Join(p, "environ"))
-		if err != nil || !strings.Contains(string(env), prefix) {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(p))
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err == nil {
-			killed++
-		}
-	}
-	return killed
 }

@@ -19,6 +19,12 @@ variable "kubeconfig" {
   type        = string
 }
 
+variable "ca_hash" {
+  description = "pin of the cluster's CA, as kubeadm token create --print-join-command shows it; null: the kubeconfig is trusted"
+  type        = string
+  default     = null
+}
+
 variable "hosts" {
   description = "name of the Node -> address or ssh_config name of the machine"
   type        = map(string)
@@ -56,6 +62,7 @@ cluster "this" {
   kubernetes   = "1.36.3"
   api_server   = var.api_server
   kubeconfig   = var.kubeconfig
+  ca_hash      = var.ca_hash
   pod_cidr     = "10.244.0.0/16"
   service_cidr = "10.96.0.0/12"
   dns_ip       = "10.96.0.10"

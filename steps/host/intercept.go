@@ -9,19 +9,23 @@ import (
 // call, ahead of every mutating call of h; an error of before is returned and the
 // call is not made. It counts mutations, and stands for a killed process in tests.
 func Intercept(h Host, before func(op, subject string) error) Host {
-	return &intercepted{Host: h, before: before}
+	return Around(h, func(op, subject string, call func() error) error {
+		if err := before(op, subject); err != nil {
+			return err
+		}
+		return call()
+	})
+}
+
+// Around gives a Host that hands every mutating call of h to around, with its name
+// and subject; around makes the call or does not, and its error is that of the call.
+func Around(h Host, around func(op, subject string, call func() error) error) Host {
+	return &intercepted{Host: h, do: around}
 }
 
 type intercepted struct {
 	Host
-	before func(op, subject string) error
-}
-
-func (i *intercepted) do(op, subject string, f func() error) error {
-	if err := i.before(op, subject); err != nil {
-		return err
-	}
-	return f()
+	do func(op, subject string, call func() error) error
 }
 
 func (i *intercepted) Mkdir(ctx context.Context, path string, access Access) error {

@@ -1,0 +1,46 @@
+//go:build crashtest
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"nodejoin/steps/host"
+)
+
+// crashing is a host whose process ends at once, with nothing tidied up, when its Nth
+// mutating call returns. N is what the file crash-after in nodejoin's folder says;
+// without that file the host is as it is. The file goes with the process, so that the
+// next one lives; the file crashed then tells what the last call was. The acceptance
+// tests alone build the agent with this.
+func crashing(h host.Host, dataDir string) host.Host {
+	order := filepath.Join(dataDir, "crash-after")
+	text, err := os.ReadFile(order)
+	if errors.Is(err, fs.ErrNotExist) {
+		return h
+	}
+	n, errN := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err := errors.Join(err, errN); err != nil {
+		fmt.Fprintln(os.Stderr, "nodejoin-agent: read", order+":", err)
+		os.Exit(3)
+	}
+	var calls atomic.Int64
+	return host.Around(h, func(op, subject string, call func() error) error {
+		err := call()
+		if calls.Add(1) != n {
+			return err
+		}
+		if err := errors.Join(os.Remove(order), os.WriteFile(filepath.Join(dataDir, "crashed"), []byte(op+" "+subject), 0o600)); err != nil {
+			fmt.Fprintln(os.Stderr, "nodejoin-agent:", err)
+		}
+		os.Exit(137)
+		return nil
+	})
+}
