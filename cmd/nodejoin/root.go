@@ -45,7 +45,7 @@ each step checked, applied and verified. Running it again changes only what diff
 		return usageError{c, err}
 	})
 	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newStatus(a), newGraph(a), newVersion(a))
-	root.AddCommand(newFmt(a), newRender(a))
+	root.AddCommand(newInit(a), newFmt(a), newRender(a))
 	return root
 }
 
