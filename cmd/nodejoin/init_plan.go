@@ -24,7 +24,8 @@ import (
 	"nodejoin/plan/compat"
 )
 
-// Versions that init takes where none is said: releases that are known to work together.
+// Versions that init takes where none is said. The compiler judges whether they fit
+// each other, as it does with those that are said.
 const (
 	usualKubernetes = "1.36.3"
 	usualContainerd = "2.4.2"
