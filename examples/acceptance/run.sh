@@ -25,3 +25,5 @@ export NODEJOIN_COMPONENTS
 # One package after another: they measure time, and share ports that Kubernetes fixes.
 go test -count=1 -p 1 -timeout 45m "$@" ./...
 (cd ../.. && NODEJOIN_COMPONENTS=$NODEJOIN_COMPONENTS/bin go test -count=1 -timeout 10m "$@" ./steps/cluster/...)
+# Tests of the module itself that are skipped where sshd or mounting is missing; here they may not be.
+(cd ../.. && NODEJOIN_REQUIRE=1 go test -count=1 -timeout 10m "$@" ./steps/transport/... ./steps/host/linux)

@@ -1,0 +1,49 @@
+//go:build embedagent
+
+package agentbin
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/hex"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestRelease: a release carries an agent for each target, built for it, and hands out
+// just that.
+func TestRelease(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	for _, target := range Targets {
+		goos, arch, _ := strings.Cut(target, "/")
+		carried, err := embedded(goos, arch)
+		if err != nil {
+			t.Errorf("%v; run go generate ./steps/agentbin", err)
+			continue
+		}
+		info, err := buildinfo.Read(bytes.NewReader(carried))
+		if err != nil {
+			t.Errorf("%s: %v", target, err)
+			continue
+		}
+		have := map[string]string{}
+		for _, s := range info.Settings {
+			have[s.Key] = s.Value
+		}
+		if have["GOOS"] != goos || have["GOARCH"] != arch || info.Path != module+"/cmd/nodejoin-agent" || have["-tags"] != "" {
+			t.Errorf("%s: carries %s, %v", target, info.Path, have)
+		}
+		path, digest, err := Get(t.Context(), goos, arch)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		given, err := os.ReadFile(path)
+		sum := sha256.Sum256(given)
+		if err != nil || !bytes.Equal(given, carried) || hex.EncodeToString(sum[:]) != digest {
+			t.Errorf("%s: %s with digest %s is not what is carried (%v)", target, path, digest, err)
+		}
+	}
+}
