@@ -8,6 +8,7 @@ func Kinds() []Kind {
 		archiveKind,
 		binaryKind,
 		bootstrapTokenKind,
+		credentialsReadyKind,
 		directoryKind,
 		envKind,
 		fileKind,

@@ -124,6 +124,7 @@ func TestGateEndsWithItsService(t *testing.T) {
 		spec("http_ready", "g", &steps.HTTPReady{URL: "http://127.0.0.1:10248/healthz", Service: "x"}),
 		spec("pipe_ready", "g", &steps.PipeReady{Address: `\\.\pipe\x`, Service: "x"}),
 		spec("hns_network_ready", "g", &steps.HNSNetworkReady{Name: "flannel.4096", Service: "x"}),
+		spec("credentials_ready", "g", &steps.CredentialsReady{Path: `C:\k\kubelet.conf`, Server: "https://192.0.2.1:6443", CA: testCA(t), Service: "x"}),
 	} {
 		r := apply(t, h, memory{}, []steps.Spec{s})
 		if r.Err == nil || r.Err.Code != steps.CodeFailed || !strings.Contains(r.Err.Detail, "exit code") {

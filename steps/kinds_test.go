@@ -233,6 +233,15 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 	stopped.State, stopped.Start = host.ServiceStopped, host.StartManual
 	ca := testCA(t)
 	kubeconfig := spec("kubeconfig", "conf", &steps.Kubeconfig{Path: `C:\k\x.conf`, Server: "https://192.0.2.1:6443", CA: ca, User: "u", Token: "abcdef.0123456789abcdef"})
+	ofWorker := service("app", `C:\k\app.exe`)
+	ofWorker.DependsOn = []string{"worker"}
+	bootstrap := func(token string) []steps.Spec {
+		return []steps.Spec{
+			spec("file", "exe", &steps.File{Path: `C:\k\worker.exe`, Content: "w"}), spec("file", "app_exe", &steps.File{Path: `C:\k\app.exe`, Content: "app"}),
+			spec("kubeconfig", "boot", &steps.Kubeconfig{Path: `C:\k\boot.conf`, Server: gateServer, CA: ca, User: "b", Token: token, Services: []string{"worker"}}),
+			spec("service", "worker", service("worker", `C:\k\worker.exe`)), spec("service", "app", ofWorker),
+		}
+	}
 	vip := func(subnet string) steps.Spec {
 		return spec("source_vip", "vip", &steps.SourceVIP{Dir: `C:\var\lib\cni\networks`, Network: "flannel.4096", Subnet: subnet})
 	}
@@ -305,6 +314,12 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 			list: []steps.Spec{spec("firewall_rule", "fw", &steps.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-kubelet"}, Absent: true})}},
 		{name: "kubeconfig fresh", list: []steps.Spec{kubeconfig}},
 		{name: "kubeconfig drifted", before: []steps.Spec{kubeconfig}, drift: func(t *testing.T, h host.Host) { put(t, h, `C:\k\x.conf`, "nonsense: [") }, list: []steps.Spec{kubeconfig}},
+		{name: "bootstrap kubeconfig of a running service", before: bootstrap("aaaaaa.0123456789abcdef"), list: bootstrap("bbbbbb.0123456789abcdef"), verify: running("worker", "app")},
+		{name: "credentials gate", drift: func(t *testing.T, h host.Host) {
+			cert, key := testCert(t, "system:node:win-1", time.Hour)
+			put(t, h, gatePEM, cert+key)
+			put(t, h, gateConf, clientKubeconfig(gateServer, ca, gatePEM))
+		}, list: []steps.Spec{spec("credentials_ready", "g", credentialsGate(ca))}},
 		{name: "source VIP fresh", list: []steps.Spec{vip("10.244.3.0/24")},
 			verify: content(`C:\var\lib\cni\networks\flannel.4096\10.244.3.2`, "kube-proxy\r\nsource-vip")},
 		{name: "source VIP moved", before: []steps.Spec{vip("10.244.3.0/24")}, drift: func(t *testing.T, h host.Host) {

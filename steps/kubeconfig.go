@@ -25,14 +25,19 @@ var kubeconfigKind = Kind{Name: "kubeconfig", Place: OnHost, Doc: "a kubeconfig 
 // kubeconfig (of the kubelet, client certificate) is usable the file is not needed
 // at all; otherwise when the token in the file is a JWT that is valid for longer
 // than RenewBefore. While Token is not known the token in the file is judged alone.
+//
+// A program reads its bootstrap credential once, at its start: Services are stopped,
+// dependents first, before a file that they would have to read again is written.
+// Their service steps start them.
 type Kubeconfig struct {
-	Path        string `json:"path" doc:"absolute path"`
-	Server      string `json:"server" doc:"URL of the API server"`
-	CA          string `json:"ca" doc:"PEM of the cluster's CA"`
-	User        string `json:"user" doc:"name of the user entry"`
-	Token       string `json:"token" doc:"bearer token"`
-	Unless      string `json:"unless,omitempty" doc:"not needed while this kubeconfig holds a valid client certificate for the server"`
-	RenewBefore string `json:"renew_before,omitempty" doc:"renew the token this long before it ends, default 168h"`
+	Path        string   `json:"path" doc:"absolute path"`
+	Server      string   `json:"server" doc:"URL of the API server"`
+	CA          string   `json:"ca" doc:"PEM of the cluster's CA"`
+	User        string   `json:"user" doc:"name of the user entry"`
+	Token       string   `json:"token" doc:"bearer token"`
+	Unless      string   `json:"unless,omitempty" doc:"not needed while this kubeconfig holds a valid client certificate for the server"`
+	RenewBefore string   `json:"renew_before,omitempty" doc:"renew the token this long before it ends, default 168h"`
+	Services    []string `json:"services,omitempty" doc:"services to stop before the file is replaced"`
 }
 
 const (
@@ -136,7 +141,7 @@ func (k *Kubeconfig) Check(ctx context.Context, r host.Reader, e *Env) (Change, 
 	now := time.Now()
 	reason := ""
 	if k.Unless != "" {
-		why, err := k.unusable(ctx, r, e, now)
+		why, err := clientConfig{path: k.Unless, server: k.Server, ca: k.CA}.unusable(ctx, r, e, now)
 		if err != nil || why == "" {
 			return Change{}, err
 		}
@@ -149,6 +154,11 @@ func (k *Kubeconfig) Check(ctx context.Context, r host.Reader, e *Env) (Change, 
 	c := k.diff(have, e.Facts.OS, now, renew)
 	if !c.NoOp() {
 		c.Touches = []string{k.Path}
+		if onlyAccess := len(c.Diffs) == 1 && c.Diffs[0].Name == "access"; !onlyAccess {
+			for _, s := range k.Services {
+				c.Touches = append(c.Touches, serviceKey(s))
+			}
+		}
 		if c.Reason == "" {
 			c.Reason = reason
 		}
@@ -253,24 +263,28 @@ func certText(b []byte) string {
 	return fmt.Sprintf("%s, serial %x", c.Subject, c.SerialNumber)
 }
 
-// unusable says why the kubeconfig named by Unless cannot be used, "" if it can.
-func (k *Kubeconfig) unusable(ctx context.Context, r host.Reader, e *Env, now time.Time) (string, error) {
-	file, err := readFile(ctx, r, k.Unless, maxText)
+// clientConfig is a kubeconfig with the client certificate of the node, as the
+// kubelet keeps it. The CA may be a reference, which is then not compared.
+type clientConfig struct{ path, server, ca string }
+
+// unusable says why the kubeconfig cannot be used, "" if it can.
+func (k clientConfig) unusable(ctx context.Context, r host.Reader, e *Env, now time.Time) (string, error) {
+	file, err := readFile(ctx, r, k.path, maxText)
 	if err != nil {
 		return "", err
 	}
 	if file == nil {
-		return k.Unless + " does not exist", nil
+		return k.path + " does not exist", nil
 	}
 	f, err := parseKubeconfig(file.Content)
 	if err != nil {
-		return fmt.Sprintf("%s cannot be read as a kubeconfig: %v", k.Unless, err), nil
+		return fmt.Sprintf("%s cannot be read as a kubeconfig: %v", k.path, err), nil
 	}
-	if strings.TrimRight(f.server, "/") != strings.TrimRight(k.Server, "/") {
-		return fmt.Sprintf("%s is for %s", k.Unless, f.server), nil
+	if strings.TrimRight(f.server, "/") != strings.TrimRight(k.server, "/") {
+		return fmt.Sprintf("%s is for %s", k.path, f.server), nil
 	}
-	if len(f.ca) > 0 && !HasRef(k.CA) && !samePEM(f.ca, []byte(k.CA)) {
-		return k.Unless + " is for a cluster with another CA", nil
+	if len(f.ca) > 0 && !HasRef(k.ca) && !samePEM(f.ca, []byte(k.ca)) {
+		return k.path + " is for a cluster with another CA", nil
 	}
 	cert, key := f.secret.CertData, f.secret.KeyData
 	for _, p := range []struct {
@@ -280,7 +294,7 @@ func (k *Kubeconfig) unusable(ctx context.Context, r host.Reader, e *Env, now ti
 		if len(*p.data) > 0 || p.path == "" {
 			continue
 		}
-		path := besides(e.Facts.OS, k.Unless, p.path)
+		path := besides(e.Facts.OS, k.path, p.path)
 		pf, err := readFile(ctx, r, path, maxText)
 		if err != nil {
 			return "", err
@@ -291,7 +305,7 @@ func (k *Kubeconfig) unusable(ctx context.Context, r host.Reader, e *Env, now ti
 		*p.data = pf.Content
 	}
 	if why := badCert(cert, key, e.Node, now); why != "" {
-		return "the client certificate of " + k.Unless + " " + why, nil
+		return "the client certificate of " + k.path + " " + why, nil
 	}
 	return "", nil
 }
@@ -363,6 +377,14 @@ func (k *Kubeconfig) Apply(ctx context.Context, h host.Host, e *Env, c Change) (
 	b, err := k.render()
 	if err != nil {
 		return Outcome{}, err
+	}
+	for _, s := range k.Services {
+		if !slices.Contains(c.Touches, serviceKey(s)) {
+			continue
+		}
+		if err := stopService(ctx, h, e, s); err != nil {
+			return Outcome{}, err
+		}
 	}
 	return Outcome{}, h.WriteFile(ctx, k.Path, bytes.NewReader(b), host.WriteOptions{Access: host.AccessPrivate})
 }

@@ -27,8 +27,9 @@ const mirror = "../../examples/quickstart/mirror"
 // node is one sandbox machine and its cluster, with the steps of the recipe.
 type node struct {
 	dir     string
-	cluster *sandbox.Cluster
+	cluster kube.API
 	specs   []steps.Spec
+	emit    func(event.Event) // of the machine's steps; may be nil
 }
 
 func newNode(t *testing.T) *node {
@@ -95,7 +96,11 @@ func (n *node) run(ctx context.Context, h host.Host) (*run, error) {
 		return nil, err
 	}
 	r := &run{node: n, values: map[string]string{"cluster.ca": info.CA}, pending: map[string]bool{},
-		x: steps.NewExecutor(h, artifact.New(artifact.Options{Direct: true}), func(event.Event) {})}
+		x: steps.NewExecutor(h, artifact.New(artifact.Options{Direct: true}), func(e event.Event) {
+			if n.emit != nil {
+				n.emit(e)
+			}
+		})}
 	var onHost, onCluster []steps.Spec
 	for _, s := range n.specs {
 		switch {

@@ -16,6 +16,7 @@ const (
 	bootstrapConf    = winKubernetes + `\bootstrap-kubelet.conf`
 	flannelConf      = winKubernetes + `\flannel.conf`
 	kubeProxyConf    = winKubernetes + `\kube-proxy.conf`
+	kubeletLog       = winLog + `\kubelet\kubelet.log`
 	kubeletHealthz   = 10248 // kubernetes pkg/cluster/ports
 	kubeProxyHealthz = 10256
 	kubeProxyMetrics = 10249
@@ -67,6 +68,7 @@ func (b *build) winCredentials() {
 	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &steps.Kubeconfig{
 		Path: bootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
 		Token: steps.Ref("join_token.token"), Unless: kubeletConf,
+		Services: []string{"kubelet"},
 	}, "join_token", "kubernetes_dir", "kubelet_pki_dir")
 }
 
@@ -88,7 +90,7 @@ func (b *build) kubeletConfigFile() {
 // --bootstrap-kubeconfig stays: while kubelet.conf holds a valid certificate the
 // kubelet does not read that file (pkg/kubelet/certificate/bootstrap).
 func (b *build) winKubelet() {
-	log := winLog + `\kubelet\kubelet.log`
+	log := kubeletLog
 	command := b.logged(log, winBin+`\kubelet.exe`, "--windows-service",
 		"--config="+kubeletConfig, "--bootstrap-kubeconfig="+bootstrapConf, "--kubeconfig="+kubeletConf,
 		"--cert-dir="+winKubeletPKI, "--root-dir="+winKubelet, "--hostname-override="+b.in.Node, "--node-ip="+b.managementIP())
@@ -101,7 +103,10 @@ func (b *build) winKubelet() {
 	b.add("kubelet_ready", "http_ready", "Kubelet is healthy", &steps.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: log}, "kubelet")
 }
 
-// winRegistered: the Node object with what the plan says of it.
+// winRegistered: the Node object with what the plan says of it, and the kubelet's
+// own certificate. The Node comes first: its gate sees the certificate request and
+// tells why there is no certificate. A Node that is left from an earlier life of the
+// machine passes at once, and the certificate is waited for all the same.
 func (b *build) winRegistered() {
 	b.add("registered", "node_registered", "Node is registered and has a pod network", &steps.NodeRegistered{PodCIDR: true}, "kubelet_ready")
 	if len(b.in.Labels) > 0 {
@@ -110,14 +115,17 @@ func (b *build) winRegistered() {
 	if len(b.in.Taints) > 0 {
 		b.add("node_taints", "node_taints", "Taints of the Node", &steps.NodeTaints{Taints: b.in.Taints}, "registered")
 	}
+	b.add("kubelet_certificate", "credentials_ready", "Kubelet has its certificate", &steps.CredentialsReady{
+		Path: kubeletConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), Service: "kubelet", Log: kubeletLog,
+	}, "registered")
 }
 
 // winReady: the last gate, and the end of the bootstrap credentials. They go only
-// now: a Node object may be left from an earlier life of the machine, and a
-// kubelet.conf is there before the certificate is; that the Node is Ready shows
-// that the kubelet has its own.
+// when the kubelet has its own: a Node object may be left from an earlier life of
+// the machine, Ready for the 40 s that the node controller waits for a sign of life
+// (--node-monitor-grace-period), so neither it nor its condition shows that.
 func (b *build) winReady() {
-	after := []string{"kube_proxy_ready", "cni_conf"}
+	after := []string{"kubelet_certificate", "kube_proxy_ready", "cni_conf"}
 	if len(b.in.Labels) > 0 {
 		after = append(after, "node_labels")
 	}

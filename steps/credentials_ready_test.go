@@ -1,0 +1,170 @@
+package steps_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+)
+
+// clientKubeconfig is a kubeconfig as the kubelet writes it: the certificate is in a
+// file that it names.
+func clientKubeconfig(server, ca, certFile string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster: {server: %q, certificate-authority-data: %s}\nusers:\n- name: u\n  user: {client-certificate: '%s', client-key: '%s'}\ncontexts:\n- name: x\n  context: {cluster: c, user: u}\ncurrent-context: x\n",
+		server, base64.StdEncoding.EncodeToString([]byte(ca)), certFile, certFile)
+}
+
+const (
+	gateConf   = `C:\k\kubelet.conf`
+	gatePEM    = `C:\k\pki\kubelet-client-current.pem`
+	gateServer = "https://192.0.2.1:6443"
+)
+
+func credentialsGate(ca string) *steps.CredentialsReady {
+	return &steps.CredentialsReady{Path: gateConf, Server: gateServer, CA: ca}
+}
+
+// issued is a machine on which the kubelet writes its kubeconfig first, and the
+// certificate after that was looked for some times.
+type issued struct {
+	host.Host
+	pem   string
+	looks int
+}
+
+func (i *issued) Open(ctx context.Context, path string) (io.ReadCloser, error) {
+	if path == gateConf {
+		if i.looks++; i.looks == 3 {
+			if err := i.Host.WriteFile(ctx, gatePEM, strings.NewReader(i.pem), host.WriteOptions{Access: host.AccessPrivate}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return i.Host.Open(ctx, path)
+}
+
+func TestCredentialsGateIsReached(t *testing.T) {
+	ca := testCA(t)
+	cert, key := testCert(t, "system:node:win-1", 48*time.Hour)
+	h := &issued{Host: openHost(t, "windows"), pem: cert + key}
+	put(t, h, gateConf, clientKubeconfig(gateServer, ca, gatePEM))
+	list := []steps.Spec{spec("credentials_ready", "g", credentialsGate(ca))}
+	if r := applied(t, h, memory{}, list); h.looks < 3 || r.Mutations != 0 || len(r.Changed) > 0 {
+		t.Errorf("looked %d times, %d mutating calls, changed %v", h.looks, r.Mutations, r.Changed)
+	}
+	settled(t, h, memory{}, list)
+}
+
+// What is not the node's credential for this cluster is waited for, and the end of
+// the wait says what was there instead.
+func TestCredentialsGateTimeout(t *testing.T) {
+	ca, otherCA := testCA(t), testCA(t)
+	cert, key := testCert(t, "system:node:win-1", 48*time.Hour)
+	other, otherKey := testCert(t, "system:node:win-2", 48*time.Hour)
+	ended, endedKey := testCert(t, "system:node:win-1", time.Minute)
+	good := clientKubeconfig(gateServer, ca, gatePEM)
+	for _, c := range []struct{ name, conf, pem, want string }{
+		{"nothing", "", "", gateConf + " does not exist"},
+		{"no certificate yet", good, "", gatePEM + " does not exist"},
+		{"half written", good[:40], cert + key, "kubeconfig"},
+		{"no key", good, cert, "has no key"},
+		{"ended", good, ended + endedKey, "ended or ends at"},
+		{"other node", good, other + otherKey, "is that of node win-2"},
+		{"other server", clientKubeconfig("https://192.0.2.9:6443", ca, gatePEM), cert + key, "is for https://192.0.2.9:6443"},
+		{"other CA", clientKubeconfig(gateServer, otherCA, gatePEM), cert + key, "another CA"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := openHost(t, "windows")
+			for path, text := range map[string]string{gateConf: c.conf, gatePEM: c.pem} {
+				if text != "" {
+					put(t, h, path, text)
+				}
+			}
+			put(t, h, `C:\k\kubelet.log`, "certificate signing request is pending")
+			g := credentialsGate(ca)
+			g.Log = `C:\k\kubelet.log`
+			s := spec("credentials_ready", "g", g)
+			s.Timeout = 100 * time.Millisecond
+			r := apply(t, h, memory{}, []steps.Spec{s})
+			if r.Err == nil || r.Err.Code != steps.CodeTimeout || len(r.Changed) > 0 {
+				t.Fatalf("%+v, changed %v", r.Err, r.Changed)
+			}
+			for _, want := range []string{"holds a valid client certificate of node win-1", c.want, "is pending"} {
+				if !strings.Contains(r.Err.Detail, want) {
+					t.Errorf("the detail lacks %q: %s", want, r.Err.Detail)
+				}
+			}
+		})
+	}
+}
+
+// unreadable is a machine whose files cannot be opened.
+type unreadable struct{ host.Host }
+
+var errDisk = errors.New("device error")
+
+func (u unreadable) Open(ctx context.Context, path string) (io.ReadCloser, error) {
+	if path == gateConf {
+		return nil, errDisk
+	}
+	return u.Host.Open(ctx, path)
+}
+
+// What could not be asked is an error at once, not an absence to wait for.
+func TestCredentialsGateCannotAsk(t *testing.T) {
+	ca := testCA(t)
+	h := openHost(t, "windows")
+	put(t, h, gateConf, clientKubeconfig(gateServer, ca, gatePEM))
+	r := apply(t, unreadable{h}, memory{}, []steps.Spec{spec("credentials_ready", "g", credentialsGate(ca))})
+	if r.Err == nil || r.Err.Code == steps.CodeTimeout || !strings.Contains(r.Err.Detail, errDisk.Error()) {
+		t.Errorf("%+v", r.Err)
+	}
+}
+
+// A program reads its bootstrap credential at its start only: it is stopped before
+// the file is written anew, what depends on it first, and started by its own step.
+func TestBootstrapStopsItsService(t *testing.T) {
+	h := openHost(t, "windows")
+	ca := testCA(t)
+	put(t, h, `C:\k\worker.exe`, "worker")
+	put(t, h, `C:\k\app.exe`, "app")
+	app := service("app", `C:\k\app.exe`)
+	app.DependsOn = []string{"worker"}
+	list := func(token string) []steps.Spec {
+		return []steps.Spec{
+			spec("kubeconfig", "boot", &steps.Kubeconfig{Path: `C:\k\boot.conf`, Server: gateServer, CA: ca, User: "b", Token: token, Services: []string{"worker"}}),
+			spec("service", "worker", service("worker", `C:\k\worker.exe`)), spec("service", "app", app),
+		}
+	}
+	const write = `write file C:\k\boot.conf`
+	if diff := cmp.Diff([]string{write, "create service worker", "start service worker", "create service app", "start service app"},
+		calls(t, h, memory{}, list("aaaaaa.0123456789abcdef"))); diff != "" {
+		t.Error(diff)
+	}
+	settled(t, h, memory{}, list("aaaaaa.0123456789abcdef"))
+	if diff := cmp.Diff([]string{"stop service app", "stop service worker", write, "start service worker", "start service app"},
+		calls(t, h, memory{}, list("bbbbbb.0123456789abcdef"))); diff != "" {
+		t.Error(diff)
+	}
+	// A file that is gone is written for a program that ran without it.
+	must(t, h.Remove(t.Context(), `C:\k\boot.conf`))
+	if diff := cmp.Diff([]string{"stop service app", "stop service worker", write, "start service worker", "start service app"},
+		calls(t, h, memory{}, list("bbbbbb.0123456789abcdef"))); diff != "" {
+		t.Error(diff)
+	}
+	// One that is only made private again holds what the program has read.
+	must(t, h.SetAccess(t.Context(), `C:\k\boot.conf`, host.AccessDefault))
+	if diff := cmp.Diff([]string{write}, calls(t, h, memory{}, list("bbbbbb.0123456789abcdef"))); diff != "" {
+		t.Error(diff)
+	}
+	settled(t, h, memory{}, list("bbbbbb.0123456789abcdef"))
+}
