@@ -122,8 +122,8 @@ func (b *build) winRegistered() {
 
 // winReady: the last gate, and the end of the bootstrap credentials. They go only
 // when the kubelet has its own: a Node object may be left from an earlier life of
-// the machine, Ready for the 40 s that the node controller waits for a sign of life
-// (--node-monitor-grace-period), so neither it nor its condition shows that.
+// the machine, Ready until the node controller has missed its sign of life for long
+// enough (--node-monitor-grace-period), so neither it nor its condition shows that.
 func (b *build) winReady() {
 	after := []string{"kubelet_certificate", "kube_proxy_ready", "cni_conf"}
 	if len(b.in.Labels) > 0 {
