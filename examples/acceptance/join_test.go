@@ -52,7 +52,7 @@ func (b *bed) wantJoined(ctx context.Context) net.IP {
 	}
 	b.wantNode(node)
 	b.wantNetwork(node)
-	vip := b.wantSourceVIP(node)
+	vip := b.wantSourceVIP(ctx, node)
 	b.wantHealthy(ctx, "kubelet", 10248)
 	b.wantHealthy(ctx, "kube-proxy", 10256)
 	return vip
@@ -146,7 +146,7 @@ func (b *bed) wantNetwork(node *corev1.Node) {
 }
 
 // wantSourceVIP: kube-proxy has an address of the node's pods that nobody else gets.
-func (b *bed) wantSourceVIP(node *corev1.Node) net.IP {
+func (b *bed) wantSourceVIP(ctx context.Context, node *corev1.Node) net.IP {
 	b.t.Helper()
 	_, pods, err := net.ParseCIDR(node.Spec.PodCIDR)
 	if err != nil {
@@ -165,8 +165,19 @@ func (b *bed) wantSourceVIP(node *corev1.Node) net.IP {
 	if holder := string(b.read(`C:\var\lib\cni\networks\` + network + `\` + vip)); !strings.HasPrefix(holder, "kube-proxy") {
 		b.t.Errorf("the source VIP is held by %q", holder)
 	}
-	if b.network.Endpoint(vip) == nil {
-		b.t.Errorf("the HNS has no endpoint with the source VIP %s: kube-proxy runs without it", vip)
+	// kube-proxy makes the endpoint when it first writes its rules, shortly after it
+	// says that it is healthy.
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for b.network.Endpoint(vip) == nil {
+		select {
+		case <-ctx.Done():
+			b.t.Errorf("the HNS has no endpoint with the source VIP %s: kube-proxy runs without it", vip)
+			return ip
+		case <-tick.C:
+		}
 	}
 	return ip
 }

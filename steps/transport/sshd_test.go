@@ -21,7 +21,7 @@ import (
 func TestOpenSSH(t *testing.T) {
 	sshd, err := exec.LookPath("/usr/sbin/sshd")
 	if err != nil || os.Getuid() != 0 {
-		skip(t, "needs /usr/sbin/sshd and root: %v", err)
+		skip(t, "needs /usr/sbin/sshd and root")
 	}
 	t.Setenv("SSH_AUTH_SOCK", "")
 	dir := t.TempDir()
