@@ -211,7 +211,8 @@ func (a *Archive) moveIn(ctx context.Context, h host.Host, e *Env, staged map[st
 			return err
 		}
 		have[p] = d
-		replaces = replaces || d != "" && d != staged[p]
+		// A program that was deleted may run all the same.
+		replaces = replaces || d != staged[p]
 	}
 	if replaces {
 		if err := stopUsers(ctx, h, e, a.Services); err != nil {

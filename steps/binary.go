@@ -139,9 +139,9 @@ func (b *Binary) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outc
 		if old, err = e.Digest(ctx, h, b.Path); err != nil {
 			return Outcome{}, err
 		}
-		if err := stopUsers(ctx, h, e, b.Services); err != nil {
-			return Outcome{}, err
-		}
+	}
+	if err := stopUsers(ctx, h, e, b.Services); err != nil { // a deleted program may run all the same
+		return Outcome{}, err
 	}
 	if err := claimFile(ctx, h, e, b.Path, old); err != nil {
 		return Outcome{}, err

@@ -300,6 +300,21 @@ func TestDriftIsMendedAlone(t *testing.T) {
 	w.mustBeQuiet()
 }
 
+// Programs that were deleted while their services run come back.
+func TestDeletedPrograms(t *testing.T) {
+	w := newWorld(t)
+	w.one = true
+	w.mustConverge()
+	box := w.compile().Nodes[0].Connection.Sandbox.Path
+	for _, name := range []string{"kubelet.exe", "flanneld.exe"} {
+		if err := os.Remove(filepath.Join(box, "C", "k", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.mustConverge()
+	w.mustBeQuiet()
+}
+
 // flaky loses its connection in the middle of an apply while the world wants it.
 type flaky struct {
 	transport.Conn
