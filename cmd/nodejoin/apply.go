@@ -69,6 +69,7 @@ a question, and refused when the plan or its hosts have changed since.`,
 		report := s.Check(ctx)
 		current.Close()
 		if ctx.Err() != nil {
+			fmt.Fprintln(a.term.Err, "Nothing was changed.")
 			return exitError(exitInterrupted)
 		}
 		a.reportProblems(report)
