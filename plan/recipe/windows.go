@@ -40,7 +40,7 @@ var winServices = []string{"containerd", "kubelet", "flanneld", "kube-proxy"}
 //
 // Its gates: containerd answers on its pipe, the kubelet is healthy, the Node has
 // a pod network, flanneld has made the HNS network and written subnet.env, the
-// source VIP is reserved, kube-proxy has synced, the Node is Ready. Steps on the
+// source VIP is reserved, kube-proxy is healthy, the Node is Ready. Steps on the
 // cluster stand together where they can, since each change between host and
 // cluster costs a round trip.
 func (b *build) windows() {

@@ -62,7 +62,7 @@ func (b *build) winProxy() {
 		Watch:         append(join(winBin, "kube-proxy.exe", "kube-log-runner.exe"), kubeProxyFile, kubeProxyConf),
 		Log:           log,
 	}, "kubernetes_node", "kube_proxy_config", "kube_proxy_kubeconfig", "kube_proxy_log_dir", "kubelet_ready", "flannel_network")
-	b.add("kube_proxy_ready", "http_ready", "kube-proxy has synced", &steps.HTTPReady{URL: loopback(kubeProxyHealthz), Service: "kube-proxy", Log: log}, "kube_proxy")
+	b.add("kube_proxy_ready", "http_ready", "kube-proxy is healthy", &steps.HTTPReady{URL: loopback(kubeProxyHealthz), Service: "kube-proxy", Log: log}, "kube_proxy")
 }
 
 func loopback(port int) string { return fmt.Sprintf("http://127.0.0.1:%d/healthz", port) }

@@ -315,6 +315,26 @@ func TestDeletedPrograms(t *testing.T) {
 	w.mustBeQuiet()
 }
 
+// A cluster that cannot be opened (its kubeconfig, the pin of its CA) is told before
+// any host is touched.
+func TestClusterBeforeHosts(t *testing.T) {
+	w := newWorld(t)
+	wrong := errors.New("wrong pin")
+	s := engine.New(w.compile(), engine.Options{
+		Emit:    func(event.Event) {},
+		Cluster: func(context.Context) (kube.API, error) { return nil, wrong },
+		Connect: func(_ context.Context, n plan.Node) (transport.Conn, error) {
+			t.Errorf("%s was connected to", n.Name)
+			return nil, wrong
+		},
+	})
+	defer s.Close()
+	r := s.Check(t.Context())
+	if r.Cluster == nil || !strings.Contains(r.Cluster.Detail, "wrong pin") {
+		t.Errorf("have %+v, want the error of the cluster", r.Cluster)
+	}
+}
+
 // flaky loses its connection in the middle of an apply while the world wants it.
 type flaky struct {
 	transport.Conn

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -23,10 +24,12 @@ type Session struct {
 	emitM sync.Mutex
 	hosts []*hostRun
 
-	clusterOnce sync.Once
-	api         kube.API
-	info        kube.Info
-	clusterErr  error
+	openOnce sync.Once
+	api      kube.API
+	openErr  error
+	infoOnce sync.Once
+	info     kube.Info
+	infoErr  error
 }
 
 // hostRun is the state of one host in a session.
@@ -78,14 +81,17 @@ func (s *Session) each(ctx context.Context, f func(ctx context.Context, h *hostR
 	_ = g.Wait()
 }
 
-// cluster opens the cluster once and asks what nodes must know of it.
+// open opens the cluster once. It sends nothing: what is wrong with the kubeconfig
+// or the pin of its CA is found before any host is touched.
+func (s *Session) open(ctx context.Context) error {
+	s.openOnce.Do(func() { s.api, s.openErr = s.opt.Cluster(ctx) })
+	return s.openErr
+}
+
+// cluster asks the open cluster once what nodes must know of it.
 func (s *Session) cluster(ctx context.Context) (kube.API, error) {
-	s.clusterOnce.Do(func() {
-		if s.api, s.clusterErr = s.opt.Cluster(ctx); s.clusterErr == nil {
-			s.info, s.clusterErr = s.api.Info(ctx)
-		}
-	})
-	return s.api, s.clusterErr
+	s.infoOnce.Do(func() { s.info, s.infoErr = s.api.Info(ctx) })
+	return s.api, s.infoErr
 }
 
 // needsCluster tells whether a step runs there or refers to it.
@@ -110,8 +116,8 @@ func (s *Session) Check(ctx context.Context) *Report {
 	for _, h := range s.hosts {
 		r.Hosts = append(r.Hosts, h.report)
 	}
-	if s.clusterErr != nil {
-		r.Cluster = steps.AsError(s.clusterErr)
+	if err := cmp.Or(s.openErr, s.infoErr); err != nil {
+		r.Cluster = steps.AsError(err)
 	}
 	return r
 }
@@ -124,6 +130,10 @@ func (h *hostRun) check(ctx context.Context) {
 	var results map[string]steps.Result
 	var clusterErr error
 	if needsCluster(h.node) {
+		if h.report.Err = h.open(ctx); h.report.Err != nil {
+			h.state("failed", "")
+			return
+		}
 		g.Go(func() error {
 			results, clusterErr = h.checkCluster(ctx)
 			return nil
