@@ -40,6 +40,7 @@ each step checked, applied and verified. Running it again changes only what diff
   nodejoin apply plans/prod           change it
   nodejoin status plans/prod          are the nodes still as the plan says?`,
 		SilenceUsage: true, SilenceErrors: true,
+		Version: version,
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{c, err}

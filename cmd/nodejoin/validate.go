@@ -51,7 +51,7 @@ func newValidate(a *app) *cobra.Command {
 			for _, node := range compiled.Nodes {
 				n += len(node.Steps)
 			}
-			fmt.Fprintf(a.term.Out, "The plan is valid: %d nodes, %d steps.\n", len(compiled.Nodes), n)
+			fmt.Fprintf(a.term.Out, "The plan is valid: %d %s, %d %s.\n", len(compiled.Nodes), plural(len(compiled.Nodes), "node"), n, plural(n, "step"))
 		}
 		return nil
 	}
