@@ -1,10 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"testing"
 
+	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/transport"
@@ -38,5 +44,20 @@ func TestErrorCode(t *testing.T) {
 	}
 	if have := worst(exitOK, exitOK); have != exitOK {
 		t.Errorf("of none: %d", have)
+	}
+}
+
+// Ctrl-C at the question ends it, though nobody answers.
+func TestInterruptedQuestion(t *testing.T) {
+	in, out := io.Pipe()
+	defer out.Close()
+	var said bytes.Buffer
+	a := &app{term: &ui.Term{Out: io.Discard, Err: &said, In: in, InTTY: true}}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := a.approve(ctx, &plan.Compiled{Nodes: []plan.Node{{Connection: plan.Connection{Type: "local"}}}}, false)
+	var code exitError
+	if !errors.As(err, &code) || code != exitInterrupted || !strings.Contains(said.String(), "Nothing was changed") {
+		t.Errorf("have %v and %q, want exit code 130 and a word that nothing was changed", err, said.String())
 	}
 }
