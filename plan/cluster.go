@@ -4,8 +4,6 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
-	"strings"
-	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -32,9 +30,6 @@ const (
 	defaultPodCIDR     = "10.244.0.0/16"
 	defaultServiceCIDR = "10.96.0.0/12"
 	defaultDNSDomain   = "cluster.local"
-	defaultTokenTTL    = 15 * time.Minute
-	defaultVNI         = 4096
-	defaultVXLANPort   = 4789
 )
 
 // clusterBlocks reads cluster, runtime, network and mirror.
@@ -52,7 +47,9 @@ func (c *compiler) clusterBlocks() {
 	if len(blocks) == 0 {
 		for _, kind := range []string{"runtime", "network"} {
 			for _, b := range c.plan.blocks[kind] {
-				c.section(rootBlock(kind), b, c.ctx)
+				if spec := c.kind(rootBlock(kind), b); spec != nil {
+					c.section(spec, b, c.ctx)
+				}
 				c.diags.fail(b.DefRange, "block without effect", "A %s block says what the nodes of a cluster run, and the plan has no cluster block. Add one, or remove this block.", kind)
 			}
 		}
@@ -116,15 +113,7 @@ func (c *compiler) clusterBlock(b *hcl.Block, k *cluster) {
 	if in.DNSDomain != "" && (len(in.DNSDomain) > 253 || !dnsName.MatchString(in.DNSDomain)) {
 		s.fail("dns_domain", "invalid domain", "%q is no DNS name. It has lower-case letters, digits, '-' and '.', as in %q.", in.DNSDomain, defaultDNSDomain)
 	}
-	in.Join = recipe.Join{Kind: "bootstrap_token", TTL: defaultTokenTTL}
-	for _, j := range s.blocks.OfType("join") {
-		if j.Labels[0] != "bootstrap_token" {
-			c.diags.fail(j.LabelRanges[0], "unknown kind", "There is no join %q in this version. There is \"bootstrap_token\".", j.Labels[0])
-			continue
-		}
-		js := c.section(rootBlock("cluster").child("join"), j, c.ctx)
-		in.Join.TTL = js.duration("ttl", time.Minute, 24*time.Hour, defaultTokenTTL)
-	}
+	c.joinBlock(s, in)
 }
 
 var caHash = regexp.MustCompile(`^sha256:[0-9a-fA-F]{64}$`)
@@ -206,69 +195,6 @@ func (c *compiler) version(s *section, name string) string {
 		return ""
 	}
 	return v.String()
-}
-
-func (c *compiler) runtimeBlock(at *hcl.Block, k *cluster) {
-	blocks := c.plan.blocks["runtime"]
-	if len(blocks) == 0 {
-		c.diags.fail(at.DefRange, "missing block", "Nodes of a cluster need a container runtime. Add: runtime \"containerd\" { version = \"2.2.1\" }.")
-		return
-	}
-	b := blocks[0]
-	s := c.section(rootBlock("runtime"), b, c.ctx)
-	if b.Labels[0] != "containerd" {
-		c.diags.fail(b.LabelRanges[0], "unknown kind", "There is no runtime %q in this version. There is \"containerd\".", b.Labels[0])
-		return
-	}
-	version := c.version(s, "version")
-	k.base.Runtime = recipe.Runtime{Kind: "containerd", Version: version, Pause: s.str("pause_image")}
-	k.pauseAt = s.at("pause_image")
-	if version == "" {
-		return
-	}
-	if v, err := compat.LookupContainerd(version); err == nil {
-		switch {
-		case !v.Supported:
-			s.fail("version", "version not supported", "containerd %s does not serve CRI v1, which every kubelet since 1.26 requires. Use 1.6 or newer.", version)
-		case v.Assumed != "":
-			c.diags.warn(s.at("version"), "version newer than the tables", "%s.", v.Assumed)
-		}
-	}
-	if k.Version != "" {
-		if ok, known, want := compat.Tested(k.Version, version); known && !ok {
-			c.diags.warn(s.at("version"), "untested versions", "containerd %s is not tested with Kubernetes %s by its maintainers. These are, with their later patches: %s.", version, k.Version, strings.Join(want, ", "))
-		}
-	}
-}
-
-func (c *compiler) networkBlock(at *hcl.Block, k *cluster) {
-	blocks := c.plan.blocks["network"]
-	if len(blocks) == 0 {
-		c.diags.fail(at.DefRange, "missing block", "Nodes of a cluster need a pod network. Add: network \"flannel\" { version = \"0.28.9\" }.")
-		return
-	}
-	b := blocks[0]
-	s := c.section(rootBlock("network"), b, c.ctx)
-	if b.Labels[0] != "flannel" {
-		c.diags.fail(b.LabelRanges[0], "unknown kind", "There is no network %q in this version. There is \"flannel\".", b.Labels[0])
-		return
-	}
-	n := recipe.Network{Kind: "flannel", Version: c.version(s, "version"), Backend: s.or("backend", "vxlan")}
-	if n.Backend != "" && n.Backend != "vxlan" {
-		s.fail("backend", "unknown backend", "There is no backend %q in this version. There is \"vxlan\".", n.Backend)
-	}
-	// flannel on Windows: pkg/backend/vxlan/vxlan_windows.go refuses lower VNIs and
-	// other ports; the VNI that it announces has 16 bits.
-	vni := s.whole("vni", 1, 1<<24-1, defaultVNI)
-	if vni < 4096 || vni > 1<<16-1 {
-		s.fail("vni", "impossible VNI", "The VNI is %d. flannel on Windows needs one from 4096 to 65535, and all nodes of the cluster, Linux too, must have the same.", vni)
-	}
-	port := s.whole("port", 1, 65535, defaultVXLANPort)
-	if port != defaultVXLANPort {
-		s.fail("port", "impossible port", "The VXLAN port is %d. flannel on Windows can use 4789 only, and all nodes of the cluster, Linux too, must have the same.", port)
-	}
-	n.VNI, n.Port = uint32(vni), uint16(port)
-	k.base.Network = n
 }
 
 // input is what the recipe is told of a machine.

@@ -16,6 +16,18 @@ type blockSpec struct {
 	open   bool // takes any attribute: locals
 	// one: the block may appear only once in its parent.
 	one bool
+	// kinds are what the block takes by its first label; nil = the same for every label.
+	kinds map[string]*blockSpec
+}
+
+// kind is what a block takes by its first label. A label that is unknown is
+// reported, and gives nil.
+func (c *compiler) kind(s *blockSpec, b *hcl.Block) *blockSpec {
+	k := s.kinds[b.Labels[0]]
+	if k == nil {
+		c.diags.fail(b.LabelRanges[0], "unknown kind", "%s", unknownName(s.name, b.Labels[0], sortedKeys(s.kinds)))
+	}
+	return k
 }
 
 // attrSpec describes one argument of a block.
@@ -79,7 +91,7 @@ var machineAttrs = []attrSpec{
 }
 
 var connectionSpecs = map[string]*blockSpec{
-	"ssh": {name: "connection", doc: "reached over SSH", attrs: []attrSpec{
+	"ssh": {name: "connection", doc: "over SSH", attrs: []attrSpec{
 		{name: "host", typ: cty.String, required: true, doc: "address or name, or a Host of ssh_config"},
 		{name: "port", typ: cty.Number, doc: "default 22 or what ssh_config says"},
 		{name: "user", typ: cty.String, doc: "default what ssh_config says"},
@@ -130,20 +142,10 @@ var rootSpec = &blockSpec{blocks: []*blockSpec{
 		{name: "dns_domain", typ: cty.String, doc: "domain of the cluster, default cluster.local"},
 		{name: "ca_hash", typ: cty.String, doc: "pin of the cluster's CA, \"sha256:...\" as kubeadm writes it"},
 	}, blocks: []*blockSpec{
-		{name: "join", labels: []string{"kind"}, one: true, doc: "how the kubelet gets its first credentials", attrs: []attrSpec{
-			{name: "ttl", typ: cty.String, doc: "life of the bootstrap token, default 15m"},
-		}},
+		{name: "join", labels: []string{"kind"}, one: true, doc: "how the kubelet gets its first credentials", kinds: joinSpecs},
 	}},
-	{name: "runtime", labels: []string{"kind"}, one: true, doc: "the container runtime of the nodes", attrs: []attrSpec{
-		{name: "version", typ: cty.String, required: true, doc: "its version"},
-		{name: "pause_image", typ: cty.String, doc: "sandbox image, default by OS and version"},
-	}},
-	{name: "network", labels: []string{"kind"}, one: true, doc: "the pod network", attrs: []attrSpec{
-		{name: "version", typ: cty.String, required: true, doc: "its version"},
-		{name: "backend", typ: cty.String, doc: "\"vxlan\" (default)"},
-		{name: "vni", typ: cty.Number, doc: "VXLAN network identifier, default 4096"},
-		{name: "port", typ: cty.Number, doc: "VXLAN port, default 4789"},
-	}},
+	{name: "runtime", labels: []string{"kind"}, one: true, doc: "the container runtime of the nodes", kinds: runtimeSpecs},
+	{name: "network", labels: []string{"kind"}, one: true, doc: "the pod network", kinds: networkSpecs},
 	{name: "profile", labels: []string{"name"}, doc: "settings that nodes share", attrs: append([]attrSpec{
 		{name: "inherits", static: true, doc: "another profile whose settings hold where this one says nothing, for example profile.base"},
 	}, machineAttrs...), blocks: append([]*blockSpec{taintSpec}, componentSpecs...)},
@@ -155,7 +157,7 @@ var rootSpec = &blockSpec{blocks: []*blockSpec{
 		{name: "vars", static: true, doc: "values of this machine, for steps: self.vars.NAME"},
 		{name: "management_ip", typ: cty.String, doc: "the machine's address in the management network; default that of its default route"},
 	}, machineAttrs...), blocks: append([]*blockSpec{taintSpec,
-		{name: "connection", labels: []string{"type"}, one: true, doc: "how the machine is reached"}}, componentSpecs...)},
+		{name: "connection", labels: []string{"type"}, one: true, doc: "how the machine is reached", kinds: connectionSpecs}}, componentSpecs...)},
 	{name: "mirror", one: true, doc: "a folder of artifacts under their upstream file names", attrs: []attrSpec{
 		{name: "path", typ: cty.String, required: true, doc: "folder on the controller, relative to the plan"},
 	}},

@@ -49,12 +49,6 @@ func TestLanguageHasCases(t *testing.T) {
 		}
 	}
 	wantSpec(want, "", rootSpec)
-	for kind, spec := range connectionSpecs {
-		want("node/connection " + kind)
-		for _, a := range spec.attrs {
-			want("node/connection " + kind + "." + a.name)
-		}
-	}
 	for name, k := range kindSpecs() {
 		want("step " + name)
 		for _, a := range k.block.attrs {
@@ -77,11 +71,15 @@ func wantSpec(want func(string), path string, s *blockSpec) {
 		inner := strings.TrimPrefix(path+"/"+b.name, "/")
 		want(inner)
 		wantSpec(want, inner, b)
+		for kind, k := range b.kinds {
+			want(inner + " " + kind)
+			wantSpec(want, inner+" "+kind, k)
+		}
 	}
 }
 
-// noteBody notes "block.argument" of everything in a body. A step and a connection
-// are noted with their kind, too.
+// noteBody notes "block.argument" of everything in a body. What has kinds is noted
+// with its kind, too.
 func noteBody(used map[string]bool, path string, body *hclsyntax.Body) {
 	for name := range body.Attributes {
 		used[path+"."+name] = true
@@ -90,7 +88,7 @@ func noteBody(used map[string]bool, path string, body *hclsyntax.Body) {
 		inner := strings.TrimPrefix(path+"/"+b.Type, "/")
 		used[inner] = true
 		noteBody(used, inner, b.Body)
-		if len(b.Labels) > 0 && (b.Type == "step" || b.Type == "connection") {
+		if len(b.Labels) > 0 && slices.Contains([]string{"step", "connection", "join", "runtime", "network"}, b.Type) {
 			inner += " " + b.Labels[0]
 			used[inner] = true
 			noteBody(used, inner, b.Body)

@@ -318,9 +318,8 @@ func (c *compiler) connection(s *section, b *hcl.Block, ctx *hcl.EvalContext, m 
 		return
 	}
 	cb := blocks[0]
-	spec := connectionSpecs[cb.Labels[0]]
+	spec := c.kind(rootBlock("node").child("connection"), cb)
 	if spec == nil {
-		c.diags.fail(cb.LabelRanges[0], "unknown kind", "%s", unknownName("connection", cb.Labels[0], sortedKeys(connectionSpecs)))
 		s.ok = false
 		return
 	}

@@ -47,11 +47,11 @@ func (r *manual) line(format string, args ...any) { fmt.Fprintf(&r.Builder, form
 
 // block writes a block and those inside it; parent is the title of the block around it.
 func (r *manual) block(b *blockSpec, parent string, level int) {
-	if b.name == "connection" && len(b.blocks) == 0 && len(b.attrs) == 0 && len(b.labels) > 0 {
-		for _, kind := range slices.Sorted(slices.Values(sortedKeys(connectionSpecs))) {
-			c := *connectionSpecs[kind]
-			c.one, c.labels = b.one, nil
-			r.titled(&c, "connection "+quote(kind), parent, level)
+	if b.kinds != nil {
+		for _, kind := range sortedKeys(b.kinds) {
+			k := *b.kinds[kind]
+			k.one, k.doc = b.one, also(b.doc, k.doc)
+			r.titled(&k, b.name+" "+quote(kind), parent, level)
 		}
 		return
 	}

@@ -38,13 +38,13 @@ func TestReferenceIsComplete(t *testing.T) {
 		for _, in := range b.blocks {
 			has("block", "`"+in.name)
 			walk(in)
+			for kind, k := range in.kinds {
+				has("block", "`"+in.name+" "+quote(kind)+"`")
+				walk(k)
+			}
 		}
 	}
 	walk(rootSpec)
-	for kind, b := range connectionSpecs {
-		has("connection", "`connection "+quote(kind)+"`")
-		walk(b)
-	}
 	for _, k := range steps.Kinds() {
 		_, section, ok := strings.Cut(text, "### `step "+quote(k.Name)+"`\n")
 		if !ok {

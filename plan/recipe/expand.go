@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -30,7 +31,7 @@ func (e *UnsupportedError) Error() string { return e.What + ": " + e.Why }
 
 // Artifacts names the artifacts that Expand will ask for, sorted.
 func Artifacts(in Input) []string {
-	names := []string{AgentArtifact, compat.KubernetesNode, compat.ContainerdName, compat.CNIPlugins, compat.FlannelCNI, compat.Flanneld}
+	names := slices.Concat([]string{AgentArtifact, compat.KubernetesNode}, runtimeArtifacts(in), networkArtifacts(in))
 	slices.Sort(names)
 	return names
 }
@@ -53,33 +54,15 @@ func Expand(in Input) ([]steps.Spec, error) {
 	return b.specs, nil
 }
 
-// Bounds of a VXLAN network identifier on Windows. The lower one is flannel's
-// (pkg/backend/vxlan/vxlan_windows.go, defaultVNI); the upper one is that of the
-// 16 bits to which it cuts the VNI that it announces to other nodes (newSubnetAttrs).
-const (
-	minVNI = 4096
-	maxVNI = 1<<16 - 1
-)
-
-// vxlanPort is the only port that flannel takes on Windows (vxlan_windows.go).
-const vxlanPort = 4789
-
+// check refuses what no recipe can do. The compiler finds most of it before, with a
+// better place; a recipe holds by itself.
 func check(in Input) error {
+	if err := errors.Join(checkRuntime(in), checkNetwork(in), checkJoin(in)); err != nil {
+		return err
+	}
 	switch {
 	case in.OS != "windows":
 		return &UnsupportedError{"node", fmt.Sprintf("there is no recipe for OS %q yet", in.OS)}
-	case in.Runtime.Kind != "containerd":
-		return &UnsupportedError{"runtime", fmt.Sprintf("%q is not known; containerd is", in.Runtime.Kind)}
-	case in.Network.Kind != "flannel":
-		return &UnsupportedError{"network", fmt.Sprintf("%q is not known; flannel is", in.Network.Kind)}
-	case in.Network.Backend != "vxlan":
-		return &UnsupportedError{"network", fmt.Sprintf("the flannel backend %q is not known; vxlan is", in.Network.Backend)}
-	case in.Network.VNI < minVNI || in.Network.VNI > maxVNI:
-		return &UnsupportedError{"network", fmt.Sprintf("flannel on Windows needs a VNI from %d to %d, not %d, and the same one on every node", minVNI, maxVNI, in.Network.VNI)}
-	case in.Network.Port != vxlanPort:
-		return &UnsupportedError{"network", fmt.Sprintf("flannel on Windows can use port %d only, not %d", vxlanPort, in.Network.Port)}
-	case in.Join.Kind != "bootstrap_token":
-		return &UnsupportedError{"cluster", fmt.Sprintf("join %q is not known; bootstrap_token is", in.Join.Kind)}
 	case in.Node == "" || in.Node != strings.ToLower(in.Node):
 		return fmt.Errorf("node name %q: the name of a Node object is in lower case", in.Node)
 	}

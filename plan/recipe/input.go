@@ -5,8 +5,6 @@
 package recipe
 
 import (
-	"time"
-
 	"nodejoin/steps"
 	"nodejoin/steps/kube"
 )
@@ -56,26 +54,4 @@ type Component struct {
 	Config map[string]any
 	// Args are appended to the program's command line.
 	Args []string
-}
-
-// Join says how the kubelet gets its first credentials.
-type Join struct {
-	Kind string        // "bootstrap_token"
-	TTL  time.Duration // of the token
-}
-
-// Runtime is the container runtime.
-type Runtime struct {
-	Kind    string // "containerd"
-	Version string // "2.2.1"
-	Pause   string // pause image; "" = by OS and Kubernetes version
-}
-
-// Network is the pod network.
-type Network struct {
-	Kind    string // "flannel"
-	Version string // "0.28.9"
-	Backend string // "vxlan"
-	VNI     uint32 // 4096
-	Port    uint16 // 4789
 }

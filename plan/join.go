@@ -1,0 +1,31 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"nodejoin/plan/recipe"
+)
+
+// joinSpecs are the ways in which a kubelet gets its first credentials.
+var joinSpecs = map[string]*blockSpec{
+	"bootstrap_token": {name: "join", doc: "a token that is minted when it is needed and revoked after", attrs: []attrSpec{
+		{name: "ttl", typ: cty.String, doc: "life of the bootstrap token, default 15m"},
+	}},
+}
+
+const defaultTokenTTL = 15 * time.Minute
+
+// joinBlock reads the join block of the cluster; without one it is a bootstrap token.
+func (c *compiler) joinBlock(s *section, in *recipe.Input) {
+	in.Join = recipe.Join{Kind: "bootstrap_token", TTL: defaultTokenTTL}
+	for _, b := range s.blocks.OfType("join") {
+		spec := c.kind(rootBlock("cluster").child("join"), b)
+		if spec == nil {
+			continue
+		}
+		js := c.section(spec, b, c.ctx)
+		in.Join.TTL = js.duration("ttl", time.Minute, 24*time.Hour, defaultTokenTTL)
+	}
+}
