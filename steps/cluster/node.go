@@ -56,7 +56,7 @@ func (k *client) Node(ctx context.Context, name string) (kube.Node, error) {
 }
 
 func nodeOf(n *corev1.Node) kube.Node {
-	out := kube.Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations, PodCIDR: podCIDR(n),
+	out := kube.Node{Name: n.Name, UID: string(n.UID), Labels: n.Labels, Annotations: n.Annotations, PodCIDR: podCIDR(n),
 		KubeletVersion: n.Status.NodeInfo.KubeletVersion, Unschedulable: n.Spec.Unschedulable}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -93,23 +93,35 @@ func podCIDR(n *corev1.Node) string {
 
 // SetLabels is one merge patch: labels that are not named in it stay.
 func (k *client) SetLabels(ctx context.Context, node string, set map[string]string, remove []string) error {
-	labels := map[string]any{}
+	return k.fail(ctx, "labelling the Node "+node, k.setMetadata(ctx, node, "labels", set, remove))
+}
+
+// SetAnnotations is one merge patch, as SetLabels.
+func (k *client) SetAnnotations(ctx context.Context, node string, set map[string]string, remove []string) error {
+	return k.fail(ctx, "annotating the Node "+node, k.setMetadata(ctx, node, "annotations", set, remove))
+}
+
+func (k *client) setMetadata(ctx context.Context, node, field string, set map[string]string, remove []string) error {
+	values := map[string]any{}
 	for _, l := range remove {
-		labels[l] = nil
+		values[l] = nil
 	}
 	for l, v := range set {
-		labels[l] = v
+		values[l] = v
 	}
-	if len(labels) == 0 {
+	if len(values) == 0 {
 		return nil
 	}
-	b, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	b, err := json.Marshal(map[string]any{"metadata": map[string]any{field: values}})
 	if err != nil {
 		return err
 	}
 	_, err = k.core.Nodes().Patch(ctx, node, types.MergePatchType, b, metav1.PatchOptions{FieldManager: k.manager})
-	return k.fail(ctx, "labelling the Node "+node, err)
+	return err
 }
+
+// retryConflict calls f again while another writer comes between its read and its write.
+func retryConflict(f func() error) error { return retry.OnError(conflictPace, apierrors.IsConflict, f) }
 
 // conflictPace: a Node that has just registered is written by several controllers
 // at once, each within milliseconds.

@@ -14,6 +14,10 @@ import (
 type Reader interface {
 	Info(ctx context.Context) (Info, error)
 	Node(ctx context.Context, name string) (Node, error)
+	// Nodes lists all Nodes, by name.
+	Nodes(ctx context.Context) ([]Node, error)
+	// Pods lists the pods that are bound to a node, finished ones too, by namespace and name.
+	Pods(ctx context.Context, node string) ([]Pod, error)
 	// BootstrapTokens lists the tokens that nodejoin minted for a node and that still exist.
 	BootstrapTokens(ctx context.Context, node string) ([]BootstrapToken, error)
 	// SigningRequests lists the client-certificate requests for `system:node:<node>`, newest first.
@@ -37,6 +41,22 @@ type API interface {
 	SetLabels(ctx context.Context, node string, set map[string]string, remove []string) error
 	// SetTaints adds or updates these taints (by key and effect) and removes those named; others stay.
 	SetTaints(ctx context.Context, node string, set []Taint, remove []Taint) error
+	// SetAnnotations sets these annotations on a Node and removes those named; others stay.
+	SetAnnotations(ctx context.Context, node string, set map[string]string, remove []string) error
+
+	// Cordon makes a Node unschedulable and notes that nodejoin did, in CordonedBy
+	// with why. One that is unschedulable already, by whomever, stays as it is.
+	Cordon(ctx context.Context, node, why string) error
+	// Uncordon makes a Node schedulable that Cordon made unschedulable; one that
+	// somebody else cordoned stays so, which is no error.
+	Uncordon(ctx context.Context, node string) error
+	// Evict asks for the eviction of a pod (policy/v1): its disruption budget may
+	// refuse for now, which is ErrBudget. Absent, or another pod of that name by now,
+	// is no error. The pod is gone only when Pods does not list it any more.
+	Evict(ctx context.Context, p Pod) error
+	// DeleteNode removes the Node with this UID. Absent is no error; another Node of
+	// that name is ErrChanged.
+	DeleteNode(ctx context.Context, name, uid string) error
 }
 
 // Info is what a node needs to know of the cluster.
@@ -50,6 +70,7 @@ type Info struct {
 // Node is the part of a Node object that a join looks at.
 type Node struct {
 	Name           string
+	UID            string
 	Ready          bool
 	ReadyReason    string // reason and message of the Ready condition
 	PodCIDR        string // empty until assigned
@@ -60,6 +81,27 @@ type Node struct {
 	KubeletVersion string
 	Unschedulable  bool
 }
+
+// CordonedBy is the annotation of a Node that nodejoin has cordoned; its value says why.
+const CordonedBy = "nodejoin.dev/cordoned"
+
+// PlanOf is the annotation of a Node that was joined by nodejoin; its value is the
+// name of the plan's cluster block.
+const PlanOf = "nodejoin.dev/plan"
+
+// Pod is the part of a pod that a drain looks at.
+type Pod struct {
+	Namespace, Name, UID string
+	// Controller is the kind of the controller that would make it anew, "ReplicaSet";
+	// empty: nothing would.
+	Controller string
+	Mirror     bool // the kubelet's image of a static pod; it goes with its file
+	EmptyDir   bool // it has a volume whose data end with it
+	Finished   bool // Succeeded or Failed
+	Ending     bool // its deletion was asked for
+}
+
+func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 
 // Taint of a Node.
 type Taint struct {
@@ -111,4 +153,6 @@ var (
 	ErrUnreachable  = errors.New("the API server does not answer")
 	ErrUnauthorized = errors.New("the API server refused the credentials")
 	ErrForbidden    = errors.New("the credentials lack a permission")
+	ErrBudget       = errors.New("a disruption budget does not allow the eviction now")
+	ErrChanged      = errors.New("it is not the object that was looked at")
 )

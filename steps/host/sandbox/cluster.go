@@ -50,6 +50,8 @@ type clusterState struct {
 	Roles    map[string][]kube.Rule  `json:"roles"`
 	Requests []kube.SigningRequest   `json:"requests"` // oldest first
 	Subnets  map[string]netip.Prefix `json:"subnets"`  // by node; kept when a node is deleted
+	Pods     []boundPod              `json:"pods,omitempty"`
+	Budgets  map[string]int          `json:"budgets,omitempty"` // evictions that each budget allows yet
 }
 
 type bootstrap struct {
@@ -191,14 +193,6 @@ func (k *Cluster) Node(ctx context.Context, name string) (kube.Node, error) {
 		return nil
 	})
 	return out, err
-}
-
-// DeleteNode removes the Node object, as an administrator does; absent is no error.
-func (k *Cluster) DeleteNode(ctx context.Context, name string) error {
-	return k.tell(ctx, "delete node", name, func(s *clusterState) error {
-		delete(s.Nodes, name)
-		return nil
-	})
 }
 
 // BootstrapTokens lists the tokens of a node that have not ended: the token

@@ -117,7 +117,7 @@ func TestJoin(t *testing.T) {
 	}
 	got, err := c.Node(ctx, "win-1")
 	must(t, err)
-	want := kube.Node{Name: "win-1", Ready: true, ReadyReason: got.ReadyReason, PodCIDR: "10.244.0.0/24", InternalIP: "192.0.2.21", KubeletVersion: "v1.36.3",
+	want := kube.Node{Name: "win-1", UID: got.UID, Ready: true, ReadyReason: got.ReadyReason, PodCIDR: "10.244.0.0/24", InternalIP: "192.0.2.21", KubeletVersion: "v1.36.3",
 		Taints: []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}},
 		Labels: map[string]string{"kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "kubernetes.io/hostname": "win-1",
 			"node.kubernetes.io/windows-build": "10.0.20348", "zone": "a", "team": "x"}}

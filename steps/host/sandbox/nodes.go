@@ -59,7 +59,7 @@ func (k *Cluster) register(ctx context.Context, cert string, want kube.Node) err
 			if err != nil {
 				return err
 			}
-			n = &kube.Node{Name: want.Name, PodCIDR: subnet.String(), Labels: want.Labels, Taints: want.Taints}
+			n = &kube.Node{Name: want.Name, UID: randomHex(16), PodCIDR: subnet.String(), Labels: want.Labels, Taints: want.Taints}
 			s.Nodes[want.Name] = n
 		}
 		for _, key := range []string{"kubernetes.io/os", "kubernetes.io/arch", "kubernetes.io/hostname", "node.kubernetes.io/windows-build"} {

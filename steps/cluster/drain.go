@@ -1,0 +1,158 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodejoin/steps/kube"
+)
+
+// listLimit is the size of a page; the API server gives the rest on asking.
+const listLimit = 500
+
+// Nodes lists all Nodes.
+func (k *client) Nodes(ctx context.Context) ([]kube.Node, error) {
+	var out []kube.Node
+	o := metav1.ListOptions{Limit: listLimit}
+	for {
+		list, err := k.core.Nodes().List(ctx, o)
+		if err != nil {
+			return nil, k.fail(ctx, "listing the Nodes", err)
+		}
+		for i := range list.Items {
+			out = append(out, nodeOf(&list.Items[i]))
+		}
+		if o.Continue = list.Continue; o.Continue == "" {
+			slices.SortFunc(out, func(a, b kube.Node) int { return cmp.Compare(a.Name, b.Name) })
+			return out, nil
+		}
+	}
+}
+
+// Pods lists the pods of a node.
+func (k *client) Pods(ctx context.Context, node string) ([]kube.Pod, error) {
+	var out []kube.Pod
+	o := metav1.ListOptions{Limit: listLimit, FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()}
+	for {
+		list, err := k.core.Pods(metav1.NamespaceAll).List(ctx, o)
+		if err != nil {
+			return nil, k.fail(ctx, "listing the pods of "+node, err)
+		}
+		for i := range list.Items {
+			out = append(out, podOf(&list.Items[i]))
+		}
+		if o.Continue = list.Continue; o.Continue == "" {
+			slices.SortFunc(out, func(a, b kube.Pod) int {
+				return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+			})
+			return out, nil
+		}
+	}
+}
+
+func podOf(p *corev1.Pod) kube.Pod {
+	out := kube.Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Ending: p.DeletionTimestamp != nil,
+		Finished: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed}
+	if c := metav1.GetControllerOf(p); c != nil {
+		out.Controller = c.Kind
+	}
+	_, out.Mirror = p.Annotations[corev1.MirrorPodAnnotationKey]
+	for _, v := range p.Spec.Volumes {
+		out.EmptyDir = out.EmptyDir || v.EmptyDir != nil
+	}
+	return out
+}
+
+// Evict creates an eviction; 429 is a disruption budget (Kubernetes documentation,
+// "API-initiated Eviction"), unless it is the API server that is busy.
+func (k *client) Evict(ctx context.Context, p kube.Pod) error {
+	uid := types.UID(p.UID)
+	err := k.core.Pods(p.Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}})
+	what := "evicting the pod " + p.String()
+	switch {
+	case apierrors.IsTooManyRequests(err) && apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
+		return fmt.Errorf("%s: %w: %v", what, kube.ErrBudget, err)
+	case apierrors.IsConflict(err) && !isForeign(err): // the precondition: another pod of that name by now
+		return nil
+	}
+	if err = k.fail(ctx, what, err); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Cordon is one patch that holds only if the Node is still as it was read.
+func (k *client) Cordon(ctx context.Context, node, why string) error {
+	return k.schedulable(ctx, "cordoning the Node "+node, node, func(n *corev1.Node) any {
+		if n.Spec.Unschedulable {
+			return nil
+		}
+		return nodePatch(n, map[string]any{kube.CordonedBy: why}, true)
+	})
+}
+
+// Uncordon takes back a Cordon of nodejoin.
+func (k *client) Uncordon(ctx context.Context, node string) error {
+	return k.schedulable(ctx, "uncordoning the Node "+node, node, func(n *corev1.Node) any {
+		if _, ours := n.Annotations[kube.CordonedBy]; !ours {
+			return nil
+		}
+		return nodePatch(n, map[string]any{kube.CordonedBy: nil}, nil)
+	})
+}
+
+func nodePatch(n *corev1.Node, annotations map[string]any, unschedulable any) any {
+	return map[string]any{"metadata": map[string]any{"uid": n.UID, "resourceVersion": n.ResourceVersion, "annotations": annotations},
+		"spec": map[string]any{"unschedulable": unschedulable}}
+}
+
+// schedulable reads a Node and writes the merge patch that want gives, nil for none.
+// Another writer in between, such as a heartbeat, makes it read again.
+func (k *client) schedulable(ctx context.Context, what, node string, want func(*corev1.Node) any) error {
+	return k.fail(ctx, what, retryConflict(func() error {
+		n, err := k.core.Nodes().Get(ctx, node, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		patch := want(n)
+		if patch == nil {
+			return nil
+		}
+		b, err := json.Marshal(patch)
+		if err != nil {
+			return err
+		}
+		_, err = k.core.Nodes().Patch(ctx, node, types.MergePatchType, b, metav1.PatchOptions{FieldManager: k.manager})
+		return err
+	}))
+}
+
+// DeleteNode deletes a Node by name and UID.
+func (k *client) DeleteNode(ctx context.Context, name, uid string) error {
+	what := "deleting the Node " + name
+	if uid == "" {
+		return fmt.Errorf("%s: %w: its UID is not known", what, kube.ErrChanged)
+	}
+	id := types.UID(uid)
+	err := k.core.Nodes().Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &id}})
+	if apierrors.IsConflict(err) && !isForeign(err) {
+		return fmt.Errorf("%s: %w: %v", what, kube.ErrChanged, err)
+	}
+	if err = k.fail(ctx, what, err); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

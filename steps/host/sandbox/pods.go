@@ -1,0 +1,160 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+
+	"nodejoin/steps/kube"
+)
+
+// boundPod is a pod on a node, with the budget that guards it; "" = none.
+type boundPod struct {
+	kube.Pod
+	Node   string `json:"node"`
+	Budget string `json:"budget,omitempty"`
+}
+
+// AddPod binds a pod to a node. Its UID is made when it has none.
+func (k *Cluster) AddPod(ctx context.Context, node string, p kube.Pod, budget string) error {
+	return k.locked(ctx, true, func(s *clusterState) error {
+		p.UID = or(p.UID, randomHex(16))
+		s.Pods = append(s.Pods, boundPod{p, node, budget})
+		return nil
+	})
+}
+
+// SetBudget says how many evictions a budget allows from now on. Nothing brings
+// evicted pods back, so that an eviction uses one up for good.
+func (k *Cluster) SetBudget(ctx context.Context, name string, allowed int) error {
+	return k.locked(ctx, true, func(s *clusterState) error {
+		if s.Budgets == nil {
+			s.Budgets = map[string]int{}
+		}
+		s.Budgets[name] = allowed
+		return nil
+	})
+}
+
+// Nodes lists the Nodes.
+func (k *Cluster) Nodes(ctx context.Context) ([]kube.Node, error) {
+	var out []kube.Node
+	err := k.ask(ctx, "list", "nodes", func(s *clusterState) error {
+		for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
+			out = append(out, *s.Nodes[name])
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Pods lists the pods of a node.
+func (k *Cluster) Pods(ctx context.Context, node string) ([]kube.Pod, error) {
+	var out []kube.Pod
+	err := k.ask(ctx, "list pods of", node, func(s *clusterState) error {
+		for _, p := range s.Pods {
+			if p.Node == node {
+				out = append(out, p.Pod)
+			}
+		}
+		slices.SortFunc(out, func(a, b kube.Pod) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		})
+		return nil
+	})
+	return out, err
+}
+
+// Evict removes a pod at once, if its budget allows.
+func (k *Cluster) Evict(ctx context.Context, p kube.Pod) error {
+	return k.tell(ctx, "evict", p.String(), func(s *clusterState) error {
+		i := slices.IndexFunc(s.Pods, func(b boundPod) bool { return b.Namespace == p.Namespace && b.Name == p.Name && b.UID == p.UID })
+		if i < 0 {
+			return nil
+		}
+		if b := s.Pods[i].Budget; b != "" && !s.Pods[i].Finished {
+			if s.Budgets[b] <= 0 {
+				return fmt.Errorf("%w: %s", kube.ErrBudget, b)
+			}
+			s.Budgets[b]--
+		}
+		s.Pods = slices.Delete(s.Pods, i, i+1)
+		return nil
+	})
+}
+
+// Cordon makes a Node unschedulable.
+func (k *Cluster) Cordon(ctx context.Context, node, why string) error {
+	return k.onNode(ctx, "cordon node", node, func(n *kube.Node) {
+		if !n.Unschedulable {
+			n.Unschedulable = true
+			n.Annotations = with(n.Annotations, kube.CordonedBy, why)
+		}
+	})
+}
+
+// Uncordon takes back what Cordon did.
+func (k *Cluster) Uncordon(ctx context.Context, node string) error {
+	return k.onNode(ctx, "uncordon node", node, func(n *kube.Node) {
+		if _, ours := n.Annotations[kube.CordonedBy]; ours {
+			n.Unschedulable = false
+			delete(n.Annotations, kube.CordonedBy)
+		}
+	})
+}
+
+// SetAnnotations changes annotations of a node.
+func (k *Cluster) SetAnnotations(ctx context.Context, node string, set map[string]string, remove []string) error {
+	return k.onNode(ctx, "annotate node", node, func(n *kube.Node) {
+		for key, v := range set {
+			n.Annotations = with(n.Annotations, key, v)
+		}
+		for _, key := range remove {
+			delete(n.Annotations, key)
+		}
+	})
+}
+
+func with(m map[string]string, key, value string) map[string]string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[key] = value
+	return m
+}
+
+func (k *Cluster) onNode(ctx context.Context, op, node string, f func(*kube.Node)) error {
+	return k.tell(ctx, op, node, func(s *clusterState) error {
+		n, ok := s.Nodes[node]
+		if !ok {
+			return fs.ErrNotExist
+		}
+		f(n)
+		return nil
+	})
+}
+
+// DeleteNode removes the Node object with this UID, and its pods, as the pod
+// garbage collector does.
+func (k *Cluster) DeleteNode(ctx context.Context, name, uid string) error {
+	err := k.tell(ctx, "delete node", name, func(s *clusterState) error {
+		n, ok := s.Nodes[name]
+		switch {
+		case !ok:
+			return fs.ErrNotExist
+		case n.UID != uid || uid == "":
+			return kube.ErrChanged
+		}
+		delete(s.Nodes, name)
+		s.Pods = slices.DeleteFunc(s.Pods, func(p boundPod) bool { return p.Node == name })
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,174 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// DrainOptions say what a drain may do. The rules are those of kubectl drain
+// (k8s.io/kubectl pkg/drain/filters.go), under the same names.
+type DrainOptions struct {
+	// DeleteEmptyDirData lets pods go whose emptyDir volumes are lost with them.
+	DeleteEmptyDirData bool
+	// Force lets pods go that no controller makes anew.
+	Force bool
+	// Timeout bounds the whole drain; 0 = DrainTimeout.
+	Timeout time.Duration
+	// Progress hears what is still waited for, when that changes; may be nil.
+	Progress func(DrainState)
+}
+
+// DrainTimeout bounds a drain that says nothing else.
+const DrainTimeout = 10 * time.Minute
+
+// drainPoll is the time between two looks at the pods of a node.
+const drainPoll = time.Second
+
+// DrainState is how far a drain is.
+type DrainState struct {
+	Leaving []Pod // evicted, and not gone yet
+	// Refused are those that a disruption budget does not let go for now.
+	Refused []Pod
+}
+
+// DrainPlan says what a drain of these pods would do: which are evicted, which stay
+// (of a DaemonSet, or static), and which are in its way, with why.
+func DrainPlan(pods []Pod, o DrainOptions) (evict, stay []Pod, blocked []Blocked) {
+	for _, p := range pods {
+		switch {
+		case p.Mirror || p.Controller == "DaemonSet" && !p.Finished:
+			stay = append(stay, p)
+		case p.Finished:
+			evict = append(evict, p)
+		case p.Controller == "" && !o.Force:
+			blocked = append(blocked, Blocked{p, "no controller makes it anew"})
+		case p.EmptyDir && !o.DeleteEmptyDirData:
+			blocked = append(blocked, Blocked{p, "the data of its emptyDir volume would be lost"})
+		default:
+			evict = append(evict, p)
+		}
+	}
+	return evict, stay, blocked
+}
+
+// Blocked is a pod that a drain must not evict.
+type Blocked struct {
+	Pod
+	Why string
+}
+
+// BlockedError: pods are in the way of a drain; nothing was evicted.
+type BlockedError struct{ Pods []Blocked }
+
+func (e *BlockedError) Error() string {
+	var list []string
+	for _, b := range e.Pods {
+		list = append(list, b.String()+" ("+b.Why+")")
+	}
+	return "pods are in the way of the drain: " + strings.Join(list, ", ")
+}
+
+// DrainTimeoutError: pods were still there when the bound of a drain was reached.
+type DrainTimeoutError struct {
+	Timeout time.Duration
+	DrainState
+}
+
+func (e *DrainTimeoutError) Error() string {
+	s := fmt.Sprintf("the drain took longer than %s", e.Timeout)
+	if len(e.Refused) > 0 {
+		s += "; a disruption budget does not let go " + names(e.Refused)
+	}
+	if len(e.Leaving) > 0 {
+		s += "; evicted and not gone yet: " + names(e.Leaving)
+	}
+	return s
+}
+
+func names(pods []Pod) string {
+	var list []string
+	for _, p := range pods {
+		list = append(list, p.String())
+	}
+	return strings.Join(list, ", ")
+}
+
+// Drain evicts the pods of a node and waits until they are gone. It cordons nothing:
+// that comes before. A drain that was interrupted is finished by calling it again;
+// pods that are on their way out are then waited for.
+//
+// Errors: *BlockedError, *DrainTimeoutError, those of the API. An API server that
+// does not answer for a moment in between is asked again, as evictions may move the
+// very pods that it runs on.
+func Drain(ctx context.Context, a API, node string, o DrainOptions) error {
+	bound := o.Timeout
+	if bound <= 0 {
+		bound = DrainTimeout
+	}
+	limit := time.Now().Add(bound)
+	calls, cancel := context.WithDeadline(ctx, limit)
+	defer cancel()
+	var last DrainState
+	told, answered := "", false
+	for {
+		state, err := drainOnce(calls, a, node, o)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil && calls.Err() != nil:
+			return &DrainTimeoutError{bound, last}
+		case errors.Is(err, ErrUnreachable) && answered:
+		case err != nil:
+			return err
+		default:
+			answered, last = true, state
+			if len(state.Leaving)+len(state.Refused) == 0 {
+				return nil
+			}
+			if text := names(state.Leaving) + ";" + names(state.Refused); o.Progress != nil && text != told {
+				o.Progress(state)
+				told = text
+			}
+		}
+		if !time.Now().Before(limit) {
+			return &DrainTimeoutError{bound, last}
+		}
+		t := time.NewTimer(min(drainPoll, time.Until(limit)))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// drainOnce looks once and asks for the evictions that are not asked for yet.
+func drainOnce(ctx context.Context, a API, node string, o DrainOptions) (DrainState, error) {
+	pods, err := a.Pods(ctx, node)
+	if err != nil {
+		return DrainState{}, err
+	}
+	// What is on its way out is not in the way, whatever it is.
+	ending := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return !p.Ending || p.Mirror || p.Controller == "DaemonSet" })
+	evict, _, blocked := DrainPlan(slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.Ending }), o)
+	if len(blocked) > 0 {
+		return DrainState{}, &BlockedError{blocked}
+	}
+	state := DrainState{Leaving: ending}
+	for _, p := range evict {
+		switch err := a.Evict(ctx, p); {
+		case errors.Is(err, ErrBudget):
+			state.Refused = append(state.Refused, p)
+		case err != nil:
+			return state, err
+		default:
+			state.Leaving = append(state.Leaving, p)
+		}
+	}
+	return state, nil
+}
