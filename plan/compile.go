@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 
@@ -10,7 +8,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"nodejoin/plan/recipe"
 	"nodejoin/steps"
 )
 
@@ -30,8 +27,13 @@ type compiler struct {
 	// valuesLost: a file of values could not be read, so what has none is not reported.
 	valuesLost bool
 	agents     map[string]agent
-	secrets    *[]string        // see adminSecrets
-	things     map[string]thing // by OS, kind and arguments of a step
+	secrets    *[]string // see adminSecrets
+
+	// What is the same for many nodes, or many times for one.
+	shapes    map[string]*shape
+	orders    map[string][]int // of steps, see orderOf
+	contents  map[*hcl.Block]*content
+	templates map[string]hclsyntax.Expression // by name and text of a file
 }
 
 type agent struct {
@@ -40,7 +42,8 @@ type agent struct {
 }
 
 func newCompiler(p *Plan) *compiler {
-	c := &compiler{plan: p, opt: p.opt, diags: newDiags(), used: map[string]bool{}, agents: map[string]agent{}, things: map[string]thing{}}
+	c := &compiler{plan: p, opt: p.opt, diags: newDiags(), used: map[string]bool{}, agents: map[string]agent{},
+		shapes: map[string]*shape{}, orders: map[string][]int{}, contents: map[*hcl.Block]*content{}, templates: map[string]hclsyntax.Expression{}}
 	c.ctx = &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: c.functions()}
 	return c
 }
@@ -151,49 +154,6 @@ func (c *compiler) unused() {
 			c.diags.warn(b.DefRange, "unused artifact", "No node of the plan needs the artifact %q. Remove it.", b.Labels[0])
 		}
 	}
-}
-
-// recipe gives the steps that make the machine a node of the cluster.
-func (c *compiler) recipe(m *machine) []steps.Spec {
-	if c.cluster == nil || !c.cluster.complete {
-		return nil
-	}
-	in := c.cluster.input(m)
-	sources, ok := c.sources(m, recipe.Artifacts(in))
-	if !ok {
-		return nil
-	}
-	in.Artifacts = sources
-	specs, err := recipe.Expand(in)
-	if err != nil {
-		at := m.at
-		why := err.Error()
-		var unsupported *recipe.UnsupportedError
-		if errors.As(err, &unsupported) {
-			why = unsupported.Why
-			if b := c.plan.blocks[unsupported.What]; len(b) == 1 {
-				at = b[0].DefRange
-			}
-		}
-		c.diags.failOn(m.Name, at, "no recipe for the node", "Node %q cannot join the cluster as the plan asks: %s.", m.Name, why)
-		return nil
-	}
-	// A step that installs an artifact stands for that block: it is where a digest is mended.
-	for i := range specs {
-		if specs[i].Kind != "archive" && specs[i].Kind != "binary" {
-			continue
-		}
-		var src steps.Source
-		if json.Unmarshal(specs[i].Args, &src) != nil {
-			continue
-		}
-		for name, have := range sources {
-			if a := c.artifacts[name]; a != nil && have == src {
-				specs[i].Source = c.plan.place(a.at)
-			}
-		}
-	}
-	return specs
 }
 
 // self is the object that step blocks see of their node.

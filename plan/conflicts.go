@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
-
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 )
@@ -14,17 +12,13 @@ import (
 var ownKinds = map[string]bool{"file": true, "binary": true, "kubeconfig": true, "directory": true,
 	"service": true, "registry": true, "env": true, "firewall_rule": true}
 
+// identityArgs are the arguments that say what a step of one of ownKinds makes.
+type identityArgs struct{ Path, Name, Key, File string }
+
 // owned is what a step makes, in words and as a key that is equal for equal
 // things; "" when it makes nothing that another step could make too.
-func owned(os string, s steps.Spec) (key, words string) {
-	if !ownKinds[s.Kind] {
-		return "", ""
-	}
-	var a struct{ Path, Name, Key, File string }
-	if json.Unmarshal(s.Args, &a) != nil {
-		return "", ""
-	}
-	switch s.Kind {
+func owned(os, kind string, a identityArgs) (key, words string) {
+	switch kind {
 	case "file", "binary", "kubeconfig":
 		return "path " + host.PathKey(os, a.Path), "the file " + a.Path
 	case "directory":
@@ -48,46 +42,38 @@ func owned(os string, s steps.Spec) (key, words string) {
 	return "", ""
 }
 
-// thing is what a step makes, by key and in words.
-type thing struct{ key, words string }
-
-// maxOwnedArgs bounds the arguments (bytes) for which ownedCached keeps what it
-// found: those of most steps of a recipe are short and equal on all nodes.
-const maxOwnedArgs = 512
-
-func (c *compiler) ownedCached(os string, s steps.Spec) (key, words string) {
-	if len(s.Args) > maxOwnedArgs {
-		return owned(os, s)
+// ownedBySpec is owned for a step of a recipe.
+func ownedBySpec(os string, s steps.Spec) (key, words string) {
+	var a identityArgs
+	if !ownKinds[s.Kind] || json.Unmarshal(s.Args, &a) != nil {
+		return "", ""
 	}
-	by := os + " " + s.Kind + " " + string(s.Args)
-	t, ok := c.things[by]
-	if !ok {
-		t.key, t.words = owned(os, s)
-		c.things[by] = t
-	}
-	return t.key, t.words
+	return owned(os, s.Kind, a)
 }
 
-// conflicts reports steps of the plan that make what another step makes.
-func (c *compiler) conflicts(m *machine, own, recipe []steps.Spec, at func(id string) hcl.Range) {
-	if len(own) == 0 {
-		return // a recipe does not contradict itself
-	}
-	first := map[string]string{}
-	for _, s := range recipe {
-		if key, _ := c.ownedCached(m.OS, s); key != "" {
-			first[key] = s.ID
-		}
-	}
-	for _, s := range own {
-		key, words := c.ownedCached(m.OS, s)
-		if key == "" {
+// ownedByArgs is owned for a step of a step block.
+func ownedByArgs(os, kind string, args map[string]any) (key, words string) {
+	text := func(name string) string { s, _ := args[name].(string); return s }
+	return owned(os, kind, identityArgs{Path: text("path"), Name: text("name"), Key: text("key"), File: text("file")})
+}
+
+// conflicts reports steps of the plan that make what another step makes. A recipe
+// does not contradict itself.
+func (x *expansion) conflicts() {
+	own := map[string]string{}
+	for _, s := range x.specs[x.recipe:] {
+		o := x.origins[s.ID]
+		if o.key == "" {
 			continue
 		}
-		if before, ok := first[key]; ok {
-			c.diags.failOn(m.Name, at(s.ID), "two steps for one thing", "The steps %q and %q both make %s on node %q, so each would undo the other. Remove one of them.", before, s.ID, words, m.Name)
+		before, again := own[o.key]
+		if !again {
+			before, again = x.shape.things[o.key]
+		}
+		if again {
+			x.c.diags.failOn(x.m.Name, o.block.DefRange, "two steps for one thing", "The steps %q and %q both make %s on node %q, so each would undo the other. Remove one of them.", before, s.ID, o.words, x.m.Name)
 			continue
 		}
-		first[key] = s.ID
+		own[o.key] = s.ID
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
-
 	"nodejoin/plan/graph"
 	"nodejoin/steps"
 )
@@ -17,6 +15,7 @@ type expansion struct {
 	c       *compiler
 	m       *machine
 	specs   []steps.Spec
+	shape   *shape
 	recipe  int // how many of specs are the recipe's
 	index   map[string]int
 	origins map[string]*stepArgs // of the steps of step blocks
@@ -27,21 +26,22 @@ type expansion struct {
 // expand makes the ordered steps of a machine.
 func (c *compiler) expand(m *machine, blocks []*stepBlock) {
 	before := c.errors()
-	x := &expansion{c: c, m: m, specs: c.recipe(m), index: map[string]int{}, origins: map[string]*stepArgs{}, groups: map[string][]string{}, skipped: map[string]bool{}}
-	x.recipe = len(x.specs)
+	specs, shape := c.recipe(m)
+	x := &expansion{c: c, m: m, specs: specs, shape: shape, recipe: len(specs),
+		index: make(map[string]int, len(specs)+len(blocks)), origins: map[string]*stepArgs{}, groups: map[string][]string{}, skipped: map[string]bool{}}
 	for i, s := range x.specs {
 		x.index[s.ID] = i
 	}
 	x.addBlocks(blocks)
 	x.link()
 	order := x.order()
-	c.conflicts(m, x.specs[x.recipe:], x.specs[:x.recipe], func(id string) hcl.Range { return x.origins[id].block.DefRange })
+	x.conflicts()
 	if c.errors() > before {
 		return
 	}
 	m.Steps = make([]steps.Spec, len(order))
-	for i, id := range order {
-		m.Steps[i] = x.specs[x.index[id]]
+	for i, j := range order {
+		m.Steps[i] = x.specs[j]
 	}
 }
 
@@ -88,6 +88,9 @@ func (x *expansion) link() {
 			for _, j := range x.named(o, "before", n, name) {
 				x.need(j, i)
 			}
+		}
+		if !o.refers {
+			continue
 		}
 		for _, ref := range steps.ArgRefs(x.specs[i].Args) {
 			id, _, _ := strings.Cut(ref, ".")
@@ -141,25 +144,24 @@ func (x *expansion) named(o *stepArgs, argument string, n int, name string) []in
 	return nil
 }
 
-// order lists the steps so that each comes after what it needs; a circle is reported.
-func (x *expansion) order() []string {
-	var g graph.Graph[string]
-	for _, s := range x.specs {
-		g.Add(s.ID)
-	}
-	for _, s := range x.specs {
-		for _, a := range s.After {
-			if err := g.Edge(a, s.ID); err != nil {
-				x.c.diags.failOn(x.m.Name, x.m.at, "invalid recipe", "The step %q of node %q comes after %q, which the node does not have.", s.ID, x.m.Name, a)
-			}
-		}
-	}
-	order, err := g.Order()
-	var cycle *graph.CycleError[string]
-	if !errors.As(err, &cycle) {
+// order lists the steps, by their place in specs, so that each comes after what it
+// needs; a circle is reported.
+func (x *expansion) order() []int {
+	order, err := x.c.orderOf(x.specs)
+	if err == nil {
 		return order
 	}
+	var dangling *danglingError
+	if errors.As(err, &dangling) {
+		x.c.diags.failOn(x.m.Name, x.m.at, "invalid recipe", "The step %q of node %q comes after %q, which the node does not have.", dangling.step, x.m.Name, dangling.after)
+		return nil
+	}
 	at := x.m.at
+	var cycle *graph.CycleError[string]
+	if !errors.As(err, &cycle) {
+		x.c.diags.failOn(x.m.Name, at, "invalid recipe", "The steps of node %q have no order: %s.", x.m.Name, err)
+		return nil
+	}
 	for _, id := range cycle.Path {
 		if o := x.origins[id]; o != nil {
 			at = o.at("after")

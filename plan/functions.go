@@ -218,9 +218,14 @@ func (c *compiler) templateFile(table map[string]function.Function) function.Fun
 			if t := values.Type(); !t.IsObjectType() && !t.IsMapType() || values.IsNull() {
 				return cty.NilVal, function.NewArgErrorf(1, "a map of values by name is wanted")
 			}
-			expr, list := hclsyntax.ParseTemplate([]byte(src), name, hcl.InitialPos)
-			if list.HasErrors() {
-				return cty.NilVal, list.Errs()[0]
+			key := name + "\x00" + src
+			expr, ok := c.templates[key]
+			if !ok {
+				parsed, list := hclsyntax.ParseTemplate([]byte(src), name, hcl.InitialPos)
+				if list.HasErrors() {
+					return cty.NilVal, list.Errs()[0]
+				}
+				c.templates[key], expr = parsed, parsed
 			}
 			ctx := &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: table}
 			_, secret, _ := marksOf(args[1])

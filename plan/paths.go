@@ -1,26 +1,35 @@
 package plan
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"nodejoin/steps/host"
 )
 
-// reserved device names of Windows, with or without an extension
-// (learn.microsoft.com/windows/win32/fileio/naming-a-file).
-var reserved = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?$`)
+// reserved device names of Windows, with or without an extension; spaces before
+// that do not count (learn.microsoft.com/windows/win32/fileio/naming-a-file).
+var reserved = regexp.MustCompile(`(?i)^(con|conin\$|conout\$|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?$`)
 
 // maxElement bounds one name in a path: NTFS (255 UTF-16 units) and the file
-// systems of Linux (255 bytes).
-const maxElement = 255
+// systems of Linux (255 bytes). A file is first written under a longer name.
+var maxElement = 255 - len(host.TempName(""))
 
 // badPath says why p is no absolute path on an OS, "" when it is one.
 func badPath(os, p string) string {
 	if strings.ContainsAny(p, "\x00\r\n") {
 		return "it holds a control character"
 	}
-	if slices.ContainsFunc(strings.FieldsFunc(p, func(r rune) bool { return r == '/' || r == '\\' }), func(e string) bool { return len(e) > maxElement }) {
-		return "it has a name of more than 255 bytes, which file systems do not take"
+	if !utf8.ValidString(p) {
+		return "it is no UTF-8 text"
+	}
+	slash := func(r rune) bool { return r == '/' || r == '\\' && os == "windows" }
+	if slices.ContainsFunc(strings.FieldsFunc(p, slash), func(e string) bool { return units(os, e) > maxElement }) {
+		return fmt.Sprintf("it has a name of more than %d characters, and file systems take 255 with those that a file has while it is written", maxElement)
 	}
 	if os != "windows" {
 		switch {
@@ -40,7 +49,7 @@ func badPath(os, p string) string {
 	if len(q) < 3 || q[1] != ':' || q[2] != '\\' || !isLetter(q[0]) {
 		return `it must be absolute and begin with a drive, as in C:\k (a path without one means another place to a service than to a session)`
 	}
-	if len(q) > 259 {
+	if units(os, q) > 259 {
 		return "it is longer than 259 characters, which Windows takes only where long paths are enabled"
 	}
 	parts := strings.Split(strings.TrimRight(q[3:], `\`), `\`)
@@ -65,6 +74,15 @@ func badPath(os, p string) string {
 		}
 	}
 	return ""
+}
+
+// units is the length of a name as file systems count it: in UTF-16 units on
+// Windows, in bytes elsewhere.
+func units(os, s string) int {
+	if os == "windows" {
+		return len(utf16.Encode([]rune(s)))
+	}
+	return len(s)
 }
 
 func hasDotDot(parts []string) bool {

@@ -39,6 +39,8 @@ type Plan struct {
 	blocks map[string][]*hcl.Block // by type, in order of files and lines
 	alone  bool                    // one file was named, not its folder
 	early  *diags                  // problems of the structure, for Compile to report
+	// relative are the names of files as place shows them.
+	relative map[string]string
 	// broken: the text is no HCL, or is for another version; nothing more can be said.
 	broken bool
 }
@@ -79,11 +81,18 @@ func (p *Plan) Compile() (*Compiled, hcl.Diagnostics) {
 
 // place is "plan.join.hcl:12,3", relative to the plan's folder.
 func (p *Plan) place(r hcl.Range) string {
-	name := r.Filename
-	if abs, err := filepath.Abs(name); err == nil {
-		if rel, err := filepath.Rel(p.dir, abs); err == nil && !strings.HasPrefix(rel, "..") {
-			name = filepath.ToSlash(rel)
+	name, ok := p.relative[r.Filename]
+	if !ok {
+		name = r.Filename
+		if abs, err := filepath.Abs(name); err == nil {
+			if rel, err := filepath.Rel(p.dir, abs); err == nil && !strings.HasPrefix(rel, "..") {
+				name = filepath.ToSlash(rel)
+			}
 		}
+		if p.relative == nil {
+			p.relative = map[string]string{}
+		}
+		p.relative[r.Filename] = name
 	}
 	return name + ":" + itoa(r.Start.Line) + "," + itoa(r.Start.Column)
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"maps"
 	"math/big"
 	"slices"
 	"strconv"
@@ -28,11 +29,12 @@ type section struct {
 // section decodes a block and evaluates its arguments, except static ones.
 func (c *compiler) section(spec *blockSpec, b *hcl.Block, ctx *hcl.EvalContext) *section {
 	before := c.errors()
-	content, list := b.Body.Content(spec.schema())
-	c.diags.add(clarifyBody(list, spec))
-	s := &section{c: c, spec: spec, block: b, attrs: content.Attributes, blocks: content.Blocks, vals: map[string]cty.Value{}}
+	content := c.content(spec, b)
+	c.diags.add(content.wrong)
+	// A section leaves out arguments that are null.
+	s := &section{c: c, spec: spec, block: b, attrs: maps.Clone(content.attrs), blocks: content.blocks, vals: map[string]cty.Value{}}
 	for _, a := range spec.attrs {
-		at := content.Attributes[a.name]
+		at := content.attrs[a.name]
 		if at == nil {
 			if a.required && !s.misspelt(a.name) {
 				c.diags.fail(b.DefRange, "missing argument", "The %s block needs the argument %q%s", spec.title(b), a.name, explain(a.doc))
@@ -59,15 +61,33 @@ func (c *compiler) section(spec *blockSpec, b *hcl.Block, ctx *hcl.EvalContext) 
 	}
 	first := map[string]bool{}
 	for _, inner := range spec.blocks {
-		for _, b := range content.Blocks.OfType(inner.name) {
+		for _, b := range content.blocks.OfType(inner.name) {
 			if inner.one && first[inner.name] {
 				c.diags.fail(b.DefRange, "duplicate block", "A %s block has one %s block. Remove the others.", spec.name, inner.name)
 			}
 			first[inner.name] = true
 		}
 	}
-	s.ok = !list.HasErrors() && c.errors() == before
+	s.ok = !content.wrong.HasErrors() && c.errors() == before
 	return s
+}
+
+// content is a block decoded by its spec. A block that is evaluated for many nodes
+// is decoded once.
+type content struct {
+	attrs  hcl.Attributes
+	blocks hcl.Blocks
+	wrong  hcl.Diagnostics
+}
+
+func (c *compiler) content(spec *blockSpec, b *hcl.Block) *content {
+	if have := c.contents[b]; have != nil {
+		return have
+	}
+	body, list := b.Body.Content(spec.schema())
+	out := &content{attrs: body.Attributes, blocks: body.Blocks, wrong: clarifyBody(list, spec)}
+	c.contents[b] = out
+	return out
 }
 
 // misspelt tells whether a name that is written and unknown may mean this one.

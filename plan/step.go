@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/json"
 	"regexp"
 	"strings"
@@ -30,6 +31,8 @@ type stepArgs struct {
 	*section
 	spec          steps.Spec
 	after, before []string
+	key, words    string // what it makes, see owned
+	refers        bool   // some argument holds a reference
 }
 
 // stepBlocks reads what of the step blocks does not depend on a node.
@@ -174,6 +177,8 @@ func (c *compiler) stepInstance(b *stepBlock, m *machine, ctx *hcl.EvalContext, 
 	}
 	a.spec.Args = raw
 	a.spec.Title = title(b.kind.Name, args)
+	a.key, a.words = ownedByArgs(m.OS, b.kind.Name, args)
+	a.refers = bytes.Contains(raw, []byte(`\u0000`))
 	return a, true
 }
 

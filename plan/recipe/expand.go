@@ -40,18 +40,11 @@ func Artifacts(in Input) []string {
 // step comes after those that it names in After. The same input gives the same
 // steps. It touches nothing.
 func Expand(in Input) ([]steps.Spec, error) {
-	if err := check(in); err != nil {
-		return nil, err
-	}
-	b, err := newBuild(in)
+	s, err := NewShape(in)
 	if err != nil {
 		return nil, err
 	}
-	b.windows()
-	if b.err != nil {
-		return nil, b.err
-	}
-	return b.specs, nil
+	return s.Expand(in.Node, in.ManagementIP)
 }
 
 // check refuses what no recipe can do. The compiler finds most of it before, with a
@@ -63,8 +56,6 @@ func check(in Input) error {
 	switch {
 	case in.OS != "windows":
 		return &UnsupportedError{"node", fmt.Sprintf("there is no recipe for OS %q yet", in.OS)}
-	case in.Node == "" || in.Node != strings.ToLower(in.Node):
-		return fmt.Errorf("node name %q: the name of a Node object is in lower case", in.Node)
 	}
 	if u, err := url.Parse(in.APIServer); err != nil || u.Scheme != "https" || u.Host == "" {
 		return fmt.Errorf("api_server %q is no https URL", in.APIServer)

@@ -1,0 +1,138 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"nodejoin/plan/graph"
+	"nodejoin/plan/recipe"
+	"nodejoin/steps"
+)
+
+// shape is the recipe of machines that differ in name and address only, with what
+// is the same for all of them. Nodes of one block mostly have one.
+type shape struct {
+	*recipe.Shape
+	things map[string]string // what its steps make, by key: the step
+}
+
+// recipe gives the steps that make the machine a node of the cluster, and their
+// shape; none when the machine cannot be one, which was reported.
+func (c *compiler) recipe(m *machine) ([]steps.Spec, *shape) {
+	if c.cluster == nil || !c.cluster.complete {
+		return nil, &shape{}
+	}
+	in := c.cluster.input(m)
+	key, err := recipe.ShapeKey(in)
+	key = m.Connection.Type + " " + key // on which the agent depends
+	s := c.shapes[key]
+	if err == nil && s == nil {
+		sources, ok := c.sources(m, recipe.Artifacts(in))
+		if !ok {
+			return nil, &shape{}
+		}
+		in.Artifacts = sources
+		if s, err = c.newShape(m, in); err == nil {
+			c.shapes[key] = s
+		}
+	}
+	var specs []steps.Spec
+	if err == nil {
+		specs, err = s.Expand(m.Name, m.managementIP)
+	}
+	if err != nil {
+		c.noRecipe(m, err)
+		return nil, &shape{}
+	}
+	return specs, s
+}
+
+// noRecipe reports why there is none.
+func (c *compiler) noRecipe(m *machine, err error) {
+	at := m.at
+	why := err.Error()
+	var unsupported *recipe.UnsupportedError
+	if errors.As(err, &unsupported) {
+		why = unsupported.Why
+		if b := c.plan.blocks[unsupported.What]; len(b) == 1 {
+			at = b[0].DefRange
+		}
+	}
+	c.diags.failOn(m.Name, at, "no recipe for the node", "Node %q cannot join the cluster as the plan asks: %s.", m.Name, why)
+}
+
+func (c *compiler) newShape(m *machine, in recipe.Input) (*shape, error) {
+	r, err := recipe.NewShape(in)
+	if err != nil {
+		return nil, err
+	}
+	s := &shape{Shape: r, things: map[string]string{}}
+	specs := r.Steps()
+	for i := range specs {
+		if key, _ := ownedBySpec(m.OS, specs[i]); key != "" {
+			s.things[key] = specs[i].ID
+		}
+		// A step that installs an artifact stands for that block: it is where a digest is mended.
+		if specs[i].Kind != "archive" && specs[i].Kind != "binary" {
+			continue
+		}
+		var src steps.Source
+		if json.Unmarshal(specs[i].Args, &src) != nil {
+			continue
+		}
+		for name, have := range in.Artifacts {
+			if a := c.artifacts[name]; a != nil && have == src {
+				specs[i].Source = c.plan.place(a.at)
+			}
+		}
+	}
+	return s, nil
+}
+
+// orderOf is the order of steps, by their place in specs. Nodes of one block mostly
+// have the same steps with the same links, so that it is found once for all.
+func (c *compiler) orderOf(specs []steps.Spec) ([]int, error) {
+	var key strings.Builder
+	for _, s := range specs {
+		key.WriteString(s.ID)
+		for _, a := range s.After {
+			key.WriteByte(' ')
+			key.WriteString(a)
+		}
+		key.WriteByte('\n')
+	}
+	if order, ok := c.orders[key.String()]; ok {
+		return order, nil
+	}
+	var g graph.Graph[string]
+	index := make(map[string]int, len(specs))
+	for i, s := range specs {
+		index[s.ID] = i
+		g.Add(s.ID)
+	}
+	for _, s := range specs {
+		for _, a := range s.After {
+			if err := g.Edge(a, s.ID); err != nil {
+				return nil, &danglingError{step: s.ID, after: a}
+			}
+		}
+	}
+	ids, err := g.Order()
+	if err != nil {
+		return nil, err
+	}
+	order := make([]int, len(ids))
+	for i, id := range ids {
+		order[i] = index[id]
+	}
+	c.orders[key.String()] = order
+	return order, nil
+}
+
+// danglingError says that a step comes after one that there is not.
+type danglingError struct{ step, after string }
+
+func (e *danglingError) Error() string {
+	return e.step + " comes after " + e.after + ", which is not there"
+}
