@@ -31,7 +31,7 @@ func Join(os string, elem ...string) string {
 // Dir is the parent folder of p on the given OS.
 func Dir(os, p string) string {
 	if os != "windows" {
-		return path.Dir(p)
+		return path.Dir(path.Clean(p)) // that of "/a/b/" is "/a", as on Windows
 	}
 	p = strings.TrimRight(strings.ReplaceAll(p, "/", `\`), `\`)
 	i := strings.LastIndex(p, `\`)
