@@ -105,7 +105,7 @@ func (c *compiler) sources(m *machine, names []string) (map[string]steps.Source,
 			ok = false
 			continue
 		}
-		c.used["artifact."+name] = true
+		c.used["artifact."+name], c.used["artifact"] = true, true
 		if !a.ok {
 			ok = false
 			continue
@@ -137,7 +137,7 @@ func (c *compiler) upstream(m *machine, name string, a *artifact) (src steps.Sou
 		c.diags.fail(a.at, "artifact not published", "Upstream publishes no %s for %s/%s. Give url or file.", name, m.OS, m.Arch)
 		return src, false
 	case c.mirror != "":
-		src.File = filepath.Join(c.mirror, file)
+		src.File, c.used["mirror"] = filepath.Join(c.mirror, file), true
 	default:
 		src.URL = address
 	}
@@ -170,9 +170,9 @@ func (c *compiler) checkVersion(s *section, name string, src steps.Source) {
 	case has:
 		s.fail("version", "version given twice", "The version of the artifact %q is the argument %s: the nodes are configured for it. Remove it here.", name, owner.argument)
 	case src.URL != "" || src.File != "":
-		c.diags.warn(s.at("version"), "argument without effect", "The version of the artifact %q only makes its upstream name, and here url or file is given. Remove it.", name)
+		s.fail("version", "argument without effect", "The version of the artifact %q only makes its upstream name, and here url or file is given. Remove it.", name)
 	case !c.needsVersion(name):
-		c.diags.warn(s.at("version"), "argument without effect", "The file name of the artifact %q holds no version, so in a mirror this says nothing. Remove it, or have it for the day when there is no mirror.", name)
+		s.fail("version", "argument without effect", "The file name of the artifact %q holds no version, so in a mirror this says nothing. Remove it.", name)
 	}
 }
 

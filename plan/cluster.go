@@ -36,7 +36,7 @@ const (
 func (c *compiler) clusterBlocks() {
 	for _, b := range c.plan.blocks["mirror"] {
 		if s := c.section(rootBlock("mirror"), b, c.ctx); s.str("path") != "" {
-			c.mirror = c.home(s.str("path"))
+			c.mirror, c.mirrorAt = c.home(s.str("path")), b.DefRange
 		}
 		if len(c.plan.blocks["cluster"]) == 0 {
 			c.diags.fail(b.DefRange, "block without effect", "A mirror holds what the nodes of a cluster install, and the plan has no cluster block. Add one, or remove this block.")
@@ -107,6 +107,10 @@ func (c *compiler) clusterBlock(b *hcl.Block, k *cluster) {
 	}
 	if k.CAHash = s.str("ca_hash"); k.CAHash != "" && !caHash.MatchString(k.CAHash) {
 		s.fail("ca_hash", "invalid digest", "%q is no pin of a CA. Write \"sha256:\" and 64 hex digits, as kubeadm token create --print-join-command shows it.", k.CAHash)
+	}
+	if k.CAHash != "" && s.has("sandbox") && !s.has("kubeconfig") {
+		c.diags.fail(s.attrs["ca_hash"].NameRange, "argument without effect", "A simulated cluster makes its own CA, so there is nothing to pin. Remove ca_hash.")
+		s.ok = false
 	}
 	c.addresses(s, k)
 	in.DNSDomain = s.or("dns_domain", defaultDNSDomain)

@@ -23,6 +23,7 @@ type compiler struct {
 	cluster   *cluster
 	artifacts map[string]*artifact
 	mirror    string // absolute; "" = none
+	mirrorAt  hcl.Range
 	machines  []*machine
 	// valuesLost: a file of values could not be read, so what has none is not reported.
 	valuesLost bool
@@ -131,6 +132,9 @@ func (c *compiler) idle(blocks []*stepBlock) {
 
 // unused warns of what is given and named nowhere.
 func (c *compiler) unused() {
+	if c.mirror != "" && c.used["artifact"] && !c.used["mirror"] {
+		c.diags.fail(c.mirrorAt, "block without effect", "Every artifact of the plan has its own url or file, so nothing is taken from the mirror. Remove the mirror block, or the url or file of the artifacts that it holds.")
+	}
 	for _, b := range c.plan.blocks["variable"] {
 		if !c.used["var."+b.Labels[0]] {
 			c.diags.warn(b.DefRange, "unused variable", "Nothing refers to var.%s. Remove it, or use it.", b.Labels[0])

@@ -337,9 +337,7 @@ func (c *compiler) connection(s *section, b *hcl.Block, ctx *hcl.EvalContext, m 
 		for _, f := range cs.strs("known_hosts") {
 			ssh.KnownHosts = append(ssh.KnownHosts, c.home(f))
 		}
-		if ssh.HostKey != "" && ssh.AcceptNew {
-			cs.fail("accept_new", "arguments exclude each other", "A pinned host_key is the only one that is accepted, so accept_new has no effect. Remove one of the two.")
-		}
+		withoutEffectSSH(cs)
 		if ssh.HostKey != "" && !validHostKey(ssh.HostKey) {
 			cs.fail("host_key", "invalid host key", "%q is no host key. Write it as ssh-keyscan shows it, \"ssh-ed25519 AAAA...\", or its fingerprint, \"SHA256:...\".", ssh.HostKey)
 		}

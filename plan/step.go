@@ -262,6 +262,7 @@ func (c *compiler) kindArgs(b *stepBlock, m *machine, s *section, ctx *hcl.EvalC
 			}
 		}
 	}
+	c.withoutEffect(b, m, s, args)
 	c.adminCredentials(s, args)
 	if b.kind.Name == "file" {
 		c.jsonFile(s, args)
@@ -274,7 +275,10 @@ func (c *compiler) kindArgs(b *stepBlock, m *machine, s *section, ctx *hcl.EvalC
 
 // pointless names the arguments that say how a thing is, which one that must be
 // absent is not.
-var pointless = map[string]bool{"content": true, "access": true, "value": true, "type": true, "string": true, "strings": true, "number": true, "binary": true}
+var pointless = map[string]bool{
+	"content": true, "access": true, "sensitive": true, "value": true, "type": true, "string": true, "strings": true, "number": true, "binary": true,
+	"display_name": true, "description": true, "direction": true, "action": true, "protocol": true, "ports": true, "program": true, "enabled": true, "ttl": true,
+}
 
 // checkArg judges one argument by what its name stands for.
 func (c *compiler) checkArg(b *stepBlock, m *machine, s *section, name string, v any) {

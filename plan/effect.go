@@ -1,0 +1,89 @@
+package plan
+
+import (
+	"github.com/hashicorp/hcl/v2"
+)
+
+// companions are arguments of kinds that say something only beside another one.
+var companions = map[string]struct{ other, why string }{
+	"service.recovery_reset": {"recovery", "it counts failures for the actions of recovery, and there are none"},
+	"require.path":           {"min_free", "it names the volume for min_free, which is not given"},
+}
+
+// dataOf is the argument that holds the data of a registry value's type.
+var dataOf = map[string]string{"string": "string", "expand_string": "string", "multi_string": "strings", "dword": "number", "qword": "number", "binary": "binary"}
+
+// withoutEffect reports arguments of a step that, beside the others, say nothing.
+func (c *compiler) withoutEffect(b *stepBlock, m *machine, s *section, args map[string]any) {
+	fail := func(name, detail string, values ...any) {
+		s.ok = false
+		c.diags.fail(s.attrs[name].NameRange, "argument without effect", detail, values...)
+	}
+	for _, spec := range b.kind.block.attrs {
+		with, known := companions[b.kind.Name+"."+spec.name]
+		if known && s.has(spec.name) && (!s.has(with.other) || emptyList(s, with.other)) && !s.misspelt(with.other) {
+			fail(spec.name, "The argument %q has no effect here: %s. Remove it, or give %s.", spec.name, with.why, with.other)
+		}
+	}
+	switch b.kind.Name {
+	case "service":
+		// Only a state that is written as it is: one that is computed may be another tomorrow.
+		if args["state"] != "stopped" || !constant(s, "state") {
+			break
+		}
+		for name, why := range map[string]string{
+			"watch": "a service that is to be stopped is never restarted",
+			"log":   "it is shown when the service ends by itself, and this one is to be stopped",
+		} {
+			if s.has(name) {
+				fail(name, "With state = \"stopped\" the argument %q has no effect: %s. Remove one of the two.", name, why)
+			}
+		}
+	case "env":
+		if m.OS == "windows" && s.has("file") {
+			fail("file", "The argument \"file\" is for Linux: Windows keeps its environment in the registry. Remove it, or name Linux nodes in the argument \"on\".")
+		}
+	case "registry":
+		t, _ := args["type"].(string)
+		want, known := dataOf[t]
+		for _, name := range []string{"string", "strings", "number", "binary"} {
+			if known && name != want && s.has(name) {
+				fail(name, "With type = %q the argument %q has no effect: the data of that type is the argument %q. Remove one of the two.", t, name, want)
+			}
+		}
+	case "require":
+		if s.ok && len(args) == 0 {
+			c.diags.fail(s.block.DefRange, "step without effect", "This step demands nothing of the machine. Give one of its conditions, for example admin = true, or remove it.")
+			s.ok = false
+		}
+	}
+}
+
+// withoutEffectSSH reports what a pinned host key leaves without effect. A jump host
+// of the plan is verified by known_hosts and accept_new, whatever is pinned.
+func withoutEffectSSH(s *section) {
+	if !s.has("host_key") || s.has("jump") || s.misspelt("jump") {
+		return
+	}
+	for _, name := range []string{"known_hosts", "accept_new"} {
+		if s.has(name) && !(name == "accept_new" && !s.flag(name)) {
+			s.fail(name, "arguments exclude each other", "A pinned host_key is the only one that is accepted, and there is no jump host, so %s has no effect. Remove one of the two.", name)
+		}
+	}
+}
+
+// constant tells whether an argument is written as a value, not computed from others.
+func constant(s *section, name string) bool {
+	a := s.attrs[name]
+	return a != nil && len(a.Expr.Variables()) == 0
+}
+
+// emptyList tells whether an argument is written as [].
+func emptyList(s *section, name string) bool {
+	a := s.attrs[name]
+	if a == nil {
+		return false
+	}
+	list, diags := hcl.ExprList(a.Expr)
+	return !diags.HasErrors() && len(list) == 0
+}
