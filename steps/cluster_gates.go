@@ -41,6 +41,7 @@ func (n *NodeRegistered) Check(ctx context.Context, r kube.Reader, e *Env) (Chan
 
 func (n *NodeRegistered) Apply(ctx context.Context, a kube.API, e *Env, c Change) (Outcome, error) {
 	var denied deniedRequest
+	var stuck time.Time // since when there was neither a request nor a token to make one with
 	return Outcome{}, await(ctx, e, "the Node did not register in time", func(ctx context.Context) (sight, error) {
 		node, err := a.Node(ctx, e.Node)
 		switch {
@@ -61,18 +62,33 @@ func (n *NodeRegistered) Apply(ctx context.Context, a kube.API, e *Env, c Change
 			return sight{}, err
 		}
 		s := requestSight(e.Node, requests)
-		if len(requests) == 0 {
-			// A kubelet that has a certificate needs no token; one without is stuck.
-			tokens, err := a.BootstrapTokens(ctx, e.Node)
-			tokens = slices.DeleteFunc(tokens, func(t kube.BootstrapToken) bool { return !time.Now().Before(t.Expires) })
-			if err == nil && len(tokens) == 0 {
-				s.seen += ", and no bootstrap token of the node is left: it has expired or was removed"
-				s.remedy = "apply again, which mints a new token; where the machine is slow, give the token a longer life: join \"bootstrap_token\" { ttl = \"30m\" }"
-			}
+		if len(requests) > 0 {
+			stuck = time.Time{}
+			return s, denied.check(requests, s)
+		}
+		tokens, err := a.BootstrapTokens(ctx, e.Node)
+		tokens = slices.DeleteFunc(tokens, func(t kube.BootstrapToken) bool { return !time.Now().Before(t.Expires) })
+		if err != nil || len(tokens) > 0 {
+			stuck = time.Time{}
+			return s, denied.check(requests, s)
+		}
+		s.seen += ", and no bootstrap token of the node is left: it has expired or was removed"
+		s.remedy = "apply again, which mints a new token; where the machine is slow, give the token a longer life: join \"bootstrap_token\" { ttl = \"30m\" }"
+		if stuck.IsZero() {
+			stuck = time.Now()
+		}
+		if time.Since(stuck) >= tokenGrace {
+			return sight{}, &Error{Code: CodeFailed, Summary: "the bootstrap token has ended", Detail: s.seen, Remedy: s.remedy}
 		}
 		return s, denied.check(requests, s)
 	})
 }
+
+// tokenGrace is how long a kubelet that needs no token any more, for it has a
+// certificate, may take to register: it tries every few seconds at most
+// (kubernetes pkg/kubelet/kubelet_node_status.go, registerWithAPIServer). One without
+// a certificate can do nothing once its token has ended.
+const tokenGrace = 30 * time.Second
 
 // requestSight says what the newest certificate request of a node without Node
 // object means.

@@ -94,7 +94,7 @@ func TestNodeRegisteredSaysWhatItSees(t *testing.T) {
 		waited   time.Duration
 	}{
 		{"no request", nil, nil, CodeTimeout, "no certificate request of system:node:win-1", "bootstrap token", time.Minute},
-		{"expired token", nil, nil, CodeTimeout, "it has expired or was removed", "ttl = ", time.Minute},
+		{"expired token", nil, nil, CodeFailed, "it has expired or was removed", "ttl = ", tokenGrace + 2*time.Second},
 		{"pending", nil, one(kube.SigningRequest{}), CodeTimeout, "csr-1 of system:bootstrap:abcdef is pending", "kubectl certificate approve csr-1", time.Minute},
 		{"approved", nil, one(kube.SigningRequest{Approved: true}), CodeTimeout, "no certificate was issued", "--cluster-signing-cert-file", time.Minute},
 		{"issued", nil, one(kube.SigningRequest{Approved: true, Issued: true}), CodeTimeout, "was issued, but the kubelet", "kubelet's log", time.Minute},

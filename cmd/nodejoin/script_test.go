@@ -35,6 +35,8 @@ func TestScript(t *testing.T) {
 			"waitfile":   cmdWaitFile,
 			"sshd":       cmdSSHD,
 			"api":        cmdAPI,
+			"silentapi":  cmdSilentAPI,
+			"within":     cmdWithin,
 			"closedport": cmdClosedPort,
 			"narrow":     cmdNarrow,
 		},
@@ -82,6 +84,20 @@ func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if have != args[0] {
 		ts.Fatalf("exit code: have %s, want %s", have, args[0])
+	}
+}
+
+// cmdWithin is exit for a command that must end in time: within 30s CODE COMMAND [ARG...]
+func cmdWithin(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: within DURATION CODE COMMAND [ARG...]")
+	}
+	bound, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	began := time.Now()
+	cmdExit(ts, false, args[1:])
+	if took := time.Since(began); took > bound {
+		ts.Fatalf("it took %s, more than %s", took, bound)
 	}
 }
 

@@ -74,6 +74,39 @@ func cmdAPI(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(kubeconfig(srv.URL, ca)), 0o600))
 }
 
+// cmdSilentAPI takes connections on loopback and never says a word, and writes a
+// kubeconfig for it: silentapi FILE
+func cmdSilentAPI(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: silentapi FILE")
+	}
+	srv := httptest.NewTLSServer(http.NotFoundHandler())
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
+	srv.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var conns []net.Conn
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				break
+			}
+			conns = append(conns, c)
+		}
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}()
+	ts.Defer(func() {
+		_ = l.Close()
+		<-done
+	})
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(kubeconfig("https://"+l.Addr().String(), ca)), 0o600))
+}
+
 // cmdClosedPort writes a kubeconfig for a port of loopback where nobody listens
 // and sets CLOSED_PORT to it: closedport FILE
 func cmdClosedPort(ts *testscript.TestScript, _ bool, args []string) {
