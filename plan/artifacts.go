@@ -57,7 +57,7 @@ func (c *compiler) source(s *section, at hcl.Range, need bool) steps.Source {
 	switch {
 	case s.has("url") && s.has("file"):
 		s.fail("file", "arguments exclude each other", "An artifact comes from a url, fetched by the host, or from a file of the controller. Remove one of the two.")
-	case need && !s.has("url") && !s.has("file"):
+	case need && !s.has("url") && !s.has("file") && !s.misspelt("url") && !s.misspelt("file"):
 		c.diags.fail(at, "missing argument", "There is neither \"url\" nor \"file\", so there is nothing to install.")
 		s.ok = false
 	}
@@ -72,7 +72,7 @@ func (c *compiler) source(s *section, at hcl.Range, need bool) steps.Source {
 	if src.SHA512 != "" && !hex512.MatchString(src.SHA512) {
 		s.fail("sha512", "invalid digest", "A sha512 digest has 128 hex digits; this has %d characters%s.", len(src.SHA512), notHex(src.SHA512))
 	}
-	if !s.has("sha256") && !s.has("sha512") {
+	if !s.has("sha256") && !s.has("sha512") && !s.misspelt("sha256") && !s.misspelt("sha512") {
 		c.diags.fail(at, "artifact without a digest", "Nothing is installed unchecked. Give sha256 or sha512, as its publisher shows it.")
 		s.ok = false
 	}
@@ -122,6 +122,9 @@ func (c *compiler) upstream(m *machine, name string, a *artifact) (src steps.Sou
 	src = a.source
 	if src.URL != "" || src.File != "" {
 		return src, true
+	}
+	if c.mirror == "" && len(c.plan.blocks["mirror"]) > 0 {
+		return src, false // what is wrong with the mirror was reported
 	}
 	version := a.version
 	if owner, has := versionOwners[name]; has {

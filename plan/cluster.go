@@ -61,7 +61,7 @@ func (c *compiler) clusterBlocks() {
 	c.clusterBlock(blocks[0], k)
 	c.runtimeBlock(blocks[0], k)
 	c.networkBlock(blocks[0], k)
-	k.complete = c.errors() == before
+	k.complete = c.errors() == before && len(c.plan.blocks["runtime"]) > 0 && len(c.plan.blocks["network"]) > 0
 }
 
 func (c *compiler) clusterBlock(b *hcl.Block, k *cluster) {
@@ -96,7 +96,7 @@ func (c *compiler) clusterBlock(b *hcl.Block, k *cluster) {
 	switch {
 	case s.has("kubeconfig") && s.has("sandbox"):
 		s.fail("sandbox", "arguments exclude each other", "A cluster is real (kubeconfig) or simulated (sandbox). Remove one of the two.")
-	case !s.has("kubeconfig") && !s.has("sandbox"):
+	case !s.has("kubeconfig") && !s.has("sandbox") && !s.misspelt("kubeconfig") && !s.misspelt("sandbox"):
 		c.diags.fail(b.DefRange, "missing argument", "The cluster has neither \"kubeconfig\" nor \"sandbox\", so nothing can be asked of it. Give kubeconfig = \"~/.kube/config\"; it is read here and never copied to a node.")
 	}
 	if v := s.str("kubeconfig"); v != "" {

@@ -117,11 +117,18 @@ func (d *diags) sorted() hcl.Diagnostics {
 	return d.list
 }
 
+// distance is how many letters have and a known name differ in, and whether the one
+// may be the other, misspelt.
+func distance(have, known string) (n int, near bool) {
+	n = levenshtein.Distance(strings.ToLower(have), strings.ToLower(known), nil)
+	return n, n < 3 && n < len(known)
+}
+
 // didYouMean is ` Did you mean "x"?` for the known name that is nearest, or "".
 func didYouMean(have string, known []string) string {
-	best, bestDistance := "", 3
+	best, bestDistance := "", 0
 	for _, k := range known {
-		if n := levenshtein.Distance(strings.ToLower(have), strings.ToLower(k), nil); n < bestDistance && n < len(k) {
+		if n, near := distance(have, k); near && (best == "" || n < bestDistance) {
 			best, bestDistance = k, n
 		}
 	}

@@ -70,8 +70,11 @@ func (p *Plan) load(path string, d *diags) {
 	for _, body := range bodies {
 		content, list := body.Content(schema)
 		p.early.add(clarifyBody(list, rootSpec))
-		for _, b := range content.Blocks {
+		for _, b := range slices.Concat(content.Blocks, meant(body, rootSpec)) {
 			p.blocks[b.Type] = append(p.blocks[b.Type], b)
+		}
+		for _, s := range rootSpec.blocks {
+			p.lost[s.name] = p.lost[s.name] || lost(body, rootSpec, s.name)
 		}
 	}
 	p.duplicates(p.early)

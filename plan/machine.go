@@ -218,7 +218,7 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 		c.diags.fail(at, "invalid node name", "%q cannot be the name of a Node. %s", m.Name, why)
 		s.ok = false
 	}
-	if m.OS == "" && !s.has("os") && !s.misspelt("os") && (!s.has("profile") || base.known) {
+	if m.OS == "" && !s.has("os") && !s.misspelt("os") && !s.misspelt("profile") && (!s.has("profile") || base.known) {
 		c.diags.failOn(m.Name, b.DefRange, "missing argument", "Node %q has no operating system. Give os = \"windows\" here or in its profile.", m.Name)
 		s.ok = false
 	}
@@ -311,7 +311,7 @@ func (c *compiler) connection(s *section, b *hcl.Block, ctx *hcl.EvalContext, m 
 	blocks := s.blocks.OfType("connection")
 	if len(blocks) == 0 {
 		s.ok = false
-		if s.strayBlock("connection") {
+		if lost(b.Body, s.spec, "connection") {
 			return
 		}
 		c.diags.failOn(m.Name, b.DefRange, "missing block", "Node %q has no connection. Add: connection \"ssh\" { host = \"...\" }.", m.Name)

@@ -25,7 +25,9 @@ const (
 func (c *compiler) networkBlock(at *hcl.Block, k *cluster) {
 	blocks := c.plan.blocks["network"]
 	if len(blocks) == 0 {
-		c.diags.fail(at.DefRange, "missing block", "Nodes of a cluster need a pod network. Add: network \"flannel\" { version = \"0.28.9\" }.")
+		if !c.plan.lost["network"] {
+			c.diags.fail(at.DefRange, "missing block", "Nodes of a cluster need a pod network. Add: network \"flannel\" { version = \"0.28.9\" }.")
+		}
 		return
 	}
 	b := blocks[0]

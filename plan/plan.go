@@ -39,6 +39,8 @@ type Plan struct {
 	blocks map[string][]*hcl.Block // by type, in order of files and lines
 	alone  bool                    // one file was named, not its folder
 	early  *diags                  // problems of the structure, for Compile to report
+	// lost are the types of blocks that are written, rightly or not.
+	lost map[string]bool
 	// relative are the names of files as place shows them.
 	relative map[string]string
 	// broken: the text is no HCL, or is for another version; nothing more can be said.
@@ -50,7 +52,7 @@ type Plan struct {
 // for another version of nodejoin. The Plan is never nil, so that its Files can
 // show them. Everything else is found by Compile.
 func Load(path string, opt Options) (*Plan, hcl.Diagnostics) {
-	p := &Plan{opt: opt, parser: hclparse.NewParser(), blocks: map[string][]*hcl.Block{}, early: newDiags()}
+	p := &Plan{opt: opt, parser: hclparse.NewParser(), blocks: map[string][]*hcl.Block{}, early: newDiags(), lost: map[string]bool{}}
 	d := newDiags()
 	p.load(path, d)
 	return p, d.sorted()

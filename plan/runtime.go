@@ -21,7 +21,9 @@ var runtimeSpecs = map[string]*blockSpec{
 func (c *compiler) runtimeBlock(at *hcl.Block, k *cluster) {
 	blocks := c.plan.blocks["runtime"]
 	if len(blocks) == 0 {
-		c.diags.fail(at.DefRange, "missing block", "Nodes of a cluster need a container runtime. Add: runtime \"containerd\" { version = \"2.2.1\" }.")
+		if !c.plan.lost["runtime"] {
+			c.diags.fail(at.DefRange, "missing block", "Nodes of a cluster need a container runtime. Add: runtime \"containerd\" { version = \"2.2.1\" }.")
+		}
 		return
 	}
 	b := blocks[0]

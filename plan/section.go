@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -85,7 +84,7 @@ func (c *compiler) content(spec *blockSpec, b *hcl.Block) *content {
 		return have
 	}
 	body, list := b.Body.Content(spec.schema())
-	out := &content{attrs: body.Attributes, blocks: body.Blocks, wrong: clarifyBody(list, spec)}
+	out := &content{attrs: body.Attributes, blocks: slices.Concat(body.Blocks, meant(b.Body, spec)), wrong: clarifyBody(list, spec)}
 	c.contents[b] = out
 	return out
 }
@@ -99,12 +98,6 @@ func (s *section) misspelt(name string) bool {
 		}
 	}
 	return false
-}
-
-// strayBlock tells whether a block is written whose unknown type may mean this one.
-func (s *section) strayBlock(name string) bool {
-	body, ok := s.block.Body.(*hclsyntax.Body)
-	return ok && slices.ContainsFunc(body.Blocks, func(b *hclsyntax.Block) bool { return b.Type != name && didYouMean(b.Type, []string{name}) != "" })
 }
 
 // explain ends a sentence with what an argument is.
@@ -197,9 +190,9 @@ func (s *section) str(name string) string {
 }
 
 // or is a string argument or its default where it is not written. One that is
-// written and wrong is "".
+// written and wrong, if only its name, is "".
 func (s *section) or(name, fallback string) string {
-	if s.has(name) {
+	if s.has(name) || s.misspelt(name) {
 		return s.str(name)
 	}
 	return fallback

@@ -102,7 +102,14 @@ func (c *compiler) on(a *hcl.Attribute) map[string]bool {
 // judge evaluates a step block that no node of the plan evaluates, to find what is
 // wrong with it: everything of its node is unknown.
 func (c *compiler) judge(b *stepBlock) {
-	c.stepArgs(b, &machine{}, cty.DynamicVal)
+	self := map[string]cty.Value{"vars": cty.DynamicVal}
+	for _, n := range []string{"name", "os", "arch", "management_ip", "hostname", "build", "data_dir"} {
+		self[n] = cty.UnknownVal(cty.String)
+	}
+	if len(c.plan.blocks["cluster"]) > 0 {
+		self["pod_cidr"] = cty.UnknownVal(cty.String)
+	}
+	c.stepArgs(b, &machine{}, cty.ObjectVal(self))
 }
 
 func (b *stepBlock) runsOn(m *machine) bool { return b.on == nil || b.on[m.label] }
