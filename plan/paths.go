@@ -37,6 +37,8 @@ func badPath(os, p string) string {
 			return "it must be absolute and begin with '/'"
 		case hasDotDot(strings.Split(p, "/")):
 			return "it must not hold '..'"
+		case slices.Contains(strings.Split(p, "/"), "."):
+			return "it has an element '.', which names nothing"
 		case len(p) > 4095:
 			return "it is longer than 4095 bytes"
 		}

@@ -22,7 +22,7 @@ func TestBadPathLengths(t *testing.T) {
 		{"windows", `C:\k\..\x`, false}, {"windows", `C:\k\a.`, false}, {"windows", `C:\k\a \b`, false}, {"windows", `C:\k\\b`, false},
 		{"windows", `C:k`, false}, {"windows", `\k`, false}, {"windows", `\\host\share`, false}, {"windows", `C:\k\a:b`, false},
 		{"windows", "C:\\k\\a\x01", false}, {"windows", "C:\\k\xff", false},
-		{"linux", "/etc/a", true}, {"linux", "/con", true}, {"linux", "etc", false}, {"linux", "/a/../b", false}, {"linux", "/a\n", false},
+		{"linux", "/etc/a", true}, {"linux", "/con", true}, {"linux", "etc", false}, {"linux", "/a/../b", false}, {"linux", "/a/.", false}, {"linux", "/a/./b", false}, {"linux", "/a\n", false},
 		{"linux", "/" + long, true}, {"linux", "/" + long + "x", false}, {"linux", "/" + strings.Repeat("日", 81), false}, {"linux", "/a\xff", false},
 	} {
 		if why := badPath(c.os, c.path); (why == "") != c.ok {
