@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"nodejoin/plan/compat"
+	"nodejoin/plan/recipe"
 )
 
 // sandboxBuild is the build of a sandbox that names none.
@@ -58,7 +59,10 @@ func (c *compiler) windowsBuild(s *section, m *machine) {
 		s.ok = false
 		c.diags.failOn(m.Name, k.pauseAt, "pause image not for the build", "Node %q cannot start pods: %s%s", m.Name, v.Why, instead(v))
 	}
-	features := []compat.WindowsFeature{compat.Overlay}
+	var features []compat.WindowsFeature
+	if k.base.Network.Backend == recipe.VXLAN {
+		features = append(features, compat.Overlay)
+	}
 	if kernel, _ := m.components["kube_proxy"].config["winkernel"].(map[string]any); kernel["enableDSR"] == true {
 		features = append(features, compat.DSR)
 	}

@@ -61,6 +61,7 @@ func (c *compiler) run() *Compiled {
 	c.profileBlocks()
 	c.nodeBlocks()
 	c.roomForNodes()
+	c.onOneLink()
 	stepBlocks := c.stepBlocks()
 	out := &Compiled{Dir: c.plan.dir}
 	if c.cluster != nil {
@@ -176,7 +177,7 @@ func (c *compiler) self(m *machine, specs []steps.Spec) cty.Value {
 	}
 	// The gate on the Node's registration gives its pod CIDR.
 	for _, s := range specs {
-		if s.Kind == "node_registered" {
+		if s.Kind == "node_registered" && c.cluster != nil && c.cluster.base.Network.Kind != "none" {
 			self["pod_cidr"] = laterString(s.ID + ".pod_cidr")
 		}
 	}

@@ -207,6 +207,7 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 	m.build = all.build
 	m.labels, m.taints, m.components = all.labels, all.taints, all.components
 	c.withoutCluster(s)
+	c.withoutProxy(s)
 	c.manyPods(s, own.maxPods, base.maxPods, m.Name)
 	m.vars = c.vars(s, ctx)
 	if m.Name != "" && (len(m.Name) > 253 || !dnsName.MatchString(m.Name)) {

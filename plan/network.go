@@ -1,6 +1,9 @@
 package plan
 
 import (
+	"net/netip"
+	"slices"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
@@ -11,9 +14,14 @@ import (
 var networkSpecs = map[string]*blockSpec{
 	"flannel": {name: "network", doc: "flannel as a service", attrs: []attrSpec{
 		{name: "version", typ: cty.String, required: true, doc: "its version"},
-		{name: "backend", typ: cty.String, doc: "\"vxlan\" (default)"},
+		{name: "backend", typ: cty.String, doc: "\"vxlan\" (default): an overlay; or \"host-gw\": routes between nodes of one link, on Windows an L2Bridge network"},
+		{name: "delegate", typ: cty.String, doc: "CNI plugin of the backend on Windows: \"win-overlay\" or \"sdnoverlay\" for vxlan, \"win-bridge\" or \"sdnbridge\" for host-gw; the first is the default"},
 		{name: "vni", typ: cty.Number, doc: "VXLAN network identifier, default 4096"},
 		{name: "port", typ: cty.Number, doc: "VXLAN port, default 4789"},
+	}},
+	"none": {name: "network", doc: "none from nodejoin: the cluster brings its CNI to a node in pods of its own; a node is joined once it is registered, and Ready when the CNI has come", attrs: []attrSpec{
+		{name: "ready", typ: cty.Bool, doc: "true: wait until the Node is Ready, for a CNI that comes without further doing"},
+		{name: "hns_network", typ: cty.String, doc: "name of the L2Bridge network that the CNI makes, for kube-proxy as a service; default: no kube-proxy, the cluster brings it too"},
 	}},
 }
 
@@ -36,9 +44,30 @@ func (c *compiler) networkBlock(at *hcl.Block, k *cluster) {
 		return
 	}
 	s := c.section(spec, b, c.ctx)
-	n := recipe.Network{Kind: "flannel", Version: c.version(s, "version"), Backend: s.or("backend", "vxlan")}
-	if n.Backend != "" && n.Backend != "vxlan" {
-		s.fail("backend", "unknown backend", "There is no backend %q in this version. There is \"vxlan\".", n.Backend)
+	switch b.Labels[0] {
+	case "flannel":
+		k.base.Network = c.flannel(s)
+	case "none":
+		k.base.Network = recipe.Network{Kind: "none", Ready: s.flag("ready"), HNSNetwork: s.str("hns_network")}
+	}
+}
+
+func (c *compiler) flannel(s *section) recipe.Network {
+	n := recipe.Network{Kind: "flannel", Version: c.version(s, "version"), Backend: s.or("backend", recipe.VXLAN), Delegate: s.str("delegate")}
+	known := slices.Contains(recipe.Backends(), n.Backend)
+	if n.Backend != "" && !known {
+		s.fail("backend", "unknown backend", "There is no backend %q. On Windows flannel has %q and %q.", n.Backend, recipe.VXLAN, recipe.HostGW)
+	}
+	if d := recipe.Delegates(n.Backend); known && n.Delegate != "" && !slices.Contains(d, n.Delegate) {
+		s.fail("delegate", "delegate of another backend", "The CNI plugin %q does not serve the backend %q. For it there is %s.", n.Delegate, n.Backend, oneOf(d))
+	}
+	if n.Backend == recipe.HostGW {
+		for _, name := range []string{"vni", "port"} {
+			if s.has(name) {
+				s.fail(name, "argument without effect", "The argument %q is of VXLAN, and the backend is %q, which has none. Remove it.", name, n.Backend)
+			}
+		}
+		return n
 	}
 	// flannel on Windows: pkg/backend/vxlan/vxlan_windows.go refuses lower VNIs and
 	// other ports; the VNI that it announces has 16 bits.
@@ -51,5 +80,62 @@ func (c *compiler) networkBlock(at *hcl.Block, k *cluster) {
 		s.fail("port", "impossible port", "The VXLAN port is %d. flannel on Windows can use 4789 only, and all nodes of the cluster, Linux too, must have the same.", port)
 	}
 	n.VNI, n.Port = uint32(vni), uint16(port)
-	k.base.Network = n
+	return n
+}
+
+// withoutProxy reports settings of a kube-proxy that the node does not get.
+func (c *compiler) withoutProxy(s *section) {
+	k := c.cluster
+	if k == nil || k.base.Network.Kind != "none" || k.base.Network.HNSNetwork != "" {
+		return
+	}
+	for _, b := range s.blocks.OfType("kube_proxy") {
+		s.ok = false
+		c.diags.fail(b.DefRange, "block without effect", "The network block says that the cluster brings kube-proxy itself, so nodejoin installs none. Remove this block, or give hns_network in the network block.")
+	}
+}
+
+// onOneLink reports a node that is known to lie apart from another: host-gw sends
+// packets to the other node itself, and no router may be between them. The plan does
+// not say how long the prefixes of the machines' networks are, so only addresses of
+// different private blocks (RFC 1918), or of one and of none, are certain to lie apart.
+func (c *compiler) onOneLink() {
+	if c.cluster == nil || c.cluster.base.Network.Backend != recipe.HostGW {
+		return
+	}
+	var before *machine
+	for _, m := range c.machines {
+		ip := m.address()
+		if m.bad || !ip.IsValid() {
+			continue
+		}
+		if before == nil {
+			before = m
+			continue
+		}
+		if privateBlock(ip) != privateBlock(before.address()) {
+			c.diags.failOn(m.Name, m.at, "nodes on different links", "Node %q has the address %s and node %q has %s, which cannot be in one network. The backend \"host-gw\" routes from node to node without a router between them. Use the backend \"vxlan\", or nodes of one network.", m.Name, ip, before.Name, before.address())
+			m.bad = true
+		}
+	}
+}
+
+// address is the machine's in the management network, where the plan says it.
+func (m *machine) address() netip.Addr {
+	text := m.managementIP
+	if box := m.Connection.Sandbox; text == "" && box != nil {
+		text = box.IP
+	}
+	ip, _ := netip.ParseAddr(text)
+	return ip
+}
+
+// privateBlock is the block of RFC 1918 that holds the address, the zero Prefix when none does.
+func privateBlock(ip netip.Addr) netip.Prefix {
+	for _, p := range []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16")} {
+		if p.Contains(ip) {
+			return p
+		}
+	}
+	return netip.Prefix{}
 }

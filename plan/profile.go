@@ -54,6 +54,7 @@ func (c *compiler) profileBlocks() {
 		p := c.machineArgs(s, c.ctx)
 		p.known = s.ok || p.os != ""
 		c.withoutCluster(s)
+		c.withoutProxy(s)
 		c.manyPods(s, p.maxPods, 0, "")
 		names = append(names, b.Labels[0])
 		c.profiles[b.Labels[0]], sections[b.Labels[0]] = p, s

@@ -235,7 +235,7 @@ func clarifyAttribute(g *hcl.Diagnostic) {
 			continue
 		}
 		if name.Name == "pod_cidr" {
-			g.Detail = "self.pod_cidr exists only for nodes of a cluster, and the plan has no cluster block."
+			g.Detail = "self.pod_cidr exists only for nodes of a cluster with a pod network of nodejoin: the plan has no cluster block, or its network is \"none\"."
 			continue
 		}
 		g.Detail = unknownName("value of self named", name.Name, sortedKeys(self.Type().AttributeTypes()))

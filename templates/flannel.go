@@ -1,27 +1,46 @@
 package templates
 
-// NetConf is flanneld's net-conf.json with a vxlan backend
-// (flannel pkg/backend/vxlan/vxlan_windows.go). Every node of a cluster must
-// have the same VNI and port.
+// NetConf is flanneld's net-conf.json (flannel, Documentation/backends.md). Every
+// node of a cluster must have the same backend, VNI and port.
 type NetConf struct {
 	Network string // pod network of the cluster
-	VNI     uint32
-	Port    uint16
+	Backend string // "vxlan" or "host-gw"
+	VNI     uint32 // of vxlan
+	Port    uint16 // of vxlan
+	Name    string // of host-gw: the HNS network that flanneld makes
 }
 
 // Render gives the file's text.
 func (n NetConf) Render() (string, error) { return render("net-conf.json", n) }
 
-// CNI is the CNI configuration of a flannel overlay network on Windows, with HNS
-// v2 policies, which containerd needs. DNS comes from the pod by capability.
+// CNI is the CNI configuration of flannel on Windows, which hands over to Delegate.
+// DNS comes from the pod by capability.
+//
+// Sources: containernetworking/plugins pkg/hns/netconf_windows.go and the samples of
+// win-bridge and win-overlay; microsoft/windows-container-networking cni/cni.go and
+// its examples.
 type CNI struct {
-	Network     string // name of the HNS network: must be the one that flanneld makes
-	SubnetFile  string // that flanneld writes
-	DataDir     string // state of the flannel plugin
+	Network    string // name of the HNS network: must be the one that flanneld makes
+	Delegate   string // win-overlay, win-bridge, sdnoverlay or sdnbridge
+	SubnetFile string // that flanneld writes
+	DataDir    string // state of the flannel plugin
+
 	PodCIDR     string // of the cluster; not translated
 	ServiceCIDR string // not translated, and encapsulated by the host
-	NodeIP      string // provider address of the overlay
+	NodeIP      string // overlay: its provider address; bridge: encapsulated by the host
+	NodeSubnet  string // bridge: network of the node's address; not translated
+
+	// LoopbackDSR lets a pod reach itself through a service: for a kube-proxy with
+	// direct server return.
+	LoopbackDSR bool
 }
+
+// Overlay tells whether the delegate serves an overlay network.
+func (c CNI) Overlay() bool { return c.Delegate == "win-overlay" || c.Delegate == "sdnoverlay" }
+
+// SDN tells whether the delegate is one of windows-container-networking. Those give
+// results of CNI 0.2.0 and have their policies and flags under other names.
+func (c CNI) SDN() bool { return c.Delegate == "sdnoverlay" || c.Delegate == "sdnbridge" }
 
 // Render gives the file's text.
 func (c CNI) Render() (string, error) { return render("cni.conflist", c) }

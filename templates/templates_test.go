@@ -27,7 +27,7 @@ var (
 		ClusterDNS: "10.96.0.10", ClusterDomain: "cluster.local", HealthzPort: 10248}
 	overlayProxy = KubeProxy{Kubeconfig: `C:\etc\kubernetes\kube-proxy.conf`, NodeName: "win-1", BindAddress: ref("fact.management_ip"),
 		ClusterCIDR: "10.244.0.0/16", NetworkName: "flannel.4096", SourceVIP: ref("source_vip.address"), HealthzPort: 10256, MetricsPort: 10249}
-	flannelCNI = CNI{Network: "flannel.4096", SubnetFile: `C:\run\flannel\subnet.env`, DataDir: `C:\var\lib\cni\flannel`,
+	flannelCNI = CNI{Network: "flannel.4096", Delegate: "win-overlay", SubnetFile: `C:\run\flannel\subnet.env`, DataDir: `C:\var\lib\cni\flannel`,
 		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", NodeIP: ref("fact.management_ip")}
 )
 
@@ -40,16 +40,26 @@ func TestGolden(t *testing.T) {
 	full.MaxPods, full.Taints = 110, []Taint{{"os", "windows", "NoSchedule"}, {"dedicated", "", "NoExecute"}}
 	old := overlayProxy
 	old.SourceVIP, old.BindAddress = "10.244.3.2", "192.0.2.10"
+	delegate := func(network, delegate string, dsr bool) CNI {
+		c := flannelCNI
+		c.Network, c.Delegate, c.LoopbackDSR, c.NodeSubnet = network, delegate, dsr, ref("fact.subnet")
+		return c
+	}
 	for name, r := range map[string]renderer{
-		"containerd-1.7.toml":  with(windowsContainerd, 2, false),
-		"containerd-2.0.toml":  with(windowsContainerd, 3, false),
-		"containerd-2.2.toml":  windowsContainerd,
-		"kubelet.yaml":         windowsKubelet,
-		"kubelet-full.yaml":    full,
-		"kube-proxy.yaml":      overlayProxy,
-		"kube-proxy-1.30.yaml": old,
-		"net-conf.json":        NetConf{Network: "10.244.0.0/16", VNI: 4096, Port: 4789},
-		"cni.conflist":         flannelCNI,
+		"containerd-1.7.toml":          with(windowsContainerd, 2, false),
+		"containerd-2.0.toml":          with(windowsContainerd, 3, false),
+		"containerd-2.2.toml":          windowsContainerd,
+		"kubelet.yaml":                 windowsKubelet,
+		"kubelet-full.yaml":            full,
+		"kube-proxy.yaml":              overlayProxy,
+		"kube-proxy-1.30.yaml":         old,
+		"net-conf.json":                NetConf{Network: "10.244.0.0/16", Backend: "vxlan", VNI: 4096, Port: 4789},
+		"net-conf-host-gw.json":        NetConf{Network: "10.244.0.0/16", Backend: "host-gw", Name: "cbr0"},
+		"cni-win-overlay-dsr.conflist": delegate("flannel.4096", "win-overlay", true),
+		"cni-win-bridge.conflist":      delegate("cbr0", "win-bridge", false),
+		"cni-sdnoverlay.conflist":      delegate("flannel.4096", "sdnoverlay", false),
+		"cni-sdnbridge.conflist":       delegate("cbr0", "sdnbridge", true),
+		"cni.conflist":                 flannelCNI,
 	} {
 		t.Run(name, func(t *testing.T) {
 			have, err := r.Render()

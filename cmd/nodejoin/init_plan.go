@@ -210,13 +210,16 @@ func (i *initializer) version(artifact string) string {
 	}[artifact]
 }
 
+// initArtifacts are those of a first plan.
+var initArtifacts = []string{compat.KubernetesNode, compat.ContainerdName, compat.CNIPlugins, compat.FlannelCNI, compat.Flanneld}
+
 // digests computes what lies in the mirror. A sandbox may do without.
 func (i *initializer) digests() error {
 	if i.mirror == "" {
 		return nil
 	}
 	found, missing := map[string]string{}, ""
-	for _, name := range compat.ArtifactNames() {
+	for _, name := range initArtifacts {
 		file, address := compat.Artifact(name, i.version(name), "windows", "amd64")
 		sum, err := fileDigest(filepath.Join(i.mirror, file))
 		switch {
@@ -253,7 +256,7 @@ func fileDigest(name string) (string, error) {
 // anyDigests stands for digests that are not known yet, as a value of --var.
 func anyDigests() string {
 	var parts []string
-	for _, name := range compat.ArtifactNames() {
+	for _, name := range initArtifacts {
 		parts = append(parts, name+` = "`+strings.Repeat("0", 64)+`"`)
 	}
 	return "{ " + strings.Join(parts, ", ") + " }"

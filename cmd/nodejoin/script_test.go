@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScript runs the command line as a user does: testdata/script/*.txtar, one
-// idea each. The quickstart lies in $WORK/quickstart of each of them. With
+// idea each. The examples quickstart and host-gw lie in $WORK of each of them. With
 // UPDATE_SCRIPTS=1 the expected outputs (cmp) are rewritten.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -43,14 +43,21 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// setup gives every script the quickstart, a home of its own, no colour and no ssh-agent.
+// setup gives every script the examples, a home of its own, no colour and no ssh-agent.
 func setup(e *testscript.Env) error {
 	for _, v := range []string{"HOME=" + e.WorkDir, "USERPROFILE=" + e.WorkDir, "XDG_CACHE_HOME=" + filepath.Join(e.WorkDir, ".cache"),
 		"LocalAppData=" + filepath.Join(e.WorkDir, ".cache"), "SSH_AUTH_SOCK=", "TERM=xterm-256color"} {
 		e.Vars = append(e.Vars, v)
 	}
-	from := os.DirFS("../../examples/quickstart")
-	to := filepath.Join(e.WorkDir, "quickstart")
+	for _, example := range []string{"quickstart", "host-gw"} {
+		if err := copyExample(os.DirFS("../../examples/"+example), filepath.Join(e.WorkDir, example)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyExample(from fs.FS, to string) error {
 	return fs.WalkDir(from, ".", func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:

@@ -9,24 +9,29 @@ const (
 	CNIPlugins     = "cni_plugins"     // archive: {host-local,win-bridge,win-overlay,...}[.exe] at its root
 	FlannelCNI     = "flannel_cni"     // one file: the flannel CNI plugin
 	Flanneld       = "flanneld"        // one file: the flannel daemon
+	SDNCNI         = "sdn_cni"         // archive: {nat,sdnbridge,sdnoverlay}.exe at its root; Windows only
 )
 
 // ArtifactNames lists every name that Artifact knows.
 func ArtifactNames() []string {
-	return []string{KubernetesNode, ContainerdName, CNIPlugins, FlannelCNI, Flanneld}
+	return []string{KubernetesNode, ContainerdName, CNIPlugins, FlannelCNI, Flanneld, SDNCNI}
 }
 
 // VersionInFileName tells whether the upstream file name of an artifact holds its
 // version; the address does in any case.
-func VersionInFileName(name string) bool { return name == ContainerdName || name == CNIPlugins }
+func VersionInFileName(name string) bool {
+	return name == ContainerdName || name == CNIPlugins || name == SDNCNI
+}
 
 // Artifact is the upstream file name and address of an artifact; both are "" when
 // upstream publishes none for the OS and architecture. version may have a leading
-// "v"; it may be "" where only a file name that holds none is wanted. Flannel publishes its Windows programs for amd64 only.
+// "v"; it may be "" where only a file name that holds none is wanted. Flannel and
+// windows-container-networking publish their Windows programs for amd64 only.
 //
 // Sources: kubernetes CHANGELOG ("Node Binaries"), and the release pages of
-// containerd/containerd, containernetworking/plugins, flannel-io/cni-plugin and
-// flannel-io/flannel.
+// containerd/containerd, containernetworking/plugins, flannel-io/cni-plugin,
+// flannel-io/flannel and microsoft/windows-container-networking (its release
+// workflow holds the name of the archive).
 func Artifact(name, version, os, arch string) (fileName, url string) {
 	v := strings.TrimPrefix(version, "v")
 	exe := ""
@@ -54,10 +59,16 @@ func Artifact(name, version, os, arch string) (fileName, url string) {
 			fileName = "flanneld.exe"
 		}
 		base = github + "flannel-io/flannel/releases/download/v" + v + "/"
+	case SDNCNI:
+		if os != "windows" {
+			return "", ""
+		}
+		fileName = "windows-container-networking-cni-" + arch + "-v" + v + ".zip"
+		base = github + "microsoft/windows-container-networking/releases/download/v" + v + "/"
 	default:
 		return "", ""
 	}
-	if os == "windows" && arch != "amd64" && (name == FlannelCNI || name == Flanneld || name == CNIPlugins) {
+	if os == "windows" && arch != "amd64" && (name == FlannelCNI || name == Flanneld || name == CNIPlugins || name == SDNCNI) {
 		return "", ""
 	}
 	return fileName, base + fileName

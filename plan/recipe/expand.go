@@ -31,9 +31,9 @@ func (e *UnsupportedError) Error() string { return e.What + ": " + e.Why }
 
 // Artifacts names the artifacts that Expand will ask for, sorted.
 func Artifacts(in Input) []string {
-	names := slices.Concat([]string{AgentArtifact, compat.KubernetesNode}, runtimeArtifacts(in), networkArtifacts(in))
+	names := slices.Concat([]string{compat.KubernetesNode}, runtimeArtifacts(in), networkArtifacts(in))
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // Expand gives the steps of one node, in an order in which they can run: every

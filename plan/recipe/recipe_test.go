@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -52,7 +53,16 @@ func variants() map[string]Input {
 	}
 	sandbox := input()
 	sandbox.Sandbox = true
-	return map[string]Input{"windows": input(), "windows-1.30": old, "sandbox": sandbox}
+	bridge := input()
+	bridge.Network = Network{Kind: "flannel", Version: "0.28.9", Backend: "host-gw"}
+	sdn := input()
+	sdn.Network.Delegate = "sdnoverlay"
+	sdn.Artifacts["sdn_cni"] = steps.Source{File: "/mirror/windows-container-networking-cni-amd64-v0.3.1.zip", SHA256: strings.Repeat("a", 64)}
+	none, proxied := input(), input()
+	none.Network = Network{Kind: "none"}
+	proxied.Network = Network{Kind: "none", HNSNetwork: "Calico", Ready: true}
+	return map[string]Input{"windows": input(), "windows-1.30": old, "sandbox": sandbox,
+		"host-gw": bridge, "sdnoverlay": sdn, "none": none, "none-proxied": proxied}
 }
 
 func expand(t *testing.T, in Input) []steps.Spec {
@@ -238,8 +248,13 @@ func eachString(v any, f func(string)) {
 // TestRestarts: every file that a service is started from and that a step writes
 // is on its watch list, and comes before it.
 func TestRestarts(t *testing.T) {
+	for name, in := range variants() {
+		t.Run(name, func(t *testing.T) { wantRestarts(t, expand(t, in)) })
+	}
+}
+
+func wantRestarts(t *testing.T, specs []steps.Spec) {
 	writers := map[string]string{} // lower-case path -> step
-	var specs = expand(t, input())
 	for _, s := range specs {
 		var a struct{ Path string }
 		if json.Unmarshal(s.Args, &a) == nil && a.Path != "" && slices.Contains([]string{"file", "binary", "kubeconfig"}, s.Kind) && s.ID != "bootstrap_removed" {
@@ -282,7 +297,8 @@ func TestRefused(t *testing.T) {
 		"linux":       {func(in *Input) { in.OS = "linux" }, unsupported},
 		"docker":      {func(in *Input) { in.Runtime.Kind = "docker" }, unsupported},
 		"calico":      {func(in *Input) { in.Network.Kind = "calico" }, unsupported},
-		"host-gw":     {func(in *Input) { in.Network.Backend = "host-gw" }, unsupported},
+		"wireguard":   {func(in *Input) { in.Network.Backend = "wireguard" }, unsupported},
+		"delegate":    {func(in *Input) { in.Network.Delegate = "win-bridge" }, unsupported},
 		"low VNI":     {func(in *Input) { in.Network.VNI = 1 }, unsupported},
 		"high VNI":    {func(in *Input) { in.Network.VNI = 70000 }, unsupported},
 		"other port":  {func(in *Input) { in.Network.Port = 8472 }, unsupported},
@@ -313,15 +329,19 @@ func TestRefused(t *testing.T) {
 
 // TestArtifacts: the list is exactly what Expand asks for.
 func TestArtifacts(t *testing.T) {
-	names := Artifacts(input())
-	for _, n := range names {
-		in := input()
-		delete(in.Artifacts, n)
-		if _, err := Expand(in); !errors.As(err, new(*MissingArtifactError)) {
-			t.Errorf("without %s: %v", n, err)
+	for name := range variants() {
+		names := Artifacts(variants()[name])
+		for _, n := range names {
+			in := variants()[name]
+			delete(in.Artifacts, n)
+			if _, err := Expand(in); !errors.As(err, new(*MissingArtifactError)) {
+				t.Errorf("%s without %s: %v", name, n, err)
+			}
 		}
-	}
-	if len(names) != len(input().Artifacts) {
-		t.Errorf("names %v", names)
+		in := variants()[name]
+		maps.DeleteFunc(in.Artifacts, func(n string, _ steps.Source) bool { return !slices.Contains(names, n) })
+		if _, err := Expand(in); err != nil {
+			t.Errorf("%s asks for more than it says: %v", name, err)
+		}
 	}
 }

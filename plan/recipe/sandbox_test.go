@@ -1,11 +1,15 @@
 package recipe_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -34,6 +38,11 @@ type node struct {
 
 func newNode(t *testing.T) *node {
 	t.Helper()
+	return newNodeIn(t, recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", VNI: 4096, Port: 4789})
+}
+
+func newNodeIn(t *testing.T, network recipe.Network) *node {
+	t.Helper()
 	n := &node{dir: t.TempDir()}
 	var err error
 	if n.cluster, err = sandbox.OpenCluster(filepath.Join(n.dir, "cluster"), "10.244.0.0/16"); err != nil {
@@ -43,7 +52,7 @@ func newNode(t *testing.T) *node {
 		Node: "win-1", OS: "windows", Arch: "amd64", Sandbox: true, Kubernetes: "1.36.3", APIServer: "https://10.0.0.10:6443",
 		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", DNSIP: "10.96.0.10", DNSDomain: "cluster.local",
 		Join: recipe.Join{Kind: "bootstrap_token", TTL: 15 * time.Minute}, Runtime: recipe.Runtime{Kind: "containerd", Version: "2.2.1"},
-		Network: recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", VNI: 4096, Port: 4789},
+		Network: network,
 		Taints:  []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}}, Labels: map[string]string{"pool": "win"},
 		Artifacts: map[string]steps.Source{},
 	}
@@ -62,6 +71,7 @@ func newNode(t *testing.T) *node {
 		sum := sha256.Sum256(content)
 		in.Artifacts[name] = steps.Source{File: path, SHA256: hex.EncodeToString(sum[:])}
 	}
+	in.Artifacts["sdn_cni"] = sdnArchive(t, filepath.Join(n.dir, "sdn.zip"))
 	if n.specs, err = recipe.Expand(in); err != nil {
 		t.Fatal(err)
 	}
@@ -213,6 +223,73 @@ func TestJoinsSandbox(t *testing.T) {
 	changed, err := r.apply(ctx)
 	if err != nil || len(changed) > 0 || r.x.Mutations() > 0 {
 		t.Fatalf("the second apply changed %v with %d mutating calls, %v", changed, r.x.Mutations(), err)
+	}
+}
+
+// sdnArchive is an archive of the layout of windows-container-networking's.
+func sdnArchive(t *testing.T, path string) steps.Source {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, name := range []string{"nat.exe", "sdnbridge.exe", "sdnoverlay.exe"} {
+		f, err := w.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(f, "stand-in for "+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), os.WriteFile(path, b.Bytes(), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(b.Bytes())
+	return steps.Source{File: path, SHA256: hex.EncodeToString(sum[:])}
+}
+
+// TestNetworks joins a sandbox with each pod network: its HNS network and delegate
+// are there, and nothing of the others.
+func TestNetworks(t *testing.T) {
+	for name, c := range map[string]struct {
+		network        recipe.Network
+		hns, hnsType   string // of flanneld; "" = none
+		plugin, absent string
+		services       int
+	}{
+		"host-gw":    {recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "host-gw"}, "cbr0", "L2Bridge", "win-bridge.exe", "win-overlay.exe", 4},
+		"sdnbridge":  {recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "host-gw", Delegate: "sdnbridge"}, "cbr0", "L2Bridge", "sdnbridge.exe", "win-bridge.exe", 4},
+		"sdnoverlay": {recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", Delegate: "sdnoverlay", VNI: 5000, Port: 4789}, "flannel.5000", "Overlay", "sdnoverlay.exe", "nat.exe", 4},
+		"none":       {recipe.Network{Kind: "none"}, "", "", "", "flannel.exe", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			n := newNodeIn(t, c.network)
+			n.converge(t, ctx)
+			h := n.machine(t)
+			if c.hns != "" {
+				have, err := h.HNSNetwork(ctx, c.hns)
+				if err != nil || have.Type != c.hnsType {
+					t.Errorf("HNS network %+v, %v", have, err)
+				}
+				if _, err := h.Stat(ctx, `C:\opt\cni\bin\`+c.plugin); err != nil {
+					t.Error(err)
+				}
+			}
+			if _, err := h.Stat(ctx, `C:\opt\cni\bin\`+c.absent); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s: %v", c.absent, err)
+			}
+			services := 0
+			for _, s := range []string{"containerd", "kubelet", "flanneld", "kube-proxy"} {
+				if have, err := h.Service(ctx, s); err == nil && have.State == host.ServiceRunning {
+					services++
+				}
+			}
+			if services != c.services {
+				t.Errorf("%d services run, want %d", services, c.services)
+			}
+		})
 	}
 }
 

@@ -36,11 +36,13 @@ const minFree = "2GiB"
 // winServices are the services that a Windows node gets, in the order of their start.
 var winServices = []string{"containerd", "kubelet", "flanneld", "kube-proxy"}
 
-// windows is the recipe of a Windows node with containerd and a flannel overlay.
+// windows is the recipe of a Windows node with containerd.
 //
 // Its gates: containerd answers on its pipe, the kubelet is healthy, the Node has
 // a pod network, flanneld has made the HNS network and written subnet.env, the
-// source VIP is reserved, kube-proxy is healthy, the Node is Ready. Steps on the
+// source VIP is reserved (overlay), kube-proxy is healthy, the Node is Ready. A CNI
+// that the cluster brings itself (network "none") comes after them all: then the
+// last gate is the kubelet's certificate, unless the plan says otherwise. Steps on the
 // cluster stand together where they can, since each change between host and
 // cluster costs a round trip.
 func (b *build) windows() {
@@ -50,7 +52,7 @@ func (b *build) windows() {
 	b.winCredentials()
 	b.winKubelet()
 	b.winRegistered()
-	b.winFlannel()
+	b.winNetwork()
 	b.winProxy()
 	b.winReady()
 }
@@ -81,12 +83,8 @@ func (b *build) winPrepare() {
 		{"cni_bin_dir", winCNIBin, "Folder of CNI plugins", host.AccessPrivate},
 		{"cni_conf_dir", winCNIConf, "Folder of CNI configuration", host.AccessPrivate},
 		{"cni_state_dir", winCNIState, "Folder of CNI state", host.AccessPrivate},
-		{"flannel_conf_dir", winFlannelConf, "Folder of flannel configuration", host.AccessPrivate},
-		{"flannel_run_dir", winFlannelRun, "Folder of flannel's subnet file", host.AccessPrivate},
 		{"containerd_log_dir", winLog + `\containerd`, "Folder of containerd's log", host.AccessPrivate},
 		{"kubelet_log_dir", winLog + `\kubelet`, "Folder of the kubelet's log", host.AccessPrivate},
-		{"flanneld_log_dir", winLog + `\flanneld`, "Folder of flanneld's log", host.AccessPrivate},
-		{"kube_proxy_log_dir", winLog + `\kube-proxy`, "Folder of kube-proxy's log", host.AccessPrivate},
 	} {
 		after := []string{"require"}
 		switch d.id {
@@ -98,7 +96,7 @@ func (b *build) winPrepare() {
 		b.add(d.id, "directory", d.title, &steps.Directory{Path: d.path, Access: d.access}, after...)
 	}
 	b.winFirewall("firewall_kubelet", "nodejoin-kubelet", "Kubelet API", "tcp", "10250")
-	b.winFirewall("firewall_vxlan", "nodejoin-vxlan", "Pod network (VXLAN)", "udp", fmt.Sprint(b.in.Network.Port))
+	b.winNetworkPrepare()
 }
 
 func (b *build) winFirewall(id, name, what, protocol, ports string) {
@@ -109,15 +107,14 @@ func (b *build) winFirewall(id, name, what, protocol, ports string) {
 
 // winPrograms: everything that comes as an artifact.
 func (b *build) winPrograms() {
-	b.program("agent", AgentArtifact, b.agentPath(), "nodejoin agent, the supervisor of flanneld", "flanneld", "data_dir")
+	if b.in.Network.Kind == "flannel" {
+		b.program("agent", AgentArtifact, b.agentPath(), "nodejoin agent, the supervisor of flanneld", "flanneld", "data_dir")
+	}
 	b.archive("containerd_files", "containerd "+b.in.Runtime.Version, steps.Archive{Source: b.artifact(compat.ContainerdName),
 		To: winContainerd, Strip: 1, Include: []string{"bin/*.exe"}, Services: []string{"containerd"}}, "require")
 	b.archive("kubernetes_node", "Kubernetes "+b.in.Kubernetes+" node programs", steps.Archive{Source: b.artifact(compat.KubernetesNode),
 		To: winBin, Strip: 3, Include: []string{"kubernetes/node/bin/*.exe"}, Services: []string{"kubelet", "kube-proxy"}}, "bin_dir")
-	b.archive("cni_plugins", "CNI plugins host-local and win-overlay", steps.Archive{Source: b.artifact(compat.CNIPlugins),
-		To: winCNIBin, Include: []string{"host-local.exe", "win-overlay.exe"}}, "cni_bin_dir")
-	b.program("flannel_cni", compat.FlannelCNI, winCNIBin+`\flannel.exe`, "CNI plugin flannel", "", "cni_bin_dir")
-	b.program("flanneld_program", compat.Flanneld, winBin+`\flanneld.exe`, "flanneld "+b.in.Network.Version, "flanneld", "bin_dir")
+	b.winNetworkPrograms()
 }
 
 // program adds an artifact that is one file. An archive of it is refused, as the
@@ -189,9 +186,6 @@ func (b *build) winRuntime() {
 		Address: containerdPipe, GRPCMethod: "/runtime.v1.RuntimeService/Version", Service: "containerd", Log: log,
 	}, "containerd")
 }
-
-// networkName is the HNS network that flanneld makes and all others must name.
-func (b *build) networkName() string { return fmt.Sprintf("flannel.%d", b.in.Network.VNI) }
 
 func join(dir string, names ...string) []string {
 	var out []string

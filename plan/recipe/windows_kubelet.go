@@ -50,21 +50,14 @@ func (b *build) winCredentials() {
 	b.add("ca", "file", "The cluster's CA", &steps.File{Path: winCA, Content: steps.Ref("cluster.ca")}, "pki_dir")
 	b.kubeletConfigFile()
 
-	flannel, proxy := flannelAccount, kubeProxyAccount
-	b.add("flannel_account", "service_account", "Account of flanneld", &flannel, "require")
-	b.add("kube_proxy_account", "service_account", "Account of kube-proxy", &proxy, "require")
-	b.add("flannel_token", "service_account_token", "Token of flanneld",
-		&steps.ServiceAccountToken{Namespace: flannel.Namespace, Name: flannel.Name}, "flannel_account", "containerd_ready").OnlyIf = "flannel_kubeconfig"
-	b.add("kube_proxy_token", "service_account_token", "Token of kube-proxy",
-		&steps.ServiceAccountToken{Namespace: proxy.Namespace, Name: proxy.Name}, "kube_proxy_account", "containerd_ready").OnlyIf = "kube_proxy_kubeconfig"
+	b.winAccounts()
 	join := &steps.BootstrapToken{}
 	if b.in.Join.TTL > 0 {
 		join.TTL = b.in.Join.TTL.String()
 	}
 	b.add("join_token", "bootstrap_token", "Bootstrap token", join, "containerd_ready", "kubelet_config", "kubernetes_node").OnlyIf = "bootstrap_kubeconfig"
 
-	b.kubeconfig("flannel_kubeconfig", "Kubeconfig of flanneld", flannelConf, "flanneld", "flannel_token")
-	b.kubeconfig("kube_proxy_kubeconfig", "Kubeconfig of kube-proxy", kubeProxyConf, "kube-proxy", "kube_proxy_token")
+	b.winAccountKubeconfigs()
 	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &steps.Kubeconfig{
 		Path: bootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
 		Token: steps.Ref("join_token.token"), Unless: kubeletConf,
@@ -108,7 +101,11 @@ func (b *build) winKubelet() {
 // tells why there is no certificate. A Node that is left from an earlier life of the
 // machine passes at once, and the certificate is waited for all the same.
 func (b *build) winRegistered() {
-	b.add("registered", "node_registered", "Node is registered and has a pod network", &steps.NodeRegistered{PodCIDR: true}, "kubelet_ready")
+	if b.in.Network.Kind == "none" { // a CNI may have its own way of giving networks to nodes
+		b.add("registered", "node_registered", "Node is registered", &steps.NodeRegistered{}, "kubelet_ready")
+	} else {
+		b.add("registered", "node_registered", "Node is registered and has a pod network", &steps.NodeRegistered{PodCIDR: true}, "kubelet_ready")
+	}
 	if len(b.in.Labels) > 0 {
 		b.add("node_labels", "node_labels", "Labels of the Node", &steps.NodeLabels{Labels: b.in.Labels}, "registered")
 	}
@@ -125,14 +122,23 @@ func (b *build) winRegistered() {
 // the machine, Ready until the node controller has missed its sign of life for long
 // enough (--node-monitor-grace-period), so neither it nor its condition shows that.
 func (b *build) winReady() {
-	after := []string{"kubelet_certificate", "kube_proxy_ready", "cni_conf"}
+	after := []string{"kubelet_certificate"}
+	if b.kubeProxy() {
+		after = append(after, "kube_proxy_ready")
+	}
+	if b.in.Network.Kind != "none" {
+		after = append(after, "cni_conf")
+	}
 	if len(b.in.Labels) > 0 {
 		after = append(after, "node_labels")
 	}
 	if len(b.in.Taints) > 0 {
 		after = append(after, "node_taints")
 	}
-	b.add("node_ready", "node_ready", "Node is Ready", &steps.NodeReady{}, after...)
-	b.add("token_removed", "bootstrap_token", "Bootstrap token is revoked", &steps.BootstrapToken{Absent: true}, "node_ready")
-	b.add("bootstrap_removed", "file", "Bootstrap kubeconfig is gone", &steps.File{Path: bootstrapConf, Absent: true, Sensitive: true}, "node_ready")
+	if b.in.Network.Kind != "none" || b.in.Network.Ready {
+		b.add("node_ready", "node_ready", "Node is Ready", &steps.NodeReady{}, after...)
+		after = []string{"node_ready"}
+	}
+	b.add("token_removed", "bootstrap_token", "Bootstrap token is revoked", &steps.BootstrapToken{Absent: true}, after...)
+	b.add("bootstrap_removed", "file", "Bootstrap kubeconfig is gone", &steps.File{Path: bootstrapConf, Absent: true, Sensitive: true}, after...)
 }

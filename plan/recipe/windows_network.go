@@ -2,8 +2,11 @@ package recipe
 
 import (
 	"fmt"
+	"strings"
 
+	"nodejoin/plan/compat"
 	"nodejoin/steps"
+	"nodejoin/steps/host"
 	"nodejoin/templates"
 )
 
@@ -14,12 +17,102 @@ const (
 	kubeProxyFile  = winKubernetes + `\kube-proxy.yaml`
 )
 
-// winFlannel: the overlay network of the node and its CNI configuration. That is
-// written last, so that the Node does not become Ready before its network is there.
-func (b *build) winFlannel() {
+// winNetworkPrepare: folders and firewall of the pod network and of kube-proxy.
+func (b *build) winNetworkPrepare() {
+	folder := func(id, path, title string) {
+		b.add(id, "directory", title, &steps.Directory{Path: path, Access: host.AccessPrivate}, "require")
+	}
+	if b.kubeProxy() {
+		folder("kube_proxy_log_dir", winLog+`\kube-proxy`, "Folder of kube-proxy's log")
+	}
+	if b.in.Network.Kind == "none" {
+		return
+	}
+	folder("flannel_conf_dir", winFlannelConf, "Folder of flannel configuration")
+	folder("flannel_run_dir", winFlannelRun, "Folder of flannel's subnet file")
+	folder("flanneld_log_dir", winLog+`\flanneld`, "Folder of flanneld's log")
+	if b.in.Network.Backend == VXLAN {
+		b.winFirewall("firewall_vxlan", "nodejoin-vxlan", "Pod network (VXLAN)", "udp", fmt.Sprint(b.in.Network.Port))
+	}
+}
+
+// winNetworkPrograms: flanneld and the CNI plugins. host-local is needed with every
+// delegate: flannel's plugin gives it the addresses of the node.
+func (b *build) winNetworkPrograms() {
+	n := b.in.Network
+	if n.Kind == "none" {
+		return
+	}
+	plugins := []string{"host-local"}
+	if !n.sdn() {
+		plugins = append(plugins, n.delegate())
+	}
+	b.archive("cni_plugins", "CNI plugins "+strings.Join(plugins, " and "), steps.Archive{Source: b.artifact(compat.CNIPlugins),
+		To: winCNIBin, Include: programs(plugins...)}, "cni_bin_dir")
+	if n.sdn() {
+		b.archive("sdn_cni", "CNI plugin "+n.delegate(), steps.Archive{Source: b.artifact(compat.SDNCNI),
+			To: winCNIBin, Include: programs(n.delegate())}, "cni_bin_dir")
+	}
+	b.program("flannel_cni", compat.FlannelCNI, winCNIBin+`\flannel.exe`, "CNI plugin flannel", "", "cni_bin_dir")
+	b.program("flanneld_program", compat.Flanneld, winBin+`\flanneld.exe`, "flanneld "+n.Version, "flanneld", "bin_dir")
+}
+
+func programs(names ...string) []string {
+	var out []string
+	for _, n := range names {
+		out = append(out, n+".exe")
+	}
+	return out
+}
+
+// winAccounts: accounts of flanneld and kube-proxy with a token for each.
+func (b *build) winAccounts() {
+	account := func(id, of string, a steps.ServiceAccount) {
+		b.add(id+"_account", "service_account", "Account of "+of, &a, "require")
+	}
+	token := func(id, of string, a steps.ServiceAccount) {
+		b.add(id+"_token", "service_account_token", "Token of "+of,
+			&steps.ServiceAccountToken{Namespace: a.Namespace, Name: a.Name}, id+"_account", "containerd_ready").OnlyIf = id + "_kubeconfig"
+	}
+	if b.in.Network.Kind == "flannel" {
+		account("flannel", "flanneld", flannelAccount)
+	}
+	if b.kubeProxy() {
+		account("kube_proxy", "kube-proxy", kubeProxyAccount)
+	}
+	if b.in.Network.Kind == "flannel" {
+		token("flannel", "flanneld", flannelAccount)
+	}
+	if b.kubeProxy() {
+		token("kube_proxy", "kube-proxy", kubeProxyAccount)
+	}
+}
+
+// winAccountKubeconfigs: the files that carry the tokens.
+func (b *build) winAccountKubeconfigs() {
+	if b.in.Network.Kind == "flannel" {
+		b.kubeconfig("flannel_kubeconfig", "Kubeconfig of flanneld", flannelConf, "flanneld", "flannel_token")
+	}
+	if b.kubeProxy() {
+		b.kubeconfig("kube_proxy_kubeconfig", "Kubeconfig of kube-proxy", kubeProxyConf, "kube-proxy", "kube_proxy_token")
+	}
+}
+
+// winNetwork: the network of the node and its CNI configuration. That is written
+// last, so that the Node does not become Ready before its network is there. A CNI of
+// the cluster's own writes its configuration itself.
+func (b *build) winNetwork() {
+	n := b.in.Network
+	if n.Kind == "none" {
+		if n.HNSNetwork != "" {
+			b.add("pod_network", "hns_network_ready", "HNS network "+n.HNSNetwork+" of the cluster's CNI", &steps.HNSNetworkReady{
+				Name: n.HNSNetwork, Type: "L2Bridge"}, "registered")
+		}
+		return
+	}
 	log := winLog + `\flanneld\flanneld.log`
 	b.add("net_conf", "file", "flannel net-conf.json", &steps.File{Path: netConf, Content: b.render(templates.NetConf{
-		Network: b.in.PodCIDR, VNI: b.in.Network.VNI, Port: b.in.Network.Port})}, "flannel_conf_dir")
+		Network: b.in.PodCIDR, Backend: n.Backend, VNI: n.VNI, Port: n.Port, Name: bridgeName})}, "flannel_conf_dir")
 
 	flanneld := winBin + `\flanneld.exe`
 	service := winService("flanneld", "Pod network (flannel)", []string{b.agentPath(), "supervise", "--name", "flanneld", "--log", log, "--",
@@ -27,41 +120,69 @@ func (b *build) winFlannel() {
 		"--net-config-path=" + netConf, "--subnet-file=" + subnetFile})
 	// The name of the Node; without it flanneld takes itself for a pod (pkg/subnet/kube/kube.go).
 	service.Environment = []string{"NODE_NAME=" + b.in.Node}
+	after := []string{"agent", "flanneld_program", "net_conf", "flannel_kubeconfig", "flannel_run_dir", "flanneld_log_dir", "registered"}
+	ready := steps.HNSNetworkReady{Name: b.networkName(), Type: "L2Bridge", Service: "flanneld", Log: log}
+	if n.Backend == VXLAN {
+		after = append(after, "firewall_vxlan")
+		ready.Type, ready.VNI = "Overlay", n.VNI
+	}
 	b.add("flanneld", "service", "Service flanneld", &steps.Service{
 		ServiceConfig: service,
 		Watch:         []string{flanneld, b.agentPath(), netConf, flannelConf},
 		Log:           log,
-	}, "agent", "flanneld_program", "net_conf", "flannel_kubeconfig", "flannel_run_dir", "flanneld_log_dir", "firewall_vxlan", "registered")
-	b.add("flannel_network", "hns_network_ready", "HNS network "+b.networkName(), &steps.HNSNetworkReady{
-		Name: b.networkName(), Type: "Overlay", VNI: b.in.Network.VNI, Service: "flanneld", Log: log}, "flanneld")
+	}, after...)
+	b.add("flannel_network", "hns_network_ready", "HNS network "+b.networkName(), &ready, "flanneld")
 	b.add("subnet_env", "file_ready", "flanneld has written subnet.env", &steps.FileReady{
 		Path: subnetFile, Contains: "FLANNEL_SUBNET=", Service: "flanneld", Log: log}, "flannel_network")
-	b.add("cni_conf", "file", "CNI configuration", &steps.File{Path: winCNIConf + `\10-flannel.conflist`, Content: b.render(templates.CNI{
-		Network: b.networkName(), SubnetFile: subnetFile, DataDir: winCNIState + `\flannel`,
-		PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR, NodeIP: b.managementIP(),
-	})}, "cni_conf_dir", "cni_plugins", "flannel_cni", "subnet_env")
+	after = []string{"cni_conf_dir", "cni_plugins", "flannel_cni", "subnet_env"}
+	if n.sdn() {
+		after = append(after, "sdn_cni")
+	}
+	b.add("cni_conf", "file", "CNI configuration", &steps.File{Path: winCNIConf + `\10-flannel.conflist`, Content: b.render(b.cni())}, after...)
 }
 
-// winProxy: kube-proxy with an address of the pod network as its source.
+// cni is the CNI configuration. Its HNS interface is the second (apiVersion 2), which
+// containerd needs: it gives a pod a namespace that the first does not know.
+func (b *build) cni() templates.CNI {
+	kernel, _ := b.in.KubeProxy.Config["winkernel"].(map[string]any)
+	return templates.CNI{Network: b.networkName(), Delegate: b.in.Network.delegate(), SubnetFile: subnetFile, DataDir: winCNIState + `\flannel`,
+		PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR, NodeIP: b.managementIP(), NodeSubnet: steps.Ref("fact.subnet"),
+		LoopbackDSR: kernel["enableDSR"] == true}
+}
+
+// winProxy: kube-proxy, on an overlay with an address of the pod network as its
+// source. It waits for no Node to be Ready.
 func (b *build) winProxy() {
+	if !b.kubeProxy() {
+		return
+	}
 	log := winLog + `\kube-proxy\kube-proxy.log`
-	b.add("source_vip", "source_vip", "Source VIP of kube-proxy", &steps.SourceVIP{
-		Dir: hostLocalStore, Network: b.networkName(), Subnet: steps.Ref("registered.pod_cidr")}, "cni_state_dir", "subnet_env")
-	b.add("kube_proxy_config", "file", "kube-proxy configuration", &steps.File{Path: kubeProxyFile, Content: b.merged(b.render(templates.KubeProxy{
+	config := templates.KubeProxy{
 		Kubeconfig: kubeProxyConf, NodeName: b.in.Node, BindAddress: b.managementIP(), ClusterCIDR: b.in.PodCIDR,
-		NetworkName: b.networkName(), SourceVIP: steps.Ref("source_vip.address"),
-		HealthzPort: kubeProxyHealthz, MetricsPort: kubeProxyMetrics,
-	}), b.in.KubeProxy.Config)}, "kubernetes_dir", "source_vip")
+		NetworkName: b.networkName(), HealthzPort: kubeProxyHealthz, MetricsPort: kubeProxyMetrics,
+	}
+	configAfter, network, services := []string{"kubernetes_dir"}, "flannel_network", []string{"flanneld", "kubelet"}
+	if b.in.Network.Kind == "none" {
+		network, services = "pod_network", []string{"kubelet"}
+	}
+	if b.in.Network.Kind == "flannel" && b.in.Network.Backend == VXLAN {
+		b.add("source_vip", "source_vip", "Source VIP of kube-proxy", &steps.SourceVIP{
+			Dir: hostLocalStore, Network: b.networkName(), Subnet: steps.Ref("registered.pod_cidr")}, "cni_state_dir", "subnet_env")
+		config.SourceVIP = steps.Ref("source_vip.address")
+		configAfter = append(configAfter, "source_vip")
+	}
+	b.add("kube_proxy_config", "file", "kube-proxy configuration", &steps.File{Path: kubeProxyFile,
+		Content: b.merged(b.render(config), b.in.KubeProxy.Config)}, configAfter...)
 	// The flag, not the field windowsRunAsService: kube-proxy decides whether it is a
 	// service before it reads its file (v1.36.3 cmd/kube-proxy/app/server.go), so the
 	// field alone leaves the service manager waiting.
 	program := []string{winBin + `\kube-proxy.exe`, "--windows-service", "--config=" + kubeProxyFile}
 	program = append(program, b.in.KubeProxy.Args...)
 	b.add("kube_proxy", "service", "Service kube-proxy", &steps.Service{
-		ServiceConfig: winService("kube-proxy", "Kubernetes network proxy", b.logged(log, program...), "flanneld", "kubelet"),
+		ServiceConfig: winService("kube-proxy", "Kubernetes network proxy", b.logged(log, program...), services...),
 		Watch:         append(join(winBin, "kube-proxy.exe", "kube-log-runner.exe"), kubeProxyFile, kubeProxyConf),
 		Log:           log,
-	}, "kubernetes_node", "kube_proxy_config", "kube_proxy_kubeconfig", "kube_proxy_log_dir", "kubelet_ready", "flannel_network")
+	}, "kubernetes_node", "kube_proxy_config", "kube_proxy_kubeconfig", "kube_proxy_log_dir", "kubelet_ready", network)
 	b.add("kube_proxy_ready", "http_ready", "kube-proxy is healthy", &steps.HTTPReady{URL: loopback(kubeProxyHealthz), Service: "kube-proxy", Log: log}, "kube_proxy")
 }
 
