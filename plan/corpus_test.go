@@ -32,8 +32,8 @@ const wantFile = "want"
 //
 //	# free text
 //	with NAME           add testdata/with/NAME.join.hcl
-//	var NAME=VALUE      as -var; no diagnostic may show the value of "secret"
-//	varfile FILE        as -var-file
+//	var NAME=VALUE      as --var; no diagnostic may show the value of "secret"
+//	varfile FILE        as --var-file
 //	env NAME=VALUE      the controller's environment
 //	version VERSION     of nodejoin, default 0.1.0
 //	path PATH           what is loaded, default the folder

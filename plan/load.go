@@ -77,7 +77,32 @@ func (p *Plan) load(path string, d *diags) {
 			p.lost[s.name] = p.lost[s.name] || lost(body, rootSpec, s.name)
 		}
 	}
+	if p.twoPlans(d) {
+		p.broken = true
+		return
+	}
 	p.duplicates(p.early)
+}
+
+// twoPlans reports a folder in which two files are a whole plan each, with a cluster
+// and its nodes: else each of their blocks would be told to be there twice.
+func (p *Plan) twoPlans(d *diags) bool {
+	nodes := map[string]bool{}
+	for _, b := range p.blocks["node"] {
+		nodes[b.DefRange.Filename] = true
+	}
+	var first *hcl.Block
+	for _, b := range p.blocks["cluster"] {
+		switch {
+		case !nodes[b.DefRange.Filename]:
+		case first == nil:
+			first = b
+		case first.DefRange.Filename != b.DefRange.Filename:
+			d.fail(b.DefRange, "two plans in one folder", "This file has a cluster with nodes, and so has %s. All files of a folder are one plan, which has one cluster. Name one of the files instead of the folder, or give each plan a folder of its own.", p.place(first.DefRange))
+			return true
+		}
+	}
+	return false
 }
 
 // planFiles names the files of a plan: path itself, or the plan files in it, sorted.

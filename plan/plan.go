@@ -16,10 +16,10 @@ type Options struct {
 	// Version of this nodejoin, for required_version. One that is no semantic
 	// version ("dev") leaves required_version unchecked, with a warning.
 	Version string
-	// Vars are values of variables by name, as given with -var. For a variable of
+	// Vars are values of variables by name, as given with --var. For a variable of
 	// type string the text is the value, else it is read as an expression.
 	Vars map[string]string
-	// VarFiles are files of `name = value`, as given with -var-file. They win over
+	// VarFiles are files of `name = value`, as given with --var-file. They win over
 	// the files *.auto.joinvars in the plan's folder, which are read by themselves.
 	VarFiles []string
 	// Env looks up the controller's environment, for NODEJOIN_VAR_name and the

@@ -315,6 +315,9 @@ func contains(list []string, s string) bool {
 
 // title is the short line that plans show for a step.
 func title(kind string, args map[string]any) string {
+	if kind == "env" {
+		return envTitle(args)
+	}
 	for _, n := range []string{"path", "to", "key", "name", "url", "address"} {
 		if t, ok := args[n].(string); ok && t != "" {
 			if n == "key" {
@@ -326,4 +329,24 @@ func title(kind string, args map[string]any) string {
 		}
 	}
 	return kind
+}
+
+// maxTitleValue bounds the value of a variable in its title.
+const maxTitleValue = 60
+
+// envTitle is the title of a variable: what it is set to, and in which file.
+func envTitle(args map[string]any) string {
+	t, _ := args["name"].(string)
+	if v, ok := args["value"].(string); ok {
+		if r := []rune(steps.ShowRefs(v)); len(r) > maxTitleValue {
+			v = string(r[:maxTitleValue]) + "..."
+		} else {
+			v = string(r)
+		}
+		t += "=" + v
+	}
+	if f, ok := args["file"].(string); ok {
+		t += " in " + f
+	}
+	return t
 }

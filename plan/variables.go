@@ -26,7 +26,7 @@ const EnvPrefix = "NODEJOIN_VAR_"
 type given struct {
 	text string
 	expr hcl.Expression
-	from string // "-var", "NODEJOIN_VAR_x" or the file
+	from string // "--var", "NODEJOIN_VAR_x" or the file
 }
 
 // variables evaluates the variable blocks. A variable that is wrong or unknown
@@ -80,7 +80,7 @@ func (c *compiler) autoFiles() []string {
 }
 
 // givenValues collects what was given, the later winning: environment, files that
-// are read by themselves, files that are named, -var.
+// are read by themselves, files that are named, --var.
 func (c *compiler) givenValues(names []string) map[string]given {
 	out := map[string]given{}
 	for _, n := range names {
@@ -144,10 +144,10 @@ func (c *compiler) givenValues(names []string) map[string]given {
 	}
 	for _, n := range sortedKeys(c.opt.Vars) {
 		if !known[n] {
-			c.diags.fail(hcl.Range{}, "unknown variable", "-var %s: %s", n, unknownName("variable", n, names))
+			c.diags.fail(hcl.Range{}, "unknown variable", "--var %s: %s", n, unknownName("variable", n, names))
 			continue
 		}
-		out[n] = given{text: c.opt.Vars[n], from: "-var"}
+		out[n] = given{text: c.opt.Vars[n], from: "--var"}
 	}
 	return out
 }
@@ -231,7 +231,7 @@ func (c *compiler) variable(b *hcl.Block, values map[string]given) cty.Value {
 	if c.valuesLost {
 		return cty.DynamicVal // it may be in the file that could not be read
 	}
-	c.diags.fail(b.DefRange, "variable without a value", "var.%s has no default and was not given. Give it with -var %s=..., in a -var-file or *.auto.joinvars file, or as %s%s.", name, name, EnvPrefix, name)
+	c.diags.fail(b.DefRange, "variable without a value", "var.%s has no default and was not given. Give it with --var %s=..., in a --var-file or *.auto.joinvars file, or as %s%s.", name, name, EnvPrefix, name)
 	return cty.DynamicVal
 }
 

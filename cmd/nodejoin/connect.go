@@ -25,9 +25,9 @@ func connector(emit func(event.Event)) func(context.Context, plan.Node) (transpo
 		switch n.Connection.Type {
 		case "sandbox":
 			s := n.Connection.Sandbox
-			h, err := sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, Hostname: n.Name, Capacity: s.Capacity, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
+			h, err := sandbox.OpenContext(ctx, sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, Hostname: n.Name, Capacity: s.Capacity, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
 			if err != nil {
-				return nil, fmt.Errorf("sandbox of %s: %w", n.Address, err)
+				return nil, sandboxError(ctx, "the sandbox cannot be used", s.Path, err)
 			}
 			return transport.NewLocal(h, direct, n.Name), nil
 		case "local":
@@ -43,6 +43,15 @@ func connector(emit func(event.Event)) func(context.Context, plan.Node) (transpo
 	}
 }
 
+// sandboxError says what is wrong with a simulated machine or cluster.
+func sandboxError(ctx context.Context, summary, dir string, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return &steps.Error{Code: steps.CodeFailed, Summary: summary, Detail: err.Error(),
+		Remedy: "mend what is named above, or remove the folder " + dir + ": it holds a simulation, which begins anew without it"}
+}
+
 // clusterOpener opens the plan's cluster, real or simulated.
 func clusterOpener(p *plan.Compiled) func(context.Context) (kube.API, error) {
 	return func(ctx context.Context) (kube.API, error) {
@@ -51,7 +60,11 @@ func clusterOpener(p *plan.Compiled) func(context.Context) (kube.API, error) {
 		case c == nil:
 			return nil, fmt.Errorf("the plan has steps on a cluster, but no cluster block")
 		case c.Sandbox != "":
-			return sandbox.OpenCluster(c.Sandbox, c.PodCIDR)
+			k, err := sandbox.OpenClusterConfig(ctx, sandbox.ClusterConfig{Dir: c.Sandbox, PodCIDR: c.PodCIDR})
+			if err != nil {
+				return nil, sandboxError(ctx, "the simulated cluster cannot be used", c.Sandbox, err)
+			}
+			return k, nil
 		}
 		return cluster.Open(ctx, cluster.Config{Kubeconfig: c.Kubeconfig, CAHash: c.CAHash, FieldManager: "nodejoin"})
 	}

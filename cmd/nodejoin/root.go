@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,6 +49,7 @@ each step checked, applied and verified. Running it again changes only what diff
 	})
 	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newStatus(a), newGraph(a), newVersion(a))
 	root.AddCommand(newInit(a), newFmt(a), newRender(a))
+	strictBuiltins(root)
 	return root
 }
 
@@ -89,6 +92,53 @@ func (o oneOf) Set(s string) error {
 	return nil
 }
 
+// positive is a flag with a whole number from 1 on.
+type positive int
+
+func (p *positive) String() string { return strconv.Itoa(int(*p)) }
+func (p *positive) Type() string   { return "int" }
+func (p *positive) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		return errors.New("it must be a whole number from 1 on")
+	}
+	*p = positive(n)
+	return nil
+}
+
+// strictBuiltins makes wrong arguments of cobra's own commands usage errors; it
+// takes them for a wish for help, and ends with 0.
+func strictBuiltins(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Run = nil
+			c.RunE = func(c *cobra.Command, args []string) error {
+				of, rest, err := root.Find(args)
+				if err != nil || len(rest) > 0 {
+					return usageError{c.Root(), fmt.Errorf("there is no command %q to help with", strings.Join(args, " "))}
+				}
+				of.InitDefaultHelpFlag()
+				return of.Help()
+			}
+		case "completion":
+			var shells []string
+			for _, s := range c.Commands() {
+				shells = append(shells, s.Name())
+			}
+			c.Args = func(c *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					return usageError{c, fmt.Errorf("there is no completion for %q; there is for %s", args[0], strings.Join(shells, ", "))}
+				}
+				return nil
+			}
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+	}
+}
+
 // planFlags are those of every command that reads a plan.
 func (a *app) planFlags(c *cobra.Command) {
 	f := c.Flags()
@@ -109,5 +159,6 @@ func (a *app) runFlags(c *cobra.Command) {
 	f.BoolVar(&a.json, "json", false, "print JSON on standard output")
 	a.display = "auto"
 	f.Var(oneOf{&a.display, []string{"auto", "plain", "quiet"}}, "display", "progress on standard error: auto, plain or quiet")
-	f.IntVar(&a.parallel, "parallel", 10, "hosts worked on at once")
+	a.parallel = 10
+	f.Var((*positive)(&a.parallel), "parallel", "hosts worked on at once")
 }

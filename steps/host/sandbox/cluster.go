@@ -67,11 +67,12 @@ type account struct {
 // OpenCluster opens the cluster in dir and makes it when it is missing; podCIDR ""
 // is 10.244.0.0/16.
 func OpenCluster(dir, podCIDR string) (*Cluster, error) {
-	return OpenClusterConfig(ClusterConfig{Dir: dir, PodCIDR: podCIDR})
+	return OpenClusterConfig(context.Background(), ClusterConfig{Dir: dir, PodCIDR: podCIDR})
 }
 
-// OpenClusterConfig is OpenCluster with all its settings.
-func OpenClusterConfig(c ClusterConfig) (*Cluster, error) {
+// OpenClusterConfig is OpenCluster with all its settings. It waits for another
+// process that uses the cluster, until ctx ends.
+func OpenClusterConfig(ctx context.Context, c ClusterConfig) (*Cluster, error) {
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil || c.Dir == "" {
 		return nil, fmt.Errorf("sandbox cluster: folder %q: %w", c.Dir, errors.Join(err, fs.ErrInvalid))
@@ -84,7 +85,7 @@ func OpenClusterConfig(c ClusterConfig) (*Cluster, error) {
 		return nil, fmt.Errorf("sandbox cluster: %w", err)
 	}
 	k := &Cluster{dir: dir}
-	err = k.locked(context.Background(), true, func(s *clusterState) error {
+	err = k.locked(ctx, true, func(s *clusterState) error {
 		if s.CA.Cert != "" {
 			return nil
 		}

@@ -50,8 +50,12 @@ type Host struct {
 
 var _ host.Host = (*Host)(nil)
 
-// Open opens the machine below c.Path and makes it when it is missing.
-func Open(c Config) (*Host, error) {
+// Open is OpenContext without an end to its context.
+func Open(c Config) (*Host, error) { return OpenContext(context.Background(), c) }
+
+// OpenContext opens the machine below c.Path and makes it when it is missing. It
+// waits for another process that uses it, until ctx ends.
+func OpenContext(ctx context.Context, c Config) (*Host, error) {
 	if c.Path == "" {
 		return nil, errors.New("sandbox: no path")
 	}
@@ -89,7 +93,7 @@ func Open(c Config) (*Host, error) {
 	if err := os.MkdirAll(filepath.Join(path, stateDir), 0o755); err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
-	err = h.change(context.Background(), func(s *state) error {
+	err = h.change(ctx, func(s *state) error {
 		if s.BootTime.IsZero() {
 			s.BootTime = time.Now().UTC().Truncate(time.Second)
 		}

@@ -92,15 +92,21 @@ func (h *Host) save(s *state, old []byte) error { return writeJSON(h.statePath()
 
 func (h *Host) statePath() string { return filepath.Join(h.cfg.Path, stateDir, "state.json") }
 
-// withLock holds the file lock at path while f runs; the wait for it ends with ctx.
+// lockWait bounds the wait for a lock; who holds one reads and writes a small file.
+const lockWait = time.Minute
+
+// withLock holds the file lock at path while f runs. The wait for it ends with ctx
+// or after lockWait, and its error says what was waited for.
 func withLock(ctx context.Context, path string, f func() error) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	wait, cancel := context.WithTimeoutCause(ctx, lockWait, fmt.Errorf("it was not released for %s", lockWait))
+	defer cancel()
 	lock := flock.New(path)
-	if _, err := lock.TryLockContext(ctx, 2*time.Millisecond); err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	if _, err := lock.TryLockContext(wait, 2*time.Millisecond); err != nil {
+		if wait.Err() != nil {
+			return fmt.Errorf("waiting for the lock %s, which another process holds: %w", path, context.Cause(wait))
 		}
 		return fmt.Errorf("lock: %w", err)
 	}
