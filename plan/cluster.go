@@ -23,6 +23,7 @@ type cluster struct {
 	// nodeMask is the length of the prefix of one node's pod network.
 	nodeMask      int
 	nodeMaskGiven bool
+	joinFile      *joinFile // of join "kubeconfig"
 }
 
 // Defaults of the addresses, as kubeadm and the upstream guides have them.
@@ -117,7 +118,7 @@ func (c *compiler) clusterBlock(b *hcl.Block, k *cluster) {
 	if in.DNSDomain != "" && (len(in.DNSDomain) > 253 || !dnsName.MatchString(in.DNSDomain)) {
 		s.fail("dns_domain", "invalid domain", "%q is no DNS name. It has lower-case letters, digits, '-' and '.', as in %q.", in.DNSDomain, defaultDNSDomain)
 	}
-	c.joinBlock(s, in)
+	c.joinBlock(s, k)
 }
 
 var caHash = regexp.MustCompile(`^sha256:[0-9a-fA-F]{64}$`)

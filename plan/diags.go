@@ -80,7 +80,7 @@ func (d *diags) warnOn(node string, subject hcl.Range, summary, detail string, a
 }
 
 func (d *diags) putOn(sev hcl.DiagnosticSeverity, node string, subject hcl.Range, summary, text string) {
-	key := subject.String() + "\x00" + summary + "\x00" + strings.ReplaceAll(text, strconv.Quote(node), "\x00")
+	key := "on\x00" + subject.String() + "\x00" + summary + "\x00" + strings.ReplaceAll(text, strconv.Quote(node), "\x00")
 	if !d.seen[key] {
 		d.seen[key] = true
 		d.put(sev, subject, summary, "%s", []any{text})

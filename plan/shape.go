@@ -24,6 +24,9 @@ func (c *compiler) recipe(m *machine) ([]steps.Spec, *shape) {
 		return nil, &shape{}
 	}
 	in := c.cluster.input(m)
+	if c.cluster.joinFile != nil && !c.nodeKubeconfig(m, &in.Join) {
+		return nil, &shape{}
+	}
 	key, err := recipe.ShapeKey(in)
 	key = m.Connection.Type + " " + key // on which the agent depends
 	s := c.shapes[key]

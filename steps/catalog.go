@@ -18,6 +18,7 @@ func Kinds() []Kind {
 		httpReadyKind,
 		kubeconfigKind,
 		nodeLabelsKind,
+		nodeNameFreeKind,
 		nodeReadyKind,
 		nodeRegisteredKind,
 		nodeTaintsKind,

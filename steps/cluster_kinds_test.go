@@ -250,3 +250,29 @@ func TestNodeLabelsAndTaints(t *testing.T) {
 		}
 	}
 }
+
+func TestNodeNameFree(t *testing.T) {
+	there := func(ready bool, ip string) func(time.Duration) (kube.Node, error) {
+		return func(time.Duration) (kube.Node, error) { return kube.Node{Ready: ready, InternalIP: ip}, nil }
+	}
+	for _, c := range []struct {
+		title   string
+		address string
+		node    func(time.Duration) (kube.Node, error)
+		code    Code // "" = passes
+	}{
+		{"no Node", "192.0.2.1", nil, ""},
+		{"same address", "192.0.2.1", there(true, "192.0.2.1"), ""},
+		{"another address", "192.0.2.1", there(true, "192.0.2.2"), CodeFailed},
+		{"another address, not Ready", "192.0.2.1", there(false, "192.0.2.2"), ""},
+		{"no address known of the Node", "192.0.2.1", there(true, ""), ""},
+		{"machine not asked yet", Ref("fact.management_ip"), there(true, "192.0.2.2"), ""},
+		{"no address", "", nil, CodeInvalid},
+		{"no answer", "192.0.2.1", func(time.Duration) (kube.Node, error) { return kube.Node{}, kube.ErrUnreachable }, CodeUnreachable},
+	} {
+		change, err := (&NodeNameFree{Address: c.address}).Check(t.Context(), &scriptedCluster{node: c.node}, &Env{Node: "win-1"})
+		if !change.NoOp() || (err != nil) != (c.code != "") || err != nil && AsError(err).Code != c.code {
+			t.Errorf("%s: change %+v, error %v, want code %q", c.title, change, err, c.code)
+		}
+	}
+}

@@ -202,6 +202,45 @@ func TestDrift(t *testing.T) {
 	}
 }
 
+// TestNameTaken: another machine is to get the name of a Node that is Ready. It is
+// refused before anything is changed; the machine of that Node is not.
+func TestNameTaken(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	dir := workspace(t)
+	c := compile(t, dir)
+	s := session(t, c)
+	check(t, ctx, s)
+	apply(t, ctx, s)
+	before, err := cluster(t, c).Node(ctx, "win-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for i := range c.Nodes {
+		if c.Nodes[i].Name == "win-1" {
+			box := *c.Nodes[i].Connection.Sandbox
+			box.Path, box.IP = filepath.Join(dir, "another"), "192.0.2.77"
+			c.Nodes[i].Connection.Sandbox = &box
+		}
+	}
+	s = session(t, c)
+	for _, h := range s.Check(ctx).Hosts {
+		i := slices.IndexFunc(h.Steps, func(st engine.StepReport) bool { return st.Spec.ID == "name_free" })
+		if i < 0 || (h.Steps[i].Result.Err != nil) != (h.Node.Name == "win-1") {
+			t.Fatalf("%s: step %d: %+v", h.Node.Name, i, h.Steps[max(i, 0)].Result)
+		}
+	}
+	for _, h := range s.Apply(ctx).Hosts {
+		if h.Mutations > 0 || h.Node == "win-1" && (h.Failed != "name_free" || !strings.Contains(h.Err.Error(), "Ready at 192.0.2.11, this machine is 192.0.2.77")) {
+			t.Errorf("%s: %d mutating calls, step %q failed: %v", h.Node, h.Mutations, h.Failed, h.Err)
+		}
+	}
+	if after, err := cluster(t, c).Node(ctx, "win-1"); err != nil || after.InternalIP != before.InternalIP {
+		t.Errorf("the Node is at %s now, %v", after.InternalIP, err)
+	}
+}
+
 // TestMirror: the stand-ins are small, and what the plan says of them holds.
 func TestMirror(t *testing.T) {
 	text, err := os.ReadFile("quickstart.join.hcl")

@@ -2,18 +2,73 @@ package recipe
 
 import (
 	"fmt"
+	"slices"
 	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
 )
 
 // Join says how the kubelet gets its first credentials.
 type Join struct {
-	Kind string        // "bootstrap_token"
-	TTL  time.Duration // of the token
+	Kind string        // one of JoinKinds
+	TTL  time.Duration // of the token; 0 = its step's default
+
+	// Kubeconfig is the text of the file for the node's kubelet, with every
+	// credential in it (kind kubeconfig).
+	Kubeconfig string
+	// Certificate tells whether that holds a client certificate, not a token.
+	Certificate bool
 }
 
+// JoinKinds are the ways to join that have a recipe.
+var JoinKinds = []string{"bootstrap_token", "kubeconfig"}
+
 func checkJoin(in Input) error {
-	if in.Join.Kind != "bootstrap_token" {
-		return &UnsupportedError{"cluster", fmt.Sprintf("join %q is not known; bootstrap_token is", in.Join.Kind)}
+	if !slices.Contains(JoinKinds, in.Join.Kind) {
+		return &UnsupportedError{"cluster", fmt.Sprintf("join %q is not known", in.Join.Kind)}
 	}
 	return nil
+}
+
+// winJoin: how the kubelet of the node comes to credentials. It gives the ids of the
+// steps that the kubelet waits for.
+func (b *build) winJoin() (ready []string) {
+	if b.in.Join.Kind == "kubeconfig" {
+		return b.winGivenKubeconfig()
+	}
+	join := &steps.BootstrapToken{}
+	if b.in.Join.TTL > 0 {
+		join.TTL = b.in.Join.TTL.String()
+	}
+	b.nameFree("bootstrap_kubeconfig")
+	b.add("join_token", "bootstrap_token", "Bootstrap token", join, "containerd_ready", "kubelet_config", "kubernetes_node").OnlyIf = "bootstrap_kubeconfig"
+	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &steps.Kubeconfig{
+		Path: bootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
+		Token: steps.Ref("join_token.token"), Unless: kubeletConf,
+		Services: []string{"kubelet"},
+	}, "join_token", "kubernetes_dir", "kubelet_pki_dir")
+	return []string{"bootstrap_kubeconfig"}
+}
+
+// nameFree refuses a machine that is not the Node of its name, where the step needed
+// says that it holds no credentials of that Node. The check of a run asks it, before
+// anything is changed.
+func (b *build) nameFree(needed string) {
+	b.add("name_free", "node_name_free", "No other machine is the Node "+b.in.Node, &steps.NodeNameFree{Address: b.managementIP()}, "require").OnlyIf = needed
+}
+
+// winGivenKubeconfig: the kubeconfig of the plan, put on the node for the kubelet. It
+// reads the file at its start and does not write it. Nothing makes a certificate hold
+// that does not, so its gate has no time to wait.
+func (b *build) winGivenKubeconfig() (ready []string) {
+	b.nameFree("kubelet_kubeconfig")
+	b.add("kubelet_kubeconfig", "file", "Kubeconfig of the kubelet", &steps.File{
+		Path: kubeletConf, Content: b.in.Join.Kubeconfig, Access: host.AccessPrivate, Sensitive: true}, "kubernetes_dir")
+	if !b.in.Join.Certificate {
+		return []string{"kubelet_kubeconfig"}
+	}
+	b.add("kubelet_credentials", "credentials_ready", "Kubeconfig of the kubelet is of this cluster and valid", &steps.CredentialsReady{
+		Path: kubeletConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca")}, "kubelet_kubeconfig").Timeout = 5 * time.Second
+	return []string{"kubelet_credentials"}
 }

@@ -36,12 +36,13 @@ type node struct {
 	emit    func(event.Event) // of the machine's steps; may be nil
 }
 
-func newNode(t *testing.T) *node {
+// newNode makes a node; change alters what its recipe is told, with the cluster's folder.
+func newNode(t *testing.T, change ...func(in *recipe.Input, cluster string)) *node {
 	t.Helper()
-	return newNodeIn(t, recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", VNI: 4096, Port: 4789})
+	return newNodeIn(t, recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", VNI: 4096, Port: 4789}, change...)
 }
 
-func newNodeIn(t *testing.T, network recipe.Network) *node {
+func newNodeIn(t *testing.T, network recipe.Network, change ...func(in *recipe.Input, cluster string)) *node {
 	t.Helper()
 	n := &node{dir: t.TempDir()}
 	var err error
@@ -72,6 +73,9 @@ func newNodeIn(t *testing.T, network recipe.Network) *node {
 		in.Artifacts[name] = steps.Source{File: path, SHA256: hex.EncodeToString(sum[:])}
 	}
 	in.Artifacts["sdn_cni"] = sdnArchive(t, filepath.Join(n.dir, "sdn.zip"))
+	for _, f := range change {
+		f(&in, filepath.Join(n.dir, "cluster"))
+	}
 	if n.specs, err = recipe.Expand(in); err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +217,7 @@ func TestJoinsSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Everything but the condition, and what asks for the absence of things.
-	if have, want := len(r.changes()), len(n.specs)-len([]string{"require", "token_removed", "bootstrap_removed", "flannel_token", "kube_proxy_token", "join_token"}); have != want {
+	if have, want := len(r.changes()), len(n.specs)-len([]string{"require", "name_free", "token_removed", "bootstrap_removed", "flannel_token", "kube_proxy_token", "join_token"}); have != want {
 		t.Errorf("a fresh machine: %d steps have something to do, want %d: %v", have, want, r.changes())
 	}
 	n.converge(t, ctx)

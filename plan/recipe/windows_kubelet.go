@@ -46,23 +46,14 @@ func (b *build) containerdConfig(path string) {
 
 // winCredentials: the CA, and a kubeconfig for each component. Tokens are minted
 // only where the kubeconfig that carries it has to be written.
-func (b *build) winCredentials() {
+func (b *build) winCredentials() (ready []string) {
 	b.add("ca", "file", "The cluster's CA", &steps.File{Path: winCA, Content: steps.Ref("cluster.ca")}, "pki_dir")
 	b.kubeletConfigFile()
 
 	b.winAccounts()
-	join := &steps.BootstrapToken{}
-	if b.in.Join.TTL > 0 {
-		join.TTL = b.in.Join.TTL.String()
-	}
-	b.add("join_token", "bootstrap_token", "Bootstrap token", join, "containerd_ready", "kubelet_config", "kubernetes_node").OnlyIf = "bootstrap_kubeconfig"
-
+	ready = b.winJoin()
 	b.winAccountKubeconfigs()
-	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &steps.Kubeconfig{
-		Path: bootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
-		Token: steps.Ref("join_token.token"), Unless: kubeletConf,
-		Services: []string{"kubelet"},
-	}, "join_token", "kubernetes_dir", "kubelet_pki_dir")
+	return ready
 }
 
 func (b *build) kubeconfig(id, title, path, user, token string) {
@@ -79,20 +70,26 @@ func (b *build) kubeletConfigFile() {
 	b.add("kubelet_config", "file", "Kubelet configuration", &steps.File{Path: kubeletConfig, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, "kubelet_dir")
 }
 
-// winKubelet: the kubelet, up to its health. The flag
+// winKubelet: the kubelet, up to its health; credentials are the steps that give it its
+// credentials. The flag
 // --bootstrap-kubeconfig stays: while kubelet.conf holds a valid certificate the
 // kubelet does not read that file (pkg/kubelet/certificate/bootstrap).
-func (b *build) winKubelet() {
-	log := kubeletLog
-	command := b.logged(log, winBin+`\kubelet.exe`, "--windows-service",
-		"--config="+kubeletConfig, "--bootstrap-kubeconfig="+bootstrapConf, "--kubeconfig="+kubeletConf,
+func (b *build) winKubelet(credentials []string) {
+	log, watch := kubeletLog, []string{kubeletConfig, winCA}
+	bootstrap := []string{"--bootstrap-kubeconfig=" + bootstrapConf}
+	if b.in.Join.Kind == "kubeconfig" {
+		bootstrap, watch = nil, append(watch, kubeletConf)
+	}
+	program := []string{winBin + `\kubelet.exe`, "--windows-service", "--config=" + kubeletConfig}
+	program = append(append(program, bootstrap...), "--kubeconfig="+kubeletConf,
 		"--cert-dir="+winKubeletPKI, "--root-dir="+winKubelet, "--hostname-override="+b.in.Node, "--node-ip="+b.managementIP())
-	command = append(command, b.in.Kubelet.Args...)
+	program = append(program, b.in.Kubelet.Args...)
+	after := append([]string{"kubernetes_node", "kubelet_config", "ca", "kubelet_pki_dir", "kubelet_log_dir", "firewall_kubelet", "containerd_ready"}, credentials...)
 	b.add("kubelet", "service", "Service kubelet", &steps.Service{
-		ServiceConfig: winService("kubelet", "Kubernetes node agent", command, "containerd"),
-		Watch:         append(join(winBin, "kubelet.exe", "kube-log-runner.exe"), kubeletConfig, winCA),
+		ServiceConfig: winService("kubelet", "Kubernetes node agent", b.logged(log, program...), "containerd"),
+		Watch:         append(join(winBin, "kubelet.exe", "kube-log-runner.exe"), watch...),
 		Log:           log,
-	}, "kubernetes_node", "kubelet_config", "ca", "bootstrap_kubeconfig", "kubelet_pki_dir", "kubelet_log_dir", "firewall_kubelet", "containerd_ready")
+	}, after...)
 	b.add("kubelet_ready", "http_ready", "Kubelet is healthy", &steps.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: log}, "kubelet")
 }
 
@@ -112,6 +109,9 @@ func (b *build) winRegistered() {
 	if len(b.in.Taints) > 0 {
 		b.add("node_taints", "node_taints", "Taints of the Node", &steps.NodeTaints{Taints: b.in.Taints}, "registered")
 	}
+	if b.in.Join.Kind == "kubeconfig" {
+		return // it was looked at before the kubelet started
+	}
 	b.add("kubelet_certificate", "credentials_ready", "Kubelet has its certificate", &steps.CredentialsReady{
 		Path: kubeletConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), Service: "kubelet", Log: kubeletLog,
 	}, "registered")
@@ -123,6 +123,9 @@ func (b *build) winRegistered() {
 // enough (--node-monitor-grace-period), so neither it nor its condition shows that.
 func (b *build) winReady() {
 	after := []string{"kubelet_certificate"}
+	if b.in.Join.Kind == "kubeconfig" {
+		after[0] = "registered"
+	}
 	if b.kubeProxy() {
 		after = append(after, "kube_proxy_ready")
 	}
@@ -138,6 +141,9 @@ func (b *build) winReady() {
 	if b.in.Network.Kind != "none" || b.in.Network.Ready {
 		b.add("node_ready", "node_ready", "Node is Ready", &steps.NodeReady{}, after...)
 		after = []string{"node_ready"}
+	}
+	if b.in.Join.Kind == "kubeconfig" {
+		return
 	}
 	b.add("token_removed", "bootstrap_token", "Bootstrap token is revoked", &steps.BootstrapToken{Absent: true}, after...)
 	b.add("bootstrap_removed", "file", "Bootstrap kubeconfig is gone", &steps.File{Path: bootstrapConf, Absent: true, Sensitive: true}, after...)

@@ -169,6 +169,7 @@ func (h *hostRun) check(ctx context.Context) {
 		results[r.ID] = r
 		h.note(r)
 	}
+	maps.Copy(h.values, steps.FactValues(reply.Facts)) // for the cluster's steps that name the machine
 	h.checkConditional(ctx, results)
 	for _, spec := range h.node.Steps {
 		k, _ := steps.Lookup(spec.Kind)

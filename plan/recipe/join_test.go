@@ -1,0 +1,156 @@
+package recipe_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"nodejoin/plan/recipe"
+	"nodejoin/steps/host"
+)
+
+// nodeKubeconfig is a kubeconfig of the node win-1, signed by the CA of a sandbox
+// cluster in dir.
+func nodeKubeconfig(t *testing.T, dir string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "cluster.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s struct {
+		CA struct{ Cert, Key string } `json:"ca"`
+	}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		t.Fatal(err)
+	}
+	caBlock, _ := pem.Decode([]byte(s.CA.Cert))
+	keyBlock, _ := pem.Decode([]byte(s.CA.Key))
+	ca, err := x509.ParseCertificate(caBlock.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caKey, err := x509.ParsePKCS8PrivateKey(keyBlock.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(9), NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour),
+		Subject:     pkix.Name{CommonName: "system:node:win-1", Organization: []string{"system:nodes"}},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, ca, key.Public(), caKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := yaml.Marshal(map[string]any{"apiVersion": "v1", "kind": "Config", "current-context": "default",
+		"clusters": []any{map[string]any{"name": "default", "cluster": map[string]any{"server": "https://10.0.0.10:6443", "certificate-authority-data": []byte(s.CA.Cert)}}},
+		"users": []any{map[string]any{"name": "kubelet", "user": map[string]any{
+			"client-certificate-data": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+			"client-key-data":         pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})}}},
+		"contexts": []any{map[string]any{"name": "default", "context": map[string]any{"cluster": "default", "user": "kubelet"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func newGivenNode(t *testing.T) *node {
+	return newNode(t, func(in *recipe.Input, dir string) {
+		in.Join = recipe.Join{Kind: "kubeconfig", Kubeconfig: nodeKubeconfig(t, dir), Certificate: true}
+	})
+}
+
+// TestGivenKubeconfig: a node joins with the kubeconfig of the plan, for which no token
+// is minted; a second run does nothing, and one that was edited on the node is mended.
+func TestGivenKubeconfig(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	n := newGivenNode(t)
+	for _, s := range n.specs {
+		if s.Kind == "bootstrap_token" {
+			t.Errorf("step %s is of kind %s", s.ID, s.Kind)
+		}
+	}
+	n.converge(t, ctx)
+	r, err := n.run(ctx, n.machine(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := r.apply(ctx); err != nil || len(changed) > 0 || r.x.Mutations() > 0 {
+		t.Fatalf("the second apply changed %v with %d mutating calls, %v", changed, r.x.Mutations(), err)
+	}
+	m := n.machine(t)
+	if fi, err := m.Stat(ctx, kubeletConf); err != nil || fi.Access != host.AccessPrivate {
+		t.Errorf("%s: %+v, %v", kubeletConf, fi, err)
+	}
+	if err := m.WriteFile(ctx, kubeletConf, strings.NewReader("edited"), host.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = n.run(ctx, n.machine(t)); err != nil {
+		t.Fatal(err)
+	}
+	changed, err := r.apply(ctx)
+	if err != nil || !slices.Equal(changed, []string{"kubelet_kubeconfig"}) {
+		t.Errorf("after an edit of %s: changed %v, %v", kubeletConf, changed, err)
+	}
+	n.converge(t, ctx)
+}
+
+// TestGivenKubeconfigInterrupted cuts such a join before mutating calls, those of the
+// credentials and the kubelet among them.
+func TestGivenKubeconfigInterrupted(t *testing.T) {
+	_, calls := newGivenNode(t).cut(t, t.Context(), 0)
+	for at := 1; at <= calls; at += 7 {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			n := newGivenNode(t)
+			call, _ := n.cut(t, ctx, at)
+			t.Logf("cut before: %s", call)
+			n.converge(t, ctx)
+		})
+	}
+}
+
+// TestGivenKubeconfigOfAnotherCluster: the kubelet is not started with it.
+func TestGivenKubeconfigOfAnotherCluster(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	other := newNode(t)
+	n := newNode(t, func(in *recipe.Input, _ string) {
+		in.Join = recipe.Join{Kind: "kubeconfig", Kubeconfig: nodeKubeconfig(t, filepath.Join(other.dir, "cluster")), Certificate: true}
+	})
+	r, err := n.run(ctx, n.machine(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.apply(ctx); err == nil || !strings.Contains(err.Error(), "another CA") {
+		t.Errorf("error %v, want one of another CA", err)
+	}
+	if svc, err := n.machine(t).Service(ctx, "kubelet"); err == nil {
+		t.Errorf("service kubelet is %s", svc.State)
+	}
+}
