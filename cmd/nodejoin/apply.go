@@ -223,31 +223,36 @@ func problemOf(err error) ui.Problem {
 	return ui.Problem{Level: "error", Summary: e.Summary, Detail: e.Detail, Remedy: e.Remedy}
 }
 
-// summaryJSON is the last line of apply's JSON stream.
+// jsonSummary is the last line of apply's JSON stream; the others are events
+// (examples/schema/event.schema.json).
+type jsonSummary struct {
+	Type     string            `json:"type"`
+	Pending  int               `json:"pending"`
+	Cluster  *ui.Problem       `json:"cluster_error,omitempty"`
+	Seconds  float64           `json:"seconds"`
+	Hosts    []jsonSummaryHost `json:"hosts"`
+	ExitCode int               `json:"exit_code"`
+}
+
+type jsonSummaryHost struct {
+	Node      string      `json:"node"`
+	Changed   []string    `json:"changed"`
+	Unchanged int         `json:"unchanged"`
+	NotRun    []string    `json:"not_run"`
+	Error     *ui.Problem `json:"error,omitempty"`
+	Mutations int64       `json:"mutations"`
+}
+
+// summaryJSON encodes what a run came to.
 func summaryJSON(r *engine.Report, sum *engine.Summary) []byte {
-	type host struct {
-		Node      string      `json:"node"`
-		Changed   []string    `json:"changed"`
-		Unchanged int         `json:"unchanged"`
-		NotRun    []string    `json:"not_run"`
-		Error     *ui.Problem `json:"error,omitempty"`
-		Mutations int64       `json:"mutations"`
-	}
-	out := struct {
-		Type     string      `json:"type"`
-		Pending  int         `json:"pending"`
-		Cluster  *ui.Problem `json:"cluster_error,omitempty"`
-		Seconds  float64     `json:"seconds"`
-		Hosts    []host      `json:"hosts"`
-		ExitCode int         `json:"exit_code"`
-	}{Type: "summary", Pending: r.Pending(), Hosts: []host{}, ExitCode: reportCode(r)}
+	out := jsonSummary{Type: "summary", Pending: r.Pending(), Hosts: []jsonSummaryHost{}, ExitCode: reportCode(r)}
 	if r.Cluster != nil {
 		p := clusterProblem(r)
 		out.Cluster = &p
 	}
 	if sum == nil {
 		for _, h := range r.Hosts {
-			j := host{Node: h.Node.Name, Changed: []string{}, NotRun: []string{}, Mutations: h.Mutations}
+			j := jsonSummaryHost{Node: h.Node.Name, Changed: []string{}, NotRun: []string{}, Mutations: h.Mutations}
 			if h.Err != nil && r.Cluster == nil {
 				p := problemOf(h.Err)
 				j.Error = &p
@@ -269,7 +274,7 @@ func summaryJSON(r *engine.Report, sum *engine.Summary) []byte {
 	} else {
 		out.Seconds, out.ExitCode = sum.Duration.Seconds(), worst(summaryCode(sum), reportCode(r))
 		for _, h := range sum.Hosts {
-			j := host{Node: h.Node, Changed: append([]string{}, h.Changed...), Unchanged: len(h.Unchanged), NotRun: append([]string{}, h.NotRun...), Mutations: h.Mutations}
+			j := jsonSummaryHost{Node: h.Node, Changed: append([]string{}, h.Changed...), Unchanged: len(h.Unchanged), NotRun: append([]string{}, h.NotRun...), Mutations: h.Mutations}
 			if h.Err != nil {
 				p := problemOf(h.Err)
 				p.Step, p.Source = h.Failed, h.Source

@@ -157,13 +157,16 @@ type jsonHost struct {
 	Mutations int64       `json:"mutations"`
 }
 
+// jsonPlan is the JSON output of plan and status (examples/schema/plan.schema.json).
+type jsonPlan struct {
+	FormatVersion string      `json:"format_version"`
+	Pending       int         `json:"pending"`
+	Cluster       *ui.Problem `json:"cluster_error,omitempty"`
+	Hosts         []jsonHost  `json:"hosts"`
+}
+
 func planJSON(p *plan.Compiled, r *engine.Report) any {
-	out := struct {
-		FormatVersion string      `json:"format_version"`
-		Pending       int         `json:"pending"`
-		Cluster       *ui.Problem `json:"cluster_error,omitempty"`
-		Hosts         []jsonHost  `json:"hosts"`
-	}{FormatVersion: "1", Pending: r.Pending(), Hosts: []jsonHost{}}
+	out := jsonPlan{FormatVersion: "1", Pending: r.Pending(), Hosts: []jsonHost{}}
 	if r.Cluster != nil {
 		pr := clusterProblem(r)
 		if p.Cluster != nil {

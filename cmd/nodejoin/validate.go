@@ -8,6 +8,15 @@ import (
 	"nodejoin/cmd/nodejoin/internal/ui"
 )
 
+// jsonDiagnostics is the JSON output of validate (examples/schema/validate.schema.json).
+type jsonDiagnostics struct {
+	FormatVersion string       `json:"format_version"`
+	Valid         bool         `json:"valid"`
+	Errors        int          `json:"error_count"`
+	Warnings      int          `json:"warning_count"`
+	Diagnostics   []ui.Problem `json:"diagnostics"`
+}
+
 func newValidate(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate [PLAN]",
@@ -23,13 +32,7 @@ func newValidate(a *app) *cobra.Command {
 		}
 		ps := ui.FromHCL(diags)
 		if a.json {
-			out := struct {
-				FormatVersion string       `json:"format_version"`
-				Valid         bool         `json:"valid"`
-				Errors        int          `json:"error_count"`
-				Warnings      int          `json:"warning_count"`
-				Diagnostics   []ui.Problem `json:"diagnostics"`
-			}{FormatVersion: "1", Valid: !diags.HasErrors(), Diagnostics: append([]ui.Problem{}, ps...)}
+			out := jsonDiagnostics{FormatVersion: "1", Valid: !diags.HasErrors(), Diagnostics: append([]ui.Problem{}, ps...)}
 			for _, p := range ps {
 				if p.Warning {
 					out.Warnings++
