@@ -273,6 +273,7 @@ func (c *compiler) kindArgs(b *stepBlock, m *machine, s *section, ctx *hcl.EvalC
 	c.adminCredentials(s, args)
 	if b.kind.Name == "file" {
 		c.jsonFile(s, args)
+		c.runtimeClasses(s, args)
 	}
 	if secret {
 		args["sensitive"] = true // whatever the block says

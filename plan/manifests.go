@@ -1,0 +1,32 @@
+package plan
+
+import (
+	"regexp"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"nodejoin/plan/compat"
+	"nodejoin/steps"
+)
+
+var documentEnd = regexp.MustCompile(`(?m)^---.*$`)
+
+// runtimeClasses warns of a file with RuntimeClasses that the cluster or its nodes
+// would refuse: the older guides have a handler "docker" for Windows.
+func (c *compiler) runtimeClasses(s *section, args map[string]any) {
+	text, _ := args["content"].(string)
+	if c.cluster == nil || c.cluster.Version == "" || c.cluster.base.Runtime.Kind == "" || !strings.Contains(text, "RuntimeClass") {
+		return
+	}
+	for _, part := range documentEnd.Split(text, -1) {
+		var object struct{ APIVersion, Kind, Handler string }
+		// What is no YAML, or is known only later, is nothing to judge here.
+		if steps.HasRef(part) || yaml.Unmarshal([]byte(part), &object) != nil || object.Kind != "RuntimeClass" || object.Handler == "" {
+			continue
+		}
+		if v := compat.CheckRuntimeClass(object.APIVersion, object.Handler, c.cluster.base.Runtime.Kind, c.cluster.Version); !v.Accepted() {
+			c.diags.warn(s.at("content"), "RuntimeClass that does not work", "The file holds a RuntimeClass of %s with the handler %q: %s%s", object.APIVersion, object.Handler, v.Why, instead(v))
+		}
+	}
+}
