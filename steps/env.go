@@ -15,10 +15,12 @@ var envKind = Kind{Name: "env", Place: OnHost, Doc: "a variable of the machine's
 
 // MachineEnv is one machine environment variable. On Linux it is a line of a file.
 type MachineEnv struct {
-	Name   string `json:"name" doc:"name of the variable"`
-	Value  string `json:"value,omitempty" doc:"its value"`
-	File   string `json:"file,omitempty" doc:"Linux: the file of NAME=value lines, default /etc/environment"`
-	Absent bool   `json:"absent,omitempty" doc:"the variable must not be set"`
+	Name  string `json:"name" doc:"name of the variable"`
+	Value string `json:"value,omitempty" doc:"its value"`
+	File  string `json:"file,omitempty" doc:"Linux: the file of NAME=value lines, default /etc/environment"`
+	// Sensitive: neither the value nor the one that is there is shown.
+	Sensitive bool `json:"sensitive,omitempty" doc:"never show the value in a diff"`
+	Absent    bool `json:"absent,omitempty" doc:"the variable must not be set"`
 }
 
 // defaultEnvFile is read by pam_env for every login on Linux, see environment(5).
@@ -75,18 +77,25 @@ func (m *MachineEnv) read(ctx context.Context, r host.Reader, os string) ([]stri
 }
 
 func (m *MachineEnv) diff(have []string) Change {
-	shown := strings.Join(have, ", then ")
+	var shown []string
+	for _, v := range have {
+		shown = append(shown, ShowCredentials(v))
+	}
+	d := Diff{Name: "value", Have: strings.Join(shown, ", then "), Want: ShowCredentials(m.Value)}
+	if m.Sensitive {
+		d = Diff{Name: "value", Sensitive: true}
+	}
 	switch {
 	case m.Absent && len(have) == 0:
 		return Change{}
 	case m.Absent:
-		return Change{Action: ActionDelete, Diffs: []Diff{{Name: "value", Have: shown}}}
+		return Change{Action: ActionDelete, Diffs: []Diff{d}}
 	case len(have) == 0:
-		return Change{Action: ActionCreate, Diffs: []Diff{{Name: "value", Want: m.Value}}}
+		return Change{Action: ActionCreate, Diffs: []Diff{d}}
 	case len(have) == 1 && have[0] == m.Value:
 		return Change{}
 	}
-	return Change{Action: ActionUpdate, Diffs: []Diff{{Name: "value", Have: shown, Want: m.Value}}}
+	return Change{Action: ActionUpdate, Diffs: []Diff{d}}
 }
 
 func (m *MachineEnv) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {

@@ -48,6 +48,8 @@ func (f *FirewallRule) validate() error {
 		return invalid("firewall rule %s: direction %q is neither in nor out", f.Name, f.Direction)
 	case f.Action != "allow" && f.Action != "block":
 		return invalid("firewall rule %s: action %q is neither allow nor block", f.Name, f.Action)
+	case !host.ValidAddresses(f.Remote) && !HasRef(f.Remote):
+		return invalid("firewall rule %s: remote %q is no list of addresses and networks", f.Name, f.Remote)
 	case f.Protocol != "tcp" && f.Protocol != "udp":
 		return invalid("firewall rule %s: protocol %q is neither tcp nor udp", f.Name, f.Protocol)
 	}
@@ -61,6 +63,7 @@ func (f *FirewallRule) want() host.FirewallRule {
 		w.DisplayName = w.Name
 	}
 	w.Ports = strings.ReplaceAll(w.Ports, " ", "")
+	w.Remote = host.Addresses(w.Remote)
 	return w
 }
 
@@ -88,6 +91,7 @@ func (f *FirewallRule) diff(have *host.FirewallRule) Change {
 	add("action", have.Action, want.Action)
 	add("protocol", have.Protocol, want.Protocol)
 	add("ports", strings.ReplaceAll(have.Ports, " ", ""), want.Ports)
+	add("remote", orAny(host.Addresses(have.Remote)), orAny(want.Remote))
 	if !host.SamePath("windows", have.Program, want.Program) {
 		add("program", have.Program, want.Program)
 	}
@@ -99,6 +103,8 @@ func (f *FirewallRule) diff(have *host.FirewallRule) Change {
 	}
 	return c
 }
+
+func orAny(s string) string { return or(s, "any") }
 
 func or(s, fallback string) string {
 	if s == "" {

@@ -20,9 +20,11 @@ var serviceKind = Kind{Name: "service", Place: OnHost, Doc: "a registered servic
 // changed.
 type Service struct {
 	host.ServiceConfig
-	State host.ServiceState `json:"state,omitempty" doc:"\"running\" (default) or \"stopped\""`
-	Watch []string          `json:"watch,omitempty" doc:"files whose change restarts the service"`
-	Log   string            `json:"log,omitempty" doc:"its log file; the tail is shown when it ends by itself"`
+	// SensitiveEnvironment names variables of Environment whose values are not shown.
+	SensitiveEnvironment []string          `json:"sensitive_environment,omitempty" doc:"names of variables of environment whose values are never shown"`
+	State                host.ServiceState `json:"state,omitempty" doc:"\"running\" (default) or \"stopped\""`
+	Watch                []string          `json:"watch,omitempty" doc:"files whose change restarts the service"`
+	Log                  string            `json:"log,omitempty" doc:"its log file; the tail is shown when it ends by itself"`
 }
 
 // OwnershipMark ends the description of every service that nodejoin registers.
@@ -83,8 +85,9 @@ func (s *Service) want() host.ServiceConfig {
 	return c
 }
 
-// configDiffs compares a registered configuration with the wanted one.
-func configDiffs(have, want host.ServiceConfig) []Diff {
+// configDiffs compares a registered configuration with the wanted one. The values
+// of the variables that sensitive names are not shown.
+func configDiffs(have, want host.ServiceConfig, sensitive []string) []Diff {
 	have = normal(have)
 	var out []Diff
 	add := func(name, have, want string) {
@@ -99,7 +102,14 @@ func configDiffs(have, want host.ServiceConfig) []Diff {
 	add("description", have.Description, want.Description)
 	add("start", string(have.Start), string(want.Start))
 	add("depends_on", strings.Join(have.DependsOn, ", "), strings.Join(want.DependsOn, ", "))
-	add("environment", strings.Join(have.Environment, ", "), strings.Join(want.Environment, ", "))
+	if !slices.Equal(have.Environment, want.Environment) {
+		shown := func(env []string) string { return strings.Join(ShowEnvironment(env, sensitive), ", ") }
+		d := Diff{Name: "environment", Have: shown(have.Environment), Want: shown(want.Environment)}
+		if d.Have == d.Want {
+			d = Diff{Name: "environment", Sensitive: true} // what differs is not shown
+		}
+		out = append(out, d)
+	}
 	add("recovery", recoveryText(have), recoveryText(want))
 	return out
 }
@@ -124,13 +134,13 @@ func recoveryText(c host.ServiceConfig) string {
 func (s *Service) diff(have *host.Service, stale string) Change {
 	want, touch := s.want(), []string{serviceKey(s.Name)}
 	if have == nil {
-		c := Change{Action: ActionCreate, Diffs: configDiffs(host.ServiceConfig{Name: s.Name, Start: want.Start}, want)}
+		c := Change{Action: ActionCreate, Diffs: configDiffs(host.ServiceConfig{Name: s.Name, Start: want.Start}, want, s.SensitiveEnvironment)}
 		if s.running() {
 			c.Touches = touch
 		}
 		return c
 	}
-	c := Change{Diffs: configDiffs(have.ServiceConfig, want)}
+	c := Change{Diffs: configDiffs(have.ServiceConfig, want, s.SensitiveEnvironment)}
 	if len(c.Diffs) > 0 {
 		c.Action = ActionUpdate
 	}
@@ -176,7 +186,7 @@ func (s *Service) stale(ctx context.Context, r host.Reader, e *Env, have host.Se
 		return step + " stops it", nil
 	}
 	want := s.want()
-	switch d := configDiffs(have.ServiceConfig, want); {
+	switch d := configDiffs(have.ServiceConfig, want, s.SensitiveEnvironment); {
 	case slices.ContainsFunc(d, func(d Diff) bool { return d.Name == "command" }):
 		return "its command changes", nil
 	case slices.ContainsFunc(d, func(d Diff) bool { return d.Name == "environment" }):
@@ -298,7 +308,7 @@ func (s *Service) register(ctx context.Context, h host.Host, e *Env) (host.Servi
 	if err := e.Claim(ctx, h, serviceKey(s.Name), nil); err != nil {
 		return have, err
 	}
-	if len(configDiffs(have.ServiceConfig, want)) > 0 {
+	if len(configDiffs(have.ServiceConfig, want, s.SensitiveEnvironment)) > 0 {
 		return have, h.UpdateService(ctx, want)
 	}
 	return have, nil

@@ -3,6 +3,7 @@ package recipe
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -69,7 +70,9 @@ type build struct {
 	kubernetes compat.Kubernetes
 	containerd compat.Containerd
 	specs      []steps.Spec
-	err        error // the first one; later calls do nothing
+	before     map[string]bool // ids of the settings, which come before services
+	left       map[string]bool // ids that the settings leave out
+	err        error           // the first one; later calls do nothing
 }
 
 func newBuild(in Input) (*build, error) {
@@ -91,8 +94,14 @@ func newBuild(in Input) (*build, error) {
 	return &build{in: in, kubernetes: k, containerd: c}, nil
 }
 
-// add appends a step. After are the ids that come first.
+// add appends a step. After are the ids that come first; those of steps that the
+// settings of the machine leave out do not count.
 func (b *build) add(id, kind, title string, args any, after ...string) *steps.Spec {
+	if s, ok := args.(*steps.Service); ok {
+		args = b.withSettings(s)
+		after = slices.AppendSeq(slices.Clone(after), maps.Keys(b.before))
+	}
+	after = slices.DeleteFunc(slices.Clone(after), func(id string) bool { return b.left[id] })
 	slices.Sort(after)
 	b.specs = append(b.specs, steps.Spec{ID: id, Kind: kind, Title: title, Args: steps.MustArgs(args), After: slices.Compact(after), Source: b.in.Source})
 	return &b.specs[len(b.specs)-1]

@@ -40,6 +40,9 @@ type Input struct {
 	Kubelet   Component
 	KubeProxy Component
 
+	// Settings of the machine.
+	Settings Settings
+
 	// Artifacts by name: kubernetes_node, containerd, cni_plugins, flannel_cni,
 	// flanneld, agent. Each has its digest.
 	Artifacts map[string]steps.Source

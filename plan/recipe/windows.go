@@ -69,6 +69,7 @@ func (b *build) winPrepare() {
 	b.add("require", "require", "Windows "+minBuild+" or later, administrator rights, free space", &steps.Require{
 		OS: "windows", Arch: b.in.Arch, MinBuild: minBuild, Admin: true, Path: `C:\`, MinFree: minFree, ForeignServices: winServices,
 	})
+	b.settings("require")
 	for _, d := range []struct {
 		id, path, title string
 		access          host.Access
@@ -98,9 +99,15 @@ func (b *build) winPrepare() {
 	b.winNetworkPrepare()
 }
 
+// winFirewall lets packets of the cluster in, where the firewall is nodejoin's.
 func (b *build) winFirewall(id, name, what, protocol, ports string) {
+	if b.in.Settings.Firewall.Off {
+		b.leave(id)
+		return
+	}
 	b.add(id, "firewall_rule", fmt.Sprintf("Firewall: %s/%s in", ports, protocol), &steps.FirewallRule{FirewallRule: host.FirewallRule{
 		Name: name, DisplayName: what, Description: "Managed by nodejoin", Direction: "in", Action: "allow", Protocol: protocol, Ports: ports, Enabled: true,
+		Remote: strings.Join(b.in.Settings.Firewall.Remote, ","),
 	}}, "require")
 }
 

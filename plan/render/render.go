@@ -20,7 +20,7 @@ type File struct {
 }
 
 // Hidden stands where a secret is.
-const Hidden = "(sensitive)"
+const Hidden = steps.Hidden
 
 // Step is a step as steps.json lists it.
 type step struct {
@@ -113,6 +113,7 @@ func (t *tree) step(s steps.Spec) (args json.RawMessage, file string, err error)
 		}
 		file = t.host(s.ID, a.Path, b)
 	case *steps.Service:
+		a.Environment = steps.ShowEnvironment(a.Environment, a.SensitiveEnvironment)
 		file = t.place("services", name(steps.ShowRefs(a.Name)), s.ID, ".json")
 		if err := t.json(file, a); err != nil {
 			return nil, "", err
@@ -122,6 +123,10 @@ func (t *tree) step(s steps.Spec) (args json.RawMessage, file string, err error)
 	case *steps.FirewallRule:
 		t.add("firewall.json", a)
 	case *steps.MachineEnv:
+		a.Value = steps.ShowCredentials(a.Value)
+		if a.Sensitive && !a.Absent {
+			a.Value = Hidden
+		}
 		t.add("environment.json", a)
 	case *steps.Directory:
 		t.add("directories.json", a)

@@ -120,6 +120,15 @@ func specDigest(s steps.Spec) (string, error) {
 	}
 	if args["sensitive"] == true {
 		delete(args, "content")
+		delete(args, "value")
+	}
+	hidden, _ := args["sensitive_environment"].([]any)
+	environment, _ := args["environment"].([]any)
+	for i, v := range environment {
+		text, _ := v.(string)
+		if name, _, _ := strings.Cut(text, "="); slices.Contains(hidden, any(name)) {
+			environment[i] = name
+		}
 	}
 	if text, ok := args["token"].(string); ok && s.Kind == "kubeconfig" && !steps.HasRef(text) {
 		delete(args, "token")

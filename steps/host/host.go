@@ -224,7 +224,9 @@ type FirewallRule struct {
 	Protocol    string `json:"protocol"`        // "tcp" or "udp"
 	Ports       string `json:"ports,omitempty"` // local ports, "10250" or "30000-32767"; empty = all
 	Program     string `json:"program,omitempty"`
-	Enabled     bool   `json:"enabled"`
+	// Remote are the addresses that the rule is for, in the form of Addresses; "" = any.
+	Remote  string `json:"remote,omitempty"`
+	Enabled bool   `json:"enabled"`
 }
 
 // HNSNetwork is a network of the Windows Host Networking Service.

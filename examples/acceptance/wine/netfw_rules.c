@@ -15,6 +15,7 @@ static const member rule_members[PROPERTIES] = {
     {L"Protocol", 5, VT_I4, L"Protocol"},
     {L"LocalPorts", 6, VT_BSTR, L"LPort"},
     {L"RemotePorts", 7, VT_BSTR, L"RPort"},
+    {L"RemoteAddresses", 9, VT_BSTR, L"RA4"},
     {L"Direction", 11, VT_I4, L"Dir"},
     {L"Enabled", 14, VT_BOOL, L"Active"},
     {L"Grouping", 15, VT_BSTR, L"EmbedCtxt"},

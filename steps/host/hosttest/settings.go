@@ -101,7 +101,10 @@ func (s *suite) firewall() {
 	for _, change := range []func(){
 		func() {},
 		func() { want.Ports, want.Protocol, want.Direction = "30000-32767", "udp", "out" },
-		func() { want.Ports, want.Program, want.Action, want.Enabled = "", `C:\k\kubelet.exe`, "block", false },
+		func() { want.Remote = "10.0.0.0/8,192.0.2.1" },
+		func() {
+			want.Remote, want.Ports, want.Program, want.Action, want.Enabled = "", "", `C:\k\kubelet.exe`, "block", false
+		},
 	} {
 		change()
 		s.must(s.Host.PutFirewallRule(s.ctx, want))

@@ -158,6 +158,7 @@ func (h *Host) PutFirewallRule(ctx context.Context, r host.FirewallRule) error {
 		if err := checkRule(r); err != nil {
 			return fmt.Errorf("%w: %w", fs.ErrInvalid, err)
 		}
+		r.Remote = host.Addresses(r.Remote)
 		s.Firewall[h.fold(r.Name)] = r
 		return nil
 	}))
@@ -173,6 +174,8 @@ func checkRule(r host.FirewallRule) error {
 		return fmt.Errorf("action %q", r.Action)
 	case r.Protocol != "tcp" && r.Protocol != "udp":
 		return fmt.Errorf("protocol %q", r.Protocol)
+	case !host.ValidAddresses(r.Remote):
+		return fmt.Errorf("remote addresses %q", r.Remote)
 	case r.Ports == "":
 		return nil
 	}

@@ -112,7 +112,7 @@ func readRule(rule object) (r host.FirewallRule, err error) {
 		to   *string
 	}{
 		{"Name", &r.Name}, {"Grouping", &r.DisplayName}, {"Description", &r.Description},
-		{"LocalPorts", &r.Ports}, {"ApplicationName", &r.Program},
+		{"LocalPorts", &r.Ports}, {"ApplicationName", &r.Program}, {"RemoteAddresses", &r.Remote},
 	} {
 		if *p.to, err = rule.text(p.name); err != nil {
 			return r, err
@@ -121,6 +121,7 @@ func readRule(rule object) (r host.FirewallRule, err error) {
 	if r.Ports = strings.ReplaceAll(r.Ports, " ", ""); r.Ports == "*" {
 		r.Ports = ""
 	}
+	r.Remote = host.Addresses(r.Remote)
 	for _, p := range []struct {
 		name  string
 		names []enumName
@@ -179,6 +180,7 @@ func newRule(r host.FirewallRule) (object, error) {
 		{"ApplicationName", r.Program, r.Program != ""},
 		{"Protocol", protocol, true},
 		{"LocalPorts", r.Ports, r.Ports != ""},
+		{"RemoteAddresses", r.Remote, r.Remote != ""},
 		{"Direction", direction, true},
 		{"Action", action, true},
 		{"Profiles", int32(allProfiles), true},

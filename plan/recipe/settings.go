@@ -1,0 +1,176 @@
+package recipe
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+)
+
+// Settings are what a plan says of the machine itself, besides the node on it.
+type Settings struct {
+	Proxy    *Proxy // nil = none
+	Firewall Firewall
+	// Steps are those settings that are a state by themselves: files, registry values.
+	Steps []Setting
+}
+
+// Setting is one step that does not depend on the node.
+type Setting struct {
+	ID, Title string
+	Kind      string
+	Args      any    // argument struct of the kind
+	Source    string // "plan.join.hcl:12,3"
+}
+
+// Proxy is the way of the machine and of its programs to the outside.
+type Proxy struct {
+	HTTP, HTTPS string   // URLs; "" = none
+	NoProxy     []string // besides what every node of the cluster needs
+	Sensitive   bool     // the URLs are never shown
+	Source      string
+}
+
+// Firewall is what a plan says of the rules of a node.
+type Firewall struct {
+	Off    bool     // no rule is made
+	Remote []string // addresses and networks that the node's own rules are for; empty = any
+	Rules  []FirewallRule
+}
+
+// FirewallRule lets packets to the machine in.
+type FirewallRule struct {
+	Name, Protocol, Ports string
+	Remote                []string
+	Source                string
+}
+
+// SettingSteps are the steps of the settings alone, for a node that joins no cluster.
+func SettingSteps(in Input) []steps.Spec {
+	b := &build{in: in}
+	b.settings()
+	return b.specs
+}
+
+// settings adds the steps of the settings. They come before every service, which
+// add sees to, since services read the environment and files when they start.
+func (b *build) settings(after ...string) {
+	b.before = map[string]bool{}
+	first := len(b.specs)
+	for _, s := range b.in.Settings.Steps {
+		b.setting(s, after...)
+	}
+	b.proxyEnvironment(after...)
+	for _, r := range b.in.Settings.Firewall.Rules {
+		b.setting(firewallSetting(r), after...)
+	}
+	for _, s := range b.specs[first:] {
+		b.before[s.ID] = true
+	}
+}
+
+func (b *build) setting(s Setting, after ...string) {
+	b.add(s.ID, s.Kind, s.Title, s.Args, after...).Source = s.Source
+}
+
+func firewallSetting(r FirewallRule) Setting {
+	return Setting{ID: "firewall_" + r.Name, Kind: "firewall_rule", Title: fmt.Sprintf("Firewall: %s/%s in", r.Ports, r.Protocol), Source: r.Source,
+		Args: &steps.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-" + strings.ReplaceAll(r.Name, "_", "-"), DisplayName: r.Name,
+			Description: "Managed by nodejoin", Direction: "in", Action: "allow", Protocol: r.Protocol, Ports: r.Ports, Enabled: true, Remote: strings.Join(r.Remote, ",")}}}
+}
+
+// proxied are the services that talk to the outside: the runtime pulls images, the
+// kubelet asks credential providers for registries. flanneld and kube-proxy talk to
+// the API server only.
+var proxied = []string{"containerd", "docker", "kubelet"}
+
+// variable is one of the environment.
+type variable struct{ name, value string }
+
+// proxyVariables are those of the proxy, as Go programs, curl and others read them.
+func (b *build) proxyVariables() []variable {
+	p := b.in.Settings.Proxy
+	if p == nil {
+		return nil
+	}
+	var out []variable
+	for _, v := range []variable{{"HTTP_PROXY", p.HTTP}, {"HTTPS_PROXY", p.HTTPS}, {"NO_PROXY", strings.Join(b.noProxy(), ",")}} {
+		if v.value != "" {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// noProxy lists what must not go through the proxy: this machine, the API server,
+// the networks and names of the cluster, then what the plan adds. Other nodes are
+// not in it: each new one would restart the services of all, and none of these
+// programs talks to them.
+func (b *build) noProxy() []string {
+	out := []string{"localhost", "127.0.0.1"}
+	add := func(s string) {
+		if s != "" && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	if b.in.APIServer != "" {
+		if u, err := url.Parse(b.in.APIServer); err == nil {
+			add(u.Hostname())
+		}
+		add(b.in.PodCIDR)
+		add(b.in.ServiceCIDR)
+		add(".svc")
+		add("." + b.in.DNSDomain)
+		add(b.in.Node)
+		add(b.managementIP())
+	}
+	for _, s := range b.in.Settings.Proxy.NoProxy {
+		add(s)
+	}
+	return out
+}
+
+// proxyEnvironment sets the variables for the whole machine. Linux programs read
+// them in lower case, too.
+func (b *build) proxyEnvironment(after ...string) {
+	p := b.in.Settings.Proxy
+	for _, v := range b.proxyVariables() {
+		args := steps.MachineEnv{Name: v.name, Value: v.value, Sensitive: p.Sensitive && v.name != "NO_PROXY"}
+		title := "Proxy: " + v.name
+		b.setting(Setting{ID: strings.ToLower(v.name), Kind: "env", Title: title, Args: &args, Source: p.Source}, after...)
+		if b.in.OS != "windows" {
+			low := args
+			low.Name = strings.ToLower(v.name)
+			b.setting(Setting{ID: strings.ToLower(v.name) + "_lower", Kind: "env", Title: "Proxy: " + low.Name, Args: &low, Source: p.Source}, after...)
+		}
+	}
+}
+
+// withSettings completes a service: the proxy, where it talks to the outside.
+func (b *build) withSettings(s *steps.Service) *steps.Service {
+	p := b.in.Settings.Proxy
+	if p == nil || !slices.Contains(proxied, s.Name) {
+		return s
+	}
+	out := *s
+	out.Environment = slices.Clone(s.Environment)
+	for _, v := range b.proxyVariables() {
+		out.Environment = append(out.Environment, v.name+"="+v.value)
+		if p.Sensitive && v.name != "NO_PROXY" {
+			out.SensitiveEnvironment = append(out.SensitiveEnvironment, v.name)
+		}
+	}
+	slices.Sort(out.Environment)
+	return &out
+}
+
+// leave notes a step that the settings leave out.
+func (b *build) leave(id string) {
+	if b.left == nil {
+		b.left = map[string]bool{}
+	}
+	b.left[id] = true
+}

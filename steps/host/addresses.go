@@ -1,0 +1,77 @@
+package host
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Addresses brings a list of addresses of a firewall rule into one form: "" for
+// any, else addresses and networks (ADDRESS/BITS, of one address without the bits),
+// sorted, each once, with commas between. The firewall gives back "192.0.2.1" as
+// "192.0.2.1/255.255.255.255" or as a range of one, and takes all of these
+// (learn.microsoft.com, INetFwRule::put_RemoteAddresses). What is none of them is
+// kept as it is, in lower case.
+func Addresses(list string) string {
+	var out []string
+	for part := range strings.SplitSeq(list, ",") {
+		switch part = strings.ToLower(strings.TrimSpace(part)); part {
+		case "":
+		case "*", "any":
+			return ""
+		default:
+			out = append(out, address(part))
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(slices.Compact(out), ",")
+}
+
+func address(text string) string {
+	if first, last, ok := strings.Cut(text, "-"); ok {
+		if first == last {
+			return address(first)
+		}
+		return text
+	}
+	if at, mask, ok := strings.Cut(text, "/"); ok {
+		if m := net.ParseIP(mask).To4(); m != nil {
+			ones, bits := net.IPMask(m).Size()
+			if bits == 0 {
+				return text // no mask of a network
+			}
+			ip, err := netip.ParseAddr(at)
+			if err != nil {
+				return text
+			}
+			text = netip.PrefixFrom(ip, ones).String()
+		}
+	}
+	if p, err := netip.ParsePrefix(text); err == nil {
+		if p.IsSingleIP() {
+			return p.Addr().String()
+		}
+		return p.Masked().String()
+	}
+	if ip, err := netip.ParseAddr(text); err == nil {
+		return ip.String()
+	}
+	return text
+}
+
+// ValidAddresses tells whether a list holds addresses and networks only.
+func ValidAddresses(list string) bool {
+	normal := Addresses(list)
+	if normal == "" {
+		return list == "" || list == "*"
+	}
+	for part := range strings.SplitSeq(normal, ",") {
+		_, err1 := netip.ParseAddr(part)
+		_, err2 := netip.ParsePrefix(part)
+		if err1 != nil && err2 != nil {
+			return false
+		}
+	}
+	return true
+}
