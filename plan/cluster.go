@@ -208,7 +208,7 @@ func (k *cluster) input(m *machine) recipe.Input {
 	in.Node, in.OS, in.Arch, in.DataDir = m.Name, m.OS, m.Arch, m.DataDir
 	in.Sandbox = m.Connection.Type == "sandbox"
 	in.ManagementIP, in.Taints, in.Labels, in.MaxPods = m.managementIP, m.taints, m.labels, m.maxPods
-	in.Build = m.build
+	in.Build, in.Settings = m.build, m.settings
 	in.Kubelet, in.KubeProxy = m.component("kubelet"), m.component("kube_proxy")
 	in.Source = m.Source
 	return in

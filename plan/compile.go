@@ -125,7 +125,7 @@ func (c *compiler) idle(blocks []*stepBlock) {
 		return
 	}
 	for _, m := range c.machines {
-		if !m.bad && !slices.ContainsFunc(blocks, func(b *stepBlock) bool { return b.runsOn(m) }) {
+		if !m.bad && len(m.Steps) == 0 && !slices.ContainsFunc(blocks, func(b *stepBlock) bool { return b.runsOn(m) }) {
 			c.diags.warnOn(m.Name, m.at, "nothing to do", "Node %q joins no cluster and has no step. Add a cluster block, or a step block for it.", m.Name)
 		}
 	}

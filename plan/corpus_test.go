@@ -266,8 +266,9 @@ func writeCompiled(b *strings.Builder, out *plan.Compiled, recipe bool) {
 func writeStep(b *strings.Builder, node string, s steps.Spec) {
 	fmt.Fprintf(b, "%s of %s:\n", s.ID, node)
 	var args struct {
-		Content string   `json:"content"`
-		Command []string `json:"command"`
+		Content     string   `json:"content"`
+		Command     []string `json:"command"`
+		Environment []string `json:"environment"`
 	}
 	if err := json.Unmarshal(s.Args, &args); err != nil {
 		panic(err)
@@ -278,6 +279,9 @@ func writeStep(b *strings.Builder, node string, s steps.Spec) {
 		lines = strings.Split(strings.TrimSuffix(args.Content, "\n"), "\n")
 	case len(lines) == 0:
 		lines = []string{string(s.Args)}
+	}
+	for _, v := range args.Environment {
+		lines = append(lines, "environment "+v)
 	}
 	for _, l := range lines {
 		fmt.Fprintf(b, "    %s\n", strings.ReplaceAll(l, "\x00", "␀"))

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 )
@@ -37,6 +39,7 @@ type attrSpec struct {
 	required bool
 	static   bool // read as written (a reference, a type), not evaluated with the others
 	empty    bool // "" is a value like any other
+	secret   bool // it may be sensitive
 	doc      string
 }
 
@@ -148,7 +151,7 @@ var rootSpec = &blockSpec{blocks: []*blockSpec{
 	{name: "network", labels: []string{"kind"}, one: true, doc: "the pod network", kinds: networkSpecs},
 	{name: "profile", labels: []string{"name"}, doc: "settings that nodes share", attrs: append([]attrSpec{
 		{name: "inherits", static: true, doc: "another profile whose settings hold where this one says nothing, for example profile.base"},
-	}, machineAttrs...), blocks: append([]*blockSpec{taintSpec}, componentSpecs...)},
+	}, machineAttrs...), blocks: slices.Concat([]*blockSpec{taintSpec}, componentSpecs, settingSpecs)},
 	{name: "node", labels: []string{"name"}, doc: "a machine, or with for_each or count several", attrs: append([]attrSpec{
 		{name: "for_each", static: true, doc: "a map or set of strings: one node for each element"},
 		{name: "count", static: true, doc: "number of nodes"},
@@ -156,8 +159,8 @@ var rootSpec = &blockSpec{blocks: []*blockSpec{
 		{name: "profile", static: true, doc: "a profile, for example profile.windows"},
 		{name: "vars", static: true, doc: "values of this machine, for steps: self.vars.NAME"},
 		{name: "management_ip", typ: cty.String, doc: "the machine's address in the management network; default that of its default route"},
-	}, machineAttrs...), blocks: append([]*blockSpec{taintSpec,
-		{name: "connection", labels: []string{"type"}, one: true, doc: "how the machine is reached", kinds: connectionSpecs}}, componentSpecs...)},
+	}, machineAttrs...), blocks: slices.Concat([]*blockSpec{taintSpec,
+		{name: "connection", labels: []string{"type"}, one: true, doc: "how the machine is reached", kinds: connectionSpecs}}, componentSpecs, settingSpecs)},
 	{name: "mirror", one: true, doc: "a folder of artifacts under their upstream file names", attrs: []attrSpec{
 		{name: "path", typ: cty.String, required: true, doc: "folder on the controller, relative to the plan"},
 	}},

@@ -16,6 +16,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/compat"
+	"nodejoin/plan/recipe"
 	"nodejoin/steps/kube"
 )
 
@@ -33,6 +34,8 @@ type machine struct {
 	components   map[string]component
 	build        string // "" = not known before the machine is asked; of a sandbox its connection has it
 	vars         cty.Value
+	settings     recipe.Settings
+	settingAt    map[string]hcl.Range // where the setting stands that a step comes from
 }
 
 var taintEffects = []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}
@@ -232,6 +235,7 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 	c.connection(s, b, ctx, m)
 	c.windowsBuild(s, m)
 	c.serverReturn(m)
+	c.machineSettings(m, all.settings)
 	m.bad = m.bad || !s.ok || m.OS == ""
 	c.machines = append(c.machines, m)
 }

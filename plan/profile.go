@@ -19,6 +19,7 @@ type profile struct {
 	labels            map[string]string
 	taints            []kube.Taint
 	components        map[string]component // by block
+	settings          settings
 }
 
 // over gives what holds when p is said on top of base.
@@ -41,6 +42,7 @@ func (p *profile) over(base *profile) *profile {
 		out.taints = append(out.taints, t)
 	}
 	out.components = componentsOver(p.components, base.components)
+	out.settings = p.settings.over(base.settings)
 	return out
 }
 
@@ -140,6 +142,7 @@ func (c *compiler) machineArgs(s *section, ctx *hcl.EvalContext) *profile {
 		s.fail("build", "invalid build", "%q is no Windows build. Write it as 10.0.20348.", p.build)
 	}
 	p.components = c.componentBlocks(s, ctx)
+	p.settings = c.settingBlocks(s, ctx)
 	return p
 }
 

@@ -21,6 +21,7 @@ type section struct {
 	block  *hcl.Block
 	attrs  hcl.Attributes
 	vals   map[string]cty.Value
+	secret map[string]bool // those that are sensitive
 	blocks hcl.Blocks
 	ok     bool // nothing in it was wrong
 }
@@ -31,7 +32,7 @@ func (c *compiler) section(spec *blockSpec, b *hcl.Block, ctx *hcl.EvalContext) 
 	content := c.content(spec, b)
 	c.diags.add(content.wrong)
 	// A section leaves out arguments that are null.
-	s := &section{c: c, spec: spec, block: b, attrs: maps.Clone(content.attrs), blocks: content.blocks, vals: map[string]cty.Value{}}
+	s := &section{c: c, spec: spec, block: b, attrs: maps.Clone(content.attrs), blocks: content.blocks, vals: map[string]cty.Value{}, secret: map[string]bool{}}
 	for _, a := range spec.attrs {
 		at := content.attrs[a.name]
 		if at == nil {
@@ -43,7 +44,7 @@ func (c *compiler) section(spec *blockSpec, b *hcl.Block, ctx *hcl.EvalContext) 
 		if a.static {
 			continue
 		}
-		switch v, _, o := c.evaluate(at.Expr, ctx, a.name, a.typ, allow{}); {
+		switch v, secret, o := c.evaluate(at.Expr, ctx, a.name, a.typ, allow{sensitive: a.secret}); {
 		case o == isNull && a.required:
 			c.diags.fail(at.Expr.Range(), "missing value", "The argument %q is null here, and the %s block needs it%s", a.name, spec.title(b), explain(a.doc))
 		case o == isValue && a.typ == cty.String && v.AsString() == "" && !a.empty:
@@ -56,6 +57,7 @@ func (c *compiler) section(spec *blockSpec, b *hcl.Block, ctx *hcl.EvalContext) 
 			delete(s.attrs, a.name)
 		case o == isValue:
 			s.vals[a.name] = v
+			s.secret[a.name] = secret
 		}
 	}
 	first := map[string]bool{}

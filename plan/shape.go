@@ -20,7 +20,15 @@ type shape struct {
 // recipe gives the steps that make the machine a node of the cluster, and their
 // shape; none when the machine cannot be one, which was reported.
 func (c *compiler) recipe(m *machine) ([]steps.Spec, *shape) {
-	if c.cluster == nil || !c.cluster.complete {
+	if c.cluster == nil {
+		s := &shape{things: map[string]string{}}
+		specs := recipe.SettingSteps(recipe.Input{Node: m.Name, OS: m.OS, ManagementIP: m.managementIP, Settings: m.settings, Source: m.Source})
+		for _, spec := range specs {
+			c.makes(s, m, spec)
+		}
+		return specs, s
+	}
+	if !c.cluster.complete {
 		return nil, &shape{}
 	}
 	in := c.cluster.input(m)
@@ -73,9 +81,7 @@ func (c *compiler) newShape(m *machine, in recipe.Input) (*shape, error) {
 	s := &shape{Shape: r, things: map[string]string{}}
 	specs := r.Steps()
 	for i := range specs {
-		if key, _ := ownedBySpec(m.OS, specs[i]); key != "" {
-			s.things[key] = specs[i].ID
-		}
+		c.makes(s, m, specs[i])
 		// A step that installs an artifact stands for that block: it is where a digest is mended.
 		if specs[i].Kind != "archive" && specs[i].Kind != "binary" {
 			continue
@@ -91,6 +97,25 @@ func (c *compiler) newShape(m *machine, in recipe.Input) (*shape, error) {
 		}
 	}
 	return s, nil
+}
+
+// makes notes what a step of a shape makes. A recipe does not contradict itself; the
+// settings of the machine may, and are held against it and each other.
+func (c *compiler) makes(s *shape, m *machine, spec steps.Spec) {
+	key, words := ownedBySpec(m.OS, spec)
+	if key == "" {
+		return
+	}
+	before, again := s.things[key]
+	at, set := m.settingAt[spec.ID]
+	if again && !set {
+		at, set = m.settingAt[before]
+	}
+	if again && set {
+		c.diags.failOn(m.Name, at, "two steps for one thing", "The steps %q and %q both make %s on node %q, so each would undo the other. Remove one of them.", before, spec.ID, words, m.Name)
+		return
+	}
+	s.things[key] = spec.ID
 }
 
 // orderOf is the order of steps, by their place in specs. Nodes of one block mostly

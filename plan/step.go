@@ -206,7 +206,7 @@ func (c *compiler) kindArgs(b *stepBlock, m *machine, s *section, ctx *hcl.EvalC
 			}
 			continue
 		}
-		secretHere := b.kind.Name == "file" && spec.name == "content"
+		secretHere := b.kind.Name == "file" && spec.name == "content" || b.kind.Name == "env" && spec.name == "value"
 		v, marked, o := c.evaluate(at.Expr, ctx, spec.name, spec.typ, allow{sensitive: secretHere, later: true})
 		switch {
 		case o == isWrong:

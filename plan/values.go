@@ -95,7 +95,7 @@ func (c *compiler) evaluateMarked(e hcl.Expression, ctx *hcl.EvalContext, name s
 		return cty.NilVal, isNull
 	}
 	if secret && !may.sensitive {
-		c.diags.fail(e.Range(), "sensitive value", "The argument %q is shown in plans and logs, so it cannot take a sensitive value. Only the content of a file can.", name)
+		c.diags.fail(e.Range(), "sensitive value", "The argument %q is shown in plans and logs, so it cannot take a sensitive value. Only the content of a file, the value of a variable of the environment and the URL of a proxy can.", name)
 		return cty.NilVal, isWrong
 	}
 	switch {

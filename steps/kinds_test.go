@@ -246,6 +246,8 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 		return spec("source_vip", "vip", &steps.SourceVIP{Dir: `C:\var\lib\cni\networks`, Network: "flannel.4096", Subnet: subnet})
 	}
 	rule := &steps.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-kubelet", Direction: "in", Action: "allow", Protocol: "tcp", Ports: "10250", Enabled: true}}
+	some := &steps.FirewallRule{FirewallRule: rule.FirewallRule}
+	some.Remote = "192.0.2.1, 10.0.0.0/255.0.0.0"
 	dword := func(n uint64) steps.Spec {
 		return spec("registry", "reg", &steps.Registry{Key: `HKLM\SOFTWARE\nodejoin`, Name: "Flags", RegistryValue: host.RegistryValue{Type: "dword", Number: n}})
 	}
@@ -297,6 +299,7 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 		{name: "registry removed", before: []steps.Spec{dword(1)}, list: []steps.Spec{spec("registry", "reg", &steps.Registry{Key: `HKLM\SOFTWARE\nodejoin`, Name: "Flags", Absent: true})}},
 		{name: "env fresh", list: env("1")},
 		{name: "env drifted", before: env("1"), list: env("2")},
+		{name: "env sensitive", before: env("http://a:b@x"), list: []steps.Spec{spec("env", "env", &steps.MachineEnv{Name: "K", Value: "http://a:c@x", Sensitive: true})}},
 		{name: "env removed", before: env("1"), list: []steps.Spec{spec("env", "env", &steps.MachineEnv{Name: "K", Absent: true})}},
 		{name: "env file", os: "linux", list: []steps.Spec{spec("env", "a", &steps.MachineEnv{Name: "A", Value: "1", File: "/etc/x.env"}),
 			spec("env", "b", &steps.MachineEnv{Name: "B", Value: "2", File: "/etc/x.env"})}, verify: content("/etc/x.env", "A=1\nB=2\n")},
@@ -310,6 +313,8 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 				must(t, h.PutFirewallRule(t.Context(), r))
 			},
 			list: []steps.Spec{spec("firewall_rule", "fw", rule)}},
+		{name: "firewall for some", before: []steps.Spec{spec("firewall_rule", "fw", rule)},
+			list: []steps.Spec{spec("firewall_rule", "fw", some)}},
 		{name: "firewall removed", before: []steps.Spec{spec("firewall_rule", "fw", rule)},
 			list: []steps.Spec{spec("firewall_rule", "fw", &steps.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-kubelet"}, Absent: true})}},
 		{name: "kubeconfig fresh", list: []steps.Spec{kubeconfig}},

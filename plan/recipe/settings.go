@@ -76,9 +76,12 @@ func (b *build) setting(s Setting, after ...string) {
 	b.add(s.ID, s.Kind, s.Title, s.Args, after...).Source = s.Source
 }
 
+// FirewallID is the id of the step of a rule.
+func FirewallID(name string) string { return "allow_" + name }
+
 func firewallSetting(r FirewallRule) Setting {
-	return Setting{ID: "firewall_" + r.Name, Kind: "firewall_rule", Title: fmt.Sprintf("Firewall: %s/%s in", r.Ports, r.Protocol), Source: r.Source,
-		Args: &steps.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-" + strings.ReplaceAll(r.Name, "_", "-"), DisplayName: r.Name,
+	return Setting{ID: FirewallID(r.Name), Kind: "firewall_rule", Title: fmt.Sprintf("Firewall: %s/%s in", r.Ports, r.Protocol), Source: r.Source,
+		Args: &steps.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-" + r.Name, DisplayName: r.Name,
 			Description: "Managed by nodejoin", Direction: "in", Action: "allow", Protocol: r.Protocol, Ports: r.Ports, Enabled: true, Remote: strings.Join(r.Remote, ",")}}}
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"nodejoin/steps"
 )
 
 // Problem is one thing to tell a person: a diagnostic of the plan or a failure of
@@ -120,7 +122,9 @@ func WriteProblem(w io.Writer, p Problem, files map[string]*hcl.File, color bool
 		if src, under := snippet(files[p.hcl.Filename], p.hcl); src != "" {
 			num := fmt.Sprintf("%4d: ", p.hcl.Start.Line)
 			line("%s%s", num, src)
-			line("%s%s", strings.Repeat(" ", len(num)), Paint(color, style, under))
+			if under != "" {
+				line("%s%s", strings.Repeat(" ", len(num)), Paint(color, style, under))
+			}
 		}
 	}
 	if p.Detail != "" {
@@ -135,7 +139,8 @@ func WriteProblem(w io.Writer, p Problem, files map[string]*hcl.File, color bool
 	io.WriteString(w, b.String())
 }
 
-// snippet gives the first line of a range and the marks below it.
+// snippet gives the first line of a range and the marks below it; none where the
+// line holds credentials, which are not shown.
 func snippet(f *hcl.File, r *hcl.Range) (src, under string) {
 	if f == nil {
 		return "", ""
@@ -144,7 +149,11 @@ func snippet(f *hcl.File, r *hcl.Range) (src, under string) {
 	if r.Start.Line < 1 || r.Start.Line > len(lines) {
 		return "", ""
 	}
-	text := []rune(strings.TrimRight(string(lines[r.Start.Line-1]), "\r"))
+	line := strings.TrimRight(string(lines[r.Start.Line-1]), "\r")
+	if shown := steps.ShowCredentials(line); shown != line {
+		return CleanLineKeepIndent(shown), "" // the columns are others
+	}
+	text := []rune(line)
 	start := min(max(r.Start.Column-1, 0), len(text))
 	end := len(text)
 	if r.End.Line == r.Start.Line {

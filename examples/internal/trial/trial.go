@@ -1,0 +1,131 @@
+// Package trial runs the plans of the examples in tests, as the command does.
+package trial
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/artifact"
+	"nodejoin/steps/engine"
+	"nodejoin/steps/event"
+	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/kube"
+	"nodejoin/steps/transport"
+)
+
+// Workspace copies the plan of the current folder, the programs of the quickstart
+// beside it, and gives the folder of the copy: a run leaves its sandboxes there.
+func Workspace(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	for _, pattern := range []string{"*.join.hcl", "../quickstart/mirror/*"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil || len(names) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, names, err)
+		}
+		for _, name := range names {
+			content, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			to := filepath.Join(root, "plan", name)
+			if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(to, content, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return filepath.Join(root, "plan")
+}
+
+// Compile gives the plan of a folder; a warning fails the test, too.
+func Compile(t *testing.T, dir string, vars map[string]string) *plan.Compiled {
+	t.Helper()
+	agent := func(os_, arch, connection string) (steps.Source, error) {
+		path := filepath.Join(dir, "agent.txt")
+		text := []byte("stand-in for the agent\n")
+		sum := sha256.Sum256(text)
+		return steps.Source{File: path, SHA256: hex.EncodeToString(sum[:])}, os.WriteFile(path, text, 0o644)
+	}
+	p, diags := plan.Load(dir, plan.Options{Version: "0.1.0", Agent: agent, Vars: vars})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	c, diags := p.Compile()
+	if len(diags) > 0 {
+		t.Fatal(diags)
+	}
+	return c
+}
+
+// Host is the sandbox of a node.
+func Host(n plan.Node) (*sandbox.Host, error) {
+	s := n.Connection.Sandbox
+	return sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, Hostname: n.Name, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
+}
+
+// Session is one run of the command, without its output.
+func Session(t *testing.T, c *plan.Compiled) *engine.Session {
+	s := engine.New(c, engine.Options{
+		Connect: func(_ context.Context, n plan.Node) (transport.Conn, error) {
+			h, err := Host(n)
+			if err != nil {
+				return nil, err
+			}
+			return transport.NewLocal(h, artifact.New(artifact.Options{Direct: true}), n.Name), nil
+		},
+		Cluster: func(context.Context) (kube.API, error) {
+			return sandbox.OpenCluster(c.Cluster.Sandbox, c.Cluster.PodCIDR)
+		},
+		Emit: func(e event.Event) {
+			if d, ok := e.(event.StepDone); ok && d.Result == "failed" {
+				t.Logf("%s %s: %s: %s", d.Host, d.Step, d.Summary, d.Detail)
+			}
+		},
+	})
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Check gives the changes that are to be made, by "node/step".
+func Check(t *testing.T, ctx context.Context, s *engine.Session) map[string]steps.Change {
+	t.Helper()
+	pending := map[string]steps.Change{}
+	for _, h := range s.Check(ctx).Hosts {
+		if h.Err != nil {
+			t.Fatalf("%s: %v", h.Node.Name, h.Err)
+		}
+		for _, st := range h.Steps {
+			if st.Result.Err != nil {
+				t.Fatalf("%s/%s: %v", h.Node.Name, st.Spec.ID, st.Result.Err)
+			}
+			if !st.Result.Change.NoOp() {
+				pending[h.Node.Name+"/"+st.Spec.ID] = st.Result.Change
+			}
+		}
+	}
+	return pending
+}
+
+// Apply makes them, and gives the names of those that changed something.
+func Apply(t *testing.T, ctx context.Context, s *engine.Session) (changed []string, mutations int64) {
+	t.Helper()
+	for _, h := range s.Apply(ctx).Hosts {
+		if h.Err != nil {
+			t.Fatalf("%s: step %q: %v; not run: %v", h.Node, h.Failed, h.Err, h.NotRun)
+		}
+		for _, id := range h.Changed {
+			changed = append(changed, h.Node+"/"+id)
+		}
+		mutations += h.Mutations
+	}
+	return changed, mutations
+}

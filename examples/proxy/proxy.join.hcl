@@ -1,0 +1,82 @@
+# A Windows host behind a proxy, with the settings of the machine that a node does
+# better with. Host and cluster are sandboxes, as in ../quickstart, whose programs
+# this plan uses:
+#
+#   nodejoin plan  examples/proxy
+#   nodejoin apply examples/proxy
+
+cluster "demo" {
+  kubernetes = "1.36.3"
+  api_server = "https://10.0.0.10:6443"
+  sandbox    = ".sandbox/cluster"
+}
+
+runtime "containerd" { version = "2.2.1" }
+network "flannel" { version = "0.28.9" }
+
+mirror { path = "../quickstart/mirror" }
+
+artifact "kubernetes_node" { sha256 = "aed1f3f15d0c7878045551311eb66c81d495a75d253babb4e6f74f6f4f64a700" }
+artifact "containerd" { sha256 = "46572e83c3dd6aad4232356090f88328879a863670a71ed1f64497b4f800d54c" }
+artifact "cni_plugins" {
+  version = "1.9.1"
+  sha256  = "dd90c70c63c1f73d543a12e020bf6ad963ddc87e7d48f9fd9d2d01c8c9db5b4d"
+}
+artifact "flannel_cni" { sha256 = "daf9825f21b58793bd9affe70c675dcfe8e85c323404386a2b0cd9839455d1ea" }
+artifact "flanneld" { sha256 = "1e37b239632893cbf7204aa205a1da1e1ad13fe507b2ce6fddf3e4129fefae9b" }
+
+# With user and password: NODEJOIN_VAR_proxy=http://user:password@proxy.example:3128
+variable "proxy" {
+  type      = string
+  default   = "http://proxy.example:3128"
+  sensitive = true
+}
+
+profile "windows" {
+  os = "windows"
+
+  # Variables of the machine, and of containerd and the kubelet, which restart when
+  # one changes. The API server, the cluster's networks and names, and the machine
+  # itself are in NO_PROXY without being named.
+  proxy {
+    http     = var.proxy
+    https    = var.proxy
+    no_proxy = [".corp.example"]
+  }
+
+  # Who may talk to the kubelet, and one port more.
+  firewall {
+    remote = ["10.0.0.0/8", "192.0.2.0/24"]
+    allow "windows_exporter" {
+      ports  = "9182"
+      remote = ["10.0.0.5"]
+    }
+  }
+
+  # What is not named here stays as the machine has it.
+  host {
+    page_file           = 8096
+    windows_update      = "off"
+    defender_exclusions = true
+    long_paths          = true
+    crash_dump          = "kernel"
+    smb_names           = true
+    static_address      = true
+    tcp_keepalive       = "60s"
+  }
+}
+
+node "win-1" {
+  profile = profile.windows
+
+  file "site" {
+    path    = "C:\\k\\site.txt"
+    content = "rack 7\n"
+  }
+
+  connection "sandbox" {
+    path  = ".sandbox/win-1"
+    build = "10.0.17763"
+    ip    = "192.0.2.11"
+  }
+}

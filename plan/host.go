@@ -1,0 +1,132 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"nodejoin/plan/compat"
+	"nodejoin/plan/recipe"
+	"nodejoin/steps/host"
+)
+
+// hostSetting is an argument of the host block.
+type hostSetting struct {
+	attr attrSpec
+	// judge finds what is wrong with the value, wherever it stands; nil = nothing can be.
+	judge func(j *settingJudge, name string)
+	// steps that the value asks for, on a machine.
+	steps func(w *settingWriter, g setting) []recipe.Setting
+}
+
+// hostSettings are the arguments of the host block. A setting that is not given is
+// left as the machine has it.
+var hostSettings = []hostSetting{
+	{attr: attrSpec{name: "long_paths", typ: cty.Bool, doc: "programs may use paths of more than 260 characters, which volumes of pods come near to; counts for programs started later"},
+		steps: func(_ *settingWriter, g setting) []recipe.Setting { return recipe.LongPaths(g.value.True()) }},
+	{attr: attrSpec{name: "page_file", typ: cty.Number, doc: "fixed size of the page file of drive C: in MiB, for example 8096; counts after a reboot"},
+		judge: func(j *settingJudge, name string) { j.whole(name, 16, 1<<20, 0) },
+		steps: func(_ *settingWriter, g setting) []recipe.Setting {
+			n, _ := g.value.AsBigFloat().Int64()
+			return recipe.PageFile(n)
+		}},
+	{attr: attrSpec{name: "crash_dump", typ: cty.String, doc: "what is kept when Windows crashes: \"none\", \"small\", \"kernel\", \"complete\" or \"automatic\"; counts after a reboot"},
+		judge: func(j *settingJudge, name string) {
+			j.oneOf(name, slices.Sorted(maps.Keys(recipe.CrashDumps)))
+		},
+		steps: func(_ *settingWriter, g setting) []recipe.Setting { return recipe.CrashDump(g.value.AsString()) }},
+	{attr: attrSpec{name: "windows_update", typ: cty.String, doc: "how updates come: \"off\" (only by hand), \"notify\" or \"download\" (installed by hand); updates that come by themselves have broken pod networks and reboot nodes that were not drained"},
+		judge: func(j *settingJudge, name string) {
+			j.oneOf(name, slices.Sorted(maps.Keys(recipe.WindowsUpdates)))
+		},
+		steps: func(_ *settingWriter, g setting) []recipe.Setting { return recipe.WindowsUpdate(g.value.AsString()) }},
+	{attr: attrSpec{name: "defender_exclusions", typ: cty.Bool, doc: "Defender does not scan the programs of the node and the folder of its images as they are used, by policy"},
+		judge: func(j *settingJudge, name string) { j.onlyTrue(name) },
+		steps: func(w *settingWriter, g setting) []recipe.Setting {
+			if w.c.cluster == nil {
+				w.c.diags.failOn(w.m.Name, g.at, "argument without effect", "Node %q joins no cluster, so it has no programs for \"defender_exclusions\". Remove it.", w.m.Name)
+				return nil
+			}
+			return recipe.DefenderExclusions(recipe.NodePrograms())
+		}},
+	{attr: attrSpec{name: "static_address", typ: cty.Bool, doc: "the machine's address is static: HNS keeps it when it makes a virtual switch (needed before Windows Server 2022)"},
+		judge: func(j *settingJudge, name string) { j.onlyTrue(name) },
+		steps: func(w *settingWriter, g setting) []recipe.Setting {
+			if w.m.build != "" && !olderThan2022(w.m.build) {
+				w.c.diags.failOn(w.m.Name, g.at, "argument without effect", "Node %q has build %s, and from Windows Server 2022 on HNS keeps a static address by itself. Remove \"static_address\".", w.m.Name, w.m.build)
+				return nil
+			}
+			return recipe.StaticAddress(true)
+		}},
+	{attr: attrSpec{name: "smb_names", typ: cty.Bool, doc: "containers find SMB shares by name under containerd"},
+		steps: func(_ *settingWriter, g setting) []recipe.Setting { return recipe.SMBNames(g.value.True()) }},
+	{attr: attrSpec{name: "tcp_keepalive", typ: cty.String, doc: "silence after which the other side of a TCP connection is asked whether it is there, \"60s\" (of Windows: two hours), so that a lost API server is noticed; counts after a reboot"},
+		judge: func(j *settingJudge, name string) { j.duration(name, time.Second, 24*time.Hour, 0) },
+		steps: func(_ *settingWriter, g setting) []recipe.Setting {
+			d, err := time.ParseDuration(g.value.AsString())
+			if err != nil {
+				return nil // reported
+			}
+			return recipe.KeepAlive(d)
+		}},
+}
+
+var hostSpec = func() *blockSpec {
+	s := &blockSpec{name: "host", one: true, doc: "settings of Windows that a node does better with; what is not given stays as it is"}
+	for _, h := range hostSettings {
+		s.attrs = append(s.attrs, h.attr)
+	}
+	return s
+}()
+
+func (j *settingJudge) host() {
+	for _, h := range hostSettings {
+		if _, given := j.vals[h.attr.name]; given && h.judge != nil {
+			h.judge(j, h.attr.name)
+		}
+	}
+}
+
+func (j *settingJudge) oneOf(name string, words []string) {
+	if v := j.str(name); v != "" && !slices.Contains(words, v) {
+		j.fail(name, "unknown value", "%q is nothing that %q can be. Use %s.%s", v, name, oneOf(words), didYouMean(v, words))
+	}
+}
+
+// onlyTrue is for what can be asked for, and not against.
+func (j *settingJudge) onlyTrue(name string) {
+	if !j.flag(name) {
+		j.fail(name, "argument without effect", "%s = false leaves the machine as it is. Remove it.", name)
+	}
+}
+
+func (w *settingWriter) host(b settingBlock) {
+	if w.windowsOnly("host", b.at) {
+		return
+	}
+	for _, h := range hostSettings {
+		g, ok := b.args[h.attr.name]
+		if !ok || w.wrong(g.at) {
+			continue
+		}
+		w.add(g.at, h.steps(w, g)...)
+	}
+}
+
+// wrong tells whether something was reported of the value that stands there.
+func (w *settingWriter) wrong(at hcl.Range) bool {
+	return slices.ContainsFunc(w.c.diags.list, func(d *hcl.Diagnostic) bool {
+		return d.Severity == hcl.DiagError && d.Subject != nil && d.Subject.Filename == at.Filename && d.Subject.Start.Byte <= at.Start.Byte && at.End.Byte <= d.Subject.End.Byte
+	})
+}
+
+// olderThan2022 tells whether a build is that of a release before Windows Server 2022.
+func olderThan2022(build string) bool {
+	r, _, ok := compat.WindowsRelease(build)
+	return !ok || r.Number < 20348
+}
+
+func access(text string) host.Access { return host.Access(text) }

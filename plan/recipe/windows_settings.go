@@ -1,0 +1,132 @@
+package recipe
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+)
+
+// afterBoot ends the title of a setting that Windows reads when it boots.
+const afterBoot = " (counts after a reboot)"
+
+const (
+	currentControl = `HKLM\SYSTEM\CurrentControlSet`
+	hnsState       = currentControl + `\Services\hns\State`
+	policies       = `HKLM\SOFTWARE\Policies\Microsoft`
+)
+
+func registrySetting(id, title, key, name string, v host.RegistryValue) Setting {
+	return Setting{ID: id, Title: title, Kind: "registry", Args: &steps.Registry{Key: key, Name: name, RegistryValue: v}}
+}
+
+func dword(n uint64) host.RegistryValue { return host.RegistryValue{Type: "dword", Number: n} }
+
+func onOff(on bool) uint64 {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// LongPaths lets programs that ask for it use paths of more than 260 characters; it
+// counts for programs that start later
+// (learn.microsoft.com/windows/win32/fileio/maximum-file-path-limitation).
+func LongPaths(on bool) []Setting {
+	return []Setting{registrySetting("long_paths", "Long paths, for programs started from now on", currentControl+`\Control\FileSystem`, "LongPathsEnabled", dword(onOff(on)))}
+}
+
+// PageFile gives the page file of drive C: a fixed size in MiB. Windows ends no
+// process for want of memory, so without one a full node stands still. The value
+// has "PATH INITIAL MAXIMUM" for each file, in megabytes.
+func PageFile(size int64) []Setting {
+	return []Setting{registrySetting("page_file", fmt.Sprintf("Page file of %d MiB", size)+afterBoot, currentControl+`\Control\Session Manager\Memory Management`, "PagingFiles",
+		host.RegistryValue{Type: "multi_string", Strings: []string{fmt.Sprintf(`C:\pagefile.sys %d %d`, size, size)}})}
+}
+
+// CrashDumps are the words for what Windows keeps of a crash, as
+// CrashControl\CrashDumpEnabled numbers them
+// (learn.microsoft.com/troubleshoot/windows-server/performance/memory-dump-file-options).
+var CrashDumps = map[string]uint64{"none": 0, "complete": 1, "kernel": 2, "small": 3, "automatic": 7}
+
+// CrashDump says what is kept when Windows itself crashes.
+func CrashDump(word string) []Setting {
+	return []Setting{registrySetting("crash_dump", "Crash dump: "+word+afterBoot, currentControl+`\Control\CrashControl`, "CrashDumpEnabled", dword(CrashDumps[word]))}
+}
+
+// WindowsUpdates are the words for how updates come: the values of NoAutoUpdate and
+// AUOptions (learn.microsoft.com/windows/deployment/update/waas-wu-settings).
+var WindowsUpdates = map[string][2]uint64{"off": {1, 2}, "notify": {0, 2}, "download": {0, 3}}
+
+// WindowsUpdate says how updates come. One that comes by itself has broken HNS
+// (microsoft/Windows-Containers#516), and reboots a node that was not drained.
+func WindowsUpdate(word string) []Setting {
+	const key = policies + `\Windows\WindowsUpdate\AU`
+	v := WindowsUpdates[word]
+	return []Setting{
+		registrySetting("windows_update", "Windows Update: "+word, key, "NoAutoUpdate", dword(v[0])),
+		registrySetting("windows_update_option", "Windows Update: what comes by itself", key, "AUOptions", dword(v[1])),
+	}
+}
+
+// StaticAddress keeps a static address when HNS makes a virtual switch on the
+// network interface, before Windows Server 2022
+// (openshift/windows-machine-config-operator, pkg/windows/windows.go).
+func StaticAddress(on bool) []Setting {
+	return []Setting{registrySetting("static_address", "Static address kept by HNS", hnsState, "DeviceLessNicDisabled", dword(onOff(on)))}
+}
+
+// SMBNames lets containers find SMB shares by name under containerd
+// (kubernetes-sigs/image-builder, images/capi/ansible/windows/roles/systemprep).
+func SMBNames(on bool) []Setting {
+	return []Setting{registrySetting("smb_names", "SMB shares by name in containers", hnsState, "EnableCompartmentNamespace", dword(onOff(on)))}
+}
+
+// KeepAlive is the time of silence after which Windows asks whether the other side
+// of a TCP connection is still there; it asks again each second, as on GCE
+// (kubernetes cluster/gce/windows/k8s-node-setup.psm1, Set-WindowsTCPParameters).
+// Both are in milliseconds (learn.microsoft.com, KeepAliveTime).
+func KeepAlive(silence time.Duration) []Setting {
+	const key = currentControl + `\Services\Tcpip\Parameters`
+	return []Setting{
+		registrySetting("tcp_keepalive", "TCP keep-alive after "+silence.String()+afterBoot, key, "KeepAliveTime", dword(uint64(silence.Milliseconds()))),
+		registrySetting("tcp_keepalive_interval", "TCP keep-alive each second from then on"+afterBoot, key, "KeepAliveInterval", dword(1000)),
+	}
+}
+
+// DefenderExclusions are programs and folders that Defender does not scan as they
+// are used, through its policy. Scanning the unpacking of images has taken a third
+// of a node's processors (microsoft/Windows-Containers#92). A policy needs no
+// Defender to be there.
+func DefenderExclusions(processes, folders []string) []Setting {
+	const key = policies + `\Windows Defender\Exclusions`
+	var out []Setting
+	for _, l := range []struct {
+		what, sub string
+		list      []string
+	}{{"process", "Processes", processes}, {"folder", "Paths", folders}} {
+		if len(l.list) == 0 {
+			continue
+		}
+		out = append(out, registrySetting("defender_"+l.what, "Defender: the list of exclusions ("+l.sub+")", key, "Exclusions_"+l.sub, dword(1)))
+		for i, path := range l.list {
+			out = append(out, registrySetting("defender_"+l.what+"_"+strconv.Itoa(i+1), "Defender does not scan "+host.Base("windows", path), key+`\`+l.sub, path,
+				host.RegistryValue{Type: "string", String: "0"}))
+		}
+	}
+	return out
+}
+
+// NodePrograms are the programs of a Windows node and the folder of its images, for
+// DefenderExclusions.
+func NodePrograms() (processes, folders []string) {
+	processes = []string{winContainerd + `\containerd.exe`, winContainerd + `\containerd-shim-runhcs-v1.exe`}
+	return append(processes, join(winBin, "kubelet.exe", "kube-proxy.exe", "flanneld.exe")...), []string{`C:\ProgramData\containerd`}
+}
+
+// ManagedFile is a small file of the plan.
+func ManagedFile(name string, f steps.File) Setting {
+	return Setting{ID: "file_" + name, Title: "File " + f.Path, Kind: "file", Args: &f}
+}

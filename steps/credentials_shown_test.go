@@ -1,0 +1,55 @@
+package steps_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+)
+
+func TestShowCredentials(t *testing.T) {
+	for in, want := range map[string]string{
+		"http://u:p@proxy:3128":                        "http://(sensitive)@proxy:3128",
+		"http://proxy:3128/a@b":                        "http://proxy:3128/a@b",
+		"socks5://u@h:1, then https://a:b@c@d/x":       "socks5://(sensitive)@h:1, then https://(sensitive)@d/x",
+		"u:p@proxy:3128":                               "(sensitive)@proxy:3128",
+		"someone@example.com":                          "someone@example.com",
+		`  http = "http://user:hunter2@proxy.example"`: `  http = "http://(sensitive)@proxy.example"`,
+		`C:\k;D:\x`:                                    `C:\k;D:\x`,
+	} {
+		if have := steps.ShowCredentials(in); have != want {
+			t.Errorf("%q is shown as %q, want %q", in, have, want)
+		}
+	}
+	have := steps.ShowEnvironment([]string{"A=secret", "B=http://u:p@h", "C=c"}, []string{"A"})
+	if want := []string{"A=(sensitive)", "B=http://(sensitive)@h", "C=c"}; !slices.Equal(have, want) {
+		t.Errorf("%q, want %q", have, want)
+	}
+}
+
+// A service whose secret variable changes is seen to differ, and the value is not shown.
+func TestServiceSecretEnvironment(t *testing.T) {
+	h := openHost(t, "")
+	put(t, h, `C:\k\worker.exe`, "w")
+	with := func(secret string) steps.Spec {
+		s := service("worker", `C:\k\worker.exe`)
+		s.Environment, s.SensitiveEnvironment = []string{"P=" + secret}, []string{"P"}
+		return spec("service", "worker", s)
+	}
+	applied(t, h, nil, []steps.Spec{with("first-secret")})
+	reply, err := steps.NewExecutor(h, nil, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: []steps.Spec{with("second-secret")}})
+	must(t, err)
+	c := reply.Results[0].Change
+	if c.Action != steps.ActionUpdate || len(c.Diffs) != 1 || !c.Diffs[0].Sensitive {
+		t.Errorf("change %+v", c)
+	}
+	for _, d := range c.Diffs {
+		if strings.Contains(d.Have+d.Want, "secret") {
+			t.Errorf("shown: %+v", d)
+		}
+	}
+	applied(t, h, nil, []steps.Spec{with("second-secret")})
+	settled(t, h, nil, []steps.Spec{with("second-secret")})
+}
