@@ -316,7 +316,7 @@ func contains(list []string, s string) bool {
 
 // title is the short line that plans show for a step.
 func title(kind string, args map[string]any) string {
-	if kind == "env" {
+	if kind == "env" && args["sensitive"] != true {
 		return envTitle(args)
 	}
 	for _, n := range []string{"path", "to", "key", "name", "url", "address"} {
