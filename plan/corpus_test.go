@@ -84,6 +84,9 @@ func runCase(t *testing.T, file string, valid bool) {
 	if secret := c.opt.Vars["secret"]; secret != "" && !valid && strings.Contains(have, secret) {
 		t.Error("a diagnostic shows a sensitive value")
 	}
+	if valid {
+		c.titles(t)
+	}
 	if again, _ := c.run(); again != have {
 		t.Errorf("the second run differs (-first +second):\n%s", cmp.Diff(have, again))
 	}
@@ -97,6 +100,27 @@ func runCase(t *testing.T, file string, valid bool) {
 	ar.Files = append(ar.Files, txtar.File{Name: wantFile, Data: []byte(have)})
 	if err := os.WriteFile(file, txtar.Format(ar), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// titles wants no sensitive value in what plans show of a step.
+func (c *corpusCase) titles(t *testing.T) {
+	t.Helper()
+	secret := c.opt.Vars["secret"]
+	p, list := plan.Load(c.path, c.opt)
+	if secret == "" || list.HasErrors() {
+		return
+	}
+	out, _ := p.Compile()
+	if out == nil {
+		return
+	}
+	for _, n := range out.Nodes {
+		for _, s := range n.Steps {
+			if strings.Contains(s.Title, secret) {
+				t.Errorf("the title of %s shows a sensitive value", s.ID)
+			}
+		}
 	}
 }
 

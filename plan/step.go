@@ -335,11 +335,12 @@ func title(kind string, args map[string]any) string {
 // maxTitleValue bounds the value of a variable in its title.
 const maxTitleValue = 60
 
-// envTitle is the title of a variable: what it is set to, and in which file.
+// envTitle is the title of a variable: what it is set to, where that may be shown,
+// and in which file.
 func envTitle(args map[string]any) string {
 	t, _ := args["name"].(string)
-	if v, ok := args["value"].(string); ok {
-		if r := []rune(steps.ShowRefs(v)); len(r) > maxTitleValue {
+	if v, ok := args["value"].(string); ok && args["sensitive"] != true {
+		if r := []rune(steps.ShowRefs(steps.ShowCredentials(v))); len(r) > maxTitleValue {
 			v = string(r[:maxTitleValue]) + "..."
 		} else {
 			v = string(r)

@@ -80,7 +80,7 @@ func serve(dataHex string) error {
 	if err != nil {
 		return err
 	}
-	store := artifact.New(artifact.Options{BlobDir: agent.BlobDir(runtime.GOOS, dataDir)})
+	store := artifact.New(artifact.Options{BlobDir: agent.BlobDir(runtime.GOOS, dataDir), MachineEnv: h.MachineEnv})
 	err = agent.Serve(ctx, os.Stdin, out, agent.Options{Host: crashing(h, dataDir), Artifacts: store, DataDir: dataDir, Program: program,
 		Hello: wire.Hello{Protocol: wire.Protocol, Version: version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Digest: digest}})
 	if errors.Is(err, context.Canceled) {

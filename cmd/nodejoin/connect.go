@@ -35,7 +35,7 @@ func connector(emit func(event.Event)) func(context.Context, plan.Node) (transpo
 			if err != nil {
 				return nil, err
 			}
-			return transport.NewLocal(h, direct, n.Name), nil
+			return transport.NewLocal(h, artifact.New(artifact.Options{Direct: true, MachineEnv: h.MachineEnv}), n.Name), nil
 		case "ssh":
 			return dialSSH(ctx, n, found, emit)
 		}

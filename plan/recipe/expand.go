@@ -99,6 +99,9 @@ func newBuild(in Input) (*build, error) {
 func (b *build) add(id, kind, title string, args any, after ...string) *steps.Spec {
 	if s, ok := args.(*steps.Service); ok {
 		args = b.withSettings(s)
+	}
+	switch args.(type) {
+	case *steps.Service, *steps.Archive, *steps.Binary: // they start with the settings, or are fetched through the proxy
 		after = slices.AppendSeq(slices.Clone(after), maps.Keys(b.before))
 	}
 	after = slices.DeleteFunc(slices.Clone(after), func(id string) bool { return b.left[id] })

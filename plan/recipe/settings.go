@@ -55,8 +55,9 @@ func SettingSteps(in Input) []steps.Spec {
 	return b.specs
 }
 
-// settings adds the steps of the settings. They come before every service, which
-// add sees to, since services read the environment and files when they start.
+// settings adds the steps of the settings. They come before every service and every
+// artifact, which add sees to: services read the environment and files when they
+// start, and the machine fetches through the proxy.
 func (b *build) settings(after ...string) {
 	b.before = map[string]bool{}
 	first := len(b.specs)

@@ -26,6 +26,10 @@ type Options struct {
 	// BlobDir holds staged artifacts, each named by its digest in lower-case hex.
 	// A URL source that is staged is not fetched. "" = none.
 	BlobDir string
+	// MachineEnv looks up a variable of the machine's environment, which says through
+	// what proxy a URL is fetched; absent is fs.ErrNotExist. nil = only that of this
+	// process counts.
+	MachineEnv func(ctx context.Context, name string) (string, error)
 	// Client fetches URLs; nil = one with bounded waits.
 	Client *http.Client
 }
@@ -43,7 +47,7 @@ var _ steps.Artifacts = (*Store)(nil)
 func New(opt Options) *Store {
 	c := opt.Client
 	if c == nil {
-		c = newClient()
+		c = newClient(opt.MachineEnv)
 	}
 	return &Store{opt: opt, limits: defaultLimits, fetch: fetcher{client: c, pace: defaultPace}}
 }

@@ -25,9 +25,9 @@ type pace struct {
 var defaultPace = pace{tries: 5, first: 250 * time.Millisecond, idle: 60 * time.Second}
 
 // newClient bounds every wait but that for the body, which fetcher bounds itself.
-func newClient() *http.Client {
+func newClient(machineEnv func(context.Context, string) (string, error)) *http.Client {
 	return &http.Client{Transport: &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
+		Proxy:                 proxyOf(machineEnv),
 		DialContext:           (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 		TLSHandshakeTimeout:   15 * time.Second,
 		ResponseHeaderTimeout: 60 * time.Second,
