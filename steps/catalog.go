@@ -28,6 +28,7 @@ func Kinds() []Kind {
 		serviceKind,
 		serviceAccountKind,
 		serviceAccountTokenKind,
+		servingCertificateKind,
 		sourceVIPKind,
 	}
 }

@@ -72,3 +72,23 @@ func (b *build) winGivenKubeconfig() (ready []string) {
 		Path: kubeletConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca")}, "kubelet_kubeconfig").Timeout = 5 * time.Second
 	return []string{"kubelet_credentials"}
 }
+
+// winServing: with serverTLSBootstrap, the certificate that the kubelet serves its API
+// with. Its request is waited for where the machine has none yet; later ones, with
+// which the kubelet renews it, are approved by the run that finds them pending.
+func (b *build) winServing() {
+	if on, _ := b.in.Kubelet.Config["serverTLSBootstrap"].(bool); !on {
+		return
+	}
+	own := steps.ServingCertificate{Addresses: []string{b.managementIP()}}
+	first := own
+	first.Wait = true
+	after := "registered"
+	if b.in.Join.Kind != "kubeconfig" {
+		after = "kubelet_certificate"
+	}
+	b.add("serving_request", "serving_certificate", "First serving certificate of the kubelet is approved", &first, after).OnlyIf = "serving_certificate"
+	b.add("serving_certificate", "file_ready", "Kubelet has its serving certificate", &steps.FileReady{
+		Path: winKubeletPKI + `\kubelet-server-current.pem`, Contains: "BEGIN CERTIFICATE", Service: "kubelet", Log: kubeletLog}, "serving_request")
+	b.add("serving_renewal", "serving_certificate", "Renewed serving certificate of the kubelet is approved", &own, "serving_certificate")
+}

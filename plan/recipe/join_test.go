@@ -154,3 +154,48 @@ func TestGivenKubeconfigOfAnotherCluster(t *testing.T) {
 		t.Errorf("service kubelet is %s", svc.State)
 	}
 }
+
+// TestServingCertificate: a kubelet with serverTLSBootstrap gets its serving certificate
+// in the first run, and the one with which it renews it in a later one.
+func TestServingCertificate(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	const file = `C:\var\lib\kubelet\pki\kubelet-server-current.pem`
+	serving := func(in *recipe.Input, _ string) {
+		in.Kubelet.Config = map[string]any{"serverTLSBootstrap": true}
+	}
+	n := newNode(t, serving)
+	n.converge(t, ctx)
+	if fi, err := n.machine(t).Stat(ctx, file); err != nil || fi.Access != host.AccessPrivate {
+		t.Errorf("%s: %+v, %v", file, fi, err)
+	}
+	r, err := n.run(ctx, n.machine(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := r.apply(ctx); err != nil || len(changed) > 0 || r.x.Mutations() > 0 {
+		t.Fatalf("the second apply changed %v with %d mutating calls, %v", changed, r.x.Mutations(), err)
+	}
+
+	// The kubelet renews: it asks again, and this run approves it.
+	m := n.machine(t)
+	if err := m.Remove(ctx, file); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.StopService(ctx, "kube-proxy"); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.StopService(ctx, "kubelet"); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.StartService(ctx, "kubelet"); err != nil {
+		t.Fatal(err)
+	}
+	if requests, err := n.cluster.ServingRequests(ctx, "win-1"); err != nil || len(requests) != 2 || requests[0].Approved {
+		t.Fatalf("requests %+v, %v", requests, err)
+	}
+	n.converge(t, ctx)
+	if _, err := m.Stat(ctx, file); err != nil {
+		t.Error(err)
+	}
+}

@@ -130,6 +130,7 @@ func (n *node) run(ctx context.Context, h host.Host) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(r.values, steps.FactValues(reply.Facts))
 	for _, res := range append(results, reply.Results...) {
 		if res.Err != nil {
 			return nil, fmt.Errorf("check of %s: %w", res.ID, res.Err)

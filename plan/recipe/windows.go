@@ -51,6 +51,7 @@ func (b *build) windows() {
 	b.winRuntime()
 	b.winKubelet(b.winCredentials())
 	b.winRegistered()
+	b.winServing()
 	b.winNetwork()
 	b.winProxy()
 	b.winReady()

@@ -22,6 +22,9 @@ type Reader interface {
 	BootstrapTokens(ctx context.Context, node string) ([]BootstrapToken, error)
 	// SigningRequests lists the client-certificate requests for `system:node:<node>`, newest first.
 	SigningRequests(ctx context.Context, node string) ([]SigningRequest, error)
+	// ServingRequests lists the serving-certificate requests that the kubelet of a node
+	// made as `system:node:<node>`, newest first.
+	ServingRequests(ctx context.Context, node string) ([]ServingRequest, error)
 	// ServiceAccount tells whether the account exists and carries the wanted rules.
 	ServiceAccount(ctx context.Context, want ServiceAccount) (ServiceAccountState, error)
 }
@@ -33,6 +36,8 @@ type API interface {
 	MintToken(ctx context.Context, node string, ttl time.Duration) (BootstrapToken, error)
 	// RevokeToken deletes a bootstrap token; absent is no error.
 	RevokeToken(ctx context.Context, id string) error
+	// ApproveRequest approves a certificate signing request; approved already is no error.
+	ApproveRequest(ctx context.Context, name string) error
 	// EnsureServiceAccount makes or completes the account with its role and binding.
 	EnsureServiceAccount(ctx context.Context, want ServiceAccount) error
 	// ServiceAccountToken mints a token of the account by TokenRequest.
@@ -126,6 +131,19 @@ type SigningRequest struct {
 	Denied    bool
 	Issued    bool
 	Message   string
+}
+
+// ServingRequest is a request for the certificate that a kubelet serves its API with
+// (signer kubernetes.io/kubelet-serving), and what it asks for.
+type ServingRequest struct {
+	SigningRequest
+	Groups       []string // of the requestor
+	Usages       []string // as the API writes them: "server auth"
+	CommonName   string
+	Organization []string
+	DNSNames     []string
+	IPs          []string
+	Others       []string // names of other sorts: mail addresses, URIs
 }
 
 // ServiceAccount is an account of a node component, with the rules it needs.

@@ -48,8 +48,9 @@ type clusterState struct {
 	Tokens   map[string]*bootstrap   `json:"tokens"`   // by id
 	Accounts map[string]*account     `json:"accounts"` // by namespace/name
 	Roles    map[string][]kube.Rule  `json:"roles"`
-	Requests []kube.SigningRequest   `json:"requests"` // oldest first
-	Subnets  map[string]netip.Prefix `json:"subnets"`  // by node; kept when a node is deleted
+	Requests []kube.SigningRequest   `json:"requests"`          // oldest first
+	Serving  []servingRequest        `json:"serving,omitempty"` // oldest first
+	Subnets  map[string]netip.Prefix `json:"subnets"`           // by node; kept when a node is deleted
 	Pods     []boundPod              `json:"pods,omitempty"`
 	Budgets  map[string]int          `json:"budgets,omitempty"` // evictions that each budget allows yet
 }

@@ -106,6 +106,7 @@ func (h *Host) credential(path string) (credential, error) {
 // that the sandbox plays.
 type kubeletConfig struct {
 	RegisterWithTaints []kube.Taint `json:"registerWithTaints"`
+	ServerTLSBootstrap bool         `json:"serverTLSBootstrap"`
 }
 
 // launchKubelet joins the cluster, if that is still to be done, and registers the Node.
@@ -142,6 +143,9 @@ func (h *Host) launchKubelet(ctx context.Context, s *state, p program) error {
 	err = cluster.register(ctx, cert, want)
 	if errors.Is(err, kube.ErrUnauthorized) || errors.Is(err, kube.ErrUnreachable) {
 		return nil // a kubelet with a kubeconfig runs on and tries again
+	}
+	if err == nil && config.ServerTLSBootstrap {
+		err = h.requestServing(ctx, cluster, p, node, want.InternalIP)
 	}
 	return err
 }

@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"slices"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodejoin/steps/kube"
+)
+
+// ServingRequests lists the requests of the signer that the node's own user made. One
+// that cannot be parsed asks for nothing, so nothing of it matches.
+func (k *client) ServingRequests(ctx context.Context, node string) ([]kube.ServingRequest, error) {
+	list, err := k.certs.CertificateSigningRequests().List(ctx, metav1.ListOptions{
+		FieldSelector: "spec.signerName=" + certificatesv1.KubeletServingSignerName})
+	if err != nil {
+		return nil, k.fail(ctx, "listing certificate signing requests", err)
+	}
+	var out []kube.ServingRequest
+	for _, q := range list.Items {
+		if q.Spec.Username == "system:node:"+node {
+			out = append(out, servingRequestOf(q))
+		}
+	}
+	slices.SortFunc(out, func(a, b kube.ServingRequest) int { return newestFirst(a.SigningRequest, b.SigningRequest) })
+	return out, nil
+}
+
+func servingRequestOf(q certificatesv1.CertificateSigningRequest) kube.ServingRequest {
+	out := kube.ServingRequest{SigningRequest: signingRequestOf(q), Groups: q.Spec.Groups}
+	for _, u := range q.Spec.Usages {
+		out.Usages = append(out.Usages, string(u))
+	}
+	b, _ := pem.Decode(q.Spec.Request)
+	if b == nil {
+		return out
+	}
+	r, err := x509.ParseCertificateRequest(b.Bytes)
+	if err != nil {
+		return out
+	}
+	out.CommonName, out.Organization, out.DNSNames = r.Subject.CommonName, r.Subject.Organization, r.DNSNames
+	for _, ip := range r.IPAddresses {
+		out.IPs = append(out.IPs, ip.String())
+	}
+	out.Others = slices.Clone(r.EmailAddresses)
+	for _, u := range r.URIs {
+		out.Others = append(out.Others, u.String())
+	}
+	return out
+}
+
+// ApproveRequest adds the condition Approved. What a request asks for cannot be
+// changed after it was made, so what was judged is what is approved.
+func (k *client) ApproveRequest(ctx context.Context, name string) error {
+	what := "approving the certificate request " + name
+	requests := k.certs.CertificateSigningRequests()
+	q, err := requests.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return k.fail(ctx, what, err)
+	}
+	if slices.ContainsFunc(q.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
+		return c.Type == certificatesv1.CertificateApproved
+	}) {
+		return nil
+	}
+	q.Status.Conditions = append(q.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "NodejoinApproved",
+		Message: "It asks for the names and addresses of the node that nodejoin joined."})
+	_, err = requests.UpdateApproval(ctx, name, q, metav1.UpdateOptions{FieldManager: k.manager})
+	return k.fail(ctx, what, err)
+}

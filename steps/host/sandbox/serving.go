@@ -1,0 +1,90 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/x509/pkix"
+	"errors"
+	"io/fs"
+	"slices"
+	"time"
+
+	"nodejoin/steps/host"
+	"nodejoin/steps/kube"
+)
+
+// servingRequest is a kubelet's request for a serving certificate, with the machine
+// on which it waits for the answer.
+type servingRequest struct {
+	kube.ServingRequest
+	Machine Config `json:"machine"`
+	Dir     string `json:"dir"` // the kubelet's --cert-dir
+}
+
+// servingFile is where the kubelet keeps the certificate and its key (kubernetes
+// pkg/kubelet/certificate/kubelet.go, the pair "kubelet-server").
+const servingFile = "kubelet-server-current.pem"
+
+// requestServing makes the request of a kubelet with serverTLSBootstrap that has no
+// serving certificate and no request that is pending.
+func (h *Host) requestServing(ctx context.Context, c *Cluster, p program, node, ip string) error {
+	dir := p.flag("cert-dir")
+	if dir == "" {
+		return nil
+	}
+	if _, err := h.read(host.Join(h.cfg.OS, dir, servingFile)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return c.tell(ctx, "request serving certificate of", node, func(s *clusterState) error {
+		if slices.ContainsFunc(s.Serving, func(q servingRequest) bool { return q.CommonName == "system:node:"+node && !q.Approved && !q.Denied }) {
+			return nil
+		}
+		q := servingRequest{Machine: h.cfg, Dir: dir}
+		q.SigningRequest = kube.SigningRequest{Name: "csr-" + randomHex(3), Requestor: "system:node:" + node, Created: time.Now().UTC().Truncate(time.Second)}
+		q.Groups, q.Usages = []string{"system:nodes", "system:authenticated"}, []string{"digital signature", "server auth"}
+		q.CommonName, q.Organization = "system:node:"+node, []string{"system:nodes"}
+		q.DNSNames, q.IPs = []string{node}, []string{ip}
+		s.Serving = append(s.Serving, q)
+		return nil
+	})
+}
+
+// ServingRequests lists the requests of a node, newest first.
+func (k *Cluster) ServingRequests(ctx context.Context, node string) ([]kube.ServingRequest, error) {
+	var out []kube.ServingRequest
+	err := k.ask(ctx, "list serving requests of", node, func(s *clusterState) error {
+		for _, q := range slices.Backward(s.Serving) {
+			if q.Requestor == "system:node:"+node {
+				out = append(out, q.ServingRequest)
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// ApproveRequest approves and signs; the kubelet that waits for it gets it at once.
+func (k *Cluster) ApproveRequest(ctx context.Context, name string) error {
+	var q servingRequest
+	var cert authority
+	err := k.tell(ctx, "approve request", name, func(s *clusterState) error {
+		i := slices.IndexFunc(s.Serving, func(q servingRequest) bool { return q.Name == name })
+		if i < 0 {
+			return fs.ErrNotExist
+		}
+		s.Serving[i].Approved, s.Serving[i].Issued = true, true
+		q = s.Serving[i]
+		var err error
+		cert, err = issue(&s.CA, pkix.Name{CommonName: q.CommonName, Organization: q.Organization}, 365*24*time.Hour)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	h, err := Open(q.Machine)
+	if err != nil {
+		return err
+	}
+	return h.change(ctx, func(s *state) error {
+		return h.write(ctx, s, host.Join(h.cfg.OS, q.Dir, servingFile), cert.Cert+cert.Key, host.AccessPrivate)
+	})
+}
