@@ -2,6 +2,8 @@ package plan
 
 import (
 	"github.com/hashicorp/hcl/v2"
+
+	"nodejoin/plan/recipe"
 )
 
 // companions are arguments of kinds that say something only beside another one.
@@ -49,6 +51,12 @@ func (c *compiler) withoutEffect(b *stepBlock, m *machine, s *section, args map[
 		for _, name := range []string{"string", "strings", "number", "binary"} {
 			if known && name != want && s.has(name) {
 				fail(name, "With type = %q the argument %q has no effect: the data of that type is the argument %q. Remove one of the two.", t, name, want)
+			}
+		}
+	case "flannel_agrees":
+		for _, name := range []string{"vni", "port"} {
+			if args["backend"] == recipe.HostGW && s.has(name) {
+				fail(name, "The argument %q is of VXLAN, and the backend is %q, which has none. Remove it.", name, recipe.HostGW)
 			}
 		}
 	case "require":

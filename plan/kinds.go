@@ -48,7 +48,8 @@ var choices = map[string][]string{
 	"service.start": {"auto", "delayed", "manual", "disabled"}, "service.state": {"running", "stopped"},
 	"registry.type":           {"string", "expand_string", "multi_string", "dword", "qword", "binary"},
 	"firewall_rule.direction": {"in", "out"}, "firewall_rule.action": {"allow", "block"}, "firewall_rule.protocol": {"tcp", "udp"},
-	"require.os": {"windows", "linux"}, "require.arch": {"amd64", "arm64"},
+	"flannel_agrees.backend": {"vxlan", "host-gw"},
+	"require.os":             {"windows", "linux"}, "require.arch": {"amd64", "arm64"},
 }
 
 // paths are arguments that hold an absolute path of the machine.

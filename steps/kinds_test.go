@@ -23,6 +23,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
@@ -337,6 +339,32 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 				t.Error("the stale reservation is still there")
 			}
 		}},
+		{name: "CNI configuration in the way", drift: func(t *testing.T, h host.Host) {
+			for _, name := range []string{"0-containerd-nat.json", "05-other.conf", "10-flannel.conflist", "20-later.conf", "0.txt"} {
+				put(t, h, `C:\etc\cni\net.d\`+name, name)
+			}
+		}, list: []steps.Spec{spec("cni_conf_first", "first", &steps.CNIConfFirst{Path: `C:\etc\cni\net.d\10-flannel.conflist`})},
+			verify: func(t *testing.T, h host.Host) {
+				left, err := h.List(t.Context(), `C:\etc\cni\net.d`)
+				must(t, err)
+				var names []string
+				for _, fi := range left {
+					names = append(names, fi.Name)
+				}
+				if d := cmp.Diff([]string{"0.txt", "10-flannel.conflist", "20-later.conf"}, names); d != "" {
+					t.Error(d)
+				}
+				f, err := h.Facts(t.Context())
+				must(t, err)
+				rec, err := steps.LoadRecord(t.Context(), h, f)
+				must(t, err)
+				for _, name := range []string{"0-containerd-nat.json", "05-other.conf"} {
+					if o := rec.Owned[`file:C:\etc\cni\net.d\`+name]; !o.Existed || len(o.Previous) == 0 {
+						t.Errorf("the record does not hold %s: %+v", name, o)
+					}
+				}
+			}},
+		{name: "CNI configuration, no folder", list: []steps.Spec{spec("cni_conf_first", "first", &steps.CNIConfFirst{Path: `C:\etc\cni\net.d\10-flannel.conflist`})}},
 		{name: "file gate", drift: func(t *testing.T, h host.Host) { put(t, h, `C:\run\subnet.env`, "FLANNEL_SUBNET=10.244.3.1/24\n") },
 			list: []steps.Spec{spec("file_ready", "g", &steps.FileReady{Path: `C:\run\subnet.env`, Contains: "FLANNEL_SUBNET="})}},
 		{name: "require", list: []steps.Spec{spec("require", "r", &steps.Require{OS: "windows", MinBuild: "10.0.17763", Admin: true, Path: `C:\`, MinFree: "1KiB", ForeignServices: []string{"kubelet"}})}},

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ const mirror = "../../examples/quickstart/mirror"
 type node struct {
 	dir     string
 	cluster kube.API
+	sandbox *sandbox.Cluster // cluster, as its administrator sees it
 	specs   []steps.Spec
 	emit    func(event.Event) // of the machine's steps; may be nil
 }
@@ -46,9 +48,10 @@ func newNodeIn(t *testing.T, network recipe.Network, change ...func(in *recipe.I
 	t.Helper()
 	n := &node{dir: t.TempDir()}
 	var err error
-	if n.cluster, err = sandbox.OpenCluster(filepath.Join(n.dir, "cluster"), "10.244.0.0/16"); err != nil {
+	if n.sandbox, err = sandbox.OpenCluster(filepath.Join(n.dir, "cluster"), "10.244.0.0/16"); err != nil {
 		t.Fatal(err)
 	}
+	n.cluster = n.sandbox
 	in := recipe.Input{
 		Node: "win-1", OS: "windows", Arch: "amd64", Sandbox: true, Kubernetes: "1.36.3", APIServer: "https://10.0.0.10:6443",
 		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", DNSIP: "10.96.0.10", DNSDomain: "cluster.local",
@@ -218,7 +221,7 @@ func TestJoinsSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Everything but the condition, and what asks for the absence of things.
-	if have, want := len(r.changes()), len(n.specs)-len([]string{"require", "name_free", "token_removed", "bootstrap_removed", "flannel_token", "kube_proxy_token", "join_token"}); have != want {
+	if have, want := len(r.changes()), len(n.specs)-len([]string{"network_agrees", "require", "name_free", "cni_conf_first", "token_removed", "bootstrap_removed", "flannel_token", "kube_proxy_token", "join_token"}); have != want {
 		t.Errorf("a fresh machine: %d steps have something to do, want %d: %v", have, want, r.changes())
 	}
 	n.converge(t, ctx)
@@ -295,6 +298,55 @@ func TestNetworks(t *testing.T) {
 				t.Errorf("%d services run, want %d", services, c.services)
 			}
 		})
+	}
+}
+
+// TestAnotherNetwork: a machine whose cluster has another pod network is refused
+// while nothing of it is changed.
+func TestAnotherNetwork(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	n := newNode(t)
+	linux := kube.Node{Name: "lin-1", Ready: true, Labels: map[string]string{"kubernetes.io/os": "linux"},
+		Annotations: map[string]string{"flannel.alpha.coreos.com/backend-type": "vxlan", "flannel.alpha.coreos.com/backend-data": `{"VNI":1}`}}
+	if err := n.sandbox.PutNode(ctx, linux); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.run(ctx, n.machine(t)); err == nil || !strings.Contains(err.Error(), "the VNI 1") {
+		t.Fatalf("the check says %v", err)
+	}
+	linux.Annotations["flannel.alpha.coreos.com/backend-data"] = `{"VNI":4096}`
+	if err := n.sandbox.PutNode(ctx, linux); err != nil {
+		t.Fatal(err)
+	}
+	conf := map[string]string{"net-conf.json": `{"Network":"10.244.0.0/16","Backend":{"Type":"vxlan","VNI":4096}}`}
+	if err := n.sandbox.PutConfigMap(ctx, "kube-flannel", "kube-flannel-cfg", conf); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.run(ctx, n.machine(t)); err == nil || !strings.Contains(err.Error(), "the port 8472") {
+		t.Fatalf("the check says %v", err)
+	}
+	conf["net-conf.json"] = `{"Network":"10.244.0.0/16","Backend":{"Type":"vxlan","VNI":4096,"Port":4789}}`
+	if err := n.sandbox.PutConfigMap(ctx, "kube-flannel", "kube-flannel-cfg", conf); err != nil {
+		t.Fatal(err)
+	}
+	n.converge(t, ctx)
+}
+
+// TestStrayCNIConfiguration: one that is read before ours is removed, whenever it comes.
+func TestStrayCNIConfiguration(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	n := newNode(t)
+	const stray = `C:\etc\cni\net.d\0-containerd-nat.json`
+	for range 2 {
+		if err := n.machine(t).WriteFile(ctx, stray, strings.NewReader("{}"), host.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		n.converge(t, ctx)
+		if _, err := n.machine(t).Stat(ctx, stray); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("it is still there: %v", err)
+		}
 	}
 }
 

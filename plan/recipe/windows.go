@@ -63,13 +63,14 @@ func (b *build) windows() {
 // as SYSTEM are private: what is made below C:\ else lets any user change it.
 // C:\var\lib\kubelet itself is not, as containers read their volumes there.
 func (b *build) winPrepare() {
+	first := b.networkAgrees()
 	minBuild := compat.MinBuild()
 	if b.in.Build != "" {
 		minBuild = b.in.Build
 	}
 	b.add("require", "require", "Windows "+minBuild+" or later, administrator rights, free space", &steps.Require{
 		OS: "windows", Arch: b.in.Arch, MinBuild: minBuild, Admin: true, Path: `C:\`, MinFree: minFree, ForeignServices: winServices,
-	})
+	}, first...)
 	b.settings("require")
 	for _, d := range []struct {
 		id, path, title string

@@ -17,6 +17,19 @@ const (
 	kubeProxyFile  = winKubernetes + `\kube-proxy.yaml`
 )
 
+// networkAgrees: the first of all steps, so that a node that would have another
+// network than its cluster is refused while nothing of it is changed. It gives the
+// ids that must come before the others.
+func (b *build) networkAgrees() []string {
+	n := b.in.Network
+	if n.Kind != "flannel" {
+		return nil
+	}
+	b.add("network_agrees", "flannel_agrees", "The cluster's Linux nodes have the same pod network", &steps.FlannelAgrees{
+		Backend: n.Backend, VNI: n.VNI, Port: n.Port, Network: b.in.PodCIDR})
+	return []string{"network_agrees"}
+}
+
 // winNetworkPrepare: folders and firewall of the pod network and of kube-proxy.
 func (b *build) winNetworkPrepare() {
 	folder := func(id, path, title string) {
@@ -134,11 +147,13 @@ func (b *build) winNetwork() {
 	b.add("flannel_network", "hns_network_ready", "HNS network "+b.networkName(), &ready, "flanneld")
 	b.add("subnet_env", "file_ready", "flanneld has written subnet.env", &steps.FileReady{
 		Path: subnetFile, Contains: "FLANNEL_SUBNET=", Service: "flanneld", Log: log}, "flannel_network")
-	after = []string{"cni_conf_dir", "cni_plugins", "flannel_cni", "subnet_env"}
+	conf := winCNIConf + `\10-flannel.conflist`
+	b.add("cni_conf_first", "cni_conf_first", "No other CNI configuration is read", &steps.CNIConfFirst{Path: conf}, "cni_conf_dir")
+	after = []string{"cni_conf_dir", "cni_conf_first", "cni_plugins", "flannel_cni", "subnet_env"}
 	if n.sdn() {
 		after = append(after, "sdn_cni")
 	}
-	b.add("cni_conf", "file", "CNI configuration", &steps.File{Path: winCNIConf + `\10-flannel.conflist`, Content: b.render(b.cni())}, after...)
+	b.add("cni_conf", "file", "CNI configuration", &steps.File{Path: conf, Content: b.render(b.cni())}, after...)
 }
 
 // cni is the CNI configuration. Its HNS interface is the second (apiVersion 2), which

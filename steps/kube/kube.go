@@ -16,6 +16,11 @@ type Reader interface {
 	Node(ctx context.Context, name string) (Node, error)
 	// Nodes lists all Nodes, by name.
 	Nodes(ctx context.Context) ([]Node, error)
+	// LinuxNodes lists Nodes that run Linux, by name; at most so many, chosen by the
+	// API server.
+	LinuxNodes(ctx context.Context, most int) ([]Node, error)
+	// ConfigMap reads the data of a ConfigMap.
+	ConfigMap(ctx context.Context, namespace, name string) (map[string]string, error)
 	// Pods lists the pods that are bound to a node, finished ones too, by namespace and name.
 	Pods(ctx context.Context, node string) ([]Pod, error)
 	// BootstrapTokens lists the tokens that nodejoin minted for a node and that still exist.

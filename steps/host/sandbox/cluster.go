@@ -52,7 +52,9 @@ type clusterState struct {
 	Serving  []servingRequest        `json:"serving,omitempty"` // oldest first
 	Subnets  map[string]netip.Prefix `json:"subnets"`           // by node; kept when a node is deleted
 	Pods     []boundPod              `json:"pods,omitempty"`
-	Budgets  map[string]int          `json:"budgets,omitempty"` // evictions that each budget allows yet
+	// ConfigMaps by namespace/name.
+	ConfigMaps map[string]map[string]string `json:"config_maps,omitempty"`
+	Budgets    map[string]int               `json:"budgets,omitempty"` // evictions that each budget allows yet
 }
 
 type bootstrap struct {

@@ -56,7 +56,10 @@ func (h *Host) launchFlanneld(ctx context.Context, s *state, p program) error {
 	if err != nil {
 		return exit("error parsing subnet config: %v", err)
 	}
-	subnet, err := h.podSubnet(ctx, kubeconfig, strings.ToLower(or(p.environ("NODE_NAME"), h.cfg.Hostname)), network)
+	if strings.EqualFold(conf.Backend.Type, "vxlan") && conf.Backend.VNI == 0 && h.windows() {
+		conf.Backend.VNI = defaultVNI
+	}
+	subnet, err := h.podSubnet(ctx, kubeconfig, strings.ToLower(or(p.environ("NODE_NAME"), h.cfg.Hostname)), network, conf)
 	if err != nil {
 		return err
 	}
@@ -88,8 +91,9 @@ func (h *Host) onDrive(p string) string {
 	return p
 }
 
-// podSubnet is the pod CIDR of the node, which flannel's Kubernetes subnet manager needs.
-func (h *Host) podSubnet(ctx context.Context, kubeconfig credential, node string, network netip.Prefix) (netip.Prefix, error) {
+// podSubnet is the pod CIDR of the node, which flannel's Kubernetes subnet manager
+// needs, and on which it announces what it runs.
+func (h *Host) podSubnet(ctx context.Context, kubeconfig credential, node string, network netip.Prefix, conf netConf) (netip.Prefix, error) {
 	if h.cfg.ClusterDir == "" {
 		return netip.PrefixFrom(network.Masked().Addr(), max(24, network.Bits())), nil
 	}
@@ -113,6 +117,9 @@ func (h *Host) podSubnet(ctx context.Context, kubeconfig credential, node string
 	if err != nil {
 		return netip.Prefix{}, exit("failed to acquire lease: node %q pod cidr not assigned", node)
 	}
+	if err := cluster.announce(ctx, node, h.cfg.IP, conf); err != nil {
+		return netip.Prefix{}, refusal(err)
+	}
 	return subnet, nil
 }
 
@@ -123,9 +130,6 @@ func (h *Host) network(conf netConf, subnet netip.Prefix) (host.HNSNetwork, erro
 	switch strings.ToLower(conf.Backend.Type) {
 	case "vxlan":
 		n.Type, n.VNI, n.Port = "Overlay", conf.Backend.VNI, conf.Backend.Port
-		if n.VNI == 0 {
-			n.VNI = defaultVNI
-		}
 		if n.VNI < 4096 {
 			return n, exit("invalid VXLAN network identifier %d: Windows needs 4096 or more", n.VNI)
 		}

@@ -1,0 +1,70 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"nodejoin/steps/kube"
+)
+
+// LinuxNodes lists Nodes that run Linux.
+func (k *Cluster) LinuxNodes(ctx context.Context, most int) ([]kube.Node, error) {
+	var out []kube.Node
+	err := k.ask(ctx, "list", "Linux nodes", func(s *clusterState) error {
+		for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
+			if n := s.Nodes[name]; n.Labels["kubernetes.io/os"] == "linux" && len(out) < most {
+				out = append(out, *n)
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// ConfigMap reads the data of a ConfigMap.
+func (k *Cluster) ConfigMap(ctx context.Context, namespace, name string) (map[string]string, error) {
+	var out map[string]string
+	err := k.ask(ctx, "read configmap", namespace+"/"+name, func(s *clusterState) error {
+		data, ok := s.ConfigMaps[namespace+"/"+name]
+		if !ok {
+			return fs.ErrNotExist
+		}
+		out = maps.Clone(data)
+		return nil
+	})
+	return out, err
+}
+
+// PutConfigMap makes or replaces a ConfigMap, as an administrator does.
+func (k *Cluster) PutConfigMap(ctx context.Context, namespace, name string, data map[string]string) error {
+	return k.tell(ctx, "write configmap", namespace+"/"+name, func(s *clusterState) error {
+		if s.ConfigMaps == nil {
+			s.ConfigMaps = map[string]map[string]string{}
+		}
+		s.ConfigMaps[namespace+"/"+name] = maps.Clone(data)
+		return nil
+	})
+}
+
+// PutNode makes or replaces a Node object, for nodes that no machine of the sandbox is.
+func (k *Cluster) PutNode(ctx context.Context, n kube.Node) error {
+	return k.tell(ctx, "write node", n.Name, func(s *clusterState) error {
+		s.Nodes[n.Name] = &n
+		return nil
+	})
+}
+
+// announce notes on the Node what flanneld does (flannel pkg/subnet/kube/kube.go).
+func (k *Cluster) announce(ctx context.Context, node, ip string, conf netConf) error {
+	data := "null"
+	if strings.EqualFold(conf.Backend.Type, "vxlan") {
+		data = fmt.Sprintf(`{"VNI":%d,"VtepMAC":"00:15:5d:00:00:01"}`, conf.Backend.VNI)
+	}
+	const prefix = "flannel.alpha.coreos.com/"
+	return k.SetAnnotations(ctx, node, map[string]string{prefix + "backend-type": strings.ToLower(conf.Backend.Type), prefix + "backend-data": data,
+		prefix + "public-ip": ip, prefix + "kube-subnet-manager": "true"}, nil)
+}
