@@ -99,7 +99,7 @@ func (b *build) winKubelet(credentials []string) {
 // machine passes at once, and the certificate is waited for all the same.
 func (b *build) winRegistered() {
 	if b.in.Network.Kind == "none" { // a CNI may have its own way of giving networks to nodes
-		b.add("registered", "node_registered", "Node is registered", &steps.NodeRegistered{}, "kubelet_ready")
+		b.add("registered", "node_registered", "Node is registered (Ready once the cluster's CNI has come)", &steps.NodeRegistered{}, "kubelet_ready")
 	} else {
 		b.add("registered", "node_registered", "Node is registered and has a pod network", &steps.NodeRegistered{PodCIDR: true}, "kubelet_ready")
 	}
