@@ -18,8 +18,21 @@ import (
 type artifact struct {
 	source  steps.Source // URL and File only where the block gives them
 	version string
+	os      string // of the nodes that it is for; "" = any
+	arch    string // as os
 	at      hcl.Range
 	ok      bool
+	used    bool
+	for_    string // "windows/amd64" of the first node that got it
+}
+
+// fits tells whether an artifact is for the nodes of an OS and architecture, and how
+// closely it says so.
+func (a *artifact) fits(os, arch string) (closeness int, ok bool) {
+	if a.os != "" && a.os != os || a.arch != "" && a.arch != arch {
+		return 0, false
+	}
+	return btoi(a.os != "")*2 + btoi(a.arch != ""), true
 }
 
 var (
@@ -29,7 +42,7 @@ var (
 
 // artifactBlocks reads the artifact blocks.
 func (c *compiler) artifactBlocks() {
-	c.artifacts = map[string]*artifact{}
+	c.artifacts = map[string][]*artifact{}
 	for _, b := range c.plan.blocks["artifact"] {
 		name := b.Labels[0]
 		s := c.section(rootBlock("artifact"), b, c.ctx)
@@ -37,14 +50,20 @@ func (c *compiler) artifactBlocks() {
 			c.diags.fail(b.LabelRanges[0], "unknown artifact", "%s", unknownName("artifact", name, compat.ArtifactNames()))
 			continue
 		}
-		a := &artifact{version: c.version(s, "version"), at: b.DefRange}
+		a := &artifact{version: c.version(s, "version"), os: s.str("os"), arch: s.str("arch"), at: b.DefRange}
+		s.knownOS("os", a.os)
+		s.knownArch("arch", a.arch)
 		a.source = c.source(s, b.DefRange, false)
 		c.checkVersion(s, name, a.source)
 		if c.cluster == nil && len(c.plan.blocks["cluster"]) == 0 {
 			c.diags.fail(b.DefRange, "block without effect", "An artifact block is for the nodes of a cluster, and the plan has no cluster block. Steps name their source themselves.")
 		}
 		a.ok = s.ok
-		c.artifacts[name] = a
+		if i := slices.IndexFunc(c.artifacts[name], func(o *artifact) bool { return o.os == a.os && o.arch == a.arch }); i >= 0 {
+			c.diags.fail(b.DefRange, "duplicate artifact", "There is another artifact %q for the same nodes at %s. One can be for each operating system and architecture: os = \"linux\". Remove one of them.", name, c.plan.place(c.artifacts[name][i].at))
+			continue
+		}
+		c.artifacts[name] = append(c.artifacts[name], a)
 	}
 }
 
@@ -97,15 +116,12 @@ func (c *compiler) sources(m *machine, names []string) (map[string]steps.Source,
 			out[name], ok = src, ok && good
 			continue
 		}
-		a := c.artifacts[name]
+		a := c.artifact(m, name)
 		if a == nil {
-			if !c.failedBefore("artifact." + name) {
-				c.diags.fail(c.clusterAt(), "missing artifact", "The nodes need the artifact %q, and nothing is installed without a digest. Add: artifact %q { sha256 = \"...\" }.", name, name)
-			}
 			ok = false
 			continue
 		}
-		c.used["artifact."+name], c.used["artifact"] = true, true
+		a.used, c.used["artifact"] = true, true
 		if !a.ok {
 			ok = false
 			continue
@@ -114,6 +130,36 @@ func (c *compiler) sources(m *machine, names []string) (map[string]steps.Source,
 		out[name], ok = src, ok && good
 	}
 	return out, ok
+}
+
+// artifact is the block of an artifact that is closest to a machine; nil when there is
+// none, which is reported.
+func (c *compiler) artifact(m *machine, name string) *artifact {
+	var best *artifact
+	most := -1
+	for _, a := range c.artifacts[name] {
+		if n, ok := a.fits(m.OS, m.Arch); ok && n > most {
+			best, most = a, n
+		}
+	}
+	have, all := m.OS+"/"+m.Arch, c.artifacts[name]
+	switch {
+	case best == nil && c.failedBefore("artifact."+name+" "+have):
+	case best == nil && len(all) == 0 && c.failedBefore("artifact."+name):
+	case best == nil && len(all) == 0:
+		c.diags.fail(c.clusterAt(), "missing artifact", "The nodes need the artifact %q, and nothing is installed without a digest. Add: artifact %q { sha256 = \"...\" }.", name, name)
+	case best == nil:
+		c.diags.failOn(m.Name, all[0].at, "artifact for other nodes", "Node %q runs %s, and no block of the artifact %q is for that. Add one beside this: artifact %q { os = %q, sha256 = \"...\" }, each argument on a line of its own.", m.Name, have, name, name, m.OS)
+	case best.for_ == "":
+		best.for_ = have
+	case best.for_ != have && !c.failedBefore("artifact at "+c.plan.place(best.at)):
+		argument := "os"
+		if strings.HasPrefix(best.for_, m.OS+"/") {
+			argument = "arch"
+		}
+		c.diags.fail(best.at, "artifact for two kinds of nodes", "Nodes of the plan run %s and %s, and the programs of the one do not run on the other, so one digest cannot be for both. Give each a block of the artifact %q with the argument %q.", best.for_, have, name, argument)
+	}
+	return best
 }
 
 // upstream completes the source of an artifact that names neither url nor file: its

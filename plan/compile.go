@@ -21,7 +21,7 @@ type compiler struct {
 
 	profiles  map[string]*profile
 	cluster   *cluster
-	artifacts map[string]*artifact
+	artifacts map[string][]*artifact
 	mirror    string // absolute; "" = none
 	mirrorAt  hcl.Range
 	machines  []*machine
@@ -154,9 +154,11 @@ func (c *compiler) unused() {
 			c.diags.warn(b.DefRange, "unused profile", "No node has profile.%s. Remove it, or use it.", b.Labels[0])
 		}
 	}
-	for _, b := range c.plan.blocks["artifact"] {
-		if a := c.artifacts[b.Labels[0]]; a != nil && len(c.machines) > 0 && !c.used["artifact."+b.Labels[0]] {
-			c.diags.warn(b.DefRange, "unused artifact", "No node of the plan needs the artifact %q. Remove it.", b.Labels[0])
+	for _, name := range sortedKeys(c.artifacts) {
+		for _, a := range c.artifacts[name] {
+			if len(c.machines) > 0 && !a.used {
+				c.diags.warn(a.at, "unused artifact", "No node of the plan needs the artifact %q%s. Remove it.", name, forNodes(a))
+			}
 		}
 	}
 }
@@ -185,4 +187,15 @@ func (c *compiler) self(m *machine, specs []steps.Spec) cty.Value {
 		self["pod_cidr"] = cty.DynamicVal // why there is no recipe was reported
 	}
 	return cty.ObjectVal(self)
+}
+
+// forNodes says in words which nodes an artifact is for.
+func forNodes(a *artifact) string {
+	switch {
+	case a.os != "" && a.arch != "":
+		return " for " + a.os + "/" + a.arch
+	case a.os != "" || a.arch != "":
+		return " for " + a.os + a.arch
+	}
+	return ""
 }

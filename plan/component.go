@@ -39,6 +39,16 @@ func componentAttrs(file string) []attrSpec {
 type component struct {
 	config map[string]any
 	args   []string
+	only   []osOnly
+}
+
+// osOnly is a field that nodes of one OS cannot have. Which one a node runs is known
+// only where profile and node are laid upon each other.
+type osOnly struct {
+	not   string // "windows" or "linux"
+	field string // with dots
+	at    hcl.Range
+	why   string // a sentence without its end
 }
 
 // componentBlocks reads the kubelet and kube_proxy blocks of a profile or node.
@@ -54,7 +64,8 @@ func (c *compiler) componentBlocks(s *section, ctx *hcl.EvalContext) map[string]
 			if c.cluster != nil {
 				j.version = c.cluster.Version
 			}
-			out[k.block] = component{config: j.config(), args: j.args()}
+			config, args := j.config(), j.args()
+			out[k.block] = component{config: config, args: args, only: j.only}
 			s.ok = s.ok && in.ok
 		}
 	}
@@ -63,7 +74,12 @@ func (c *compiler) componentBlocks(s *section, ctx *hcl.EvalContext) map[string]
 
 // over gives what holds when own is said on top of base.
 func (own component) over(base component) component {
-	out := component{config: recipe.Merge(base.config, own.config), args: slices.Clone(base.args)}
+	out := component{config: recipe.Merge(base.config, own.config), args: slices.Clone(base.args), only: slices.Clone(own.only)}
+	for _, o := range base.only { // what own says of the same field takes its place
+		if _, given := fieldOf(own.config, strings.Split(o.field, ".")); !given {
+			out.only = append(out.only, o)
+		}
+	}
 	for _, a := range own.args {
 		same := func(b string) bool { return flagName(b) == flagName(a) }
 		if i := slices.IndexFunc(out.args, same); i >= 0 {
@@ -73,6 +89,15 @@ func (own component) over(base component) component {
 		out.args = append(out.args, a)
 	}
 	return out
+}
+
+// fieldOf is the value of a field, and whether it is written at all, perhaps as null.
+func fieldOf(config map[string]any, path []string) (v any, given bool) {
+	v, given = config[path[0]]
+	if inner, ok := v.(map[string]any); ok && len(path) > 1 {
+		return fieldOf(inner, path[1:])
+	}
+	return v, given
 }
 
 func componentsOver(own, base map[string]component) map[string]component {
@@ -98,6 +123,7 @@ type componentJudge struct {
 	s              *section
 	block, program string
 	version        string // of Kubernetes; "" = not known
+	only           []osOnly
 }
 
 func (j *componentJudge) fail(at hcl.Range, summary, detail string, args ...any) {
@@ -182,7 +208,7 @@ func (j *componentJudge) fields(path []string, object map[string]any) {
 		}
 		v := compat.CheckField(j.program, dotted, j.version)
 		if j.verdict(j.at(here), "configuration field", v) {
-			j.windows(here, object[name])
+			j.systems(here, object[name])
 		}
 		if list, ok := object[name].([]any); ok && j.hasFields(dotted) {
 			for _, e := range list {
@@ -229,10 +255,28 @@ func instead(v compat.Verdict) string {
 	return ". Instead: " + v.Instead + "."
 }
 
-// windows judges values that the programs refuse or ignore on Windows
+// systems notes fields that the programs refuse or ignore on one operating system
 // (kubernetes pkg/kubelet/apis/config/validation/validation_windows.go; #123137).
-func (j *componentJudge) windows(path []string, v any) {
+func (j *componentJudge) systems(path []string, v any) {
+	if v == nil {
+		return
+	}
 	field := strings.Join(path, ".")
+	note := func(not, why string) { j.only = append(j.only, osOnly{not, field, j.at(path), why}) }
+	if j.program == compat.KubeProxyProgram {
+		switch {
+		case field == "mode":
+			note("windows", "on Windows there is kernelspace only")
+			if v == "kernelspace" {
+				note("linux", "kernelspace is the one of Windows; on Linux there are \"iptables\" and \"nftables\"")
+			}
+		case path[0] == "winkernel":
+			note("linux", "it is for the kernelspace proxier of Windows")
+		case slices.Contains([]string{"iptables", "ipvs", "nftables"}, path[0]):
+			note("windows", "kube-proxy on Windows does not read it")
+		}
+		return
+	}
 	wrong := false
 	switch field {
 	case "cgroupsPerQOS":
@@ -240,15 +284,34 @@ func (j *componentJudge) windows(path []string, v any) {
 	case "enforceNodeAllocatable":
 		list, _ := v.([]any)
 		wrong = slices.ContainsFunc(list, func(e any) bool { return e != "none" })
+	case "failCgroupV1", "failSwapOn", "cgroupRoot", "makeIPTablesUtilChains", "protectKernelDefaults", "systemCgroups", "kubeletCgroups":
+		note("windows", "Windows has neither control groups nor iptables, and the kubelet does not read it there")
 	}
-	if j.program != compat.KubeletProgram || !wrong {
+	if !wrong {
 		return
 	}
-	why := "the kubelet ignores it, with a warning in its log"
+	why := "Windows has no cgroups, so it cannot have this value: the kubelet ignores it, with a warning in its log"
 	if k, err := compat.Kubelet(j.version); err == nil && k.CgroupsPerQOSFatal {
-		why = "the kubelet refuses to start with it"
+		why = "Windows has no cgroups, so it cannot have this value: the kubelet refuses to start with it"
 	}
-	j.fail(j.at(path), "field not for Windows", "Windows has no cgroups, so %q cannot have this value: %s. Remove it; nodejoin writes the value that works.", field, why)
+	note("windows", why)
+}
+
+// otherSystem reports fields that a machine's operating system does not have.
+func (c *compiler) otherSystem(m *machine) {
+	for _, k := range components {
+		for _, o := range m.components[k.block].only {
+			switch {
+			case o.not != m.OS:
+				continue
+			case m.OS == "windows":
+				c.diags.failOn(m.Name, o.at, "field not for Windows", "Node %q runs Windows, and its %s block has %q: %s. Remove it, or say it in a profile for Linux nodes; nodejoin writes what works.", m.Name, k.block, o.field, o.why)
+			default:
+				c.diags.failOn(m.Name, o.at, "field not for Linux", "Node %q runs Linux, and its %s block has %q: %s. Remove it, or say it in a profile for Windows nodes.", m.Name, k.block, o.field, o.why)
+			}
+			m.bad = true
+		}
+	}
 }
 
 // gates judges the field featureGates.
@@ -331,6 +394,7 @@ const (
 	byGate         = "nodejoin asks this address whether the program is healthy"
 	byPods         = "give the argument \"pod_cidr\" of the cluster"
 	byRecipe       = "nodejoin writes the file, and the other steps of the node rely on its place"
+	byInit         = "it is what the machine's service manager has, and the runtime is told the same"
 	byJoin         = "it holds the credentials that nodejoin obtains for the node"
 )
 
@@ -345,6 +409,7 @@ var ownedFields = map[string]map[string]string{
 		"registerWithTaints":               byTaints,
 		"registerNode":                     "nodejoin waits for the Node to be registered",
 		"maxPods":                          "give the argument \"max_pods\" of the profile or node",
+		"cgroupDriver":                     byInit,
 		"clusterDNS":                       "give the argument \"dns_ip\" of the cluster",
 		"clusterDomain":                    "give the argument \"dns_domain\" of the cluster",
 		"podCIDR":                          byPods,
@@ -358,7 +423,6 @@ var ownedFields = map[string]map[string]string{
 		"clusterCIDR":                 byPods,
 		"hostnameOverride":            byName,
 		"healthzBindAddress":          byGate,
-		"mode":                        "on Windows there is kernelspace only",
 		"winkernel.networkName":       byNetwork,
 		"winkernel.sourceVip":         "nodejoin reserves it on the machine, once its network is there",
 		"windowsRunAsService":         "kube-proxy reads it too late to have an effect, so nodejoin gives the flag --windows-service",
@@ -378,12 +442,13 @@ var ownedFlags = map[string]map[string]string{
 		"max-pods": "give the argument \"max_pods\" of the profile or node", "cluster-dns": "give the argument \"dns_ip\" of the cluster",
 		"cluster-domain": "give the argument \"dns_domain\" of the cluster", "pod-cidr": byPods,
 		"healthz-port": byGate, "healthz-bind-address": byGate, "port": "the control plane and the firewall rule of the node use port 10250",
-		"cgroups-per-qos":          "nodejoin gives the only value that works on Windows",
-		"enforce-node-allocatable": "nodejoin gives the only value that works on Windows",
+		"cgroups-per-qos":          "give the field cgroupsPerQOS in the argument \"config\"; on Windows nodejoin gives the only value that works",
+		"enforce-node-allocatable": "give the field enforceNodeAllocatable in the argument \"config\"; on Windows nodejoin gives the only value that works",
+		"cgroup-driver":            byInit,
 	},
 	"kube_proxy": {
 		"windows-service": byRecipe, "config": byRecipe, "kubeconfig": byJoin, "master": "give the argument \"api_server\" of the cluster",
-		"hostname-override": byName, "bind-address": byManagementIP, "cluster-cidr": byPods, "proxy-mode": "on Windows there is kernelspace only",
+		"hostname-override": byName, "bind-address": byManagementIP, "cluster-cidr": byPods, "proxy-mode": "give the field mode in the argument \"config\"; on Windows there is kernelspace only",
 		"network-name": byNetwork, "source-vip": "nodejoin reserves it on the machine, once its network is there",
 		"healthz-bind-address": byGate, "healthz-port": byGate,
 	},

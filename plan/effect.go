@@ -21,6 +21,7 @@ func (c *compiler) withoutEffect(b *stepBlock, m *machine, s *section, args map[
 		s.ok = false
 		c.diags.fail(s.attrs[name].NameRange, "argument without effect", detail, values...)
 	}
+	c.systems(b, m, s)
 	for _, spec := range b.kind.block.attrs {
 		with, known := companions[b.kind.Name+"."+spec.name]
 		if known && s.has(spec.name) && (!s.has(with.other) || emptyList(s, with.other)) && !s.misspelt(with.other) {
@@ -40,10 +41,6 @@ func (c *compiler) withoutEffect(b *stepBlock, m *machine, s *section, args map[
 			if s.has(name) {
 				fail(name, "With state = \"stopped\" the argument %q has no effect: %s. Remove one of the two.", name, why)
 			}
-		}
-	case "env":
-		if m.OS == "windows" && s.has("file") {
-			fail("file", "The argument \"file\" is for Linux: Windows keeps its environment in the registry. Remove it, or name Linux nodes in the argument \"on\".")
 		}
 	case "registry":
 		t, _ := args["type"].(string)

@@ -164,7 +164,9 @@ var rootSpec = &blockSpec{blocks: []*blockSpec{
 	{name: "mirror", one: true, doc: "a folder of artifacts under their upstream file names", attrs: []attrSpec{
 		{name: "path", typ: cty.String, required: true, doc: "folder on the controller, relative to the plan"},
 	}},
-	{name: "artifact", labels: []string{"name"}, doc: "digest and origin of something that is installed", attrs: []attrSpec{
+	{name: "artifact", labels: []string{"name"}, doc: "digest and origin of something that is installed; in a plan with nodes of several operating systems or architectures one for each", attrs: []attrSpec{
+		{name: "os", typ: cty.String, doc: "operating system of the nodes that it is for, default any"},
+		{name: "arch", typ: cty.String, doc: "architecture of the nodes that it is for, default any"},
 		{name: "version", typ: cty.String, doc: "its version, where no other block gives it"},
 		{name: "url", typ: cty.String, doc: "address, default upstream's"},
 		{name: "file", typ: cty.String, doc: "file on the controller, relative to the plan"},

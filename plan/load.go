@@ -229,7 +229,7 @@ func (p *Plan) requiredVersion(bodies []hcl.Body, d *diags) bool {
 // Only the first of each counts from here on.
 func (p *Plan) duplicates(d *diags) {
 	for _, spec := range rootSpec.blocks {
-		if !spec.one && len(spec.labels) == 0 {
+		if !spec.one && len(spec.labels) == 0 || spec.name == "artifact" { // artifacts are told apart by their arguments, too
 			continue
 		}
 		first := map[string]*hcl.Block{}

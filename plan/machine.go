@@ -223,7 +223,7 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 		s.ok = false
 	}
 	if m.OS == "" && !s.has("os") && !s.misspelt("os") && !s.misspelt("profile") && (!s.has("profile") || base.known) {
-		c.diags.failOn(m.Name, b.DefRange, "missing argument", "Node %q has no operating system. Give os = \"windows\" here or in its profile.", m.Name)
+		c.diags.failOn(m.Name, b.DefRange, "missing argument", "Node %q has no operating system. Give os = \"windows\" or os = \"linux\" here or in its profile.", m.Name)
 		s.ok = false
 	}
 	c.managementIP(s, m)
@@ -236,6 +236,7 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 	c.windowsBuild(s, m)
 	c.serverReturn(m)
 	c.machineSettings(m, all.settings)
+	c.otherSystem(m)
 	m.bad = m.bad || !s.ok || m.OS == ""
 	c.machines = append(c.machines, m)
 }

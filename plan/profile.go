@@ -106,12 +106,8 @@ func (c *compiler) inherit(name string, parents map[string]string, sections map[
 // machineArgs reads the arguments that profiles and nodes share.
 func (c *compiler) machineArgs(s *section, ctx *hcl.EvalContext) *profile {
 	p := &profile{os: s.str("os"), arch: s.str("arch"), dataDir: s.str("data_dir"), build: s.str("build"), maxPods: int(s.whole("max_pods", 1, 65535, 0)), labels: s.strMap("labels")}
-	if p.os != "" && p.os != "windows" && p.os != "linux" {
-		s.fail("os", "unknown operating system", "%q is no operating system that nodejoin knows.%s", p.os, first(didYouMean(p.os, []string{"windows", "linux"}), " Use \"windows\" or \"linux\"."))
-	}
-	if p.arch != "" && p.arch != "amd64" && p.arch != "arm64" {
-		s.fail("arch", "unknown architecture", "%q is no architecture that nodejoin knows. Use \"amd64\" or \"arm64\".", p.arch)
-	}
+	s.knownOS("os", p.os)
+	s.knownArch("arch", p.arch)
 	for _, k := range sortedKeys(p.labels) {
 		if why := badLabel(k, p.labels[k]); why != "" {
 			s.ok = false
@@ -144,6 +140,20 @@ func (c *compiler) machineArgs(s *section, ctx *hcl.EvalContext) *profile {
 	p.components = c.componentBlocks(s, ctx)
 	p.settings = c.settingBlocks(s, ctx)
 	return p
+}
+
+// knownOS reports an operating system that there is not.
+func (s *section) knownOS(name, os string) {
+	if os != "" && os != "windows" && os != "linux" {
+		s.fail(name, "unknown operating system", "%q is no operating system that nodejoin knows.%s", os, first(didYouMean(os, []string{"windows", "linux"}), " Use \"windows\" or \"linux\"."))
+	}
+}
+
+// knownArch reports an architecture that there is not.
+func (s *section) knownArch(name, arch string) {
+	if arch != "" && arch != "amd64" && arch != "arm64" {
+		s.fail(name, "unknown architecture", "%q is no architecture that nodejoin knows. Use \"amd64\" or \"arm64\".", arch)
+	}
 }
 
 // profileOf is the profile that a node names; an empty one when it names none.

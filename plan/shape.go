@@ -91,8 +91,8 @@ func (c *compiler) newShape(m *machine, in recipe.Input) (*shape, error) {
 			continue
 		}
 		for name, have := range in.Artifacts {
-			if a := c.artifacts[name]; a != nil && have == src {
-				specs[i].Source = c.plan.place(a.at)
+			if have == src && name != recipe.AgentArtifact {
+				specs[i].Source = c.plan.place(c.artifact(m, name).at)
 			}
 		}
 	}

@@ -18,6 +18,7 @@ func Kinds() []Kind {
 		flannelAgreesKind,
 		hnsReadyKind,
 		httpReadyKind,
+		kernelModuleKind,
 		kubeconfigKind,
 		nodeLabelsKind,
 		nodeNameFreeKind,
@@ -32,6 +33,7 @@ func Kinds() []Kind {
 		serviceAccountTokenKind,
 		servingCertificateKind,
 		sourceVIPKind,
+		sysctlKind,
 	}
 }
 

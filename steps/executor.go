@@ -7,6 +7,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -86,7 +87,17 @@ func FactValues(f host.Facts) map[string]string {
 	return map[string]string{
 		"fact.management_ip": f.ManagementIP, "fact.hostname": f.Hostname, "fact.build": f.Build,
 		"fact.subnet": f.Subnet, "fact.interface": f.Interface, "fact.data_dir": f.DataDir, "fact.arch": f.Arch,
+		"fact.cgroup_driver": cgroupDriver(f), "fact.systemd_cgroup": strconv.FormatBool(f.Init == "systemd"), "fact.resolv_conf": f.ResolvConf,
 	}
+}
+
+// cgroupDriver is how kubelet and runtime share control groups: through systemd where
+// it runs, as it takes itself for their only owner (kubernetes.io, "Container Runtimes").
+func cgroupDriver(f host.Facts) string {
+	if f.Init == "systemd" {
+		return "systemd"
+	}
+	return "cgroupfs"
 }
 
 // Check looks at every step; nothing is changed.

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/big"
 	"slices"
 	"strings"
@@ -250,6 +251,19 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 	rule := &steps.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-kubelet", Direction: "in", Action: "allow", Protocol: "tcp", Ports: "10250", Enabled: true}}
 	some := &steps.FirewallRule{FirewallRule: rule.FirewallRule}
 	some.Remote = "192.0.2.1, 10.0.0.0/255.0.0.0"
+	sysctl := func(name, value string) steps.Spec {
+		return spec("sysctl", "sysctl", &steps.Sysctl{Name: name, Value: value})
+	}
+	module := func(name string) steps.Spec {
+		return spec("kernel_module", "module", &steps.KernelModule{Name: name})
+	}
+	parameter := func(name, want string) func(t *testing.T, h host.Host) {
+		return func(t *testing.T, h host.Host) {
+			if have, err := h.Sysctl(t.Context(), name); err != nil || have != want {
+				t.Errorf("%s = %q, %v; want %q", name, have, err, want)
+			}
+		}
+	}
 	dword := func(n uint64) steps.Spec {
 		return spec("registry", "reg", &steps.Registry{Key: `HKLM\SOFTWARE\nodejoin`, Name: "Flags", RegistryValue: host.RegistryValue{Type: "dword", Number: n}})
 	}
@@ -327,6 +341,30 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 			put(t, h, gatePEM, cert+key)
 			put(t, h, gateConf, clientKubeconfig(gateServer, ca, gatePEM))
 		}, list: []steps.Spec{spec("credentials_ready", "g", credentialsGate(ca))}},
+		{name: "sysctl fresh", os: "linux", list: []steps.Spec{sysctl("net.ipv4.ip_forward", "1")}, verify: parameter("net.ipv4.ip_forward", "1")},
+		{name: "sysctl drifted", os: "linux", before: []steps.Spec{sysctl("net.ipv4.ip_forward", "1")},
+			drift: func(t *testing.T, h host.Host) { must(t, h.SetSysctl(t.Context(), "net.ipv4.ip_forward", "0")) },
+			list:  []steps.Spec{sysctl("net.ipv4.ip_forward", "1")}, verify: parameter("net.ipv4.ip_forward", "1")},
+		{name: "sysctl lost at boot", os: "linux", before: []steps.Spec{sysctl("vm.max_map_count", "262144")},
+			drift: func(t *testing.T, h host.Host) {
+				must(t, h.Remove(t.Context(), "/etc/sysctl.d/90-nodejoin-vm.max_map_count.conf"))
+			},
+			list:   []steps.Spec{sysctl("vm.max_map_count", " 262144 ")},
+			verify: content("/etc/sysctl.d/90-nodejoin-vm.max_map_count.conf", "# Managed by nodejoin.\nvm.max_map_count = 262144\n")},
+		{name: "sysctl of a module", os: "linux", list: []steps.Spec{module("br_netfilter"), sysctl("net.bridge.bridge-nf-call-iptables", "1")},
+			verify: func(t *testing.T, h host.Host) {
+				parameter("net.bridge.bridge-nf-call-iptables", "1")(t, h)
+				content("/etc/modules-load.d/nodejoin-br_netfilter.conf", "# Managed by nodejoin.\nbr_netfilter\n")(t, h)
+			}},
+		{name: "module loaded by another", os: "linux", drift: func(t *testing.T, h host.Host) { must(t, h.LoadKernelModule(t.Context(), "vxlan")) },
+			list: []steps.Spec{module("vxlan")}, verify: content("/etc/modules-load.d/nodejoin-vxlan.conf", "# Managed by nodejoin.\nvxlan\n")},
+		{name: "module after a boot", os: "linux", before: []steps.Spec{module("vxlan")}, drift: func(t *testing.T, h host.Host) { must(t, h.(*sandbox.Host).Reboot(t.Context())) },
+			list: []steps.Spec{module("vxlan")}},
+		{name: "module built in", os: "linux", list: []steps.Spec{module("overlay")}, verify: func(t *testing.T, h host.Host) {
+			if _, err := h.Stat(t.Context(), "/etc/modules-load.d/nodejoin-overlay.conf"); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("a module that is built in has a file for the boot: %v", err)
+			}
+		}},
 		{name: "source VIP fresh", list: []steps.Spec{vip("10.244.3.0/24")},
 			verify: content(`C:\var\lib\cni\networks\flannel.4096\10.244.3.2`, "kube-proxy\r\nsource-vip")},
 		{name: "source VIP moved", before: []steps.Spec{vip("10.244.3.0/24")}, drift: func(t *testing.T, h host.Host) {

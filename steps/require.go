@@ -23,6 +23,10 @@ type Require struct {
 	Admin    bool   `json:"admin,omitempty" doc:"administrator (Linux: root) rights are needed"`
 	Path     string `json:"path,omitempty" doc:"volume on which min_free is wanted"`
 	MinFree  string `json:"min_free,omitempty" doc:"free space on path's volume, for example 2GiB"`
+	NoSwap   bool   `json:"no_swap,omitempty" doc:"Linux: no swap space is in use, as a kubelet wants it unless told otherwise"`
+	CgroupV2 bool   `json:"cgroup_v2,omitempty" doc:"Linux: the unified hierarchy of control groups, as a kubelet from 1.35 on wants it unless told otherwise"`
+	// Programs are looked for where a service finds them.
+	Programs []string `json:"programs,omitempty" doc:"Linux: programs that must be installed, by name"`
 	// NodeNameFree: no service with this name that is not ours.
 	ForeignServices []string `json:"foreign_services,omitempty" doc:"services that may exist only if nodejoin registered them"`
 }
@@ -64,6 +68,22 @@ func (q *Require) Check(ctx context.Context, r host.Reader, e *Env) (Change, err
 			add(fmt.Sprintf("%s are free on the volume of %s, wanted are %s", formatSize(have), path, formatSize(want)), "free space on that volume")
 		}
 	}
+	if q.NoSwap && f.Swap > 0 {
+		add(formatSize(f.Swap)+" of swap space are in use, and the kubelet does not start with any", "turn it off (swapoff -a, and its lines in /etc/fstab), or tell the kubelet in the plan: config = { failSwapOn = false }")
+	}
+	if q.CgroupV2 && f.Cgroup != "v2" {
+		add(fmt.Sprintf("the machine has control groups %s, and the kubelet from 1.35 on starts with v2 only", or(f.Cgroup, "of no known version")),
+			"boot with systemd.unified_cgroup_hierarchy=1, or tell the kubelet in the plan: config = { failCgroupV1 = false }")
+	}
+	for _, name := range q.Programs {
+		found, err := installed(ctx, r, name)
+		if err != nil {
+			return Change{}, err
+		}
+		if !found {
+			add(fmt.Sprintf("the program %s is not installed (%s)", name, strings.Join(programDirs, ", ")), "install it with the machine's package manager")
+		}
+	}
 	for _, name := range q.ForeignServices {
 		svc, err := r.Service(ctx, name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -80,6 +100,24 @@ func (q *Require) Check(ctx context.Context, r host.Reader, e *Env) (Change, err
 		return Change{}, &Error{Code: CodeFailed, Summary: "the machine does not fit", Detail: strings.Join(seen, "; "), Remedy: strings.Join(remedies, "; ")}
 	}
 	return Change{}, nil
+}
+
+// programDirs are the folders in which services find programs: the usual PATH of a
+// service manager (systemd.exec(5), "Environment variables").
+var programDirs = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
+
+// installed tells whether a program lies in one of them.
+func installed(ctx context.Context, r host.Reader, name string) (bool, error) {
+	for _, dir := range programDirs {
+		fi, err := r.Stat(ctx, dir+"/"+name)
+		if err == nil && !fi.Dir {
+			return true, nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+	}
+	return false, nil
 }
 
 // Apply is never reached: Check has nothing to do or fails.

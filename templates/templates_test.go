@@ -31,6 +31,12 @@ var (
 		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", NodeIP: ref("fact.management_ip")}
 )
 
+func linuxContainerd(schema int, binDirs bool, systemd string) ContainerdLinux {
+	return ContainerdLinux{Schema: schema, BinDirs: binDirs, Root: "/var/lib/containerd", State: "/run/containerd", Address: "/run/containerd/containerd.sock",
+		Imports: "/etc/containerd/conf.d/*.toml", Pause: "registry.k8s.io/pause:3.10.2", CNIBin: "/opt/cni/bin", CNIConf: "/etc/cni/net.d",
+		Runc: "/usr/local/bin/runc", SystemdCgroup: systemd}
+}
+
 func TestGolden(t *testing.T) {
 	with := func(c Containerd, schema int, binDirs bool) Containerd {
 		c.Schema, c.BinDirs = schema, binDirs
@@ -60,6 +66,14 @@ func TestGolden(t *testing.T) {
 		"cni-sdnoverlay.conflist":      delegate("flannel.4096", "sdnoverlay", false),
 		"cni-sdnbridge.conflist":       delegate("cbr0", "sdnbridge", true),
 		"cni.conflist":                 flannelCNI,
+		"containerd-linux-1.7.toml":    linuxContainerd(2, false, "false"),
+		"containerd-linux-2.0.toml":    linuxContainerd(3, false, "true"),
+		"containerd-linux-2.2.toml":    linuxContainerd(3, true, ref("fact.systemd_cgroup")),
+		"kubelet-linux.yaml": KubeletLinux{ClientCAFile: "/etc/kubernetes/pki/ca.crt", RuntimeEndpoint: "unix:///run/containerd/containerd.sock", ClusterDNS: "10.96.0.10",
+			ClusterDomain: "cluster.local", CgroupDriver: ref("fact.cgroup_driver"), ResolvConf: "/etc/resolv.conf", HealthzPort: 10248, MaxPods: 50, Taints: full.Taints},
+		"kube-proxy-linux.yaml": KubeProxyLinux{Kubeconfig: "/etc/kubernetes/kube-proxy.conf", NodeName: "lin-1", BindAddress: "192.0.2.12", ClusterCIDR: "10.244.0.0/16",
+			HealthzPort: 10256, MetricsPort: 10249},
+		"cni-linux.conflist": CNILinux{SubnetFile: "/run/flannel/subnet.env", DataDir: "/var/lib/cni/flannel"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			have, err := r.Render()

@@ -10,11 +10,12 @@ const (
 	FlannelCNI     = "flannel_cni"     // one file: the flannel CNI plugin
 	Flanneld       = "flanneld"        // one file: the flannel daemon
 	SDNCNI         = "sdn_cni"         // archive: {nat,sdnbridge,sdnoverlay}.exe at its root; Windows only
+	Runc           = "runc"            // one file, Linux only: what containerd starts containers with
 )
 
 // ArtifactNames lists every name that Artifact knows.
 func ArtifactNames() []string {
-	return []string{KubernetesNode, ContainerdName, CNIPlugins, FlannelCNI, Flanneld, SDNCNI}
+	return []string{KubernetesNode, ContainerdName, CNIPlugins, FlannelCNI, Flanneld, SDNCNI, Runc}
 }
 
 // VersionInFileName tells whether the upstream file name of an artifact holds its
@@ -30,8 +31,8 @@ func VersionInFileName(name string) bool {
 //
 // Sources: kubernetes CHANGELOG ("Node Binaries"), and the release pages of
 // containerd/containerd, containernetworking/plugins, flannel-io/cni-plugin,
-// flannel-io/flannel and microsoft/windows-container-networking (its release
-// workflow holds the name of the archive).
+// flannel-io/flannel, opencontainers/runc and microsoft/windows-container-networking
+// (its release workflow holds the name of the archive).
 func Artifact(name, version, os, arch string) (fileName, url string) {
 	v := strings.TrimPrefix(version, "v")
 	exe := ""
@@ -65,6 +66,12 @@ func Artifact(name, version, os, arch string) (fileName, url string) {
 		}
 		fileName = "windows-container-networking-cni-" + arch + "-v" + v + ".zip"
 		base = github + "microsoft/windows-container-networking/releases/download/v" + v + "/"
+	case Runc:
+		if os != "linux" {
+			return "", ""
+		}
+		fileName = "runc." + arch
+		base = github + "opencontainers/runc/releases/download/v" + v + "/"
 	default:
 		return "", ""
 	}

@@ -50,9 +50,9 @@ func TestKubelet(t *testing.T) {
 			NodeLogQueryOnByGate: true, LogRunner: true, ProxyPortFlags: true, WinDSRGate: true, RuntimeClassV1: true}},
 		{"1.31.0", Kubernetes{Supported: true, RuntimeEndpointField: true, PodInfraContainerFlag: true, CloudConfigFlag: true,
 			NodeLogQueryOnByGate: true, LogRunner: true, ProxyRunAsServiceField: true, ProxyPortFlags: true, WinDSRGate: true, RuntimeClassV1: true}},
-		{"1.36.3", Kubernetes{Supported: true, RuntimeEndpointField: true, LogRunner: true, LogRunnerRotationFlags: true,
+		{"1.36.3", Kubernetes{Supported: true, CgroupV1Fails: true, RuntimeEndpointField: true, LogRunner: true, LogRunnerRotationFlags: true,
 			ProxyRunAsServiceField: true, ProxyPortFlags: true, RuntimeClassV1: true}},
-		{"1.37.0", Kubernetes{Supported: true, RuntimeEndpointField: true, LogRunner: true, LogRunnerRotationFlags: true,
+		{"1.37.0", Kubernetes{Supported: true, CgroupV1Fails: true, RuntimeEndpointField: true, LogRunner: true, LogRunnerRotationFlags: true,
 			ProxyRunAsServiceField: true, ProxyPortFlags: true, RuntimeClassV1: true,
 			Assumed: "Kubernetes 1.37 is newer than the version tables of this nodejoin; what holds for 1.36 is assumed"}},
 	} {

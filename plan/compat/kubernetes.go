@@ -30,6 +30,8 @@ type Kubernetes struct {
 	LogRunner              bool // kube-log-runner is in the node archive
 	LogRunnerRotationFlags bool // kube-log-runner takes -log-file-size and -log-file-age
 
+	CgroupV1Fails bool // on Linux the kubelet ends on control groups v1 unless failCgroupV1 is false
+
 	// kube-proxy on Windows
 
 	ProxyRunAsServiceField bool // windowsRunAsService in the configuration file; read too late to have an effect (v1.36.3 cmd/kube-proxy/app/server.go), so --windows-service is needed all the same
@@ -57,6 +59,7 @@ var kubernetesTable = []kubernetesRow{
 	{func(k *Kubernetes) { k.PodInfraContainerFlag = true }, span{until: line{1, 35}}, "kubernetes/kubernetes#133779, CHANGELOG-1.35"},
 	{func(k *Kubernetes) { k.CloudConfigFlag = true }, span{until: line{1, 34}}, "rancher/rke2#9591"},
 	{func(k *Kubernetes) { k.CgroupsPerQOSFatal = true }, span{since: line{1, 18}, until: line{1, 31}}, "kubernetes/kubernetes#123137, pkg/kubelet/apis/config/validation/validation_windows.go"},
+	{func(k *Kubernetes) { k.CgroupV1Fails = true }, span{since: line{1, 35}}, "kubernetes pkg/kubelet/apis/config/v1beta1/defaults.go: failCgroupV1 is true from 1.35 on (KEP-5573)"},
 	{func(k *Kubernetes) { k.NodeLogQueryOnByGate = true }, span{since: line{1, 27}, until: line{1, 36}}, "kubernetes pkg/features/kube_features.go: alpha 1.27, beta (off) 1.30, GA 1.36"},
 	{func(k *Kubernetes) { k.LogRunner = true }, span{since: line{1, 23}}, "kubernetes v1.23 hack/lib/golang.sh: kube-log-runner in the node archive"},
 	{func(k *Kubernetes) { k.LogRunnerRotationFlags = true }, span{since: line{1, 34}}, "kubernetes v1.34 staging/src/k8s.io/component-base/logs/kube-log-runner"},

@@ -32,6 +32,11 @@ func (e *UnsupportedError) Error() string { return e.What + ": " + e.Why }
 
 // Artifacts names the artifacts that Expand will ask for, sorted.
 func Artifacts(in Input) []string {
+	if in.OS == "linux" {
+		names := linuxArtifacts(in)
+		slices.Sort(names)
+		return names
+	}
 	names := slices.Concat([]string{compat.KubernetesNode}, runtimeArtifacts(in), networkArtifacts(in))
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -54,9 +59,14 @@ func check(in Input) error {
 	if err := errors.Join(checkRuntime(in), checkNetwork(in), checkJoin(in)); err != nil {
 		return err
 	}
-	switch {
-	case in.OS != "windows":
-		return &UnsupportedError{"node", fmt.Sprintf("there is no recipe for OS %q yet", in.OS)}
+	switch in.OS {
+	case "windows":
+	case "linux":
+		if err := checkLinux(in); err != nil {
+			return err
+		}
+	default:
+		return &UnsupportedError{"node", fmt.Sprintf("there is no recipe for OS %q", in.OS)}
 	}
 	if u, err := url.Parse(in.APIServer); err != nil || u.Scheme != "https" || u.Host == "" {
 		return fmt.Errorf("api_server %q is no https URL", in.APIServer)

@@ -43,6 +43,20 @@ func input() Input {
 	return in
 }
 
+// linuxInput is a Linux node of the same cluster.
+func linuxInput() Input {
+	in := input()
+	in.Node, in.OS, in.Taints = "lin-1", "linux", nil
+	in.Artifacts = map[string]steps.Source{}
+	for name, file := range map[string]string{
+		"kubernetes_node": "kubernetes-node-linux-amd64.tar.gz", "containerd": "containerd-2.2.1-linux-amd64.tar.gz", "runc": "runc.amd64",
+		"cni_plugins": "cni-plugins-linux-amd64-v1.9.1.tgz", "flannel_cni": "flannel-amd64", "flanneld": "flanneld-amd64",
+	} {
+		in.Artifacts[name] = steps.Source{File: "/mirror/" + file, SHA256: strings.Repeat("a", 64)}
+	}
+	return in
+}
+
 func variants() map[string]Input {
 	old := input()
 	old.Kubernetes, old.Runtime.Version, old.ManagementIP, old.DataDir = "1.30.4", "1.7.28", "10.0.0.21", `D:\nodejoin`
@@ -61,7 +75,11 @@ func variants() map[string]Input {
 	none, proxied := input(), input()
 	none.Network = Network{Kind: "none"}
 	proxied.Network = Network{Kind: "none", HNSNetwork: "Calico", Ready: true}
-	return map[string]Input{"windows": input(), "windows-1.30": old, "sandbox": sandbox,
+	bare := linuxInput()
+	bare.Network = Network{Kind: "none"}
+	bare.Kubernetes, bare.Runtime.Version = "1.34.1", "1.7.28"
+	bare.Kubelet.Config = map[string]any{"failSwapOn": false}
+	return map[string]Input{"linux": linuxInput(), "linux-none": bare, "windows": input(), "windows-1.30": old, "sandbox": sandbox,
 		"host-gw": bridge, "sdnoverlay": sdn, "none": none, "none-proxied": proxied}
 }
 
@@ -215,6 +233,9 @@ var driveless = regexp.MustCompile(`(^|[\s"'=,])(\\[A-Za-z]|/[a-z]+(/|$))`)
 func TestPathsHaveADrive(t *testing.T) {
 	allowed := regexp.MustCompile(`\\\\\.\\pipe\\|npipe:////\./pipe/|/runtime\.v1\.RuntimeService/|^/mirror/`)
 	for name, in := range variants() {
+		if in.OS != "windows" {
+			continue
+		}
 		for _, s := range expand(t, in) {
 			var args any
 			if err := json.Unmarshal(s.Args, &args); err != nil {
@@ -278,6 +299,9 @@ func wantRestarts(t *testing.T, specs []steps.Spec) {
 			if !written || id == "bootstrap_kubeconfig" { // read at a join only
 				continue
 			}
+			if path == svc.Command[0] { // watched by itself
+				continue
+			}
 			if !slices.ContainsFunc(svc.Watch, func(w string) bool { return strings.EqualFold(w, path) }) {
 				t.Errorf("%s is started with %s and does not watch it", s.ID, path)
 			}
@@ -294,22 +318,24 @@ func TestRefused(t *testing.T) {
 		change func(*Input)
 		want   func(error) bool
 	}{
-		"linux":       {func(in *Input) { in.OS = "linux" }, unsupported},
-		"docker":      {func(in *Input) { in.Runtime.Kind = "docker" }, unsupported},
-		"calico":      {func(in *Input) { in.Network.Kind = "calico" }, unsupported},
-		"wireguard":   {func(in *Input) { in.Network.Backend = "wireguard" }, unsupported},
-		"delegate":    {func(in *Input) { in.Network.Delegate = "win-bridge" }, unsupported},
-		"low VNI":     {func(in *Input) { in.Network.VNI = 1 }, unsupported},
-		"high VNI":    {func(in *Input) { in.Network.VNI = 70000 }, unsupported},
-		"other port":  {func(in *Input) { in.Network.Port = 8472 }, unsupported},
-		"kubeadm":     {func(in *Input) { in.Join.Kind = "kubeadm" }, unsupported},
-		"old kubelet": {func(in *Input) { in.Kubernetes = "1.22.17" }, unsupported},
-		"old runtime": {func(in *Input) { in.Runtime.Version = "1.4.0" }, unsupported},
-		"no version":  {func(in *Input) { in.Kubernetes = "latest" }, func(err error) bool { return err != nil }},
-		"upper case":  {func(in *Input) { in.Node = "WIN-1" }, func(err error) bool { return err != nil }},
-		"plain http":  {func(in *Input) { in.APIServer = "http://10.0.0.10:8080" }, func(err error) bool { return err != nil }},
-		"bad domain":  {func(in *Input) { in.DNSDomain = "a\nb" }, func(err error) bool { return err != nil }},
-		"CNI archive": {func(in *Input) { in.Artifacts["flannel_cni"] = steps.Source{File: "flannel.tgz"} }, func(err error) bool { return err != nil }},
+		"plan9":              {func(in *Input) { in.OS = "plan9" }, unsupported},
+		"linux with docker":  {func(in *Input) { *in = linuxInput(); in.Runtime.Kind = "docker" }, unsupported},
+		"linux with kubeadm": {func(in *Input) { *in = linuxInput(); in.Join.Kind = "kubeadm" }, unsupported},
+		"docker":             {func(in *Input) { in.Runtime.Kind = "docker" }, unsupported},
+		"calico":             {func(in *Input) { in.Network.Kind = "calico" }, unsupported},
+		"wireguard":          {func(in *Input) { in.Network.Backend = "wireguard" }, unsupported},
+		"delegate":           {func(in *Input) { in.Network.Delegate = "win-bridge" }, unsupported},
+		"low VNI":            {func(in *Input) { in.Network.VNI = 1 }, unsupported},
+		"high VNI":           {func(in *Input) { in.Network.VNI = 70000 }, unsupported},
+		"other port":         {func(in *Input) { in.Network.Port = 8472 }, unsupported},
+		"kubeadm":            {func(in *Input) { in.Join.Kind = "kubeadm" }, unsupported},
+		"old kubelet":        {func(in *Input) { in.Kubernetes = "1.22.17" }, unsupported},
+		"old runtime":        {func(in *Input) { in.Runtime.Version = "1.4.0" }, unsupported},
+		"no version":         {func(in *Input) { in.Kubernetes = "latest" }, func(err error) bool { return err != nil }},
+		"upper case":         {func(in *Input) { in.Node = "WIN-1" }, func(err error) bool { return err != nil }},
+		"plain http":         {func(in *Input) { in.APIServer = "http://10.0.0.10:8080" }, func(err error) bool { return err != nil }},
+		"bad domain":         {func(in *Input) { in.DNSDomain = "a\nb" }, func(err error) bool { return err != nil }},
+		"CNI archive":        {func(in *Input) { in.Artifacts["flannel_cni"] = steps.Source{File: "flannel.tgz"} }, func(err error) bool { return err != nil }},
 		"no flanneld": {func(in *Input) { delete(in.Artifacts, "flanneld") }, func(err error) bool {
 			m := (*MissingArtifactError)(nil)
 			return errors.As(err, &m) && m.Name == "flanneld"

@@ -53,7 +53,11 @@ func NewShape(in Input) (*Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.windows()
+	if in.OS == "linux" {
+		b.linux()
+	} else {
+		b.windows()
+	}
 	if b.err != nil {
 		return nil, b.err
 	}

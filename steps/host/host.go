@@ -46,6 +46,14 @@ type Reader interface {
 	MachineEnv(ctx context.Context, name string) (string, error)
 	// FirewallRule reads an inbound or outbound rule by its unique name.
 	FirewallRule(ctx context.Context, name string) (FirewallRule, error)
+	// Sysctl reads a kernel parameter by its name with dots ("net.ipv4.ip_forward"),
+	// as sysctl(8) shows it, runs of blanks as one. Machines without them answer
+	// ErrUnsupported.
+	Sysctl(ctx context.Context, name string) (string, error)
+	// KernelModule tells how the running kernel has a module; fs.ErrNotExist when it
+	// neither is loaded nor known to be part of the kernel. Machines without modules
+	// answer ErrUnsupported.
+	KernelModule(ctx context.Context, name string) (KernelModule, error)
 	// HNSNetwork reads a network of the Host Networking Service by name (case-insensitive).
 	HNSNetwork(ctx context.Context, name string) (HNSNetwork, error)
 
@@ -102,6 +110,12 @@ type Host interface {
 	SetMachineEnv(ctx context.Context, name, value string) error
 	// UnsetMachineEnv removes a variable; absent is no error.
 	UnsetMachineEnv(ctx context.Context, name string) error
+	// SetSysctl sets a kernel parameter until the next boot. One that the kernel does
+	// not have is fs.ErrNotExist.
+	SetSysctl(ctx context.Context, name, value string) error
+	// LoadKernelModule loads a module, with those that it needs, into the running
+	// kernel; one that is there already is no error.
+	LoadKernelModule(ctx context.Context, name string) error
 	// PutFirewallRule adds the rule or replaces the one of the same name.
 	PutFirewallRule(ctx context.Context, r FirewallRule) error
 	// DeleteFirewallRule removes a rule by name; absent is no error.
@@ -121,7 +135,22 @@ type Facts struct {
 	BootTime     time.Time `json:"boot_time,omitzero"`
 	Admin        bool      `json:"admin"`
 	DataDir      string    `json:"data_dir"` // nodejoin's own folder
+
+	// Of Linux only.
+
+	Init       string `json:"init,omitempty"`        // "systemd" where it is the service manager, else ""
+	Cgroup     string `json:"cgroup,omitempty"`      // "v2" where the unified hierarchy is at /sys/fs/cgroup, else "v1"; "" = none there
+	Swap       uint64 `json:"swap,omitempty"`        // bytes of swap space in use by the kernel
+	ResolvConf string `json:"resolv_conf,omitempty"` // resolver configuration for pods: that of systemd-resolved behind its stub, else /etc/resolv.conf
 }
+
+// KernelModule is how a kernel has a module.
+type KernelModule string
+
+const (
+	ModuleLoaded  KernelModule = "loaded"
+	ModuleBuiltIn KernelModule = "built in" // part of the kernel itself
+)
 
 // Access says who may read and write a file or directory.
 type Access string

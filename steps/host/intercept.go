@@ -88,6 +88,14 @@ func (i *intercepted) UnsetMachineEnv(ctx context.Context, name string) error {
 	return i.do("unset environment", name, func() error { return i.Host.UnsetMachineEnv(ctx, name) })
 }
 
+func (i *intercepted) SetSysctl(ctx context.Context, name, value string) error {
+	return i.do("set sysctl", name, func() error { return i.Host.SetSysctl(ctx, name, value) })
+}
+
+func (i *intercepted) LoadKernelModule(ctx context.Context, name string) error {
+	return i.do("load kernel module", name, func() error { return i.Host.LoadKernelModule(ctx, name) })
+}
+
 func (i *intercepted) PutFirewallRule(ctx context.Context, r FirewallRule) error {
 	return i.do("put firewall rule", r.Name, func() error { return i.Host.PutFirewallRule(ctx, r) })
 }

@@ -36,6 +36,11 @@ type Fixture struct {
 	// HKLM\SOFTWARE\nodejoin-hosttest.
 	Registry, Firewall bool
 	RegistryKey        string
+	// Sysctl is a kernel parameter whose value the suite may write again; "" = the
+	// machine has none, and the calls of the kernel must be host.ErrUnsupported.
+	Sysctl string
+	// Modules are modules of its kernel that are loaded or built in, or can be loaded.
+	Modules []string
 	// HTTP starts a server of the machine that answers url with status until stop is
 	// called; nil: there is none to try.
 	HTTP func(t *testing.T) (url string, status int, stop func())
@@ -77,6 +82,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"registry", (*suite).registry},
 		{"environment", (*suite).environment},
 		{"firewall", (*suite).firewall},
+		{"kernel", (*suite).kernel},
 		{"probes/http", (*suite).probeHTTP},
 		{"probes/pipe", (*suite).probePipe},
 		{"cancelled", (*suite).cancelled},

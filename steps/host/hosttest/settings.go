@@ -122,6 +122,42 @@ func (s *suite) firewall() {
 	s.is("deleted rule", err, fs.ErrNotExist)
 }
 
+func (s *suite) kernel() {
+	if s.Sysctl == "" {
+		_, err := s.Host.Sysctl(s.ctx, "net.ipv4.ip_forward")
+		s.is("read sysctl", err, host.ErrUnsupported)
+		s.is("set sysctl", s.Host.SetSysctl(s.ctx, "net.ipv4.ip_forward", "1"), host.ErrUnsupported)
+		_, err = s.Host.KernelModule(s.ctx, "overlay")
+		s.is("module", err, host.ErrUnsupported)
+		s.is("load module", s.Host.LoadKernelModule(s.ctx, "overlay"), host.ErrUnsupported)
+		return
+	}
+	have, err := s.Host.Sysctl(s.ctx, s.Sysctl)
+	s.must(err)
+	if have == "" || have != strings.Join(strings.Fields(have), " ") {
+		s.Errorf("%s = %q", s.Sysctl, have)
+	}
+	s.must(s.Host.SetSysctl(s.ctx, s.Sysctl, have))
+	again, err := s.Host.Sysctl(s.ctx, s.Sysctl)
+	s.must(err)
+	s.equal("value that was written again", again, have)
+	_, err = s.Host.Sysctl(s.ctx, "net.ipv4.nodejoin_no_such")
+	s.is("no such parameter", err, fs.ErrNotExist)
+	s.is("set no such parameter", s.Host.SetSysctl(s.ctx, "net.ipv4.nodejoin_no_such", "1"), fs.ErrNotExist)
+	for _, m := range s.Modules {
+		s.must(s.Host.LoadKernelModule(s.ctx, m))
+		how, err := s.Host.KernelModule(s.ctx, m)
+		if err != nil || how != host.ModuleLoaded && how != host.ModuleBuiltIn {
+			s.Errorf("module %s is %q, %v", m, how, err)
+		}
+	}
+	_, err = s.Host.KernelModule(s.ctx, "nodejoin_no_such")
+	s.is("no such module", err, fs.ErrNotExist)
+	s.isNoAnswer("load no such module", s.Host.LoadKernelModule(s.ctx, "nodejoin_no_such"))
+	_, err = s.Host.KernelModule(s.ctx, "../x")
+	s.isNoAnswer("a module with a slash", err)
+}
+
 func (s *suite) probeHTTP() {
 	for _, url := range []string{"http://198.51.100.1/", "https://127.0.0.1/", "not a url"} {
 		if _, err := s.Host.ProbeHTTP(s.ctx, url); err == nil {
@@ -181,6 +217,8 @@ func (s *suite) cancelled() {
 		"registry":    ignore(h.RegistryValue(ctx, `HKLM\SOFTWARE\x`, "v")),
 		"environment": ignore(h.MachineEnv(ctx, "NODEJOIN_HOSTTEST")),
 		"firewall":    ignore(h.FirewallRule(ctx, "x")),
+		"sysctl":      ignore(h.Sysctl(ctx, "net.ipv4.ip_forward")),
+		"module":      ignore(h.KernelModule(ctx, "overlay")),
 		"hns":         ignore(h.HNSNetwork(ctx, "x")),
 		"http":        ignore(h.ProbeHTTP(ctx, "http://127.0.0.1:1/")),
 		"mkdir":       h.Mkdir(ctx, s.path("d"), host.AccessDefault),
@@ -198,6 +236,8 @@ func (s *suite) cancelled() {
 		"delete reg":  h.DeleteRegistryValue(ctx, `HKLM\SOFTWARE\x`, "v"),
 		"set env":     h.SetMachineEnv(ctx, "NODEJOIN_HOSTTEST", "x"),
 		"unset env":   h.UnsetMachineEnv(ctx, "NODEJOIN_HOSTTEST"),
+		"set sysctl":  h.SetSysctl(ctx, "net.ipv4.ip_forward", "1"),
+		"load module": h.LoadKernelModule(ctx, "overlay"),
 		"put rule":    h.PutFirewallRule(ctx, host.FirewallRule{Name: "x", Direction: "in", Action: "allow", Protocol: "tcp"}),
 		"delete rule": h.DeleteFirewallRule(ctx, "x"),
 	} {

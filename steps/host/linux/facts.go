@@ -39,6 +39,9 @@ func (h *Host) Facts(ctx context.Context) (host.Facts, error) {
 	}
 	f := *h.facts
 	var err error
+	if f.Swap, err = swapBytes("/proc/swaps"); err != nil {
+		return host.Facts{}, failed(op, "the swap space", err)
+	}
 	f.Interface, f.ManagementIP, f.Subnet, err = managementAddress()
 	return f, failed(op, "the network", err)
 }
@@ -50,11 +53,16 @@ func (h *Host) fixedFacts() (host.Facts, error) {
 	}
 	product, err1 := productName("/etc/os-release", "/usr/lib/os-release")
 	boot, err2 := bootTime()
+	init, err3 := initSystem()
+	group, err4 := cgroupVersion("/sys/fs/cgroup")
+	resolv, err5 := resolvConf()
 	return host.Facts{
+		Init: init, Cgroup: group, ResolvConf: resolv,
+
 		OS: "linux", Arch: archOf(unix.ByteSliceToString(u.Machine[:])), Hostname: unix.ByteSliceToString(u.Nodename[:]),
 		Build: unix.ByteSliceToString(u.Release[:]), Product: product, BootTime: boot,
 		Admin: os.Geteuid() == 0, DataDir: h.dataDir,
-	}, errors.Join(err1, err2)
+	}, errors.Join(err1, err2, err3, err4, err5)
 }
 
 // archOf is Go's name of the kernel's architecture.

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"nodejoin/steps/host/hosttest"
 )
 
@@ -80,12 +82,35 @@ func self(t *testing.T) string {
 	return exe
 }
 
+// writableSysctl is a parameter of every kernel, with its own value written again.
+func writableSysctl(t *testing.T) string {
+	t.Helper()
+	const name, path = "vm.overcommit_memory", "/proc/sys/vm/overcommit_memory"
+	if err := unix.Access(path, unix.W_OK); err != nil {
+		t.Skipf("%s: %v", path, err)
+	}
+	return name
+}
+
+// presentModules are modules that work here: the kernel shows what they bring.
+func presentModules(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for name, trace := range map[string]string{"br_netfilter": moduleTraces["br_netfilter"], "overlay": "/sys/module/overlay", "vxlan": "/sys/module/vxlan"} {
+		if _, err := os.Stat(trace); err == nil {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 func TestConformance(t *testing.T) {
 	hosttest.Run(t, func(t *testing.T) hosttest.Fixture {
 		dir := t.TempDir()
 		return hosttest.Fixture{
 			Host: newHost(t), Dir: dir, Program: []string{self(t), serveArg},
 			AbsentPipe: filepath.Join(dir, "no.sock"),
+			Sysctl:     writableSysctl(t), Modules: presentModules(t),
 			HTTP: func(t *testing.T) (string, int, func()) {
 				server := httptest.NewServer(http.NotFoundHandler())
 				t.Cleanup(server.Close)

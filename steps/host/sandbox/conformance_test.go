@@ -29,6 +29,9 @@ func fixture(t *testing.T, os string) hosttest.Fixture {
 			return "http://127.0.0.1:10256/healthz", 200, play(t, h, kubeProxy)
 		},
 	}
+	if os == "linux" {
+		f.Sysctl, f.Modules = "net.ipv4.ip_forward", []string{"overlay", "br_netfilter", "br-netfilter"}
+	}
 	if os == "windows" {
 		f.Dir, f.Program, f.AbsentPipe = `C:\scratch`, []string{`C:\k\program.exe`}, `\\.\pipe\no`
 		f.Registry, f.Firewall = true, true

@@ -233,6 +233,8 @@ func (h *Host) Reboot(ctx context.Context) error {
 			}
 		}
 		clear(s.Networks)
+		clear(s.Sysctls) // and the boot files of a sandbox are read by nobody
+		s.Modules = nil
 		s.BootTime = later(s.BootTime, time.Now().UTC().Truncate(time.Second))
 		for _, name := range names {
 			svc := s.Services[name]

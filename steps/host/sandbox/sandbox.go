@@ -94,15 +94,25 @@ func OpenContext(ctx context.Context, c Config) (*Host, error) {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
 	err = h.change(ctx, func(s *state) error {
-		if s.BootTime.IsZero() {
-			s.BootTime = time.Now().UTC().Truncate(time.Second)
+		if !s.BootTime.IsZero() {
+			return nil
 		}
-		return nil
+		s.BootTime = time.Now().UTC().Truncate(time.Second)
+		return h.install(ctx, s)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", path, err)
 	}
 	return h, nil
+}
+
+// install puts on a new Linux machine what a distribution has and a node needs. It
+// never runs.
+func (h *Host) install(ctx context.Context, s *state) error {
+	if h.windows() {
+		return nil
+	}
+	return h.write(ctx, s, "/usr/sbin/iptables", "stand-in: a sandbox has no packets to filter\n", host.AccessProgram)
 }
 
 func or(s, otherwise string) string {
@@ -118,7 +128,7 @@ func (h *Host) Facts(ctx context.Context) (host.Facts, error) {
 	f := host.Facts{OS: h.cfg.OS, Arch: h.cfg.Arch, Hostname: h.cfg.Hostname, Build: h.cfg.Build, Product: h.product(),
 		ManagementIP: h.cfg.IP, Interface: "Ethernet", Subnet: h.prefix.Masked().String(), Admin: true, DataDir: h.cfg.DataDir}
 	if !h.windows() {
-		f.Interface = "eth0"
+		f.Interface, f.Init, f.Cgroup, f.ResolvConf = "eth0", "systemd", "v2", "/etc/resolv.conf"
 	}
 	err := h.view(ctx, "read facts", h.cfg.Hostname, func(s *state) error {
 		f.BootTime = s.BootTime

@@ -30,6 +30,8 @@ type state struct {
 	Env      map[string]string                        `json:"env,omitempty"`
 	Firewall map[string]host.FirewallRule             `json:"firewall,omitempty"`
 	Networks map[string]host.HNSNetwork               `json:"networks,omitempty"`
+	Sysctls  map[string]string                        `json:"sysctls,omitempty"` // only others than at boot
+	Modules  []string                                 `json:"modules,omitempty"` // loaded
 }
 
 // service is a registered service and its last run.
@@ -54,6 +56,9 @@ func (s *state) init() {
 	}
 	if s.Firewall == nil {
 		s.Firewall = map[string]host.FirewallRule{}
+	}
+	if s.Sysctls == nil {
+		s.Sysctls = map[string]string{}
 	}
 	if s.Networks == nil {
 		s.Networks = map[string]host.HNSNetwork{}

@@ -1,0 +1,188 @@
+package recipe
+
+import (
+	"fmt"
+	"time"
+
+	"nodejoin/plan/compat"
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/templates"
+)
+
+// Where things lie on a Linux node: the paths of kubeadm, of containerd's and
+// flannel's guides, and of their defaults.
+const (
+	linBin         = "/usr/local/bin"
+	linKubelet     = "/var/lib/kubelet"
+	linKubeletPKI  = "/var/lib/kubelet/pki"
+	linKubernetes  = "/etc/kubernetes"
+	linPKI         = "/etc/kubernetes/pki"
+	linCA          = "/etc/kubernetes/pki/ca.crt"
+	linContainerd  = "/etc/containerd"
+	linCNIBin      = "/opt/cni/bin"
+	linCNIConf     = "/etc/cni/net.d"
+	linFlannelConf = "/etc/kube-flannel"
+	linFlannelRun  = "/run/flannel"
+	linDataDir     = "/var/lib/nodejoin" // default of Input.DataDir
+)
+
+const (
+	linContainerdSocket   = "/run/containerd/containerd.sock" // containerd defaults/defaults_unix.go
+	linContainerdEndpoint = "unix://" + linContainerdSocket
+)
+
+// linServices are the services that a Linux node gets, in the order of their start.
+var linServices = []string{"containerd", "kubelet", "flanneld", "kube-proxy"}
+
+// linux is the recipe of a Linux node with containerd and runc.
+//
+// Its gates: containerd answers on its socket, the kubelet is healthy, the Node has a
+// pod network, flanneld has written subnet.env, kube-proxy is healthy, the Node is
+// Ready. Where the cluster brings its network itself (network "none") there is neither
+// flanneld nor kube-proxy, and the last gate is the kubelet's certificate.
+func (b *build) linux() {
+	b.linPrepare()
+	b.linPrograms()
+	b.linRuntime()
+	b.linCredentials()
+	b.linKubelet()
+	b.linRegistered()
+	if b.flannel() {
+		b.linFlannel()
+		b.linProxy()
+	}
+	b.linReady()
+}
+
+// checkLinux refuses what this recipe cannot do and others can.
+func checkLinux(in Input) error {
+	switch {
+	case in.Runtime.Kind != "containerd":
+		return &UnsupportedError{"runtime", fmt.Sprintf("on Linux nodes there is containerd only, not %q", in.Runtime.Kind)}
+	case in.Join.Kind != "bootstrap_token":
+		return &UnsupportedError{"cluster", fmt.Sprintf("Linux nodes join by bootstrap_token only, not by %q", in.Join.Kind)}
+	}
+	return nil
+}
+
+// linuxArtifacts names the artifacts of a Linux node: its services run by themselves,
+// without the agent.
+func linuxArtifacts(in Input) []string {
+	names := []string{compat.KubernetesNode, compat.ContainerdName, compat.Runc}
+	if in.Network.Kind != "none" {
+		names = append(names, compat.CNIPlugins, compat.FlannelCNI, compat.Flanneld)
+	}
+	return names
+}
+
+// flannel tells whether nodejoin runs the pod network, and kube-proxy with it.
+func (b *build) flannel() bool { return b.in.Network.Kind != "none" }
+
+// refused tells whether the plan sets a field of the kubelet's configuration to false.
+func (b *build) refused(field string) bool { return b.in.Kubelet.Config[field] == false }
+
+// linPrepare: preconditions, kernel and folders.
+func (b *build) linPrepare() {
+	require := &steps.Require{OS: "linux", Arch: b.in.Arch, Admin: true, Path: "/var/lib", MinFree: minFree, ForeignServices: linServices,
+		NoSwap: !b.refused("failSwapOn"), CgroupV2: b.kubernetes.CgroupV1Fails && !b.refused("failCgroupV1")}
+	if b.flannel() {
+		// flanneld, kube-proxy and the plugin portmap run it.
+		require.Programs = []string{"iptables"}
+	} else {
+		require.ForeignServices = linServices[:2]
+	}
+	b.add("require", "require", "Linux as root, free space, what a kubelet demands", require)
+	b.settings("require")
+
+	b.add("module_overlay", "kernel_module", "Kernel module overlay", &steps.KernelModule{Name: "overlay"}, "require")
+	b.add("module_br_netfilter", "kernel_module", "Kernel module br_netfilter", &steps.KernelModule{Name: "br_netfilter"}, "require")
+	if b.flannel() && b.in.Network.Backend == VXLAN {
+		b.add("module_vxlan", "kernel_module", "Kernel module vxlan", &steps.KernelModule{Name: "vxlan"}, "require")
+	}
+	// What pods send over a bridge must pass the rules of kube-proxy, and the machine
+	// forwards for them (kubernetes.io, "Container Runtimes"; the guides of Windows
+	// nodes demand the first of the cluster's Linux nodes).
+	b.add("sysctl_bridge_iptables", "sysctl", "Bridged packets pass iptables", &steps.Sysctl{Name: "net.bridge.bridge-nf-call-iptables", Value: "1"}, "module_br_netfilter")
+	b.add("sysctl_ip_forward", "sysctl", "Packets are forwarded", &steps.Sysctl{Name: "net.ipv4.ip_forward", Value: "1"}, "require")
+
+	dirs := []struct {
+		id, path, title string
+		access          host.Access
+		after           string
+	}{
+		{"data_dir", b.linData(), "nodejoin's own folder", host.AccessPrivate, "require"},
+		{"kubernetes_dir", linKubernetes, "Folder of Kubernetes configuration", host.AccessDefault, "require"},
+		{"pki_dir", linPKI, "Folder of the cluster's CA", host.AccessDefault, "kubernetes_dir"},
+		{"kubelet_dir", linKubelet, "Folder of the kubelet", host.AccessDefault, "require"},
+		{"kubelet_pki_dir", linKubeletPKI, "Folder of the kubelet's keys", host.AccessPrivate, "kubelet_dir"},
+		{"containerd_dir", linContainerd, "Folder of containerd's configuration", host.AccessDefault, "require"},
+		{"cni_bin_dir", linCNIBin, "Folder of CNI plugins", host.AccessDefault, "require"},
+		{"cni_conf_dir", linCNIConf, "Folder of CNI configuration", host.AccessDefault, "require"},
+	}
+	for _, d := range dirs {
+		b.add(d.id, "directory", d.title, &steps.Directory{Path: d.path, Access: d.access}, d.after)
+	}
+	if b.flannel() {
+		b.add("flannel_conf_dir", "directory", "Folder of flannel configuration", &steps.Directory{Path: linFlannelConf}, "require")
+		b.add("flannel_run_dir", "directory", "Folder of flannel's subnet file", &steps.Directory{Path: linFlannelRun}, "require")
+	}
+}
+
+// linPrograms: everything that comes as an artifact.
+func (b *build) linPrograms() {
+	b.archive("containerd_files", "containerd "+b.in.Runtime.Version, steps.Archive{Source: b.artifact(compat.ContainerdName), To: linBin, Strip: 1,
+		Include: []string{"bin/containerd", "bin/containerd-shim-runc-v2", "bin/ctr"}, Services: []string{"containerd"}}, "require")
+	b.program("runc", compat.Runc, linBin+"/runc", "runc", "", "require")
+	include, services := []string{"kubernetes/node/bin/kubelet"}, []string{"kubelet"}
+	if b.flannel() {
+		include, services = append(include, "kubernetes/node/bin/kube-proxy"), append(services, "kube-proxy")
+	}
+	b.archive("kubernetes_node", "Kubernetes "+b.in.Kubernetes+" node programs", steps.Archive{Source: b.artifact(compat.KubernetesNode), To: linBin, Strip: 3,
+		Include: include, Services: services}, "require")
+	if b.flannel() {
+		b.archive("cni_plugins", "CNI plugins bridge, host-local, loopback and portmap", steps.Archive{Source: b.artifact(compat.CNIPlugins), To: linCNIBin,
+			Include: []string{"bridge", "host-local", "loopback", "portmap"}}, "cni_bin_dir")
+		b.program("flannel_cni", compat.FlannelCNI, linCNIBin+"/flannel", "CNI plugin flannel", "", "cni_bin_dir")
+		b.program("flanneld_program", compat.Flanneld, linBin+"/flanneld", "flanneld "+b.in.Network.Version, "flanneld", "require")
+	}
+}
+
+func (b *build) linData() string {
+	if b.in.DataDir != "" {
+		return b.in.DataDir
+	}
+	return linDataDir
+}
+
+// linLog is what a service prints, where the machine has no other manager than
+// nodejoin's own; systemd has it in its journal.
+func (b *build) linLog(service string) string { return b.linData() + "/services/" + service + ".log" }
+
+// linService is a service that starts with the machine and comes back after a failure.
+func linService(name, description string, command []string, dependsOn ...string) host.ServiceConfig {
+	return host.ServiceConfig{Name: name, DisplayName: name, Description: description, Command: command, Start: host.StartAuto, DependsOn: dependsOn,
+		Recovery: []host.RecoveryAction{{Action: "restart", Delay: 5 * time.Second}}}
+}
+
+// linRuntime: containerd, up to its socket.
+func (b *build) linRuntime() {
+	config := linContainerd + "/config.toml"
+	pause := b.in.Runtime.Pause
+	if pause == "" {
+		pause = compat.PauseImage("linux", b.in.Kubernetes)
+	}
+	b.add("containerd_config", "file", "containerd configuration", &steps.File{Path: config, Content: b.render(templates.ContainerdLinux{
+		Schema: b.containerd.Schema, BinDirs: b.containerd.BinDirs, Root: "/var/lib/containerd", State: "/run/containerd", Address: linContainerdSocket,
+		Imports: linContainerd + "/conf.d/*.toml", Pause: pause, CNIBin: linCNIBin, CNIConf: linCNIConf, Runc: linBin + "/runc",
+		SystemdCgroup: steps.Ref("fact.systemd_cgroup"),
+	})}, "containerd_dir")
+	b.add("containerd", "service", "Service containerd", &steps.Service{
+		ServiceConfig: linService("containerd", "Container runtime", []string{linBin + "/containerd", "--config", config}),
+		Watch:         []string{linBin + "/containerd-shim-runc-v2", config},
+		Log:           b.linLog("containerd"),
+	}, "containerd_files", "containerd_config", "runc", "module_overlay", "data_dir")
+	b.add("containerd_ready", "pipe_ready", "containerd answers", &steps.PipeReady{
+		Address: linContainerdSocket, GRPCMethod: "/runtime.v1.RuntimeService/Version", Service: "containerd", Log: b.linLog("containerd"),
+	}, "containerd")
+}

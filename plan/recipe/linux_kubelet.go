@@ -1,0 +1,140 @@
+package recipe
+
+import (
+	"nodejoin/steps"
+	"nodejoin/templates"
+)
+
+const (
+	linKubeletConfig = linKubelet + "/config.yaml"
+	linKubeletConf   = linKubernetes + "/kubelet.conf"
+	linBootstrapConf = linKubernetes + "/bootstrap-kubelet.conf"
+	linFlannelKube   = linKubernetes + "/flannel.conf"
+	linProxyKube     = linKubernetes + "/kube-proxy.conf"
+	linNetConf       = linFlannelConf + "/net-conf.json"
+	linSubnetFile    = linFlannelRun + "/subnet.env"
+	linProxyConfig   = linKubernetes + "/kube-proxy.yaml"
+)
+
+// linCredentials: the CA, and a kubeconfig for each component. Tokens are minted only
+// where the kubeconfig that carries it has to be written.
+func (b *build) linCredentials() {
+	b.add("ca", "file", "The cluster's CA", &steps.File{Path: linCA, Content: steps.Ref("cluster.ca")}, "pki_dir")
+	k := templates.KubeletLinux{ClientCAFile: linCA, RuntimeEndpoint: linContainerdEndpoint, ClusterDNS: b.in.DNSIP, ClusterDomain: b.in.DNSDomain,
+		CgroupDriver: steps.Ref("fact.cgroup_driver"), ResolvConf: steps.Ref("fact.resolv_conf"), HealthzPort: kubeletHealthz, MaxPods: b.in.MaxPods}
+	for _, t := range b.in.Taints {
+		k.Taints = append(k.Taints, templates.Taint(t))
+	}
+	b.add("kubelet_config", "file", "Kubelet configuration", &steps.File{Path: linKubeletConfig, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, "kubelet_dir")
+
+	if b.flannel() {
+		flannel, proxy := flannelAccount, kubeProxyAccount
+		b.add("flannel_account", "service_account", "Account of flanneld", &flannel, "require")
+		b.add("kube_proxy_account", "service_account", "Account of kube-proxy", &proxy, "require")
+		b.add("flannel_token", "service_account_token", "Token of flanneld",
+			&steps.ServiceAccountToken{Namespace: flannel.Namespace, Name: flannel.Name}, "flannel_account", "containerd_ready").OnlyIf = "flannel_kubeconfig"
+		b.add("kube_proxy_token", "service_account_token", "Token of kube-proxy",
+			&steps.ServiceAccountToken{Namespace: proxy.Namespace, Name: proxy.Name}, "kube_proxy_account", "containerd_ready").OnlyIf = "kube_proxy_kubeconfig"
+	}
+	join := &steps.BootstrapToken{}
+	if b.in.Join.TTL > 0 {
+		join.TTL = b.in.Join.TTL.String()
+	}
+	b.nameFree("bootstrap_kubeconfig")
+	b.add("join_token", "bootstrap_token", "Bootstrap token", join, "containerd_ready", "kubelet_config", "kubernetes_node").OnlyIf = "bootstrap_kubeconfig"
+	if b.flannel() {
+		b.kubeconfig("flannel_kubeconfig", "Kubeconfig of flanneld", linFlannelKube, "flanneld", "flannel_token")
+		b.kubeconfig("kube_proxy_kubeconfig", "Kubeconfig of kube-proxy", linProxyKube, "kube-proxy", "kube_proxy_token")
+	}
+	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &steps.Kubeconfig{
+		Path: linBootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
+		Token: steps.Ref("join_token.token"), Unless: linKubeletConf, Services: []string{"kubelet"},
+	}, "join_token", "kubernetes_dir", "kubelet_pki_dir")
+}
+
+// linKubelet: the kubelet, up to its health.
+func (b *build) linKubelet() {
+	command := []string{linBin + "/kubelet", "--config=" + linKubeletConfig, "--bootstrap-kubeconfig=" + linBootstrapConf, "--kubeconfig=" + linKubeletConf,
+		"--cert-dir=" + linKubeletPKI, "--root-dir=" + linKubelet, "--hostname-override=" + b.in.Node, "--node-ip=" + b.managementIP()}
+	b.add("kubelet", "service", "Service kubelet", &steps.Service{
+		ServiceConfig: linService("kubelet", "Kubernetes node agent", append(command, b.in.Kubelet.Args...), "containerd"),
+		Watch:         []string{linKubeletConfig, linCA},
+		Log:           b.linLog("kubelet"),
+	}, "kubernetes_node", "kubelet_config", "ca", "bootstrap_kubeconfig", "kubelet_pki_dir", "containerd_ready", "sysctl_bridge_iptables", "sysctl_ip_forward")
+	b.add("kubelet_ready", "http_ready", "Kubelet is healthy", &steps.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: b.linLog("kubelet")}, "kubelet")
+}
+
+// linRegistered: the Node object with what the plan says of it, and the kubelet's own
+// certificate, in the order that winRegistered explains.
+func (b *build) linRegistered() {
+	if b.flannel() {
+		b.add("registered", "node_registered", "Node is registered and has a pod network", &steps.NodeRegistered{PodCIDR: true}, "kubelet_ready")
+	} else {
+		b.add("registered", "node_registered", "Node is registered", &steps.NodeRegistered{}, "kubelet_ready")
+	}
+	if len(b.in.Labels) > 0 {
+		b.add("node_labels", "node_labels", "Labels of the Node", &steps.NodeLabels{Labels: b.in.Labels}, "registered")
+	}
+	if len(b.in.Taints) > 0 {
+		b.add("node_taints", "node_taints", "Taints of the Node", &steps.NodeTaints{Taints: b.in.Taints}, "registered")
+	}
+	b.add("kubelet_certificate", "credentials_ready", "Kubelet has its certificate", &steps.CredentialsReady{
+		Path: linKubeletConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), Service: "kubelet", Log: b.linLog("kubelet"),
+	}, "registered")
+}
+
+// linFlannel: the pod network of the node and its CNI configuration. That is written
+// last, so that the Node does not become Ready before its network is there.
+func (b *build) linFlannel() {
+	b.add("net_conf", "file", "flannel net-conf.json", &steps.File{Path: linNetConf, Content: b.render(templates.NetConf{
+		Network: b.in.PodCIDR, Backend: b.in.Network.Backend, VNI: b.in.Network.VNI, Port: b.in.Network.Port, Name: bridgeName})}, "flannel_conf_dir")
+	flanneld := linService("flanneld", "Pod network (flannel)", []string{linBin + "/flanneld", "--kube-subnet-mgr", "--kubeconfig-file=" + linFlannelKube,
+		"--iface=" + b.managementIP(), "--ip-masq=true", "--net-config-path=" + linNetConf, "--subnet-file=" + linSubnetFile})
+	// The name of the Node; without it flanneld takes itself for a pod (pkg/subnet/kube/kube.go).
+	flanneld.Environment = []string{"NODE_NAME=" + b.in.Node}
+	after := []string{"flanneld_program", "net_conf", "flannel_kubeconfig", "flannel_run_dir", "registered"}
+	if b.in.Network.Backend == VXLAN {
+		after = append(after, "module_vxlan")
+	}
+	b.add("flanneld", "service", "Service flanneld", &steps.Service{ServiceConfig: flanneld, Watch: []string{linNetConf, linFlannelKube}, Log: b.linLog("flanneld")}, after...)
+	b.add("subnet_env", "file_ready", "flanneld has written subnet.env", &steps.FileReady{
+		Path: linSubnetFile, Contains: "FLANNEL_SUBNET=", Service: "flanneld", Log: b.linLog("flanneld")}, "flanneld")
+	b.add("cni_conf", "file", "CNI configuration", &steps.File{Path: linCNIConf + "/10-flannel.conflist", Content: b.render(templates.CNILinux{
+		SubnetFile: linSubnetFile, DataDir: "/var/lib/cni/flannel"})}, "cni_conf_dir", "cni_plugins", "flannel_cni", "subnet_env")
+}
+
+// linProxy: kube-proxy.
+func (b *build) linProxy() {
+	b.add("kube_proxy_config", "file", "kube-proxy configuration", &steps.File{Path: linProxyConfig, Content: b.merged(b.render(templates.KubeProxyLinux{
+		Kubeconfig: linProxyKube, NodeName: b.in.Node, BindAddress: b.managementIP(), ClusterCIDR: b.in.PodCIDR,
+		HealthzPort: kubeProxyHealthz, MetricsPort: kubeProxyMetrics,
+	}), b.in.KubeProxy.Config)}, "kubernetes_dir")
+	command := append([]string{linBin + "/kube-proxy", "--config=" + linProxyConfig}, b.in.KubeProxy.Args...)
+	b.add("kube_proxy", "service", "Service kube-proxy", &steps.Service{
+		ServiceConfig: linService("kube-proxy", "Kubernetes network proxy", command),
+		Watch:         []string{linProxyConfig, linProxyKube},
+		Log:           b.linLog("kube-proxy"),
+	}, "kubernetes_node", "kube_proxy_config", "kube_proxy_kubeconfig", "kubelet_ready", "subnet_env")
+	b.add("kube_proxy_ready", "http_ready", "kube-proxy is healthy", &steps.HTTPReady{URL: loopback(kubeProxyHealthz), Service: "kube-proxy", Log: b.linLog("kube-proxy")}, "kube_proxy")
+}
+
+// linReady: the last gate, and the end of the bootstrap credentials, once the kubelet
+// has its own (see winReady).
+func (b *build) linReady() {
+	after := []string{"kubelet_certificate"}
+	if len(b.in.Labels) > 0 {
+		after = append(after, "node_labels")
+	}
+	if len(b.in.Taints) > 0 {
+		after = append(after, "node_taints")
+	}
+	if b.flannel() {
+		after = append(after, "kube_proxy_ready", "cni_conf")
+	}
+	if b.flannel() || b.in.Network.Ready {
+		b.add("node_ready", "node_ready", "Node is Ready", &steps.NodeReady{}, after...)
+		after = []string{"node_ready"}
+	}
+	b.add("token_removed", "bootstrap_token", "Bootstrap token is revoked", &steps.BootstrapToken{Absent: true}, after...)
+	b.add("bootstrap_removed", "file", "Bootstrap kubeconfig is gone", &steps.File{Path: linBootstrapConf, Absent: true, Sensitive: true}, after...)
+}

@@ -1,0 +1,127 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+
+	"nodejoin/steps/host"
+)
+
+var sysctlKind = Kind{Name: "sysctl", Place: OnHost, Doc: "Linux: a kernel parameter, now and after every boot",
+	New: func() any { return &Sysctl{} }}
+
+// Sysctl is a kernel parameter and the file that sets it at boot,
+// /etc/sysctl.d/90-nodejoin-NAME.conf (sysctl.d(5)). A file that sorts later may say
+// otherwise at boot; the running value counts at every check.
+type Sysctl struct {
+	Name  string `json:"name" doc:"its name with dots, for example net.ipv4.ip_forward"`
+	Value string `json:"value" doc:"its value, as sysctl shows it"`
+}
+
+var sysctlName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_:@+-]+)+$`)
+
+func (s *Sysctl) validate(os string) error {
+	switch {
+	case os == "windows":
+		return invalid("kernel parameter %s: Windows has none", s.Name)
+	case !sysctlName.MatchString(s.Name):
+		return invalid("%q is no name of a kernel parameter such as net.ipv4.ip_forward", s.Name)
+	case strings.TrimSpace(s.Value) == "" || strings.ContainsAny(s.Value, "\r\n\x00"):
+		return invalid("kernel parameter %s: the value %q is not one line of text", s.Name, s.Value)
+	}
+	return nil
+}
+
+// want is the value as a host gives it.
+func (s *Sysctl) want() string { return strings.Join(strings.Fields(s.Value), " ") }
+
+func (s *Sysctl) file() *File {
+	return &File{Path: "/etc/sysctl.d/90-nodejoin-" + s.Name + ".conf", Content: "# Managed by nodejoin.\n" + s.Name + " = " + s.want() + "\n"}
+}
+
+// Check compares. A parameter that the kernel does not have yet is waited for only
+// where an earlier step is about to load a module.
+func (s *Sysctl) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
+	if err := s.validate(e.Facts.OS); err != nil {
+		return Change{}, err
+	}
+	var diffs []Diff
+	have, err := r.Sysctl(ctx, s.Name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if !e.moduleComes() {
+			return Change{}, s.missing()
+		}
+		diffs = append(diffs, Diff{Name: "value", Want: s.want()})
+	case err != nil:
+		return Change{}, err
+	case have != s.want():
+		diffs = append(diffs, Diff{Name: "value", Have: have, Want: s.want()})
+	}
+	boot, err := s.file().Check(ctx, r, e)
+	return atBoot(diffs, boot, s.file().Path), err
+}
+
+func (s *Sysctl) missing() error {
+	return &Error{Code: CodeFailed, Summary: "no such kernel parameter", Detail: fmt.Sprintf("the kernel has no %s", s.Name),
+		Remedy: "load the module that brings it with a kernel_module step before this one (net.bridge.* comes with br_netfilter), or mend the name"}
+}
+
+func (s *Sysctl) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (Outcome, error) {
+	have, err := h.Sysctl(ctx, s.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Outcome{}, s.missing()
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := e.Claim(ctx, h, "sysctl:"+s.Name, have); err != nil {
+		return Outcome{}, err
+	}
+	if err := applyFile(ctx, h, e, s.file()); err != nil {
+		return Outcome{}, err
+	}
+	if have == s.want() {
+		return Outcome{}, nil
+	}
+	return Outcome{}, h.SetSysctl(ctx, s.Name, s.want())
+}
+
+// moduleComes tells whether an earlier step is about to load a module.
+func (e *Env) moduleComes() bool {
+	for key := range e.Pending {
+		if strings.Contains(key, moduleKey) {
+			return true
+		}
+	}
+	return false
+}
+
+// atBoot is the change of a thing of the kernel and of the file that repeats it at boot.
+func atBoot(diffs []Diff, boot Change, path string) Change {
+	if !boot.NoOp() {
+		diffs = append(diffs, Diff{Name: "at boot", Have: map[Action]string{ActionUpdate: "differs"}[boot.Action], Want: "set by " + path})
+	}
+	if len(diffs) == 0 {
+		return Change{}
+	}
+	c := Change{Action: ActionUpdate, Diffs: diffs, Touches: boot.Touches, Digests: boot.Digests}
+	if boot.Action == ActionCreate {
+		c.Action = ActionCreate
+	}
+	return c
+}
+
+// applyFile makes a file as a step of its own would, where it differs.
+func applyFile(ctx context.Context, h host.Host, e *Env, f *File) error {
+	c, err := f.Check(ctx, h, e)
+	if err != nil || c.NoOp() {
+		return err
+	}
+	_, err = f.Apply(ctx, h, e, c)
+	return err
+}
