@@ -54,13 +54,13 @@ func badPath(os, p string) string {
 	if units(os, q) > 259 {
 		return "it is longer than 259 characters, which Windows takes only where long paths are enabled"
 	}
-	parts := strings.Split(strings.TrimRight(q[3:], `\`), `\`)
+	parts := strings.Split(strings.TrimSuffix(q[3:], `\`), `\`)
 	if hasDotDot(parts) {
 		return "it must not hold '..'"
 	}
 	for _, e := range parts {
 		switch {
-		case e == "" && len(parts) > 1:
+		case e == "" && q != q[:3]:
 			return "it has an empty element"
 		case strings.ContainsAny(e, `<>:"|?*`):
 			return "'" + e + `' holds one of < > : " | ? *`

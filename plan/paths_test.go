@@ -19,7 +19,7 @@ func TestBadPathLengths(t *testing.T) {
 		{"windows", `C:\` + long, true}, {"windows", `C:\` + long + "x", false}, {"windows", `C:\` + long + `\` + long, false},
 		{"windows", `C:\con`, false}, {"windows", `C:\k\NUL.txt`, false}, {"windows", `C:\k\nul .txt`, false}, {"windows", `C:\k\CONOUT$`, false},
 		{"windows", `C:\console`, true}, {"windows", `C:\k\com10`, true}, {"windows", `C:\k\COM¹`, false},
-		{"windows", `C:\k\..\x`, false}, {"windows", `C:\k\a.`, false}, {"windows", `C:\k\a \b`, false}, {"windows", `C:\k\\b`, false},
+		{"windows", `C:\\`, false}, {"windows", `C:\k\\`, false}, {"windows", `C:\k\..\x`, false}, {"windows", `C:\k\a.`, false}, {"windows", `C:\k\a \b`, false}, {"windows", `C:\k\\b`, false},
 		{"windows", `C:k`, false}, {"windows", `\k`, false}, {"windows", `\\host\share`, false}, {"windows", `C:\k\a:b`, false},
 		{"windows", "C:\\k\\a\x01", false}, {"windows", "C:\\k\xff", false},
 		{"linux", "/etc/a", true}, {"linux", "/con", true}, {"linux", "etc", false}, {"linux", "/a/../b", false}, {"linux", "/a/.", false}, {"linux", "/a/./b", false}, {"linux", "/a\n", false},
