@@ -172,6 +172,9 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *Env, staged map[str
 			return invalid("%s: members %s and %s would both become %s", a.Source.Name(), first, m.Name, p)
 		}
 		keys[key] = m.Name
+		if err := claimFile(ctx, h, e, p, false); err != nil {
+			return err
+		}
 		staged[p] = ""
 		access := host.AccessDefault
 		if m.Executable {
@@ -220,9 +223,6 @@ func (a *Archive) moveIn(ctx context.Context, h host.Host, e *Env, staged map[st
 		}
 	}
 	for _, p := range paths {
-		if err := claimFile(ctx, h, e, p, have[p]); err != nil {
-			return err
-		}
 		var err error
 		if have[p] == staged[p] {
 			err = h.Remove(ctx, host.TempName(p))

@@ -123,10 +123,13 @@ func (b *Binary) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outc
 	}
 	_, want := b.Digest()
 	if have != nil && have.digest == want {
-		if err := claimFile(ctx, h, e, b.Path, want); err != nil {
+		if err := claimFile(ctx, h, e, b.Path, false); err != nil {
 			return Outcome{}, err
 		}
 		return Outcome{}, h.SetAccess(ctx, b.Path, b.access())
+	}
+	if err := claimFile(ctx, h, e, b.Path, false); err != nil {
+		return Outcome{}, err
 	}
 	temp := host.TempName(b.Path)
 	sum, err := b.stage(ctx, h, e, temp)
@@ -134,16 +137,7 @@ func (b *Binary) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outc
 		discard(ctx, h, temp)
 		return Outcome{}, err
 	}
-	old := ""
-	if have != nil {
-		if old, err = e.Digest(ctx, h, b.Path); err != nil {
-			return Outcome{}, err
-		}
-	}
 	if err := stopUsers(ctx, h, e, b.Services); err != nil { // a deleted program may run all the same
-		return Outcome{}, err
-	}
-	if err := claimFile(ctx, h, e, b.Path, old); err != nil {
 		return Outcome{}, err
 	}
 	if err := moveIn(ctx, h, temp, b.Path); err != nil {

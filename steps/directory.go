@@ -34,10 +34,29 @@ func (d *Directory) Check(ctx context.Context, r host.Reader, e *Env) (Change, e
 }
 
 func (d *Directory) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {
-	if c.Action == ActionCreate {
-		if err := e.Claim(ctx, h, "directory:"+d.Path, nil); err != nil {
-			return Outcome{}, err
-		}
+	if err := d.claim(ctx, h, e); err != nil {
+		return Outcome{}, err
 	}
 	return Outcome{}, h.Mkdir(ctx, d.Path, d.Access)
+}
+
+// claim notes the folder with those above it that are missing, or the access that it had.
+func (d *Directory) claim(ctx context.Context, h host.Host, e *Env) error {
+	if within(e.Facts.OS, e.Facts.DataDir, d.Path) {
+		return nil // nodejoin's own folder, which leave removes in any case
+	}
+	own := claim{key: "directory:" + d.Path}
+	fi, err := h.Stat(ctx, d.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		parents, err := e.parents(ctx, h, d.Path)
+		if err != nil {
+			return err
+		}
+		return e.claim(ctx, h, append(parents, own)...)
+	}
+	if err != nil {
+		return err
+	}
+	own.prev = previousFile{Access: fi.Access}
+	return e.claim(ctx, h, own)
 }

@@ -103,15 +103,23 @@ func (m *MachineEnv) Apply(ctx context.Context, h host.Host, e *Env, c Change) (
 	if err != nil {
 		return Outcome{}, err
 	}
-	key := "env:" + m.Name
-	if e.Facts.OS != "windows" {
-		key = "env:" + m.file() + ":" + m.Name
-	}
-	var prev any
+	own := claim{key: "env:" + m.Name, detail: m.Name}
+	var claims []claim
 	if len(have) > 0 {
-		prev = have[len(have)-1]
+		own.prev = have[len(have)-1]
 	}
-	if err := e.Claim(ctx, h, key, prev); err != nil {
+	if e.Facts.OS != "windows" {
+		own.key = "env:" + m.file() + ":" + m.Name
+		if file == nil {
+			if claims, err = e.parents(ctx, h, m.file()); err != nil {
+				return Outcome{}, err
+			}
+			claims = append(claims, claim{key: "env_file:" + m.file()})
+		} else if len(have) > 0 {
+			own.prev = envLines(string(file.Content), m.Name)
+		}
+	}
+	if err := e.claim(ctx, h, append(claims, own)...); err != nil {
 		return Outcome{}, err
 	}
 	switch {
@@ -125,6 +133,17 @@ func (m *MachineEnv) Apply(ctx context.Context, h host.Host, e *Env, c Change) (
 	}
 	text := setEnvLine(string(file.Content), m.Name, m.Value, m.Absent)
 	return Outcome{}, h.WriteFile(ctx, m.file(), strings.NewReader(text), host.WriteOptions{Access: file.Access})
+}
+
+// envLines gives the lines of name as they are written.
+func envLines(text, name string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		if _, ok := envLine(line, name); ok {
+			out.WriteString(strings.TrimRight(line, "\r\n") + "\n")
+		}
+	}
+	return out.String()
 }
 
 // envValues gives the values of name in a text of NAME=value lines, with the
@@ -157,14 +176,24 @@ func envLine(line, name string) (value string, ok bool) {
 // setEnvLine puts the variable where its first line was, or at the end; other
 // lines are kept as they are.
 func setEnvLine(text, name, value string, absent bool) string {
+	insert := ""
+	if !absent {
+		insert = name + "=" + value + "\n"
+	}
+	return replaceEnvLines(text, name, insert)
+}
+
+// replaceEnvLines puts insert, whole lines or nothing, where the first line of name
+// was, or at the end; the other lines of name go.
+func replaceEnvLines(text, name, insert string) string {
 	lines := slices.Collect(strings.Lines(text))
 	out := make([]string, 0, len(lines)+1)
-	done := absent
+	done := insert == ""
 	for _, line := range lines {
 		if _, ok := envLine(line, name); !ok {
 			out = append(out, line)
 		} else if !done {
-			out = append(out, name+"="+value+"\n")
+			out = append(out, insert)
 			done = true
 		}
 	}
@@ -172,7 +201,7 @@ func setEnvLine(text, name, value string, absent bool) string {
 		if n := len(out); n > 0 && !strings.HasSuffix(out[n-1], "\n") {
 			out[n-1] += "\n"
 		}
-		out = append(out, name+"="+value+"\n")
+		out = append(out, insert)
 	}
 	return strings.Join(out, "")
 }

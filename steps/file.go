@@ -26,8 +26,7 @@ type File struct {
 	Absent    bool        `json:"absent,omitempty" doc:"the file must not exist"`
 }
 
-// maxText is the size up to which a file is read into memory to be compared, shown
-// or kept as the previous state (bytes).
+// maxText is the size up to which a file is read into memory to be compared, shown (bytes).
 const maxText = 1 << 20
 
 func (f *File) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
@@ -85,7 +84,7 @@ func (f *File) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcom
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := e.Claim(ctx, h, "file:"+f.Path, have.previous(f.Sensitive)); err != nil {
+	if err := claimFile(ctx, h, e, f.Path, f.Sensitive); err != nil {
 		return Outcome{}, err
 	}
 	switch {
@@ -97,13 +96,11 @@ func (f *File) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcom
 	return Outcome{}, h.WriteFile(ctx, f.Path, strings.NewReader(f.Content), host.WriteOptions{Access: f.Access})
 }
 
-// fileState is a file as observed. As the previous state in the record it keeps
-// the content of small files only.
+// fileState is a file as observed.
 type fileState struct {
-	Content []byte      `json:"content,omitempty"`
-	SHA256  string      `json:"sha256,omitempty"` // in the record, where Content is left out
-	Size    int64       `json:"size"`
-	Access  host.Access `json:"access,omitempty"`
+	Content []byte
+	Size    int64
+	Access  host.Access
 
 	cut bool // Content was not read to its end
 }
@@ -114,24 +111,6 @@ func (s *fileState) describe() string {
 	}
 	sum := sha256.Sum256(s.Content)
 	return fmt.Sprintf("%d bytes, sha256 %s", s.Size, hex.EncodeToString(sum[:]))
-}
-
-// previous is what Claim notes: nil, an untyped one, for a file that is not there.
-// What others may not read is not copied into the record: of a secret, and of a
-// file that was private, it keeps the digest.
-func (s *fileState) previous(secret bool) any {
-	if s == nil {
-		return nil
-	}
-	p := *s
-	if p.cut || secret || s.Access == host.AccessPrivate {
-		sum := sha256.Sum256(s.Content)
-		p.Content = nil
-		if !p.cut {
-			p.SHA256 = hex.EncodeToString(sum[:])
-		}
-	}
-	return p
 }
 
 // readFile reads a file of up to limit bytes. An absent one is nil without an

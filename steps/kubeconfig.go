@@ -367,11 +367,7 @@ func (k *Kubeconfig) Apply(ctx context.Context, h host.Host, e *Env, c Change) (
 	if len(certs([]byte(k.CA))) == 0 {
 		return Outcome{}, invalid("the CA for kubeconfig %s is no PEM certificate", k.Path)
 	}
-	have, err := readFile(ctx, h, k.Path, maxText)
-	if err != nil {
-		return Outcome{}, err
-	}
-	if err := e.Claim(ctx, h, "file:"+k.Path, have.previous(true)); err != nil {
+	if err := claimFile(ctx, h, e, k.Path, true); err != nil {
 		return Outcome{}, err
 	}
 	b, err := k.render()

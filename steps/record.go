@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"nodejoin/steps/host"
@@ -38,9 +40,15 @@ const recordVersion = 1
 // Owned is a thing that nodejoin made or altered.
 type Owned struct {
 	Step string `json:"step"`
+	// Seq counts the claims of a record, from 1: leave goes backwards.
+	Seq int `json:"seq,omitempty"`
 	// Existed tells that it was there before; Previous is its earlier state, for leave.
 	Existed  bool            `json:"existed,omitempty"`
 	Previous json.RawMessage `json:"previous,omitempty"`
+	// Detail is what else leave must know of it; its meaning is the prefix's (undo.go).
+	Detail string `json:"detail,omitempty"`
+	// Undone: a leave has put it back already, and an apply has not claimed it since.
+	Undone bool `json:"undone,omitempty"`
 }
 
 // Unpacked is the result of an archive step, or of a binary step whose source gives
@@ -117,25 +125,71 @@ func (r *Record) Save(ctx context.Context, h host.Host, f host.Facts) error {
 
 // Claim notes, before the change itself, that key is about to be made or altered
 // by nodejoin. Only the first claim keeps the earlier state. prev is nil when the
-// thing was not there.
+// thing was not there. The prefix of key, up to the colon, must be one that leave
+// knows how to put back (undo.go).
 func (r *Record) Claim(ctx context.Context, h host.Host, f host.Facts, key, step string, prev any) error {
-	if _, ok := r.Owned[key]; ok {
-		return nil
-	}
-	o := Owned{Step: step}
-	if prev != nil {
-		b, err := json.Marshal(prev)
+	return r.claim(ctx, h, f, step, claim{key: key, prev: prev})
+}
+
+// claim is one claim; several are saved at once.
+type claim struct {
+	key    string
+	prev   any
+	detail string
+}
+
+func (r *Record) claim(ctx context.Context, h host.Host, f host.Facts, step string, claims ...claim) error {
+	if len(r.Owned) == 0 {
+		// The save below makes nodejoin's folder, with the folders above it.
+		missing, err := missingParents(ctx, h, f.OS, RecordPath(f))
 		if err != nil {
 			return err
 		}
-		o.Existed, o.Previous = true, b
+		for _, dir := range missing {
+			claims = append(claims, claim{key: "directory:" + dir})
+		}
 	}
-	r.Owned[key] = o
+	before := maps.Clone(r.Owned)
+	next := 1
+	for _, o := range r.Owned {
+		next = max(next, o.Seq+1)
+	}
+	changed := false
+	for _, c := range claims {
+		if prefix, _, _ := strings.Cut(c.key, ":"); undoes[prefix] == nil {
+			return fmt.Errorf("internal error: leave does not know how to put back %q", c.key)
+		}
+		if o, ok := r.Owned[c.key]; ok && !o.Undone {
+			continue
+		}
+		o := Owned{Step: step, Seq: next, Detail: c.detail}
+		if c.prev != nil {
+			b, err := json.Marshal(c.prev)
+			if err != nil {
+				return err
+			}
+			o.Existed, o.Previous = true, b
+		}
+		r.Owned[c.key], changed = o, true
+		next++
+	}
+	if !changed {
+		return nil
+	}
 	if err := r.Save(ctx, h, f); err != nil {
-		delete(r.Owned, key)
+		r.Owned = before
 		return err
 	}
 	return nil
+}
+
+// made tells whether nodejoin made what key names, and has not put it back.
+func (r *Record) made(key string) bool { return r.owns(key) && !r.Owned[key].Existed }
+
+// owns tells whether the record holds a claim that leave has not put back.
+func (r *Record) owns(key string) bool {
+	o, ok := r.Owned[key]
+	return ok && !o.Undone
 }
 
 // Claim is Record.Claim for this step.

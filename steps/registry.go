@@ -109,7 +109,7 @@ func (g *Registry) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Ou
 	if have != nil {
 		prev = *have
 	}
-	if err := e.Claim(ctx, h, "registry:"+g.Key+`\`+g.Name, prev); err != nil {
+	if err := e.claim(ctx, h, claim{key: "registry:" + g.Key + `\` + g.Name, prev: prev, detail: g.Name}); err != nil {
 		return Outcome{}, err
 	}
 	if g.Absent {

@@ -25,6 +25,10 @@ type Service struct {
 	State                host.ServiceState `json:"state,omitempty" doc:"\"running\" (default) or \"stopped\""`
 	Watch                []string          `json:"watch,omitempty" doc:"files whose change restarts the service"`
 	Log                  string            `json:"log,omitempty" doc:"its log file; the tail is shown when it ends by itself"`
+	// Makes and HNSNetworks are what its program makes besides; what was there before
+	// the service is not its own.
+	Makes       []string `json:"makes,omitempty" doc:"files and folders that its program makes; leave removes them with all that is in them"`
+	HNSNetworks []string `json:"hns_networks,omitempty" doc:"HNS networks that its program makes; leave removes them with their endpoints"`
 }
 
 // OwnershipMark ends the description of every service that nodejoin registers.
@@ -292,7 +296,7 @@ func (s *Service) register(ctx context.Context, h host.Host, e *Env) (host.Servi
 	have, err := h.Service(ctx, s.Name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := e.Claim(ctx, h, serviceKey(s.Name), nil); err != nil {
+		if err := s.claim(ctx, h, e); err != nil {
 			return have, err
 		}
 		if err := h.CreateService(ctx, want); err != nil {
@@ -305,11 +309,44 @@ func (s *Service) register(ctx context.Context, h host.Host, e *Env) (host.Servi
 	if err := s.refuseForeign(have, e); err != nil {
 		return have, err
 	}
-	if err := e.Claim(ctx, h, serviceKey(s.Name), nil); err != nil {
+	if err := s.claim(ctx, h, e); err != nil {
 		return have, err
 	}
 	if len(configDiffs(have.ServiceConfig, want, s.SensitiveEnvironment)) > 0 {
 		return have, h.UpdateService(ctx, want)
 	}
 	return have, nil
+}
+
+// claim notes the service and what its program is about to make. A file or folder
+// that is there already is the program's only if nodejoin made it or the service ran
+// before; else it stays where it is.
+func (s *Service) claim(ctx context.Context, h host.Host, e *Env) error {
+	var claims []claim
+	for _, p := range s.Makes {
+		c := claim{key: "made:" + p}
+		if _, err := h.Stat(ctx, p); err == nil && !e.Record.made("directory:"+p) && !e.Record.made("file:"+p) {
+			c.prev = true
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if c.prev == nil {
+			parents, err := e.parents(ctx, h, p)
+			if err != nil {
+				return err
+			}
+			claims = append(claims, parents...)
+		}
+		claims = append(claims, c)
+	}
+	for _, n := range s.HNSNetworks {
+		c := claim{key: "hns_network:" + n}
+		if _, err := h.HNSNetwork(ctx, n); err == nil {
+			c.prev = true
+		} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrUnsupported) {
+			return err
+		}
+		claims = append(claims, c)
+	}
+	return e.claim(ctx, h, append(claims, claim{key: serviceKey(s.Name)})...)
 }

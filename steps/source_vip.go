@@ -186,7 +186,15 @@ func (v *SourceVIP) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (O
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := e.Claim(ctx, h, "source_vip:"+v.store(e), nil); err != nil {
+	claims := []claim{{key: "source_vip:" + v.store(e), detail: v.key()}}
+	if !s.there {
+		parents, err := e.parents(ctx, h, host.Join(e.Facts.OS, v.store(e), lastReserved))
+		if err != nil {
+			return Outcome{}, err
+		}
+		claims = append(parents, claims...)
+	}
+	if err := e.claim(ctx, h, claims...); err != nil {
 		return Outcome{}, err
 	}
 	if !s.there {

@@ -165,23 +165,3 @@ func moveIn(ctx context.Context, h host.Host, from, to string) error {
 	}
 	return err
 }
-
-// oldProgram is the earlier state that is noted of a replaced program.
-type oldProgram struct {
-	SHA256 string      `json:"sha256"`
-	Size   int64       `json:"size"`
-	Access host.Access `json:"access,omitempty"`
-}
-
-// claimFile notes that path is about to be made or replaced.
-func claimFile(ctx context.Context, h host.Host, e *Env, path, haveDigest string) error {
-	var prev any
-	if haveDigest != "" {
-		fi, err := h.Stat(ctx, path)
-		if err != nil {
-			return err
-		}
-		prev = oldProgram{SHA256: haveDigest, Size: fi.Size, Access: fi.Access}
-	}
-	return e.Claim(ctx, h, "file:"+path, prev)
-}

@@ -14,20 +14,21 @@ import (
 // flannel's defaults use these paths; each has its drive, since a path without
 // one means another place to a service than to an SSH session.
 const (
-	winBin         = `C:\k` // Kubernetes and flannel programs
-	winKubelet     = `C:\var\lib\kubelet`
-	winKubeletPKI  = `C:\var\lib\kubelet\pki`
-	winKubernetes  = `C:\etc\kubernetes`
-	winPKI         = `C:\etc\kubernetes\pki`
-	winCA          = `C:\etc\kubernetes\pki\ca.crt`
-	winContainerd  = `C:\Program Files\containerd`
-	winCNIBin      = `C:\opt\cni\bin`
-	winCNIConf     = `C:\etc\cni\net.d`
-	winCNIState    = `C:\var\lib\cni`
-	winFlannelConf = `C:\etc\kube-flannel`
-	winFlannelRun  = `C:\run\flannel`
-	winLog         = `C:\var\log`
-	winDataDir     = `C:\ProgramData\nodejoin` // default of Input.DataDir
+	winBin            = `C:\k` // Kubernetes and flannel programs
+	winKubelet        = `C:\var\lib\kubelet`
+	winKubeletPKI     = `C:\var\lib\kubelet\pki`
+	winKubernetes     = `C:\etc\kubernetes`
+	winPKI            = `C:\etc\kubernetes\pki`
+	winCA             = `C:\etc\kubernetes\pki\ca.crt`
+	winContainerd     = `C:\Program Files\containerd`
+	winContainerdData = `C:\ProgramData\containerd`
+	winCNIBin         = `C:\opt\cni\bin`
+	winCNIConf        = `C:\etc\cni\net.d`
+	winCNIState       = `C:\var\lib\cni`
+	winFlannelConf    = `C:\etc\kube-flannel`
+	winFlannelRun     = `C:\run\flannel`
+	winLog            = `C:\var\log`
+	winDataDir        = `C:\ProgramData\nodejoin` // default of Input.DataDir
 )
 
 // minFree is the space that the programs and first images of a node need.
@@ -189,6 +190,7 @@ func (b *build) winRuntime() {
 			"--run-service", "--service-name", "containerd", "--config", config, "--log-file", log}),
 		Watch: []string{winContainerd + `\containerd.exe`, winContainerd + `\containerd-shim-runhcs-v1.exe`, config},
 		Log:   log,
+		Makes: []string{winContainerdData, winCNIState, winLog + `\containerd`}, // the CNI plugins are its children
 	}, "containerd_files", "containerd_config", "containerd_log_dir")
 	b.add("containerd_ready", "pipe_ready", "containerd answers", &steps.PipeReady{
 		Address: containerdPipe, GRPCMethod: "/runtime.v1.RuntimeService/Version", Service: "containerd", Log: log,

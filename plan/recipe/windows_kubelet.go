@@ -39,7 +39,7 @@ func (b *build) containerdConfig(path string) {
 		pause = compat.PauseImage(b.in.OS, b.in.Kubernetes)
 	}
 	content := b.render(templates.Containerd{Schema: b.containerd.Schema, BinDirs: b.containerd.BinDirs,
-		Root: `C:\ProgramData\containerd\root`, State: `C:\ProgramData\containerd\state`, Address: containerdPipe,
+		Root: winContainerdData + `\root`, State: winContainerdData + `\state`, Address: containerdPipe,
 		Pause: pause, CNIBin: winCNIBin, CNIConf: winCNIConf})
 	b.add("containerd_config", "file", "containerd configuration", &steps.File{Path: path, Content: content}, "containerd_files")
 }
@@ -89,6 +89,7 @@ func (b *build) winKubelet(credentials []string) {
 		ServiceConfig: winService("kubelet", "Kubernetes node agent", b.logged(log, program...), "containerd"),
 		Watch:         append(join(winBin, "kubelet.exe", "kube-log-runner.exe"), watch...),
 		Log:           log,
+		Makes:         []string{winKubelet, kubeletConf, winLog + `\kubelet`, winLog + `\pods`, winLog + `\containers`},
 	}, after...)
 	b.add("kubelet_ready", "http_ready", "Kubelet is healthy", &steps.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: log}, "kubelet")
 }

@@ -143,6 +143,8 @@ func (b *build) winNetwork() {
 		ServiceConfig: service,
 		Watch:         []string{flanneld, b.agentPath(), netConf, flannelConf},
 		Log:           log,
+		Makes:         []string{winFlannelRun, winLog + `\flanneld`},
+		HNSNetworks:   []string{b.networkName()},
 	}, after...)
 	b.add("flannel_network", "hns_network_ready", "HNS network "+b.networkName(), &ready, "flanneld")
 	b.add("subnet_env", "file_ready", "flanneld has written subnet.env", &steps.FileReady{
@@ -197,6 +199,7 @@ func (b *build) winProxy() {
 		ServiceConfig: winService("kube-proxy", "Kubernetes network proxy", b.logged(log, program...), services...),
 		Watch:         append(join(winBin, "kube-proxy.exe", "kube-log-runner.exe"), kubeProxyFile, kubeProxyConf),
 		Log:           log,
+		Makes:         []string{winLog + `\kube-proxy`},
 	}, "kubernetes_node", "kube_proxy_config", "kube_proxy_kubeconfig", "kube_proxy_log_dir", "kubelet_ready", network)
 	b.add("kube_proxy_ready", "http_ready", "kube-proxy is healthy", &steps.HTTPReady{URL: loopback(kubeProxyHealthz), Service: "kube-proxy", Log: log}, "kube_proxy")
 }

@@ -120,6 +120,9 @@ type Host interface {
 	PutFirewallRule(ctx context.Context, r FirewallRule) error
 	// DeleteFirewallRule removes a rule by name; absent is no error.
 	DeleteFirewallRule(ctx context.Context, name string) error
+	// DeleteHNSNetwork removes a network by name (case-insensitive), with its endpoints
+	// and the load balancers over these; absent is no error.
+	DeleteHNSNetwork(ctx context.Context, name string) error
 }
 
 // Facts describes a machine.
@@ -174,6 +177,10 @@ type FileInfo struct {
 	// ID changes when the file is replaced (inode and change time, or file index);
 	// empty where the machine has none.
 	ID string `json:"id,omitempty"`
+	// Elsewhere marks an entry of List that leads to another place: a link, a junction,
+	// a mount point. The other fields describe that place; Remove of a link or junction
+	// removes it alone.
+	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
 // WriteOptions are the attributes of a written file.

@@ -103,3 +103,7 @@ func (i *intercepted) PutFirewallRule(ctx context.Context, r FirewallRule) error
 func (i *intercepted) DeleteFirewallRule(ctx context.Context, name string) error {
 	return i.do("delete firewall rule", name, func() error { return i.Host.DeleteFirewallRule(ctx, name) })
 }
+
+func (i *intercepted) DeleteHNSNetwork(ctx context.Context, name string) error {
+	return i.do("delete HNS network", name, func() error { return i.Host.DeleteHNSNetwork(ctx, name) })
+}

@@ -57,6 +57,20 @@ func (l *local) named(req steps.Request) steps.Request {
 	return req
 }
 
+func (l *local) CheckLeave(ctx context.Context, req steps.LeaveRequest) (steps.LeaveReply, error) {
+	return l.exec.CheckLeave(ctx, req)
+}
+
+func (l *local) Leave(ctx context.Context, req steps.LeaveRequest, emit func(event.Event)) (steps.LeaveReply, error) {
+	l.setEmit(emit)
+	defer l.setEmit(nil)
+	return l.exec.Leave(ctx, req)
+}
+
+func (l *local) Forget(ctx context.Context, req steps.LeaveRequest) (steps.ForgetReply, error) {
+	return l.exec.Forget(ctx, req)
+}
+
 // Stage does nothing: the file is opened where it lies.
 func (l *local) Stage(ctx context.Context, src steps.Source, progress func(done, total int64)) error {
 	return context.Cause(ctx)

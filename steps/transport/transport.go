@@ -25,6 +25,13 @@ type Conn interface {
 	// Artifacts.Open finds it by digest; staged already is no error and costs no
 	// transfer. A file whose bytes have another digest is a *host.DigestError.
 	Stage(ctx context.Context, src steps.Source, progress func(done, total int64)) error
+	// CheckLeave says what a leave would put back; nothing is changed.
+	CheckLeave(ctx context.Context, req steps.LeaveRequest) (steps.LeaveReply, error)
+	// Leave puts back what nodejoin made or altered, but for its own folder.
+	Leave(ctx context.Context, req steps.LeaveRequest, emit func(event.Event)) (steps.LeaveReply, error)
+	// Forget removes nodejoin's own folder and what the transport itself put onto the
+	// machine, after a Leave. The connection is of no use any more.
+	Forget(ctx context.Context, req steps.LeaveRequest) (steps.ForgetReply, error)
 	Close() error
 }
 

@@ -239,6 +239,7 @@ func (s *suite) cancelled() {
 		"set sysctl":  h.SetSysctl(ctx, "net.ipv4.ip_forward", "1"),
 		"load module": h.LoadKernelModule(ctx, "overlay"),
 		"put rule":    h.PutFirewallRule(ctx, host.FirewallRule{Name: "x", Direction: "in", Action: "allow", Protocol: "tcp"}),
+		"delete hns":  h.DeleteHNSNetwork(ctx, "x"),
 		"delete rule": h.DeleteFirewallRule(ctx, "x"),
 	} {
 		s.is(op, err, context.Canceled)

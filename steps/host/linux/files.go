@@ -118,9 +118,33 @@ func (h *Host) List(ctx context.Context, path string) ([]host.FileInfo, error) {
 		if err != nil {
 			return nil, failed(op, path, err)
 		}
-		out = append(out, describe(e.Name(), info))
+		entry := describe(e.Name(), info)
+		if entry.Elsewhere, err = elsewhere(filepath.Join(path, e.Name()), e); err != nil {
+			return nil, failed(op, path, err)
+		}
+		out = append(out, entry)
 	}
 	return out, nil
+}
+
+// elsewhere tells whether an entry is a link or a mount point. A kernel before 5.8
+// cannot say the latter (statx(2), STATX_ATTR_MOUNT_ROOT), which is an error for a
+// directory: nobody is to go into another file system unknowingly.
+func elsewhere(path string, e fs.DirEntry) (bool, error) {
+	if e.Type()&fs.ModeSymlink != 0 {
+		return true, nil
+	}
+	var st unix.Statx_t
+	err := ignoringEINTR(func() error { return unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, 0, &st) })
+	switch {
+	case errors.Is(absent(err), fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	case st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 && e.IsDir():
+		return false, fmt.Errorf("%w: whether %s is a mount point", host.ErrUnsupported, path)
+	}
+	return st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
 }
 
 // FreeBytes is the space left for this account on the volume of path's nearest

@@ -62,3 +62,8 @@ func (h *Host) DeleteFirewallRule(ctx context.Context, name string) error {
 func (h *Host) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, error) {
 	return host.HNSNetwork{}, unsupported(ctx, "read HNS network", name)
 }
+
+// DeleteHNSNetwork is host.ErrUnsupported.
+func (h *Host) DeleteHNSNetwork(ctx context.Context, name string) error {
+	return unsupported(ctx, "delete HNS network", name)
+}

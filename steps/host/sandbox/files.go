@@ -108,7 +108,9 @@ func (h *Host) List(ctx context.Context, path string) ([]host.FileInfo, error) {
 			if err != nil {
 				return err
 			}
-			out = append(out, h.info(s, strings.TrimPrefix(key+"/"+h.fold(e.Name()), "/"), fi))
+			entry := h.info(s, strings.TrimPrefix(key+"/"+h.fold(e.Name()), "/"), fi)
+			entry.Elsewhere = e.Type()&fs.ModeSymlink != 0
+			out = append(out, entry)
 		}
 		return nil
 	})

@@ -220,6 +220,26 @@ func (h *Host) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, er
 	return out, err
 }
 
+// DeleteHNSNetwork removes a network.
+func (h *Host) DeleteHNSNetwork(ctx context.Context, name string) error {
+	return failed("delete HNS network", name, h.change(ctx, func(s *state) error {
+		if !h.windows() {
+			return host.ErrUnsupported
+		}
+		delete(s.Networks, h.fold(name))
+		return nil
+	}))
+}
+
+// PutHNSNetwork makes a network or replaces the one of its name, as a program that is
+// not played does.
+func (h *Host) PutHNSNetwork(ctx context.Context, n host.HNSNetwork) error {
+	return failed("put HNS network", n.Name, h.change(ctx, func(s *state) error {
+		s.Networks[h.fold(n.Name)] = n
+		return nil
+	}))
+}
+
 // Reboot stops everything at once and starts the automatic services. HNS networks
 // do not survive it, as flannel's do not on Windows.
 func (h *Host) Reboot(ctx context.Context) error {

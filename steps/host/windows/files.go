@@ -123,7 +123,7 @@ func (h *Host) List(ctx context.Context, path string) ([]host.FileInfo, error) {
 			}
 			info = host.FileInfo{Dir: e.IsDir(), Size: entry.Size(), ModTime: entry.ModTime()}
 		}
-		info.Name = e.Name()
+		info.Name, info.Elsewhere = e.Name(), isLink(e)
 		infos = append(infos, info)
 	}
 	slices.SortFunc(infos, func(a, b host.FileInfo) int { return cmp.Compare(a.Name, b.Name) })

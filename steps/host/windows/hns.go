@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -139,4 +140,59 @@ func legacyManagementIP(id string) (string, error) {
 		return "", errors.New(answer.Error)
 	}
 	return answer.Output.ManagementIP, nil
+}
+
+// DeleteHNSNetwork removes a network by name. Load balancers go first, then the
+// endpoints that they name, then the network: the service keeps what is in use.
+// What is gone meanwhile is no error.
+func (h *Host) DeleteHNSNetwork(ctx context.Context, name string) error {
+	const op = "delete HNS network"
+	have, err := h.HNSNetwork(ctx, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return failed(op, name, deleteNetwork(ctx, have.ID))
+}
+
+func deleteNetwork(ctx context.Context, id string) error {
+	// All are listed and compared here: the service's filters are not documented.
+	endpoints, err := hcn.ListEndpoints()
+	if err != nil {
+		return fmt.Errorf("list endpoints: %w", err)
+	}
+	endpoints = slices.DeleteFunc(endpoints, func(e hcn.HostComputeEndpoint) bool { return !strings.EqualFold(e.HostComputeNetwork, id) })
+	balancers, err := hcn.ListLoadBalancers()
+	if err != nil {
+		return fmt.Errorf("list load balancers: %w", err)
+	}
+	for _, b := range balancers {
+		over := slices.ContainsFunc(b.HostComputeEndpoints, func(one string) bool {
+			return slices.ContainsFunc(endpoints, func(e hcn.HostComputeEndpoint) bool { return strings.EqualFold(e.Id, one) })
+		})
+		if !over {
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := b.Delete(); err != nil && !hcn.IsNotFoundError(err) {
+			return fmt.Errorf("load balancer %s: %w", b.Id, err)
+		}
+	}
+	for _, e := range endpoints {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := e.Delete(); err != nil && !hcn.IsNotFoundError(err) {
+			return fmt.Errorf("endpoint %s: %w", e.Id, err)
+		}
+	}
+	network := hcn.HostComputeNetwork{Id: id}
+	if err := network.Delete(); err != nil && !hcn.IsNotFoundError(err) {
+		return err
+	}
+	return nil
 }

@@ -113,6 +113,12 @@ func (s *server) Assign(_ context.Context, method string) jrpc2.Handler {
 		return call(s, s.blobs.begin)
 	case wire.MethodBlobEnd:
 		return call(s, s.blobs.finish)
+	case wire.MethodLeaveCheck:
+		return call(s, s.exec.CheckLeave)
+	case wire.MethodLeave:
+		return call(s, s.leave)
+	case wire.MethodForget:
+		return call(s, s.forget)
 	case wire.MethodSecure:
 		return call(s, s.secure)
 	case wire.NoteCancel:
@@ -195,6 +201,26 @@ func (s *server) apply(ctx context.Context, req steps.Request) (steps.ApplyReply
 		s.blobs.used(context.WithoutCancel(ctx), req, reply)
 	}
 	return reply, err
+}
+
+// leave runs alone on this machine, as apply does.
+func (s *server) leave(ctx context.Context, req steps.LeaveRequest) (steps.LeaveReply, error) {
+	unlock, err := lockHost(ctx, s.opt.DataDir)
+	if err != nil {
+		return steps.LeaveReply{}, err
+	}
+	defer unlock()
+	return s.exec.Leave(ctx, req)
+}
+
+// forget waits until it is alone and lets go of the lock, whose file it removes.
+func (s *server) forget(ctx context.Context, req steps.LeaveRequest) (steps.ForgetReply, error) {
+	unlock, err := lockHost(ctx, s.opt.DataDir)
+	if err != nil {
+		return steps.ForgetReply{}, err
+	}
+	unlock()
+	return s.exec.Forget(ctx, req)
 }
 
 // secure gives nodejoin's folder to the system and administrators alone.

@@ -14,11 +14,14 @@ const Protocol = 1
 
 // Calls of the controller.
 const (
-	MethodCheck     = "check"      // steps.Request -> steps.CheckReply
-	MethodApply     = "apply"      // steps.Request -> steps.ApplyReply
-	MethodBlobBegin = "blob_begin" // Blob -> BlobState
-	MethodBlobEnd   = "blob_end"   // Blob -> nothing: the temporary file becomes the blob
-	MethodSecure    = "secure"     // nothing -> nothing: the data folder becomes private
+	MethodCheck      = "check"       // steps.Request -> steps.CheckReply
+	MethodApply      = "apply"       // steps.Request -> steps.ApplyReply
+	MethodBlobBegin  = "blob_begin"  // Blob -> BlobState
+	MethodBlobEnd    = "blob_end"    // Blob -> nothing: the temporary file becomes the blob
+	MethodLeaveCheck = "leave_check" // steps.LeaveRequest -> steps.LeaveReply
+	MethodLeave      = "leave"       // steps.LeaveRequest -> steps.LeaveReply
+	MethodForget     = "forget"      // steps.LeaveRequest -> steps.ForgetReply
+	MethodSecure     = "secure"      // nothing -> nothing: the data folder becomes private
 )
 
 // Notifications.

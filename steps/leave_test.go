@@ -1,0 +1,376 @@
+package steps_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/host"
+	"nodejoin/steps/host/sandbox"
+)
+
+// machine is a sandbox whose whole state can be taken and compared.
+type machine struct {
+	*sandbox.Host
+	dir string
+}
+
+func newMachine(t *testing.T, os string) *machine {
+	t.Helper()
+	m := &machine{dir: t.TempDir()}
+	var err error
+	m.Host, err = sandbox.Open(sandbox.Config{Path: m.dir, OS: os})
+	must(t, err)
+	m.seed(t, os)
+	return m
+}
+
+// seed puts onto the machine what is not nodejoin's, close to what nodejoin touches.
+func (m *machine) seed(t *testing.T, os string) {
+	t.Helper()
+	if os == "linux" {
+		put(t, m, "/opt/theirs", "x")
+		put(t, m, "/etc/theirs.env", "Z=1\n")
+		put(t, m, "/var/lib/theirs", "x")
+		return
+	}
+	ctx := t.Context()
+	put(t, m, `C:\ProgramData\theirs.txt`, "x")
+	put(t, m, `C:\theirs\svc.exe`, "x")
+	put(t, m, `C:\var\lib\theirs.txt`, "x")
+	must(t, m.SetAccess(ctx, `C:\theirs`, host.AccessPrivate))
+	must(t, m.CreateService(ctx, host.ServiceConfig{Name: "theirs", Command: []string{`C:\theirs\svc.exe`}, Start: host.StartAuto}))
+	must(t, m.StartService(ctx, "theirs"))
+	must(t, m.SetRegistryValue(ctx, `HKLM\SOFTWARE\nodejoin`, "Theirs", host.RegistryValue{Type: "string", String: "x"}))
+	must(t, m.SetMachineEnv(ctx, "THEIRS", "x"))
+	must(t, m.PutFirewallRule(ctx, host.FirewallRule{Name: "theirs", Direction: "in", Action: "allow", Protocol: "tcp", Ports: "1", Enabled: true}))
+	must(t, m.PutHNSNetwork(ctx, host.HNSNetwork{ID: "1", Name: "nat", Type: "NAT"}))
+}
+
+// snapshot is every file with its content and everything that is no file; keys of the
+// registry without a value do not count.
+func (m *machine) snapshot(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	must(t, filepath.WalkDir(m.dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(m.dir, p)
+		switch {
+		case rel == ".sandbox":
+			return fs.SkipDir
+		case d.IsDir():
+			out[rel] = "folder"
+		default:
+			b, err := os.ReadFile(p)
+			out[rel] = fmt.Sprintf("%q", b)
+			return err
+		}
+		return nil
+	}))
+	raw, err := os.ReadFile(filepath.Join(m.dir, ".sandbox", "state.json"))
+	must(t, err)
+	var state map[string]json.RawMessage
+	must(t, json.Unmarshal(raw, &state))
+	delete(state, "last_pid")
+	for part, text := range state {
+		var entries map[string]any
+		if json.Unmarshal(text, &entries) != nil {
+			continue
+		}
+		for name, v := range entries {
+			if values, ok := v.(map[string]any); ok && len(values) == 0 {
+				continue
+			}
+			b, err := json.Marshal(v)
+			must(t, err)
+			out[part+": "+name] = string(b)
+		}
+	}
+	return out
+}
+
+// comesBackAs: a variable that was set more than once in a file of lines comes back as
+// lines that stand together.
+func comesBackAs(snapshot map[string]string) {
+	const file = "etc/environment"
+	if snapshot[file] == `"# c\nA=0\nZ=9\nA=3"` {
+		snapshot[file] = `"# c\nA=0\nA=3\nZ=9\n"`
+	}
+}
+
+// changedEnv tells whether an apply got as far as the file of comesBackAs.
+func changedEnv(m *machine, t *testing.T, before map[string]string) bool {
+	return m.snapshot(t)["etc/environment"] != before["etc/environment"]
+}
+
+// left runs a leave to its end, with nodejoin's own folder.
+func left(t *testing.T, h host.Host) error {
+	t.Helper()
+	x := steps.NewExecutor(h, memory{}, func(event.Event) {})
+	reply, err := x.Leave(t.Context(), steps.LeaveRequest{Node: "win-1"})
+	if err != nil {
+		return err
+	}
+	if reply.Err != nil {
+		return fmt.Errorf("%s: %w", reply.Failed, reply.Err)
+	}
+	for _, i := range reply.Items {
+		if i.Left != "" {
+			return fmt.Errorf("%s is left: %s", i.Key, i.Left)
+		}
+	}
+	rest, err := x.Forget(t.Context(), steps.LeaveRequest{Node: "win-1"})
+	if err == nil && len(rest.Left) > 0 {
+		err = fmt.Errorf("left: %v", rest.Left)
+	}
+	return err
+}
+
+// joined is a machine in the scenario's last state, with the snapshot from before.
+func (s scenario) joined(t *testing.T, a steps.Artifacts) (*machine, map[string]string) {
+	t.Helper()
+	m := newMachine(t, s.os)
+	if s.before == nil && s.drift != nil {
+		s.drift(t, m)
+	}
+	before := m.snapshot(t)
+	comesBackAs(before)
+	if s.before != nil {
+		applied(t, m, a, s.before)
+	}
+	applied(t, m, a, s.list)
+	return m, before
+}
+
+// Whatever a kind did, leave puts back, and only that; a second leave finds nothing.
+func TestLeave(t *testing.T) {
+	all, art := scenarios(t)
+	for _, s := range all {
+		t.Run(s.name, func(t *testing.T) {
+			m, before := s.joined(t, art)
+			x := steps.NewExecutor(m, art, func(event.Event) {})
+			reply, err := x.CheckLeave(t.Context(), steps.LeaveRequest{Node: "win-1"})
+			must(t, err)
+			if reply.Mutations != 0 {
+				t.Errorf("the look made %d mutating calls", reply.Mutations)
+			}
+			must(t, left(t, m))
+			if d := cmp.Diff(before, m.snapshot(t)); d != "" {
+				t.Errorf("the machine before (-) and after (+):\n%s", d)
+			}
+			calls := 0
+			must(t, left(t, host.Intercept(m, func(op, subject string) error { calls++; return nil })))
+			if calls != 0 {
+				t.Errorf("a second leave made %d mutating calls", calls)
+			}
+		})
+	}
+}
+
+// A leave that ends before any of its mutating calls is finished by the next one.
+func TestLeaveInterrupted(t *testing.T) {
+	all, art := scenarios(t)
+	for _, s := range all {
+		t.Run(s.name, func(t *testing.T) {
+			for n := 0; ; n++ {
+				m, before := s.joined(t, art)
+				calls := 0
+				killed := ""
+				err := left(t, host.Intercept(m, func(op, subject string) error {
+					if calls++; calls > n {
+						if killed == "" {
+							killed = op + " " + subject
+						}
+						return errKilled
+					}
+					return nil
+				}))
+				if killed == "" {
+					must(t, err)
+					return
+				}
+				if err == nil {
+					t.Fatalf("killed at call %d, %s, yet the leave did not fail", n+1, killed)
+				}
+				if err := left(t, m); err != nil {
+					t.Fatalf("after a leave killed at call %d, %s: %v", n+1, killed, err)
+				}
+				if d := cmp.Diff(before, m.snapshot(t)); d != "" {
+					t.Fatalf("killed at call %d, %s: the machine before (-) and after (+):\n%s", n+1, killed, d)
+				}
+			}
+		})
+	}
+}
+
+// An apply that was interrupted anywhere can be left as well.
+func TestLeaveAfterInterruptedApply(t *testing.T) {
+	all, art := scenarios(t)
+	for _, s := range all {
+		if s.before != nil {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			for n := 0; ; n++ {
+				m := newMachine(t, s.os)
+				if s.drift != nil {
+					s.drift(t, m)
+				}
+				before := m.snapshot(t)
+				calls := 0
+				killed := ""
+				applyUntil := host.Intercept(m, func(op, subject string) error {
+					if calls++; calls > n {
+						killed = op + " " + subject
+						return errKilled
+					}
+					return nil
+				})
+				if reply := apply(t, applyUntil, art, s.list); len(reply.Changed) > 0 || reply.Failed != "" && changedEnv(m, t, before) {
+					comesBackAs(before)
+				}
+				must(t, left(t, m))
+				if d := cmp.Diff(before, m.snapshot(t)); d != "" {
+					t.Fatalf("killed at call %d, %s: the machine before (-) and after (+):\n%s", n+1, killed, d)
+				}
+				if killed == "" {
+					return
+				}
+			}
+		})
+	}
+}
+
+// What was there before comes back as it was: content, access and values, of large
+// and private files too, and a record does not hold what others may not read.
+func TestLeaveRestores(t *testing.T) {
+	m := newMachine(t, "windows")
+	ctx := t.Context()
+	large := strings.Repeat("large ", 20000)
+	put(t, m, `C:\k\small.txt`, "small")
+	put(t, m, `C:\k\large.txt`, large)
+	put(t, m, `C:\k\private.txt`, "earlier secret")
+	must(t, m.SetAccess(ctx, `C:\k\private.txt`, host.AccessPrivate))
+	must(t, m.Mkdir(ctx, `C:\open`, host.AccessDefault))
+	must(t, m.SetMachineEnv(ctx, "PATH", "old"))
+	must(t, m.SetRegistryValue(ctx, `HKLM\SOFTWARE\x`, `a\b`, host.RegistryValue{Type: "dword", Number: 7}))
+	rule := host.FirewallRule{Name: "kubelet", DisplayName: "kubelet", Direction: "in", Action: "block", Protocol: "tcp", Ports: "10250", Enabled: true}
+	must(t, m.PutFirewallRule(ctx, rule))
+	before := m.snapshot(t)
+	rule.Action = "allow"
+	file := func(id, path string) steps.Spec {
+		return spec("file", id, &steps.File{Path: path, Content: "new", Access: host.AccessPrivate})
+	}
+	applied(t, m, memory{}, []steps.Spec{file("a", `C:\k\small.txt`), file("b", `C:\k\large.txt`), file("c", `C:\k\private.txt`),
+		spec("directory", "d", &steps.Directory{Path: `C:\open`, Access: host.AccessPrivate}),
+		spec("env", "e", &steps.MachineEnv{Name: "PATH", Value: "new"}),
+		spec("registry", "r", &steps.Registry{Key: `HKLM\SOFTWARE\x`, Name: `a\b`, RegistryValue: host.RegistryValue{Type: "dword", Number: 8}}),
+		spec("firewall_rule", "f", &steps.FirewallRule{FirewallRule: rule}),
+	})
+	if record := text(t, m, `C:\ProgramData\nodejoin\record.json`); strings.Contains(record, "ZWFybGllciBzZWNyZXQ") || strings.Contains(record, "earlier secret") {
+		t.Error("the record holds what a private file held")
+	}
+	must(t, left(t, m))
+	if d := cmp.Diff(before, m.snapshot(t)); d != "" {
+		t.Errorf("the machine before (-) and after (+):\n%s", d)
+	}
+}
+
+// What programs of ours made goes with all that is in it, and links in it are not
+// followed; what was there before the service stays, and is said.
+func TestLeaveMade(t *testing.T) {
+	m := newMachine(t, "windows")
+	put(t, m, `C:\old\theirs.txt`, "x")
+	put(t, m, `C:\outside\theirs.txt`, "x")
+	worker := service("worker", `C:\w\worker.exe`)
+	worker.Makes = []string{`C:\old`, `C:\state`, `C:\w\worker.conf`}
+	worker.HNSNetworks = []string{"pods", "nat"}
+	before := m.snapshot(t)
+	applied(t, m, memory{}, []steps.Spec{spec("file", "exe", &steps.File{Path: `C:\w\worker.exe`, Content: "w"}), spec("service", "worker", worker)})
+	put(t, m, `C:\state\pods\1\volume`, "x")
+	put(t, m, `C:\w\worker.conf`, "x")
+	put(t, m, `C:\old\ours.txt`, "x")
+	before[filepath.Join("C", "old", "ours.txt")] = `"x"`
+	must(t, m.PutHNSNetwork(t.Context(), host.HNSNetwork{ID: "2", Name: "pods", Type: "Overlay"}))
+	if err := os.Symlink(filepath.Join(m.dir, "C", "outside"), filepath.Join(m.dir, "C", "state", "link")); err != nil {
+		t.Fatal(err)
+	}
+	x := steps.NewExecutor(m, memory{}, func(event.Event) {})
+	reply, err := x.Leave(t.Context(), steps.LeaveRequest{Node: "win-1"})
+	must(t, err)
+	if reply.Err != nil {
+		t.Fatal(reply.Failed, reply.Err)
+	}
+	stays := map[string]string{}
+	for _, i := range reply.Items {
+		if i.Left != "" {
+			stays[i.Key] = i.Left
+		}
+	}
+	if d := cmp.Diff(map[string]string{`made:C:\old`: "it was there before nodejoin", "hns_network:nat": "it was there before nodejoin"}, stays); d != "" {
+		t.Error(d)
+	}
+	_, err = x.Forget(t.Context(), steps.LeaveRequest{Node: "win-1"})
+	must(t, err)
+	if d := cmp.Diff(before, m.snapshot(t)); d != "" {
+		t.Errorf("the machine before (-) and after (+):\n%s", d)
+	}
+}
+
+// A folder of ours that holds what others put there stays, and is named; so does a
+// service that somebody else registered under our name.
+func TestLeaveKeepsWhatIsNotOurs(t *testing.T) {
+	m := newMachine(t, "windows")
+	ctx := t.Context()
+	applied(t, m, memory{}, []steps.Spec{spec("directory", "d", &steps.Directory{Path: `C:\k`}),
+		spec("file", "exe", &steps.File{Path: `C:\k\w.exe`, Content: "w"}), spec("service", "w", service("w", `C:\k\w.exe`))})
+	put(t, m, `C:\k\theirs.txt`, "x")
+	must(t, m.StopService(ctx, "w"))
+	must(t, m.DeleteService(ctx, "w"))
+	must(t, m.CreateService(ctx, host.ServiceConfig{Name: "w", Description: "theirs", Command: []string{`C:\theirs\svc.exe`}, Start: host.StartManual}))
+	reply, err := steps.NewExecutor(m, memory{}, func(event.Event) {}).Leave(ctx, steps.LeaveRequest{Node: "win-1"})
+	must(t, err)
+	if reply.Err != nil {
+		t.Fatal(reply.Failed, reply.Err)
+	}
+	stays := ""
+	for _, i := range reply.Items {
+		if i.Left != "" {
+			stays += i.Key + ": " + i.Left + "\n"
+		}
+	}
+	want := "service:w: its description says no more that nodejoin manages it: it is taken for somebody else's\ndirectory:C:\\k: it holds what is not nodejoin's: theirs.txt\n"
+	if stays != want {
+		t.Errorf("stays:\n%s, want\n%s", stays, want)
+	}
+	if _, err := m.Service(ctx, "w"); err != nil {
+		t.Error(err)
+	}
+	if _, err := m.Stat(ctx, `C:\k\w.exe`); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("our program: %v", err)
+	}
+}
+
+// A claim that leave could not put back is refused before anything is changed.
+func TestClaimWithoutUndo(t *testing.T) {
+	m := newMachine(t, "windows")
+	f, err := m.Facts(context.Background())
+	must(t, err)
+	rec, err := steps.LoadRecord(t.Context(), m, f)
+	must(t, err)
+	if err := rec.Claim(t.Context(), m, f, "unheard_of:x", "s", nil); err == nil || !strings.Contains(err.Error(), "unheard_of:x") {
+		t.Errorf("%v, want a refusal", err)
+	}
+}

@@ -1,0 +1,108 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/pkg/sftp"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/transport/wire"
+)
+
+func (s *sshConn) CheckLeave(ctx context.Context, req steps.LeaveRequest) (reply steps.LeaveReply, err error) {
+	if err := s.ready(ctx); err != nil {
+		return reply, err
+	}
+	err = s.call(ctx, wire.MethodLeaveCheck, req, &reply)
+	return reply, err
+}
+
+func (s *sshConn) Leave(ctx context.Context, req steps.LeaveRequest, emit func(event.Event)) (reply steps.LeaveReply, err error) {
+	if err := s.ready(ctx); err != nil {
+		return reply, err
+	}
+	r, _ := s.agent()
+	r.setEmit(emit)
+	defer r.setEmit(nil)
+	err = s.call(ctx, wire.MethodLeave, req, &reply)
+	return reply, err
+}
+
+// agentGone bounds the wait for the end of the agent's process, before and while its
+// program is removed.
+const agentGone = 15 * time.Second
+
+// Forget has the agent remove nodejoin's folder, ends it, and removes its program with
+// those of earlier versions from the home folder of the user that logs in.
+func (s *sshConn) Forget(ctx context.Context, req steps.LeaveRequest) (reply steps.ForgetReply, err error) {
+	if err := s.ready(ctx); err != nil {
+		return reply, err
+	}
+	if err := s.call(ctx, wire.MethodForget, req, &reply); err != nil {
+		return reply, err
+	}
+	_, p := s.agent()
+	_ = p.CloseWrite()
+	p.end(agentGone)
+	c, err := s.files(ctx)
+	if err != nil {
+		return reply, s.failed(ctx, err)
+	}
+	dir := path.Dir(sftpPath(s.cfg.OS, s.file.remote))
+	ctx, cancel := context.WithTimeout(ctx, agentGone)
+	defer cancel()
+	for {
+		err := removeAgents(c, dir)
+		if err == nil {
+			return reply, nil
+		}
+		// Windows keeps the program of a process for a moment after its end.
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return reply, &ConnectError{Reason: ReasonAgent, Host: s.way.name, Summary: "the agent's program cannot be removed", Detail: err.Error(), Err: err,
+				Remedy: "everything else is done; delete the folder .nodejoin in the home folder of the user that logs in"}
+		}
+	}
+}
+
+// removeAgents removes the agents in dir, then dir and its parent if they are empty.
+func removeAgents(c *sftp.Client, dir string) error {
+	list, err := c.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list %s: %w", dir, err)
+	}
+	others := false
+	for _, fi := range list {
+		if !strings.HasPrefix(fi.Name(), "nodejoin-agent-") || fi.IsDir() {
+			others = true
+			continue
+		}
+		if err := c.Remove(path.Join(dir, fi.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove %s: %w", path.Join(dir, fi.Name()), err)
+		}
+	}
+	if others {
+		return nil
+	}
+	if err := c.RemoveDirectory(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s: %w", dir, err)
+	}
+	if list, err := c.ReadDir(path.Dir(dir)); err != nil || len(list) > 0 {
+		return nil
+	}
+	if err := c.RemoveDirectory(path.Dir(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s: %w", path.Dir(dir), err)
+	}
+	return nil
+}
