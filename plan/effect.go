@@ -30,6 +30,9 @@ func (c *compiler) withoutEffect(b *stepBlock, m *machine, s *section, args map[
 	}
 	switch b.kind.Name {
 	case "service":
+		if m.OS == "linux" && s.has("hns_networks") {
+			fail("hns_networks", "The argument \"hns_networks\" is for Windows: Linux has no Host Networking Service. Remove it, or name Windows nodes in the argument \"on\".")
+		}
 		// Only a state that is written as it is: one that is computed may be another tomorrow.
 		if args["state"] != "stopped" || !constant(s, "state") {
 			break

@@ -55,6 +55,9 @@ var choices = map[string][]string{
 // paths are arguments that hold an absolute path of the machine.
 var paths = map[string]bool{"path": true, "to": true, "log": true, "dir": true, "unless": true}
 
+// pathLists are arguments that hold several.
+var pathLists = map[string]bool{"makes": true}
+
 // kindSpecs are made once: kinds do not change while a program runs.
 var kindSpecs = sync.OnceValue(func() map[string]*kindSpec {
 	out := map[string]*kindSpec{}

@@ -299,6 +299,7 @@ func (c *compiler) managementIP(s *section, m *machine) {
 	if m.managementIP == "" {
 		return
 	}
+	m.ManagementIP = m.managementIP
 	ip, err := netip.ParseAddr(m.managementIP)
 	switch {
 	case err != nil || !ip.Is4():

@@ -290,6 +290,12 @@ var pointless = map[string]bool{
 
 // checkArg judges one argument by what its name stands for.
 func (c *compiler) checkArg(b *stepBlock, m *machine, s *section, name string, v any) {
+	if list, isList := v.([]any); isList && pathLists[name] {
+		for _, one := range list {
+			c.checkPath(m, s, name, one)
+		}
+		return
+	}
 	text, isText := v.(string)
 	if !isText || steps.HasRef(text) {
 		return
@@ -298,10 +304,18 @@ func (c *compiler) checkArg(b *stepBlock, m *machine, s *section, name string, v
 		s.fail(name, "unknown value", "%q is nothing that %q can be. Use %s.%s", text, name, oneOf(list), didYouMean(text, list))
 		return
 	}
-	if paths[name] && m.OS != "" && b.kind.Place == steps.OnHost {
-		if why := badPath(m.OS, text); why != "" {
-			s.fail(name, "invalid path", "%q cannot be a path on %s: %s.", text, m.OS, why)
-		}
+	if paths[name] && b.kind.Place == steps.OnHost {
+		c.checkPath(m, s, name, text)
+	}
+}
+
+func (c *compiler) checkPath(m *machine, s *section, name string, v any) {
+	text, isText := v.(string)
+	if !isText || steps.HasRef(text) || m.OS == "" {
+		return
+	}
+	if why := badPath(m.OS, text); why != "" {
+		s.fail(name, "invalid path", "%q cannot be a path on %s: %s.", text, m.OS, why)
 	}
 }
 

@@ -18,14 +18,16 @@ type Compiled struct {
 
 // Node is one machine to be joined.
 type Node struct {
-	Name       string // name of the Node object, RFC 1123
-	Address    string // "node.win-1": how --target and the output name it
-	OS         string // "windows" or "linux"
-	Arch       string // "amd64" or "arm64"
-	DataDir    string // nodejoin's own folder on the host; "" = default of the OS
-	Connection Connection
-	Steps      []steps.Spec // in an order in which they can run
-	Source     string       // "plan.join.hcl:12,3"
+	Name    string // name of the Node object, RFC 1123
+	Address string // "node.win-1": how --target and the output name it
+	OS      string // "windows" or "linux"
+	Arch    string // "amd64" or "arm64"
+	DataDir string // nodejoin's own folder on the host; "" = default of the OS
+	// ManagementIP is the address of the machine as the plan gives it; "" = the host's own fact.
+	ManagementIP string
+	Connection   Connection
+	Steps        []steps.Spec // in an order in which they can run
+	Source       string       // "plan.join.hcl:12,3"
 }
 
 // Connection says how a node is reached. Type is "ssh", "local" or "sandbox".

@@ -28,7 +28,8 @@ type ForgetReply struct {
 // came to.
 type LeaveReply struct {
 	Facts     host.Facts  `json:"facts"`
-	Items     []LeaveItem `json:"items"` // in the order in which they are put back
+	Items     []LeaveItem `json:"items"`            // in the order in which they are put back
+	Folder    bool        `json:"folder,omitempty"` // nodejoin's own folder is there
 	Failed    string      `json:"failed,omitempty"`
 	Err       *Error      `json:"err,omitempty"` // what ended the leave; the next one goes on from there
 	Mutations int64       `json:"mutations"`
@@ -104,7 +105,9 @@ func (x *Executor) CheckLeave(ctx context.Context, req LeaveRequest) (LeaveReply
 		reply.Items = append(reply.Items, item)
 	}
 	reply.Mutations = x.Mutations()
-	return reply, nil
+	var err error
+	reply.Folder, err = exists(ctx, x.host, x.facts.DataDir)
+	return reply, err
 }
 
 // Leave puts everything back that nodejoin made or altered on the machine, but for
@@ -195,9 +198,17 @@ func (e *Env) goes(path string) bool {
 	if within(e.Facts.OS, path, e.Facts.DataDir) {
 		return true
 	}
-	for _, prefix := range []string{"file:", "directory:", "made:", "env_file:"} {
-		for key, o := range e.Record.Owned {
-			if rest, ok := strings.CutPrefix(key, prefix); ok && !o.Existed && !o.Undone && host.SamePath(e.Facts.OS, rest, path) {
+	for key, o := range e.Record.Owned {
+		if o.Existed || o.Undone {
+			continue
+		}
+		switch prefix, rest, _ := strings.Cut(key, ":"); prefix {
+		case "made":
+			if within(e.Facts.OS, rest, path) {
+				return true
+			}
+		case "file", "directory", "env_file":
+			if host.SamePath(e.Facts.OS, rest, path) {
 				return true
 			}
 		}

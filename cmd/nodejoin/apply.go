@@ -88,7 +88,7 @@ a question, and refused when the plan or its hosts have changed since.`,
 			}
 			return nil
 		}
-		if err := a.approve(ctx, compiled, auto || save != nil); err != nil {
+		if err := a.approve(ctx, compiled, auto || save != nil, "Apply these changes?", "look at the plan with 'nodejoin plan', then run apply with --auto-approve"); err != nil {
 			return err
 		}
 		current = a.newDisplay()
@@ -125,8 +125,9 @@ func someReady(r *engine.Report) bool {
 	return false
 }
 
-// approve asks a person, or decides without one where that is safe.
-func (a *app) approve(ctx context.Context, c *plan.Compiled, auto bool) error {
+// approve asks a person the question, or decides without one where that is safe;
+// otherwise says what to do where nobody can be asked.
+func (a *app) approve(ctx context.Context, c *plan.Compiled, auto bool, question, otherwise string) error {
 	if auto {
 		return nil
 	}
@@ -138,9 +139,9 @@ func (a *app) approve(ctx context.Context, c *plan.Compiled, auto bool) error {
 		if sandbox {
 			return nil
 		}
-		return errors.New("nobody can be asked here (no terminal): look at the plan with 'nodejoin plan', then run apply with --auto-approve")
+		return errors.New("nobody can be asked here (no terminal): " + otherwise)
 	}
-	fmt.Fprintf(a.term.Err, "Apply these changes? Only 'yes' is taken for a yes: ")
+	fmt.Fprintf(a.term.Err, "%s Only 'yes' is taken for a yes: ", question)
 	answered := make(chan string, 1)
 	go func() { // a read of a terminal knows no context; this one ends with the process
 		answer, _ := bufio.NewReader(a.term.In).ReadString('\n')

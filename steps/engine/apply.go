@@ -28,10 +28,7 @@ const (
 func (s *Session) Apply(ctx context.Context) *Summary {
 	start := time.Now()
 	sum := &Summary{Hosts: make([]HostSummary, len(s.hosts))}
-	index := map[*hostRun]int{}
-	for i, h := range s.hosts {
-		index[h] = i
-	}
+	index := s.index()
 	s.each(ctx, func(ctx context.Context, h *hostRun) { sum.Hosts[index[h]] = h.apply(ctx) })
 	sum.Duration = time.Since(start)
 	return sum

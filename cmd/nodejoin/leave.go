@@ -1,0 +1,320 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/engine"
+	"nodejoin/steps/event"
+	"nodejoin/steps/kube"
+)
+
+func newLeave(a *app) *cobra.Command {
+	var auto bool
+	var o engine.LeaveOptions
+	c := &cobra.Command{
+		Use:   "leave [PLAN] --target NODE",
+		Short: "Take nodes out of the cluster and put their hosts back as they were",
+		Long: `Shows what it would do, asks, and does it: the Node is cordoned and drained; services,
+HNS networks, files, firewall rules, variables and registry values that nodejoin made
+go, and what it altered becomes what it was; the Node object is deleted; nodejoin's own
+folder and agent go last. In the end everything is asked for again.
+
+Only what nodejoin's record on the host names is touched. An interrupted leave is
+finished by the next one, and an apply joins the node again from wherever it stands.
+
+With --without-cluster the API server is not asked: nothing is drained, and the Node
+object stays in the cluster.`,
+		Example: `  nodejoin leave plans/prod --target win-1`,
+	}
+	a.planFlags(c)
+	a.runFlags(c)
+	f := c.Flags()
+	f.BoolVar(&auto, "auto-approve", false, "do not ask")
+	f.BoolVar(&o.WithoutCluster, "without-cluster", false, "leave the cluster alone; the Node object stays there")
+	f.BoolVar(&o.Drain.DeleteEmptyDirData, "delete-emptydir-data", false, "evict pods whose emptyDir volumes are lost with them")
+	f.BoolVar(&o.Drain.Force, "force", false, "evict pods that no controller makes anew")
+	f.DurationVar(&o.Drain.Timeout, "drain-timeout", kube.DrainTimeout, "bound of the drain of one node")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if o.Drain.Timeout <= 0 || o.Drain.Timeout > 24*time.Hour {
+			return usageError{c, fmt.Errorf("--drain-timeout %s: it must be more than 0 and at most 24h", o.Drain.Timeout)}
+		}
+		return a.leave(c, args, o, auto)
+	}
+	return c
+}
+
+func (a *app) leave(c *cobra.Command, args []string, o engine.LeaveOptions, auto bool) error {
+	ctx := c.Context()
+	if len(a.targets) == 0 {
+		return usageError{c, errors.New("leave needs --target: name the nodes that are to leave")}
+	}
+	compiled, err := a.load(ctx, args)
+	if err != nil {
+		return err
+	}
+	for _, t := range slices.Concat(a.targets, a.skips) {
+		whole := !slices.Contains(a.targets, t) || slices.ContainsFunc(compiled.Nodes, func(n plan.Node) bool { return n.Name == t || n.Address == t })
+		if !whole {
+			return usageError{c, fmt.Errorf("--target %s: only a whole node can leave", t)}
+		}
+	}
+	var stream *ui.JSON
+	if a.json {
+		stream = ui.NewJSON(a.term.Out, version)
+	}
+	var current ui.Display = a.newDisplay()
+	s := engine.New(compiled, a.options(compiled, func(e event.Event) {
+		if stream != nil {
+			stream.Emit(e)
+		}
+		current.Emit(e)
+	}))
+	defer s.Close()
+	report := s.CheckLeave(ctx, o)
+	current.Close()
+	if ctx.Err() != nil {
+		fmt.Fprintln(a.term.Err, "Nothing was changed.")
+		return exitError(exitInterrupted)
+	}
+	code := a.leaveProblems(report, o)
+	pending := false
+	for i := range report.Hosts {
+		h := &report.Hosts[i]
+		pending = pending || report.Cluster == nil && h.Err == nil && h.Pending()
+		if !a.json && report.Cluster == nil && h.Err == nil {
+			writeLeave(a.term.Out, h, o, a.term.OutColor)
+		}
+	}
+	if !pending {
+		if stream != nil {
+			stream.Raw(leaveJSON(report, nil, code))
+		}
+		if code != exitOK {
+			return exitError(code)
+		}
+		if !a.json {
+			fmt.Fprintln(a.term.Out, "Nothing is left of nodejoin there.")
+		}
+		return nil
+	}
+	if err := a.approve(ctx, compiled, auto, "Let these nodes leave?", "look at what leave would do in a terminal, then run leave with --auto-approve"); err != nil {
+		return err
+	}
+	current = a.newDisplay()
+	sum := s.Leave(ctx, report, o)
+	current.Close()
+	var codes []int
+	for _, h := range sum.Hosts {
+		codes = append(codes, errorCode(h.Err))
+	}
+	code = worst(append(codes, code)...)
+	if stream != nil {
+		stream.Raw(leaveJSON(report, sum, code))
+	}
+	a.leaveSummary(report, sum, o)
+	if code != exitOK {
+		return exitError(code)
+	}
+	return nil
+}
+
+// leaveProblems prints why nodes cannot leave and gives the exit code for it.
+func (a *app) leaveProblems(r *engine.LeaveReport, o engine.LeaveOptions) int {
+	if r.Cluster != nil {
+		p := problemOf(r.Cluster)
+		p.Source = a.clusterAt
+		p.Remedy = strings.TrimPrefix(p.Remedy+"; or leave --without-cluster, which lets the Node object stay", "; ")
+		a.problems([]ui.Problem{p}, nil)
+		return errorCode(r.Cluster)
+	}
+	var ps []ui.Problem
+	var codes []int
+	for _, h := range r.Hosts {
+		if h.Err != nil {
+			p := problemOf(h.Err)
+			p.Host, p.Source = h.Node.Name, h.Node.Connection.Source
+			ps = append(ps, p)
+			codes = append(codes, errorCode(h.Err))
+		}
+	}
+	a.problems(ui.Fold(ps), nil)
+	return worst(codes...)
+}
+
+// writeLeave prints what would be done on one host, in the order in which it is done.
+func writeLeave(w io.Writer, h *engine.LeaveHost, o engine.LeaveOptions, color bool) {
+	if !h.Pending() {
+		return
+	}
+	about := strings.TrimSpace(h.Facts.Product + " " + h.Facts.Build)
+	fmt.Fprintf(w, "%s  %s\n", ui.Paint(color, ui.Bold, ui.CleanLine(h.Node.Name)), ui.Paint(color, ui.Dim, ui.CleanLine(h.Node.Connection.Type+", "+about)))
+	line := func(style ui.Style, sign, what, why string) {
+		if why != "" {
+			what += ": " + why
+		}
+		fmt.Fprintf(w, "  %s %s\n", ui.Paint(color, style, sign), ui.CleanLine(what))
+	}
+	if n := h.KubeNode; n != nil {
+		if !n.Unschedulable {
+			line(ui.Yellow, "~", "cordon the Node", "")
+		}
+		switch {
+		case !n.Ready:
+			line(ui.Dim, " ", "no drain", "the Node is not Ready, nobody would end its pods; they go with the Node")
+		case len(h.Evict) > 0:
+			line(ui.Yellow, "~", fmt.Sprintf("evict %d %s", len(h.Evict), plural(len(h.Evict), "pod")), podNames(h.Evict))
+		}
+	}
+	remove, restore, stay := 0, 0, 0
+	for _, i := range h.Items {
+		switch {
+		case i.Change.Action == steps.ActionDelete:
+			remove++
+			line(ui.Red, "-", i.Key, i.Change.Reason)
+		case !i.Change.NoOp():
+			restore++
+			line(ui.Yellow, "~", i.Key, i.Change.Reason)
+		case i.Left != "":
+			stay++
+			line(ui.Dim, " ", i.Key+" stays", i.Left)
+		}
+	}
+	if h.KubeNode != nil {
+		remove++
+		line(ui.Red, "-", "Node "+h.Node.Name, "")
+	}
+	if h.Folder {
+		remove++
+		line(ui.Red, "-", "nodejoin's own folder "+h.Facts.DataDir, "")
+	}
+	fmt.Fprintf(w, "%d to delete, %d to put back, %d that stay.\n", remove, restore, stay)
+	if o.WithoutCluster {
+		fmt.Fprintln(w, "The cluster is not asked: the Node object stays there.")
+	}
+	fmt.Fprintln(w)
+}
+
+func podNames(pods []kube.Pod) string {
+	const most = 10
+	var list []string
+	for _, p := range pods[:min(len(pods), most)] {
+		list = append(list, p.String())
+	}
+	if len(pods) > most {
+		list = append(list, fmt.Sprintf("and %d more", len(pods)-most))
+	}
+	return strings.Join(list, ", ")
+}
+
+// leaveSummary prints failures in full, what stays, and one closing line a host.
+func (a *app) leaveSummary(r *engine.LeaveReport, sum *engine.LeaveSummary, o engine.LeaveOptions) {
+	var ps []ui.Problem
+	for i, h := range sum.Hosts {
+		if h.Err != nil && r.Hosts[i].Err == nil {
+			p := problemOf(h.Err)
+			p.Host, p.Step = h.Node, h.Failed
+			ps = append(ps, p)
+		}
+	}
+	if len(ps) > 0 {
+		fmt.Fprintln(a.term.Err)
+		a.problems(ui.Fold(ps), nil)
+	}
+	if a.json {
+		return
+	}
+	for _, h := range sum.Hosts {
+		name := ui.CleanLine(h.Node)
+		if h.Err != nil {
+			fmt.Fprintf(a.term.Out, "%s: %s; the next leave goes on from there.\n", name, ui.Paint(a.term.OutColor, ui.Red, "not finished"))
+			continue
+		}
+		gone := 0
+		for _, i := range h.Items {
+			if i.Left == "" {
+				gone++
+			}
+		}
+		text := fmt.Sprintf("%d things were asked for again, none is left", gone)
+		if h.NodeGone {
+			text += "; the Node is gone"
+		}
+		fmt.Fprintf(a.term.Out, "%s: %s: %s.\n", name, ui.Paint(a.term.OutColor, ui.Green, "left"), text)
+		for _, i := range h.Items {
+			if i.Left != "" {
+				fmt.Fprintf(a.term.Out, "  stays: %s\n", ui.CleanLine(i.Key+": "+i.Left))
+			}
+		}
+		for _, f := range h.Files {
+			fmt.Fprintf(a.term.Out, "  stays: %s\n", ui.CleanLine(f+": nodejoin did not put it there"))
+		}
+		if o.WithoutCluster {
+			fmt.Fprintf(a.term.Out, "  stays: the Node object %s, where the cluster has one\n", name)
+		}
+	}
+}
+
+// leaveJSON is the last line of the JSON stream.
+func leaveJSON(r *engine.LeaveReport, sum *engine.LeaveSummary, code int) []byte {
+	type item struct {
+		Key    string       `json:"key"`
+		Action steps.Action `json:"action,omitempty"` // still to be done
+		Stays  string       `json:"stays,omitempty"`
+	}
+	type hostJSON struct {
+		Node      string      `json:"node"`
+		Items     []item      `json:"items"`
+		Evict     []string    `json:"evict,omitempty"`
+		NodeGone  bool        `json:"node_gone"`
+		Left      bool        `json:"left"` // it is done
+		Files     []string    `json:"files,omitempty"`
+		Error     *ui.Problem `json:"error,omitempty"`
+		Mutations int64       `json:"mutations"`
+	}
+	out := struct {
+		Type     string      `json:"type"`
+		Cluster  *ui.Problem `json:"cluster_error,omitempty"`
+		Seconds  float64     `json:"seconds"`
+		Hosts    []hostJSON  `json:"hosts"`
+		ExitCode int         `json:"exit_code"`
+	}{Type: "summary", Hosts: []hostJSON{}, ExitCode: code}
+	if r.Cluster != nil {
+		p := problemOf(r.Cluster)
+		out.Cluster = &p
+	}
+	for n, h := range r.Hosts {
+		j := hostJSON{Node: h.Node.Name, Items: []item{}}
+		items, err := h.Items, h.Err
+		for _, p := range h.Evict {
+			j.Evict = append(j.Evict, p.String())
+		}
+		if sum != nil {
+			res := sum.Hosts[n]
+			items, err, j.NodeGone, j.Files, j.Mutations, j.Left = res.Items, res.Err, res.NodeGone, res.Files, res.Mutations, res.Err == nil
+		}
+		for _, i := range items {
+			j.Items = append(j.Items, item{i.Key, i.Change.Action, i.Left})
+		}
+		if err != nil && r.Cluster == nil {
+			p := problemOf(err)
+			j.Error = &p
+		}
+		out.Hosts = append(out.Hosts, j)
+	}
+	if sum != nil {
+		out.Seconds = sum.Duration.Seconds()
+	}
+	b, _ := json.Marshal(out)
+	return b
+}

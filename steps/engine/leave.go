@@ -1,0 +1,342 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/host"
+	"nodejoin/steps/kube"
+	"nodejoin/steps/transport"
+)
+
+// LeaveOptions of CheckLeave and Leave.
+type LeaveOptions struct {
+	// WithoutCluster leaves the cluster alone: no cordon, no drain, and the Node object stays.
+	WithoutCluster bool
+	Drain          kube.DrainOptions
+}
+
+// LeaveReport is what a leave would do.
+type LeaveReport struct {
+	Hosts   []LeaveHost
+	Cluster *steps.Error // the cluster could not be asked; nil = fine or not needed
+}
+
+// LeaveHost is what a leave would do on one host.
+type LeaveHost struct {
+	Node   plan.Node
+	Facts  host.Facts
+	Items  []steps.LeaveItem // in the order in which they are put back
+	Folder bool              // nodejoin's own folder is there
+	// KubeNode is the Node object; nil: there is none, or the cluster is left alone.
+	KubeNode    *kube.Node
+	Evict, Stay []kube.Pod
+	Err         error // the host or its Node cannot leave; nothing is done to them
+}
+
+// Pending tells whether there is anything to do.
+func (h *LeaveHost) Pending() bool {
+	for _, i := range h.Items {
+		if !i.Change.NoOp() {
+			return true
+		}
+	}
+	return h.Folder || h.KubeNode != nil
+}
+
+// LeaveSummary is what a leave came to.
+type LeaveSummary struct {
+	Hosts    []LeaveResult
+	Duration time.Duration
+}
+
+// LeaveResult is what a leave came to on one host.
+type LeaveResult struct {
+	Node  string
+	Items []steps.LeaveItem // as they were found in the end; Left says what stays
+	Files []string          // in nodejoin's folder that nodejoin did not put there
+	// NodeGone tells that the cluster was asked and has no such Node any more.
+	NodeGone  bool
+	Failed    string // where it ended; "" = it is done
+	Err       error
+	Mutations int64 // mutating host calls
+}
+
+// CheckLeave asks hosts and cluster what a leave would do; nothing is changed.
+func (s *Session) CheckLeave(ctx context.Context, o LeaveOptions) *LeaveReport {
+	r := &LeaveReport{Hosts: make([]LeaveHost, len(s.hosts))}
+	index := s.index()
+	s.each(ctx, func(ctx context.Context, h *hostRun) { r.Hosts[index[h]] = h.checkLeave(ctx, o) })
+	if s.withCluster(o) {
+		if err := errors.Join(s.openErr, s.infoErr); err != nil {
+			r.Cluster = steps.AsError(err)
+		}
+	}
+	return r
+}
+
+func (s *Session) index() map[*hostRun]int {
+	index := map[*hostRun]int{}
+	for i, h := range s.hosts {
+		index[h] = i
+	}
+	return index
+}
+
+func (s *Session) withCluster(o LeaveOptions) bool { return s.plan.Cluster != nil && !o.WithoutCluster }
+
+func (h *hostRun) checkLeave(ctx context.Context, o LeaveOptions) (out LeaveHost) {
+	out.Node = h.node
+	defer func() {
+		if out.Err != nil {
+			h.state("failed", "")
+		} else {
+			h.state("done", "")
+		}
+	}()
+	var g errgroup.Group
+	var clusterErr error
+	if h.withCluster(o) {
+		if out.Err = h.open(ctx); out.Err != nil {
+			return out
+		}
+		g.Go(func() error { clusterErr = h.leaveNode(ctx, o, &out); return nil })
+	}
+	var reply steps.LeaveReply
+	var err error
+	g.Go(func() error {
+		reply, err = retryDropped(ctx, h, "checking", func() (steps.LeaveReply, error) {
+			return h.conn.CheckLeave(ctx, steps.LeaveRequest{Node: h.node.Name})
+		})
+		return nil
+	})
+	_ = g.Wait()
+	out.Facts, out.Items, out.Folder = reply.Facts, reply.Items, reply.Folder
+	if out.Err = clusterErr; out.Err == nil {
+		out.Err = err
+	}
+	for _, i := range out.Items {
+		if i.Err != nil && out.Err == nil {
+			out.Err = &steps.Error{Code: i.Err.Code, Summary: i.Err.Summary, Detail: i.Key + ": " + i.Err.Detail, Remedy: i.Err.Remedy}
+		}
+	}
+	if out.Err == nil {
+		out.Err = h.sameMachine(out)
+	}
+	return out
+}
+
+// leaveNode looks at the Node object and its pods.
+func (h *hostRun) leaveNode(ctx context.Context, o LeaveOptions, out *LeaveHost) error {
+	api, err := h.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := api.Node(ctx, h.node.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	out.KubeNode = &n
+	if !n.Ready {
+		return nil // nobody would end its pods; they go with the Node
+	}
+	pods, err := api.Pods(ctx, h.node.Name)
+	if err != nil {
+		return err
+	}
+	var blocked []kube.Blocked
+	if out.Evict, out.Stay, blocked = kube.DrainPlan(pods, o.Drain); len(blocked) > 0 {
+		return drainError(&kube.BlockedError{Pods: blocked})
+	}
+	return nil
+}
+
+// sameMachine refuses a Node object that another machine keeps.
+func (h *hostRun) sameMachine(l LeaveHost) error {
+	want := h.node.ManagementIP
+	if want == "" {
+		want = l.Facts.ManagementIP
+	}
+	if l.KubeNode == nil || l.KubeNode.InternalIP == "" || want == "" || l.KubeNode.InternalIP == want {
+		return nil
+	}
+	return &steps.Error{Code: steps.CodeFailed, Summary: "the Node is another machine's",
+		Detail: fmt.Sprintf("the Node %s has the address %s, this machine has %s", h.node.Name, l.KubeNode.InternalIP, want),
+		Remedy: "look at the node's name and connection in the plan; --without-cluster leaves the Node alone and clears this machine only"}
+}
+
+// drainError says what to do about a drain that cannot be.
+func drainError(err error) error {
+	var blocked *kube.BlockedError
+	var late *kube.DrainTimeoutError
+	switch {
+	case errors.As(err, &blocked):
+		return &steps.Error{Code: steps.CodeFailed, Summary: "pods are in the way of the drain", Detail: blocked.Error(),
+			Remedy: "move them away, or accept the loss: --delete-emptydir-data for the data of emptyDir volumes, --force for pods that nothing makes anew"}
+	case errors.As(err, &late):
+		return &steps.Error{Code: steps.CodeTimeout, Summary: "the drain was not done in time", Detail: late.Error(),
+			Remedy: "see why they stay (kubectl get pdb, kubectl describe pod), then leave again: it goes on from here; --drain-timeout gives it more time"}
+	}
+	return err
+}
+
+// retryDropped makes a call over the host's connection; a lost one is made anew.
+func retryDropped[T any](ctx context.Context, h *hostRun, state string, call func() (T, error)) (out T, err error) {
+	if err = h.connect(ctx); err != nil {
+		return out, err
+	}
+	h.state(state, "")
+	out, err = call()
+	for drops := 1; err != nil && dropped(err) && ctx.Err() == nil && drops <= maxDrops; drops++ {
+		if err = h.reconnect(ctx, err, state); err == nil {
+			out, err = call()
+		}
+	}
+	return out, err
+}
+
+// Leave takes every host out of the cluster and puts back what nodejoin did to it: the
+// Node is cordoned and drained, the host put back, the Node object deleted, and
+// nodejoin's own folder goes last. CheckLeave must have run; a host that it found in
+// no state to leave is left as it is. What is interrupted is finished by the next Leave.
+func (s *Session) Leave(ctx context.Context, r *LeaveReport, o LeaveOptions) *LeaveSummary {
+	start := time.Now()
+	sum := &LeaveSummary{Hosts: make([]LeaveResult, len(s.hosts))}
+	index := s.index()
+	s.each(ctx, func(ctx context.Context, h *hostRun) {
+		i := index[h]
+		if sum.Hosts[i] = (LeaveResult{Node: h.node.Name, Err: r.Hosts[i].Err}); r.Hosts[i].Err == nil {
+			h.leave(ctx, r.Hosts[i], o, &sum.Hosts[i])
+		}
+		if sum.Hosts[i].Err != nil {
+			h.state("failed", "")
+		} else {
+			h.state("done", "")
+		}
+	})
+	sum.Duration = time.Since(start)
+	return sum
+}
+
+func (h *hostRun) leave(ctx context.Context, l LeaveHost, o LeaveOptions, res *LeaveResult) {
+	h.state("applying", "")
+	// phase runs one part, told as a step; it is skipped once something failed.
+	phase := func(id, action string, f func() error) {
+		if res.Err != nil {
+			return
+		}
+		start := time.Now()
+		h.emit(event.StepStarted{Host: h.node.Name, Step: id, Kind: "leave", Action: action})
+		err := f()
+		if ctx.Err() != nil {
+			err = &steps.Error{Code: steps.CodeInterrupted, Summary: "interrupted", Detail: "the leave was stopped; the next one goes on from here"}
+		}
+		d := event.StepDone{Host: h.node.Name, Step: id, Result: "changed", Action: action, Duration: time.Since(start)}
+		if err != nil {
+			e := steps.AsError(err)
+			if ce := (*transport.ConnectError)(nil); errors.As(err, &ce) {
+				e = &steps.Error{Summary: ce.Summary, Detail: ce.Detail, Remedy: ce.Remedy}
+			}
+			d.Result, d.Summary, d.Detail, d.Remedy = "failed", e.Summary, e.Detail, e.Remedy
+			res.Failed, res.Err = id, err
+		}
+		h.emit(d)
+	}
+	if l.KubeNode != nil {
+		if !l.KubeNode.Unschedulable {
+			phase("cordon", "update", func() error { return absentIsFine(h.api.Cordon(ctx, h.node.Name, "leave")) })
+		}
+		if l.KubeNode.Ready {
+			phase("drain", "update", func() error { return h.drain(ctx, o.Drain) })
+		}
+	}
+	if res.Err == nil {
+		h.leaveHost(ctx, res)
+	}
+	if h.withCluster(o) {
+		phase("node_object", "delete", func() error { return h.deleteNode(ctx, l.KubeNode) })
+		res.NodeGone = res.Err == nil
+	}
+	phase("own_folder", "delete", func() error {
+		reply, err := retryDropped(ctx, h, "applying", func() (steps.ForgetReply, error) {
+			return h.conn.Forget(ctx, steps.LeaveRequest{Node: h.node.Name})
+		})
+		res.Files = reply.Left
+		return err
+	})
+	h.disconnect()
+}
+
+func absentIsFine(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func (h *hostRun) drain(ctx context.Context, o kube.DrainOptions) error {
+	o.Progress = func(s kube.DrainState) {
+		note := fmt.Sprintf("%d pods are leaving", len(s.Leaving))
+		if len(s.Refused) > 0 {
+			note += fmt.Sprintf(", a disruption budget holds %s", s.Refused[0])
+		}
+		h.emit(event.StepProgress{Host: h.node.Name, Step: "drain", Note: note})
+	}
+	return drainError(kube.Drain(ctx, h.api, h.node.Name, o))
+}
+
+// leaveHost has the host put back. Networks go while it does, and with them perhaps
+// the connection.
+func (h *hostRun) leaveHost(ctx context.Context, res *LeaveResult) {
+	reply, err := retryDropped(ctx, h, "applying", func() (steps.LeaveReply, error) {
+		return h.conn.Leave(ctx, steps.LeaveRequest{Node: h.node.Name}, h.emit)
+	})
+	res.Items, res.Mutations = reply.Items, reply.Mutations
+	switch {
+	case ctx.Err() != nil:
+		res.Err = &steps.Error{Code: steps.CodeInterrupted, Summary: "interrupted", Detail: "the leave was stopped; the next one goes on from here"}
+	case err != nil:
+		res.Err = err
+	case reply.Err != nil:
+		res.Failed, res.Err = reply.Failed, reply.Err
+	}
+}
+
+// deleteNode deletes the Node object that was looked at, with the bootstrap tokens of
+// the node, and asks whether it is gone.
+func (h *hostRun) deleteNode(ctx context.Context, n *kube.Node) error {
+	tokens, err := h.api.BootstrapTokens(ctx, h.node.Name)
+	if err != nil {
+		return err
+	}
+	for _, t := range tokens {
+		if err := h.api.RevokeToken(ctx, t.ID); err != nil {
+			return err
+		}
+	}
+	if n != nil {
+		if err := h.api.DeleteNode(ctx, h.node.Name, n.UID); err != nil {
+			return err
+		}
+	}
+	have, err := h.api.Node(ctx, h.node.Name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return &steps.Error{Code: steps.CodeNotConverged, Summary: "did not converge",
+		Detail: fmt.Sprintf("the Node %s (UID %s) is in the cluster: it was registered anew meanwhile", have.Name, have.UID), Remedy: "leave again"}
+}
