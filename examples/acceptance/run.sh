@@ -8,10 +8,9 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-# Wine runs the Windows node, mingw compiles the DLLs that Wine lacks, sshd is the door of a Linux host; runc is built with C and
-# libseccomp, and the Linux node needs iptables and ip.
+# Wine runs the node's programs, mingw compiles the DLLs that Wine lacks, sshd is the door of a Linux host.
 packages=()
-for p in wine wine64 gcc-mingw-w64-x86-64 openssh-server openssh-client gcc libc6-dev pkg-config libseccomp-dev iptables iproute2; do
+for p in wine wine64 gcc-mingw-w64-x86-64 openssh-server openssh-client; do
 	dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null | grep -qx installed || packages+=("$p")
 done
 if ((${#packages[@]})); then

@@ -115,19 +115,11 @@ func (s *Set) builds() []build {
 			goos = "windows"
 		}
 		dir := s.Source("components", "modules", c.module)
-		// Always -trimpath: with and without it everything compiles twice.
-		argv, cgo := []string{"go", "build", "-trimpath"}, "CGO_ENABLED=0"
-		if tags, ok := withC[c.name]; ok {
-			cgo = "CGO_ENABLED=1"
-			if tags != "" {
-				argv = append(argv, "-tags", tags)
-			}
-		}
-		argv = append(argv, "-ldflags", c.ldflags, c.pkg)
 		all = append(all, build{
 			out: s.Bin(c.name), stamp: s.stamp(c.name), dir: dir,
-			env:    []string{"GOOS=" + goos, "GOARCH=amd64", cgo, "GOFLAGS=", "GOWORK=off"},
-			argv:   argv,
+			env: []string{"GOOS=" + goos, "GOARCH=amd64", "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off"},
+			// Always -trimpath: with and without it everything compiles twice.
+			argv:   []string{"go", "build", "-trimpath", "-ldflags", c.ldflags, c.pkg},
 			inputs: []string{filepath.Join(dir, "go.mod"), filepath.Join(dir, "go.sum")},
 		})
 	}

@@ -7,7 +7,6 @@ const (
 	Containerd = "2.4.2"
 	CNIPlugins = "1.9.1"
 	Flannel    = "0.28.4"
-	Runc       = "1.5.2"
 	// FlannelCNI is the last release of the CNI plugins that carried the flannel
 	// meta plugin; its successor is not a Go module that builds by itself.
 	FlannelCNI = "0.9.1"
@@ -36,7 +35,6 @@ const stampKubernetes = "-s -w" +
 const (
 	stampContainerd = "-s -w -X github.com/containerd/containerd/v2/version.Version=v" + Containerd
 	stampFlannel    = "-s -w -X github.com/flannel-io/flannel/pkg/version.Version=v" + Flannel
-	stampRunc       = "-s -w -X main.version=" + Runc
 	strip           = "-s -w"
 )
 
@@ -55,25 +53,7 @@ var table = []component{
 	{"win-overlay.exe", "cni-plugins", "github.com/containernetworking/plugins/plugins/main/windows/win-overlay", strip},
 	{"flannel.exe", "cni-plugin-flannel", "github.com/containernetworking/plugins/plugins/meta/flannel", strip},
 	{"flanneld.exe", "flannel", "github.com/flannel-io/flannel", stampFlannel},
-	{"flanneld", "flannel", "github.com/flannel-io/flannel", stampFlannel},
-	{"runc", "runc", "github.com/opencontainers/runc", stampRunc},
-	{"kubelet", "kubernetes", "k8s.io/kubernetes/cmd/kubelet", stampKubernetes},
-	{"kube-proxy", "kubernetes", "k8s.io/kubernetes/cmd/kube-proxy", stampKubernetes},
-	{"kube-log-runner", "kubernetes", "k8s.io/component-base/logs/kube-log-runner", stampKubernetes},
-	{"containerd", "containerd", "github.com/containerd/containerd/v2/cmd/containerd", stampContainerd},
-	{"ctr", "containerd", "github.com/containerd/containerd/v2/cmd/ctr", stampContainerd},
-	{"containerd-shim-runc-v2", "containerd", "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2", stampContainerd},
-	{"bridge", "cni-plugins", "github.com/containernetworking/plugins/plugins/main/bridge", strip},
-	{"loopback", "cni-plugins", "github.com/containernetworking/plugins/plugins/main/loopback", strip},
-	{"host-local", "cni-plugins", "github.com/containernetworking/plugins/plugins/ipam/host-local", strip},
-	{"portmap", "cni-plugins", "github.com/containernetworking/plugins/plugins/meta/portmap", strip},
-	{"flannel", "cni-plugin-flannel", "github.com/containernetworking/plugins/plugins/meta/flannel", strip},
 }
-
-// withC are the programs that need the C compiler, with their build tags: runc enters
-// namespaces before Go runs, and filters system calls as the kubelet asks for every
-// sandbox (libseccomp-dev); flanneld has a backend in C.
-var withC = map[string]string{"runc": "seccomp", "flanneld": ""}
 
 // helpers are programs of this module that run on the Windows machine.
 var helpers = []string{"winsshd"}
