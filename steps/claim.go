@@ -59,6 +59,16 @@ func claimFile(ctx context.Context, h host.Host, e *Env, path string, secret boo
 	if prev.SHA256, err = keep(ctx, h, e, path); err != nil {
 		return err
 	}
+	if e.Facts.OS == "windows" && prev.Access == host.AccessPrivate {
+		// It may have that of its folder, which comes back by itself with the folder's.
+		dir, err := h.Stat(ctx, host.Dir(e.Facts.OS, path))
+		if err != nil {
+			return err
+		}
+		if dir.Access == host.AccessPrivate {
+			prev.Access = host.AccessDefault
+		}
+	}
 	c.prev = prev
 	return e.claim(ctx, h, c)
 }

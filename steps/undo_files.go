@@ -49,7 +49,11 @@ func undoFile(path string, o Owned) (undo, error) {
 		return restored(), "", nil
 	}
 	do := func(ctx context.Context, h host.Host, e *Env) error {
-		if err := h.Remove(ctx, host.TempName(path)); err != nil {
+		temp, err := exists(ctx, h, host.TempName(path))
+		if err == nil && temp {
+			err = h.Remove(ctx, host.TempName(path))
+		}
+		if err != nil {
 			return err
 		}
 		if !o.Existed {
