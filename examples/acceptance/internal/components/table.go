@@ -51,6 +51,7 @@ var table = []component{
 	{"containerd-shim-runhcs-v1.exe", "hcsshim", "github.com/Microsoft/hcsshim/cmd/containerd-shim-runhcs-v1", strip},
 	{"host-local.exe", "cni-plugins", "github.com/containernetworking/plugins/plugins/ipam/host-local", strip},
 	{"win-overlay.exe", "cni-plugins", "github.com/containernetworking/plugins/plugins/main/windows/win-overlay", strip},
+	{"win-bridge.exe", "cni-plugins", "github.com/containernetworking/plugins/plugins/main/windows/win-bridge", strip},
 	{"flannel.exe", "cni-plugin-flannel", "github.com/containernetworking/plugins/plugins/meta/flannel", strip},
 	{"flanneld.exe", "flannel", "github.com/flannel-io/flannel", stampFlannel},
 }
