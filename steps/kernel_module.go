@@ -14,7 +14,8 @@ var kernelModuleKind = Kind{Name: "kernel_module", Place: OnHost, Doc: "Linux: a
 
 // KernelModule is a loaded module and the file that loads it at boot,
 // /etc/modules-load.d/nodejoin-NAME.conf (modules-load.d(5)). What is built into the
-// kernel needs neither.
+// kernel needs neither. A leave takes the file away; the module stays loaded until the
+// next boot, as others may use it by then.
 type KernelModule struct {
 	Name string `json:"name" doc:"its name, for example br_netfilter"`
 }
@@ -65,9 +66,7 @@ func (m *KernelModule) Check(ctx context.Context, r host.Reader, e *Env) (Change
 func (m *KernelModule) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (Outcome, error) {
 	how, err := h.KernelModule(ctx, m.Name)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = e.Claim(ctx, h, moduleKey+m.Name, nil); err == nil {
-			err = h.LoadKernelModule(ctx, m.Name)
-		}
+		err = h.LoadKernelModule(ctx, m.Name)
 	}
 	if err != nil || how == host.ModuleBuiltIn {
 		return Outcome{}, err

@@ -125,3 +125,22 @@ func applyFile(ctx context.Context, h host.Host, e *Env, f *File) error {
 	_, err = f.Apply(ctx, h, e, c)
 	return err
 }
+
+// undoSysctl gives a parameter the value that it had. One that the kernel has no more
+// needs nothing.
+func undoSysctl(name string, o Owned) (undo, error) {
+	want, err := previous[string](o)
+	return undo{
+		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+			have, err := r.Sysctl(ctx, name)
+			if errors.Is(err, fs.ErrNotExist) || err == nil && have == want {
+				return Change{}, "", nil
+			}
+			if err != nil {
+				return Change{}, "", err
+			}
+			return restored(Diff{Name: "value", Have: have, Want: want}), "", nil
+		},
+		do: func(ctx context.Context, h host.Host, _ *Env) error { return h.SetSysctl(ctx, name, want) },
+	}, err
+}

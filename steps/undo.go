@@ -26,6 +26,7 @@ var undoes = map[string]func(rest string, o Owned) (undo, error){
 	"hns_network":   undoNetwork,
 	"firewall_rule": undoFirewallRule,
 	"registry":      undoRegistry,
+	"sysctl":        undoSysctl,
 	"env":           undoEnv,
 	"env_file":      undoEnvFile,
 	"source_vip":    undoSourceVIP,

@@ -78,6 +78,7 @@ profile "windows" {
 
 profile "linux" {
   os = "linux"
+  kubelet { config = { serverTLSBootstrap = true } } # nodejoin approves the request
   kube_proxy { config = { mode = "nftables" } }
 }
 

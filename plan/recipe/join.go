@@ -73,10 +73,11 @@ func (b *build) winGivenKubeconfig() (ready []string) {
 	return []string{"kubelet_credentials"}
 }
 
-// winServing: with serverTLSBootstrap, the certificate that the kubelet serves its API
+// serving: with serverTLSBootstrap, the certificate that the kubelet serves its API
 // with. Its request is waited for where the machine has none yet; later ones, with
-// which the kubelet renews it, are approved by the run that finds them pending.
-func (b *build) winServing() {
+// which the kubelet renews it, are approved by the run that finds them pending. current
+// is the file in which the kubelet keeps the one that it serves with.
+func (b *build) serving(current, log string) {
 	if on, _ := b.in.Kubelet.Config["serverTLSBootstrap"].(bool); !on {
 		return
 	}
@@ -89,6 +90,6 @@ func (b *build) winServing() {
 	}
 	b.add("serving_request", "serving_certificate", "First serving certificate of the kubelet is approved", &first, after).OnlyIf = "serving_certificate"
 	b.add("serving_certificate", "file_ready", "Kubelet has its serving certificate", &steps.FileReady{
-		Path: winKubeletPKI + `\kubelet-server-current.pem`, Contains: "BEGIN CERTIFICATE", Service: "kubelet", Log: kubeletLog}, "serving_request")
+		Path: current, Contains: "BEGIN CERTIFICATE", Service: "kubelet", Log: log}, "serving_request")
 	b.add("serving_renewal", "serving_certificate", "Renewed serving certificate of the kubelet is approved", &own, "serving_certificate")
 }

@@ -48,6 +48,7 @@ func (b *build) linux() {
 	b.linCredentials()
 	b.linKubelet()
 	b.linRegistered()
+	b.serving(linKubeletPKI+"/kubelet-server-current.pem", b.linLog("kubelet"))
 	if b.flannel() {
 		b.linFlannel()
 		b.linProxy()

@@ -52,7 +52,7 @@ func (b *build) windows() {
 	b.winRuntime()
 	b.winKubelet(b.winCredentials())
 	b.winRegistered()
-	b.winServing()
+	b.serving(winKubeletPKI+`\kubelet-server-current.pem`, kubeletLog)
 	b.winNetwork()
 	b.winProxy()
 	b.winReady()

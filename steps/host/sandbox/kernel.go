@@ -61,7 +61,10 @@ func (h *Host) SetSysctl(ctx context.Context, name, value string) error {
 		if value == "" || strings.ContainsAny(value, "\x00\n") {
 			return fmt.Errorf("%w: value %q", fs.ErrInvalid, value)
 		}
-		s.Sysctls[name] = strings.Join(strings.Fields(value), " ")
+		value = strings.Join(strings.Fields(value), " ")
+		if s.Sysctls[name] = value; value == kernelParameters[name].value {
+			delete(s.Sysctls, name)
+		}
 		return nil
 	}))
 }
