@@ -83,4 +83,5 @@ const (
 	CodeUnauthorized Code = "unauthorized" // the cluster does not know our credentials, or no more
 	CodeInvalid      Code = "invalid"      // arguments make no sense
 	CodeInterrupted  Code = "interrupted"
+	CodeLocked       Code = "locked" // another run holds the machine or the cluster
 )

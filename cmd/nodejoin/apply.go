@@ -64,6 +64,7 @@ a question, and refused when the plan or its hosts have changed since.`,
 			}
 			current.Emit(e)
 		}
+		a.hold("apply")
 		s := engine.New(compiled, a.options(compiled, emit))
 		defer s.Close()
 		report := s.Check(ctx)

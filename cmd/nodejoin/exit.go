@@ -18,6 +18,7 @@ const (
 	exitUnreachable = 4 // a host or the API server does not answer, or does not let us in
 	exitNotVerified = 5 // applied, but the check still finds a difference
 	// 6 is kept for a pending reboot.
+	exitLocked      = 7   // another run holds a host or the cluster
 	exitInterrupted = 130 // Ctrl-C
 )
 
@@ -43,6 +44,8 @@ func errorCode(err error) int {
 			return exitInterrupted
 		case steps.CodeNotConverged:
 			return exitNotVerified
+		case steps.CodeLocked:
+			return exitLocked
 		case steps.CodeUnreachable, steps.CodeUnauthorized:
 			return exitUnreachable
 		}
@@ -51,9 +54,10 @@ func errorCode(err error) int {
 }
 
 // worst joins the codes of several hosts: an interruption, then a failed step,
-// then one that did not verify, then a host that was not reached.
+// then one that did not verify, then one that another run holds, then a host that
+// was not reached.
 func worst(codes ...int) int {
-	for _, c := range []int{exitInterrupted, exitFailed, exitNotVerified, exitUnreachable} {
+	for _, c := range []int{exitInterrupted, exitFailed, exitNotVerified, exitLocked, exitUnreachable} {
 		for _, have := range codes {
 			if have == c {
 				return c

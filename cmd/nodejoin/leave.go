@@ -74,6 +74,7 @@ func (a *app) leave(c *cobra.Command, args []string, o engine.LeaveOptions, auto
 		stream = ui.NewJSON(a.term.Out, version)
 	}
 	var current ui.Display = a.newDisplay()
+	a.hold("leave")
 	s := engine.New(compiled, a.options(compiled, func(e event.Event) {
 		if stream != nil {
 			stream.Emit(e)

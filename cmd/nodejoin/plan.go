@@ -78,7 +78,7 @@ func (a *app) options(p *plan.Compiled, sink func(event.Event)) engine.Options {
 		defer mu.Unlock()
 		sink(e)
 	}
-	return engine.Options{Connect: connector(emit), Cluster: clusterOpener(p), Emit: emit, Parallel: a.parallel}
+	return engine.Options{Connect: connector(emit), Cluster: clusterOpener(p), Emit: emit, Parallel: a.parallel, Holder: a.holder, Gone: gone}
 }
 
 func (a *app) showPlan(r *engine.Report, full bool) {

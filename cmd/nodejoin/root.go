@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/steps"
 )
 
 // version is set by the release build.
@@ -27,7 +28,8 @@ type app struct {
 	display  string
 	parallel int
 
-	clusterAt string // where the plan names its cluster; load sets it
+	clusterAt string       // where the plan names its cluster; load sets it
+	holder    steps.Holder // of a command that changes hosts; hold sets it
 }
 
 func newRoot(a *app) *cobra.Command {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/client-go/kubernetes/typed/certificates/v1"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	rbacv1 "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
@@ -41,6 +42,7 @@ type client struct {
 	core  corev1.CoreV1Interface
 	rbac  rbacv1.RbacV1Interface
 	certs certificatesv1.CertificatesV1Interface
+	coord coordinationv1.CoordinationV1Interface
 }
 
 var _ kube.API = (*client)(nil)
@@ -97,6 +99,9 @@ func open(cfg *rest.Config, c Config) (*client, error) {
 		return nil, err
 	}
 	if k.certs, err = certificatesv1.NewForConfigAndClient(cfg, h); err != nil {
+		return nil, err
+	}
+	if k.coord, err = coordinationv1.NewForConfigAndClient(cfg, h); err != nil {
 		return nil, err
 	}
 	return k, nil

@@ -29,7 +29,14 @@ func (s *Session) Apply(ctx context.Context) *Summary {
 	start := time.Now()
 	sum := &Summary{Hosts: make([]HostSummary, len(s.hosts))}
 	index := s.index()
-	s.each(ctx, func(ctx context.Context, h *hostRun) { sum.Hosts[index[h]] = h.apply(ctx) })
+	letGo, err := s.holdCluster(ctx)
+	defer letGo()
+	s.each(ctx, func(ctx context.Context, h *hostRun) {
+		if err != nil && h.report.Err == nil {
+			h.report.Err = err
+		}
+		sum.Hosts[index[h]] = h.apply(ctx)
+	})
 	sum.Duration = time.Since(start)
 	return sum
 }
@@ -51,6 +58,12 @@ func (h *hostRun) apply(ctx context.Context) HostSummary {
 		}
 	}
 	h.state("applying", "")
+	if sum.Err = h.hold(ctx); sum.Err != nil {
+		sum.NotRun = ids(h.node.Steps)
+		h.state("failed", "")
+		return sum
+	}
+	defer h.letGo(ctx)
 	rest := h.node.Steps
 	for len(rest) > 0 && sum.Err == nil {
 		if err := context.Cause(ctx); err != nil {
@@ -286,6 +299,14 @@ func (h *hostRun) reconnect(ctx context.Context, cause error, state string) erro
 	b.InitialInterval, b.MaxInterval = 200*time.Millisecond, 10*time.Second
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		err := h.connect(ctx)
+		if err == nil && h.holds {
+			if err = h.lock(ctx); err != nil {
+				if !dropped(err) {
+					return struct{}{}, backoff.Permanent(err)
+				}
+				h.disconnect()
+			}
+		}
 		var ce *transport.ConnectError
 		if errors.As(err, &ce) && ce.Reason != transport.ReasonUnreachable {
 			return struct{}{}, backoff.Permanent(err)

@@ -24,6 +24,11 @@ type Options struct {
 	Emit func(event.Event)
 	// Parallel bounds the hosts worked on at once; 0 = 10.
 	Parallel int
+	// Holder is who changes hosts and cluster; they are locked for it while they are
+	// changed. Without a Run nothing is locked.
+	Holder steps.Holder
+	// Gone tells that a holder's run has ended, as far as can be seen from here. nil = never.
+	Gone func(steps.Holder) bool
 }
 
 // Report is what a check of all hosts found.

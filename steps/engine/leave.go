@@ -214,9 +214,14 @@ func (s *Session) Leave(ctx context.Context, r *LeaveReport, o LeaveOptions) *Le
 	start := time.Now()
 	sum := &LeaveSummary{Hosts: make([]LeaveResult, len(s.hosts))}
 	index := s.index()
+	letGo, held := s.holdCluster(ctx)
+	defer letGo()
 	s.each(ctx, func(ctx context.Context, h *hostRun) {
 		i := index[h]
 		if sum.Hosts[i] = (LeaveResult{Node: h.node.Name, Err: r.Hosts[i].Err}); r.Hosts[i].Err == nil {
+			sum.Hosts[i].Err = held
+		}
+		if sum.Hosts[i].Err == nil {
 			h.leave(ctx, r.Hosts[i], o, &sum.Hosts[i])
 		}
 		if sum.Hosts[i].Err != nil {
@@ -231,6 +236,10 @@ func (s *Session) Leave(ctx context.Context, r *LeaveReport, o LeaveOptions) *Le
 
 func (h *hostRun) leave(ctx context.Context, l LeaveHost, o LeaveOptions, res *LeaveResult) {
 	h.state("applying", "")
+	if res.Err = h.hold(ctx); res.Err != nil {
+		return
+	}
+	defer h.letGo(ctx)
 	// phase runs one part, told as a step; it is skipped once something failed.
 	phase := func(id, action string, f func() error) {
 		if res.Err != nil {

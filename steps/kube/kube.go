@@ -64,6 +64,14 @@ type API interface {
 	// refuse for now, which is ErrBudget. Absent, or another pod of that name by now,
 	// is no error. The pod is gone only when Pods does not list it any more.
 	Evict(ctx context.Context, p Pod) error
+	// TakeLease makes a Lease of kube-system (coordination.k8s.io/v1) the holder's, or
+	// renews it. It takes it from a holder whose time has run out and from the one
+	// named in from (""=nobody); what that Lease was is the reply, else a zero one. A
+	// Lease of anybody else is ErrHeld, and the reply.
+	TakeLease(ctx context.Context, want Lease, from string) (Lease, error)
+	// ReleaseLease deletes the Lease if it is the holder's; absent, or another's by
+	// now, is no error.
+	ReleaseLease(ctx context.Context, name, holder string) error
 	// DeleteNode removes the Node with this UID. Absent is no error; another Node of
 	// that name is ErrChanged.
 	DeleteNode(ctx context.Context, name, uid string) error
@@ -98,6 +106,24 @@ const CordonedBy = "nodejoin.dev/cordoned"
 // PlanOf is the annotation of a Node that was joined by nodejoin; its value is the
 // name of the plan's cluster block.
 const PlanOf = "nodejoin.dev/plan"
+
+// Lease says who works on a cluster.
+type Lease struct {
+	Name   string
+	Holder string // identity, compared only
+	// Note is for people and programs who the holder is; kept in the annotation LeaseNote.
+	Note     string
+	Duration time.Duration // whole seconds, after Renewed: then it is anybody's
+	Renewed  time.Time     // by the clock of the holder
+}
+
+// LeaseNote is the annotation of a Lease that says who its holder is.
+const LeaseNote = "nodejoin.dev/holder"
+
+// Taken judges whether a Lease that is there is another's than want's, as TakeLease does.
+func (l Lease) Taken(want Lease, from string, now time.Time) bool {
+	return l.Holder != "" && l.Holder != want.Holder && l.Holder != from && now.Before(l.Renewed.Add(l.Duration))
+}
 
 // Pod is the part of a pod that a drain looks at.
 type Pod struct {
@@ -178,4 +204,5 @@ var (
 	ErrForbidden    = errors.New("the credentials lack a permission")
 	ErrBudget       = errors.New("a disruption budget does not allow the eviction now")
 	ErrChanged      = errors.New("it is not the object that was looked at")
+	ErrHeld         = errors.New("another one holds it")
 )

@@ -2,17 +2,31 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
+	"nodejoin/steps/hostlock"
 )
 
 // NewLocal runs the steps of a node in this process, for `local` and `sandbox`
 // connections. a must open Source.File itself: nothing is staged. Close closes
 // nothing of h.
 func NewLocal(h host.Host, a steps.Artifacts, node string) Conn {
+	return newLocal(h, a, node)
+}
+
+// NewLocalLocked is NewLocal for a machine that can be locked; lockDir is a folder of
+// the computer this process runs on.
+func NewLocalLocked(h host.Host, a steps.Artifacts, node, lockDir string) Conn {
+	l := newLocal(h, a, node)
+	l.lock = hostlock.New(lockDir)
+	return l
+}
+
+func newLocal(h host.Host, a steps.Artifacts, node string) *local {
 	l := &local{node: node}
 	l.exec = steps.NewExecutor(h, a, l.event)
 	return l
@@ -21,6 +35,7 @@ func NewLocal(h host.Host, a steps.Artifacts, node string) Conn {
 type local struct {
 	node string
 	exec *steps.Executor
+	lock *hostlock.Lock // nil: the machine has none
 
 	mu   sync.Mutex
 	emit func(event.Event) // nil but during Apply
@@ -68,6 +83,9 @@ func (l *local) Leave(ctx context.Context, req steps.LeaveRequest, emit func(eve
 }
 
 func (l *local) Forget(ctx context.Context, req steps.LeaveRequest) (steps.ForgetReply, error) {
+	if err := l.Unlock(ctx); err != nil { // the folder that goes holds its file
+		return steps.ForgetReply{}, err
+	}
 	return l.exec.Forget(ctx, req)
 }
 
@@ -76,4 +94,18 @@ func (l *local) Stage(ctx context.Context, src steps.Source, progress func(done,
 	return context.Cause(ctx)
 }
 
-func (l *local) Close() error { return nil }
+func (l *local) Lock(ctx context.Context, req steps.LockRequest) (steps.LockReply, error) {
+	if l.lock == nil {
+		return steps.LockReply{}, errors.New("this connection knows no lock")
+	}
+	return l.lock.Take(ctx, req)
+}
+
+func (l *local) Unlock(context.Context) error {
+	if l.lock == nil {
+		return nil
+	}
+	return l.lock.Release()
+}
+
+func (l *local) Close() error { return l.Unlock(context.Background()) }

@@ -185,6 +185,19 @@ func (s *sshConn) Apply(ctx context.Context, req steps.Request, emit func(event.
 	return reply, err
 }
 
+// Lock has the agent hold the machine; it lets go when it ends.
+func (s *sshConn) Lock(ctx context.Context, req steps.LockRequest) (reply steps.LockReply, err error) {
+	if err := s.ready(ctx); err != nil {
+		return reply, err
+	}
+	err = s.call(ctx, wire.MethodLock, req, &reply)
+	return reply, err
+}
+
+func (s *sshConn) Unlock(ctx context.Context) error {
+	return s.call(ctx, wire.MethodUnlock, struct{}{}, &struct{}{})
+}
+
 // is tells whether the agent that said hello is the file of this digest.
 func (c *rpc) is(digest string) bool { return c.spoke() && c.said.Digest == digest }
 

@@ -32,6 +32,10 @@ type Conn interface {
 	// Forget removes nodejoin's own folder and what the transport itself put onto the
 	// machine, after a Leave. The connection is of no use any more.
 	Forget(ctx context.Context, req steps.LeaveRequest) (steps.ForgetReply, error)
+	// Lock keeps other runs off the machine until Unlock or the end of the connection.
+	// That another run has it is a reply; an error means that nobody knows.
+	Lock(ctx context.Context, req steps.LockRequest) (steps.LockReply, error)
+	Unlock(ctx context.Context) error
 	Close() error
 }
 

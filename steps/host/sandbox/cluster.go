@@ -55,6 +55,7 @@ type clusterState struct {
 	// ConfigMaps by namespace/name.
 	ConfigMaps map[string]map[string]string `json:"config_maps,omitempty"`
 	Budgets    map[string]int               `json:"budgets,omitempty"` // evictions that each budget allows yet
+	Leases     map[string]kube.Lease        `json:"leases,omitempty"`  // by name
 }
 
 type bootstrap struct {
@@ -137,6 +138,9 @@ func (s *clusterState) init() {
 	if s.Roles == nil {
 		// Roles that every cluster has and that a join binds to.
 		s.Roles = map[string][]kube.Rule{"system:node-proxier": nil, "cluster-admin": nil, "view": nil}
+	}
+	if s.Leases == nil {
+		s.Leases = map[string]kube.Lease{}
 	}
 	if s.Subnets == nil {
 		s.Subnets = map[string]netip.Prefix{}

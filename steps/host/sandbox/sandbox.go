@@ -122,6 +122,9 @@ func or(s, otherwise string) string {
 	return s
 }
 
+// LockDir is a folder of this computer, beside the machine, for the lock of its runs.
+func (h *Host) LockDir() string { return filepath.Join(h.cfg.Path, stateDir) }
+
 // Facts describes the machine as configured; the boot time is that of the first
 // Open or the last Reboot.
 func (h *Host) Facts(ctx context.Context) (host.Facts, error) {

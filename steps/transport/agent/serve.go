@@ -16,6 +16,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
+	"nodejoin/steps/hostlock"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -44,6 +45,7 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, opt Options) e
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &server{opt: opt, ctx: ctx, blobs: &blobs{host: opt.Host, os: opt.Hello.OS, dir: BlobDir(opt.Hello.OS, opt.DataDir), own: opt.Program, ownDigest: opt.Hello.Digest}}
+	s.lock = hostlock.New(opt.DataDir)
 	s.exec = steps.NewExecutor(opt.Host, opt.Artifacts, s.event)
 	s.rpc = jrpc2.NewServer(s, &jrpc2.ServerOptions{
 		AllowPush: true, DisableBuiltin: true,
@@ -64,6 +66,9 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, opt Options) e
 		cancel(fmt.Errorf("say hello: %w", err))
 	}
 	err := s.rpc.Wait()
+	s.calls.Lock() // a call that was under way has ended
+	_ = s.lock.Abandon()
+	s.calls.Unlock()
 	if s.saidBye() {
 		s.blobs.clear(context.WithoutCancel(ctx))
 	}
@@ -95,6 +100,7 @@ type server struct {
 	exec  *steps.Executor
 	rpc   *jrpc2.Server
 	blobs *blobs
+	lock  *hostlock.Lock // for the whole run
 
 	calls  sync.Mutex // held by the running call; the executor serves one at a time
 	mu     sync.Mutex
@@ -119,6 +125,10 @@ func (s *server) Assign(_ context.Context, method string) jrpc2.Handler {
 		return call(s, s.leave)
 	case wire.MethodForget:
 		return call(s, s.forget)
+	case wire.MethodLock:
+		return call(s, s.lock.Take)
+	case wire.MethodUnlock:
+		return call(s, func(context.Context, struct{}) (struct{}, error) { return struct{}{}, s.lock.Release() })
 	case wire.MethodSecure:
 		return call(s, s.secure)
 	case wire.NoteCancel:
@@ -191,7 +201,7 @@ func (s *server) event(e event.Event) {
 // apply runs alone on this machine: after a lost connection the agent of the
 // earlier one may still be ending its step.
 func (s *server) apply(ctx context.Context, req steps.Request) (steps.ApplyReply, error) {
-	unlock, err := lockHost(ctx, s.opt.DataDir)
+	unlock, err := s.alone(ctx)
 	if err != nil {
 		return steps.ApplyReply{}, err
 	}
@@ -205,7 +215,7 @@ func (s *server) apply(ctx context.Context, req steps.Request) (steps.ApplyReply
 
 // leave runs alone on this machine, as apply does.
 func (s *server) leave(ctx context.Context, req steps.LeaveRequest) (steps.LeaveReply, error) {
-	unlock, err := lockHost(ctx, s.opt.DataDir)
+	unlock, err := s.alone(ctx)
 	if err != nil {
 		return steps.LeaveReply{}, err
 	}
@@ -215,12 +225,24 @@ func (s *server) leave(ctx context.Context, req steps.LeaveRequest) (steps.Leave
 
 // forget waits until it is alone and lets go of the lock, whose file it removes.
 func (s *server) forget(ctx context.Context, req steps.LeaveRequest) (steps.ForgetReply, error) {
-	unlock, err := lockHost(ctx, s.opt.DataDir)
+	unlock, err := s.alone(ctx)
 	if err != nil {
 		return steps.ForgetReply{}, err
 	}
 	unlock()
+	if err := s.lock.Release(); err != nil {
+		return steps.ForgetReply{}, err
+	}
 	return s.exec.Forget(ctx, req)
+}
+
+// alone keeps other runs off while a call runs, where the controller has not asked for
+// the lock of the whole run.
+func (s *server) alone(ctx context.Context) (unlock func(), err error) {
+	if s.lock.Held() {
+		return func() {}, nil
+	}
+	return lockHost(ctx, s.opt.DataDir)
 }
 
 // secure gives nodejoin's folder to the system and administrators alone.

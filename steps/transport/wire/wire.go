@@ -22,6 +22,8 @@ const (
 	MethodLeave      = "leave"       // steps.LeaveRequest -> steps.LeaveReply
 	MethodForget     = "forget"      // steps.LeaveRequest -> steps.ForgetReply
 	MethodSecure     = "secure"      // nothing -> nothing: the data folder becomes private
+	MethodLock       = "lock"        // steps.LockRequest -> steps.LockReply
+	MethodUnlock     = "unlock"      // nothing -> nothing
 )
 
 // Notifications.

@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/host"
+	"nodejoin/steps/kube"
+)
+
+const (
+	// lostFor is how long the agent of a lost connection may hold a machine yet: its
+	// own bound of silence is a minute.
+	lostFor = 90 * time.Second
+	// leaseFor is how long a Lease holds without being renewed. A difference of the
+	// clocks of two controllers that is smaller than leaseFor-renewEvery does no harm.
+	leaseFor   = 2 * time.Minute
+	renewEvery = 20 * time.Second
+	// letGoFor bounds the release at the end of a run.
+	letGoFor = 10 * time.Second
+)
+
+// hold locks the host for this run. A connection that is lost meanwhile is made anew.
+func (h *hostRun) hold(ctx context.Context) error {
+	if h.opt.Holder.Run == "" {
+		return nil
+	}
+	h.holds = true
+	err := h.connect(ctx)
+	if err == nil {
+		err = h.lock(ctx)
+	}
+	if err != nil && dropped(err) && ctx.Err() == nil {
+		err = h.reconnect(ctx, err, "applying") // it locks
+	}
+	if err != nil {
+		h.holds = false
+	}
+	return err
+}
+
+// lock locks the connected host. A run that has ended, and this one before its
+// connection was lost, are waited for; any other is told at once.
+func (h *hostRun) lock(ctx context.Context) error {
+	reply, err := h.conn.Lock(ctx, steps.LockRequest{Holder: h.opt.Holder})
+	if err == nil && reply.By != nil && (reply.By.Run == h.opt.Holder.Run || h.gone(*reply.By)) {
+		h.state("waiting", "for the lock of a run whose connection was lost: "+reply.By.String())
+		if reply, err = h.conn.Lock(ctx, steps.LockRequest{Holder: h.opt.Holder, Wait: lostFor}); err == nil && reply.By == nil {
+			h.state("applying", "")
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case reply.By != nil:
+		return steps.Locked("the machine "+h.node.Name, *reply.By)
+	case reply.Left != nil:
+		h.emit(event.Warning{Host: h.node.Name, Summary: "an earlier run did not end", Detail: leftBy(*reply.Left, h.report.Facts)})
+	}
+	return nil
+}
+
+func leftBy(by steps.Holder, f host.Facts) string {
+	if f.BootTime.After(by.Since) {
+		return by.String() + "; the machine was started anew since then; this run goes on from there"
+	}
+	return by.String() + "; this run goes on from there"
+}
+
+func (s *Session) gone(by steps.Holder) bool { return s.opt.Gone != nil && s.opt.Gone(by) }
+
+// letGo ends hold. What cannot be told to the host any more is found by the next run.
+func (h *hostRun) letGo(ctx context.Context) {
+	if !h.holds {
+		return
+	}
+	h.holds = false
+	if h.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoFor)
+	defer cancel()
+	_ = h.conn.Unlock(ctx)
+}
+
+// holdCluster takes the Lease of the plan's cluster and renews it until letGo, if the
+// plan has a cluster that was opened. Only a Lease that another run holds is an
+// error: the hosts have locks of their own, so that what else is wrong gives a warning.
+func (s *Session) holdCluster(ctx context.Context) (letGo func(), err error) {
+	if s.opt.Holder.Run == "" || s.plan.Cluster == nil || s.api == nil {
+		return func() {}, nil
+	}
+	note, err := json.Marshal(s.opt.Holder)
+	if err != nil {
+		return func() {}, err
+	}
+	want := kube.Lease{Name: leaseName(s.plan.Cluster.Name), Holder: s.opt.Holder.Run, Note: string(note), Duration: leaseFor}
+	take := func(from string) (kube.Lease, error) {
+		want.Renewed = time.Now()
+		return s.api.TakeLease(ctx, want, from)
+	}
+	before, err := take("")
+	if errors.Is(err, kube.ErrHeld) && s.gone(holderOf(before)) {
+		before, err = take(before.Holder)
+	}
+	switch {
+	case errors.Is(err, kube.ErrHeld):
+		e := steps.Locked("the cluster of the plan (Lease kube-system/"+want.Name+")", holderOf(before))
+		e.Remedy += fmt.Sprintf("; if it has ended without a word, its Lease ends %s", before.Renewed.Add(before.Duration).UTC().Format(time.RFC3339))
+		return func() {}, e
+	case ctx.Err() != nil:
+		return func() {}, nil // told by the hosts
+	case err != nil:
+		s.emit(event.Warning{Summary: "no Lease in the cluster", Detail: err.Error() + "; runs from elsewhere are kept off only by the lock of each machine"})
+		return func() {}, nil
+	case before.Holder != "":
+		s.emit(event.Warning{Summary: "an earlier run did not end", Detail: holderOf(before).String() + "; its Lease kube-system/" + want.Name + " is taken over"})
+	}
+	renewing, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.renew(renewing, want)
+	}()
+	return func() {
+		stop()
+		<-done
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoFor)
+		defer cancel()
+		_ = s.api.ReleaseLease(ctx, want.Name, want.Holder) // else it ends by itself
+	}, nil
+}
+
+// renew renews the Lease until ctx ends, or until it is another's.
+func (s *Session) renew(ctx context.Context, l kube.Lease) {
+	tick := time.NewTicker(renewEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		l.Renewed = time.Now()
+		before, err := s.api.TakeLease(ctx, l, "")
+		if errors.Is(err, kube.ErrHeld) {
+			s.emit(event.Warning{Summary: "the Lease in the cluster was lost", Detail: "another run has it now: " + holderOf(before).String()})
+			return
+		}
+	}
+}
+
+// holderOf reads the note of a Lease; one that is not nodejoin's has its holder's name.
+func holderOf(l kube.Lease) steps.Holder {
+	var h steps.Holder
+	if json.Unmarshal([]byte(l.Note), &h) != nil || h.Run != l.Holder {
+		h = steps.Holder{Run: l.Holder, User: l.Holder, Host: "an unknown machine", Command: "a run", Since: l.Renewed}
+	}
+	return h
+}
+
+// leaseName is "nodejoin-" and the name of the cluster block, which need not be one
+// that Kubernetes allows (RFC 1123 subdomain: lower case, digits, '-' and '.').
+func leaseName(cluster string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(cluster))
+	return "nodejoin-" + strings.TrimRight(name, "-")
+}

@@ -1,0 +1,35 @@
+package sandbox
+
+import (
+	"context"
+	"time"
+
+	"nodejoin/steps/kube"
+)
+
+// TakeLease takes or renews a Lease.
+func (k *Cluster) TakeLease(ctx context.Context, want kube.Lease, from string) (kube.Lease, error) {
+	var before kube.Lease
+	err := k.tell(ctx, "take lease", want.Name, func(s *clusterState) error {
+		have := s.Leases[want.Name]
+		if have.Holder != want.Holder {
+			before = have
+		}
+		if have.Taken(want, from, time.Now()) {
+			return kube.ErrHeld
+		}
+		s.Leases[want.Name] = want
+		return nil
+	})
+	return before, err
+}
+
+// ReleaseLease deletes a Lease of this holder.
+func (k *Cluster) ReleaseLease(ctx context.Context, name, holder string) error {
+	return k.tell(ctx, "release lease", name, func(s *clusterState) error {
+		if s.Leases[name].Holder == holder {
+			delete(s.Leases, name)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,169 @@
+// Package hostlock keeps runs apart that would change one machine at the same time.
+//
+// The lock is one of the operating system (apply.lock), which drops it with the
+// process that holds it, so it is never stale. Beside it apply.holder.json says whose
+// it is; one that is found there without the lock was left by a run that did not end.
+package hostlock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+)
+
+// File and HolderFile are the names in the folder of the lock.
+const (
+	File       = "apply.lock"
+	HolderFile = "apply.holder.json"
+)
+
+// retryEvery is the pace of tries while another run holds the lock.
+const retryEvery = 100 * time.Millisecond
+
+// Lock is the lock of one machine. Calls are made one at a time.
+type Lock struct {
+	dir  string
+	file *flock.Flock
+	run  string // of the holder; "" = not held
+}
+
+// New is the lock of the machine whose folder dir is; nothing is touched yet.
+func New(dir string) *Lock { return &Lock{dir: dir} }
+
+// Held tells whether it is held.
+func (l *Lock) Held() bool { return l.run != "" }
+
+// Take takes the lock, waiting for another run for up to req.Wait. What is held
+// already for the same run stays held. An error means that nobody knows; that
+// another run has it is a reply.
+func (l *Lock) Take(ctx context.Context, req steps.LockRequest) (steps.LockReply, error) {
+	if l.run == req.Holder.Run && l.run != "" {
+		return steps.LockReply{}, nil
+	}
+	if l.run != "" || req.Holder.Run == "" {
+		return steps.LockReply{}, fmt.Errorf("lock %s: it is held for the run %q, asked for by %q", l.dir, l.run, req.Holder.Run)
+	}
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		return steps.LockReply{}, err
+	}
+	file := flock.New(filepath.Join(l.dir, File), flock.SetPermissions(0o600))
+	if err := tryFor(ctx, file, req.Wait); err != nil {
+		if !errors.Is(err, errTaken) {
+			return steps.LockReply{}, fmt.Errorf("lock %s: %w", file.Path(), err)
+		}
+		by, err := l.holder()
+		if err != nil {
+			return steps.LockReply{}, err
+		}
+		if by == nil {
+			by = &steps.Holder{Command: "a run", User: "somebody", Host: "an unknown machine"} // it has not written its name yet
+		}
+		return steps.LockReply{By: by}, nil
+	}
+	left, err := l.holder()
+	if err == nil {
+		err = l.write(req.Holder)
+	}
+	if err != nil {
+		return steps.LockReply{}, errors.Join(err, file.Unlock())
+	}
+	l.file, l.run = file, req.Holder.Run
+	if left != nil && left.Run == req.Holder.Run {
+		left = nil // our own, over a connection that was lost
+	}
+	return steps.LockReply{Left: left}, nil
+}
+
+// Release lets go; of a lock that is not held it does nothing.
+func (l *Lock) Release() error {
+	if l.run == "" {
+		return nil
+	}
+	err := os.Remove(filepath.Join(l.dir, HolderFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	err = errors.Join(err, l.file.Unlock())
+	l.file, l.run = nil, ""
+	return err
+}
+
+var errTaken = errors.New("another process holds it")
+
+// tryFor tries at once, and then again until the wait is over.
+func tryFor(ctx context.Context, file *flock.Flock, wait time.Duration) error {
+	bound, cancel := context.WithTimeoutCause(ctx, max(wait, 0), errTaken)
+	defer cancel()
+	for {
+		ok, err := file.TryLock()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-time.After(retryEvery):
+		case <-bound.Done():
+			return context.Cause(bound)
+		}
+	}
+}
+
+// maxHolder bounds what is read as a holder, in bytes.
+const maxHolder = 16 << 10
+
+// holder reads whose the lock is or was; nil: nobody's.
+func (l *Lock) holder() (*steps.Holder, error) {
+	path := filepath.Join(l.dir, HolderFile)
+	fi, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var h steps.Holder
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if fi.Size() > maxHolder || json.Unmarshal(b, &h) != nil || h.Run == "" {
+		return &steps.Holder{Run: "unknown", Command: "a run", User: "somebody", Host: "an unknown machine", Since: fi.ModTime()}, nil
+	}
+	return &h, nil
+}
+
+// write replaces the holder's file. The lock is held, so nobody else writes it.
+func (l *Lock) write(h steps.Holder) error {
+	b, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(l.dir, HolderFile)
+	temp := host.TempName(path)
+	if err := os.WriteFile(temp, append(b, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}
+
+// Abandon lets go and leaves the holder's file, so that the next run hears of it.
+func (l *Lock) Abandon() error {
+	if l.run == "" {
+		return nil
+	}
+	err := l.file.Unlock()
+	l.file, l.run = nil, ""
+	return err
+}
