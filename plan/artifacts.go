@@ -185,6 +185,9 @@ func (c *compiler) upstream(m *machine, name string, a *artifact) (src steps.Sou
 	case file == "":
 		c.diags.fail(a.at, "artifact not published", "Upstream publishes no %s for %s/%s. Give url or file.", name, m.OS, m.Arch)
 		return src, false
+	case c.mirror == "" && address == "":
+		c.diags.fail(a.at, "artifact not published", "The publisher of %s gives it to its customers and has no address for all. Give url or file, or a mirror.", name)
+		return src, false
 	case c.mirror != "":
 		src.File, c.used["mirror"] = filepath.Join(c.mirror, file), true
 	default:
@@ -206,6 +209,9 @@ var versionOwners = map[string]struct {
 }{
 	compat.KubernetesNode: {"kubernetes of the cluster block", func(k *cluster) string { return k.Version }},
 	compat.ContainerdName: {"version of the runtime block", func(k *cluster) string { return k.base.Runtime.Version }},
+	compat.DockerName:     {"version of the runtime block", func(k *cluster) string { return k.base.Runtime.Version }},
+	compat.MCR:            {"version of the runtime block", func(k *cluster) string { return k.base.Runtime.Version }},
+	compat.Crictl:         {"crictl of the runtime block", func(k *cluster) string { return k.base.Runtime.Crictl }},
 	compat.Flanneld:       {"version of the network block", func(k *cluster) string { return k.base.Network.Version }},
 }
 

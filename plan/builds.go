@@ -55,7 +55,7 @@ func (c *compiler) windowsBuild(s *section, m *machine) {
 	case strings.Contains(v.Assumed, "Windows"):
 		c.diags.warn(at, "version newer than the tables", "%s.", v.Assumed)
 	}
-	if v := compat.CheckPause(first(k.base.Runtime.Pause, compat.PauseImage("windows", k.Version)), build); v.Status == compat.Refused {
+	if v := compat.CheckPause(first(k.base.Runtime.Pause, compat.PauseImage("windows", build)), build); v.Status == compat.Refused {
 		s.ok = false
 		c.diags.failOn(m.Name, k.pauseAt, "pause image not for the build", "Node %q cannot start pods: %s%s", m.Name, v.Why, instead(v))
 	}

@@ -209,6 +209,9 @@ func (k *cluster) input(m *machine) recipe.Input {
 	in.Sandbox = m.Connection.Type == "sandbox"
 	in.ManagementIP, in.Taints, in.Labels, in.MaxPods = m.managementIP, m.taints, m.labels, m.maxPods
 	in.Build, in.Settings = m.build, m.settings
+	if box := m.Connection.Sandbox; box != nil {
+		in.Build = box.Build
+	}
 	in.Kubelet, in.KubeProxy = m.component("kubelet"), m.component("kube_proxy")
 	in.Source = m.Source
 	return in

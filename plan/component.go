@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
-	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"nodejoin/plan/compat"
 	"nodejoin/plan/recipe"
@@ -133,23 +131,7 @@ func (j *componentJudge) fail(at hcl.Range, summary, detail string, args ...any)
 
 // config reads and judges the argument "config"; nil when there is none.
 func (j *componentJudge) config() map[string]any {
-	v, given := j.s.vals["config"]
-	if !given {
-		return nil
-	}
-	if t := v.Type(); !t.IsObjectType() && !t.IsMapType() {
-		j.fail(j.s.at("config"), "wrong type", "The argument \"config\" wants an object, as the program's configuration file is one: config = { ... }; this is %s.", friendly(v.Type()))
-		return nil
-	}
-	var out map[string]any
-	text, err := ctyjson.Marshal(v, v.Type())
-	if err == nil {
-		err = json.Unmarshal(text, &out)
-	}
-	if err != nil {
-		j.fail(j.s.at("config"), "wrong type", "The argument \"config\" holds what a configuration file cannot: %s.", err)
-		return nil
-	}
+	out := j.s.object("config", "the program's configuration file is one")
 	j.fields(nil, out)
 	return out
 }
@@ -367,6 +349,10 @@ func (j *componentJudge) flag(at hcl.Range, arg, name string) {
 		return
 	}
 	v := compat.CheckFlag(j.program, arg, j.version)
+	if why := ownedOldFlags[name]; why != "" && v.Accepted() {
+		j.fail(at, "flag that nodejoin sets", "The flag --%s of the %s cannot be given here: %s.", name, j.program, why)
+		return
+	}
 	if j.program == compat.KubeProxyProgram && v.Accepted() && !proxyFlags[name] {
 		detail := "Remove it."
 		if f := compat.CheckField(j.program, "--"+name, j.version); f.Instead != "" {
@@ -395,6 +381,8 @@ const (
 	byPods         = "give the argument \"pod_cidr\" of the cluster"
 	byRecipe       = "nodejoin writes the file, and the other steps of the node rely on its place"
 	byInit         = "it is what the machine's service manager has, and the runtime is told the same"
+	byRuntime      = "it is that of the runtime block"
+	byLog          = "nodejoin gives each program its log file and shows its end when the program fails"
 	byJoin         = "it holds the credentials that nodejoin obtains for the node"
 )
 
@@ -404,8 +392,8 @@ var ownedFields = map[string]map[string]string{
 	"kubelet": {
 		"apiVersion": byRecipe, "kind": byRecipe,
 		"authentication.x509.clientCAFile": "it is the cluster's CA, which nodejoin writes; its pin is the argument \"ca_hash\" of the cluster",
-		"containerRuntimeEndpoint":         "it is that of the runtime block",
-		"imageServiceEndpoint":             "it is that of the runtime block",
+		"containerRuntimeEndpoint":         byRuntime,
+		"imageServiceEndpoint":             byRuntime,
 		"registerWithTaints":               byTaints,
 		"registerNode":                     "nodejoin waits for the Node to be registered",
 		"maxPods":                          "give the argument \"max_pods\" of the profile or node",
@@ -429,6 +417,14 @@ var ownedFields = map[string]map[string]string{
 	},
 }
 
+// ownedOldFlags are flags of older versions that nodejoin gives itself there.
+var ownedOldFlags = map[string]string{
+	"container-runtime": byRuntime, "docker-endpoint": byRuntime,
+	"pod-infra-container-image": "give the argument \"pause_image\" of the runtime block",
+	"network-plugin":            byRecipe, "cni-bin-dir": byRecipe, "cni-conf-dir": byRecipe, "cni-cache-dir": byRecipe,
+	"logtostderr": byLog, "log-file": byLog, "log-dir": byLog,
+}
+
 // ownedFlags are the flags that nodejoin gives itself, and those for the fields above.
 var ownedFlags = map[string]map[string]string{
 	"kubelet": {
@@ -437,8 +433,8 @@ var ownedFlags = map[string]map[string]string{
 		"hostname-override": byName, "node-ip": byManagementIP, "register-node": "nodejoin waits for the Node to be registered",
 		"node-labels":    "give the argument \"labels\" of the profile or node, which also keeps them as they are",
 		"feature-gates":  "give the field: config = { featureGates = { NAME = true } }",
-		"client-ca-file": "it is the cluster's CA, which nodejoin writes", "container-runtime-endpoint": "it is that of the runtime block",
-		"image-service-endpoint": "it is that of the runtime block", "register-with-taints": byTaints,
+		"client-ca-file": "it is the cluster's CA, which nodejoin writes", "container-runtime-endpoint": byRuntime,
+		"image-service-endpoint": byRuntime, "register-with-taints": byTaints,
 		"max-pods": "give the argument \"max_pods\" of the profile or node", "cluster-dns": "give the argument \"dns_ip\" of the cluster",
 		"cluster-domain": "give the argument \"dns_domain\" of the cluster", "pod-cidr": byPods,
 		"healthz-port": byGate, "healthz-bind-address": byGate, "port": "the control plane and the firewall rule of the node use port 10250",

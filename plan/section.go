@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"maps"
 	"math/big"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
 )
 
 // section is one block, decoded by its spec and evaluated. Getters give the zero
@@ -270,6 +272,29 @@ func (s *section) strMap(name string) map[string]string {
 			continue
 		}
 		out[k.AsString()] = e.AsString()
+	}
+	return out
+}
+
+// object is an argument that is an object or a map, as it would be read from JSON;
+// because says why it must be one.
+func (s *section) object(name, because string) map[string]any {
+	v, given := s.vals[name]
+	if !given {
+		return nil
+	}
+	if t := v.Type(); !t.IsObjectType() && !t.IsMapType() {
+		s.fail(name, "wrong type", "The argument %q wants an object, as %s: %s = { ... }; this is %s.", name, because, name, friendly(v.Type()))
+		return nil
+	}
+	var out map[string]any
+	text, err := ctyjson.Marshal(v, v.Type())
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	if err != nil {
+		s.fail(name, "wrong type", "The argument %q holds what a configuration file cannot: %s.", name, err)
+		return nil
 	}
 	return out
 }

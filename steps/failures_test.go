@@ -455,6 +455,24 @@ func TestRequireSaysWhatWasSeen(t *testing.T) {
 	}
 }
 
+// A service of the machine must be there and run.
+func TestRequiredServices(t *testing.T) {
+	h := openHost(t, "windows")
+	list := []steps.Spec{spec("require", "r", &steps.Require{Services: []string{"docker"}})}
+	refused := func(want string) {
+		t.Helper()
+		if r := apply(t, h, memory{}, list); r.Err == nil || !strings.Contains(r.Err.Detail, want) || r.Err.Remedy == "" {
+			t.Errorf("%+v does not say %q, or not how to mend it", r.Err, want)
+		}
+	}
+	refused("service docker is not registered")
+	put(t, h, `C:\docker\dockerd.exe`, "program")
+	must(t, h.CreateService(t.Context(), host.ServiceConfig{Name: "docker", Command: []string{`C:\docker\dockerd.exe`}, Start: host.StartManual}))
+	refused("service docker is stopped")
+	must(t, h.StartService(t.Context(), "docker"))
+	applied(t, h, memory{}, list)
+}
+
 // What was there before is kept for a later leave, and only the first time.
 func TestPreviousStateIsKept(t *testing.T) {
 	h := openHost(t, "windows")

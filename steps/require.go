@@ -29,6 +29,7 @@ type Require struct {
 	Programs []string `json:"programs,omitempty" doc:"Linux: programs that must be installed, by name"`
 	// NodeNameFree: no service with this name that is not ours.
 	ForeignServices []string `json:"foreign_services,omitempty" doc:"services that may exist only if nodejoin registered them"`
+	Services        []string `json:"services,omitempty" doc:"services that must run, whoever registered them"`
 }
 
 // Check is an error when a condition does not hold; otherwise there is nothing to do.
@@ -94,6 +95,17 @@ func (q *Require) Check(ctx context.Context, r host.Reader, e *Env) (Change, err
 		}
 		if !ours(svc, e.Record) {
 			add(fmt.Sprintf("service %s is registered (%s) but not by nodejoin", name, strings.Join(svc.Command, " ")), foreignRemedy(name))
+		}
+	}
+	for _, name := range q.Services {
+		svc, err := r.Service(ctx, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			add(fmt.Sprintf("service %s is not registered", name), fmt.Sprintf("install what service %s belongs to", name))
+		case err != nil:
+			return Change{}, err
+		case svc.State != host.ServiceRunning:
+			add(fmt.Sprintf("service %s is %s", name, svc.State), fmt.Sprintf("start service %s", name))
 		}
 	}
 	if len(seen) > 0 {

@@ -14,6 +14,8 @@ type Containerd struct {
 	Pause   string // sandbox image
 	CNIBin  string // folder of CNI plugins
 	CNIConf string // folder of CNI configurations
+	// ConfigPath is the folder of hosts.toml files, read since containerd 1.5; "" = none.
+	ConfigPath string
 }
 
 // Render gives the file's text. Keys: containerd docs/cri/config.md.

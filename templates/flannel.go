@@ -20,6 +20,7 @@ func (n NetConf) Render() (string, error) { return render("net-conf.json", n) }
 // win-bridge and win-overlay; microsoft/windows-container-networking cni/cni.go and
 // its examples.
 type CNI struct {
+	Version    string // of the CNI specification that the runtime knows
 	Network    string // name of the HNS network: must be the one that flanneld makes
 	Delegate   string // win-overlay, win-bridge, sdnoverlay or sdnbridge
 	SubnetFile string // that flanneld writes
@@ -30,6 +31,9 @@ type CNI struct {
 	NodeIP      string // overlay: its provider address; bridge: encapsulated by the host
 	NodeSubnet  string // bridge: network of the node's address; not translated
 
+	// HNSv1: the first HNS interface, for dockershim. Not with a delegate of
+	// windows-container-networking.
+	HNSv1 bool
 	// LoopbackDSR lets a pod reach itself through a service: for a kube-proxy with
 	// direct server return.
 	LoopbackDSR bool

@@ -5,12 +5,13 @@ package templates
 type KubeProxy struct {
 	Kubeconfig  string
 	NodeName    string
-	BindAddress string // address of the node; kube-proxy looks up its MAC for overlay networks
-	ClusterCIDR string // pod network
-	NetworkName string // HNS network
-	SourceVIP   string // address in the node's pod network, overlay only; "" = none
-	HealthzPort int    // on every address, as load balancers ask it
-	MetricsPort int    // on loopback
+	BindAddress string   // address of the node; kube-proxy looks up its MAC for overlay networks
+	ClusterCIDR string   // pod network
+	NetworkName string   // HNS network
+	SourceVIP   string   // address in the node's pod network, overlay only; "" = none
+	Gates       []string // feature gates to switch on, as names
+	HealthzPort int      // on every address, as load balancers ask it
+	MetricsPort int      // on loopback
 }
 
 // Render gives the file's text.

@@ -24,10 +24,10 @@ var (
 	windowsContainerd = Containerd{Schema: 3, BinDirs: true, Root: `C:\ProgramData\containerd\root`, State: `C:\ProgramData\containerd\state`,
 		Address: `\\.\pipe\containerd-containerd`, Pause: "registry.k8s.io/pause:3.10.2", CNIBin: `C:\opt\cni\bin`, CNIConf: `C:\etc\cni\net.d`}
 	windowsKubelet = Kubelet{ClientCAFile: `C:\etc\kubernetes\pki\ca.crt`, RuntimeEndpoint: "npipe:////./pipe/containerd-containerd",
-		ClusterDNS: "10.96.0.10", ClusterDomain: "cluster.local", HealthzPort: 10248}
+		ClusterDNS: "10.96.0.10", ClusterDomain: "cluster.local", HealthzPort: 10248, EmptyResolvConf: true}
 	overlayProxy = KubeProxy{Kubeconfig: `C:\etc\kubernetes\kube-proxy.conf`, NodeName: "win-1", BindAddress: ref("fact.management_ip"),
 		ClusterCIDR: "10.244.0.0/16", NetworkName: "flannel.4096", SourceVIP: ref("source_vip.address"), HealthzPort: 10256, MetricsPort: 10249}
-	flannelCNI = CNI{Network: "flannel.4096", Delegate: "win-overlay", SubnetFile: `C:\run\flannel\subnet.env`, DataDir: `C:\var\lib\cni\flannel`,
+	flannelCNI = CNI{Version: "1.0.0", Network: "flannel.4096", Delegate: "win-overlay", SubnetFile: `C:\run\flannel\subnet.env`, DataDir: `C:\var\lib\cni\flannel`,
 		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", NodeIP: ref("fact.management_ip")}
 )
 
@@ -51,7 +51,28 @@ func TestGolden(t *testing.T) {
 		c.Network, c.Delegate, c.LoopbackDSR, c.NodeSubnet = network, delegate, dsr, ref("fact.subnet")
 		return c
 	}
+	registries := func(c Containerd) Containerd {
+		c.ConfigPath = `C:\Program Files\containerd\certs.d`
+		return c
+	}
+	docker := func(c CNI) CNI {
+		c.Version, c.HNSv1 = "0.4.0", true
+		return c
+	}
+	before, gated := full, overlayProxy
+	before.RuntimeEndpoint, before.EmptyResolvConf, before.Taints = "", false, nil
+	gated.Gates = []string{"WinOverlay"}
 	for name, r := range map[string]renderer{
+		"kubelet-1.19.yaml":          before,
+		"kube-proxy-1.19.yaml":       gated,
+		"cni-v1.conflist":            docker(flannelCNI),
+		"cni-v1-win-bridge.conflist": docker(delegate("cbr0", "win-bridge", false)),
+		"containerd-1.5.toml":        registries(with(windowsContainerd, 2, false)),
+		"containerd-2.3.toml":        registries(windowsContainerd),
+		"hosts.toml": RegistryHosts{Registry: "docker.io", Mirrors: []string{"https://one.example", "https://two.example:5000"},
+			CA: `C:\Program Files\containerd\certs.d\docker.io\ca.crt`},
+		"hosts-ca.toml":                RegistryHosts{Registry: "registry.example:5000", CA: `C:\Program Files\containerd\certs.d\registry.example5000\ca.crt`},
+		"crictl.yaml":                  Crictl{Endpoint: "npipe:////./pipe/containerd-containerd"},
 		"containerd-1.7.toml":          with(windowsContainerd, 2, false),
 		"containerd-2.0.toml":          with(windowsContainerd, 3, false),
 		"containerd-2.2.toml":          windowsContainerd,

@@ -11,28 +11,37 @@ const (
 	Flanneld       = "flanneld"        // one file: the flannel daemon
 	SDNCNI         = "sdn_cni"         // archive: {nat,sdnbridge,sdnoverlay}.exe at its root; Windows only
 	Runc           = "runc"            // one file, Linux only: what containerd starts containers with
+	DockerName     = "docker"          // archive: docker/{dockerd,docker}.exe; Windows only
+	MCR            = "mcr"             // the same of Mirantis
+	Crictl         = "crictl"          // archive: crictl[.exe] at its root
 )
 
 // ArtifactNames lists every name that Artifact knows.
 func ArtifactNames() []string {
-	return []string{KubernetesNode, ContainerdName, CNIPlugins, FlannelCNI, Flanneld, SDNCNI, Runc}
+	return []string{KubernetesNode, ContainerdName, CNIPlugins, FlannelCNI, Flanneld, SDNCNI, DockerName, MCR, Crictl, Runc}
 }
 
 // VersionInFileName tells whether the upstream file name of an artifact holds its
 // version; the address does in any case.
 func VersionInFileName(name string) bool {
-	return name == ContainerdName || name == CNIPlugins || name == SDNCNI
+	switch name {
+	case ContainerdName, CNIPlugins, SDNCNI, DockerName, MCR, Crictl:
+		return true
+	}
+	return false
 }
 
 // Artifact is the upstream file name and address of an artifact; both are "" when
 // upstream publishes none for the OS and architecture. version may have a leading
-// "v"; it may be "" where only a file name that holds none is wanted. Flannel and
-// windows-container-networking publish their Windows programs for amd64 only.
+// "v"; it may be "" where only a file name that holds none is wanted. Flannel, Docker and
+// windows-container-networking publish their Windows programs for amd64 only. Mirantis
+// publishes its own to customers, so that there is a file name and no address.
 //
-// Sources: kubernetes CHANGELOG ("Node Binaries"), and the release pages of
-// containerd/containerd, containernetworking/plugins, flannel-io/cni-plugin,
-// flannel-io/flannel, opencontainers/runc and microsoft/windows-container-networking
-// (its release workflow holds the name of the archive).
+// Sources: kubernetes CHANGELOG ("Node Binaries"), docs.docker.com (install Docker
+// Engine from binaries), and the release pages of containerd/containerd,
+// containernetworking/plugins, flannel-io/cni-plugin, flannel-io/flannel,
+// kubernetes-sigs/cri-tools, opencontainers/runc and microsoft/windows-container-networking (its release
+// workflow holds the name of the archive).
 func Artifact(name, version, os, arch string) (fileName, url string) {
 	v := strings.TrimPrefix(version, "v")
 	exe := ""
@@ -72,6 +81,18 @@ func Artifact(name, version, os, arch string) (fileName, url string) {
 		}
 		fileName = "runc." + arch
 		base = github + "opencontainers/runc/releases/download/v" + v + "/"
+	case DockerName, MCR:
+		if os != "windows" || arch != "amd64" {
+			return "", ""
+		}
+		fileName = "docker-" + v + ".zip"
+		if name == MCR {
+			return fileName, ""
+		}
+		base = "https://download.docker.com/win/static/stable/x86_64/"
+	case Crictl:
+		fileName = "crictl-v" + v + "-" + os + "-" + arch + ".tar.gz"
+		base = github + "kubernetes-sigs/cri-tools/releases/download/v" + v + "/"
 	default:
 		return "", ""
 	}

@@ -44,15 +44,21 @@ func TestKubelet(t *testing.T) {
 		version string
 		want    Kubernetes
 	}{
-		{"1.26.15", Kubernetes{ContainerRuntimeFlag: true, PodInfraContainerFlag: true, CloudConfigFlag: true, CgroupsPerQOSFatal: true,
+		{"1.18.20", Kubernetes{CRIv1alpha2: true, ContainerRuntimeFlag: true, DockerFlags: true, KlogFileFlags: true, PodInfraContainerFlag: true,
+			CloudConfigFlag: true, CgroupsPerQOSFatal: true, ProxyPortFlags: true, WinOverlayGate: true, WinDSRGate: true}},
+		{"1.19.16", Kubernetes{Supported: true, CRIv1alpha2: true, ContainerRuntimeFlag: true, DockerFlags: true, KlogFileFlags: true, PodInfraContainerFlag: true,
+			CloudConfigFlag: true, CgroupsPerQOSFatal: true, ProxyPortFlags: true, WinOverlayGate: true, WinDSRGate: true}},
+		{"1.23.17", Kubernetes{Supported: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, CRIv1alpha2: true, ContainerRuntimeFlag: true, DockerFlags: true,
+			KlogFileFlags: true, PodInfraContainerFlag: true, CloudConfigFlag: true, CgroupsPerQOSFatal: true, LogRunner: true, ProxyPortFlags: true, WinDSRGate: true, RuntimeClassV1: true}},
+		{"1.26.15", Kubernetes{Supported: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, ContainerRuntimeFlag: true, PodInfraContainerFlag: true, CloudConfigFlag: true, CgroupsPerQOSFatal: true,
 			LogRunner: true, ProxyPortFlags: true, WinDSRGate: true, RuntimeClassV1: true}},
-		{"v1.27.0", Kubernetes{Supported: true, RuntimeEndpointField: true, PodInfraContainerFlag: true, CloudConfigFlag: true, CgroupsPerQOSFatal: true,
+		{"v1.27.0", Kubernetes{Supported: true, RuntimeEndpointField: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, PodInfraContainerFlag: true, CloudConfigFlag: true, CgroupsPerQOSFatal: true,
 			NodeLogQueryOnByGate: true, LogRunner: true, ProxyPortFlags: true, WinDSRGate: true, RuntimeClassV1: true}},
-		{"1.31.0", Kubernetes{Supported: true, RuntimeEndpointField: true, PodInfraContainerFlag: true, CloudConfigFlag: true,
+		{"1.31.0", Kubernetes{Supported: true, RuntimeEndpointField: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, PodInfraContainerFlag: true, CloudConfigFlag: true,
 			NodeLogQueryOnByGate: true, LogRunner: true, ProxyRunAsServiceField: true, ProxyPortFlags: true, WinDSRGate: true, RuntimeClassV1: true}},
-		{"1.36.3", Kubernetes{Supported: true, CgroupV1Fails: true, RuntimeEndpointField: true, LogRunner: true, LogRunnerRotationFlags: true,
+		{"1.36.3", Kubernetes{Supported: true, CgroupV1Fails: true, RuntimeEndpointField: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, LogRunner: true, LogRunnerRotationFlags: true,
 			ProxyRunAsServiceField: true, ProxyPortFlags: true, RuntimeClassV1: true}},
-		{"1.37.0", Kubernetes{Supported: true, CgroupV1Fails: true, RuntimeEndpointField: true, LogRunner: true, LogRunnerRotationFlags: true,
+		{"1.37.0", Kubernetes{Supported: true, CgroupV1Fails: true, RuntimeEndpointField: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, LogRunner: true, LogRunnerRotationFlags: true,
 			ProxyRunAsServiceField: true, ProxyPortFlags: true, RuntimeClassV1: true,
 			Assumed: "Kubernetes 1.37 is newer than the version tables of this nodejoin; what holds for 1.36 is assumed"}},
 	} {
@@ -71,11 +77,13 @@ func TestContainerd(t *testing.T) {
 		version string
 		want    Containerd
 	}{
-		{"1.5.18", Containerd{Schema: 2}},
-		{"1.6.0", Containerd{Supported: true, Schema: 2}},
-		{"1.7.28", Containerd{Supported: true, Schema: 2}},
-		{"2.0.0", Containerd{Supported: true, Schema: 3}},
-		{"2.1.0", Containerd{Supported: true, Schema: 3, BinDirs: true, TransferService: true}},
+		{"1.3.9", Containerd{Schema: 2, CRIv1alpha2: true}},
+		{"1.4.13", Containerd{Supported: true, CRIv1alpha2: true, Schema: 2}},
+		{"1.5.18", Containerd{Supported: true, CRIv1alpha2: true, ConfigPath: true, Schema: 2}},
+		{"1.6.0", Containerd{Supported: true, CRIv1: true, CRIv1alpha2: true, ConfigPath: true, Schema: 2}},
+		{"1.7.28", Containerd{Supported: true, CRIv1: true, CRIv1alpha2: true, ConfigPath: true, Schema: 2}},
+		{"2.0.0", Containerd{Supported: true, CRIv1: true, ConfigPath: true, Schema: 3}},
+		{"2.1.0", Containerd{Supported: true, CRIv1: true, ConfigPath: true, Schema: 3, BinDirs: true, TransferService: true}},
 	} {
 		have, err := LookupContainerd(c.version)
 		if err != nil || have != c.want {
@@ -128,10 +136,14 @@ func TestBuilds(t *testing.T) {
 		if i > 0 && b.Number <= Builds()[i-1].Number {
 			t.Errorf("%s is not in order", b.Product)
 		}
-		for _, kubernetes := range []string{"1.27.0", "1.36.3"} {
-			if ok, known, _ := PauseRunsOn(PauseImage("windows", kubernetes), "10.0."+strconv.Itoa(b.Number)); !ok || !known {
-				t.Errorf("the default pause image does not run on %s", b.Product)
-			}
+		if ok, known, _ := PauseRunsOn(PauseImage("windows", ""), "10.0."+strconv.Itoa(b.Number)); !ok || !known {
+			t.Errorf("the default pause image does not run on %s", b.Product)
+		}
+	}
+	for _, r := range WindowsReleases() {
+		build := "10.0." + strconv.Itoa(r.Number)
+		if v := CheckPause(PauseImage("windows", build), build); v.Status != OK && r.Channel != Annual {
+			t.Errorf("the default pause image of %s: %+v", r.Name, v)
 		}
 	}
 	for _, c := range []struct {

@@ -4,10 +4,18 @@ import "github.com/Masterminds/semver/v3"
 
 // Containerd says what one version of containerd has.
 type Containerd struct {
-	// Supported: it serves CRI v1, which every kubelet since 1.26 requires
-	// (containerd 1.6; kubernetes/kubernetes#110618).
+	// Supported: it can serve some kubelet on Windows (1.4.0; Kubernetes
+	// documentation, container runtimes on Windows). Which, CheckContainerd says.
 	Supported bool
-	Assumed   string // as in Kubernetes
+	// CRIv1: it serves CRI v1 (containerd 1.6; RELEASES.md).
+	CRIv1 bool
+	// CRIv1alpha2: it serves CRI v1alpha2, which 2.0 has no more (RELEASES.md).
+	CRIv1alpha2 bool
+	// ConfigPath: the CRI plugin reads hosts.toml files below registry.config_path
+	// (containerd v1.5.18 pkg/cri/config/config.go; absent in 1.4, whose mirrors
+	// stand in config.toml).
+	ConfigPath bool
+	Assumed    string // as in Kubernetes
 	// Schema is the `version` of config.toml: 2 before containerd 2.0, else 3
 	// (containerd docs/cri/config.md; a 2.x daemon reads newer and older schemas too).
 	Schema int
@@ -21,7 +29,7 @@ type Containerd struct {
 }
 
 var (
-	containerdFloor  = line{1, 6}
+	containerdFloor  = line{1, 4}
 	containerdNewest = line{2, 4}
 )
 
@@ -36,9 +44,25 @@ func LookupContainerd(version string) (Containerd, error) {
 	if !l.less(line{2, 0}) {
 		c.Schema = 3
 	}
+	c.CRIv1 = !l.less(line{1, 6})
+	c.CRIv1alpha2 = l.less(line{2, 0})
+	c.ConfigPath = !l.less(line{1, 5})
 	c.BinDirs = !l.less(line{2, 1})
 	c.TransferService = !l.less(line{2, 1})
 	return c, nil
+}
+
+// RuntimeAPI is the version of the CRI in which a kubelet and a containerd talk, "v1"
+// or "v1alpha2"; "" when they have none in common. The kubelet prefers v1
+// (kubernetes v1.23.17 pkg/kubelet/cri/remote/remote_runtime.go, determineAPIVersion).
+func RuntimeAPI(k Kubernetes, c Containerd) string {
+	switch {
+	case k.CRIv1 && c.CRIv1:
+		return "v1"
+	case k.CRIv1alpha2 && c.CRIv1alpha2:
+		return "v1alpha2"
+	}
+	return ""
 }
 
 // containerdTested: the lowest versions of each branch that containerd's own

@@ -1,11 +1,9 @@
 package compat
 
-// Versions of Kubernetes that the tables cover. The floor is the first one whose
-// kubelet takes the runtime endpoint from its configuration file
-// (kubernetes v1.27.16 pkg/kubelet/apis/config/types.go; absent in v1.26.15):
-// what the recipes of this nodejoin write.
+// Versions of Kubernetes that the tables cover. The floor is the oldest one that the
+// recipes are written for; the tables of flags, fields and gates begin before it.
 var (
-	kubernetesFloor  = line{1, 27}
+	kubernetesFloor  = line{1, 19}
 	kubernetesNewest = line{1, 36}
 )
 
@@ -20,6 +18,10 @@ type Kubernetes struct {
 	// kubelet
 
 	RuntimeEndpointField   bool // containerRuntimeEndpoint in the configuration file
+	TaintsField            bool // registerWithTaints in the configuration file
+	EmptyResolvConf        bool // resolvConf: "" in the configuration file is heeded; before it is taken for the default, /etc/resolv.conf
+	CRIv1                  bool // it speaks CRI v1 to the runtime
+	CRIv1alpha2            bool // it speaks CRI v1alpha2 to a runtime without v1
 	ContainerRuntimeFlag   bool // --container-runtime is accepted
 	DockerFlags            bool // dockershim and --network-plugin, --cni-bin-dir, --cni-conf-dir, --image-pull-progress-deadline
 	KlogFileFlags          bool // --log-dir, --log-file, --logtostderr
@@ -53,6 +55,10 @@ type kubernetesRow struct {
 
 var kubernetesTable = []kubernetesRow{
 	{func(k *Kubernetes) { k.RuntimeEndpointField = true }, span{since: line{1, 27}}, "kubernetes v1.26.15 and v1.27.16 pkg/kubelet/apis/config/types.go"},
+	{func(k *Kubernetes) { k.TaintsField = true }, span{since: line{1, 23}}, "kubernetes v1.23 staging/src/k8s.io/kubelet/config/v1beta1/types.go; data/kubelet_fields.txt"},
+	{func(k *Kubernetes) { k.EmptyResolvConf = true }, span{since: line{1, 23}}, "k8s.io/kubelet v0.22.17 and v0.23.17 config/v1beta1/types.go: resolvConf is a string, then a pointer"},
+	{func(k *Kubernetes) { k.CRIv1 = true }, span{since: line{1, 23}}, "kubernetes v1.23.17 pkg/kubelet/cri/remote/remote_runtime.go; absent in v1.22"},
+	{func(k *Kubernetes) { k.CRIv1alpha2 = true }, span{until: line{1, 26}}, "kubernetes/kubernetes#110618"},
 	{func(k *Kubernetes) { k.ContainerRuntimeFlag = true }, span{until: line{1, 27}}, "kubernetes/kubernetes#114017"},
 	{func(k *Kubernetes) { k.DockerFlags = true }, span{until: line{1, 24}}, "kubernetes/kubernetes#106907, CHANGELOG-1.24"},
 	{func(k *Kubernetes) { k.KlogFileFlags = true }, span{until: line{1, 26}}, "kubernetes/kubernetes#112120"},
@@ -86,7 +92,7 @@ func Kubelet(version string) (Kubernetes, error) {
 	return k, nil
 }
 
-// KubernetesRange names the oldest supported and the newest known version, "1.27" and "1.36".
+// KubernetesRange names the oldest supported and the newest known version, "1.19" and "1.36".
 func KubernetesRange() (floor, newest string) {
 	return kubernetesFloor.String(), kubernetesNewest.String()
 }

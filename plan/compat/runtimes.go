@@ -2,6 +2,7 @@ package compat
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -117,6 +118,36 @@ func CheckDocker(kubernetes string) Verdict {
 		v.Status, v.Instead = Deprecated, `runtime "containerd"`
 		v.Why = "dockershim is deprecated since 1.20 and removed in 1.24"
 		v.Source = "CHANGELOG-1.20; kubernetes/kubernetes#106907"
+	}
+	return v
+}
+
+// ParseDocker reads a version of Docker Engine or MCR, "20.10.24" or "19.03.5"; the
+// latter is no semantic version. A leading "v" is taken off.
+func ParseDocker(version string) (string, error) {
+	text := strings.TrimPrefix(version, "v")
+	if !dockerVersion.MatchString(text) {
+		return "", fmt.Errorf("%q is no version of the form 1.2.3", version)
+	}
+	return text, nil
+}
+
+var dockerVersion = regexp.MustCompile(`^[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}$`)
+
+// CheckDockerVersion tells whether a Docker Engine or MCR can serve a kubelet on Windows.
+func CheckDockerVersion(version string) Verdict {
+	v := Verdict{Name: "docker " + version, Since: "19.03", Source: "Kubernetes documentation, container runtimes on Windows: Docker EE 19.03 and later"}
+	text, err := ParseDocker(version)
+	if err != nil {
+		return noVersion(v.Name, version)
+	}
+	parts := strings.Split(text, ".")
+	l, err := parseLine(parts[0] + "." + parts[1])
+	if err != nil {
+		return noVersion(v.Name, version)
+	}
+	if l.less(line{19, 3}) {
+		v.Status, v.Why, v.Instead = Refused, fmt.Sprintf("docker %s is older than 19.03, the oldest that Kubernetes on Windows works with", text), "a newer one"
 	}
 	return v
 }

@@ -63,12 +63,22 @@ func buildNumber(s string) (int, bool) {
 	return n, true
 }
 
-// PauseImage is the default sandbox image of an OS. One tag serves every
-// supported version: 3.10.2 is the first that has all builds of the table
-// (kubernetes build/pause/CHANGELOG.md), it is kubeadm 1.36's default
-// (cmd/kubeadm/app/constants/constants.go), and the image has no dependency on
-// the version of the kubelet, which since 1.35 has no say in it at all.
-func PauseImage(os, kubernetes string) string { return "registry.k8s.io/pause:3.10.2" }
+// PauseImage is the default sandbox image of an OS and, on Windows, of a build; ""
+// where the build is not known. One tag serves every Windows in service: 3.10.2 is
+// the first that has all their builds (kubernetes build/pause/CHANGELOG.md), it is
+// kubeadm 1.36's default (cmd/kubeadm/app/constants/constants.go), and the image has
+// no dependency on the version of the kubelet. A retired build gets the newest tag
+// that has it.
+func PauseImage(os, build string) string {
+	const newest = "registry.k8s.io/pause:3.10.2"
+	if os != "windows" {
+		return newest
+	}
+	if v := CheckPause(newest, build); v.Status == Refused && v.Instead != "" {
+		return v.Instead
+	}
+	return newest
+}
 
 // PauseRunsOn tells whether a pause image has a variant for a Windows build;
 // known is false for images and builds that the table does not name.

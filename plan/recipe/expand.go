@@ -78,7 +78,8 @@ func check(in Input) error {
 type build struct {
 	in         Input
 	kubernetes compat.Kubernetes
-	containerd compat.Containerd
+	containerd compat.Containerd // zero where the runtime is another
+	runtime    runtimeFacts
 	specs      []steps.Spec
 	before     map[string]bool // ids of the settings, which come before services
 	left       map[string]bool // ids that the settings leave out
@@ -94,14 +95,11 @@ func newBuild(in Input) (*build, error) {
 		floor, _ := compat.KubernetesRange()
 		return nil, &UnsupportedError{"cluster", fmt.Sprintf("Kubernetes %s is older than %s, the oldest version with a recipe", in.Kubernetes, floor)}
 	}
-	c, err := compat.LookupContainerd(in.Runtime.Version)
-	if err != nil {
-		return nil, fmt.Errorf("runtime: %w", err)
+	b := &build{in: in, kubernetes: k}
+	if err := b.lookupRuntime(); err != nil {
+		return nil, err
 	}
-	if !c.Supported {
-		return nil, &UnsupportedError{"runtime", fmt.Sprintf("containerd %s does not serve CRI v1, which the kubelet needs", in.Runtime.Version)}
-	}
-	return &build{in: in, kubernetes: k, containerd: c}, nil
+	return b, nil
 }
 
 // add appends a step. After are the ids that come first; those of steps that the

@@ -42,7 +42,7 @@ func (b *build) winJoin() (ready []string) {
 		join.TTL = b.in.Join.TTL.String()
 	}
 	b.nameFree("bootstrap_kubeconfig")
-	b.add("join_token", "bootstrap_token", "Bootstrap token", join, "containerd_ready", "kubelet_config", "kubernetes_node").OnlyIf = "bootstrap_kubeconfig"
+	b.add("join_token", "bootstrap_token", "Bootstrap token", join, b.runtime.ready, "kubelet_config", "kubernetes_node").OnlyIf = "bootstrap_kubeconfig"
 	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &steps.Kubeconfig{
 		Path: bootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
 		Token: steps.Ref("join_token.token"), Unless: kubeletConf,

@@ -171,7 +171,7 @@ func (b *build) linRuntime() {
 	config := linContainerd + "/config.toml"
 	pause := b.in.Runtime.Pause
 	if pause == "" {
-		pause = compat.PauseImage("linux", b.in.Kubernetes)
+		pause = compat.PauseImage("linux", "")
 	}
 	b.add("containerd_config", "file", "containerd configuration", &steps.File{Path: config, Content: b.render(templates.ContainerdLinux{
 		Schema: b.containerd.Schema, BinDirs: b.containerd.BinDirs, Root: "/var/lib/containerd", State: "/run/containerd", Address: linContainerdSocket,

@@ -37,6 +37,7 @@ func input() Input {
 	for name, file := range map[string]string{
 		"agent": "nodejoin-agent.exe", "kubernetes_node": "kubernetes-node-windows-amd64.tar.gz", "containerd": "containerd-2.2.1-windows-amd64.tar.gz",
 		"cni_plugins": "cni-plugins-windows-amd64-v1.9.1.tgz", "flannel_cni": "flannel-amd64.exe", "flanneld": "flanneld.exe",
+		"docker": "docker-20.10.24.zip", "mcr": "docker-23.0.1.zip", "crictl": "crictl-v1.30.1-windows-amd64.tar.gz",
 	} {
 		in.Artifacts[name] = steps.Source{File: "/mirror/" + file, SHA256: strings.Repeat("a", 64)}
 	}
@@ -65,8 +66,16 @@ func variants() map[string]Input {
 		src.URL, src.File = "https://mirror.example/"+filepath.Base(src.File)+"?v=1", ""
 		old.Artifacts[name] = src
 	}
+	old.Runtime.Crictl, old.Runtime.Registries = "1.30.1", []Registry{
+		{Host: "docker.io", Mirrors: []string{"https://mirror.example"}, CA: "PEM\n"}, {Host: "registry.example:5000", CA: "PEM\n"}}
 	sandbox := input()
 	sandbox.Sandbox = true
+	oldest := input()
+	oldest.Kubernetes, oldest.Runtime.Version = "1.19.16", "1.4.13"
+	docker := input()
+	docker.Kubernetes, docker.Runtime = "1.23.17", Runtime{Kind: "docker", Version: "20.10.24", Config: map[string]any{"debug": true}}
+	installed := input()
+	installed.Kubernetes, installed.Runtime = "1.22.17", Runtime{Kind: "mcr", Installed: true, Pause: "mcr.microsoft.com/oss/kubernetes/pause:3.6"}
 	bridge := input()
 	bridge.Network = Network{Kind: "flannel", Version: "0.28.9", Backend: "host-gw"}
 	sdn := input()
@@ -80,6 +89,7 @@ func variants() map[string]Input {
 	bare.Kubernetes, bare.Runtime.Version = "1.34.1", "1.7.28"
 	bare.Kubelet.Config = map[string]any{"failSwapOn": false}
 	return map[string]Input{"linux": linuxInput(), "linux-none": bare, "windows": input(), "windows-1.30": old, "sandbox": sandbox,
+		"windows-1.19": oldest, "docker": docker, "docker-installed": installed,
 		"host-gw": bridge, "sdnoverlay": sdn, "none": none, "none-proxied": proxied}
 }
 
@@ -231,7 +241,7 @@ func TestReferences(t *testing.T) {
 var driveless = regexp.MustCompile(`(^|[\s"'=,])(\\[A-Za-z]|/[a-z]+(/|$))`)
 
 func TestPathsHaveADrive(t *testing.T) {
-	allowed := regexp.MustCompile(`\\\\\.\\pipe\\|npipe:////\./pipe/|/runtime\.v1\.RuntimeService/|^/mirror/`)
+	allowed := regexp.MustCompile(`\\\\\.\\pipe\\|npipe:////\./pipe/|/runtime\.v1(alpha2)?\.RuntimeService/|^/mirror/`)
 	for name, in := range variants() {
 		if in.OS != "windows" {
 			continue
@@ -318,24 +328,32 @@ func TestRefused(t *testing.T) {
 		change func(*Input)
 		want   func(error) bool
 	}{
-		"plan9":              {func(in *Input) { in.OS = "plan9" }, unsupported},
-		"linux with docker":  {func(in *Input) { *in = linuxInput(); in.Runtime.Kind = "docker" }, unsupported},
 		"linux with kubeadm": {func(in *Input) { *in = linuxInput(); in.Join.Kind = "kubeadm" }, unsupported},
-		"docker":             {func(in *Input) { in.Runtime.Kind = "docker" }, unsupported},
-		"calico":             {func(in *Input) { in.Network.Kind = "calico" }, unsupported},
-		"wireguard":          {func(in *Input) { in.Network.Backend = "wireguard" }, unsupported},
-		"delegate":           {func(in *Input) { in.Network.Delegate = "win-bridge" }, unsupported},
-		"low VNI":            {func(in *Input) { in.Network.VNI = 1 }, unsupported},
-		"high VNI":           {func(in *Input) { in.Network.VNI = 70000 }, unsupported},
-		"other port":         {func(in *Input) { in.Network.Port = 8472 }, unsupported},
-		"kubeadm":            {func(in *Input) { in.Join.Kind = "kubeadm" }, unsupported},
-		"old kubelet":        {func(in *Input) { in.Kubernetes = "1.22.17" }, unsupported},
-		"old runtime":        {func(in *Input) { in.Runtime.Version = "1.4.0" }, unsupported},
-		"no version":         {func(in *Input) { in.Kubernetes = "latest" }, func(err error) bool { return err != nil }},
-		"upper case":         {func(in *Input) { in.Node = "WIN-1" }, func(err error) bool { return err != nil }},
-		"plain http":         {func(in *Input) { in.APIServer = "http://10.0.0.10:8080" }, func(err error) bool { return err != nil }},
-		"bad domain":         {func(in *Input) { in.DNSDomain = "a\nb" }, func(err error) bool { return err != nil }},
-		"CNI archive":        {func(in *Input) { in.Artifacts["flannel_cni"] = steps.Source{File: "flannel.tgz"} }, func(err error) bool { return err != nil }},
+		"plan9":              {func(in *Input) { in.OS = "plan9" }, unsupported},
+		"cri-o":              {func(in *Input) { in.Runtime.Kind = "cri-o" }, unsupported},
+		"new docker":         {func(in *Input) { in.Runtime.Kind = "docker" }, unsupported},
+		"linux mcr":          {func(in *Input) { in.OS, in.Kubernetes, in.Runtime.Kind = "linux", "1.23.17", "mcr" }, unsupported},
+		"sdn docker": {func(in *Input) {
+			in.Kubernetes, in.Runtime.Kind, in.Network.Delegate = "1.23.17", "docker", "sdnoverlay"
+		}, unsupported},
+		"calico":      {func(in *Input) { in.Network.Kind = "calico" }, unsupported},
+		"wireguard":   {func(in *Input) { in.Network.Backend = "wireguard" }, unsupported},
+		"delegate":    {func(in *Input) { in.Network.Delegate = "win-bridge" }, unsupported},
+		"low VNI":     {func(in *Input) { in.Network.VNI = 1 }, unsupported},
+		"high VNI":    {func(in *Input) { in.Network.VNI = 70000 }, unsupported},
+		"other port":  {func(in *Input) { in.Network.Port = 8472 }, unsupported},
+		"kubeadm":     {func(in *Input) { in.Join.Kind = "kubeadm" }, unsupported},
+		"old kubelet": {func(in *Input) { in.Kubernetes = "1.18.20" }, unsupported},
+		"old runtime": {func(in *Input) { in.Runtime.Version = "1.5.18" }, unsupported},
+		"new runtime": {func(in *Input) { in.Kubernetes = "1.22.17" }, unsupported},
+		"no hosts.toml": {func(in *Input) {
+			in.Kubernetes, in.Runtime.Version, in.Runtime.Registries = "1.23.17", "1.4.13", []Registry{{Host: "docker.io"}}
+		}, unsupported},
+		"no version":  {func(in *Input) { in.Kubernetes = "latest" }, func(err error) bool { return err != nil }},
+		"upper case":  {func(in *Input) { in.Node = "WIN-1" }, func(err error) bool { return err != nil }},
+		"plain http":  {func(in *Input) { in.APIServer = "http://10.0.0.10:8080" }, func(err error) bool { return err != nil }},
+		"bad domain":  {func(in *Input) { in.DNSDomain = "a\nb" }, func(err error) bool { return err != nil }},
+		"CNI archive": {func(in *Input) { in.Artifacts["flannel_cni"] = steps.Source{File: "flannel.tgz"} }, func(err error) bool { return err != nil }},
 		"no flanneld": {func(in *Input) { delete(in.Artifacts, "flanneld") }, func(err error) bool {
 			m := (*MissingArtifactError)(nil)
 			return errors.As(err, &m) && m.Name == "flanneld"

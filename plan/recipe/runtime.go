@@ -8,17 +8,100 @@ import (
 
 // Runtime is the container runtime.
 type Runtime struct {
-	Kind    string // "containerd"
-	Version string // "2.2.1"
-	Pause   string // pause image; "" = by OS and Kubernetes version
+	Kind    string // "containerd", "docker" or "mcr", which is a docker of another publisher
+	Version string // "2.2.1"; "" where it is installed already
+	Pause   string // pause image; "" = by OS and build
+	Crictl  string // version of crictl beside containerd; "" = none
+	// Registries, in the order of the plan; containerd only.
+	Registries []Registry
+	// Installed: docker is a service of the machine that nodejoin does not touch.
+	Installed bool
+	// Config is merged by key into docker's daemon.json.
+	Config map[string]any
+}
+
+// Registry says where the images of one registry come from.
+type Registry struct {
+	Host    string   // as images name it, "docker.io" or "registry.example:5000"
+	Mirrors []string // URLs that are asked before it
+	CA      string   // PEM, of the mirrors, or of the registry itself where there are none; "" = the machine's
+}
+
+// runtimeFacts are what the rest of a recipe needs to know of the runtime.
+type runtimeFacts struct {
+	service string // that the kubelet depends on
+	ready   string // id of the gate that it answers
+	api     string // version of the CRI that kubelet and runtime speak; "" = docker
 }
 
 func checkRuntime(in Input) error {
+	switch in.Runtime.Kind {
+	case "containerd":
+	case "docker", "mcr":
+		if in.OS != "windows" {
+			return &UnsupportedError{"runtime", fmt.Sprintf("there is no recipe for %s on %s; containerd has one", in.Runtime.Kind, in.OS)}
+		}
+	default:
+		return &UnsupportedError{"runtime", fmt.Sprintf("%q is not known; containerd, docker and mcr are", in.Runtime.Kind)}
+	}
+	return nil
+}
+
+// lookupRuntime holds the runtime against the version of Kubernetes.
+func (b *build) lookupRuntime() error {
+	in := b.in
 	if in.Runtime.Kind != "containerd" {
-		return &UnsupportedError{"runtime", fmt.Sprintf("%q is not known; containerd is", in.Runtime.Kind)}
+		if v := compat.CheckDocker(in.Kubernetes); !v.Accepted() {
+			return &UnsupportedError{"runtime", v.Why}
+		}
+		if in.Network.sdn() {
+			return &UnsupportedError{"runtime", fmt.Sprintf("the CNI plugin %s cannot serve docker's containers, which have no HNS namespace; %s can", in.Network.delegate(), Delegates(in.Network.Backend)[0])}
+		}
+		b.runtime = runtimeFacts{service: "docker", ready: "docker_ready"}
+		return nil
+	}
+	c, err := compat.LookupContainerd(in.Runtime.Version)
+	if err != nil {
+		return fmt.Errorf("runtime: %w", err)
+	}
+	if v := compat.CheckContainerd(in.Kubernetes, in.Runtime.Version); !v.Accepted() {
+		return &UnsupportedError{"runtime", v.Why}
+	}
+	b.containerd = c
+	b.runtime = runtimeFacts{service: "containerd", ready: "containerd_ready", api: compat.RuntimeAPI(b.kubernetes, c)}
+	if len(in.Runtime.Registries) > 0 && !c.ConfigPath {
+		return &UnsupportedError{"runtime", fmt.Sprintf("containerd %s reads no hosts.toml files, so its registries cannot be set", in.Runtime.Version)}
 	}
 	return nil
 }
 
 // runtimeArtifacts names the artifacts of the runtime.
-func runtimeArtifacts(Input) []string { return []string{compat.ContainerdName} }
+func runtimeArtifacts(in Input) []string {
+	switch {
+	case in.Runtime.Installed:
+		return nil
+	case in.Runtime.Kind != "containerd":
+		return []string{in.Runtime.Kind}
+	case in.Runtime.Crictl != "":
+		return []string{compat.ContainerdName, compat.Crictl}
+	}
+	return []string{compat.ContainerdName}
+}
+
+// pause is the sandbox image.
+func (b *build) pause() string {
+	if b.in.Runtime.Pause != "" {
+		return b.in.Runtime.Pause
+	}
+	return compat.PauseImage(b.in.OS, b.in.Build)
+}
+
+// cniVersion is the version of the CNI specification that the runtime's side of it
+// knows: libcni 0.8 of dockershim and of containerd before 1.6 ends at 0.4.0
+// (go.mod of kubernetes v1.23.17, containerd v1.5.18 and v1.6.38).
+func (b *build) cniVersion() string {
+	if b.containerd.CRIv1 {
+		return "1.0.0"
+	}
+	return "0.4.0"
+}

@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,12 +35,13 @@ const (
 // minFree is the space that the programs and first images of a node need.
 const minFree = "2GiB"
 
-// winServices are the services that a Windows node gets, in the order of their start.
-var winServices = []string{"containerd", "kubelet", "flanneld", "kube-proxy"}
+// winServices are the services that a Windows node gets besides its runtime, in the
+// order of their start.
+var winServices = []string{"kubelet", "flanneld", "kube-proxy"}
 
-// windows is the recipe of a Windows node with containerd.
+// windows is the recipe of a Windows node.
 //
-// Its gates: containerd answers on its pipe, the kubelet is healthy, the Node has
+// Its gates: the container runtime answers on its pipe, the kubelet is healthy, the Node has
 // a pod network, flanneld has made the HNS network and written subnet.env, the
 // source VIP is reserved (overlay), kube-proxy is healthy, the Node is Ready. A CNI
 // that the cluster brings itself (network "none") comes after them all: then the
@@ -58,6 +60,12 @@ func (b *build) windows() {
 	b.winReady()
 }
 
+// folder is a folder of the machine that a recipe makes.
+type folder struct {
+	id, path, title string
+	access          host.Access
+}
+
 // winPrepare: preconditions, folders and firewall.
 //
 // Folders that hold programs, credentials or configuration of services that run
@@ -70,13 +78,11 @@ func (b *build) winPrepare() {
 		minBuild = b.in.Build
 	}
 	b.add("require", "require", "Windows "+minBuild+" or later, administrator rights, free space", &steps.Require{
-		OS: "windows", Arch: b.in.Arch, MinBuild: minBuild, Admin: true, Path: `C:\`, MinFree: minFree, ForeignServices: winServices,
+		OS: "windows", Arch: b.in.Arch, MinBuild: minBuild, Admin: true, Path: `C:\`, MinFree: minFree,
+		ForeignServices: slices.Concat(b.runtimeServices(), winServices), Services: b.runtimeRequired(),
 	}, first...)
 	b.settings("require")
-	for _, d := range []struct {
-		id, path, title string
-		access          host.Access
-	}{
+	for _, d := range append([]folder{
 		{"data_dir", b.dataDir(), "nodejoin's own folder", host.AccessPrivate},
 		{"bin_dir", winBin, "Folder of the node's programs", host.AccessPrivate},
 		{"kubernetes_dir", winKubernetes, "Folder of Kubernetes configuration", host.AccessPrivate},
@@ -86,9 +92,8 @@ func (b *build) winPrepare() {
 		{"cni_bin_dir", winCNIBin, "Folder of CNI plugins", host.AccessPrivate},
 		{"cni_conf_dir", winCNIConf, "Folder of CNI configuration", host.AccessPrivate},
 		{"cni_state_dir", winCNIState, "Folder of CNI state", host.AccessPrivate},
-		{"containerd_log_dir", winLog + `\containerd`, "Folder of containerd's log", host.AccessPrivate},
 		{"kubelet_log_dir", winLog + `\kubelet`, "Folder of the kubelet's log", host.AccessPrivate},
-	} {
+	}, b.runtimeFolders()...) {
 		after := []string{"require"}
 		switch d.id {
 		case "pki_dir":
@@ -119,8 +124,7 @@ func (b *build) winPrograms() {
 	if b.in.Network.Kind == "flannel" {
 		b.program("agent", AgentArtifact, b.agentPath(), "nodejoin agent, the supervisor of flanneld", "flanneld", "data_dir")
 	}
-	b.archive("containerd_files", "containerd "+b.in.Runtime.Version, steps.Archive{Source: b.artifact(compat.ContainerdName),
-		To: winContainerd, Strip: 1, Include: []string{"bin/*.exe"}, Services: []string{"containerd"}}, "require")
+	b.winRuntimeFiles()
 	b.archive("kubernetes_node", "Kubernetes "+b.in.Kubernetes+" node programs", steps.Archive{Source: b.artifact(compat.KubernetesNode),
 		To: winBin, Strip: 3, Include: []string{"kubernetes/node/bin/*.exe"}, Services: []string{"kubelet", "kube-proxy"}}, "bin_dir")
 	b.winNetworkPrograms()
@@ -164,14 +168,29 @@ func (b *build) agentPath() string {
 	return host.Join("windows", b.dataDir(), `bin\nodejoin-agent.exe`)
 }
 
-// logged is the command of a service that writes to its standard error, run
-// through kube-log-runner (in the node archive since 1.23; rotation since 1.34).
+// logged is the command of a service that writes to its standard error: run through
+// kube-log-runner where the node archive has it, else told to write the file itself.
+// Either bounds the size of the file, kube-log-runner since 1.34.
 func (b *build) logged(log string, command ...string) []string {
-	runner := []string{winBin + `\kube-log-runner.exe`, "-log-file=" + log}
+	if !b.kubernetes.LogRunner {
+		flags := []string{"--logtostderr=false", "--log-file=" + log, "--log-file-max-size=100"} // MiB; klog v2 klog.go
+		return slices.Concat(command[:1], flags, command[1:])
+	}
+	runner := []string{b.logRunner(), "-log-file=" + log}
 	if b.kubernetes.LogRunnerRotationFlags {
 		runner = append(runner, "-log-file-size=100Mi", "-log-file-age=168h", "-flush-interval=5s")
 	}
 	return append(runner, command...)
+}
+
+func (b *build) logRunner() string { return winBin + `\kube-log-runner.exe` }
+
+// programs are the files that a service of Kubernetes is run from.
+func (b *build) programs(name string) []string {
+	if !b.kubernetes.LogRunner {
+		return join(winBin, name)
+	}
+	return append(join(winBin, name), b.logRunner())
 }
 
 // winService is a service that starts with the machine and comes back after a failure.
@@ -179,22 +198,6 @@ func winService(name, description string, command []string, dependsOn ...string)
 	again := host.RecoveryAction{Action: "restart", Delay: 10 * time.Second}
 	return host.ServiceConfig{Name: name, DisplayName: name, Description: description, Command: command, Start: host.StartAuto,
 		DependsOn: dependsOn, Recovery: []host.RecoveryAction{again, again, again}, RecoveryReset: 86400}
-}
-
-// winRuntime: containerd, up to its pipe.
-func (b *build) winRuntime() {
-	config, log := winContainerd+`\config.toml`, winLog+`\containerd\containerd.log`
-	b.containerdConfig(config)
-	b.add("containerd", "service", "Service containerd", &steps.Service{
-		ServiceConfig: winService("containerd", "Container runtime", []string{winContainerd + `\containerd.exe`,
-			"--run-service", "--service-name", "containerd", "--config", config, "--log-file", log}),
-		Watch: []string{winContainerd + `\containerd.exe`, winContainerd + `\containerd-shim-runhcs-v1.exe`, config},
-		Log:   log,
-		Makes: []string{winContainerdData, winCNIState, winLog + `\containerd`}, // the CNI plugins are its children
-	}, "containerd_files", "containerd_config", "containerd_log_dir")
-	b.add("containerd_ready", "pipe_ready", "containerd answers", &steps.PipeReady{
-		Address: containerdPipe, GRPCMethod: "/runtime.v1.RuntimeService/Version", Service: "containerd", Log: log,
-	}, "containerd")
 }
 
 func join(dir string, names ...string) []string {

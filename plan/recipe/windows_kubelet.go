@@ -1,16 +1,15 @@
 package recipe
 
 import (
-	"nodejoin/plan/compat"
+	"slices"
+	"strings"
+
 	"nodejoin/steps"
 	"nodejoin/steps/kube"
 	"nodejoin/templates"
 )
 
 const (
-	containerdPipe     = `\\.\pipe\containerd-containerd` // containerd defaults/defaults_windows.go
-	containerdEndpoint = "npipe:////./pipe/containerd-containerd"
-
 	kubeletConfig    = winKubelet + `\config.yaml`
 	kubeletConf      = winKubernetes + `\kubelet.conf`
 	bootstrapConf    = winKubernetes + `\bootstrap-kubelet.conf`
@@ -33,17 +32,6 @@ var (
 	kubeProxyAccount = steps.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-kube-proxy", ClusterRole: "system:node-proxier"}
 )
 
-func (b *build) containerdConfig(path string) {
-	pause := b.in.Runtime.Pause
-	if pause == "" {
-		pause = compat.PauseImage(b.in.OS, b.in.Kubernetes)
-	}
-	content := b.render(templates.Containerd{Schema: b.containerd.Schema, BinDirs: b.containerd.BinDirs,
-		Root: winContainerdData + `\root`, State: winContainerdData + `\state`, Address: containerdPipe,
-		Pause: pause, CNIBin: winCNIBin, CNIConf: winCNIConf})
-	b.add("containerd_config", "file", "containerd configuration", &steps.File{Path: path, Content: content}, "containerd_files")
-}
-
 // winCredentials: the CA, and a kubeconfig for each component. Tokens are minted
 // only where the kubeconfig that carries it has to be written.
 func (b *build) winCredentials() (ready []string) {
@@ -62,10 +50,15 @@ func (b *build) kubeconfig(id, title, path, user, token string) {
 }
 
 func (b *build) kubeletConfigFile() {
-	k := templates.Kubelet{ClientCAFile: winCA, RuntimeEndpoint: containerdEndpoint, ClusterDNS: b.in.DNSIP, ClusterDomain: b.in.DNSDomain,
-		HealthzPort: kubeletHealthz, MaxPods: b.in.MaxPods}
-	for _, t := range b.in.Taints {
-		k.Taints = append(k.Taints, templates.Taint(t))
+	k := templates.Kubelet{ClientCAFile: winCA, ClusterDNS: b.in.DNSIP, ClusterDomain: b.in.DNSDomain,
+		HealthzPort: kubeletHealthz, EmptyResolvConf: b.kubernetes.EmptyResolvConf, MaxPods: b.in.MaxPods}
+	if b.kubernetes.RuntimeEndpointField {
+		k.RuntimeEndpoint = containerdEndpoint
+	}
+	if b.kubernetes.TaintsField {
+		for _, t := range b.in.Taints {
+			k.Taints = append(k.Taints, templates.Taint(t))
+		}
 	}
 	b.add("kubelet_config", "file", "Kubelet configuration", &steps.File{Path: kubeletConfig, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, "kubelet_dir")
 }
@@ -83,15 +76,48 @@ func (b *build) winKubelet(credentials []string) {
 	program := []string{winBin + `\kubelet.exe`, "--windows-service", "--config=" + kubeletConfig}
 	program = append(append(program, bootstrap...), "--kubeconfig="+kubeletConf,
 		"--cert-dir="+winKubeletPKI, "--root-dir="+winKubelet, "--hostname-override="+b.in.Node, "--node-ip="+b.managementIP())
-	program = append(program, b.in.Kubelet.Args...)
-	after := append([]string{"kubernetes_node", "kubelet_config", "ca", "kubelet_pki_dir", "kubelet_log_dir", "firewall_kubelet", "containerd_ready"}, credentials...)
+	program = slices.Concat(program, b.kubeletRuntimeFlags(), b.kubeletFieldFlags(), b.in.Kubelet.Args)
+	after := append([]string{"kubernetes_node", "kubelet_config", "ca", "kubelet_pki_dir", "kubelet_log_dir", "firewall_kubelet", b.runtime.ready}, credentials...)
 	b.add("kubelet", "service", "Service kubelet", &steps.Service{
-		ServiceConfig: winService("kubelet", "Kubernetes node agent", b.logged(log, program...), "containerd"),
-		Watch:         append(join(winBin, "kubelet.exe", "kube-log-runner.exe"), watch...),
+		ServiceConfig: winService("kubelet", "Kubernetes node agent", b.logged(log, program...), b.runtime.service),
+		Watch:         append(b.programs("kubelet.exe"), watch...),
 		Log:           log,
 		Makes:         []string{winKubelet, kubeletConf, winLog + `\kubelet`, winLog + `\pods`, winLog + `\containers`},
 	}, after...)
 	b.add("kubelet_ready", "http_ready", "Kubelet is healthy", &steps.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: log}, "kubelet")
+}
+
+// kubeletRuntimeFlags tell the kubelet its runtime, where it takes that from its
+// command line only.
+func (b *build) kubeletRuntimeFlags() []string {
+	k := b.kubernetes
+	switch {
+	case b.in.Runtime.Kind != "containerd":
+		// The image pull deadline is that of the upstream start script for Windows, whose images are large.
+		return []string{"--network-plugin=cni", "--cni-bin-dir=" + winCNIBin, "--cni-conf-dir=" + winCNIConf, "--cni-cache-dir=" + winCNIState + `\cache`,
+			"--image-pull-progress-deadline=20m", "--docker-endpoint=" + dockerEndpoint, "--pod-infra-container-image=" + b.pause()}
+	case k.RuntimeEndpointField:
+		return nil
+	case k.DockerFlags: // its default is docker
+		return []string{"--container-runtime=remote", "--container-runtime-endpoint=" + containerdEndpoint}
+	}
+	return []string{"--container-runtime-endpoint=" + containerdEndpoint}
+}
+
+// kubeletFieldFlags are settings that later versions have a field for.
+func (b *build) kubeletFieldFlags() []string {
+	var flags []string
+	if _, given := b.in.Kubelet.Config["resolvConf"]; !b.kubernetes.EmptyResolvConf && !given {
+		flags = append(flags, "--resolv-conf=")
+	}
+	if len(b.in.Taints) > 0 && !b.kubernetes.TaintsField {
+		var taints []string
+		for _, t := range b.in.Taints {
+			taints = append(taints, t.Key+"="+t.Value+":"+t.Effect)
+		}
+		flags = append(flags, "--register-with-taints="+strings.Join(taints, ","))
+	}
+	return flags
 }
 
 // winRegistered: the Node object with what the plan says of it, and the kubelet's

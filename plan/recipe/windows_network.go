@@ -85,7 +85,7 @@ func (b *build) winAccounts() {
 	}
 	token := func(id, of string, a steps.ServiceAccount) {
 		b.add(id+"_token", "service_account_token", "Token of "+of,
-			&steps.ServiceAccountToken{Namespace: a.Namespace, Name: a.Name}, id+"_account", "containerd_ready").OnlyIf = id + "_kubeconfig"
+			&steps.ServiceAccountToken{Namespace: a.Namespace, Name: a.Name}, id+"_account", b.runtime.ready).OnlyIf = id + "_kubeconfig"
 	}
 	if b.in.Network.Kind == "flannel" {
 		account("flannel", "flanneld", flannelAccount)
@@ -159,12 +159,13 @@ func (b *build) winNetwork() {
 }
 
 // cni is the CNI configuration. Its HNS interface is the second (apiVersion 2), which
-// containerd needs: it gives a pod a namespace that the first does not know.
+// containerd needs: it gives a pod a namespace that the first does not know. Docker's
+// containers have none, and so need the first.
 func (b *build) cni() templates.CNI {
 	kernel, _ := b.in.KubeProxy.Config["winkernel"].(map[string]any)
 	return templates.CNI{Network: b.networkName(), Delegate: b.in.Network.delegate(), SubnetFile: subnetFile, DataDir: winCNIState + `\flannel`,
 		PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR, NodeIP: b.managementIP(), NodeSubnet: steps.Ref("fact.subnet"),
-		LoopbackDSR: kernel["enableDSR"] == true}
+		LoopbackDSR: kernel["enableDSR"] == true, Version: b.cniVersion(), HNSv1: b.in.Runtime.Kind != "containerd"}
 }
 
 // winProxy: kube-proxy, on an overlay with an address of the pod network as its
@@ -176,7 +177,7 @@ func (b *build) winProxy() {
 	log := winLog + `\kube-proxy\kube-proxy.log`
 	config := templates.KubeProxy{
 		Kubeconfig: kubeProxyConf, NodeName: b.in.Node, BindAddress: b.managementIP(), ClusterCIDR: b.in.PodCIDR,
-		NetworkName: b.networkName(), HealthzPort: kubeProxyHealthz, MetricsPort: kubeProxyMetrics,
+		NetworkName: b.networkName(), HealthzPort: kubeProxyHealthz, MetricsPort: kubeProxyMetrics, Gates: b.proxyGates(),
 	}
 	configAfter, network, services := []string{"kubernetes_dir"}, "flannel_network", []string{"flanneld", "kubelet"}
 	if b.in.Network.Kind == "none" {
@@ -197,11 +198,20 @@ func (b *build) winProxy() {
 	program = append(program, b.in.KubeProxy.Args...)
 	b.add("kube_proxy", "service", "Service kube-proxy", &steps.Service{
 		ServiceConfig: winService("kube-proxy", "Kubernetes network proxy", b.logged(log, program...), services...),
-		Watch:         append(join(winBin, "kube-proxy.exe", "kube-log-runner.exe"), kubeProxyFile, kubeProxyConf),
+		Watch:         append(b.programs("kube-proxy.exe"), kubeProxyFile, kubeProxyConf),
 		Log:           log,
 		Makes:         []string{winLog + `\kube-proxy`},
 	}, "kubernetes_node", "kube_proxy_config", "kube_proxy_kubeconfig", "kube_proxy_log_dir", "kubelet_ready", network)
 	b.add("kube_proxy_ready", "http_ready", "kube-proxy is healthy", &steps.HTTPReady{URL: loopback(kubeProxyHealthz), Service: "kube-proxy", Log: log}, "kube_proxy")
+}
+
+// proxyGates are the feature gates without which kube-proxy of the version has no
+// overlay networks.
+func (b *build) proxyGates() []string {
+	if b.kubernetes.WinOverlayGate && b.in.Network.Kind == "flannel" && b.in.Network.Backend == VXLAN {
+		return []string{"WinOverlay"}
+	}
+	return nil
 }
 
 func loopback(port int) string { return fmt.Sprintf("http://127.0.0.1:%d/healthz", port) }

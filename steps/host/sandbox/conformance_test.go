@@ -24,7 +24,7 @@ func fixture(t *testing.T, os string) hosttest.Fixture {
 	}
 	f := hosttest.Fixture{
 		Host: h, Dir: "/srv/scratch", Program: []string{"/srv/k/program"}, AbsentPipe: "unix:///run/no.sock",
-		Pipe: func(t *testing.T) (string, func()) { return pipes[os], play(t, h, containerd) },
+		Pipe: func(t *testing.T) (string, func()) { return pipes[os][containerd], play(t, h, containerd) },
 		HTTP: func(t *testing.T) (string, int, func()) {
 			return "http://127.0.0.1:10256/healthz", 200, play(t, h, kubeProxy)
 		},

@@ -135,6 +135,7 @@ func (h *Host) launchKubelet(ctx context.Context, s *state, p program) error {
 	if h.windows() {
 		want.Labels["node.kubernetes.io/windows-build"] = strings.Join(strings.SplitN(h.cfg.Build, ".", 4)[:min(3, 1+strings.Count(h.cfg.Build, "."))], ".")
 	}
+	want.Taints = append(want.Taints, taintsOf(p.flag("register-with-taints"))...)
 	for _, pair := range strings.Split(p.flag("node-labels"), ",") {
 		if k, v, ok := strings.Cut(pair, "="); ok {
 			want.Labels[k] = v
@@ -148,6 +149,18 @@ func (h *Host) launchKubelet(ctx context.Context, s *state, p program) error {
 		err = h.requestServing(ctx, cluster, p, node, want.InternalIP)
 	}
 	return err
+}
+
+// taintsOf reads the flag --register-with-taints, "key=value:effect,...".
+func taintsOf(flag string) []kube.Taint {
+	var out []kube.Taint
+	for _, text := range strings.Split(flag, ",") {
+		if pair, effect, ok := strings.Cut(text, ":"); ok {
+			key, value, _ := strings.Cut(pair, "=")
+			out = append(out, kube.Taint{Key: key, Value: value, Effect: effect})
+		}
+	}
+	return out
 }
 
 // clientCertificate is the certificate of the kubeconfig, got with the bootstrap

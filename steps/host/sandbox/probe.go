@@ -7,17 +7,22 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 
 	"nodejoin/steps/host"
 )
 
-// Where the programs answer: kubelet's healthzPort, kube-proxy's healthzBindAddress
-// and containerd's grpc address, by their defaults.
+// Where the programs answer: kubelet's healthzPort, kube-proxy's healthzBindAddress,
+// containerd's grpc address and dockerd's host, by their defaults.
 var (
 	healthPorts = map[string]string{"10248": kubelet, "10256": kubeProxy}
-	pipes       = map[string]string{"windows": `\\.\pipe\containerd-containerd`, "linux": "/run/containerd/containerd.sock"}
+	pipes       = map[string]map[string]string{ // by OS and program
+		"windows": {containerd: `\\.\pipe\containerd-containerd`, dockerd: `\\.\pipe\docker_engine`},
+		"linux":   {containerd: "/run/containerd/containerd.sock", dockerd: "/var/run/docker.sock"},
+	}
+	grpcMethods = []string{"/runtime.v1.RuntimeService/", "/runtime.v1alpha2.RuntimeService/", "/containerd.services.version.v1.Version/"}
 )
 
 // running tells whether a service runs the played program.
@@ -54,17 +59,30 @@ func (h *Host) ProbeHTTP(ctx context.Context, address string) (int, error) {
 	return status, err
 }
 
-// ProbePipe connects to the pipe of a played containerd.
+// ProbePipe connects to the pipe of a played containerd or dockerd. The containerd
+// speaks every version of the CRI; dockerd speaks no gRPC.
 func (h *Host) ProbePipe(ctx context.Context, address, grpcMethod string) error {
 	return h.view(ctx, "connect to", address, func(s *state) error {
 		at := strings.TrimPrefix(strings.TrimPrefix(address, "npipe://"), "unix://")
 		if h.windows() {
 			at = strings.ReplaceAll(at, "/", `\`)
 		}
-		if h.fold(at) != h.fold(pipes[h.cfg.OS]) || !h.running(s, containerd) {
+		name := ""
+		for program, address := range pipes[h.cfg.OS] {
+			if h.fold(at) == h.fold(address) && h.running(s, program) {
+				name = program
+			}
+		}
+		if name == "" {
 			return fs.ErrNotExist
 		}
-		if grpcMethod != "" && !strings.HasPrefix(grpcMethod, "/runtime.v1.RuntimeService/") && !strings.HasPrefix(grpcMethod, "/containerd.services.version.v1.Version/") {
+		served := func(prefix string) bool { return strings.HasPrefix(grpcMethod, prefix) }
+		switch {
+		case grpcMethod == "":
+			return nil
+		case name == dockerd:
+			return fmt.Errorf("%s: the answer is no gRPC", grpcMethod)
+		case !slices.ContainsFunc(grpcMethods, served):
 			return errors.New("grpc-status 12: unknown service " + grpcMethod)
 		}
 		return nil

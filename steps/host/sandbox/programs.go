@@ -19,6 +19,7 @@ import (
 // The programs of a node, by base name without ".exe".
 const (
 	containerd = "containerd"
+	dockerd    = "dockerd"
 	kubelet    = "kubelet"
 	flanneld   = "flanneld"
 	kubeProxy  = "kube-proxy"
@@ -47,7 +48,7 @@ func (h *Host) program(command, env []string) (program, bool) {
 	for i := len(command) - 1; i >= 0; i-- {
 		name := strings.TrimSuffix(h.base(command[i]), ".exe")
 		switch name {
-		case containerd, kubelet, flanneld, kubeProxy:
+		case containerd, dockerd, kubelet, flanneld, kubeProxy:
 			if h.absolute(command[i]) {
 				return program{name, command[i+1:], env}, true
 			}

@@ -2,7 +2,7 @@
 // services, registry, environment, firewall rules and HNS networks are kept in a
 // state file beside them. It refuses what Windows refuses, so that a plan that
 // works here has not worked by luck, and it plays the few programs that a join
-// waits for (containerd, kubelet, flanneld, kube-proxy) so that a plan converges
+// waits for (containerd, dockerd, kubelet, flanneld, kube-proxy) so that a plan converges
 // without a real cluster.
 //
 // All state is on disk after each call: a process may be killed at any moment,

@@ -1,0 +1,107 @@
+package recipe_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nodejoin/plan/recipe"
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+)
+
+// dockerNode is a node with docker, from an archive of upstream's layout or with the
+// service that the machine has.
+func dockerNode(t *testing.T, installed bool) *node {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, name := range []string{"docker/docker.exe", "docker/dockerd.exe"} {
+		f, err := z.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write([]byte("stand-in for " + name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "docker-20.10.24.zip")
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(b.Bytes())
+	return newNode(t, func(in *recipe.Input, _ string) {
+		in.Kubernetes, in.Runtime = "1.22.17", recipe.Runtime{Kind: "docker", Version: "20.10.24", Installed: installed}
+		in.Artifacts["docker"] = steps.Source{File: path, SHA256: hex.EncodeToString(sum[:])}
+	})
+}
+
+// TestDockerJoinsSandbox: a plan with docker converges, finds nothing to do after, and
+// mends the configuration of docker.
+func TestDockerJoinsSandbox(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	n := dockerNode(t, false)
+	n.converge(t, ctx)
+	h := n.machine(t)
+	if err := h.ProbePipe(ctx, `\\.\pipe\docker_engine`, ""); err != nil {
+		t.Fatalf("docker's pipe: %v", err)
+	}
+	const config = `C:\ProgramData\docker\config\daemon.json`
+	if err := h.WriteFile(ctx, config, strings.NewReader("{}"), host.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := n.run(ctx, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, err := r.apply(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// docker itself runs on: it was started from what the file holds again.
+	if !slices.Equal(changed, []string{"docker_config"}) {
+		t.Errorf("changed %v", changed)
+	}
+	n.converge(t, ctx)
+}
+
+// TestInstalledDocker: what the machine has must run, and is left as it is.
+func TestInstalledDocker(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	n := dockerNode(t, true)
+	if _, err := n.run(ctx, n.machine(t)); err == nil || !strings.Contains(err.Error(), "service docker is not registered") {
+		t.Fatalf("without docker: %v", err)
+	}
+	h := n.machine(t)
+	const dockerd = `C:\docker\dockerd.exe`
+	if err := h.WriteFile(ctx, dockerd, strings.NewReader("stand-in"), host.WriteOptions{Access: host.AccessProgram}); err != nil {
+		t.Fatal(err)
+	}
+	own := host.ServiceConfig{Name: "docker", Command: []string{dockerd, "--run-service"}, Start: host.StartAuto}
+	if err := h.CreateService(ctx, own); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.run(ctx, n.machine(t)); err == nil || !strings.Contains(err.Error(), "service docker is stopped") {
+		t.Fatalf("with docker stopped: %v", err)
+	}
+	if err := h.StartService(ctx, "docker"); err != nil {
+		t.Fatal(err)
+	}
+	n.converge(t, ctx)
+	if svc, err := h.Service(ctx, "docker"); err != nil || !slices.Equal(svc.Command, own.Command) || svc.Description != "" {
+		t.Errorf("the machine's service became %+v, %v", svc, err)
+	}
+}

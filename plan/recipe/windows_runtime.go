@@ -1,0 +1,147 @@
+package recipe
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"nodejoin/plan/compat"
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/templates"
+)
+
+const (
+	containerdPipe     = `\\.\pipe\containerd-containerd` // containerd defaults/defaults_windows.go
+	containerdEndpoint = "npipe:////./pipe/containerd-containerd"
+	containerdCerts    = winContainerd + `\certs.d`
+
+	dockerPipe     = `\\.\pipe\docker_engine` // moby client/client_windows.go
+	dockerEndpoint = "npipe:////./pipe/docker_engine"
+	winDocker      = `C:\Program Files\docker`
+	winDockerData  = `C:\ProgramData\docker` // dockerd's default
+	winDockerConf  = winDockerData + `\config`
+)
+
+// runtimeServices are the services that the recipe registers for the runtime.
+func (b *build) runtimeServices() []string {
+	if b.in.Runtime.Installed {
+		return nil
+	}
+	return []string{b.runtime.service}
+}
+
+// runtimeRequired are the services that must be there before.
+func (b *build) runtimeRequired() []string {
+	if b.in.Runtime.Installed {
+		return []string{b.runtime.service}
+	}
+	return nil
+}
+
+func (b *build) runtimeFolders() []folder {
+	if b.in.Runtime.Installed {
+		return nil
+	}
+	if b.in.Runtime.Kind != "containerd" {
+		return []folder{{"docker_conf_dir", winDockerConf, "Folder of docker's configuration", host.AccessPrivate}}
+	}
+	return []folder{{"containerd_log_dir", winLog + `\containerd`, "Folder of containerd's log", host.AccessPrivate}}
+}
+
+// winRuntimeFiles: the runtime's programs.
+func (b *build) winRuntimeFiles() {
+	r := b.in.Runtime
+	switch {
+	case r.Installed:
+	case r.Kind != "containerd":
+		b.archive("docker_files", r.title(), steps.Archive{Source: b.artifact(r.Kind),
+			To: winDocker, Strip: 1, Include: []string{"docker/*.exe"}, Services: []string{"docker"}}, "require")
+	default:
+		b.archive("containerd_files", r.title(), steps.Archive{Source: b.artifact(compat.ContainerdName),
+			To: winContainerd, Strip: 1, Include: []string{"bin/*.exe"}, Services: []string{"containerd"}}, "require")
+	}
+	if r.Crictl != "" {
+		b.archive("crictl", "crictl "+r.Crictl, steps.Archive{Source: b.artifact(compat.Crictl), To: winBin, Include: []string{"crictl.exe"}}, "bin_dir")
+	}
+}
+
+func (r Runtime) title() string {
+	if r.Kind == "mcr" {
+		return "Mirantis Container Runtime " + r.Version
+	}
+	return r.Kind + " " + r.Version
+}
+
+// winRuntime: the runtime, up to its pipe.
+func (b *build) winRuntime() {
+	if b.in.Runtime.Kind != "containerd" {
+		b.winDocker()
+		return
+	}
+	config, log := winContainerd+`\config.toml`, winLog+`\containerd\containerd.log`
+	b.containerdConfig(config)
+	b.add("containerd", "service", "Service containerd", &steps.Service{
+		ServiceConfig: winService("containerd", "Container runtime", []string{winContainerd + `\containerd.exe`,
+			"--run-service", "--service-name", "containerd", "--config", config, "--log-file", log}),
+		Watch: []string{winContainerd + `\containerd.exe`, winContainerd + `\containerd-shim-runhcs-v1.exe`, config},
+		Log:   log,
+		Makes: []string{winContainerdData, winCNIState, winLog + `\containerd`}, // the CNI plugins are its children
+	}, "containerd_files", "containerd_config", "containerd_log_dir")
+	b.add("containerd_ready", "pipe_ready", "containerd answers", &steps.PipeReady{
+		Address: containerdPipe, GRPCMethod: "/runtime." + b.runtime.api + ".RuntimeService/Version", Service: "containerd", Log: log,
+	}, "containerd")
+	b.registries()
+	if b.in.Runtime.Crictl != "" {
+		// Beside the program, where crictl looks when the user has none (cri-tools pkg/common/config.go).
+		b.add("crictl_config", "file", "crictl configuration", &steps.File{Path: winBin + `\crictl.yaml`, Content: b.render(templates.Crictl{
+			Endpoint: containerdEndpoint})}, "bin_dir")
+	}
+}
+
+func (b *build) containerdConfig(path string) {
+	c := templates.Containerd{Schema: b.containerd.Schema, BinDirs: b.containerd.BinDirs,
+		Root: winContainerdData + `\root`, State: winContainerdData + `\state`, Address: containerdPipe,
+		Pause: b.pause(), CNIBin: winCNIBin, CNIConf: winCNIConf}
+	if len(b.in.Runtime.Registries) > 0 {
+		c.ConfigPath = containerdCerts
+	}
+	b.add("containerd_config", "file", "containerd configuration", &steps.File{Path: path, Content: b.render(c)}, "containerd_files")
+}
+
+// registries: a folder with a hosts.toml for each, which containerd reads at every
+// pull. On Windows the name of the folder is that of the registry without colons
+// (containerd core/remotes/docker/config/config_windows.go).
+func (b *build) registries() {
+	for i, r := range b.in.Runtime.Registries {
+		id, dir := fmt.Sprintf("registry_%d", i+1), containerdCerts+`\`+strings.ReplaceAll(r.Host, ":", "")
+		b.add(id+"_dir", "directory", "Folder of registry "+r.Host, &steps.Directory{Path: dir, Access: host.AccessPrivate}, "containerd_files")
+		hosts, after := templates.RegistryHosts{Registry: r.Host, Mirrors: r.Mirrors}, []string{id + "_dir"}
+		if r.CA != "" {
+			hosts.CA, after = dir+`\ca.crt`, append(after, id+"_ca")
+			b.add(id+"_ca", "file", "CA of registry "+r.Host, &steps.File{Path: hosts.CA, Content: r.CA}, id+"_dir")
+		}
+		b.add(id, "file", "Registry "+r.Host, &steps.File{Path: dir + `\hosts.toml`, Content: b.render(hosts)}, after...)
+	}
+}
+
+// winDocker: dockerd as a service, or the one that the machine has. It writes its log
+// to the event log of Windows (moby cmd/dockerd/service_windows.go).
+func (b *build) winDocker() {
+	gate := &steps.PipeReady{Address: dockerPipe, Service: "docker"}
+	if b.in.Runtime.Installed {
+		b.add("docker_ready", "pipe_ready", "docker answers", gate, "require")
+		return
+	}
+	config := winDockerConf + `\daemon.json`
+	text, err := json.MarshalIndent(prune(Merge(map[string]any{"hosts": []any{dockerEndpoint}, "data-root": winDockerData}, b.in.Runtime.Config)), "", "  ")
+	b.fail(err)
+	b.add("docker_config", "file", "docker configuration", &steps.File{Path: config, Content: string(text) + "\n"}, "docker_conf_dir")
+	b.add("docker", "service", "Service docker", &steps.Service{
+		ServiceConfig: winService("docker", "Container runtime", []string{winDocker + `\dockerd.exe`,
+			"--run-service", "--service-name", "docker", "--config-file", config}),
+		Watch: []string{winDocker + `\dockerd.exe`, config},
+		Makes: []string{winDockerData},
+	}, "docker_files", "docker_config")
+	b.add("docker_ready", "pipe_ready", "docker answers", gate, "docker")
+}

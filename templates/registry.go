@@ -1,0 +1,19 @@
+package templates
+
+// RegistryHosts is containerd's hosts.toml of one registry (containerd docs/hosts.md).
+type RegistryHosts struct {
+	Registry string   // "docker.io" or "registry.example:5000"
+	Mirrors  []string // URLs that are asked first, in their order; the registry itself comes last
+	CA       string   // file with the CA of the mirrors, or of the registry where there are none; "" = the machine's
+}
+
+// Render gives the file's text.
+func (r RegistryHosts) Render() (string, error) { return render("hosts.toml", r) }
+
+// Crictl is crictl's configuration (cri-tools docs/crictl.md).
+type Crictl struct {
+	Endpoint string // of the runtime and its images
+}
+
+// Render gives the file's text.
+func (c Crictl) Render() (string, error) { return render("crictl.yaml", c) }
