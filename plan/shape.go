@@ -39,6 +39,9 @@ func (c *compiler) recipe(m *machine) ([]steps.Spec, *shape) {
 	key = m.Connection.Type + " " + key // on which the agent depends
 	s := c.shapes[key]
 	if err == nil && s == nil {
+		err = recipe.Check(in)
+	}
+	if err == nil && s == nil {
 		sources, ok := c.sources(m, recipe.Artifacts(in))
 		if !ok {
 			return nil, &shape{}

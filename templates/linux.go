@@ -14,7 +14,9 @@ type ContainerdLinux struct {
 	Pause   string // sandbox image
 	CNIBin  string // folder of CNI plugins
 	CNIConf string // folder of CNI configurations
-	Runc    string // the program
+	// ConfigPath is the folder of hosts.toml files; "" = none.
+	ConfigPath string
+	Runc       string // the program
 	// SystemdCgroup is "true" or "false", or a reference to it: it must be what the
 	// kubelet's cgroupDriver says.
 	SystemdCgroup string

@@ -32,7 +32,7 @@ var (
 )
 
 func linuxContainerd(schema int, binDirs bool, systemd string) ContainerdLinux {
-	return ContainerdLinux{Schema: schema, BinDirs: binDirs, Root: "/var/lib/containerd", State: "/run/containerd", Address: "/run/containerd/containerd.sock",
+	return ContainerdLinux{Schema: schema, BinDirs: binDirs, ConfigPath: map[bool]string{true: "/etc/containerd/certs.d"}[binDirs], Root: "/var/lib/containerd", State: "/run/containerd", Address: "/run/containerd/containerd.sock",
 		Imports: "/etc/containerd/conf.d/*.toml", Pause: "registry.k8s.io/pause:3.10.2", CNIBin: "/opt/cni/bin", CNIConf: "/etc/cni/net.d",
 		Runc: "/usr/local/bin/runc", SystemdCgroup: systemd}
 }

@@ -53,9 +53,9 @@ func Expand(in Input) ([]steps.Spec, error) {
 	return s.Expand(in.Node, in.ManagementIP)
 }
 
-// check refuses what no recipe can do. The compiler finds most of it before, with a
+// Check refuses what no recipe can do. The compiler finds most of it before, with a
 // better place; a recipe holds by itself.
-func check(in Input) error {
+func Check(in Input) error {
 	if err := errors.Join(checkRuntime(in), checkNetwork(in), checkJoin(in)); err != nil {
 		return err
 	}

@@ -71,6 +71,9 @@ func checkLinux(in Input) error {
 // without the agent.
 func linuxArtifacts(in Input) []string {
 	names := []string{compat.KubernetesNode, compat.ContainerdName, compat.Runc}
+	if in.Runtime.Crictl != "" {
+		names = append(names, compat.Crictl)
+	}
 	if in.Network.Kind != "none" {
 		names = append(names, compat.CNIPlugins, compat.FlannelCNI, compat.Flanneld)
 	}
@@ -134,6 +137,12 @@ func (b *build) linPrepare() {
 func (b *build) linPrograms() {
 	b.archive("containerd_files", "containerd "+b.in.Runtime.Version, steps.Archive{Source: b.artifact(compat.ContainerdName), To: linBin, Strip: 1,
 		Include: []string{"bin/containerd", "bin/containerd-shim-runc-v2", "bin/ctr"}, Services: []string{"containerd"}}, "require")
+	if b.in.Runtime.Crictl != "" {
+		b.archive("crictl", "crictl "+b.in.Runtime.Crictl, steps.Archive{Source: b.artifact(compat.Crictl), To: linBin, Include: []string{"crictl"}}, "require")
+		// The default place of its configuration (cri-tools docs/crictl.md).
+		b.add("crictl_config", "file", "crictl configuration", &steps.File{Path: "/etc/crictl.yaml", Content: b.render(templates.Crictl{
+			Endpoint: "unix://" + linContainerdSocket})}, "require")
+	}
 	b.program("runc", compat.Runc, linBin+"/runc", "runc", "", "require")
 	include, services := []string{"kubernetes/node/bin/kubelet"}, []string{"kubelet"}
 	if b.flannel() {
@@ -173,8 +182,13 @@ func (b *build) linRuntime() {
 	if pause == "" {
 		pause = compat.PauseImage("linux", "")
 	}
+	certs := ""
+	if len(b.in.Runtime.Registries) > 0 {
+		certs = linContainerd + "/certs.d"
+	}
 	b.add("containerd_config", "file", "containerd configuration", &steps.File{Path: config, Content: b.render(templates.ContainerdLinux{
-		Schema: b.containerd.Schema, BinDirs: b.containerd.BinDirs, Root: "/var/lib/containerd", State: "/run/containerd", Address: linContainerdSocket,
+		ConfigPath: certs,
+		Schema:     b.containerd.Schema, BinDirs: b.containerd.BinDirs, Root: "/var/lib/containerd", State: "/run/containerd", Address: linContainerdSocket,
 		Imports: linContainerd + "/conf.d/*.toml", Pause: pause, CNIBin: linCNIBin, CNIConf: linCNIConf, Runc: linBin + "/runc",
 		SystemdCgroup: steps.Ref("fact.systemd_cgroup"),
 	})}, "containerd_dir")
@@ -184,6 +198,7 @@ func (b *build) linRuntime() {
 		Log:           b.linLog("containerd"),
 	}, "containerd_files", "containerd_config", "runc", "module_overlay", "data_dir")
 	b.add("containerd_ready", "pipe_ready", "containerd answers", &steps.PipeReady{
-		Address: linContainerdSocket, GRPCMethod: "/runtime.v1.RuntimeService/Version", Service: "containerd", Log: b.linLog("containerd"),
+		Address: linContainerdSocket, GRPCMethod: "/runtime." + b.runtime.api + ".RuntimeService/Version", Service: "containerd", Log: b.linLog("containerd"),
 	}, "containerd")
+	b.registries("containerd_dir")
 }

@@ -2,8 +2,12 @@ package recipe
 
 import (
 	"fmt"
+	"strings"
 
 	"nodejoin/plan/compat"
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/templates"
 )
 
 // Runtime is the container runtime.
@@ -104,4 +108,29 @@ func (b *build) cniVersion() string {
 		return "1.0.0"
 	}
 	return "0.4.0"
+}
+
+// registries: a folder with a hosts.toml for each, which containerd reads at every
+// pull. The folder has the name of the registry, on Windows without colons (containerd
+// core/remotes/docker/config/config_windows.go and config_unix.go). after is the step
+// that makes containerd's own folder.
+func (b *build) registries(after string) {
+	base, access := containerdCerts, host.AccessPrivate
+	if b.in.OS == "linux" {
+		base, access = linContainerd+"/certs.d", host.AccessDefault
+	}
+	for i, r := range b.in.Runtime.Registries {
+		name := r.Host
+		if b.in.OS == "windows" {
+			name = strings.ReplaceAll(name, ":", "")
+		}
+		id, dir := fmt.Sprintf("registry_%d", i+1), host.Join(b.in.OS, base, name)
+		b.add(id+"_dir", "directory", "Folder of registry "+r.Host, &steps.Directory{Path: dir, Access: access}, after)
+		hosts, needs := templates.RegistryHosts{Registry: r.Host, Mirrors: r.Mirrors}, []string{id + "_dir"}
+		if r.CA != "" {
+			hosts.CA, needs = host.Join(b.in.OS, dir, "ca.crt"), append(needs, id+"_ca")
+			b.add(id+"_ca", "file", "CA of registry "+r.Host, &steps.File{Path: hosts.CA, Content: r.CA}, id+"_dir")
+		}
+		b.add(id, "file", "Registry "+r.Host, &steps.File{Path: host.Join(b.in.OS, dir, "hosts.toml"), Content: b.render(hosts)}, needs...)
+	}
 }

@@ -46,7 +46,7 @@ func (in Input) shape() Input {
 // touches nothing.
 func NewShape(in Input) (*Shape, error) {
 	in = in.shape()
-	if err := check(in); err != nil {
+	if err := Check(in); err != nil {
 		return nil, err
 	}
 	b, err := newBuild(in)

@@ -2,8 +2,6 @@ package recipe
 
 import (
 	"encoding/json"
-	"fmt"
-	"strings"
 
 	"nodejoin/plan/compat"
 	"nodejoin/steps"
@@ -91,7 +89,7 @@ func (b *build) winRuntime() {
 	b.add("containerd_ready", "pipe_ready", "containerd answers", &steps.PipeReady{
 		Address: containerdPipe, GRPCMethod: "/runtime." + b.runtime.api + ".RuntimeService/Version", Service: "containerd", Log: log,
 	}, "containerd")
-	b.registries()
+	b.registries("containerd_files")
 	if b.in.Runtime.Crictl != "" {
 		// Beside the program, where crictl looks when the user has none (cri-tools pkg/common/config.go).
 		b.add("crictl_config", "file", "crictl configuration", &steps.File{Path: winBin + `\crictl.yaml`, Content: b.render(templates.Crictl{
@@ -107,22 +105,6 @@ func (b *build) containerdConfig(path string) {
 		c.ConfigPath = containerdCerts
 	}
 	b.add("containerd_config", "file", "containerd configuration", &steps.File{Path: path, Content: b.render(c)}, "containerd_files")
-}
-
-// registries: a folder with a hosts.toml for each, which containerd reads at every
-// pull. On Windows the name of the folder is that of the registry without colons
-// (containerd core/remotes/docker/config/config_windows.go).
-func (b *build) registries() {
-	for i, r := range b.in.Runtime.Registries {
-		id, dir := fmt.Sprintf("registry_%d", i+1), containerdCerts+`\`+strings.ReplaceAll(r.Host, ":", "")
-		b.add(id+"_dir", "directory", "Folder of registry "+r.Host, &steps.Directory{Path: dir, Access: host.AccessPrivate}, "containerd_files")
-		hosts, after := templates.RegistryHosts{Registry: r.Host, Mirrors: r.Mirrors}, []string{id + "_dir"}
-		if r.CA != "" {
-			hosts.CA, after = dir+`\ca.crt`, append(after, id+"_ca")
-			b.add(id+"_ca", "file", "CA of registry "+r.Host, &steps.File{Path: hosts.CA, Content: r.CA}, id+"_dir")
-		}
-		b.add(id, "file", "Registry "+r.Host, &steps.File{Path: dir + `\hosts.toml`, Content: b.render(hosts)}, after...)
-	}
 }
 
 // winDocker: dockerd as a service, or the one that the machine has. It writes its log
