@@ -223,7 +223,7 @@ func (r *Record) owned(key string) bool {
 }
 
 // dataEntries are what nodejoin keeps in its folder; the record goes last of them.
-var dataEntries = []string{"bin", "blobs", "previous", "apply.lock", "apply.holder.json", "record.json"}
+var dataEntries = []string{"bin", "blobs", "previous", "apply.lock", "apply.holder.json", "history.json", "record.json"}
 
 // Forget removes nodejoin's own folder with all that nodejoin keeps in it, and the
 // folders above that it made, if they are empty. It refuses while something is still

@@ -92,9 +92,11 @@ a question, and refused when the plan or its hosts have changed since.`,
 		if err := a.approve(ctx, compiled, auto || save != nil, "Apply these changes?", "look at the plan with 'nodejoin plan', then run apply with --auto-approve"); err != nil {
 			return err
 		}
+		a.beginRun(args, compiled)
 		current = a.newDisplay()
 		sum := s.Apply(ctx)
 		current.Close()
+		a.endRun(worst(summaryCode(sum), reportCode(report)), appliedHosts(sum))
 		if stream != nil {
 			stream.Raw(summaryJSON(report, sum))
 		}

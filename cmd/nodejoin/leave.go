@@ -112,6 +112,7 @@ func (a *app) leave(c *cobra.Command, args []string, o engine.LeaveOptions, auto
 	if err := a.approve(ctx, compiled, auto, "Let these nodes leave?", "look at what leave would do in a terminal, then run leave with --auto-approve"); err != nil {
 		return err
 	}
+	a.beginRun(args, compiled)
 	current = a.newDisplay()
 	sum := s.Leave(ctx, report, o)
 	current.Close()
@@ -120,6 +121,7 @@ func (a *app) leave(c *cobra.Command, args []string, o engine.LeaveOptions, auto
 		codes = append(codes, errorCode(h.Err))
 	}
 	code = worst(append(codes, code)...)
+	a.endRun(code, leftHosts(sum))
 	if stream != nil {
 		stream.Raw(leaveJSON(report, sum, code))
 	}

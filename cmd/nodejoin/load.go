@@ -2,10 +2,15 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -27,6 +32,7 @@ func (a *app) load(ctx context.Context, args []string) (*plan.Compiled, error) {
 	if diags.HasErrors() {
 		return nil, exitError(exitInvalid)
 	}
+	a.digest = planDigest(files)
 	if c.Cluster != nil {
 		a.clusterAt = c.Cluster.Source
 	}
@@ -34,6 +40,18 @@ func (a *app) load(ctx context.Context, args []string) (*plan.Compiled, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// planDigest is over the names and the bytes of the plan's files; files of values, which
+// may hold secrets, are no part of it.
+func planDigest(files map[string]*hcl.File) string {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if strings.HasSuffix(name, plan.Suffix) {
+			fmt.Fprintf(sum, "%q %d\n%s\n", filepath.Base(name), len(files[name].Bytes), files[name].Bytes)
+		}
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
 func (a *app) compile(ctx context.Context, args []string) (*plan.Compiled, hcl.Diagnostics, map[string]*hcl.File, error) {

@@ -76,9 +76,10 @@ func (a *app) options(p *plan.Compiled, sink func(event.Event)) engine.Options {
 	emit := func(e event.Event) {
 		mu.Lock()
 		defer mu.Unlock()
+		a.run.Emit(e)
 		sink(e)
 	}
-	return engine.Options{Connect: connector(emit), Cluster: clusterOpener(p), Emit: emit, Parallel: a.parallel, Holder: a.holder, Gone: gone}
+	return engine.Options{Connect: connector(emit), Cluster: clusterOpener(p), Emit: emit, Parallel: a.parallel, Holder: a.holder, Gone: gone, Version: version, PlanDigest: a.digest}
 }
 
 func (a *app) showPlan(r *engine.Report, full bool) {

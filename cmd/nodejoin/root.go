@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/steps"
 )
@@ -29,7 +30,9 @@ type app struct {
 	parallel int
 
 	clusterAt string       // where the plan names its cluster; load sets it
+	digest    string       // of the plan's files; load sets it
 	holder    steps.Holder // of a command that changes hosts; hold sets it
+	run       *history.Writer
 }
 
 func newRoot(a *app) *cobra.Command {
@@ -49,7 +52,7 @@ each step checked, applied and verified. Running it again changes only what diff
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{c, err}
 	})
-	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newLeave(a), newStatus(a), newGraph(a), newVersion(a))
+	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newLeave(a), newStatus(a), newHistory(a), newGraph(a), newVersion(a))
 	root.AddCommand(newInit(a), newFmt(a), newRender(a))
 	strictBuiltins(root)
 	return root

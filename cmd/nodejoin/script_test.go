@@ -39,6 +39,7 @@ func TestScript(t *testing.T) {
 			"within":     cmdWithin,
 			"closedport": cmdClosedPort,
 			"narrow":     cmdNarrow,
+			"latest":     cmdLatest,
 		},
 	})
 }
@@ -173,6 +174,20 @@ func cmdWaitFile(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("%s did not appear", args[0])
 		}
 	}
+}
+
+// cmdLatest sets RUN to the newest run of a plan: latest PLAN
+func cmdLatest(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: latest PLAN")
+	}
+	ts.Check(ts.Exec("nodejoin", "history", "--json", args[0]))
+	var runs []jsonRun
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &runs))
+	if len(runs) == 0 {
+		ts.Fatalf("no run of %s is kept", args[0])
+	}
+	ts.Setenv("RUN", runs[0].Run)
 }
 
 // cmdNarrow wants no line of a file to be longer than so many columns: narrow FILE COLUMNS

@@ -41,8 +41,8 @@ func (s *Session) Apply(ctx context.Context) *Summary {
 	return sum
 }
 
-func (h *hostRun) apply(ctx context.Context) HostSummary {
-	sum := HostSummary{Node: h.node.Name}
+func (h *hostRun) apply(ctx context.Context) (sum HostSummary) {
+	sum.Node = h.node.Name
 	if h.report.Err != nil {
 		sum.Err = h.report.Err
 		sum.NotRun = ids(h.node.Steps)
@@ -63,7 +63,8 @@ func (h *hostRun) apply(ctx context.Context) HostSummary {
 		h.state("failed", "")
 		return sum
 	}
-	defer h.letGo(ctx)
+	start := time.Now()
+	defer func() { h.noteRun(ctx, sum, start); h.letGo(ctx) }()
 	rest := h.node.Steps
 	for len(rest) > 0 && sum.Err == nil {
 		if err := context.Cause(ctx); err != nil {

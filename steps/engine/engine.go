@@ -27,6 +27,9 @@ type Options struct {
 	// Holder is who changes hosts and cluster; they are locked for it while they are
 	// changed. Without a Run nothing is locked.
 	Holder steps.Holder
+	// Version of nodejoin and PlanDigest of the plan's files are noted on hosts and
+	// Nodes that a run with a Holder has changed.
+	Version, PlanDigest string
 	// Gone tells that a holder's run has ended, as far as can be seen from here. nil = never.
 	Gone func(steps.Holder) bool
 }

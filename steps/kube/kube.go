@@ -107,6 +107,10 @@ const CordonedBy = "nodejoin.dev/cordoned"
 // name of the plan's cluster block.
 const PlanOf = "nodejoin.dev/plan"
 
+// LastApply is the annotation of a Node with the last run that changed it or its
+// machine: JSON with time, version, plan, result and run.
+const LastApply = "nodejoin.dev/last-apply"
+
 // Lease says who works on a cluster.
 type Lease struct {
 	Name   string

@@ -108,4 +108,6 @@ func (l *local) Unlock(context.Context) error {
 	return l.lock.Release()
 }
 
+func (l *local) Note(ctx context.Context, n steps.RunNote) error { return l.exec.Note(ctx, n) }
+
 func (l *local) Close() error { return l.Unlock(context.Background()) }

@@ -198,6 +198,13 @@ func (s *sshConn) Unlock(ctx context.Context) error {
 	return s.call(ctx, wire.MethodUnlock, struct{}{}, &struct{}{})
 }
 
+func (s *sshConn) Note(ctx context.Context, n steps.RunNote) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	return s.call(ctx, wire.MethodNote, n, &struct{}{})
+}
+
 // is tells whether the agent that said hello is the file of this digest.
 func (c *rpc) is(digest string) bool { return c.spoke() && c.said.Digest == digest }
 

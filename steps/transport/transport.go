@@ -36,6 +36,8 @@ type Conn interface {
 	// That another run has it is a reply; an error means that nobody knows.
 	Lock(ctx context.Context, req steps.LockRequest) (steps.LockReply, error)
 	Unlock(ctx context.Context) error
+	// Note adds what a run did to the notes of the machine.
+	Note(ctx context.Context, n steps.RunNote) error
 	Close() error
 }
 

@@ -129,6 +129,8 @@ func (s *server) Assign(_ context.Context, method string) jrpc2.Handler {
 		return call(s, s.lock.Take)
 	case wire.MethodUnlock:
 		return call(s, func(context.Context, struct{}) (struct{}, error) { return struct{}{}, s.lock.Release() })
+	case wire.MethodNote:
+		return call(s, func(ctx context.Context, n steps.RunNote) (struct{}, error) { return struct{}{}, s.exec.Note(ctx, n) })
 	case wire.MethodSecure:
 		return call(s, s.secure)
 	case wire.NoteCancel:

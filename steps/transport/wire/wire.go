@@ -24,6 +24,7 @@ const (
 	MethodSecure     = "secure"      // nothing -> nothing: the data folder becomes private
 	MethodLock       = "lock"        // steps.LockRequest -> steps.LockReply
 	MethodUnlock     = "unlock"      // nothing -> nothing
+	MethodNote       = "note"        // steps.RunNote -> nothing
 )
 
 // Notifications.

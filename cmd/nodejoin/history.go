@@ -1,0 +1,288 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"nodejoin/cmd/nodejoin/internal/history"
+	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/plan"
+	"nodejoin/steps/engine"
+	"nodejoin/steps/event"
+)
+
+func newHistory(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "history [PLAN | RUN]",
+		Short: "Show what earlier runs on this computer did",
+		Long: fmt.Sprintf(`Lists the runs that changed the hosts of a plan, the newest first, or shows one: what
+it changed, how long each step took, what was tried again.
+
+Runs are kept on the computer that they were started on, below $XDG_STATE_HOME/nodejoin
+(~/.local/state/nodejoin; on Windows below %%LocalAppData%%), the last %d of each plan. A
+host keeps a short note of its last runs (history.json in nodejoin's folder), and the
+Node one of the last in the annotation nodejoin.dev/last-apply.`, history.Keep),
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usageError{c, errors.New("one plan or one run at a time")}
+		}
+		return nil
+	}
+	c.Flags().BoolVar(&a.json, "json", false, "print JSON on standard output")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		root, err := history.Root()
+		if err != nil {
+			return err
+		}
+		if len(args) == 1 && history.IsRun(args[0]) {
+			r, err := history.Find(root, args[0])
+			if errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("no run %s is kept on this computer; 'nodejoin history PLAN' lists those of a plan", args[0])
+			}
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(runJSON(r, true))
+			}
+			return writeRun(a.term.Out, r)
+		}
+		path, err := planPath(args)
+		if err != nil {
+			return err
+		}
+		runs, err := history.Runs(root, path)
+		if err != nil {
+			return err
+		}
+		slices.Reverse(runs)
+		if a.json {
+			out := []jsonRun{}
+			for _, r := range runs {
+				out = append(out, runJSON(r, false))
+			}
+			return a.printJSON(out)
+		}
+		return a.listRuns(path, runs)
+	}
+	return c
+}
+
+// planPath is the absolute folder of the plan that the arguments name.
+func planPath(args []string) (string, error) {
+	path := "."
+	if len(args) > 0 {
+		path = args[0]
+	}
+	if strings.HasSuffix(path, plan.Suffix) {
+		path = filepath.Dir(path)
+	}
+	return filepath.Abs(path)
+}
+
+// beginRun starts the record of a run that is about to change something. A run without
+// a record is still a run: what goes wrong is told, and no more.
+func (a *app) beginRun(args []string, c *plan.Compiled) {
+	path, err := planPath(args)
+	h := history.Head{Holder: a.holder, Version: version, Plan: path, Digest: a.digest, Nodes: []string{}}
+	for _, n := range c.Nodes {
+		h.Nodes = append(h.Nodes, n.Name)
+	}
+	var root string
+	if err == nil {
+		root, err = history.Root()
+	}
+	if err == nil {
+		a.run, err = history.Begin(root, h)
+	}
+	if err != nil {
+		a.noRecord(err)
+	}
+}
+
+// endRun ends the record.
+func (a *app) endRun(code int, hosts []history.Host) {
+	err := a.run.Finish(history.End{ExitCode: code, Hosts: hosts})
+	a.run = nil
+	if err != nil {
+		a.noRecord(err)
+	}
+}
+
+func (a *app) noRecord(err error) {
+	a.problems([]ui.Problem{{Warning: true, Level: "warning", Summary: "this run is not in the history", Detail: err.Error()}}, nil)
+}
+
+func appliedHosts(sum *engine.Summary) []history.Host {
+	out := []history.Host{}
+	for _, h := range sum.Hosts {
+		out = append(out, history.Host{Node: h.Node, Changed: append([]string{}, h.Changed...), Unchanged: len(h.Unchanged), Left: len(h.NotRun), Failed: h.Failed, Error: errorSummary(h.Err)})
+	}
+	return out
+}
+
+func leftHosts(sum *engine.LeaveSummary) []history.Host {
+	out := []history.Host{}
+	for _, h := range sum.Hosts {
+		e := history.Host{Node: h.Node, Changed: []string{}, Failed: h.Failed, Error: errorSummary(h.Err)}
+		for _, i := range h.Items {
+			if !i.Change.NoOp() {
+				e.Changed = append(e.Changed, i.Key)
+			}
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func errorSummary(err error) string {
+	if err == nil {
+		return ""
+	}
+	return problemOf(err).Summary
+}
+
+// runResult says in a word what became of a run.
+func runResult(r history.Run) string {
+	switch {
+	case r.End == nil && !gone(r.Head.Holder):
+		return "under way" // or of another computer's process, whose folder this is
+	case r.End == nil:
+		return "did not end"
+	case r.End.ExitCode == exitOK:
+		return "done"
+	case r.End.ExitCode == exitInterrupted:
+		return "interrupted"
+	}
+	return "failed"
+}
+
+// jsonRun is a run in the JSON of history.
+type jsonRun struct {
+	Run      string          `json:"run"`
+	Command  string          `json:"command"`
+	User     string          `json:"user"`
+	Host     string          `json:"host"`
+	Since    time.Time       `json:"since"`
+	Ended    *time.Time      `json:"ended,omitempty"`
+	Result   string          `json:"result"`
+	ExitCode *int            `json:"exit_code,omitempty"`
+	Version  string          `json:"version"`
+	Plan     string          `json:"plan"`
+	Digest   string          `json:"digest"`
+	Nodes    []string        `json:"nodes"`
+	Hosts    []history.Host  `json:"hosts"`
+	Events   []history.Entry `json:"events,omitempty"`
+}
+
+func runJSON(r history.Run, events bool) jsonRun {
+	h := r.Head
+	j := jsonRun{Run: h.Holder.Run, Command: h.Holder.Command, User: h.Holder.User, Host: h.Holder.Host, Since: h.Holder.Since, Result: runResult(r),
+		Version: h.Version, Plan: h.Plan, Digest: h.Digest, Nodes: h.Nodes, Hosts: []history.Host{}}
+	if r.End != nil {
+		j.Ended, j.ExitCode, j.Hosts = &r.End.Ended, &r.End.ExitCode, r.End.Hosts
+	}
+	if events {
+		j.Events = r.Events
+	}
+	return j
+}
+
+func (a *app) listRuns(path string, runs []history.Run) error {
+	if len(runs) == 0 {
+		fmt.Fprintf(a.term.Out, "No run of %s is kept on this computer.\n", ui.CleanLine(path))
+		return nil
+	}
+	w := tabwriter.NewWriter(a.term.Out, 2, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "RUN\tCOMMAND\tBY\tNODES\tCHANGED\tRESULT")
+	for _, r := range runs {
+		changed := "-"
+		if r.End != nil {
+			n := 0
+			for _, h := range r.End.Hosts {
+				n += len(h.Changed)
+			}
+			changed = fmt.Sprint(n)
+		}
+		h := r.Head.Holder
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", h.Run, ui.CleanLine(h.Command), ui.CleanLine(h.User), len(r.Head.Nodes), changed, runResult(r))
+	}
+	return w.Flush()
+}
+
+// writeRun shows one run: its head, then what happened on each host.
+func writeRun(out io.Writer, r history.Run) error {
+	h := r.Head
+	fmt.Fprintf(out, "%s: %s\nplan     %s (%s)\nnodejoin %s\nresult   %s", h.Holder.Run, ui.CleanLine(h.Holder.String()), ui.CleanLine(h.Plan), ui.CleanLine(h.Digest), ui.CleanLine(h.Version), runResult(r))
+	if r.End != nil {
+		fmt.Fprintf(out, ", exit code %d, after %s", r.End.ExitCode, r.End.Ended.Sub(h.Holder.Since).Round(time.Second))
+		if r.End.Cut {
+			fmt.Fprint(out, "; not all events were kept")
+		}
+	}
+	fmt.Fprintln(out)
+	lines := map[string][]string{}
+	quiet := map[string]int{}
+	for _, entry := range r.Events {
+		e, err := event.Decode(entry.Event)
+		if err != nil {
+			return fmt.Errorf("%s: %w", h.Holder.Run, err)
+		}
+		switch e := e.(type) {
+		case event.StepDone:
+			if e.Result == "unchanged" && e.Action != "wait" {
+				quiet[e.Host]++
+				continue
+			}
+			l := fmt.Sprintf("%s\t%s\t%s", e.Step, cmp.Or(map[string]string{"failed": "failed", "unchanged": "reached"}[e.Result], e.Action), e.Duration.Round(time.Millisecond))
+			if e.Attempt > 1 {
+				l += fmt.Sprintf("\ttry %d", e.Attempt)
+			}
+			if e.Summary != "" {
+				l += "\t" + e.Summary
+			}
+			lines[e.Host] = append(lines[e.Host], l)
+		case event.StepProgress:
+			if strings.HasPrefix(e.Note, "try ") {
+				lines[e.Host] = append(lines[e.Host], e.Step+"\t"+e.Note)
+			}
+		case event.HostState:
+			if e.State == "reconnecting" || e.State == "waiting" {
+				lines[e.Host] = append(lines[e.Host], "\t"+e.State+"\t"+e.Detail)
+			}
+		case event.Warning:
+			lines[e.Host] = append(lines[e.Host], "\twarning\t"+e.Summary+": "+e.Detail)
+		}
+	}
+	for _, host := range slices.Concat([]string{""}, h.Nodes) {
+		if len(lines[host]) == 0 && quiet[host] == 0 {
+			continue
+		}
+		if host != "" {
+			fmt.Fprintf(out, "\n%s: %d %s as they were\n", ui.CleanLine(host), quiet[host], plural(quiet[host], "step"))
+		}
+		w := tabwriter.NewWriter(out, 2, 0, 2, ' ', 0)
+		for _, l := range lines[host] {
+			parts := strings.Split(l, "\t")
+			for i := range parts {
+				parts[i] = ui.CleanLine(parts[i])
+			}
+			fmt.Fprintln(w, "  "+strings.Join(parts, "\t"))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,284 @@
+// Package history keeps, on the controller, what runs did: a folder for each plan, in
+// it a file for each run. A file is JSON, one value a line: the Head, an Entry for each
+// event as it happens, and the End. Without an End the run did not come to its end.
+//
+// Events carry no secrets; the files are readable by their owner only all the same.
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+)
+
+const (
+	// Keep is how many runs of a plan are kept; older ones are dropped.
+	Keep = 100
+	// maxFile bounds the file of one run, in bytes. Events beyond it are not kept.
+	maxFile = 8 << 20
+)
+
+// Head is the first line of a run.
+type Head struct {
+	Holder  steps.Holder `json:"holder"`
+	Version string       `json:"version"` // of nodejoin
+	Plan    string       `json:"plan"`    // absolute path
+	Digest  string       `json:"digest"`  // "sha256:..." of the plan's files
+	Nodes   []string     `json:"nodes"`
+}
+
+// Entry is an event and when it came.
+type Entry struct {
+	At    time.Time       `json:"at"`
+	Event json.RawMessage `json:"event"`
+}
+
+// End is the last line of a run.
+type End struct {
+	Ended    time.Time `json:"ended"`
+	ExitCode int       `json:"exit_code"`
+	Hosts    []Host    `json:"hosts"`
+	Cut      bool      `json:"cut,omitempty"` // not all events are there
+}
+
+// Host is what a run came to on one host.
+type Host struct {
+	Node      string   `json:"node"`
+	Changed   []string `json:"changed"` // step ids
+	Unchanged int      `json:"unchanged"`
+	Left      int      `json:"left"` // steps for the next run
+	Failed    string   `json:"failed,omitempty"`
+	Error     string   `json:"error,omitempty"`
+}
+
+// Run is a run as it was kept.
+type Run struct {
+	Head   Head
+	Events []Entry
+	End    *End // nil: it did not come to its end, or is under way
+}
+
+// Root is the folder of all plans: $XDG_STATE_HOME/nodejoin/history, by default below
+// ~/.local/state (XDG Base Directory Specification); on Windows below %LocalAppData%.
+func Root() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "nodejoin", "history"), nil
+	}
+	if runtime.GOOS == "windows" {
+		dir, err := os.UserCacheDir()
+		return filepath.Join(dir, "nodejoin", "history"), err
+	}
+	home, err := os.UserHomeDir()
+	return filepath.Join(home, ".local", "state", "nodejoin", "history"), err
+}
+
+// Dir is the folder of the plan at an absolute path: its last name, for people, and a
+// digest of the whole.
+func Dir(root, plan string) string {
+	sum := sha256.Sum256([]byte(plan))
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+			return r
+		}
+		return '_'
+	}, filepath.Base(plan))
+	return filepath.Join(root, name+"-"+hex.EncodeToString(sum[:6]))
+}
+
+var runPattern = regexp.MustCompile(`^[0-9]{8}-[0-9]{6}-[A-Z2-7]{6}$`)
+
+// IsRun tells whether s has the form of a run's name.
+func IsRun(s string) bool { return runPattern.MatchString(s) }
+
+const suffix = ".jsonl"
+
+// Writer keeps a run while it goes on. Its calls are made one at a time; those of a
+// nil Writer do nothing. What cannot be written is told once, by Finish.
+type Writer struct {
+	file *os.File
+	size int
+	cut  bool
+	err  error
+}
+
+// Begin makes the file of a run and drops the oldest ones of its plan.
+func Begin(root string, h Head) (*Writer, error) {
+	if !IsRun(h.Holder.Run) {
+		return nil, fmt.Errorf("history: %q is no name of a run", h.Holder.Run)
+	}
+	dir := Dir(root, h.Plan)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	names, err := list(dir)
+	if err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	for _, name := range names[:max(0, len(names)-Keep+1)] {
+		if err := os.Remove(filepath.Join(dir, name+suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("history: %w", err)
+		}
+	}
+	f, err := os.OpenFile(filepath.Join(dir, h.Holder.Run+suffix), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	w := &Writer{file: f}
+	w.line(h)
+	return w, nil
+}
+
+func (w *Writer) line(v any) {
+	if w.err != nil {
+		return
+	}
+	b, err := json.Marshal(v)
+	if err == nil {
+		_, err = w.file.Write(append(b, '\n'))
+	}
+	w.size += len(b) + 1
+	w.err = err
+}
+
+// Emit keeps an event. Of progress it keeps what was waited for, not the bytes.
+func (w *Writer) Emit(e event.Event) {
+	if w == nil || w.err != nil {
+		return
+	}
+	if p, ok := e.(event.StepProgress); ok && (p.Note == "" || p.Total > 0) {
+		return
+	}
+	if w.size > maxFile {
+		w.cut = true
+		return
+	}
+	b, err := event.Encode(e)
+	if err != nil {
+		w.err = err
+		return
+	}
+	w.line(Entry{At: time.Now().UTC(), Event: b})
+}
+
+// Finish writes the End and gives the first error of all writes.
+func (w *Writer) Finish(e End) error {
+	if w == nil {
+		return nil
+	}
+	e.Ended, e.Cut = time.Now().UTC(), w.cut
+	w.line(e)
+	if err := errors.Join(w.err, w.file.Close()); err != nil {
+		return fmt.Errorf("history: %w", err)
+	}
+	return nil
+}
+
+// list gives the names of the runs in dir, oldest first; without dir there are none.
+func list(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), suffix); ok && IsRun(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names) // their names begin with their times
+	return names, nil
+}
+
+// Runs gives the kept runs of the plan, oldest first.
+func Runs(root, plan string) ([]Run, error) {
+	dir := Dir(root, plan)
+	names, err := list(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []Run
+	for _, name := range names {
+		r, err := read(filepath.Join(dir, name+suffix))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // dropped meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// Find gives the run of this name, of whichever plan; absent is fs.ErrNotExist.
+func Find(root, run string) (Run, error) {
+	if !IsRun(run) {
+		return Run{}, fmt.Errorf("%q is no name of a run", run)
+	}
+	found, err := filepath.Glob(filepath.Join(escape(root), "*", run+suffix))
+	if err != nil {
+		return Run{}, err
+	}
+	if len(found) == 0 {
+		return Run{}, fs.ErrNotExist
+	}
+	return read(found[0])
+}
+
+// escape keeps a folder's name from being read as a pattern.
+func escape(dir string) string {
+	if runtime.GOOS == "windows" {
+		return dir // it has no escape, and its names no '*' and '?'
+	}
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
+}
+
+// read reads a run. A last line that was not written whole is left out.
+func read(path string) (Run, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return Run{}, err
+	}
+	var r Run
+	s := bufio.NewScanner(bytes.NewReader(b))
+	s.Buffer(nil, maxFile*2)
+	for first := true; s.Scan(); first = false {
+		if first {
+			if err := json.Unmarshal(s.Bytes(), &r.Head); err != nil {
+				return Run{}, fmt.Errorf("%s is damaged: %w", path, err)
+			}
+			continue
+		}
+		var l struct {
+			Entry
+			*End
+		}
+		if json.Unmarshal(s.Bytes(), &l) != nil {
+			continue
+		}
+		if l.End != nil {
+			r.End = l.End
+		} else {
+			r.Events = append(r.Events, l.Entry)
+		}
+	}
+	return r, s.Err()
+}

@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/kube"
+)
+
+// noteFor bounds the notes at the end of a run.
+const noteFor = 15 * time.Second
+
+// noteRun notes an apply that changed something, or failed in doing so, on the host and
+// at the Node. It is no part of the plan: what goes wrong with it is a warning.
+func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time) {
+	if !h.holds || len(sum.Changed) == 0 && sum.Err == nil {
+		return
+	}
+	n := steps.RunNote{Holder: h.opt.Holder, Ended: time.Now().UTC().Truncate(time.Second), Took: time.Since(start), Version: h.opt.Version,
+		Plan: h.opt.PlanDigest, Result: "done", Changed: append([]string{}, sum.Changed...), Failed: sum.Failed}
+	if sum.Err != nil {
+		n.Result, n.Error = "failed", steps.AsError(sum.Err).Summary
+		if steps.AsError(sum.Err).Code == steps.CodeInterrupted {
+			n.Result = "interrupted"
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteFor)
+	defer cancel()
+	if h.conn != nil {
+		if err := h.conn.Note(ctx, n); err != nil && !dropped(err) {
+			h.emit(event.Warning{Host: h.node.Name, Summary: "the run is not noted on the machine", Detail: err.Error()})
+		}
+	}
+	if h.api == nil || !needsCluster(h.node) {
+		return
+	}
+	b, err := json.Marshal(struct {
+		Time    time.Time `json:"time"`
+		Version string    `json:"version"`
+		Plan    string    `json:"plan"`
+		Result  string    `json:"result"`
+		Run     string    `json:"run"`
+	}{n.Ended, n.Version, n.Plan, n.Result, n.Holder.Run})
+	if err == nil {
+		err = h.api.SetAnnotations(ctx, h.node.Name, map[string]string{kube.LastApply: string(b)}, nil)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // there may be no Node yet
+		h.emit(event.Warning{Host: h.node.Name, Summary: "the run is not noted at the Node", Detail: err.Error()})
+	}
+}
