@@ -59,6 +59,14 @@ func (c *compiler) windowsBuild(s *section, m *machine) {
 		s.ok = false
 		c.diags.failOn(m.Name, k.pauseAt, "pause image not for the build", "Node %q cannot start pods: %s%s", m.Name, v.Why, instead(v))
 	}
+	if strings.Count(build, ".") == 3 { // else the machine's revision shows only when it is asked
+		for _, issue := range compat.KnownIssues(build, k.base.Network.Backend) {
+			if issue.Fixed == 0 {
+				continue // no revision says that it is gone
+			}
+			c.diags.warnOn(m.Name, at, "known defect of the build", "Node %q has Windows build %s: %s (%s). Install %s.", m.Name, build, issue.What, issue.Source, issue.Fix)
+		}
+	}
 	var features []compat.WindowsFeature
 	if k.base.Network.Backend == recipe.VXLAN {
 		features = append(features, compat.Overlay)

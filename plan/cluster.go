@@ -180,7 +180,7 @@ func (c *compiler) prefix(s *section, name, fallback string) netip.Prefix {
 		s.fail(name, "invalid network", "%q is no network. Write ADDRESS/BITS, for example %q.", text, fallback)
 		return netip.Prefix{}
 	case !p.Addr().Is4():
-		s.fail(name, "IPv6 not possible", "%s is an IPv6 network; an overlay on Windows carries IPv4 only. Use an IPv4 network.", p)
+		s.fail(name, "IPv6 not possible", "%s is an IPv6 network. There are no clusters of IPv6 alone with Windows nodes, and overlay networks on Windows carry IPv4 only. Use an IPv4 network.", p)
 		return netip.Prefix{}
 	case p != p.Masked():
 		s.fail(name, "invalid network", "%s has host bits set. The network is %s.", p, p.Masked())

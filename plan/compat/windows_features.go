@@ -96,9 +96,11 @@ func CheckWindowsFeature(feature WindowsFeature, build string) Verdict {
 	return v
 }
 
-// KnownIssue is a defect of a build that a plan should warn about.
+// KnownIssue is a defect of a build that a plan should warn about. It came with the
+// revision From (0: with the first) and is gone from the revision Fixed on (0: none known).
 type KnownIssue struct {
-	Build int
+	Build       int
+	From, Fixed int
 	What  string
 	Fix   string
 	// Network is the flannel backend it concerns, "vxlan" or "host-gw"; "" for all.
@@ -107,20 +109,23 @@ type KnownIssue struct {
 }
 
 var knownIssues = []KnownIssue{
-	{Build: 20348, What: "cumulative update KB5040437 (July 2024) breaks the host network service", Fix: "a later cumulative update", Source: "microsoft/Windows-Containers#516"},
-	{Build: 26100, What: "overlay networks need the cumulative update of October 2025", Fix: "the cumulative update of October 2025 or later", Network: "vxlan", Source: "rancher/rancher#50915"},
+	{Build: 20348, From: 2582, Fixed: 2655, What: "cumulative update KB5040437 (July 2024) breaks the host network service", Fix: "a later cumulative update", Source: "microsoft/Windows-Containers#516"},
+	{Build: 26100, Fixed: 6899, What: "overlay networks need the cumulative update of October 2025", Fix: "the cumulative update of October 2025 or later", Network: "vxlan", Source: "rancher/rancher#50915"},
 	{Build: 17763, What: "containers on containerd could not use shares with a gMSA before later updates", Fix: "current cumulative updates", Source: "microsoft/Windows-Containers#44"},
 }
 
-// KnownIssues lists the defects of a build for a flannel backend; nil for what is no build.
+// KnownIssues lists the defects of a build for a flannel backend; nil for what is no
+// build. Without a revision, "10.0.20348", they are those that the machine may have.
+// The revisions are those of Microsoft's update history for the updates that the
+// sources name (not verified).
 func KnownIssues(build, backend string) []KnownIssue {
-	n, ok := buildNumber(build)
+	n, revision, ok := buildAndRevision(build)
 	if !ok {
 		return nil
 	}
 	var out []KnownIssue
 	for _, k := range knownIssues {
-		if k.Build == n && (k.Network == "" || k.Network == backend) {
+		if k.Build == n && (k.Network == "" || k.Network == backend) && (revision < 0 || revision >= k.From && (k.Fixed == 0 || revision < k.Fixed)) {
 			out = append(out, k)
 		}
 	}
