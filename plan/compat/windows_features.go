@@ -101,8 +101,8 @@ func CheckWindowsFeature(feature WindowsFeature, build string) Verdict {
 type KnownIssue struct {
 	Build       int
 	From, Fixed int
-	What  string
-	Fix   string
+	What        string
+	Fix         string
 	// Network is the flannel backend it concerns, "vxlan" or "host-gw"; "" for all.
 	Network string
 	Source  string

@@ -31,7 +31,7 @@ var (
 	kubernetesVersions = []string{"1.19.16", "1.23.17", "1.24.17", "1.27.16", "1.31.14", "1.34.3", "1.36.3"}
 	runtimes           = []string{"containerd 1.6.39", "containerd 1.7.28", "containerd 2.0.7", "containerd 2.4.2", "docker 20.10.24"}
 	backends           = []string{"vxlan", "host-gw"}
-	builds             = []string{"10.0.17763.8000", "10.0.20348.4000", "10.0.26100.6000"} // Windows Server 2019, 2022, 2025
+	builds             = []string{"10.0.17763.8000", "10.0.20348.4000", "10.0.26100.7000"} // Windows Server 2019, 2022, 2025
 )
 
 // TestMatrix: each combination is refused with a diagnostic, or renders files of
