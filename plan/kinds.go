@@ -49,7 +49,8 @@ var choices = map[string][]string{
 	"registry.type":           {"string", "expand_string", "multi_string", "dword", "qword", "binary"},
 	"firewall_rule.direction": {"in", "out"}, "firewall_rule.action": {"allow", "block"}, "firewall_rule.protocol": {"tcp", "udp"},
 	"flannel_agrees.backend": {"vxlan", "host-gw"},
-	"require.os":             {"windows", "linux"}, "require.arch": {"amd64", "arm64"},
+	"preflight.os":           {"windows", "linux"}, "preflight.arch": {"amd64", "arm64"},
+	"require.os": {"windows", "linux"}, "require.arch": {"amd64", "arm64"},
 }
 
 // paths are arguments that hold an absolute path of the machine.

@@ -91,6 +91,7 @@ var machineAttrs = []attrSpec{
 	{name: "data_dir", typ: cty.String, doc: "nodejoin's own folder on the machine; default by OS"},
 	{name: "max_pods", typ: cty.Number, doc: "most pods on the node; default of the kubelet"},
 	{name: "labels", typ: strMap, doc: "labels of the Node"},
+	{name: "waive", typ: strings_, doc: "ids of findings of the preflight that do not count (listed under Findings); those of the profile and of the node together"},
 }
 
 var connectionSpecs = map[string]*blockSpec{

@@ -34,6 +34,7 @@ type machine struct {
 	components   map[string]component
 	build        string // "" = not known before the machine is asked; of a sandbox its connection has it
 	vars         cty.Value
+	waive        []string
 	settings     recipe.Settings
 	settingAt    map[string]hcl.Range // where the setting stands that a step comes from
 }
@@ -207,7 +208,7 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 	base := c.profileOf(s)
 	all := own.over(base)
 	m.OS, m.Arch, m.DataDir, m.maxPods = all.os, first(all.arch, "amd64"), all.dataDir, all.maxPods
-	m.build = all.build
+	m.build, m.waive = all.build, all.waive
 	m.labels, m.taints, m.components = all.labels, all.taints, all.components
 	c.withoutCluster(s)
 	c.withoutProxy(s)
@@ -247,7 +248,7 @@ func (c *compiler) withoutCluster(s *section) {
 		return
 	}
 	const why = "The argument %q is for the nodes of a cluster, and the plan has no cluster block, so it has no effect. Remove it, or add a cluster block."
-	for _, name := range []string{"labels", "max_pods"} {
+	for _, name := range []string{"labels", "max_pods", "waive"} {
 		if s.has(name) {
 			s.ok = false
 			s.c.diags.fail(s.attrs[name].NameRange, "argument without effect", why, name)

@@ -16,6 +16,7 @@ type profile struct {
 	os, arch, dataDir string
 	build             string
 	maxPods           int
+	waive             []string // sorted
 	labels            map[string]string
 	taints            []kube.Taint
 	components        map[string]component // by block
@@ -41,6 +42,9 @@ func (p *profile) over(base *profile) *profile {
 		}
 		out.taints = append(out.taints, t)
 	}
+	out.waive = slices.Concat(base.waive, p.waive)
+	slices.Sort(out.waive)
+	out.waive = slices.Compact(out.waive)
 	out.components = componentsOver(p.components, base.components)
 	out.settings = p.settings.over(base.settings)
 	return out
@@ -137,6 +141,7 @@ func (c *compiler) machineArgs(s *section, ctx *hcl.EvalContext) *profile {
 	if p.build != "" && !compat.ValidBuild(p.build) && s.spec.name == "profile" {
 		s.fail("build", "invalid build", "%q is no Windows build. Write it as 10.0.20348.", p.build)
 	}
+	p.waive = c.waived(s)
 	p.components = c.componentBlocks(s, ctx)
 	p.settings = c.settingBlocks(s, ctx)
 	return p

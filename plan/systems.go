@@ -10,6 +10,9 @@ var systemKinds = map[string]string{
 var systemArguments = map[string]string{
 	"require.min_build": "windows",
 	"require.no_swap":   "linux", "require.cgroup_v2": "linux", "require.programs": "linux",
+	"preflight.min_build": "windows", "preflight.min_revisions": "windows", "preflight.bad_revisions": "windows",
+	"preflight.hns_networks": "windows", "preflight.static_kept": "windows",
+	"preflight.no_swap": "linux", "preflight.cgroup_v2": "linux", "preflight.programs": "linux",
 	"env.file": "linux",
 }
 

@@ -26,6 +26,7 @@ func Kinds() []Kind {
 		nodeRegisteredKind,
 		nodeTaintsKind,
 		pipeReadyKind,
+		preflightKind,
 		registryKind,
 		requireKind,
 		serviceKind,

@@ -30,6 +30,8 @@ type Change struct {
 	Digests map[string]string `json:"digests,omitempty"`
 	// Blobs are the artifacts of the controller that Apply would read.
 	Blobs []Source `json:"blobs,omitempty"`
+	// Findings are what a preflight found; they are told, and change nothing.
+	Findings []Finding `json:"findings,omitempty"`
 	// Outputs are values for later steps, as far as they can be observed now.
 	Outputs map[string]string `json:"outputs,omitempty"`
 }

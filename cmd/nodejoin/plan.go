@@ -45,7 +45,7 @@ changed anywhere. With --detailed-exitcode the exit code is 2 when changes are p
 		} else {
 			a.showPlan(report, full)
 		}
-		if code := a.reportProblems(report); code != exitOK {
+		if code := a.reportProblems(report, true); code != exitOK {
 			return exitError(code)
 		}
 		if out != "" {
@@ -111,8 +111,9 @@ func clusterProblem(r *engine.Report) ui.Problem {
 	return p
 }
 
-// reportProblems prints what could not be checked and gives the exit code for it.
-func (a *app) reportProblems(r *engine.Report) int {
+// reportProblems prints what could not be checked, what was found of the machines,
+// and gives the exit code for it.
+func (a *app) reportProblems(r *engine.Report, warnings bool) int {
 	if r.Cluster != nil {
 		p := clusterProblem(r)
 		p.Source = a.clusterAt
@@ -127,7 +128,8 @@ func (a *app) reportProblems(r *engine.Report) int {
 			ps = append(ps, p)
 		}
 		for _, s := range h.Steps {
-			if s.Result.Err != nil {
+			ps = append(ps, findingProblems(h, s, warnings)...)
+			if s.Result.Err != nil && !findingsRefuse(s) {
 				p := problemOf(s.Result.Err)
 				p.Host, p.Step, p.Source = h.Node.Name, s.Spec.ID, s.Spec.Source
 				ps = append(ps, p)

@@ -132,6 +132,22 @@ func KnownIssues(build, backend string) []KnownIssue {
 	return out
 }
 
+// Updates are what a pod network asks of a machine's updates: the lowest revision of
+// a build, and what is wrong with single ones ("10.0.20348.2582"). The backend is
+// flannel's, "" = another network.
+func Updates(backend string) (lowest map[string]int, broken map[string]string) {
+	lowest, broken = map[string]int{}, map[string]string{}
+	if row := featureRows[Overlay]; backend == "vxlan" && row.revision > 0 {
+		lowest[fmt.Sprintf("10.0.%d", row.since)] = row.revision
+	}
+	for _, k := range knownIssues {
+		if k.From > 0 && (k.Network == "" || k.Network == backend) {
+			broken[fmt.Sprintf("10.0.%d.%d", k.Build, k.From)] = k.What + " (" + k.Source + ")"
+		}
+	}
+	return lowest, broken
+}
+
 // Limits of VXLAN on Windows (flannel v0.28.4 Documentation/backends.md: the port must
 // be 4789, the VNI greater than or equal to 4096).
 const (

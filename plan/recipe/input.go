@@ -40,6 +40,9 @@ type Input struct {
 	Kubelet   Component
 	KubeProxy Component
 
+	// Waive are the ids of findings of the machine that do not count.
+	Waive []string
+
 	// Settings of the machine.
 	Settings Settings
 

@@ -88,15 +88,7 @@ func (b *build) refused(field string) bool { return b.in.Kubelet.Config[field] =
 
 // linPrepare: preconditions, kernel and folders.
 func (b *build) linPrepare() {
-	require := &steps.Require{OS: "linux", Arch: b.in.Arch, Admin: true, Path: "/var/lib", MinFree: minFree, ForeignServices: linServices,
-		NoSwap: !b.refused("failSwapOn"), CgroupV2: b.kubernetes.CgroupV1Fails && !b.refused("failCgroupV1")}
-	if b.flannel() {
-		// flanneld, kube-proxy and the plugin portmap run it.
-		require.Programs = []string{"iptables"}
-	} else {
-		require.ForeignServices = linServices[:2]
-	}
-	b.add("require", "require", "Linux as root, free space, what a kubelet demands", require)
+	b.linPreflight()
 	b.settings("require")
 
 	b.add("module_overlay", "kernel_module", "Kernel module overlay", &steps.KernelModule{Name: "overlay"}, "require")

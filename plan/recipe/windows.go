@@ -73,14 +73,7 @@ type folder struct {
 // C:\var\lib\kubelet itself is not, as containers read their volumes there.
 func (b *build) winPrepare() {
 	first := b.networkAgrees()
-	minBuild := compat.MinBuild()
-	if b.in.Build != "" {
-		minBuild = b.in.Build
-	}
-	b.add("require", "require", "Windows "+minBuild+" or later, administrator rights, free space", &steps.Require{
-		OS: "windows", Arch: b.in.Arch, MinBuild: minBuild, Admin: true, Path: `C:\`, MinFree: minFree,
-		ForeignServices: slices.Concat(b.runtimeServices(), winServices), Services: b.runtimeRequired(),
-	}, first...)
+	b.winPreflight(first...)
 	b.settings("require")
 	for _, d := range append([]folder{
 		{"data_dir", b.dataDir(), "nodejoin's own folder", host.AccessPrivate},

@@ -16,6 +16,8 @@ var (
 	ErrNoSpace        = errors.New("no space left on the volume")
 	// ErrServiceExited: the service started and ended by itself.
 	ErrServiceExited = errors.New("the service ended by itself")
+	// ErrNameUnknown: the machine's resolver does not find a name.
+	ErrNameUnknown = errors.New("the name is not found")
 )
 
 // Error is a failed call: what was asked of the machine, and of what.

@@ -42,6 +42,9 @@ type Reader interface {
 	// RegistryValue reads one value of a key written `HKLM\SOFTWARE\...`.
 	// Machines without a registry answer ErrUnsupported.
 	RegistryValue(ctx context.Context, key, name string) (RegistryValue, error)
+	// RegistryNames gives the names of the keys and of the values directly below a
+	// key, each sorted. A key that holds nothing is there; one that is not is fs.ErrNotExist.
+	RegistryNames(ctx context.Context, key string) (keys, values []string, err error)
 	// MachineEnv reads a variable of the machine's environment (not of this process).
 	MachineEnv(ctx context.Context, name string) (string, error)
 	// FirewallRule reads an inbound or outbound rule by its unique name.
@@ -56,6 +59,14 @@ type Reader interface {
 	KernelModule(ctx context.Context, name string) (KernelModule, error)
 	// HNSNetwork reads a network of the Host Networking Service by name (case-insensitive).
 	HNSNetwork(ctx context.Context, name string) (HNSNetwork, error)
+	// HNSNetworks lists them all, sorted by name.
+	HNSNetworks(ctx context.Context) ([]HNSNetwork, error)
+	// Adapters lists the network adapters that are up and have an address, sorted by
+	// name; the loopback is left out.
+	Adapters(ctx context.Context) ([]Adapter, error)
+	// Listeners lists the TCP ports on which programs listen and the UDP ports that
+	// are bound, sorted by protocol and port; each port once.
+	Listeners(ctx context.Context) ([]Listener, error)
 
 	// ProbeHTTP asks url (http only, loopback or the machine's own address) and
 	// gives the status code. An error means that nothing answered.
@@ -64,6 +75,10 @@ type Reader interface {
 	// grpcMethod (`/runtime.v1.RuntimeService/Version`) it also makes that call
 	// with an empty message and wants grpc-status 0.
 	ProbePipe(ctx context.Context, address, grpcMethod string) error
+	// ProbeAPI asks an API server (https) from this machine, without credentials and
+	// without a belief in its certificate: it tells that there is a way, and what time
+	// it is there. A name that is not found is ErrNameUnknown.
+	ProbeAPI(ctx context.Context, url string) (APIAnswer, error)
 }
 
 // Host observes and changes a machine. Each method below is one mutating call:
@@ -138,6 +153,9 @@ type Facts struct {
 	BootTime     time.Time `json:"boot_time,omitzero"`
 	Admin        bool      `json:"admin"`
 	DataDir      string    `json:"data_dir"` // nodejoin's own folder
+
+	Memory uint64 `json:"memory,omitempty"` // bytes of physical memory
+	CPUs   int    `json:"cpus,omitempty"`   // logical processors
 
 	// Of Linux only.
 
@@ -274,4 +292,25 @@ type HNSNetwork struct {
 	Subnets      []string `json:"subnets,omitempty"`       // CIDRs
 	VNI          uint32   `json:"vni,omitempty"`           // of the first subnet's VSID policy
 	Port         uint16   `json:"port,omitempty"`          // VXLAN port of the network's policy, 0 = not set (4789)
+}
+
+// Adapter is a network adapter of the machine.
+type Adapter struct {
+	Name      string   `json:"name"`
+	Addresses []string `json:"addresses,omitempty"` // IPv4 with the bits of its network, "192.0.2.10/24"
+	Gateway   bool     `json:"gateway,omitempty"`   // a default route leads through it
+	DHCP      bool     `json:"dhcp,omitempty"`      // its address is leased; false where that is not known (Linux)
+}
+
+// Listener is a port that a program of the machine holds.
+type Listener struct {
+	Protocol string `json:"protocol"` // "tcp" or "udp"
+	Port     uint16 `json:"port"`
+	PID      int    `json:"pid,omitempty"` // of one that holds it; 0 = not known
+}
+
+// APIAnswer is what an API server answered.
+type APIAnswer struct {
+	Date  time.Time `json:"date,omitzero"` // its clock, in whole seconds; zero = it did not say
+	Clock time.Time `json:"clock"`         // the machine's clock at that moment
 }

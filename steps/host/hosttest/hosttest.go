@@ -80,11 +80,16 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"services/dependents", (*suite).serviceDependents},
 		{"services/program in use", (*suite).programInUse},
 		{"registry", (*suite).registry},
+		{"registry/names", (*suite).registryNames},
 		{"environment", (*suite).environment},
 		{"firewall", (*suite).firewall},
 		{"kernel", (*suite).kernel},
 		{"probes/http", (*suite).probeHTTP},
 		{"probes/pipe", (*suite).probePipe},
+		{"probes/api", (*suite).probeAPI},
+		{"survey/adapters", (*suite).adapters},
+		{"survey/listeners", (*suite).listeners},
+		{"survey/hns", (*suite).hnsNetworks},
 		{"cancelled", (*suite).cancelled},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -206,6 +206,7 @@ func (s *suite) cancelled() {
 	h := s.Host
 	c := host.ServiceConfig{Name: "njt-cancelled", Command: []string{path}, Start: host.StartManual}
 	ignore := func(_ any, err error) error { return err }
+	ignore3 := func(_, _ any, err error) error { return err }
 	for op, err := range map[string]error{
 		"facts":       ignore(h.Facts(ctx)),
 		"stat":        ignore(h.Stat(ctx, path)),
@@ -220,6 +221,11 @@ func (s *suite) cancelled() {
 		"sysctl":      ignore(h.Sysctl(ctx, "net.ipv4.ip_forward")),
 		"module":      ignore(h.KernelModule(ctx, "overlay")),
 		"hns":         ignore(h.HNSNetwork(ctx, "x")),
+		"names":       ignore(nil, ignore3(h.RegistryNames(ctx, `HKLM\SOFTWARE\x`))),
+		"networks":    ignore(h.HNSNetworks(ctx)),
+		"adapters":    ignore(h.Adapters(ctx)),
+		"listeners":   ignore(h.Listeners(ctx)),
+		"api":         ignore(h.ProbeAPI(ctx, "https://127.0.0.1:1/")),
 		"http":        ignore(h.ProbeHTTP(ctx, "http://127.0.0.1:1/")),
 		"mkdir":       h.Mkdir(ctx, s.path("d"), host.AccessDefault),
 		"write":       h.WriteFile(ctx, path, strings.NewReader("lost"), host.WriteOptions{}),

@@ -56,13 +56,15 @@ func (h *Host) fixedFacts() (host.Facts, error) {
 	init, err3 := initSystem()
 	group, err4 := cgroupVersion("/sys/fs/cgroup")
 	resolv, err5 := resolvConf()
+	var info unix.Sysinfo_t
+	err6 := unix.Sysinfo(&info)
 	return host.Facts{
 		Init: init, Cgroup: group, ResolvConf: resolv,
 
 		OS: "linux", Arch: archOf(unix.ByteSliceToString(u.Machine[:])), Hostname: unix.ByteSliceToString(u.Nodename[:]),
 		Build: unix.ByteSliceToString(u.Release[:]), Product: product, BootTime: boot,
-		Admin: os.Geteuid() == 0, DataDir: h.dataDir,
-	}, errors.Join(err1, err2, err3, err4, err5)
+		Admin: os.Geteuid() == 0, DataDir: h.dataDir, Memory: uint64(info.Totalram) * uint64(info.Unit), CPUs: runtime.NumCPU(),
+	}, errors.Join(err1, err2, err3, err4, err5, err6)
 }
 
 // archOf is Go's name of the kernel's architecture.

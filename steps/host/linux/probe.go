@@ -20,6 +20,12 @@ func (h *Host) ProbePipe(ctx context.Context, address, grpcMethod string) error 
 	return failed("connect to", address, probe.Pipe(ctx, probe.Unix, address, grpcMethod))
 }
 
+// ProbeAPI asks an API server from this machine.
+func (h *Host) ProbeAPI(ctx context.Context, url string) (host.APIAnswer, error) {
+	answer, err := probe.API(ctx, url)
+	return answer, failed("ask", url, err)
+}
+
 // unsupported answers for what only Windows has.
 func unsupported(ctx context.Context, op, subject string) error {
 	if ctx.Err() != nil {
@@ -31,6 +37,11 @@ func unsupported(ctx context.Context, op, subject string) error {
 // RegistryValue is host.ErrUnsupported.
 func (h *Host) RegistryValue(ctx context.Context, key, name string) (host.RegistryValue, error) {
 	return host.RegistryValue{}, unsupported(ctx, "read registry value", key+`\`+name)
+}
+
+// RegistryNames is host.ErrUnsupported.
+func (h *Host) RegistryNames(ctx context.Context, key string) (keys, values []string, err error) {
+	return nil, nil, unsupported(ctx, "read registry key", key)
 }
 
 // SetRegistryValue is host.ErrUnsupported.
@@ -66,4 +77,9 @@ func (h *Host) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, er
 // DeleteHNSNetwork is host.ErrUnsupported.
 func (h *Host) DeleteHNSNetwork(ctx context.Context, name string) error {
 	return unsupported(ctx, "delete HNS network", name)
+}
+
+// HNSNetworks is host.ErrUnsupported.
+func (h *Host) HNSNetworks(ctx context.Context) ([]host.HNSNetwork, error) {
+	return nil, unsupported(ctx, "list", "HNS networks")
 }

@@ -36,6 +36,9 @@ func (h *Host) registryKey(key string) (string, error) {
 // RegistryValue reads a registry value.
 func (h *Host) RegistryValue(ctx context.Context, key, name string) (host.RegistryValue, error) {
 	var out host.RegistryValue
+	if _, err := h.ask(ctx, "RegistryValue "+key, key+`\`+name); err != nil {
+		return out, err
+	}
 	err := h.view(ctx, "read registry value", key+`\`+name, func(s *state) error {
 		k, err := h.registryKey(key)
 		if err != nil {

@@ -100,6 +100,9 @@ func OpenContext(ctx context.Context, c Config) (*Host, error) {
 		s.BootTime = time.Now().UTC().Truncate(time.Second)
 		return h.install(ctx, s)
 	})
+	if err == nil && h.windows() {
+		err = h.change(ctx, h.furnish)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", path, err)
 	}
@@ -133,7 +136,13 @@ func (h *Host) Facts(ctx context.Context) (host.Facts, error) {
 	if !h.windows() {
 		f.Interface, f.Init, f.Cgroup, f.ResolvConf = "eth0", "systemd", "v2", "/etc/resolv.conf"
 	}
-	err := h.view(ctx, "read facts", h.cfg.Hostname, func(s *state) error {
+	q, err := h.ask(ctx, "Facts", "facts")
+	if err != nil {
+		return f, err
+	}
+	f.Memory, f.CPUs, f.Swap, f.Admin = q.Memory, q.CPUs, q.Swap, !q.NoAdmin
+	f.Cgroup = or(q.Cgroup, f.Cgroup)
+	err = h.view(ctx, "read facts", h.cfg.Hostname, func(s *state) error {
 		f.BootTime = s.BootTime
 		return nil
 	})

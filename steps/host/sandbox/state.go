@@ -23,6 +23,7 @@ const stateDir = ".sandbox"
 // names on windows, where names have no case.
 type state struct {
 	BootTime time.Time                                `json:"boot_time,omitzero"`
+	Factory  bool                                     `json:"factory,omitempty"` // the registry has what a fresh machine's has
 	LastPID  int                                      `json:"last_pid,omitempty"`
 	Access   map[string]host.Access                   `json:"access,omitempty"` // by key of the path; only others than the default
 	Services map[string]*service                      `json:"services,omitempty"`

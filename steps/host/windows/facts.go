@@ -45,10 +45,11 @@ func (h *Host) fixedFacts() (host.Facts, error) {
 	build, product, err2 := version()
 	boot, err3 := bootTime()
 	admin, err4 := isAdmin()
+	memory, err5 := physicalMemory()
 	return host.Facts{
 		OS: "windows", Arch: nativeArch(), Hostname: name, Build: build, Product: product,
-		BootTime: boot, Admin: admin, DataDir: h.dataDir,
-	}, errors.Join(err1, err2, err3, err4)
+		BootTime: boot, Admin: admin, DataDir: h.dataDir, Memory: memory, CPUs: runtime.NumCPU(),
+	}, errors.Join(err1, err2, err3, err4, err5)
 }
 
 // version reads the build from the registry, where it is the machine's own even

@@ -3,6 +3,7 @@
 package windows
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,17 +28,8 @@ var (
 // library (the Containers feature is not installed) is unsupported.
 func (h *Host) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, error) {
 	const op = "read HNS network"
-	if ctx.Err() != nil {
-		return host.HNSNetwork{}, failed(op, name, context.Cause(ctx))
-	}
-	if err := hcnEnumerate.Find(); err != nil {
-		return host.HNSNetwork{}, failed(op, name, fmt.Errorf("%w: no Host Compute Network library (%w)", host.ErrUnsupported, err))
-	}
 	// All are listed: whether the service's own filter minds case is not documented.
-	networks, err := hcn.ListNetworks()
-	if hcn.CheckErrorWithCode(err, hcn.ErrorCode(windows.ERROR_SERVICE_DOES_NOT_EXIST)) {
-		err = fmt.Errorf("%w: no Host Networking Service", host.ErrUnsupported)
-	}
+	networks, err := listNetworks(ctx)
 	if err != nil {
 		return host.HNSNetwork{}, failed(op, name, err)
 	}
@@ -48,6 +40,41 @@ func (h *Host) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, er
 		}
 	}
 	return host.HNSNetwork{}, failed(op, name, fs.ErrNotExist)
+}
+
+// HNSNetworks lists the networks of HNS.
+func (h *Host) HNSNetworks(ctx context.Context) ([]host.HNSNetwork, error) {
+	const op, subject = "list", "HNS networks"
+	networks, err := listNetworks(ctx)
+	if err != nil {
+		return nil, failed(op, subject, err)
+	}
+	out := []host.HNSNetwork{}
+	for _, n := range networks {
+		network, err := describeNetwork(n)
+		if err != nil {
+			return nil, failed(op, subject, fmt.Errorf("%s: %w", n.Name, err))
+		}
+		out = append(out, network)
+	}
+	slices.SortFunc(out, func(a, b host.HNSNetwork) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
+	})
+	return out, nil
+}
+
+func listNetworks(ctx context.Context) ([]hcn.HostComputeNetwork, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err := hcnEnumerate.Find(); err != nil {
+		return nil, fmt.Errorf("%w: no Host Compute Network library (%w)", host.ErrUnsupported, err)
+	}
+	networks, err := hcn.ListNetworks()
+	if hcn.CheckErrorWithCode(err, hcn.ErrorCode(windows.ERROR_SERVICE_DOES_NOT_EXIST)) {
+		err = fmt.Errorf("%w: no Host Networking Service", host.ErrUnsupported)
+	}
+	return networks, err
 }
 
 func describeNetwork(n hcn.HostComputeNetwork) (host.HNSNetwork, error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/Microsoft/go-winio"
 
+	"nodejoin/steps/host"
 	"nodejoin/steps/host/probe"
 )
 
@@ -31,4 +32,10 @@ func dialPipe(ctx context.Context, address string) (net.Conn, error) {
 		return winio.DialPipeContext(ctx, slashes)
 	}
 	return probe.Unix(ctx, address)
+}
+
+// ProbeAPI asks an API server from this machine.
+func (h *Host) ProbeAPI(ctx context.Context, url string) (host.APIAnswer, error) {
+	answer, err := probe.API(ctx, url)
+	return answer, failed("ask", url, err)
 }

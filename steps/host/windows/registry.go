@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -89,6 +90,24 @@ func readValue(k registry.Key, name string) (v host.RegistryValue, err error) {
 		}
 	}
 	return v, err
+}
+
+// RegistryNames gives the names below a key.
+func (h *Host) RegistryNames(ctx context.Context, key string) (keys, values []string, err error) {
+	const op = "read registry key"
+	if ctx.Err() != nil {
+		return nil, nil, failed(op, key, context.Cause(ctx))
+	}
+	k, err := openKey(key, registry.QUERY_VALUE|registry.ENUMERATE_SUB_KEYS)
+	if err != nil {
+		return nil, nil, failed(op, key, err)
+	}
+	defer k.Close()
+	keys, err1 := k.ReadSubKeyNames(-1)
+	values, err2 := k.ReadValueNames(-1)
+	slices.Sort(keys)
+	slices.Sort(values)
+	return keys, values, failed(op, key, errors.Join(err1, err2))
 }
 
 // SetRegistryValue writes one value and makes the missing keys on the way.

@@ -1,0 +1,55 @@
+package recipe
+
+import (
+	"fmt"
+	"slices"
+
+	"nodejoin/plan/compat"
+	"nodejoin/steps"
+)
+
+// winPreflight holds everything that is known of the node against the machine.
+func (b *build) winPreflight(after ...string) {
+	n := b.in.Network
+	q := &steps.Preflight{OS: "windows", Arch: b.in.Arch, MinBuild: compat.MinBuild(), Path: `C:\`, MinFree: minFree,
+		Address: b.in.ManagementIP, APIServer: b.in.APIServer, PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR,
+		Services: slices.Concat(b.runtimeServices(), winServices), Required: b.runtimeRequired(), Ports: []string{"tcp/10248", "tcp/10250"}, Leftovers: join(winCNIState, "networks"),
+		Proxy: b.in.Settings.Proxy != nil, Waive: b.in.Waive}
+	if b.in.Build != "" {
+		q.MinBuild = b.in.Build
+	}
+	q.MinRevisions, q.BadRevisions = compat.Updates(n.Backend)
+	if b.kubeProxy() {
+		q.Ports = append(q.Ports, fmt.Sprintf("tcp/%d", kubeProxyHealthz))
+	}
+	if n.Kind == "flannel" {
+		q.HNSNetworks = []string{b.networkName(), placeholderNetwork}
+		q.Leftovers = append(q.Leftovers, subnetFile)
+		if n.Backend == VXLAN {
+			q.Ports = append(q.Ports, fmt.Sprintf("udp/%d", n.Port))
+		}
+	}
+	q.StaticKept = slices.ContainsFunc(b.in.Settings.Steps, func(s Setting) bool { return s.ID == "static_address" })
+	b.add("require", "preflight", "The machine fits (Windows "+q.MinBuild+" or later)", q, after...)
+}
+
+// placeholderNetwork is the network that flannel makes on the adapter before its own,
+// so that the machine's connections are interrupted once only (flannel
+// pkg/backend/vxlan/vxlan_windows.go, pkg/backend/hostgw/hostgw_windows.go).
+const placeholderNetwork = "External"
+
+// linPreflight does the same for a Linux node.
+func (b *build) linPreflight() {
+	q := &steps.Preflight{OS: "linux", Arch: b.in.Arch, Path: "/var/lib", MinFree: minFree,
+		Address: b.in.ManagementIP, APIServer: b.in.APIServer, PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR,
+		Services: linServices, Ports: []string{"tcp/10248", "tcp/10250"}, Waive: b.in.Waive,
+		NoSwap: !b.refused("failSwapOn"), CgroupV2: b.kubernetes.CgroupV1Fails && !b.refused("failCgroupV1")}
+	if b.flannel() {
+		q.Ports = append(q.Ports, fmt.Sprintf("tcp/%d", kubeProxyHealthz))
+		q.Leftovers = []string{linFlannelRun + "/subnet.env"}
+		q.Programs = []string{"iptables"} // flanneld, kube-proxy and the plugin portmap run it
+	} else {
+		q.Services = linServices[:2]
+	}
+	b.add("require", "preflight", "The machine fits (Linux)", q)
+}

@@ -1,0 +1,129 @@
+package hosttest
+
+import (
+	"context"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"nodejoin/steps/host"
+)
+
+// registryNames: what is below a key, without what is below that.
+func (s *suite) registryNames() {
+	key := s.RegistryKey
+	if key == "" {
+		key = `HKLM\SOFTWARE\nodejoin-hosttest`
+	}
+	_, _, err := s.Host.RegistryNames(s.ctx, key+`\never`)
+	if !s.Registry {
+		s.is("read", err, host.ErrUnsupported)
+		return
+	}
+	s.is("absent key", err, fs.ErrNotExist)
+	for _, v := range []string{`\names|b`, `\names|a`, `\names\two|v`, `\names\one\deep|v`} {
+		below, name, _ := strings.Cut(v, "|")
+		s.must(s.Host.SetRegistryValue(s.ctx, key+below, name, host.RegistryValue{Type: "dword", Number: 1}))
+		s.Cleanup(func() { _ = s.Host.DeleteRegistryValue(context.WithoutCancel(s.ctx), key+below, name) })
+	}
+	keys, values, err := s.Host.RegistryNames(s.ctx, key+`\names`)
+	s.must(err)
+	s.equal("keys", keys, []string{"one", "two"})
+	s.equal("values", values, []string{"a", "b"})
+	_, _, err = s.Host.RegistryNames(s.ctx, `HKXX\a`)
+	s.isNoAnswer("no such root", err)
+}
+
+// adapters: the machine's address is that of one with a default route.
+func (s *suite) adapters() {
+	list, err := s.Host.Adapters(s.ctx)
+	s.must(err)
+	f, err := s.Host.Facts(s.ctx)
+	s.must(err)
+	if f.Memory < 16<<20 || f.CPUs < 1 {
+		s.Errorf("%d bytes of memory, %d processors", f.Memory, f.CPUs)
+	}
+	found := f.ManagementIP == ""
+	for _, a := range list {
+		if a.Name == "" || len(a.Addresses) == 0 {
+			s.Errorf("adapter without a name or address: %+v", a)
+		}
+		for _, text := range a.Addresses {
+			p, err := netip.ParsePrefix(text)
+			s.must(err)
+			if p.Addr().IsLoopback() {
+				s.Errorf("the loopback is an adapter: %+v", a)
+			}
+			found = found || p.Addr().String() == f.ManagementIP && a.Gateway
+		}
+	}
+	if !found {
+		s.Errorf("no adapter with a default route has the address %s: %+v", f.ManagementIP, list)
+	}
+	if !slices.IsSortedFunc(list, func(a, b host.Adapter) int { return strings.Compare(a.Name, b.Name) }) {
+		s.Errorf("not sorted: %+v", list)
+	}
+}
+
+// listeners: the port of a server of the machine is held while it runs.
+func (s *suite) listeners() {
+	if _, err := s.Host.Listeners(s.ctx); err != nil {
+		s.Fatal(err)
+	}
+	if s.HTTP == nil {
+		s.Skip("no server to look for")
+	}
+	url, _, stop := s.HTTP(s.T)
+	u, err := netip.ParseAddrPort(strings.SplitN(strings.TrimPrefix(url, "http://"), "/", 2)[0])
+	s.must(err)
+	held := func() bool {
+		list, err := s.Host.Listeners(s.ctx)
+		s.must(err)
+		return slices.ContainsFunc(list, func(l host.Listener) bool { return l.Protocol == "tcp" && l.Port == u.Port() })
+	}
+	if !held() {
+		s.Error("port " + strconv.Itoa(int(u.Port())) + " is held, and not listed")
+	}
+	stop()
+	if held() {
+		s.Error("port " + strconv.Itoa(int(u.Port())) + " is listed after its program has ended")
+	}
+}
+
+func (s *suite) hnsNetworks() {
+	list, err := s.Host.HNSNetworks(s.ctx)
+	if !s.Registry {
+		s.is("list", err, host.ErrUnsupported)
+		return
+	}
+	if err != nil {
+		s.is("list", err, host.ErrUnsupported) // without the Containers feature
+		return
+	}
+	for _, n := range list {
+		if have, err := s.Host.HNSNetwork(s.ctx, n.Name); err != nil || have.Type == "" {
+			s.Errorf("network %s: %+v, %v", n.Name, have, err)
+		}
+	}
+}
+
+// probeAPI: a server with a certificate that nobody knows answers with its clock.
+func (s *suite) probeAPI() {
+	for _, url := range []string{"http://127.0.0.1/", "not a url"} {
+		if _, err := s.Host.ProbeAPI(s.ctx, url); err == nil {
+			s.Errorf("%s was asked", url)
+		}
+	}
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	defer server.Close()
+	answer, err := s.Host.ProbeAPI(s.ctx, server.URL)
+	s.must(err)
+	if answer.Date.IsZero() || answer.Clock.Sub(answer.Date).Abs() > time.Minute {
+		s.Errorf("clock of the server %s, of the machine %s", answer.Date, answer.Clock)
+	}
+}

@@ -1,0 +1,201 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/steps/host"
+)
+
+// Quirks are what a machine has and no mutating call of nodejoin gives: they are
+// read from the file .sandbox/quirks.json below Path at each question, so that a
+// person or a test can make the machine unfit. What is not given is as on a machine
+// in good order.
+type Quirks struct {
+	Memory    uint64            `json:"memory,omitempty"` // bytes, default 16 GiB
+	CPUs      int               `json:"cpus,omitempty"`   // default 4
+	Swap      uint64            `json:"swap,omitempty"`   // bytes in use
+	Cgroup    string            `json:"cgroup,omitempty"` // default v2, on linux
+	NoAdmin   bool              `json:"no_admin,omitempty"`
+	Adapters  []host.Adapter    `json:"adapters,omitempty"`  // default: one, with the machine's address
+	Listeners []host.Listener   `json:"listeners,omitempty"` // besides those of the played programs
+	Networks  []host.HNSNetwork `json:"networks,omitempty"`  // HNS networks besides flanneld's
+	// API is why an API server does not answer: "name" (it is not found), else a text
+	// of an error; "" = it answers.
+	API       string        `json:"api,omitempty"`
+	ClockSkew time.Duration `json:"clock_skew,omitempty"` // by which the machine's clock is ahead, nanoseconds
+	// Unasked are questions that cannot be answered: names of methods of host.Reader,
+	// and "RegistryValue KEY" for one key.
+	Unasked []string `json:"unasked,omitempty"`
+}
+
+func (h *Host) quirks() (Quirks, error) {
+	q := Quirks{}
+	_, err := readJSON(filepath.Join(h.cfg.Path, stateDir, "quirks.json"), &q)
+	if q.Memory == 0 {
+		q.Memory = 16 << 30
+	}
+	if q.CPUs == 0 {
+		q.CPUs = 4
+	}
+	return q, err
+}
+
+// ask gives the quirks for the question named method.
+func (h *Host) ask(ctx context.Context, method, subject string) (Quirks, error) {
+	if ctx.Err() != nil {
+		return Quirks{}, failed("ask for", subject, context.Cause(ctx))
+	}
+	q, err := h.quirks()
+	if err == nil && slices.Contains(q.Unasked, method) {
+		err = errors.New("it cannot be asked (quirks.json)")
+	}
+	return q, failed("ask for", subject, err)
+}
+
+// factoryRegistry is what the registry of a fresh machine holds of the values that
+// nodejoin reads: a server with the Containers feature, which gives it the services
+// hns and vmcompute, and a page file that Windows sizes.
+func (h *Host) factoryRegistry() map[string]map[string]host.RegistryValue {
+	text := func(s string) host.RegistryValue { return host.RegistryValue{Type: "string", String: s} }
+	number := func(n uint64) host.RegistryValue { return host.RegistryValue{Type: "dword", Number: n} }
+	const control = `hklm\system\currentcontrolset\control\`
+	const services = `hklm\system\currentcontrolset\services\`
+	name := text(strings.ToUpper(h.cfg.Hostname))
+	revision, _, _ := strings.Cut(strings.TrimPrefix(h.cfg.Build, "10.0."), ".")
+	return map[string]map[string]host.RegistryValue{
+		`hklm\software\microsoft\windows nt\currentversion`: {"currentbuildnumber": text(revision), "productname": text(h.product()),
+			"installationtype": text("Server"), "ubr": number(9999)},
+		control + `computername\computername`:         {"computername": name},
+		control + `computername\activecomputername`:   {"computername": name},
+		control + `session manager\memory management`: {"pagingfiles": {Type: "multi_string", Strings: []string{`?:\pagefile.sys`}}},
+		services + "hns":       {"start": number(3)},
+		services + "vmcompute": {"start": number(3)},
+	}
+}
+
+// furnish gives the registry what a fresh machine's has, once, and leaves alone
+// what is there.
+func (h *Host) furnish(s *state) error {
+	if s.Factory {
+		return nil
+	}
+	s.Factory = true
+	for key, values := range h.factoryRegistry() {
+		if s.Registry[key] == nil {
+			s.Registry[key] = map[string]host.RegistryValue{}
+		}
+		for name, v := range values {
+			if _, there := s.Registry[key][name]; !there {
+				s.Registry[key][name] = v
+			}
+		}
+	}
+	return nil
+}
+
+// RegistryNames gives the names below a key, in lower case as they are kept.
+func (h *Host) RegistryNames(ctx context.Context, key string) (keys, values []string, err error) {
+	if _, err := h.ask(ctx, "RegistryNames", key); err != nil {
+		return nil, nil, err
+	}
+	err = h.view(ctx, "read registry key", key, func(s *state) error {
+		k, err := h.registryKey(key)
+		if err != nil {
+			return err
+		}
+		below := map[string]bool{}
+		for have, vals := range s.Registry {
+			if rest, ok := strings.CutPrefix(have, k+`\`); ok && len(vals) > 0 {
+				first, _, _ := strings.Cut(rest, `\`)
+				below[first] = true
+			}
+		}
+		keys, values = slices.Sorted(maps.Keys(below)), slices.Sorted(maps.Keys(s.Registry[k]))
+		if len(keys)+len(values) == 0 {
+			return fs.ErrNotExist // the sandbox keeps no empty keys
+		}
+		return nil
+	})
+	return keys, values, err
+}
+
+// HNSNetworks lists flanneld's networks and those of the quirks.
+func (h *Host) HNSNetworks(ctx context.Context) ([]host.HNSNetwork, error) {
+	q, err := h.ask(ctx, "HNSNetworks", "HNS networks")
+	if err != nil {
+		return nil, err
+	}
+	out := append([]host.HNSNetwork{}, q.Networks...)
+	err = h.view(ctx, "list", "HNS networks", func(s *state) error {
+		if !h.windows() {
+			return host.ErrUnsupported
+		}
+		out = slices.AppendSeq(out, maps.Values(s.Networks))
+		return nil
+	})
+	slices.SortFunc(out, func(a, b host.HNSNetwork) int { return strings.Compare(a.Name, b.Name) })
+	return out, err
+}
+
+// Adapters lists the machine's one adapter, or those of the quirks.
+func (h *Host) Adapters(ctx context.Context) ([]host.Adapter, error) {
+	q, err := h.ask(ctx, "Adapters", "network adapters")
+	if err != nil || q.Adapters != nil {
+		return q.Adapters, err
+	}
+	name := "Ethernet"
+	if !h.windows() {
+		name = "eth0"
+	}
+	return []host.Adapter{{Name: name, Addresses: []string{netip.PrefixFrom(netip.MustParseAddr(h.cfg.IP), h.prefix.Bits()).String()}, Gateway: true}}, nil
+}
+
+// Listeners lists the ports of the played programs and those of the quirks.
+func (h *Host) Listeners(ctx context.Context) ([]host.Listener, error) {
+	q, err := h.ask(ctx, "Listeners", "ports in use")
+	if err != nil {
+		return nil, err
+	}
+	out := append([]host.Listener{}, q.Listeners...)
+	err = h.view(ctx, "list", "ports in use", func(s *state) error {
+		for port, of := range map[uint16]string{10248: kubelet, 10250: kubelet, 10256: kubeProxy, 10249: kubeProxy} {
+			if h.running(s, of) {
+				out = append(out, host.Listener{Protocol: "tcp", Port: port})
+			}
+		}
+		return nil
+	})
+	return host.SortListeners(out), err
+}
+
+// ProbeAPI plays the way to an API server: there is one, unless the quirks say otherwise.
+func (h *Host) ProbeAPI(ctx context.Context, address string) (host.APIAnswer, error) {
+	q, err := h.ask(ctx, "ProbeAPI", address)
+	if err != nil {
+		return host.APIAnswer{}, err
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Scheme != "https" || u.Host == "":
+		err = fmt.Errorf("%w: %q is no https address", fs.ErrInvalid, address)
+	case q.API == "name":
+		err = fmt.Errorf("%w: %s", host.ErrNameUnknown, u.Hostname())
+	case q.API != "":
+		err = errors.New(q.API)
+	}
+	if err != nil {
+		return host.APIAnswer{}, failed("ask", address, err)
+	}
+	now := time.Now().UTC()
+	return host.APIAnswer{Date: now.Truncate(time.Second), Clock: now.Add(q.ClockSkew)}, nil
+}

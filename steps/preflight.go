@@ -1,0 +1,184 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"nodejoin/steps/host"
+)
+
+var preflightKind = Kind{Name: "preflight", Place: OnHost, Doc: "conditions of the machine, all looked at before anything is changed; those that do not hold are findings",
+	New: func() any { return &Preflight{} }}
+
+// Preflight looks at the machine with the table of Findables and changes nothing.
+// Its Change carries every finding; one of severity error that is not waived is an
+// error of the check, so that the machine is left as it is. A question that could
+// not be asked is a finding of its own, never an answer.
+//
+// An argument that is not given leaves out what would be held against it.
+type Preflight struct {
+	OS           string            `json:"os,omitempty" doc:"\"windows\" or \"linux\""`
+	Arch         string            `json:"arch,omitempty" doc:"\"amd64\" or \"arm64\""`
+	MinBuild     string            `json:"min_build,omitempty" doc:"lowest Windows build, for example 10.0.17763"`
+	MinRevisions map[string]int    `json:"min_revisions,omitempty" doc:"lowest update revision by build, for example \"10.0.17763\" = 379"`
+	BadRevisions map[string]string `json:"bad_revisions,omitempty" doc:"what is wrong with a build of four parts, for example \"10.0.20348.2582\""`
+	Path         string            `json:"path,omitempty" doc:"volume on which min_free is wanted; default that of nodejoin's folder"`
+	MinFree      string            `json:"min_free,omitempty" doc:"free space on path's volume, for example 2GiB"`
+	Address      string            `json:"address,omitempty" doc:"the node's address, which one of the machine's adapters must have"`
+	APIServer    string            `json:"api_server,omitempty" doc:"URL of the API server that the machine must reach"`
+	PodCIDR      string            `json:"pod_cidr,omitempty" doc:"network of all pods, which the machine's own must be apart from"`
+	ServiceCIDR  string            `json:"service_cidr,omitempty" doc:"network of the services, likewise"`
+	Services     []string          `json:"services,omitempty" doc:"services that may exist only if nodejoin registered them"`
+	Required     []string          `json:"required,omitempty" doc:"services that must run, whoever registered them"`
+	Ports        []string          `json:"ports,omitempty" doc:"ports that those services will hold, for example \"tcp/10250\""`
+	HNSNetworks  []string          `json:"hns_networks,omitempty" doc:"HNS networks that are the node's own"`
+	NoSwap       bool              `json:"no_swap,omitempty" doc:"Linux: no swap space is in use, as a kubelet wants it unless told otherwise"`
+	CgroupV2     bool              `json:"cgroup_v2,omitempty" doc:"Linux: the unified hierarchy of control groups, as a kubelet from 1.35 on wants it unless told otherwise"`
+	Programs     []string          `json:"programs,omitempty" doc:"Linux: programs that must be installed, by name"`
+	Leftovers    []string          `json:"leftovers,omitempty" doc:"files and folders that an earlier node leaves behind"`
+	Proxy        bool              `json:"proxy,omitempty" doc:"the plan gives the machine its proxy, so what it has now does not count"`
+	StaticKept   bool              `json:"static_kept,omitempty" doc:"the plan has HNS keep a static address"`
+	Waive        []string          `json:"waive,omitempty" doc:"ids of findings that do not count"`
+}
+
+// Severity is how much a finding weighs.
+type Severity string
+
+const (
+	SeverityError   Severity = "error"   // the join would fail or break something: nothing is changed
+	SeverityWarning Severity = "warning" // it may fail, now or later
+	SeverityNote    Severity = "note"    // a node is better off otherwise
+)
+
+// Finding is one condition of a machine that does not hold, or was not to be asked.
+type Finding struct {
+	ID       string   `json:"id"` // stable, see Findables
+	Severity Severity `json:"severity"`
+	Seen     string   `json:"seen"`             // what was seen, or why it could not be asked
+	Why      string   `json:"why,omitempty"`    // why it matters
+	Remedy   string   `json:"remedy,omitempty"` // how to mend it
+	Unasked  bool     `json:"unasked,omitempty"`
+	Waived   bool     `json:"waived,omitempty"` // the plan says that it does not count
+}
+
+// Findable is a finding that there can be.
+type Findable struct {
+	ID       string
+	Severity Severity
+	Doc      string // why it matters: a sentence without its full stop
+}
+
+// Findables lists what Preflight can find, in the order in which it looks.
+func Findables() []Findable {
+	var out []Findable
+	for _, c := range preflightChecks {
+		out = append(out, Findable{c.id, c.severity, c.why})
+	}
+	return out
+}
+
+// preflightCheck is a row of the table.
+type preflightCheck struct {
+	id       string
+	severity Severity
+	os       string // it is asked on this OS only; "" = on all
+	why      string
+	// look tells what does not hold. Absence is an answer to be judged by it; any other
+	// error means that it could not be asked.
+	look func(ctx context.Context, s *survey) ([]seen, error)
+}
+
+// seen is what one look found.
+type seen struct{ what, remedy string }
+
+// found is a look's answer of one thing.
+func found(remedy, format string, args ...any) ([]seen, error) {
+	return []seen{{fmt.Sprintf(format, args...), remedy}}, nil
+}
+
+// Check looks at everything and gives all that was found.
+func (q *Preflight) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
+	if err := q.valid(); err != nil {
+		return Change{}, err
+	}
+	var c Change
+	s := &survey{q: q, r: r, e: e}
+	for _, check := range preflightChecks {
+		if check.os != "" && check.os != e.Facts.OS {
+			continue
+		}
+		list, err := check.look(ctx, s)
+		if ctx.Err() != nil {
+			return Change{}, context.Cause(ctx)
+		}
+		base := Finding{ID: check.id, Severity: check.severity, Why: check.why, Waived: slices.Contains(q.Waive, check.id)}
+		for _, l := range list {
+			f := base
+			f.Seen, f.Remedy = l.what, l.remedy
+			c.Findings = append(c.Findings, f)
+		}
+		if err != nil {
+			f := base
+			f.Unasked, f.Seen = true, "could not be checked: "+err.Error()
+			f.Remedy = fmt.Sprintf("mend what kept it from being asked, or look yourself and say waive = [%q]", check.id)
+			if errors.Is(err, host.ErrUnsupported) && f.Severity == SeverityError {
+				f.Severity = SeverityWarning // the machine has no such thing to ask, so asking again does not help
+			}
+			c.Findings = append(c.Findings, f)
+		}
+	}
+	return c, refusal(c.Findings)
+}
+
+// refusal is the error that findings come to; nil when none of them forbids to go on.
+func refusal(list []Finding) error {
+	var what, remedies []string
+	for _, f := range list {
+		if f.Severity == SeverityError && !f.Waived {
+			what = append(what, f.ID+": "+f.Seen)
+			if !slices.Contains(remedies, f.Remedy) {
+				remedies = append(remedies, f.Remedy)
+			}
+		}
+	}
+	if what == nil {
+		return nil
+	}
+	return &Error{Code: CodeFailed, Summary: PreflightSummary, Detail: strings.Join(what, "; "), Remedy: strings.Join(remedies, "; ")}
+}
+
+// PreflightSummary is the summary of the error that findings come to.
+const PreflightSummary = "the machine does not fit"
+
+// valid refuses arguments that no machine can answer.
+func (q *Preflight) valid() error {
+	if q.MinBuild != "" {
+		if _, ok := buildNumbers(q.MinBuild); !ok {
+			return invalid("min_build %q is not a build such as 10.0.17763", q.MinBuild)
+		}
+	}
+	if q.MinFree != "" {
+		if _, err := parseSize(q.MinFree); err != nil {
+			return err
+		}
+	}
+	for _, p := range q.Ports {
+		if _, _, ok := splitPort(p); !ok {
+			return invalid("port %q is not written like tcp/10250", p)
+		}
+	}
+	for _, id := range q.Waive {
+		if !slices.ContainsFunc(preflightChecks, func(c preflightCheck) bool { return c.id == id }) {
+			return invalid("there is no finding %q to waive", id)
+		}
+	}
+	return nil
+}
+
+// Apply is never reached: Check has nothing to do or fails.
+func (q *Preflight) Apply(context.Context, host.Host, *Env, Change) (Outcome, error) {
+	return Outcome{}, nil
+}

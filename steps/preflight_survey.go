@@ -1,0 +1,157 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"nodejoin/steps/host"
+)
+
+// survey is one pass over the table. What several rows ask for is asked once.
+type survey struct {
+	q *Preflight
+	r host.Reader
+	e *Env
+
+	adaptersKnown bool
+	adapterList   []host.Adapter
+	adaptersErr   error
+	joinedKnown   bool
+	joined        []string
+	joinedErr     error
+	apiKnown      bool
+	apiAnswer     host.APIAnswer
+	apiErr        error
+}
+
+func (s *survey) facts() host.Facts { return s.e.Facts }
+
+func (s *survey) adapters(ctx context.Context) ([]host.Adapter, error) {
+	if !s.adaptersKnown {
+		s.adapterList, s.adaptersErr = s.r.Adapters(ctx)
+		s.adaptersKnown = true
+	}
+	return s.adapterList, s.adaptersErr
+}
+
+// own names the node's services that nodejoin has registered already.
+func (s *survey) own(ctx context.Context) ([]string, error) {
+	if s.joinedKnown {
+		return s.joined, s.joinedErr
+	}
+	s.joinedKnown = true
+	for _, name := range s.q.Services {
+		svc, err := s.r.Service(ctx, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			s.joinedErr = errors.Join(s.joinedErr, err)
+		case ours(svc, s.e.Record):
+			s.joined = append(s.joined, name)
+		}
+	}
+	return s.joined, s.joinedErr
+}
+
+// address is the node's; invalid when neither plan nor machine gives one.
+func (s *survey) address() netip.Addr {
+	text := s.q.Address
+	if text == "" || HasRef(text) {
+		text = s.facts().ManagementIP
+	}
+	ip, _ := netip.ParseAddr(text)
+	return ip
+}
+
+// holder is the adapter that has the node's address.
+func (s *survey) holder(ctx context.Context) (host.Adapter, bool, error) {
+	list, err := s.adapters(ctx)
+	ip := s.address()
+	for _, a := range list {
+		for _, p := range prefixes(a) {
+			if p.Addr() == ip {
+				return a, true, err
+			}
+		}
+	}
+	return host.Adapter{}, false, err
+}
+
+func prefixes(a host.Adapter) []netip.Prefix {
+	var out []netip.Prefix
+	for _, text := range a.Addresses {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// clusterNetworks are the networks that the machine's own must be apart from, with
+// what they are for.
+func (s *survey) clusterNetworks() map[string]netip.Prefix {
+	out := map[string]netip.Prefix{}
+	for what, text := range map[string]string{"pods": s.q.PodCIDR, "services": s.q.ServiceCIDR} {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			out[what] = p
+		}
+	}
+	return out
+}
+
+// registry reads a value; there is false where it is absent.
+func (s *survey) registry(ctx context.Context, key, name string) (v host.RegistryValue, there bool, err error) {
+	v, err = s.r.RegistryValue(ctx, key, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return v, false, nil
+	}
+	return v, err == nil, err
+}
+
+// registryKey tells whether a key is there, and names its values.
+func (s *survey) registryKey(ctx context.Context, key string) (values []string, there bool, err error) {
+	_, values, err = s.r.RegistryNames(ctx, key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	return values, err == nil, err
+}
+
+// env reads a variable of the machine; "" where it is absent.
+func (s *survey) env(ctx context.Context, name string) (string, error) {
+	v, err := s.r.MachineEnv(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return v, err
+}
+
+// registered tells which of services the machine has.
+func (s *survey) registered(ctx context.Context, names ...string) ([]host.Service, error) {
+	var out []host.Service
+	for _, name := range names {
+		svc, err := s.r.Service(ctx, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return out, err
+		}
+		if !slices.ContainsFunc(slices.Concat(s.q.Services, s.q.Required), func(own string) bool { return strings.EqualFold(own, name) }) {
+			out = append(out, svc)
+		}
+	}
+	return out, nil
+}
+
+// splitPort reads "tcp/10250".
+func splitPort(text string) (protocol string, port uint16, ok bool) {
+	protocol, number, _ := strings.Cut(text, "/")
+	n, err := strconv.ParseUint(number, 10, 16)
+	return protocol, uint16(n), err == nil && n > 0 && (protocol == "tcp" || protocol == "udp")
+}

@@ -1,0 +1,302 @@
+package steps_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/host"
+	"nodejoin/steps/host/sandbox"
+)
+
+// survey is a machine and what is held against it: in good order but for what a
+// case does to it.
+type survey struct {
+	t      *testing.T
+	config sandbox.Config
+	quirks sandbox.Quirks
+	args   steps.Preflight
+	node   string
+	then   []func(h host.Host) // once the machine is there
+}
+
+func newSurvey(t *testing.T) *survey {
+	return &survey{t: t, node: "win-1", config: sandbox.Config{Path: t.TempDir(), Hostname: "win-1", IP: "192.0.2.10"}, args: steps.Preflight{
+		OS: "windows", Arch: "amd64", MinBuild: "10.0.17763", MinRevisions: map[string]int{"10.0.17763": 379}, BadRevisions: map[string]string{"10.0.20348.2582": "it breaks HNS"},
+		Path: `C:\`, MinFree: "1MiB", APIServer: "https://api.example:6443", PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12",
+		Services: []string{"containerd", "kubelet"}, Ports: []string{"tcp/10250", "udp/4789"}, HNSNetworks: []string{"flannel.4096"},
+		Leftovers: []string{`C:\run\flannel\subnet.env`},
+	}}
+}
+
+// linux makes it a machine of Linux.
+func (s *survey) linux() {
+	s.config.OS = "linux"
+	s.args = steps.Preflight{OS: "linux", Path: "/", MinFree: "1MiB", Services: []string{"kubelet"}}
+}
+
+func (s *survey) registry(key, name string, v host.RegistryValue) {
+	s.then = append(s.then, func(h host.Host) { must(s.t, h.SetRegistryValue(s.t.Context(), key, name, v)) })
+}
+
+func (s *survey) number(key, name string, n uint64) {
+	s.registry(key, name, host.RegistryValue{Type: "dword", Number: n})
+}
+
+func (s *survey) text(key, name, v string) {
+	s.registry(key, name, host.RegistryValue{Type: "string", String: v})
+}
+
+func (s *survey) without(key, name string) {
+	s.then = append(s.then, func(h host.Host) { must(s.t, h.DeleteRegistryValue(s.t.Context(), key, name)) })
+}
+
+func (s *survey) env(name, v string) {
+	s.then = append(s.then, func(h host.Host) { must(s.t, h.SetMachineEnv(s.t.Context(), name, v)) })
+}
+
+func (s *survey) file(path string) {
+	s.then = append(s.then, func(h host.Host) { put(s.t, h, path, "x") })
+}
+
+// service registers one by hand, or as nodejoin does.
+func (s *survey) service(name string, ours bool) {
+	s.then = append(s.then, func(h host.Host) {
+		c := host.ServiceConfig{Name: name, Command: []string{`C:\x\` + name + ".exe"}, Start: host.StartManual}
+		if ours {
+			c.Description = "test " + steps.OwnershipMark
+		}
+		put(s.t, h, c.Command[0], "program")
+		must(s.t, h.CreateService(s.t.Context(), c))
+	})
+}
+
+func (s *survey) running(name string) {
+	s.service(name, false)
+	s.then = append(s.then, func(h host.Host) { must(s.t, h.StartService(s.t.Context(), name)) })
+}
+
+func (s *survey) adapters(list ...host.Adapter) { s.quirks.Adapters = list }
+
+// findings opens the machine, does to it what the case says, and looks.
+func (s *survey) findings() (list []steps.Finding, refused *steps.Error) {
+	s.t.Helper()
+	h, err := sandbox.Open(s.config)
+	must(s.t, err)
+	for _, f := range s.then {
+		f(h)
+	}
+	raw, err := json.Marshal(s.quirks)
+	must(s.t, err)
+	must(s.t, os.WriteFile(filepath.Join(s.config.Path, ".sandbox", "quirks.json"), raw, 0o600))
+	x := steps.NewExecutor(h, memory{}, func(event.Event) {})
+	reply, err := x.Check(s.t.Context(), steps.Request{Node: s.node, Steps: []steps.Spec{spec("preflight", "p", &s.args)}})
+	must(s.t, err)
+	if reply.Mutations != 0 {
+		s.t.Errorf("%d mutating calls", reply.Mutations)
+	}
+	return reply.Results[0].Change.Findings, reply.Results[0].Err
+}
+
+const (
+	versionKey = `HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion`
+	servicing  = `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\`
+	manager    = `HKLM\SYSTEM\CurrentControlSet\Control\Session Manager`
+	names      = `HKLM\SYSTEM\CurrentControlSet\Control\ComputerName\`
+	services   = `HKLM\SYSTEM\CurrentControlSet\Services\`
+)
+
+// ethernet is an adapter with a default route.
+func ethernet(name string, addresses ...string) host.Adapter {
+	return host.Adapter{Name: name, Addresses: addresses, Gateway: true}
+}
+
+// findableCases: what provokes each finding, and what comes near to it and does not.
+var findableCases = []struct {
+	id      string
+	provoke func(s *survey)
+	near    func(s *survey)
+	has     string // part of what is seen
+}{
+	{id: "operating-system", provoke: func(s *survey) { s.args.OS = "linux" }, near: func(s *survey) { s.args.OS = "" }, has: "runs windows, wanted is linux"},
+	{id: "architecture", provoke: func(s *survey) { s.args.Arch = "arm64" }, near: func(s *survey) { s.args.Arch, s.config.Arch = "arm64", "arm64" }, has: "is amd64"},
+	{id: "administrator", provoke: func(s *survey) { s.quirks.NoAdmin = true }, near: func(s *survey) {}, has: "no administrator rights"},
+	{id: "disk-space", provoke: func(s *survey) { s.args.MinFree = "1000TiB" }, near: func(s *survey) { s.args.MinFree = "" }, has: "wanted are 1000 TiB"},
+	{id: "memory", provoke: func(s *survey) { s.quirks.Memory = 2 << 30 }, near: func(s *survey) { s.quirks.Memory = 4<<30 - 1<<20 }, has: "2 GiB of memory"},
+	{id: "processors", provoke: func(s *survey) { s.quirks.CPUs = 1 }, near: func(s *survey) { s.quirks.CPUs = 2 }, has: "one processor"},
+	{id: "host-name", provoke: func(s *survey) { s.config.Hostname = "win_1" }, near: func(s *survey) { s.config.Hostname = "WIN-1.example" }, has: `"win_1" has characters`},
+	{id: "host-name-differs", provoke: func(s *survey) { s.config.Hostname = "WIN-AB12CD" }, near: func(s *survey) { s.node, s.config.Hostname = "win-1.example", "WIN-1" }, has: "named WIN-AB12CD, its node win-1"},
+	{id: "windows-build", provoke: func(s *survey) { s.config.Build = "10.0.14393" }, near: func(s *survey) { s.config.Build = "10.0.17763"; s.args.StaticKept = true }, has: "is 10.0.14393, the lowest that works is 10.0.17763"},
+	{id: "windows-edition", provoke: func(s *survey) { s.text(versionKey, "InstallationType", "Client") }, near: func(s *survey) { s.text(versionKey, "InstallationType", "Server Core") }, has: `"Client"`},
+	{id: "update-missing", provoke: func(s *survey) { s.config.Build = "10.0.17763"; s.number(versionKey, "UBR", 292) },
+		near: func(s *survey) { s.config.Build = "10.0.17763"; s.number(versionKey, "UBR", 379) }, has: "10.0.17763.292, the lowest that works is 10.0.17763.379"},
+	{id: "update-broken", provoke: func(s *survey) { s.number(versionKey, "UBR", 2582) }, near: func(s *survey) { s.number(versionKey, "UBR", 2583) }, has: "10.0.20348.2582: it breaks HNS"},
+	{id: "pending-reboot", provoke: func(s *survey) {
+		s.number(servicing+"RebootPending", "x", 1)
+		s.number(`HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired`, "x", 1)
+		s.registry(manager, "PendingFileRenameOperations", host.RegistryValue{Type: "multi_string", Strings: []string{`\??\C:\a`}})
+	}, near: func(s *survey) {
+		s.number(servicing+"SessionsPending", "x", 1)
+		s.registry(manager, "PendingFileRenameOperations", host.RegistryValue{Type: "multi_string"})
+	}, has: "by Windows Update, features or updates, files that are in use"},
+	{id: "pending-rename", provoke: func(s *survey) { s.text(names+"ComputerName", "ComputerName", "OTHER") }, near: func(s *survey) { s.text(names+"ComputerName", "ComputerName", "win-1") }, has: "WIN-1 and will be OTHER"},
+	{id: "containers-feature", provoke: func(s *survey) { s.without(services+"hns", "Start"); s.without(services+"vmcompute", "Start") },
+		near: func(s *survey) { s.number(services+"hns", "Start", 2) }, has: "no service vmcompute and no service hns"},
+	{id: "containers-services", provoke: func(s *survey) { s.number(services+"hns", "Start", 4) }, near: func(s *survey) { s.number(services+"hns", "Start", 3) }, has: "hns is disabled"},
+	{id: "page-file", provoke: func(s *survey) {
+		s.registry(manager+`\Memory Management`, "PagingFiles", host.RegistryValue{Type: "multi_string"})
+	},
+		near: func(s *survey) {
+			s.registry(manager+`\Memory Management`, "PagingFiles", host.RegistryValue{Type: "multi_string", Strings: []string{`C:\pagefile.sys 8096 8096`}})
+		}, has: "no page file"},
+	{id: "long-paths", provoke: func(s *survey) { s.number(`HKLM\SYSTEM\CurrentControlSet\Control\FileSystem`, "LongPathsEnabled", 0) },
+		near: func(s *survey) { s.number(`HKLM\SYSTEM\CurrentControlSet\Control\FileSystem`, "LongPathsEnabled", 1) }, has: "long paths are off"},
+	{id: "automatic-updates", provoke: func(s *survey) {}, near: func(s *survey) {
+		s.number(`HKLM\SOFTWARE\Policies\Microsoft\Windows\WindowsUpdate\AU`, "NoAutoUpdate", 1)
+	}, has: "no policy"},
+	{id: "defender-exclusions", provoke: func(s *survey) { s.number(services+"WinDefend", "Start", 2) }, near: func(s *survey) {
+		s.number(services+"WinDefend", "Start", 2)
+		s.text(`HKLM\SOFTWARE\Policies\Microsoft\Windows Defender\Exclusions\Processes`, `C:\Program Files\containerd\containerd.exe`, "0")
+	}, has: "Defender runs"},
+	{id: "no-address", provoke: func(s *survey) { s.config.IP = "169.254.7.7" }, near: func(s *survey) { s.config.IP = "169.253.7.7" }, has: "169.254.7.7"},
+	{id: "address-elsewhere", provoke: func(s *survey) { s.args.Address = "192.0.2.99" }, near: func(s *survey) { s.args.Address = "192.0.2.10" }, has: "says 192.0.2.99"},
+	{id: "address-in-cluster-network", provoke: func(s *survey) { s.config.IP = "10.244.3.3" }, near: func(s *survey) { s.config.IP = "10.245.3.3" }, has: "10.244.3.3 lies in the network of the pods"},
+	{id: "network-overlap", provoke: func(s *survey) {
+		s.adapters(ethernet("Ethernet", "192.0.2.10/24"), host.Adapter{Name: "Storage", Addresses: []string{"10.100.0.5/16"}})
+	},
+		near: func(s *survey) {
+			s.adapters(ethernet("Ethernet", "192.0.2.10/24"), host.Adapter{Name: "vEthernet (flannel.4096)", Addresses: []string{"10.244.3.1/24"}})
+		}, has: "10.100.0.0/16 of Storage overlaps that of the services"},
+	{id: "address-leased", provoke: func(s *survey) {
+		s.adapters(host.Adapter{Name: "Ethernet", Addresses: []string{"192.0.2.10/24"}, Gateway: true, DHCP: true})
+	},
+		near: func(s *survey) {
+			s.adapters(ethernet("Ethernet", "192.0.2.10/24"), host.Adapter{Name: "Other", Addresses: []string{"198.51.100.1/24"}, DHCP: true})
+		}, has: "192.0.2.10 of Ethernet is leased"},
+	{id: "static-address-lost", provoke: func(s *survey) { s.config.Build = "10.0.17763" }, near: func(s *survey) {
+		s.config.Build = "10.0.17763"
+		s.number(services+`hns\State`, "DeviceLessNicDisabled", 1)
+	}, has: "192.0.2.10 of Ethernet is static"},
+	{id: "default-routes", provoke: func(s *survey) { s.adapters(ethernet("A", "192.0.2.10/24"), ethernet("B", "198.51.100.1/24")) },
+		near: func(s *survey) {
+			s.adapters(ethernet("A", "192.0.2.10/24"), ethernet("B", "198.51.100.1/24"))
+			s.args.Address = "192.0.2.10"
+		}, has: "A, B"},
+	{id: "api-name", provoke: func(s *survey) { s.quirks.API = "name" }, near: func(s *survey) { s.quirks.API = "connection refused" }, has: "does not find https://api.example:6443"},
+	{id: "api-unreachable", provoke: func(s *survey) { s.quirks.API = "connection refused" }, near: func(s *survey) { s.quirks.API = "name" }, has: "connection refused"},
+	{id: "clock-skew", provoke: func(s *survey) { s.quirks.ClockSkew = -7 * time.Minute }, near: func(s *survey) { s.quirks.ClockSkew = 4 * time.Minute }, has: "behind the API server's"},
+	{id: "proxy-exceptions", provoke: func(s *survey) {
+		s.env("HTTPS_PROXY", "http://proxy.example:3128")
+		s.env("NO_PROXY", "localhost,other.example")
+	}, near: func(s *survey) {
+		s.env("HTTPS_PROXY", "http://proxy.example:3128")
+		s.env("NO_PROXY", "localhost, .example")
+	}, has: "NO_PROXY does not have api.example"},
+	{id: "foreign-service", provoke: func(s *survey) { s.service("kubelet", false) }, near: func(s *survey) { s.service("kubelet", true) }, has: `kubelet is registered (C:\x\kubelet.exe)`},
+	{id: "service-missing", provoke: func(s *survey) { s.args.Required = []string{"docker"} }, near: func(s *survey) { s.args.Required = []string{"docker"}; s.running("docker") }, has: "docker is not registered"},
+	{id: "other-kubernetes", provoke: func(s *survey) { s.service("rke2", false) }, near: func(s *survey) { s.service("rke3", false) }, has: "rke2 runs a node"},
+	{id: "other-runtime", provoke: func(s *survey) { s.service("docker", false) }, near: func(s *survey) { s.service("docker", false); s.args.Services = []string{"docker"} }, has: "docker is another"},
+	{id: "port-taken", provoke: func(s *survey) {
+		s.quirks.Listeners = []host.Listener{{Protocol: "tcp", Port: 10250, PID: 77}}
+	}, near: func(s *survey) {
+		s.quirks.Listeners = []host.Listener{{Protocol: "udp", Port: 10250}, {Protocol: "tcp", Port: 4789}}
+	}, has: "process 77 holds port 10250/tcp"},
+	{id: "hns-network-foreign", provoke: func(s *survey) { s.quirks.Networks = []host.HNSNetwork{{Name: "External", Type: "L2Bridge"}} },
+		near: func(s *survey) {
+			s.quirks.Networks = []host.HNSNetwork{{Name: "nat", Type: "NAT"}, {Name: "Flannel.4096", Type: "Overlay"}}
+		}, has: "External of type L2Bridge"},
+	{id: "swap", provoke: func(s *survey) { s.linux(); s.args.NoSwap, s.quirks.Swap = true, 2<<30 }, near: func(s *survey) { s.linux(); s.quirks.Swap = 2 << 30 }, has: "2 GiB of swap space"},
+	{id: "control-groups", provoke: func(s *survey) { s.linux(); s.args.CgroupV2, s.quirks.Cgroup = true, "v1" }, near: func(s *survey) { s.linux(); s.args.CgroupV2 = true }, has: "control groups v1"},
+	{id: "program-missing", provoke: func(s *survey) { s.linux(); s.args.Programs = []string{"no-such-program"} }, near: func(s *survey) { s.linux(); s.args.Programs = []string{"iptables"} }, has: "no-such-program is not installed"},
+	{id: "leftovers", provoke: func(s *survey) { s.file(`C:\run\flannel\subnet.env`) }, near: func(s *survey) { s.file(`C:\run\flannel\subnet.env`); s.service("kubelet", true) }, has: "subnet.env"},
+}
+
+// TestFindables provokes every finding, and comes near to it. A row of the table
+// without both is a failure.
+func TestFindables(t *testing.T) {
+	var ids []string
+	for _, c := range findableCases {
+		ids = append(ids, c.id)
+		t.Run(c.id, func(t *testing.T) {
+			t.Parallel()
+			s := newSurvey(t)
+			c.provoke(s)
+			list, refused := s.findings()
+			i := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == c.id })
+			if i < 0 || !strings.Contains(list[i].Seen, c.has) || list[i].Why == "" || list[i].Remedy == "" || list[i].Unasked {
+				t.Fatalf("not found, want %q in what is seen: %+v", c.has, list)
+			}
+			if has := refused != nil && strings.Contains(refused.Detail, c.id+": "); has != (list[i].Severity == steps.SeverityError) {
+				t.Errorf("severity %s, and the check gives %v", list[i].Severity, refused)
+			}
+			s = newSurvey(t)
+			c.near(s)
+			if list, _ := s.findings(); slices.ContainsFunc(list, func(f steps.Finding) bool { return f.ID == c.id && !f.Unasked }) {
+				t.Errorf("found, where it is not so: %+v", list)
+			}
+			s = newSurvey(t)
+			c.provoke(s)
+			s.args.Waive = []string{c.id}
+			list, refused = s.findings()
+			if refused != nil && strings.Contains(refused.Detail, c.id+": ") || !list[slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == c.id })].Waived {
+				t.Errorf("waived, and yet: %+v, %v", list, refused)
+			}
+		})
+	}
+	slices.Sort(ids)
+	var want []string
+	for _, f := range steps.Findables() {
+		want = append(want, f.ID)
+		if f.Doc == "" || strings.HasSuffix(f.Doc, ".") || f.Severity == "" {
+			t.Errorf("%s has no severity or no reason: %+v", f.ID, f)
+		}
+	}
+	slices.Sort(want)
+	if !slices.Equal(ids, want) {
+		t.Errorf("cases for\n%q, want one for each of\n%q", ids, want)
+	}
+}
+
+// TestPreflightInOrder: a machine in good order has nothing but notes.
+func TestPreflightInOrder(t *testing.T) {
+	list, refused := newSurvey(t).findings()
+	if refused != nil || slices.ContainsFunc(list, func(f steps.Finding) bool { return f.Severity != steps.SeverityNote }) {
+		t.Errorf("%+v, %v", list, refused)
+	}
+}
+
+// TestPreflightUnasked: what could not be asked is never taken for an answer.
+func TestPreflightUnasked(t *testing.T) {
+	for question, ids := range map[string][]string{
+		"Adapters": {"network-overlap", "default-routes", "address-leased"}, "Listeners": {"port-taken"}, "HNSNetworks": {"hns-network-foreign"}, "RegistryNames": {"pending-reboot"},
+		"RegistryValue " + versionKey: {"windows-edition", "update-broken"}, "RegistryValue " + services + "hns": {"containers-feature", "containers-services"},
+	} {
+		s := newSurvey(t)
+		s.quirks.Unasked = []string{question}
+		list, refused := s.findings()
+		for _, id := range ids {
+			i := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == id && f.Unasked })
+			if i < 0 {
+				t.Errorf("%s: no finding %s: %+v", question, id, list)
+			} else if list[i].Severity == steps.SeverityError && (refused == nil || !strings.Contains(refused.Detail, id)) {
+				t.Errorf("%s: %s is not asked, and yet %v", question, id, refused)
+			}
+		}
+	}
+}
+
+func TestPreflightArguments(t *testing.T) {
+	for _, args := range []steps.Preflight{{MinBuild: "ten"}, {MinFree: "much"}, {Ports: []string{"10250"}}, {Ports: []string{"tcp/0"}}, {Waive: []string{"memroy"}}} {
+		s := newSurvey(t)
+		s.args = args
+		if _, refused := s.findings(); refused == nil || refused.Code != steps.CodeInvalid {
+			t.Errorf("%+v: %v", args, refused)
+		}
+	}
+}
