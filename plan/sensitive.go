@@ -1,6 +1,10 @@
 package plan
 
-import "github.com/zclconf/go-cty/cty"
+import (
+	"bytes"
+
+	"github.com/zclconf/go-cty/cty"
+)
 
 // Sensitive tells whether the value of a variable must not be kept or shown: the
 // plan marks it so, in whatever way, or has no such variable.
@@ -18,4 +22,29 @@ func (p *Plan) Sensitive(name string) bool {
 		return diags.HasErrors() || v.Type() != cty.Bool || !v.IsKnown() || v.IsNull() || v.True()
 	}
 	return true
+}
+
+// Shown is the text of one of Files without the defaults of sensitive variables.
+func (p *Plan) Shown(name string) []byte {
+	f := p.Files()[name]
+	if f == nil {
+		return nil
+	}
+	out := bytes.Clone(f.Bytes)
+	for _, b := range p.blocks["variable"] {
+		if b.DefRange.Filename != name || !p.Sensitive(b.Labels[0]) {
+			continue
+		}
+		attrs, _ := b.Body.JustAttributes()
+		if a := attrs["default"]; a != nil {
+			r := a.Expr.Range()
+			// Of the same length, so that the places of later ones hold.
+			for i := r.Start.Byte; i < r.End.Byte && i < len(out); i++ {
+				if out[i] != '\n' {
+					out[i] = '*'
+				}
+			}
+		}
+	}
+	return out
 }

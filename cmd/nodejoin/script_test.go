@@ -15,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"nodejoin": main})
+	testscript.Main(m, map[string]func(){"nodejoin": mainSeen})
 }
 
 // TestScript runs the command line as a user does: testdata/script/*.txtar, one
@@ -40,12 +40,16 @@ func TestScript(t *testing.T) {
 			"closedport": cmdClosedPort,
 			"narrow":     cmdNarrow,
 			"latest":     cmdLatest,
+			"unzip":      cmdUnzip,
 		},
 	})
 }
 
 // setup gives every script the examples, a home of its own, no colour and no ssh-agent.
 func setup(e *testscript.Env) error {
+	if err := seeSecrets(e); err != nil {
+		return err
+	}
 	for _, v := range []string{"HOME=" + e.WorkDir, "USERPROFILE=" + e.WorkDir, "XDG_CACHE_HOME=" + filepath.Join(e.WorkDir, ".cache"),
 		"LocalAppData=" + filepath.Join(e.WorkDir, ".cache"), "SSH_AUTH_SOCK=", "TERM=xterm-256color"} {
 		e.Vars = append(e.Vars, v)

@@ -30,6 +30,8 @@ type Reader interface {
 	// ServingRequests lists the serving-certificate requests that the kubelet of a node
 	// made as `system:node:<node>`, newest first.
 	ServingRequests(ctx context.Context, node string) ([]ServingRequest, error)
+	// NodeEvents lists the events of a Node that the cluster still keeps, oldest first.
+	NodeEvents(ctx context.Context, node string) ([]NodeEvent, error)
 	// ServiceAccount tells whether the account exists and carries the wanted rules.
 	ServiceAccount(ctx context.Context, want ServiceAccount) (ServiceAccountState, error)
 }
@@ -110,6 +112,16 @@ const PlanOf = "nodejoin.dev/plan"
 // LastApply is the annotation of a Node with the last run that changed it or its
 // machine: JSON with time, version, plan, result and run.
 const LastApply = "nodejoin.dev/last-apply"
+
+// NodeEvent is an event of a Node.
+type NodeEvent struct {
+	Last    time.Time `json:"last"`
+	Count   int32     `json:"count"`
+	Type    string    `json:"type"` // Normal, Warning
+	Reason  string    `json:"reason"`
+	Message string    `json:"message"`
+	Source  string    `json:"source"` // component
+}
 
 // Lease says who works on a cluster.
 type Lease struct {

@@ -110,4 +110,8 @@ func (l *local) Unlock(context.Context) error {
 
 func (l *local) Note(ctx context.Context, n steps.RunNote) error { return l.exec.Note(ctx, n) }
 
+func (l *local) Gather(ctx context.Context, req steps.GatherRequest) (steps.GatherReply, error) {
+	return l.exec.Gather(ctx, req)
+}
+
 func (l *local) Close() error { return l.Unlock(context.Background()) }

@@ -205,6 +205,14 @@ func (s *sshConn) Note(ctx context.Context, n steps.RunNote) error {
 	return s.call(ctx, wire.MethodNote, n, &struct{}{})
 }
 
+func (s *sshConn) Gather(ctx context.Context, req steps.GatherRequest) (reply steps.GatherReply, err error) {
+	if err := s.ready(ctx); err != nil {
+		return reply, err
+	}
+	err = s.call(ctx, wire.MethodGather, req, &reply)
+	return reply, err
+}
+
 // is tells whether the agent that said hello is the file of this digest.
 func (c *rpc) is(digest string) bool { return c.spoke() && c.said.Digest == digest }
 

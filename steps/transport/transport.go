@@ -38,6 +38,8 @@ type Conn interface {
 	Unlock(ctx context.Context) error
 	// Note adds what a run did to the notes of the machine.
 	Note(ctx context.Context, n steps.RunNote) error
+	// Gather looks at the machine for a bug report; nothing is changed.
+	Gather(ctx context.Context, req steps.GatherRequest) (steps.GatherReply, error)
 	Close() error
 }
 

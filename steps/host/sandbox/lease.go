@@ -7,6 +7,11 @@ import (
 	"nodejoin/steps/kube"
 )
 
+// NodeEvents gives none: nothing in the sandbox makes events.
+func (k *Cluster) NodeEvents(ctx context.Context, node string) ([]kube.NodeEvent, error) {
+	return nil, k.ask(ctx, "list events of", node, func(*clusterState) error { return nil })
+}
+
 // TakeLease takes or renews a Lease.
 func (k *Cluster) TakeLease(ctx context.Context, want kube.Lease, from string) (kube.Lease, error) {
 	var before kube.Lease

@@ -131,6 +131,8 @@ func (s *server) Assign(_ context.Context, method string) jrpc2.Handler {
 		return call(s, func(context.Context, struct{}) (struct{}, error) { return struct{}{}, s.lock.Release() })
 	case wire.MethodNote:
 		return call(s, func(ctx context.Context, n steps.RunNote) (struct{}, error) { return struct{}{}, s.exec.Note(ctx, n) })
+	case wire.MethodGather:
+		return call(s, s.exec.Gather)
 	case wire.MethodSecure:
 		return call(s, s.secure)
 	case wire.NoteCancel:

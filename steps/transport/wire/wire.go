@@ -25,6 +25,7 @@ const (
 	MethodLock       = "lock"        // steps.LockRequest -> steps.LockReply
 	MethodUnlock     = "unlock"      // nothing -> nothing
 	MethodNote       = "note"        // steps.RunNote -> nothing
+	MethodGather     = "gather"      // steps.GatherRequest -> steps.GatherReply
 )
 
 // Notifications.

@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+)
+
+// Gathered is what a bug report needs of one host.
+type Gathered struct {
+	Node  plan.Node
+	Check HostReport // Err says what of it is missing
+	Parts []steps.Part
+	Err   error // the host could not be asked
+}
+
+// Gather asks hosts and cluster for what a bug report needs; nothing is changed. Check
+// must have run. Of a host whose cluster does not answer its own side is checked.
+func (s *Session) Gather(ctx context.Context) []Gathered {
+	out := make([]Gathered, len(s.hosts))
+	index := s.index()
+	s.each(ctx, func(ctx context.Context, h *hostRun) { out[index[h]] = h.gather(ctx) })
+	return out
+}
+
+func (h *hostRun) gather(ctx context.Context) Gathered {
+	g := Gathered{Node: h.node, Check: h.report}
+	reply, err := retryDropped(ctx, h, "checking", func() (steps.GatherReply, error) {
+		return h.conn.Gather(ctx, steps.GatherRequest{Node: h.node.Name, Steps: h.node.Steps})
+	})
+	g.Parts, g.Err = reply.Parts, err
+	if err == nil && g.Check.Err != nil {
+		g.Check.Facts = reply.Facts
+		if check, err := h.conn.Check(ctx, steps.Request{Node: h.node.Name, Steps: h.specs(steps.OnHost), Values: h.values}); err == nil {
+			results := map[string]steps.Result{}
+			for _, r := range check.Results {
+				results[r.ID] = r
+			}
+			for _, spec := range h.specs(steps.OnHost) {
+				g.Check.Steps = append(g.Check.Steps, StepReport{Spec: spec, Place: steps.OnHost, Result: results[spec.ID]})
+			}
+		}
+	}
+	g.Parts = append(g.Parts, h.gatherCluster(ctx)...)
+	if err != nil {
+		h.state("failed", "")
+	} else {
+		h.state("done", "")
+	}
+	return g
+}
+
+// gatherCluster asks for the Node, its pods and its events, each by itself.
+func (h *hostRun) gatherCluster(ctx context.Context) (out []steps.Part) {
+	if h.plan.Cluster == nil {
+		return nil
+	}
+	part := func(name string, ask func() (any, error)) {
+		p := steps.Part{Name: "cluster/" + name}
+		v, err := any(nil), cmp.Or(h.open(ctx), h.infoErr)
+		if err == nil {
+			v, err = ask()
+		}
+		var b []byte
+		if err == nil {
+			b, err = json.MarshalIndent(v, "", "  ")
+		}
+		if err != nil {
+			p.Missing = errors.Join(err).Error()
+		}
+		p.Text = steps.Redact(string(b), nil)
+		out = append(out, p)
+	}
+	part("info.json", func() (any, error) { return h.api.Info(ctx) })
+	part("node.json", func() (any, error) { return h.api.Node(ctx, h.node.Name) })
+	part("events.json", func() (any, error) { return h.api.NodeEvents(ctx, h.node.Name) })
+	part("pods.json", func() (any, error) { return h.api.Pods(ctx, h.node.Name) })
+	part("signing_requests.json", func() (any, error) { return h.api.SigningRequests(ctx, h.node.Name) })
+	return out
+}
