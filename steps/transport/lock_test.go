@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -45,5 +47,41 @@ func TestLockOverSSH(t *testing.T) {
 	}
 	if err := one.Unlock(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What is looked at for a bug report comes over the wire, logs by their end, without
+// the secrets that the steps name.
+func TestGatherOverSSH(t *testing.T) {
+	m := newMachine(t)
+	dir := t.TempDir()
+	log, conf := filepath.Join(dir, "x.log"), filepath.Join(dir, "x.conf")
+	if err := os.WriteFile(log, []byte(strings.Repeat("an old line\n", 50_000)+"the last line\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(conf, []byte("a: hush-hush\npassword: other\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reply, err := m.dial(t, m.config(m.addr)).Gather(t.Context(), steps.GatherRequest{Node: "n1", Steps: []steps.Spec{
+		{ID: "c", Kind: "file", Args: steps.MustArgs(&steps.File{Path: conf})},
+		{ID: "k", Kind: "kubeconfig", Args: steps.MustArgs(&steps.Kubeconfig{Path: filepath.Join(dir, "none"), Token: "hush-hush"})},
+		{ID: "r", Kind: "file_ready", Args: steps.MustArgs(&steps.FileReady{Path: log})},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := map[string]steps.Part{}
+	for _, p := range reply.Parts {
+		parts[p.Name] = p
+	}
+	name := func(path string) string { return "files/" + strings.TrimPrefix(path, "/") }
+	if p := parts[name(log)]; !p.Cut || !strings.HasPrefix(p.Text, "an old line\n") || !strings.HasSuffix(p.Text, "the last line\n") || len(p.Text) > 64<<10 {
+		t.Errorf("the log: %d bytes, cut %v, %q", len(p.Text), p.Cut, p.Missing)
+	}
+	if p := parts[name(conf)]; p.Text != "a: (sensitive)\npassword: \"(sensitive)\"\n" {
+		t.Errorf("the configuration: %+v", p)
+	}
+	if p := parts[name(filepath.Join(dir, "none"))]; p.Missing != "it is not there" {
+		t.Errorf("a file that is not there: %+v", p)
 	}
 }
