@@ -12,6 +12,8 @@ package host
 import (
 	"context"
 	"io"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -118,6 +120,14 @@ type Host interface {
 	// DeleteService unregisters a stopped service. Running: ErrServiceRunning.
 	// Registered services that depend on it: ErrDependents. Absent is no error.
 	DeleteService(ctx context.Context, name string) error
+
+	// RunProgram runs a program to its end and gives its exit code; a code other than
+	// 0 is no error. It runs with this process's environment, rights and no input; what
+	// it prints is in p.Log when the call returns. A program that is not there is
+	// fs.ErrNotExist. When ctx ends first, the program and what it has started are
+	// killed, and so they are when this process ends. Services that it has started
+	// through the service manager run on.
+	RunProgram(ctx context.Context, p Program) (exitCode int, err error)
 
 	SetRegistryValue(ctx context.Context, key, name string, v RegistryValue) error
 	// DeleteRegistryValue removes one value; absent is no error.
@@ -238,6 +248,37 @@ type ServiceConfig struct {
 type RecoveryAction struct {
 	Action string        `json:"action"` // "restart" or "none"
 	Delay  time.Duration `json:"delay"`  // kept in milliseconds
+}
+
+// Program is a program that runs to its end.
+type Program struct {
+	Command []string // absolute path of the program, and its arguments
+	// PathFirst is a folder that comes first in the program's PATH; "" = none.
+	PathFirst string
+	Log       string // file for all that it prints, made anew, AccessPrivate
+}
+
+func (p Program) name() string {
+	if len(p.Command) == 0 {
+		return ""
+	}
+	return p.Command[0]
+}
+
+// Env is the environment of the program, where env is that of the process that runs
+// it; listSep stands between the folders of a PATH. Windows has names without case,
+// and writes Path.
+func (p Program) Env(env []string, listSep string) []string {
+	if p.PathFirst == "" {
+		return env
+	}
+	i := slices.IndexFunc(env, func(v string) bool { return len(v) > 4 && strings.EqualFold(v[:5], "PATH=") })
+	if i < 0 {
+		return append(slices.Clone(env), "PATH="+p.PathFirst)
+	}
+	env = slices.Clone(env)
+	env[i] = env[i][:5] + p.PathFirst + listSep + env[i][5:]
+	return env
 }
 
 // ServiceState is the run state of a service.

@@ -80,6 +80,14 @@ func (i *intercepted) DeleteRegistryValue(ctx context.Context, key, name string)
 	return i.do("delete registry value", key+`\`+name, func() error { return i.Host.DeleteRegistryValue(ctx, key, name) })
 }
 
+func (i *intercepted) RunProgram(ctx context.Context, p Program) (exitCode int, err error) {
+	err = i.do("run program", p.name(), func() (err error) {
+		exitCode, err = i.Host.RunProgram(ctx, p)
+		return err
+	})
+	return exitCode, err
+}
+
 func (i *intercepted) SetMachineEnv(ctx context.Context, name, value string) error {
 	return i.do("set environment", name, func() error { return i.Host.SetMachineEnv(ctx, name, value) })
 }

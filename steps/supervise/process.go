@@ -3,6 +3,7 @@ package supervise
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"time"
 )
@@ -19,7 +20,7 @@ type process struct {
 }
 
 // startProcess starts command, held by t, with its output to out. env nil is this process's.
-func startProcess(command, env []string, out *log, t tree) (program, error) {
+func startProcess(command, env []string, out io.Writer, t tree) (*process, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = env
 	cmd.Stdout, cmd.Stderr = out, out

@@ -13,6 +13,9 @@ import (
 // tree is a process group.
 type tree struct{}
 
+// apart is a tree for a program that shares nothing with this process.
+func apart() tree { return tree{} }
+
 // unlocked locks the goroutine to its thread and gives the way back.
 func unlocked() func() {
 	runtime.LockOSThread()

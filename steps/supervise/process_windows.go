@@ -20,6 +20,9 @@ type tree struct {
 	ownConsole bool
 }
 
+// apart is a tree for a program that shares nothing with this process.
+func apart() tree { return tree{ownConsole: true} }
+
 func unlocked() func() { return func() {} }
 
 // start starts the program held, puts it into a job of its own and lets it run, so

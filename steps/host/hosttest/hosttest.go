@@ -28,6 +28,10 @@ type Fixture struct {
 	// further arguments; its first element is a single file that runs from any
 	// folder. Empty: the machine has no services to try.
 	Program []string
+	// Once is a program that prints the text and ends with code 3, and Endless the
+	// command of one that runs until it is killed. The suite gives their Log.
+	Once    func(t *testing.T) (p host.Program, prints string)
+	Endless []string
 	// NoDependencyStart: at a start the machine's service manager does not look at
 	// what the service depends on. Windows does; Wine does not.
 	NoDependencyStart bool
@@ -79,6 +83,8 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"services/start", (*suite).serviceStart},
 		{"services/dependents", (*suite).serviceDependents},
 		{"services/program in use", (*suite).programInUse},
+		{"programs/run", (*suite).programRun},
+		{"programs/killed", (*suite).programKilled},
 		{"registry", (*suite).registry},
 		{"registry/names", (*suite).registryNames},
 		{"environment", (*suite).environment},

@@ -238,6 +238,7 @@ func (s *suite) cancelled() {
 		"start":       h.StartService(ctx, c.Name),
 		"stop":        h.StopService(ctx, c.Name),
 		"delete svc":  h.DeleteService(ctx, c.Name),
+		"run":         ignore(h.RunProgram(ctx, host.Program{Command: []string{path}, Log: s.path("new")})),
 		"set reg":     h.SetRegistryValue(ctx, `HKLM\SOFTWARE\x`, "v", host.RegistryValue{Type: "string"}),
 		"delete reg":  h.DeleteRegistryValue(ctx, `HKLM\SOFTWARE\x`, "v"),
 		"set env":     h.SetMachineEnv(ctx, "NODEJOIN_HOSTTEST", "x"),

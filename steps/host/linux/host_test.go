@@ -3,18 +3,21 @@
 package linux
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"nodejoin/steps/host"
 	"nodejoin/steps/host/hosttest"
 )
 
@@ -24,6 +27,7 @@ const (
 	stubbornArg = "nodejoin-test-stubborn" // does not
 	exitArg     = "nodejoin-test-exit"     // ends at once with code 3
 	startArg    = "nodejoin-test-start"    // starts service [2] of data folder [1] and ends
+	printArg    = "nodejoin-test-print"    // prints the first folder of its PATH and ends with code 3
 	reportArg   = "nodejoin-test-report"   // prints its surroundings, then serves
 )
 
@@ -38,6 +42,11 @@ func TestMain(m *testing.M) {
 		case reportArg:
 			report()
 			os.Exit(serve(true))
+		case printArg:
+			first, _, _ := strings.Cut(os.Getenv("PATH"), ":")
+			fmt.Println(first)
+			fmt.Fprintln(os.Stderr, "end")
+			os.Exit(3)
 		case exitArg:
 			os.Exit(3)
 		case startArg:
@@ -109,6 +118,10 @@ func TestConformance(t *testing.T) {
 		dir := t.TempDir()
 		return hosttest.Fixture{
 			Host: newHost(t), Dir: dir, Program: []string{self(t), serveArg},
+			Once: func(t *testing.T) (host.Program, string) {
+				return host.Program{Command: []string{self(t), printArg}, PathFirst: "/srv/first"}, "/srv/first\nend\n"
+			},
+			Endless:    []string{self(t), stubbornArg},
 			AbsentPipe: filepath.Join(dir, "no.sock"),
 			Sysctl:     writableSysctl(t), Modules: presentModules(t),
 			HTTP: func(t *testing.T) (string, int, func()) {

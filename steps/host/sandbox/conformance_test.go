@@ -18,7 +18,7 @@ func TestConformance(t *testing.T) {
 }
 
 func fixture(t *testing.T, os string) hosttest.Fixture {
-	h, err := Open(Config{Path: t.TempDir(), OS: os})
+	h, err := Open(Config{Path: t.TempDir(), OS: os, Broken: map[string]string{"once.exe": "exit 3", "endless.exe": "hang"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,6 +40,14 @@ func fixture(t *testing.T, os string) hosttest.Fixture {
 		t.Fatal(err)
 	}
 	put(t, h, f.Program[0], "program")
+	folder := host.Dir(os, f.Program[0])
+	once, endless := host.Join(os, folder, "once.exe"), host.Join(os, folder, "endless.exe")
+	put(t, h, once, "program")
+	put(t, h, endless, "program")
+	f.Endless = []string{endless}
+	f.Once = func(*testing.T) (host.Program, string) {
+		return host.Program{Command: []string{once, "a", "b"}}, "a b\n"
+	}
 	return f
 }
 

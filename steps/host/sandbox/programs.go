@@ -96,7 +96,7 @@ func (h *Host) launch(ctx context.Context, s *state, svc *service) (code int, er
 			continue
 		}
 		if how, ok := broken[h.base(p)]; ok {
-			return exitCode(how), nil
+			return exitCodeOf(how), nil
 		}
 		if h.windows() && strings.HasSuffix(strings.ToLower(p), ".exe") && !h.isFile(p) {
 			return 1, nil // the wrapper does not find its program
@@ -168,8 +168,8 @@ func (h *Host) broken() (map[string]string, error) {
 	return out, nil
 }
 
-// exitCode reads "exit N"; anything else is 1.
-func exitCode(how string) int {
+// exitCodeOf reads "exit N"; anything else is 1.
+func exitCodeOf(how string) int {
 	rest, _ := strings.CutPrefix(how, "exit ")
 	if n, err := strconv.Atoi(strings.TrimSpace(rest)); err == nil && n != 0 {
 		return n

@@ -26,8 +26,13 @@ func TestConformance(t *testing.T) {
 		h := newHost(t)
 		_, err := h.FirewallRule(t.Context(), "nodejoin-test-absent")
 		dir := tempDir(t)
+		program := serviceProgram(t)
 		return hosttest.Fixture{
-			Host: h, Dir: dir, Program: []string{serviceProgram(t), serviceArg, "runs"},
+			Host: h, Dir: dir, Program: []string{program, serviceArg, "runs"},
+			Once: func(*testing.T) (host.Program, string) {
+				return host.Program{Command: []string{program, printArg}, PathFirst: `C:\first`}, "C:\\first\nend\n"
+			},
+			Endless:           []string{program, sleepArg},
 			NoDependencyStart: wine,
 			Registry:          true, Firewall: !errors.Is(err, host.ErrUnsupported),
 			HTTP: httpServer, Pipe: pipeServer, AbsentPipe: `\\.\pipe\nodejoin-test-absent`,

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,10 +29,19 @@ func TestMain(m *testing.M) {
 		time.Sleep(time.Minute) // a program that runs until it is killed
 		os.Exit(0)
 	}
+	if len(os.Args) > 1 && os.Args[1] == printArg {
+		first, _, _ := strings.Cut(os.Getenv("PATH"), ";")
+		fmt.Println(first)
+		fmt.Fprintln(os.Stderr, "end")
+		os.Exit(3)
+	}
 	os.Exit(m.Run())
 }
 
-const sleepArg = "nodejoin-test-sleep"
+const (
+	sleepArg = "nodejoin-test-sleep"
+	printArg = "nodejoin-test-print" // prints the first folder of its PATH and ends with code 3
+)
 
 func runService(kind string) int {
 	if err := svc.Run("", testService(kind)); err != nil {

@@ -1,0 +1,43 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"nodejoin/steps/host"
+)
+
+// RunProgram plays a program that runs to its end: kubeadm, and for tests one that
+// is broken ("exit 3", or "hang": it runs until it is killed). Any other does nothing.
+func (h *Host) RunProgram(ctx context.Context, p host.Program) (exitCode int, err error) {
+	const op = "run program"
+	if len(p.Command) == 0 || !h.absolute(p.Command[0]) {
+		return 0, failed(op, strings.Join(p.Command, " "), fmt.Errorf("%w: the command does not begin with the absolute path of a program", fs.ErrInvalid))
+	}
+	name, hangs := p.Command[0], false
+	err = h.change(ctx, func(s *state) error {
+		if !h.isFile(name) {
+			return fs.ErrNotExist
+		}
+		broken, err := h.broken()
+		if err != nil {
+			return err
+		}
+		how, isBroken := broken[h.base(name)]
+		var printed string
+		switch {
+		case how == "hang":
+			hangs = true
+		case isBroken:
+			exitCode, printed = exitCodeOf(how), strings.Join(p.Command[1:], " ")+"\n"
+		}
+		return h.write(ctx, s, p.Log, printed, host.AccessPrivate)
+	})
+	if err == nil && hangs {
+		<-ctx.Done()
+		err = context.Cause(ctx)
+	}
+	return exitCode, failed(op, name, err)
+}
