@@ -19,6 +19,7 @@ func Kinds() []Kind {
 		hnsReadyKind,
 		httpReadyKind,
 		kernelModuleKind,
+		kubeadmJoinKind,
 		kubeconfigKind,
 		nodeLabelsKind,
 		nodeNameFreeKind,

@@ -11,7 +11,7 @@ import (
 var credentialsReadyKind = Kind{Name: "credentials_ready", Place: OnHost, Timeout: 5 * time.Minute, Doc: "a gate: a kubeconfig holds a valid client certificate of the node",
 	New: func() any { return &CredentialsReady{} }}
 
-// CredentialsReady waits until a kubeconfig for the server holds a client
+// CredentialsReady waits until a kubeconfig of the cluster holds a client
 // certificate of the node, with its key, that is valid for a while yet. It is what
 // Unless of Kubeconfig asks for. That the Node is registered or Ready does not show
 // it: the Node may be left from an earlier life of the machine, and a kubelet writes
@@ -19,7 +19,7 @@ var credentialsReadyKind = Kind{Name: "credentials_ready", Place: OnHost, Timeou
 // (kubernetes pkg/kubelet/certificate/bootstrap).
 type CredentialsReady struct {
 	Path    string `json:"path" doc:"absolute path of the kubeconfig"`
-	Server  string `json:"server" doc:"URL of the API server that it must be for"`
+	Server  string `json:"server,omitempty" doc:"URL of the API server that it must be for; without it any of a cluster with that CA"`
 	CA      string `json:"ca" doc:"PEM of the cluster's CA that it must trust"`
 	Service string `json:"service,omitempty" doc:"as for http_ready"`
 	Log     string `json:"log,omitempty" doc:"as for http_ready"`
@@ -34,8 +34,8 @@ func (p *CredentialsReady) gate(e *Env) readiness {
 }
 
 func (p *CredentialsReady) validate() error {
-	if p.Path == "" || p.Server == "" {
-		return invalid("credentials_ready needs the path of a kubeconfig and its server")
+	if p.Path == "" || p.Server == "" && p.CA == "" {
+		return invalid("credentials_ready needs the path of a kubeconfig, and its server or its CA")
 	}
 	return nil
 }

@@ -336,6 +336,21 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 		{name: "kubeconfig fresh", list: []steps.Spec{kubeconfig}},
 		{name: "kubeconfig drifted", before: []steps.Spec{kubeconfig}, drift: func(t *testing.T, h host.Host) { put(t, h, `C:\k\x.conf`, "nonsense: [") }, list: []steps.Spec{kubeconfig}},
 		{name: "bootstrap kubeconfig of a running service", before: bootstrap("aaaaaa.0123456789abcdef"), list: bootstrap("bbbbbb.0123456789abcdef"), verify: running("worker", "app")},
+		{name: "kubeadm join fresh", before: kubeadm(ca)[:4], list: kubeadm(ca)[4:], verify: joined},
+		{name: "kubeadm join, kubelet.conf gone", before: kubeadm(ca),
+			drift: func(t *testing.T, h host.Host) { must(t, h.Remove(t.Context(), `C:\etc\kubernetes\kubelet.conf`)) }, list: kubeadm(ca)[4:], verify: joined},
+		{name: "kubeadm join, configuration gone", before: kubeadm(ca),
+			drift: func(t *testing.T, h host.Host) { must(t, h.Remove(t.Context(), `C:\var\lib\kubelet\config.yaml`)) }, list: kubeadm(ca)[4:], verify: joined},
+		{name: "kubeadm join, another cluster", before: kubeadm(testCA(t)), list: kubeadm(ca)[4:], verify: joined},
+		{name: "kubeadm join, token left", before: kubeadm(ca),
+			drift: func(t *testing.T, h host.Host) {
+				put(t, h, `C:\etc\kubernetes\nodejoin-kubeadm.yaml`, "tlsBootstrapToken: x")
+			}, list: kubeadm(ca)[4:], verify: joined},
+		{name: "kubeadm join, other flags", before: kubeadm(ca),
+			drift: func(t *testing.T, h host.Host) {
+				put(t, h, `C:\var\lib\kubelet\kubeadm-flags.env`, `KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=npipe:////./pipe/containerd-containerd --v=3 --config=other"`)
+			},
+			list: kubeadm(ca)[4:], verify: joined},
 		{name: "credentials gate", drift: func(t *testing.T, h host.Host) {
 			cert, key := testCert(t, "system:node:win-1", time.Hour)
 			put(t, h, gatePEM, cert+key)

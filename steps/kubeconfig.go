@@ -264,7 +264,8 @@ func certText(b []byte) string {
 }
 
 // clientConfig is a kubeconfig with the client certificate of the node, as the
-// kubelet keeps it. The CA may be a reference, which is then not compared.
+// kubelet keeps it. The CA may be a reference, which is then not compared; server ""
+// is not compared either.
 type clientConfig struct{ path, server, ca string }
 
 // unusable says why the kubeconfig cannot be used, "" if it can.
@@ -280,8 +281,11 @@ func (k clientConfig) unusable(ctx context.Context, r host.Reader, e *Env, now t
 	if err != nil {
 		return fmt.Sprintf("%s cannot be read as a kubeconfig: %v", k.path, err), nil
 	}
-	if strings.TrimRight(f.server, "/") != strings.TrimRight(k.server, "/") {
+	if k.server != "" && strings.TrimRight(f.server, "/") != strings.TrimRight(k.server, "/") {
 		return fmt.Sprintf("%s is for %s", k.path, f.server), nil
+	}
+	if k.server == "" && len(f.ca) == 0 {
+		return k.path + " names no CA of a cluster", nil
 	}
 	if len(f.ca) > 0 && !HasRef(k.ca) && !samePEM(f.ca, []byte(k.ca)) {
 		return k.path + " is for a cluster with another CA", nil

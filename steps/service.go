@@ -24,6 +24,7 @@ type Service struct {
 	SensitiveEnvironment []string          `json:"sensitive_environment,omitempty" doc:"names of variables of environment whose values are never shown"`
 	State                host.ServiceState `json:"state,omitempty" doc:"\"running\" (default) or \"stopped\""`
 	Watch                []string          `json:"watch,omitempty" doc:"files whose change restarts the service"`
+	FlagsFile            string            `json:"flags_file,omitempty" doc:"file with KUBELET_KUBEADM_ARGS, as kubeadm writes it; those of its flags that the command lacks are appended"`
 	Log                  string            `json:"log,omitempty" doc:"its log file; the tail is shown when it ends by itself"`
 	// Makes and HNSNetworks are what its program makes besides; what was there before
 	// the service is not its own.
@@ -214,6 +215,10 @@ func (s *Service) Check(ctx context.Context, r host.Reader, e *Env) (Change, err
 	if err := s.validate(); err != nil {
 		return Change{}, err
 	}
+	s, err := s.withFlags(ctx, r)
+	if err != nil {
+		return Change{}, err
+	}
 	have, err := r.Service(ctx, s.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s.diff(nil, ""), nil
@@ -253,6 +258,10 @@ func (s *Service) refuseForeign(have host.Service, e *Env) error {
 func (s *Service) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {
 	// Not nil, so that the check that verifies knows that this run started it.
 	done := Outcome{Outputs: map[string]string{}}
+	s, err := s.withFlags(ctx, h)
+	if err != nil {
+		return Outcome{}, err
+	}
 	have, err := s.register(ctx, h, e)
 	if err != nil {
 		return Outcome{}, err

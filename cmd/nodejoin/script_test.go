@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScript runs the command line as a user does: testdata/script/*.txtar, one
-// idea each. The examples quickstart and host-gw lie in $WORK of each of them. With
+// idea each. The examples quickstart, host-gw and kubeadm lie in $WORK of each of them. With
 // UPDATE_SCRIPTS=1 the expected outputs (cmp) are rewritten.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -54,7 +54,7 @@ func setup(e *testscript.Env) error {
 		"LocalAppData=" + filepath.Join(e.WorkDir, ".cache"), "SSH_AUTH_SOCK=", "TERM=xterm-256color"} {
 		e.Vars = append(e.Vars, v)
 	}
-	for _, example := range []string{"quickstart", "host-gw"} {
+	for _, example := range []string{"quickstart", "host-gw", "kubeadm"} {
 		if err := copyExample(os.DirFS("../../examples/"+example), filepath.Join(e.WorkDir, example)); err != nil {
 			return err
 		}

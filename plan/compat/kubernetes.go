@@ -30,6 +30,7 @@ type Kubernetes struct {
 	CgroupsPerQOSFatal     bool // on Windows cgroupsPerQOS: true ends the kubelet; from 1.31 it is a warning
 	NodeLogQueryOnByGate   bool // feature gate NodeLogQuery exists and is off by default
 	LogRunner              bool // kube-log-runner is in the node archive
+	ConfigDropIns          bool // --config-dir lays further files over the configuration
 	LogRunnerRotationFlags bool // kube-log-runner takes -log-file-size and -log-file-age
 
 	CgroupV1Fails bool // on Linux the kubelet ends on control groups v1 unless failCgroupV1 is false
@@ -40,6 +41,10 @@ type Kubernetes struct {
 	ProxyPortFlags         bool // --healthz-port and --metrics-port; deprecated
 	WinOverlayGate         bool // feature gate WinOverlay must be given for overlay networks
 	WinDSRGate             bool // feature gate WinDSR must be given for enableDSR
+
+	// kubeadm
+
+	JoinConfigV1Beta4 bool // it reads JoinConfiguration of kubeadm.k8s.io/v1beta4
 
 	// cluster
 
@@ -68,6 +73,8 @@ var kubernetesTable = []kubernetesRow{
 	{func(k *Kubernetes) { k.CgroupV1Fails = true }, span{since: line{1, 35}}, "kubernetes pkg/kubelet/apis/config/v1beta1/defaults.go: failCgroupV1 is true from 1.35 on (KEP-5573)"},
 	{func(k *Kubernetes) { k.NodeLogQueryOnByGate = true }, span{since: line{1, 27}, until: line{1, 36}}, "kubernetes pkg/features/kube_features.go: alpha 1.27, beta (off) 1.30, GA 1.36"},
 	{func(k *Kubernetes) { k.LogRunner = true }, span{since: line{1, 23}}, "kubernetes v1.23 hack/lib/golang.sh: kube-log-runner in the node archive"},
+	{func(k *Kubernetes) { k.ConfigDropIns = true }, span{since: line{1, 30}}, "kubernetes/kubernetes#122907: --config-dir needs no KUBELET_CONFIG_DROPIN_DIR_ALPHA any more"},
+	{func(k *Kubernetes) { k.JoinConfigV1Beta4 = true }, span{since: line{1, 31}}, "kubernetes v1.31 cmd/kubeadm/app/apis/kubeadm/v1beta4"},
 	{func(k *Kubernetes) { k.LogRunnerRotationFlags = true }, span{since: line{1, 34}}, "kubernetes v1.34 staging/src/k8s.io/component-base/logs/kube-log-runner"},
 	{func(k *Kubernetes) { k.ProxyRunAsServiceField = true }, span{since: line{1, 31}}, "kubernetes/kubernetes#126072"},
 	{func(k *Kubernetes) { k.ProxyPortFlags = true }, span{}, "kubernetes v1.36.3 cmd/kube-proxy/app/options.go: deprecated since 1.18, hidden, still accepted (kube-proxy.exe 1.36.3 takes both); #126889 removed their fields only (not verified)"},

@@ -19,14 +19,20 @@ type Join struct {
 	Kubeconfig string
 	// Certificate tells whether that holds a client certificate, not a token.
 	Certificate bool
+
+	// IgnorePreflightErrors are kubeadm's names of checks (kind kubeadm).
+	IgnorePreflightErrors []string
 }
 
 // JoinKinds are the ways to join that have a recipe.
-var JoinKinds = []string{"bootstrap_token", "kubeconfig"}
+var JoinKinds = []string{"bootstrap_token", "kubeadm", "kubeconfig"}
 
 func checkJoin(in Input) error {
 	if !slices.Contains(JoinKinds, in.Join.Kind) {
 		return &UnsupportedError{"cluster", fmt.Sprintf("join %q is not known", in.Join.Kind)}
+	}
+	if in.Join.Kind == "kubeadm" && in.OS != "windows" {
+		return &UnsupportedError{"cluster", `join "kubeadm" is for Windows nodes`}
 	}
 	return nil
 }
@@ -34,21 +40,29 @@ func checkJoin(in Input) error {
 // winJoin: how the kubelet of the node comes to credentials. It gives the ids of the
 // steps that the kubelet waits for.
 func (b *build) winJoin() (ready []string) {
-	if b.in.Join.Kind == "kubeconfig" {
+	switch b.in.Join.Kind {
+	case "kubeconfig":
 		return b.winGivenKubeconfig()
-	}
-	join := &steps.BootstrapToken{}
-	if b.in.Join.TTL > 0 {
-		join.TTL = b.in.Join.TTL.String()
+	case "kubeadm":
+		return b.winKubeadm()
 	}
 	b.nameFree("bootstrap_kubeconfig")
-	b.add("join_token", "bootstrap_token", "Bootstrap token", join, b.runtime.ready, "kubelet_config", "kubernetes_node").OnlyIf = "bootstrap_kubeconfig"
+	b.bootstrapToken("bootstrap_kubeconfig", b.runtime.ready, "kubelet_config", "kubernetes_node")
 	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &steps.Kubeconfig{
 		Path: bootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
 		Token: steps.Ref("join_token.token"), Unless: kubeletConf,
 		Services: []string{"kubelet"},
 	}, "join_token", "kubernetes_dir", "kubelet_pki_dir")
 	return []string{"bootstrap_kubeconfig"}
+}
+
+// bootstrapToken mints a token for the step needed.
+func (b *build) bootstrapToken(needed string, after ...string) {
+	join := &steps.BootstrapToken{}
+	if b.in.Join.TTL > 0 {
+		join.TTL = b.in.Join.TTL.String()
+	}
+	b.add("join_token", "bootstrap_token", "Bootstrap token", join, after...).OnlyIf = needed
 }
 
 // nameFree refuses a machine that is not the Node of its name, where the step needed

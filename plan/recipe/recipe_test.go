@@ -88,7 +88,10 @@ func variants() map[string]Input {
 	bare.Network = Network{Kind: "none"}
 	bare.Kubernetes, bare.Runtime.Version = "1.34.1", "1.7.28"
 	bare.Kubelet.Config = map[string]any{"failSwapOn": false}
-	return map[string]Input{"linux": linuxInput(), "linux-none": bare, "windows": input(), "windows-1.30": old, "sandbox": sandbox,
+	kubeadm, kubeadmOld := input(), input()
+	kubeadm.Join.Kind, kubeadm.Join.IgnorePreflightErrors = "kubeadm", []string{"Port-10250"}
+	kubeadmOld.Join.Kind, kubeadmOld.Kubernetes = "kubeadm", "1.30.4"
+	return map[string]Input{"linux": linuxInput(), "linux-none": bare, "windows": input(), "kubeadm": kubeadm, "kubeadm-1.30": kubeadmOld, "windows-1.30": old, "sandbox": sandbox,
 		"windows-1.19": oldest, "docker": docker, "docker-installed": installed,
 		"host-gw": bridge, "sdnoverlay": sdn, "none": none, "none-proxied": proxied}
 }
@@ -342,7 +345,8 @@ func TestRefused(t *testing.T) {
 		"low VNI":     {func(in *Input) { in.Network.VNI = 1 }, unsupported},
 		"high VNI":    {func(in *Input) { in.Network.VNI = 70000 }, unsupported},
 		"other port":  {func(in *Input) { in.Network.Port = 8472 }, unsupported},
-		"kubeadm":     {func(in *Input) { in.Join.Kind = "kubeadm" }, unsupported},
+		"old kubeadm": {func(in *Input) { in.Join.Kind, in.Kubernetes = "kubeadm", "1.29.15" }, unsupported},
+		"certificate": {func(in *Input) { in.Join.Kind = "certificate" }, unsupported},
 		"old kubelet": {func(in *Input) { in.Kubernetes = "1.18.20" }, unsupported},
 		"old runtime": {func(in *Input) { in.Runtime.Version = "1.5.18" }, unsupported},
 		"new runtime": {func(in *Input) { in.Kubernetes = "1.22.17" }, unsupported},

@@ -35,7 +35,9 @@ var (
 // winCredentials: the CA, and a kubeconfig for each component. Tokens are minted
 // only where the kubeconfig that carries it has to be written.
 func (b *build) winCredentials() (ready []string) {
-	b.add("ca", "file", "The cluster's CA", &steps.File{Path: winCA, Content: steps.Ref("cluster.ca")}, "pki_dir")
+	if !b.byKubeadm() {
+		b.add("ca", "file", "The cluster's CA", &steps.File{Path: winCA, Content: steps.Ref("cluster.ca")}, "pki_dir")
+	}
 	b.kubeletConfigFile()
 
 	b.winAccounts()
@@ -60,26 +62,44 @@ func (b *build) kubeletConfigFile() {
 			k.Taints = append(k.Taints, templates.Taint(t))
 		}
 	}
-	b.add("kubelet_config", "file", "Kubelet configuration", &steps.File{Path: kubeletConfig, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, "kubelet_dir")
+	dir := "kubelet_dir"
+	if b.byKubeadm() {
+		b.dropInDir()
+		dir = "kubelet_config_dir"
+	}
+	b.add("kubelet_config", "file", "Kubelet configuration", &steps.File{Path: b.kubeletSettings(), Content: b.merged(b.render(k), b.in.Kubelet.Config)}, dir)
+}
+
+// winKubeletCommand is the kubelet with its arguments. The flag
+// --bootstrap-kubeconfig stays: while kubelet.conf holds a valid certificate the
+// kubelet does not read that file (pkg/kubelet/certificate/bootstrap).
+func (b *build) winKubeletCommand() []string {
+	program := []string{winBin + `\kubelet.exe`, "--windows-service", "--config=" + kubeletConfig}
+	if b.byKubeadm() {
+		program = append(program, "--config-dir="+kubeletDropIn)
+	}
+	if b.in.Join.Kind != "kubeconfig" {
+		program = append(program, "--bootstrap-kubeconfig="+bootstrapConf)
+	}
+	program = append(program, "--kubeconfig="+kubeletConf,
+		"--cert-dir="+winKubeletPKI, "--root-dir="+winKubelet, "--hostname-override="+b.in.Node, "--node-ip="+b.managementIP())
+	return slices.Concat(program, b.kubeletRuntimeFlags(), b.kubeletFieldFlags(), b.in.Kubelet.Args)
 }
 
 // winKubelet: the kubelet, up to its health; credentials are the steps that give it its
-// credentials. The flag
-// --bootstrap-kubeconfig stays: while kubelet.conf holds a valid certificate the
-// kubelet does not read that file (pkg/kubelet/certificate/bootstrap).
+// credentials.
 func (b *build) winKubelet(credentials []string) {
-	log, watch := kubeletLog, []string{kubeletConfig, winCA}
-	bootstrap := []string{"--bootstrap-kubeconfig=" + bootstrapConf}
-	if b.in.Join.Kind == "kubeconfig" {
-		bootstrap, watch = nil, append(watch, kubeletConf)
+	log, watch, flags := kubeletLog, []string{kubeletConfig, winCA}, ""
+	switch b.in.Join.Kind {
+	case "kubeconfig":
+		watch = append(watch, kubeletConf)
+	case "kubeadm":
+		watch, flags = append(watch, b.kubeletSettings()), kubeadmFlags
 	}
-	program := []string{winBin + `\kubelet.exe`, "--windows-service", "--config=" + kubeletConfig}
-	program = append(append(program, bootstrap...), "--kubeconfig="+kubeletConf,
-		"--cert-dir="+winKubeletPKI, "--root-dir="+winKubelet, "--hostname-override="+b.in.Node, "--node-ip="+b.managementIP())
-	program = slices.Concat(program, b.kubeletRuntimeFlags(), b.kubeletFieldFlags(), b.in.Kubelet.Args)
 	after := append([]string{"kubernetes_node", "kubelet_config", "ca", "kubelet_pki_dir", "kubelet_log_dir", "firewall_kubelet", b.runtime.ready}, credentials...)
 	b.add("kubelet", "service", "Service kubelet", &steps.Service{
-		ServiceConfig: winService("kubelet", "Kubernetes node agent", b.logged(log, program...), b.runtime.service),
+		ServiceConfig: winService("kubelet", "Kubernetes node agent", b.logged(log, b.winKubeletCommand()...), b.runtime.service),
+		FlagsFile:     flags,
 		Watch:         append(b.programs("kubelet.exe"), watch...),
 		Log:           log,
 		Makes:         []string{winKubelet, kubeletConf, winLog + `\kubelet`, winLog + `\pods`, winLog + `\containers`},
@@ -139,8 +159,12 @@ func (b *build) winRegistered() {
 	if b.in.Join.Kind == "kubeconfig" {
 		return // it was looked at before the kubelet started
 	}
+	server := b.in.APIServer
+	if b.byKubeadm() {
+		server = "" // kubeadm may take it from the cluster's cluster-info
+	}
 	b.add("kubelet_certificate", "credentials_ready", "Kubelet has its certificate", &steps.CredentialsReady{
-		Path: kubeletConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), Service: "kubelet", Log: kubeletLog,
+		Path: kubeletConf, Server: server, CA: steps.Ref("cluster.ca"), Service: "kubelet", Log: kubeletLog,
 	}, "registered")
 }
 

@@ -112,6 +112,17 @@ func (t *tree) step(s steps.Spec) (args json.RawMessage, file string, err error)
 			return nil, "", err
 		}
 		file = t.host(s.ID, a.Path, b)
+	case *steps.KubeadmJoin:
+		if !onlyRefs(a.Token) {
+			a.Token = Hidden
+		}
+		shown := *a
+		shown.Token = steps.ShowRefs(a.Token)
+		path, text, err := shown.ConfigFile(t.node.OS, t.node.Name)
+		if err != nil {
+			return nil, "", err
+		}
+		file = t.host(s.ID, path, text)
 	case *steps.Service:
 		a.Environment = steps.ShowEnvironment(a.Environment, a.SensitiveEnvironment)
 		file = t.place("services", name(steps.ShowRefs(a.Name)), s.ID, ".json")

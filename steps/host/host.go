@@ -122,11 +122,11 @@ type Host interface {
 	DeleteService(ctx context.Context, name string) error
 
 	// RunProgram runs a program to its end and gives its exit code; a code other than
-	// 0 is no error. It runs with this process's environment, rights and no input; what
-	// it prints is in p.Log when the call returns. A program that is not there is
-	// fs.ErrNotExist. When ctx ends first, the program and what it has started are
-	// killed, and so they are when this process ends. Services that it has started
-	// through the service manager run on.
+	// 0 is no error. It runs in its own folder, with this process's environment and
+	// rights and without input; what it prints is in p.Log when the call returns. A
+	// program that is not there is fs.ErrNotExist. When ctx ends first, the program and
+	// what it has started are killed, and so they are when this process ends. Services
+	// that it has started through the service manager run on.
 	RunProgram(ctx context.Context, p Program) (exitCode int, err error)
 
 	SetRegistryValue(ctx context.Context, key, name string, v RegistryValue) error

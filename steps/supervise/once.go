@@ -5,18 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 )
 
 // Once runs a program to its end, with its output to out and no input, and gives its
-// exit code. env nil is this process's. When ctx ends first, the program and what it
+// exit code. env nil is this process's. It runs in its own folder. When ctx ends first, the program and what it
 // has started are killed, and the cause of that is the error; so they are when this
 // process ends.
 func Once(ctx context.Context, command, env []string, out *os.File) (code int, err error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
-	p, err := startProcess(command, env, out, apart())
+	p, err := startProcess(command, env, filepath.Dir(command[0]), out, apart())
 	if err != nil {
 		return 0, err
 	}

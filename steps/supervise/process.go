@@ -19,10 +19,11 @@ type process struct {
 	err   error // of the end; read once ended is closed
 }
 
-// startProcess starts command, held by t, with its output to out. env nil is this process's.
-func startProcess(command, env []string, out io.Writer, t tree) (*process, error) {
+// startProcess starts command, held by t, with its output to out. env nil and dir
+// "" are this process's.
+func startProcess(command, env []string, dir string, out io.Writer, t tree) (*process, error) {
 	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Env = env
+	cmd.Env, cmd.Dir = env, dir
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = pipeGrace
 	p := &process{cmd: cmd, tree: t, ended: make(chan struct{})}

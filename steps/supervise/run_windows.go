@@ -63,7 +63,7 @@ func (h *handler) Execute(args []string, requests <-chan svc.ChangeRequest, stat
 	done := make(chan error, 1)
 	env := append(os.Environ(), own...) // a later entry of the same name counts
 	s := &supervisor{delay: h.opt.delay, log: h.log, started: func() { close(running) },
-		start: func() (program, error) { return startProcess(h.opt.command, env, h.log, tree{ownConsole: true}) }}
+		start: func() (program, error) { return startProcess(h.opt.command, env, "", h.log, tree{ownConsole: true}) }}
 	go func() { done <- s.run(ctx) }()
 	return h.serve(stop, running, done, requests, status)
 }

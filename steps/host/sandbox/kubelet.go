@@ -121,6 +121,9 @@ func (h *Host) launchKubelet(ctx context.Context, s *state, p program) error {
 			return exit("failed to load kubelet config file %s: %v", path, err)
 		}
 	}
+	if err := h.dropIns(p.flag("config-dir"), &config); err != nil {
+		return err
+	}
 	node := h.nodeName(p)
 	cert, err := h.clientCertificate(ctx, s, p, node)
 	if err != nil || h.cfg.ClusterDir == "" {

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -32,6 +33,14 @@ func (h *Host) RunProgram(ctx context.Context, p host.Program) (exitCode int, er
 			hangs = true
 		case isBroken:
 			exitCode, printed = exitCodeOf(how), strings.Join(p.Command[1:], " ")+"\n"
+		case strings.TrimSuffix(h.base(name), ".exe") == "kubeadm":
+			printed, err = h.kubeadmJoin(ctx, s, program{name: "kubeadm", args: p.Command[1:]})
+			if e, ok := errors.AsType[*exited](err); ok {
+				exitCode, printed, err = e.code, e.reason+"\n", nil
+			}
+			if err != nil {
+				return err
+			}
 		}
 		return h.write(ctx, s, p.Log, printed, host.AccessPrivate)
 	})

@@ -1,0 +1,205 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"nodejoin/steps/host"
+)
+
+// joinConfig is the part of kubeadm's JoinConfiguration that the sandbox plays.
+type joinConfig struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Discovery  struct {
+		File struct {
+			KubeConfigPath string `json:"kubeConfigPath"`
+		} `json:"file"`
+		TLSBootstrapToken string `json:"tlsBootstrapToken"`
+	} `json:"discovery"`
+	NodeRegistration struct {
+		Name                  string   `json:"name"`
+		CRISocket             string   `json:"criSocket"`
+		IgnorePreflightErrors []string `json:"ignorePreflightErrors"`
+	} `json:"nodeRegistration"`
+}
+
+// kubeadmJoin plays `kubeadm join --config FILE` of a worker, in the order of the real
+// one (kubernetes cmd/kubeadm/app/cmd/join.go and phases/join). It gives what it prints.
+func (h *Host) kubeadmJoin(ctx context.Context, s *state, p program) (printed string, err error) {
+	if len(p.args) == 0 || p.args[0] != "join" {
+		return "", exit("the sandbox plays kubeadm join only, not kubeadm %s", strings.Join(p.args, " "))
+	}
+	raw, err := h.read(p.flag("config"))
+	if err != nil {
+		return "", exit("unable to read config from %q: %v", p.flag("config"), err)
+	}
+	var c joinConfig
+	if err := yaml.Unmarshal(raw, &c); err != nil || c.Kind != "JoinConfiguration" || c.APIVersion != "kubeadm.k8s.io/v1beta3" && c.APIVersion != "kubeadm.k8s.io/v1beta4" {
+		return "", exit("no JoinConfiguration of kubeadm.k8s.io/v1beta3 or v1beta4 in %s: %v", p.flag("config"), err)
+	}
+	etc, lib := "/etc/kubernetes", "/var/lib/kubelet"
+	if h.windows() {
+		etc, lib = `C:\etc\kubernetes`, `C:\var\lib\kubelet`
+	}
+	file := func(elem ...string) string { return host.Join(h.cfg.OS, elem...) }
+	conf, boot, ca := file(etc, "kubelet.conf"), file(etc, "bootstrap-kubelet.conf"), file(etc, "pki", "ca.crt")
+	if errs := h.preflight(s, c, conf, boot, ca); len(errs) > 0 {
+		return "", exit("[preflight] Some fatal errors occurred:\n\t[ERROR %s", strings.Join(errs, "\n\t[ERROR "))
+	}
+	discovery := c.Discovery.File.KubeConfigPath
+	if h.windows() {
+		discovery = `C:` + strings.ReplaceAll(discovery, "/", `\`)
+	}
+	found, err := h.credential(discovery)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", exit("discovery.file.kubeConfigPath: Invalid value: %q: not a valid HTTPS URL or a file on disk", c.Discovery.File.KubeConfigPath)
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := h.joinable(ctx, c, found); err != nil {
+		return "", err
+	}
+	found.user = user{Token: c.Discovery.TLSBootstrapToken}
+	for _, f := range []struct{ path, text string }{
+		{boot, bootstrapText(found)}, {ca, found.ca},
+		{file(lib, "config.yaml"), "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nrotateCertificates: true\n"},
+		{file(lib, "kubeadm-flags.env"), fmt.Sprintf("KUBELET_KUBEADM_ARGS=%q\n", "--container-runtime-endpoint="+c.NodeRegistration.CRISocket)},
+	} {
+		if err := h.write(ctx, s, f.path, f.text, host.AccessPrivate); err != nil {
+			return "", err
+		}
+	}
+	if err := h.restartKubelet(ctx, s); err != nil {
+		return "", err
+	}
+	if !h.isFile(conf) {
+		return "", exit("failed while waiting for TLS bootstrap: %s does not exist", conf)
+	}
+	at, err := h.real(boot)
+	if err != nil {
+		return "", err
+	}
+	return "This node has joined the cluster\n", os.Remove(at)
+}
+
+// preflight are the failed checks, each "Name]: message".
+func (h *Host) preflight(s *state, c joinConfig, files ...string) (failed []string) {
+	ignored := c.NodeRegistration.IgnorePreflightErrors
+	add := func(name, message string) {
+		if !slices.ContainsFunc(ignored, func(i string) bool { return strings.EqualFold(i, name) || i == "all" }) {
+			failed = append(failed, name+"]: "+message)
+		}
+	}
+	if svc := s.Services[containerd]; svc == nil || svc.State != host.ServiceRunning {
+		add("CRI", "could not connect to the container runtime: "+c.NodeRegistration.CRISocket)
+	}
+	for _, path := range files {
+		there := h.isFile(path)
+		if _, plain, ok := strings.Cut(path, ":"); ok {
+			path = plain // as kubeadm names it
+		}
+		if there {
+			add("FileAvailable-"+strings.ReplaceAll(path, "/", "-"), path+" already exists")
+		}
+	}
+	return failed
+}
+
+// joinable asks the cluster what kubeadm asks it.
+func (h *Host) joinable(ctx context.Context, c joinConfig, found credential) error {
+	if h.cfg.ClusterDir == "" {
+		return nil
+	}
+	cluster, err := OpenCluster(h.cfg.ClusterDir, "")
+	if err != nil {
+		return err
+	}
+	info, err := cluster.Info(ctx)
+	if err != nil {
+		return refusal(err)
+	}
+	if strings.TrimSpace(found.ca) != strings.TrimSpace(info.CA) {
+		return exit("couldn't validate the identity of the API Server: tls: failed to verify certificate: x509: certificate signed by unknown authority")
+	}
+	if err := cluster.authenticated(ctx, c.Discovery.TLSBootstrapToken); err != nil {
+		return refusal(err)
+	}
+	node, err := cluster.Node(ctx, c.NodeRegistration.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && node.Ready {
+		return exit("a Node with name %q and status \"Ready\" already exists in the cluster. You must delete the existing Node or change the name of this new joining Node", node.Name)
+	}
+	return refusal(err)
+}
+
+func bootstrapText(c credential) string {
+	k := kubeconfig{APIVersion: "v1", Kind: "Config", CurrentContext: "tls-bootstrap-token-user@kubernetes",
+		Clusters: make([]namedCluster, 1), Contexts: make([]namedContext, 1), Users: []namedUser{{"tls-bootstrap-token-user", c.user}}}
+	k.Clusters[0].Name = "kubernetes"
+	k.Clusters[0].Cluster.Server, k.Clusters[0].Cluster.CA = c.server, []byte(c.ca)
+	k.Contexts[0].Name = k.CurrentContext
+	k.Contexts[0].Context.Cluster, k.Contexts[0].Context.User = "kubernetes", "tls-bootstrap-token-user"
+	text, err := yaml.Marshal(k)
+	if err != nil {
+		panic(err) // structs of strings
+	}
+	return string(text)
+}
+
+// restartKubelet is what kubeadm does with the service; without one it only says so.
+func (h *Host) restartKubelet(ctx context.Context, s *state) error {
+	svc := s.Services[kubelet]
+	if svc == nil {
+		return exit("[kubelet-start] Couldn't detect a kubelet service")
+	}
+	if svc.State != host.ServiceStopped {
+		if err := h.stop(ctx, svc); err != nil {
+			return err
+		}
+	}
+	if err := h.start(ctx, s, svc, nil); err != nil {
+		return exit("unable to start the kubelet service: %v", err)
+	}
+	if svc.State != host.ServiceRunning {
+		return exit("failed while waiting for the kubelet to start: it ended with exit code %d", svc.ExitCode)
+	}
+	return nil
+}
+
+// dropIns lays the files of --config-dir over the kubelet's configuration, in the
+// order of their names (kubernetes.io, "Kubelet Configuration Directory Merging").
+func (h *Host) dropIns(dir string, into *kubeletConfig) error {
+	if dir == "" {
+		return nil
+	}
+	at, err := h.real(dir)
+	if err != nil {
+		return err
+	}
+	names, err := filepath.Glob(filepath.Join(at, "*.conf"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		raw, err := os.ReadFile(name)
+		if err == nil {
+			err = yaml.Unmarshal(raw, into)
+		}
+		if err != nil {
+			return exit("failed to load kubelet config file %s: %v", filepath.Base(name), err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/steps/host"
+)
+
+var kubeadmJoinKind = Kind{Name: "kubeadm_join", Place: OnHost, Timeout: 15 * time.Minute, Doc: "a machine that kubeadm has joined to the cluster as a worker",
+	New: func() any { return &KubeadmJoin{} }}
+
+// KubeadmJoin is a machine that `kubeadm join` has made a node of the cluster. It is
+// judged by what that leaves: a kubeconfig of the kubelet that is of this cluster (its
+// CA) and this node and holds a valid certificate, and the kubelet's configuration.
+// The server is not compared: kubeadm may take it from the cluster's cluster-info.
+//
+// kubeadm wants the service of the kubelet to exist and its own files not to. The
+// service is registered where it is not, to be started by hand until its own step has
+// looked after it. Files are removed only where the record says that they were made by
+// an earlier try; of others kubeadm's preflight checks speak by their names.
+type KubeadmJoin struct {
+	Program       string   `json:"program" doc:"kubeadm; its drive holds \\etc\\kubernetes and \\var\\lib\\kubelet, and its folder the kubelet"`
+	ConfigVersion string   `json:"config_version" doc:"version of JoinConfiguration that it reads: \"v1beta3\" or \"v1beta4\" (from Kubernetes 1.31)"`
+	Server        string   `json:"server" doc:"URL of the API server"`
+	CA            string   `json:"ca" doc:"PEM of the cluster's CA; the API server is trusted by it alone"`
+	Token         string   `json:"token" doc:"bootstrap token"`
+	CRISocket     string   `json:"cri_socket" doc:"endpoint of the container runtime"`
+	Kubelet       []string `json:"kubelet" doc:"command of the service kubelet, for where it is not registered yet"`
+	Log           string   `json:"log" doc:"file for what kubeadm prints; it is made anew"`
+	Ignore        []string `json:"ignore_preflight_errors,omitempty" doc:"preflight checks whose errors do not end the join, by the names that kubeadm gives them"`
+}
+
+// JoinConfigVersions are the versions of kubeadm's JoinConfiguration that are known.
+var JoinConfigVersions = []string{"v1beta3", "v1beta4"}
+
+// kubeletService is the name that kubeadm starts the kubelet by.
+const kubeletService = "kubelet"
+
+// kubeadmFiles are where a worker's join works (kubernetes
+// cmd/kubeadm/app/constants: KubernetesDir, KubeletRunDirectory and names in them).
+type kubeadmFiles struct {
+	conf, bootstrap, ca             string // must not exist before
+	kubeletConfig, flags, criConfig string // are replaced
+	join, discovery                 string // ours, with the token; there only while kubeadm runs
+}
+
+func (k *KubeadmJoin) files(os string) kubeadmFiles {
+	root := "/"
+	if os == "windows" {
+		root, _, _ = strings.Cut(k.Program, `\`)
+	}
+	etc, lib := host.Join(os, root, "etc", "kubernetes"), host.Join(os, root, "var", "lib", "kubelet")
+	return kubeadmFiles{
+		conf: host.Join(os, etc, "kubelet.conf"), bootstrap: host.Join(os, etc, "bootstrap-kubelet.conf"), ca: host.Join(os, etc, "pki", "ca.crt"),
+		kubeletConfig: host.Join(os, lib, "config.yaml"), flags: host.Join(os, lib, "kubeadm-flags.env"), criConfig: host.Join(os, lib, "instance-config.yaml"),
+		join: host.Join(os, etc, "nodejoin-kubeadm.yaml"), discovery: host.Join(os, etc, "nodejoin-discovery.conf"),
+	}
+}
+
+func (k *KubeadmJoin) validate() error {
+	switch {
+	case k.Program == "" || k.Server == "" || k.CA == "" || k.CRISocket == "" || k.Log == "" || len(k.Kubelet) == 0:
+		return invalid("kubeadm_join needs program, server, ca, cri_socket, kubelet and log")
+	case !slices.Contains(JoinConfigVersions, k.ConfigVersion):
+		return invalid("config_version %q is not one of %s", k.ConfigVersion, strings.Join(JoinConfigVersions, ", "))
+	}
+	return nil
+}
+
+func (k *KubeadmJoin) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
+	if err := k.validate(); err != nil {
+		return Change{}, err
+	}
+	f := k.files(e.Facts.OS)
+	why, err := k.missing(ctx, r, e, f)
+	if err != nil {
+		return Change{}, err
+	}
+	if why != "" {
+		svc, err := r.Service(ctx, kubeletService)
+		if err == nil && !ours(svc, e.Record) {
+			err = &Error{Code: CodeFailed, Summary: "a service of this name exists",
+				Detail: fmt.Sprintf("service %s (%s) was not registered by nodejoin", kubeletService, strings.Join(svc.Command, " ")), Remedy: foreignRemedy(kubeletService)}
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return Change{}, err
+		}
+		return Change{Action: ActionCreate, Reason: why,
+			Diffs:   []Diff{{Name: "server", Want: k.Server}, {Name: "ca", Want: certText([]byte(k.CA))}, {Name: "token", Sensitive: true}},
+			Touches: []string{f.conf, f.ca, f.kubeletConfig, f.flags, f.criConfig, serviceKey(kubeletService)}}, nil
+	}
+	for _, path := range []string{f.join, f.discovery} {
+		if there, err := exists(ctx, r, path); err != nil || there {
+			return Change{Action: ActionDelete, Reason: path + " is left from a join that was interrupted"}, err
+		}
+	}
+	return Change{}, nil
+}
+
+// missing says what a join would give and is not there, "" if the machine is joined.
+func (k *KubeadmJoin) missing(ctx context.Context, r host.Reader, e *Env, f kubeadmFiles) (string, error) {
+	why, err := clientConfig{path: f.conf, ca: k.CA}.unusable(ctx, r, e, time.Now())
+	if err != nil || why != "" {
+		return why, err
+	}
+	there, err := exists(ctx, r, f.kubeletConfig)
+	if err != nil || there {
+		return "", err
+	}
+	return f.kubeletConfig + " does not exist", nil
+}
+
+func (k *KubeadmJoin) Apply(ctx context.Context, h host.Host, e *Env, c Change) (_ Outcome, err error) {
+	f := k.files(e.Facts.OS)
+	if c.Action == ActionDelete {
+		return Outcome{}, removeAll(ctx, h, f.join, f.discovery)
+	}
+	if len(certs([]byte(k.CA))) == 0 {
+		return Outcome{}, invalid("the CA for the join is no PEM certificate")
+	}
+	if err := k.prepare(ctx, h, e, f); err != nil {
+		return Outcome{}, err
+	}
+	// What holds the token goes, however the join ends.
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		gone := []string{f.join, f.discovery}
+		if e.made(f.bootstrap) {
+			gone = append(gone, f.bootstrap)
+		}
+		err = errors.Join(err, removeAll(ctx, h, gone...))
+	}()
+	if err := k.write(ctx, h, e, f); err != nil {
+		return Outcome{}, err
+	}
+	code, err := h.RunProgram(ctx, host.Program{Command: []string{k.Program, "join", "--config", f.join},
+		PathFirst: host.Dir(e.Facts.OS, k.Program), Log: k.Log})
+	if err != nil {
+		return Outcome{}, fmt.Errorf("%w%s", err, logTail(ctx, h, k.Log))
+	}
+	if code != 0 {
+		return Outcome{}, k.failed(ctx, h, code)
+	}
+	return Outcome{}, nil
+}
+
+// prepare claims what the join will make, takes away what an earlier one left, and
+// sees to the service.
+func (k *KubeadmJoin) prepare(ctx context.Context, h host.Host, e *Env, f kubeadmFiles) error {
+	for _, path := range []string{f.conf, f.bootstrap, f.ca, f.kubeletConfig, f.flags, f.criConfig} {
+		if e.made(path) {
+			continue
+		}
+		if err := claimFile(ctx, h, e, path, true); err != nil {
+			return err
+		}
+	}
+	switch _, err := h.Service(ctx, kubeletService); {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := e.Claim(ctx, h, serviceKey(kubeletService), nil); err != nil {
+			return err
+		}
+		if err := h.CreateService(ctx, host.ServiceConfig{Name: kubeletService, DisplayName: kubeletService, Description: "Kubernetes node agent " + OwnershipMark,
+			Command: k.Kubelet, Start: host.StartManual}); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	default:
+		if err := stopService(ctx, h, e, kubeletService); err != nil {
+			return err
+		}
+	}
+	for _, path := range []string{f.conf, f.bootstrap, f.ca} {
+		if !e.made(path) {
+			continue
+		}
+		if err := removeAll(ctx, h, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// made tells whether the file is there, if it is, by nodejoin's doing alone: by a step
+// or by the program of a service (Makes).
+func (e *Env) made(path string) bool {
+	return e.Record.made("file:"+path) || e.Record.made("made:"+path)
+}
+
+// removeAll removes those of the files that are there.
+func removeAll(ctx context.Context, h host.Host, paths ...string) error {
+	var errs []error
+	for _, path := range paths {
+		there, err := exists(ctx, h, path)
+		if err == nil && there {
+			err = h.Remove(ctx, path)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

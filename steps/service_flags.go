@@ -1,0 +1,72 @@
+package steps
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"nodejoin/steps/host"
+)
+
+// kubeadmFlagsVariable is the variable of the kubelet's flags in the file that kubeadm
+// writes for it, NAME="--a=b --c=d" (kubernetes cmd/kubeadm/app/phases/kubelet/flags.go).
+const kubeadmFlagsVariable = "KUBELET_KUBEADM_ARGS"
+
+// withFlags is the service with the flags of its FlagsFile that its command lacks. The
+// service manager of Windows reads no such file, so they are part of the command.
+func (s *Service) withFlags(ctx context.Context, r host.Reader) (*Service, error) {
+	if s.FlagsFile == "" {
+		return s, nil
+	}
+	file, err := readFile(ctx, r, s.FlagsFile, maxText)
+	if err != nil || file == nil {
+		return s, err
+	}
+	flags, ok := kubeadmFlags(string(file.Content))
+	if !ok || file.cut {
+		return nil, &Error{Code: CodeFailed, Summary: "flags cannot be read",
+			Detail: s.FlagsFile + " has no line " + kubeadmFlagsVariable + "=\"...\", as kubeadm writes it, so it is not known with which flags service " + s.Name + " is to run",
+			Remedy: "restore the file, or remove it: the service then runs with the flags of its command alone"}
+	}
+	out := *s
+	out.Command = slices.Clone(s.Command)
+	for _, f := range flags {
+		if !hasFlag(s.Command, f) {
+			out.Command = append(out.Command, f)
+		}
+	}
+	return &out, nil
+}
+
+// kubeadmFlags are the flags in the text of the file, each "--name=value" or "--name".
+func kubeadmFlags(text string) (flags []string, ok bool) {
+	for line := range strings.Lines(text) {
+		value, found := strings.CutPrefix(strings.TrimSpace(line), kubeadmFlagsVariable+"=")
+		if !found {
+			continue
+		}
+		if plain, err := strconv.Unquote(value); err == nil {
+			value = plain
+		}
+		for _, f := range strings.Fields(value) {
+			// Older versions write "--name value" too.
+			if !strings.HasPrefix(f, "-") && len(flags) > 0 && !strings.Contains(flags[len(flags)-1], "=") {
+				flags[len(flags)-1] += "=" + f
+				continue
+			}
+			flags = append(flags, f)
+		}
+		ok = true
+	}
+	return flags, ok
+}
+
+// hasFlag tells whether a command gives the flag, whatever its value is.
+func hasFlag(command []string, flag string) bool {
+	name := func(f string) string {
+		f, _, _ = strings.Cut(f, "=")
+		return strings.TrimLeft(f, "-")
+	}
+	return slices.ContainsFunc(command, func(arg string) bool { return strings.HasPrefix(arg, "-") && name(arg) == name(flag) })
+}
