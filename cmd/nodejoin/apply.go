@@ -73,7 +73,7 @@ a question, and refused when the plan or its hosts have changed since.`,
 			fmt.Fprintln(a.term.Err, "Nothing was changed.")
 			return exitError(exitInterrupted)
 		}
-		a.reportProblems(report, true)
+		a.reportProblems(report, findingsAll)
 		if err := a.sameHosts(save, args, compiled, report); err != nil {
 			return err
 		}

@@ -6,12 +6,21 @@ import (
 	"nodejoin/steps/engine"
 )
 
-// findingProblems are the findings of a step as problems: errors always, warnings
-// where asked for. What is waived and notes are left to the command doctor.
-func findingProblems(h engine.HostReport, s engine.StepReport, warnings bool) []ui.Problem {
+// findingLevel says which findings are told as problems.
+type findingLevel int
+
+const (
+	findingsShown  findingLevel = iota // none: they are shown already
+	findingsErrors                     // those that keep a machine as it is
+	findingsAll                        // warnings, too
+)
+
+// findingProblems are the findings of a step as problems. What is waived and notes
+// are left to the command doctor.
+func findingProblems(h engine.HostReport, s engine.StepReport, level findingLevel) []ui.Problem {
 	var out []ui.Problem
 	for _, f := range s.Result.Change.Findings {
-		if f.Waived || f.Severity == steps.SeverityNote || f.Severity == steps.SeverityWarning && !warnings {
+		if f.Waived || level == findingsShown || f.Severity == steps.SeverityNote || f.Severity == steps.SeverityWarning && level < findingsAll {
 			continue
 		}
 		p := ui.Problem{Level: "error", Summary: steps.PreflightSummary + " (" + f.ID + ")", Remedy: f.Remedy,

@@ -45,7 +45,7 @@ changed anywhere. With --detailed-exitcode the exit code is 2 when changes are p
 		} else {
 			a.showPlan(report, full)
 		}
-		if code := a.reportProblems(report, true); code != exitOK {
+		if code := a.reportProblems(report, findingsAll); code != exitOK {
 			return exitError(code)
 		}
 		if out != "" {
@@ -113,7 +113,7 @@ func clusterProblem(r *engine.Report) ui.Problem {
 
 // reportProblems prints what could not be checked, what was found of the machines,
 // and gives the exit code for it.
-func (a *app) reportProblems(r *engine.Report, warnings bool) int {
+func (a *app) reportProblems(r *engine.Report, level findingLevel) int {
 	if r.Cluster != nil {
 		p := clusterProblem(r)
 		p.Source = a.clusterAt
@@ -128,7 +128,7 @@ func (a *app) reportProblems(r *engine.Report, warnings bool) int {
 			ps = append(ps, p)
 		}
 		for _, s := range h.Steps {
-			ps = append(ps, findingProblems(h, s, warnings)...)
+			ps = append(ps, findingProblems(h, s, level)...)
 			if s.Result.Err != nil && !findingsRefuse(s) {
 				p := problemOf(s.Result.Err)
 				p.Host, p.Step, p.Source = h.Node.Name, s.Spec.ID, s.Spec.Source

@@ -53,7 +53,7 @@ each step checked, applied and verified. Running it again changes only what diff
 		return usageError{c, err}
 	})
 	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newLeave(a), newStatus(a), newHistory(a), newLogs(a), newGraph(a), newVersion(a))
-	root.AddCommand(newInit(a), newFmt(a), newRender(a))
+	root.AddCommand(newDoctor(a), newInit(a), newFmt(a), newRender(a))
 	strictBuiltins(root)
 	return root
 }

@@ -38,7 +38,7 @@ With --detailed-exitcode the exit code is 2 when a node has drifted.`,
 		} else if r.Cluster == nil {
 			a.statusTable(r)
 		}
-		if code := a.reportProblems(r, false); code != exitOK {
+		if code := a.reportProblems(r, findingsErrors); code != exitOK {
 			return exitError(code)
 		}
 		if detailed && r.Pending() > 0 {
