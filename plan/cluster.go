@@ -82,7 +82,8 @@ func (c *compiler) clusterBlock(b *hcl.Block, k *cluster) {
 			}
 		}
 	}
-	if server := c.version(s, "server_version"); server != "" && k.Version != "" {
+	k.ServerVersion = c.version(s, "server_version")
+	if server := k.ServerVersion; server != "" && k.Version != "" {
 		if v := compat.CheckSkew(compat.KubeletProgram, k.Version, server); !v.Accepted() {
 			s.fail("kubernetes", "version skew", "A node of Kubernetes %s cannot join an API server of %s: %s. Possible is %s.", k.Version, server, v.Why, v.Instead)
 		}

@@ -67,10 +67,12 @@ type Sandbox struct {
 
 // Cluster is the cluster that the nodes join.
 type Cluster struct {
-	Name       string
-	Version    string // "1.36.3"
-	APIServer  string // URL that the nodes use
-	Kubeconfig string // absolute path on the controller; "" with Sandbox
+	Name    string
+	Version string // "1.36.3"
+	// ServerVersion is that of the API server as the plan gives it; "" = as it says itself.
+	ServerVersion string
+	APIServer     string // URL that the nodes use
+	Kubeconfig    string // absolute path on the controller; "" with Sandbox
 	// Sandbox is the folder of a simulated cluster; "" = a real one.
 	Sandbox string
 	CAHash  string // "sha256:..." pin; "" = trust the kubeconfig's CA

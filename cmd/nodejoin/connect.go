@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -64,7 +65,11 @@ func clusterOpener(p *plan.Compiled) func(context.Context) (kube.API, error) {
 		case c == nil:
 			return nil, fmt.Errorf("the plan has steps on a cluster, but no cluster block")
 		case c.Sandbox != "":
-			k, err := sandbox.OpenClusterConfig(ctx, sandbox.ClusterConfig{Dir: c.Sandbox, PodCIDR: c.PodCIDR})
+			// A simulated control plane has the version that the plan says of it, later too.
+			k, err := sandbox.OpenClusterConfig(ctx, sandbox.ClusterConfig{Dir: c.Sandbox, PodCIDR: c.PodCIDR, Version: "v" + cmp.Or(c.ServerVersion, c.Version)})
+			if err == nil && c.ServerVersion != "" {
+				err = k.Upgrade(ctx, "v"+c.ServerVersion)
+			}
 			if err != nil {
 				return nil, sandboxError(ctx, "the simulated cluster cannot be used", c.Sandbox, err)
 			}

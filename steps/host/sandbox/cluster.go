@@ -24,7 +24,7 @@ import (
 type ClusterConfig struct {
 	Dir     string // folder of the cluster, made when it is missing
 	PodCIDR string // default 10.244.0.0/16; each node gets a /24 of it
-	Version string // default "v1.36.3"; the version its kubelets report, too
+	Version string // default "v1.36.3"; also that of kubelets whose program names none
 	Server  string // URL of the API server that nothing serves, default https://kubernetes.sandbox:6443
 }
 
@@ -107,6 +107,17 @@ func OpenClusterConfig(ctx context.Context, c ClusterConfig) (*Cluster, error) {
 		return nil, fmt.Errorf("sandbox cluster %s: %w", dir, err)
 	}
 	return k, nil
+}
+
+// Upgrade gives the API server another version, as an upgrade of the control plane does.
+func (k *Cluster) Upgrade(ctx context.Context, version string) error {
+	if info, err := k.Info(ctx); err != nil || info.Version == version {
+		return err
+	}
+	return k.locked(ctx, true, func(s *clusterState) error {
+		s.Version = version
+		return nil
+	})
 }
 
 func (k *Cluster) locked(ctx context.Context, keep bool, f func(*clusterState) error) error {

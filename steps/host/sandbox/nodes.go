@@ -68,7 +68,7 @@ func (k *Cluster) register(ctx context.Context, cert string, want kube.Node) err
 			}
 		}
 		n.InternalIP = want.InternalIP
-		n.KubeletVersion = s.Version
+		n.KubeletVersion = or(want.KubeletVersion, s.Version)
 		n.Ready, n.ReadyReason = true, "KubeletReady: kubelet is posting ready status"
 		return nil
 	})

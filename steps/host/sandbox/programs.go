@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -38,6 +40,7 @@ func exit(format string, args ...any) error { return &exited{1, fmt.Sprintf(form
 // program is a played program inside a command, with its own arguments.
 type program struct {
 	name string
+	path string
 	args []string
 	env  []string
 }
@@ -50,11 +53,37 @@ func (h *Host) program(command, env []string) (program, bool) {
 		switch name {
 		case containerd, dockerd, kubelet, flanneld, kubeProxy:
 			if h.absolute(command[i]) {
-				return program{name, command[i+1:], env}, true
+				return program{name, command[i], command[i+1:], env}, true
 			}
 		}
 	}
 	return program{}, false
+}
+
+// stamp is a version in the text of a stand-in for a program.
+var stamp = regexp.MustCompile(`\bv[0-9]+\.[0-9]+\.[0-9]+\b`)
+
+// stampOf is the version that a stand-in names at its start, "v1.35.4"; "" when it
+// names none.
+func (h *Host) stampOf(path string) (string, error) {
+	at, err := h.real(path)
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(at)
+	if errors.Is(absent(err), fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	head := make([]byte, 256)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return "", err
+	}
+	return stamp.FindString(string(head[:n])), nil
 }
 
 // flag is the value of -name or --name, in either form; "" when it is not given.
