@@ -37,6 +37,7 @@ a question, and refused when the plan or its hosts have changed since.`,
 	}
 	a.planFlags(c)
 	a.runFlags(c)
+	a.changeFlags(c)
 	c.Flags().BoolVar(&auto, "auto-approve", false, "do not ask")
 	c.Flags().BoolVar(&full, "full", false, "show the contents of new files and the steps with nothing to do")
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -42,13 +41,8 @@ object stays in the cluster.`,
 	f := c.Flags()
 	f.BoolVar(&auto, "auto-approve", false, "do not ask")
 	f.BoolVar(&o.WithoutCluster, "without-cluster", false, "leave the cluster alone; the Node object stays there")
-	f.BoolVar(&o.Drain.DeleteEmptyDirData, "delete-emptydir-data", false, "evict pods whose emptyDir volumes are lost with them")
-	f.BoolVar(&o.Drain.Force, "force", false, "evict pods that no controller makes anew")
-	f.DurationVar(&o.Drain.Timeout, "drain-timeout", kube.DrainTimeout, "bound of the drain of one node")
+	drainFlags(c, &o.Drain)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if o.Drain.Timeout <= 0 || o.Drain.Timeout > 24*time.Hour {
-			return usageError{c, fmt.Errorf("--drain-timeout %s: it must be more than 0 and at most 24h", o.Drain.Timeout)}
-		}
 		return a.leave(c, args, o, auto)
 	}
 	return c

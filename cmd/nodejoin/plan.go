@@ -25,6 +25,7 @@ changed anywhere. With --detailed-exitcode the exit code is 2 when changes are p
 	}
 	a.planFlags(c)
 	a.runFlags(c)
+	a.changeFlags(c)
 	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 2 when changes are pending, 0 when there are none")
 	c.Flags().BoolVar(&full, "full", false, "show the contents of new files and the steps with nothing to do")
 	c.Flags().StringVar(&out, "out", "", "save the plan in `file`, for 'nodejoin apply FILE'")
@@ -79,7 +80,8 @@ func (a *app) options(p *plan.Compiled, sink func(event.Event)) engine.Options {
 		a.run.Emit(e)
 		sink(e)
 	}
-	return engine.Options{Connect: connector(emit), Cluster: clusterOpener(p), Emit: emit, Parallel: a.parallel, Holder: a.holder, Gone: gone, Version: version, PlanDigest: a.digest}
+	return engine.Options{Connect: connector(emit), Cluster: clusterOpener(p), Emit: emit, Parallel: a.parallel, Holder: a.holder, Gone: gone, Version: version, PlanDigest: a.digest,
+		AllowDowngrade: a.downgrade, Drain: a.drain}
 }
 
 func (a *app) showPlan(r *engine.Report, full bool) {
@@ -151,13 +153,15 @@ type jsonStep struct {
 }
 
 type jsonHost struct {
-	Node      string      `json:"node"`
-	Address   string      `json:"address"`
-	State     string      `json:"state"` // in_sync, drifted, failed
-	Facts     any         `json:"facts,omitempty"`
-	Steps     []jsonStep  `json:"steps"`
-	Error     *ui.Problem `json:"error,omitempty"`
-	Mutations int64       `json:"mutations"`
+	Node         string               `json:"node"`
+	Address      string               `json:"address"`
+	State        string               `json:"state"` // in_sync, drifted, failed
+	Facts        any                  `json:"facts,omitempty"`
+	Upgrade      *engine.Upgrade      `json:"upgrade,omitempty"`
+	Interruption *engine.Interruption `json:"interruption,omitempty"`
+	Steps        []jsonStep           `json:"steps"`
+	Error        *ui.Problem          `json:"error,omitempty"`
+	Mutations    int64                `json:"mutations"`
 }
 
 // jsonPlan is the JSON output of plan and status (examples/schema/plan.schema.json).
@@ -183,7 +187,7 @@ func planJSON(p *plan.Compiled, r *engine.Report) any {
 			pr := problemOf(h.Err)
 			j.Error = &pr
 		} else {
-			j.Facts = h.Facts
+			j.Facts, j.Upgrade, j.Interruption = h.Facts, h.Upgrade, h.Interruption
 		}
 		for _, s := range h.Steps {
 			j.Steps = append(j.Steps, jsonStep{Address: h.Node.Address + "." + s.Spec.ID, Kind: s.Spec.Kind, Title: s.Spec.Title, Source: s.Spec.Source, Change: s.Result.Change, Error: s.Result.Err})

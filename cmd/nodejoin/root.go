@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/steps"
+	"nodejoin/steps/kube"
 )
 
 // version is set by the release build.
@@ -21,13 +23,15 @@ var version = "0.1.0-dev"
 type app struct {
 	term *ui.Term
 
-	vars     []string
-	varFiles []string
-	targets  []string
-	skips    []string
-	json     bool
-	display  string
-	parallel int
+	vars      []string
+	varFiles  []string
+	targets   []string
+	skips     []string
+	json      bool
+	display   string
+	parallel  int
+	downgrade bool              // --allow-downgrade
+	drain     kube.DrainOptions // of commands whose changes interrupt pods
 
 	clusterAt string       // where the plan names its cluster; load sets it
 	digest    string       // of the plan's files; load sets it
@@ -155,6 +159,35 @@ func (a *app) planFlags(c *cobra.Command) {
 		}
 		return nil
 	}
+}
+
+// changeFlags are those of the commands that look at or make changes of hosts.
+func (a *app) changeFlags(c *cobra.Command) {
+	c.Flags().BoolVar(&a.downgrade, "allow-downgrade", false, "let nodes go back to an older version of Kubernetes")
+	drainFlags(c, &a.drain)
+}
+
+// drainFlags say what may be done to the pods of a Node, as kubectl drain names it.
+func drainFlags(c *cobra.Command, o *kube.DrainOptions) {
+	f := c.Flags()
+	f.BoolVar(&o.DeleteEmptyDirData, "delete-emptydir-data", false, "evict pods whose emptyDir volumes are lost with them")
+	f.BoolVar(&o.Force, "force", false, "evict pods that no controller makes anew")
+	o.Timeout = kube.DrainTimeout
+	f.Var((*drainTime)(&o.Timeout), "drain-timeout", "bound of the drain of one node")
+}
+
+// drainTime is a flag with the bound of a drain.
+type drainTime time.Duration
+
+func (d *drainTime) String() string { return time.Duration(*d).String() }
+func (d *drainTime) Type() string   { return "duration" }
+func (d *drainTime) Set(s string) error {
+	v, err := time.ParseDuration(s)
+	if err != nil || v <= 0 || v > 24*time.Hour {
+		return errors.New("it must be a duration of more than 0 and at most 24h")
+	}
+	*d = drainTime(v)
+	return nil
 }
 
 // runFlags are those of every command that asks hosts.

@@ -19,6 +19,7 @@ import (
 
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/steps"
+	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
 )
@@ -32,7 +33,7 @@ func TestSchemasAreOfTypes(t *testing.T) {
 	problem := map[string]any{"problem": ui.Problem{}, "range": ui.Range{}, "position": ui.Pos{}}
 	for file, types := range map[string]map[string]any{
 		"validate": {"": jsonDiagnostics{}},
-		"plan": {"": jsonPlan{}, "host": jsonHost{}, "step": jsonStep{}, "change": steps.Change{}, "diff": steps.Diff{}, "finding": steps.Finding{},
+		"plan": {"": jsonPlan{}, "host": jsonHost{}, "upgrade": engine.Upgrade{}, "interruption": engine.Interruption{}, "step": jsonStep{}, "change": steps.Change{}, "diff": steps.Diff{}, "finding": steps.Finding{},
 			"artifact": steps.Source{}, "step_error": steps.Error{}, "facts": host.Facts{}},
 		"event": {"host_state": event.HostState{}, "step_started": event.StepStarted{}, "step_progress": event.StepProgress{},
 			"step_done": event.StepDone{}, "warning": event.Warning{}, "summary": jsonSummary{}, "summary_host": jsonSummaryHost{}, "version": nil},

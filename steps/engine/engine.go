@@ -24,6 +24,10 @@ type Options struct {
 	Emit func(event.Event)
 	// Parallel bounds the hosts worked on at once; 0 = 10.
 	Parallel int
+	// AllowDowngrade lets nodes go back to an older version of Kubernetes.
+	AllowDowngrade bool
+	// Drain says what may be done to the pods of a Node whose kubelet or runtime stops.
+	Drain kube.DrainOptions
 	// Holder is who changes hosts and cluster; they are locked for it while they are
 	// changed. Without a Run nothing is locked.
 	Holder steps.Holder
@@ -42,11 +46,15 @@ type Report struct {
 
 // HostReport is what a check of one host found.
 type HostReport struct {
-	Node      plan.Node
-	Facts     host.Facts
-	Steps     []StepReport // in the plan's order; empty when Err is set
-	Err       error        // *transport.ConnectError or another; the host could not be checked
-	Mutations int64        // mutating calls on the host during the check: always 0
+	Node  plan.Node
+	Facts host.Facts
+	// KubeNode is the Node object; nil: there is none, or the cluster was not asked.
+	KubeNode     *kube.Node
+	Upgrade      *Upgrade      // nil = the version of Kubernetes stays
+	Interruption *Interruption // nil = pods notice nothing
+	Steps        []StepReport  // in the plan's order; empty when Err is set
+	Err          error         // *transport.ConnectError or another; the host could not be checked
+	Mutations    int64         // mutating calls on the host during the check: always 0
 }
 
 // StepReport is one step's check.

@@ -43,6 +43,10 @@ type world struct {
 	// checkDrops are the same for checks.
 	checkDrops atomic.Int64
 	events     []event.Event
+
+	parallel  int
+	downgrade bool
+	drain     kube.DrainOptions
 }
 
 var errKilled = errors.New("killed")
@@ -104,8 +108,10 @@ func (w *world) killed() error {
 
 func (w *world) session(c *plan.Compiled) *engine.Session {
 	return engine.New(c, engine.Options{
-		Parallel: 1,
-		Emit:     func(e event.Event) { w.events = append(w.events, e) },
+		Parallel:       max(1, w.parallel),
+		AllowDowngrade: w.downgrade,
+		Drain:          w.drain,
+		Emit:           func(e event.Event) { w.events = append(w.events, e) },
 		Cluster: func(ctx context.Context) (kube.API, error) {
 			api, err := sandbox.OpenCluster(c.Cluster.Sandbox, c.Cluster.PodCIDR)
 			if err != nil {

@@ -177,6 +177,7 @@ func (h *hostRun) check(ctx context.Context) {
 		k, _ := steps.Lookup(spec.Kind)
 		h.report.Steps = append(h.report.Steps, StepReport{Spec: spec, Place: k.Place, Result: results[spec.ID]})
 	}
+	h.checkUpgrade(ctx)
 	h.state("done", "")
 }
 
@@ -193,6 +194,9 @@ func (h *hostRun) note(r steps.Result) {
 func (h *hostRun) checkCluster(ctx context.Context) (map[string]steps.Result, error) {
 	api, err := h.cluster(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if err := h.checkNode(ctx, api); err != nil {
 		return nil, err
 	}
 	h.values["cluster.ca"], h.values["cluster.ca_hash"], h.values["cluster.version"] = h.info.CA, h.info.CAHash, h.info.Version

@@ -129,7 +129,7 @@ func (h *hostRun) program(name string) *program {
 			continue
 		}
 		for _, word := range p.args.Command {
-			if host.IsAbs(h.node.OS, word) && strings.TrimSuffix(strings.ToLower(host.Base(h.node.OS, word)), ".exe") == name {
+			if strings.ContainsAny(word, `\/`) && strings.TrimSuffix(strings.ToLower(host.Base(h.node.OS, word)), ".exe") == name {
 				return p
 			}
 		}

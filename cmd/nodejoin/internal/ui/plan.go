@@ -100,6 +100,7 @@ func writeHost(w io.Writer, h engine.HostReport, o PlanOptions, count map[steps.
 	}
 	about := strings.TrimSpace(h.Facts.Product + " " + h.Facts.Build)
 	fmt.Fprintln(w, Paint(o.Color, Dim, CleanLine(strings.TrimSuffix(h.Node.Connection.Type+", "+about, ", "))))
+	writeUpgrade(w, h, o)
 	idw := 0
 	for _, s := range h.Steps {
 		idw = max(idw, len(s.Spec.ID))
@@ -140,6 +141,43 @@ func writeHost(w io.Writer, h engine.HostReport, o PlanOptions, count map[steps.
 	}
 	fmt.Fprintln(w)
 	return true
+}
+
+// writeUpgrade prints another version of Kubernetes, what it means, and what pods
+// will notice of the apply.
+func writeUpgrade(w io.Writer, h engine.HostReport, o PlanOptions) {
+	line := func(style Style, sign, text string) {
+		lines := strings.Split(Wrap(CleanLine(text), "", max(o.Width-4, 24)), "\n")
+		fmt.Fprintf(w, "  %s %s\n", Paint(o.Color, style, sign), lines[0])
+		for _, l := range lines[1:] {
+			fmt.Fprintf(w, "    %s\n", l)
+		}
+	}
+	if u := h.Upgrade; u != nil {
+		word := "upgrade"
+		if u.Downgrade {
+			word = "downgrade"
+		}
+		line(Bold, "^", fmt.Sprintf("%s of Kubernetes: %s -> %s", word, u.From, u.To))
+		for _, n := range u.Notes {
+			line(Dim, " ", n)
+		}
+	}
+	if i := h.Interruption; i != nil {
+		text := "interruption: the Node is cordoned, "
+		switch n := len(i.Evict); {
+		case n > 0:
+			const most = 10
+			list := i.Evict[:min(n, most)]
+			if n > most {
+				list = append(list[:most:most], fmt.Sprintf("and %d more", n-most))
+			}
+			text += fmt.Sprintf("%d %s evicted (%s), ", n, plural(n, "pod"), strings.Join(list, ", "))
+		case h.KubeNode != nil && !h.KubeNode.Ready:
+			text += "not drained, as it is not Ready, "
+		}
+		line(Yellow, "!", text+strings.Join(i.Services, " and ")+" stop and start; then it takes pods again")
+	}
 }
 
 func writeDiff(w io.Writer, d steps.Diff, o PlanOptions) {

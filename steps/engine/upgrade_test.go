@@ -1,0 +1,174 @@
+package engine_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/engine"
+	"nodejoin/steps/kube"
+)
+
+// kubernetes puts a version into the plan, with an archive of stand-ins that name it.
+func (w *world) kubernetes(version string) {
+	w.t.Helper()
+	var b bytes.Buffer
+	gz := gzip.NewWriter(&b)
+	tw := tar.NewWriter(gz)
+	for _, name := range []string{"kubelet.exe", "kube-proxy.exe", "kube-log-runner.exe", "kubectl.exe", "kubeadm.exe"} {
+		text := "stand-in for " + name + " v" + version + "\n"
+		if err := tw.WriteHeader(&tar.Header{Name: "kubernetes/node/bin/" + name, Mode: 0o755, Size: int64(len(text))}); err != nil {
+			w.t.Fatal(err)
+		}
+		if _, err := tw.Write([]byte(text)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	archive := filepath.Join(w.dir, "mirror", "kubernetes-node-windows-amd64.tar.gz")
+	if err := errors.Join(tw.Close(), gz.Close(), os.WriteFile(archive, b.Bytes(), 0o644)); err != nil {
+		w.t.Fatal(err)
+	}
+	w.edit(`(?m)^  kubernetes .*$`, fmt.Sprintf("  kubernetes = %q", version))
+	w.edit(`artifact "kubernetes_node" .*`, fmt.Sprintf("artifact \"kubernetes_node\" { sha256 = %q }", sha256File(w.t, archive)))
+}
+
+// edit replaces text in the plan.
+func (w *world) edit(pattern, with string) {
+	w.t.Helper()
+	name := filepath.Join(w.dir, "quickstart.join.hcl")
+	text, err := os.ReadFile(name)
+	re := regexp.MustCompile(pattern)
+	if err != nil || !re.Match(text) {
+		w.t.Fatalf("%s is not in the plan: %v", pattern, err)
+	}
+	if err := os.WriteFile(name, re.ReplaceAllLiteral(text, []byte(with)), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// check looks at everything, changing nothing.
+func (w *world) check() *engine.Report {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	s := w.session(w.compile())
+	defer s.Close()
+	w.limit = 0 // any change would fail
+	defer func() { w.limit = -1 }()
+	return s.Check(ctx)
+}
+
+func (w *world) wantVersion(node, version string) {
+	w.t.Helper()
+	n, err := w.cluster().Node(w.t.Context(), node)
+	if err != nil || n.KubeletVersion != "v"+version || !n.Ready || n.Unschedulable {
+		w.t.Errorf("the Node %s is %+v, %v; want a Ready kubelet v%s that takes pods", node, n, err, version)
+	}
+}
+
+// refusal is the one error of a step that a check of the first host found.
+func refusal(t *testing.T, r *engine.Report) *steps.Error {
+	t.Helper()
+	for _, s := range r.Hosts[0].Steps {
+		if s.Result.Err != nil {
+			return s.Result.Err
+		}
+	}
+	t.Fatalf("nothing was refused: %v", r.Hosts[0].Err)
+	return nil
+}
+
+// Another version in the plan is told as what it is, with what it means and what it
+// interrupts, before anything is changed.
+func TestPlanShowsUpgrade(t *testing.T) {
+	w := newWorld(t)
+	w.one = true
+	w.kubernetes("1.35.4")
+	if r := w.check(); r.Hosts[0].Upgrade != nil || r.Hosts[0].Interruption != nil {
+		t.Errorf("a first join is told as %+v, %+v", r.Hosts[0].Upgrade, r.Hosts[0].Interruption)
+	}
+	w.mustConverge()
+	w.wantVersion("win-1", "1.35.4")
+	w.mustBeQuiet()
+	for _, p := range []kube.Pod{{Namespace: "d", Name: "web", Controller: "ReplicaSet"}, {Namespace: "kube-system", Name: "agent", Controller: "DaemonSet"}} {
+		if err := w.cluster().AddPod(t.Context(), "win-1", p, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.kubernetes("1.36.3")
+	r := w.check()
+	u, i := r.Hosts[0].Upgrade, r.Hosts[0].Interruption
+	if u == nil || u.From != "1.35.4" || u.To != "1.36.3" || u.Downgrade {
+		t.Fatalf("the upgrade is told as %+v", u)
+	}
+	if i == nil || !slices.Equal(i.Services, []string{"kubelet"}) || !slices.Equal(i.Evict, []string{"d/web"}) {
+		t.Fatalf("the interruption is told as %+v", i)
+	}
+	// A pod that nothing makes anew is in the way, unless its loss is accepted.
+	if err := w.cluster().AddPod(t.Context(), "win-1", kube.Pod{Namespace: "d", Name: "bare"}, ""); err != nil {
+		t.Fatal(err)
+	}
+	if e := refusal(t, w.check()); e.Summary != "pods are in the way of the drain" || !strings.Contains(e.Remedy, "--force") {
+		t.Errorf("have %+v", e)
+	}
+	w.drain.Force = true
+	if i := w.check().Hosts[0].Interruption; i == nil || len(i.Evict) != 2 {
+		t.Errorf("with force: %+v", i)
+	}
+	// A change that stops neither kubelet nor runtime interrupts nothing.
+	w.kubernetes("1.35.4")
+	w.edit(`was joined by nodejoin`, "joined")
+	if r := w.check(); r.Pending() != 1 || r.Hosts[0].Interruption != nil || r.Hosts[0].Upgrade != nil {
+		t.Errorf("%d pending, %+v, %+v", r.Pending(), r.Hosts[0].Upgrade, r.Hosts[0].Interruption)
+	}
+}
+
+// A version that the API server would refuse, and one that is older than what runs,
+// are refused before anything is changed.
+func TestUpgradeIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.one = true
+	w.kubernetes("1.35.4")
+	if err := w.cluster().Upgrade(t.Context(), "v1.34.1"); err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(summary, detail string) {
+		t.Helper()
+		r, sum := w.apply(-1)
+		if e := refusal(t, r); e.Summary != summary || !strings.Contains(e.Detail, detail) {
+			t.Errorf("refused with %+v, want %s: %s", e, summary, detail)
+		}
+		if n := w.calls.Load(); n != 0 || sum.Hosts[0].Err == nil {
+			t.Errorf("%d mutating calls, %v", n, sum.Hosts[0].Err)
+		}
+	}
+	refuse("version skew", "newer than the API server 1.34") // a first join
+	if err := w.cluster().Upgrade(t.Context(), "v1.35.1"); err != nil {
+		t.Fatal(err)
+	}
+	w.mustConverge()
+	w.kubernetes("1.36.3")
+	refuse("version skew", "newer than the API server 1.35")
+	w.kubernetes("1.31.9")
+	refuse("version skew", "4 minor versions older")
+	w.kubernetes("1.35.3")
+	refuse("a downgrade", "the kubelet of the node is v1.35.4")
+	w.downgrade = true
+	if u := w.check().Hosts[0].Upgrade; u == nil || !u.Downgrade {
+		t.Errorf("the downgrade is told as %+v", u)
+	}
+	w.mustConverge()
+	w.wantVersion("win-1", "1.35.3")
+	w.mustBeQuiet()
+}
