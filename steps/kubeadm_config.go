@@ -41,10 +41,11 @@ func (k *KubeadmJoin) ConfigFile(os, node string) (path string, text []byte, err
 	f := k.files(os)
 	c := joinConfiguration{APIVersion: "kubeadm.k8s.io/" + k.ConfigVersion, Kind: "JoinConfiguration", CACertPath: f.ca}
 	// Of a path with a drive kubeadm says that it is no https URL
-	// (cmd/kubeadm/app/apis/kubeadm/validation). It runs on the drive of its program.
+	// (cmd/kubeadm/app/apis/kubeadm/validation): it runs in the folder of its program,
+	// so that a path without one is on that drive.
 	discovery := f.discovery
 	if os == "windows" {
-		_, discovery, _ = strings.Cut(strings.ReplaceAll(discovery, `\`, "/"), ":")
+		_, discovery, _ = strings.Cut(discovery, ":")
 	}
 	c.Discovery.File.KubeConfigPath, c.Discovery.TLSBootstrapToken = discovery, k.Token
 	n := &c.NodeRegistration

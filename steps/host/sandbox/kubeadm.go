@@ -55,11 +55,10 @@ func (h *Host) kubeadmJoin(ctx context.Context, s *state, p program) (printed st
 	if errs := h.preflight(s, c, conf, boot, ca); len(errs) > 0 {
 		return "", exit("[preflight] Some fatal errors occurred:\n\t[ERROR %s", strings.Join(errs, "\n\t[ERROR "))
 	}
-	discovery := c.Discovery.File.KubeConfigPath
-	if h.windows() {
-		discovery = `C:` + strings.ReplaceAll(discovery, "/", `\`)
+	if drive, _, ok := strings.Cut(c.Discovery.File.KubeConfigPath, ":"); ok && drive != "https" {
+		return "", exit("discovery.file.kubeConfigPath: Invalid value: %q: if a URL is used, the scheme must be https", c.Discovery.File.KubeConfigPath)
 	}
-	found, err := h.credential(discovery)
+	found, err := h.credential(h.onDrive(c.Discovery.File.KubeConfigPath))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", exit("discovery.file.kubeConfigPath: Invalid value: %q: not a valid HTTPS URL or a file on disk", c.Discovery.File.KubeConfigPath)
 	}
