@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"nodejoin/steps/host/sandbox"
 )
 
 func TestMain(m *testing.M) {
@@ -40,6 +43,7 @@ func TestScript(t *testing.T) {
 			"closedport": cmdClosedPort,
 			"narrow":     cmdNarrow,
 			"latest":     cmdLatest,
+			"drift":      cmdDrift,
 			"unzip":      cmdUnzip,
 		},
 	})
@@ -206,5 +210,40 @@ func cmdNarrow(ts *testscript.TestScript, neg bool, args []string) {
 		if n := len([]rune(l)); n > most {
 			ts.Fatalf("line %d has %d columns: %s", i+1, n, l)
 		}
+	}
+}
+
+// cmdDrift changes a simulated machine or its cluster behind nodejoin's back:
+// drift FOLDER CLUSTER stop|repoint|unrule|untaint NAME
+func cmdDrift(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: drift FOLDER CLUSTER stop|repoint|unrule|untaint NAME")
+	}
+	ctx, name := context.Background(), args[3]
+	h, err := sandbox.Open(sandbox.Config{Path: ts.MkAbs(args[0]), ClusterDir: ts.MkAbs(args[1])})
+	ts.Check(err)
+	switch args[2] {
+	case "stop":
+		ts.Check(h.StopService(ctx, name))
+	case "repoint":
+		s, err := h.Service(ctx, name)
+		ts.Check(err)
+		s.Command[len(s.Command)-1] += "-other"
+		ts.Check(h.UpdateService(ctx, s.ServiceConfig))
+	case "unrule":
+		_, err := h.FirewallRule(ctx, name)
+		ts.Check(err)
+		ts.Check(h.DeleteFirewallRule(ctx, name))
+	case "untaint":
+		k, err := sandbox.OpenCluster(ts.MkAbs(args[1]), "")
+		ts.Check(err)
+		n, err := k.Node(ctx, name)
+		ts.Check(err)
+		if len(n.Taints) == 0 {
+			ts.Fatalf("%s has no taint", name)
+		}
+		ts.Check(k.SetTaints(ctx, name, nil, n.Taints))
+	default:
+		ts.Fatalf("no drift %q", args[2])
 	}
 }
