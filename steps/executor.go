@@ -50,6 +50,10 @@ type CheckReply struct {
 	Facts     host.Facts `json:"facts"`
 	Results   []Result   `json:"results"`
 	Mutations int64      `json:"mutations"` // mutating host calls so far on this connection
+	// Last is the note of the last run that changed the machine; nil: there is none, or
+	// with LastUnknown the notes could not be read.
+	Last        *RunNote `json:"last,omitempty"`
+	LastUnknown bool     `json:"last_unknown,omitempty"`
 }
 
 // ApplyReply is the answer to an apply. Failed is the step that ended it, if any.
@@ -111,6 +115,10 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 		reply.Results = append(reply.Results, w.check(ctx, s, func(step any, e *Env) (Change, error) {
 			return step.(HostStep).Check(ctx, x.host, e)
 		}, x.env(req.Node, s.ID)))
+	}
+	notes, err := Notes(ctx, x.host, x.facts)
+	if reply.LastUnknown = err != nil; len(notes) > 0 {
+		reply.Last = &notes[len(notes)-1]
 	}
 	reply.Mutations = x.Mutations()
 	return reply, nil

@@ -162,6 +162,8 @@ type jsonHost struct {
 	Steps        []jsonStep           `json:"steps"`
 	Error        *ui.Problem          `json:"error,omitempty"`
 	Mutations    int64                `json:"mutations"`
+	// LastRun is the note on the host of the last run that changed it.
+	LastRun *steps.RunNote `json:"last_run,omitempty"`
 }
 
 // jsonPlan is the JSON output of plan and status (examples/schema/plan.schema.json).
@@ -182,7 +184,7 @@ func planJSON(p *plan.Compiled, r *engine.Report) any {
 		out.Cluster = &pr
 	}
 	for _, h := range r.Hosts {
-		j := jsonHost{Node: h.Node.Name, Address: h.Node.Address, State: hostState(h), Steps: []jsonStep{}, Mutations: h.Mutations}
+		j := jsonHost{Node: h.Node.Name, Address: h.Node.Address, State: hostState(h), Steps: []jsonStep{}, Mutations: h.Mutations, LastRun: h.Last}
 		if h.Err != nil {
 			pr := problemOf(h.Err)
 			j.Error = &pr

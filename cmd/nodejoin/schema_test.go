@@ -34,7 +34,7 @@ func TestSchemasAreOfTypes(t *testing.T) {
 	for file, types := range map[string]map[string]any{
 		"validate": {"": jsonDiagnostics{}},
 		"plan": {"": jsonPlan{}, "host": jsonHost{}, "upgrade": engine.Upgrade{}, "interruption": engine.Interruption{}, "step": jsonStep{}, "change": steps.Change{}, "diff": steps.Diff{}, "finding": steps.Finding{},
-			"artifact": steps.Source{}, "step_error": steps.Error{}, "facts": host.Facts{}},
+			"artifact": steps.Source{}, "step_error": steps.Error{}, "facts": host.Facts{}, "last_run": steps.RunNote{}, "holder": steps.Holder{}},
 		"event": {"host_state": event.HostState{}, "step_started": event.StepStarted{}, "step_progress": event.StepProgress{},
 			"step_done": event.StepDone{}, "warning": event.Warning{}, "summary": jsonSummary{}, "summary_host": jsonSummaryHost{}, "version": nil},
 	} {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"text/tabwriter"
 
@@ -8,6 +9,7 @@ import (
 
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/steps/engine"
+	"nodejoin/steps/transport"
 )
 
 func newStatus(a *app) *cobra.Command {
@@ -15,7 +17,9 @@ func newStatus(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status [PLAN]",
 		Short: "Show whether the nodes are still as the plan says",
-		Long: `Asks every host and the cluster, changes nothing, and prints one line a node.
+		Long: `Asks every host and the cluster, changes nothing, and prints one line a node, with the
+end of the last run that changed it: what has drifted since a run that was done, did so
+after that.
 With --detailed-exitcode the exit code is 2 when a node has drifted.`,
 	}
 	a.planFlags(c)
@@ -51,7 +55,7 @@ With --detailed-exitcode the exit code is 2 when a node has drifted.`,
 
 func (a *app) statusTable(r *engine.Report) {
 	w := tabwriter.NewWriter(a.term.Out, 2, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NODE\tSTATE\tIN ORDER\tDIFFERS\tSYSTEM")
+	fmt.Fprintln(w, "NODE\tSTATE\tIN ORDER\tDIFFERS\tLAST CHANGED\tSYSTEM")
 	for _, h := range r.Hosts {
 		ok, differs, first := 0, 0, ""
 		for _, s := range h.Steps {
@@ -65,6 +69,9 @@ func (a *app) statusTable(r *engine.Report) {
 			}
 		}
 		text := map[string]string{"in_sync": "in sync", "drifted": "drifted", "failed": "could not be checked"}[hostState(h)]
+		if unreachable(h.Err) {
+			text = "not reachable"
+		}
 		about := fmt.Sprintf("%d", differs)
 		if differs > 0 {
 			about += " (first: " + first + ")"
@@ -72,7 +79,24 @@ func (a *app) statusTable(r *engine.Report) {
 		if h.Err != nil {
 			about = "-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", ui.CleanLine(h.Node.Name), text, ok, about, ui.CleanLine(h.Facts.Product+" "+h.Facts.Build))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", ui.CleanLine(h.Node.Name), text, ok, about, lastChanged(h), ui.CleanLine(h.Facts.Product+" "+h.Facts.Build))
 	}
 	w.Flush()
+}
+
+// unreachable tells that the host itself did not answer: it may be as the plan says.
+func unreachable(err error) bool {
+	var ce *transport.ConnectError
+	return errors.As(err, &ce) && ce.Reason == transport.ReasonUnreachable || errors.Is(err, transport.ErrDropped)
+}
+
+// lastChanged is when the last run that changed the host ended, and how.
+func lastChanged(h engine.HostReport) string {
+	switch {
+	case h.Err != nil || h.LastUnknown:
+		return "not known"
+	case h.Last == nil:
+		return "never"
+	}
+	return h.Last.Ended.UTC().Format("2006-01-02T15:04Z") + " " + ui.CleanLine(h.Last.Result)
 }

@@ -55,6 +55,9 @@ type HostReport struct {
 	Steps        []StepReport  // in the plan's order; empty when Err is set
 	Err          error         // *transport.ConnectError or another; the host could not be checked
 	Mutations    int64         // mutating calls on the host during the check: always 0
+	// Last and LastUnknown are those of steps.CheckReply.
+	Last        *steps.RunNote
+	LastUnknown bool
 }
 
 // StepReport is one step's check.

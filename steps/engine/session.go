@@ -163,6 +163,7 @@ func (h *hostRun) check(ctx context.Context) {
 		return
 	}
 	h.report.Facts, h.report.Mutations = reply.Facts, reply.Mutations
+	h.report.Last, h.report.LastUnknown = reply.Last, reply.LastUnknown
 	if results == nil {
 		results = map[string]steps.Result{}
 	}
