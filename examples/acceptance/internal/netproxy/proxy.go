@@ -24,6 +24,8 @@ type Proxy struct {
 
 	toServer atomic.Int64
 	accepted atomic.Int64
+	trips    atomic.Int64
+	heard    atomic.Bool // something has gone to a client since a client last spoke
 }
 
 // Start listens on a free loopback port and forwards to target. Each direction is
@@ -34,6 +36,7 @@ func Start(target string, rtt time.Duration) (*Proxy, error) {
 		return nil, err
 	}
 	p := &Proxy{listener: l, target: target, oneWay: rtt / 2, conns: map[net.Conn]struct{}{}}
+	p.heard.Store(true) // the first words of a client begin the first trip
 	p.work.Go(p.accept)
 	return p, nil
 }
@@ -46,6 +49,11 @@ func (p *Proxy) Accepted() int64 { return p.accepted.Load() }
 
 // BytesToServer counts what clients have sent so far.
 func (p *Proxy) BytesToServer() int64 { return p.toServer.Load() }
+
+// Trips counts the round trips so far: each time that clients spoke after they had
+// been told something. With a delay, what is said without waiting for an answer
+// counts as one.
+func (p *Proxy) Trips() int64 { return p.trips.Load() }
 
 // CutAfter cuts all connections once, when n more bytes have gone to the server.
 func (p *Proxy) CutAfter(n int64) {
@@ -98,8 +106,8 @@ func (p *Proxy) accept() {
 		}
 		p.work.Go(func() {
 			var both sync.WaitGroup
-			both.Go(func() { p.pipe(server, client, &p.toServer) })
-			both.Go(func() { p.pipe(client, server, nil) })
+			both.Go(func() { p.pipe(server, client, p.spoke, func() {}) })
+			both.Go(func() { p.pipe(client, server, func(int) {}, func() { p.heard.Store(true) }) })
 			both.Wait()
 			p.forget(client, server)
 		})
@@ -128,8 +136,9 @@ type held struct {
 const queue = 1024
 
 // pipe moves bytes one way until its source ends or a side is cut. The delay of one
-// piece never adds to that of the next.
-func (p *Proxy) pipe(to, from net.Conn, count *atomic.Int64) {
+// piece never adds to that of the next. took is called when something has come from
+// its source, gave before it is handed on.
+func (p *Proxy) pipe(to, from net.Conn, took func(n int), gave func()) {
 	way := make(chan held, queue)
 	var writer sync.WaitGroup
 	writer.Go(func() {
@@ -137,6 +146,7 @@ func (p *Proxy) pipe(to, from net.Conn, count *atomic.Int64) {
 			if wait := time.Until(h.due); wait > 0 {
 				time.Sleep(wait)
 			}
+			gave()
 			if _, err := to.Write(h.data); err != nil {
 				from.Close()
 				for range way { // until the reader has seen the end
@@ -154,9 +164,7 @@ func (p *Proxy) pipe(to, from net.Conn, count *atomic.Int64) {
 		buffer := make([]byte, 32<<10)
 		n, err := from.Read(buffer)
 		if n > 0 {
-			if count != nil {
-				p.note(count.Add(int64(n)))
-			}
+			took(n)
 			way <- held{buffer[:n], time.Now().Add(p.oneWay)}
 		}
 		if err != nil {
@@ -168,7 +176,12 @@ func (p *Proxy) pipe(to, from net.Conn, count *atomic.Int64) {
 	}
 }
 
-func (p *Proxy) note(sent int64) {
+// spoke notes that a client has said n bytes.
+func (p *Proxy) spoke(n int) {
+	if p.heard.Swap(false) {
+		p.trips.Add(1)
+	}
+	sent := p.toServer.Add(int64(n))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cutAt > 0 && sent >= p.cutAt {

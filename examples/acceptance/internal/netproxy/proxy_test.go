@@ -56,6 +56,29 @@ func TestDelay(t *testing.T) {
 	}
 }
 
+// Two questions of which the second waits for the first answer are two round trips;
+// what is said at once is one.
+func TestTrips(t *testing.T) {
+	p, c := open(t, 40*time.Millisecond)
+	ask := func(n int) {
+		t.Helper()
+		for range n {
+			if _, err := c.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := io.ReadFull(c, make([]byte, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, n := range []int{1, 5, 1} {
+		ask(n)
+		if have := p.Trips(); have != int64(i+1) {
+			t.Errorf("after %d questions: %d round trips", i+1, have)
+		}
+	}
+}
+
 func TestCutAfter(t *testing.T) {
 	p, c := open(t, 0)
 	p.CutAfter(100)

@@ -1,0 +1,106 @@
+package acceptance_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// tokenBound bounds the run whose bootstrap token has ended: a cold join takes about
+// 20 seconds on two cores, and the gate waits for half a minute.
+const tokenBound = 3 * time.Minute
+
+// TestTokenExpired: a bootstrap token that has expired when the kubelet first uses it.
+// The run ends with one diagnostic, and the next one mints another token and finishes.
+func TestTokenExpired(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	b := newBed(ctx, t, startCluster(ctx, t))
+	args := b.variables(b.host.Port()).write(t)
+	expired := 0
+	r := apply(ctx, t, args, func(e streamEvent, _ *os.Process) {
+		if e.Type == "step_done" && e.Step == "join_token" {
+			expired += b.expireTokens(ctx)
+		}
+	})
+	if expired != 1 {
+		t.Fatalf("%d tokens were there to expire, want one: %s", expired, r)
+	}
+	if r.code != 1 || r.took > tokenBound {
+		t.Errorf("want exit code 1 within %s: %s", tokenBound, r)
+	}
+	var failed []string
+	for _, e := range r.events {
+		if e.Type == "step_done" && e.Result == "failed" {
+			failed = append(failed, e.Step)
+		}
+	}
+	if len(failed) != 1 || failed[0] != "registered" {
+		t.Errorf("failed steps %v, want registered alone: %s", failed, r)
+	}
+	text := unwrapped(r.stderr)
+	for _, want := range []string{"Error: the bootstrap token has ended", "no certificate request of system:node:" + nodeName, "it has expired or was removed",
+		"windows-ssh.join.hcl:" + fmt.Sprint(b.nodeLine()) + ",1", "What to do: apply again, which mints a new token"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not said:\n%s", want, r.stderr)
+		}
+	}
+	if n := strings.Count(r.stderr, "Error: "); n != 1 {
+		t.Errorf("%d errors, want one:\n%s", n, r.stderr)
+	}
+
+	mustApply(ctx, t, args)
+	b.wantJoined(ctx)
+	b.wantNoCredentialsLeft(ctx)
+	wantNothing(ctx, t, args)
+}
+
+// unwrapped is what was printed, without its frame and breaks of its lines.
+func unwrapped(text string) string {
+	return strings.Join(strings.Fields(strings.ReplaceAll(text, "|", " ")), " ")
+}
+
+// expireTokens sets the end of all bootstrap tokens into the past, and gives their number.
+func (b *bed) expireTokens(ctx context.Context) int {
+	b.t.Helper()
+	secrets := b.cluster.Client.CoreV1().Secrets(metav1.NamespaceSystem)
+	list, err := secrets.List(ctx, metav1.ListOptions{FieldSelector: "type=" + string(corev1.SecretTypeBootstrapToken)})
+	if err != nil {
+		b.t.Error(err)
+		return 0
+	}
+	for _, s := range list.Items {
+		// RFC 3339, as k8s.io/cluster-bootstrap token/util reads it.
+		s.Data["expiration"] = []byte(time.Now().Add(-time.Minute).UTC().Format(time.RFC3339))
+		if _, err := secrets.Update(ctx, &s, metav1.UpdateOptions{}); err != nil {
+			b.t.Error(err)
+		}
+	}
+	return len(list.Items)
+}
+
+// nodeLine is the line of the example plan's node block.
+func (b *bed) nodeLine() int {
+	b.t.Helper()
+	f, err := os.Open(filepath.Join(repository(b.t), examplePlan, "windows-ssh.join.hcl"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		if strings.HasPrefix(lines.Text(), "node ") {
+			return n
+		}
+	}
+	b.t.Fatalf("%s has no node block: %v", examplePlan, lines.Err())
+	return 0
+}
