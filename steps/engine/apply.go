@@ -71,6 +71,12 @@ func (h *hostRun) apply(ctx context.Context) (sum HostSummary) {
 			sum.Err = &steps.Error{Code: steps.CodeInterrupted, Summary: "interrupted", Detail: "the run was stopped; the next apply goes on from here"}
 			break
 		}
+		if h.stopsFirst(rest[0].ID) {
+			if sum.Err = h.stepAside(ctx); sum.Err != nil {
+				sum.Failed, sum.Source = rest[0].ID, rest[0].Source
+				break
+			}
+		}
 		n := 1
 		if k, _ := steps.Lookup(rest[0].Kind); k.Place == steps.OnCluster {
 			h.applyCluster(ctx, rest[0], &sum)
@@ -78,7 +84,7 @@ func (h *hostRun) apply(ctx context.Context) (sum HostSummary) {
 			// Conditions and folders come before the first long transfer.
 			blob := h.needsBlob(rest[0])
 			for n < len(rest) {
-				if k, _ := steps.Lookup(rest[n].Kind); k.Place == steps.OnCluster || !blob && h.needsBlob(rest[n]) {
+				if k, _ := steps.Lookup(rest[n].Kind); k.Place == steps.OnCluster || !blob && h.needsBlob(rest[n]) || h.stopsFirst(rest[n].ID) {
 					break
 				}
 				n++
@@ -86,6 +92,9 @@ func (h *hostRun) apply(ctx context.Context) (sum HostSummary) {
 			h.applyBatch(ctx, rest[:n], &sum)
 		}
 		rest = rest[n:]
+	}
+	if sum.Err == nil {
+		sum.Err = h.stepBack(ctx)
 	}
 	for _, spec := range h.node.Steps {
 		if spec.ID != sum.Failed && !slices.Contains(sum.Changed, spec.ID) && !slices.Contains(sum.Unchanged, spec.ID) {

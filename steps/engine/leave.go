@@ -186,7 +186,7 @@ func drainError(err error) error {
 			Remedy: "move them away, or accept the loss: --delete-emptydir-data for the data of emptyDir volumes, --force for pods that nothing makes anew"}
 	case errors.As(err, &late):
 		return &steps.Error{Code: steps.CodeTimeout, Summary: "the drain was not done in time", Detail: late.Error(),
-			Remedy: "see why they stay (kubectl get pdb, kubectl describe pod), then leave again: it goes on from here; --drain-timeout gives it more time"}
+			Remedy: "see why they stay (kubectl get pdb, kubectl describe pod), then run the same again: it goes on from here; --drain-timeout gives it more time"}
 	}
 	return err
 }

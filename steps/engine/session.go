@@ -40,7 +40,9 @@ type hostRun struct {
 	values  map[string]string // outputs known so far, "step.output"
 	pending map[string]bool   // steps that the check found something to do for
 	report  HostReport
-	holds   bool // the host is to be locked as long as this run changes it
+	// cordoned: this run has cordoned the Node.
+	cordoned bool
+	holds    bool // the host is to be locked as long as this run changes it
 
 	// Mutating calls: of the agent that runs, as it said last, and of those before
 	// it, as far as they could say.

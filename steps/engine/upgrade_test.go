@@ -172,3 +172,74 @@ func TestUpgradeIsRefused(t *testing.T) {
 	w.wantVersion("win-1", "1.35.3")
 	w.mustBeQuiet()
 }
+
+func (k killableCluster) Uncordon(ctx context.Context, node string) error {
+	if err := k.w.killed(); err != nil {
+		return err
+	}
+	return k.API.Uncordon(ctx, node)
+}
+
+// An upgrade that is killed again and again, each time one mutating call later, comes
+// to its end: the Node takes no pods from before the kubelet stops until all is
+// verified, its pods have left, and then it takes pods again.
+func TestUpgradeKilledAgainAndAgain(t *testing.T) {
+	w := newWorld(t)
+	w.one = true
+	w.kubernetes("1.35.4")
+	w.mustConverge()
+	api := w.cluster()
+	for _, p := range []kube.Pod{{Namespace: "d", Name: "web", Controller: "ReplicaSet"}, {Namespace: "kube-system", Name: "agent", Controller: "DaemonSet"}} {
+		if err := api.AddPod(t.Context(), "win-1", p, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.kubernetes("1.36.3")
+	stopped := 0
+	w.before = func(req steps.Request) {
+		if !slices.ContainsFunc(req.Steps, func(s steps.Spec) bool { return s.ID == "kubernetes_node" }) {
+			return
+		}
+		n, err := api.Node(t.Context(), "win-1")
+		pods, podsErr := api.Pods(t.Context(), "win-1")
+		if err != nil || podsErr != nil || n.KubeletVersion == "v1.35.4" && n.Ready && (!n.Unschedulable || len(pods) != 1) {
+			t.Errorf("before the kubelet stops: the Node is %+v, pods %v, %v, %v", n, pods, err, podsErr)
+		}
+		stopped++
+	}
+	const most = 100
+	runs := 0
+	for done := false; !done; runs++ {
+		if runs == most {
+			t.Fatalf("not done after %d runs", most)
+		}
+		_, sum := w.apply(int64(runs))
+		if err := sum.Hosts[0].Err; err == nil {
+			done = true
+		} else if !strings.Contains(err.Error(), errKilled.Error()) {
+			t.Fatalf("run %d, %s: %v", runs, sum.Hosts[0].Failed, err)
+		}
+	}
+	if runs < 10 || stopped == 0 {
+		t.Errorf("%d runs, %d batches that stop the kubelet", runs, stopped)
+	}
+	w.wantVersion("win-1", "1.36.3")
+	w.before = nil
+	w.mustBeQuiet()
+}
+
+// A Node that a person has cordoned is drained for an upgrade, and stays cordoned.
+func TestUpgradeKeepsForeignCordon(t *testing.T) {
+	w := newWorld(t)
+	w.one = true
+	w.kubernetes("1.35.4")
+	w.mustConverge()
+	if err := w.cluster().SetUnschedulable(t.Context(), "win-1", true); err != nil {
+		t.Fatal(err)
+	}
+	w.kubernetes("1.36.3")
+	w.mustConverge()
+	if n, err := w.cluster().Node(t.Context(), "win-1"); err != nil || !n.Unschedulable || n.KubeletVersion != "v1.36.3" {
+		t.Errorf("the Node is %+v, %v", n, err)
+	}
+}

@@ -107,6 +107,11 @@ func (k *Cluster) Uncordon(ctx context.Context, node string) error {
 	})
 }
 
+// SetUnschedulable cordons a Node or ends that, as a person does with kubectl.
+func (k *Cluster) SetUnschedulable(ctx context.Context, node string, on bool) error {
+	return k.onNode(ctx, "cordon node", node, func(n *kube.Node) { n.Unschedulable = on })
+}
+
 // SetAnnotations changes annotations of a node.
 func (k *Cluster) SetAnnotations(ctx context.Context, node string, set map[string]string, remove []string) error {
 	return k.onNode(ctx, "annotate node", node, func(n *kube.Node) {
