@@ -154,7 +154,7 @@ func (k *KubeadmJoin) Apply(ctx context.Context, h host.Host, e *Env, c Change) 
 // prepare claims what the join will make, takes away what an earlier one left, and
 // sees to the service.
 func (k *KubeadmJoin) prepare(ctx context.Context, h host.Host, e *Env, f kubeadmFiles) error {
-	for _, path := range []string{f.conf, f.bootstrap, f.ca, f.kubeletConfig, f.flags, f.criConfig} {
+	for _, path := range []string{f.conf, f.bootstrap, f.ca, f.kubeletConfig, f.flags, f.criConfig, k.Log} {
 		if e.made(path) {
 			continue
 		}

@@ -242,6 +242,7 @@ func TestLeaveRefused(t *testing.T) {
 	if err := api.SetBudget(ctx, "web", 1); err != nil {
 		t.Fatal(err)
 	}
+	force.Drain.Timeout = 0 // the default
 	if _, sum := w.leave(-1, force); sum.Hosts[0].Err != nil || !sum.Hosts[0].NodeGone {
 		t.Error(fmt.Errorf("%s: %w", sum.Hosts[0].Failed, sum.Hosts[0].Err))
 	}

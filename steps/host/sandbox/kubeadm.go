@@ -88,6 +88,11 @@ func (h *Host) kubeadmJoin(ctx context.Context, s *state, p program) (printed st
 	if err != nil {
 		return "", err
 	}
+	key, err := h.key(boot)
+	if err != nil {
+		return "", err
+	}
+	delete(s.Access, key)
 	return "This node has joined the cluster\n", os.Remove(at)
 }
 
