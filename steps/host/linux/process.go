@@ -84,6 +84,16 @@ func readStat(pid int) (processStat, error) {
 	return s, errors.Join(errs[:]...)
 }
 
+// Runs tells whether a process of this number runs, whosever it is. A zombie does not;
+// where that cannot be asked, it does.
+func Runs(pid int) bool {
+	s, err := readStat(pid)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	return err != nil || !s.ended()
+}
+
 // identify gives the full name of a process that is there, ended or not.
 func identify(pid int) (processID, error) {
 	boot, err := bootID()
