@@ -35,6 +35,17 @@ func newMachine(t *testing.T, os string) *machine {
 	return m
 }
 
+// copy is another machine in the same state.
+func (m *machine) copy(t *testing.T, system string) *machine {
+	t.Helper()
+	c := &machine{dir: t.TempDir()}
+	must(t, os.CopyFS(c.dir, os.DirFS(m.dir)))
+	var err error
+	c.Host, err = sandbox.Open(sandbox.Config{Path: c.dir, OS: system})
+	must(t, err)
+	return c
+}
+
 // seed puts onto the machine what is not nodejoin's, close to what nodejoin touches.
 func (m *machine) seed(t *testing.T, os string) {
 	t.Helper()
@@ -184,8 +195,10 @@ func TestLeaveInterrupted(t *testing.T) {
 	all, art := scenarios(t)
 	for _, s := range all {
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			joined, before := s.joined(t, art)
 			for n := 0; ; n++ {
-				m, before := s.joined(t, art)
+				m := joined.copy(t, s.os)
 				calls := 0
 				killed := ""
 				err := left(t, host.Intercept(m, func(op, subject string) error {
@@ -223,6 +236,7 @@ func TestLeaveAfterInterruptedApply(t *testing.T) {
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
 			for n := 0; ; n++ {
 				m := newMachine(t, s.os)
 				if s.drift != nil {
