@@ -1,5 +1,6 @@
-# A Windows and a Linux host join one cluster. Both are sandboxes, as in ../quickstart;
-# real hosts have `connection "ssh"` and the cluster a kubeconfig.
+# A Windows and a Linux host join one cluster. Both are sandboxes, as in ../quickstart,
+# whose mirror this plan uses; real hosts have `connection "ssh"` and the cluster a
+# kubeconfig.
 
 cluster "demo" {
   kubernetes = "1.36.3"
@@ -17,7 +18,7 @@ network "flannel" {
   port    = 4789
 }
 
-mirror { path = "./mirror" }
+mirror { path = "../quickstart/mirror" }
 
 # Programs differ by operating system, so each has its digest.
 artifact "kubernetes_node" {

@@ -152,9 +152,7 @@ func TestPrevious(t *testing.T) {
 	if err := h.SetMachineEnv(ctx, "HTTP_PROXY", "http://before:1"); err != nil {
 		t.Fatal(err)
 	}
-	s := trial.Session(t, c)
-	trial.Check(t, ctx, s)
-	trial.Apply(t, ctx, s)
+	trial.Run(t, ctx, c)
 	f, err := h.Facts(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -184,9 +182,7 @@ func TestProxyChanges(t *testing.T) {
 	defer cancel()
 	dir := trial.Workspace(t)
 	c := trial.Compile(t, dir, nil)
-	s := trial.Session(t, c)
-	trial.Check(t, ctx, s)
-	trial.Apply(t, ctx, s)
+	trial.Run(t, ctx, c)
 	c = trial.Compile(t, dir, map[string]string{"proxy": "http://other.example:3128"})
 	pending := trial.Check(t, ctx, trial.Session(t, c))
 	for _, id := range []string{"http_proxy", "https_proxy", "containerd", "kubelet"} {

@@ -19,31 +19,32 @@ import (
 	"nodejoin/steps/transport"
 )
 
-// Workspace copies the plan of the current folder, the programs of the quickstart
-// beside it, and gives the folder of the copy: a run leaves its sandboxes there.
+// Workspace copies the plan of the current folder, and the mirror of the quickstart as
+// its neighbour, and gives the folder of the copy: a run leaves its sandboxes there.
 func Workspace(t *testing.T) string {
 	t.Helper()
-	root := t.TempDir()
-	for _, pattern := range []string{"*.join.hcl", "../quickstart/mirror/*"} {
-		names, err := filepath.Glob(pattern)
-		if err != nil || len(names) == 0 {
-			t.Fatalf("%s: %v, %v", pattern, names, err)
-		}
-		for _, name := range names {
-			content, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			to := filepath.Join(root, "plan", name)
-			if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(to, content, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return filepath.Join(root, "plan")
+	root := t.TempDir()
+	if err := os.CopyFS(filepath.Join(root, "quickstart", "mirror"), os.DirFS("../quickstart/mirror")); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Base(here)
+	file := name + ".join.hcl"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(root, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, file), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // Compile gives the plan of a folder; a warning fails the test, too.
@@ -72,6 +73,20 @@ func Host(n plan.Node) (*sandbox.Host, error) {
 	return sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, Hostname: n.Name, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
 }
 
+// Cluster is the sandbox of the plan's cluster.
+func Cluster(t *testing.T, c *plan.Compiled) *sandbox.Cluster {
+	t.Helper()
+	k, err := openCluster(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func openCluster(c *plan.Compiled) (*sandbox.Cluster, error) {
+	return sandbox.OpenCluster(c.Cluster.Sandbox, c.Cluster.PodCIDR)
+}
+
 // Session is one run of the command, without its output.
 func Session(t *testing.T, c *plan.Compiled) *engine.Session {
 	s := engine.New(c, engine.Options{
@@ -82,9 +97,7 @@ func Session(t *testing.T, c *plan.Compiled) *engine.Session {
 			}
 			return transport.NewLocal(h, artifact.New(artifact.Options{Direct: true}), n.Name), nil
 		},
-		Cluster: func(context.Context) (kube.API, error) {
-			return sandbox.OpenCluster(c.Cluster.Sandbox, c.Cluster.PodCIDR)
-		},
+		Cluster: func(context.Context) (kube.API, error) { return openCluster(c) },
 		Emit: func(e event.Event) {
 			if d, ok := e.(event.StepDone); ok && d.Result == "failed" {
 				t.Logf("%s %s: %s: %s", d.Host, d.Step, d.Summary, d.Detail)
@@ -115,7 +128,7 @@ func Check(t *testing.T, ctx context.Context, s *engine.Session) map[string]step
 	return pending
 }
 
-// Apply makes them, and gives the names of those that changed something.
+// Apply makes them, and gives those that changed something, by "node/step".
 func Apply(t *testing.T, ctx context.Context, s *engine.Session) (changed []string, mutations int64) {
 	t.Helper()
 	for _, h := range s.Apply(ctx).Hosts {
@@ -128,4 +141,12 @@ func Apply(t *testing.T, ctx context.Context, s *engine.Session) (changed []stri
 		mutations += h.Mutations
 	}
 	return changed, mutations
+}
+
+// Run checks and applies in a session of its own, as another process would.
+func Run(t *testing.T, ctx context.Context, c *plan.Compiled) (changed []string, mutations int64) {
+	t.Helper()
+	s := Session(t, c)
+	Check(t, ctx, s)
+	return Apply(t, ctx, s)
 }

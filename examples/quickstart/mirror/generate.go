@@ -1,13 +1,13 @@
 //go:build ignore
 
-// generate writes the stand-in artifacts of the quickstart beside itself, under the
+// generate writes the stand-in artifacts of the examples beside itself, under the
 // names that the upstream projects use, and prints the digest of each:
 //
 //	cd examples/quickstart/mirror && go run generate.go
 //
 // The files have the layout of the real ones and nothing in them: the sandbox
 // plays the programs. Another Go release may compress differently; then put the
-// new digests into ../quickstart.join.hcl.
+// new digests into the plans of the examples.
 package main
 
 import (
@@ -31,9 +31,12 @@ var archives = []struct {
 		"kubernetes/node/bin/kubectl.exe", "kubernetes/node/bin/kubelet.exe"}},
 	{"containerd-2.2.1-windows-amd64.tar.gz", []string{"bin/containerd-shim-runhcs-v1.exe", "bin/containerd.exe", "bin/ctr.exe"}},
 	{"cni-plugins-windows-amd64-v1.9.1.tgz", []string{"./host-local.exe", "./win-bridge.exe", "./win-overlay.exe"}},
+	{"kubernetes-node-linux-amd64.tar.gz", []string{"kubernetes/node/bin/kube-proxy", "kubernetes/node/bin/kubelet"}},
+	{"containerd-2.2.1-linux-amd64.tar.gz", []string{"bin/containerd", "bin/containerd-shim-runc-v2", "bin/ctr"}},
+	{"cni-plugins-linux-amd64-v1.9.1.tgz", []string{"./bridge", "./host-local", "./loopback", "./portmap"}},
 }
 
-var programs = []string{"flannel-amd64.exe", "flanneld.exe"}
+var programs = []string{"flannel-amd64.exe", "flanneld.exe", "flannel-amd64", "flanneld-amd64", "runc.amd64"}
 
 func standIn(name string) []byte {
 	return []byte("stand-in for " + name + ": a sandbox plays its programs\n")
