@@ -59,9 +59,6 @@ func WindowsRelease(build string) (r Release, assumed string, ok bool) {
 	return Release{}, "", false
 }
 
-// WindowsReleases lists the table, oldest first.
-func WindowsReleases() []Release { return append([]Release(nil), releases...) }
-
 // CheckWindows tells whether a Windows build can be a node of a Kubernetes
 // version: OK, NotYet, Removed (Kubernetes dropped the release), Deprecated (it
 // was in the matrix of this version and Microsoft retired it since), Unknown.

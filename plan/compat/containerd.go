@@ -23,9 +23,6 @@ type Containerd struct {
 	// (containerd 2.1 release notes). bin_dir is read up to 2.3 and gone in 2.4
 	// (containerd v2.3.0 and v2.4.0 internal/cri/config/config.go).
 	BinDirs bool
-	// TransferService: images are pulled by the transfer service by default
-	// (containerd 2.1 release notes).
-	TransferService bool
 }
 
 var (
@@ -48,7 +45,6 @@ func LookupContainerd(version string) (Containerd, error) {
 	c.CRIv1alpha2 = l.less(line{2, 0})
 	c.ConfigPath = !l.less(line{1, 5})
 	c.BinDirs = !l.less(line{2, 1})
-	c.TransferService = !l.less(line{2, 1})
 	return c, nil
 }
 

@@ -87,7 +87,6 @@ func FuzzWindows(f *testing.F) {
 		}
 		sane(t, func() Verdict { return CheckPause(image, build) })
 		KnownIssues(build, feature)
-		_, _ = LookupPause(version)
 		if v := CheckPause(image, build); v.Status == Refused && v.Instead != "" && CheckPause(v.Instead, build).Status != OK {
 			t.Fatalf("advice does not help: %+v", v)
 		}
@@ -104,10 +103,7 @@ func FuzzPairs(f *testing.F) {
 		sane(t, func() Verdict { return CheckContainerd(a, b) })
 		sane(t, func() Verdict { return CheckContainerdSchema(a, n) })
 		sane(t, func() Verdict { return CheckDocker(a) })
-		sane(t, func() Verdict { return CheckMCR(a, b) })
 		sane(t, func() Verdict { return CheckSkew(KubeletProgram, a, b) })
-		sane(t, func() Verdict { return CheckNodeSkew(a, b) })
-		sane(t, func() Verdict { return CheckVXLAN(n, n) })
 		_, _ = ContainerdSchemas(a)
 		_, _, _ = Tested(a, b)
 	})
@@ -121,7 +117,5 @@ func FuzzObjects(f *testing.F) {
 	f.Fuzz(func(t *testing.T, api, handler, runtime, version string) {
 		sane(t, func() Verdict { return CheckRuntimeClass(api, handler, runtime, version) })
 		sane(t, func() Verdict { return CheckLabel(api, version) })
-		sane(t, func() Verdict { return CheckNodeLabel(api, version) })
-		_, _ = RuntimeClassAPI(version)
 	})
 }

@@ -22,13 +22,8 @@ type Kubernetes struct {
 	EmptyResolvConf        bool // resolvConf: "" in the configuration file is heeded; before it is taken for the default, /etc/resolv.conf
 	CRIv1                  bool // it speaks CRI v1 to the runtime
 	CRIv1alpha2            bool // it speaks CRI v1alpha2 to a runtime without v1
-	ContainerRuntimeFlag   bool // --container-runtime is accepted
 	DockerFlags            bool // dockershim and --network-plugin, --cni-bin-dir, --cni-conf-dir, --image-pull-progress-deadline
-	KlogFileFlags          bool // --log-dir, --log-file, --logtostderr
-	PodInfraContainerFlag  bool // --pod-infra-container-image is accepted
-	CloudConfigFlag        bool // --cloud-config is accepted
 	CgroupsPerQOSFatal     bool // on Windows cgroupsPerQOS: true ends the kubelet; from 1.31 it is a warning
-	NodeLogQueryOnByGate   bool // feature gate NodeLogQuery exists and is off by default
 	LogRunner              bool // kube-log-runner is in the node archive
 	ConfigDropIns          bool // --config-dir lays further files over the configuration
 	LogRunnerRotationFlags bool // kube-log-runner takes -log-file-size and -log-file-age
@@ -37,18 +32,12 @@ type Kubernetes struct {
 
 	// kube-proxy on Windows
 
-	ProxyRunAsServiceField bool // windowsRunAsService in the configuration file; read too late to have an effect (v1.36.3 cmd/kube-proxy/app/server.go), so --windows-service is needed all the same
-	ProxyPortFlags         bool // --healthz-port and --metrics-port; deprecated
-	WinOverlayGate         bool // feature gate WinOverlay must be given for overlay networks
-	WinDSRGate             bool // feature gate WinDSR must be given for enableDSR
+	WinOverlayGate bool // feature gate WinOverlay must be given for overlay networks
+	WinDSRGate     bool // feature gate WinDSR must be given for enableDSR
 
 	// kubeadm
 
 	JoinConfigV1Beta4 bool // it reads JoinConfiguration of kubeadm.k8s.io/v1beta4
-
-	// cluster
-
-	RuntimeClassV1 bool // node.k8s.io/v1 RuntimeClass
 }
 
 // kubernetesRow: one fact holds for the versions in span.
@@ -64,23 +53,15 @@ var kubernetesTable = []kubernetesRow{
 	{func(k *Kubernetes) { k.EmptyResolvConf = true }, span{since: line{1, 23}}, "k8s.io/kubelet v0.22.17 and v0.23.17 config/v1beta1/types.go: resolvConf is a string, then a pointer"},
 	{func(k *Kubernetes) { k.CRIv1 = true }, span{since: line{1, 23}}, "kubernetes v1.23.17 pkg/kubelet/cri/remote/remote_runtime.go; absent in v1.22"},
 	{func(k *Kubernetes) { k.CRIv1alpha2 = true }, span{until: line{1, 26}}, "kubernetes/kubernetes#110618"},
-	{func(k *Kubernetes) { k.ContainerRuntimeFlag = true }, span{until: line{1, 27}}, "kubernetes/kubernetes#114017"},
 	{func(k *Kubernetes) { k.DockerFlags = true }, span{until: line{1, 24}}, "kubernetes/kubernetes#106907, CHANGELOG-1.24"},
-	{func(k *Kubernetes) { k.KlogFileFlags = true }, span{until: line{1, 26}}, "kubernetes/kubernetes#112120"},
-	{func(k *Kubernetes) { k.PodInfraContainerFlag = true }, span{until: line{1, 35}}, "kubernetes/kubernetes#133779, CHANGELOG-1.35"},
-	{func(k *Kubernetes) { k.CloudConfigFlag = true }, span{until: line{1, 34}}, "rancher/rke2#9591"},
 	{func(k *Kubernetes) { k.CgroupsPerQOSFatal = true }, span{since: line{1, 18}, until: line{1, 31}}, "kubernetes/kubernetes#123137, pkg/kubelet/apis/config/validation/validation_windows.go"},
 	{func(k *Kubernetes) { k.CgroupV1Fails = true }, span{since: line{1, 35}}, "kubernetes pkg/kubelet/apis/config/v1beta1/defaults.go: failCgroupV1 is true from 1.35 on (KEP-5573)"},
-	{func(k *Kubernetes) { k.NodeLogQueryOnByGate = true }, span{since: line{1, 27}, until: line{1, 36}}, "kubernetes pkg/features/kube_features.go: alpha 1.27, beta (off) 1.30, GA 1.36"},
 	{func(k *Kubernetes) { k.LogRunner = true }, span{since: line{1, 23}}, "kubernetes v1.23 hack/lib/golang.sh: kube-log-runner in the node archive"},
 	{func(k *Kubernetes) { k.ConfigDropIns = true }, span{since: line{1, 30}}, "kubernetes/kubernetes#122907: --config-dir needs no KUBELET_CONFIG_DROPIN_DIR_ALPHA any more"},
 	{func(k *Kubernetes) { k.JoinConfigV1Beta4 = true }, span{since: line{1, 31}}, "kubernetes v1.31 cmd/kubeadm/app/apis/kubeadm/v1beta4"},
 	{func(k *Kubernetes) { k.LogRunnerRotationFlags = true }, span{since: line{1, 34}}, "kubernetes v1.34 staging/src/k8s.io/component-base/logs/kube-log-runner"},
-	{func(k *Kubernetes) { k.ProxyRunAsServiceField = true }, span{since: line{1, 31}}, "kubernetes/kubernetes#126072"},
-	{func(k *Kubernetes) { k.ProxyPortFlags = true }, span{}, "kubernetes v1.36.3 cmd/kube-proxy/app/options.go: deprecated since 1.18, hidden, still accepted (kube-proxy.exe 1.36.3 takes both); #126889 removed their fields only (not verified)"},
 	{func(k *Kubernetes) { k.WinOverlayGate = true }, span{until: line{1, 20}}, "kubernetes pkg/features/kube_features.go: beta (on) 1.20, GA and locked 1.34 (#133042)"},
 	{func(k *Kubernetes) { k.WinDSRGate = true }, span{until: line{1, 33}}, "kubernetes pkg/features/kube_features.go: beta (on) 1.33 (#130876), GA and locked 1.34"},
-	{func(k *Kubernetes) { k.RuntimeClassV1 = true }, span{since: line{1, 20}}, "CHANGELOG-1.20: node.k8s.io/v1"},
 }
 
 // Kubelet looks up the node components of a Kubernetes version.

@@ -26,22 +26,6 @@ var runtimeClassAPIs = []apiRow{
 	{"node.k8s.io/v1", span{since: line{1, 20}}, "k8s.io/api v0.36.3 node/v1 APILifecycleIntroduced: 1.20"},
 }
 
-// RuntimeClassAPI is the API version in which to write a RuntimeClass for an API
-// server: the best that it serves.
-func RuntimeClassAPI(kubernetes string) (apiVersion string, err error) {
-	l, _, ok := minorLine("Kubernetes", kubernetes, since1_14, kubernetesNewest)
-	if !ok {
-		_, err := Parse(kubernetes)
-		return "", err
-	}
-	for _, row := range runtimeClassAPIs {
-		if row.span.holds(l) {
-			apiVersion = row.apiVersion
-		}
-	}
-	return apiVersion, nil
-}
-
 // CheckRuntimeClass tells whether a RuntimeClass works: its API version with the
 // API server, its handler with the runtime of the nodes ("containerd", "docker"
 // or "mcr"). An empty apiVersion is not checked. A handler of containerd that is
@@ -54,7 +38,12 @@ func CheckRuntimeClass(apiVersion, handler, runtime, kubernetes string) Verdict 
 		return noVersion(v.Name, kubernetes)
 	}
 	v.Assumed = note
-	best, _ := RuntimeClassAPI(kubernetes)
+	best := ""
+	for _, row := range runtimeClassAPIs {
+		if row.span.holds(l) {
+			best = row.apiVersion
+		}
+	}
 	found := apiVersion == ""
 	for _, row := range runtimeClassAPIs {
 		if row.apiVersion != apiVersion {
@@ -149,49 +138,4 @@ func CheckLabel(key, kubernetes string) Verdict {
 		v.Why, v.Source = fmt.Sprintf("the kubelet sets it since %s; before, set it by hand", since), "Kubernetes documentation, scheduling on Windows"
 	}
 	return v
-}
-
-// kubeletMaySet: keys and namespaces of kubernetes.io and k8s.io that a kubelet
-// may give itself (k8s.io/kubelet pkg/apis/well_known_labels.go v0.36.3).
-var kubeletMaySet = map[string]bool{
-	"kubernetes.io/hostname": true, "kubernetes.io/os": true, "kubernetes.io/arch": true,
-	"topology.kubernetes.io/zone": true, "topology.kubernetes.io/region": true,
-	"failure-domain.beta.kubernetes.io/zone": true, "failure-domain.beta.kubernetes.io/region": true,
-	"node.kubernetes.io/instance-type": true, "beta.kubernetes.io/instance-type": true,
-	"beta.kubernetes.io/os": true, "beta.kubernetes.io/arch": true,
-}
-
-var kubeletNamespaces = []string{"kubelet.kubernetes.io", "node.kubernetes.io"}
-
-// CheckNodeLabel tells whether a kubelet can give its own node a label through
-// --node-labels. A kubelet since 1.16 refuses to start with one in the
-// namespaces kubernetes.io and k8s.io that it may not set; the API server's
-// NodeRestriction refuses it too. Such a label must be set through the API with
-// other credentials.
-func CheckNodeLabel(key, kubernetes string) Verdict {
-	v := Verdict{Name: key, Source: "k8s.io/kubelet v0.36.3 pkg/apis/well_known_labels.go; kubernetes cmd/kubelet/app/options/options.go ValidateKubeletFlags"}
-	l, note, ok := minorLine("Kubernetes", kubernetes, since1_14, kubernetesNewest)
-	if !ok {
-		return noVersion(key, kubernetes)
-	}
-	v.Assumed = note
-	namespace, _, found := strings.Cut(key, "/")
-	if !found || kubeletMaySet[key] || !inNamespace(namespace, "kubernetes.io") && !inNamespace(namespace, "k8s.io") {
-		return v
-	}
-	for _, n := range kubeletNamespaces {
-		if inNamespace(namespace, n) {
-			return v
-		}
-	}
-	v.Status, v.Instead = Refused, "set it on the node through the API"
-	v.Why = "a kubelet may not give its own node this label, and refuses to start with it"
-	if l.less(line{1, 16}) {
-		v.Status, v.Why = Deprecated, "a kubelet from 1.16 on refuses to start with it"
-	}
-	return v
-}
-
-func inNamespace(have, namespace string) bool {
-	return have == namespace || strings.HasSuffix(have, "."+namespace)
 }

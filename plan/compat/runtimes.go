@@ -151,35 +151,3 @@ func CheckDockerVersion(version string) Verdict {
 	}
 	return v
 }
-
-// CheckMCR tells whether a Mirantis Container Runtime can serve the kubelet of a
-// version: through dockershim before 1.24, through cri-dockerd from 1.24 on;
-// Instead then says that cri-dockerd is needed too.
-func CheckMCR(kubernetes, mcr string) Verdict {
-	v := Verdict{Name: "MCR " + mcr, Source: "Kubernetes documentation, container runtimes on Windows: MCR for Windows Server 2019 and later; docs.mirantis.com MSR matrix names MCR 23, 25 and 29 for Kubernetes 1.24 to 1.31; other pairs (not verified)"}
-	l, note, ok := minorLine("Kubernetes", kubernetes, since1_14, kubernetesNewest)
-	if !ok {
-		return noVersion(v.Name, kubernetes)
-	}
-	short := mcr // 19.03.5 is no semantic version; its first two numbers are enough
-	if parts := strings.SplitN(mcr, ".", 3); len(parts) == 3 {
-		short = parts[0] + "." + parts[1]
-	}
-	m, mNote, ok := minorLine("MCR", short, line{19, 3}, line{29, 0})
-	if !ok {
-		return noVersion(v.Name, mcr)
-	}
-	v.Assumed = join(note, mNote)
-	if l.less(line{1, 24}) {
-		return v
-	}
-	v.Instead = `cri-dockerd beside it, or runtime "containerd"`
-	if m.less(line{20, 10}) {
-		v.Status, v.Why = Refused, "cri-dockerd needs Docker API 1.41, which came with 20.10"
-		v.Source = "Mirantis/cri-dockerd (not verified)"
-		v.Instead = `MCR 23.0 or later with cri-dockerd, or runtime "containerd"`
-		return v
-	}
-	v.Status, v.Why = Deprecated, "the kubelet has no dockershim since 1.24; MCR needs cri-dockerd to serve it"
-	return v
-}

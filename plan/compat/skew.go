@@ -49,26 +49,3 @@ func skewLine(version string) (line, bool) {
 	l, _, ok := minorLine("", version, line{}, line{1 << 32, 0})
 	return l, ok
 }
-
-// CheckNodeSkew tells whether kubelet and kube-proxy of a node go together: they
-// may be three minor versions apart (two when kube-proxy is before 1.25).
-func CheckNodeSkew(kubelet, kubeProxy string) Verdict {
-	v := Verdict{Name: "kube-proxy " + Canonical(kubeProxy), Source: "kubernetes.io/releases/version-skew-policy"}
-	k, ok := skewLine(kubelet)
-	if !ok {
-		return noVersion(v.Name, kubelet)
-	}
-	p, ok := skewLine(kubeProxy)
-	if !ok {
-		return noVersion(v.Name, kubeProxy)
-	}
-	window := uint64(3)
-	if p.less(line{1, 25}) {
-		window = 2
-	}
-	if k.major != p.major || max(k.minor, p.minor)-min(k.minor, p.minor) > window {
-		v.Status, v.Instead = Refused, "kube-proxy "+k.String()
-		v.Why = fmt.Sprintf("%s and kubelet %s are more than %d minor versions apart", v.Name, k, window)
-	}
-	return v
-}

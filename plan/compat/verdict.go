@@ -29,12 +29,12 @@ func (s Status) String() string {
 //
 //	a flag, a configuration field, a feature gate    CheckFlag, CheckField, CheckGate
 //	Kubernetes and a build of Windows                CheckWindows
-//	Kubernetes and its runtime                       CheckContainerd, CheckDocker, CheckMCR
+//	Kubernetes and its runtime                       CheckContainerd, CheckDocker, CheckDockerVersion
 //	schema of containerd's configuration             CheckContainerdSchema, ContainerdSchemas
-//	sandbox image and a build of Windows             CheckPause, LookupPause
-//	network features and defects of a build          CheckWindowsFeature, CheckVXLAN, KnownIssues
-//	version skew                                     CheckSkew, CheckNodeSkew
-//	objects in the cluster                           CheckRuntimeClass, RuntimeClassAPI, CheckLabel, CheckNodeLabel
+//	sandbox image and a build of Windows             CheckPause
+//	network features and defects of a build          CheckWindowsFeature, KnownIssues
+//	version skew                                     CheckSkew
+//	objects in the cluster                           CheckRuntimeClass, CheckLabel
 //
 // Text in it is meant for a diagnostic: Why is a sentence without a
 // full stop, Instead is what to write or do in its place.

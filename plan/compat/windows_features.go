@@ -155,18 +155,3 @@ const (
 	MaxVNI           = 1<<24 - 1
 	WindowsVXLANPort = 4789
 )
-
-// CheckVXLAN tells whether flannel's vxlan backend works on Windows with a VNI
-// and a UDP port. Flannel never uses another port than 4789 there, whatever the build.
-func CheckVXLAN(vni, port int) Verdict {
-	v := Verdict{Name: fmt.Sprintf("VNI %d, port %d", vni, port), Source: "flannel v0.28.4 Documentation/backends.md"}
-	switch {
-	case vni < WindowsMinVNI || vni > MaxVNI:
-		v.Status, v.Why = Refused, fmt.Sprintf("a VNI on Windows is between %d and %d, and the same on all nodes", WindowsMinVNI, MaxVNI)
-		v.Instead = fmt.Sprint(WindowsMinVNI)
-	case port != WindowsVXLANPort:
-		v.Status, v.Why = Refused, fmt.Sprintf("flannel on Windows uses port %d only", WindowsVXLANPort)
-		v.Instead = fmt.Sprint(WindowsVXLANPort)
-	}
-	return v
-}
