@@ -24,6 +24,8 @@ type artifact struct {
 	ok      bool
 	used    bool
 	for_    string // "windows/amd64" of the first node that got it
+	// forVersion is the version that the first node wants; "" where no block gives one.
+	forVersion string
 }
 
 // fits tells whether an artifact is for the nodes of an OS and architecture, and how
@@ -152,6 +154,7 @@ func (c *compiler) artifact(m *machine, name string) *artifact {
 		c.diags.failOn(m.Name, all[0].at, "artifact for other nodes", "Node %q runs %s, and no block of the artifact %q is for that. Add one beside this: artifact %q { os = %q, sha256 = \"...\" }, each argument on a line of its own.", m.Name, have, name, name, m.OS)
 	case best.for_ == "":
 		best.for_ = have
+		best.forVersion = c.ownedVersion(m, name)
 	case best.for_ != have && !c.failedBefore("artifact at "+c.plan.place(best.at)):
 		argument := "os"
 		if strings.HasPrefix(best.for_, m.OS+"/") {
@@ -159,7 +162,18 @@ func (c *compiler) artifact(m *machine, name string) *artifact {
 		}
 		c.diags.fail(best.at, "artifact for two kinds of nodes", "Nodes of the plan run %s and %s, and the programs of the one do not run on the other, so one digest cannot be for both. Give each a block of the artifact %q with the argument %q.", best.for_, have, name, argument)
 	}
+	if best != nil && best.for_ == have && best.forVersion != c.ownedVersion(m, name) && !c.failedBefore("artifact version at "+c.plan.place(best.at)) {
+		c.diags.fail(best.at, "artifact for two versions", "Nodes of the plan want the versions %s and %s of the artifact %q, and one digest cannot be for both. Let all have one.", best.forVersion, c.ownedVersion(m, name), name)
+	}
 	return best
+}
+
+// ownedVersion is the version of an artifact that another block gives, "" = none does.
+func (c *compiler) ownedVersion(m *machine, name string) string {
+	if owner, has := versionOwners[name]; has && c.cluster != nil {
+		return owner.version(c.cluster, m)
+	}
+	return ""
 }
 
 // upstream completes the source of an artifact that names neither url nor file: its
@@ -174,7 +188,7 @@ func (c *compiler) upstream(m *machine, name string, a *artifact) (src steps.Sou
 	}
 	version := a.version
 	if owner, has := versionOwners[name]; has {
-		version = owner.version(c.cluster)
+		version = owner.version(c.cluster, m)
 	}
 	if version == "" && c.needsVersion(name) {
 		c.diags.fail(a.at, "missing argument", "The artifact %q needs the argument \"version\": its upstream name or address is made of it, and no other block gives it.", name)
@@ -184,6 +198,9 @@ func (c *compiler) upstream(m *machine, name string, a *artifact) (src steps.Sou
 	switch {
 	case file == "":
 		c.diags.fail(a.at, "artifact not published", "Upstream publishes no %s for %s/%s. Give url or file.", name, m.OS, m.Arch)
+		return src, false
+	case c.mirror == "" && address == "" && name == compat.CSIProxy:
+		c.diags.fail(a.at, "artifact not published", "The project of csi-proxy publishes no program; it is built from its source (make build). Give url or file, or a mirror.")
 		return src, false
 	case c.mirror == "" && address == "":
 		c.diags.fail(a.at, "artifact not published", "The publisher of %s gives it to its customers and has no address for all. Give url or file, or a mirror.", name)
@@ -205,14 +222,26 @@ func (c *compiler) needsVersion(name string) bool {
 // versionOwners are the arguments of other blocks that give an artifact's version.
 var versionOwners = map[string]struct {
 	argument string
-	version  func(*cluster) string
+	version  func(*cluster, *machine) string
 }{
-	compat.KubernetesNode: {"kubernetes of the cluster block", func(k *cluster) string { return k.Version }},
-	compat.ContainerdName: {"version of the runtime block", func(k *cluster) string { return k.base.Runtime.Version }},
-	compat.DockerName:     {"version of the runtime block", func(k *cluster) string { return k.base.Runtime.Version }},
-	compat.MCR:            {"version of the runtime block", func(k *cluster) string { return k.base.Runtime.Version }},
-	compat.Crictl:         {"crictl of the runtime block", func(k *cluster) string { return k.base.Runtime.Crictl }},
-	compat.Flanneld:       {"version of the network block", func(k *cluster) string { return k.base.Network.Version }},
+	compat.KubernetesNode: {"kubernetes of the cluster block", func(k *cluster, _ *machine) string { return k.Version }},
+	compat.ContainerdName: {"version of the runtime block", func(k *cluster, _ *machine) string { return k.base.Runtime.Version }},
+	compat.DockerName:     {"version of the runtime block", func(k *cluster, _ *machine) string { return k.base.Runtime.Version }},
+	compat.MCR:            {"version of the runtime block", func(k *cluster, _ *machine) string { return k.base.Runtime.Version }},
+	compat.Crictl:         {"crictl of the runtime block", func(k *cluster, _ *machine) string { return k.base.Runtime.Crictl }},
+	compat.CSIProxy: {"version of the csi_proxy block", func(_ *cluster, m *machine) string {
+		if m.settings.CSIProxy == nil {
+			return ""
+		}
+		return m.settings.CSIProxy.Version
+	}},
+	compat.WindowsExporter: {"version of the windows_exporter block", func(_ *cluster, m *machine) string {
+		if m.settings.Exporter == nil {
+			return ""
+		}
+		return m.settings.Exporter.Version
+	}},
+	compat.Flanneld: {"version of the network block", func(k *cluster, _ *machine) string { return k.base.Network.Version }},
 }
 
 // checkVersion reports a version that has no effect or would contradict another block.

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -24,6 +25,7 @@ type cluster struct {
 	nodeMask      int
 	nodeMaskGiven bool
 	joinFile      *joinFile // of join "kubeconfig"
+	manifests     []Manifest
 }
 
 // Defaults of the addresses, as kubeadm and the upstream guides have them.
@@ -62,6 +64,7 @@ func (c *compiler) clusterBlocks() {
 	c.clusterBlock(blocks[0], k)
 	c.runtimeBlock(blocks[0], k)
 	c.networkBlock(blocks[0], k)
+	k.Runtime = k.base.Runtime.Kind
 	k.complete = c.errors() == before && len(c.plan.blocks["runtime"]) > 0 && len(c.plan.blocks["network"]) > 0
 }
 
@@ -70,7 +73,7 @@ func (c *compiler) clusterBlock(b *hcl.Block, k *cluster) {
 	k.Name, k.Source = b.Labels[0], c.plan.place(b.DefRange)
 	in := &k.base
 	k.Version = c.version(s, "kubernetes")
-	in.Kubernetes = k.Version
+	in.Cluster, in.Kubernetes = k.Name, k.Version
 	if k.Version != "" {
 		if v, err := compat.Kubelet(k.Version); err == nil {
 			floor, _ := compat.KubernetesRange()
@@ -119,6 +122,7 @@ func (c *compiler) clusterBlock(b *hcl.Block, k *cluster) {
 	if in.DNSDomain != "" && (len(in.DNSDomain) > 253 || !dnsName.MatchString(in.DNSDomain)) {
 		s.fail("dns_domain", "invalid domain", "%q is no DNS name. It has lower-case letters, digits, '-' and '.', as in %q.", in.DNSDomain, defaultDNSDomain)
 	}
+	k.DNSIP, k.DNSDomain = in.DNSIP, in.DNSDomain
 	c.joinBlock(s, k)
 }
 
@@ -173,6 +177,10 @@ func (c *compiler) dnsIP(s *section, k *cluster) {
 func (c *compiler) prefix(s *section, name, fallback string) netip.Prefix {
 	text := s.or(name, fallback)
 	if text == "" {
+		return netip.Prefix{}
+	}
+	if list := strings.Split(text, ","); len(list) > 1 {
+		s.fail(name, "dual stack not possible", "%q are %d networks. Overlay networks on Windows carry IPv4 only, and nodejoin configures a node for one network of IPv4. Give the one of IPv4.", text, len(list))
 		return netip.Prefix{}
 	}
 	p, err := netip.ParsePrefix(text)

@@ -1,6 +1,9 @@
 package plan
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -9,6 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/steps"
+	"nodejoin/steps/kube"
 )
 
 // compiler is the state of one Compile.
@@ -35,6 +39,14 @@ type compiler struct {
 	orders    map[string][]int // of steps, see orderOf
 	contents  map[*hcl.Block]*content
 	templates map[string]hclsyntax.Expression // by name and text of a file
+	files     map[string]fileText             // by name: a file is read once, and is the same for all
+
+	// Room that each node uses anew.
+	extra     int // the most steps that step blocks gave one
+	unordered []steps.Spec
+	orderKey  []byte
+	manifests map[string][]kube.Manifest // by their text
+	objects   map[string]clusterObject   // that manifests write, by objectKey
 }
 
 type agent struct {
@@ -44,7 +56,8 @@ type agent struct {
 
 func newCompiler(p *Plan) *compiler {
 	c := &compiler{plan: p, opt: p.opt, diags: newDiags(), used: map[string]bool{}, agents: map[string]agent{},
-		shapes: map[string]*shape{}, orders: map[string][]int{}, contents: map[*hcl.Block]*content{}, templates: map[string]hclsyntax.Expression{}}
+		shapes: map[string]*shape{}, orders: map[string][]int{}, contents: map[*hcl.Block]*content{}, templates: map[string]hclsyntax.Expression{}, files: map[string]fileText{},
+		manifests: map[string][]kube.Manifest{}, objects: map[string]clusterObject{}}
 	c.ctx = &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: c.functions()}
 	return c
 }
@@ -62,12 +75,18 @@ func (c *compiler) run() *Compiled {
 	c.nodeBlocks()
 	c.roomForNodes()
 	c.onOneLink()
+	c.manifestsBlock()
 	stepBlocks := c.stepBlocks()
 	out := &Compiled{Dir: c.plan.dir}
 	if c.cluster != nil {
 		out.Cluster = &c.cluster.Cluster
+		out.Manifests = c.cluster.manifests
 	}
 	for _, m := range c.machines {
+		m.Labels, m.Taints = m.labels, m.taints
+		if m.OS == "windows" {
+			m.Build = m.knownBuild()
+		}
 		if !m.bad {
 			c.expand(m, stepBlocks)
 		}
@@ -82,6 +101,7 @@ func (c *compiler) run() *Compiled {
 		c.idle(stepBlocks)
 		c.unused()
 	}
+	out.Rollout = c.rollout(len(out.Nodes))
 	slices.SortFunc(out.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
@@ -135,6 +155,14 @@ func (c *compiler) idle(blocks []*stepBlock) {
 func (c *compiler) unused() {
 	if c.mirror != "" && c.used["artifact"] && !c.used["mirror"] {
 		c.diags.fail(c.mirrorAt, "block without effect", "Every artifact of the plan has its own url or file, so nothing is taken from the mirror. Remove the mirror block, or the url or file of the artifacts that it holds.")
+	}
+	if c.used["mirror"] {
+		switch fi, err := os.Stat(c.mirror); { // the files in it are told when the hosts are checked
+		case errors.Is(err, fs.ErrNotExist):
+			c.diags.warn(c.mirrorAt, "mirror is not there", "The folder %s does not exist on this machine, so nothing could be installed from here. Make it with the artifacts in it, or mend the path.", c.mirror)
+		case err == nil && !fi.IsDir():
+			c.diags.warn(c.mirrorAt, "mirror is not there", "%s is no folder, so nothing could be installed from here. Mend the path.", c.mirror)
+		}
 	}
 	for _, b := range c.plan.blocks["variable"] {
 		if !c.used["var."+b.Labels[0]] {

@@ -10,10 +10,10 @@ import (
 
 // ownKinds are the kinds that owned knows.
 var ownKinds = map[string]bool{"file": true, "binary": true, "kubeconfig": true, "directory": true,
-	"service": true, "registry": true, "env": true, "firewall_rule": true}
+	"service": true, "registry": true, "env": true, "firewall_rule": true, "dynamic_ports": true}
 
 // identityArgs are the arguments that say what a step of one of ownKinds makes.
-type identityArgs struct{ Path, Name, Key, File string }
+type identityArgs struct{ Path, Name, Key, File, Protocol string }
 
 // owned is what a step makes, in words and as a key that is equal for equal
 // things; "" when it makes nothing that another step could make too.
@@ -38,6 +38,8 @@ func owned(os, kind string, a identityArgs) (key, words string) {
 		return "env " + name + " " + a.File, "the variable " + a.Name
 	case "firewall_rule":
 		return "firewall " + strings.ToLower(a.Name), "the firewall rule " + a.Name
+	case "dynamic_ports":
+		return "dynamic_ports " + a.Protocol, "the dynamic ports of " + a.Protocol
 	}
 	return "", ""
 }
@@ -54,7 +56,7 @@ func ownedBySpec(os string, s steps.Spec) (key, words string) {
 // ownedByArgs is owned for a step of a step block.
 func ownedByArgs(os, kind string, args map[string]any) (key, words string) {
 	text := func(name string) string { s, _ := args[name].(string); return s }
-	return owned(os, kind, identityArgs{Path: text("path"), Name: text("name"), Key: text("key"), File: text("file")})
+	return owned(os, kind, identityArgs{Path: text("path"), Name: text("name"), Key: text("key"), File: text("file"), Protocol: text("protocol")})
 }
 
 // conflicts reports steps of the plan that make what another step makes. A recipe

@@ -253,9 +253,18 @@ func writeCompiled(b *strings.Builder, out *plan.Compiled, recipe bool) {
 		optional(b, "kubeconfig", k.Kubeconfig)
 		optional(b, "sandbox", k.Sandbox)
 		optional(b, "ca_hash", k.CAHash)
+		if r := out.Rollout; r != (plan.Rollout{MaxUnavailable: 1, MaxFailures: 1}) {
+			fmt.Fprintf(b, "  rollout %+v\n", r)
+		}
+	}
+	for _, m := range out.Manifests {
+		fmt.Fprintf(b, "manifest %s at %s\n    %s\n", m.Name, m.Source, strings.ReplaceAll(strings.TrimSpace(m.Content), "\n", "\n    "))
 	}
 	for _, n := range out.Nodes {
 		fmt.Fprintf(b, "node %s %s/%s %s at %s\n", n.Address, n.OS, n.Arch, n.Connection.Type, n.Source)
+		if n.OnFailure != "" {
+			fmt.Fprintf(b, "  on failure %s\n", n.OnFailure)
+		}
 		optional(b, "data_dir", n.DataDir)
 		if n.Connection.SSH != nil {
 			optional(b, "ssh", compact(n.Connection.SSH))
@@ -293,6 +302,7 @@ func writeStep(b *strings.Builder, node string, s steps.Spec) {
 		Content     string   `json:"content"`
 		Command     []string `json:"command"`
 		Environment []string `json:"environment"`
+		Parameters  []steps.ServiceParameter
 	}
 	if err := json.Unmarshal(s.Args, &args); err != nil {
 		panic(err)
@@ -306,6 +316,9 @@ func writeStep(b *strings.Builder, node string, s steps.Spec) {
 	}
 	for _, v := range args.Environment {
 		lines = append(lines, "environment "+v)
+	}
+	for _, p := range args.Parameters {
+		lines = append(lines, "parameter "+compact(p))
 	}
 	for _, l := range lines {
 		fmt.Fprintf(b, "    %s\n", strings.ReplaceAll(l, "\x00", "␀"))

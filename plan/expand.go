@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"nodejoin/plan/graph"
+	"nodejoin/plan/recipe"
 	"nodejoin/steps"
 )
 
@@ -26,23 +27,27 @@ type expansion struct {
 // expand makes the ordered steps of a machine.
 func (c *compiler) expand(m *machine, blocks []*stepBlock) {
 	before := c.errors()
-	specs, shape := c.recipe(m)
+	specs, shape := c.recipe(m, c.extra)
 	x := &expansion{c: c, m: m, specs: specs, shape: shape, recipe: len(specs),
 		index: make(map[string]int, len(specs)+len(blocks)), origins: map[string]*stepArgs{}, groups: map[string][]string{}, skipped: map[string]bool{}}
 	for i, s := range x.specs {
 		x.index[s.ID] = i
 	}
 	x.addBlocks(blocks)
+	c.extra = max(c.extra, len(x.specs)-x.recipe)
 	x.link()
 	order := x.order()
 	x.conflicts()
+	x.oneManifest()
+	x.servicePorts()
 	if c.errors() > before {
 		return
 	}
-	m.Steps = make([]steps.Spec, len(order))
+	c.unordered = append(c.unordered[:0], x.specs...)
 	for i, j := range order {
-		m.Steps[i] = x.specs[j]
+		x.specs[i] = c.unordered[j]
 	}
+	m.Steps = x.specs
 }
 
 // addBlocks evaluates the step blocks of the node.
@@ -97,6 +102,30 @@ func (x *expansion) link() {
 			if j, ok := x.index[id]; ok && j != i {
 				x.need(i, j)
 			}
+		}
+	}
+	x.joinedLast()
+}
+
+// joinedLast puts the step with which the Node takes pods behind all steps that do not
+// ask to come after it.
+func (x *expansion) joinedLast() {
+	joined, ok := x.index[recipe.JoinedStep]
+	if !ok || joined >= x.recipe {
+		return
+	}
+	later := map[string]bool{recipe.JoinedStep: true}
+	for more := true; more; {
+		more = false
+		for _, s := range x.specs[x.recipe:] {
+			if !later[s.ID] && slices.ContainsFunc(s.After, func(id string) bool { return later[id] }) {
+				later[s.ID], more = true, true
+			}
+		}
+	}
+	for i := x.recipe; i < len(x.specs); i++ {
+		if !later[x.specs[i].ID] {
+			x.need(joined, i)
 		}
 	}
 }

@@ -115,7 +115,7 @@ func (w *settingWriter) firewall(b settingBlock) {
 			w.c.diags.failOn(w.m.Name, b.rules[name].at, "block without effect", "With manage = false node %q gets no rules of nodejoin. Remove this block, or manage = false.", w.m.Name)
 		}
 	}
-	own := w.ownPorts()
+	own := w.opened
 	if g, ok := b.args["remote"]; ok && len(own) == 0 && !f.Off {
 		w.c.diags.failOn(w.m.Name, g.at, "argument without effect", "Node %q joins no cluster, so it has no rules of its own that \"remote\" could be for. Give it to the allow blocks.", w.m.Name)
 	}
@@ -128,7 +128,7 @@ func (w *settingWriter) firewall(b settingBlock) {
 			own = w.open(&f, own, name, first(r.text("protocol"), "tcp"), r.text("ports"), r.texts("remote"), r.at)
 		}
 	}
-	w.out.Firewall = f
+	w.out.Firewall, w.opened = f, own
 }
 
 // ownPorts are those that the recipe opens.

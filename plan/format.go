@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 )
 
@@ -31,7 +30,7 @@ func Format(name string, src []byte) ([]byte, hcl.Diagnostics) {
 	}
 	text := bytes.TrimPrefix(src, byteOrderMark)
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
-	if _, diags := hclsyntax.ParseConfig(text, name, hcl.InitialPos); diags.HasErrors() {
+	if _, diags := parseFile(text, name); diags.HasErrors() {
 		return nil, diags
 	}
 	out := hclwrite.Format(text)

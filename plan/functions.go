@@ -17,7 +17,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
@@ -54,7 +53,7 @@ func (c *compiler) functions() map[string]function.Function {
 		"tolist": stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)), "tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)),
 		"toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
 		// encodings
-		"csvdecode": stdlib.CSVDecodeFunc, "jsondecode": stdlib.JSONDecodeFunc, "jsonencode": stdlib.JSONEncodeFunc,
+		"csvdecode": stdlib.CSVDecodeFunc, "jsondecode": jsonDecode, "jsonencode": stdlib.JSONEncodeFunc,
 		"yamldecode": yamlDecode, "yamlencode": yamlEncode, "base64encode": base64Encode, "base64decode": base64Decode,
 		"sha1":   digest(func(b []byte) []byte { s := sha1.Sum(b); return s[:] }), //nolint:gosec // as above
 		"sha256": digest(func(b []byte) []byte { s := sha256.Sum256(b); return s[:] }),
@@ -173,7 +172,22 @@ func (c *compiler) env() function.Function {
 	}, "name")
 }
 
+// fileText is what reading a file gave.
+type fileText struct {
+	text string
+	err  error
+}
+
 func (c *compiler) read(name string) (string, error) {
+	f, ok := c.files[name]
+	if !ok {
+		f.text, f.err = c.readAnew(name)
+		c.files[name] = f
+	}
+	return f.text, f.err
+}
+
+func (c *compiler) readAnew(name string) (string, error) {
 	b, err := readBounded(c.plan.abs(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s does not exist; relative paths begin at the plan's folder", name)
@@ -221,7 +235,7 @@ func (c *compiler) templateFile(table map[string]function.Function) function.Fun
 			key := name + "\x00" + src
 			expr, ok := c.templates[key]
 			if !ok {
-				parsed, list := hclsyntax.ParseTemplate([]byte(src), name, hcl.InitialPos)
+				parsed, list := parseTemplate([]byte(src), name, c.plan.place)
 				if list.HasErrors() {
 					return cty.NilVal, list.Errs()[0]
 				}
@@ -247,6 +261,16 @@ func (c *compiler) templateFile(table map[string]function.Function) function.Fun
 		}})
 }
 
+// jsonDecode is that of the standard library for texts that are not too deep for it.
+var jsonDecode = function.New(&function.Spec{Params: text("text"), Type: func(args []cty.Value) (cty.Type, error) {
+	if args[0].IsKnown() {
+		if _, deep := jsonTooDeep([]byte(args[0].AsString())); deep {
+			return cty.NilType, fmt.Errorf("more than %d lists and objects are open, each inside the one before", maxNesting)
+		}
+	}
+	return stdlib.JSONDecodeFunc.ReturnTypeForValues(args)
+}, Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return stdlib.JSONDecode(args[0]) }})
+
 var yamlDecode = function.New(&function.Spec{Params: text("text"), Type: func(args []cty.Value) (cty.Type, error) {
 	if !args[0].IsKnown() {
 		return cty.DynamicPseudoType, nil
@@ -255,7 +279,7 @@ var yamlDecode = function.New(&function.Spec{Params: text("text"), Type: func(ar
 	if err != nil {
 		return cty.NilType, err
 	}
-	return stdlib.JSONDecodeFunc.ReturnTypeForValues([]cty.Value{cty.StringVal(string(j))})
+	return jsonDecode.ReturnTypeForValues([]cty.Value{cty.StringVal(string(j))})
 }, Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 	j, err := yaml.YAMLToJSON([]byte(args[0].AsString()))
 	if err != nil {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"nodejoin/plan/compat"
 	"nodejoin/plan/recipe"
+	"nodejoin/steps"
 	"nodejoin/steps/host"
 )
 
@@ -20,6 +22,8 @@ type hostSetting struct {
 	judge func(j *settingJudge, name string)
 	// steps that the value asks for, on a machine.
 	steps func(w *settingWriter, g setting) []recipe.Setting
+	// anywhere: not of Windows alone.
+	anywhere bool
 }
 
 // hostSettings are the arguments of the host block. A setting that is not given is
@@ -72,20 +76,49 @@ var hostSettings = []hostSetting{
 			}
 			return recipe.KeepAlive(d)
 		}},
+	{attr: attrSpec{name: "trusted_cas", typ: cty.List(cty.String), doc: "certificate authorities that the machine's programs trust, each in PEM, as file(\"ca.pem\") gives it; on Windows and Linux"},
+		judge: func(j *settingJudge, name string) { j.authorities(name) },
+		steps: func(_ *settingWriter, g setting) []recipe.Setting {
+			return recipe.TrustedCAs(settingBlock{args: map[string]setting{"": g}}.texts(""))
+		}, anywhere: true},
 }
 
 var hostSpec = func() *blockSpec {
-	s := &blockSpec{name: "host", one: true, doc: "settings of Windows that a node does better with; what is not given stays as it is"}
-	for _, h := range hostSettings {
+	s := &blockSpec{name: "host", one: true, doc: "settings of the machine, most of Windows, that a node does better with; what is not given stays as it is"}
+	for _, h := range allHostSettings() {
 		s.attrs = append(s.attrs, h.attr)
 	}
 	return s
 }()
 
+func allHostSettings() []hostSetting {
+	return slices.Concat(hostSettings, portSettings, rebootSettings)
+}
+
 func (j *settingJudge) host() {
-	for _, h := range hostSettings {
+	for _, h := range allHostSettings() {
 		if _, given := j.vals[h.attr.name]; given && h.judge != nil {
 			h.judge(j, h.attr.name)
+		}
+	}
+}
+
+// authorities judges a list of certificates: each element is one or more authorities in
+// PEM, and none comes twice.
+func (j *settingJudge) authorities(name string) {
+	seen := map[string]bool{}
+	for i, text := range j.strs(name) {
+		list, err := steps.Authorities(text)
+		if err != nil {
+			j.ok = false
+			j.c.diags.fail(j.atIndex(name, i), "invalid certificate", "This cannot be an authority to trust: %v. Give the authority's certificate in PEM, for example file(\"ca.pem\").", err)
+		}
+		for _, ca := range list {
+			if seen[string(ca.Raw)] {
+				j.ok = false
+				j.c.diags.fail(j.atIndex(name, i), "duplicate certificate", "The authority %s is in this list twice. Remove one of the two.", ca.Subject)
+			}
+			seen[string(ca.Raw)] = true
 		}
 	}
 }
@@ -104,12 +137,13 @@ func (j *settingJudge) onlyTrue(name string) {
 }
 
 func (w *settingWriter) host(b settingBlock) {
-	if w.windowsOnly("host", b.at) {
-		return
-	}
-	for _, h := range hostSettings {
+	w.block = b
+	for _, h := range allHostSettings() {
 		g, ok := b.args[h.attr.name]
 		if !ok || w.wrong(g.at) {
+			continue
+		}
+		if !h.anywhere && w.ofWindows(fmt.Sprintf("The argument %q", h.attr.name), g.at) {
 			continue
 		}
 		w.add(g.at, h.steps(w, g)...)

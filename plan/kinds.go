@@ -48,6 +48,7 @@ var choices = map[string][]string{
 	"service.start": {"auto", "delayed", "manual", "disabled"}, "service.state": {"running", "stopped"},
 	"registry.type":           {"string", "expand_string", "multi_string", "dword", "qword", "binary"},
 	"firewall_rule.direction": {"in", "out"}, "firewall_rule.action": {"allow", "block"}, "firewall_rule.protocol": {"tcp", "udp"},
+	"dynamic_ports.protocol": {"tcp", "udp"}, "reserved_ports.protocol": {"tcp", "udp"},
 	"flannel_agrees.backend": {"vxlan", "host-gw"}, "kubeadm_join.config_version": steps.JoinConfigVersions,
 	"preflight.os": {"windows", "linux"}, "preflight.arch": {"amd64", "arm64"},
 	"require.os": {"windows", "linux"}, "require.arch": {"amd64", "arm64"},
@@ -57,7 +58,7 @@ var choices = map[string][]string{
 var paths = map[string]bool{"path": true, "to": true, "log": true, "dir": true, "unless": true, "program": true, "flags_file": true}
 
 // pathLists are arguments that hold several.
-var pathLists = map[string]bool{"makes": true}
+var pathLists = map[string]bool{"makes": true, "aside": true}
 
 // kindSpecs are made once: kinds do not change while a program runs.
 var kindSpecs = sync.OnceValue(func() map[string]*kindSpec {

@@ -91,6 +91,7 @@ var machineAttrs = []attrSpec{
 	{name: "data_dir", typ: cty.String, doc: "nodejoin's own folder on the machine; default by OS"},
 	{name: "max_pods", typ: cty.Number, doc: "most pods on the node; default of the kubelet"},
 	{name: "labels", typ: strMap, doc: "labels of the Node"},
+	{name: "on_failure", typ: cty.String, doc: "what becomes of a machine on which a step fails: \"keep\" leaves it to the next apply, \"rollback\" makes it as it was before the run; default: an upgrade of a Ready Node is rolled back, all else kept"},
 	{name: "waive", typ: strings_, doc: "ids of findings of the preflight that do not count (listed under Findings); those of the profile and of the node together"},
 }
 
@@ -150,6 +151,16 @@ var rootSpec = &blockSpec{blocks: []*blockSpec{
 	}},
 	{name: "runtime", labels: []string{"kind"}, one: true, doc: "the container runtime of the nodes", kinds: runtimeSpecs},
 	{name: "network", labels: []string{"kind"}, one: true, doc: "the pod network", kinds: networkSpecs},
+	{name: "manifests", one: true, doc: "objects that the cluster is to have, applied by each node that joins (step kind manifest) as the same for all; they stay when nodes leave", attrs: []attrSpec{
+		{name: "bootstrap", typ: cty.Bool, doc: "true: the bindings by which nodes with a bootstrap token get and renew their certificates; a cluster of kubeadm has them"},
+		{name: "flannel", typ: cty.Bool, doc: "true: flannel for the cluster's Linux nodes, with the VNI, port and networks of this plan"},
+		{name: "flannel_image", typ: cty.String, doc: "its image; default upstream's of the version of the network block"},
+		{name: "flannel_cni_image", typ: cty.String, doc: "image of its CNI plugin; default upstream's"},
+		{name: "kube_proxy", typ: cty.Bool, doc: "true: the DaemonSet kube-proxy of kube-system, where there is one, keeps to Linux nodes"},
+		{name: "runtime_classes", typ: cty.Bool, doc: "true: a RuntimeClass for each Windows build of the plan, \"windows-2022\": a pod that names it lands there and tolerates the taints"},
+		{name: "apply", typ: cty.Bool, doc: "false: they are not applied; nodejoin render writes them"},
+		{name: "force", typ: cty.Bool, doc: "true: fields that another manager has set otherwise are taken over, which is else an error"},
+	}},
 	{name: "profile", labels: []string{"name"}, doc: "settings that nodes share", attrs: append([]attrSpec{
 		{name: "inherits", static: true, doc: "another profile whose settings hold where this one says nothing, for example profile.base"},
 	}, machineAttrs...), blocks: slices.Concat([]*blockSpec{taintSpec}, componentSpecs, settingSpecs)},
@@ -162,6 +173,10 @@ var rootSpec = &blockSpec{blocks: []*blockSpec{
 		{name: "management_ip", typ: cty.String, doc: "the machine's address in the management network; default that of its default route"},
 	}, machineAttrs...), blocks: slices.Concat([]*blockSpec{taintSpec,
 		{name: "connection", labels: []string{"type"}, one: true, doc: "how the machine is reached", kinds: connectionSpecs}}, componentSpecs, settingSpecs)},
+	{name: "rollout", one: true, doc: "how Nodes that serve pods are changed, where kubelet or runtime stops: in the order of their names, those that are out of service first", attrs: []attrSpec{
+		{name: "max_unavailable", typ: cty.String, doc: "Nodes out of service at once, those that are so already included: a number, or \"25%\" of the plan's nodes, rounded up; default 1"},
+		{name: "max_failures", typ: cty.Number, doc: "failed machines after which no further one is begun; default 1"},
+	}},
 	{name: "mirror", one: true, doc: "a folder of artifacts under their upstream file names", attrs: []attrSpec{
 		{name: "path", typ: cty.String, required: true, doc: "folder on the controller, relative to the plan"},
 	}},

@@ -33,7 +33,11 @@ func (p *Plan) load(path string, d *diags) {
 	if len(files) == 1 && files[0] == path {
 		dir, p.alone = filepath.Dir(path), true
 	}
-	if p.dir, err = filepath.Abs(dir); err != nil {
+	p.dir, err = filepath.Abs(dir)
+	if p.base = p.dir; err == nil && p.opt.Dir != "" {
+		p.base, err = filepath.Abs(p.opt.Dir)
+	}
+	if err != nil {
 		p.broken = true
 		d.fail(hcl.Range{}, "no plan", "%s", err)
 		return
@@ -51,12 +55,17 @@ func (p *Plan) load(path string, d *diags) {
 			d.add(hcl.Diagnostics{g})
 			continue
 		}
-		f, list := p.parser.ParseHCL(src, name)
-		d.add(list)
+		f, list := parseFile(src, name)
 		if f != nil {
+			p.parser.AddFile(name, f)
 			bodies = append(bodies, f.Body)
 		}
-		p.broken = p.broken || list.HasErrors()
+		d.add(list)
+		if list.HasErrors() {
+			p.broken = true
+			continue
+		}
+		p.early.add(duplicateKeys(f.Body, p.place))
 	}
 	// Before anything else is judged: the plan may be for a nodejoin that knows more.
 	if !p.requiredVersion(bodies, d) {

@@ -208,7 +208,7 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 	base := c.profileOf(s)
 	all := own.over(base)
 	m.OS, m.Arch, m.DataDir, m.maxPods = all.os, first(all.arch, "amd64"), all.dataDir, all.maxPods
-	m.build, m.waive = all.build, all.waive
+	m.build, m.waive, m.OnFailure = all.build, all.waive, all.onFailure
 	m.labels, m.taints, m.components = all.labels, all.taints, all.components
 	c.withoutCluster(s)
 	c.withoutProxy(s)

@@ -16,6 +16,9 @@ type Options struct {
 	// Version of this nodejoin, for required_version. One that is no semantic
 	// version ("dev") leaves required_version unchecked, with a warning.
 	Version string
+	// Dir is the folder at which relative paths of the plan begin; "" = the plan's own.
+	// It is for a text that is judged before it lies where it will.
+	Dir string
 	// Vars are values of variables by name, as given with --var. For a variable of
 	// type string the text is the value, else it is read as an expression.
 	Vars map[string]string
@@ -35,6 +38,7 @@ type Options struct {
 type Plan struct {
 	opt    Options
 	dir    string // absolute
+	base   string // absolute; where relative paths begin
 	parser *hclparse.Parser
 	blocks map[string][]*hcl.Block // by type, in order of files and lines
 	alone  bool                    // one file was named, not its folder
@@ -99,12 +103,12 @@ func (p *Plan) place(r hcl.Range) string {
 	return name + ":" + itoa(r.Start.Line) + "," + itoa(r.Start.Column)
 }
 
-// abs makes a path of the plan absolute; relative ones are relative to its folder.
+// abs makes a path of the plan absolute; relative ones begin at its folder.
 func (p *Plan) abs(path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
 	}
-	return filepath.Join(p.dir, path)
+	return filepath.Join(p.base, path)
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -15,6 +15,7 @@ type profile struct {
 	known             bool // a profile block that is there
 	os, arch, dataDir string
 	build             string
+	onFailure         string
 	maxPods           int
 	waive             []string // sorted
 	labels            map[string]string
@@ -25,7 +26,7 @@ type profile struct {
 
 // over gives what holds when p is said on top of base.
 func (p *profile) over(base *profile) *profile {
-	out := &profile{known: p.known, os: first(p.os, base.os), arch: first(p.arch, base.arch), dataDir: first(p.dataDir, base.dataDir), build: first(p.build, base.build), maxPods: p.maxPods, labels: map[string]string{}}
+	out := &profile{known: p.known, os: first(p.os, base.os), arch: first(p.arch, base.arch), dataDir: first(p.dataDir, base.dataDir), build: first(p.build, base.build), onFailure: first(p.onFailure, base.onFailure), maxPods: p.maxPods, labels: map[string]string{}}
 	if out.maxPods == 0 {
 		out.maxPods = base.maxPods
 	}
@@ -49,6 +50,9 @@ func (p *profile) over(base *profile) *profile {
 	out.settings = p.settings.over(base.settings)
 	return out
 }
+
+// failures are the values of on_failure.
+var failures = []string{"keep", "rollback"}
 
 // profileBlocks reads the profiles, and gives each what it inherits.
 func (c *compiler) profileBlocks() {
@@ -109,9 +113,12 @@ func (c *compiler) inherit(name string, parents map[string]string, sections map[
 
 // machineArgs reads the arguments that profiles and nodes share.
 func (c *compiler) machineArgs(s *section, ctx *hcl.EvalContext) *profile {
-	p := &profile{os: s.str("os"), arch: s.str("arch"), dataDir: s.str("data_dir"), build: s.str("build"), maxPods: int(s.whole("max_pods", 1, 65535, 0)), labels: s.strMap("labels")}
+	p := &profile{os: s.str("os"), arch: s.str("arch"), dataDir: s.str("data_dir"), build: s.str("build"), onFailure: s.str("on_failure"), maxPods: int(s.whole("max_pods", 1, 65535, 0)), labels: s.strMap("labels")}
 	s.knownOS("os", p.os)
 	s.knownArch("arch", p.arch)
+	if f := p.onFailure; f != "" && !contains(failures, f) {
+		s.fail("on_failure", "unknown value", "%q is nothing that %q can be. Use %s.%s", f, "on_failure", oneOf(failures), didYouMean(f, failures))
+	}
 	for _, k := range sortedKeys(p.labels) {
 		if why := badLabel(k, p.labels[k]); why != "" {
 			s.ok = false

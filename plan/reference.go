@@ -50,6 +50,12 @@ func (r *manual) findings() {
 	for _, f := range steps.Findables() {
 		r.line("| `%s` | %s | %s |", f.ID, f.Severity, cell(f.Doc))
 	}
+	r.line("\nWhat `nodejoin doctor` looks for besides, on a machine that has joined; `waive` is for these too.\n")
+	r.line("| id | severity | why it matters |")
+	r.line("|---|---|---|")
+	for _, f := range steps.Symptoms() {
+		r.line("| `%s` | %s | %s |", f.ID, f.Severity, cell(f.Doc))
+	}
 }
 
 // manual is the text while it is written.

@@ -14,7 +14,7 @@ import (
 // settingSpecs are the blocks of what holds for the machine itself, in a profile and
 // in a node. Of the node's and the profile's block, each argument of the node wins;
 // blocks with a name stand for the whole.
-var settingSpecs = []*blockSpec{proxySpec, firewallSpec, hostSpec, fileSpec}
+var settingSpecs = []*blockSpec{proxySpec, firewallSpec, hostSpec, servicesSpec, csiProxySpec, exporterSpec, fileSpec}
 
 // setting is an argument as it was evaluated, with where it stands.
 type setting struct {
@@ -90,6 +90,12 @@ func (c *compiler) settingBlocks(s *section, ctx *hcl.EvalContext) settings {
 				j.firewall(ctx)
 			case hostSpec:
 				j.host()
+			case servicesSpec:
+				j.services()
+			case csiProxySpec:
+				j.csiProxy()
+			case exporterSpec:
+				j.exporter()
 			case fileSpec:
 				j.file()
 			}
@@ -126,7 +132,8 @@ type settingJudge struct {
 // machineSettings turns what holds for a machine into what its recipe is told.
 func (c *compiler) machineSettings(m *machine, all settings) {
 	before := c.errors()
-	w := &settingWriter{c: c, m: m}
+	w := &settingWriter{c: c, m: m, all: all}
+	w.opened = w.ownPorts()
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		b := all[key]
 		switch {
@@ -136,6 +143,12 @@ func (c *compiler) machineSettings(m *machine, all settings) {
 			w.firewall(b)
 		case key == "host":
 			w.host(b)
+		case key == "services":
+			w.services(b)
+		case key == "csi_proxy":
+			w.csiProxy(b)
+		case key == "windows_exporter":
+			w.exporter(b)
 		default:
 			w.file(key[len("file "):], b)
 		}
@@ -149,8 +162,13 @@ func (c *compiler) machineSettings(m *machine, all settings) {
 type settingWriter struct {
 	c   *compiler
 	m   *machine
+	all settings
 	out recipe.Settings
-	at  map[string]hcl.Range // of the steps
+	// block is the host block that is being written.
+	block settingBlock
+	at    map[string]hcl.Range // of the steps
+	// opened are the ports that rules open so far.
+	opened []openPort
 }
 
 // add adds steps that an argument asks for.
@@ -171,10 +189,15 @@ func (w *settingWriter) note(id string, at hcl.Range) {
 
 // windowsOnly reports a block of Windows on another system; true when there is one.
 func (w *settingWriter) windowsOnly(what string, at hcl.Range) bool {
+	return w.ofWindows("A "+what+" block", at)
+}
+
+// ofWindows reports what, as it begins a sentence, on another system than Windows.
+func (w *settingWriter) ofWindows(what string, at hcl.Range) bool {
 	if w.m.OS == "windows" || w.m.OS == "" {
 		return false
 	}
-	w.c.diags.failOn(w.m.Name, at, "setting for Windows", "A %s block says what Windows has, and node %q runs %s. Remove it, or give it to a profile of Windows nodes only.", what, w.m.Name, w.m.OS)
+	w.c.diags.failOn(w.m.Name, at, "setting for Windows", "%s says what Windows has, and node %q runs %s. Remove it, or give it to a profile of Windows nodes only.", what, w.m.Name, w.m.OS)
 	return true
 }
 

@@ -3,7 +3,6 @@ package plan
 import (
 	"encoding/json"
 	"errors"
-	"strings"
 
 	"nodejoin/plan/graph"
 	"nodejoin/plan/recipe"
@@ -15,11 +14,12 @@ import (
 type shape struct {
 	*recipe.Shape
 	things map[string]string // what its steps make, by key: the step
+	ports  []recipe.Port     // of its programs
 }
 
 // recipe gives the steps that make the machine a node of the cluster, and their
 // shape; none when the machine cannot be one, which was reported.
-func (c *compiler) recipe(m *machine) ([]steps.Spec, *shape) {
+func (c *compiler) recipe(m *machine, spare int) ([]steps.Spec, *shape) {
 	if c.cluster == nil {
 		s := &shape{things: map[string]string{}}
 		specs := recipe.SettingSteps(recipe.Input{Node: m.Name, OS: m.OS, ManagementIP: m.managementIP, Settings: m.settings, Source: m.Source})
@@ -53,7 +53,7 @@ func (c *compiler) recipe(m *machine) ([]steps.Spec, *shape) {
 	}
 	var specs []steps.Spec
 	if err == nil {
-		specs, err = s.Expand(m.Name, m.managementIP)
+		specs, err = s.Expand(m.Name, m.managementIP, spare)
 	}
 	if err != nil {
 		c.noRecipe(m, err)
@@ -82,6 +82,8 @@ func (c *compiler) newShape(m *machine, in recipe.Input) (*shape, error) {
 		return nil, err
 	}
 	s := &shape{Shape: r, things: map[string]string{}}
+	s.ports = recipe.Ports(in)
+	c.samePort(m, s.ports)
 	specs := r.Steps()
 	for i := range specs {
 		c.makes(s, m, specs[i])
@@ -124,16 +126,16 @@ func (c *compiler) makes(s *shape, m *machine, spec steps.Spec) {
 // orderOf is the order of steps, by their place in specs. Nodes of one block mostly
 // have the same steps with the same links, so that it is found once for all.
 func (c *compiler) orderOf(specs []steps.Spec) ([]int, error) {
-	var key strings.Builder
+	key := c.orderKey[:0]
 	for _, s := range specs {
-		key.WriteString(s.ID)
+		key = append(key, s.ID...)
 		for _, a := range s.After {
-			key.WriteByte(' ')
-			key.WriteString(a)
+			key = append(append(key, ' '), a...)
 		}
-		key.WriteByte('\n')
+		key = append(key, '\n')
 	}
-	if order, ok := c.orders[key.String()]; ok {
+	c.orderKey = key
+	if order, ok := c.orders[string(key)]; ok {
 		return order, nil
 	}
 	var g graph.Graph[string]
@@ -157,7 +159,7 @@ func (c *compiler) orderOf(specs []steps.Spec) ([]int, error) {
 	for i, id := range ids {
 		order[i] = index[id]
 	}
-	c.orders[key.String()] = order
+	c.orders[string(key)] = order
 	return order, nil
 }
 

@@ -3,6 +3,7 @@ package plan
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -275,6 +276,16 @@ func (c *compiler) kindArgs(b *stepBlock, m *machine, s *section, ctx *hcl.EvalC
 		c.jsonFile(s, args)
 		c.runtimeClasses(s, args)
 	}
+	if b.kind.Name == "manifest" {
+		c.manifestStep(s, args)
+	}
+	if text, _ := args["certificate"].(string); b.kind.Name == "trusted_ca" && text != "" && !steps.HasRef(text) {
+		if list, err := steps.Authorities(text); err != nil {
+			s.fail("certificate", "invalid certificate", "This cannot be an authority to trust: %v. Give the authority's certificate in PEM, for example file(\"ca.pem\").", err)
+		} else if len(list) > 1 {
+			s.fail("certificate", "several certificates", "There are %d certificates in it, and a step is for one. Give each a step of its own, or name the text in the argument \"trusted_cas\" of a host block.", len(list))
+		}
+	}
 	if secret {
 		args["sensitive"] = true // whatever the block says
 	}
@@ -342,6 +353,9 @@ func title(kind string, args map[string]any) string {
 			}
 			return t
 		}
+	}
+	if p, ok := args["protocol"].(string); ok && args["first"] != nil {
+		return fmt.Sprintf("%v-%v/%s", args["first"], args["last"], p)
 	}
 	return kind
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"nodejoin/steps"
+	"nodejoin/steps/kube"
 )
 
 // Compiled is a plan whose every node is an ordered list of step specs.
@@ -14,6 +15,16 @@ type Compiled struct {
 	Dir     string // folder of the plan files, absolute
 	Cluster *Cluster
 	Nodes   []Node // sorted by name
+	// Manifests are the objects that the manifests block asks for. Where it applies them,
+	// each node has a step for each.
+	Manifests []Manifest
+	Rollout   Rollout
+}
+
+// Rollout says how Nodes are changed that serve pods.
+type Rollout struct {
+	MaxUnavailable int // Nodes out of service at once, those that are so already included
+	MaxFailures    int // failed hosts after which no further one is begun
 }
 
 // Node is one machine to be joined.
@@ -25,9 +36,24 @@ type Node struct {
 	DataDir string // nodejoin's own folder on the host; "" = default of the OS
 	// ManagementIP is the address of the machine as the plan gives it; "" = the host's own fact.
 	ManagementIP string
-	Connection   Connection
-	Steps        []steps.Spec // in an order in which they can run
-	Source       string       // "plan.join.hcl:12,3"
+	// OnFailure is "keep", "rollback", or "" for the default: an upgrade is taken back.
+	OnFailure string
+	// Build is the Windows build that the machine has at least, "10.0.20348"; "" = the plan
+	// does not say it.
+	Build      string
+	Labels     map[string]string // that the plan gives the Node; not to be changed
+	Taints     []kube.Taint
+	Connection Connection
+	Steps      []steps.Spec // in an order in which they can run
+	Partial    bool         // Steps are not all: some were left out, of a run that is for others
+	Source     string       // "plan.join.hcl:12,3"
+}
+
+// Manifest is a file of objects of the cluster, in YAML.
+type Manifest struct {
+	Name    string // "flannel"
+	Content string
+	Source  string
 }
 
 // Connection says how a node is reached. Type is "ssh", "local" or "sandbox".
@@ -69,6 +95,7 @@ type Sandbox struct {
 type Cluster struct {
 	Name    string
 	Version string // "1.36.3"
+	Runtime string // of its nodes: "containerd", "docker" or "mcr"
 	// ServerVersion is that of the API server as the plan gives it; "" = as it says itself.
 	ServerVersion string
 	APIServer     string // URL that the nodes use
@@ -77,5 +104,8 @@ type Cluster struct {
 	Sandbox string
 	CAHash  string // "sha256:..." pin; "" = trust the kubeconfig's CA
 	PodCIDR string
-	Source  string
+	DNSIP   string // address of the cluster's DNS service
+	// DNSDomain is the end of all names of the cluster, "cluster.local".
+	DNSDomain string
+	Source    string
 }

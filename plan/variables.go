@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/hashicorp/hcl/v2/json"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
@@ -115,14 +114,17 @@ func (c *compiler) givenValues(names []string) map[string]given {
 		var list hcl.Diagnostics
 		switch {
 		case strings.HasSuffix(file, ".json"):
-			f, list = json.Parse(src, name)
+			f, list = parseJSON(src, name)
 		case notText(src, name) != nil:
 			list = hcl.Diagnostics{notText(src, name)}
 		default:
-			f, list = hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+			f, list = parseFile(src, name)
 		}
 		if f != nil {
 			c.plan.parser.AddFile(name, f) // for diagnostics that point into it
+		}
+		if f != nil && !list.HasErrors() {
+			list = append(list, duplicateKeys(f.Body, c.plan.place)...)
 		}
 		c.diags.add(list)
 		if list.HasErrors() {
@@ -209,7 +211,7 @@ func (c *compiler) variable(b *hcl.Block, values map[string]given) cty.Value {
 	case ok && (typ == cty.String || typ == cty.DynamicPseudoType):
 		return finish(cty.StringVal(g.text), g.from, b.DefRange)
 	case ok:
-		expr, list := hclsyntax.ParseExpression([]byte(g.text), g.from, hcl.InitialPos)
+		expr, list := parseExpression([]byte(g.text), g.from, c.plan.place)
 		var v cty.Value
 		if !list.HasErrors() {
 			v, list = expr.Value(nil)

@@ -6,14 +6,17 @@ import (
 	"nodejoin/steps"
 )
 
-// waived reads the findings of the preflight that do not count. One that does not
+// waived reads the findings of preflight and doctor that do not count. One that does not
 // occur is no mistake: what is on a machine is not known here.
 func (c *compiler) waived(s *section) []string {
+	ids := s.strs("waive")
+	if len(ids) == 0 {
+		return nil
+	}
 	var known []string
-	for _, f := range steps.Findables() {
+	for _, f := range slices.Concat(steps.Findables(), steps.Symptoms()) {
 		known = append(known, f.ID)
 	}
-	ids := s.strs("waive")
 	for i, id := range ids {
 		if slices.Contains(known, id) && !slices.Contains(ids[:i], id) {
 			continue

@@ -236,6 +236,6 @@ func (a *Archive) moveIn(ctx context.Context, h host.Host, e *Env, staged map[st
 			return err
 		}
 	}
-	e.Record.Archives[e.StepID] = Unpacked{Digest: a.identity(), Files: staged}
+	e.setArchive(Unpacked{Digest: a.identity(), Files: staged})
 	return nil
 }

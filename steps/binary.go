@@ -144,7 +144,7 @@ func (b *Binary) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outc
 		return Outcome{}, err
 	}
 	if alg, digest := b.Digest(); alg != "sha256" {
-		e.Record.Archives[e.StepID] = Unpacked{Digest: alg + ":" + digest, Files: map[string]string{b.Path: sum}}
+		e.setArchive(Unpacked{Digest: alg + ":" + digest, Files: map[string]string{b.Path: sum}})
 	}
 	return Outcome{}, e.stamp(ctx, h, b.Path, sum)
 }

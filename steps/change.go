@@ -10,6 +10,7 @@ const (
 	ActionDelete  Action = "delete"  // it is there and must not be
 	ActionRestart Action = "restart" // as wanted, but what it was started from has changed
 	ActionStart   Action = "start"   // as wanted, but not running
+	ActionReboot  Action = "reboot"  // the machine is to boot anew
 	ActionWait    Action = "wait"    // a gate: not yet reached
 	ActionUnknown Action = "unknown" // cannot be told before an earlier step is applied
 )
@@ -30,6 +31,8 @@ type Change struct {
 	Digests map[string]string `json:"digests,omitempty"`
 	// Blobs are the artifacts of the controller that Apply would read.
 	Blobs []Source `json:"blobs,omitempty"`
+	// Reboot is why, with ActionReboot.
+	Reboot *RebootNeed `json:"reboot,omitempty"`
 	// Findings are what a preflight found; they are told, and change nothing.
 	Findings []Finding `json:"findings,omitempty"`
 	// Outputs are values for later steps, as far as they can be observed now.

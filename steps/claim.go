@@ -29,7 +29,7 @@ type previousFile struct {
 // be made or changed, and keeps what the file held before. Secret contents and those
 // of private files go to previousDir alone.
 func claimFile(ctx context.Context, h host.Host, e *Env, path string, secret bool) error {
-	if e.Record.owns("file:" + path) {
+	if e.Record.owns("file:"+path) && !e.Record.Trial.wants("file:"+path) {
 		return nil
 	}
 	c := claim{key: "file:" + path}
@@ -150,7 +150,16 @@ func within(os, dir, path string) bool {
 	}
 }
 
-// claim is Record.claim for this step.
+// claim is Record.claim for this step; with a trial open, what the claims are about to
+// alter is kept too.
 func (e *Env) claim(ctx context.Context, h host.Host, claims ...claim) error {
-	return e.Record.claim(ctx, h, e.Facts, e.StepID, claims...)
+	forget, err := e.keep(ctx, h, claims)
+	if err != nil {
+		return err
+	}
+	err = e.Record.claim(ctx, h, e.Facts, e.StepID, forget != nil, claims...)
+	if err != nil && forget != nil {
+		forget()
+	}
+	return err
 }

@@ -5,46 +5,80 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"nodejoin/steps/event"
 	"nodejoin/steps/kube"
 )
 
-var nodeRegisteredKind = Kind{Name: "node_registered", Place: OnCluster, Timeout: 5 * time.Minute, Doc: "a gate: the Node object exists and has its pod CIDR", Outputs: []string{"pod_cidr"},
+var nodeRegisteredKind = Kind{Name: "node_registered", Place: OnCluster, Timeout: 5 * time.Minute, Doc: "a gate: the Node object exists, with its pod CIDR and the version of its kubelet", Outputs: []string{"pod_cidr", "subnet_gateway", "uid"},
 	New: func() any { return &NodeRegistered{} }}
 
 var nodeReadyKind = Kind{Name: "node_ready", Place: OnCluster, Timeout: 5 * time.Minute, Doc: "a gate: the Node is Ready",
 	New: func() any { return &NodeReady{} }}
 
 // NodeRegistered waits for the Node and its pod CIDR, and says of the certificate
-// request what it sees. Outputs: pod_cidr.
+// request what it sees. Outputs: uid, and where the Node has a pod CIDR that and the
+// first address of it, subnet_gateway.
 type NodeRegistered struct {
-	PodCIDR bool `json:"pod_cidr,omitempty" doc:"wait for spec.podCIDR too"`
+	PodCIDR bool   `json:"pod_cidr,omitempty" doc:"wait for spec.podCIDR too"`
+	Version string `json:"version,omitempty" doc:"version of the kubelet that the Node must report, so that one of an earlier kubelet does not pass; what comes after '-' or '+' does not count"`
+}
+
+// reports tells whether the Node is one of the wanted kubelet.
+func (n *NodeRegistered) reports(node kube.Node) bool {
+	have, _, _ := strings.Cut(strings.TrimPrefix(node.KubeletVersion, "v"), "+")
+	have, _, _ = strings.Cut(have, "-")
+	return n.Version == "" || have == strings.TrimPrefix(n.Version, "v")
 }
 
 func (n *NodeRegistered) Check(ctx context.Context, r kube.Reader, e *Env) (Change, error) {
 	node, err := r.Node(ctx, e.Node)
+	var c Change
+	if err == nil {
+		c.Outputs = map[string]string{"uid": node.UID}
+		if node.PodCIDR != "" {
+			c.Outputs["pod_cidr"], c.Outputs["subnet_gateway"] = node.PodCIDR, gateway(node.PodCIDR)
+		}
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return Change{Action: ActionWait, Reason: notRegistered}, nil
 	case err != nil:
 		return Change{}, err
-	case node.PodCIDR != "":
-		return Change{Outputs: map[string]string{"pod_cidr": node.PodCIDR}}, nil
-	case n.PodCIDR:
-		return Change{Action: ActionWait, Reason: "the Node has no pod CIDR yet"}, nil
+	case !n.reports(node):
+		c.Action, c.Reason = ActionWait, n.otherKubelet(node)
+	case node.PodCIDR == "" && n.PodCIDR:
+		c.Action, c.Reason = ActionWait, "the Node has no pod CIDR yet"
 	}
-	return Change{}, nil
+	return c, nil
+}
+
+// gateway is the first address of a pod CIDR with its length, as flannel writes it into
+// FLANNEL_SUBNET (flannel pkg/subnet/subnet.go, WriteSubnetFile); "" where it is none.
+func gateway(cidr string) string {
+	p, err := netip.ParsePrefix(cidr)
+	if err != nil {
+		return ""
+	}
+	return netip.PrefixFrom(p.Masked().Addr().Next(), p.Bits()).String()
+}
+
+func (n *NodeRegistered) otherKubelet(node kube.Node) string {
+	return fmt.Sprintf("the kubelet of the Node is %s, not %s yet", node.KubeletVersion, n.Version)
 }
 
 func (n *NodeRegistered) Apply(ctx context.Context, a kube.API, e *Env, c Change) (Outcome, error) {
 	var denied deniedRequest
 	var stuck time.Time // since when there was neither a request nor a token to make one with
-	return Outcome{}, await(ctx, e, "the Node did not register in time", func(ctx context.Context) (sight, error) {
+	return Outcome{}, await(ctx, e, "the Node did not register in time with the kubelet of the plan", func(ctx context.Context) (sight, error) {
 		node, err := a.Node(ctx, e.Node)
 		switch {
+		case err == nil && !n.reports(node):
+			return sight{seen: n.otherKubelet(node), remedy: "look at the kubelet's log on the machine, and at the artifact kubernetes_node: when kubernetes changes in the plan, its digest does too"}, nil
 		case err == nil && (node.PodCIDR != "" || !n.PodCIDR):
 			return sight{reached: true}, nil
 		case err == nil:
@@ -182,6 +216,23 @@ func notReady(n kube.Node) string {
 		return "the Node is not Ready; the kubelet has not said why"
 	}
 	return "the Node is not Ready: " + n.ReadyReason
+}
+
+// AwaitNode waits until why says nothing ("") of the Node, or ctx ends; summary is that of
+// the error then.
+func AwaitNode(ctx context.Context, r kube.Reader, node, summary string, progress func(event.StepProgress), why func(kube.Node) string) error {
+	return await(ctx, &Env{Node: node, Progress: progress}, summary, func(ctx context.Context) (sight, error) {
+		n, err := r.Node(ctx, node)
+		if errors.Is(err, fs.ErrNotExist) {
+			return sight{seen: "there is no Node " + node, remedy: "look at the kubelet's log on the machine"}, nil
+		}
+		if err != nil {
+			return sight{}, err
+		}
+		s := sight{seen: why(n), remedy: "look at the kubelet's log on the machine"}
+		s.reached = s.seen == ""
+		return s, nil
+	})
 }
 
 // sight is one look at what a gate waits for.

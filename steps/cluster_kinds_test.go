@@ -126,13 +126,13 @@ func TestNodeRegisteredSaysWhatItSees(t *testing.T) {
 
 func TestNodeRegisteredIsReached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &scriptedCluster{node: after(10*time.Second, kube.Node{PodCIDR: "10.244.1.0/24"})}
+		s := &scriptedCluster{node: after(10*time.Second, kube.Node{UID: "u", PodCIDR: "10.244.1.0/24"})}
 		_, waited, err := applyGate(t, &NodeRegistered{PodCIDR: true}, s, time.Minute)
 		if err != nil || waited > 12*time.Second || s.reads > 20 {
 			t.Errorf("%v after %s and %d questions", err, waited, s.reads)
 		}
 		c, err := (&NodeRegistered{PodCIDR: true}).Check(t.Context(), s, &Env{Node: "win-1"})
-		if d := cmp.Diff(Change{Outputs: map[string]string{"pod_cidr": "10.244.1.0/24"}}, c); d != "" || err != nil {
+		if d := cmp.Diff(Change{Outputs: map[string]string{"pod_cidr": "10.244.1.0/24", "subnet_gateway": "10.244.1.1/24", "uid": "u"}}, c); d != "" || err != nil {
 			t.Error(d, err)
 		}
 	})
@@ -225,7 +225,9 @@ func TestNodeLabelsAndTaints(t *testing.T) {
 	taints := &NodeTaints{Taints: []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}, {Key: "gpu", Effect: "NoExecute"}}}
 	s := &scriptedCluster{node: after(0, kube.Node{Labels: map[string]string{"b": "1", "c": "3", "z": "9"},
 		Taints: []kube.Taint{{Key: "os", Value: "linux", Effect: "NoSchedule"}, {Key: "gpu", Effect: "NoSchedule"}}})}
-	s.start = time.Now()
+	noted := &scriptedCluster{node: after(0, kube.Node{Labels: map[string]string{"c": "3"}, Taints: []kube.Taint{{Key: "gpu", Effect: "NoSchedule"}},
+		Annotations: map[string]string{kube.LabelsOf: `{"c":"3"}`, kube.TaintsOf: `[{"key":"gpu","effect":"NoSchedule"}]`}})}
+	s.start, noted.start = time.Now(), time.Now()
 	for _, c := range []struct {
 		step    ClusterStep
 		cluster *scriptedCluster
@@ -235,8 +237,9 @@ func TestNodeLabelsAndTaints(t *testing.T) {
 		{taints, s, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "taint gpu:NoExecute", Want: "gpu:NoExecute"},
 			{Name: "taint os:NoSchedule", Have: "os=linux:NoSchedule", Want: "os=windows:NoSchedule"}}}},
 		{&NodeLabels{Labels: map[string]string{"a": "1"}}, &scriptedCluster{}, Change{Action: ActionCreate, Reason: notRegistered, Diffs: []Diff{{Name: "label a", Want: `"1"`}}}},
-		{&NodeLabels{Labels: map[string]string{"c": "3"}}, s, Change{}},
-		{&NodeTaints{Taints: []kube.Taint{{Key: "gpu", Effect: "NoSchedule"}}}, s, Change{}},
+		{&NodeLabels{Labels: map[string]string{"c": "3"}}, noted, Change{}},
+		{&NodeTaints{Taints: []kube.Taint{{Key: "gpu", Effect: "NoSchedule"}}}, noted, Change{}},
+		{&NodeTaints{Taints: []kube.Taint{}}, noted, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "taint gpu:NoSchedule", Have: "gpu:NoSchedule"}}}},
 	} {
 		have, err := c.step.Check(ctx, c.cluster, e)
 		if d := cmp.Diff(c.want, have); d != "" || err != nil {

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,15 +12,17 @@ import (
 	"nodejoin/steps/kube"
 )
 
-var nodeLabelsKind = Kind{Name: "node_labels", Place: OnCluster, Doc: "labels of the Node; others stay",
+var nodeLabelsKind = Kind{Name: "node_labels", Place: OnCluster, Doc: "labels of the Node; those that the plan gave it before go, others stay",
 	New: func() any { return &NodeLabels{} }}
 
-var nodeTaintsKind = Kind{Name: "node_taints", Place: OnCluster, Doc: "taints of the Node; others stay",
+var nodeTaintsKind = Kind{Name: "node_taints", Place: OnCluster, Doc: "taints of the Node; those that the plan gave it before go, others stay",
 	New: func() any { return &NodeTaints{} }}
 
 const notRegistered = "the Node is not registered yet"
 
-// NodeLabels keeps labels of the Node.
+// NodeLabels keeps labels of the Node. Those that it set are noted in an annotation of
+// the Node (kube.LabelsOf), so that one that the plan names no more is removed, if it
+// still has the value that the plan gave it.
 type NodeLabels struct {
 	Labels map[string]string `json:"labels" doc:"labels that the Node must carry"`
 }
@@ -29,14 +32,47 @@ func (l *NodeLabels) Check(ctx context.Context, r kube.Reader, e *Env) (Change, 
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Change{}, err
 	}
-	return nodeChange(labelDiffs(n.Labels, l.Labels), err != nil), nil
+	diffs := labelDiffs(n.Labels, l.Labels)
+	for _, k := range l.former(n) {
+		diffs = append(diffs, Diff{Name: "label " + k, Have: quoted(n.Labels[k])})
+	}
+	return nodeChange(noteDiff(diffs, n, kube.LabelsOf, l.note()), err != nil), nil
 }
+
+// former are labels of the Node that an earlier plan set, and this one does not name.
+func (l *NodeLabels) former(n kube.Node) []string {
+	noted := map[string]string{}
+	_ = json.Unmarshal([]byte(n.Annotations[kube.LabelsOf]), &noted) // what cannot be read is not nodejoin's
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(noted)) {
+		_, wanted := l.Labels[k]
+		if v, ok := n.Labels[k]; ok && !wanted && v == noted[k] {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+func (l *NodeLabels) note() string { return noteText(l.Labels, len(l.Labels)) }
 
 func (l *NodeLabels) Apply(ctx context.Context, a kube.API, e *Env, c Change) (Outcome, error) {
-	return Outcome{}, nodeAbsent(e.Node, a.SetLabels(ctx, e.Node, l.Labels, nil))
+	n, err := a.Node(ctx, e.Node)
+	if err != nil {
+		return Outcome{}, nodeAbsent(e.Node, err)
+	}
+	former := l.former(n)
+	both := maps.Clone(l.Labels)
+	for _, k := range former {
+		if both == nil {
+			both = map[string]string{}
+		}
+		both[k] = n.Labels[k]
+	}
+	return Outcome{}, keepNoted(ctx, a, n, kube.LabelsOf, noteText(both, len(both)), l.note(), func() error { return a.SetLabels(ctx, e.Node, l.Labels, former) })
 }
 
-// NodeTaints keeps taints of the Node.
+// NodeTaints keeps taints of the Node, and removes those that an earlier plan set, as
+// NodeLabels does; the annotation is kube.TaintsOf.
 type NodeTaints struct {
 	Taints []kube.Taint `json:"taints" doc:"taints that the Node must carry"`
 }
@@ -57,11 +93,77 @@ func (t *NodeTaints) Check(ctx context.Context, r kube.Reader, e *Env) (Change, 
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Change{}, err
 	}
-	return nodeChange(taintDiffs(n.Taints, t.Taints), err != nil), nil
+	diffs := taintDiffs(n.Taints, t.Taints)
+	for _, f := range t.former(n) {
+		diffs = append(diffs, Diff{Name: "taint " + taintID(f), Have: taintText(f)})
+	}
+	return nodeChange(noteDiff(diffs, n, kube.TaintsOf, t.note()), err != nil), nil
 }
 
+// former are taints of the Node that an earlier plan set, and this one does not name.
+func (t *NodeTaints) former(n kube.Node) []kube.Taint {
+	var noted []kube.Taint
+	_ = json.Unmarshal([]byte(n.Annotations[kube.TaintsOf]), &noted)
+	return slices.DeleteFunc(noted, func(f kube.Taint) bool {
+		wanted := slices.ContainsFunc(t.Taints, func(w kube.Taint) bool { return taintID(w) == taintID(f) })
+		return wanted || !slices.Contains(n.Taints, f)
+	})
+}
+
+func (t *NodeTaints) note() string { return noteText(t.Taints, len(t.Taints)) }
+
 func (t *NodeTaints) Apply(ctx context.Context, a kube.API, e *Env, c Change) (Outcome, error) {
-	return Outcome{}, nodeAbsent(e.Node, a.SetTaints(ctx, e.Node, t.Taints, nil))
+	n, err := a.Node(ctx, e.Node)
+	if err != nil {
+		return Outcome{}, nodeAbsent(e.Node, err)
+	}
+	former := t.former(n)
+	both := slices.Concat(t.Taints, former)
+	return Outcome{}, keepNoted(ctx, a, n, kube.TaintsOf, noteText(both, len(both)), t.note(), func() error { return a.SetTaints(ctx, e.Node, t.Taints, former) })
+}
+
+// noteText is the note of what a plan gives a Node, "" for nothing.
+func noteText(v any, n int) string {
+	if n == 0 {
+		return ""
+	}
+	b, err := json.Marshal(v) // maps come sorted
+	if err != nil {
+		panic(fmt.Sprintf("steps: note %T: %v", v, err)) // of strings
+	}
+	return string(b)
+}
+
+// noteDiff adds the note where nothing else differs.
+func noteDiff(diffs []Diff, n kube.Node, annotation, want string) []Diff {
+	if have := n.Annotations[annotation]; have != want && len(diffs) == 0 {
+		diffs = append(diffs, Diff{Name: "annotation " + annotation, Have: have, Want: want})
+	}
+	return diffs
+}
+
+// keepNoted changes a Node with a note of what is the plan's: before the change of all
+// that is touched, after it of what is wanted. A run that ends in between leaves nothing
+// that the next one would not know for the plan's.
+func keepNoted(ctx context.Context, a kube.API, n kube.Node, annotation, during, after string, change func() error) error {
+	note := func(text string) error {
+		if text == "" {
+			return a.SetAnnotations(ctx, n.Name, nil, []string{annotation})
+		}
+		return a.SetAnnotations(ctx, n.Name, map[string]string{annotation: text}, nil)
+	}
+	if n.Annotations[annotation] != during {
+		if err := note(during); err != nil {
+			return nodeAbsent(n.Name, err)
+		}
+	}
+	if err := change(); err != nil {
+		return nodeAbsent(n.Name, err)
+	}
+	if during == after {
+		return nil
+	}
+	return nodeAbsent(n.Name, note(after))
 }
 
 func nodeChange(diffs []Diff, absent bool) Change {

@@ -43,6 +43,9 @@ type Request struct {
 	Steps []Spec `json:"steps"`
 	// Values of references known to the controller: "cluster.ca", outputs of earlier steps.
 	Values map[string]string `json:"values,omitempty"`
+	// Trial: an apply opens a trial, unless one is open, so that what it changes can be
+	// taken back.
+	Trial *TrialStart `json:"trial,omitempty"`
 }
 
 // CheckReply is the answer to a check: one Result a step, in order.
@@ -54,6 +57,9 @@ type CheckReply struct {
 	// with LastUnknown the notes could not be read.
 	Last        *RunNote `json:"last,omitempty"`
 	LastUnknown bool     `json:"last_unknown,omitempty"`
+	// Trial is open on the machine: an earlier run neither verified nor took back what
+	// it changed. Only its start and begin are told.
+	Trial *Trial `json:"trial,omitempty"`
 }
 
 // ApplyReply is the answer to an apply. Failed is the step that ended it, if any.
@@ -83,6 +89,22 @@ func (x *Executor) prepare(ctx context.Context) error {
 		return err
 	}
 	x.facts, x.record = f, rec
+	return nil
+}
+
+// Refresh reads the record again, once the machine is locked for the run: another run may
+// have written it since this one looked. Digests of files stay, as each is held against
+// its file anyway.
+func (x *Executor) Refresh(ctx context.Context) error {
+	if x.record == nil {
+		return nil
+	}
+	rec, err := LoadRecord(ctx, x.host, x.facts)
+	if err != nil {
+		return err
+	}
+	maps.Copy(rec.Digests, x.record.Digests)
+	x.record = rec
 	return nil
 }
 
@@ -120,6 +142,9 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 	if reply.LastUnknown = err != nil; len(notes) > 0 {
 		reply.Last = &notes[len(notes)-1]
 	}
+	if t := x.record.Trial; t.saved() {
+		reply.Trial = &Trial{TrialStart: t.TrialStart, Begun: t.Begun, Ended: t.Ended}
+	}
 	reply.Mutations = x.Mutations()
 	return reply, nil
 }
@@ -138,6 +163,9 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 	values := FactValues(x.facts)
 	maps.Copy(values, req.Values)
 	reply := ApplyReply{Values: map[string]string{}}
+	if req.Trial != nil {
+		x.record.begin(*req.Trial, time.Now())
+	}
 	for _, s := range req.Steps {
 		e := x.env(req.Node, s.ID)
 		r := Run(ctx, req.Node, s, values, e, x.emit, Target{Host: x.host})
@@ -249,7 +277,15 @@ func Run(ctx context.Context, node string, s Spec, values map[string]string, e *
 			}
 			// Set before the call: after a failed apply the state may be half way.
 			res.Changed = c.Action != ActionWait
+			if t.Host != nil && len(c.Touches) > 0 {
+				err = e.distrust(ctx, t.Host, c.Touches)
+			}
+		}
+		if err == nil {
 			o, err = apply(c)
+		}
+		if err == nil && kind.Reboots {
+			return done(attempt)
 		}
 		if err == nil {
 			e.Applied = o.Outputs

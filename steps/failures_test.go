@@ -114,6 +114,80 @@ func TestServiceThatEnds(t *testing.T) {
 	}
 }
 
+// looping is a machine whose manager starts services again that have ended; altered is
+// true once somebody has changed a registration, until it is written again.
+type looping struct {
+	host.Host
+	crashes, altered bool
+	stops            int
+}
+
+func (l *looping) Service(ctx context.Context, name string) (host.Service, error) {
+	svc, err := l.Host.Service(ctx, name)
+	if err == nil && l.crashes && svc.State == host.ServiceRunning {
+		svc.State, svc.PID, svc.Restarting, svc.ExitCode = host.ServiceStarting, 0, true, 3
+	}
+	if err == nil && l.altered {
+		svc.Altered = "changed by hand"
+	}
+	return svc, err
+}
+
+func (l *looping) UpdateService(ctx context.Context, c host.ServiceConfig) error {
+	l.altered = false
+	return l.Host.UpdateService(ctx, c)
+}
+
+func (l *looping) StopService(ctx context.Context, name string) error {
+	l.stops++
+	return l.Host.StopService(ctx, name)
+}
+
+// TestServiceThatRestarts: it is an error at once and not a wait for the day on which
+// it stays; it is found by the next check, and can be stopped.
+func TestServiceThatRestarts(t *testing.T) {
+	h := &looping{Host: openHost(t, "windows"), crashes: true}
+	put(t, h, `C:\k\x.exe`, "x")
+	list := []steps.Spec{spec("service", "x", service("x", `C:\k\x.exe`))}
+	if r := apply(t, h, memory{}, list); r.Err == nil || !strings.Contains(r.Err.Detail, "exit code 3") {
+		t.Errorf("%+v", r.Err)
+	}
+	gate := []steps.Spec{spec("file_ready", "g", &steps.FileReady{Path: `C:\run\x`, Service: "x"})}
+	if r := apply(t, h, memory{}, gate); r.Err == nil || r.Err.Code != steps.CodeFailed || !strings.Contains(r.Err.Detail, "exit code 3") {
+		t.Errorf("%+v", r.Err)
+	}
+	stopped := service("x", `C:\k\x.exe`)
+	stopped.State = host.ServiceStopped
+	applied(t, h, memory{}, []steps.Spec{spec("service", "x", stopped)})
+	h.crashes = false
+	applied(t, h, memory{}, list)
+	settled(t, h, memory{}, list)
+}
+
+// TestServiceAlteredByHand: its registration is written again and it is started from
+// that, also when a run ended in between.
+func TestServiceAlteredByHand(t *testing.T) {
+	h := &looping{Host: openHost(t, "windows")}
+	put(t, h, `C:\k\x.exe`, "x")
+	list := []steps.Spec{spec("service", "x", service("x", `C:\k\x.exe`))}
+	applied(t, h, memory{}, list)
+	h.altered, h.stops = true, 0
+	apply(t, host.Intercept(h, func(op, _ string) error {
+		if op == "stop service" {
+			return errKilled
+		}
+		return nil
+	}), memory{}, list)
+	if h.altered || h.stops != 0 {
+		t.Fatalf("altered %v, %d stops", h.altered, h.stops)
+	}
+	applied(t, h, memory{}, list)
+	if h.stops != 1 {
+		t.Errorf("stopped %d times, want once", h.stops)
+	}
+	settled(t, h, memory{}, list)
+}
+
 func TestGateEndsWithItsService(t *testing.T) {
 	h := openHost(t, "windows")
 	put(t, h, `C:\k\x.exe`, "x")

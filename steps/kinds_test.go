@@ -140,6 +140,15 @@ func text(t *testing.T, h host.Host, path string) string {
 	return string(b)
 }
 
+func record(t *testing.T, h host.Host) *steps.Record {
+	t.Helper()
+	f, err := h.Facts(t.Context())
+	must(t, err)
+	rec, err := steps.LoadRecord(t.Context(), h, f)
+	must(t, err)
+	return rec
+}
+
 func testCA(t *testing.T) string {
 	t.Helper()
 	cert, _ := testCert(t, "ca", time.Hour)
@@ -158,6 +167,20 @@ func testCert(t *testing.T, name string, life time.Duration) (cert, key string) 
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: kd}))
 }
 
+// testAuthority is an authority whose key nobody has.
+func testAuthority(t *testing.T) *x509.Certificate {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	c := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "authority"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, k.Public(), k)
+	must(t, err)
+	c, err = x509.ParseCertificate(der)
+	must(t, err)
+	return c
+}
+
 func service(name, exe string, args ...string) *steps.Service {
 	return &steps.Service{ServiceConfig: host.ServiceConfig{Name: name, Description: "Test", Command: append([]string{exe}, args...),
 		Recovery: []host.RecoveryAction{{Action: "restart", Delay: 10 * time.Second}}, RecoveryReset: 60}}
@@ -172,6 +195,7 @@ type scenario struct {
 	drift  func(t *testing.T, h host.Host)
 	list   []steps.Spec
 	verify func(t *testing.T, h host.Host)
+	boots  bool // an apply of list boots the machine
 }
 
 func (s scenario) open(t *testing.T, a steps.Artifacts) host.Host {
@@ -245,12 +269,54 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 			spec("service", "worker", service("worker", `C:\k\worker.exe`)), spec("service", "app", ofWorker),
 		}
 	}
+	foreign := spec("kubeconfig", "boot", &steps.Kubeconfig{Path: `C:\k\boot.conf`, Server: gateServer, CA: ca, User: "b", Token: "aaaaaa.0123456789abcdef",
+		Aside: []string{`C:\k\kubelet.conf`, `C:\k\pki\current.pem`, `C:\k\none`}})
+	worker := func(change func(*steps.Service)) []steps.Spec {
+		s := service("worker", `C:\k\worker.exe`)
+		change(s)
+		return []steps.Spec{spec("file", "exe", &steps.File{Path: `C:\k\worker.exe`, Content: "w"}), spec("service", "worker", s)}
+	}
+	valued := func(v string) []steps.Spec {
+		return worker(func(s *steps.Service) { s.RestartOn = []string{"uid", v} })
+	}
+	networked := func(name string) []steps.Spec {
+		return worker(func(s *steps.Service) { s.HNSNetworks = []string{name} })
+	}
 	vip := func(subnet string) steps.Spec {
 		return spec("source_vip", "vip", &steps.SourceVIP{Dir: `C:\var\lib\cni\networks`, Network: "flannel.4096", Subnet: subnet})
+	}
+	nssm := func(log string) *steps.Service {
+		s := service("worker", `C:\k\nssm.exe`)
+		s.Parameters = []steps.ServiceParameter{{Name: "Application", Type: "expand_string", String: `C:\k\worker.exe`},
+			{Name: "AppStderr", Type: "expand_string", String: log}, {Name: `AppExit\`, Type: "string", String: "Restart"},
+			{Name: "AppPriority", Type: "dword", Number: 0x8000}, {Name: "AppEnvironmentExtra", Type: "multi_string", Strings: []string{"A=b"}}}
+		return s
+	}
+	wrapper := func(log string) []steps.Spec {
+		return []steps.Spec{spec("file", "nssm_exe", &steps.File{Path: `C:\k\nssm.exe`, Content: "nssm"}), spec("file", "exe", &steps.File{Path: `C:\k\worker.exe`, Content: "w"}),
+			spec("service", "worker", nssm(log))}
+	}
+	told := func(log string) func(t *testing.T, h host.Host) {
+		return func(t *testing.T, h host.Host) {
+			running("worker")(t, h)
+			have, err := h.RegistryValue(t.Context(), `HKLM\SYSTEM\CurrentControlSet\Services\worker\Parameters`, "AppStderr")
+			if err != nil || have.String != log {
+				t.Errorf("the log is %q, %v; want %q", have.String, err, log)
+			}
+		}
 	}
 	rule := &steps.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-kubelet", Direction: "in", Action: "allow", Protocol: "tcp", Ports: "10250", Enabled: true}}
 	some := &steps.FirewallRule{FirewallRule: rule.FirewallRule}
 	some.Remote = "192.0.2.1, 10.0.0.0/255.0.0.0"
+	authority := testAuthority(t)
+	trusted := spec("trusted_ca", "ca", &steps.TrustedCA{Certificate: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Raw}))})
+	trusts := func(want bool) func(t *testing.T, h host.Host) {
+		return func(t *testing.T, h host.Host) {
+			if have, err := h.TrustedCA(t.Context(), authority.Raw); err != nil || have != want {
+				t.Errorf("trusted: %v, %v; want %v", have, err, want)
+			}
+		}
+	}
 	sysctl := func(name, value string) steps.Spec {
 		return spec("sysctl", "sysctl", &steps.Sysctl{Name: name, Value: value})
 	}
@@ -264,8 +330,31 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 			}
 		}
 	}
+	dynamic := func(first uint16) steps.Spec {
+		return spec("dynamic_ports", "ports", &steps.DynamicPorts{Protocol: "tcp", First: first, Last: 65535})
+	}
+	outgoing := func(want uint16) func(t *testing.T, h host.Host) {
+		return func(t *testing.T, h host.Host) {
+			if have, err := h.DynamicPorts(t.Context(), "tcp"); err != nil || have.First != want || have.Last != 65535 {
+				t.Errorf("dynamic ports are %s, %v", have, err)
+			}
+		}
+	}
+	nodePorts := host.PortRange{Protocol: "tcp", First: 30000, Last: 32767}
+	reserve := []steps.Spec{spec("reserved_ports", "node_ports", &steps.ReservedPorts{Protocol: "tcp", First: 30000, Last: 32767}),
+		spec("reserved_ports", "dns", &steps.ReservedPorts{Protocol: "udp", First: 65330, Last: 65330})}
+	reserved := func(t *testing.T, h host.Host) {
+		for _, r := range []host.PortRange{nodePorts, {Protocol: "udp", First: 65330, Last: 65330}} {
+			if have, err := h.PortsReserved(t.Context(), r); err != nil || !have {
+				t.Errorf("%s are reserved: %v, %v", r, have, err)
+			}
+		}
+	}
 	dword := func(n uint64) steps.Spec {
 		return spec("registry", "reg", &steps.Registry{Key: `HKLM\SOFTWARE\nodejoin`, Name: "Flags", RegistryValue: host.RegistryValue{Type: "dword", Number: n}})
+	}
+	counted := func() []steps.Spec {
+		return []steps.Spec{spec("registry", "flags", &steps.Registry{Key: `HKLM\SOFTWARE\nodejoin`, Name: "Flags", RegistryValue: host.RegistryValue{Type: "dword", Number: 1}, Reboot: "the flags"})}
 	}
 	env := func(v string) []steps.Spec {
 		return []steps.Spec{spec("env", "env", &steps.MachineEnv{Name: "K", Value: v})}
@@ -310,7 +399,33 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 		{name: "service kept stopped", list: []steps.Spec{spec("file", "exe", &steps.File{Path: `C:\k\idle.exe`, Content: "i"}), spec("service", "idle", stopped)}},
 		{name: "service stopped", before: []steps.Spec{spec("file", "exe", &steps.File{Path: `C:\k\idle.exe`, Content: "i"}), spec("service", "idle", service("idle", `C:\k\idle.exe`))},
 			list: []steps.Spec{spec("service", "idle", stopped)}},
+		{name: "service running", before: runtime(tgz1, "http://m/1.tgz", "v1"),
+			drift: func(t *testing.T, h host.Host) {
+				must(t, h.StopService(t.Context(), "app"))
+				must(t, h.StopService(t.Context(), "containerd"))
+			}, list: []steps.Spec{spec("service_running", "run", &steps.ServiceRunning{Name: "app"})}, verify: running("containerd", "app")},
 		{name: "registry fresh", list: []steps.Spec{dword(1)}},
+		{name: "feature", list: []steps.Spec{spec("feature", "f", &steps.Feature{Name: "Microsoft-Hyper-V"})}, verify: func(t *testing.T, h host.Host) {
+			if s, err := h.Feature(t.Context(), "microsoft-hyper-v"); err != nil || s != host.FeatureOnPending {
+				t.Errorf("the feature is %q, %v", s, err)
+			}
+		}},
+		{name: "feature that is on", list: []steps.Spec{spec("feature", "f", &steps.Feature{Name: "Containers"})}},
+		{name: "registry counted after a reboot", list: counted(), verify: func(t *testing.T, h host.Host) {
+			if noted, err := h.RebootNoted(t.Context()); err != nil || !slices.Equal(noted, []string{"the flags"}) {
+				t.Errorf("noted %q, %v", noted, err)
+			}
+		}},
+		{name: "reboot", boots: true, list: append(counted(), spec("feature", "f", &steps.Feature{Name: "Microsoft-Hyper-V"}),
+			spec("reboot", "boot", &steps.Reboot{Policy: steps.RebootAuto, Features: []string{"Microsoft-Hyper-V"}})),
+			verify: func(t *testing.T, h host.Host) {
+				s, err := h.Feature(t.Context(), "Microsoft-Hyper-V")
+				noted, err2 := h.RebootNoted(t.Context())
+				if err != nil || err2 != nil || s != host.FeatureOn || len(noted) > 0 {
+					t.Errorf("the feature is %q, %v; noted %q, %v", s, err, noted, err2)
+				}
+			}},
+		{name: "no reboot needed", list: []steps.Spec{spec("reboot", "boot", &steps.Reboot{Policy: steps.RebootNever})}},
 		{name: "registry drifted", before: []steps.Spec{dword(1)}, list: []steps.Spec{dword(2)}},
 		{name: "registry removed", before: []steps.Spec{dword(1)}, list: []steps.Spec{spec("registry", "reg", &steps.Registry{Key: `HKLM\SOFTWARE\nodejoin`, Name: "Flags", Absent: true})}},
 		{name: "env fresh", list: env("1")},
@@ -336,6 +451,41 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 		{name: "kubeconfig fresh", list: []steps.Spec{kubeconfig}},
 		{name: "kubeconfig drifted", before: []steps.Spec{kubeconfig}, drift: func(t *testing.T, h host.Host) { put(t, h, `C:\k\x.conf`, "nonsense: [") }, list: []steps.Spec{kubeconfig}},
 		{name: "bootstrap kubeconfig of a running service", before: bootstrap("aaaaaa.0123456789abcdef"), list: bootstrap("bbbbbb.0123456789abcdef"), verify: running("worker", "app")},
+		{name: "bootstrap kubeconfig, foreign credentials", drift: func(t *testing.T, h host.Host) {
+			put(t, h, `C:\k\kubelet.conf`, "theirs")
+			put(t, h, `C:\k\pki\current.pem`, "theirs too")
+		}, list: []steps.Spec{foreign}, verify: func(t *testing.T, h host.Host) {
+			content(`C:\k\kubelet.conf.nodejoin-aside`, "theirs")(t, h)
+			content(`C:\k\pki\current.pem.nodejoin-aside`, "theirs too")(t, h)
+		}},
+		{name: "service for other values", before: valued("a"), list: valued("b"), verify: running("worker")},
+		{name: "service makes another network", before: networked("net-a"), drift: func(t *testing.T, h host.Host) {
+			must(t, h.(*sandbox.Host).PutHNSNetwork(t.Context(), host.HNSNetwork{ID: "1", Name: "net-a", Type: "Overlay"}))
+			must(t, h.(*sandbox.Host).PutHNSNetwork(t.Context(), host.HNSNetwork{ID: "2", Name: "theirs", Type: "NAT"}))
+		}, list: networked("net-b"), verify: func(t *testing.T, h host.Host) {
+			running("worker")(t, h)
+			if _, err := h.HNSNetwork(t.Context(), "net-a"); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the former network: %v", err)
+			}
+			if _, err := h.HNSNetwork(t.Context(), "theirs"); err != nil {
+				t.Error(err)
+			}
+		}},
+		{name: "service restarted by hand with an edited file", before: runtime(tgz1, "http://m/1.tgz", "v1"),
+			drift: func(t *testing.T, h host.Host) {
+				put(t, h, `C:\c\config.toml`, "edited")
+				for _, err := range []error{h.StopService(t.Context(), "app"), h.StopService(t.Context(), "containerd"), h.StartService(t.Context(), "containerd"), h.StartService(t.Context(), "app")} {
+					must(t, err)
+				}
+			}, list: runtime(tgz1, "http://m/1.tgz", "v1"), verify: func(t *testing.T, h host.Host) {
+				running("containerd", "app")(t, h)
+				rec := record(t, h)
+				for _, name := range []string{"containerd", "app"} {
+					if svc, err := h.Service(t.Context(), name); err != nil || name == "containerd" && svc.PID != rec.Starts[name].PID {
+						t.Errorf("%s runs as process %d, %v; nodejoin started %+v: it still runs from the file that was edited", name, svc.PID, err, rec.Starts[name])
+					}
+				}
+			}},
 		{name: "kubeadm join fresh", before: kubeadm(ca)[:4], list: kubeadm(ca)[4:], verify: joined},
 		{name: "kubeadm join, kubelet.conf gone", before: kubeadm(ca),
 			drift: func(t *testing.T, h host.Host) { must(t, h.Remove(t.Context(), `C:\etc\kubernetes\kubelet.conf`)) }, list: kubeadm(ca)[4:], verify: joined},
@@ -356,6 +506,10 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 			put(t, h, gatePEM, cert+key)
 			put(t, h, gateConf, clientKubeconfig(gateServer, ca, gatePEM))
 		}, list: []steps.Spec{spec("credentials_ready", "g", credentialsGate(ca))}},
+		{name: "trusted authority", list: []steps.Spec{trusted}, verify: trusts(true)},
+		{name: "trusted authority of Linux, taken out by hand", os: "linux", before: []steps.Spec{trusted},
+			drift: func(t *testing.T, h host.Host) { must(t, h.DistrustCA(t.Context(), authority.Raw)) },
+			list:  []steps.Spec{trusted}, verify: trusts(true)},
 		{name: "sysctl fresh", os: "linux", list: []steps.Spec{sysctl("net.ipv4.ip_forward", "1")}, verify: parameter("net.ipv4.ip_forward", "1")},
 		{name: "sysctl drifted", os: "linux", before: []steps.Spec{sysctl("net.ipv4.ip_forward", "1")},
 			drift: func(t *testing.T, h host.Host) { must(t, h.SetSysctl(t.Context(), "net.ipv4.ip_forward", "0")) },
@@ -380,6 +534,21 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 				t.Errorf("a module that is built in has a file for the boot: %v", err)
 			}
 		}},
+		{name: "wrapped service fresh", list: wrapper(`C:\k\worker.log`), verify: told(`C:\k\worker.log`)},
+		{name: "wrapped service with another log", before: wrapper(`C:\k\old.log`), list: wrapper(`C:\k\worker.log`), verify: told(`C:\k\worker.log`)},
+		{name: "wrapped service drifted", before: wrapper(`C:\k\worker.log`), drift: func(t *testing.T, h host.Host) {
+			must(t, h.SetRegistryValue(t.Context(), `HKLM\SYSTEM\CurrentControlSet\Services\worker\Parameters`, "AppStderr", host.RegistryValue{Type: "string", String: "NUL"}))
+			must(t, h.DeleteRegistryValue(t.Context(), `HKLM\SYSTEM\CurrentControlSet\Services\worker\Parameters\AppExit`, ""))
+		}, list: wrapper(`C:\k\worker.log`), verify: told(`C:\k\worker.log`)},
+		{name: "service made a wrapped one", before: []steps.Spec{wrapper("")[1], spec("service", "worker", service("worker", `C:\k\worker.exe`))},
+			list: wrapper(`C:\k\worker.log`), verify: told(`C:\k\worker.log`)},
+		{name: "dynamic ports fresh", list: []steps.Spec{dynamic(34000)}, verify: outgoing(34000)},
+		{name: "dynamic ports drifted", before: []steps.Spec{dynamic(34000)}, drift: func(t *testing.T, h host.Host) {
+			must(t, h.SetDynamicPorts(t.Context(), host.PortRange{Protocol: "tcp", First: 20000, Last: 30000}))
+		}, list: []steps.Spec{dynamic(34000)}, verify: outgoing(34000)},
+		{name: "reserved ports fresh", list: reserve, verify: reserved},
+		{name: "reserved ports drifted", before: reserve, drift: func(t *testing.T, h host.Host) { must(t, h.ReleasePorts(t.Context(), nodePorts)) }, list: reserve, verify: reserved},
+		{name: "reserved ports of another", drift: func(t *testing.T, h host.Host) { must(t, h.ReservePorts(t.Context(), nodePorts)) }, list: reserve, verify: reserved},
 		{name: "source VIP fresh", list: []steps.Spec{vip("10.244.3.0/24")},
 			verify: content(`C:\var\lib\cni\networks\flannel.4096\10.244.3.2`, "kube-proxy\r\nsource-vip")},
 		{name: "source VIP moved", before: []steps.Spec{vip("10.244.3.0/24")}, drift: func(t *testing.T, h host.Host) {

@@ -47,6 +47,7 @@ const kubeletService = "kubelet"
 type kubeadmFiles struct {
 	conf, bootstrap, ca             string // must not exist before
 	kubeletConfig, flags, criConfig string // are replaced
+	certificate                     string // of the kubelet, by which it would join nothing
 	join, discovery                 string // ours, with the token; there only while kubeadm runs
 }
 
@@ -59,7 +60,8 @@ func (k *KubeadmJoin) files(os string) kubeadmFiles {
 	return kubeadmFiles{
 		conf: host.Join(os, etc, "kubelet.conf"), bootstrap: host.Join(os, etc, "bootstrap-kubelet.conf"), ca: host.Join(os, etc, "pki", "ca.crt"),
 		kubeletConfig: host.Join(os, lib, "config.yaml"), flags: host.Join(os, lib, "kubeadm-flags.env"), criConfig: host.Join(os, lib, "instance-config.yaml"),
-		join: host.Join(os, etc, "nodejoin-kubeadm.yaml"), discovery: host.Join(os, etc, "nodejoin-discovery.conf"),
+		certificate: host.Join(os, lib, "pki", clientCertificate),
+		join:        host.Join(os, etc, "nodejoin-kubeadm.yaml"), discovery: host.Join(os, etc, "nodejoin-discovery.conf"),
 	}
 }
 
@@ -180,13 +182,14 @@ func (k *KubeadmJoin) prepare(ctx context.Context, h host.Host, e *Env, f kubead
 	}
 	for _, path := range []string{f.conf, f.bootstrap, f.ca} {
 		if !e.made(path) {
-			continue
+			continue // kubeadm refuses it by name
 		}
 		if err := removeAll(ctx, h, path); err != nil {
 			return err
 		}
 	}
-	return nil
+	// The kubelet would take it for its own until it expires, whoever signed it.
+	return putAside(ctx, h, e, f.certificate)
 }
 
 // made tells whether the file is there, if it is, by nodejoin's doing alone: by a step

@@ -26,6 +26,10 @@ var kubeconfigKind = Kind{Name: "kubeconfig", Place: OnHost, Doc: "a kubeconfig 
 // at all; otherwise when the token in the file is a JWT that is valid for longer
 // than RenewBefore. While Token is not known the token in the file is judged alone.
 //
+// A kubelet does not look at its bootstrap credential while kubelet.conf and its
+// certificate have not expired, whoever signed them and for whatever name (kubernetes
+// pkg/kubelet/certificate/bootstrap, isClientConfigStillValid): Aside names them.
+//
 // A program reads its bootstrap credential once, at its start: Services are stopped,
 // dependents first, before a file that they would have to read again is written.
 // Their service steps start them.
@@ -38,6 +42,7 @@ type Kubeconfig struct {
 	Unless      string   `json:"unless,omitempty" doc:"not needed while this kubeconfig holds a valid client certificate for the server"`
 	RenewBefore string   `json:"renew_before,omitempty" doc:"renew the token this long before it ends, default 168h"`
 	Services    []string `json:"services,omitempty" doc:"services to stop before the file is replaced"`
+	Aside       []string `json:"aside,omitempty" doc:"credentials that would be taken instead of it and hold no more; they are put aside before the file is written"`
 }
 
 const (
@@ -49,6 +54,11 @@ const (
 	// clusterName names the one cluster and context of the files that are written.
 	clusterName = "default"
 )
+
+// clientCertificate is the file of its folder of certificates in which the kubelet keeps
+// its client certificate, a link where the system has them (client-go
+// util/certificate/certificate_store.go).
+const clientCertificate = "kubelet-client-current.pem"
 
 // kubeFile is the part of a kubeconfig (client-go tools/clientcmd/api/v1) that counts here.
 type kubeFile struct {
@@ -157,6 +167,15 @@ func (k *Kubeconfig) Check(ctx context.Context, r host.Reader, e *Env) (Change, 
 		if onlyAccess := len(c.Diffs) == 1 && c.Diffs[0].Name == "access"; !onlyAccess {
 			for _, s := range k.Services {
 				c.Touches = append(c.Touches, serviceKey(s))
+			}
+			for _, p := range k.Aside {
+				there, err := exists(ctx, r, p)
+				if err != nil {
+					return Change{}, err
+				}
+				if there {
+					c.Diffs = append(c.Diffs, Diff{Name: "put aside", Have: p})
+				}
 			}
 		}
 		if c.Reason == "" {
@@ -384,6 +403,13 @@ func (k *Kubeconfig) Apply(ctx context.Context, h host.Host, e *Env, c Change) (
 		}
 		if err := stopService(ctx, h, e, s); err != nil {
 			return Outcome{}, err
+		}
+	}
+	for _, d := range c.Diffs {
+		if d.Name == "put aside" {
+			if err := putAside(ctx, h, e, d.Have); err != nil {
+				return Outcome{}, err
+			}
 		}
 	}
 	return Outcome{}, h.WriteFile(ctx, k.Path, bytes.NewReader(b), host.WriteOptions{Access: host.AccessPrivate})

@@ -118,6 +118,7 @@ func (x *Executor) Leave(ctx context.Context, req LeaveRequest) (LeaveReply, err
 		return LeaveReply{}, err
 	}
 	reply := LeaveReply{Facts: x.facts, Items: []LeaveItem{}}
+	x.record.Trial = nil // everything goes back further than that
 	keys := x.claimed()
 	for _, key := range keys {
 		item, err := x.putBack(ctx, req.Node, key)
@@ -223,7 +224,9 @@ func (r *Record) owned(key string) bool {
 }
 
 // dataEntries are what nodejoin keeps in its folder; the record goes last of them.
-var dataEntries = []string{"bin", "blobs", "previous", "apply.lock", "apply.holder.json", "history.json", "record.json"}
+// services and .host.lock are of Linux machines (steps/host/linux), whose services have
+// gone by then.
+var dataEntries = []string{"bin", "blobs", "previous", "services", ".host.lock", "apply.lock", "apply.holder.json", "history.json", "record.json"}
 
 // Forget removes nodejoin's own folder with all that nodejoin keeps in it, and the
 // folders above that it made, if they are empty. It refuses while something is still

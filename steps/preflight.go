@@ -171,7 +171,7 @@ func (q *Preflight) valid() error {
 		}
 	}
 	for _, id := range q.Waive {
-		if !slices.ContainsFunc(preflightChecks, func(c preflightCheck) bool { return c.id == id }) {
+		if !slices.ContainsFunc(slices.Concat(Findables(), Symptoms()), func(f Findable) bool { return f.ID == id }) {
 			return invalid("there is no finding %q to waive", id)
 		}
 	}

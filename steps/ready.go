@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,6 +61,7 @@ type HNSNetworkReady struct {
 	Name    string `json:"name" doc:"name of the network, for example flannel.4096"`
 	Type    string `json:"type,omitempty" doc:"wanted type, for example Overlay"`
 	VNI     uint32 `json:"vni,omitempty" doc:"wanted VXLAN network identifier"`
+	Subnet  string `json:"subnet,omitempty" doc:"a subnet that it must have; one of an earlier join is waited for to be replaced"`
 	Service string `json:"service,omitempty" doc:"as for http_ready"`
 	Log     string `json:"log,omitempty" doc:"as for http_ready"`
 }
@@ -157,7 +159,7 @@ func (g readiness) alive(ctx context.Context, r host.Reader) error {
 			Detail: fmt.Sprintf("the step waits until %s, but service %s, which brings it about, is not registered", g.what, g.service),
 			Remedy: "let the step that registers the service come first"}
 	}
-	if err != nil || svc.State != host.ServiceStopped {
+	if err != nil || !ended(svc) {
 		return err
 	}
 	return fmt.Errorf("the step waits until %s: %w", g.what, exited(ctx, r, svc, g.log))
@@ -250,7 +252,11 @@ func contains(r io.Reader, text []byte) (bool, error) {
 }
 
 func (p *HNSNetworkReady) gate() readiness {
-	return readiness{what: fmt.Sprintf("HNS network %s has its management address", p.Name), service: p.Service, log: p.Log,
+	what := fmt.Sprintf("HNS network %s has its management address", p.Name)
+	if p.Subnet != "" {
+		what = fmt.Sprintf("HNS network %s has the subnet %s and its management address", p.Name, p.Subnet)
+	}
+	return readiness{what: what, service: p.Service, log: p.Log,
 		observe: func(ctx context.Context, r host.Reader) (observation, error) {
 			n, err := r.HNSNetwork(ctx, p.Name)
 			if errors.Is(err, fs.ErrNotExist) {
@@ -276,6 +282,9 @@ func (p *HNSNetworkReady) judge(n host.HNSNetwork) (observation, error) {
 		return observation{}, &Error{Code: CodeFailed, Summary: "another HNS network is in the way",
 			Detail: fmt.Sprintf("HNS network %s (%s) %s", n.Name, n.ID, strings.Join(wrong, " and ")),
 			Remedy: "if no pods use it, remove it (hnsdiag delete networks " + n.ID + ") and apply again; otherwise give the plan the network's type and VNI"}
+	}
+	if p.Subnet != "" && !slices.Contains(n.Subnets, p.Subnet) {
+		return observation{seen: "the network has the subnet " + or(strings.Join(n.Subnets, ", "), "none")}, nil
 	}
 	if n.ManagementIP == "" {
 		return observation{seen: "the network exists without a management address"}, nil

@@ -25,12 +25,16 @@ type Record struct {
 	Version      int                 `json:"version"`                // recordVersion
 	Owned        map[string]Owned    `json:"owned,omitempty"`        // by key, "file:C:\k\kubelet.exe"
 	Fingerprints map[string]string   `json:"fingerprints,omitempty"` // service -> Fingerprint at its last start
+	Starts       map[string]Start    `json:"starts,omitempty"`       // service -> its last start by nodejoin
 	Archives     map[string]Unpacked `json:"archives,omitempty"`     // step id -> what was unpacked
 	Digests      map[string]Stamp    `json:"digests,omitempty"`      // path key -> digest of that very file
 
 	// Stopped are the running services that were stopped because they depend on the
 	// one that names the entry, in that order; its service step starts them again.
 	Stopped map[string][]string `json:"stopped,omitempty"`
+
+	// Trial is open while a change of the machine may be taken back; nil = none.
+	Trial *Trial `json:"trial,omitempty"`
 
 	loaded bool
 }
@@ -101,6 +105,9 @@ func LoadRecord(ctx context.Context, r host.Reader, f host.Facts) (*Record, erro
 	if rec.Owned == nil {
 		rec.Owned = map[string]Owned{}
 	}
+	if rec.Starts == nil {
+		rec.Starts = map[string]Start{}
+	}
 	if rec.Archives == nil {
 		rec.Archives = map[string]Unpacked{}
 	}
@@ -110,13 +117,25 @@ func LoadRecord(ctx context.Context, r host.Reader, f host.Facts) (*Record, erro
 	if rec.Stopped == nil {
 		rec.Stopped = map[string][]string{}
 	}
+	if t := rec.Trial; t != nil {
+		if t.Kept == nil {
+			t.Kept = map[string]Kept{}
+		}
+		if t.Archives == nil {
+			t.Archives = map[string]*Unpacked{}
+		}
+	}
 	rec.loaded = true
 	return rec, nil
 }
 
 // Save writes the record.
 func (r *Record) Save(ctx context.Context, h host.Host, f host.Facts) error {
-	b, err := json.MarshalIndent(r, "", " ")
+	out := *r
+	if !r.Trial.saved() {
+		out.Trial = nil
+	}
+	b, err := json.MarshalIndent(&out, "", " ")
 	if err != nil {
 		return err
 	}
@@ -128,7 +147,7 @@ func (r *Record) Save(ctx context.Context, h host.Host, f host.Facts) error {
 // thing was not there. The prefix of key, up to the colon, must be one that leave
 // knows how to put back (undo.go).
 func (r *Record) Claim(ctx context.Context, h host.Host, f host.Facts, key, step string, prev any) error {
-	return r.claim(ctx, h, f, step, claim{key: key, prev: prev})
+	return r.claim(ctx, h, f, step, false, claim{key: key, prev: prev})
 }
 
 // claim is one claim; several are saved at once.
@@ -138,7 +157,8 @@ type claim struct {
 	detail string
 }
 
-func (r *Record) claim(ctx context.Context, h host.Host, f host.Facts, step string, claims ...claim) error {
+// claim saves the record where it changes, and in any case with save.
+func (r *Record) claim(ctx context.Context, h host.Host, f host.Facts, step string, save bool, claims ...claim) error {
 	if len(r.Owned) == 0 {
 		// The save below makes nodejoin's folder, with the folders above it.
 		missing, err := missingParents(ctx, h, f.OS, RecordPath(f))
@@ -154,7 +174,7 @@ func (r *Record) claim(ctx context.Context, h host.Host, f host.Facts, step stri
 	for _, o := range r.Owned {
 		next = max(next, o.Seq+1)
 	}
-	changed := false
+	changed := save
 	for _, c := range claims {
 		if prefix, _, _ := strings.Cut(c.key, ":"); undoes[prefix] == nil {
 			return fmt.Errorf("internal error: leave does not know how to put back %q", c.key)
@@ -194,7 +214,7 @@ func (r *Record) owns(key string) bool {
 
 // Claim is Record.Claim for this step.
 func (e *Env) Claim(ctx context.Context, h host.Host, key string, prev any) error {
-	return e.Record.Claim(ctx, h, e.Facts, key, e.StepID, prev)
+	return e.claim(ctx, h, claim{key: key, prev: prev})
 }
 
 // smallFile: up to this size a file is always hashed anew (bytes).

@@ -21,6 +21,8 @@ type Registry struct {
 	Name string `json:"name" doc:"name of the value; \"\" is the key's default value"`
 	host.RegistryValue
 	Absent bool `json:"absent,omitempty" doc:"the value must not exist"`
+	// Reboot says what the value is, for what tells why a reboot is needed.
+	Reboot string `json:"reboot,omitempty" doc:"the value counts after a reboot only: what it is, in words"`
 }
 
 func (g *Registry) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
@@ -31,7 +33,11 @@ func (g *Registry) Check(ctx context.Context, r host.Reader, e *Env) (Change, er
 	if err != nil {
 		return Change{}, err
 	}
-	return g.diff(have), nil
+	c := g.diff(have)
+	if !c.NoOp() && g.Reboot != "" {
+		c.Touches = []string{rebootKey(g.Reboot)}
+	}
+	return c, nil
 }
 
 func (g *Registry) read(ctx context.Context, r host.Reader) (*host.RegistryValue, error) {
@@ -111,6 +117,12 @@ func (g *Registry) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Ou
 	}
 	if err := e.claim(ctx, h, claim{key: "registry:" + g.Key + `\` + g.Name, prev: prev, detail: g.Name}); err != nil {
 		return Outcome{}, err
+	}
+	if g.Reboot != "" {
+		// First: a run that ends behind it reboots once too often rather than not at all.
+		if err := h.NoteReboot(ctx, g.Reboot); err != nil {
+			return Outcome{}, err
+		}
 	}
 	if g.Absent {
 		return Outcome{}, h.DeleteRegistryValue(ctx, g.Key, g.Name)

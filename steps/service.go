@@ -24,8 +24,14 @@ type Service struct {
 	SensitiveEnvironment []string          `json:"sensitive_environment,omitempty" doc:"names of variables of environment whose values are never shown"`
 	State                host.ServiceState `json:"state,omitempty" doc:"\"running\" (default) or \"stopped\""`
 	Watch                []string          `json:"watch,omitempty" doc:"files whose change restarts the service"`
-	FlagsFile            string            `json:"flags_file,omitempty" doc:"file with KUBELET_KUBEADM_ARGS, as kubeadm writes it; those of its flags that the command lacks are appended"`
-	Log                  string            `json:"log,omitempty" doc:"its log file; the tail is shown when it ends by itself"`
+	// RestartIf and RestartOn restart a service that runs well and yet for something
+	// that is no more: they are given by references to what the cluster says.
+	RestartIf string   `json:"restart_if,omitempty" doc:"a reason: a service that runs is started anew by each run for which it is not empty"`
+	RestartOn []string `json:"restart_on,omitempty" doc:"values whose change restarts the service"`
+	FlagsFile string   `json:"flags_file,omitempty" doc:"file with KUBELET_KUBEADM_ARGS, as kubeadm writes it; those of its flags that the command lacks are appended"`
+	Log       string   `json:"log,omitempty" doc:"its log file; the tail is shown when it ends by itself"`
+	// Parameters are written before the service starts.
+	Parameters []ServiceParameter `json:"parameters,omitempty" doc:"Windows: values below its key Parameters in the registry, { name, type, string, strings or number }, for a program such as nssm that reads them; a change restarts it"`
 	// Makes and HNSNetworks are what its program makes besides; what was there before
 	// the service is not its own.
 	Makes       []string `json:"makes,omitempty" doc:"files and folders that its program makes; leave removes them with all that is in them"`
@@ -146,6 +152,9 @@ func (s *Service) diff(have *host.Service, stale string) Change {
 		return c
 	}
 	c := Change{Diffs: configDiffs(have.ServiceConfig, want, s.SensitiveEnvironment)}
+	if have.Altered != "" {
+		c.Diffs = append(c.Diffs, Diff{Name: "registration", Have: have.Altered, Want: "as nodejoin makes it"})
+	}
 	if len(c.Diffs) > 0 {
 		c.Action = ActionUpdate
 	}
@@ -154,6 +163,10 @@ func (s *Service) diff(have *host.Service, stale string) Change {
 	case !s.running() && have.State != host.ServiceStopped:
 		c.Action, c.Touches = ActionUpdate, touch
 		c.Diffs = append(c.Diffs, Diff{Name: "state", Have: string(have.State), Want: string(host.ServiceStopped)})
+	case s.running() && have.Restarting:
+		if c.Touches = touch; c.Action == ActionNone {
+			c.Action, c.Reason = ActionRestart, fmt.Sprintf("it ends with code %d and is started again and again", have.ExitCode)
+		}
 	case s.running() && !runs:
 		if c.Touches = touch; c.Action == ActionNone {
 			c.Action, c.Reason = ActionStart, "it is "+string(have.State)
@@ -165,6 +178,20 @@ func (s *Service) diff(have *host.Service, stale string) Change {
 			c.Action, c.Reason = ActionRestart, stale
 		} else {
 			c.Reason = "restarts: " + stale
+		}
+	}
+	return c
+}
+
+// without adds the HNS networks that go while the service is stopped.
+func (c Change) without(networks []string, service string) Change {
+	for _, n := range networks {
+		c.Diffs = append(c.Diffs, Diff{Name: "hns_network", Have: n})
+	}
+	if len(networks) > 0 {
+		c.Touches = []string{serviceKey(service)}
+		if c.Action == ActionNone || c.Action == ActionRestart {
+			c.Action, c.Reason = ActionUpdate, "restarts: it makes another network than before"
 		}
 	}
 	return c
@@ -190,6 +217,9 @@ func (s *Service) stale(ctx context.Context, r host.Reader, e *Env, have host.Se
 	if step, ok := e.WillChange(serviceKey(s.Name)); ok {
 		return step + " stops it", nil
 	}
+	if have.Altered != "" {
+		return have.Altered, nil
+	}
 	want := s.want()
 	switch d := configDiffs(have.ServiceConfig, want, s.SensitiveEnvironment); {
 	case slices.ContainsFunc(d, func(d Diff) bool { return d.Name == "command" }):
@@ -197,11 +227,17 @@ func (s *Service) stale(ctx context.Context, r host.Reader, e *Env, have host.Se
 	case slices.ContainsFunc(d, func(d Diff) bool { return d.Name == "environment" }):
 		return "its environment changes", nil
 	}
+	if why := s.outdated(e); why != "" {
+		return why, nil
+	}
+	if len(changing) > 0 && e.startedByOthers(have) {
+		return strings.Join(changing, ", ") + " changes, and it was started by something else meanwhile", nil
+	}
 	recorded, ok := e.Record.Fingerprints[s.Name]
 	if !ok {
 		return "it is not known what it was started from", nil
 	}
-	fp, err := e.Fingerprint(ctx, r, want, s.watched())
+	fp, err := e.Fingerprint(ctx, r, s.startedFrom(), s.watched())
 	if err != nil || fp == recorded {
 		return "", err
 	}
@@ -212,7 +248,7 @@ func (s *Service) stale(ctx context.Context, r host.Reader, e *Env, have host.Se
 }
 
 func (s *Service) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
-	if err := s.validate(); err != nil {
+	if err := errors.Join(s.validate(), s.validateParameters(e.Facts.OS)); err != nil {
 		return Change{}, err
 	}
 	s, err := s.withFlags(ctx, r)
@@ -221,7 +257,10 @@ func (s *Service) Check(ctx context.Context, r host.Reader, e *Env) (Change, err
 	}
 	have, err := r.Service(ctx, s.Name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return s.diff(nil, ""), nil
+		more, err := s.parameterDiffs(ctx, r, true)
+		c := s.diff(nil, "")
+		c.Diffs = append(c.Diffs, more...)
+		return c, err
 	}
 	if err != nil {
 		return Change{}, err
@@ -229,17 +268,30 @@ func (s *Service) Check(ctx context.Context, r host.Reader, e *Env) (Change, err
 	if err := s.refuseForeign(have, e); err != nil {
 		return Change{}, err
 	}
-	if e.Applied != nil && s.running() && have.State == host.ServiceStopped {
+	more, err := s.parameterDiffs(ctx, r, false)
+	if err != nil {
+		return Change{}, err
+	}
+	if e.Applied != nil && s.running() && ended(have) {
 		// This run started it, and saw it running.
 		return Change{}, exited(ctx, r, have, s.Log)
 	}
 	stale := ""
 	if s.running() && have.State == host.ServiceRunning {
-		if stale, err = s.stale(ctx, r, e, have); err != nil {
-			return Change{}, err
+		if stale = "its parameters change"; len(more) == 0 {
+			if stale, err = s.stale(ctx, r, e, have); err != nil {
+				return Change{}, err
+			}
 		}
 	}
-	c := s.diff(&have, stale)
+	former, err := s.formerNetworks(ctx, r, e)
+	if err != nil {
+		return Change{}, err
+	}
+	c := s.diff(&have, stale).without(former, s.Name)
+	if len(more) > 0 {
+		c = c.with(more)
+	}
 	if waiting := e.Record.Stopped[s.Name]; c.NoOp() && s.running() && len(waiting) > 0 {
 		return Change{Action: ActionStart, Reason: "it runs, but not what was stopped with it: " + strings.Join(waiting, ", ")}, nil
 	}
@@ -279,21 +331,29 @@ func (s *Service) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Out
 		}
 	}
 	// Taken before the start: a file that changes meanwhile restarts the service next time.
-	fp, err := e.Fingerprint(ctx, h, s.want(), s.watched())
+	fp, err := e.Fingerprint(ctx, h, s.startedFrom(), s.watched())
 	if err != nil {
 		return Outcome{}, err
 	}
-	if have.State == host.ServiceRunning && e.Record.Fingerprints[s.Name] == fp {
+	former, err := s.formerNetworks(ctx, h, e)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if have.State == host.ServiceRunning && e.Record.Fingerprints[s.Name] == fp && s.outdated(e) == "" && len(former) == 0 {
 		return done, startAgain(ctx, h, e, s.Name)
 	}
 	if err := stopService(ctx, h, e, s.Name); err != nil {
 		return Outcome{}, err
 	}
+	for _, n := range former {
+		if err := h.DeleteHNSNetwork(ctx, n); err != nil {
+			return Outcome{}, err
+		}
+	}
 	if err := startService(ctx, h, s.Name, s.Log); err != nil {
 		return Outcome{}, err
 	}
-	e.Record.Fingerprints[s.Name] = fp
-	if err := e.Record.Save(ctx, h, e.Facts); err != nil {
+	if err := s.noteStart(ctx, h, e, fp); err != nil {
 		return Outcome{}, err
 	}
 	return done, startAgain(ctx, h, e, s.Name)
@@ -311,7 +371,7 @@ func (s *Service) register(ctx context.Context, h host.Host, e *Env) (host.Servi
 		if err := h.CreateService(ctx, want); err != nil {
 			return have, err
 		}
-		return host.Service{ServiceConfig: want, State: host.ServiceStopped}, nil
+		return host.Service{ServiceConfig: want, State: host.ServiceStopped}, s.setParameters(ctx, h, e)
 	case err != nil:
 		return have, err
 	}
@@ -321,10 +381,20 @@ func (s *Service) register(ctx context.Context, h host.Host, e *Env) (host.Servi
 	if err := s.claim(ctx, h, e); err != nil {
 		return have, err
 	}
-	if len(configDiffs(have.ServiceConfig, want, s.SensitiveEnvironment)) > 0 {
-		return have, h.UpdateService(ctx, want)
+	if have.Altered != "" {
+		// What runs may have been started from what was altered: it is started again, also
+		// by a later run.
+		delete(e.Record.Fingerprints, s.Name)
+		if err := e.Record.Save(ctx, h, e.Facts); err != nil {
+			return have, err
+		}
 	}
-	return have, nil
+	if have.Altered != "" || len(configDiffs(have.ServiceConfig, want, s.SensitiveEnvironment)) > 0 {
+		if err := h.UpdateService(ctx, want); err != nil {
+			return have, err
+		}
+	}
+	return have, s.setParameters(ctx, h, e)
 }
 
 // claim notes the service and what its program is about to make. A file or folder

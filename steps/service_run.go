@@ -44,7 +44,7 @@ func stopService(ctx context.Context, h host.Host, e *Env, name string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil && svc.State == host.ServiceStarting {
+	if err == nil && svc.State == host.ServiceStarting && !svc.Restarting {
 		// A service manager takes no stop while a service starts.
 		svc, err = awaitState(ctx, h, name, host.ServiceRunning, host.ServiceStopped)
 	}
@@ -53,6 +53,9 @@ func stopService(ctx context.Context, h host.Host, e *Env, name string) error {
 	}
 	dependents, err := h.Dependents(ctx, name)
 	if err != nil {
+		return err
+	}
+	if err := e.stopping(ctx, h, append(slices.Clone(dependents), name)...); err != nil {
 		return err
 	}
 	if len(dependents) > 0 {
@@ -88,23 +91,31 @@ func startAgain(ctx context.Context, h host.Host, e *Env, name string) error {
 		if err != nil {
 			return err
 		}
-		if svc.State != host.ServiceStopped {
+		if !ended(svc) {
 			continue
 		}
 		if err := h.StartService(ctx, d); err != nil && !errors.Is(err, host.ErrServiceRunning) && !ours(svc, e.Record) {
 			return fmt.Errorf("%s depends on %s and was stopped for it: %w", d, name, err)
+		}
+		if start, ok := e.Record.Starts[d]; ok && !e.startedByOthers(svc) {
+			if svc, err = h.Service(ctx, d); err != nil {
+				return err
+			}
+			start.PID = svc.PID
+			e.Record.Starts[d] = start
 		}
 	}
 	delete(e.Record.Stopped, name)
 	return e.Record.Save(ctx, h, e.Facts)
 }
 
-// awaitState polls until the service is in one of states.
+// awaitState polls until the service is in one of states; one that the manager is
+// about to start again has ended, and is not waited for.
 func awaitState(ctx context.Context, r host.Reader, name string, states ...host.ServiceState) (host.Service, error) {
 	var svc host.Service
 	err := poll(ctx, func() (done bool, err error) {
 		svc, err = r.Service(ctx, name)
-		return slices.Contains(states, svc.State), err
+		return slices.Contains(states, svc.State) || svc.Restarting, err
 	})
 	return svc, err
 }
@@ -124,13 +135,17 @@ func startService(ctx context.Context, h host.Host, name, log string) error {
 	if err != nil {
 		return err
 	}
-	if svc.State == host.ServiceStopped {
+	if ended(svc) {
 		return exited(ctx, h, svc, log)
 	}
 	return nil
 }
 
-// exited is the error of a service that was found stopped.
+// ended tells whether the service's program does not run, though the service manager
+// may be about to start it again.
+func ended(svc host.Service) bool { return svc.State == host.ServiceStopped || svc.Restarting }
+
+// exited is the error of a service that was found ended.
 func exited(ctx context.Context, r host.Reader, svc host.Service, log string) error {
 	return fmt.Errorf("service %s: %w with exit code %d%s", svc.Name, host.ErrServiceExited, svc.ExitCode, logTail(ctx, r, log))
 }

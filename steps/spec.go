@@ -83,5 +83,6 @@ const (
 	CodeUnauthorized Code = "unauthorized" // the cluster does not know our credentials, or no more
 	CodeInvalid      Code = "invalid"      // arguments make no sense
 	CodeInterrupted  Code = "interrupted"
+	CodeReboot       Code = "reboot" // a reboot is pending, and not to be made now
 	CodeLocked       Code = "locked" // another run holds the machine or the cluster
 )

@@ -22,17 +22,22 @@ type undo struct {
 // undoes gives the undo of a claim by the prefix of its key. Each claim of a kind must
 // have one; rest is the key without prefix and colon.
 var undoes = map[string]func(rest string, o Owned) (undo, error){
-	"service":       undoService,
-	"hns_network":   undoNetwork,
-	"firewall_rule": undoFirewallRule,
-	"registry":      undoRegistry,
-	"sysctl":        undoSysctl,
-	"env":           undoEnv,
-	"env_file":      undoEnvFile,
-	"source_vip":    undoSourceVIP,
-	"made":          undoMade,
-	"file":          undoFile,
-	"directory":     undoDirectory,
+	"service":        undoService,
+	"feature":        undoFeature,
+	"hns_network":    undoNetwork,
+	"firewall_rule":  undoFirewallRule,
+	"registry":       undoRegistry,
+	"sysctl":         undoSysctl,
+	"dynamic_ports":  undoDynamicPorts,
+	"reserved_ports": undoReservedPorts,
+	"trusted_ca":     undoTrustedCA,
+	"env":            undoEnv,
+	"env_file":       undoEnvFile,
+	"source_vip":     undoSourceVIP,
+	"made":           undoMade,
+	"aside":          undoAside,
+	"file":           undoFile,
+	"directory":      undoDirectory,
 }
 
 // undoOf finds the undo of a claim.
@@ -97,6 +102,7 @@ func undoService(name string, _ Owned) (undo, error) {
 				return err
 			}
 			delete(e.Record.Fingerprints, name)
+			delete(e.Record.Starts, name)
 			delete(e.Record.Stopped, name)
 			// A service that others hold open is gone when they let go of it.
 			return poll(ctx, func() (bool, error) {

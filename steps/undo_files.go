@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"nodejoin/steps/host"
@@ -172,21 +173,37 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// undoMade removes what a program of ours has made, with everything in it. Links and
-// mount points are not followed.
+// undoMade removes what a program of ours has made, with everything in it. Links are
+// not followed, and what is mounted there is taken off and stays as it is.
 func undoMade(path string, o Owned) (undo, error) {
 	return undo{
-		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+		look: func(ctx context.Context, r host.Reader, e *Env) (Change, string, error) {
 			there, err := exists(ctx, r, path)
+			if err != nil || !there {
+				return Change{}, "", err
+			}
+			theirs, err := e.broughtBack(ctx, r, path)
 			switch {
-			case err != nil || !there:
+			case err != nil || theirs:
 				return Change{}, "", err
 			case o.Existed:
 				return Change{}, "it was there before nodejoin", nil
 			}
 			return Change{Action: ActionDelete}, "", nil
 		},
-		do: func(ctx context.Context, h host.Host, e *Env) error { return removeTree(ctx, h, e.Facts.OS, path) },
+		do: func(ctx context.Context, h host.Host, e *Env) error {
+			// A volume that a kubelet has left mounted is nobody's to empty.
+			mounts, err := h.Mounts(ctx, path)
+			if err != nil {
+				return err
+			}
+			for _, at := range slices.Backward(mounts) {
+				if err := inUse(h.Unmount(ctx, at)); err != nil {
+					return err
+				}
+			}
+			return removeTree(ctx, h, e.Facts.OS, path)
+		},
 	}, nil
 }
 

@@ -14,13 +14,13 @@ type NetConf struct {
 func (n NetConf) Render() (string, error) { return render("net-conf.json", n) }
 
 // CNI is the CNI configuration of flannel on Windows, which hands over to Delegate.
-// DNS comes from the pod by capability.
+// DNS comes from the pod by capability. Its version of the CNI specification is that of
+// flannel's own, 0.3.1, which every runtime and older plugins know, too.
 //
 // Sources: containernetworking/plugins pkg/hns/netconf_windows.go and the samples of
 // win-bridge and win-overlay; microsoft/windows-container-networking cni/cni.go and
 // its examples.
 type CNI struct {
-	Version    string // of the CNI specification that the runtime knows
 	Network    string // name of the HNS network: must be the one that flanneld makes
 	Delegate   string // win-overlay, win-bridge, sdnoverlay or sdnbridge
 	SubnetFile string // that flanneld writes

@@ -59,7 +59,8 @@ type KubeProxyLinux struct {
 
 func (k KubeProxyLinux) Render() (string, error) { return render("kube-proxy.linux.yaml", k) }
 
-// CNILinux is flannel's conflist: its plugin hands over to the plugin bridge
+// CNILinux is flannel's conflist, in the version that flannel's own has, which older
+// plugins know, too: its plugin hands over to the plugin bridge
 // (flannel Documentation/kube-flannel.yml).
 type CNILinux struct {
 	SubnetFile string // that flanneld writes

@@ -20,7 +20,7 @@ import (
 var files embed.FS
 
 var parsed = template.Must(template.New("").Option("missingkey=error").Funcs(template.FuncMap{
-	"json": quoteJSON, "yaml": quoteYAML, "toml": quoteTOML,
+	"json": quoteJSON, "yaml": quoteYAML, "toml": quoteTOML, "indent": indent,
 }).ParseFS(files, "files/*"))
 
 // render gives the text of one file. A value that its format cannot hold is an error.

@@ -2,6 +2,7 @@ package templates
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -27,7 +28,7 @@ var (
 		ClusterDNS: "10.96.0.10", ClusterDomain: "cluster.local", HealthzPort: 10248, EmptyResolvConf: true}
 	overlayProxy = KubeProxy{Kubeconfig: `C:\etc\kubernetes\kube-proxy.conf`, NodeName: "win-1", BindAddress: ref("fact.management_ip"),
 		ClusterCIDR: "10.244.0.0/16", NetworkName: "flannel.4096", SourceVIP: ref("source_vip.address"), HealthzPort: 10256, MetricsPort: 10249}
-	flannelCNI = CNI{Version: "1.0.0", Network: "flannel.4096", Delegate: "win-overlay", SubnetFile: `C:\run\flannel\subnet.env`, DataDir: `C:\var\lib\cni\flannel`,
+	flannelCNI = CNI{Network: "flannel.4096", Delegate: "win-overlay", SubnetFile: `C:\run\flannel\subnet.env`, DataDir: `C:\var\lib\cni\flannel`,
 		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", NodeIP: ref("fact.management_ip")}
 )
 
@@ -56,13 +57,19 @@ func TestGolden(t *testing.T) {
 		return c
 	}
 	docker := func(c CNI) CNI {
-		c.Version, c.HNSv1 = "0.4.0", true
+		c.HNSv1 = true
 		return c
 	}
 	before, gated := full, overlayProxy
 	before.RuntimeEndpoint, before.EmptyResolvConf, before.Taints = "", false, nil
 	gated.Gates = []string{"WinOverlay"}
 	for name, r := range map[string]renderer{
+		"flannel.manifest.yaml":    Flannel{Image: "flannel:1", CNIImage: "plugin:1", NetConf: "{\n  \"Network\": \"10.244.0.0/16\"\n}\n"},
+		"kube-proxy.manifest.yaml": KubeProxySelector{},
+		"bootstrap.manifest.yaml":  Bootstrap{Group: "system:bootstrappers:kubeadm:default-node-token"},
+		"runtime-classes.manifest.yaml": RuntimeClasses{APIVersion: "node.k8s.io/v1", Handler: "runhcs-wcow-process", Classes: []RuntimeClass{
+			{Name: "windows-2019", Arch: "amd64", Build: "10.0.17763"},
+			{Name: "windows-2022", Arch: "amd64", Build: "10.0.20348", Tolerations: []Taint{{"os", "windows", "NoSchedule"}, {"dedicated", "", "NoExecute"}}}}},
 		"kubelet-1.19.yaml":          before,
 		"kube-proxy-1.19.yaml":       gated,
 		"cni-v1.conflist":            docker(flannelCNI),
@@ -121,7 +128,9 @@ func TestGolden(t *testing.T) {
 			case ".json", ".conflist":
 				err = json.Unmarshal([]byte(have), &v)
 			case ".yaml":
-				err = yaml.UnmarshalStrict([]byte(have), &v)
+				for _, doc := range strings.Split(have, "\n---\n") {
+					err = errors.Join(err, yaml.UnmarshalStrict([]byte(doc), &v))
+				}
 			}
 			if err != nil {
 				t.Errorf("does not parse: %v", err)

@@ -1,6 +1,6 @@
 // Command nodejoin-agent runs the steps of a plan on the machine it lies on. It is
 // pushed and started by nodejoin over SSH and speaks over its standard input and
-// output; supervise is its mode as a service. It reads no plan.
+// output; supervise and boot are its modes as a service. It reads no plan.
 package main
 
 import (
@@ -24,6 +24,7 @@ import (
 const usage = `usage: nodejoin-agent serve DATA        answer nodejoin over standard input and output;
                                          DATA is nodejoin's folder, in hex
        nodejoin-agent supervise ARGS...  run a program as a service
+       nodejoin-agent boot ARGS...       bring the node back to work after a boot
        nodejoin-agent version [--digest] print the version, or the sha256 of this file
 `
 
@@ -39,6 +40,8 @@ func run(args []string) int {
 		return fail(serve(args[1]))
 	case args[0] == "supervise":
 		return supervised(args[1:])
+	case args[0] == "boot":
+		return booted(args[1:])
 	case args[0] == "version" && len(args) == 1:
 		fmt.Println("nodejoin-agent", version(), runtime.GOOS+"/"+runtime.GOARCH)
 		return 0

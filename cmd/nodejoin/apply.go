@@ -21,7 +21,7 @@ import (
 )
 
 func newApply(a *app) *cobra.Command {
-	var auto, full bool
+	var auto, full, prune bool
 	c := &cobra.Command{
 		Use:   "apply [PLAN | FILE]",
 		Short: "Make the hosts as the plan says",
@@ -39,12 +39,16 @@ a question, and refused when the plan or its hosts have changed since.`,
 	a.runFlags(c)
 	a.changeFlags(c)
 	c.Flags().BoolVar(&auto, "auto-approve", false, "do not ask")
+	c.Flags().BoolVar(&prune, "prune", false, "take nodes out of the cluster that the plan joined and names no more")
 	c.Flags().BoolVar(&full, "full", false, "show the contents of new files and the steps with nothing to do")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
 		save, args, err := a.openSaved(c, args)
 		if err != nil {
 			return err
+		}
+		if prune && (save != nil || len(a.targets)+len(a.skips) > 0) {
+			return usageError{c, errors.New("--prune goes with a whole plan: neither with a saved one nor with --target or --skip")}
 		}
 		compiled, err := a.load(ctx, args)
 		if err != nil {
@@ -81,28 +85,43 @@ a question, and refused when the plan or its hosts have changed since.`,
 		if !a.json && report.Cluster == nil && someReachable(report) {
 			a.showPlan(report, full)
 		}
-		if report.Pending() == 0 || !someReady(report) {
+		prune = prune && len(report.Former) > 0 && report.Cluster == nil
+		if (report.Pending() == 0 || !someReady(report)) && !prune {
 			if stream != nil {
-				stream.Raw(summaryJSON(report, nil))
+				stream.Raw(summaryJSON(report, nil, nil))
 			}
 			if code := reportCode(report); code != exitOK {
 				return exitError(code)
 			}
 			return nil
 		}
-		if err := a.approve(ctx, compiled, auto || save != nil, "Apply these changes?", "look at the plan with 'nodejoin plan', then run apply with --auto-approve"); err != nil {
+		question := "Apply these changes?"
+		if prune {
+			question = fmt.Sprintf("Apply these changes, and take %d %s out of the cluster?", len(report.Former), plural(len(report.Former), "node"))
+		}
+		if err := a.approve(ctx, compiled, auto || save != nil, question, "look at the plan with 'nodejoin plan', then run apply with --auto-approve"); err != nil {
 			return err
 		}
 		a.beginRun(args, compiled)
 		current = a.newDisplay()
 		sum := s.Apply(ctx)
+		var pruned []engine.PruneResult
+		code := worst(summaryCode(sum), reportCode(report))
+		if prune && code == exitOK {
+			pruned = s.Prune(ctx, report)
+		}
 		current.Close()
-		a.endRun(worst(summaryCode(sum), reportCode(report)), appliedHosts(sum))
+		if prune && code != exitOK {
+			fmt.Fprintln(a.term.Err, "The nodes that the plan names no more were left in the cluster, as the apply did not come to its end.")
+		}
+		code = worst(code, pruneCode(pruned))
+		a.endRun(code, appliedHosts(sum))
 		if stream != nil {
-			stream.Raw(summaryJSON(report, sum))
+			stream.Raw(summaryJSON(report, sum, pruned))
 		}
 		a.showSummary(sum, report)
-		if code := worst(summaryCode(sum), reportCode(report)); code != exitOK {
+		a.showPruned(pruned)
+		if code != exitOK {
 			return exitError(code)
 		}
 		return nil
@@ -167,12 +186,16 @@ func (a *app) approve(ctx context.Context, c *plan.Compiled, auto bool, question
 
 // showSummary prints failures in full and one closing line.
 func (a *app) showSummary(sum *engine.Summary, report *engine.Report) {
-	changed, unchanged, failed, interrupted, left := 0, 0, 0, 0, 0
+	changed, unchanged, failed, takenBack, interrupted, left := 0, 0, 0, 0, 0, 0
+	held, why := 0, ""
 	var ps []ui.Problem
 	for i, h := range sum.Hosts {
 		changed += len(h.Changed)
 		unchanged += len(h.Unchanged)
 		left += len(h.NotRun)
+		if h.Held != "" {
+			held, why = held+1, h.Held
+		}
 		if h.Err != nil {
 			if errorCode(h.Err) == exitInterrupted {
 				interrupted++
@@ -187,6 +210,10 @@ func (a *app) showSummary(sum *engine.Summary, report *engine.Report) {
 			}
 			p := problemOf(h.Err)
 			p.Host, p.Step, p.Source = h.Node, h.Failed, h.Source
+			if h.TakenBack != nil {
+				takenBack++
+				p.Detail = strings.TrimSpace(p.Detail + "\n" + h.TakenBack.String() + ".")
+			}
 			ps = append(ps, p)
 		}
 	}
@@ -198,7 +225,7 @@ func (a *app) showSummary(sum *engine.Summary, report *engine.Report) {
 		return
 	}
 	word := ui.Paint(a.term.OutColor, ui.Green, "Applied")
-	if failed+interrupted > 0 {
+	if failed+interrupted+held > 0 {
 		word = ui.Paint(a.term.OutColor, ui.Red, "Not finished")
 	}
 	fmt.Fprintf(a.term.Out, "%s: %d changed, %d as they were", word, changed, unchanged)
@@ -207,8 +234,14 @@ func (a *app) showSummary(sum *engine.Summary, report *engine.Report) {
 	}
 	if failed > 0 {
 		fmt.Fprintf(a.term.Out, ", %d %s failed", failed, plural(failed, "host"))
+		if takenBack > 0 {
+			fmt.Fprintf(a.term.Out, " (%d taken back)", takenBack)
+		}
 	}
-	if failed+interrupted > 0 {
+	if held > 0 {
+		fmt.Fprintf(a.term.Out, ", %d %s not begun (%s)", held, plural(held, "host"), ui.CleanLine(why))
+	}
+	if failed+interrupted+held > 0 {
 		fmt.Fprintf(a.term.Out, ", %d %s left for the next apply", left, plural(left, "step"))
 	}
 	fmt.Fprintf(a.term.Out, " (%s).\n", sum.Duration.Round(10*time.Millisecond))
@@ -231,12 +264,45 @@ func problemOf(err error) ui.Problem {
 // jsonSummary is the last line of apply's JSON stream; the others are events
 // (examples/schema/event.schema.json).
 type jsonSummary struct {
-	Type     string            `json:"type"`
-	Pending  int               `json:"pending"`
-	Cluster  *ui.Problem       `json:"cluster_error,omitempty"`
-	Seconds  float64           `json:"seconds"`
-	Hosts    []jsonSummaryHost `json:"hosts"`
-	ExitCode int               `json:"exit_code"`
+	Type    string            `json:"type"`
+	Pending int               `json:"pending"`
+	Cluster *ui.Problem       `json:"cluster_error,omitempty"`
+	Seconds float64           `json:"seconds"`
+	Hosts   []jsonSummaryHost `json:"hosts"`
+	// Pruned are the nodes that --prune took out of the cluster, or failed to.
+	Pruned   []jsonPruned `json:"pruned,omitempty"`
+	ExitCode int          `json:"exit_code"`
+}
+
+type jsonPruned struct {
+	Node  string      `json:"node"`
+	Error *ui.Problem `json:"error,omitempty"`
+}
+
+// pruneCode is the exit code of a prune.
+func pruneCode(pruned []engine.PruneResult) int {
+	code := exitOK
+	for _, n := range pruned {
+		if n.Err != nil {
+			code = worst(code, errorCode(n.Err))
+		}
+	}
+	return code
+}
+
+// showPruned tells what became of the nodes of --prune.
+func (a *app) showPruned(pruned []engine.PruneResult) {
+	var ps []ui.Problem
+	for _, n := range pruned {
+		if n.Err != nil {
+			p := problemOf(n.Err)
+			p.Host, p.Step = n.Node, n.Failed
+			ps = append(ps, p)
+		} else if !a.json {
+			fmt.Fprintf(a.term.Out, "The Node %s is out of the cluster.\n", ui.CleanLine(n.Node))
+		}
+	}
+	a.problems(ps, nil)
 }
 
 type jsonSummaryHost struct {
@@ -245,15 +311,33 @@ type jsonSummaryHost struct {
 	Unchanged int         `json:"unchanged"`
 	NotRun    []string    `json:"not_run"`
 	Error     *ui.Problem `json:"error,omitempty"`
-	Mutations int64       `json:"mutations"`
+	Held      string      `json:"held,omitempty"` // why the host was not begun
+	// TakenBack says what became of what was changed before the error, if it was taken back.
+	TakenBack *jsonTakenBack `json:"taken_back,omitempty"`
+	Mutations int64          `json:"mutations"`
+}
+
+type jsonTakenBack struct {
+	Version string      `json:"version,omitempty"` // that the Node is Ready with again
+	Left    []string    `json:"left"`              // what could not be put back
+	Error   *ui.Problem `json:"error,omitempty"`   // what stopped it
 }
 
 // summaryJSON encodes what a run came to.
-func summaryJSON(r *engine.Report, sum *engine.Summary) []byte {
+func summaryJSON(r *engine.Report, sum *engine.Summary, pruned []engine.PruneResult) []byte {
 	out := jsonSummary{Type: "summary", Pending: r.Pending(), Hosts: []jsonSummaryHost{}, ExitCode: reportCode(r)}
 	if r.Cluster != nil {
 		p := clusterProblem(r)
 		out.Cluster = &p
+	}
+	for _, n := range pruned {
+		j := jsonPruned{Node: n.Node}
+		if n.Err != nil {
+			p := problemOf(n.Err)
+			p.Step = n.Failed
+			j.Error = &p
+		}
+		out.Pruned = append(out.Pruned, j)
 	}
 	if sum == nil {
 		for _, h := range r.Hosts {
@@ -279,15 +363,23 @@ func summaryJSON(r *engine.Report, sum *engine.Summary) []byte {
 	} else {
 		out.Seconds, out.ExitCode = sum.Duration.Seconds(), worst(summaryCode(sum), reportCode(r))
 		for _, h := range sum.Hosts {
-			j := jsonSummaryHost{Node: h.Node, Changed: append([]string{}, h.Changed...), Unchanged: len(h.Unchanged), NotRun: append([]string{}, h.NotRun...), Mutations: h.Mutations}
+			j := jsonSummaryHost{Node: h.Node, Changed: append([]string{}, h.Changed...), Unchanged: len(h.Unchanged), NotRun: append([]string{}, h.NotRun...), Held: h.Held, Mutations: h.Mutations}
 			if h.Err != nil {
 				p := problemOf(h.Err)
 				p.Step, p.Source = h.Failed, h.Source
 				j.Error = &p
 			}
+			if t := h.TakenBack; t != nil {
+				j.TakenBack = &jsonTakenBack{Version: t.Version, Left: append([]string{}, t.Left...)}
+				if t.Err != nil {
+					p := problemOf(t.Err)
+					p.Step, j.TakenBack.Error = t.Failed, &p
+				}
+			}
 			out.Hosts = append(out.Hosts, j)
 		}
 	}
+	out.ExitCode = worst(out.ExitCode, pruneCode(pruned))
 	b, _ := json.Marshal(out)
 	return b
 }

@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -66,7 +68,7 @@ func clusterOpener(p *plan.Compiled) func(context.Context) (kube.API, error) {
 			return nil, fmt.Errorf("the plan has steps on a cluster, but no cluster block")
 		case c.Sandbox != "":
 			// A simulated control plane has the version that the plan says of it, later too.
-			k, err := sandbox.OpenClusterConfig(ctx, sandbox.ClusterConfig{Dir: c.Sandbox, PodCIDR: c.PodCIDR, Version: "v" + cmp.Or(c.ServerVersion, c.Version)})
+			k, err := sandbox.OpenClusterConfig(ctx, sandbox.ClusterConfig{Dir: c.Sandbox, PodCIDR: c.PodCIDR, DNSIP: c.DNSIP, Version: "v" + cmp.Or(c.ServerVersion, c.Version)})
 			if err == nil && c.ServerVersion != "" {
 				err = k.Upgrade(ctx, "v"+c.ServerVersion)
 			}
@@ -75,7 +77,12 @@ func clusterOpener(p *plan.Compiled) func(context.Context) (kube.API, error) {
 			}
 			return k, nil
 		}
-		return cluster.Open(ctx, cluster.Config{Kubeconfig: c.Kubeconfig, CAHash: c.CAHash, FieldManager: "nodejoin"})
+		k, err := cluster.Open(ctx, cluster.Config{Kubeconfig: c.Kubeconfig, CAHash: c.CAHash, FieldManager: "nodejoin"})
+		if _, statErr := os.Stat(c.Kubeconfig); err != nil && errors.Is(statErr, fs.ErrNotExist) {
+			return nil, &steps.Error{Code: steps.CodeFailed, Summary: "there is no kubeconfig", Detail: c.Kubeconfig + " does not exist",
+				Remedy: "put the kubeconfig of a user there who may make tokens, accounts and nodes: kubeadm leaves one on the control plane as /etc/kubernetes/admin.conf. Or name another file in the argument kubeconfig of the cluster block; it is read on this machine only"}
+		}
+		return k, err
 	}
 }
 

@@ -16,19 +16,30 @@ import (
 
 func newDoctor(a *app) *cobra.Command {
 	var list bool
+	var fix fixOptions
 	c := &cobra.Command{
 		Use:   "doctor [PLAN]",
-		Short: "Show what is wrong with the hosts of a plan",
-		Long: `Looks at every host of a plan as the preflight of a join does, and shows all that it
-finds, notes and waived findings too. Nothing is changed anywhere, and the cluster is
-not asked.
+		Short: "Show what is wrong with the hosts of a plan, and mend what can be",
+		Long: `Looks at every host of a plan as the preflight of a join does, and at a host that has
+joined also for the symptoms that guides to Windows nodes name: services, pod network,
+addresses left by an earlier join, pause image, DNS, proxy. Shows all that it finds, notes
+and waived findings too, and what could not be looked at. Nothing is changed anywhere.
+
+With --fix it then shows which steps of the plan would mend what it found, asks, applies
+just those, and looks again. What nodejoin did not make stays as it is.
 
 The exit code is 0 when no error was found, 1 when one was, 4 when a host does not
-answer. With --json the output is that of 'nodejoin plan --json'.`,
+answer; with --fix that of the second look.`,
+		Example: `  nodejoin doctor plans/prod
+  nodejoin doctor plans/prod --fix --target win-1`,
 	}
 	a.planFlags(c)
 	a.runFlags(c)
-	c.Flags().BoolVar(&list, "list", false, "list what can be found, and look at no host")
+	f := c.Flags()
+	f.BoolVar(&list, "list", false, "list what can be found, and look at no host")
+	f.BoolVar(&fix.on, "fix", false, "mend what steps of the plan can mend, after asking")
+	f.BoolVar(&fix.auto, "auto-approve", false, "with --fix: do not ask")
+	drainFlags(c, &a.drain)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if list {
 			if len(args) > 0 || a.json {
@@ -37,77 +48,116 @@ answer. With --json the output is that of 'nodejoin plan --json'.`,
 			a.listFindables()
 			return nil
 		}
+		if fix.auto && !fix.on {
+			return usageError{c, fmt.Errorf("--auto-approve is for --fix")}
+		}
 		compiled, err := a.load(c.Context(), args)
 		if err != nil {
 			return err
 		}
-		if err := onlyPreflight(compiled); err != nil {
-			return err
+		if !slices.ContainsFunc(compiled.Nodes, func(n plan.Node) bool {
+			return slices.ContainsFunc(n.Steps, func(s steps.Spec) bool { return s.Kind == "preflight" })
+		}) {
+			return fmt.Errorf("no node of the plan has a preflight: it joins no cluster and has no step \"preflight\"")
 		}
-		d := a.newDisplay()
-		s := engine.New(compiled, a.options(compiled, d.Emit))
-		defer s.Close()
-		r := s.Check(c.Context())
-		d.Close()
-		if a.json {
-			if err := a.printJSON(planJSON(compiled, r)); err != nil {
-				return err
-			}
-		} else {
-			a.showFindings(r)
-		}
-		if code := a.reportProblems(r, findingsShown); code != exitOK {
-			return exitError(code)
-		}
-		return nil
+		return a.doctor(c, args, compiled, fix)
 	}
 	return c
 }
 
-// onlyPreflight leaves of each node the steps that look, so that nothing else is asked.
-func onlyPreflight(c *plan.Compiled) error {
-	n := 0
-	for i := range c.Nodes {
-		c.Nodes[i].Steps = slices.DeleteFunc(slices.Clone(c.Nodes[i].Steps), func(s steps.Spec) bool { return s.Kind != "preflight" })
-		for j := range c.Nodes[i].Steps {
-			c.Nodes[i].Steps[j].After = nil
-		}
-		n += len(c.Nodes[i].Steps)
+func (a *app) doctor(c *cobra.Command, args []string, compiled *plan.Compiled, fix fixOptions) error {
+	ctx := c.Context()
+	found := a.diagnose(ctx, compiled)
+	if ctx.Err() != nil {
+		return exitError(exitInterrupted)
 	}
-	if n == 0 {
-		return fmt.Errorf("no node of the plan has a preflight: it joins no cluster and has no step \"preflight\"")
+	code := diagnosisCode(found)
+	var mended *engine.Summary
+	if fix.on {
+		if !a.json {
+			a.showDiagnoses(found)
+		}
+		var err error
+		var fixed int
+		if mended, fixed, err = a.fix(ctx, args, compiled, found, fix); err != nil {
+			return err
+		}
+		if mended != nil {
+			if !a.json {
+				fmt.Fprintf(a.term.Out, "\nLooked at again:\n\n")
+			}
+			found = a.diagnose(ctx, compiled)
+			code = worst(fixed, diagnosisCode(found))
+		}
+	}
+	switch {
+	case a.json:
+		if err := a.printJSON(doctorJSON(found, mended)); err != nil {
+			return err
+		}
+	case !fix.on || mended != nil:
+		a.showDiagnoses(found)
+	}
+	if !fix.on && !a.json {
+		a.sayFix(compiled, found)
+	}
+	var ps []ui.Problem
+	for _, d := range found {
+		if d.Err != nil {
+			p := problemOf(d.Err)
+			p.Host, p.Source = d.Node.Name, d.Node.Connection.Source
+			ps = append(ps, p)
+		}
+	}
+	a.problems(ui.Fold(ps), nil)
+	if code != exitOK {
+		return exitError(code)
 	}
 	return nil
+}
+
+// diagnosisCode is the exit code of what was found.
+func diagnosisCode(found []engine.Diagnosis) int {
+	var codes []int
+	for _, d := range found {
+		codes = append(codes, errorCode(d.Err))
+		for _, f := range d.Found {
+			if f.Severity == steps.SeverityError && !f.Waived {
+				codes = append(codes, exitFailed)
+			}
+		}
+	}
+	return worst(codes...)
 }
 
 func (a *app) listFindables() {
 	w := tabwriter.NewWriter(a.term.Out, 2, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tSEVERITY\tWHY IT MATTERS")
-	for _, f := range steps.Findables() {
+	for _, f := range slices.Concat(steps.Findables(), steps.Symptoms()) {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", f.ID, f.Severity, f.Doc)
 	}
 	w.Flush()
 }
 
-// showFindings prints what was found, host by host, errors first.
-func (a *app) showFindings(r *engine.Report) {
+// showDiagnoses prints what was found, host by host, errors first.
+func (a *app) showDiagnoses(found []engine.Diagnosis) {
 	weight := map[steps.Severity]int{steps.SeverityError: 0, steps.SeverityWarning: 1, steps.SeverityNote: 2}
 	styles := map[steps.Severity]ui.Style{steps.SeverityError: ui.Red, steps.SeverityWarning: ui.Yellow, steps.SeverityNote: ui.Dim}
 	count := map[steps.Severity]int{}
 	hosts, waived := 0, 0
 	out := a.term.Out
-	for _, h := range r.Hosts {
-		if h.Err != nil {
+	for _, d := range found {
+		if d.Err != nil {
 			continue
 		}
 		hosts++
-		var list []steps.Finding
-		for _, s := range h.Steps {
-			list = append(list, s.Result.Change.Findings...)
+		list := slices.Clone(d.Found)
+		slices.SortStableFunc(list, func(x, y steps.Symptom) int { return weight[x.Severity] - weight[y.Severity] })
+		about := strings.TrimSpace(d.Facts.Product + " " + d.Facts.Build)
+		if !d.Joined {
+			about += "; not joined"
 		}
-		slices.SortStableFunc(list, func(x, y steps.Finding) int { return weight[x.Severity] - weight[y.Severity] })
-		about := strings.TrimSpace(h.Facts.Product + " " + h.Facts.Build)
-		fmt.Fprintf(out, "%s  %s\n", ui.Paint(a.term.OutColor, ui.Bold, ui.CleanLine(h.Node.Name)), ui.Paint(a.term.OutColor, ui.Dim, ui.CleanLine(about)))
+		fmt.Fprintf(out, "%s  %s\n", ui.Paint(a.term.OutColor, ui.Bold, ui.CleanLine(d.Node.Name)), ui.Paint(a.term.OutColor, ui.Dim, ui.CleanLine(about)))
 		for _, f := range list {
 			word := string(f.Severity)
 			if f.Waived {
@@ -132,4 +182,65 @@ func (a *app) showFindings(r *engine.Report) {
 		line += fmt.Sprintf("; %d waived", waived)
 	}
 	fmt.Fprintln(out, ui.Wrap(line+".", "", a.term.Width()))
+}
+
+// jsonDoctor is the JSON output of doctor (examples/schema/doctor.schema.json).
+type jsonDoctor struct {
+	FormatVersion string           `json:"format_version"`
+	Errors        int              `json:"errors"` // that are not waived
+	Hosts         []jsonDoctorHost `json:"hosts"`
+}
+
+type jsonDoctorHost struct {
+	Node    string `json:"node"`
+	Address string `json:"address"`
+	Facts   any    `json:"facts,omitempty"`
+	// Joined tells that symptoms of a joined machine were looked for.
+	Joined    bool          `json:"joined"`
+	Findings  []jsonSymptom `json:"findings"`
+	Mended    []string      `json:"mended,omitempty"` // addresses of steps that --fix has changed
+	Error     *ui.Problem   `json:"error,omitempty"`
+	Mutations int64         `json:"mutations"` // of looking: 0
+}
+
+type jsonSymptom struct {
+	ID       string         `json:"id"`
+	Severity steps.Severity `json:"severity"`
+	Seen     string         `json:"seen"`
+	Why      string         `json:"why,omitempty"`
+	Remedy   string         `json:"remedy,omitempty"`
+	Unasked  bool           `json:"unasked,omitempty"`
+	Waived   bool           `json:"waived,omitempty"`
+	Fixable  bool           `json:"fixable,omitempty"` // --fix can mend it
+}
+
+func doctorJSON(found []engine.Diagnosis, mended *engine.Summary) jsonDoctor {
+	out := jsonDoctor{FormatVersion: "1", Hosts: []jsonDoctorHost{}}
+	for _, d := range found {
+		j := jsonDoctorHost{Node: d.Node.Name, Address: d.Node.Address, Joined: d.Joined, Findings: []jsonSymptom{}, Mutations: d.Mutations}
+		if d.Err != nil {
+			p := problemOf(d.Err)
+			j.Error = &p
+		} else {
+			j.Facts = d.Facts
+		}
+		for _, f := range d.Found {
+			if f.Severity == steps.SeverityError && !f.Waived {
+				out.Errors++
+			}
+			j.Findings = append(j.Findings, jsonSymptom{f.ID, f.Severity, f.Seen, f.Why, f.Remedy, f.Unasked, f.Waived, fixable(f)})
+		}
+		if mended != nil {
+			for _, h := range mended.Hosts {
+				if h.Node != d.Node.Name {
+					continue
+				}
+				for _, id := range h.Changed {
+					j.Mended = append(j.Mended, d.Node.Address+"."+id)
+				}
+			}
+		}
+		out.Hosts = append(out.Hosts, j)
+	}
+	return out
 }

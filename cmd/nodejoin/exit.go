@@ -11,13 +11,13 @@ import (
 
 // Exit codes. They are part of the interface: scripts depend on them.
 const (
-	exitOK          = 0 // done, or nothing to change
-	exitFailed      = 1 // a step failed
-	exitPending     = 2 // changes are pending (plan, status with --detailed-exitcode)
-	exitInvalid     = 3 // invalid plan or usage
-	exitUnreachable = 4 // a host or the API server does not answer, or does not let us in
-	exitNotVerified = 5 // applied, but the check still finds a difference
-	// 6 is kept for a pending reboot.
+	exitOK          = 0   // done, or nothing to change
+	exitFailed      = 1   // a step failed
+	exitPending     = 2   // changes are pending (plan, status with --detailed-exitcode)
+	exitInvalid     = 3   // invalid plan or usage
+	exitUnreachable = 4   // a host or the API server does not answer, or does not let us in
+	exitNotVerified = 5   // applied, but the check still finds a difference
+	exitReboot      = 6   // a reboot is pending that this run may not make
 	exitLocked      = 7   // another run holds a host or the cluster
 	exitInterrupted = 130 // Ctrl-C
 )
@@ -44,6 +44,8 @@ func errorCode(err error) int {
 			return exitInterrupted
 		case steps.CodeNotConverged:
 			return exitNotVerified
+		case steps.CodeReboot:
+			return exitReboot
 		case steps.CodeLocked:
 			return exitLocked
 		case steps.CodeUnreachable, steps.CodeUnauthorized:
@@ -55,9 +57,9 @@ func errorCode(err error) int {
 
 // worst joins the codes of several hosts: an interruption, then a failed step,
 // then one that did not verify, then one that another run holds, then a host that
-// was not reached.
+// was not reached, then a pending reboot.
 func worst(codes ...int) int {
-	for _, c := range []int{exitInterrupted, exitFailed, exitNotVerified, exitLocked, exitUnreachable} {
+	for _, c := range []int{exitInterrupted, exitFailed, exitNotVerified, exitLocked, exitUnreachable, exitReboot} {
 		for _, have := range codes {
 			if have == c {
 				return c
@@ -89,6 +91,9 @@ func summaryCode(s *engine.Summary) int {
 	var codes []int
 	for _, h := range s.Hosts {
 		codes = append(codes, errorCode(h.Err))
+		if h.Held != "" {
+			codes = append(codes, exitFailed)
+		}
 	}
 	return worst(codes...)
 }

@@ -26,6 +26,7 @@ func TestErrorCode(t *testing.T) {
 		{&steps.Error{Code: steps.CodeDigest}, exitFailed},
 		{&steps.Error{Code: steps.CodeNotConverged}, exitNotVerified},
 		{&steps.Error{Code: steps.CodeInterrupted}, exitInterrupted},
+		{&steps.Error{Code: steps.CodeReboot}, exitReboot},
 		{steps.AsError(kube.ErrUnreachable), exitUnreachable},
 		{&transport.ConnectError{Reason: transport.ReasonAuth}, exitUnreachable},
 		{fmt.Errorf("in the middle: %w", transport.ErrDropped), exitUnreachable},
@@ -41,6 +42,12 @@ func TestErrorCode(t *testing.T) {
 	}
 	if have := worst(exitUnreachable, exitNotVerified); have != exitNotVerified {
 		t.Errorf("of unreachable and not verified: %d", have)
+	}
+	if have := worst(exitReboot, exitUnreachable, exitOK); have != exitUnreachable {
+		t.Errorf("of unreachable and a pending reboot: %d", have)
+	}
+	if have := worst(exitOK, exitReboot); have != exitReboot {
+		t.Errorf("of done and a pending reboot: %d", have)
 	}
 	if have := worst(exitOK, exitOK); have != exitOK {
 		t.Errorf("of none: %d", have)

@@ -10,8 +10,7 @@ import (
 type findingLevel int
 
 const (
-	findingsShown  findingLevel = iota // none: they are shown already
-	findingsErrors                     // those that keep a machine as it is
+	findingsErrors findingLevel = iota // those that keep a machine as it is
 	findingsAll                        // warnings, too
 )
 
@@ -20,7 +19,7 @@ const (
 func findingProblems(h engine.HostReport, s engine.StepReport, level findingLevel) []ui.Problem {
 	var out []ui.Problem
 	for _, f := range s.Result.Change.Findings {
-		if f.Waived || level == findingsShown || f.Severity == steps.SeverityNote || f.Severity == steps.SeverityWarning && level < findingsAll {
+		if f.Waived || f.Severity == steps.SeverityNote || f.Severity == steps.SeverityWarning && level < findingsAll {
 			continue
 		}
 		p := ui.Problem{Level: "error", Summary: steps.PreflightSummary + " (" + f.ID + ")", Remedy: f.Remedy,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/rand"
+	"fmt"
 	"os"
 	"os/user"
 	"time"
@@ -26,4 +27,14 @@ func (a *app) hold(command string) {
 func gone(h steps.Holder) bool {
 	name, err := os.Hostname()
 	return err == nil && h.Host == name && h.PID > 0 && h.PID != os.Getpid() && !processRuns(h.PID)
+}
+
+// holderNote is a holder as an annotation: "HOST PID".
+func holderNote(host string, pid int) string { return fmt.Sprintf("%s %d", host, pid) }
+
+// holderGone is gone for a holderNote. What is no such note is nobody's who is gone.
+func holderGone(note string) bool {
+	var h steps.Holder
+	n, err := fmt.Sscanf(note, "%s %d", &h.Host, &h.PID)
+	return err == nil && n == 2 && gone(h)
 }

@@ -261,7 +261,7 @@ func (i *initializer) judge(name string, src []byte) error {
 	if err := os.WriteFile(tmp, src, 0o600); err != nil {
 		return err
 	}
-	opt := plan.Options{Vars: map[string]string{}, Env: lookupEnv, Version: version}
+	opt := plan.Options{Vars: map[string]string{}, Env: lookupEnv, Version: version, Dir: filepath.Dir(name)}
 	if len(i.Digests) == 0 {
 		opt.Vars["sha256"] = anyDigests() // the real ones are given later
 	}

@@ -262,36 +262,42 @@ func (a *app) leaveSummary(r *engine.LeaveReport, sum *engine.LeaveSummary, o en
 	}
 }
 
-// leaveJSON is the last line of the JSON stream.
+// jsonLeave is the last line of leave's JSON stream (examples/schema/leave.schema.json);
+// the others are events.
+type jsonLeave struct {
+	Type     string          `json:"type"`
+	Cluster  *ui.Problem     `json:"cluster_error,omitempty"`
+	Seconds  float64         `json:"seconds"`
+	Hosts    []jsonLeaveHost `json:"hosts"`
+	ExitCode int             `json:"exit_code"`
+}
+
+type jsonLeaveHost struct {
+	Node      string          `json:"node"`
+	Items     []jsonLeaveItem `json:"items"`
+	Evict     []string        `json:"evict,omitempty"`
+	NodeGone  bool            `json:"node_gone"`
+	Left      bool            `json:"left"` // it is done
+	Files     []string        `json:"files,omitempty"`
+	Error     *ui.Problem     `json:"error,omitempty"`
+	Mutations int64           `json:"mutations"`
+}
+
+type jsonLeaveItem struct {
+	Key    string       `json:"key"`
+	Action steps.Action `json:"action,omitempty"` // still to be done
+	Stays  string       `json:"stays,omitempty"`
+}
+
+// leaveJSON encodes what a leave would do, or came to.
 func leaveJSON(r *engine.LeaveReport, sum *engine.LeaveSummary, code int) []byte {
-	type item struct {
-		Key    string       `json:"key"`
-		Action steps.Action `json:"action,omitempty"` // still to be done
-		Stays  string       `json:"stays,omitempty"`
-	}
-	type hostJSON struct {
-		Node      string      `json:"node"`
-		Items     []item      `json:"items"`
-		Evict     []string    `json:"evict,omitempty"`
-		NodeGone  bool        `json:"node_gone"`
-		Left      bool        `json:"left"` // it is done
-		Files     []string    `json:"files,omitempty"`
-		Error     *ui.Problem `json:"error,omitempty"`
-		Mutations int64       `json:"mutations"`
-	}
-	out := struct {
-		Type     string      `json:"type"`
-		Cluster  *ui.Problem `json:"cluster_error,omitempty"`
-		Seconds  float64     `json:"seconds"`
-		Hosts    []hostJSON  `json:"hosts"`
-		ExitCode int         `json:"exit_code"`
-	}{Type: "summary", Hosts: []hostJSON{}, ExitCode: code}
+	out := jsonLeave{Type: "summary", Hosts: []jsonLeaveHost{}, ExitCode: code}
 	if r.Cluster != nil {
 		p := problemOf(r.Cluster)
 		out.Cluster = &p
 	}
 	for n, h := range r.Hosts {
-		j := hostJSON{Node: h.Node.Name, Items: []item{}}
+		j := jsonLeaveHost{Node: h.Node.Name, Items: []jsonLeaveItem{}}
 		items, err := h.Items, h.Err
 		for _, p := range h.Evict {
 			j.Evict = append(j.Evict, p.String())
@@ -301,7 +307,7 @@ func leaveJSON(r *engine.LeaveReport, sum *engine.LeaveSummary, code int) []byte
 			items, err, j.NodeGone, j.Files, j.Mutations, j.Left = res.Items, res.Err, res.NodeGone, res.Files, res.Mutations, res.Err == nil
 		}
 		for _, i := range items {
-			j.Items = append(j.Items, item{i.Key, i.Change.Action, i.Left})
+			j.Items = append(j.Items, jsonLeaveItem{i.Key, i.Change.Action, i.Left})
 		}
 		if err != nil && r.Cluster == nil {
 			p := problemOf(err)

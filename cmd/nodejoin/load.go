@@ -36,6 +36,10 @@ func (a *app) load(ctx context.Context, args []string) (*plan.Compiled, error) {
 	if c.Cluster != nil {
 		a.clusterAt = c.Cluster.Source
 	}
+	a.members = []string{}
+	for _, n := range c.Nodes {
+		a.members = append(a.members, n.Name)
+	}
 	if err := a.target(c); err != nil {
 		return nil, err
 	}

@@ -24,6 +24,13 @@ import (
 	"nodejoin/steps/engine"
 )
 
+// jsonLogs is the JSON output of logs (examples/schema/logs.schema.json).
+type jsonLogs struct {
+	File    string   `json:"file"`
+	Entries int      `json:"entries"`
+	Missing []string `json:"missing"`
+}
+
 func newLogs(a *app) *cobra.Command {
 	var out string
 	c := &cobra.Command{
@@ -77,11 +84,7 @@ before you give it away: no program knows every secret. It has at most %d MiB.`,
 			return fmt.Errorf("--output %s: %w", out, err)
 		}
 		if a.json {
-			return a.printJSON(struct {
-				File    string   `json:"file"`
-				Entries int      `json:"entries"`
-				Missing []string `json:"missing"`
-			}{out, len(b.entries), append([]string{}, b.lacks...)})
+			return a.printJSON(jsonLogs{out, len(b.entries), append([]string{}, b.lacks...)})
 		}
 		fmt.Fprintf(a.term.Out, "%s: %d entries of %d %s", ui.CleanLine(out), len(b.entries), len(gathered), plural(len(gathered), "host"))
 		if len(b.lacks) > 0 {

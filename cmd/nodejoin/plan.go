@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
+	"nodejoin/steps/kube"
 )
 
 func newPlan(a *app) *cobra.Command {
@@ -81,7 +83,7 @@ func (a *app) options(p *plan.Compiled, sink func(event.Event)) engine.Options {
 		sink(e)
 	}
 	return engine.Options{Connect: connector(emit), Cluster: clusterOpener(p), Emit: emit, Parallel: a.parallel, Holder: a.holder, Gone: gone, Version: version, PlanDigest: a.digest,
-		AllowDowngrade: a.downgrade, Drain: a.drain}
+		AllowDowngrade: a.downgrade, Drain: a.drain, Members: a.members}
 }
 
 func (a *app) showPlan(r *engine.Report, full bool) {
@@ -95,6 +97,33 @@ func (a *app) showPlan(r *engine.Report, full bool) {
 		}
 		fmt.Fprintf(a.term.Out, "Nothing is to change: %d %s, %d %s, all as the plan says.\n", len(r.Hosts), plural(len(r.Hosts), "host"), n, plural(n, "step"))
 	}
+	a.showFormer(r)
+}
+
+// showFormer tells of the Nodes that the plan joined and names no more.
+func (a *app) showFormer(r *engine.Report) {
+	for _, n := range r.Former {
+		fmt.Fprintf(a.term.Out, "The Node %s (%s) was joined by this plan, which names it no more. 'nodejoin apply --prune' drains it and takes it out of the cluster;\n"+
+			"what nodejoin made on its machine goes with 'nodejoin leave' and a plan that still names it.\n", ui.CleanLine(n.Name), ui.CleanLine(formerState(n)))
+	}
+}
+
+func formerState(n kube.Node) string {
+	state := "not Ready"
+	if n.Ready {
+		state = "Ready"
+	}
+	if n.InternalIP != "" {
+		state += ", " + n.InternalIP
+	}
+	return state
+}
+
+// jsonFormer is a Node that the plan joined and names no more.
+type jsonFormer struct {
+	Node    string `json:"node"`
+	Ready   bool   `json:"ready"`
+	Address string `json:"address,omitempty"`
 }
 
 func plural(n int, s string) string {
@@ -162,6 +191,9 @@ type jsonHost struct {
 	Steps        []jsonStep           `json:"steps"`
 	Error        *ui.Problem          `json:"error,omitempty"`
 	Mutations    int64                `json:"mutations"`
+	// UnverifiedSince is when a run began that was stopped before it had verified what it
+	// changed, or taken it back.
+	UnverifiedSince *time.Time `json:"unverified_since,omitempty"`
 	// LastRun is the note on the host of the last run that changed it.
 	LastRun *steps.RunNote `json:"last_run,omitempty"`
 }
@@ -172,6 +204,8 @@ type jsonPlan struct {
 	Pending       int         `json:"pending"`
 	Cluster       *ui.Problem `json:"cluster_error,omitempty"`
 	Hosts         []jsonHost  `json:"hosts"`
+	// FormerNodes are those that the plan joined and names no more.
+	FormerNodes []jsonFormer `json:"former_nodes,omitempty"`
 }
 
 func planJSON(p *plan.Compiled, r *engine.Report) any {
@@ -183,8 +217,14 @@ func planJSON(p *plan.Compiled, r *engine.Report) any {
 		}
 		out.Cluster = &pr
 	}
+	for _, n := range r.Former {
+		out.FormerNodes = append(out.FormerNodes, jsonFormer{Node: n.Name, Ready: n.Ready, Address: n.InternalIP})
+	}
 	for _, h := range r.Hosts {
 		j := jsonHost{Node: h.Node.Name, Address: h.Node.Address, State: hostState(h), Steps: []jsonStep{}, Mutations: h.Mutations, LastRun: h.Last}
+		if h.Trial != nil {
+			j.UnverifiedSince = &h.Trial.Begun
+		}
 		if h.Err != nil {
 			pr := problemOf(h.Err)
 			j.Error = &pr
@@ -205,6 +245,9 @@ func hostState(h engine.HostReport) string {
 		return "failed"
 	}
 	state := "in_sync"
+	if h.Trial != nil {
+		state = "drifted"
+	}
 	for _, s := range h.Steps {
 		if s.Result.Err != nil {
 			return "failed"

@@ -35,6 +35,7 @@ type app struct {
 
 	clusterAt string       // where the plan names its cluster; load sets it
 	digest    string       // of the plan's files; load sets it
+	members   []string     // names of all nodes of the plan; load sets it
 	holder    steps.Holder // of a command that changes hosts; hold sets it
 	run       *history.Writer
 }
@@ -57,8 +58,9 @@ each step checked, applied and verified. Running it again changes only what diff
 		return usageError{c, err}
 	})
 	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newLeave(a), newStatus(a), newHistory(a), newLogs(a), newGraph(a), newVersion(a))
-	root.AddCommand(newDoctor(a), newInit(a), newFmt(a), newRender(a))
+	root.AddCommand(newDoctor(a), newCheck(a), newVerify(a), newInit(a), newFmt(a), newRender(a))
 	strictBuiltins(root)
+	a.wrapHelp(root)
 	return root
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -17,7 +18,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/plan/check"
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
@@ -33,16 +36,25 @@ func TestSchemasAreOfTypes(t *testing.T) {
 	problem := map[string]any{"problem": ui.Problem{}, "range": ui.Range{}, "position": ui.Pos{}}
 	for file, types := range map[string]map[string]any{
 		"validate": {"": jsonDiagnostics{}},
-		"plan": {"": jsonPlan{}, "host": jsonHost{}, "upgrade": engine.Upgrade{}, "interruption": engine.Interruption{}, "step": jsonStep{}, "change": steps.Change{}, "diff": steps.Diff{}, "finding": steps.Finding{},
+		"check":    {"": jsonCheck{}, "finding": check.Finding{}},
+		"plan": {"": jsonPlan{}, "former_node": jsonFormer{}, "host": jsonHost{}, "upgrade": engine.Upgrade{}, "interruption": engine.Interruption{}, "step": jsonStep{}, "change": steps.Change{}, "reboot_need": steps.RebootNeed{}, "diff": steps.Diff{}, "finding": steps.Finding{},
 			"artifact": steps.Source{}, "step_error": steps.Error{}, "facts": host.Facts{}, "last_run": steps.RunNote{}, "holder": steps.Holder{}},
+		"doctor":  {"": jsonDoctor{}, "host": jsonDoctorHost{}, "finding": jsonSymptom{}, "facts": host.Facts{}},
+		"leave":   {"": jsonLeave{}, "host": jsonLeaveHost{}, "item": jsonLeaveItem{}},
+		"logs":    {"": jsonLogs{}},
+		"history": {"run": jsonRun{}, "host": history.Host{}, "entry": history.Entry{}},
+		"verify":  {"": jsonVerify{}, "flow": jsonFlow{}},
 		"event": {"host_state": event.HostState{}, "step_started": event.StepStarted{}, "step_progress": event.StepProgress{},
-			"step_done": event.StepDone{}, "warning": event.Warning{}, "summary": jsonSummary{}, "summary_host": jsonSummaryHost{}, "version": nil},
+			"step_done": event.StepDone{}, "warning": event.Warning{}, "summary": jsonSummary{}, "summary_host": jsonSummaryHost{}, "pruned": jsonPruned{}, "taken_back": jsonTakenBack{}, "version": nil},
 	} {
 		for name, v := range problem {
+			if file == "check" || file == "logs" || file == "history" {
+				break // they have problems of their own, or none
+			}
 			types[name] = v
 		}
 		doc := readSchema(t, file)
-		defs := doc["$defs"].(map[string]any)
+		defs, _ := doc["$defs"].(map[string]any) // some have none
 		for name := range defs {
 			if _, ok := types[name]; !ok {
 				t.Errorf("%s: no type is known for %q", file, name)
@@ -101,7 +113,7 @@ func TestOutputKeepsToSchemas(t *testing.T) {
 	run := func(code int, args ...string) []byte {
 		t.Helper()
 		c := exec.CommandContext(t.Context(), "nodejoin", args...)
-		c.Env = append(os.Environ(), "HOME="+dir, "XDG_CACHE_HOME="+filepath.Join(dir, ".cache"), "SSH_AUTH_SOCK=")
+		c.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME=", "XDG_CACHE_HOME="+filepath.Join(dir, ".cache"), "SSH_AUTH_SOCK=")
 		out, err := c.Output()
 		if c.ProcessState == nil || c.ProcessState.ExitCode() != code {
 			t.Fatalf("%v: %v, want exit code %d\n%s", args, err, code, out)
@@ -131,6 +143,14 @@ func TestOutputKeepsToSchemas(t *testing.T) {
 	}
 	one(validate, run(exitInvalid, "validate", "--json", filepath.Join(dir, "none")))
 
+	pods := filepath.Join(dir, "pods.yaml")
+	if err := os.WriteFile(pods, []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {os: {name: windows}, hostPID: true, containers: [{name: a, image: a}]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if found := one(compileSchema(t, "check"), run(exitFailed, "check", "--json", "--plan", quickstart, pods)); len(found["findings"].([]any)) == 0 {
+		t.Errorf("check: %v", found)
+	}
+
 	before := one(plan, run(exitPending, "plan", "--json", "--detailed-exitcode", quickstart))
 	if hosts := before["hosts"].([]any); len(hosts) != 2 || before["pending"] == json.Number("0") {
 		t.Errorf("%d hosts, pending %v", len(hosts), before["pending"])
@@ -148,6 +168,26 @@ func TestOutputKeepsToSchemas(t *testing.T) {
 		t.Errorf("lines by type: %v", types)
 	}
 	one(plan, run(exitOK, "status", "--json", quickstart))
+	one(compileSchema(t, "logs"), run(exitOK, "logs", "--json", "--output", filepath.Join(dir, "logs.zip"), quickstart))
+	left := bytes.Split(bytes.TrimSpace(run(exitOK, "leave", "--json", "--target", "win-2", quickstart)), []byte("\n"))
+	for _, l := range left[:len(left)-1] {
+		one(line, l)
+	}
+	if sum := one(compileSchema(t, "leave"), left[len(left)-1]); len(sum["hosts"].([]any)[0].(map[string]any)["items"].([]any)) < 20 {
+		t.Errorf("leave: %s", left[len(left)-1])
+	}
+	runs, err := jsonschema.UnmarshalJSON(bytes.NewReader(run(exitOK, "history", "--json", quickstart)))
+	if err = errors.Join(err, compileSchema(t, "history").Validate(runs)); err != nil {
+		t.Fatal(err)
+	}
+	if list := runs.([]any); len(list) != 2 {
+		t.Errorf("%d runs in the history, want the apply and the leave", len(list))
+	} else {
+		name := list[1].(map[string]any)["run"].(string)
+		if r := one(compileSchema(t, "history"), run(exitOK, "history", "--json", name)); len(r["events"].([]any)) == 0 {
+			t.Errorf("run %s has no events", name)
+		}
+	}
 	// A machine that cannot be asked.
 	box := filepath.Join(quickstart, ".sandbox")
 	if err := os.RemoveAll(box); err != nil {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,7 @@ func TestScript(t *testing.T) {
 			"jsonlines":  cmdJSONLines,
 			"edit":       cmdEdit,
 			"waitfile":   cmdWaitFile,
+			"waittext":   cmdWaitText,
 			"sshd":       cmdSSHD,
 			"api":        cmdAPI,
 			"silentapi":  cmdSilentAPI,
@@ -184,6 +186,21 @@ func cmdWaitFile(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// cmdWaitText waits until a file holds a text, at most a minute: waittext FILE TEXT
+func cmdWaitText(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: waittext FILE TEXT")
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if b, err := os.ReadFile(ts.MkAbs(args[0])); err == nil && bytes.Contains(b, []byte(args[1])) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%s did not come to hold %s", args[0], args[1])
+		}
+	}
+}
+
 // cmdLatest sets RUN to the newest run of a plan: latest PLAN
 func cmdLatest(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
@@ -214,10 +231,10 @@ func cmdNarrow(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // cmdDrift changes a simulated machine or its cluster behind nodejoin's back:
-// drift FOLDER CLUSTER stop|repoint|unrule|untaint NAME
+// drift FOLDER CLUSTER stop|restart|repoint|unrule|unnetwork|untaint|unnode NAME
 func cmdDrift(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
-		ts.Fatalf("usage: drift FOLDER CLUSTER stop|repoint|unrule|untaint NAME")
+		ts.Fatalf("usage: drift FOLDER CLUSTER stop|restart|repoint|unrule|unnetwork|untaint|unnode NAME")
 	}
 	ctx, name := context.Background(), args[3]
 	h, err := sandbox.Open(sandbox.Config{Path: ts.MkAbs(args[0]), ClusterDir: ts.MkAbs(args[1])})
@@ -225,6 +242,22 @@ func cmdDrift(ts *testscript.TestScript, neg bool, args []string) {
 	switch args[2] {
 	case "stop":
 		ts.Check(h.StopService(ctx, name))
+	case "restart":
+		dependents, err := h.Dependents(ctx, name)
+		ts.Check(err)
+		for _, d := range append(dependents, name) {
+			ts.Check(h.StopService(ctx, d))
+		}
+		ts.Check(h.StartService(ctx, name))
+		for _, d := range slices.Backward(dependents) {
+			ts.Check(h.StartService(ctx, d))
+		}
+	case "unnode":
+		k, err := sandbox.OpenCluster(ts.MkAbs(args[1]), "")
+		ts.Check(err)
+		n, err := k.Node(ctx, name)
+		ts.Check(err)
+		ts.Check(k.DeleteNode(ctx, name, n.UID))
 	case "repoint":
 		s, err := h.Service(ctx, name)
 		ts.Check(err)
@@ -234,6 +267,8 @@ func cmdDrift(ts *testscript.TestScript, neg bool, args []string) {
 		_, err := h.FirewallRule(ctx, name)
 		ts.Check(err)
 		ts.Check(h.DeleteFirewallRule(ctx, name))
+	case "unnetwork":
+		ts.Check(h.DeleteHNSNetwork(ctx, name))
 	case "untaint":
 		k, err := sandbox.OpenCluster(ts.MkAbs(args[1]), "")
 		ts.Check(err)

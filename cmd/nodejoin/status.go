@@ -19,7 +19,7 @@ func newStatus(a *app) *cobra.Command {
 		Short: "Show whether the nodes are still as the plan says",
 		Long: `Asks every host and the cluster, changes nothing, and prints one line a node, with the
 end of the last run that changed it: what has drifted since a run that was done, did so
-after that.
+after that. A node that the plan joined and names no more is foreign.
 With --detailed-exitcode the exit code is 2 when a node has drifted.`,
 	}
 	a.planFlags(c)
@@ -76,10 +76,16 @@ func (a *app) statusTable(r *engine.Report) {
 		if differs > 0 {
 			about += " (first: " + first + ")"
 		}
+		if h.Trial != nil && differs == 0 {
+			about += " (but a run was not verified)"
+		}
 		if h.Err != nil {
 			about = "-"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", ui.CleanLine(h.Node.Name), text, ok, about, lastChanged(h), ui.CleanLine(h.Facts.Product+" "+h.Facts.Build))
+	}
+	for _, n := range r.Former {
+		fmt.Fprintf(w, "%s\tforeign: the plan names it no more\t-\t-\t-\tkubelet %s\n", ui.CleanLine(n.Name), ui.CleanLine(n.KubeletVersion))
 	}
 	w.Flush()
 }

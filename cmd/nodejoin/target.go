@@ -95,11 +95,15 @@ func (a *app) target(c *plan.Compiled) error {
 		}
 		if len(a.targets) > 0 && !want.nodes[n.Name] {
 			need := closure(n.Steps, only, needs)
+			all := len(n.Steps)
 			n.Steps = slices.DeleteFunc(slices.Clone(n.Steps), func(s steps.Spec) bool { return !need[s.ID] })
+			n.Partial = n.Partial || len(n.Steps) < all
 		}
 		if len(without) > 0 {
 			gone := closure(n.Steps, without, neededBy(n.Steps))
+			all := len(n.Steps)
 			n.Steps = slices.DeleteFunc(slices.Clone(n.Steps), func(s steps.Spec) bool { return gone[s.ID] })
+			n.Partial = n.Partial || len(n.Steps) < all
 		}
 		if len(n.Steps) > 0 || want.nodes[n.Name] || len(only)+len(without) == 0 {
 			keep = append(keep, n)
@@ -122,10 +126,14 @@ func needs(s steps.Spec) []string {
 	return out
 }
 
-// neededBy is needs the other way round.
+// neededBy is needs the other way round. The step with which a Node takes pods comes
+// behind all others without needing them: it is left out only by its own name.
 func neededBy(all []steps.Spec) func(steps.Spec) []string {
 	by := map[string][]string{}
 	for _, s := range all {
+		if s.Kind == "node_joined" {
+			continue
+		}
 		for _, n := range needs(s) {
 			by[n] = append(by[n], s.ID)
 		}

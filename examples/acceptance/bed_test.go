@@ -126,8 +126,21 @@ type summary struct {
 		Changed   []string `json:"changed"`
 		Unchanged int      `json:"unchanged"`
 		NotRun    []string `json:"not_run"`
-		Mutations int64    `json:"mutations"`
+		Error     *problem `json:"error"`
+		TakenBack *struct {
+			Version string   `json:"version"`
+			Left    []string `json:"left"`
+			Error   *problem `json:"error"`
+		} `json:"taken_back"`
+		Mutations int64 `json:"mutations"`
 	} `json:"hosts"`
+}
+
+// problem is what a run says of a failure.
+type problem struct {
+	Step    string `json:"step"`
+	Summary string `json:"summary"`
+	Detail  string `json:"detail"`
 }
 
 func (r *result) mutations() int64 {
@@ -203,9 +216,15 @@ func wantNothing(ctx context.Context, t *testing.T, args []string) {
 // on is called with each event as it comes, with the process; nil for none.
 func (p program) apply(ctx context.Context, t *testing.T, args []string, on func(streamEvent, *os.Process)) *result {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(ctx, applyWait, fmt.Errorf("apply took longer than %v", applyWait))
+	return p.run(ctx, t, "apply", args, on)
+}
+
+// run is apply for any command that changes nodes.
+func (p program) run(ctx context.Context, t *testing.T, command string, args []string, on func(streamEvent, *os.Process)) *result {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(ctx, applyWait, fmt.Errorf("%s took longer than %v", command, applyWait))
 	defer cancel()
-	cmd := exec.CommandContext(ctx, string(p), append([]string{"apply", "--auto-approve", "--json"}, args...)...)
+	cmd := exec.CommandContext(ctx, string(p), append([]string{command, "--auto-approve", "--json"}, args...)...)
 	cmd.Dir = repository(t)
 	cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK=", "HOME="+home(t), "XDG_CACHE_HOME=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

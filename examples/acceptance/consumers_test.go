@@ -47,7 +47,7 @@ func matrix(t *testing.T) (combinations []string, plan string) {
 }
 
 // rendered are the files that `nodejoin render` writes for a combination, by their
-// path below the node's folder.
+// path below the node's folder; manifests of the cluster are below _manifests.
 func rendered(ctx context.Context, t *testing.T, plan, combination string) map[string]string {
 	t.Helper()
 	f := strings.Split(combination, ", ")
@@ -64,8 +64,7 @@ func rendered(ctx context.Context, t *testing.T, plan, combination string) map[s
 		t.Fatalf("%s: %v\n%s", combination, err, b)
 	}
 	files := map[string]string{}
-	root := filepath.Join(out, "win-1")
-	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(out, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -73,8 +72,8 @@ func rendered(ctx context.Context, t *testing.T, plan, combination string) map[s
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(root, path)
-		files[filepath.ToSlash(rel)] = string(b)
+		rel, err := filepath.Rel(out, path)
+		files[strings.TrimPrefix(filepath.ToSlash(rel), "win-1/")] = string(b)
 		return err
 	})
 	if err != nil {
@@ -143,7 +142,7 @@ func TestConsumers(t *testing.T) {
 		case kubeletFile, proxyFile, "services/kubelet.json", "services/kube-proxy.json":
 			return strings.HasPrefix(combination, newest)
 		}
-		return path == containerdFile || path == netConfFile || path == cniFile || strings.HasPrefix(path, "cluster/")
+		return path == containerdFile || path == netConfFile || path == cniFile || strings.HasPrefix(path, "cluster/") || strings.HasPrefix(path, manifestsFolder)
 	})
 	cluster := startCluster(ctx, t)
 	b := newBed(ctx, t, cluster)
@@ -154,9 +153,14 @@ func TestConsumers(t *testing.T) {
 	if _, err := cluster.Client.CoreV1().ServiceAccounts("kube-system").Create(ctx, &account, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	c.prepareManifests(ctx)
 	counts := map[string]int{}
 	for _, a := range all {
 		counts[a.path]++
+		if strings.HasPrefix(a.path, manifestsFolder) {
+			c.manifest(ctx, a)
+			continue
+		}
 		switch a.path {
 		case containerdFile:
 			c.containerd(ctx, a)
@@ -173,7 +177,8 @@ func TestConsumers(t *testing.T) {
 			c.object(ctx, a)
 		}
 	}
-	for _, path := range []string{containerdFile, kubeletFile, proxyFile, netConfFile, cniFile, "cluster/node.yaml", "cluster/bootstrap-token.yaml"} {
+	for _, path := range []string{containerdFile, kubeletFile, proxyFile, netConfFile, cniFile, "cluster/node.yaml", "cluster/bootstrap-token.yaml",
+		manifestsFolder + "bootstrap.yaml", manifestsFolder + "flannel.yaml", manifestsFolder + "kube_proxy.yaml", manifestsFolder + "runtime_classes.yaml"} {
 		t.Logf("%d different %s", counts[path], path)
 		if counts[path] == 0 {
 			t.Errorf("no combination has %s", path)
@@ -259,6 +264,9 @@ func (c *consumers) containerd(ctx context.Context, a *artifact) {
 	m := pauseImage.FindStringSubmatch(a.content)
 	if m == nil || !strings.Contains(out, m[1]) || !slices.Equal(unknown, want) {
 		c.t.Errorf("%s: containerd does not know the keys %q, want %q, or the pause image is not in what it makes of the file:\n%s\n%s", a, unknown, want, a.content, tail(out))
+	}
+	if slices.ContainsFunc(a.of, func(of string) bool { return strings.Contains(of, "containerd 1.") }) {
+		c.containerd17(ctx, a)
 	}
 	for _, broken := range []string{a.content + "\n[plugins\n", "version = 99\n"} {
 		if out, err := c.run(ctx, c.program("containerd.exe"), "--config", c.put(c.dir+`\config.toml`, broken), "config", "dump"); err == nil {
@@ -364,7 +372,7 @@ func (c *consumers) flanneld(ctx context.Context, a *artifact) {
 	defer func() { cmd.Process.Kill(); <-ended }()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for {
+	for over := false; ; {
 		out, err := os.ReadFile(log.Name())
 		if err != nil {
 			c.t.Fatal(err)
@@ -372,10 +380,13 @@ func (c *consumers) flanneld(ctx context.Context, a *artifact) {
 		if strings.Contains(string(out), "Found network config - Backend type: "+want.Backend.Type) {
 			return
 		}
-		select {
-		case <-ended:
+		if over {
 			c.t.Errorf("%s: flanneld ended:\n%s", a, tail(string(out)))
 			return
+		}
+		select {
+		case <-ended:
+			over = true // what it wrote last is still to be read
 		case <-ctx.Done():
 			c.t.Errorf("%s: %v:\n%s", a, context.Cause(ctx), tail(string(out)))
 			return

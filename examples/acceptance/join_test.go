@@ -40,6 +40,9 @@ func TestJoinWindowsNode(t *testing.T) {
 	t.Run("addresses", func(t *testing.T) { b.wantNeverGivenOut(ctx, t, vip) })
 	wantNothing(ctx, t, args)
 	t.Run("local", func(t *testing.T) { b.wantNothingLocally(ctx) })
+	t.Run("doctor", func(t *testing.T) { b.wantDoctor(ctx, t, args) })
+	t.Run("verify", func(t *testing.T) { b.wantVerify(ctx, t, args) })
+	wantNothing(ctx, t, args)
 }
 
 // wantJoined holds what a joined node must look like, seen from the API server, from

@@ -100,8 +100,8 @@ func goRun(t *testing.T, goos, out string, verb string, args ...string) string {
 	return path
 }
 
-// nodejoin builds the program as a release does, with the agent for the machine in
-// it. The agent is laid over the source tree, which stays as it is.
+// nodejoin builds the program as a release does, with the agents for the machines
+// in it. They are laid over the source tree, which stays as it is.
 func nodejoin(t *testing.T, goos string) string {
 	t.Helper()
 	return nodejoinWith(t, goos, "")
@@ -110,9 +110,12 @@ func nodejoin(t *testing.T, goos string) string {
 // nodejoinWith is nodejoin with an agent that is built with a build tag.
 func nodejoinWith(t *testing.T, goos, agentTag string) string {
 	t.Helper()
-	agent := goBuild(t, "windows", "nodejoin-agent"+agentTag+".exe", "build", "-trimpath", "-tags", agentTag, "-ldflags", "-s -w", "./cmd/nodejoin-agent")
-	embedded := filepath.Join(repository(t), "steps", "agentbin", "bin", "windows-amd64")
-	text, err := json.Marshal(map[string]any{"Replace": map[string]string{embedded: agent}})
+	agents := map[string]string{}
+	for _, system := range []string{"windows", "linux"} {
+		agents[filepath.Join(repository(t), "steps", "agentbin", "bin", system+"-amd64")] = goBuild(t, system, "nodejoin-agent"+agentTag+"-"+system+".exe",
+			"build", "-trimpath", "-tags", agentTag, "-ldflags", "-s -w", "./cmd/nodejoin-agent")
+	}
+	text, err := json.Marshal(map[string]any{"Replace": agents})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func TestWrongPin(t *testing.T) {
 	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	dir, artifacts, err := mirror.Make(ctx, componentSet(t))
+	dir, artifacts, err := mirror.Make(ctx, componentSet(t), "windows")
 	if err != nil {
 		t.Fatal(err)
 	}

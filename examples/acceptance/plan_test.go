@@ -32,7 +32,7 @@ type variables struct {
 // machine's own, or that of a proxy).
 func (b *bed) variables(port int) variables {
 	b.t.Helper()
-	dir, artifacts, err := mirror.Make(b.t.Context(), componentSet(b.t))
+	dir, artifacts, err := mirror.Make(b.t.Context(), componentSet(b.t), "windows")
 	if err != nil {
 		b.t.Fatal(err)
 	}

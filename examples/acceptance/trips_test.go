@@ -165,7 +165,7 @@ func planWithURLs(t *testing.T, server string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, artifacts, err := mirror.Make(t.Context(), componentSet(t))
+	_, artifacts, err := mirror.Make(t.Context(), componentSet(t), "windows")
 	if err != nil {
 		t.Fatal(err)
 	}

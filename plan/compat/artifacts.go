@@ -4,28 +4,31 @@ import "strings"
 
 // Names of the artifacts that a plan can give, in the order in which they are listed.
 const (
-	KubernetesNode = "kubernetes_node" // archive: kubernetes/node/bin/{kubelet,kube-proxy,kube-log-runner,kubeadm,kubectl}[.exe]
-	ContainerdName = "containerd"      // archive: bin/{containerd,ctr,containerd-shim-...}[.exe]
-	CNIPlugins     = "cni_plugins"     // archive: {host-local,win-bridge,win-overlay,...}[.exe] at its root
-	FlannelCNI     = "flannel_cni"     // one file: the flannel CNI plugin
-	Flanneld       = "flanneld"        // one file: the flannel daemon
-	SDNCNI         = "sdn_cni"         // archive: {nat,sdnbridge,sdnoverlay}.exe at its root; Windows only
-	Runc           = "runc"            // one file, Linux only: what containerd starts containers with
-	DockerName     = "docker"          // archive: docker/{dockerd,docker}.exe; Windows only
-	MCR            = "mcr"             // the same of Mirantis
-	Crictl         = "crictl"          // archive: crictl[.exe] at its root
+	KubernetesNode  = "kubernetes_node"  // archive: kubernetes/node/bin/{kubelet,kube-proxy,kube-log-runner,kubeadm,kubectl}[.exe]
+	ContainerdName  = "containerd"       // archive: bin/{containerd,ctr,containerd-shim-...}[.exe]
+	CNIPlugins      = "cni_plugins"      // archive: {host-local,win-bridge,win-overlay,...}[.exe] at its root
+	FlannelCNI      = "flannel_cni"      // one file: the flannel CNI plugin
+	Flanneld        = "flanneld"         // one file: the flannel daemon
+	SDNCNI          = "sdn_cni"          // archive: {nat,sdnbridge,sdnoverlay}.exe at its root; Windows only
+	Runc            = "runc"             // one file, Linux only: what containerd starts containers with
+	DockerName      = "docker"           // archive: docker/{dockerd,docker}.exe; Windows only
+	MCR             = "mcr"              // the same of Mirantis
+	CSIProxy        = "csi_proxy"        // one file, Windows only: what storage plugins in plain pods ask
+	NSSM            = "nssm"             // archive: nssm-VERSION/win64/nssm.exe; Windows only: runs programs as services
+	WindowsExporter = "windows_exporter" // one file, Windows only: metrics of the machine
+	Crictl          = "crictl"           // archive: crictl[.exe] at its root
 )
 
 // ArtifactNames lists every name that Artifact knows.
 func ArtifactNames() []string {
-	return []string{KubernetesNode, ContainerdName, CNIPlugins, FlannelCNI, Flanneld, SDNCNI, DockerName, MCR, Crictl, Runc}
+	return []string{KubernetesNode, ContainerdName, CNIPlugins, FlannelCNI, Flanneld, SDNCNI, DockerName, MCR, Crictl, Runc, CSIProxy, WindowsExporter, NSSM}
 }
 
 // VersionInFileName tells whether the upstream file name of an artifact holds its
 // version; the address does in any case.
 func VersionInFileName(name string) bool {
 	switch name {
-	case ContainerdName, CNIPlugins, SDNCNI, DockerName, MCR, Crictl:
+	case ContainerdName, CNIPlugins, SDNCNI, DockerName, MCR, Crictl, WindowsExporter, NSSM:
 		return true
 	}
 	return false
@@ -35,12 +38,13 @@ func VersionInFileName(name string) bool {
 // upstream publishes none for the OS and architecture. version may have a leading
 // "v"; it may be "" where only a file name that holds none is wanted. Flannel, Docker and
 // windows-container-networking publish their Windows programs for amd64 only. Mirantis
-// publishes its own to customers, so that there is a file name and no address.
+// publishes its own to customers, and csi-proxy's project no program at all, so that
+// there is a file name and no address.
 //
 // Sources: kubernetes CHANGELOG ("Node Binaries"), docs.docker.com (install Docker
 // Engine from binaries), and the release pages of containerd/containerd,
 // containernetworking/plugins, flannel-io/cni-plugin, flannel-io/flannel,
-// kubernetes-sigs/cri-tools, opencontainers/runc and microsoft/windows-container-networking (its release
+// kubernetes-sigs/cri-tools, opencontainers/runc and microsoft/windows-container-networking, prometheus-community/windows_exporter, and nssm.cc (its release
 // workflow holds the name of the archive).
 func Artifact(name, version, os, arch string) (fileName, url string) {
 	v := strings.TrimPrefix(version, "v")
@@ -90,6 +94,23 @@ func Artifact(name, version, os, arch string) (fileName, url string) {
 			return fileName, ""
 		}
 		base = "https://download.docker.com/win/static/stable/x86_64/"
+	case CSIProxy:
+		if os != "windows" {
+			return "", ""
+		}
+		return "csi-proxy.exe", ""
+	case NSSM: // its versions have two numbers, 2.24; on arm64 the same program is emulated
+		if os != "windows" {
+			return "", ""
+		}
+		fileName = "nssm-" + strings.TrimSuffix(v, ".0") + ".zip"
+		base = "https://nssm.cc/release/"
+	case WindowsExporter:
+		if os != "windows" {
+			return "", ""
+		}
+		fileName = "windows_exporter-" + v + "-" + arch + exe
+		base = github + "prometheus-community/windows_exporter/releases/download/v" + v + "/"
 	case Crictl:
 		fileName = "crictl-v" + v + "-" + os + "-" + arch + ".tar.gz"
 		base = github + "kubernetes-sigs/cri-tools/releases/download/v" + v + "/"

@@ -26,6 +26,22 @@ var runtimeClassAPIs = []apiRow{
 	{"node.k8s.io/v1", span{since: line{1, 20}}, "k8s.io/api v0.36.3 node/v1 APILifecycleIntroduced: 1.20"},
 }
 
+// RuntimeClassAPI is the API version of RuntimeClass that the API server of a version
+// serves and that lasts longest.
+func RuntimeClassAPI(kubernetes string) (string, error) {
+	l, _, ok := minorLine("Kubernetes", kubernetes, since1_14, kubernetesNewest)
+	if !ok {
+		return "", fmt.Errorf("%q is no version of Kubernetes", kubernetes)
+	}
+	best := ""
+	for _, row := range runtimeClassAPIs {
+		if row.span.holds(l) {
+			best = row.apiVersion
+		}
+	}
+	return best, nil
+}
+
 // CheckRuntimeClass tells whether a RuntimeClass works: its API version with the
 // API server, its handler with the runtime of the nodes ("containerd", "docker"
 // or "mcr"). An empty apiVersion is not checked. A handler of containerd that is

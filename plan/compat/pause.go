@@ -105,3 +105,21 @@ func lessTag(a, b [3]int) bool {
 	}
 	return false
 }
+
+// CheckPortForward tells whether a pause image has the program wincat, which
+// kubectl port-forward runs in it on Windows: Microsoft's images have it from 1.4.1 on
+// (Kubernetes 1.20 documentation, "Troubleshooting"), the others with variants for
+// Windows all do (kubernetes build/pause/windows). Unknown for other repositories.
+func CheckPortForward(image string) Verdict {
+	v := Verdict{Name: image, Source: "Kubernetes 1.20 documentation, Windows troubleshooting"}
+	repo, tag, tagged := cutTag(image)
+	have, ok := tagNumbers(strings.TrimPrefix(tag, "v"))
+	switch {
+	case !tagged || !ok || repo != "pause" && !strings.HasSuffix(repo, "/pause"):
+		v.Status, v.Why = Unknown, "the tables know images named pause with a tag only"
+	case lessTag(have, [3]int{1, 4, 1}):
+		v.Status, v.Why = Refused, image+" has no wincat"
+		v.Instead = "mcr.microsoft.com/oss/kubernetes/pause:1.4.1"
+	}
+	return v
+}

@@ -1,11 +1,14 @@
 package recipe_test
 
 import (
+	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"nodejoin/plan/compat"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps"
 	"nodejoin/steps/host"
@@ -43,8 +47,32 @@ func dockerNode(t *testing.T, installed bool) *node {
 	sum := sha256.Sum256(b.Bytes())
 	return newNode(t, func(in *recipe.Input, _ string) {
 		in.Kubernetes, in.Runtime = "1.22.17", recipe.Runtime{Kind: "docker", Version: "20.10.24", Installed: installed}
+		in.Artifacts[compat.KubernetesNode] = kubernetesArchive(t, in.Kubernetes)
 		in.Artifacts["docker"] = steps.Source{File: path, SHA256: hex.EncodeToString(sum[:])}
 	})
+}
+
+// kubernetesArchive holds stand-ins for the node programs of a version.
+func kubernetesArchive(t *testing.T, version string) steps.Source {
+	t.Helper()
+	var b bytes.Buffer
+	gz := gzip.NewWriter(&b)
+	w := tar.NewWriter(gz)
+	for _, name := range []string{"kubelet.exe", "kube-proxy.exe", "kube-log-runner.exe"} {
+		text := "stand-in for " + name + " v" + version + "\n"
+		if err := w.WriteHeader(&tar.Header{Name: "kubernetes/node/bin/" + name, Mode: 0o755, Size: int64(len(text))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "kubernetes-node-windows-amd64.tar.gz")
+	if err := errors.Join(w.Close(), gz.Close(), os.WriteFile(path, b.Bytes(), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(b.Bytes())
+	return steps.Source{File: path, SHA256: hex.EncodeToString(sum[:])}
 }
 
 // TestDockerJoinsSandbox: a plan with docker converges, finds nothing to do after, and

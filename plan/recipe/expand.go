@@ -37,7 +37,7 @@ func Artifacts(in Input) []string {
 		slices.Sort(names)
 		return names
 	}
-	names := slices.Concat([]string{compat.KubernetesNode}, runtimeArtifacts(in), networkArtifacts(in))
+	names := slices.Concat([]string{compat.KubernetesNode}, runtimeArtifacts(in), networkArtifacts(in), addonArtifacts(in))
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -50,7 +50,7 @@ func Expand(in Input) ([]steps.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Expand(in.Node, in.ManagementIP)
+	return s.Expand(in.Node, in.ManagementIP, 0)
 }
 
 // Check refuses what no recipe can do. The compiler finds most of it before, with a

@@ -21,6 +21,7 @@ type Input struct {
 	// ManagementIP of the node; "" = the host's fact.
 	ManagementIP string
 
+	Cluster     string // name of the plan's cluster block
 	Kubernetes  string // version, "1.36.3"
 	APIServer   string // URL that the node uses
 	PodCIDR     string // of the whole cluster
@@ -49,6 +50,9 @@ type Input struct {
 	// Artifacts by name: kubernetes_node, containerd, cni_plugins, flannel_cni,
 	// flanneld, agent. Each has its digest.
 	Artifacts map[string]steps.Source
+
+	// Manifests are the same for all nodes of a plan, so that they are no part of ShapeKey.
+	Manifests []Manifest `json:"-"`
 
 	Source string // "plan.join.hcl:12,3" of the node block
 }

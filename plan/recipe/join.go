@@ -7,6 +7,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kube"
 )
 
 // Join says how the kubelet gets its first credentials.
@@ -51,7 +52,7 @@ func (b *build) winJoin() (ready []string) {
 	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &steps.Kubeconfig{
 		Path: bootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
 		Token: steps.Ref("join_token.token"), Unless: kubeletConf,
-		Services: []string{"kubelet"},
+		Services: []string{"kubelet"}, Aside: []string{kubeletConf, winKubeletPKI + `\kubelet-client-current.pem`},
 	}, "join_token", "kubernetes_dir", "kubelet_pki_dir")
 	return []string{"bootstrap_kubeconfig"}
 }
@@ -61,6 +62,9 @@ func (b *build) bootstrapToken(needed string, after ...string) {
 	join := &steps.BootstrapToken{}
 	if b.in.Join.TTL > 0 {
 		join.TTL = b.in.Join.TTL.String()
+	}
+	for _, m := range b.in.Manifests { // without their bindings a token is of no use
+		after = append(after, m.ID())
 	}
 	b.add("join_token", "bootstrap_token", "Bootstrap token", join, after...).OnlyIf = needed
 }
@@ -106,4 +110,33 @@ func (b *build) serving(current, log string) {
 	b.add("serving_certificate", "file_ready", "Kubelet has its serving certificate", &steps.FileReady{
 		Path: current, Contains: "BEGIN CERTIFICATE", Service: "kubelet", Log: log}, "serving_request")
 	b.add("serving_renewal", "serving_certificate", "Renewed serving certificate of the kubelet is approved", &own, "serving_certificate")
+}
+
+// firstTaints are those that the kubelet registers its Node with: the plan's, and the one
+// that keeps pods away until the step joined. It gives them only to a Node that it makes.
+func (b *build) firstTaints() []kube.Taint {
+	return append(slices.Clone(b.in.Taints), kube.Joining)
+}
+
+// joined: the Node takes pods, once everything else of it holds. The compiler puts it
+// behind the plan's own steps, too.
+func (b *build) joined(after ...string) {
+	b.add(JoinedStep, "node_joined", "Node takes pods", &steps.NodeJoined{Plan: b.in.Cluster}, after...)
+}
+
+// JoinedStep is the id of the last step of a node.
+const JoinedStep = "joined"
+
+// nodeOwned: labels and taints of the Node, also where the plan gives none, so that those
+// of an earlier plan go.
+func (b *build) nodeOwned() {
+	labels, taints := b.in.Labels, b.in.Taints
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	if taints == nil {
+		taints = []kube.Taint{}
+	}
+	b.add("node_labels", "node_labels", "Labels of the Node", &steps.NodeLabels{Labels: labels}, "registered")
+	b.add("node_taints", "node_taints", "Taints of the Node", &steps.NodeTaints{Taints: taints}, "registered")
 }

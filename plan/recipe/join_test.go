@@ -2,74 +2,26 @@ package recipe_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"nodejoin/plan/recipe"
 	"nodejoin/steps/host"
+	"nodejoin/steps/host/sandbox"
 )
 
-// nodeKubeconfig is a kubeconfig of the node win-1, signed by the CA of a sandbox
-// cluster in dir.
+// nodeKubeconfig is a kubeconfig of the node win-1 of the sandbox cluster in dir.
 func nodeKubeconfig(t *testing.T, dir string) string {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(dir, "cluster.json"))
+	cluster, err := sandbox.OpenCluster(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s struct {
-		CA struct{ Cert, Key string } `json:"ca"`
-	}
-	if err := json.Unmarshal(raw, &s); err != nil {
-		t.Fatal(err)
-	}
-	caBlock, _ := pem.Decode([]byte(s.CA.Cert))
-	keyBlock, _ := pem.Decode([]byte(s.CA.Key))
-	ca, err := x509.ParseCertificate(caBlock.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	caKey, err := x509.ParsePKCS8PrivateKey(keyBlock.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(9), NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour),
-		Subject:     pkix.Name{CommonName: "system:node:win-1", Organization: []string{"system:nodes"}},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, ca, key.Public(), caKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := yaml.Marshal(map[string]any{"apiVersion": "v1", "kind": "Config", "current-context": "default",
-		"clusters": []any{map[string]any{"name": "default", "cluster": map[string]any{"server": "https://10.0.0.10:6443", "certificate-authority-data": []byte(s.CA.Cert)}}},
-		"users": []any{map[string]any{"name": "kubelet", "user": map[string]any{
-			"client-certificate-data": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-			"client-key-data":         pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})}}},
-		"contexts": []any{map[string]any{"name": "default", "context": map[string]any{"cluster": "default", "user": "kubelet"}}},
-	})
+	text, err := cluster.Kubeconfig(t.Context(), "win-1", "https://10.0.0.10:6443")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ const (
 	linContainerd  = "/etc/containerd"
 	linCNIBin      = "/opt/cni/bin"
 	linCNIConf     = "/etc/cni/net.d"
+	linCNIState    = "/var/lib/cni"
 	linFlannelConf = "/etc/kube-flannel"
 	linFlannelRun  = "/run/flannel"
 	linDataDir     = "/var/lib/nodejoin" // default of Input.DataDir
@@ -88,6 +89,7 @@ func (b *build) refused(field string) bool { return b.in.Kubelet.Config[field] =
 
 // linPrepare: preconditions, kernel and folders.
 func (b *build) linPrepare() {
+	b.seen()
 	b.linPreflight()
 	b.settings("require")
 
@@ -157,8 +159,8 @@ func (b *build) linData() string {
 	return linDataDir
 }
 
-// linLog is what a service prints, where the machine has no other manager than
-// nodejoin's own; systemd has it in its journal.
+// linLog is what a service prints, under nodejoin's own manager. Under systemd that is
+// in the journal, which the host gives for this file.
 func (b *build) linLog(service string) string { return b.linData() + "/services/" + service + ".log" }
 
 // linService is a service that starts with the machine and comes back after a failure.
@@ -188,6 +190,7 @@ func (b *build) linRuntime() {
 		ServiceConfig: linService("containerd", "Container runtime", []string{linBin + "/containerd", "--config", config}),
 		Watch:         []string{linBin + "/containerd-shim-runc-v2", config},
 		Log:           b.linLog("containerd"),
+		Makes:         []string{"/var/lib/containerd", "/run/containerd", "/run/nri", "/opt/containerd", linCNIState}, // the CNI plugins are its children
 	}, "containerd_files", "containerd_config", "runc", "module_overlay", "data_dir")
 	b.add("containerd_ready", "pipe_ready", "containerd answers", &steps.PipeReady{
 		Address: linContainerdSocket, GRPCMethod: "/runtime." + b.runtime.api + ".RuntimeService/Version", Service: "containerd", Log: b.linLog("containerd"),

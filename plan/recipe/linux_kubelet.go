@@ -22,11 +22,12 @@ func (b *build) linCredentials() {
 	b.add("ca", "file", "The cluster's CA", &steps.File{Path: linCA, Content: steps.Ref("cluster.ca")}, "pki_dir")
 	k := templates.KubeletLinux{ClientCAFile: linCA, RuntimeEndpoint: linContainerdEndpoint, ClusterDNS: b.in.DNSIP, ClusterDomain: b.in.DNSDomain,
 		CgroupDriver: steps.Ref("fact.cgroup_driver"), ResolvConf: steps.Ref("fact.resolv_conf"), HealthzPort: kubeletHealthz, MaxPods: b.in.MaxPods}
-	for _, t := range b.in.Taints {
+	for _, t := range b.firstTaints() {
 		k.Taints = append(k.Taints, templates.Taint(t))
 	}
 	b.add("kubelet_config", "file", "Kubelet configuration", &steps.File{Path: linKubeletConfig, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, "kubelet_dir")
 
+	manifests := b.manifests()
 	if b.flannel() {
 		flannel, proxy := flannelAccount, kubeProxyAccount
 		b.add("flannel_account", "service_account", "Account of flanneld", &flannel, "require")
@@ -41,14 +42,14 @@ func (b *build) linCredentials() {
 		join.TTL = b.in.Join.TTL.String()
 	}
 	b.nameFree("bootstrap_kubeconfig")
-	b.add("join_token", "bootstrap_token", "Bootstrap token", join, "containerd_ready", "kubelet_config", "kubernetes_node").OnlyIf = "bootstrap_kubeconfig"
+	b.add("join_token", "bootstrap_token", "Bootstrap token", join, append(manifests, "containerd_ready", "kubelet_config", "kubernetes_node")...).OnlyIf = "bootstrap_kubeconfig"
 	if b.flannel() {
 		b.kubeconfig("flannel_kubeconfig", "Kubeconfig of flanneld", linFlannelKube, "flanneld", "flannel_token")
 		b.kubeconfig("kube_proxy_kubeconfig", "Kubeconfig of kube-proxy", linProxyKube, "kube-proxy", "kube_proxy_token")
 	}
 	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &steps.Kubeconfig{
 		Path: linBootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
-		Token: steps.Ref("join_token.token"), Unless: linKubeletConf, Services: []string{"kubelet"},
+		Token: steps.Ref("join_token.token"), Unless: linKubeletConf, Services: []string{"kubelet"}, Aside: []string{linKubeletConf, linKubeletPKI + "/kubelet-client-current.pem"},
 	}, "join_token", "kubernetes_dir", "kubelet_pki_dir")
 }
 
@@ -59,8 +60,11 @@ func (b *build) linKubelet() {
 	b.add("kubelet", "service", "Service kubelet", &steps.Service{
 		ServiceConfig: linService("kubelet", "Kubernetes node agent", append(command, b.in.Kubelet.Args...), "containerd"),
 		Watch:         []string{linKubeletConfig, linCA},
+		RestartIf:     missing(),
 		Log:           b.linLog("kubelet"),
-	}, "kubernetes_node", "kubelet_config", "ca", "bootstrap_kubeconfig", "kubelet_pki_dir", "containerd_ready", "sysctl_bridge_iptables", "sysctl_ip_forward")
+		// The last is where it looks for volume plugins (pkg/volume/plugins.go, FlexVolume).
+		Makes: []string{linKubelet, linKubeletConf, "/var/log/pods", "/var/log/containers", "/usr/libexec/kubernetes"},
+	}, "seen", "kubernetes_node", "kubelet_config", "ca", "bootstrap_kubeconfig", "kubelet_pki_dir", "containerd_ready", "sysctl_bridge_iptables", "sysctl_ip_forward")
 	b.add("kubelet_ready", "http_ready", "Kubelet is healthy", &steps.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: b.linLog("kubelet")}, "kubelet")
 }
 
@@ -68,16 +72,11 @@ func (b *build) linKubelet() {
 // certificate, in the order that winRegistered explains.
 func (b *build) linRegistered() {
 	if b.flannel() {
-		b.add("registered", "node_registered", "Node is registered and has a pod network", &steps.NodeRegistered{PodCIDR: true}, "kubelet_ready")
+		b.add("registered", "node_registered", "Node is registered and has a pod network", &steps.NodeRegistered{PodCIDR: true, Version: b.in.Kubernetes}, "kubelet_ready")
 	} else {
-		b.add("registered", "node_registered", "Node is registered", &steps.NodeRegistered{}, "kubelet_ready")
+		b.add("registered", "node_registered", "Node is registered", &steps.NodeRegistered{Version: b.in.Kubernetes}, "kubelet_ready")
 	}
-	if len(b.in.Labels) > 0 {
-		b.add("node_labels", "node_labels", "Labels of the Node", &steps.NodeLabels{Labels: b.in.Labels}, "registered")
-	}
-	if len(b.in.Taints) > 0 {
-		b.add("node_taints", "node_taints", "Taints of the Node", &steps.NodeTaints{Taints: b.in.Taints}, "registered")
-	}
+	b.nodeOwned()
 	b.add("kubelet_certificate", "credentials_ready", "Kubelet has its certificate", &steps.CredentialsReady{
 		Path: linKubeletConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), Service: "kubelet", Log: b.linLog("kubelet"),
 	}, "registered")
@@ -86,8 +85,7 @@ func (b *build) linRegistered() {
 // linFlannel: the pod network of the node and its CNI configuration. That is written
 // last, so that the Node does not become Ready before its network is there.
 func (b *build) linFlannel() {
-	b.add("net_conf", "file", "flannel net-conf.json", &steps.File{Path: linNetConf, Content: b.render(templates.NetConf{
-		Network: b.in.PodCIDR, Backend: b.in.Network.Backend, VNI: b.in.Network.VNI, Port: b.in.Network.Port, Name: bridgeName})}, "flannel_conf_dir")
+	b.add("net_conf", "file", "flannel net-conf.json", &steps.File{Path: linNetConf, Content: b.render(netConfOf(b.in))}, "flannel_conf_dir")
 	flanneld := linService("flanneld", "Pod network (flannel)", []string{linBin + "/flanneld", "--kube-subnet-mgr", "--kubeconfig-file=" + linFlannelKube,
 		"--iface=" + b.managementIP(), "--ip-masq=true", "--net-config-path=" + linNetConf, "--subnet-file=" + linSubnetFile})
 	// The name of the Node; without it flanneld takes itself for a pod (pkg/subnet/kube/kube.go).
@@ -96,11 +94,12 @@ func (b *build) linFlannel() {
 	if b.in.Network.Backend == VXLAN {
 		after = append(after, "module_vxlan")
 	}
-	b.add("flanneld", "service", "Service flanneld", &steps.Service{ServiceConfig: flanneld, Watch: []string{linNetConf, linFlannelKube}, Log: b.linLog("flanneld")}, after...)
+	b.add("flanneld", "service", "Service flanneld", &steps.Service{ServiceConfig: flanneld, Watch: []string{linNetConf, linFlannelKube}, RestartOn: lifeOf(), Log: b.linLog("flanneld"),
+		Makes: []string{linFlannelRun}}, after...)
 	b.add("subnet_env", "file_ready", "flanneld has written subnet.env", &steps.FileReady{
-		Path: linSubnetFile, Contains: "FLANNEL_SUBNET=", Service: "flanneld", Log: b.linLog("flanneld")}, "flanneld")
+		Path: linSubnetFile, Contains: "FLANNEL_SUBNET=" + steps.Ref("registered.subnet_gateway"), Service: "flanneld", Log: b.linLog("flanneld")}, "flanneld")
 	b.add("cni_conf", "file", "CNI configuration", &steps.File{Path: linCNIConf + "/10-flannel.conflist", Content: b.render(templates.CNILinux{
-		SubnetFile: linSubnetFile, DataDir: "/var/lib/cni/flannel"})}, "cni_conf_dir", "cni_plugins", "flannel_cni", "subnet_env")
+		SubnetFile: linSubnetFile, DataDir: linCNIState + "/flannel"})}, "cni_conf_dir", "cni_plugins", "flannel_cni", "subnet_env")
 }
 
 // linProxy: kube-proxy.
@@ -122,12 +121,7 @@ func (b *build) linProxy() {
 // has its own (see winReady).
 func (b *build) linReady() {
 	after := []string{"kubelet_certificate"}
-	if len(b.in.Labels) > 0 {
-		after = append(after, "node_labels")
-	}
-	if len(b.in.Taints) > 0 {
-		after = append(after, "node_taints")
-	}
+	after = append(after, "node_labels", "node_taints")
 	if b.flannel() {
 		after = append(after, "kube_proxy_ready", "cni_conf")
 	}
@@ -137,4 +131,5 @@ func (b *build) linReady() {
 	}
 	b.add("token_removed", "bootstrap_token", "Bootstrap token is revoked", &steps.BootstrapToken{Absent: true}, after...)
 	b.add("bootstrap_removed", "file", "Bootstrap kubeconfig is gone", &steps.File{Path: linBootstrapConf, Absent: true, Sensitive: true}, after...)
+	b.joined("token_removed", "bootstrap_removed")
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"nodejoin/plan/compat"
+	"nodejoin/templates"
 )
 
 // Network is the pod network.
@@ -104,6 +105,11 @@ func networkArtifacts(in Input) []string {
 		names = append(names, compat.SDNCNI)
 	}
 	return names
+}
+
+// netConfOf is what flanneld reads: the same on all nodes of the cluster.
+func netConfOf(in Input) templates.NetConf {
+	return templates.NetConf{Network: in.PodCIDR, Backend: in.Network.Backend, VNI: in.Network.VNI, Port: in.Network.Port, Name: bridgeName}
 }
 
 // networkName is the HNS network that kube-proxy and the CNI configuration name:

@@ -1,8 +1,8 @@
 package recipe
 
 import (
-	"fmt"
 	"slices"
+	"strings"
 
 	"nodejoin/plan/compat"
 	"nodejoin/steps"
@@ -13,24 +13,35 @@ func (b *build) winPreflight(after ...string) {
 	n := b.in.Network
 	q := &steps.Preflight{OS: "windows", Arch: b.in.Arch, MinBuild: compat.MinBuild(), Path: `C:\`, MinFree: minFree,
 		Address: b.in.ManagementIP, APIServer: b.in.APIServer, PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR,
-		Services: slices.Concat(b.runtimeServices(), winServices), Required: b.runtimeRequired(), Ports: []string{"tcp/10248", "tcp/10250"}, Leftovers: join(winCNIState, "networks"),
+		Services: slices.Concat(b.runtimeServices(), winServices), Required: b.runtimeRequired(), Ports: portTexts(b.in), Leftovers: join(winCNIState, "networks"),
 		Proxy: b.in.Settings.Proxy != nil, Waive: b.in.Waive}
 	if b.in.Build != "" {
 		q.MinBuild = b.in.Build
 	}
-	q.MinRevisions, q.BadRevisions = compat.Updates(n.Backend)
-	if b.kubeProxy() {
-		q.Ports = append(q.Ports, fmt.Sprintf("tcp/%d", kubeProxyHealthz))
+	if b.in.Settings.CSIProxy != nil {
+		q.Services = append(q.Services, csiProxyService)
 	}
+	if b.in.Settings.Exporter != nil {
+		q.Services = append(q.Services, exporterService)
+	}
+	q.MinRevisions, q.BadRevisions = compat.Updates(n.Backend)
 	if n.Kind == "flannel" {
 		q.HNSNetworks = []string{b.networkName(), placeholderNetwork}
 		q.Leftovers = append(q.Leftovers, subnetFile)
-		if n.Backend == VXLAN {
-			q.Ports = append(q.Ports, fmt.Sprintf("udp/%d", n.Port))
-		}
 	}
 	q.StaticKept = slices.ContainsFunc(b.in.Settings.Steps, func(s Setting) bool { return s.ID == "static_address" })
+	if b.turnsOn("Containers") {
+		q.Waive = append(slices.Clone(q.Waive), "containers-feature") // a step will see to it
+	}
 	b.add("require", "preflight", "The machine fits (Windows "+q.MinBuild+" or later)", q, after...)
+}
+
+// turnsOn tells whether the plan wants a feature.
+func (b *build) turnsOn(name string) bool {
+	return slices.ContainsFunc(b.in.Settings.Steps, func(s Setting) bool {
+		f, ok := s.Args.(*steps.Feature)
+		return ok && strings.EqualFold(f.Name, name)
+	})
 }
 
 // placeholderNetwork is the network that flannel makes on the adapter before its own,
@@ -42,10 +53,9 @@ const placeholderNetwork = "External"
 func (b *build) linPreflight() {
 	q := &steps.Preflight{OS: "linux", Arch: b.in.Arch, Path: "/var/lib", MinFree: minFree,
 		Address: b.in.ManagementIP, APIServer: b.in.APIServer, PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR,
-		Services: linServices, Ports: []string{"tcp/10248", "tcp/10250"}, Waive: b.in.Waive,
+		Services: linServices, Ports: portTexts(b.in), Waive: b.in.Waive,
 		NoSwap: !b.refused("failSwapOn"), CgroupV2: b.kubernetes.CgroupV1Fails && !b.refused("failCgroupV1")}
 	if b.flannel() {
-		q.Ports = append(q.Ports, fmt.Sprintf("tcp/%d", kubeProxyHealthz))
 		q.Leftovers = []string{linFlannelRun + "/subnet.env"}
 		q.Programs = []string{"iptables"} // flanneld, kube-proxy and the plugin portmap run it
 	} else {

@@ -100,16 +100,6 @@ func (b *build) pause() string {
 	return compat.PauseImage(b.in.OS, b.in.Build)
 }
 
-// cniVersion is the version of the CNI specification that the runtime's side of it
-// knows: libcni 0.8 of dockershim and of containerd before 1.6 ends at 0.4.0
-// (go.mod of kubernetes v1.23.17, containerd v1.5.18 and v1.6.38).
-func (b *build) cniVersion() string {
-	if b.containerd.CRIv1 {
-		return "1.0.0"
-	}
-	return "0.4.0"
-}
-
 // registries: a folder with a hosts.toml for each, which containerd reads at every
 // pull. The folder has the name of the registry, on Windows without colons (containerd
 // core/remotes/docker/config/config_windows.go and config_unix.go). after is the step

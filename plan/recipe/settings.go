@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"encoding/pem"
 	"fmt"
 	"net/url"
 	"slices"
@@ -14,6 +15,10 @@ import (
 type Settings struct {
 	Proxy    *Proxy // nil = none
 	Firewall Firewall
+	Services Services
+	CSIProxy *CSIProxy // nil = none
+	Exporter *Exporter // nil = none
+	Reboot   *Reboot   // nil = nothing of it is said
 	// Steps are those settings that are a state by themselves: files, registry values.
 	Steps []Setting
 }
@@ -24,6 +29,13 @@ type Setting struct {
 	Kind      string
 	Args      any    // argument struct of the kind
 	Source    string // "plan.join.hcl:12,3"
+}
+
+// Reboot says whether a machine may be rebooted for what counts after it only.
+type Reboot struct {
+	Policy  string   // of steps.Reboot; "" = never
+	Windows []string // of steps.Reboot
+	Source  string
 }
 
 // Proxy is the way of the machine and of its programs to the outside.
@@ -68,9 +80,30 @@ func (b *build) settings(after ...string) {
 	for _, r := range b.in.Settings.Firewall.Rules {
 		b.setting(firewallSetting(r), after...)
 	}
+	b.reboot(first, after...)
 	for _, s := range b.specs[first:] {
 		b.before[s.ID] = true
 	}
+}
+
+// reboot adds the one reboot for all settings, behind them. A plan that says nothing of
+// reboots gets the step only where a feature may need one to work.
+func (b *build) reboot(first int, after ...string) {
+	args, source := steps.Reboot{}, ""
+	for _, s := range b.in.Settings.Steps {
+		if f, ok := s.Args.(*steps.Feature); ok {
+			args.Features, source = append(args.Features, f.Name), s.Source
+		}
+	}
+	if r := b.in.Settings.Reboot; r != nil {
+		args.Policy, args.Windows, source = r.Policy, r.Windows, r.Source
+	} else if len(args.Features) == 0 {
+		return
+	}
+	for _, s := range b.specs[first:] {
+		after = append(after, s.ID)
+	}
+	b.add("reboot", "reboot", "One reboot for what counts after it only", &args, after...).Source = source
 }
 
 func (b *build) setting(s Setting, after ...string) {
@@ -84,6 +117,23 @@ func firewallSetting(r FirewallRule) Setting {
 	return Setting{ID: FirewallID(r.Name), Kind: "firewall_rule", Title: fmt.Sprintf("Firewall: %s/%s in", r.Ports, r.Protocol), Source: r.Source,
 		Args: &steps.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-" + r.Name, DisplayName: r.Name,
 			Description: "Managed by nodejoin", Direction: "in", Action: "allow", Protocol: r.Protocol, Ports: r.Ports, Enabled: true, Remote: strings.Join(r.Remote, ",")}}}
+}
+
+// TrustedCAs are authorities that the machine trusts: certificates in PEM, one or more
+// in a text.
+func TrustedCAs(texts []string) []Setting {
+	var out []Setting
+	for _, text := range texts {
+		list, err := steps.Authorities(text)
+		if err != nil {
+			continue // the plan says so
+		}
+		for _, ca := range list {
+			out = append(out, Setting{ID: fmt.Sprintf("trusted_ca_%d", len(out)+1), Title: "Trusted authority " + ca.Subject.String(), Kind: "trusted_ca",
+				Args: &steps.TrustedCA{Certificate: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}))}})
+		}
+	}
+	return out
 }
 
 // proxied are the services that talk to the outside: the runtime pulls images, the
@@ -153,8 +203,10 @@ func (b *build) proxyEnvironment(after ...string) {
 	}
 }
 
-// withSettings completes a service: the proxy, where it talks to the outside.
+// withSettings completes a service: what happens when it fails, and the proxy, where it
+// talks to the outside.
 func (b *build) withSettings(s *steps.Service) *steps.Service {
+	s = b.in.Settings.Services.recovery(s)
 	p := b.in.Settings.Proxy
 	if p == nil || !slices.Contains(proxied, s.Name) {
 		return s

@@ -81,16 +81,16 @@ var nodeName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
 // Expand gives the steps of one node, in an order in which they can run: every
 // step comes after those that it names in After. address is that of its input.
-// The steps share their After, and most of their Args, with other nodes.
-func (s *Shape) Expand(node, address string) ([]steps.Spec, error) {
+// The steps share their After, and most of their Args, with other nodes. There is
+// room for as many more behind them as spare says.
+func (s *Shape) Expand(node, address string, spare int) ([]steps.Spec, error) {
 	if !nodeName.MatchString(node) {
 		return nil, fmt.Errorf("node name %q: the name of a Node object is in lower case, of letters, digits, '-' and '.'", node)
 	}
 	if _, err := netip.ParseAddr(address); address != "" && err != nil {
 		return nil, fmt.Errorf("management address of %s: %w", node, err)
 	}
-	out := make([]steps.Spec, len(s.specs))
-	copy(out, s.specs)
+	out := append(make([]steps.Spec, 0, len(s.specs)+spare), s.specs...)
 	for _, i := range s.holes {
 		out[i].Title = steps.Resolve(out[i].Title, map[string]string{"node.name": node, "node.management_ip": address})
 		out[i].Args = fill(out[i].Args, node, address)
@@ -116,6 +116,13 @@ func holdsNodeRef(args []byte) bool {
 // fill puts the name and address of a node where args refer to them. Neither has
 // characters that JSON escapes.
 func fill(args json.RawMessage, node, address string) json.RawMessage {
-	args = bytes.ReplaceAll(args, nameHole, []byte(node))
-	return bytes.ReplaceAll(args, addressHole, []byte(address))
+	for _, h := range []struct {
+		hole  []byte
+		value string
+	}{{nameHole, node}, {addressHole, address}} {
+		if bytes.Contains(args, h.hole) { // ReplaceAll would copy all the same
+			args = bytes.ReplaceAll(args, h.hole, []byte(h.value))
+		}
+	}
+	return args
 }

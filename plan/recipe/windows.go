@@ -52,11 +52,13 @@ func (b *build) windows() {
 	b.winPrepare()
 	b.winPrograms()
 	b.winRuntime()
+	b.winAddons()
 	b.winKubelet(b.winCredentials())
 	b.winRegistered()
 	b.serving(winKubeletPKI+`\kubelet-server-current.pem`, kubeletLog)
 	b.winNetwork()
 	b.winProxy()
+	b.winBoot()
 	b.winReady()
 }
 
@@ -114,8 +116,11 @@ func (b *build) winFirewall(id, name, what, protocol, ports string) {
 
 // winPrograms: everything that comes as an artifact.
 func (b *build) winPrograms() {
+	if b.in.Settings.Services.NSSM {
+		b.archive("nssm", "nssm", steps.Archive{Source: b.artifact(compat.NSSM), To: winBin, Strip: 2, Include: []string{"nssm-*/win64/nssm.exe"}, Services: winServices}, "bin_dir")
+	}
 	if b.in.Network.Kind == "flannel" {
-		b.program("agent", AgentArtifact, b.agentPath(), "nodejoin agent, the supervisor of flanneld", "flanneld", "data_dir")
+		b.program("agent", AgentArtifact, b.agentPath(), "nodejoin agent, the supervisor of flanneld", "flanneld", "data_dir", bootService)
 	}
 	b.winRuntimeFiles()
 	b.archive("kubernetes_node", "Kubernetes "+b.in.Kubernetes+" node programs", steps.Archive{Source: b.artifact(compat.KubernetesNode),
@@ -124,15 +129,16 @@ func (b *build) winPrograms() {
 }
 
 // program adds an artifact that is one file. An archive of it is refused, as the
-// name of its member varies and a wrong guess would show only when a pod starts.
-func (b *build) program(id, artifact, path, title, service, after string) {
+// name of its member varies and a wrong guess would show only when a pod starts. service
+// and others run from it.
+func (b *build) program(id, artifact, path, title, service, after string, others ...string) {
 	src := b.artifact(artifact)
 	if isArchive(src) {
 		b.fail(fmt.Errorf("artifact %q: %s is an archive; give the program itself", artifact, src.Name()))
 	}
 	args := &steps.Binary{Source: src, Path: path}
 	if service != "" {
-		args.Services = []string{service}
+		args.Services = append([]string{service}, others...)
 	}
 	b.add(id, "binary", title, args, after).Retries = downloadRetries(src)
 }
@@ -165,13 +171,14 @@ func (b *build) agentPath() string {
 // kube-log-runner where the node archive has it, else told to write the file itself.
 // Either bounds the size of the file, kube-log-runner since 1.34.
 func (b *build) logged(log string, command ...string) []string {
+	s := b.in.Settings.Services
 	if !b.kubernetes.LogRunner {
-		flags := []string{"--logtostderr=false", "--log-file=" + log, "--log-file-max-size=100"} // MiB; klog v2 klog.go
+		flags := []string{"--logtostderr=false", "--log-file=" + log, fmt.Sprintf("--log-file-max-size=%d", s.logSize())} // MiB; klog v2 klog.go
 		return slices.Concat(command[:1], flags, command[1:])
 	}
 	runner := []string{b.logRunner(), "-log-file=" + log}
 	if b.kubernetes.LogRunnerRotationFlags {
-		runner = append(runner, "-log-file-size=100Mi", "-log-file-age=168h", "-flush-interval=5s")
+		runner = append(runner, fmt.Sprintf("-log-file-size=%dMi", s.logSize()), "-log-file-age="+s.logAge(), "-flush-interval=5s")
 	}
 	return append(runner, command...)
 }
@@ -180,7 +187,7 @@ func (b *build) logRunner() string { return winBin + `\kube-log-runner.exe` }
 
 // programs are the files that a service of Kubernetes is run from.
 func (b *build) programs(name string) []string {
-	if !b.kubernetes.LogRunner {
+	if !b.kubernetes.LogRunner || b.in.Settings.Services.NSSM {
 		return join(winBin, name)
 	}
 	return append(join(winBin, name), b.logRunner())

@@ -16,7 +16,7 @@ const (
 	flannelConf      = winKubernetes + `\flannel.conf`
 	kubeProxyConf    = winKubernetes + `\kube-proxy.conf`
 	kubeletLog       = winLog + `\kubelet\kubelet.log`
-	kubeletHealthz   = 10248 // kubernetes pkg/cluster/ports
+	kubeletHealthz   = 10248 // kubernetes pkg/cluster/ports; see Ports
 	kubeProxyHealthz = 10256
 	kubeProxyMetrics = 10249
 )
@@ -40,10 +40,11 @@ func (b *build) winCredentials() (ready []string) {
 	}
 	b.kubeletConfigFile()
 
+	manifests := b.manifests()
 	b.winAccounts()
 	ready = b.winJoin()
 	b.winAccountKubeconfigs()
-	return ready
+	return append(ready, manifests...)
 }
 
 func (b *build) kubeconfig(id, title, path, user, token string) {
@@ -58,7 +59,7 @@ func (b *build) kubeletConfigFile() {
 		k.RuntimeEndpoint = containerdEndpoint
 	}
 	if b.kubernetes.TaintsField {
-		for _, t := range b.in.Taints {
+		for _, t := range b.firstTaints() {
 			k.Taints = append(k.Taints, templates.Taint(t))
 		}
 	}
@@ -74,7 +75,7 @@ func (b *build) kubeletConfigFile() {
 // --bootstrap-kubeconfig stays: while kubelet.conf holds a valid certificate the
 // kubelet does not read that file (pkg/kubelet/certificate/bootstrap).
 func (b *build) winKubeletCommand() []string {
-	program := []string{winBin + `\kubelet.exe`, "--windows-service", "--config=" + kubeletConfig}
+	program := slices.Concat([]string{winBin + `\kubelet.exe`}, b.asService(), []string{"--config=" + kubeletConfig})
 	if b.byKubeadm() {
 		program = append(program, "--config-dir="+kubeletDropIn)
 	}
@@ -83,7 +84,7 @@ func (b *build) winKubeletCommand() []string {
 	}
 	program = append(program, "--kubeconfig="+kubeletConf,
 		"--cert-dir="+winKubeletPKI, "--root-dir="+winKubelet, "--hostname-override="+b.in.Node, "--node-ip="+b.managementIP())
-	return slices.Concat(program, b.kubeletRuntimeFlags(), b.kubeletFieldFlags(), b.in.Kubelet.Args)
+	return slices.Concat(program, b.kubeletRuntimeFlags(), b.kubeletFieldFlags(), b.kubeletPriority(), b.in.Kubelet.Args)
 }
 
 // winKubelet: the kubelet, up to its health; credentials are the steps that give it its
@@ -96,14 +97,15 @@ func (b *build) winKubelet(credentials []string) {
 	case "kubeadm":
 		watch, flags = append(watch, b.kubeletSettings()), kubeadmFlags
 	}
-	after := append([]string{"kubernetes_node", "kubelet_config", "ca", "kubelet_pki_dir", "kubelet_log_dir", "firewall_kubelet", b.runtime.ready}, credentials...)
-	b.add("kubelet", "service", "Service kubelet", &steps.Service{
-		ServiceConfig: winService("kubelet", "Kubernetes node agent", b.logged(log, b.winKubeletCommand()...), b.runtime.service),
+	after := append([]string{"seen", "kubernetes_node", "kubelet_config", "ca", "kubelet_pki_dir", "kubelet_log_dir", "firewall_kubelet", b.runtime.ready}, credentials...)
+	b.add("kubelet", "service", "Service kubelet", b.underNSSM(&steps.Service{
+		ServiceConfig: winService("kubelet", "Kubernetes node agent", b.serviceCommand(log, b.winKubeletCommand()...), b.runtime.service),
+		RestartIf:     missing(),
 		FlagsFile:     flags,
 		Watch:         append(b.programs("kubelet.exe"), watch...),
 		Log:           log,
 		Makes:         []string{winKubelet, kubeletConf, winLog + `\kubelet`, winLog + `\pods`, winLog + `\containers`},
-	}, after...)
+	}, b.in.Settings.Services.Priority), b.afterNSSM(after...)...)
 	b.add("kubelet_ready", "http_ready", "Kubelet is healthy", &steps.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: log}, "kubelet")
 }
 
@@ -130,9 +132,9 @@ func (b *build) kubeletFieldFlags() []string {
 	if _, given := b.in.Kubelet.Config["resolvConf"]; !b.kubernetes.EmptyResolvConf && !given {
 		flags = append(flags, "--resolv-conf=")
 	}
-	if len(b.in.Taints) > 0 && !b.kubernetes.TaintsField {
+	if !b.kubernetes.TaintsField {
 		var taints []string
-		for _, t := range b.in.Taints {
+		for _, t := range b.firstTaints() {
 			taints = append(taints, t.Key+"="+t.Value+":"+t.Effect)
 		}
 		flags = append(flags, "--register-with-taints="+strings.Join(taints, ","))
@@ -146,16 +148,11 @@ func (b *build) kubeletFieldFlags() []string {
 // machine passes at once, and the certificate is waited for all the same.
 func (b *build) winRegistered() {
 	if b.in.Network.Kind == "none" { // a CNI may have its own way of giving networks to nodes
-		b.add("registered", "node_registered", "Node is registered (Ready once the cluster's CNI has come)", &steps.NodeRegistered{}, "kubelet_ready")
+		b.add("registered", "node_registered", "Node is registered (Ready once the cluster's CNI has come)", &steps.NodeRegistered{Version: b.in.Kubernetes}, "kubelet_ready")
 	} else {
-		b.add("registered", "node_registered", "Node is registered and has a pod network", &steps.NodeRegistered{PodCIDR: true}, "kubelet_ready")
+		b.add("registered", "node_registered", "Node is registered and has a pod network", &steps.NodeRegistered{PodCIDR: true, Version: b.in.Kubernetes}, "kubelet_ready")
 	}
-	if len(b.in.Labels) > 0 {
-		b.add("node_labels", "node_labels", "Labels of the Node", &steps.NodeLabels{Labels: b.in.Labels}, "registered")
-	}
-	if len(b.in.Taints) > 0 {
-		b.add("node_taints", "node_taints", "Taints of the Node", &steps.NodeTaints{Taints: b.in.Taints}, "registered")
-	}
+	b.nodeOwned()
 	if b.in.Join.Kind == "kubeconfig" {
 		return // it was looked at before the kubelet started
 	}
@@ -183,19 +180,15 @@ func (b *build) winReady() {
 	if b.in.Network.Kind != "none" {
 		after = append(after, "cni_conf")
 	}
-	if len(b.in.Labels) > 0 {
-		after = append(after, "node_labels")
-	}
-	if len(b.in.Taints) > 0 {
-		after = append(after, "node_taints")
-	}
+	after = append(after, "node_labels", "node_taints")
 	if b.in.Network.Kind != "none" || b.in.Network.Ready {
 		b.add("node_ready", "node_ready", "Node is Ready", &steps.NodeReady{}, after...)
 		after = []string{"node_ready"}
 	}
-	if b.in.Join.Kind == "kubeconfig" {
-		return
+	if b.in.Join.Kind != "kubeconfig" {
+		b.add("token_removed", "bootstrap_token", "Bootstrap token is revoked", &steps.BootstrapToken{Absent: true}, after...)
+		b.add("bootstrap_removed", "file", "Bootstrap kubeconfig is gone", &steps.File{Path: bootstrapConf, Absent: true, Sensitive: true}, after...)
+		after = []string{"token_removed", "bootstrap_removed"}
 	}
-	b.add("token_removed", "bootstrap_token", "Bootstrap token is revoked", &steps.BootstrapToken{Absent: true}, after...)
-	b.add("bootstrap_removed", "file", "Bootstrap kubeconfig is gone", &steps.File{Path: bootstrapConf, Absent: true, Sensitive: true}, after...)
+	b.joined(after...)
 }

@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"nodejoin/plan/compat"
@@ -23,11 +24,28 @@ const (
 func (b *build) networkAgrees() []string {
 	n := b.in.Network
 	if n.Kind != "flannel" {
+		b.seen()
 		return nil
 	}
+	defer b.seen()
 	b.add("network_agrees", "flannel_agrees", "The cluster's Linux nodes have the same pod network", &steps.FlannelAgrees{
 		Backend: n.Backend, VNI: n.VNI, Port: n.Port, Network: b.in.PodCIDR})
 	return []string{"network_agrees"}
+}
+
+// seen looks for the Node before anything is changed: a kubelet whose Node was deleted
+// has to be started anew.
+func (b *build) seen() {
+	b.add("seen", "node_seen", "What the cluster knows of the Node", &steps.NodeSeen{})
+}
+
+// missing says that the Node is gone, for services that run on without it.
+func missing() string { return steps.Ref("seen.missing") }
+
+// lifeOf are the values that differ for each life of a Node: flanneld takes its part of
+// the network from the Node, and writes how it is reached there, when it starts only.
+func lifeOf() []string {
+	return []string{steps.Ref("registered.uid"), steps.Ref("registered.pod_cidr")}
 }
 
 // winNetworkPrepare: folders and firewall of the pod network and of kube-proxy.
@@ -124,31 +142,37 @@ func (b *build) winNetwork() {
 		return
 	}
 	log := winLog + `\flanneld\flanneld.log`
-	b.add("net_conf", "file", "flannel net-conf.json", &steps.File{Path: netConf, Content: b.render(templates.NetConf{
-		Network: b.in.PodCIDR, Backend: n.Backend, VNI: n.VNI, Port: n.Port, Name: bridgeName})}, "flannel_conf_dir")
+	b.add("net_conf", "file", "flannel net-conf.json", &steps.File{Path: netConf, Content: b.render(netConfOf(b.in))}, "flannel_conf_dir")
 
 	flanneld := winBin + `\flanneld.exe`
-	service := winService("flanneld", "Pod network (flannel)", []string{b.agentPath(), "supervise", "--name", "flanneld", "--log", log, "--",
-		flanneld, "--kube-subnet-mgr", "--kubeconfig-file=" + flannelConf, "--iface=" + b.managementIP(), "--ip-masq=true",
-		"--net-config-path=" + netConf, "--subnet-file=" + subnetFile})
+	command := []string{flanneld, "--kube-subnet-mgr", "--kubeconfig-file=" + flannelConf, "--iface=" + b.managementIP(), "--ip-masq=true",
+		"--net-config-path=" + netConf, "--subnet-file=" + subnetFile}
+	watch := []string{flanneld, b.agentPath(), netConf, flannelConf}
+	if b.in.Settings.Services.NSSM {
+		watch = []string{flanneld, netConf, flannelConf}
+	} else { // flanneld is no service by itself
+		command = append([]string{b.agentPath(), "supervise", "--name", "flanneld", "--log", log, "--"}, command...)
+	}
+	service := winService("flanneld", "Pod network (flannel)", command)
 	// The name of the Node; without it flanneld takes itself for a pod (pkg/subnet/kube/kube.go).
 	service.Environment = []string{"NODE_NAME=" + b.in.Node}
 	after := []string{"agent", "flanneld_program", "net_conf", "flannel_kubeconfig", "flannel_run_dir", "flanneld_log_dir", "registered"}
-	ready := steps.HNSNetworkReady{Name: b.networkName(), Type: "L2Bridge", Service: "flanneld", Log: log}
+	ready := steps.HNSNetworkReady{Name: b.networkName(), Type: "L2Bridge", Subnet: steps.Ref("registered.pod_cidr"), Service: "flanneld", Log: log}
 	if n.Backend == VXLAN {
 		after = append(after, "firewall_vxlan")
 		ready.Type, ready.VNI = "Overlay", n.VNI
 	}
-	b.add("flanneld", "service", "Service flanneld", &steps.Service{
+	b.add("flanneld", "service", "Service flanneld", b.underNSSM(&steps.Service{
 		ServiceConfig: service,
-		Watch:         []string{flanneld, b.agentPath(), netConf, flannelConf},
+		Watch:         watch,
+		RestartOn:     lifeOf(),
 		Log:           log,
 		Makes:         []string{winFlannelRun, winLog + `\flanneld`},
 		HNSNetworks:   []string{b.networkName()},
-	}, after...)
+	}, ""), b.afterNSSM(after...)...)
 	b.add("flannel_network", "hns_network_ready", "HNS network "+b.networkName(), &ready, "flanneld")
 	b.add("subnet_env", "file_ready", "flanneld has written subnet.env", &steps.FileReady{
-		Path: subnetFile, Contains: "FLANNEL_SUBNET=", Service: "flanneld", Log: log}, "flannel_network")
+		Path: subnetFile, Contains: "FLANNEL_SUBNET=" + steps.Ref("registered.subnet_gateway"), Service: "flanneld", Log: log}, "flannel_network")
 	conf := winCNIConf + `\10-flannel.conflist`
 	b.add("cni_conf_first", "cni_conf_first", "No other CNI configuration is read", &steps.CNIConfFirst{Path: conf}, "cni_conf_dir")
 	after = []string{"cni_conf_dir", "cni_conf_first", "cni_plugins", "flannel_cni", "subnet_env"}
@@ -165,7 +189,7 @@ func (b *build) cni() templates.CNI {
 	kernel, _ := b.in.KubeProxy.Config["winkernel"].(map[string]any)
 	return templates.CNI{Network: b.networkName(), Delegate: b.in.Network.delegate(), SubnetFile: subnetFile, DataDir: winCNIState + `\flannel`,
 		PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR, NodeIP: b.managementIP(), NodeSubnet: steps.Ref("fact.subnet"),
-		LoopbackDSR: kernel["enableDSR"] == true, Version: b.cniVersion(), HNSv1: b.in.Runtime.Kind != "containerd"}
+		LoopbackDSR: kernel["enableDSR"] == true, HNSv1: b.in.Runtime.Kind != "containerd"}
 }
 
 // winProxy: kube-proxy, on an overlay with an address of the pod network as its
@@ -194,14 +218,14 @@ func (b *build) winProxy() {
 	// The flag, not the field windowsRunAsService: kube-proxy decides whether it is a
 	// service before it reads its file (v1.36.3 cmd/kube-proxy/app/server.go), so the
 	// field alone leaves the service manager waiting.
-	program := []string{winBin + `\kube-proxy.exe`, "--windows-service", "--config=" + kubeProxyFile}
+	program := slices.Concat([]string{winBin + `\kube-proxy.exe`}, b.asService(), []string{"--config=" + kubeProxyFile})
 	program = append(program, b.in.KubeProxy.Args...)
-	b.add("kube_proxy", "service", "Service kube-proxy", &steps.Service{
-		ServiceConfig: winService("kube-proxy", "Kubernetes network proxy", b.logged(log, program...), services...),
+	b.add("kube_proxy", "service", "Service kube-proxy", b.underNSSM(&steps.Service{
+		ServiceConfig: winService("kube-proxy", "Kubernetes network proxy", b.serviceCommand(log, program...), services...),
 		Watch:         append(b.programs("kube-proxy.exe"), kubeProxyFile, kubeProxyConf),
 		Log:           log,
 		Makes:         []string{winLog + `\kube-proxy`},
-	}, "kubernetes_node", "kube_proxy_config", "kube_proxy_kubeconfig", "kube_proxy_log_dir", "kubelet_ready", network)
+	}, ""), b.afterNSSM("kubernetes_node", "kube_proxy_config", "kube_proxy_kubeconfig", "kube_proxy_log_dir", "kubelet_ready", network)...)
 	b.add("kube_proxy_ready", "http_ready", "kube-proxy is healthy", &steps.HTTPReady{URL: loopback(kubeProxyHealthz), Service: "kube-proxy", Log: log}, "kube_proxy")
 }
 

@@ -3,6 +3,7 @@ package recipe
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"nodejoin/steps"
@@ -20,6 +21,27 @@ const (
 
 func registrySetting(id, title, key, name string, v host.RegistryValue) Setting {
 	return Setting{ID: id, Title: title, Kind: "registry", Args: &steps.Registry{Key: key, Name: name, RegistryValue: v}}
+}
+
+// counted is a setting of the registry that Windows reads when it boots.
+func counted(s Setting, what string) Setting {
+	s.Args.(*steps.Registry).Reboot = what
+	return s
+}
+
+// Features are optional features of Windows that are on.
+func Features(names []string) []Setting {
+	var out []Setting
+	for _, n := range names {
+		id := strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+				return r
+			}
+			return '_'
+		}, strings.ToLower(n))
+		out = append(out, Setting{ID: "feature_" + id, Title: "Windows feature " + n, Kind: "feature", Args: &steps.Feature{Name: n}})
+	}
+	return out
 }
 
 func dword(n uint64) host.RegistryValue { return host.RegistryValue{Type: "dword", Number: n} }
@@ -42,8 +64,8 @@ func LongPaths(on bool) []Setting {
 // process for want of memory, so without one a full node stands still. The value
 // has "PATH INITIAL MAXIMUM" for each file, in megabytes.
 func PageFile(size int64) []Setting {
-	return []Setting{registrySetting("page_file", fmt.Sprintf("Page file of %d MiB", size)+afterBoot, currentControl+`\Control\Session Manager\Memory Management`, "PagingFiles",
-		host.RegistryValue{Type: "multi_string", Strings: []string{fmt.Sprintf(`C:\pagefile.sys %d %d`, size, size)}})}
+	return []Setting{counted(registrySetting("page_file", fmt.Sprintf("Page file of %d MiB", size)+afterBoot, currentControl+`\Control\Session Manager\Memory Management`, "PagingFiles",
+		host.RegistryValue{Type: "multi_string", Strings: []string{fmt.Sprintf(`C:\pagefile.sys %d %d`, size, size)}}), "the page file")}
 }
 
 // CrashDumps are the words for what Windows keeps of a crash, as
@@ -53,7 +75,7 @@ var CrashDumps = map[string]uint64{"none": 0, "complete": 1, "kernel": 2, "small
 
 // CrashDump says what is kept when Windows itself crashes.
 func CrashDump(word string) []Setting {
-	return []Setting{registrySetting("crash_dump", "Crash dump: "+word+afterBoot, currentControl+`\Control\CrashControl`, "CrashDumpEnabled", dword(CrashDumps[word]))}
+	return []Setting{counted(registrySetting("crash_dump", "Crash dump: "+word+afterBoot, currentControl+`\Control\CrashControl`, "CrashDumpEnabled", dword(CrashDumps[word])), "the crash dump")}
 }
 
 // WindowsUpdates are the words for how updates come: the values of NoAutoUpdate and
@@ -91,9 +113,27 @@ func SMBNames(on bool) []Setting {
 func KeepAlive(silence time.Duration) []Setting {
 	const key = currentControl + `\Services\Tcpip\Parameters`
 	return []Setting{
-		registrySetting("tcp_keepalive", "TCP keep-alive after "+silence.String()+afterBoot, key, "KeepAliveTime", dword(uint64(silence.Milliseconds()))),
-		registrySetting("tcp_keepalive_interval", "TCP keep-alive each second from then on"+afterBoot, key, "KeepAliveInterval", dword(1000)),
+		counted(registrySetting("tcp_keepalive", "TCP keep-alive after "+silence.String()+afterBoot, key, "KeepAliveTime", dword(uint64(silence.Milliseconds()))), "the TCP keep-alive"),
+		counted(registrySetting("tcp_keepalive_interval", "TCP keep-alive each second from then on"+afterBoot, key, "KeepAliveInterval", dword(1000)), "the TCP keep-alive"),
 	}
+}
+
+// DynamicPorts are the ports that programs get which ask for any. Of too few, a node
+// with many connections runs out (kubernetes-sigs/image-builder#947, Azure/AKS#1375).
+func DynamicPorts(r host.PortRange) []Setting {
+	d := steps.DynamicPorts(r)
+	return []Setting{{ID: "dynamic_ports", Title: "Dynamic ports " + r.String(), Kind: "dynamic_ports", Args: &d}}
+}
+
+// ReservedPorts are ranges that no program gets which asks for any. Windows' NAT takes
+// its ports out of the dynamic ones, those of services, too (docker/for-win#3171).
+func ReservedPorts(list []host.PortRange) []Setting {
+	var out []Setting
+	for i, r := range list {
+		p := steps.ReservedPorts(r)
+		out = append(out, Setting{ID: "reserved_ports_" + strconv.Itoa(i+1), Title: "Reserved ports " + r.String(), Kind: "reserved_ports", Args: &p})
+	}
+	return out
 }
 
 // DefenderExclusions are programs and folders that Defender does not scan as they

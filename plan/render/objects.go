@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"nodejoin/steps"
+	"nodejoin/steps/kube"
 )
 
 type object = map[string]any
@@ -31,11 +32,23 @@ func (t *tree) cluster(s steps.Spec, v any) (string, error) {
 		}
 		t.spec["taints"] = have
 		return "cluster/node.yaml", nil
+	case *steps.NodeJoined:
+		t.merge("annotations", object{kube.PlanOf: a.Plan})
+		return "cluster/node.yaml", nil
 	case *steps.ServiceAccount:
 		return t.manifest("serviceaccount-"+name(a.Namespace)+"-"+name(a.Name), s.ID, account(a)...)
 	case *steps.ServiceAccountToken:
 		return t.manifest("token-"+name(a.Namespace)+"-"+name(a.Name), s.ID, object{
 			"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": object{"name": a.Name, "namespace": a.Namespace}})
+	case *steps.Manifest:
+		if own := strings.TrimPrefix(s.ID, "manifest_"); t.shared[own] == a.Content {
+			a.Content = ""
+			return "../" + sharedFile(own), nil
+		}
+		p := t.place("cluster", "manifest-"+name(s.ID), s.ID, ".yaml")
+		t.put(p, []byte(steps.ShowRefs(a.Content)))
+		a.Content = ""
+		return p, nil
 	case *steps.BootstrapToken:
 		if a.Absent {
 			return "", nil

@@ -15,7 +15,7 @@ import (
 
 // File is one rendered file.
 type File struct {
-	Path string // '/'-separated, relative, begins with the node's name
+	Path string // '/'-separated, relative, begins with the node's name or, for what all nodes share, _manifests
 	Data []byte
 }
 
@@ -36,22 +36,32 @@ type step struct {
 
 // tree collects the files of one node.
 type tree struct {
-	node  plan.Node
-	files []File
-	taken map[string]bool
-	lists map[string][]any // arrays by file name
-	order []string         // of lists
-	meta  map[string]any   // metadata of the Node object
-	spec  map[string]any
+	node   plan.Node
+	files  []File
+	taken  map[string]bool
+	lists  map[string][]any // arrays by file name
+	order  []string         // of lists
+	meta   map[string]any   // metadata of the Node object
+	spec   map[string]any
+	shared map[string]string // manifests of the plan, by name
 }
 
-// Nodes renders the nodes of a compiled plan. References to values that are known
+// sharedFile is where a manifest of the plan is rendered. No Node has a name that
+// begins so.
+func sharedFile(name string) string { return "_manifests/" + name + ".yaml" }
+
+// Nodes renders the manifests and the nodes of a compiled plan. References to values that are known
 // later are written as steps.ShowRefs writes them; secrets are Hidden. Files come
 // in the order of nodes and steps.
 func Nodes(c *plan.Compiled) ([]File, error) {
 	var out []File
+	shared := map[string]string{}
+	for _, m := range c.Manifests {
+		shared[m.Name] = m.Content
+		out = append(out, File{Path: sharedFile(m.Name), Data: []byte(m.Content)})
+	}
 	for _, n := range c.Nodes {
-		t := &tree{node: n, taken: map[string]bool{}, lists: map[string][]any{}, meta: map[string]any{"name": n.Name}, spec: map[string]any{}}
+		t := &tree{node: n, shared: shared, taken: map[string]bool{}, lists: map[string][]any{}, meta: map[string]any{"name": n.Name}, spec: map[string]any{}}
 		if err := t.run(); err != nil {
 			return nil, fmt.Errorf("%s: %w", n.Address, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/kubernetes/scheme"
 	certificatesv1 "k8s.io/client-go/kubernetes/typed/certificates/v1"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -43,6 +44,8 @@ type client struct {
 	rbac  rbacv1.RbacV1Interface
 	certs certificatesv1.CertificatesV1Interface
 	coord coordinationv1.CoordinationV1Interface
+	any   rest.Interface // objects of any kind, by path
+	kinds served
 }
 
 var _ kube.API = (*client)(nil)
@@ -102,6 +105,11 @@ func open(cfg *rest.Config, c Config) (*client, error) {
 		return nil, err
 	}
 	if k.coord, err = coordinationv1.NewForConfigAndClient(cfg, h); err != nil {
+		return nil, err
+	}
+	raw := rest.CopyConfig(cfg)
+	raw.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	if k.any, err = rest.UnversionedRESTClientForConfigAndClient(raw, h); err != nil {
 		return nil, err
 	}
 	return k, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -64,7 +65,10 @@ func (k *client) Pods(ctx context.Context, node string) ([]kube.Pod, error) {
 
 func podOf(p *corev1.Pod) kube.Pod {
 	out := kube.Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Ending: p.DeletionTimestamp != nil,
-		Finished: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed}
+		Finished: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed, Created: p.CreationTimestamp.Time}
+	if !out.Finished {
+		out.Waiting = waitingOf(p)
+	}
 	if c := metav1.GetControllerOf(p); c != nil {
 		out.Controller = c.Kind
 	}
@@ -73,6 +77,19 @@ func podOf(p *corev1.Pod) kube.Pod {
 		out.EmptyDir = out.EmptyDir || v.EmptyDir != nil
 	}
 	return out
+}
+
+// waitingOf is why a container of a pod does not run; "" = all do.
+func waitingOf(p *corev1.Pod) string {
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		if w := s.State.Waiting; w != nil && w.Reason != "PodInitializing" {
+			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+		}
+	}
+	if p.Status.Phase == corev1.PodPending {
+		return "Pending"
+	}
+	return ""
 }
 
 // Evict creates an eviction; 429 is a disruption budget (Kubernetes documentation,

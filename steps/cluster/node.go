@@ -60,6 +60,7 @@ func nodeOf(n *corev1.Node) kube.Node {
 		KubeletVersion: n.Status.NodeInfo.KubeletVersion, Unschedulable: n.Spec.Unschedulable}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
+			out.Heartbeat = c.LastHeartbeatTime.Time
 			out.Ready = c.Status == corev1.ConditionTrue
 			out.ReadyReason = strings.TrimSuffix(c.Reason+": "+c.Message, ": ")
 		}

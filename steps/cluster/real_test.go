@@ -70,9 +70,11 @@ func TestRealCluster(t *testing.T) {
 
 	p.labelsAndTaints(ctx, a)
 	p.readiness(ctx, a, kubelet)
+	p.workloads(ctx, a, kubelet)
 	p.denied(ctx, a, bootstrap, key)
 	p.revoke(ctx, a, token)
 	p.account(ctx, a)
+	p.manifests(ctx, a)
 
 	stop(p.apiserver)
 	if _, err := a.Node(ctx, testNode); !errors.Is(err, kube.ErrUnreachable) || !strings.Contains(err.Error(), p.url) {

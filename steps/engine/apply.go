@@ -24,18 +24,18 @@ const (
 )
 
 // Apply makes every host as the plan wants it. Check must have run. A host that
-// fails does not stop the others.
+// fails does not stop the others, but for those whose Nodes it would take out of service:
+// they are changed as the plan's rollout allows.
 func (s *Session) Apply(ctx context.Context) *Summary {
 	start := time.Now()
 	sum := &Summary{Hosts: make([]HostSummary, len(s.hosts))}
-	index := s.index()
 	letGo, err := s.holdCluster(ctx)
 	defer letGo()
-	s.each(ctx, func(ctx context.Context, h *hostRun) {
+	s.roll(ctx, sum, func(ctx context.Context, h *hostRun) HostSummary {
 		if err != nil && h.report.Err == nil {
 			h.report.Err = err
 		}
-		sum.Hosts[index[h]] = h.apply(ctx)
+		return h.apply(ctx)
 	})
 	sum.Duration = time.Since(start)
 	return sum
@@ -63,9 +63,10 @@ func (h *hostRun) apply(ctx context.Context) (sum HostSummary) {
 		h.state("failed", "")
 		return sum
 	}
+	h.trial = h.trialStart()
 	start := time.Now()
 	defer func() { h.noteRun(ctx, sum, start); h.letGo(ctx) }()
-	rest := h.node.Steps
+	rest, aside := h.node.Steps, false // aside: the Node could not be cordoned or drained
 	for len(rest) > 0 && sum.Err == nil {
 		if err := context.Cause(ctx); err != nil {
 			sum.Err = &steps.Error{Code: steps.CodeInterrupted, Summary: "interrupted", Detail: "the run was stopped; the next apply goes on from here"}
@@ -74,17 +75,27 @@ func (h *hostRun) apply(ctx context.Context) (sum HostSummary) {
 		if h.stopsFirst(rest[0].ID) {
 			if sum.Err = h.stepAside(ctx); sum.Err != nil {
 				sum.Failed, sum.Source = rest[0].ID, rest[0].Source
+				aside = true
 				break
 			}
+		}
+		if rest[0].Kind == "node_joined" {
+			// All is verified, and the Node takes pods from here on: nothing is taken back any more.
+			if sum.Err = h.verified(ctx); sum.Err != nil {
+				break
+			}
+			h.trial = nil
 		}
 		n := 1
 		if k, _ := steps.Lookup(rest[0].Kind); k.Place == steps.OnCluster {
 			h.applyCluster(ctx, rest[0], &sum)
+		} else if k.Reboots {
+			h.applyReboot(ctx, rest[0], &sum)
 		} else {
 			// Conditions and folders come before the first long transfer.
 			blob := h.needsBlob(rest[0])
 			for n < len(rest) {
-				if k, _ := steps.Lookup(rest[n].Kind); k.Place == steps.OnCluster || !blob && h.needsBlob(rest[n]) || h.stopsFirst(rest[n].ID) {
+				if k, _ := steps.Lookup(rest[n].Kind); k.Place == steps.OnCluster || k.Reboots || !blob && h.needsBlob(rest[n]) || h.stopsFirst(rest[n].ID) {
 					break
 				}
 				n++
@@ -93,8 +104,16 @@ func (h *hostRun) apply(ctx context.Context) (sum HostSummary) {
 		}
 		rest = rest[n:]
 	}
+	if sum.Err == nil && !needsCluster(h.node) {
+		sum.Err = h.verified(ctx)
+	} else if sum.Err != nil && !aside && h.takesBack(ctx, &sum) {
+		h.takeBack(ctx, &sum)
+	}
 	if sum.Err == nil {
 		sum.Err = h.stepBack(ctx)
+	}
+	if sum.Err == nil && h.rebootLeft != nil {
+		sum.Err = h.rebootLeft
 	}
 	for _, spec := range h.node.Steps {
 		if spec.ID != sum.Failed && !slices.Contains(sum.Changed, spec.ID) && !slices.Contains(sum.Unchanged, spec.ID) {
@@ -150,7 +169,7 @@ func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostS
 		var reply steps.ApplyReply
 		done := map[string]bool{} // step -> changed
 		if err == nil {
-			reply, err = h.conn.Apply(ctx, steps.Request{Node: h.node.Name, Steps: specs, Values: h.values}, func(e event.Event) {
+			reply, err = h.conn.Apply(ctx, steps.Request{Node: h.node.Name, Steps: specs, Values: h.values, Trial: h.trial}, func(e event.Event) {
 				if d, ok := e.(event.StepDone); ok && d.Result != "failed" {
 					done[d.Step] = d.Result == "changed"
 				}

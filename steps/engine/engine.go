@@ -34,6 +34,11 @@ type Options struct {
 	// Version of nodejoin and PlanDigest of the plan's files are noted on hosts and
 	// Nodes that a run with a Holder has changed.
 	Version, PlanDigest string
+	// Members are the names of all nodes of the plan, also of those that this run leaves
+	// out. nil = whether the cluster has others that the plan joined is not asked.
+	Members []string
+	// Now is the time by which the plan's times for reboots are judged; nil = time.Now.
+	Now func() time.Time
 	// Gone tells that a holder's run has ended, as far as can be seen from here. nil = never.
 	Gone func(steps.Holder) bool
 }
@@ -41,7 +46,10 @@ type Options struct {
 // Report is what a check of all hosts found.
 type Report struct {
 	Hosts   []HostReport
+	Rollout plan.Rollout // of the plan
 	Cluster *steps.Error // the cluster could not be asked; nil = fine or not needed
+	// Former are the Nodes that the plan joined and names no more, by name.
+	Former []kube.Node
 }
 
 // HostReport is what a check of one host found.
@@ -58,6 +66,9 @@ type HostReport struct {
 	// Last and LastUnknown are those of steps.CheckReply.
 	Last        *steps.RunNote
 	LastUnknown bool
+	// Trial is that of steps.CheckReply: an earlier run was stopped before it had verified
+	// or taken back what it changed.
+	Trial *steps.Trial
 }
 
 // StepReport is one step's check.
@@ -67,10 +78,13 @@ type StepReport struct {
 	Result steps.Result
 }
 
-// Pending counts steps with something to do.
+// Pending counts steps with something to do, and trials that are to be ended.
 func (r *Report) Pending() int {
 	n := 0
 	for _, h := range r.Hosts {
+		if h.Trial != nil {
+			n++ // it is to be ended
+		}
 		for _, s := range h.Steps {
 			if s.Result.Err == nil && !s.Result.Change.NoOp() {
 				n++
@@ -94,7 +108,10 @@ type HostSummary struct {
 	NotRun    []string // left for the next apply
 	Failed    string   // step id; "" = none
 	Source    string   // of the failed step
-	Err       error    // *steps.Error, *transport.ConnectError or another
+	// Held says why the host was not begun: the rollout does not allow it; "" = it was.
+	Held      string
+	Err       error      // *steps.Error, *transport.ConnectError or another
+	TakenBack *TakenBack // nil = nothing was taken back
 	// Mutations counts mutating host calls; after a lost connection those that were
 	// not told any more are missing.
 	Mutations int64

@@ -102,7 +102,7 @@ func seed(t *testing.T, h *sandbox.Host) {
 }
 
 // snapshot is every file with its content and everything that is no file.
-func snapshot(t *testing.T, dir string) map[string]string {
+func snapshot(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {

@@ -36,17 +36,27 @@ type world struct {
 	// the process had been killed there. Negative = never.
 	limit int64
 	calls atomic.Int64
-	one   bool         // only the first node
+	one   bool // only the first node
+	at    func(done int64)
 	drops atomic.Int64 // connection losses to inject: one in each of the next N applies
 	// before is called ahead of each batch of host steps; may be nil.
 	before func(req steps.Request)
 	// checkDrops are the same for checks.
 	checkDrops atomic.Int64
 	events     []event.Event
+	quick      bool
+	members    []string // names of all nodes; compile sets it
 
 	parallel  int
 	downgrade bool
 	drain     kube.DrainOptions
+	ends      bool               // the kubelet of the next archive ends as soon as it is started
+	broken    map[string]string  // programs of the machines that end, as sandbox.Config has it
+	cancel    context.CancelFunc // of the apply that runs
+	skip      []string           // nodes that --skip names
+	heard     func(event.Event)  // is told each event; may be nil
+	now       func() time.Time   // of engine.Options
+	boots     *slowBoot          // how machines go down and come back; nil = at once
 }
 
 var errKilled = errors.New("killed")
@@ -93,14 +103,23 @@ func (w *world) compile() *plan.Compiled {
 	if diags.HasErrors() {
 		w.t.Fatal(diags)
 	}
+	w.members = []string{}
+	for _, n := range c.Nodes {
+		w.members = append(w.members, n.Name)
+	}
 	if w.one {
 		c.Nodes = c.Nodes[:1]
 	}
+	c.Nodes = slices.DeleteFunc(c.Nodes, func(n plan.Node) bool { return slices.Contains(w.skip, n.Name) })
 	return c
 }
 
 func (w *world) killed() error {
-	if n := w.calls.Add(1); w.limit >= 0 && n > w.limit {
+	n := w.calls.Add(1)
+	if w.at != nil {
+		w.at(n - 1)
+	}
+	if w.limit >= 0 && n > w.limit {
 		return errKilled
 	}
 	return nil
@@ -111,7 +130,14 @@ func (w *world) session(c *plan.Compiled) *engine.Session {
 		Parallel:       max(1, w.parallel),
 		AllowDowngrade: w.downgrade,
 		Drain:          w.drain,
-		Emit:           func(e event.Event) { w.events = append(w.events, e) },
+		Members:        w.members,
+		Now:            w.now,
+		Emit: func(e event.Event) {
+			w.events = append(w.events, e)
+			if w.heard != nil {
+				w.heard(e)
+			}
+		},
 		Cluster: func(ctx context.Context) (kube.API, error) {
 			api, err := sandbox.OpenCluster(c.Cluster.Sandbox, c.Cluster.PodCIDR)
 			if err != nil {
@@ -120,12 +146,18 @@ func (w *world) session(c *plan.Compiled) *engine.Session {
 			return killableCluster{api, w}, nil
 		},
 		Connect: func(ctx context.Context, n plan.Node) (transport.Conn, error) {
+			if err := w.boots.connect(n.Name); err != nil {
+				return nil, err
+			}
 			s := n.Connection.Sandbox
-			h, err := sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, Hostname: n.Name, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
+			h, err := sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, Hostname: n.Name, DataDir: n.DataDir, ClusterDir: s.ClusterDir, Broken: w.broken})
 			if err != nil {
 				return nil, err
 			}
-			k := host.Intercept(h, func(op, subject string) error { return w.killed() })
+			k := host.Intercept(w.boots.of(h), func(op, subject string) error { return w.killed() })
+			if w.boots != nil {
+				return &bootingConn{Conn: transport.NewLocal(k, artifact.New(artifact.Options{Direct: true}), n.Name), s: w.boots, h: h}, nil
+			}
 			return &flaky{Conn: transport.NewLocal(k, artifact.New(artifact.Options{Direct: true}), n.Name), w: w}, nil
 		},
 	})
@@ -136,8 +168,9 @@ func (w *world) apply(limit int64) (*engine.Report, *engine.Summary) {
 	w.t.Helper()
 	w.limit = limit
 	w.calls.Store(0)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
+	w.cancel = cancel
 	s := w.session(w.compile())
 	defer s.Close()
 	r := s.Check(ctx)
@@ -194,9 +227,9 @@ func TestKilledAfterEveryCall(t *testing.T) {
 		t.Fatalf("a join made only %d mutating calls", total)
 	}
 	w.mustBeQuiet()
-	step := int64(1)
+	step := int64(4) // TestWholeLife goes on from after each call
 	if testing.Short() {
-		step = 7
+		step = 14
 	}
 	for n := int64(0); n < total; n += step {
 		t.Run(fmt.Sprintf("call %d", n), func(t *testing.T) {
@@ -400,6 +433,13 @@ func (k killableCluster) EnsureServiceAccount(ctx context.Context, want kube.Ser
 	return k.API.EnsureServiceAccount(ctx, want)
 }
 
+func (k killableCluster) ApplyManifest(ctx context.Context, want kube.Manifest) error {
+	if err := k.w.killed(); err != nil {
+		return err
+	}
+	return k.API.ApplyManifest(ctx, want)
+}
+
 func (k killableCluster) ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (string, time.Time, error) {
 	if err := k.w.killed(); err != nil {
 		return "", time.Time{}, err
@@ -419,6 +459,13 @@ func (k killableCluster) SetTaints(ctx context.Context, node string, set, remove
 		return err
 	}
 	return k.API.SetTaints(ctx, node, set, remove)
+}
+
+func (k killableCluster) SetAnnotations(ctx context.Context, node string, set map[string]string, remove []string) error {
+	if err := k.w.killed(); err != nil {
+		return err
+	}
+	return k.API.SetAnnotations(ctx, node, set, remove)
 }
 
 func sha256File(t testing.TB, path string) string {

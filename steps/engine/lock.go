@@ -10,7 +10,6 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
-	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
 )
 
@@ -22,6 +21,9 @@ const (
 	// clocks of two controllers that is smaller than leaseFor-renewEvery does no harm.
 	leaseFor   = 2 * time.Minute
 	renewEvery = 20 * time.Second
+	// healFor is how long the service of a machine that has just booted may hold it: its
+	// slowest gate waits for five minutes.
+	healFor = 6 * time.Minute
 	// letGoFor bounds the release at the end of a run.
 	letGoFor = 10 * time.Second
 )
@@ -45,8 +47,8 @@ func (h *hostRun) hold(ctx context.Context) error {
 	return err
 }
 
-// lock locks the connected host. A run that has ended, and this one before its
-// connection was lost, are waited for; any other is told at once.
+// lock locks the connected host. A run that has ended, this one before its connection
+// was lost, and the healing after a boot are waited for; any other is told at once.
 func (h *hostRun) lock(ctx context.Context) error {
 	reply, err := h.conn.Lock(ctx, steps.LockRequest{Holder: h.opt.Holder})
 	if err == nil && reply.By != nil && (reply.By.Run == h.opt.Holder.Run || h.gone(*reply.By)) {
@@ -55,22 +57,36 @@ func (h *hostRun) lock(ctx context.Context) error {
 			h.state("applying", "")
 		}
 	}
+	if err == nil && reply.By != nil && reply.By.Command == steps.BootCommand {
+		h.state("waiting", "for the machine to be in order after its boot: "+reply.By.String())
+		if reply, err = h.conn.Lock(ctx, steps.LockRequest{Holder: h.opt.Holder, Wait: healFor}); err == nil && reply.By == nil {
+			h.state("applying", "")
+		}
+	}
 	switch {
 	case err != nil:
 		return err
 	case reply.By != nil:
 		return steps.Locked("the machine "+h.node.Name, *reply.By)
-	case reply.Left != nil:
-		h.emit(event.Warning{Host: h.node.Name, Summary: "an earlier run did not end", Detail: leftBy(*reply.Left, h.report.Facts)})
+	case reply.Left != nil && h.report.Facts.BootTime.After(reply.Left.Since):
+		h.emit(event.Warning{Host: h.node.Name, Summary: notEnded, Detail: reply.Left.String() + "; the machine was started anew since then" + goesOn})
+	case reply.Left != nil && h.firstOf(*reply.Left):
+		h.emit(event.Warning{Host: h.node.Name, Summary: notEnded, Detail: reply.Left.String() + goesOn})
 	}
 	return nil
 }
 
-func leftBy(by steps.Holder, f host.Facts) string {
-	if f.BootTime.After(by.Since) {
-		return by.String() + "; the machine was started anew since then; this run goes on from there"
-	}
-	return by.String() + "; this run goes on from there"
+// What is said of a run that died.
+const (
+	notEnded = "an earlier run did not end"
+	goesOn   = "; this run goes on from there"
+)
+
+// firstOf tells whether the run that left something behind was not told of yet: its
+// Lease and the locks of all its hosts are left, and are one story.
+func (s *Session) firstOf(by steps.Holder) bool {
+	_, told := s.told.LoadOrStore(by.Run, true)
+	return !told
 }
 
 func (s *Session) gone(by steps.Holder) bool { return s.opt.Gone != nil && s.opt.Gone(by) }
@@ -120,7 +136,9 @@ func (s *Session) holdCluster(ctx context.Context) (letGo func(), err error) {
 		s.emit(event.Warning{Summary: "no Lease in the cluster", Detail: err.Error() + "; runs from elsewhere are kept off only by the lock of each machine"})
 		return func() {}, nil
 	case before.Holder != "":
-		s.emit(event.Warning{Summary: "an earlier run did not end", Detail: holderOf(before).String() + "; its Lease kube-system/" + want.Name + " is taken over"})
+		by := holderOf(before)
+		s.firstOf(by)
+		s.emit(event.Warning{Summary: notEnded, Detail: by.String() + "; its Lease kube-system/" + want.Name + " is taken over" + goesOn})
 	}
 	renewing, stop := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -30,6 +30,7 @@ type Session struct {
 	infoOnce sync.Once
 	info     kube.Info
 	infoErr  error
+	told     sync.Map // ids of runs that died, of which was told
 }
 
 // hostRun is the state of one host in a session.
@@ -42,7 +43,12 @@ type hostRun struct {
 	report  HostReport
 	// cordoned: this run has cordoned the Node.
 	cordoned bool
-	holds    bool // the host is to be locked as long as this run changes it
+	// trial is set while this run takes back what it changes if a step fails.
+	trial *steps.TrialStart
+	// rebootLeft is why the machine is to be rebooted yet, where the plan does not let
+	// this run do it and nothing had to wait for it.
+	rebootLeft *steps.Error
+	holds      bool // the host is to be locked as long as this run changes it
 
 	// Mutating calls: of the agent that runs, as it said last, and of those before
 	// it, as far as they could say.
@@ -115,13 +121,14 @@ func needsCluster(n plan.Node) bool {
 // Check looks at every step of every host; nothing is changed anywhere.
 func (s *Session) Check(ctx context.Context) *Report {
 	s.each(ctx, func(ctx context.Context, h *hostRun) { h.check(ctx) })
-	r := &Report{}
+	r := &Report{Rollout: s.plan.Rollout}
 	for _, h := range s.hosts {
 		r.Hosts = append(r.Hosts, h.report)
 	}
 	if err := cmp.Or(s.openErr, s.infoErr); err != nil {
 		r.Cluster = steps.AsError(err)
 	}
+	r.Former = s.findFormer(ctx)
 	return r
 }
 
@@ -166,6 +173,7 @@ func (h *hostRun) check(ctx context.Context) {
 	}
 	h.report.Facts, h.report.Mutations = reply.Facts, reply.Mutations
 	h.report.Last, h.report.LastUnknown = reply.Last, reply.LastUnknown
+	h.report.Trial = reply.Trial
 	if results == nil {
 		results = map[string]steps.Result{}
 	}

@@ -28,7 +28,8 @@ type Upgrade struct {
 
 // Interruption is what pods of a registered Node would notice of an apply.
 type Interruption struct {
-	Services []string `json:"services"` // those of kubelet and container runtime that stop
+	Services []string `json:"services"`         // those of kubelet and container runtime that stop
+	Reboot   bool     `json:"reboot,omitempty"` // the machine is rebooted
 	// Evict are the pods that are drained from the Node before, as it is Ready.
 	Evict []string `json:"evict,omitempty"`
 
@@ -189,6 +190,9 @@ func (h *hostRun) interruption() *Interruption {
 		return nil
 	}
 	out := &Interruption{}
+	if id, may := h.reboots(); may {
+		out.Reboot, out.first = true, id
+	}
 	for _, name := range carriers {
 		first := ""
 		runs := true
@@ -212,6 +216,9 @@ func (h *hostRun) interruption() *Interruption {
 	}
 	if out.first == "" {
 		return nil
+	}
+	if out.Services == nil {
+		out.Services = []string{}
 	}
 	return out
 }

@@ -28,6 +28,9 @@ func (w *world) kubernetes(version string) {
 	tw := tar.NewWriter(gz)
 	for _, name := range []string{"kubelet.exe", "kube-proxy.exe", "kube-log-runner.exe", "kubectl.exe", "kubeadm.exe"} {
 		text := "stand-in for " + name + " v" + version + "\n"
+		if w.ends && name == "kubelet.exe" {
+			text += "It exits with 3.\n"
+		}
 		if err := tw.WriteHeader(&tar.Header{Name: "kubernetes/node/bin/" + name, Mode: 0o755, Size: int64(len(text))}); err != nil {
 			w.t.Fatal(err)
 		}
@@ -108,6 +111,14 @@ func TestPlanShowsUpgrade(t *testing.T) {
 	}
 	w.kubernetes("1.36.3")
 	r := w.check()
+	for _, s := range r.Hosts[0].Steps {
+		if s.Spec.ID == "registered" && (s.Result.Change.Action != steps.ActionWait || s.Result.Change.Outputs["pod_cidr"] == "") {
+			t.Errorf("the gate of the version tells %+v", s.Result.Change)
+		}
+		if s.Spec.ID == "source_vip" && !s.Result.Change.NoOp() {
+			t.Errorf("not known although the Node is there: %+v", s.Result.Change)
+		}
+	}
 	u, i := r.Hosts[0].Upgrade, r.Hosts[0].Interruption
 	if u == nil || u.From != "1.35.4" || u.To != "1.36.3" || u.Downgrade {
 		t.Fatalf("the upgrade is told as %+v", u)

@@ -18,7 +18,7 @@ type Event interface{ kind() string }
 // HostState: a host enters a phase of the run.
 type HostState struct {
 	Host   string `json:"host"`
-	State  string `json:"state"` // connecting, pushing_agent, checking, waiting, applying, reconnecting, done, failed
+	State  string `json:"state"` // connecting, pushing_agent, checking, waiting, applying, reconnecting, rebooting, done, failed
 	Detail string `json:"detail,omitempty"`
 }
 

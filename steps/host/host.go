@@ -35,6 +35,11 @@ type Reader interface {
 	// FreeBytes is the space left on the volume that holds path (or would hold it).
 	FreeBytes(ctx context.Context, path string) (uint64, error)
 
+	// Mounts are where file systems are mounted, at path or below it, in the order in
+	// which they were. Windows has volumes, which nobody but an administrator puts into
+	// folders, and answers that there are none; so it is of a path that is not there.
+	Mounts(ctx context.Context, path string) ([]string, error)
+
 	// Service describes a registered service.
 	Service(ctx context.Context, name string) (Service, error)
 	// Dependents names the running services that depend on name, directly or not,
@@ -59,6 +64,22 @@ type Reader interface {
 	// neither is loaded nor known to be part of the kernel. Machines without modules
 	// answer ErrUnsupported.
 	KernelModule(ctx context.Context, name string) (KernelModule, error)
+	// DynamicPorts gives the ports of "tcp" or "udp" of which a program gets one that
+	// asks for any. Machines whose kernel parameters these are answer ErrUnsupported, to
+	// the calls on reserved ports, too.
+	DynamicPorts(ctx context.Context, protocol string) (PortRange, error)
+	// PortsReserved tells whether exactly this range is reserved (ReservePorts).
+	PortsReserved(ctx context.Context, r PortRange) (bool, error)
+	// TrustedCA tells whether the machine's own store of authorities has this one (one
+	// certificate in DER). Machines without such a store, or with one that is not known,
+	// answer ErrUnsupported.
+	TrustedCA(ctx context.Context, ca []byte) (bool, error)
+	// Feature tells how Windows has an optional feature ("Containers"); one that Windows
+	// does not know is fs.ErrNotExist. Machines without features answer ErrUnsupported.
+	Feature(ctx context.Context, name string) (FeatureState, error)
+	// RebootNoted gives what was noted with NoteReboot since the machine has booted,
+	// sorted; it knows by itself that the machine has booted, whatever its clock did.
+	RebootNoted(ctx context.Context) ([]string, error)
 	// HNSNetwork reads a network of the Host Networking Service by name (case-insensitive).
 	HNSNetwork(ctx context.Context, name string) (HNSNetwork, error)
 	// HNSNetworks lists them all, sorted by name.
@@ -103,6 +124,9 @@ type Host interface {
 	// Remove deletes a file or an empty directory; absent is no error. A program
 	// that runs from path is ErrBusy.
 	Remove(ctx context.Context, path string) error
+	// Unmount takes off what was mounted last at exactly this path; nothing is no error.
+	// One that is in use is ErrBusy.
+	Unmount(ctx context.Context, path string) error
 	// SetAccess changes who may read and write path.
 	SetAccess(ctx context.Context, path string, access Access) error
 
@@ -114,8 +138,8 @@ type Host interface {
 	// it; starting a running service is ErrServiceRunning.
 	StartService(ctx context.Context, name string) error
 	// StopService stops and waits until the service reports stopped and its
-	// process is gone, bounded by ctx. Stopped already is no error. Running
-	// dependents are ErrDependents.
+	// process is gone, bounded by ctx. A process that stays long after that report is
+	// ended. Stopped already is no error. Running dependents are ErrDependents.
 	StopService(ctx context.Context, name string) error
 	// DeleteService unregisters a stopped service. Running: ErrServiceRunning.
 	// Registered services that depend on it: ErrDependents. Absent is no error.
@@ -141,6 +165,30 @@ type Host interface {
 	// LoadKernelModule loads a module, with those that it needs, into the running
 	// kernel; one that is there already is no error.
 	LoadKernelModule(ctx context.Context, name string) error
+	// SetDynamicPorts changes what DynamicPorts gives, now and after each boot. A range
+	// that is not ValidDynamic is fs.ErrInvalid.
+	SetDynamicPorts(ctx context.Context, r PortRange) error
+	// ReservePorts takes a range out of the ports that programs get which ask for any,
+	// now and after each boot. One that is reserved already is no error; a port of it
+	// that a program or another reservation has is ErrBusy.
+	ReservePorts(ctx context.Context, r PortRange) error
+	// ReleasePorts ends a reservation; absent is no error.
+	ReleasePorts(ctx context.Context, r PortRange) error
+	// TrustCA puts an authority (one certificate in DER) into the machine's store; one
+	// that is there already is no error. Programs read the store when they start, or later.
+	TrustCA(ctx context.Context, ca []byte) error
+	// DistrustCA takes out an authority that TrustCA has put in; absent is no error.
+	DistrustCA(ctx context.Context, ca []byte) error
+	// EnableFeature turns a feature on, with those that it needs. Where that takes a
+	// reboot, its state says so then. One that Windows does not know is fs.ErrNotExist.
+	EnableFeature(ctx context.Context, name string) error
+	// DisableFeature turns a feature off; its files stay. Off already is no error.
+	DisableFeature(ctx context.Context, name string) error
+	// NoteReboot notes, until the machine boots, what needs a reboot.
+	NoteReboot(ctx context.Context, what string) error
+	// Reboot asks for a reboot and returns once it is taken; the machine goes down soon
+	// after. One that is under way already is no error.
+	Reboot(ctx context.Context) error
 	// PutFirewallRule adds the rule or replaces the one of the same name.
 	PutFirewallRule(ctx context.Context, r FirewallRule) error
 	// DeleteFirewallRule removes a rule by name; absent is no error.
@@ -181,6 +229,17 @@ type KernelModule string
 const (
 	ModuleLoaded  KernelModule = "loaded"
 	ModuleBuiltIn KernelModule = "built in" // part of the kernel itself
+)
+
+// FeatureState is how Windows has an optional feature.
+type FeatureState string
+
+const (
+	FeatureOn         FeatureState = "on"
+	FeatureOff        FeatureState = "off"
+	FeatureOnPending  FeatureState = "on after a reboot"
+	FeatureOffPending FeatureState = "off after a reboot"
+	FeatureRemoved    FeatureState = "off, and its files are not on the machine"
 )
 
 // Access says who may read and write a file or directory.
@@ -298,6 +357,12 @@ type Service struct {
 	PID   int          `json:"pid,omitempty"` // 0 when not running
 	// ExitCode of the last run, where the manager knows it.
 	ExitCode int `json:"exit_code,omitempty"`
+	// Restarting: it has ended by itself, and the manager is about to start it again.
+	// State is then ServiceStarting; it can be stopped and started like any other.
+	Restarting bool `json:"restarting,omitempty"`
+	// Altered says what of its registration was changed by hand besides the
+	// configuration; UpdateService undoes it. "" = nothing.
+	Altered string `json:"altered,omitempty"`
 }
 
 // RegistryValue is one registry value. Exactly one of the data fields counts, by Type.

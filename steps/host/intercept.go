@@ -48,6 +48,10 @@ func (i *intercepted) Remove(ctx context.Context, path string) error {
 	return i.do("remove", path, func() error { return i.Host.Remove(ctx, path) })
 }
 
+func (i *intercepted) Unmount(ctx context.Context, path string) error {
+	return i.do("unmount", path, func() error { return i.Host.Unmount(ctx, path) })
+}
+
 func (i *intercepted) SetAccess(ctx context.Context, path string, access Access) error {
 	return i.do("set access", path, func() error { return i.Host.SetAccess(ctx, path, access) })
 }
@@ -102,6 +106,42 @@ func (i *intercepted) SetSysctl(ctx context.Context, name, value string) error {
 
 func (i *intercepted) LoadKernelModule(ctx context.Context, name string) error {
 	return i.do("load kernel module", name, func() error { return i.Host.LoadKernelModule(ctx, name) })
+}
+
+func (i *intercepted) SetDynamicPorts(ctx context.Context, r PortRange) error {
+	return i.do("set dynamic ports", r.String(), func() error { return i.Host.SetDynamicPorts(ctx, r) })
+}
+
+func (i *intercepted) ReservePorts(ctx context.Context, r PortRange) error {
+	return i.do("reserve ports", r.String(), func() error { return i.Host.ReservePorts(ctx, r) })
+}
+
+func (i *intercepted) ReleasePorts(ctx context.Context, r PortRange) error {
+	return i.do("release ports", r.String(), func() error { return i.Host.ReleasePorts(ctx, r) })
+}
+
+func (i *intercepted) TrustCA(ctx context.Context, ca []byte) error {
+	return i.do("trust authority", "", func() error { return i.Host.TrustCA(ctx, ca) })
+}
+
+func (i *intercepted) DistrustCA(ctx context.Context, ca []byte) error {
+	return i.do("distrust authority", "", func() error { return i.Host.DistrustCA(ctx, ca) })
+}
+
+func (i *intercepted) EnableFeature(ctx context.Context, name string) error {
+	return i.do("enable feature", name, func() error { return i.Host.EnableFeature(ctx, name) })
+}
+
+func (i *intercepted) DisableFeature(ctx context.Context, name string) error {
+	return i.do("disable feature", name, func() error { return i.Host.DisableFeature(ctx, name) })
+}
+
+func (i *intercepted) NoteReboot(ctx context.Context, what string) error {
+	return i.do("note a reboot for", what, func() error { return i.Host.NoteReboot(ctx, what) })
+}
+
+func (i *intercepted) Reboot(ctx context.Context) error {
+	return i.do("reboot", "the machine", func() error { return i.Host.Reboot(ctx) })
 }
 
 func (i *intercepted) PutFirewallRule(ctx context.Context, r FirewallRule) error {

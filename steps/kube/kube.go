@@ -23,6 +23,8 @@ type Reader interface {
 	ConfigMap(ctx context.Context, namespace, name string) (map[string]string, error)
 	// Pods lists the pods that are bound to a node, finished ones too, by namespace and name.
 	Pods(ctx context.Context, node string) ([]Pod, error)
+	// Services lists those of all namespaces, by namespace and name.
+	Services(ctx context.Context) ([]Service, error)
 	// BootstrapTokens lists the tokens that nodejoin minted for a node and that still exist.
 	BootstrapTokens(ctx context.Context, node string) ([]BootstrapToken, error)
 	// SigningRequests lists the client-certificate requests for `system:node:<node>`, newest first.
@@ -34,11 +36,16 @@ type Reader interface {
 	NodeEvents(ctx context.Context, node string) ([]NodeEvent, error)
 	// ServiceAccount tells whether the account exists and carries the wanted rules.
 	ServiceAccount(ctx context.Context, want ServiceAccount) (ServiceAccountState, error)
+	// Manifest tells what applying it would change, by a server-side dry run. Errors
+	// besides those of any question: *OwnershipError, unless it is forced; ErrNotServed;
+	// what the API server would refuse of the object.
+	Manifest(ctx context.Context, want Manifest) (ManifestState, error)
 }
 
 // API observes and changes a cluster.
 type API interface {
 	Reader
+	Workloads
 	// MintToken makes a bootstrap token for one node; the secret is labelled with its name.
 	MintToken(ctx context.Context, node string, ttl time.Duration) (BootstrapToken, error)
 	// RevokeToken deletes a bootstrap token; absent is no error.
@@ -47,6 +54,10 @@ type API interface {
 	ApproveRequest(ctx context.Context, name string) error
 	// EnsureServiceAccount makes or completes the account with its role and binding.
 	EnsureServiceAccount(ctx context.Context, want ServiceAccount) error
+	// ApplyManifest makes the object have the fields of want, by server-side apply with
+	// nodejoin as their manager; those that it had from nodejoin before and has no more
+	// go. Errors are those of Manifest.
+	ApplyManifest(ctx context.Context, want Manifest) error
 	// ServiceAccountToken mints a token of the account by TokenRequest.
 	ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (token string, expires time.Time, err error)
 	// SetLabels sets these labels on a Node and removes those named; others stay.
@@ -89,10 +100,12 @@ type Info struct {
 
 // Node is the part of a Node object that a join looks at.
 type Node struct {
-	Name           string
-	UID            string
-	Ready          bool
-	ReadyReason    string // reason and message of the Ready condition
+	Name        string
+	UID         string
+	Ready       bool
+	ReadyReason string // reason and message of the Ready condition
+	// Heartbeat is when the kubelet last reported that condition, by its own clock.
+	Heartbeat      time.Time
 	PodCIDR        string // empty until assigned
 	InternalIP     string
 	Labels         map[string]string
@@ -108,6 +121,17 @@ const CordonedBy = "nodejoin.dev/cordoned"
 // PlanOf is the annotation of a Node that was joined by nodejoin; its value is the
 // name of the plan's cluster block.
 const PlanOf = "nodejoin.dev/plan"
+
+// Joining is the taint of a Node that has registered and is not verified yet: no pod
+// goes there that does not tolerate it.
+var Joining = Taint{Key: "nodejoin.dev/joining", Effect: "NoSchedule"}
+
+// LabelsOf and TaintsOf are the annotations of a Node with the labels (a JSON object) and
+// taints (a JSON list of Taint) that its plan gives it.
+const (
+	LabelsOf = "nodejoin.dev/labels"
+	TaintsOf = "nodejoin.dev/taints"
+)
 
 // LastApply is the annotation of a Node with the last run that changed it or its
 // machine: JSON with time, version, plan, result and run.
@@ -151,9 +175,22 @@ type Pod struct {
 	EmptyDir   bool // it has a volume whose data end with it
 	Finished   bool // Succeeded or Failed
 	Ending     bool // its deletion was asked for
+	// Waiting is why a container of it does not run, "ImagePullBackOff: Back-off pulling
+	// image"; "" = all run, or the pod is finished.
+	Waiting string
+	Created time.Time
 }
 
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
+
+// Service is the part of a service that is looked at.
+type Service struct {
+	Namespace, Name string
+	ClusterIP       string // "" = none: headless, or of type ExternalName
+	NodePorts       []int32
+}
+
+func (s Service) String() string { return s.Namespace + "/" + s.Name }
 
 // Taint of a Node.
 type Taint struct {

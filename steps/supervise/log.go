@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -40,6 +41,12 @@ func openLog(path string, max int64, keep int, name string) (*log, error) {
 		return nil, err
 	}
 	return l, l.reopen()
+}
+
+// OpenLog opens or makes a log for a program's own lines: FILE with up to max bytes,
+// and keep older ones. Its Write never fails.
+func OpenLog(path string, max int64, keep int) (io.WriteCloser, error) {
+	return openLog(path, max, keep, filepath.Base(path))
 }
 
 func (l *log) reopen() error {

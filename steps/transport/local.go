@@ -72,6 +72,14 @@ func (l *local) named(req steps.Request) steps.Request {
 	return req
 }
 
+func (l *local) TakeBack(ctx context.Context, req steps.TakeBackRequest, emit func(event.Event)) (steps.TakeBackReply, error) {
+	l.setEmit(emit)
+	defer l.setEmit(nil)
+	return l.exec.TakeBack(ctx, req)
+}
+
+func (l *local) Verified(ctx context.Context) error { return l.exec.Verified(ctx) }
+
 func (l *local) CheckLeave(ctx context.Context, req steps.LeaveRequest) (steps.LeaveReply, error) {
 	return l.exec.CheckLeave(ctx, req)
 }
@@ -98,7 +106,11 @@ func (l *local) Lock(ctx context.Context, req steps.LockRequest) (steps.LockRepl
 	if l.lock == nil {
 		return steps.LockReply{}, errors.New("this connection knows no lock")
 	}
-	return l.lock.Take(ctx, req)
+	reply, err := l.lock.Take(ctx, req)
+	if err == nil && reply.By == nil {
+		err = l.exec.Refresh(ctx)
+	}
+	return reply, err
 }
 
 func (l *local) Unlock(context.Context) error {
@@ -112,6 +124,10 @@ func (l *local) Note(ctx context.Context, n steps.RunNote) error { return l.exec
 
 func (l *local) Gather(ctx context.Context, req steps.GatherRequest) (steps.GatherReply, error) {
 	return l.exec.Gather(ctx, req)
+}
+
+func (l *local) Examine(ctx context.Context, req steps.ExamineRequest) (steps.ExamineReply, error) {
+	return l.exec.Examine(ctx, req)
 }
 
 func (l *local) Close() error { return l.Unlock(context.Background()) }

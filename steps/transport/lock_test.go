@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"nodejoin/steps"
+	"nodejoin/steps/host"
 )
 
 // Two connections to one machine: only one run holds it, over both ends of the wire,
@@ -83,5 +84,15 @@ func TestGatherOverSSH(t *testing.T) {
 	}
 	if p := parts[name(filepath.Join(dir, "none"))]; p.Missing != "it is not there" {
 		t.Errorf("a file that is not there: %+v", p)
+	}
+}
+
+// What is wrong with a joined machine is looked for over the wire too.
+func TestExamineOverSSH(t *testing.T) {
+	m := newMachine(t)
+	kubelet := steps.Spec{ID: "kubelet", Kind: "service", Args: steps.MustArgs(&steps.Service{ServiceConfig: host.ServiceConfig{Name: "nodejoin-no-such-service", Command: []string{"/x"}}})}
+	reply, err := m.dial(t, m.config(m.addr)).Examine(t.Context(), steps.ExamineRequest{Node: "n1", Steps: []steps.Spec{kubelet}})
+	if err != nil || reply.Joined || len(reply.Symptoms) != 0 || reply.Facts.OS == "" {
+		t.Errorf("a machine that has not joined: %+v, %v", reply, err)
 	}
 }

@@ -213,6 +213,14 @@ func (s *sshConn) Gather(ctx context.Context, req steps.GatherRequest) (reply st
 	return reply, err
 }
 
+func (s *sshConn) Examine(ctx context.Context, req steps.ExamineRequest) (reply steps.ExamineReply, err error) {
+	if err := s.ready(ctx); err != nil {
+		return reply, err
+	}
+	err = s.call(ctx, wire.MethodExamine, req, &reply)
+	return reply, err
+}
+
 // is tells whether the agent that said hello is the file of this digest.
 func (c *rpc) is(digest string) bool { return c.spoke() && c.said.Digest == digest }
 

@@ -35,6 +35,24 @@ func (s *sshConn) Leave(ctx context.Context, req steps.LeaveRequest, emit func(e
 	return reply, err
 }
 
+func (s *sshConn) TakeBack(ctx context.Context, req steps.TakeBackRequest, emit func(event.Event)) (reply steps.TakeBackReply, err error) {
+	if err := s.ready(ctx); err != nil {
+		return reply, err
+	}
+	r, _ := s.agent()
+	r.setEmit(emit)
+	defer r.setEmit(nil)
+	err = s.call(ctx, wire.MethodTakeBack, req, &reply)
+	return reply, err
+}
+
+func (s *sshConn) Verified(ctx context.Context) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	return s.call(ctx, wire.MethodVerified, struct{}{}, &struct{}{})
+}
+
 // agentGone bounds the wait for the end of the agent's process, before and while its
 // program is removed.
 const agentGone = 15 * time.Second

@@ -25,6 +25,10 @@ type Conn interface {
 	// Artifacts.Open finds it by digest; staged already is no error and costs no
 	// transfer. A file whose bytes have another digest is a *host.DigestError.
 	Stage(ctx context.Context, src steps.Source, progress func(done, total int64)) error
+	// TakeBack makes the machine as it was before its open trial.
+	TakeBack(ctx context.Context, req steps.TakeBackRequest, emit func(event.Event)) (steps.TakeBackReply, error)
+	// Verified ends the open trial of the machine: nothing can be taken back any more.
+	Verified(ctx context.Context) error
 	// CheckLeave says what a leave would put back; nothing is changed.
 	CheckLeave(ctx context.Context, req steps.LeaveRequest) (steps.LeaveReply, error)
 	// Leave puts back what nodejoin made or altered, but for its own folder.
@@ -40,6 +44,8 @@ type Conn interface {
 	Note(ctx context.Context, n steps.RunNote) error
 	// Gather looks at the machine for a bug report; nothing is changed.
 	Gather(ctx context.Context, req steps.GatherRequest) (steps.GatherReply, error)
+	// Examine looks for what is wrong with a machine that has joined; nothing is changed.
+	Examine(ctx context.Context, req steps.ExamineRequest) (steps.ExamineReply, error)
 	Close() error
 }
 

@@ -12,6 +12,7 @@ package main
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
@@ -34,9 +35,14 @@ var archives = []struct {
 	{"kubernetes-node-linux-amd64.tar.gz", []string{"kubernetes/node/bin/kube-proxy", "kubernetes/node/bin/kubelet"}},
 	{"containerd-2.2.1-linux-amd64.tar.gz", []string{"bin/containerd", "bin/containerd-shim-runc-v2", "bin/ctr"}},
 	{"cni-plugins-linux-amd64-v1.9.1.tgz", []string{"./bridge", "./host-local", "./loopback", "./portmap"}},
+	{"crictl-v1.36.0-windows-amd64.tar.gz", []string{"crictl.exe"}},
+	{"windows-container-networking-cni-amd64-v0.3.1.zip", []string{"nat.exe", "sdnbridge.exe", "sdnoverlay.exe"}},
+	{"docker-20.10.24.zip", []string{"docker/docker.exe", "docker/dockerd.exe"}},
+	{"docker-23.0.1.zip", []string{"docker/docker.exe", "docker/dockerd.exe"}}, // Mirantis'
+	{"nssm-2.24.zip", []string{"nssm-2.24/win32/nssm.exe", "nssm-2.24/win64/nssm.exe"}},
 }
 
-var programs = []string{"flannel-amd64.exe", "flanneld.exe", "flannel-amd64", "flanneld-amd64", "runc.amd64"}
+var programs = []string{"flannel-amd64.exe", "flanneld.exe", "flannel-amd64", "flanneld-amd64", "runc.amd64", "csi-proxy.exe", "windows_exporter-0.31.3-amd64.exe"}
 
 func standIn(name string) []byte {
 	return []byte("stand-in for " + name + ": a sandbox plays its programs\n")
@@ -45,7 +51,11 @@ func standIn(name string) []byte {
 func main() {
 	log.SetFlags(0)
 	for _, a := range archives {
-		write(a.name, pack(a.members))
+		if path.Ext(a.name) == ".zip" {
+			write(a.name, packZip(a.members))
+		} else {
+			write(a.name, pack(a.members))
+		}
 	}
 	for _, p := range programs {
 		write(p, standIn(p))
@@ -65,6 +75,19 @@ func pack(members []string) []byte {
 	}
 	check(t.Close())
 	check(gz.Close())
+	return b.Bytes()
+}
+
+func packZip(members []string) []byte {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, m := range members {
+		f, err := z.Create(m) // without a time, so that the archive is always the same
+		check(err)
+		_, err = f.Write(standIn(path.Base(m)))
+		check(err)
+	}
+	check(z.Close())
 	return b.Bytes()
 }
 

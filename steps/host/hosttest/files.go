@@ -237,6 +237,21 @@ func (s *suite) mkdir() {
 	s.content(s.path("file"), "x")
 }
 
+// unmount: what is not mounted is not there to take off, and files stay.
+func (s *suite) unmount() {
+	path := s.path("d")
+	for range 2 {
+		mounts, err := s.Host.Mounts(s.ctx, path)
+		s.must(err)
+		if len(mounts) > 0 {
+			s.Errorf("mounts %q, want none", mounts)
+		}
+		s.must(s.Host.Unmount(s.ctx, path))
+		s.put(host.Join(s.os, path, "kept"), "x")
+	}
+	s.names(path, "kept")
+}
+
 func (s *suite) freeSpace() {
 	for _, path := range []string{s.Dir, s.path("not", "yet", "there")} {
 		n, err := s.Host.FreeBytes(s.ctx, path)

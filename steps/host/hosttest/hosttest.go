@@ -40,11 +40,24 @@ type Fixture struct {
 	// HKLM\SOFTWARE\nodejoin-hosttest.
 	Registry, Firewall bool
 	RegistryKey        string
+	// Ports says whether ports can be given out and reserved by its calls; without it
+	// they must be host.ErrUnsupported.
+	Ports bool
+	// Feature is a feature of Windows that is off and can be turned on after a reboot;
+	// "" = the machine has none, and the calls must be host.ErrUnsupported.
+	Feature string
+	// FeaturesUntried: the machine has features, and none of them may be touched.
+	FeaturesUntried bool
+	// Notes says whether the suite may leave a note that a reboot is needed.
+	Notes bool
 	// Sysctl is a kernel parameter whose value the suite may write again; "" = the
 	// machine has none, and the calls of the kernel must be host.ErrUnsupported.
 	Sysctl string
 	// Modules are modules of its kernel that are loaded or built in, or can be loaded.
 	Modules []string
+	// Trust says that the suite may put an authority into the machine's store, and take
+	// it out again.
+	Trust bool
 	// HTTP starts a server of the machine that answers url with status until stop is
 	// called; nil: there is none to try.
 	HTTP func(t *testing.T) (url string, status int, stop func())
@@ -75,9 +88,11 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"files/rename", (*suite).rename},
 		{"files/remove", (*suite).remove},
 		{"files/mkdir", (*suite).mkdir},
+		{"files/unmount", (*suite).unmount},
 		{"files/free space", (*suite).freeSpace},
 		{"files/paths", (*suite).badPaths},
 		{"services/config", (*suite).serviceConfig},
+		{"services/parameters", (*suite).serviceParameters},
 		{"services/invalid", (*suite).serviceInvalid},
 		{"services/run", (*suite).serviceRun},
 		{"services/start", (*suite).serviceStart},
@@ -90,6 +105,11 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"environment", (*suite).environment},
 		{"firewall", (*suite).firewall},
 		{"kernel", (*suite).kernel},
+		{"ports/dynamic", (*suite).dynamicPorts},
+		{"ports/reserved", (*suite).reservedPorts},
+		{"trusted authorities", (*suite).trustedCAs},
+		{"features", (*suite).features},
+		{"reboot noted", (*suite).rebootNoted},
 		{"probes/http", (*suite).probeHTTP},
 		{"probes/pipe", (*suite).probePipe},
 		{"probes/api", (*suite).probeAPI},

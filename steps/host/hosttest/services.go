@@ -268,3 +268,28 @@ func (s *suite) programInUse() {
 	s.must(s.Host.Remove(s.ctx, path))
 	s.names(s.path("bin"))
 }
+
+// serviceParameters: what stands below the key of a service goes with the service.
+func (s *suite) serviceParameters() {
+	if !s.Registry {
+		s.Skip("no registry")
+	}
+	c := s.config("parameters")
+	s.must(s.Host.CreateService(s.ctx, c))
+	key := `HKLM\SYSTEM\CurrentControlSet\Services\` + c.Name + `\Parameters`
+	want := host.RegistryValue{Type: "expand_string", String: `C:\k\x.exe`}
+	for _, k := range []string{key, key + `\AppExit`} {
+		s.must(s.Host.SetRegistryValue(s.ctx, k, "", want))
+		have, err := s.Host.RegistryValue(s.ctx, k, "")
+		s.must(err)
+		s.equal(k, have, want)
+	}
+	s.must(s.Host.UpdateService(s.ctx, c))
+	_, err := s.Host.RegistryValue(s.ctx, key, "")
+	s.must(err)
+	s.must(s.Host.DeleteService(s.ctx, c.Name))
+	for _, k := range []string{key, key + `\AppExit`} {
+		_, err := s.Host.RegistryValue(s.ctx, k, "")
+		s.is(k+" of a deleted service", err, fs.ErrNotExist)
+	}
+}

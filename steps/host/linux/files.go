@@ -23,6 +23,10 @@ func (h *Host) Stat(ctx context.Context, path string) (host.FileInfo, error) {
 	if err := begin(ctx, op, path); err != nil {
 		return host.FileInfo{}, err
 	}
+	if name, ok := h.journalOf(path); ok {
+		info, err := statJournal(ctx, path, name)
+		return info, failed(op, path, err)
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return host.FileInfo{}, failed(op, path, absent(err))
@@ -76,6 +80,10 @@ func (h *Host) Open(ctx context.Context, path string) (io.ReadCloser, error) {
 	const op = "open"
 	if err := begin(ctx, op, path); err != nil {
 		return nil, err
+	}
+	if name, ok := h.journalOf(path); ok {
+		rc, err := openJournal(ctx, name)
+		return rc, failed(op, path, err)
 	}
 	// NONBLOCK: the open of a fifo without a writer would not return.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)

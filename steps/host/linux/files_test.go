@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -127,6 +128,48 @@ func TestNoSpace(t *testing.T) {
 	}
 	if n, err := h.FreeBytes(ctx, filepath.Join(dir, "a", "b")); err != nil || n == 0 || n > 64<<10 {
 		t.Errorf("%d %v", n, err)
+	}
+}
+
+// Mounts below a folder are listed in their order and can be taken off; one in use is
+// ErrBusy.
+func TestUnmount(t *testing.T) {
+	h, ctx, dir := newHost(t), testContext(t), t.TempDir()
+	outer := filepath.Join(dir, "down", "a b")
+	for _, at := range []string{outer, filepath.Join(outer, "inner"), filepath.Join(dir, "downtown")} {
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount("nodejoin-test", at, "tmpfs", 0, "size=64k"); err != nil {
+			skip(t, "nothing can be mounted: %v", err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
+	}
+	f, err := os.Create(filepath.Join(outer, "open"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounts, err := h.Mounts(ctx, filepath.Join(dir, "down"))
+	if err != nil || !slices.Equal(mounts, []string{outer, filepath.Join(outer, "inner")}) {
+		t.Fatalf("mounts %q, %v", mounts, err)
+	}
+	if err := h.Unmount(ctx, mounts[1]); err != nil {
+		t.Error(err)
+	}
+	if err := h.Unmount(ctx, outer); !errors.Is(err, host.ErrBusy) {
+		t.Errorf("in use: %v", err)
+	}
+	f.Close()
+	for range 2 { // the second time nothing is mounted there
+		if err := h.Unmount(ctx, outer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := os.ReadDir(outer); err != nil || len(left) > 0 {
+		t.Errorf("%v %v", left, err)
+	}
+	if err := os.Remove(filepath.Join(dir, "downtown")); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("a mount beside it was taken off: %v", err)
 	}
 }
 

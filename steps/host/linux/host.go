@@ -26,13 +26,17 @@ type Options struct {
 	// EnvFile holds the machine's environment, one NAME=value a line; default
 	// /etc/environment.
 	EnvFile string
+	// Supervisor has services run by nodejoin's own manager, also under systemd.
+	Supervisor bool
 }
 
 // Host is the machine this program runs on. It is safe for concurrent use, also by
 // several processes.
 type Host struct {
-	dataDir string
-	envFile string
+	dataDir  string
+	envFile  string
+	services serviceManager
+	trust    []trustStore // the first that is there
 
 	factsMu sync.Mutex
 	facts   *host.Facts
@@ -57,7 +61,16 @@ func New(opt Options) (*Host, error) {
 			return nil, &host.Error{Op: "open machine", Subject: p, Err: err}
 		}
 	}
-	return &Host{dataDir: filepath.Clean(opt.DataDir), envFile: opt.EnvFile, children: map[processID]*child{}}, nil
+	h := &Host{dataDir: filepath.Clean(opt.DataDir), envFile: opt.EnvFile, trust: trustStores, children: map[processID]*child{}}
+	manager, err := initSystem()
+	if err != nil {
+		return nil, &host.Error{Op: "open machine", Subject: "service manager", Err: err}
+	}
+	h.services = supervisor{h}
+	if manager == "systemd" && !opt.Supervisor {
+		h.services = systemd{h}
+	}
+	return h, nil
 }
 
 // begin refuses a call whose context has ended, and a path that is not absolute.

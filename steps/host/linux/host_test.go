@@ -3,6 +3,7 @@
 package linux
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -72,14 +73,32 @@ func serve(obedient bool) int {
 	}
 }
 
-func newHost(t *testing.T) *Host {
+// newHost is a machine whose services nodejoin runs itself.
+func newHost(t *testing.T) *Host { return openHost(t, true) }
+
+func openHost(t *testing.T, supervisor bool) *Host {
 	t.Helper()
 	dir := t.TempDir()
-	h, err := New(Options{DataDir: filepath.Join(dir, "data"), EnvFile: filepath.Join(dir, "environment")})
+	h, err := New(Options{DataDir: filepath.Join(dir, "data"), EnvFile: filepath.Join(dir, "environment"), Supervisor: supervisor})
 	if err != nil {
 		t.Fatal(err)
 	}
+	if supervisor {
+		h.trust = []trustStore{ownTrust(t, dir)}
+	}
 	return h
+}
+
+// ownTrust is a store of authorities in a folder, so that tests leave the machine's alone.
+func ownTrust(t *testing.T, dir string) trustStore {
+	t.Helper()
+	s := trustStore{anchors: filepath.Join(dir, "anchors"), program: filepath.Join(dir, "update"), update: []string{"first"}, bundle: filepath.Join(dir, "bundle.pem")}
+	s.rebuild = s.update
+	script := fmt.Sprintf("#!/bin/sh\nset -e\n[ \"$1\" = first ]\ncat %s/*.crt /dev/null > %s.new 2>/dev/null || true\nmv %[2]s.new %[2]s\n", s.anchors, s.bundle)
+	if err := errors.Join(os.Mkdir(s.anchors, 0o755), os.WriteFile(s.program, []byte(script), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func self(t *testing.T) string {
@@ -113,17 +132,19 @@ func presentModules(t *testing.T) []string {
 	return out
 }
 
-func TestConformance(t *testing.T) {
+func TestConformance(t *testing.T) { conformance(t, newHost) }
+
+func conformance(t *testing.T, open func(t *testing.T) *Host) {
 	hosttest.Run(t, func(t *testing.T) hosttest.Fixture {
 		dir := t.TempDir()
 		return hosttest.Fixture{
-			Host: newHost(t), Dir: dir, Program: []string{self(t), serveArg},
+			Host: open(t), Dir: dir, Program: []string{self(t), serveArg},
 			Once: func(t *testing.T) (host.Program, string) {
 				return host.Program{Command: []string{self(t), printArg}, PathFirst: "/srv/first"}, "/srv/first\nend\n"
 			},
 			Endless:    []string{self(t), stubbornArg},
 			AbsentPipe: filepath.Join(dir, "no.sock"),
-			Sysctl:     writableSysctl(t), Modules: presentModules(t),
+			Sysctl:     writableSysctl(t), Modules: presentModules(t), Trust: true,
 			HTTP: func(t *testing.T) (string, int, func()) {
 				server := httptest.NewServer(http.NotFoundHandler())
 				t.Cleanup(server.Close)

@@ -69,6 +69,31 @@ func (h *Host) DeleteFirewallRule(ctx context.Context, name string) error {
 	return unsupported(ctx, "delete firewall rule", name)
 }
 
+// DynamicPorts is host.ErrUnsupported.
+func (h *Host) DynamicPorts(ctx context.Context, protocol string) (host.PortRange, error) {
+	return host.PortRange{}, unsupported(ctx, "read dynamic ports", protocol)
+}
+
+// SetDynamicPorts is host.ErrUnsupported.
+func (h *Host) SetDynamicPorts(ctx context.Context, r host.PortRange) error {
+	return unsupported(ctx, "set dynamic ports", r.String())
+}
+
+// PortsReserved is host.ErrUnsupported.
+func (h *Host) PortsReserved(ctx context.Context, r host.PortRange) (bool, error) {
+	return false, unsupported(ctx, "look for reserved ports", r.String())
+}
+
+// ReservePorts is host.ErrUnsupported.
+func (h *Host) ReservePorts(ctx context.Context, r host.PortRange) error {
+	return unsupported(ctx, "reserve ports", r.String())
+}
+
+// ReleasePorts is host.ErrUnsupported.
+func (h *Host) ReleasePorts(ctx context.Context, r host.PortRange) error {
+	return unsupported(ctx, "release ports", r.String())
+}
+
 // HNSNetwork is host.ErrUnsupported.
 func (h *Host) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, error) {
 	return host.HNSNetwork{}, unsupported(ctx, "read HNS network", name)

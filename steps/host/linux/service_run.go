@@ -106,7 +106,7 @@ func (h *Host) exitCode(id processID) int {
 
 // StartService starts a service and, before it, those that it depends on. A program
 // that ends at once leaves the service stopped, which is no error of the start.
-func (h *Host) StartService(ctx context.Context, name string) error {
+func (h supervisor) StartService(ctx context.Context, name string) error {
 	return failed("start service", name, h.locked(ctx, func() error {
 		c, err := h.definition(name)
 		if err != nil {
@@ -150,13 +150,8 @@ func (h *Host) start(ctx context.Context, c host.ServiceConfig, above []string) 
 // launch makes the process: the leader of a session of its own, which outlives this
 // process and its terminal.
 func (h *Host) launch(ctx context.Context, c host.ServiceConfig) error {
-	// What the manager itself lacks must not read as the absence of the service.
-	if info, err := os.Stat(c.Command[0]); errors.Is(absent(err), fs.ErrNotExist) {
-		return fmt.Errorf("the program %s does not exist", c.Command[0])
-	} else if err != nil {
+	if err := checkProgram(c.Command[0]); err != nil {
 		return err
-	} else if info.IsDir() || info.Mode()&0o111 == 0 {
-		return fmt.Errorf("%w: %s is not a program", fs.ErrPermission, c.Command[0])
 	}
 	r := run{Mark: rand.Text()}
 	if err := h.writeJSON(ctx, h.serviceFile(c.Name, runExt), r); err != nil {
@@ -197,6 +192,20 @@ func (h *Host) launch(ctx context.Context, c host.ServiceConfig) error {
 	r.Process = id
 	// The process runs: noting that is not for ctx to end.
 	return joined(h.writeJSON(context.WithoutCancel(ctx), h.serviceFile(c.Name, runExt), r), closed)
+}
+
+// checkProgram refuses what cannot be run. What the manager lacks must not read as the
+// absence of the service.
+func checkProgram(path string) error {
+	switch info, err := os.Stat(path); {
+	case errors.Is(absent(err), fs.ErrNotExist):
+		return fmt.Errorf("the program %s does not exist", path)
+	case err != nil:
+		return err
+	case info.IsDir() || info.Mode()&0o111 == 0:
+		return fmt.Errorf("%w: %s is not a program", fs.ErrPermission, path)
+	}
+	return nil
 }
 
 // startError is why a program could not be run, without the text that repeats it.
@@ -249,7 +258,7 @@ func (h *Host) openLog(name string) (*os.File, error) {
 
 // StopService asks the processes of a service to end, waits until they are gone and
 // kills those that stay.
-func (h *Host) StopService(ctx context.Context, name string) error {
+func (h supervisor) StopService(ctx context.Context, name string) error {
 	return failed("stop service", name, h.locked(ctx, func() error {
 		if _, err := h.definition(name); err != nil {
 			return err

@@ -29,7 +29,7 @@ func testContext(t *testing.T) context.Context {
 
 // startOnly is a process that starts a service and ends before it.
 func startOnly(dataDir, name string) int {
-	h, err := New(Options{DataDir: dataDir, EnvFile: filepath.Join(dataDir, "environment")})
+	h, err := New(Options{DataDir: dataDir, EnvFile: filepath.Join(dataDir, "environment"), Supervisor: true})
 	if err == nil {
 		err = h.StartService(context.Background(), name)
 	}
@@ -150,7 +150,7 @@ func TestZombieIsStopped(t *testing.T) {
 	if err := h.StartService(ctx, "exits"); err != nil {
 		t.Fatal(err)
 	}
-	other, err := New(Options{DataDir: h.dataDir, EnvFile: h.envFile}) // does not know that the process is its child
+	other, err := New(Options{DataDir: h.dataDir, EnvFile: h.envFile, Supervisor: true}) // does not know that the process is its child
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -159,7 +159,7 @@ func (h *Host) makeServicesDir() error {
 }
 
 // Service describes a registered service.
-func (h *Host) Service(ctx context.Context, name string) (host.Service, error) {
+func (h supervisor) Service(ctx context.Context, name string) (host.Service, error) {
 	const op = "read service"
 	if ctx.Err() != nil {
 		return host.Service{}, failed(op, name, context.Cause(ctx))
@@ -183,7 +183,7 @@ func (h *Host) Service(ctx context.Context, name string) (host.Service, error) {
 
 // Dependents names the running services that depend on name, those furthest away
 // first.
-func (h *Host) Dependents(ctx context.Context, name string) ([]string, error) {
+func (h supervisor) Dependents(ctx context.Context, name string) ([]string, error) {
 	const op = "read dependents of service"
 	if ctx.Err() != nil {
 		return nil, failed(op, name, context.Cause(ctx))
@@ -227,7 +227,7 @@ func (h *Host) dependents(name string) ([]string, error) {
 }
 
 // CreateService registers a service, stopped.
-func (h *Host) CreateService(ctx context.Context, c host.ServiceConfig) error {
+func (h supervisor) CreateService(ctx context.Context, c host.ServiceConfig) error {
 	return failed("create service", c.Name, h.locked(ctx, func() error {
 		c, err := normal(c)
 		if err != nil {
@@ -248,7 +248,7 @@ func (h *Host) CreateService(ctx context.Context, c host.ServiceConfig) error {
 
 // UpdateService changes a registered service; a running one goes on as it was
 // started.
-func (h *Host) UpdateService(ctx context.Context, c host.ServiceConfig) error {
+func (h supervisor) UpdateService(ctx context.Context, c host.ServiceConfig) error {
 	return failed("update service", c.Name, h.locked(ctx, func() error {
 		c, err := normal(c)
 		if err != nil {
@@ -263,7 +263,7 @@ func (h *Host) UpdateService(ctx context.Context, c host.ServiceConfig) error {
 }
 
 // DeleteService unregisters a stopped service. What it printed goes with it.
-func (h *Host) DeleteService(ctx context.Context, name string) error {
+func (h supervisor) DeleteService(ctx context.Context, name string) error {
 	return failed("delete service", name, h.locked(ctx, func() error {
 		_, err := h.definition(name)
 		if errors.Is(err, fs.ErrNotExist) {

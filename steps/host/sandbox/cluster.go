@@ -20,11 +20,12 @@ import (
 )
 
 // ClusterConfig describes a sandbox cluster. What a cluster was made with stays;
-// later values of Version, Server and PodCIDR are ignored.
+// later values of the others are ignored.
 type ClusterConfig struct {
 	Dir     string // folder of the cluster, made when it is missing
 	PodCIDR string // default 10.244.0.0/16; each node gets a /24 of it
 	Version string // default "v1.36.3"; also that of kubelets whose program names none
+	DNSIP   string // address of its DNS service, default 10.96.0.10
 	Server  string // URL of the API server that nothing serves, default https://kubernetes.sandbox:6443
 }
 
@@ -54,8 +55,11 @@ type clusterState struct {
 	Pods     []boundPod              `json:"pods,omitempty"`
 	// ConfigMaps by namespace/name.
 	ConfigMaps map[string]map[string]string `json:"config_maps,omitempty"`
-	Budgets    map[string]int               `json:"budgets,omitempty"` // evictions that each budget allows yet
-	Leases     map[string]kube.Lease        `json:"leases,omitempty"`  // by name
+	Budgets    map[string]int               `json:"budgets,omitempty"`    // evictions that each budget allows yet
+	Leases     map[string]kube.Lease        `json:"leases,omitempty"`     // by name
+	Objects    map[string]*object           `json:"objects,omitempty"`    // by objectKey
+	Namespaces map[string]*namespace        `json:"namespaces,omitempty"` // by name
+	Services   []kube.Service               `json:"services"`             // null = those of a new cluster
 }
 
 type bootstrap struct {
@@ -96,6 +100,7 @@ func OpenClusterConfig(ctx context.Context, c ClusterConfig) (*Cluster, error) {
 		s.Server = or(c.Server, "https://kubernetes.sandbox:6443")
 		s.Version = or(c.Version, "v1.36.3")
 		s.PodCIDR = prefix.Masked().String()
+		s.Services = dnsServices(c.DNSIP)
 		s.TokenKey = make([]byte, 32)
 		if _, err := rand.Read(s.TokenKey); err != nil {
 			return err
@@ -152,6 +157,9 @@ func (s *clusterState) init() {
 	}
 	if s.Leases == nil {
 		s.Leases = map[string]kube.Lease{}
+	}
+	if s.Services == nil {
+		s.Services = dnsServices("")
 	}
 	if s.Subnets == nil {
 		s.Subnets = map[string]netip.Prefix{}

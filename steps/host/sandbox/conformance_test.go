@@ -23,7 +23,7 @@ func fixture(t *testing.T, os string) hosttest.Fixture {
 		t.Fatal(err)
 	}
 	f := hosttest.Fixture{
-		Host: h, Dir: "/srv/scratch", Program: []string{"/srv/k/program"}, AbsentPipe: "unix:///run/no.sock",
+		Host: h, Dir: "/srv/scratch", Program: []string{"/srv/k/program"}, AbsentPipe: "unix:///run/no.sock", Trust: true, Notes: true,
 		Pipe: func(t *testing.T) (string, func()) { return pipes[os][containerd], play(t, h, containerd) },
 		HTTP: func(t *testing.T) (string, int, func()) {
 			return "http://127.0.0.1:10256/healthz", 200, play(t, h, kubeProxy)
@@ -34,7 +34,7 @@ func fixture(t *testing.T, os string) hosttest.Fixture {
 	}
 	if os == "windows" {
 		f.Dir, f.Program, f.AbsentPipe = `C:\scratch`, []string{`C:\k\program.exe`}, `\\.\pipe\no`
-		f.Registry, f.Firewall = true, true
+		f.Registry, f.Firewall, f.Ports, f.Feature = true, true, true, "Microsoft-Hyper-V"
 	}
 	if err := h.Mkdir(t.Context(), f.Dir, host.AccessDefault); err != nil {
 		t.Fatal(err)

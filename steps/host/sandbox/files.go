@@ -174,6 +174,22 @@ func (h *Host) Mkdir(ctx context.Context, path string, access host.Access) error
 	}))
 }
 
+// Mounts gives none: a sandbox mounts nothing.
+func (h *Host) Mounts(ctx context.Context, path string) ([]string, error) {
+	return nil, h.view(ctx, "list mounts", path, func(*state) error {
+		_, err := h.real(path)
+		return err
+	})
+}
+
+// Unmount has nothing to do, since nothing is mounted.
+func (h *Host) Unmount(ctx context.Context, path string) error {
+	return failed("unmount", path, h.change(ctx, func(*state) error {
+		_, err := h.real(path)
+		return err
+	}))
+}
+
 // SetAccess notes who may use a file; the real file's mode stays.
 func (h *Host) SetAccess(ctx context.Context, path string, access host.Access) error {
 	return failed("set access", path, h.change(ctx, func(s *state) error {

@@ -121,6 +121,7 @@ func TestJoin(t *testing.T) {
 		Taints: []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}},
 		Labels: map[string]string{"kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "kubernetes.io/hostname": "win-1",
 			"node.kubernetes.io/windows-build": "10.0.20348", "zone": "a", "team": "x"}}
+	want.Heartbeat = got.Heartbeat
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("node (-want +got):\n%s", d)
 	}

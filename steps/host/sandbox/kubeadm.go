@@ -69,9 +69,13 @@ func (h *Host) kubeadmJoin(ctx context.Context, s *state, p program) (printed st
 		return "", err
 	}
 	found.user = user{Token: c.Discovery.TLSBootstrapToken}
+	dns, err := h.clusterDNS(ctx)
+	if err != nil {
+		return "", err
+	}
 	for _, f := range []struct{ path, text string }{
 		{boot, bootstrapText(found)}, {ca, found.ca},
-		{file(lib, "config.yaml"), "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nrotateCertificates: true\n"},
+		{file(lib, "config.yaml"), "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nrotateCertificates: true\nclusterDNS: [" + dns + "]\n"},
 		{file(lib, "kubeadm-flags.env"), fmt.Sprintf("KUBELET_KUBEADM_ARGS=%q\n", "--container-runtime-endpoint="+c.NodeRegistration.CRISocket)},
 	} {
 		if err := h.write(ctx, s, f.path, f.text, host.AccessPrivate); err != nil {
@@ -94,6 +98,26 @@ func (h *Host) kubeadmJoin(ctx context.Context, s *state, p program) (printed st
 	}
 	delete(s.Access, key)
 	return "This node has joined the cluster\n", os.Remove(at)
+}
+
+// clusterDNS is the address of the cluster's DNS, which the ConfigMap kubelet-config has
+// and kubeadm writes into the kubelet's configuration.
+func (h *Host) clusterDNS(ctx context.Context) (string, error) {
+	ip := dnsServices("")[1].ClusterIP
+	if h.cfg.ClusterDir == "" {
+		return ip, nil
+	}
+	cluster, err := OpenCluster(h.cfg.ClusterDir, "")
+	if err != nil {
+		return "", err
+	}
+	list, err := cluster.Services(ctx)
+	for _, s := range list {
+		if s.String() == "kube-system/kube-dns" {
+			ip = s.ClusterIP
+		}
+	}
+	return ip, refusal(err)
 }
 
 // preflight are the failed checks, each "Name]: message".

@@ -97,7 +97,9 @@ func (h *Host) DeleteRegistryValue(ctx context.Context, key, name string) error 
 		if err != nil {
 			return err
 		}
-		delete(s.Registry[k], h.fold(name))
+		if delete(s.Registry[k], h.fold(name)); len(s.Registry[k]) == 0 {
+			delete(s.Registry, k) // the sandbox keeps no empty keys
+		}
 		return nil
 	}))
 }
@@ -209,11 +211,18 @@ func (h *Host) DeleteFirewallRule(ctx context.Context, name string) error {
 // HNSNetwork reads a network that flanneld has made; names have no case.
 func (h *Host) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, error) {
 	var out host.HNSNetwork
-	err := h.view(ctx, "read HNS network", name, func(s *state) error {
+	q, err := h.ask(ctx, "HNSNetwork", name)
+	if err != nil {
+		return out, err
+	}
+	err = h.view(ctx, "read HNS network", name, func(s *state) error {
 		if !h.windows() {
 			return host.ErrUnsupported
 		}
 		n, ok := s.Networks[h.fold(name)]
+		if i := slices.IndexFunc(q.Networks, func(n host.HNSNetwork) bool { return strings.EqualFold(n.Name, name) }); !ok && i >= 0 {
+			n, ok = q.Networks[i], true
+		}
 		if !ok {
 			return fs.ErrNotExist
 		}
@@ -256,6 +265,8 @@ func (h *Host) Reboot(ctx context.Context) error {
 			}
 		}
 		clear(s.Networks)
+		h.finishFeatures(s)
+		s.Noted = nil
 		clear(s.Sysctls) // and the boot files of a sandbox are read by nobody
 		s.Modules = nil
 		s.BootTime = later(s.BootTime, time.Now().UTC().Truncate(time.Second))

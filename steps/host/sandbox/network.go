@@ -30,10 +30,20 @@ func (k *Cluster) ConfigMap(ctx context.Context, namespace, name string) (map[st
 	var out map[string]string
 	err := k.ask(ctx, "read configmap", namespace+"/"+name, func(s *clusterState) error {
 		data, ok := s.ConfigMaps[namespace+"/"+name]
-		if !ok {
+		applied := s.Objects[objectKey(kube.Manifest{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: name})]
+		if !ok && applied == nil {
 			return fs.ErrNotExist
 		}
 		out = maps.Clone(data)
+		if applied != nil {
+			if out == nil {
+				out = map[string]string{}
+			}
+			fields, _ := applied.Fields["data"].(map[string]any)
+			for key, v := range fields {
+				out[key], _ = v.(string)
+			}
+		}
 		return nil
 	})
 	return out, err

@@ -69,6 +69,7 @@ func (k *Cluster) register(ctx context.Context, cert string, want kube.Node) err
 		}
 		n.InternalIP = want.InternalIP
 		n.KubeletVersion = or(want.KubeletVersion, s.Version)
+		n.Heartbeat = time.Now()
 		n.Ready, n.ReadyReason = true, "KubeletReady: kubelet is posting ready status"
 		return nil
 	})

@@ -19,7 +19,7 @@ import (
 var (
 	healthPorts = map[string]string{"10248": kubelet, "10256": kubeProxy}
 	pipes       = map[string]map[string]string{ // by OS and program
-		"windows": {containerd: `\\.\pipe\containerd-containerd`, dockerd: `\\.\pipe\docker_engine`},
+		"windows": {containerd: `\\.\pipe\containerd-containerd`, dockerd: `\\.\pipe\docker_engine`, csiProxy: `\\.\pipe\csi-proxy-filesystem-v1`},
 		"linux":   {containerd: "/run/containerd/containerd.sock", dockerd: "/var/run/docker.sock"},
 	}
 	grpcMethods = []string{"/runtime.v1.RuntimeService/", "/runtime.v1alpha2.RuntimeService/", "/containerd.services.version.v1.Version/"}
@@ -27,15 +27,31 @@ var (
 
 // running tells whether a service runs the played program.
 func (h *Host) running(s *state, name string) bool {
+	_, ok := h.runs(s, name)
+	return ok
+}
+
+// runs gives the played program that a service runs.
+func (h *Host) runs(s *state, name string) (program, bool) {
 	for _, svc := range s.Services {
 		if svc.State != host.ServiceRunning {
 			continue
 		}
 		if p, ok := h.program(svc.Ran, svc.Environment); ok && p.name == name {
-			return true
+			return p, true
 		}
 	}
-	return false
+	return program{}, false
+}
+
+// exporterPort is where a running windows_exporter listens, "" when none runs.
+func (h *Host) exporterPort(s *state) string {
+	p, ok := h.runs(s, exporter)
+	if !ok {
+		return ""
+	}
+	_, port, _ := strings.Cut(or(p.flag("web.listen-address"), ":9182"), ":")
+	return port
 }
 
 // ProbeHTTP asks a played program for its health.
@@ -45,6 +61,13 @@ func (h *Host) ProbeHTTP(ctx context.Context, address string) (int, error) {
 		u, err := url.Parse(address)
 		if err != nil || u.Scheme != "http" || !h.own(u.Hostname()) {
 			return fmt.Errorf("%w: not an http address of the machine itself", fs.ErrInvalid)
+		}
+		if port := h.exporterPort(s); port != "" && u.Port() == port {
+			status = http.StatusNotFound
+			if u.Path == "/health" || u.Path == "/metrics" {
+				status = http.StatusOK
+			}
+			return nil
 		}
 		name, ok := healthPorts[u.Port()]
 		if !ok || !h.running(s, name) {
@@ -59,8 +82,8 @@ func (h *Host) ProbeHTTP(ctx context.Context, address string) (int, error) {
 	return status, err
 }
 
-// ProbePipe connects to the pipe of a played containerd or dockerd. The containerd
-// speaks every version of the CRI; dockerd speaks no gRPC.
+// ProbePipe connects to the pipe of a played containerd, dockerd or csi-proxy. The
+// containerd speaks every version of the CRI; dockerd speaks no gRPC.
 func (h *Host) ProbePipe(ctx context.Context, address, grpcMethod string) error {
 	return h.view(ctx, "connect to", address, func(s *state) error {
 		at := strings.TrimPrefix(strings.TrimPrefix(address, "npipe://"), "unix://")
@@ -82,6 +105,8 @@ func (h *Host) ProbePipe(ctx context.Context, address, grpcMethod string) error 
 			return nil
 		case name == dockerd:
 			return fmt.Errorf("%s: the answer is no gRPC", grpcMethod)
+		case name == csiProxy:
+			return errors.New("grpc-status 12: unknown service " + grpcMethod)
 		case !slices.ContainsFunc(grpcMethods, served):
 			return errors.New("grpc-status 12: unknown service " + grpcMethod)
 		}

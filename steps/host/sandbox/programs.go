@@ -25,6 +25,8 @@ const (
 	kubelet    = "kubelet"
 	flanneld   = "flanneld"
 	kubeProxy  = "kube-proxy"
+	csiProxy   = "csi-proxy"
+	exporter   = "windows_exporter"
 )
 
 // exited is the end of a program that could not do its work.
@@ -51,7 +53,7 @@ func (h *Host) program(command, env []string) (program, bool) {
 	for i := len(command) - 1; i >= 0; i-- {
 		name := strings.TrimSuffix(h.base(command[i]), ".exe")
 		switch name {
-		case containerd, dockerd, kubelet, flanneld, kubeProxy:
+		case containerd, dockerd, kubelet, flanneld, kubeProxy, csiProxy, exporter:
 			if h.absolute(command[i]) {
 				return program{name, command[i], command[i+1:], env}, true
 			}
@@ -63,9 +65,18 @@ func (h *Host) program(command, env []string) (program, bool) {
 // stamp is a version in the text of a stand-in for a program.
 var stamp = regexp.MustCompile(`\bv[0-9]+\.[0-9]+\.[0-9]+\b`)
 
+// ends is what a stand-in says in its text that ends as soon as it is started.
+var ends = regexp.MustCompile(`\bexits with ([0-9]+)\b`)
+
 // stampOf is the version that a stand-in names at its start, "v1.35.4"; "" when it
 // names none.
 func (h *Host) stampOf(path string) (string, error) {
+	head, err := h.head(path)
+	return stamp.FindString(head), err
+}
+
+// head is the start of a program; "" where there is none.
+func (h *Host) head(path string) (string, error) {
 	at, err := h.real(path)
 	if err != nil {
 		return "", err
@@ -83,7 +94,7 @@ func (h *Host) stampOf(path string) (string, error) {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return "", err
 	}
-	return stamp.FindString(string(head[:n])), nil
+	return string(head[:n]), nil
 }
 
 // flag is the value of -name or --name, in either form; "" when it is not given.
@@ -134,6 +145,11 @@ func (h *Host) launch(ctx context.Context, s *state, svc *service) (code int, er
 	p, ok := h.program(svc.Command, svc.Environment)
 	if !ok {
 		return 0, nil
+	}
+	if head, err := h.head(p.path); err != nil {
+		return 0, err
+	} else if m := ends.FindStringSubmatch(head); m != nil {
+		return exitCodeOf("exit " + m[1]), nil
 	}
 	switch p.name {
 	case kubelet:

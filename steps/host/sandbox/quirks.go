@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,8 +32,11 @@ type Quirks struct {
 	Networks  []host.HNSNetwork `json:"networks,omitempty"`  // HNS networks besides flanneld's
 	// API is why an API server does not answer: "name" (it is not found), else a text
 	// of an error; "" = it answers.
-	API       string        `json:"api,omitempty"`
-	ClockSkew time.Duration `json:"clock_skew,omitempty"` // by which the machine's clock is ahead, nanoseconds
+	API string `json:"api,omitempty"`
+	// Features are those that Windows has besides Containers, which is on, and
+	// Microsoft-Hyper-V, which is off, or has otherwise.
+	Features  map[string]host.FeatureState `json:"features,omitempty"`
+	ClockSkew time.Duration                `json:"clock_skew,omitempty"` // by which the machine's clock is ahead, nanoseconds
 	// Unasked are questions that cannot be answered: names of methods of host.Reader,
 	// and "RegistryValue KEY" for one key.
 	Unasked []string `json:"unasked,omitempty"`
@@ -172,6 +176,9 @@ func (h *Host) Listeners(ctx context.Context) ([]host.Listener, error) {
 			if h.running(s, of) {
 				out = append(out, host.Listener{Protocol: "tcp", Port: port})
 			}
+		}
+		if port, err := strconv.ParseUint(h.exporterPort(s), 10, 16); err == nil {
+			out = append(out, host.Listener{Protocol: "tcp", Port: uint16(port)})
 		}
 		return nil
 	})

@@ -181,7 +181,8 @@ func (h *Host) start(ctx context.Context, s *state, svc *service, above []string
 		// Not fs.ErrNotExist: that would say that the service is not there.
 		return fmt.Errorf("the program %s does not exist", svc.Command[0])
 	}
-	code, err := h.launch(ctx, s, svc)
+	runs := h.wrapped(s, svc)
+	code, err := h.launch(ctx, s, runs)
 	if err != nil {
 		return err
 	}
@@ -190,7 +191,7 @@ func (h *Host) start(ctx context.Context, s *state, svc *service, above []string
 		return nil
 	}
 	s.LastPID += 4
-	svc.State, svc.PID, svc.Ran = host.ServiceRunning, 1000+s.LastPID, slices.Clone(svc.Command)
+	svc.State, svc.PID, svc.Ran = host.ServiceRunning, 1000+s.LastPID, slices.Clone(runs.Command)
 	svc.InUse = nil
 	for _, p := range svc.Ran {
 		if h.isProgram(s, p, p == svc.Ran[0]) {
@@ -285,6 +286,10 @@ func (h *Host) DeleteService(ctx context.Context, name string) error {
 			}
 		}
 		delete(s.Services, h.fold(name))
+		if h.windows() { // its key goes with all that is below it
+			key := serviceKey(name)
+			maps.DeleteFunc(s.Registry, func(k string, _ map[string]host.RegistryValue) bool { return k == key || strings.HasPrefix(k, key+`\`) })
+		}
 		return nil
 	}))
 }

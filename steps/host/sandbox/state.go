@@ -31,8 +31,13 @@ type state struct {
 	Env      map[string]string                        `json:"env,omitempty"`
 	Firewall map[string]host.FirewallRule             `json:"firewall,omitempty"`
 	Networks map[string]host.HNSNetwork               `json:"networks,omitempty"`
-	Sysctls  map[string]string                        `json:"sysctls,omitempty"` // only others than at boot
-	Modules  []string                                 `json:"modules,omitempty"` // loaded
+	Dynamic  map[string]host.PortRange                `json:"dynamic_ports,omitempty"`  // by protocol; only others than a fresh machine's
+	Reserved map[string]host.PortRange                `json:"reserved_ports,omitempty"` // by their text
+	Sysctls  map[string]string                        `json:"sysctls,omitempty"`        // only others than at boot
+	Modules  []string                                 `json:"modules,omitempty"`        // loaded
+	Trusted  []string                                 `json:"trusted,omitempty"`        // sha256 of authorities
+	Features map[string]host.FeatureState             `json:"features,omitempty"`       // only others than a fresh machine's
+	Noted    []string                                 `json:"noted,omitempty"`          // what needs a reboot
 }
 
 // service is a registered service and its last run.
@@ -57,6 +62,12 @@ func (s *state) init() {
 	}
 	if s.Firewall == nil {
 		s.Firewall = map[string]host.FirewallRule{}
+	}
+	if s.Dynamic == nil {
+		s.Dynamic = map[string]host.PortRange{}
+	}
+	if s.Reserved == nil {
+		s.Reserved = map[string]host.PortRange{}
 	}
 	if s.Sysctls == nil {
 		s.Sysctls = map[string]string{}

@@ -109,6 +109,14 @@ func (h *Host) access(path string) (host.Access, error) {
 	return host.AccessPrivate, nil
 }
 
+// Mounts gives none: folders hold volumes at the administrator's word only.
+func (h *Host) Mounts(ctx context.Context, path string) ([]string, error) {
+	return nil, begin(ctx, "list mounts", path)
+}
+
+// Unmount has nothing to do, since nothing is mounted.
+func (h *Host) Unmount(ctx context.Context, path string) error { return begin(ctx, "unmount", path) }
+
 // SetAccess changes who may read and write path. AccessDefault and AccessProgram
 // give a private path back to what its parent hands on, and leave any other alone.
 func (h *Host) SetAccess(ctx context.Context, path string, access host.Access) error {

@@ -25,6 +25,7 @@ func TestConformance(t *testing.T) {
 	hosttest.Run(t, func(t *testing.T) hosttest.Fixture {
 		h := newHost(t)
 		_, err := h.FirewallRule(t.Context(), "nodejoin-test-absent")
+		_, noPorts := h.DynamicPorts(t.Context(), "tcp")
 		dir := tempDir(t)
 		program := serviceProgram(t)
 		return hosttest.Fixture{
@@ -34,8 +35,10 @@ func TestConformance(t *testing.T) {
 			},
 			Endless:           []string{program, sleepArg},
 			NoDependencyStart: wine,
-			Registry:          true, Firewall: !errors.Is(err, host.ErrUnsupported),
-			HTTP: httpServer, Pipe: pipeServer, AbsentPipe: `\\.\pipe\nodejoin-test-absent`,
+			FeaturesUntried:   true, // Wine has no DISM API
+			Registry:          true, Trust: true, Firewall: !errors.Is(err, host.ErrUnsupported),
+			Ports: !errors.Is(noPorts, host.ErrUnsupported),
+			HTTP:  httpServer, Pipe: pipeServer, AbsentPipe: `\\.\pipe\nodejoin-test-absent`,
 		}
 	})
 }

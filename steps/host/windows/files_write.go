@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/windows"
 
@@ -61,7 +62,7 @@ func (h *Host) WriteFile(ctx context.Context, path string, r io.Reader, opt host
 	if err := writeTemp(ctx, temp, r, path, opt); err != nil {
 		return failed(op, path, errors.Join(err, dropTemp(temp)))
 	}
-	if err := replace(temp, path); err != nil {
+	if err := replace(ctx, temp, path); err != nil {
 		return failed(op, path, errors.Join(err, dropTemp(temp)))
 	}
 	return nil
@@ -154,7 +155,7 @@ func (h *Host) Rename(ctx context.Context, oldPath, newPath string) error {
 	if err := errors.Join(begin(ctx, op, oldPath), begin(ctx, op, newPath)); err != nil {
 		return err
 	}
-	return failed(op, newPath, replace(oldPath, newPath))
+	return failed(op, newPath, replace(ctx, oldPath, newPath))
 }
 
 // Remove deletes a file or an empty directory.
@@ -170,8 +171,31 @@ func (h *Host) Remove(ctx context.Context, path string) error {
 	return failed(op, path, busy(err, path))
 }
 
+// heldBound is how long a file that another program holds open for reading may keep
+// itself from being replaced: a second nodejoin that reads its record, or a scanner. Windows
+// tells of no such handle's end; Go's own tools try for as long (cmd/internal/robustio).
+const heldBound = 2 * time.Second
+
 // replace moves a file over another and has the move written to the disk.
-func replace(from, to string) error {
+func replace(ctx context.Context, from, to string) error {
+	ctx, cancel := context.WithTimeout(ctx, heldBound)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := replaceNow(from, to)
+		if !errors.Is(err, windows.ERROR_ACCESS_DENIED) && !errors.Is(err, windows.ERROR_SHARING_VIOLATION) || errors.Is(err, host.ErrBusy) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
+}
+
+func replaceNow(from, to string) error {
 	fromPtr, err := windows.UTF16PtrFromString(from)
 	if err != nil {
 		return err

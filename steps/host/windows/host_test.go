@@ -13,8 +13,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/windows"
 
 	"nodejoin/steps/host"
 )
@@ -164,6 +166,32 @@ func TestRunningProgramIsBusy(t *testing.T) {
 	}
 }
 
+// A file that somebody reads is replaced once they have closed it, and one that stays
+// open is told as refused.
+func TestHeldFileIsReplaced(t *testing.T) {
+	h, ctx := newHost(t), context30(t)
+	path := filepath.Join(tempDir(t), "record.json")
+	write := func(text string) error { return h.WriteFile(ctx, path, strings.NewReader(text), host.WriteOptions{}) }
+	if err := write("before"); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := write("refused"); err == nil {
+		return // a file that is open for reading can be replaced here
+	}
+	closed := time.AfterFunc(300*time.Millisecond, func() { _ = reader.Close() })
+	defer closed.Stop()
+	if err := write("after"); err != nil {
+		t.Errorf("write to a file that is closed meanwhile: %v", err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "after" {
+		t.Errorf("the file holds %q, %v", text, err)
+	}
+}
+
 func TestRegistry(t *testing.T) {
 	h, ctx := newHost(t), context30(t)
 	const key = `HKLM\SOFTWARE\nodejoin-test\deep`
@@ -284,5 +312,19 @@ func TestFirewall(t *testing.T) {
 	}
 	if _, err := h.FirewallRule(ctx, want.Name); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("deleted: %v", err)
+	}
+}
+
+// A Windows without the DISM API is one that cannot be asked, not one without a feature.
+func TestFeatureWithoutDISM(t *testing.T) {
+	was := dismInitialize
+	defer func() { dismInitialize = was }()
+	dismInitialize = windows.NewLazySystemDLL("nodejoin-no-such.dll").NewProc("DismInitialize")
+	h := newHost(t)
+	if _, err := h.Feature(t.Context(), "Containers"); err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrUnsupported) {
+		t.Errorf("read: %v", err)
+	}
+	if err := h.EnableFeature(t.Context(), "Containers"); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("enable: %v", err)
 	}
 }

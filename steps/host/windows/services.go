@@ -260,8 +260,31 @@ func (h *Host) StopService(ctx context.Context, name string) error {
 		if err := stop(ctx, s); err != nil {
 			return err
 		}
-		return waitProcess(ctx, process)
+		return endProcess(ctx, process)
 	})
+}
+
+// endBound is how long the process of a service that has reported stopped has to end.
+// The kubelet gives itself a second (kubernetes v1.36.3 pkg/windows/service/service.go).
+const endBound = 30 * time.Second
+
+// endProcess waits for the end of the process of a stopped service; 0 is no process.
+// One that outlives endBound is ended: its service has told that it is done, and what
+// keeps it would keep its files open for ever.
+func endProcess(ctx context.Context, process windows.Handle) error {
+	if process == 0 {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, endBound)
+	defer cancel()
+	err := waitProcess(bounded, process)
+	if err == nil || bounded.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	if err := windows.TerminateProcess(process, 1); err != nil {
+		return fmt.Errorf("the service has stopped, its process has not ended in %s and cannot be ended: %w", endBound, err)
+	}
+	return waitProcess(ctx, process)
 }
 
 // serviceProcess opens the process of a running service before it is told to
@@ -275,7 +298,10 @@ func serviceProcess(s *mgr.Service, status svc.Status) (windows.Handle, error) {
 	if status.ProcessId == 0 || config.serviceType&windows.SERVICE_WIN32_SHARE_PROCESS != 0 {
 		return 0, nil
 	}
-	process, err := windows.OpenProcess(windows.SYNCHRONIZE, false, status.ProcessId)
+	process, err := windows.OpenProcess(windows.SYNCHRONIZE|windows.PROCESS_TERMINATE, false, status.ProcessId)
+	if errors.Is(err, windows.ERROR_ACCESS_DENIED) { // a protected one
+		process, err = windows.OpenProcess(windows.SYNCHRONIZE, false, status.ProcessId)
+	}
 	if errors.Is(err, windows.ERROR_INVALID_PARAMETER) { // no such process
 		return 0, nil
 	}
@@ -321,9 +347,9 @@ func stop(ctx context.Context, s *mgr.Service) error {
 	}
 }
 
-// waitProcess waits for the end of a process; 0 is no process.
+// waitProcess waits for the end of a process.
 func waitProcess(ctx context.Context, process windows.Handle) error {
-	for process != 0 {
+	for {
 		event, err := windows.WaitForSingleObject(process, uint32(pollEvery.Milliseconds()))
 		switch {
 		case err != nil:
@@ -334,7 +360,6 @@ func waitProcess(ctx context.Context, process windows.Handle) error {
 			return fmt.Errorf("the service has stopped, its process has not ended: %w", context.Cause(ctx))
 		}
 	}
-	return nil
 }
 
 // DeleteService unregisters a stopped service.

@@ -123,16 +123,32 @@ func (s *server) Assign(_ context.Context, method string) jrpc2.Handler {
 		return call(s, s.exec.CheckLeave)
 	case wire.MethodLeave:
 		return call(s, s.leave)
+	case wire.MethodTakeBack:
+		return call(s, func(ctx context.Context, req steps.TakeBackRequest) (steps.TakeBackReply, error) {
+			return alone(ctx, s, func() (steps.TakeBackReply, error) { return s.exec.TakeBack(ctx, req) })
+		})
+	case wire.MethodVerified:
+		return call(s, func(ctx context.Context, _ struct{}) (struct{}, error) {
+			return alone(ctx, s, func() (struct{}, error) { return struct{}{}, s.exec.Verified(ctx) })
+		})
 	case wire.MethodForget:
 		return call(s, s.forget)
 	case wire.MethodLock:
-		return call(s, s.lock.Take)
+		return call(s, func(ctx context.Context, req steps.LockRequest) (steps.LockReply, error) {
+			reply, err := s.lock.Take(ctx, req)
+			if err == nil && reply.By == nil {
+				err = s.exec.Refresh(ctx)
+			}
+			return reply, err
+		})
 	case wire.MethodUnlock:
 		return call(s, func(context.Context, struct{}) (struct{}, error) { return struct{}{}, s.lock.Release() })
 	case wire.MethodNote:
 		return call(s, func(ctx context.Context, n steps.RunNote) (struct{}, error) { return struct{}{}, s.exec.Note(ctx, n) })
 	case wire.MethodGather:
 		return call(s, s.exec.Gather)
+	case wire.MethodExamine:
+		return call(s, s.exec.Examine)
 	case wire.MethodSecure:
 		return call(s, s.secure)
 	case wire.NoteCancel:
@@ -219,12 +235,17 @@ func (s *server) apply(ctx context.Context, req steps.Request) (steps.ApplyReply
 
 // leave runs alone on this machine, as apply does.
 func (s *server) leave(ctx context.Context, req steps.LeaveRequest) (steps.LeaveReply, error) {
+	return alone(ctx, s, func() (steps.LeaveReply, error) { return s.exec.Leave(ctx, req) })
+}
+
+// alone runs f while no other run is at work on this machine.
+func alone[R any](ctx context.Context, s *server, f func() (R, error)) (out R, err error) {
 	unlock, err := s.alone(ctx)
 	if err != nil {
-		return steps.LeaveReply{}, err
+		return out, err
 	}
 	defer unlock()
-	return s.exec.Leave(ctx, req)
+	return f()
 }
 
 // forget waits until it is alone and lets go of the lock, whose file it removes.
@@ -246,7 +267,15 @@ func (s *server) alone(ctx context.Context) (unlock func(), err error) {
 	if s.lock.Held() {
 		return func() {}, nil
 	}
-	return lockHost(ctx, s.opt.DataDir)
+	unlock, err = lockHost(ctx, s.opt.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.exec.Refresh(ctx); err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
 }
 
 // secure gives nodejoin's folder to the system and administrators alone.

@@ -20,12 +20,15 @@ const (
 	MethodBlobEnd    = "blob_end"    // Blob -> nothing: the temporary file becomes the blob
 	MethodLeaveCheck = "leave_check" // steps.LeaveRequest -> steps.LeaveReply
 	MethodLeave      = "leave"       // steps.LeaveRequest -> steps.LeaveReply
+	MethodTakeBack   = "take_back"   // steps.TakeBackRequest -> steps.TakeBackReply
+	MethodVerified   = "verified"    // nothing -> nothing
 	MethodForget     = "forget"      // steps.LeaveRequest -> steps.ForgetReply
 	MethodSecure     = "secure"      // nothing -> nothing: the data folder becomes private
 	MethodLock       = "lock"        // steps.LockRequest -> steps.LockReply
 	MethodUnlock     = "unlock"      // nothing -> nothing
 	MethodNote       = "note"        // steps.RunNote -> nothing
 	MethodGather     = "gather"      // steps.GatherRequest -> steps.GatherReply
+	MethodExamine    = "examine"     // steps.ExamineRequest -> steps.ExamineReply
 )
 
 // Notifications.

@@ -51,7 +51,7 @@ func line(e event.Event, color, quiet bool) string {
 		if quiet || e.State == "done" || e.State == "checking" || e.State == "failed" || e.State == "applying" {
 			return ""
 		}
-		text := map[string]string{"connecting": "connecting", "pushing_agent": "sending the agent", "waiting": "waiting", "reconnecting": "connection lost, connecting again"}[e.State]
+		text := map[string]string{"connecting": "connecting", "pushing_agent": "sending the agent", "waiting": "waiting", "reconnecting": "connection lost, connecting again", "rebooting": "rebooting"}[e.State]
 		if text == "" {
 			text = e.State
 		}
@@ -146,7 +146,7 @@ func (l *live) Emit(e event.Event) {
 			l.set(e.Host, "")
 		default:
 			l.set(e.Host, map[string]string{"connecting": "connecting", "pushing_agent": "sending the agent", "checking": "checking",
-				"waiting": "waiting for an earlier run", "applying": "applying", "reconnecting": "connection lost, connecting again"}[e.State])
+				"waiting": "waiting for an earlier run", "applying": "applying", "reconnecting": "connection lost, connecting again", "rebooting": "rebooting"}[e.State])
 		}
 		if e.State == "reconnecting" {
 			l.draw(line(e, l.t.ErrColor, false))

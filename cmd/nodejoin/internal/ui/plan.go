@@ -22,6 +22,7 @@ var marks = map[steps.Action]struct {
 	steps.ActionDelete:  {"-", Red, "delete"},
 	steps.ActionRestart: {"!", Yellow, "restart"},
 	steps.ActionStart:   {">", Green, "start"},
+	steps.ActionReboot:  {"!", Red, "reboot"},
 	steps.ActionWait:    {".", Cyan, "wait"},
 	steps.ActionUnknown: {"?", Blue, "not known yet"},
 }
@@ -61,7 +62,7 @@ func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 		fmt.Fprintf(w, "%s  %s\n%s", strings.Join(names[body], ", "), head, rest)
 	}
 	var parts []string
-	for _, a := range []steps.Action{steps.ActionCreate, steps.ActionUpdate, steps.ActionDelete, steps.ActionRestart, steps.ActionStart, steps.ActionUnknown, steps.ActionWait} {
+	for _, a := range []steps.Action{steps.ActionCreate, steps.ActionUpdate, steps.ActionDelete, steps.ActionRestart, steps.ActionReboot, steps.ActionStart, steps.ActionUnknown, steps.ActionWait} {
 		if n := count[a]; n > 0 {
 			verb := "to " + marks[a].verb
 			if a == steps.ActionUnknown || a == steps.ActionWait {
@@ -70,6 +71,10 @@ func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 			parts = append(parts, fmt.Sprintf("%d %s", n, verb))
 		}
 	}
+	if n := interrupted(r); n > 1 {
+		l := r.Rollout
+		fmt.Fprintln(w, Wrap(fmt.Sprintf("Rollout: %d Nodes are interrupted, at most %d out of service at once; after %d %s no further one is begun.", n, l.MaxUnavailable, l.MaxFailures, plural(l.MaxFailures, "failure")), "", o.Width))
+	}
 	if failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d could not be checked", failed))
 	}
@@ -77,6 +82,17 @@ func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 		s := Wrap(fmt.Sprintf("Plan on %d %s: %s.", hosts, plural(hosts, "host"), strings.Join(parts, ", ")), "", o.Width)
 		fmt.Fprintln(w, Paint(o.Color, Bold, "Plan")+strings.TrimPrefix(s, "Plan"))
 	}
+}
+
+// interrupted counts the Nodes whose pods an apply interrupts.
+func interrupted(r *engine.Report) int {
+	n := 0
+	for _, h := range r.Hosts {
+		if h.Interruption != nil {
+			n++
+		}
+	}
+	return n
 }
 
 func plural(n int, s string) string {
@@ -94,6 +110,9 @@ func writeHost(w io.Writer, h engine.HostReport, o PlanOptions, count map[steps.
 		if s.Result.Err != nil || !s.Result.Change.NoOp() {
 			n++
 		}
+	}
+	if h.Trial != nil {
+		n++
 	}
 	if n == 0 && !o.Full {
 		return false
@@ -153,6 +172,9 @@ func writeUpgrade(w io.Writer, h engine.HostReport, o PlanOptions) {
 			fmt.Fprintf(w, "    %s\n", l)
 		}
 	}
+	if t := h.Trial; t != nil {
+		line(Yellow, "!", fmt.Sprintf("a run that began %s was stopped before it had verified what it changed, or taken it back; this one ends it", t.Begun.Format("2006-01-02T15:04Z")))
+	}
 	if u := h.Upgrade; u != nil {
 		word := "upgrade"
 		if u.Downgrade {
@@ -161,6 +183,9 @@ func writeUpgrade(w io.Writer, h engine.HostReport, o PlanOptions) {
 		line(Bold, "^", fmt.Sprintf("%s of Kubernetes: %s -> %s", word, u.From, u.To))
 		for _, n := range u.Notes {
 			line(Dim, " ", n)
+		}
+		if h.Node.OnFailure != "keep" && h.KubeNode != nil && h.KubeNode.Ready {
+			line(Dim, " ", "if a step fails, what was changed is taken back to "+u.From)
 		}
 	}
 	if i := h.Interruption; i != nil {
@@ -176,7 +201,14 @@ func writeUpgrade(w io.Writer, h engine.HostReport, o PlanOptions) {
 		case h.KubeNode != nil && !h.KubeNode.Ready:
 			text += "not drained, as it is not Ready, "
 		}
-		line(Yellow, "!", text+strings.Join(i.Services, " and ")+" stop and start; then it takes pods again")
+		var what []string
+		if i.Reboot {
+			what = append(what, "the machine is rebooted")
+		}
+		if len(i.Services) > 0 {
+			what = append(what, strings.Join(i.Services, " and ")+" stop and start")
+		}
+		line(Yellow, "!", text+strings.Join(what, ", ")+"; then it takes pods again")
 	}
 }
 

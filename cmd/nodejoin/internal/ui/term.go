@@ -40,8 +40,13 @@ func NewTerm() *Term {
 }
 
 // Width of the terminal behind Err in columns, 80 where there is none.
-func (t *Term) Width() int {
-	if f, ok := t.Err.(*os.File); ok {
+func (t *Term) Width() int { return width(t.Err) }
+
+// OutWidth is that of the terminal behind Out.
+func (t *Term) OutWidth() int { return width(t.Out) }
+
+func width(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 20 {
 			return w
 		}
@@ -119,6 +124,46 @@ func Wrap(s, indent string, width int) string {
 		out = append(out, strings.TrimRight(indent+cur, " "))
 	}
 	return strings.Join(out, "\n")
+}
+
+// Reflow wraps paragraphs to width columns: lines that follow each other are one, but
+// for those that begin with a space, which stay as they are.
+func Reflow(s string, width int) string {
+	var out []string
+	paragraph := ""
+	flush := func() {
+		if paragraph != "" {
+			out = append(out, Wrap(paragraph, "", width))
+		}
+		paragraph = ""
+	}
+	for _, line := range strings.Split(s, "\n") {
+		text := strings.TrimSpace(line)
+		switch {
+		case text == "":
+			flush()
+			out = append(out, "")
+		case line[0] == ' ' || line[0] == '\t':
+			flush()
+			out = append(out, strings.TrimRight(line, " \t"))
+		case paragraph == "":
+			paragraph = text
+		default:
+			paragraph += " " + text
+		}
+	}
+	flush()
+	return strings.Join(out, "\n")
+}
+
+// Columns is a line of a list: a name, and from column pad on what it is, wrapped.
+func Columns(name, what string, pad, width int) string {
+	indent := strings.Repeat(" ", pad+3)
+	text := Wrap(what, indent, width)
+	if n := len([]rune(name)); n < pad+1 {
+		return "  " + name + text[2+len(name):] + "\n"
+	}
+	return "  " + name + "\n" + text + "\n"
 }
 
 // Cut shortens a line to width columns.

@@ -195,3 +195,17 @@ func TestLinesQuiet(t *testing.T) {
 		t.Errorf("have %q, want %q", have, want)
 	}
 }
+
+func TestReflow(t *testing.T) {
+	const text = "one two three\nfour five\n\n  a list that is as it is, whatever its width\nsix"
+	want := "one two three four five\n\n  a list that is as it is, whatever its width\nsix"
+	if have := Reflow(text, 30); have != want {
+		t.Errorf("30 columns:\n%s\nwant\n%s", have, want)
+	}
+	if have := Columns("leave", "takes nodes out of the cluster", 8, 42); have != "  leave    takes nodes out of the cluster\n" {
+		t.Errorf("a wide list: %q", have)
+	}
+	if have := Columns("completion", "what is completed", 8, 40); have != "  completion\n           what is completed\n" {
+		t.Errorf("a long name: %q", have)
+	}
+}

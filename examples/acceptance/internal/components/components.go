@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -109,17 +110,21 @@ type build struct {
 
 func (s *Set) builds() []build {
 	var all []build
-	for _, c := range table {
+	for _, c := range slices.Concat(table, linuxNode) {
 		goos := "linux"
 		if strings.HasSuffix(c.name, ".exe") {
 			goos = "windows"
 		}
-		dir := s.Source("components", "modules", c.module)
+		dir, cgo := s.Source("components", "modules", c.module), "CGO_ENABLED=0"
+		// Always -trimpath: with and without it everything compiles twice.
+		argv := []string{"go", "build", "-trimpath", "-ldflags", c.ldflags}
+		if tags, ok := partlyC[c.name]; ok {
+			cgo, argv = "CGO_ENABLED=1", append(argv, "-tags", tags)
+		}
 		all = append(all, build{
 			out: s.Bin(c.name), stamp: s.stamp(c.name), dir: dir,
-			env: []string{"GOOS=" + goos, "GOARCH=amd64", "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off"},
-			// Always -trimpath: with and without it everything compiles twice.
-			argv:   []string{"go", "build", "-trimpath", "-ldflags", c.ldflags, c.pkg},
+			env:    []string{"GOOS=" + goos, "GOARCH=amd64", cgo, "GOFLAGS=", "GOWORK=off"},
+			argv:   append(argv, c.pkg),
 			inputs: []string{filepath.Join(dir, "go.mod"), filepath.Join(dir, "go.sum")},
 		})
 	}

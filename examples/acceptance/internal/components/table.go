@@ -4,9 +4,13 @@ package components
 // names only label the archives of the mirror and the plan of the tests.
 const (
 	Kubernetes = "1.36.3"
-	Containerd = "2.4.2"
-	CNIPlugins = "1.9.1"
-	Flannel    = "0.28.4"
+	// OldKubernetes is an older minor version, of the node programs only.
+	OldKubernetes = "1.35.4"
+	Containerd    = "2.4.2"
+	// Containerd17 is the last line of 1.x, whose configuration has another shape.
+	Containerd17 = "1.7.35"
+	CNIPlugins   = "1.9.1"
+	Flannel      = "0.28.4"
 	// FlannelCNI is the last release of the CNI plugins that carried the flannel
 	// meta plugin; its successor is not a Go module that builds by itself.
 	FlannelCNI = "0.9.1"
@@ -32,10 +36,20 @@ const stampKubernetes = "-s -w" +
 	" -X k8s.io/component-base/version.gitCommit=module" +
 	" -X k8s.io/component-base/version.gitTreeState=clean"
 
+// stampOldKubernetes is stampKubernetes of OldKubernetes.
+const stampOldKubernetes = "-s -w" +
+	" -X k8s.io/component-base/version.gitVersion=v" + OldKubernetes +
+	" -X k8s.io/component-base/version.gitMajor=1" +
+	" -X k8s.io/component-base/version.gitMinor=35" +
+	" -X k8s.io/component-base/version.gitCommit=module" +
+	" -X k8s.io/component-base/version.gitTreeState=clean"
+
 const (
 	stampContainerd = "-s -w -X github.com/containerd/containerd/v2/version.Version=v" + Containerd
-	stampFlannel    = "-s -w -X github.com/flannel-io/flannel/pkg/version.Version=v" + Flannel
-	strip           = "-s -w"
+	// 1.x has its version in another package.
+	stampContainerd17 = "-s -w -X github.com/containerd/containerd/version.Version=v" + Containerd17
+	stampFlannel      = "-s -w -X github.com/flannel-io/flannel/pkg/version.Version=v" + Flannel
+	strip             = "-s -w"
 )
 
 // table lists what the tests use, the slowest first.
@@ -44,9 +58,13 @@ var table = []component{
 	{"kube-controller-manager", "kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager", stampKubernetes},
 	{"kubelet.exe", "kubernetes", "k8s.io/kubernetes/cmd/kubelet", stampKubernetes},
 	{"kube-proxy.exe", "kubernetes", "k8s.io/kubernetes/cmd/kube-proxy", stampKubernetes},
+	{"kubeadm.exe", "kubernetes", "k8s.io/kubernetes/cmd/kubeadm", stampKubernetes},
+	{"kubelet-1.35.exe", "kubernetes-1.35", "k8s.io/kubernetes/cmd/kubelet", stampOldKubernetes},
+	{"kube-proxy-1.35.exe", "kubernetes-1.35", "k8s.io/kubernetes/cmd/kube-proxy", stampOldKubernetes},
 	{"kube-log-runner.exe", "kubernetes", "k8s.io/component-base/logs/kube-log-runner", stampKubernetes},
 	{"etcd", "kubernetes", "go.etcd.io/etcd/server/v3", strip},
 	{"containerd.exe", "containerd", "github.com/containerd/containerd/v2/cmd/containerd", stampContainerd},
+	{"containerd-1.7.exe", "containerd-1.7", "github.com/containerd/containerd/cmd/containerd", stampContainerd17},
 	{"ctr.exe", "containerd", "github.com/containerd/containerd/v2/cmd/ctr", stampContainerd},
 	{"containerd-shim-runhcs-v1.exe", "hcsshim", "github.com/Microsoft/hcsshim/cmd/containerd-shim-runhcs-v1", strip},
 	{"host-local.exe", "cni-plugins", "github.com/containernetworking/plugins/plugins/ipam/host-local", strip},
@@ -57,7 +75,7 @@ var table = []component{
 }
 
 // helpers are programs of this module that run on the Windows machine.
-var helpers = []string{"winsshd"}
+var helpers = []string{"winsshd", "exits"}
 
 // library is a stand-in DLL, built with mingw from sources in the wine folder.
 type library struct {

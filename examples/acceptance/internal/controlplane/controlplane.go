@@ -41,9 +41,12 @@ type Options struct {
 	// Unsigned starts no controllers that approve and sign certificates: kubelets
 	// wait for theirs.
 	Unsigned bool
+	// Address is where the API server listens, for machines of other networks;
+	// default 127.0.0.1.
+	Address string
 }
 
-// Cluster is a running control plane on loopback.
+// Cluster is a running control plane.
 type Cluster struct {
 	URL        string
 	CA         []byte // PEM
@@ -68,6 +71,9 @@ type process struct {
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startWait, fmt.Errorf("the control plane was not up within %v", startWait))
 	defer cancel()
+	if o.Address == "" {
+		o.Address = "127.0.0.1"
+	}
 	c := &Cluster{dir: o.Dir, opts: o, processes: map[string]*process{}}
 	if err := c.start(ctx); err != nil {
 		err = fmt.Errorf("%w\n%s", err, c.Logs())
@@ -86,7 +92,7 @@ func (c *Cluster) start(ctx context.Context) error {
 		return err
 	}
 	c.port = ports[0]
-	c.URL = fmt.Sprintf("https://127.0.0.1:%d", c.port)
+	c.URL = fmt.Sprintf("https://%s:%d", c.opts.Address, c.port)
 	c.etcdURL = fmt.Sprintf("http://127.0.0.1:%d", ports[1])
 	peer := fmt.Sprintf("http://127.0.0.1:%d", ports[2])
 	if c.Kubeconfig, err = c.kubeconfig("admin"); err != nil {
@@ -113,7 +119,7 @@ func (c *Cluster) certificates() error {
 	}
 	c.CA, c.CAHash = c.ca.pem, c.ca.hash()
 	return errors.Join(
-		c.ca.server("apiserver", net.IPv4(127, 0, 0, 1), net.ParseIP(serviceIP)),
+		c.ca.server("apiserver", net.ParseIP(c.opts.Address), net.IPv4(127, 0, 0, 1), net.ParseIP(serviceIP)),
 		c.ca.client("admin", "kubernetes-admin", "system:masters"),
 		c.ca.client("controllers", "system:kube-controller-manager", "system:masters"),
 		c.ca.client("kubelet-client", "kube-apiserver-kubelet-client", "system:masters"),
@@ -123,7 +129,7 @@ func (c *Cluster) certificates() error {
 // StartAPIServer starts the API server, after Stop of it for a test too, and waits
 // until it is ready.
 func (c *Cluster) StartAPIServer(ctx context.Context) error {
-	if err := c.run("kube-apiserver", "--etcd-servers="+c.etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+	if err := c.run("kube-apiserver", "--etcd-servers="+c.etcdURL, "--bind-address="+c.opts.Address, "--advertise-address="+c.opts.Address,
 		fmt.Sprintf("--secure-port=%d", c.port), "--endpoint-reconciler-type=none",
 		"--client-ca-file="+c.path("ca.crt"), "--tls-cert-file="+c.path("apiserver.crt"), "--tls-private-key-file="+c.path("apiserver.key"),
 		"--kubelet-client-certificate="+c.path("kubelet-client.crt"), "--kubelet-client-key="+c.path("kubelet-client.key"),
@@ -156,7 +162,7 @@ func (c *Cluster) startControllers(port int) error {
 	}
 	controllers := []string{"bootstrap-signer-controller", "token-cleaner-controller", "node-lifecycle-controller",
 		"taint-eviction-controller", "serviceaccount-controller", "root-ca-certificate-publisher-controller",
-		"node-ipam-controller", "pod-garbage-collector-controller", "clusterrole-aggregation-controller"}
+		"node-ipam-controller", "namespace-controller", "pod-garbage-collector-controller", "deployment-controller", "replicaset-controller", "clusterrole-aggregation-controller"}
 	if !c.opts.Unsigned {
 		controllers = append(controllers, "certificatesigningrequest-signing-controller", "certificatesigningrequest-approving-controller")
 	}

@@ -2,6 +2,9 @@ package controlplane
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -9,18 +12,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"nodejoin/examples/acceptance/internal/components"
 )
 
 // nodeTokens is the group of kubeadm's bootstrap tokens.
 const nodeTokens = "system:bootstrappers:kubeadm:default-node-token"
 
-// joinObjects makes what the kubeadm phases bootstrap-token and kubelet-config leave
+// joinObjects makes what the kubeadm phases bootstrap-token and upload-config leave
 // behind, except for a token: minting that is the work of nodejoin.
 func (c *Cluster) joinObjects(ctx context.Context) error {
 	if err := c.roleBindings(ctx); err != nil {
 		return err
 	}
-	return c.clusterInfo(ctx)
+	return errors.Join(c.clusterInfo(ctx), c.uploadedConfig(ctx))
 }
 
 func (c *Cluster) roleBindings(ctx context.Context) error {
@@ -77,6 +81,76 @@ func (c *Cluster) clusterInfo(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Name: role},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "system:anonymous"}},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// uploadedConfig makes what `kubeadm init phase upload-config` does (kubernetes
+// cmd/kubeadm/app/phases/uploadconfig and phases/kubelet): two ConfigMaps of
+// kube-system, and who may read them. The kubelet's is one for Linux, as kubeadm
+// defaults it.
+func (c *Cluster) uploadedConfig(ctx context.Context) error {
+	for _, m := range []struct{ name, key, text string }{
+		{"kubeadm-config", "ClusterConfiguration", fmt.Sprintf(`apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+certificatesDir: /etc/kubernetes/pki
+clusterName: kubernetes
+controlPlaneEndpoint: %q
+imageRepository: registry.k8s.io
+kubernetesVersion: v%s
+networking:
+  dnsDomain: cluster.local
+  podSubnet: %s
+  serviceSubnet: %s
+`, strings.TrimPrefix(c.URL, "https://"), components.Kubernetes, PodCIDR, ServiceCIDR)},
+		{"kubelet-config", "kubelet", fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+authentication:
+  anonymous:
+    enabled: false
+  webhook:
+    cacheTTL: 0s
+    enabled: true
+  x509:
+    clientCAFile: /etc/kubernetes/pki/ca.crt
+authorization:
+  mode: Webhook
+cgroupDriver: systemd
+clusterDNS: [%s]
+clusterDomain: cluster.local
+healthzBindAddress: 127.0.0.1
+healthzPort: 10248
+resolvConf: /run/systemd/resolve/resolv.conf
+rotateCertificates: true
+staticPodPath: /etc/kubernetes/manifests
+`, DNSIP)},
+	} {
+		if _, err := c.Client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: m.name}, Data: map[string]string{m.key: m.text},
+		}, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		if err := c.readable(ctx, m.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readable lets nodes, and machines that join with a token, read a ConfigMap.
+func (c *Cluster) readable(ctx context.Context, name string) error {
+	rbac, role := c.Client.RbacV1(), "kubeadm:"+name
+	if _, err := rbac.Roles(metav1.NamespaceSystem).Create(ctx, &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: role},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{name}, Verbs: []string{"get"}}},
+	}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	_, err := rbac.RoleBindings(metav1.NamespaceSystem).Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:nodes"},
+			{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: nodeTokens}},
 	}, metav1.CreateOptions{})
 	return err
 }

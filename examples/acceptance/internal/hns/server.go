@@ -39,6 +39,7 @@ type Object = map[string]any
 type Server struct {
 	managementIP string
 	log          io.Writer
+	attach       func(address string) error
 	listener     net.Listener
 	work         sync.WaitGroup
 
@@ -60,6 +61,10 @@ func Start(managementIP string, log io.Writer) (*Server, error) {
 	s.work.Go(s.accept)
 	return s, nil
 }
+
+// OnAttach has f put the address of an endpoint onto the machine when it is attached to
+// its host: the real service makes an adapter with it. Before any call.
+func (s *Server) OnAttach(f func(address string) error) { s.attach = f }
 
 // Port of the server on 127.0.0.1.
 func (s *Server) Port() int { return s.listener.Addr().(*net.TCPAddr).Port }
@@ -166,7 +171,7 @@ func (s *Server) answer(c io.ReadWriter) error {
 
 func (s *Server) call(operation, id, settings, parent string) (status uint32, handle uint64, text string) {
 	if operation == "HNSCall" {
-		return ok, 0, s.version1(id, parent)
+		return ok, 0, s.version1(id, parent, settings)
 	}
 	verb, kind, _ := strings.Cut(operation, " ")
 	if s.objects[kind] == nil {
@@ -200,24 +205,6 @@ func (s *Server) call(operation, id, settings, parent string) (status uint32, ha
 		return ok, 0, ""
 	}
 	return notImplemented, 0, ""
-}
-
-// version1 answers the older interface: method and path of a REST-like call.
-func (s *Server) version1(method, path string) string {
-	kinds := map[string]string{"networks": "Network", "endpoints": "Endpoint", "policylists": "LoadBalancer"}
-	head, _, _ := strings.Cut(strings.Trim(path, "/"), "/")
-	switch kind := kinds[head]; {
-	case path == "/globals/version":
-		// 15.1: what Windows Server 2022 answers, the version with every feature that kube-proxy asks for.
-		return `{"Success":true,"Output":{"Major":15,"Minor":1}}`
-	case method == "GET" && kind != "":
-		list := make([]Object, 0, len(s.objects[kind]))
-		for _, id := range slices.Sorted(maps.Keys(s.objects[kind])) {
-			list = append(list, s.objects[kind][id])
-		}
-		return encode(Object{"Success": true, "Output": list})
-	}
-	return `{"Success":false,"Error":"the stand-in does not know this call"}`
 }
 
 func (s *Server) enumerate(kind, query string) (uint32, uint64, string) {

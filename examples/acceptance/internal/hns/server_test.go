@@ -101,3 +101,50 @@ func TestVersion1(t *testing.T) {
 		t.Errorf("version: %s", text)
 	}
 }
+
+// TestVersion1Host: what flanneld does for an L2Bridge network: network, endpoint, its
+// address on the host. The newer interface sees both.
+func TestVersion1Host(t *testing.T) {
+	s := start(t)
+	var attached []string
+	s.OnAttach(func(address string) error { attached = append(attached, address); return nil })
+	post := func(path, body string) (answer struct {
+		Success bool
+		Error   string
+		Output  struct{ ID, ManagementIP string }
+	}) {
+		t.Helper()
+		_, _, text := call(t, s, "HNSCall", "POST", body, path)
+		if err := json.Unmarshal([]byte(text), &answer); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		return answer
+	}
+	network := post("/networks/", `{"Name":"cbr0","Type":"L2Bridge","Subnets":[{"AddressPrefix":"10.244.0.0/24","GatewayAddress":"10.244.0.1"}]}`)
+	if !network.Success || network.Output.ManagementIP != "192.0.2.7" {
+		t.Fatalf("network: %+v", network)
+	}
+	if bad := post("/endpoints/", `{"Name":"cbr0_ep","VirtualNetwork":"none"}`); bad.Success {
+		t.Error("an endpoint without a network")
+	}
+	endpoint := post("/endpoints/", `{"Name":"cbr0_ep","IPAddress":"10.244.0.2","VirtualNetwork":"`+network.Output.ID+`"}`)
+	if first := post("/endpoints/"+endpoint.Output.ID+"/attach", `{}`); !first.Success {
+		t.Errorf("attach: %+v", first)
+	}
+	if again := post("/endpoints/"+endpoint.Output.ID+"/attach", `{}`); again.Success || !strings.Contains(again.Error, "already attached to the switch") {
+		t.Errorf("attached again: %+v", again)
+	}
+	if len(attached) != 1 || attached[0] != "10.244.0.2" {
+		t.Errorf("attached %v", attached)
+	}
+	if s.Endpoint("10.244.0.2") == nil {
+		t.Error("the newer interface has no such endpoint")
+	}
+	if b, _ := json.Marshal(s.Network("cbr0")); !strings.Contains(string(b), `"IpAddressPrefix":"10.244.0.0/24"`) {
+		t.Errorf("the newer interface has %s", b)
+	}
+	call(t, s, "HNSCall", "DELETE", "", "/networks/"+network.Output.ID)
+	if s.Network("cbr0") != nil {
+		t.Error("the network is left")
+	}
+}

@@ -1,5 +1,5 @@
-// Package mirror makes a folder of the artifacts that a Windows node needs, under
-// the file names and with the layout of the upstream releases, from the built
+// Package mirror makes a folder of the artifacts that a Windows or a Linux node needs,
+// under the file names and with the layout of the upstream releases, from the built
 // components.
 package mirror
 
@@ -28,6 +28,11 @@ const (
 	CNIPlugins     = "cni_plugins"
 	FlannelCNI     = "flannel_cni"
 	Flanneld       = "flanneld"
+	Runc           = "runc" // of Linux only
+	// Other programs of Kubernetes: of components.OldKubernetes, and with a kubelet that
+	// ends as soon as it is started.
+	OldKubernetesNode    = "kubernetes_node_old"
+	BrokenKubernetesNode = "kubernetes_node_broken"
 )
 
 // Artifact is one file of the mirror.
@@ -48,12 +53,33 @@ type release struct {
 
 type member struct{ to, component string }
 
-var releases = []release{
+var releases = map[string][]release{"windows": windows, "linux": linux, Others: others}
+
+// Others is what Make takes for the artifacts of Windows that a plan names instead of its own.
+const Others = "others"
+
+var linux = []release{
+	{KubernetesNode, "kubernetes-node-linux-amd64.tar.gz",
+		[]string{"kubernetes/", "kubernetes/node/", "kubernetes/node/bin/"},
+		[]member{{"kubernetes/node/bin/kube-proxy", "kube-proxy"}, {"kubernetes/node/bin/kubelet", "kubelet"}, {"kubernetes/LICENSES", ""}}},
+	{Containerd, "containerd-" + components.Containerd + "-linux-amd64.tar.gz",
+		[]string{"bin/"},
+		[]member{{"bin/containerd", "containerd"}, {"bin/containerd-shim-runc-v2", "containerd-shim-runc-v2"}, {"bin/ctr", "ctr"}}},
+	{CNIPlugins, "cni-plugins-linux-amd64-v" + components.CNIPlugins + ".tgz",
+		[]string{"./"},
+		[]member{{"./bridge", "bridge"}, {"./host-local", "host-local"}, {"./loopback", "loopback"}, {"./portmap", "portmap"}, {"./README.md", ""}}},
+	{FlannelCNI, "flannel-amd64", nil, []member{{"", "flannel"}}},
+	{Flanneld, "flanneld-amd64", nil, []member{{"", "flanneld"}}},
+	{Runc, "runc.amd64", nil, []member{{"", "runc"}}},
+}
+
+var windows = []release{
 	{KubernetesNode, "kubernetes-node-windows-amd64.tar.gz",
 		[]string{"kubernetes/", "kubernetes/node/", "kubernetes/node/bin/"},
 		[]member{
 			{"kubernetes/node/bin/kube-log-runner.exe", "kube-log-runner.exe"},
 			{"kubernetes/node/bin/kube-proxy.exe", "kube-proxy.exe"},
+			{"kubernetes/node/bin/kubeadm.exe", "kubeadm.exe"},
 			{"kubernetes/node/bin/kubelet.exe", "kubelet.exe"},
 			{"kubernetes/LICENSES", ""},
 		}},
@@ -66,14 +92,33 @@ var releases = []release{
 		}},
 	{CNIPlugins, "cni-plugins-windows-amd64-v" + components.CNIPlugins + ".tgz",
 		[]string{"./"},
-		[]member{{"./host-local.exe", "host-local.exe"}, {"./win-overlay.exe", "win-overlay.exe"}, {"./README.md", ""}}},
+		[]member{{"./host-local.exe", "host-local.exe"}, {"./win-bridge.exe", "win-bridge.exe"}, {"./win-overlay.exe", "win-overlay.exe"}, {"./README.md", ""}}},
 	{FlannelCNI, "flannel-amd64.exe", nil, []member{{"", "flannel.exe"}}},
 	{Flanneld, "flanneld.exe", nil, []member{{"", "flanneld.exe"}}},
 }
 
-// Make fills the mirror folder of the set and gives its path and artifacts. What
-// was made of the same components before is kept: compressing takes seconds.
-func Make(ctx context.Context, set *components.Set) (dir string, artifacts map[string]Artifact, err error) {
+// others are Windows artifacts besides those of a plan as it is written.
+var others = []release{
+	{OldKubernetesNode, "kubernetes-node-windows-amd64-" + components.OldKubernetes + ".tar.gz",
+		[]string{"kubernetes/", "kubernetes/node/", "kubernetes/node/bin/"},
+		[]member{
+			{"kubernetes/node/bin/kube-log-runner.exe", "kube-log-runner.exe"},
+			{"kubernetes/node/bin/kube-proxy.exe", "kube-proxy-1.35.exe"},
+			{"kubernetes/node/bin/kubelet.exe", "kubelet-1.35.exe"},
+		}},
+	{BrokenKubernetesNode, "kubernetes-node-windows-amd64-broken.tar.gz",
+		[]string{"kubernetes/", "kubernetes/node/", "kubernetes/node/bin/"},
+		[]member{
+			{"kubernetes/node/bin/kube-log-runner.exe", "kube-log-runner.exe"},
+			{"kubernetes/node/bin/kube-proxy.exe", "kube-proxy.exe"},
+			{"kubernetes/node/bin/kubelet.exe", "exits.exe"},
+		}},
+}
+
+// Make fills the mirror folder of the set with the artifacts for an operating system
+// and gives its path and those artifacts. What was made of the same components before
+// is kept: compressing takes seconds.
+func Make(ctx context.Context, set *components.Set, goos string) (dir string, artifacts map[string]Artifact, err error) {
 	dir = filepath.Join(set.Dir, "mirror")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", nil, err
@@ -84,7 +129,7 @@ func Make(ctx context.Context, set *components.Set) (dir string, artifacts map[s
 	}
 	defer unlock()
 	artifacts = map[string]Artifact{}
-	for _, r := range releases {
+	for _, r := range releases[goos] {
 		a, err := r.make(set, dir)
 		if err != nil {
 			return "", nil, fmt.Errorf("mirror %s: %w", r.file, err)

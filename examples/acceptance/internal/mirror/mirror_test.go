@@ -29,33 +29,53 @@ func TestMake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, artifacts, err := Make(ctx, components.New(set, src))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string][]string{
-		KubernetesNode: {"kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe", "kubernetes/node/bin/kubelet.exe", "kubernetes/LICENSES"},
-		Containerd:     {"bin/containerd-shim-runhcs-v1.exe", "bin/containerd.exe", "bin/ctr.exe"},
-		CNIPlugins:     {"./host-local.exe", "./win-overlay.exe", "./README.md"},
-		FlannelCNI:     nil,
-		Flanneld:       nil,
+	for goos, wanted := range map[string]map[string][]string{
+		"windows": {
+			KubernetesNode: {"kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe", "kubernetes/node/bin/kubeadm.exe", "kubernetes/node/bin/kubelet.exe", "kubernetes/LICENSES"},
+			Containerd:     {"bin/containerd-shim-runhcs-v1.exe", "bin/containerd.exe", "bin/ctr.exe"},
+			CNIPlugins:     {"./host-local.exe", "./win-bridge.exe", "./win-overlay.exe", "./README.md"},
+			FlannelCNI:     nil,
+			Flanneld:       nil,
+		},
+		"linux": {
+			KubernetesNode: {"kubernetes/node/bin/kube-proxy", "kubernetes/node/bin/kubelet", "kubernetes/LICENSES"},
+			Containerd:     {"bin/containerd", "bin/containerd-shim-runc-v2", "bin/ctr"},
+			CNIPlugins:     {"./bridge", "./host-local", "./loopback", "./portmap", "./README.md"},
+			FlannelCNI:     nil,
+			Flanneld:       nil,
+			Runc:           nil,
+		},
 	} {
-		a := artifacts[name]
-		f, err := os.Open(filepath.Join(dir, a.File))
+		dir, artifacts, err := Make(ctx, components.New(set, src), goos)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer f.Close()
-		sum := sha256.New()
-		if n, err := io.Copy(sum, f); err != nil || n != a.Size || hex.EncodeToString(sum.Sum(nil)) != a.SHA256 {
-			t.Errorf("%s: %d bytes with %x, %v; want %d with %s", a.File, n, sum.Sum(nil), err, a.Size, a.SHA256)
+		if len(artifacts) != len(wanted) {
+			t.Errorf("%d artifacts for %s, want %d", len(artifacts), goos, len(wanted))
 		}
-		if want == nil {
-			continue
+		for name, want := range wanted {
+			hold(t, dir, artifacts[name], want)
 		}
-		if have := members(t, f); !slices.Equal(have, want) {
-			t.Errorf("%s holds %q, want %q", a.File, have, want)
-		}
+	}
+}
+
+// hold opens an artifact and looks at its digest and its members; nil: it is no archive.
+func hold(t *testing.T, dir string, a Artifact, want []string) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(dir, a.File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if n, err := io.Copy(sum, f); err != nil || n != a.Size || hex.EncodeToString(sum.Sum(nil)) != a.SHA256 {
+		t.Errorf("%s: %d bytes with %x, %v; want %d with %s", a.File, n, sum.Sum(nil), err, a.Size, a.SHA256)
+	}
+	if want == nil {
+		return
+	}
+	if have := members(t, f); !slices.Equal(have, want) {
+		t.Errorf("%s holds %q, want %q", a.File, have, want)
 	}
 }
 

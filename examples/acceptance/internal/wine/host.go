@@ -118,8 +118,11 @@ func (h *Host) Reboot(ctx context.Context) error {
 	if err := h.powerOff(); err != nil {
 		return err
 	}
-	return h.serve(ctx)
+	return h.Boot(ctx)
 }
+
+// Boot starts a machine that Stop has ended, as Reboot does.
+func (h *Host) Boot(ctx context.Context) error { return h.serve(ctx) }
 
 // Stop ends every process of the machine.
 func (h *Host) Stop() error { return h.powerOff() }

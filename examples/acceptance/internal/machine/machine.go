@@ -1,0 +1,290 @@
+// Package machine makes Linux machines for tests: process 1, files, network, host name
+// and control groups of their own, out of what is installed on this one.
+package machine
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+//go:embed boot.sh
+var boot string
+
+// Options say what machine it is.
+type Options struct {
+	Dir     string // its own folder, on a file system that an overlay can lie on
+	Name    string // host name, and the name of its control groups; short
+	Systemd bool   // as process 1; else a shell that does nothing
+	// Network is the /24 network between the machine, which gets .2, and this one,
+	// which gets .1: "10.89.7". "" = loopback alone.
+	Network string
+}
+
+// Machine is a running machine.
+type Machine struct {
+	opt     Options
+	cmd     *exec.Cmd
+	console *os.File
+	pid     int               // of its process 1, as it is seen from here
+	shared  map[string][]byte // kernel parameters that the machine shares with this one
+}
+
+// sharedParameters are what a kubelet sets and no namespace keeps to itself
+// (k8s.io/kubernetes pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables).
+var sharedParameters = []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
+
+// Start boots a machine.
+func Start(ctx context.Context, opt Options) (m *Machine, err error) {
+	m = &Machine{opt: opt, shared: map[string][]byte{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("%w\n%s", err, m.Console()), m.Stop())
+		}
+	}()
+	for _, name := range []string{"upper", "work", "root"} {
+		if err := os.MkdirAll(filepath.Join(opt.Dir, name), 0o755); err != nil {
+			return m, err
+		}
+	}
+	script := filepath.Join(opt.Dir, "boot.sh")
+	if err := os.WriteFile(script, []byte(boot), 0o600); err != nil {
+		return m, err
+	}
+	for _, name := range sharedParameters {
+		if value, err := os.ReadFile("/proc/sys/" + name); err == nil {
+			m.shared[name] = value
+		}
+	}
+	if err := m.makeGroups(); err != nil {
+		return m, err
+	}
+	if m.console, err = os.Create(filepath.Join(opt.Dir, "console")); err != nil {
+		return m, err
+	}
+	init := ""
+	if opt.Systemd {
+		init = "systemd"
+	}
+	m.cmd = m.within("unshare", "--mount", "--pid", "--fork", "--kill-child", "--net", "--uts", "--ipc", "--cgroup", "sh", script, opt.Dir, opt.Name, init)
+	m.cmd.Stdout, m.cmd.Stderr = m.console, m.console
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if err := m.cmd.Start(); err != nil {
+		return m, err
+	}
+	if err := await(ctx, "its process 1", m.findInit); err != nil {
+		return m, err
+	}
+	if err := await(ctx, "its start", func() bool { return m.up(ctx) }); err != nil {
+		return m, err
+	}
+	return m, m.connect(ctx)
+}
+
+// within is a command that runs in the machine's control groups.
+func (m *Machine) within(argv ...string) *exec.Cmd {
+	const join = `for d in /sys/fs/cgroup/*/"$0" /sys/fs/cgroup/"$0"; do if [ -d "$d" ]; then echo $$ > "$d/cgroup.procs"; fi; done; exec "$@"`
+	return exec.Command("sh", append([]string{"-c", join, m.group()}, argv...)...)
+}
+
+func (m *Machine) group() string { return "nodejoin-" + m.opt.Name }
+
+// groups are the machine's control groups, one in each hierarchy.
+func (m *Machine) groups() []string {
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		return []string{"/sys/fs/cgroup/" + m.group()}
+	}
+	hierarchies, _ := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs") // the pattern is well-formed
+	var out []string
+	for _, h := range hierarchies {
+		out = append(out, filepath.Join(filepath.Dir(h), m.group()))
+	}
+	return out
+}
+
+func (m *Machine) makeGroups() error {
+	for _, g := range m.groups() {
+		if err := os.Mkdir(g, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} { // empty at first, and then no process may enter
+			value, err := os.ReadFile(filepath.Join(filepath.Dir(g), file))
+			if err != nil {
+				continue // another hierarchy
+			}
+			if err := os.WriteFile(filepath.Join(g, file), value, 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// findInit finds the child of unshare, which is the machine's process 1.
+func (m *Machine) findInit() bool {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", m.cmd.Process.Pid))
+	if err != nil {
+		return false
+	}
+	f := strings.Fields(string(raw))
+	if len(f) != 1 {
+		return false
+	}
+	m.pid, err = strconv.Atoi(f[0])
+	return err == nil
+}
+
+func (m *Machine) up(ctx context.Context) bool {
+	if m.opt.Systemd {
+		return exists(m.Path("/run/systemd/private")) && m.Command(ctx, "systemctl", "is-active", "--quiet", "multi-user.target").Run() == nil
+	}
+	return exists(m.Path("/run/machine-up"))
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// IP is the machine's address, Gateway this one's on the same network.
+func (m *Machine) IP() string      { return m.opt.Network + ".2" }
+func (m *Machine) Gateway() string { return m.opt.Network + ".1" }
+
+func (m *Machine) link() string { return "nj" + m.opt.Name }
+
+func (m *Machine) connect(ctx context.Context) error {
+	commands := [][]string{}
+	inside := func(args string) {
+		commands = append(commands, m.enter(append([]string{"ip"}, strings.Fields(args)...)))
+	}
+	inside("link set lo up")
+	if m.opt.Network != "" {
+		commands = append(commands,
+			strings.Fields("ip link add "+m.link()+" type veth peer name eth0 netns "+strconv.Itoa(m.pid)),
+			strings.Fields("ip addr add "+m.Gateway()+"/24 dev "+m.link()),
+			strings.Fields("ip link set "+m.link()+" up"))
+		inside("addr add " + m.IP() + "/24 dev eth0")
+		inside("link set eth0 up")
+		inside("route add default via " + m.Gateway())
+	}
+	for _, argv := range commands {
+		if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, out)
+		}
+	}
+	return nil
+}
+
+func (m *Machine) enter(argv []string) []string {
+	return append([]string{"nsenter", "--target", strconv.Itoa(m.pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "--wd=/", "--"}, argv...)
+}
+
+// Command is a command that runs on the machine.
+func (m *Machine) Command(ctx context.Context, argv ...string) *exec.Cmd {
+	inner := m.within(m.enter(argv)...)
+	cmd := exec.CommandContext(ctx, inner.Args[0], inner.Args[1:]...)
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// Run runs a command on the machine to its end and gives what it printed.
+func (m *Machine) Run(ctx context.Context, argv ...string) (string, error) {
+	var out bytes.Buffer
+	cmd := m.Command(ctx, argv...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, out.String())
+	}
+	return out.String(), nil
+}
+
+// Path is where a file of the machine is seen from here.
+func (m *Machine) Path(path string) string {
+	return filepath.Join("/proc", strconv.Itoa(m.pid), "root", path)
+}
+
+// Console is what its process 1 printed.
+func (m *Machine) Console() string {
+	text, _ := os.ReadFile(filepath.Join(m.opt.Dir, "console"))
+	return string(text)
+}
+
+// Stop ends all that runs on the machine, and takes its network and control groups
+// away. What it wrote stays in its folder.
+func (m *Machine) Stop() error {
+	var errs []error
+	if m.cmd != nil && m.cmd.Process != nil {
+		if m.pid != 0 {
+			_ = syscall.Kill(m.pid, syscall.SIGKILL) // with it goes everything in its namespace
+		}
+		_ = m.cmd.Process.Kill()
+		_ = m.cmd.Wait()
+		m.cmd = nil
+	}
+	if m.console != nil {
+		errs = append(errs, m.console.Close())
+		m.console = nil
+	}
+	if m.opt.Network != "" && exists("/sys/class/net/"+m.link()) {
+		_ = exec.Command("ip", "link", "del", m.link()).Run() // it may have gone with its other end
+	}
+	for name, value := range m.shared {
+		if now, err := os.ReadFile("/proc/sys/" + name); err == nil && !bytes.Equal(now, value) {
+			errs = append(errs, os.WriteFile("/proc/sys/"+name, value, 0o644))
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	errs = append(errs, await(ctx, "its control groups to be empty", func() bool {
+		left := false
+		for _, g := range m.groups() {
+			left = !removeGroup(g) || left
+		}
+		return !left
+	}))
+	return errors.Join(errs...)
+}
+
+// removeGroup removes a control group with those below it, and tells whether it is gone.
+func removeGroup(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			removeGroup(filepath.Join(dir, e.Name()))
+		}
+	}
+	err = syscall.Rmdir(dir)
+	return err == nil || errors.Is(err, fs.ErrNotExist)
+}
+
+func await(ctx context.Context, what string, done func() bool) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("machine: waited for %s: %w", what, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// Upper is the folder that holds what differs from this machine's files on the root
+// file system.
+func (m *Machine) Upper() string { return filepath.Join(m.opt.Dir, "upper") }

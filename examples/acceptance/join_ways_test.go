@@ -1,0 +1,137 @@
+package acceptance_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// planWith is the example plan in a folder of its own, with each text of the pairs
+// replaced by the next. A text that is not there is an error: the plan has changed.
+func planWith(t *testing.T, pairs ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository(t), examplePlan, "windows-ssh.join.hcl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if strings.Count(string(text), pairs[i]) != 1 {
+			t.Fatalf("%s has not one %q", examplePlan, pairs[i])
+		}
+		text = []byte(strings.Replace(string(text), pairs[i], pairs[i+1], 1))
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "plan.join.hcl"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestJoinHostGW: flannel routes from node to node instead of wrapping packets. The
+// network is one that flanneld makes by the older interface of the HNS.
+func TestJoinHostGW(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	b := newBed(ctx, t, startCluster(ctx, t))
+	b.network.OnAttach(b.addAddress)
+	plan := planWith(t, `"vxlan"`, `"host-gw"`, "\n  vni     = 4096", "", "\n  port    = 4789", "")
+	args := append(b.variables(b.host.Port()).write(t)[:2], plan)
+
+	first := mustApply(ctx, t, args)
+	t.Logf("joined after %.1fs", first.took.Seconds())
+	node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wantNode(node)
+	if have := node.Annotations["flannel.alpha.coreos.com/backend-type"]; have != "host-gw" {
+		t.Errorf("flanneld has announced %q", have)
+	}
+	b.wantBridge(node.Spec.PodCIDR)
+	b.wantHealthy(ctx, "kubelet", 10248)
+	b.wantHealthy(ctx, "kube-proxy", 10256)
+	b.wantNoCredentialsLeft(ctx)
+	wantNothing(ctx, t, args)
+}
+
+// addAddress gives this machine an address as an adapter would that the HNS makes, for
+// as long as the test lasts. Wine's programs see it.
+func (b *bed) addAddress(address string) error {
+	ip := func(verb string) error {
+		return exec.Command("ip", "address", verb, address+"/32", "dev", "lo").Run()
+	}
+	b.t.Cleanup(func() {
+		if err := ip("delete"); err != nil {
+			b.t.Errorf("the address %s is left on this machine: %v", address, err)
+		}
+	})
+	return ip("replace")
+}
+
+// wantBridge: the HNS has the L2Bridge network of the node's pods, with the endpoint of
+// the host in it, and the CNI plugin and kube-proxy are told of it.
+func (b *bed) wantBridge(podCIDR string) {
+	b.t.Helper()
+	text, err := json.Marshal(b.network.Network("cbr0"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if !strings.Contains(string(text), `"Type":"L2Bridge"`) || !strings.Contains(string(text), `"AddressPrefix":"`+podCIDR+`"`) {
+		b.t.Errorf("HNS network cbr0: %s, want an L2Bridge with %s", text, podCIDR)
+	}
+	host := strings.TrimSuffix(podCIDR, "0/24") + "2"
+	if b.network.Endpoint(host) == nil {
+		b.t.Errorf("the HNS has no endpoint of the host, %s", host)
+	}
+	for path, want := range map[string]string{`C:\etc\cni\net.d\10-flannel.conflist`: `"win-bridge"`, `C:\etc\kube-flannel\net-conf.json`: `"host-gw"`,
+		`C:\etc\kubernetes\kube-proxy.yaml`: "networkName: 'cbr0'", `C:\run\flannel\subnet.env`: "FLANNEL_SUBNET="} {
+		if text := string(b.read(path)); !strings.Contains(text, want) {
+			b.t.Errorf("%s has no %s:\n%s", path, want, text)
+		}
+	}
+	if text := string(b.read(`C:\etc\kubernetes\kube-proxy.yaml`)); strings.Contains(text, "sourceVip") {
+		b.t.Errorf("kube-proxy has a source VIP, which is of overlays:\n%s", text)
+	}
+}
+
+// TestKubeadmJoin: kubeadm.exe joins the machine, to a cluster with what `kubeadm init`
+// uploads. Its service runs on what kubeadm left, and on what the plan says beside it.
+func TestKubeadmJoin(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	b := newBed(ctx, t, startCluster(ctx, t))
+	plan := planWith(t, `join "bootstrap_token" { ttl = "15m" }`, `join "kubeadm" {}`, `os     = "windows"`, "os     = \"windows\"\n  max_pods = 50")
+	args := append(b.variables(b.host.Port()).write(t)[:2], plan)
+
+	first := mustApply(ctx, t, args)
+	t.Logf("joined after %.1fs", first.took.Seconds())
+	b.wantJoined(ctx)
+	b.wantNoCredentialsLeft(ctx)
+	b.wantByKubeadm(ctx)
+	wantNothing(ctx, t, args)
+}
+
+// wantByKubeadm: kubeadm has run, and the kubelet has its settings and the plan's.
+func (b *bed) wantByKubeadm(ctx context.Context) {
+	b.t.Helper()
+	for path, want := range map[string]string{`C:\var\log\kubelet\kubeadm.log`: "This node has joined the cluster", `C:\var\lib\kubelet\config.yaml`: "staticPodPath:",
+		`C:\var\lib\kubelet\config.conf.d\50-nodejoin.conf`: "maxPods: 50", `C:\var\lib\kubelet\kubeadm-flags.env`: "KUBELET_KUBEADM_ARGS="} {
+		if text := string(b.read(path)); !strings.Contains(text, want) {
+			b.t.Errorf("%s has no %q:\n%s", path, want, tail(text))
+		}
+	}
+	node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if n := node.Status.Capacity.Pods().Value(); n != 50 {
+		b.t.Errorf("the Node has room for %d pods, want 50", n)
+	}
+}

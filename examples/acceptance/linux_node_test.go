@@ -1,0 +1,465 @@
+package acceptance_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodejoin/examples/acceptance/internal/controlplane"
+	"nodejoin/examples/acceptance/internal/machine"
+	"nodejoin/examples/acceptance/internal/mirror"
+	"nodejoin/examples/acceptance/internal/wine"
+)
+
+const (
+	linuxNode    = "lin-1"
+	linuxNetwork = "10.89.7" // between the machine and this one
+)
+
+// linuxBed is what a Linux node needs: a cluster, and a machine with the distribution's
+// SSH server.
+type linuxBed struct {
+	t       *testing.T
+	dir     string
+	cluster *controlplane.Cluster
+	machine *machine.Machine
+}
+
+func newLinuxBed(ctx context.Context, t *testing.T, systemd bool) *linuxBed {
+	t.Helper()
+	b := &linuxBed{t: t, dir: t.TempDir()}
+	b.machine = startMachine(ctx, t, machine.Options{Dir: t.TempDir(), Name: linuxNode, Systemd: systemd, Network: linuxNetwork})
+	c, err := controlplane.Start(ctx, controlplane.Options{Components: componentSet(t), Dir: t.TempDir(), Address: b.machine.Gateway()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.cluster = c
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.Logs())
+			b.report()
+		}
+		c.Stop()
+	})
+	b.startSSHD(ctx)
+	return b
+}
+
+// startSSHD starts the SSH server on the machine. Its keys are in b.dir, as those of
+// startSSHD.
+func (b *linuxBed) startSSHD(ctx context.Context) {
+	b.t.Helper()
+	for _, name := range []string{"host", "user"} {
+		if out, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(b.dir, name)).CombinedOutput(); err != nil {
+			b.t.Fatalf("ssh-keygen: %v\n%s", err, out)
+		}
+	}
+	const dir = "/opt/sshd"
+	if err := os.MkdirAll(b.machine.Path(dir), 0o700); err != nil {
+		b.t.Fatal(err)
+	}
+	config := fmt.Sprintf("ListenAddress %[1]s:22\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/user.pub\nStrictModes no\nPidFile none\nPermitRootLogin yes\nUsePAM no\nSubsystem sftp internal-sftp\n", b.machine.IP(), dir)
+	files := map[string][]byte{"sshd_config": []byte(config)}
+	for _, name := range []string{"host", "user.pub", "host.pub"} {
+		text, err := os.ReadFile(filepath.Join(b.dir, name))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		files[name] = text
+	}
+	for name, text := range files {
+		if err := os.WriteFile(b.machine.Path(filepath.Join(dir, name)), text, 0o600); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(b.dir, "known_hosts"), fmt.Appendf(nil, "%s %s", b.machine.IP(), files["host.pub"]), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.MkdirAll(b.machine.Path("/run/sshd"), 0o755); err != nil { // its privilege separation wants it
+		b.t.Fatal(err)
+	}
+	cmd := b.machine.Command(context.WithoutCancel(ctx), "/usr/sbin/sshd", "-D", "-e", "-f", dir+"/sshd_config")
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if b.t.Failed() {
+			b.t.Logf("--- sshd\n%s", tail(log.String()))
+		}
+	})
+	until(ctx, b.t, "sshd", func() error {
+		c, err := net.DialTimeout("tcp", b.machine.IP()+":22", time.Second)
+		if err == nil {
+			c.Close()
+		}
+		return err
+	})
+}
+
+// report logs what a person wants to see of a failed test.
+func (b *linuxBed) report() {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for _, service := range []string{"containerd", "kubelet", "flanneld", "kube-proxy"} {
+		text, err := os.ReadFile(b.machine.Path("/var/lib/nodejoin/services/" + service + ".log"))
+		if err != nil {
+			out, _ := b.machine.Run(ctx, "journalctl", "--unit="+service, "--lines=60", "--output=cat", "--no-pager")
+			text = []byte(out)
+		}
+		b.t.Logf("--- %s\n%s", service, tail(string(text)))
+	}
+}
+
+// linuxHost is the part of a plan that is about the Linux machine. Some settings are
+// this place's: control groups of version 1; no right to lower a score of the kernel's
+// for processes to end when memory is short; a table of connections whose size is the
+// kernel's, and in a network namespace nobody's to change.
+func (b *linuxBed) linuxHost() string {
+	b.t.Helper()
+	_, artifacts, err := mirror.Make(b.t.Context(), componentSet(b.t), "linux")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var p strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(artifacts)) {
+		fmt.Fprintf(&p, "artifact %q {\n  os     = \"linux\"\n  sha256 = %q\n", name, artifacts[name].SHA256)
+		if name == mirror.CNIPlugins {
+			p.WriteString("  version = \"1.9.1\"\n")
+		}
+		p.WriteString("}\n")
+	}
+	fmt.Fprintf(&p, `
+profile "linux" {
+  os     = "linux"
+  labels = { "example.com/pool" = "linux" }
+  kubelet { config = { failCgroupV1 = false } }
+  kube_proxy { config = { conntrack = { maxPerCore = 0, min = 0 } } }
+}
+
+node %q {
+  profile = profile.linux
+  connection "ssh" {
+    host        = %q
+    user        = "root"
+    identity    = [%q]
+    known_hosts = [%q]
+  }
+}
+
+step "file" "scores" {
+  on      = node.%[1]s
+  path    = "/etc/containerd/conf.d/scores.toml"
+  content = "version = 3\n[plugins.'io.containerd.cri.v1.runtime']\n  restrict_oom_score_adj = true\n"
+  after   = ["containerd_dir"]
+  before  = ["containerd"]
+}
+`, linuxNode, b.machine.IP(), filepath.Join(b.dir, "user"), filepath.Join(b.dir, "known_hosts"))
+	return p.String()
+}
+
+// head is the part of a plan that is about the cluster.
+func (b *linuxBed) head() string {
+	b.t.Helper()
+	dir, _, err := mirror.Make(b.t.Context(), componentSet(b.t), "linux")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return fmt.Sprintf(`
+cluster "acceptance" {
+  kubernetes   = "1.36.3"
+  api_server   = %q
+  kubeconfig   = %q
+  ca_hash      = %q
+  pod_cidr     = %q
+  service_cidr = %q
+  dns_ip       = %q
+  join "bootstrap_token" { ttl = "15m" }
+}
+
+runtime "containerd" {
+  version     = "2.4.2"
+  pause_image = %q
+}
+
+network "flannel" {
+  version = "0.28.4"
+  backend = "vxlan"
+  vni     = 4096
+  port    = 4789
+}
+
+mirror { path = %q }
+`, b.cluster.URL, b.cluster.Kubeconfig, b.cluster.CAHash, controlplane.PodCIDR, controlplane.ServiceCIDR, controlplane.DNSIP, sandboxImage, dir)
+}
+
+func writePlan(t *testing.T, parts ...string) (args []string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "acceptance.join.hcl")
+	if err := os.WriteFile(file, []byte(strings.Join(parts, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{file}
+}
+
+// wantLinuxNode holds what a joined Linux node looks like.
+func (b *linuxBed) wantLinuxNode(ctx context.Context, driver string) {
+	b.t.Helper()
+	node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, linuxNode, metav1.GetOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+	if i := node.Status.NodeInfo; !ready || i.OperatingSystem != "linux" || i.KubeletVersion != "v1.36.3" || i.ContainerRuntimeVersion != "containerd://v2.4.2" && i.ContainerRuntimeVersion != "containerd://2.4.2" {
+		b.t.Errorf("ready %v: %+v", ready, i)
+	}
+	if node.Labels["example.com/pool"] != "linux" || node.Spec.Unschedulable {
+		b.t.Errorf("labels %v, unschedulable %v", node.Labels, node.Spec.Unschedulable)
+	}
+	config, err := os.ReadFile(b.machine.Path("/var/lib/kubelet/config.yaml"))
+	if err != nil || !strings.Contains(string(config), "cgroupDriver: '"+driver+"'") {
+		b.t.Errorf("the kubelet's control groups, want driver %s: %v\n%s", driver, err, config)
+	}
+	// Both write their rules after they say that they are ready.
+	until(ctx, b.t, "the rules of kube-proxy and flanneld", func() error {
+		rules, err := b.machine.Run(ctx, "iptables-save")
+		if err == nil && (!strings.Contains(rules, "KUBE-SERVICES") || !strings.Contains(rules, "FLANNEL-POSTRTG")) {
+			err = fmt.Errorf("there is only\n%s", tail(rules))
+		}
+		return err
+	})
+}
+
+// snapshot is what lies on the machine: path -> what it is, without what changes by
+// itself.
+func (b *linuxBed) snapshot() map[string]string {
+	b.t.Helper()
+	all := map[string]string{}
+	// The last is containerd's, empty, and gone with the next boot: others use it, too.
+	ignored := []string{"/run/systemd", "/run/log", "/run/udev", "/run/lock", "/var/log/journal", "/var/lib/systemd", "/root/.cache", "/run/netns"}
+	walk := func(root string, lower bool, at string) {
+		err := filepath.WalkDir(filepath.Join(root, at), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			name := strings.TrimPrefix(path, root)
+			if slices.ContainsFunc(ignored, func(i string) bool { return name == i || strings.HasPrefix(name, i+"/") }) {
+				return fs.SkipDir
+			}
+			what, err := describe(path)
+			if err != nil {
+				return err
+			}
+			if lower {
+				if same, err := describe(name); err == nil && same == what {
+					return nil // copied up, and as it was
+				}
+			}
+			all[name] = what
+			return nil
+		})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	walk(b.machine.Upper(), true, "/")
+	for _, dir := range []string{"/run", "/var/lib", "/var/tmp", "/tmp"} {
+		walk(b.machine.Path("/"), false, dir)
+	}
+	return all
+}
+
+func describe(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return "", err
+	}
+	what := info.Mode().String()
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		to, err := os.Readlink(path)
+		return what + " -> " + to, err
+	case info.Mode().IsRegular():
+		text, err := os.ReadFile(path)
+		return fmt.Sprintf("%s %d bytes %x", what, len(text), sha256.Sum256(text)), err
+	}
+	return what, nil
+}
+
+// wantSame compares two snapshots.
+func wantSame(t *testing.T, before, after map[string]string) {
+	t.Helper()
+	for _, path := range slices.Sorted(maps.Keys(after)) {
+		if before[path] != after[path] {
+			t.Errorf("%s is %q, was %q", path, after[path], before[path])
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(before)) {
+		if _, ok := after[path]; !ok {
+			t.Errorf("%s is gone, was %q", path, before[path])
+		}
+	}
+}
+
+// wantLeft leaves with the Linux node and wants its machine as it was.
+func (b *linuxBed) wantLeft(ctx context.Context, args []string, before map[string]string) {
+	b.t.Helper()
+	leave := exec.CommandContext(ctx, string(released(b.t)), append([]string{"leave", "--auto-approve", "--target", "node." + linuxNode}, args...)...)
+	leave.Dir = repository(b.t)
+	leave.Env = append(os.Environ(), "SSH_AUTH_SOCK=", "HOME="+home(b.t), "XDG_CACHE_HOME=")
+	leave.WaitDelay = 10 * time.Second
+	out, err := leave.CombinedOutput()
+	if err != nil {
+		b.t.Fatalf("leave: %v\n%s", err, out)
+	}
+	b.t.Logf("leave:\n%s", tail(string(out)))
+	if _, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, linuxNode, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		b.t.Errorf("the Node is still there: %v", err)
+	}
+	wantSame(b.t, before, b.snapshot())
+}
+
+// TestLinuxNodeUnits: one apply makes a machine with systemd and nothing else a Ready
+// node whose services are units; a pod runs on it; after a leave it is as it was.
+func TestLinuxNodeUnits(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
+	defer cancel()
+	b := newLinuxBed(ctx, t, true)
+	before := b.snapshot()
+	args := writePlan(t, b.head(), b.linuxHost())
+	first := mustApply(ctx, t, args)
+	t.Logf("joined after %.1fs with %d mutating calls", first.took.Seconds(), first.mutations())
+	b.wantLinuxNode(ctx, "systemd")
+	for _, service := range []string{"containerd", "kubelet", "flanneld", "kube-proxy"} {
+		if _, err := b.machine.Run(ctx, "systemctl", "is-active", "--quiet", service); err != nil {
+			t.Error(err)
+		}
+		if _, err := b.machine.Run(ctx, "systemctl", "is-enabled", "--quiet", service); err != nil {
+			t.Error(err)
+		}
+	}
+	wantPod(ctx, t, b.cluster, b.machine, linuxNode)
+	wantNothing(ctx, t, args)
+	b.wantRestarted(ctx, "kubelet")
+	wantNothing(ctx, t, args)
+	b.wantLeft(ctx, args, before)
+}
+
+// wantRestarted: systemd starts a service again whose process was killed.
+func (b *linuxBed) wantRestarted(ctx context.Context, service string) {
+	b.t.Helper()
+	pid := func() string {
+		out, err := b.machine.Run(ctx, "systemctl", "show", "--property=MainPID", "--value", service)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		return strings.TrimSpace(out)
+	}
+	before := pid()
+	if _, err := b.machine.Run(ctx, "systemctl", "kill", "--kill-whom=main", "--signal=KILL", service); err != nil {
+		b.t.Fatal(err)
+	}
+	until(ctx, b.t, "another process of "+service, func() error {
+		if now := pid(); now == before || now == "0" {
+			return fmt.Errorf("it is %s", now)
+		}
+		return nil
+	})
+	until(ctx, b.t, "an answer of the kubelet", func() error {
+		c, err := b.machine.Dial(ctx, "tcp", "127.0.0.1:10248")
+		if err == nil {
+			c.Close()
+		}
+		return err
+	})
+}
+
+// TestMixedCluster: one apply of one plan joins a Linux machine over OpenSSH and a
+// Windows machine under Wine to one cluster.
+func TestMixedCluster(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
+	defer cancel()
+	b := newLinuxBed(ctx, t, false)
+	before := b.snapshot()
+	w := newBed(ctx, t, b.cluster)
+	args := writePlan(t, b.head(), b.linuxHost(), w.windowsHost())
+	first := mustApply(ctx, t, args)
+	t.Logf("joined after %.1fs with %d mutating calls", first.took.Seconds(), first.mutations())
+	w.wantJoined(ctx)
+	b.wantLinuxNode(ctx, "cgroupfs")
+	// flanneld of the Linux node has made a way to the pods of the Windows node.
+	windows, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(ctx, t, "a way to the pods of the Windows node", func() error {
+		routes, err := b.machine.Run(ctx, "ip", "route", "show", "dev", "flannel.4096")
+		if err == nil && !strings.Contains(routes, windows.Spec.PodCIDR) {
+			err = fmt.Errorf("routes of flannel.4096: %q, want %s", routes, windows.Spec.PodCIDR)
+		}
+		return err
+	})
+	wantPod(ctx, t, b.cluster, b.machine, linuxNode)
+	wantNothing(ctx, t, args)
+	b.wantLeft(ctx, args, before)
+	if _, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{}); err != nil {
+		t.Errorf("the Windows node: %v", err)
+	}
+}
+
+// windowsHost is the part of a plan that is about the Windows machine.
+func (b *bed) windowsHost() string {
+	b.t.Helper()
+	v := b.variables(b.host.Port())
+	var p strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(v.SHA256)) {
+		fmt.Fprintf(&p, "artifact %q {\n  os     = \"windows\"\n  sha256 = %q\n", name, v.SHA256[name])
+		if name == mirror.CNIPlugins {
+			p.WriteString("  version = \"1.9.1\"\n")
+		}
+		p.WriteString("}\n")
+	}
+	fmt.Fprintf(&p, `
+profile "windows" {
+  os     = "windows"
+  labels = { "example.com/pool" = "windows" }
+  taint {
+    key    = "os"
+    value  = "windows"
+    effect = "NoSchedule"
+  }
+}
+
+node %q {
+  profile = profile.windows
+  connection "ssh" {
+    host        = "127.0.0.1"
+    port        = %d
+    user        = %q
+    identity    = [%q]
+    known_hosts = [%q]
+  }
+}
+`, nodeName, v.Port, wine.User, v.Identity[0], v.KnownHosts[0])
+	return p.String()
+}

@@ -1,0 +1,132 @@
+package acceptance_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	bootLog = `C:\var\log\nodejoin-boot\boot.log`
+	// healWait bounds the time from a boot to the end of the healing. It takes about
+	// half a minute on two cores.
+	healWait = 5 * time.Minute
+)
+
+// TestReboot: a machine whose processes all end at once, and whose HNS forgets what does
+// not outlive a boot, comes back by itself as a node that status finds in sync.
+func TestReboot(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	defer cancel()
+	b := newBed(ctx, t, startCluster(ctx, t))
+	mustApply(ctx, t, b.variables(b.host.Port()).write(t))
+	vip := b.wantJoined(ctx)
+	before := len(b.bootLog())
+
+	if err := b.host.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.network.Reboot()
+	if b.network.Network(network) != nil {
+		t.Fatal("the HNS network outlives the boot")
+	}
+	booted := time.Now()
+	if err := b.host.Boot(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitHealed(ctx, before)
+	b.awaitAlive(ctx, booted)
+	t.Logf("in order %.1fs after the boot:\n%s", time.Since(booted).Seconds(), b.bootLog()[before:])
+
+	if again := b.wantJoined(ctx); !again.Equal(vip) {
+		t.Errorf("the source VIP was %v and is %v", vip, again)
+	}
+	args := b.variables(b.host.Port()).write(t) // the SSH server has another port
+	if out, code := released(t).status(ctx, t, args); code != 0 || !strings.Contains(out, "in sync") {
+		t.Errorf("status has exit code %d:\n%s", code, out)
+	}
+	wantNothing(ctx, t, args)
+}
+
+func (b *bed) bootLog() string {
+	b.t.Helper()
+	text, err := os.ReadFile(b.host.Path(bootLog))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		b.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// awaitHealed waits until the log says, behind the first bytes, that all is in order.
+func (b *bed) awaitHealed(ctx context.Context, behind int) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, healWait)
+	defer cancel()
+	for !strings.Contains(b.bootLog()[behind:], "everything is in order") {
+		b.wait(ctx, "nothing is in order: "+tail(b.bootLog()[behind:]))
+	}
+}
+
+// awaitAlive waits until the kubelet that runs since then has renewed its Lease, and the
+// Node is Ready.
+func (b *bed) awaitAlive(ctx context.Context, since time.Time) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, healWait)
+	defer cancel()
+	for {
+		lease, err := b.cluster.Client.CoordinationV1().Leases("kube-node-lease").Get(ctx, nodeName, metav1.GetOptions{})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		})
+		if ready && lease.Spec.RenewTime != nil && lease.Spec.RenewTime.After(since) {
+			return
+		}
+		b.wait(ctx, "the Node is not Ready again")
+	}
+}
+
+// wait is the pause between two looks; the end of ctx fails the test with what is seen.
+func (b *bed) wait(ctx context.Context, seen string) {
+	b.t.Helper()
+	select {
+	case <-time.After(200 * time.Millisecond):
+	case <-ctx.Done():
+		b.t.Fatalf("%v: %s", context.Cause(ctx), seen)
+	}
+}
+
+// status runs `nodejoin status --detailed-exitcode` from the root of the repository.
+func (p program) status(ctx context.Context, t *testing.T, args []string) (out string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, applyWait)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, string(p), append([]string{"status", "--detailed-exitcode"}, args...)...)
+	cmd.Dir = repository(t)
+	cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK=", "HOME="+home(t), "XDG_CACHE_HOME=")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var all bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &all, &all
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return all.String(), cmd.ProcessState.ExitCode()
+}

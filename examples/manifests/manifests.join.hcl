@@ -1,0 +1,67 @@
+# What the cluster itself needs for its Windows nodes, beside the nodes: applied by
+# server-side apply, so that only the fields that are written are nodejoin's. They stay
+# when the nodes leave. Hosts and cluster are sandboxes.
+#
+#   nodejoin render examples/manifests --out rendered      the objects, in rendered/_manifests
+#   nodejoin apply examples/manifests
+#
+# Pods for these nodes are looked at with
+#
+#   nodejoin check --plan examples/manifests examples/manifests/web.yaml
+
+cluster "demo" {
+  kubernetes = "1.36.3"
+  api_server = "https://192.0.2.1:6443"
+  sandbox    = ".sandbox/cluster"
+}
+
+runtime "containerd" { version = "2.2.1" }
+
+network "flannel" { version = "0.28.9" }
+
+manifests {
+  bootstrap       = true # certificates for nodes with a bootstrap token, as kubeadm's clusters have it
+  flannel         = true # on the Linux nodes, with the VNI 4096 and the port 4789 that Windows needs
+  kube_proxy      = true # the DaemonSet of the Linux nodes keeps off the Windows nodes
+  runtime_classes = true # windows-2022 and windows-2025: runtimeClassName in a pod says where it runs
+}
+
+# Any other object: a name space for the pods of Windows.
+step "manifest" "namespace" {
+  content = yamlencode({
+    apiVersion = "v1"
+    kind       = "Namespace"
+    metadata   = { name = "windows", labels = { "pod-security.kubernetes.io/enforce" = "baseline" } }
+  })
+}
+
+mirror { path = "../quickstart/mirror" }
+
+artifact "kubernetes_node" { sha256 = "aed1f3f15d0c7878045551311eb66c81d495a75d253babb4e6f74f6f4f64a700" }
+artifact "containerd" { sha256 = "46572e83c3dd6aad4232356090f88328879a863670a71ed1f64497b4f800d54c" }
+artifact "cni_plugins" {
+  version = "1.9.1"
+  sha256  = "dd90c70c63c1f73d543a12e020bf6ad963ddc87e7d48f9fd9d2d01c8c9db5b4d"
+}
+artifact "flannel_cni" { sha256 = "daf9825f21b58793bd9affe70c675dcfe8e85c323404386a2b0cd9839455d1ea" }
+artifact "flanneld" { sha256 = "1e37b239632893cbf7204aa205a1da1e1ad13fe507b2ce6fddf3e4129fefae9b" }
+
+profile "windows" {
+  os = "windows"
+  taint {
+    key    = "os"
+    value  = "windows"
+    effect = "NoSchedule"
+  }
+}
+
+node "win" {
+  for_each = { "win-2022" = "10.0.20348", "win-2025" = "10.0.26100" }
+  name     = each.key
+  profile  = profile.windows
+  connection "sandbox" {
+    path  = ".sandbox/${each.key}"
+    build = each.value
+    ip    = each.key == "win-2022" ? "192.0.2.11" : "192.0.2.12"
+  }
+}

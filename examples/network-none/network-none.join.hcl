@@ -1,0 +1,32 @@
+# A cluster that brings its pod network to the nodes itself, in pods (Calico, Antrea,
+# Cilium, ...): nodejoin puts no CNI onto the host, and a node is joined once it is
+# registered. Host and cluster are sandboxes.
+#
+#   nodejoin apply examples/network-none
+
+cluster "demo" {
+  kubernetes = "1.36.3"
+  api_server = "https://192.0.2.1:6443"
+  sandbox    = ".sandbox/cluster"
+}
+
+runtime "containerd" { version = "2.2.1" }
+
+network "none" {
+  # ready       = true     # wait until the CNI has come and the Node is Ready
+  # hns_network = "Calico" # the network that it makes, for a kube-proxy as a service
+}
+
+mirror { path = "../quickstart/mirror" }
+
+artifact "kubernetes_node" { sha256 = "aed1f3f15d0c7878045551311eb66c81d495a75d253babb4e6f74f6f4f64a700" }
+artifact "containerd" { sha256 = "46572e83c3dd6aad4232356090f88328879a863670a71ed1f64497b4f800d54c" }
+
+node "win-1" {
+  os = "windows"
+
+  connection "sandbox" {
+    path = ".sandbox/win-1"
+    ip   = "192.0.2.11"
+  }
+}

@@ -1,0 +1,224 @@
+package plan
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"nodejoin/plan/compat"
+	"nodejoin/plan/recipe"
+	"nodejoin/steps"
+	"nodejoin/steps/kube"
+	"nodejoin/templates"
+)
+
+// manifestsBlock renders what the cluster is to have. The nodes are known then, and not
+// expanded yet.
+func (c *compiler) manifestsBlock() {
+	blocks := c.plan.blocks["manifests"]
+	if len(blocks) == 0 {
+		return
+	}
+	b := blocks[0]
+	before := c.errors()
+	s := c.section(rootBlock("manifests"), b, c.ctx)
+	k := c.cluster
+	if k == nil {
+		c.diags.fail(b.DefRange, "block without effect", "Manifests are objects of a cluster, and the plan has no cluster block. Add one, or remove this block.")
+		return
+	}
+	w := recipe.Wanted{Flannel: s.flag("flannel"), KubeProxy: s.flag("kube_proxy"), Bootstrap: s.flag("bootstrap"), FlannelImage: s.str("flannel_image"),
+		FlannelCNIImage: s.str("flannel_cni_image"), Force: s.flag("force"), Source: c.plan.place(b.DefRange)}
+	classes := s.flag("runtime_classes")
+	if !s.ok || !k.complete {
+		return
+	}
+	apply := !s.has("apply") || s.flag("apply")
+	if !w.Flannel && !w.KubeProxy && !w.Bootstrap && !classes {
+		c.diags.fail(b.DefRange, "block without effect", "The block asks for no manifest. Write bootstrap, flannel, kube_proxy or runtime_classes = true, or remove it.")
+	}
+	if w.Force && !apply {
+		s.fail("force", "argument without effect", "With apply = false nothing is applied, so nothing is taken over. Remove one of the two.")
+	}
+	c.flannelManifest(s, w)
+	if w.Bootstrap && k.base.Join.Kind == "kubeconfig" {
+		s.fail("bootstrap", "argument without effect", "The nodes join with the kubeconfig that the plan names, without bootstrap tokens. Remove it.")
+	}
+	if classes {
+		w.Classes = c.runtimeClassesOf(s)
+	}
+	if c.errors() > before {
+		return
+	}
+	list, err := recipe.Manifests(k.base, w, cmp.Or(k.ServerVersion, k.Version))
+	if err != nil {
+		c.diags.fail(b.DefRange, "invalid manifest", "The manifests cannot be rendered: %s.", err)
+		return
+	}
+	for _, m := range list {
+		k.manifests = append(k.manifests, Manifest{Name: m.Name, Content: m.Content, Source: m.Source})
+		if apply {
+			c.note(m.Step(), clusterObject{step: m.ID()}, nil)
+		}
+	}
+	if apply {
+		k.base.Manifests = list
+	}
+}
+
+// flannelManifest judges what is said of flannel's manifest.
+func (c *compiler) flannelManifest(s *section, w recipe.Wanted) {
+	k := c.cluster
+	for _, name := range []string{"flannel_image", "flannel_cni_image"} {
+		if s.has(name) && !w.Flannel {
+			s.fail(name, "argument without effect", "The argument %q is of flannel's manifest, which the block does not ask for. Write flannel = true, or remove it.", name)
+		} else if text := s.str(name); text != "" && strings.ContainsAny(text, " \t\r\n\"'") {
+			s.fail(name, "invalid image", "%q is no name of an image.", text)
+		}
+	}
+	switch {
+	case !w.Flannel:
+		return
+	case k.base.Network.Kind != "flannel":
+		s.fail("flannel", "argument without effect", "The network block says that the cluster brings its network itself, so there is no flannel. Remove it.")
+		return
+	}
+	for _, m := range c.machines {
+		if m.OS == "linux" {
+			s.fail("flannel", "two flannels on one node", "The manifest runs flannel on all Linux nodes of the cluster, and node %q gets flanneld as a service from this plan. Join the Linux nodes of the cluster without nodejoin, or remove flannel here.", m.Name)
+			return
+		}
+	}
+}
+
+// runtimeClassesOf are the classes of the plan's Windows nodes, one for each build.
+func (c *compiler) runtimeClassesOf(s *section) []templates.RuntimeClass {
+	var out []templates.RuntimeClass
+	seen := false
+	for _, m := range c.machines {
+		if m.OS != "windows" || m.bad {
+			continue
+		}
+		seen = true
+		build := m.knownBuild()
+		if build == "" {
+			c.diags.failOn(m.Name, m.at, "build not known", "A RuntimeClass selects nodes by their Windows build, and the plan does not say which node %q has. Write build = \"10.0.20348\" in its profile or node block, or remove runtime_classes from the manifests block.", m.Name)
+			continue
+		}
+		if !compat.ValidBuild(build) {
+			continue // reported
+		}
+		build = labelledBuild(build)
+		class := templates.RuntimeClass{Name: className(build, m.Arch), Arch: m.Arch, Build: build}
+		i := slices.IndexFunc(out, func(o templates.RuntimeClass) bool { return o.Build == class.Build && o.Arch == class.Arch })
+		if i < 0 {
+			i, out = len(out), append(out, class)
+		}
+		for _, t := range m.taints {
+			if t := templates.Taint(t); !slices.Contains(out[i].Tolerations, t) {
+				out[i].Tolerations = append(out[i].Tolerations, t)
+			}
+		}
+	}
+	if !seen && len(c.machines) > 0 {
+		s.fail("runtime_classes", "argument without effect", "RuntimeClasses are for the Windows nodes of the plan, which has none. Remove it.")
+	}
+	for i := range out {
+		slices.SortFunc(out[i].Tolerations, func(a, b templates.Taint) int {
+			return cmp.Or(strings.Compare(a.Key, b.Key), strings.Compare(a.Value, b.Value), strings.Compare(a.Effect, b.Effect))
+		})
+	}
+	slices.SortFunc(out, func(a, b templates.RuntimeClass) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// knownBuild is the build of a Windows machine as the plan says it; "" = it does not.
+func (m *machine) knownBuild() string {
+	if box := m.Connection.Sandbox; box != nil {
+		return cmp.Or(box.Build, sandboxBuild)
+	}
+	return m.build
+}
+
+// labelledBuild is a build as the kubelet labels its Node, without the revision
+// (kubernetes pkg/kubelet/kubelet_node_status.go, getOSSpecificLabels).
+func labelledBuild(build string) string {
+	parts := strings.SplitN(build, ".", 4)
+	return strings.Join(parts[:min(3, len(parts))], ".")
+}
+
+// className is the name of the RuntimeClass of a build: windows-2022, as in the
+// documents of Kubernetes; windows-10.0.19042 where the release has no year.
+func className(build, arch string) string {
+	name := "windows-" + build
+	if r, assumed, ok := compat.WindowsRelease(build); ok && assumed == "" && r.Channel == compat.LTSC {
+		name = "windows-" + r.Name[strings.LastIndexByte(r.Name, ' ')+1:]
+	}
+	if arch != "amd64" {
+		name += "-" + arch
+	}
+	return name
+}
+
+// clusterObject is an object that a step of the plan writes.
+type clusterObject struct{ text, step, node string }
+
+// oneManifest reports an object of the cluster that two steps write, on whatever
+// nodes, with other fields: both write as nodejoin, so the fields that only one of them
+// has would come and go with each apply.
+func (x *expansion) oneManifest() {
+	c := x.c
+	for _, s := range x.specs[x.recipe:] {
+		if s.Kind != "manifest" {
+			continue
+		}
+		var m steps.Manifest
+		if json.Unmarshal(s.Args, &m) != nil || steps.HasRef(m.Content) {
+			continue // what is known only later is not judged
+		}
+		c.note(&m, clusterObject{step: s.ID, node: x.m.Name}, func(o kube.Manifest, before clusterObject) {
+			other := before.step + " of node " + before.node
+			if before.node == "" {
+				other = "the manifests block"
+			}
+			c.diags.failOn(x.m.Name, x.origins[s.ID].block.DefRange, "two manifests for one object", "The step %q of node %q writes %s with other fields than %s, so each would undo the other. Write the object once, with all its fields.", s.ID, x.m.Name, o, other)
+		})
+	}
+}
+
+// note keeps the objects of a manifest, or gives those that another has otherwise.
+func (c *compiler) note(m *steps.Manifest, of clusterObject, twice func(o kube.Manifest, before clusterObject)) {
+	list, read := c.manifests[m.Content]
+	if !read {
+		list, _ = m.Objects() // what is wrong with it was reported
+		c.manifests[m.Content] = list
+	}
+	for _, o := range list {
+		text, err := json.Marshal(o.Object)
+		if err != nil {
+			continue
+		}
+		now := of
+		now.text = string(text)
+		before, again := c.objects[objectKey(o)]
+		if !again {
+			c.objects[objectKey(o)] = now
+		} else if before.text != now.text {
+			twice(o, before)
+		}
+	}
+}
+
+// objectKey is equal for manifests of one object.
+func objectKey(o kube.Manifest) string {
+	group, _, found := strings.Cut(o.APIVersion, "/")
+	if !found {
+		group = ""
+	}
+	namespace := o.Namespace
+	if namespace == "" {
+		namespace = "default"
+	}
+	return strings.Join([]string{group, o.Kind, namespace, o.Name}, " ")
+}

@@ -1,0 +1,138 @@
+package recipe
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// kubeletPort is that of the kubelet's API (kubernetes pkg/cluster/ports).
+const kubeletPort = 10250
+
+// Port is one on which a program of a node listens.
+type Port struct {
+	Program  string // "kubelet", or the name of a service
+	For      string // "its API", "metricsBindAddress"
+	Protocol string // "tcp" or "udp"
+	Address  string // "" = all of the machine
+	Port     uint16
+}
+
+// String is the port as the preflight and the plan write it: "tcp/10250".
+func (p Port) String() string { return fmt.Sprintf("%s/%d", p.Protocol, p.Port) }
+
+// Meets tells whether two programs cannot have both: the same port, unless each is of an
+// address of its own.
+func (p Port) Meets(o Port) bool {
+	return p.Protocol == o.Protocol && p.Port == o.Port && (p.Address == "" || o.Address == "" || p.Address == o.Address)
+}
+
+const loopbackAddress = "127.0.0.1"
+
+// Ports are those of the programs that the recipe installs, with what the plan says of
+// them, in a fixed order.
+func Ports(in Input) []Port {
+	out := []Port{
+		{"kubelet", "its health", "tcp", loopbackAddress, kubeletHealthz},
+		{"kubelet", "its API", "tcp", "", kubeletPort},
+	}
+	if n := portOf(in.Kubelet.Config["readOnlyPort"]); n != 0 {
+		out = append(out, Port{"kubelet", "readOnlyPort", "tcp", "", n})
+	}
+	if text, ok := flagValue(in.Kubelet.Args, "read-only-port"); ok {
+		out = slices.DeleteFunc(out, func(p Port) bool { return p.For == "readOnlyPort" })
+		if n := portOf(text); n != 0 {
+			out = append(out, Port{"kubelet", "--read-only-port", "tcp", "", n})
+		}
+	}
+	if in.Network.Kind != "none" || in.Network.HNSNetwork != "" && in.OS == "windows" {
+		metrics := Port{"kube-proxy", "its metrics", "tcp", loopbackAddress, kubeProxyMetrics}
+		if text, ok := in.KubeProxy.Config["metricsBindAddress"].(string); ok {
+			metrics.For = "metricsBindAddress"
+			metrics.Address, metrics.Port = listenAddress(text)
+		}
+		out = append(out, Port{"kube-proxy", "its health", "tcp", "", kubeProxyHealthz})
+		if metrics.Port != 0 {
+			out = append(out, metrics)
+		}
+	}
+	if in.OS == "windows" && in.Network.Backend == VXLAN {
+		out = append(out, Port{"the pod network", "VXLAN", "udp", "", in.Network.Port})
+	}
+	if x := in.Settings.Exporter; x != nil {
+		out = append(out, Port{"windows_exporter", "its metrics", "tcp", "", x.Port})
+	}
+	return out
+}
+
+// portTexts are ports for a preflight, each once.
+func portTexts(in Input) []string {
+	var out []string
+	for _, p := range Ports(in) {
+		if !slices.Contains(out, p.String()) {
+			out = append(out, p.String())
+		}
+	}
+	return out
+}
+
+// portOf is a port of a configuration file or a flag; 0 = it is none.
+func portOf(v any) uint16 {
+	n, err := strconv.ParseUint(fmt.Sprint(v), 10, 16)
+	if err != nil {
+		return 0
+	}
+	return uint16(n)
+}
+
+// flagValue is the last value of a flag, "--name=value" or "--name value".
+func flagValue(args []string, name string) (value string, ok bool) {
+	for i, a := range args {
+		a = "-" + strings.TrimLeft(a, "-")
+		switch v, found := strings.CutPrefix(a, "-"+name+"="); {
+		case found:
+			value, ok = v, true
+		case a == "-"+name && i+1 < len(args):
+			value, ok = args[i+1], true
+		}
+	}
+	return value, ok
+}
+
+// listenAddress reads "127.0.0.1:80", ":80" or "[::]:80"; no address is all of them.
+func listenAddress(text string) (address string, port uint16) {
+	host, number, err := net.SplitHostPort(text)
+	if err != nil {
+		return "", 0
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && !ip.IsUnspecified() {
+		address = ip.String()
+	} else if host == "localhost" {
+		address = loopbackAddress
+	}
+	return address, portOf(number)
+}
+
+// listenFlags are flags by which programs are told where to listen: those of Prometheus'
+// exporters, of the programs of Kubernetes and of controllers made with its libraries.
+var listenFlags = []string{"web.listen-address", "listen-address", "metrics-bind-address", "health-probe-bind-address", "healthz-bind-address", "metrics-listen-address"}
+
+// PortsOf are those that the command line of another service names.
+func PortsOf(service string, command []string) []Port {
+	var out []Port
+	for _, name := range listenFlags {
+		text, ok := flagValue(command, name)
+		if !ok {
+			continue
+		}
+		if address, n := listenAddress(text); n != 0 {
+			out = append(out, Port{service, "--" + name, "tcp", address, n})
+		}
+	}
+	slices.SortFunc(out, func(a, b Port) int { return cmp.Compare(a.Port, b.Port) })
+	return out
+}

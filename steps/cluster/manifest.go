@@ -1,0 +1,265 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodejoin/steps/kube"
+)
+
+// applyTries bounds how often an apply is sent again when another writer of the same
+// object was faster: many nodes may apply one manifest at once.
+const applyTries = 5
+
+// Manifest compares the object with what a dry run of the apply makes of it: the API
+// server itself says what its defaults are and whose each field is.
+func (k *client) Manifest(ctx context.Context, want kube.Manifest) (kube.ManifestState, error) {
+	at, err := k.locate(ctx, want)
+	if err != nil {
+		return kube.ManifestState{}, err
+	}
+	have, err := k.object(ctx, at, want)
+	if absent := errors.Is(err, fs.ErrNotExist); absent && want.Existing {
+		return kube.ManifestState{}, nil
+	} else if absent {
+		// What would be refused is told now. The namespace may come with an earlier object.
+		if _, err := k.patch(ctx, at, want, nil, true); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return kube.ManifestState{}, err
+		}
+		return kube.ManifestState{}, nil
+	}
+	if err != nil {
+		return kube.ManifestState{}, err
+	}
+	then, err := k.patch(ctx, at, want, have, true)
+	if err != nil {
+		return kube.ManifestState{}, err
+	}
+	return kube.ManifestState{Exists: true, Differs: k.differs(have, then)}, nil
+}
+
+// ApplyManifest sends the apply.
+func (k *client) ApplyManifest(ctx context.Context, want kube.Manifest) error {
+	at, err := k.locate(ctx, want)
+	if err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		var have map[string]any
+		if want.Existing {
+			have, err = k.object(ctx, at, want)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+		_, err = k.patch(ctx, at, want, have, false)
+		if try == applyTries || !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+}
+
+// object reads the object as it is.
+func (k *client) object(ctx context.Context, at string, want kube.Manifest) (map[string]any, error) {
+	return k.fetch(ctx, "reading the "+want.String(), func() ([]byte, error) {
+		r := k.any.Get().AbsPath(at).Do(ctx)
+		body, _ := r.Raw()
+		return body, r.Error()
+	})
+}
+
+// patch applies, or says what an apply would give. With Existing, the object must be
+// have: its UID keeps the API server from making another.
+func (k *client) patch(ctx context.Context, at string, want kube.Manifest, have map[string]any, dry bool) (map[string]any, error) {
+	object := want.Object
+	if want.Existing {
+		object = maps.Clone(object)
+		meta, _ := object["metadata"].(map[string]any)
+		meta = maps.Clone(meta)
+		meta["uid"] = metaOf(have)["uid"]
+		object["metadata"] = meta
+	}
+	body, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	what := "applying the " + want.String()
+	return k.fetch(ctx, what, func() ([]byte, error) {
+		q := k.any.Patch(types.ApplyPatchType).AbsPath(at).Body(body).Param("fieldManager", k.manager).
+			Param("force", strconv.FormatBool(want.Force)).Param("fieldValidation", "Strict") // the latter since 1.25, before it is not looked at
+		if dry {
+			q = q.Param("dryRun", "All")
+		}
+		r := q.Do(ctx)
+		body, _ := r.Raw()
+		err := r.Error()
+		if owned := conflicts(want, err); owned != nil {
+			return nil, owned
+		}
+		return body, err
+	})
+}
+
+func (k *client) fetch(ctx context.Context, what string, ask func() ([]byte, error)) (map[string]any, error) {
+	body, err := ask()
+	var owned *kube.OwnershipError
+	if errors.As(err, &owned) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, k.fail(ctx, what, err)
+	}
+	var out map[string]any
+	if err := json.Unmarshal(body, &out); err != nil {
+		return nil, fmt.Errorf("%s: %s answers, but not as an API server does: %w", what, k.server, err)
+	}
+	return out, nil
+}
+
+// byManager is how the API server names the other manager: it has no field for it
+// (sigs.k8s.io/structured-merge-diff merge/conflict.go, apimachinery
+// pkg/util/managedfields/internal/conflict.go).
+var byManager = regexp.MustCompile(`conflict with ("(?:[^"\\]|\\.)*")`)
+
+// conflicts are the fields of others for which an apply was refused; nil when it was refused for
+// something else.
+func conflicts(want kube.Manifest, err error) error {
+	var status apierrors.APIStatus
+	if !apierrors.IsConflict(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	out := &kube.OwnershipError{Object: want.String()}
+	for _, c := range status.Status().Details.Causes {
+		if c.Type != metav1.CauseTypeFieldManagerConflict {
+			continue
+		}
+		by := c.Message
+		if m := byManager.FindStringSubmatch(by); m != nil {
+			if s, err := strconv.Unquote(m[1]); err == nil {
+				by = s
+			}
+		}
+		out.Fields = append(out.Fields, kube.OwnedField{Path: strings.TrimPrefix(c.Field, "."), Manager: by})
+	}
+	if len(out.Fields) == 0 {
+		return nil
+	}
+	return out
+}
+
+func metaOf(object map[string]any) map[string]any {
+	m, _ := object["metadata"].(map[string]any)
+	return m
+}
+
+// differs compares an object with what a dry run gave. What the API server counts up
+// by itself does not count; of the managers, only what nodejoin manages.
+func (k *client) differs(have, then map[string]any) []kube.FieldDiff {
+	before, after := k.managed(have), k.managed(then)
+	strip := func(o map[string]any) map[string]any {
+		o = maps.Clone(o)
+		meta := maps.Clone(metaOf(o))
+		for _, name := range []string{"managedFields", "resourceVersion", "generation"} {
+			delete(meta, name)
+		}
+		o["metadata"] = meta
+		return o
+	}
+	out := kube.DiffFields(strip(have), strip(then))
+	if len(out) == 0 && !reflect.DeepEqual(before, after) {
+		out = []kube.FieldDiff{{Path: "metadata.managedFields", Have: "not all of these fields, or more, are nodejoin's", Want: "these fields are nodejoin's"}}
+	}
+	return out
+}
+
+// managed are the fields that nodejoin has applied.
+func (k *client) managed(object map[string]any) any {
+	list, _ := metaOf(object)["managedFields"].([]any)
+	i := slices.IndexFunc(list, func(e any) bool {
+		m, _ := e.(map[string]any)
+		return m["manager"] == k.manager && m["operation"] == string(metav1.ManagedFieldsOperationApply)
+	})
+	if i < 0 {
+		return nil
+	}
+	return list[i].(map[string]any)["fieldsV1"]
+}
+
+// served are the kinds of objects that the API server has, by group version; asked
+// once for each.
+type served struct {
+	mu    sync.Mutex
+	lists map[string]metav1.APIResourceList
+}
+
+// locate is the path of an object in the API.
+func (k *client) locate(ctx context.Context, want kube.Manifest) (string, error) {
+	prefix := "/apis/" + want.APIVersion
+	if !strings.Contains(want.APIVersion, "/") {
+		prefix = "/api/" + want.APIVersion
+	}
+	r, err := k.resource(ctx, prefix, want.Kind)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w: %s of %s", kube.ErrNotServed, want.Kind, want.APIVersion)
+	}
+	if err != nil {
+		return "", err
+	}
+	if !r.Namespaced {
+		if want.Namespace != "" {
+			return "", fmt.Errorf("%s: objects of this kind have no namespace", want)
+		}
+		return prefix + "/" + r.Name + "/" + want.Name, nil
+	}
+	namespace := want.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	return prefix + "/namespaces/" + namespace + "/" + r.Name + "/" + want.Name, nil
+}
+
+// resource finds a kind. One that the last answer did not have may have come since.
+func (k *client) resource(ctx context.Context, prefix, kind string) (metav1.APIResource, error) {
+	k.kinds.mu.Lock()
+	defer k.kinds.mu.Unlock()
+	find := func() int {
+		return slices.IndexFunc(k.kinds.lists[prefix].APIResources, func(r metav1.APIResource) bool { return r.Kind == kind && !strings.Contains(r.Name, "/") })
+	}
+	if find() < 0 {
+		var list metav1.APIResourceList
+		what := "reading the kinds of " + prefix
+		r := k.any.Get().AbsPath(prefix).Do(ctx)
+		body, _ := r.Raw()
+		if err := k.fail(ctx, what, r.Error()); err != nil {
+			return metav1.APIResource{}, err
+		}
+		if err := json.Unmarshal(body, &list); err != nil {
+			return metav1.APIResource{}, fmt.Errorf("%s: %s answers, but not as an API server does: %w", what, k.server, err)
+		}
+		if k.kinds.lists == nil {
+			k.kinds.lists = map[string]metav1.APIResourceList{}
+		}
+		k.kinds.lists[prefix] = list
+	}
+	if i := find(); i >= 0 {
+		return k.kinds.lists[prefix].APIResources[i], nil
+	}
+	return metav1.APIResource{}, fs.ErrNotExist
+}

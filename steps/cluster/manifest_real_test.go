@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/kube"
+)
+
+const manifestText = `# a namespace and what is in it
+apiVersion: v1
+kind: Namespace
+metadata: {name: tools, labels: {team: a}}
+---
+---
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: settings, namespace: tools}
+  data: {net-conf.json: '{"Network": "10.244.0.0/16"}', other: "1"}
+- apiVersion: apps/v1
+  kind: DaemonSet
+  metadata: {name: agent, namespace: tools}
+  spec:
+    selector: {matchLabels: {app: agent}}
+    template:
+      metadata: {labels: {app: agent}}
+      spec:
+        containers: [{name: agent, image: example/agent, resources: {requests: {cpu: 0.1, memory: 1024Mi}}}]
+---
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: windows-2022}
+handler: runhcs-wcow-process
+`
+
+// manifests applies objects, finds drift by hand and nothing else, keeps off what others
+// manage, and lets go of what is wanted no more.
+func (p *controlPlane) manifests(ctx context.Context, a kube.API) {
+	check := func(m *steps.Manifest) (steps.Change, error) {
+		return m.Check(ctx, a, &steps.Env{Node: testNode, Progress: func(event.StepProgress) {}})
+	}
+	m := &steps.Manifest{Content: manifestText}
+	c, err := check(m)
+	if err != nil || c.Action != steps.ActionCreate || !strings.Contains(c.Reason, "missing: Namespace tools; ConfigMap tools/settings; DaemonSet tools/agent; RuntimeClass windows-2022") {
+		p.t.Fatalf("before: %+v, %v", c, err)
+	}
+	p.run(ctx, a, "manifest", m)
+
+	// Drift by hand, of a field that is nodejoin's and of one that is not.
+	maps := p.admin.CoreV1().ConfigMaps("tools")
+	have, err := maps.Get(ctx, "settings", metav1.GetOptions{})
+	p.must(err)
+	have.Data["other"], have.Data["foreign"] = "2", "kept"
+	_, err = maps.Update(ctx, have, metav1.UpdateOptions{FieldManager: "somebody"})
+	p.must(err)
+	_, err = check(m)
+	var se *steps.Error
+	if !errors.As(err, &se) || !strings.Contains(se.Detail, `ConfigMap tools/settings: data.other is set by "somebody"`) || !strings.Contains(se.Remedy, "force = true") {
+		p.t.Errorf("a field of somebody else: %v", err)
+	}
+	m.Force = true
+	c, err = check(m)
+	if err != nil || c.Action != steps.ActionUpdate || len(c.Diffs) != 1 || c.Diffs[0].Name != "ConfigMap tools/settings data.other" || c.Diffs[0].Have != "2" || c.Diffs[0].Want != "1" {
+		p.t.Errorf("forced: %+v, %v", c, err)
+	}
+	p.run(ctx, a, "manifest", m)
+	m.Force = false
+	p.must(maps.Delete(ctx, "settings", metav1.DeleteOptions{}))
+	if c, err = check(m); err != nil || c.Action != steps.ActionUpdate || c.Reason != "missing: ConfigMap tools/settings" {
+		p.t.Errorf("deleted by hand: %+v, %v", c, err)
+	}
+	p.run(ctx, a, "manifest", m)
+
+	// What is wanted no more goes; the foreign field stays.
+	have, err = maps.Get(ctx, "settings", metav1.GetOptions{})
+	p.must(err)
+	have.Data["foreign"] = "kept"
+	_, err = maps.Update(ctx, have, metav1.UpdateOptions{FieldManager: "somebody"})
+	p.must(err)
+	p.run(ctx, a, "manifest", &steps.Manifest{Content: strings.Replace(manifestText, `, other: "1"`, "", 1)})
+	have, err = maps.Get(ctx, "settings", metav1.GetOptions{})
+	p.must(err)
+	if _, there := have.Data["other"]; there || have.Data["foreign"] != "kept" {
+		p.t.Errorf("the ConfigMap holds %v", have.Data)
+	}
+
+	// Only fields of what is there.
+	patch := &steps.Manifest{Existing: true, Content: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: absent, namespace: tools}\ndata: {a: b}\n"}
+	if c, err := check(patch); err != nil || !c.NoOp() {
+		p.t.Errorf("absent, to be left: %+v, %v", c, err)
+	}
+	if _, err := patch.Apply(ctx, a, &steps.Env{}, steps.Change{}); err != nil {
+		p.t.Error(err)
+	}
+	if _, err := maps.Get(ctx, "absent", metav1.GetOptions{}); err == nil {
+		p.t.Error("it was made")
+	}
+	_, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "absent"}, Data: map[string]string{"mine": "1"}}, metav1.CreateOptions{FieldManager: "somebody"})
+	p.must(err)
+	p.run(ctx, a, "patch", patch)
+
+	for content, want := range map[string]string{
+		"apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\n":                                       "example.com/v1",
+		"apiVersion: v1\nkind: Thing\nmetadata: {name: a}\n":                                                   "Thing of v1",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nspec: {}\n":                                     "field not declared in schema",
+		"apiVersion: v1\nkind: Namespace\nmetadata: {name: a, namespace: b}\n":                                 "have no namespace",
+		"apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: a}\nspec: {selector: {matchLabels: {a: b}}}\n": "spec.template",
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n":                                                  "Secrets are not applied",
+		"kind: ConfigMap\n": "an object needs",
+		"a: 1\na: 2\n":      "document 1: line 2: key \"a\" already set in map",
+		"{":                 "document 1", "": "no object",
+	} {
+		if _, err := check(&steps.Manifest{Content: content}); err == nil || !strings.Contains(err.Error(), want) && !strings.Contains(steps.AsError(err).Detail, want) {
+			p.t.Errorf("%q: %v, want %q", content, err, want)
+		}
+	}
+	if _, err := a.(*client).object(ctx, "/api/v1/namespaces/tools/configmaps/none", kube.Manifest{}); !errors.Is(err, fs.ErrNotExist) {
+		p.t.Errorf("absent: %v", err)
+	}
+}

@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"nodejoin/plan"
+	"nodejoin/plan/compat"
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/kube"
+)
+
+// Diagnosis is what is wrong with one host.
+type Diagnosis struct {
+	Node  plan.Node
+	Facts host.Facts
+	// Joined tells that symptoms of a joined machine were looked for.
+	Joined bool
+	// Found are the findings of the preflight, then the symptoms.
+	Found     []steps.Symptom
+	Err       error // the host could not be looked at
+	Mutations int64 // mutating calls on the host: always 0
+}
+
+// Diagnose looks at every host as its preflight does, and for the symptoms of one that
+// has joined. A cluster that does not answer keeps away what it alone can tell, and
+// each of that is a finding. Nothing is changed anywhere.
+func (s *Session) Diagnose(ctx context.Context) []Diagnosis {
+	out := make([]Diagnosis, len(s.hosts))
+	index := s.index()
+	view := s.viewServices(ctx)
+	s.each(ctx, func(ctx context.Context, h *hostRun) { out[index[h]] = h.diagnose(ctx, view) })
+	return out
+}
+
+// viewServices reads what is the same for all nodes.
+func (s *Session) viewServices(ctx context.Context) (v steps.ClusterView) {
+	v.Clock = time.Now()
+	if s.plan.Cluster == nil {
+		v.ServicesWhy = "the plan names no cluster"
+		return v
+	}
+	err := s.open(ctx)
+	if err == nil {
+		v.Services, err = s.api.Services(ctx)
+	}
+	v.ServicesWhy = why(err)
+	return v
+}
+
+// why is an error as a text; "" for none.
+func why(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// viewNode adds what is of one node. The API is asked no more where it did not answer.
+func (h *hostRun) viewNode(ctx context.Context, v steps.ClusterView) steps.ClusterView {
+	if h.api == nil || h.openErr != nil {
+		v.NodeWhy, v.PodsWhy = v.ServicesWhy, v.ServicesWhy
+		return v
+	}
+	n, err := h.api.Node(ctx, h.node.Name)
+	switch {
+	case err == nil:
+		v.Node = &n
+	case !errors.Is(err, fs.ErrNotExist):
+		v.NodeWhy, v.PodsWhy = why(err), why(err)
+		if errors.Is(err, kube.ErrUnreachable) {
+			return v
+		}
+	}
+	v.Pods, err = h.api.Pods(ctx, h.node.Name)
+	v.PodsWhy = why(err)
+	return v
+}
+
+func (h *hostRun) diagnose(ctx context.Context, view steps.ClusterView) (d Diagnosis) {
+	d.Node = h.node
+	defer func() {
+		if d.Err != nil {
+			h.state("failed", "")
+		} else {
+			h.state("done", "")
+		}
+	}()
+	var flight []steps.Spec
+	for _, s := range h.node.Steps {
+		if s.Kind == "preflight" {
+			flight = append(flight, s)
+		}
+	}
+	check, err := retryDropped(ctx, h, "checking", func() (steps.CheckReply, error) {
+		return h.conn.Check(ctx, steps.Request{Node: h.node.Name, Steps: flight})
+	})
+	if d.Err = err; err != nil {
+		return d
+	}
+	d.Facts, d.Mutations = check.Facts, check.Mutations
+	for _, r := range check.Results {
+		for _, f := range r.Change.Findings {
+			d.Found = append(d.Found, steps.Symptom{Finding: f})
+		}
+		if r.Err != nil && len(r.Change.Findings) == 0 {
+			d.Err = r.Err
+			return d
+		}
+	}
+	view = h.viewNode(ctx, view)
+	exam, err := retryDropped(ctx, h, "checking", func() (steps.ExamineReply, error) {
+		return h.conn.Examine(ctx, steps.ExamineRequest{Node: h.node.Name, Steps: h.specs(steps.OnHost), Cluster: view})
+	})
+	if d.Err = err; err != nil {
+		return d
+	}
+	d.Joined, d.Mutations = exam.Joined, exam.Mutations
+	d.Found = append(d.Found, exam.Symptoms...)
+	d.Found = append(d.Found, h.pauseSymptoms(exam)...)
+	return d
+}
+
+// pauseSymptoms judges the pause image of a Windows machine.
+func (h *hostRun) pauseSymptoms(exam steps.ExamineReply) (out []steps.Symptom) {
+	if exam.Pause == "" || exam.Facts.OS != "windows" {
+		return nil
+	}
+	add := func(id, seen, remedy string) {
+		list := steps.Symptoms()
+		f := list[slices.IndexFunc(list, func(f steps.Findable) bool { return f.ID == id })]
+		s := steps.Symptom{Finding: steps.Finding{ID: id, Severity: f.Severity, Seen: seen, Why: f.Doc, Remedy: remedy, Waived: slices.Contains(h.waived(), id)}}
+		for _, step := range h.node.Steps {
+			if step.ID == "containerd_config" || step.ID == "containerd" {
+				s.Mend = append(s.Mend, step.ID)
+			}
+		}
+		out = append(out, s)
+	}
+	if v := compat.CheckPause(exam.Pause, exam.Facts.Build); v.Status == compat.Refused {
+		remedy := "give the plan an image for this build: runtime { pause_image = ... }"
+		if v.Instead != "" {
+			remedy = fmt.Sprintf("apply the plan, or give it pause_image = %q", v.Instead)
+		}
+		add(steps.PauseImageSymptom, v.Why, remedy)
+	}
+	if compat.CheckPortForward(exam.Pause).Status == compat.Refused {
+		add(steps.PortForwardSymptom, fmt.Sprintf("the pause image is %s, older than the first with wincat", exam.Pause), "use a newer pause image: "+compat.PauseImage("windows", exam.Facts.Build))
+	}
+	return out
+}
+
+// waived are the ids of findings that the plan waives for the node.
+func (h *hostRun) waived() []string {
+	var out []string
+	for _, s := range h.node.Steps {
+		out = append(out, steps.Waived(s)...)
+	}
+	return out
+}

@@ -1,0 +1,127 @@
+package engine_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/engine"
+	"nodejoin/steps/kube"
+)
+
+func (w *world) diagnose() []engine.Diagnosis {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	s := w.session(w.compile())
+	defer s.Close()
+	w.limit = 0 // any change would fail
+	defer func() { w.limit = -1 }()
+	return s.Diagnose(ctx)
+}
+
+// TestDiagnose: what the controller judges of a pause image is a symptom of the
+// machine, and near to it there is none.
+func TestDiagnose(t *testing.T) {
+	w := newWorld(t)
+	w.one = true
+	if d := w.diagnose()[0]; d.Err != nil || d.Joined || len(d.Found) == 0 {
+		t.Fatalf("before the join: %+v", d)
+	}
+	w.mustConverge()
+	config := filepath.Join(w.dir, ".sandbox", "win-1", "C", "Program Files", "containerd", "config.toml")
+	image := func(name string) []steps.Symptom {
+		t.Helper()
+		b, err := os.ReadFile(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = regexp.MustCompile(`(?m)^(\s*sandbox(?:_image)? = ).*$`).ReplaceAll(b, []byte("${1}'"+name+"'"))
+		if err := os.WriteFile(config, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		d := w.diagnose()[0]
+		if d.Err != nil || !d.Joined || d.Mutations != 0 {
+			t.Fatalf("%s: %+v", name, d)
+		}
+		return slices.DeleteFunc(d.Found, func(s steps.Symptom) bool {
+			return s.ID != steps.PauseImageSymptom && s.ID != steps.PortForwardSymptom
+		})
+	}
+	for name, want := range map[string]string{"registry.k8s.io/pause:3.6": "", "mirror.example/my-pause:1": "", "registry.k8s.io/pause:3.5": "pause-image",
+		"mcr.microsoft.com/k8s/core/pause:1.2.0": "pause-image port-forward", "mcr.microsoft.com/oss/kubernetes/pause:1.4.1": "pause-image"} {
+		var ids []string
+		for _, s := range image(name) {
+			ids = append(ids, s.ID)
+			if s.Seen == "" || s.Why == "" || s.Remedy == "" || !slices.Equal(s.Mend, []string{"containerd_config", "containerd"}) {
+				t.Errorf("%s: %+v", name, s)
+			}
+		}
+		if strings.Join(ids, " ") != want {
+			t.Errorf("%s: %q, want %q", name, ids, want)
+		}
+	}
+}
+
+// TestDiagnoseWithoutCluster: an API server that does not answer keeps away what it
+// alone can tell, and nothing else.
+func TestDiagnoseWithoutCluster(t *testing.T) {
+	w := newWorld(t)
+	w.one = true
+	w.mustConverge()
+	if err := w.cluster().SetDown(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	d := w.diagnose()[0]
+	unasked := 0
+	for _, s := range d.Found {
+		if s.Severity == steps.SeverityError {
+			t.Errorf("%+v", s)
+		}
+		if s.Unasked {
+			unasked++
+			if !strings.Contains(s.Seen, kube.ErrUnreachable.Error()) {
+				t.Errorf("%+v", s)
+			}
+		}
+	}
+	if d.Err != nil || !d.Joined || unasked == 0 {
+		t.Errorf("%d not asked: %+v", unasked, d)
+	}
+}
+
+// TestMending: the steps that mend are those that are named, what must be started anew
+// with what depends on it, their gates, and the steps whose values they need, in the
+// plan's order.
+func TestMending(t *testing.T) {
+	w := newWorld(t)
+	node := w.compile().Nodes[0]
+	for name, c := range map[string]struct {
+		found steps.Symptom
+		want  string
+	}{
+		"nothing": {steps.Symptom{}, ""},
+		"waived":  {steps.Symptom{Finding: steps.Finding{Waived: true}, Mend: []string{"kubelet"}}, ""},
+		"file":    {steps.Symptom{Mend: []string{"cni_conf"}}, "cni_conf"},
+		"values":  {steps.Symptom{Mend: []string{"kube_proxy_config", "kube_proxy"}}, "registered source_vip kube_proxy_config kube_proxy kube_proxy_ready"},
+		"restart": {steps.Symptom{Restart: []string{"flanneld"}}, "kube_proxy_stop flanneld_stop registered flanneld flannel_network subnet_env kube_proxy kube_proxy_ready"},
+	} {
+		var ids []string
+		for _, s := range engine.Mending(node, []steps.Symptom{c.found}).Steps {
+			ids = append(ids, s.ID)
+		}
+		if have := strings.Join(ids, " "); have != c.want {
+			t.Errorf("%s: %s, want %s", name, have, c.want)
+		}
+	}
+	if n := engine.Mending(plan.Node{}, []steps.Symptom{{Restart: []string{"flanneld"}}}); len(n.Steps) != 0 {
+		t.Errorf("a node without steps: %+v", n)
+	}
+}

@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"encoding/json"
+	"slices"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+)
+
+// stopSuffix ends the id of a step that stops a service, to be started anew by its own.
+const stopSuffix = "_stop"
+
+// Mending is a node with those of its steps that mend what was found, in the plan's
+// order: the ones that the symptoms name, services to be started anew with those that
+// depend on them, each stopped first, the gates of all these services, and the steps
+// whose values any of them needs. A node that has nothing to be mended has no steps.
+func Mending(n plan.Node, found []steps.Symptom) plan.Node {
+	want := map[string]bool{}
+	restart := map[string]bool{} // services
+	for _, s := range found {
+		if s.Waived {
+			continue
+		}
+		for _, id := range s.Mend {
+			want[id] = true
+		}
+		for _, name := range s.Restart {
+			restart[name] = true
+		}
+	}
+	services := servicesOf(n)
+	for grown := true; grown; {
+		grown = false
+		for _, s := range services {
+			if !restart[s.Name] && slices.ContainsFunc(s.DependsOn, func(d string) bool { return restart[d] }) {
+				restart[s.Name], grown = true, true
+			}
+		}
+	}
+	var stops []steps.Spec
+	named := map[string]bool{} // services whose gates are waited for
+	for _, s := range services {
+		if restart[s.Name] {
+			want[s.spec.ID] = true
+			stops = append(stops, s.stop())
+		}
+		named[s.Name] = want[s.spec.ID]
+	}
+	slices.Reverse(stops) // what depends on others comes after them in a plan
+	for _, s := range n.Steps {
+		if named[gateOf(s)] {
+			want[s.ID] = true
+		}
+	}
+	closeOver(n.Steps, want)
+	out := n
+	out.Steps, out.Partial = nil, true
+	for _, s := range n.Steps {
+		if want[s.ID] {
+			s.After = nil // the order is the plan's
+			out.Steps = append(out.Steps, s)
+		}
+	}
+	if len(out.Steps) > 0 {
+		out.Steps = append(stops, out.Steps...)
+	}
+	return out
+}
+
+// closeOver adds the steps whose values are needed, and those that a conditional one
+// is for.
+func closeOver(all []steps.Spec, want map[string]bool) {
+	for grown := true; grown; {
+		grown = false
+		for _, s := range all {
+			if !want[s.ID] {
+				continue
+			}
+			need := refsOf(s)
+			if s.OnlyIf != "" {
+				need = append(need, s.OnlyIf)
+			}
+			for _, id := range need {
+				if !want[id] && slices.ContainsFunc(all, func(o steps.Spec) bool { return o.ID == id }) {
+					want[id], grown = true, true
+				}
+			}
+		}
+	}
+}
+
+// refsOf are the steps whose outputs a step refers to.
+func refsOf(s steps.Spec) (out []string) {
+	for _, r := range steps.ArgRefs(s.Args) {
+		for i := range r {
+			if r[i] == '.' {
+				out = append(out, r[:i])
+				break
+			}
+		}
+	}
+	return out
+}
+
+type serviceStep struct {
+	steps.Service
+	spec steps.Spec
+}
+
+func servicesOf(n plan.Node) (out []serviceStep) {
+	for _, s := range n.Steps {
+		v := serviceStep{spec: s}
+		if s.Kind == "service" && json.Unmarshal(s.Args, &v.Service) == nil && v.State != host.ServiceStopped {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// stop is the step that stops the service. It is otherwise as the plan has it, but for
+// what its own step knows only then.
+func (s serviceStep) stop() steps.Spec {
+	args := s.Service
+	args.State = host.ServiceStopped
+	return steps.Spec{ID: s.spec.ID + stopSuffix, Kind: "service", Title: "Stop service " + s.Name + ", to start it anew", Args: steps.MustArgs(&args), Source: s.spec.Source}
+}
+
+// gateOf is the service behind a gate; "" where the step is none.
+func gateOf(s steps.Spec) string {
+	var gate struct {
+		Service string `json:"service"`
+	}
+	switch s.Kind {
+	case "http_ready", "pipe_ready", "file_ready", "hns_network_ready":
+		if json.Unmarshal(s.Args, &gate) == nil {
+			return gate.Service
+		}
+	}
+	return ""
+}

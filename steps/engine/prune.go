@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/kube"
+)
+
+// findFormer looks for the Nodes that the plan joined and names no more, by the mark
+// that they carry (kube.PlanOf). That they cannot be listed is a warning: nothing of
+// the plan depends on them.
+func (s *Session) findFormer(ctx context.Context) []kube.Node {
+	if s.plan.Cluster == nil || s.opt.Members == nil || s.open(ctx) != nil {
+		return nil
+	}
+	api, err := s.cluster(ctx)
+	if err != nil {
+		return nil // told with the hosts
+	}
+	all, err := api.Nodes(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.emit(event.Warning{Summary: "it is not known whether the cluster has nodes that the plan names no more", Detail: err.Error()})
+		}
+		return nil
+	}
+	var out []kube.Node
+	for _, n := range all {
+		if n.Annotations[kube.PlanOf] == s.plan.Cluster.Name && !slices.Contains(s.opt.Members, n.Name) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// PruneResult is what became of a Node that the plan names no more.
+type PruneResult struct {
+	Node   string
+	Failed string // where it ended; "" = it is gone
+	Err    error
+}
+
+// Prune takes the Nodes of r.Former out of the cluster, one after the other: each is
+// cordoned, drained where it is Ready, and deleted with its bootstrap tokens. Their
+// machines are not touched: the plan does not say any more how they are reached. One
+// that fails does not stop the others, and the next Prune goes on.
+func (s *Session) Prune(ctx context.Context, r *Report) []PruneResult {
+	letGo, held := s.holdCluster(ctx)
+	defer letGo()
+	var out []PruneResult
+	for _, n := range r.Former {
+		res := PruneResult{Node: n.Name, Err: held}
+		if held == nil {
+			s.prune(ctx, n, &res)
+		}
+		out = append(out, res)
+	}
+	return out
+}
+
+func (s *Session) prune(ctx context.Context, n kube.Node, res *PruneResult) {
+	h := &hostRun{Session: s}
+	h.node.Name = n.Name
+	phase := func(id string, f func() error) {
+		if res.Err == nil {
+			if res.Err = h.phase(ctx, id, f); res.Err != nil {
+				res.Failed = id
+			}
+		}
+	}
+	// The Node may have changed since it was listed: a person was asked, and hosts were changed.
+	now, err := s.api.Node(ctx, n.Name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		now = n
+		now.Ready, now.Unschedulable = false, true
+	case err != nil:
+		res.Err, res.Failed = err, "node_object"
+		return
+	case now.UID != n.UID || now.Annotations[kube.PlanOf] != n.Annotations[kube.PlanOf]:
+		res.Err, res.Failed = &steps.Error{Code: steps.CodeFailed, Summary: "the Node is another's now", Detail: "since it was listed it was made anew, or another plan has taken it; it is left as it is"}, "node_object"
+		return
+	}
+	n = now
+	if !n.Unschedulable {
+		phase("cordon", func() error { return absentIsFine(s.api.Cordon(ctx, n.Name, "prune")) })
+	}
+	if n.Ready {
+		phase("drain", func() error { return h.drain(ctx, s.opt.Drain) })
+	}
+	phase("node_object", func() error { return h.deleteNode(ctx, &n) })
+}

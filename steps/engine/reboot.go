@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/transport"
+)
+
+const (
+	// rebootFor bounds the time in which a machine goes down and comes back. One with
+	// updates to be ended takes a quarter of an hour.
+	rebootFor = 30 * time.Minute
+	// rebootLook is the pause between two looks meanwhile.
+	rebootLook = 2 * time.Second
+)
+
+// reboots gives the step by which this run would reboot the machine; may is false where
+// it would not.
+func (h *hostRun) reboots() (id string, may bool) {
+	for _, s := range h.report.Steps {
+		if need := s.Result.Change.Reboot; need != nil && s.Result.Err == nil {
+			_, why := h.mayReboot(s.Spec)
+			return s.Spec.ID, why == ""
+		}
+	}
+	return "", false
+}
+
+func (i *Interruption) reboots() bool { return i != nil && i.Reboot }
+
+// mayReboot tells why this run may not reboot the machine now; "" = it may.
+func (h *hostRun) mayReboot(spec steps.Spec) (args steps.Reboot, why string) {
+	if err := json.Unmarshal(spec.Args, &args); err != nil {
+		return args, err.Error()
+	}
+	if _, why = args.May(h.now()); why == "" && h.node.Connection.Type == "local" {
+		why = "nodejoin runs on this machine itself"
+	}
+	return args, why
+}
+
+// now is the controller's clock.
+func (s *Session) now() time.Time {
+	if s.opt.Now != nil {
+		return s.opt.Now()
+	}
+	return time.Now()
+}
+
+// applyReboot reboots the machine where something needs it and the plan lets it, and
+// waits until it is back. Where it may not be, the run ends here if later steps need it,
+// and else tells of it in the end.
+func (h *hostRun) applyReboot(ctx context.Context, spec steps.Spec, sum *HostSummary) {
+	c, err := h.lookReboot(ctx, spec)
+	if err != nil {
+		sum.Failed, sum.Source, sum.Err = spec.ID, spec.Source, err
+		return
+	}
+	if c.NoOp() {
+		sum.Unchanged = append(sum.Unchanged, spec.ID)
+		return
+	}
+	_, why := h.mayReboot(spec)
+	if why == "" && h.report.KubeNode != nil && !h.stopsFirst(spec.ID) && !h.report.Interruption.reboots() {
+		why = "this was not to be seen when the run began, so its pods were not to be moved"
+	}
+	if why != "" { // also one that an earlier run has asked for, and that did not come
+		e := &steps.Error{Code: steps.CodeReboot, Summary: "a reboot is pending", Detail: fmt.Sprintf("%s is to be rebooted for %s; %s", h.node.Name, strings.Join(c.Reboot.Why, ", "), why),
+			Remedy: "reboot it when it suits, then apply again, which goes on from here; or let the plan do it: host { reboot = \"auto\" }"}
+		if c.Reboot.Blocks {
+			sum.Failed, sum.Source, sum.Err = spec.ID, spec.Source, e
+		} else {
+			sum.Unchanged, h.rebootLeft = append(sum.Unchanged, spec.ID), e
+		}
+		return
+	}
+	reply, err := h.conn.Apply(ctx, steps.Request{Node: h.node.Name, Steps: []steps.Spec{spec}, Values: h.values}, h.emit)
+	switch {
+	case err == nil && reply.Err != nil:
+		err = reply.Err
+	case err == nil:
+		h.connMutations = reply.Mutations
+	case dropped(err):
+		err = nil // it may have gone down at once; else it is told again
+	}
+	if err == nil {
+		h.lostMutations, h.connMutations = h.lostMutations+h.connMutations, 0
+		sum.Mutations = h.lostMutations
+		err = h.phase(ctx, "boot", func() error { return h.awaitBoot(ctx, spec) })
+	}
+	if err != nil {
+		sum.Failed, sum.Source, sum.Err = spec.ID, spec.Source, err
+		return
+	}
+	sum.Changed = append(sum.Changed, spec.ID)
+}
+
+// lookReboot asks the machine what is to be rebooted for.
+func (h *hostRun) lookReboot(ctx context.Context, spec steps.Spec) (steps.Change, error) {
+	reply, err := retryDropped(ctx, h, "applying", func() (steps.CheckReply, error) { return h.askReboot(ctx, spec) })
+	if err != nil {
+		return steps.Change{}, err
+	}
+	return reply.Results[0].Change, nil
+}
+
+func (h *hostRun) askReboot(ctx context.Context, spec steps.Spec) (steps.CheckReply, error) {
+	reply, err := h.conn.Check(ctx, steps.Request{Node: h.node.Name, Steps: []steps.Spec{spec}, Values: h.values})
+	switch {
+	case err != nil:
+	case len(reply.Results) != 1:
+		err = fmt.Errorf("one check was asked for, %d were answered", len(reply.Results))
+	case reply.Results[0].Err != nil:
+		err = reply.Results[0].Err
+	}
+	return reply, err
+}
+
+// awaitBoot waits until the machine has booted: until what it noted when it was told to
+// reboot is gone, however long it takes to go down, and whatever its clock says. The
+// machine is locked again then. It fails where the same is needed still.
+func (h *hostRun) awaitBoot(ctx context.Context, spec steps.Spec) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, rebootFor, &steps.Error{Code: steps.CodeTimeout, Summary: "not back in time",
+		Detail: fmt.Sprintf("%s has not come back within %s of its reboot", h.node.Name, rebootFor), Remedy: "look at its console; the next apply goes on from here"})
+	defer cancel()
+	h.disconnect()
+	told := ""
+	for {
+		c, err := h.lookBooted(ctx, spec)
+		seen := "it is going down"
+		switch {
+		case err == nil && c.NoOp():
+			h.state("applying", "")
+			return nil
+		case err == nil && !c.Reboot.Asked:
+			return &steps.Error{Code: steps.CodeFailed, Summary: "a reboot was not enough", Detail: fmt.Sprintf("%s has rebooted, and still wants it for %s", h.node.Name, strings.Join(c.Reboot.Why, ", ")),
+				Remedy: "look into the event log of the machine (Setup, System) for what failed; then apply again"}
+		case err != nil:
+			var ce *transport.ConnectError
+			if errors.As(err, &ce) && (ce.Reason == transport.ReasonHostKey || ce.Reason == transport.ReasonUnknownHost) {
+				return err
+			}
+			if !errors.As(err, &ce) && !dropped(err) && ctx.Err() == nil {
+				return err
+			}
+			h.disconnect()
+			seen = "it does not answer"
+		}
+		if seen != told {
+			told = seen
+			h.state("rebooting", seen)
+		}
+		t := time.NewTimer(rebootLook)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// lookBooted connects anew, where it is not connected, and looks.
+func (h *hostRun) lookBooted(ctx context.Context, spec steps.Spec) (c steps.Change, err error) {
+	if err := h.connect(ctx); err != nil {
+		return c, err
+	}
+	reply, err := h.askReboot(ctx, spec)
+	if err != nil {
+		return c, err
+	}
+	if c = reply.Results[0].Change; c.NoOp() && h.holds {
+		err = h.lock(ctx)
+	}
+	return c, err
+}

@@ -1,0 +1,222 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/plan/compat"
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/kube"
+	"nodejoin/steps/transport"
+)
+
+// TakenBack is how the change of a host was taken back, after a step had failed.
+type TakenBack struct {
+	// Version of the kubelet that the Node is Ready with again; "" = the machine is no
+	// node again, or its Node was not Ready before either.
+	Version string
+	Left    []string // what could not be put back, each with why
+	Failed  string   // where taking back ended; "" = it is done
+	Err     error    // nil = the host works as before
+}
+
+// String says it in a sentence.
+func (t *TakenBack) String() string {
+	out := "What this run had changed on the machine was taken back"
+	switch {
+	case t.Err != nil:
+		return fmt.Sprintf("Taking back what was changed failed as well, at %s: %s; the next apply goes on from there", t.Failed, steps.AsError(t.Err).Error())
+	case t.Version != "":
+		out += ": its Node is Ready again with " + t.Version
+	}
+	if len(t.Left) > 0 {
+		out += "; not put back: " + strings.Join(t.Left, "; ")
+	}
+	return out
+}
+
+// readyAgain bounds the wait for the Node after its kubelet has been put back; it is
+// that of the step node_ready.
+const readyAgain = 5 * time.Minute
+
+// trialStart is what the Node is before this run, where the plan wants a failed change
+// of the host to be taken back; else nil. Without a word of the plan that is an upgrade
+// of a Node that works, and what an earlier run has begun so.
+func (h *hostRun) trialStart() *steps.TrialStart {
+	start := &steps.TrialStart{}
+	if n := h.report.KubeNode; n != nil {
+		*start = steps.TrialStart{Node: n.UID, Ready: n.Ready, Version: compat.Canonical(n.KubeletVersion)}
+	}
+	if h.node.Partial { // it neither proves the Node nor fails for all of it
+		return nil
+	}
+	switch h.node.OnFailure {
+	case "keep":
+		return nil
+	case "rollback":
+		return start
+	}
+	if t := h.report.Trial; t != nil && !t.Ended || h.report.Upgrade != nil && start.Ready {
+		return start
+	}
+	return nil
+}
+
+// takesBack tells whether a failure is one that is taken back: a step that failed, not a
+// run that was stopped or lost its way to the host or the cluster, and not one that
+// comes when all is verified.
+func (h *hostRun) takesBack(ctx context.Context, sum *HostSummary) bool {
+	var ce *transport.ConnectError
+	if h.trial == nil || sum.Failed == "" || ctx.Err() != nil || errors.As(sum.Err, &ce) || dropped(sum.Err) {
+		return false
+	}
+	switch steps.AsError(sum.Err).Code {
+	case steps.CodeInterrupted, steps.CodeUnreachable, steps.CodeUnauthorized, steps.CodeLocked, steps.CodeReboot:
+		return false
+	}
+	i := slices.IndexFunc(h.node.Steps, func(s steps.Spec) bool { return s.ID == sum.Failed })
+	return i >= 0 && h.node.Steps[i].Kind != "node_joined"
+}
+
+// takeBack makes the host as it was before its trial and sees it work.
+func (h *hostRun) takeBack(ctx context.Context, sum *HostSummary) {
+	out := &TakenBack{}
+	phase := func(id string, f func() error) {
+		if out.Err == nil {
+			if out.Err = h.phase(ctx, id, f); out.Err != nil {
+				out.Failed = id
+			}
+		}
+	}
+	before := h.heartbeat(ctx)
+	var reply steps.TakeBackReply
+	phase("rollback", func() (err error) {
+		reply, err = retryDropped(ctx, h, "applying", func() (steps.TakeBackReply, error) {
+			return h.conn.TakeBack(ctx, steps.TakeBackRequest{Node: h.node.Name}, h.emit)
+		})
+		if err == nil && reply.Err != nil {
+			out.Failed, err = reply.Failed, reply.Err
+		}
+		return err
+	})
+	out.Left = reply.Left
+	if out.Err == nil && reply.Trial == nil { // nothing of the host had been changed
+		if h.cordoned && h.api != nil {
+			phase("uncordon", func() error { return absentIsFine(h.api.Uncordon(ctx, h.node.Name)) })
+		}
+		if out.Err == nil {
+			return
+		}
+	}
+	sum.TakenBack = out
+	sum.Changed = slices.DeleteFunc(sum.Changed, func(id string) bool {
+		return slices.ContainsFunc(h.specs(steps.OnHost), func(s steps.Spec) bool { return s.ID == id })
+	})
+	if out.Err != nil || reply.Trial == nil {
+		return
+	}
+	phase("gates", func() error { return h.gatesOf(ctx, reply.Services) })
+	switch start := reply.Trial; {
+	case start.Ready && h.api != nil:
+		phase("node_ready", func() error {
+			restarted := slices.Contains(reply.Services, "kubelet")
+			return h.awaitReady(ctx, start.Version, func(n kube.Node) bool { return !restarted || !n.Heartbeat.Equal(before) })
+		})
+		phase("uncordon", func() error { return absentIsFine(h.api.Uncordon(ctx, h.node.Name)) })
+		if out.Err == nil {
+			out.Version = start.Version
+		}
+	case start.Node == "" && h.api != nil && needsCluster(h.node):
+		phase("node_removed", func() error { return h.forgetNode(ctx) })
+	case h.cordoned && h.api != nil: // it was not Ready before, and may be again by itself
+		phase("uncordon", func() error { return absentIsFine(h.api.Uncordon(ctx, h.node.Name)) })
+	}
+}
+
+// heartbeat is when the kubelet last said that it lives; zero where that is not known.
+func (h *hostRun) heartbeat(ctx context.Context) time.Time {
+	if h.api == nil {
+		return time.Time{}
+	}
+	n, err := h.api.Node(ctx, h.node.Name)
+	if err != nil {
+		return time.Time{}
+	}
+	return n.Heartbeat
+}
+
+// gatesOf waits until the services answer that were put back, as the plan's own gates of
+// them would.
+func (h *hostRun) gatesOf(ctx context.Context, services []string) error {
+	var gates []steps.Spec
+	for _, s := range h.node.Steps {
+		var of struct {
+			Service string `json:"service"`
+		}
+		if (s.Kind == "http_ready" || s.Kind == "pipe_ready") && json.Unmarshal(s.Args, &of) == nil && slices.Contains(services, of.Service) {
+			gates = append(gates, s)
+		}
+	}
+	if len(gates) == 0 {
+		return nil
+	}
+	reply, err := retryDropped(ctx, h, "applying", func() (steps.ApplyReply, error) {
+		return h.conn.Apply(ctx, steps.Request{Node: h.node.Name, Steps: gates, Values: h.values}, func(event.Event) {})
+	})
+	if err == nil && reply.Err != nil {
+		err = reply.Err
+	}
+	return err
+}
+
+// awaitReady waits until the Node is Ready with the version, and alive.
+func (h *hostRun) awaitReady(ctx context.Context, version string, alive func(kube.Node) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, readyAgain)
+	defer cancel()
+	progress := func(p event.StepProgress) { p.Host, p.Step = h.node.Name, "node_ready"; h.emit(p) }
+	return steps.AwaitNode(ctx, h.api, h.node.Name, "the Node did not become Ready again", progress, func(n kube.Node) string {
+		switch {
+		case compat.Canonical(n.KubeletVersion) != version:
+			return fmt.Sprintf("the Node says that its kubelet is %s, not %s yet", n.KubeletVersion, version)
+		case !n.Ready:
+			return "the Node is not Ready: " + n.ReadyReason
+		case !alive(n):
+			return "the kubelet that was put back has not reported yet"
+		}
+		return ""
+	})
+}
+
+// forgetNode takes from the cluster what a first join has made there.
+func (h *hostRun) forgetNode(ctx context.Context) error {
+	n, err := h.api.Node(ctx, h.node.Name)
+	if err == nil {
+		err = h.api.DeleteNode(ctx, n.Name, n.UID)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	tokens, err := h.api.BootstrapTokens(ctx, h.node.Name)
+	for _, t := range tokens {
+		if err == nil {
+			err = h.api.RevokeToken(ctx, t.ID)
+		}
+	}
+	return err
+}
+
+// verified ends the trial of the host, if there is one.
+func (h *hostRun) verified(ctx context.Context) error {
+	if h.trial == nil && h.report.Trial == nil || h.node.Partial {
+		return nil
+	}
+	_, err := retryDropped(ctx, h, "applying", func() (struct{}, error) { return struct{}{}, h.conn.Verified(ctx) })
+	return err
+}

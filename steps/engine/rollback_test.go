@@ -1,0 +1,347 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"nodejoin/steps"
+	"nodejoin/steps/engine"
+	"nodejoin/steps/event"
+	"nodejoin/steps/kube"
+)
+
+// changes is what an upgrade of the test changes besides the programs: a rule, a value,
+// a variable, a file and its folder, and it makes a service.
+const changes = `
+step "firewall_rule" "own" {
+  on        = node.win
+  name      = "own"
+  direction = "in"
+  action    = "allow"
+  protocol  = "tcp"
+  ports     = "PORT"
+}
+step "registry" "own_value" {
+  on     = node.win
+  key    = "HKLM\\SOFTWARE\\own"
+  name   = "v"
+  type   = "string"
+  string = "PORT"
+}
+step "env" "own_variable" {
+  on    = node.win
+  name  = "OWN"
+  value = "PORT"
+}
+`
+
+// added is what comes with the new version only.
+const added = `
+step "file" "own_program" {
+  on      = node.win
+  path    = "C:\\own\\new\\own.exe"
+  content = "stand-in"
+}
+step "service" "own_service" {
+  on          = node.win
+  name        = "own"
+  description = "Own"
+  command     = ["C:\\own\\new\\own.exe"]
+  start       = "auto"
+  after       = ["own_program"]
+}
+step "file" "late" {
+  on      = node.win
+  path    = "C:\\own\\late.txt"
+  content = "x"
+  before  = ["kubelet"]
+}
+`
+
+// add puts more into the plan.
+func (w *world) add(text string) {
+	w.t.Helper()
+	name := filepath.Join(w.dir, "quickstart.join.hcl")
+	have, err := os.ReadFile(name)
+	if err = errors.Join(err, os.WriteFile(name, append(have, text...), 0o644)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// upgradable is a joined node of 1.35.4 with two pods, whose plan wants 1.36.3 and more
+// besides. With broken, the kubelet of that version ends as soon as it is started.
+func upgradable(t *testing.T, broken bool) (*world, map[string]string) {
+	w := newWorld(t)
+	w.one = true
+	h, dir := w.box()
+	seed(t, h)
+	w.kubernetes("1.35.4")
+	w.add(strings.ReplaceAll(changes, "PORT", "1000"))
+	w.mustConverge()
+	api := w.cluster()
+	for _, p := range []kube.Pod{{Namespace: "d", Name: "web", Controller: "ReplicaSet"}, {Namespace: "kube-system", Name: "agent", Controller: "DaemonSet"}} {
+		if err := api.AddPod(t.Context(), "win-1", p, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := kept(snapshot(t, dir))
+	w.upgradeTo("1.36.3", broken)
+	w.edit(`"1000"`, `"2000"`)
+	w.edit(`joined by nodejoin; its`, `upgraded; its`)
+	w.add(added)
+	return w, before
+}
+
+// copy is the same plan with its machines and cluster as they are now.
+func (w *world) copy(t *testing.T) *world {
+	t.Helper()
+	out := &world{t: t, dir: t.TempDir(), agent: w.agent, limit: -1, one: w.one}
+	if err := os.CopyFS(out.dir, os.DirFS(w.dir)); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// upgradeTo is kubernetes with a kubelet that may be broken.
+func (w *world) upgradeTo(version string, broken bool) {
+	w.t.Helper()
+	w.ends = broken
+	w.kubernetes(version)
+	w.ends = false
+}
+
+// kept leaves out of a snapshot what is a memory of runs, or of processes.
+func kept(s map[string]string) map[string]string {
+	out := maps.Clone(s)
+	own := filepath.FromSlash("C/ProgramData/nodejoin")
+	for k := range s {
+		if strings.HasPrefix(k, own+string(filepath.Separator)) && (strings.HasSuffix(k, ".json") || strings.Contains(k, "previous")) || strings.Contains(k, filepath.FromSlash("var/log/")) {
+			delete(out, k)
+		}
+	}
+	delete(out, filepath.Join(own, "previous"))
+	out["state: services"] = processes.ReplaceAllString(out["state: services"], "")
+	if access := ownAccess.ReplaceAllString(out["state: access"], ""); strings.Contains(access, "private") {
+		out["state: access"] = access
+	} else {
+		delete(out, "state: access")
+	}
+	return out
+}
+
+// ownAccess is the access of nodejoin's own folder.
+var ownAccess = regexp.MustCompile(` "c/programdata/nodejoin[^,\n]*,?\n`)
+
+// processes are what of a service's state tells its process, not what it is.
+var processes = regexp.MustCompile(`"(pid|PID)": [0-9]+`)
+
+// mustBeBack wants the machine as it was, its Node Ready with the old version, and no
+// trial left.
+func (w *world) mustBeBack(sum *engine.Summary, before map[string]string) {
+	w.t.Helper()
+	h := sum.Hosts[0]
+	if h.TakenBack == nil || h.TakenBack.Err != nil || h.TakenBack.Version != "1.35.4" || len(h.TakenBack.Left) > 0 {
+		w.t.Fatalf("failed at %s: %v; taken back: %+v", h.Failed, h.Err, h.TakenBack)
+	}
+	w.wantVersion("win-1", "1.35.4")
+	_, dir := w.box()
+	if diff := cmp.Diff(before, kept(snapshot(w.t, dir))); diff != "" {
+		w.t.Fatalf("the machine is not as it was (-before +after):\n%s", diff)
+	}
+	if r := w.check(); r.Hosts[0].Trial != nil {
+		w.t.Errorf("a trial is open: %+v", r.Hosts[0].Trial)
+	}
+	left, err := os.ReadDir(filepath.Join(dir, "C", "ProgramData", "nodejoin", "previous"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		w.t.Error(err)
+	}
+	for _, f := range left { // the earlier contents of foreign files stay for a leave
+		b, _ := os.ReadFile(filepath.Join(dir, "C", "ProgramData", "nodejoin", "previous", f.Name()))
+		if string(b) != "theirs" {
+			w.t.Errorf("kept and not removed: %.60q", b)
+		}
+	}
+}
+
+// An upgrade whose kubelet does not run is taken back, with all that the run had changed;
+// the mended one goes through.
+func TestUpgradeTakenBack(t *testing.T) {
+	w, before := upgradable(t, true)
+	_, sum := w.apply(-1)
+	if h := sum.Hosts[0]; h.Failed != "kubelet" || !strings.Contains(h.Err.Error(), "ended by itself") {
+		t.Errorf("failed at %s: %v", h.Failed, h.Err)
+	}
+	w.mustBeBack(sum, before)
+	if pods, err := w.cluster().Pods(t.Context(), "win-1"); err != nil || len(pods) != 1 {
+		t.Errorf("pods %v, %v; want the one of the DaemonSet", pods, err)
+	}
+	// The same again comes to the same.
+	_, sum = w.apply(-1)
+	w.mustBeBack(sum, before)
+	w.upgradeTo("1.36.3", false)
+	w.mustConverge()
+	w.wantVersion("win-1", "1.36.3")
+	w.mustBeQuiet()
+}
+
+// A run that was killed anywhere in an upgrade that cannot work, and one killed while it
+// was taken back: the next one takes it back, whichever of them changed what.
+func TestTakenBackAfterAKill(t *testing.T) {
+	first, before := upgradable(t, true)
+	w := first.copy(t)
+	w.apply(-1)
+	total := w.calls.Load()
+	if total < 40 {
+		t.Fatalf("the upgrade and its rollback made only %d mutating calls", total)
+	}
+	step := int64(3)
+	if testing.Short() {
+		step = 11
+	}
+	for n := int64(0); n < total; n += step {
+		t.Run(fmt.Sprintf("call %d", n), func(t *testing.T) {
+			t.Parallel()
+			w := first.copy(t)
+			w.apply(n)
+			_, sum := w.apply(-1)
+			w.mustBeBack(sum, before)
+		})
+	}
+}
+
+// With on_failure = "keep" a failed upgrade stays as it is, for the next apply.
+func TestUpgradeKept(t *testing.T) {
+	w, _ := upgradable(t, true)
+	w.edit(`(?m)^  profile  = profile.windows$`, "  profile  = profile.windows\n  on_failure = \"keep\"")
+	_, sum := w.apply(-1)
+	h := sum.Hosts[0]
+	if h.Failed != "kubelet" || h.TakenBack != nil {
+		t.Errorf("failed at %s: %v; %+v", h.Failed, h.Err, h.TakenBack)
+	}
+	if n, err := w.cluster().Node(t.Context(), "win-1"); err != nil || n.Ready || !n.Unschedulable {
+		t.Errorf("the Node is %+v, %v", n, err)
+	}
+	w.upgradeTo("1.36.3", false)
+	w.mustConverge()
+	w.wantVersion("win-1", "1.36.3")
+}
+
+// A run that is stopped is no failure of the upgrade: what it did stays, and the next
+// apply goes on.
+func TestNotTakenBackNeedlessly(t *testing.T) {
+	w, _ := upgradable(t, false)
+	w.before = func(req steps.Request) {
+		if req.Steps[0].ID == "kubernetes_node" || len(req.Steps) > 1 && req.Steps[1].ID == "kubernetes_node" {
+			w.cancel()
+		}
+	}
+	_, sum := w.apply(-1)
+	if h := sum.Hosts[0]; h.TakenBack != nil || steps.AsError(h.Err).Code != steps.CodeInterrupted {
+		t.Errorf("failed at %s: %v; %+v", h.Failed, h.Err, h.TakenBack)
+	}
+	w.before = nil
+	if n, err := w.cluster().Node(t.Context(), "win-1"); err != nil || !n.Unschedulable {
+		t.Errorf("the Node is %+v, %v", n, err)
+	}
+	w.mustConverge()
+	w.wantVersion("win-1", "1.36.3")
+	if r := w.check(); r.Hosts[0].Trial != nil || r.Pending() > 0 {
+		t.Errorf("%d pending, trial %+v", r.Pending(), r.Hosts[0].Trial)
+	}
+}
+
+// A first join that fails leaves the machine as it was before, where the plan says so,
+// and no Node.
+func TestFirstJoinTakenBack(t *testing.T) {
+	for _, ends := range []string{"kube-proxy", "kubelet"} {
+		t.Run(ends, func(t *testing.T) {
+			w := newWorld(t)
+			w.one = true
+			w.edit(`(?m)^  profile  = profile.windows$`, "  profile  = profile.windows\n  on_failure = \"rollback\"")
+			h, dir := w.box()
+			seed(t, h)
+			before := kept(snapshot(t, dir))
+			w.broken = map[string]string{ends + ".exe": "exit 3"}
+			_, sum := w.apply(-1)
+			r := sum.Hosts[0]
+			if r.TakenBack == nil || r.TakenBack.Err != nil || r.TakenBack.Version != "" || len(r.TakenBack.Left) > 0 {
+				t.Fatalf("failed at %s: %v; taken back: %+v", r.Failed, r.Err, r.TakenBack)
+			}
+			after := kept(snapshot(t, dir))
+			for _, k := range []string{"C/ProgramData/nodejoin", "C/ProgramData/nodejoin/bin"} {
+				delete(after, filepath.FromSlash(k)) // its own folder stays
+			}
+			if diff := cmp.Diff(before, after); diff != "" {
+				t.Errorf("the machine is not as it was (-before +after):\n%s", diff)
+			}
+			if n, err := w.cluster().Node(t.Context(), "win-1"); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the Node is %+v, %v", n, err)
+			}
+			if tokens, err := w.cluster().BootstrapTokens(t.Context(), "win-1"); err != nil || len(tokens) > 0 {
+				t.Errorf("%d tokens are left, %v", len(tokens), err)
+			}
+			w.broken = nil
+			w.mustConverge()
+			w.mustBeQuiet()
+			if _, left := w.leave(-1, engine.LeaveOptions{}); left.Hosts[0].Err != nil {
+				t.Fatal(left.Hosts[0].Err)
+			}
+			if diff := cmp.Diff(before, kept(snapshot(t, dir))); diff != "" {
+				t.Errorf("after the leave (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A Node that has registered and is not verified yet bears a taint that keeps pods away;
+// it goes when all is verified.
+func TestNoHalfNodeTakesPods(t *testing.T) {
+	w := newWorld(t)
+	w.one = true
+	w.broken = map[string]string{"kube-proxy.exe": "exit 3"}
+	_, sum := w.apply(-1)
+	if h := sum.Hosts[0]; h.Failed != "kube_proxy" || h.TakenBack != nil {
+		t.Fatalf("failed at %s: %v; taken back: %+v", h.Failed, h.Err, h.TakenBack)
+	}
+	if n, err := w.cluster().Node(t.Context(), "win-1"); err != nil || !slices.Contains(n.Taints, kube.Joining) {
+		t.Errorf("taints %v, %v", n.Taints, err)
+	}
+	w.broken = nil
+	w.mustConverge()
+	if n, err := w.cluster().Node(t.Context(), "win-1"); err != nil || slices.Contains(n.Taints, kube.Joining) || len(n.Taints) != 1 {
+		t.Errorf("taints %v, %v", n.Taints, err)
+	}
+	w.mustBeQuiet()
+}
+
+// A run that is stopped when its Node takes pods again has verified it: a later failure
+// takes nothing back.
+func TestNothingIsTakenBackOnceJoined(t *testing.T) {
+	w, _ := upgradable(t, false)
+	w.heard = func(e event.Event) {
+		if d, ok := e.(event.StepDone); ok && d.Step == "joined" {
+			w.cancel()
+		}
+	}
+	w.apply(-1)
+	w.heard = nil
+	w.add("\nstep \"file\" \"bad\" {\n  on      = node.win\n  path    = \"C:\\\\own\\\\late.txt\\\\x\"\n  content = \"x\"\n}\n")
+	_, sum := w.apply(-1)
+	if h := sum.Hosts[0]; h.Err == nil || h.TakenBack != nil {
+		t.Errorf("error %v, taken back %+v", h.Err, h.TakenBack)
+	}
+	n, err := w.cluster().Node(t.Context(), "win-1")
+	if err != nil || n.KubeletVersion != "v1.36.3" || !n.Ready || n.Unschedulable {
+		t.Errorf("the Node is %+v, %v", n, err)
+	}
+}

@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/kube"
+)
+
+// rollout lets the hosts of a session change: those whose Nodes go on to serve pods as
+// the session's Parallel allows, the others in their order and as the plan's rollout
+// allows, so that never more Nodes are out of service than it says.
+type rollout struct {
+	*Session
+	run   func(ctx context.Context, h *hostRun) HostSummary
+	place map[*hostRun]int
+	sum   *Summary
+	slots chan struct{} // hosts at work, of both sorts
+
+	mu       sync.Mutex
+	changed  *sync.Cond
+	out      map[*hostRun]bool // its Node is out of service, or this run is about to take it out
+	away     []string          // Nodes of the plan that are out of service and not of this run
+	busy     int               // of those that take turns
+	failures int
+}
+
+// out tells whether the Node of a host takes no pods, or does not run those that it has.
+func (h *hostRun) out() bool {
+	n := h.report.KubeNode
+	return n != nil && (!n.Ready || n.Unschedulable)
+}
+
+// takesTurn tells whether a host has something to do that takes its Node out of service,
+// or that could bring it back.
+func (h *hostRun) takesTurn() bool {
+	if h.report.Err != nil || slices.ContainsFunc(h.report.Steps, func(s StepReport) bool { return s.Result.Err != nil }) {
+		return false // nothing is done to it
+	}
+	pending := h.report.Trial != nil || slices.ContainsFunc(h.report.Steps, func(s StepReport) bool { return !s.Result.Change.NoOp() })
+	return h.report.Interruption != nil || h.out() && pending
+}
+
+// roll runs all hosts and waits for them.
+func (s *Session) roll(ctx context.Context, sum *Summary, run func(ctx context.Context, h *hostRun) HostSummary) {
+	r := &rollout{Session: s, run: run, place: s.index(), sum: sum, slots: make(chan struct{}, s.opt.Parallel), out: map[*hostRun]bool{}}
+	r.changed = sync.NewCond(&r.mu)
+	var turns, others []*hostRun
+	for _, h := range s.hosts {
+		switch {
+		case h.takesTurn():
+			turns = append(turns, h)
+		default:
+			others = append(others, h)
+		}
+		if h.out() {
+			r.out[h] = true
+		}
+	}
+	// Those that are out already cost nothing more, and may come back.
+	slices.SortStableFunc(turns, func(a, b *hostRun) int {
+		switch {
+		case a.out() == b.out():
+			return 0
+		case a.out():
+			return -1
+		}
+		return 1
+	})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		if len(turns) == 0 {
+			return
+		}
+		if err := r.countAway(ctx); err != nil {
+			r.hold(turns, "it could not be seen which Nodes are out of service: "+steps.AsError(err).Error())
+			return
+		}
+		r.turns(ctx, turns)
+	})
+	for _, h := range others {
+		r.slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-r.slots }()
+			sum.Hosts[r.place[h]] = run(ctx, h)
+		})
+	}
+	wait.Wait()
+}
+
+// turns takes the hosts in their order, each as soon as it may.
+func (r *rollout) turns(ctx context.Context, hosts []*hostRun) {
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	for i, h := range hosts {
+		if why := r.turn(h); why != "" {
+			r.hold(hosts[i:], why)
+			return
+		}
+		r.slots <- struct{}{}
+		wait.Go(func() {
+			res := r.run(ctx, h)
+			<-r.slots
+			out := h.outNow(ctx)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.sum.Hosts[r.place[h]] = res
+			r.busy--
+			if r.out[h] = out; !out {
+				delete(r.out, h)
+			}
+			if res.Err != nil && steps.AsError(res.Err).Code != steps.CodeInterrupted && steps.AsError(res.Err).Code != steps.CodeReboot {
+				r.failures++
+			}
+			r.changed.Broadcast()
+		})
+	}
+}
+
+// hold leaves hosts for another run.
+func (r *rollout) hold(hosts []*hostRun, why string) {
+	for _, h := range hosts {
+		h.state("waiting", why)
+		r.mu.Lock()
+		r.sum.Hosts[r.place[h]] = HostSummary{Node: h.node.Name, NotRun: ids(h.node.Steps), Held: why}
+		r.mu.Unlock()
+	}
+}
+
+// countAway finds the Nodes that bear the plan's mark and are not of this run, as
+// --target and --skip leave them out: those that are out of service count all the same.
+func (r *rollout) countAway(ctx context.Context) error {
+	if r.plan.Cluster == nil {
+		return nil
+	}
+	nodes, err := r.api.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		here := slices.ContainsFunc(r.hosts, func(h *hostRun) bool { return h.node.Name == n.Name })
+		if !here && n.Annotations[kube.PlanOf] == r.plan.Cluster.Name && (!n.Ready || n.Unschedulable) {
+			r.away = append(r.away, n.Name)
+		}
+	}
+	return nil
+}
+
+// turn waits until the host may begin; it gives why it may not in this run.
+func (r *rollout) turn(h *hostRun) (why string) {
+	limit := plan.Rollout{MaxUnavailable: max(1, r.plan.Rollout.MaxUnavailable), MaxFailures: max(1, r.plan.Rollout.MaxFailures)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		others := len(r.away)
+		for o := range r.out {
+			if o != h {
+				others++
+			}
+		}
+		switch {
+		case r.failures >= limit.MaxFailures:
+			return fmt.Sprintf("the rollout stopped after %d %s", r.failures, plural(r.failures, "failure"))
+		case r.busy < limit.MaxUnavailable && (r.out[h] || others < limit.MaxUnavailable):
+			r.busy++
+			r.out[h] = true
+			return ""
+		case r.busy == 0:
+			return fmt.Sprintf("the rollout may have %d %s out of service, and %s out already", limit.MaxUnavailable, plural(limit.MaxUnavailable, "Node"), r.names())
+		}
+		r.changed.Wait()
+	}
+}
+
+// names says who is out of service.
+func (r *rollout) names() string {
+	names := slices.Clone(r.away)
+	for _, h := range r.hosts {
+		if r.out[h] {
+			names = append(names, h.node.Name)
+		}
+	}
+	slices.Sort(names)
+	const most = 5
+	n := len(names)
+	if n > most {
+		names = append(names[:most], fmt.Sprintf("%d more", n-most))
+	}
+	return strings.Join(names, ", ") + map[bool]string{true: " is", false: " are"}[n == 1]
+}
+
+// outNow asks the cluster how the host's run has left its Node; not to know counts as out.
+func (h *hostRun) outNow(ctx context.Context) bool {
+	if h.api == nil {
+		return true
+	}
+	n, err := h.api.Node(context.WithoutCancel(ctx), h.node.Name)
+	return err != nil || !n.Ready || n.Unschedulable
+}
+
+func plural(n int, s string) string {
+	if n == 1 {
+		return s
+	}
+	return s + "s"
+}

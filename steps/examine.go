@@ -1,0 +1,293 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/steps/host"
+	"nodejoin/steps/kube"
+)
+
+// ExamineRequest asks what is wrong with a machine that has joined.
+type ExamineRequest struct {
+	Node    string      `json:"node"`
+	Steps   []Spec      `json:"steps"` // of the node; they say how it should be
+	Cluster ClusterView `json:"cluster"`
+}
+
+// ClusterView is what the controller has read of the cluster for one node. A Why says
+// why its part could not be read; then that part is neither there nor absent.
+type ClusterView struct {
+	Node     *kube.Node     `json:"node,omitempty"` // nil: there is none, or NodeWhy
+	NodeWhy  string         `json:"node_why,omitempty"`
+	Pods     []kube.Pod     `json:"pods,omitempty"` // of the node
+	PodsWhy  string         `json:"pods_why,omitempty"`
+	Services []kube.Service `json:"services,omitempty"` // of the whole cluster
+	// ServicesWhy, as the others.
+	ServicesWhy string    `json:"services_why,omitempty"`
+	Clock       time.Time `json:"clock"` // of the controller, when it asked
+}
+
+// ExamineReply is the answer.
+type ExamineReply struct {
+	Facts host.Facts `json:"facts"`
+	// Joined tells that nodejoin has registered the node's kubelet here; else nothing
+	// was looked for.
+	Joined   bool      `json:"joined"`
+	Symptoms []Symptom `json:"symptoms"`
+	// Pause is the image of pause containers that the runtime is configured with; ""
+	// where no such configuration is the plan's. Which builds of Windows an image is for
+	// is known to the controller.
+	Pause     string `json:"pause,omitempty"`
+	Mutations int64  `json:"mutations"`
+}
+
+// Symptom is a finding on a machine that has joined, with what would mend it.
+type Symptom struct {
+	Finding
+	// Mend names steps of the plan that put it right.
+	Mend []string `json:"mend,omitempty"`
+	// Restart names services of the plan that are to be started anew.
+	Restart []string `json:"restart,omitempty"`
+}
+
+// Symptoms lists what can be found on a machine that has joined, in the order in which
+// it is looked for.
+func Symptoms() []Findable {
+	var out []Findable
+	for _, s := range symptoms {
+		out = append(out, Findable{s.id, s.severity, s.why})
+	}
+	return out
+}
+
+// symptom is a row of the table.
+type symptom struct {
+	id       string
+	severity Severity
+	os       string // it is looked for on this OS only; "" = on all
+	why      string
+	look     func(ctx context.Context, x *exam) ([]sign, error)
+}
+
+// sign is what one look found, with what mends it.
+type sign struct {
+	seen
+	mend, restart []string
+}
+
+// symptoms of a joined node: the troubleshooting section of the Kubernetes guide to
+// Windows nodes, each entry with what can be looked at of it.
+var symptoms = slices.Concat(serviceSymptoms, networkSymptoms, podSymptoms)
+
+// exam is one pass over the table.
+type exam struct {
+	r host.Reader
+	e *Env
+	c ClusterView
+	// steps of the node, with the references filled that are known.
+	steps []examStep
+}
+
+type examStep struct {
+	id   string
+	args any
+}
+
+// Examine looks for the symptoms of a machine that has joined; nothing is changed.
+func (x *Executor) Examine(ctx context.Context, req ExamineRequest) (ExamineReply, error) {
+	if err := x.prepare(ctx); err != nil {
+		return ExamineReply{}, err
+	}
+	ex := &exam{r: x.host, e: x.env(req.Node, "doctor"), c: req.Cluster}
+	values := FactValues(x.facts)
+	if n := req.Cluster.Node; n != nil && n.PodCIDR != "" {
+		values["registered.pod_cidr"] = n.PodCIDR
+	}
+	var waived []string
+	for _, s := range req.Steps {
+		args, _, err := open(s, values)
+		if err != nil {
+			return ExamineReply{}, err
+		}
+		ex.steps = append(ex.steps, examStep{s.ID, args})
+		waived = append(waived, Waived(s)...)
+	}
+	reply := ExamineReply{Facts: x.facts, Symptoms: []Symptom{}}
+	var err error
+	if reply.Joined, err = ex.joined(ctx); err != nil || !reply.Joined {
+		return reply, err
+	}
+	for _, s := range symptoms {
+		if s.os != "" && s.os != x.facts.OS {
+			continue
+		}
+		signs, err := s.look(ctx, ex)
+		if ctx.Err() != nil {
+			return reply, context.Cause(ctx)
+		}
+		base := Finding{ID: s.id, Severity: s.severity, Why: s.why, Waived: slices.Contains(waived, s.id)}
+		for _, g := range signs {
+			f := base
+			f.Seen, f.Remedy = g.what, g.remedy
+			reply.Symptoms = append(reply.Symptoms, Symptom{f, g.mend, g.restart})
+		}
+		if err != nil {
+			f := base
+			f.Unasked, f.Seen, f.Remedy = true, "could not be looked at: "+err.Error(), "mend what kept it from being asked, and look again"
+			if f.Severity == SeverityError {
+				f.Severity = SeverityWarning
+			}
+			reply.Symptoms = append(reply.Symptoms, Symptom{Finding: f})
+		}
+	}
+	if reply.Pause, err = ex.pause(ctx); err != nil {
+		reply.Symptoms = append(reply.Symptoms, Symptom{Finding: Finding{ID: PauseImageSymptom, Severity: SeverityWarning, Unasked: true,
+			Seen: "could not be looked at: " + err.Error(), Why: pauseWhy, Remedy: "mend what kept it from being asked, and look again"}})
+	}
+	reply.Mutations = x.Mutations()
+	return reply, nil
+}
+
+// joined tells whether the node's kubelet is a service that nodejoin registered.
+func (x *exam) joined(ctx context.Context) (bool, error) {
+	s, _, ok := x.service("kubelet")
+	if !ok {
+		return false, nil
+	}
+	have, err := x.r.Service(ctx, s.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		// Registered once, by the record: then that it is gone is the finding.
+		_, owned := x.e.Record.Owned[serviceKey(s.Name)]
+		return owned, nil
+	}
+	return err == nil && ours(have, x.e.Record), err
+}
+
+// of gives the steps of a kind with their ids, in the plan's order.
+func of[T any](x *exam) (ids []string, list []T) {
+	for _, s := range x.steps {
+		if v, ok := s.args.(T); ok {
+			ids, list = append(ids, s.id), append(list, v)
+		}
+	}
+	return ids, list
+}
+
+// service finds the step of a service that is to run.
+func (x *exam) service(name string) (s *Service, id string, ok bool) {
+	ids, list := of[*Service](x)
+	for i, s := range list {
+		if s.Name == name && s.running() {
+			return s, ids[i], true
+		}
+	}
+	return nil, "", false
+}
+
+// file finds the step that writes a file.
+func (x *exam) file(path string) (f *File, id string, ok bool) {
+	ids, list := of[*File](x)
+	for i, f := range list {
+		if host.PathKey(x.e.Facts.OS, f.Path) == host.PathKey(x.e.Facts.OS, path) {
+			return f, ids[i], true
+		}
+	}
+	return nil, "", false
+}
+
+// read gives a file of the machine; there is false where it is absent.
+func (x *exam) read(ctx context.Context, path string) (b []byte, there bool, err error) {
+	f, err := readFile(ctx, x.r, path, maxText)
+	if err != nil || f == nil {
+		return nil, false, err
+	}
+	if f.cut {
+		return nil, true, fmt.Errorf("%s is larger than %s", path, formatSize(maxText))
+	}
+	return f.Content, true, nil
+}
+
+// registered is a service as the machine has it; there is false where it is absent.
+func (x *exam) registered(ctx context.Context, name string) (svc host.Service, there bool, err error) {
+	svc, err = x.r.Service(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return svc, false, nil
+	}
+	return svc, err == nil, err
+}
+
+// flagOf is the value of --name or -name in a command, in either form.
+func flagOf(command []string, name string) (value string, given bool) {
+	for i, a := range command {
+		key, v, joined := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		if !strings.HasPrefix(a, "-") || key != name {
+			continue
+		}
+		if !joined && i+1 < len(command) && !strings.HasPrefix(command[i+1], "-") {
+			v = command[i+1]
+		}
+		return v, true
+	}
+	return "", false
+}
+
+// pauseLine is the assignment of the pause image in containerd's configuration:
+// sandbox_image to schema 2, sandbox of pinned_images from schema 3 on (containerd
+// docs/cri/config.md).
+var pauseLine = regexp.MustCompile(`(?m)^\s*(?:sandbox_image|sandbox)\s*=\s*['"]([^'"]*)['"]`)
+
+// pause reads the pause image out of the configuration that containerd is started with.
+func (x *exam) pause(ctx context.Context) (string, error) {
+	if _, _, ok := x.service("containerd"); !ok {
+		return "", nil
+	}
+	have, there, err := x.registered(ctx, "containerd")
+	if err != nil || !there {
+		return "", err
+	}
+	path, _ := flagOf(have.Command, "config")
+	if path == "" {
+		return "", nil
+	}
+	b, _, err := x.read(ctx, path)
+	if m := pauseLine.FindSubmatch(b); err == nil && m != nil {
+		return string(m[1]), nil
+	}
+	return "", err
+}
+
+// asked is the error of a part of the cluster that could not be read; nil = it was.
+func asked(why string) error {
+	if why == "" {
+		return nil
+	}
+	return errors.New(why)
+}
+
+// jsonOf reads what may be JSON of any form.
+func jsonOf(b []byte) (any, error) {
+	var v any
+	err := json.Unmarshal(b, &v)
+	return v, err
+}
+
+// Waived are the ids of findings that a step of kind preflight is told not to count.
+func Waived(s Spec) []string {
+	k, ok := Lookup(s.Kind)
+	if !ok {
+		return nil
+	}
+	step, err := decode(k, s.Args)
+	if p, is := step.(*Preflight); err == nil && is {
+		return p.Waive
+	}
+	return nil
+}

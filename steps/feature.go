@@ -1,0 +1,68 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"nodejoin/steps/host"
+)
+
+// Turning on a feature with its files at hand takes minutes; fetching them longer.
+var featureKind = Kind{Name: "feature", Place: OnHost, Timeout: 30 * time.Minute, Doc: "an optional feature of Windows that is on, or is after the next reboot",
+	New: func() any { return &Feature{} }}
+
+// Feature is an optional feature that is on. Whether it works already, or after a
+// reboot only, is for the step reboot.
+type Feature struct {
+	Name string `json:"name" doc:"as Windows names it: Containers, Microsoft-Hyper-V"`
+}
+
+func (f *Feature) Check(ctx context.Context, r host.Reader, _ *Env) (Change, error) {
+	state, err := f.state(ctx, r)
+	if err != nil || featureOn(state) {
+		return Change{}, err
+	}
+	return Change{Action: ActionUpdate, Diffs: []Diff{{Name: "state", Have: string(state), Want: string(host.FeatureOn)}},
+		Touches: []string{rebootKey("the feature " + f.Name)}}, nil
+}
+
+func featureOn(s host.FeatureState) bool {
+	return s == host.FeatureOn || s == host.FeatureOnPending
+}
+
+func (f *Feature) state(ctx context.Context, r host.Reader) (host.FeatureState, error) {
+	state, err := r.Feature(ctx, f.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", &Error{Code: CodeInvalid, Summary: "unknown feature", Detail: fmt.Sprintf("this Windows has no feature %q", f.Name),
+			Remedy: "look at the names that Windows gives (dism /online /get-features)"}
+	}
+	return state, err
+}
+
+func (f *Feature) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (Outcome, error) {
+	if err := e.Claim(ctx, h, "feature:"+f.Name, nil); err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{}, h.EnableFeature(ctx, f.Name)
+}
+
+// undoFeature turns a feature off that nodejoin has turned on. Its files stay, and what
+// it was counts after the next reboot.
+func undoFeature(name string, _ Owned) (undo, error) {
+	return undo{
+		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+			state, err := r.Feature(ctx, name)
+			switch {
+			case errors.Is(err, fs.ErrNotExist), errors.Is(err, host.ErrUnsupported):
+				return Change{}, "", nil
+			case err != nil || !featureOn(state):
+				return Change{}, "", err
+			}
+			return Change{Action: ActionUpdate, Diffs: []Diff{{Name: "state", Have: string(state), Want: string(host.FeatureOff)}}}, "", nil
+		},
+		do: func(ctx context.Context, h host.Host, _ *Env) error { return h.DisableFeature(ctx, name) },
+	}, nil
+}

@@ -1,0 +1,110 @@
+package heal
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/windows/svc"
+	"golang.org/x/sys/windows/svc/eventlog"
+)
+
+// EventID is that of all entries in the event log. The program EventCreate.exe, whose
+// messages are the text alone, has ids from 1 to 1000.
+const EventID = 1
+
+// run does the work as a service, where the service manager has started this process,
+// and else until it is done or an interrupt comes.
+func run(name string, say func(string), work func(ctx context.Context, report func(Level, string)) error) int {
+	service, err := svc.IsWindowsService()
+	if err != nil {
+		say("is this a service? " + err.Error())
+		return exitFailed
+	}
+	if !service {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		if err := work(ctx, func(Level, string) {}); err != nil && ctx.Err() == nil {
+			return exitFailed
+		}
+		return exitDone
+	}
+	if err := svc.Run(name, &handler{name: name, say: say, work: work}); err != nil {
+		say("the service manager does not answer: " + err.Error())
+		return exitFailed
+	}
+	return exitDone
+}
+
+// handler is the service as the service manager sees it. It counts as running from the
+// start, and on when the work is done: a service that is stopped is one that is missed.
+type handler struct {
+	name string
+	say  func(string)
+	work func(ctx context.Context, report func(Level, string)) error
+}
+
+// progress is how often a service that is ending says so; the manager is told to wait
+// for twice that.
+const progress = 2 * time.Second
+
+// Execute implements svc.Handler.
+func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (bool, uint32) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- h.work(ctx, h.report) }()
+	now := svc.Status{State: svc.Running, Accepts: svc.AcceptStop | svc.AcceptShutdown}
+	status <- now
+	tick := time.NewTicker(progress)
+	defer tick.Stop()
+	for stopping := false; ; {
+		select {
+		case <-done: // what went wrong is in the logs; a restart would find the same
+			if done = nil; stopping {
+				return false, 0
+			}
+		case <-tick.C:
+			if stopping {
+				now.CheckPoint++
+				status <- now
+			}
+		case r := <-requests:
+			switch r.Cmd {
+			case svc.Interrogate:
+				status <- now
+			case svc.Stop, svc.Shutdown:
+				if done == nil {
+					return false, 0
+				}
+				if !stopping {
+					stopping = true
+					now = svc.Status{State: svc.StopPending, CheckPoint: 1, WaitHint: uint32(2 * progress / time.Millisecond)}
+					status <- now
+					stop()
+				}
+			}
+		}
+	}
+}
+
+// report writes into the event log of Windows, under the name of the service.
+func (h *handler) report(l Level, text string) {
+	log, err := eventlog.Open(h.name)
+	if err != nil {
+		h.say("the event log does not open: " + err.Error())
+		return
+	}
+	write := log.Info
+	if l == Error {
+		write = log.Error
+	}
+	if err := write(EventID, text); err != nil {
+		h.say("the event log takes nothing: " + err.Error())
+	}
+	if err := log.Close(); err != nil {
+		h.say("the event log: " + err.Error())
+	}
+}

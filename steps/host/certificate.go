@@ -1,0 +1,15 @@
+package host
+
+import (
+	"crypto/x509"
+	"fmt"
+	"io/fs"
+)
+
+// CheckCertificate wants one certificate in DER; else the error is fs.ErrInvalid.
+func CheckCertificate(der []byte) error {
+	if _, err := x509.ParseCertificate(der); err != nil {
+		return fmt.Errorf("%w: %w", fs.ErrInvalid, err)
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package host
+
+import "strings"
+
+// CommandLine writes arguments as one Windows command line, so that programs take it
+// apart into the same arguments
+// (learn.microsoft.com/cpp/c-language/parsing-c-command-line-arguments).
+func CommandLine(args []string) string {
+	var b strings.Builder
+	for i, a := range args {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if a != "" && !strings.ContainsAny(a, " \t\"") {
+			b.WriteString(a)
+			continue
+		}
+		b.WriteByte('"')
+		slashes := 0
+		for _, c := range []byte(a) {
+			switch c {
+			case '\\':
+				slashes++
+				continue
+			case '"':
+				b.WriteString(strings.Repeat(`\`, 2*slashes+1))
+			default:
+				b.WriteString(strings.Repeat(`\`, slashes))
+			}
+			slashes = 0
+			b.WriteByte(c)
+		}
+		b.WriteString(strings.Repeat(`\`, 2*slashes))
+		b.WriteByte('"')
+	}
+	return b.String()
+}
+
+// SplitCommandLine takes a Windows command line apart.
+func SplitCommandLine(line string) []string {
+	var out []string
+	var arg strings.Builder
+	begun, quoted := false, false
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case !quoted && (c == ' ' || c == '\t'):
+			if begun {
+				out = append(out, arg.String())
+				arg.Reset()
+				begun = false
+			}
+		case c == '\\':
+			n := 0
+			for i < len(line) && line[i] == '\\' {
+				n, i = n+1, i+1
+			}
+			begun = true
+			if i < len(line) && line[i] == '"' {
+				arg.WriteString(strings.Repeat(`\`, n/2))
+				if n%2 == 1 {
+					arg.WriteByte('"')
+					continue
+				}
+			} else {
+				arg.WriteString(strings.Repeat(`\`, n))
+			}
+			i--
+		case c == '"':
+			begun = true
+			if quoted && i+1 < len(line) && line[i+1] == '"' {
+				arg.WriteByte('"')
+				i++
+				continue
+			}
+			quoted = !quoted
+		default:
+			begun = true
+			arg.WriteByte(c)
+		}
+	}
+	if begun {
+		out = append(out, arg.String())
+	}
+	return out
+}

@@ -1,0 +1,71 @@
+package hosttest
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"io/fs"
+	"math/big"
+	"time"
+)
+
+// authority makes the certificate of a certificate authority, whose key nobody has.
+func (s *suite) authority(name string) []byte {
+	s.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	s.must(err)
+	number, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	s.must(err)
+	now := time.Now()
+	ca := &x509.Certificate{SerialNumber: number, Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key)
+	s.must(err)
+	return der
+}
+
+// trustedCAs: an authority is trusted once it was put in, until it is taken out; others
+// are not touched by either.
+func (s *suite) trustedCAs() {
+	if !s.Trust {
+		s.Skip("the machine's store is not to be tried")
+	}
+	one, two := s.authority("nodejoin test, one"), s.authority("nodejoin test, two")
+	s.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), limit)
+		defer cancel()
+		for _, ca := range [][]byte{one, two} {
+			if err := s.Host.DistrustCA(ctx, ca); err != nil {
+				s.Error(err)
+			}
+		}
+	})
+	want := func(step string, wantOne, wantTwo bool) {
+		s.Helper()
+		haveOne, err := s.Host.TrustedCA(s.ctx, one)
+		s.must(err)
+		haveTwo, err := s.Host.TrustedCA(s.ctx, two)
+		s.must(err)
+		if haveOne != wantOne || haveTwo != wantTwo {
+			s.Errorf("%s: trusted %v and %v, want %v and %v", step, haveOne, haveTwo, wantOne, wantTwo)
+		}
+	}
+	want("at first", false, false)
+	s.must(s.Host.DistrustCA(s.ctx, one)) // absent
+	for range 2 {
+		s.must(s.Host.TrustCA(s.ctx, one))
+		want("one put in", true, false)
+	}
+	s.must(s.Host.TrustCA(s.ctx, two))
+	want("both put in", true, true)
+	s.must(s.Host.DistrustCA(s.ctx, one))
+	want("one taken out", false, true)
+	s.must(s.Host.DistrustCA(s.ctx, two))
+	want("both taken out", false, false)
+	for _, bad := range [][]byte{nil, []byte("no certificate")} {
+		s.is("no certificate", s.Host.TrustCA(s.ctx, bad), fs.ErrInvalid)
+	}
+}

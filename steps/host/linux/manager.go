@@ -1,0 +1,64 @@
+//go:build linux
+
+package linux
+
+import (
+	"context"
+
+	"nodejoin/steps/host"
+)
+
+// serviceManager is what registers and runs the services of this machine: systemd
+// where it is process 1, else nodejoin's own. The methods are those of host.Host.
+type serviceManager interface {
+	Service(ctx context.Context, name string) (host.Service, error)
+	Dependents(ctx context.Context, name string) ([]string, error)
+	CreateService(ctx context.Context, c host.ServiceConfig) error
+	UpdateService(ctx context.Context, c host.ServiceConfig) error
+	StartService(ctx context.Context, name string) error
+	StopService(ctx context.Context, name string) error
+	DeleteService(ctx context.Context, name string) error
+}
+
+// supervisor is nodejoin's own manager: a service is a process that outlives the one
+// that started it. Nothing restarts it when it crashes, nothing starts it at boot.
+type supervisor struct{ *Host }
+
+// Service describes a registered service.
+func (h *Host) Service(ctx context.Context, name string) (host.Service, error) {
+	return h.services.Service(ctx, name)
+}
+
+// Dependents names the running services that depend on name, those furthest away
+// first.
+func (h *Host) Dependents(ctx context.Context, name string) ([]string, error) {
+	return h.services.Dependents(ctx, name)
+}
+
+// CreateService registers a service, stopped.
+func (h *Host) CreateService(ctx context.Context, c host.ServiceConfig) error {
+	return h.services.CreateService(ctx, c)
+}
+
+// UpdateService changes a registered service; a running one goes on as it was
+// started.
+func (h *Host) UpdateService(ctx context.Context, c host.ServiceConfig) error {
+	return h.services.UpdateService(ctx, c)
+}
+
+// StartService starts a service and, before it, those that it depends on. A program
+// that ends at once leaves the service stopped, which is no error of the start.
+func (h *Host) StartService(ctx context.Context, name string) error {
+	return h.services.StartService(ctx, name)
+}
+
+// StopService asks the processes of a service to end, waits until they are gone and
+// kills those that stay.
+func (h *Host) StopService(ctx context.Context, name string) error {
+	return h.services.StopService(ctx, name)
+}
+
+// DeleteService unregisters a stopped service.
+func (h *Host) DeleteService(ctx context.Context, name string) error {
+	return h.services.DeleteService(ctx, name)
+}

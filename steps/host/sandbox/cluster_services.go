@@ -1,0 +1,37 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"nodejoin/steps/kube"
+)
+
+// dnsServices are what a cluster that kubeadm has made has: the API's service and that
+// of its DNS, at the first and the tenth address of the default network of services
+// (kubeadm, cmd/kubeadm/app/constants/constants.go, GetDNSIP).
+func dnsServices(ip string) []kube.Service {
+	return []kube.Service{{Namespace: "default", Name: "kubernetes", ClusterIP: "10.96.0.1"}, {Namespace: "kube-system", Name: "kube-dns", ClusterIP: or(ip, "10.96.0.10")}}
+}
+
+// Services lists the services.
+func (k *Cluster) Services(ctx context.Context) ([]kube.Service, error) {
+	var out []kube.Service
+	err := k.ask(ctx, "list", "services", func(s *clusterState) error {
+		out = slices.Clone(s.Services)
+		slices.SortFunc(out, func(a, b kube.Service) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		})
+		return nil
+	})
+	return out, err
+}
+
+// SetServices makes these all the services there are.
+func (k *Cluster) SetServices(ctx context.Context, list []kube.Service) error {
+	return k.locked(ctx, true, func(s *clusterState) error {
+		s.Services = list
+		return nil
+	})
+}

@@ -1,0 +1,152 @@
+package sandbox
+
+import (
+	"context"
+	"io/fs"
+	"slices"
+
+	"nodejoin/steps/host"
+)
+
+// The services that the feature Containers brings, once the machine has booted with it.
+var containerServices = []string{"hns", "vmcompute"}
+
+const servicesKey = `hklm\system\currentcontrolset\services\`
+
+// factoryFeatures are the features of a fresh machine.
+var factoryFeatures = map[string]host.FeatureState{"Containers": host.FeatureOn, "Microsoft-Hyper-V": host.FeatureOff}
+
+// feature gives the state of a feature, "" for one that Windows does not know.
+func (h *Host) feature(s *state, q Quirks, name string) host.FeatureState {
+	if have, ok := s.Features[h.fold(name)]; ok {
+		return have
+	}
+	for _, all := range []map[string]host.FeatureState{q.Features, factoryFeatures} {
+		for known, have := range all {
+			if h.fold(known) == h.fold(name) {
+				return have
+			}
+		}
+	}
+	return ""
+}
+
+// Feature gives the state of a feature.
+func (h *Host) Feature(ctx context.Context, name string) (out host.FeatureState, err error) {
+	q, err := h.ask(ctx, "Feature", name)
+	if err != nil {
+		return "", err
+	}
+	err = h.view(ctx, "read feature", name, func(s *state) error {
+		if !h.windows() {
+			return host.ErrUnsupported
+		}
+		if out = h.feature(s, q, name); out == "" {
+			return fs.ErrNotExist
+		}
+		return nil
+	})
+	return out, err
+}
+
+// EnableFeature turns a feature on after the next reboot, as Windows does with those
+// that a node needs.
+func (h *Host) EnableFeature(ctx context.Context, name string) error {
+	return h.setFeature(ctx, "enable feature", name, host.FeatureOn, host.FeatureOnPending)
+}
+
+// DisableFeature turns a feature off after the next reboot.
+func (h *Host) DisableFeature(ctx context.Context, name string) error {
+	return h.setFeature(ctx, "disable feature", name, host.FeatureOff, host.FeatureOffPending)
+}
+
+func (h *Host) setFeature(ctx context.Context, op, name string, want, pending host.FeatureState) error {
+	q, err := h.quirks()
+	if err != nil {
+		return failed(op, name, err)
+	}
+	return failed(op, name, h.change(ctx, func(s *state) error {
+		if !h.windows() {
+			return host.ErrUnsupported
+		}
+		have := h.feature(s, q, name)
+		set := func(f host.FeatureState) {
+			if s.Features == nil {
+				s.Features = map[string]host.FeatureState{}
+			}
+			s.Features[h.fold(name)] = f
+		}
+		switch {
+		case have == "":
+			return fs.ErrNotExist
+		case have == want, have == pending:
+		case have == host.FeatureOnPending || have == host.FeatureOffPending:
+			set(want) // what was asked for is taken back
+		default:
+			set(pending)
+		}
+		return nil
+	}))
+}
+
+// finishFeatures is the part of a boot that ends what was begun.
+func (h *Host) finishFeatures(s *state) {
+	for name, f := range s.Features {
+		on := f == host.FeatureOnPending
+		if !on && f != host.FeatureOffPending {
+			continue
+		}
+		s.Features[name] = host.FeatureOff
+		if on {
+			s.Features[name] = host.FeatureOn
+		}
+		if name != h.fold("Containers") {
+			continue
+		}
+		for _, service := range containerServices {
+			if on {
+				s.Registry[servicesKey+service] = map[string]host.RegistryValue{"start": {Type: "dword", Number: 3}}
+			} else {
+				delete(s.Registry, servicesKey+service)
+			}
+		}
+	}
+}
+
+// WithoutContainers makes a machine that has the feature Containers off, as a fresh
+// server has it.
+func (h *Host) WithoutContainers(ctx context.Context) error {
+	return failed("disable feature", "Containers", h.change(ctx, func(s *state) error {
+		if s.Features == nil {
+			s.Features = map[string]host.FeatureState{}
+		}
+		s.Features[h.fold("Containers")] = host.FeatureOff
+		for _, service := range containerServices {
+			delete(s.Registry, servicesKey+service)
+		}
+		return nil
+	}))
+}
+
+// RebootNoted gives what was noted since the last boot.
+func (h *Host) RebootNoted(ctx context.Context) (out []string, err error) {
+	if _, err := h.ask(ctx, "RebootNoted", "reboot"); err != nil {
+		return nil, err
+	}
+	err = h.view(ctx, "read what needs a reboot of", h.cfg.Hostname, func(s *state) error {
+		out = slices.Clone(s.Noted)
+		return nil
+	})
+	return out, err
+}
+
+// NoteReboot notes what needs a reboot.
+func (h *Host) NoteReboot(ctx context.Context, what string) error {
+	return failed("note a reboot for", what, h.change(ctx, func(s *state) error {
+		if !slices.Contains(s.Noted, what) {
+			s.Noted = append(s.Noted, what)
+			slices.Sort(s.Noted)
+		}
+		return nil
+	}))
+}

@@ -1,0 +1,180 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"nodejoin/steps/kube"
+)
+
+// object is an object of the cluster with the managers of its fields, as server-side
+// apply keeps them. A list is one field: the sandbox knows no keys of list elements.
+type object struct {
+	Fields map[string]any `json:"fields"`
+	// Managers by JSON pointer (RFC 6901) of the field.
+	Managers map[string][]string `json:"managers"`
+}
+
+// manager is the name under which nodejoin sets fields.
+const manager = "nodejoin"
+
+func objectKey(m kube.Manifest) string {
+	group, _, found := strings.Cut(m.APIVersion, "/")
+	if !found {
+		group = ""
+	}
+	return strings.Join([]string{group, m.Kind, m.Namespace, m.Name}, "/")
+}
+
+// Manifest tells what an apply would change.
+func (k *Cluster) Manifest(ctx context.Context, want kube.Manifest) (kube.ManifestState, error) {
+	var out kube.ManifestState
+	err := k.ask(ctx, "read", want.String(), func(s *clusterState) error {
+		have := s.Objects[objectKey(want)]
+		if have == nil {
+			return nil
+		}
+		out.Exists = true
+		then, err := have.applied(want, manager)
+		if err != nil {
+			return err
+		}
+		out.Differs = kube.DiffFields(have.Fields, then.Fields)
+		if len(out.Differs) == 0 && !reflect.DeepEqual(have.Managers, then.Managers) {
+			out.Differs = []kube.FieldDiff{{Path: "metadata.managedFields", Have: "not all of these fields, or more, are nodejoin's", Want: "these fields are nodejoin's"}}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// ApplyManifest makes the object have the fields of want.
+func (k *Cluster) ApplyManifest(ctx context.Context, want kube.Manifest) error {
+	return k.ApplyManifestAs(ctx, want, manager)
+}
+
+// ApplyManifestAs is ApplyManifest by another writer than nodejoin.
+func (k *Cluster) ApplyManifestAs(ctx context.Context, want kube.Manifest, manager string) error {
+	return k.tell(ctx, "apply", want.String(), func(s *clusterState) error {
+		have := s.Objects[objectKey(want)]
+		if have == nil && want.Existing {
+			return nil
+		}
+		if have == nil {
+			have = &object{}
+		}
+		then, err := have.applied(want, manager)
+		if err != nil {
+			return err
+		}
+		if s.Objects == nil {
+			s.Objects = map[string]*object{}
+		}
+		s.Objects[objectKey(want)] = then
+		return nil
+	})
+}
+
+// applied is the object after an apply; it is not changed itself.
+func (o *object) applied(want kube.Manifest, manager string) (*object, error) {
+	out := &object{Fields: map[string]any{}, Managers: map[string][]string{}}
+	fields := map[string]any{}
+	leaves(nil, o.Fields, func(path []string, v any) { fields[pointer(path)] = v })
+	mine := map[string]bool{}
+	var owned []kube.OwnedField
+	maps.Copy(out.Managers, o.Managers)
+	leaves(nil, want.Object, func(path []string, v any) {
+		p := pointer(path)
+		mine[p] = true
+		others := slices.DeleteFunc(slices.Clone(o.Managers[p]), func(m string) bool { return m == manager })
+		if have, there := fields[p]; there && !same(have, v) {
+			if len(others) > 0 && !want.Force {
+				owned = append(owned, kube.OwnedField{Path: words(path), Manager: others[0]})
+				return
+			}
+			others = nil
+		}
+		fields[p] = v
+		out.Managers[p] = append(others, manager)
+		slices.Sort(out.Managers[p])
+	})
+	if len(owned) > 0 {
+		slices.SortFunc(owned, func(a, b kube.OwnedField) int { return strings.Compare(a.Path, b.Path) })
+		return nil, &kube.OwnershipError{Object: want.String(), Fields: owned}
+	}
+	for p, m := range o.Managers {
+		if mine[p] || !slices.Contains(m, manager) {
+			continue
+		}
+		// It was nodejoin's and is wanted no more.
+		if out.Managers[p] = slices.DeleteFunc(slices.Clone(m), func(m string) bool { return m == manager }); len(out.Managers[p]) == 0 {
+			delete(out.Managers, p)
+			delete(fields, p)
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(fields)) { // so that an empty map comes before what is in it
+		v := fields[p]
+		if m, ok := v.(map[string]any); ok && len(m) == 0 {
+			v = map[string]any{}
+		}
+		set(out.Fields, strings.Split(p, "/")[1:], v)
+	}
+	return out, nil
+}
+
+// leaves calls f for each field that is no map with fields of its own.
+func leaves(path []string, v map[string]any, f func([]string, any)) {
+	for k, v := range v {
+		at := append(slices.Clone(path), k)
+		if m, ok := v.(map[string]any); ok && len(m) > 0 {
+			leaves(at, m, f)
+			continue
+		}
+		f(at, v)
+	}
+}
+
+var (
+	escape   = strings.NewReplacer("~", "~0", "/", "~1")
+	unescape = strings.NewReplacer("~1", "/", "~0", "~")
+)
+
+func pointer(path []string) string {
+	var b strings.Builder
+	for _, k := range path {
+		b.WriteString("/" + escape.Replace(k))
+	}
+	return b.String()
+}
+
+func words(path []string) string {
+	out := ""
+	for _, k := range path {
+		out = kube.FieldPath(out, k)
+	}
+	return out
+}
+
+func set(m map[string]any, path []string, v any) {
+	for ; len(path) > 1; path = path[1:] {
+		key := unescape.Replace(path[0])
+		inner, ok := m[key].(map[string]any)
+		if !ok {
+			inner = map[string]any{}
+			m[key] = inner
+		}
+		m = inner
+	}
+	m[unescape.Replace(path[0])] = v
+}
+
+// same compares values as they are in a file.
+func same(a, b any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}

@@ -1,0 +1,97 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+
+	"nodejoin/steps/host"
+)
+
+// factoryPorts are the ports that a fresh Windows gives out by itself.
+func factoryPorts(protocol string) host.PortRange {
+	return host.PortRange{Protocol: protocol, First: 49152, Last: 65535}
+}
+
+// DynamicPorts gives the ports that Windows gives out by itself.
+func (h *Host) DynamicPorts(ctx context.Context, protocol string) (host.PortRange, error) {
+	out := factoryPorts(protocol)
+	err := h.view(ctx, "read dynamic ports", protocol, func(s *state) error {
+		if !h.windows() {
+			return host.ErrUnsupported
+		}
+		if r, ok := s.Dynamic[protocol]; ok {
+			out = r
+		}
+		return out.Valid()
+	})
+	return out, err
+}
+
+// SetDynamicPorts changes them.
+func (h *Host) SetDynamicPorts(ctx context.Context, r host.PortRange) error {
+	return failed("set dynamic ports", r.String(), h.change(ctx, func(s *state) error {
+		if !h.windows() {
+			return host.ErrUnsupported
+		}
+		if err := r.ValidDynamic(); err != nil {
+			return err
+		}
+		if s.Dynamic[r.Protocol] = r; r == factoryPorts(r.Protocol) {
+			delete(s.Dynamic, r.Protocol)
+		}
+		return nil
+	}))
+}
+
+// PortsReserved tells whether a range is reserved.
+func (h *Host) PortsReserved(ctx context.Context, r host.PortRange) (bool, error) {
+	reserved := false
+	err := h.view(ctx, "look for reserved ports", r.String(), func(s *state) error {
+		if !h.windows() {
+			return host.ErrUnsupported
+		}
+		_, reserved = s.Reserved[r.String()]
+		return r.Valid()
+	})
+	return reserved, err
+}
+
+// ReservePorts reserves a range that no program and no other range has a port of.
+func (h *Host) ReservePorts(ctx context.Context, r host.PortRange) error {
+	const op = "reserve ports"
+	held, err := h.Listeners(ctx)
+	if err != nil {
+		return failed(op, r.String(), err)
+	}
+	return failed(op, r.String(), h.change(ctx, func(s *state) error {
+		if !h.windows() {
+			return host.ErrUnsupported
+		}
+		if _, have := s.Reserved[r.String()]; have || r.Valid() != nil {
+			return r.Valid()
+		}
+		for _, l := range held {
+			if l.Protocol == r.Protocol && r.First <= l.Port && l.Port <= r.Last {
+				return fmt.Errorf("%w: port %d", host.ErrBusy, l.Port)
+			}
+		}
+		for _, o := range s.Reserved {
+			if o.Protocol == r.Protocol && r.First <= o.Last && o.First <= r.Last {
+				return fmt.Errorf("%w: %s are reserved", host.ErrBusy, o)
+			}
+		}
+		s.Reserved[r.String()] = r
+		return nil
+	}))
+}
+
+// ReleasePorts gives a range free.
+func (h *Host) ReleasePorts(ctx context.Context, r host.PortRange) error {
+	return failed("release ports", r.String(), h.change(ctx, func(s *state) error {
+		if !h.windows() {
+			return host.ErrUnsupported
+		}
+		delete(s.Reserved, r.String())
+		return r.Valid()
+	}))
+}

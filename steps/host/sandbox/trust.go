@@ -1,0 +1,50 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
+	"nodejoin/steps/host"
+)
+
+// TrustedCA tells whether the machine trusts an authority. A fresh one trusts none.
+func (h *Host) TrustedCA(ctx context.Context, ca []byte) (trusted bool, err error) {
+	name, bad := caName(ca)
+	err = h.view(ctx, "look for trusted authority", name, func(s *state) error {
+		trusted = slices.Contains(s.Trusted, name)
+		return bad
+	})
+	return trusted && err == nil, err
+}
+
+// TrustCA makes the machine trust an authority.
+func (h *Host) TrustCA(ctx context.Context, ca []byte) error {
+	return h.trust(ctx, "trust authority", ca, true)
+}
+
+// DistrustCA takes an authority out of those that the machine trusts.
+func (h *Host) DistrustCA(ctx context.Context, ca []byte) error {
+	return h.trust(ctx, "distrust authority", ca, false)
+}
+
+func (h *Host) trust(ctx context.Context, op string, ca []byte, trusted bool) error {
+	name, bad := caName(ca)
+	return failed(op, name, h.change(ctx, func(s *state) error {
+		if bad != nil {
+			return bad
+		}
+		s.Trusted = slices.DeleteFunc(s.Trusted, func(n string) bool { return n == name })
+		if trusted {
+			s.Trusted = append(s.Trusted, name)
+		}
+		return nil
+	}))
+}
+
+// caName names an authority by the sha256 of its certificate.
+func caName(ca []byte) (string, error) {
+	sum := sha256.Sum256(ca)
+	return hex.EncodeToString(sum[:]), host.CheckCertificate(ca)
+}

@@ -1,0 +1,335 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/steps/kube"
+)
+
+// ClusterQuirks are what is wrong with pods of the simulated cluster. They are read
+// from the file quirks.json in its folder at each question.
+type ClusterQuirks struct {
+	// Waiting is why no pod is started: "ImagePullBackOff: Back-off pulling image".
+	Waiting string `json:"waiting,omitempty"`
+	// Fails are packets that do not arrive, with the exit code of who sends them:
+	// "ready" (from the kubelet to a pod), "pod" and "other-node" (to a pod of the same
+	// or another one), "service", "name", "short-name", "node-port", "outbound".
+	Fails map[string]int32 `json:"fails,omitempty"`
+	// Remains keeps namespaces that are to be deleted, and is what the cluster says of them.
+	Remains string `json:"remains,omitempty"`
+}
+
+func (k *Cluster) quirks() (q ClusterQuirks, err error) {
+	_, err = readJSON(filepath.Join(k.dir, "quirks.json"), &q)
+	return q, err
+}
+
+// namespace of a simulated cluster, with what runs in it.
+type namespace struct {
+	kube.Namespace
+	Pods     []kube.PodSpec  `json:"pods"`
+	Services []playedService `json:"services"`
+}
+
+type playedService struct {
+	kube.ServiceSpec
+	ClusterIP string
+	NodePort  int32
+}
+
+// Namespaces lists those that carry a label; those that are to be deleted go then,
+// unless they remain.
+func (k *Cluster) Namespaces(ctx context.Context, label string) ([]kube.Namespace, error) {
+	q, err := k.quirks()
+	if err != nil {
+		return nil, err
+	}
+	var out []kube.Namespace
+	err = k.tell(ctx, "list namespaces with", label, func(s *clusterState) error {
+		for _, name := range slices.Sorted(maps.Keys(s.Namespaces)) {
+			n := s.Namespaces[name]
+			if n.Ending && q.Remains == "" {
+				delete(s.Namespaces, name)
+				continue
+			}
+			if _, ok := n.Labels[label]; ok {
+				if n.Ending {
+					n.Remains = q.Remains
+				}
+				out = append(out, n.Namespace)
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// MakeNamespace makes it.
+func (k *Cluster) MakeNamespace(ctx context.Context, n kube.Namespace) error {
+	return k.tell(ctx, "make namespace", n.Name, func(s *clusterState) error {
+		if s.Namespaces[n.Name] != nil {
+			return fs.ErrExist
+		}
+		if s.Namespaces == nil {
+			s.Namespaces = map[string]*namespace{}
+		}
+		n.Created = time.Now().UTC().Truncate(time.Second)
+		s.Namespaces[n.Name] = &namespace{Namespace: n}
+		return nil
+	})
+}
+
+// EndNamespace asks for its deletion.
+func (k *Cluster) EndNamespace(ctx context.Context, name string) error {
+	return absentIsDone(k.inNamespace(ctx, "delete namespace", name, func(n *namespace) error {
+		n.Ending = true
+		return nil
+	}))
+}
+
+func absentIsDone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// EndPods deletes the pods of a namespace.
+func (k *Cluster) EndPods(ctx context.Context, name string) error {
+	return absentIsDone(k.inNamespace(ctx, "delete pods of", name, func(n *namespace) error {
+		n.Pods = nil
+		return nil
+	}))
+}
+
+func (k *Cluster) inNamespace(ctx context.Context, op, name string, f func(*namespace) error) error {
+	return k.tell(ctx, op, name, func(s *clusterState) error {
+		n := s.Namespaces[name]
+		if n == nil {
+			return fs.ErrNotExist
+		}
+		return f(n)
+	})
+}
+
+// RunPod makes a pod.
+func (k *Cluster) RunPod(ctx context.Context, p kube.PodSpec) error {
+	return k.inNamespace(ctx, "make pod in", p.Namespace, func(n *namespace) error {
+		if n.Ending || slices.ContainsFunc(n.Pods, func(o kube.PodSpec) bool { return o.Name == p.Name }) {
+			return fs.ErrExist
+		}
+		n.Pods = append(n.Pods, p)
+		return nil
+	})
+}
+
+// MakeService makes a service with the next free address and port.
+func (k *Cluster) MakeService(ctx context.Context, spec kube.ServiceSpec) (out kube.Service, err error) {
+	err = k.tell(ctx, "make service in", spec.Namespace, func(s *clusterState) error {
+		n := s.Namespaces[spec.Namespace]
+		if n == nil {
+			return fs.ErrNotExist
+		}
+		taken := 0
+		for _, o := range s.Namespaces {
+			taken += len(o.Services)
+		}
+		made := playedService{spec, fmt.Sprintf("10.96.200.%d", taken+1), int32(30000 + taken + 1)}
+		n.Services = append(n.Services, made)
+		out = kube.Service{Namespace: spec.Namespace, Name: spec.Name, ClusterIP: made.ClusterIP, NodePorts: []int32{made.NodePort}}
+		return nil
+	})
+	return out, err
+}
+
+// PodState tells how a pod does: it runs at once, and its probes have ended.
+func (k *Cluster) PodState(ctx context.Context, ns, name string) (out kube.PodState, err error) {
+	q, err := k.quirks()
+	if err != nil {
+		return out, err
+	}
+	err = k.ask(ctx, "read pod", ns+"/"+name, func(s *clusterState) error {
+		n := s.Namespaces[ns]
+		if n == nil {
+			return fs.ErrNotExist
+		}
+		i := slices.IndexFunc(n.Pods, func(p kube.PodSpec) bool { return p.Name == name })
+		if i < 0 {
+			return fs.ErrNotExist
+		}
+		out = s.played(n, i, q)
+		return nil
+	})
+	return out, err
+}
+
+// played is how the pod with this number does.
+func (s *clusterState) played(n *namespace, i int, q ClusterQuirks) (out kube.PodState) {
+	p := n.Pods[i]
+	node, why := s.schedule(p)
+	for _, c := range p.Containers {
+		out.Containers = append(out.Containers, kube.ContainerState{Name: c.Name})
+	}
+	if node == nil {
+		out.Waiting = "no Node takes it: " + why
+		return out
+	}
+	out.Node = node.Name
+	switch {
+	case !node.Ready:
+		out.Waiting = "ContainerCreating"
+		return out
+	case q.Waiting != "":
+		out.Waiting = q.Waiting
+		return out
+	}
+	out.IP, out.Running, out.Ready = s.podIP(n, i), true, true
+	for j, c := range p.Containers {
+		if c.Port != 0 {
+			out.Containers[j].Up = true
+			out.Ready = out.Ready && q.Fails["ready"] == 0
+			continue
+		}
+		if code := s.arrives(n, node, c.Args, q); code != 0 {
+			out.Containers[j].Failed, out.Containers[j].ExitCode, out.Containers[j].Tries = true, code, 3
+		} else if p.Once {
+			out.Containers[j].Done, out.Containers[j].Tries = true, 1
+		}
+	}
+	return out
+}
+
+// schedule finds the Node that takes a pod, or says why none does.
+func (s *clusterState) schedule(p kube.PodSpec) (*kube.Node, string) {
+	why := fmt.Sprintf("0/%d nodes are available", len(s.Nodes))
+	for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
+		n := s.Nodes[name]
+		fits := true
+		for key, v := range p.NodeSelector {
+			fits = fits && n.Labels[key] == v
+		}
+		if !fits {
+			continue
+		}
+		if n.Unschedulable {
+			return nil, why + ": 1 node(s) were unschedulable"
+		}
+		for _, t := range n.Taints {
+			if t.Effect != "PreferNoSchedule" && !slices.Contains(p.Tolerates, t) {
+				return nil, why + ": 1 node(s) had untolerated taint " + t.Key
+			}
+		}
+		return n, ""
+	}
+	return nil, why + ": none matched the pod's node selector"
+}
+
+// podIP is the address of the pod with this number, in its Node's network.
+func (s *clusterState) podIP(n *namespace, i int) string {
+	node, _ := s.schedule(n.Pods[i])
+	if node == nil {
+		return ""
+	}
+	subnet, err := netip.ParsePrefix(node.PodCIDR)
+	if err != nil {
+		return ""
+	}
+	ip := subnet.Addr()
+	for range 10 + i {
+		ip = ip.Next()
+	}
+	return ip.String()
+}
+
+// arrives is the exit code of a container that asks what its last argument names, a
+// URL or HOST:PORT.
+func (s *clusterState) arrives(n *namespace, from *kube.Node, args []string, q ClusterQuirks) int32 {
+	if len(args) == 0 {
+		return 0
+	}
+	at := args[len(args)-1]
+	if u, err := url.Parse(at); err == nil && u.Host != "" {
+		at = u.Host
+	}
+	name, _, err := net.SplitHostPort(at)
+	if err != nil {
+		name = at
+	}
+	const unknownName, noConnection = 6, 7 // curl's exit codes
+	for _, svc := range n.Services {
+		answers := int32(noConnection)
+		for i, p := range n.Pods {
+			if node, _ := s.schedule(p); node != nil && node.Ready && q.Waiting == "" && q.Fails["ready"] == 0 && contains(p.Labels, svc.Selector) && s.podIP(n, i) != "" {
+				answers = 0
+			}
+		}
+		switch {
+		case name == svc.ClusterIP:
+			return max(answers, q.Fails["service"])
+		case name == svc.Name:
+			return max(answers, q.Fails["short-name"])
+		case strings.HasPrefix(name, svc.Name+"."+n.Name+".svc."):
+			return max(answers, q.Fails["name"])
+		}
+	}
+	for i, p := range n.Pods {
+		if name != s.podIP(n, i) {
+			continue
+		}
+		if node, _ := s.schedule(p); node == from {
+			return q.Fails["pod"]
+		}
+		return q.Fails["other-node"]
+	}
+	if strings.Contains(name, ".svc.") || !strings.Contains(name, ".") {
+		return unknownName
+	}
+	return q.Fails["outbound"]
+}
+
+func contains(have, want map[string]string) bool {
+	for key, v := range want {
+		if have[key] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// Outside asks a NodePort from outside of the cluster: http://ADDRESS:PORT/.
+func (k *Cluster) Outside(ctx context.Context, address string) error {
+	q, err := k.quirks()
+	if err != nil {
+		return err
+	}
+	return k.ask(ctx, "ask", address, func(s *clusterState) error {
+		u, err := url.Parse(address)
+		if err != nil {
+			return err
+		}
+		for _, n := range s.Namespaces {
+			for _, svc := range n.Services {
+				if u.Port() != fmt.Sprint(svc.NodePort) {
+					continue
+				}
+				for _, node := range s.Nodes {
+					if node.InternalIP == u.Hostname() && node.Ready && q.Fails["node-port"] == 0 && s.arrives(n, node, []string{svc.ClusterIP}, ClusterQuirks{Waiting: q.Waiting, Fails: map[string]int32{"ready": q.Fails["ready"]}}) == 0 {
+						return nil
+					}
+				}
+			}
+		}
+		return errors.New("connection refused")
+	})
+}

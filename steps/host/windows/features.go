@@ -1,0 +1,154 @@
+//go:build windows
+
+package windows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+
+	"nodejoin/steps/host"
+)
+
+// The DISM API: learn.microsoft.com/windows-hardware/manufacture/desktop/dism/dism-api-functions,
+// with the values of dismapi.h.
+var (
+	dism              = windows.NewLazySystemDLL("dismapi.dll")
+	dismInitialize    = dism.NewProc("DismInitialize")
+	dismShutdown      = dism.NewProc("DismShutdown")
+	dismOpenSession   = dism.NewProc("DismOpenSession")
+	dismCloseSession  = dism.NewProc("DismCloseSession")
+	dismFeatureInfo   = dism.NewProc("DismGetFeatureInfo")
+	dismEnableFeature = dism.NewProc("DismEnableFeature")
+	dismDisable       = dism.NewProc("DismDisableFeature")
+	dismDelete        = dism.NewProc("DismDelete")
+)
+
+const (
+	onlineImage     = "DISM_{53BFAE52-B167-4E2F-A258-0A37B57FF845}" // DISM_ONLINE_IMAGE
+	dismLogErrors   = 0
+	dismPackageNone = 0
+
+	rebootRequired = 3010       // ERROR_SUCCESS_REBOOT_REQUIRED, which is a success here
+	reloadRequired = 1          // DISMAPI_S_RELOAD_IMAGE_SESSION_REQUIRED
+	notInitialized = 0xc0040001 // DISMAPI_E_DISMAPI_ALREADY_INITIALIZED: by somebody else in this process
+	unknownUpdate  = 0x800f080c // CBS_E_UNKNOWN_UPDATE: no feature has that name
+)
+
+// dismStates is DismPackageFeatureState.
+var dismStates = map[int32]host.FeatureState{
+	0: host.FeatureRemoved, 1: host.FeatureOffPending, 2: host.FeatureOff, 3: host.FeatureRemoved, 4: host.FeatureOn, 5: host.FeatureOnPending, 7: host.FeatureOff,
+}
+
+// result is the error of a call that gives an HRESULT.
+func result(what string, r uintptr) error {
+	switch code := uint32(r); {
+	case code == 0, code == rebootRequired, code == reloadRequired:
+		return nil
+	case code == unknownUpdate:
+		return fmt.Errorf("%s: no feature has that name: %w", what, fs.ErrNotExist)
+	case code&0xffff0000 == 0x80070000: // HRESULT_FROM_WIN32
+		return fmt.Errorf("%s: %w", what, syscall.Errno(code&0xffff))
+	default:
+		return fmt.Errorf("%s: HRESULT %#x", what, code)
+	}
+}
+
+// session calls f with a session of the running Windows. It is one at a time: the API
+// is initialized once for a process.
+func (h *Host) session(ctx context.Context, op, name string, f func(session uint32, name *uint16) error) (err error) {
+	if ctx.Err() != nil {
+		return failed(op, name, context.Cause(ctx))
+	}
+	defer func() { err = failed(op, name, err) }()
+	// A Windows without the API is one that cannot be asked, not one without the feature.
+	for _, p := range []*windows.LazyProc{dismInitialize, dismShutdown, dismOpenSession, dismCloseSession, dismFeatureInfo, dismEnableFeature, dismDisable, dismDelete} {
+		if missing := p.Find(); missing != nil {
+			return fmt.Errorf("the DISM API cannot be asked: %s", missing.Error()) // not wrapped: it may look like absence
+		}
+	}
+	text, err := windows.UTF16PtrFromString(name)
+	if err != nil {
+		return err
+	}
+	image, err := windows.UTF16PtrFromString(onlineImage)
+	if err != nil {
+		return err
+	}
+	h.dismMu.Lock()
+	defer h.dismMu.Unlock()
+	runtime.LockOSThread() // it keeps the last error by thread
+	defer runtime.UnlockOSThread()
+	r, _, _ := dismInitialize.Call(dismLogErrors, 0, 0)
+	if err := result("DismInitialize", r); err != nil && uint32(r) != notInitialized {
+		return hideAbsence(err)
+	}
+	defer dismShutdown.Call()
+	var session uint32
+	r, _, _ = dismOpenSession.Call(uintptr(unsafe.Pointer(image)), 0, 0, uintptr(unsafe.Pointer(&session)))
+	if err := result("DismOpenSession", r); err != nil {
+		return hideAbsence(err)
+	}
+	defer func() {
+		r, _, _ := dismCloseSession.Call(uintptr(session))
+		err = errors.Join(err, hideAbsence(result("DismCloseSession", r)))
+	}()
+	return f(session, text)
+}
+
+// hideAbsence keeps a failure of the way there from looking like the absence of what
+// was asked for.
+func hideAbsence(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.New(err.Error())
+	}
+	return err
+}
+
+// Feature asks for the state of a feature.
+func (h *Host) Feature(ctx context.Context, name string) (state host.FeatureState, err error) {
+	err = h.session(ctx, "read feature", name, func(session uint32, text *uint16) error {
+		// DismFeature, packed to single bytes: the name (8 bytes), then the state.
+		var info unsafe.Pointer
+		r, _, _ := dismFeatureInfo.Call(uintptr(session), uintptr(unsafe.Pointer(text)), 0, dismPackageNone, uintptr(unsafe.Pointer(&info)))
+		if err := result("DismGetFeatureInfo", r); err != nil {
+			return err
+		}
+		if info == nil {
+			return errors.New("DismGetFeatureInfo gave nothing")
+		}
+		number := *(*int32)(unsafe.Add(info, unsafe.Sizeof(uintptr(0))))
+		dismDelete.Call(uintptr(info))
+		var known bool
+		if state, known = dismStates[number]; !known {
+			return fmt.Errorf("it is in a state with the number %d", number)
+		}
+		return nil
+	})
+	return state, err
+}
+
+// EnableFeature turns a feature on, with all that it needs. Windows Update is not asked
+// for its files where the machine has them.
+func (h *Host) EnableFeature(ctx context.Context, name string) error {
+	return h.session(ctx, "enable feature", name, func(session uint32, text *uint16) error {
+		const limitAccess, enableAll = 0, 1
+		r, _, _ := dismEnableFeature.Call(uintptr(session), uintptr(unsafe.Pointer(text)), 0, dismPackageNone, limitAccess, 0, 0, enableAll, 0, 0, 0)
+		return result("DismEnableFeature", r)
+	})
+}
+
+// DisableFeature turns a feature off and keeps its files.
+func (h *Host) DisableFeature(ctx context.Context, name string) error {
+	return h.session(ctx, "disable feature", name, func(session uint32, text *uint16) error {
+		const removePayload = 0
+		r, _, _ := dismDisable.Call(uintptr(session), uintptr(unsafe.Pointer(text)), 0, removePayload, 0, 0, 0)
+		return result("DismDisableFeature", r)
+	})
+}

@@ -1,0 +1,97 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"nodejoin/steps/kube"
+)
+
+var manifestKind = Kind{Name: "manifest", Place: OnCluster, Doc: "objects of the cluster with the fields that are written, by server-side apply; other fields stay, and the objects stay when the node leaves",
+	New: func() any { return &Manifest{} }}
+
+// Manifest keeps objects of the cluster, in the order in which they are written. They
+// are the whole cluster's: several nodes may have the same step, and none removes them.
+type Manifest struct {
+	Content string `json:"content" doc:"the objects: documents of YAML, or JSON; no Secrets"`
+	// Existing: see kube.Manifest.
+	Existing bool `json:"existing,omitempty" doc:"the objects are somebody else's: only the fields that are written are set, and what is not there is not made"`
+	Force    bool `json:"force,omitempty" doc:"take over fields that another manager has set otherwise, which is else an error"`
+}
+
+// Objects reads the content. An error is of CodeInvalid.
+func (m *Manifest) Objects() ([]kube.Manifest, error) {
+	list, err := kube.ParseManifests(m.Content)
+	if err == nil && len(list) == 0 {
+		err = errors.New("it holds no object")
+	}
+	if err != nil {
+		return nil, &Error{Code: CodeInvalid, Summary: "wrong manifest", Detail: err.Error()}
+	}
+	for i := range list {
+		list[i].Existing, list[i].Force = m.Existing, m.Force
+	}
+	return list, nil
+}
+
+func (m *Manifest) Check(ctx context.Context, r kube.Reader, e *Env) (Change, error) {
+	list, err := m.Objects()
+	if err != nil {
+		return Change{}, err
+	}
+	var c Change
+	var missing []string
+	for _, o := range list {
+		state, err := r.Manifest(ctx, o)
+		if err != nil {
+			return Change{}, manifestError(o, err)
+		}
+		switch {
+		case !state.Exists && m.Existing:
+		case !state.Exists:
+			missing = append(missing, o.String())
+		}
+		for _, d := range state.Differs {
+			c.Diffs = append(c.Diffs, Diff{Name: o.String() + " " + d.Path, Have: d.Have, Want: d.Want, Text: strings.Contains(d.Have+d.Want, "\n")})
+		}
+	}
+	switch {
+	case len(missing) > 0 && len(missing) == len(list):
+		c.Action = ActionCreate
+	case len(missing) > 0 || len(c.Diffs) > 0:
+		c.Action = ActionUpdate
+	}
+	if len(missing) > 0 {
+		c.Reason = "missing: " + strings.Join(missing, "; ")
+	}
+	return c, nil
+}
+
+func (m *Manifest) Apply(ctx context.Context, a kube.API, e *Env, c Change) (Outcome, error) {
+	list, err := m.Objects()
+	if err != nil {
+		return Outcome{}, err
+	}
+	for _, o := range list {
+		if err := a.ApplyManifest(ctx, o); err != nil {
+			return Outcome{}, manifestError(o, err)
+		}
+	}
+	return Outcome{}, nil
+}
+
+// manifestError says what can be done about the errors that only manifests have.
+func manifestError(o kube.Manifest, err error) error {
+	var owned *kube.OwnershipError
+	switch {
+	case errors.As(err, &owned):
+		return &Error{Code: CodeFailed, Summary: "fields of another manager", Detail: owned.Error(),
+			Remedy: "leave these fields out of the manifest, or give them its values; or take them over with force = true, and see that the other manager sets them no more"}
+	case errors.Is(err, kube.ErrNotServed):
+		return &Error{Code: CodeFailed, Summary: "unknown kind of object", Detail: fmt.Sprintf("%s: %v", o, err),
+			Remedy: "write the apiVersion that the cluster's version has; where it is of a CustomResourceDefinition, that comes first"}
+	}
+	return err
+}

@@ -1,0 +1,160 @@
+package steps_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/kube"
+)
+
+const manifestText = `apiVersion: v1
+kind: Namespace
+metadata: {name: tools}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: tools, labels: {example.com/team: a}}
+data: {one: "1", two: "2"}
+`
+
+// runOnce takes a step through steps.Run; changed tells what it came to.
+func runOnce(t *testing.T, k kube.API, m *steps.Manifest) (changed bool, err error) {
+	t.Helper()
+	e := &steps.Env{Node: "win-1", StepID: "m", Progress: func(event.StepProgress) {}}
+	r := steps.Run(t.Context(), "win-1", spec("manifest", "m", m), map[string]string{}, e, func(event.Event) {}, steps.Target{Kube: k})
+	if r.Err != nil {
+		return r.Changed, r.Err
+	}
+	return r.Changed, nil
+}
+
+func manifestCluster(t *testing.T) *sandbox.Cluster {
+	t.Helper()
+	k, err := sandbox.OpenCluster(t.TempDir(), "")
+	must(t, err)
+	return k
+}
+
+func parsed(t *testing.T, text string) []kube.Manifest {
+	t.Helper()
+	list, err := kube.ParseManifests(text)
+	must(t, err)
+	return list
+}
+
+// diffs are the fields that a check finds.
+func diffs(t *testing.T, k kube.Reader, m *steps.Manifest) string {
+	t.Helper()
+	c, err := m.Check(t.Context(), k, &steps.Env{Node: "win-1"})
+	must(t, err)
+	var out []string
+	if c.Reason != "" {
+		out = append(out, c.Reason)
+	}
+	for _, d := range c.Diffs {
+		out = append(out, d.Name+": "+d.Have+" -> "+d.Want)
+	}
+	return strings.Join(out, "\n")
+}
+
+// Fresh, applied again, drifted, and with fields that are wanted no more.
+func TestManifest(t *testing.T) {
+	k := manifestCluster(t)
+	m := &steps.Manifest{Content: manifestText}
+	if have := diffs(t, k, m); have != "missing: Namespace tools; ConfigMap tools/settings" {
+		t.Errorf("fresh: %s", have)
+	}
+	for i, want := range []bool{true, false} {
+		if changed, err := runOnce(t, k, m); err != nil || changed != want {
+			t.Fatalf("run %d: changed %v, %v", i+1, changed, err)
+		}
+	}
+	if data, err := k.ConfigMap(t.Context(), "tools", "settings"); err != nil || len(data) != 2 || data["one"] != "1" {
+		t.Errorf("the ConfigMap that was applied: %v, %v", data, err)
+	}
+	// Somebody else sets a field of nodejoin's by force, and one of their own.
+	by := parsed(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: tools}\ndata: {two: '3', foreign: kept}\n")[0]
+	by.Force = true
+	must(t, k.ApplyManifestAs(t.Context(), by, "kubectl"))
+	_, err := runOnce(t, k, m)
+	var se *steps.Error
+	if !errors.As(err, &se) || se.Detail != `ConfigMap tools/settings: data.two is set by "kubectl"` || !strings.Contains(se.Remedy, "force = true") {
+		t.Errorf("a field of somebody else: %#v", err)
+	}
+	m.Force = true
+	if have := diffs(t, k, m); have != "ConfigMap tools/settings data.two: 3 -> 2" {
+		t.Errorf("drifted: %s", have)
+	}
+	if changed, err := runOnce(t, k, m); err != nil || !changed {
+		t.Errorf("forced: %v, %v", changed, err)
+	}
+	// A field that nodejoin wants no more goes, one of others stays.
+	m.Content = strings.Replace(manifestText, `one: "1", `, "", 1)
+	if have := diffs(t, k, m); have != "ConfigMap tools/settings data.one: 1 -> " {
+		t.Errorf("one less: %s", have)
+	}
+	if changed, err := runOnce(t, k, m); err != nil || !changed {
+		t.Errorf("one less: %v, %v", changed, err)
+	}
+}
+
+// What is not there and somebody else's is left alone; what is there gets its field.
+func TestManifestOfSomebodyElse(t *testing.T) {
+	k := manifestCluster(t)
+	const selector = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: kube-proxy, namespace: kube-system}\nspec: {template: {spec: {nodeSelector: {kubernetes.io/os: linux}}}}\n"
+	m := &steps.Manifest{Content: selector, Existing: true}
+	if changed, err := runOnce(t, k, m); err != nil || changed {
+		t.Fatalf("absent: changed %v, %v", changed, err)
+	}
+	if s, err := k.Manifest(t.Context(), parsed(t, selector)[0]); err != nil || s.Exists {
+		t.Fatalf("it was made: %+v, %v", s, err)
+	}
+	must(t, k.ApplyManifestAs(t.Context(), parsed(t, "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: kube-proxy, namespace: kube-system}\nspec: {template: {spec: {hostNetwork: true, nodeSelector: {}}}}\n")[0], "kubeadm"))
+	if have := diffs(t, k, m); have != `DaemonSet kube-system/kube-proxy spec.template.spec.nodeSelector["kubernetes.io/os"]:  -> linux` {
+		t.Errorf("have %s", have)
+	}
+	for _, want := range []bool{true, false} {
+		if changed, err := runOnce(t, k, m); err != nil || changed != want {
+			t.Fatalf("changed %v, want %v: %v", changed, want, err)
+		}
+	}
+}
+
+// dying fails every call that changes something but the first few.
+type dying struct {
+	kube.API
+	left int
+}
+
+func (d *dying) ApplyManifest(ctx context.Context, want kube.Manifest) error {
+	if d.left--; d.left < 0 {
+		return kube.ErrUnreachable
+	}
+	return d.API.ApplyManifest(ctx, want)
+}
+
+// A run that was interrupted between two objects is finished by the next.
+func TestManifestInterrupted(t *testing.T) {
+	k := manifestCluster(t)
+	m := &steps.Manifest{Content: manifestText}
+	for left := range 2 {
+		if _, err := runOnce(t, &dying{k, left}, m); err == nil {
+			t.Fatal("the failure was lost")
+		}
+	}
+	if have := diffs(t, k, m); have != "missing: ConfigMap tools/settings" {
+		t.Errorf("half done: %s", have)
+	}
+	if changed, err := runOnce(t, k, m); err != nil || !changed {
+		t.Errorf("finished: %v, %v", changed, err)
+	}
+	must(t, k.SetDown(t.Context(), true))
+	if _, err := m.Check(t.Context(), k, &steps.Env{}); !errors.Is(err, kube.ErrUnreachable) {
+		t.Errorf("a cluster that does not answer: %v", err)
+	}
+}

@@ -1,0 +1,60 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"nodejoin/steps/kube"
+)
+
+var nodeJoinedKind = Kind{Name: "node_joined", Place: OnCluster, Doc: "the end of a join: the Node carries the mark of its plan and takes pods; a cordon of anybody else stays",
+	New: func() any { return &NodeJoined{} }}
+
+// NodeJoined is the one place that lets a Node take pods: it takes back what kept them
+// away while the node was not verified, the joining taint and a cordon of nodejoin's
+// own, by this run or an earlier one that ended before it came here. It is the last
+// step of a node, so that a run that fails leaves the Node without new pods.
+type NodeJoined struct {
+	Plan string `json:"plan" doc:"name of the plan, which the Node is marked with"`
+}
+
+func (n *NodeJoined) Check(ctx context.Context, r kube.Reader, e *Env) (Change, error) {
+	if n.Plan == "" {
+		return Change{}, invalid("node_joined needs the name of the plan")
+	}
+	node, err := r.Node(ctx, e.Node)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Change{}, err
+	}
+	return nodeChange(n.diffs(node), err != nil), nil
+}
+
+func (n *NodeJoined) diffs(have kube.Node) []Diff {
+	var out []Diff
+	if plan := have.Annotations[kube.PlanOf]; plan != n.Plan {
+		out = append(out, Diff{Name: "annotation " + kube.PlanOf, Have: plan, Want: n.Plan})
+	}
+	if i := slices.IndexFunc(have.Taints, func(t kube.Taint) bool { return taintID(t) == taintID(kube.Joining) }); i >= 0 {
+		out = append(out, Diff{Name: "taint " + taintID(kube.Joining), Have: taintText(have.Taints[i])})
+	}
+	if why, ours := have.Annotations[kube.CordonedBy]; ours {
+		out = append(out, Diff{Name: "cordon", Have: "by nodejoin, for " + why})
+	}
+	return out
+}
+
+// Apply ends the cordon last: a run that is killed on the way there is finished by the
+// next one, as the Node still says that it is cordoned by nodejoin.
+func (n *NodeJoined) Apply(ctx context.Context, a kube.API, e *Env, c Change) (Outcome, error) {
+	if err := a.SetAnnotations(ctx, e.Node, map[string]string{kube.PlanOf: n.Plan}, nil); err != nil {
+		return Outcome{}, nodeAbsent(e.Node, err)
+	}
+	if slices.ContainsFunc(c.Diffs, func(d Diff) bool { return d.Name == "taint "+taintID(kube.Joining) }) {
+		if err := a.SetTaints(ctx, e.Node, nil, []kube.Taint{kube.Joining}); err != nil {
+			return Outcome{}, nodeAbsent(e.Node, err)
+		}
+	}
+	return Outcome{}, nodeAbsent(e.Node, a.Uncordon(ctx, e.Node))
+}

@@ -1,0 +1,199 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"nodejoin/steps/event"
+	"nodejoin/steps/kube"
+)
+
+// oneNode is a cluster with one Node; it dies before its call number limit.
+type oneNode struct {
+	kube.API
+	node  kube.Node
+	limit int
+	calls []string
+}
+
+var errDied = errors.New("died")
+
+func (o *oneNode) change(call string) error {
+	if len(o.calls) >= o.limit {
+		return errDied
+	}
+	o.calls = append(o.calls, call)
+	return nil
+}
+
+func (o *oneNode) Node(context.Context, string) (kube.Node, error) {
+	n := o.node
+	n.Annotations, n.Labels, n.Taints = maps.Clone(n.Annotations), maps.Clone(n.Labels), slices.Clone(n.Taints)
+	return n, nil
+}
+
+func (o *oneNode) SetAnnotations(_ context.Context, _ string, set map[string]string, remove []string) error {
+	if err := o.change("annotate"); err != nil {
+		return err
+	}
+	if o.node.Annotations == nil {
+		o.node.Annotations = map[string]string{}
+	}
+	maps.Copy(o.node.Annotations, set)
+	for _, k := range remove {
+		delete(o.node.Annotations, k)
+	}
+	return nil
+}
+
+func (o *oneNode) SetLabels(_ context.Context, _ string, set map[string]string, remove []string) error {
+	if err := o.change("label"); err != nil {
+		return err
+	}
+	for _, k := range remove {
+		delete(o.node.Labels, k)
+	}
+	if o.node.Labels == nil {
+		o.node.Labels = map[string]string{}
+	}
+	maps.Copy(o.node.Labels, set)
+	return nil
+}
+
+func (o *oneNode) SetTaints(_ context.Context, _ string, set, remove []kube.Taint) error {
+	if err := o.change("taint"); err != nil {
+		return err
+	}
+	for _, t := range slices.Concat(set, remove) {
+		o.node.Taints = slices.DeleteFunc(o.node.Taints, func(have kube.Taint) bool { return taintID(have) == taintID(t) })
+	}
+	o.node.Taints = append(o.node.Taints, set...)
+	return nil
+}
+
+func (o *oneNode) Uncordon(context.Context, string) error {
+	if err := o.change("uncordon"); err != nil {
+		return err
+	}
+	if _, ours := o.node.Annotations[kube.CordonedBy]; ours {
+		o.node.Unschedulable = false
+		delete(o.node.Annotations, kube.CordonedBy)
+	}
+	return nil
+}
+
+// run runs a step of the cluster once.
+func (o *oneNode) run(step any, kind string, limit int) RunResult {
+	o.limit, o.calls = limit, nil
+	e := &Env{Node: "win-1", StepID: "x", Progress: func(event.StepProgress) {}}
+	return Run(context.Background(), "win-1", Spec{ID: "x", Kind: kind, Args: MustArgs(step)}, nil, e, func(event.Event) {}, Target{Kube: o})
+}
+
+// A Node takes pods only in the end, whichever run comes there; a run that dies on the
+// way leaves it to the next one.
+func TestNodeJoinedDiesAnywhere(t *testing.T) {
+	foreign := kube.Taint{Key: "os", Value: "windows", Effect: "NoSchedule"}
+	start := kube.Node{Name: "win-1", Unschedulable: true, Taints: []kube.Taint{foreign, kube.Joining},
+		Annotations: map[string]string{kube.CordonedBy: "upgrade", kube.PlanOf: "old", "theirs": "x"}}
+	for limit := 0; ; limit++ {
+		o := &oneNode{node: start}
+		o.node, _ = o.Node(t.Context(), "")
+		r := o.run(&NodeJoined{Plan: "prod"}, "node_joined", limit)
+		if r.Err == nil {
+			if limit != 3 {
+				t.Errorf("done with %d calls: %v", limit, o.calls)
+			}
+			break
+		}
+		if !o.node.Unschedulable {
+			t.Errorf("after %v the Node takes pods, and the step failed", o.calls)
+		}
+		if r := o.run(&NodeJoined{Plan: "prod"}, "node_joined", 9); r.Err != nil || !r.Changed {
+			t.Fatalf("the next run: changed %v, %v", r.Changed, r.Err)
+		}
+		want := kube.Node{Name: "win-1", Taints: []kube.Taint{foreign}, Annotations: map[string]string{kube.PlanOf: "prod", "theirs": "x"}}
+		if d := cmp.Diff(want, o.node); d != "" {
+			t.Error(d)
+		}
+		if r := o.run(&NodeJoined{Plan: "prod"}, "node_joined", 0); r.Err != nil || r.Changed {
+			t.Errorf("a further run: changed %v, %v", r.Changed, r.Err)
+		}
+	}
+}
+
+// A cordon of a person is no matter of nodejoin's.
+func TestNodeJoinedKeepsForeignCordon(t *testing.T) {
+	o := &oneNode{node: kube.Node{Unschedulable: true}}
+	if r := o.run(&NodeJoined{Plan: "prod"}, "node_joined", 9); r.Err != nil || !o.node.Unschedulable {
+		t.Errorf("unschedulable %v, %v", o.node.Unschedulable, r.Err)
+	}
+}
+
+// Labels and taints follow the plan: what it gave and names no more goes, what is
+// others' stays, and a run that dies between is finished by the next one.
+func TestLabelsAndTaintsFollowThePlan(t *testing.T) {
+	taint := func(key, value string) kube.Taint { return kube.Taint{Key: key, Value: value, Effect: "NoSchedule"} }
+	start := kube.Node{Name: "win-1", Labels: map[string]string{"theirs": "x"}, Taints: []kube.Taint{taint("theirs", "x")}}
+	steps := func(labels map[string]string, taints ...kube.Taint) map[string]any {
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		return map[string]any{"node_labels": &NodeLabels{Labels: labels}, "node_taints": &NodeTaints{Taints: append([]kube.Taint{}, taints...)}}
+	}
+	for _, c := range []struct {
+		name        string
+		first, then map[string]any
+		between     func(o *oneNode)
+		labels      map[string]string
+		taints      []kube.Taint
+	}{
+		{"removed", steps(map[string]string{"a": "1", "b": "2"}, taint("a", "1"), taint("b", "2")), steps(map[string]string{"a": "1"}, taint("a", "1")), nil,
+			map[string]string{"theirs": "x", "a": "1"}, []kube.Taint{taint("theirs", "x"), taint("a", "1")}},
+		{"all removed", steps(map[string]string{"a": "1"}, taint("a", "1")), steps(nil), nil, start.Labels, start.Taints},
+		{"changed and removed", steps(map[string]string{"a": "1", "b": "2"}, taint("a", "1"), taint("b", "2")), steps(map[string]string{"a": "3"}, taint("a", "3")), nil,
+			map[string]string{"theirs": "x", "a": "3"}, []kube.Taint{taint("theirs", "x"), taint("a", "3")}},
+		{"taken over by a person", steps(map[string]string{"a": "1"}, taint("a", "1")), steps(nil), func(o *oneNode) {
+			o.node.Labels["a"] = "theirs"
+			o.node.Taints[1].Value = "theirs"
+		}, map[string]string{"theirs": "x", "a": "theirs"}, []kube.Taint{taint("theirs", "x"), taint("a", "theirs")}},
+	} {
+		for _, kind := range []string{"node_labels", "node_taints"} {
+			for limit := 0; ; limit++ {
+				o := &oneNode{node: start}
+				o.node, _ = o.Node(t.Context(), "")
+				if r := o.run(c.first[kind], kind, 9); r.Err != nil || !r.Changed {
+					t.Fatalf("%s, %s: %v, %v", c.name, kind, r.Changed, r.Err)
+				}
+				if c.between != nil {
+					if kind == "node_labels" {
+						o.node.Taints = append(o.node.Taints, kube.Taint{})
+					} else {
+						o.node.Labels["a"] = "1"
+					}
+					c.between(o)
+				}
+				died := o.run(c.then[kind], kind, limit).Err != nil
+				if r := o.run(c.then[kind], kind, 9); r.Err != nil {
+					t.Fatalf("%s, %s: %v", c.name, kind, r.Err)
+				}
+				if r := o.run(c.then[kind], kind, 0); r.Err != nil || r.Changed {
+					t.Errorf("%s, %s: a further run: %v, %v", c.name, kind, r.Changed, r.Err)
+				}
+				if d := cmp.Diff(c.labels, o.node.Labels); kind == "node_labels" && d != "" {
+					t.Errorf("%s, killed after %d calls: %s", c.name, limit, d)
+				}
+				if d := cmp.Diff(c.taints, o.node.Taints); kind == "node_taints" && d != "" {
+					t.Errorf("%s, killed after %d calls: %s", c.name, limit, d)
+				}
+				if !died {
+					break
+				}
+			}
+		}
+	}
+}

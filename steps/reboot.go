@@ -1,0 +1,239 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/steps/host"
+)
+
+var rebootKind = Kind{Name: "reboot", Place: OnHost, Reboots: true, Doc: "the machine has booted since something was set up that counts after a reboot",
+	New: func() any { return &Reboot{} }}
+
+// Reboot is one reboot for all that the steps before it need. The engine judges whether
+// it may be, takes the Node's pods away first, and waits for the machine.
+type Reboot struct {
+	Policy   string   `json:"policy,omitempty" doc:"\"auto\", \"window\" or \"never\" (default)"`
+	Windows  []string `json:"windows,omitempty" doc:"with \"window\": when, for example \"Sat,Sun 22:00-04:00\", in UTC"`
+	Features []string `json:"features,omitempty" doc:"features that must be on, and not only after a reboot, before a later step can work"`
+}
+
+// Words of Policy.
+const (
+	RebootAuto   = "auto"
+	RebootWindow = "window"
+	RebootNever  = "never"
+)
+
+// RebootNeed is why a machine is to be rebooted.
+type RebootNeed struct {
+	Why []string `json:"why"`
+	// Blocks: later steps cannot work before it.
+	Blocks bool `json:"blocks,omitempty"`
+	// Asked: the machine was told to, and has not gone down yet.
+	Asked bool `json:"asked,omitempty"`
+}
+
+// rebootAsked is noted on the machine when it is told to reboot.
+const rebootAsked = "a reboot that nodejoin has asked for"
+
+// rebootKey is a Touch that says what would count after a reboot.
+func rebootKey(what string) string { return "reboot:" + what }
+
+func (b *Reboot) validate() error {
+	if !slices.Contains([]string{"", RebootAuto, RebootWindow, RebootNever}, b.Policy) {
+		return invalid("policy %q is not one of auto, window, never", b.Policy)
+	}
+	if (len(b.Windows) > 0) != (b.Policy == RebootWindow) {
+		return invalid("windows go with the policy \"window\", and only with it")
+	}
+	for _, w := range b.Windows {
+		if _, err := ParseRebootTime(w); err != nil {
+			return invalid("%v", err)
+		}
+	}
+	return nil
+}
+
+func (b *Reboot) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
+	if err := b.validate(); err != nil {
+		return Change{}, err
+	}
+	need := RebootNeed{}
+	noted, err := r.RebootNoted(ctx)
+	if err != nil {
+		return Change{}, err
+	}
+	for _, what := range noted {
+		if what == rebootAsked {
+			need.Asked, need.Blocks = true, true
+		} else {
+			need.Why = append(need.Why, what)
+		}
+	}
+	if need.Asked { // a machine that goes down is not asked for its features: it may answer with errors
+		return Change{Action: ActionReboot, Reason: "for " + strings.Join(append(need.Why, "a reboot that was asked for"), ", "), Reboot: &need}, nil
+	}
+	for _, name := range b.Features {
+		state, err := r.Feature(ctx, name)
+		if err != nil {
+			return Change{}, err
+		}
+		if state == host.FeatureOnPending {
+			need.Why, need.Blocks = append(need.Why, "the feature "+name), true
+		}
+		_, pending := e.Pending[host.PathKey(e.Facts.OS, rebootKey("the feature "+name))]
+		need.Blocks = need.Blocks || pending
+	}
+	for key := range e.Pending {
+		if what, ok := strings.CutPrefix(key, host.PathKey(e.Facts.OS, rebootKey(""))); ok {
+			need.Why = append(need.Why, what)
+		}
+	}
+	if b.Policy == RebootAuto || b.Policy == RebootWindow { // else it is nobody's business here; the preflight tells of it
+		others, err := othersReboot(ctx, r)
+		if err != nil {
+			return Change{}, err
+		}
+		need.Why = append(need.Why, others...)
+	}
+	if len(need.Why) == 0 {
+		return Change{}, nil
+	}
+	slices.Sort(need.Why)
+	need.Why = slices.Compact(need.Why)
+	return Change{Action: ActionReboot, Reason: "for " + strings.Join(need.Why, ", "), Reboot: &need}, nil
+}
+
+// othersReboot asks in the places where Windows notes that it wants a reboot itself:
+// servicing, Windows Update, and the name of the machine. Files to be renamed at the
+// next boot are noted by many programs for no need of their own, and do not count.
+func othersReboot(ctx context.Context, r host.Reader) ([]string, error) {
+	const current = `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\`
+	var out []string
+	for _, k := range []struct{ key, what string }{
+		{current + `Component Based Servicing\RebootPending`, "features or updates of Windows"},
+		{current + `WindowsUpdate\Auto Update\RebootRequired`, "Windows Update"},
+	} {
+		_, _, err := r.RegistryNames(ctx, k.key)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, host.ErrUnsupported):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		default:
+			out = append(out, k.what)
+		}
+	}
+	const names = currentControlSet + `Control\ComputerName\`
+	next, err1 := r.RegistryValue(ctx, names+"ComputerName", "ComputerName")
+	now, err2 := r.RegistryValue(ctx, names+"ActiveComputerName", "ComputerName")
+	for _, err := range []error{err1, err2} {
+		if errors.Is(err, fs.ErrNotExist) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if !strings.EqualFold(next.String, now.String) {
+		out = append(out, "the machine's new name "+next.String)
+	}
+	return out, nil
+}
+
+// Apply tells the machine to reboot. That it has is seen by a check after it is back.
+func (b *Reboot) Apply(ctx context.Context, h host.Host, _ *Env, c Change) (Outcome, error) {
+	if c.Reboot != nil && c.Reboot.Asked {
+		return Outcome{}, h.Reboot(ctx) // it may have been lost with the run that asked
+	}
+	if err := h.NoteReboot(ctx, rebootAsked); err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{}, h.Reboot(ctx)
+}
+
+// RebootTime is a span of the week in which machines may be rebooted, in UTC.
+type RebootTime struct {
+	days     [7]bool       // on which it begins, by time.Weekday
+	from, to time.Duration // since midnight; to before from ends on the next day
+}
+
+var weekdays = []string{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"}
+
+// ParseRebootTime reads "22:00-04:00" (every day), "Sat 01:00-05:00" or
+// "Mon-Fri,Sun 22:00-04:00"; the days are those on which it begins.
+func ParseRebootTime(text string) (RebootTime, error) {
+	w := RebootTime{}
+	wrong := fmt.Errorf("%q is no time of the week such as \"Sat,Sun 22:00-04:00\" (UTC)", text)
+	days, span, ok := strings.Cut(text, " ")
+	if !ok {
+		days, span = "Sun-Sat", text
+	}
+	for part := range strings.SplitSeq(days, ",") {
+		first, last, isSpan := strings.Cut(part, "-")
+		if !isSpan {
+			last = first
+		}
+		a, b := slices.Index(weekdays, first), slices.Index(weekdays, last)
+		if a < 0 || b < 0 {
+			return w, wrong
+		}
+		for d := a; ; d = (d + 1) % 7 {
+			if w.days[d] = true; d == b {
+				break
+			}
+		}
+	}
+	from, to, ok := strings.Cut(span, "-")
+	if !ok {
+		return w, wrong
+	}
+	for _, p := range []struct {
+		text string
+		at   *time.Duration
+	}{{from, &w.from}, {to, &w.to}} {
+		t, err := time.Parse("15:04", p.text)
+		if err != nil {
+			return w, wrong
+		}
+		*p.at = time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute
+	}
+	if w.from == w.to {
+		return w, wrong
+	}
+	return w, nil
+}
+
+// Holds tells whether t is in the span.
+func (w RebootTime) Holds(t time.Time) bool {
+	t = t.UTC()
+	at := time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second
+	today, yesterday := w.days[t.Weekday()], w.days[(t.Weekday()+6)%7]
+	if w.from < w.to {
+		return today && at >= w.from && at < w.to
+	}
+	return today && at >= w.from || yesterday && at < w.to
+}
+
+// May tells whether the machine may be rebooted at a time, and else why not.
+func (b *Reboot) May(now time.Time) (ok bool, why string) {
+	switch b.Policy {
+	case RebootAuto:
+		return true, ""
+	case RebootWindow:
+		for _, text := range b.Windows {
+			if w, err := ParseRebootTime(text); err == nil && w.Holds(now) {
+				return true, ""
+			}
+		}
+		return false, fmt.Sprintf("it is %s, and the plan lets it reboot at %s only", now.UTC().Format("Mon 15:04"), strings.Join(b.Windows, ", "))
+	}
+	return false, "the plan does not let nodejoin reboot it"
+}

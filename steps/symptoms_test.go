@@ -1,0 +1,359 @@
+package steps_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/host"
+	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/kube"
+)
+
+// patient is a machine that has joined, in good order but for what a case does to it.
+type patient struct {
+	t      *testing.T
+	config sandbox.Config
+	quirks sandbox.Quirks
+	view   steps.ClusterView
+	list   []steps.Spec
+	then   []func(h host.Host) // once the machine is as its steps say
+}
+
+const (
+	cniConfV2 = `{"name":"flannel.4096","plugins":[{"type":"flannel","delegate":{"type":"win-overlay","policies":[{"name":"EndpointPolicy","value":{"Type":"OutBoundNAT","Settings":{"Exceptions":["10.244.0.0/16","10.96.0.0/12"]}}}]}}]}`
+	subnetEnv = "FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=10.244.3.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n"
+)
+
+func newPatient(t *testing.T) *patient {
+	service := func(name string, args ...string) steps.Spec {
+		return spec("service", strings.ReplaceAll(name, "-", "_"), &steps.Service{ServiceConfig: host.ServiceConfig{Name: name, Command: append([]string{`C:\x\` + name + `-run.exe`}, args...)}, Log: `C:\x\` + name + ".log"})
+	}
+	node := &kube.Node{Name: "win-1", Ready: true, PodCIDR: "10.244.3.0/24"}
+	p := &patient{t: t, config: sandbox.Config{Path: t.TempDir(), Hostname: "win-host", IP: "192.0.2.10"},
+		quirks: sandbox.Quirks{Networks: []host.HNSNetwork{{Name: "flannel.4096", Type: "Overlay", ManagementIP: "192.0.2.10"}}},
+		view: steps.ClusterView{Node: node, Clock: time.Now(), Services: []kube.Service{
+			{Namespace: "default", Name: "kubernetes", ClusterIP: "10.96.0.1"}, {Namespace: "kube-system", Name: "kube-dns", ClusterIP: "10.96.0.10"}}},
+	}
+	p.list = []steps.Spec{
+		spec("preflight", "require", &steps.Preflight{}),
+		spec("file", "containerd_config", &steps.File{Path: `C:\x\config.toml`, Content: "[plugins.'io.containerd.cri.v1.images'.pinned_images]\n  sandbox = 'registry.k8s.io/pause:3.10.2'\n"}),
+		service("containerd", "--config", `C:\x\config.toml`),
+		spec("file", "kubelet_config", &steps.File{Path: `C:\x\kubelet.yaml`, Content: "resolvConf: \"\"\nclusterDNS: ['10.96.0.10']\n"}),
+		service("kubelet", "--windows-service", `--config=C:\x\kubelet.yaml`),
+		service("flanneld"),
+		spec("hns_network_ready", "flannel_network", &steps.HNSNetworkReady{Name: "flannel.4096", Type: "Overlay", Service: "flanneld"}),
+		spec("file_ready", "subnet_env", &steps.FileReady{Path: `C:\run\flannel\subnet.env`, Contains: "FLANNEL_SUBNET=", Service: "flanneld"}),
+		spec("file", "cni_conf", &steps.File{Path: `C:\x\10-flannel.conflist`, Content: cniConfV2}),
+		spec("source_vip", "source_vip", &steps.SourceVIP{Dir: `C:\x\networks`, Network: "flannel.4096", Subnet: steps.Ref("registered.pod_cidr")}),
+		spec("file", "kube_proxy_config", &steps.File{Path: `C:\x\kube-proxy.yaml`, Content: "hostnameOverride: win-1\n"}),
+		service("kube-proxy", "--windows-service", `--config=C:\x\kube-proxy.yaml`),
+	}
+	return p
+}
+
+// linux makes it a Linux machine with the same services.
+func (p *patient) linux() {
+	p.config.OS, p.quirks.Networks = "linux", nil
+	p.list = []steps.Spec{spec("service", "kubelet", &steps.Service{ServiceConfig: host.ServiceConfig{Name: "kubelet", Command: []string{"/x/kubelet-run"}}}),
+		spec("file_ready", "subnet_env", &steps.FileReady{Path: `/run/flannel/subnet.env`, Contains: "FLANNEL_SUBNET=", Service: "flanneld"})}
+	p.file("/run/flannel/subnet.env", subnetEnv)
+}
+
+func (p *patient) do(f func(h host.Host) error) {
+	p.then = append(p.then, func(h host.Host) { must(p.t, f(h)) })
+}
+
+func (p *patient) file(path, text string) {
+	p.then = append(p.then, func(h host.Host) { put(p.t, h, path, text) })
+}
+
+func (p *patient) remove(path string) {
+	p.do(func(h host.Host) error { return h.Remove(p.t.Context(), path) })
+}
+
+// register changes a service's registration by hand.
+func (p *patient) register(name string, change func(c *host.ServiceConfig)) {
+	p.do(func(h host.Host) error {
+		svc, err := h.Service(p.t.Context(), name)
+		if err != nil {
+			return err
+		}
+		change(&svc.ServiceConfig)
+		return h.UpdateService(p.t.Context(), svc.ServiceConfig)
+	})
+}
+
+func (p *patient) registry(key, name, text string) {
+	p.do(func(h host.Host) error {
+		return h.SetRegistryValue(p.t.Context(), key, name, host.RegistryValue{Type: "string", String: text})
+	})
+}
+
+func (p *patient) bridge(network string) {
+	p.quirks.Networks[0].Type = network
+}
+
+func (p *patient) pod(waiting string, age time.Duration) {
+	p.view.Pods = append(p.view.Pods, kube.Pod{Namespace: "d", Name: "web", Waiting: waiting, Created: p.view.Clock.Add(-age)})
+}
+
+// nssm makes a service run under it, by hand, with these values.
+func (p *patient) nssm(values ...string) {
+	p.register("kube-proxy", func(c *host.ServiceConfig) { c.Command = []string{`C:\nssm\nssm.exe`} })
+	for _, v := range values {
+		p.registry(services+`kube-proxy\Parameters`, v, `C:\k\proxy.log`)
+	}
+}
+
+// examine makes the machine, does to it what the case says, and looks.
+func (p *patient) examine() steps.ExamineReply {
+	p.t.Helper()
+	h, err := sandbox.Open(p.config)
+	must(p.t, err)
+	dir, ext := `C:\x\`, "-run.exe"
+	if p.config.OS == "linux" {
+		dir, ext = "/x/", "-run"
+	} else {
+		put(p.t, h, `C:\run\flannel\subnet.env`, subnetEnv)
+		put(p.t, h, `C:\nssm\nssm.exe`, "program")
+	}
+	for _, name := range []string{"containerd", "kubelet", "flanneld", "kube-proxy"} {
+		put(p.t, h, dir+name+ext, "program")
+	}
+	var list []steps.Spec
+	for _, s := range p.list { // gates and the preflight are for the look
+		if s.Kind == "file" || s.Kind == "service" || s.Kind == "source_vip" {
+			s.Args = json.RawMessage(strings.ReplaceAll(string(s.Args), `\u0000registered.pod_cidr\u0000`, "10.244.3.0/24"))
+			list = append(list, s)
+		}
+	}
+	applied(p.t, h, memory{}, list)
+	for _, f := range p.then {
+		f(h)
+	}
+	raw, err := json.Marshal(p.quirks)
+	must(p.t, err)
+	must(p.t, os.WriteFile(filepath.Join(p.config.Path, ".sandbox", "quirks.json"), raw, 0o600))
+	x := steps.NewExecutor(h, memory{}, func(event.Event) {})
+	reply, err := x.Examine(p.t.Context(), steps.ExamineRequest{Node: "win-1", Steps: p.list, Cluster: p.view})
+	must(p.t, err)
+	if reply.Mutations != 0 {
+		p.t.Errorf("%d mutating calls", reply.Mutations)
+	}
+	return reply
+}
+
+const podSubnet = `C:\run\flannel\subnet.env`
+
+// symptomCases: what provokes each symptom, and what comes near to it and does not.
+// Those without a case here are judged by the controller (engine.TestDiagnose).
+var symptomCases = []struct {
+	id      string
+	provoke func(p *patient)
+	near    func(p *patient)
+	has     string   // part of what is seen
+	mend    []string // steps, or "restart NAME"
+}{
+	{id: "node-service-stopped", provoke: func(p *patient) { p.do(func(h host.Host) error { return h.StopService(p.t.Context(), "flanneld") }) },
+		near: func(p *patient) {
+			p.list = append(p.list, spec("service", "idle", &steps.Service{ServiceConfig: host.ServiceConfig{Name: "idle", Start: host.StartManual, Command: []string{`C:\x\kubelet-run.exe`}}, State: host.ServiceStopped}))
+		}, has: `service flanneld is stopped; its log is C:\x\flanneld.log`, mend: []string{"flanneld"}},
+	{id: "node-not-ready", provoke: func(p *patient) {
+		p.view.Node.Ready, p.view.Node.ReadyReason = false, "KubeletNotReady: container runtime network not ready"
+	},
+		near: func(p *patient) { p.view.Node.Unschedulable = true }, has: "the Node is not Ready: KubeletNotReady"},
+	{id: "service-flags", provoke: func(p *patient) {
+		p.register("kubelet", func(c *host.ServiceConfig) { c.Command[1] = "--service" })
+	}, near: func(p *patient) {
+		p.register("kubelet", func(c *host.ServiceConfig) { c.Command = append(c.Command, "--v=4") })
+	}, has: "kubelet is registered without --windows-service, but with --service", mend: []string{"kubelet"}},
+	{id: "service-wrapper", provoke: func(p *patient) { p.nssm("AppStdout") }, near: func(p *patient) { p.nssm("AppStdout", "AppStderr") },
+		has: "kube-proxy runs under nssm, which is not told where its output goes (AppStderr)", mend: []string{"kube_proxy"}},
+	{id: "kube-proxy-name", provoke: func(p *patient) { p.file(`C:\x\kube-proxy.yaml`, "mode: kernelspace\n") },
+		near: func(p *patient) {
+			p.config.Hostname = "WIN-1"
+			p.file(`C:\x\kube-proxy.yaml`, "mode: kernelspace\n")
+		}, has: "kube-proxy is not told the name of its Node", mend: []string{"kube_proxy_config", "kube_proxy"}},
+	{id: "dns", provoke: func(p *patient) { p.view.Services[1].ClusterIP = "10.96.0.11" },
+		near: func(p *patient) { p.view.Services[1].Namespace = "elsewhere" }, has: "pods ask 10.96.0.10 for names, and no service of the cluster has that address"},
+	{id: "network-adapter", provoke: func(p *patient) { p.quirks.Networks = nil },
+		near: func(p *patient) {
+			p.quirks.Networks[0].Name = "Flannel.4096"
+		}, has: "there is no HNS network flannel.4096", mend: []string{"restart flanneld"}},
+	{id: "network-address", provoke: func(p *patient) { p.quirks.Networks[0].ManagementIP = "" },
+		near: func(p *patient) { p.quirks.Networks[0].Subnets = nil }, has: "flannel.4096 has no management address", mend: []string{"restart flanneld"}},
+	{id: "subnet-file", provoke: func(p *patient) { p.remove(podSubnet) },
+		near: func(p *patient) {
+			p.file(podSubnet, strings.ReplaceAll(subnetEnv, "\n", "\r\n")+"FLANNEL_IPV6_NETWORK=\r\n")
+		}, has: podSubnet + " is missing", mend: []string{"restart flanneld"}},
+	{id: "stale-subnet", provoke: func(p *patient) { p.view.Node.PodCIDR = "10.244.9.0/24" },
+		near: func(p *patient) { p.file(`C:\k\SourceVip.json`, `{"ip4":{"ip":"10.244.3.9/24"}}`) }, has: "outside of the Node's pod network 10.244.9.0/24", mend: []string{"source_vip", "kube_proxy"}},
+	{id: "outbound-exceptions", provoke: func(p *patient) {
+		p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.96.0.0/12"`, `"0.0.0.0/0"`, 1))
+	}, near: func(p *patient) {
+		p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.244.0.0/16","10.96.0.0/12"`, `"10.96.0.0/12", "10.244.0.0/16"`, 1))
+	}, has: "does not except 10.96.0.0/12 from address translation, and excepts 0.0.0.0/0 besides", mend: []string{"cni_conf"}},
+	{id: "mac-spoofing", provoke: func(p *patient) {
+		p.bridge("L2Bridge")
+		p.registry(`HKLM\HARDWARE\DESCRIPTION\System\BIOS`, "SystemProductName", "Virtual Machine")
+	}, near: func(p *patient) {
+		p.registry(`HKLM\HARDWARE\DESCRIPTION\System\BIOS`, "SystemProductName", "Virtual Machine")
+	}, has: "the machine is virtual (Virtual Machine), and its pod network flannel.4096 is an L2 bridge"},
+	{id: "pods-creating", provoke: func(p *patient) { p.pod("ContainerCreating", 11*time.Minute) }, near: func(p *patient) { p.pod("ContainerCreating", 9*time.Minute) },
+		has: "pod d/web is not running after 11m0s: ContainerCreating"},
+	{id: "image-pull", provoke: func(p *patient) { p.pod("ImagePullBackOff: Back-off pulling image", time.Minute) },
+		near: func(p *patient) { p.pod("CrashLoopBackOff: back-off", time.Hour) }, has: "pod d/web gets no image: ImagePullBackOff"},
+	{id: "node-port-local", provoke: func(p *patient) {
+		p.view.Services = append(p.view.Services, kube.Service{Namespace: "d", Name: "web", ClusterIP: "10.96.7.7", NodePorts: []int32{30080}})
+	}, near: func(p *patient) {
+		p.view.Services = append(p.view.Services, kube.Service{Namespace: "d", Name: "web", ClusterIP: "10.96.7.7"})
+	}, has: "d/web (port 30080)"},
+	{id: "service-address-local", provoke: func(p *patient) {
+		p.view.Services = append(p.view.Services, kube.Service{Namespace: "d", Name: "web", ClusterIP: "10.96.7.7"})
+	}, near: func(p *patient) { p.view.Services = append(p.view.Services, kube.Service{Namespace: "d", Name: "web"}) }, has: "d/web (10.96.7.7)"},
+}
+
+// TestSymptoms provokes every symptom, and comes near to it. A row of the table without
+// both is a failure.
+func TestSymptoms(t *testing.T) {
+	var ids []string
+	for _, c := range symptomCases {
+		ids = append(ids, c.id)
+		t.Run(c.id, func(t *testing.T) {
+			t.Parallel()
+			p := newPatient(t)
+			c.provoke(p)
+			list := p.examine().Symptoms
+			i := slices.IndexFunc(list, func(s steps.Symptom) bool { return s.ID == c.id })
+			if i < 0 || !strings.Contains(list[i].Seen, c.has) || list[i].Why == "" || list[i].Remedy == "" || list[i].Unasked {
+				t.Fatalf("not found, want %q in what is seen: %+v", c.has, list)
+			}
+			mend := slices.Clone(list[i].Mend)
+			for _, r := range list[i].Restart {
+				mend = append(mend, "restart "+r)
+			}
+			if !slices.Equal(mend, c.mend) {
+				t.Errorf("it is mended by %q, want %q", mend, c.mend)
+			}
+			p = newPatient(t)
+			c.near(p)
+			if list := p.examine().Symptoms; slices.ContainsFunc(list, func(s steps.Symptom) bool { return s.ID == c.id }) {
+				t.Errorf("found, where it is not so: %+v", list)
+			}
+			p = newPatient(t)
+			p.list[0] = spec("preflight", "require", &steps.Preflight{Waive: []string{c.id}})
+			c.provoke(p)
+			list = p.examine().Symptoms
+			if i := slices.IndexFunc(list, func(s steps.Symptom) bool { return s.ID == c.id }); !list[i].Waived {
+				t.Errorf("waived, and it counts: %+v", list[i])
+			}
+		})
+	}
+	for _, f := range steps.Symptoms() {
+		judged := f.ID == steps.PauseImageSymptom || f.ID == steps.PortForwardSymptom
+		if slices.Contains(ids, f.ID) == judged || f.Doc == "" || slices.ContainsFunc(steps.Findables(), func(o steps.Findable) bool { return o.ID == f.ID }) {
+			t.Errorf("%s: it has no case, no reason, or the id of a finding", f.ID)
+		}
+	}
+}
+
+// TestSymptomsElsewhere: other ways in which the same symptoms show.
+func TestSymptomsElsewhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		do  func(p *patient)
+		id  string
+		has string
+	}{
+		"no Node": {func(p *patient) { p.view.Node = nil }, "node-not-ready", "the cluster has no Node win-1"},
+		"service gone": {func(p *patient) {
+			p.do(func(h host.Host) error {
+				must(p.t, h.StopService(p.t.Context(), "kube-proxy"))
+				return h.DeleteService(p.t.Context(), "kube-proxy")
+			})
+		}, "node-service-stopped", "service kube-proxy is not registered"},
+		"kubelet gone": {func(p *patient) {
+			p.do(func(h host.Host) error {
+				must(p.t, h.StopService(p.t.Context(), "kubelet"))
+				return h.DeleteService(p.t.Context(), "kubelet")
+			})
+		}, "node-service-stopped", "service kubelet is not registered"},
+		"another's name": {func(p *patient) { p.file(`C:\x\kube-proxy.yaml`, "hostnameOverride: win-2\n") }, "kube-proxy-name", `its Node is "win-2", and it is win-1`},
+		"resolvConf": {func(p *patient) {
+			p.file(`C:\x\kubelet.yaml`, "resolvConf: /etc/resolv.conf\nclusterDNS: ['10.96.0.10']\n")
+		}, "dns", "/etc/resolv.conf, a file that Windows does not have"},
+		"no name server":     {func(p *patient) { p.file(`C:\x\kubelet.yaml`, "resolvConf: \"\"\n") }, "dns", "clusterDNS is empty"},
+		"address gone":       {func(p *patient) { p.quirks.Networks[0].ManagementIP = "192.0.2.77" }, "network-adapter", "no adapter of the machine has 192.0.2.77"},
+		"half a subnet file": {func(p *patient) { p.file(podSubnet, "FLANNEL_SUBNET=10.244.3.1/24\n") }, "subnet-file", "lacks FLANNEL_NETWORK, FLANNEL_MTU, FLANNEL_IPMASQ"},
+		"another subnet":     {func(p *patient) { p.file(podSubnet, strings.Replace(subnetEnv, "10.244.3.1", "10.244.4.1", 1)) }, "subnet-file", "says 10.244.4.1/24, and the Node's pod network is 10.244.3.0/24"},
+		"files of other scripts": {func(p *patient) {
+			p.file(`C:\k\SourceVipRequest.json`, `{"ipam":{"ranges":[[{"subnet":"10.244.8.0/24"}]]}}`)
+		}, "stale-subnet", `C:\k\SourceVipRequest.json is there from an earlier node`},
+		"comments in JSON": {func(p *patient) {
+			p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.244.0.0/16",`, "\"10.244.0.0/16\", # cluster\n", 1))
+		}, "outbound-exceptions", "is no JSON"},
+		"no CNI configuration": {func(p *patient) { p.remove(`C:\x\10-flannel.conflist`) }, "outbound-exceptions", "is missing"},
+		"with a proxy": {func(p *patient) {
+			p.pod("ErrImagePull: timeout", time.Minute)
+			p.do(func(h host.Host) error { return h.SetMachineEnv(p.t.Context(), "HTTPS_PROXY", "http://p:3128") })
+		}, "image-pull", "ErrImagePull: timeout"},
+		"Linux, no subnet file": {func(p *patient) { p.linux(); p.remove("/run/flannel/subnet.env") }, "subnet-file", "/run/flannel/subnet.env is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPatient(t)
+			c.do(p)
+			list := p.examine().Symptoms
+			if !slices.ContainsFunc(list, func(s steps.Symptom) bool { return s.ID == c.id && strings.Contains(s.Seen, c.has) && !s.Unasked }) {
+				t.Errorf("want %s with %q: %+v", c.id, c.has, list)
+			}
+		})
+	}
+}
+
+// TestSymptomsOfSoundMachines: one in good order has none, and one that has not
+// joined is not looked at.
+func TestSymptomsOfSoundMachines(t *testing.T) {
+	for _, os := range []string{"windows", "linux"} {
+		p := newPatient(t)
+		if os == "linux" {
+			p.linux()
+		}
+		reply := p.examine()
+		for _, s := range reply.Symptoms {
+			t.Errorf("%s: %+v", os, s)
+		}
+		if !reply.Joined || os == "windows" && reply.Pause != "registry.k8s.io/pause:3.10.2" {
+			t.Errorf("%s: joined %v, pause image %q", os, reply.Joined, reply.Pause)
+		}
+	}
+	h := openHost(t, "windows")
+	reply, err := steps.NewExecutor(h, memory{}, func(event.Event) {}).Examine(t.Context(), steps.ExamineRequest{Node: "win-1", Steps: newPatient(t).list})
+	if err != nil || reply.Joined || len(reply.Symptoms) > 0 {
+		t.Errorf("a machine that has not joined: %+v, %v", reply, err)
+	}
+}
+
+// TestSymptomsUnasked: what could not be looked at is told, and is no answer.
+func TestSymptomsUnasked(t *testing.T) {
+	p := newPatient(t)
+	p.view = steps.ClusterView{NodeWhy: "no answer (node)", PodsWhy: "no answer (pods)", ServicesWhy: "no answer (services)"}
+	p.quirks.Unasked = []string{"Adapters"}
+	want := map[string]string{"node-not-ready": "no answer (node)", "dns": "no answer (services)", "network-adapter": "it cannot be asked", "subnet-file": "no answer (node)",
+		"stale-subnet": "no answer (node)", "pods-creating": "no answer (pods)", "image-pull": "no answer (pods)", "node-port-local": "no answer (services)", "service-address-local": "no answer (services)"}
+	for _, s := range p.examine().Symptoms {
+		if !s.Unasked || want[s.ID] == "" || !strings.Contains(s.Seen, want[s.ID]) || s.Severity == steps.SeverityError {
+			t.Errorf("%+v", s)
+		}
+		delete(want, s.ID)
+	}
+	if len(want) > 0 {
+		t.Errorf("not told: %v", want)
+	}
+}

@@ -1,0 +1,142 @@
+package steps_test
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/host"
+)
+
+// programs are the artifacts of the generations of a machine.
+var programs = memory{"http://m/one": []byte("stand-in one"), "http://m/two": []byte("stand-in two"), "http://m/three": []byte("stand-in three")}
+
+// tried applies the list in a trial; the executor is that of one connection.
+func tried(t *testing.T, h host.Host, list []steps.Spec) *steps.Executor {
+	t.Helper()
+	x := steps.NewExecutor(h, programs, func(event.Event) {})
+	reply, err := x.Apply(t.Context(), steps.Request{Node: "win-1", Steps: list, Trial: &steps.TrialStart{Node: "uid", Ready: true, Version: "1.35.4"}})
+	must(t, err)
+	if reply.Err != nil {
+		t.Fatalf("step %s: %v", reply.Failed, reply.Err)
+	}
+	return x
+}
+
+func running(t *testing.T, h host.Host, name string) []string {
+	t.Helper()
+	svc, err := h.Service(t.Context(), name)
+	must(t, err)
+	if svc.State != host.ServiceRunning {
+		t.Errorf("service %s is %s", name, svc.State)
+	}
+	return svc.Environment
+}
+
+// machineOf is a service with a secret in its environment, its program, a variable with
+// another secret, and what is not nodejoin's.
+func machineOf(generation string) []steps.Spec {
+	svc := service("worker", `C:\k\worker.exe`)
+	svc.Environment, svc.SensitiveEnvironment = []string{"TOKEN=service-secret-" + generation}, []string{"TOKEN"}
+	return []steps.Spec{
+		spec("binary", "program", &steps.Binary{Source: steps.Source{URL: "http://m/" + generation, SHA512: hex512(programs["http://m/"+generation])}, Path: `C:\k\worker.exe`, Services: []string{"worker"}}),
+		spec("file", "config", &steps.File{Path: `C:\k\secret.conf`, Content: "file-secret-" + generation, Sensitive: true, Access: host.AccessPrivate}),
+		spec("file", "theirs", &steps.File{Path: `C:\theirs.txt`, Content: "ours " + generation}),
+		spec("env", "proxy", &steps.MachineEnv{Name: "HTTP_PROXY", Value: "http://u:env-secret-" + generation + "@p", Sensitive: true}),
+		spec("service", "worker", svc),
+	}
+}
+
+// What was changed in a trial goes back to what it was, by whatever connection: secrets
+// are not in the record on the way, and what nodejoin keeps for a leave stays.
+func TestTrialTakenBack(t *testing.T) {
+	h := openHost(t, "windows")
+	must(t, h.WriteFile(t.Context(), `C:\theirs.txt`, strings.NewReader(strings.Repeat("theirs ", 20000)), host.WriteOptions{})) // too large for the record
+	applied(t, h, programs, machineOf("one"))
+	kept := previousFiles(t, h)
+	x := tried(t, h, machineOf("two"))
+	if record := text(t, h, `C:\ProgramData\nodejoin\record.json`); strings.Contains(record, "-secret-") {
+		t.Error("the record holds a secret")
+	}
+	for range 2 { // of the connection that made the changes, then of another, which finds nothing to do
+		reply, err := x.TakeBack(t.Context(), steps.TakeBackRequest{Node: "win-1"})
+		must(t, err)
+		if reply.Err != nil || len(reply.Left) > 0 {
+			t.Fatalf("%s: %v; left %v", reply.Failed, reply.Err, reply.Left)
+		}
+		settled(t, h, programs, machineOf("one"))
+		if env := running(t, h, "worker"); !cmp.Equal(env, []string{"TOKEN=service-secret-one"}) {
+			t.Errorf("environment %q", env)
+		}
+		if diff := cmp.Diff(kept, previousFiles(t, h)); diff != "" {
+			t.Errorf("kept (-before +after):\n%s", diff)
+		}
+		x = steps.NewExecutor(h, programs, func(event.Event) {})
+	}
+	reply, err := x.Leave(t.Context(), steps.LeaveRequest{Node: "win-1"})
+	must(t, err)
+	if reply.Err != nil || !strings.HasPrefix(text(t, h, `C:\theirs.txt`), "theirs ") {
+		t.Errorf("%v; the file holds %.20q", reply.Err, text(t, h, `C:\theirs.txt`))
+	}
+}
+
+// A trial that is verified leaves nothing behind, and nothing can be taken back any more;
+// one of another connection goes on.
+func TestTrialVerified(t *testing.T) {
+	h := openHost(t, "windows")
+	applied(t, h, programs, machineOf("one"))
+	kept := previousFiles(t, h)
+	tried(t, h, machineOf("two"))
+	x := tried(t, h, machineOf("three"))
+	check, err := steps.NewExecutor(h, programs, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "win-1"})
+	if err != nil || check.Trial == nil || check.Trial.Version != "1.35.4" {
+		t.Errorf("a check tells %+v, %v", check.Trial, err)
+	}
+	must(t, x.Verified(t.Context()))
+	must(t, steps.NewExecutor(h, programs, func(event.Event) {}).Verified(t.Context())) // no trial is no error
+	reply, err := x.TakeBack(t.Context(), steps.TakeBackRequest{Node: "win-1"})
+	if err != nil || reply.Trial != nil {
+		t.Errorf("%+v, %v", reply, err)
+	}
+	if diff := cmp.Diff(kept, previousFiles(t, h)); diff != "" {
+		t.Errorf("kept (-before +after):\n%s", diff)
+	}
+	settled(t, h, programs, machineOf("three"))
+}
+
+// A running service that the run did not touch is not stopped when it is taken back.
+func TestTrialLeavesRunningAlone(t *testing.T) {
+	h := openHost(t, "windows")
+	list := machineOf("one")
+	applied(t, h, programs, list)
+	before, err := h.Service(t.Context(), "worker")
+	must(t, err)
+	x := tried(t, h, append(list, spec("file", "more", &steps.File{Path: `C:\k\sub\more.txt`, Content: "x"})))
+	reply, err := x.TakeBack(t.Context(), steps.TakeBackRequest{Node: "win-1"})
+	must(t, err)
+	after, err := h.Service(t.Context(), "worker")
+	must(t, err)
+	if reply.Err != nil || len(reply.Services) > 0 || after.PID != before.PID {
+		t.Errorf("%v; started %v; process %d was %d", reply.Err, reply.Services, after.PID, before.PID)
+	}
+	if _, err := h.Stat(t.Context(), `C:\k\sub`); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its folder: %v", err)
+	}
+}
+
+func previousFiles(t *testing.T, h host.Host) (names []string) {
+	t.Helper()
+	list, err := h.List(t.Context(), `C:\ProgramData\nodejoin\previous`)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for _, f := range list {
+		names = append(names, f.Name)
+	}
+	return names
+}

@@ -1,0 +1,109 @@
+package steps
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"strings"
+	"time"
+
+	"nodejoin/steps/host"
+)
+
+var trustedCAKind = Kind{Name: "trusted_ca", Place: OnHost, Timeout: 3 * time.Minute, Doc: "a certificate authority that the machine trusts",
+	New: func() any { return &TrustedCA{} }}
+
+// TrustedCA is a certificate authority in the machine's own store: that of Windows
+// (LocalMachine\Root), or what the distribution's programs read.
+type TrustedCA struct {
+	Certificate string `json:"certificate" doc:"one certificate in PEM"`
+}
+
+// Authorities reads the certificates of authorities out of a PEM text, at least one;
+// nothing else may be in it.
+func Authorities(text string) ([]*x509.Certificate, error) {
+	var out []*x509.Certificate
+	for rest := []byte(text); ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			if len(out) == 0 || len(strings.TrimSpace(string(rest))) > 0 {
+				return nil, fmt.Errorf("it is not a certificate in PEM")
+			}
+			return out, nil
+		}
+		if block.Type != "CERTIFICATE" {
+			return nil, fmt.Errorf("it holds a %s, not certificates alone", strings.ToLower(block.Type))
+		}
+		ca, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("it holds what is no certificate: %w", err)
+		}
+		if !ca.BasicConstraintsValid || !ca.IsCA {
+			return nil, fmt.Errorf("%s is not the certificate of an authority", ca.Subject)
+		}
+		out = append(out, ca)
+	}
+}
+
+func (c *TrustedCA) parse() (*x509.Certificate, error) {
+	list, err := Authorities(c.Certificate)
+	if err != nil {
+		return nil, invalid("trusted CA: %v", err)
+	}
+	if len(list) != 1 {
+		return nil, invalid("trusted CA: it holds %d certificates, not one", len(list))
+	}
+	return list[0], nil
+}
+
+func (c *TrustedCA) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
+	ca, err := c.parse()
+	if err != nil {
+		return Change{}, err
+	}
+	trusted, err := r.TrustedCA(ctx, ca.Raw)
+	if err != nil || trusted {
+		return Change{}, err
+	}
+	return Change{Action: ActionCreate, Diffs: []Diff{{Name: "authority", Want: ca.Subject.String()}, {Name: "sha256", Want: fingerprint(ca.Raw)}}}, nil
+}
+
+func (c *TrustedCA) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (Outcome, error) {
+	ca, err := c.parse()
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := e.claim(ctx, h, claim{key: "trusted_ca:" + fingerprint(ca.Raw), detail: c.Certificate}); err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{}, h.TrustCA(ctx, ca.Raw)
+}
+
+// fingerprint is the sha256 of a certificate, as browsers and openssl show it, but in
+// lower case and without colons.
+func fingerprint(der []byte) string {
+	sum := sha256.Sum256(der)
+	return hex.EncodeToString(sum[:])
+}
+
+// undoTrustedCA takes an authority out of the machine's store, that nodejoin put there:
+// one that was trusted before is never claimed. Detail holds the certificate.
+func undoTrustedCA(_ string, o Owned) (undo, error) {
+	ca, err := (&TrustedCA{Certificate: o.Detail}).parse()
+	if err != nil {
+		return undo{}, err
+	}
+	return undo{
+		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+			trusted, err := r.TrustedCA(ctx, ca.Raw)
+			if err != nil || !trusted {
+				return Change{}, "", err
+			}
+			return Change{Action: ActionDelete, Reason: ca.Subject.String()}, "", nil
+		},
+		do: func(ctx context.Context, h host.Host, _ *Env) error { return h.DistrustCA(ctx, ca.Raw) },
+	}, nil
+}

@@ -1,0 +1,359 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"nodejoin/steps/kube"
+)
+
+const (
+	osLabel    = "kubernetes.io/os"
+	hostLabel  = "kubernetes.io/hostname"
+	buildLabel = "node.kubernetes.io/windows-build"
+	appLabel   = "app"
+)
+
+// server is a web server on one node, with its service.
+type server struct {
+	node     kube.Node
+	os       string
+	image    string
+	name     string // of pod, service and label
+	target   bool   // the node is one of the plan
+	tolerate []kube.Taint
+	service  kube.Service
+	state    kube.PodState // once up
+	up       bool          // it runs, and its probe may be tried
+	why      string        // it is not up
+}
+
+// flows does what is done in the namespace.
+func (r *run) flows(ctx context.Context) error {
+	servers := r.servers()
+	for _, s := range servers {
+		if err := r.launch(ctx, s); err != nil {
+			return err
+		}
+	}
+	r.each(servers, func(s *server) { r.await(ctx, s) })
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	r.each(servers, func(s *server) {
+		if s.target {
+			r.ask(ctx, s, servers)
+		}
+	})
+	return nil
+}
+
+// each runs f for all at once and waits.
+func (r *run) each(list []*server, f func(*server)) {
+	var all sync.WaitGroup
+	for _, s := range list {
+		all.Go(func() { f(s) })
+	}
+	all.Wait()
+}
+
+// servers are the targets on which pods can be tried, and a node more of an OS of which
+// there are not two.
+func (r *run) servers() (out []*server) {
+	var tolerate []kube.Taint
+	add := func(n kube.Node, target bool) {
+		out = append(out, &server{node: n, os: n.Labels[osLabel], name: fmt.Sprintf("web-%d", len(out)+1), target: target, tolerate: tolerate})
+	}
+	for _, t := range r.Targets {
+		// Pods of its own kind are what the plan's taints are there for; those that the
+		// cluster sets say that a node takes none.
+		for _, taint := range r.nodes[t.Node].Taints {
+			if !strings.HasPrefix(taint.Key, "node.kubernetes.io/") && !slices.Contains(tolerate, taint) {
+				tolerate = append(tolerate, taint)
+			}
+		}
+	}
+	for _, t := range r.Targets {
+		if n := r.nodes[t.Node]; n.Ready && !n.Unschedulable {
+			add(n, true)
+		}
+	}
+	for _, os := range []string{"linux", "windows"} {
+		of := 0
+		for _, s := range out {
+			if s.os == os {
+				of++
+			}
+		}
+		if of >= 2 { // each other's peers
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
+			if n := r.nodes[name]; n.Labels[osLabel] == os && r.free(n, out, tolerate) {
+				add(n, false)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// free tells whether a node that is no target takes pods that tolerate no more than
+// what targets ask for.
+func (r *run) free(n kube.Node, have []*server, tolerate []kube.Taint) bool {
+	return n.Ready && !n.Unschedulable && !slices.ContainsFunc(n.Taints, func(t kube.Taint) bool { return t.Effect != "PreferNoSchedule" && !slices.Contains(tolerate, t) }) &&
+		!slices.ContainsFunc(have, func(s *server) bool { return s.node.Name == n.Name }) &&
+		!slices.ContainsFunc(r.Targets, func(t Target) bool { return t.Node == n.Name })
+}
+
+// launch makes the web server's pod and its service.
+func (r *run) launch(ctx context.Context, s *server) error {
+	var err error
+	if s.image, err = r.Image(s.os, s.node.Labels[buildLabel]); err != nil {
+		s.why = err.Error()
+		return nil
+	}
+	pod := r.pod(s, s.name, kube.Container{Name: "web-server", Port: webPort})
+	pod.Containers[0].Command, pod.Containers[0].Args = serve(s.os)
+	pod.Containers[0].Image = s.image
+	if err = r.API.RunPod(ctx, pod); err == nil {
+		s.service, err = r.API.MakeService(ctx, kube.ServiceSpec{Namespace: r.ns, Name: s.name, Selector: map[string]string{appLabel: s.name}, Port: webPort})
+	}
+	if err != nil && !unasked(err) && ctx.Err() == nil {
+		s.why, err = err.Error(), nil // a policy of the cluster, for one
+	}
+	return err
+}
+
+// pod is a pod on the node of a server.
+func (r *run) pod(s *server, name string, containers ...kube.Container) kube.PodSpec {
+	host := s.node.Labels[hostLabel]
+	if host == "" {
+		host = s.node.Name
+	}
+	return kube.PodSpec{Namespace: r.ns, Name: name, Labels: map[string]string{appLabel: name}, OS: s.os,
+		NodeSelector: map[string]string{osLabel: s.os, hostLabel: host}, Tolerates: s.tolerate, Containers: containers}
+}
+
+// watch reads a pod until ok, at most for bound; flow is what waits for it. It gives
+// the last state and, where it ended without, why.
+func (r *run) watch(ctx context.Context, s *server, flow, pod, what string, bound time.Duration, ok func(kube.PodState) bool) (last kube.PodState, why string) {
+	timed, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	seen := "nothing yet"
+	err := poll(timed, func() (bool, error) {
+		state, err := r.API.PodState(timed, r.ns, pod)
+		switch {
+		case timed.Err() != nil:
+			return false, nil
+		case unasked(err):
+			seen = err.Error()
+			return false, nil
+		case errors.Is(err, fs.ErrNotExist):
+			return false, fmt.Errorf("its pod %s/%s is gone: something else deleted it", r.ns, pod)
+		case err != nil:
+			return false, err
+		}
+		last = state
+		if ok(state) {
+			return true, nil
+		}
+		if state.Waiting != "" {
+			seen = state.Waiting
+		} else if !state.Running {
+			seen = "its containers have not been started"
+		} else if i := slices.IndexFunc(state.Containers, func(c kube.ContainerState) bool { return c.Failed && !c.Up }); i >= 0 {
+			seen = fmt.Sprintf("container %s ended with %d, %d times so far", state.Containers[i].Name, state.Containers[i].ExitCode, state.Containers[i].Tries)
+		} else {
+			seen = "it runs, and is not there yet"
+		}
+		r.Tell.Waits(s.node.Name, flow, "waits until "+what+"; so far: "+seen)
+		return false, nil
+	})
+	switch {
+	case err == nil:
+		return last, ""
+	case ctx.Err() != nil:
+		return last, "interrupted"
+	case timed.Err() != nil:
+		return last, fmt.Sprintf("timed out after %s: waited until %s; last seen: %s", bound, what, seen)
+	}
+	return last, err.Error()
+}
+
+// serves tells whether all containers of a web server run; one that has been started and
+// ended again does not count.
+func serves(p kube.PodState) bool {
+	return p.Running && p.IP != "" && !slices.ContainsFunc(p.Containers, func(c kube.ContainerState) bool { return !c.Up })
+}
+
+// await waits for a web server. The bound counts from the last time that something
+// could be seen to go on: a pod runs, and then is Ready.
+func (r *run) await(ctx context.Context, s *server) {
+	began := time.Now()
+	tell := func(flow string, status Status, detail string) {
+		if s.target && ctx.Err() == nil {
+			r.done(Result{Node: s.node.Name, Flow: flow, Status: status, Detail: detail, Took: time.Since(began)})
+		}
+	}
+	if s.why == "" {
+		s.state, s.why = r.watch(ctx, s, "web-server", s.name, "the web server runs (image "+s.image+")", r.Start, serves)
+	} else {
+		tell("web-server", NotPossible, s.why)
+	}
+	if s.why != "" {
+		tell("web-server", Fail, s.why)
+		for _, f := range Flows[2:] {
+			tell(f.Name, NotPossible, "the web server does not run on the node")
+		}
+		return
+	}
+	s.up = true
+	tell("web-server", Pass, s.image)
+	began = time.Now()
+	state, why := r.watch(ctx, s, "node-to-pod", s.name, "the web server answers the kubelet", r.Answer, func(p kube.PodState) bool { return p.Ready })
+	if why != "" {
+		tell("node-to-pod", Fail, why)
+		return
+	}
+	s.state = state
+	tell("node-to-pod", Pass, "")
+}
+
+// question is what a container of the asking pod asks.
+type question struct{ flow, host, url string }
+
+// ask runs the pod that asks, and asks from outside.
+func (r *run) ask(ctx context.Context, s *server, servers []*server) {
+	if !s.up {
+		return
+	}
+	node := s.node.Name
+	list := []question{{"pod-to-pod", s.state.IP, ""}, {"service", s.service.ClusterIP, ""},
+		{"name", s.name + "." + r.ns + ".svc." + r.DNSDomain, ""}, {"short-name", s.name, ""}, {"outbound", "", r.Outbound}}
+	for _, os := range []string{"linux", "windows"} {
+		flow := "pod-to-" + os
+		peer, why := r.peer(s, os, servers)
+		if peer == nil {
+			r.not(node, flow, why)
+			continue
+		}
+		list = append(list, question{flow, peer.state.IP, ""})
+	}
+	if s.os == "windows" {
+		const limit = "a known limit of Windows: "
+		r.not(node, "node-port-local", limit+"a node does not reach NodePorts on itself; others do")
+		r.not(node, "service-from-node", limit+"a node itself does not reach the addresses of services; its pods do")
+	}
+	var all sync.WaitGroup
+	all.Go(func() { r.askPods(ctx, s, list) })
+	all.Go(func() { r.askOutside(ctx, s) })
+	all.Wait()
+}
+
+// peer is a web server that runs on another node with an OS; nil: why there is none.
+func (r *run) peer(s *server, os string, servers []*server) (*server, string) {
+	why := fmt.Sprintf("there is no other %s node that takes pods", title(os))
+	for _, o := range servers {
+		switch {
+		case o == s || o.os != os:
+		case o.up:
+			return o, ""
+		default:
+			why = "the web server does not run on " + o.node.Name
+		}
+	}
+	return nil, why
+}
+
+func title(os string) string { return strings.ToUpper(os[:1]) + os[1:] }
+
+// askPods runs one pod with a container for each question. A container is started again
+// until it ends with 0: rules of services come a while after the service.
+func (r *run) askPods(ctx context.Context, s *server, list []question) {
+	name := "ask-" + strings.TrimPrefix(s.name, "web-")
+	pod := r.pod(s, name)
+	pod.Once = true
+	for _, q := range list {
+		c := kube.Container{Name: q.flow, Image: s.image}
+		c.Command, c.Args = asks(s.os, q)
+		pod.Containers = append(pod.Containers, c)
+	}
+	began := time.Now()
+	done := func(flow string, status Status, detail string) {
+		if ctx.Err() == nil {
+			r.done(Result{Node: s.node.Name, Flow: flow, Status: status, Detail: detail, Took: time.Since(began)})
+		}
+	}
+	if err := r.API.RunPod(ctx, pod); err != nil {
+		for _, q := range list {
+			done(q.flow, Fail, err.Error())
+		}
+		return
+	}
+	if _, why := r.watch(ctx, s, list[0].flow, name, "the pod that asks runs", r.Start, func(p kube.PodState) bool { return p.Running }); why != "" {
+		for _, q := range list {
+			done(q.flow, NotPossible, "the pod that asks does not run: "+why)
+		}
+		return
+	}
+	began = time.Now()
+	state, why := r.watch(ctx, s, list[0].flow, name, "all answer", r.Answer, func(p kube.PodState) bool {
+		all := len(p.Containers) == len(list)
+		for _, c := range p.Containers {
+			if c.Done {
+				done(c.Name, Pass, "")
+			}
+			all = all && c.Done
+		}
+		return all
+	})
+	for _, q := range list {
+		i := slices.IndexFunc(state.Containers, func(c kube.ContainerState) bool { return c.Name == q.flow })
+		switch {
+		case i >= 0 && state.Containers[i].Failed:
+			c := state.Containers[i]
+			done(q.flow, Fail, fmt.Sprintf("%s did not answer: %s, after %d tries in %s", q.at(), exitCode(s.os, c.ExitCode), c.Tries, r.Answer))
+		default: // one that is done was told before
+			done(q.flow, Fail, fmt.Sprintf("%s: %s", q.at(), why))
+		}
+	}
+}
+
+// askOutside asks the node port from outside of the cluster.
+func (r *run) askOutside(ctx context.Context, s *server) {
+	began := time.Now()
+	flow := "node-port"
+	if s.node.InternalIP == "" || len(s.service.NodePorts) == 0 {
+		r.not(s.node.Name, flow, "the Node has no address, or the service no port")
+		return
+	}
+	url := "http://" + net.JoinHostPort(s.node.InternalIP, fmt.Sprint(s.service.NodePorts[0])) + "/"
+	timed, cancel := context.WithTimeout(ctx, r.Answer)
+	defer cancel()
+	var last error
+	err := poll(timed, func() (bool, error) {
+		if last = r.Outside(timed, url); last == nil {
+			return true, nil
+		}
+		if timed.Err() == nil {
+			r.Tell.Waits(s.node.Name, flow, "waits until "+url+" answers; so far: "+last.Error())
+		}
+		return false, nil
+	})
+	switch {
+	case ctx.Err() != nil:
+	case err == nil:
+		r.done(Result{Node: s.node.Name, Flow: flow, Status: Pass, Detail: url, Took: time.Since(began)})
+	default:
+		r.done(Result{Node: s.node.Name, Flow: flow, Status: Fail, Detail: fmt.Sprintf("%s did not answer from here in %s: %v", url, r.Answer, last), Took: time.Since(began)})
+	}
+}

@@ -1,0 +1,416 @@
+package verify_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/kube"
+	"nodejoin/steps/verify"
+)
+
+// bed is a simulated cluster with two Windows nodes and a Linux one.
+type bed struct {
+	t       *testing.T
+	dir     string
+	cluster *sandbox.Cluster
+	opt     verify.Options
+	waits   []string
+	told    []verify.Result
+	mu      sync.Mutex
+	onWait  func() // may be nil
+}
+
+var osTaint = kube.Taint{Key: "os", Value: "windows", Effect: "NoSchedule"}
+
+func node(name, os, ip, subnet string, taints ...kube.Taint) kube.Node {
+	n := kube.Node{Name: name, UID: name, Ready: true, PodCIDR: subnet, InternalIP: ip, KubeletVersion: "v1.36.3", Taints: taints,
+		Labels: map[string]string{"kubernetes.io/os": os, "kubernetes.io/hostname": name}}
+	if os == "windows" {
+		n.Labels["node.kubernetes.io/windows-build"] = "10.0.20348"
+	}
+	return n
+}
+
+func newBed(t *testing.T) *bed {
+	b := &bed{t: t, dir: t.TempDir()}
+	var err error
+	b.cluster, err = sandbox.OpenCluster(b.dir, "")
+	must(t, err)
+	b.put(node("win-1", "windows", "192.0.2.11", "10.244.1.0/24", osTaint))
+	b.put(node("win-2", "windows", "192.0.2.12", "10.244.2.0/24", osTaint))
+	b.put(node("lin-1", "linux", "192.0.2.13", "10.244.3.0/24"))
+	b.opt = verify.Options{API: b.cluster, Targets: []verify.Target{{Node: "win-1", Version: "1.36.3"}}, DNSDomain: "cluster.local", Outbound: "https://192.0.2.1:6443",
+		Image:   func(os, build string) (string, error) { return "image-for-" + os + "-" + build, nil },
+		Outside: b.cluster.Outside, Holder: "ctl 7", Start: verify.DefaultStart, Answer: verify.DefaultAnswer, Clean: verify.DefaultClean, Tell: b}
+	return b
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bed) put(n kube.Node) { must(b.t, b.cluster.PutNode(b.t.Context(), n)) }
+
+func (b *bed) quirks(q sandbox.ClusterQuirks) {
+	raw, err := json.Marshal(q)
+	must(b.t, err)
+	must(b.t, os.WriteFile(filepath.Join(b.dir, "quirks.json"), raw, 0o600))
+}
+
+func (b *bed) Waits(node, flow, seen string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waits = append(b.waits, node+" "+flow+" "+seen)
+	if b.onWait != nil {
+		b.onWait()
+	}
+}
+
+func (b *bed) Done(r verify.Result) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.told = append(b.told, r)
+}
+
+// run verifies, and wants nothing of it to be left.
+func (b *bed) run() *verify.Report {
+	b.t.Helper()
+	r, err := verify.Run(b.t.Context(), b.opt)
+	must(b.t, err)
+	if r.Remains != "" {
+		b.t.Error(r.Remains)
+	}
+	b.none()
+	if len(b.told) != len(r.Results) {
+		b.t.Errorf("%d results, %d told", len(r.Results), len(b.told))
+	}
+	return r
+}
+
+func (b *bed) none() {
+	b.t.Helper()
+	if left, err := b.cluster.Namespaces(context.Background(), verify.Label); err != nil || len(left) > 0 {
+		b.t.Errorf("left: %+v, %v", left, err)
+	}
+}
+
+func of(r *verify.Report, node string) map[string]verify.Result {
+	out := map[string]verify.Result{}
+	for _, f := range r.Results {
+		if f.Node == node {
+			out[f.Flow] = f
+		}
+	}
+	return out
+}
+
+// states are those flows of a node that did not pass, "flow=status".
+func states(r *verify.Report, node string) string {
+	var out []string
+	for _, f := range r.Results {
+		if f.Node == node && f.Status != verify.Pass {
+			out = append(out, f.Flow+"="+string(f.Status))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+const windowsLimits = "node-port-local=not_possible service-from-node=not_possible"
+
+// TestVerify: in a cluster in good order everything passes but what no Windows node can.
+func TestVerify(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		b.opt.Targets = []verify.Target{{Node: "win-1", Version: "1.36.3"}, {Node: "lin-1", Version: "1.36.3"}}
+		r := b.run()
+		if have := states(r, "win-1"); have != windowsLimits {
+			t.Errorf("win-1: %s", have)
+		}
+		if have := states(r, "lin-1"); have != "pod-to-linux=not_possible" {
+			t.Errorf("lin-1: %s", have)
+		}
+		if have := of(r, "win-1")["web-server"].Detail; have != "image-for-windows-10.0.20348" {
+			t.Errorf("image %s", have)
+		}
+		names := map[string]bool{}
+		for _, f := range verify.Flows {
+			names[f.Name] = true
+			if _, ok := of(r, "win-1")[f.Name]; !ok || f.What == "" {
+				t.Errorf("%s: it has no result, or says nothing", f.Name)
+			}
+		}
+		if len(names) != len(of(r, "win-1")) || !strings.HasPrefix(r.Namespace, "nodejoin-verify-") || r.Failed() != 0 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestVerifyFails: each flow fails by itself, says what was asked and what came of it,
+// and keeps no other from being tried.
+func TestVerifyFails(t *testing.T) {
+	for quirk, c := range map[string]struct {
+		states string // but for windowsLimits
+		flow   string
+		has    []string
+	}{
+		"pod":        {"pod-to-pod=fail", "pod-to-pod", []string{"10.244.1.10:80", "no answer in time (exit code 28)", "3 tries"}},
+		"other-node": {"pod-to-linux=fail pod-to-windows=fail", "pod-to-linux", []string{"10.244.3."}},
+		"service":    {"service=fail", "service", []string{"10.96.200.1:80"}},
+		"name":       {"name=fail", "name", []string{".svc.cluster.local:80"}},
+		"short-name": {"short-name=fail", "short-name", []string{"web-1:80"}},
+		"outbound":   {"outbound=fail", "outbound", []string{"192.0.2.1:6443"}},
+		"node-port":  {"node-port=fail", "node-port", []string{"http://192.0.2.11:30001/", "connection refused"}},
+	} {
+		t.Run(quirk, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBed(t)
+				b.quirks(sandbox.ClusterQuirks{Fails: map[string]int32{quirk: 28}})
+				r := b.run()
+				if have := states(r, "win-1"); have != c.states+" "+windowsLimits {
+					t.Errorf("have %s", have)
+				}
+				for _, has := range c.has {
+					if d := of(r, "win-1")[c.flow].Detail; !strings.Contains(d, has) {
+						t.Errorf("%q is not in %s", has, d)
+					}
+				}
+				if r.Failed() != strings.Count(c.states, "=fail") {
+					t.Errorf("%d failed", r.Failed())
+				}
+			})
+		})
+	}
+}
+
+// TestVerifyNotReadyServer: a web server that its kubelet does not reach may be reached
+// by pods, but is behind no service.
+func TestVerifyNotReadyServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		b.quirks(sandbox.ClusterQuirks{Fails: map[string]int32{"ready": 1}})
+		r := b.run()
+		if have := states(r, "win-1"); have != "node-to-pod=fail service=fail name=fail short-name=fail node-port=fail "+windowsLimits {
+			t.Errorf("have %s", have)
+		}
+		if d := of(r, "win-1")["node-to-pod"].Detail; !strings.Contains(d, "timed out after 2m0s: waited until the web server answers the kubelet") {
+			t.Error(d)
+		}
+	})
+}
+
+// TestVerifyNothingStarts: pods that do not start are a failure that says what was
+// waited for and seen; the rest is not possible, and all is gone in the end.
+func TestVerifyNothingStarts(t *testing.T) {
+	for name, c := range map[string]struct {
+		do  func(b *bed)
+		has string
+	}{
+		"image": {func(b *bed) { b.quirks(sandbox.ClusterQuirks{Waiting: "ImagePullBackOff: Back-off pulling image"}) }, "last seen: ImagePullBackOff: Back-off pulling image"},
+		"creating": {func(b *bed) {
+			b.quirks(sandbox.ClusterQuirks{Waiting: "ContainerCreating: FailedCreatePodSandBox: no"})
+		}, "last seen: ContainerCreating: FailedCreatePodSandBox"},
+		"lost meanwhile": {func(b *bed) {
+			b.opt.Image = func(string, string) (string, error) { // called once the Node was judged
+				n := node("win-1", "windows", "192.0.2.11", "10.244.1.0/24", osTaint)
+				n.Ready = false
+				b.put(n)
+				return "i", nil
+			}
+		}, "last seen: ContainerCreating"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBed(t)
+				c.do(b)
+				r := b.run()
+				res := of(r, "win-1")
+				if f := res["web-server"]; f.Status != verify.Fail || !strings.Contains(f.Detail, "timed out after 20m0s: waited until the web server runs") || !strings.Contains(f.Detail, c.has) {
+					t.Errorf("%+v", f)
+				}
+				for _, f := range verify.Flows[2:] {
+					if res[f.Name].Status != verify.NotPossible {
+						t.Errorf("%+v", res[f.Name])
+					}
+				}
+				if len(b.waits) == 0 || !strings.Contains(b.waits[0], "waits until the web server runs") {
+					t.Errorf("told: %q", b.waits)
+				}
+			})
+		})
+	}
+}
+
+// TestVerifyNodes: a node that takes no pods has its reason, and no namespace is made
+// for such ones alone.
+func TestVerifyNodes(t *testing.T) {
+	ready := node("win-1", "windows", "192.0.2.11", "10.244.1.0/24")
+	for name, c := range map[string]struct {
+		do     func(n *kube.Node)
+		status verify.Status
+		has    string // of the Node
+		why    string // of the rest; "" = it is tried
+	}{
+		"not ready":     {func(n *kube.Node) { n.Ready, n.ReadyReason = false, "KubeletNotReady: cni" }, verify.Fail, "the Node is not Ready: KubeletNotReady: cni", "the Node is not Ready"},
+		"gone":          {func(n *kube.Node) { n.Name = "other" }, verify.Fail, "the cluster has no Node win-9", "there is no Node"},
+		"cordoned":      {func(n *kube.Node) { n.Unschedulable = true }, verify.Pass, "Ready", "cordoned"},
+		"other version": {func(n *kube.Node) { n.KubeletVersion = "v1.35.4" }, verify.Fail, "its kubelet is v1.35.4, and the plan says 1.36.3", ""},
+		"no image":      {func(n *kube.Node) { n.Labels["node.kubernetes.io/windows-build"] = "10.0.1" }, verify.Pass, "Ready", "no image for 10.0.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBed(t)
+				n := ready
+				n.Name, n.Labels = "win-9", maps.Clone(ready.Labels)
+				n.Labels["kubernetes.io/hostname"] = "win-9"
+				c.do(&n)
+				b.put(n)
+				b.opt.Targets = []verify.Target{{Node: "win-9", Version: "1.36.3"}}
+				b.opt.Image = func(os, build string) (string, error) {
+					if build == "10.0.1" {
+						return "", fmt.Errorf("no image for %s", build)
+					}
+					return "i", nil
+				}
+				r := b.run()
+				res := of(r, "win-9")
+				if f := res["node"]; f.Status != c.status || !strings.Contains(f.Detail, c.has) {
+					t.Errorf("%+v", f)
+				}
+				if f := res["web-server"]; c.why != "" && (f.Status != verify.NotPossible || !strings.Contains(f.Detail, c.why)) || c.why == "" && f.Status != verify.Pass {
+					t.Errorf("%+v", f)
+				}
+				if made := r.Namespace != ""; made != (c.why == "" || name == "no image") {
+					t.Errorf("namespace %q", r.Namespace)
+				}
+			})
+		})
+	}
+}
+
+// TestVerifyPeers: pods are put on a node that is no target only where it takes them
+// without being asked to tolerate more than targets do.
+func TestVerifyPeers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		lin := node("lin-1", "linux", "192.0.2.13", "10.244.3.0/24", kube.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: "NoSchedule"})
+		b.put(lin)
+		if have := states(b.run(), "win-1"); have != "pod-to-linux=not_possible "+windowsLimits {
+			t.Errorf("have %s", have)
+		}
+		b.told = nil
+		win := node("win-2", "windows", "192.0.2.12", "10.244.2.0/24", osTaint, kube.Taint{Key: "own", Effect: "NoExecute"})
+		b.put(win)
+		if have := states(b.run(), "win-1"); have != "pod-to-linux=not_possible pod-to-windows=not_possible "+windowsLimits {
+			t.Errorf("have %s", have)
+		}
+	})
+}
+
+// TestVerifyInterrupted: nothing is left of a run that is stopped while it waits.
+func TestVerifyInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		b.quirks(sandbox.ClusterQuirks{Waiting: "ContainerCreating"})
+		ctx, cancel := context.WithCancel(t.Context())
+		b.onWait = cancel
+		r, err := verify.Run(ctx, b.opt)
+		if !errors.Is(err, context.Canceled) || r.Namespace == "" || r.Remains != "" {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if have := states(r, "win-1"); have != "" {
+			t.Errorf("flows that were not tried have a result: %s", have)
+		}
+		b.none()
+	})
+}
+
+// TestVerifyClears: what runs have left that are over goes; that of others at work stays.
+func TestVerifyClears(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		for name, notes := range map[string]map[string]string{
+			"nodejoin-verify-over": {"nodejoin.dev/verify-until": "1999-01-01T00:00:00Z", "nodejoin.dev/verify-holder": "ctl 1"},
+			"nodejoin-verify-gone": {"nodejoin.dev/verify-until": "2999-01-01T00:00:00Z", "nodejoin.dev/verify-holder": "ctl 2"},
+			"nodejoin-verify-busy": {"nodejoin.dev/verify-until": "2999-01-01T00:00:00Z", "nodejoin.dev/verify-holder": "ctl 3"},
+			"somebody-else":        {"nodejoin.dev/verify-until": "1999-01-01T00:00:00Z"},
+		} {
+			must(t, b.cluster.MakeNamespace(t.Context(), kube.Namespace{Name: name, Labels: map[string]string{verify.Label: ""}, Annotations: notes}))
+		}
+		b.opt.Gone = func(holder string) bool { return holder == "ctl 2" }
+		r, err := verify.Run(t.Context(), b.opt)
+		must(t, err)
+		if !slices.Equal(r.Removed, []string{"nodejoin-verify-gone", "nodejoin-verify-over"}) || !slices.Equal(r.Others, []string{"nodejoin-verify-busy", "somebody-else"}) || r.Remains != "" {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestVerifyRemains: a namespace that does not go is told, and is removed by the next run.
+func TestVerifyRemains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		b.quirks(sandbox.ClusterQuirks{Remains: "Some content in the namespace has finalizers remaining"})
+		r, err := verify.Run(t.Context(), b.opt)
+		must(t, err)
+		if !strings.Contains(r.Remains, "is not gone after 2m0s: Some content") || states(r, "win-1") != windowsLimits {
+			t.Errorf("%+v", r)
+		}
+		b.quirks(sandbox.ClusterQuirks{})
+		b.opt.Gone = func(string) bool { return true }
+		b.told = nil
+		if again := b.run(); len(again.Removed)+len(again.Others) > 1 { // a namespace that is deleted already may be gone before it is looked at
+			t.Errorf("%+v", again)
+		}
+	})
+}
+
+// TestVerifyWithoutCluster: an API server that does not answer is an error, not a result.
+func TestVerifyWithoutCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		must(t, b.cluster.SetDown(t.Context(), true))
+		if r, err := verify.Run(t.Context(), b.opt); !errors.Is(err, kube.ErrUnreachable) || len(r.Results) > 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
+
+// TestVerifyOutlastsSilence: an API server that is away for a while ends nothing.
+func TestVerifyOutlastsSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		b.quirks(sandbox.ClusterQuirks{Waiting: "ContainerCreating"})
+		var once sync.Once
+		b.onWait = func() {
+			once.Do(func() {
+				must(t, b.cluster.SetDown(t.Context(), true))
+				go func() {
+					time.Sleep(time.Minute)
+					b.quirks(sandbox.ClusterQuirks{})
+					_ = b.cluster.SetDown(context.Background(), false)
+				}()
+			})
+		}
+		if have := states(b.run(), "win-1"); have != windowsLimits {
+			t.Errorf("have %s", have)
+		}
+	})
+}
