@@ -2,7 +2,9 @@ package steps_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -385,6 +387,25 @@ func TestLeaveKeepsWhatIsNotOurs(t *testing.T) {
 	}
 	if _, err := m.Stat(ctx, `C:\k\w.exe`); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("our program: %v", err)
+	}
+}
+
+// An authority that somebody else trusts as well by now does not hold up a leave: what
+// nodejoin added goes, theirs stays.
+func TestLeaveTrustedByOthers(t *testing.T) {
+	m := newMachine(t, "windows")
+	ca := testAuthority(t)
+	before := m.snapshot(t)
+	applied(t, m, memory{}, []steps.Spec{spec("trusted_ca", "ca", &steps.TrustedCA{Certificate: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}))})})
+	quirks, err := json.Marshal(sandbox.Quirks{Authorities: []string{fmt.Sprintf("%x", sha256.Sum256(ca.Raw))}})
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(m.dir, ".sandbox", "quirks.json"), quirks, 0o600))
+	must(t, left(t, m))
+	if d := cmp.Diff(before, m.snapshot(t)); d != "" {
+		t.Errorf("the machine before (-) and after (+):\n%s", d)
+	}
+	if trusted, err := m.TrustedCA(t.Context(), ca.Raw); err != nil || !trusted {
+		t.Errorf("trusted: %v, %v; somebody else still does", trusted, err)
 	}
 }
 

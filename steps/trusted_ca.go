@@ -90,7 +90,8 @@ func fingerprint(der []byte) string {
 }
 
 // undoTrustedCA takes an authority out of the machine's store, that nodejoin put there:
-// one that was trusted before is never claimed. Detail holds the certificate.
+// one that was trusted before is never claimed, and where somebody else trusts it as well
+// by now it stays trusted. Detail holds the certificate.
 func undoTrustedCA(_ string, o Owned) (undo, error) {
 	ca, err := (&TrustedCA{Certificate: o.Detail}).parse()
 	if err != nil {
@@ -98,8 +99,8 @@ func undoTrustedCA(_ string, o Owned) (undo, error) {
 	}
 	return undo{
 		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
-			trusted, err := r.TrustedCA(ctx, ca.Raw)
-			if err != nil || !trusted {
+			added, err := r.AddedCA(ctx, ca.Raw)
+			if err != nil || !added {
 				return Change{}, "", err
 			}
 			return Change{Action: ActionDelete, Reason: ca.Subject.String()}, "", nil

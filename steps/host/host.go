@@ -74,6 +74,10 @@ type Reader interface {
 	// certificate in DER). Machines without such a store, or with one that is not known,
 	// answer ErrUnsupported.
 	TrustedCA(ctx context.Context, ca []byte) (bool, error)
+	// AddedCA tells whether there is something of TrustCA for DistrustCA to take out, be
+	// it of a call that was interrupted. An authority that the machine trusts for another
+	// reason as well, such as a group policy, is trusted without.
+	AddedCA(ctx context.Context, ca []byte) (bool, error)
 	// Feature tells how Windows has an optional feature ("Containers"); one that Windows
 	// does not know is fs.ErrNotExist. Machines without features answer ErrUnsupported.
 	Feature(ctx context.Context, name string) (FeatureState, error)
@@ -177,7 +181,8 @@ type Host interface {
 	// TrustCA puts an authority (one certificate in DER) into the machine's store; one
 	// that is there already is no error. Programs read the store when they start, or later.
 	TrustCA(ctx context.Context, ca []byte) error
-	// DistrustCA takes out an authority that TrustCA has put in; absent is no error.
+	// DistrustCA takes out an authority that TrustCA has put in; absent is no error. One
+	// that the machine trusts for another reason as well stays trusted.
 	DistrustCA(ctx context.Context, ca []byte) error
 	// EnableFeature turns a feature on, with those that it needs. Where that takes a
 	// reboot, its state says so then. One that Windows does not know is fs.ErrNotExist.

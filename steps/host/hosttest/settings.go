@@ -226,6 +226,7 @@ func (s *suite) cancelled() {
 		"reserve":     h.ReservePorts(ctx, host.PortRange{Protocol: "tcp", First: 1, Last: 1}),
 		"release":     h.ReleasePorts(ctx, host.PortRange{Protocol: "tcp", First: 1, Last: 1}),
 		"trusted":     ignore(h.TrustedCA(ctx, nil)),
+		"added":       ignore(h.AddedCA(ctx, nil)),
 		"trust":       h.TrustCA(ctx, nil),
 		"distrust":    h.DistrustCA(ctx, nil),
 		"mounts":      ignore(h.Mounts(ctx, path)),

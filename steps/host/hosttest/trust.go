@@ -9,21 +9,28 @@ import (
 	"crypto/x509/pkix"
 	"io/fs"
 	"math/big"
+	"testing"
 	"time"
 )
 
-// authority makes the certificate of a certificate authority, whose key nobody has.
-func (s *suite) authority(name string) []byte {
-	s.Helper()
+// Authority makes the certificate of a certificate authority, whose key nobody has.
+func Authority(t *testing.T, name string) []byte {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	s.must(err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	number, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	s.must(err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	now := time.Now()
 	ca := &x509.Certificate{SerialNumber: number, Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key)
-	s.must(err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return der
 }
 
@@ -33,7 +40,7 @@ func (s *suite) trustedCAs() {
 	if !s.Trust {
 		s.Skip("the machine's store is not to be tried")
 	}
-	one, two := s.authority("nodejoin test, one"), s.authority("nodejoin test, two")
+	one, two := Authority(s.T, "nodejoin test, one"), Authority(s.T, "nodejoin test, two")
 	s.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), limit)
 		defer cancel()
@@ -51,6 +58,13 @@ func (s *suite) trustedCAs() {
 		s.must(err)
 		if haveOne != wantOne || haveTwo != wantTwo {
 			s.Errorf("%s: trusted %v and %v, want %v and %v", step, haveOne, haveTwo, wantOne, wantTwo)
+		}
+		addedOne, err := s.Host.AddedCA(s.ctx, one)
+		s.must(err)
+		addedTwo, err := s.Host.AddedCA(s.ctx, two)
+		s.must(err)
+		if addedOne != wantOne || addedTwo != wantTwo {
+			s.Errorf("%s: added %v and %v, want %v and %v", step, addedOne, addedTwo, wantOne, wantTwo)
 		}
 	}
 	want("at first", false, false)

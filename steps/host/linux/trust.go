@@ -69,12 +69,43 @@ func (s trustStore) anchor(ca []byte) string {
 	return filepath.Join(s.anchors, "nodejoin-"+hex.EncodeToString(sum[:8])+".crt")
 }
 
-// TrustedCA tells whether an authority is among those that programs read.
+// going is the mark of an authority that is being taken out: a folder, as programs that
+// read the anchors look at files alone.
+func (s trustStore) going(ca []byte) string {
+	return strings.TrimSuffix(s.anchor(ca), ".crt") + ".going"
+}
+
+// AddedCA tells whether an authority has a file of ours, or what an interrupted change
+// of it has left.
+func (h *Host) AddedCA(ctx context.Context, ca []byte) (bool, error) {
+	const op = "look for added authority"
+	s, err := h.trustOf(ctx, ca)
+	if err != nil {
+		return false, failed(op, s.anchors, err)
+	}
+	for _, path := range []string{s.anchor(ca), host.TempName(s.anchor(ca)), s.going(ca)} {
+		switch _, err := os.Lstat(path); {
+		case err == nil:
+			return true, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return false, failed(op, path, err)
+		}
+	}
+	return false, nil
+}
+
+// TrustedCA tells whether an authority is among those that programs read, and not on
+// its way out of them.
 func (h *Host) TrustedCA(ctx context.Context, ca []byte) (bool, error) {
 	const op = "look for trusted authority"
 	s, err := h.trustOf(ctx, ca)
 	if err != nil {
 		return false, failed(op, s.anchors, err)
+	}
+	if _, err := os.Lstat(s.going(ca)); err == nil {
+		return false, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return false, failed(op, s.going(ca), err)
 	}
 	raw, err := os.ReadFile(s.bundle)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -116,11 +147,15 @@ func (h *Host) TrustCA(ctx context.Context, ca []byte) error {
 		if err := writeFile(ctx, s.anchor(ca), bytes.NewReader(text), host.WriteOptions{}); err != nil {
 			return err
 		}
-		return s.run(ctx, s.update)
+		if err := s.run(ctx, s.update); err != nil {
+			return err
+		}
+		return drop(s.going(ca))
 	}))
 }
 
-// DistrustCA takes away an authority that TrustCA added.
+// DistrustCA takes away an authority that TrustCA added. It is marked as going until
+// programs read it no more, so that an interrupted call is known.
 func (h *Host) DistrustCA(ctx context.Context, ca []byte) error {
 	const op = "distrust authority"
 	s, err := h.trustOf(ctx, ca)
@@ -128,10 +163,18 @@ func (h *Host) DistrustCA(ctx context.Context, ca []byte) error {
 		return failed(op, s.anchors, err)
 	}
 	return failed(op, s.anchor(ca), h.locked(ctx, func() error {
-		if err := drop(s.anchor(ca)); err != nil {
+		if err := os.Mkdir(s.going(ca), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		return s.run(ctx, s.rebuild)
+		for _, path := range []string{s.anchor(ca), host.TempName(s.anchor(ca))} {
+			if err := drop(path); err != nil {
+				return err
+			}
+		}
+		if err := s.run(ctx, s.rebuild); err != nil {
+			return err
+		}
+		return drop(s.going(ca))
 	}))
 }
 

@@ -35,8 +35,10 @@ type Quirks struct {
 	API string `json:"api,omitempty"`
 	// Features are those that Windows has besides Containers, which is on, and
 	// Microsoft-Hyper-V, which is off, or has otherwise.
-	Features  map[string]host.FeatureState `json:"features,omitempty"`
-	ClockSkew time.Duration                `json:"clock_skew,omitempty"` // by which the machine's clock is ahead, nanoseconds
+	Features map[string]host.FeatureState `json:"features,omitempty"`
+	// Authorities are those that somebody else lets the machine trust: sha256 in hex.
+	Authorities []string      `json:"authorities,omitempty"`
+	ClockSkew   time.Duration `json:"clock_skew,omitempty"` // by which the machine's clock is ahead, nanoseconds
 	// Unasked are questions that cannot be answered: names of methods of host.Reader,
 	// and "RegistryValue KEY" for one key.
 	Unasked []string `json:"unasked,omitempty"`

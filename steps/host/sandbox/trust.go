@@ -9,14 +9,26 @@ import (
 	"nodejoin/steps/host"
 )
 
-// TrustedCA tells whether the machine trusts an authority. A fresh one trusts none.
-func (h *Host) TrustedCA(ctx context.Context, ca []byte) (trusted bool, err error) {
+// TrustedCA tells whether the machine trusts an authority: one that was added, or one of
+// the quirks.
+func (h *Host) TrustedCA(ctx context.Context, ca []byte) (bool, error) {
+	q, err := h.ask(ctx, "TrustedCA", "trusted authorities")
+	if err != nil {
+		return false, err
+	}
+	name, _ := caName(ca)
+	added, err := h.AddedCA(ctx, ca)
+	return err == nil && (added || slices.Contains(q.Authorities, name)), err
+}
+
+// AddedCA tells whether an authority was added.
+func (h *Host) AddedCA(ctx context.Context, ca []byte) (added bool, err error) {
 	name, bad := caName(ca)
-	err = h.view(ctx, "look for trusted authority", name, func(s *state) error {
-		trusted = slices.Contains(s.Trusted, name)
+	err = h.view(ctx, "look for authority", name, func(s *state) error {
+		added = slices.Contains(s.Trusted, name)
 		return bad
 	})
-	return trusted && err == nil, err
+	return added && err == nil, err
 }
 
 // TrustCA makes the machine trust an authority.

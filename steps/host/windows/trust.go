@@ -61,16 +61,25 @@ func findCA(store windows.Handle, ca []byte) (*windows.CertContext, error) {
 }
 
 // TrustedCA tells whether an authority is in the machine's store.
-func (h *Host) TrustedCA(ctx context.Context, ca []byte) (trusted bool, err error) {
-	err = rootStore(ctx, wholeStore, ca, func(store windows.Handle) error {
+func (h *Host) TrustedCA(ctx context.Context, ca []byte) (bool, error) {
+	return hasCA(ctx, wholeStore, ca)
+}
+
+// AddedCA tells whether an authority is in the part of the store that TrustCA changes.
+func (h *Host) AddedCA(ctx context.Context, ca []byte) (bool, error) {
+	return hasCA(ctx, ownStore, ca)
+}
+
+func hasCA(ctx context.Context, provider uintptr, ca []byte) (has bool, err error) {
+	err = rootStore(ctx, provider, ca, func(store windows.Handle) error {
 		found, err := findCA(store, ca)
 		if found == nil {
 			return err
 		}
-		trusted = true
+		has = true
 		return windows.CertFreeCertificateContext(found)
 	})
-	return trusted, failed("look for trusted authority", "ROOT", err)
+	return has, failed("look for authority", "ROOT", err)
 }
 
 // TrustCA puts an authority into the machine's store; one that is there is no error.
