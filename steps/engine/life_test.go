@@ -168,7 +168,7 @@ func (w *world) apply(limit int64) (*engine.Report, *engine.Summary) {
 	w.t.Helper()
 	w.limit = limit
 	w.calls.Store(0)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // no wait is longer
 	defer cancel()
 	w.cancel = cancel
 	s := w.session(w.compile())

@@ -124,15 +124,15 @@ func (h *hostRun) askReboot(ctx context.Context, spec steps.Spec) (steps.CheckRe
 
 // awaitBoot waits until the machine has booted: until what it noted when it was told to
 // reboot is gone, however long it takes to go down, and whatever its clock says. The
-// machine is locked again then. It fails where the same is needed still.
+// machine is locked again then. Whatever else it answers meanwhile, or does not, is that
+// of a machine on its way. It fails where the same is needed still.
 func (h *hostRun) awaitBoot(ctx context.Context, spec steps.Spec) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, rebootFor, &steps.Error{Code: steps.CodeTimeout, Summary: "not back in time",
-		Detail: fmt.Sprintf("%s has not come back within %s of its reboot", h.node.Name, rebootFor), Remedy: "look at its console; the next apply goes on from here"})
+	bound, cancel := context.WithTimeout(ctx, rebootFor)
 	defer cancel()
 	h.disconnect()
-	told := ""
+	told, last := "", "nothing of it"
 	for {
-		c, err := h.lookBooted(ctx, spec)
+		c, err := h.lookBooted(bound, spec)
 		seen := "it is going down"
 		switch {
 		case err == nil && c.NoOp():
@@ -141,16 +141,18 @@ func (h *hostRun) awaitBoot(ctx context.Context, spec steps.Spec) error {
 		case err == nil && !c.Reboot.Asked:
 			return &steps.Error{Code: steps.CodeFailed, Summary: "a reboot was not enough", Detail: fmt.Sprintf("%s has rebooted, and still wants it for %s", h.node.Name, strings.Join(c.Reboot.Why, ", ")),
 				Remedy: "look into the event log of the machine (Setup, System) for what failed; then apply again"}
+		case err != nil && noBootMends(err):
+			return err
 		case err != nil:
-			var ce *transport.ConnectError
-			if errors.As(err, &ce) && (ce.Reason == transport.ReasonHostKey || ce.Reason == transport.ReasonUnknownHost) {
-				return err
-			}
-			if !errors.As(err, &ce) && !dropped(err) && ctx.Err() == nil {
-				return err
-			}
 			h.disconnect()
-			seen = "it does not answer"
+			if seen = "it is not ready yet"; unanswered(err) {
+				seen = "it does not answer"
+			}
+		}
+		if bound.Err() == nil {
+			if last = seen; err != nil {
+				last += ": " + err.Error()
+			}
 		}
 		if seen != told {
 			told = seen
@@ -159,11 +161,30 @@ func (h *hostRun) awaitBoot(ctx context.Context, spec steps.Spec) error {
 		t := time.NewTimer(rebootLook)
 		select {
 		case <-t.C:
-		case <-ctx.Done():
+		case <-bound.Done():
 			t.Stop()
-			return context.Cause(ctx)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return &steps.Error{Code: steps.CodeTimeout, Summary: "not back in time",
+				Detail: fmt.Sprintf("%s has not come back within %s of its reboot; last seen: %s", h.node.Name, rebootFor, last), Remedy: "look at its console; the next apply goes on from here"}
 		}
 	}
+}
+
+// noBootMends tells whether err stays whatever the machine still does: it is another
+// machine, the key to it is lost, or another run has it.
+func noBootMends(err error) bool {
+	if ce := (*transport.ConnectError)(nil); errors.As(err, &ce) {
+		return ce.Reason == transport.ReasonHostKey || ce.Reason == transport.ReasonUnknownHost || ce.Reason == transport.ReasonKey
+	}
+	return steps.AsError(err).Code == steps.CodeLocked
+}
+
+// unanswered tells whether err comes from the way to the machine, not from the machine.
+func unanswered(err error) bool {
+	var ce *transport.ConnectError
+	return errors.As(err, &ce) && ce.Reason == transport.ReasonUnreachable || dropped(err)
 }
 
 // lookBooted connects anew, where it is not connected, and looks.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"nodejoin/steps"
@@ -235,8 +236,12 @@ type slowBoot struct {
 	going   map[string]int
 	refused map[string]int
 	useless bool // a boot ends nothing
+	unready int  // looks that fail once it has booted; negative = all
 	asked   int
+	booted  bool
 }
+
+var errNotReady = errors.New("the RPC server is unavailable")
 
 func (s *slowBoot) connect(node string) error {
 	if s == nil {
@@ -305,7 +310,11 @@ func (c *bootingConn) Check(ctx context.Context, req steps.Request) (steps.Check
 				return steps.CheckReply{}, err
 			}
 		}
+		c.s.booted = true
 		return steps.CheckReply{}, fmt.Errorf("check: %w", transport.ErrDropped)
+	case c.s.booted && c.s.unready != 0:
+		c.s.unready--
+		return steps.CheckReply{}, errNotReady
 	}
 	return c.Conn.Check(ctx, req)
 }
@@ -325,6 +334,37 @@ func TestSlowReboot(t *testing.T) {
 		}
 		w.wantJoined("win-1")
 		w.mustBeQuiet()
+	})
+	t.Run("is not ready when it answers", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.one, w.boots = true, &slowBoot{dead: 1, unready: 2}
+			w.says(`page_file = 8096
+	reboot = "auto"`)
+			w.mustConverge()
+			if w.boots.asked != 1 || w.boots.unready != 0 {
+				t.Errorf("it was told %d times, and failed %d looks less than it should", w.boots.asked, w.boots.unready)
+			}
+			w.wantJoined("win-1")
+			w.mustBeQuiet()
+		})
+	})
+	t.Run("is never ready", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.one, w.boots = true, &slowBoot{unready: -1}
+			w.says(`page_file = 8096
+	reboot = "auto"`)
+			began := time.Now()
+			_, sum := w.apply(-1)
+			h := sum.Hosts[0]
+			if h.Failed != "reboot" || steps.AsError(h.Err).Code != steps.CodeTimeout || !strings.HasSuffix(steps.AsError(h.Err).Detail, "last seen: it is not ready yet: "+errNotReady.Error()) {
+				t.Errorf("failed at %q: %v", h.Failed, h.Err)
+			}
+			if took := time.Since(began); took < 30*time.Minute || took > 31*time.Minute {
+				t.Errorf("it was waited for %s", took)
+			}
+		})
 	})
 	t.Run("was not enough", func(t *testing.T) {
 		w := newWorld(t)
