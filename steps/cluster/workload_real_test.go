@@ -8,9 +8,13 @@ import (
 	"strings"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"nodejoin/steps/kube"
 	"nodejoin/steps/verify"
@@ -124,6 +128,13 @@ func (p *controlPlane) workloads(ctx context.Context, a kube.API, kubelet *kuber
 		_, err = kubelet.CoreV1().Nodes().UpdateStatus(ctx, n, metav1.UpdateOptions{})
 		return err
 	})
+	p.verifies(ctx, a, "waited until the web server runs", "no scheduler has looked at it yet")
+	p.refused(ctx, a)
+}
+
+// verifies runs verify, and wants its web server to fail and say why, and nothing to be left.
+func (p *controlPlane) verifies(ctx context.Context, a kube.API, has ...string) {
+	p.t.Helper()
 	r, err := verify.Run(ctx, verify.Options{API: a, Targets: []verify.Target{{Node: testNode}}, Image: func(string, string) (string, error) { return "example/web", nil }, DNSDomain: "cluster.local",
 		Outside: func(context.Context, string) error { return errors.New("nobody asks") }, Start: 2 * time.Second, Answer: 20 * time.Second, Clean: time.Minute, Tell: quiet{}})
 	p.must(err)
@@ -134,17 +145,66 @@ func (p *controlPlane) workloads(ctx context.Context, a kube.API, kubelet *kuber
 			want = verify.Pass
 		case "web-server":
 			want = verify.Fail
-			if !strings.Contains(f.Detail, "waited until the web server runs") || !strings.Contains(f.Detail, "no scheduler has looked at it yet") {
-				p.t.Error(f.Detail)
+			for _, text := range has {
+				if !strings.Contains(f.Detail, text) {
+					p.t.Errorf("%q is not in %s", text, f.Detail)
+				}
 			}
 		}
 		if f.Status != want {
 			p.t.Errorf("%+v", f)
 		}
 	}
-	if left, err := a.Namespaces(ctx, verify.Label); err != nil || len(left) > 0 || r.Remains != "" || len(r.Results) == 0 {
+	if left, err := a.Namespaces(ctx, verify.Label); err != nil || len(left) > 0 || r.Remains != "" || len(r.Results) != len(verify.Flows) || r.Failed() != 1 {
 		p.t.Errorf("%+v; left %+v, %v", r, left, err)
 	}
+}
+
+// refused: a cluster that refuses every pod of verify, by a policy or because its user
+// may not make any, has failed.
+func (p *controlPlane) refused(ctx context.Context, a kube.API) {
+	const name = "nodejoin-verify-user"
+	_, err := p.admin.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	p.must(err)
+	_, err = p.admin.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"nodes", "serviceaccounts"}, Verbs: []string{"get", "list"}},
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "create", "delete"}}}}, metav1.CreateOptions{})
+	p.must(err)
+	_, err = p.admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: metav1.NamespaceDefault, Name: name}}}, metav1.CreateOptions{})
+	p.must(err)
+	token, err := p.admin.CoreV1().ServiceAccounts(metav1.NamespaceDefault).CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	p.must(err)
+	less, err := Open(ctx, Config{Kubeconfig: p.writeKubeconfig(name, &clientcmdapi.AuthInfo{Token: token.Status.Token})})
+	p.must(err)
+	p.until(10*time.Second, "the role counts", func(ctx context.Context) error {
+		_, err := less.Nodes(ctx)
+		return err
+	})
+	p.verifies(ctx, less, "forbidden", `cannot create resource "pods"`)
+
+	policies := p.admin.AdmissionregistrationV1()
+	rule := admissionregistrationv1.RuleWithOperations{Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+		Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}}
+	_, err = policies.ValidatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}}},
+		Validations:      []admissionregistrationv1.Validation{{Expression: "false", Message: "no pods on a Sunday"}}}}, metav1.CreateOptions{})
+	p.must(err)
+	_, err = policies.ValidatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}}}, metav1.CreateOptions{})
+	p.must(err)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "dry"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "example/web"}}}}
+	p.until(30*time.Second, "the policy counts", func(ctx context.Context) error {
+		_, err := p.admin.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil || !strings.Contains(err.Error(), "no pods on a Sunday") {
+			return fmt.Errorf("a pod is taken, or refused for another reason: %v", err)
+		}
+		return nil
+	})
+	p.verifies(ctx, a, "no pods on a Sunday")
+	p.must(policies.ValidatingAdmissionPolicyBindings().Delete(ctx, name, metav1.DeleteOptions{}))
+	p.must(policies.ValidatingAdmissionPolicies().Delete(ctx, name, metav1.DeleteOptions{}))
 }
 
 type quiet struct{}

@@ -254,7 +254,7 @@ type ServiceAccountState struct {
 var (
 	ErrUnreachable  = errors.New("the API server does not answer")
 	ErrUnauthorized = errors.New("the API server refused the credentials")
-	ErrForbidden    = errors.New("the credentials lack a permission")
+	ErrForbidden    = errors.New("the API server does not allow it")
 	ErrBudget       = errors.New("a disruption budget does not allow the eviction now")
 	ErrChanged      = errors.New("it is not the object that was looked at")
 	ErrHeld         = errors.New("another one holds it")

@@ -31,9 +31,11 @@ type server struct {
 	target   bool   // the node is one of the plan
 	tolerate []kube.Taint
 	service  kube.Service
+	unserved string        // why it has no service
 	state    kube.PodState // once up
 	up       bool          // it runs, and its probe may be tried
 	why      string        // it is not up
+	status   Status        // with why: Fail, or NotPossible where that is nobody's fault
 }
 
 // flows does what is done in the namespace.
@@ -114,22 +116,29 @@ func (r *run) free(n kube.Node, have []*server, tolerate []kube.Taint) bool {
 		!slices.ContainsFunc(r.Targets, func(t Target) bool { return t.Node == n.Name })
 }
 
-// launch makes the web server's pod and its service.
+// launch makes the web server's pod and its service. What the cluster refuses is kept as
+// the server's failure.
 func (r *run) launch(ctx context.Context, s *server) error {
 	var err error
 	if s.image, err = r.Image(s.os, s.node.Labels[buildLabel]); err != nil {
-		s.why = err.Error()
+		s.why, s.status = err.Error(), NotPossible
 		return nil
+	}
+	s.status = Fail
+	refused := func(err error) (why string, _ error) {
+		if err == nil || unasked(err) || ctx.Err() != nil {
+			return "", err
+		}
+		return err.Error(), nil
 	}
 	pod := r.pod(s, s.name, kube.Container{Name: "web-server", Port: webPort})
 	pod.Containers[0].Command, pod.Containers[0].Args = serve(s.os)
 	pod.Containers[0].Image = s.image
-	if err = r.API.RunPod(ctx, pod); err == nil {
-		s.service, err = r.API.MakeService(ctx, kube.ServiceSpec{Namespace: r.ns, Name: s.name, Selector: map[string]string{appLabel: s.name}, Port: webPort})
+	if s.why, err = refused(r.API.RunPod(ctx, pod)); err != nil || s.why != "" {
+		return err
 	}
-	if err != nil && !unasked(err) && ctx.Err() == nil {
-		s.why, err = err.Error(), nil // a policy of the cluster, for one
-	}
+	s.service, err = r.API.MakeService(ctx, kube.ServiceSpec{Namespace: r.ns, Name: s.name, Selector: map[string]string{appLabel: s.name}, Port: webPort})
+	s.unserved, err = refused(err)
 	return err
 }
 
@@ -206,11 +215,9 @@ func (r *run) await(ctx context.Context, s *server) {
 	}
 	if s.why == "" {
 		s.state, s.why = r.watch(ctx, s, "web-server", s.name, "the web server runs (image "+s.image+")", r.Start, serves)
-	} else {
-		tell("web-server", NotPossible, s.why)
 	}
 	if s.why != "" {
-		tell("web-server", Fail, s.why)
+		tell("web-server", s.status, s.why)
 		for _, f := range Flows[2:] {
 			tell(f.Name, NotPossible, "the web server does not run on the node")
 		}
@@ -237,13 +244,19 @@ func (r *run) ask(ctx context.Context, s *server, servers []*server) {
 		return
 	}
 	node := s.node.Name
-	list := []question{{"pod-to-pod", s.state.IP, ""}, {"service", s.service.ClusterIP, ""},
-		{"name", s.name + "." + r.ns + ".svc." + r.DNSDomain, ""}, {"short-name", s.name, ""}, {"outbound", "", r.Outbound}}
+	list := []question{{"pod-to-pod", s.state.IP, ""}, {"outbound", "", r.Outbound}}
+	if s.unserved == "" {
+		list = append(list, question{"service", s.service.ClusterIP, ""}, question{"name", s.name + "." + r.ns + ".svc." + r.DNSDomain, ""}, question{"short-name", s.name, ""})
+	} else {
+		for _, flow := range []string{"service", "name", "short-name", "node-port"} {
+			r.done(Result{Node: node, Flow: flow, Status: Fail, Detail: s.unserved})
+		}
+	}
 	for _, os := range []string{"linux", "windows"} {
 		flow := "pod-to-" + os
-		peer, why := r.peer(s, os, servers)
+		peer, status, why := r.peer(s, os, servers)
 		if peer == nil {
-			r.not(node, flow, why)
+			r.done(Result{Node: node, Flow: flow, Status: status, Detail: why})
 			continue
 		}
 		list = append(list, question{flow, peer.state.IP, ""})
@@ -255,23 +268,28 @@ func (r *run) ask(ctx context.Context, s *server, servers []*server) {
 	}
 	var all sync.WaitGroup
 	all.Go(func() { r.askPods(ctx, s, list) })
-	all.Go(func() { r.askOutside(ctx, s) })
+	if s.unserved == "" {
+		all.Go(func() { r.askOutside(ctx, s) })
+	}
 	all.Wait()
 }
 
-// peer is a web server that runs on another node with an OS; nil: why there is none.
-func (r *run) peer(s *server, os string, servers []*server) (*server, string) {
-	why := fmt.Sprintf("there is no other %s node that takes pods", title(os))
+// peer is a web server that runs on another node with an OS; nil: why there is none. A
+// server of a target has a result of its own, that of a node which only helps has not.
+func (r *run) peer(s *server, os string, servers []*server) (_ *server, status Status, why string) {
+	status, why = NotPossible, fmt.Sprintf("there is no other %s node that takes pods", title(os))
 	for _, o := range servers {
 		switch {
 		case o == s || o.os != os:
 		case o.up:
-			return o, ""
-		default:
+			return o, Pass, ""
+		case o.target:
 			why = "the web server does not run on " + o.node.Name
+		default:
+			status, why = o.status, "the web server does not run on "+o.node.Name+": "+o.why
 		}
 	}
-	return nil, why
+	return nil, status, why
 }
 
 func title(os string) string { return strings.ToUpper(os[:1]) + os[1:] }
@@ -301,7 +319,7 @@ func (r *run) askPods(ctx context.Context, s *server, list []question) {
 	}
 	if _, why := r.watch(ctx, s, list[0].flow, name, "the pod that asks runs", r.Start, func(p kube.PodState) bool { return p.Running }); why != "" {
 		for _, q := range list {
-			done(q.flow, NotPossible, "the pod that asks does not run: "+why)
+			done(q.flow, Fail, "the pod that asks does not run: "+why)
 		}
 		return
 	}
@@ -333,7 +351,7 @@ func (r *run) askOutside(ctx context.Context, s *server) {
 	began := time.Now()
 	flow := "node-port"
 	if s.node.InternalIP == "" || len(s.service.NodePorts) == 0 {
-		r.not(s.node.Name, flow, "the Node has no address, or the service no port")
+		r.done(Result{Node: s.node.Name, Flow: flow, Status: Fail, Detail: "the Node has no address, or the service no port"})
 		return
 	}
 	url := "http://" + net.JoinHostPort(s.node.InternalIP, fmt.Sprint(s.service.NodePorts[0])) + "/"

@@ -257,6 +257,44 @@ func TestVerifyNothingStarts(t *testing.T) {
 	}
 }
 
+// TestVerifyRefused: what the cluster refuses, or never starts, has failed, and says why.
+func TestVerifyRefused(t *testing.T) {
+	const quota = "exceeded quota: none"
+	var untried []string
+	for _, f := range verify.Flows[2:] {
+		untried = append(untried, f.Name+"=not_possible")
+	}
+	for name, c := range map[string]struct {
+		quirks sandbox.ClusterQuirks
+		states string
+		flow   string
+		has    string
+	}{
+		"the web server": {sandbox.ClusterQuirks{Refuses: map[string]string{"pod": quota}}, "web-server=fail " + strings.Join(untried, " "), "web-server", quota},
+		"the service": {sandbox.ClusterQuirks{Refuses: map[string]string{"service": quota}},
+			"service=fail name=fail short-name=fail node-port=fail " + windowsLimits, "node-port", quota},
+		"the pod that asks": {sandbox.ClusterQuirks{Refuses: map[string]string{"once": quota}},
+			"pod-to-pod=fail pod-to-linux=fail pod-to-windows=fail service=fail name=fail short-name=fail outbound=fail " + windowsLimits, "outbound", quota},
+		"the start of the pod that asks": {sandbox.ClusterQuirks{WaitingOnce: "no Node takes it: Insufficient pods"},
+			"pod-to-pod=fail pod-to-linux=fail pod-to-windows=fail service=fail name=fail short-name=fail outbound=fail " + windowsLimits, "service", "last seen: no Node takes it: Insufficient pods"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBed(t)
+				b.quirks(c.quirks)
+				r := b.run()
+				if have := states(r, "win-1"); have != c.states || r.Failed() == 0 {
+					t.Errorf("have %s\nwant %s", have, c.states)
+				}
+				if d := of(r, "win-1")[c.flow].Detail; !strings.Contains(d, c.has) {
+					t.Errorf("%q is not in %s", c.has, d)
+				}
+			})
+		})
+	}
+}
+
 // TestVerifyNodes: a node that takes no pods has its reason, and no namespace is made
 // for such ones alone.
 func TestVerifyNodes(t *testing.T) {
@@ -322,6 +360,41 @@ func TestVerifyPeers(t *testing.T) {
 			t.Errorf("have %s", have)
 		}
 	})
+}
+
+// TestVerifyPeerDown: where a node that only helps runs no pod, its way has failed, for
+// nothing else tells of it; where there is no image for it, it cannot be tried.
+func TestVerifyPeerDown(t *testing.T) {
+	for name, c := range map[string]struct {
+		image  error
+		states string
+		has    string
+	}{
+		"does not start": {nil, "pod-to-linux=fail ", "the web server does not run on lin-1: timed out after 20m0s"},
+		"no image":       {errors.New("no image for it"), "pod-to-linux=not_possible ", "the web server does not run on lin-1: no image for it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBed(t)
+				b.opt.Image = func(os, _ string) (string, error) {
+					if os != "linux" {
+						return "i", nil
+					}
+					n := node("lin-1", "linux", "192.0.2.13", "10.244.3.0/24")
+					n.Ready = false // from now on
+					b.put(n)
+					return "i", c.image
+				}
+				r := b.run()
+				if have := states(r, "win-1"); have != c.states+windowsLimits {
+					t.Errorf("have %s", have)
+				}
+				if d := of(r, "win-1")["pod-to-linux"].Detail; !strings.Contains(d, c.has) {
+					t.Error(d)
+				}
+			})
+		})
+	}
 }
 
 // TestVerifyInterrupted: nothing is left of a run that is stopped while it waits.

@@ -22,10 +22,15 @@ import (
 type ClusterQuirks struct {
 	// Waiting is why no pod is started: "ImagePullBackOff: Back-off pulling image".
 	Waiting string `json:"waiting,omitempty"`
+	// WaitingOnce is that of pods that run once.
+	WaitingOnce string `json:"waiting_once,omitempty"`
 	// Fails are packets that do not arrive, with the exit code of who sends them:
 	// "ready" (from the kubelet to a pod), "pod" and "other-node" (to a pod of the same
 	// or another one), "service", "name", "short-name", "node-port", "outbound".
 	Fails map[string]int32 `json:"fails,omitempty"`
+	// Refuses are objects that admission refuses, with what it says: "pod", "once" (a pod
+	// that runs once), "service".
+	Refuses map[string]string `json:"refuses,omitempty"`
 	// Remains keeps namespaces that are to be deleted, and is what the cluster says of them.
 	Remains string `json:"remains,omitempty"`
 }
@@ -123,8 +128,24 @@ func (k *Cluster) inNamespace(ctx context.Context, op, name string, f func(*name
 	})
 }
 
+// admit refuses an object of a kind.
+func (k *Cluster) admit(kind, name string) error {
+	q, err := k.quirks()
+	if why := q.Refuses[kind]; err == nil && why != "" {
+		err = fmt.Errorf("making %s: %w: %s", name, kube.ErrForbidden, why)
+	}
+	return err
+}
+
 // RunPod makes a pod.
 func (k *Cluster) RunPod(ctx context.Context, p kube.PodSpec) error {
+	kind := "pod"
+	if p.Once {
+		kind = "once"
+	}
+	if err := k.admit(kind, "the pod "+p.Name); err != nil {
+		return err
+	}
 	return k.inNamespace(ctx, "make pod in", p.Namespace, func(n *namespace) error {
 		if n.Ending || slices.ContainsFunc(n.Pods, func(o kube.PodSpec) bool { return o.Name == p.Name }) {
 			return fs.ErrExist
@@ -136,6 +157,9 @@ func (k *Cluster) RunPod(ctx context.Context, p kube.PodSpec) error {
 
 // MakeService makes a service with the next free address and port.
 func (k *Cluster) MakeService(ctx context.Context, spec kube.ServiceSpec) (out kube.Service, err error) {
+	if err := k.admit("service", "the service "+spec.Name); err != nil {
+		return out, err
+	}
 	err = k.tell(ctx, "make service in", spec.Namespace, func(s *clusterState) error {
 		n := s.Namespaces[spec.Namespace]
 		if n == nil {
@@ -192,6 +216,9 @@ func (s *clusterState) played(n *namespace, i int, q ClusterQuirks) (out kube.Po
 		return out
 	case q.Waiting != "":
 		out.Waiting = q.Waiting
+		return out
+	case q.WaitingOnce != "" && p.Once:
+		out.Waiting = q.WaitingOnce
 		return out
 	}
 	out.IP, out.Running, out.Ready = s.podIP(n, i), true, true
