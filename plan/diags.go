@@ -124,18 +124,23 @@ func distance(have, known string) (n int, near bool) {
 	return n, n < 3 && n < len(known)
 }
 
-// didYouMean is ` Did you mean "x"?` for the known name that is nearest, or "".
-func didYouMean(have string, known []string) string {
+// Nearest is the known name that have is most likely meant for, misspelt; "" when none is near.
+func Nearest(have string, known []string) string {
 	best, bestDistance := "", 0
 	for _, k := range known {
 		if n, near := distance(have, k); near && (best == "" || n < bestDistance) {
 			best, bestDistance = k, n
 		}
 	}
-	if best == "" {
-		return ""
+	return best
+}
+
+// didYouMean is ` Did you mean "x"?` for the known name that is nearest, or "".
+func didYouMean(have string, known []string) string {
+	if best := Nearest(have, known); best != "" {
+		return fmt.Sprintf(" Did you mean %q?", best)
 	}
-	return fmt.Sprintf(" Did you mean %q?", best)
+	return ""
 }
 
 // oneOf lists names for people: `"a", "b" or "c"`.

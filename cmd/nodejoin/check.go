@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/plan"
 	"nodejoin/plan/check"
 )
 
@@ -61,6 +63,9 @@ cannot be read.`,
 		if len(args) == 0 {
 			return usageError{c, errors.New("name the files to check, or - for standard input")}
 		}
+		if err := noPlans(args); err != nil {
+			return usageError{c, err}
+		}
 		compiled, err := a.load(c.Context(), []string{path})
 		if err != nil {
 			return err
@@ -80,6 +85,18 @@ cannot be read.`,
 		return a.showCheck(r)
 	}
 	return c
+}
+
+// noPlans refuses a plan where files of manifests are named: what is wrong with it is
+// another command's to say.
+func noPlans(names []string) error {
+	for _, name := range names {
+		found, err := filepath.Glob(filepath.Join(name, "*"+plan.Suffix))
+		if strings.HasSuffix(name, plan.Suffix) || err == nil && len(found) > 0 {
+			return fmt.Errorf("%s is a join plan, and check reads manifests of pods. A plan is checked by\n  nodejoin validate %s\nand manifests are held against it by\n  nodejoin check --plan %s FILE...", name, name, name)
+		}
+	}
+	return nil
 }
 
 // readManifests reads the files. Two times standard input, and an empty one, are

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ Node one of the last in the annotation nodejoin.dev/last-apply.`, history.Keep),
 		if len(args) == 1 && history.IsRun(args[0]) {
 			r, err := history.Find(root, args[0])
 			if errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("no run %s is kept on this computer; 'nodejoin history PLAN' lists those of a plan", args[0])
+				return usageError{c, noRun(root, fmt.Sprintf("no run %s is kept on this computer", args[0]))}
 			}
 			if err != nil {
 				return err
@@ -66,6 +67,9 @@ Node one of the last in the annotation nodejoin.dev/last-apply.`, history.Keep),
 		if err != nil {
 			return err
 		}
+		if _, err := os.Stat(path); len(runs) == 0 && errors.Is(err, fs.ErrNotExist) {
+			return usageError{c, noRun(root, fmt.Sprintf("%s is neither a plan nor a run that is kept on this computer", args[0]))}
+		}
 		slices.Reverse(runs)
 		if a.json {
 			out := []jsonRun{}
@@ -77,6 +81,23 @@ Node one of the last in the annotation nodejoin.dev/last-apply.`, history.Keep),
 		return a.listRuns(path, runs)
 	}
 	return c
+}
+
+// noRun is why there is nothing to show, with the newest runs that there are.
+func noRun(root, why string) error {
+	const most = 10
+	runs, err := history.Newest(root, most)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s; what is kept cannot be listed: %w", why, err)
+	case len(runs) == 0:
+		return fmt.Errorf("%s; none is", why)
+	}
+	why += "; the newest are"
+	for _, r := range runs {
+		why += fmt.Sprintf("\n  %s  %s %s", r.Head.Holder.Run, r.Head.Holder.Command, r.Head.Plan)
+	}
+	return errors.New(why)
 }
 
 // planPath is the absolute folder of the plan that the arguments name.
@@ -132,16 +153,12 @@ func appliedHosts(sum *engine.Summary) []history.Host {
 	return out
 }
 
-func leftHosts(sum *engine.LeaveSummary) []history.Host {
+// leftHosts is what a leave came to. What it changed is what it told of as it was done:
+// of a leave that was stopped the host may have no more to say.
+func leftHosts(sum *engine.LeaveSummary, changed map[string][]string) []history.Host {
 	out := []history.Host{}
 	for _, h := range sum.Hosts {
-		e := history.Host{Node: h.Node, Changed: []string{}, Failed: h.Failed, Error: errorSummary(h.Err)}
-		for _, i := range h.Items {
-			if !i.Change.NoOp() {
-				e.Changed = append(e.Changed, i.Key)
-			}
-		}
-		out = append(out, e)
+		out = append(out, history.Host{Node: h.Node, Changed: append([]string{}, changed[h.Node]...), Failed: h.Failed, Error: errorSummary(h.Err)})
 	}
 	return out
 }

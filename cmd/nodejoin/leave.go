@@ -69,7 +69,11 @@ func (a *app) leave(c *cobra.Command, args []string, o engine.LeaveOptions, auto
 	}
 	var current ui.Display = a.newDisplay()
 	a.hold("leave")
+	changed := map[string][]string{} // node -> what was done, in its order
 	s := engine.New(compiled, a.options(compiled, func(e event.Event) {
+		if d, ok := e.(event.StepDone); ok && d.Result == "changed" {
+			changed[d.Host] = append(changed[d.Host], d.Step)
+		}
 		if stream != nil {
 			stream.Emit(e)
 		}
@@ -115,7 +119,7 @@ func (a *app) leave(c *cobra.Command, args []string, o engine.LeaveOptions, auto
 		codes = append(codes, errorCode(h.Err))
 	}
 	code = worst(append(codes, code)...)
-	a.endRun(code, leftHosts(sum))
+	a.endRun(code, leftHosts(sum, changed))
 	if stream != nil {
 		stream.Raw(leaveJSON(report, sum, code))
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"nodejoin/cmd/nodejoin/internal/ui"
@@ -43,6 +44,10 @@ func run(args []string) int {
 	case errors.As(err, &exit):
 		return int(exit)
 	}
-	fmt.Fprintf(os.Stderr, "nodejoin: %s\n", ui.Clean(err.Error()))
+	text := "nodejoin: " + ui.Clean(strings.TrimSpace(err.Error()))
+	if app.term.ErrTTY { // elsewhere lines stay whole, to be searched
+		text = ui.Fit(text, min(app.term.Width(), 100))
+	}
+	fmt.Fprintln(os.Stderr, text)
 	return exitInvalid
 }

@@ -45,9 +45,11 @@ With --force its other files stay as they are.`,
 	a.targetFlags(c)
 	c.Flags().StringVar(&out, "out", "", "the `folder` to write")
 	c.Flags().BoolVar(&force, "force", false, "write into a folder that has other files in it")
-	_ = c.MarkFlagRequired("out")
 	_ = c.MarkFlagDirname("out")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if out == "" {
+			return usageError{c, errors.New("render needs --out: the folder to write, for example\n  nodejoin render plans/prod --out rendered")}
+		}
 		compiled, err := a.load(c.Context(), args)
 		if err != nil {
 			return err

@@ -56,22 +56,58 @@ func named(c *plan.Compiled, flag string, addresses []string) (selection, error)
 	return s, nil
 }
 
+// noSuchAddress says what is wrong with an address that names nothing.
 func noSuchAddress(c *plan.Compiled, flag, t string) error {
 	var have []string
 	for _, n := range c.Nodes {
-		if strings.HasPrefix(t, n.Address+".") || strings.HasPrefix(t, n.Name+".") {
+		for _, prefix := range []string{n.Address + ".", n.Name + "."} {
+			id, ok := strings.CutPrefix(t, prefix)
+			if !ok {
+				continue
+			}
 			for _, s := range n.Steps {
 				have = append(have, s.ID)
 			}
-			return fmt.Errorf("--%s %s: %s has no such step; it has %s", flag, t, n.Address, strings.Join(have, ", "))
+			if near := plan.Nearest(id, have); near != "" {
+				return fmt.Errorf("--%s %s: %s has no step %q. Did you mean %s%s?", flag, t, n.Address, id, prefix, near)
+			}
+			return fmt.Errorf("--%s %s: %s has no step %q; it has %s", flag, t, n.Address, id, strings.Join(have, ", "))
 		}
 		have = append(have, n.Address)
+	}
+	if near := nearNode(c, t); near != "" {
+		return fmt.Errorf("--%s %s: the plan has no such node. Did you mean %s?", flag, t, near)
 	}
 	const most = 20
 	if len(have) > most {
 		have = append(have[:most], fmt.Sprintf("and %d more", len(have)-most))
 	}
 	return fmt.Errorf("--%s %s: the plan has no such node; it has %s", flag, t, strings.Join(have, ", "))
+}
+
+// nearNode is t with the name of a node that is near in place of the one that it has; ""
+// when none is.
+func nearNode(c *plan.Compiled, t string) string {
+	var addresses, names []string
+	for _, n := range c.Nodes {
+		addresses, names = append(addresses, n.Address), append(names, n.Name)
+	}
+	if near := plan.Nearest(t, slices.Concat(addresses, names)); near != "" {
+		return near
+	}
+	// What follows the last dot may be a step; nodes' names have dots, too.
+	i := strings.LastIndexByte(t, '.')
+	if i < 0 {
+		return ""
+	}
+	known := names
+	if strings.HasPrefix(t, "node.") {
+		known = addresses
+	}
+	if near := plan.Nearest(t[:i], known); near != "" {
+		return near + t[i:]
+	}
+	return ""
 }
 
 // target keeps what --target names and leaves out what --skip names.

@@ -8,6 +8,7 @@ package history
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -217,6 +218,33 @@ func Runs(root, plan string) ([]Run, error) {
 	var out []Run
 	for _, name := range names {
 		r, err := read(filepath.Join(dir, name+suffix))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // dropped meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// Newest gives the newest kept runs of all plans, at most so many, the newest first.
+func Newest(root string, most int) ([]Run, error) {
+	files, err := filepath.Glob(filepath.Join(escape(root), "*", "*"+suffix))
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(files, func(a, b string) int { return cmp.Compare(filepath.Base(b), filepath.Base(a)) })
+	var out []Run
+	for _, f := range files {
+		if len(out) == most {
+			break
+		}
+		if !IsRun(strings.TrimSuffix(filepath.Base(f), suffix)) {
+			continue
+		}
+		r, err := read(f)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // dropped meanwhile
 		}

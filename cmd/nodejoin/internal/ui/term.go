@@ -126,6 +126,17 @@ func Wrap(s, indent string, width int) string {
 	return strings.Join(out, "\n")
 }
 
+// Fit wraps each line to width columns, but for those that begin with a space.
+func Fit(s string, width int) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		if strings.TrimLeft(l, " \t") == l {
+			lines[i] = Wrap(l, "", width)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Reflow wraps paragraphs to width columns: lines that follow each other are one, but
 // for those that begin with a space, which stay as they are.
 func Reflow(s string, width int) string {
