@@ -39,8 +39,10 @@ func (n *NodeJoined) diffs(have kube.Node) []Diff {
 	if i := slices.IndexFunc(have.Taints, func(t kube.Taint) bool { return taintID(t) == taintID(kube.Joining) }); i >= 0 {
 		out = append(out, Diff{Name: "taint " + taintID(kube.Joining), Have: taintText(have.Taints[i])})
 	}
-	if why, ours := have.Annotations[kube.CordonedBy]; ours {
-		out = append(out, Diff{Name: "cordon", Have: "by nodejoin, for " + why})
+	if why, noted := have.Annotations[kube.CordonedBy]; have.OwnCordon != "" {
+		out = append(out, Diff{Name: "cordon", Have: "by nodejoin, for " + have.OwnCordon})
+	} else if noted { // somebody has uncordoned the Node, and perhaps cordoned it again
+		out = append(out, Diff{Name: "annotation " + kube.CordonedBy, Have: why})
 	}
 	return out
 }

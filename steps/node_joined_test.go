@@ -80,10 +80,10 @@ func (o *oneNode) Uncordon(context.Context, string) error {
 	if err := o.change("uncordon"); err != nil {
 		return err
 	}
-	if _, ours := o.node.Annotations[kube.CordonedBy]; ours {
-		o.node.Unschedulable = false
-		delete(o.node.Annotations, kube.CordonedBy)
+	if o.node.OwnCordon != "" {
+		o.node.Unschedulable, o.node.OwnCordon = false, ""
 	}
+	delete(o.node.Annotations, kube.CordonedBy)
 	return nil
 }
 
@@ -98,7 +98,7 @@ func (o *oneNode) run(step any, kind string, limit int) RunResult {
 // way leaves it to the next one.
 func TestNodeJoinedDiesAnywhere(t *testing.T) {
 	foreign := kube.Taint{Key: "os", Value: "windows", Effect: "NoSchedule"}
-	start := kube.Node{Name: "win-1", Unschedulable: true, Taints: []kube.Taint{foreign, kube.Joining},
+	start := kube.Node{Name: "win-1", Unschedulable: true, OwnCordon: "upgrade", Taints: []kube.Taint{foreign, kube.Joining},
 		Annotations: map[string]string{kube.CordonedBy: "upgrade", kube.PlanOf: "old", "theirs": "x"}}
 	for limit := 0; ; limit++ {
 		o := &oneNode{node: start}
@@ -126,11 +126,14 @@ func TestNodeJoinedDiesAnywhere(t *testing.T) {
 	}
 }
 
-// A cordon of a person is no matter of nodejoin's.
+// A cordon of a person is no matter of nodejoin's, also where its own note is there still.
 func TestNodeJoinedKeepsForeignCordon(t *testing.T) {
-	o := &oneNode{node: kube.Node{Unschedulable: true}}
-	if r := o.run(&NodeJoined{Plan: "prod"}, "node_joined", 9); r.Err != nil || !o.node.Unschedulable {
-		t.Errorf("unschedulable %v, %v", o.node.Unschedulable, r.Err)
+	for _, annotations := range []map[string]string{nil, {kube.CordonedBy: "upgrade"}} {
+		o := &oneNode{node: kube.Node{Unschedulable: true, Annotations: annotations}}
+		r := o.run(&NodeJoined{Plan: "prod"}, "node_joined", 9)
+		if _, noted := o.node.Annotations[kube.CordonedBy]; r.Err != nil || !o.node.Unschedulable || noted {
+			t.Errorf("unschedulable %v, annotations %v, %v", o.node.Unschedulable, o.node.Annotations, r.Err)
+		}
 	}
 }
 

@@ -307,7 +307,7 @@ func TestNodeOf(t *testing.T) {
 		Status: corev1.NodeStatus{
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status."}},
 			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "x"}, {Type: corev1.NodeInternalIP, Address: "fd00::1"}, {Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}}}
-	have := nodeOf(n)
+	have := (&client{}).nodeOf(n)
 	want := kube.Node{PodCIDR: "10.244.1.0/24", InternalIP: "192.0.2.1", ReadyReason: "NodeStatusUnknown: Kubelet stopped posting node status."}
 	if d := cmp.Diff(want, have); d != "" {
 		t.Error(d)

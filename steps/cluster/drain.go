@@ -33,7 +33,7 @@ func (k *client) Nodes(ctx context.Context) ([]kube.Node, error) {
 			return nil, k.fail(ctx, "listing the Nodes", err)
 		}
 		for i := range list.Items {
-			out = append(out, nodeOf(&list.Items[i]))
+			out = append(out, k.nodeOf(&list.Items[i]))
 		}
 		if o.Continue = list.Continue; o.Continue == "" {
 			slices.SortFunc(out, func(a, b kube.Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -117,23 +117,48 @@ func (k *client) Cordon(ctx context.Context, node, why string) error {
 		if n.Spec.Unschedulable {
 			return nil
 		}
-		return nodePatch(n, map[string]any{kube.CordonedBy: why}, true)
+		return nodePatch(n, map[string]any{kube.CordonedBy: why}, map[string]any{"unschedulable": true})
 	})
 }
 
 // Uncordon takes back a Cordon of nodejoin.
 func (k *client) Uncordon(ctx context.Context, node string) error {
 	return k.schedulable(ctx, "uncordoning the Node "+node, node, func(n *corev1.Node) any {
-		if _, ours := n.Annotations[kube.CordonedBy]; !ours {
+		if _, noted := n.Annotations[kube.CordonedBy]; !noted {
 			return nil
 		}
-		return nodePatch(n, map[string]any{kube.CordonedBy: nil}, nil)
+		spec := map[string]any{}
+		if !k.cordonedByOthers(n) {
+			spec["unschedulable"] = nil
+		}
+		return nodePatch(n, map[string]any{kube.CordonedBy: nil}, spec)
 	})
 }
 
-func nodePatch(n *corev1.Node, annotations map[string]any, unschedulable any) any {
-	return map[string]any{"metadata": map[string]any{"uid": n.UID, "resourceVersion": n.ResourceVersion, "annotations": annotations},
-		"spec": map[string]any{"unschedulable": unschedulable}}
+// cordonedByOthers tells whether somebody else has cordoned the Node since nodejoin did:
+// the field belongs to who has set it last (Kubernetes documentation, "Server-Side
+// Apply", field management of updates). Where nobody is named for it nobody else has.
+func (k *client) cordonedByOthers(n *corev1.Node) bool {
+	others := false
+	for _, m := range n.ManagedFields {
+		var fields struct {
+			Spec map[string]json.RawMessage `json:"f:spec"`
+		}
+		if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.Raw, &fields) != nil {
+			continue
+		}
+		if _, has := fields.Spec["f:unschedulable"]; has {
+			if m.Manager == k.manager {
+				return false
+			}
+			others = true
+		}
+	}
+	return others
+}
+
+func nodePatch(n *corev1.Node, annotations, spec map[string]any) any {
+	return map[string]any{"metadata": map[string]any{"uid": n.UID, "resourceVersion": n.ResourceVersion, "annotations": annotations}, "spec": spec}
 }
 
 // schedulable reads a Node and writes the merge patch that want gives, nil for none.

@@ -133,13 +133,19 @@ func TestCordon(t *testing.T) {
 				UID, ResourceVersion string
 				Annotations          map[string]*string
 			}
-			Spec struct{ Unschedulable *bool }
+			Spec map[string]*bool
 		}
 		body, _ := io.ReadAll(r.Body)
 		if err := json.Unmarshal(body, &p); err != nil || p.Metadata.UID != "u1" || p.Metadata.ResourceVersion != "7" {
 			t.Errorf("patch %s: %v", body, err)
 		}
-		node.Spec.Unschedulable = p.Spec.Unschedulable != nil && *p.Spec.Unschedulable
+		if v, named := p.Spec["unschedulable"]; named {
+			node.Spec.Unschedulable = v != nil && *v
+			node.ManagedFields = nil
+			if node.Spec.Unschedulable {
+				node.ManagedFields = cordoner("nodejoin")
+			}
+		}
 		node.Annotations = map[string]string{}
 		for key, v := range p.Metadata.Annotations {
 			if v != nil {
@@ -163,4 +169,29 @@ func TestCordon(t *testing.T) {
 	node.Spec.Unschedulable = true
 	do("cordon of somebody else's", a.Cordon(ctx, "win-1", "leave"), true, "", 2)
 	do("uncordon of somebody else's", a.Uncordon(ctx, "win-1"), true, "", 2)
+	own := func(want string) {
+		t.Helper()
+		if n, err := a.Node(ctx, "win-1"); err != nil || n.OwnCordon != want {
+			t.Errorf("own cordon: %q, %v; want %q", n.OwnCordon, err, want)
+		}
+	}
+	own("")
+
+	node.Spec.Unschedulable = false
+	do("cordon", a.Cordon(ctx, "win-1", "upgrade"), true, "upgrade", 3)
+	own("upgrade")
+	node.ManagedFields = nil // of a server that keeps none
+	own("upgrade")
+	node.ManagedFields = cordoner("kubectl-cordon") // somebody has uncordoned it, and cordoned it again
+	own("")
+	do("uncordon of somebody else's, under our note", a.Uncordon(ctx, "win-1"), true, "", 4)
+	do("again", a.Uncordon(ctx, "win-1"), true, "", 4)
+}
+
+// cordoner are the managed fields of a Node that manager has made unschedulable.
+func cordoner(manager string) []metav1.ManagedFieldsEntry {
+	entry := func(manager, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+	}
+	return []metav1.ManagedFieldsEntry{entry("nodejoin", `{"f:metadata":{"f:annotations":{"f:nodejoin.dev/cordoned":{}}}}`), entry(manager, `{"f:spec":{"f:unschedulable":{}}}`)}
 }

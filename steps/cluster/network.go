@@ -19,7 +19,7 @@ func (k *client) LinuxNodes(ctx context.Context, most int) ([]kube.Node, error) 
 	}
 	var out []kube.Node
 	for i := range list.Items {
-		out = append(out, nodeOf(&list.Items[i]))
+		out = append(out, k.nodeOf(&list.Items[i]))
 	}
 	slices.SortFunc(out, func(a, b kube.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil

@@ -52,12 +52,15 @@ func (k *client) Node(ctx context.Context, name string) (kube.Node, error) {
 	if err != nil {
 		return kube.Node{}, k.fail(ctx, "reading the Node "+name, err)
 	}
-	return nodeOf(n), nil
+	return k.nodeOf(n), nil
 }
 
-func nodeOf(n *corev1.Node) kube.Node {
+func (k *client) nodeOf(n *corev1.Node) kube.Node {
 	out := kube.Node{Name: n.Name, UID: string(n.UID), Labels: n.Labels, Annotations: n.Annotations, PodCIDR: podCIDR(n),
 		KubeletVersion: n.Status.NodeInfo.KubeletVersion, Unschedulable: n.Spec.Unschedulable}
+	if n.Spec.Unschedulable && !k.cordonedByOthers(n) {
+		out.OwnCordon = n.Annotations[kube.CordonedBy]
+	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			out.Heartbeat = c.LastHeartbeatTime.Time

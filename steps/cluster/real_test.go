@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -69,6 +70,7 @@ func TestRealCluster(t *testing.T) {
 	}
 
 	p.labelsAndTaints(ctx, a)
+	p.cordons(ctx, a)
 	p.readiness(ctx, a, kubelet)
 	p.workloads(ctx, a, kubelet)
 	p.denied(ctx, a, bootstrap, key)
@@ -80,6 +82,43 @@ func TestRealCluster(t *testing.T) {
 	if _, err := a.Node(ctx, testNode); !errors.Is(err, kube.ErrUnreachable) || !strings.Contains(err.Error(), p.url) {
 		t.Errorf("stopped API server: %v", err)
 	}
+}
+
+// cordons: nodejoin lifts its own cordon, and not that of an administrator, who has
+// uncordoned the Node and cordoned it again, while nodejoin's note is there still.
+func (p *controlPlane) cordons(ctx context.Context, a kube.API) {
+	p.t.Helper()
+	see := func(unschedulable bool, own string) {
+		p.t.Helper()
+		if n, err := a.Node(ctx, testNode); err != nil || n.Unschedulable != unschedulable || n.OwnCordon != own {
+			p.t.Errorf("unschedulable %v, own cordon %q, %v; want %v, %q", n.Unschedulable, n.OwnCordon, err, unschedulable, own)
+		}
+	}
+	kubectl := func(manager string, on bool) {
+		p.t.Helper()
+		patch := fmt.Sprintf(`{"spec":{"unschedulable":%v}}`, on)
+		_, err := p.admin.CoreV1().Nodes().Patch(ctx, testNode, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: manager})
+		p.must(err)
+	}
+	p.must(a.Cordon(ctx, testNode, "upgrade"))
+	see(true, "upgrade")
+	p.must(a.SetAnnotations(ctx, testNode, map[string]string{"example.test/x": "y"}, nil))
+	kubectl("kubectl-cordon", true) // it is cordoned: this changes nothing
+	see(true, "upgrade")
+	p.must(a.Uncordon(ctx, testNode))
+	see(false, "")
+
+	p.must(a.Cordon(ctx, testNode, "upgrade"))
+	kubectl("kubectl-uncordon", false)
+	see(false, "")
+	kubectl("kubectl-cordon", true)
+	see(true, "")
+	p.must(a.Uncordon(ctx, testNode))
+	see(true, "")
+	if n, err := a.Node(ctx, testNode); err != nil || n.Annotations[kube.CordonedBy] != "" {
+		p.t.Errorf("the note is there still: %v, %v", n.Annotations, err)
+	}
+	kubectl("kubectl-uncordon", false)
 }
 
 // run takes a step through check, apply and check again.

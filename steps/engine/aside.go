@@ -7,7 +7,6 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
-	"nodejoin/steps/kube"
 )
 
 // upgradeCordon is why a Node is cordoned whose kubelet or runtime stops, in kube.CordonedBy.
@@ -38,7 +37,7 @@ func (h *hostRun) stepAside(ctx context.Context) error {
 // interrupted, where no step of the node does. A cordon of anybody else stays.
 func (h *hostRun) stepBack(ctx context.Context) error {
 	n := h.report.KubeNode
-	earlier := n != nil && n.Annotations[kube.CordonedBy] == upgradeCordon
+	earlier := n != nil && n.OwnCordon == upgradeCordon
 	if !h.cordoned && !earlier || slices.ContainsFunc(h.node.Steps, func(s steps.Spec) bool { return s.Kind == "node_joined" }) {
 		return nil
 	}

@@ -318,6 +318,28 @@ func TestCordonOutlivesItsRun(t *testing.T) {
 	w.mustBeQuiet()
 }
 
+// A person has uncordoned the Node that a run has left cordoned, and cordons it again
+// for something else: that cordon stays, the note of the run goes.
+func TestCordonOfAPersonAfterOurs(t *testing.T) {
+	w := newWorld(t)
+	w.one = true
+	w.mustConverge()
+	c := w.cluster()
+	for _, err := range []error{c.Cordon(t.Context(), "win-1", "upgrade"), c.SetUnschedulable(t.Context(), "win-1", false), c.SetUnschedulable(t.Context(), "win-1", true)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sum := w.mustConverge(); len(sum.Hosts[0].Changed) != 1 || sum.Hosts[0].Changed[0] != "joined" {
+		t.Errorf("changed: %v", sum.Hosts[0].Changed)
+	}
+	n, err := c.Node(t.Context(), "win-1")
+	if _, noted := n.Annotations[kube.CordonedBy]; err != nil || !n.Unschedulable || noted {
+		t.Errorf("unschedulable %v, noted %v, %v", n.Unschedulable, noted, err)
+	}
+	w.mustBeQuiet()
+}
+
 // A prune that is killed after each of its calls in turn is finished by the next one;
 // nodes that a run leaves out are no former ones.
 func TestPruneKilled(t *testing.T) {

@@ -71,7 +71,8 @@ type API interface {
 	// with why. One that is unschedulable already, by whomever, stays as it is.
 	Cordon(ctx context.Context, node, why string) error
 	// Uncordon makes a Node schedulable that Cordon made unschedulable; one that
-	// somebody else cordoned stays so, which is no error.
+	// somebody else cordoned, or cordoned anew, stays so, which is no error. CordonedBy
+	// goes in any case.
 	Uncordon(ctx context.Context, node string) error
 	// Evict asks for the eviction of a pod (policy/v1): its disruption budget may
 	// refuse for now, which is ErrBudget. Absent, or another pod of that name by now,
@@ -113,6 +114,9 @@ type Node struct {
 	Taints         []Taint
 	KubeletVersion string
 	Unschedulable  bool
+	// OwnCordon is why nodejoin has made it unschedulable; "" = it has not, or somebody
+	// else has since, whatever CordonedBy says.
+	OwnCordon string
 }
 
 // CordonedBy is the annotation of a Node that nodejoin has cordoned; its value says why.

@@ -91,7 +91,7 @@ func (k *Cluster) Evict(ctx context.Context, p kube.Pod) error {
 func (k *Cluster) Cordon(ctx context.Context, node, why string) error {
 	return k.onNode(ctx, "cordon node", node, func(n *kube.Node) {
 		if !n.Unschedulable {
-			n.Unschedulable = true
+			n.Unschedulable, n.OwnCordon = true, why
 			n.Annotations = with(n.Annotations, kube.CordonedBy, why)
 		}
 	})
@@ -100,16 +100,20 @@ func (k *Cluster) Cordon(ctx context.Context, node, why string) error {
 // Uncordon takes back what Cordon did.
 func (k *Cluster) Uncordon(ctx context.Context, node string) error {
 	return k.onNode(ctx, "uncordon node", node, func(n *kube.Node) {
-		if _, ours := n.Annotations[kube.CordonedBy]; ours {
-			n.Unschedulable = false
-			delete(n.Annotations, kube.CordonedBy)
+		if n.OwnCordon != "" {
+			n.Unschedulable, n.OwnCordon = false, ""
 		}
+		delete(n.Annotations, kube.CordonedBy)
 	})
 }
 
 // SetUnschedulable cordons a Node or ends that, as a person does with kubectl.
 func (k *Cluster) SetUnschedulable(ctx context.Context, node string, on bool) error {
-	return k.onNode(ctx, "cordon node", node, func(n *kube.Node) { n.Unschedulable = on })
+	return k.onNode(ctx, "cordon node", node, func(n *kube.Node) {
+		if n.Unschedulable != on {
+			n.Unschedulable, n.OwnCordon = on, ""
+		}
+	})
 }
 
 // SetAnnotations changes annotations of a node.
