@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"net/netip"
@@ -28,6 +29,7 @@ type machine struct {
 	reached      hcl.Range // its connection block
 	bad          bool      // something of it was reported; it is not expanded
 	managementIP string
+	addressAt    hcl.Range // where the plan gives its address, if it does
 	maxPods      int
 	labels       map[string]string
 	taints       []kube.Taint
@@ -79,6 +81,9 @@ func (c *compiler) nodeBlocks() {
 	first := map[string]*machine{}
 	for _, m := range c.machines {
 		key := strings.ToLower(m.Name)
+		if key == "" {
+			continue // why it has no name was reported
+		}
 		if before := first[key]; before != nil {
 			if before.at == m.at {
 				c.diags.fail(m.at, "duplicate name", "This block makes two nodes with the name %q. Names of Nodes are unique in a cluster; let the argument \"name\" depend on each.key or count.index, or leave it out.", m.Name)
@@ -93,9 +98,10 @@ func (c *compiler) nodeBlocks() {
 	c.sameMachine()
 }
 
-// sameMachine reports nodes that are reached in the same way: a machine is one node.
+// sameMachine reports nodes that are reached in the same way, or have one address: a
+// machine is one node.
 func (c *compiler) sameMachine() {
-	first := map[string]*machine{}
+	reached, addresses := map[string]*machine{}, map[netip.Addr]*machine{}
 	for _, m := range c.machines {
 		if m.bad {
 			continue
@@ -104,18 +110,35 @@ func (c *compiler) sameMachine() {
 		switch m.Connection.Type {
 		case "ssh":
 			s := m.Connection.SSH
-			key += fmt.Sprintf(" %q %d %q", strings.ToLower(s.Host), s.Port, s.Jump)
+			key += fmt.Sprintf(" %q %d %q", strings.ToLower(s.Host), cmp.Or(s.Port, 22), s.Jump)
 		case "sandbox":
 			key += " " + m.Connection.Sandbox.Path
 		}
-		before := first[key]
-		if before == nil {
-			first[key] = m
+		if before := reached[key]; before != nil {
+			c.diags.failOn(m.Name, m.reached, "two nodes on one machine", "Node %q is reached in the same way as node %q at %s, so both would be set up on one machine, each undoing the other. Remove one of them, or give each a connection of its own%s.", m.Name, before.Name, c.plan.place(before.reached), byEach(before, m))
+			m.bad = true
 			continue
 		}
-		c.diags.failOn(m.Name, m.reached, "two nodes on one machine", "Node %q is reached in the same way as node %q at %s, so both would be set up on one machine, each undoing the other.", m.Name, before.Name, c.plan.place(before.at))
-		m.bad = true
+		reached[key] = m
+		ip := m.address()
+		if !ip.IsValid() || c.cluster == nil {
+			continue // in a cluster a Node is found by its address
+		}
+		if before := addresses[ip]; before != nil {
+			c.diags.failOn(m.Name, m.addressAt, "two nodes with one address", "Node %q has the address %s, and so has node %q at %s: what the cluster sends to the one would reach the other. Give each its own%s.", m.Name, ip, before.Name, c.plan.place(before.addressAt), byEach(before, m))
+			m.bad = true
+			continue
+		}
+		addresses[ip] = m
 	}
+}
+
+// byEach says how the nodes of one block come to differ.
+func byEach(a, b *machine) string {
+	if a.at != b.at {
+		return ""
+	}
+	return ": it is one block that makes both, so let it depend on each.key, each.value or count.index"
 }
 
 // nodeBlock makes one machine, or with for_each or count several.
@@ -227,6 +250,12 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 		c.diags.failOn(m.Name, b.DefRange, "missing argument", "Node %q has no operating system. Give os = \"windows\" or os = \"linux\" here or in its profile.", m.Name)
 		s.ok = false
 	}
+	if !contains(systems, m.OS) {
+		m.OS = "" // which was reported
+	}
+	if !contains(architectures, m.Arch) {
+		s.ok = false
+	}
 	c.managementIP(s, m)
 	if m.DataDir != "" && m.OS != "" {
 		if why := badPath(m.OS, m.DataDir); why != "" {
@@ -311,6 +340,7 @@ func (c *compiler) managementIP(s *section, m *machine) {
 		s.fail("management_ip", "overlapping networks", "The machine's address %s lies in the services' network %s. Choose another service_cidr.", ip, c.cluster.services)
 	default:
 		c.machineAddress(s, "management_ip", m.managementIP)
+		m.addressAt = s.at("management_ip")
 	}
 }
 
@@ -368,6 +398,8 @@ func (c *compiler) connection(s *section, b *hcl.Block, ctx *hcl.EvalContext, m 
 		if box.IP != "" {
 			if ip, err := netip.ParseAddr(box.IP); err != nil || !ip.Is4() {
 				cs.fail("ip", "invalid address", "%q is no IPv4 address.", box.IP)
+			} else if m.managementIP == "" {
+				m.addressAt = cs.at("ip")
 			}
 			c.machineAddress(cs, "ip", box.IP)
 		}

@@ -154,17 +154,23 @@ func (c *compiler) machineArgs(s *section, ctx *hcl.EvalContext) *profile {
 	return p
 }
 
+// What nodes run.
+var (
+	systems       = []string{"windows", "linux"}
+	architectures = []string{"amd64", "arm64"}
+)
+
 // knownOS reports an operating system that there is not.
 func (s *section) knownOS(name, os string) {
-	if os != "" && os != "windows" && os != "linux" {
-		s.fail(name, "unknown operating system", "%q is no operating system that nodejoin knows.%s", os, first(didYouMean(os, []string{"windows", "linux"}), " Use \"windows\" or \"linux\"."))
+	if os != "" && !contains(systems, os) {
+		s.fail(name, "unknown operating system", "%q is no operating system that nodejoin knows.%s", os, first(didYouMean(os, systems), " Use "+oneOf(systems)+"."))
 	}
 }
 
 // knownArch reports an architecture that there is not.
 func (s *section) knownArch(name, arch string) {
-	if arch != "" && arch != "amd64" && arch != "arm64" {
-		s.fail(name, "unknown architecture", "%q is no architecture that nodejoin knows. Use \"amd64\" or \"arm64\".", arch)
+	if arch != "" && !contains(architectures, arch) {
+		s.fail(name, "unknown architecture", "%q is no architecture that nodejoin knows. Use %s.", arch, oneOf(architectures))
 	}
 }
 

@@ -25,12 +25,13 @@ type section struct {
 	vals   map[string]cty.Value
 	secret map[string]bool // those that are sensitive
 	blocks hcl.Blocks
-	ok     bool // nothing in it was wrong
+	ok     bool // nothing in it was wrong, nor what its arguments depend on
 }
 
 // section decodes a block and evaluates its arguments, except static ones.
 func (c *compiler) section(spec *blockSpec, b *hcl.Block, ctx *hcl.EvalContext) *section {
 	before := c.errors()
+	wrong := false // an argument has no value, and why was reported, if elsewhere
 	content := c.content(spec, b)
 	c.diags.add(content.wrong)
 	// A section leaves out arguments that are null.
@@ -57,6 +58,8 @@ func (c *compiler) section(spec *blockSpec, b *hcl.Block, ctx *hcl.EvalContext) 
 			c.diags.fail(at.Expr.Range(), "missing value", "The argument %q is empty. Leave it out, or let it be null, where there is nothing to say.", a.name)
 		case o == isNull:
 			delete(s.attrs, a.name)
+		case o == isWrong:
+			wrong = true
 		case o == isValue:
 			s.vals[a.name] = v
 			s.secret[a.name] = secret
@@ -71,7 +74,7 @@ func (c *compiler) section(spec *blockSpec, b *hcl.Block, ctx *hcl.EvalContext) 
 			first[inner.name] = true
 		}
 	}
-	s.ok = !content.wrong.HasErrors() && c.errors() == before
+	s.ok = !wrong && !content.wrong.HasErrors() && c.errors() == before
 	return s
 }
 

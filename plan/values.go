@@ -186,6 +186,7 @@ func (c *compiler) clarify(list hcl.Diagnostics) hcl.Diagnostics {
 			g.Detail = strings.TrimSuffix(g.Detail, ".")
 		}
 		if g.Summary == "Unsupported attribute" && g.Expression != nil && g.EvalContext != nil {
+			clarifySelf(g)
 			clarifyAttribute(g)
 		}
 		if g.Summary != "Unknown variable" || g.Expression == nil {
@@ -215,8 +216,36 @@ func (c *compiler) clarify(list hcl.Diagnostics) hcl.Diagnostics {
 	return list
 }
 
-// clarifyAttribute names what an object has, where a name of self is wrong.
+// clarifyAttribute names what an object has, where a name of each, count or of a value is wrong.
 func clarifyAttribute(g *hcl.Diagnostic) {
+	for _, t := range g.Expression.Variables() {
+		for i := 1; i < len(t); i++ {
+			have, list := t[:i].TraverseAbs(g.EvalContext)
+			name, ok := t[i].(hcl.TraverseAttr)
+			if !ok || list.HasErrors() || !have.Type().IsObjectType() || have.Type().HasAttribute(name.Name) || t.RootName() == "self" {
+				continue
+			}
+			g.Detail = unknownName("value of "+traversed(t[:i])+" named", name.Name, sortedKeys(have.Type().AttributeTypes()))
+			return
+		}
+	}
+}
+
+// traversed writes a traversal as in a plan, without what its indexes are.
+func traversed(t hcl.Traversal) string {
+	text := t.RootName()
+	for _, step := range t[1:] {
+		if a, ok := step.(hcl.TraverseAttr); ok {
+			text += "." + a.Name
+		} else {
+			text += "[...]"
+		}
+	}
+	return text
+}
+
+// clarifySelf names what self has, where a name of it is wrong.
+func clarifySelf(g *hcl.Diagnostic) {
 	for _, t := range g.Expression.Variables() {
 		if len(t) < 2 || t.RootName() != "self" {
 			continue
