@@ -86,7 +86,7 @@ func hashFile(ctx context.Context, r host.Reader, path, algorithm string) (strin
 		return "", err
 	}
 	defer rc.Close()
-	h := newHash(algorithm)
+	h := NewHash(algorithm)
 	if _, err := io.Copy(h, rc); err != nil {
 		return "", err
 	}

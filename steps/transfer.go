@@ -32,7 +32,8 @@ func validSource(s Source) error {
 	return nil
 }
 
-func newHash(algorithm string) hash.Hash {
+// NewHash is the digest of an algorithm that Source.Digest names.
+func NewHash(algorithm string) hash.Hash {
 	if algorithm == "sha512" {
 		return sha512.New()
 	}
@@ -69,7 +70,7 @@ func fetch(ctx context.Context, e *Env, src Source) (*download, error) {
 		return nil, err
 	}
 	alg, _ := src.Digest()
-	return &download{src: src, r: r, promised: newHash(alg), sum: sha256.New(), progress: e.Progress, total: max(size, 0), told: time.Now()}, nil
+	return &download{src: src, r: r, promised: NewHash(alg), sum: sha256.New(), progress: e.Progress, total: max(size, 0), told: time.Now()}, nil
 }
 
 // progressEvery bounds the rate of progress events of a transfer.

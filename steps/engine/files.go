@@ -1,38 +1,102 @@
 package engine
 
 import (
+	"context"
+	"encoding/hex"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"nodejoin/steps"
+	"nodejoin/steps/host"
 )
 
-// checkFiles looks for the artifacts of the controller that steps will read, so that
-// all that is missing is told at once, before anything is changed.
-func (h *hostRun) checkFiles(results map[string]steps.Result) {
+// checkFiles looks at the artifacts of the controller that steps will read, so that
+// all that is missing or other than promised is told at once, before anything is changed.
+func (h *hostRun) checkFiles(ctx context.Context, results map[string]steps.Result) {
+	var specs []steps.Spec
 	for _, spec := range h.specs(steps.OnHost) {
-		r := results[spec.ID]
-		if r.Err != nil || !h.needsBlob(spec) {
-			continue
+		if results[spec.ID].Err == nil && h.needsBlob(spec) {
+			specs = append(specs, spec)
 		}
-		if err := readable(blobOf(spec).File); err != nil {
-			r.Err = &steps.Error{Code: steps.CodeFailed, Summary: "an artifact cannot be read", Detail: err.Error(),
-				Remedy: "put the file there, or mend the path or the version in the plan"}
+	}
+	errs := make([]*steps.Error, len(specs))
+	var g errgroup.Group
+	g.SetLimit(runtime.NumCPU())
+	for i, spec := range specs {
+		g.Go(func() error { errs[i] = h.artifacts.check(ctx, blobOf(spec)); return nil })
+	}
+	_ = g.Wait()
+	for i, spec := range specs {
+		if r := results[spec.ID]; errs[i] != nil {
+			r.Err = errs[i]
 			results[spec.ID] = r
 		}
 	}
 }
 
-// readable wants a file that can be opened and is no folder.
-func readable(path string) error {
-	f, err := os.Open(path)
+// artifacts holds the controller's files against their digests. Each is read once a
+// run, for however many hosts.
+type artifacts struct {
+	mu   sync.Mutex
+	sums map[artifactKey]func() (string, error)
+}
+
+type artifactKey struct{ file, algorithm string }
+
+// check reads the file of src; nil = it is what src promises.
+func (a *artifacts) check(ctx context.Context, src steps.Source) *steps.Error {
+	algorithm, want := src.Digest()
+	have, err := a.sum(ctx, artifactKey{src.File, algorithm})()
+	switch {
+	case ctx.Err() != nil:
+		return &steps.Error{Code: steps.CodeInterrupted, Summary: "interrupted", Detail: src.File + " was not read to its end"}
+	case err != nil:
+		return &steps.Error{Code: steps.CodeFailed, Summary: "an artifact cannot be read", Detail: err.Error(),
+			Remedy: "put the file there, or mend the path or the version in the plan"}
+	case have != want:
+		return steps.AsError(&host.DigestError{Subject: src.File, Algorithm: algorithm, Want: want, Got: have})
+	}
+	return nil
+}
+
+// sum gives the digest of a file; the first call of what it gives reads it.
+func (a *artifacts) sum(ctx context.Context, key artifactKey) func() (string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.sums[key] == nil {
+		if a.sums == nil {
+			a.sums = map[artifactKey]func() (string, error){}
+		}
+		a.sums[key] = sync.OnceValues(func() (string, error) { return digestOf(ctx, key) })
+	}
+	return a.sums[key]
+}
+
+// digestOf reads a file, which must be none that may never end.
+func digestOf(ctx context.Context, key artifactKey) (string, error) {
+	fi, err := os.Stat(key.file)
+	if err == nil && !fi.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: key.file, Err: errors.New("it is no file")}
+	}
 	if err != nil {
-		return err
+		return "", err
 	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: path, Err: errors.New("it is no file")}
+	f, err := os.Open(key.file)
+	if err != nil {
+		return "", err
 	}
-	return errors.Join(err, f.Close())
+	defer func() { _ = f.Close() }() // it is only read
+	stop := context.AfterFunc(ctx, func() { _ = f.Close() })
+	defer stop()
+	sum := steps.NewHash(key.algorithm)
+	if _, err := io.CopyBuffer(struct{ io.Writer }{sum}, struct{ io.Reader }{f}, make([]byte, 256<<10)); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }

@@ -31,6 +31,8 @@ type Session struct {
 	info     kube.Info
 	infoErr  error
 	told     sync.Map // ids of runs that died, of which was told
+
+	artifacts artifacts
 }
 
 // hostRun is the state of one host in a session.
@@ -183,7 +185,7 @@ func (h *hostRun) check(ctx context.Context) {
 	}
 	maps.Copy(h.values, steps.FactValues(reply.Facts)) // for the cluster's steps that name the machine
 	h.checkConditional(ctx, results)
-	h.checkFiles(results)
+	h.checkFiles(ctx, results)
 	for _, spec := range h.node.Steps {
 		k, _ := steps.Lookup(spec.Kind)
 		h.report.Steps = append(h.report.Steps, StepReport{Spec: spec, Place: k.Place, Result: results[spec.ID]})

@@ -2,12 +2,9 @@ package transport
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/sha512"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 
@@ -60,7 +57,7 @@ func (s *sshConn) send(ctx context.Context, f io.Reader, src steps.Source, blob 
 		return s.stageFailed(ctx, src, err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
-	sum := newHash(blob.Algorithm)
+	sum := steps.NewHash(blob.Algorithm)
 	m := &meter{ctx: ctx, r: io.TeeReader(f, sum), total: blob.Size, progress: progress}
 	err = send(c, sftpPath(s.cfg.OS, temp), m)
 	have := hex.EncodeToString(sum.Sum(nil))
@@ -103,11 +100,4 @@ func (s *sshConn) stageFailed(ctx context.Context, src steps.Source, err error) 
 	}
 	s.closeFiles()
 	return fmt.Errorf("send %s: %w", src.File, err)
-}
-
-func newHash(algorithm string) hash.Hash {
-	if algorithm == "sha512" {
-		return sha512.New()
-	}
-	return sha256.New()
 }
