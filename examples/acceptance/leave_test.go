@@ -90,6 +90,7 @@ var leaveKeeps = []string{
 	`registry HKEY_CURRENT_USER\Console`,
 	`registry HKEY_LOCAL_MACHINE\System\CurrentControlSet\Control\ServiceCurrent`,
 	`registry HKEY_LOCAL_MACHINE\System\CurrentControlSet\Control\Video\`,
+	`registry HKEY_LOCAL_MACHINE\System\CurrentControlSet\Control\Class\{4D36E968-E325-11CE-BFC1-08002BE10318}\`,
 	// containerd's folder for its own plugins is below %ProgramData%, which is
 	// C:\users\Public for Wine's services; on Windows it is in C:\ProgramData\containerd.
 	`file users\Public\containerd`,

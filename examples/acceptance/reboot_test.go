@@ -30,7 +30,8 @@ func TestReboot(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
-	mustApply(ctx, t, b.variables(b.host.Port()).write(t))
+	args := b.variables(b.host.Port()).write(t)
+	mustApply(ctx, t, args)
 	vip := b.wantJoined(ctx)
 	before := len(b.bootLog())
 
@@ -52,7 +53,6 @@ func TestReboot(t *testing.T) {
 	if again := b.wantJoined(ctx); !again.Equal(vip) {
 		t.Errorf("the source VIP was %v and is %v", vip, again)
 	}
-	args := b.variables(b.host.Port()).write(t) // the SSH server has another port
 	if out, code := released(t).status(ctx, t, args); code != 0 || !strings.Contains(out, "in sync") {
 		t.Errorf("status has exit code %d:\n%s", code, out)
 	}

@@ -15,19 +15,23 @@ static const redirection *const tables[] = {
     session_redirections,
     service_config_redirections,
     service_status_redirections,
+    shutdown_redirections,
+    reservation_redirections,
 };
 
 static FARPROC WINAPI redirected_GetProcAddress(HMODULE module, LPCSTR name)
 {
     FARPROC found = original_GetProcAddress(module, name);
-    if (!found || (ULONG_PTR)name < 0x10000) /* absent, or asked for by ordinal */
+    if ((ULONG_PTR)name < 0x10000) /* asked for by ordinal */
         return found;
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const redirection *r = tables[t]; r->name; r++)
             if (!strcmp(name, r->name)) {
-                if (r->original)
+                if (!r->original)
+                    return r->replacement;
+                if (found)
                     *r->original = found;
-                return r->replacement;
+                return found ? r->replacement : NULL;
             }
     return found;
 }

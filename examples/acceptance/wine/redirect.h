@@ -17,7 +17,7 @@
 typedef struct {
     const char *name;
     FARPROC replacement;
-    FARPROC *original; /* NULL where ours does not need it */
+    FARPROC *original; /* NULL where ours does not need it, and stands in for one that is absent, too */
 } redirection;
 
 /* Tables end with a NULL name. Each file of repairs has one. */
@@ -29,6 +29,8 @@ extern const redirection unix_socket_redirections[];
 extern const redirection session_redirections[];
 extern const redirection service_config_redirections[];
 extern const redirection service_status_redirections[];
+extern const redirection shutdown_redirections[];
+extern const redirection reservation_redirections[];
 
 /* Guards the tables that unix_socket.c and service_config.c keep. */
 extern CRITICAL_SECTION redirect_lock;

@@ -28,6 +28,10 @@ func TestConformance(t *testing.T) {
 		_, noPorts := h.DynamicPorts(t.Context(), "tcp")
 		dir := tempDir(t)
 		program := serviceProgram(t)
+		feature := "" // on a real machine none is touched
+		if wine {
+			feature = "Microsoft-Hyper-V" // of the stand-in of the DISM API
+		}
 		return hosttest.Fixture{
 			Host: h, Dir: dir, Program: []string{program, serviceArg, "runs"},
 			Once: func(*testing.T) (host.Program, string) {
@@ -35,9 +39,9 @@ func TestConformance(t *testing.T) {
 			},
 			Endless:           []string{program, sleepArg},
 			NoDependencyStart: wine,
-			FeaturesUntried:   true, // Wine has no DISM API
-			Registry:          true, Trust: true, Firewall: !errors.Is(err, host.ErrUnsupported),
-			Ports: !errors.Is(noPorts, host.ErrUnsupported),
+			Feature:           feature, FeaturesUntried: !wine, Notes: wine,
+			Registry: true, Trust: true, Firewall: !errors.Is(err, host.ErrUnsupported),
+			Ports: wine || !errors.Is(noPorts, host.ErrUnsupported),
 			HTTP:  httpServer, Pipe: pipeServer, AbsentPipe: `\\.\pipe\nodejoin-test-absent`,
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -19,6 +20,7 @@ import (
 // The DISM API: learn.microsoft.com/windows-hardware/manufacture/desktop/dism/dism-api-functions,
 // with the values of dismapi.h.
 var (
+	dismMu            sync.Mutex // the API is initialized for the whole process
 	dism              = windows.NewLazySystemDLL("dismapi.dll")
 	dismInitialize    = dism.NewProc("DismInitialize")
 	dismShutdown      = dism.NewProc("DismShutdown")
@@ -37,8 +39,9 @@ const (
 
 	rebootRequired = 3010       // ERROR_SUCCESS_REBOOT_REQUIRED, which is a success here
 	reloadRequired = 1          // DISMAPI_S_RELOAD_IMAGE_SESSION_REQUIRED
-	notInitialized = 0xc0040001 // DISMAPI_E_DISMAPI_ALREADY_INITIALIZED: by somebody else in this process
-	unknownUpdate  = 0x800f080c // CBS_E_UNKNOWN_UPDATE: no feature has that name
+	unknownFeature = 0x800f080c // DISMAPI_E_UNKNOWN_FEATURE
+	servicingBusy  = 0x800f0902 // DISMAPI_E_BUSY
+	sourceMissing  = 0x800f081f // CBS_E_SOURCE_MISSING
 )
 
 // dismStates is DismPackageFeatureState.
@@ -46,22 +49,30 @@ var dismStates = map[int32]host.FeatureState{
 	0: host.FeatureRemoved, 1: host.FeatureOffPending, 2: host.FeatureOff, 3: host.FeatureRemoved, 4: host.FeatureOn, 5: host.FeatureOnPending, 7: host.FeatureOff,
 }
 
-// result is the error of a call that gives an HRESULT.
+// result is the error of a call that gives an HRESULT. It is fs.ErrNotExist where Windows
+// knows no such feature, and only then: what a call itself has not found is no answer.
 func result(what string, r uintptr) error {
 	switch code := uint32(r); {
 	case code == 0, code == rebootRequired, code == reloadRequired:
 		return nil
-	case code == unknownUpdate:
+	case code == unknownFeature:
 		return fmt.Errorf("%s: no feature has that name: %w", what, fs.ErrNotExist)
+	case code == servicingBusy:
+		return fmt.Errorf("%s: Windows is installing or removing something else; try again when it is done", what)
+	case code == sourceMissing:
+		return fmt.Errorf("%s: the machine does not have the feature's files, and could not get them from Windows Update (HRESULT %#x)", what, code)
 	case code&0xffff0000 == 0x80070000: // HRESULT_FROM_WIN32
-		return fmt.Errorf("%s: %w", what, syscall.Errno(code&0xffff))
+		err := syscall.Errno(code & 0xffff)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s: %s", what, err.Error()) // not wrapped
+		}
+		return fmt.Errorf("%s: %w", what, err)
 	default:
 		return fmt.Errorf("%s: HRESULT %#x", what, code)
 	}
 }
 
-// session calls f with a session of the running Windows. It is one at a time: the API
-// is initialized once for a process.
+// session calls f with a session of the running Windows. It is one at a time.
 func (h *Host) session(ctx context.Context, op, name string, f func(session uint32, name *uint16) error) (err error) {
 	if ctx.Err() != nil {
 		return failed(op, name, context.Cause(ctx))
@@ -81,34 +92,28 @@ func (h *Host) session(ctx context.Context, op, name string, f func(session uint
 	if err != nil {
 		return err
 	}
-	h.dismMu.Lock()
-	defer h.dismMu.Unlock()
+	dismMu.Lock()
+	defer dismMu.Unlock()
 	runtime.LockOSThread() // it keeps the last error by thread
 	defer runtime.UnlockOSThread()
 	r, _, _ := dismInitialize.Call(dismLogErrors, 0, 0)
-	if err := result("DismInitialize", r); err != nil && uint32(r) != notInitialized {
-		return hideAbsence(err)
+	if err := result("DismInitialize", r); err != nil {
+		return err
 	}
-	defer dismShutdown.Call()
+	defer func() {
+		r, _, _ := dismShutdown.Call()
+		err = errors.Join(err, result("DismShutdown", r))
+	}()
 	var session uint32
 	r, _, _ = dismOpenSession.Call(uintptr(unsafe.Pointer(image)), 0, 0, uintptr(unsafe.Pointer(&session)))
 	if err := result("DismOpenSession", r); err != nil {
-		return hideAbsence(err)
+		return err
 	}
 	defer func() {
 		r, _, _ := dismCloseSession.Call(uintptr(session))
-		err = errors.Join(err, hideAbsence(result("DismCloseSession", r)))
+		err = errors.Join(err, result("DismCloseSession", r))
 	}()
 	return f(session, text)
-}
-
-// hideAbsence keeps a failure of the way there from looking like the absence of what
-// was asked for.
-func hideAbsence(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New(err.Error())
-	}
-	return err
 }
 
 // Feature asks for the state of a feature.
@@ -135,7 +140,8 @@ func (h *Host) Feature(ctx context.Context, name string) (state host.FeatureStat
 }
 
 // EnableFeature turns a feature on, with all that it needs. Windows Update is not asked
-// for its files where the machine has them.
+// for its files where the machine has them. Once begun it goes to its end, whatever
+// becomes of ctx: Windows does not promise what is left of a change that is cancelled.
 func (h *Host) EnableFeature(ctx context.Context, name string) error {
 	return h.session(ctx, "enable feature", name, func(session uint32, text *uint16) error {
 		const limitAccess, enableAll = 0, 1

@@ -30,7 +30,6 @@ type Host struct {
 	trusted []*windows.SID // who may read a private file: see access.go
 
 	factsMu sync.Mutex
-	dismMu  sync.Mutex // of the DISM API
 	facts   *host.Facts
 }
 

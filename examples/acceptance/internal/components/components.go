@@ -47,7 +47,7 @@ func New(dir, src string) *Set { return &Set{Dir: dir, src: src} }
 // Bin is the path of a program, for example Bin("kubelet.exe").
 func (s *Set) Bin(name string) string { return filepath.Join(s.Dir, "bin", name) }
 
-// Library is the path of a stand-in DLL.
+// Library is the path of a stand-in DLL or program.
 func (s *Set) Library(name string) string { return filepath.Join(s.Dir, "wine", name) }
 
 // Source is the path of a file below examples/acceptance.
@@ -143,7 +143,11 @@ func (s *Set) builds() []build {
 		for _, f := range l.sources {
 			inputs = append(inputs, filepath.Join(dir, f))
 		}
-		argv := append([]string{"x86_64-w64-mingw32-gcc", "-O2", "-s", "-shared", "-Wall"}, l.sources...)
+		argv := []string{"x86_64-w64-mingw32-gcc", "-O2", "-s", "-Wall"}
+		if strings.HasSuffix(l.name, ".dll") {
+			argv = append(argv, "-shared")
+		}
+		argv = append(argv, l.sources...)
 		all = append(all, build{out: s.Library(l.name), stamp: s.stamp(l.name), dir: dir, argv: append(argv, l.libs...), inputs: inputs})
 	}
 	return all

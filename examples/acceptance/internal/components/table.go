@@ -77,7 +77,7 @@ var table = []component{
 // helpers are programs of this module that run on the Windows machine.
 var helpers = []string{"winsshd", "exits"}
 
-// library is a stand-in DLL, built with mingw from sources in the wine folder.
+// library is a stand-in DLL or program, built with mingw from sources in the wine folder.
 type library struct {
 	name    string
 	sources []string
@@ -85,9 +85,12 @@ type library struct {
 }
 
 var libraries = []library{
-	{"bcryptprimitives.dll", []string{"prng.c", "redirect.c", "symlink.c", "access.c", "udp.c", "file_information.c", "unix_socket.c", "session.c", "service_config.c", "service_status.c"}, []string{"-lws2_32", "-ladvapi32"}},
+	{"bcryptprimitives.dll", []string{"prng.c", "redirect.c", "symlink.c", "access.c", "udp.c", "file_information.c", "unix_socket.c", "session.c", "service_config.c", "service_status.c", "shutdown.c", "reservations.c"}, []string{"-lws2_32", "-ladvapi32"}},
 	{"pdh.dll", []string{"pdh.c"}, nil},
 	{"vmcompute.dll", []string{"hns.c"}, []string{"-lws2_32", "-lole32"}},
 	{"computenetwork.dll", []string{"hns.c"}, []string{"-lws2_32", "-lole32"}},
+	{"dismapi.dll", []string{"dismapi.c"}, []string{"-ladvapi32"}},
+	{"netports.dll", []string{"netports.c"}, []string{"-loleaut32", "-lole32", "-luuid", "-ladvapi32"}},
+	{"netsh.exe", []string{"netsh.c"}, []string{"-ladvapi32"}},
 	{"netfw.dll", []string{"netfw.c", "netfw_rules.c"}, []string{"-loleaut32", "-lole32", "-luuid"}},
 }

@@ -113,7 +113,7 @@ func (h *Host) RunWith(ctx context.Context, env []string, input string, argv ...
 }
 
 // Reboot ends every process of the machine as a power cut would, and starts it
-// again with its automatic services. The SSH server gets a new port.
+// again with its automatic services. The SSH server keeps its port.
 func (h *Host) Reboot(ctx context.Context) error {
 	if err := h.powerOff(); err != nil {
 		return err
@@ -126,6 +126,31 @@ func (h *Host) Boot(ctx context.Context) error { return h.serve(ctx) }
 
 // Stop ends every process of the machine.
 func (h *Host) Stop() error { return h.powerOff() }
+
+// askedFile has what the last program that asked for a reboot said (wine/shutdown.c).
+const askedFile = `C:\windows\shutdown-stand-in.asked`
+
+// Asked waits until a program of the machine has asked Windows for a shutdown or reboot,
+// which nothing but the caller makes, and gives its words: seconds to wait, force and
+// reboot (1 = yes), reason.
+func (h *Host) Asked(ctx context.Context) (string, error) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		b, err := os.ReadFile(h.Path(askedFile))
+		if err == nil && bytes.HasSuffix(b, []byte("\n")) {
+			return string(bytes.TrimSpace(b)), nil
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return "", err
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("nobody has asked for a reboot: %w", context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
 
 // Log is what the SSH server has said, for the report of a failed test.
 func (h *Host) Log() string {
@@ -178,14 +203,19 @@ func newKey(file string) (line string, public ssh.PublicKey, err error) {
 
 func (h *Host) serve(ctx context.Context) error {
 	portFile := h.Path(`C:\windows\winsshd.port`)
-	if err := os.Remove(portFile); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	for _, name := range []string{portFile, h.Path(askedFile)} { // of the boot before
+		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
 	}
 	if err := replaceFile(h.opts.Components.Bin("winsshd.exe"), h.Path(`C:\windows\winsshd.exe`)); err != nil {
 		return err
 	}
 	argv := []string{`C:\windows\winsshd.exe`, "-port-file", `C:\windows\winsshd.port`, "-host-key", `C:\windows\ssh_host_key`,
 		"-authorized-keys", `C:\windows\authorized_keys`, "-user", User}
+	if h.Addr != "" {
+		argv = append(argv, "-listen", h.Addr)
+	}
 	if h.opts.Password != "" {
 		argv = append(argv, "-password", h.opts.Password)
 	}

@@ -18,12 +18,12 @@ import (
 )
 
 // dlls are the stand-ins that every machine has in its system folder.
-var dlls = []string{"bcryptprimitives.dll", "pdh.dll", "vmcompute.dll", "computenetwork.dll", "netfw.dll"}
+var dlls = []string{"bcryptprimitives.dll", "pdh.dll", "vmcompute.dll", "computenetwork.dll", "netfw.dll", "dismapi.dll", "netports.dll", "netsh.exe"}
 
 // registryFiles of examples/acceptance/wine: the look of a Windows Server 2022, the
-// override that makes Wine prefer the stand-in of a DLL that it has itself, and the
-// classes of the firewall.
-var registryFiles = []string{"node.reg", "dll.reg", "netfw.reg"}
+// override that makes Wine prefer the stand-in of what it has itself, and the classes of
+// the firewall and of the ports.
+var registryFiles = []string{"node.reg", "dll.reg", "netfw.reg", "netports.reg"}
 
 // ensureTemplate makes the prefix that machines are copies of, once for each state
 // of its sources: making one takes 10 to 20 seconds.

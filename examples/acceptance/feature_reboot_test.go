@@ -1,0 +1,220 @@
+package acceptance_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	// standIn is where the stand-ins keep what Windows would, as everything names it.
+	standIn    = `registry HKEY_LOCAL_MACHINE\Software\nodejoin-stand-in`
+	containers = standIn + `\Features "Containers"` // a DismPackageFeatureState
+	// rebootWait bounds the time until a run has asked for its reboot.
+	rebootWait = 2 * time.Minute
+)
+
+// hostBlock has the feature that needs a reboot, settings that count after one, and
+// others that are values of the registry.
+const hostBlock = `
+  host {
+    features            = ["Containers"]
+    page_file           = 8096
+    tcp_keepalive       = "60s"
+    crash_dump          = "kernel"
+    windows_update      = "off"
+    defender_exclusions = true
+    long_paths          = true
+    static_address      = true
+    smb_names           = true
+    dynamic_ports       = "40000-65535"
+    reserved_ports      = ["50100-50199/tcp"]
+    reboot              = "auto"
+  }
+`
+
+// TestFeatureReboot: a machine without the feature Containers gets it, is rebooted by
+// Windows' own call in the middle of the run, and joins; nothing is to change then. A
+// leave gives everything back, the feature with the boot after it.
+func TestFeatureReboot(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	b := newBed(ctx, t, startCluster(ctx, t))
+	b.withoutContainers(ctx)
+	args := b.planWithHost(hostBlock)
+	b.wantPendingSeen(ctx, args)
+	before := b.everything(ctx)
+
+	rebooted := b.rebootWhenAsked(ctx)
+	r := mustApply(ctx, t, args)
+	if err := <-rebooted; err != nil {
+		t.Fatal(err)
+	}
+	b.wantRebooted(r)
+	b.wantJoined(ctx)
+	joined := b.everything(ctx)
+	for name, want := range map[string]string{
+		containers:                                   "dword:00000004",
+		standIn + `\DynamicPorts "ipv4 tcp"`:         "dword:9c4063c0", // 40000, 25536 of them
+		standIn + `\DynamicPorts "ipv6 tcp"`:         "dword:9c4063c0",
+		standIn + `\ReservedPorts "tcp 50100-50199"`: "hex(b):01,00,00,00,00,00,00,00",
+		`registry HKEY_LOCAL_MACHINE\System\CurrentControlSet\Services\hns "Start"`:                                               "dword:00000003",
+		`registry HKEY_LOCAL_MACHINE\Software\Policies\Microsoft\Windows\WindowsUpdate\AU "NoAutoUpdate"`:                         "dword:00000001",
+		`registry HKEY_LOCAL_MACHINE\Software\Policies\Microsoft\Windows Defender\Exclusions\Paths "C:\\ProgramData\\containerd"`: `"0"`,
+		`registry HKEY_LOCAL_MACHINE\System\CurrentControlSet\Services\hns\State "DeviceLessNicDisabled"`:                         "dword:00000001",
+		`registry HKEY_LOCAL_MACHINE\System\CurrentControlSet\Services\Tcpip\Parameters "KeepAliveTime"`:                          "dword:0000ea60",
+		`registry HKEY_LOCAL_MACHINE\System\CurrentControlSet\Control\CrashControl "CrashDumpEnabled"`:                            "dword:00000002",
+	} {
+		if joined[name] != want {
+			t.Errorf("%s is %q, want %q", name, joined[name], want)
+		}
+	}
+	wantNothing(ctx, t, args)
+
+	left := released(t).run(ctx, t, "leave", append([]string{"--target", nodeName}, args...), nil)
+	if left.code != 0 {
+		t.Fatalf("leave: %s", left)
+	}
+	if after := b.everything(ctx); after[containers] != "dword:00000001" {
+		t.Errorf("after the leave the feature is %s, want one that goes with the next boot (1)", after[containers])
+	}
+	if err := b.host.Reboot(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// What Windows does as it boots the stand-in does when it is asked.
+	if out, code := released(t).output(ctx, t, append([]string{"plan", "--detailed-exitcode"}, args...)...); code != 2 || !strings.Contains(out, "Containers") {
+		t.Errorf("plan has exit code %d:\n%s", code, out)
+	}
+	d := slices.DeleteFunc(different(before, b.everything(ctx)), func(name string) bool { return strings.Contains(name, `\.nodejoin\`) }) // the agent, which plan and doctor leave
+	if len(d) > 0 {
+		t.Errorf("the machine is not what it was before the join:\n%s", strings.Join(d[:min(len(d), 60)], "\n"))
+	}
+}
+
+// withoutContainers makes the machine a fresh Windows Server: the feature is off, and the
+// services that it brings are not there.
+func (b *bed) withoutContainers(ctx context.Context) {
+	b.t.Helper()
+	b.reg(ctx, "add", `HKLM\SOFTWARE\nodejoin-stand-in\Features`, "/v", "Containers", "/t", "REG_DWORD", "/d", "2", "/f")
+	b.reg(ctx, "delete", `HKLM\SYSTEM\CurrentControlSet\Services\hns`, "/f")
+	b.reg(ctx, "delete", `HKLM\SYSTEM\CurrentControlSet\Services\vmcompute`, "/f")
+}
+
+func (b *bed) reg(ctx context.Context, args ...string) {
+	b.t.Helper()
+	if out, err := b.host.Run(ctx, append([]string{"reg"}, args...)...); err != nil {
+		b.t.Fatalf("%v: %v\n%s", args, err, out)
+	}
+}
+
+// wantPendingSeen: doctor tells of a reboot that is noted in the three places of Windows,
+// which are as before then.
+func (b *bed) wantPendingSeen(ctx context.Context, args []string) {
+	b.t.Helper()
+	const (
+		servicing = `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\RebootPending`
+		update    = `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired`
+		session   = `HKLM\SYSTEM\CurrentControlSet\Control\Session Manager`
+		files     = "PendingFileRenameOperations"
+	)
+	b.reg(ctx, "add", servicing, "/f")
+	b.reg(ctx, "add", update, "/f")
+	b.reg(ctx, "add", session, "/v", files, "/t", "REG_MULTI_SZ", "/d", `\??\C:\old.txt`, "/f")
+	var r doctorReport
+	reported(ctx, b.t, &r, append([]string{"doctor", "--json"}, args...)...)
+	if len(r.Hosts) != 1 {
+		b.t.Fatalf("doctor looked at %d machines", len(r.Hosts))
+	}
+	seen := ""
+	for _, f := range r.Hosts[0].Findings {
+		if f.ID == "pending-reboot" {
+			seen += f.Seen
+		}
+	}
+	if want := "a reboot is pending, asked for by Windows Update, features or updates, files that are in use"; seen != want {
+		b.t.Errorf("doctor says %q, want %q", seen, want)
+	}
+	b.reg(ctx, "delete", servicing, "/f")
+	b.reg(ctx, "delete", update, "/f")
+	b.reg(ctx, "delete", session, "/v", files, "/f")
+}
+
+// rebootWhenAsked makes the reboot that a program of the machine asks Windows for, after
+// the time that it says.
+func (b *bed) rebootWhenAsked(ctx context.Context) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, rebootWait)
+		defer cancel()
+		done <- func() error {
+			words, err := b.host.Asked(ctx)
+			if err != nil {
+				return err
+			}
+			var wait, force, reboot int
+			var reason uint32
+			if _, err := fmt.Sscanf(words, "%d %d %d 0x%x", &wait, &force, &reboot, &reason); err != nil || force != 1 || reboot != 1 || reason != 0x80020004 {
+				return fmt.Errorf("asked for %q (%w), want a forced reboot for a planned reconfiguration", words, err)
+			}
+			select {
+			case <-time.After(time.Duration(wait) * time.Second):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			if err := b.host.Stop(); err != nil {
+				return err
+			}
+			b.network.Reboot()
+			return b.host.Boot(ctx)
+		}()
+	}()
+	return done
+}
+
+// wantRebooted wants one reboot, behind the feature and before all that needs it, that
+// the run has seen begin and end.
+func (b *bed) wantRebooted(r *result) {
+	b.t.Helper()
+	var order, seen []string
+	for _, e := range r.events {
+		switch {
+		case e.Type == "step_done" && e.Result == "changed" && slices.Contains([]string{"feature_containers", "page_file", "reboot", "containerd", "kubelet"}, e.Step):
+			order = append(order, e.Step)
+		case e.Type == "host_state" && e.State == "rebooting":
+			seen = append(seen, e.Detail)
+		}
+	}
+	b.t.Logf("changed %v in %.1fs; while it rebooted: %q", order, r.took.Seconds(), seen)
+	if at := slices.Index(order, "reboot"); at < 0 || !slices.Contains(order[:at], "feature_containers") || !slices.Contains(order[at:], "containerd") || !slices.Contains(order[at:], "kubelet") {
+		b.t.Errorf("the order is %v", order)
+	}
+	if !slices.Contains(r.changed(), "reboot") || len(seen) == 0 {
+		b.t.Errorf("changed %v; while it rebooted: %q", r.changed(), seen)
+	}
+}
+
+var profileOS = regexp.MustCompile(`(?m)^  os     = "windows"$`)
+
+// planWithHost gives the arguments of the example plan with a host block in its profile.
+func (b *bed) planWithHost(block string) []string {
+	b.t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository(b.t), examplePlan, "windows-ssh.join.hcl"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if len(profileOS.FindAll(text, -1)) != 1 {
+		b.t.Fatalf("%s has not one profile for Windows", examplePlan)
+	}
+	args := b.variables(b.host.Port()).write(b.t)
+	args[len(args)-1] = filepath.Join(b.t.TempDir(), "plan.join.hcl")
+	if err := os.WriteFile(args[len(args)-1], profileOS.ReplaceAll(text, []byte("$0\n"+block)), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	return args
+}

@@ -1,0 +1,47 @@
+/* InitiateSystemShutdownExW, which Wine 8 answers with success and nothing else. What is
+ * asked for is written to ASKED; the test that sees the file ends the machine and boots it.
+ */
+#include <stdio.h>
+#include "redirect.h"
+
+#ifndef ERROR_SHUTDOWN_IS_SCHEDULED
+#define ERROR_SHUTDOWN_IS_SCHEDULED 1190 /* winerror.h; mingw lacks it */
+#endif
+#define ASKED L"C:\\windows\\shutdown-stand-in.asked"
+
+static BOOL holds(const WCHAR *privilege)
+{
+    PRIVILEGE_SET wanted = {1, PRIVILEGE_SET_ALL_NECESSARY};
+    HANDLE token;
+    BOOL held = FALSE;
+    if (!LookupPrivilegeValueW(NULL, privilege, &wanted.Privilege[0].Luid) || !OpenProcessToken(GetCurrentProcess(), TOKEN_QUERY, &token))
+        return FALSE;
+    PrivilegeCheck(token, &wanted, &held);
+    CloseHandle(token);
+    return held;
+}
+
+static BOOL WINAPI initiate(LPWSTR machine, LPWSTR message, DWORD timeout, BOOL force, BOOL reboot, DWORD reason)
+{
+    char text[64];
+    DWORD written;
+    if (machine || !holds(L"SeShutdownPrivilege")) {
+        SetLastError(ERROR_ACCESS_DENIED);
+        return FALSE;
+    }
+    HANDLE f = CreateFileW(ASKED, GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_DELETE, NULL, CREATE_NEW, 0, NULL);
+    if (f == INVALID_HANDLE_VALUE) {
+        if (GetLastError() == ERROR_FILE_EXISTS)
+            SetLastError(ERROR_SHUTDOWN_IS_SCHEDULED);
+        return FALSE;
+    }
+    int n = sprintf(text, "%lu %d %d %#lx\n", timeout, force, reboot, reason);
+    BOOL ok = WriteFile(f, text, n, &written, NULL);
+    CloseHandle(f);
+    return ok;
+}
+
+const redirection shutdown_redirections[] = {
+    {"InitiateSystemShutdownExW", (FARPROC)initiate, NULL},
+    {NULL, NULL, NULL},
+};

@@ -1,0 +1,113 @@
+//go:build windows
+
+package windows
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/windows"
+
+	"nodejoin/steps/host"
+)
+
+// onlyStandIn skips a test that changes more of the machine than a test may.
+func onlyStandIn(t *testing.T) {
+	t.Helper()
+	if !underWine() {
+		t.Skip("it would turn features of this Windows on, or reboot it")
+	}
+}
+
+// TestFeatureAtOnce: a feature that needs no reboot is on at once, with the one that it
+// is a part of.
+func TestFeatureAtOnce(t *testing.T) {
+	onlyStandIn(t)
+	h, ctx := newHost(t), context30(t)
+	want := func(name string, state host.FeatureState) {
+		t.Helper()
+		if have, err := h.Feature(ctx, name); err != nil || have != state {
+			t.Errorf("%s is %q, %v; want %q", name, have, err, state)
+		}
+	}
+	want("IIS-WebServerRole", host.FeatureOff)
+	if err := h.EnableFeature(ctx, "IIS-WebServer"); err != nil {
+		t.Fatal(err)
+	}
+	want("IIS-WebServer", host.FeatureOn)
+	want("IIS-WebServerRole", host.FeatureOn)
+	for _, name := range []string{"IIS-WebServer", "IIS-WebServerRole"} {
+		if err := h.DisableFeature(ctx, name); err != nil {
+			t.Fatal(err)
+		}
+		want(name, host.FeatureOff)
+	}
+}
+
+// TestFeaturesAsked: the API is one of the process; hosts of one process take turns.
+func TestFeaturesAsked(t *testing.T) {
+	onlyStandIn(t)
+	ctx := context30(t)
+	var all sync.WaitGroup
+	for range 8 {
+		h := newHost(t)
+		all.Go(func() {
+			if have, err := h.Feature(ctx, "Containers"); err != nil || have != host.FeatureOn {
+				t.Errorf("Containers is %q, %v", have, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestReboot: Windows is asked with the privilege that it wants; one that is on its way
+// already is not asked for anew.
+func TestReboot(t *testing.T) {
+	onlyStandIn(t)
+	const asked = `C:\windows\shutdown-stand-in.asked`
+	h, ctx := newHost(t), context30(t)
+	if _, err := os.Stat(asked); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("a reboot was asked for before: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := os.Remove(asked); err != nil {
+			t.Error(err)
+		}
+	})
+	for range 2 {
+		if err := h.Reboot(ctx); err != nil {
+			t.Fatal(err)
+		}
+		// After 5 seconds, forced, a reboot, for a planned reconfiguration of the system.
+		if have, err := os.ReadFile(asked); err != nil || string(have) != "5 1 1 0x80020004\n" {
+			t.Errorf("asked for %q, %v", have, err)
+		}
+	}
+}
+
+func TestResult(t *testing.T) {
+	for _, code := range []uintptr{0, 1, 3010} {
+		if err := result("x", code); err != nil {
+			t.Errorf("%#x: %v", code, err)
+		}
+	}
+	for code, want := range map[uintptr]string{
+		0x800f080c: "x: no feature has that name: file does not exist",
+		0x800f0902: "x: Windows is installing or removing something else; try again when it is done",
+		0x800f081f: "x: the machine does not have the feature's files, and could not get them from Windows Update (HRESULT 0x800f081f)",
+		0xc0040001: "x: HRESULT 0xc0040001",
+	} {
+		if err := result("x", code); err == nil || err.Error() != want {
+			t.Errorf("%#x: %v, want %s", code, err, want)
+		}
+	}
+	if err := result("x", 0x80070002); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that a call has not found: %v", err)
+	}
+	if err := result("x", 0x800702e4); !errors.Is(err, windows.ERROR_ELEVATION_REQUIRED) {
+		t.Error(err)
+	}
+}
