@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,6 +95,9 @@ func (h *hostRun) applyReboot(ctx context.Context, spec steps.Spec, sum *HostSum
 		sum.Mutations = h.lostMutations
 		err = h.phase(ctx, "boot", func() error { return h.awaitBoot(ctx, spec) })
 	}
+	if err == nil {
+		err = h.featuresKept(ctx, spec)
+	}
 	if err != nil {
 		sum.Failed, sum.Source, sum.Err = spec.ID, spec.Source, err
 		return
@@ -170,6 +174,36 @@ func (h *hostRun) awaitBoot(ctx context.Context, spec steps.Spec) error {
 				Detail: fmt.Sprintf("%s has not come back within %s of its reboot; last seen: %s", h.node.Name, rebootFor, last), Remedy: "look at its console; the next apply goes on from here"}
 		}
 	}
+}
+
+// featuresKept wants that the features which were turned on before the reboot are on still:
+// Windows takes back while it boots what it cannot finish.
+func (h *hostRun) featuresKept(ctx context.Context, reboot steps.Spec) error {
+	var features []steps.Spec
+	for _, s := range h.node.Steps[:slices.IndexFunc(h.node.Steps, func(s steps.Spec) bool { return s.ID == reboot.ID })] {
+		if s.Kind == "feature" {
+			features = append(features, s)
+		}
+	}
+	if len(features) == 0 {
+		return nil
+	}
+	reply, err := retryDropped(ctx, h, "applying", func() (steps.CheckReply, error) {
+		return h.conn.Check(ctx, steps.Request{Node: h.node.Name, Steps: features, Values: h.values})
+	})
+	if err != nil {
+		return err
+	}
+	for _, r := range reply.Results {
+		if r.Err != nil {
+			return r.Err
+		}
+		if !r.Change.NoOp() {
+			return &steps.Error{Code: steps.CodeFailed, Summary: "a feature did not outlive the reboot", Detail: fmt.Sprintf("step %s: Windows has turned the feature off again while %s booted", r.ID, h.node.Name),
+				Remedy: "look into the event log of the machine (Setup) and C:\\Windows\\Logs\\CBS\\CBS.log for why; then apply again"}
+		}
+	}
+	return nil
 }
 
 // noBootMends tells whether err stays whatever the machine still does: it is another

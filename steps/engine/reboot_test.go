@@ -235,8 +235,9 @@ type slowBoot struct {
 	mu      sync.Mutex
 	going   map[string]int
 	refused map[string]int
-	useless bool // a boot ends nothing
-	unready int  // looks that fail once it has booted; negative = all
+	useless bool   // a boot ends nothing
+	undone  string // a feature that Windows takes back while it boots
+	unready int    // looks that fail once it has booted; negative = all
 	asked   int
 	booted  bool
 }
@@ -302,6 +303,11 @@ func (c *bootingConn) Check(ctx context.Context, req steps.Request) (steps.Check
 	case going:
 		delete(c.s.going, f.Hostname)
 		c.s.refused[f.Hostname] = c.s.dead
+		if c.s.undone != "" {
+			if err := c.h.DisableFeature(ctx, c.s.undone); err != nil {
+				return steps.CheckReply{}, err
+			}
+		}
 		if err := c.h.Reboot(ctx); err != nil {
 			return steps.CheckReply{}, err
 		}
@@ -375,5 +381,20 @@ func TestSlowReboot(t *testing.T) {
 		if h := sum.Hosts[0]; h.Failed != "reboot" || !strings.Contains(fmt.Sprint(h.Err), "a reboot was not enough") || w.boots.asked != 1 {
 			t.Errorf("failed at %q: %v; told %d times", h.Failed, h.Err, w.boots.asked)
 		}
+	})
+	t.Run("a feature is taken back", func(t *testing.T) {
+		w := newWorld(t)
+		w.one, w.boots = true, &slowBoot{undone: "Microsoft-Hyper-V"}
+		w.says(`features = ["Containers", "Microsoft-Hyper-V"]
+	reboot = "auto"`)
+		_, sum := w.apply(-1)
+		h := sum.Hosts[0]
+		if e := steps.AsError(h.Err); h.Failed != "reboot" || e == nil || e.Summary != "a feature did not outlive the reboot" || !strings.Contains(e.Detail, "feature_microsoft_hyper_v") {
+			t.Errorf("failed at %q: %v", h.Failed, h.Err)
+		}
+		w.boots.undone = ""
+		w.mustConverge()
+		w.wantJoined("win-1")
+		w.mustBeQuiet()
 	})
 }
