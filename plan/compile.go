@@ -29,6 +29,7 @@ type compiler struct {
 	mirror    string // absolute; "" = none
 	mirrorAt  hcl.Range
 	machines  []*machine
+	hostNames map[string]string // names that the plan gives machines, in lower case -> node
 	// valuesLost: a file of values could not be read, so what has none is not reported.
 	valuesLost bool
 	agents     map[string]agent
@@ -56,7 +57,7 @@ type agent struct {
 
 func newCompiler(p *Plan) *compiler {
 	c := &compiler{plan: p, opt: p.opt, diags: newDiags(), used: map[string]bool{}, agents: map[string]agent{},
-		shapes: map[string]*shape{}, orders: map[string][]int{}, contents: map[*hcl.Block]*content{}, templates: map[string]hclsyntax.Expression{}, files: map[string]fileText{},
+		shapes: map[string]*shape{}, orders: map[string][]int{}, contents: map[*hcl.Block]*content{}, hostNames: map[string]string{}, templates: map[string]hclsyntax.Expression{}, files: map[string]fileText{},
 		manifests: map[string][]kube.Manifest{}, objects: map[string]clusterObject{}}
 	c.ctx = &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: c.functions()}
 	return c
@@ -201,6 +202,11 @@ func (c *compiler) self(m *machine, specs []steps.Spec) cty.Value {
 		"name": cty.StringVal(m.Name), "os": cty.StringVal(m.OS), "arch": cty.StringVal(m.Arch),
 		"management_ip": ip, "hostname": laterString("fact.hostname"), "build": laterString("fact.build"),
 		"data_dir": laterString("fact.data_dir"), "vars": m.vars,
+	}
+	for _, s := range m.settings.Steps {
+		if n, ok := s.Args.(*steps.HostName); ok {
+			self["hostname"] = cty.StringVal(n.Name)
+		}
 	}
 	if m.DataDir != "" {
 		self["data_dir"] = cty.StringVal(m.DataDir)

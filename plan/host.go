@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -29,6 +30,12 @@ type hostSetting struct {
 // hostSettings are the arguments of the host block. A setting that is not given is
 // left as the machine has it.
 var hostSettings = []hostSetting{
+	{attr: attrSpec{name: "hostname", typ: cty.String, doc: "the machine's own name: letters, digits and '-', at most 63, without a domain; each machine has its own, so it mostly stands in a node (hostname = each.key); on Windows and Linux; counts on Windows after a reboot"},
+		judge: func(j *settingJudge, name string) { j.hostName(name) },
+		steps: func(w *settingWriter, g setting) []recipe.Setting {
+			w.hostName(g)
+			return recipe.HostName(g.value.AsString(), w.m.OS)
+		}, anywhere: true},
 	{attr: attrSpec{name: "long_paths", typ: cty.Bool, doc: "programs may use paths of more than 260 characters, which volumes of pods come near to; counts for programs started later"},
 		steps: func(_ *settingWriter, g setting) []recipe.Setting { return recipe.LongPaths(g.value.True()) }},
 	{attr: attrSpec{name: "page_file", typ: cty.Number, doc: "fixed size of the page file of drive C: in MiB, for example 8096; counts after a reboot"},
@@ -122,6 +129,31 @@ func (j *settingJudge) authorities(name string) {
 		}
 	}
 }
+
+func (j *settingJudge) hostName(name string) {
+	if why := host.HostNameFault(j.str(name)); why != "" && j.str(name) != "" {
+		j.fail(name, "invalid host name", "%q cannot be the name of a machine: it %s.", j.str(name), why)
+	}
+}
+
+// hostName holds a machine's name against those of the others, and on Windows against
+// its short form.
+func (w *settingWriter) hostName(g setting) {
+	name := g.value.AsString()
+	key := strings.ToLower(name)
+	if other, taken := w.c.hostNames[key]; taken {
+		w.c.diags.fail(g.at, "duplicate host name", "The machines of the nodes %q and %q would both be named %q, and each needs a name of its own. Give it in each node, or with for_each as hostname = each.key.", other, w.m.Name, name)
+		return
+	}
+	w.c.hostNames[key] = w.m.Name
+	if w.m.OS != "windows" || len(name) <= netBIOSLength {
+		return
+	}
+	w.c.diags.warn(g.at, "long host name", "%q has %d characters, and the NetBIOS name of a Windows machine has %d: older programs will know it as %s. Use a shorter one where that matters, above all where others begin alike.", name, len(name), netBIOSLength, host.NetBIOSName(name))
+}
+
+// netBIOSLength is that of the longest NetBIOS name (learn.microsoft.com, SetComputerNameExW).
+const netBIOSLength = 15
 
 func (j *settingJudge) oneOf(name string, words []string) {
 	if v := j.str(name); v != "" && !slices.Contains(words, v) {

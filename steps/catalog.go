@@ -19,6 +19,7 @@ func Kinds() []Kind {
 		firewallRuleKind,
 		flannelAgreesKind,
 		hnsReadyKind,
+		hostNameKind,
 		httpReadyKind,
 		kernelModuleKind,
 		kubeadmJoinKind,

@@ -411,6 +411,29 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 			}
 		}},
 		{name: "feature that is on", list: []steps.Spec{spec("feature", "f", &steps.Feature{Name: "Containers"})}},
+		{name: "host name", list: []steps.Spec{spec("host_name", "name", &steps.HostName{Name: "node-1"})}, verify: func(t *testing.T, h host.Host) {
+			n, err := h.HostName(t.Context())
+			noted, err2 := h.RebootNoted(t.Context())
+			if err != nil || err2 != nil || n.Next != "node-1" || n.Now == "node-1" || !slices.Equal(noted, []string{"the machine's new name node-1"}) {
+				t.Errorf("the name is %+v, %v; noted %q, %v", n, err, noted, err2)
+			}
+		}},
+		{name: "host name of linux", os: "linux", list: []steps.Spec{spec("host_name", "name", &steps.HostName{Name: "node-1"})}, verify: func(t *testing.T, h host.Host) {
+			n, err := h.HostName(t.Context())
+			noted, err2 := h.RebootNoted(t.Context())
+			if err != nil || err2 != nil || n != (host.HostName{Now: "node-1", Next: "node-1"}) || len(noted) > 0 {
+				t.Errorf("the name is %+v, %v; noted %q, %v", n, err, noted, err2)
+			}
+		}},
+		{name: "host name that counts", boots: true, list: []steps.Spec{spec("host_name", "name", &steps.HostName{Name: "node-1"}),
+			spec("reboot", "boot", &steps.Reboot{Policy: steps.RebootAuto, HostName: "node-1"})},
+			verify: func(t *testing.T, h host.Host) {
+				if n, err := h.HostName(t.Context()); err != nil || n.Now != "node-1" || n.Next != "node-1" {
+					t.Errorf("the name is %+v, %v", n, err)
+				}
+			}},
+		{name: "host name renamed again", before: []steps.Spec{spec("host_name", "name", &steps.HostName{Name: "node-1"})},
+			list: []steps.Spec{spec("host_name", "name", &steps.HostName{Name: "node-2"})}},
 		{name: "registry counted after a reboot", list: counted(), verify: func(t *testing.T, h host.Host) {
 			if noted, err := h.RebootNoted(t.Context()); err != nil || !slices.Equal(noted, []string{"the flags"}) {
 				t.Errorf("noted %q, %v", noted, err)

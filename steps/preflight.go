@@ -40,6 +40,7 @@ type Preflight struct {
 	Programs     []string          `json:"programs,omitempty" doc:"Linux: programs that must be installed, by name"`
 	Leftovers    []string          `json:"leftovers,omitempty" doc:"files and folders that an earlier node leaves behind"`
 	Proxy        bool              `json:"proxy,omitempty" doc:"the plan gives the machine its proxy, so what it has now does not count"`
+	Named        bool              `json:"named,omitempty" doc:"the plan gives the machine its name, so the one that it has now does not count"`
 	StaticKept   bool              `json:"static_kept,omitempty" doc:"the plan has HNS keep a static address"`
 	Waive        []string          `json:"waive,omitempty" doc:"ids of findings that do not count"`
 }

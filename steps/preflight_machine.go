@@ -60,8 +60,11 @@ var machineChecks = []preflightCheck{
 	{id: "host-name-differs", severity: SeverityNote, why: "logs and tools on the machine show another name than the cluster does",
 		look: func(_ context.Context, s *survey) ([]seen, error) {
 			name, _, _ := strings.Cut(s.e.Node, ".")
+			if s.q.Named {
+				return nil, nil
+			}
 			if have := s.facts().Hostname; !strings.EqualFold(have, s.e.Node) && !strings.EqualFold(have, name) {
-				return found("rename the machine or the node, where one name for both is wanted", "the machine is named %s, its node %s", have, s.e.Node)
+				return found(fmt.Sprintf("where one name for both is wanted, say host { hostname = %q } in the plan, which renames the machine, or rename the node", name), "the machine is named %s, its node %s", have, s.e.Node)
 			}
 			return nil, nil
 		}},
@@ -87,6 +90,9 @@ func diskSpace(ctx context.Context, s *survey) ([]seen, error) {
 func hostName(_ context.Context, s *survey) ([]seen, error) {
 	name := s.facts().Hostname
 	why := ""
+	if s.q.Named {
+		return nil, nil
+	}
 	switch {
 	case len(name) > 63:
 		why = fmt.Sprintf("has %d characters, more than 63", len(name))
@@ -99,7 +105,7 @@ func hostName(_ context.Context, s *survey) ([]seen, error) {
 	default:
 		return nil, nil
 	}
-	return found("rename the machine", "the machine's name %q %s", name, why)
+	return found("give the machine another name: host { hostname = ... } in the plan", "the machine's name %q %s", name, why)
 }
 
 // windowsChecks: Windows itself.
@@ -202,6 +208,9 @@ func pendingReboot(ctx context.Context, s *survey) ([]seen, error) {
 }
 
 func pendingRename(ctx context.Context, s *survey) ([]seen, error) {
+	if s.q.Named {
+		return nil, nil
+	}
 	const key = currentControlSet + `Control\ComputerName\`
 	next, there, err := s.registry(ctx, key+"ComputerName", "ComputerName")
 	if err != nil || !there {

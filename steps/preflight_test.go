@@ -271,6 +271,28 @@ func TestPreflightInOrder(t *testing.T) {
 	}
 }
 
+// TestPreflightNamed: a machine that the plan gives its name is not told to have another.
+func TestPreflightNamed(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		s := newSurvey(t)
+		s.config.Hostname, s.args.Named = "old_1", named
+		s.text(names+"ComputerName", "ComputerName", "win-1")
+		list, _ := s.findings()
+		told := 0
+		for _, f := range list {
+			if slices.Contains([]string{"host-name", "host-name-differs", "pending-rename"}, f.ID) {
+				told++
+				if f.ID != "pending-rename" && !strings.Contains(f.Remedy, "host { hostname = ") {
+					t.Errorf("%s: %s", f.ID, f.Remedy)
+				}
+			}
+		}
+		if want := map[bool]int{false: 3}[named]; told != want {
+			t.Errorf("named %v: %d findings, want %d", named, told, want)
+		}
+	}
+}
+
 // TestPreflightUnasked: what could not be asked is never taken for an answer.
 func TestPreflightUnasked(t *testing.T) {
 	for question, ids := range map[string][]string{

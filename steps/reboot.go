@@ -20,6 +20,7 @@ var rebootKind = Kind{Name: "reboot", Place: OnHost, Reboots: true, Doc: "the ma
 type Reboot struct {
 	Policy   string   `json:"policy,omitempty" doc:"\"auto\", \"window\" or \"never\" (default)"`
 	Windows  []string `json:"windows,omitempty" doc:"with \"window\": when, for example \"Sat,Sun 22:00-04:00\", in UTC"`
+	HostName string   `json:"host_name,omitempty" doc:"name that the machine must have, and not only after a reboot"`
 	Features []string `json:"features,omitempty" doc:"features that must be on, and not only after a reboot, before a later step can work"`
 }
 
@@ -90,6 +91,15 @@ func (b *Reboot) Check(ctx context.Context, r host.Reader, e *Env) (Change, erro
 		_, pending := e.Pending[host.PathKey(e.Facts.OS, rebootKey("the feature "+name))]
 		need.Blocks = need.Blocks || pending
 	}
+	if b.HostName != "" {
+		pending, err := namePending(ctx, r, b.HostName)
+		if err != nil {
+			return Change{}, err
+		}
+		if pending {
+			need.Why = append(need.Why, newName+b.HostName)
+		}
+	}
 	for key := range e.Pending {
 		if what, ok := strings.CutPrefix(key, host.PathKey(e.Facts.OS, rebootKey(""))); ok {
 			need.Why = append(need.Why, what)
@@ -100,7 +110,12 @@ func (b *Reboot) Check(ctx context.Context, r host.Reader, e *Env) (Change, erro
 		if err != nil {
 			return Change{}, err
 		}
-		need.Why = append(need.Why, others...)
+		for _, what := range others {
+			// Of a new name Windows notes the NetBIOS form, which may be another.
+			if !strings.HasPrefix(what, newName) || !slices.ContainsFunc(need.Why, func(w string) bool { return strings.HasPrefix(w, newName) }) {
+				need.Why = append(need.Why, what)
+			}
+		}
 	}
 	if len(need.Why) == 0 {
 		return Change{}, nil
@@ -143,7 +158,7 @@ func othersReboot(ctx context.Context, r host.Reader) ([]string, error) {
 		}
 	}
 	if !strings.EqualFold(next.String, now.String) {
-		out = append(out, "the machine's new name "+next.String)
+		out = append(out, newName+next.String)
 	}
 	return out, nil
 }

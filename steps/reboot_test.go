@@ -89,13 +89,18 @@ func TestRebootIsWanted(t *testing.T) {
 		{"update", "auto", "for Windows Update", false, set(windows+`WindowsUpdate\Auto Update\RebootRequired`, "x", one)},
 		{"update, never", "never", "", false, set(windows+`WindowsUpdate\Auto Update\RebootRequired`, "x", one)},
 		{"name", "auto", "for the machine's new name NEW", false, set(`HKLM\SYSTEM\CurrentControlSet\Control\ComputerName\ComputerName`, "ComputerName", host.RegistryValue{Type: "string", String: "NEW"})},
+		{"own name", "auto", "for the machine's new name long-enough-to-be-cut", false, func(t *testing.T, h *sandbox.Host) {
+			must(t, h.NoteReboot(t.Context(), "the machine's new name long-enough-to-be-cut"))
+			must(t, h.SetHostName(t.Context(), "long-enough-to-be-cut"))
+		}},
+		{"own name, not noted", "never", "for the machine's new name wanted-1", false, func(t *testing.T, h *sandbox.Host) { must(t, h.SetHostName(t.Context(), "WANTED-1")) }},
 		{"files", "auto", "", false, set(`HKLM\SYSTEM\CurrentControlSet\Control\Session Manager`, "PendingFileRenameOperations", host.RegistryValue{Type: "multi_string", Strings: []string{"a", "b"}})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := openHost(t, "windows").(*sandbox.Host)
 			c.do(t, h)
 			reply, err := steps.NewExecutor(h, memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n",
-				Steps: []steps.Spec{spec("reboot", "boot", &steps.Reboot{Policy: c.policy, Features: []string{"Microsoft-Hyper-V"}})}})
+				Steps: []steps.Spec{spec("reboot", "boot", &steps.Reboot{Policy: c.policy, HostName: "wanted-1", Features: []string{"Microsoft-Hyper-V"}})}})
 			must(t, err)
 			r := reply.Results[0]
 			if r.Err != nil || r.Change.Reason != c.want || (c.want == "") != (r.Change.Reboot == nil) || r.Change.Reboot != nil && r.Change.Reboot.Blocks != c.blocks {

@@ -24,6 +24,7 @@ type undo struct {
 var undoes = map[string]func(rest string, o Owned) (undo, error){
 	"service":        undoService,
 	"feature":        undoFeature,
+	"host_name":      undoHostName,
 	"hns_network":    undoNetwork,
 	"firewall_rule":  undoFirewallRule,
 	"registry":       undoRegistry,

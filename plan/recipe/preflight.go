@@ -30,6 +30,7 @@ func (b *build) winPreflight(after ...string) {
 		q.Leftovers = append(q.Leftovers, subnetFile)
 	}
 	q.StaticKept = slices.ContainsFunc(b.in.Settings.Steps, func(s Setting) bool { return s.ID == "static_address" })
+	q.Named = b.named() != nil
 	if b.turnsOn("Containers") {
 		q.Waive = append(slices.Clone(q.Waive), "containers-feature") // a step will see to it
 	}
@@ -55,6 +56,7 @@ func (b *build) linPreflight() {
 		Address: b.in.ManagementIP, APIServer: b.in.APIServer, PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR,
 		Services: linServices, Ports: portTexts(b.in), Waive: b.in.Waive,
 		NoSwap: !b.refused("failSwapOn"), CgroupV2: b.kubernetes.CgroupV1Fails && !b.refused("failCgroupV1")}
+	q.Named = b.named() != nil
 	if b.flannel() {
 		q.Leftovers = []string{linFlannelRun + "/subnet.env"}
 		q.Programs = []string{"iptables"} // flanneld, kube-proxy and the plugin portmap run it

@@ -87,7 +87,7 @@ func (b *build) settings(after ...string) {
 }
 
 // reboot adds the one reboot for all settings, behind them. A plan that says nothing of
-// reboots gets the step only where a feature may need one to work.
+// reboots gets the step only where a feature may need one to work, or a name to count.
 func (b *build) reboot(first int, after ...string) {
 	args, source := steps.Reboot{}, ""
 	for _, s := range b.in.Settings.Steps {
@@ -95,15 +95,36 @@ func (b *build) reboot(first int, after ...string) {
 			args.Features, source = append(args.Features, f.Name), s.Source
 		}
 	}
+	if n := b.named(); n != nil && b.in.OS == "windows" {
+		args.HostName, source = n.Args.(*steps.HostName).Name, n.Source
+	}
 	if r := b.in.Settings.Reboot; r != nil {
 		args.Policy, args.Windows, source = r.Policy, r.Windows, r.Source
-	} else if len(args.Features) == 0 {
+	} else if len(args.Features) == 0 && args.HostName == "" {
 		return
 	}
 	for _, s := range b.specs[first:] {
 		after = append(after, s.ID)
 	}
 	b.add("reboot", "reboot", "One reboot for what counts after it only", &args, after...).Source = source
+}
+
+// HostName is the machine's own name.
+func HostName(name, os string) []Setting {
+	title := "Host name " + name
+	if os == "windows" {
+		title += afterBoot
+	}
+	return []Setting{{ID: "host_name", Title: title, Kind: "host_name", Args: &steps.HostName{Name: name}}}
+}
+
+// named is the setting of the machine's name, nil where the plan gives none.
+func (b *build) named() *Setting {
+	i := slices.IndexFunc(b.in.Settings.Steps, func(s Setting) bool { return s.Kind == "host_name" })
+	if i < 0 {
+		return nil
+	}
+	return &b.in.Settings.Steps[i]
 }
 
 func (b *build) setting(s Setting, after ...string) {

@@ -81,6 +81,8 @@ type Reader interface {
 	// Feature tells how Windows has an optional feature ("Containers"); one that Windows
 	// does not know is fs.ErrNotExist. Machines without features answer ErrUnsupported.
 	Feature(ctx context.Context, name string) (FeatureState, error)
+	// HostName gives the machine's name, now and after the next boot.
+	HostName(ctx context.Context) (HostName, error)
 	// RebootNoted gives what was noted with NoteReboot since the machine has booted,
 	// sorted; it knows by itself that the machine has booted, whatever its clock did.
 	RebootNoted(ctx context.Context) ([]string, error)
@@ -189,6 +191,10 @@ type Host interface {
 	EnableFeature(ctx context.Context, name string) error
 	// DisableFeature turns a feature off; its files stay. Off already is no error.
 	DisableFeature(ctx context.Context, name string) error
+	// SetHostName changes the machine's name: on Windows from the next boot on, on Linux
+	// now and after each boot. One that it has already is no error; one that no machine
+	// can have (CheckHostName), or that the machine refuses, is fs.ErrInvalid.
+	SetHostName(ctx context.Context, name string) error
 	// NoteReboot notes, until the machine boots, what needs a reboot.
 	NoteReboot(ctx context.Context, what string) error
 	// Reboot asks for a reboot and returns once it is taken; the machine goes down soon

@@ -136,6 +136,10 @@ func (i *intercepted) DisableFeature(ctx context.Context, name string) error {
 	return i.do("disable feature", name, func() error { return i.Host.DisableFeature(ctx, name) })
 }
 
+func (i *intercepted) SetHostName(ctx context.Context, name string) error {
+	return i.do("set host name", name, func() error { return i.Host.SetHostName(ctx, name) })
+}
+
 func (i *intercepted) NoteReboot(ctx context.Context, what string) error {
 	return i.do("note a reboot for", what, func() error { return i.Host.NoteReboot(ctx, what) })
 }

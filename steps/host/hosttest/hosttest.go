@@ -50,6 +50,9 @@ type Fixture struct {
 	FeaturesUntried bool
 	// Notes says whether the suite may leave a note that a reboot is needed.
 	Notes bool
+	// Rename says that the suite may give the machine another name, and its own again;
+	// RenamedAtOnce that the name counts at once though it is Windows, as under Wine.
+	Rename, RenamedAtOnce bool
 	// Sysctl is a kernel parameter whose value the suite may write again; "" = the
 	// machine has none, and the calls of the kernel must be host.ErrUnsupported.
 	Sysctl string
@@ -109,6 +112,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"ports/reserved", (*suite).reservedPorts},
 		{"trusted authorities", (*suite).trustedCAs},
 		{"features", (*suite).features},
+		{"host name", (*suite).hostName},
 		{"reboot noted", (*suite).rebootNoted},
 		{"probes/http", (*suite).probeHTTP},
 		{"probes/pipe", (*suite).probePipe},

@@ -232,6 +232,8 @@ func (s *suite) cancelled() {
 		"mounts":      ignore(h.Mounts(ctx, path)),
 		"unmount":     h.Unmount(ctx, path),
 		"feature":     ignore(h.Feature(ctx, "Containers")),
+		"name":        ignore(h.HostName(ctx)),
+		"set name":    h.SetHostName(ctx, "nodejoin-hosttest"),
 		"noted":       ignore(h.RebootNoted(ctx)),
 		"enable":      h.EnableFeature(ctx, "Containers"),
 		"disable":     h.DisableFeature(ctx, "Containers"),

@@ -35,6 +35,7 @@ type Options struct {
 type Host struct {
 	dataDir  string
 	envFile  string
+	nameFile string
 	services serviceManager
 	trust    []trustStore // the first that is there
 
@@ -61,7 +62,7 @@ func New(opt Options) (*Host, error) {
 			return nil, &host.Error{Op: "open machine", Subject: p, Err: err}
 		}
 	}
-	h := &Host{dataDir: filepath.Clean(opt.DataDir), envFile: opt.EnvFile, trust: trustStores, children: map[processID]*child{}}
+	h := &Host{dataDir: filepath.Clean(opt.DataDir), envFile: opt.EnvFile, nameFile: "/etc/hostname", trust: trustStores, children: map[processID]*child{}}
 	manager, err := initSystem()
 	if err != nil {
 		return nil, &host.Error{Op: "open machine", Subject: "service manager", Err: err}

@@ -23,7 +23,7 @@ func fixture(t *testing.T, os string) hosttest.Fixture {
 		t.Fatal(err)
 	}
 	f := hosttest.Fixture{
-		Host: h, Dir: "/srv/scratch", Program: []string{"/srv/k/program"}, AbsentPipe: "unix:///run/no.sock", Trust: true, Notes: true,
+		Host: h, Dir: "/srv/scratch", Program: []string{"/srv/k/program"}, AbsentPipe: "unix:///run/no.sock", Trust: true, Notes: true, Rename: true,
 		Pipe: func(t *testing.T) (string, func()) { return pipes[os][containerd], play(t, h, containerd) },
 		HTTP: func(t *testing.T) (string, int, func()) {
 			return "http://127.0.0.1:10256/healthz", 200, play(t, h, kubeProxy)

@@ -266,6 +266,7 @@ func (h *Host) Reboot(ctx context.Context) error {
 		}
 		clear(s.Networks)
 		h.finishFeatures(s)
+		h.finishName(s)
 		s.Noted = nil
 		clear(s.Sysctls) // and the boot files of a sandbox are read by nobody
 		s.Modules = nil

@@ -22,10 +22,12 @@ import (
 // person or a test can make the machine unfit. What is not given is as on a machine
 // in good order.
 type Quirks struct {
-	Memory    uint64            `json:"memory,omitempty"` // bytes, default 16 GiB
-	CPUs      int               `json:"cpus,omitempty"`   // default 4
-	Swap      uint64            `json:"swap,omitempty"`   // bytes in use
-	Cgroup    string            `json:"cgroup,omitempty"` // default v2, on linux
+	Memory    uint64            `json:"memory,omitempty"`    // bytes, default 16 GiB
+	CPUs      int               `json:"cpus,omitempty"`      // default 4
+	Swap      uint64            `json:"swap,omitempty"`      // bytes in use
+	Cgroup    string            `json:"cgroup,omitempty"`    // default v2, on linux
+	HostName  string            `json:"host_name,omitempty"` // with which the machine came, default that of Config
+	Domain    string            `json:"domain,omitempty"`    // of which it is a member
 	NoAdmin   bool              `json:"no_admin,omitempty"`
 	Adapters  []host.Adapter    `json:"adapters,omitempty"`  // default: one, with the machine's address
 	Listeners []host.Listener   `json:"listeners,omitempty"` // besides those of the played programs
@@ -71,18 +73,20 @@ func (h *Host) ask(ctx context.Context, method, subject string) (Quirks, error) 
 // factoryRegistry is what the registry of a fresh machine holds of the values that
 // nodejoin reads: a server with the Containers feature, which gives it the services
 // hns and vmcompute, and a page file that Windows sizes.
-func (h *Host) factoryRegistry() map[string]map[string]host.RegistryValue {
+func (h *Host) factoryRegistry(q Quirks) map[string]map[string]host.RegistryValue {
 	text := func(s string) host.RegistryValue { return host.RegistryValue{Type: "string", String: s} }
 	number := func(n uint64) host.RegistryValue { return host.RegistryValue{Type: "dword", Number: n} }
 	const control = `hklm\system\currentcontrolset\control\`
 	const services = `hklm\system\currentcontrolset\services\`
-	name := text(strings.ToUpper(h.cfg.Hostname))
+	came := or(q.HostName, h.cfg.Hostname)
+	name := text(host.NetBIOSName(came))
 	revision, _, _ := strings.Cut(strings.TrimPrefix(h.cfg.Build, "10.0."), ".")
 	return map[string]map[string]host.RegistryValue{
 		`hklm\software\microsoft\windows nt\currentversion`: {"currentbuildnumber": text(revision), "productname": text(h.product()),
 			"installationtype": text("Server"), "ubr": number(9999)},
-		control + `computername\computername`:         {"computername": name},
-		control + `computername\activecomputername`:   {"computername": name},
+		control + `computername\computername`:       {"computername": name},
+		control + `computername\activecomputername`: {"computername": name},
+		nameParameters: {"hostname": text(came), "nv hostname": text(came)},
 		control + `session manager\memory management`: {"pagingfiles": {Type: "multi_string", Strings: []string{`?:\pagefile.sys`}}},
 		services + "hns":       {"start": number(3)},
 		services + "vmcompute": {"start": number(3)},
@@ -95,8 +99,12 @@ func (h *Host) furnish(s *state) error {
 	if s.Factory {
 		return nil
 	}
+	q, err := h.quirks()
+	if err != nil {
+		return err
+	}
 	s.Factory = true
-	for key, values := range h.factoryRegistry() {
+	for key, values := range h.factoryRegistry(q) {
 		if s.Registry[key] == nil {
 			s.Registry[key] = map[string]host.RegistryValue{}
 		}

@@ -143,7 +143,7 @@ func (h *Host) Facts(ctx context.Context) (host.Facts, error) {
 	f.Memory, f.CPUs, f.Swap, f.Admin = q.Memory, q.CPUs, q.Swap, !q.NoAdmin
 	f.Cgroup = or(q.Cgroup, f.Cgroup)
 	err = h.view(ctx, "read facts", h.cfg.Hostname, func(s *state) error {
-		f.BootTime = s.BootTime
+		f.BootTime, f.Hostname = s.BootTime, h.hostName(s, q).Now
 		return nil
 	})
 	return f, err

@@ -37,6 +37,8 @@ type state struct {
 	Modules  []string                                 `json:"modules,omitempty"`        // loaded
 	Trusted  []string                                 `json:"trusted,omitempty"`        // sha256 of authorities
 	Features map[string]host.FeatureState             `json:"features,omitempty"`       // only others than a fresh machine's
+	HostName string                                   `json:"host_name,omitempty"`      // "" = as it came
+	NextName string                                   `json:"next_name,omitempty"`      // after a boot; "" = HostName
 	Noted    []string                                 `json:"noted,omitempty"`          // what needs a reboot
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"runtime"
 	"time"
 	"unsafe"
@@ -41,7 +40,7 @@ func (h *Host) Facts(ctx context.Context) (host.Facts, error) {
 }
 
 func (h *Host) fixedFacts() (host.Facts, error) {
-	name, err1 := os.Hostname()
+	name, err1 := currentName()
 	build, product, err2 := version()
 	boot, err3 := bootTime()
 	admin, err4 := isAdmin()

@@ -315,6 +315,26 @@ func TestFirewall(t *testing.T) {
 	}
 }
 
+// TestNextName: the name after a boot is read where Windows notes it. Wine does not, so
+// the note is made by hand.
+func TestNextName(t *testing.T) {
+	if !underWine() {
+		t.Skip("a machine that is in use is not renamed")
+	}
+	h := newHost(t)
+	now, err := h.HostName(t.Context())
+	if err != nil || now.Now == "" || now.Next != now.Now || now.Domain != "" {
+		t.Fatalf("%+v, %v", now, err)
+	}
+	if err := h.SetRegistryValue(t.Context(), tcpipParameters, nameNext, host.RegistryValue{Type: "string", String: "later"}); err != nil {
+		t.Fatal(err)
+	}
+	later, err := h.HostName(t.Context())
+	if err = errors.Join(err, h.DeleteRegistryValue(t.Context(), tcpipParameters, nameNext)); err != nil || later.Now != now.Now || later.Next != "later" {
+		t.Errorf("%+v, %v", later, err)
+	}
+}
+
 // A Windows without the DISM API is one that cannot be asked, not one without a feature.
 func TestFeatureWithoutDISM(t *testing.T) {
 	was := dismInitialize
