@@ -41,8 +41,7 @@ func (l *NodeLabels) Check(ctx context.Context, r kube.Reader, e *Env) (Change, 
 
 // former are labels of the Node that an earlier plan set, and this one does not name.
 func (l *NodeLabels) former(n kube.Node) []string {
-	noted := map[string]string{}
-	_ = json.Unmarshal([]byte(n.Annotations[kube.LabelsOf]), &noted) // what cannot be read is not nodejoin's
+	noted := notedLabels(n.Annotations)
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(noted)) {
 		_, wanted := l.Labels[k]
@@ -102,9 +101,7 @@ func (t *NodeTaints) Check(ctx context.Context, r kube.Reader, e *Env) (Change, 
 
 // former are taints of the Node that an earlier plan set, and this one does not name.
 func (t *NodeTaints) former(n kube.Node) []kube.Taint {
-	var noted []kube.Taint
-	_ = json.Unmarshal([]byte(n.Annotations[kube.TaintsOf]), &noted)
-	return slices.DeleteFunc(noted, func(f kube.Taint) bool {
+	return slices.DeleteFunc(notedTaints(n.Annotations), func(f kube.Taint) bool {
 		wanted := slices.ContainsFunc(t.Taints, func(w kube.Taint) bool { return taintID(w) == taintID(f) })
 		return wanted || !slices.Contains(n.Taints, f)
 	})

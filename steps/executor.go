@@ -58,7 +58,8 @@ type CheckReply struct {
 	Last        *RunNote `json:"last,omitempty"`
 	LastUnknown bool     `json:"last_unknown,omitempty"`
 	// Trial is open on the machine: an earlier run neither verified nor took back what
-	// it changed. Only its start and begin are told.
+	// it changed, or took it back and did not come to see the machine work. What it kept
+	// is not told.
 	Trial *Trial `json:"trial,omitempty"`
 }
 
@@ -143,7 +144,7 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 		reply.Last = &notes[len(notes)-1]
 	}
 	if t := x.record.Trial; t.saved() {
-		reply.Trial = &Trial{TrialStart: t.TrialStart, Begun: t.Begun, Ended: t.Ended}
+		reply.Trial = &Trial{TrialStart: t.TrialStart, Begun: t.Begun, Ended: t.Ended, Back: t.Back}
 	}
 	reply.Mutations = x.Mutations()
 	return reply, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -197,6 +198,70 @@ func TestLabelsAndTaintsFollowThePlan(t *testing.T) {
 					break
 				}
 			}
+		}
+	}
+}
+
+// A Node gets back what a plan has changed of its labels and taints, and keeps what anybody
+// else has; a call that dies is finished by the next one.
+func TestNodeGivenPutBack(t *testing.T) {
+	taint := func(key, value string) kube.Taint { return kube.Taint{Key: key, Value: value, Effect: "NoSchedule"} }
+	labels := func(m map[string]string) *NodeLabels { return &NodeLabels{Labels: m} }
+	taints := func(list ...kube.Taint) *NodeTaints { return &NodeTaints{Taints: list} }
+	prepared := func() (*oneNode, kube.Node, *NodeGiven) {
+		o := &oneNode{node: kube.Node{Name: "win-1", Labels: map[string]string{"theirs": "x", "took": "theirs"}, Taints: []kube.Taint{taint("theirs", "x")}}}
+		apply := func(l *NodeLabels, ts *NodeTaints) {
+			for kind, step := range map[string]any{"node_labels": l, "node_taints": ts} {
+				if r := o.run(step, kind, 9); r.Err != nil {
+					t.Fatal(r.Err)
+				}
+			}
+		}
+		apply(labels(map[string]string{"stays": "1", "changes": "1", "goes": "1"}), taints(taint("changes", "1"), taint("goes", "1")))
+		before, _ := o.Node(t.Context(), "")
+		given := GivenTo(before)
+		apply(labels(map[string]string{"stays": "1", "changes": "2", "comes": "2", "took": "ours", "person": "2"}), taints(taint("changes", "2"), taint("comes", "2"), taint("person", "2")))
+		o.limit, o.calls = 9, nil
+		o.node.Labels["person"], o.node.Labels["new"] = "theirs", "x"
+		before.Labels["person"], before.Labels["new"] = "theirs", "x"
+		for i := range o.node.Taints {
+			if o.node.Taints[i].Key == "person" {
+				o.node.Taints[i].Value = "theirs"
+			}
+		}
+		before.Taints = append(before.Taints, taint("person", "theirs"))
+		return o, before, given
+	}
+	for limit := 0; ; limit++ {
+		o, before, given := prepared()
+		put := func() error {
+			n, _ := o.Node(t.Context(), "")
+			do := given.PutBack(n)
+			if do == nil {
+				return nil
+			}
+			return do(t.Context(), o)
+		}
+		o.limit = limit
+		died := put() != nil
+		o.limit = 99
+		if err := put(); err != nil {
+			t.Fatal(err)
+		}
+		byKey := func(a, b kube.Taint) int { return strings.Compare(a.Key, b.Key) }
+		slices.SortFunc(before.Taints, byKey)
+		slices.SortFunc(o.node.Taints, byKey)
+		if d := cmp.Diff(before, o.node); d != "" {
+			t.Errorf("killed after %d calls (-before +after):\n%s", limit, d)
+		}
+		if n, _ := o.Node(t.Context(), ""); given.PutBack(n) != nil {
+			t.Error("there is still something to put back")
+		}
+		if !died {
+			if limit != 3 {
+				t.Errorf("done with %d calls", limit)
+			}
+			return
 		}
 	}
 }

@@ -24,24 +24,26 @@ type TakeBackRequest struct {
 type TakeBackReply struct {
 	// Trial is what the Node was before; nil: no trial was open, or nothing had been
 	// changed in it yet, and nothing was done.
-	Trial    *TrialStart `json:"trial,omitempty"`
-	Services []string    `json:"services,omitempty"` // those that were started, in that order
-	// Left names what could not be put back, each with why.
-	Left      []string `json:"left,omitempty"`
-	Failed    string   `json:"failed,omitempty"` // key of the claim
-	Err       *Error   `json:"err,omitempty"`    // what ended it; the next run goes on from there
-	Mutations int64    `json:"mutations"`
+	Trial *TrialStart `json:"trial,omitempty"`
+	Back
+	Failed    string `json:"failed,omitempty"` // key of the claim
+	Err       *Error `json:"err,omitempty"`    // what ended it; the next run goes on from there
+	Mutations int64  `json:"mutations"`
 }
 
 // TakeBack puts everything back that was changed since the trial began: services that
 // were registered go, files and settings are as they were, services that ran run. It
 // stops at the first failure, with the trial open: whatever comes next, another try or
-// a run that goes forward, starts from there.
+// a run that goes forward, starts from there. One that was taken back already, and not
+// Verified since, gets the same answer again.
 func (x *Executor) TakeBack(ctx context.Context, req TakeBackRequest) (TakeBackReply, error) {
 	if err := x.prepare(ctx); err != nil {
 		return TakeBackReply{}, err
 	}
 	t := x.record.Trial
+	if t != nil && t.Back != nil {
+		return TakeBackReply{Trial: &t.TrialStart, Back: *t.Back, Mutations: x.Mutations()}, nil
+	}
 	if !t.kept() {
 		return TakeBackReply{}, nil
 	}
@@ -281,7 +283,7 @@ func inStartOrder(services []oldService) (out []oldService) {
 	return out
 }
 
-// settle brings the record back and ends the trial.
+// settle brings the record back, and notes in it that the machine is.
 func (b *takeBack) settle(ctx context.Context) error {
 	r := b.x.record
 	for id, u := range b.trial.Archives {
@@ -302,6 +304,11 @@ func (b *takeBack) settle(ctx context.Context) error {
 		o.Undone = true
 		r.Owned[key] = o
 	}
-	b.trial.Ended = true
-	return b.x.endTrial(ctx)
+	back := b.reply.Back
+	b.trial.Ended, b.trial.Back = true, &back
+	if err := r.Save(ctx, b.x.host, b.x.facts); err != nil {
+		b.trial.Ended, b.trial.Back = false, nil
+		return err
+	}
+	return nil
 }

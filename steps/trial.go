@@ -28,6 +28,16 @@ type Trial struct {
 	Archives map[string]*Unpacked `json:"archives,omitempty"`
 	// Ended: nothing can be taken back any more; only what was kept is still to go.
 	Ended bool `json:"ended,omitempty"`
+	// Back is set once the machine is as it was before. It is noted with that, as the
+	// answer may be lost, and stays until a run has seen the machine work (Verified).
+	Back *Back `json:"back,omitempty"`
+}
+
+// Back is what taking a trial back came to.
+type Back struct {
+	Services []string `json:"services,omitempty"` // those that were started, in that order
+	// Left names what could not be put back, each with why.
+	Left []string `json:"left,omitempty"`
 }
 
 // TrialStart is what the Node was before the first change.
@@ -35,6 +45,8 @@ type TrialStart struct {
 	Node    string `json:"node,omitempty"`    // UID of the Node object; "" = there was none
 	Ready   bool   `json:"ready,omitempty"`   // it was Ready
 	Version string `json:"version,omitempty"` // of its kubelet
+	// Given is what it had of labels and taints; nil = there was none.
+	Given *NodeGiven `json:"given,omitempty"`
 }
 
 // Kept is one altered thing as it was.
@@ -275,7 +287,7 @@ func (x *Executor) state(ctx context.Context, k Kept) (Owned, error) {
 	return k.Owned, err
 }
 
-// Verified ends the trial of the machine, if one is open: what it kept goes, and nothing
+// Verified ends the trial of the machine, if there is one: what it kept goes, and nothing
 // can be taken back any more.
 func (x *Executor) Verified(ctx context.Context) error {
 	if err := x.prepare(ctx); err != nil {

@@ -63,20 +63,24 @@ func TestTrialTakenBack(t *testing.T) {
 	if record := text(t, h, `C:\ProgramData\nodejoin\record.json`); strings.Contains(record, "-secret-") {
 		t.Error("the record holds a secret")
 	}
-	for range 2 { // of the connection that made the changes, then of another, which finds nothing to do
+	for range 2 { // of the connection that made the changes, then of another, which is told the same
 		reply, err := x.TakeBack(t.Context(), steps.TakeBackRequest{Node: "win-1"})
 		must(t, err)
-		if reply.Err != nil || len(reply.Left) > 0 {
-			t.Fatalf("%s: %v; left %v", reply.Failed, reply.Err, reply.Left)
+		if reply.Err != nil || len(reply.Left) > 0 || reply.Trial == nil || reply.Trial.Version != "1.35.4" || !cmp.Equal(reply.Services, []string{"worker"}) {
+			t.Fatalf("%s: %v; %+v", reply.Failed, reply.Err, reply)
 		}
 		settled(t, h, programs, machineOf("one"))
 		if env := running(t, h, "worker"); !cmp.Equal(env, []string{"TOKEN=service-secret-one"}) {
 			t.Errorf("environment %q", env)
 		}
-		if diff := cmp.Diff(kept, previousFiles(t, h)); diff != "" {
-			t.Errorf("kept (-before +after):\n%s", diff)
-		}
 		x = steps.NewExecutor(h, programs, func(event.Event) {})
+	}
+	must(t, x.Verified(t.Context()))
+	if diff := cmp.Diff(kept, previousFiles(t, h)); diff != "" {
+		t.Errorf("kept (-before +after):\n%s", diff)
+	}
+	if reply, err := x.TakeBack(t.Context(), steps.TakeBackRequest{Node: "win-1"}); err != nil || reply.Trial != nil {
+		t.Errorf("once it is verified: %+v, %v", reply, err)
 	}
 	reply, err := x.Leave(t.Context(), steps.LeaveRequest{Node: "win-1"})
 	must(t, err)

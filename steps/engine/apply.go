@@ -63,6 +63,12 @@ func (h *hostRun) apply(ctx context.Context) (sum HostSummary) {
 		h.state("failed", "")
 		return sum
 	}
+	if sum.Err = h.finishTakeBack(ctx); sum.Err != nil {
+		sum.NotRun = ids(h.node.Steps)
+		h.letGo(ctx)
+		h.state("failed", "")
+		return sum
+	}
 	h.trial = h.trialStart()
 	start := time.Now()
 	defer func() { h.noteRun(ctx, sum, start); h.letGo(ctx) }()

@@ -52,11 +52,16 @@ func (h *hostRun) phase(ctx context.Context, id string, f func() error) error {
 	if ctx.Err() != nil {
 		err = &steps.Error{Code: steps.CodeInterrupted, Summary: "interrupted", Detail: "the run was stopped; the next apply goes on from here"}
 	}
+	h.phaseDone(id, start, err)
+	return err
+}
+
+// phaseDone tells how a phase ended.
+func (h *hostRun) phaseDone(id string, start time.Time, err error) {
 	d := event.StepDone{Host: h.node.Name, Step: id, Result: "changed", Action: string(steps.ActionUpdate), Duration: time.Since(start)}
 	if err != nil {
 		e := steps.AsError(err)
 		d.Result, d.Summary, d.Detail, d.Remedy = "failed", e.Summary, e.Detail, e.Remedy
 	}
 	h.emit(d)
-	return err
 }

@@ -57,6 +57,9 @@ type world struct {
 	heard     func(event.Event)  // is told each event; may be nil
 	now       func() time.Time   // of engine.Options
 	boots     *slowBoot          // how machines go down and come back; nil = at once
+	lostBacks int                // answers to taking back that are lost
+	cut       bool               // and with them the way to the machine
+	away      bool               // no machine answers
 }
 
 var errKilled = errors.New("killed")
@@ -148,6 +151,9 @@ func (w *world) session(c *plan.Compiled) *engine.Session {
 		Connect: func(ctx context.Context, n plan.Node) (transport.Conn, error) {
 			if err := w.boots.connect(n.Name); err != nil {
 				return nil, err
+			}
+			if w.away {
+				return nil, &transport.ConnectError{Reason: transport.ReasonUnreachable, Host: n.Name, Summary: "no answer"}
 			}
 			s := n.Connection.Sandbox
 			h, err := sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, Hostname: n.Name, DataDir: n.DataDir, ClusterDir: s.ClusterDir, Broken: w.broken})
@@ -404,6 +410,17 @@ func (f *flaky) Apply(ctx context.Context, req steps.Request, emit func(event.Ev
 		return steps.ApplyReply{}, transport.ErrDropped
 	}
 	return f.Conn.Apply(ctx, req, emit)
+}
+
+// TakeBack is done, and its answer lost while the world wants it.
+func (f *flaky) TakeBack(ctx context.Context, req steps.TakeBackRequest, emit func(event.Event)) (steps.TakeBackReply, error) {
+	reply, err := f.Conn.TakeBack(ctx, req, emit)
+	if err == nil && f.w.lostBacks > 0 {
+		f.w.lostBacks--
+		f.w.away = f.w.cut
+		return steps.TakeBackReply{}, transport.ErrDropped
+	}
+	return reply, err
 }
 
 // killableCluster counts the cluster's mutating calls as well.

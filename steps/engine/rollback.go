@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,7 +53,7 @@ const readyAgain = 5 * time.Minute
 func (h *hostRun) trialStart() *steps.TrialStart {
 	start := &steps.TrialStart{}
 	if n := h.report.KubeNode; n != nil {
-		*start = steps.TrialStart{Node: n.UID, Ready: n.Ready, Version: compat.Canonical(n.KubeletVersion)}
+		*start = steps.TrialStart{Node: n.UID, Ready: n.Ready, Version: compat.Canonical(n.KubeletVersion), Given: steps.GivenTo(*n)}
 	}
 	if h.node.Partial { // it neither proves the Node nor fails for all of it
 		return nil
@@ -73,31 +74,33 @@ func (h *hostRun) trialStart() *steps.TrialStart {
 // run that was stopped or lost its way to the host or the cluster, and not one that
 // comes when all is verified.
 func (h *hostRun) takesBack(ctx context.Context, sum *HostSummary) bool {
-	var ce *transport.ConnectError
-	if h.trial == nil || sum.Failed == "" || ctx.Err() != nil || errors.As(sum.Err, &ce) || dropped(sum.Err) {
-		return false
-	}
-	switch steps.AsError(sum.Err).Code {
-	case steps.CodeInterrupted, steps.CodeUnreachable, steps.CodeUnauthorized, steps.CodeLocked, steps.CodeReboot:
+	if h.trial == nil || sum.Failed == "" || lostWay(ctx, sum.Err) {
 		return false
 	}
 	i := slices.IndexFunc(h.node.Steps, func(s steps.Spec) bool { return s.ID == sum.Failed })
 	return i >= 0 && h.node.Steps[i].Kind != "node_joined"
 }
 
+// lostWay tells whether err is that of a run which was stopped, or may not or cannot reach
+// the host or the cluster, and says nothing of either.
+func lostWay(ctx context.Context, err error) bool {
+	var ce *transport.ConnectError
+	if ctx.Err() != nil || errors.As(err, &ce) || dropped(err) {
+		return true
+	}
+	switch steps.AsError(err).Code {
+	case steps.CodeInterrupted, steps.CodeUnreachable, steps.CodeUnauthorized, steps.CodeLocked, steps.CodeReboot:
+		return true
+	}
+	return false
+}
+
 // takeBack makes the host as it was before its trial and sees it work.
 func (h *hostRun) takeBack(ctx context.Context, sum *HostSummary) {
 	out := &TakenBack{}
-	phase := func(id string, f func() error) {
-		if out.Err == nil {
-			if out.Err = h.phase(ctx, id, f); out.Err != nil {
-				out.Failed = id
-			}
-		}
-	}
 	before := h.heartbeat(ctx)
 	var reply steps.TakeBackReply
-	phase("rollback", func() (err error) {
+	h.backPhase(ctx, out, "rollback", func() (err error) {
 		reply, err = retryDropped(ctx, h, "applying", func() (steps.TakeBackReply, error) {
 			return h.conn.TakeBack(ctx, steps.TakeBackRequest{Node: h.node.Name}, h.emit)
 		})
@@ -108,36 +111,116 @@ func (h *hostRun) takeBack(ctx context.Context, sum *HostSummary) {
 	})
 	out.Left = reply.Left
 	if out.Err == nil && reply.Trial == nil { // nothing of the host had been changed
+		restored := h.putNodeBack(ctx, out, *h.trial)
 		if h.cordoned && h.api != nil {
-			phase("uncordon", func() error { return absentIsFine(h.api.Uncordon(ctx, h.node.Name)) })
+			h.backPhase(ctx, out, "uncordon", func() error { return absentIsFine(h.api.Uncordon(ctx, h.node.Name)) })
 		}
-		if out.Err == nil {
+		if out.Err == nil && !restored {
 			return
 		}
 	}
 	sum.TakenBack = out
 	sum.Changed = slices.DeleteFunc(sum.Changed, func(id string) bool {
-		return slices.ContainsFunc(h.specs(steps.OnHost), func(s steps.Spec) bool { return s.ID == id })
+		return slices.ContainsFunc(h.node.Steps, func(s steps.Spec) bool {
+			k, _ := steps.Lookup(s.Kind)
+			return s.ID == id && (k.Place == steps.OnHost || s.Kind == "node_labels" || s.Kind == "node_taints")
+		})
 	})
-	if out.Err != nil || reply.Trial == nil {
+	if out.Err == nil && reply.Trial != nil {
+		h.seeBack(ctx, out, *reply.Trial, reply.Services, func(n kube.Node) bool { return !n.Heartbeat.Equal(before) })
+	}
+}
+
+// backPhase runs a part of taking back; none after one that failed.
+func (h *hostRun) backPhase(ctx context.Context, out *TakenBack, id string, f func() error) {
+	if out.Err != nil {
 		return
 	}
-	phase("gates", func() error { return h.gatesOf(ctx, reply.Services) })
-	switch start := reply.Trial; {
+	if out.Err = h.phase(ctx, id, f); out.Err != nil {
+		out.Failed = cmp.Or(out.Failed, id)
+	}
+}
+
+// seeBack sees a machine work that was put back, and puts the cluster's side of it back;
+// alive tells that a kubelet which was started again has reported. Then the trial ends.
+// What the cluster could not be asked stays for the next run.
+func (h *hostRun) seeBack(ctx context.Context, out *TakenBack, start steps.TrialStart, services []string, alive func(kube.Node) bool) {
+	uncordon := func() error { return absentIsFine(h.api.Uncordon(ctx, h.node.Name)) }
+	h.backPhase(ctx, out, "gates", func() error { return h.gatesOf(ctx, services) })
+	switch {
 	case start.Ready && h.api != nil:
-		phase("node_ready", func() error {
-			restarted := slices.Contains(reply.Services, "kubelet")
-			return h.awaitReady(ctx, start.Version, func(n kube.Node) bool { return !restarted || !n.Heartbeat.Equal(before) })
+		h.backPhase(ctx, out, "node_ready", func() error {
+			restarted := slices.Contains(services, "kubelet")
+			return h.awaitReady(ctx, start.Version, func(n kube.Node) bool { return !restarted || alive(n) })
 		})
-		phase("uncordon", func() error { return absentIsFine(h.api.Uncordon(ctx, h.node.Name)) })
+		h.putNodeBack(ctx, out, start)
+		h.backPhase(ctx, out, "uncordon", uncordon)
 		if out.Err == nil {
 			out.Version = start.Version
 		}
 	case start.Node == "" && h.api != nil && needsCluster(h.node):
-		phase("node_removed", func() error { return h.forgetNode(ctx) })
-	case h.cordoned && h.api != nil: // it was not Ready before, and may be again by itself
-		phase("uncordon", func() error { return absentIsFine(h.api.Uncordon(ctx, h.node.Name)) })
+		h.backPhase(ctx, out, "node_removed", func() error { return h.forgetNode(ctx) })
+	case h.api != nil: // it was not Ready before, and may be again by itself
+		h.putNodeBack(ctx, out, start)
+		if h.cordoned {
+			h.backPhase(ctx, out, "uncordon", uncordon)
+		}
 	}
+	if out.Err == nil || !lostWay(ctx, out.Err) {
+		// What cannot be told to the machine any more is seen again by the next run.
+		_, _ = retryDropped(ctx, h, "applying", func() (struct{}, error) { return struct{}{}, h.conn.Verified(ctx) })
+	}
+}
+
+// putNodeBack gives the Node the labels and taints again that it had before the trial;
+// true where there was anything to do.
+func (h *hostRun) putNodeBack(ctx context.Context, out *TakenBack, start steps.TrialStart) bool {
+	if out.Err != nil || h.api == nil || start.Given == nil {
+		return false
+	}
+	n, err := h.api.Node(ctx, h.node.Name)
+	var put func(context.Context, kube.API) error
+	if err == nil && n.UID == start.Node {
+		put = start.Given.PutBack(n)
+	}
+	if err = absentIsFine(err); err == nil && put == nil {
+		return false
+	}
+	h.backPhase(ctx, out, "node_labels_taints", func() error {
+		if err != nil {
+			return err
+		}
+		return absentIsFine(put(ctx, h.api))
+	})
+	return out.Err == nil
+}
+
+// finishTakeBack sees a machine work that an earlier run has put back, and says so: that
+// run did not come to it. One that does not work again is no reason not to go on.
+func (h *hostRun) finishTakeBack(ctx context.Context) error {
+	t := h.report.Trial
+	if t == nil || t.Back == nil {
+		return nil
+	}
+	start, out := t.TrialStart, &TakenBack{Left: t.Back.Left}
+	if n := h.report.KubeNode; start.Node == "" && n != nil && n.Ready && !slices.Contains(n.Taints, kube.Joining) {
+		start.Node = n.UID // somebody has joined the machine since: that Node is none of the run's
+	}
+	h.seeBack(ctx, out, start, t.Back.Services, func(kube.Node) bool { return true })
+	if out.Err != nil && lostWay(ctx, out.Err) {
+		return out.Err
+	}
+	h.emit(event.Warning{Host: h.node.Name, Summary: "an earlier run was taken back", Detail: fmt.Sprintf("The run that began %s did not come to say so. %s", t.Begun.Format("2006-01-02T15:04Z"), out)})
+	h.report.KubeNode = nil
+	if h.api != nil && needsCluster(h.node) {
+		if err := h.checkNode(ctx, h.api); err != nil {
+			return err
+		}
+	}
+	if h.report.KubeNode == nil {
+		h.report.Interruption = nil
+	}
+	return nil
 }
 
 // heartbeat is when the kubelet last said that it lives; zero where that is not known.

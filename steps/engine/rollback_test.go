@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -86,6 +89,12 @@ func upgradable(t *testing.T, broken bool) (*world, map[string]string) {
 	h, dir := w.box()
 	seed(t, h)
 	w.kubernetes("1.35.4")
+	w.edit(`"example.com/pool" = "windows" \}`, `"example.com/pool" = "windows", zone = "one" }
+  taint {
+    key    = "zone"
+    value  = "one"
+    effect = "PreferNoSchedule"
+  }`)
 	w.add(strings.ReplaceAll(changes, "PORT", "1000"))
 	w.mustConverge()
 	api := w.cluster()
@@ -101,6 +110,26 @@ func upgradable(t *testing.T, broken bool) (*world, map[string]string) {
 	w.add(added)
 	return w, before
 }
+
+// failsLate is upgradable with other labels and taints of the Node in its plan, and a step
+// that fails when they are set.
+func failsLate(t *testing.T) (*world, map[string]string) {
+	w, before := upgradable(t, false)
+	w.edit(`zone = "one" \}`, `zone = "two", tier = "new" }`)
+	w.edit(`value  = "one"`, `value  = "two"`)
+	w.add(bad)
+	return w, before
+}
+
+// bad is a step that fails once the Node is labelled.
+const bad = `
+step "file" "bad" {
+  on      = node.win
+  path    = "C:\\own\\late.txt\\x"
+  content = "x"
+  after   = ["kube_proxy"]
+}
+`
 
 // copy is the same plan with its machines and cluster as they are now.
 func (w *world) copy(t *testing.T) *world {
@@ -216,6 +245,120 @@ func TestTakenBackAfterAKill(t *testing.T) {
 			_, sum := w.apply(-1)
 			w.mustBeBack(sum, before)
 		})
+	}
+}
+
+// The answer to taking back is lost after the machine is as it was: the run asks again,
+// and sees it work all the same.
+func TestTakenBackAnswerLost(t *testing.T) {
+	w, before := failsLate(t)
+	w.lostBacks = 2
+	_, sum := w.apply(-1)
+	w.mustBeBack(sum, before)
+	w.wantLabels(map[string]string{"zone": "one"})
+}
+
+// cutOff is an apply whose failure is taken back; the way to the machine is lost with the
+// answer, and back when the run has ended.
+func (w *world) cutOff() {
+	w.t.Helper()
+	w.lostBacks, w.cut = 1, true
+	_, sum := w.apply(-1)
+	if b := sum.Hosts[0].TakenBack; b == nil || b.Failed != "rollback" || !strings.Contains(b.String(), "no answer") {
+		w.t.Fatalf("failed at %s: %v; taken back: %+v", sum.Hosts[0].Failed, sum.Hosts[0].Err, b)
+	}
+	w.away = false
+	if r := w.check(); r.Hosts[0].Trial == nil || r.Hosts[0].Trial.Back == nil || r.Pending() == 0 {
+		w.t.Fatalf("the trial is %+v, %d pending", r.Hosts[0].Trial, r.Pending())
+	}
+}
+
+// earlier is what was told of an earlier run that was taken back.
+func (w *world) earlier() (told []string) {
+	for _, e := range w.events {
+		if m, ok := e.(event.Warning); ok && m.Summary == "an earlier run was taken back" {
+			told = append(told, m.Detail)
+		}
+	}
+	return told
+}
+
+// The way to the machine is lost with the answer. The run says so; the next one sees the
+// machine work, puts back what is left to, tells of it and goes on.
+func TestTakenBackCutOff(t *testing.T) { synctest.Test(t, takenBackCutOff) }
+
+func takenBackCutOff(t *testing.T) {
+	w, before := failsLate(t)
+	w.heard = func(e event.Event) {
+		if s, ok := e.(event.StepStarted); ok && s.Step == "rollback" {
+			time.Sleep(time.Second) // of the bubble, where every report of the kubelet is of the same time else
+		}
+	}
+	w.cutOff()
+	w.wantLabels(map[string]string{"zone": "two", "tier": "new"}) // of the plan that failed
+	_, sum := w.apply(-1)
+	w.mustBeBack(sum, before)
+	w.wantLabels(map[string]string{"zone": "one"})
+	if told := w.earlier(); len(told) != 1 || !strings.Contains(told[0], "its Node is Ready again with 1.35.4") {
+		t.Errorf("told: %q", told)
+	}
+	w.edit(regexp.QuoteMeta(bad), "")
+	w.mustConverge()
+	w.wantVersion("win-1", "1.36.3")
+	w.wantLabels(map[string]string{"zone": "two", "tier": "new"})
+	w.mustBeQuiet()
+}
+
+// The same of a first join: the Node that is left of it goes before the next run begins.
+func TestFirstJoinCutOff(t *testing.T) { synctest.Test(t, firstJoinCutOff) }
+
+func firstJoinCutOff(t *testing.T) {
+	w := newWorld(t)
+	w.one = true
+	w.edit(`(?m)^  profile  = profile.windows$`, "  profile  = profile.windows\n  on_failure = \"rollback\"")
+	w.broken = map[string]string{"kube-proxy.exe": "exit 3"}
+	w.cutOff()
+	if _, err := w.cluster().Node(t.Context(), "win-1"); err != nil {
+		t.Fatal(err)
+	}
+	begun := false
+	w.heard = func(e event.Event) {
+		if s, ok := e.(event.StepStarted); ok && s.Step == "containerd_files" {
+			begun = true
+			if n, err := w.cluster().Node(t.Context(), "win-1"); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the Node of the earlier run is %+v, %v", n, err)
+			}
+		}
+	}
+	w.broken = nil
+	w.mustConverge()
+	if told := w.earlier(); len(told) != 1 || !begun {
+		t.Errorf("told: %q; begun: %v", told, begun)
+	}
+	w.mustBeQuiet()
+}
+
+// wantLabels wants these of the labels of the plan at the one Node, its taint and the note
+// of them.
+func (w *world) wantLabels(want map[string]string) {
+	w.t.Helper()
+	n, err := w.cluster().Node(w.t.Context(), "win-1")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	have := map[string]string{}
+	for _, k := range []string{"zone", "tier"} {
+		if v, ok := n.Labels[k]; ok {
+			have[k] = v
+		}
+	}
+	var noted map[string]string
+	if err := json.Unmarshal([]byte(n.Annotations[kube.LabelsOf]), &noted); err != nil {
+		w.t.Error(err)
+	}
+	taint := kube.Taint{Key: "zone", Value: want["zone"], Effect: "PreferNoSchedule"}
+	if d := cmp.Diff(want, have); d != "" || !slices.Contains(n.Taints, taint) || !strings.Contains(n.Annotations[kube.TaintsOf], want["zone"]) || noted["zone"] != want["zone"] || noted["tier"] != want["tier"] {
+		w.t.Errorf("labels (-want +have):\n%s\ntaints %v, notes %v", d, n.Taints, n.Annotations)
 	}
 }
 

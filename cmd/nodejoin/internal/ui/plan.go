@@ -173,7 +173,11 @@ func writeUpgrade(w io.Writer, h engine.HostReport, o PlanOptions) {
 		}
 	}
 	if t := h.Trial; t != nil {
-		line(Yellow, "!", fmt.Sprintf("a run that began %s was stopped before it had verified what it changed, or taken it back; this one ends it", t.Begun.Format("2006-01-02T15:04Z")))
+		what := "was stopped before it had verified what it changed, or taken it back; this one ends it"
+		if t.Back != nil {
+			what = "was taken back, and stopped before it had seen the machine work again; this one does"
+		}
+		line(Yellow, "!", fmt.Sprintf("a run that began %s %s", t.Begun.Format("2006-01-02T15:04Z"), what))
 	}
 	if u := h.Upgrade; u != nil {
 		word := "upgrade"

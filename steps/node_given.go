@@ -1,0 +1,129 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"nodejoin/steps/kube"
+)
+
+// NodeGiven is what a Node had of labels and taints before a run, and which of them the
+// plan had given it.
+type NodeGiven struct {
+	Labels map[string]string `json:"labels,omitempty"`
+	Taints []kube.Taint      `json:"taints,omitempty"`
+	// Notes are the annotations kube.LabelsOf and kube.TaintsOf, those that it had.
+	Notes map[string]string `json:"notes,omitempty"`
+}
+
+var givenNotes = []string{kube.LabelsOf, kube.TaintsOf}
+
+// GivenTo reads it from a Node.
+func GivenTo(n kube.Node) *NodeGiven {
+	g := &NodeGiven{Labels: maps.Clone(n.Labels), Taints: slices.Clone(n.Taints), Notes: map[string]string{}}
+	for _, a := range givenNotes {
+		if v, ok := n.Annotations[a]; ok {
+			g.Notes[a] = v
+		}
+	}
+	return g
+}
+
+// PutBack gives what makes the Node n as it was where a plan has changed it since: it puts
+// back what the plan gave and still is so, and what it took away; nil = nothing. What
+// anybody else has changed meanwhile stays. An interrupted call is finished by another
+// PutBack, as the notes of what is the plan's come last.
+func (g *NodeGiven) PutBack(n kube.Node) func(context.Context, kube.API) error {
+	labels, noLabels := g.labels(n)
+	taints, noTaints := g.taints(n)
+	notes, noNotes := map[string]string{}, []string{}
+	for _, note := range givenNotes {
+		was, had := g.Notes[note]
+		if have, has := n.Annotations[note]; had && have != was {
+			notes[note] = was
+		} else if has && !had {
+			noNotes = append(noNotes, note)
+		}
+	}
+	if len(labels)+len(noLabels)+len(taints)+len(noTaints)+len(notes)+len(noNotes) == 0 {
+		return nil
+	}
+	return func(ctx context.Context, a kube.API) error {
+		if err := a.SetLabels(ctx, n.Name, labels, noLabels); err != nil {
+			return err
+		}
+		if err := a.SetTaints(ctx, n.Name, taints, noTaints); err != nil {
+			return err
+		}
+		return a.SetAnnotations(ctx, n.Name, notes, noNotes)
+	}
+}
+
+func (g *NodeGiven) labels(n kube.Node) (set map[string]string, remove []string) {
+	set = map[string]string{}
+	now, before := notedLabels(n.Annotations), notedLabels(g.Notes)
+	for _, k := range slices.Sorted(maps.Keys(now)) {
+		was, had := g.Labels[k]
+		if have, has := n.Labels[k]; !has || have != now[k] {
+			continue
+		} else if !had {
+			remove = append(remove, k)
+		} else if was != have {
+			set[k] = was
+		}
+	}
+	for k := range before {
+		was, had := g.Labels[k]
+		if _, has := n.Labels[k]; had && !has {
+			set[k] = was
+		}
+	}
+	return set, remove
+}
+
+func (g *NodeGiven) taints(n kube.Node) (set, remove []kube.Taint) {
+	now, before := notedTaints(n.Annotations), notedTaints(g.Notes)
+	for _, t := range now {
+		if !slices.Contains(n.Taints, t) {
+			continue
+		}
+		if was := sameTaint(g.Taints, t); was == nil {
+			remove = append(remove, t)
+		} else if *was != t {
+			set = append(set, *was)
+		}
+	}
+	for _, t := range before {
+		if was := sameTaint(g.Taints, t); was != nil && sameTaint(n.Taints, t) == nil {
+			set = append(set, *was)
+		}
+	}
+	return set, remove
+}
+
+// notedLabels are the labels that a plan gave, by the annotations of the Node; what cannot
+// be read is not nodejoin's.
+func notedLabels(annotations map[string]string) map[string]string {
+	noted := map[string]string{}
+	_ = json.Unmarshal([]byte(annotations[kube.LabelsOf]), &noted)
+	return noted
+}
+
+// notedTaints is notedLabels for taints.
+func notedTaints(annotations map[string]string) []kube.Taint {
+	var noted []kube.Taint
+	_ = json.Unmarshal([]byte(annotations[kube.TaintsOf]), &noted)
+	return noted
+}
+
+// sameTaint finds the taint of the same key and effect; nil = none.
+func sameTaint(list []kube.Taint, t kube.Taint) *kube.Taint {
+	for i := range list {
+		if taintID(list[i]) == taintID(t) {
+			return &list[i]
+		}
+	}
+	return nil
+}
