@@ -64,6 +64,9 @@ func (kind testService) Execute(_ []string, requests <-chan svc.ChangeRequest, s
 		case svc.Interrogate:
 			status <- r.CurrentStatus
 		case svc.Stop, svc.Shutdown:
+			if kind == "dies" {
+				os.Exit(3)
+			}
 			status <- svc.Status{State: svc.StopPending}
 			return false, 0
 		}
@@ -224,5 +227,25 @@ func TestServiceRuns(t *testing.T) {
 	}
 	if err := h.DeleteService(ctx, top.Name); err != nil {
 		t.Errorf("delete of an absent service: %v", err)
+	}
+}
+
+// TestServiceThatDiesIsStopped: a process that ends at once when it is told to stop may take
+// the answer with it, and the service manager then says what its pipe said.
+func TestServiceThatDiesIsStopped(t *testing.T) {
+	h, ctx := newHost(t), context30(t)
+	c := testConfig(t, h, "njt-dies", "dies")
+	if err := h.CreateService(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if err := h.StartService(ctx, c.Name); err != nil {
+			t.Fatal(err)
+		}
+		waitState(ctx, t, h, c.Name, host.ServiceRunning)
+		if err := h.StopService(ctx, c.Name); err != nil {
+			t.Fatal(err)
+		}
+		waitState(ctx, t, h, c.Name, host.ServiceStopped)
 	}
 }

@@ -311,12 +311,13 @@ func serviceProcess(s *mgr.Service, status svc.Status) (windows.Handle, error) {
 	return process, nil
 }
 
-// stop sends the control until it is taken (a starting service does not take it)
-// and waits for the stopped state.
+// stop sends the control until it is taken (a starting service does not take it, and one
+// whose process ends at that moment does not answer) and waits for the stopped state.
 func stop(ctx context.Context, s *mgr.Service) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	asked := false
+	var refused error
 	for {
 		if !asked {
 			_, err := s.Control(svc.Stop)
@@ -325,9 +326,10 @@ func stop(ctx context.Context, s *mgr.Service) error {
 				asked = true
 			case errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE):
 				return nil
-			case !errors.Is(err, windows.ERROR_SERVICE_CANNOT_ACCEPT_CTRL):
+			case !errors.Is(err, windows.ERROR_SERVICE_CANNOT_ACCEPT_CTRL) && !unanswered(err):
 				return err
 			}
+			refused = err
 		}
 		status, err := s.Query()
 		if err != nil {
@@ -341,10 +343,19 @@ func stop(ctx context.Context, s *mgr.Service) error {
 		}
 		select {
 		case <-ctx.Done():
+			if refused != nil {
+				return fmt.Errorf("%w; it was told to stop: %w", context.Cause(ctx), refused)
+			}
 			return context.Cause(ctx)
 		case <-tick.C:
 		}
 	}
+}
+
+// unanswered reports whether a control was lost with the process of its service: the
+// service manager speaks to it over a pipe, and hands on what the pipe says.
+func unanswered(err error) bool {
+	return errors.Is(err, windows.ERROR_BROKEN_PIPE) || errors.Is(err, windows.ERROR_NO_DATA) || errors.Is(err, windows.ERROR_PIPE_NOT_CONNECTED)
 }
 
 // waitProcess waits for the end of a process.
