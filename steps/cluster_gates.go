@@ -73,12 +73,24 @@ func (n *NodeRegistered) otherKubelet(node kube.Node) string {
 
 func (n *NodeRegistered) Apply(ctx context.Context, a kube.API, e *Env, c Change) (Outcome, error) {
 	var denied deniedRequest
+	var other time.Time // since when the Node has reported a version that is neither its earlier one nor the wanted
 	var stuck time.Time // since when there was neither a request nor a token to make one with
 	return Outcome{}, await(ctx, e, "the Node did not register in time with the kubelet of the plan", func(ctx context.Context) (sight, error) {
 		node, err := a.Node(ctx, e.Node)
 		switch {
 		case err == nil && !n.reports(node):
-			return sight{seen: n.otherKubelet(node), remedy: "look at the kubelet's log on the machine, and at the artifact kubernetes_node: when kubernetes changes in the plan, its digest does too"}, nil
+			s := sight{seen: n.otherKubelet(node), remedy: "look at the kubelet's log on the machine, and at the artifact kubernetes_node: when kubernetes changes in the plan, its digest does too"}
+			if e.Kubelet == nil || *e.Kubelet == node.KubeletVersion {
+				return s, nil // it may be what the Node says of an earlier kubelet
+			}
+			if other.IsZero() {
+				other = time.Now()
+			}
+			if time.Since(other) >= otherGrace {
+				return sight{}, &Error{Code: CodeFailed, Summary: "the kubelet is another version", Remedy: "give the artifact kubernetes_node the digest of the version in the plan, or write the version of the artifact into the plan",
+					Detail: fmt.Sprintf("the plan wants Kubernetes %s, and the kubelet that this run has started has registered as %s", n.Version, node.KubeletVersion)}
+			}
+			return s, nil
 		case err == nil && (node.PodCIDR != "" || !n.PodCIDR):
 			return sight{reached: true}, nil
 		case err == nil:
@@ -117,6 +129,11 @@ func (n *NodeRegistered) Apply(ctx context.Context, a kube.API, e *Env, c Change
 		return s, denied.check(requests, s)
 	})
 }
+
+// otherGrace is how long a Node may report a version that nobody wants, until the kubelet
+// that this run has started sets it right: it does when it registers
+// (kubernetes pkg/kubelet/kubelet_node_status.go, tryRegisterWithAPIServer).
+const otherGrace = 20 * time.Second
 
 // tokenGrace is how long a kubelet that needs no token any more, for it has a
 // certificate, may take to register: it tries every few seconds at most

@@ -138,6 +138,37 @@ func TestNodeRegisteredIsReached(t *testing.T) {
 	})
 }
 
+// A Node that a kubelet of another version than the plan's has registered is not waited
+// for; one that still shows an earlier kubelet is.
+func TestNodeRegisteredWithAnotherVersion(t *testing.T) {
+	none, earlier := "", "v1.35.4"
+	for _, c := range []struct {
+		title   string
+		earlier *string
+		node    func(time.Duration) (kube.Node, error)
+		want    string // summary
+		waited  time.Duration
+	}{
+		{"a new Node", &none, after(3*time.Second, kube.Node{KubeletVersion: "v1.36.2"}), "the kubelet is another version", otherGrace + 6*time.Second},
+		{"a Node that has changed", &earlier, after(0, kube.Node{KubeletVersion: "v1.36.2"}), "the kubelet is another version", otherGrace + 2*time.Second},
+		{"an earlier kubelet", &earlier, after(0, kube.Node{KubeletVersion: "v1.35.4"}), "the Node did not register in time with the kubelet of the plan", time.Minute},
+		{"not known", nil, after(0, kube.Node{KubeletVersion: "v1.36.2"}), "the Node did not register in time with the kubelet of the plan", time.Minute},
+		{"a kubelet of another name", &none, after(0, kube.Node{KubeletVersion: "v1.36.3-vendor.1"}), "", 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &scriptedCluster{node: c.node, start: time.Now()}
+			ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, &Error{Code: CodeTimeout, Summary: "not done in time"})
+			defer cancel()
+			e := &Env{Node: "win-1", StepID: "x", Kubelet: c.earlier, Progress: func(event.StepProgress) {}}
+			_, err := (&NodeRegistered{Version: "1.36.3"}).Apply(ctx, s, e, Change{Action: ActionWait})
+			var se *Error
+			if waited := time.Since(s.start); errors.As(err, &se) != (c.want != "") || se != nil && se.Summary != c.want || waited > c.waited {
+				t.Errorf("%s: have %v after %s", c.title, err, waited)
+			}
+		})
+	}
+}
+
 func TestGateOutlastsARestartOfTheAPIServer(t *testing.T) {
 	away := fmt.Errorf("reading the Node win-1: %w: https://192.0.2.1:6443", kube.ErrUnreachable)
 	synctest.Test(t, func(t *testing.T) {

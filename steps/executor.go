@@ -61,6 +61,9 @@ type CheckReply struct {
 	// it changed, or took it back and did not come to see the machine work. What it kept
 	// is not told.
 	Trial *Trial `json:"trial,omitempty"`
+	// Seen are the versions that an earlier run has seen run of what is unpacked, by the
+	// step that unpacked it.
+	Seen map[string]string `json:"seen,omitempty"`
 }
 
 // ApplyReply is the answer to an apply. Failed is the step that ended it, if any.
@@ -145,6 +148,14 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 	}
 	if t := x.record.Trial; t.saved() {
 		reply.Trial = &Trial{TrialStart: t.TrialStart, Begun: t.Begun, Ended: t.Ended, Back: t.Back}
+	}
+	for id, u := range x.record.Archives {
+		if u.Version != "" {
+			if reply.Seen == nil {
+				reply.Seen = map[string]string{}
+			}
+			reply.Seen[id] = u.Version
+		}
 	}
 	reply.Mutations = x.Mutations()
 	return reply, nil

@@ -71,6 +71,9 @@ type Env struct {
 	Pending map[string]string
 	// Future are the Digests of those earlier steps (keys of host.PathKey).
 	Future map[string]string
+	// Kubelet is the version that the Node reported before the run changed anything, ""
+	// where there was no Node; nil = not known.
+	Kubelet *string
 	// Progress reports bytes of a transfer or the state of a wait; never nil.
 	Progress func(event.StepProgress)
 }

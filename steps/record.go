@@ -62,6 +62,8 @@ type Unpacked struct {
 	// to where.
 	Digest string            `json:"digest"`
 	Files  map[string]string `json:"files"` // path -> sha256
+	// Version that a run has seen run from it; "" = none has yet.
+	Version string `json:"version,omitempty"`
 }
 
 // Stamp ties a digest to one version of a file.

@@ -24,6 +24,8 @@ type RunNote struct {
 	Changed []string      `json:"changed"`        // step ids
 	Failed  string        `json:"failed,omitempty"`
 	Error   string        `json:"error,omitempty"` // summary
+	// Seen are the versions that the run has seen run, by the step that unpacked them.
+	Seen map[string]string `json:"seen,omitempty"`
 }
 
 // KeepNotes is how many notes a machine keeps; older ones are dropped.
@@ -54,10 +56,23 @@ func Notes(ctx context.Context, r host.Reader, f host.Facts) ([]RunNote, error) 
 	return out, nil
 }
 
-// Note adds a note to those of the machine.
+// Note adds a note to those of the machine, and to the record the versions that the run
+// has seen run.
 func (x *Executor) Note(ctx context.Context, n RunNote) error {
 	if err := x.prepare(ctx); err != nil {
 		return err
+	}
+	changed := false
+	for _, id := range sortedKeys(n.Seen) {
+		if u, ok := x.record.Archives[id]; ok && u.Version != n.Seen[id] {
+			u.Version = n.Seen[id]
+			x.record.Archives[id], changed = u, true
+		}
+	}
+	if changed {
+		if err := x.record.Save(ctx, x.host, x.facts); err != nil {
+			return fmt.Errorf("note the run: %w", err)
+		}
 	}
 	notes, err := Notes(ctx, x.host, x.facts)
 	if err != nil {

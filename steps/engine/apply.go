@@ -148,7 +148,10 @@ func (h *hostRun) applyCluster(ctx context.Context, spec steps.Spec, sum *HostSu
 		sum.Unchanged = append(sum.Unchanged, spec.ID)
 		return
 	}
-	e := &steps.Env{Node: h.node.Name, StepID: spec.ID}
+	e := &steps.Env{Node: h.node.Name, StepID: spec.ID, Kubelet: new(string)}
+	if n := h.report.KubeNode; n != nil {
+		*e.Kubelet = n.KubeletVersion
+	}
 	e.Progress = func(p event.StepProgress) { p.Host, p.Step = h.node.Name, spec.ID; h.emit(p) }
 	r := steps.Run(ctx, h.node.Name, spec, h.values, e, h.emit, steps.Target{Kube: h.api})
 	for k, v := range r.Outputs {

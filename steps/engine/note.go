@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"time"
 
+	"nodejoin/plan/compat"
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/kube"
@@ -31,6 +32,9 @@ func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time)
 		if sum.TakenBack != nil && sum.TakenBack.Err == nil {
 			n.Error += "; taken back"
 		}
+	}
+	if sum.Err == nil && !h.node.Partial && h.kubernetesArchive() != nil {
+		n.Seen = map[string]string{compat.KubernetesNode: h.plan.Cluster.Version} // the gate "registered" has asked the Node
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteFor)
 	defer cancel()

@@ -43,6 +43,7 @@ type hostRun struct {
 	values  map[string]string // outputs known so far, "step.output"
 	pending map[string]bool   // steps that the check found something to do for
 	report  HostReport
+	seen    map[string]string // versions that earlier runs have seen run, by step
 	// cordoned: this run has cordoned the Node.
 	cordoned bool
 	// trial is set while this run takes back what it changes if a step fails.
@@ -123,6 +124,7 @@ func needsCluster(n plan.Node) bool {
 // Check looks at every step of every host; nothing is changed anywhere.
 func (s *Session) Check(ctx context.Context) *Report {
 	s.each(ctx, func(ctx context.Context, h *hostRun) { h.check(ctx) })
+	s.checkArtifactVersions()
 	r := &Report{Rollout: s.plan.Rollout}
 	for _, h := range s.hosts {
 		r.Hosts = append(r.Hosts, h.report)
@@ -175,7 +177,7 @@ func (h *hostRun) check(ctx context.Context) {
 	}
 	h.report.Facts, h.report.Mutations = reply.Facts, reply.Mutations
 	h.report.Last, h.report.LastUnknown = reply.Last, reply.LastUnknown
-	h.report.Trial = reply.Trial
+	h.report.Trial, h.seen = reply.Trial, reply.Seen
 	if results == nil {
 		results = map[string]steps.Result{}
 	}
