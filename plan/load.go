@@ -139,7 +139,7 @@ func planFiles(path string) ([]string, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%s holds no file that ends in %s", path, Suffix)
+		return nil, fmt.Errorf("%s holds no file that ends in %s; name the folder of a plan, or write a first one with 'nodejoin init'", path, Suffix)
 	}
 	slices.Sort(out)
 	return out, nil

@@ -28,7 +28,26 @@ func parseFile(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
 	if g := tooDeep(tokens); g != nil {
 		return &hcl.File{Body: hcl.EmptyBody(), Bytes: src}, hcl.Diagnostics{g}
 	}
-	return hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+	f, list := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+	return f, clarifySyntax(list)
+}
+
+// clarifySyntax says how to write what people of Windows machines write otherwise; of
+// several wrong escapes in a line the first is told.
+func clarifySyntax(list hcl.Diagnostics) hcl.Diagnostics {
+	line := 0
+	return slices.DeleteFunc(list, func(g *hcl.Diagnostic) bool {
+		switch g.Summary {
+		case "Invalid escape sequence":
+			again := g.Subject.Start.Line == line
+			line = g.Subject.Start.Line
+			g.Detail = "In quotes a backslash begins an escape. Where it stands for itself, as in a path, write it twice: \"C:\\\\k\\\\README.txt\"."
+			return again
+		case "Invalid number literal":
+			g.Detail = "This is no number. A text stands in quotes, an address or a version, too: \"10.244.0.0/16\"."
+		}
+		return false
+	})
 }
 
 // parseJSON parses a file of values in JSON.

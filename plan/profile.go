@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/compat"
 	"nodejoin/steps/kube"
@@ -190,7 +191,11 @@ func (c *compiler) profileName(s *section, argument string) (string, bool) {
 	}
 	t, list := hcl.AbsTraversalForExpr(a.Expr)
 	if list.HasErrors() || len(t) != 2 || t.RootName() != "profile" {
-		s.fail(argument, "not a profile", "The argument %q names a profile block: %s = profile.NAME.", argument, argument)
+		name := "NAME"
+		if v, list := a.Expr.Value(nil); !list.HasErrors() && v.Type() == cty.String && v.IsKnown() && !v.IsNull() && c.profiles[v.AsString()] != nil {
+			name = v.AsString() // in quotes
+		}
+		s.fail(argument, "not a profile", "The argument %q names a profile block: %s = profile.%s, without quotes.", argument, argument, name)
 		return "", false
 	}
 	name, ok := t[1].(hcl.TraverseAttr)

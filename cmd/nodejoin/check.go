@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -57,8 +56,7 @@ cannot be read.`,
 			if len(args) > 0 || a.json {
 				return usageError{c, errors.New("--list takes no file and no --json")}
 			}
-			a.listChecks()
-			return nil
+			return a.listChecks()
 		}
 		if len(args) == 0 {
 			return usageError{c, errors.New("name the files to check, or - for standard input")}
@@ -139,13 +137,12 @@ func readManifests(names []string, stdin io.Reader) ([]check.File, error) {
 	return out, nil
 }
 
-func (a *app) listChecks() {
-	w := tabwriter.NewWriter(a.term.Out, 2, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tSEVERITY\tWHY IT MATTERS")
+func (a *app) listChecks() error {
+	rows := [][]string{{"ID", "SEVERITY", "WHY IT MATTERS"}}
 	for _, r := range check.Rows() {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", r.ID, r.Severity, r.Why)
+		rows = append(rows, []string{r.ID, string(r.Severity), r.Why})
 	}
-	w.Flush()
+	return ui.Table(a.term.Out, a.term.OutLimit(), rows)
 }
 
 func (a *app) showCheck(r check.Report) error {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -45,8 +44,7 @@ answer; with --fix that of the second look.`,
 			if len(args) > 0 || a.json {
 				return usageError{c, fmt.Errorf("--list takes no plan and no --json")}
 			}
-			a.listFindables()
-			return nil
+			return a.listFindables()
 		}
 		if fix.auto && !fix.on {
 			return usageError{c, fmt.Errorf("--auto-approve is for --fix")}
@@ -130,13 +128,12 @@ func diagnosisCode(found []engine.Diagnosis) int {
 	return worst(codes...)
 }
 
-func (a *app) listFindables() {
-	w := tabwriter.NewWriter(a.term.Out, 2, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tSEVERITY\tWHY IT MATTERS")
+func (a *app) listFindables() error {
+	rows := [][]string{{"ID", "SEVERITY", "WHY IT MATTERS"}}
 	for _, f := range slices.Concat(steps.Findables(), steps.Symptoms()) {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", f.ID, f.Severity, f.Doc)
+		rows = append(rows, []string{f.ID, string(f.Severity), f.Doc})
 	}
-	w.Flush()
+	return ui.Table(a.term.Out, a.term.OutLimit(), rows)
 }
 
 // showDiagnoses prints what was found, host by host, errors first.

@@ -221,21 +221,30 @@ func (a *app) listRuns(path string, runs []history.Run) error {
 		fmt.Fprintf(a.term.Out, "No run of %s is kept on this computer.\n", ui.CleanLine(path))
 		return nil
 	}
-	w := tabwriter.NewWriter(a.term.Out, 2, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RUN\tCOMMAND\tBY\tNODES\tCHANGED\tRESULT")
+	rows := [][]string{{"RUN", "COMMAND", "BY", "NODES", "CHANGED", "RESULT"}}
 	for _, r := range runs {
-		changed := "-"
-		if r.End != nil {
-			n := 0
-			for _, h := range r.End.Hosts {
-				n += len(h.Changed)
-			}
-			changed = fmt.Sprint(n)
-		}
 		h := r.Head.Holder
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", h.Run, ui.CleanLine(h.Command), ui.CleanLine(h.User), len(r.Head.Nodes), changed, runResult(r))
+		rows = append(rows, []string{h.Run, ui.CleanLine(h.Command), ui.CleanLine(h.User), fmt.Sprint(len(r.Head.Nodes)), fmt.Sprint(changedBy(r)), runResult(r)})
 	}
-	return w.Flush()
+	return ui.Table(a.term.Out, a.term.OutLimit(), rows)
+}
+
+// changedBy counts what a run has changed; of one without an end, what it has told of.
+func changedBy(r history.Run) int {
+	n := 0
+	if r.End == nil {
+		for _, entry := range r.Events {
+			e, err := event.Decode(entry.Event)
+			if d, ok := e.(event.StepDone); err == nil && ok && d.Result == "changed" {
+				n++
+			}
+		}
+		return n
+	}
+	for _, h := range r.End.Hosts {
+		n += len(h.Changed)
+	}
+	return n
 }
 
 // writeRun shows one run: its head, then what happened on each host.

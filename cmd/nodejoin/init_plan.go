@@ -115,6 +115,8 @@ func checkMirror(s string) error {
 	}
 	fi, err := os.Stat(ownFile(s))
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s does not exist", s)
 	case err != nil:
 		return err
 	case !fi.IsDir():
@@ -279,7 +281,7 @@ func (i *initializer) text(folder string) []byte {
 			_, address := compat.Artifact(name, i.version(name), "windows", "amd64")
 			return address
 		},
-		"artifacts": compat.ArtifactNames,
+		"artifacts": func() []string { return initArtifacts },
 	}).Parse(initTemplate))
 	var b bytes.Buffer
 	data := struct {

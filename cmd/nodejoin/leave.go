@@ -247,7 +247,10 @@ func (a *app) leaveSummary(r *engine.LeaveReport, sum *engine.LeaveSummary, o en
 				gone++
 			}
 		}
-		text := fmt.Sprintf("%d things were asked for again, none is left", gone)
+		text := "1 thing was asked for again, and is gone"
+		if gone != 1 {
+			text = fmt.Sprintf("%d things were asked for again, none is left", gone)
+		}
 		if h.NodeGone {
 			text += "; the Node is gone"
 		}

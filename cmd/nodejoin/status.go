@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +39,9 @@ With --detailed-exitcode the exit code is 2 when a node has drifted.`,
 				return err
 			}
 		} else if r.Cluster == nil {
-			a.statusTable(r)
+			if err := a.statusTable(r); err != nil {
+				return err
+			}
 		}
 		if code := a.reportProblems(r, findingsErrors); code != exitOK {
 			return exitError(code)
@@ -53,9 +54,8 @@ With --detailed-exitcode the exit code is 2 when a node has drifted.`,
 	return c
 }
 
-func (a *app) statusTable(r *engine.Report) {
-	w := tabwriter.NewWriter(a.term.Out, 2, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NODE\tSTATE\tIN ORDER\tDIFFERS\tLAST CHANGED\tSYSTEM")
+func (a *app) statusTable(r *engine.Report) error {
+	rows := [][]string{{"NODE", "STATE", "IN ORDER", "DIFFERS", "LAST CHANGED", "SYSTEM"}}
 	for _, h := range r.Hosts {
 		ok, differs, first := 0, 0, ""
 		for _, s := range h.Steps {
@@ -82,12 +82,12 @@ func (a *app) statusTable(r *engine.Report) {
 		if h.Err != nil {
 			about = "-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", ui.CleanLine(h.Node.Name), text, ok, about, lastChanged(h), ui.CleanLine(h.Facts.Product+" "+h.Facts.Build))
+		rows = append(rows, []string{ui.CleanLine(h.Node.Name), text, fmt.Sprint(ok), about, lastChanged(h), ui.CleanLine(h.Facts.Product + " " + h.Facts.Build)})
 	}
 	for _, n := range r.Former {
-		fmt.Fprintf(w, "%s\tforeign: the plan names it no more\t-\t-\t-\tkubelet %s\n", ui.CleanLine(n.Name), ui.CleanLine(n.KubeletVersion))
+		rows = append(rows, []string{ui.CleanLine(n.Name), "foreign: the plan names it no more", "-", "-", "-", "kubelet " + ui.CleanLine(n.KubeletVersion)})
 	}
-	w.Flush()
+	return ui.Table(a.term.Out, a.term.OutLimit(), rows)
 }
 
 // unreachable tells that the host itself did not answer: it may be as the plan says.

@@ -145,8 +145,11 @@ func unreachable(ctx context.Context, h hop, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return &ConnectError{Reason: ReasonUnreachable, Host: h.name(), Summary: "no connection", Detail: err.Error(),
-		Remedy: "check the address, the firewall, and that the machine's SSH server runs", Err: err}
+	remedy := "check the address, the firewall, and that the machine's SSH server runs"
+	if lookup := (*net.DNSError)(nil); errors.As(err, &lookup) && lookup.IsNotFound {
+		remedy = "nobody knows a machine of this name: look for a misspelling, or write its address"
+	}
+	return &ConnectError{Reason: ReasonUnreachable, Host: h.name(), Summary: "no connection", Detail: err.Error(), Remedy: remedy, Err: err}
 }
 
 // keepAlive asks for a sign of life every interval and, when two in a row stay

@@ -127,8 +127,16 @@ func writeHost(w io.Writer, h engine.HostReport, o PlanOptions, count map[steps.
 	idw = min(idw, 28)
 	for _, s := range h.Steps {
 		c := s.Result.Change
+		room := max(o.Width-idw-5, 24)
+		row := func(style Style, sign, text string) {
+			lines := strings.Split(Wrap(CleanLine(text), "", room), "\n")
+			fmt.Fprintf(w, "  %s %-*s %s\n", Paint(o.Color, style, sign), idw, s.Spec.ID, lines[0])
+			for _, l := range lines[1:] {
+				fmt.Fprintf(w, "    %-*s %s\n", idw, "", l)
+			}
+		}
 		if s.Result.Err != nil {
-			fmt.Fprintf(w, "  %s %-*s %s\n", Paint(o.Color, Red, "x"), idw, s.Spec.ID, CleanLine(s.Result.Err.Error()))
+			row(Red, "x", s.Result.Err.Error())
 			continue
 		}
 		if c.NoOp() {
@@ -146,12 +154,7 @@ func writeHost(w io.Writer, h engine.HostReport, o PlanOptions, count map[steps.
 			}
 			text += c.Reason
 		}
-		room := max(o.Width-idw-5, 24)
-		lines := strings.Split(Wrap(CleanLine(text), "", room), "\n")
-		fmt.Fprintf(w, "  %s %-*s %s\n", Paint(o.Color, m.style, m.sign), idw, s.Spec.ID, lines[0])
-		for _, l := range lines[1:] {
-			fmt.Fprintf(w, "    %-*s %s\n", idw, "", l)
-		}
+		row(m.style, m.sign, text)
 		if c.Action != steps.ActionCreate || o.Full {
 			for _, d := range c.Diffs {
 				writeDiff(w, d, o)

@@ -45,13 +45,25 @@ func (t *Term) Width() int { return width(t.Err) }
 // OutWidth is that of the terminal behind Out.
 func (t *Term) OutWidth() int { return width(t.Out) }
 
+// OutLimit is how wide a line on Out may be: as the terminal is, and 0, without a limit,
+// where there is none.
+func (t *Term) OutLimit() int { return columns(t.Out) }
+
 func width(w io.Writer) int {
-	if f, ok := w.(*os.File); ok {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 20 {
-			return w
-		}
+	if n := columns(w); n > 0 {
+		return n
 	}
 	return 80
+}
+
+// columns of the terminal behind w, 0 where there is none.
+func columns(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 20 {
+			return n
+		}
+	}
+	return 0
 }
 
 // Styles by SGR number; the empty style prints plain.
@@ -126,8 +138,11 @@ func Wrap(s, indent string, width int) string {
 	return strings.Join(out, "\n")
 }
 
-// Fit wraps each line to width columns, but for those that begin with a space.
+// Fit wraps each line to width columns (0 = any), but for those that begin with a space.
 func Fit(s string, width int) string {
+	if width <= 0 {
+		return s
+	}
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
 		if strings.TrimLeft(l, " \t") == l {

@@ -209,3 +209,19 @@ func TestReflow(t *testing.T) {
 		t.Errorf("a long name: %q", have)
 	}
 }
+
+// A table that is wider than the terminal has its rows below each other.
+func TestTable(t *testing.T) {
+	rows := [][]string{{"NODE", "STATE", "SYSTEM"}, {"win-1", "in sync", "Windows Server 2022 Datacenter"}, {"ä", "drifted", "-"}}
+	for limit, want := range map[int]string{
+		0:  "NODE   STATE    SYSTEM\nwin-1  in sync  Windows Server 2022 Datacenter\nä      drifted  -\n",
+		46: "NODE   STATE    SYSTEM\nwin-1  in sync  Windows Server 2022 Datacenter\nä      drifted  -\n",
+		45: "win-1\n  STATE   in sync\n  SYSTEM  Windows Server 2022 Datacenter\nä\n  STATE   drifted\n  SYSTEM  -\n",
+		34: "win-1\n  STATE   in sync\n  SYSTEM  Windows Server 2022\n          Datacenter\nä\n  STATE   drifted\n  SYSTEM  -\n",
+	} {
+		var b strings.Builder
+		if err := Table(&b, limit, rows); err != nil || b.String() != want {
+			t.Errorf("%d columns: %v\n%s", limit, err, b.String())
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"testing"
+
+	"nodejoin/cmd/nodejoin/internal/history"
+	"nodejoin/steps/event"
+)
+
+// What a run has changed that was killed is what it had told of until then.
+func TestChangedByAKilledRun(t *testing.T) {
+	var r history.Run
+	for _, e := range []event.Event{
+		event.StepStarted{Host: "win-1", Step: "a"}, event.StepDone{Host: "win-1", Step: "a", Result: "changed"},
+		event.StepDone{Host: "win-1", Step: "b", Result: "unchanged"}, event.StepDone{Host: "win-2", Step: "a", Result: "changed"},
+		event.StepDone{Host: "win-2", Step: "b", Result: "failed"},
+	} {
+		b, err := event.Encode(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Events = append(r.Events, history.Entry{Event: b})
+	}
+	if n := changedBy(r); n != 2 {
+		t.Errorf("have %d changes, want 2", n)
+	}
+	r.End = &history.End{Hosts: []history.Host{{Node: "win-1", Changed: []string{"a"}}}}
+	if n := changedBy(r); n != 1 {
+		t.Errorf("with an end: have %d changes, want 1", n)
+	}
+}
