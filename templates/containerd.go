@@ -4,7 +4,7 @@ import "fmt"
 
 // Containerd is containerd's config.toml.
 type Containerd struct {
-	// Schema is the `version` of the file: 2 for containerd 1.x, 3 for 2.x.
+	// Schema is the `version` of the file: 2 for containerd 1.x, 3 for 2.0 to 2.2, 4 since 2.3.
 	Schema int
 	// BinDirs: the CNI section takes a list of folders (containerd 2.1 and later).
 	BinDirs bool
@@ -23,8 +23,8 @@ func (c Containerd) Render() (string, error) {
 	switch c.Schema {
 	case 2:
 		return render("containerd.v2.toml", c)
-	case 3:
+	case 3, 4: // 4 has the addresses elsewhere
 		return render("containerd.v3.toml", c)
 	}
-	return "", fmt.Errorf("containerd configuration schema %d is not known (2 and 3 are)", c.Schema)
+	return "", fmt.Errorf("containerd configuration schema %d is not known (2, 3 and 4 are)", c.Schema)
 }

@@ -26,10 +26,10 @@ func (c ContainerdLinux) Render() (string, error) {
 	switch c.Schema {
 	case 2:
 		return render("containerd.linux.v2.toml", c)
-	case 3:
+	case 3, 4: // 4 has the addresses elsewhere
 		return render("containerd.linux.v3.toml", c)
 	}
-	return "", fmt.Errorf("containerd configuration schema %d is not known (2 and 3 are)", c.Schema)
+	return "", fmt.Errorf("containerd configuration schema %d is not known (2, 3 and 4 are)", c.Schema)
 }
 
 // KubeletLinux is a KubeletConfiguration of a Linux node.

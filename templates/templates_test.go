@@ -75,7 +75,7 @@ func TestGolden(t *testing.T) {
 		"cni-v1.conflist":            docker(flannelCNI),
 		"cni-v1-win-bridge.conflist": docker(delegate("cbr0", "win-bridge", false)),
 		"containerd-1.5.toml":        registries(with(windowsContainerd, 2, false)),
-		"containerd-2.3.toml":        registries(windowsContainerd),
+		"containerd-2.3.toml":        registries(with(windowsContainerd, 4, true)),
 		"hosts.toml": RegistryHosts{Registry: "docker.io", Mirrors: []string{"https://one.example", "https://two.example:5000"},
 			CA: `C:\Program Files\containerd\certs.d\docker.io\ca.crt`},
 		"hosts-ca.toml":                RegistryHosts{Registry: "registry.example:5000", CA: `C:\Program Files\containerd\certs.d\registry.example5000\ca.crt`},
@@ -97,6 +97,7 @@ func TestGolden(t *testing.T) {
 		"containerd-linux-1.7.toml":    linuxContainerd(2, false, "false"),
 		"containerd-linux-2.0.toml":    linuxContainerd(3, false, "true"),
 		"containerd-linux-2.2.toml":    linuxContainerd(3, true, ref("fact.systemd_cgroup")),
+		"containerd-linux-2.3.toml":    linuxContainerd(4, true, ref("fact.systemd_cgroup")),
 		"kubelet-linux.yaml": KubeletLinux{ClientCAFile: "/etc/kubernetes/pki/ca.crt", RuntimeEndpoint: "unix:///run/containerd/containerd.sock", ClusterDNS: "10.96.0.10",
 			ClusterDomain: "cluster.local", CgroupDriver: ref("fact.cgroup_driver"), ResolvConf: "/etc/resolv.conf", HealthzPort: 10248, MaxPods: 50, Taints: full.Taints},
 		"kube-proxy-linux.yaml": KubeProxyLinux{Kubeconfig: "/etc/kubernetes/kube-proxy.conf", NodeName: "lin-1", BindAddress: "192.0.2.12", ClusterCIDR: "10.244.0.0/16",
@@ -140,8 +141,8 @@ func TestGolden(t *testing.T) {
 }
 
 func TestUnknownSchema(t *testing.T) {
-	if _, err := (Containerd{Schema: 4}).Render(); err == nil {
-		t.Error("schema 4 was rendered")
+	if _, err := (Containerd{Schema: 5}).Render(); err == nil {
+		t.Error("schema 5 was rendered")
 	}
 }
 

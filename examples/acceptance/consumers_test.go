@@ -239,6 +239,8 @@ var (
 	pauseImage = regexp.MustCompile(`'([^']*pause[^']*)'`)
 	// unknownKey is what containerd logs of a key that a plugin does not have.
 	unknownKey = regexp.MustCompile(`Ignoring unknown key in TOML for plugin.* key="([^"]*)"`)
+	// migrated is what it logs of a file of an older schema.
+	migrated = "Configuration migrated from version"
 )
 
 // containerd reads its file, of its own schema or an older one, and shows what it
@@ -264,6 +266,10 @@ func (c *consumers) containerd(ctx context.Context, a *artifact) {
 	m := pauseImage.FindStringSubmatch(a.content)
 	if m == nil || !strings.Contains(out, m[1]) || !slices.Equal(unknown, want) {
 		c.t.Errorf("%s: containerd does not know the keys %q, want %q, or the pause image is not in what it makes of the file:\n%s\n%s", a, unknown, want, a.content, tail(out))
+	}
+	// What is built here is of the newest line, whose own schema needs no migration.
+	if own := strings.Contains(a.content, "version = 4"); strings.Contains(out, migrated) == own || !strings.Contains(out, `\\.\pipe\containerd-containerd.ttrpc`) {
+		c.t.Errorf("%s: containerd migrates its own schema, or no older one, or the pipe is not that of the file:\n%s\n%s", a, a.content, tail(out))
 	}
 	if slices.ContainsFunc(a.of, func(of string) bool { return strings.Contains(of, "containerd 1.") }) {
 		c.containerd17(ctx, a)

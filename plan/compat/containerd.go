@@ -16,8 +16,8 @@ type Containerd struct {
 	// stand in config.toml).
 	ConfigPath bool
 	Assumed    string // as in Kubernetes
-	// Schema is the `version` of config.toml: 2 before containerd 2.0, else 3
-	// (containerd docs/cri/config.md; a 2.x daemon reads newer and older schemas too).
+	// Schema is the `version` of config.toml that it needs no migration for
+	// (ContainerdSchemas).
 	Schema int
 	// BinDirs: the CNI section takes the list bin_dirs instead of bin_dir
 	// (containerd 2.1 release notes). bin_dir is read up to 2.3 and gone in 2.4
@@ -37,10 +37,7 @@ func LookupContainerd(version string) (Containerd, error) {
 		return Containerd{}, err
 	}
 	l := lineOf(v)
-	c := Containerd{Supported: !l.less(containerdFloor), Schema: 2, Assumed: assumed("containerd", l, containerdNewest)}
-	if !l.less(line{2, 0}) {
-		c.Schema = 3
-	}
+	c := Containerd{Supported: !l.less(containerdFloor), Schema: schemasOf(l).Newest, Assumed: assumed("containerd", l, containerdNewest)}
 	c.CRIv1 = !l.less(line{1, 6})
 	c.CRIv1alpha2 = l.less(line{2, 0})
 	c.ConfigPath = !l.less(line{1, 5})

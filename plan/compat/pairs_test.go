@@ -114,8 +114,8 @@ func TestContainerdSchemas(t *testing.T) {
 	}{
 		{"1.6.36", 2, OK, ""}, {"1.7.28", 3, NotYet, "version = 2"}, {"1.7.28", 1, Deprecated, "version = 2"},
 		{"2.0.0", 3, OK, ""}, {"2.0.0", 2, Deprecated, "version = 3"}, {"2.2.1", 4, NotYet, "version = 3"},
-		{"2.3.0", 4, OK, ""}, {"2.4.2", 4, OK, ""}, {"2.4.2", 3, OK, ""}, {"2.4.2", 2, Deprecated, "version = 3"},
-		{"2.4.2", 1, Removed, "version = 3"}, {"2.4.2", 5, NotYet, ""}, {"2.4.2", 0, Unknown, ""}, {"2.4", 3, NoVersion, ""},
+		{"2.3.0", 4, OK, ""}, {"2.4.2", 4, OK, ""}, {"2.4.2", 3, Deprecated, "version = 4"}, {"2.4.2", 2, Deprecated, "version = 4"},
+		{"2.4.2", 1, Removed, "version = 4"}, {"2.4.2", 5, NotYet, ""}, {"2.4.2", 0, Unknown, ""}, {"2.4", 3, NoVersion, ""},
 	} {
 		if have := CheckContainerdSchema(c.version, c.schema); have.Status != c.want || have.Instead != c.instead && c.instead != "" {
 			t.Errorf("containerd %s schema %d: have %+v, want %v %q", c.version, c.schema, have, c.want, c.instead)

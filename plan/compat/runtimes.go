@@ -8,11 +8,8 @@ import (
 
 // ContainerdConfig says which schemas of config.toml a version of containerd reads.
 type ContainerdConfig struct {
-	Newest int // what `containerd config default` writes
-	Oldest int // older ones are migrated up to here
-	// Write is the schema that a generator of configuration should write: the one
-	// whose keys all versions of the major line know. 2.x migrates 3 by itself.
-	Write   int
+	Newest  int // what `containerd config default` writes, and nodejoin
+	Oldest  int // older ones are migrated from here on, at every start
 	Assumed string
 	Source  string
 }
@@ -23,20 +20,23 @@ func ContainerdSchemas(version string) (ContainerdConfig, error) {
 	if err != nil {
 		return ContainerdConfig{}, err
 	}
-	l := lineOf(v)
+	return schemasOf(lineOf(v)), nil
+}
+
+func schemasOf(l line) ContainerdConfig {
 	c := ContainerdConfig{Assumed: assumed("containerd", l, containerdNewest)}
 	switch {
 	case l.less(line{2, 0}):
-		c.Newest, c.Oldest, c.Write = 2, 1, 2
+		c.Newest, c.Oldest = 2, 1
 		c.Source = "containerd 1.x docs/ops.md; schema 1 is read up to 1.7 (not verified)"
 	case l.less(line{2, 3}):
-		c.Newest, c.Oldest, c.Write = 3, 2, 3
+		c.Newest, c.Oldest = 3, 2
 		c.Source = "containerd v2.0.0, v2.1.2 and v2.2.1 version/version.go: ConfigVersion = 3"
 	default:
-		c.Newest, c.Oldest, c.Write = 4, 2, 3
+		c.Newest, c.Oldest = 4, 2
 		c.Source = "containerd v2.3.0 and v2.4.2 version/version.go: ConfigVersion = 4, docs/man/containerd-config.toml.5.md: older ones are migrated on startup; [grpc], [ttrpc], [debug] and [metrics] moved to plugins io.containerd.server.v1.* in schema 4"
 	}
-	return c, nil
+	return c
 }
 
 // CheckContainerdSchema tells whether a containerd version reads a schema of
@@ -48,7 +48,7 @@ func CheckContainerdSchema(version string, schema int) Verdict {
 		return noVersion(name, version)
 	}
 	v := Verdict{Name: name, Assumed: c.Assumed, Source: c.Source}
-	right := fmt.Sprintf("version = %d", c.Write)
+	right := fmt.Sprintf("version = %d", c.Newest)
 	switch {
 	case schema < 1:
 		v.Status, v.Why, v.Instead = Unknown, "there is no such schema", right
@@ -56,7 +56,7 @@ func CheckContainerdSchema(version string, schema int) Verdict {
 		v.Status, v.Why, v.Instead = Removed, fmt.Sprintf("containerd %s reads schemas %d to %d", Canonical(version), c.Oldest, c.Newest), right
 	case schema > c.Newest:
 		v.Status, v.Why, v.Instead = NotYet, fmt.Sprintf("containerd %s reads schemas up to %d", Canonical(version), c.Newest), right
-	case schema < c.Write:
+	case schema < c.Newest:
 		v.Status, v.Why, v.Instead = Deprecated, "containerd migrates it at every start", right
 	}
 	return v
