@@ -17,7 +17,8 @@ var kubeadmJoinKind = Kind{Name: "kubeadm_join", Place: OnHost, Timeout: 15 * ti
 
 // KubeadmJoin is a machine that `kubeadm join` has made a node of the cluster. It is
 // judged by what that leaves: a kubeconfig of the kubelet that is of this cluster (its
-// CA) and this node and holds a valid certificate, and the kubelet's configuration.
+// CA) and this node and holds a valid certificate, and the kubelet's configuration,
+// which on Windows only the system and administrators may change.
 // The server is not compared: kubeadm may take it from the cluster's cluster-info.
 //
 // kubeadm wants the service of the kubelet to exist and its own files not to. The
@@ -102,7 +103,38 @@ func (k *KubeadmJoin) Check(ctx context.Context, r host.Reader, e *Env) (Change,
 			return Change{Action: ActionDelete, Reason: path + " is left from a join that was interrupted"}, err
 		}
 	}
-	return Change{}, nil
+	open, err := k.open(ctx, r, e, f)
+	if err != nil || len(open) == 0 {
+		return Change{}, err
+	}
+	return Change{Action: ActionUpdate, Reason: strings.Join(open, ", ") + ", as kubeadm leaves it", Diffs: []Diff{{Name: "access", Have: "open to others", Want: "private"}}}, nil
+}
+
+// open gives those of the kubelet's settings that kubeadm has written for any user of a
+// Windows machine to change.
+func (k *KubeadmJoin) open(ctx context.Context, r host.Reader, e *Env, f kubeadmFiles) (list []string, err error) {
+	if e.Facts.OS != "windows" {
+		return nil, nil
+	}
+	for _, path := range []string{f.kubeletConfig, f.flags, f.criConfig} {
+		fi, err := r.Stat(ctx, path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, err
+		case fi.Access != host.AccessPrivate:
+			list = append(list, path)
+		}
+	}
+	return list, nil
+}
+
+func (k *KubeadmJoin) closeFiles(ctx context.Context, h host.Host, e *Env, f kubeadmFiles) error {
+	open, err := k.open(ctx, h, e, f)
+	for _, path := range open {
+		err = errors.Join(err, h.SetAccess(ctx, path, host.AccessPrivate))
+	}
+	return err
 }
 
 // missing says what a join would give and is not there, "" if the machine is joined.
@@ -120,8 +152,11 @@ func (k *KubeadmJoin) missing(ctx context.Context, r host.Reader, e *Env, f kube
 
 func (k *KubeadmJoin) Apply(ctx context.Context, h host.Host, e *Env, c Change) (_ Outcome, err error) {
 	f := k.files(e.Facts.OS)
-	if c.Action == ActionDelete {
+	switch c.Action {
+	case ActionDelete:
 		return Outcome{}, removeAll(ctx, h, f.join, f.discovery)
+	case ActionUpdate:
+		return Outcome{}, k.closeFiles(ctx, h, e, f)
 	}
 	if len(certs([]byte(k.CA))) == 0 {
 		return Outcome{}, invalid("the CA for the join is no PEM certificate")
@@ -150,7 +185,7 @@ func (k *KubeadmJoin) Apply(ctx context.Context, h host.Host, e *Env, c Change) 
 	if code != 0 {
 		return Outcome{}, k.failed(ctx, h, code)
 	}
-	return Outcome{}, nil
+	return Outcome{}, k.closeFiles(ctx, h, e, f)
 }
 
 // prepare claims what the join will make, takes away what an earlier one left, and

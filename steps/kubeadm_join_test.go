@@ -57,6 +57,11 @@ func joined(t *testing.T, h host.Host) {
 			t.Errorf("%s is there after the join (%v)", path, err)
 		}
 	}
+	for _, path := range []string{`C:\var\lib\kubelet\config.yaml`, `C:\var\lib\kubelet\kubeadm-flags.env`} {
+		if fi, err := h.Stat(t.Context(), path); err != nil || fi.Access != host.AccessPrivate {
+			t.Errorf("%s is open to others: %+v, %v", path, fi, err)
+		}
+	}
 }
 
 // TestKubeadmPreflight: files that nodejoin did not make are left alone, and kubeadm's

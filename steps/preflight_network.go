@@ -49,7 +49,7 @@ var networkChecks = []preflightCheck{
 		}},
 	// Before Windows Server 2022 HNS drops a static address when it makes a switch on
 	// the adapter (openshift/windows-machine-config-operator, pkg/windows/windows.go).
-	{id: "static-address-lost", severity: SeverityWarning, os: "windows", why: "before Windows Server 2022 HNS drops a static address when it makes a virtual switch, and the machine is gone from the network", look: staticAddress},
+	{id: "static-address-lost", severity: SeverityError, os: "windows", why: "before Windows Server 2022 HNS drops a static address when it makes a virtual switch, and the machine is gone from the network", look: staticAddress},
 	{id: "default-routes", severity: SeverityWarning, why: "which address the node reports depends on metrics that change",
 		look: func(ctx context.Context, s *survey) ([]seen, error) {
 			list, err := s.adapters(ctx)
@@ -131,6 +131,10 @@ func staticAddress(ctx context.Context, s *survey) ([]seen, error) {
 	}
 	a, has, err := s.holder(ctx)
 	if err != nil || !has || a.DHCP {
+		return nil, err
+	}
+	// A node that has joined has its switch, and its address.
+	if own, err := s.own(ctx); err != nil || len(own) > 0 {
 		return nil, err
 	}
 	v, _, err := s.registry(ctx, currentControlSet+`Services\hns\State`, "DeviceLessNicDisabled")

@@ -242,14 +242,7 @@ func (b *bed) wantNoCredentialsLeft(ctx context.Context) {
 // everyone else is "other".
 func (b *bed) wantKeysPrivate() {
 	b.t.Helper()
-	for _, path := range []string{`C:\etc\kubernetes`, `C:\etc\kubernetes\flannel.conf`, `C:\etc\kubernetes\kube-proxy.conf`, `C:\var\lib\kubelet\pki`} {
-		info, err := os.Stat(b.host.Path(path))
-		if err != nil {
-			b.t.Error(err)
-		} else if info.Mode()&0o007 != 0 {
-			b.t.Errorf("%s: mode %s lets others in", path, info.Mode())
-		}
-	}
+	b.wantPrivate(`C:\etc\kubernetes`, `C:\etc\kubernetes\flannel.conf`, `C:\etc\kubernetes\kube-proxy.conf`, `C:\var\lib\kubelet\pki`, `C:\var\lib\kubelet\config.yaml`)
 	// The keys are the kubelet's own files; they lie in the private folder alone.
 	err := filepath.WalkDir(b.host.Path(`C:\`), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || filepath.Ext(path) != ".key" && filepath.Ext(path) != ".pem" {
@@ -263,6 +256,18 @@ func (b *bed) wantKeysPrivate() {
 	})
 	if err != nil {
 		b.t.Error(err)
+	}
+}
+
+func (b *bed) wantPrivate(paths ...string) {
+	b.t.Helper()
+	for _, path := range paths {
+		info, err := os.Stat(b.host.Path(path))
+		if err != nil {
+			b.t.Error(err)
+		} else if info.Mode()&0o007 != 0 {
+			b.t.Errorf("%s: mode %s lets others in", path, info.Mode())
+		}
 	}
 }
 

@@ -127,6 +127,7 @@ func (b *bed) wantByKubeadm(ctx context.Context) {
 			b.t.Errorf("%s has no %q:\n%s", path, want, tail(text))
 		}
 	}
+	b.wantPrivate(`C:\var\lib\kubelet\config.yaml`, `C:\var\lib\kubelet\config.conf.d`, `C:\var\lib\kubelet\kubeadm-flags.env`)
 	node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
 	if err != nil {
 		b.t.Fatal(err)

@@ -30,6 +30,7 @@ artifact "flanneld" { sha256 = "1e37b239632893cbf7204aa205a1da1e1ad13fe507b2ce6f
 
 node "win-1" {
   os = "windows"
+  host { static_address = true } # HNS of Windows Server 2019 drops it otherwise
 
   connection "sandbox" {
     path  = ".sandbox/win-1"

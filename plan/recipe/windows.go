@@ -72,7 +72,8 @@ type folder struct {
 //
 // Folders that hold programs, credentials or configuration of services that run
 // as SYSTEM are private: what is made below C:\ else lets any user change it.
-// C:\var\lib\kubelet itself is not, as containers read their volumes there.
+// C:\var\lib\kubelet itself is not, as containers read their volumes there; the
+// kubelet's settings in it are.
 func (b *build) winPrepare() {
 	first := b.networkAgrees()
 	b.winPreflight(first...)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"nodejoin/steps"
+	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
 	"nodejoin/templates"
 )
@@ -68,7 +69,7 @@ func (b *build) kubeletConfigFile() {
 		b.dropInDir()
 		dir = "kubelet_config_dir"
 	}
-	b.add("kubelet_config", "file", "Kubelet configuration", &steps.File{Path: b.kubeletSettings(), Content: b.merged(b.render(k), b.in.Kubelet.Config)}, dir)
+	b.add("kubelet_config", "file", "Kubelet configuration", &steps.File{Path: b.kubeletSettings(), Access: host.AccessPrivate, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, dir)
 }
 
 // winKubeletCommand is the kubelet with its arguments. The flag

@@ -1,0 +1,67 @@
+package recipe
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+)
+
+// TestGuarded: whatever a service of a Windows node is started from, only the system and
+// administrators may change. What is made below C:\ else lets any user do so; what lies
+// below C:\Program Files does not.
+func TestGuarded(t *testing.T) {
+	for name, in := range variants() {
+		if in.OS == "windows" {
+			t.Run(name, func(t *testing.T) { wantGuarded(t, expand(t, in)) })
+		}
+	}
+}
+
+func wantGuarded(t *testing.T, specs []steps.Spec) {
+	var folders, files []string // lower-case, that are private
+	for _, s := range specs {
+		var a struct {
+			Path   string
+			Access host.Access
+		}
+		if err := json.Unmarshal(s.Args, &a); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case s.Kind == "directory" && a.Access == host.AccessPrivate:
+			folders = append(folders, strings.ToLower(a.Path)+`\`)
+		case s.Kind == "file" && a.Access == host.AccessPrivate || s.Kind == "kubeconfig":
+			files = append(files, strings.ToLower(a.Path))
+		case s.Kind == "kubeadm_join":
+			files = append(files, strings.ToLower(kubeletConfig))
+		}
+	}
+	folders = append(folders, `c:\program files\`)
+	guarded := func(path string) bool {
+		path = strings.ToLower(path)
+		return slices.Contains(files, path) || slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(path, f) })
+	}
+	seen := 0
+	for _, s := range specs {
+		if s.Kind != "service" {
+			continue
+		}
+		var svc steps.Service
+		if err := json.Unmarshal(s.Args, &svc); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range append(svc.Watch, svc.Command[0]) {
+			seen++
+			if !guarded(path) {
+				t.Errorf("service %s is started from %s, which any user may change", svc.Name, path)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no service was looked at")
+	}
+}
