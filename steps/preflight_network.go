@@ -234,6 +234,7 @@ var neighbourChecks = []preflightCheck{
 			return registeredServices(ctx, s, "is another container runtime", "remove it where no one needs it", "docker", "com.docker.service", "cri-dockerd", "crio", "podman")
 		}},
 	{id: "port-taken", severity: SeverityError, why: "a program of the node could not listen", look: portsTaken},
+	{id: "port-dynamic", severity: SeverityWarning, os: "windows", why: "Windows gives such a port to any program that asks for one, and its NAT sets them aside by the hundred; then a program of the node cannot listen", look: portsDynamic},
 	{id: "hns-network-foreign", severity: SeverityWarning, os: "windows", why: "another virtual switch may hold the adapter that the pod network needs", look: foreignNetworks},
 	{id: "leftovers", severity: SeverityWarning, why: "addresses and networks of an earlier node would be taken for this one's", look: leftovers},
 }
@@ -282,31 +283,6 @@ func registeredServices(ctx context.Context, s *survey, is, remedy string, names
 
 // portsTaken: once a service of the node is nodejoin's own, its ports are too; whose
 // they are cannot be told before, as a service may hold them through a child.
-func portsTaken(ctx context.Context, s *survey) ([]seen, error) {
-	if len(s.q.Ports) == 0 {
-		return nil, nil
-	}
-	own, err := s.own(ctx)
-	if err != nil || len(own) > 0 {
-		return nil, err
-	}
-	list, err := s.r.Listeners(ctx)
-	var out []seen
-	for _, text := range s.q.Ports {
-		protocol, port, _ := splitPort(text)
-		for _, l := range list {
-			if l.Protocol == protocol && l.Port == port {
-				by := "a program"
-				if l.PID != 0 {
-					by = fmt.Sprintf("process %d", l.PID)
-				}
-				out = append(out, seen{fmt.Sprintf("%s holds port %d/%s", by, port, protocol), "end that program, or give it another port"})
-			}
-		}
-	}
-	return out, err
-}
-
 // foreignNetworks counts those that hold an adapter: a network of type NAT does not.
 func foreignNetworks(ctx context.Context, s *survey) ([]seen, error) {
 	if s.q.HNSNetworks == nil {

@@ -57,6 +57,13 @@ func (s *survey) without(key, name string) {
 	s.then = append(s.then, func(h host.Host) { must(s.t, h.DeleteRegistryValue(s.t.Context(), key, name)) })
 }
 
+// dynamic has Windows give out the ports from first on.
+func (s *survey) dynamic(protocol string, first uint16) {
+	s.then = append(s.then, func(h host.Host) {
+		must(s.t, h.SetDynamicPorts(s.t.Context(), host.PortRange{Protocol: protocol, First: first, Last: 65535}))
+	})
+}
+
 func (s *survey) env(name, v string) {
 	s.then = append(s.then, func(h host.Host) { must(s.t, h.SetMachineEnv(s.t.Context(), name, v)) })
 }
@@ -207,6 +214,8 @@ var findableCases = []struct {
 	}, near: func(s *survey) {
 		s.quirks.Listeners = []host.Listener{{Protocol: "udp", Port: 10250}, {Protocol: "tcp", Port: 4789}}
 	}, has: "process 77 holds port 10250/tcp"},
+	{id: "port-dynamic", provoke: func(s *survey) { s.dynamic("tcp", 10000); s.dynamic("udp", 4000) }, near: func(s *survey) { s.dynamic("tcp", 10251); s.dynamic("udp", 4790) },
+		has: "the dynamic ports 10000-65535/tcp hold 10250 of the node"},
 	{id: "hns-network-foreign", provoke: func(s *survey) { s.quirks.Networks = []host.HNSNetwork{{Name: "External", Type: "L2Bridge"}} },
 		near: func(s *survey) {
 			s.quirks.Networks = []host.HNSNetwork{{Name: "nat", Type: "NAT"}, {Name: "Flannel.4096", Type: "Overlay"}}

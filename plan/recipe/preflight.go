@@ -29,12 +29,20 @@ func (b *build) winPreflight(after ...string) {
 		q.HNSNetworks = []string{b.networkName(), placeholderNetwork}
 		q.Leftovers = append(q.Leftovers, subnetFile)
 	}
-	q.StaticKept = slices.ContainsFunc(b.in.Settings.Steps, func(s Setting) bool { return s.ID == "static_address" })
+	q.StaticKept = b.sets("static_address")
 	q.Named = b.named() != nil
 	if b.turnsOn("Containers") {
 		q.Waive = append(slices.Clone(q.Waive), "containers-feature") // a step will see to it
 	}
+	if b.sets("dynamic_ports") {
+		q.Waive = append(slices.Clone(q.Waive), "port-dynamic") // a step will see to it
+	}
 	b.add("require", "preflight", "The machine fits (Windows "+q.MinBuild+" or later)", q, after...)
+}
+
+// sets tells whether the plan has a setting of the machine, by the id of its step.
+func (b *build) sets(id string) bool {
+	return slices.ContainsFunc(b.in.Settings.Steps, func(s Setting) bool { return s.ID == id })
 }
 
 // turnsOn tells whether the plan wants a feature.
