@@ -57,6 +57,8 @@ type CheckReply struct {
 	// with LastUnknown the notes could not be read.
 	Last        *RunNote `json:"last,omitempty"`
 	LastUnknown bool     `json:"last_unknown,omitempty"`
+	// Untouched: nodejoin has nothing on the machine. It was never joined, or has left.
+	Untouched bool `json:"untouched,omitempty"`
 	// Trial is open on the machine: an earlier run neither verified nor took back what
 	// it changed, or took it back and did not come to see the machine work. What it kept
 	// is not told.
@@ -136,7 +138,7 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 		return CheckReply{}, err
 	}
 	w := newWalk(req, FactValues(x.facts))
-	reply := CheckReply{Facts: x.facts}
+	reply := CheckReply{Facts: x.facts, Untouched: x.record.empty(x.facts)}
 	for _, s := range req.Steps {
 		reply.Results = append(reply.Results, w.check(ctx, s, func(step any, e *Env) (Change, error) {
 			return step.(HostStep).Check(ctx, x.host, e)

@@ -208,6 +208,18 @@ func (r *Record) claim(ctx context.Context, h host.Host, f host.Facts, step stri
 // made tells whether nodejoin made what key names, and has not put it back.
 func (r *Record) made(key string) bool { return r.owns(key) && !r.Owned[key].Existed }
 
+// empty tells whether the record holds nothing that a leave would put back, nodejoin's own
+// folder aside.
+func (r *Record) empty(f host.Facts) bool {
+	for key, o := range r.Owned {
+		dir, isDir := strings.CutPrefix(key, "directory:")
+		if !o.Undone && !(isDir && within(f.OS, dir, f.DataDir)) {
+			return false
+		}
+	}
+	return true
+}
+
 // owns tells whether the record holds a claim that leave has not put back.
 func (r *Record) owns(key string) bool {
 	o, ok := r.Owned[key]

@@ -184,7 +184,7 @@ type jsonStep struct {
 type jsonHost struct {
 	Node         string               `json:"node"`
 	Address      string               `json:"address"`
-	State        string               `json:"state"` // in_sync, drifted, failed
+	State        string               `json:"state"` // in_sync, drifted, not_joined, failed
 	Facts        any                  `json:"facts,omitempty"`
 	Upgrade      *engine.Upgrade      `json:"upgrade,omitempty"`
 	Interruption *engine.Interruption `json:"interruption,omitempty"`
@@ -255,6 +255,9 @@ func hostState(h engine.HostReport) string {
 		if !s.Result.Change.NoOp() {
 			state = "drifted"
 		}
+	}
+	if state == "drifted" && h.Untouched && h.KubeNode == nil {
+		return "not_joined" // never, or it has left
 	}
 	return state
 }

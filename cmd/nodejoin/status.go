@@ -18,12 +18,13 @@ func newStatus(a *app) *cobra.Command {
 		Short: "Show whether the nodes are still as the plan says",
 		Long: `Asks every host and the cluster, changes nothing, and prints one line a node, with the
 end of the last run that changed it: what has drifted since a run that was done, did so
-after that. A node that the plan joined and names no more is foreign.
-With --detailed-exitcode the exit code is 2 when a node has drifted.`,
+after that. A machine on which nodejoin has nothing, as it never joined or has left, is
+not joined. A node that the plan joined and names no more is foreign.
+With --detailed-exitcode the exit code is 2 when a node has drifted or is not joined.`,
 	}
 	a.planFlags(c)
 	a.runFlags(c)
-	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 2 when a node has drifted, 0 when none has")
+	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 2 when a node has drifted or is not joined, else 0")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		compiled, err := a.load(c.Context(), args)
 		if err != nil {
@@ -68,7 +69,7 @@ func (a *app) statusTable(r *engine.Report) error {
 				first = s.Spec.ID
 			}
 		}
-		text := map[string]string{"in_sync": "in sync", "drifted": "drifted", "failed": "could not be checked"}[hostState(h)]
+		text := map[string]string{"in_sync": "in sync", "drifted": "drifted", "not_joined": "not joined", "failed": "could not be checked"}[hostState(h)]
 		if unreachable(h.Err) {
 			text = "not reachable"
 		}
@@ -79,8 +80,8 @@ func (a *app) statusTable(r *engine.Report) error {
 		if h.Trial != nil && differs == 0 {
 			about += " (but a run was not verified)"
 		}
-		if h.Err != nil {
-			about = "-"
+		if h.Err != nil || hostState(h) == "not_joined" {
+			about = "-" // all of it, or not known
 		}
 		rows = append(rows, []string{ui.CleanLine(h.Node.Name), text, fmt.Sprint(ok), about, lastChanged(h), ui.CleanLine(h.Facts.Product + " " + h.Facts.Build)})
 	}

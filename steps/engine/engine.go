@@ -66,6 +66,8 @@ type HostReport struct {
 	// Last and LastUnknown are those of steps.CheckReply.
 	Last        *steps.RunNote
 	LastUnknown bool
+	// Untouched is that of steps.CheckReply: nodejoin has nothing on the machine.
+	Untouched bool
 	// Trial is that of steps.CheckReply: an earlier run was stopped before it had verified
 	// or taken back what it changed.
 	Trial *steps.Trial

@@ -177,7 +177,7 @@ func (h *hostRun) check(ctx context.Context) {
 	}
 	h.report.Facts, h.report.Mutations = reply.Facts, reply.Mutations
 	h.report.Last, h.report.LastUnknown = reply.Last, reply.LastUnknown
-	h.report.Trial, h.seen = reply.Trial, reply.Seen
+	h.report.Trial, h.report.Untouched, h.seen = reply.Trial, reply.Untouched, reply.Seen
 	if results == nil {
 		results = map[string]steps.Result{}
 	}
