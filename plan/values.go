@@ -189,6 +189,9 @@ func (c *compiler) clarify(list hcl.Diagnostics) hcl.Diagnostics {
 			clarifySelf(g)
 			clarifyAttribute(g)
 		}
+		if g.Summary == "Invalid index" && g.Expression != nil && g.EvalContext != nil {
+			clarifyIndex(g)
+		}
 		if g.Summary != "Unknown variable" || g.Expression == nil {
 			continue
 		}
@@ -227,6 +230,43 @@ func clarifyAttribute(g *hcl.Diagnostic) {
 			}
 			g.Detail = unknownName("value of "+traversed(t[:i])+" named", name.Name, sortedKeys(have.Type().AttributeTypes()))
 			return
+		}
+	}
+}
+
+// clarifyIndex names the keys that a map or an object has, where one is wrong, or how
+// long a list is.
+func clarifyIndex(g *hcl.Diagnostic) {
+	tell := func(name string, have, key cty.Value) {
+		t := have.Type()
+		if !have.IsKnown() || have.IsNull() || !key.IsKnown() || key.IsNull() {
+			return
+		}
+		switch {
+		case (t.IsMapType() || t.IsObjectType()) && key.Type() == cty.String:
+			if keys := sortedKeys(have.AsValueMap()); !slices.Contains(keys, key.AsString()) {
+				g.Detail = unknownName("element of "+name+" with the key", key.AsString(), keys)
+			}
+		case (t.IsListType() || t.IsTupleType()) && key.Type() == cty.Number:
+			g.Detail = fmt.Sprintf("The list %s has a length of %d, and its first element the index 0.", name, have.LengthInt())
+		}
+	}
+	switch e := g.Expression.(type) {
+	case *hclsyntax.IndexExpr:
+		have, list := e.Collection.Value(g.EvalContext)
+		key, more := e.Key.Value(g.EvalContext)
+		if in, ok := e.Collection.(*hclsyntax.ScopeTraversalExpr); ok && !list.HasErrors() && !more.HasErrors() {
+			tell(traversed(in.Traversal), have, key)
+		}
+	case *hclsyntax.ScopeTraversalExpr:
+		for i, step := range e.Traversal {
+			index, ok := step.(hcl.TraverseIndex)
+			if !ok {
+				continue
+			}
+			if have, list := e.Traversal[:i].TraverseAbs(g.EvalContext); !list.HasErrors() {
+				tell(traversed(e.Traversal[:i]), have, index.Key)
+			}
 		}
 	}
 }

@@ -217,7 +217,7 @@ func (c *compiler) variable(b *hcl.Block, values map[string]given) cty.Value {
 			v, list = expr.Value(nil)
 		}
 		if list.HasErrors() {
-			c.diags.fail(b.DefRange, "wrong type", "The value of var.%s (%s) must be %s, written as in a plan: true, 3, [\"a\", \"b\"].", name, g.from, friendly(typ))
+			c.diags.fail(b.DefRange, "wrong type", "The value of var.%s (%s) must be %s, written as in a plan%s.", name, g.from, friendly(typ), written(typ))
 			return cty.DynamicVal
 		}
 		return finish(v, g.from, b.DefRange)
@@ -235,6 +235,21 @@ func (c *compiler) variable(b *hcl.Block, values map[string]given) cty.Value {
 	}
 	c.diags.fail(b.DefRange, "variable without a value", "var.%s has no default and was not given. Give it with --var %s=..., in a --var-file or *.auto.joinvars file, or as %s%s.", name, name, EnvPrefix, name)
 	return cty.DynamicVal
+}
+
+// written shows how a value of a type is written, "" where one example is not enough.
+func written(t cty.Type) string {
+	switch {
+	case t == cty.Number:
+		return ": 3"
+	case t == cty.Bool:
+		return ": true"
+	case t.IsListType() && t.ElementType() == cty.String, t.IsSetType() && t.ElementType() == cty.String:
+		return ": [\"a\", \"b\"]"
+	case t.IsMapType() && t.ElementType() == cty.String:
+		return ": { a = \"b\" }"
+	}
+	return ""
 }
 
 // validate holds the value against the block's conditions.
