@@ -35,15 +35,18 @@ func planWith(t *testing.T, pairs ...string) string {
 }
 
 // TestJoinHostGW: flannel routes from node to node instead of wrapping packets. The
-// network is one that flanneld makes by the older interface of the HNS.
+// network is one that flanneld makes by the older interface of the HNS. The cluster has
+// nothing for joining nodes but what the plan's manifests give it.
 func TestJoinHostGW(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
 	b.network.OnAttach(b.addAddress)
-	plan := planWith(t, `"vxlan"`, `"host-gw"`, "\n  vni     = 4096", "", "\n  port    = 4789", "")
+	b.bareCluster(ctx)
+	plan := planWith(t, append([]string{`"vxlan"`, `"host-gw"`, "\n  vni     = 4096", "", "\n  port    = 4789", ""}, manifestsPlan...)...)
 	args := append(b.variables(b.host.Port()).write(t)[:2], plan)
 
+	b.wantRefused(ctx, args)
 	first := mustApply(ctx, t, args)
 	t.Logf("joined after %.1fs", first.took.Seconds())
 	node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
@@ -58,6 +61,8 @@ func TestJoinHostGW(t *testing.T) {
 	b.wantHealthy(ctx, "kubelet", 10248)
 	b.wantHealthy(ctx, "kube-proxy", 10256)
 	b.wantNoCredentialsLeft(ctx)
+	b.wantManifests(ctx)
+	b.wantServing(ctx)
 	wantNothing(ctx, t, args)
 }
 
