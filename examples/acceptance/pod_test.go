@@ -30,9 +30,10 @@ import (
 const (
 	sandboxImage = "localhost/pause:1"
 	serveImage   = "localhost/serve:1"
+	agnhostImage = "localhost/agnhost:1" // what verify runs of it
 )
 
-// images makes an archive with the two images, as `docker save` does: one static
+// images makes an archive with the images, as `docker save` does: one static
 // program, no registry.
 func images(t *testing.T) []byte {
 	t.Helper()
@@ -58,7 +59,7 @@ func images(t *testing.T) []byte {
 	for _, image := range []struct {
 		name    string
 		command []string
-	}{{sandboxImage, []string{"/podimage"}}, {serveImage, []string{"/podimage", "serve"}}} {
+	}{{sandboxImage, []string{"/podimage"}}, {serveImage, []string{"/podimage", "serve"}}, {agnhostImage, []string{"/podimage"}}} {
 		config, err := json.Marshal(map[string]any{
 			"architecture": "amd64", "os": "linux", "config": map[string]any{"Entrypoint": image.command},
 			"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}}, "history": []any{map[string]any{"created_by": "test"}},

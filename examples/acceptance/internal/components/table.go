@@ -56,6 +56,7 @@ const (
 var table = []component{
 	{"kube-apiserver", "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", stampKubernetes},
 	{"kube-controller-manager", "kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager", stampKubernetes},
+	{"kube-scheduler", "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", stampKubernetes},
 	{"kubelet.exe", "kubernetes", "k8s.io/kubernetes/cmd/kubelet", stampKubernetes},
 	{"kube-proxy.exe", "kubernetes", "k8s.io/kubernetes/cmd/kube-proxy", stampKubernetes},
 	{"kubeadm.exe", "kubernetes", "k8s.io/kubernetes/cmd/kubeadm", stampKubernetes},

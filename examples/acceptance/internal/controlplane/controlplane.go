@@ -1,5 +1,5 @@
-// Package controlplane runs etcd, kube-apiserver and kube-controller-manager as
-// processes, with what `kubeadm init` leaves in a cluster for nodes to join.
+// Package controlplane runs etcd, kube-apiserver, kube-controller-manager and, where a
+// test asks for it, kube-scheduler as processes, with what `kubeadm init` leaves in a cluster for nodes to join.
 package controlplane
 
 import (
@@ -162,7 +162,7 @@ func (c *Cluster) startControllers(port int) error {
 	}
 	controllers := []string{"bootstrap-signer-controller", "token-cleaner-controller", "node-lifecycle-controller",
 		"taint-eviction-controller", "serviceaccount-controller", "root-ca-certificate-publisher-controller",
-		"node-ipam-controller", "namespace-controller", "pod-garbage-collector-controller", "deployment-controller", "replicaset-controller", "clusterrole-aggregation-controller"}
+		"node-ipam-controller", "namespace-controller", "pod-garbage-collector-controller", "deployment-controller", "replicaset-controller", "endpointslice-controller", "clusterrole-aggregation-controller"}
 	if !c.opts.Unsigned {
 		controllers = append(controllers, "certificatesigningrequest-signing-controller", "certificatesigningrequest-approving-controller")
 	}
@@ -171,6 +171,11 @@ func (c *Cluster) startControllers(port int) error {
 		"--service-account-private-key-file="+c.path("sa.key"), "--use-service-account-credentials=false", "--leader-elect=false",
 		"--allocate-node-cidrs=true", "--cluster-cidr="+PodCIDR, "--service-cluster-ip-range="+ServiceCIDR,
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "-v=2")
+}
+
+// StartScheduler starts the scheduler, for tests whose pods name no node.
+func (c *Cluster) StartScheduler() error {
+	return c.run("kube-scheduler", "--kubeconfig="+c.path("controllers.kubeconfig"), "--leader-elect=false", "--secure-port=0", "-v=2")
 }
 
 // kubeconfig writes NAME.kubeconfig with the client certificate of that name.
@@ -237,7 +242,7 @@ func (c *Cluster) StopAPIServer() { c.stop("kube-apiserver") }
 
 // Stop ends all processes.
 func (c *Cluster) Stop() {
-	for _, name := range []string{"kube-controller-manager", "kube-apiserver", "etcd"} {
+	for _, name := range []string{"kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"} {
 		c.stop(name)
 	}
 }
@@ -261,7 +266,7 @@ func (c *Cluster) stop(name string) {
 func (c *Cluster) Logs() string {
 	const tail = 40
 	var b strings.Builder
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager"} {
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 		log, err := os.ReadFile(c.path(name + ".log"))
 		if err != nil {
 			continue

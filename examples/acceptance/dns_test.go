@@ -1,0 +1,77 @@
+package acceptance_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodejoin/examples/acceptance/internal/controlplane"
+)
+
+// startDNS answers for the names of services, as CoreDNS does, at an address of this
+// machine, and is the cluster's service kube-dns.
+func startDNS(ctx context.Context, t *testing.T, c *controlplane.Cluster, address string) {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	t.Cleanup(func() { conn.Close(); <-done })
+	go func() {
+		defer close(done)
+		packet := make([]byte, 1500)
+		for {
+			n, from, err := conn.ReadFrom(packet)
+			if err != nil {
+				return // closed
+			}
+			if answer := answerDNS(ctx, c, packet[:n]); answer != nil {
+				_, _ = conn.WriteTo(answer, from) // who asks asks again
+			}
+		}
+	}()
+	protocol, name, port := corev1.ProtocolUDP, "dns", int32(conn.LocalAddr().(*net.UDPAddr).Port)
+	if _, err := c.Client.CoreV1().Services("kube-system").Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "kube-dns"},
+		Spec: corev1.ServiceSpec{ClusterIP: controlplane.DNSIP, Ports: []corev1.ServicePort{{Name: name, Port: 53, Protocol: protocol}}}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Client.DiscoveryV1().EndpointSlices("kube-system").Create(ctx, &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "kube-dns", Labels: map[string]string{discoveryv1.LabelServiceName: "kube-dns"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}}},
+		Ports: []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// answerDNS answers a question for SERVICE.NAMESPACE.svc.cluster.local; nil: it is none.
+func answerDNS(ctx context.Context, c *controlplane.Cluster, packet []byte) []byte {
+	var m dnsmessage.Message
+	if m.Unpack(packet) != nil || len(m.Questions) != 1 {
+		return nil
+	}
+	q := m.Questions[0]
+	m.Header = dnsmessage.Header{ID: m.ID, Response: true, Authoritative: true, RecursionDesired: m.RecursionDesired, RecursionAvailable: true, RCode: dnsmessage.RCodeNameError}
+	m.Additionals = nil
+	if name, ok := strings.CutSuffix(q.Name.String(), ".svc.cluster.local."); ok && strings.Count(name, ".") == 1 {
+		service, namespace, _ := strings.Cut(name, ".")
+		if s, err := c.Client.CoreV1().Services(namespace).Get(ctx, service, metav1.GetOptions{}); err == nil {
+			m.RCode = dnsmessage.RCodeSuccess
+			if q.Type == dnsmessage.TypeA {
+				m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 5},
+					Body: &dnsmessage.AResource{A: [4]byte(net.ParseIP(s.Spec.ClusterIP).To4())}}}
+			}
+		}
+	}
+	answer, err := m.Pack()
+	if err != nil {
+		return nil
+	}
+	return answer
+}
