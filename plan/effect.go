@@ -33,6 +33,11 @@ func (c *compiler) withoutEffect(b *stepBlock, m *machine, s *section, args map[
 		if m.OS == "linux" && s.has("hns_networks") {
 			fail("hns_networks", "The argument \"hns_networks\" is for Windows: Linux has no Host Networking Service. Remove it, or name Windows nodes in the argument \"on\".")
 		}
+		for _, name := range []string{"interfaces", "chains", "network_namespaces"} {
+			if m.OS == "windows" && s.has(name) {
+				fail(name, "The argument %q is for Linux: Windows has a Host Networking Service, and the argument hns_networks. Remove it, or name Linux nodes in the argument \"on\".", name)
+			}
+		}
 		// Only a state that is written as it is: one that is computed may be another tomorrow.
 		if args["state"] != "stopped" || !constant(s, "state") {
 			break

@@ -557,6 +557,13 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 				t.Errorf("a module that is built in has a file for the boot: %v", err)
 			}
 		}},
+		{name: "service that makes something in the kernel", os: "linux", list: inKernel(), verify: func(t *testing.T, h host.Host) {
+			running("containerd")(t, h)
+			links, err := h.Interfaces(t.Context())
+			if chains, err2 := h.FilterChains(t.Context()); err != nil || err2 != nil || !slices.Contains(links, "cni0") || len(chains) != 1 {
+				t.Errorf("interfaces %v, %v; chains %v, %v", links, err, chains, err2)
+			}
+		}},
 		{name: "wrapped service fresh", list: wrapper(`C:\k\worker.log`), verify: told(`C:\k\worker.log`)},
 		{name: "wrapped service with another log", before: wrapper(`C:\k\old.log`), list: wrapper(`C:\k\worker.log`), verify: told(`C:\k\worker.log`)},
 		{name: "wrapped service drifted", before: wrapper(`C:\k\worker.log`), drift: func(t *testing.T, h host.Host) {

@@ -50,14 +50,14 @@ type LeaveItem struct {
 const undoTimeout = 10 * time.Minute
 
 // claimed is the keys of the record in the order in which they are put back: services
-// first, then the networks that their programs made, then backwards in the order of
+// first, then what their programs made in the kernel, then backwards in the order of
 // the claims. Nodejoin's own folder and those above it are not among them.
 func (x *Executor) claimed() []string {
 	rank := func(key string) int {
 		switch {
 		case strings.HasPrefix(key, "service:"):
 			return 0
-		case strings.HasPrefix(key, "hns_network:"):
+		case ofPrograms(key):
 			return 1
 		}
 		return 2
@@ -194,24 +194,32 @@ func (x *Executor) prove(ctx context.Context, node string, keys []string) (items
 	return items, failed, err
 }
 
-// goes tells whether a leave removes path: nodejoin made it, or a program of ours.
+// goes tells whether a leave removes path: nodejoin made it, or a program of ours. A
+// folder of nodejoin's stays where others have put something into it.
 func (e *Env) goes(path string) bool {
+	if e.goesWhole(path) {
+		return true
+	}
+	return e.claims(func(prefix, rest string) bool {
+		return slices.Contains([]string{"file", "directory", "env_file"}, prefix) && host.SamePath(e.Facts.OS, rest, path)
+	})
+}
+
+// goesWhole tells whether a leave removes path with all that is in it.
+func (e *Env) goesWhole(path string) bool {
 	if within(e.Facts.OS, path, e.Facts.DataDir) {
 		return true
 	}
+	return e.claims(func(prefix, rest string) bool {
+		return prefix == "made" && within(e.Facts.OS, rest, path) || prefix == "netns" && strings.HasPrefix(path, netnsDir+"/"+rest)
+	})
+}
+
+// claims tells whether there is such a claim of what nodejoin or a program of ours made.
+func (e *Env) claims(is func(prefix, rest string) bool) bool {
 	for key, o := range e.Record.Owned {
-		if o.Existed || o.Undone {
-			continue
-		}
-		switch prefix, rest, _ := strings.Cut(key, ":"); prefix {
-		case "made":
-			if within(e.Facts.OS, rest, path) {
-				return true
-			}
-		case "file", "directory", "env_file":
-			if host.SamePath(e.Facts.OS, rest, path) {
-				return true
-			}
+		if prefix, rest, _ := strings.Cut(key, ":"); !o.Existed && !o.Undone && is(prefix, rest) {
+			return true
 		}
 	}
 	return false

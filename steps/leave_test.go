@@ -99,6 +99,9 @@ func (m *machine) snapshot(t *testing.T) map[string]string {
 	must(t, json.Unmarshal(raw, &state))
 	delete(state, "last_pid")
 	for part, text := range state {
+		if part == "links" || part == "chains" {
+			out[part] = string(text)
+		}
 		var entries map[string]any
 		if json.Unmarshal(text, &entries) != nil {
 			continue
@@ -353,6 +356,65 @@ func TestLeaveMade(t *testing.T) {
 	must(t, err)
 	if d := cmp.Diff(before, m.snapshot(t)); d != "" {
 		t.Errorf("the machine before (-) and after (+):\n%s", d)
+	}
+}
+
+// inKernel is a runtime whose CNI plugins make a bridge, chains and network namespaces.
+func inKernel(links ...string) []steps.Spec {
+	s := service("containerd", "/usr/local/bin/containerd")
+	s.Interfaces, s.Chains, s.NetworkNamespaces = append(links, "cni0"), []string{"CNI-"}, []string{"cni-"}
+	return []steps.Spec{spec("file", "program", &steps.File{Path: "/usr/local/bin/containerd", Content: "containerd", Access: host.AccessProgram}), spec("service", "containerd", s)}
+}
+
+// The same of what programs make in the kernel: interfaces, chains of the packet filter
+// and network namespaces.
+func TestLeaveMadeInKernel(t *testing.T) {
+	m := newMachine(t, "linux")
+	theirs := []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "CNI-THEIRS"}, {Family: "ipv4", Table: "nat", Name: "DOCKER"}}
+	must(t, m.PutFilterChains(t.Context(), theirs...))
+	put(t, m, "/run/netns/cni-theirs", "")
+	before := m.snapshot(t)
+	applied(t, m, memory{}, inKernel("eth0"))
+	put(t, m, "/run/netns/cni-2", "")
+	x := steps.NewExecutor(m, memory{}, func(event.Event) {})
+	reply, err := x.Leave(t.Context(), steps.LeaveRequest{Node: "lin-1"})
+	must(t, err)
+	if reply.Err != nil {
+		t.Fatal(reply.Failed, reply.Err)
+	}
+	stays := map[string]string{}
+	for _, i := range reply.Items {
+		if i.Left != "" {
+			stays[i.Key] = i.Left
+		}
+	}
+	if d := cmp.Diff(map[string]string{"interface:eth0": "it was there before nodejoin", "chains:CNI-": "it was there before nodejoin: ipv4/nat/CNI-THEIRS",
+		"netns:cni-": "it was there before nodejoin: cni-theirs"}, stays); d != "" {
+		t.Error(d)
+	}
+	_, err = x.Forget(t.Context(), steps.LeaveRequest{Node: "lin-1"})
+	must(t, err)
+	if d := cmp.Diff(before, m.snapshot(t)); d != "" {
+		t.Errorf("the machine before (-) and after (+):\n%s", d)
+	}
+}
+
+// The folder of the names of network namespaces goes with ours, unless it holds others.
+func TestLeaveNetworkNamespaces(t *testing.T) {
+	for _, name := range []string{"cni-1", "admin"} {
+		m := newMachine(t, "linux")
+		applied(t, m, memory{}, inKernel())
+		put(t, m, "/run/netns/cni-0", "")
+		put(t, m, "/run/netns/"+name, "")
+		switch err := left(t, m); {
+		case name == "cni-1":
+			must(t, err)
+		case err == nil || !strings.Contains(err.Error(), "directory:/run/netns is left: it holds what is not nodejoin's: admin"):
+			t.Error(err)
+		}
+		if _, err := m.Stat(t.Context(), "/run/netns/cni-0"); !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
 	}
 }
 

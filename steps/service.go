@@ -36,6 +36,10 @@ type Service struct {
 	// the service is not its own.
 	Makes       []string `json:"makes,omitempty" doc:"files and folders that its program makes; leave removes them with all that is in them"`
 	HNSNetworks []string `json:"hns_networks,omitempty" doc:"HNS networks that its program makes; leave removes them with their endpoints"`
+	// Interfaces, Chains and NetworkNamespaces are the same in the kernel of Linux.
+	Interfaces        []string `json:"interfaces,omitempty" doc:"Linux: network interfaces that its program makes; leave removes them"`
+	Chains            []string `json:"chains,omitempty" doc:"Linux: how the names of those chains of the packet filter begin that its program makes; leave removes them, and rules that lead to them"`
+	NetworkNamespaces []string `json:"network_namespaces,omitempty" doc:"Linux: how the names of those network namespaces begin that its program makes; leave removes them"`
 }
 
 // OwnershipMark ends the description of every service that nodejoin registers.
@@ -427,5 +431,9 @@ func (s *Service) claim(ctx context.Context, h host.Host, e *Env) error {
 		}
 		claims = append(claims, c)
 	}
-	return e.claim(ctx, h, append(claims, claim{key: serviceKey(s.Name)})...)
+	kernel, err := s.claimKernel(ctx, h, e)
+	if err != nil {
+		return err
+	}
+	return e.claim(ctx, h, append(append(claims, kernel...), claim{key: serviceKey(s.Name)})...)
 }

@@ -147,7 +147,7 @@ func (b *takeBack) keys() []string {
 		keys = append(keys, key)
 	}
 	first := func(key string) int {
-		if strings.HasPrefix(key, "hns_network:") {
+		if ofPrograms(key) {
 			return 0
 		}
 		return 1

@@ -139,16 +139,9 @@ func undoDirectory(path string, o Owned) (undo, error) {
 				}
 				return restored(Diff{Name: "access", Have: accessText(fi.Access), Want: accessText(prev.Access)}), "", nil
 			}
-			list, err := r.List(ctx, path)
+			others, err := e.others(ctx, r, path)
 			if err != nil {
 				return Change{}, "", err
-			}
-			// What leave itself is going to remove is not in its way.
-			var others []string
-			for _, entry := range list {
-				if !e.goes(host.Join(e.Facts.OS, path, entry.Name)) {
-					others = append(others, entry.Name)
-				}
 			}
 			if len(others) > 0 {
 				return Change{}, "it holds what is not nodejoin's: " + some(others), nil
@@ -162,6 +155,31 @@ func undoDirectory(path string, o Owned) (undo, error) {
 			return h.Remove(ctx, path)
 		},
 	}, err
+}
+
+// others are what stays in a folder when leave has removed what it is going to, a folder
+// of ours with others in it too.
+func (e *Env) others(ctx context.Context, r host.Reader, dir string) ([]string, error) {
+	list, err := r.List(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, entry := range list {
+		path := host.Join(e.Facts.OS, dir, entry.Name)
+		stays := !e.goes(path)
+		if !stays && entry.Dir && !entry.Elsewhere && !e.goesWhole(path) {
+			below, err := e.others(ctx, r, path)
+			if err != nil {
+				return nil, err
+			}
+			stays = len(below) > 0
+		}
+		if stays {
+			out = append(out, entry.Name)
+		}
+	}
+	return out, nil
 }
 
 // some names the first few of a list.

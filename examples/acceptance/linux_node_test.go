@@ -255,9 +255,8 @@ func (b *linuxBed) wantLinuxNode(ctx context.Context, driver string) {
 func (b *linuxBed) snapshot() map[string]string {
 	b.t.Helper()
 	all := map[string]string{}
-	// The last is containerd's, empty, and gone with the next boot: others use it, too.
 	hidden := []string{"/root/.nodejoin", "/usr/libexec/kubernetes", "/var/log/containers", "/var/log/pods"} // by boot.sh; programs under Wine and agents of other tests make them here
-	ignored := []string{"/run/systemd", "/run/log", "/run/udev", "/run/lock", "/var/log/journal", "/var/lib/systemd", "/root/.cache", "/run/netns"}
+	ignored := []string{"/run/systemd", "/run/log", "/run/udev", "/run/lock", "/var/log/journal", "/var/lib/systemd", "/root/.cache"}
 	walk := func(root string, lower bool, at string) {
 		err := filepath.WalkDir(filepath.Join(root, at), func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
@@ -290,7 +289,34 @@ func (b *linuxBed) snapshot() map[string]string {
 	for _, dir := range []string{"/run", "/var/lib", "/var/tmp", "/tmp"} {
 		walk(b.machine.Path("/"), false, dir)
 	}
+	b.kernel(all)
 	return all
+}
+
+// kernel adds to a snapshot the network interfaces, and the chains and rules of the
+// packet filter.
+func (b *linuxBed) kernel(all map[string]string) {
+	b.t.Helper()
+	show := func(argv ...string) []string {
+		b.t.Helper()
+		out, err := b.machine.Run(b.t.Context(), argv...)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		return strings.Split(out, "\n")
+	}
+	for _, line := range show("ip", "-oneline", "link") {
+		if f := strings.Fields(line); len(f) > 1 {
+			all["interface "+f[1]] = "there"
+		}
+	}
+	for _, program := range []string{"iptables-save", "ip6tables-save"} {
+		for _, line := range show(program) {
+			if strings.HasPrefix(line, "-A ") || strings.HasPrefix(line, ":") && strings.Contains(line, " - ") {
+				all[program+" "+line] = "there"
+			}
+		}
+	}
 }
 
 func describe(path string) (string, error) {

@@ -84,6 +84,15 @@ func linuxArtifacts(in Input) []string {
 // flannel tells whether nodejoin runs the pod network, and kube-proxy with it.
 func (b *build) flannel() bool { return b.in.Network.Kind != "none" }
 
+// withFlannel is what programs make in the kernel where nodejoin runs the pod network.
+// Elsewhere pods make it, and may outlive a leave.
+func (b *build) withFlannel(names ...string) []string {
+	if !b.flannel() {
+		return nil
+	}
+	return names
+}
+
 // refused tells whether the plan sets a field of the kubelet's configuration to false.
 func (b *build) refused(field string) bool { return b.in.Kubelet.Config[field] == false }
 
@@ -191,6 +200,8 @@ func (b *build) linRuntime() {
 		Watch:         []string{linBin + "/containerd-shim-runc-v2", config},
 		Log:           b.linLog("containerd"),
 		Makes:         []string{"/var/lib/containerd", "/run/containerd", "/run/nri", "/opt/containerd", linCNIState}, // the CNI plugins are its children
+		// Of the CNI plugins flannel and portmap, and of pods (containerd, pkg/netns).
+		Interfaces: b.withFlannel("cni0"), Chains: b.withFlannel("CNI-"), NetworkNamespaces: []string{"cni-"},
 	}, "containerd_files", "containerd_config", "runc", "module_overlay", "data_dir")
 	b.add("containerd_ready", "pipe_ready", "containerd answers", &steps.PipeReady{
 		Address: linContainerdSocket, GRPCMethod: "/runtime." + b.runtime.api + ".RuntimeService/Version", Service: "containerd", Log: b.linLog("containerd"),

@@ -1,6 +1,8 @@
 package recipe
 
 import (
+	"fmt"
+
 	"nodejoin/steps"
 	"nodejoin/templates"
 )
@@ -63,7 +65,8 @@ func (b *build) linKubelet() {
 		RestartIf:     missing(),
 		Log:           b.linLog("kubelet"),
 		// The last is where it looks for volume plugins (pkg/volume/plugins.go, FlexVolume).
-		Makes: []string{linKubelet, linKubeletConf, "/var/log/pods", "/var/log/containers", "/usr/libexec/kubernetes"},
+		Makes:  []string{linKubelet, linKubeletConf, "/var/log/pods", "/var/log/containers", "/usr/libexec/kubernetes"},
+		Chains: b.withFlannel("KUBE-"),
 	}, "seen", "kubernetes_node", "kubelet_config", "ca", "bootstrap_kubeconfig", "kubelet_pki_dir", "containerd_ready", "sysctl_bridge_iptables", "sysctl_ip_forward")
 	b.add("kubelet_ready", "http_ready", "Kubelet is healthy", &steps.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: b.linLog("kubelet")}, "kubelet")
 }
@@ -91,11 +94,12 @@ func (b *build) linFlannel() {
 	// The name of the Node; without it flanneld takes itself for a pod (pkg/subnet/kube/kube.go).
 	flanneld.Environment = []string{"NODE_NAME=" + b.in.Node}
 	after := []string{"flanneld_program", "net_conf", "flannel_kubeconfig", "flannel_run_dir", "registered"}
+	var vtep []string
 	if b.in.Network.Backend == VXLAN {
-		after = append(after, "module_vxlan")
+		after, vtep = append(after, "module_vxlan"), []string{fmt.Sprintf("flannel.%d", b.in.Network.VNI)}
 	}
 	b.add("flanneld", "service", "Service flanneld", &steps.Service{ServiceConfig: flanneld, Watch: []string{linNetConf, linFlannelKube}, RestartOn: lifeOf(), Log: b.linLog("flanneld"),
-		Makes: []string{linFlannelRun}}, after...)
+		Makes: []string{linFlannelRun}, Interfaces: vtep, Chains: []string{"FLANNEL-"}}, after...)
 	b.add("subnet_env", "file_ready", "flanneld has written subnet.env", &steps.FileReady{
 		Path: linSubnetFile, Contains: "FLANNEL_SUBNET=" + steps.Ref("registered.subnet_gateway"), Service: "flanneld", Log: b.linLog("flanneld")}, "flanneld")
 	b.add("cni_conf", "file", "CNI configuration", &steps.File{Path: linCNIConf + "/10-flannel.conflist", Content: b.render(templates.CNILinux{
@@ -113,6 +117,7 @@ func (b *build) linProxy() {
 		ServiceConfig: linService("kube-proxy", "Kubernetes network proxy", command),
 		Watch:         []string{linProxyConfig, linProxyKube},
 		Log:           b.linLog("kube-proxy"),
+		Chains:        []string{"KUBE-"},
 	}, "kubernetes_node", "kube_proxy_config", "kube_proxy_kubeconfig", "kubelet_ready", "subnet_env")
 	b.add("kube_proxy_ready", "http_ready", "kube-proxy is healthy", &steps.HTTPReady{URL: loopback(kubeProxyHealthz), Service: "kube-proxy", Log: b.linLog("kube-proxy")}, "kube_proxy")
 }

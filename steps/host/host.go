@@ -64,6 +64,12 @@ type Reader interface {
 	// neither is loaded nor known to be part of the kernel. Machines without modules
 	// answer ErrUnsupported.
 	KernelModule(ctx context.Context, name string) (KernelModule, error)
+	// Interfaces names the network interfaces, up or not, sorted. Machines whose packet
+	// filter is not iptables' answer ErrUnsupported to this and to the calls on chains.
+	Interfaces(ctx context.Context) ([]string, error)
+	// FilterChains lists the chains of the packet filter that programs have made. Where
+	// iptables is not installed it is fs.ErrNotExist.
+	FilterChains(ctx context.Context) ([]FilterChain, error)
 	// DynamicPorts gives the ports of "tcp" or "udp" of which a program gets one that
 	// asks for any. Machines whose kernel parameters these are answer ErrUnsupported, to
 	// the calls on reserved ports, too.
@@ -171,6 +177,12 @@ type Host interface {
 	// LoadKernelModule loads a module, with those that it needs, into the running
 	// kernel; one that is there already is no error.
 	LoadKernelModule(ctx context.Context, name string) error
+	// DeleteInterface removes an interface that programs have made, such as a bridge;
+	// absent is no error.
+	DeleteInterface(ctx context.Context, name string) error
+	// DeleteFilterChains removes chains with their rules, and the rules of others that lead
+	// to them; absent is no error.
+	DeleteFilterChains(ctx context.Context, chains []FilterChain) error
 	// SetDynamicPorts changes what DynamicPorts gives, now and after each boot. A range
 	// that is not ValidDynamic is fs.ErrInvalid.
 	SetDynamicPorts(ctx context.Context, r PortRange) error
@@ -233,6 +245,16 @@ type Facts struct {
 	Swap       uint64 `json:"swap,omitempty"`        // bytes of swap space in use by the kernel
 	ResolvConf string `json:"resolv_conf,omitempty"` // resolver configuration for pods: that of systemd-resolved behind its stub, else /etc/resolv.conf
 }
+
+// FilterChain is a chain of the packet filter, as iptables names it.
+type FilterChain struct {
+	Family string // "ipv4" or "ipv6"
+	Table  string // "nat"
+	Name   string // "KUBE-SERVICES"
+}
+
+// String is "ipv4/nat/KUBE-SERVICES".
+func (c FilterChain) String() string { return c.Family + "/" + c.Table + "/" + c.Name }
 
 // KernelModule is how a kernel has a module.
 type KernelModule string

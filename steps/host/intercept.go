@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"io"
 )
 
@@ -106,6 +107,14 @@ func (i *intercepted) SetSysctl(ctx context.Context, name, value string) error {
 
 func (i *intercepted) LoadKernelModule(ctx context.Context, name string) error {
 	return i.do("load kernel module", name, func() error { return i.Host.LoadKernelModule(ctx, name) })
+}
+
+func (i *intercepted) DeleteInterface(ctx context.Context, name string) error {
+	return i.do("delete interface", name, func() error { return i.Host.DeleteInterface(ctx, name) })
+}
+
+func (i *intercepted) DeleteFilterChains(ctx context.Context, chains []FilterChain) error {
+	return i.do("delete filter chains", fmt.Sprint(chains), func() error { return i.Host.DeleteFilterChains(ctx, chains) })
 }
 
 func (i *intercepted) SetDynamicPorts(ctx context.Context, r PortRange) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"nodejoin/steps/host"
@@ -130,7 +131,22 @@ func (s *suite) kernel() {
 		_, err = s.Host.KernelModule(s.ctx, "overlay")
 		s.is("module", err, host.ErrUnsupported)
 		s.is("load module", s.Host.LoadKernelModule(s.ctx, "overlay"), host.ErrUnsupported)
+		_, err = s.Host.Interfaces(s.ctx)
+		s.is("interfaces", err, host.ErrUnsupported)
+		s.is("delete interface", s.Host.DeleteInterface(s.ctx, "njt-none"), host.ErrUnsupported)
+		_, err = s.Host.FilterChains(s.ctx)
+		s.is("chains", err, host.ErrUnsupported)
+		s.is("delete chains", s.Host.DeleteFilterChains(s.ctx, nil), host.ErrUnsupported)
 		return
+	}
+	links, err := s.Host.Interfaces(s.ctx)
+	if err != nil || !slices.Contains(links, "lo") || !slices.IsSorted(links) {
+		s.Errorf("interfaces: %v, %v", links, err)
+	}
+	s.must(s.Host.DeleteInterface(s.ctx, "njt-none"))
+	// Only an administrator may ask, where iptables is installed.
+	if _, err := s.Host.FilterChains(s.ctx); err == nil {
+		s.must(s.Host.DeleteFilterChains(s.ctx, []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "NJT-NONE"}}))
 	}
 	have, err := s.Host.Sysctl(s.ctx, s.Sysctl)
 	s.must(err)
@@ -264,6 +280,10 @@ func (s *suite) cancelled() {
 		"unset env":   h.UnsetMachineEnv(ctx, "NODEJOIN_HOSTTEST"),
 		"set sysctl":  h.SetSysctl(ctx, "net.ipv4.ip_forward", "1"),
 		"load module": h.LoadKernelModule(ctx, "overlay"),
+		"interfaces":  ignore(h.Interfaces(ctx)),
+		"delete link": h.DeleteInterface(ctx, "njt-none"),
+		"chains":      ignore(h.FilterChains(ctx)),
+		"drop chains": h.DeleteFilterChains(ctx, nil),
 		"put rule":    h.PutFirewallRule(ctx, host.FirewallRule{Name: "x", Direction: "in", Action: "allow", Protocol: "tcp"}),
 		"delete hns":  h.DeleteHNSNetwork(ctx, "x"),
 		"delete rule": h.DeleteFirewallRule(ctx, "x"),

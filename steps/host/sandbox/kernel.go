@@ -106,3 +106,88 @@ func (h *Host) LoadKernelModule(ctx context.Context, name string) error {
 		return nil
 	}))
 }
+
+// Interfaces names the network interfaces: those of a fresh machine, and those that
+// programs have made.
+func (h *Host) Interfaces(ctx context.Context) ([]string, error) {
+	var out []string
+	err := h.view(ctx, "list", "network interfaces", func(s *state) error {
+		if h.windows() {
+			return host.ErrUnsupported
+		}
+		out = append([]string{"eth0", "lo"}, s.Links...)
+		slices.Sort(out)
+		return nil
+	})
+	return out, err
+}
+
+// DeleteInterface removes an interface.
+func (h *Host) DeleteInterface(ctx context.Context, name string) error {
+	return failed("delete interface", name, h.change(ctx, func(s *state) error {
+		if h.windows() {
+			return host.ErrUnsupported
+		}
+		s.Links = slices.DeleteFunc(s.Links, func(l string) bool { return l == name })
+		return nil
+	}))
+}
+
+// FilterChains lists the chains that programs have made.
+func (h *Host) FilterChains(ctx context.Context) ([]host.FilterChain, error) {
+	var out []host.FilterChain
+	err := h.view(ctx, "list", "filter chains", func(s *state) error {
+		if h.windows() {
+			return host.ErrUnsupported
+		}
+		out = slices.Clone(s.Chains)
+		return nil
+	})
+	return out, err
+}
+
+// PutFilterChains makes chains, as a program that is not played does.
+func (h *Host) PutFilterChains(ctx context.Context, chains ...host.FilterChain) error {
+	return failed("put", "filter chains", h.change(ctx, func(s *state) error {
+		s.Chains = append(s.Chains, chains...)
+		return nil
+	}))
+}
+
+// DeleteFilterChains removes chains.
+func (h *Host) DeleteFilterChains(ctx context.Context, chains []host.FilterChain) error {
+	return failed("delete", "filter chains", h.change(ctx, func(s *state) error {
+		if h.windows() {
+			return host.ErrUnsupported
+		}
+		s.Chains = slices.DeleteFunc(s.Chains, func(c host.FilterChain) bool { return slices.Contains(chains, c) })
+		return nil
+	}))
+}
+
+// kernelTraces are what programs of a Linux node make in its kernel, of flannel those
+// with a VNI of 4096.
+var kernelTraces = map[string]struct {
+	links  []string
+	chains []host.FilterChain
+}{
+	containerd: {links: []string{"cni0"}, chains: []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "CNI-HOSTPORT-DNAT"}}},
+	kubelet:    {chains: []host.FilterChain{{Family: "ipv4", Table: "mangle", Name: "KUBE-KUBELET-CANARY"}}},
+	flanneld:   {links: []string{"flannel.4096"}, chains: []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "FLANNEL-POSTRTG"}}},
+	kubeProxy:  {chains: []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "KUBE-SERVICES"}, {Family: "ipv6", Table: "nat", Name: "KUBE-SERVICES"}}},
+}
+
+// makeInKernel is what a program makes there, until the next boot.
+func (s *state) makeInKernel(program string) {
+	made := kernelTraces[program]
+	for _, link := range made.links {
+		if !slices.Contains(s.Links, link) {
+			s.Links = append(s.Links, link)
+		}
+	}
+	for _, c := range made.chains {
+		if !slices.Contains(s.Chains, c) {
+			s.Chains = append(s.Chains, c)
+		}
+	}
+}

@@ -162,6 +162,9 @@ func (h *Host) launch(ctx context.Context, s *state, svc *service) (code int, er
 	if e, ok := errors.AsType[*exited](err); ok {
 		return e.code, h.logExit(svc, e)
 	}
+	if err == nil && !h.windows() {
+		s.makeInKernel(p.name)
+	}
 	return 0, err
 }
 

@@ -34,6 +34,8 @@ type state struct {
 	Dynamic  map[string]host.PortRange                `json:"dynamic_ports,omitempty"`  // by protocol; only others than a fresh machine's
 	Reserved map[string]host.PortRange                `json:"reserved_ports,omitempty"` // by their text
 	Sysctls  map[string]string                        `json:"sysctls,omitempty"`        // only others than at boot
+	Links    []string                                 `json:"links,omitempty"`          // interfaces that programs have made
+	Chains   []host.FilterChain                       `json:"chains,omitempty"`         // that programs have made
 	Modules  []string                                 `json:"modules,omitempty"`        // loaded
 	Trusted  []string                                 `json:"trusted,omitempty"`        // sha256 of authorities
 	Features map[string]host.FeatureState             `json:"features,omitempty"`       // only others than a fresh machine's

@@ -35,3 +35,23 @@ func (h *Host) KernelModule(ctx context.Context, name string) (host.KernelModule
 func (h *Host) LoadKernelModule(ctx context.Context, name string) error {
 	return noKernel(ctx, "load kernel module", name)
 }
+
+// Interfaces is host.ErrUnsupported.
+func (h *Host) Interfaces(ctx context.Context) ([]string, error) {
+	return nil, noKernel(ctx, "list", "network interfaces")
+}
+
+// DeleteInterface is host.ErrUnsupported.
+func (h *Host) DeleteInterface(ctx context.Context, name string) error {
+	return noKernel(ctx, "delete interface", name)
+}
+
+// FilterChains is host.ErrUnsupported.
+func (h *Host) FilterChains(ctx context.Context) ([]host.FilterChain, error) {
+	return nil, noKernel(ctx, "list", "filter chains")
+}
+
+// DeleteFilterChains is host.ErrUnsupported.
+func (h *Host) DeleteFilterChains(ctx context.Context, _ []host.FilterChain) error {
+	return noKernel(ctx, "delete", "filter chains")
+}

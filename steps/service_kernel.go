@@ -1,0 +1,177 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"nodejoin/steps/host"
+)
+
+// netnsDir is where network namespaces have names (ip-netns(8)).
+const netnsDir = "/run/netns"
+
+// claimKernel are the claims of what the service's program makes in the kernel of Linux.
+// What is there already, by an exact name or one that begins so, is not its own.
+func (s *Service) claimKernel(ctx context.Context, r host.Reader, e *Env) ([]claim, error) {
+	var out []claim
+	add := func(key string, names []string, err error) error {
+		c := claim{key: key}
+		if len(names) > 0 {
+			c.prev = names
+		}
+		out = append(out, c)
+		return err
+	}
+	for _, name := range s.Interfaces {
+		names, err := interfaces(ctx, r, name)
+		if err := add("interface:"+name, names, err); err != nil {
+			return nil, err
+		}
+	}
+	for _, prefix := range s.Chains {
+		chains, err := chainsWith(ctx, r, prefix, nil)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil // without iptables there is none
+		}
+		if err := add("chains:"+prefix, chainNames(chains), err); err != nil {
+			return nil, err
+		}
+	}
+	for _, prefix := range s.NetworkNamespaces {
+		parents, err := e.parents(ctx, r, netnsDir+"/"+prefix)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, parents...)
+		names, err := namespacesWith(ctx, r, prefix, nil)
+		if err := add("netns:"+prefix, names, err); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// ofPrograms tells claims of what programs of ours make in the kernel or in the HNS: it
+// goes once they have stopped, and before anything else.
+func ofPrograms(key string) bool {
+	prefix, _, _ := strings.Cut(key, ":")
+	return slices.Contains([]string{"hns_network", "interface", "chains", "netns"}, prefix)
+}
+
+// interfaces is the interface with this name, if there is one.
+func interfaces(ctx context.Context, r host.Reader, name string) ([]string, error) {
+	all, err := r.Interfaces(ctx)
+	if !slices.Contains(all, name) || err != nil {
+		return nil, err
+	}
+	return []string{name}, nil
+}
+
+// chainsWith are chains whose name begins so, without those named in but.
+func chainsWith(ctx context.Context, r host.Reader, prefix string, but []string) ([]host.FilterChain, error) {
+	all, err := r.FilterChains(ctx)
+	return slices.DeleteFunc(all, func(c host.FilterChain) bool {
+		return !strings.HasPrefix(c.Name, prefix) || slices.Contains(but, c.String())
+	}), err
+}
+
+func chainNames(chains []host.FilterChain) (out []string) {
+	for _, c := range chains {
+		out = append(out, c.String())
+	}
+	return out
+}
+
+// namespacesWith are network namespaces whose name begins so, without those in but.
+func namespacesWith(ctx context.Context, r host.Reader, prefix string, but []string) ([]string, error) {
+	list, err := r.List(ctx, netnsDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	var out []string
+	for _, f := range list {
+		if strings.HasPrefix(f.Name, prefix) && !slices.Contains(but, f.Name) {
+			out = append(out, f.Name)
+		}
+	}
+	return out, err
+}
+
+// undoInterface removes an interface that a program of ours has made.
+func undoInterface(name string, o Owned) (undo, error) {
+	return undo{
+		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+			have, err := interfaces(ctx, r, name)
+			switch {
+			case err != nil || len(have) == 0:
+				return Change{}, "", err
+			case o.Existed:
+				return Change{}, "it was there before nodejoin", nil
+			}
+			return Change{Action: ActionDelete}, "", nil
+		},
+		do: func(ctx context.Context, h host.Host, _ *Env) error { return h.DeleteInterface(ctx, name) },
+	}, nil
+}
+
+// undoChains removes chains of the packet filter that programs of ours have made.
+func undoChains(prefix string, o Owned) (undo, error) {
+	before, err := previous[[]string](o)
+	return undo{
+		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+			have, err := chainsWith(ctx, r, prefix, before)
+			if errors.Is(err, fs.ErrNotExist) {
+				return Change{}, "iptables is not there any more to ask", nil
+			}
+			return goneNames(before, chainNames(have), err)
+		},
+		do: func(ctx context.Context, h host.Host, _ *Env) error {
+			have, err := chainsWith(ctx, h, prefix, before)
+			if err != nil {
+				return err
+			}
+			return h.DeleteFilterChains(ctx, have)
+		},
+	}, err
+}
+
+// undoNamespaces takes the names from network namespaces that programs of ours have
+// made: without processes they are gone then.
+func undoNamespaces(prefix string, o Owned) (undo, error) {
+	before, err := previous[[]string](o)
+	return undo{
+		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+			have, err := namespacesWith(ctx, r, prefix, before)
+			return goneNames(before, have, err)
+		},
+		do: func(ctx context.Context, h host.Host, _ *Env) error {
+			have, err := namespacesWith(ctx, h, prefix, before)
+			for _, name := range have {
+				path := netnsDir + "/" + name
+				if err == nil {
+					err = inUse(h.Unmount(ctx, path))
+				}
+				if err == nil {
+					err = h.Remove(ctx, path)
+				}
+			}
+			return err
+		},
+	}, err
+}
+
+// goneNames is the Change that removes what is ours; what was there before stays.
+func goneNames(before, ours []string, err error) (Change, string, error) {
+	left := ""
+	if len(before) > 0 {
+		left = "it was there before nodejoin: " + some(before)
+	}
+	if err != nil || len(ours) == 0 {
+		return Change{}, left, err
+	}
+	return Change{Action: ActionDelete, Reason: fmt.Sprintf("%d: %s", len(ours), some(ours))}, left, nil
+}
