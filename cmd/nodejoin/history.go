@@ -271,24 +271,25 @@ func writeRun(out io.Writer, r history.Run) error {
 				quiet[e.Host]++
 				continue
 			}
-			l := fmt.Sprintf("%s\t%s\t%s", e.Step, cmp.Or(map[string]string{"failed": "failed", "unchanged": "reached"}[e.Result], e.Action), e.Duration.Round(time.Millisecond))
+			// The step stands behind what is short: the key of a registry value may be long.
+			l := fmt.Sprintf("%s\t%s\t%s", cmp.Or(map[string]string{"failed": "failed", "unchanged": "reached"}[e.Result], e.Action), e.Duration.Round(time.Millisecond), e.Step)
 			if e.Attempt > 1 {
-				l += fmt.Sprintf("\ttry %d", e.Attempt)
+				l += fmt.Sprintf(", try %d", e.Attempt)
 			}
 			if e.Summary != "" {
-				l += "\t" + e.Summary
+				l += ": " + e.Summary
 			}
 			lines[e.Host] = append(lines[e.Host], l)
 		case event.StepProgress:
 			if strings.HasPrefix(e.Note, "try ") {
-				lines[e.Host] = append(lines[e.Host], e.Step+"\t"+e.Note)
+				lines[e.Host] = append(lines[e.Host], "\t\t"+e.Step+": "+e.Note)
 			}
 		case event.HostState:
 			if e.State == "reconnecting" || e.State == "waiting" {
-				lines[e.Host] = append(lines[e.Host], "\t"+e.State+"\t"+e.Detail)
+				lines[e.Host] = append(lines[e.Host], e.State+"\t\t"+e.Detail)
 			}
 		case event.Warning:
-			lines[e.Host] = append(lines[e.Host], "\twarning\t"+e.Summary+": "+e.Detail)
+			lines[e.Host] = append(lines[e.Host], "warning\t\t"+e.Summary+": "+e.Detail)
 		}
 	}
 	for _, host := range slices.Concat([]string{""}, h.Nodes) {
@@ -296,7 +297,11 @@ func writeRun(out io.Writer, r history.Run) error {
 			continue
 		}
 		if host != "" {
-			fmt.Fprintf(out, "\n%s: %d %s as they were\n", ui.CleanLine(host), quiet[host], plural(quiet[host], "step"))
+			same := ""
+			if n := quiet[host]; n > 0 {
+				same = fmt.Sprintf(" %d %s as they were", n, plural(n, "step"))
+			}
+			fmt.Fprintf(out, "\n%s:%s\n", ui.CleanLine(host), same)
 		}
 		w := tabwriter.NewWriter(out, 2, 0, 2, ' ', 0)
 		for _, l := range lines[host] {

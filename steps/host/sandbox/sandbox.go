@@ -97,7 +97,9 @@ func OpenContext(ctx context.Context, c Config) (*Host, error) {
 		if !s.BootTime.IsZero() {
 			return nil
 		}
-		s.BootTime = time.Now().UTC().Truncate(time.Second)
+		// It was up before whoever looks at it first: else a run that makes it, and is
+		// killed, would seem to be followed by a boot.
+		s.BootTime = time.Now().UTC().Add(-time.Minute).Truncate(time.Second)
 		return h.install(ctx, s)
 	})
 	if err == nil && h.windows() {

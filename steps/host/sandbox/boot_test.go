@@ -1,0 +1,26 @@
+package sandbox
+
+import (
+	"testing"
+	"time"
+)
+
+// A machine was up before the run that looks at it first, and stays up.
+func TestANewMachineWasUp(t *testing.T) {
+	dir, start := t.TempDir(), time.Now()
+	var boot time.Time
+	for range 2 {
+		h, err := Open(Config{Path: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := h.Facts(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !f.BootTime.Before(start.Truncate(time.Second)) || !boot.IsZero() && !f.BootTime.Equal(boot) {
+			t.Errorf("booted at %s, before at %s; the test began at %s", f.BootTime, boot, start)
+		}
+		boot = f.BootTime
+	}
+}
