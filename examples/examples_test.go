@@ -163,7 +163,7 @@ func life(t *testing.T, name, dir string) {
 		}
 		before[n.Name] = trial.Snapshot(t, n.Connection.Sandbox.Path)
 	}
-	if changed, _ := trial.Run(t, ctx, c); len(changed) == 0 {
+	if changed, _ := trial.Join(t, ctx, c); len(changed) == 0 {
 		t.Fatal("the first apply changed nothing")
 	}
 	cluster := trial.Cluster(t, c)

@@ -14,7 +14,7 @@ import (
 var bootstrapTokenKind = Kind{Name: "bootstrap_token", Place: OnCluster, Doc: "a short-lived bootstrap token of this node, or the absence of any", Outputs: []string{"token"},
 	New: func() any { return &BootstrapToken{} }}
 
-var serviceAccountKind = Kind{Name: "service_account", Place: OnCluster, Doc: "a ServiceAccount with its role and binding",
+var serviceAccountKind = Kind{Name: "service_account", Place: OnCluster, Shared: true, Doc: "a ServiceAccount with its role and binding",
 	New: func() any { return &ServiceAccount{} }}
 
 var serviceAccountTokenKind = Kind{Name: "service_account_token", Place: OnCluster, Doc: "a token of a ServiceAccount, minted when it is needed", Outputs: []string{"token"},
@@ -27,6 +27,9 @@ type BootstrapToken struct {
 	TTL    string `json:"ttl,omitempty" doc:"life of the token, default 15m"`
 	Absent bool   `json:"absent,omitempty" doc:"remove the tokens of this node"`
 }
+
+// bootstrapTokens stands for those of the node in Change.Touches.
+const bootstrapTokens = "bootstrap_tokens"
 
 // Default lives of tokens. A join takes minutes; kube-proxy and flanneld keep
 // theirs until the node is joined anew.
@@ -49,13 +52,16 @@ func (b *BootstrapToken) Check(ctx context.Context, r kube.Reader, e *Env) (Chan
 	}
 	minted := e.Applied["token"]
 	if !b.Absent && minted == "" {
-		return Change{Action: ActionCreate}, nil
+		return Change{Action: ActionCreate, Touches: []string{bootstrapTokens}}, nil
 	}
 	have, err := r.BootstrapTokens(ctx, e.Node)
 	if err != nil {
 		return Change{}, err
 	}
 	if b.Absent {
+		if step, minted := e.Pending[bootstrapTokens]; len(have) == 0 && minted {
+			return Change{Action: ActionDelete, Reason: step + " mints one"}, nil
+		}
 		if len(have) == 0 {
 			return Change{}, nil
 		}

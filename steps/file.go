@@ -34,6 +34,12 @@ func (f *File) Check(ctx context.Context, r host.Reader, e *Env) (Change, error)
 	if err != nil {
 		return Change{}, err
 	}
+	if step, made := e.Pending[host.PathKey(e.Facts.OS, f.Path)]; f.Absent && have == nil && made && e.Future[host.PathKey(e.Facts.OS, f.Path)] != absentFile {
+		have = &fileState{} // it will be there
+		c := f.diff(have, e.Facts.OS)
+		c.Reason = step + " makes it"
+		return c, nil
+	}
 	return f.diff(have, e.Facts.OS), nil
 }
 

@@ -48,6 +48,9 @@ type Kind struct {
 	Place   Place
 	Timeout time.Duration // default bound of one apply; 0 = DefaultTimeout
 	Outputs []string      // names of the values it gives to later steps
+	// Shared: its state is the cluster's, not the node's. Of several nodes with the same
+	// step the first makes it so.
+	Shared bool
 	// Reboots: its apply ends with the machine going down; whoever runs it looks again
 	// once the machine is back.
 	Reboots bool

@@ -9,7 +9,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-var manifestKind = Kind{Name: "manifest", Place: OnCluster, Doc: "objects of the cluster with the fields that are written, by server-side apply; other fields stay, and the objects stay when the node leaves",
+var manifestKind = Kind{Name: "manifest", Place: OnCluster, Shared: true, Doc: "objects of the cluster with the fields that are written, by server-side apply; other fields stay, and the objects stay when the node leaves",
 	New: func() any { return &Manifest{} }}
 
 // Manifest keeps objects of the cluster, in the order in which they are written. They

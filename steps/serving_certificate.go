@@ -98,6 +98,8 @@ func (s *ServingCertificate) Check(ctx context.Context, r kube.Reader, e *Env) (
 		return Change{}, nil
 	case slices.ContainsFunc(s.Addresses, HasRef):
 		return Change{Action: ActionUnknown}, nil
+	case len(requests) == 0:
+		return Change{Action: ActionUnknown, Reason: seen.seen + " yet"}, nil
 	}
 	return Change{Action: ActionWait, Reason: seen.seen}, nil
 }

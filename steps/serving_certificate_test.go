@@ -112,7 +112,7 @@ func TestServingCertificateWaits(t *testing.T) {
 		}
 		step.Wait = true
 		c, err := step.Check(t.Context(), s, e)
-		if err != nil || c.Action != ActionWait {
+		if err != nil || c.Action != ActionUnknown {
 			t.Errorf("with wait: %+v, %v", c, err)
 		}
 		if _, err := step.Apply(t.Context(), s, e, c); err != nil || len(s.approved) != 1 || s.approved[0] != "csr-1" {

@@ -87,13 +87,34 @@ func (r *Report) Pending() int {
 		if h.Trial != nil {
 			n++ // it is to be ended
 		}
-		for _, s := range h.Steps {
-			if s.Result.Err == nil && !s.Result.Change.NoOp() {
-				n++
-			}
-		}
+	}
+	for _, of := range r.Actions() {
+		n += of
 	}
 	return n
+}
+
+// Actions counts the steps with something to do by what it is. A state of the cluster
+// that several nodes need is counted once, as one of them makes it so for all.
+func (r *Report) Actions() map[steps.Action]int {
+	out := map[steps.Action]int{}
+	shared := map[string]bool{}
+	for _, h := range r.Hosts {
+		for _, s := range h.Steps {
+			if s.Result.Err != nil || s.Result.Change.NoOp() {
+				continue
+			}
+			if k, _ := steps.Lookup(s.Spec.Kind); k.Shared {
+				key := s.Spec.Kind + " " + string(s.Spec.Args)
+				if shared[key] {
+					continue
+				}
+				shared[key] = true
+			}
+			out[s.Result.Change.Action]++
+		}
+	}
+	return out
 }
 
 // Summary is what an apply came to.

@@ -232,8 +232,12 @@ func (h *hostRun) checkCluster(ctx context.Context) (map[string]steps.Result, er
 // checkConditional adds the cluster steps whose need only the host's check shows.
 func (h *hostRun) checkConditional(ctx context.Context, results map[string]steps.Result) {
 	var specs []steps.Spec
+	needed := map[string]bool{}
 	for _, s := range h.specs(steps.OnCluster) {
 		if s.OnlyIf != "" {
+			needed[s.Kind] = needed[s.Kind] || h.pending[s.OnlyIf]
+		}
+		if s.OnlyIf != "" || needed[s.Kind] { // one that takes back what the former makes
 			specs = append(specs, s)
 		}
 	}

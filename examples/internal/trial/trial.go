@@ -5,11 +5,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2"
 
 	"nodejoin/plan"
@@ -117,8 +119,13 @@ func Session(t *testing.T, c *plan.Compiled) *engine.Session {
 // Check gives the changes that are to be made, by "node/step".
 func Check(t *testing.T, ctx context.Context, s *engine.Session) map[string]steps.Change {
 	t.Helper()
+	return changes(t, s.Check(ctx))
+}
+
+func changes(t *testing.T, r *engine.Report) map[string]steps.Change {
+	t.Helper()
 	pending := map[string]steps.Change{}
-	for _, h := range s.Check(ctx).Hosts {
+	for _, h := range r.Hosts {
 		if h.Err != nil {
 			t.Fatalf("%s: %v", h.Node.Name, h.Err)
 		}
@@ -155,4 +162,29 @@ func Run(t *testing.T, ctx context.Context, c *plan.Compiled) (changed []string,
 	s := Session(t, c)
 	Check(t, ctx, s)
 	return Apply(t, ctx, s)
+}
+
+// Join is Run on fresh machines: the plan and the apply must count the same.
+func Join(t *testing.T, ctx context.Context, c *plan.Compiled) (changed []string, mutations int64) {
+	t.Helper()
+	s := Session(t, c)
+	r := s.Check(ctx)
+	pending := changes(t, r)
+	changed, mutations = Apply(t, ctx, s)
+	planned, unknown := 0, 0
+	for action, n := range r.Actions() {
+		switch action {
+		case steps.ActionWait: // it changes nothing
+		case steps.ActionUnknown:
+			unknown += n
+		default:
+			planned += n
+		}
+	}
+	maps.DeleteFunc(pending, func(_ string, c steps.Change) bool { return c.Action == steps.ActionWait })
+	if len(changed) < planned || len(changed) > planned+unknown {
+		t.Errorf("the plan counts %d changes, and %d that are not known yet; the apply %d:\n%s", planned, unknown, len(changed),
+			cmp.Diff(slices.Sorted(maps.Keys(pending)), slices.Sorted(slices.Values(changed))))
+	}
+	return changed, mutations
 }

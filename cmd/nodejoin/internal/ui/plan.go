@@ -36,14 +36,14 @@ type PlanOptions struct {
 
 // WritePlan prints what a report would change, host by host, and a closing line.
 func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
-	count := map[steps.Action]int{}
+	count := r.Actions()
 	hosts, failed := 0, 0
 	// Hosts with the same to do are shown once.
 	var order []string
 	names := map[string][]string{}
 	for _, h := range r.Hosts {
 		var b strings.Builder
-		if h.Err != nil || !writeHost(&b, h, o, count) {
+		if h.Err != nil || !writeHost(&b, h, o) {
 			continue
 		}
 		hosts++
@@ -104,7 +104,7 @@ func plural(n int, s string) string {
 
 // writeHost prints what kind of machine h is on a line, and below it what would
 // change there; false where there is nothing to show.
-func writeHost(w io.Writer, h engine.HostReport, o PlanOptions, count map[steps.Action]int) bool {
+func writeHost(w io.Writer, h engine.HostReport, o PlanOptions) bool {
 	n := 0
 	for _, s := range h.Steps {
 		if s.Result.Err != nil || !s.Result.Change.NoOp() {
@@ -145,7 +145,6 @@ func writeHost(w io.Writer, h engine.HostReport, o PlanOptions, count map[steps.
 			}
 			continue
 		}
-		count[c.Action]++
 		m := marks[c.Action]
 		text := s.Spec.Title
 		if c.Reason != "" {
