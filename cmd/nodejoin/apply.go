@@ -228,23 +228,23 @@ func (a *app) showSummary(sum *engine.Summary, report *engine.Report) {
 	if failed+interrupted+held > 0 {
 		word = ui.Paint(a.term.OutColor, ui.Red, "Not finished")
 	}
-	fmt.Fprintf(a.term.Out, "%s: %d changed, %d as they were", word, changed, unchanged)
+	text := fmt.Sprintf("%s: %d changed, %d as they were", word, changed, unchanged)
 	if interrupted > 0 {
-		fmt.Fprintf(a.term.Out, ", %d %s interrupted", interrupted, plural(interrupted, "host"))
+		text += fmt.Sprintf(", %d %s interrupted", interrupted, plural(interrupted, "host"))
 	}
 	if failed > 0 {
-		fmt.Fprintf(a.term.Out, ", %d %s failed", failed, plural(failed, "host"))
+		text += fmt.Sprintf(", %d %s failed", failed, plural(failed, "host"))
 		if takenBack > 0 {
-			fmt.Fprintf(a.term.Out, " (%d taken back)", takenBack)
+			text += fmt.Sprintf(" (%d taken back)", takenBack)
 		}
 	}
 	if held > 0 {
-		fmt.Fprintf(a.term.Out, ", %d %s not begun (%s)", held, plural(held, "host"), ui.CleanLine(why))
+		text += fmt.Sprintf(", %d %s not begun (%s)", held, plural(held, "host"), ui.CleanLine(why))
 	}
 	if failed+interrupted+held > 0 {
-		fmt.Fprintf(a.term.Out, ", %d %s left for the next apply", left, plural(left, "step"))
+		text += fmt.Sprintf(", %d %s left for the next apply", left, plural(left, "step"))
 	}
-	fmt.Fprintf(a.term.Out, " (%s).\n", sum.Duration.Round(10*time.Millisecond))
+	a.term.Say("%s (%s).", text, sum.Duration.Round(10*time.Millisecond))
 }
 
 // problemOf turns a failure of a run into what is told of it.

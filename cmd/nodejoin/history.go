@@ -218,7 +218,7 @@ func runJSON(r history.Run, events bool) jsonRun {
 
 func (a *app) listRuns(path string, runs []history.Run) error {
 	if len(runs) == 0 {
-		fmt.Fprintf(a.term.Out, "No run of %s is kept on this computer.\n", ui.CleanLine(path))
+		a.term.Say("No run of %s is kept on this computer.", ui.CleanLine(path))
 		return nil
 	}
 	rows := [][]string{{"RUN", "COMMAND", "BY", "NODES", "CHANGED", "RESULT"}}

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -91,11 +90,11 @@ func (i *initializer) run(c *cobra.Command, folder string) error {
 		return err
 	}
 	out := ui.CleanLine(folder)
-	fmt.Fprintf(i.term.Out, "Wrote %s.\n", ui.CleanLine(name))
+	i.term.Say("Wrote %s.", ui.CleanLine(name))
 	if len(i.Digests) == 0 {
-		fmt.Fprintf(i.term.Out, "It needs the digests of what is installed, in %s; the plan says how.\n", ui.CleanLine(filepath.Join(folder, "sha256.auto"+plan.VarSuffix)))
+		i.term.Say("It needs the digests of what is installed, in %s; the plan says how.", ui.CleanLine(filepath.Join(folder, "sha256.auto"+plan.VarSuffix)))
 	}
-	fmt.Fprintf(i.term.Out, "Next: nodejoin validate %s, then plan and apply.\n", out)
+	i.term.Say("Next: nodejoin validate %s, then plan and apply.", out)
 	return nil
 }
 
@@ -207,12 +206,11 @@ func (i *initializer) ask(ctx context.Context, text, fallback string, check func
 		i.input = bufio.NewReader(i.term.In)
 	}
 	for {
+		question := ui.CleanLine(text)
 		if fallback != "" {
-			text, fallback := ui.CleanLine(text), ui.CleanLine(fallback)
-			fmt.Fprintf(i.term.Err, "%s [%s]: ", text, fallback)
-		} else {
-			fmt.Fprintf(i.term.Err, "%s: ", ui.CleanLine(text))
+			question += " [" + ui.CleanLine(fallback) + "]"
 		}
+		fmt.Fprint(i.term.Err, ui.Wrap(question+":", "", i.term.Width())+" ")
 		type line struct {
 			text string
 			err  error
@@ -242,7 +240,7 @@ func (i *initializer) ask(ctx context.Context, text, fallback string, check func
 		if err == nil {
 			return answer, nil
 		}
-		fmt.Fprintf(i.term.Err, "  %s\n", ui.CleanLine(err.Error()))
+		fmt.Fprintln(i.term.Err, ui.Wrap(ui.CleanLine(err.Error()), "  ", i.term.Width()))
 		if l.err != nil {
 			return "", errors.New("the input ended before all was answered; nothing was written")
 		}
@@ -283,7 +281,7 @@ func (i *initializer) judge(name string, src []byte) error {
 	}
 	i.problems(ui.FromHCL(diags), map[string]*hcl.File{name: {Bytes: src}})
 	if diags.HasErrors() {
-		fmt.Fprintln(i.term.Err, "Nothing was written: with these answers the plan would not be valid.")
+		fmt.Fprintln(i.term.Err, ui.Wrap("Nothing was written: with these answers the plan would not be valid.", "", i.term.Width()))
 		return exitError(exitInvalid)
 	}
 	return nil
@@ -316,8 +314,13 @@ func (i *initializer) addHost(s string) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(i.Hosts, func(o initHost) bool { return o.Name == h.Name }) {
-		return fmt.Errorf("there is a machine %q already", h.Name)
+	for _, o := range i.Hosts {
+		switch {
+		case o.Name == h.Name:
+			return fmt.Errorf("there is a machine %q already", h.Name)
+		case strings.EqualFold(o.Address, h.Address):
+			return fmt.Errorf("the machine %q has the address %s already", o.Name, h.Address)
+		}
 	}
 	i.Hosts = append(i.Hosts, h)
 	return nil

@@ -238,7 +238,7 @@ func (a *app) leaveSummary(r *engine.LeaveReport, sum *engine.LeaveSummary, o en
 	for _, h := range sum.Hosts {
 		name := ui.CleanLine(h.Node)
 		if h.Err != nil {
-			fmt.Fprintf(a.term.Out, "%s: %s; the next leave goes on from there.\n", name, ui.Paint(a.term.OutColor, ui.Red, "not finished"))
+			a.term.Say("%s: %s; the next leave goes on from there.", name, ui.Paint(a.term.OutColor, ui.Red, "not finished"))
 			continue
 		}
 		gone := 0
@@ -254,7 +254,7 @@ func (a *app) leaveSummary(r *engine.LeaveReport, sum *engine.LeaveSummary, o en
 		if h.NodeGone {
 			text += "; the Node is gone"
 		}
-		fmt.Fprintf(a.term.Out, "%s: %s: %s.\n", name, ui.Paint(a.term.OutColor, ui.Green, "left"), text)
+		a.term.Say("%s: %s: %s.", name, ui.Paint(a.term.OutColor, ui.Green, "left"), text)
 		for _, i := range h.Items {
 			if i.Left != "" {
 				fmt.Fprintf(a.term.Out, "  stays: %s\n", ui.CleanLine(i.Key+": "+i.Left))

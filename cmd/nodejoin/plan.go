@@ -95,7 +95,7 @@ func (a *app) showPlan(r *engine.Report, full bool) {
 		for _, h := range r.Hosts {
 			n += len(h.Steps)
 		}
-		fmt.Fprintf(a.term.Out, "Nothing is to change: %d %s, %d %s, all as the plan says.\n", len(r.Hosts), plural(len(r.Hosts), "host"), n, plural(n, "step"))
+		a.term.Say("Nothing is to change: %d %s, %d %s, all as the plan says.", len(r.Hosts), plural(len(r.Hosts), "host"), n, plural(n, "step"))
 	}
 	a.showFormer(r)
 }

@@ -49,6 +49,11 @@ func (t *Term) OutWidth() int { return width(t.Out) }
 // where there is none.
 func (t *Term) OutLimit() int { return columns(t.Out) }
 
+// Say writes a line to Out, which is wrapped where that is a terminal.
+func (t *Term) Say(format string, args ...any) {
+	fmt.Fprintln(t.Out, Fit(fmt.Sprintf(format, args...), t.OutLimit()))
+}
+
 func width(w io.Writer) int {
 	if n := columns(w); n > 0 {
 		return n

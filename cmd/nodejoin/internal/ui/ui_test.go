@@ -225,3 +225,16 @@ func TestTable(t *testing.T) {
 		}
 	}
 }
+
+// Lines that begin with a space are commands to copy, and stay whole.
+func TestFit(t *testing.T) {
+	text := "nodejoin: one, two, three and four words\n  nodejoin validate plans/production/cluster"
+	for width, want := range map[int]string{
+		0:  text,
+		30: "nodejoin: one, two, three and\nfour words\n  nodejoin validate plans/production/cluster",
+	} {
+		if have := Fit(text, width); have != want {
+			t.Errorf("%d columns:\n%s", width, have)
+		}
+	}
+}
