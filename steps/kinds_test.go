@@ -514,6 +514,9 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 			drift: func(t *testing.T, h host.Host) { must(t, h.Remove(t.Context(), `C:\etc\kubernetes\kubelet.conf`)) }, list: kubeadm(ca)[4:], verify: joined},
 		{name: "kubeadm join, configuration gone", before: kubeadm(ca),
 			drift: func(t *testing.T, h host.Host) { must(t, h.Remove(t.Context(), `C:\var\lib\kubelet\config.yaml`)) }, list: kubeadm(ca)[4:], verify: joined},
+		{name: "kubeadm join, configuration open to others", before: kubeadm(ca), drift: func(t *testing.T, h host.Host) {
+			must(t, h.SetAccess(t.Context(), `C:\var\lib\kubelet\config.yaml`, host.AccessDefault))
+		}, list: kubeadm(ca)[4:], verify: joined},
 		{name: "kubeadm join, another cluster", before: kubeadm(testCA(t)), list: kubeadm(ca)[4:], verify: joined},
 		{name: "kubeadm join, token left", before: kubeadm(ca),
 			drift: func(t *testing.T, h host.Host) {
