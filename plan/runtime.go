@@ -31,7 +31,7 @@ var dockerAttrs = []attrSpec{
 }
 
 var registrySpec = &blockSpec{name: "registry", labels: []string{"host"}, doc: "where the images of one registry come from, as hosts.toml; containerd 1.5 and later", attrs: []attrSpec{
-	{name: "mirrors", typ: strings_, doc: "addresses that are asked before the registry itself, in their order"},
+	{name: "mirrors", typ: strings_, doc: "addresses that are asked before the registry itself, in their order; of one with /v2/ in its path that is where its API begins (\"https://images.example/v2/k8s\")"},
 	{name: "ca", typ: cty.String, doc: "CA of the mirrors, or of the registry where there are none, in PEM: file(\"ca.pem\"); default that of the machine"},
 }}
 

@@ -1,5 +1,10 @@
 package templates
 
+import (
+	"net/url"
+	"strings"
+)
+
 // RegistryHosts is containerd's hosts.toml of one registry (containerd docs/hosts.md).
 type RegistryHosts struct {
 	Registry string   // "docker.io" or "registry.example:5000"
@@ -9,6 +14,14 @@ type RegistryHosts struct {
 
 // Render gives the file's text.
 func (r RegistryHosts) Render() (string, error) { return render("hosts.toml", r) }
+
+// Rooted tells whether a mirror's URL is the root of its API itself, as that of a proxy
+// of many registries is: https://images.example/v2/k8s. To other paths containerd adds
+// /v2 (containerd core/remotes/docker/config/hosts.go).
+func (RegistryHosts) Rooted(mirror string) bool {
+	u, err := url.Parse(mirror)
+	return err == nil && strings.Contains(strings.TrimSuffix(u.Path, "/"), "/v2/")
+}
 
 // Crictl is crictl's configuration (cri-tools docs/crictl.md).
 type Crictl struct {

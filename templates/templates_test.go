@@ -76,7 +76,7 @@ func TestGolden(t *testing.T) {
 		"cni-v1-win-bridge.conflist": docker(delegate("cbr0", "win-bridge", false)),
 		"containerd-1.5.toml":        registries(with(windowsContainerd, 2, false)),
 		"containerd-2.3.toml":        registries(with(windowsContainerd, 4, true)),
-		"hosts.toml": RegistryHosts{Registry: "docker.io", Mirrors: []string{"https://one.example", "https://two.example:5000"},
+		"hosts.toml": RegistryHosts{Registry: "docker.io", Mirrors: []string{"https://one.example", "https://two.example:5000", "https://three.example/v2/hub", "https://four.example/mirror/v2/"},
 			CA: `C:\Program Files\containerd\certs.d\docker.io\ca.crt`},
 		"hosts-ca.toml":                RegistryHosts{Registry: "registry.example:5000", CA: `C:\Program Files\containerd\certs.d\registry.example5000\ca.crt`},
 		"crictl.yaml":                  Crictl{Endpoint: "npipe:////./pipe/containerd-containerd"},
