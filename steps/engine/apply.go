@@ -177,10 +177,14 @@ func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostS
 		err := h.stage(ctx, specs, staged)
 		var reply steps.ApplyReply
 		done := map[string]bool{} // step -> changed
+		starting := false         // a step failed while services still come up after a boot
 		if err == nil {
 			reply, err = h.conn.Apply(ctx, steps.Request{Node: h.node.Name, Steps: specs, Values: h.values, Trial: h.trial}, func(e event.Event) {
 				if d, ok := e.(event.StepDone); ok && d.Result != "failed" {
 					done[d.Step] = d.Result == "changed"
+				} else if ok && h.comesUp(d) {
+					starting = true
+					e = event.StepProgress{Host: d.Host, Step: d.Step, Note: d.Summary + "; the machine has just booted, so it is tried again"}
 				}
 				h.emit(e)
 			})
@@ -195,6 +199,10 @@ func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostS
 				// The check did not foresee it: bring it and go on.
 				h.pending[reply.Failed] = true
 				specs = rest
+				continue
+			}
+			if starting && pause(ctx, rebootLook) == nil {
+				specs = append(h.services(reply.Failed), rest...)
 				continue
 			}
 			sum.Failed, sum.Source, sum.Err = reply.Failed, rest[0].Source, reply.Err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"nodejoin/steps"
+	"nodejoin/steps/event"
 	"nodejoin/steps/transport"
 )
 
@@ -19,6 +20,9 @@ const (
 	rebootFor = 30 * time.Minute
 	// rebootLook is the pause between two looks meanwhile.
 	rebootLook = 2 * time.Second
+	// comingUp is how long after a boot a service may end by itself, because what it needs
+	// does not answer yet: Windows starts all of them at once.
+	comingUp = 3 * time.Minute
 )
 
 // reboots gives the step by which this run would reboot the machine; may is false where
@@ -96,6 +100,7 @@ func (h *hostRun) applyReboot(ctx context.Context, spec steps.Spec, sum *HostSum
 		err = h.phase(ctx, "boot", func() error { return h.awaitBoot(ctx, spec) })
 	}
 	if err == nil {
+		h.booted = time.Now()
 		err = h.featuresKept(ctx, spec)
 	}
 	if err != nil {
@@ -162,17 +167,46 @@ func (h *hostRun) awaitBoot(ctx context.Context, spec steps.Spec) error {
 			told = seen
 			h.state("rebooting", seen)
 		}
-		t := time.NewTimer(rebootLook)
-		select {
-		case <-t.C:
-		case <-bound.Done():
-			t.Stop()
+		if pause(bound, rebootLook) != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 			return &steps.Error{Code: steps.CodeTimeout, Summary: "not back in time",
 				Detail: fmt.Sprintf("%s has not come back within %s of its reboot; last seen: %s", h.node.Name, rebootFor, last), Remedy: "look at its console; the next apply goes on from here"}
 		}
+	}
+}
+
+// comesUp tells whether a step may have failed because this run has rebooted the machine a
+// short time ago: it is a service, or waits for something.
+func (h *hostRun) comesUp(d event.StepDone) bool {
+	service := slices.ContainsFunc(h.node.Steps, func(s steps.Spec) bool { return s.ID == d.Step && s.Kind == "service" })
+	return (service || d.Action == string(steps.ActionWait)) && !h.booted.IsZero() && time.Since(h.booted) < comingUp
+}
+
+// services are those of the node before a step.
+func (h *hostRun) services(before string) []steps.Spec {
+	var out []steps.Spec
+	for _, s := range h.node.Steps {
+		if s.ID == before {
+			break
+		}
+		if s.Kind == "service" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// pause waits for d, or gives why ctx has ended before.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -237,7 +238,9 @@ type slowBoot struct {
 	refused map[string]int
 	useless bool   // a boot ends nothing
 	undone  string // a feature that Windows takes back while it boots
-	unready int    // looks that fail once it has booted; negative = all
+	ends    int64  // probes after the boot at which the kubelet ends by itself; negative = all
+	ending  atomic.Int64
+	unready int // looks that fail once it has booted; negative = all
 	asked   int
 	booted  bool
 }
@@ -282,6 +285,19 @@ func (m *slowMachine) Reboot(ctx context.Context) error {
 	return err
 }
 
+// ProbeHTTP asks a machine on which the kubelet may have ended.
+func (m *slowMachine) ProbeHTTP(ctx context.Context, url string) (int, error) {
+	if m.s.ending.Load() != 0 {
+		m.s.ending.Add(-1)
+		for _, name := range []string{"kube-proxy", "kubelet"} { // one with dependents cannot be stopped
+			if err := m.StopService(ctx, name); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return m.Host.ProbeHTTP(ctx, url)
+}
+
 // bootingConn is lost when its machine goes down.
 type bootingConn struct {
 	transport.Conn
@@ -317,6 +333,7 @@ func (c *bootingConn) Check(ctx context.Context, req steps.Request) (steps.Check
 			}
 		}
 		c.s.booted = true
+		c.s.ending.Store(c.s.ends)
 		return steps.CheckReply{}, fmt.Errorf("check: %w", transport.ErrDropped)
 	case c.s.booted && c.s.unready != 0:
 		c.s.unready--
@@ -396,5 +413,52 @@ func TestSlowReboot(t *testing.T) {
 		w.mustConverge()
 		w.wantJoined("win-1")
 		w.mustBeQuiet()
+	})
+	t.Run("the kubelet ends, and is started again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.one = true
+			w.mustConverge()
+			w.boots = &slowBoot{ends: 2} // as the step looks, and as it waits
+			w.says(`page_file = 8096
+	reboot = "auto"`)
+			var failed, tried int
+			w.heard = func(e event.Event) {
+				switch e := e.(type) {
+				case event.StepDone:
+					if e.Result == "failed" {
+						failed++
+					}
+				case event.StepProgress:
+					if e.Step == "kubelet_ready" && strings.HasSuffix(e.Note, "so it is tried again") {
+						tried++
+					}
+				}
+			}
+			w.mustConverge()
+			if failed != 0 || tried != 1 || w.boots.ending.Load() != 0 {
+				t.Errorf("%d steps failed, and %d were tried again", failed, tried)
+			}
+			w.wantJoined("win-1")
+			w.mustBeQuiet()
+		})
+	})
+	t.Run("the kubelet ends again and again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.one = true
+			w.mustConverge()
+			w.boots = &slowBoot{ends: -1}
+			w.says(`page_file = 8096
+	reboot = "auto"`)
+			began := time.Now()
+			_, sum := w.apply(-1)
+			if h := sum.Hosts[0]; h.Failed != "kubelet_ready" || steps.AsError(h.Err).Summary != "the service ended by itself" {
+				t.Errorf("failed at %q: %v", h.Failed, h.Err)
+			}
+			if took := time.Since(began); took < 3*time.Minute || took > 5*time.Minute {
+				t.Errorf("it was tried for %s", took)
+			}
+		})
 	})
 }

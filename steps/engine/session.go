@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -51,7 +52,8 @@ type hostRun struct {
 	// rebootLeft is why the machine is to be rebooted yet, where the plan does not let
 	// this run do it and nothing had to wait for it.
 	rebootLeft *steps.Error
-	holds      bool // the host is to be locked as long as this run changes it
+	booted     time.Time // when this run has seen the machine back from its reboot; zero = not rebooted
+	holds      bool      // the host is to be locked as long as this run changes it
 
 	// Mutating calls: of the agent that runs, as it said last, and of those before
 	// it, as far as they could say.
