@@ -115,6 +115,7 @@ type streamEvent struct {
 	Summary string `json:"summary"`
 	Detail  string `json:"detail"`
 	Done    int64  `json:"done"`
+	Note    string `json:"note"`
 }
 
 // summary is the last line of --json.

@@ -2,13 +2,24 @@ package acceptance_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
+	"net"
+	"os"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // manifestsPlan are the parts of the example plan that ask for what the cluster is to
@@ -135,8 +146,9 @@ func managedBy(fields []metav1.ManagedFieldsEntry, manager string) bool {
 	return false
 }
 
-// wantServing: the kubelet's own request for a serving certificate was approved.
-func (b *bed) wantServing(ctx context.Context) {
+// wantServing: the kubelet's own request for a serving certificate was approved, and one
+// of the same user for another address is left alone: a run waits until it is gone.
+func (b *bed) wantServing(ctx context.Context, args []string) {
 	b.t.Helper()
 	requests := b.cluster.Client.CertificatesV1().CertificateSigningRequests()
 	list, err := requests.List(ctx, metav1.ListOptions{FieldSelector: "spec.signerName=" + certificatesv1.KubeletServingSignerName})
@@ -152,6 +164,26 @@ func (b *bed) wantServing(ctx context.Context) {
 	if issued == 0 {
 		b.t.Errorf("the kubelet has no serving certificate; its requests: %+v", list.Items)
 	}
+	_, err = b.asNode().CertificatesV1().CertificateSigningRequests().Create(ctx, b.foreignRequest(), metav1.CreateOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	left := ""
+	r := apply(ctx, b.t, args, func(e streamEvent, _ *os.Process) {
+		if left != "" || e.Step != "serving_renewal" || e.Note == "" {
+			return
+		}
+		left = e.Note
+		if q, err := requests.Get(ctx, "csr-foreign", metav1.GetOptions{}); err != nil || approved(q) {
+			b.t.Errorf("a request for another machine's address was approved, or is gone: %v", err)
+		}
+		if err := requests.Delete(ctx, "csr-foreign", metav1.DeleteOptions{}); err != nil {
+			b.t.Error(err)
+		}
+	})
+	if want := "csr-foreign is left alone: it asks for the address 203.0.113.9"; r.code != 0 || !strings.Contains(left, want) {
+		b.t.Errorf("the run saw %q, want %q: %s", left, want, r)
+	}
 }
 
 func approved(q *certificatesv1.CertificateSigningRequest) bool {
@@ -161,4 +193,38 @@ func approved(q *certificatesv1.CertificateSigningRequest) bool {
 		}
 	}
 	return false
+}
+
+// asNode is the cluster as the node's kubelet has it.
+func (b *bed) asNode() kubernetes.Interface {
+	b.t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", b.cluster.Kubeconfig)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + nodeName, Groups: []string{"system:nodes"}}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return client
+}
+
+// foreignRequest asks for the node's name with another machine's address. It is the
+// newest one.
+func (b *bed) foreignRequest() *certificatesv1.CertificateSigningRequest {
+	b.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + nodeName, Organization: []string{"system:nodes"}},
+		DNSNames: []string{nodeName}, IPAddresses: []net.IP{net.ParseIP("203.0.113.9")}}, key)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "csr-foreign"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: certificatesv1.KubeletServingSignerName,
+			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+			Usages:  []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth}}}
 }

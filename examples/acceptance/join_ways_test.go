@@ -62,7 +62,8 @@ func TestJoinHostGW(t *testing.T) {
 	b.wantHealthy(ctx, "kube-proxy", 10256)
 	b.wantNoCredentialsLeft(ctx)
 	b.wantManifests(ctx)
-	b.wantServing(ctx)
+	wantNothing(ctx, t, args)
+	b.wantServing(ctx, args)
 	wantNothing(ctx, t, args)
 }
 
