@@ -87,7 +87,7 @@ func (n *NodeRegistered) Apply(ctx context.Context, a kube.API, e *Env, c Change
 				other = time.Now()
 			}
 			if time.Since(other) >= otherGrace {
-				return sight{}, &Error{Code: CodeFailed, Summary: "the kubelet is another version", Remedy: "give the artifact kubernetes_node the digest of the version in the plan, or write the version of the artifact into the plan",
+				return sight{}, &Error{Code: CodeOtherVersion, Summary: "the kubelet is another version", Remedy: "give the artifact kubernetes_node the digest of the version in the plan, or write the version of the artifact into the plan",
 					Detail: fmt.Sprintf("the plan wants Kubernetes %s, and the kubelet that this run has started has registered as %s", n.Version, node.KubeletVersion)}
 			}
 			return s, nil

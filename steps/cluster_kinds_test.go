@@ -162,7 +162,7 @@ func TestNodeRegisteredWithAnotherVersion(t *testing.T) {
 			e := &Env{Node: "win-1", StepID: "x", Kubelet: c.earlier, Progress: func(event.StepProgress) {}}
 			_, err := (&NodeRegistered{Version: "1.36.3"}).Apply(ctx, s, e, Change{Action: ActionWait})
 			var se *Error
-			if waited := time.Since(s.start); errors.As(err, &se) != (c.want != "") || se != nil && se.Summary != c.want || waited > c.waited {
+			if waited := time.Since(s.start); errors.As(err, &se) != (c.want != "") || se != nil && (se.Summary != c.want || (se.Code == CodeOtherVersion) != (c.want == "the kubelet is another version")) || waited > c.waited {
 				t.Errorf("%s: have %v after %s", c.title, err, waited)
 			}
 		})

@@ -83,6 +83,7 @@ const (
 	CodeUnauthorized Code = "unauthorized" // the cluster does not know our credentials, or no more
 	CodeInvalid      Code = "invalid"      // arguments make no sense
 	CodeInterrupted  Code = "interrupted"
-	CodeReboot       Code = "reboot" // a reboot is pending, and not to be made now
-	CodeLocked       Code = "locked" // another run holds the machine or the cluster
+	CodeReboot       Code = "reboot"        // a reboot is pending, and not to be made now
+	CodeLocked       Code = "locked"        // another run holds the machine or the cluster
+	CodeOtherVersion Code = "other_version" // an artifact is another version than the plan says
 )

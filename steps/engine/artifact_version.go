@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 
 	"nodejoin/plan/compat"
@@ -30,10 +31,31 @@ func (s *Session) checkArtifactVersions() {
 			continue
 		}
 		h.report.Upgrade = nil
-		a.Result.Err = &steps.Error{Code: steps.CodeFailed, Summary: "the artifact is another version",
-			Detail: fmt.Sprintf("the plan wants Kubernetes %s, and the archive of this digest (%s %s) holds %s: nodes run it already", want, algorithm, digest, is),
+		a.Result.Err = &steps.Error{Code: steps.CodeOtherVersion, Summary: "the artifact is another version",
+			Detail: fmt.Sprintf("the plan wants Kubernetes %s, and the archive of this digest (%s %s) holds %s: a node of the plan runs it", want, algorithm, digest, is),
 			Remedy: fmt.Sprintf("give the artifact %s the digest of %s, and the mirror its archive; or write kubernetes = %q again", compat.KubernetesNode, want, is)}
 	}
+}
+
+// versionSeen is the version that the run has seen run of the archive, by the step that
+// unpacked it: that of the plan, after whose gate the run came to its end, or another
+// one at which it failed. nil = it has seen none.
+func (h *hostRun) versionSeen(ctx context.Context, sum HostSummary) map[string]string {
+	if h.node.Partial || h.kubernetesArchive() == nil {
+		return nil
+	}
+	version := h.plan.Cluster.Version
+	if sum.Err != nil {
+		if steps.AsError(sum.Err).Code != steps.CodeOtherVersion || sum.TakenBack != nil {
+			return nil
+		}
+		n, err := h.api.Node(ctx, h.node.Name)
+		if err != nil {
+			return nil
+		}
+		version = compat.Canonical(n.KubeletVersion)
+	}
+	return map[string]string{compat.KubernetesNode: version}
 }
 
 // kubernetesArchive is the step that unpacks the programs of Kubernetes; nil = none, or

@@ -56,6 +56,7 @@ type world struct {
 	skip      []string           // nodes that --skip names
 	heard     func(event.Event)  // is told each event; may be nil
 	now       func() time.Time   // of engine.Options
+	holder    steps.Holder       // of engine.Options
 	boots     *slowBoot          // how machines go down and come back; nil = at once
 	lostBacks int                // answers to taking back that are lost
 	cut       bool               // and with them the way to the machine
@@ -135,6 +136,7 @@ func (w *world) session(c *plan.Compiled) *engine.Session {
 		Drain:          w.drain,
 		Members:        w.members,
 		Now:            w.now,
+		Holder:         w.holder,
 		Emit: func(e event.Event) {
 			w.events = append(w.events, e)
 			if w.heard != nil {
@@ -164,7 +166,7 @@ func (w *world) session(c *plan.Compiled) *engine.Session {
 			if w.boots != nil {
 				return &bootingConn{Conn: transport.NewLocal(k, artifact.New(artifact.Options{Direct: true}), n.Name), s: w.boots, h: h}, nil
 			}
-			return &flaky{Conn: transport.NewLocal(k, artifact.New(artifact.Options{Direct: true}), n.Name), w: w}, nil
+			return &flaky{Conn: transport.NewLocalLocked(k, artifact.New(artifact.Options{Direct: true}), n.Name, h.LockDir()), w: w}, nil
 		},
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"time"
 
-	"nodejoin/plan/compat"
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/kube"
@@ -33,11 +32,9 @@ func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time)
 			n.Error += "; taken back"
 		}
 	}
-	if sum.Err == nil && !h.node.Partial && h.kubernetesArchive() != nil {
-		n.Seen = map[string]string{compat.KubernetesNode: h.plan.Cluster.Version} // the gate "registered" has asked the Node
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteFor)
 	defer cancel()
+	n.Seen = h.versionSeen(ctx, sum)
 	if h.conn != nil {
 		if err := h.conn.Note(ctx, n); err != nil && !dropped(err) {
 			h.emit(event.Warning{Host: h.node.Name, Summary: "the run is not noted on the machine", Detail: err.Error()})

@@ -184,6 +184,29 @@ func TestUpgradeIsRefused(t *testing.T) {
 	w.mustBeQuiet()
 }
 
+// An archive of another version than the plan's is told when its kubelet registers, and
+// by the next run before anything is changed; a plan that says what it is goes on.
+func TestArchiveOfAnotherVersion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a Node of another version is given time to set itself right")
+	}
+	w := newWorld(t)
+	w.one = true
+	w.holder = steps.Holder{Run: "20261122-120000-AAAAAA", Command: "apply"} // else nothing is noted
+	w.kubernetes("1.36.2")
+	w.edit(`(?m)^  kubernetes .*$`, `  kubernetes = "1.36.3"`)
+	if _, sum := w.apply(-1); sum.Hosts[0].Failed != "registered" || steps.AsError(sum.Hosts[0].Err).Code != steps.CodeOtherVersion {
+		t.Fatalf("have %s: %v", sum.Hosts[0].Failed, sum.Hosts[0].Err)
+	}
+	if e := refusal(t, w.check()); e.Code != steps.CodeOtherVersion || !strings.Contains(e.Detail, "the plan wants Kubernetes 1.36.3") || !strings.Contains(e.Remedy, `"1.36.2"`) {
+		t.Errorf("the next run is refused with %+v", e)
+	}
+	w.edit(`(?m)^  kubernetes .*$`, `  kubernetes = "1.36.2"`)
+	w.mustConverge()
+	w.wantVersion("win-1", "1.36.2")
+	w.mustBeQuiet()
+}
+
 func (k killableCluster) Uncordon(ctx context.Context, node string) error {
 	if err := k.w.killed(); err != nil {
 		return err
