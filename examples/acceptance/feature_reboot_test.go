@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"nodejoin/examples/acceptance/internal/components"
 )
 
 const (
@@ -40,10 +42,11 @@ const hostBlock = `
 `
 
 // TestFeatureReboot: a machine without the feature Containers gets it, is rebooted by
-// Windows' own call in the middle of the run, and joins; nothing is to change then. A
-// leave gives everything back, the feature with the boot after it.
+// Windows' own call in the middle of the run, and joins; nothing is to change then. The
+// node that it is now is rebooted for another setting. A leave gives everything back, the
+// feature with the boot after it.
 func TestFeatureReboot(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
 	b.withoutContainers(ctx)
@@ -56,7 +59,7 @@ func TestFeatureReboot(t *testing.T) {
 	if err := <-rebooted; err != nil {
 		t.Fatal(err)
 	}
-	b.wantRebooted(r)
+	b.wantRebooted(r, "feature_containers", "containerd", "kubelet")
 	b.wantJoined(ctx)
 	joined := b.everything(ctx)
 	for name, want := range map[string]string{
@@ -75,6 +78,21 @@ func TestFeatureReboot(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, joined[name], want)
 		}
 	}
+	wantNothing(ctx, t, args)
+
+	// The Node is Ready now: it is out of service while its machine reboots, and the service
+	// nodejoin-boot heals what the boot has broken.
+	args = b.planWithHost(strings.ReplaceAll(hostBlock, "8096", "4096"))
+	healed := len(b.bootLog())
+	rebooted = b.rebootWhenAsked(ctx)
+	r = mustApply(ctx, t, args)
+	if err := <-rebooted; err != nil {
+		t.Fatal(err)
+	}
+	b.wantRebooted(r, "page_file")
+	b.awaitHealed(ctx, healed)
+	b.wantJoined(ctx)
+	b.wantKubelet(ctx, components.Kubernetes)
 	wantNothing(ctx, t, args)
 
 	left := released(t).run(ctx, t, "leave", append([]string{"--target", nodeName}, args...), nil)
@@ -177,25 +195,28 @@ func (b *bed) rebootWhenAsked(ctx context.Context) <-chan error {
 	return done
 }
 
-// wantRebooted wants one reboot, behind the feature and before all that needs it, that
-// the run has seen begin and end.
-func (b *bed) wantRebooted(r *result) {
+// wantRebooted wants one reboot, behind a step that needs it and before those that come
+// after it, that the run has seen begin and end.
+func (b *bed) wantRebooted(r *result, needs string, after ...string) {
 	b.t.Helper()
 	var order, seen []string
 	for _, e := range r.events {
 		switch {
-		case e.Type == "step_done" && e.Result == "changed" && slices.Contains([]string{"feature_containers", "page_file", "reboot", "containerd", "kubelet"}, e.Step):
+		case e.Type == "step_done" && e.Result == "changed":
 			order = append(order, e.Step)
 		case e.Type == "host_state" && e.State == "rebooting":
 			seen = append(seen, e.Detail)
 		}
 	}
-	b.t.Logf("changed %v in %.1fs; while it rebooted: %q", order, r.took.Seconds(), seen)
-	if at := slices.Index(order, "reboot"); at < 0 || !slices.Contains(order[:at], "feature_containers") || !slices.Contains(order[at:], "containerd") || !slices.Contains(order[at:], "kubelet") {
-		b.t.Errorf("the order is %v", order)
+	b.t.Logf("%d steps changed in %.1fs; while it rebooted: %q", len(order), r.took.Seconds(), seen)
+	at := slices.Index(order, "reboot")
+	if at < 0 || !slices.Contains(order[:at], needs) || slices.Contains(order[at+1:], "reboot") || len(seen) == 0 || !slices.Contains(r.changed(), "reboot") {
+		b.t.Fatalf("the order is %v, the report %v; while it rebooted: %q", order, r.changed(), seen)
 	}
-	if !slices.Contains(r.changed(), "reboot") || len(seen) == 0 {
-		b.t.Errorf("changed %v; while it rebooted: %q", r.changed(), seen)
+	for _, step := range after {
+		if !slices.Contains(order[at:], step) {
+			b.t.Errorf("%s is not behind the reboot: %v", step, order)
+		}
 	}
 }
 
