@@ -100,7 +100,7 @@ func unreachable(err error) bool {
 // lastChanged is when the last run that changed the host ended, and how.
 func lastChanged(h engine.HostReport) string {
 	switch {
-	case h.Err != nil || h.LastUnknown:
+	case h.Err != nil || h.LastUnknown, h.Last == nil && !h.Untouched: // a run that was killed left no note
 		return "not known"
 	case h.Last == nil:
 		return "never"
