@@ -27,7 +27,7 @@ func (a *app) wrapHelp(root *cobra.Command) {
 
 func writeHelp(w io.Writer, c *cobra.Command, text string, width int) {
 	fmt.Fprintf(w, "%s\n\nUsage:\n", ui.Reflow(strings.TrimSpace(text), width))
-	if c.Runnable() {
+	if c.Runnable() && c.HasParent() {
 		fmt.Fprintf(w, "  %s\n", c.UseLine())
 	}
 	if c.HasAvailableSubCommands() {

@@ -54,6 +54,18 @@ each step checked, applied and verified. Running it again changes only what diff
 		SilenceUsage: true, SilenceErrors: true,
 		Version: version,
 	}
+	root.SuggestionsMinimumDistance = 2
+	root.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		hint := ""
+		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+			hint = " Did you mean " + near[0] + "?"
+		}
+		return usageError{c, fmt.Errorf("unknown command %q.%s", args[0], hint)}
+	}
+	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{c, err}
 	})
