@@ -234,7 +234,7 @@ func (r *Record) owned(key string) bool {
 // dataEntries are what nodejoin keeps in its folder; the record goes last of them.
 // services and .host.lock are of Linux machines (steps/host/linux), whose services have
 // gone by then.
-var dataEntries = []string{"bin", "blobs", "previous", "services", ".host.lock", "apply.lock", "apply.holder.json", "history.json", "record.json"}
+var dataEntries = []string{"bin", "blobs", "previous", "resume", "services", ".host.lock", "apply.lock", "apply.holder.json", "history.json", "record.json"}
 
 // Forget removes nodejoin's own folder with all that nodejoin keeps in it, and the
 // folders above that it made, if they are empty. It refuses while something is still

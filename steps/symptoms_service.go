@@ -17,6 +17,7 @@ import (
 var serviceSymptoms = []symptom{
 	{id: "node-service-stopped", severity: SeverityError, why: "a node is its services: runtime, kubelet, pod network, kube-proxy", look: stoppedServices},
 	{id: "node-not-ready", severity: SeverityError, why: "no pod is started on a Node that is not Ready", look: nodeNotReady},
+	{id: "plan-unfinished", severity: SeverityWarning, why: "an apply that reboots the machine it runs on leaves the rest of its plan to a service, once", look: planUnfinished},
 	{id: "service-flags", severity: SeverityError, os: "windows", why: "without --windows-service the program never answers the service manager, which ends it after 30 seconds (guides write --service, which no program of Kubernetes knows)", look: serviceFlags},
 	{id: "service-wrapper", severity: SeverityWarning, os: "windows", why: "what a program prints under nssm is lost unless nssm is told to keep it, and with it why the program ended", look: serviceWrapper},
 	{id: "kube-proxy-name", severity: SeverityError, os: "windows", why: "kube-proxy takes the endpoints of its own node for those of another one, and the containers' adapters and HNS endpoints go", look: kubeProxyName},
@@ -52,6 +53,22 @@ func stoppedServices(ctx context.Context, x *exam) (out []sign, err error) {
 		}
 	}
 	return out, nil
+}
+
+// ResumeService finishes a plan on the machine that nodejoin was run on, after a reboot
+// that the plan needed; it unregisters itself then.
+const ResumeService = "nodejoin-resume"
+
+func planUnfinished(ctx context.Context, x *exam) ([]sign, error) {
+	have, there, err := x.registered(ctx, ResumeService)
+	if err != nil || !there {
+		return nil, err
+	}
+	s := seen{"the service " + ResumeService + " is registered, and finishes a plan after the next boot", "reboot the machine when it suits; a leave takes the service away"}
+	if have.State == host.ServiceRunning {
+		s = seen{"the service " + ResumeService + " is finishing a plan", "wait for it; its log says what it does"}
+	}
+	return []sign{{seen: s}}, nil
 }
 
 func nodeNotReady(_ context.Context, x *exam) ([]sign, error) {

@@ -169,6 +169,12 @@ var symptomCases = []struct {
 		p.view.Node.Ready, p.view.Node.ReadyReason = false, "KubeletNotReady: container runtime network not ready"
 	},
 		near: func(p *patient) { p.view.Node.Unschedulable = true }, has: "the Node is not Ready: KubeletNotReady"},
+	{id: "plan-unfinished", provoke: func(p *patient) {
+		p.file(`C:\x\resume.exe`, "program")
+		p.do(func(h host.Host) error {
+			return h.CreateService(p.t.Context(), host.ServiceConfig{Name: steps.ResumeService, Command: []string{`C:\x\resume.exe`}, Start: host.StartAuto})
+		})
+	}, near: func(p *patient) { p.file(`C:\ProgramData\nodejoin\resume\resume.json`, "{}") }, has: "finishes a plan after the next boot"},
 	{id: "service-flags", provoke: func(p *patient) {
 		p.register("kubelet", func(c *host.ServiceConfig) { c.Command[1] = "--service" })
 	}, near: func(p *patient) {

@@ -102,7 +102,7 @@ func undoService(name string, _ Owned) (undo, error) {
 			if err := stopService(ctx, h, e, name); err != nil {
 				return err
 			}
-			if err := h.DeleteService(ctx, name); err != nil {
+			if err := h.DeleteService(ctx, name); err != nil && !errors.Is(err, host.ErrMarkedDeleted) {
 				return err
 			}
 			delete(e.Record.Fingerprints, name)

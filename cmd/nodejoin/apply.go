@@ -32,6 +32,9 @@ by the next one.
 Without a terminal --auto-approve is needed, except where every host is a sandbox
 or nothing is to change.
 
+Where the plan lets it, the machine that nodejoin itself runs on is rebooted in the end;
+a service does the rest after the boot.
+
 FILE is what 'nodejoin plan --out FILE' saved: what was shown then is applied, without
 a question, and refused when the plan or its hosts have changed since.`,
 	}
@@ -69,7 +72,11 @@ a question, and refused when the plan or its hosts have changed since.`,
 			}
 			current.Emit(e)
 		}
-		a.hold("apply")
+		command := "apply"
+		if a.resumed != nil {
+			command = "resume"
+		}
+		a.hold(command)
 		s := engine.New(compiled, a.options(compiled, emit))
 		defer s.Close()
 		report := s.Check(ctx)
@@ -121,6 +128,11 @@ a question, and refused when the plan or its hosts have changed since.`,
 		}
 		a.showSummary(sum, report)
 		a.showPruned(pruned)
+		// The last of all: this process may end at any moment behind it.
+		if err := s.RebootSelf(ctx); err != nil {
+			a.problems([]ui.Problem{problemOf(err)}, nil)
+			code = worst(exitFailed, code)
+		}
 		if code != exitOK {
 			return exitError(code)
 		}
@@ -187,7 +199,7 @@ func (a *app) approve(ctx context.Context, c *plan.Compiled, auto bool, question
 // showSummary prints failures in full and one closing line.
 func (a *app) showSummary(sum *engine.Summary, report *engine.Report) {
 	changed, unchanged, failed, takenBack, interrupted, left := 0, 0, 0, 0, 0, 0
-	held, why := 0, ""
+	held, rebooted, why := 0, 0, ""
 	var ps []ui.Problem
 	for i, h := range sum.Hosts {
 		changed += len(h.Changed)
@@ -197,7 +209,9 @@ func (a *app) showSummary(sum *engine.Summary, report *engine.Report) {
 			held, why = held+1, h.Held
 		}
 		if h.Err != nil {
-			if errorCode(h.Err) == exitInterrupted {
+			if h.GoesDown {
+				rebooted++
+			} else if errorCode(h.Err) == exitInterrupted {
 				interrupted++
 			} else {
 				failed++
@@ -210,6 +224,9 @@ func (a *app) showSummary(sum *engine.Summary, report *engine.Report) {
 			}
 			p := problemOf(h.Err)
 			p.Host, p.Step, p.Source = h.Node, h.Failed, h.Source
+			if h.GoesDown {
+				p.Warning, p.Level = true, "warning"
+			}
 			if h.TakenBack != nil {
 				takenBack++
 				p.Detail = strings.TrimSpace(p.Detail + "\n" + h.TakenBack.String() + ".")
@@ -241,8 +258,11 @@ func (a *app) showSummary(sum *engine.Summary, report *engine.Report) {
 	if held > 0 {
 		text += fmt.Sprintf(", %d %s not begun (%s)", held, plural(held, "host"), ui.CleanLine(why))
 	}
-	if failed+interrupted+held > 0 {
+	switch {
+	case failed+interrupted+held > 0:
 		text += fmt.Sprintf(", %d %s left for the next apply", left, plural(left, "step"))
+	case rebooted > 0:
+		text += fmt.Sprintf(", %d %s left for after the reboot", left, plural(left, "step"))
 	}
 	a.term.Say("%s (%s).", text, sum.Duration.Round(10*time.Millisecond))
 }

@@ -70,7 +70,9 @@ func (a *app) fix(ctx context.Context, args []string, compiled *plan.Compiled, f
 	}
 	a.hold("doctor --fix")
 	var current ui.Display = a.newDisplay() // that of the look ends before what will be done is shown
-	s := engine.New(mend, a.options(mend, func(e event.Event) { current.Emit(e) }))
+	opt := a.options(mend, func(e event.Event) { current.Emit(e) })
+	opt.Resume = nil // what finishes after a boot is a plan, not some of its steps
+	s := engine.New(mend, opt)
 	defer s.Close()
 	report := s.Check(ctx)
 	current.Close()

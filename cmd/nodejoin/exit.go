@@ -17,7 +17,7 @@ const (
 	exitInvalid     = 3   // invalid plan or usage
 	exitUnreachable = 4   // a host or the API server does not answer, or does not let us in
 	exitNotVerified = 5   // applied, but the check still finds a difference
-	exitReboot      = 6   // a reboot is pending that this run may not make
+	exitReboot      = 6   // a reboot is pending that this run may not make, or takes this machine down now
 	exitLocked      = 7   // another run holds a host or the cluster
 	exitInterrupted = 130 // Ctrl-C
 )

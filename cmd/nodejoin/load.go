@@ -33,6 +33,7 @@ func (a *app) load(ctx context.Context, args []string) (*plan.Compiled, error) {
 		return nil, exitError(exitInvalid)
 	}
 	a.digest = planDigest(files)
+	a.resume = a.resumer(ctx, args)
 	if c.Cluster != nil {
 		a.clusterAt = c.Cluster.Source
 	}
@@ -67,7 +68,7 @@ func (a *app) compile(ctx context.Context, args []string) (*plan.Compiled, hcl.D
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: lookupEnv, Agent: agentSource(ctx), Version: version})
+	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: a.lookupEnv, Agent: agentSource(ctx), Version: version})
 	if p == nil {
 		return nil, diags, nil, nil
 	}
@@ -82,6 +83,14 @@ func (a *app) compile(ctx context.Context, args []string) (*plan.Compiled, hcl.D
 
 // lookupEnv is the controller's environment.
 var lookupEnv = os.LookupEnv
+
+// lookupEnv is the environment that plans are read with.
+func (a *app) lookupEnv(name string) (string, bool) {
+	if a.env != nil {
+		return a.env(name)
+	}
+	return lookupEnv(name)
+}
 
 // variables are what --var gives.
 func (a *app) variables() (map[string]string, error) {

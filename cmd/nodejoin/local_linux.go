@@ -2,11 +2,10 @@ package main
 
 import (
 	"nodejoin/plan"
-	"nodejoin/steps/host"
 	"nodejoin/steps/host/linux"
 )
 
 // localHost is this machine.
-func localHost(n plan.Node) (host.Host, error) {
+func localHost(n plan.Node) (localMachine, error) {
 	return linux.New(linux.Options{DataDir: n.DataDir})
 }

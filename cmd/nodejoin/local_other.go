@@ -7,10 +7,9 @@ import (
 	"runtime"
 
 	"nodejoin/plan"
-	"nodejoin/steps/host"
 )
 
 // localHost: nodes are Windows or Linux machines.
-func localHost(n plan.Node) (host.Host, error) {
+func localHost(n plan.Node) (localMachine, error) {
 	return nil, fmt.Errorf("%s: connection \"local\" works on Windows and Linux, and this is %s", n.Address, runtime.GOOS)
 }

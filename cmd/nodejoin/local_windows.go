@@ -2,11 +2,10 @@ package main
 
 import (
 	"nodejoin/plan"
-	"nodejoin/steps/host"
 	"nodejoin/steps/host/windows"
 )
 
 // localHost is this machine.
-func localHost(n plan.Node) (host.Host, error) {
+func localHost(n plan.Node) (localMachine, error) {
 	return windows.New(windows.Options{DataDir: n.DataDir})
 }

@@ -32,8 +32,12 @@ func run(args []string) int {
 			os.Exit(exitInterrupted)
 		}
 	}()
-	app := &app{term: ui.NewTerm()}
-	root := newRoot(app)
+	return execute(ctx, &app{term: ui.NewTerm()}, args)
+}
+
+// execute runs one command and gives its exit code.
+func execute(ctx context.Context, a *app, args []string) int {
+	root := newRoot(a)
 	root.SetArgs(args)
 	root.SetContext(ctx)
 	err := root.Execute()
@@ -45,9 +49,9 @@ func run(args []string) int {
 		return int(exit)
 	}
 	text := "nodejoin: " + ui.Clean(strings.TrimSpace(err.Error()))
-	if app.term.ErrTTY { // elsewhere lines stay whole, to be searched
-		text = ui.Fit(text, min(app.term.Width(), 100))
+	if a.term.ErrTTY { // elsewhere lines stay whole, to be searched
+		text = ui.Fit(text, min(a.term.Width(), 100))
 	}
-	fmt.Fprintln(os.Stderr, text)
+	fmt.Fprintln(a.term.Err, text)
 	return exitInvalid
 }

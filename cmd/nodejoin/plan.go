@@ -83,7 +83,7 @@ func (a *app) options(p *plan.Compiled, sink func(event.Event)) engine.Options {
 		sink(e)
 	}
 	return engine.Options{Connect: connector(emit), Cluster: clusterOpener(p), Emit: emit, Parallel: a.parallel, Holder: a.holder, Gone: gone, Version: version, PlanDigest: a.digest,
-		AllowDowngrade: a.downgrade, Drain: a.drain, Members: a.members}
+		AllowDowngrade: a.downgrade, Drain: a.drain, Members: a.members, Resume: a.resume}
 }
 
 func (a *app) showPlan(r *engine.Report, full bool) {

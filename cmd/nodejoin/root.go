@@ -12,7 +12,10 @@ import (
 
 	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/plan"
 	"nodejoin/steps"
+	"nodejoin/steps/engine"
+	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
 )
 
@@ -33,11 +36,15 @@ type app struct {
 	downgrade bool              // --allow-downgrade
 	drain     kube.DrainOptions // of commands whose changes interrupt pods
 
-	clusterAt string       // where the plan names its cluster; load sets it
-	digest    string       // of the plan's files; load sets it
-	members   []string     // names of all nodes of the plan; load sets it
-	holder    steps.Holder // of a command that changes hosts; hold sets it
-	run       *history.Writer
+	clusterAt string                           // where the plan names its cluster; load sets it
+	digest    string                           // of the plan's files; load sets it
+	members   []string                         // names of all nodes of the plan; load sets it
+	env       func(name string) (string, bool) // that plans are read with; nil = this process's
+	resumed   *resumption                      // what this process finishes after a boot; nil = it does no such thing
+	// resume is engine.Options.Resume; load sets it.
+	resume func(plan.Node, host.Facts) (*engine.Resume, error)
+	holder steps.Holder // of a command that changes hosts; hold sets it
+	run    *history.Writer
 }
 
 func newRoot(a *app) *cobra.Command {
@@ -70,7 +77,7 @@ each step checked, applied and verified. Running it again changes only what diff
 		return usageError{c, err}
 	})
 	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newLeave(a), newStatus(a), newHistory(a), newLogs(a), newGraph(a), newVersion(a))
-	root.AddCommand(newDoctor(a), newCheck(a), newVerify(a), newInit(a), newFmt(a), newRender(a))
+	root.AddCommand(newDoctor(a), newCheck(a), newVerify(a), newInit(a), newFmt(a), newRender(a), newResume(a))
 	strictBuiltins(root)
 	a.wrapHelp(root)
 	return root

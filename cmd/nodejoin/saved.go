@@ -57,7 +57,7 @@ func (a *app) describe(args []string, c *plan.Compiled, r *engine.Report) (*save
 	if err != nil {
 		return nil, err
 	}
-	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: lookupEnv, Version: version})
+	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: a.lookupEnv, Version: version})
 	if diags.HasErrors() {
 		return nil, fmt.Errorf("the plan was changed while it was read: %w", diags)
 	}
@@ -115,6 +115,9 @@ func readSaved(name string) ([]byte, error) {
 // openSaved tells whether the argument of apply is a saved plan. If so it takes over
 // what that was made with and gives the plan's path in its place; else nil.
 func (a *app) openSaved(c *cobra.Command, args []string) (*saved.Plan, []string, error) {
+	if a.resumed != nil {
+		return a.resumed.saved, a.takeOver(a.resumed.saved), nil
+	}
 	if len(args) != 1 || strings.HasSuffix(args[0], plan.Suffix) {
 		return nil, args, nil
 	}
@@ -148,11 +151,16 @@ func (a *app) openSaved(c *cobra.Command, args []string) (*saved.Plan, []string,
 			return nil, nil, fmt.Errorf("%s was planned with --var %s=..., which is sensitive and so not in the file; give it again", args[0], name)
 		}
 	}
+	return p, a.takeOver(p), nil
+}
+
+// takeOver takes over what a plan was made with; it gives the plan's path, as an argument.
+func (a *app) takeOver(p *saved.Plan) []string {
 	for name, value := range p.Vars {
 		a.vars = append(a.vars, name+"="+value)
 	}
 	a.varFiles, a.targets, a.skips = p.VarFiles, p.Targets, p.Skips
-	return p, []string{p.Path}, nil
+	return []string{p.Path}
 }
 
 // sameInputs refuses a saved plan whose plan is another now. Without one it does nothing.
@@ -170,7 +178,7 @@ func (a *app) sameInputs(p *saved.Plan, args []string, c *plan.Compiled) error {
 // sameHosts refuses a saved plan whose hosts are not as they were found. Hosts that
 // could not be checked were told of, and are left as they are.
 func (a *app) sameHosts(p *saved.Plan, args []string, c *plan.Compiled, r *engine.Report) error {
-	if p == nil {
+	if p == nil || a.resumed != nil { // a resumed run goes on from a host that has changed
 		return nil
 	}
 	if code := reportCode(r); code != exitOK {

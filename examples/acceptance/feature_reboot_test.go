@@ -163,36 +163,39 @@ func (b *bed) wantPendingSeen(ctx context.Context, args []string) {
 	b.reg(ctx, "delete", session, "/v", files, "/f")
 }
 
-// rebootWhenAsked makes the reboot that a program of the machine asks Windows for, after
-// the time that it says.
+// rebootWhenAsked makes the reboot of rebootAsked beside the test.
 func (b *bed) rebootWhenAsked(ctx context.Context) <-chan error {
 	done := make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, rebootWait)
 		defer cancel()
-		done <- func() error {
-			words, err := b.host.Asked(ctx)
-			if err != nil {
-				return err
-			}
-			var wait, force, reboot int
-			var reason uint32
-			if _, err := fmt.Sscanf(words, "%d %d %d 0x%x", &wait, &force, &reboot, &reason); err != nil || force != 1 || reboot != 1 || reason != 0x80020004 {
-				return fmt.Errorf("asked for %q (%w), want a forced reboot for a planned reconfiguration", words, err)
-			}
-			select {
-			case <-time.After(time.Duration(wait) * time.Second):
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-			if err := b.host.Stop(); err != nil {
-				return err
-			}
-			b.network.Reboot()
-			return b.host.Boot(ctx)
-		}()
+		done <- b.rebootAsked(ctx)
 	}()
 	return done
+}
+
+// rebootAsked makes the reboot that a program of the machine asks Windows for, after the
+// time that it says.
+func (b *bed) rebootAsked(ctx context.Context) error {
+	words, err := b.host.Asked(ctx)
+	if err != nil {
+		return err
+	}
+	var wait, force, reboot int
+	var reason uint32
+	if _, err := fmt.Sscanf(words, "%d %d %d 0x%x", &wait, &force, &reboot, &reason); err != nil || force != 1 || reboot != 1 || reason != 0x80020004 {
+		return fmt.Errorf("asked for %q (%w), want a forced reboot for a planned reconfiguration", words, err)
+	}
+	select {
+	case <-time.After(time.Duration(wait) * time.Second):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if err := b.host.Stop(); err != nil {
+		return err
+	}
+	b.network.Reboot()
+	return b.host.Boot(ctx)
 }
 
 // wantRebooted wants one reboot, behind a step that needs it and before those that come

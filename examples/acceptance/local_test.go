@@ -3,7 +3,10 @@ package acceptance_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -11,29 +14,9 @@ import (
 // connection "local", and wants that it finds nothing to change.
 func (b *bed) wantNothingLocally(ctx context.Context) {
 	b.t.Helper()
-	const dir = `C:\nodejoin-plan`
-	if err := os.Mkdir(b.host.Path(dir), 0o755); err != nil {
-		b.t.Fatal(err)
-	}
-	program := nodejoin(b.t, "windows")
-	b.copyIn(program, dir+`\nodejoin.exe`)
-	b.copyIn(b.cluster.Kubeconfig, dir+`\admin.kubeconfig`)
-	if err := os.WriteFile(b.host.Path(dir+`\plan.join.hcl`), []byte(localPlan(b.t)), 0o644); err != nil {
-		b.t.Fatal(err)
-	}
-	v := b.variables(b.host.Port())
-	v.Kubeconfig = "admin.kubeconfig"
-	v.Mirror = "Z:" + v.Mirror // the machine sees this one's files on its drive Z:
-	text, err := json.Marshal(v)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if err := os.WriteFile(b.host.Path(dir+`\bed.joinvars.json`), text, 0o644); err != nil {
-		b.t.Fatal(err)
-	}
-	out, err := b.host.Run(ctx, dir+`\nodejoin.exe`, "apply", "--auto-approve", "--json", "--var-file", dir+`\bed.joinvars.json`, dir)
-	if err != nil {
-		b.t.Fatal(err)
+	out, code := b.runLocally(ctx, b.putLocalPlan(""), "apply", "--auto-approve", "--json")
+	if code != 0 {
+		b.t.Fatalf("exit code %d:\n%s", code, out)
 	}
 	r := readStream(b.t, strings.NewReader(onlyJSON(out)), func(streamEvent) {})
 	r.stderr = out
@@ -43,6 +26,48 @@ func (b *bed) wantNothingLocally(ctx context.Context) {
 	if r.summary.Pending != 0 || r.mutations() != 0 {
 		b.t.Errorf("nodejoin.exe on the machine: %d pending, %d mutating calls, want none\n%s", r.summary.Pending, r.mutations(), out)
 	}
+}
+
+// localDir is where the machine has its own plan, and nodejoin.exe.
+const localDir = `C:\nodejoin-plan`
+
+// putLocalPlan puts nodejoin.exe on the machine, with the plan for itself and a host
+// block in its profile ("" = none), and gives the arguments that name it.
+func (b *bed) putLocalPlan(hostBlock string) []string {
+	b.t.Helper()
+	if err := os.Mkdir(b.host.Path(localDir), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	b.copyIn(nodejoin(b.t, "windows"), localDir+`\nodejoin.exe`)
+	b.copyIn(b.cluster.Kubeconfig, localDir+`\admin.kubeconfig`)
+	text := profileOS.ReplaceAllString(localPlan(b.t), "$0\n"+hostBlock)
+	if err := os.WriteFile(b.host.Path(localDir+`\plan.join.hcl`), []byte(text), 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+	v := b.variables(b.host.Port())
+	v.Kubeconfig = "admin.kubeconfig"
+	v.Mirror = "Z:" + v.Mirror // the machine sees this one's files on its drive Z:
+	values, err := json.Marshal(v)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(b.host.Path(localDir+`\bed.joinvars.json`), values, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+	return []string{"--var-file", localDir + `\bed.joinvars.json`, localDir}
+}
+
+// runLocally runs a command of nodejoin.exe on the machine.
+func (b *bed) runLocally(ctx context.Context, args []string, command ...string) (out string, code int) {
+	b.t.Helper()
+	out, err := b.host.Run(ctx, slices.Concat([]string{localDir + `\nodejoin.exe`}, command, args)...)
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return out, exit.ExitCode()
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out, 0
 }
 
 // onlyJSON drops what the program wrote to standard error: under Wine both streams

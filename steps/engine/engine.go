@@ -39,6 +39,9 @@ type Options struct {
 	Members []string
 	// Now is the time by which the plan's times for reboots are judged; nil = time.Now.
 	Now func() time.Time
+	// Resume gives what lets the machine that this process runs on finish its part of the
+	// plan after a boot, or why nothing can. nil = that machine is not rebooted.
+	Resume func(n plan.Node, f host.Facts) (*Resume, error)
 	// Gone tells that a holder's run has ended, as far as can be seen from here. nil = never.
 	Gone func(steps.Holder) bool
 }
@@ -132,7 +135,9 @@ type HostSummary struct {
 	Failed    string   // step id; "" = none
 	Source    string   // of the failed step
 	// Held says why the host was not begun: the rollout does not allow it; "" = it was.
-	Held      string
+	Held string
+	// GoesDown: it is the machine that this process runs on, ready for RebootSelf. Err says so.
+	GoesDown  bool
 	Err       error      // *steps.Error, *transport.ConnectError or another
 	TakenBack *TakenBack // nil = nothing was taken back
 	// Mutations counts mutating host calls; after a lost connection those that were

@@ -61,6 +61,8 @@ type world struct {
 	lostBacks int                // answers to taking back that are lost
 	cut       bool               // and with them the way to the machine
 	away      bool               // no machine answers
+	self      string             // node whose machine is the one that the run is made on
+	resume    func(plan.Node, host.Facts) (*engine.Resume, error)
 }
 
 var errKilled = errors.New("killed")
@@ -115,6 +117,11 @@ func (w *world) compile() *plan.Compiled {
 		c.Nodes = c.Nodes[:1]
 	}
 	c.Nodes = slices.DeleteFunc(c.Nodes, func(n plan.Node) bool { return slices.Contains(w.skip, n.Name) })
+	for i := range c.Nodes {
+		if c.Nodes[i].Name == w.self {
+			c.Nodes[i].Connection.Type = "local" // and Connect finds its sandbox
+		}
+	}
 	return c
 }
 
@@ -137,6 +144,7 @@ func (w *world) session(c *plan.Compiled) *engine.Session {
 		Members:        w.members,
 		Now:            w.now,
 		Holder:         w.holder,
+		Resume:         w.resume,
 		Emit: func(e event.Event) {
 			w.events = append(w.events, e)
 			if w.heard != nil {

@@ -45,7 +45,9 @@ func (h *hostRun) mayReboot(spec steps.Spec) (args steps.Reboot, why string) {
 		return args, err.Error()
 	}
 	if _, why = args.May(h.now()); why == "" && h.node.Connection.Type == "local" {
-		why = "nodejoin runs on this machine itself"
+		if _, err := h.resume(h.node, h.report.Facts); err != nil {
+			why = err.Error()
+		}
 	}
 	return args, why
 }
@@ -83,6 +85,10 @@ func (h *hostRun) applyReboot(ctx context.Context, spec steps.Spec, sum *HostSum
 		} else {
 			sum.Unchanged, h.rebootLeft = append(sum.Unchanged, spec.ID), e
 		}
+		return
+	}
+	if h.node.Connection.Type == "local" {
+		h.rebootSelf(ctx, spec, c.Reboot.Why, sum)
 		return
 	}
 	reply, err := h.conn.Apply(ctx, steps.Request{Node: h.node.Name, Steps: []steps.Spec{spec}, Values: h.values}, h.emit)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -62,15 +63,10 @@ func (s *Session) roll(ctx context.Context, sum *Summary, run func(ctx context.C
 			r.out[h] = true
 		}
 	}
-	// Those that are out already cost nothing more, and may come back.
+	// Those that are out already cost nothing more, and may come back. The machine that
+	// this process runs on stays out when the run ends, if it is to be rebooted.
 	slices.SortStableFunc(turns, func(a, b *hostRun) int {
-		switch {
-		case a.out() == b.out():
-			return 0
-		case a.out():
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(number(a.rebootsSelf()), number(b.rebootsSelf())), cmp.Compare(number(b.out()), number(a.out())))
 	})
 	var wait sync.WaitGroup
 	wait.Go(func() {
@@ -91,6 +87,14 @@ func (s *Session) roll(ctx context.Context, sum *Summary, run func(ctx context.C
 		})
 	}
 	wait.Wait()
+}
+
+// number is for comparing.
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // turns takes the hosts in their order, each as soon as it may.

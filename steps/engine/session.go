@@ -54,6 +54,8 @@ type hostRun struct {
 	rebootLeft *steps.Error
 	booted     time.Time // when this run has seen the machine back from its reboot; zero = not rebooted
 	holds      bool      // the host is to be locked as long as this run changes it
+	// goesDown is the step by which RebootSelf reboots this machine; nil = it does not.
+	goesDown *steps.Spec
 
 	// Mutating calls: of the agent that runs, as it said last, and of those before
 	// it, as far as they could say.

@@ -47,8 +47,8 @@ func Main(args []string, open func(dataDir string) (host.Host, error)) int {
 		fmt.Fprintln(os.Stderr, "boot:", err)
 		return exitFailed
 	}
-	say := sayTo(log)
-	code := run(opt.name, say, func(ctx context.Context, report func(Level, string)) error {
+	say := SayTo(log)
+	code := Service{Name: opt.name, Say: say, Work: func(ctx context.Context, report func(Level, string)) error {
 		h, err := open(opt.data)
 		if err == nil {
 			err = Run(ctx, Options{Host: h, Path: opt.steps, LockDir: opt.data, Log: say, Report: report})
@@ -57,7 +57,7 @@ func Main(args []string, open func(dataDir string) (host.Host, error)) int {
 			say("ended: " + err.Error())
 		}
 		return err
-	})
+	}}.Run()
 	if err := log.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, "boot:", err)
 		return exitFailed
@@ -84,8 +84,20 @@ func parse(args []string) (options, error) {
 	return opt, nil
 }
 
-// sayTo writes lines with the time (UTC) before them.
-func sayTo(w io.Writer) func(string) {
+// Service is work that is done once after each boot, as a service of Windows where its
+// service manager has started this process.
+type Service struct {
+	Name string
+	Say  func(line string) // tells the log
+	// Work ends with ctx. report tells the machine's own event log.
+	Work func(ctx context.Context, report func(Level, string)) error
+	// Ends: the service ends with its work. Others count as running until they are told
+	// to stop.
+	Ends bool
+}
+
+// SayTo writes lines with the time (UTC) before them.
+func SayTo(w io.Writer) func(string) {
 	var mu sync.Mutex
 	return func(line string) {
 		mu.Lock()

@@ -15,36 +15,33 @@ import (
 // messages are the text alone, has ids from 1 to 1000.
 const EventID = 1
 
-// run does the work as a service, where the service manager has started this process,
-// and else until it is done or an interrupt comes.
-func run(name string, say func(string), work func(ctx context.Context, report func(Level, string)) error) int {
+// Run does the work as a service, where the service manager has started this process,
+// and else until it is done or an interrupt comes. It gives the exit code.
+func (s Service) Run() int {
 	service, err := svc.IsWindowsService()
 	if err != nil {
-		say("is this a service? " + err.Error())
+		s.Say("is this a service? " + err.Error())
 		return exitFailed
 	}
 	if !service {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		if err := work(ctx, func(Level, string) {}); err != nil && ctx.Err() == nil {
+		if err := s.Work(ctx, func(Level, string) {}); err != nil && ctx.Err() == nil {
 			return exitFailed
 		}
 		return exitDone
 	}
-	if err := svc.Run(name, &handler{name: name, say: say, work: work}); err != nil {
-		say("the service manager does not answer: " + err.Error())
+	if err := svc.Run(s.Name, &handler{s}); err != nil {
+		s.Say("the service manager does not answer: " + err.Error())
 		return exitFailed
 	}
 	return exitDone
 }
 
 // handler is the service as the service manager sees it. It counts as running from the
-// start, and on when the work is done: a service that is stopped is one that is missed.
-type handler struct {
-	name string
-	say  func(string)
-	work func(ctx context.Context, report func(Level, string)) error
-}
+// start, and on when the work is done, unless it Ends: a service that is stopped is one
+// that is missed.
+type handler struct{ Service }
 
 // progress is how often a service that is ending says so; the manager is told to wait
 // for twice that.
@@ -55,7 +52,7 @@ func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, status 
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	done := make(chan error, 1)
-	go func() { done <- h.work(ctx, h.report) }()
+	go func() { done <- h.Work(ctx, h.report) }()
 	now := svc.Status{State: svc.Running, Accepts: svc.AcceptStop | svc.AcceptShutdown}
 	status <- now
 	tick := time.NewTicker(progress)
@@ -63,7 +60,7 @@ func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, status 
 	for stopping := false; ; {
 		select {
 		case <-done: // what went wrong is in the logs; a restart would find the same
-			if done = nil; stopping {
+			if done = nil; stopping || h.Ends {
 				return false, 0
 			}
 		case <-tick.C:
@@ -92,9 +89,9 @@ func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, status 
 
 // report writes into the event log of Windows, under the name of the service.
 func (h *handler) report(l Level, text string) {
-	log, err := eventlog.Open(h.name)
+	log, err := eventlog.Open(h.Name)
 	if err != nil {
-		h.say("the event log does not open: " + err.Error())
+		h.Say("the event log does not open: " + err.Error())
 		return
 	}
 	write := log.Info
@@ -102,9 +99,9 @@ func (h *handler) report(l Level, text string) {
 		write = log.Error
 	}
 	if err := write(EventID, text); err != nil {
-		h.say("the event log takes nothing: " + err.Error())
+		h.Say("the event log takes nothing: " + err.Error())
 	}
 	if err := log.Close(); err != nil {
-		h.say("the event log: " + err.Error())
+		h.Say("the event log: " + err.Error())
 	}
 }

@@ -62,3 +62,13 @@ func (h *Host) StopService(ctx context.Context, name string) error {
 func (h *Host) DeleteService(ctx context.Context, name string) error {
 	return h.services.DeleteService(ctx, name)
 }
+
+// DeleteOwnService removes the unit that this process runs as; systemd forgets it when
+// the process has ended. Without systemd it is host.ErrUnsupported.
+func (h *Host) DeleteOwnService(ctx context.Context, name string) error {
+	s, ok := h.services.(systemd)
+	if !ok {
+		return failed("delete service", name, host.ErrUnsupported)
+	}
+	return s.unregister(ctx, name, func(properties) error { return nil })
+}

@@ -251,6 +251,16 @@ func (h systemd) stopped(ctx context.Context, conn *dbus.Conn, name string, done
 // DeleteService removes a stopped unit of nodejoin, with what it wrote into nodejoin's
 // folder; the journal keeps what it printed.
 func (h systemd) DeleteService(ctx context.Context, name string) error {
+	return h.unregister(ctx, name, func(p properties) error {
+		if p.up() {
+			return host.ErrServiceRunning
+		}
+		return nil
+	})
+}
+
+// unregister removes a unit of nodejoin, unless refuse does not let it be.
+func (h systemd) unregister(ctx context.Context, name string, refuse func(properties) error) error {
 	return h.change(ctx, "delete service", name, func(conn *dbus.Conn) error {
 		_, p, ours, err := h.find(ctx, conn, name)
 		switch {
@@ -258,9 +268,11 @@ func (h systemd) DeleteService(ctx context.Context, name string) error {
 			return nil
 		case err != nil:
 			return err
-		case p.up():
-			return host.ErrServiceRunning
-		case !ours:
+		}
+		if err := refuse(p); err != nil {
+			return err
+		}
+		if !ours {
 			return fmt.Errorf("%w: nodejoin has not written its unit %s", fs.ErrPermission, p.text("FragmentPath"))
 		}
 		all, err := h.definitions()

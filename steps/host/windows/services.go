@@ -401,3 +401,9 @@ func (h *Host) DeleteService(ctx context.Context, name string) error {
 	}
 	return err
 }
+
+// DeleteOwnService unregisters the service that this process runs as; Windows drops it
+// when the process has ended.
+func (h *Host) DeleteOwnService(ctx context.Context, name string) error {
+	return withService(ctx, "delete service", name, windows.DELETE, func(_ *mgr.Mgr, s *mgr.Service) error { return s.Delete() })
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/heal"
+	"nodejoin/steps/host"
+	"nodejoin/steps/supervise"
+)
+
+const (
+	// resumeStarts bounds how often the service is started for one reboot: a machine that
+	// goes down again and again while the plan is finished is left alone.
+	resumeStarts = 3
+	// resumeTries bounds how often one start tries, where machines or the cluster do not
+	// answer yet; resumePause is between two tries.
+	resumeTries = 20
+	resumePause = 15 * time.Second
+	// Bounds of the log: bytes of a file, and older files that are kept.
+	resumeLogSize = 1 << 20
+	resumeLogKeep = 3
+)
+
+// localMachine is the machine that this process runs on.
+type localMachine interface {
+	host.Host
+	// DeleteOwnService unregisters the service that this process runs as.
+	DeleteOwnService(ctx context.Context, name string) error
+}
+
+func newResume(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:    "resume FILE",
+		Short:  "Finish a plan after a boot",
+		Long:   "What the service " + steps.ResumeService + " runs, which apply leaves before it reboots the machine that it runs on.",
+		Hidden: true,
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usageError{c, errors.New("resume takes the file that apply has left")}
+		}
+		return nil
+	}
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		log, err := supervise.OpenLog(resumeLog(runtime.GOOS), resumeLogSize, resumeLogKeep)
+		if err != nil {
+			return err
+		}
+		say := heal.SayTo(log)
+		code := heal.Service{Name: steps.ResumeService, Say: say, Ends: true, Work: func(ctx context.Context, report func(heal.Level, string)) error {
+			h, err := localHost(plan.Node{DataDir: filepath.Dir(filepath.Dir(args[0]))})
+			if err == nil {
+				err = (&resuming{machine: h, file: args[0], out: log, say: say, report: report, pause: resumePause}).run(ctx)
+			}
+			if err != nil {
+				say("ended: " + err.Error())
+			}
+			return err
+		}}.Run()
+		if err := log.Close(); err != nil {
+			return err
+		}
+		if code != exitOK {
+			return exitError(code)
+		}
+		return nil
+	}
+	return c
+}
+
+// resuming finishes a plan on the machine that was rebooted for it.
+type resuming struct {
+	machine localMachine
+	file    string
+	out     io.Writer // what apply shows
+	say     func(string)
+	report  func(heal.Level, string)
+	pause   time.Duration
+}
+
+// run applies the plan and takes the service and its file away, whatever the plan came
+// to. Only a run that is stopped, or a machine that goes down, leaves them for the next
+// boot, and not more often than resumeStarts.
+func (x *resuming) run(ctx context.Context) error {
+	r, err := readResumption(x.file)
+	if err == nil {
+		err = x.finish(ctx, r)
+	}
+	if ctx.Err() != nil {
+		x.say("stopped; the next boot goes on")
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		x.report(heal.Error, "The plan is not finished: "+err.Error()+". See "+resumeLog(runtime.GOOS)+", and apply again.")
+	}
+	return errors.Join(err, x.machine.Remove(ctx, x.file), x.machine.DeleteOwnService(ctx, steps.ResumeService))
+}
+
+func (x *resuming) finish(ctx context.Context, r *resumption) error {
+	if r.Starts++; r.Starts > resumeStarts {
+		return fmt.Errorf("the machine has booted %d times while the plan was finished, and it is not tried again", r.Starts)
+	}
+	text, err := r.text()
+	if err == nil {
+		err = x.machine.WriteFile(ctx, x.file, strings.NewReader(text), host.WriteOptions{Access: host.AccessPrivate})
+	}
+	if err == nil {
+		err = r.useFolders()
+	}
+	if err != nil {
+		return err
+	}
+	x.say(fmt.Sprintf("node %s: finishing the plan %s", r.Node, r.saved.Path))
+	for try := 1; ; try++ {
+		code := x.apply(ctx, r)
+		x.say(fmt.Sprintf("nodejoin apply ended with exit code %d", code))
+		switch {
+		case code == exitOK:
+			x.report(heal.Info, fmt.Sprintf("The plan is finished on node %s.", r.Node))
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case code != exitUnreachable && code != exitLocked || try == resumeTries: // a network comes up late, another run ends
+			return fmt.Errorf("nodejoin apply ended with exit code %d", code)
+		}
+		x.say(fmt.Sprintf("next try in %v", x.pause))
+		t := time.NewTimer(x.pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// apply is the command, for this node and with the same files and values as before.
+func (x *resuming) apply(ctx context.Context, r *resumption) int {
+	a := &app{term: &ui.Term{Out: x.out, Err: x.out, In: strings.NewReader("")}, resumed: r}
+	return execute(ctx, a, append([]string{"apply", "--display", "plain"}, r.Flags...))
+}

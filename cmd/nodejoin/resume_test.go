@@ -1,0 +1,318 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/artifact"
+	"nodejoin/steps/event"
+	"nodejoin/steps/heal"
+	"nodejoin/steps/host"
+	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/transport"
+)
+
+// resumePlan has two sandboxes; what is said of a connection that is local holds for them.
+const resumePlan = `
+variable "word" {
+  type      = string
+  sensitive = true
+  default   = "none"
+}
+variable "text" {
+  type    = string
+  default = "x"
+}
+node "win" {
+  for_each = toset(["win-1", "win-2"])
+  name     = each.key
+  os       = "windows"
+  connection "sandbox" { path = ".sandbox/${each.key}" }
+}
+step "file" "text" {
+  on      = node.win
+  path    = "C:\\k\\text"
+  content = "${var.text} EXTRA"
+}
+`
+
+// ownMachine is a machine whose service this process is.
+type ownMachine struct {
+	*sandbox.Host
+	deleted []string
+}
+
+func (m *ownMachine) DeleteOwnService(_ context.Context, name string) error {
+	m.deleted = append(m.deleted, name)
+	return nil
+}
+
+// resumed is a plan that is to be finished on win-1, and the service that does it.
+type resumed struct {
+	*resuming
+	t       *testing.T
+	machine *ownMachine
+	dir     string
+	out     bytes.Buffer
+	reports []string
+}
+
+func planDir(t *testing.T, text string) string {
+	t.Helper()
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.join.hcl"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func newResumed(t *testing.T, flags ...string) *resumed {
+	t.Helper()
+	r := &resumed{t: t, dir: planDir(t, resumePlan)}
+	a := &app{term: &ui.Term{Out: &r.out, Err: &r.out}, vars: flags}
+	what, err := a.resumption(t.Context(), []string{r.dir}, plan.Node{Name: "win-1", Address: "node.win-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := sandbox.Open(sandbox.Config{Path: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.machine = &ownMachine{Host: h}
+	text, err := what.text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "resume.json") // the sandbox's own files are elsewhere
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.resuming = &resuming{machine: files{r.machine, file}, file: file, out: &r.out, pause: time.Millisecond,
+		say: func(line string) { r.out.WriteString(line + "\n") }, report: func(l heal.Level, text string) { r.reports = append(r.reports, text) }}
+	return r
+}
+
+// files is a machine with one file that is this computer's.
+type files struct {
+	*ownMachine
+	file string
+}
+
+func (f files) WriteFile(ctx context.Context, path string, r io.Reader, opt host.WriteOptions) error {
+	if path != f.file {
+		return f.ownMachine.WriteFile(ctx, path, r, opt)
+	}
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(r); err != nil {
+		return err
+	}
+	return os.WriteFile(path, b.Bytes(), 0o600)
+}
+
+func (f files) Remove(ctx context.Context, path string) error {
+	if path != f.file {
+		return f.ownMachine.Remove(ctx, path)
+	}
+	return os.Remove(path)
+}
+
+// over wants that the file and the service are gone, and what was reported.
+func (r *resumed) over(want string) {
+	r.t.Helper()
+	if _, err := os.Stat(r.file); !errors.Is(err, fs.ErrNotExist) || !slices.Equal(r.machine.deleted, []string{steps.ResumeService}) {
+		r.t.Errorf("the file: %v; services deleted: %q", err, r.machine.deleted)
+	}
+	if len(r.reports) != 1 || !strings.Contains(r.reports[0], want) {
+		r.t.Errorf("reported %q, want %q\n%s", r.reports, want, r.out.String())
+	}
+}
+
+func (r *resumed) text(node string) string {
+	b, _ := os.ReadFile(filepath.Join(r.dir, ".sandbox", node, "C", "k", "text"))
+	return string(b)
+}
+
+// TestResume: what apply has left is done for its node alone, with the values of then,
+// and takes itself away.
+func TestResume(t *testing.T) {
+	r := newResumed(t, "text=given")
+	if err := r.run(t.Context()); err != nil {
+		t.Fatalf("%v\n%s", err, r.out.String())
+	}
+	if r.text("win-1") != "given EXTRA" || r.text("win-2") != "" {
+		t.Errorf("win-1 has %q, win-2 %q", r.text("win-1"), r.text("win-2"))
+	}
+	r.over("finished on node win-1")
+	runs := &bytes.Buffer{}
+	if code := execute(t.Context(), &app{term: &ui.Term{Out: runs, Err: runs}}, []string{"history", r.dir}); code != exitOK || !strings.Contains(runs.String(), "resume") {
+		t.Errorf("history: %d\n%s", code, runs)
+	}
+}
+
+// TestResumeEnds: a plan that is another now, one that fails and a machine that boots
+// again and again are left alone, once and for all; a run that is stopped is not.
+func TestResumeEnds(t *testing.T) {
+	t.Run("changed", func(t *testing.T) {
+		r := newResumed(t)
+		if err := os.WriteFile(filepath.Join(r.dir, "a.join.hcl"), []byte(strings.ReplaceAll(resumePlan, "EXTRA", "other")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.run(t.Context()); err == nil || r.text("win-1") != "" || !strings.Contains(r.out.String(), "the plan has changed") {
+			t.Errorf("%v, %q\n%s", err, r.text("win-1"), r.out.String())
+		}
+		r.over("not finished")
+	})
+	t.Run("fails", func(t *testing.T) {
+		r := newResumed(t)
+		if err := os.MkdirAll(filepath.Join(r.dir, ".sandbox", "win-1", "C", "k", "text"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.run(t.Context()); err == nil || strings.Contains(r.out.String(), "next try") {
+			t.Errorf("%v\n%s", err, r.out.String())
+		}
+		r.over("not finished")
+	})
+	t.Run("not to be read", func(t *testing.T) {
+		r := newResumed(t)
+		if err := os.WriteFile(r.file, []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.run(t.Context()); err == nil {
+			t.Error("it is taken for done")
+		}
+		r.over("not finished")
+	})
+	t.Run("stopped", func(t *testing.T) {
+		r := newResumed(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for n := 1; n <= resumeStarts; n++ {
+			if err := r.run(ctx); err == nil {
+				t.Fatal("a run that is stopped has finished")
+			}
+			what, err := readResumption(r.file)
+			if err != nil || what.Starts != n || len(r.machine.deleted) > 0 {
+				t.Fatalf("start %d: %+v, %v, deleted %q", n, what, err, r.machine.deleted)
+			}
+		}
+		if err := r.run(t.Context()); err == nil || r.text("win-1") != "" {
+			t.Errorf("tried once more: %v, %q", err, r.text("win-1"))
+		}
+		r.over("has booted 4 times")
+	})
+}
+
+// TestResumeNeeds: what the plan takes from this run alone is named, and no reboot made;
+// what is in files, and where they are, is no such thing.
+func TestResumeNeeds(t *testing.T) {
+	t.Setenv("NODEJOIN_TEST_WORD", "secret-1")
+	for name, c := range map[string]struct {
+		add  string
+		vars []string
+		env  string
+		want string
+	}{
+		"nothing":      {},
+		"value":        {vars: []string{"text=y"}},
+		"function":     {add: "\nlocals { a = env(\"NODEJOIN_TEST_WORD\") }\n", want: "NODEJOIN_TEST_WORD"},
+		"folder":       {add: "\nlocals { a = env(\"HOME\") }\n"},
+		"secret value": {vars: []string{"word=secret-2"}, want: "--var word"},
+		"variable":     {env: "NODEJOIN_VAR_text", want: "NODEJOIN_VAR_text"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.env != "" {
+				t.Setenv(c.env, "secret-3")
+			}
+			var out bytes.Buffer
+			a := &app{term: &ui.Term{Out: &out, Err: &out}, vars: c.vars}
+			dir := planDir(t, strings.ReplaceAll(resumePlan, "EXTRA", "${var.word == \"\" ? \"\" : \"z\"}")+c.add)
+			r, err := a.resumption(t.Context(), []string{dir}, plan.Node{Name: "win-1", Address: "node.win-1"})
+			if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), "alone: "+c.want+".") || strings.Contains(err.Error(), "secret-")) {
+				t.Fatalf("%v, want %q", err, c.want)
+			}
+			if b, _ := json.Marshal(r); strings.Contains(string(b), "secret-") {
+				t.Errorf("a secret is kept: %s", b)
+			}
+		})
+	}
+}
+
+// TestResumeSteps: what apply leaves on a machine is closed to others, and a leave takes
+// all of it away.
+func TestResumeSteps(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "nodejoin")
+	if err := os.WriteFile(program, []byte("program"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, goos := range []string{"windows", "linux"} {
+		h, err := sandbox.Open(sandbox.Config{Path: t.TempDir(), OS: goos})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := h.Facts(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := resumeSteps(f, steps.Source{File: program, SHA256: sha256Hex([]byte("program"))}, "{}\n")
+		applySteps(t, h, r.Steps)
+		svc, err := h.Service(t.Context(), steps.ResumeService)
+		if err != nil || svc.State != host.ServiceStopped || svc.Start != host.StartAuto || len(svc.Command) != 3 || svc.Command[1] != "resume" {
+			t.Fatalf("%s: %+v, %v", goos, svc, err)
+		}
+		for _, path := range []string{svc.Command[2], host.Dir(goos, svc.Command[0]), host.Dir(goos, r.Log)} {
+			if fi, err := h.Stat(t.Context(), path); err != nil || fi.Access != host.AccessPrivate {
+				t.Errorf("%s: %+v, %v", path, fi, err)
+			}
+		}
+		leaveAll(t, h)
+		for _, path := range []string{f.DataDir, host.Dir(goos, r.Log)} {
+			if _, err := h.Stat(t.Context(), path); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("leave has left %s: %v", path, err)
+			}
+		}
+	}
+}
+
+func applySteps(t *testing.T, h host.Host, list []steps.Spec) {
+	t.Helper()
+	conn := transport.NewLocal(h, artifact.New(artifact.Options{Direct: true}), "n")
+	reply, err := conn.Apply(t.Context(), steps.Request{Steps: list}, func(event.Event) {})
+	if err == nil && reply.Err != nil {
+		err = reply.Err
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func leaveAll(t *testing.T, h host.Host) {
+	t.Helper()
+	x := steps.NewExecutor(h, artifact.New(artifact.Options{}), func(event.Event) {})
+	reply, err := x.Leave(t.Context(), steps.LeaveRequest{Node: "n"})
+	if err == nil && reply.Err != nil {
+		err = reply.Err
+	}
+	if err == nil {
+		var f steps.ForgetReply
+		if f, err = x.Forget(t.Context(), steps.LeaveRequest{Node: "n"}); len(f.Left) > 0 {
+			t.Errorf("left: %q", f.Left)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

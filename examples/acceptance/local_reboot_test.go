@@ -1,0 +1,102 @@
+package acceptance_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	resumeLog = `C:\var\log\nodejoin-resume\resume.log`
+	// resumeWait bounds the time from a boot to the end of the plan: a whole join.
+	resumeWait = 5 * time.Minute
+)
+
+// TestLocalReboot: nodejoin.exe on the machine itself sets up what counts after a reboot
+// only, leaves a service, reboots the machine and ends; the service joins the node after
+// the boot, and is gone then. A leave takes away what is left of it.
+func TestLocalReboot(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
+	defer cancel()
+	b := newBed(ctx, t, startCluster(ctx, t))
+	b.withoutContainers(ctx)
+	local := b.putLocalPlan("\n  host {\n    features = [\"Containers\"]\n    reboot   = \"auto\"\n  }\n")
+
+	out, code := b.runLocally(ctx, local, "apply", "--auto-approve", "--json")
+	if code != 6 || !strings.Contains(out, "this machine is rebooted now") || !strings.Contains(out, "nodejoin-resume") {
+		t.Fatalf("exit code %d:\n%s", code, out)
+	}
+	if r := readStream(t, strings.NewReader(onlyJSON(out)), func(streamEvent) {}); r.summary == nil || !slices.Contains(r.changed(), "feature_containers") || slices.Contains(r.changed(), "containerd") {
+		t.Fatalf("not what is to be done before the reboot:\n%s", out)
+	}
+	if err := b.rebootAsked(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitResumed(ctx)
+	t.Logf("%s", b.read(resumeLog))
+	b.wantJoined(ctx)
+	b.awaitGone(ctx, "nodejoin-resume")
+
+	if out, code := b.runLocally(ctx, local, "apply", "--auto-approve"); code != 0 || !strings.Contains(out, "Nothing is to change") {
+		t.Errorf("once more: exit code %d\n%s", code, out)
+	}
+	if out, code := b.runLocally(ctx, local[len(local)-1:], "history"); code != 0 || !strings.Contains(out, "resume") {
+		t.Errorf("history: exit code %d\n%s", code, out)
+	}
+	if out, code := b.runLocally(ctx, local, "leave", "--auto-approve", "--target", nodeName); code != 0 {
+		t.Fatalf("leave: exit code %d\n%s", code, out)
+	}
+	for _, path := range []string{`C:\ProgramData\nodejoin`, `C:\var\log\nodejoin-resume`} {
+		if _, err := os.Stat(b.host.Path(path)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("leave has left %s: %v", path, err)
+		}
+	}
+}
+
+// registered tells whether the machine has a service, as its registry says; one that is
+// to go with its last handle counts as gone.
+func (b *bed) registered(ctx context.Context, service string) bool {
+	b.t.Helper()
+	out, err := b.host.Run(ctx, "reg", "query", `HKLM\SYSTEM\CurrentControlSet\Services\`+service)
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		b.t.Fatal(err)
+	}
+	return err == nil && strings.Contains(out, "ImagePath") && !strings.Contains(out, "DeleteFlag")
+}
+
+// awaitResumed waits until the service has said what its plan came to, and wants that it
+// is finished.
+func (b *bed) awaitResumed(ctx context.Context) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, resumeWait)
+	defer cancel()
+	for {
+		log, err := os.ReadFile(b.host.Path(resumeLog))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			b.t.Fatal(err)
+		}
+		switch {
+		case strings.Contains(string(log), "nodejoin apply ended with exit code 0"):
+			return
+		case strings.Contains(string(log), "ended: "):
+			b.t.Fatalf("the plan is not finished:\n%s", log)
+		}
+		b.wait(ctx, "the plan is not finished: "+tail(string(log)))
+	}
+}
+
+// awaitGone waits until a service is registered no more.
+func (b *bed) awaitGone(ctx context.Context, service string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, healWait)
+	defer cancel()
+	for b.registered(ctx, service) {
+		b.wait(ctx, "the service "+service+" is registered still")
+	}
+}

@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+)
+
+// Resume is what lets a machine finish its plan by itself after a boot.
+type Resume struct {
+	Steps   []steps.Spec // that make it so
+	Service string       // that does it
+	Log     string       // of what it did, a path on the machine
+}
+
+// resume gives what finishes the plan on the machine that this process runs on, or why
+// nothing can.
+func (s *Session) resume(n plan.Node, f host.Facts) (*Resume, error) {
+	if s.opt.Resume == nil {
+		return nil, errors.New("nodejoin runs on this machine itself")
+	}
+	return s.opt.Resume(n, f)
+}
+
+// rebootsSelf tells whether the run ends with a reboot of the machine that it runs on.
+func (h *hostRun) rebootsSelf() bool {
+	_, may := h.reboots()
+	return may && h.node.Connection.Type == "local"
+}
+
+// rebootSelf makes the machine that this process runs on finish the plan after its next
+// boot, and ends the host's run. The reboot itself is for RebootSelf, when nothing else
+// is left to do.
+func (h *hostRun) rebootSelf(ctx context.Context, spec steps.Spec, why []string, sum *HostSummary) {
+	sum.Failed, sum.Source = spec.ID, spec.Source
+	r, err := h.resume(h.node, h.report.Facts)
+	var reply steps.ApplyReply
+	if err == nil {
+		reply, err = h.conn.Apply(ctx, steps.Request{Node: h.node.Name, Steps: r.Steps}, h.emit)
+	}
+	h.connMutations = reply.Mutations
+	sum.Mutations = h.lostMutations + h.connMutations
+	if err == nil && reply.Err != nil {
+		err = reply.Err
+	}
+	if err != nil {
+		sum.Err = err
+		return
+	}
+	h.goesDown = &spec
+	sum.GoesDown = true
+	sum.Err = &steps.Error{Code: steps.CodeReboot, Summary: "this machine is rebooted now", Detail: fmt.Sprintf("%s is rebooted for %s, and nodejoin ends with it", h.node.Name, strings.Join(why, ", ")),
+		Remedy: fmt.Sprintf("wait: the service %s does the rest of the plan on this machine after the boot, once; what it did is in %s then, and in 'nodejoin history'", r.Service, r.Log)}
+}
+
+// RebootSelf reboots the machine that this process runs on, where Apply has left that to
+// be done (HostSummary.GoesDown). It returns once the reboot is taken.
+func (s *Session) RebootSelf(ctx context.Context) error {
+	for _, h := range s.hosts {
+		if h.goesDown == nil {
+			continue
+		}
+		if err := h.connect(ctx); err != nil {
+			return err
+		}
+		reply, err := h.conn.Apply(ctx, steps.Request{Node: h.node.Name, Steps: []steps.Spec{*h.goesDown}, Values: h.values}, h.emit)
+		if err == nil && reply.Err != nil {
+			err = reply.Err
+		}
+		return err
+	}
+	return nil
+}
