@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"nodejoin/steps/kube"
 )
@@ -42,11 +44,21 @@ func (m *Manifest) Check(ctx context.Context, r kube.Reader, e *Env) (Change, er
 		return Change{}, err
 	}
 	var c Change
-	var missing []string
+	var missing, waits []string
 	for _, o := range list {
 		state, err := r.Manifest(ctx, o)
+		kind := kindKey(kube.ObjectKind{APIVersion: o.APIVersion, Kind: o.Kind})
+		if _, pending := e.Pending[kind]; errors.Is(err, kube.ErrNotServed) && (pending || slices.Contains(c.Touches, kind)) {
+			err = nil // its definition comes before it
+		}
 		if err != nil {
 			return Change{}, manifestError(o, err)
+		}
+		for _, k := range o.Defines() {
+			c.Touches = append(c.Touches, kindKey(k))
+		}
+		if state.Waits != "" {
+			waits = append(waits, o.String()+": "+state.Waits)
 		}
 		switch {
 		case !state.Exists && m.Existing:
@@ -62,12 +74,23 @@ func (m *Manifest) Check(ctx context.Context, r kube.Reader, e *Env) (Change, er
 		c.Action = ActionCreate
 	case len(missing) > 0 || len(c.Diffs) > 0:
 		c.Action = ActionUpdate
+	case len(waits) > 0:
+		c.Action, c.Reason = ActionWait, strings.Join(waits, "; ")
+	default:
+		return Change{}, nil
 	}
 	if len(missing) > 0 {
 		c.Reason = "missing: " + strings.Join(missing, "; ")
 	}
 	return c, nil
 }
+
+// kindKey names a kind of object in Change.Touches.
+func kindKey(k kube.ObjectKind) string { return "kind:" + k.APIVersion + "/" + k.Kind }
+
+// definedFor bounds the wait until a kind can be used whose definition was applied. The
+// API server takes about a second.
+const definedFor = time.Minute
 
 func (m *Manifest) Apply(ctx context.Context, a kube.API, e *Env, c Change) (Outcome, error) {
 	list, err := m.Objects()
@@ -78,8 +101,26 @@ func (m *Manifest) Apply(ctx context.Context, a kube.API, e *Env, c Change) (Out
 		if err := a.ApplyManifest(ctx, o); err != nil {
 			return Outcome{}, manifestError(o, err)
 		}
+		if len(o.Defines()) > 0 {
+			if err := awaitDefined(ctx, a, e, o); err != nil {
+				return Outcome{}, err
+			}
+		}
 	}
 	return Outcome{}, nil
+}
+
+// awaitDefined waits until the kinds can be used that o defines.
+func awaitDefined(ctx context.Context, r kube.Reader, e *Env, o kube.Manifest) error {
+	ctx, cancel := context.WithTimeout(ctx, definedFor)
+	defer cancel()
+	return await(ctx, e, "a kind of object is not served in time", func(ctx context.Context) (sight, error) {
+		state, err := r.Manifest(ctx, o)
+		if err != nil {
+			return sight{}, err
+		}
+		return sight{reached: state.Waits == "", seen: o.String() + ": " + state.Waits, remedy: "look at it with `kubectl describe crd " + o.Name + "`"}, nil
+	})
 }
 
 // manifestError says what can be done about the errors that only manifests have.
@@ -91,7 +132,7 @@ func manifestError(o kube.Manifest, err error) error {
 			Remedy: "leave these fields out of the manifest, or give them its values; or take them over with force = true, and see that the other manager sets them no more"}
 	case errors.Is(err, kube.ErrNotServed):
 		return &Error{Code: CodeFailed, Summary: "unknown kind of object", Detail: fmt.Sprintf("%s: %v", o, err),
-			Remedy: "write the apiVersion that the cluster's version has; where it is of a CustomResourceDefinition, that comes first"}
+			Remedy: "write the apiVersion that the cluster's version has; where it is of a CustomResourceDefinition, that comes first: in the same file, or in a step that this one names in after"}
 	}
 	return err
 }

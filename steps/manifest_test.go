@@ -3,8 +3,11 @@ package steps_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
@@ -157,4 +160,86 @@ func TestManifestInterrupted(t *testing.T) {
 	if _, err := m.Check(t.Context(), k, &steps.Env{}); !errors.Is(err, kube.ErrUnreachable) {
 		t.Errorf("a cluster that does not answer: %v", err)
 	}
+}
+
+// slowly serves a kind some looks after its definition was applied.
+type slowly struct {
+	kube.API
+	looks int // until it is served; negative = never
+	there bool
+}
+
+const (
+	widgets = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.example.test}\n" +
+		"spec: {group: example.test, names: {kind: Widget}, versions: [{name: v1, served: true}, {name: v0, served: false}]}\n---\n"
+	widget = "apiVersion: example.test/v1\nkind: Widget\nmetadata: {name: one}\n"
+)
+
+func (s *slowly) Manifest(ctx context.Context, want kube.Manifest) (kube.ManifestState, error) {
+	if want.Kind == "Widget" && (!s.there || s.looks != 0) {
+		return kube.ManifestState{}, fmt.Errorf("%w: Widget", kube.ErrNotServed)
+	}
+	state, err := s.API.Manifest(ctx, want)
+	if want.Kind == "CustomResourceDefinition" && s.there && s.looks != 0 {
+		s.looks--
+		state.Waits = "it is not established yet"
+	}
+	return state, err
+}
+
+func (s *slowly) ApplyManifest(ctx context.Context, want kube.Manifest) error {
+	if want.Kind == "Widget" && s.looks != 0 {
+		return fmt.Errorf("%w: Widget", kube.ErrNotServed)
+	}
+	s.there = s.there || want.Kind == "CustomResourceDefinition"
+	return s.API.ApplyManifest(ctx, want)
+}
+
+// An object whose kind is defined by the plan itself waits until it is served, in the same
+// step and in another; a kind that nothing defines is refused, and the wait has its bound.
+func TestManifestOfAKindThatComes(t *testing.T) {
+	both := &steps.Manifest{Content: widgets + widget}
+	first, second := &steps.Manifest{Content: widgets}, &steps.Manifest{Content: widget}
+	plan := func(k kube.Reader) (out []string) {
+		for _, r := range steps.CheckCluster(t.Context(), "win-1", []steps.Spec{spec("manifest", "first", first), spec("manifest", "second", second)}, map[string]string{}, map[string]bool{}, k) {
+			text := string(r.Change.Action)
+			if r.Err != nil {
+				text = r.Err.Error()
+			}
+			out = append(out, text)
+		}
+		return out
+	}
+	for name, list := range map[string][]*steps.Manifest{"one step": {both}, "two steps": {first, second}} {
+		t.Run(name, func(t *testing.T) {
+			k := &slowly{API: manifestCluster(t), looks: 2}
+			if have := plan(k); !slices.Equal(have, []string{"create", "create"}) {
+				t.Errorf("planned: %q", have)
+			}
+			for _, m := range list {
+				if changed, err := runOnce(t, k, m); err != nil || !changed {
+					t.Fatalf("changed %v, %v", changed, err)
+				}
+			}
+			if have := plan(k); !slices.Equal(have, []string{"", ""}) {
+				t.Errorf("afterwards: %q", have)
+			}
+			// A run that ended before the kind was served: the next one waits.
+			k.looks = 2
+			if have := plan(k); !slices.Equal(have, []string{"wait", "create"}) {
+				t.Errorf("not served any more: %q", have)
+			}
+		})
+	}
+	if _, err := runOnce(t, &slowly{API: manifestCluster(t), looks: 2}, second); err == nil || !strings.Contains(err.Error(), "unknown kind of object") {
+		t.Errorf("a kind that nothing defines: %v", err)
+	}
+	k := manifestCluster(t)
+	synctest.Test(t, func(t *testing.T) {
+		_, err := runOnce(t, &slowly{API: k, looks: -1}, first)
+		var se *steps.Error
+		if !errors.As(err, &se) || se.Code != steps.CodeTimeout || !strings.Contains(se.Detail, "it is not established yet") {
+			t.Errorf("a kind that never comes: %v", err)
+		}
+	})
 }

@@ -49,7 +49,46 @@ func (k *client) Manifest(ctx context.Context, want kube.Manifest) (kube.Manifes
 	if err != nil {
 		return kube.ManifestState{}, err
 	}
-	return kube.ManifestState{Exists: true, Differs: k.differs(have, then)}, nil
+	waits, err := k.waits(ctx, want, have)
+	return kube.ManifestState{Exists: true, Differs: k.differs(have, then), Waits: waits}, err
+}
+
+// waits says why the kinds that a definition, found as have, is to bring are not there
+// yet: it is established some time after it was made (Kubernetes documentation, "Extend
+// the Kubernetes API with CustomResourceDefinitions"), and served after that.
+func (k *client) waits(ctx context.Context, want kube.Manifest, have map[string]any) (string, error) {
+	kinds := want.Defines()
+	if len(kinds) == 0 {
+		return "", nil
+	}
+	status, _ := have["status"].(map[string]any)
+	conditions, _ := status["conditions"].([]any)
+	established, why := false, ""
+	for _, c := range conditions {
+		c, _ := c.(map[string]any)
+		switch {
+		case c["type"] == "Established" && c["status"] == "True":
+			established = true
+		case c["type"] == "NamesAccepted" && c["status"] == "False":
+			why = fmt.Sprintf(": %v", c["message"])
+		}
+	}
+	if !established {
+		return "it is not established yet" + why, nil
+	}
+	for _, o := range kinds {
+		prefix := "/apis/" + o.APIVersion
+		r, err := k.resource(ctx, prefix, o.Kind)
+		if err == nil && apierrors.IsNotFound(k.any.Get().AbsPath(prefix+"/"+r.Name).Param("limit", "1").Do(ctx).Error()) {
+			err = fs.ErrNotExist // it is listed, and not answered for yet
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Sprintf("%s of %s is not served yet", o.Kind, o.APIVersion), nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+	return "", nil
 }
 
 // ApplyManifest sends the apply.
@@ -247,6 +286,10 @@ func (k *client) resource(ctx context.Context, prefix, kind string) (metav1.APIR
 		what := "reading the kinds of " + prefix
 		r := k.any.Get().AbsPath(prefix).Do(ctx)
 		body, _ := r.Raw()
+		if apierrors.IsNotFound(r.Error()) {
+			// Of a group that is about to come the API server itself says so in plain text.
+			return metav1.APIResource{}, fs.ErrNotExist
+		}
 		if err := k.fail(ctx, what, r.Error()); err != nil {
 			return metav1.APIResource{}, err
 		}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 
@@ -109,6 +110,8 @@ func (p *controlPlane) manifests(ctx context.Context, a kube.API) {
 	p.must(err)
 	p.run(ctx, a, "patch", patch)
 
+	p.definitions(ctx, a)
+
 	for content, want := range map[string]string{
 		"apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\n":                                       "example.com/v1",
 		"apiVersion: v1\nkind: Thing\nmetadata: {name: a}\n":                                                   "Thing of v1",
@@ -127,4 +130,43 @@ func (p *controlPlane) manifests(ctx context.Context, a kube.API) {
 	if _, err := a.(*client).object(ctx, "/api/v1/namespaces/tools/configmaps/none", kube.Manifest{}); !errors.Is(err, fs.ErrNotExist) {
 		p.t.Errorf("absent: %v", err)
 	}
+}
+
+// definition is a kind of object, and thing one of it.
+func definition(plural, kind string) string {
+	return fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[1]s.example.test}
+spec:
+  group: example.test
+  scope: Namespaced
+  names: {plural: %[1]s, singular: %[2]s, kind: %[3]s, listKind: %[3]sList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}
+---
+`, plural, strings.ToLower(kind), kind)
+}
+
+func thing(kind string) string {
+	return "apiVersion: example.test/v1\nkind: " + kind + "\nmetadata: {name: one, namespace: tools}\nspec: {a: b}\n"
+}
+
+// definitions: objects whose kind comes with the plan itself, in one step and in two.
+func (p *controlPlane) definitions(ctx context.Context, a kube.API) {
+	p.t.Helper()
+	p.run(ctx, a, "both", &steps.Manifest{Content: definition("gadgets", "Gadget") + thing("Gadget")})
+	first, second := &steps.Manifest{Content: definition("widgets", "Widget")}, &steps.Manifest{Content: thing("Widget")}
+	spec := func(id string, m *steps.Manifest) steps.Spec {
+		return steps.Spec{ID: id, Kind: "manifest", Args: steps.MustArgs(m)}
+	}
+	for _, r := range steps.CheckCluster(ctx, testNode, []steps.Spec{spec("first", first), spec("second", second)}, map[string]string{}, map[string]bool{}, a) {
+		if r.Err != nil || r.Change.Action != steps.ActionCreate {
+			p.t.Errorf("%s: %+v, %v", r.ID, r.Change, r.Err)
+		}
+	}
+	p.run(ctx, a, "first", first)
+	p.run(ctx, a, "second", second)
 }

@@ -41,6 +41,33 @@ type ManifestState struct {
 	// Differs are the fields that an apply would change, in the order of their paths;
 	// nil where the object is not there.
 	Differs []FieldDiff
+	// Waits is why the kinds that the object defines cannot be used yet; "" = they can, or
+	// it defines none.
+	Waits string
+}
+
+// ObjectKind is a kind of object.
+type ObjectKind struct{ APIVersion, Kind string }
+
+// Defines gives the kinds that a CustomResourceDefinition makes the API server serve; any
+// other object defines none.
+func (m Manifest) Defines() []ObjectKind {
+	if m.Kind != "CustomResourceDefinition" || !strings.HasPrefix(m.APIVersion, "apiextensions.k8s.io/") {
+		return nil
+	}
+	spec, _ := m.Object["spec"].(map[string]any)
+	names, _ := spec["names"].(map[string]any)
+	group, _ := spec["group"].(string)
+	kind, _ := names["kind"].(string)
+	versions, _ := spec["versions"].([]any)
+	var out []ObjectKind
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		if name, _ := version["name"].(string); version["served"] == true && name != "" {
+			out = append(out, ObjectKind{APIVersion: group + "/" + name, Kind: kind})
+		}
+	}
+	return out
 }
 
 // FieldDiff is a field that has another value than it is to have. A value is a text as
