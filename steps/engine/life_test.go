@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/artifact"
@@ -147,6 +149,7 @@ func (w *world) session(c *plan.Compiled) *engine.Session {
 		Resume:         w.resume,
 		Emit: func(e event.Event) {
 			w.events = append(w.events, e)
+			w.noSecretTold(e)
 			if w.heard != nil {
 				w.heard(e)
 			}
@@ -190,7 +193,9 @@ func (w *world) apply(limit int64) (*engine.Report, *engine.Summary) {
 	s := w.session(w.compile())
 	defer s.Close()
 	r := s.Check(ctx)
-	return r, s.Apply(ctx)
+	sum := s.Apply(ctx)
+	w.noSecretKept(sum)
+	return r, sum
 }
 
 func (w *world) mustConverge() *engine.Summary {
@@ -327,32 +332,66 @@ func TestExpiredToken(t *testing.T) {
 	w.mustBeQuiet()
 }
 
-// A file that was edited by hand is found and mended, and nothing else is.
+// What was changed by hand is found and mended, and nothing else is: the steps that the run
+// changed are those, and the machines are in the end what they were.
 func TestDriftIsMendedAlone(t *testing.T) {
 	w := newWorld(t)
 	w.mustConverge()
-	motd := ""
-	c := w.compile()
-	_ = filepath.WalkDir(c.Nodes[0].Connection.Sandbox.Path, func(p string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && strings.HasSuffix(p, "README.txt") {
-			motd = p
-		}
-		return nil
-	})
-	if motd == "" {
-		t.Fatal("no README.txt in the sandbox")
+	h, dir := w.box()
+	other := w.compile().Nodes[1].Connection.Sandbox.Path
+	ctx := t.Context()
+	for _, c := range []struct {
+		name  string
+		drift func() error
+		step  string
+	}{
+		{"a file", func() error {
+			return os.WriteFile(filepath.Join(dir, "C", "k", "README.txt"), []byte("edited by hand\n"), 0o644)
+		}, "motd"},
+		{"a stopped service", func() error { return h.StopService(ctx, "kube-proxy") }, "kube_proxy"},
+		{"a deleted rule", func() error { return h.DeleteFirewallRule(ctx, "nodejoin-kubelet") }, "firewall_kubelet"},
+		{"a taint removed", func() error { return w.cluster().SetTaints(ctx, "win-1", nil, w.node("win-1").Taints) }, "node_taints"},
+		{"a service that runs something else", func() error {
+			s, err := h.Service(ctx, "flanneld")
+			if err != nil {
+				return err
+			}
+			s.Command[len(s.Command)-1] += "-other"
+			return h.UpdateService(ctx, s.ServiceConfig)
+		}, "flanneld"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before, beside, node := kept(snapshot(t, dir)), snapshot(t, other), w.node("win-1")
+			if err := c.drift(); err != nil {
+				t.Fatal(err)
+			}
+			r, sum := w.apply(-1)
+			for _, h := range r.Hosts {
+				for _, s := range h.Steps {
+					// Gates of what is to change are pending with it.
+					if a := s.Result.Change.Action; !s.Result.Change.NoOp() && a != steps.ActionWait && (h.Node.Name != "win-1" || s.Spec.ID != c.step) {
+						t.Errorf("%s.%s is found to differ: %+v", h.Node.Name, s.Spec.ID, s.Result.Change)
+					}
+				}
+			}
+			if have := sum.Hosts[0].Changed; !slices.Equal(have, []string{c.step}) {
+				t.Errorf("changed %v, want only %s", have, c.step)
+			}
+			if d := cmp.Diff(before, kept(snapshot(t, dir))); d != "" {
+				t.Errorf("the machine before the drift (-) and after it was mended (+):\n%s", d)
+			}
+			if d := cmp.Diff(beside, snapshot(t, other)); d != "" {
+				t.Errorf("the other machine was changed (-before +after):\n%s", d)
+			}
+			after := w.node("win-1")
+			delete(node.Annotations, kube.LastApply)
+			delete(after.Annotations, kube.LastApply)
+			if d := cmp.Diff(node, after); d != "" {
+				t.Errorf("the Node before and after (-before +after):\n%s", d)
+			}
+			w.mustBeQuiet()
+		})
 	}
-	if err := os.WriteFile(motd, []byte("edited by hand\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	r, sum := w.apply(-1)
-	if n := r.Pending(); n != 1 {
-		t.Errorf("%d steps pending, want 1", n)
-	}
-	if got := sum.Hosts[0].Changed; len(got) != 1 {
-		t.Errorf("changed %v, want only the file", got)
-	}
-	w.mustBeQuiet()
 }
 
 // Programs that were deleted while their services run come back.

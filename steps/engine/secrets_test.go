@@ -1,0 +1,52 @@
+package engine_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"nodejoin/steps/engine"
+	"nodejoin/steps/event"
+)
+
+// secretForms are the forms of what a run mints: bootstrap tokens, tokens of service
+// accounts, private keys.
+var secretForms = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
+
+// noSecret wants no secret in something that is shown or kept.
+func (w *world) noSecret(what string, text []byte) {
+	w.t.Helper()
+	if at := secretForms.FindIndex(text); at != nil {
+		w.t.Errorf("%s: a secret is in it: ...%s...", what, text[max(0, at[0]-100):min(len(text), at[1]+20)])
+	}
+}
+
+// noSecretTold wants none in an event, of which every display and the history are made.
+func (w *world) noSecretTold(e event.Event) {
+	w.t.Helper()
+	text, err := event.Encode(e)
+	if err != nil {
+		w.t.Error(err)
+	}
+	w.noSecret("an event", text)
+}
+
+// noSecretKept wants none in the errors of a run, and in the notes on the machines.
+func (w *world) noSecretKept(sum *engine.Summary) {
+	w.t.Helper()
+	for _, h := range sum.Hosts {
+		if h.Err != nil {
+			w.noSecret(h.Node+": the error", []byte(h.Err.Error()))
+		}
+	}
+	for _, n := range w.compile().Nodes {
+		notes, _ := filepath.Glob(filepath.Join(n.Connection.Sandbox.Path, "C", "ProgramData", "nodejoin", "*.json")) // the pattern is well-formed
+		for _, name := range notes {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				w.t.Error(err)
+			}
+			w.noSecret(name, text)
+		}
+	}
+}
