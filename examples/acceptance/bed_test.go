@@ -74,6 +74,7 @@ func newBed(ctx context.Context, t *testing.T, cluster *controlplane.Cluster) *b
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		b.noSecretKept()
 		if t.Failed() {
 			b.report()
 		}
@@ -227,7 +228,7 @@ func (p program) run(ctx context.Context, t *testing.T, command string, args []s
 	defer cancel()
 	cmd := exec.CommandContext(ctx, string(p), append([]string{command, "--auto-approve", "--json"}, args...)...)
 	cmd.Dir = repository(t)
-	cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK=", "HOME="+home(t), "XDG_CACHE_HOME=")
+	cmd.Env = environment(t)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = 10 * time.Second
 	var stderr bytes.Buffer
@@ -250,6 +251,7 @@ func (p program) run(ctx context.Context, t *testing.T, command string, args []s
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
+	noSecret(t, "standard error", stderr.Bytes())
 	r.code, r.stderr, r.took = cmd.ProcessState.ExitCode(), stderr.String(), time.Since(began)
 	if ctx.Err() != nil {
 		t.Fatalf("%v\n%s", context.Cause(ctx), r)
@@ -257,7 +259,14 @@ func (p program) run(ctx context.Context, t *testing.T, command string, args []s
 	return r
 }
 
-// home is an empty home folder: nodejoin must not read this user's ~/.ssh.
+// environment is that of a run of nodejoin: it must not read this user's ~/.ssh, and keeps
+// its history below home.
+func environment(t *testing.T) []string {
+	t.Helper()
+	return append(os.Environ(), "SSH_AUTH_SOCK=", "HOME="+home(t), "XDG_CACHE_HOME=", "XDG_STATE_HOME=")
+}
+
+// home is an empty home folder.
 func home(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(scratch, "home")
@@ -273,6 +282,7 @@ func readStream(t *testing.T, from io.Reader, on func(streamEvent)) *result {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, 4<<20)
 	for lines.Scan() {
+		noSecret(t, "a line of --json", lines.Bytes())
 		var e streamEvent
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			t.Errorf("a line of --json is not JSON: %q", lines.Text())

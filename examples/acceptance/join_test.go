@@ -42,6 +42,7 @@ func TestJoinWindowsNode(t *testing.T) {
 	t.Run("local", func(t *testing.T) { b.wantNothingLocally(ctx) })
 	t.Run("doctor", func(t *testing.T) { b.wantDoctor(ctx, t, args) })
 	t.Run("verify", func(t *testing.T) { b.wantVerify(ctx, t, args) })
+	t.Run("logs", func(t *testing.T) { b.wantBundle(ctx, t, args) })
 	wantNothing(ctx, t, args)
 }
 

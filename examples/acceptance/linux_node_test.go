@@ -356,9 +356,10 @@ func (b *linuxBed) wantLeft(ctx context.Context, args []string, before map[strin
 	b.t.Helper()
 	leave := exec.CommandContext(ctx, string(released(b.t)), append([]string{"leave", "--auto-approve", "--target", "node." + linuxNode}, args...)...)
 	leave.Dir = repository(b.t)
-	leave.Env = append(os.Environ(), "SSH_AUTH_SOCK=", "HOME="+home(b.t), "XDG_CACHE_HOME=")
+	leave.Env = environment(b.t)
 	leave.WaitDelay = 10 * time.Second
 	out, err := leave.CombinedOutput()
+	noSecret(b.t, "leave", out)
 	if err != nil {
 		b.t.Fatalf("leave: %v\n%s", err, out)
 	}

@@ -96,6 +96,7 @@ func TestLinuxOverOpenSSH(t *testing.T) {
 		cmd := exec.CommandContext(ctx, program, append([]string{"apply", dir, "--auto-approve", "--display", "plain", "--var", fmt.Sprintf("port=%d", port)}, args...)...)
 		cmd.Dir = repository(t)
 		out, err := cmd.CombinedOutput()
+		noSecret(t, "apply", out)
 		if err != nil || !strings.Contains(string(out), want) {
 			t.Fatalf("%v: %v, want %q:\n%s", cmd.Args, err, want, out)
 		}

@@ -25,7 +25,12 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(scratch)
-		return m.Run()
+		code := m.Run()
+		if err := noSecretBelow(filepath.Join(scratch, "home", ".local", "state"), "*"); err != nil {
+			fmt.Fprintln(os.Stderr, err) // the histories of all runs
+			return 1
+		}
+		return code
 	}())
 }
 

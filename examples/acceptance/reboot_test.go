@@ -120,7 +120,7 @@ func (p program) status(ctx context.Context, t *testing.T, args []string) (out s
 	defer cancel()
 	cmd := exec.CommandContext(ctx, string(p), append([]string{"status", "--detailed-exitcode"}, args...)...)
 	cmd.Dir = repository(t)
-	cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK=", "HOME="+home(t), "XDG_CACHE_HOME=")
+	cmd.Env = environment(t)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var all bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &all, &all
@@ -128,5 +128,6 @@ func (p program) status(ctx context.Context, t *testing.T, args []string) (out s
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
+	noSecret(t, "status", all.Bytes())
 	return all.String(), cmd.ProcessState.ExitCode()
 }

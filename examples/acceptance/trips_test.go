@@ -135,8 +135,9 @@ func plannedSteps(ctx context.Context, t *testing.T, args []string) []plannedSte
 	defer cancel()
 	cmd := exec.CommandContext(ctx, string(released(t)), append([]string{"plan", "--json"}, args...)...)
 	cmd.Dir = repository(t)
-	cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK=", "HOME="+home(t), "XDG_CACHE_HOME=")
+	cmd.Env = environment(t)
 	out, err := cmd.Output()
+	noSecret(t, "plan", out)
 	if err != nil {
 		t.Fatalf("plan: %v\n%s", err, out)
 	}

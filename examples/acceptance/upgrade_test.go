@@ -1,6 +1,7 @@
 package acceptance_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -117,12 +118,15 @@ func (p program) output(ctx context.Context, t *testing.T, args ...string) (out 
 	t.Helper()
 	cmd := exec.CommandContext(ctx, string(p), args...)
 	cmd.Dir = repository(t)
-	cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK=", "HOME="+home(t), "XDG_CACHE_HOME=")
+	cmd.Env = environment(t)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	text, err := cmd.Output()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
+	noSecret(t, args[0], slices.Concat(text, stderr.Bytes()))
 	return string(text), cmd.ProcessState.ExitCode()
 }
 

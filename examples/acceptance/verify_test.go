@@ -21,12 +21,13 @@ func reported(ctx context.Context, t *testing.T, into any, args ...string) (code
 	t.Helper()
 	cmd := exec.CommandContext(ctx, string(released(t)), args...)
 	cmd.Dir = repository(t)
-	cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK=", "HOME="+home(t), "XDG_CACHE_HOME=")
+	cmd.Env = environment(t)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = 10 * time.Second
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
+	noSecret(t, args[0], append(out[:len(out):len(out)], stderr.String()...))
 	if bad := json.Unmarshal(out, into); bad != nil {
 		t.Fatalf("%v: %v, %v\n%s%s", args, err, bad, out, stderr.String())
 	}
