@@ -46,7 +46,7 @@ type GatherReply struct {
 }
 
 // Gather looks at what the steps of a node name: services, configurations, the ends of
-// logs, HNS networks, firewall rules, and at nodejoin's own notes. One part that cannot
+// logs, HNS networks, addresses and ports, firewall rules, and at nodejoin's own notes. One part that cannot
 // be had does not keep the others away.
 func (x *Executor) Gather(ctx context.Context, req GatherRequest) (GatherReply, error) {
 	f, err := x.host.Facts(ctx)
@@ -57,6 +57,7 @@ func (x *Executor) Gather(ctx context.Context, req GatherRequest) (GatherReply, 
 	known := Secrets(req.Steps)
 	g.json("facts.json", f, nil)
 	g.record(ctx)
+	g.networks(ctx)
 	for _, s := range req.Steps {
 		k, ok := Lookup(s.Kind)
 		if !ok || k.Place != OnHost {
@@ -173,6 +174,25 @@ func (g *gatherer) step(ctx context.Context, step any) {
 			}
 			g.add("env/"+entryName(s.Name), have, false, err)
 		}
+	}
+}
+
+// networks adds the addresses of the machine, through which adapter its default route
+// leads, the ports that are held, and all HNS networks, whoever made them.
+func (g *gatherer) networks(ctx context.Context) {
+	adapters, err := g.r.Adapters(ctx)
+	g.json("network/adapters.json", adapters, err)
+	listeners, err := g.r.Listeners(ctx)
+	g.json("network/ports.json", listeners, err)
+	if g.f.OS != "windows" {
+		return
+	}
+	networks, err := g.r.HNSNetworks(ctx)
+	if err != nil {
+		g.json("hns", nil, err)
+	}
+	for _, n := range networks {
+		g.network(ctx, n.Name)
 	}
 }
 

@@ -82,6 +82,9 @@ func TestGatherOverSSH(t *testing.T) {
 	if p := parts[name(conf)]; p.Text != "a: (sensitive)\npassword: \"(sensitive)\"\n" {
 		t.Errorf("the configuration: %+v", p)
 	}
+	if p := parts["network/ports.json"]; p.Missing == "" || parts["network/adapters.json"].Missing != "" {
+		t.Errorf("what the machine cannot tell: %+v", p)
+	}
 	if p := parts[name(filepath.Join(dir, "none"))]; p.Missing != "it is not there" {
 		t.Errorf("a file that is not there: %+v", p)
 	}

@@ -105,6 +105,12 @@ func (h *fileHost) List(_ context.Context, path string) (out []host.FileInfo, er
 	return out, err
 }
 
+func (h *fileHost) Adapters(context.Context) ([]host.Adapter, error) { return nil, nil }
+
+func (h *fileHost) Listeners(context.Context) ([]host.Listener, error) {
+	return nil, host.ErrUnsupported
+}
+
 func (h *fileHost) FreeBytes(context.Context, string) (uint64, error) { return 1 << 40, nil }
 
 func (h *fileHost) Mkdir(ctx context.Context, path string, access host.Access) error {
