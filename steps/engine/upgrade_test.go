@@ -145,6 +145,31 @@ func TestPlanShowsUpgrade(t *testing.T) {
 	}
 }
 
+// What another version means for how the programs are run is told before: flags that go
+// and fields that come.
+func TestPlanTellsFlags(t *testing.T) {
+	w := newWorld(t)
+	w.one = true
+	if err := w.cluster().Upgrade(t.Context(), "v1.27.16"); err != nil {
+		t.Fatal(err)
+	}
+	w.kubernetes("1.26.15")
+	w.mustConverge()
+	w.kubernetes("1.27.16")
+	u := w.check().Hosts[0].Upgrade
+	if u == nil || u.From != "1.26.15" || u.To != "1.27.16" {
+		t.Fatalf("the upgrade is told as %+v", u)
+	}
+	for _, want := range []string{"kubelet: flag --container-runtime-endpoint goes: ", "kubelet: field containerRuntimeEndpoint comes: "} {
+		if !slices.ContainsFunc(u.Notes, func(n string) bool { return strings.HasPrefix(n, want) }) {
+			t.Errorf("%q is not told: %q", want, u.Notes)
+		}
+	}
+	w.mustConverge()
+	w.wantVersion("win-1", "1.27.16")
+	w.mustBeQuiet()
+}
+
 // A version that the API server would refuse, and one that is older than what runs,
 // are refused before anything is changed.
 func TestUpgradeIsRefused(t *testing.T) {

@@ -8,7 +8,11 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
+	"nodejoin/steps/kube"
 )
 
 func TestClean(t *testing.T) {
@@ -236,5 +240,34 @@ func TestFit(t *testing.T) {
 		if have := Fit(text, width); have != want {
 			t.Errorf("%d columns:\n%s", width, have)
 		}
+	}
+}
+
+// A plan tells an upgrade, what it means, and what pods will notice, before its steps.
+func TestWritePlanUpgrade(t *testing.T) {
+	var b bytes.Buffer
+	WritePlan(&b, &engine.Report{Hosts: []engine.HostReport{{
+		Node: plan.Node{Name: "win-1"}, KubeNode: &kube.Node{Ready: true},
+		Upgrade:      &engine.Upgrade{From: "1.35.4", To: "1.36.3", Notes: []string{"kubelet: flag --old goes: removed"}},
+		Interruption: &engine.Interruption{Services: []string{"kubelet", "containerd"}, Evict: []string{"d/one", "d/two"}},
+		Steps:        []engine.StepReport{{Spec: steps.Spec{ID: "kubelet", Title: "Kubelet"}, Result: steps.Result{Change: steps.Change{Action: steps.ActionUpdate}}}},
+	}}}, PlanOptions{Width: 200})
+	text := b.String()
+	at := -1
+	for _, want := range []string{
+		"^ upgrade of Kubernetes: 1.35.4 -> 1.36.3\n",
+		"kubelet: flag --old goes: removed\n",
+		"if a step fails, what was changed is taken back to 1.35.4\n",
+		"! interruption: the Node is cordoned, 2 pods evicted (d/one, d/two), kubelet and containerd stop and start; then it takes pods again\n",
+		"~ kubelet Kubelet\n",
+	} {
+		if i := strings.Index(text, want); i <= at {
+			t.Errorf("%q is not there, or not in its place", want)
+		} else {
+			at = i
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
 	}
 }
