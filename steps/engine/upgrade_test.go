@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/kube"
@@ -284,6 +286,43 @@ func TestUpgradeKilledAgainAndAgain(t *testing.T) {
 	}
 	w.wantVersion("win-1", "1.36.3")
 	w.before = nil
+	w.mustBeQuiet()
+}
+
+// A disruption budget holds the drain of an upgrade up: its bound is kept, the kubelet
+// that runs is not touched, and the next apply goes on once the budget allows it.
+func TestUpgradeRespectsBudgets(t *testing.T) {
+	w := newWorld(t)
+	w.one = true
+	w.kubernetes("1.35.4")
+	w.mustConverge()
+	_, dir := w.box()
+	api, ctx := w.cluster(), t.Context()
+	if err := errors.Join(api.AddPod(ctx, "win-1", kube.Pod{Namespace: "d", Name: "web", Controller: "ReplicaSet"}, "web"), api.SetBudget(ctx, "web", 0)); err != nil {
+		t.Fatal(err)
+	}
+	w.kubernetes("1.36.3")
+	before := kept(snapshot(t, dir))
+	w.drain.Timeout = 50 * time.Millisecond
+	_, sum := w.apply(-1)
+	if h := sum.Hosts[0]; h.Err == nil || !strings.Contains(h.Err.Error(), "d/web") || len(h.Changed) > 0 || h.TakenBack != nil {
+		t.Errorf("failed at %s: %v; changed %v, taken back %+v", h.Failed, h.Err, h.Changed, h.TakenBack)
+	}
+	if d := cmp.Diff(before, kept(snapshot(t, dir))); d != "" {
+		t.Errorf("the machine was changed (-before +after):\n%s", d)
+	}
+	if pods, err := api.Pods(ctx, "win-1"); err != nil || len(pods) != 1 {
+		t.Errorf("pods %v, %v; want the one of the budget", pods, err)
+	}
+	if n := w.node("win-1"); !n.Ready || n.KubeletVersion != "v1.35.4" {
+		t.Errorf("the Node is %+v", n)
+	}
+	w.drain.Timeout = time.Minute
+	if err := api.SetBudget(ctx, "web", 1); err != nil {
+		t.Fatal(err)
+	}
+	w.mustConverge()
+	w.wantVersion("win-1", "1.36.3")
 	w.mustBeQuiet()
 }
 
