@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The acceptance tier: nodejoin against real components. Installs what is missing
 # (Debian, as root), builds the components (about 16 minutes and 1.5 GB from nothing, a
-# second afterwards) and runs the tests. Arguments go to `go test`.
+# second afterwards) and runs the tests. Arguments go to `go test` instead: -v -run 'TestJoin$' .
 #
 # Components are kept in $NODEJOIN_COMPONENTS, by default nodejoin-acceptance in the
 # user's cache folder.
@@ -23,21 +23,24 @@ fi
 NODEJOIN_COMPONENTS=$(go run ./components)
 export NODEJOIN_COMPONENTS
 
-# A test that fails is run once more, whole, and named at the end: real components on a busy machine
-# have their own moods, and one bad moment of theirs shall not cost the run. What fails twice fails.
-# With arguments it is plain go test: somebody is looking at a test.
+# With arguments it is plain go test in this folder: somebody is looking at a test.
 if (($#)); then
-	tests() { go test "$@"; }
-else
-	tools=$(mktemp -d)
-	trap 'rm -rf "$tools"' EXIT
-	go build -o "$tools/gotestsum" gotest.tools/gotestsum
-	tests() { "$tools/gotestsum" --format testname --rerun-fails=1 --rerun-fails-run-root-test --packages "${*: -1}" -- "${@:1:$#-1}"; }
+	exec go test -count=1 -p 1 -timeout 60m "$@"
 fi
 
+# A test that fails is run once more, whole, and named at the end: real components on a busy machine
+# have their own moods, and one bad moment of theirs shall not cost the run. What fails twice fails.
+tools=$(mktemp -d)
+trap 'rm -rf "$tools"' EXIT
+go build -o "$tools/gotestsum" gotest.tools/gotestsum
+tests() { "$tools/gotestsum" --format testname --rerun-fails=1 --rerun-fails-run-root-test --packages "${*: -1}" -- "${@:1:$#-1}"; }
+
+# All parts run, also after one that has failed.
+failed=0
 # One package after another: they measure time, and share ports that Kubernetes fixes.
-tests -count=1 -p 1 -timeout 60m "$@" ./...
-(cd ../.. && NODEJOIN_COMPONENTS=$NODEJOIN_COMPONENTS/bin tests -count=1 -timeout 10m "$@" ./steps/cluster/...)
+tests -count=1 -p 1 -timeout 60m ./... || failed=1
+(cd ../.. && NODEJOIN_COMPONENTS=$NODEJOIN_COMPONENTS/bin tests -count=1 -timeout 10m ./steps/cluster/...) || failed=1
 # Tests of the module itself that are skipped where sshd or mounting is missing; here they may not be.
-(cd ../.. && NODEJOIN_REQUIRE=1 tests -count=1 -timeout 10m "$@" ./steps/transport/...)
-(cd ../.. && NODEJOIN_REQUIRE=1 tests -count=1 -timeout 10m "$@" ./steps/host/linux)
+(cd ../.. && NODEJOIN_REQUIRE=1 tests -count=1 -timeout 10m ./steps/transport/...) || failed=1
+(cd ../.. && NODEJOIN_REQUIRE=1 tests -count=1 -timeout 10m ./steps/host/linux) || failed=1
+exit "$failed"
