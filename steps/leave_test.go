@@ -71,8 +71,8 @@ func (m *machine) seed(t *testing.T, os string) {
 	must(t, m.PutHNSNetwork(ctx, host.HNSNetwork{ID: "1", Name: "nat", Type: "NAT"}))
 }
 
-// snapshot is every file with its content and everything that is no file; keys of the
-// registry without a value do not count, nor features that are off, be it after a reboot.
+// snapshot is every file with its content and everything that is no file; features that
+// are off do not count, be it after a reboot.
 func (m *machine) snapshot(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -107,9 +107,6 @@ func (m *machine) snapshot(t *testing.T) map[string]string {
 			continue
 		}
 		for name, v := range entries {
-			if values, ok := v.(map[string]any); ok && len(values) == 0 {
-				continue
-			}
 			switch {
 			case part == "features" && (v == string(host.FeatureOff) || v == string(host.FeatureOffPending)):
 				continue // as one that was never named

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"slices"
+	"strings"
 
 	"nodejoin/steps/host"
 )
@@ -115,7 +116,11 @@ func (g *Registry) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Ou
 	if have != nil {
 		prev = *have
 	}
-	if err := e.claim(ctx, h, claim{key: "registry:" + g.Key + `\` + g.Name, prev: prev, detail: g.Name}); err != nil {
+	claims, err := missingKeys(ctx, h, g.Key)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := e.claim(ctx, h, append(claims, claim{key: "registry:" + g.Key + `\` + g.Name, prev: prev, detail: g.Name})...); err != nil {
 		return Outcome{}, err
 	}
 	if g.Reboot != "" {
@@ -128,4 +133,22 @@ func (g *Registry) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Ou
 		return Outcome{}, h.DeleteRegistryValue(ctx, g.Key, g.Name)
 	}
 	return Outcome{}, h.SetRegistryValue(ctx, g.Key, g.Name, g.RegistryValue)
+}
+
+// missingKeys are claims of a key and those above it that are not there, the outermost
+// first: a value that is written makes them.
+func missingKeys(ctx context.Context, r host.Reader, key string) ([]claim, error) {
+	var out []claim
+	for ; strings.Contains(key, `\`); key = key[:strings.LastIndex(key, `\`)] {
+		_, _, err := r.RegistryNames(ctx, key)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		out = append(out, claim{key: "registry_key:" + key})
+	}
+	slices.Reverse(out)
+	return out, nil
 }

@@ -31,6 +31,7 @@ var undoes = map[string]func(rest string, o Owned) (undo, error){
 	"netns":          undoNamespaces,
 	"firewall_rule":  undoFirewallRule,
 	"registry":       undoRegistry,
+	"registry_key":   undoRegistryKey,
 	"sysctl":         undoSysctl,
 	"dynamic_ports":  undoDynamicPorts,
 	"reserved_ports": undoReservedPorts,
@@ -186,6 +187,23 @@ func undoRegistry(rest string, o Owned) (undo, error) {
 			return h.DeleteRegistryValue(ctx, key, g.Name)
 		},
 	}, err
+}
+
+// undoRegistryKey removes a key that nodejoin made, once it holds nothing.
+func undoRegistryKey(key string, _ Owned) (undo, error) {
+	return undo{
+		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+			keys, values, err := r.RegistryNames(ctx, key)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return Change{}, "", nil
+			case err != nil || len(keys)+len(values) > 0:
+				return Change{}, "", err // somebody else uses it
+			}
+			return Change{Action: ActionDelete}, "", nil
+		},
+		do: func(ctx context.Context, h host.Host, _ *Env) error { return h.DeleteRegistryKey(ctx, key) },
+	}, nil
 }
 
 // undoEnv: the key is the variable, on Linux its file, a colon and the variable,

@@ -166,8 +166,11 @@ type Host interface {
 	RunProgram(ctx context.Context, p Program) (exitCode int, err error)
 
 	SetRegistryValue(ctx context.Context, key, name string, v RegistryValue) error
-	// DeleteRegistryValue removes one value; absent is no error.
+	// DeleteRegistryValue removes one value; absent is no error. Its key stays.
 	DeleteRegistryValue(ctx context.Context, key, name string) error
+	// DeleteRegistryKey removes a key that holds nothing; absent is no error. One with
+	// values or keys below it stays, which is ErrBusy.
+	DeleteRegistryKey(ctx context.Context, key string) error
 	SetMachineEnv(ctx context.Context, name, value string) error
 	// UnsetMachineEnv removes a variable; absent is no error.
 	UnsetMachineEnv(ctx context.Context, name string) error

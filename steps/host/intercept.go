@@ -85,6 +85,10 @@ func (i *intercepted) DeleteRegistryValue(ctx context.Context, key, name string)
 	return i.do("delete registry value", key+`\`+name, func() error { return i.Host.DeleteRegistryValue(ctx, key, name) })
 }
 
+func (i *intercepted) DeleteRegistryKey(ctx context.Context, key string) error {
+	return i.do("delete registry key", key, func() error { return i.Host.DeleteRegistryKey(ctx, key) })
+}
+
 func (i *intercepted) RunProgram(ctx context.Context, p Program) (exitCode int, err error) {
 	err = i.do("run program", p.name(), func() (err error) {
 		exitCode, err = i.Host.RunProgram(ctx, p)

@@ -20,6 +20,7 @@ func (s *suite) registry() {
 		s.is("read", err, host.ErrUnsupported)
 		s.is("set", s.Host.SetRegistryValue(s.ctx, key, "v", host.RegistryValue{Type: "string"}), host.ErrUnsupported)
 		s.is("delete", s.Host.DeleteRegistryValue(s.ctx, key, "v"), host.ErrUnsupported)
+		s.is("delete key", s.Host.DeleteRegistryKey(s.ctx, key), host.ErrUnsupported)
 		return
 	}
 	s.is("absent value", err, fs.ErrNotExist)
@@ -45,6 +46,19 @@ func (s *suite) registry() {
 	_, err = s.Host.RegistryValue(s.ctx, key+`\deep`, "v")
 	s.is("deleted value", err, fs.ErrNotExist)
 	s.must(s.Host.DeleteRegistryValue(s.ctx, key+`\never`, "v"))
+	// A key outlives its values, until it is deleted itself; one that holds anything stays.
+	s.must(s.Host.SetRegistryValue(s.ctx, key+`\deep\er`, "v", host.RegistryValue{Type: "string"}))
+	s.is("key above another", s.Host.DeleteRegistryKey(s.ctx, key+`\deep`), host.ErrBusy)
+	s.is("key with a value", s.Host.DeleteRegistryKey(s.ctx, key+`\deep\er`), host.ErrBusy)
+	s.must(s.Host.DeleteRegistryValue(s.ctx, key+`\deep\er`, "v"))
+	if keys, values, err := s.Host.RegistryNames(s.ctx, key+`\deep\er`); err != nil || len(keys)+len(values) > 0 {
+		s.Errorf("a key without values: %q, %q, %v", keys, values, err)
+	}
+	for _, k := range []string{key + `\deep\er`, key + `\deep`, key + `\deep`} {
+		s.must(s.Host.DeleteRegistryKey(s.ctx, k))
+		_, _, err = s.Host.RegistryNames(s.ctx, k)
+		s.is("deleted key", err, fs.ErrNotExist)
+	}
 	_, err = s.Host.RegistryValue(s.ctx, `HKXX\a`, "v")
 	s.isNoAnswer("no such root", err)
 }
@@ -275,6 +289,7 @@ func (s *suite) cancelled() {
 		"delete svc":  h.DeleteService(ctx, c.Name),
 		"run":         ignore(h.RunProgram(ctx, host.Program{Command: []string{path}, Log: s.path("new")})),
 		"set reg":     h.SetRegistryValue(ctx, `HKLM\SOFTWARE\x`, "v", host.RegistryValue{Type: "string"}),
+		"delete key":  h.DeleteRegistryKey(ctx, `HKLM\SOFTWARE\x`),
 		"delete reg":  h.DeleteRegistryValue(ctx, `HKLM\SOFTWARE\x`, "v"),
 		"set env":     h.SetMachineEnv(ctx, "NODEJOIN_HOSTTEST", "x"),
 		"unset env":   h.UnsetMachineEnv(ctx, "NODEJOIN_HOSTTEST"),

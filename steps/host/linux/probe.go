@@ -49,6 +49,11 @@ func (h *Host) SetRegistryValue(ctx context.Context, key, name string, _ host.Re
 	return unsupported(ctx, "set registry value", key+`\`+name)
 }
 
+// DeleteRegistryKey is host.ErrUnsupported.
+func (h *Host) DeleteRegistryKey(ctx context.Context, key string) error {
+	return unsupported(ctx, "delete registry key", key)
+}
+
 // DeleteRegistryValue is host.ErrUnsupported.
 func (h *Host) DeleteRegistryValue(ctx context.Context, key, name string) error {
 	return unsupported(ctx, "delete registry value", key+`\`+name)

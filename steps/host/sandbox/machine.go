@@ -97,9 +97,24 @@ func (h *Host) DeleteRegistryValue(ctx context.Context, key, name string) error 
 		if err != nil {
 			return err
 		}
-		if delete(s.Registry[k], h.fold(name)); len(s.Registry[k]) == 0 {
-			delete(s.Registry, k) // the sandbox keeps no empty keys
+		delete(s.Registry[k], h.fold(name))
+		return nil
+	}))
+}
+
+// DeleteRegistryKey removes a registry key that holds nothing.
+func (h *Host) DeleteRegistryKey(ctx context.Context, key string) error {
+	return failed("delete registry key", key, h.change(ctx, func(s *state) error {
+		k, err := h.registryKey(key)
+		if err != nil {
+			return err
 		}
+		for have := range s.Registry {
+			if have == k && len(s.Registry[k]) > 0 || strings.HasPrefix(have, k+`\`) {
+				return host.ErrBusy
+			}
+		}
+		delete(s.Registry, k)
 		return nil
 	}))
 }

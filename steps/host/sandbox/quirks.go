@@ -128,15 +128,15 @@ func (h *Host) RegistryNames(ctx context.Context, key string) (keys, values []st
 			return err
 		}
 		below := map[string]bool{}
-		for have, vals := range s.Registry {
-			if rest, ok := strings.CutPrefix(have, k+`\`); ok && len(vals) > 0 {
+		for have := range s.Registry {
+			if rest, ok := strings.CutPrefix(have, k+`\`); ok {
 				first, _, _ := strings.Cut(rest, `\`)
 				below[first] = true
 			}
 		}
 		keys, values = slices.Sorted(maps.Keys(below)), slices.Sorted(maps.Keys(s.Registry[k]))
-		if len(keys)+len(values) == 0 {
-			return fs.ErrNotExist // the sandbox keeps no empty keys
+		if s.Registry[k] == nil && len(keys) == 0 {
+			return fs.ErrNotExist
 		}
 		return nil
 	})

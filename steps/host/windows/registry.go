@@ -171,6 +171,28 @@ func (h *Host) DeleteRegistryValue(ctx context.Context, key, name string) error 
 	return nil
 }
 
+// DeleteRegistryKey removes a key that holds nothing.
+func (h *Host) DeleteRegistryKey(ctx context.Context, key string) error {
+	const op = "delete registry key"
+	keys, values, err := h.RegistryNames(ctx, key)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(keys)+len(values) > 0:
+		return failed(op, key, host.ErrBusy)
+	}
+	root, rest, err := splitKey(key)
+	if err == nil {
+		err = registry.DeleteKey(root, rest)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return failed(op, key, err)
+}
+
 // environmentKey holds the machine's environment.
 const environmentKey = `HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment`
 
