@@ -153,7 +153,7 @@ func someReachable(r *engine.Report) bool {
 // someReady tells whether a host was checked without an error: others are left as they are.
 func someReady(r *engine.Report) bool {
 	for _, h := range r.Hosts {
-		if r.Cluster == nil && hostState(h) != "failed" {
+		if r.Cluster == nil && !unchecked(h) {
 			return true
 		}
 	}
@@ -219,7 +219,7 @@ func (a *app) showSummary(sum *engine.Summary, report *engine.Report) {
 			if h.Failed != "" && !slices.Contains(h.NotRun, h.Failed) {
 				left++
 			}
-			if hostState(report.Hosts[i]) == "failed" {
+			if unchecked(report.Hosts[i]) {
 				continue // what its check found was told before
 			}
 			p := problemOf(h.Err)

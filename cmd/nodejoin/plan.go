@@ -239,9 +239,18 @@ func planJSON(p *plan.Compiled, r *engine.Report) any {
 	return out
 }
 
+// unchecked tells that not everything of the host could be checked.
+func unchecked(h engine.HostReport) bool {
+	s := hostState(h)
+	return s == "failed" || s == "not_reachable"
+}
+
 // hostState is one word for what a check found.
 func hostState(h engine.HostReport) string {
-	if h.Err != nil {
+	switch {
+	case unreachable(h.Err):
+		return "not_reachable"
+	case h.Err != nil:
 		return "failed"
 	}
 	state := "in_sync"

@@ -69,10 +69,7 @@ func (a *app) statusTable(r *engine.Report) error {
 				first = s.Spec.ID
 			}
 		}
-		text := map[string]string{"in_sync": "in sync", "drifted": "drifted", "not_joined": "not joined", "failed": "could not be checked"}[hostState(h)]
-		if unreachable(h.Err) {
-			text = "not reachable"
-		}
+		text := map[string]string{"in_sync": "in sync", "drifted": "drifted", "not_joined": "not joined", "not_reachable": "not reachable", "failed": "could not be checked"}[hostState(h)]
 		about := fmt.Sprintf("%d", differs)
 		if differs > 0 {
 			about += " (first: " + first + ")"
