@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -147,6 +148,11 @@ func (h *hostRun) applyCluster(ctx context.Context, spec steps.Spec, sum *HostSu
 	if spec.OnlyIf != "" && !h.pending[spec.OnlyIf] {
 		sum.Unchanged = append(sum.Unchanged, spec.ID)
 		return
+	}
+	if k, _ := steps.Lookup(spec.Kind); k.Shared {
+		turn, _ := h.turns.LoadOrStore(sharedKey(spec), new(sync.Mutex))
+		turn.(*sync.Mutex).Lock()
+		defer turn.(*sync.Mutex).Unlock()
 	}
 	e := &steps.Env{Node: h.node.Name, StepID: spec.ID, Kubelet: new(string)}
 	if n := h.report.KubeNode; n != nil {

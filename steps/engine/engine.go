@@ -108,7 +108,7 @@ func (r *Report) Actions() map[steps.Action]int {
 				continue
 			}
 			if k, _ := steps.Lookup(s.Spec.Kind); k.Shared {
-				key := s.Spec.Kind + " " + string(s.Spec.Args)
+				key := sharedKey(s.Spec)
 				if shared[key] {
 					continue
 				}
@@ -119,6 +119,9 @@ func (r *Report) Actions() map[steps.Action]int {
 	}
 	return out
 }
+
+// sharedKey is the same for steps of several nodes that want one state of the cluster.
+func sharedKey(s steps.Spec) string { return s.Kind + " " + string(s.Args) }
 
 // Summary is what an apply came to.
 type Summary struct {

@@ -32,6 +32,7 @@ type Session struct {
 	info     kube.Info
 	infoErr  error
 	told     sync.Map // ids of runs that died, of which was told
+	turns    sync.Map // locks, by sharedKey: what nodes share is made by one, and seen by the others
 
 	artifacts artifacts
 }
