@@ -49,12 +49,17 @@ func (c *compiler) nodeNetworks(s *section, k *cluster) {
 
 // clash names the network of the cluster in which an address of a machine must not lie.
 func (k *cluster) clash(ip netip.Addr) string {
-	switch {
-	case k.pods.IsValid() && k.pods.Contains(ip):
-		return fmt.Sprintf("the pods' network %s", k.pods)
-	case k.services.IsValid() && k.services.Contains(ip):
-		return fmt.Sprintf("the services' network %s", k.services)
-	case placeholder.Contains(ip):
+	for _, n := range []netip.Prefix{k.pods, k.pods6} {
+		if n.Contains(ip) {
+			return fmt.Sprintf("the pods' network %s", n)
+		}
+	}
+	for _, n := range []netip.Prefix{k.services, k.services6} {
+		if n.Contains(ip) {
+			return fmt.Sprintf("the services' network %s", n)
+		}
+	}
+	if placeholder.Contains(ip) {
 		return fmt.Sprintf("the network %s, which Windows nodes use for a placeholder of the host network", placeholder)
 	}
 	return ""
@@ -104,6 +109,7 @@ func (c *compiler) roomForNodes() {
 	if k == nil || !k.pods.IsValid() || k.pods.Bits() > k.nodeMask {
 		return
 	}
+	c.roomForNodes6(k)
 	if networks := 1 << (k.nodeMask - k.pods.Bits()); len(c.machines) > networks {
 		c.diags.fail(k.podsAt, "network too small", "%s has %d networks of /%d, one for each node, and the plan has %d nodes. Use a larger pod_cidr; the other nodes of the cluster take networks of it, too.", k.pods, networks, k.nodeMask, len(c.machines))
 	}

@@ -71,6 +71,9 @@ func (c *compiler) windowsBuild(s *section, m *machine) {
 	if k.base.Network.Backend == recipe.VXLAN {
 		features = append(features, compat.Overlay)
 	}
+	if k.pods6.IsValid() {
+		features = append(features, compat.DualStack)
+	}
 	if kernel, _ := m.components["kube_proxy"].config["winkernel"].(map[string]any); kernel["enableDSR"] == true {
 		features = append(features, compat.DSR)
 	}

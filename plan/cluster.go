@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -17,10 +16,12 @@ type cluster struct {
 	Cluster
 	complete bool // nothing of it was wrong, so that nodes can be expanded
 	base     recipe.Input
-	pods     netip.Prefix
+	pods     netip.Prefix // of IPv4
 	services netip.Prefix
-	podsAt   hcl.Range // where pods is given, or the block
-	pauseAt  hcl.Range // where the pause image is given, or the runtime block
+	// pods6 and services6 are those of IPv6 of a cluster with both families.
+	pods6, services6 netip.Prefix
+	podsAt           hcl.Range // where pods is given, or the block
+	pauseAt          hcl.Range // where the pause image is given, or the runtime block
 	// nodeMask is the length of the prefix of one node's pod network.
 	nodeMask      int
 	nodeMaskGiven bool
@@ -130,14 +131,17 @@ var caHash = regexp.MustCompile(`^sha256:[0-9a-fA-F]{64}$`)
 
 // addresses reads the networks and holds them against each other.
 func (c *compiler) addresses(s *section, k *cluster) {
-	k.pods = c.prefix(s, "pod_cidr", defaultPodCIDR)
-	k.services = c.prefix(s, "service_cidr", defaultServiceCIDR)
-	k.PodCIDR = k.pods.String()
-	k.base.PodCIDR, k.base.ServiceCIDR = k.pods.String(), k.services.String()
-	if k.pods.IsValid() && k.services.IsValid() && k.pods.Overlaps(k.services) {
-		s.fail("service_cidr", "overlapping networks", "The services' network %s and the pods' network %s share addresses, so traffic to a service could not be told from traffic to a pod. Choose networks apart.", k.services, k.pods)
+	k.pods, k.pods6 = c.networks(s, "pod_cidr", defaultPodCIDR)
+	k.services, k.services6 = c.networks(s, "service_cidr", defaultServiceCIDR)
+	k.PodCIDR = families(k.pods, k.pods6)
+	k.base.PodCIDR, k.base.ServiceCIDR = k.PodCIDR, families(k.services, k.services6)
+	for _, n := range []struct{ pods, services netip.Prefix }{{k.pods, k.services}, {k.pods6, k.services6}} {
+		if n.pods.Overlaps(n.services) {
+			s.fail("service_cidr", "overlapping networks", "The services' network %s and the pods' network %s share addresses, so traffic to a service could not be told from traffic to a pod. Choose networks apart.", n.services, n.pods)
+		}
 	}
 	k.podsAt = s.at("pod_cidr")
+	c.dualStack(s, k)
 	c.nodeNetworks(s, k)
 	c.dnsIP(s, k)
 }
@@ -171,30 +175,6 @@ func (c *compiler) dnsIP(s *section, k *cluster) {
 		s.fail("dns_ip", "address outside its network", "The DNS service's address %s must lie in the services' network %s, or no pod can resolve a name.", ip, k.services)
 	}
 	k.base.DNSIP = text
-}
-
-// prefix is a CIDR argument; the zero Prefix when it is wrong.
-func (c *compiler) prefix(s *section, name, fallback string) netip.Prefix {
-	text := s.or(name, fallback)
-	if text == "" {
-		return netip.Prefix{}
-	}
-	if list := strings.Split(text, ","); len(list) > 1 {
-		s.fail(name, "dual stack not possible", "%q are %d networks. Overlay networks on Windows carry IPv4 only, and nodejoin configures a node for one network of IPv4. Give the one of IPv4.", text, len(list))
-		return netip.Prefix{}
-	}
-	p, err := netip.ParsePrefix(text)
-	switch {
-	case err != nil:
-		s.fail(name, "invalid network", "%q is no network. Write ADDRESS/BITS, for example %q.", text, fallback)
-		return netip.Prefix{}
-	case !p.Addr().Is4():
-		s.fail(name, "IPv6 not possible", "%s is an IPv6 network. There are no clusters of IPv6 alone with Windows nodes, and overlay networks on Windows carry IPv4 only. Use an IPv4 network.", p)
-		return netip.Prefix{}
-	case p != p.Masked():
-		s.fail(name, "invalid network", "%s has host bits set. The network is %s.", p, p.Masked())
-	}
-	return p.Masked()
 }
 
 // version is a version argument without a leading "v"; "" when it is wrong.

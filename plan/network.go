@@ -47,6 +47,7 @@ func (c *compiler) networkBlock(at *hcl.Block, k *cluster) {
 	switch b.Labels[0] {
 	case "flannel":
 		k.base.Network = c.flannel(s)
+		c.flannelFamilies(k)
 	case "none":
 		k.base.Network = recipe.Network{Kind: "none", Ready: s.flag("ready"), HNSNetwork: s.str("hns_network")}
 	}

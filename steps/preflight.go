@@ -29,7 +29,7 @@ type Preflight struct {
 	MinFree      string            `json:"min_free,omitempty" doc:"free space on path's volume, for example 2GiB"`
 	Address      string            `json:"address,omitempty" doc:"the node's address, which one of the machine's adapters must have"`
 	APIServer    string            `json:"api_server,omitempty" doc:"URL of the API server that the machine must reach"`
-	PodCIDR      string            `json:"pod_cidr,omitempty" doc:"network of all pods, which the machine's own must be apart from"`
+	PodCIDR      string            `json:"pod_cidr,omitempty" doc:"network of all pods, or its two (with a comma), which the machine's own must be apart from"`
 	ServiceCIDR  string            `json:"service_cidr,omitempty" doc:"network of the services, likewise"`
 	Services     []string          `json:"services,omitempty" doc:"services that may exist only if nodejoin registered them"`
 	Required     []string          `json:"required,omitempty" doc:"services that must run, whoever registered them"`

@@ -93,9 +93,9 @@ func reason(err error) error {
 
 func addressInCluster(_ context.Context, s *survey) ([]seen, error) {
 	ip := s.address()
-	for _, what := range []string{"pods", "services"} {
-		if p, ok := s.clusterNetworks()[what]; ok && p.Contains(ip) {
-			return found("choose networks of the cluster apart from the machines', or another address", "the machine's address %s lies in the network of the %s, %s", ip, what, p)
+	for _, c := range s.clusterNetworks() {
+		if c.Contains(ip) {
+			return found("choose networks of the cluster apart from the machines', or another address", "the machine's address %s lies in the network of the %s, %s", ip, c.what, c)
 		}
 	}
 	return nil, nil
@@ -114,9 +114,9 @@ func networkOverlap(ctx context.Context, s *survey) ([]seen, error) {
 			continue
 		}
 		for _, p := range prefixes(a) {
-			for _, what := range []string{"pods", "services"} {
-				if c, ok := s.clusterNetworks()[what]; ok && p.Overlaps(c) && !c.Contains(s.address()) {
-					out = append(out, seen{fmt.Sprintf("the network %s of %s overlaps that of the %s, %s", p.Masked(), a.Name, what, c), "choose networks of the cluster apart from the machine's"})
+			for _, c := range s.clusterNetworks() {
+				if p.Overlaps(c.Prefix) && !c.Contains(s.address()) {
+					out = append(out, seen{fmt.Sprintf("the network %s of %s overlaps that of the %s, %s", p.Masked(), a.Name, c.what, c), "choose networks of the cluster apart from the machine's"})
 				}
 			}
 		}

@@ -92,13 +92,21 @@ func prefixes(a host.Adapter) []netip.Prefix {
 	return out
 }
 
+// clusterNetwork is one network of the cluster, of the pods or of the services.
+type clusterNetwork struct {
+	what string
+	netip.Prefix
+}
+
 // clusterNetworks are the networks that the machine's own must be apart from, with
 // what they are for.
-func (s *survey) clusterNetworks() map[string]netip.Prefix {
-	out := map[string]netip.Prefix{}
-	for what, text := range map[string]string{"pods": s.q.PodCIDR, "services": s.q.ServiceCIDR} {
-		if p, err := netip.ParsePrefix(text); err == nil {
-			out[what] = p
+func (s *survey) clusterNetworks() []clusterNetwork {
+	var out []clusterNetwork
+	for _, of := range []struct{ what, networks string }{{"pods", s.q.PodCIDR}, {"services", s.q.ServiceCIDR}} {
+		for text := range strings.SplitSeq(of.networks, ",") {
+			if p, err := netip.ParsePrefix(text); err == nil {
+				out = append(out, clusterNetwork{of.what, p})
+			}
 		}
 	}
 	return out

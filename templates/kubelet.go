@@ -11,9 +11,10 @@ type Kubelet struct {
 	ClusterDNS      string
 	ClusterDomain   string
 	HealthzPort     int
-	EmptyResolvConf bool    // write resolvConf: "", heeded since Kubernetes 1.23
-	MaxPods         int     // 0 = kubelet's default
-	Taints          []Taint // that the Node registers with; field since Kubernetes 1.23
+	EmptyResolvConf bool     // write resolvConf: "", heeded since Kubernetes 1.23
+	MaxPods         int      // 0 = kubelet's default
+	Gates           []string // feature gates to switch on, as names
+	Taints          []Taint  // that the Node registers with; field since Kubernetes 1.23
 }
 
 // Taint of a Node.

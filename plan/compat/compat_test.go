@@ -1,6 +1,7 @@
 package compat
 
 import (
+	"fmt"
 	"net/url"
 	"path"
 	"strconv"
@@ -46,20 +47,30 @@ func TestKubelet(t *testing.T) {
 	}{
 		{"1.18.20", Kubernetes{CRIv1alpha2: true, DockerFlags: true, CgroupsPerQOSFatal: true, WinOverlayGate: true, WinDSRGate: true}},
 		{"1.19.16", Kubernetes{Supported: true, CRIv1alpha2: true, DockerFlags: true, CgroupsPerQOSFatal: true, WinOverlayGate: true, WinDSRGate: true}},
-		{"1.23.17", Kubernetes{Supported: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, CRIv1alpha2: true, DockerFlags: true,
+		{"1.20.15", Kubernetes{Supported: true, DualStack: true, DualStackGate: true, CRIv1alpha2: true, DockerFlags: true, CgroupsPerQOSFatal: true, WinDSRGate: true}},
+		{"1.21.14", Kubernetes{Supported: true, DualStack: true, CRIv1alpha2: true, DockerFlags: true, CgroupsPerQOSFatal: true, WinDSRGate: true}},
+		{"1.23.17", Kubernetes{Supported: true, DualStack: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, CRIv1alpha2: true, DockerFlags: true,
 			CgroupsPerQOSFatal: true, LogRunner: true, WinDSRGate: true}},
-		{"1.26.15", Kubernetes{Supported: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, CgroupsPerQOSFatal: true,
+		{"1.26.15", Kubernetes{Supported: true, DualStack: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, CgroupsPerQOSFatal: true,
 			LogRunner: true, WinDSRGate: true}},
-		{"v1.27.0", Kubernetes{Supported: true, RuntimeEndpointField: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, CgroupsPerQOSFatal: true,
+		{"v1.27.0", Kubernetes{Supported: true, DualStack: true, RuntimeEndpointField: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, CgroupsPerQOSFatal: true,
 			LogRunner: true, WinDSRGate: true}},
-		{"1.31.0", Kubernetes{Supported: true, RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, LogRunner: true, WinDSRGate: true}},
-		{"1.36.3", Kubernetes{Supported: true, CgroupV1Fails: true, RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, LogRunner: true, LogRunnerRotationFlags: true}},
-		{"1.37.0", Kubernetes{Supported: true, CgroupV1Fails: true, RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, LogRunner: true, LogRunnerRotationFlags: true,
+		{"1.31.0", Kubernetes{Supported: true, DualStack: true, RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, LogRunner: true, WinDSRGate: true}},
+		{"1.36.3", Kubernetes{Supported: true, DualStack: true, CgroupV1Fails: true, RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, LogRunner: true, LogRunnerRotationFlags: true}},
+		{"1.37.0", Kubernetes{Supported: true, DualStack: true, CgroupV1Fails: true, RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, LogRunner: true, LogRunnerRotationFlags: true,
 			Assumed: "Kubernetes 1.37 is newer than the version tables of this nodejoin; what holds for 1.36 is assumed"}},
 	} {
 		have, err := Kubelet(c.version)
 		if err != nil || have != c.want {
 			t.Errorf("%s: have %+v, %v\nwant %+v", c.version, have, err, c.want)
+		}
+	}
+	for minor := uint64(20); minor <= kubernetesNewest.minor; minor++ {
+		version := fmt.Sprintf("1.%d.0", minor)
+		have, err := Kubelet(version)
+		g := CheckGate("IPv6DualStack", true, version)
+		if err != nil || !have.DualStack || have.DualStackGate != (g.Accepted() && !g.Default) {
+			t.Errorf("%s: dual stack %v, with its gate %v, which the table of gates has as %+v (%v)", version, have.DualStack, have.DualStackGate, g, err)
 		}
 	}
 	if _, err := Kubelet("1.36"); err == nil {

@@ -96,6 +96,15 @@ func TestCheckWindowsFeature(t *testing.T) {
 	}
 }
 
+func TestFeatureSince(t *testing.T) {
+	if build, revision := FeatureSince(DualStack); build != "10.0.19041" || revision != 610 {
+		t.Errorf("dual stack: %s, %d", build, revision)
+	}
+	if build, revision := FeatureSince(IPv6Only); build != "" || revision != 0 {
+		t.Errorf("IPv6 alone: %s, %d", build, revision)
+	}
+}
+
 func TestKnownIssues(t *testing.T) {
 	if have := KnownIssues("10.0.26100", "vxlan"); len(have) != 1 || have[0].Source == "" {
 		t.Errorf("have %+v", have)

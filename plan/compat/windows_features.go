@@ -96,6 +96,16 @@ func CheckWindowsFeature(feature WindowsFeature, build string) Verdict {
 	return v
 }
 
+// FeatureSince is the first build with a feature, "10.0.19041", and the revision of
+// it that it needs (0: none); "" when no build has it.
+func FeatureSince(feature WindowsFeature) (build string, revision int) {
+	row := featureRows[feature]
+	if row.since == 0 {
+		return "", 0
+	}
+	return fmt.Sprintf("10.0.%d", row.since), row.revision
+}
+
 // KnownIssue is a defect of a build that a plan should warn about. It came with the
 // revision From (0: with the first) and is gone from the revision Fixed on (0: none known).
 type KnownIssue struct {

@@ -24,7 +24,7 @@ type Input struct {
 	Cluster     string // name of the plan's cluster block
 	Kubernetes  string // version, "1.36.3"
 	APIServer   string // URL that the node uses
-	PodCIDR     string // of the whole cluster
+	PodCIDR     string // of the whole cluster; of both families "IPV4,IPV6", as kubeadm takes them
 	ServiceCIDR string
 	DNSIP       string
 	DNSDomain   string // "cluster.local"

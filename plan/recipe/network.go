@@ -3,6 +3,7 @@ package recipe
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"nodejoin/plan/compat"
 	"nodejoin/templates"
@@ -127,3 +128,15 @@ func (b *build) networkName() string {
 
 // kubeProxy tells whether the node gets a kube-proxy.
 func (b *build) kubeProxy() bool { return b.in.Network.Kind != "none" || b.in.Network.HNSNetwork != "" }
+
+// dualStack tells whether pods and services are of both families.
+func (b *build) dualStack() bool { return strings.Contains(b.in.PodCIDR, ",") }
+
+// familyGates are the feature gates without which kubelet and kube-proxy of the version
+// know one family only.
+func (b *build) familyGates() []string {
+	if b.dualStack() && b.kubernetes.DualStackGate {
+		return []string{"IPv6DualStack"}
+	}
+	return nil
+}

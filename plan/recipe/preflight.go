@@ -25,6 +25,13 @@ func (b *build) winPreflight(after ...string) {
 		q.Services = append(q.Services, exporterService)
 	}
 	q.MinRevisions, q.BadRevisions = compat.Updates(n.Backend)
+	if b.dualStack() {
+		build, revision := compat.FeatureSince(compat.DualStack)
+		q.MinRevisions[build] = revision
+		if b.in.Build == "" {
+			q.MinBuild = build
+		}
+	}
 	if n.Kind == "flannel" {
 		q.HNSNetworks = []string{b.networkName(), placeholderNetwork}
 		q.Leftovers = append(q.Leftovers, subnetFile)

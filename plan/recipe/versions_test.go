@@ -40,6 +40,15 @@ func TestVersionsAccept(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%s-%s", version, r.Kind, r.Version), func(t *testing.T) { acceptedBy(t, version, specs) })
+			in.Network, in.PodCIDR, in.ServiceCIDR = Network{Kind: "none", HNSNetwork: "Calico"}, "10.244.0.0/16,fd00:10:244::/56", "10.96.0.0/12,fd00:10:96::/112"
+			if k, _ := compat.Kubelet(version); !k.DualStack {
+				continue
+			}
+			specs, err = Expand(in)
+			if err != nil {
+				t.Error(err)
+			}
+			t.Run(fmt.Sprintf("%s/%s-%s/dual-stack", version, r.Kind, r.Version), func(t *testing.T) { acceptedBy(t, version, specs) })
 		}
 		if strings.HasPrefix(version, newest+".") {
 			return

@@ -55,7 +55,7 @@ func (b *build) kubeconfig(id, title, path, user, token string) {
 
 func (b *build) kubeletConfigFile() {
 	k := templates.Kubelet{ClientCAFile: winCA, ClusterDNS: b.in.DNSIP, ClusterDomain: b.in.DNSDomain,
-		HealthzPort: kubeletHealthz, EmptyResolvConf: b.kubernetes.EmptyResolvConf, MaxPods: b.in.MaxPods}
+		HealthzPort: kubeletHealthz, EmptyResolvConf: b.kubernetes.EmptyResolvConf, MaxPods: b.in.MaxPods, Gates: b.familyGates()}
 	if b.kubernetes.RuntimeEndpointField {
 		k.RuntimeEndpoint = containerdEndpoint
 	}

@@ -230,12 +230,12 @@ func (b *build) winProxy() {
 }
 
 // proxyGates are the feature gates without which kube-proxy of the version has no
-// overlay networks.
+// overlay networks, or one family only.
 func (b *build) proxyGates() []string {
 	if b.kubernetes.WinOverlayGate && b.in.Network.Kind == "flannel" && b.in.Network.Backend == VXLAN {
 		return []string{"WinOverlay"}
 	}
-	return nil
+	return b.familyGates()
 }
 
 func loopback(port int) string { return fmt.Sprintf("http://127.0.0.1:%d/healthz", port) }

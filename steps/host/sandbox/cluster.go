@@ -23,7 +23,7 @@ import (
 // later values of the others are ignored.
 type ClusterConfig struct {
 	Dir     string // folder of the cluster, made when it is missing
-	PodCIDR string // default 10.244.0.0/16; each node gets a /24 of it
+	PodCIDR string // default 10.244.0.0/16, of two families the IPv4 one, which comes first; each node gets a /24 of it
 	Version string // default "v1.36.3"; also that of kubelets whose program names none
 	DNSIP   string // address of its DNS service, default 10.96.0.10
 	Server  string // URL of the API server that nothing serves, default https://kubernetes.sandbox:6443
@@ -85,7 +85,8 @@ func OpenClusterConfig(ctx context.Context, c ClusterConfig) (*Cluster, error) {
 	if err != nil || c.Dir == "" {
 		return nil, fmt.Errorf("sandbox cluster: folder %q: %w", c.Dir, errors.Join(err, fs.ErrInvalid))
 	}
-	prefix, err := netip.ParsePrefix(or(c.PodCIDR, "10.244.0.0/16"))
+	ipv4, _, _ := strings.Cut(c.PodCIDR, ",")
+	prefix, err := netip.ParsePrefix(or(ipv4, "10.244.0.0/16"))
 	if err != nil || !prefix.Addr().Is4() || prefix.Bits() > 24 {
 		return nil, fmt.Errorf("sandbox cluster: pod CIDR %q is no IPv4 network of /24 or wider", c.PodCIDR)
 	}
