@@ -1,0 +1,348 @@
+package engine_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/artifact"
+	"nodejoin/steps/engine"
+	"nodejoin/steps/event"
+	"nodejoin/steps/host"
+	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/kube"
+	"nodejoin/steps/transport"
+)
+
+// world is the quickstart plan in a folder of its own, with a way to stop every
+// process of it after a number of mutating calls.
+type world struct {
+	t     testing.TB
+	dir   string
+	agent string
+	// limit: mutating calls (of hosts and cluster) until everything fails, as if
+	// the process had been killed there. Negative = never.
+	limit int64
+	calls atomic.Int64
+	one   bool // only the first node
+	at    func(done int64)
+	drops atomic.Int64 // connection losses to inject: one in each of the next N applies
+	// before is called ahead of each batch of host steps; may be nil.
+	before func(req steps.Request)
+	// checkDrops are the same for checks.
+	checkDrops atomic.Int64
+	events     []event.Event
+	quick      bool
+	members    []string // names of all nodes; compile sets it
+
+	parallel  int
+	downgrade bool
+	drain     kube.DrainOptions
+	ends      bool               // the kubelet of the next archive ends as soon as it is started
+	broken    map[string]string  // programs of the machines that end, as sandbox.Config has it
+	cancel    context.CancelFunc // of the apply that runs
+	skip      []string           // nodes that --skip names
+	heard     func(event.Event)  // is told each event; may be nil
+	now       func() time.Time   // of engine.Options
+	holder    steps.Holder       // of engine.Options
+	boots     *slowBoot          // how machines go down and come back; nil = at once
+	lostBacks int                // answers to taking back that are lost
+	cut       bool               // and with them the way to the machine
+	away      bool               // no machine answers
+	self      string             // node whose machine is the one that the run is made on
+	resume    func(plan.Node, host.Facts) (*engine.Resume, error)
+}
+
+var errKilled = errors.New("killed")
+
+func newWorld(t testing.TB) *world {
+	w := &world{t: t, dir: t.TempDir(), limit: -1}
+	src := filepath.Join("..", "..", "examples", "quickstart")
+	err := filepath.WalkDir(src, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(src, p)
+		if d.IsDir() {
+			if d.Name() == ".sandbox" {
+				return fs.SkipDir
+			}
+			return os.MkdirAll(filepath.Join(w.dir, rel), 0o755)
+		}
+		b, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(w.dir, rel), b, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.agent = filepath.Join(t.TempDir(), "agent")
+	if err := os.WriteFile(w.agent, []byte("stand-in"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) compile() *plan.Compiled {
+	w.t.Helper()
+	p, diags := plan.Load(w.dir, plan.Options{Version: "0.1.0", Agent: func(os, arch, conn string) (steps.Source, error) {
+		return steps.Source{File: w.agent, SHA256: sha256File(w.t, w.agent)}, nil
+	}})
+	if diags.HasErrors() {
+		w.t.Fatal(diags)
+	}
+	c, diags := p.Compile()
+	if diags.HasErrors() {
+		w.t.Fatal(diags)
+	}
+	w.members = []string{}
+	for _, n := range c.Nodes {
+		w.members = append(w.members, n.Name)
+	}
+	if w.one {
+		c.Nodes = c.Nodes[:1]
+	}
+	c.Nodes = slices.DeleteFunc(c.Nodes, func(n plan.Node) bool { return slices.Contains(w.skip, n.Name) })
+	for i := range c.Nodes {
+		if c.Nodes[i].Name == w.self {
+			c.Nodes[i].Connection.Type = "local" // and Connect finds its sandbox
+		}
+	}
+	return c
+}
+
+func (w *world) killed() error {
+	n := w.calls.Add(1)
+	if w.at != nil {
+		w.at(n - 1)
+	}
+	if w.limit >= 0 && n > w.limit {
+		return errKilled
+	}
+	return nil
+}
+
+func (w *world) session(c *plan.Compiled) *engine.Session {
+	return engine.New(c, engine.Options{
+		Parallel:       max(1, w.parallel),
+		AllowDowngrade: w.downgrade,
+		Drain:          w.drain,
+		Members:        w.members,
+		Now:            w.now,
+		Holder:         w.holder,
+		Resume:         w.resume,
+		Emit: func(e event.Event) {
+			w.events = append(w.events, e)
+			w.noSecretTold(e)
+			if w.heard != nil {
+				w.heard(e)
+			}
+		},
+		Cluster: func(ctx context.Context) (kube.API, error) {
+			api, err := sandbox.OpenCluster(c.Cluster.Sandbox, c.Cluster.PodCIDR)
+			if err != nil {
+				return nil, err
+			}
+			return killableCluster{api, w}, nil
+		},
+		Connect: func(ctx context.Context, n plan.Node) (transport.Conn, error) {
+			if err := w.boots.connect(n.Name); err != nil {
+				return nil, err
+			}
+			if w.away {
+				return nil, &transport.ConnectError{Reason: transport.ReasonUnreachable, Host: n.Name, Summary: "no answer"}
+			}
+			s := n.Connection.Sandbox
+			h, err := sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, Hostname: n.Name, DataDir: n.DataDir, ClusterDir: s.ClusterDir, Broken: w.broken})
+			if err != nil {
+				return nil, err
+			}
+			k := host.Intercept(w.boots.of(h), func(op, subject string) error { return w.killed() })
+			if w.boots != nil {
+				return &bootingConn{Conn: transport.NewLocal(k, artifact.New(artifact.Options{Direct: true}), n.Name), s: w.boots, h: h}, nil
+			}
+			return &flaky{Conn: transport.NewLocalLocked(k, artifact.New(artifact.Options{Direct: true}), n.Name, h.LockDir()), w: w}, nil
+		},
+	})
+}
+
+// apply runs one whole apply and gives its report and summary.
+func (w *world) apply(limit int64) (*engine.Report, *engine.Summary) {
+	w.t.Helper()
+	w.limit = limit
+	w.calls.Store(0)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // no wait is longer
+	defer cancel()
+	w.cancel = cancel
+	s := w.session(w.compile())
+	defer s.Close()
+	r := s.Check(ctx)
+	sum := s.Apply(ctx)
+	w.noSecretKept(sum)
+	return r, sum
+}
+
+func (w *world) mustConverge() *engine.Summary {
+	w.t.Helper()
+	r, sum := w.apply(-1)
+	for _, h := range r.Hosts {
+		if h.Err != nil {
+			w.t.Fatalf("check of %s: %v", h.Node.Name, h.Err)
+		}
+		if h.Mutations != 0 {
+			w.t.Errorf("a check made %d mutating calls", h.Mutations)
+		}
+	}
+	for _, h := range sum.Hosts {
+		if h.Err != nil {
+			w.t.Fatalf("apply of %s, step %s: %v", h.Node, h.Failed, h.Err)
+		}
+	}
+	return sum
+}
+
+func (w *world) mustBeQuiet() {
+	w.t.Helper()
+	r, sum := w.apply(-1)
+	for _, h := range r.Hosts {
+		for _, s := range h.Steps {
+			if s.Result.Err != nil || !s.Result.Change.NoOp() {
+				w.t.Errorf("%s.%s is not in order: %+v %v", h.Node.Name, s.Spec.ID, s.Result.Change, s.Result.Err)
+			}
+		}
+	}
+	for _, h := range sum.Hosts {
+		if h.Err != nil || len(h.Changed) > 0 || h.Mutations > 0 {
+			w.t.Errorf("%s: changed %v, %d mutating calls, %v", h.Node, h.Changed, h.Mutations, h.Err)
+		}
+	}
+	if n := w.calls.Load(); n != 0 {
+		w.t.Errorf("%d mutating calls on hosts and cluster", n)
+	}
+}
+
+// flaky loses its connection in the middle of an apply while the world wants it.
+type flaky struct {
+	transport.Conn
+	w *world
+}
+
+func (f *flaky) Check(ctx context.Context, req steps.Request) (steps.CheckReply, error) {
+	if f.w.checkDrops.Load() > 0 {
+		f.w.checkDrops.Add(-1)
+		return steps.CheckReply{}, transport.ErrDropped
+	}
+	return f.Conn.Check(ctx, req)
+}
+
+func (f *flaky) Apply(ctx context.Context, req steps.Request, emit func(event.Event)) (steps.ApplyReply, error) {
+	if f.w.before != nil {
+		f.w.before(req)
+	}
+	if f.w.drops.Load() > 0 {
+		f.w.drops.Add(-1)
+		if len(req.Steps) > 2 {
+			half := req
+			half.Steps = req.Steps[:len(req.Steps)/2]
+			if _, err := f.Conn.Apply(ctx, half, emit); err != nil {
+				return steps.ApplyReply{}, err
+			}
+		}
+		return steps.ApplyReply{}, transport.ErrDropped
+	}
+	return f.Conn.Apply(ctx, req, emit)
+}
+
+// TakeBack is done, and its answer lost while the world wants it.
+func (f *flaky) TakeBack(ctx context.Context, req steps.TakeBackRequest, emit func(event.Event)) (steps.TakeBackReply, error) {
+	reply, err := f.Conn.TakeBack(ctx, req, emit)
+	if err == nil && f.w.lostBacks > 0 {
+		f.w.lostBacks--
+		f.w.away = f.w.cut
+		return steps.TakeBackReply{}, transport.ErrDropped
+	}
+	return reply, err
+}
+
+// killableCluster counts the cluster's mutating calls as well.
+type killableCluster struct {
+	kube.API
+	w *world
+}
+
+func (k killableCluster) MintToken(ctx context.Context, node string, ttl time.Duration) (kube.BootstrapToken, error) {
+	if err := k.w.killed(); err != nil {
+		return kube.BootstrapToken{}, err
+	}
+	return k.API.MintToken(ctx, node, ttl)
+}
+
+func (k killableCluster) RevokeToken(ctx context.Context, id string) error {
+	if err := k.w.killed(); err != nil {
+		return err
+	}
+	return k.API.RevokeToken(ctx, id)
+}
+
+func (k killableCluster) EnsureServiceAccount(ctx context.Context, want kube.ServiceAccount) error {
+	if err := k.w.killed(); err != nil {
+		return err
+	}
+	return k.API.EnsureServiceAccount(ctx, want)
+}
+
+func (k killableCluster) ApplyManifest(ctx context.Context, want kube.Manifest) error {
+	if err := k.w.killed(); err != nil {
+		return err
+	}
+	return k.API.ApplyManifest(ctx, want)
+}
+
+func (k killableCluster) ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (string, time.Time, error) {
+	if err := k.w.killed(); err != nil {
+		return "", time.Time{}, err
+	}
+	return k.API.ServiceAccountToken(ctx, namespace, name, ttl)
+}
+
+func (k killableCluster) SetLabels(ctx context.Context, node string, set map[string]string, remove []string) error {
+	if err := k.w.killed(); err != nil {
+		return err
+	}
+	return k.API.SetLabels(ctx, node, set, remove)
+}
+
+func (k killableCluster) SetTaints(ctx context.Context, node string, set, remove []kube.Taint) error {
+	if err := k.w.killed(); err != nil {
+		return err
+	}
+	return k.API.SetTaints(ctx, node, set, remove)
+}
+
+func (k killableCluster) SetAnnotations(ctx context.Context, node string, set map[string]string, remove []string) error {
+	if err := k.w.killed(); err != nil {
+		return err
+	}
+	return k.API.SetAnnotations(ctx, node, set, remove)
+}
+
+func sha256File(t testing.TB, path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
