@@ -173,14 +173,6 @@ var findableCases = []struct {
 	}, has: "Defender runs"},
 	{id: "no-address", provoke: func(s *survey) { s.config.IP = "169.254.7.7" }, near: func(s *survey) { s.config.IP = "169.253.7.7" }, has: "169.254.7.7"},
 	{id: "address-elsewhere", provoke: func(s *survey) { s.args.Address = "192.0.2.99" }, near: func(s *survey) { s.args.Address = "192.0.2.10" }, has: "says 192.0.2.99"},
-	{id: "network-overlap", provoke: func(s *survey) {
-		s.args.PodCIDR, s.args.ServiceCIDR = "10.244.0.0/16,fd00:10:244::/56", "10.96.0.0/12,fd00:10:96::/112"
-		s.adapters(ethernet("Ethernet", "192.0.2.10/24"), host.Adapter{Name: "Storage", Addresses: []string{"fd00:10:244:7::5/64"}})
-	},
-		near: func(s *survey) {
-			s.args.PodCIDR, s.args.ServiceCIDR = "10.244.0.0/16,fd00:10:244::/56", "10.96.0.0/12,fd00:10:96::/112"
-			s.adapters(ethernet("Ethernet", "192.0.2.10/24"), host.Adapter{Name: "Storage", Addresses: []string{"fd00:10:244:100::5/64"}})
-		}, has: "fd00:10:244:7::/64 of Storage overlaps that of the pods, fd00:10:244::/56"},
 	{id: "address-in-cluster-network", provoke: func(s *survey) { s.config.IP = "10.244.3.3" }, near: func(s *survey) { s.config.IP = "10.245.3.3" }, has: "10.244.3.3 lies in the network of the pods"},
 	{id: "network-overlap", provoke: func(s *survey) {
 		s.adapters(ethernet("Ethernet", "192.0.2.10/24"), host.Adapter{Name: "Storage", Addresses: []string{"10.100.0.5/16"}})
@@ -285,6 +277,24 @@ func TestPreflightInOrder(t *testing.T) {
 	list, refused := newSurvey(t).findings()
 	if refused != nil || slices.ContainsFunc(list, func(f steps.Finding) bool { return f.Severity != steps.SeverityNote }) {
 		t.Errorf("%+v, %v", list, refused)
+	}
+}
+
+// TestPreflightFamilies: the networks of IPv6 are kept apart from the machine's, too.
+func TestPreflightFamilies(t *testing.T) {
+	for address, told := range map[string]string{
+		"fd00:10:244:7::5/64":   "fd00:10:244:7::/64 of Storage overlaps that of the pods, fd00:10:244::/56",
+		"fd00:10:96::5/112":     "fd00:10:96::/112 of Storage overlaps that of the services, fd00:10:96::/112",
+		"fd00:10:244:100::5/64": "",
+	} {
+		s := newSurvey(t)
+		s.args.PodCIDR, s.args.ServiceCIDR = "10.244.0.0/16,fd00:10:244::/56", "10.96.0.0/12,fd00:10:96::/112"
+		s.adapters(ethernet("Ethernet", "192.0.2.10/24"), host.Adapter{Name: "Storage", Addresses: []string{address}})
+		list, _ := s.findings()
+		at := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == "network-overlap" })
+		if (at >= 0) != (told != "") || at >= 0 && !strings.Contains(list[at].Seen, told) {
+			t.Errorf("%s: have %+v, want %q", address, list, told)
+		}
 	}
 }
 
