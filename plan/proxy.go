@@ -2,6 +2,7 @@ package plan
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -69,6 +70,9 @@ func (w *settingWriter) proxy(b settingBlock) {
 	for _, name := range []string{"http", "https"} {
 		u, err := url.Parse(b.text(name))
 		p.Sensitive = p.Sensitive || b.args[name].secret || err == nil && u.User != nil
+		if address, ok := steps.ProxyAddress(b.text(name)); ok && !b.args[name].secret && !slices.Contains(p.Addresses, address) {
+			p.Addresses = append(p.Addresses, address)
+		}
 	}
 	w.out.Proxy = p
 	for _, id := range []string{"http_proxy", "https_proxy", "no_proxy", "http_proxy_lower", "https_proxy_lower", "no_proxy_lower"} {

@@ -40,6 +40,7 @@ type Preflight struct {
 	Programs     []string          `json:"programs,omitempty" doc:"Linux: programs that must be installed, by name"`
 	Leftovers    []string          `json:"leftovers,omitempty" doc:"files and folders that an earlier node leaves behind"`
 	Proxy        bool              `json:"proxy,omitempty" doc:"the plan gives the machine its proxy, so what it has now does not count"`
+	Proxies      []string          `json:"proxies,omitempty" doc:"HOST:PORT of the plan's proxies, as far as they may be shown"`
 	Named        bool              `json:"named,omitempty" doc:"the plan gives the machine its name, so the one that it has now does not count"`
 	StaticKept   bool              `json:"static_kept,omitempty" doc:"the plan has HNS keep a static address"`
 	Waive        []string          `json:"waive,omitempty" doc:"ids of findings that do not count"`
@@ -169,6 +170,11 @@ func (q *Preflight) valid() error {
 	for _, p := range q.Ports {
 		if _, _, ok := splitPort(p); !ok {
 			return invalid("port %q is not written like tcp/10250", p)
+		}
+	}
+	for _, p := range q.Proxies {
+		if address, ok := ProxyAddress(p); !ok || address != p {
+			return invalid("proxy %q is not written HOST:PORT", ShowCredentials(p))
 		}
 	}
 	for _, id := range q.Waive {

@@ -80,6 +80,7 @@ var networkChecks = []preflightCheck{
 		}},
 	{id: "clock-skew", severity: SeverityError, why: "certificates and tokens count within their times only, and what is outside looks like a wrong login", look: clockSkew},
 	{id: "proxy-exceptions", severity: SeverityWarning, why: "programs that read these variables would ask the proxy for the API server", look: proxyExceptions},
+	{id: "proxy-unreachable", severity: SeverityWarning, why: "what is fetched through it, images of containers too, never comes", look: proxyUnreachable},
 }
 
 // reason takes what was asked off an error that says it once more.

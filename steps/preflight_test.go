@@ -205,6 +205,14 @@ var findableCases = []struct {
 		s.env("HTTPS_PROXY", "http://proxy.example:3128")
 		s.env("NO_PROXY", "localhost, .example")
 	}, has: "NO_PROXY does not have api.example"},
+	{id: "proxy-unreachable", provoke: func(s *survey) {
+		s.quirks.TCP = "connection refused"
+		s.env("HTTP_PROXY", "http://user:word@proxy.example:3128")
+	}, near: func(s *survey) {
+		s.quirks.TCP = "connection refused" // of the machine's proxy, in whose stead the plan gives another
+		s.args.Proxy = true
+		s.env("HTTP_PROXY", "http://proxy.example:3128")
+	}, has: "the proxy proxy.example:3128 of the machine's environment does not answer"},
 	{id: "foreign-service", provoke: func(s *survey) { s.service("kubelet", false) }, near: func(s *survey) { s.service("kubelet", true) }, has: `kubelet is registered (C:\x\kubelet.exe)`},
 	{id: "service-missing", provoke: func(s *survey) { s.args.Required = []string{"docker"} }, near: func(s *survey) { s.args.Required = []string{"docker"}; s.running("docker") }, has: "docker is not registered"},
 	{id: "other-kubernetes", provoke: func(s *survey) { s.service("rke2", false) }, near: func(s *survey) { s.service("rke3", false) }, has: "rke2 runs a node"},
@@ -323,11 +331,12 @@ func TestPreflightNamed(t *testing.T) {
 // TestPreflightUnasked: what could not be asked is never taken for an answer.
 func TestPreflightUnasked(t *testing.T) {
 	for question, ids := range map[string][]string{
-		"Adapters": {"network-overlap", "default-routes", "address-leased"}, "Listeners": {"port-taken"}, "HNSNetworks": {"hns-network-foreign"}, "RegistryNames": {"pending-reboot"},
+		"Adapters": {"network-overlap", "default-routes", "address-leased"}, "Listeners": {"port-taken"}, "HNSNetworks": {"hns-network-foreign"}, "ProbeTCP": {"proxy-unreachable"}, "RegistryNames": {"pending-reboot"},
 		"RegistryValue " + versionKey: {"windows-edition", "update-broken"}, "RegistryValue " + services + "hns": {"containers-feature", "containers-services"},
 	} {
 		s := newSurvey(t)
 		s.quirks.Unasked = []string{question}
+		s.env("HTTPS_PROXY", "http://proxy.example:3128")
 		list, refused := s.findings()
 		for _, id := range ids {
 			i := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == id && f.Unasked })
@@ -340,8 +349,47 @@ func TestPreflightUnasked(t *testing.T) {
 	}
 }
 
+// TestPreflightProxies: each of the plan's and of the machine's proxies is asked once,
+// and no more of it is told than where it is.
+func TestPreflightProxies(t *testing.T) {
+	for _, c := range []struct {
+		name, tcp, http, https string
+		plan                   []string
+		want                   []string // what is seen
+		unasked                bool
+	}{
+		{name: "answers", http: "http://proxy.example:3128"},
+		{name: "asked once", tcp: "refused", http: "http://proxy.example", https: "proxy.example:80", want: []string{"the proxy proxy.example:80 of the machine's environment does not answer the machine: no answer: refused"}},
+		{name: "of version 6", tcp: "refused", http: "http://[2001:db8::1]", want: []string{"the proxy [2001:db8::1]:80 of the machine's environment does not answer the machine: no answer: refused"}},
+		{name: "not found", tcp: "name", https: "https://proxy.example", want: []string{"the machine does not find the proxy proxy.example:443 of the machine's environment"}},
+		{name: "of the plan", tcp: "refused", http: "http://old.example", plan: []string{"new.example:3128"}, want: []string{"the proxy new.example:3128 of the plan does not answer the machine: no answer: refused"}},
+		{name: "no address", http: "http://user:word@:3128", want: []string{"could not be checked: HTTP_PROXY of the machine's environment is no address of a proxy"}, unasked: true},
+	} {
+		s := newSurvey(t)
+		s.quirks.TCP, s.args.Proxies, s.args.Proxy = c.tcp, c.plan, c.plan != nil
+		for name, v := range map[string]string{"HTTP_PROXY": c.http, "HTTPS_PROXY": c.https, "NO_PROXY": "*"} {
+			if v != "" {
+				s.env(name, v)
+			}
+		}
+		list, _ := s.findings()
+		var have []string
+		for _, f := range list {
+			if f.ID == "proxy-unreachable" {
+				have = append(have, f.Seen)
+				if f.Unasked != c.unasked {
+					t.Errorf("%s: unasked is %v", c.name, f.Unasked)
+				}
+			}
+		}
+		if !slices.Equal(have, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, have, c.want)
+		}
+	}
+}
+
 func TestPreflightArguments(t *testing.T) {
-	for _, args := range []steps.Preflight{{MinBuild: "ten"}, {MinFree: "much"}, {Ports: []string{"10250"}}, {Ports: []string{"tcp/0"}}, {Waive: []string{"memroy"}}} {
+	for _, args := range []steps.Preflight{{MinBuild: "ten"}, {MinFree: "much"}, {Ports: []string{"10250"}}, {Ports: []string{"tcp/0"}}, {Proxies: []string{"http://proxy.example:3128"}}, {Waive: []string{"memroy"}}} {
 		s := newSurvey(t)
 		s.args = args
 		if _, refused := s.findings(); refused == nil || refused.Code != steps.CodeInvalid {

@@ -38,6 +38,7 @@ func (b *build) winPreflight(after ...string) {
 	}
 	q.StaticKept = b.sets("static_address")
 	q.Named = b.named() != nil
+	q.Proxies = b.proxyAddresses()
 	if b.turnsOn("Containers") {
 		q.Waive = append(slices.Clone(q.Waive), "containers-feature") // a step will see to it
 	}
@@ -72,6 +73,7 @@ func (b *build) linPreflight() {
 		Services: linServices, Ports: portTexts(b.in), Waive: b.in.Waive,
 		NoSwap: !b.refused("failSwapOn"), CgroupV2: b.kubernetes.CgroupV1Fails && !b.refused("failCgroupV1")}
 	q.Named = b.named() != nil
+	q.Proxy, q.Proxies = b.in.Settings.Proxy != nil, b.proxyAddresses()
 	if b.flannel() {
 		q.Leftovers = []string{linFlannelRun + "/subnet.env"}
 		q.Programs = []string{"iptables"} // flanneld, kube-proxy and the plugin portmap run it

@@ -43,6 +43,7 @@ type Proxy struct {
 	HTTP, HTTPS string   // URLs; "" = none
 	NoProxy     []string // besides what every node of the cluster needs
 	Sensitive   bool     // the URLs are never shown
+	Addresses   []string // HOST:PORT of those whose value is no secret
 	Source      string
 }
 
@@ -178,6 +179,14 @@ func (b *build) proxyVariables() []variable {
 		}
 	}
 	return out
+}
+
+// proxyAddresses are those that the machine must reach.
+func (b *build) proxyAddresses() []string {
+	if b.in.Settings.Proxy == nil {
+		return nil
+	}
+	return b.in.Settings.Proxy.Addresses
 }
 
 // noProxy lists what must not go through the proxy: this machine, the API server,

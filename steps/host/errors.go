@@ -18,6 +18,8 @@ var (
 	ErrServiceExited = errors.New("the service ended by itself")
 	// ErrNameUnknown: the machine's resolver does not find a name.
 	ErrNameUnknown = errors.New("the name is not found")
+	// ErrNoAnswer: a connection was tried, and nothing took it.
+	ErrNoAnswer = errors.New("no answer")
 )
 
 // Error is a failed call: what was asked of the machine, and of what.

@@ -114,6 +114,10 @@ type Reader interface {
 	// without a belief in its certificate: it tells that there is a way, and what time
 	// it is there. A name that is not found is ErrNameUnknown.
 	ProbeAPI(ctx context.Context, url string) (APIAnswer, error)
+	// ProbeTCP connects to address (HOST:PORT) from this machine and says nothing. A
+	// name that is not found is ErrNameUnknown, a way that does not lead to a listener
+	// ErrNoAnswer; any other error means that it could not be asked.
+	ProbeTCP(ctx context.Context, address string) error
 }
 
 // Host observes and changes a machine. Each method below is one mutating call:

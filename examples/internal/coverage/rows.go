@@ -84,7 +84,7 @@ var Documents = []Document{
 		{ID: "S3-39", What: "T12: pods stay in ContainerCreating: pause image and build", Proof: []Proof{Finding("pause-image"), Finding("pods-creating"), Refused("pause_image", "pause image not for the build")}},
 		{ID: "S3-40", What: "T13: names", Proof: []Proof{Finding("dns"), Doc(windows, "Names")}},
 		{ID: "S3-41", What: "T14: port-forward needs wincat in the pause image", Proof: []Proof{Finding("port-forward"), Doc(windows, "What works as on Linux"), Test("plan/compat", "TestCheckPause")}},
-		{ID: "S3-42", What: "T15: behind a proxy", Proof: []Proof{Finding("image-pull"), Example("proxy"), Finding("proxy-exceptions")}},
+		{ID: "S3-42", What: "T15: behind a proxy", Proof: []Proof{Finding("image-pull"), Example("proxy"), Finding("proxy-exceptions"), Finding("proxy-unreachable")}},
 		{ID: "S3-43", What: "T16: what the pause container is for", Proof: []Proof{Finding("pause-image"), Test("plan/compat", "TestCheckPause"), Example("registries")}},
 		{ID: "S3-44", What: "what a bug report has", Proof: []Proof{Script("logs"), Doc(windows, "When to ask others")}},
 		{ID: "S3-45", What: "Hyper-V isolation", Proof: []Proof{Doc(windows, "What Windows containers do not have")}},

@@ -275,6 +275,7 @@ func (s *suite) cancelled() {
 		"adapters":    ignore(h.Adapters(ctx)),
 		"listeners":   ignore(h.Listeners(ctx)),
 		"api":         ignore(h.ProbeAPI(ctx, "https://127.0.0.1:1/")),
+		"tcp":         h.ProbeTCP(ctx, "127.0.0.1:1"),
 		"http":        ignore(h.ProbeHTTP(ctx, "http://127.0.0.1:1/")),
 		"mkdir":       h.Mkdir(ctx, s.path("d"), host.AccessDefault),
 		"write":       h.WriteFile(ctx, path, strings.NewReader("lost"), host.WriteOptions{}),

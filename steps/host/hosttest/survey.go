@@ -89,6 +89,7 @@ func (s *suite) listeners() {
 	if !held() {
 		s.Error("port " + strconv.Itoa(int(u.Port())) + " is held, and not listed")
 	}
+	s.must(s.Host.ProbeTCP(s.ctx, u.String()))
 	stop()
 	if held() {
 		s.Error("port " + strconv.Itoa(int(u.Port())) + " is listed after its program has ended")

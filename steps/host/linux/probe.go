@@ -26,6 +26,11 @@ func (h *Host) ProbeAPI(ctx context.Context, url string) (host.APIAnswer, error)
 	return answer, failed("ask", url, err)
 }
 
+// ProbeTCP connects to another machine from this one.
+func (h *Host) ProbeTCP(ctx context.Context, address string) error {
+	return failed("connect to", address, probe.TCP(ctx, address))
+}
+
 // unsupported answers for what only Windows has.
 func unsupported(ctx context.Context, op, subject string) error {
 	if ctx.Err() != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"net/netip"
 	"net/url"
 	"path/filepath"
@@ -35,6 +36,8 @@ type Quirks struct {
 	// API is why an API server does not answer: "name" (it is not found), else a text
 	// of an error; "" = it answers.
 	API string `json:"api,omitempty"`
+	// TCP is likewise why nothing answers a connection to another machine.
+	TCP string `json:"tcp,omitempty"`
 	// Features are those that Windows has besides Containers, which is on, and
 	// Microsoft-Hyper-V, which is off, or has otherwise.
 	Features map[string]host.FeatureState `json:"features,omitempty"`
@@ -215,4 +218,22 @@ func (h *Host) ProbeAPI(ctx context.Context, address string) (host.APIAnswer, er
 	}
 	now := time.Now().UTC()
 	return host.APIAnswer{Date: now.Truncate(time.Second), Clock: now.Add(q.ClockSkew)}, nil
+}
+
+// ProbeTCP plays the way to another machine: it listens, unless the quirks say otherwise.
+func (h *Host) ProbeTCP(ctx context.Context, address string) error {
+	q, err := h.ask(ctx, "ProbeTCP", address)
+	if err != nil {
+		return err
+	}
+	name, _, err := net.SplitHostPort(address)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%w: %w", fs.ErrInvalid, err)
+	case q.TCP == "name":
+		err = fmt.Errorf("%w: %s", host.ErrNameUnknown, name)
+	case q.TCP != "":
+		err = fmt.Errorf("%w: %s", host.ErrNoAnswer, q.TCP)
+	}
+	return failed("connect to", address, err)
 }

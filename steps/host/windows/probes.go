@@ -39,3 +39,8 @@ func (h *Host) ProbeAPI(ctx context.Context, url string) (host.APIAnswer, error)
 	answer, err := probe.API(ctx, url)
 	return answer, failed("ask", url, err)
 }
+
+// ProbeTCP connects to another machine from this one.
+func (h *Host) ProbeTCP(ctx context.Context, address string) error {
+	return failed("connect to", address, probe.TCP(ctx, address))
+}
