@@ -46,7 +46,7 @@ type GatherReply struct {
 }
 
 // Gather looks at what the steps of a node name: services, configurations, the ends of
-// logs, HNS networks, addresses and ports, firewall rules, and at nodejoin's own notes. One part that cannot
+// logs, HNS networks, addresses, routes and ports, firewall rules, and at nodejoin's own notes. One part that cannot
 // be had does not keep the others away.
 func (x *Executor) Gather(ctx context.Context, req GatherRequest) (GatherReply, error) {
 	f, err := x.host.Facts(ctx)
@@ -178,15 +178,20 @@ func (g *gatherer) step(ctx context.Context, step any) {
 }
 
 // networks adds the addresses of the machine, through which adapter its default route
-// leads, the ports that are held, and all HNS networks, whoever made them.
+// leads, its routes, the ports that are held, and all HNS networks and endpoints, whoever
+// made them.
 func (g *gatherer) networks(ctx context.Context) {
 	adapters, err := g.r.Adapters(ctx)
 	g.json("network/adapters.json", adapters, err)
+	routes, err := g.r.Routes(ctx)
+	g.json("network/routes.json", routes, err)
 	listeners, err := g.r.Listeners(ctx)
 	g.json("network/ports.json", listeners, err)
 	if g.f.OS != "windows" {
 		return
 	}
+	endpoints, err := g.r.HNSEndpoints(ctx)
+	g.json("network/hns_endpoints.json", endpoints, err)
 	networks, err := g.r.HNSNetworks(ctx)
 	if err != nil {
 		g.json("hns", nil, err)

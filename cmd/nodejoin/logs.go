@@ -38,8 +38,8 @@ func newLogs(a *app) *cobra.Command {
 		Short: "Write one file with what a bug report needs",
 		Long: fmt.Sprintf(`Asks every host and the cluster, changes nothing, and writes a zip file: versions, the
 plan, a fresh check of every step, service states, configurations, the ends of logs, HNS
-networks, addresses and ports, the Node with its events, the last runs. What cannot be had is named with the
-reason; the rest is there all the same.
+networks and endpoints, addresses, routes and ports, the Node with its events, the last
+runs. What cannot be had is named with the reason; the rest is there all the same.
 
 Secrets are taken out on the host before anything is sent: what the plan marks as
 sensitive, and what has the form of a key, a token or a password. Look through the file
@@ -207,7 +207,7 @@ Here for a bug report:
   NODE/facts.json              operating system, build, addresses
   NODE/check.json              every step, checked afresh
   NODE/cluster/                version of the API server, the Node, its events and pods
-  NODE/network/                addresses, the adapter of the default route, ports that are held
+  NODE/network/                addresses, routes, ports that are held, HNS endpoints
   NODE/services/ files/ hns/ firewall/ env/   as they are on the machine
   NODE/logs/                   the ends of the logs
   missing.txt                  what could not be had, and why

@@ -96,9 +96,15 @@ type Reader interface {
 	HNSNetwork(ctx context.Context, name string) (HNSNetwork, error)
 	// HNSNetworks lists them all, sorted by name.
 	HNSNetworks(ctx context.Context) ([]HNSNetwork, error)
+	// HNSEndpoints lists the endpoints of all networks of HNS, sorted by network, name
+	// and id. Where HNSNetworks is ErrUnsupported it is, too.
+	HNSEndpoints(ctx context.Context) ([]HNSEndpoint, error)
 	// Adapters lists the network adapters that are up and have an address, sorted by
 	// name; the loopback is left out.
 	Adapters(ctx context.Context) ([]Adapter, error)
+	// Routes lists the routes of IPv4 and IPv6 (Linux: the main table's), sorted as
+	// SortRoutes does.
+	Routes(ctx context.Context) ([]Route, error)
 	// Listeners lists the TCP ports on which programs listen and the UDP ports that
 	// are bound, sorted by protocol and port; each port once.
 	Listeners(ctx context.Context) ([]Listener, error)
@@ -440,12 +446,30 @@ type HNSNetwork struct {
 	Port         uint16   `json:"port,omitempty"`          // VXLAN port of the network's policy, 0 = not set (4789)
 }
 
+// HNSEndpoint is what a container, or a backend of a Service, has in a network of HNS.
+type HNSEndpoint struct {
+	ID        string   `json:"id"`
+	Name      string   `json:"name,omitempty"`
+	Network   string   `json:"network"`             // HNSNetwork.ID
+	Addresses []string `json:"addresses,omitempty"` // with the bits of their network
+	MAC       string   `json:"mac,omitempty"`
+	Remote    bool     `json:"remote,omitempty"` // it stands for one on another machine
+}
+
 // Adapter is a network adapter of the machine.
 type Adapter struct {
 	Name      string   `json:"name"`
 	Addresses []string `json:"addresses,omitempty"` // IPv4 with the bits of its network, "192.0.2.10/24"
 	Gateway   bool     `json:"gateway,omitempty"`   // a default route leads through it
 	DHCP      bool     `json:"dhcp,omitempty"`      // its address is leased; false where that is not known (Linux)
+}
+
+// Route is a way of the machine's packets.
+type Route struct {
+	Destination string `json:"destination"`         // "10.244.1.0/24"; "0.0.0.0/0", "::/0" = the default
+	Gateway     string `json:"gateway,omitempty"`   // "" = the destination is on the link
+	Interface   string `json:"interface,omitempty"` // "" = what goes there is dropped (Linux: blackhole and the like)
+	Metric      uint32 `json:"metric,omitempty"`    // the least counts; Windows adds that of the interface
 }
 
 // Listener is a port that a program of the machine holds.

@@ -107,6 +107,8 @@ func (h *fileHost) List(_ context.Context, path string) (out []host.FileInfo, er
 
 func (h *fileHost) Adapters(context.Context) ([]host.Adapter, error) { return nil, nil }
 
+func (h *fileHost) Routes(context.Context) ([]host.Route, error) { return nil, nil }
+
 func (h *fileHost) Listeners(context.Context) ([]host.Listener, error) {
 	return nil, host.ErrUnsupported
 }

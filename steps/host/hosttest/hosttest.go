@@ -118,6 +118,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"probes/pipe", (*suite).probePipe},
 		{"probes/api", (*suite).probeAPI},
 		{"survey/adapters", (*suite).adapters},
+		{"survey/routes", (*suite).routes},
 		{"survey/listeners", (*suite).listeners},
 		{"survey/hns", (*suite).hnsNetworks},
 		{"cancelled", (*suite).cancelled},

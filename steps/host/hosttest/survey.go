@@ -70,6 +70,29 @@ func (s *suite) adapters() {
 	}
 }
 
+// routes: there is a default route through each adapter that has one.
+func (s *suite) routes() {
+	list, err := s.Host.Routes(s.ctx)
+	s.must(err)
+	adapters, err := s.Host.Adapters(s.ctx)
+	s.must(err)
+	for _, a := range adapters {
+		found := slices.ContainsFunc(list, func(r host.Route) bool { return r.Destination == "0.0.0.0/0" && r.Interface == a.Name })
+		if found != a.Gateway {
+			s.Errorf("a default route is %t through %+v: %+v", found, a, list)
+		}
+	}
+	for _, r := range list {
+		if p, err := netip.ParsePrefix(r.Destination); err != nil || p != p.Masked() {
+			s.Errorf("no destination: %+v", r)
+		}
+		if _, err := netip.ParseAddr(r.Gateway); r.Gateway != "" && err != nil {
+			s.Errorf("no gateway: %+v", r)
+		}
+	}
+	s.equal("sorted", host.SortRoutes(slices.Clone(list)), list)
+}
+
 // listeners: the port of a server of the machine is held while it runs.
 func (s *suite) listeners() {
 	if _, err := s.Host.Listeners(s.ctx); err != nil {
@@ -98,13 +121,17 @@ func (s *suite) listeners() {
 
 func (s *suite) hnsNetworks() {
 	list, err := s.Host.HNSNetworks(s.ctx)
-	if !s.Registry {
+	endpoints, noEndpoints := s.Host.HNSEndpoints(s.ctx)
+	if !s.Registry || err != nil { // or without the Containers feature
 		s.is("list", err, host.ErrUnsupported)
+		s.is("list endpoints", noEndpoints, host.ErrUnsupported)
 		return
 	}
-	if err != nil {
-		s.is("list", err, host.ErrUnsupported) // without the Containers feature
-		return
+	s.must(noEndpoints)
+	for _, e := range endpoints {
+		if !slices.ContainsFunc(list, func(n host.HNSNetwork) bool { return strings.EqualFold(n.ID, e.Network) }) {
+			s.Errorf("endpoint of no network: %+v", e)
+		}
 	}
 	for _, n := range list {
 		if have, err := s.Host.HNSNetwork(s.ctx, n.Name); err != nil || have.Type == "" {

@@ -118,3 +118,8 @@ func (h *Host) DeleteHNSNetwork(ctx context.Context, name string) error {
 func (h *Host) HNSNetworks(ctx context.Context) ([]host.HNSNetwork, error) {
 	return nil, unsupported(ctx, "list", "HNS networks")
 }
+
+// HNSEndpoints is host.ErrUnsupported.
+func (h *Host) HNSEndpoints(ctx context.Context) ([]host.HNSEndpoint, error) {
+	return nil, unsupported(ctx, "list", "HNS endpoints")
+}

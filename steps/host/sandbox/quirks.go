@@ -23,16 +23,17 @@ import (
 // person or a test can make the machine unfit. What is not given is as on a machine
 // in good order.
 type Quirks struct {
-	Memory    uint64            `json:"memory,omitempty"`    // bytes, default 16 GiB
-	CPUs      int               `json:"cpus,omitempty"`      // default 4
-	Swap      uint64            `json:"swap,omitempty"`      // bytes in use
-	Cgroup    string            `json:"cgroup,omitempty"`    // default v2, on linux
-	HostName  string            `json:"host_name,omitempty"` // with which the machine came, default that of Config
-	Domain    string            `json:"domain,omitempty"`    // of which it is a member
-	NoAdmin   bool              `json:"no_admin,omitempty"`
-	Adapters  []host.Adapter    `json:"adapters,omitempty"`  // default: one, with the machine's address
-	Listeners []host.Listener   `json:"listeners,omitempty"` // besides those of the played programs
-	Networks  []host.HNSNetwork `json:"networks,omitempty"`  // HNS networks besides flanneld's
+	Memory    uint64             `json:"memory,omitempty"`    // bytes, default 16 GiB
+	CPUs      int                `json:"cpus,omitempty"`      // default 4
+	Swap      uint64             `json:"swap,omitempty"`      // bytes in use
+	Cgroup    string             `json:"cgroup,omitempty"`    // default v2, on linux
+	HostName  string             `json:"host_name,omitempty"` // with which the machine came, default that of Config
+	Domain    string             `json:"domain,omitempty"`    // of which it is a member
+	NoAdmin   bool               `json:"no_admin,omitempty"`
+	Adapters  []host.Adapter     `json:"adapters,omitempty"`  // default: one, with the machine's address
+	Listeners []host.Listener    `json:"listeners,omitempty"` // besides those of the played programs
+	Networks  []host.HNSNetwork  `json:"networks,omitempty"`  // HNS networks besides flanneld's
+	Endpoints []host.HNSEndpoint `json:"endpoints,omitempty"` // HNS endpoints: the played programs make none
 	// API is why an API server does not answer: "name" (it is not found), else a text
 	// of an error; "" = it answers.
 	API string `json:"api,omitempty"`
@@ -175,6 +176,47 @@ func (h *Host) Adapters(ctx context.Context) ([]host.Adapter, error) {
 		name = "eth0"
 	}
 	return []host.Adapter{{Name: name, Addresses: []string{netip.PrefixFrom(netip.MustParseAddr(h.cfg.IP), h.prefix.Bits()).String()}, Gateway: true}}, nil
+}
+
+// HNSEndpoints lists those of the quirks.
+func (h *Host) HNSEndpoints(ctx context.Context) ([]host.HNSEndpoint, error) {
+	const subject = "HNS endpoints"
+	q, err := h.ask(ctx, "HNSEndpoints", subject)
+	if err == nil && !h.windows() {
+		err = failed("list", subject, host.ErrUnsupported)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return host.SortEndpoints(append([]host.HNSEndpoint{}, q.Endpoints...)), nil
+}
+
+// Routes lists what the adapters give: the way into each one's network and, where it has
+// a default route, that over the network's first address.
+func (h *Host) Routes(ctx context.Context) ([]host.Route, error) {
+	const subject = "routes"
+	if _, err := h.ask(ctx, "Routes", subject); err != nil {
+		return nil, err
+	}
+	adapters, err := h.Adapters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := []host.Route{}
+	for _, a := range adapters {
+		for i, text := range a.Addresses {
+			p, err := netip.ParsePrefix(text)
+			if err != nil {
+				return nil, failed("list", subject, fmt.Errorf("adapter %s (quirks.json): %w", a.Name, err))
+			}
+			p = p.Masked()
+			out = append(out, host.Route{Destination: p.String(), Interface: a.Name})
+			if a.Gateway && i == 0 {
+				out = append(out, host.Route{Destination: "0.0.0.0/0", Gateway: p.Addr().Next().String(), Interface: a.Name})
+			}
+		}
+	}
+	return host.SortRoutes(out), nil
 }
 
 // Listeners lists the ports of the played programs and those of the quirks.

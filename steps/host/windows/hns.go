@@ -63,18 +63,42 @@ func (h *Host) HNSNetworks(ctx context.Context) ([]host.HNSNetwork, error) {
 	return out, nil
 }
 
+// HNSEndpoints lists the endpoints of HNS.
+func (h *Host) HNSEndpoints(ctx context.Context) ([]host.HNSEndpoint, error) {
+	const op, subject = "list", "HNS endpoints"
+	endpoints, err := askHNS(ctx, hcn.ListEndpoints)
+	if err != nil {
+		return nil, failed(op, subject, err)
+	}
+	out := []host.HNSEndpoint{}
+	for _, e := range endpoints {
+		have := host.HNSEndpoint{ID: e.Id, Name: e.Name, Network: e.HostComputeNetwork, MAC: e.MacAddress,
+			Remote: e.Flags&hcn.EndpointFlagsRemoteEndpoint != 0}
+		for _, ip := range e.IpConfigurations {
+			have.Addresses = append(have.Addresses, fmt.Sprintf("%s/%d", ip.IpAddress, ip.PrefixLength))
+		}
+		out = append(out, have)
+	}
+	return host.SortEndpoints(out), nil
+}
+
 func listNetworks(ctx context.Context) ([]hcn.HostComputeNetwork, error) {
+	return askHNS(ctx, hcn.ListNetworks)
+}
+
+// askHNS calls list where the machine has what it needs.
+func askHNS[T any](ctx context.Context, list func() ([]T, error)) ([]T, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	if err := hcnEnumerate.Find(); err != nil {
 		return nil, fmt.Errorf("%w: no Host Compute Network library (%w)", host.ErrUnsupported, err)
 	}
-	networks, err := hcn.ListNetworks()
+	out, err := list()
 	if hcn.CheckErrorWithCode(err, hcn.ErrorCode(windows.ERROR_SERVICE_DOES_NOT_EXIST)) {
 		err = fmt.Errorf("%w: no Host Networking Service", host.ErrUnsupported)
 	}
-	return networks, err
+	return out, err
 }
 
 func describeNetwork(n hcn.HostComputeNetwork) (host.HNSNetwork, error) {

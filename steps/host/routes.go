@@ -1,0 +1,23 @@
+package host
+
+import (
+	"cmp"
+	"slices"
+)
+
+// SortRoutes puts routes into the order of Reader.Routes.
+func SortRoutes(list []Route) []Route {
+	slices.SortFunc(list, func(a, b Route) int {
+		return cmp.Or(cmp.Compare(a.Destination, b.Destination), cmp.Compare(a.Metric, b.Metric),
+			cmp.Compare(a.Interface, b.Interface), cmp.Compare(a.Gateway, b.Gateway))
+	})
+	return list
+}
+
+// SortEndpoints puts endpoints into the order of Reader.HNSEndpoints.
+func SortEndpoints(list []HNSEndpoint) []HNSEndpoint {
+	slices.SortFunc(list, func(a, b HNSEndpoint) int {
+		return cmp.Or(cmp.Compare(a.Network, b.Network), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+	})
+	return list
+}
