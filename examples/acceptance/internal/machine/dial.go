@@ -13,36 +13,11 @@ import (
 
 // Dial connects from within the machine's network.
 func (m *Machine) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	type result struct {
-		conn net.Conn
-		err  error
-	}
-	done := make(chan result, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
-		conn, err := m.dialHere(ctx, network, address)
-		done <- result{conn, err}
-	}()
-	r := <-done
-	return r.conn, r.err
-}
-
-// dialHere moves the thread into the machine's network namespace. The socket is made on
-// it by hand: package net may use another thread.
-func (m *Machine) dialHere(ctx context.Context, network, address string) (net.Conn, error) {
-	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", m.pid))
-	if err != nil {
-		return nil, err
-	}
-	defer namespace.Close()
-	if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
-		return nil, err
-	}
 	to, err := net.ResolveTCPAddr(network, address)
 	if err != nil {
 		return nil, err
 	}
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := m.socket()
 	if err != nil {
 		return nil, err
 	}
@@ -55,4 +30,32 @@ func (m *Machine) dialHere(ctx context.Context, network, address string) (net.Co
 	}
 	conn, err := net.FileConn(f)
 	return conn, errors.Join(err, context.Cause(ctx))
+}
+
+// socket makes a socket in the machine's network namespace, to which it belongs from then
+// on. The thread comes back from there and lives on: the programs that it has started are to
+// be killed when it ends (prctl(2), PR_SET_PDEATHSIG), and may be a whole control plane.
+func (m *Machine) socket() (fd int, err error) {
+	there, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", m.pid))
+	if err != nil {
+		return -1, err
+	}
+	defer there.Close()
+	runtime.LockOSThread()
+	here, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		runtime.UnlockOSThread()
+		return -1, err
+	}
+	defer here.Close()
+	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
+		runtime.UnlockOSThread()
+		return -1, err
+	}
+	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if back := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET); back != nil {
+		return fd, errors.Join(err, back) // the thread stays locked: nothing else may run in that namespace
+	}
+	runtime.UnlockOSThread()
+	return fd, err
 }
