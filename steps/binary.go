@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"time"
 
 	"nodejoin/steps/host"
 )
@@ -38,13 +39,18 @@ func (b *Binary) Check(ctx context.Context, r host.Reader, e *Env) (Change, erro
 	if err != nil {
 		return Change{}, err
 	}
-	return b.diff(have, e.Facts.OS), nil
+	c := b.diff(have, e.Facts.OS)
+	if have != nil {
+		c = c.writtenAt(have.modTime)
+	}
+	return c, nil
 }
 
 // binaryState is the file as observed; nil = not there.
 type binaryState struct {
-	digest string // in the source's algorithm
-	access host.Access
+	digest  string // in the source's algorithm
+	modTime time.Time
+	access  host.Access
 }
 
 func (b *Binary) observe(ctx context.Context, r host.Reader, e *Env) (*binaryState, error) {
@@ -59,7 +65,7 @@ func (b *Binary) observe(ctx context.Context, r host.Reader, e *Env) (*binarySta
 		return nil, &Error{Code: CodeInvalid, Summary: "a directory is in the way", Detail: b.Path + " is a directory, a file is wanted there",
 			Remedy: "move the directory away, or use another path"}
 	}
-	s := &binaryState{access: fi.Access}
+	s := &binaryState{modTime: fi.ModTime, access: fi.Access}
 	alg, want := b.Digest()
 	if alg == "sha256" {
 		s.digest, err = e.Digest(ctx, r, b.Path)

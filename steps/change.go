@@ -1,5 +1,7 @@
 package steps
 
+import "time"
+
 // Action is what a step would do.
 type Action string
 
@@ -35,8 +37,21 @@ type Change struct {
 	Reboot *RebootNeed `json:"reboot,omitempty"`
 	// Findings are what a preflight found; they are told, and change nothing.
 	Findings []Finding `json:"findings,omitempty"`
+	// Since is when what differs was last written, by the machine's clock; nil = not
+	// known, or not after the last run that changed the machine.
+	Since *time.Time `json:"since,omitempty"`
 	// Outputs are values for later steps, as far as they can be observed now.
 	Outputs map[string]string `json:"outputs,omitempty"`
+}
+
+// writtenAt notes when a file that is there was last written, where its content or its
+// being there is what differs. The access of a file has no time.
+func (c Change) writtenAt(t time.Time) Change {
+	if len(c.Touches) > 0 && !t.IsZero() {
+		t = t.UTC()
+		c.Since = &t
+	}
+	return c
 }
 
 // NoOp tells that nothing is to be done.

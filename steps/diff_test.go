@@ -215,10 +215,10 @@ func TestBinaryDiff(t *testing.T) {
 		have *binaryState
 		want Change
 	}{
-		"same":    {&binaryState{"aa", host.AccessProgram}, Change{}},
+		"same":    {&binaryState{digest: "aa", access: host.AccessProgram}, Change{}},
 		"missing": {nil, Change{Action: ActionCreate, Diffs: []Diff{{Name: "sha256", Want: "aa"}}, Touches: []string{"/k/x"}, Digests: map[string]string{"/k/x": "aa"}, Blobs: []Source{b.Source}}},
-		"other":   {&binaryState{"bb", host.AccessProgram}, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "sha256", Have: "bb", Want: "aa"}}, Touches: []string{"/k/x", "service:s"}, Digests: map[string]string{"/k/x": "aa"}, Blobs: []Source{b.Source}}},
-		"access":  {&binaryState{"aa", ""}, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "access", Have: "default", Want: "program"}}}},
+		"other":   {&binaryState{digest: "bb", access: host.AccessProgram}, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "sha256", Have: "bb", Want: "aa"}}, Touches: []string{"/k/x", "service:s"}, Digests: map[string]string{"/k/x": "aa"}, Blobs: []Source{b.Source}}},
+		"access":  {&binaryState{digest: "aa", access: ""}, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "access", Have: "default", Want: "program"}}}},
 	} {
 		if diff := cmp.Diff(c.want, b.diff(c.have, "linux")); diff != "" {
 			t.Errorf("%s: %s", name, diff)

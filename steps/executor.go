@@ -114,6 +114,21 @@ func (x *Executor) Refresh(ctx context.Context) error {
 	return nil
 }
 
+// onlyDrift drops the times of what was written before the last run noted its end: a run
+// wrote that, or saw it and left it. The note is a file of the same machine, so that one
+// clock made both times. Without a note no time is told.
+func (x *Executor) onlyDrift(ctx context.Context, results []Result) {
+	if !slices.ContainsFunc(results, func(r Result) bool { return r.Change.Since != nil }) {
+		return
+	}
+	note, err := x.host.Stat(ctx, NotesPath(x.facts))
+	for i := range results {
+		if c := &results[i].Change; c.Since != nil && (err != nil || !c.Since.After(note.ModTime)) {
+			c.Since = nil
+		}
+	}
+}
+
 // FactValues are the references that a host's facts fill.
 func FactValues(f host.Facts) map[string]string {
 	return map[string]string{
@@ -148,6 +163,7 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 	if reply.LastUnknown = err != nil; len(notes) > 0 {
 		reply.Last = &notes[len(notes)-1]
 	}
+	x.onlyDrift(ctx, reply.Results)
 	if t := x.record.Trial; t.saved() {
 		reply.Trial = &Trial{TrialStart: t.TrialStart, Begun: t.Begun, Ended: t.Ended, Back: t.Back}
 	}

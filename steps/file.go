@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"nodejoin/steps/host"
@@ -40,7 +41,11 @@ func (f *File) Check(ctx context.Context, r host.Reader, e *Env) (Change, error)
 		c.Reason = step + " makes it"
 		return c, nil
 	}
-	return f.diff(have, e.Facts.OS), nil
+	c := f.diff(have, e.Facts.OS)
+	if have != nil {
+		c = c.writtenAt(have.ModTime)
+	}
+	return c, nil
 }
 
 // diff compares; have is nil when there is no file.
@@ -106,6 +111,7 @@ func (f *File) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcom
 type fileState struct {
 	Content []byte
 	Size    int64
+	ModTime time.Time
 	Access  host.Access
 
 	cut bool // Content was not read to its end
@@ -133,7 +139,7 @@ func readFile(ctx context.Context, r host.Reader, path string, limit int) (*file
 		return nil, &Error{Code: CodeInvalid, Summary: "a directory is in the way", Detail: path + " is a directory, a file is wanted there",
 			Remedy: "move the directory away, or use another path"}
 	}
-	s := &fileState{Size: fi.Size, Access: fi.Access}
+	s := &fileState{Size: fi.Size, ModTime: fi.ModTime, Access: fi.Access}
 	rc, err := r.Open(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -18,7 +18,7 @@ func newStatus(a *app) *cobra.Command {
 		Short: "Show whether the nodes are still as the plan says",
 		Long: `Asks every host and the cluster, changes nothing, and prints one line a node, with the
 end of the last run that changed it: what has drifted since a run that was done, did so
-after that. A machine on which nodejoin has nothing, as it never joined or has left, is
+after that, and where it is a file's content, it is said when the file was written. A machine on which nodejoin has nothing, as it never joined or has left, is
 not joined. A node that the plan joined and names no more is foreign.
 With --detailed-exitcode the exit code is 2 when a node has drifted or is not joined.`,
 	}
@@ -67,6 +67,9 @@ func (a *app) statusTable(r *engine.Report) error {
 			differs++
 			if first == "" {
 				first = s.Spec.ID
+				if t := s.Result.Change.Since; t != nil {
+					first += ", written " + t.UTC().Format(minutes)
+				}
 			}
 		}
 		text := map[string]string{"in_sync": "in sync", "drifted": "drifted", "not_joined": "not joined", "not_reachable": "not reachable", "failed": "could not be checked"}[hostState(h)]
@@ -94,6 +97,9 @@ func unreachable(err error) bool {
 	return errors.As(err, &ce) && ce.Reason == transport.ReasonUnreachable || errors.Is(err, transport.ErrDropped)
 }
 
+// minutes is how the table writes times, which are in UTC.
+const minutes = "2006-01-02T15:04Z"
+
 // lastChanged is when the last run that changed the host ended, and how.
 func lastChanged(h engine.HostReport) string {
 	switch {
@@ -102,5 +108,5 @@ func lastChanged(h engine.HostReport) string {
 	case h.Last == nil:
 		return "never"
 	}
-	return h.Last.Ended.UTC().Format("2006-01-02T15:04Z") + " " + ui.CleanLine(h.Last.Result)
+	return h.Last.Ended.UTC().Format(minutes) + " " + ui.CleanLine(h.Last.Result)
 }
