@@ -65,7 +65,24 @@ func (h *Host) WriteFile(ctx context.Context, path string, r io.Reader, opt host
 	if err := replace(ctx, temp, path); err != nil {
 		return failed(op, path, errors.Join(err, dropTemp(temp)))
 	}
-	return nil
+	return failed(op, path, touch(path))
+}
+
+// touch tells those who watch a file's folder of it once more. They hear of the move into
+// place while the move itself still holds the file, may find that they cannot read it, and
+// try again only when they hear of it again: containerd, which reads CNI configurations so
+// (internal/cri/server/cni_conf_syncer.go), would stay without a network for ever.
+func touch(path string) error {
+	p, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return err
+	}
+	f, err := windows.CreateFile(p, windows.FILE_WRITE_ATTRIBUTES, shareAll, nil, windows.OPEN_EXISTING, 0, 0)
+	if err != nil {
+		return err
+	}
+	now := windows.NsecToFiletime(time.Now().UnixNano())
+	return errors.Join(windows.SetFileTime(f, nil, nil, &now), windows.CloseHandle(f))
 }
 
 func dropTemp(temp string) error {
