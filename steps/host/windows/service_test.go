@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/svc"
 
 	"nodejoin/steps/host"
@@ -44,6 +46,13 @@ const (
 )
 
 func runService(kind string) int {
+	if kind == "deaf" {
+		// As a log runner does: a child answers the service manager. It ends, this process stays.
+		if err := exec.Command(os.Args[0], serviceArg, "dies").Run(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		time.Sleep(time.Hour)
+	}
 	if err := svc.Run("", testService(kind)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -247,5 +256,34 @@ func TestServiceThatDiesIsStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitState(ctx, t, h, c.Name, host.ServiceStopped)
+	}
+}
+
+// TestDeafServiceIsStopped: the process of a service that was told to stop and does nothing,
+// as whoever answered the service manager has ended, is ended, and the service has stopped.
+func TestDeafServiceIsStopped(t *testing.T) {
+	former := endBound
+	endBound = 2 * time.Second
+	t.Cleanup(func() { endBound = former })
+	h, ctx := newHost(t), context30(t)
+	c := testConfig(t, h, "njt-deaf", "deaf")
+	if err := h.CreateService(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.StartService(ctx, c.Name); err != nil {
+		t.Fatal(err)
+	}
+	pid := waitState(ctx, t, h, c.Name, host.ServiceRunning).PID
+	if err := h.StopService(ctx, c.Name); err != nil {
+		t.Fatal(err)
+	}
+	waitState(ctx, t, h, c.Name, host.ServiceStopped)
+	p, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(pid))
+	if err != nil {
+		return // it is gone
+	}
+	defer windows.CloseHandle(p)
+	if event, err := windows.WaitForSingleObject(p, 0); err != nil || event != windows.WAIT_OBJECT_0 {
+		t.Errorf("process %d lives on (%d, %v)", pid, event, err)
 	}
 }

@@ -257,16 +257,17 @@ func (h *Host) StopService(ctx context.Context, name string) error {
 		if process != 0 {
 			defer windows.CloseHandle(process)
 		}
-		if err := stop(ctx, s); err != nil {
+		if err := stop(ctx, s, process); err != nil {
 			return err
 		}
 		return endProcess(ctx, process)
 	})
 }
 
-// endBound is how long the process of a service that has reported stopped has to end.
+// endBound is how long the process of a service that has reported stopped has to end, and
+// how long a service that was told to stop may do nothing.
 // The kubelet gives itself a second (kubernetes v1.36.3 pkg/windows/service/service.go).
-const endBound = 30 * time.Second
+var endBound = 30 * time.Second // a test shortens it
 
 // endProcess waits for the end of the process of a stopped service; 0 is no process.
 // One that outlives endBound is ended: its service has told that it is done, and what
@@ -312,12 +313,17 @@ func serviceProcess(s *mgr.Service, status svc.Status) (windows.Handle, error) {
 }
 
 // stop sends the control until it is taken (a starting service does not take it, and one
-// whose process ends at that moment does not answer) and waits for the stopped state.
-func stop(ctx context.Context, s *mgr.Service) error {
+// whose process ends at that moment does not answer) and waits for the stopped state. The
+// process of a service that was told and makes no progress for endBound, or for longer if
+// the service itself asks for that (SERVICE_STATUS, dwCheckPoint and dwWaitHint), is ended;
+// 0 is no process.
+func stop(ctx context.Context, s *mgr.Service, process windows.Handle) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	asked := false
 	var refused error
+	var told time.Time // when it was told, or last made progress
+	var checkpoint uint32
 	for {
 		if !asked {
 			_, err := s.Control(svc.Stop)
@@ -326,7 +332,11 @@ func stop(ctx context.Context, s *mgr.Service) error {
 				asked = true
 			case errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE):
 				return nil
-			case !errors.Is(err, windows.ERROR_SERVICE_CANNOT_ACCEPT_CTRL) && !unanswered(err):
+			case unanswered(err):
+				if told.IsZero() {
+					told = time.Now()
+				}
+			case !errors.Is(err, windows.ERROR_SERVICE_CANNOT_ACCEPT_CTRL):
 				return err
 			}
 			refused = err
@@ -340,6 +350,15 @@ func stop(ctx context.Context, s *mgr.Service) error {
 			return nil
 		case svc.StopPending:
 			asked = true
+		}
+		if asked && (told.IsZero() || status.CheckPoint != checkpoint) {
+			told, checkpoint = time.Now(), status.CheckPoint
+		}
+		if process != 0 && !told.IsZero() && time.Since(told) >= max(endBound, time.Duration(status.WaitHint)*time.Millisecond) {
+			if err := windows.TerminateProcess(process, 1); err != nil {
+				return fmt.Errorf("the service was told to stop and does nothing, and its process cannot be ended: %w", err)
+			}
+			process = 0
 		}
 		select {
 		case <-ctx.Done():
