@@ -5,11 +5,9 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -17,6 +15,7 @@ import (
 	"syscall"
 
 	"nodejoin/steps/artifact"
+	"nodejoin/steps/supervise"
 	"nodejoin/steps/transport/agent"
 	"nodejoin/steps/transport/wire"
 )
@@ -46,7 +45,7 @@ func run(args []string) int {
 		fmt.Println("nodejoin-agent", version(), runtime.GOOS+"/"+runtime.GOARCH)
 		return 0
 	case args[0] == "version" && len(args) == 2 && args[1] == "--digest":
-		_, digest, err := self()
+		_, digest, err := supervise.Self()
 		if err == nil {
 			fmt.Println(digest)
 		}
@@ -70,7 +69,7 @@ func serve(dataHex string) error {
 	os.Stdout = os.Stderr
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	program, digest, err := self()
+	program, digest, err := supervise.Self()
 	if err != nil {
 		return err
 	}
@@ -90,23 +89,6 @@ func serve(dataHex string) error {
 		return nil
 	}
 	return err
-}
-
-// self is the path of this program and its sha256.
-func self() (path, digest string, err error) {
-	if path, err = os.Executable(); err != nil {
-		return "", "", err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.CopyBuffer(struct{ io.Writer }{sum}, struct{ io.Reader }{f}, make([]byte, 1<<20)); err != nil {
-		return "", "", err
-	}
-	return path, hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 func version() string {

@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -20,6 +17,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/host"
+	"nodejoin/steps/supervise"
 )
 
 // resumption is what steps.ResumeService is told, as a file in nodejoin's folder. It holds no
@@ -80,7 +78,7 @@ func (a *app) makeResume(ctx context.Context, args []string, n plan.Node, f host
 	if err != nil {
 		return nil, err
 	}
-	program, sum, err := ownProgram()
+	program, sum, err := supervise.Self()
 	if err != nil {
 		return nil, fmt.Errorf("nodejoin's own program cannot be kept for after the boot: %w", err)
 	}
@@ -186,23 +184,6 @@ func (a *app) applyFlags() []string {
 		out = append(out, "--drain-timeout="+a.drain.Timeout.Round(time.Second).String())
 	}
 	return out
-}
-
-// ownProgram is the path and the digest of this program.
-func ownProgram() (path, digest string, err error) {
-	if path, err = os.Executable(); err != nil {
-		return "", "", err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", "", err
-	}
-	return path, hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // readResumption reads what the service is told.

@@ -1,0 +1,27 @@
+package supervise
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
+)
+
+// Self is the path of the program that runs, for services that are to run it, and its
+// sha256 in hex.
+func Self() (path, digest string, err error) {
+	if path, err = os.Executable(); err != nil {
+		return "", "", err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	// Large reads, and neither side's own way to copy, which reads 32 KiB at once.
+	if _, err := io.CopyBuffer(struct{ io.Writer }{sum}, struct{ io.Reader }{f}, make([]byte, 1<<20)); err != nil {
+		return "", "", err
+	}
+	return path, hex.EncodeToString(sum.Sum(nil)), nil
+}
