@@ -23,10 +23,9 @@ import (
 
 // special is what an example needs besides its folder; most need nothing.
 var special = map[string]struct {
-	warnings []string // summaries of the warnings that it is to have
-	vars     map[string]string
-	hosts    string                                      // why it joins no sandbox; its own test compiles it
+	warnings []string                                    // summaries of the warnings that it is to have
 	prepare  func(ctx context.Context, dir string) error // what its head tells the reader to do first
+	overSSH  bool                                        // its hosts are real ones, for which sandboxes stand in
 	reboots  bool                                        // what a leave puts back counts after a reboot only
 }{
 	"docker":      {warnings: []string{"deprecated runtime"}},
@@ -34,7 +33,7 @@ var special = map[string]struct {
 	"kubeconfig":  {prepare: kubeconfig},
 	"proxy":       {reboots: true},
 	"reboot":      {reboots: true},
-	"windows-ssh": {hosts: "over SSH"},
+	"windows-ssh": {prepare: ownValues, overSSH: true},
 }
 
 // longest is how many lines an example may have: it is to be read.
@@ -58,7 +57,7 @@ func TestExamples(t *testing.T) {
 	tried := 0
 	for _, file := range files {
 		name := filepath.Dir(file)
-		if name == "bench" { // a plan to measure with
+		if name == "bench" { // a plan to measure with, which has a test of its own
 			continue
 		}
 		tried++
@@ -70,16 +69,13 @@ func TestExamples(t *testing.T) {
 				t.Error("README.md does not name it")
 			}
 			canonical(t, file)
-			if special[name].hosts != "" {
-				return
-			}
 			t.Parallel()
 			dir := filepath.Join(root, name)
 			copyPlan(t, name, dir)
 			life(t, name, dir)
 		})
 	}
-	if tried < 14 {
+	if tried < 17 {
 		t.Errorf("only %d examples were found", tried)
 	}
 	for name := range special {
@@ -142,9 +138,12 @@ func life(t *testing.T, name, dir string) {
 			t.Fatal(err)
 		}
 	}
-	c := trial.Compile(t, dir, special[name].vars, special[name].warnings...)
+	c := trial.Compile(t, dir, nil, special[name].warnings...)
 	if len(c.Nodes) == 0 {
 		t.Fatal("it has no nodes")
+	}
+	if special[name].overSSH {
+		sandboxed(c, dir)
 	}
 	if rendered, err := render.Nodes(c); err != nil || len(rendered) < 10 {
 		t.Fatalf("%d files rendered, %v", len(rendered), err)
@@ -172,7 +171,11 @@ func life(t *testing.T, name, dir string) {
 			t.Errorf("the Node %s after the join: %+v, %v", n.Name, k, err)
 		}
 	}
-	if changed, mutations := trial.Run(t, ctx, c); len(changed) > 0 || mutations > 0 {
+	again := trial.Session(t, c)
+	if pending := trial.Check(t, ctx, again); len(pending) > 0 {
+		t.Errorf("the second plan shows %v", pending)
+	}
+	if changed, mutations := trial.Apply(t, ctx, again); len(changed) > 0 || mutations > 0 {
 		t.Errorf("the second apply changed %v with %d mutating calls", changed, mutations)
 	}
 	trial.Leave(t, ctx, c)

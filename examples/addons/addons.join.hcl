@@ -48,8 +48,8 @@ profile "windows" {
     remote       = ["10.0.0.5"]
   }
 
-  # The kubelet has its share of a busy processor; logs are put aside sooner, services
-  # that have failed come back later than by default.
+  # The kubelet has its share of a busy processor; kube-log-runner puts its log aside
+  # sooner, services that have failed come back later than by default.
   services {
     priority      = "above_normal"
     log_size      = 20

@@ -1,6 +1,7 @@
 # A cluster that brings its pod network to the nodes itself, in pods (Calico, Antrea,
 # Cilium, ...): nodejoin puts no CNI onto the host, and a node is joined once it is
-# registered. Host and cluster are sandboxes.
+# registered. Pods and services have addresses of both families (dual stack), which on
+# Windows such a network alone can give. Host and cluster are sandboxes.
 #
 #   nodejoin apply examples/network-none
 
@@ -8,6 +9,9 @@ cluster "demo" {
   kubernetes = "1.36.3"
   api_server = "https://192.0.2.1:6443"
   sandbox    = ".sandbox/cluster"
+
+  pod_cidr     = "10.244.0.0/16,fd00:10:244::/56"
+  service_cidr = "10.96.0.0/16,fd00:10:96::/112"
 }
 
 runtime "containerd" { version = "2.2.1" }

@@ -1,4 +1,4 @@
-# A fresh Windows Server: features are put on, and settings made that count after a
+# A fresh Windows Server: it gets a name and features, and settings that count after a
 # reboot only. One reboot serves all of them, in the middle of the run, which then goes
 # on by itself; a Node that is Ready already is drained before. Host and cluster are
 # sandboxes.
@@ -28,6 +28,7 @@ node "win-1" {
   os = "windows"
 
   host {
+    hostname      = "win-1"
     features      = ["Containers", "Microsoft-Hyper-V"]
     page_file     = 8096
     tcp_keepalive = "60s"

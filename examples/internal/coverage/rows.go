@@ -57,7 +57,7 @@ var Documents = []Document{
 		{ID: "S3-12", What: "nine flows of packets", Proof: []Proof{Script("verify"), Test("steps/verify", "TestVerifyFails"), Doc(windows, "Networks")}},
 		{ID: "S3-13", What: "host-local, HNS IPAM, azure-vnet-ipam", Proof: []Proof{Doc(windows, "Networks"), Compiled("network_none")}},
 		{ID: "S3-14", What: "session affinity, direct server return, preserve-destination, dual stack, by build and version", Proof: []Proof{Test("plan/compat", "TestCheckWindowsFeature"), Refused("dsr_build", "Windows feature missing"), Refused("dsr_gate", "feature gate missing")}},
-		{ID: "S3-15", What: "dual stack on L2Bridge only, no IPv6 alone", Proof: []Proof{Refused("networks", "IPv6 not possible"), Refused("networks_dual", "dual stack not possible"), Compiled("dual_stack"), Test("plan/compat", "TestCheckWindowsFeature")}},
+		{ID: "S3-15", What: "dual stack on L2Bridge only, no IPv6 alone", Proof: []Proof{Refused("networks", "IPv6 not possible"), Refused("networks_dual", "dual stack not possible"), Compiled("dual_stack"), Example("network-none"), Test("plan/compat", "TestCheckWindowsFeature")}},
 		{ID: "S3-16", What: "Windows is a worker only", Proof: []Proof{Doc(windows, "Before the first node")}},
 		{ID: "S3-17", What: "the image's build is that of the host", Proof: []Proof{Doc(windows, "Which pods run where"), Refused("pause_image", "pause image not for the build")}},
 		{ID: "S3-18", What: "features that are missing", Proof: []Proof{Test("plan/check", "TestCorpus"), Doc(windows, "What Windows containers do not have")}},
