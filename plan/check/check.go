@@ -161,6 +161,7 @@ func Run(files []File, c Cluster) (Report, error) {
 	for _, o := range all {
 		r.Objects++
 		k := checker{cluster: c, object: o, report: &r}
+		k.twice(o.value)
 		switch o.kind() {
 		case "RuntimeClass":
 			k.class()
@@ -207,7 +208,10 @@ func (k *checker) pod(spec value) {
 	os := k.system(spec)
 	k.osName = spec.get("os").get("name").str() == "windows"
 	switch os {
+	case contradicted:
+		return // nothing else is worth to be said
 	case "linux":
+		k.linuxImages(spec)
 		return
 	case "":
 		k.anywhere(spec)

@@ -23,8 +23,16 @@ func set(v value) bool    { return v.there() }
 func isTrue(v value) bool { return v.yes() }
 func listed(v value) bool { return v.there() && !v.empty() }
 
-// falseIsUnset are fields whose false the API server does not tell from nothing.
-var falseIsUnset = map[string]bool{"hostPID": true, "hostIPC": true}
+// unset tells that the API server does not tell the value of a field from nothing.
+func unset(path string, v value) bool {
+	switch path {
+	case "hostPID", "hostIPC":
+		return !v.yes()
+	case "securityContext.sysctls":
+		return v.empty()
+	}
+	return false
+}
 
 const (
 	linuxOnly = "remove it; it is for Linux"
@@ -39,8 +47,9 @@ var podFields = []field{
 	{"hostIPC", "host-ipc", true, Warning, isTrue, "Windows shares no namespaces of the host; the field is not looked at", linuxOnly},
 	{"hostUsers", "host-users", true, Warning, func(v value) bool { return v.no() }, "Windows has no user namespaces", linuxOnly},
 	{"shareProcessNamespace", "share-process-namespace", true, Warning, isTrue, "Windows containers cannot share their processes or root file systems", linuxOnly},
-	{"dnsPolicy", "dns-host-network", false, Error, func(v value) bool { return v.str() == "ClusterFirstWithHostNet" }, "it is for pods in the host's network, which Windows has for HostProcess containers only", "write ClusterFirst, or leave it out"},
+	{"dnsPolicy", "dns-host-network", false, Warning, func(v value) bool { return v.str() == "ClusterFirstWithHostNet" }, "Windows does not have it: what runs in the host's network (HostProcess) asks the DNS servers of the host", "leave it out, and do not count on names of the cluster there"},
 	{"securityContext.seLinuxOptions", "se-linux", true, Warning, set, "Windows has no SELinux", linuxOnly},
+	{"securityContext.seLinuxChangePolicy", "se-linux", true, Warning, set, "", ""},
 	{"securityContext.seccompProfile", "seccomp", true, Warning, set, "Windows has no seccomp", linuxOnly},
 	{"securityContext.appArmorProfile", "app-armor", true, Warning, set, "Windows has no AppArmor", linuxOnly},
 	{"securityContext.fsGroup", "fs-group", true, Warning, set, "Windows has no numeric groups; volumes keep their access", linuxOnly},
@@ -69,12 +78,8 @@ var containerFields = []field{
 
 // otherRows are of fields that are looked for in lists.
 var otherRows = []row{
-	{"host-network", Error, "Windows has the host's network for HostProcess containers only", "remove hostNetwork, or make all containers HostProcess (windowsOptions: {hostProcess: true})"},
 	{"mount-propagation", Error, "Windows propagates no mounts", "remove mountPropagation"},
 	{"sub-path", Warning, "Windows mounts whole volumes; a single file cannot be mounted, and subPath has its limits", "mount the whole volume in a folder of its own"},
-	{"memory-volume", Error, "Windows has no file system in memory", "leave medium out: the volume lies on the disk"},
-	{"nfs", Error, "Windows nodes mount no NFS volumes by themselves", "use SMB by its CSI driver, or another volume"},
-	{"default-mode", Warning, "Windows has no modes of files; those in the volume have the access of its folder", "remove defaultMode and mode"},
 	{"huge-pages", Error, "Windows containers have no huge pages", "remove the resource"},
 	{"termination-grace", Warning, "under Docker the process gets CTRL_SHUTDOWN_EVENT and then some seconds, whatever is written", "use containerd, or do not depend on it"},
 }
@@ -86,7 +91,7 @@ func fieldRows() []row {
 			out = append(out, row{f.id, f.severity, f.why, f.remedy})
 		}
 	}
-	return append(out, otherRows...)
+	return slices.Concat(out, otherRows, volumeRows, hostProcessRows)
 }
 
 // containers are all containers of a pod.
@@ -97,7 +102,7 @@ func containers(spec value) []value {
 // fields looks for what Windows does not have.
 func (k *checker) fields(spec value) {
 	k.table(spec, podFields)
-	k.hostNetwork(spec)
+	k.hostProcess(spec)
 	if v := spec.get("terminationGracePeriodSeconds"); v.there() && k.cluster.Runtime == "docker" {
 		k.find("termination-grace", v, "terminationGracePeriodSeconds is %s", v.str())
 	}
@@ -121,25 +126,13 @@ func (k *checker) fields(spec value) {
 			}
 		}
 	}
-	for _, v := range spec.get("volumes").list() {
-		if m := v.at("emptyDir", "medium"); m.str() != "" {
-			k.find("memory-volume", m, "the medium of the volume is %q", m.str())
-		}
-		if n := v.get("nfs"); n.there() {
-			k.find("nfs", n, "the volume %s is on NFS", v.get("name").str())
-		}
-		for _, sort := range []string{"secret", "configMap", "projected", "downwardAPI"} {
-			if m := v.at(sort, "defaultMode"); m.there() {
-				k.find("default-mode", m, "defaultMode is %s", m.str())
-			}
-		}
-	}
+	k.volumes(spec)
 }
 
 func (k *checker) table(in value, table []field) {
 	for _, f := range table {
 		v := in.at(strings.Split(f.path, ".")...)
-		refused := f.api && k.osName && v.there() && (!falseIsUnset[f.path] || v.yes())
+		refused := f.api && k.osName && v.there() && !unset(f.path, v)
 		if !v.there() || !refused && !f.wrong(v) {
 			continue
 		}
@@ -151,25 +144,6 @@ func (k *checker) table(in value, table []field) {
 			seen = strings.Replace(seen, f.path, f.path+": "+s, 1)
 		}
 		k.findAs(severity, f.id, v, "%s", seen)
-	}
-}
-
-// hostNetwork goes with HostProcess containers, and these with it.
-func (k *checker) hostNetwork(spec value) {
-	of := func(v value) bool { return v.at("securityContext", "windowsOptions", "hostProcess").yes() }
-	process := of(spec)
-	for _, c := range containers(spec) {
-		process = process || of(c)
-	}
-	switch v := spec.get("hostNetwork"); {
-	case process && !v.yes():
-		at := spec.get("securityContext")
-		if !at.there() {
-			at = spec.get("containers")
-		}
-		k.find("host-process-network", at, "the pod is HostProcess and not in the host's network")
-	case !process && v.yes():
-		k.find("host-network", v, "the pod is in the host's network, and no container is HostProcess")
 	}
 }
 

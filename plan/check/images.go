@@ -63,7 +63,7 @@ func (k *checker) images(spec value, nodes []Node) {
 	for _, c := range containers(spec) {
 		image := c.get("image")
 		build, word := imageBuild(image.str())
-		if build == 0 {
+		if build == 0 || isHostProcess(spec, c) { // of which only the files are used
 			continue
 		}
 		var refused, doubtful []Node
@@ -85,6 +85,16 @@ func (k *checker) images(spec value, nodes []Node) {
 			k.find("image-build", image, "the image says %s (build 10.0.%d), and %s; %s", word, build, builds(refused), where)
 		} else if len(doubtful) > 0 {
 			k.findAs(Warning, "image-build", image, "the image says %s (build 10.0.%d), and %s, which runs it, without a promise that all of it works", word, build, builds(doubtful))
+		}
+	}
+}
+
+// linuxImages looks for images of Windows in a pod that is for Linux.
+func (k *checker) linuxImages(spec value) {
+	for _, c := range containers(spec) {
+		image := c.get("image")
+		if build, word := imageBuild(image.str()); build != 0 {
+			k.find("image-os", image, "the image says %s, which is Windows, and the pod is for Linux", word)
 		}
 	}
 }

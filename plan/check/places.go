@@ -190,8 +190,11 @@ func (s selection) systems() []string {
 	return slices.Compact(out)
 }
 
-// system is the operating system that a pod is for: "windows", "linux", or "" where
-// nothing says it.
+// contradicted is the operating system of a pod that names two.
+const contradicted = "contradicted"
+
+// system is the operating system that a pod is for: "windows", "linux", contradicted, or
+// "" where nothing says it.
 func (k *checker) system(spec value) string {
 	where := k.selection(spec).systems()
 	by := ""
@@ -202,14 +205,16 @@ func (k *checker) system(spec value) string {
 	if os := name.str(); os != "" {
 		if by != "" && by != os {
 			k.find("os-mismatch", name, "spec.os.name is %q, and the pod is sent to nodes of %q", os, by)
-			return "linux" // nothing else is worth to be said
+			return contradicted
 		}
 		return os
 	}
 	if by == "" && len(where) == 0 {
 		for _, c := range containers(spec) {
 			if build, _ := imageBuild(c.get("image").str()); build != 0 {
-				k.find("no-os", c.get("image"), "the image %s is for Windows", c.get("image").str())
+				if !k.hasUnknownClass(spec) { // whose selector may say it
+					k.find("no-os", c.get("image"), "the image %s is for Windows", c.get("image").str())
+				}
 				return "windows"
 			}
 		}
@@ -217,7 +222,7 @@ func (k *checker) system(spec value) string {
 	return by
 }
 
-// class is that of a pod; ok is false where it has none, or an unknown one.
+// classOf is the class of a pod; ok is false where it has none, or an unknown one.
 func (k *checker) classOf(spec value) (Class, bool) {
 	name := spec.get("runtimeClassName").str()
 	i := slices.IndexFunc(k.cluster.Classes, func(c Class) bool { return c.Name == name })
@@ -225,6 +230,22 @@ func (k *checker) classOf(spec value) (Class, bool) {
 		return Class{}, false
 	}
 	return k.cluster.Classes[i], true
+}
+
+// hasUnknownClass tells that a pod names a class which neither the plan nor the files have.
+func (k *checker) hasUnknownClass(spec value) bool {
+	_, ok := k.classOf(spec)
+	return !ok && spec.get("runtimeClassName").str() != ""
+}
+
+// unknownClass reports such a class.
+func (k *checker) unknownClass(spec value) bool {
+	if !k.hasUnknownClass(spec) {
+		return false
+	}
+	v := spec.get("runtimeClassName")
+	k.find("runtime-class", v, "the RuntimeClass %q is not known", v.str())
+	return true
 }
 
 // selection is that of the pod with that of its class, as the admission of RuntimeClass
@@ -246,6 +267,9 @@ func (k *checker) selection(spec value) selection {
 
 // anywhere looks at a pod that says nothing of its operating system.
 func (k *checker) anywhere(spec value) {
+	if k.unknownClass(spec) {
+		return // it may say it
+	}
 	s := k.selection(spec)
 	for _, n := range k.cluster.Nodes {
 		if a, _ := s.met(n); a == yes && len(k.untolerated(spec, n)) == 0 {
@@ -264,11 +288,7 @@ func (k *checker) places(spec value) []Node {
 			k.find("empty-term", spec.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms").list()[i], "term %d has no requirement", i+1)
 		}
 	}
-	if v := spec.get("runtimeClassName"); v.str() != "" {
-		if _, ok := k.classOf(spec); !ok {
-			k.find("runtime-class", v, "the RuntimeClass %q is not known", v.str())
-		}
-	}
+	k.unknownClass(spec)
 	var out, perhaps []Node
 	var failed, doubtful requirement
 	for _, n := range k.cluster.Nodes {

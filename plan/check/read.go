@@ -48,24 +48,30 @@ func resolved(n *yaml.Node) *yaml.Node {
 	return nil
 }
 
+// under is the path of a key.
+func (v value) under(key string) string {
+	switch {
+	case strings.ContainsAny(key, "./"):
+		return v.path + "[" + strconv.Quote(key) + "]"
+	case v.path == "":
+		return key
+	}
+	return v.path + "." + key
+}
+
 // get is the value of a key; that of a merged mapping (<<) where there is none.
 func (v value) get(key string) value {
 	if v.node == nil || v.node.Kind != yaml.MappingNode {
 		return value{}
 	}
-	path := key
-	if strings.ContainsAny(key, "./") {
-		path = "[" + strconv.Quote(key) + "]"
-	} else if v.path != "" {
-		path = "." + key
-	}
+	path := v.under(key)
 	for i := 0; i+1 < len(v.node.Content); i += 2 {
 		if k := v.node.Content[i]; k.Value == key && k.Kind == yaml.ScalarNode {
 			n := resolved(v.node.Content[i+1])
 			if n == nil || n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 				return value{}
 			}
-			return value{n, k, v.path + path}
+			return value{n, k, path}
 		}
 	}
 	for i := 0; i+1 < len(v.node.Content); i += 2 {
@@ -177,8 +183,30 @@ func (o object) podSpec() (value, bool) {
 		spec = o.at("spec", "template", "spec")
 	case "CronJob":
 		spec = o.at("spec", "jobTemplate", "spec", "template", "spec")
+	default: // a workload of somebody else's (a Rollout of Argo, a Service of Knative)
+		if s := o.at("spec", "template", "spec"); s.get("containers").list() != nil {
+			spec = s
+		}
 	}
 	return spec, spec.there()
+}
+
+// twice finds keys that are in a mapping more than once. An alias is looked at where it
+// points to.
+func (k *checker) twice(v value) {
+	seen := map[string]int{}
+	for i, n := range v.node.Content {
+		in := value{node: n, path: v.path + "[" + strconv.Itoa(i) + "]"}
+		if v.node.Kind == yaml.MappingNode {
+			key := v.node.Content[i-i%2]
+			in = value{n, key, v.under(key.Value)}
+			if line := seen[key.Value]; i%2 == 0 && line != 0 && key.Kind == yaml.ScalarNode {
+				k.find("key-twice", in, "%s is in line %d already", key.Value, line)
+			}
+			seen[key.Value] = key.Line
+		}
+		k.twice(in)
+	}
 }
 
 // read gives the objects of a file, those of Lists too.
