@@ -15,6 +15,15 @@ type RegistryHosts struct {
 // Render gives the file's text.
 func (r RegistryHosts) Render() (string, error) { return render("hosts.toml", r) }
 
+// Server is the host of the registry's API. Images of docker.io are served by another
+// (containerd core/remotes/docker/config/hosts.go), for which the file has to say so.
+func (r RegistryHosts) Server() string {
+	if r.Registry == "docker.io" {
+		return "registry-1.docker.io"
+	}
+	return r.Registry
+}
+
 // Rooted tells whether a mirror's URL is the root of its API itself, as that of a proxy
 // of many registries is: https://images.example/v2/k8s. To other paths containerd adds
 // /v2 (containerd core/remotes/docker/config/hosts.go).

@@ -79,6 +79,7 @@ func TestGolden(t *testing.T) {
 		"hosts.toml": RegistryHosts{Registry: "docker.io", Mirrors: []string{"https://one.example", "https://two.example:5000", "https://three.example/v2/hub", "https://four.example/mirror/v2/"},
 			CA: `C:\Program Files\containerd\certs.d\docker.io\ca.crt`},
 		"hosts-ca.toml":                RegistryHosts{Registry: "registry.example:5000", CA: `C:\Program Files\containerd\certs.d\registry.example5000\ca.crt`},
+		"hosts-ca-docker.toml":         RegistryHosts{Registry: "docker.io", CA: `C:\Program Files\containerd\certs.d\docker.io\ca.crt`},
 		"crictl.yaml":                  Crictl{Endpoint: "npipe:////./pipe/containerd-containerd"},
 		"containerd-1.7.toml":          with(windowsContainerd, 2, false),
 		"containerd-2.0.toml":          with(windowsContainerd, 3, false),
