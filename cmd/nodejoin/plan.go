@@ -184,7 +184,7 @@ type jsonStep struct {
 type jsonHost struct {
 	Node         string               `json:"node"`
 	Address      string               `json:"address"`
-	State        string               `json:"state"` // in_sync, drifted, not_joined, failed
+	State        string               `json:"state"` // in_sync, drifted, unfinished, not_joined, not_reachable, failed
 	Facts        any                  `json:"facts,omitempty"`
 	Upgrade      *engine.Upgrade      `json:"upgrade,omitempty"`
 	Interruption *engine.Interruption `json:"interruption,omitempty"`
@@ -265,8 +265,24 @@ func hostState(h engine.HostReport) string {
 			state = "drifted"
 		}
 	}
-	if state == "drifted" && h.Untouched && h.KubeNode == nil {
+	switch {
+	case state == "in_sync":
+	case h.Untouched && h.KubeNode == nil:
 		return "not_joined" // never, or it has left
+	case unfinished(h):
+		return "unfinished"
 	}
 	return state
+}
+
+// unfinished tells that the last run which changed the machine did not come to its end. One
+// that was killed left no note: that is told of a first join, and of an upgrade by its trial.
+func unfinished(h engine.HostReport) bool {
+	switch {
+	case h.Trial != nil:
+		return true
+	case h.Last == nil:
+		return !h.Untouched && !h.LastUnknown
+	}
+	return h.Last.Result != "done"
 }

@@ -18,13 +18,17 @@ func newStatus(a *app) *cobra.Command {
 		Short: "Show whether the nodes are still as the plan says",
 		Long: `Asks every host and the cluster, changes nothing, and prints one line a node, with the
 end of the last run that changed it: what has drifted since a run that was done, did so
-after that, and where it is a file's content, it is said when the file was written. A machine on which nodejoin has nothing, as it never joined or has left, is
-not joined. A node that the plan joined and names no more is foreign.
-With --detailed-exitcode the exit code is 2 when a node has drifted or is not joined.`,
+after that, and where it is a file's content, it is said when the file was written.
+Where the last run failed or was stopped, and a first join that was killed, the node is
+unfinished: the next apply goes on from there. A machine on which nodejoin has nothing,
+as it never joined or has left, is not joined. A node that the plan joined and names no
+more is foreign.
+With --detailed-exitcode the exit code is 2 when a node has drifted, is unfinished or not
+joined.`,
 	}
 	a.planFlags(c)
 	a.runFlags(c)
-	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 2 when a node has drifted or is not joined, else 0")
+	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 2 when a node is not in sync, else 0")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		compiled, err := a.load(c.Context(), args)
 		if err != nil {
@@ -72,7 +76,7 @@ func (a *app) statusTable(r *engine.Report) error {
 				}
 			}
 		}
-		text := map[string]string{"in_sync": "in sync", "drifted": "drifted", "not_joined": "not joined", "not_reachable": "not reachable", "failed": "could not be checked"}[hostState(h)]
+		text := map[string]string{"in_sync": "in sync", "drifted": "drifted", "unfinished": "unfinished", "not_joined": "not joined", "not_reachable": "not reachable", "failed": "could not be checked"}[hostState(h)]
 		about := fmt.Sprintf("%d", differs)
 		if differs > 0 {
 			about += " (first: " + first + ")"
