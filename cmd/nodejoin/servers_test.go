@@ -6,20 +6,25 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"strings"
 
 	gssh "github.com/gliderlabs/ssh"
+	"github.com/pkg/sftp"
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/crypto/ssh"
 )
 
-// cmdSSHD starts an SSH server on loopback that lets one key in and runs nothing.
+// cmdSSHD starts an SSH server on loopback that lets one key in: sshd [HOME]. With a home
+// folder it runs commands and has SFTP there, as this machine; without it runs nothing.
 // It sets SSH_PORT, SSH_HOST_KEY (fingerprint) and SSH_KNOWN (a known_hosts line),
 // and writes the key that is let in to id and one that is not to other_id.
-func cmdSSHD(ts *testscript.TestScript, _ bool, _ []string) {
+func cmdSSHD(ts *testscript.TestScript, _ bool, args []string) {
 	key := func() (ed25519.PrivateKey, ssh.Signer) {
 		_, k, err := ed25519.GenerateKey(rand.Reader)
 		ts.Check(err)
@@ -40,6 +45,12 @@ func cmdSSHD(ts *testscript.TestScript, _ bool, _ []string) {
 		Handler:          func(s gssh.Session) { _ = s.Exit(127) },
 		PublicKeyHandler: func(_ gssh.Context, k gssh.PublicKey) bool { return gssh.KeysEqual(k, user.PublicKey()) },
 	}
+	if len(args) > 0 {
+		home := ts.MkAbs(args[0])
+		srv.Handler = func(s gssh.Session) { runCommand(s, home) }
+		srv.SubsystemHandlers = map[string]gssh.SubsystemHandler{"sftp": func(s gssh.Session) { serveSFTP(s, home) }}
+		findGo(ts)
+	}
 	srv.AddHostKey(host)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
@@ -56,6 +67,47 @@ func cmdSSHD(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("SSH_PORT", port)
 	ts.Setenv("SSH_HOST_KEY", ssh.FingerprintSHA256(host.PublicKey()))
 	ts.Setenv("SSH_KNOWN", "[127.0.0.1]:"+port+" "+string(ssh.MarshalAuthorizedKey(host.PublicKey())))
+}
+
+// runCommand runs a command line the way sshd does: by the user's shell.
+func runCommand(s gssh.Session, home string) {
+	cmd := exec.Command("sh", "-c", s.RawCommand())
+	cmd.Stdout, cmd.Stderr, cmd.Dir = s, s.Stderr(), home
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		_ = s.Exit(127)
+		return
+	}
+	fed := make(chan struct{})
+	go func() {
+		defer close(fed)
+		_, _ = io.Copy(in, s)
+		_ = in.Close()
+	}()
+	_ = cmd.Wait()
+	_ = s.Exit(cmd.ProcessState.ExitCode())
+	_ = s.Close()
+	<-fed
+}
+
+func serveSFTP(s gssh.Session, home string) {
+	srv, err := sftp.NewServer(s, sftp.WithServerWorkingDirectory(home))
+	if err == nil {
+		_ = srv.Serve()
+		_ = srv.Close()
+	}
+}
+
+// findGo lets nodejoin build the agent with the caches of whoever runs the tests.
+func findGo(ts *testscript.TestScript) {
+	out, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
+	ts.Check(err)
+	dirs := strings.Fields(string(out))
+	ts.Setenv("GOCACHE", dirs[0])
+	ts.Setenv("GOMODCACHE", dirs[1])
 }
 
 // cmdAPI starts an API server on loopback that answers every request with 401, as
