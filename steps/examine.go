@@ -99,6 +99,7 @@ type exam struct {
 type examStep struct {
 	id   string
 	args any
+	refs []string // to facts and outputs of other steps
 }
 
 // Examine looks for the symptoms of a machine that has joined; nothing is changed.
@@ -117,7 +118,7 @@ func (x *Executor) Examine(ctx context.Context, req ExamineRequest) (ExamineRepl
 		if err != nil {
 			return ExamineReply{}, err
 		}
-		ex.steps = append(ex.steps, examStep{s.ID, args})
+		ex.steps = append(ex.steps, examStep{s.ID, args, ArgRefs(s.Args)})
 		waived = append(waived, Waived(s)...)
 	}
 	reply := ExamineReply{Facts: x.facts, Symptoms: []Symptom{}}
@@ -179,6 +180,29 @@ func of[T any](x *exam) (ids []string, list []T) {
 		}
 	}
 	return ids, list
+}
+
+// using are the steps that take a value ("registered.pod_cidr"), those that take outputs
+// of them, and services that are started from files among them; in the plan's order.
+func (x *exam) using(value string) (ids []string) {
+	var files []string
+	for _, s := range x.steps { // a step comes after those whose outputs it takes
+		takes := slices.ContainsFunc(s.refs, func(r string) bool {
+			step, _, _ := strings.Cut(r, ".")
+			return r == value || slices.Contains(ids, step)
+		})
+		if v, ok := s.args.(*Service); ok && len(v.Command) > 0 {
+			takes = takes || slices.ContainsFunc(v.watched(), func(p string) bool { return slices.Contains(files, host.PathKey(x.e.Facts.OS, p)) })
+		}
+		if !takes {
+			continue
+		}
+		ids = append(ids, s.id)
+		if f, ok := s.args.(*File); ok {
+			files = append(files, host.PathKey(x.e.Facts.OS, f.Path))
+		}
+	}
+	return ids
 }
 
 // service finds the step of a service that is to run.

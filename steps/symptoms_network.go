@@ -20,6 +20,7 @@ var networkSymptoms = []symptom{
 	{id: "subnet-file", severity: SeverityError, why: "the CNI plugin reads the node's pod network from this file; without it no pod starts, with a wrong one pods have addresses that nobody routes here", look: subnetFileSymptom},
 	{id: "stale-subnet", severity: SeverityError, why: "a node that has joined again has another pod network; kube-proxy with an address of the old one sends from where no answer comes back", look: staleSubnet},
 	{id: "outbound-exceptions", severity: SeverityError, os: "windows", why: "pods reach each other and services without address translation only where it is excepted, and the outside only where it is not. A ping proves nothing: Windows pods have no rules for ICMP, so try TCP", look: outboundExceptions},
+	{id: "cni-other", severity: SeverityError, why: "the runtime takes the first CNI configuration of its folder by name: new pods get the network of that one, and no error says so", look: otherCNIConf},
 	{id: "mac-spoofing", severity: SeverityNote, os: "windows", why: "in an L2 bridge each pod sends with a hardware address of its own, which a hypervisor drops unless the virtual machine's adapters allow it (Hyper-V: MAC address spoofing)", look: macSpoofing},
 }
 
@@ -143,8 +144,12 @@ func staleSubnet(ctx context.Context, x *exam) (out []sign, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("the Node's pod network %q is none", x.c.Node.PodCIDR)
 	}
-	ids, list := of[*SourceVIP](x)
-	for i, v := range list {
+	mend := x.using("registered.pod_cidr")
+	if _, proxy, ok := x.service("kube-proxy"); ok && !slices.Contains(mend, proxy) {
+		mend = append(mend, proxy)
+	}
+	_, list := of[*SourceVIP](x)
+	for _, v := range list {
 		if HasRef(v.Dir + v.Network) {
 			continue
 		}
@@ -153,12 +158,15 @@ func staleSubnet(ctx context.Context, x *exam) (out []sign, err error) {
 			return out, err
 		}
 		if _, stale := v.diff(s, subnet.Masked()); len(stale) > 0 {
-			g := sign{seen: seen{fmt.Sprintf("%s is reserved as source address of kube-proxy, outside of the Node's pod network %s", joinAddrs(stale), subnet), "apply the plan, which reserves another and tells kube-proxy"}, mend: []string{ids[i]}}
-			if _, proxy, ok := x.service("kube-proxy"); ok {
-				g.mend = append(g.mend, proxy)
-			}
-			out = append(out, g)
+			out = append(out, sign{seen{fmt.Sprintf("%s is reserved as source address of kube-proxy, outside of the Node's pod network %s", joinAddrs(stale), subnet), "apply the plan, which reserves another and tells kube-proxy"}, mend, nil})
 		}
+	}
+	vip, err := x.proxySource(ctx)
+	if err != nil {
+		return out, err
+	}
+	if a, err := netip.ParseAddr(vip); err == nil && !subnet.Contains(a) {
+		out = append(out, sign{seen{fmt.Sprintf("kube-proxy sends from %s, outside of the Node's pod network %s", a, subnet), "apply the plan, which tells it an address of that network"}, mend, nil})
 	}
 	if x.e.Facts.OS != "windows" {
 		return out, nil
@@ -174,6 +182,22 @@ func staleSubnet(ctx context.Context, x *exam) (out []sign, err error) {
 		out = append(out, sign{seen: seen{fmt.Sprintf("%s is there from an earlier node, with addresses outside of the Node's pod network %s", path, subnet), "remove it; nodejoin did not make it, and deletes nothing of others"}})
 	}
 	return out, nil
+}
+
+// proxySource is the source address that kube-proxy is told; "" where it is told none.
+func (x *exam) proxySource(ctx context.Context) (string, error) {
+	have, there, err := x.registered(ctx, "kube-proxy")
+	if err != nil || !there {
+		return "", err
+	}
+	var config struct {
+		Winkernel struct {
+			SourceVip string `json:"sourceVip"`
+		} `json:"winkernel"`
+	}
+	_, err = x.configOf(ctx, have, "config", &config)
+	flag, _ := flagOf(have.Command, "source-vip")
+	return or(flag, config.Winkernel.SourceVip), err
 }
 
 // strangeAddress tells that a text of JSON names an address or network, and none that
@@ -280,6 +304,20 @@ func exceptionsOf(b []byte) (list []string, ok bool) {
 	}
 	walk(v)
 	return list, ok
+}
+
+func otherCNIConf(ctx context.Context, x *exam) (out []sign, err error) {
+	ids, list := of[*CNIConfFirst](x)
+	for i, f := range list {
+		before, err := f.before(ctx, x.r, x.e.Facts.OS)
+		if err != nil {
+			return out, err
+		}
+		for _, path := range before {
+			out = append(out, sign{seen{fmt.Sprintf("%s is read in place of %s", path, host.Base(x.e.Facts.OS, f.Path)), "apply the plan, which removes it (a leave puts it back); make pods anew that started meanwhile"}, []string{ids[i]}, nil})
+		}
+	}
+	return out, nil
 }
 
 const biosKey = `HKLM\HARDWARE\DESCRIPTION\System\BIOS`

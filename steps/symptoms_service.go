@@ -202,7 +202,7 @@ func clusterDNS(ctx context.Context, x *exam) (out []sign, err error) {
 	if err != nil || !there {
 		return nil, err
 	}
-	var config struct {
+	var config, planned struct {
 		ClusterDNS []string `json:"clusterDNS"`
 		ResolvConf *string  `json:"resolvConf"`
 	}
@@ -212,14 +212,20 @@ func clusterDNS(ctx context.Context, x *exam) (out []sign, err error) {
 	}
 	// A file that no step writes is kubeadm's, which has it from the cluster.
 	remedy, mend := "correct the ConfigMap kube-system/kubelet-config, from which kubeadm has written "+path+", and that file", []string(nil)
-	if _, file, ok := x.file(path); ok {
+	if f, file, ok := x.file(path); ok {
 		remedy, mend = "apply the plan, which writes "+path, []string{file, id}
+		if yaml.Unmarshal([]byte(f.Content), &planned) != nil {
+			planned.ClusterDNS = nil // it has values that are not known yet
+		}
 	}
 	if x.e.Facts.OS == "windows" && config.ResolvConf != nil && *config.ResolvConf != "" {
 		out = append(out, sign{seen{fmt.Sprintf("the kubelet reads its name servers from %s, a file that Windows does not have", *config.ResolvConf), remedy}, mend, nil})
 	}
 	if len(config.ClusterDNS) == 0 {
 		return append(out, sign{seen{"the kubelet gives pods no name server of the cluster (clusterDNS is empty)", remedy}, mend, nil}), nil
+	}
+	if planned.ClusterDNS != nil && !slices.Equal(config.ClusterDNS, planned.ClusterDNS) {
+		return append(out, sign{seen{fmt.Sprintf("pods ask %s for names, and the plan says %s", strings.Join(config.ClusterDNS, ", "), strings.Join(planned.ClusterDNS, ", ")), remedy}, mend, nil}), nil
 	}
 	if err := asked(x.c.ServicesWhy); err != nil {
 		return out, err

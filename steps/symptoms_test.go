@@ -51,8 +51,9 @@ func newPatient(t *testing.T) *patient {
 		spec("hns_network_ready", "flannel_network", &steps.HNSNetworkReady{Name: "flannel.4096", Type: "Overlay", Service: "flanneld"}),
 		spec("file_ready", "subnet_env", &steps.FileReady{Path: `C:\run\flannel\subnet.env`, Contains: "FLANNEL_SUBNET=", Service: "flanneld"}),
 		spec("file", "cni_conf", &steps.File{Path: `C:\x\10-flannel.conflist`, Content: cniConfV2}),
+		spec("cni_conf_first", "cni_conf_first", &steps.CNIConfFirst{Path: `C:\x\10-flannel.conflist`}),
 		spec("source_vip", "source_vip", &steps.SourceVIP{Dir: `C:\x\networks`, Network: "flannel.4096", Subnet: steps.Ref("registered.pod_cidr")}),
-		spec("file", "kube_proxy_config", &steps.File{Path: `C:\x\kube-proxy.yaml`, Content: "hostnameOverride: win-1\n"}),
+		spec("file", "kube_proxy_config", &steps.File{Path: `C:\x\kube-proxy.yaml`, Content: "hostnameOverride: win-1\nwinkernel:\n  sourceVip: " + steps.Ref("source_vip.address") + "\n"}),
 		service("kube-proxy", "--windows-service", `--config=C:\x\kube-proxy.yaml`),
 	}
 	return p
@@ -200,12 +201,14 @@ var symptomCases = []struct {
 			p.file(podSubnet, strings.ReplaceAll(subnetEnv, "\n", "\r\n")+"FLANNEL_IPV6_NETWORK=\r\n")
 		}, has: podSubnet + " is missing", mend: []string{"restart flanneld"}},
 	{id: "stale-subnet", provoke: func(p *patient) { p.view.Node.PodCIDR = "10.244.9.0/24" },
-		near: func(p *patient) { p.file(`C:\k\SourceVip.json`, `{"ip4":{"ip":"10.244.3.9/24"}}`) }, has: "outside of the Node's pod network 10.244.9.0/24", mend: []string{"source_vip", "kube_proxy"}},
+		near: func(p *patient) { p.file(`C:\k\SourceVip.json`, `{"ip4":{"ip":"10.244.3.9/24"}}`) }, has: "outside of the Node's pod network 10.244.9.0/24", mend: []string{"source_vip", "kube_proxy_config", "kube_proxy"}},
 	{id: "outbound-exceptions", provoke: func(p *patient) {
 		p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.96.0.0/12"`, `"0.0.0.0/0"`, 1))
 	}, near: func(p *patient) {
 		p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.244.0.0/16","10.96.0.0/12"`, `"10.96.0.0/12", "10.244.0.0/16"`, 1))
 	}, has: "does not except 10.96.0.0/12 from address translation, and excepts 0.0.0.0/0 besides", mend: []string{"cni_conf"}},
+	{id: "cni-other", provoke: func(p *patient) { p.file(`C:\x\0-containerd-nat.json`, "{}") }, near: func(p *patient) { p.file(`C:\x\20-other.conf`, "{}") },
+		has: `C:\x\0-containerd-nat.json is read in place of 10-flannel.conflist`, mend: []string{"cni_conf_first"}},
 	{id: "mac-spoofing", provoke: func(p *patient) {
 		p.bridge("L2Bridge")
 		p.registry(`HKLM\HARDWARE\DESCRIPTION\System\BIOS`, "SystemProductName", "Virtual Machine")
@@ -294,13 +297,19 @@ func TestSymptomsElsewhere(t *testing.T) {
 		"resolvConf": {func(p *patient) {
 			p.file(`C:\x\kubelet.yaml`, "resolvConf: /etc/resolv.conf\nclusterDNS: ['10.96.0.10']\n")
 		}, "dns", "/etc/resolv.conf, a file that Windows does not have"},
-		"no name server":     {func(p *patient) { p.file(`C:\x\kubelet.yaml`, "resolvConf: \"\"\n") }, "dns", "clusterDNS is empty"},
+		"no name server": {func(p *patient) { p.file(`C:\x\kubelet.yaml`, "resolvConf: \"\"\n") }, "dns", "clusterDNS is empty"},
+		"another name server": {func(p *patient) {
+			p.file(`C:\x\kubelet.yaml`, "resolvConf: \"\"\nclusterDNS: ['10.96.0.53']\n")
+		}, "dns", "pods ask 10.96.0.53 for names, and the plan says 10.96.0.10"},
 		"address gone":       {func(p *patient) { p.quirks.Networks[0].ManagementIP = "192.0.2.77" }, "network-adapter", "no adapter of the machine has 192.0.2.77"},
 		"half a subnet file": {func(p *patient) { p.file(podSubnet, "FLANNEL_SUBNET=10.244.3.1/24\n") }, "subnet-file", "lacks FLANNEL_NETWORK, FLANNEL_MTU, FLANNEL_IPMASQ"},
 		"another subnet":     {func(p *patient) { p.file(podSubnet, strings.Replace(subnetEnv, "10.244.3.1", "10.244.4.1", 1)) }, "subnet-file", "says 10.244.4.1/24, and the Node's pod network is 10.244.3.0/24"},
 		"files of other scripts": {func(p *patient) {
 			p.file(`C:\k\SourceVipRequest.json`, `{"ipam":{"ranges":[[{"subnet":"10.244.8.0/24"}]]}}`)
 		}, "stale-subnet", `C:\k\SourceVipRequest.json is there from an earlier node`},
+		"source address of another subnet": {func(p *patient) {
+			p.file(`C:\x\kube-proxy.yaml`, "hostnameOverride: win-1\nwinkernel: {sourceVip: 10.244.8.2}\n")
+		}, "stale-subnet", "kube-proxy sends from 10.244.8.2, outside of the Node's pod network 10.244.3.0/24"},
 		"comments in JSON": {func(p *patient) {
 			p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.244.0.0/16",`, "\"10.244.0.0/16\", # cluster\n", 1))
 		}, "outbound-exceptions", "is no JSON"},
