@@ -44,9 +44,10 @@ type ExamineReply struct {
 	Symptoms []Symptom `json:"symptoms"`
 	// Pause is the image of pause containers that the runtime is configured with; ""
 	// where no such configuration is the plan's. Which builds of Windows an image is for
-	// is known to the controller.
-	Pause     string `json:"pause,omitempty"`
-	Mutations int64  `json:"mutations"`
+	// is known to the controller. PauseMend are the steps that write it.
+	Pause     string   `json:"pause,omitempty"`
+	PauseMend []string `json:"pause_mend,omitempty"`
+	Mutations int64    `json:"mutations"`
 }
 
 // Symptom is a finding on a machine that has joined, with what would mend it.
@@ -149,7 +150,7 @@ func (x *Executor) Examine(ctx context.Context, req ExamineRequest) (ExamineRepl
 			reply.Symptoms = append(reply.Symptoms, Symptom{Finding: f})
 		}
 	}
-	if reply.Pause, err = ex.pause(ctx); err != nil {
+	if reply.Pause, reply.PauseMend, err = ex.pause(ctx); err != nil {
 		reply.Symptoms = append(reply.Symptoms, Symptom{Finding: Finding{ID: PauseImageSymptom, Severity: SeverityWarning, Unasked: true,
 			Seen: "could not be looked at: " + err.Error(), Why: pauseWhy, Remedy: "mend what kept it from being asked, and look again"}})
 	}
@@ -268,24 +269,34 @@ func flagOf(command []string, name string) (value string, given bool) {
 // docs/cri/config.md).
 var pauseLine = regexp.MustCompile(`(?m)^\s*(?:sandbox_image|sandbox)\s*=\s*['"]([^'"]*)['"]`)
 
-// pause reads the pause image out of the configuration that containerd is started with.
-func (x *exam) pause(ctx context.Context) (string, error) {
-	if _, _, ok := x.service("containerd"); !ok {
-		return "", nil
+// pause reads the pause image out of the configuration that containerd is started with,
+// or out of the kubelet's flag where Docker is the runtime, and names the steps that
+// write it.
+func (x *exam) pause(ctx context.Context) (image string, mend []string, err error) {
+	_, runtime, ok := x.service("containerd")
+	if !ok {
+		have, _, err := x.registered(ctx, "kubelet")
+		_, kubelet, _ := x.service("kubelet")
+		image, _ = flagOf(have.Command, "pod-infra-container-image")
+		return image, []string{kubelet}, err
 	}
 	have, there, err := x.registered(ctx, "containerd")
 	if err != nil || !there {
-		return "", err
+		return "", nil, err
 	}
 	path, _ := flagOf(have.Command, "config")
 	if path == "" {
-		return "", nil
+		return "", nil, nil
 	}
 	b, _, err := x.read(ctx, path)
-	if m := pauseLine.FindSubmatch(b); err == nil && m != nil {
-		return string(m[1]), nil
+	m := pauseLine.FindSubmatch(b)
+	if err != nil || m == nil {
+		return "", nil, err
 	}
-	return "", err
+	if _, file, ok := x.file(path); ok {
+		mend = append(mend, file)
+	}
+	return string(m[1]), append(mend, runtime), nil
 }
 
 // asked is the error of a part of the cluster that could not be read; nil = it was.

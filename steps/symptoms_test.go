@@ -355,6 +355,18 @@ func TestSymptomsOfSoundMachines(t *testing.T) {
 	}
 }
 
+// TestSymptomsOfDocker: with Docker the kubelet's flag names the pause image.
+func TestSymptomsOfDocker(t *testing.T) {
+	p := newPatient(t)
+	p.list = slices.DeleteFunc(p.list, func(s steps.Spec) bool { return strings.HasPrefix(s.ID, "containerd") })
+	p.register("kubelet", func(c *host.ServiceConfig) {
+		c.Command = append(c.Command, "--pod-infra-container-image=mcr.microsoft.com/k8s/core/pause:1.2.0")
+	})
+	if reply := p.examine(); reply.Pause != "mcr.microsoft.com/k8s/core/pause:1.2.0" || !slices.Equal(reply.PauseMend, []string{"kubelet"}) {
+		t.Errorf("pause image %q, mended by %q", reply.Pause, reply.PauseMend)
+	}
+}
+
 // TestSymptomsUnasked: what could not be looked at is told, and is no answer.
 func TestSymptomsUnasked(t *testing.T) {
 	p := newPatient(t)

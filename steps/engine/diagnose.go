@@ -134,13 +134,7 @@ func (h *hostRun) pauseSymptoms(exam steps.ExamineReply) (out []steps.Symptom) {
 	add := func(id, seen, remedy string) {
 		list := steps.Symptoms()
 		f := list[slices.IndexFunc(list, func(f steps.Findable) bool { return f.ID == id })]
-		s := steps.Symptom{Finding: steps.Finding{ID: id, Severity: f.Severity, Seen: seen, Why: f.Doc, Remedy: remedy, Waived: slices.Contains(h.waived(), id)}}
-		for _, step := range h.node.Steps {
-			if step.ID == "containerd_config" || step.ID == "containerd" {
-				s.Mend = append(s.Mend, step.ID)
-			}
-		}
-		out = append(out, s)
+		out = append(out, steps.Symptom{Finding: steps.Finding{ID: id, Severity: f.Severity, Seen: seen, Why: f.Doc, Remedy: remedy, Waived: slices.Contains(h.waived(), id)}, Mend: exam.PauseMend})
 	}
 	if v := compat.CheckPause(exam.Pause, exam.Facts.Build); v.Status == compat.Refused {
 		remedy := "give the plan an image for this build: runtime { pause_image = ... }"
