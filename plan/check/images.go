@@ -60,16 +60,22 @@ const portable = 20348
 func (k *checker) images(spec value, nodes []Node) {
 	class, _ := k.classOf(spec)
 	isolated := class.Handler == compat.HandlerHypervisor
+	selected := k.selection(spec).build()
 	for _, c := range containers(spec) {
 		image := c.get("image")
 		build, word := imageBuild(image.str())
 		if build == 0 || isHostProcess(spec, c) { // of which only the files are used
 			continue
 		}
-		var refused, doubtful []Node
+		var refused, doubtful, unknown []Node
 		for _, n := range nodes {
+			if n.Build == "" {
+				n.Build = selected
+			}
 			host := number(n.Build)
 			switch {
+			case host == 0 && !isolated:
+				unknown = append(unknown, n)
 			case host == 0 || host == build || isolated && build < host:
 			case !isolated && build == portable && host >= 25398:
 				doubtful = append(doubtful, n)
@@ -85,6 +91,8 @@ func (k *checker) images(spec value, nodes []Node) {
 			k.find("image-build", image, "the image says %s (build 10.0.%d), and %s; %s", word, build, builds(refused), where)
 		} else if len(doubtful) > 0 {
 			k.findAs(Warning, "image-build", image, "the image says %s (build 10.0.%d), and %s, which runs it, without a promise that all of it works", word, build, builds(doubtful))
+		} else if len(unknown) > 0 {
+			k.find("build-unknown", image, "the image says %s (build 10.0.%d), and the plan does not say the build of the Node %s", word, build, unknown[0].Name)
 		}
 	}
 }

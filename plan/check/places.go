@@ -155,6 +155,16 @@ func (s selection) met(n Node) (a answer, failed requirement) {
 	return a, failed
 }
 
+// build is the Windows build that all nodes must have; "" where none is demanded.
+func (s selection) build() string {
+	for _, q := range s.all {
+		if q.key == buildLabel && q.operator == "In" && len(q.values) == 1 {
+			return q.values[0]
+		}
+	}
+	return ""
+}
+
 // systems are the values of the operating system's label with which all can be met:
 // nil = any.
 func (s selection) systems() []string {
@@ -305,7 +315,11 @@ func (k *checker) places(spec value) []Node {
 	switch {
 	case len(out) > 0:
 	case len(perhaps) > 0:
-		k.find("selector-unknown", at(doubtful, spec), "the pod wants %s", doubtful)
+		id := "selector-unknown"
+		if doubtful.key == buildLabel {
+			id = "build-unknown" // the kubelet gives it
+		}
+		k.find(id, at(doubtful, spec), "the pod wants %s", doubtful)
 		out = perhaps
 	case failed.key == "": // nothing but empty terms, which were told
 		return nil

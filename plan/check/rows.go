@@ -37,6 +37,8 @@ func rowOf(id string) row {
 var rows = append(fieldRows(), []row{
 	{"any-os", Warning, "nothing says for which operating system its images are, so the scheduler may send it to a Windows node, where a Linux image cannot run",
 		"write nodeSelector: {kubernetes.io/os: linux} (or windows) into the pod's spec, or give the Windows nodes a taint that it does not tolerate"},
+	{"build-unknown", Warning, "a pod that is for one build of Windows runs on nodes of that build only, and the plan leaves open which these have",
+		"say build = \"10.0.20348\" (or what the machines have) in the profile or node of the plan"},
 	{"deprecated-label", Warning, "the label has a successor, and may be gone from the nodes of the next version", "write the successor"},
 	{"empty-term", Error, "a nodeSelectorTerm without a requirement matches no node, so it does not stand for any", "give the term a requirement, or remove the affinity"},
 	{"image-build", Error, "a container that shares the kernel of its node (process isolation) runs only where its base image has the build of that node's Windows",
