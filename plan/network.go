@@ -18,6 +18,7 @@ var networkSpecs = map[string]*blockSpec{
 		{name: "delegate", typ: cty.String, doc: "CNI plugin of the backend on Windows: \"win-overlay\" or \"sdnoverlay\" for vxlan, \"win-bridge\" or \"sdnbridge\" for host-gw; the first is the default"},
 		{name: "vni", typ: cty.Number, doc: "VXLAN network identifier, default 4096"},
 		{name: "port", typ: cty.Number, doc: "VXLAN port, default 4789"},
+		{name: "placeholder", typ: cty.Bool, doc: "true: on Windows an HNS network \"External\" comes before flannel's own and outlives boots, so that the adapter's switch is made once, when the join begins, and the connection is lost then only; default false"},
 	}},
 	"none": {name: "network", doc: "none from nodejoin: the cluster brings its CNI to a node in pods of its own; a node is joined once it is registered, and Ready when the CNI has come", attrs: []attrSpec{
 		{name: "ready", typ: cty.Bool, doc: "true: wait until the Node is Ready, for a CNI that comes without further doing"},
@@ -54,7 +55,7 @@ func (c *compiler) networkBlock(at *hcl.Block, k *cluster) {
 }
 
 func (c *compiler) flannel(s *section) recipe.Network {
-	n := recipe.Network{Kind: "flannel", Version: c.version(s, "version"), Backend: s.or("backend", recipe.VXLAN), Delegate: s.str("delegate")}
+	n := recipe.Network{Kind: "flannel", Version: c.version(s, "version"), Backend: s.or("backend", recipe.VXLAN), Delegate: s.str("delegate"), Placeholder: s.flag("placeholder")}
 	known := slices.Contains(recipe.Backends(), n.Backend)
 	if n.Backend != "" && !known {
 		s.fail("backend", "unknown backend", "There is no backend %q. On Windows flannel has %q and %q.", n.Backend, recipe.VXLAN, recipe.HostGW)

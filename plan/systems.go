@@ -2,7 +2,7 @@ package plan
 
 // systemKinds are kinds of one operating system only.
 var systemKinds = map[string]string{
-	"registry": "windows", "firewall_rule": "windows", "hns_network_ready": "windows",
+	"registry": "windows", "firewall_rule": "windows", "hns_network": "windows", "hns_network_ready": "windows",
 	"dynamic_ports": "windows", "reserved_ports": "windows",
 	"sysctl": "linux", "kernel_module": "linux",
 }

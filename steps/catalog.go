@@ -18,6 +18,7 @@ func Kinds() []Kind {
 		fileReadyKind,
 		firewallRuleKind,
 		flannelAgreesKind,
+		hnsNetworkKind,
 		hnsReadyKind,
 		hostNameKind,
 		httpReadyKind,

@@ -240,6 +240,12 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 			}
 		}},
 		{name: "feature that is on", list: []steps.Spec{spec("feature", "f", &steps.Feature{Name: "Containers"})}},
+		{name: "hns network", list: []steps.Spec{spec("hns_network", "n", external("Overlay", 9999))}, verify: lasting("Overlay")},
+		{name: "hns network of another type", before: []steps.Spec{spec("hns_network", "n", external("Overlay", 9999))},
+			list: []steps.Spec{spec("hns_network", "n", external("L2Bridge", 0))}, verify: lasting("L2Bridge")},
+		{name: "hns network that was there", drift: func(t *testing.T, h host.Host) {
+			must(t, h.CreateHNSNetwork(t.Context(), host.HNSNetworkConfig{Name: "external", Type: "L2Bridge", Subnet: "192.168.255.0/30", Gateway: "192.168.255.1"}))
+		}, list: []steps.Spec{spec("hns_network", "n", external("L2Bridge", 0))}, verify: lasting("L2Bridge")},
 		{name: "host name", list: []steps.Spec{spec("host_name", "name", &steps.HostName{Name: "node-1"})}, verify: func(t *testing.T, h host.Host) {
 			n, err := h.HostName(t.Context())
 			noted, err2 := h.RebootNoted(t.Context())
@@ -454,4 +460,19 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 		{name: "preflight", list: []steps.Spec{spec("preflight", "p", &steps.Preflight{OS: "windows", MinBuild: "10.0.17763", Services: []string{"kubelet"}, Ports: []string{"tcp/10250"}})}},
 		{name: "require", list: []steps.Spec{spec("require", "r", &steps.Require{OS: "windows", MinBuild: "10.0.17763", Admin: true, Path: `C:\`, MinFree: "1KiB", ForeignServices: []string{"kubelet"}})}},
 	}, art
+}
+
+func external(kind string, vni uint32) *steps.HNSNetwork {
+	return &steps.HNSNetwork{Name: "External", Type: kind, Subnet: "192.168.255.0/30", Gateway: "192.168.255.1", VNI: vni}
+}
+
+// lasting wants the network, and that a boot leaves it.
+func lasting(kind string) func(*testing.T, host.Host) {
+	return func(t *testing.T, h host.Host) {
+		must(t, h.Reboot(t.Context()))
+		n, err := h.HNSNetwork(t.Context(), "External")
+		if err != nil || n.Type != kind || n.ManagementIP == "" || !slices.Equal(n.Subnets, []string{"192.168.255.0/30"}) {
+			t.Errorf("network %+v, %v; want one of type %s", n, err, kind)
+		}
+	}
 }

@@ -43,7 +43,7 @@ func TestJoinHostGW(t *testing.T) {
 	b := newBed(ctx, t, startCluster(ctx, t))
 	b.network.OnAttach(b.addAddress)
 	b.bareCluster(ctx)
-	plan := planWith(t, append([]string{`"vxlan"`, `"host-gw"`, "\n  vni     = 4096", "", "\n  port    = 4789", ""}, manifestsPlan...)...)
+	plan := planWith(t, append([]string{`"vxlan"`, `"host-gw"`, "\n  vni     = 4096", "\n  placeholder = true", "\n  port    = 4789", ""}, manifestsPlan...)...)
 	args := append(b.variables(b.host.Port()).write(t)[:2], plan)
 
 	b.wantRefused(ctx, args)
@@ -58,6 +58,9 @@ func TestJoinHostGW(t *testing.T) {
 		t.Errorf("flanneld has announced %q", have)
 	}
 	b.wantBridge(node.Spec.PodCIDR)
+	if have := b.network.Network("External"); have == nil || have["Type"] != "L2Bridge" {
+		t.Errorf("HNS network External: %v", have)
+	}
 	b.wantHealthy(ctx, "kubelet", 10248)
 	b.wantHealthy(ctx, "kube-proxy", 10256)
 	b.wantNoCredentialsLeft(ctx)

@@ -112,19 +112,27 @@ func TestControllerKilled(t *testing.T) {
 	}
 }
 
-// TestConnectionCut: a connection that is cut in the middle of an artifact, or of the
-// start of a service, is made anew and the run goes on; or it fails with exit code 4
-// and the next one finishes.
+// TestConnectionCut: a connection that is cut in the middle of an artifact, of the making
+// of the adapter's switch, or of the start of a service, is made anew and the run goes
+// on; or it fails with exit code 4 and the next one finishes.
 func TestConnectionCut(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	cluster := startCluster(ctx, t)
+	plan := planWith(t, "\n  port    = 4789", "\n  placeholder = true")
 	for _, c := range []struct {
 		name string
 		cut  func(e streamEvent, p *netproxy.Proxy) bool // true once it has cut
 	}{
 		{"artifact", func(e streamEvent, p *netproxy.Proxy) bool {
 			if e.Type == "step_progress" && e.Step == "kubernetes_node" && e.Done > 8<<20 {
+				p.Cut()
+				return true
+			}
+			return false
+		}},
+		{"switch", func(e streamEvent, p *netproxy.Proxy) bool {
+			if e.Type == "step_started" && e.Step == "placeholder" {
 				p.Cut()
 				return true
 			}
@@ -146,7 +154,7 @@ func TestConnectionCut(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer proxy.Close()
-			args := b.variables(proxy.Port()).write(t)
+			args := append(b.variables(proxy.Port()).write(t)[:2], plan)
 			cut := false
 			r := apply(ctx, t, args, func(e streamEvent, _ *os.Process) {
 				if !cut {

@@ -19,6 +19,9 @@ type Network struct {
 	Delegate string // CNI plugin to which flannel's hands over; "" = the first of Delegates
 	VNI      uint32 // of vxlan, 4096
 	Port     uint16 // of vxlan, 4789
+	// Placeholder: on Windows the switch is made before flanneld is there, by a network
+	// that outlives boots.
+	Placeholder bool
 
 	// Of none.
 	HNSNetwork string // L2Bridge network that the CNI makes, for a kube-proxy of ours; "" = no kube-proxy

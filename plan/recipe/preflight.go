@@ -61,9 +61,8 @@ func (b *build) turnsOn(name string) bool {
 	})
 }
 
-// placeholderNetwork is the network that flannel makes on the adapter before its own,
-// so that the machine's connections are interrupted once only (flannel
-// pkg/backend/vxlan/vxlan_windows.go, pkg/backend/hostgw/hostgw_windows.go).
+// placeholderNetwork is the network that the upstream start scripts make on the adapter
+// before flannel's, and the recipe where the plan wants it (winPlaceholder).
 const placeholderNetwork = "External"
 
 // linPreflight does the same for a Linux node.

@@ -78,6 +78,10 @@ func variants() map[string]Input {
 	installed.Kubernetes, installed.Runtime = "1.22.17", Runtime{Kind: "mcr", Installed: true, Pause: "mcr.microsoft.com/oss/kubernetes/pause:3.6"}
 	bridge := input()
 	bridge.Network = Network{Kind: "flannel", Version: "0.28.9", Backend: "host-gw"}
+	held := input()
+	held.Network.Placeholder = true
+	held.Settings.Steps = StaticAddress(true)
+	held.Settings.Steps[0].Source = held.Source
 	sdn := input()
 	sdn.Network.Delegate = "sdnoverlay"
 	sdn.Artifacts["sdn_cni"] = steps.Source{File: "/mirror/windows-container-networking-cni-amd64-v0.3.1.zip", SHA256: strings.Repeat("a", 64)}
@@ -100,7 +104,7 @@ func variants() map[string]Input {
 	}
 	return map[string]Input{"addons": addons, "linux": linuxInput(), "linux-none": bare, "windows": input(), "kubeadm": kubeadm, "kubeadm-1.30": kubeadmOld, "windows-1.30": old, "sandbox": sandbox,
 		"windows-1.19": oldest, "docker": docker, "docker-installed": installed,
-		"host-gw": bridge, "sdnoverlay": sdn, "none": none, "none-proxied": proxied}
+		"host-gw": bridge, "placeholder": held, "sdnoverlay": sdn, "none": none, "none-proxied": proxied}
 }
 
 func expand(t *testing.T, in Input) []steps.Spec {

@@ -264,10 +264,11 @@ func TestNetworks(t *testing.T) {
 		plugin, absent string
 		services       int
 	}{
-		"host-gw":    {recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "host-gw"}, "cbr0", "L2Bridge", "win-bridge.exe", "win-overlay.exe", 4},
-		"sdnbridge":  {recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "host-gw", Delegate: "sdnbridge"}, "cbr0", "L2Bridge", "sdnbridge.exe", "win-bridge.exe", 4},
-		"sdnoverlay": {recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", Delegate: "sdnoverlay", VNI: 5000, Port: 4789}, "flannel.5000", "Overlay", "sdnoverlay.exe", "nat.exe", 4},
-		"none":       {recipe.Network{Kind: "none"}, "", "", "", "flannel.exe", 2},
+		"host-gw":     {recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "host-gw"}, "cbr0", "L2Bridge", "win-bridge.exe", "win-overlay.exe", 4},
+		"sdnbridge":   {recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "host-gw", Delegate: "sdnbridge"}, "cbr0", "L2Bridge", "sdnbridge.exe", "win-bridge.exe", 4},
+		"sdnoverlay":  {recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", Delegate: "sdnoverlay", VNI: 5000, Port: 4789}, "flannel.5000", "Overlay", "sdnoverlay.exe", "nat.exe", 4},
+		"placeholder": {recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", VNI: 4096, Port: 4789, Placeholder: true}, "flannel.4096", "Overlay", "win-overlay.exe", "win-bridge.exe", 4},
+		"none":        {recipe.Network{Kind: "none"}, "", "", "", "flannel.exe", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -284,6 +285,10 @@ func TestNetworks(t *testing.T) {
 				if _, err := h.Stat(ctx, `C:\opt\cni\bin\`+c.plugin); err != nil {
 					t.Error(err)
 				}
+			}
+			held, err := h.HNSNetwork(ctx, "External")
+			if c.network.Placeholder != (err == nil) || err == nil && held.Type != c.hnsType {
+				t.Errorf("HNS network External: %+v, %v", held, err)
 			}
 			if _, err := h.Stat(ctx, `C:\opt\cni\bin\`+c.absent); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("%s: %v", c.absent, err)

@@ -78,6 +78,7 @@ func (b *build) winPrepare() {
 	first := b.networkAgrees()
 	b.winPreflight(first...)
 	b.settings("require")
+	b.winPlaceholder()
 	for _, d := range append([]folder{
 		{"data_dir", b.dataDir(), "nodejoin's own folder", host.AccessPrivate},
 		{"bin_dir", winBin, "Folder of the node's programs", host.AccessPrivate},

@@ -48,6 +48,27 @@ func lifeOf() []string {
 	return []string{steps.Ref("registered.uid"), steps.Ref("registered.pod_cidr")}
 }
 
+// winPlaceholder: a network that does nothing but hold the adapter's virtual switch, of
+// the type of flannel's. It is made before anything is fetched: the machine's connections
+// break. Its values are those of the upstream start script for Windows nodes.
+func (b *build) winPlaceholder() {
+	n := b.in.Network
+	if !n.Placeholder {
+		return
+	}
+	args := &steps.HNSNetwork{Name: placeholderNetwork, Type: "L2Bridge", Subnet: "192.168.255.0/30", Gateway: "192.168.255.1"}
+	if n.Backend == VXLAN {
+		args.Type, args.VNI = "Overlay", 9999
+	}
+	after := []string{"require"}
+	for _, s := range b.specs {
+		if b.before[s.ID] { // a static address is to be kept, a feature may need its reboot
+			after = append(after, s.ID)
+		}
+	}
+	b.add("placeholder", "hns_network", "HNS network "+placeholderNetwork+", which holds the adapter's switch", args, after...)
+}
+
 // winNetworkPrepare: folders and firewall of the pod network and of kube-proxy.
 func (b *build) winNetworkPrepare() {
 	folder := func(id, path, title string) {
@@ -158,6 +179,9 @@ func (b *build) winNetwork() {
 	service.Environment = []string{"NODE_NAME=" + b.in.Node}
 	after := []string{"agent", "flanneld_program", "net_conf", "flannel_kubeconfig", "flannel_run_dir", "flanneld_log_dir", "registered"}
 	ready := steps.HNSNetworkReady{Name: b.networkName(), Type: "L2Bridge", Subnet: steps.Ref("registered.pod_cidr"), Service: "flanneld", Log: log}
+	if n.Placeholder {
+		after = append(after, "placeholder")
+	}
 	if n.Backend == VXLAN {
 		after = append(after, "firewall_vxlan")
 		ready.Type, ready.VNI = "Overlay", n.VNI

@@ -229,6 +229,10 @@ type Host interface {
 	PutFirewallRule(ctx context.Context, r FirewallRule) error
 	// DeleteFirewallRule removes a rule by name; absent is no error.
 	DeleteFirewallRule(ctx context.Context, name string) error
+	// CreateHNSNetwork makes a network that outlives boots. One of the name
+	// (case-insensitive) is fs.ErrExist. On a machine whose adapter has no virtual switch
+	// one is made, and for some seconds the machine has no connections.
+	CreateHNSNetwork(ctx context.Context, n HNSNetworkConfig) error
 	// DeleteHNSNetwork removes a network by name (case-insensitive), with its endpoints
 	// and the load balancers over these; absent is no error.
 	DeleteHNSNetwork(ctx context.Context, name string) error
@@ -444,6 +448,16 @@ type HNSNetwork struct {
 	Subnets      []string `json:"subnets,omitempty"`       // CIDRs
 	VNI          uint32   `json:"vni,omitempty"`           // of the first subnet's VSID policy
 	Port         uint16   `json:"port,omitempty"`          // VXLAN port of the network's policy, 0 = not set (4789)
+}
+
+// HNSNetworkConfig is a network of HNS that is to be made.
+type HNSNetworkConfig struct {
+	Name    string
+	Type    string // "Overlay" or "L2Bridge"
+	Subnet  string // CIDR
+	Gateway string // address in Subnet
+	VNI     uint32 // of the subnet, Overlay only
+	Adapter string // name of the adapter that its switch is made on; "" = HNS picks one
 }
 
 // HNSEndpoint is what a container, or a backend of a Service, has in a network of HNS.

@@ -169,6 +169,10 @@ func (i *intercepted) DeleteFirewallRule(ctx context.Context, name string) error
 	return i.do("delete firewall rule", name, func() error { return i.Host.DeleteFirewallRule(ctx, name) })
 }
 
+func (i *intercepted) CreateHNSNetwork(ctx context.Context, n HNSNetworkConfig) error {
+	return i.do("create HNS network", n.Name, func() error { return i.Host.CreateHNSNetwork(ctx, n) })
+}
+
 func (i *intercepted) DeleteHNSNetwork(ctx context.Context, name string) error {
 	return i.do("delete HNS network", name, func() error { return i.Host.DeleteHNSNetwork(ctx, name) })
 }

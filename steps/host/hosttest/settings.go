@@ -303,6 +303,7 @@ func (s *suite) cancelled() {
 		"chains":      ignore(h.FilterChains(ctx)),
 		"drop chains": h.DeleteFilterChains(ctx, nil),
 		"put rule":    h.PutFirewallRule(ctx, host.FirewallRule{Name: "x", Direction: "in", Action: "allow", Protocol: "tcp"}),
+		"create hns":  h.CreateHNSNetwork(ctx, host.HNSNetworkConfig{Name: "x", Type: "L2Bridge", Subnet: "192.168.255.0/30", Gateway: "192.168.255.1"}),
 		"delete hns":  h.DeleteHNSNetwork(ctx, "x"),
 		"delete rule": h.DeleteFirewallRule(ctx, "x"),
 	} {

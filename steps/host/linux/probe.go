@@ -109,6 +109,11 @@ func (h *Host) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, er
 	return host.HNSNetwork{}, unsupported(ctx, "read HNS network", name)
 }
 
+// CreateHNSNetwork is host.ErrUnsupported.
+func (h *Host) CreateHNSNetwork(ctx context.Context, n host.HNSNetworkConfig) error {
+	return unsupported(ctx, "create HNS network", n.Name)
+}
+
 // DeleteHNSNetwork is host.ErrUnsupported.
 func (h *Host) DeleteHNSNetwork(ctx context.Context, name string) error {
 	return unsupported(ctx, "delete HNS network", name)

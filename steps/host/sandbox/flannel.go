@@ -123,10 +123,13 @@ func (h *Host) podSubnet(ctx context.Context, kubeconfig credential, node string
 	return subnet, nil
 }
 
-func (h *Host) network(conf netConf, subnet netip.Prefix) (host.HNSNetwork, error) {
+func networkID() string {
 	id := randomHex(16)
-	n := host.HNSNetwork{ManagementIP: h.cfg.IP, Subnets: []string{subnet.String()},
-		ID: strings.ToUpper(fmt.Sprintf("%s-%s-%s-%s-%s", id[:8], id[8:12], id[12:16], id[16:20], id[20:]))}
+	return strings.ToUpper(fmt.Sprintf("%s-%s-%s-%s-%s", id[:8], id[8:12], id[12:16], id[16:20], id[20:]))
+}
+
+func (h *Host) network(conf netConf, subnet netip.Prefix) (host.HNSNetwork, error) {
+	n := host.HNSNetwork{ManagementIP: h.cfg.IP, Subnets: []string{subnet.String()}, ID: networkID()}
 	switch strings.ToLower(conf.Backend.Type) {
 	case "vxlan":
 		n.Type, n.VNI, n.Port = "Overlay", conf.Backend.VNI, conf.Backend.Port

@@ -247,6 +247,22 @@ func (h *Host) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, er
 	return out, err
 }
 
+// CreateHNSNetwork makes a network that outlives boots.
+func (h *Host) CreateHNSNetwork(ctx context.Context, n host.HNSNetworkConfig) error {
+	return failed("create HNS network", n.Name, h.change(ctx, func(s *state) error {
+		if !h.windows() {
+			return host.ErrUnsupported
+		}
+		key := h.fold(n.Name)
+		if _, there := s.Networks[key]; there {
+			return fs.ErrExist
+		}
+		s.Networks[key] = host.HNSNetwork{ID: networkID(), Name: n.Name, Type: n.Type, ManagementIP: h.cfg.IP, Subnets: []string{n.Subnet}, VNI: n.VNI}
+		s.Lasting = append(s.Lasting, key)
+		return nil
+	}))
+}
+
 // DeleteHNSNetwork removes a network.
 func (h *Host) DeleteHNSNetwork(ctx context.Context, name string) error {
 	return failed("delete HNS network", name, h.change(ctx, func(s *state) error {
@@ -254,6 +270,7 @@ func (h *Host) DeleteHNSNetwork(ctx context.Context, name string) error {
 			return host.ErrUnsupported
 		}
 		delete(s.Networks, h.fold(name))
+		s.Lasting = slices.DeleteFunc(s.Lasting, func(key string) bool { return key == h.fold(name) })
 		return nil
 	}))
 }
@@ -267,8 +284,8 @@ func (h *Host) PutHNSNetwork(ctx context.Context, n host.HNSNetwork) error {
 	}))
 }
 
-// Reboot stops everything at once and starts the automatic services. HNS networks
-// do not survive it, as flannel's do not on Windows.
+// Reboot stops everything at once and starts the automatic services. Of HNS networks only
+// those of CreateHNSNetwork survive it: flannel's do not on Windows.
 func (h *Host) Reboot(ctx context.Context) error {
 	return failed("reboot", h.cfg.Hostname, h.change(ctx, func(s *state) error {
 		names := slices.Sorted(maps.Keys(s.Services))
@@ -279,7 +296,7 @@ func (h *Host) Reboot(ctx context.Context) error {
 				}
 			}
 		}
-		clear(s.Networks)
+		maps.DeleteFunc(s.Networks, func(key string, _ host.HNSNetwork) bool { return !slices.Contains(s.Lasting, key) })
 		h.finishFeatures(s)
 		h.finishName(s)
 		s.Noted = nil

@@ -31,6 +31,7 @@ type state struct {
 	Env      map[string]string                        `json:"env,omitempty"`
 	Firewall map[string]host.FirewallRule             `json:"firewall,omitempty"`
 	Networks map[string]host.HNSNetwork               `json:"networks,omitempty"`
+	Lasting  []string                                 `json:"lasting,omitempty"`        // keys of networks that outlive boots
 	Dynamic  map[string]host.PortRange                `json:"dynamic_ports,omitempty"`  // by protocol; only others than a fresh machine's
 	Reserved map[string]host.PortRange                `json:"reserved_ports,omitempty"` // by their text
 	Sysctls  map[string]string                        `json:"sysctls,omitempty"`        // only others than at boot

@@ -244,6 +244,9 @@ func (s *Server) create(kind, id, settings, parent string) (uint32, uint64, stri
 				Object{"Type": "DrMacAddress", "Settings": Object{"Address": "00-15-5D-12-34-56"}})
 		}
 		object["Policies"] = policies
+		if object["Type"] == "L2Bridge" {
+			object["ManagementIP"] = s.managementIP // by the older interface
+		}
 	case "Endpoint":
 		n, _ := strconv.ParseUint(strings.TrimPrefix(parent, "#"), 10, 64)
 		network := s.handles[n]

@@ -1,0 +1,109 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"strings"
+	"time"
+
+	"nodejoin/steps/host"
+)
+
+var hnsNetworkKind = Kind{Name: "hns_network", Place: OnHost, Timeout: 3 * time.Minute, Doc: "a network of HNS that outlives boots; its making may cut the machine's connections for some seconds", Outputs: []string{"management_ip"},
+	New: func() any { return &HNSNetwork{} }}
+
+// HNSNetwork is a network of the Host Networking Service that has its management
+// address. The first on an adapter makes its virtual switch, which takes the adapter from
+// the machine for some seconds: the address is back, and connections can be made, when
+// the network has its own. Outputs: management_ip.
+//
+// A network of the name and type that somebody else has made serves as well, and stays on
+// leave.
+type HNSNetwork struct {
+	Name    string `json:"name" doc:"its name, for example External"`
+	Type    string `json:"type" doc:"\"Overlay\" or \"L2Bridge\""`
+	Subnet  string `json:"subnet" doc:"its network, for example 192.168.255.0/30"`
+	Gateway string `json:"gateway" doc:"address of the gateway in it"`
+	VNI     uint32 `json:"vni,omitempty" doc:"VXLAN network identifier, for type Overlay"`
+}
+
+func (n *HNSNetwork) validate() error {
+	subnet, err := netip.ParsePrefix(n.Subnet)
+	gateway, err2 := netip.ParseAddr(n.Gateway)
+	switch {
+	case n.Name == "":
+		return invalid("hns_network needs a name")
+	case n.Type != "Overlay" && n.Type != "L2Bridge":
+		return invalid("hns_network %s: the type %q is neither Overlay nor L2Bridge", n.Name, n.Type)
+	case err != nil || err2 != nil || !subnet.Contains(gateway):
+		return invalid("hns_network %s: %q is no network with the gateway %q in it", n.Name, n.Subnet, n.Gateway)
+	case (n.Type == "Overlay") != (n.VNI != 0):
+		return invalid("hns_network %s: an Overlay has a vni, an L2Bridge has none", n.Name)
+	}
+	return nil
+}
+
+func (n *HNSNetwork) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
+	if err := n.validate(); err != nil {
+		return Change{}, err
+	}
+	have, err := r.HNSNetwork(ctx, n.Name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Change{Action: ActionCreate, Reason: "connections may break for some seconds",
+			Diffs: []Diff{{Name: "type", Want: n.Type}, {Name: "subnet", Want: n.Subnet}}}, nil
+	case errors.Is(err, host.ErrUnsupported):
+		return Change{}, &Error{Code: CodeInvalid, Summary: "no Host Networking Service", Detail: err.Error(),
+			Remedy: "turn on the feature Containers: host { features = [\"Containers\"] } in the profile or node"}
+	case err != nil:
+		return Change{}, err
+	case !strings.EqualFold(have.Type, n.Type) && n.made(e):
+		return Change{Action: ActionUpdate, Reason: "connections may break for some seconds", Diffs: []Diff{{Name: "type", Have: have.Type, Want: n.Type}}}, nil
+	case !strings.EqualFold(have.Type, n.Type):
+		return Change{}, &Error{Code: CodeFailed, Summary: "another HNS network of this name exists",
+			Detail: fmt.Sprintf("HNS network %s, which nodejoin did not make, is of type %s and not %s", n.Name, have.Type, n.Type),
+			Remedy: "remove it with the tool that made it, or do without the network in the plan"}
+	case have.ManagementIP == "":
+		return Change{Action: ActionWait, Reason: fmt.Sprintf("waits until HNS network %s has a management address", n.Name)}, nil
+	}
+	return Change{Outputs: map[string]string{"management_ip": have.ManagementIP}}, nil
+}
+
+// made tells whether the network is there by nodejoin's doing.
+func (n *HNSNetwork) made(e *Env) bool { return e.Record.made("hns_network:" + n.Name) }
+
+func (n *HNSNetwork) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {
+	have, err := h.HNSNetwork(ctx, n.Name)
+	there := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Outcome{}, err
+	}
+	if there && n.made(e) && !strings.EqualFold(have.Type, n.Type) {
+		if err := h.DeleteHNSNetwork(ctx, n.Name); err != nil {
+			return Outcome{}, err
+		}
+		there = false
+	}
+	if !there {
+		if err := e.Claim(ctx, h, "hns_network:"+n.Name, nil); err != nil {
+			return Outcome{}, err
+		}
+		err := h.CreateHNSNetwork(ctx, host.HNSNetworkConfig{Name: n.Name, Type: n.Type, Subnet: n.Subnet, Gateway: n.Gateway, VNI: n.VNI, Adapter: adapterOf(e.Facts)})
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return Outcome{}, err
+		}
+	}
+	return (&HNSNetworkReady{Name: n.Name, Type: n.Type}).Apply(ctx, h, e, c)
+}
+
+// adapterOf is the adapter of the default route, "" where that is one of a virtual switch
+// already, on which no other can be made.
+func adapterOf(f host.Facts) string {
+	if strings.HasPrefix(f.Interface, "vEthernet") {
+		return ""
+	}
+	return f.Interface
+}
