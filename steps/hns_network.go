@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,7 @@ type HNSNetwork struct {
 	Subnet  string `json:"subnet" doc:"its network, for example 192.168.255.0/30"`
 	Gateway string `json:"gateway" doc:"address of the gateway in it"`
 	VNI     uint32 `json:"vni,omitempty" doc:"VXLAN network identifier, for type Overlay"`
+	Address string `json:"address,omitempty" doc:"of the adapter that its switch is made on; default that of the default route"`
 }
 
 func (n *HNSNetwork) validate() error {
@@ -91,7 +93,11 @@ func (n *HNSNetwork) Apply(ctx context.Context, h host.Host, e *Env, c Change) (
 		if err := e.Claim(ctx, h, "hns_network:"+n.Name, nil); err != nil {
 			return Outcome{}, err
 		}
-		err := h.CreateHNSNetwork(ctx, host.HNSNetworkConfig{Name: n.Name, Type: n.Type, Subnet: n.Subnet, Gateway: n.Gateway, VNI: n.VNI, Adapter: adapterOf(e.Facts)})
+		adapter, err := n.adapter(ctx, h, e)
+		if err != nil {
+			return Outcome{}, err
+		}
+		err = h.CreateHNSNetwork(ctx, host.HNSNetworkConfig{Name: n.Name, Type: n.Type, Subnet: n.Subnet, Gateway: n.Gateway, VNI: n.VNI, Adapter: adapter})
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return Outcome{}, err
 		}
@@ -99,11 +105,22 @@ func (n *HNSNetwork) Apply(ctx context.Context, h host.Host, e *Env, c Change) (
 	return (&HNSNetworkReady{Name: n.Name, Type: n.Type}).Apply(ctx, h, e, c)
 }
 
-// adapterOf is the adapter of the default route, "" where that is one of a virtual switch
-// already, on which no other can be made.
-func adapterOf(f host.Facts) string {
-	if strings.HasPrefix(f.Interface, "vEthernet") {
-		return ""
+// adapter is the one with the address, "" where that is one of a virtual switch already, on
+// which no other can be made.
+func (n *HNSNetwork) adapter(ctx context.Context, r host.Reader, e *Env) (string, error) {
+	list, err := r.Adapters(ctx)
+	if err != nil {
+		return "", err
 	}
-	return f.Interface
+	want, err := netip.ParseAddr(or(n.Address, e.Facts.ManagementIP))
+	for _, a := range list {
+		if err == nil && slices.ContainsFunc(prefixes(a), func(p netip.Prefix) bool { return p.Addr() == want }) {
+			if strings.HasPrefix(a.Name, "vEthernet") {
+				return "", nil
+			}
+			return a.Name, nil
+		}
+	}
+	return "", &Error{Code: CodeFailed, Summary: "no adapter has the address", Detail: fmt.Sprintf("none of the machine's adapters has %s, on which HNS network %s is to be made", or(n.Address, "an address with a default route"), n.Name),
+		Remedy: "correct management_ip in the plan, or the machine's address"}
 }

@@ -1,10 +1,12 @@
 package steps_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"nodejoin/steps"
+	"nodejoin/steps/event"
 	"nodejoin/steps/host"
 )
 
@@ -34,6 +36,59 @@ func TestHNSNetworkArguments(t *testing.T) {
 		r := apply(t, openHost(t, "windows"), memory{}, []steps.Spec{spec("hns_network", "n", n)})
 		if r.Err == nil || !strings.Contains(r.Err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", n, r.Err, want)
+		}
+	}
+}
+
+// TestHNSNetworkAdapter: the switch is made on the adapter with the node's address; one that
+// has a switch already is left to HNS.
+func TestHNSNetworkAdapter(t *testing.T) {
+	for _, c := range []struct {
+		address, want string // adapter; "!" = refused
+		adapters      []host.Adapter
+	}{
+		{"", "Ethernet", nil},
+		{"10.0.7.22", "Storage", []host.Adapter{{Name: "Ethernet", Addresses: []string{"192.0.2.10/24"}, Gateway: true}, {Name: "Storage", Addresses: []string{"10.0.7.22/16"}}}},
+		{"10.0.7.22", "", []host.Adapter{{Name: "vEthernet (Storage)", Addresses: []string{"10.0.7.22/16"}}}},
+		{"10.0.7.23", "!", []host.Adapter{{Name: "Ethernet", Addresses: []string{"10.0.7.22/16"}}}},
+	} {
+		s := newSurvey(t)
+		s.adapters(c.adapters...)
+		h := &adapterHost{Host: s.open()}
+		n := external("L2Bridge", 0)
+		n.Address = c.address
+		r := apply(t, h, memory{}, []steps.Spec{spec("hns_network", "n", n)})
+		switch {
+		case c.want == "!" && (r.Err == nil || !strings.Contains(r.Err.Detail, "has 10.0.7.23")):
+			t.Errorf("%+v: %v", c, r.Err)
+		case c.want != "!" && (r.Err != nil || h.on != c.want):
+			t.Errorf("%+v: made on %q, %v", c, h.on, r.Err)
+		}
+	}
+}
+
+type adapterHost struct {
+	host.Host
+	on string
+}
+
+func (h *adapterHost) CreateHNSNetwork(ctx context.Context, n host.HNSNetworkConfig) error {
+	h.on = n.Adapter
+	return h.Host.CreateHNSNetwork(ctx, n)
+}
+
+// TestPreflightSubnet: the network of the node's address is known to later steps, on
+// whichever adapter that is.
+func TestPreflightSubnet(t *testing.T) {
+	adapters := []host.Adapter{{Name: "Ethernet", Addresses: []string{"192.0.2.10/24"}, Gateway: true}, {Name: "Storage", Addresses: []string{"10.0.7.22/16"}}}
+	for address, want := range map[string]string{"": "192.0.2.0/24", "192.0.2.10": "192.0.2.0/24", "10.0.7.22": "10.0.0.0/16"} {
+		s := newSurvey(t)
+		s.adapters(adapters...)
+		x := steps.NewExecutor(s.open(), memory{}, func(event.Event) {})
+		reply, err := x.Check(t.Context(), steps.Request{Node: "win-1", Steps: []steps.Spec{spec("preflight", "p", &steps.Preflight{Address: address})}})
+		must(t, err)
+		if have := reply.Results[0].Change.Outputs["subnet"]; have != want {
+			t.Errorf("address %q: subnet %q, want %q", address, have, want)
 		}
 	}
 }

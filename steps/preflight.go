@@ -10,13 +10,14 @@ import (
 	"nodejoin/steps/host"
 )
 
-var preflightKind = Kind{Name: "preflight", Place: OnHost, Doc: "conditions of the machine, all looked at before anything is changed; those that do not hold are findings",
+var preflightKind = Kind{Name: "preflight", Place: OnHost, Doc: "conditions of the machine, all looked at before anything is changed; those that do not hold are findings", Outputs: []string{"subnet"},
 	New: func() any { return &Preflight{} }}
 
 // Preflight looks at the machine with the table of Findables and changes nothing.
 // Its Change carries every finding; one of severity error that is not waived is an
 // error of the check, so that the machine is left as it is. A question that could
-// not be asked is a finding of its own, never an answer.
+// not be asked is a finding of its own, never an answer. Outputs: subnet, the network
+// of the node's address.
 //
 // An argument that is not given leaves out what would be held against it.
 type Preflight struct {
@@ -131,6 +132,9 @@ func (q *Preflight) Check(ctx context.Context, r host.Reader, e *Env) (Change, e
 			}
 			c.Findings = append(c.Findings, f)
 		}
+	}
+	if network := s.network(ctx); network != "" {
+		c.Outputs = map[string]string{"subnet": network}
 	}
 	return c, refusal(c.Findings)
 }

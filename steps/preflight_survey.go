@@ -39,6 +39,20 @@ func (s *survey) adapters(ctx context.Context) ([]host.Adapter, error) {
 	return s.adapterList, s.adaptersErr
 }
 
+// network is that of the node's address on the machine; where no adapter has it, that of
+// the machine's own address.
+func (s *survey) network(ctx context.Context) string {
+	list, _ := s.adapters(ctx) // the checks tell of the error
+	for _, a := range list {
+		for _, p := range prefixes(a) {
+			if p.Addr() == s.address() {
+				return p.Masked().String()
+			}
+		}
+	}
+	return s.facts().Subnet
+}
+
 // own names the node's services that nodejoin has registered already.
 func (s *survey) own(ctx context.Context) ([]string, error) {
 	if s.joinedKnown {

@@ -91,8 +91,8 @@ func (s *survey) running(name string) {
 
 func (s *survey) adapters(list ...host.Adapter) { s.quirks.Adapters = list }
 
-// findings opens the machine, does to it what the case says, and looks.
-func (s *survey) findings() (list []steps.Finding, refused *steps.Error) {
+// open opens the machine and does to it what the case says.
+func (s *survey) open() host.Host {
 	s.t.Helper()
 	h, err := sandbox.Open(s.config)
 	must(s.t, err)
@@ -102,7 +102,13 @@ func (s *survey) findings() (list []steps.Finding, refused *steps.Error) {
 	raw, err := json.Marshal(s.quirks)
 	must(s.t, err)
 	must(s.t, os.WriteFile(filepath.Join(s.config.Path, ".sandbox", "quirks.json"), raw, 0o600))
-	x := steps.NewExecutor(h, memory{}, func(event.Event) {})
+	return h
+}
+
+// findings looks at the machine.
+func (s *survey) findings() (list []steps.Finding, refused *steps.Error) {
+	s.t.Helper()
+	x := steps.NewExecutor(s.open(), memory{}, func(event.Event) {})
 	reply, err := x.Check(s.t.Context(), steps.Request{Node: s.node, Steps: []steps.Spec{spec("preflight", "p", &s.args)}})
 	must(s.t, err)
 	if reply.Mutations != 0 {

@@ -215,6 +215,7 @@ func TestOrder(t *testing.T) {
 
 // givenByKind are the outputs of the kinds that give any.
 var givenByKind = map[string][]string{
+	"preflight":       {"subnet"},
 	"bootstrap_token": {"token"}, "service_account_token": {"token"}, "node_registered": {"pod_cidr", "subnet_gateway", "uid"}, "node_seen": {"missing"},
 	"source_vip": {"address"}, "hns_network_ready": {"management_ip"},
 }

@@ -56,7 +56,7 @@ func (b *build) winPlaceholder() {
 	if !n.Placeholder {
 		return
 	}
-	args := &steps.HNSNetwork{Name: placeholderNetwork, Type: "L2Bridge", Subnet: "192.168.255.0/30", Gateway: "192.168.255.1"}
+	args := &steps.HNSNetwork{Name: placeholderNetwork, Type: "L2Bridge", Subnet: "192.168.255.0/30", Gateway: "192.168.255.1", Address: b.managementIP()}
 	if n.Backend == VXLAN {
 		args.Type, args.VNI = "Overlay", 9999
 	}
@@ -212,7 +212,7 @@ func (b *build) winNetwork() {
 func (b *build) cni() templates.CNI {
 	kernel, _ := b.in.KubeProxy.Config["winkernel"].(map[string]any)
 	return templates.CNI{Network: b.networkName(), Delegate: b.in.Network.delegate(), SubnetFile: subnetFile, DataDir: winCNIState + `\flannel`,
-		PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR, NodeIP: b.managementIP(), NodeSubnet: steps.Ref("fact.subnet"),
+		PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR, NodeIP: b.managementIP(), NodeSubnet: steps.Ref("require.subnet"),
 		LoopbackDSR: kernel["enableDSR"] == true, HNSv1: b.in.Runtime.Kind != "containerd"}
 }
 
