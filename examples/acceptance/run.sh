@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The acceptance tier: nodejoin against real components. Installs what is missing
-# (Debian, as root), builds the components (about 16 minutes and 1.5 GB from nothing, a
+# (Debian, as root), builds the components (about 18 minutes and 1.5 GB from nothing, a
 # second afterwards) and runs the tests. Arguments go to `go test` instead: -v -run 'TestJoin$' .
 #
 # Components are kept in $NODEJOIN_COMPONENTS, by default nodejoin-acceptance in the

@@ -2,7 +2,7 @@
 //
 //	go run ./components [-out DIR]
 //
-// From nothing this takes about 16 minutes on two cores; afterwards a second.
+// From nothing this takes about 18 minutes on two cores; afterwards a second.
 package main
 
 import (

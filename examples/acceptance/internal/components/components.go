@@ -121,11 +121,16 @@ func (s *Set) builds() []build {
 		if tags, ok := partlyC[c.name]; ok {
 			cgo, argv = "CGO_ENABLED=1", append(argv, "-tags", tags)
 		}
+		inputs := []string{filepath.Join(dir, "go.mod"), filepath.Join(dir, "go.sum")}
+		if strings.HasPrefix(c.pkg, "./") {
+			own, _ := filepath.Glob(filepath.Join(dir, c.pkg, "*.go")) // the pattern is well-formed
+			inputs = append(inputs, own...)
+		}
 		all = append(all, build{
 			out: s.Bin(c.name), stamp: s.stamp(c.name), dir: dir,
 			env:    []string{"GOOS=" + goos, "GOARCH=amd64", cgo, "GOFLAGS=", "GOWORK=off"},
 			argv:   append(argv, c.pkg),
-			inputs: []string{filepath.Join(dir, "go.mod"), filepath.Join(dir, "go.sum")},
+			inputs: inputs,
 		})
 	}
 	for _, name := range helpers {

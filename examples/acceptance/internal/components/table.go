@@ -14,6 +14,12 @@ const (
 	// FlannelCNI is the last release of the CNI plugins that carried the flannel
 	// meta plugin; its successor is not a Go module that builds by itself.
 	FlannelCNI = "0.9.1"
+	Crictl     = "1.36.0"
+	CSIProxy   = "1.1.3"
+	// WindowsExporter is the newest one that can be had as a Go module.
+	WindowsExporter = "0.27.2"
+	// NSSM is the version that the stand-in nssm stands in for.
+	NSSM = "2.24"
 )
 
 // component is one program, built from a package of one of the modules below
@@ -49,6 +55,9 @@ const (
 	// 1.x has its version in another package.
 	stampContainerd17 = "-s -w -X github.com/containerd/containerd/version.Version=v" + Containerd17
 	stampFlannel      = "-s -w -X github.com/flannel-io/flannel/pkg/version.Version=v" + Flannel
+	stampCrictl       = "-s -w -X sigs.k8s.io/cri-tools/pkg/version.Version=v" + Crictl
+	stampCSIProxy     = "-s -w -X main.version=v" + CSIProxy
+	stampExporter     = "-s -w -X github.com/prometheus/common/version.Version=" + WindowsExporter
 	strip             = "-s -w"
 )
 
@@ -73,10 +82,14 @@ var table = []component{
 	{"win-bridge.exe", "cni-plugins", "github.com/containernetworking/plugins/plugins/main/windows/win-bridge", strip},
 	{"flannel.exe", "cni-plugin-flannel", "github.com/containernetworking/plugins/plugins/meta/flannel", strip},
 	{"flanneld.exe", "flannel", "github.com/flannel-io/flannel", stampFlannel},
+	{"crictl.exe", "crictl", "sigs.k8s.io/cri-tools/cmd/crictl", stampCrictl},
+	{"csi-proxy.exe", "csi-proxy", "github.com/kubernetes-csi/csi-proxy/cmd/csi-proxy", stampCSIProxy},
+	{"csi-proxy-mkdir.exe", "csi-proxy", "./mkdir", strip},
+	{"windows_exporter.exe", "windows_exporter", "github.com/prometheus-community/windows_exporter", stampExporter},
 }
 
 // helpers are programs of this module that run on the Windows machine.
-var helpers = []string{"winsshd", "exits"}
+var helpers = []string{"winsshd", "exits", "nssm"}
 
 // library is a stand-in DLL or program, built with mingw from sources in the wine folder.
 type library struct {

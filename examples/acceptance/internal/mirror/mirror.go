@@ -5,7 +5,7 @@ package mirror
 
 import (
 	"archive/tar"
-	"bytes"
+	"archive/zip"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"nodejoin/examples/acceptance/internal/components"
@@ -33,6 +34,11 @@ const (
 	// ends as soon as it is started.
 	OldKubernetesNode    = "kubernetes_node_old"
 	BrokenKubernetesNode = "kubernetes_node_broken"
+	// Programs beside those of Kubernetes.
+	Crictl          = "crictl"
+	CSIProxy        = "csi_proxy"
+	WindowsExporter = "windows_exporter"
+	NSSM            = "nssm"
 )
 
 // Artifact is one file of the mirror.
@@ -53,10 +59,15 @@ type release struct {
 
 type member struct{ to, component string }
 
-var releases = map[string][]release{"windows": windows, "linux": linux, Others: others}
+var releases = map[string][]release{"windows": windows, "linux": linux, Others: others, SidePrograms: sidePrograms}
 
-// Others is what Make takes for the artifacts of Windows that a plan names instead of its own.
-const Others = "others"
+// What Make takes for artifacts of Windows besides those that every plan needs: Others
+// are named instead of a plan's own, SidePrograms are those of programs beside
+// Kubernetes.
+const (
+	Others       = "others"
+	SidePrograms = "side programs"
+)
 
 var linux = []release{
 	{KubernetesNode, "kubernetes-node-linux-amd64.tar.gz",
@@ -115,6 +126,15 @@ var others = []release{
 		}},
 }
 
+var sidePrograms = []release{
+	{Crictl, "crictl-v" + components.Crictl + "-windows-amd64.tar.gz", []string{}, []member{{"crictl.exe", "crictl.exe"}}},
+	{CSIProxy, "csi-proxy.exe", nil, []member{{"", "csi-proxy.exe"}}},
+	{WindowsExporter, "windows_exporter-" + components.WindowsExporter + "-amd64.exe", nil, []member{{"", "windows_exporter.exe"}}},
+	{NSSM, "nssm-" + components.NSSM + ".zip",
+		[]string{"nssm-" + components.NSSM + "/", "nssm-" + components.NSSM + "/win64/"},
+		[]member{{"nssm-" + components.NSSM + "/win64/nssm.exe", "nssm.exe"}, {"nssm-" + components.NSSM + "/README.txt", ""}}},
+}
+
 // Make fills the mirror folder of the set with the artifacts for an operating system
 // and gives its path and those artifacts. What was made of the same components before
 // is kept: compressing takes seconds.
@@ -162,10 +182,13 @@ func (r release) make(set *components.Set, dir string) (Artifact, error) {
 		return Artifact{}, err
 	}
 	to := io.MultiWriter(out, sum)
-	if r.dirs == nil {
+	switch {
+	case r.dirs == nil:
 		err = copyFile(to, set.Bin(r.members[0].component))
-	} else {
-		err = r.archive(set, to)
+	case strings.HasSuffix(r.file, ".zip"):
+		err = r.zip(set, to)
+	default:
+		err = r.tar(set, to)
 	}
 	if err := errors.Join(err, out.Close()); err != nil {
 		return Artifact{}, err
@@ -215,13 +238,40 @@ func (r release) inputs(set *components.Set) (string, error) {
 // released is the time of all members, so that the same components give the same archive.
 var released = time.Unix(1767225600, 0)
 
-// archive writes a tar.gz, lightly compressed: the tests read it a few times only.
-func (r release) archive(set *components.Set, to io.Writer) error {
-	zip, err := gzip.NewWriterLevel(to, gzip.BestSpeed)
+// licence stands for the texts of a release; nodejoin leaves them in the archive.
+const licence = "Apache-2.0\n"
+
+func (r release) zip(set *components.Set, to io.Writer) error {
+	w := zip.NewWriter(to)
+	for _, name := range r.dirs {
+		if _, err := w.CreateHeader(&zip.FileHeader{Name: name, Modified: released}); err != nil {
+			return err
+		}
+	}
+	for _, m := range r.members {
+		f, err := w.CreateHeader(&zip.FileHeader{Name: m.to, Method: zip.Deflate, Modified: released})
+		if err != nil {
+			return err
+		}
+		if m.component == "" {
+			_, err = io.WriteString(f, licence)
+		} else {
+			err = copyFile(f, set.Bin(m.component))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// tar writes a tar.gz, lightly compressed: the tests read it a few times only.
+func (r release) tar(set *components.Set, to io.Writer) error {
+	gz, err := gzip.NewWriterLevel(to, gzip.BestSpeed)
 	if err != nil {
 		return err
 	}
-	w := tar.NewWriter(zip)
+	w := tar.NewWriter(gz)
 	for _, d := range r.dirs {
 		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: d, Mode: 0o755, ModTime: released}); err != nil {
 			return err
@@ -232,18 +282,17 @@ func (r release) archive(set *components.Set, to io.Writer) error {
 			return err
 		}
 	}
-	return errors.Join(w.Close(), zip.Close())
+	return errors.Join(w.Close(), gz.Close())
 }
 
 func add(w *tar.Writer, set *components.Set, m member) error {
 	head := &tar.Header{Typeflag: tar.TypeReg, Name: m.to, Mode: 0o755, ModTime: released}
-	if m.component == "" { // the texts of a release; nodejoin leaves them in the archive
-		text := []byte("Apache-2.0\n")
-		head.Mode, head.Size = 0o644, int64(len(text))
+	if m.component == "" {
+		head.Mode, head.Size = 0o644, int64(len(licence))
 		if err := w.WriteHeader(head); err != nil {
 			return err
 		}
-		_, err := io.Copy(w, bytes.NewReader(text))
+		_, err := io.WriteString(w, licence)
 		return err
 	}
 	info, err := os.Stat(set.Bin(m.component))

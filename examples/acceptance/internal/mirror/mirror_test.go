@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +47,12 @@ func TestMake(t *testing.T) {
 			Flanneld:       nil,
 			Runc:           nil,
 		},
+		SidePrograms: {
+			Crictl:          {"crictl.exe"},
+			CSIProxy:        nil,
+			WindowsExporter: nil,
+			NSSM:            {"nssm-2.24/win64/nssm.exe", "nssm-2.24/README.txt"},
+		},
 	} {
 		dir, artifacts, err := Make(ctx, components.New(set, src), goos)
 		if err != nil {
@@ -74,7 +82,11 @@ func hold(t *testing.T, dir string, a Artifact, want []string) {
 	if want == nil {
 		return
 	}
-	if have := members(t, f); !slices.Equal(have, want) {
+	list := members
+	if strings.HasSuffix(a.File, ".zip") {
+		list = zipMembers
+	}
+	if have := list(t, f); !slices.Equal(have, want) {
 		t.Errorf("%s holds %q, want %q", a.File, have, want)
 	}
 }
@@ -84,12 +96,12 @@ func members(t *testing.T, f *os.File) []string {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		t.Fatal(err)
 	}
-	zip, err := gzip.NewReader(f)
+	gz, err := gzip.NewReader(f)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for r := tar.NewReader(zip); ; {
+	for r := tar.NewReader(gz); ; {
 		head, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return names
@@ -101,4 +113,20 @@ func members(t *testing.T, f *os.File) []string {
 			names = append(names, head.Name)
 		}
 	}
+}
+
+func zipMembers(t *testing.T, f *os.File) []string {
+	t.Helper()
+	r, err := zip.OpenReader(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var names []string
+	for _, m := range r.File {
+		if !m.FileInfo().IsDir() {
+			names = append(names, m.Name)
+		}
+	}
+	return names
 }
