@@ -195,7 +195,9 @@ func (x *exam) proxySource(ctx context.Context) (string, error) {
 			SourceVip string `json:"sourceVip"`
 		} `json:"winkernel"`
 	}
-	_, err = x.configOf(ctx, have, "config", &config)
+	if _, err = x.configOf(ctx, have, "config", &config); errors.Is(err, errNoYAML) {
+		err = nil // told with kube-proxy's name
+	}
 	flag, _ := flagOf(have.Command, "source-vip")
 	return or(flag, config.Winkernel.SourceVip), err
 }

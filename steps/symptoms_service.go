@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -144,7 +145,11 @@ func serviceWrapper(ctx context.Context, x *exam) (out []sign, err error) {
 	return out, nil
 }
 
-// configOf reads the YAML file that a flag of a registered service names.
+// errNoYAML is that of a configuration with which its program does not start.
+var errNoYAML = errors.New("is no YAML, and its program does not start with it")
+
+// configOf reads the YAML file that a flag of a registered service names. path is "" where
+// there is no such flag; a file that cannot be understood is errNoYAML.
 func (x *exam) configOf(ctx context.Context, have host.Service, flag string, into any) (path string, err error) {
 	path, _ = flagOf(have.Command, flag)
 	if path == "" {
@@ -155,7 +160,7 @@ func (x *exam) configOf(ctx context.Context, have host.Service, flag string, int
 		return path, err
 	}
 	if err := yaml.Unmarshal(b, into); err != nil {
-		return path, fmt.Errorf("%s cannot be read: %w", path, err)
+		return path, fmt.Errorf("%s %w (%v)", path, errNoYAML, err)
 	}
 	return path, nil
 }
@@ -173,15 +178,18 @@ func kubeProxyName(ctx context.Context, x *exam) ([]sign, error) {
 		HostnameOverride string `json:"hostnameOverride"`
 	}
 	path, err := x.configOf(ctx, have, "config", &config)
-	if err != nil {
+	broken := errors.Is(err, errNoYAML)
+	if err != nil && !broken {
 		return nil, err
 	}
 	name, given := flagOf(have.Command, "hostname-override")
-	if name = or(name, config.HostnameOverride); strings.EqualFold(name, x.e.Node) {
+	if name = or(name, config.HostnameOverride); !broken && strings.EqualFold(name, x.e.Node) {
 		return nil, nil
 	}
 	what := "kube-proxy is not told the name of its Node"
-	if given || name != "" {
+	if broken {
+		what = err.Error()
+	} else if given || name != "" {
 		what = fmt.Sprintf("kube-proxy is told that its Node is %q, and it is %s", name, x.e.Node)
 	} else if strings.EqualFold(x.e.Facts.Hostname, x.e.Node) {
 		return nil, nil // it takes the machine's name, which is the Node's
@@ -207,7 +215,8 @@ func clusterDNS(ctx context.Context, x *exam) (out []sign, err error) {
 		ResolvConf *string  `json:"resolvConf"`
 	}
 	path, err := x.configOf(ctx, have, "config", &config)
-	if err != nil || path == "" {
+	broken := errors.Is(err, errNoYAML)
+	if err != nil && !broken || path == "" {
 		return nil, err
 	}
 	// A file that no step writes is kubeadm's, which has it from the cluster.
@@ -217,6 +226,9 @@ func clusterDNS(ctx context.Context, x *exam) (out []sign, err error) {
 		if yaml.Unmarshal([]byte(f.Content), &planned) != nil {
 			planned.ClusterDNS = nil // it has values that are not known yet
 		}
+	}
+	if broken {
+		return append(out, sign{seen{err.Error(), remedy}, mend, nil}), nil
 	}
 	if x.e.Facts.OS == "windows" && config.ResolvConf != nil && *config.ResolvConf != "" {
 		out = append(out, sign{seen{fmt.Sprintf("the kubelet reads its name servers from %s, a file that Windows does not have", *config.ResolvConf), remedy}, mend, nil})

@@ -297,7 +297,9 @@ func TestSymptomsElsewhere(t *testing.T) {
 		"resolvConf": {func(p *patient) {
 			p.file(`C:\x\kubelet.yaml`, "resolvConf: /etc/resolv.conf\nclusterDNS: ['10.96.0.10']\n")
 		}, "dns", "/etc/resolv.conf, a file that Windows does not have"},
-		"no name server": {func(p *patient) { p.file(`C:\x\kubelet.yaml`, "resolvConf: \"\"\n") }, "dns", "clusterDNS is empty"},
+		"no name server":         {func(p *patient) { p.file(`C:\x\kubelet.yaml`, "resolvConf: \"\"\n") }, "dns", "clusterDNS is empty"},
+		"no YAML of kube-proxy":  {func(p *patient) { p.file(`C:\x\kube-proxy.yaml`, "{{") }, "kube-proxy-name", `C:\x\kube-proxy.yaml is no YAML, and its program does not start with it`},
+		"no YAML of the kubelet": {func(p *patient) { p.file(`C:\x\kubelet.yaml`, "{{") }, "dns", `C:\x\kubelet.yaml is no YAML`},
 		"another name server": {func(p *patient) {
 			p.file(`C:\x\kubelet.yaml`, "resolvConf: \"\"\nclusterDNS: ['10.96.0.53']\n")
 		}, "dns", "pods ask 10.96.0.53 for names, and the plan says 10.96.0.10"},
