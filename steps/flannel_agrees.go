@@ -102,6 +102,8 @@ func (f *FlannelAgrees) announced(n kube.Node) string {
 		return ""
 	case backend != f.Backend:
 		return fmt.Sprintf("the backend %q", backend)
+	case f.outside(n.PodCIDR):
+		return "pods in " + n.PodCIDR
 	case f.Backend != vxlan:
 		return ""
 	}
@@ -115,6 +117,13 @@ func (f *FlannelAgrees) announced(n kube.Node) string {
 		return fmt.Sprintf("the VNI %d", *data.VNI)
 	}
 	return ""
+}
+
+// outside tells whether a part of the pods' network is none of Network.
+func (f *FlannelAgrees) outside(part string) bool {
+	p, err1 := netip.ParsePrefix(part)
+	all, err2 := netip.ParsePrefix(f.Network)
+	return err1 == nil && err2 == nil && !all.Contains(p.Addr())
 }
 
 // configured says what of the manifest's net-conf.json differs.
@@ -142,9 +151,10 @@ func (f *FlannelAgrees) netConf(text string) (why []string) {
 	conf := struct {
 		Network string
 		Backend struct {
-			Type string
-			VNI  uint32
-			Port uint16
+			Type          string
+			VNI           uint32
+			Port          uint16
+			DirectRouting bool
 		}
 	}{}
 	conf.Backend.VNI, conf.Backend.Port = linuxVNI, linuxPort
@@ -160,15 +170,18 @@ func (f *FlannelAgrees) netConf(text string) (why []string) {
 		why = append(why, "the network "+have.Masked().String())
 	}
 	switch b := conf.Backend; {
-	case b.Type != f.Backend:
+	case !strings.EqualFold(b.Type, f.Backend): // as flanneld takes it (pkg/backend/manager.go)
 		why = append(why, fmt.Sprintf("the backend %q", b.Type))
-	case b.Type != vxlan:
+	case f.Backend != vxlan:
 	default:
 		if b.VNI != f.VNI {
 			why = append(why, fmt.Sprintf("the VNI %d", b.VNI))
 		}
 		if b.Port != f.Port {
 			why = append(why, fmt.Sprintf("the port %d", b.Port))
+		}
+		if b.DirectRouting { // flanneld on Linux then routes to a Windows node on its link, whose overlay drops what is not wrapped
+			why = append(why, "DirectRouting, which flannel on Windows has not (set it to false there)")
 		}
 	}
 	return why

@@ -28,7 +28,7 @@ func dockerNode(t *testing.T, installed bool) *node {
 	t.Helper()
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
-	for _, name := range []string{"docker/docker.exe", "docker/dockerd.exe"} {
+	for _, name := range []string{"docker/docker.exe", "docker/dockerd.exe", "docker/library.dll", "docker/metadata.json"} {
 		f, err := z.Create(name)
 		if err != nil {
 			t.Fatal(err)
@@ -85,6 +85,9 @@ func TestDockerJoinsSandbox(t *testing.T) {
 	h := n.machine(t)
 	if err := h.ProbePipe(ctx, `\\.\pipe\docker_engine`, ""); err != nil {
 		t.Fatalf("docker's pipe: %v", err)
+	}
+	if _, err := h.Stat(ctx, `C:\Program Files\docker\library.dll`); err != nil {
+		t.Error(err)
 	}
 	const config = `C:\ProgramData\docker\config\daemon.json`
 	if err := h.WriteFile(ctx, config, strings.NewReader("{}"), host.WriteOptions{}); err != nil {

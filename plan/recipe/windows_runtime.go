@@ -54,7 +54,7 @@ func (b *build) winRuntimeFiles() {
 	case r.Installed:
 	case r.Kind != "containerd":
 		b.archive("docker_files", r.title(), steps.Archive{Source: b.artifact(r.Kind),
-			To: winDocker, Strip: 1, Include: []string{"docker/*.exe"}, Services: []string{"docker"}}, "require")
+			To: winDocker, Strip: 1, Include: []string{"docker/*.exe", "docker/*.dll"}, Services: []string{"docker"}}, "require") // Mirantis' programs may have libraries beside them
 	default:
 		b.archive("containerd_files", r.title(), steps.Archive{Source: b.artifact(compat.ContainerdName),
 			To: winContainerd, Strip: 1, Include: []string{"bin/*.exe"}, Services: []string{"containerd"}}, "require")
