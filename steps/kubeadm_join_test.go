@@ -114,3 +114,27 @@ func TestKubeadmForeignService(t *testing.T) {
 		t.Fatalf("%d mutating calls, %v", r.Mutations, r.Err)
 	}
 }
+
+// TestKubeadmFlagsOfBefore: a flag that kubeadm of an older version has written and the
+// kubelet takes no more is not handed on after an upgrade; the others are.
+func TestKubeadmFlagsOfBefore(t *testing.T) {
+	h := openHost(t, "windows")
+	const file = `C:\var\lib\kubelet\kubeadm-flags.env`
+	put(t, h, file, `KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=npipe:////./pipe/x --pod-infra-container-image=registry.k8s.io/pause:3.9 --v 3"`+"\n")
+	put(t, h, `C:\k\worker.exe`, "worker")
+	run := func(gone ...string) []string {
+		s := service("worker", `C:\k\worker.exe`, "--v=2")
+		s.FlagsFile, s.FlagsGone = file, gone
+		applied(t, h, memory{}, []steps.Spec{spec("service", "worker", s)})
+		settled(t, h, memory{}, []steps.Spec{spec("service", "worker", s)})
+		svc, err := h.Service(t.Context(), "worker")
+		must(t, err)
+		return svc.Command[1:]
+	}
+	if have, want := run(), []string{"--v=2", "--container-runtime-endpoint=npipe:////./pipe/x", "--pod-infra-container-image=registry.k8s.io/pause:3.9"}; !slices.Equal(have, want) {
+		t.Errorf("before: %q, want %q", have, want)
+	}
+	if have, want := run("container-runtime", "pod-infra-container-image"), []string{"--v=2", "--container-runtime-endpoint=npipe:////./pipe/x"}; !slices.Equal(have, want) {
+		t.Errorf("after: %q, want %q", have, want)
+	}
+}

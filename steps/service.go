@@ -29,6 +29,8 @@ type Service struct {
 	RestartIf string   `json:"restart_if,omitempty" doc:"a reason: a service that runs is started anew by each run for which it is not empty"`
 	RestartOn []string `json:"restart_on,omitempty" doc:"values whose change restarts the service"`
 	FlagsFile string   `json:"flags_file,omitempty" doc:"file with KUBELET_KUBEADM_ARGS, as kubeadm writes it; those of its flags that the command lacks are appended"`
+	// FlagsGone: kubeadm leaves its file as an older version of the program was to read it.
+	FlagsGone []string `json:"flags_gone,omitempty" doc:"names of flags of that file that the program has no more; they are left out"`
 	Log       string   `json:"log,omitempty" doc:"its log file; the tail is shown when it ends by itself"`
 	// Parameters are written before the service starts.
 	Parameters []ServiceParameter `json:"parameters,omitempty" doc:"Windows: values below its key Parameters in the registry, { name, type, string, strings or number }, for a program such as nssm that reads them; a change restarts it"`

@@ -13,7 +13,8 @@ import (
 // writes for it, NAME="--a=b --c=d" (kubernetes cmd/kubeadm/app/phases/kubelet/flags.go).
 const kubeadmFlagsVariable = "KUBELET_KUBEADM_ARGS"
 
-// withFlags is the service with the flags of its FlagsFile that its command lacks. The
+// withFlags is the service with the flags of its FlagsFile that its command lacks and its
+// program has. The
 // service manager of Windows reads no such file, so they are part of the command.
 func (s *Service) withFlags(ctx context.Context, r host.Reader) (*Service, error) {
 	if s.FlagsFile == "" {
@@ -32,7 +33,7 @@ func (s *Service) withFlags(ctx context.Context, r host.Reader) (*Service, error
 	out := *s
 	out.Command = slices.Clone(s.Command)
 	for _, f := range flags {
-		if !hasFlag(s.Command, f) {
+		if !hasFlag(s.Command, f) && !slices.ContainsFunc(s.FlagsGone, func(gone string) bool { return flagName(gone) == flagName(f) }) {
 			out.Command = append(out.Command, f)
 		}
 	}
@@ -64,9 +65,11 @@ func kubeadmFlags(text string) (flags []string, ok bool) {
 
 // hasFlag tells whether a command gives the flag, whatever its value is.
 func hasFlag(command []string, flag string) bool {
-	name := func(f string) string {
-		f, _, _ = strings.Cut(f, "=")
-		return strings.TrimLeft(f, "-")
-	}
-	return slices.ContainsFunc(command, func(arg string) bool { return strings.HasPrefix(arg, "-") && name(arg) == name(flag) })
+	return slices.ContainsFunc(command, func(arg string) bool { return strings.HasPrefix(arg, "-") && flagName(arg) == flagName(flag) })
+}
+
+// flagName is the name of "--name=value".
+func flagName(flag string) string {
+	name, _, _ := strings.Cut(flag, "=")
+	return strings.TrimLeft(name, "-")
 }

@@ -2,7 +2,9 @@ package recipe
 
 import (
 	"fmt"
+	"slices"
 
+	"nodejoin/plan/compat"
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 )
@@ -48,6 +50,15 @@ func (b *build) winKubeadm() (ready []string) {
 		"pki_dir", "kubelet_pki_dir", "kubelet_log_dir", "firewall_kubelet")
 	b.add("ca", "file", "The cluster's CA", &steps.File{Path: winCA, Content: steps.Ref("cluster.ca")}, "pki_dir", "kubeadm_join")
 	return []string{"kubeadm_join"}
+}
+
+// kubeadmFlagsGone are flags of the kubelet that some version of kubeadm writes into its
+// file and this version of the kubelet does not take: a node that was joined before an
+// upgrade has them (kubernetes cmd/kubeadm/app/phases/kubelet/flags.go).
+func (b *build) kubeadmFlagsGone() []string {
+	return slices.DeleteFunc([]string{"container-runtime", "network-plugin", "pod-infra-container-image"}, func(flag string) bool {
+		return compat.CheckFlag(compat.KubeletProgram, flag, b.in.Kubernetes).Status != compat.Removed
+	})
 }
 
 // dropInDir is the folder of the kubelet's settings beside kubeadm's file.

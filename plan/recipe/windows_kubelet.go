@@ -92,17 +92,19 @@ func (b *build) winKubeletCommand() []string {
 // credentials.
 func (b *build) winKubelet(credentials []string) {
 	log, watch, flags := kubeletLog, []string{kubeletConfig, winCA}, ""
+	var gone []string
 	switch b.in.Join.Kind {
 	case "kubeconfig":
 		watch = append(watch, kubeletConf)
 	case "kubeadm":
-		watch, flags = append(watch, b.kubeletSettings()), kubeadmFlags
+		watch, flags, gone = append(watch, b.kubeletSettings()), kubeadmFlags, b.kubeadmFlagsGone()
 	}
 	after := append([]string{"seen", "kubernetes_node", "kubelet_config", "ca", "kubelet_pki_dir", "kubelet_log_dir", "firewall_kubelet", b.runtime.ready}, credentials...)
 	b.add("kubelet", "service", "Service kubelet", b.underNSSM(&steps.Service{
 		ServiceConfig: winService("kubelet", "Kubernetes node agent", b.serviceCommand(log, b.winKubeletCommand()...), b.runtime.service),
 		RestartIf:     missing(),
 		FlagsFile:     flags,
+		FlagsGone:     gone,
 		Watch:         append(b.programs("kubelet.exe"), watch...),
 		Log:           log,
 		Makes:         []string{winKubelet, kubeletConf, winLog + `\kubelet`, winLog + `\pods`, winLog + `\containers`},
