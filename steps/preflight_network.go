@@ -236,6 +236,7 @@ var neighbourChecks = []preflightCheck{
 		}},
 	{id: "port-taken", severity: SeverityError, why: "a program of the node could not listen", look: portsTaken},
 	{id: "port-dynamic", severity: SeverityWarning, os: "windows", why: "Windows gives such a port to any program that asks for one, and its NAT sets them aside by the hundred; then a program of the node cannot listen", look: portsDynamic},
+	{id: "port-excluded", severity: SeverityError, os: "windows", why: "Windows, or its NAT, has set the port aside, and refuses it to the program of the node that needs it", look: portsExcluded},
 	{id: "hns-network-foreign", severity: SeverityWarning, os: "windows", why: "another virtual switch may hold the adapter that the pod network needs", look: foreignNetworks},
 	{id: "leftovers", severity: SeverityWarning, why: "addresses and networks of an earlier node would be taken for this one's", look: leftovers},
 }
@@ -282,8 +283,6 @@ func registeredServices(ctx context.Context, s *survey, is, remedy string, names
 	return out, err
 }
 
-// portsTaken: once a service of the node is nodejoin's own, its ports are too; whose
-// they are cannot be told before, as a service may hold them through a child.
 // foreignNetworks counts those that hold an adapter: a network of type NAT does not.
 func foreignNetworks(ctx context.Context, s *survey) ([]seen, error) {
 	if s.q.HNSNetworks == nil {

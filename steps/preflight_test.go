@@ -230,6 +230,11 @@ var findableCases = []struct {
 	}, has: "process 77 holds port 10250/tcp"},
 	{id: "port-dynamic", provoke: func(s *survey) { s.dynamic("tcp", 10000); s.dynamic("udp", 4000) }, near: func(s *survey) { s.dynamic("tcp", 10251); s.dynamic("udp", 4790) },
 		has: "the dynamic ports 10000-65535/tcp hold 10250 of the node"},
+	{id: "port-excluded", provoke: func(s *survey) {
+		s.quirks.Excluded = []host.PortRange{{Protocol: "tcp", First: 10200, Last: 10299}, {Protocol: "udp", First: 4789, Last: 4789}}
+	}, near: func(s *survey) {
+		s.quirks.Excluded = []host.PortRange{{Protocol: "udp", First: 10200, Last: 10299}, {Protocol: "tcp", First: 4789, Last: 4789}, {Protocol: "tcp", First: 10251, Last: 10300}}
+	}, has: "no program holds port 10250/tcp, and Windows refuses it"},
 	{id: "hns-network-foreign", provoke: func(s *survey) { s.quirks.Networks = []host.HNSNetwork{{Name: "External", Type: "L2Bridge"}} },
 		near: func(s *survey) {
 			s.quirks.Networks = []host.HNSNetwork{{Name: "nat", Type: "NAT"}, {Name: "Flannel.4096", Type: "Overlay"}}
@@ -337,7 +342,7 @@ func TestPreflightNamed(t *testing.T) {
 // TestPreflightUnasked: what could not be asked is never taken for an answer.
 func TestPreflightUnasked(t *testing.T) {
 	for question, ids := range map[string][]string{
-		"Adapters": {"network-overlap", "default-routes", "address-leased"}, "Listeners": {"port-taken"}, "HNSNetworks": {"hns-network-foreign"}, "ProbeTCP": {"proxy-unreachable"}, "RegistryNames": {"pending-reboot"},
+		"Adapters": {"network-overlap", "default-routes", "address-leased"}, "Listeners": {"port-taken"}, "PortExcluded": {"port-excluded"}, "HNSNetworks": {"hns-network-foreign"}, "ProbeTCP": {"proxy-unreachable"}, "RegistryNames": {"pending-reboot"},
 		"RegistryValue " + versionKey: {"windows-edition", "update-broken"}, "RegistryValue " + services + "hns": {"containers-feature", "containers-services"},
 	} {
 		s := newSurvey(t)

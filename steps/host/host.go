@@ -76,6 +76,10 @@ type Reader interface {
 	DynamicPorts(ctx context.Context, protocol string) (PortRange, error)
 	// PortsReserved tells whether exactly this range is reserved (ReservePorts).
 	PortsReserved(ctx context.Context, r PortRange) (bool, error)
+	// PortExcluded tells whether the machine refuses a port of "tcp" or "udp" to a
+	// program that asks for it, and none holds it: one of a range that Windows or its NAT
+	// has set aside. It takes the port for a moment to know.
+	PortExcluded(ctx context.Context, protocol string, port uint16) (bool, error)
 	// TrustedCA tells whether the machine's own store of authorities has this one (one
 	// certificate in DER). Machines without such a store, or with one that is not known,
 	// answer ErrUnsupported.

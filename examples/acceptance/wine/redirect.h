@@ -32,6 +32,9 @@ extern const redirection service_status_redirections[];
 extern const redirection shutdown_redirections[];
 extern const redirection reservation_redirections[];
 
+/* Whether a socket may not be bound to an address because its port is set aside (reservations.c). */
+BOOL port_excluded(SOCKET s, const struct sockaddr *address);
+
 /* Guards the tables that unix_socket.c and service_config.c keep. */
 extern CRITICAL_SECTION redirect_lock;
 

@@ -1,15 +1,20 @@
 /* Persistent reservations of ports (iphlpapi.h), which Wine 8 has not got. They are values
- * of RESERVED_KEY, "tcp 50000-50059"; nothing keeps a program from such a port.
+ * of RESERVED_KEY, "tcp 50000-50059"; nothing keeps a program from such a port. From those of
+ * EXCLUDED_KEY, which are written likewise, bind does (unix_socket.c): ports that Windows' NAT
+ * would have set aside.
  */
 #include <stdio.h>
 #include "redirect.h"
+#include <ws2tcpip.h>
 
 #define RESERVED_KEY L"SOFTWARE\\nodejoin-stand-in\\ReservedPorts"
 
-static HKEY open_key(void)
+#define EXCLUDED_KEY L"SOFTWARE\\nodejoin-stand-in\\ExcludedPorts"
+
+static HKEY open_key(const WCHAR *key)
 {
     HKEY k = NULL;
-    RegCreateKeyExW(HKEY_LOCAL_MACHINE, RESERVED_KEY, 0, NULL, 0, KEY_READ | KEY_WRITE, NULL, &k, NULL);
+    RegCreateKeyExW(HKEY_LOCAL_MACHINE, key, 0, NULL, 0, KEY_READ | KEY_WRITE, NULL, &k, NULL);
     return k;
 }
 
@@ -35,13 +40,32 @@ static BOOL overlaps(HKEY k, const char *name)
     return FALSE;
 }
 
+BOOL port_excluded(SOCKET s, const struct sockaddr *address)
+{
+    char name[32];
+    int type = 0, size = sizeof type;
+    USHORT port;
+    if (address->sa_family == AF_INET)
+        port = ((const struct sockaddr_in *)address)->sin_port;
+    else if (address->sa_family == AF_INET6)
+        port = ((const struct sockaddr_in6 *)address)->sin6_port;
+    else
+        return FALSE;
+    if (getsockopt(s, SOL_SOCKET, SO_TYPE, (char *)&type, &size) || !name_of(type == SOCK_DGRAM ? "udp" : "tcp", port, 1, name))
+        return FALSE;
+    HKEY k = open_key(EXCLUDED_KEY);
+    BOOL found = overlaps(k, name);
+    RegCloseKey(k);
+    return found;
+}
+
 static ULONG create(const char *protocol, USHORT start, USHORT count, PULONG64 token)
 {
     char name[32];
     ULONG status = ERROR_SHARING_VIOLATION;
     if (!token || !name_of(protocol, start, count, name))
         return ERROR_INVALID_PARAMETER;
-    HKEY k = open_key();
+    HKEY k = open_key(RESERVED_KEY);
     if (!overlaps(k, name)) {
         *token = 1;
         status = RegSetValueExA(k, name, 0, REG_QWORD, (BYTE *)token, sizeof *token);
@@ -56,7 +80,7 @@ static ULONG lookup(const char *protocol, USHORT start, USHORT count, PULONG64 t
     DWORD size = sizeof *token;
     if (!token || !name_of(protocol, start, count, name))
         return ERROR_INVALID_PARAMETER;
-    HKEY k = open_key();
+    HKEY k = open_key(RESERVED_KEY);
     LONG status = RegQueryValueExA(k, name, NULL, NULL, (BYTE *)token, &size);
     RegCloseKey(k);
     return status ? ERROR_NOT_FOUND : NO_ERROR;
@@ -67,7 +91,7 @@ static ULONG delete(const char *protocol, USHORT start, USHORT count)
     char name[32];
     if (!name_of(protocol, start, count, name))
         return ERROR_INVALID_PARAMETER;
-    HKEY k = open_key();
+    HKEY k = open_key(RESERVED_KEY);
     LONG status = RegDeleteValueA(k, name);
     RegCloseKey(k);
     return status ? ERROR_NOT_FOUND : NO_ERROR;

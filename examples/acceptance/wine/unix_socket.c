@@ -74,8 +74,13 @@ static SOCKET WINAPI open_socket(int family, int type, int protocol, LPWSAPROTOC
 static int WINAPI bind_socket(SOCKET s, const struct sockaddr *name, int length)
 {
     int i = find(s);
-    if (i < 0 || name->sa_family != UNIX_FAMILY)
+    if (i < 0 || name->sa_family != UNIX_FAMILY) {
+        if (port_excluded(s, name)) {
+            WSASetLastError(WSAEACCES);
+            return -1;
+        }
         return bind(s, name, length);
+    }
 
     char path[UNIX_PATH + 1];
     WCHAR wide[300];

@@ -110,6 +110,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"kernel", (*suite).kernel},
 		{"ports/dynamic", (*suite).dynamicPorts},
 		{"ports/reserved", (*suite).reservedPorts},
+		{"ports/excluded", (*suite).excludedPorts},
 		{"trusted authorities", (*suite).trustedCAs},
 		{"features", (*suite).features},
 		{"host name", (*suite).hostName},

@@ -79,3 +79,28 @@ func (s *suite) reservedPorts() {
 		s.is("release "+bad.String(), s.Host.ReleasePorts(s.ctx, bad), fs.ErrInvalid)
 	}
 }
+
+// excludedPorts: a port that is free, or that a program holds, is not one.
+func (s *suite) excludedPorts() {
+	if !s.Ports {
+		_, err := s.Host.PortExcluded(s.ctx, "tcp", 61335)
+		s.is("look", err, host.ErrUnsupported)
+		return
+	}
+	for _, protocol := range []string{"tcp", "udp"} {
+		have, err := s.Host.PortExcluded(s.ctx, protocol, 61335)
+		s.must(err)
+		s.equal(protocol+", free", have, false)
+	}
+	if s.HTTP != nil {
+		url, _, stop := s.HTTP(s.T)
+		have, err := s.Host.PortExcluded(s.ctx, "tcp", serverAddress(s, url).Port())
+		s.must(err)
+		s.equal("held", have, false)
+		stop()
+	}
+	for _, bad := range []host.PortRange{{Protocol: "tcp"}, {Protocol: "sctp", First: 5}} {
+		_, err := s.Host.PortExcluded(s.ctx, bad.Protocol, bad.First)
+		s.is("look for "+bad.String(), err, fs.ErrInvalid)
+	}
+}

@@ -252,6 +252,7 @@ func (s *suite) cancelled() {
 		"module":      ignore(h.KernelModule(ctx, "overlay")),
 		"dynamic":     ignore(h.DynamicPorts(ctx, "tcp")),
 		"reserved":    ignore(h.PortsReserved(ctx, host.PortRange{Protocol: "tcp", First: 1, Last: 1})),
+		"excluded":    ignore(h.PortExcluded(ctx, "tcp", 1)),
 		"set dynamic": h.SetDynamicPorts(ctx, host.PortRange{Protocol: "tcp", First: 40000, Last: 50000}),
 		"reserve":     h.ReservePorts(ctx, host.PortRange{Protocol: "tcp", First: 1, Last: 1}),
 		"release":     h.ReleasePorts(ctx, host.PortRange{Protocol: "tcp", First: 1, Last: 1}),

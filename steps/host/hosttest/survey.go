@@ -93,6 +93,14 @@ func (s *suite) routes() {
 	s.equal("sorted", host.SortRoutes(slices.Clone(list)), list)
 }
 
+// serverAddress is that of a server by its URL.
+func serverAddress(s *suite, url string) netip.AddrPort {
+	s.Helper()
+	u, err := netip.ParseAddrPort(strings.SplitN(strings.TrimPrefix(url, "http://"), "/", 2)[0])
+	s.must(err)
+	return u
+}
+
 // listeners: the port of a server of the machine is held while it runs.
 func (s *suite) listeners() {
 	if _, err := s.Host.Listeners(s.ctx); err != nil {
@@ -102,8 +110,7 @@ func (s *suite) listeners() {
 		s.Skip("no server to look for")
 	}
 	url, _, stop := s.HTTP(s.T)
-	u, err := netip.ParseAddrPort(strings.SplitN(strings.TrimPrefix(url, "http://"), "/", 2)[0])
-	s.must(err)
+	u := serverAddress(s, url)
 	held := func() bool {
 		list, err := s.Host.Listeners(s.ctx)
 		s.must(err)

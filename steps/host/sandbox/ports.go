@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"nodejoin/steps/host"
 )
@@ -54,6 +55,27 @@ func (h *Host) PortsReserved(ctx context.Context, r host.PortRange) (bool, error
 		return r.Valid()
 	})
 	return reserved, err
+}
+
+// PortExcluded tells whether the quirks keep a port from the programs.
+func (h *Host) PortExcluded(ctx context.Context, protocol string, port uint16) (bool, error) {
+	r := host.PortRange{Protocol: protocol, First: port, Last: port}
+	q, err := h.ask(ctx, "PortExcluded", r.String())
+	switch {
+	case err != nil:
+		return false, err
+	case !h.windows():
+		return false, failed("look for an excluded port", r.String(), host.ErrUnsupported)
+	case r.Valid() != nil:
+		return false, failed("look for an excluded port", r.String(), r.Valid())
+	}
+	held, err := h.Listeners(ctx)
+	if err != nil || slices.ContainsFunc(held, func(l host.Listener) bool { return l.Protocol == protocol && l.Port == port }) {
+		return false, err
+	}
+	return slices.ContainsFunc(q.Excluded, func(e host.PortRange) bool {
+		return e.Protocol == protocol && e.First <= port && port <= e.Last
+	}), nil
 }
 
 // ReservePorts reserves a range that no program and no other range has a port of.

@@ -32,6 +32,7 @@ type Quirks struct {
 	NoAdmin   bool               `json:"no_admin,omitempty"`
 	Adapters  []host.Adapter     `json:"adapters,omitempty"`  // default: one, with the machine's address
 	Listeners []host.Listener    `json:"listeners,omitempty"` // besides those of the played programs
+	Excluded  []host.PortRange   `json:"excluded,omitempty"`  // ports that no program gets
 	Networks  []host.HNSNetwork  `json:"networks,omitempty"`  // HNS networks besides flanneld's
 	Endpoints []host.HNSEndpoint `json:"endpoints,omitempty"` // HNS endpoints: the played programs make none
 	// API is why an API server does not answer: "name" (it is not found), else a text

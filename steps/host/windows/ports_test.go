@@ -10,6 +10,37 @@ import (
 	"nodejoin/steps/host"
 )
 
+// TestPortExcluded: Windows refuses a port that it has set aside, to programs of its
+// protocol, and no other.
+func TestPortExcluded(t *testing.T) {
+	onlyStandIn(t)
+	h, ctx := newHost(t), context30(t)
+	k, _, err := registry.CreateKey(registry.LOCAL_MACHINE, `SOFTWARE\nodejoin-stand-in\ExcludedPorts`, registry.SET_VALUE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	const excluded = "tcp 61340-61342"
+	if err := k.SetDWordValue(excluded, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		protocol string
+		port     uint16
+		want     bool
+	}{{"tcp", 61339, false}, {"tcp", 61340, true}, {"tcp", 61342, true}, {"tcp", 61343, false}, {"udp", 61341, false}} {
+		if have, err := h.PortExcluded(ctx, c.protocol, c.port); err != nil || have != c.want {
+			t.Errorf("%d/%s: %v, %v; want %v", c.port, c.protocol, have, err, c.want)
+		}
+	}
+	if err := k.DeleteValue(excluded); err != nil {
+		t.Fatal(err)
+	}
+	if have, err := h.PortExcluded(ctx, "tcp", 61341); err != nil || have {
+		t.Errorf("given free: %v, %v", have, err)
+	}
+}
+
 // TestDynamicPortsOfBoth: netsh is asked for IPv4 and for IPv6, of which WMI tells one.
 func TestDynamicPortsOfBoth(t *testing.T) {
 	onlyStandIn(t)
