@@ -55,6 +55,10 @@ var (
 	stepNameRE = regexp.MustCompile(`^[a-z0-9_]+$`)
 )
 
+// longestNodeName is what the value of a label can have, as the kubelet makes one of the
+// name (kubernetes pkg/kubelet/kubelet_node_status.go, initialNode). The API would take 253.
+const longestNodeName = 63
+
 // badLabel says why key=value is no Kubernetes label, "" when it is one
 // (apimachinery pkg/util/validation: IsQualifiedName, IsValidLabelValue).
 func badLabel(key, value string) string {
@@ -237,11 +241,14 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 	c.withoutProxy(s)
 	c.manyPods(s, own.maxPods, base.maxPods, m.Name)
 	m.vars = c.vars(s, ctx)
-	if m.Name != "" && (len(m.Name) > 253 || !dnsName.MatchString(m.Name)) {
+	if m.Name != "" && (len(m.Name) > longestNodeName || !dnsName.MatchString(m.Name)) {
 		at := s.at("name")
 		why := "Names of Nodes have lower-case letters, digits, '-' and '.', and begin and end with a letter or digit (RFC 1123)."
 		if low := strings.ToLower(m.Name); low != m.Name && dnsName.MatchString(low) {
 			why += " Use " + quote(low) + ": the kubelet writes names in lower case."
+		}
+		if len(m.Name) > longestNodeName {
+			why += fmt.Sprintf(" This one has %d characters, and the kubelet gives its Node a label with it (kubernetes.io/hostname), which has %d at most.", len(m.Name), longestNodeName)
 		}
 		c.diags.fail(at, "invalid node name", "%q cannot be the name of a Node. %s", m.Name, why)
 		s.ok = false

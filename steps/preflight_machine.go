@@ -56,7 +56,7 @@ var machineChecks = []preflightCheck{
 			}
 			return nil, nil
 		}},
-	{id: "host-name", severity: SeverityWarning, why: "names in certificates, DNS and the node's own reports are those of RFC 1123; others are refused by some of them", look: hostName},
+	{id: "host-name", severity: SeverityError, why: "programs that ask the machine for its name, and not nodejoin for the Node's, put it into certificates, DNS and objects of the cluster, which take names of RFC 1123 only", look: hostName},
 	{id: "host-name-differs", severity: SeverityNote, why: "logs and tools on the machine show another name than the cluster does",
 		look: func(_ context.Context, s *survey) ([]seen, error) {
 			name, _, _ := strings.Cut(s.e.Node, ".")
@@ -86,13 +86,15 @@ func diskSpace(ctx context.Context, s *survey) ([]seen, error) {
 	return found("free space on that volume", "%s are free on the volume of %s, wanted are %s", formatSize(have), path, formatSize(want))
 }
 
-// hostName: RFC 1123, 2.1, letters of either case.
+// hostName: RFC 1123, 2.1, letters of either case, as the kubelet writes names in lower
+// case; at most 63 characters with the domain, as a label of Kubernetes can have.
 func hostName(_ context.Context, s *survey) ([]seen, error) {
 	name := s.facts().Hostname
-	why := ""
 	if s.q.Named {
 		return nil, nil
 	}
+	part := func(ill func(string) bool) bool { return slices.ContainsFunc(strings.Split(name, "."), ill) }
+	why := ""
 	switch {
 	case len(name) > 63:
 		why = fmt.Sprintf("has %d characters, more than 63", len(name))
@@ -100,8 +102,10 @@ func hostName(_ context.Context, s *survey) ([]seen, error) {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '.')
 	}):
 		why = "has characters besides letters, digits and '-'"
-	case strings.HasPrefix(name, "-") || strings.HasSuffix(name, "-"):
-		why = "begins or ends with '-'"
+	case part(func(p string) bool { return strings.HasPrefix(p, "-") || strings.HasSuffix(p, "-") }):
+		why = "begins or ends with '-', or a part of it does"
+	case part(func(p string) bool { return p == "" }):
+		why = "is empty, or a part of it is"
 	default:
 		return nil, nil
 	}

@@ -339,6 +339,22 @@ func TestPreflightNamed(t *testing.T) {
 	}
 }
 
+// TestPreflightHostName: names of RFC 1123, which have no case.
+func TestPreflightHostName(t *testing.T) {
+	for name, has := range map[string]string{
+		"WIN-1": "", "7": "", "win-1.10.example": "", strings.Repeat("a", 63): "",
+		strings.Repeat("a", 64): "64 characters", "wïn": "characters besides", "-win": "begins or ends", "win-.example": "begins or ends", "win..example": "is empty",
+	} {
+		s := newSurvey(t)
+		s.quirks.HostName = name
+		list, refused := s.findings()
+		at := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == "host-name" })
+		if (at >= 0) != (has != "") || at >= 0 && (!strings.Contains(list[at].Seen, has) || refused == nil) {
+			t.Errorf("%s: %+v, %v; want %q", name, list, refused, has)
+		}
+	}
+}
+
 // TestPreflightUnasked: what could not be asked is never taken for an answer.
 func TestPreflightUnasked(t *testing.T) {
 	for question, ids := range map[string][]string{
