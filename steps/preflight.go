@@ -30,6 +30,7 @@ type Preflight struct {
 	MinFree      string            `json:"min_free,omitempty" doc:"free space on path's volume, for example 2GiB"`
 	Address      string            `json:"address,omitempty" doc:"the node's address, which one of the machine's adapters must have"`
 	APIServer    string            `json:"api_server,omitempty" doc:"URL of the API server that the machine must reach"`
+	CA           string            `json:"ca,omitempty" doc:"certificates (PEM) of the authority by which that server must be known"`
 	PodCIDR      string            `json:"pod_cidr,omitempty" doc:"network of all pods, or its two (with a comma), which the machine's own must be apart from"`
 	ServiceCIDR  string            `json:"service_cidr,omitempty" doc:"network of the services, likewise"`
 	Services     []string          `json:"services,omitempty" doc:"services that may exist only if nodejoin registered them"`
@@ -170,6 +171,9 @@ func (q *Preflight) valid() error {
 		if _, err := parseSize(q.MinFree); err != nil {
 			return err
 		}
+	}
+	if q.CA != "" && !HasRef(q.CA) && len(certs([]byte(q.CA))) == 0 {
+		return invalid("ca has no certificate (PEM)")
 	}
 	for _, p := range q.Ports {
 		if _, _, ok := splitPort(p); !ok {

@@ -50,6 +50,7 @@ var networkChecks = []preflightCheck{
 	// Before Windows Server 2022 HNS drops a static address when it makes a switch on
 	// the adapter (openshift/windows-machine-config-operator, pkg/windows/windows.go).
 	{id: "static-address-lost", severity: SeverityError, os: "windows", why: "before Windows Server 2022 HNS drops a static address when it makes a virtual switch, and the machine is gone from the network", look: staticAddress},
+	{id: "address-on-switch", severity: SeverityWarning, os: "windows", why: "HNS makes the pod network's switch on an adapter of the machine, and a virtual switch that is there already holds it", look: addressOnSwitch},
 	{id: "default-routes", severity: SeverityWarning, why: "which address the node reports depends on metrics that change",
 		look: func(ctx context.Context, s *survey) ([]seen, error) {
 			list, err := s.adapters(ctx)
@@ -78,6 +79,7 @@ var networkChecks = []preflightCheck{
 			}
 			return nil, nil
 		}},
+	{id: "api-certificate", severity: SeverityError, why: "the node's programs speak only with a server whose certificate the cluster's CA has signed for the name that they ask", look: apiCertificate},
 	{id: "clock-skew", severity: SeverityError, why: "certificates and tokens count within their times only, and what is outside looks like a wrong login", look: clockSkew},
 	{id: "proxy-exceptions", severity: SeverityWarning, why: "programs that read these variables would ask the proxy for the API server", look: proxyExceptions},
 	{id: "proxy-unreachable", severity: SeverityWarning, why: "what is fetched through it, images of containers too, never comes", look: proxyUnreachable},
@@ -143,6 +145,24 @@ func staticAddress(ctx context.Context, s *survey) ([]seen, error) {
 		return nil, err
 	}
 	return found("say host { static_address = true } in the plan", "the address %s of %s is static", s.address(), a.Name)
+}
+
+// addressOnSwitch looks whether the machine's address is that of a virtual switch
+// ("vEthernet (NAME)"). One of the node's own networks, from an earlier life, is taken over.
+func addressOnSwitch(ctx context.Context, s *survey) ([]seen, error) {
+	own, err := s.own(ctx)
+	if err != nil || len(own) > 0 || s.q.HNSNetworks == nil {
+		return nil, err
+	}
+	a, has, err := s.holder(ctx)
+	if err != nil || !has || !strings.HasPrefix(a.Name, "vEthernet") {
+		return nil, err
+	}
+	list, err := s.r.HNSNetworks(ctx)
+	if err != nil && !errors.Is(err, host.ErrUnsupported) || slices.ContainsFunc(list, s.ownNetwork) {
+		return nil, err
+	}
+	return found("remove that switch where no one needs it, or say management_ip of another adapter in the plan", "the address %s is that of %s, of a virtual switch", s.address(), a.Name)
 }
 
 // api asks the API server once for all rows; without an api_server there is no answer and no error.
@@ -294,12 +314,16 @@ func foreignNetworks(ctx context.Context, s *survey) ([]seen, error) {
 	}
 	var out []seen
 	for _, n := range list {
-		own := slices.ContainsFunc(s.q.HNSNetworks, func(o string) bool { return strings.EqualFold(o, n.Name) })
-		if !own && slices.Contains([]string{"overlay", "l2bridge", "l2tunnel", "transparent"}, strings.ToLower(n.Type)) {
+		if !s.ownNetwork(n) && slices.Contains([]string{"overlay", "l2bridge", "l2tunnel", "transparent"}, strings.ToLower(n.Type)) {
 			out = append(out, seen{fmt.Sprintf("there is an HNS network %s of type %s", n.Name, n.Type), "remove the network with the tool that made it, where no one needs it"})
 		}
 	}
 	return out, err
+}
+
+// ownNetwork tells whether an HNS network has the name of one of the node's.
+func (s *survey) ownNetwork(n host.HNSNetwork) bool {
+	return slices.ContainsFunc(s.q.HNSNetworks, func(o string) bool { return strings.EqualFold(o, n.Name) })
 }
 
 // leftovers count while no service of the node is nodejoin's: then they are the node's.

@@ -196,6 +196,10 @@ var findableCases = []struct {
 		s.config.Build = "10.0.17763"
 		s.number(services+`hns\State`, "DeviceLessNicDisabled", 1)
 	}, has: "192.0.2.10 of Ethernet is static"},
+	{id: "address-on-switch", provoke: func(s *survey) { s.adapters(ethernet("vEthernet (Lab)", "192.0.2.10/24")) }, near: func(s *survey) {
+		s.adapters(ethernet("vEthernet (Ethernet)", "192.0.2.10/24"))
+		s.quirks.Networks = []host.HNSNetwork{{Name: "flannel.4096", Type: "Overlay"}}
+	}, has: "192.0.2.10 is that of vEthernet (Lab)"},
 	{id: "default-routes", provoke: func(s *survey) { s.adapters(ethernet("A", "192.0.2.10/24"), ethernet("B", "198.51.100.1/24")) },
 		near: func(s *survey) {
 			s.adapters(ethernet("A", "192.0.2.10/24"), ethernet("B", "198.51.100.1/24"))
@@ -203,6 +207,8 @@ var findableCases = []struct {
 		}, has: "A, B"},
 	{id: "api-name", provoke: func(s *survey) { s.quirks.API = "name" }, near: func(s *survey) { s.quirks.API = "connection refused" }, has: "does not find https://api.example:6443"},
 	{id: "api-unreachable", provoke: func(s *survey) { s.quirks.API = "connection refused" }, near: func(s *survey) { s.quirks.API = "name" }, has: "connection refused"},
+	{id: "api-certificate", provoke: func(s *survey) { s.serves(newAPICert(s.t, "api.example"), newAPICert(s.t, "api.example")) },
+		near: func(s *survey) { c := newAPICert(s.t, "api.example"); s.serves(c, c) }, has: "and the cluster's CA has not signed it"},
 	{id: "clock-skew", provoke: func(s *survey) { s.quirks.ClockSkew = -7 * time.Minute }, near: func(s *survey) { s.quirks.ClockSkew = 4 * time.Minute }, has: "behind the API server's"},
 	{id: "proxy-exceptions", provoke: func(s *survey) {
 		s.env("HTTPS_PROXY", "http://proxy.example:3128")
@@ -416,7 +422,7 @@ func TestPreflightProxies(t *testing.T) {
 }
 
 func TestPreflightArguments(t *testing.T) {
-	for _, args := range []steps.Preflight{{MinBuild: "ten"}, {MinFree: "much"}, {Ports: []string{"10250"}}, {Ports: []string{"tcp/0"}}, {Proxies: []string{"http://proxy.example:3128"}}, {Waive: []string{"memroy"}}} {
+	for _, args := range []steps.Preflight{{MinBuild: "ten"}, {MinFree: "much"}, {Ports: []string{"10250"}}, {Ports: []string{"tcp/0"}}, {CA: "x"}, {Proxies: []string{"http://proxy.example:3128"}}, {Waive: []string{"memroy"}}} {
 		s := newSurvey(t)
 		s.args = args
 		if _, refused := s.findings(); refused == nil || refused.Code != steps.CodeInvalid {

@@ -97,8 +97,14 @@ func (h *hostRun) diagnose(ctx context.Context, view steps.ClusterView) (d Diagn
 			flight = append(flight, s)
 		}
 	}
+	values := map[string]string{}
+	if h.api != nil && h.openErr == nil {
+		if _, err := h.cluster(ctx); err == nil {
+			values["cluster.ca"] = h.info.CA
+		}
+	}
 	check, err := retryDropped(ctx, h, "checking", func() (steps.CheckReply, error) {
-		return h.conn.Check(ctx, steps.Request{Node: h.node.Name, Steps: flight})
+		return h.conn.Check(ctx, steps.Request{Node: h.node.Name, Steps: flight, Values: values})
 	})
 	if d.Err = err; err != nil {
 		return d

@@ -121,8 +121,8 @@ type Reader interface {
 	// with an empty message and wants grpc-status 0.
 	ProbePipe(ctx context.Context, address, grpcMethod string) error
 	// ProbeAPI asks an API server (https) from this machine, without credentials and
-	// without a belief in its certificate: it tells that there is a way, and what time
-	// it is there. A name that is not found is ErrNameUnknown.
+	// without a belief in its certificate: it tells that there is a way, what time it
+	// is there, and what the certificate is. A name that is not found is ErrNameUnknown.
 	ProbeAPI(ctx context.Context, url string) (APIAnswer, error)
 	// ProbeTCP connects to address (HOST:PORT) from this machine and says nothing. A
 	// name that is not found is ErrNameUnknown, a way that does not lead to a listener
@@ -501,4 +501,6 @@ type Listener struct {
 type APIAnswer struct {
 	Date  time.Time `json:"date,omitzero"` // its clock, in whole seconds; zero = it did not say
 	Clock time.Time `json:"clock"`         // the machine's clock at that moment
+	// Certificates are those that it showed, in DER, its own first; none = not known.
+	Certificates [][]byte `json:"certificates,omitempty"`
 }

@@ -20,8 +20,9 @@ const apiLimit = 5 * time.Second
 // API asks an API server for its version and takes any answer, a refusal too. No
 // proxy is used, as none of a node's programs goes to its API server through one
 // that it was not told of. The certificate is not verified and nothing secret is
-// sent: the answer counts for reachability and for the clock only, and a kubelet
-// that is lied to here still verifies the server by the cluster's CA.
+// sent: the answer counts for reachability and for the clock, and says which
+// certificate there was to judge. A kubelet that is lied to here still verifies the
+// server by the cluster's CA.
 func API(ctx context.Context, address string) (host.APIAnswer, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -53,6 +54,11 @@ func API(ctx context.Context, address string) (host.APIAnswer, error) {
 	answer := host.APIAnswer{Clock: now}
 	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		answer.Date = date.UTC()
+	}
+	if resp.TLS != nil {
+		for _, c := range resp.TLS.PeerCertificates {
+			answer.Certificates = append(answer.Certificates, c.Raw)
+		}
 	}
 	return answer, resp.Body.Close()
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -89,5 +90,15 @@ func TestPipeSilent(t *testing.T) {
 	defer cancel()
 	if err := Pipe(ctx, Unix, path, "/s/ok"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a silent server: %v", err)
+	}
+}
+
+// TestAPICertificate: what the server shows is told, whoever signed it.
+func TestAPICertificate(t *testing.T) {
+	srv := httptest.NewTLSServer(http.NotFoundHandler())
+	defer srv.Close()
+	answer, err := API(t.Context(), srv.URL)
+	if err != nil || len(answer.Certificates) != 1 || !bytes.Equal(answer.Certificates[0], srv.Certificate().Raw) {
+		t.Errorf("%d certificates, %v", len(answer.Certificates), err)
 	}
 }

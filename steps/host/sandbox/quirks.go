@@ -38,6 +38,8 @@ type Quirks struct {
 	// API is why an API server does not answer: "name" (it is not found), else a text
 	// of an error; "" = it answers.
 	API string `json:"api,omitempty"`
+	// APICertificates are what it shows, in DER; none = it is not known.
+	APICertificates [][]byte `json:"api_certificates,omitempty"`
 	// TCP is likewise why nothing answers a connection to another machine.
 	TCP string `json:"tcp,omitempty"`
 	// Features are those that Windows has besides Containers, which is on, and
@@ -260,7 +262,7 @@ func (h *Host) ProbeAPI(ctx context.Context, address string) (host.APIAnswer, er
 		return host.APIAnswer{}, failed("ask", address, err)
 	}
 	now := time.Now().UTC()
-	return host.APIAnswer{Date: now.Truncate(time.Second), Clock: now.Add(q.ClockSkew)}, nil
+	return host.APIAnswer{Date: now.Truncate(time.Second), Clock: now.Add(q.ClockSkew), Certificates: q.APICertificates}, nil
 }
 
 // ProbeTCP plays the way to another machine: it listens, unless the quirks say otherwise.
