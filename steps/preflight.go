@@ -39,6 +39,7 @@ type Preflight struct {
 	HNSNetworks  []string          `json:"hns_networks,omitempty" doc:"HNS networks that are the node's own"`
 	NoSwap       bool              `json:"no_swap,omitempty" doc:"Linux: no swap space is in use, as a kubelet wants it unless told otherwise"`
 	CgroupV2     bool              `json:"cgroup_v2,omitempty" doc:"Linux: the unified hierarchy of control groups, as a kubelet from 1.35 on wants it unless told otherwise"`
+	Features     []string          `json:"features,omitempty" doc:"features to be turned on, of a machine that may not be rebooted before"`
 	Programs     []string          `json:"programs,omitempty" doc:"Linux: programs that must be installed, by name"`
 	Leftovers    []string          `json:"leftovers,omitempty" doc:"files and folders that an earlier node leaves behind"`
 	Proxy        bool              `json:"proxy,omitempty" doc:"the plan gives the machine its proxy, so what it has now does not count"`

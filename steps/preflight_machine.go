@@ -129,6 +129,7 @@ var windowsChecks = []preflightCheck{
 	{id: "update-missing", severity: SeverityError, os: "windows", why: "the pod network needs what a cumulative update brought", look: updateMissing},
 	{id: "update-broken", severity: SeverityWarning, os: "windows", why: "a cumulative update is known to break nodes", look: updateBroken},
 	{id: "pending-reboot", severity: SeverityWarning, os: "windows", why: "updates or features are half installed, and the node would go down with the reboot that ends them", look: pendingReboot},
+	{id: "feature-reboot", severity: SeverityError, os: "windows", why: "Windows may refuse to turn a feature on, or lose it with the reboot, while an earlier change waits for that", look: featureReboot},
 	{id: "pending-rename", severity: SeverityWarning, os: "windows", why: "the machine will have another name after its next reboot", look: pendingRename},
 	{id: "containers-feature", severity: SeverityError, os: "windows", why: "the feature Containers brings the services that make containers and their networks", look: containersFeature},
 	{id: "containers-services", severity: SeverityError, os: "windows", why: "a container runtime cannot start a container without these services", look: containersServices},
@@ -186,16 +187,9 @@ func updateBroken(ctx context.Context, s *survey) ([]seen, error) {
 // pendingReboot looks in the three places where Windows notes it: those of
 // servicing, of Windows Update, and of files to be renamed while it boots.
 func pendingReboot(ctx context.Context, s *survey) ([]seen, error) {
-	const windows = `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\`
-	var by []string
-	for key, what := range map[string]string{windows + `Component Based Servicing\RebootPending`: "features or updates", windows + `WindowsUpdate\Auto Update\RebootRequired`: "Windows Update"} {
-		_, there, err := s.registryKey(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		if there {
-			by = append(by, what)
-		}
+	by, err := servicingWaits(ctx, s.r)
+	if err != nil {
+		return nil, err
 	}
 	v, _, err := s.registry(ctx, sessionManager, "PendingFileRenameOperations")
 	if err != nil {
@@ -209,6 +203,16 @@ func pendingReboot(ctx context.Context, s *survey) ([]seen, error) {
 	}
 	slices.Sort(by)
 	return found("reboot the machine before it joins", "a reboot is pending, asked for by %s", strings.Join(by, ", "))
+}
+
+// featureReboot is of a machine that nodejoin may not reboot. One that it may is rebooted
+// first, by a step of its own (Reboot.FeaturesAfter).
+func featureReboot(ctx context.Context, s *survey) ([]seen, error) {
+	why, err := featuresWait(ctx, s.r, s.q.Features)
+	if err != nil || len(why) == 0 {
+		return nil, err
+	}
+	return found(`reboot the machine, or let the plan do it: host { reboot = "auto" }`, "features are to be turned on (%s), and Windows waits to be rebooted for %s", strings.Join(s.q.Features, ", "), strings.Join(why, ", "))
 }
 
 func pendingRename(ctx context.Context, s *survey) ([]seen, error) {

@@ -157,7 +157,14 @@ var findableCases = []struct {
 	}, near: func(s *survey) {
 		s.number(servicing+"SessionsPending", "x", 1)
 		s.registry(manager, "PendingFileRenameOperations", host.RegistryValue{Type: "multi_string"})
-	}, has: "by Windows Update, features or updates, files that are in use"},
+	}, has: "by Windows Update, features or updates of Windows, files that are in use"},
+	{id: "feature-reboot", provoke: func(s *survey) {
+		s.args.Features = []string{"Containers", "Microsoft-Hyper-V"}
+		s.number(servicing+"RebootPending", "x", 1)
+	}, near: func(s *survey) {
+		s.args.Features = []string{"Containers"} // which is on
+		s.number(servicing+"RebootPending", "x", 1)
+	}, has: "features are to be turned on (Containers, Microsoft-Hyper-V), and Windows waits to be rebooted for features or updates of Windows"},
 	{id: "pending-rename", provoke: func(s *survey) { s.text(names+"ComputerName", "ComputerName", "OTHER") }, near: func(s *survey) { s.text(names+"ComputerName", "ComputerName", "win-1") }, has: "WIN-1 and will be OTHER"},
 	{id: "containers-feature", provoke: func(s *survey) { s.without(services+"hns", "Start"); s.without(services+"vmcompute", "Start") },
 		near: func(s *survey) { s.number(services+"hns", "Start", 2) }, has: "no service vmcompute and no service hns"},

@@ -18,10 +18,11 @@ var rebootKind = Kind{Name: "reboot", Place: OnHost, Reboots: true, Doc: "the ma
 // Reboot is one reboot for all that the steps before it need. The engine judges whether
 // it may be, takes the Node's pods away first, and waits for the machine.
 type Reboot struct {
-	Policy   string   `json:"policy,omitempty" doc:"\"auto\", \"window\" or \"never\" (default)"`
-	Windows  []string `json:"windows,omitempty" doc:"with \"window\": when, for example \"Sat,Sun 22:00-04:00\", in UTC"`
-	HostName string   `json:"host_name,omitempty" doc:"name that the machine must have, and not only after a reboot"`
-	Features []string `json:"features,omitempty" doc:"features that must be on, and not only after a reboot, before a later step can work"`
+	Policy        string   `json:"policy,omitempty" doc:"\"auto\", \"window\" or \"never\" (default)"`
+	Windows       []string `json:"windows,omitempty" doc:"with \"window\": when, for example \"Sat,Sun 22:00-04:00\", in UTC"`
+	HostName      string   `json:"host_name,omitempty" doc:"name that the machine must have, and not only after a reboot"`
+	Features      []string `json:"features,omitempty" doc:"features that must be on, and not only after a reboot, before a later step can work"`
+	FeaturesAfter []string `json:"features_after,omitempty" doc:"features that are turned on after it: as long as one of them is off it is for what Windows waits for already, and never for anything else"`
 }
 
 // Words of Policy.
@@ -53,6 +54,9 @@ func (b *Reboot) validate() error {
 	if (len(b.Windows) > 0) != (b.Policy == RebootWindow) {
 		return invalid("windows go with the policy \"window\", and only with it")
 	}
+	if len(b.FeaturesAfter) > 0 && (len(b.Features) > 0 || b.HostName != "") {
+		return invalid("features_after is for a reboot before features are turned on; give features and host_name to one after it")
+	}
 	for _, w := range b.Windows {
 		if _, err := ParseRebootTime(w); err != nil {
 			return invalid("%v", err)
@@ -73,12 +77,19 @@ func (b *Reboot) Check(ctx context.Context, r host.Reader, e *Env) (Change, erro
 	for _, what := range noted {
 		if what == rebootAsked {
 			need.Asked, need.Blocks = true, true
-		} else {
+		} else if len(b.FeaturesAfter) == 0 {
 			need.Why = append(need.Why, what)
 		}
 	}
 	if need.Asked { // a machine that goes down is not asked for its features: it may answer with errors
 		return Change{Action: ActionReboot, Reason: "for " + strings.Join(append(need.Why, "a reboot that was asked for"), ", "), Reboot: &need}, nil
+	}
+	if len(b.FeaturesAfter) > 0 {
+		why, err := featuresWait(ctx, r, b.FeaturesAfter)
+		if err != nil || len(why) == 0 {
+			return Change{}, err
+		}
+		return Change{Action: ActionReboot, Reason: "for " + strings.Join(why, ", "), Reboot: &RebootNeed{Why: why, Blocks: true}}, nil
 	}
 	for _, name := range b.Features {
 		state, err := r.Feature(ctx, name)
@@ -125,12 +136,31 @@ func (b *Reboot) Check(ctx context.Context, r host.Reader, e *Env) (Change, erro
 	return Change{Action: ActionReboot, Reason: "for " + strings.Join(need.Why, ", "), Reboot: &need}, nil
 }
 
-// othersReboot asks in the places where Windows notes that it wants a reboot itself:
-// servicing, Windows Update, and the name of the machine. Files to be renamed at the
-// next boot are noted by many programs for no need of their own, and do not count.
-func othersReboot(ctx context.Context, r host.Reader) ([]string, error) {
+// featuresWait gives what Windows waits to be rebooted for while features are to be turned
+// on. It may refuse that until then (ERROR_FAIL_REBOOT_REQUIRED). Where one of them waits
+// for a reboot itself, that is the same one, and Windows has taken it.
+func featuresWait(ctx context.Context, r host.Reader, names []string) ([]string, error) {
+	off := false
+	for _, name := range names {
+		state, err := r.Feature(ctx, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // its own step tells of it
+		case err != nil || state == host.FeatureOnPending:
+			return nil, err
+		default:
+			off = off || !featureOn(state)
+		}
+	}
+	if !off {
+		return nil, nil
+	}
+	return servicingWaits(ctx, r)
+}
+
+// servicingWaits asks in the two places where Windows notes that servicing and Windows
+// Update want a reboot.
+func servicingWaits(ctx context.Context, r host.Reader) (out []string, err error) {
 	const current = `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\`
-	var out []string
 	for _, k := range []struct{ key, what string }{
 		{current + `Component Based Servicing\RebootPending`, "features or updates of Windows"},
 		{current + `WindowsUpdate\Auto Update\RebootRequired`, "Windows Update"},
@@ -138,13 +168,25 @@ func othersReboot(ctx context.Context, r host.Reader) ([]string, error) {
 		_, _, err := r.RegistryNames(ctx, k.key)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-		case errors.Is(err, host.ErrUnsupported):
-			return nil, nil
 		case err != nil:
 			return nil, err
 		default:
 			out = append(out, k.what)
 		}
+	}
+	return out, nil
+}
+
+// othersReboot asks in the places where Windows notes that it wants a reboot itself:
+// servicing, Windows Update, and the name of the machine. Files to be renamed at the
+// next boot are noted by many programs for no need of their own, and do not count.
+func othersReboot(ctx context.Context, r host.Reader) ([]string, error) {
+	out, err := servicingWaits(ctx, r)
+	if errors.Is(err, host.ErrUnsupported) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	const names = currentControlSet + `Control\ComputerName\`
 	next, err1 := r.RegistryValue(ctx, names+"ComputerName", "ComputerName")

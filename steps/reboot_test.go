@@ -110,6 +110,54 @@ func TestRebootIsWanted(t *testing.T) {
 	}
 }
 
+// TestRebootBeforeFeatures: it is wanted for what Windows waits for, as long as a feature is
+// off that waits for nothing itself, and for nothing else.
+func TestRebootBeforeFeatures(t *testing.T) {
+	const windows = `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\`
+	for _, c := range []struct {
+		name, want string
+		features   []string
+		do         func(t *testing.T, h *sandbox.Host)
+	}{
+		{"nothing", "", []string{"Microsoft-Hyper-V"}, func(*testing.T, *sandbox.Host) {}},
+		{"servicing", "for features or updates of Windows", []string{"Containers", "Microsoft-Hyper-V"}, func(t *testing.T, h *sandbox.Host) { pends(t, h, windows+`Component Based Servicing\RebootPending`) }},
+		{"update", "for Windows Update", []string{"Microsoft-Hyper-V"}, func(t *testing.T, h *sandbox.Host) { pends(t, h, windows+`WindowsUpdate\Auto Update\RebootRequired`) }},
+		{"all are on", "", []string{"Containers"}, func(t *testing.T, h *sandbox.Host) { pends(t, h, windows+`WindowsUpdate\Auto Update\RebootRequired`) }},
+		{"unknown feature", "", []string{"HyperV"}, func(t *testing.T, h *sandbox.Host) { pends(t, h, windows+`WindowsUpdate\Auto Update\RebootRequired`) }},
+		{"noted for something else", "", []string{"Microsoft-Hyper-V"}, func(t *testing.T, h *sandbox.Host) { must(t, h.NoteReboot(t.Context(), "the page file")) }},
+		{"one waits itself", "", []string{"Microsoft-Hyper-V", "Containers"}, func(t *testing.T, h *sandbox.Host) {
+			must(t, h.WithoutContainers(t.Context()))
+			must(t, h.EnableFeature(t.Context(), "Microsoft-Hyper-V"))
+			pends(t, h, windows+`Component Based Servicing\RebootPending`)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := openHost(t, "windows").(*sandbox.Host)
+			c.do(t, h)
+			check := func() steps.Result {
+				reply, err := steps.NewExecutor(h, memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n",
+					Steps: []steps.Spec{spec("reboot", "boot", &steps.Reboot{Policy: "never", FeaturesAfter: c.features})}})
+				must(t, err)
+				return reply.Results[0]
+			}
+			r := check()
+			if r.Err != nil || r.Change.Reason != c.want || (c.want == "") != (r.Change.Reboot == nil) || r.Change.Reboot != nil && !r.Change.Reboot.Blocks {
+				t.Errorf("%+v, %v", r.Change, r.Err)
+			}
+			must(t, h.Reboot(t.Context()))
+			if r := check(); r.Err != nil || !r.Change.NoOp() {
+				t.Errorf("after a boot: %+v, %v", r.Change, r.Err)
+			}
+		})
+	}
+}
+
+// pends notes in a key that Windows waits to be rebooted.
+func pends(t *testing.T, h *sandbox.Host, key string) {
+	t.Helper()
+	must(t, h.SetRegistryValue(t.Context(), key, "x", host.RegistryValue{Type: "dword", Number: 1}))
+}
+
 // TestRebootIsForeseen: a plan says that there will be one, and that later steps wait.
 func TestRebootIsForeseen(t *testing.T) {
 	h := openHost(t, "windows")

@@ -155,7 +155,7 @@ func (b *bed) wantPendingSeen(ctx context.Context, args []string) {
 			seen += f.Seen
 		}
 	}
-	if want := "a reboot is pending, asked for by Windows Update, features or updates, files that are in use"; seen != want {
+	if want := "a reboot is pending, asked for by Windows Update, features or updates of Windows, files that are in use"; seen != want {
 		b.t.Errorf("doctor says %q, want %q", seen, want)
 	}
 	b.reg(ctx, "delete", servicing, "/f")

@@ -42,6 +42,9 @@ func (b *build) winPreflight(after ...string) {
 	q.StaticKept = b.sets("static_address")
 	q.Named = b.named() != nil
 	q.Proxies = b.proxyAddresses()
+	if !b.reboots() {
+		q.Features = b.features()
+	}
 	if b.turnsOn("Containers") {
 		q.Waive = append(slices.Clone(q.Waive), "containers-feature") // a step will see to it
 	}
@@ -58,10 +61,7 @@ func (b *build) sets(id string) bool {
 
 // turnsOn tells whether the plan wants a feature.
 func (b *build) turnsOn(name string) bool {
-	return slices.ContainsFunc(b.in.Settings.Steps, func(s Setting) bool {
-		f, ok := s.Args.(*steps.Feature)
-		return ok && strings.EqualFold(f.Name, name)
-	})
+	return slices.ContainsFunc(b.features(), func(f string) bool { return strings.EqualFold(f, name) })
 }
 
 // placeholderNetwork is the network that the upstream start scripts make on the adapter

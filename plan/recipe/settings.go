@@ -74,8 +74,13 @@ func SettingSteps(in Input) []steps.Spec {
 func (b *build) settings(after ...string) {
 	b.before = map[string]bool{}
 	first := len(b.specs)
+	rebooted := b.rebootFirst(after...)
 	for _, s := range b.in.Settings.Steps {
-		b.setting(s, after...)
+		if s.Kind == "feature" {
+			b.setting(s, rebooted...)
+		} else {
+			b.setting(s, after...)
+		}
 	}
 	b.proxyEnvironment(after...)
 	for _, r := range b.in.Settings.Firewall.Rules {
@@ -87,13 +92,42 @@ func (b *build) settings(after ...string) {
 	}
 }
 
+// rebootFirst adds the reboot that Windows waits for already, before the features that it
+// may refuse until then, where the plan lets nodejoin make it. Elsewhere that is a finding of
+// the preflight. It gives what features come after.
+func (b *build) rebootFirst(after ...string) []string {
+	names := b.features()
+	if len(names) == 0 || !b.reboots() {
+		return after
+	}
+	r := b.in.Settings.Reboot
+	b.add("reboot_first", "reboot", "The reboot that Windows waits for already", &steps.Reboot{Policy: r.Policy, Windows: r.Windows, FeaturesAfter: names}, after...).Source = r.Source
+	return []string{"reboot_first"}
+}
+
+// reboots tells whether nodejoin may reboot the machine, now or at a time of the plan.
+func (b *build) reboots() bool {
+	r := b.in.Settings.Reboot
+	return r != nil && (r.Policy == steps.RebootAuto || r.Policy == steps.RebootWindow)
+}
+
+// features are those of Windows that the plan turns on.
+func (b *build) features() (names []string) {
+	for _, s := range b.in.Settings.Steps {
+		if f, ok := s.Args.(*steps.Feature); ok {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
 // reboot adds the one reboot for all settings, behind them. A plan that says nothing of
 // reboots gets the step only where a feature may need one to work, or a name to count.
 func (b *build) reboot(first int, after ...string) {
-	args, source := steps.Reboot{}, ""
+	args, source := steps.Reboot{Features: b.features()}, ""
 	for _, s := range b.in.Settings.Steps {
-		if f, ok := s.Args.(*steps.Feature); ok {
-			args.Features, source = append(args.Features, f.Name), s.Source
+		if s.Kind == "feature" {
+			source = s.Source
 		}
 	}
 	if n := b.named(); n != nil && b.in.OS == "windows" {

@@ -134,6 +134,56 @@ func TestRebootByHand(t *testing.T) {
 	}
 }
 
+// A reboot that Windows waits for already comes before the features that it may refuse until
+// then, where the plan lets nodejoin make it; else nothing is changed before somebody has, or
+// says that it does not matter.
+func TestRebootBeforeFeature(t *testing.T) {
+	const pending = `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\RebootPending`
+	waiting := func(t *testing.T) (*world, *sandbox.Host) {
+		w := newWorld(t)
+		w.one = true
+		h, _ := w.box()
+		if err := errors.Join(h.WithoutContainers(t.Context()), h.SetRegistryValue(t.Context(), pending, "x", host.RegistryValue{Type: "dword", Number: 1})); err != nil {
+			t.Fatal(err)
+		}
+		return w, h
+	}
+	t.Run("auto", func(t *testing.T) {
+		w, _ := waiting(t)
+		w.says(`features = ["Containers"]
+	reboot = "auto"`)
+		sum := w.mustConverge()
+		var order []string
+		for _, id := range sum.Hosts[0].Changed {
+			if strings.HasPrefix(id, "reboot") || id == "feature_containers" || id == "containerd_files" {
+				order = append(order, id)
+			}
+		}
+		if want := []string{"reboot_first", "feature_containers", "reboot", "containerd_files"}; !slices.Equal(order, want) {
+			t.Errorf("have %v, want %v", order, want)
+		}
+		w.wantJoined("win-1")
+		w.mustBeQuiet()
+	})
+	t.Run("never", func(t *testing.T) {
+		w, h := waiting(t)
+		w.says(`features = ["Containers"]`)
+		if err := refusal(t, w.check()); err == nil || !strings.Contains(err.Error(), "feature-reboot: ") {
+			t.Fatalf("not refused: %v", err)
+		}
+		w.edit(`(?m)^  name     = each.key`, "  name     = each.key\n  waive    = [\"feature-reboot\"]")
+		_, sum := w.apply(-1)
+		if res := w.pendingReboot(sum, "the plan does not let nodejoin reboot it"); !slices.Contains(res.Changed, "feature_containers") {
+			t.Errorf("waived, and yet changed %v", res.Changed)
+		}
+		if err := h.Reboot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.mustConverge()
+		w.wantJoined("win-1")
+	})
+}
+
 // joinedWithPods is a joined node with a pod of a ReplicaSet.
 func joinedWithPods(t *testing.T) *world {
 	w := newWorld(t)

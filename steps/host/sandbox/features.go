@@ -113,6 +113,19 @@ func (h *Host) finishFeatures(s *state) {
 	}
 }
 
+// servicingKeys are those by which Windows notes that it waits to be rebooted.
+var servicingKeys = []string{
+	`hklm\software\microsoft\windows\currentversion\component based servicing\rebootpending`,
+	`hklm\software\microsoft\windows\currentversion\windowsupdate\auto update\rebootrequired`,
+}
+
+// finishServicing is the part of a boot after which Windows waits for no other.
+func finishServicing(s *state) {
+	for _, key := range servicingKeys {
+		delete(s.Registry, key)
+	}
+}
+
 // WithoutContainers makes a machine that has the feature Containers off, as a fresh
 // server has it.
 func (h *Host) WithoutContainers(ctx context.Context) error {

@@ -299,6 +299,7 @@ func (h *Host) Reboot(ctx context.Context) error {
 		maps.DeleteFunc(s.Networks, func(key string, _ host.HNSNetwork) bool { return !slices.Contains(s.Lasting, key) })
 		h.finishFeatures(s)
 		h.finishName(s)
+		finishServicing(s)
 		s.Noted = nil
 		clear(s.Sysctls) // and the boot files of a sandbox are read by nobody
 		s.Modules, s.Links, s.Chains = nil, nil, nil

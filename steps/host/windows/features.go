@@ -41,6 +41,7 @@ const (
 	reloadRequired = 1          // DISMAPI_S_RELOAD_IMAGE_SESSION_REQUIRED
 	unknownFeature = 0x800f080c // DISMAPI_E_UNKNOWN_FEATURE
 	servicingBusy  = 0x800f0902 // DISMAPI_E_BUSY
+	rebootFirst    = 0x80070bc9 // HRESULT_FROM_WIN32(ERROR_FAIL_REBOOT_REQUIRED)
 	sourceMissing  = 0x800f081f // CBS_E_SOURCE_MISSING
 )
 
@@ -59,6 +60,8 @@ func result(what string, r uintptr) error {
 		return fmt.Errorf("%s: no feature has that name: %w", what, fs.ErrNotExist)
 	case code == servicingBusy:
 		return fmt.Errorf("%s: Windows is installing or removing something else; try again when it is done", what)
+	case code == rebootFirst:
+		return fmt.Errorf("%s: Windows waits to be rebooted for an earlier change, and takes no other before that", what)
 	case code == sourceMissing:
 		return fmt.Errorf("%s: the machine does not have the feature's files, and could not get them from Windows Update (HRESULT %#x)", what, code)
 	case code&0xffff0000 == 0x80070000: // HRESULT_FROM_WIN32
