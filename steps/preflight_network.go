@@ -81,7 +81,7 @@ var networkChecks = []preflightCheck{
 		}},
 	{id: "api-certificate", severity: SeverityError, why: "the node's programs speak only with a server whose certificate the cluster's CA has signed for the name that they ask", look: apiCertificate},
 	{id: "clock-skew", severity: SeverityError, why: "certificates and tokens count within their times only, and what is outside looks like a wrong login", look: clockSkew},
-	{id: "proxy-exceptions", severity: SeverityWarning, why: "programs that read these variables would ask the proxy for the API server", look: proxyExceptions},
+	{id: "proxy-exceptions", severity: SeverityWarning, why: "programs that read these variables, those in HostProcess pods too, would ask the proxy for the API server, pods and services", look: proxyExceptions},
 	{id: "proxy-unreachable", severity: SeverityWarning, why: "what is fetched through it, images of containers too, never comes", look: proxyUnreachable},
 }
 
@@ -219,10 +219,29 @@ func proxyExceptions(ctx context.Context, s *survey) ([]seen, error) {
 	if err != nil {
 		return nil, err
 	}
-	if excepted(exceptions, u.Hostname()) {
+	var missing []string
+	if !excepted(exceptions, u.Hostname()) {
+		missing = append(missing, u.Hostname())
+	}
+	for _, c := range s.clusterNetworks() {
+		if !exceptedNetwork(exceptions, c.Prefix) {
+			missing = append(missing, c.String())
+		}
+	}
+	if missing == nil {
 		return nil, nil
 	}
-	return found("say proxy { ... } in the plan, which completes NO_PROXY from the cluster, or add the API server to NO_PROXY", "HTTPS_PROXY is set, and NO_PROXY does not have %s", u.Hostname())
+	return found("say proxy { ... } in the plan, which completes NO_PROXY from the cluster, or add them to NO_PROXY", "HTTPS_PROXY is set, and NO_PROXY does not have %s", strings.Join(missing, ", "))
+}
+
+func exceptedNetwork(list string, p netip.Prefix) bool {
+	for word := range strings.SplitSeq(list, ",") {
+		word = strings.TrimSpace(word)
+		if o, err := netip.ParsePrefix(word); word == "*" || err == nil && o.Bits() <= p.Bits() && o.Contains(p.Addr()) {
+			return true
+		}
+	}
+	return false
 }
 
 func excepted(list, name string) bool {

@@ -222,8 +222,8 @@ var findableCases = []struct {
 		s.env("NO_PROXY", "localhost,other.example")
 	}, near: func(s *survey) {
 		s.env("HTTPS_PROXY", "http://proxy.example:3128")
-		s.env("NO_PROXY", "localhost, .example")
-	}, has: "NO_PROXY does not have api.example"},
+		s.env("NO_PROXY", "localhost, .example, 10.0.0.0/8")
+	}, has: "NO_PROXY does not have api.example, 10.244.0.0/16, 10.96.0.0/12"},
 	{id: "proxy-unreachable", provoke: func(s *survey) {
 		s.quirks.TCP = "connection refused"
 		s.env("HTTP_PROXY", "http://user:word@proxy.example:3128")
@@ -385,6 +385,32 @@ func TestPreflightUnasked(t *testing.T) {
 			} else if list[i].Severity == steps.SeverityError && (refused == nil || !strings.Contains(refused.Detail, id)) {
 				t.Errorf("%s: %s is not asked, and yet %v", question, id, refused)
 			}
+		}
+	}
+}
+
+// TestPreflightProxyExceptions: the API server, and the cluster's networks as a whole.
+func TestPreflightProxyExceptions(t *testing.T) {
+	for exceptions, want := range map[string]string{
+		"*":                                        "",
+		"api.example,10.244.0.0/16,10.96.0.0/12":   "",
+		"api.example,10.244.0.0/16,10.96.0.0/16":   "10.96.0.0/12",
+		"api.example, 10.240.0.0/12 ,10.96.0.0/12": "",
+		"10.0.0.0/8":                               "api.example",
+		".other.example,192.0.2.0/24":              "api.example, 10.244.0.0/16, 10.96.0.0/12",
+	} {
+		s := newSurvey(t)
+		s.env("HTTPS_PROXY", "http://proxy.example:3128")
+		s.env("NO_PROXY", exceptions)
+		list, _ := s.findings()
+		have := ""
+		for _, f := range list {
+			if f.ID == "proxy-exceptions" {
+				_, have, _ = strings.Cut(f.Seen, "NO_PROXY does not have ")
+			}
+		}
+		if have != want {
+			t.Errorf("%s: have %q, want %q", exceptions, have, want)
 		}
 	}
 }
