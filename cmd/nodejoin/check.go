@@ -38,8 +38,9 @@ func newCheck(a *app) *cobra.Command {
 		Long: `Reads manifests (YAML or JSON; - is standard input) and says what in them would not
 run on the Windows nodes of the plan: fields that Windows does not have, selectors,
 tolerations and RuntimeClasses with which a pod would wait for ever, images of another
-Windows build than the node's. Pods for Linux are left alone. No host and no cluster is
-asked: labels and RuntimeClasses that the plan does not give are not known here.
+Windows build than the node's. Of pods for Linux only images of Windows are named. No
+host and no cluster is asked: labels and RuntimeClasses that the plan does not give are
+not known here.
 
 The exit code is 0 when no error was found, 1 when one was, 3 when the plan or a file
 cannot be read.`,

@@ -218,6 +218,7 @@ func (k *checker) pod(spec value) {
 		return
 	}
 	k.report.Windows++
+	k.selector()
 	k.fields(spec)
 	k.images(spec, k.places(spec))
 }

@@ -147,6 +147,25 @@ func (k *checker) table(in value, table []field) {
 	}
 }
 
+// selector looks at how a workload knows its pods (kubernetes pkg/apis/apps/validation/validation.go).
+func (k *checker) selector() {
+	if !slices.Contains([]string{"Deployment", "ReplicaSet", "DaemonSet", "StatefulSet"}, k.object.kind()) {
+		return
+	}
+	spec := k.object.get("spec")
+	selector := spec.get("selector")
+	if !selector.there() || selector.empty() {
+		k.find("pod-selector", spec, "it has no selector")
+		return
+	}
+	labels := spec.at("template", "metadata", "labels")
+	for _, p := range selector.get("matchLabels").pairs() {
+		if have := labels.get(p.key); !have.there() || have.str() != p.str() {
+			k.find("pod-selector", p.value, "it selects pods with %s=%s, which its template does not give them", p.key, p.str())
+		}
+	}
+}
+
 // podKeys are fields of a pod's spec that say where it runs; they are often written
 // beside it.
 var podKeys = []string{"nodeSelector", "tolerations", "affinity", "runtimeClassName", "nodeName"}

@@ -220,7 +220,11 @@ func read(f File) ([]object, error) {
 			return out, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s is no YAML: %s", f.Name, strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), "yaml: "))
+			text := strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), "yaml: ")
+			if strings.HasSuffix(text, "did not find expected key") {
+				text += " (a line from there on is indented otherwise than its neighbours)"
+			}
+			return nil, fmt.Errorf("%s is no YAML: %s", f.Name, text)
 		}
 		if len(doc.Content) == 0 {
 			continue

@@ -48,6 +48,7 @@ var rows = append(fieldRows(), []row{
 	{"misplaced", Error, "the field is no part of the object at this depth: the API server refuses it, or drops it and it has no effect", "move it into the specification of the pod, beside containers"},
 	{"no-os", Error, "the image is for Windows, and nothing keeps the pod off Linux nodes, where it cannot run", "write nodeSelector: {kubernetes.io/os: windows} into the pod's spec, or the runtimeClassName of a class that selects it"},
 	{"os-mismatch", Error, "spec.os.name and where the pod is sent name different operating systems, so that no kubelet takes it", "let both name the same"},
+	{"pod-selector", Error, "the API server refuses a workload that does not select the pods of its own template", "write spec.selector.matchLabels with labels of spec.template.metadata.labels"},
 	{"runtime-class", Warning, "neither the plan nor these files have the class, and pods of a class that the cluster does not have are refused",
 		"check the name; the manifests block of a plan makes a class for each build with runtime_classes = true"},
 	{"runtime-class-handler", Error, "the runtime of the nodes has no such handler, or the API server no such version of RuntimeClass, so that pods of the class do not start", "write what the plan's runtime and version have"},
