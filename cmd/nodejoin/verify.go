@@ -39,9 +39,11 @@ func newVerify(a *app) *cobra.Command {
 		Short: "Run a web server on the nodes, and ask it in every way that pods and the outside may",
 		Long: `Sees whether nodes that have joined do what nodes are for: the sample web server of the
 Kubernetes guides runs on each, and pods of the node and of others, the kubelet, services
-by address and by name, a port of the node from here, and the way outside are tried. Each
-is told as passed, failed, or not possible here, with the reason: what the cluster refuses
-or does not start has failed. No host is connected to.
+by address and by name, a port of the node from here, and the way outside are tried, and
+from a Linux node itself its port and the service. Each is told as passed, failed, or not
+possible here, with the reason: what the cluster refuses or does not start has failed,
+but for a pod on a Linux node's own network, which a policy may refuse. No host is
+connected to.
 
 All is made in a namespace of its own (nodejoin-verify-...), which is deleted in the end,
 after Ctrl-C too; what a verify that was killed has left goes with the next.

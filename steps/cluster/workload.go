@@ -99,7 +99,7 @@ func (k *client) RunPod(ctx context.Context, p kube.PodSpec) error {
 	no, grace := false, int64(podGrace)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, Labels: p.Labels}, Spec: corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyAlways, NodeSelector: p.NodeSelector, TerminationGracePeriodSeconds: &grace,
-		AutomountServiceAccountToken: &no, EnableServiceLinks: &no, OS: &corev1.PodOS{Name: corev1.OSName(p.OS)}}}
+		AutomountServiceAccountToken: &no, EnableServiceLinks: &no, HostNetwork: p.HostNetwork, OS: &corev1.PodOS{Name: corev1.OSName(p.OS)}}}
 	if p.Once {
 		pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	}

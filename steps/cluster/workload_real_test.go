@@ -32,6 +32,10 @@ func (p *controlPlane) workloads(ctx context.Context, a kube.API, kubelet *kuber
 	p.must(a.RunPod(ctx, kube.PodSpec{Namespace: ns, Name: "ask", Labels: map[string]string{"app": "ask"}, OS: "windows", Once: true, NodeSelector: map[string]string{"kubernetes.io/os": "windows"},
 		Tolerates:  []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}},
 		Containers: []kube.Container{{Name: "web", Image: "example/web", Command: []string{"a"}, Args: []string{"b"}, Port: 80}, {Name: "one", Image: "example/web"}, {Name: "two", Image: "example/web"}}}))
+	err = a.RunPod(ctx, kube.PodSpec{Namespace: ns, Name: "host", OS: "linux", HostNetwork: true, Containers: []kube.Container{{Name: "one", Image: "example/web"}}})
+	if !errors.Is(err, kube.ErrForbidden) || !strings.Contains(err.Error(), "hostNetwork=true") {
+		p.t.Errorf("a pod on the network of its node, under the baseline policy: %v", err)
+	}
 	svc, err := a.MakeService(ctx, kube.ServiceSpec{Namespace: ns, Name: "web", Selector: map[string]string{"app": "ask"}, Port: 80})
 	if err != nil || !strings.HasPrefix(svc.ClusterIP, "10.96.") || len(svc.NodePorts) != 1 || svc.NodePorts[0] < 30000 {
 		p.t.Errorf("service: %+v, %v", svc, err)

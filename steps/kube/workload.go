@@ -46,8 +46,10 @@ type PodSpec struct {
 	Tolerates       []Taint
 	// Once: a container that ends with 0 has done its work, any other is started again.
 	// Else every container that ends is.
-	Once       bool
-	Containers []Container
+	Once bool
+	// HostNetwork: it is on the network of its node, without an address of its own (Linux).
+	HostNetwork bool
+	Containers  []Container
 }
 
 // Container of a pod.

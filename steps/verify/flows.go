@@ -261,17 +261,40 @@ func (r *run) ask(ctx context.Context, s *server, servers []*server) {
 		}
 		list = append(list, question{flow, peer.state.IP, ""})
 	}
-	if s.os == "windows" {
-		const limit = "a known limit of Windows: "
-		r.not(node, "node-port-local", limit+"a node does not reach NodePorts on itself; others do")
-		r.not(node, "service-from-node", limit+"a node itself does not reach the addresses of services; its pods do")
-	}
+	number := strings.TrimPrefix(s.name, "web-")
 	var all sync.WaitGroup
-	all.Go(func() { r.askPods(ctx, s, list) })
+	all.Go(func() { r.askPods(ctx, s, r.pod(s, "ask-"+number), list) })
+	if itself := r.fromNode(s); len(itself) > 0 {
+		pod := r.pod(s, "ask-node-"+number)
+		pod.HostNetwork = true
+		all.Go(func() { r.askPods(ctx, s, pod, itself) })
+	}
 	if s.unserved == "" {
 		all.Go(func() { r.askOutside(ctx, s) })
 	}
 	all.Wait()
+}
+
+// fromNode is what is asked on the network of the node itself.
+func (r *run) fromNode(s *server) []question {
+	const port, service = "node-port-local", "service-from-node"
+	node, url := s.node.Name, s.nodePort()
+	switch {
+	case s.os == "windows":
+		const limit = "a known limit of Windows: "
+		r.not(node, port, limit+"a node does not reach NodePorts on itself; others do")
+		r.not(node, service, limit+"a node itself does not reach the addresses of services; its pods do")
+		return nil
+	case s.unserved != "":
+		for _, flow := range []string{port, service} {
+			r.done(Result{Node: node, Flow: flow, Status: Fail, Detail: s.unserved})
+		}
+		return nil
+	case url == "":
+		r.done(Result{Node: node, Flow: port, Status: Fail, Detail: noPort})
+		return []question{{service, s.service.ClusterIP, ""}}
+	}
+	return []question{{port, "", url}, {service, s.service.ClusterIP, ""}}
 }
 
 // peer is a web server that runs on another node with an OS; nil: why there is none. A
@@ -294,11 +317,10 @@ func (r *run) peer(s *server, os string, servers []*server) (_ *server, status S
 
 func title(os string) string { return strings.ToUpper(os[:1]) + os[1:] }
 
-// askPods runs one pod with a container for each question. A container is started again
-// until it ends with 0: rules of services come a while after the service.
-func (r *run) askPods(ctx context.Context, s *server, list []question) {
-	name := "ask-" + strings.TrimPrefix(s.name, "web-")
-	pod := r.pod(s, name)
+// askPods runs a pod with a container for each question. A container is started again
+// until it ends with 0: rules of services come a while after the service. That a policy
+// keeps pods off the network of nodes is no fault of the node.
+func (r *run) askPods(ctx context.Context, s *server, pod kube.PodSpec, list []question) {
 	pod.Once = true
 	for _, q := range list {
 		c := kube.Container{Name: q.flow, Image: s.image}
@@ -312,19 +334,23 @@ func (r *run) askPods(ctx context.Context, s *server, list []question) {
 		}
 	}
 	if err := r.API.RunPod(ctx, pod); err != nil {
+		status := Fail
+		if pod.HostNetwork && errors.Is(err, kube.ErrForbidden) {
+			status = NotPossible
+		}
 		for _, q := range list {
-			done(q.flow, Fail, err.Error())
+			done(q.flow, status, err.Error())
 		}
 		return
 	}
-	if _, why := r.watch(ctx, s, list[0].flow, name, "the pod that asks runs", r.Start, func(p kube.PodState) bool { return p.Running }); why != "" {
+	if _, why := r.watch(ctx, s, list[0].flow, pod.Name, "the pod that asks runs", r.Start, func(p kube.PodState) bool { return p.Running }); why != "" {
 		for _, q := range list {
 			done(q.flow, Fail, "the pod that asks does not run: "+why)
 		}
 		return
 	}
 	began = time.Now()
-	state, why := r.watch(ctx, s, list[0].flow, name, "all answer", r.Answer, func(p kube.PodState) bool {
+	state, why := r.watch(ctx, s, list[0].flow, pod.Name, "all answer", r.Answer, func(p kube.PodState) bool {
 		all := len(p.Containers) == len(list)
 		for _, c := range p.Containers {
 			if c.Done {
@@ -346,15 +372,25 @@ func (r *run) askPods(ctx context.Context, s *server, list []question) {
 	}
 }
 
+const noPort = "the Node has no address, or the service no port"
+
+// nodePort is the URL of the service at its node; "" where there is noPort.
+func (s *server) nodePort() string {
+	if s.node.InternalIP == "" || len(s.service.NodePorts) == 0 {
+		return ""
+	}
+	return "http://" + net.JoinHostPort(s.node.InternalIP, fmt.Sprint(s.service.NodePorts[0])) + "/"
+}
+
 // askOutside asks the node port from outside of the cluster.
 func (r *run) askOutside(ctx context.Context, s *server) {
 	began := time.Now()
 	flow := "node-port"
-	if s.node.InternalIP == "" || len(s.service.NodePorts) == 0 {
-		r.done(Result{Node: s.node.Name, Flow: flow, Status: Fail, Detail: "the Node has no address, or the service no port"})
+	url := s.nodePort()
+	if url == "" {
+		r.done(Result{Node: s.node.Name, Flow: flow, Status: Fail, Detail: noPort})
 		return
 	}
-	url := "http://" + net.JoinHostPort(s.node.InternalIP, fmt.Sprint(s.service.NodePorts[0])) + "/"
 	timed, cancel := context.WithTimeout(ctx, r.Answer)
 	defer cancel()
 	var last error

@@ -169,7 +169,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 func (r *run) inNamespace(ctx context.Context, report *Report) error {
 	r.ns = prefix + strings.ToLower(rand.Text()[:8])
 	until := time.Now().Add(2*r.Start + 3*r.Answer + r.Clean).UTC().Format(time.RFC3339)
-	ns := kube.Namespace{Name: r.ns, Labels: map[string]string{Label: "", "pod-security.kubernetes.io/enforce": "baseline"}, Annotations: map[string]string{holderNote: r.Holder, untilNote: until}}
+	level := "baseline"
+	if slices.ContainsFunc(r.Targets, func(t Target) bool { return r.nodes[t.Node].Labels[osLabel] == "linux" }) {
+		level = "privileged" // for the pods that ask from Linux nodes themselves
+	}
+	ns := kube.Namespace{Name: r.ns, Labels: map[string]string{Label: "", "pod-security.kubernetes.io/enforce": level}, Annotations: map[string]string{holderNote: r.Holder, untilNote: until}}
 	made, cancel := context.WithTimeoutCause(ctx, r.Answer, fmt.Errorf("it was not ready for pods after %s", r.Answer))
 	err := r.API.MakeNamespace(made, ns)
 	cancel()

@@ -154,10 +154,43 @@ func TestVerify(t *testing.T) {
 				t.Errorf("%s: it has no result, or says nothing", f.Name)
 			}
 		}
-		if len(names) != len(of(r, "win-1")) || !strings.HasPrefix(r.Namespace, "nodejoin-verify-") || r.Failed() != 0 {
+		if len(names) != len(of(r, "win-1")) || len(names) != len(of(r, "lin-1")) || !strings.HasPrefix(r.Namespace, "nodejoin-verify-") || r.Failed() != 0 {
 			t.Errorf("%+v", r)
 		}
 	})
+}
+
+// TestVerifyFromNode: a Linux node itself is asked for its node port and a service, on its
+// own network; each fails by itself, and a policy against such pods is no failure.
+func TestVerifyFromNode(t *testing.T) {
+	for name, c := range map[string]struct {
+		quirks sandbox.ClusterQuirks
+		states string
+		flow   string
+		has    string
+	}{
+		"node port": {sandbox.ClusterQuirks{Fails: map[string]int32{"node-port-local": 1}}, "node-port-local=fail", "node-port-local", "192.0.2.13:30001 did not answer: exit code 1, after 3 tries"},
+		"service":   {sandbox.ClusterQuirks{Fails: map[string]int32{"service-from-node": 1}}, "service-from-node=fail", "service-from-node", "10.96.200.1:80 did not answer"},
+		"policy":    {sandbox.ClusterQuirks{Refuses: map[string]string{"host": "host namespaces are not allowed"}}, "node-port-local=not_possible service-from-node=not_possible", "service-from-node", "host namespaces are not allowed"},
+		"no service": {sandbox.ClusterQuirks{Refuses: map[string]string{"service": "quota"}},
+			"service=fail name=fail short-name=fail node-port=fail node-port-local=fail service-from-node=fail", "service-from-node", "quota"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBed(t)
+				b.opt.Targets = []verify.Target{{Node: "lin-1", Version: "1.36.3"}}
+				b.quirks(c.quirks)
+				r := b.run()
+				if have := states(r, "lin-1"); have != "pod-to-linux=not_possible pod-to-windows=not_possible "+c.states {
+					t.Errorf("have %s", have)
+				}
+				if d := of(r, "lin-1")[c.flow].Detail; !strings.Contains(d, c.has) {
+					t.Errorf("%q is not in %s", c.has, d)
+				}
+			})
+		})
+	}
 }
 
 // TestVerifyFails: each flow fails by itself, says what was asked and what came of it,

@@ -26,10 +26,11 @@ type ClusterQuirks struct {
 	WaitingOnce string `json:"waiting_once,omitempty"`
 	// Fails are packets that do not arrive, with the exit code of who sends them:
 	// "ready" (from the kubelet to a pod), "pod" and "other-node" (to a pod of the same
-	// or another one), "service", "name", "short-name", "node-port", "outbound".
+	// or another one), "service", "name", "short-name", "node-port", "outbound"; and from
+	// the node itself "node-port-local" and "service-from-node".
 	Fails map[string]int32 `json:"fails,omitempty"`
 	// Refuses are objects that admission refuses, with what it says: "pod", "once" (a pod
-	// that runs once), "service".
+	// that runs once), "host" (a pod on the network of its node), "service".
 	Refuses map[string]string `json:"refuses,omitempty"`
 	// Remains keeps namespaces that are to be deleted, and is what the cluster says of them.
 	Remains string `json:"remains,omitempty"`
@@ -140,7 +141,10 @@ func (k *Cluster) admit(kind, name string) error {
 // RunPod makes a pod.
 func (k *Cluster) RunPod(ctx context.Context, p kube.PodSpec) error {
 	kind := "pod"
-	if p.Once {
+	switch {
+	case p.HostNetwork:
+		kind = "host"
+	case p.Once:
 		kind = "once"
 	}
 	if err := k.admit(kind, "the pod "+p.Name); err != nil {
@@ -228,7 +232,7 @@ func (s *clusterState) played(n *namespace, i int, q ClusterQuirks) (out kube.Po
 			out.Ready = out.Ready && q.Fails["ready"] == 0
 			continue
 		}
-		if code := s.arrives(n, node, c.Args, q); code != 0 {
+		if code := s.arrives(n, node, p.HostNetwork, c.Args, q); code != 0 {
 			out.Containers[j].Failed, out.Containers[j].ExitCode, out.Containers[j].Tries = true, code, 3
 		} else if p.Once {
 			out.Containers[j].Done, out.Containers[j].Tries = true, 1
@@ -268,6 +272,9 @@ func (s *clusterState) podIP(n *namespace, i int) string {
 	if node == nil {
 		return ""
 	}
+	if n.Pods[i].HostNetwork {
+		return node.InternalIP
+	}
 	subnet, err := netip.ParsePrefix(node.PodCIDR)
 	if err != nil {
 		return ""
@@ -279,9 +286,9 @@ func (s *clusterState) podIP(n *namespace, i int) string {
 	return ip.String()
 }
 
-// arrives is the exit code of a container that asks what its last argument names, a
-// URL or HOST:PORT.
-func (s *clusterState) arrives(n *namespace, from *kube.Node, args []string, q ClusterQuirks) int32 {
+// arrives is the exit code of a container on a Node, or on the network of the Node itself,
+// that asks what its last argument names, a URL or HOST:PORT.
+func (s *clusterState) arrives(n *namespace, from *kube.Node, itself bool, args []string, q ClusterQuirks) int32 {
 	if len(args) == 0 {
 		return 0
 	}
@@ -289,7 +296,7 @@ func (s *clusterState) arrives(n *namespace, from *kube.Node, args []string, q C
 	if u, err := url.Parse(at); err == nil && u.Host != "" {
 		at = u.Host
 	}
-	name, _, err := net.SplitHostPort(at)
+	name, port, err := net.SplitHostPort(at)
 	if err != nil {
 		name = at
 	}
@@ -302,6 +309,10 @@ func (s *clusterState) arrives(n *namespace, from *kube.Node, args []string, q C
 			}
 		}
 		switch {
+		case itself && name == from.InternalIP && port == fmt.Sprint(svc.NodePort):
+			return max(answers, q.Fails["node-port-local"])
+		case itself && name == svc.ClusterIP:
+			return max(answers, q.Fails["service-from-node"])
 		case name == svc.ClusterIP:
 			return max(answers, q.Fails["service"])
 		case name == svc.Name:
@@ -311,7 +322,7 @@ func (s *clusterState) arrives(n *namespace, from *kube.Node, args []string, q C
 		}
 	}
 	for i, p := range n.Pods {
-		if name != s.podIP(n, i) {
+		if p.HostNetwork || name != s.podIP(n, i) {
 			continue
 		}
 		if node, _ := s.schedule(p); node == from {
@@ -351,7 +362,7 @@ func (k *Cluster) Outside(ctx context.Context, address string) error {
 					continue
 				}
 				for _, node := range s.Nodes {
-					if node.InternalIP == u.Hostname() && node.Ready && q.Fails["node-port"] == 0 && s.arrives(n, node, []string{svc.ClusterIP}, ClusterQuirks{Waiting: q.Waiting, Fails: map[string]int32{"ready": q.Fails["ready"]}}) == 0 {
+					if node.InternalIP == u.Hostname() && node.Ready && q.Fails["node-port"] == 0 && s.arrives(n, node, false, []string{svc.ClusterIP}, ClusterQuirks{Waiting: q.Waiting, Fails: map[string]int32{"ready": q.Fails["ready"]}}) == 0 {
 						return nil
 					}
 				}
