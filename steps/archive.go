@@ -25,6 +25,8 @@ type Archive struct {
 	Strip    int      `json:"strip,omitempty" doc:"leading folders of member names to drop"`
 	Include  []string `json:"include,omitempty" doc:"patterns (path.Match) of member names to unpack; default all"`
 	Services []string `json:"services,omitempty" doc:"services to stop before files are replaced"`
+	// Versions by the names of files in the archive.
+	Versions map[string]string `json:"versions,omitempty" doc:"version that a program in it tells of itself, by file name, for example { \"kubelet.exe\" = \"v1.36.3\" }; a program of Go in which it does not occur is refused, and nothing is put in place"`
 }
 
 // identity is what the record keeps as the digest of the archive: the digest
@@ -180,12 +182,16 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *Env, staged map[str
 		if m.Executable {
 			access = host.AccessProgram
 		}
-		sum := sha256.New()
-		if err := h.WriteFile(ctx, host.TempName(p), io.TeeReader(r, sum), host.WriteOptions{Access: access}); err != nil {
+		sum, scan := sha256.New(), a.scan(m.Name)
+		through := []io.Writer{sum}
+		if scan != nil {
+			through = append(through, scan)
+		}
+		if err := h.WriteFile(ctx, host.TempName(p), io.TeeReader(r, io.MultiWriter(through...)), host.WriteOptions{Access: access}); err != nil {
 			return err
 		}
 		staged[p] = hex.EncodeToString(sum.Sum(nil))
-		return nil
+		return a.otherVersion(m.Name, scan)
 	})
 	// Bytes that are not those that were promised explain any trouble with unpacking
 	// them; trouble with the host does not depend on them.
@@ -198,6 +204,11 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *Env, staged map[str
 	}
 	if err == nil && len(staged) == 0 {
 		err = invalid("%s: no member matches include %q with strip %d", a.Source.Name(), a.Include, a.Strip)
+	}
+	for _, name := range sortedKeys(a.Versions) {
+		if err == nil && !slices.ContainsFunc(sortedKeys(staged), func(p string) bool { return host.Base(e.Facts.OS, p) == name }) {
+			err = invalid("%s: versions names %q, and no such file is unpacked", a.Source.Name(), name)
+		}
 	}
 	return err
 }

@@ -152,7 +152,7 @@ func (b *build) linPrograms() {
 		include, services = append(include, "kubernetes/node/bin/kube-proxy"), append(services, "kube-proxy")
 	}
 	b.archive("kubernetes_node", "Kubernetes "+b.in.Kubernetes+" node programs", steps.Archive{Source: b.artifact(compat.KubernetesNode), To: linBin, Strip: 3,
-		Include: include, Services: services}, "require")
+		Include: include, Services: services, Versions: map[string]string{"kubelet": "v" + b.in.Kubernetes}}, "require")
 	if b.flannel() {
 		b.archive("cni_plugins", "CNI plugins bridge, host-local, loopback and portmap", steps.Archive{Source: b.artifact(compat.CNIPlugins), To: linCNIBin,
 			Include: []string{"bridge", "host-local", "loopback", "portmap"}}, "cni_bin_dir")

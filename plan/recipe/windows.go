@@ -126,7 +126,8 @@ func (b *build) winPrograms() {
 	}
 	b.winRuntimeFiles()
 	b.archive("kubernetes_node", "Kubernetes "+b.in.Kubernetes+" node programs", steps.Archive{Source: b.artifact(compat.KubernetesNode),
-		To: winBin, Strip: 3, Include: []string{"kubernetes/node/bin/*.exe"}, Services: []string{"kubelet", "kube-proxy"}}, "bin_dir")
+		To: winBin, Strip: 3, Include: []string{"kubernetes/node/bin/*.exe"}, Services: []string{"kubelet", "kube-proxy"},
+		Versions: map[string]string{"kubelet.exe": "v" + b.in.Kubernetes}}, "bin_dir")
 	b.winNetworkPrograms()
 }
 
