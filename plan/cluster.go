@@ -196,7 +196,7 @@ func (k *cluster) input(m *machine) recipe.Input {
 	in := k.base
 	in.Node, in.OS, in.Arch, in.DataDir = m.Name, m.OS, m.Arch, m.DataDir
 	in.Sandbox = m.Connection.Type == "sandbox"
-	in.ManagementIP, in.Taints, in.Labels, in.MaxPods = m.managementIP, m.taints, m.labels, m.maxPods
+	in.ManagementIP, in.ManagementIP6, in.Taints, in.Labels, in.MaxPods = m.managementIP, m.management6, m.taints, m.labels, m.maxPods
 	in.Build, in.Settings, in.Waive = m.build, m.settings, m.waive
 	if box := m.Connection.Sandbox; box != nil {
 		in.Build = box.Build

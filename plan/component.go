@@ -373,17 +373,18 @@ var proxyFlags = map[string]bool{"v": true, "vmodule": true, "logging-format": t
 	"log-json-split-stream": true, "log-text-info-buffer-size": true, "log-text-split-stream": true}
 
 const (
-	byManagementIP = "it is the node's address; give the argument \"management_ip\" of the node"
-	byName         = "it is the name of the Node; give the argument \"name\" of the node"
-	byTaints       = "give taint blocks of the profile or node"
-	byNetwork      = "it must be the network that flanneld makes, which the network block says"
-	byGate         = "nodejoin asks this address whether the program is healthy"
-	byPods         = "give the argument \"pod_cidr\" of the cluster"
-	byRecipe       = "nodejoin writes the file, and the other steps of the node rely on its place"
-	byInit         = "it is what the machine's service manager has, and the runtime is told the same"
-	byRuntime      = "it is that of the runtime block"
-	byLog          = "nodejoin gives each program its log file and shows its end when the program fails"
-	byJoin         = "it holds the credentials that nodejoin obtains for the node"
+	byManagementIP  = "it is the node's address; give the argument \"management_ip\" of the node"
+	byManagementIPs = "it holds the node's addresses; give the arguments \"management_ip\" and \"management_ip6\" of the node"
+	byName          = "it is the name of the Node; give the argument \"name\" of the node"
+	byTaints        = "give taint blocks of the profile or node"
+	byNetwork       = "it must be the network that flanneld makes, which the network block says"
+	byGate          = "nodejoin asks this address whether the program is healthy"
+	byPods          = "give the argument \"pod_cidr\" of the cluster"
+	byRecipe        = "nodejoin writes the file, and the other steps of the node rely on its place"
+	byInit          = "it is what the machine's service manager has, and the runtime is told the same"
+	byRuntime       = "it is that of the runtime block"
+	byLog           = "nodejoin gives each program its log file and shows its end when the program fails"
+	byJoin          = "it holds the credentials that nodejoin obtains for the node"
 )
 
 // ownedFields are fields of the configuration files that other steps of the node
@@ -430,7 +431,7 @@ var ownedFlags = map[string]map[string]string{
 	"kubelet": {
 		"windows-service": byRecipe, "config": byRecipe, "config-dir": "give the fields in the argument \"config\"",
 		"kubeconfig": byJoin, "bootstrap-kubeconfig": byJoin, "cert-dir": byJoin, "root-dir": byRecipe,
-		"hostname-override": byName, "node-ip": byManagementIP, "register-node": "nodejoin waits for the Node to be registered",
+		"hostname-override": byName, "node-ip": byManagementIPs, "register-node": "nodejoin waits for the Node to be registered",
 		"node-labels":    "give the argument \"labels\" of the profile or node, which also keeps them as they are",
 		"feature-gates":  "give the field: config = { featureGates = { NAME = true } }",
 		"client-ca-file": "it is the cluster's CA, which nodejoin writes", "container-runtime-endpoint": byRuntime,

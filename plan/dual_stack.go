@@ -88,6 +88,47 @@ func (c *compiler) flannelFamilies(k *cluster) {
 	c.diags.fail(k.podsAt, "dual stack not possible", "The networks are of both families, and on Windows %s. Give those of IPv4 alone, or use network \"none\" and a CNI of the cluster's own that has both on L2Bridge.", why)
 }
 
+// managementIP6 reads the machine's address of IPv6, which its kubelet reports beside
+// the other.
+func (c *compiler) managementIP6(s *section, m *machine) {
+	const argument = "management_ip6"
+	if text := s.str(argument); text != "" {
+		m.management6, m.address6At = c.address6(s, argument, text), s.at(argument)
+	}
+	if m.management6 == "" || c.cluster == nil || !c.cluster.complete || c.cluster.pods6.IsValid() {
+		return
+	}
+	s.fail(argument, "address of IPv6 not needed", "The cluster's pods and services are of IPv4 alone, and so are its nodes. Remove the argument, or give pod_cidr and service_cidr networks of both families.")
+}
+
+// address6 gives an address of IPv6 of a machine as programs write it; "" when it is wrong.
+func (c *compiler) address6(s *section, argument, text string) string {
+	ip, err := netip.ParseAddr(text)
+	if err != nil || !ip.Is6() || ip.Is4In6() || ip.Zone() != "" || !ip.IsGlobalUnicast() {
+		s.fail(argument, "invalid address", "%q is no address of IPv6 at which other machines reach this one. Write it as 2001:db8::10.", text)
+		return ""
+	}
+	c.machineAddress(s, argument, text)
+	return ip.String()
+}
+
+// cloudAddresses reports an address of IPv6 beside a cloud provider, which gives Nodes
+// their addresses: a kubelet that takes both ends otherwise.
+func (c *compiler) cloudAddresses(m *machine) {
+	if m.management6 == "" || c.cluster == nil {
+		return
+	}
+	for _, a := range m.components["kubelet"].args {
+		provider, given := strings.CutPrefix(a, "--cloud-provider=")
+		have, err := compat.Kubelet(c.cluster.Version)
+		if !given || provider == "" || err != nil || provider == "external" && have.CloudDualStack {
+			continue
+		}
+		c.diags.failOn(m.Name, m.address6At, "addresses come from the cloud", "Node %q has management_ip6, and the kubelet of Kubernetes %s ends when it is given addresses of both families beside %s: the cloud tells it. Remove management_ip6, or use Kubernetes 1.29 or later with --cloud-provider=external.", m.Name, c.cluster.Version, a)
+		m.bad = true
+	}
+}
+
 // roomForNodes6 holds the number of nodes against the pods' network of IPv6.
 func (c *compiler) roomForNodes6(k *cluster) {
 	if !k.pods6.IsValid() || k.pods6.Bits() <= nodeMask6-16 {

@@ -114,6 +114,7 @@ var connectionSpecs = map[string]*blockSpec{
 		{name: "path", typ: cty.String, required: true, doc: "folder of the machine, relative to the plan"},
 		{name: "build", typ: cty.String, doc: "Windows build, default 10.0.20348"},
 		{name: "ip", typ: cty.String, doc: "its management address, default 192.0.2.10"},
+		{name: "ip6", typ: cty.String, doc: "its address of IPv6, default none"},
 		{name: "capacity", typ: cty.Number, doc: "bytes that its volume holds, default as many as the real one"},
 	}},
 }
@@ -171,6 +172,7 @@ var rootSpec = &blockSpec{blocks: []*blockSpec{
 		{name: "profile", static: true, doc: "a profile, for example profile.windows"},
 		{name: "vars", static: true, doc: "values of this machine, for steps: self.vars.NAME"},
 		{name: "management_ip", typ: cty.String, doc: "the machine's address in the management network; default that of its default route"},
+		{name: "management_ip6", typ: cty.String, doc: "its address of IPv6, with pods and services of both families: the kubelet reports both; default none"},
 	}, machineAttrs...), blocks: slices.Concat([]*blockSpec{taintSpec,
 		{name: "connection", labels: []string{"type"}, one: true, doc: "how the machine is reached", kinds: connectionSpecs}}, componentSpecs, settingSpecs)},
 	{name: "rollout", one: true, doc: "how Nodes that serve pods are changed, where kubelet or runtime stops: in the order of their names, those that are out of service first", attrs: []attrSpec{

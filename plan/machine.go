@@ -29,7 +29,9 @@ type machine struct {
 	reached      hcl.Range // its connection block
 	bad          bool      // something of it was reported; it is not expanded
 	managementIP string
+	management6  string    // address of IPv6; "" = none
 	addressAt    hcl.Range // where the plan gives its address, if it does
+	address6At   hcl.Range // where it gives that of IPv6
 	maxPods      int
 	labels       map[string]string
 	taints       []kube.Taint
@@ -105,7 +107,7 @@ func (c *compiler) nodeBlocks() {
 // sameMachine reports nodes that are reached in the same way, or have one address: a
 // machine is one node.
 func (c *compiler) sameMachine() {
-	reached, addresses := map[string]*machine{}, map[netip.Addr]*machine{}
+	reached, addresses := map[string]*machine{}, map[netip.Addr]givenAddress{}
 	for _, m := range c.machines {
 		if m.bad {
 			continue
@@ -124,16 +126,17 @@ func (c *compiler) sameMachine() {
 			continue
 		}
 		reached[key] = m
-		ip := m.address()
-		if !ip.IsValid() || c.cluster == nil {
+		if c.cluster == nil {
 			continue // in a cluster a Node is found by its address
 		}
-		if before := addresses[ip]; before != nil {
-			c.diags.failOn(m.Name, m.addressAt, "two nodes with one address", "Node %q has the address %s, and so has node %q at %s: what the cluster sends to the one would reach the other. Give each its own%s.", m.Name, ip, before.Name, c.plan.place(before.addressAt), byEach(before, m))
-			m.bad = true
-			continue
+		for _, a := range m.given() {
+			if before, there := addresses[a.ip]; there {
+				c.diags.failOn(m.Name, a.at, "two nodes with one address", "Node %q has the address %s, and so has node %q at %s: what the cluster sends to the one would reach the other. Give each its own%s.", m.Name, a.ip, before.of.Name, c.plan.place(before.at), byEach(before.of, m))
+				m.bad = true
+				break
+			}
+			addresses[a.ip] = a
 		}
-		addresses[ip] = m
 	}
 }
 
@@ -264,6 +267,7 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 		s.ok = false
 	}
 	c.managementIP(s, m)
+	c.managementIP6(s, m)
 	if m.DataDir != "" && m.OS != "" {
 		if why := badPath(m.OS, m.DataDir); why != "" {
 			s.fail("data_dir", "invalid path", "%q cannot be a folder on %s: %s.", m.DataDir, m.OS, why)
@@ -272,6 +276,7 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 	c.connection(s, b, ctx, m)
 	c.windowsBuild(s, m)
 	c.serverReturn(m)
+	c.cloudAddresses(m)
 	c.machineSettings(m, all.settings)
 	c.otherSystem(m)
 	m.bad = m.bad || !s.ok || m.OS == ""
@@ -395,7 +400,7 @@ func (c *compiler) connection(s *section, b *hcl.Block, ctx *hcl.EvalContext, m 
 		c.machineAddress(cs, "host", ssh.Host)
 		m.Connection.SSH = ssh
 	case "sandbox":
-		box := &Sandbox{Build: cs.str("build"), IP: cs.str("ip"), Capacity: cs.whole("capacity", 1, 1<<50, 0)}
+		box := &Sandbox{Build: cs.str("build"), IP: cs.str("ip"), IP6: cs.str("ip6"), Capacity: cs.whole("capacity", 1, 1<<50, 0)}
 		if p := cs.str("path"); p != "" {
 			box.Path = c.home(p)
 		}
@@ -409,6 +414,9 @@ func (c *compiler) connection(s *section, b *hcl.Block, ctx *hcl.EvalContext, m 
 				m.addressAt = cs.at("ip")
 			}
 			c.machineAddress(cs, "ip", box.IP)
+		}
+		if box.IP6 != "" {
+			box.IP6 = c.address6(cs, "ip6", box.IP6)
 		}
 		if c.cluster != nil {
 			box.ClusterDir = c.cluster.Sandbox

@@ -132,6 +132,24 @@ func (m *machine) address() netip.Addr {
 	return ip
 }
 
+// givenAddress is an address that the plan gives a machine, with its place.
+type givenAddress struct {
+	ip netip.Addr
+	at hcl.Range
+	of *machine
+}
+
+// given are all the addresses of the machine that the plan gives.
+func (m *machine) given() (out []givenAddress) {
+	if ip := m.address(); ip.IsValid() {
+		out = append(out, givenAddress{ip, m.addressAt, m})
+	}
+	if ip, err := netip.ParseAddr(m.management6); err == nil {
+		out = append(out, givenAddress{ip, m.address6At, m})
+	}
+	return out
+}
+
 // privateBlock is the block of RFC 1918 that holds the address, the zero Prefix when none does.
 func privateBlock(ip netip.Addr) netip.Prefix {
 	for _, p := range []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16")} {

@@ -53,7 +53,7 @@ func (c *compiler) recipe(m *machine, spare int) ([]steps.Spec, *shape) {
 	}
 	var specs []steps.Spec
 	if err == nil {
-		specs, err = s.Expand(m.Name, m.managementIP, spare)
+		specs, err = s.Expand(recipe.Own{Node: m.Name, Address: m.managementIP, Address6: m.management6}, spare)
 	}
 	if err != nil {
 		c.noRecipe(m, err)

@@ -85,6 +85,7 @@ type Sandbox struct {
 	Path  string // absolute folder on the controller
 	Build string // "10.0.20348"; default Windows Server 2022
 	IP    string // its management address, default 192.0.2.10
+	IP6   string `json:",omitempty"` // its address of IPv6; "" = none
 	// Capacity of its volume in bytes; 0 = that of the controller's.
 	Capacity int64
 	// ClusterDir is the folder of the simulated cluster that its kubelet joins; "" = none.

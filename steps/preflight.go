@@ -29,6 +29,7 @@ type Preflight struct {
 	Path         string            `json:"path,omitempty" doc:"volume on which min_free is wanted; default that of nodejoin's folder"`
 	MinFree      string            `json:"min_free,omitempty" doc:"free space on path's volume, for example 2GiB"`
 	Address      string            `json:"address,omitempty" doc:"the node's address, which one of the machine's adapters must have"`
+	Address6     string            `json:"address6,omitempty" doc:"the node's address of IPv6, likewise"`
 	APIServer    string            `json:"api_server,omitempty" doc:"URL of the API server that the machine must reach"`
 	CA           string            `json:"ca,omitempty" doc:"certificates (PEM) of the authority by which that server must be known"`
 	PodCIDR      string            `json:"pod_cidr,omitempty" doc:"network of all pods, or its two (with a comma), which the machine's own must be apart from"`

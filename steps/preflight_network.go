@@ -29,13 +29,19 @@ var networkChecks = []preflightCheck{
 		}},
 	{id: "address-elsewhere", severity: SeverityError, why: "the pods' packets would be sent to another machine, or to none",
 		look: func(ctx context.Context, s *survey) ([]seen, error) {
+			const says = "the plan says %s, and none of the machine's adapters has it"
+			var out []seen
+			if ip := s.q.Address6; ip != "" && !HasRef(ip) && !slices.Contains(s.facts().IPv6, ip) {
+				out, _ = found("correct management_ip6 in the plan, or the machine's address", says, ip)
+			}
 			if s.q.Address == "" || HasRef(s.q.Address) {
-				return nil, nil
+				return out, nil
 			}
-			if _, has, err := s.holder(ctx); err != nil || has {
-				return nil, err
+			_, has, err := s.holder(ctx)
+			if err == nil && !has {
+				out = append(out, seen{fmt.Sprintf(says, s.q.Address), "correct management_ip in the plan, or the machine's address"})
 			}
-			return found("correct management_ip in the plan, or the machine's address", "the plan says %s, and none of the machine's adapters has it", s.q.Address)
+			return out, err
 		}},
 	{id: "address-in-cluster-network", severity: SeverityError, why: "pods would take the machine's packets for those of a pod or a service", look: addressInCluster},
 	{id: "network-overlap", severity: SeverityError, why: "what is meant for the machine's own network would go to pods or services", look: networkOverlap},

@@ -330,6 +330,19 @@ func TestPreflightFamilies(t *testing.T) {
 	}
 }
 
+// TestPreflightAddress6: the machine has the address of IPv6 that the plan says.
+func TestPreflightAddress6(t *testing.T) {
+	for _, machine := range []string{"", "fd00::11", "fd00::10"} {
+		s := newSurvey(t)
+		s.config.IP6, s.args.Address6 = machine, "fd00::10"
+		list, _ := s.findings()
+		at := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == "address-elsewhere" })
+		if (at >= 0) != (machine != "fd00::10") || at >= 0 && (!strings.Contains(list[at].Seen, "the plan says fd00::10") || !strings.Contains(list[at].Remedy, "management_ip6")) {
+			t.Errorf("the machine has %q: %+v", machine, list)
+		}
+	}
+}
+
 // TestPreflightNamed: a machine that the plan gives its name is not told to have another.
 func TestPreflightNamed(t *testing.T) {
 	for _, named := range []bool{false, true} {

@@ -28,7 +28,7 @@ func connector(emit func(event.Event)) func(context.Context, plan.Node) (transpo
 		switch n.Connection.Type {
 		case "sandbox":
 			s := n.Connection.Sandbox
-			h, err := sandbox.OpenContext(ctx, sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, Hostname: n.Name, Capacity: s.Capacity, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
+			h, err := sandbox.OpenContext(ctx, sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, IP6: s.IP6, Hostname: n.Name, Capacity: s.Capacity, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
 			if err != nil {
 				return nil, sandboxError(ctx, "the sandbox cannot be used", s.Path, err)
 			}

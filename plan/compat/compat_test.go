@@ -55,9 +55,9 @@ func TestKubelet(t *testing.T) {
 			LogRunner: true, WinDSRGate: true}},
 		{"v1.27.0", Kubernetes{Supported: true, DualStack: true, RuntimeEndpointField: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, CgroupsPerQOSFatal: true,
 			LogRunner: true, WinDSRGate: true}},
-		{"1.31.0", Kubernetes{Supported: true, DualStack: true, RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, LogRunner: true, WinDSRGate: true}},
-		{"1.36.3", Kubernetes{Supported: true, DualStack: true, CgroupV1Fails: true, RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, LogRunner: true, LogRunnerRotationFlags: true}},
-		{"1.37.0", Kubernetes{Supported: true, DualStack: true, CgroupV1Fails: true, RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, LogRunner: true, LogRunnerRotationFlags: true,
+		{"1.31.0", Kubernetes{Supported: true, DualStack: true, CloudDualStack: true, RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, LogRunner: true, WinDSRGate: true}},
+		{"1.36.3", Kubernetes{Supported: true, DualStack: true, CloudDualStack: true, CgroupV1Fails: true, RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, LogRunner: true, LogRunnerRotationFlags: true}},
+		{"1.37.0", Kubernetes{Supported: true, DualStack: true, CloudDualStack: true, CgroupV1Fails: true, RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, LogRunner: true, LogRunnerRotationFlags: true,
 			Assumed: "Kubernetes 1.37 is newer than the version tables of this nodejoin; what holds for 1.36 is assumed"}},
 	} {
 		have, err := Kubelet(c.version)

@@ -28,8 +28,9 @@ type Kubernetes struct {
 	ConfigDropIns          bool // --config-dir lays further files over the configuration
 	LogRunnerRotationFlags bool // kube-log-runner takes -log-file-size and -log-file-age
 
-	DualStack     bool // pods and services of both families, as kubeadm takes their networks
-	DualStackGate bool // feature gate IPv6DualStack must be given for it, to the kubelet and kube-proxy
+	DualStack      bool // pods and services of both families, as kubeadm takes their networks
+	CloudDualStack bool // --node-ip of both families beside --cloud-provider=external
+	DualStackGate  bool // feature gate IPv6DualStack must be given for it, to the kubelet and kube-proxy
 
 	CgroupV1Fails bool // on Linux the kubelet ends on control groups v1 unless failCgroupV1 is false
 
@@ -60,6 +61,7 @@ var kubernetesTable = []kubernetesRow{
 	{func(k *Kubernetes) { k.CgroupsPerQOSFatal = true }, span{since: line{1, 18}, until: line{1, 31}}, "kubernetes/kubernetes#123137, pkg/kubelet/apis/config/validation/validation_windows.go"},
 	{func(k *Kubernetes) { k.DualStack = true }, span{since: line{1, 20}}, "Kubernetes documentation, IPv4/IPv6 dual-stack: prerequisite Kubernetes 1.20; before, services had another field for it (ipFamily)"},
 	{func(k *Kubernetes) { k.DualStackGate = true }, span{since: line{1, 20}, until: line{1, 21}}, "data/feature_gates.txt: alpha (off) until 1.21, beta (on) 1.21, GA and locked 1.23"},
+	{func(k *Kubernetes) { k.CloudDualStack = true }, span{since: line{1, 29}}, "KEP-3705: CloudDualStackNodeIPs is alpha (off) 1.27, beta (on) 1.29; without a cloud provider since 1.20 (kubernetes/kubernetes#95239)"},
 	{func(k *Kubernetes) { k.CgroupV1Fails = true }, span{since: line{1, 35}}, "kubernetes pkg/kubelet/apis/config/v1beta1/defaults.go: failCgroupV1 is true from 1.35 on (KEP-5573)"},
 	{func(k *Kubernetes) { k.LogRunner = true }, span{since: line{1, 23}}, "kubernetes v1.23 hack/lib/golang.sh: kube-log-runner in the node archive"},
 	{func(k *Kubernetes) { k.ConfigDropIns = true }, span{since: line{1, 30}}, "kubernetes/kubernetes#122907: --config-dir needs no KUBELET_CONFIG_DROPIN_DIR_ALPHA any more"},

@@ -50,7 +50,7 @@ func Expand(in Input) ([]steps.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Expand(in.Node, in.ManagementIP, 0)
+	return s.Expand(Own{in.Node, in.ManagementIP, in.ManagementIP6}, 0)
 }
 
 // Check refuses what no recipe can do. The compiler finds most of it before, with a
@@ -148,6 +148,17 @@ func isArchive(src steps.Source) bool {
 		name, _, _ = strings.Cut(name, "?")
 	}
 	return slices.ContainsFunc([]string{".tar", ".tar.gz", ".tgz", ".zip"}, func(end string) bool { return strings.HasSuffix(name, end) })
+}
+
+// nodeIPs are the addresses that the kubelet reports, as its flag takes them.
+func (b *build) nodeIPs() string { return strings.Join(b.addresses(), ",") }
+
+// addresses of the node, that of IPv4 first.
+func (b *build) addresses() []string {
+	if b.in.ManagementIP6 == "" {
+		return []string{b.managementIP()}
+	}
+	return []string{b.managementIP(), b.in.ManagementIP6}
 }
 
 // managementIP of the node, or the reference to the host's own.

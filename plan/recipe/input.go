@@ -20,6 +20,8 @@ type Input struct {
 	Build string
 	// ManagementIP of the node; "" = the host's fact.
 	ManagementIP string
+	// ManagementIP6 is its address of IPv6, "" = none. PodCIDR is of both families then.
+	ManagementIP6 string
 
 	Cluster     string // name of the plan's cluster block
 	Kubernetes  string // version, "1.36.3"

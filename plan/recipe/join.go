@@ -99,7 +99,7 @@ func (b *build) serving(current, log string) {
 	if on, _ := b.in.Kubelet.Config["serverTLSBootstrap"].(bool); !on {
 		return
 	}
-	own := steps.ServingCertificate{Addresses: []string{b.managementIP()}}
+	own := steps.ServingCertificate{Addresses: b.addresses()}
 	first := own
 	first.Wait = true
 	after := "registered"

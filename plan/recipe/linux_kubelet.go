@@ -58,7 +58,7 @@ func (b *build) linCredentials() {
 // linKubelet: the kubelet, up to its health.
 func (b *build) linKubelet() {
 	command := []string{linBin + "/kubelet", "--config=" + linKubeletConfig, "--bootstrap-kubeconfig=" + linBootstrapConf, "--kubeconfig=" + linKubeletConf,
-		"--cert-dir=" + linKubeletPKI, "--root-dir=" + linKubelet, "--hostname-override=" + b.in.Node, "--node-ip=" + b.managementIP()}
+		"--cert-dir=" + linKubeletPKI, "--root-dir=" + linKubelet, "--hostname-override=" + b.in.Node, "--node-ip=" + b.nodeIPs()}
 	b.add("kubelet", "service", "Service kubelet", &steps.Service{
 		ServiceConfig: linService("kubelet", "Kubernetes node agent", append(command, b.in.Kubelet.Args...), "containerd"),
 		Watch:         []string{linKubeletConfig, linCA},

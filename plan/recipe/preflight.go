@@ -12,7 +12,7 @@ import (
 func (b *build) winPreflight(after ...string) {
 	n := b.in.Network
 	q := &steps.Preflight{OS: "windows", Arch: b.in.Arch, MinBuild: compat.MinBuild(), Path: `C:\`, MinFree: minFree,
-		Address: b.in.ManagementIP, APIServer: b.in.APIServer, CA: steps.Ref("cluster.ca"), PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR,
+		Address: b.in.ManagementIP, Address6: b.in.ManagementIP6, APIServer: b.in.APIServer, CA: steps.Ref("cluster.ca"), PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR,
 		Services: slices.Concat(b.runtimeServices(), winServices), Required: b.runtimeRequired(), Ports: portTexts(b.in), Leftovers: join(winCNIState, "networks"),
 		Proxy: b.in.Settings.Proxy != nil, Waive: b.in.Waive}
 	if b.in.Build != "" {
@@ -71,7 +71,7 @@ const placeholderNetwork = "External"
 // linPreflight does the same for a Linux node.
 func (b *build) linPreflight() {
 	q := &steps.Preflight{OS: "linux", Arch: b.in.Arch, Path: "/var/lib", MinFree: minFree,
-		Address: b.in.ManagementIP, APIServer: b.in.APIServer, CA: steps.Ref("cluster.ca"), PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR,
+		Address: b.in.ManagementIP, Address6: b.in.ManagementIP6, APIServer: b.in.APIServer, CA: steps.Ref("cluster.ca"), PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR,
 		Services: linServices, Ports: portTexts(b.in), Waive: b.in.Waive,
 		NoSwap: !b.refused("failSwapOn"), CgroupV2: b.kubernetes.CgroupV1Fails && !b.refused("failCgroupV1")}
 	q.Named = b.named() != nil

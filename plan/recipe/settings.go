@@ -243,7 +243,9 @@ func (b *build) noProxy() []string {
 		add(".svc")
 		add("." + b.in.DNSDomain)
 		add(b.in.Node)
-		add(b.managementIP())
+		for _, address := range b.addresses() {
+			add(address)
+		}
 	}
 	for _, s := range b.in.Settings.Proxy.NoProxy {
 		add(s)

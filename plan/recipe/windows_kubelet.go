@@ -84,7 +84,7 @@ func (b *build) winKubeletCommand() []string {
 		program = append(program, "--bootstrap-kubeconfig="+bootstrapConf)
 	}
 	program = append(program, "--kubeconfig="+kubeletConf,
-		"--cert-dir="+winKubeletPKI, "--root-dir="+winKubelet, "--hostname-override="+b.in.Node, "--node-ip="+b.managementIP())
+		"--cert-dir="+winKubeletPKI, "--root-dir="+winKubelet, "--hostname-override="+b.in.Node, "--node-ip="+b.nodeIPs())
 	return slices.Concat(program, b.kubeletRuntimeFlags(), b.kubeletFieldFlags(), b.kubeletPriority(), b.in.Kubelet.Args)
 }
 

@@ -75,3 +75,19 @@ func ValidAddresses(list string) bool {
 	}
 	return true
 }
+
+// GlobalIPv6 are the addresses of IPv6 of this machine at which others may reach it, sorted.
+func GlobalIPv6() ([]string, error) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() == nil && n.IP.IsGlobalUnicast() {
+			out = append(out, n.IP.String())
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}

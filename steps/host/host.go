@@ -252,6 +252,7 @@ type Facts struct {
 	ManagementIP string    `json:"management_ip,omitempty"` // first IPv4 of the interface of the default route
 	Interface    string    `json:"interface,omitempty"`     // its name
 	Subnet       string    `json:"subnet,omitempty"`        // its network, "192.0.2.0/24"
+	IPv6         []string  `json:"ipv6,omitempty"`          // addresses of all adapters at which other machines may reach it
 	BootTime     time.Time `json:"boot_time,omitzero"`
 	Admin        bool      `json:"admin"`
 	DataDir      string    `json:"data_dir"` // nodejoin's own folder

@@ -42,6 +42,9 @@ func (h *Host) Facts(ctx context.Context) (host.Facts, error) {
 	if f.Swap, err = swapBytes("/proc/swaps"); err != nil {
 		return host.Facts{}, failed(op, "the swap space", err)
 	}
+	if f.IPv6, err = host.GlobalIPv6(); err != nil {
+		return f, failed(op, "the network", err)
+	}
 	f.Interface, f.ManagementIP, f.Subnet, err = managementAddress()
 	return f, failed(op, "the network", err)
 }

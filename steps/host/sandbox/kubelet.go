@@ -137,7 +137,8 @@ func (h *Host) launchKubelet(ctx context.Context, s *state, p program) error {
 	if err != nil {
 		return err
 	}
-	want := kube.Node{Name: node, KubeletVersion: version, InternalIP: or(p.flag("node-ip"), h.cfg.IP), Taints: config.RegisterWithTaints,
+	ip, _, _ := strings.Cut(p.flag("node-ip"), ",")
+	want := kube.Node{Name: node, KubeletVersion: version, InternalIP: or(ip, h.cfg.IP), Taints: config.RegisterWithTaints,
 		Labels: map[string]string{"kubernetes.io/os": h.cfg.OS, "kubernetes.io/arch": h.cfg.Arch, "kubernetes.io/hostname": node}}
 	if h.windows() {
 		want.Labels["node.kubernetes.io/windows-build"] = strings.Join(strings.SplitN(h.cfg.Build, ".", 4)[:min(3, 1+strings.Count(h.cfg.Build, "."))], ".")

@@ -29,6 +29,7 @@ type Config struct {
 	Arch     string // default "amd64"
 	Build    string // default "10.0.20348", for linux "6.12.0"
 	IP       string // address of the machine, default 192.0.2.10
+	IP6      string // its address of IPv6; "" = none
 	Hostname string // default: the name of the folder
 	DataDir  string // nodejoin's own folder; default C:\ProgramData\nodejoin or /var/lib/nodejoin
 
@@ -135,6 +136,9 @@ func (h *Host) LockDir() string { return filepath.Join(h.cfg.Path, stateDir) }
 func (h *Host) Facts(ctx context.Context) (host.Facts, error) {
 	f := host.Facts{OS: h.cfg.OS, Arch: h.cfg.Arch, Hostname: h.cfg.Hostname, Build: h.cfg.Build, Product: h.product(),
 		ManagementIP: h.cfg.IP, Interface: "Ethernet", Subnet: h.prefix.Masked().String(), Admin: true, DataDir: h.cfg.DataDir}
+	if h.cfg.IP6 != "" {
+		f.IPv6 = []string{h.cfg.IP6}
+	}
 	if !h.windows() {
 		f.Interface, f.Init, f.Cgroup, f.ResolvConf = "eth0", "systemd", "v2", "/etc/resolv.conf"
 	}

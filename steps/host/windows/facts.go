@@ -35,6 +35,9 @@ func (h *Host) Facts(ctx context.Context) (host.Facts, error) {
 	}
 	facts := *h.facts
 	var err error
+	if facts.IPv6, err = host.GlobalIPv6(); err != nil {
+		return facts, failed(op, "the network", err)
+	}
 	facts.ManagementIP, facts.Interface, facts.Subnet, err = managementAddress()
 	return facts, failed(op, "the network", err)
 }
