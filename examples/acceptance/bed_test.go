@@ -40,7 +40,14 @@ type bed struct {
 
 func startCluster(ctx context.Context, t *testing.T) *controlplane.Cluster {
 	t.Helper()
-	c, err := controlplane.Start(ctx, controlplane.Options{Components: componentSet(t), Dir: t.TempDir()})
+	return startClusterWith(ctx, t, controlplane.Options{})
+}
+
+// startClusterWith is startCluster for one that is not like all others.
+func startClusterWith(ctx context.Context, t *testing.T, o controlplane.Options) *controlplane.Cluster {
+	t.Helper()
+	o.Components, o.Dir = componentSet(t), t.TempDir()
+	c, err := controlplane.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,13 +68,22 @@ func TestJoinHostGW(t *testing.T) {
 	wantNothing(ctx, t, args)
 	b.wantServing(ctx, args)
 	wantNothing(ctx, t, args)
+
+	args[2] = planWith(t, append([]string{`"vxlan"`, "\"host-gw\"\n  delegate = \"sdnbridge\"", "\n  vni     = 4096", "", "\n  port    = 4789", ""}, append(manifestsPlan, b.sdn()...)...)...)
+	mustApply(ctx, t, args)
+	b.wantHandedOver(ctx, "sdnbridge")
+	wantNothing(ctx, t, args)
 }
 
 // addAddress gives this machine an address as an adapter would that the HNS makes, for
 // as long as the test lasts. Wine's programs see it.
 func (b *bed) addAddress(address string) error {
+	bits := "/32"
+	if strings.Contains(address, ":") {
+		bits = "/128"
+	}
 	ip := func(verb string) error {
-		return exec.Command("ip", "address", verb, address+"/32", "dev", "lo").Run()
+		return exec.Command("ip", "address", verb, address+bits, "dev", "lo").Run()
 	}
 	b.t.Cleanup(func() {
 		if err := ip("delete"); err != nil {

@@ -20,6 +20,9 @@ const (
 	WindowsExporter = "0.27.2"
 	// NSSM is the version that the stand-in nssm stands in for.
 	NSSM = "2.24"
+	// SDNCNI labels the archive of windows-container-networking, whose programs a
+	// stand-in plays.
+	SDNCNI = "0.3.1"
 )
 
 // component is one program, built from a package of one of the modules below
@@ -89,7 +92,7 @@ var table = []component{
 }
 
 // helpers are programs of this module that run on the Windows machine.
-var helpers = []string{"winsshd", "exits", "nssm"}
+var helpers = []string{"winsshd", "exits", "nssm", "delegate"}
 
 // library is a stand-in DLL or program, built with mingw from sources in the wine folder.
 type library struct {

@@ -27,6 +27,9 @@ const (
 	ServiceCIDR = "10.96.0.0/16"
 	DNSIP       = "10.96.0.10"
 	serviceIP   = "10.96.0.1" // of the API server
+	// Networks of IPv6 beside them, where a test asks for both families.
+	PodCIDR6     = "fd00:10:244::/56"
+	ServiceCIDR6 = "fd00:10:96::/112"
 )
 
 const (
@@ -44,6 +47,16 @@ type Options struct {
 	// Address is where the API server listens, for machines of other networks;
 	// default 127.0.0.1.
 	Address string
+	// DualStack gives pods and services networks of IPv6 as well.
+	DualStack bool
+}
+
+// networks are those of pods and services, as the programs take them.
+func (o Options) networks() (pods, services string) {
+	if o.DualStack {
+		return PodCIDR + "," + PodCIDR6, ServiceCIDR + "," + ServiceCIDR6
+	}
+	return PodCIDR, ServiceCIDR
 }
 
 // Cluster is a running control plane.
@@ -129,6 +142,7 @@ func (c *Cluster) certificates() error {
 // StartAPIServer starts the API server, after Stop of it for a test too, and waits
 // until it is ready.
 func (c *Cluster) StartAPIServer(ctx context.Context) error {
+	_, services := c.opts.networks()
 	if err := c.run("kube-apiserver", "--etcd-servers="+c.etcdURL, "--bind-address="+c.opts.Address, "--advertise-address="+c.opts.Address,
 		fmt.Sprintf("--secure-port=%d", c.port), "--endpoint-reconciler-type=none",
 		"--client-ca-file="+c.path("ca.crt"), "--tls-cert-file="+c.path("apiserver.crt"), "--tls-private-key-file="+c.path("apiserver.key"),
@@ -137,7 +151,7 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 		"--enable-bootstrap-token-auth", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file="+c.path("sa.key"), "--service-account-signing-key-file="+c.path("sa.key"),
-		"--service-cluster-ip-range="+ServiceCIDR, "--allow-privileged=true", "--profiling=false", "-v=2"); err != nil {
+		"--service-cluster-ip-range="+services, "--allow-privileged=true", "--profiling=false", "-v=2"); err != nil {
 		return err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
@@ -166,16 +180,26 @@ func (c *Cluster) startControllers(port int) error {
 	if !c.opts.Unsigned {
 		controllers = append(controllers, "certificatesigningrequest-signing-controller", "certificatesigningrequest-approving-controller")
 	}
+	pods, services := c.opts.networks()
 	return c.run("kube-controller-manager", "--kubeconfig="+config, "--controllers="+strings.Join(controllers, ","),
 		"--cluster-signing-cert-file="+c.path("ca.crt"), "--cluster-signing-key-file="+c.path("ca.key"), "--root-ca-file="+c.path("ca.crt"),
 		"--service-account-private-key-file="+c.path("sa.key"), "--use-service-account-credentials=false", "--leader-elect=false",
-		"--allocate-node-cidrs=true", "--cluster-cidr="+PodCIDR, "--service-cluster-ip-range="+ServiceCIDR,
+		"--allocate-node-cidrs=true", "--cluster-cidr="+pods, "--service-cluster-ip-range="+services,
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "-v=2")
 }
 
 // StartScheduler starts the scheduler, for tests whose pods name no node.
 func (c *Cluster) StartScheduler() error {
 	return c.run("kube-scheduler", "--kubeconfig="+c.path("controllers.kubeconfig"), "--leader-elect=false", "--secure-port=0", "-v=2")
+}
+
+// KubeconfigOf writes a kubeconfig with a client certificate for a user in a group, and
+// gives its file, NAME.kubeconfig.
+func (c *Cluster) KubeconfigOf(name, user, group string) (file string, err error) {
+	if err := c.ca.client(name, user, group); err != nil {
+		return "", err
+	}
+	return c.kubeconfig(name)
 }
 
 // kubeconfig writes NAME.kubeconfig with the client certificate of that name.

@@ -30,6 +30,8 @@ const (
 	FlannelCNI     = "flannel_cni"
 	Flanneld       = "flanneld"
 	Runc           = "runc" // of Linux only
+	// CNI plugins besides CNIPlugins, of Windows only.
+	SDNCNI = "sdn_cni"
 	// Other programs of Kubernetes: of components.OldKubernetes, and with a kubelet that
 	// ends as soon as it is started.
 	OldKubernetesNode    = "kubernetes_node_old"
@@ -108,7 +110,7 @@ var windows = []release{
 	{Flanneld, "flanneld.exe", nil, []member{{"", "flanneld.exe"}}},
 }
 
-// others are Windows artifacts besides those of a plan as it is written.
+// others are Windows artifacts besides those of the plan as it is written.
 var others = []release{
 	{OldKubernetesNode, "kubernetes-node-windows-amd64-" + components.OldKubernetes + ".tar.gz",
 		[]string{"kubernetes/", "kubernetes/node/", "kubernetes/node/bin/"},
@@ -124,6 +126,10 @@ var others = []release{
 			{"kubernetes/node/bin/kube-proxy.exe", "kube-proxy.exe"},
 			{"kubernetes/node/bin/kubelet.exe", "exits.exe"},
 		}},
+	// Its programs are no Go module that can be had: a stand-in has their names.
+	{SDNCNI, "windows-container-networking-cni-amd64-v" + components.SDNCNI + ".zip",
+		[]string{},
+		[]member{{"nat.exe", "delegate.exe"}, {"sdnbridge.exe", "delegate.exe"}, {"sdnoverlay.exe", "delegate.exe"}}},
 }
 
 var sidePrograms = []release{

@@ -47,6 +47,11 @@ func TestMake(t *testing.T) {
 			Flanneld:       nil,
 			Runc:           nil,
 		},
+		Others: {
+			OldKubernetesNode:    {"kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe", "kubernetes/node/bin/kubelet.exe"},
+			BrokenKubernetesNode: {"kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe", "kubernetes/node/bin/kubelet.exe"},
+			SDNCNI:               {"nat.exe", "sdnbridge.exe", "sdnoverlay.exe"},
+		},
 		SidePrograms: {
 			Crictl:          {"crictl.exe"},
 			CSIProxy:        nil,
