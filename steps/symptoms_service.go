@@ -18,6 +18,7 @@ import (
 var serviceSymptoms = []symptom{
 	{id: "node-service-stopped", severity: SeverityError, why: "a node is its services: runtime, kubelet, pod network, kube-proxy", look: stoppedServices},
 	{id: "node-not-ready", severity: SeverityError, why: "no pod is started on a Node that is not Ready", look: nodeNotReady},
+	{id: "node-pressure", severity: SeverityError, why: "the cluster gives a Node such a taint while it lacks something, and starts no pods there; where disk or memory are short, the kubelet ends pods as well", look: nodePressure},
 	{id: "plan-unfinished", severity: SeverityWarning, why: "an apply that reboots the machine it runs on leaves the rest of its plan to a service, once", look: planUnfinished},
 	{id: "service-flags", severity: SeverityError, os: "windows", why: "without --windows-service the program never answers the service manager, which ends it after 30 seconds (guides write --service, which no program of Kubernetes knows)", look: serviceFlags},
 	{id: "service-wrapper", severity: SeverityWarning, os: "windows", why: "what a program prints under nssm is lost unless nssm is told to keep it, and with it why the program ended", look: serviceWrapper},
@@ -83,6 +84,29 @@ func nodeNotReady(_ context.Context, x *exam) ([]sign, error) {
 		return []sign{{seen: seen{notReady(*n), "mend what else is found here first; then read the kubelet's log"}}}, nil
 	}
 	return nil, nil
+}
+
+// pressures are taints of Nodes by the cluster, besides those of a Node that is not Ready
+// or cordoned, with what ends them (kubernetes.io, "Well-Known Labels, Annotations and
+// Taints", "Node-pressure Eviction").
+var pressures = map[string]string{
+	"node.kubernetes.io/disk-pressure":               "free space on the volumes of the kubelet and of images, of which it wants 10 and 15 percent to be free; or say kubelet { config = { evictionHard = { ... } } } in the plan",
+	"node.kubernetes.io/memory-pressure":             "give the machine more memory, or its pods limits",
+	"node.kubernetes.io/pid-pressure":                "find what starts so many processes",
+	"node.kubernetes.io/network-unavailable":         "see that the network plugin, or the cloud's controller of routes, runs; it removes the taint",
+	"node.cloudprovider.kubernetes.io/uninitialized": "see that the cloud's controller manager runs and knows the machine; it removes the taint",
+}
+
+func nodePressure(_ context.Context, x *exam) (out []sign, err error) {
+	if x.c.Node == nil {
+		return nil, asked(x.c.NodeWhy)
+	}
+	for _, t := range x.c.Node.Taints {
+		if remedy, ok := pressures[t.Key]; ok {
+			out = append(out, sign{seen: seen{fmt.Sprintf("the Node has the taint %s:%s", t.Key, t.Effect), remedy}})
+		}
+	}
+	return out, nil
 }
 
 func serviceFlags(ctx context.Context, x *exam) (out []sign, err error) {

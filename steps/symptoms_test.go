@@ -170,6 +170,11 @@ var symptomCases = []struct {
 		p.view.Node.Ready, p.view.Node.ReadyReason = false, "KubeletNotReady: container runtime network not ready"
 	},
 		near: func(p *patient) { p.view.Node.Unschedulable = true }, has: "the Node is not Ready: KubeletNotReady"},
+	{id: "node-pressure", provoke: func(p *patient) {
+		p.view.Node.Taints = []kube.Taint{{Key: "node.kubernetes.io/disk-pressure", Effect: "NoSchedule"}}
+	}, near: func(p *patient) {
+		p.view.Node.Taints = []kube.Taint{{Key: "node.kubernetes.io/unschedulable", Effect: "NoSchedule"}, {Key: "os", Value: "windows", Effect: "NoSchedule"}}
+	}, has: "the Node has the taint node.kubernetes.io/disk-pressure:NoSchedule"},
 	{id: "plan-unfinished", provoke: func(p *patient) {
 		p.file(`C:\x\resume.exe`, "program")
 		p.do(func(h host.Host) error {
@@ -374,7 +379,7 @@ func TestSymptomsUnasked(t *testing.T) {
 	p := newPatient(t)
 	p.view = steps.ClusterView{NodeWhy: "no answer (node)", PodsWhy: "no answer (pods)", ServicesWhy: "no answer (services)"}
 	p.quirks.Unasked = []string{"Adapters"}
-	want := map[string]string{"node-not-ready": "no answer (node)", "dns": "no answer (services)", "network-adapter": "it cannot be asked", "subnet-file": "no answer (node)",
+	want := map[string]string{"node-not-ready": "no answer (node)", "node-pressure": "no answer (node)", "dns": "no answer (services)", "network-adapter": "it cannot be asked", "subnet-file": "no answer (node)",
 		"stale-subnet": "no answer (node)", "pods-creating": "no answer (pods)", "image-pull": "no answer (pods)", "node-port-local": "no answer (services)", "service-address-local": "no answer (services)"}
 	for _, s := range p.examine().Symptoms {
 		if !s.Unasked || want[s.ID] == "" || !strings.Contains(s.Seen, want[s.ID]) || s.Severity == steps.SeverityError {
