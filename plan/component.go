@@ -356,7 +356,7 @@ func (j *componentJudge) flag(at hcl.Range, arg, name string) {
 	if j.program == compat.KubeProxyProgram && v.Accepted() && !proxyFlags[name] {
 		detail := "Remove it."
 		if f := compat.CheckField(j.program, "--"+name, j.version); f.Instead != "" {
-			detail = fmt.Sprintf("Give the field instead: config = { %s = ... }.", f.Instead)
+			detail = fmt.Sprintf("Give the field instead: config = { %s = ...%s }.", strings.ReplaceAll(f.Instead, ".", " = { "), strings.Repeat(" }", strings.Count(f.Instead, ".")))
 		}
 		j.fail(at, "flag without effect", "kube-proxy ignores --%s, as nodejoin runs it with a configuration file. %s", name, detail)
 		return

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -130,6 +132,7 @@ func (c *compiler) daemonConfig(s *section) map[string]any {
 // registries reads the registry blocks of a containerd.
 func (c *compiler) registries(s *section) []recipe.Registry {
 	var out []recipe.Registry
+	var sections []*section
 	seen := map[string]bool{}
 	for _, b := range s.blocks.OfType("registry") {
 		in := c.section(registrySpec, b, c.ctx)
@@ -151,7 +154,24 @@ func (c *compiler) registries(s *section) []recipe.Registry {
 		if r.CA != "" && !certificates(r.CA) {
 			in.fail("ca", "invalid certificate", "The argument \"ca\" holds no certificate in PEM, or something beside. Give file(\"ca.pem\").")
 		}
-		out = append(out, r)
+		out, sections = append(out, r), append(sections, in)
 	}
+	c.mirrorCAs(out, sections)
 	return out
+}
+
+// mirrorCAs warns of a mirror whose own registry block has a CA and whose use as a mirror
+// has none: containerd reads the file of the registry that an image names, and no other.
+func (c *compiler) mirrorCAs(list []recipe.Registry, at []*section) {
+	for i, r := range list {
+		for n, m := range r.Mirrors {
+			u, err := url.Parse(m)
+			if err != nil || r.CA != "" || u.Scheme != "https" {
+				continue
+			}
+			if slices.ContainsFunc(list, func(o recipe.Registry) bool { return o.Host == u.Host && o.CA != "" }) {
+				c.diags.warn(at[i].atIndex("mirrors", n), "CA of a mirror missing", "The CA of registry %q counts for images that name it. As a mirror of %q it is not trusted, unless the machine trusts its CA. Give ca in this block, too.", u.Host, r.Host)
+			}
+		}
+	}
 }

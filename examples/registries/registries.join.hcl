@@ -15,7 +15,10 @@ runtime "containerd" {
   crictl      = "1.36.0"
 
   # containerd asks the mirrors in their order, and the registry itself last.
-  registry "registry.k8s.io" { mirrors = ["https://images.example/v2/k8s"] }
+  registry "registry.k8s.io" {
+    mirrors = ["https://images.example/v2/k8s"]
+    ca      = file("house-ca.pem") # each registry needs its own, though the mirror has one below
+  }
   registry "images.example" { ca = file("house-ca.pem") }
 }
 
