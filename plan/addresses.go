@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+
+	"nodejoin/plan/recipe"
 )
 
 // placeholder is the network of the HNS network "External", which the upstream
 // scripts make once so that later ones do not break connections.
-var placeholder = netip.MustParsePrefix("192.168.255.0/30")
+var placeholder = netip.MustParsePrefix(recipe.PlaceholderSubnet)
 
 // Networks of nodes: kube-controller-manager's --node-cidr-mask-size and its
 // default. flannel on Windows works with /24 and smaller.

@@ -34,6 +34,7 @@ type Preflight struct {
 	CA           string            `json:"ca,omitempty" doc:"certificates (PEM) of the authority by which that server must be known"`
 	PodCIDR      string            `json:"pod_cidr,omitempty" doc:"network of all pods, or its two (with a comma), which the machine's own must be apart from"`
 	ServiceCIDR  string            `json:"service_cidr,omitempty" doc:"network of the services, likewise"`
+	Placeholder  string            `json:"placeholder,omitempty" doc:"network of the HNS network that holds the adapter's switch, likewise"`
 	Services     []string          `json:"services,omitempty" doc:"services that may exist only if nodejoin registered them"`
 	Required     []string          `json:"required,omitempty" doc:"services that must run, whoever registered them"`
 	Ports        []string          `json:"ports,omitempty" doc:"ports that those services will hold, for example \"tcp/10250\""`

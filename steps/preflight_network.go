@@ -102,7 +102,7 @@ func reason(err error) error {
 
 func addressInCluster(_ context.Context, s *survey) ([]seen, error) {
 	ip := s.address()
-	for _, c := range s.clusterNetworks() {
+	for _, c := range s.taken() {
 		if c.Contains(ip) {
 			return found("choose networks of the cluster apart from the machines', or another address", "the machine's address %s lies in the network of the %s, %s", ip, c.what, c)
 		}
@@ -123,7 +123,7 @@ func networkOverlap(ctx context.Context, s *survey) ([]seen, error) {
 			continue
 		}
 		for _, p := range prefixes(a) {
-			for _, c := range s.clusterNetworks() {
+			for _, c := range s.taken() {
 				if p.Overlaps(c.Prefix) && !c.Contains(s.address()) {
 					out = append(out, seen{fmt.Sprintf("the network %s of %s overlaps that of the %s, %s", p.Masked(), a.Name, c.what, c), "choose networks of the cluster apart from the machine's"})
 				}

@@ -112,8 +112,16 @@ type clusterNetwork struct {
 	netip.Prefix
 }
 
-// clusterNetworks are the networks that the machine's own must be apart from, with
-// what they are for.
+// taken are the networks that the machine's own must be apart from.
+func (s *survey) taken() []clusterNetwork {
+	out := s.clusterNetworks()
+	if p, err := netip.ParsePrefix(s.q.Placeholder); err == nil {
+		out = append(out, clusterNetwork{"placeholder on the adapter", p})
+	}
+	return out
+}
+
+// clusterNetworks are those of the cluster, with what they are for.
 func (s *survey) clusterNetworks() []clusterNetwork {
 	var out []clusterNetwork
 	for _, of := range []struct{ what, networks string }{{"pods", s.q.PodCIDR}, {"services", s.q.ServiceCIDR}} {

@@ -343,6 +343,20 @@ func TestPreflightAddress6(t *testing.T) {
 	}
 }
 
+// TestPreflightPlaceholder: where the plan wants that network, no adapter has an address of it.
+func TestPreflightPlaceholder(t *testing.T) {
+	for placeholder, want := range map[string]string{"": "", "192.168.255.0/30": "192.168.255.0/24 of Storage overlaps that of the placeholder on the adapter, 192.168.255.0/30"} {
+		s := newSurvey(t)
+		s.args.Placeholder = placeholder
+		s.adapters(ethernet("Ethernet", "192.0.2.10/24"), host.Adapter{Name: "Storage", Addresses: []string{"192.168.255.9/24"}})
+		list, _ := s.findings()
+		at := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == "network-overlap" })
+		if (at >= 0) != (want != "") || at >= 0 && !strings.Contains(list[at].Seen, want) {
+			t.Errorf("%q: have %+v, want %q", placeholder, list, want)
+		}
+	}
+}
+
 // TestPreflightNamed: a machine that the plan gives its name is not told to have another.
 func TestPreflightNamed(t *testing.T) {
 	for _, named := range []bool{false, true} {

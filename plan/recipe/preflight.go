@@ -39,6 +39,9 @@ func (b *build) winPreflight(after ...string) {
 			q.Leftovers = append(q.Leftovers, join(winBin, "SourceVip.json", "SourceVipRequest.json")...) // of Kubernetes/windows/helper.psm1
 		}
 	}
+	if n.Placeholder {
+		q.Placeholder = PlaceholderSubnet
+	}
 	q.StaticKept = b.sets("static_address")
 	q.Named = b.named() != nil
 	q.Proxies = b.proxyAddresses()
@@ -67,6 +70,9 @@ func (b *build) turnsOn(name string) bool {
 // placeholderNetwork is the network that the upstream start scripts make on the adapter
 // before flannel's, and the recipe where the plan wants it (winPlaceholder).
 const placeholderNetwork = "External"
+
+// PlaceholderSubnet is what it has there.
+const PlaceholderSubnet = "192.168.255.0/30"
 
 // linPreflight does the same for a Linux node.
 func (b *build) linPreflight() {

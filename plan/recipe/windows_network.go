@@ -56,7 +56,7 @@ func (b *build) winPlaceholder() {
 	if !n.Placeholder {
 		return
 	}
-	args := &steps.HNSNetwork{Name: placeholderNetwork, Type: "L2Bridge", Subnet: "192.168.255.0/30", Gateway: "192.168.255.1", Address: b.managementIP()}
+	args := &steps.HNSNetwork{Name: placeholderNetwork, Type: "L2Bridge", Subnet: PlaceholderSubnet, Gateway: "192.168.255.1", Address: b.managementIP()}
 	if n.Backend == VXLAN {
 		args.Type, args.VNI = "Overlay", 9999
 	}
