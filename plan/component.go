@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,8 +24,13 @@ var components = []struct{ block, program string }{
 // componentSpecs are the blocks that may stand in a profile and in a node.
 var componentSpecs = []*blockSpec{
 	{name: "kubelet", one: true, doc: "settings of the kubelet", attrs: componentAttrs("KubeletConfiguration, kubelet.config.k8s.io/v1beta1")},
-	{name: "kube_proxy", one: true, doc: "settings of kube-proxy", attrs: componentAttrs("KubeProxyConfiguration, kubeproxy.config.k8s.io/v1alpha1")},
+	{name: "kube_proxy", one: true, doc: "settings of kube-proxy", attrs: append([]attrSpec{
+		{name: enabled, typ: cty.Bool, doc: "Linux: false: nodejoin installs none, because the cluster brings it as a DaemonSet, as kubeadm's do, or something else that does its work; a node that has one keeps it until it leaves"},
+	}, componentAttrs("KubeProxyConfiguration, kubeproxy.config.k8s.io/v1alpha1")...)},
 }
+
+// enabled is the argument of the kube_proxy block that says whether there is one.
+const enabled = "enabled"
 
 func componentAttrs(file string) []attrSpec {
 	return []attrSpec{
@@ -37,6 +43,7 @@ func componentAttrs(file string) []attrSpec {
 type component struct {
 	config map[string]any
 	args   []string
+	on     *bool // nil = nothing is said of it
 	only   []osOnly
 }
 
@@ -63,7 +70,7 @@ func (c *compiler) componentBlocks(s *section, ctx *hcl.EvalContext) map[string]
 				j.version = c.cluster.Version
 			}
 			config, args := j.config(), j.args()
-			out[k.block] = component{config: config, args: args, only: j.only}
+			out[k.block] = component{config: config, args: args, on: j.on(), only: j.only}
 			s.ok = s.ok && in.ok
 		}
 	}
@@ -72,9 +79,9 @@ func (c *compiler) componentBlocks(s *section, ctx *hcl.EvalContext) map[string]
 
 // over gives what holds when own is said on top of base.
 func (own component) over(base component) component {
-	out := component{config: recipe.Merge(base.config, own.config), args: slices.Clone(base.args), only: slices.Clone(own.only)}
+	out := component{config: recipe.Merge(base.config, own.config), args: slices.Clone(base.args), on: cmp.Or(own.on, base.on), only: slices.Clone(own.only)}
 	for _, o := range base.only { // what own says of the same field takes its place
-		if _, given := fieldOf(own.config, strings.Split(o.field, ".")); !given {
+		if _, given := fieldOf(own.config, strings.Split(o.field, ".")); !given && (o.field != enabled || own.on == nil) {
 			out.only = append(out.only, o)
 		}
 	}
@@ -127,6 +134,19 @@ type componentJudge struct {
 func (j *componentJudge) fail(at hcl.Range, summary, detail string, args ...any) {
 	j.s.ok = false
 	j.c.diags.fail(at, summary, detail, args...)
+}
+
+// on reads the argument "enabled"; nil when there is none.
+func (j *componentJudge) on() *bool {
+	v, ok := j.s.vals[enabled]
+	if !ok {
+		return nil
+	}
+	on := v.True()
+	if !on {
+		j.only = append(j.only, osOnly{"windows", enabled, j.s.at(enabled), "a cluster that brings kube-proxy to Windows nodes brings their network, too (network \"none\")"})
+	}
+	return &on
 }
 
 // config reads and judges the argument "config"; nil when there is none.
@@ -454,7 +474,7 @@ var ownedFlags = map[string]map[string]string{
 // component is what the recipe is told of one program.
 func (m *machine) component(block string) recipe.Component {
 	k := m.components[block]
-	return recipe.Component{Config: k.config, Args: k.args}
+	return recipe.Component{Config: k.config, Args: k.args, Off: k.on != nil && !*k.on}
 }
 
 // serverReturn reports direct server return without the feature gate that it

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -38,9 +39,11 @@ type Service struct {
 	// the service is not its own.
 	Makes       []string `json:"makes,omitempty" doc:"files and folders that its program makes; leave removes them with all that is in them"`
 	HNSNetworks []string `json:"hns_networks,omitempty" doc:"HNS networks that its program makes; leave removes them with their endpoints"`
-	// Interfaces, Chains and NetworkNamespaces are the same in the kernel of Linux.
+	// Interfaces and those after it are the same in the kernel of Linux.
 	Interfaces        []string `json:"interfaces,omitempty" doc:"Linux: network interfaces that its program makes; leave removes them"`
 	Chains            []string `json:"chains,omitempty" doc:"Linux: how the names of those chains of the packet filter begin that its program makes; leave removes them, and rules that lead to them"`
+	FilterTables      []string `json:"filter_tables,omitempty" doc:"Linux: tables of nftables that its program makes, by their names; leave removes them"`
+	Routes            []string `json:"routes,omitempty" doc:"Linux: networks, \"10.244.0.0/16\", into parts of which its program makes routes over other machines; leave removes these"`
 	NetworkNamespaces []string `json:"network_namespaces,omitempty" doc:"Linux: how the names of those network namespaces begin that its program makes; leave removes them"`
 }
 
@@ -57,6 +60,8 @@ func (s *Service) validate() error {
 		return invalid("service %s needs a command", s.Name)
 	case s.State != "" && s.State != host.ServiceRunning && s.State != host.ServiceStopped:
 		return invalid("service %s: state %q is neither running nor stopped", s.Name, s.State)
+	case slices.ContainsFunc(s.Routes, func(n string) bool { _, err := netip.ParsePrefix(n); return err != nil }):
+		return invalid("service %s: routes %q are not all networks, such as \"10.244.0.0/16\"", s.Name, s.Routes)
 	case s.Start == host.StartDisabled && s.running():
 		return invalid("service %s is disabled and so cannot run; set state to stopped or another start", s.Name)
 	case !slices.Contains([]host.StartType{"", host.StartAuto, host.StartDelayed, host.StartManual, host.StartDisabled}, s.Start):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -37,7 +38,22 @@ func (s *Service) claimKernel(ctx context.Context, r host.Reader, e *Env) ([]cla
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil // without iptables there is none
 		}
-		if err := add("chains:"+prefix, chainNames(chains), err); err != nil {
+		if err := add("chains:"+prefix, names(chains), err); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range s.FilterTables {
+		tables, err := tablesNamed(ctx, r, name, nil)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil // without nft there is none
+		}
+		if err := add("filter_table:"+name, names(tables), err); err != nil {
+			return nil, err
+		}
+	}
+	for _, network := range s.Routes {
+		routes, err := routesInto(ctx, r, network, nil)
+		if err := add("routes:"+network, names(routes), err); err != nil {
 			return nil, err
 		}
 	}
@@ -59,7 +75,7 @@ func (s *Service) claimKernel(ctx context.Context, r host.Reader, e *Env) ([]cla
 // goes once they have stopped, and before anything else.
 func ofPrograms(key string) bool {
 	prefix, _, _ := strings.Cut(key, ":")
-	return slices.Contains([]string{"hns_network", "interface", "chains", "netns"}, prefix)
+	return slices.Contains([]string{"hns_network", "interface", "chains", "filter_table", "routes", "netns"}, prefix)
 }
 
 // interfaces is the interface with this name, if there is one.
@@ -79,9 +95,31 @@ func chainsWith(ctx context.Context, r host.Reader, prefix string, but []string)
 	}), err
 }
 
-func chainNames(chains []host.FilterChain) (out []string) {
-	for _, c := range chains {
-		out = append(out, c.String())
+// tablesNamed are the tables of nftables with this name, of all families, without those
+// named in but.
+func tablesNamed(ctx context.Context, r host.Reader, name string, but []string) ([]host.FilterTable, error) {
+	all, err := r.FilterTables(ctx)
+	return slices.DeleteFunc(all, func(t host.FilterTable) bool { return t.Name != name || slices.Contains(but, t.String()) }), err
+}
+
+// routesInto are the routes over other machines into parts of a network, without those in
+// but.
+func routesInto(ctx context.Context, r host.Reader, network string, but []string) ([]host.Route, error) {
+	whole, err := netip.ParsePrefix(network)
+	if err != nil {
+		return nil, invalid("%q is no network", network)
+	}
+	all, err := r.Routes(ctx)
+	return slices.DeleteFunc(all, func(r host.Route) bool {
+		to, err := netip.ParsePrefix(r.Destination)
+		part := err == nil && to.Bits() > whole.Bits() && whole.Contains(to.Addr())
+		return !part || r.Gateway == "" || slices.Contains(but, r.String())
+	}), err
+}
+
+func names[T fmt.Stringer](list []T) (out []string) {
+	for _, e := range list {
+		out = append(out, e.String())
 	}
 	return out
 }
@@ -127,7 +165,7 @@ func undoChains(prefix string, o Owned) (undo, error) {
 			if errors.Is(err, fs.ErrNotExist) {
 				return Change{}, "iptables is not there any more to ask", nil
 			}
-			return goneNames(before, chainNames(have), err)
+			return goneNames(before, names(have), err)
 		},
 		do: func(ctx context.Context, h host.Host, _ *Env) error {
 			have, err := chainsWith(ctx, h, prefix, before)
@@ -135,6 +173,45 @@ func undoChains(prefix string, o Owned) (undo, error) {
 				return err
 			}
 			return h.DeleteFilterChains(ctx, have)
+		},
+	}, err
+}
+
+// undoFilterTable removes tables of nftables that programs of ours have made.
+func undoFilterTable(name string, o Owned) (undo, error) {
+	before, err := previous[[]string](o)
+	return undo{
+		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+			have, err := tablesNamed(ctx, r, name, before)
+			if errors.Is(err, fs.ErrNotExist) {
+				return Change{}, "nft is not there any more to ask", nil
+			}
+			return goneNames(before, names(have), err)
+		},
+		do: func(ctx context.Context, h host.Host, _ *Env) error {
+			have, err := tablesNamed(ctx, h, name, before)
+			if err != nil {
+				return err
+			}
+			return h.DeleteFilterTables(ctx, have)
+		},
+	}, err
+}
+
+// undoRoutes removes routes into a network of pods that programs of ours have made.
+func undoRoutes(network string, o Owned) (undo, error) {
+	before, err := previous[[]string](o)
+	return undo{
+		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+			have, err := routesInto(ctx, r, network, before)
+			return goneNames(before, names(have), err)
+		},
+		do: func(ctx context.Context, h host.Host, _ *Env) error {
+			have, err := routesInto(ctx, h, network, before)
+			if err != nil {
+				return err
+			}
+			return h.DeleteRoutes(ctx, have)
 		},
 	}, err
 }

@@ -147,7 +147,7 @@ func (e *Env) keep(ctx context.Context, h host.Host, claims []claim) (forget fun
 			continue
 		case "feature", "host_name":
 			continue // what it does not need the old version does not mind; and each needs a reboot
-		case "made", "hns_network", "interface", "chains", "netns", "source_vip", "env_file":
+		case "made", "hns_network", "interface", "chains", "filter_table", "routes", "netns", "source_vip", "env_file":
 			// What programs make comes and goes with them. It is taken back only where it
 			// was not there before the trial.
 			if k.Claimed || c.prev != nil {

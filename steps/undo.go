@@ -28,6 +28,8 @@ var undoes = map[string]func(rest string, o Owned) (undo, error){
 	"hns_network":    undoNetwork,
 	"interface":      undoInterface,
 	"chains":         undoChains,
+	"filter_table":   undoFilterTable,
+	"routes":         undoRoutes,
 	"netns":          undoNamespaces,
 	"firewall_rule":  undoFirewallRule,
 	"registry":       undoRegistry,

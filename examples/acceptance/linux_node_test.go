@@ -131,9 +131,18 @@ func (b *linuxBed) report() {
 
 // linuxHost is the part of a plan that is about the Linux machine. Some settings are
 // this place's: control groups of version 1; no right to lower a score of the kernel's
-// for processes to end when memory is short; a table of connections whose size is the
-// kernel's, and in a network namespace nobody's to change.
+// for processes to end when memory is short; a disk that others fill; a table of
+// connections whose size is the kernel's, and in a network namespace nobody's to change.
 func (b *linuxBed) linuxHost() string {
+	return b.linuxHostBy(fmt.Sprintf(`connection "ssh" {
+    host        = %q
+    user        = "root"
+    identity    = [%q]
+    known_hosts = [%q]
+  }`, b.machine.IP(), filepath.Join(b.dir, "user"), filepath.Join(b.dir, "known_hosts")))
+}
+
+func (b *linuxBed) linuxHostBy(connection string) string {
 	b.t.Helper()
 	_, artifacts, err := mirror.Make(b.t.Context(), componentSet(b.t), "linux")
 	if err != nil {
@@ -151,18 +160,18 @@ func (b *linuxBed) linuxHost() string {
 profile "linux" {
   os     = "linux"
   labels = { "example.com/pool" = "linux" }
-  kubelet { config = { failCgroupV1 = false } }
+  kubelet {
+    config = {
+      failCgroupV1 = false
+      evictionHard = { "nodefs.available" = "1Mi" }
+    }
+  }
   kube_proxy { config = { conntrack = { maxPerCore = 0, min = 0 } } }
 }
 
 node %q {
   profile = profile.linux
-  connection "ssh" {
-    host        = %q
-    user        = "root"
-    identity    = [%q]
-    known_hosts = [%q]
-  }
+  %s
 }
 
 step "file" "scores" {
@@ -172,7 +181,7 @@ step "file" "scores" {
   after   = ["containerd_dir"]
   before  = ["containerd"]
 }
-`, linuxNode, b.machine.IP(), filepath.Join(b.dir, "user"), filepath.Join(b.dir, "known_hosts"))
+`, linuxNode, connection)
 	return p.String()
 }
 
@@ -293,8 +302,8 @@ func (b *linuxBed) snapshot() map[string]string {
 	return all
 }
 
-// kernel adds to a snapshot the network interfaces, and the chains and rules of the
-// packet filter.
+// kernel adds to a snapshot the network interfaces, the routes, and the tables, chains and
+// rules of the packet filter.
 func (b *linuxBed) kernel(all map[string]string) {
 	b.t.Helper()
 	show := func(argv ...string) []string {
@@ -307,7 +316,18 @@ func (b *linuxBed) kernel(all map[string]string) {
 	}
 	for _, line := range show("ip", "-oneline", "link") {
 		if f := strings.Fields(line); len(f) > 1 {
-			all["interface "+f[1]] = "there"
+			name, _, _ := strings.Cut(f[1], "@") // behind it the number of its other end
+			all["interface "+name] = "there"
+		}
+	}
+	for _, family := range []string{"-4", "-6"} {
+		for _, line := range show("ip", family, "route") {
+			all["route "+strings.TrimSpace(line)] = "there"
+		}
+	}
+	for _, line := range show("nft", "list", "tables") {
+		if f := strings.Fields(line); len(f) == 3 && !slices.Contains([]string{"filter", "nat", "mangle", "raw", "security"}, f[2]) { // which iptables makes
+			all[line] = "there"
 		}
 	}
 	for _, program := range []string{"iptables-save", "ip6tables-save"} {

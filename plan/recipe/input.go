@@ -66,4 +66,6 @@ type Component struct {
 	Config map[string]any
 	// Args are appended to the program's command line.
 	Args []string
+	// Off: the recipe installs none. It counts for kube-proxy on Linux.
+	Off bool
 }

@@ -41,7 +41,8 @@ var linServices = []string{"containerd", "kubelet", "flanneld", "kube-proxy"}
 // Its gates: containerd answers on its socket, the kubelet is healthy, the Node has a
 // pod network, flanneld has written subnet.env, kube-proxy is healthy, the Node is
 // Ready. Where the cluster brings its network itself (network "none") there is neither
-// flanneld nor kube-proxy, and the last gate is the kubelet's certificate.
+// flanneld nor kube-proxy, and the last gate is the kubelet's certificate. A cluster may
+// also bring kube-proxy alone.
 func (b *build) linux() {
 	b.linPrepare()
 	b.linPrograms()
@@ -52,6 +53,8 @@ func (b *build) linux() {
 	b.serving(linKubeletPKI+"/kubelet-server-current.pem", b.linLog("kubelet"))
 	if b.flannel() {
 		b.linFlannel()
+	}
+	if b.proxy() {
 		b.linProxy()
 	}
 	b.linReady()
@@ -83,6 +86,9 @@ func linuxArtifacts(in Input) []string {
 
 // flannel tells whether nodejoin runs the pod network, and kube-proxy with it.
 func (b *build) flannel() bool { return b.in.Network.Kind != "none" }
+
+// proxy tells whether nodejoin runs kube-proxy on a Linux node.
+func (b *build) proxy() bool { return b.flannel() && !b.in.KubeProxy.Off }
 
 // withFlannel is what programs make in the kernel where nodejoin runs the pod network.
 // Elsewhere pods make it, and may outlive a leave.
@@ -148,7 +154,7 @@ func (b *build) linPrograms() {
 	}
 	b.program("runc", compat.Runc, linBin+"/runc", "runc", "", "require")
 	include, services := []string{"kubernetes/node/bin/kubelet"}, []string{"kubelet"}
-	if b.flannel() {
+	if b.proxy() {
 		include, services = append(include, "kubernetes/node/bin/kube-proxy"), append(services, "kube-proxy")
 	}
 	b.archive("kubernetes_node", "Kubernetes "+b.in.Kubernetes+" node programs", steps.Archive{Source: b.artifact(compat.KubernetesNode), To: linBin, Strip: 3,

@@ -31,11 +31,14 @@ func (b *build) linCredentials() {
 
 	manifests := b.manifests()
 	if b.flannel() {
-		flannel, proxy := flannelAccount, kubeProxyAccount
+		flannel := flannelAccount
 		b.add("flannel_account", "service_account", "Account of flanneld", &flannel, "require")
-		b.add("kube_proxy_account", "service_account", "Account of kube-proxy", &proxy, "require")
 		b.add("flannel_token", "service_account_token", "Token of flanneld",
 			&steps.ServiceAccountToken{Namespace: flannel.Namespace, Name: flannel.Name}, "flannel_account", "containerd_ready").OnlyIf = "flannel_kubeconfig"
+	}
+	if b.proxy() {
+		proxy := kubeProxyAccount
+		b.add("kube_proxy_account", "service_account", "Account of kube-proxy", &proxy, "require")
 		b.add("kube_proxy_token", "service_account_token", "Token of kube-proxy",
 			&steps.ServiceAccountToken{Namespace: proxy.Namespace, Name: proxy.Name}, "kube_proxy_account", "containerd_ready").OnlyIf = "kube_proxy_kubeconfig"
 	}
@@ -47,6 +50,8 @@ func (b *build) linCredentials() {
 	b.add("join_token", "bootstrap_token", "Bootstrap token", join, append(manifests, "containerd_ready", "kubelet_config", "kubernetes_node")...).OnlyIf = "bootstrap_kubeconfig"
 	if b.flannel() {
 		b.kubeconfig("flannel_kubeconfig", "Kubeconfig of flanneld", linFlannelKube, "flanneld", "flannel_token")
+	}
+	if b.proxy() {
 		b.kubeconfig("kube_proxy_kubeconfig", "Kubeconfig of kube-proxy", linProxyKube, "kube-proxy", "kube_proxy_token")
 	}
 	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &steps.Kubeconfig{
@@ -94,12 +99,14 @@ func (b *build) linFlannel() {
 	// The name of the Node; without it flanneld takes itself for a pod (pkg/subnet/kube/kube.go).
 	flanneld.Environment = []string{"NODE_NAME=" + b.in.Node}
 	after := []string{"flanneld_program", "net_conf", "flannel_kubeconfig", "flannel_run_dir", "registered"}
-	var vtep []string
+	var vtep, routes []string // into the subnets of other nodes; over a vtep they go with it
 	if b.in.Network.Backend == VXLAN {
 		after, vtep = append(after, "module_vxlan"), []string{fmt.Sprintf("flannel.%d", b.in.Network.VNI)}
+	} else {
+		routes = []string{b.in.PodCIDR}
 	}
 	b.add("flanneld", "service", "Service flanneld", &steps.Service{ServiceConfig: flanneld, Watch: []string{linNetConf, linFlannelKube}, RestartOn: lifeOf(), Log: b.linLog("flanneld"),
-		Makes: []string{linFlannelRun}, Interfaces: vtep, Chains: []string{"FLANNEL-"}}, after...)
+		Makes: []string{linFlannelRun}, Interfaces: vtep, Routes: routes, Chains: []string{"FLANNEL-"}}, after...)
 	b.add("subnet_env", "file_ready", "flanneld has written subnet.env", &steps.FileReady{
 		Path: linSubnetFile, Contains: "FLANNEL_SUBNET=" + steps.Ref("registered.subnet_gateway"), Service: "flanneld", Log: b.linLog("flanneld")}, "flanneld")
 	b.add("cni_conf", "file", "CNI configuration", &steps.File{Path: linCNIConf + "/10-flannel.conflist", Content: b.render(templates.CNILinux{
@@ -113,14 +120,22 @@ func (b *build) linProxy() {
 		HealthzPort: kubeProxyHealthz, MetricsPort: kubeProxyMetrics,
 	}), b.in.KubeProxy.Config)}, "kubernetes_dir")
 	command := append([]string{linBin + "/kube-proxy", "--config=" + linProxyConfig}, b.in.KubeProxy.Args...)
+	var tables []string
+	if b.nftables() {
+		tables = []string{"kube-proxy"} // of both families (kubernetes pkg/proxy/nftables/proxier.go)
+	}
 	b.add("kube_proxy", "service", "Service kube-proxy", &steps.Service{
 		ServiceConfig: linService("kube-proxy", "Kubernetes network proxy", command),
 		Watch:         []string{linProxyConfig, linProxyKube},
 		Log:           b.linLog("kube-proxy"),
 		Chains:        []string{"KUBE-"},
+		FilterTables:  tables,
 	}, "kubernetes_node", "kube_proxy_config", "kube_proxy_kubeconfig", "kubelet_ready", "subnet_env")
 	b.add("kube_proxy_ready", "http_ready", "kube-proxy is healthy", &steps.HTTPReady{URL: loopback(kubeProxyHealthz), Service: "kube-proxy", Log: b.linLog("kube-proxy")}, "kube_proxy")
 }
+
+// nftables tells whether kube-proxy writes its rules with nft(8).
+func (b *build) nftables() bool { return b.proxy() && b.in.KubeProxy.Config["mode"] == "nftables" }
 
 // linReady: the last gate, and the end of the bootstrap credentials, once the kubelet
 // has its own (see winReady).
@@ -128,7 +143,10 @@ func (b *build) linReady() {
 	after := []string{"kubelet_certificate"}
 	after = append(after, "node_labels", "node_taints")
 	if b.flannel() {
-		after = append(after, "kube_proxy_ready", "cni_conf")
+		after = append(after, "cni_conf")
+	}
+	if b.proxy() {
+		after = append(after, "kube_proxy_ready")
 	}
 	if b.flannel() || b.in.Network.Ready {
 		b.add("node_ready", "node_ready", "Node is Ready", &steps.NodeReady{}, after...)

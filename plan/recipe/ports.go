@@ -49,7 +49,7 @@ func Ports(in Input) []Port {
 			out = append(out, Port{"kubelet", "--read-only-port", "tcp", "", n})
 		}
 	}
-	if in.Network.Kind != "none" || in.Network.HNSNetwork != "" && in.OS == "windows" {
+	if in.Network.Kind != "none" && !in.KubeProxy.Off || in.Network.HNSNetwork != "" && in.OS == "windows" {
 		metrics := Port{"kube-proxy", "its metrics", "tcp", loopbackAddress, kubeProxyMetrics}
 		if text, ok := in.KubeProxy.Config["metricsBindAddress"].(string); ok {
 			metrics.For = "metricsBindAddress"

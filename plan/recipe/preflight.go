@@ -88,5 +88,11 @@ func (b *build) linPreflight() {
 	} else {
 		q.Services = linServices[:2]
 	}
+	if b.nftables() {
+		q.Programs = append(q.Programs, "nft")
+	}
+	if !b.proxy() {
+		q.Services = slices.DeleteFunc(slices.Clone(q.Services), func(s string) bool { return s == "kube-proxy" })
+	}
 	b.add("require", "preflight", "The machine fits (Linux)", q)
 }

@@ -70,6 +70,9 @@ type Reader interface {
 	// FilterChains lists the chains of the packet filter that programs have made. Where
 	// iptables is not installed it is fs.ErrNotExist.
 	FilterChains(ctx context.Context) ([]FilterChain, error)
+	// FilterTables lists the tables of nftables, those that iptables has there, too. Where
+	// nft is not installed it is fs.ErrNotExist; Windows answers ErrUnsupported.
+	FilterTables(ctx context.Context) ([]FilterTable, error)
 	// DynamicPorts gives the ports of "tcp" or "udp" of which a program gets one that
 	// asks for any. Machines whose kernel parameters these are answer ErrUnsupported, to
 	// the calls on reserved ports, too.
@@ -200,6 +203,11 @@ type Host interface {
 	// DeleteFilterChains removes chains with their rules, and the rules of others that lead
 	// to them; absent is no error.
 	DeleteFilterChains(ctx context.Context, chains []FilterChain) error
+	// DeleteFilterTables removes tables with all that is in them; absent is no error.
+	DeleteFilterTables(ctx context.Context, tables []FilterTable) error
+	// DeleteRoutes removes routes that are as Routes gives them; absent is no error. Windows
+	// answers ErrUnsupported.
+	DeleteRoutes(ctx context.Context, routes []Route) error
 	// SetDynamicPorts changes what DynamicPorts gives, now and after each boot. A range
 	// that is not ValidDynamic is fs.ErrInvalid.
 	SetDynamicPorts(ctx context.Context, r PortRange) error
@@ -277,6 +285,15 @@ type FilterChain struct {
 
 // String is "ipv4/nat/KUBE-SERVICES".
 func (c FilterChain) String() string { return c.Family + "/" + c.Table + "/" + c.Name }
+
+// FilterTable is a table of nftables.
+type FilterTable struct {
+	Family string // "ip", "ip6", "inet" and others of nft(8)
+	Name   string // "kube-proxy"
+}
+
+// String is "ip/kube-proxy".
+func (t FilterTable) String() string { return t.Family + "/" + t.Name }
 
 // KernelModule is how a kernel has a module.
 type KernelModule string

@@ -121,6 +121,14 @@ func (i *intercepted) DeleteFilterChains(ctx context.Context, chains []FilterCha
 	return i.do("delete filter chains", fmt.Sprint(chains), func() error { return i.Host.DeleteFilterChains(ctx, chains) })
 }
 
+func (i *intercepted) DeleteFilterTables(ctx context.Context, tables []FilterTable) error {
+	return i.do("delete filter tables", fmt.Sprint(tables), func() error { return i.Host.DeleteFilterTables(ctx, tables) })
+}
+
+func (i *intercepted) DeleteRoutes(ctx context.Context, routes []Route) error {
+	return i.do("delete routes", fmt.Sprint(routes), func() error { return i.Host.DeleteRoutes(ctx, routes) })
+}
+
 func (i *intercepted) SetDynamicPorts(ctx context.Context, r PortRange) error {
 	return i.do("set dynamic ports", r.String(), func() error { return i.Host.SetDynamicPorts(ctx, r) })
 }

@@ -5,6 +5,18 @@ import (
 	"slices"
 )
 
+// String is "10.244.1.0/24 via 192.0.2.2 dev eth0".
+func (r Route) String() string {
+	text := r.Destination
+	if r.Gateway != "" {
+		text += " via " + r.Gateway
+	}
+	if r.Interface != "" {
+		text += " dev " + r.Interface
+	}
+	return text
+}
+
 // SortRoutes puts routes into the order of Reader.Routes.
 func SortRoutes(list []Route) []Route {
 	slices.SortFunc(list, func(a, b Route) int {

@@ -151,6 +151,10 @@ func (s *suite) kernel() {
 		_, err = s.Host.FilterChains(s.ctx)
 		s.is("chains", err, host.ErrUnsupported)
 		s.is("delete chains", s.Host.DeleteFilterChains(s.ctx, nil), host.ErrUnsupported)
+		_, err = s.Host.FilterTables(s.ctx)
+		s.is("tables", err, host.ErrUnsupported)
+		s.is("delete tables", s.Host.DeleteFilterTables(s.ctx, nil), host.ErrUnsupported)
+		s.is("delete routes", s.Host.DeleteRoutes(s.ctx, nil), host.ErrUnsupported)
 		return
 	}
 	links, err := s.Host.Interfaces(s.ctx)
@@ -162,6 +166,10 @@ func (s *suite) kernel() {
 	if _, err := s.Host.FilterChains(s.ctx); err == nil {
 		s.must(s.Host.DeleteFilterChains(s.ctx, []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "NJT-NONE"}}))
 	}
+	if _, err := s.Host.FilterTables(s.ctx); err == nil { // the same of nft
+		s.must(s.Host.DeleteFilterTables(s.ctx, []host.FilterTable{{Family: "ip", Name: "njt-none"}}))
+	}
+	s.must(s.Host.DeleteRoutes(s.ctx, []host.Route{{Destination: "203.0.113.0/24", Gateway: "192.0.2.1", Interface: "njt-none"}}))
 	have, err := s.Host.Sysctl(s.ctx, s.Sysctl)
 	s.must(err)
 	if have == "" || have != strings.Join(strings.Fields(have), " ") {
@@ -303,6 +311,9 @@ func (s *suite) cancelled() {
 		"delete link": h.DeleteInterface(ctx, "njt-none"),
 		"chains":      ignore(h.FilterChains(ctx)),
 		"drop chains": h.DeleteFilterChains(ctx, nil),
+		"tables":      ignore(h.FilterTables(ctx)),
+		"drop tables": h.DeleteFilterTables(ctx, nil),
+		"drop routes": h.DeleteRoutes(ctx, nil),
 		"put rule":    h.PutFirewallRule(ctx, host.FirewallRule{Name: "x", Direction: "in", Action: "allow", Protocol: "tcp"}),
 		"create hns":  h.CreateHNSNetwork(ctx, host.HNSNetworkConfig{Name: "x", Type: "L2Bridge", Subnet: "192.168.255.0/30", Gateway: "192.168.255.1"}),
 		"delete hns":  h.DeleteHNSNetwork(ctx, "x"),

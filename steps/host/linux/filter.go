@@ -184,7 +184,7 @@ func ruleWords(rule string) (out []string) {
 	return out
 }
 
-// runFilter runs a program of iptables and gives what it printed.
+// runFilter runs a program of iptables or nftables and gives what it printed.
 func runFilter(ctx context.Context, input, program string, args ...string) (string, error) {
 	if ctx.Err() != nil {
 		return "", failed("run", program, context.Cause(ctx))

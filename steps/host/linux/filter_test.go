@@ -61,18 +61,25 @@ COMMIT
 // In a network of its own the real programs of iptables and the kernel lose what is
 // named, and nothing else.
 func TestFilterAndInterfaces(t *testing.T) {
-	if _, err := systemProgram("iptables-save"); os.Getuid() != 0 || err != nil {
+	inOwnNetwork(t, "iptables-save", filterAndInterfaces)
+}
+
+// inOwnNetwork runs a test in a process with a network of its own, where a program that it
+// needs is installed.
+func inOwnNetwork(t *testing.T, program string, test func(*testing.T)) {
+	t.Helper()
+	if _, err := systemProgram(program); os.Getuid() != 0 || err != nil {
 		if os.Getenv("NODEJOIN_REQUIRE") != "" {
-			t.Fatalf("root is needed, and iptables: %v", err)
+			t.Fatalf("root is needed, and %s: %v", program, err)
 		}
-		t.Skipf("root is needed, and iptables: %v", err)
+		t.Skipf("root is needed, and %s: %v", program, err)
 	}
 	const inside = "NODEJOIN_TEST_NETWORK"
 	if os.Getenv(inside) != "" {
-		filterAndInterfaces(t)
+		test(t)
 		return
 	}
-	cmd := exec.Command("/proc/self/exe", "-test.run=^TestFilterAndInterfaces$")
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), inside+"=own")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -80,18 +87,27 @@ func TestFilterAndInterfaces(t *testing.T) {
 	}
 }
 
-func filterAndInterfaces(t *testing.T) {
-	h := &Host{}
-	for _, line := range []string{
-		"ip link add cni0 type bridge", "ip link add theirs type bridge",
-		"iptables -t nat -N KUBE-SERVICES", "iptables -t nat -N KUBE-SEP", "iptables -t nat -N THEIRS", "iptables -t nat -A KUBE-SERVICES -j KUBE-SEP",
-		"iptables -t nat -A PREROUTING -m comment --comment kubernetes -j KUBE-SERVICES", "iptables -t nat -A PREROUTING -j THEIRS", "ip6tables -N KUBE-FORWARD", "ip6tables -A FORWARD -j KUBE-FORWARD",
-	} {
+// runLines runs commands; false = one has failed, which is reported.
+func runLines(t *testing.T, lines ...string) bool {
+	t.Helper()
+	for _, line := range lines {
 		f := strings.Fields(line)
 		if out, err := exec.Command(f[0], f[1:]...).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v: %s", line, err, out)
-			return
+			return false
 		}
+	}
+	return true
+}
+
+func filterAndInterfaces(t *testing.T) {
+	h := &Host{}
+	if !runLines(t,
+		"ip link add cni0 type bridge", "ip link add theirs type bridge",
+		"iptables -t nat -N KUBE-SERVICES", "iptables -t nat -N KUBE-SEP", "iptables -t nat -N THEIRS", "iptables -t nat -A KUBE-SERVICES -j KUBE-SEP",
+		"iptables -t nat -A PREROUTING -m comment --comment kubernetes -j KUBE-SERVICES", "iptables -t nat -A PREROUTING -j THEIRS", "ip6tables -N KUBE-FORWARD", "ip6tables -A FORWARD -j KUBE-FORWARD",
+	) {
+		return
 	}
 	want := func(links []string, chains ...string) {
 		t.Helper()

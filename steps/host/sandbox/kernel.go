@@ -165,6 +165,57 @@ func (h *Host) DeleteFilterChains(ctx context.Context, chains []host.FilterChain
 	}))
 }
 
+// FilterTables lists the tables of nftables that programs have made.
+func (h *Host) FilterTables(ctx context.Context) ([]host.FilterTable, error) {
+	var out []host.FilterTable
+	err := h.view(ctx, "list", "filter tables", func(s *state) error {
+		if h.windows() {
+			return host.ErrUnsupported
+		}
+		out = slices.Clone(s.Tables)
+		return nil
+	})
+	return out, err
+}
+
+// PutFilterTables makes tables of nftables, as a program that is not played does.
+func (h *Host) PutFilterTables(ctx context.Context, tables ...host.FilterTable) error {
+	return failed("put", "filter tables", h.change(ctx, func(s *state) error {
+		s.Tables = append(s.Tables, tables...)
+		return nil
+	}))
+}
+
+// DeleteFilterTables removes tables.
+func (h *Host) DeleteFilterTables(ctx context.Context, tables []host.FilterTable) error {
+	return failed("delete", "filter tables", h.change(ctx, func(s *state) error {
+		if h.windows() {
+			return host.ErrUnsupported
+		}
+		s.Tables = slices.DeleteFunc(s.Tables, func(t host.FilterTable) bool { return slices.Contains(tables, t) })
+		return nil
+	}))
+}
+
+// PutRoutes makes routes, as a program that is not played does.
+func (h *Host) PutRoutes(ctx context.Context, routes ...host.Route) error {
+	return failed("put", "routes", h.change(ctx, func(s *state) error {
+		s.Routes = append(s.Routes, routes...)
+		return nil
+	}))
+}
+
+// DeleteRoutes removes routes that programs have made.
+func (h *Host) DeleteRoutes(ctx context.Context, routes []host.Route) error {
+	return failed("delete", "routes", h.change(ctx, func(s *state) error {
+		if h.windows() {
+			return host.ErrUnsupported
+		}
+		s.Routes = slices.DeleteFunc(s.Routes, func(r host.Route) bool { return slices.Contains(routes, r) })
+		return nil
+	}))
+}
+
 // kernelTraces are what programs of a Linux node make in its kernel, of flannel those
 // with a VNI of 4096.
 var kernelTraces = map[string]struct {

@@ -302,7 +302,7 @@ func (h *Host) Reboot(ctx context.Context) error {
 		finishServicing(s)
 		s.Noted = nil
 		clear(s.Sysctls) // and the boot files of a sandbox are read by nobody
-		s.Modules, s.Links, s.Chains = nil, nil, nil
+		s.Modules, s.Links, s.Chains, s.Tables, s.Routes = nil, nil, nil, nil, nil
 		s.BootTime = later(s.BootTime, time.Now().UTC().Truncate(time.Second))
 		for _, name := range names {
 			svc := s.Services[name]

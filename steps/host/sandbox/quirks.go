@@ -194,8 +194,8 @@ func (h *Host) HNSEndpoints(ctx context.Context) ([]host.HNSEndpoint, error) {
 	return host.SortEndpoints(append([]host.HNSEndpoint{}, q.Endpoints...)), nil
 }
 
-// Routes lists what the adapters give: the way into each one's network and, where it has
-// a default route, that over the network's first address.
+// Routes lists what programs have made, and what the adapters give: the way into each
+// one's network and, where it has a default route, that over the network's first address.
 func (h *Host) Routes(ctx context.Context) ([]host.Route, error) {
 	const subject = "routes"
 	if _, err := h.ask(ctx, "Routes", subject); err != nil {
@@ -206,6 +206,12 @@ func (h *Host) Routes(ctx context.Context) ([]host.Route, error) {
 		return nil, err
 	}
 	out := []host.Route{}
+	if err := h.view(ctx, "list", subject, func(s *state) error {
+		out = append(out, s.Routes...)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
 	for _, a := range adapters {
 		for i, text := range a.Addresses {
 			p, err := netip.ParsePrefix(text)

@@ -118,7 +118,12 @@ func (h *Host) install(ctx context.Context, s *state) error {
 	if h.windows() {
 		return nil
 	}
-	return h.write(ctx, s, "/usr/sbin/iptables", "stand-in: a sandbox has no packets to filter\n", host.AccessProgram)
+	for _, program := range []string{"iptables", "nft"} {
+		if err := h.write(ctx, s, "/usr/sbin/"+program, "stand-in: a sandbox has no packets to filter\n", host.AccessProgram); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func or(s, otherwise string) string {

@@ -37,6 +37,8 @@ type state struct {
 	Sysctls  map[string]string                        `json:"sysctls,omitempty"`        // only others than at boot
 	Links    []string                                 `json:"links,omitempty"`          // interfaces that programs have made
 	Chains   []host.FilterChain                       `json:"chains,omitempty"`         // that programs have made
+	Tables   []host.FilterTable                       `json:"tables,omitempty"`         // of nftables, that programs have made
+	Routes   []host.Route                             `json:"routes,omitempty"`         // that programs have made
 	Modules  []string                                 `json:"modules,omitempty"`        // loaded
 	Trusted  []string                                 `json:"trusted,omitempty"`        // sha256 of authorities
 	Features map[string]host.FeatureState             `json:"features,omitempty"`       // only others than a fresh machine's

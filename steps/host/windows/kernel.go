@@ -55,3 +55,18 @@ func (h *Host) FilterChains(ctx context.Context) ([]host.FilterChain, error) {
 func (h *Host) DeleteFilterChains(ctx context.Context, _ []host.FilterChain) error {
 	return noKernel(ctx, "delete", "filter chains")
 }
+
+// FilterTables is host.ErrUnsupported.
+func (h *Host) FilterTables(ctx context.Context) ([]host.FilterTable, error) {
+	return nil, noKernel(ctx, "list", "filter tables")
+}
+
+// DeleteFilterTables is host.ErrUnsupported.
+func (h *Host) DeleteFilterTables(ctx context.Context, _ []host.FilterTable) error {
+	return noKernel(ctx, "delete", "filter tables")
+}
+
+// DeleteRoutes is host.ErrUnsupported.
+func (h *Host) DeleteRoutes(ctx context.Context, _ []host.Route) error {
+	return noKernel(ctx, "delete", "routes")
+}

@@ -1,0 +1,72 @@
+package acceptance_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestLinuxNodeHostGW: flannel's backend host-gw and kube-proxy in mode nftables. The way
+// into the subnet of another node, and the tables, are there while the node is, and gone
+// after a leave; what others have made of the same kind stays.
+func TestLinuxNodeHostGW(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+	defer cancel()
+	b := newLinuxBed(ctx, t, false)
+	other := b.linuxNeighbour(ctx)
+	for _, argv := range []string{"ip route add 10.244.77.0/24 via " + b.machine.Gateway(), "nft add table inet kube-proxy"} {
+		if _, err := b.machine.Run(ctx, strings.Fields(argv)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := b.snapshot()
+	vxlan := "backend = \"vxlan\"\n  vni     = 4096\n  port    = 4789"
+	head := strings.Replace(b.head(), vxlan, `backend = "host-gw"`, 1)
+	host := strings.Replace(b.linuxHost(), "kube_proxy { config = { ", `kube_proxy { config = { mode = "nftables", `, 1)
+	args := writePlan(t, head, host)
+	mustApply(ctx, t, args)
+	for what, argv := range map[string]string{"ip/kube-proxy": "nft list table ip kube-proxy", "ip6/kube-proxy": "nft list table ip6 kube-proxy", other: "ip route show " + other} {
+		until(ctx, t, what, func() error {
+			out, err := b.machine.Run(ctx, strings.Fields(argv)...)
+			if err == nil && out == "" {
+				err = fmt.Errorf("%s shows nothing", argv)
+			}
+			return err
+		})
+	}
+	wantPod(ctx, t, b.cluster, b.machine, linuxNode)
+	wantNothing(ctx, t, args)
+	b.wantLeft(ctx, args, before)
+}
+
+// linuxNeighbour makes a Node of which flanneld is told that it is on the same network, and
+// gives its subnet.
+func (b *linuxBed) linuxNeighbour(ctx context.Context) (subnet string) {
+	b.t.Helper()
+	ip := strings.TrimSuffix(b.machine.IP(), "2") + "9"
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other", Annotations: map[string]string{
+		"flannel.alpha.coreos.com/backend-type":        "host-gw",
+		"flannel.alpha.coreos.com/backend-data":        "null",
+		"flannel.alpha.coreos.com/public-ip":           ip,
+		"flannel.alpha.coreos.com/kube-subnet-manager": "true",
+	}}}
+	nodes := b.cluster.Client.CoreV1().Nodes()
+	if _, err := nodes.Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
+	until(ctx, b.t, "a subnet of the Node other", func() error {
+		have, err := nodes.Get(ctx, node.Name, metav1.GetOptions{})
+		if err == nil && have.Spec.PodCIDR == "" {
+			err = fmt.Errorf("there is none yet")
+		} else if err == nil {
+			subnet = have.Spec.PodCIDR
+		}
+		return err
+	})
+	return subnet
+}
