@@ -78,7 +78,7 @@ func Compile(t *testing.T, dir string, vars map[string]string, warnings ...strin
 // Host is the sandbox of a node.
 func Host(n plan.Node) (*sandbox.Host, error) {
 	s := n.Connection.Sandbox
-	return sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, Hostname: n.Name, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
+	return sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, IP6: s.IP6, Hostname: n.Name, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
 }
 
 // Cluster is the sandbox of the plan's cluster.
