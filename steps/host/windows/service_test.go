@@ -57,6 +57,9 @@ func runService(kind string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	if kind == "lingers" {
+		time.Sleep(time.Hour)
+	}
 	return 0
 }
 
@@ -259,31 +262,36 @@ func TestServiceThatDiesIsStopped(t *testing.T) {
 	}
 }
 
-// TestDeafServiceIsStopped: the process of a service that was told to stop and does nothing,
-// as whoever answered the service manager has ended, is ended, and the service has stopped.
-func TestDeafServiceIsStopped(t *testing.T) {
-	former := endBound
-	endBound = 2 * time.Second
-	t.Cleanup(func() { endBound = former })
-	h, ctx := newHost(t), context30(t)
-	c := testConfig(t, h, "njt-deaf", "deaf")
-	if err := h.CreateService(ctx, c); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.StartService(ctx, c.Name); err != nil {
-		t.Fatal(err)
-	}
-	pid := waitState(ctx, t, h, c.Name, host.ServiceRunning).PID
-	if err := h.StopService(ctx, c.Name); err != nil {
-		t.Fatal(err)
-	}
-	waitState(ctx, t, h, c.Name, host.ServiceStopped)
-	p, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(pid))
-	if err != nil {
-		return // it is gone
-	}
-	defer windows.CloseHandle(p)
-	if event, err := windows.WaitForSingleObject(p, 0); err != nil || event != windows.WAIT_OBJECT_0 {
-		t.Errorf("process %d lives on (%d, %v)", pid, event, err)
+// TestServiceEndsWithItsProcess: the process of a service is ended that was told to stop
+// and does nothing, as whoever answered the service manager has ended, and one that has
+// reported stopped and goes on.
+func TestServiceEndsWithItsProcess(t *testing.T) {
+	for kind, bound := range map[string]*time.Duration{"deaf": &deafBound, "lingers": &endBound} {
+		t.Run(kind, func(t *testing.T) {
+			former := *bound
+			*bound = 2 * time.Second
+			t.Cleanup(func() { *bound = former })
+			h, ctx := newHost(t), context30(t)
+			c := testConfig(t, h, "njt-"+kind, kind)
+			if err := h.CreateService(ctx, c); err != nil {
+				t.Fatal(err)
+			}
+			if err := h.StartService(ctx, c.Name); err != nil {
+				t.Fatal(err)
+			}
+			pid := waitState(ctx, t, h, c.Name, host.ServiceRunning).PID
+			if err := h.StopService(ctx, c.Name); err != nil {
+				t.Fatal(err)
+			}
+			waitState(ctx, t, h, c.Name, host.ServiceStopped)
+			p, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(pid))
+			if err != nil {
+				return // it is gone
+			}
+			defer windows.CloseHandle(p)
+			if event, err := windows.WaitForSingleObject(p, 0); err != nil || event != windows.WAIT_OBJECT_0 {
+				t.Errorf("process %d lives on (%d, %v)", pid, event, err)
+			}
+		})
 	}
 }

@@ -264,10 +264,14 @@ func (h *Host) StopService(ctx context.Context, name string) error {
 	})
 }
 
-// endBound is how long the process of a service that has reported stopped has to end, and
-// how long a service that was told to stop may do nothing.
-// The kubelet gives itself a second (kubernetes v1.36.3 pkg/windows/service/service.go).
-var endBound = 30 * time.Second // a test shortens it
+// endBound is how long the process of a service that has reported stopped has to end.
+// The kubelet gives itself a second (kubernetes v1.36.3 pkg/windows/service/service.go),
+// windows_exporter up to five (v0.27.2 exporter.go); csi-proxy's process does not end by
+// itself (v1.1.3 cmd/csi-proxy/main.go).
+var endBound = 10 * time.Second // a test shortens it
+
+// deafBound is how long a service that was told to stop may do nothing.
+var deafBound = 30 * time.Second // a test shortens it
 
 // endProcess waits for the end of the process of a stopped service; 0 is no process.
 // One that outlives endBound is ended: its service has told that it is done, and what
@@ -314,7 +318,7 @@ func serviceProcess(s *mgr.Service, status svc.Status) (windows.Handle, error) {
 
 // stop sends the control until it is taken (a starting service does not take it, and one
 // whose process ends at that moment does not answer) and waits for the stopped state. The
-// process of a service that was told and makes no progress for endBound, or for longer if
+// process of a service that was told and makes no progress for deafBound, or for longer if
 // the service itself asks for that (SERVICE_STATUS, dwCheckPoint and dwWaitHint), is ended;
 // 0 is no process.
 func stop(ctx context.Context, s *mgr.Service, process windows.Handle) error {
@@ -354,7 +358,7 @@ func stop(ctx context.Context, s *mgr.Service, process windows.Handle) error {
 		if asked && (told.IsZero() || status.CheckPoint != checkpoint) {
 			told, checkpoint = time.Now(), status.CheckPoint
 		}
-		if process != 0 && !told.IsZero() && time.Since(told) >= max(endBound, time.Duration(status.WaitHint)*time.Millisecond) {
+		if process != 0 && !told.IsZero() && time.Since(told) >= max(deafBound, time.Duration(status.WaitHint)*time.Millisecond) {
 			if err := windows.TerminateProcess(process, 1); err != nil {
 				return fmt.Errorf("the service was told to stop and does nothing, and its process cannot be ended: %w", err)
 			}
