@@ -1,6 +1,7 @@
 //go:build windows
 
-// Command mkdir has csi-proxy make a folder, as a storage plugin in a pod does.
+// Command mkdir has csi-proxy make a folder, as a storage plugin in a pod does, and says
+// "made", or why not.
 package main
 
 import (
@@ -19,9 +20,10 @@ func main() {
 		os.Exit(2)
 	}
 	if err := mkdir(os.Args[1]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Println("not made:", err)
 		os.Exit(1)
 	}
+	fmt.Println("made")
 }
 
 func mkdir(path string) error {
