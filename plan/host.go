@@ -91,7 +91,7 @@ var hostSettings = []hostSetting{
 }
 
 var hostSpec = func() *blockSpec {
-	s := &blockSpec{name: "host", one: true, doc: "settings of the machine, most of Windows, that a node does better with; what is not given stays as it is"}
+	s := &blockSpec{name: "host", one: true, doc: "settings of the machine, most of Windows, that a node does better with; what is not given stays as it is, or becomes again what it was"}
 	for _, h := range allHostSettings() {
 		s.attrs = append(s.attrs, h.attr)
 	}

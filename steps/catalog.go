@@ -18,6 +18,7 @@ func Kinds() []Kind {
 		fileReadyKind,
 		firewallRuleKind,
 		flannelAgreesKind,
+		formerSettingsKind,
 		hnsNetworkKind,
 		hnsReadyKind,
 		hostNameKind,

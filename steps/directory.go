@@ -8,7 +8,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-var directoryKind = Kind{Name: "directory", Place: OnHost, Doc: "a directory, with its missing parents",
+var directoryKind = Kind{Name: "directory", Place: OnHost, Doc: "a directory, with its missing parents; on Windows a new one is its administrators' to change, and what is made in it inherits as without it",
 	New: func() any { return &Directory{} }}
 
 // Directory is a directory that exists with the wanted access.

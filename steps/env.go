@@ -57,6 +57,13 @@ func (m *MachineEnv) validate(os string) error {
 
 func (m *MachineEnv) file() string { return or(m.File, defaultEnvFile) }
 
+func (m *MachineEnv) key(os string) string {
+	if os == "windows" {
+		return "env:" + m.Name
+	}
+	return "env:" + m.file() + ":" + m.Name
+}
+
 // read gives every value of the variable (a file may hold several) and, on Linux, the file.
 func (m *MachineEnv) read(ctx context.Context, r host.Reader, os string) ([]string, *fileState, error) {
 	if os != "windows" {
@@ -103,13 +110,12 @@ func (m *MachineEnv) Apply(ctx context.Context, h host.Host, e *Env, c Change) (
 	if err != nil {
 		return Outcome{}, err
 	}
-	own := claim{key: "env:" + m.Name, detail: m.Name}
+	own := claim{key: m.key(e.Facts.OS), detail: m.Name}
 	var claims []claim
 	if len(have) > 0 {
 		own.prev = have[len(have)-1]
 	}
 	if e.Facts.OS != "windows" {
-		own.key = "env:" + m.file() + ":" + m.Name
 		if file == nil {
 			if claims, err = e.parents(ctx, h, m.file()); err != nil {
 				return Outcome{}, err

@@ -113,6 +113,8 @@ func or(s, fallback string) string {
 	return s
 }
 
+func (f *FirewallRule) key() string { return "firewall_rule:" + f.Name }
+
 func (f *FirewallRule) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {
 	have, err := f.read(ctx, h)
 	if err != nil {
@@ -122,7 +124,7 @@ func (f *FirewallRule) Apply(ctx context.Context, h host.Host, e *Env, c Change)
 	if have != nil {
 		prev = *have
 	}
-	if err := e.Claim(ctx, h, "firewall_rule:"+f.Name, prev); err != nil {
+	if err := e.Claim(ctx, h, f.key(), prev); err != nil {
 		return Outcome{}, err
 	}
 	if f.Absent {

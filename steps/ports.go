@@ -24,6 +24,8 @@ type DynamicPorts struct {
 
 func (d *DynamicPorts) ports() host.PortRange { return host.PortRange(*d) }
 
+func (d *DynamicPorts) key() string { return "dynamic_ports:" + d.Protocol }
+
 func windowsPorts(e *Env, r host.PortRange, err error) error {
 	switch {
 	case e.Facts.OS != "windows":
@@ -50,7 +52,7 @@ func (d *DynamicPorts) Apply(ctx context.Context, h host.Host, e *Env, _ Change)
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := e.Claim(ctx, h, "dynamic_ports:"+d.Protocol, have); err != nil {
+	if err := e.Claim(ctx, h, d.key(), have); err != nil {
 		return Outcome{}, err
 	}
 	return Outcome{}, h.SetDynamicPorts(ctx, d.ports())
@@ -81,6 +83,8 @@ type ReservedPorts struct {
 
 func (p *ReservedPorts) ports() host.PortRange { return host.PortRange(*p) }
 
+func (p *ReservedPorts) key() string { return "reserved_ports:" + p.ports().String() }
+
 func (p *ReservedPorts) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
 	if err := windowsPorts(e, p.ports(), p.ports().Valid()); err != nil {
 		return Change{}, err
@@ -93,7 +97,7 @@ func (p *ReservedPorts) Check(ctx context.Context, r host.Reader, e *Env) (Chang
 }
 
 func (p *ReservedPorts) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (Outcome, error) {
-	if err := e.Claim(ctx, h, "reserved_ports:"+p.ports().String(), nil); err != nil {
+	if err := e.Claim(ctx, h, p.key(), nil); err != nil {
 		return Outcome{}, err
 	}
 	err := h.ReservePorts(ctx, p.ports())

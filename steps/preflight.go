@@ -44,6 +44,7 @@ type Preflight struct {
 	Features     []string          `json:"features,omitempty" doc:"features to be turned on, of a machine that may not be rebooted before"`
 	Programs     []string          `json:"programs,omitempty" doc:"Linux: programs that must be installed, by name"`
 	Leftovers    []string          `json:"leftovers,omitempty" doc:"files and folders that an earlier node leaves behind"`
+	Guarded      []string          `json:"guarded,omitempty" doc:"Windows: folders that steps close to all but administrators; nobody else may rename those above them either"`
 	Proxy        bool              `json:"proxy,omitempty" doc:"the plan gives the machine its proxy, so what it has now does not count"`
 	Proxies      []string          `json:"proxies,omitempty" doc:"HOST:PORT of the plan's proxies, as far as they may be shown"`
 	Named        bool              `json:"named,omitempty" doc:"the plan gives the machine its name, so the one that it has now does not count"`

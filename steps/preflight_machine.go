@@ -139,6 +139,7 @@ var windowsChecks = []preflightCheck{
 	{id: "automatic-updates", severity: SeverityNote, os: "windows", why: "updates that come by themselves reboot nodes that were not drained, and have broken pod networks",
 		look: registryFlag(`HKLM\SOFTWARE\Policies\Microsoft\Windows\WindowsUpdate\AU`, "NoAutoUpdate", 1, "no policy keeps updates from coming by themselves", `say host { windows_update = "off" } in the plan, and update by hand`)},
 	{id: "defender-exclusions", severity: SeverityNote, os: "windows", why: "Defender reads every file of an image as it is unpacked, which has taken a third of a node's processors", look: defenderExclusions},
+	{id: "folder-open", severity: SeverityWarning, os: "windows", why: "who renames a folder above programs or settings of the node's services puts others in their place, and they run as SYSTEM", look: openFolders},
 }
 
 func windowsEdition(ctx context.Context, s *survey) ([]seen, error) {

@@ -184,6 +184,13 @@ var findableCases = []struct {
 		s.number(services+"WinDefend", "Start", 2)
 		s.text(`HKLM\SOFTWARE\Policies\Microsoft\Windows Defender\Exclusions\Processes`, `C:\Program Files\containerd\containerd.exe`, "0")
 	}, has: "Defender runs"},
+	{id: "folder-open", provoke: func(s *survey) {
+		s.args.Guarded, s.quirks.Open = []string{`C:\k`, `C:\opt\cni\bin`, `C:\opt\cni\bin\x`}, []string{`C:\OPT`, `C:\opt\cni\bin`}
+		s.file(`C:\opt\cni\bin\x\y`)
+	}, near: func(s *survey) { // closed by a step, not there, and beside them
+		s.args.Guarded, s.quirks.Open = []string{`C:\k`, `C:\opt\cni\bin`}, []string{`C:\k`, `C:\opt`, `C:\etc`}
+		s.file(`C:\etc\cni\x`)
+	}, has: `others than administrators may rename C:\opt or`},
 	{id: "no-address", provoke: func(s *survey) { s.config.IP = "169.254.7.7" }, near: func(s *survey) { s.config.IP = "169.253.7.7" }, has: "169.254.7.7"},
 	{id: "address-elsewhere", provoke: func(s *survey) { s.args.Address = "192.0.2.99" }, near: func(s *survey) { s.args.Address = "192.0.2.10" }, has: "says 192.0.2.99"},
 	{id: "address-in-cluster-network", provoke: func(s *survey) { s.config.IP = "10.244.3.3" }, near: func(s *survey) { s.config.IP = "10.245.3.3" }, has: "10.244.3.3 lies in the network of the pods"},

@@ -33,6 +33,10 @@ type Record struct {
 	// one that names the entry, in that order; its service step starts them again.
 	Stopped map[string][]string `json:"stopped,omitempty"`
 
+	// Settings are the keys of what the settings of plans have made, by the name of the
+	// plan's cluster, whether or not they make it still.
+	Settings map[string][]string `json:"settings,omitempty"`
+
 	// Trial is open while a change of the machine may be taken back; nil = none.
 	Trial *Trial `json:"trial,omitempty"`
 

@@ -120,7 +120,7 @@ func (g *Registry) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Ou
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := e.claim(ctx, h, append(claims, claim{key: "registry:" + g.Key + `\` + g.Name, prev: prev, detail: g.Name})...); err != nil {
+	if err := e.claim(ctx, h, append(claims, claim{key: g.key(), prev: prev, detail: g.Name})...); err != nil {
 		return Outcome{}, err
 	}
 	if g.Reboot != "" {
@@ -134,6 +134,8 @@ func (g *Registry) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Ou
 	}
 	return Outcome{}, h.SetRegistryValue(ctx, g.Key, g.Name, g.RegistryValue)
 }
+
+func (g *Registry) key() string { return "registry:" + g.Key + `\` + g.Name }
 
 // missingKeys are claims of a key and those above it that are not there, the outermost
 // first: a value that is written makes them.

@@ -169,6 +169,14 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 			}
 		}
 	}
+	former := func(keys ...string) steps.Spec {
+		return spec("former_settings", "former", &steps.FormerSettings{Plan: "prod", Keys: keys})
+	}
+	longPaths := steps.Registry{Key: `HKLM\SYSTEM\CurrentControlSet\Control\FileSystem`, Name: "LongPathsEnabled", RegistryValue: host.RegistryValue{Type: "dword", Number: 1}}
+	ports := steps.ReservedPorts{Protocol: "tcp", First: 30000, Last: 32767}
+	otherPorts := steps.ReservedPorts{Protocol: "tcp", First: 30500, Last: 33100}
+	before := []steps.Spec{former(steps.SettingKey("windows", &longPaths), steps.SettingKey("windows", &ports)),
+		spec("registry", "long_paths", &longPaths), spec("reserved_ports", "ports", &ports)}
 	nodePorts := host.PortRange{Protocol: "tcp", First: 30000, Last: 32767}
 	reserve := []steps.Spec{spec("reserved_ports", "node_ports", &steps.ReservedPorts{Protocol: "tcp", First: 30000, Last: 32767}),
 		spec("reserved_ports", "dns", &steps.ReservedPorts{Protocol: "udp", First: 65330, Last: 65330})}
@@ -190,6 +198,17 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 	}
 
 	return []scenario{
+		{name: "settings that the plan names no more", before: before, list: []steps.Spec{former(steps.SettingKey("windows", &otherPorts)), spec("reserved_ports", "ports", &otherPorts)},
+			verify: func(t *testing.T, h host.Host) {
+				if _, err := h.RegistryValue(t.Context(), longPaths.Key, longPaths.Name); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("long paths: %v", err)
+				}
+				for r, want := range map[host.PortRange]bool{host.PortRange(ports): false, host.PortRange(otherPorts): true} {
+					if have, err := h.PortsReserved(t.Context(), r); err != nil || have != want {
+						t.Errorf("%s are reserved: %v, %v", r, have, err)
+					}
+				}
+			}},
 		{name: "directory", list: []steps.Spec{spec("directory", "d", &steps.Directory{Path: `C:\a\b`, Access: host.AccessPrivate})}},
 		{name: "file fresh", list: []steps.Spec{config("x")}, verify: content(`C:\c\config.toml`, "x")},
 		{name: "file drifted", before: []steps.Spec{config("x")}, drift: func(t *testing.T, h host.Host) { put(t, h, `C:\c\config.toml`, "edited") },

@@ -76,11 +76,13 @@ func (c *TrustedCA) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (O
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := e.claim(ctx, h, claim{key: "trusted_ca:" + fingerprint(ca.Raw), detail: c.Certificate}); err != nil {
+	if err := e.claim(ctx, h, claim{key: caKey(ca), detail: c.Certificate}); err != nil {
 		return Outcome{}, err
 	}
 	return Outcome{}, h.TrustCA(ctx, ca.Raw)
 }
+
+func caKey(ca *x509.Certificate) string { return "trusted_ca:" + fingerprint(ca.Raw) }
 
 // fingerprint is the sha256 of a certificate, as browsers and openssl show it, but in
 // lower case and without colons.

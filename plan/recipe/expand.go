@@ -82,6 +82,7 @@ type build struct {
 	runtime    runtimeFacts
 	specs      []steps.Spec
 	before     map[string]bool // ids of the settings, which come before services
+	made       []string        // keys of what the settings make
 	left       map[string]bool // ids that the settings leave out
 	err        error           // the first one; later calls do nothing
 }

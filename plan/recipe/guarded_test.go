@@ -12,7 +12,8 @@ import (
 
 // TestGuarded: whatever a service of a Windows node is started from, only the system and
 // administrators may change. What is made below C:\ else lets any user do so; what lies
-// below C:\Program Files does not.
+// below C:\Program Files does not. The folders above are made closed, or looked at by the
+// preflight.
 func TestGuarded(t *testing.T) {
 	for name, in := range variants() {
 		if in.OS == "windows" {
@@ -23,6 +24,7 @@ func TestGuarded(t *testing.T) {
 
 func wantGuarded(t *testing.T, specs []steps.Spec) {
 	var folders, files []string // lower-case, that are private
+	var looked []string         // whose folders above are looked at
 	for _, s := range specs {
 		var a struct {
 			Path   string
@@ -36,6 +38,12 @@ func wantGuarded(t *testing.T, specs []steps.Spec) {
 			folders = append(folders, strings.ToLower(a.Path)+`\`)
 		case s.Kind == "file" && a.Access == host.AccessPrivate || s.Kind == "kubeconfig":
 			files = append(files, strings.ToLower(a.Path))
+		case s.Kind == "preflight":
+			var q steps.Preflight
+			if err := json.Unmarshal(s.Args, &q); err != nil {
+				t.Fatal(err)
+			}
+			looked = q.Guarded
 		case s.Kind == "kubeadm_join":
 			files = append(files, strings.ToLower(kubeletConfig))
 		}
@@ -58,6 +66,12 @@ func wantGuarded(t *testing.T, specs []steps.Spec) {
 			seen++
 			if !guarded(path) {
 				t.Errorf("service %s is started from %s, which any user may change", svc.Name, path)
+			}
+			for dir := host.Dir("windows", path); len(dir) > len(`C:\`); dir = host.Dir("windows", dir) {
+				below := func(p string) bool { return strings.HasPrefix(strings.ToLower(p)+`\`, strings.ToLower(dir)+`\`) }
+				if !guarded(dir+`\`) && !slices.ContainsFunc(looked, below) {
+					t.Errorf("service %s: nothing looks at %s, which lies above %s", svc.Name, dir, path)
+				}
 			}
 		}
 	}

@@ -42,6 +42,14 @@ func (b *build) winPreflight(after ...string) {
 	if n.Placeholder {
 		q.Placeholder = PlaceholderSubnet
 	}
+	// The kubelet's own folder, which pods have their volumes in, is the one above its keys.
+	q.Guarded = []string{b.dataDir(), winBin, winKubernetes, winPKI, winKubeletPKI, winCNIBin, winCNIConf}
+	for _, f := range b.runtimeFolders() {
+		q.Guarded = append(q.Guarded, f.path)
+	}
+	if n.Kind == "flannel" {
+		q.Guarded = append(q.Guarded, winFlannelConf, winFlannelRun)
+	}
 	q.StaticKept = b.sets("static_address")
 	q.Named = b.named() != nil
 	q.Proxies = b.proxyAddresses()

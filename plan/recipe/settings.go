@@ -74,6 +74,10 @@ func SettingSteps(in Input) []steps.Spec {
 func (b *build) settings(after ...string) {
 	b.before = map[string]bool{}
 	first := len(b.specs)
+	if b.in.Cluster != "" {
+		b.add(formerSettings, formerSettings, "Settings that the plan names no more are as before", &steps.FormerSettings{}, after...)
+		after = append(slices.Clone(after), formerSettings)
+	}
 	rebooted := b.rebootFirst(after...)
 	for _, s := range b.in.Settings.Steps {
 		if s.Kind == "feature" {
@@ -86,9 +90,14 @@ func (b *build) settings(after ...string) {
 	for _, r := range b.in.Settings.Firewall.Rules {
 		b.setting(firewallSetting(r), after...)
 	}
+	if b.in.Cluster != "" {
+		b.specs[first].Args = steps.MustArgs(&steps.FormerSettings{Plan: b.in.Cluster, Keys: b.made})
+	}
 	b.reboot(first, after...)
 	for _, s := range b.specs[first:] {
-		b.before[s.ID] = true
+		if s.ID != formerSettings { // no service reads what is gone
+			b.before[s.ID] = true
+		}
 	}
 }
 
@@ -162,7 +171,13 @@ func (b *build) named() *Setting {
 	return &b.in.Settings.Steps[i]
 }
 
+// formerSettings is the step, and its kind, that puts back what a plan names no more.
+const formerSettings = "former_settings"
+
 func (b *build) setting(s Setting, after ...string) {
+	if key := steps.SettingKey(b.in.OS, s.Args); key != "" {
+		b.made = append(b.made, key)
+	}
 	b.add(s.ID, s.Kind, s.Title, s.Args, after...).Source = s.Source
 }
 

@@ -140,10 +140,12 @@ type Host interface {
 	Reader
 
 	// Mkdir makes a directory and its missing parents; an existing one is kept
-	// and only its access is set.
+	// and only its access is set. On Windows only the system and administrators can
+	// change a folder that it makes, whatever C:\ gives to others; what is made in it
+	// later inherits what it would else (but for AccessPrivate).
 	Mkdir(ctx context.Context, path string, access Access) error
 	// WriteFile replaces path atomically (temporary file beside it, flush, rename)
-	// and makes missing parents. The temporary name is TempName(path), so that a
+	// and makes missing parents, as Mkdir does. The temporary name is TempName(path), so that a
 	// later run takes up or overwrites what an interrupted one left.
 	WriteFile(ctx context.Context, path string, r io.Reader, opt WriteOptions) error
 	// CreateExclusive makes a new file with this content, or fails with fs.ErrExist.
@@ -318,7 +320,7 @@ const (
 type Access string
 
 const (
-	AccessDefault Access = ""        // what the parent gives (Windows: inherited; Linux: 0644, directories 0755)
+	AccessDefault Access = ""        // what the parent gives (Windows: inherited, a new directory see Mkdir; Linux: 0644, directories 0755)
 	AccessPrivate Access = "private" // SYSTEM and Administrators only, inheritance off; Linux: 0600, directories 0700
 	AccessProgram Access = "program" // Windows: as AccessDefault; Linux: 0755
 )
@@ -333,6 +335,9 @@ type FileInfo struct {
 	// administrators (Linux: the owner, root) can read it, AccessProgram when a
 	// Linux file is executable, else AccessDefault.
 	Access Access `json:"access,omitempty"`
+	// Open: others than the system and administrators can rename it or what lies in it,
+	// or give themselves the right to. It is looked for on Windows only.
+	Open bool `json:"open,omitempty"`
 	// ID changes when the file is replaced (inode and change time, or file index);
 	// empty where the machine has none.
 	ID string `json:"id,omitempty"`

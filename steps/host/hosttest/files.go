@@ -188,6 +188,11 @@ func (s *suite) access() {
 	s.must(s.Host.Mkdir(s.ctx, s.path("p", "new"), host.AccessPrivate))
 	s.hasAccess(s.path("p"), host.AccessDefault, false)
 	s.hasAccess(s.path("p", "new"), host.AccessPrivate, false)
+	made, err := s.Host.Stat(s.ctx, s.path("p"))
+	s.must(err)
+	if made.Open {
+		s.Error("others may rename a folder that was made on the way")
+	}
 	s.isNoAnswer("an access that does not exist", s.Host.SetAccess(s.ctx, s.path("f"), "nobody"))
 }
 

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -33,7 +34,9 @@ func (h *Host) Stat(ctx context.Context, path string) (host.FileInfo, error) {
 			return err
 		}
 		out = h.info(s, key, fi)
-		return nil
+		q, err := h.quirks()
+		out.Open = slices.ContainsFunc(q.Open, func(p string) bool { return host.SamePath(h.cfg.OS, p, path) })
+		return err
 	})
 	return out, err
 }

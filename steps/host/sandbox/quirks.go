@@ -45,6 +45,8 @@ type Quirks struct {
 	// Features are those that Windows has besides Containers, which is on, and
 	// Microsoft-Hyper-V, which is off, or has otherwise.
 	Features map[string]host.FeatureState `json:"features,omitempty"`
+	// Open are folders that users can rename; List does not tell of it.
+	Open []string `json:"open,omitempty"`
 	// Authorities are those that somebody else lets the machine trust: sha256 in hex.
 	Authorities []string      `json:"authorities,omitempty"`
 	ClockSkew   time.Duration `json:"clock_skew,omitempty"` // by which the machine's clock is ahead, nanoseconds

@@ -69,44 +69,48 @@ func (h *Host) trusts(sid *windows.SID) bool {
 	return false
 }
 
-// access reads who may use path from its owner and access list. An owner can
-// always change the list, so a private file is also owned by a trusted account.
-func (h *Host) access(path string) (host.Access, error) {
+// access reads who may use path from its owner and access list, and whether others may
+// rename it. An owner can always change the list, so a private file is also owned by a
+// trusted account.
+func (h *Host) access(path string) (access host.Access, open bool, err error) {
 	sd, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT,
 		windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	owner, _, err := sd.Owner()
 	if err != nil {
-		return "", err
-	}
-	if owner == nil || !h.trusts(owner) {
-		return host.AccessDefault, nil
+		return "", false, err
 	}
 	acl, _, err := sd.DACL()
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	if acl == nil { // no list at all: everybody
-		return host.AccessDefault, nil
+	access = host.AccessPrivate
+	if owner == nil || !h.trusts(owner) || acl == nil { // no list at all: everybody
+		access = host.AccessDefault
+	}
+	open = owner == nil || !h.trusts(owner) && !administers(owner) || acl == nil
+	if acl == nil {
+		return access, open, nil
 	}
 	for i := range acl.AceCount {
 		var ace *windows.ACCESS_ALLOWED_ACE
 		if err := windows.GetAce(acl, uint32(i), &ace); err != nil {
-			return "", err
+			return "", false, err
 		}
 		switch ace.Header.AceType {
 		case windows.ACCESS_DENIED_ACE_TYPE:
 		case windows.ACCESS_ALLOWED_ACE_TYPE:
-			if ace.Mask != 0 && !h.trusts((*windows.SID)(unsafe.Pointer(&ace.SidStart))) {
-				return host.AccessDefault, nil
+			if sid := (*windows.SID)(unsafe.Pointer(&ace.SidStart)); ace.Mask != 0 && !h.trusts(sid) {
+				access = host.AccessDefault
+				open = open || ace.Header.AceFlags&windows.INHERIT_ONLY_ACE == 0 && ace.Mask&moves != 0 && !administers(sid)
 			}
 		default: // object, callback and later kinds: not what we write
-			return host.AccessDefault, nil
+			access = host.AccessDefault
 		}
 	}
-	return host.AccessPrivate, nil
+	return access, open, nil
 }
 
 // Mounts gives none: folders hold volumes at the administrator's word only.
@@ -191,9 +195,9 @@ func inheritAccess(path string) error {
 		windows.DACL_SECURITY_INFORMATION|windows.UNPROTECTED_DACL_SECURITY_INFORMATION, nil, nil, empty, nil)
 }
 
-// securityAttributes are those a new file or folder is made with, nil for
-// inherited: a private file is at no time readable by others.
-func securityAttributes(access host.Access, dir bool) (*windows.SecurityAttributes, error) {
+// securityAttributes are those a new file is made with, nil for inherited: a private
+// one is at no time readable by others.
+func securityAttributes(access host.Access) (*windows.SecurityAttributes, error) {
 	switch access {
 	case host.AccessDefault, host.AccessProgram:
 		return nil, nil
@@ -201,10 +205,10 @@ func securityAttributes(access host.Access, dir bool) (*windows.SecurityAttribut
 	default:
 		return nil, fmt.Errorf("%w: access %q", fs.ErrInvalid, access)
 	}
-	sddl := privateFile
-	if dir {
-		sddl = privateDir
-	}
+	return attributes(privateFile)
+}
+
+func attributes(sddl string) (*windows.SecurityAttributes, error) {
 	sd, err := windows.SecurityDescriptorFromString(sddl)
 	if err != nil {
 		return nil, err

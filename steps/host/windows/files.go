@@ -59,7 +59,7 @@ func (h *Host) stat(path string) (host.FileInfo, error) {
 		return host.FileInfo{}, err
 	}
 	info.ID = fmt.Sprintf("%x-%x%08x-%x", by.VolumeSerialNumber, by.FileIndexHigh, by.FileIndexLow, changed)
-	info.Access, err = h.access(path)
+	info.Access, info.Open, err = h.access(path)
 	return info, err
 }
 

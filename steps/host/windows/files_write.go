@@ -19,7 +19,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// Mkdir makes a directory and its missing parents; the parents inherit their access.
+// Mkdir makes a directory and its missing parents, which only administrators can change.
 func (h *Host) Mkdir(ctx context.Context, path string, access host.Access) error {
 	const op = "make directory"
 	if err := begin(ctx, op, path); err != nil {
@@ -31,19 +31,18 @@ func (h *Host) Mkdir(ctx context.Context, path string, access host.Access) error
 		}
 		return h.SetAccess(ctx, path, access)
 	}
-	if err := os.MkdirAll(filepath.Dir(filepath.Clean(path)), 0o777); err != nil {
+	clean := filepath.Clean(path)
+	if access != host.AccessPrivate {
+		if err := makeFolders(clean); err != nil {
+			return failed(op, path, err)
+		}
+		return h.SetAccess(ctx, path, access)
+	}
+	if err := makeFolders(filepath.Dir(clean)); err != nil {
 		return failed(op, path, err)
 	}
-	sa, err := securityAttributes(access, true)
-	if err != nil {
-		return failed(op, path, err)
-	}
-	p, err := windows.UTF16PtrFromString(path)
-	if err != nil {
-		return failed(op, path, err)
-	}
-	err = windows.CreateDirectory(p, sa)
-	if errors.Is(err, fs.ErrExist) { // made by another since
+	made, err := makeFolder(clean, privateDir)
+	if err == nil && !made {
 		return h.SetAccess(ctx, path, access)
 	}
 	return failed(op, path, err)
@@ -55,7 +54,7 @@ func (h *Host) WriteFile(ctx context.Context, path string, r io.Reader, opt host
 	if err := begin(ctx, op, path); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(filepath.Clean(path)), 0o777); err != nil {
+	if err := makeFolders(filepath.Dir(filepath.Clean(path))); err != nil {
 		return failed(op, path, err)
 	}
 	temp := host.TempName(path)
@@ -130,7 +129,7 @@ func (r *reader) Read(b []byte) (int, error) {
 }
 
 func createNew(path string, access host.Access) (*os.File, error) {
-	sa, err := securityAttributes(access, false)
+	sa, err := securityAttributes(access)
 	if err != nil {
 		return nil, err
 	}

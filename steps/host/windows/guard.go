@@ -1,0 +1,188 @@
+//go:build windows
+
+package windows
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// makeFolders makes path with the folders above it that are missing, each so that
+// only the system and administrators can change the folder itself. Below C:\ Windows
+// hands on more than that to every user, on a client even the right to rename a folder,
+// and whoever renames C:\etc puts another in its place.
+func makeFolders(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return nil
+	case err == nil:
+		return fmt.Errorf("%w: %s is a file", fs.ErrExist, path)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	parent := filepath.Dir(path)
+	if parent == path {
+		return err
+	}
+	if err := makeFolders(parent); err != nil {
+		return err
+	}
+	handed, err := inheritable(parent)
+	if err != nil {
+		return err
+	}
+	_, err = makeFolder(path, guardedDir(handed))
+	return err
+}
+
+// makeFolder makes one folder with a descriptor in SDDL; made is false where another has
+// made it since.
+func makeFolder(path, sddl string) (made bool, err error) {
+	sa, err := attributes(sddl)
+	if err != nil {
+		return false, err
+	}
+	p, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return false, err
+	}
+	err = windows.CreateDirectory(p, sa)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// entry is one of an access list.
+type entry struct {
+	deny  bool
+	flags uint8
+	mask  windows.ACCESS_MASK
+	sid   *windows.SID
+}
+
+// inheritable are the entries that a folder hands on to what is made below it, further
+// down, too. Kinds of entries besides allowing and denying, which no program puts on
+// folders by itself, are left out.
+func inheritable(dir string) ([]entry, error) {
+	sd, err := windows.GetNamedSecurityInfo(dir, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION)
+	if err != nil {
+		return nil, err
+	}
+	acl, _, err := sd.DACL()
+	if err != nil || acl == nil {
+		return nil, err
+	}
+	return handedOn(acl)
+}
+
+func handedOn(acl *windows.ACL) ([]entry, error) {
+	var out []entry
+	for i := range acl.AceCount {
+		var ace *windows.ACCESS_ALLOWED_ACE
+		if err := windows.GetAce(acl, uint32(i), &ace); err != nil {
+			return nil, err
+		}
+		kind, flags := ace.Header.AceType, ace.Header.AceFlags
+		handed := flags&(windows.OBJECT_INHERIT_ACE|windows.CONTAINER_INHERIT_ACE) != 0 && flags&windows.NO_PROPAGATE_INHERIT_ACE == 0
+		if !handed || kind != windows.ACCESS_ALLOWED_ACE_TYPE && kind != windows.ACCESS_DENIED_ACE_TYPE {
+			continue
+		}
+		sid, err := (*windows.SID)(unsafe.Pointer(&ace.SidStart)).Copy()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, entry{deny: kind == windows.ACCESS_DENIED_ACE_TYPE, flags: flags, mask: ace.Mask, sid: sid})
+	}
+	return out, nil
+}
+
+// guardedDir is the descriptor (SDDL) of a folder below one that hands on these entries.
+// The folder itself is the system's and administrators' to change; others keep what they
+// may read of it. What is made in it inherits what it would without: pods write into
+// their volumes below C:\var\lib\kubelet by what C:\ gives to Users (kubernetes/kubernetes#75049).
+func guardedDir(handed []entry) string {
+	var denies, allows, below strings.Builder
+	for _, e := range handed {
+		kind, here, mask := "A", &allows, readOnly(e.mask)
+		if e.deny {
+			kind, here, mask = "D", &denies, e.mask
+		}
+		if e.flags&windows.CONTAINER_INHERIT_ACE != 0 && mask != 0 && !slices.ContainsFunc(notOthers, e.sid.IsWellKnown) {
+			ace(here, kind, 0, mask, e.sid)
+		}
+		ace(&below, kind, e.flags&^windows.INHERITED_ACE|windows.INHERIT_ONLY_ACE, e.mask, e.sid)
+	}
+	return "O:BAD:P" + denies.String() + "(A;;FA;;;SY)(A;;FA;;;BA)" + allows.String() + below.String()
+}
+
+// notOthers are who has all of a folder that nodejoin makes, and who stands for whoever
+// makes something in it.
+var notOthers = []windows.WELL_KNOWN_SID_TYPE{windows.WinLocalSystemSid, windows.WinBuiltinAdministratorsSid, windows.WinCreatorOwnerSid, windows.WinCreatorGroupSid}
+
+// readOnly is what a mask holds of the rights to read and to pass through.
+func readOnly(mask windows.ACCESS_MASK) windows.ACCESS_MASK {
+	const read, pass = windows.FILE_GENERIC_READ, windows.FILE_GENERIC_EXECUTE
+	out := mask & (read | pass)
+	if mask&(windows.GENERIC_ALL|windows.GENERIC_READ) != 0 {
+		out |= read
+	}
+	if mask&(windows.GENERIC_ALL|windows.GENERIC_EXECUTE) != 0 {
+		out |= pass
+	}
+	return out
+}
+
+func ace(to *strings.Builder, kind string, flags uint8, mask windows.ACCESS_MASK, sid *windows.SID) {
+	words := ""
+	for _, f := range []struct {
+		bit  uint8
+		word string
+	}{{windows.OBJECT_INHERIT_ACE, "OI"}, {windows.CONTAINER_INHERIT_ACE, "CI"}, {windows.INHERIT_ONLY_ACE, "IO"}} {
+		if flags&f.bit != 0 {
+			words += f.word
+		}
+	}
+	fmt.Fprintf(to, "(%s;%s;%#x;;;%s)", kind, words, uint32(mask), sid)
+}
+
+// moves are the rights with which a folder, or what lies in it, can be renamed or
+// removed, or that can be taken by who has them (winnt.h).
+const (
+	fileDeleteChild = 0x40
+	moves           = windows.DELETE | fileDeleteChild | windows.WRITE_DAC | windows.WRITE_OWNER | windows.GENERIC_ALL
+)
+
+// administers tells of an account that a private file is not open to, but that may
+// administer the machine all the same: services by their own SID, such as TrustedInstaller,
+// which owns C:\, and accounts and groups of administrators of machine and domain
+// (learn.microsoft.com/windows-server/identity/ad-ds/manage/understand-security-identifiers).
+func administers(sid *windows.SID) bool {
+	const (
+		nonUnique  = 21 // S-1-5-21-...: accounts of a machine or a domain
+		service    = 80 // S-1-5-80-...: NT SERVICE\...
+		admin      = 500
+		admins     = 512
+		enterprise = 519
+	)
+	if sid.IdentifierAuthority() != windows.SECURITY_NT_AUTHORITY || sid.SubAuthorityCount() < 2 {
+		return false
+	}
+	switch sid.SubAuthority(0) {
+	case service:
+		return true
+	case nonUnique:
+		last := sid.SubAuthority(uint32(sid.SubAuthorityCount()) - 1)
+		return last == admin || last == admins || last == enterprise
+	}
+	return false
+}
