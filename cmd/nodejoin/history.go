@@ -181,6 +181,8 @@ func runResult(r history.Run) string {
 		return "done"
 	case r.End.ExitCode == exitInterrupted:
 		return "interrupted"
+	case r.End.ExitCode == exitReboot:
+		return "reboot pending"
 	}
 	return "failed"
 }

@@ -29,3 +29,12 @@ func TestChangedByAKilledRun(t *testing.T) {
 		t.Errorf("with an end: have %d changes, want 1", n)
 	}
 }
+
+// The word for a run follows from its exit code; one that stops for a reboot has not failed.
+func TestRunResult(t *testing.T) {
+	for code, want := range map[int]string{exitOK: "done", exitFailed: "failed", exitReboot: "reboot pending", exitInterrupted: "interrupted", exitUnreachable: "failed"} {
+		if have := runResult(history.Run{End: &history.End{ExitCode: code}}); have != want {
+			t.Errorf("exit code %d is %q, want %q", code, have, want)
+		}
+	}
+}

@@ -9,9 +9,9 @@ mount -t overlay -o "lowerdir=/,upperdir=$dir/upper,workdir=$dir/work" overlay "
 cd "$root"
 mount -t proc proc proc
 mount -t sysfs sysfs sys
-for d in run tmp var/lib var/tmp dev sys/fs/cgroup; do mount -t tmpfs -o mode=755 tmpfs $d; done
+for d in run tmp var/tmp dev sys/fs/cgroup; do mount -t tmpfs -o mode=755 tmpfs $d; done
 chmod 1777 tmp var/tmp
-cp -a /var/lib/systemd /var/lib/dbus var/lib 2>/dev/null || true
+mount --bind "$dir/lib" var/lib
 for n in null zero full random urandom tty kmsg fuse; do
 	if [ -e /dev/$n ]; then cp -a /dev/$n dev/$n; fi
 done
@@ -34,16 +34,21 @@ while IFS=' ' read -r _ at type options _; do
 		fi ;;
 	esac
 done < /proc/mounts
-hostname "$name"
-echo "$name" > etc/hostname
-# Of this machine's services none starts, and nothing sets what all share. What tests or
-# a node have left here before is not there.
-rm -rf etc/systemd/system/*.wants etc/cni etc/containerd etc/kubernetes opt/cni opt/containerd root/.nodejoin var/log/pods var/log/containers usr/libexec/kubernetes
-for u in systemd-sysctl.service systemd-binfmt.service proc-sys-fs-binfmt_misc.automount systemd-modules-load.service systemd-remount-fs.service \
-	systemd-udevd.service systemd-logind.service getty.target systemd-timesyncd.service systemd-networkd.service systemd-resolved.service \
-	systemd-update-utmp.service sys-kernel-debug.mount sys-kernel-tracing.mount sys-kernel-config.mount dev-hugepages.mount; do
-	ln -sfn /dev/null etc/systemd/system/$u
-done
+# What lies on the machine when it boots for the first time: of this one's services none
+# starts, and nothing sets what all share. What tests or a node have left here before is
+# not there.
+if [ ! -e "$dir/booted" ]; then
+	cp -a /var/lib/systemd /var/lib/dbus var/lib 2>/dev/null || true
+	echo "$name" > etc/hostname
+	rm -rf etc/systemd/system/*.wants etc/cni etc/containerd etc/kubernetes opt/cni opt/containerd root/.nodejoin var/log/pods var/log/containers usr/libexec/kubernetes etc/sysctl.d/* usr/lib/sysctl.d/*
+	for u in systemd-binfmt.service proc-sys-fs-binfmt_misc.automount systemd-modules-load.service systemd-remount-fs.service \
+		systemd-udevd.service systemd-logind.service getty.target systemd-timesyncd.service systemd-networkd.service systemd-resolved.service \
+		systemd-update-utmp.service sys-kernel-debug.mount sys-kernel-tracing.mount sys-kernel-config.mount dev-hugepages.mount; do
+		ln -sfn /dev/null etc/systemd/system/$u
+	done
+	touch "$dir/booted"
+fi
+hostname "$(cat etc/hostname)"
 mkdir -p oldroot
 pivot_root . oldroot
 cd /

@@ -31,10 +31,11 @@ type Options struct {
 	Network string
 }
 
-// Machine is a running machine.
+// Machine is a machine, up or down.
 type Machine struct {
 	opt     Options
-	cmd     *exec.Cmd
+	cmd     *exec.Cmd     // nil = the machine is down
+	gone    chan struct{} // closed when cmd has ended
 	console *os.File
 	pid     int               // of its process 1, as it is seen from here
 	shared  map[string][]byte // kernel parameters that the machine shares with this one
@@ -44,7 +45,7 @@ type Machine struct {
 // (k8s.io/kubernetes pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables).
 var sharedParameters = []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
 
-// Start boots a machine.
+// Start makes a machine, boots it and connects it.
 func Start(ctx context.Context, opt Options) (m *Machine, err error) {
 	m = &Machine{opt: opt, shared: map[string][]byte{}}
 	defer func() {
@@ -52,13 +53,12 @@ func Start(ctx context.Context, opt Options) (m *Machine, err error) {
 			err = errors.Join(fmt.Errorf("%w\n%s", err, m.Console()), m.Stop())
 		}
 	}()
-	for _, name := range []string{"upper", "work", "root"} {
+	for _, name := range []string{"upper", "work", "root", "lib"} {
 		if err := os.MkdirAll(filepath.Join(opt.Dir, name), 0o755); err != nil {
 			return m, err
 		}
 	}
-	script := filepath.Join(opt.Dir, "boot.sh")
-	if err := os.WriteFile(script, []byte(boot), 0o600); err != nil {
+	if err := os.WriteFile(m.script(), []byte(boot), 0o600); err != nil {
 		return m, err
 	}
 	for _, name := range sharedParameters {
@@ -66,29 +66,97 @@ func Start(ctx context.Context, opt Options) (m *Machine, err error) {
 			m.shared[name] = value
 		}
 	}
-	if err := m.makeGroups(); err != nil {
-		return m, err
-	}
 	if m.console, err = os.Create(filepath.Join(opt.Dir, "console")); err != nil {
 		return m, err
 	}
+	if err := m.makeNetwork(ctx); err != nil {
+		return m, err
+	}
+	if err := m.Boot(ctx); err != nil {
+		return m, err
+	}
+	return m, m.Connect(ctx)
+}
+
+func (m *Machine) script() string { return filepath.Join(m.opt.Dir, "boot.sh") }
+
+// Boot starts a machine that is down, without its network. Its files are as they were, but
+// for those of folders in memory (/run, /tmp, /var/tmp, /dev).
+func (m *Machine) Boot(ctx context.Context) (err error) {
+	if err := m.makeGroups(); err != nil {
+		return err
+	}
 	init := ""
-	if opt.Systemd {
+	if m.opt.Systemd {
 		init = "systemd"
 	}
-	m.cmd = m.within("unshare", "--mount", "--pid", "--fork", "--kill-child", "--net", "--uts", "--ipc", "--cgroup", "sh", script, opt.Dir, opt.Name, init)
-	m.cmd.Stdout, m.cmd.Stderr = m.console, m.console
-	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	if err := m.cmd.Start(); err != nil {
-		return m, err
+	cmd := m.within("unshare", "--mount", "--pid", "--fork", "--kill-child", "--net", "--uts", "--ipc", "--cgroup", "sh", m.script(), m.opt.Dir, m.opt.Name, init)
+	cmd.Stdout, cmd.Stderr = m.console, m.console
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return err
 	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_ = cmd.Wait() // it ends by a signal
+	}()
+	m.cmd, m.gone, m.pid = cmd, gone, 0
 	if err := await(ctx, "its process 1", m.findInit); err != nil {
-		return m, err
+		return err
 	}
-	if err := await(ctx, "its start", func() bool { return m.up(ctx) }); err != nil {
-		return m, err
+	return await(ctx, "its start", func() bool { return m.up(ctx) })
+}
+
+// AwaitDown waits until the machine has gone down by itself: for a reboot, of which Boot
+// is the second half.
+func (m *Machine) AwaitDown(ctx context.Context) error {
+	if err := await(ctx, "its end", func() bool {
+		m.letGo()
+		select {
+		case <-m.gone:
+			return true
+		default:
+			return false
+		}
+	}); err != nil {
+		return err
 	}
-	return m, m.connect(ctx)
+	m.pid = 0 // which is another process's from now on
+	return m.PowerOff(ctx)
+}
+
+// letGo continues what Command has started. systemd stops every program of the machine for
+// a moment before it ends them, nsenter(1) stops itself along with its own, and is out of
+// systemd's sight: without it the program is not reaped, and the machine not gone.
+func (m *Machine) letGo() {
+	for _, g := range m.groups() {
+		raw, _ := os.ReadFile(filepath.Join(g, "cgroup.procs")) // gone with the machine
+		for _, f := range strings.Fields(string(raw)) {
+			if pid, err := strconv.Atoi(f); err == nil && pid > 1 {
+				_ = syscall.Kill(pid, syscall.SIGCONT)
+			}
+		}
+	}
+}
+
+// PowerOff ends all that runs on the machine at once, as a loss of power does.
+func (m *Machine) PowerOff(ctx context.Context) error {
+	if m.cmd != nil {
+		if m.pid != 0 {
+			_ = syscall.Kill(m.pid, syscall.SIGKILL) // with it goes everything in its namespace
+		}
+		_ = m.cmd.Process.Kill()
+		<-m.gone
+		m.cmd = nil
+	}
+	return await(ctx, "its control groups to be empty", func() bool {
+		left := false
+		for _, g := range m.groups() {
+			left = !removeGroup(g) || left
+		}
+		return !left
+	})
 }
 
 // within is a command that runs in the machine's control groups.
@@ -162,21 +230,38 @@ func (m *Machine) Gateway() string { return m.opt.Network + ".1" }
 
 func (m *Machine) link() string { return "nj" + m.opt.Name }
 
-func (m *Machine) connect(ctx context.Context) error {
+// makeNetwork makes this side of the network, which is there while the machine is down, too.
+func (m *Machine) makeNetwork(ctx context.Context) error {
+	if m.opt.Network == "" {
+		return nil
+	}
+	return runAll(ctx, [][]string{
+		strings.Fields("ip link add " + m.link() + " type bridge"),
+		strings.Fields("ip addr add " + m.Gateway() + "/24 dev " + m.link()),
+		strings.Fields("ip link set " + m.link() + " up"),
+	})
+}
+
+// Connect gives a machine that has booted its network.
+func (m *Machine) Connect(ctx context.Context) error {
 	commands := [][]string{}
 	inside := func(args string) {
 		commands = append(commands, m.enter(append([]string{"ip"}, strings.Fields(args)...)))
 	}
 	inside("link set lo up")
 	if m.opt.Network != "" {
+		port := m.link() + "p"
 		commands = append(commands,
-			strings.Fields("ip link add "+m.link()+" type veth peer name eth0 netns "+strconv.Itoa(m.pid)),
-			strings.Fields("ip addr add "+m.Gateway()+"/24 dev "+m.link()),
-			strings.Fields("ip link set "+m.link()+" up"))
+			strings.Fields("ip link add "+port+" master "+m.link()+" type veth peer name eth0 netns "+strconv.Itoa(m.pid)),
+			strings.Fields("ip link set "+port+" up"))
 		inside("addr add " + m.IP() + "/24 dev eth0")
 		inside("link set eth0 up")
 		inside("route add default via " + m.Gateway())
 	}
+	return runAll(ctx, commands)
+}
+
+func runAll(ctx context.Context, commands [][]string) error {
 	for _, argv := range commands {
 		if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, out)
@@ -224,36 +309,21 @@ func (m *Machine) Console() string {
 // Stop ends all that runs on the machine, and takes its network and control groups
 // away. What it wrote stays in its folder.
 func (m *Machine) Stop() error {
-	var errs []error
-	if m.cmd != nil && m.cmd.Process != nil {
-		if m.pid != 0 {
-			_ = syscall.Kill(m.pid, syscall.SIGKILL) // with it goes everything in its namespace
-		}
-		_ = m.cmd.Process.Kill()
-		_ = m.cmd.Wait()
-		m.cmd = nil
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	errs := []error{m.PowerOff(ctx)}
 	if m.console != nil {
 		errs = append(errs, m.console.Close())
 		m.console = nil
 	}
 	if m.opt.Network != "" && exists("/sys/class/net/"+m.link()) {
-		_ = exec.Command("ip", "link", "del", m.link()).Run() // it may have gone with its other end
+		errs = append(errs, runAll(ctx, [][]string{{"ip", "link", "del", m.link()}}))
 	}
 	for name, value := range m.shared {
 		if now, err := os.ReadFile("/proc/sys/" + name); err == nil && !bytes.Equal(now, value) {
 			errs = append(errs, os.WriteFile("/proc/sys/"+name, value, 0o644))
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	errs = append(errs, await(ctx, "its control groups to be empty", func() bool {
-		left := false
-		for _, g := range m.groups() {
-			left = !removeGroup(g) || left
-		}
-		return !left
-	}))
 	return errors.Join(errs...)
 }
 
