@@ -61,7 +61,7 @@ var hostSettings = []hostSetting{
 				w.c.diags.failOn(w.m.Name, g.at, "argument without effect", "Node %q joins no cluster, so it has no programs for \"defender_exclusions\". Remove it.", w.m.Name)
 				return nil
 			}
-			return recipe.DefenderExclusions(recipe.NodePrograms())
+			return recipe.DefenderExclusions(recipe.NodePrograms(w.c.cluster.base.Runtime.Kind))
 		}},
 	{attr: attrSpec{name: "static_address", typ: cty.Bool, doc: "the machine's address is static: HNS keeps it when it makes a virtual switch (needed before Windows Server 2022)"},
 		judge: func(j *settingJudge, name string) { j.onlyTrue(name) },

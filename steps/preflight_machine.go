@@ -302,16 +302,20 @@ func defenderExclusions(ctx context.Context, s *survey) ([]seen, error) {
 	if err != nil || !there || start == serviceDisabled {
 		return nil, err
 	}
+	runtime := "containerd"
+	if slices.Contains(s.q.Services, "docker") || slices.Contains(s.q.Required, "docker") {
+		runtime = "docker"
+	}
 	for _, key := range []string{`HKLM\SOFTWARE\Microsoft\Windows Defender\Exclusions\`, `HKLM\SOFTWARE\Policies\Microsoft\Windows Defender\Exclusions\`} {
 		for _, sub := range []string{"Processes", "Paths"} {
 			values, _, err := s.registryKey(ctx, key+sub)
 			if err != nil {
 				return nil, err
 			}
-			if slices.ContainsFunc(values, func(v string) bool { return strings.Contains(strings.ToLower(v), "containerd") }) {
+			if slices.ContainsFunc(values, func(v string) bool { return strings.Contains(strings.ToLower(v), runtime) }) {
 				return nil, nil
 			}
 		}
 	}
-	return found("say host { defender_exclusions = true } in the plan", "Defender runs and scans containerd")
+	return found("say host { defender_exclusions = true } in the plan", "Defender runs and scans %s", runtime)
 }

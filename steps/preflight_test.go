@@ -488,6 +488,29 @@ func TestPreflightProxies(t *testing.T) {
 	}
 }
 
+// TestDefenderOfRuntime: what Defender is to leave alone is the runtime that the node has.
+func TestDefenderOfRuntime(t *testing.T) {
+	for _, c := range []struct{ excluded, seen string }{
+		{`C:\Program Files\containerd\containerd.exe`, "Defender runs and scans docker"},
+		{`C:\Program Files\docker\dockerd.exe`, ""},
+	} {
+		s := newSurvey(t)
+		s.args.Services = []string{"docker", "kubelet"}
+		s.number(services+"WinDefend", "Start", 2)
+		s.text(`HKLM\SOFTWARE\Policies\Microsoft\Windows Defender\Exclusions\Processes`, c.excluded, "0")
+		list, _ := s.findings()
+		seen := ""
+		for _, f := range list {
+			if f.ID == "defender-exclusions" {
+				seen = f.Seen
+			}
+		}
+		if seen != c.seen {
+			t.Errorf("%s is excluded: found is %q, want %q", c.excluded, seen, c.seen)
+		}
+	}
+}
+
 func TestPreflightArguments(t *testing.T) {
 	for _, args := range []steps.Preflight{{MinBuild: "ten"}, {MinFree: "much"}, {Ports: []string{"10250"}}, {Ports: []string{"tcp/0"}}, {CA: "x"}, {Proxies: []string{"http://proxy.example:3128"}}, {Waive: []string{"memroy"}}} {
 		s := newSurvey(t)

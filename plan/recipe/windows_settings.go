@@ -159,11 +159,14 @@ func DefenderExclusions(processes, folders []string) []Setting {
 	return out
 }
 
-// NodePrograms are the programs of a Windows node and the folder of its images, for
-// DefenderExclusions.
-func NodePrograms() (processes, folders []string) {
-	processes = []string{winContainerd + `\containerd.exe`, winContainerd + `\containerd-shim-runhcs-v1.exe`}
-	return append(processes, join(winBin, "kubelet.exe", "kube-proxy.exe", "flanneld.exe")...), []string{`C:\ProgramData\containerd`}
+// NodePrograms are the programs of a Windows node with this runtime and the folder of its
+// images, for DefenderExclusions.
+func NodePrograms(runtime string) (processes, folders []string) {
+	processes, folders = join(winDocker, "dockerd.exe"), []string{winDockerData}
+	if runtime == "containerd" {
+		processes, folders = join(winContainerd, "containerd.exe", "containerd-shim-runhcs-v1.exe"), []string{winContainerdData}
+	}
+	return append(processes, join(winBin, "kubelet.exe", "kube-proxy.exe", "flanneld.exe")...), folders
 }
 
 // ManagedFile is a small file of the plan.
