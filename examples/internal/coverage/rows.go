@@ -30,7 +30,7 @@ var Documents = []Document{
 		{ID: "S4-13", What: "a node selector for flannel and kube-proxy", Proof: []Proof{Example("manifests"), Compiled("manifests"), Test("examples/acceptance", "TestJoinHostGW")}},
 		{ID: "S4-14", What: "pods and DaemonSets looked at", Proof: []Proof{Finding("pods-creating"), Finding("image-pull"), Script("verify")}},
 		{ID: "S4-15", What: "the feature Containers, a reboot, Docker", Proof: []Proof{Test("steps/engine", "TestRebootForFeature"), Test("examples/acceptance", "TestFeatureReboot"), Doc(readme, "Reboots"), Example("docker")}},
-		{ID: "S4-16", What: "proxy variables of the machine", Proof: []Proof{Example("proxy"), Test("examples/proxy", "TestSettings")}},
+		{ID: "S4-16", What: "proxy variables of the machine", Proof: []Proof{Example("proxy"), Test("examples/proxy", "TestSettings"), Test("examples/acceptance", "TestJoinBehindProxy")}},
 		{ID: "S4-17", What: "docker's pipe is missing: start docker", Proof: []Proof{Test("plan/recipe", "TestInstalledDocker")}},
 		{ID: "S4-18", What: "the pause image", Proof: []Proof{Refused("pause_image", "pause image not for the build"), Test("plan/compat", "TestCheckPause")}},
 		{ID: "S4-19", What: "a folder for programs", Proof: []Proof{Test("plan/recipe", "TestGraph")}},
