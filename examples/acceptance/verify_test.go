@@ -122,7 +122,7 @@ func (b *linuxBed) wantVerify(ctx context.Context, args []string) {
 		linuxNode + " pod-to-windows": {Status: "not_possible", Detail: "the web server does not run on " + nodeName},
 		linuxNode + " node-port":      {Status: "pass", Detail: "http://" + b.machine.IP() + ":"},
 	}
-	for _, flow := range []string{"node-to-pod", "pod-to-pod", "service", "name", "short-name", "outbound", "node-port-local", "service-from-node"} {
+	for _, flow := range []string{"node-to-pod", "pod-to-pod", "pod-to-node", "service", "name", "short-name", "outbound", "node-port-local", "service-from-node"} {
 		want[linuxNode+" "+flow] = verifyFlow{Status: "pass"}
 		want[nodeName+" "+flow] = verifyFlow{Status: "not_possible", Detail: noServer}
 	}

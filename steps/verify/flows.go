@@ -235,6 +235,10 @@ func (r *run) await(ctx context.Context, s *server) {
 	tell("node-to-pod", Pass, "")
 }
 
+// kubeletPort is the port of the kubelet's API, which answers everybody, if only that
+// it does not know them.
+const kubeletPort = "10250"
+
 // question is what a container of the asking pod asks.
 type question struct{ flow, host, url string }
 
@@ -245,6 +249,11 @@ func (r *run) ask(ctx context.Context, s *server, servers []*server) {
 	}
 	node := s.node.Name
 	list := []question{{"pod-to-pod", s.state.IP, ""}, {"outbound", "", r.Outbound}}
+	if s.node.InternalIP != "" {
+		list = append(list, question{"pod-to-node", "", "https://" + net.JoinHostPort(s.node.InternalIP, kubeletPort)})
+	} else {
+		r.not(node, "pod-to-node", "the Node has no address")
+	}
 	if s.unserved == "" {
 		list = append(list, question{"service", s.service.ClusterIP, ""}, question{"name", s.name + "." + r.ns + ".svc." + r.DNSDomain, ""}, question{"short-name", s.name, ""})
 	} else {

@@ -76,6 +76,7 @@ var Flows = []Flow{
 	{"web-server", "the sample web server runs on the node"},
 	{"node-to-pod", "the kubelet reaches it"},
 	{"pod-to-pod", "a pod of the same node reaches it"},
+	{"pod-to-node", "a pod of the node reaches the node: its kubelet"},
 	{"pod-to-linux", "a pod of the node reaches one of a Linux node"},
 	{"pod-to-windows", "a pod of the node reaches one of another Windows node"},
 	{"service", "a pod reaches it by the address of its service"},

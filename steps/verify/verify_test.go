@@ -202,6 +202,7 @@ func TestVerifyFails(t *testing.T) {
 		has    []string
 	}{
 		"pod":        {"pod-to-pod=fail", "pod-to-pod", []string{"10.244.1.10:80", "no answer in time (exit code 28)", "3 tries"}},
+		"node":       {"pod-to-node=fail", "pod-to-node", []string{"192.0.2.11:10250", "no answer in time (exit code 28)"}},
 		"other-node": {"pod-to-linux=fail pod-to-windows=fail", "pod-to-linux", []string{"10.244.3."}},
 		"service":    {"service=fail", "service", []string{"10.96.200.1:80"}},
 		"name":       {"name=fail", "name", []string{".svc.cluster.local:80"}},
@@ -307,9 +308,9 @@ func TestVerifyRefused(t *testing.T) {
 		"the service": {sandbox.ClusterQuirks{Refuses: map[string]string{"service": quota}},
 			"service=fail name=fail short-name=fail node-port=fail " + windowsLimits, "node-port", quota},
 		"the pod that asks": {sandbox.ClusterQuirks{Refuses: map[string]string{"once": quota}},
-			"pod-to-pod=fail pod-to-linux=fail pod-to-windows=fail service=fail name=fail short-name=fail outbound=fail " + windowsLimits, "outbound", quota},
+			"pod-to-pod=fail pod-to-node=fail pod-to-linux=fail pod-to-windows=fail service=fail name=fail short-name=fail outbound=fail " + windowsLimits, "outbound", quota},
 		"the start of the pod that asks": {sandbox.ClusterQuirks{WaitingOnce: "no Node takes it: Insufficient pods"},
-			"pod-to-pod=fail pod-to-linux=fail pod-to-windows=fail service=fail name=fail short-name=fail outbound=fail " + windowsLimits, "service", "last seen: no Node takes it: Insufficient pods"},
+			"pod-to-pod=fail pod-to-node=fail pod-to-linux=fail pod-to-windows=fail service=fail name=fail short-name=fail outbound=fail " + windowsLimits, "service", "last seen: no Node takes it: Insufficient pods"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

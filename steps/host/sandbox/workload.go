@@ -26,8 +26,9 @@ type ClusterQuirks struct {
 	WaitingOnce string `json:"waiting_once,omitempty"`
 	// Fails are packets that do not arrive, with the exit code of who sends them:
 	// "ready" (from the kubelet to a pod), "pod" and "other-node" (to a pod of the same
-	// or another one), "service", "name", "short-name", "node-port", "outbound"; and from
-	// the node itself "node-port-local" and "service-from-node".
+	// or another one), "service", "name", "short-name", "node-port", "node" (from a pod to
+	// its own node), "outbound"; and from the node itself "node-port-local" and
+	// "service-from-node".
 	Fails map[string]int32 `json:"fails,omitempty"`
 	// Refuses are objects that admission refuses, with what it says: "pod", "once" (a pod
 	// that runs once), "host" (a pod on the network of its node), "service".
@@ -332,6 +333,9 @@ func (s *clusterState) arrives(n *namespace, from *kube.Node, itself bool, args 
 	}
 	if strings.Contains(name, ".svc.") || !strings.Contains(name, ".") {
 		return unknownName
+	}
+	if from != nil && name == from.InternalIP {
+		return q.Fails["node"]
 	}
 	return q.Fails["outbound"]
 }
