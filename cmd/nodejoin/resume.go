@@ -29,7 +29,8 @@ type resumption struct {
 	Flags   []string        `json:"flags,omitempty"` // of apply
 	// Folders are variables that say where files of the one who ran apply are.
 	Folders map[string]string `json:"folders,omitempty"`
-	Starts  int               `json:"starts"` // of the service, so far
+	Starts  int               `json:"starts"`  // of the service since the last reboot
+	Reboots int               `json:"reboots"` // that the plan has made, with that before this run
 
 	saved *saved.Plan
 }
@@ -70,7 +71,7 @@ func (a *app) resumer(ctx context.Context, args []string) func(plan.Node, host.F
 func (a *app) makeResume(ctx context.Context, args []string, n plan.Node, f host.Facts) (*engine.Resume, error) {
 	switch {
 	case a.resumed != nil:
-		return nil, errors.New("it was rebooted for this plan already; once more is for a person to decide")
+		return a.resumeAgain(n, f)
 	case f.OS == "linux" && f.Init != "systemd":
 		return nil, errors.New("nodejoin runs on it itself, and nothing there starts services after a boot (systemd is not process 1)")
 	}
@@ -89,6 +90,32 @@ func (a *app) makeResume(ctx context.Context, args []string, n plan.Node, f host
 	return resumeSteps(f, steps.Source{File: program, SHA256: sum}, text), nil
 }
 
+// resumeAgain is for a plan that has more than one reboot: before features are turned on, and
+// after that. What finishes it is there already, and told that it is not the last boot.
+func (a *app) resumeAgain(n plan.Node, f host.Facts) (*engine.Resume, error) {
+	planned := 0
+	for _, s := range n.Steps {
+		if s.Kind == "reboot" {
+			planned++
+		}
+	}
+	if a.resumed.Reboots >= planned {
+		return nil, errors.New("it was rebooted for this plan already; once more is for a person to decide")
+	}
+	next := *a.resumed
+	next.Reboots, next.Starts = next.Reboots+1, 0
+	text, err := next.text()
+	if err != nil {
+		return nil, err
+	}
+	list := resumeSteps(f, steps.Source{}, text).Steps
+	i := slices.IndexFunc(list, func(s steps.Spec) bool { return s.ID == resumePlanID })
+	return &engine.Resume{Service: steps.ResumeService, Log: resumeLog(f.OS), Steps: list[i : i+1]}, nil
+}
+
+// resumePlanID is the step of the file that resumption is.
+const resumePlanID = "resume_plan"
+
 // resumeSteps leave on a machine what finishes the plan after its boot: the program and
 // what it is told, which nobody else may change, since it runs with all rights.
 func resumeSteps(f host.Facts, program steps.Source, text string) *engine.Resume {
@@ -105,7 +132,7 @@ func resumeSteps(f host.Facts, program steps.Source, text string) *engine.Resume
 		spec("resume_dir", "directory", "Folder for after the boot", &steps.Directory{Path: dir, Access: host.AccessPrivate}),
 		spec("resume_log_dir", "directory", "Folder of the log of "+steps.ResumeService, &steps.Directory{Path: logDir, Access: host.AccessPrivate}),
 		spec("resume_program", "binary", "nodejoin, for after the boot", &steps.Binary{Source: program, Path: path, Services: []string{steps.ResumeService}}),
-		spec("resume_plan", "file", "The plan, for after the boot", &steps.File{Path: file, Content: text, Access: host.AccessPrivate}),
+		spec(resumePlanID, "file", "The plan, for after the boot", &steps.File{Path: file, Content: text, Access: host.AccessPrivate}),
 		spec("resume_service", "service", "Service "+steps.ResumeService+", for after the boot", &steps.Service{State: host.ServiceStopped, Log: log, Makes: []string{logDir},
 			ServiceConfig: host.ServiceConfig{Name: steps.ResumeService, DisplayName: steps.ResumeService, Description: "Finishes a join plan after a boot, once", Command: []string{path, "resume", file}, Start: host.StartAuto}}),
 	}}
@@ -146,7 +173,7 @@ func (a *app) resumption(ctx context.Context, args []string, n plan.Node) (*resu
 		slices.Sort(needs)
 		return nil, fmt.Errorf("nodejoin runs on it itself, and the service that would finish the plan after the boot does not have what the plan takes from this run alone: %s. Give it in a file (--var-file) that administrators alone can read, or reboot by hand", strings.Join(needs, ", "))
 	}
-	r := &resumption{Version: resumeVersion, Node: n.Name, Flags: a.applyFlags(), Folders: map[string]string{}}
+	r := &resumption{Version: resumeVersion, Node: n.Name, Reboots: 1, Flags: a.applyFlags(), Folders: map[string]string{}}
 	if r.Plan, err = p.Encode(); err != nil {
 		return nil, err
 	}

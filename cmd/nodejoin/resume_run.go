@@ -90,9 +90,12 @@ type resuming struct {
 	pause   time.Duration
 }
 
+// errNextBoot: the plan's next reboot is made, and the rest of the plan is for after it.
+var errNextBoot = errors.New("the machine is rebooted for the plan once more")
+
 // run applies the plan and takes the service and its file away, whatever the plan came
 // to. Only a run that is stopped, or a machine that goes down, leaves them for the next
-// boot, and not more often than resumeStarts.
+// boot: for a reboot of the plan, or else not more often than resumeStarts.
 func (x *resuming) run(ctx context.Context) error {
 	r, err := readResumption(x.file)
 	if err == nil {
@@ -101,6 +104,10 @@ func (x *resuming) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		x.say("stopped; the next boot goes on")
 		return context.Cause(ctx)
+	}
+	if errors.Is(err, errNextBoot) {
+		x.say("the machine is rebooted once more; the service goes on after that")
+		return nil
 	}
 	if err != nil {
 		x.report(heal.Error, "The plan is not finished: "+err.Error()+". See "+resumeLog(runtime.GOOS)+", and apply again.")
@@ -132,6 +139,8 @@ func (x *resuming) finish(ctx context.Context, r *resumption) error {
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case code == exitReboot && x.goesOn(r):
+			return errNextBoot
 		case code != exitUnreachable && code != exitLocked || try == resumeTries: // a network comes up late, another run ends
 			return fmt.Errorf("nodejoin apply ended with exit code %d", code)
 		}
@@ -144,6 +153,12 @@ func (x *resuming) finish(ctx context.Context, r *resumption) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// goesOn tells whether apply has left the rest of the plan for after a reboot that it made.
+func (x *resuming) goesOn(r *resumption) bool {
+	next, err := readResumption(x.file)
+	return err == nil && next.Reboots > r.Reboots
 }
 
 // apply is the command, for this node and with the same files and values as before.

@@ -216,6 +216,49 @@ func TestResumeEnds(t *testing.T) {
 	})
 }
 
+// TestResumeAgain: a plan with two reboots is finished after the second, and no third is
+// made. What the machine has for that stays until then, and only the file changes.
+func TestResumeAgain(t *testing.T) {
+	r := newResumed(t)
+	first, err := readResumption(r.file)
+	if err != nil || first.Reboots != 1 {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	facts, err := r.machine.Facts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Starts = 2
+	a := &app{resumed: first}
+	node := plan.Node{Name: "win-1", Address: "node.win-1", Steps: []steps.Spec{{ID: "reboot_first", Kind: "reboot"}, {ID: "reboot", Kind: "reboot"}}}
+	again, err := a.resumeAgain(node, facts)
+	if err != nil || len(again.Steps) != 1 || again.Service != steps.ResumeService {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	var file steps.File
+	if err := json.Unmarshal(again.Steps[0].Args, &file); err != nil || file.Access != host.AccessPrivate {
+		t.Fatalf("%+v, %v", file, err)
+	}
+	if r.goesOn(first) {
+		t.Error("it goes on without a reboot")
+	}
+	if err := os.WriteFile(r.file, []byte(file.Content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next, err := readResumption(r.file)
+	if err != nil || next.Reboots != 2 || next.Starts != 0 || !r.goesOn(first) {
+		t.Fatalf("%+v, %v", next, err)
+	}
+	a.resumed = next
+	if _, err := a.resumeAgain(node, facts); err == nil {
+		t.Error("a third reboot")
+	}
+	if err := r.run(t.Context()); err != nil {
+		t.Fatalf("%v\n%s", err, r.out.String())
+	}
+	r.over("finished on node win-1")
+}
+
 // TestResumeNeeds: what the plan takes from this run alone is named, and no reboot made;
 // what is in files, and where they are, is no such thing.
 func TestResumeNeeds(t *testing.T) {

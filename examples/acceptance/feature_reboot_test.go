@@ -136,12 +136,11 @@ func (b *bed) reg(ctx context.Context, args ...string) {
 func (b *bed) wantPendingSeen(ctx context.Context, args []string) {
 	b.t.Helper()
 	const (
-		servicing = `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\RebootPending`
-		update    = `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired`
-		session   = `HKLM\SYSTEM\CurrentControlSet\Control\Session Manager`
-		files     = "PendingFileRenameOperations"
+		update  = `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired`
+		session = `HKLM\SYSTEM\CurrentControlSet\Control\Session Manager`
+		files   = "PendingFileRenameOperations"
 	)
-	b.reg(ctx, "add", servicing, "/f")
+	b.reg(ctx, "add", servicingWaits, "/f")
 	b.reg(ctx, "add", update, "/f")
 	b.reg(ctx, "add", session, "/v", files, "/t", "REG_MULTI_SZ", "/d", `\??\C:\old.txt`, "/f")
 	var r doctorReport
@@ -158,7 +157,7 @@ func (b *bed) wantPendingSeen(ctx context.Context, args []string) {
 	if want := "a reboot is pending, asked for by Windows Update, features or updates of Windows, files that are in use"; seen != want {
 		b.t.Errorf("doctor says %q, want %q", seen, want)
 	}
-	b.reg(ctx, "delete", servicing, "/f")
+	b.reg(ctx, "delete", servicingWaits, "/f")
 	b.reg(ctx, "delete", update, "/f")
 	b.reg(ctx, "delete", session, "/v", files, "/f")
 }

@@ -316,8 +316,9 @@ func serviceProcess(s *mgr.Service, status svc.Status) (windows.Handle, error) {
 	return process, nil
 }
 
-// stop sends the control until it is taken (a starting service does not take it, and one
-// whose process ends at that moment does not answer) and waits for the stopped state. The
+// stop sends the control until it is taken (a starting service does not take it; one whose
+// process ends at that moment has taken it and does not answer) and waits for the stopped
+// state. The
 // process of a service that was told and makes no progress for deafBound, or for longer if
 // the service itself asks for that (SERVICE_STATUS, dwCheckPoint and dwWaitHint), is ended;
 // 0 is no process.
@@ -332,14 +333,10 @@ func stop(ctx context.Context, s *mgr.Service, process windows.Handle) error {
 		if !asked {
 			_, err := s.Control(svc.Stop)
 			switch {
-			case err == nil:
+			case err == nil, unanswered(err): // nobody is left who would hear it once more
 				asked = true
 			case errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE):
 				return nil
-			case unanswered(err):
-				if told.IsZero() {
-					told = time.Now()
-				}
 			case !errors.Is(err, windows.ERROR_SERVICE_CANNOT_ACCEPT_CTRL):
 				return err
 			}

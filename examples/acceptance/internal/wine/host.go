@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -122,7 +123,29 @@ func (h *Host) Reboot(ctx context.Context) error {
 }
 
 // Boot starts a machine that Stop has ended, as Reboot does.
-func (h *Host) Boot(ctx context.Context) error { return h.serve(ctx) }
+func (h *Host) Boot(ctx context.Context) error {
+	if err := h.endServicing(); err != nil {
+		return err
+	}
+	return h.serve(ctx)
+}
+
+// servicingWaits is the key by which servicing says that it waits for a reboot, with what is
+// in it. On Windows it is volatile; reg.exe, by which a test makes it, makes no such keys.
+var servicingWaits = regexp.MustCompile(`(?m)^\[Software\\\\Microsoft\\\\Windows\\\\CurrentVersion\\\\Component Based Servicing\\\\RebootPending\].*\n(?:.+\n)*`)
+
+// endServicing forgets that servicing waited, while the machine is off.
+func (h *Host) endServicing() error {
+	path := filepath.Join(h.Prefix, "system.reg")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if !servicingWaits.Match(b) {
+		return nil
+	}
+	return os.WriteFile(path, servicingWaits.ReplaceAll(b, nil), 0o644)
+}
 
 // Stop ends every process of the machine.
 func (h *Host) Stop() error { return h.powerOff() }
