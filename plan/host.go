@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/compat"
@@ -25,10 +26,16 @@ type hostSetting struct {
 	steps func(w *settingWriter, g setting) []recipe.Setting
 	// anywhere: not of Windows alone.
 	anywhere bool
+	// usual is the value that "defaults" gives, where the argument is not given; cty.NilVal = none.
+	usual cty.Value
 }
 
-// hostSettings are the arguments of the host block. A setting that is not given is
-// left as the machine has it.
+// hostSettings are the arguments of the host block. A setting that is not given is left as
+// the machine has it, or with "defaults" is as those who run many Windows nodes set it: the
+// ports, updates and names of SMB shares as kubernetes-sigs/image-builder (ansible/windows,
+// systemprep), the exclusions as it and openshift/windows-machine-config-operator, the
+// keep-alive as kubernetes cluster/gce/windows. Nobody of them turns on long paths; volumes of
+// pods come near to the limit. A page file is for a machine's memory and disk to say.
 var hostSettings = []hostSetting{
 	{attr: attrSpec{name: "hostname", typ: cty.String, doc: "the machine's own name: letters, digits and '-', at most 63, without a domain; each machine has its own, so it mostly stands in a node (hostname = each.key); on Windows and Linux; counts on Windows after a reboot"},
 		judge: func(j *settingJudge, name string) { j.hostName(name) },
@@ -37,6 +44,7 @@ var hostSettings = []hostSetting{
 			return recipe.HostName(g.value.AsString(), w.m.OS)
 		}, anywhere: true},
 	{attr: attrSpec{name: "long_paths", typ: cty.Bool, doc: "programs may use paths of more than 260 characters, which volumes of pods come near to; counts for programs started later"},
+		usual: cty.True,
 		steps: func(_ *settingWriter, g setting) []recipe.Setting { return recipe.LongPaths(g.value.True()) }},
 	{attr: attrSpec{name: "page_file", typ: cty.Number, doc: "fixed size of the page file of drive C: in MiB, for example 8096; counts after a reboot"},
 		judge: func(j *settingJudge, name string) { j.whole(name, 16, 1<<20, 0) },
@@ -50,13 +58,20 @@ var hostSettings = []hostSetting{
 		},
 		steps: func(_ *settingWriter, g setting) []recipe.Setting { return recipe.CrashDump(g.value.AsString()) }},
 	{attr: attrSpec{name: "windows_update", typ: cty.String, doc: "how updates come: \"off\" (only by hand), \"notify\" or \"download\" (installed by hand); updates that come by themselves have broken pod networks and reboot nodes that were not drained"},
+		usual: cty.StringVal("off"),
 		judge: func(j *settingJudge, name string) {
 			j.oneOf(name, slices.Sorted(maps.Keys(recipe.WindowsUpdates)))
 		},
 		steps: func(_ *settingWriter, g setting) []recipe.Setting { return recipe.WindowsUpdate(g.value.AsString()) }},
 	{attr: attrSpec{name: "defender_exclusions", typ: cty.Bool, doc: "Defender does not scan the programs of the node and the folder of its images as they are used, by policy"},
-		judge: func(j *settingJudge, name string) { j.onlyTrue(name) },
+		usual: cty.True,
 		steps: func(w *settingWriter, g setting) []recipe.Setting {
+			if g.value.False() {
+				if !w.usual() {
+					w.c.diags.failOn(w.m.Name, g.at, "argument without effect", "defender_exclusions = false leaves the machine as it is. Remove it.")
+				}
+				return nil
+			}
 			if w.c.cluster == nil {
 				w.c.diags.failOn(w.m.Name, g.at, "argument without effect", "Node %q joins no cluster, so it has no programs for \"defender_exclusions\". Remove it.", w.m.Name)
 				return nil
@@ -73,8 +88,10 @@ var hostSettings = []hostSetting{
 			return recipe.StaticAddress(true)
 		}},
 	{attr: attrSpec{name: "smb_names", typ: cty.Bool, doc: "containers find SMB shares by name under containerd"},
+		usual: cty.True,
 		steps: func(_ *settingWriter, g setting) []recipe.Setting { return recipe.SMBNames(g.value.True()) }},
 	{attr: attrSpec{name: "tcp_keepalive", typ: cty.String, doc: "silence after which the other side of a TCP connection is asked whether it is there, \"60s\" (of Windows: two hours), so that a lost API server is noticed; counts after a reboot"},
+		usual: cty.StringVal("60s"),
 		judge: func(j *settingJudge, name string) { j.duration(name, time.Second, 24*time.Hour, 0) },
 		steps: func(_ *settingWriter, g setting) []recipe.Setting {
 			d, err := time.ParseDuration(g.value.AsString())
@@ -92,11 +109,19 @@ var hostSettings = []hostSetting{
 
 var hostSpec = func() *blockSpec {
 	s := &blockSpec{name: "host", one: true, doc: "settings of the machine, most of Windows, that a node does better with; what is not given stays as it is, or becomes again what it was"}
+	usual := ""
 	for _, h := range allHostSettings() {
 		s.attrs = append(s.attrs, h.attr)
+		if h.usual != cty.NilVal {
+			usual += fmt.Sprintf(", %s = %s", h.attr.name, hclwrite.TokensForValue(h.usual).Bytes())
+		}
 	}
+	s.attrs = append(s.attrs, attrSpec{name: defaultsArg, typ: cty.Bool, doc: "settings that have proved themselves on Windows nodes, each where it is not given: " + usual[2:]})
 	return s
 }()
+
+// defaultsArg asks for the usual values of all other settings.
+const defaultsArg = "defaults"
 
 func allHostSettings() []hostSetting {
 	return slices.Concat(hostSettings, portSettings, rebootSettings)
@@ -171,15 +196,31 @@ func (j *settingJudge) onlyTrue(name string) {
 func (w *settingWriter) host(b settingBlock) {
 	w.block = b
 	for _, h := range allHostSettings() {
-		g, ok := b.args[h.attr.name]
+		name := h.attr.name
+		g, ok := b.args[name]
+		if !ok && w.usual() && h.usual != cty.NilVal && w.hasUsual(name) {
+			g, ok, name = setting{value: h.usual, at: b.args[defaultsArg].at}, true, defaultsArg
+		}
 		if !ok || w.wrong(g.at) {
 			continue
 		}
-		if !h.anywhere && w.ofWindows(fmt.Sprintf("The argument %q", h.attr.name), g.at) {
+		if !h.anywhere && w.ofWindows(fmt.Sprintf("The argument %q", name), g.at) {
 			continue
 		}
 		w.add(g.at, h.steps(w, g)...)
 	}
+}
+
+// usual tells whether the host block asks for the usual values.
+func (w *settingWriter) usual() bool {
+	d, ok := w.block.args[defaultsArg]
+	return ok && d.value.True()
+}
+
+// hasUsual tells whether a setting means anything on a machine: it may have no programs of a
+// node.
+func (w *settingWriter) hasUsual(name string) bool {
+	return name != "defender_exclusions" || w.c.cluster != nil
 }
 
 // wrong tells whether something was reported of the value that stands there.

@@ -14,6 +14,7 @@ import (
 // to programs which ask for any.
 var portSettings = []hostSetting{
 	{attr: attrSpec{name: "dynamic_ports", typ: cty.String, doc: "TCP ports that programs get which ask for any, as each connection to the outside does, \"34000-65535\" (of Windows: 49152-65535)"},
+		usual: cty.StringVal("34000-65535"),
 		judge: (*settingJudge).dynamicPorts,
 		steps: func(w *settingWriter, g setting) []recipe.Setting {
 			r, why := dynamicRange(g.value.AsString())

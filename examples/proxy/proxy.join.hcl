@@ -53,16 +53,13 @@ profile "windows" {
     }
   }
 
-  # What is not named here stays as the machine has it.
+  # What has proved itself on Windows nodes (../language.md has the list), and more. What
+  # is not named stays as the machine has it.
   host {
-    page_file           = 8096
-    windows_update      = "off"
-    defender_exclusions = true
-    long_paths          = true
-    crash_dump          = "kernel"
-    smb_names           = true
-    static_address      = true
-    tcp_keepalive       = "60s"
+    defaults       = true
+    page_file      = 8096
+    crash_dump     = "kernel"
+    static_address = true
   }
 }
 
