@@ -138,7 +138,7 @@ func (s *Set) builds() []build {
 		all = append(all, build{
 			out: s.Bin(name + ".exe"), stamp: s.stamp(name), dir: s.src,
 			env:    []string{"GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off"},
-			argv:   []string{"go", "build", "-trimpath", "-ldflags", strip, "./" + name},
+			argv:   []string{"go", "build", "-trimpath", "-ldflags", strip + " -X main.version=v" + Kubernetes, "./" + name},
 			inputs: append(inputs, s.Source("go.sum")),
 		})
 	}
