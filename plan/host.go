@@ -73,7 +73,9 @@ var hostSettings = []hostSetting{
 				return nil
 			}
 			if w.c.cluster == nil {
-				w.c.diags.failOn(w.m.Name, g.at, "argument without effect", "Node %q joins no cluster, so it has no programs for \"defender_exclusions\". Remove it.", w.m.Name)
+				if !w.usual() {
+					w.c.diags.failOn(w.m.Name, g.at, "argument without effect", "Node %q joins no cluster, so it has no programs for \"defender_exclusions\". Remove it.", w.m.Name)
+				}
 				return nil
 			}
 			return recipe.DefenderExclusions(recipe.NodePrograms(w.c.cluster.base.Runtime.Kind))
@@ -198,7 +200,7 @@ func (w *settingWriter) host(b settingBlock) {
 	for _, h := range allHostSettings() {
 		name := h.attr.name
 		g, ok := b.args[name]
-		if !ok && w.usual() && h.usual != cty.NilVal && w.hasUsual(name) {
+		if !ok && w.usual() && h.usual != cty.NilVal {
 			g, ok, name = setting{value: h.usual, at: b.args[defaultsArg].at}, true, defaultsArg
 		}
 		if !ok || w.wrong(g.at) {
@@ -215,12 +217,6 @@ func (w *settingWriter) host(b settingBlock) {
 func (w *settingWriter) usual() bool {
 	d, ok := w.block.args[defaultsArg]
 	return ok && d.value.True()
-}
-
-// hasUsual tells whether a setting means anything on a machine: it may have no programs of a
-// node.
-func (w *settingWriter) hasUsual(name string) bool {
-	return name != "defender_exclusions" || w.c.cluster != nil
 }
 
 // wrong tells whether something was reported of the value that stands there.

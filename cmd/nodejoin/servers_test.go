@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,9 +14,10 @@ import (
 	"strings"
 
 	gssh "github.com/gliderlabs/ssh"
-	"github.com/pkg/sftp"
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/crypto/ssh"
+
+	"nodejoin/steps/transport/sshtest"
 )
 
 // cmdSSHD starts an SSH server on loopback that lets one key in: sshd [HOME]. With a home
@@ -47,8 +47,8 @@ func cmdSSHD(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if len(args) > 0 {
 		home := ts.MkAbs(args[0])
-		srv.Handler = func(s gssh.Session) { runCommand(s, home) }
-		srv.SubsystemHandlers = map[string]gssh.SubsystemHandler{"sftp": func(s gssh.Session) { serveSFTP(s, home) }}
+		srv.Handler = func(s gssh.Session) { sshtest.Run(s, home) }
+		srv.SubsystemHandlers = map[string]gssh.SubsystemHandler{"sftp": func(s gssh.Session) { sshtest.ServeSFTP(s, home) }}
 		findGo(ts)
 	}
 	srv.AddHostKey(host)
@@ -67,38 +67,6 @@ func cmdSSHD(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("SSH_PORT", port)
 	ts.Setenv("SSH_HOST_KEY", ssh.FingerprintSHA256(host.PublicKey()))
 	ts.Setenv("SSH_KNOWN", "[127.0.0.1]:"+port+" "+string(ssh.MarshalAuthorizedKey(host.PublicKey())))
-}
-
-// runCommand runs a command line the way sshd does: by the user's shell.
-func runCommand(s gssh.Session, home string) {
-	cmd := exec.Command("sh", "-c", s.RawCommand())
-	cmd.Stdout, cmd.Stderr, cmd.Dir = s, s.Stderr(), home
-	in, err := cmd.StdinPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		_ = s.Exit(127)
-		return
-	}
-	fed := make(chan struct{})
-	go func() {
-		defer close(fed)
-		_, _ = io.Copy(in, s)
-		_ = in.Close()
-	}()
-	_ = cmd.Wait()
-	_ = s.Exit(cmd.ProcessState.ExitCode())
-	_ = s.Close()
-	<-fed
-}
-
-func serveSFTP(s gssh.Session, home string) {
-	srv, err := sftp.NewServer(s, sftp.WithServerWorkingDirectory(home))
-	if err == nil {
-		_ = srv.Serve()
-		_ = srv.Close()
-	}
 }
 
 // findGo lets nodejoin build the agent with the caches of whoever runs the tests.

@@ -13,7 +13,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -22,8 +21,9 @@ import (
 	"time"
 
 	gssh "github.com/gliderlabs/ssh"
-	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
+
+	"nodejoin/steps/transport/sshtest"
 )
 
 // machine is an SSH server on loopback with commands, SFTP and forwarding. Its
@@ -111,7 +111,7 @@ func newMachine(t testing.TB, options ...func(*machine)) *machine {
 	m.identity = writeKey(t, filepath.Join(t.TempDir(), "id"), key, "")
 	m.Server = &gssh.Server{
 		Handler:           m.command,
-		SubsystemHandlers: map[string]gssh.SubsystemHandler{"sftp": m.serveSFTP},
+		SubsystemHandlers: map[string]gssh.SubsystemHandler{"sftp": func(s gssh.Session) { sshtest.ServeSFTP(s, m.home) }},
 		PublicKeyHandler: func(_ gssh.Context, k gssh.PublicKey) bool {
 			return gssh.KeysEqual(k, m.user.PublicKey())
 		},
@@ -141,39 +141,10 @@ func newMachine(t testing.TB, options ...func(*machine)) *machine {
 	return m
 }
 
-// command runs a command line the way sshd does: by the user's shell.
+// command greets, as some servers' shells do, and runs the command line.
 func (m *machine) command(s gssh.Session) {
 	_, _ = io.WriteString(s, m.greeting)
-	cmd := exec.Command("sh", "-c", s.RawCommand())
-	cmd.Stdout, cmd.Stderr, cmd.Dir = s, s.Stderr(), m.home
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		_ = s.Exit(1)
-		return
-	}
-	if err := cmd.Start(); err != nil {
-		_ = s.Exit(127)
-		return
-	}
-	fed := make(chan struct{})
-	go func() {
-		defer close(fed)
-		_, _ = io.Copy(in, s)
-		_ = in.Close()
-	}()
-	_ = cmd.Wait()
-	_ = s.Exit(cmd.ProcessState.ExitCode())
-	_ = s.Close()
-	<-fed
-}
-
-func (m *machine) serveSFTP(s gssh.Session) {
-	srv, err := sftp.NewServer(s, sftp.WithServerWorkingDirectory(m.home))
-	if err != nil {
-		return
-	}
-	_ = srv.Serve()
-	_ = srv.Close()
+	sshtest.Run(s, m.home)
 }
 
 // config reaches the machine with its key and its pinned host key.

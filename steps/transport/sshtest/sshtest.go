@@ -1,0 +1,44 @@
+// Package sshtest is the part of an SSH server of tests that runs things on this machine, as
+// sshd does.
+package sshtest
+
+import (
+	"io"
+	"os/exec"
+
+	gssh "github.com/gliderlabs/ssh"
+	"github.com/pkg/sftp"
+)
+
+// Run runs the session's command line in a folder, by the user's shell.
+func Run(s gssh.Session, dir string) {
+	cmd := exec.Command("sh", "-c", s.RawCommand())
+	cmd.Stdout, cmd.Stderr, cmd.Dir = s, s.Stderr(), dir
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		_ = s.Exit(127)
+		return
+	}
+	fed := make(chan struct{})
+	go func() {
+		defer close(fed)
+		_, _ = io.Copy(in, s)
+		_ = in.Close()
+	}()
+	_ = cmd.Wait()
+	_ = s.Exit(cmd.ProcessState.ExitCode())
+	_ = s.Close()
+	<-fed
+}
+
+// ServeSFTP is the SFTP subsystem; paths are relative to a folder.
+func ServeSFTP(s gssh.Session, dir string) {
+	srv, err := sftp.NewServer(s, sftp.WithServerWorkingDirectory(dir))
+	if err == nil {
+		_ = srv.Serve()
+		_ = srv.Close()
+	}
+}
