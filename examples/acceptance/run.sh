@@ -32,7 +32,7 @@ fi
 # have their own moods, and one bad moment of theirs shall not cost the run. What fails twice fails.
 tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT
-go build -o "$tools/gotestsum" gotest.tools/gotestsum
+go -C tools build -o "$tools/gotestsum" gotest.tools/gotestsum
 tests() { "$tools/gotestsum" --format testname --rerun-fails=1 --rerun-fails-run-root-test --packages "${*: -1}" -- "${@:1:$#-1}"; }
 
 # All parts run, also after one that has failed.
