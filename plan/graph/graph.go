@@ -56,19 +56,6 @@ func (g *Graph[K]) Edge(before, after K) error {
 	return nil
 }
 
-// Needs lists what must directly come before k, in the order in which it was said.
-func (g *Graph[K]) Needs(k K) []K {
-	i, ok := g.index[k]
-	if !ok {
-		return nil
-	}
-	out := make([]K, len(g.needs[i]))
-	for j, n := range g.needs[i] {
-		out[j] = g.keys[n]
-	}
-	return out
-}
-
 // Order lists all nodes so that each comes after what it needs. Of the nodes that
 // could come next, the one inserted first does. A cycle is a *CycleError[K].
 func (g *Graph[K]) Order() ([]K, error) {

@@ -162,7 +162,7 @@ func TestPlanTellsFlags(t *testing.T) {
 	if u == nil || u.From != "1.26.15" || u.To != "1.27.16" {
 		t.Fatalf("the upgrade is told as %+v", u)
 	}
-	for _, want := range []string{"kubelet: flag --container-runtime-endpoint goes: ", "kubelet: field containerRuntimeEndpoint comes: "} {
+	for _, want := range []string{"kubelet: flag --container-runtime-endpoint dropped: ", "kubelet: field containerRuntimeEndpoint added: "} {
 		if !slices.ContainsFunc(u.Notes, func(n string) bool { return strings.HasPrefix(n, want) }) {
 			t.Errorf("%q is not told: %q", want, u.Notes)
 		}
