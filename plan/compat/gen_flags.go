@@ -3,8 +3,8 @@
 package main
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
