@@ -72,7 +72,7 @@ func TestLinuxLocalReboot(t *testing.T) {
 	}
 	wantPod(ctx, t, b.cluster, b.machine, linuxNode)
 
-	if out, code := b.runLocally(ctx, "apply", "--auto-approve", plan); code != 0 || !strings.Contains(out, "Nothing is to change") {
+	if out, code := b.runLocally(ctx, "apply", "--auto-approve", plan); code != 0 || !strings.Contains(out, "No changes") {
 		t.Errorf("once more: exit code %d\n%s", code, out)
 	}
 	if out, code := b.runLocally(ctx, "history", plan); code != 0 || strings.Count(out, "resume") != 2 || strings.Count(out, "reboot pending") != 2 {

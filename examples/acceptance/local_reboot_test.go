@@ -51,7 +51,7 @@ func TestLocalReboot(t *testing.T) {
 	b.wantJoined(ctx)
 	b.awaitGone(ctx, "nodejoin-resume")
 
-	if out, code := b.runLocally(ctx, local, "apply", "--auto-approve"); code != 0 || !strings.Contains(out, "Nothing is to change") {
+	if out, code := b.runLocally(ctx, local, "apply", "--auto-approve"); code != 0 || !strings.Contains(out, "No changes") {
 		t.Errorf("once more: exit code %d\n%s", code, out)
 	}
 	if out, code := b.runLocally(ctx, local[len(local)-1:], "history"); code != 0 || !strings.Contains(out, "resume") {
