@@ -238,27 +238,34 @@ func (h *Host) WriteFile(ctx context.Context, path string, r io.Reader, opt host
 }
 
 func (h *Host) writeFile(ctx context.Context, path string, r io.Reader, opt host.WriteOptions) error {
-	if err := h.locked(ctx, func(s *state, _ []byte) error { return h.replaceable(s, path) }); err != nil {
+	if err := h.state.view(ctx, func(c contents) error { return h.replaceable(c.(*state), path) }); err != nil {
 		return err
 	}
 	tmp, err := h.prepare(ctx, path, r, opt.SHA256)
 	if err != nil {
 		return err
 	}
-	// The lock is not held while bytes arrive, so everything is asked again.
+	// The lock is not held while bytes arrive, so everything is checked again.
 	return h.change(ctx, func(s *state) error { return h.putInPlace(s, tmp, path, opt.Access) })
 }
 
-// putInPlace renames a prepared file. The access is on disk before the name is.
+// putInPlace renames a prepared file. Its access is saved before it has its name.
 func (h *Host) putInPlace(s *state, tmp, path string, access host.Access) error {
 	if err := h.replaceable(s, path); err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
+	key, err := h.key(path)
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	before := s.Access[key]
 	if err := h.setAccess(s, path, access); err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
-	if err := h.save(s, nil); err != nil {
-		return err
+	if s.Access[key] != before {
+		if err := h.state.save(); err != nil {
+			return err
+		}
 	}
 	at, err := h.real(path)
 	if err != nil {
@@ -321,9 +328,6 @@ func (h *Host) prepare(ctx context.Context, path string, r io.Reader, want strin
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); want != "" && !strings.EqualFold(got, want) {
 		return "", &host.DigestError{Subject: path, Algorithm: "sha256", Want: strings.ToLower(want), Got: got}
-	}
-	if err := f.Sync(); err != nil {
-		return "", err
 	}
 	return tmp, f.Close()
 }
