@@ -48,7 +48,7 @@ type contents interface {
 	init()
 	// tables are the parts that the journal knows, by their JSON names.
 	tables() map[string]journaled
-	// rest has everything else in its JSON form.
+	// rest is everything else; without tables, the contents themselves.
 	rest() any
 }
 
@@ -294,12 +294,20 @@ func (d *document) write() error {
 	for _, t := range d.state.tables() {
 		t.keep()
 	}
-	raw, err := json.MarshalIndent(d.state, "", "  ")
-	if err != nil {
+	raw := d.rest
+	if len(d.state.tables()) > 0 {
+		var err error
+		if raw, err = json.Marshal(d.state); err != nil {
+			return err
+		}
+	}
+	var text bytes.Buffer
+	if err := json.Indent(&text, raw, "", "  "); err != nil {
 		return err
 	}
+	text.WriteByte('\n')
 	tmp := host.TempName(d.path)
-	if err := os.WriteFile(tmp, append(raw, '\n'), 0o600); err != nil {
+	if err := os.WriteFile(tmp, text.Bytes(), 0o600); err != nil {
 		return err
 	}
 	// The clock of a file system ticks in milliseconds: two versions would look alike.
@@ -313,6 +321,7 @@ func (d *document) write() error {
 		}
 		d.lines = 0
 	}
+	var err error
 	d.file, err = identify(d.path)
 	return err
 }

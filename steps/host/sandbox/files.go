@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -302,12 +303,11 @@ func (h *Host) prepare(ctx context.Context, path string, r io.Reader, want strin
 	if err := os.MkdirAll(filepath.Dir(tmp), 0o755); err != nil {
 		return "", err
 	}
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	limit, err := h.free()
-	if err != nil {
-		return "", err
+	limit := uint64(math.MaxInt64 - 1)
+	if h.cfg.Capacity != 0 {
+		if limit, err = h.free(); err != nil {
+			return "", err
+		}
 	}
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -319,7 +319,7 @@ func (h *Host) prepare(ctx context.Context, path string, r io.Reader, want strin
 		}
 	}()
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(f, sum), io.LimitReader(&contextReader{ctx, r}, int64(min(limit, 1<<62))+1))
+	n, err := io.Copy(io.MultiWriter(f, sum), io.LimitReader(&contextReader{ctx, r}, int64(limit)+1))
 	if errors.Is(err, syscall.ENOSPC) || (err == nil && uint64(n) > limit) {
 		return "", host.ErrNoSpace
 	}
