@@ -103,7 +103,7 @@ func Session(t testing.TB, c *plan.Compiled) *engine.Session {
 			if err != nil {
 				return nil, err
 			}
-			return transport.NewLocal(h, artifact.New(artifact.Options{Direct: true}), n.Name), nil
+			return transport.NewLocal(h, artifact.New(artifact.Options{Direct: true}), h.LockDir()), nil
 		},
 		Cluster: func(context.Context) (kube.API, error) { return openCluster(c) },
 		Emit: func(e event.Event) {
