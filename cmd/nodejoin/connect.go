@@ -32,7 +32,7 @@ func connector(emit func(event.Event)) func(context.Context, plan.Node) (transpo
 			if err != nil {
 				return nil, sandboxError(ctx, "the sandbox cannot be used", s.Path, err)
 			}
-			return transport.NewLocalLocked(h, direct, n.Name, h.LockDir()), nil
+			return transport.NewLocal(h, direct, h.LockDir()), nil
 		case "local":
 			h, err := localHost(n)
 			if err != nil {
@@ -42,7 +42,7 @@ func connector(emit func(event.Event)) func(context.Context, plan.Node) (transpo
 			if err != nil {
 				return nil, err
 			}
-			return transport.NewLocalLocked(h, artifact.New(artifact.Options{Direct: true, MachineEnv: h.MachineEnv}), n.Name, f.DataDir), nil
+			return transport.NewLocal(h, artifact.New(artifact.Options{Direct: true, MachineEnv: h.MachineEnv}), f.DataDir), nil
 		case "ssh":
 			return dialSSH(ctx, n, found, emit)
 		}

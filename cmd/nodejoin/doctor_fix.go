@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
-	"nodejoin/steps/event"
 )
 
 // fixOptions of doctor.
@@ -38,7 +36,7 @@ func (a *app) sayFix(compiled *plan.Compiled, found []engine.Diagnosis) {
 		}
 	}
 	if n > 0 && len(mendings(compiled, found).Nodes) > 0 {
-		fmt.Fprintf(a.term.Out, "--fix can mend %d of them.\n", n)
+		fmt.Fprintf(a.term.Out, "--fix can fix %d of them.\n", n)
 	}
 }
 
@@ -58,48 +56,86 @@ func mendings(compiled *plan.Compiled, found []engine.Diagnosis) *plan.Compiled 
 	return &out
 }
 
-// fix applies the steps that mend what was found, after showing them and asking. The
-// summary is nil where there was nothing to do.
+// fixing is one run of doctor --fix, after the first diagnosis.
+type fixing struct {
+	*app
+	auto     bool     // --auto-approve
+	args     []string // of doctor
+	compiled *plan.Compiled
+	progress progress
+	session  *engine.Session
+}
+
+// fix applies the steps that fix what was found, after showing them and asking. The
+// summary is nil if there was nothing to do.
 func (a *app) fix(ctx context.Context, args []string, compiled *plan.Compiled, found []engine.Diagnosis, o fixOptions) (*engine.Summary, int, error) {
-	mend := mendings(compiled, found)
-	if len(mend.Nodes) == 0 {
+	x := &fixing{app: a, auto: o.auto, args: args, compiled: mendings(compiled, found)}
+	if len(x.compiled.Nodes) == 0 {
 		if !a.json {
-			fmt.Fprintln(a.term.Out, "There is nothing that --fix can mend.")
+			fmt.Fprintln(a.term.Out, "There is nothing that --fix can fix.")
 		}
 		return nil, exitOK, nil
 	}
-	a.hold("doctor --fix")
-	var current ui.Display = a.newDisplay() // that of the look ends before what will be done is shown
-	opt := a.options(mend, func(e event.Event) { current.Emit(e) })
-	opt.Resume = nil // what finishes after a boot is a plan, not some of its steps
-	s := engine.New(mend, opt)
-	defer s.Close()
-	report := s.Check(ctx)
-	current.Close()
-	if ctx.Err() != nil {
-		fmt.Fprintln(a.term.Err, "Nothing was changed.")
-		return nil, exitInterrupted, exitError(exitInterrupted)
-	}
-	if !a.json {
-		fmt.Fprintln(a.term.Out)
-		a.showPlan(report, false)
+	x.open()
+	defer x.session.Close()
+	report, err := x.check(ctx)
+	if err != nil {
+		return nil, exitInterrupted, err
 	}
 	code := a.reportProblems(report, findingsErrors)
 	if report.Pending() == 0 || !someReady(report) {
-		if code != exitOK {
-			return nil, code, exitError(code)
-		}
-		return nil, exitOK, nil
+		return nil, code, exit(code)
 	}
-	if err := a.approve(ctx, mend, o.auto, "Mend this?", "look at what doctor finds, then run doctor with --fix --auto-approve"); err != nil {
+	if err := x.confirm(ctx); err != nil {
 		return nil, exitFailed, err
 	}
-	a.beginRun(args, mend)
-	current = a.newDisplay()
-	sum := s.Apply(ctx)
-	current.Close()
-	code = worst(summaryCode(sum), code)
-	a.endRun(code, appliedHosts(sum))
-	a.showSummary(sum, report)
-	return sum, code, nil
+	result := x.change(ctx, report)
+	x.finish(result)
+	return result.summary, result.code(), nil
+}
+
+func (x *fixing) open() {
+	x.progress = progress{app: x.app, view: noEvents{}}
+	x.hold("doctor --fix")
+	o := x.options(x.compiled, x.progress.emit)
+	o.Resume = nil // only a whole plan is finished after a reboot
+	x.session = engine.New(x.compiled, o)
+}
+
+// check compares the steps with their hosts and shows what would change.
+func (x *fixing) check(ctx context.Context) (*engine.Report, error) {
+	x.progress.begin()
+	report := x.session.Check(ctx)
+	x.progress.end()
+	if ctx.Err() != nil {
+		return nil, x.nothingChanged(exitInterrupted)
+	}
+	if !x.json {
+		fmt.Fprintln(x.term.Out)
+		x.showPlan(report, false)
+	}
+	return report, nil
+}
+
+func (x *fixing) confirm(ctx context.Context) error {
+	if x.auto {
+		return nil
+	}
+	return x.approve(ctx, x.compiled, "Fix this?", "review what doctor finds, then run doctor with --fix --auto-approve")
+}
+
+func (x *fixing) change(ctx context.Context, report *engine.Report) applied {
+	x.beginRun(x.args, x.compiled)
+	x.progress.begin()
+	result := applied{report: report, summary: x.session.Apply(ctx)}
+	x.progress.end()
+	x.endRun(result.code(), appliedHosts(result.summary))
+	return result
+}
+
+func (x *fixing) finish(result applied) {
+	x.applyProblems(result)
+	if !x.json {
+		(&applyText{app: x.app}).result(result)
+	}
 }

@@ -27,6 +27,14 @@ type exitError int
 
 func (e exitError) Error() string { return "" }
 
+// exit ends the command with a code; nil for exitOK.
+func exit(code int) error {
+	if code == exitOK {
+		return nil
+	}
+	return exitError(code)
+}
+
 // errorCode is the exit code that a failure of one host stands for.
 func errorCode(err error) int {
 	var ce *transport.ConnectError

@@ -153,16 +153,6 @@ func appliedHosts(sum *engine.Summary) []history.Host {
 	return out
 }
 
-// leftHosts is what a leave came to. What it changed is what it told of as it was done:
-// of a leave that was stopped the host may have no more to say.
-func leftHosts(sum *engine.LeaveSummary, changed map[string][]string) []history.Host {
-	out := []history.Host{}
-	for _, h := range sum.Hosts {
-		out = append(out, history.Host{Node: h.Node, Changed: append([]string{}, changed[h.Node]...), Failed: h.Failed, Error: errorSummary(h.Err)})
-	}
-	return out
-}
-
 func errorSummary(err error) string {
 	if err == nil {
 		return ""

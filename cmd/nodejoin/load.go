@@ -105,13 +105,6 @@ func (a *app) variables() (map[string]string, error) {
 	return vars, nil
 }
 
-// problems prints diagnostics and failures on standard error.
-func (a *app) problems(ps []ui.Problem, files map[string]*hcl.File) {
-	for _, p := range ps {
-		ui.WriteProblem(a.term.Err, p, files, a.term.ErrColor, min(a.term.Width(), 100))
-	}
-}
-
 // printJSON writes v indented on standard output.
 func (a *app) printJSON(v any) error {
 	e := json.NewEncoder(a.term.Out)

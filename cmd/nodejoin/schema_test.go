@@ -45,7 +45,7 @@ func TestSchemasAreOfTypes(t *testing.T) {
 		"history": {"run": jsonRun{}, "host": history.Host{}, "entry": history.Entry{}},
 		"verify":  {"": jsonVerify{}, "flow": jsonFlow{}},
 		"event": {"host_state": event.HostState{}, "step_started": event.StepStarted{}, "step_progress": event.StepProgress{},
-			"step_done": event.StepDone{}, "warning": event.Warning{}, "summary": jsonSummary{}, "summary_host": jsonSummaryHost{}, "pruned": jsonPruned{}, "taken_back": jsonTakenBack{}, "version": nil},
+			"step_done": event.StepDone{}, "warning": event.Warning{}, "summary": jsonSummary{}, "summary_host": jsonSummaryHost{}, "pruned": jsonPruned{}, "rollback": jsonRollback{}, "version": nil},
 	} {
 		for name, v := range problem {
 			if file == "check" || file == "logs" || file == "history" {

@@ -136,11 +136,11 @@ type summary struct {
 		Unchanged int      `json:"unchanged"`
 		NotRun    []string `json:"not_run"`
 		Error     *problem `json:"error"`
-		TakenBack *struct {
+		Rollback  *struct {
 			Version string   `json:"version"`
 			Left    []string `json:"left"`
 			Error   *problem `json:"error"`
-		} `json:"taken_back"`
+		} `json:"rollback"`
 		Mutations int64 `json:"mutations"`
 	} `json:"hosts"`
 }

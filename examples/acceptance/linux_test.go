@@ -79,7 +79,7 @@ step "service" "sleeper" {
 // TestLinuxOverOpenSSH: the distribution's sshd, a Linux machine and a plan of steps;
 // a second apply changes nothing, a third one mends what was changed by hand.
 func TestLinuxOverOpenSSH(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := bounded(t, 5*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	sweepAgents(t)
@@ -103,13 +103,13 @@ func TestLinuxOverOpenSSH(t *testing.T) {
 	}
 	run("Applied: 4 changed")
 	t.Cleanup(func() { run("Applied: 1 changed", "--var", "text=second", "--var", "state=stopped") })
-	run("Nothing is to change: 1 host, 5 steps")
+	run("No changes: 1 host, 5 steps")
 	if err := os.WriteFile(filepath.Join(dir, "etc", "config"), []byte("by hand\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	run("Applied: 1 changed") // the service was started from what is there again
 	run("Applied: 2 changed", "--var", "text=second")
-	run("Nothing is to change: 1 host, 5 steps", "--var", "text=second")
+	run("No changes: 1 host, 5 steps", "--var", "text=second")
 }
 
 // sweepAgents removes, in the end, the agents that the test brings into the home

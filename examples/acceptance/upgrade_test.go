@@ -27,7 +27,7 @@ import (
 // an upgrade means; one whose kubelet does not run goes back to the old version, and the
 // next one goes through. Both drain the node, and the pods come back.
 func TestUpgrade(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	ctx, cancel := bounded(t, 20*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
 	old := b.planOf(components.OldKubernetes, mirror.OldKubernetesNode)
@@ -39,7 +39,7 @@ func TestUpgrade(t *testing.T) {
 
 	t.Run("shown", func(t *testing.T) {
 		out, code := released(t).output(ctx, t, append([]string{"plan", "--detailed-exitcode"}, b.planOf(components.Kubernetes, mirror.KubernetesNode)...)...)
-		for _, want := range []string{"upgrade of Kubernetes: " + components.OldKubernetes + " -> " + components.Kubernetes, "2 pods evicted", "kubelet stop", "taken back to " + components.OldKubernetes} {
+		for _, want := range []string{"upgrade of Kubernetes: " + components.OldKubernetes + " -> " + components.Kubernetes, "2 pods evicted", "kubelet stop", "rolled back to " + components.OldKubernetes} {
 			if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 				t.Errorf("plan does not say %q", want)
 			}
@@ -48,19 +48,19 @@ func TestUpgrade(t *testing.T) {
 			t.Errorf("exit code %d:\n%s", code, out)
 		}
 	})
-	t.Run("taken back", func(t *testing.T) {
+	t.Run("rolled back", func(t *testing.T) {
 		r := apply(ctx, t, b.planOf(components.Kubernetes, mirror.BrokenKubernetesNode), nil)
 		if r.code != 1 || r.summary == nil || len(r.summary.Hosts) != 1 {
 			t.Fatalf("apply of a kubelet that ends at once: %s", r)
 		}
 		h := r.summary.Hosts[0]
-		if h.Error == nil || h.Error.Step != "kubelet" && h.Error.Step != "kubelet_ready" || h.TakenBack == nil || h.TakenBack.Error != nil || h.TakenBack.Version != components.OldKubernetes || len(h.TakenBack.Left) > 0 {
-			t.Errorf("error %+v, taken back %+v: %s", h.Error, h.TakenBack, r)
+		if h.Error == nil || h.Error.Step != "kubelet" && h.Error.Step != "kubelet_ready" || h.Rollback == nil || h.Rollback.Error != nil || h.Rollback.Version != components.OldKubernetes || len(h.Rollback.Left) > 0 {
+			t.Errorf("error %+v, rolled back %+v: %s", h.Error, h.Rollback, r)
 		}
 		if !strings.Contains(strings.Join(strings.Fields(strings.ReplaceAll(r.stderr, "|", "")), " "), "Node is Ready again with "+components.OldKubernetes) {
 			t.Errorf("the run does not say so: %s", r.stderr)
 		}
-		t.Logf("failed and taken back after %.1fs: %s: %s", r.took.Seconds(), h.Error.Step, h.Error.Summary)
+		t.Logf("failed and rolled back after %.1fs: %s: %s", r.took.Seconds(), h.Error.Step, h.Error.Summary)
 		b.wantKubelet(ctx, components.OldKubernetes)
 		b.wantJoined(ctx)
 		pods = b.wantOtherPods(ctx, pods)

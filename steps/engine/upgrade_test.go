@@ -132,7 +132,7 @@ func TestPlanShowsUpgrade(t *testing.T) {
 	if err := w.cluster().AddPod(t.Context(), "win-1", kube.Pod{Namespace: "d", Name: "bare"}, ""); err != nil {
 		t.Fatal(err)
 	}
-	if e := refusal(t, w.check()); e.Summary != "pods are in the way of the drain" || !strings.Contains(e.Remedy, "--force") {
+	if e := refusal(t, w.check()); e.Summary != "pods block the drain" || !strings.Contains(e.Remedy, "--force") {
 		t.Errorf("have %+v", e)
 	}
 	w.drain.Force = true

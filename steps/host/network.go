@@ -1,6 +1,85 @@
 package host
 
-import "time"
+import (
+	"context"
+	"time"
+)
+
+// NetworkReader observes adapters, routes, ports, the firewall and HNS, and probes endpoints from the machine.
+type NetworkReader interface {
+	// Adapters lists the network adapters that are up and have an address, sorted by
+	// name; the loopback is left out.
+	Adapters(ctx context.Context) ([]Adapter, error)
+	// Routes lists the routes of IPv4 and IPv6 (Linux: the main table's), sorted as
+	// SortRoutes does.
+	Routes(ctx context.Context) ([]Route, error)
+	// Listeners lists the TCP ports on which programs listen and the UDP ports that
+	// are bound, sorted by protocol and port; each port once.
+	Listeners(ctx context.Context) ([]Listener, error)
+	// DynamicPorts gives the ports of "tcp" or "udp" of which a program gets one that
+	// asks for any. Machines whose kernel parameters these are answer ErrUnsupported, to
+	// the calls on reserved ports, too.
+	DynamicPorts(ctx context.Context, protocol string) (PortRange, error)
+	// PortsReserved reports whether exactly this range is reserved (ReservePorts).
+	PortsReserved(ctx context.Context, r PortRange) (bool, error)
+	// PortExcluded reports whether the machine refuses a port of "tcp" or "udp" to a
+	// program that asks for it, and none holds it: one of a range that Windows or its NAT
+	// has set aside. It takes the port for a moment to know.
+	PortExcluded(ctx context.Context, protocol string, port uint16) (bool, error)
+	// FirewallRule reads an inbound or outbound rule by its unique name.
+	FirewallRule(ctx context.Context, name string) (FirewallRule, error)
+	// HNSNetwork reads a network of the Host Networking Service by name (case-insensitive).
+	HNSNetwork(ctx context.Context, name string) (HNSNetwork, error)
+	// HNSNetworks lists them all, sorted by name.
+	HNSNetworks(ctx context.Context) ([]HNSNetwork, error)
+	// HNSEndpoints lists the endpoints of all networks of HNS, sorted by network, name
+	// and id. Where HNSNetworks is ErrUnsupported it is, too.
+	HNSEndpoints(ctx context.Context) ([]HNSEndpoint, error)
+	// ProbeHTTP asks url (http only, loopback or the machine's own address) and
+	// gives the status code. An error means that nothing answered.
+	ProbeHTTP(ctx context.Context, url string) (status int, err error)
+	// ProbePipe connects to a named pipe (`\\.\pipe\x`) or unix socket. With a
+	// grpcMethod (`/runtime.v1.RuntimeService/Version`) it also makes that call
+	// with an empty message and wants grpc-status 0.
+	ProbePipe(ctx context.Context, address, grpcMethod string) error
+	// ProbeAPI asks an API server (https) from this machine, without credentials and
+	// without trusting its certificate: the answer says whether there is a
+	// way, what time it is there, and what the certificate is. A name that is not found is ErrNameUnknown.
+	ProbeAPI(ctx context.Context, url string) (APIAnswer, error)
+	// ProbeTCP connects to address (HOST:PORT) from this machine and says nothing. A
+	// name that is not found is ErrNameUnknown, a way that does not lead to a listener
+	// ErrNoAnswer; any other error means that it could not be asked.
+	ProbeTCP(ctx context.Context, address string) error
+}
+
+// Network observes and changes routes, ports, the firewall and HNS.
+type Network interface {
+	NetworkReader
+
+	// DeleteRoutes removes routes that are as Routes gives them; absent is no error. Windows
+	// answers ErrUnsupported.
+	DeleteRoutes(ctx context.Context, routes []Route) error
+	// SetDynamicPorts changes what DynamicPorts gives, now and after each boot. A range
+	// that is not ValidDynamic is fs.ErrInvalid.
+	SetDynamicPorts(ctx context.Context, r PortRange) error
+	// ReservePorts takes a range out of the ports that programs get which ask for any,
+	// now and after each boot. One that is reserved already is no error; a port of it
+	// that a program or another reservation has is ErrBusy.
+	ReservePorts(ctx context.Context, r PortRange) error
+	// ReleasePorts ends a reservation; absent is no error.
+	ReleasePorts(ctx context.Context, r PortRange) error
+	// PutFirewallRule adds the rule or replaces the one of the same name.
+	PutFirewallRule(ctx context.Context, r FirewallRule) error
+	// DeleteFirewallRule removes a rule by name; absent is no error.
+	DeleteFirewallRule(ctx context.Context, name string) error
+	// CreateHNSNetwork makes a network that outlives boots. One of the name
+	// (case-insensitive) is fs.ErrExist. On a machine whose adapter has no virtual switch
+	// one is made, and for some seconds the machine has no connections.
+	CreateHNSNetwork(ctx context.Context, n HNSNetworkConfig) error
+	// DeleteHNSNetwork removes a network by name (case-insensitive), with its endpoints
+	// and the load balancers over these; absent is no error.
+	DeleteHNSNetwork(ctx context.Context, name string) error
+}
 
 // FirewallRule is a rule of the Windows Firewall.
 type FirewallRule struct {

@@ -1,6 +1,47 @@
 package host
 
-import "time"
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ServicesReader observes registered services.
+type ServicesReader interface {
+	// Service describes a registered service.
+	Service(ctx context.Context, name string) (Service, error)
+	// Dependents names the running services that depend on name, directly or not,
+	// in the order in which they must be stopped.
+	Dependents(ctx context.Context, name string) ([]string, error)
+}
+
+// Services observes and changes services, and runs programs.
+type Services interface {
+	ServicesReader
+
+	// CreateService registers a service, stopped. An existing name is fs.ErrExist.
+	CreateService(ctx context.Context, c ServiceConfig) error
+	// UpdateService changes a registered service in place (never delete and create).
+	UpdateService(ctx context.Context, c ServiceConfig) error
+	// StartService asks for a start and returns once the service manager has taken
+	// it; starting a running service is ErrServiceRunning.
+	StartService(ctx context.Context, name string) error
+	// StopService stops and waits until the service reports stopped and its
+	// process is gone, bounded by ctx. A process that stays long after that report is
+	// ended. Stopped already is no error. Running dependents are ErrDependents.
+	StopService(ctx context.Context, name string) error
+	// DeleteService unregisters a stopped service. Running: ErrServiceRunning.
+	// Registered services that depend on it: ErrDependents. Absent is no error.
+	DeleteService(ctx context.Context, name string) error
+	// RunProgram runs a program to its end and gives its exit code; a code other than
+	// 0 is no error. It runs in its own folder, with this process's environment and
+	// rights and without input; what it prints is in p.Log when the call returns. A
+	// program that is not there is fs.ErrNotExist. When ctx ends first, the program and
+	// what it has started are killed, and so they are when this process ends. Services
+	// that it has started through the service manager run on.
+	RunProgram(ctx context.Context, p Program) (exitCode int, err error)
+}
 
 // StartType says when a service starts.
 type StartType string
@@ -56,4 +97,35 @@ type Service struct {
 	// Altered says what of its registration was changed by hand besides the
 	// configuration; UpdateService undoes it. "" = nothing.
 	Altered string `json:"altered,omitempty"`
+}
+
+// Program is a program that runs to its end.
+type Program struct {
+	Command []string // absolute path of the program, and its arguments
+	// PathFirst is a folder that comes first in the program's PATH; "" = none.
+	PathFirst string
+	Log       string // file for all that it prints, replaced, AccessPrivate
+}
+
+func (p Program) name() string {
+	if len(p.Command) == 0 {
+		return ""
+	}
+	return p.Command[0]
+}
+
+// Env is the environment of the program, where env is that of the process that runs
+// it; listSep stands between the folders of a PATH. Windows has names without case,
+// and writes Path.
+func (p Program) Env(env []string, listSep string) []string {
+	if p.PathFirst == "" {
+		return env
+	}
+	i := slices.IndexFunc(env, func(v string) bool { return len(v) > 4 && strings.EqualFold(v[:5], "PATH=") })
+	if i < 0 {
+		return append(slices.Clone(env), "PATH="+p.PathFirst)
+	}
+	env = slices.Clone(env)
+	env[i] = env[i][:5] + p.PathFirst + listSep + env[i][5:]
+	return env
 }

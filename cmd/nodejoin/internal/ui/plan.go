@@ -175,11 +175,11 @@ func writeUpgrade(w io.Writer, h engine.HostReport, o PlanOptions) {
 		}
 	}
 	if t := h.Trial; t != nil {
-		what := "was stopped before it had verified what it changed, or taken it back; this one ends it"
+		what := "was stopped before it had verified or rolled back what it changed; this run finishes that"
 		if t.Back != nil {
-			what = "was taken back, and stopped before it had seen the machine work again; this one does"
+			what = "was rolled back, and stopped before the machine was seen to work again; this run checks it"
 		}
-		line(Yellow, "!", fmt.Sprintf("a run that began %s %s", t.Begun.Format("2006-01-02T15:04Z"), what))
+		line(Yellow, "!", fmt.Sprintf("a run started at %s %s", t.Begun.Format("2006-01-02T15:04Z"), what))
 	}
 	if u := h.Upgrade; u != nil {
 		word := "upgrade"
@@ -191,7 +191,7 @@ func writeUpgrade(w io.Writer, h engine.HostReport, o PlanOptions) {
 			line(Dim, " ", n)
 		}
 		if h.Node.OnFailure != "keep" && h.KubeNode != nil && h.KubeNode.Ready {
-			line(Dim, " ", "if a step fails, what was changed is taken back to "+u.From)
+			line(Dim, " ", "if a step fails, the changes are rolled back to "+u.From)
 		}
 	}
 	if i := h.Interruption; i != nil {

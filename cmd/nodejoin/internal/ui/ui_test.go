@@ -257,7 +257,7 @@ func TestWritePlanUpgrade(t *testing.T) {
 	for _, want := range []string{
 		"^ upgrade of Kubernetes: 1.35.4 -> 1.36.3\n",
 		"kubelet: flag --old dropped: removed\n",
-		"if a step fails, what was changed is taken back to 1.35.4\n",
+		"if a step fails, the changes are rolled back to 1.35.4\n",
 		"! interruption: the Node is cordoned, 2 pods evicted (d/one, d/two), kubelet and containerd stop and start; then it takes pods again\n",
 		"~ kubelet Kubelet\n",
 	} {

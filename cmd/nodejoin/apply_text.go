@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/steps/engine"
+)
+
+// applyText writes an apply as text.
+type applyText struct {
+	*app
+	noEvents      // the display on standard error shows them
+	full     bool // --full
+}
+
+func (t *applyText) plan(r *engine.Report) { t.showPlan(r, t.full) }
+
+func (t *applyText) result(r applied) {
+	if r.summary == nil {
+		return // showPlan has said so
+	}
+	t.term.Say("%s (%s).", tallyOf(r.summary).text(t.term.OutColor), r.summary.Duration.Round(10*time.Millisecond))
+	for _, n := range r.pruned {
+		if n.Err == nil {
+			fmt.Fprintf(t.term.Out, "Removed the Node %s from the cluster.\n", ui.CleanLine(n.Node))
+		}
+	}
+}
+
+// applyProblems writes the failures of an apply to standard error.
+func (a *app) applyProblems(r applied) {
+	var ps []ui.Problem
+	for i, h := range r.summary.Hosts {
+		if h.Err == nil || unchecked(r.report.Hosts[i]) {
+			continue // done, or reported by the check
+		}
+		p := problemOf(h.Err)
+		p.Host, p.Step, p.Source = h.Node, h.Failed, h.Source
+		if h.GoesDown {
+			p.Warning, p.Level = true, "warning"
+		}
+		if h.TakenBack != nil {
+			p.Detail = strings.TrimSpace(p.Detail + "\n" + h.TakenBack.String() + ".")
+		}
+		ps = append(ps, p)
+	}
+	for _, n := range r.pruned {
+		if n.Err != nil {
+			p := problemOf(n.Err)
+			p.Host, p.Step = n.Node, n.Failed
+			ps = append(ps, p)
+		}
+	}
+	if len(ps) > 0 {
+		fmt.Fprintln(a.term.Err)
+		a.problems(ui.Fold(ps), nil)
+	}
+}
+
+// tally counts the steps and hosts of an apply.
+type tally struct {
+	changed, unchanged, left                int // steps
+	failed, rolledBack, interrupted, reboot int // hosts
+	held                                    int // hosts that were not started
+	heldWhy                                 string
+}
+
+func tallyOf(sum *engine.Summary) tally {
+	var t tally
+	for _, h := range sum.Hosts {
+		t.changed += len(h.Changed)
+		t.unchanged += len(h.Unchanged)
+		t.left += len(h.NotRun)
+		if h.Held != "" {
+			t.held, t.heldWhy = t.held+1, h.Held
+		}
+		if h.Err == nil {
+			continue
+		}
+		switch {
+		case h.GoesDown:
+			t.reboot++
+		case errorCode(h.Err) == exitInterrupted:
+			t.interrupted++
+		default:
+			t.failed++
+		}
+		if h.TakenBack != nil {
+			t.rolledBack++
+		}
+		if h.Failed != "" && !slices.Contains(h.NotRun, h.Failed) {
+			t.left++
+		}
+	}
+	return t
+}
+
+// text is the tally as one line, without a full stop.
+func (t tally) text(color bool) string {
+	unfinished := t.failed+t.interrupted+t.held > 0
+	word := ui.Paint(color, ui.Green, "Applied")
+	if unfinished {
+		word = ui.Paint(color, ui.Red, "Not finished")
+	}
+	s := fmt.Sprintf("%s: %d changed, %d unchanged", word, t.changed, t.unchanged)
+	if t.interrupted > 0 {
+		s += fmt.Sprintf(", %d %s interrupted", t.interrupted, plural(t.interrupted, "host"))
+	}
+	if t.failed > 0 {
+		s += fmt.Sprintf(", %d %s failed", t.failed, plural(t.failed, "host"))
+		if t.rolledBack > 0 {
+			s += fmt.Sprintf(" (%d rolled back)", t.rolledBack)
+		}
+	}
+	if t.held > 0 {
+		s += fmt.Sprintf(", %d %s not started (%s)", t.held, plural(t.held, "host"), ui.CleanLine(t.heldWhy))
+	}
+	switch {
+	case unfinished:
+		s += fmt.Sprintf(", %d %s left for the next apply", t.left, plural(t.left, "step"))
+	case t.reboot > 0:
+		s += fmt.Sprintf(", %d %s left for after the reboot", t.left, plural(t.left, "step"))
+	}
+	return s
+}

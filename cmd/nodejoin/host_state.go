@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+
+	"nodejoin/steps/engine"
+	"nodejoin/steps/transport"
+)
+
+// unchecked reports whether a step of the host, or all of them, could not be checked.
+func unchecked(h engine.HostReport) bool {
+	s := hostState(h)
+	return s == "failed" || s == "not_reachable"
+}
+
+// hostState is the state of a host in one word, as its check found it.
+func hostState(h engine.HostReport) string {
+	switch {
+	case unreachable(h.Err):
+		return "not_reachable"
+	case h.Err != nil:
+		return "failed"
+	}
+	state := "in_sync"
+	if h.Trial != nil {
+		state = "drifted"
+	}
+	for _, s := range h.Steps {
+		if s.Result.Err != nil {
+			return "failed"
+		}
+		if !s.Result.Change.NoOp() {
+			state = "drifted"
+		}
+	}
+	switch {
+	case state == "in_sync":
+	case h.Untouched && h.KubeNode == nil:
+		return "not_joined" // it never joined, or it has left
+	case unfinished(h):
+		return "unfinished"
+	}
+	return state
+}
+
+// unfinished reports whether the last run that changed the machine did not finish. A run
+// that was killed left no note; a first join is known by that, an upgrade by its snapshot.
+func unfinished(h engine.HostReport) bool {
+	switch {
+	case h.Trial != nil:
+		return true
+	case h.Last == nil:
+		return !h.Untouched && !h.LastUnknown
+	}
+	return h.Last.Result != "done"
+}
+
+// unreachable reports whether the host itself did not answer; it may be in sync.
+func unreachable(err error) bool {
+	var ce *transport.ConnectError
+	return errors.As(err, &ce) && ce.Reason == transport.ReasonUnreachable || errors.Is(err, transport.ErrDropped)
+}

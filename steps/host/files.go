@@ -1,0 +1,91 @@
+package host
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// FilesReader observes files and folders.
+type FilesReader interface {
+	// Stat describes a file or directory.
+	Stat(ctx context.Context, path string) (FileInfo, error)
+	// Open reads a file from its start.
+	Open(ctx context.Context, path string) (io.ReadCloser, error)
+	// List gives the entries of a directory, sorted by name.
+	List(ctx context.Context, path string) ([]FileInfo, error)
+	// FreeBytes is the space left on the volume that holds path (or would hold it).
+	FreeBytes(ctx context.Context, path string) (uint64, error)
+	// Mounts are where file systems are mounted, at path or below it, in the order in
+	// which they were. Windows has volumes, which nobody but an administrator puts into
+	// folders, and answers that there are none; so it is of a path that is not there.
+	Mounts(ctx context.Context, path string) ([]string, error)
+}
+
+// Files observes and changes files and folders.
+type Files interface {
+	FilesReader
+
+	// Mkdir makes a directory and its missing parents; an existing one is kept
+	// and only its access is set. On Windows only the system and administrators can
+	// change a folder that it makes, whatever C:\ gives to others; what is made in it
+	// later inherits what it would else (but for AccessPrivate).
+	Mkdir(ctx context.Context, path string, access Access) error
+	// WriteFile replaces path atomically (temporary file beside it, flush, rename)
+	// and makes missing parents, as Mkdir does. The temporary name is TempName(path), so that a
+	// later run takes up or overwrites what an interrupted one left.
+	WriteFile(ctx context.Context, path string, r io.Reader, opt WriteOptions) error
+	// CreateExclusive makes a new file with this content, or fails with fs.ErrExist.
+	CreateExclusive(ctx context.Context, path string, data []byte) error
+	// Rename moves a file, replacing newPath. A program that runs from newPath is ErrBusy.
+	Rename(ctx context.Context, oldPath, newPath string) error
+	// Remove deletes a file or an empty directory; absent is no error. A program
+	// that runs from path is ErrBusy.
+	Remove(ctx context.Context, path string) error
+	// Unmount takes off what was mounted last at exactly this path; nothing is no error.
+	// One that is in use is ErrBusy.
+	Unmount(ctx context.Context, path string) error
+	// SetAccess changes who may read and write path.
+	SetAccess(ctx context.Context, path string, access Access) error
+}
+
+// Access says who may read and write a file or directory.
+type Access string
+
+const (
+	// AccessDefault is what the parent gives. Windows: inherited, a new directory as Mkdir says; Linux: 0644,
+	// directories 0755.
+	AccessDefault Access = ""
+	AccessPrivate Access = "private" // SYSTEM and Administrators only, inheritance off; Linux: 0600, directories 0700
+	AccessProgram Access = "program" // Windows: as AccessDefault; Linux: 0755
+)
+
+// FileInfo describes one file or directory.
+type FileInfo struct {
+	Name    string    `json:"name"` // last element
+	Dir     bool      `json:"dir,omitempty"`
+	Size    int64     `json:"size"` // bytes; 0 for directories
+	ModTime time.Time `json:"mod_time"`
+	// Access as observed: AccessPrivate when nobody but the system and
+	// administrators (Linux: the owner, root) can read it, AccessProgram when a
+	// Linux file is executable, else AccessDefault.
+	Access Access `json:"access,omitempty"`
+	// Open: others than the system and administrators can rename it or what lies in it,
+	// or give themselves the right to. It is looked for on Windows only.
+	Open bool `json:"open,omitempty"`
+	// ID changes when the file is replaced (inode and change time, or file index);
+	// empty where the machine has none.
+	ID string `json:"id,omitempty"`
+	// Elsewhere marks an entry of List that leads to another place: a link, a junction,
+	// a mount point. The other fields describe that place; Remove of a link or junction
+	// removes it alone.
+	Elsewhere bool `json:"elsewhere,omitempty"`
+}
+
+// WriteOptions are the attributes of a written file.
+type WriteOptions struct {
+	Access Access
+	// SHA256, when set, is checked against the bytes that were read; a mismatch
+	// leaves nothing behind and is a *DigestError.
+	SHA256 string
+}

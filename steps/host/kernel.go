@@ -1,0 +1,73 @@
+package host
+
+import (
+	"context"
+)
+
+// KernelReader observes the kernel of a Linux machine: parameters, modules, interfaces and the packet filter.
+type KernelReader interface {
+	// Sysctl reads a kernel parameter by its name with dots ("net.ipv4.ip_forward"),
+	// as sysctl(8) shows it, runs of blanks as one. Machines without them answer
+	// ErrUnsupported.
+	Sysctl(ctx context.Context, name string) (string, error)
+	// KernelModule says how the running kernel has a module; fs.ErrNotExist when it
+	// neither is loaded nor known to be part of the kernel. Machines without modules
+	// answer ErrUnsupported.
+	KernelModule(ctx context.Context, name string) (KernelModule, error)
+	// Interfaces names the network interfaces, up or not, sorted. Machines whose packet
+	// filter is not iptables' answer ErrUnsupported to this and to the calls on chains.
+	Interfaces(ctx context.Context) ([]string, error)
+	// FilterChains lists the chains of the packet filter that programs have made. Where
+	// iptables is not installed it is fs.ErrNotExist.
+	FilterChains(ctx context.Context) ([]FilterChain, error)
+	// FilterTables lists the tables of nftables, those that iptables has there, too. Where
+	// nft is not installed it is fs.ErrNotExist; Windows answers ErrUnsupported.
+	FilterTables(ctx context.Context) ([]FilterTable, error)
+}
+
+// Kernel observes and changes the kernel of a Linux machine.
+type Kernel interface {
+	KernelReader
+
+	// SetSysctl sets a kernel parameter until the next boot. One that the kernel does
+	// not have is fs.ErrNotExist.
+	SetSysctl(ctx context.Context, name, value string) error
+	// LoadKernelModule loads a module, with those that it needs, into the running
+	// kernel; one that is there already is no error.
+	LoadKernelModule(ctx context.Context, name string) error
+	// DeleteInterface removes an interface that programs have made, such as a bridge;
+	// absent is no error.
+	DeleteInterface(ctx context.Context, name string) error
+	// DeleteFilterChains removes chains with their rules, and the rules of others that lead
+	// to them; absent is no error.
+	DeleteFilterChains(ctx context.Context, chains []FilterChain) error
+	// DeleteFilterTables removes tables with all that is in them; absent is no error.
+	DeleteFilterTables(ctx context.Context, tables []FilterTable) error
+}
+
+// FilterChain is a chain of the packet filter, as iptables names it.
+type FilterChain struct {
+	Family string // "ipv4" or "ipv6"
+	Table  string // "nat"
+	Name   string // "KUBE-SERVICES"
+}
+
+// String is "ipv4/nat/KUBE-SERVICES".
+func (c FilterChain) String() string { return c.Family + "/" + c.Table + "/" + c.Name }
+
+// FilterTable is a table of nftables.
+type FilterTable struct {
+	Family string // "ip", "ip6", "inet" and others of nft(8)
+	Name   string // "kube-proxy"
+}
+
+// String is "ip/kube-proxy".
+func (t FilterTable) String() string { return t.Family + "/" + t.Name }
+
+// KernelModule is how a kernel has a module.
+type KernelModule string
+
+const (
+	ModuleLoaded  KernelModule = "loaded"
+	ModuleBuiltIn KernelModule = "built in" // part of the kernel itself
+)

@@ -1,0 +1,36 @@
+package host
+
+import (
+	"context"
+)
+
+// RegistryReader observes the Windows registry. Machines without one answer ErrUnsupported.
+type RegistryReader interface {
+	// RegistryValue reads one value of a key written `HKLM\SOFTWARE\...`.
+	// Machines without a registry answer ErrUnsupported.
+	RegistryValue(ctx context.Context, key, name string) (RegistryValue, error)
+	// RegistryNames gives the names of the keys and of the values directly below a
+	// key, each sorted. A key that holds nothing is there; one that is not is fs.ErrNotExist.
+	RegistryNames(ctx context.Context, key string) (keys, values []string, err error)
+}
+
+// Registry observes and changes the Windows registry.
+type Registry interface {
+	RegistryReader
+
+	SetRegistryValue(ctx context.Context, key, name string, v RegistryValue) error
+	// DeleteRegistryValue removes one value; absent is no error. Its key stays.
+	DeleteRegistryValue(ctx context.Context, key, name string) error
+	// DeleteRegistryKey removes a key that holds nothing; absent is no error. One with
+	// values or keys below it stays, which is ErrBusy.
+	DeleteRegistryKey(ctx context.Context, key string) error
+}
+
+// RegistryValue is one registry value. Exactly one of the data fields counts, by Type.
+type RegistryValue struct {
+	Type    string   `json:"type"`              // string, expand_string, multi_string, dword, qword, binary
+	String  string   `json:"string,omitempty"`  // string, expand_string
+	Strings []string `json:"strings,omitempty"` // multi_string
+	Number  uint64   `json:"number,omitempty"`  // dword, qword
+	Binary  []byte   `json:"binary,omitempty"`  // binary
+}
