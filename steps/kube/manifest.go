@@ -45,7 +45,10 @@ type ManifestState struct {
 }
 
 // ObjectKind is a kind of object.
-type ObjectKind struct{ APIVersion, Kind string }
+type ObjectKind struct {
+	APIVersion string `json:"api_version"`
+	Kind       string `json:"kind"`
+}
 
 // Defines returns the kinds that a CustomResourceDefinition makes the API server serve; other objects define
 // none.
