@@ -23,7 +23,7 @@ import (
 // process also holds in memory and reads again only when another process, or a person,
 // has changed it.
 //
-// A change rewrites the file. Once the file is large, a change of what is kept in tables
+// A change rewrites the file. Once the file is large, a change of a table
 // is appended to a journal beside it: one line per call, a JSON object of the file's
 // shape in which null removes an entry. When the journal is as large as the file, the
 // file is rewritten and the journal removed. Both are complete after each call, so a
@@ -56,8 +56,8 @@ type contents interface {
 // a journal.
 const largeDocument = 64 << 10
 
-// identity of a file: write gives each version of a document a time of its own, in
-// nanoseconds. The zero value is that of a missing file.
+// identity of a version of a file: write sets a time in nanoseconds, which no other
+// version has. The zero value is that of a missing file.
 type identity struct {
 	size     int64
 	modified time.Time
@@ -78,7 +78,7 @@ func identify(path string) (identity, error) {
 // shared, because each kubelet of a thousand opens the cluster that it joins.
 var documents sync.Map
 
-// openDocument gives the document at path. Its lock is a file of its own.
+// openDocument returns the document at path. Its lock is a file of its own.
 func openDocument(path, journal, lock string, empty func() contents) *document {
 	for {
 		if v, ok := documents.Load(path); ok {
@@ -87,7 +87,8 @@ func openDocument(path, journal, lock string, empty func() contents) *document {
 			}
 			documents.CompareAndDelete(path, v)
 		}
-		d := &document{path: path, journal: journal, lock: lock, empty: empty, large: largeDocument, free: make(chan struct{}, 1)}
+		d := &document{path: path, journal: journal, lock: lock, empty: empty, large: largeDocument,
+			free: make(chan struct{}, 1)}
 		d.free <- struct{}{}
 		p := weak.Make(d)
 		if _, taken := documents.LoadOrStore(path, p); !taken {
