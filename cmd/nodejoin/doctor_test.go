@@ -43,7 +43,7 @@ func example(t *testing.T, name string) (dir string, run func(schema *jsonschema
 	}
 }
 
-// TestDoctorKeepsToSchema: before a join, after it, with something wrong, and mended.
+// TestDoctorKeepsToSchema: before a join, after it, with something wrong, and fixed.
 func TestDoctorKeepsToSchema(t *testing.T) {
 	dir, run := example(t, "quickstart")
 	doctor := compileSchema(t, "doctor")
@@ -59,7 +59,7 @@ func TestDoctorKeepsToSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(doctor, exitFailed, "doctor", "--json", dir)
-	if h := first(run(doctor, exitOK, "doctor", "--json", "--fix", dir)); len(h["mended"].([]any)) == 0 {
-		t.Errorf("mended: %v", h)
+	if h := first(run(doctor, exitOK, "doctor", "--json", "--fix", dir)); len(h["fixed"].([]any)) == 0 {
+		t.Errorf("fixed: %v", h)
 	}
 }

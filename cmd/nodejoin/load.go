@@ -59,16 +59,20 @@ func planDigest(files map[string]*hcl.File) string {
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
-func (a *app) compile(ctx context.Context, args []string) (*plan.Compiled, hcl.Diagnostics, map[string]*hcl.File, error) {
-	path := "."
-	if len(args) > 0 {
-		path = args[0]
+// planArg is the plan that the arguments name; the default is this folder.
+func planArg(args []string) string {
+	if len(args) == 0 {
+		return "."
 	}
+	return args[0]
+}
+
+func (a *app) compile(ctx context.Context, args []string) (*plan.Compiled, hcl.Diagnostics, map[string]*hcl.File, error) {
 	vars, err := a.variables()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: a.lookupEnv, Agent: agentSource(ctx), Version: version})
+	p, diags := plan.Load(planArg(args), plan.Options{Vars: vars, VarFiles: a.varFiles, Env: a.lookupEnv, Agent: agentSource(ctx), Version: version})
 	if p == nil {
 		return nil, diags, nil, nil
 	}

@@ -142,10 +142,7 @@ func (b *bundle) json(name string, v any) {
 
 // bundle begins with what is known on this computer: the plan, versions, the last runs.
 func (a *app) bundle(args []string, c *plan.Compiled, now time.Time) (*bundle, error) {
-	path := "."
-	if len(args) > 0 {
-		path = args[0]
-	}
+	path := planArg(args)
 	vars, err := a.variables()
 	if err != nil {
 		return nil, err

@@ -49,10 +49,7 @@ func (a *app) savePlan(name string, args []string, c *plan.Compiled, r *engine.R
 
 // describe is the saved form of a plan; r is nil before its hosts were checked.
 func (a *app) describe(args []string, c *plan.Compiled, r *engine.Report) (*saved.Plan, error) {
-	path := "."
-	if len(args) > 0 {
-		path = args[0]
-	}
+	path := planArg(args)
 	vars, err := a.variables()
 	if err != nil {
 		return nil, err

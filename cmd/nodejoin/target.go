@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -205,11 +204,7 @@ func closure(all []steps.Spec, from map[string]bool, next func(steps.Spec) []str
 // steps of a node whose address is typed already. It says nothing of a plan that
 // does not compile.
 func (a *app) completeAddress(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	path := "."
-	if len(args) > 0 {
-		path = args[0]
-	}
-	compiled := a.compileForCompletion(c.Context(), path)
+	compiled := a.compileForCompletion(planArg(args))
 	if compiled == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -225,8 +220,8 @@ func (a *app) completeAddress(c *cobra.Command, args []string, typed string) ([]
 	return slices.DeleteFunc(out, func(s string) bool { return !strings.HasPrefix(s, typed) }), cobra.ShellCompDirectiveNoFileComp
 }
 
-// compileForCompletion compiles without building an agent and without a word.
-func (a *app) compileForCompletion(_ context.Context, path string) *plan.Compiled {
+// compileForCompletion compiles without building an agent, and prints nothing.
+func (a *app) compileForCompletion(path string) *plan.Compiled {
 	vars, err := a.variables()
 	if err != nil {
 		return nil
