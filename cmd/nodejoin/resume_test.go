@@ -239,14 +239,14 @@ func TestResumeAgain(t *testing.T) {
 	if err := json.Unmarshal(again.Steps[0].Args, &file); err != nil || file.Access != host.AccessPrivate {
 		t.Fatalf("%+v, %v", file, err)
 	}
-	if r.goesOn(first) {
-		t.Error("it goes on without a reboot")
+	if r.continues(first) {
+		t.Error("it continues without a reboot")
 	}
 	if err := os.WriteFile(r.file, []byte(file.Content), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	next, err := readResumption(r.file)
-	if err != nil || next.Reboots != 2 || next.Starts != 0 || !r.goesOn(first) {
+	if err != nil || next.Reboots != 2 || next.Starts != 0 || !r.continues(first) {
 		t.Fatalf("%+v, %v", next, err)
 	}
 	a.resumed = next

@@ -110,7 +110,7 @@ func WriteProblem(w io.Writer, p Problem, files map[string]*hcl.File, color bool
 		if where != "" {
 			where += ", "
 		}
-		where += "asked for at " + p.Source
+		where += "declared at " + p.Source
 	}
 	if where != "" {
 		for _, l := range strings.Split(Wrap(CleanLine(where), "  ", width-2), "\n") {

@@ -94,7 +94,7 @@ func TestWriteProblem(t *testing.T) {
 
 `},
 		{"run at 60", failure, 60, `| Error: the service ended by itself
-|   hosts win-1, win-2, step kubelet, asked for at
+|   hosts win-1, win-2, step kubelet, declared at
 |   x.join.hcl:62,1
 |
 | exit code 1
