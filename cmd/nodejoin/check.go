@@ -99,7 +99,8 @@ func noPlans(names []string) error {
 	for _, name := range names {
 		found, err := filepath.Glob(filepath.Join(name, "*"+plan.Suffix))
 		if strings.HasSuffix(name, plan.Suffix) || err == nil && len(found) > 0 {
-			return fmt.Errorf("%s is a join plan, but check reads pod manifests. To check the plan, run\n  nodejoin validate %s\nTo check manifests against it, run\n  nodejoin check --plan %s FILE...", name, name, name)
+			return fmt.Errorf("%[1]s is a join plan, but check reads pod manifests. To check the plan, run\n"+
+				"  nodejoin validate %[1]s\nTo check manifests against it, run\n  nodejoin check --plan %[1]s FILE...", name)
 		}
 	}
 	return nil
@@ -179,7 +180,8 @@ func (a *app) showCheck(r check.Report) error {
 }
 
 func checkJSON(r check.Report) jsonCheck {
-	out := jsonCheck{FormatVersion: "1", Objects: r.Objects, Pods: r.Pods, Windows: r.Windows, Findings: append([]check.Finding{}, r.Findings...)}
+	out := jsonCheck{FormatVersion: "1", Objects: r.Objects, Pods: r.Pods, Windows: r.Windows,
+		Findings: append([]check.Finding{}, r.Findings...)}
 	for _, f := range r.Findings {
 		if f.Severity == check.Error {
 			out.Errors++
@@ -196,14 +198,16 @@ func (a *app) writeCheck(r jsonCheck) {
 	for _, f := range r.Findings {
 		severity := ui.Paint(a.term.OutColor, styles[f.Severity], string(f.Severity)+":")
 		fmt.Fprintf(w, "%s:%d,%d %s %s\n", ui.CleanLine(f.File), f.Line, f.Column, severity, f.ID)
-		for _, text := range []string{f.Object + ", " + f.Field + ": " + f.Seen, "why: " + f.Why, "what to do: " + f.Remedy} {
+		for _, text := range []string{f.Object + ", " + f.Field + ": " + f.Seen, "why: " + f.Why,
+			"what to do: " + f.Remedy} {
 			fmt.Fprintf(w, "    %s\n", strings.ReplaceAll(ui.Wrap(ui.CleanLine(text), "", max(width-4, 24)), "\n", "\n      "))
 		}
 	}
 	if len(r.Findings) > 0 {
 		fmt.Fprintln(w)
 	}
-	line := fmt.Sprintf("Checked %d %s, %d with pods, %d of them for Windows: %d %s, %d %s.", r.Objects, plural(r.Objects, "object"), r.Pods, r.Windows,
+	line := fmt.Sprintf("Checked %d %s, %d with pods, %d of them for Windows: %d %s, %d %s.", r.Objects,
+		plural(r.Objects, "object"), r.Pods, r.Windows,
 		r.Errors, plural(r.Errors, "error"), r.Warnings, plural(r.Warnings, "warning"))
 	fmt.Fprintln(w, ui.Wrap(line, "", width))
 }

@@ -82,10 +82,11 @@ func clusterOpener(p *plan.Compiled) func(context.Context) (kube.API, error) {
 		}
 		k, err := cluster.Open(ctx, cluster.Config{Kubeconfig: c.Kubeconfig, CAHash: c.CAHash, FieldManager: "nodejoin"})
 		if _, statErr := os.Stat(c.Kubeconfig); err != nil && errors.Is(statErr, fs.ErrNotExist) {
-			return nil, &steps.Error{Code: steps.CodeFailed, Summary: "there is no kubeconfig", Detail: c.Kubeconfig + " does not exist",
-				Remedy: "put the kubeconfig of a user there who may create tokens, service accounts and nodes: kubeadm leaves one " +
-					"on the control plane as /etc/kubernetes/admin.conf. Or give another file in the argument kubeconfig of the " +
-					"cluster block; it is read on this machine only"}
+			return nil, &steps.Error{Code: steps.CodeFailed, Summary: "there is no kubeconfig",
+				Detail: c.Kubeconfig + " does not exist",
+				Remedy: "put the kubeconfig of a user there who may create tokens, service accounts and nodes: " +
+					"kubeadm leaves one on the control plane as /etc/kubernetes/admin.conf. Or give another file in the " +
+					"argument kubeconfig of the cluster block; it is read on this machine only"}
 		}
 		return k, err
 	}

@@ -51,7 +51,8 @@ type jsonSymptom struct {
 func diagnosisJSON(r diagnosed) jsonDoctor {
 	out := jsonDoctor{FormatVersion: "1", Hosts: []jsonDoctorHost{}}
 	for _, d := range r.hosts {
-		j := jsonDoctorHost{Node: d.Node.Name, Address: d.Node.Address, Joined: d.Joined, Findings: []jsonSymptom{}, Mutations: d.Mutations}
+		j := jsonDoctorHost{Node: d.Node.Name, Address: d.Node.Address, Joined: d.Joined, Findings: []jsonSymptom{},
+			Mutations: d.Mutations}
 		if d.Err == nil {
 			j.Facts = d.Facts
 		} else {
@@ -61,7 +62,8 @@ func diagnosisJSON(r diagnosed) jsonDoctor {
 			if f.Severity == steps.SeverityError && !f.Waived {
 				out.Errors++
 			}
-			j.Findings = append(j.Findings, jsonSymptom{f.ID, f.Severity, f.Seen, f.Why, f.Remedy, f.Unasked, f.Waived, fixable(f)})
+			j.Findings = append(j.Findings, jsonSymptom{f.ID, f.Severity, f.Seen, f.Why, f.Remedy, f.Unasked, f.Waived,
+				fixable(f)})
 		}
 		if r.fixed != nil {
 			j.Fixed = fixedSteps(d, r.fixed.summary)

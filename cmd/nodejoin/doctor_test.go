@@ -12,7 +12,8 @@ import (
 
 // example copies an example into a folder of its own, without what runs of it have left,
 // and gives a way to run the program there and hold its output against a schema.
-func example(t *testing.T, name string) (dir string, run func(schema *jsonschema.Schema, code int, args ...string) map[string]any) {
+func example(t *testing.T, name string) (dir string,
+	run func(schema *jsonschema.Schema, code int, args ...string) map[string]any) {
 	t.Helper()
 	home := t.TempDir()
 	dir = filepath.Join(home, name)

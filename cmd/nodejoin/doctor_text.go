@@ -99,7 +99,8 @@ func (t *doctorText) host(d engine.Diagnosis) {
 		about += "; not joined"
 	}
 	color := t.term.OutColor
-	fmt.Fprintf(t.term.Out, "%s  %s\n", ui.Paint(color, ui.Bold, ui.CleanLine(d.Node.Name)), ui.Paint(color, ui.Dim, ui.CleanLine(about)))
+	fmt.Fprintf(t.term.Out, "%s  %s\n", ui.Paint(color, ui.Bold, ui.CleanLine(d.Node.Name)),
+		ui.Paint(color, ui.Dim, ui.CleanLine(about)))
 	for _, s := range severities {
 		for _, f := range d.Found {
 			if f.Severity == s.severity {

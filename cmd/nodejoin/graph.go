@@ -12,15 +12,18 @@ import (
 )
 
 // graphFormats are the values of --format.
-var graphFormats = map[string]func(io.Writer, *plan.Compiled) error{"dot": writeDOT, "mermaid": writeMermaid, "html": draw.HTML}
+var graphFormats = map[string]func(io.Writer, *plan.Compiled) error{"dot": writeDOT, "mermaid": writeMermaid,
+	"html": draw.HTML}
 
 func newGraph(a *app) *cobra.Command {
 	format := "dot"
 	c := &cobra.Command{
-		Use:     "graph [PLAN]",
-		Short:   "Print the ordered steps of every node as a graph",
-		Long:    "Compiles the plan and prints its step graph for Graphviz (dot) or Mermaid, or as a page\n(html) that needs no network. No host is asked.",
-		Example: "  nodejoin graph plans/prod | dot -Tsvg > graph.svg\n  nodejoin graph plans/prod --format html > graph.html",
+		Use:   "graph [PLAN]",
+		Short: "Print the ordered steps of every node as a graph",
+		Long: `Compiles the plan and prints its step graph for Graphviz (dot) or Mermaid, or as a page
+(html) that needs no network. No host is asked.`,
+		Example: `  nodejoin graph plans/prod | dot -Tsvg > graph.svg
+  nodejoin graph plans/prod --format html > graph.html`,
 	}
 	a.planFlags(c)
 	c.Flags().StringVar(&format, "format", format, "dot, mermaid or html (one page, with search)")

@@ -47,7 +47,8 @@ func writeHelp(w io.Writer, c *cobra.Command, text string, width int) {
 		fmt.Fprintf(w, "\nFlags:\n%s\n", strings.TrimRight(flags, " \n"))
 	}
 	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(w, "\n%s\n", ui.Reflow(`Use "`+c.CommandPath()+` [command] --help" for more information about a command.`, width))
+		more := `Use "` + c.CommandPath() + ` [command] --help" for more information about a command.`
+		fmt.Fprintf(w, "\n%s\n", ui.Reflow(more, width))
 	}
 }
 

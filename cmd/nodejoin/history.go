@@ -114,7 +114,8 @@ func (x *historyCommand) list() error {
 	rows := [][]string{{"RUN", "COMMAND", "BY", "NODES", "CHANGED", "RESULT"}}
 	for _, r := range x.runs {
 		h := r.Head.Holder
-		rows = append(rows, []string{h.Run, ui.CleanLine(h.Command), ui.CleanLine(h.User), fmt.Sprint(len(r.Head.Nodes)), fmt.Sprint(changedBy(r)), runResult(r)})
+		rows = append(rows, []string{h.Run, ui.CleanLine(h.Command), ui.CleanLine(h.User), fmt.Sprint(len(r.Head.Nodes)),
+			fmt.Sprint(changedBy(r)), runResult(r)})
 	}
 	return ui.Table(x.term.Out, x.term.OutLimit(), rows)
 }

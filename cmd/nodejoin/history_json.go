@@ -26,8 +26,9 @@ type jsonRun struct {
 
 func runJSON(r history.Run, events bool) jsonRun {
 	h := r.Head
-	j := jsonRun{Run: h.Holder.Run, Command: h.Holder.Command, User: h.Holder.User, Host: h.Holder.Host, Since: h.Holder.Since,
-		Result: runResult(r), Version: h.Version, Plan: h.Plan, Digest: h.Digest, Nodes: h.Nodes, Hosts: []history.Host{}}
+	j := jsonRun{Run: h.Holder.Run, Command: h.Holder.Command, User: h.Holder.User, Host: h.Holder.Host,
+		Since: h.Holder.Since, Result: runResult(r), Version: h.Version, Plan: h.Plan, Digest: h.Digest, Nodes: h.Nodes,
+		Hosts: []history.Host{}}
 	if r.End != nil {
 		j.Ended, j.ExitCode, j.Hosts = &r.End.Ended, &r.End.ExitCode, r.End.Hosts
 	}

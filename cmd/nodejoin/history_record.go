@@ -42,7 +42,8 @@ func (a *app) endRun(code int, hosts []history.Host) {
 }
 
 func (a *app) noRecord(err error) {
-	a.problems([]ui.Problem{{Warning: true, Level: "warning", Summary: "this run is not recorded in the history", Detail: err.Error()}}, nil)
+	a.problems([]ui.Problem{{Warning: true, Level: "warning", Summary: "this run is not recorded in the history",
+		Detail: err.Error()}}, nil)
 }
 
 func appliedHosts(sum *engine.Summary) []history.Host {

@@ -13,8 +13,8 @@ import (
 // hold names this process as the lock holder.
 func (a *app) hold(command string) {
 	now := time.Now().UTC().Truncate(time.Second)
-	a.holder = steps.Holder{Run: now.Format("20060102-150405-") + rand.Text()[:6], User: "an unknown user", Host: "an unknown machine",
-		PID: os.Getpid(), Since: now, Command: command}
+	a.holder = steps.Holder{Run: now.Format("20060102-150405-") + rand.Text()[:6], Command: command,
+		User: "an unknown user", Host: "an unknown machine", PID: os.Getpid(), Since: now}
 	if u, err := user.Current(); err == nil {
 		a.holder.User = u.Username
 	}

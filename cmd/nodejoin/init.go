@@ -89,7 +89,8 @@ func (i *initializer) report(folder, name string) {
 	i.term.Say("Wrote %s.", ui.CleanLine(name))
 	if len(i.Digests) == 0 {
 		values := filepath.Join(folder, "sha256.auto"+plan.VarSuffix)
-		i.term.Say("It needs the digests of the artifacts, in %s; a comment in the plan shows the format.", ui.CleanLine(values))
+		i.term.Say("It needs the digests of the artifacts, in %s; a comment in the plan shows the format.",
+			ui.CleanLine(values))
 	}
 	i.term.Say("Next: nodejoin validate %s, then plan and apply.", ui.CleanLine(folder))
 }
@@ -110,7 +111,8 @@ func requireNoPlan(folder string) error {
 	}
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), plan.Suffix) {
-			return fmt.Errorf("%s already exists, and all files of a folder are one plan; name another folder", filepath.Join(folder, e.Name()))
+			return fmt.Errorf("%s already exists, and all files of a folder are one plan; name another folder",
+				filepath.Join(folder, e.Name()))
 		}
 	}
 	return nil
@@ -150,7 +152,8 @@ func (i *initializer) validate(name string, src []byte) error {
 	}
 	i.problems(ui.FromHCL(diags), map[string]*hcl.File{name: {Bytes: src}})
 	if diags.HasErrors() {
-		fmt.Fprintln(i.term.Err, ui.Wrap("Nothing was written: the plan would not be valid with these answers.", "", i.term.Width()))
+		fmt.Fprintln(i.term.Err, ui.Wrap("Nothing was written: the plan would not be valid with these answers.", "",
+			i.term.Width()))
 		return exitError(exitInvalid)
 	}
 	return nil

@@ -105,7 +105,7 @@ var (
 
 func checkName(s string) error {
 	if !planName.MatchString(s) {
-		return fmt.Errorf("%q is not a valid name: use letters, digits, '-' and '_', at most 63, and start with a letter or digit", s)
+		return fmt.Errorf("%q is not a valid name: use letters, digits, '-' and '_', a letter or digit first, at most 63", s)
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func parseHost(s string, sandbox bool) (initHost, error) {
 	case !ok || address == "" || strings.ContainsAny(address, " \t"):
 		return initHost{}, errors.New("it must be name=address, for example win-1=10.0.0.21")
 	case !nodeName.MatchString(name):
-		return initHost{}, fmt.Errorf("%q is not a valid name of a node: use lower-case letters, digits, '-' and '.' (RFC 1123)", name)
+		return initHost{}, fmt.Errorf("%q is not a node name: use lower-case letters, digits, '-' and '.' (RFC 1123)", name)
 	}
 	if _, err := netip.ParseAddr(address); sandbox && err != nil {
 		return initHost{}, fmt.Errorf("%q is not an IP address, which a sandbox needs", address)
@@ -235,7 +235,8 @@ func (i *initializer) version(artifact string) string {
 }
 
 // initArtifacts are those of a first plan.
-var initArtifacts = []string{compat.KubernetesNode, compat.ContainerdName, compat.CNIPlugins, compat.FlannelCNI, compat.Flanneld}
+var initArtifacts = []string{compat.KubernetesNode, compat.ContainerdName, compat.CNIPlugins, compat.FlannelCNI,
+	compat.Flanneld}
 
 // digests computes the digests of the artifacts in the mirror. A sandbox can do without.
 func (i *initializer) digests() error {
@@ -259,7 +260,8 @@ func (i *initializer) digests() error {
 	case missing == "":
 		i.Digests = found
 	case !i.Sandbox:
-		return fmt.Errorf("--mirror %s: these artifacts are missing there. Download them, and keep their file names:%s", i.mirror, missing)
+		return fmt.Errorf("--mirror %s: these artifacts are missing there. Download them, and keep their file names:%s",
+			i.mirror, missing)
 	}
 	return nil
 }

@@ -67,7 +67,11 @@ func planArg(args []string) string {
 	return args[0]
 }
 
-func (a *app) compile(ctx context.Context, args []string) (*plan.Compiled, hcl.Diagnostics, map[string]*hcl.File, error) {
+// compile reads and compiles the plan that the arguments name. It returns the plan's
+// files for its diagnostics; with an error in these, the first result is nil.
+func (a *app) compile(ctx context.Context, args []string) (
+	*plan.Compiled, hcl.Diagnostics, map[string]*hcl.File, error,
+) {
 	vars, err := a.variables()
 	if err != nil {
 		return nil, nil, nil, err

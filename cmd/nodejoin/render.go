@@ -58,7 +58,8 @@ A folder that is not empty and was not made by render is refused without --force
 
 func (x *renderCommand) run(c *cobra.Command, args []string) error {
 	if x.out == "" {
-		return usageError{c, errors.New("render needs --out: the folder to write, for example\n  nodejoin render plans/prod --out rendered")}
+		return usageError{c, errors.New("render needs --out: the folder to write, for example\n" +
+			"  nodejoin render plans/prod --out rendered")}
 	}
 	compiled, err := x.load(c.Context(), args)
 	if err != nil {
@@ -154,7 +155,8 @@ func lastRendered(root *os.Root, dir string, force bool) (r renderRecord, err er
 	switch {
 	case err == nil:
 		if err := json.Unmarshal(b, &r); err != nil || r.FormatVersion != "1" {
-			return r, fmt.Errorf("%s is not a list of rendered files; remove it, then use --force", filepath.Join(dir, renderMark))
+			return r, fmt.Errorf("%s is not a list of rendered files; remove it, then use --force",
+				filepath.Join(dir, renderMark))
 		}
 		for _, f := range r.Files {
 			if !filepath.IsLocal(f) {
@@ -170,7 +172,7 @@ func lastRendered(root *os.Root, dir string, force bool) (r renderRecord, err er
 		return r, err
 	}
 	if len(entries) > 0 && !force {
-		return r, fmt.Errorf("%s is not empty and was not made by render; name another folder, or use --force to write into it", dir)
+		return r, fmt.Errorf("%s is not empty and was not made by render; name another folder, or use --force", dir)
 	}
 	return r, nil
 }

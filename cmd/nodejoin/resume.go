@@ -74,7 +74,8 @@ func (a *app) makeResume(ctx context.Context, args []string, n plan.Node, f host
 	case a.resumed != nil:
 		return a.resumeAgain(n, f)
 	case f.OS == "linux" && f.Init != "systemd":
-		return nil, errors.New("nodejoin itself runs on it, and nothing there starts services after a reboot (systemd is not process 1)")
+		return nil, errors.New("nodejoin itself runs on it, " +
+			"and nothing there starts services after a reboot (systemd is not process 1)")
 	}
 	r, err := a.resumption(ctx, args, n)
 	if err != nil {
@@ -130,15 +131,19 @@ func resumeSteps(f host.Facts, program steps.Source, text string) *engine.Resume
 	}
 	logDir := host.Dir(f.OS, log)
 	return &engine.Resume{Service: steps.ResumeService, Log: log, Steps: []steps.Spec{
-		spec("resume_dir", "directory", "Folder for after the reboot", &steps.Directory{Path: dir, Access: host.AccessPrivate}),
-		spec("resume_log_dir", "directory", "Folder of the log of "+steps.ResumeService, &steps.Directory{Path: logDir, Access: host.AccessPrivate}),
+		spec("resume_dir", "directory", "Folder for after the reboot",
+			&steps.Directory{Path: dir, Access: host.AccessPrivate}),
+		spec("resume_log_dir", "directory", "Folder of the log of "+steps.ResumeService,
+			&steps.Directory{Path: logDir, Access: host.AccessPrivate}),
 		spec("resume_program", "binary", "nodejoin, for after the reboot", &steps.Binary{Source: program, Path: path,
 			Services: []string{steps.ResumeService}}),
-		spec(resumePlanID, "file", "The plan, for after the reboot", &steps.File{Path: file, Content: text, Access: host.AccessPrivate}),
+		spec(resumePlanID, "file", "The plan, for after the reboot",
+			&steps.File{Path: file, Content: text, Access: host.AccessPrivate}),
 		spec("resume_service", "service", "Service "+steps.ResumeService+", for after the reboot", &steps.Service{
 			State: host.ServiceStopped, Log: log, Makes: []string{logDir},
 			ServiceConfig: host.ServiceConfig{Name: steps.ResumeService, DisplayName: steps.ResumeService,
-				Description: "Finishes a join plan once, after a reboot", Command: []string{path, "resume", file}, Start: host.StartAuto}}),
+				Description: "Finishes a join plan once, after a reboot", Command: []string{path, "resume", file},
+				Start: host.StartAuto}}),
 	}}
 }
 
@@ -176,11 +181,13 @@ func (a *app) resumption(ctx context.Context, args []string, n plan.Node) (*resu
 	}
 	if len(needs) > 0 {
 		slices.Sort(needs)
-		return nil, fmt.Errorf("nodejoin itself runs on it, and the service that would finish the plan after the reboot does not have "+
-			"what the plan takes only from this run: %s. Put it into a file (--var-file) that only administrators can read, or reboot by hand",
+		return nil, fmt.Errorf("nodejoin itself runs on it, and the service that would finish the plan after the reboot "+
+			"does not have what the plan takes only from this run: %s. Put it into a file (--var-file) that only "+
+			"administrators can read, or reboot by hand",
 			strings.Join(needs, ", "))
 	}
-	r := &resumption{Version: resumeVersion, Node: n.Name, Reboots: 1, Flags: a.applyFlags(), Folders: map[string]string{}}
+	r := &resumption{Version: resumeVersion, Node: n.Name, Reboots: 1, Flags: a.applyFlags(),
+		Folders: map[string]string{}}
 	if r.Plan, err = p.Encode(); err != nil {
 		return nil, err
 	}

@@ -42,9 +42,10 @@ type localMachine interface {
 
 func newResume(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use:    "resume FILE",
-		Short:  "Finish a plan after a reboot",
-		Long:   "The service " + steps.ResumeService + " runs this. Apply installs it before it reboots the machine that it runs on.",
+		Use:   "resume FILE",
+		Short: "Finish a plan after a reboot",
+		Long: "The service " + steps.ResumeService +
+			" runs this. Apply installs it before it reboots the machine that it runs on.",
 		Hidden: true,
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
@@ -59,16 +60,17 @@ func newResume(a *app) *cobra.Command {
 			return err
 		}
 		say := heal.SayTo(log)
-		code := heal.Service{Name: steps.ResumeService, Say: say, Ends: true, Work: func(ctx context.Context, report func(heal.Level, string)) error {
-			h, err := localHost(plan.Node{DataDir: filepath.Dir(filepath.Dir(args[0]))})
-			if err == nil {
-				err = (&resuming{machine: h, file: args[0], out: log, say: say, report: report, pause: resumePause}).run(ctx)
-			}
-			if err != nil {
-				say("ended: " + err.Error())
-			}
-			return err
-		}}.Run()
+		code := heal.Service{Name: steps.ResumeService, Say: say, Ends: true,
+			Work: func(ctx context.Context, report func(heal.Level, string)) error {
+				h, err := localHost(plan.Node{DataDir: filepath.Dir(filepath.Dir(args[0]))})
+				if err == nil {
+					err = (&resuming{machine: h, file: args[0], out: log, say: say, report: report, pause: resumePause}).run(ctx)
+				}
+				if err != nil {
+					say("ended: " + err.Error())
+				}
+				return err
+			}}.Run()
 		if err := log.Close(); err != nil {
 			return err
 		}
@@ -111,7 +113,8 @@ func (x *resuming) run(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		x.report(heal.Error, "The plan is not finished: "+err.Error()+". See "+resumeLog(runtime.GOOS)+" and run apply again.")
+		text := fmt.Sprintf("The plan is not finished: %v. See %s and run apply again.", err, resumeLog(runtime.GOOS))
+		x.report(heal.Error, text)
 	}
 	return errors.Join(err, x.machine.Remove(ctx, x.file), x.machine.DeleteOwnService(ctx, steps.ResumeService))
 }
@@ -142,7 +145,8 @@ func (x *resuming) finish(ctx context.Context, r *resumption) error {
 			return context.Cause(ctx)
 		case code == exitReboot && x.continues(r):
 			return errNextBoot
-		case code != exitUnreachable && code != exitLocked || try == resumeTries: // the network may come up late, another run may end
+		case code != exitUnreachable && code != exitLocked || try == resumeTries:
+			// Other codes may change: the network may come up late, another run may end.
 			return fmt.Errorf("nodejoin apply ended with exit code %d", code)
 		}
 		x.say(fmt.Sprintf("next try in %v", x.pause))

@@ -76,7 +76,8 @@ each step checked, applied and verified. Running it again changes only what diff
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{c, err}
 	})
-	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newLeave(a), newStatus(a), newHistory(a), newLogs(a), newGraph(a), newVersion(a))
+	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newLeave(a), newStatus(a), newHistory(a), newLogs(a),
+		newGraph(a), newVersion(a))
 	root.AddCommand(newDoctor(a), newCheck(a), newVerify(a), newInit(a), newFmt(a), newRender(a), newResume(a))
 	strictBuiltins(root)
 	a.wrapHelp(root)
@@ -160,7 +161,8 @@ func strictBuiltins(root *cobra.Command) {
 			}
 			c.Args = func(c *cobra.Command, args []string) error {
 				if len(args) > 0 {
-					return usageError{c, fmt.Errorf("there is no completion for %q, only for %s", args[0], strings.Join(shells, ", "))}
+					return usageError{c, fmt.Errorf("there is no completion for %q, only for %s", args[0],
+						strings.Join(shells, ", "))}
 				}
 				return nil
 			}
@@ -191,7 +193,8 @@ func (a *app) changeFlags(c *cobra.Command) {
 // drainFlags limit what a drain may do to pods, with the names that kubectl drain has.
 func drainFlags(c *cobra.Command, o *kube.DrainOptions) {
 	f := c.Flags()
-	f.BoolVar(&o.DeleteEmptyDirData, "delete-emptydir-data", false, "evict pods even if they have emptyDir volumes, which are lost")
+	f.BoolVar(&o.DeleteEmptyDirData, "delete-emptydir-data", false,
+		"evict pods even if they have emptyDir volumes, which are lost")
 	f.BoolVar(&o.Force, "force", false, "evict pods even if no controller creates them again")
 	boundFlag(c, &o.Timeout, kube.DrainTimeout, "drain-timeout", "limit for the drain of one node")
 }
@@ -229,5 +232,6 @@ func (a *app) outputFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&a.json, "json", false, "print JSON on standard output")
 	a.display = "auto"
-	f.Var(oneOf{&a.display, []string{"auto", "plain", "quiet"}}, "display", "progress on standard error: auto, plain or quiet")
+	f.Var(oneOf{&a.display, []string{"auto", "plain", "quiet"}}, "display",
+		"progress on standard error: auto, plain or quiet")
 }

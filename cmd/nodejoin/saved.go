@@ -146,7 +146,8 @@ func (a *app) openSaved(c *cobra.Command, args []string) (*saved.Plan, []string,
 	}
 	for _, name := range p.Secret {
 		if _, ok := given[name]; !ok {
-			return nil, nil, fmt.Errorf("%s was planned with --var %s=..., which is sensitive and therefore not in the file; give it again", args[0], name)
+			return nil, nil, fmt.Errorf("%s was planned with --var %s=..., which is sensitive, so not in the file; repeat it",
+				args[0], name)
 		}
 	}
 	return p, a.takeOver(p), nil

@@ -43,13 +43,15 @@ func (a *app) statusTable(r *engine.Report) error {
 		rows = append(rows, statusRow(h))
 	}
 	for _, n := range r.Former {
-		rows = append(rows, []string{ui.CleanLine(n.Name), "foreign: no longer in the plan", "-", "-", "-", "kubelet " + ui.CleanLine(n.KubeletVersion)})
+		rows = append(rows, []string{ui.CleanLine(n.Name), "foreign: no longer in the plan", "-", "-", "-",
+			"kubelet " + ui.CleanLine(n.KubeletVersion)})
 	}
 	return ui.Table(a.term.Out, a.term.OutLimit(), rows)
 }
 
 // stateWords are hostState for people.
-var stateWords = map[string]string{"in_sync": "in sync", "drifted": "drifted", "unfinished": "unfinished", "not_joined": "not joined",
+var stateWords = map[string]string{"in_sync": "in sync", "drifted": "drifted", "unfinished": "unfinished",
+	"not_joined":    "not joined",
 	"not_reachable": "not reachable", "failed": "could not be checked"}
 
 func statusRow(h engine.HostReport) []string {
@@ -58,7 +60,8 @@ func statusRow(h engine.HostReport) []string {
 	if h.Err != nil || state == "not_joined" {
 		differs = "-" // everything, or not known
 	}
-	return []string{ui.CleanLine(h.Node.Name), stateWords[state], fmt.Sprint(inOrder), differs, lastChanged(h), ui.CleanLine(h.Facts.Product + " " + h.Facts.Build)}
+	return []string{ui.CleanLine(h.Node.Name), stateWords[state], fmt.Sprint(inOrder), differs, lastChanged(h),
+		ui.CleanLine(h.Facts.Product + " " + h.Facts.Build)}
 }
 
 // differences counts the steps of a host that are in order, and describes the others.

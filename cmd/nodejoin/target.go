@@ -14,8 +14,10 @@ import (
 // targetFlags are those of every command that selects nodes and steps.
 func (a *app) targetFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringArrayVar(&a.targets, "target", nil, "only this node, or this step and those it needs, by `address`; may be repeated")
-	f.StringArrayVar(&a.skips, "skip", nil, "leave out this node, or this step and those that need it, by `address`; may be repeated")
+	f.StringArrayVar(&a.targets, "target", nil,
+		"only this node, or this step and those it needs, by `address`; may be repeated")
+	f.StringArrayVar(&a.skips, "skip", nil,
+		"leave out this node, or this step and those that need it, by `address`; may be repeated")
 	for _, name := range []string{"target", "skip"} {
 		_ = c.RegisterFlagCompletionFunc(name, a.completeAddress)
 	}
@@ -215,7 +217,8 @@ func (a *app) completeAddress(c *cobra.Command, args []string, typed string) ([]
 			}
 		}
 	}
-	return slices.DeleteFunc(out, func(s string) bool { return !strings.HasPrefix(s, typed) }), cobra.ShellCompDirectiveNoFileComp
+	return slices.DeleteFunc(out, func(s string) bool { return !strings.HasPrefix(s, typed) }),
+		cobra.ShellCompDirectiveNoFileComp
 }
 
 // compileForCompletion compiles without building an agent, and prints nothing.
@@ -227,7 +230,8 @@ func (a *app) compileForCompletion(path string) *plan.Compiled {
 	stand := func(string, string, string) (steps.Source, error) {
 		return steps.Source{File: "agent", SHA256: sha256Hex(nil)}, nil
 	}
-	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: lookupEnv, Agent: stand, Version: version})
+	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: lookupEnv, Agent: stand,
+		Version: version})
 	if p == nil || diags.HasErrors() {
 		return nil
 	}

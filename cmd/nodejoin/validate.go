@@ -56,7 +56,8 @@ func (a *app) showValidated(compiled *plan.Compiled, diags hcl.Diagnostics, file
 	for _, node := range compiled.Nodes {
 		n += len(node.Steps)
 	}
-	fmt.Fprintf(a.term.Out, "The plan is valid: %d %s, %d %s.\n", len(compiled.Nodes), plural(len(compiled.Nodes), "node"), n, plural(n, "step"))
+	fmt.Fprintf(a.term.Out, "The plan is valid: %d %s, %d %s.\n", len(compiled.Nodes),
+		plural(len(compiled.Nodes), "node"), n, plural(n, "step"))
 }
 
 func diagnosticsJSON(diags hcl.Diagnostics) jsonDiagnostics {

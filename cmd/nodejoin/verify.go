@@ -69,7 +69,8 @@ deleted, and 4 if the API server does not answer.`,
 	f := c.Flags()
 	f.StringArrayVar(&x.imageFlags, "image", nil, "image for the nodes of an OS, `OS=IMAGE`; may be repeated")
 	f.StringVar(&x.outbound, "outbound", "", "`URL` outside the cluster that pods ask for; default: the API server")
-	boundFlag(c, &x.start, verify.DefaultStart, "start-timeout", "limit for the start of a pod, including the download of its image")
+	boundFlag(c, &x.start, verify.DefaultStart, "start-timeout",
+		"limit for the start of a pod, including the download of its image")
 	boundFlag(c, &x.answer, verify.DefaultAnswer, "answer-timeout", "limit for an answer")
 	boundFlag(c, &x.clean, verify.DefaultClean, "clean-timeout", "limit for deleting everything again")
 	return c
@@ -91,7 +92,8 @@ func (x *verifyCommand) load(c *cobra.Command, args []string) (err error) {
 	if x.images, err = imagesByOS(x.imageFlags); err != nil {
 		return usageError{c, err}
 	}
-	if u, err := url.Parse(x.outbound); x.outbound != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "") {
+	if u, err := url.Parse(x.outbound); x.outbound != "" &&
+		(err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "") {
 		return usageError{c, fmt.Errorf("--outbound %s: it must be a URL such as https://registry.example/", x.outbound)}
 	}
 	if x.compiled, err = x.app.load(c.Context(), args); err != nil {
@@ -132,8 +134,9 @@ func (x *verifyCommand) test(ctx context.Context) verified {
 }
 
 func (x *verifyCommand) testOptions(api kube.API, display ui.Display) verify.Options {
-	o := verify.Options{API: api, DNSDomain: x.compiled.Cluster.DNSDomain, Outbound: x.outbound, Outside: outside(x.compiled),
-		Holder: holderNote(x.holder.Host, x.holder.PID), Gone: holderGone, Start: x.start, Answer: x.answer, Clean: x.clean,
+	o := verify.Options{API: api, DNSDomain: x.compiled.Cluster.DNSDomain, Outbound: x.outbound,
+		Outside: outside(x.compiled),
+		Holder:  holderNote(x.holder.Host, x.holder.PID), Gone: holderGone, Start: x.start, Answer: x.answer, Clean: x.clean,
 		Tell: &verifyEvents{display: display}, Image: x.image}
 	if o.Outbound == "" {
 		o.Outbound = x.compiled.Cluster.APIServer
@@ -174,7 +177,8 @@ func (x *verifyCommand) show(r verified) error {
 // failures writes why the cluster could not be used, or what is left there.
 func (x *verifyCommand) failures(ctx context.Context, r verified) {
 	if r.report.Remains != "" {
-		x.problems([]ui.Problem{{Level: "error", Summary: "verify could not delete everything that it made in the cluster", Detail: r.report.Remains,
+		x.problems([]ui.Problem{{Level: "error", Summary: "verify could not delete everything that it made in the cluster",
+			Detail: r.report.Remains,
 			Remedy: "the next verify deletes it, once what is named above allows it"}}, nil)
 	}
 	if r.err != nil && ctx.Err() == nil {

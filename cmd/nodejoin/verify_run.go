@@ -28,7 +28,8 @@ func outside(p *plan.Compiled) func(context.Context, string) error {
 		}
 	}
 	dialer := &net.Dialer{Timeout: 5 * time.Second}
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
+	client := &http.Client{Timeout: 10 * time.Second,
+		Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
 	return func(ctx context.Context, url string) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {

@@ -33,7 +33,8 @@ func (a *app) writeTests(r *verify.Report) {
 	for _, n := range r.Others {
 		fmt.Fprintf(out, "Another verify is running: %s.\n", ui.CleanLine(n))
 	}
-	fmt.Fprintf(out, "%d passed, %d failed, %d not possible here.\n", count[verify.Pass], count[verify.Fail], count[verify.NotPossible])
+	fmt.Fprintf(out, "%d passed, %d failed, %d not possible here.\n", count[verify.Pass], count[verify.Fail],
+		count[verify.NotPossible])
 }
 
 func (a *app) writeTest(res verify.Result) {
