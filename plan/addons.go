@@ -3,51 +3,53 @@ package plan
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/compat"
+	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
 )
 
 const installDoc = "false: not on this node, though its profile has it. Default true"
 
-var csiProxySpec = &blockSpec{name: "csi_proxy", one: true, doc: "csi-proxy as a service of Windows, for storage plugins in pods that have no rights on the machine", attrs: []attrSpec{
-	{name: "version", typ: cty.String, doc: "its version; needed here or in the profile"},
-	{name: "working_dirs", typ: strings_, doc: "folders in which it may work besides the kubelet's"},
-	{name: "install", typ: cty.Bool, doc: installDoc},
+var csiProxySpec = &eval.Spec{Name: "csi_proxy", One: true, Doc: "csi-proxy as a service of Windows, for storage plugins in pods that have no rights on the machine", Attrs: []eval.Attr{
+	{Name: "version", Typ: cty.String, Doc: "its version; needed here or in the profile"},
+	{Name: "working_dirs", Typ: eval.Strings, Doc: "folders in which it may work besides the kubelet's"},
+	{Name: "install", Typ: cty.Bool, Doc: installDoc},
 }}
 
-var exporterSpec = &blockSpec{name: "windows_exporter", one: true, doc: "windows_exporter as a service of Windows, which shows metrics of the machine to Prometheus", attrs: []attrSpec{
-	{name: "version", typ: cty.String, doc: "its version; needed here or in the profile"},
-	{name: "port", typ: cty.Number, doc: "TCP port, default 9182"},
-	{name: "collectors", typ: strings_, doc: "collectors by name, \"[defaults]\" for those that it chooses itself; default [\"[defaults]\"]"},
-	{name: "textfile_dir", typ: cty.String, doc: "folder whose files *.prom are shown, too; it is made"},
-	{name: "remote", typ: strings_, doc: "addresses and networks that may ask it: opens the port for them; default it is not opened"},
-	{name: "install", typ: cty.Bool, doc: installDoc},
+var exporterSpec = &eval.Spec{Name: "windows_exporter", One: true, Doc: "windows_exporter as a service of Windows, which shows metrics of the machine to Prometheus", Attrs: []eval.Attr{
+	{Name: "version", Typ: cty.String, Doc: "its version; needed here or in the profile"},
+	{Name: "port", Typ: cty.Number, Doc: "TCP port, default 9182"},
+	{Name: "collectors", Typ: eval.Strings, Doc: "collectors by name, \"[defaults]\" for those that it chooses itself; default [\"[defaults]\"]"},
+	{Name: "textfile_dir", Typ: cty.String, Doc: "folder whose files *.prom are shown, too; it is made"},
+	{Name: "remote", Typ: eval.Strings, Doc: "addresses and networks that may ask it: opens the port for them; default it is not opened"},
+	{Name: "install", Typ: cty.Bool, Doc: installDoc},
 }}
 
 // addonVersion judges the version of a program that is no part of a node.
 func (j *settingJudge) addonVersion(artifact string) {
-	text := j.c.version(j.section, "version")
+	text := j.c.version(j.Section, "version")
 	if text == "" {
 		return
 	}
 	switch v := compat.CheckAddon(artifact, text); {
 	case !v.Accepted():
-		j.fail("version", "version not supported", "%s cannot be run as nodejoin runs it: %s%s", v.Name, v.Why, instead(v))
+		j.Fail("version", "version not supported", "%s cannot be run as nodejoin runs it: %s%s", v.Name, v.Why, instead(v))
 	case v.Assumed != "":
-		j.c.diags.warn(j.at("version"), "version newer than the tables", "%s.", v.Assumed)
+		j.c.Warn(j.At("version"), "version newer than the tables", "%s.", v.Assumed)
 	}
 }
 
 func (j *settingJudge) csiProxy() {
 	j.addonVersion(compat.CSIProxy)
-	for i, d := range j.strs("working_dirs") {
+	for i, d := range j.Strs("working_dirs") {
 		if why := badPath("windows", d); why != "" {
-			j.ok = false
-			j.c.diags.fail(j.atIndex("working_dirs", i), "invalid path", "%q cannot be a folder on windows: %s.", d, why)
+			j.OK = false
+			j.c.Fail(j.AtIndex("working_dirs", i), "invalid path", "%q cannot be a folder on windows: %s.", d, why)
 		}
 	}
 }
@@ -57,22 +59,22 @@ var collectorName = regexp.MustCompile(`^([a-z0-9_]+|\[defaults\])$`)
 
 func (j *settingJudge) exporter() {
 	j.addonVersion(compat.WindowsExporter)
-	j.whole("port", 1, 65535, 0)
-	j.remote(j.section)
-	if d := j.str("textfile_dir"); d != "" {
+	j.Int("port", 1, 65535, 0)
+	j.remote(j.Section)
+	if d := j.Str("textfile_dir"); d != "" {
 		if why := badPath("windows", d); why != "" {
-			j.fail("textfile_dir", "invalid path", "%q cannot be a folder on windows: %s.", d, why)
+			j.Fail("textfile_dir", "invalid path", "%q cannot be a folder on windows: %s.", d, why)
 		}
 	}
-	list := j.strs("collectors")
+	list := j.Strs("collectors")
 	for i, name := range list {
 		switch {
 		case !collectorName.MatchString(name):
-			j.ok = false
-			j.c.diags.fail(j.atIndex("collectors", i), "invalid name", "%q cannot be the name of a collector: it has lower-case letters, digits and '_'.", name)
+			j.OK = false
+			j.c.Fail(j.AtIndex("collectors", i), "invalid name", "%q cannot be the name of a collector: it has lower-case letters, digits and '_'.", name)
 		case slices.Contains(list[:i], name):
-			j.ok = false
-			j.c.diags.fail(j.atIndex("collectors", i), "invalid name", "The collector %q is named twice, and windows_exporter would not start. Remove one of them.", name)
+			j.OK = false
+			j.c.Fail(j.AtIndex("collectors", i), "invalid name", "The collector %q is named twice, and windows_exporter would not start. Remove one of them.", name)
 		}
 	}
 }
@@ -88,10 +90,10 @@ func (w *settingWriter) addon(name string, b settingBlock) bool {
 	}
 	switch {
 	case len(w.c.plan.blocks["cluster"]) == 0:
-		w.c.diags.failOn(w.m.Name, b.at, "block without effect", "Node %q joins no cluster, so it gets no %s. Remove it.", w.m.Name, name)
+		w.c.FailOn(w.m.Name, b.at, "block without effect", "Node %q joins no cluster, so it gets no %s. Remove it.", w.m.Name, name)
 		return false
-	case b.text("version") == "" && b.args["version"].value == cty.NilVal && !w.c.failedBefore("version of "+w.c.plan.place(b.at)):
-		w.c.diags.failOn(w.m.Name, b.at, "missing argument", "The %s block of node %q has no \"version\", here or in its profile.", name, w.m.Name)
+	case b.text("version") == "" && b.args["version"].value == cty.NilVal && !w.c.failedBefore("version of "+w.c.Files.Place(b.at)):
+		w.c.FailOn(w.m.Name, b.at, "missing argument", "The %s block of node %q has no \"version\", here or in its profile.", name, w.m.Name)
 		return false
 	}
 	return b.text("version") != ""
@@ -99,7 +101,7 @@ func (w *settingWriter) addon(name string, b settingBlock) bool {
 
 func (w *settingWriter) csiProxy(b settingBlock) {
 	if w.addon("csi_proxy", b) {
-		w.out.CSIProxy = &recipe.CSIProxy{Version: strings.TrimPrefix(b.text("version"), "v"), WorkingDirs: b.texts("working_dirs"), Source: w.c.plan.place(b.at)}
+		w.out.CSIProxy = &recipe.CSIProxy{Version: strings.TrimPrefix(b.text("version"), "v"), WorkingDirs: b.texts("working_dirs"), Source: w.c.Files.Place(b.at)}
 	}
 }
 
@@ -107,7 +109,7 @@ func (w *settingWriter) exporter(b settingBlock) {
 	if !w.addon("windows_exporter", b) {
 		return
 	}
-	x := &recipe.Exporter{Version: strings.TrimPrefix(b.text("version"), "v"), Port: recipe.ExporterPort, Collectors: b.texts("collectors"), Textfile: b.text("textfile_dir"), Source: w.c.plan.place(b.at)}
+	x := &recipe.Exporter{Version: strings.TrimPrefix(b.text("version"), "v"), Port: recipe.ExporterPort, Collectors: b.texts("collectors"), Textfile: b.text("textfile_dir"), Source: w.c.Files.Place(b.at)}
 	at := b.at
 	if g, ok := b.args["port"]; ok {
 		n, _ := g.value.AsBigFloat().Int64()
@@ -118,12 +120,12 @@ func (w *settingWriter) exporter(b settingBlock) {
 	}
 	for _, p := range w.boundPorts() {
 		if p.protocol == "tcp" && p.port == x.Port {
-			w.c.diags.failOn(w.m.Name, at, "ports of the node", "%s of node %q has port %d. Give windows_exporter another.", p.program, w.m.Name, p.port)
+			w.c.FailOn(w.m.Name, at, "ports of the node", "%s of node %q has port %d. Give windows_exporter another.", p.program, w.m.Name, p.port)
 			return
 		}
 	}
 	if g, ok := b.args["collectors"]; ok && x.Textfile != "" && slices.Contains(x.Collectors, "textfile") {
-		w.c.diags.failOn(w.m.Name, g.at, "argument without effect", "Node %q has a \"textfile_dir\", with which nodejoin enables the collector \"textfile\". Leave it out here.", w.m.Name)
+		w.c.FailOn(w.m.Name, g.at, "argument without effect", "Node %q has a \"textfile_dir\", with which nodejoin enables the collector \"textfile\". Leave it out here.", w.m.Name)
 		return
 	}
 	w.out.Exporter = x
@@ -132,8 +134,8 @@ func (w *settingWriter) exporter(b settingBlock) {
 	switch {
 	case !open:
 	case w.out.Firewall.Off:
-		w.c.diags.failOn(w.m.Name, g.at, "argument without effect", "With manage = false in its firewall block node %q gets no rules of nodejoin, so the argument \"remote\" has no effect. Remove one of the two.", w.m.Name)
+		w.c.FailOn(w.m.Name, g.at, "argument without effect", "With manage = false in its firewall block node %q gets no rules of nodejoin, so the argument \"remote\" has no effect. Remove one of the two.", w.m.Name)
 	default:
-		w.opened = w.open(&w.out.Firewall, w.opened, "windows_exporter", "tcp", itoa(int(x.Port)), b.texts("remote"), g.at)
+		w.opened = w.open(&w.out.Firewall, w.opened, "windows_exporter", "tcp", strconv.Itoa(int(x.Port)), b.texts("remote"), g.at)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 
+	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
 )
 
@@ -26,24 +27,24 @@ const spareAddresses = 5
 
 // nodeNetworks reads how large the network of a node is, and holds the networks
 // against what nodes need besides.
-func (c *compiler) nodeNetworks(s *section, k *cluster) {
-	k.nodeMask = int(s.whole("node_cidr_mask", defaultNodeMask, smallestNode, defaultNodeMask))
-	k.nodeMaskGiven = s.has("node_cidr_mask")
+func (c *compiler) nodeNetworks(s *eval.Section, k *cluster) {
+	k.nodeMask = int(s.Int("node_cidr_mask", defaultNodeMask, smallestNode, defaultNodeMask))
+	k.nodeMaskGiven = s.Has("node_cidr_mask")
 	if k.pods.IsValid() && k.pods.Bits() > k.nodeMask {
-		s.fail("pod_cidr", "network too small", "%s has no room for one node: each node takes a /%d of it. Use a /16 or so.", k.pods, k.nodeMask)
+		s.Fail("pod_cidr", "network too small", "%s has no room for one node: each node takes a /%d of it. Use a /16 or so.", k.pods, k.nodeMask)
 	}
 	for _, n := range []struct {
 		argument, what string
 		net            netip.Prefix
 	}{{"pod_cidr", "pods", k.pods}, {"service_cidr", "services", k.services}} {
 		if n.net.IsValid() && n.net.Overlaps(placeholder) {
-			s.fail(n.argument, "overlapping networks", "The %s' network %s shares addresses with %s, which Windows nodes use for a placeholder of the host network. Choose another.", n.what, n.net, placeholder)
+			s.Fail(n.argument, "overlapping networks", "The %s' network %s shares addresses with %s, which Windows nodes use for a placeholder of the host network. Choose another.", n.what, n.net, placeholder)
 		}
 	}
 	if u, err := url.Parse(k.APIServer); err == nil {
 		if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
 			if why := k.clash(ip); why != "" {
-				s.fail("api_server", "overlapping networks", "The API server's address %s lies in %s, so a node could not reach it before it has joined.", ip, why)
+				s.Fail("api_server", "overlapping networks", "The API server's address %s lies in %s, so a node could not reach it before it has joined.", ip, why)
 			}
 		}
 	}
@@ -68,19 +69,19 @@ func (k *cluster) clash(ip netip.Addr) string {
 }
 
 // machineAddress judges an address at which a machine is reached.
-func (c *compiler) machineAddress(s *section, argument, text string) {
+func (c *compiler) machineAddress(s *eval.Section, argument, text string) {
 	ip, err := netip.ParseAddr(text)
 	if err != nil || c.cluster == nil {
 		return // a name, or reported
 	}
 	if why := c.cluster.clash(ip); why != "" {
-		s.fail(argument, "overlapping networks", "The machine's address %s lies in %s. Choose another network for the cluster.", ip, why)
+		s.Fail(argument, "overlapping networks", "The machine's address %s lies in %s. Choose another network for the cluster.", ip, why)
 	}
 }
 
 // manyPods holds max_pods, or the kubelet's default, against the network of a node.
 // inherited is what holds where the section says nothing.
-func (c *compiler) manyPods(s *section, own, inherited int, node string) {
+func (c *compiler) manyPods(s *eval.Section, own, inherited int, node string) {
 	mask, given := defaultNodeMask, false
 	if c.cluster != nil {
 		mask, given = c.cluster.nodeMask, c.cluster.nodeMaskGiven
@@ -96,12 +97,12 @@ func (c *compiler) manyPods(s *section, own, inherited int, node string) {
 	switch {
 	case n <= room:
 	case !given:
-		c.diags.warn(s.at("max_pods"), "more pods than addresses", "A node has a /24 of the pods' network, unless the cluster gives it another (node_cidr_mask), and that has %d addresses for pods. With max_pods = %d the last pods would wait for an address for ever.", room, n)
+		c.Warn(s.At("max_pods"), "more pods than addresses", "A node has a /24 of the pods' network, unless the cluster gives it another (node_cidr_mask), and that has %d addresses for pods. With max_pods = %d the last pods would wait for an address for ever.", room, n)
 	case own == 0:
-		s.ok = false
-		c.diags.failOn(node, s.block.DefRange, "more pods than addresses", "Node %q has a /%d of the pods' network, with %d addresses for pods, and the kubelet takes up to %d pods unless told otherwise. Give max_pods = %d or less.", node, mask, room, n, room)
+		s.OK = false
+		c.FailOn(node, s.Block.DefRange, "more pods than addresses", "Node %q has a /%d of the pods' network, with %d addresses for pods, and the kubelet takes up to %d pods unless told otherwise. Give max_pods = %d or less.", node, mask, room, n, room)
 	default:
-		s.fail("max_pods", "more pods than addresses", "A node has a /%d of the pods' network, with %d addresses for pods. With max_pods = %d the last pods would wait for an address for ever.", mask, room, n)
+		s.Fail("max_pods", "more pods than addresses", "A node has a /%d of the pods' network, with %d addresses for pods. With max_pods = %d the last pods would wait for an address for ever.", mask, room, n)
 	}
 }
 
@@ -113,6 +114,6 @@ func (c *compiler) roomForNodes() {
 	}
 	c.roomForNodes6(k)
 	if networks := 1 << (k.nodeMask - k.pods.Bits()); len(c.machines) > networks {
-		c.diags.fail(k.podsAt, "network too small", "%s has %d networks of /%d, one for each node, and the plan has %d nodes. Use a larger pod_cidr; the other nodes of the cluster take networks of it, too.", k.pods, networks, k.nodeMask, len(c.machines))
+		c.Fail(k.podsAt, "network too small", "%s has %d networks of /%d, one for each node, and the plan has %d nodes. Use a larger pod_cidr; the other nodes of the cluster take networks of it, too.", k.pods, networks, k.nodeMask, len(c.machines))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"nodejoin/plan/compat"
+	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps"
 )
@@ -34,7 +35,7 @@ func (a *artifact) fits(os, arch string) (closeness int, ok bool) {
 	if a.os != "" && a.os != os || a.arch != "" && a.arch != arch {
 		return 0, false
 	}
-	return btoi(a.os != "")*2 + btoi(a.arch != ""), true
+	return eval.Btoi(a.os != "")*2 + eval.Btoi(a.arch != ""), true
 }
 
 var (
@@ -47,22 +48,22 @@ func (c *compiler) artifactBlocks() {
 	c.artifacts = map[string][]*artifact{}
 	for _, b := range c.plan.blocks["artifact"] {
 		name := b.Labels[0]
-		s := c.section(rootBlock("artifact"), b, c.ctx)
+		s := c.Section(rootBlock("artifact"), b, c.Ctx)
 		if !slices.Contains(compat.ArtifactNames(), name) {
-			c.diags.fail(b.LabelRanges[0], "unknown artifact", "%s", unknownName("artifact", name, compat.ArtifactNames()))
+			c.Fail(b.LabelRanges[0], "unknown artifact", "%s", eval.UnknownName("artifact", name, compat.ArtifactNames()))
 			continue
 		}
-		a := &artifact{version: c.version(s, "version"), os: s.str("os"), arch: s.str("arch"), at: b.DefRange}
-		s.knownOS("os", a.os)
-		s.knownArch("arch", a.arch)
+		a := &artifact{version: c.version(s, "version"), os: s.Str("os"), arch: s.Str("arch"), at: b.DefRange}
+		knownOS(s, "os", a.os)
+		knownArch(s, "arch", a.arch)
 		a.source = c.source(s, b.DefRange, false)
 		c.checkVersion(s, name, a.source)
 		if c.cluster == nil && len(c.plan.blocks["cluster"]) == 0 {
-			c.diags.fail(b.DefRange, "block without effect", "An artifact block is for the nodes of a cluster, and the plan has no cluster block. Steps name their source themselves.")
+			c.Fail(b.DefRange, "block without effect", "An artifact block is for the nodes of a cluster, and the plan has no cluster block. Steps name their source themselves.")
 		}
-		a.ok = s.ok
+		a.ok = s.OK
 		if i := slices.IndexFunc(c.artifacts[name], func(o *artifact) bool { return o.os == a.os && o.arch == a.arch }); i >= 0 {
-			c.diags.fail(b.DefRange, "duplicate artifact", "There is another artifact %q for the same nodes at %s. One can be for each operating system and architecture: os = \"linux\". Remove one of them.", name, c.plan.place(c.artifacts[name][i].at))
+			c.Fail(b.DefRange, "duplicate artifact", "There is another artifact %q for the same nodes at %s. One can be for each operating system and architecture: os = \"linux\". Remove one of them.", name, c.Files.Place(c.artifacts[name][i].at))
 			continue
 		}
 		c.artifacts[name] = append(c.artifacts[name], a)
@@ -70,32 +71,32 @@ func (c *compiler) artifactBlocks() {
 }
 
 // source reads url, file, sha256 and sha512. Where need is set one of url and file must be there.
-func (c *compiler) source(s *section, at hcl.Range, need bool) steps.Source {
-	src := steps.Source{URL: s.str("url"), SHA256: strings.ToLower(s.str("sha256")), SHA512: strings.ToLower(s.str("sha512"))}
-	if f := s.str("file"); f != "" {
-		src.File = c.home(f)
+func (c *compiler) source(s *eval.Section, at hcl.Range, need bool) steps.Source {
+	src := steps.Source{URL: s.Str("url"), SHA256: strings.ToLower(s.Str("sha256")), SHA512: strings.ToLower(s.Str("sha512"))}
+	if f := s.Str("file"); f != "" {
+		src.File = c.Files.Home(f)
 	}
 	switch {
-	case s.has("url") && s.has("file"):
-		s.fail("file", "arguments exclude each other", "An artifact comes from a url, fetched by the host, or from a file of the controller. Remove one of the two.")
-	case need && !s.has("url") && !s.has("file") && !s.misspelt("url") && !s.misspelt("file"):
-		c.diags.fail(at, "missing argument", "There is neither \"url\" nor \"file\", so there is nothing to install.")
-		s.ok = false
+	case s.Has("url") && s.Has("file"):
+		s.Fail("file", "arguments exclude each other", "An artifact comes from a url, fetched by the host, or from a file of the controller. Remove one of the two.")
+	case need && !s.Has("url") && !s.Has("file") && !s.Misspelt("url") && !s.Misspelt("file"):
+		c.Fail(at, "missing argument", "There is neither \"url\" nor \"file\", so there is nothing to install.")
+		s.OK = false
 	}
 	if src.URL != "" {
 		if u, err := url.Parse(src.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-			s.fail("url", "invalid URL", "%q is no http or https address.", src.URL)
+			s.Fail("url", "invalid URL", "%q is no http or https address.", src.URL)
 		}
 	}
 	if src.SHA256 != "" && !hex256.MatchString(src.SHA256) {
-		s.fail("sha256", "invalid digest", "A sha256 digest has 64 hex digits; this has %d characters%s.", len(src.SHA256), notHex(src.SHA256))
+		s.Fail("sha256", "invalid digest", "A sha256 digest has 64 hex digits; this has %d characters%s.", len(src.SHA256), notHex(src.SHA256))
 	}
 	if src.SHA512 != "" && !hex512.MatchString(src.SHA512) {
-		s.fail("sha512", "invalid digest", "A sha512 digest has 128 hex digits; this has %d characters%s.", len(src.SHA512), notHex(src.SHA512))
+		s.Fail("sha512", "invalid digest", "A sha512 digest has 128 hex digits; this has %d characters%s.", len(src.SHA512), notHex(src.SHA512))
 	}
-	if !s.has("sha256") && !s.has("sha512") && !s.misspelt("sha256") && !s.misspelt("sha512") {
-		c.diags.fail(at, "artifact without a digest", "Nothing is installed unchecked. Give sha256 or sha512, as its publisher shows it.")
-		s.ok = false
+	if !s.Has("sha256") && !s.Has("sha512") && !s.Misspelt("sha256") && !s.Misspelt("sha512") {
+		c.Fail(at, "artifact without a digest", "Nothing is installed unchecked. Give sha256 or sha512, as its publisher shows it.")
+		s.OK = false
 	}
 	return src
 }
@@ -149,21 +150,21 @@ func (c *compiler) artifact(m *machine, name string) *artifact {
 	case best == nil && c.failedBefore("artifact."+name+" "+have):
 	case best == nil && len(all) == 0 && c.failedBefore("artifact."+name):
 	case best == nil && len(all) == 0:
-		c.diags.fail(c.clusterAt(), "missing artifact", "The nodes need the artifact %q, and nothing is installed without a digest. Add: artifact %q { sha256 = \"...\" }.", name, name)
+		c.Fail(c.clusterAt(), "missing artifact", "The nodes need the artifact %q, and nothing is installed without a digest. Add: artifact %q { sha256 = \"...\" }.", name, name)
 	case best == nil:
-		c.diags.failOn(m.Name, all[0].at, "artifact for other nodes", "Node %q runs %s, and no block of the artifact %q is for that. Add one beside this: artifact %q { os = %q, sha256 = \"...\" }, each argument on a line of its own.", m.Name, have, name, name, m.OS)
+		c.FailOn(m.Name, all[0].at, "artifact for other nodes", "Node %q runs %s, and no block of the artifact %q is for that. Add one beside this: artifact %q { os = %q, sha256 = \"...\" }, each argument on a line of its own.", m.Name, have, name, name, m.OS)
 	case best.for_ == "":
 		best.for_ = have
 		best.forVersion = c.ownedVersion(m, name)
-	case best.for_ != have && !c.failedBefore("artifact at "+c.plan.place(best.at)):
+	case best.for_ != have && !c.failedBefore("artifact at "+c.Files.Place(best.at)):
 		argument := "os"
 		if strings.HasPrefix(best.for_, m.OS+"/") {
 			argument = "arch"
 		}
-		c.diags.fail(best.at, "artifact for two kinds of nodes", "Nodes of the plan run %s and %s, and the programs of the one do not run on the other, so one digest cannot be for both. Give each a block of the artifact %q with the argument %q.", best.for_, have, name, argument)
+		c.Fail(best.at, "artifact for two kinds of nodes", "Nodes of the plan run %s and %s, and the programs of the one do not run on the other, so one digest cannot be for both. Give each a block of the artifact %q with the argument %q.", best.for_, have, name, argument)
 	}
-	if best != nil && best.for_ == have && best.forVersion != c.ownedVersion(m, name) && !c.failedBefore("artifact version at "+c.plan.place(best.at)) {
-		c.diags.fail(best.at, "artifact for two versions", "Nodes of the plan want the versions %s and %s of the artifact %q, and one digest cannot be for both. Let all have one.", best.forVersion, c.ownedVersion(m, name), name)
+	if best != nil && best.for_ == have && best.forVersion != c.ownedVersion(m, name) && !c.failedBefore("artifact version at "+c.Files.Place(best.at)) {
+		c.Fail(best.at, "artifact for two versions", "Nodes of the plan want the versions %s and %s of the artifact %q, and one digest cannot be for both. Let all have one.", best.forVersion, c.ownedVersion(m, name), name)
 	}
 	return best
 }
@@ -191,19 +192,19 @@ func (c *compiler) upstream(m *machine, name string, a *artifact) (src steps.Sou
 		version = owner.version(c.cluster, m)
 	}
 	if version == "" && c.needsVersion(name) {
-		c.diags.fail(a.at, "missing argument", "The artifact %q needs the argument \"version\": its upstream name or address is made of it, and no other block gives it.", name)
+		c.Fail(a.at, "missing argument", "The artifact %q needs the argument \"version\": its upstream name or address is made of it, and no other block gives it.", name)
 		return src, false
 	}
 	file, address := compat.Artifact(name, version, m.OS, m.Arch)
 	switch {
 	case file == "":
-		c.diags.fail(a.at, "artifact not published", "Upstream publishes no %s for %s/%s. Give url or file.", name, m.OS, m.Arch)
+		c.Fail(a.at, "artifact not published", "Upstream publishes no %s for %s/%s. Give url or file.", name, m.OS, m.Arch)
 		return src, false
 	case c.mirror == "" && address == "" && name == compat.CSIProxy:
-		c.diags.fail(a.at, "artifact not published", "The project of csi-proxy publishes no program; it is built from its source (make build). Give url or file, or a mirror.")
+		c.Fail(a.at, "artifact not published", "The project of csi-proxy publishes no program; it is built from its source (make build). Give url or file, or a mirror.")
 		return src, false
 	case c.mirror == "" && address == "":
-		c.diags.fail(a.at, "artifact not published", "The publisher of %s gives it to its customers and has no address for all. Give url or file, or a mirror.", name)
+		c.Fail(a.at, "artifact not published", "The publisher of %s gives it to its customers and has no address for all. Give url or file, or a mirror.", name)
 		return src, false
 	case c.mirror != "":
 		src.File, c.used["mirror"] = filepath.Join(c.mirror, file), true
@@ -245,18 +246,18 @@ var versionOwners = map[string]struct {
 }
 
 // checkVersion reports a version that has no effect or would contradict another block.
-func (c *compiler) checkVersion(s *section, name string, src steps.Source) {
-	if !s.has("version") || len(c.plan.blocks["cluster"]) == 0 {
+func (c *compiler) checkVersion(s *eval.Section, name string, src steps.Source) {
+	if !s.Has("version") || len(c.plan.blocks["cluster"]) == 0 {
 		return
 	}
 	owner, has := versionOwners[name]
 	switch {
 	case has:
-		s.fail("version", "version given twice", "The version of the artifact %q is the argument %s: the nodes are configured for it. Remove it here.", name, owner.argument)
+		s.Fail("version", "version given twice", "The version of the artifact %q is the argument %s: the nodes are configured for it. Remove it here.", name, owner.argument)
 	case src.URL != "" || src.File != "":
-		s.fail("version", "argument without effect", "The version of the artifact %q only makes its upstream name, and here url or file is given. Remove it.", name)
+		s.Fail("version", "argument without effect", "The version of the artifact %q only makes its upstream name, and here url or file is given. Remove it.", name)
 	case !c.needsVersion(name):
-		s.fail("version", "argument without effect", "The file name of the artifact %q holds no version, so in a mirror this says nothing. Remove it.", name)
+		s.Fail("version", "argument without effect", "The file name of the artifact %q holds no version, so in a mirror this says nothing. Remove it.", name)
 	}
 }
 
@@ -275,14 +276,14 @@ func (c *compiler) agent(m *machine) (steps.Source, bool) {
 	a, ok := c.agents[key]
 	if !ok {
 		if c.opt.Agent == nil {
-			c.diags.fail(m.at, "no agent", "This nodejoin has no agent for %s/%s.", m.OS, m.Arch)
+			c.Fail(m.at, "no agent", "This nodejoin has no agent for %s/%s.", m.OS, m.Arch)
 			return steps.Source{}, false
 		}
 		a.source, a.err = c.opt.Agent(m.OS, m.Arch, m.Connection.Type)
 		c.agents[key] = a
 	}
 	if a.err != nil {
-		c.diags.fail(m.at, "no agent", "The agent for %s/%s cannot be had: %s.", m.OS, m.Arch, a.err)
+		c.Fail(m.at, "no agent", "The agent for %s/%s cannot be had: %s.", m.OS, m.Arch, a.err)
 		return steps.Source{}, false
 	}
 	return a.source, true

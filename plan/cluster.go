@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"nodejoin/plan/compat"
+	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
 )
 
@@ -39,11 +40,11 @@ const (
 // clusterBlocks reads cluster, runtime, network and mirror.
 func (c *compiler) clusterBlocks() {
 	for _, b := range c.plan.blocks["mirror"] {
-		if s := c.section(rootBlock("mirror"), b, c.ctx); s.str("path") != "" {
-			c.mirror, c.mirrorAt = c.home(s.str("path")), b.DefRange
+		if s := c.Section(rootBlock("mirror"), b, c.Ctx); s.Str("path") != "" {
+			c.mirror, c.mirrorAt = c.Files.Home(s.Str("path")), b.DefRange
 		}
 		if len(c.plan.blocks["cluster"]) == 0 {
-			c.diags.fail(b.DefRange, "block without effect", "A mirror holds what the nodes of a cluster install, and the plan has no cluster block. Add one, or remove this block.")
+			c.Fail(b.DefRange, "block without effect", "A mirror holds what the nodes of a cluster install, and the plan has no cluster block. Add one, or remove this block.")
 		}
 	}
 	c.artifactBlocks()
@@ -51,27 +52,27 @@ func (c *compiler) clusterBlocks() {
 	if len(blocks) == 0 {
 		for _, kind := range []string{"runtime", "network"} {
 			for _, b := range c.plan.blocks[kind] {
-				if spec := c.kind(rootBlock(kind), b); spec != nil {
-					c.section(spec, b, c.ctx)
+				if spec := c.Kind(rootBlock(kind), b); spec != nil {
+					c.Section(spec, b, c.Ctx)
 				}
-				c.diags.fail(b.DefRange, "block without effect", "A %s block says what the nodes of a cluster run, and the plan has no cluster block. Add one, or remove this block.", kind)
+				c.Fail(b.DefRange, "block without effect", "A %s block says what the nodes of a cluster run, and the plan has no cluster block. Add one, or remove this block.", kind)
 			}
 		}
 		return
 	}
-	before := c.errors()
+	before := c.Errors()
 	k := &cluster{}
 	c.cluster = k
 	c.clusterBlock(blocks[0], k)
 	c.runtimeBlock(blocks[0], k)
 	c.networkBlock(blocks[0], k)
 	k.Runtime = k.base.Runtime.Kind
-	k.complete = c.errors() == before && len(c.plan.blocks["runtime"]) > 0 && len(c.plan.blocks["network"]) > 0
+	k.complete = c.Errors() == before && len(c.plan.blocks["runtime"]) > 0 && len(c.plan.blocks["network"]) > 0
 }
 
 func (c *compiler) clusterBlock(b *hcl.Block, k *cluster) {
-	s := c.section(rootBlock("cluster"), b, c.ctx)
-	k.Name, k.Source = b.Labels[0], c.plan.place(b.DefRange)
+	s := c.Section(rootBlock("cluster"), b, c.Ctx)
+	k.Name, k.Source = b.Labels[0], c.Files.Place(b.DefRange)
 	in := &k.base
 	k.Version = c.version(s, "kubernetes")
 	in.Cluster, in.Kubernetes = k.Name, k.Version
@@ -80,48 +81,48 @@ func (c *compiler) clusterBlock(b *hcl.Block, k *cluster) {
 			floor, _ := compat.KubernetesRange()
 			switch {
 			case !v.Supported:
-				s.fail("kubernetes", "version not supported", "Kubernetes %s is older than %s, the oldest whose node components nodejoin configures. Use a newer one.", k.Version, floor)
+				s.Fail("kubernetes", "version not supported", "Kubernetes %s is older than %s, the oldest whose node components nodejoin configures. Use a newer one.", k.Version, floor)
 			case v.Assumed != "":
-				c.diags.warn(s.at("kubernetes"), "version newer than the tables", "%s.", v.Assumed)
+				c.Warn(s.At("kubernetes"), "version newer than the tables", "%s.", v.Assumed)
 			}
 		}
 	}
 	k.ServerVersion = c.version(s, "server_version")
 	if server := k.ServerVersion; server != "" && k.Version != "" {
 		if v := compat.CheckSkew(compat.KubeletProgram, k.Version, server); !v.Accepted() {
-			s.fail("kubernetes", "version skew", "A node of Kubernetes %s cannot join an API server of %s: %s. Possible is %s.", k.Version, server, v.Why, v.Instead)
+			s.Fail("kubernetes", "version skew", "A node of Kubernetes %s cannot join an API server of %s: %s. Possible is %s.", k.Version, server, v.Why, v.Instead)
 		}
 	}
-	k.APIServer = s.str("api_server")
+	k.APIServer = s.Str("api_server")
 	if k.APIServer != "" {
 		if u, err := url.Parse(k.APIServer); err != nil || u.Scheme != "https" || u.Hostname() == "" || u.Path != "" && u.Path != "/" {
-			s.fail("api_server", "invalid URL", "%q is no URL of an API server. Write https://HOST:PORT, as the nodes reach it.", k.APIServer)
+			s.Fail("api_server", "invalid URL", "%q is no URL of an API server. Write https://HOST:PORT, as the nodes reach it.", k.APIServer)
 		}
 	}
 	in.APIServer = k.APIServer
 	switch {
-	case s.has("kubeconfig") && s.has("sandbox"):
-		s.fail("sandbox", "arguments exclude each other", "A cluster is real (kubeconfig) or simulated (sandbox). Remove one of the two.")
-	case !s.has("kubeconfig") && !s.has("sandbox") && !s.misspelt("kubeconfig") && !s.misspelt("sandbox"):
-		c.diags.fail(b.DefRange, "missing argument", "The cluster has neither \"kubeconfig\" nor \"sandbox\", so nothing can be asked of it. Give kubeconfig = \"~/.kube/config\"; it is read here and never copied to a node.")
+	case s.Has("kubeconfig") && s.Has("sandbox"):
+		s.Fail("sandbox", "arguments exclude each other", "A cluster is real (kubeconfig) or simulated (sandbox). Remove one of the two.")
+	case !s.Has("kubeconfig") && !s.Has("sandbox") && !s.Misspelt("kubeconfig") && !s.Misspelt("sandbox"):
+		c.Fail(b.DefRange, "missing argument", "The cluster has neither \"kubeconfig\" nor \"sandbox\", so nothing can be asked of it. Give kubeconfig = \"~/.kube/config\"; it is read here and never copied to a node.")
 	}
-	if v := s.str("kubeconfig"); v != "" {
-		k.Kubeconfig = c.home(v)
+	if v := s.Str("kubeconfig"); v != "" {
+		k.Kubeconfig = c.Files.Home(v)
 	}
-	if v := s.str("sandbox"); v != "" {
-		k.Sandbox = c.home(v)
+	if v := s.Str("sandbox"); v != "" {
+		k.Sandbox = c.Files.Home(v)
 	}
-	if k.CAHash = s.str("ca_hash"); k.CAHash != "" && !caHash.MatchString(k.CAHash) {
-		s.fail("ca_hash", "invalid digest", "%q is no pin of a CA. Write \"sha256:\" and 64 hex digits, as kubeadm token create --print-join-command shows it.", k.CAHash)
+	if k.CAHash = s.Str("ca_hash"); k.CAHash != "" && !caHash.MatchString(k.CAHash) {
+		s.Fail("ca_hash", "invalid digest", "%q is no pin of a CA. Write \"sha256:\" and 64 hex digits, as kubeadm token create --print-join-command shows it.", k.CAHash)
 	}
-	if k.CAHash != "" && s.has("sandbox") && !s.has("kubeconfig") {
-		c.diags.fail(s.attrs["ca_hash"].NameRange, "argument without effect", "A simulated cluster makes its own CA, so there is nothing to pin. Remove ca_hash.")
-		s.ok = false
+	if k.CAHash != "" && s.Has("sandbox") && !s.Has("kubeconfig") {
+		c.Fail(s.Attrs["ca_hash"].NameRange, "argument without effect", "A simulated cluster makes its own CA, so there is nothing to pin. Remove ca_hash.")
+		s.OK = false
 	}
 	c.addresses(s, k)
-	in.DNSDomain = s.or("dns_domain", defaultDNSDomain)
+	in.DNSDomain = s.StrOr("dns_domain", defaultDNSDomain)
 	if in.DNSDomain != "" && (len(in.DNSDomain) > 253 || !dnsName.MatchString(in.DNSDomain)) {
-		s.fail("dns_domain", "invalid domain", "%q is no DNS name. It has lower-case letters, digits, '-' and '.', as in %q.", in.DNSDomain, defaultDNSDomain)
+		s.Fail("dns_domain", "invalid domain", "%q is no DNS name. It has lower-case letters, digits, '-' and '.', as in %q.", in.DNSDomain, defaultDNSDomain)
 	}
 	k.DNSIP, k.DNSDomain = in.DNSIP, in.DNSDomain
 	c.joinBlock(s, k)
@@ -130,17 +131,17 @@ func (c *compiler) clusterBlock(b *hcl.Block, k *cluster) {
 var caHash = regexp.MustCompile(`^sha256:[0-9a-fA-F]{64}$`)
 
 // addresses reads the networks and holds them against each other.
-func (c *compiler) addresses(s *section, k *cluster) {
+func (c *compiler) addresses(s *eval.Section, k *cluster) {
 	k.pods, k.pods6 = c.networks(s, "pod_cidr", defaultPodCIDR)
 	k.services, k.services6 = c.networks(s, "service_cidr", defaultServiceCIDR)
 	k.PodCIDR = families(k.pods, k.pods6)
 	k.base.PodCIDR, k.base.ServiceCIDR = k.PodCIDR, families(k.services, k.services6)
 	for _, n := range []struct{ pods, services netip.Prefix }{{k.pods, k.services}, {k.pods6, k.services6}} {
 		if n.pods.Overlaps(n.services) {
-			s.fail("service_cidr", "overlapping networks", "The services' network %s and the pods' network %s share addresses, so traffic to a service could not be told from traffic to a pod. Choose networks apart.", n.services, n.pods)
+			s.Fail("service_cidr", "overlapping networks", "The services' network %s and the pods' network %s share addresses, so traffic to a service could not be told from traffic to a pod. Choose networks apart.", n.services, n.pods)
 		}
 	}
-	k.podsAt = s.at("pod_cidr")
+	k.podsAt = s.At("pod_cidr")
 	c.dualStack(s, k)
 	c.nodeNetworks(s, k)
 	c.dnsIP(s, k)
@@ -148,10 +149,10 @@ func (c *compiler) addresses(s *section, k *cluster) {
 
 // dnsIP reads the address of the cluster's DNS service, or takes the tenth of the
 // services' network, as kubeadm does.
-func (c *compiler) dnsIP(s *section, k *cluster) {
-	text := s.str("dns_ip")
+func (c *compiler) dnsIP(s *eval.Section, k *cluster) {
+	text := s.Str("dns_ip")
 	if text == "" {
-		if !k.services.IsValid() || s.has("dns_ip") {
+		if !k.services.IsValid() || s.Has("dns_ip") {
 			return
 		}
 		ip := k.services.Addr()
@@ -159,7 +160,7 @@ func (c *compiler) dnsIP(s *section, k *cluster) {
 			ip = ip.Next()
 		}
 		if !k.services.Contains(ip) {
-			s.fail("service_cidr", "network too small", "%s has no tenth address, which the DNS service takes when dns_ip is not given. Give dns_ip, or a larger network.", k.services)
+			s.Fail("service_cidr", "network too small", "%s has no tenth address, which the DNS service takes when dns_ip is not given. Give dns_ip, or a larger network.", k.services)
 			return
 		}
 		k.base.DNSIP = ip.String()
@@ -168,24 +169,24 @@ func (c *compiler) dnsIP(s *section, k *cluster) {
 	ip, err := netip.ParseAddr(text)
 	switch {
 	case err == nil && k.services.IsValid() && (ip == k.services.Addr() || ip == k.services.Addr().Next()):
-		s.fail("dns_ip", "address taken", "%s cannot be the DNS service's address: the first of the services' network %s names the network and the next is that of the API server (service kubernetes).", ip, k.services)
+		s.Fail("dns_ip", "address taken", "%s cannot be the DNS service's address: the first of the services' network %s names the network and the next is that of the API server (service kubernetes).", ip, k.services)
 	case err != nil:
-		s.fail("dns_ip", "invalid address", "%q is no IP address.", text)
+		s.Fail("dns_ip", "invalid address", "%q is no IP address.", text)
 	case k.services.IsValid() && !k.services.Contains(ip):
-		s.fail("dns_ip", "address outside its network", "The DNS service's address %s must lie in the services' network %s, or no pod can resolve a name.", ip, k.services)
+		s.Fail("dns_ip", "address outside its network", "The DNS service's address %s must lie in the services' network %s, or no pod can resolve a name.", ip, k.services)
 	}
 	k.base.DNSIP = text
 }
 
 // version is a version argument without a leading "v"; "" when it is wrong.
-func (c *compiler) version(s *section, name string) string {
-	text := s.str(name)
+func (c *compiler) version(s *eval.Section, name string) string {
+	text := s.Str(name)
 	if text == "" {
 		return ""
 	}
 	v, err := compat.Parse(text)
 	if err != nil {
-		s.fail(name, "invalid version", "%s. Write all three numbers, for example \"1.36.3\".", err)
+		s.Fail(name, "invalid version", "%s. Write all three numbers, for example \"1.36.3\".", err)
 		return ""
 	}
 	return v.String()

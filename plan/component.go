@@ -11,6 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/compat"
+	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
 )
 
@@ -22,20 +23,20 @@ var components = []struct{ block, program string }{
 }
 
 // componentSpecs are the blocks that may stand in a profile and in a node.
-var componentSpecs = []*blockSpec{
-	{name: "kubelet", one: true, doc: "settings of the kubelet", attrs: componentAttrs("KubeletConfiguration, kubelet.config.k8s.io/v1beta1")},
-	{name: "kube_proxy", one: true, doc: "settings of kube-proxy", attrs: append([]attrSpec{
-		{name: enabled, typ: cty.Bool, doc: "Linux: false: nodejoin installs none, because the cluster brings it as a DaemonSet, as kubeadm's do, or something else that does its work; a node that has one keeps it until it leaves"},
+var componentSpecs = []*eval.Spec{
+	{Name: "kubelet", One: true, Doc: "settings of the kubelet", Attrs: componentAttrs("KubeletConfiguration, kubelet.config.k8s.io/v1beta1")},
+	{Name: "kube_proxy", One: true, Doc: "settings of kube-proxy", Attrs: append([]eval.Attr{
+		{Name: enabled, Typ: cty.Bool, Doc: "Linux: false: nodejoin installs none, because the cluster brings it as a DaemonSet, as kubeadm's do, or something else that does its work; a node that has one keeps it until it leaves"},
 	}, componentAttrs("KubeProxyConfiguration, kubeproxy.config.k8s.io/v1alpha1")...)},
 }
 
 // enabled is the argument of the kube_proxy block that says whether there is one.
 const enabled = "enabled"
 
-func componentAttrs(file string) []attrSpec {
-	return []attrSpec{
-		{name: "config", typ: cty.DynamicPseudoType, doc: "fields of its configuration file (" + file + "), merged by key into what nodejoin writes; null removes a field"},
-		{name: "extra_args", typ: strings_, doc: "further flags of its command line, \"--name=value\""},
+func componentAttrs(file string) []eval.Attr {
+	return []eval.Attr{
+		{Name: "config", Typ: cty.DynamicPseudoType, Doc: "fields of its configuration file (" + file + "), merged by key into what nodejoin writes; null removes a field"},
+		{Name: "extra_args", Typ: eval.Strings, Doc: "further flags of its command line, \"--name=value\""},
 	}
 }
 
@@ -57,21 +58,21 @@ type osOnly struct {
 }
 
 // componentBlocks reads the kubelet and kube_proxy blocks of a profile or node.
-func (c *compiler) componentBlocks(s *section, ctx *hcl.EvalContext) map[string]component {
+func (c *compiler) componentBlocks(s *eval.Section, ctx *hcl.EvalContext) map[string]component {
 	out := map[string]component{}
 	for i, k := range components {
-		for _, b := range s.blocks.OfType(k.block) {
+		for _, b := range s.Blocks.OfType(k.block) {
 			if _, again := out[k.block]; again {
 				continue // reported by section
 			}
-			in := c.section(componentSpecs[i], b, ctx)
+			in := c.Section(componentSpecs[i], b, ctx)
 			j := &componentJudge{c: c, s: in, block: k.block, program: k.program}
 			if c.cluster != nil {
 				j.version = c.cluster.Version
 			}
 			config, args := j.config(), j.args()
 			out[k.block] = component{config: config, args: args, on: j.on(), only: j.only}
-			s.ok = s.ok && in.ok
+			s.OK = s.OK && in.OK
 		}
 	}
 	return out
@@ -125,41 +126,41 @@ func flagName(arg string) string {
 // componentJudge holds one block against the version tables.
 type componentJudge struct {
 	c              *compiler
-	s              *section
+	s              *eval.Section
 	block, program string
 	version        string // of Kubernetes; "" = not known
 	only           []osOnly
 }
 
 func (j *componentJudge) fail(at hcl.Range, summary, detail string, args ...any) {
-	j.s.ok = false
-	j.c.diags.fail(at, summary, detail, args...)
+	j.s.OK = false
+	j.c.Fail(at, summary, detail, args...)
 }
 
 // on reads the argument "enabled"; nil when there is none.
 func (j *componentJudge) on() *bool {
-	v, ok := j.s.vals[enabled]
+	v, ok := j.s.Values[enabled]
 	if !ok {
 		return nil
 	}
 	on := v.True()
 	if !on {
-		j.only = append(j.only, osOnly{"windows", enabled, j.s.at(enabled), "a cluster that brings kube-proxy to Windows nodes brings their network, too (network \"none\")"})
+		j.only = append(j.only, osOnly{"windows", enabled, j.s.At(enabled), "a cluster that brings kube-proxy to Windows nodes brings their network, too (network \"none\")"})
 	}
 	return &on
 }
 
 // config reads and judges the argument "config"; nil when there is none.
 func (j *componentJudge) config() map[string]any {
-	out := j.s.object("config", "the program's configuration file is one")
+	out := j.s.Object("config", "the program's configuration file is one")
 	j.fields(nil, out)
 	return out
 }
 
 // at is where the field of a path stands, or the nearest thing around it.
 func (j *componentJudge) at(path []string) hcl.Range {
-	at := j.s.at("config")
-	a := j.s.attrs["config"]
+	at := j.s.At("config")
+	a := j.s.Attrs["config"]
 	if a == nil {
 		return at
 	}
@@ -186,7 +187,7 @@ func (j *componentJudge) at(path []string) hcl.Range {
 
 // fields judges every field below a path.
 func (j *componentJudge) fields(path []string, object map[string]any) {
-	for _, name := range sortedKeys(object) {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
 		here := append(slices.Clone(path), name)
 		dotted := strings.Join(here, ".")
 		if why := ownedFields[j.block][dotted]; why != "" {
@@ -238,7 +239,7 @@ func (j *componentJudge) verdict(at hcl.Range, what string, v compat.Verdict) bo
 	case compat.OK, compat.NoVersion:
 		return true
 	case compat.Deprecated:
-		j.c.diags.warn(at, "deprecated "+what, "%s: %s%s", v.Name, v.Why, instead(v))
+		j.c.Warn(at, "deprecated "+what, "%s: %s%s", v.Name, v.Why, instead(v))
 		return true
 	}
 	summary := map[compat.Status]string{compat.Unknown: "unknown ", compat.Removed: "removed ", compat.NotYet: "too new ", compat.Refused: "refused "}[v.Status] + what
@@ -307,9 +308,9 @@ func (c *compiler) otherSystem(m *machine) {
 			case o.not != m.OS:
 				continue
 			case m.OS == "windows":
-				c.diags.failOn(m.Name, o.at, "field not for Windows", "Node %q runs Windows, and its %s block has %q: %s. Remove it, or say it in a profile for Linux nodes; nodejoin writes what works.", m.Name, k.block, o.field, o.why)
+				c.FailOn(m.Name, o.at, "field not for Windows", "Node %q runs Windows, and its %s block has %q: %s. Remove it, or say it in a profile for Linux nodes; nodejoin writes what works.", m.Name, k.block, o.field, o.why)
 			default:
-				c.diags.failOn(m.Name, o.at, "field not for Linux", "Node %q runs Linux, and its %s block has %q: %s. Remove it, or say it in a profile for Windows nodes.", m.Name, k.block, o.field, o.why)
+				c.FailOn(m.Name, o.at, "field not for Linux", "Node %q runs Linux, and its %s block has %q: %s. Remove it, or say it in a profile for Windows nodes.", m.Name, k.block, o.field, o.why)
 			}
 			m.bad = true
 		}
@@ -325,7 +326,7 @@ func (j *componentJudge) gates(path []string, v any) {
 		}
 		return
 	}
-	for _, name := range sortedKeys(object) {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
 		here := append(slices.Clone(path), name)
 		on, isBool := object[name].(bool)
 		switch {
@@ -340,10 +341,10 @@ func (j *componentJudge) gates(path []string, v any) {
 
 // args reads and judges the argument "extra_args".
 func (j *componentJudge) args() []string {
-	list := j.s.strs("extra_args")
+	list := j.s.Strs("extra_args")
 	seen := map[string]bool{}
 	for i, a := range list {
-		at := j.s.atIndex("extra_args", i)
+		at := j.s.AtIndex("extra_args", i)
 		name := flagName(a)
 		switch {
 		case !strings.HasPrefix(a, "-") || name == "" || strings.ContainsAny(name, " \t"):
@@ -488,7 +489,7 @@ func (c *compiler) serverReturn(m *machine) {
 	gates, _ := config["featureGates"].(map[string]any)
 	k, err := compat.Kubelet(c.cluster.Version)
 	if err == nil && k.WinDSRGate && kernel["enableDSR"] == true && gates["WinDSR"] != true {
-		c.diags.failOn(m.Name, m.at, "feature gate missing", "Node %q has winkernel.enableDSR, which kube-proxy of Kubernetes %s takes with the feature gate WinDSR only. Add to the kube_proxy block: config = { featureGates = { WinDSR = true } }.", m.Name, c.cluster.Version)
+		c.FailOn(m.Name, m.at, "feature gate missing", "Node %q has winkernel.enableDSR, which kube-proxy of Kubernetes %s takes with the feature gate WinDSR only. Add to the kube_proxy block: config = { featureGates = { WinDSR = true } }.", m.Name, c.cluster.Version)
 		m.bad = true
 	}
 }

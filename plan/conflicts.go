@@ -73,7 +73,7 @@ func (x *expansion) conflicts() {
 			before, again = x.shape.things[o.key]
 		}
 		if again {
-			x.c.diags.failOn(x.m.Name, o.block.DefRange, "two steps for one thing", "The steps %q and %q both make %s on node %q, so each would undo the other. Remove one of them.", before, s.ID, o.words, x.m.Name)
+			x.c.FailOn(x.m.Name, o.Block.DefRange, "two steps for one thing", "The steps %q and %q both make %s on node %q, so each would undo the other. Remove one of them.", before, s.ID, o.words, x.m.Name)
 			continue
 		}
 		own[o.key] = s.ID

@@ -2,9 +2,14 @@ package plan
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"nodejoin/plan/eval"
+	"nodejoin/plan/source"
 )
 
 // adminSecrets are the private parts of the cluster's kubeconfig on the controller,
@@ -18,7 +23,7 @@ func (c *compiler) adminSecrets() []string {
 	}
 	var out []string
 	c.secrets = &out
-	src, err := readBounded(c.cluster.Kubeconfig)
+	src, err := source.ReadFile(c.cluster.Kubeconfig)
 	if err != nil {
 		return nil // the run will say so
 	}
@@ -46,20 +51,20 @@ func (c *compiler) adminSecrets() []string {
 
 // adminCredentials reports arguments of a step that would put the administrator's
 // credentials onto a node.
-func (c *compiler) adminCredentials(s *section, args map[string]any) {
+func (c *compiler) adminCredentials(s *eval.Section, args map[string]any) {
 	const how = "Whoever reads it there rules the cluster. Nodes get credentials of their own from nodejoin; a program gets those of a service account, with a step of kind \"service_account_token\"."
-	for _, name := range sortedKeys(args) {
+	for _, name := range slices.Sorted(maps.Keys(args)) {
 		text, ok := args[name].(string)
 		if !ok || text == "" {
 			continue
 		}
 		if name == "file" && c.cluster != nil && text == c.cluster.Kubeconfig {
-			s.fail(name, "administrator's credentials on a node", "The argument %q is the cluster's kubeconfig, which must not leave the controller. %s", name, how)
+			s.Fail(name, "administrator's credentials on a node", "The argument %q is the cluster's kubeconfig, which must not leave the controller. %s", name, how)
 			continue
 		}
 		for _, secret := range c.adminSecrets() {
 			if strings.Contains(text, secret) {
-				s.fail(name, "administrator's credentials on a node", "The argument %q holds a key or token of the cluster's kubeconfig, which must not leave the controller. %s", name, how)
+				s.Fail(name, "administrator's credentials on a node", "The argument %q holds a key or token of the cluster's kubeconfig, which must not leave the controller. %s", name, how)
 				break
 			}
 		}
@@ -67,7 +72,7 @@ func (c *compiler) adminCredentials(s *section, args map[string]any) {
 }
 
 // jsonFile warns of a file that is named JSON and is none, such as one with comments.
-func (c *compiler) jsonFile(s *section, args map[string]any) {
+func (c *compiler) jsonFile(s *eval.Section, args map[string]any) {
 	path, _ := args["path"].(string)
 	text, _ := args["content"].(string)
 	if low := strings.ToLower(path); text == "" || !strings.HasSuffix(low, ".json") && !strings.HasSuffix(low, ".conflist") {
@@ -78,6 +83,6 @@ func (c *compiler) jsonFile(s *section, args map[string]any) {
 		parts[i] = "0"
 	}
 	if !json.Valid([]byte(strings.Join(parts, ""))) {
-		c.diags.warn(s.at("content"), "invalid JSON", "The file %s is named JSON and its content is none, so what reads it would refuse it. JSON has no comments and no comma after the last element; jsonencode({...}) writes it.", path)
+		c.Warn(s.At("content"), "invalid JSON", "The file %s is named JSON and its content is none, so what reads it would refuse it. JSON has no comments and no comma after the last element; jsonencode({...}) writes it.", path)
 	}
 }

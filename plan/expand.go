@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"nodejoin/plan/eval"
 	"nodejoin/plan/graph"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps"
@@ -26,7 +27,7 @@ type expansion struct {
 
 // expand makes the ordered steps of a machine.
 func (c *compiler) expand(m *machine, blocks []*stepBlock) {
-	before := c.errors()
+	before := c.Errors()
 	specs, shape := c.recipe(m, c.extra)
 	x := &expansion{c: c, m: m, specs: specs, shape: shape, recipe: len(specs),
 		index: make(map[string]int, len(specs)+len(blocks)), origins: map[string]*stepArgs{}, groups: map[string][]string{}, skipped: map[string]bool{}}
@@ -40,7 +41,7 @@ func (c *compiler) expand(m *machine, blocks []*stepBlock) {
 	x.conflicts()
 	x.oneManifest()
 	x.servicePorts()
-	if c.errors() > before {
+	if c.Errors() > before {
 		return
 	}
 	c.unordered = append(c.unordered[:0], x.specs...)
@@ -67,7 +68,7 @@ func (x *expansion) addBlocks(blocks []*stepBlock) {
 				if i < x.recipe {
 					what = "The recipe"
 				}
-				x.c.diags.failOn(x.m.Name, b.block.LabelRanges[1], "duplicate name", "%s of node %q has a step %q already. Names of steps are unique on a node, so that they can be referred to; choose another.", what, x.m.Name, id)
+				x.c.FailOn(x.m.Name, b.block.LabelRanges[1], "duplicate name", "%s of node %q has a step %q already. Names of steps are unique on a node, so that they can be referred to; choose another.", what, x.m.Name, id)
 				continue
 			}
 			x.index[id] = len(x.specs)
@@ -142,7 +143,7 @@ func (x *expansion) need(i, j int) {
 
 // named finds the steps that element n of the argument "after" or "before" means.
 func (x *expansion) named(o *stepArgs, argument string, n int, name string) []int {
-	at := o.atIndex(argument, n)
+	at := o.AtIndex(argument, n)
 	ids := x.groups[name]
 	if _, ok := x.index[name]; ok {
 		ids = []string{name}
@@ -150,7 +151,7 @@ func (x *expansion) named(o *stepArgs, argument string, n int, name string) []in
 	var out []int
 	for _, id := range ids {
 		if id == o.spec.ID {
-			x.c.diags.fail(at, "step waits for itself", "The step %q cannot come %s itself. Remove it from the argument %q.", name, argument, argument)
+			x.c.Fail(at, "step waits for itself", "The step %q cannot come %s itself. Remove it from the argument %q.", name, argument, argument)
 			continue
 		}
 		out = append(out, x.index[id])
@@ -165,11 +166,11 @@ func (x *expansion) named(o *stepArgs, argument string, n int, name string) []in
 	for _, s := range x.specs {
 		known = append(known, s.ID)
 	}
-	hint := didYouMean(name, known)
+	hint := eval.DidYouMean(name, known)
 	if hint == "" {
 		hint = " nodejoin graph shows those that there are."
 	}
-	x.c.diags.failOn(x.m.Name, at, "unknown step", "There is no step %q on node %q.%s", name, x.m.Name, hint)
+	x.c.FailOn(x.m.Name, at, "unknown step", "There is no step %q on node %q.%s", name, x.m.Name, hint)
 	return nil
 }
 
@@ -182,24 +183,24 @@ func (x *expansion) order() []int {
 	}
 	var dangling *danglingError
 	if errors.As(err, &dangling) {
-		x.c.diags.failOn(x.m.Name, x.m.at, "invalid recipe", "The step %q of node %q comes after %q, which the node does not have.", dangling.step, x.m.Name, dangling.after)
+		x.c.FailOn(x.m.Name, x.m.at, "invalid recipe", "The step %q of node %q comes after %q, which the node does not have.", dangling.step, x.m.Name, dangling.after)
 		return nil
 	}
 	at := x.m.at
 	var cycle *graph.CycleError[string]
 	if !errors.As(err, &cycle) {
-		x.c.diags.failOn(x.m.Name, at, "invalid recipe", "The steps of node %q have no order: %s.", x.m.Name, err)
+		x.c.FailOn(x.m.Name, at, "invalid recipe", "The steps of node %q have no order: %s.", x.m.Name, err)
 		return nil
 	}
 	for _, id := range cycle.Path {
 		if o := x.origins[id]; o != nil {
-			at = o.at("after")
-			if !o.has("after") {
-				at = o.at("before")
+			at = o.At("after")
+			if !o.Has("after") {
+				at = o.At("before")
 			}
 			break
 		}
 	}
-	x.c.diags.failOn(x.m.Name, at, "steps in a circle", "On node %q each of these steps waits for the one before it, so none can start: %s. Remove one of the links.", x.m.Name, strings.Join(cycle.Path, " -> "))
+	x.c.FailOn(x.m.Name, at, "steps in a circle", "On node %q each of these steps waits for the one before it, so none can start: %s. Remove one of the links.", x.m.Name, strings.Join(cycle.Path, " -> "))
 	return nil
 }

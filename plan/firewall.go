@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,57 +11,58 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps/host"
 )
 
 // firewallSpec is what of the Windows Firewall is nodejoin's.
-var firewallSpec = &blockSpec{name: "firewall", one: true, doc: "the rules of the Windows Firewall that a node gets", attrs: []attrSpec{
-	{name: "manage", typ: cty.Bool, doc: "false: someone else opens the ports of the node (10250/tcp, and 4789/udp for vxlan); rules that are there stay. Default true"},
-	{name: "remote", typ: strings_, doc: "addresses and networks that the node's own rules are for; default any"},
-	{name: "node_ports", typ: cty.String, doc: "ports to open for services of type NodePort, \"30000-32767\"; default none, as Windows lets what HNS forwards pass"},
-}, blocks: []*blockSpec{
-	{name: "allow", labels: []string{"name"}, doc: "a further port of the machine that is open", attrs: []attrSpec{
-		{name: "protocol", typ: cty.String, doc: "\"tcp\" (default) or \"udp\""},
-		{name: "ports", typ: cty.String, required: true, doc: "ports and ranges, \"9182\" or \"80,8000-8010\""},
-		{name: "remote", typ: strings_, doc: "addresses and networks that may come; default any"},
+var firewallSpec = &eval.Spec{Name: "firewall", One: true, Doc: "the rules of the Windows Firewall that a node gets", Attrs: []eval.Attr{
+	{Name: "manage", Typ: cty.Bool, Doc: "false: someone else opens the ports of the node (10250/tcp, and 4789/udp for vxlan); rules that are there stay. Default true"},
+	{Name: "remote", Typ: eval.Strings, Doc: "addresses and networks that the node's own rules are for; default any"},
+	{Name: "node_ports", Typ: cty.String, Doc: "ports to open for services of type NodePort, \"30000-32767\"; default none, as Windows lets what HNS forwards pass"},
+}, Blocks: []*eval.Spec{
+	{Name: "allow", Labels: []string{"name"}, Doc: "a further port of the machine that is open", Attrs: []eval.Attr{
+		{Name: "protocol", Typ: cty.String, Doc: "\"tcp\" (default) or \"udp\""},
+		{Name: "ports", Typ: cty.String, Required: true, Doc: "ports and ranges, \"9182\" or \"80,8000-8010\""},
+		{Name: "remote", Typ: eval.Strings, Doc: "addresses and networks that may come; default any"},
 	}},
 }}
 
 func (j *settingJudge) firewall(ctx *hcl.EvalContext) {
-	j.remote(j.section)
-	if text := j.str("node_ports"); text != "" {
+	j.remote(j.Section)
+	if text := j.Str("node_ports"); text != "" {
 		if _, why := portRanges(text); why != "" {
-			j.fail("node_ports", "invalid ports", "%q cannot be a list of ports: %s.", text, why)
+			j.Fail("node_ports", "invalid ports", "%q cannot be a list of ports: %s.", text, why)
 		}
 	}
 	j.rules = map[string]settingBlock{}
-	for _, b := range j.blocks.OfType("allow") {
-		in := j.c.section(firewallSpec.child("allow"), b, ctx)
+	for _, b := range j.Blocks.OfType("allow") {
+		in := j.c.Section(firewallSpec.Child("allow"), b, ctx)
 		j.c.settingName(in)
-		if text := in.str("ports"); text != "" {
+		if text := in.Str("ports"); text != "" {
 			if _, why := portRanges(text); why != "" {
-				in.fail("ports", "invalid ports", "%q cannot be a list of ports: %s.", text, why)
+				in.Fail("ports", "invalid ports", "%q cannot be a list of ports: %s.", text, why)
 			}
 		}
-		if p := in.str("protocol"); p != "" && p != "tcp" && p != "udp" {
-			in.fail("protocol", "unknown value", "%q is nothing that %q can be. Use \"tcp\" or \"udp\".", p, "protocol")
+		if p := in.Str("protocol"); p != "" && p != "tcp" && p != "udp" {
+			in.Fail("protocol", "unknown value", "%q is nothing that %q can be. Use \"tcp\" or \"udp\".", p, "protocol")
 		}
 		j.remote(in)
 		if _, again := j.rules[b.Labels[0]]; again {
-			in.ok = false
-			j.c.diags.fail(b.DefRange, "duplicate block", "There is another allow block %q here. Rename one of them.", b.Labels[0])
+			in.OK = false
+			j.c.Fail(b.DefRange, "duplicate block", "There is another allow block %q here. Rename one of them.", b.Labels[0])
 		}
 		j.rules[b.Labels[0]] = j.c.says(in)
-		j.ok = j.ok && in.ok
+		j.OK = j.OK && in.OK
 	}
 }
 
-func (j *settingJudge) remote(s *section) {
-	for i, r := range s.strs("remote") {
+func (j *settingJudge) remote(s *eval.Section) {
+	for i, r := range s.Strs("remote") {
 		if r == "" || strings.Contains(r, ",") || !host.ValidAddresses(r) {
-			s.ok = false
-			j.c.diags.fail(s.atIndex("remote", i), "invalid address", "%q is neither an address nor a network, as in \"192.0.2.7\" or \"10.0.0.0/8\".", r)
+			s.OK = false
+			j.c.Fail(s.AtIndex("remote", i), "invalid address", "%q is neither an address nor a network, as in \"192.0.2.7\" or \"10.0.0.0/8\".", r)
 		}
 	}
 }
@@ -108,16 +110,16 @@ func (w *settingWriter) firewall(b settingBlock) {
 		f.Off = true
 		for _, name := range []string{"remote", "node_ports"} {
 			if o, ok := b.args[name]; ok {
-				w.c.diags.failOn(w.m.Name, o.at, "argument without effect", "With manage = false node %q gets no rules of nodejoin, so the argument %q has no effect. Remove one of the two.", w.m.Name, name)
+				w.c.FailOn(w.m.Name, o.at, "argument without effect", "With manage = false node %q gets no rules of nodejoin, so the argument %q has no effect. Remove one of the two.", w.m.Name, name)
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(b.rules)) {
-			w.c.diags.failOn(w.m.Name, b.rules[name].at, "block without effect", "With manage = false node %q gets no rules of nodejoin. Remove this block, or manage = false.", w.m.Name)
+			w.c.FailOn(w.m.Name, b.rules[name].at, "block without effect", "With manage = false node %q gets no rules of nodejoin. Remove this block, or manage = false.", w.m.Name)
 		}
 	}
 	own := w.opened
 	if g, ok := b.args["remote"]; ok && len(own) == 0 && !f.Off {
-		w.c.diags.failOn(w.m.Name, g.at, "argument without effect", "Node %q joins no cluster, so it has no rules of its own that \"remote\" could be for. Give it to the allow blocks.", w.m.Name)
+		w.c.FailOn(w.m.Name, g.at, "argument without effect", "Node %q joins no cluster, so it has no rules of its own that \"remote\" could be for. Give it to the allow blocks.", w.m.Name)
 	}
 	if text := b.text("node_ports"); text != "" && !f.Off {
 		own = w.open(&f, own, "node_ports", "tcp", text, f.Remote, b.args["node_ports"].at)
@@ -125,7 +127,7 @@ func (w *settingWriter) firewall(b settingBlock) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.rules)) {
 		if r := b.rules[name]; r.text("ports") != "" && !f.Off {
-			own = w.open(&f, own, name, first(r.text("protocol"), "tcp"), r.text("ports"), r.texts("remote"), r.at)
+			own = w.open(&f, own, name, cmp.Or(r.text("protocol"), "tcp"), r.text("ports"), r.texts("remote"), r.at)
 		}
 	}
 	w.out.Firewall, w.opened = f, own
@@ -152,12 +154,12 @@ func (w *settingWriter) open(f *recipe.Firewall, before []openPort, name, protoc
 	for _, o := range before {
 		for _, p := range ranges {
 			if o.protocol == protocol && slices.ContainsFunc(o.ranges, func(q ports) bool { return p.first <= q.last && q.first <= p.last }) {
-				w.c.diags.failOn(w.m.Name, at, "two rules for one port", "On node %q %s opens a port of %s/%s already. Remove it here; who may come is the argument \"remote\".", w.m.Name, o.what, text, protocol)
+				w.c.FailOn(w.m.Name, at, "two rules for one port", "On node %q %s opens a port of %s/%s already. Remove it here; who may come is the argument \"remote\".", w.m.Name, o.what, text, protocol)
 				return before
 			}
 		}
 	}
-	f.Rules = append(f.Rules, recipe.FirewallRule{Name: name, Protocol: protocol, Ports: strings.ReplaceAll(text, " ", ""), Remote: remote, Source: w.c.plan.place(at)})
+	f.Rules = append(f.Rules, recipe.FirewallRule{Name: name, Protocol: protocol, Ports: strings.ReplaceAll(text, " ", ""), Remote: remote, Source: w.c.Files.Place(at)})
 	w.note(recipe.FirewallID(name), at)
 	return append(before, openPort{fmt.Sprintf("the rule %q", name), protocol, ranges})
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclwrite"
+
+	"nodejoin/plan/source"
 )
 
 // VarSuffix ends the names of files of variables' values.
@@ -16,7 +18,7 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // Formats tells whether a file of this name holds text that Format is for.
 func Formats(name string) bool {
-	return strings.HasSuffix(name, Suffix) || strings.HasSuffix(name, VarSuffix)
+	return strings.HasSuffix(name, source.Suffix) || strings.HasSuffix(name, VarSuffix)
 }
 
 // Format gives the text of a plan file or a file of values in its canonical form:
@@ -25,12 +27,12 @@ func Formats(name string) bool {
 // is formatting once. A text that is no HCL is not touched: the result is nil and
 // the diagnostics, whose file is name, say why.
 func Format(name string, src []byte) ([]byte, hcl.Diagnostics) {
-	if g := notText(src, name); g != nil {
+	if g := source.NotText(src, name); g != nil {
 		return nil, hcl.Diagnostics{g}
 	}
 	text := bytes.TrimPrefix(src, byteOrderMark)
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
-	if _, diags := parseFile(text, name); diags.HasErrors() {
+	if _, diags := source.ParseFile(text, name); diags.HasErrors() {
 		return nil, diags
 	}
 	out := hclwrite.Format(text)

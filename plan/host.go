@@ -12,6 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/compat"
+	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps"
 	"nodejoin/steps/host"
@@ -19,7 +20,7 @@ import (
 
 // hostSetting is an argument of the host block.
 type hostSetting struct {
-	attr attrSpec
+	attr eval.Attr
 	// judge finds what is wrong with the value, wherever it stands; nil = nothing can be.
 	judge func(j *settingJudge, name string)
 	// steps that the value asks for, on a machine.
@@ -37,64 +38,64 @@ type hostSetting struct {
 // keep-alive as kubernetes cluster/gce/windows. Nobody of them turns on long paths; volumes of
 // pods come near to the limit. A page file is for a machine's memory and disk to say.
 var hostSettings = []hostSetting{
-	{attr: attrSpec{name: "hostname", typ: cty.String, doc: "the machine's own name: letters, digits and '-', at most 63, without a domain; each machine has its own, so it mostly stands in a node (hostname = each.key); on Windows and Linux; counts on Windows after a reboot"},
+	{attr: eval.Attr{Name: "hostname", Typ: cty.String, Doc: "the machine's own name: letters, digits and '-', at most 63, without a domain; each machine has its own, so it mostly stands in a node (hostname = each.key); on Windows and Linux; counts on Windows after a reboot"},
 		judge: func(j *settingJudge, name string) { j.hostName(name) },
 		steps: func(w *settingWriter, g setting) []recipe.Setting {
 			w.hostName(g)
 			return recipe.HostName(g.value.AsString(), w.m.OS)
 		}, anywhere: true},
-	{attr: attrSpec{name: "long_paths", typ: cty.Bool, doc: "programs may use paths of more than 260 characters, which volumes of pods come near to; counts for programs started later"},
+	{attr: eval.Attr{Name: "long_paths", Typ: cty.Bool, Doc: "programs may use paths of more than 260 characters, which volumes of pods come near to; counts for programs started later"},
 		usual: cty.True,
 		steps: func(_ *settingWriter, g setting) []recipe.Setting { return recipe.LongPaths(g.value.True()) }},
-	{attr: attrSpec{name: "page_file", typ: cty.Number, doc: "fixed size of the page file of drive C: in MiB, for example 8096; counts after a reboot"},
-		judge: func(j *settingJudge, name string) { j.whole(name, 16, 1<<20, 0) },
+	{attr: eval.Attr{Name: "page_file", Typ: cty.Number, Doc: "fixed size of the page file of drive C: in MiB, for example 8096; counts after a reboot"},
+		judge: func(j *settingJudge, name string) { j.Int(name, 16, 1<<20, 0) },
 		steps: func(_ *settingWriter, g setting) []recipe.Setting {
 			n, _ := g.value.AsBigFloat().Int64()
 			return recipe.PageFile(n)
 		}},
-	{attr: attrSpec{name: "crash_dump", typ: cty.String, doc: "what is kept when Windows crashes: \"none\", \"small\", \"kernel\", \"complete\" or \"automatic\"; counts after a reboot"},
+	{attr: eval.Attr{Name: "crash_dump", Typ: cty.String, Doc: "what is kept when Windows crashes: \"none\", \"small\", \"kernel\", \"complete\" or \"automatic\"; counts after a reboot"},
 		judge: func(j *settingJudge, name string) {
 			j.oneOf(name, slices.Sorted(maps.Keys(recipe.CrashDumps)))
 		},
 		steps: func(_ *settingWriter, g setting) []recipe.Setting { return recipe.CrashDump(g.value.AsString()) }},
-	{attr: attrSpec{name: "windows_update", typ: cty.String, doc: "how updates come: \"off\" (only by hand), \"notify\" or \"download\" (installed by hand); updates that come by themselves have broken pod networks and reboot nodes that were not drained"},
+	{attr: eval.Attr{Name: "windows_update", Typ: cty.String, Doc: "how updates come: \"off\" (only by hand), \"notify\" or \"download\" (installed by hand); updates that come by themselves have broken pod networks and reboot nodes that were not drained"},
 		usual: cty.StringVal("off"),
 		judge: func(j *settingJudge, name string) {
 			j.oneOf(name, slices.Sorted(maps.Keys(recipe.WindowsUpdates)))
 		},
 		steps: func(_ *settingWriter, g setting) []recipe.Setting { return recipe.WindowsUpdate(g.value.AsString()) }},
-	{attr: attrSpec{name: "defender_exclusions", typ: cty.Bool, doc: "Defender does not scan the programs of the node and the folder of its images as they are used, by policy"},
+	{attr: eval.Attr{Name: "defender_exclusions", Typ: cty.Bool, Doc: "Defender does not scan the programs of the node and the folder of its images as they are used, by policy"},
 		usual: cty.True,
 		steps: func(w *settingWriter, g setting) []recipe.Setting {
 			if g.value.False() {
 				if !w.usual() {
-					w.c.diags.failOn(w.m.Name, g.at, "argument without effect", "defender_exclusions = false leaves the machine as it is. Remove it.")
+					w.c.FailOn(w.m.Name, g.at, "argument without effect", "defender_exclusions = false leaves the machine as it is. Remove it.")
 				}
 				return nil
 			}
 			if w.c.cluster == nil {
 				if !w.usual() {
-					w.c.diags.failOn(w.m.Name, g.at, "argument without effect", "Node %q joins no cluster, so it has no programs for \"defender_exclusions\". Remove it.", w.m.Name)
+					w.c.FailOn(w.m.Name, g.at, "argument without effect", "Node %q joins no cluster, so it has no programs for \"defender_exclusions\". Remove it.", w.m.Name)
 				}
 				return nil
 			}
 			return recipe.DefenderExclusions(recipe.NodePrograms(w.c.cluster.base.Runtime.Kind))
 		}},
-	{attr: attrSpec{name: "static_address", typ: cty.Bool, doc: "the machine's address is static: HNS keeps it when it makes a virtual switch (needed before Windows Server 2022)"},
+	{attr: eval.Attr{Name: "static_address", Typ: cty.Bool, Doc: "the machine's address is static: HNS keeps it when it makes a virtual switch (needed before Windows Server 2022)"},
 		judge: func(j *settingJudge, name string) { j.onlyTrue(name) },
 		steps: func(w *settingWriter, g setting) []recipe.Setting {
 			if w.m.build != "" && !olderThan2022(w.m.build) {
-				w.c.diags.failOn(w.m.Name, g.at, "argument without effect", "Node %q has build %s, and from Windows Server 2022 on HNS keeps a static address by itself. Remove \"static_address\".", w.m.Name, w.m.build)
+				w.c.FailOn(w.m.Name, g.at, "argument without effect", "Node %q has build %s, and from Windows Server 2022 on HNS keeps a static address by itself. Remove \"static_address\".", w.m.Name, w.m.build)
 				return nil
 			}
 			return recipe.StaticAddress(true)
 		}},
-	{attr: attrSpec{name: "smb_names", typ: cty.Bool, doc: "containers find SMB shares by name under containerd"},
+	{attr: eval.Attr{Name: "smb_names", Typ: cty.Bool, Doc: "containers find SMB shares by name under containerd"},
 		usual: cty.True,
 		steps: func(_ *settingWriter, g setting) []recipe.Setting { return recipe.SMBNames(g.value.True()) }},
-	{attr: attrSpec{name: "tcp_keepalive", typ: cty.String, doc: "silence after which the other side of a TCP connection is asked whether it is there, \"60s\" (of Windows: two hours), so that a lost API server is noticed; counts after a reboot"},
+	{attr: eval.Attr{Name: "tcp_keepalive", Typ: cty.String, Doc: "silence after which the other side of a TCP connection is asked whether it is there, \"60s\" (of Windows: two hours), so that a lost API server is noticed; counts after a reboot"},
 		usual: cty.StringVal("60s"),
-		judge: func(j *settingJudge, name string) { j.duration(name, time.Second, 24*time.Hour, 0) },
+		judge: func(j *settingJudge, name string) { j.Duration(name, time.Second, 24*time.Hour, 0) },
 		steps: func(_ *settingWriter, g setting) []recipe.Setting {
 			d, err := time.ParseDuration(g.value.AsString())
 			if err != nil {
@@ -102,23 +103,23 @@ var hostSettings = []hostSetting{
 			}
 			return recipe.KeepAlive(d)
 		}},
-	{attr: attrSpec{name: "trusted_cas", typ: cty.List(cty.String), doc: "certificate authorities that the machine's programs trust, each in PEM, as file(\"ca.pem\") gives it; on Windows and Linux"},
+	{attr: eval.Attr{Name: "trusted_cas", Typ: cty.List(cty.String), Doc: "certificate authorities that the machine's programs trust, each in PEM, as file(\"ca.pem\") gives it; on Windows and Linux"},
 		judge: func(j *settingJudge, name string) { j.authorities(name) },
 		steps: func(_ *settingWriter, g setting) []recipe.Setting {
 			return recipe.TrustedCAs(settingBlock{args: map[string]setting{"": g}}.texts(""))
 		}, anywhere: true},
 }
 
-var hostSpec = func() *blockSpec {
-	s := &blockSpec{name: "host", one: true, doc: "settings of the machine, most of Windows, that a node does better with; what is not given stays as it is, or becomes again what it was"}
+var hostSpec = func() *eval.Spec {
+	s := &eval.Spec{Name: "host", One: true, Doc: "settings of the machine, most of Windows, that a node does better with; what is not given stays as it is, or becomes again what it was"}
 	usual := ""
 	for _, h := range allHostSettings() {
-		s.attrs = append(s.attrs, h.attr)
+		s.Attrs = append(s.Attrs, h.attr)
 		if h.usual != cty.NilVal {
-			usual += fmt.Sprintf(", %s = %s", h.attr.name, hclwrite.TokensForValue(h.usual).Bytes())
+			usual += fmt.Sprintf(", %s = %s", h.attr.Name, hclwrite.TokensForValue(h.usual).Bytes())
 		}
 	}
-	s.attrs = append(s.attrs, attrSpec{name: defaultsArg, typ: cty.Bool, doc: "settings that have proved themselves on Windows nodes, each where it is not given: " + usual[2:]})
+	s.Attrs = append(s.Attrs, eval.Attr{Name: defaultsArg, Typ: cty.Bool, Doc: "settings that have proved themselves on Windows nodes, each where it is not given: " + usual[2:]})
 	return s
 }()
 
@@ -131,8 +132,8 @@ func allHostSettings() []hostSetting {
 
 func (j *settingJudge) host() {
 	for _, h := range allHostSettings() {
-		if _, given := j.vals[h.attr.name]; given && h.judge != nil {
-			h.judge(j, h.attr.name)
+		if _, given := j.Values[h.attr.Name]; given && h.judge != nil {
+			h.judge(j, h.attr.Name)
 		}
 	}
 }
@@ -141,16 +142,16 @@ func (j *settingJudge) host() {
 // PEM, and none comes twice.
 func (j *settingJudge) authorities(name string) {
 	seen := map[string]bool{}
-	for i, text := range j.strs(name) {
+	for i, text := range j.Strs(name) {
 		list, err := steps.Authorities(text)
 		if err != nil {
-			j.ok = false
-			j.c.diags.fail(j.atIndex(name, i), "invalid certificate", "This cannot be an authority to trust: %v. Give the authority's certificate in PEM, for example file(\"ca.pem\").", err)
+			j.OK = false
+			j.c.Fail(j.AtIndex(name, i), "invalid certificate", "This cannot be an authority to trust: %v. Give the authority's certificate in PEM, for example file(\"ca.pem\").", err)
 		}
 		for _, ca := range list {
 			if seen[string(ca.Raw)] {
-				j.ok = false
-				j.c.diags.fail(j.atIndex(name, i), "duplicate certificate", "The authority %s is in this list twice. Remove one of the two.", ca.Subject)
+				j.OK = false
+				j.c.Fail(j.AtIndex(name, i), "duplicate certificate", "The authority %s is in this list twice. Remove one of the two.", ca.Subject)
 			}
 			seen[string(ca.Raw)] = true
 		}
@@ -158,8 +159,8 @@ func (j *settingJudge) authorities(name string) {
 }
 
 func (j *settingJudge) hostName(name string) {
-	if why := host.HostNameFault(j.str(name)); why != "" && j.str(name) != "" {
-		j.fail(name, "invalid host name", "%q cannot be the name of a machine: it %s.", j.str(name), why)
+	if why := host.HostNameFault(j.Str(name)); why != "" && j.Str(name) != "" {
+		j.Fail(name, "invalid host name", "%q cannot be the name of a machine: it %s.", j.Str(name), why)
 	}
 }
 
@@ -169,36 +170,36 @@ func (w *settingWriter) hostName(g setting) {
 	name := g.value.AsString()
 	key := strings.ToLower(name)
 	if other, taken := w.c.hostNames[key]; taken {
-		w.c.diags.fail(g.at, "duplicate host name", "The machines of the nodes %q and %q would both be named %q, and each needs a name of its own. Give it in each node, or with for_each as hostname = each.key.", other, w.m.Name, name)
+		w.c.Fail(g.at, "duplicate host name", "The machines of the nodes %q and %q would both be named %q, and each needs a name of its own. Give it in each node, or with for_each as hostname = each.key.", other, w.m.Name, name)
 		return
 	}
 	w.c.hostNames[key] = w.m.Name
 	if w.m.OS != "windows" || len(name) <= netBIOSLength {
 		return
 	}
-	w.c.diags.warn(g.at, "long host name", "%q has %d characters, and the NetBIOS name of a Windows machine has %d: older programs will know it as %s. Use a shorter one where that matters, above all where others begin alike.", name, len(name), netBIOSLength, host.NetBIOSName(name))
+	w.c.Warn(g.at, "long host name", "%q has %d characters, and the NetBIOS name of a Windows machine has %d: older programs will know it as %s. Use a shorter one where that matters, above all where others begin alike.", name, len(name), netBIOSLength, host.NetBIOSName(name))
 }
 
 // netBIOSLength is that of the longest NetBIOS name (learn.microsoft.com, SetComputerNameExW).
 const netBIOSLength = 15
 
 func (j *settingJudge) oneOf(name string, words []string) {
-	if v := j.str(name); v != "" && !slices.Contains(words, v) {
-		j.fail(name, "unknown value", "%q is nothing that %q can be. Use %s.%s", v, name, oneOf(words), didYouMean(v, words))
+	if v := j.Str(name); v != "" && !slices.Contains(words, v) {
+		j.Fail(name, "unknown value", "%q is nothing that %q can be. Use %s.%s", v, name, eval.OneOf(words), eval.DidYouMean(v, words))
 	}
 }
 
 // onlyTrue is for what can be asked for, and not against.
 func (j *settingJudge) onlyTrue(name string) {
-	if !j.flag(name) {
-		j.fail(name, "argument without effect", "%s = false leaves the machine as it is. Remove it.", name)
+	if !j.Bool(name) {
+		j.Fail(name, "argument without effect", "%s = false leaves the machine as it is. Remove it.", name)
 	}
 }
 
 func (w *settingWriter) host(b settingBlock) {
 	w.block = b
 	for _, h := range allHostSettings() {
-		name := h.attr.name
+		name := h.attr.Name
 		g, ok := b.args[name]
 		if !ok && w.usual() && h.usual != cty.NilVal {
 			g, ok, name = setting{value: h.usual, at: b.args[defaultsArg].at}, true, defaultsArg
@@ -221,7 +222,7 @@ func (w *settingWriter) usual() bool {
 
 // wrong tells whether something was reported of the value that stands there.
 func (w *settingWriter) wrong(at hcl.Range) bool {
-	return slices.ContainsFunc(w.c.diags.list, func(d *hcl.Diagnostic) bool {
+	return slices.ContainsFunc(w.c.List, func(d *hcl.Diagnostic) bool {
 		return d.Severity == hcl.DiagError && d.Subject != nil && d.Subject.Filename == at.Filename && d.Subject.Start.Byte <= at.Start.Byte && at.End.Byte <= d.Subject.End.Byte
 	})
 }

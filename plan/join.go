@@ -8,41 +8,42 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
 )
 
 // joinSpecs are the ways in which a kubelet gets its first credentials.
-var joinSpecs = map[string]*blockSpec{
-	"bootstrap_token": {name: "join", doc: "a token that is minted when it is needed and revoked after", attrs: []attrSpec{
-		{name: "ttl", typ: cty.String, doc: "life of the bootstrap token, default 15m"},
+var joinSpecs = map[string]*eval.Spec{
+	"bootstrap_token": {Name: "join", Doc: "a token that is minted when it is needed and revoked after", Attrs: []eval.Attr{
+		{Name: "ttl", Typ: cty.String, Doc: "life of the bootstrap token, default 15m"},
 	}},
-	"kubeadm": {name: "join", doc: "kubeadm, as a worker (Windows, Kubernetes 1.30 and later)", attrs: []attrSpec{
-		{name: "ttl", typ: cty.String, doc: "life of the bootstrap token, default 15m"},
-		{name: "ignore_preflight_errors", typ: strings_, doc: "preflight checks whose errors do not end the join, by the names that kubeadm gives them"},
+	"kubeadm": {Name: "join", Doc: "kubeadm, as a worker (Windows, Kubernetes 1.30 and later)", Attrs: []eval.Attr{
+		{Name: "ttl", Typ: cty.String, Doc: "life of the bootstrap token, default 15m"},
+		{Name: "ignore_preflight_errors", Typ: eval.Strings, Doc: "preflight checks whose errors do not end the join, by the names that kubeadm gives them"},
 	}},
-	"kubeconfig": {name: "join", doc: "a kubeconfig that is put on the nodes for their kubelets", attrs: []attrSpec{
-		{name: "path", typ: cty.String, required: true, doc: "kubeconfig on the controller, or a folder that holds one for each node, NAME.conf"},
+	"kubeconfig": {Name: "join", Doc: "a kubeconfig that is put on the nodes for their kubelets", Attrs: []eval.Attr{
+		{Name: "path", Typ: cty.String, Required: true, Doc: "kubeconfig on the controller, or a folder that holds one for each node, NAME.conf"},
 	}},
 }
 
 const defaultTokenTTL = 15 * time.Minute
 
 // joinBlock reads the join block of the cluster; without one it is a bootstrap token.
-func (c *compiler) joinBlock(s *section, k *cluster) {
+func (c *compiler) joinBlock(s *eval.Section, k *cluster) {
 	in := &k.base
 	in.Join = recipe.Join{Kind: "bootstrap_token", TTL: defaultTokenTTL}
-	for _, b := range s.blocks.OfType("join") {
-		spec := c.kind(rootBlock("cluster").child("join"), b)
+	for _, b := range s.Blocks.OfType("join") {
+		spec := c.Kind(rootBlock("cluster").Child("join"), b)
 		if spec == nil {
 			continue
 		}
-		js := c.section(spec, b, c.ctx)
+		js := c.Section(spec, b, c.Ctx)
 		in.Join = recipe.Join{Kind: b.Labels[0]}
 		switch in.Join.Kind {
 		case "bootstrap_token":
-			in.Join.TTL = js.duration("ttl", time.Minute, 24*time.Hour, defaultTokenTTL)
+			in.Join.TTL = js.Duration("ttl", time.Minute, 24*time.Hour, defaultTokenTTL)
 		case "kubeadm":
-			in.Join.TTL = js.duration("ttl", time.Minute, 24*time.Hour, defaultTokenTTL)
+			in.Join.TTL = js.Duration("ttl", time.Minute, 24*time.Hour, defaultTokenTTL)
 			in.Join.IgnorePreflightErrors = c.preflightChecks(js)
 		case "kubeconfig":
 			k.joinFile = c.givenKubeconfig(js)
@@ -55,19 +56,19 @@ func (c *compiler) joinBlock(s *section, k *cluster) {
 var preflightCheck = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.\\-]*$`)
 
 // preflightChecks reads the names of the checks whose errors are ignored.
-func (c *compiler) preflightChecks(s *section) []string {
-	names := s.strs("ignore_preflight_errors")
+func (c *compiler) preflightChecks(s *eval.Section) []string {
+	names := s.Strs("ignore_preflight_errors")
 	for i, n := range names {
-		at := s.atIndex("ignore_preflight_errors", i)
+		at := s.AtIndex("ignore_preflight_errors", i)
 		switch {
 		case !preflightCheck.MatchString(n):
-			c.diags.fail(at, "invalid preflight check", "%q is no name of a check. Write one name for each element, as kubeadm prints it in brackets: from [ERROR Port-10250] that is \"Port-10250\".", n)
-			s.ok = false
+			c.Fail(at, "invalid preflight check", "%q is no name of a check. Write one name for each element, as kubeadm prints it in brackets: from [ERROR Port-10250] that is \"Port-10250\".", n)
+			s.OK = false
 		case slices.ContainsFunc(names[:i], func(o string) bool { return strings.EqualFold(o, n) }):
-			c.diags.fail(at, "duplicate preflight check", "The check %q is named twice; kubeadm does not tell upper from lower case. Remove one.", n)
-			s.ok = false
+			c.Fail(at, "duplicate preflight check", "The check %q is named twice; kubeadm does not tell upper from lower case. Remove one.", n)
+			s.OK = false
 		case strings.EqualFold(n, "all"):
-			c.diags.warn(at, "all preflight errors ignored", "kubeadm then goes on whatever is wrong with a machine, and what it leaves there is harder to read than its checks. Name the checks that do not matter here.")
+			c.Warn(at, "all preflight errors ignored", "kubeadm then goes on whatever is wrong with a machine, and what it leaves there is harder to read than its checks. Name the checks that do not matter here.")
 		}
 	}
 	return names

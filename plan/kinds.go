@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"math/big"
 	"reflect"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"nodejoin/plan/eval"
 	"nodejoin/steps"
 )
 
@@ -19,7 +21,7 @@ import (
 // kind's argument struct, so that a new kind is a new block at once.
 type kindSpec struct {
 	steps.Kind
-	block  *blockSpec
+	block  *eval.Spec
 	args   map[string]argument
 	source bool // takes an artifact source: url, file, sha256, sha512
 	absent bool // has the argument "absent", which makes most others unneeded
@@ -64,9 +66,9 @@ var pathLists = map[string]bool{"makes": true, "aside": true}
 var kindSpecs = sync.OnceValue(func() map[string]*kindSpec {
 	out := map[string]*kindSpec{}
 	for _, k := range steps.Kinds() {
-		s := &kindSpec{Kind: k, args: map[string]argument{}, block: &blockSpec{name: "step", doc: k.Doc}}
+		s := &kindSpec{Kind: k, args: map[string]argument{}, block: &eval.Spec{Name: "step", Doc: k.Doc}}
 		s.fields(reflect.TypeOf(k.New()).Elem())
-		s.block.attrs = append(s.block.attrs, stepAttrs...)
+		s.block.Attrs = append(s.block.Attrs, stepAttrs...)
 		out[k.Name] = s
 	}
 	return out
@@ -96,7 +98,7 @@ func (s *kindSpec) fields(t reflect.Type) {
 		}
 		s.absent = s.absent || name == "absent"
 		s.args[name] = a
-		s.block.attrs = append(s.block.attrs, attrSpec{name: name, typ: ctyType(f.Type), static: true, doc: f.Tag.Get("doc")})
+		s.block.Attrs = append(s.block.Attrs, eval.Attr{Name: name, Typ: ctyType(f.Type), Static: true, Doc: f.Tag.Get("doc")})
 	}
 }
 
@@ -215,4 +217,4 @@ func number(f *big.Float, t reflect.Type) (any, error) {
 }
 
 // kindNames lists the kinds for people.
-func kindNames() []string { return slices.Sorted(slices.Values(sortedKeys(kindSpecs()))) }
+func kindNames() []string { return slices.Sorted(maps.Keys(kindSpecs())) }

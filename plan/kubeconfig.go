@@ -7,19 +7,22 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
 
+	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
+	"nodejoin/plan/source"
 )
 
 // joinFile is what join "kubeconfig" names: one file, or a folder with one for each node.
 type joinFile struct {
 	path   string
 	folder bool
-	s      *section
+	s      *eval.Section
 	warned map[string]bool // files of which was warned
 }
 
@@ -38,15 +41,15 @@ const (
 	nodeUser  = "system:node:"
 )
 
-func (c *compiler) givenKubeconfig(s *section) *joinFile {
-	path := s.str("path")
+func (c *compiler) givenKubeconfig(s *eval.Section) *joinFile {
+	path := s.Str("path")
 	if path == "" {
 		return nil
 	}
-	g := &joinFile{path: c.home(path), s: s, warned: map[string]bool{}}
+	g := &joinFile{path: c.Files.Home(path), s: s, warned: map[string]bool{}}
 	fi, err := os.Stat(g.path)
 	if err != nil {
-		s.fail("path", "unreadable kubeconfig", "The kubeconfig for the nodes cannot be read: %v.", err)
+		s.Fail("path", "unreadable kubeconfig", "The kubeconfig for the nodes cannot be read: %v.", err)
 		return nil
 	}
 	g.folder = fi.IsDir()
@@ -100,14 +103,14 @@ func (c *compiler) nodeKubeconfig(m *machine, j *recipe.Join) bool {
 	if g.folder {
 		path = filepath.Join(path, m.Name+".conf")
 	}
-	src, err := readBounded(path)
+	src, err := source.ReadFile(path)
 	if err != nil {
-		c.diags.failOn(m.Name, g.s.at("path"), "unreadable kubeconfig", "The kubeconfig for node %q cannot be read: %v.", m.Name, err)
+		c.FailOn(m.Name, g.s.At("path"), "unreadable kubeconfig", "The kubeconfig for node %q cannot be read: %v.", m.Name, err)
 		return false
 	}
 	var f kubeconfigFile
 	wrong := func(why string) bool {
-		c.diags.failOn(m.Name, g.s.at("path"), "unusable kubeconfig", "%s cannot be put on node %q: %s.", path, m.Name, why)
+		c.FailOn(m.Name, g.s.At("path"), "unusable kubeconfig", "%s cannot be put on node %q: %s.", path, m.Name, why)
 		return false
 	}
 	if err := yaml.Unmarshal(src, &f); err != nil {
@@ -192,7 +195,7 @@ func inline(dir string, head *kubeconfigHead, user *kubeconfigUser) (why string)
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
-		src, err := readBounded(path)
+		src, err := source.ReadFile(path)
 		if err != nil {
 			return "its " + p.what + " cannot be read: " + err.Error()
 		}
@@ -204,7 +207,7 @@ func inline(dir string, head *kubeconfigHead, user *kubeconfigUser) (why string)
 
 // nodeCertificate judges a client certificate that a node is to have.
 func (c *compiler) nodeCertificate(m *machine, path string, user kubeconfigUser) bool {
-	at := c.cluster.joinFile.s.at("path")
+	at := c.cluster.joinFile.s.At("path")
 	b, _ := pem.Decode(user.Cert)
 	var cert *x509.Certificate
 	err := error(nil)
@@ -212,16 +215,16 @@ func (c *compiler) nodeCertificate(m *machine, path string, user kubeconfigUser)
 		cert, err = x509.ParseCertificate(b.Bytes)
 	}
 	if b == nil || err != nil || !bytes.Contains(user.Key, []byte("PRIVATE KEY")) {
-		c.diags.failOn(m.Name, at, "unusable kubeconfig", "%s cannot be put on node %q: its client certificate or the key of it cannot be read.", path, m.Name)
+		c.FailOn(m.Name, at, "unusable kubeconfig", "%s cannot be put on node %q: its client certificate or the key of it cannot be read.", path, m.Name)
 		return false
 	}
 	name, isNode := strings.CutPrefix(cert.Subject.CommonName, nodeUser)
 	switch {
 	case time.Now().After(cert.NotAfter):
-		c.diags.failOn(m.Name, at, "credentials have ended", "The client certificate of %s ended at %s. Make a new one, or let nodes get their own: join \"bootstrap_token\" {}.", path, cert.NotAfter.UTC().Format(time.RFC3339))
+		c.FailOn(m.Name, at, "credentials have ended", "The client certificate of %s ended at %s. Make a new one, or let nodes get their own: join \"bootstrap_token\" {}.", path, cert.NotAfter.UTC().Format(time.RFC3339))
 		return false
 	case isNode && name != m.Name:
-		c.diags.failOn(m.Name, at, "credentials of another node", "%s is the kubeconfig of node %q, and node %q would get it: the API server lets it write to no other Node. Give a folder that holds one for each node, NAME.conf.", path, name, m.Name)
+		c.FailOn(m.Name, at, "credentials of another node", "%s is the kubeconfig of node %q, and node %q would get it: the API server lets it write to no other Node. Give a folder that holds one for each node, NAME.conf.", path, name, m.Name)
 		return false
 	case isNode && slices.Contains(cert.Subject.Organization, nodeGroup):
 		return true
@@ -230,13 +233,13 @@ func (c *compiler) nodeCertificate(m *machine, path string, user kubeconfigUser)
 		if slices.Contains(cert.Subject.Organization, g) {
 			if !c.cluster.joinFile.warned[path] {
 				c.cluster.joinFile.warned[path] = true
-				c.diags.warn(at, "administrator's credentials on nodes", "%s is the kubeconfig of %q in the group %s. Whoever reads it on a node rules the cluster, and it cannot be taken back before %s. %s.",
+				c.Warn(at, "administrator's credentials on nodes", "%s is the kubeconfig of %q in the group %s. Whoever reads it on a node rules the cluster, and it cannot be taken back before %s. %s.",
 					path, cert.Subject.CommonName, g, cert.NotAfter.UTC().Format(time.DateOnly), rightForm)
 			}
 			return true
 		}
 	}
-	c.notOwn(m, path, "the certificate of user "+quote(cert.Subject.CommonName))
+	c.notOwn(m, path, "the certificate of user "+strconv.Quote(cert.Subject.CommonName))
 	return true
 }
 
@@ -247,5 +250,5 @@ func (c *compiler) notOwn(m *machine, path, what string) {
 		return
 	}
 	g.warned[path] = true
-	c.diags.warn(g.s.at("path"), "credentials that are not a node's", "%s holds %s. What keeps a kubelet to its own Node (the node authorizer, NodeRestriction) knows only users %sNAME in the group %s. %s.", path, what, nodeUser, nodeGroup, rightForm)
+	c.Warn(g.s.At("path"), "credentials that are not a node's", "%s holds %s. What keeps a kubelet to its own Node (the node authorizer, NodeRestriction) knows only users %sNAME in the group %s. %s.", path, what, nodeUser, nodeGroup, rightForm)
 }

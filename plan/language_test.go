@@ -10,6 +10,9 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"nodejoin/plan/eval"
+	"nodejoin/plan/source"
 )
 
 // TestLanguageHasCases demands that a case of the corpus, or a file that cases
@@ -40,7 +43,7 @@ func TestLanguageHasCases(t *testing.T) {
 			continue
 		}
 		for _, f := range txtar.Parse(src).Files {
-			if strings.HasSuffix(f.Name, Suffix) {
+			if strings.HasSuffix(f.Name, source.Suffix) {
 				note(f.Data)
 			}
 		}
@@ -54,9 +57,9 @@ func TestLanguageHasCases(t *testing.T) {
 	wantSpec(want, "", rootSpec)
 	for name, k := range kindSpecs() {
 		want("step " + name)
-		for _, a := range k.block.attrs {
-			if !slices.ContainsFunc(stepAttrs, func(b attrSpec) bool { return b.name == a.name }) {
-				want("step " + name + "." + a.name)
+		for _, a := range k.block.Attrs {
+			if !slices.ContainsFunc(stepAttrs, func(b eval.Attr) bool { return b.Name == a.Name }) {
+				want("step " + name + "." + a.Name)
 			}
 		}
 	}
@@ -66,15 +69,15 @@ func TestLanguageHasCases(t *testing.T) {
 	}
 }
 
-func wantSpec(want func(string), path string, s *blockSpec) {
-	for _, a := range s.attrs {
-		want(path + "." + a.name)
+func wantSpec(want func(string), path string, s *eval.Spec) {
+	for _, a := range s.Attrs {
+		want(path + "." + a.Name)
 	}
-	for _, b := range s.blocks {
-		inner := strings.TrimPrefix(path+"/"+b.name, "/")
+	for _, b := range s.Blocks {
+		inner := strings.TrimPrefix(path+"/"+b.Name, "/")
 		want(inner)
 		wantSpec(want, inner, b)
-		for kind, k := range b.kinds {
+		for kind, k := range b.Kinds {
 			want(inner + " " + kind)
 			wantSpec(want, inner+" "+kind, k)
 		}

@@ -7,19 +7,20 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"nodejoin/plan/compat"
+	"nodejoin/plan/eval"
 	"nodejoin/steps"
 )
 
 var documentEnd = regexp.MustCompile(`(?m)^---.*$`)
 
 // manifestStep judges the objects of a step, as far as they are known.
-func (c *compiler) manifestStep(s *section, args map[string]any) {
+func (c *compiler) manifestStep(s *eval.Section, args map[string]any) {
 	text, _ := args["content"].(string)
 	if text == "" || steps.HasRef(text) {
 		return
 	}
 	if _, err := (&steps.Manifest{Content: text}).Objects(); err != nil {
-		s.fail("content", "invalid manifest", "The content is no manifest: %s. Write objects as for kubectl apply, with a line of --- between them.", steps.AsError(err).Detail)
+		s.Fail("content", "invalid manifest", "The content is no manifest: %s. Write objects as for kubectl apply, with a line of --- between them.", steps.AsError(err).Detail)
 		return
 	}
 	c.runtimeClasses(s, args)
@@ -27,7 +28,7 @@ func (c *compiler) manifestStep(s *section, args map[string]any) {
 
 // runtimeClasses warns of a file with RuntimeClasses that the cluster or its nodes
 // would refuse: the older guides have a handler "docker" for Windows.
-func (c *compiler) runtimeClasses(s *section, args map[string]any) {
+func (c *compiler) runtimeClasses(s *eval.Section, args map[string]any) {
 	text, _ := args["content"].(string)
 	if c.cluster == nil || c.cluster.Version == "" || c.cluster.base.Runtime.Kind == "" || !strings.Contains(text, "RuntimeClass") {
 		return
@@ -39,7 +40,7 @@ func (c *compiler) runtimeClasses(s *section, args map[string]any) {
 			continue
 		}
 		if v := compat.CheckRuntimeClass(object.APIVersion, object.Handler, c.cluster.base.Runtime.Kind, c.cluster.Version); !v.Accepted() {
-			c.diags.warn(s.at("content"), "RuntimeClass that does not work", "The content holds a RuntimeClass of %s with the handler %q: %s%s", object.APIVersion, object.Handler, v.Why, instead(v))
+			c.Warn(s.At("content"), "RuntimeClass that does not work", "The content holds a RuntimeClass of %s with the handler %q: %s%s", object.APIVersion, object.Handler, v.Why, instead(v))
 		}
 	}
 }

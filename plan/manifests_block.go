@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"nodejoin/plan/compat"
+	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps"
 	"nodejoin/steps/kube"
@@ -21,39 +22,39 @@ func (c *compiler) manifestsBlock() {
 		return
 	}
 	b := blocks[0]
-	before := c.errors()
-	s := c.section(rootBlock("manifests"), b, c.ctx)
+	before := c.Errors()
+	s := c.Section(rootBlock("manifests"), b, c.Ctx)
 	k := c.cluster
 	if k == nil {
-		c.diags.fail(b.DefRange, "block without effect", "Manifests are objects of a cluster, and the plan has no cluster block. Add one, or remove this block.")
+		c.Fail(b.DefRange, "block without effect", "Manifests are objects of a cluster, and the plan has no cluster block. Add one, or remove this block.")
 		return
 	}
-	w := recipe.Wanted{Flannel: s.flag("flannel"), KubeProxy: s.flag("kube_proxy"), Bootstrap: s.flag("bootstrap"), FlannelImage: s.str("flannel_image"),
-		FlannelCNIImage: s.str("flannel_cni_image"), Force: s.flag("force"), Source: c.plan.place(b.DefRange)}
-	classes := s.flag("runtime_classes")
-	if !s.ok || !k.complete {
+	w := recipe.Wanted{Flannel: s.Bool("flannel"), KubeProxy: s.Bool("kube_proxy"), Bootstrap: s.Bool("bootstrap"), FlannelImage: s.Str("flannel_image"),
+		FlannelCNIImage: s.Str("flannel_cni_image"), Force: s.Bool("force"), Source: c.Files.Place(b.DefRange)}
+	classes := s.Bool("runtime_classes")
+	if !s.OK || !k.complete {
 		return
 	}
-	apply := !s.has("apply") || s.flag("apply")
+	apply := !s.Has("apply") || s.Bool("apply")
 	if !w.Flannel && !w.KubeProxy && !w.Bootstrap && !classes {
-		c.diags.fail(b.DefRange, "block without effect", "The block asks for no manifest. Write bootstrap, flannel, kube_proxy or runtime_classes = true, or remove it.")
+		c.Fail(b.DefRange, "block without effect", "The block asks for no manifest. Write bootstrap, flannel, kube_proxy or runtime_classes = true, or remove it.")
 	}
 	if w.Force && !apply {
-		s.fail("force", "argument without effect", "With apply = false nothing is applied, so nothing is taken over. Remove one of the two.")
+		s.Fail("force", "argument without effect", "With apply = false nothing is applied, so nothing is taken over. Remove one of the two.")
 	}
 	c.flannelManifest(s, w)
 	if w.Bootstrap && k.base.Join.Kind == "kubeconfig" {
-		s.fail("bootstrap", "argument without effect", "The nodes join with the kubeconfig that the plan names, without bootstrap tokens. Remove it.")
+		s.Fail("bootstrap", "argument without effect", "The nodes join with the kubeconfig that the plan names, without bootstrap tokens. Remove it.")
 	}
 	if classes {
 		w.Classes = c.runtimeClassesOf(s)
 	}
-	if c.errors() > before {
+	if c.Errors() > before {
 		return
 	}
 	list, err := recipe.Manifests(k.base, w, cmp.Or(k.ServerVersion, k.Version))
 	if err != nil {
-		c.diags.fail(b.DefRange, "invalid manifest", "The manifests cannot be rendered: %s.", err)
+		c.Fail(b.DefRange, "invalid manifest", "The manifests cannot be rendered: %s.", err)
 		return
 	}
 	for _, m := range list {
@@ -68,32 +69,32 @@ func (c *compiler) manifestsBlock() {
 }
 
 // flannelManifest judges what is said of flannel's manifest.
-func (c *compiler) flannelManifest(s *section, w recipe.Wanted) {
+func (c *compiler) flannelManifest(s *eval.Section, w recipe.Wanted) {
 	k := c.cluster
 	for _, name := range []string{"flannel_image", "flannel_cni_image"} {
-		if s.has(name) && !w.Flannel {
-			s.fail(name, "argument without effect", "The argument %q is of flannel's manifest, which the block does not ask for. Write flannel = true, or remove it.", name)
-		} else if text := s.str(name); text != "" && strings.ContainsAny(text, " \t\r\n\"'") {
-			s.fail(name, "invalid image", "%q is no name of an image.", text)
+		if s.Has(name) && !w.Flannel {
+			s.Fail(name, "argument without effect", "The argument %q is of flannel's manifest, which the block does not ask for. Write flannel = true, or remove it.", name)
+		} else if text := s.Str(name); text != "" && strings.ContainsAny(text, " \t\r\n\"'") {
+			s.Fail(name, "invalid image", "%q is no name of an image.", text)
 		}
 	}
 	switch {
 	case !w.Flannel:
 		return
 	case k.base.Network.Kind != "flannel":
-		s.fail("flannel", "argument without effect", "The network block says that the cluster brings its network itself, so there is no flannel. Remove it.")
+		s.Fail("flannel", "argument without effect", "The network block says that the cluster brings its network itself, so there is no flannel. Remove it.")
 		return
 	}
 	for _, m := range c.machines {
 		if m.OS == "linux" {
-			s.fail("flannel", "two flannels on one node", "The manifest runs flannel on all Linux nodes of the cluster, and node %q gets flanneld as a service from this plan. Join the Linux nodes of the cluster without nodejoin, or remove flannel here.", m.Name)
+			s.Fail("flannel", "two flannels on one node", "The manifest runs flannel on all Linux nodes of the cluster, and node %q gets flanneld as a service from this plan. Join the Linux nodes of the cluster without nodejoin, or remove flannel here.", m.Name)
 			return
 		}
 	}
 }
 
 // runtimeClassesOf are the classes of the plan's Windows nodes, one for each build.
-func (c *compiler) runtimeClassesOf(s *section) []templates.RuntimeClass {
+func (c *compiler) runtimeClassesOf(s *eval.Section) []templates.RuntimeClass {
 	var out []templates.RuntimeClass
 	seen := false
 	for _, m := range c.machines {
@@ -103,7 +104,7 @@ func (c *compiler) runtimeClassesOf(s *section) []templates.RuntimeClass {
 		seen = true
 		build := m.knownBuild()
 		if build == "" {
-			c.diags.failOn(m.Name, m.at, "build not known", "A RuntimeClass selects nodes by their Windows build, and the plan does not say which node %q has. Write build = \"10.0.20348\" in its profile or node block, or remove runtime_classes from the manifests block.", m.Name)
+			c.FailOn(m.Name, m.at, "build not known", "A RuntimeClass selects nodes by their Windows build, and the plan does not say which node %q has. Write build = \"10.0.20348\" in its profile or node block, or remove runtime_classes from the manifests block.", m.Name)
 			continue
 		}
 		if !compat.ValidBuild(build) {
@@ -122,7 +123,7 @@ func (c *compiler) runtimeClassesOf(s *section) []templates.RuntimeClass {
 		}
 	}
 	if !seen && len(c.machines) > 0 {
-		s.fail("runtime_classes", "argument without effect", "RuntimeClasses are for the Windows nodes of the plan, which has none. Remove it.")
+		s.Fail("runtime_classes", "argument without effect", "RuntimeClasses are for the Windows nodes of the plan, which has none. Remove it.")
 	}
 	for i := range out {
 		slices.SortFunc(out[i].Tolerations, func(a, b templates.Taint) int {
@@ -182,7 +183,7 @@ func (x *expansion) oneManifest() {
 			if before.node == "" {
 				other = "the manifests block"
 			}
-			c.diags.failOn(x.m.Name, x.origins[s.ID].block.DefRange, "two manifests for one object", "The step %q of node %q writes %s with other fields than %s, so each would undo the other. Write the object once, with all its fields.", s.ID, x.m.Name, o, other)
+			c.FailOn(x.m.Name, x.origins[s.ID].Block.DefRange, "two manifests for one object", "The step %q of node %q writes %s with other fields than %s, so each would undo the other. Write the object once, with all its fields.", s.ID, x.m.Name, o, other)
 		})
 	}
 }

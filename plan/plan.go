@@ -1,15 +1,16 @@
 package plan
 
 import (
-	"path/filepath"
-	"slices"
-	"strings"
-
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclparse"
 
+	"nodejoin/plan/eval"
+	"nodejoin/plan/source"
 	"nodejoin/steps"
 )
+
+// Suffix ends the names of plan files.
+const Suffix = source.Suffix
 
 // Options are what a plan is read with.
 type Options struct {
@@ -37,16 +38,12 @@ type Options struct {
 // Plan is a parsed plan: known to be HCL, not yet known to make sense.
 type Plan struct {
 	opt    Options
-	dir    string // absolute
-	base   string // absolute; where relative paths begin
-	parser *hclparse.Parser
+	files  *source.Files
 	blocks map[string][]*hcl.Block // by type, in order of files and lines
 	alone  bool                    // one file was named, not its folder
-	early  *diags                  // problems of the structure, for Compile to report
+	early  *eval.Diags             // problems of the structure, for Compile to report
 	// lost are the types of blocks that are written, rightly or not.
 	lost map[string]bool
-	// relative are the names of files as place shows them.
-	relative map[string]string
 	// broken: the text is no HCL, or is for another version; nothing more can be said.
 	broken bool
 }
@@ -56,17 +53,14 @@ type Plan struct {
 // for another version of nodejoin. The Plan is never nil, so that its Files can
 // show them. Everything else is found by Compile.
 func Load(path string, opt Options) (*Plan, hcl.Diagnostics) {
-	p := &Plan{opt: opt, parser: hclparse.NewParser(), blocks: map[string][]*hcl.Block{}, early: newDiags(), lost: map[string]bool{}}
-	d := newDiags()
+	p := &Plan{opt: opt, files: &source.Files{Parser: hclparse.NewParser(), Relative: map[string]string{}}, blocks: map[string][]*hcl.Block{}, early: eval.NewDiags(), lost: map[string]bool{}}
+	d := eval.NewDiags()
 	p.load(path, d)
-	return p, d.sorted()
+	return p, d.Sorted()
 }
 
-// Dir is the absolute folder of the plan.
-func (p *Plan) Dir() string { return p.dir }
-
 // Files are the sources that diagnostics of this plan point into, by file name.
-func (p *Plan) Files() map[string]*hcl.File { return p.parser.Files() }
+func (p *Plan) Files() map[string]*hcl.File { return p.files.Parser.Files() }
 
 // Compile evaluates the plan and expands every node into its ordered steps. The
 // result is nil when there are errors. After a Load with errors it does nothing.
@@ -76,46 +70,11 @@ func (p *Plan) Compile() (*Compiled, hcl.Diagnostics) {
 		return nil, nil
 	}
 	c := newCompiler(p)
-	c.diags.add(p.early.list)
+	c.Extend(p.early.List)
 	out := c.run()
-	list := c.diags.sorted()
+	list := c.Sorted()
 	if list.HasErrors() {
 		return nil, list
 	}
 	return out, list
-}
-
-// place is "plan.join.hcl:12,3", relative to the plan's folder.
-func (p *Plan) place(r hcl.Range) string {
-	name, ok := p.relative[r.Filename]
-	if !ok {
-		name = r.Filename
-		if abs, err := filepath.Abs(name); err == nil {
-			if rel, err := filepath.Rel(p.dir, abs); err == nil && !strings.HasPrefix(rel, "..") {
-				name = filepath.ToSlash(rel)
-			}
-		}
-		if p.relative == nil {
-			p.relative = map[string]string{}
-		}
-		p.relative[r.Filename] = name
-	}
-	return name + ":" + itoa(r.Start.Line) + "," + itoa(r.Start.Column)
-}
-
-// abs makes a path of the plan absolute; relative ones begin at its folder.
-func (p *Plan) abs(path string) string {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
-	}
-	return filepath.Join(p.base, path)
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

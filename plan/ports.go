@@ -6,6 +6,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps/host"
 )
@@ -13,7 +14,7 @@ import (
 // portSettings are the arguments of the host block about the ports that Windows gives
 // to programs which ask for any.
 var portSettings = []hostSetting{
-	{attr: attrSpec{name: "dynamic_ports", typ: cty.String, doc: "TCP ports that programs get which ask for any, as each connection to the outside does, \"34000-65535\" (of Windows: 49152-65535)"},
+	{attr: eval.Attr{Name: "dynamic_ports", Typ: cty.String, Doc: "TCP ports that programs get which ask for any, as each connection to the outside does, \"34000-65535\" (of Windows: 49152-65535)"},
 		usual: cty.StringVal("34000-65535"),
 		judge: (*settingJudge).dynamicPorts,
 		steps: func(w *settingWriter, g setting) []recipe.Setting {
@@ -23,14 +24,14 @@ var portSettings = []hostSetting{
 			}
 			return recipe.DynamicPorts(r)
 		}},
-	{attr: attrSpec{name: "reserved_ports", typ: strings_, doc: "ports that no program gets which asks for any, \"30000-32767/tcp\""},
+	{attr: eval.Attr{Name: "reserved_ports", Typ: eval.Strings, Doc: "ports that no program gets which asks for any, \"30000-32767/tcp\""},
 		judge: (*settingJudge).reservedPorts,
 		steps: func(w *settingWriter, g setting) []recipe.Setting {
 			list := portsOf(g)
 			for _, r := range list {
 				for _, p := range w.boundPorts() {
 					if p.protocol == r.Protocol && r.First <= p.port && p.port <= r.Last {
-						w.c.diags.failOn(w.m.Name, g.at, "ports of the node", "%s of node %q has port %d/%s, and a program may not get a reserved port even if it asks for it. Leave it out of \"reserved_ports\".", p.program, w.m.Name, p.port, p.protocol)
+						w.c.FailOn(w.m.Name, g.at, "ports of the node", "%s of node %q has port %d/%s, and a program may not get a reserved port even if it asks for it. Leave it out of \"reserved_ports\".", p.program, w.m.Name, p.port, p.protocol)
 						return nil
 					}
 				}
@@ -80,26 +81,26 @@ func dynamicRange(text string) (r host.PortRange, why string) {
 }
 
 func (j *settingJudge) dynamicPorts(name string) {
-	if text := j.str(name); text != "" {
+	if text := j.Str(name); text != "" {
 		if _, why := dynamicRange(text); why != "" {
-			j.fail(name, "invalid ports", "%q cannot be the dynamic ports: %s. Write for example \"34000-65535\".", text, why)
+			j.Fail(name, "invalid ports", "%q cannot be the dynamic ports: %s. Write for example \"34000-65535\".", text, why)
 		}
 	}
 }
 
 func (j *settingJudge) reservedPorts(name string) {
 	var before []host.PortRange
-	for i, text := range j.strs(name) {
+	for i, text := range j.Strs(name) {
 		r, err := host.ParsePortRange(strings.ReplaceAll(text, " ", ""))
 		if err != nil {
-			j.ok = false
-			j.c.diags.fail(j.atIndex(name, i), "invalid ports", "%q is no range of ports. Write for example \"30000-32767/tcp\" or \"65330/udp\".", text)
+			j.OK = false
+			j.c.Fail(j.AtIndex(name, i), "invalid ports", "%q is no range of ports. Write for example \"30000-32767/tcp\" or \"65330/udp\".", text)
 			continue
 		}
 		for _, o := range before {
 			if o.Protocol == r.Protocol && o.First <= r.Last && r.First <= o.Last {
-				j.ok = false
-				j.c.diags.fail(j.atIndex(name, i), "invalid ports", "%q has ports that %s has, too, and a port can be reserved once.", text, o)
+				j.OK = false
+				j.c.Fail(j.AtIndex(name, i), "invalid ports", "%q has ports that %s has, too, and a port can be reserved once.", text, o)
 				break
 			}
 		}
@@ -127,7 +128,7 @@ func portsOf(g setting) (out []host.PortRange) {
 func (w *settingWriter) dynamicPorts(g setting, r host.PortRange) bool {
 	for _, p := range w.boundPorts() {
 		if p.protocol == r.Protocol && r.First <= p.port && p.port <= r.Last {
-			w.c.diags.failOn(w.m.Name, g.at, "ports of the node", "%s of node %q has port %d, which any program could get before it starts. Let the dynamic ports begin after %d.", p.program, w.m.Name, p.port, p.port)
+			w.c.FailOn(w.m.Name, g.at, "ports of the node", "%s of node %q has port %d, which any program could get before it starts. Let the dynamic ports begin after %d.", p.program, w.m.Name, p.port, p.port)
 			return false
 		}
 	}
@@ -144,6 +145,6 @@ func (w *settingWriter) dynamicPorts(g setting, r host.PortRange) bool {
 			return true
 		}
 	}
-	w.c.diags.warnOn(w.m.Name, g.at, "node ports are given out", "Ports %s of node %q are for services of type NodePort, and any program could get one of them. Add reserved_ports = [%q], or let the dynamic ports begin after %d.", both, w.m.Name, both, want.Last)
+	w.c.WarnOn(w.m.Name, g.at, "node ports are given out", "Ports %s of node %q are for services of type NodePort, and any program could get one of them. Add reserved_ports = [%q], or let the dynamic ports begin after %d.", both, w.m.Name, both, want.Last)
 	return true
 }

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -8,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/compat"
+	"nodejoin/plan/eval"
 	"nodejoin/steps/kube"
 )
 
@@ -27,7 +30,7 @@ type profile struct {
 
 // over gives what holds when p is said on top of base.
 func (p *profile) over(base *profile) *profile {
-	out := &profile{known: p.known, os: first(p.os, base.os), arch: first(p.arch, base.arch), dataDir: first(p.dataDir, base.dataDir), build: first(p.build, base.build), onFailure: first(p.onFailure, base.onFailure), maxPods: p.maxPods, labels: map[string]string{}}
+	out := &profile{known: p.known, os: cmp.Or(p.os, base.os), arch: cmp.Or(p.arch, base.arch), dataDir: cmp.Or(p.dataDir, base.dataDir), build: cmp.Or(p.build, base.build), onFailure: cmp.Or(p.onFailure, base.onFailure), maxPods: p.maxPods, labels: map[string]string{}}
 	if out.maxPods == 0 {
 		out.maxPods = base.maxPods
 	}
@@ -58,12 +61,12 @@ var failures = []string{"keep", "rollback"}
 // profileBlocks reads the profiles, and gives each what it inherits.
 func (c *compiler) profileBlocks() {
 	c.profiles = map[string]*profile{}
-	sections := map[string]*section{}
+	sections := map[string]*eval.Section{}
 	var names []string
 	for _, b := range c.plan.blocks["profile"] {
-		s := c.section(rootBlock("profile"), b, c.ctx)
-		p := c.machineArgs(s, c.ctx)
-		p.known = s.ok || p.os != ""
+		s := c.Section(rootBlock("profile"), b, c.Ctx)
+		p := c.machineArgs(s, c.Ctx)
+		p.known = s.OK || p.os != ""
 		c.withoutCluster(s)
 		c.withoutProxy(s)
 		c.manyPods(s, p.maxPods, 0, "")
@@ -74,7 +77,7 @@ func (c *compiler) profileBlocks() {
 	for _, n := range names {
 		if parent, ok := c.profileName(sections[n], "inherits"); ok {
 			parents[n] = parent
-		} else if sections[n].has("inherits") {
+		} else if sections[n].Has("inherits") {
 			c.profiles[n].known = c.profiles[n].os != ""
 		}
 	}
@@ -86,10 +89,10 @@ func (c *compiler) profileBlocks() {
 
 // inherit completes a profile with its parent's settings, the parent first. Those
 // in a circle are reported once, and inherit nothing.
-func (c *compiler) inherit(name string, parents map[string]string, sections map[string]*section, done map[string]bool, path []string) {
+func (c *compiler) inherit(name string, parents map[string]string, sections map[string]*eval.Section, done map[string]bool, path []string) {
 	if i := slices.Index(path, name); i >= 0 {
 		circle := append(slices.Clone(path[i:]), name)
-		sections[name].fail("inherits", "profiles in a circle", "Each of these inherits from the next one, so none has settings: profile.%s. Remove one of the links.", strings.Join(circle, " -> profile."))
+		sections[name].Fail("inherits", "profiles in a circle", "Each of these inherits from the next one, so none has settings: profile.%s. Remove one of the links.", strings.Join(circle, " -> profile."))
 		for _, n := range circle {
 			done[n] = true
 			c.profiles[n].known = false
@@ -113,41 +116,41 @@ func (c *compiler) inherit(name string, parents map[string]string, sections map[
 }
 
 // machineArgs reads the arguments that profiles and nodes share.
-func (c *compiler) machineArgs(s *section, ctx *hcl.EvalContext) *profile {
-	p := &profile{os: s.str("os"), arch: s.str("arch"), dataDir: s.str("data_dir"), build: s.str("build"), onFailure: s.str("on_failure"), maxPods: int(s.whole("max_pods", 1, 65535, 0)), labels: s.strMap("labels")}
-	s.knownOS("os", p.os)
-	s.knownArch("arch", p.arch)
-	if f := p.onFailure; f != "" && !contains(failures, f) {
-		s.fail("on_failure", "unknown value", "%q is nothing that %q can be. Use %s.%s", f, "on_failure", oneOf(failures), didYouMean(f, failures))
+func (c *compiler) machineArgs(s *eval.Section, ctx *hcl.EvalContext) *profile {
+	p := &profile{os: s.Str("os"), arch: s.Str("arch"), dataDir: s.Str("data_dir"), build: s.Str("build"), onFailure: s.Str("on_failure"), maxPods: int(s.Int("max_pods", 1, 65535, 0)), labels: s.StrMap("labels")}
+	knownOS(s, "os", p.os)
+	knownArch(s, "arch", p.arch)
+	if f := p.onFailure; f != "" && !slices.Contains(failures, f) {
+		s.Fail("on_failure", "unknown value", "%q is nothing that %q can be. Use %s.%s", f, "on_failure", eval.OneOf(failures), eval.DidYouMean(f, failures))
 	}
-	for _, k := range sortedKeys(p.labels) {
+	for _, k := range slices.Sorted(maps.Keys(p.labels)) {
 		if why := badLabel(k, p.labels[k]); why != "" {
-			s.ok = false
-			c.diags.fail(s.atKey("labels", k), "invalid label", "%q = %q cannot be a label of a Node: %s.", k, p.labels[k], why)
+			s.OK = false
+			c.Fail(s.AtKey("labels", k), "invalid label", "%q = %q cannot be a label of a Node: %s.", k, p.labels[k], why)
 		}
 	}
-	for _, b := range s.blocks.OfType("taint") {
-		t := c.section(taintSpec, b, ctx)
-		taint := kube.Taint{Key: t.str("key"), Value: t.str("value"), Effect: t.str("effect")}
+	for _, b := range s.Blocks.OfType("taint") {
+		t := c.Section(taintSpec, b, ctx)
+		taint := kube.Taint{Key: t.Str("key"), Value: t.Str("value"), Effect: t.Str("effect")}
 		if e := taint.Effect; e != "" && e != "NoSchedule" && e != "PreferNoSchedule" && e != "NoExecute" {
-			t.fail("effect", "unknown effect", "%q is no effect of a taint. %s", e, first(strings.TrimSpace(didYouMean(e, taintEffects)), "Use "+oneOf(taintEffects)+"."))
+			t.Fail("effect", "unknown effect", "%q is no effect of a taint. %s", e, cmp.Or(strings.TrimSpace(eval.DidYouMean(e, taintEffects)), "Use "+eval.OneOf(taintEffects)+"."))
 		}
 		if taint.Key != "" {
 			if why := badLabel(taint.Key, taint.Value); why != "" {
-				t.fail("key", "invalid taint", "%q = %q cannot be a taint of a Node: %s.", taint.Key, taint.Value, why)
+				t.Fail("key", "invalid taint", "%q = %q cannot be a taint of a Node: %s.", taint.Key, taint.Value, why)
 			}
 		}
-		s.ok = s.ok && t.ok
+		s.OK = s.OK && t.OK
 		if i := sameTaint(p.taints, taint); i >= 0 && taint.Key != "" && taint.Effect != "" {
-			s.ok = false
-			c.diags.fail(b.DefRange, "duplicate taint", "There is another taint with the key %q and the effect %s here, and a Node can have one. Remove one of them.", taint.Key, taint.Effect)
+			s.OK = false
+			c.Fail(b.DefRange, "duplicate taint", "There is another taint with the key %q and the effect %s here, and a Node can have one. Remove one of them.", taint.Key, taint.Effect)
 			continue
 		}
 		p.taints = append(p.taints, taint)
 	}
 	c.labelKeys(s, p)
-	if p.build != "" && !compat.ValidBuild(p.build) && s.spec.name == "profile" {
-		s.fail("build", "invalid build", "%q is no Windows build. Write it as 10.0.20348.", p.build)
+	if p.build != "" && !compat.ValidBuild(p.build) && s.Spec.Name == "profile" {
+		s.Fail("build", "invalid build", "%q is no Windows build. Write it as 10.0.20348.", p.build)
 	}
 	p.waive = c.waived(s)
 	p.components = c.componentBlocks(s, ctx)
@@ -162,21 +165,21 @@ var (
 )
 
 // knownOS reports an operating system that there is not.
-func (s *section) knownOS(name, os string) {
-	if os != "" && !contains(systems, os) {
-		s.fail(name, "unknown operating system", "%q is no operating system that nodejoin knows.%s", os, first(didYouMean(os, systems), " Use "+oneOf(systems)+"."))
+func knownOS(s *eval.Section, name, os string) {
+	if os != "" && !slices.Contains(systems, os) {
+		s.Fail(name, "unknown operating system", "%q is no operating system that nodejoin knows.%s", os, cmp.Or(eval.DidYouMean(os, systems), " Use "+eval.OneOf(systems)+"."))
 	}
 }
 
 // knownArch reports an architecture that there is not.
-func (s *section) knownArch(name, arch string) {
-	if arch != "" && !contains(architectures, arch) {
-		s.fail(name, "unknown architecture", "%q is no architecture that nodejoin knows. Use %s.", arch, oneOf(architectures))
+func knownArch(s *eval.Section, name, arch string) {
+	if arch != "" && !slices.Contains(architectures, arch) {
+		s.Fail(name, "unknown architecture", "%q is no architecture that nodejoin knows. Use %s.", arch, eval.OneOf(architectures))
 	}
 }
 
 // profileOf is the profile that a node names; an empty one when it names none.
-func (c *compiler) profileOf(s *section) *profile {
+func (c *compiler) profileOf(s *eval.Section) *profile {
 	if name, ok := c.profileName(s, "profile"); ok {
 		return c.profiles[name]
 	}
@@ -184,8 +187,8 @@ func (c *compiler) profileOf(s *section) *profile {
 }
 
 // profileName is the name of the profile block that an argument refers to.
-func (c *compiler) profileName(s *section, argument string) (string, bool) {
-	a := s.attrs[argument]
+func (c *compiler) profileName(s *eval.Section, argument string) (string, bool) {
+	a := s.Attrs[argument]
 	if a == nil {
 		return "", false
 	}
@@ -195,7 +198,7 @@ func (c *compiler) profileName(s *section, argument string) (string, bool) {
 		if v, list := a.Expr.Value(nil); !list.HasErrors() && v.Type() == cty.String && v.IsKnown() && !v.IsNull() && c.profiles[v.AsString()] != nil {
 			name = v.AsString() // in quotes
 		}
-		s.fail(argument, "not a profile", "The argument %q names a profile block: %s = profile.%s, without quotes.", argument, argument, name)
+		s.Fail(argument, "not a profile", "The argument %q names a profile block: %s = profile.%s, without quotes.", argument, argument, name)
 		return "", false
 	}
 	name, ok := t[1].(hcl.TraverseAttr)
@@ -205,6 +208,6 @@ func (c *compiler) profileName(s *section, argument string) (string, bool) {
 			return name.Name, true
 		}
 	}
-	s.fail(argument, "unknown profile", "%s", unknownName("profile", name.Name, sortedKeys(c.profiles)))
+	s.Fail(argument, "unknown profile", "%s", eval.UnknownName("profile", name.Name, slices.Sorted(maps.Keys(c.profiles))))
 	return "", false
 }

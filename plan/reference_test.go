@@ -2,11 +2,13 @@ package plan
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"nodejoin/plan/eval"
 	"nodejoin/steps"
 )
 
@@ -30,23 +32,23 @@ func TestReferenceIsComplete(t *testing.T) {
 			t.Errorf("no %s %s in the reference", what, s)
 		}
 	}
-	var walk func(b *blockSpec)
-	walk = func(b *blockSpec) {
-		for _, a := range b.attrs {
-			has("argument", "| `"+a.name+"` |")
+	var walk func(b *eval.Spec)
+	walk = func(b *eval.Spec) {
+		for _, a := range b.Attrs {
+			has("argument", "| `"+a.Name+"` |")
 		}
-		for _, in := range b.blocks {
-			has("block", "`"+in.name)
+		for _, in := range b.Blocks {
+			has("block", "`"+in.Name)
 			walk(in)
-			for kind, k := range in.kinds {
-				has("block", "`"+in.name+" "+quote(kind)+"`")
+			for kind, k := range in.Kinds {
+				has("block", "`"+in.Name+" "+strconv.Quote(kind)+"`")
 				walk(k)
 			}
 		}
 	}
 	walk(rootSpec)
 	for _, k := range steps.Kinds() {
-		_, section, ok := strings.Cut(text, "### `step "+quote(k.Name)+"`\n")
+		_, section, ok := strings.Cut(text, "### `step "+strconv.Quote(k.Name)+"`\n")
 		if !ok {
 			t.Errorf("no kind %s in the reference", k.Name)
 			continue
@@ -63,7 +65,7 @@ func TestReferenceIsComplete(t *testing.T) {
 			}
 		}
 	}
-	for name := range (&compiler{}).functions() {
+	for name := range (&compiler{}).Functions() {
 		has("function", "* `"+name+"(")
 	}
 }

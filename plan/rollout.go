@@ -9,12 +9,12 @@ import (
 func (c *compiler) rollout(nodes int) Rollout {
 	out := Rollout{MaxUnavailable: 1, MaxFailures: 1}
 	for _, b := range c.plan.blocks["rollout"] {
-		s := c.section(rootBlock("rollout"), b, c.ctx)
+		s := c.Section(rootBlock("rollout"), b, c.Ctx)
 		if len(c.plan.blocks["cluster"]) == 0 {
-			c.diags.fail(b.DefRange, "block without effect", "A rollout counts Nodes of a cluster, and the plan has no cluster block. Add one, or remove this block.")
+			c.Fail(b.DefRange, "block without effect", "A rollout counts Nodes of a cluster, and the plan has no cluster block. Add one, or remove this block.")
 		}
-		out.MaxFailures = int(s.whole("max_failures", 1, 10000, 1))
-		text := s.str("max_unavailable")
+		out.MaxFailures = int(s.Int("max_failures", 1, 10000, 1))
+		text := s.Str("max_unavailable")
 		if text == "" {
 			continue
 		}
@@ -22,7 +22,7 @@ func (c *compiler) rollout(nodes int) Rollout {
 		n, err := strconv.Atoi(share)
 		switch {
 		case err != nil || n < 1 || percent && n > 100 || n > 10000:
-			s.fail("max_unavailable", "invalid number", "%q is no number of Nodes. Write a whole number from 1 on, or a share of the plan's nodes from \"1%%\" to \"100%%\".", text)
+			s.Fail("max_unavailable", "invalid number", "%q is no number of Nodes. Write a whole number from 1 on, or a share of the plan's nodes from \"1%%\" to \"100%%\".", text)
 		case percent:
 			out.MaxUnavailable = max(1, (nodes*n+99)/100)
 		default:

@@ -14,7 +14,7 @@ import (
 
 // summaryAt is the place of the summary among the arguments of the functions that
 // report: fail(range, summary, ...), failOn(node, range, summary, ...).
-var summaryAt = map[string]int{"fail": 1, "warn": 1, "failOn": 2, "warnOn": 2}
+var summaryAt = map[string]int{"Fail": 1, "FailAt": 1, "Warn": 1, "FailOn": 2, "WarnOn": 2, "fail": 1}
 
 // computed are the summaries that are put together from the answer of a version
 // table and what was asked for (componentJudge.verdict).
@@ -65,9 +65,13 @@ func TestCorpusSize(t *testing.T) {
 
 func rulesOf(t *testing.T) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, folder := range []string{".", "source", "eval"} {
+		list, err := filepath.Glob(filepath.Join(folder, "*.go"))
+		if err != nil || len(list) == 0 {
+			t.Fatalf("no source in %s: %v", folder, err)
+		}
+		files = append(files, list...)
 	}
 	rules := map[string]string{}
 	set := token.NewFileSet()

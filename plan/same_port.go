@@ -14,7 +14,7 @@ func (c *compiler) samePort(m *machine, ports []recipe.Port) {
 	for i, p := range ports {
 		for _, before := range ports[:i] {
 			if p.Meets(before) {
-				c.diags.failOn(m.Name, m.at, "two programs on one port", "On node %q %s, so one of them could not start. Give one another port in the kubelet, kube_proxy or windows_exporter block of the node or its profile.", m.Name, bothListen(before, p))
+				c.FailOn(m.Name, m.at, "two programs on one port", "On node %q %s, so one of them could not start. Give one another port in the kubelet, kube_proxy or windows_exporter block of the node or its profile.", m.Name, bothListen(before, p))
 			}
 		}
 	}
@@ -35,7 +35,7 @@ func (x *expansion) servicePorts() {
 		for _, p := range recipe.PortsOf(service.Name, service.Command) {
 			for _, before := range all {
 				if p.Meets(before) {
-					x.c.diags.failOn(x.m.Name, x.origins[s.ID].at("command"), "two programs on one port", "On node %q %s, so one of them could not start. Give the service another port.", x.m.Name, bothListen(before, p))
+					x.c.FailOn(x.m.Name, x.origins[s.ID].At("command"), "two programs on one port", "On node %q %s, so one of them could not start. Give the service another port.", x.m.Name, bothListen(before, p))
 				}
 			}
 			all = append(all, p)

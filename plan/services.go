@@ -8,16 +8,17 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/compat"
+	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
 )
 
-var servicesSpec = &blockSpec{name: "services", one: true, doc: "how the programs of a Windows node run as services", attrs: []attrSpec{
-	{name: "manager", typ: cty.String, doc: "\"native\" (default): kubelet and kube-proxy are services themselves, and nodejoin's agent runs flanneld; \"nssm\": nssm runs all three, of the artifact \"nssm\""},
-	{name: "priority", typ: cty.String, doc: "priority of the kubelet: \"normal\" (default), \"above_normal\" or \"high\", so that it has its share of a busy processor"},
-	{name: "log_size", typ: cty.Number, doc: "size in MiB at which the log of the kubelet or kube-proxy is put aside, default 100"},
-	{name: "log_age", typ: cty.String, doc: "after how long a log that was put aside is removed, default \"168h\"; nssm removes none"},
-	{name: "restart_delay", typ: cty.String, doc: "time until a service that has failed is started again, default \"10s\""},
-	{name: "restart_reset", typ: cty.String, doc: "time without failure after which earlier ones do not count, default \"24h\""},
+var servicesSpec = &eval.Spec{Name: "services", One: true, Doc: "how the programs of a Windows node run as services", Attrs: []eval.Attr{
+	{Name: "manager", Typ: cty.String, Doc: "\"native\" (default): kubelet and kube-proxy are services themselves, and nodejoin's agent runs flanneld; \"nssm\": nssm runs all three, of the artifact \"nssm\""},
+	{Name: "priority", Typ: cty.String, Doc: "priority of the kubelet: \"normal\" (default), \"above_normal\" or \"high\", so that it has its share of a busy processor"},
+	{Name: "log_size", Typ: cty.Number, Doc: "size in MiB at which the log of the kubelet or kube-proxy is put aside, default 100"},
+	{Name: "log_age", Typ: cty.String, Doc: "after how long a log that was put aside is removed, default \"168h\"; nssm removes none"},
+	{Name: "restart_delay", Typ: cty.String, Doc: "time until a service that has failed is started again, default \"10s\""},
+	{Name: "restart_reset", Typ: cty.String, Doc: "time without failure after which earlier ones do not count, default \"24h\""},
 }}
 
 var managers = []string{"native", "nssm"}
@@ -25,10 +26,10 @@ var managers = []string{"native", "nssm"}
 func (j *settingJudge) services() {
 	j.oneOf("manager", managers)
 	j.oneOf("priority", slices.Sorted(maps.Keys(recipe.Priorities)))
-	j.whole("log_size", 1, 4095, 0) // nssm keeps it in bytes, in 32 bits
-	j.duration("log_age", time.Hour, 10000*time.Hour, 0)
-	j.duration("restart_delay", time.Second, time.Hour, 0)
-	j.duration("restart_reset", time.Minute, 10000*time.Hour, 0)
+	j.Int("log_size", 1, 4095, 0) // nssm keeps it in bytes, in 32 bits
+	j.Duration("log_age", time.Hour, 10000*time.Hour, 0)
+	j.Duration("restart_delay", time.Second, time.Hour, 0)
+	j.Duration("restart_reset", time.Minute, 10000*time.Hour, 0)
 }
 
 func (w *settingWriter) services(b settingBlock) {
@@ -36,7 +37,7 @@ func (w *settingWriter) services(b settingBlock) {
 		return
 	}
 	if len(w.c.plan.blocks["cluster"]) == 0 {
-		w.c.diags.failOn(w.m.Name, b.at, "block without effect", "Node %q joins no cluster, so it has no services of nodejoin. Remove it.", w.m.Name)
+		w.c.FailOn(w.m.Name, b.at, "block without effect", "Node %q joins no cluster, so it has no services of nodejoin. Remove it.", w.m.Name)
 		return
 	}
 	duration := func(name string) time.Duration {
@@ -58,10 +59,10 @@ func (w *settingWriter) services(b settingBlock) {
 	}
 	w.logEffect(b, s.NSSM)
 	if g, ok := b.args["manager"]; ok && s.NSSM && w.c.cluster != nil && w.c.cluster.base.Join.Kind == "kubeadm" {
-		w.c.diags.failOn(w.m.Name, g.at, "nssm not possible", "Node %q joins by kubeadm, which starts the kubelet as the service that it is. Leave the manager \"native\", or join in another way.", w.m.Name)
+		w.c.FailOn(w.m.Name, g.at, "nssm not possible", "Node %q joins by kubeadm, which starts the kubelet as the service that it is. Leave the manager \"native\", or join in another way.", w.m.Name)
 	}
 	if g, ok := b.args["priority"]; ok && slices.ContainsFunc(w.m.components["kubelet"].args, func(a string) bool { return flagName(a) == recipe.PriorityFlag }) {
-		w.c.diags.failOn(w.m.Name, g.at, "duplicate flag", "Node %q has --%s in the extra_args of its kubelet, too. Remove one of the two.", w.m.Name, recipe.PriorityFlag)
+		w.c.FailOn(w.m.Name, g.at, "duplicate flag", "Node %q has --%s in the extra_args of its kubelet, too. Remove one of the two.", w.m.Name, recipe.PriorityFlag)
 	}
 	w.out.Services = s
 }
@@ -96,6 +97,6 @@ func (w *settingWriter) logEffect(b settingBlock, nssm bool) {
 		if name == "log_size" {
 			remedy = "Remove it, or let nssm run the services."
 		}
-		w.c.diags.failOn(w.m.Name, g.at, "argument without effect", "On node %q the argument %q has no effect: %s. %s", w.m.Name, name, why, remedy)
+		w.c.FailOn(w.m.Name, g.at, "argument without effect", "On node %q the argument %q has no effect: %s. %s", w.m.Name, name, why, remedy)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps"
 )
@@ -14,7 +15,7 @@ import (
 // settingSpecs are the blocks of what holds for the machine itself, in a profile and
 // in a node. Of the node's and the profile's block, each argument of the node wins;
 // blocks with a name stand for the whole.
-var settingSpecs = []*blockSpec{proxySpec, firewallSpec, hostSpec, servicesSpec, csiProxySpec, exporterSpec, fileSpec}
+var settingSpecs = []*eval.Spec{proxySpec, firewallSpec, hostSpec, servicesSpec, csiProxySpec, exporterSpec, fileSpec}
 
 // setting is an argument as it was evaluated, with where it stands.
 type setting struct {
@@ -55,34 +56,34 @@ func (own settings) over(base settings) settings {
 }
 
 // says notes what a section says.
-func (c *compiler) says(s *section) settingBlock {
-	out := settingBlock{at: s.block.DefRange, args: map[string]setting{}}
-	for name, v := range s.vals {
-		out.args[name] = setting{v, s.secret[name], s.at(name)}
+func (c *compiler) says(s *eval.Section) settingBlock {
+	out := settingBlock{at: s.Block.DefRange, args: map[string]setting{}}
+	for name, v := range s.Values {
+		out.args[name] = setting{v, s.Sensitive[name], s.At(name)}
 	}
 	return out
 }
 
 // settingBlocks reads the blocks of settings of a profile or node.
-func (c *compiler) settingBlocks(s *section, ctx *hcl.EvalContext) settings {
+func (c *compiler) settingBlocks(s *eval.Section, ctx *hcl.EvalContext) settings {
 	out := settings{}
 	for _, spec := range settingSpecs {
-		for _, b := range s.blocks.OfType(spec.name) {
-			key := spec.name
+		for _, b := range s.Blocks.OfType(spec.Name) {
+			key := spec.Name
 			if len(b.Labels) > 0 {
 				key += " " + b.Labels[0]
 			}
-			in := c.section(spec, b, ctx)
+			in := c.Section(spec, b, ctx)
 			if _, again := out[key]; again {
 				if len(b.Labels) > 0 { // of the others, section says so
-					in.ok = false
-					c.diags.fail(b.DefRange, "duplicate block", "There is another %s block %q here. Rename one of them.", spec.name, b.Labels[0])
+					in.OK = false
+					c.Fail(b.DefRange, "duplicate block", "There is another %s block %q here. Rename one of them.", spec.Name, b.Labels[0])
 				}
-				s.ok = s.ok && in.ok
+				s.OK = s.OK && in.OK
 				continue
 			}
 			c.settingName(in)
-			j := &settingJudge{c: c, section: in}
+			j := &settingJudge{c: c, Section: in}
 			switch spec {
 			case proxySpec:
 				j.proxy()
@@ -108,30 +109,30 @@ func (c *compiler) settingBlocks(s *section, ctx *hcl.EvalContext) settings {
 				}
 				out[key] = block
 			}
-			s.ok = s.ok && in.ok
+			s.OK = s.OK && in.OK
 		}
 	}
 	return out
 }
 
 // settingName judges the label of a block, which becomes part of a step's name.
-func (c *compiler) settingName(s *section) {
-	if len(s.block.Labels) > 0 && (!stepNameRE.MatchString(s.block.Labels[0]) || len(s.block.Labels[0]) > maxStepName-10) {
-		s.ok = false
-		c.diags.fail(s.block.LabelRanges[0], "invalid name", "%q cannot be the name of this block: it has lower-case letters, digits and '_', at most %d, since it becomes the name of a step.", s.block.Labels[0], maxStepName-10)
+func (c *compiler) settingName(s *eval.Section) {
+	if len(s.Block.Labels) > 0 && (!stepNameRE.MatchString(s.Block.Labels[0]) || len(s.Block.Labels[0]) > maxStepName-10) {
+		s.OK = false
+		c.Fail(s.Block.LabelRanges[0], "invalid name", "%q cannot be the name of this block: it has lower-case letters, digits and '_', at most %d, since it becomes the name of a step.", s.Block.Labels[0], maxStepName-10)
 	}
 }
 
 // settingJudge reads one block of settings.
 type settingJudge struct {
-	*section
+	*eval.Section
 	c     *compiler
 	rules map[string]settingBlock
 }
 
 // machineSettings turns what holds for a machine into what its recipe is told.
 func (c *compiler) machineSettings(m *machine, all settings) {
-	before := c.errors()
+	before := c.Errors()
 	w := &settingWriter{c: c, m: m, all: all}
 	w.opened = w.ownPorts()
 	for _, key := range slices.Sorted(maps.Keys(all)) {
@@ -155,7 +156,7 @@ func (c *compiler) machineSettings(m *machine, all settings) {
 	}
 	m.settings = w.out
 	m.settingAt = w.at
-	m.bad = m.bad || c.errors() > before
+	m.bad = m.bad || c.Errors() > before
 }
 
 // settingWriter collects the settings of one machine.
@@ -174,7 +175,7 @@ type settingWriter struct {
 // add adds steps that an argument asks for.
 func (w *settingWriter) add(at hcl.Range, list ...recipe.Setting) {
 	for _, s := range list {
-		s.Source = w.c.plan.place(at)
+		s.Source = w.c.Files.Place(at)
 		w.out.Steps = append(w.out.Steps, s)
 		w.note(s.ID, at)
 	}
@@ -197,7 +198,7 @@ func (w *settingWriter) ofWindows(what string, at hcl.Range) bool {
 	if w.m.OS == "windows" || w.m.OS == "" {
 		return false
 	}
-	w.c.diags.failOn(w.m.Name, at, "setting for Windows", "%s says what Windows has, and node %q runs %s. Remove it, or give it to a profile of Windows nodes only.", what, w.m.Name, w.m.OS)
+	w.c.FailOn(w.m.Name, at, "setting for Windows", "%s says what Windows has, and node %q runs %s. Remove it, or give it to a profile of Windows nodes only.", what, w.m.Name, w.m.OS)
 	return true
 }
 
@@ -223,19 +224,19 @@ func (b settingBlock) texts(name string) []string {
 }
 
 // fileSpec is a small file of the machine.
-var fileSpec = &blockSpec{name: "file", labels: []string{"name"}, doc: "a small file of the machine, there before the services of the node start", attrs: []attrSpec{
-	{name: "path", typ: cty.String, required: true, doc: "absolute path"},
-	{name: "content", typ: cty.String, required: true, empty: true, secret: true, doc: "the whole content; it may be sensitive"},
-	{name: "access", typ: cty.String, doc: "\"private\": only the system and administrators; \"program\": executable on Linux"},
+var fileSpec = &eval.Spec{Name: "file", Labels: []string{"name"}, Doc: "a small file of the machine, there before the services of the node start", Attrs: []eval.Attr{
+	{Name: "path", Typ: cty.String, Required: true, Doc: "absolute path"},
+	{Name: "content", Typ: cty.String, Required: true, Empty: true, Secret: true, Doc: "the whole content; it may be sensitive"},
+	{Name: "access", Typ: cty.String, Doc: "\"private\": only the system and administrators; \"program\": executable on Linux"},
 }}
 
 func (j *settingJudge) file() {
-	if a := j.str("access"); a != "" && !slices.Contains(choices["file.access"], a) {
-		j.fail("access", "unknown value", "%q is nothing that %q can be. Use %s.%s", a, "access", oneOf(choices["file.access"]), didYouMean(a, choices["file.access"]))
+	if a := j.Str("access"); a != "" && !slices.Contains(choices["file.access"], a) {
+		j.Fail("access", "unknown value", "%q is nothing that %q can be. Use %s.%s", a, "access", eval.OneOf(choices["file.access"]), eval.DidYouMean(a, choices["file.access"]))
 	}
-	args := map[string]any{"path": j.str("path"), "content": j.str("content")}
-	j.c.adminCredentials(j.section, args)
-	j.c.jsonFile(j.section, args)
+	args := map[string]any{"path": j.Str("path"), "content": j.Str("content")}
+	j.c.adminCredentials(j.Section, args)
+	j.c.jsonFile(j.Section, args)
 }
 
 func (w *settingWriter) file(name string, b settingBlock) {
@@ -244,7 +245,7 @@ func (w *settingWriter) file(name string, b settingBlock) {
 		return // reported
 	}
 	if why := badPath(w.m.OS, path); why != "" {
-		w.c.diags.fail(b.args["path"].at, "invalid path", "%q cannot be a path on %s: %s.", path, w.m.OS, why)
+		w.c.Fail(b.args["path"].at, "invalid path", "%q cannot be a path on %s: %s.", path, w.m.OS, why)
 		return
 	}
 	w.add(b.at, recipe.ManagedFile(name, steps.File{Path: path, Content: b.text("content"), Access: access(b.text("access")), Sensitive: b.args["content"].secret}))

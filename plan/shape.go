@@ -73,7 +73,7 @@ func (c *compiler) noRecipe(m *machine, err error) {
 			at = b[0].DefRange
 		}
 	}
-	c.diags.failOn(m.Name, at, "no recipe for the node", "Node %q cannot join the cluster as the plan asks: %s.", m.Name, why)
+	c.FailOn(m.Name, at, "no recipe for the node", "Node %q cannot join the cluster as the plan asks: %s.", m.Name, why)
 }
 
 func (c *compiler) newShape(m *machine, in recipe.Input) (*shape, error) {
@@ -97,7 +97,7 @@ func (c *compiler) newShape(m *machine, in recipe.Input) (*shape, error) {
 		}
 		for name, have := range in.Artifacts {
 			if have == src && name != recipe.AgentArtifact {
-				specs[i].Source = c.plan.place(c.artifact(m, name).at)
+				specs[i].Source = c.Files.Place(c.artifact(m, name).at)
 			}
 		}
 	}
@@ -117,7 +117,7 @@ func (c *compiler) makes(s *shape, m *machine, spec steps.Spec) {
 		at, set = m.settingAt[before]
 	}
 	if again && set {
-		c.diags.failOn(m.Name, at, "two steps for one thing", "The steps %q and %q both make %s on node %q, so each would undo the other. Remove one of them.", before, spec.ID, words, m.Name)
+		c.FailOn(m.Name, at, "two steps for one thing", "The steps %q and %q both make %s on node %q, so each would undo the other. Remove one of them.", before, spec.ID, words, m.Name)
 		return
 	}
 	s.things[key] = spec.ID

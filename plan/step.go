@@ -2,15 +2,19 @@ package plan
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"nodejoin/plan/eval"
 	"nodejoin/steps"
 )
 
@@ -29,7 +33,7 @@ const maxStepName = 100
 
 // stepArgs is a step block evaluated for one node and one element of its for_each.
 type stepArgs struct {
-	*section
+	*eval.Section
 	spec          steps.Spec
 	after, before []string
 	key, words    string // what it makes, see owned
@@ -42,20 +46,20 @@ func (c *compiler) stepBlocks() []*stepBlock {
 	for _, b := range c.plan.blocks["step"] {
 		kind := kindSpecs()[b.Labels[0]]
 		if kind == nil {
-			c.diags.fail(b.LabelRanges[0], "unknown kind", "There is no kind of step %q.%s", b.Labels[0], first(didYouMean(b.Labels[0], kindNames()), " There is "+strings.ReplaceAll(oneOf(kindNames()), " or ", " and ")+"."))
+			c.Fail(b.LabelRanges[0], "unknown kind", "There is no kind of step %q.%s", b.Labels[0], cmp.Or(eval.DidYouMean(b.Labels[0], kindNames()), " There is "+strings.ReplaceAll(eval.OneOf(kindNames()), " or ", " and ")+"."))
 			continue
 		}
 		s := &stepBlock{block: b, kind: kind, name: b.Labels[1]}
 		if len(s.name) > maxStepName {
-			c.diags.fail(b.LabelRanges[1], "invalid name", "The name of a step has at most %d characters; this has %d.", maxStepName, len(s.name))
+			c.Fail(b.LabelRanges[1], "invalid name", "The name of a step has at most %d characters; this has %d.", maxStepName, len(s.name))
 			continue
 		}
 		if !stepNameRE.MatchString(s.name) {
-			c.diags.fail(b.LabelRanges[1], "invalid name", "%q cannot be the name of a step: it has lower-case letters, digits and '_', since it is part of the step's address.", s.name)
+			c.Fail(b.LabelRanges[1], "invalid name", "%q cannot be the name of a step: it has lower-case letters, digits and '_', since it is part of the step's address.", s.name)
 			continue
 		}
 		if kind.Place == steps.OnCluster && len(c.plan.blocks["cluster"]) == 0 {
-			c.diags.fail(b.LabelRanges[0], "step without a cluster", "A step of kind %q is a state of the cluster that the nodes join, and the plan has no cluster block. Add one, or remove the step.", kind.Name)
+			c.Fail(b.LabelRanges[0], "step without a cluster", "A step of kind %q is a state of the cluster that the nodes join, and the plan has no cluster block. Add one, or remove the step.", kind.Name)
 		}
 		attrs, _ := b.Body.JustAttributes()
 		if a := attrs["on"]; a != nil {
@@ -84,7 +88,7 @@ func (c *compiler) on(a *hcl.Attribute) map[string]bool {
 			name, ok = t[1].(hcl.TraverseAttr)
 		}
 		if !ok {
-			c.diags.fail(e.Range(), "not a node", "The argument \"on\" names node blocks: on = node.NAME, or on = [node.A, node.B].")
+			c.Fail(e.Range(), "not a node", "The argument \"on\" names node blocks: on = node.NAME, or on = [node.A, node.B].")
 			continue
 		}
 		found := false
@@ -92,7 +96,7 @@ func (c *compiler) on(a *hcl.Attribute) map[string]bool {
 			found = found || l == name.Name
 		}
 		if !found {
-			c.diags.fail(e.Range(), "unknown node", "%s", unknownName("node", name.Name, labels))
+			c.Fail(e.Range(), "unknown node", "%s", eval.UnknownName("node", name.Name, labels))
 			continue
 		}
 		out[name.Name] = true
@@ -118,7 +122,7 @@ func (b *stepBlock) runsOn(m *machine) bool { return b.on == nil || b.on[m.label
 // stepArgs evaluates a step block for a node: one result, or with for_each one
 // for each element. ok is false when something was wrong, which was reported.
 func (c *compiler) stepArgs(b *stepBlock, m *machine, self cty.Value) (out []*stepArgs, ok bool) {
-	ctx := c.ctx.NewChild()
+	ctx := c.Ctx.NewChild()
 	ctx.Variables = map[string]cty.Value{"self": self}
 	attrs, _ := b.block.Body.JustAttributes()
 	each := attrs["for_each"]
@@ -131,24 +135,24 @@ func (c *compiler) stepArgs(b *stepBlock, m *machine, self cty.Value) (out []*st
 	}
 	ok = true
 	ids := map[string]string{}
-	before := c.errors()
-	elements := c.forEach(each, ctx)
-	if c.errors() > before {
+	before := c.Errors()
+	elements := c.ForEach(each, ctx)
+	if c.Errors() > before {
 		return nil, false
 	}
 	for _, e := range elements {
-		if stepID(e.key) == "" {
-			c.diags.fail(each.Expr.Range(), "invalid key", "The key %q has no letter and no digit, so no name of a step can be made of it. Choose another key.", e.key)
+		if stepID(e.Key) == "" {
+			c.Fail(each.Expr.Range(), "invalid key", "The key %q has no letter and no digit, so no name of a step can be made of it. Choose another key.", e.Key)
 			return nil, false
 		}
 		one := ctx.NewChild()
-		one.Variables = map[string]cty.Value{"each": cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(e.key), "value": e.value})}
-		id := b.name + "_" + stepID(e.key)
+		one.Variables = map[string]cty.Value{"each": cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(e.Key), "value": e.Value})}
+		id := b.name + "_" + stepID(e.Key)
 		if before, again := ids[id]; again {
-			c.diags.fail(each.Expr.Range(), "duplicate name", "The keys %q and %q both make the step %q: of a key only letters and digits count, in lower case. Rename one of them.", before, e.key, id)
+			c.Fail(each.Expr.Range(), "duplicate name", "The keys %q and %q both make the step %q: of a key only letters and digits count, in lower case. Rename one of them.", before, e.Key, id)
 			return nil, false
 		}
-		ids[id] = e.key
+		ids[id] = e.Key
 		a, good := c.stepInstance(b, m, one, id)
 		ok = ok && good
 		if a != nil {
@@ -167,20 +171,20 @@ func stepID(key string) string {
 
 // stepInstance evaluates one step; nil with ok when "when" leaves it out.
 func (c *compiler) stepInstance(b *stepBlock, m *machine, ctx *hcl.EvalContext, id string) (out *stepArgs, ok bool) {
-	s := c.section(b.kind.block, b.block, ctx)
-	if v, given := s.vals["when"]; given && v.False() {
-		return nil, s.ok
+	s := c.Section(b.kind.block, b.block, ctx)
+	if v, given := s.Values["when"]; given && v.False() {
+		return nil, s.OK
 	}
-	a := &stepArgs{section: s, after: s.strs("after"), before: s.strs("before")}
-	a.spec = steps.Spec{ID: id, Kind: b.kind.Name, Source: c.plan.place(b.block.DefRange),
-		Timeout: s.duration("timeout", time.Second, 24*time.Hour, 0), Retries: int(s.whole("retries", 0, 10, 0))}
+	a := &stepArgs{Section: s, after: s.Strs("after"), before: s.Strs("before")}
+	a.spec = steps.Spec{ID: id, Kind: b.kind.Name, Source: c.Files.Place(b.block.DefRange),
+		Timeout: s.Duration("timeout", time.Second, 24*time.Hour, 0), Retries: int(s.Int("retries", 0, 10, 0))}
 	args := c.kindArgs(b, m, s, ctx)
-	if !s.ok {
+	if !s.OK {
 		return nil, false
 	}
 	raw, err := json.Marshal(args)
 	if err != nil {
-		c.diags.fail(b.block.DefRange, "invalid step", "%s", err)
+		c.Fail(b.block.DefRange, "invalid step", "%s", err)
 		return nil, false
 	}
 	a.spec.Args = raw
@@ -191,52 +195,52 @@ func (c *compiler) stepInstance(b *stepBlock, m *machine, ctx *hcl.EvalContext, 
 }
 
 // kindArgs evaluates the arguments of the kind.
-func (c *compiler) kindArgs(b *stepBlock, m *machine, s *section, ctx *hcl.EvalContext) map[string]any {
+func (c *compiler) kindArgs(b *stepBlock, m *machine, s *eval.Section, ctx *hcl.EvalContext) map[string]any {
 	args := map[string]any{}
 	absent, secret := false, false
 	null := map[string]hcl.Range{} // arguments that are written and null
-	for _, spec := range b.kind.block.attrs {
-		arg, mine := b.kind.args[spec.name]
+	for _, spec := range b.kind.block.Attrs {
+		arg, mine := b.kind.args[spec.Name]
 		if !mine {
 			continue
 		}
-		at := s.attrs[spec.name]
+		at := s.Attrs[spec.Name]
 		if at == nil {
 			if arg.fallback != nil {
-				args[spec.name] = arg.fallback
+				args[spec.Name] = arg.fallback
 			}
 			continue
 		}
-		secretHere := b.kind.Name == "file" && spec.name == "content" || b.kind.Name == "env" && spec.name == "value"
-		v, marked, o := c.evaluate(at.Expr, ctx, spec.name, spec.typ, allow{sensitive: secretHere, later: true})
+		secretHere := b.kind.Name == "file" && spec.Name == "content" || b.kind.Name == "env" && spec.Name == "value"
+		v, marked, o := c.Evaluate(at.Expr, ctx, spec.Name, spec.Typ, eval.Allow{Sensitive: secretHere, Later: true})
 		switch {
-		case o == isWrong:
-			s.ok = false
+		case o == eval.IsWrong:
+			s.OK = false
 			continue
-		case o == isNull && arg.fallback != nil:
-			args[spec.name] = arg.fallback
-			delete(s.attrs, spec.name)
+		case o == eval.IsNull && arg.fallback != nil:
+			args[spec.Name] = arg.fallback
+			delete(s.Attrs, spec.Name)
 			continue
-		case o == isNull:
-			null[spec.name] = at.Expr.Range()
-			delete(s.attrs, spec.name)
+		case o == eval.IsNull:
+			null[spec.Name] = at.Expr.Range()
+			delete(s.Attrs, spec.Name)
 			continue
 		}
 		secret = secret || marked
 		g, err := goValue(v, arg.typ)
 		if err != nil {
-			s.fail(spec.name, "wrong type", "The argument %q is wrong: %s.", spec.name, err)
+			s.Fail(spec.Name, "wrong type", "The argument %q is wrong: %s.", spec.Name, err)
 			continue
 		}
-		args[spec.name] = g
-		c.checkArg(b, m, s, spec.name, g)
-		absent = absent || spec.name == "absent" && g == true
+		args[spec.Name] = g
+		c.checkArg(b, m, s, spec.Name, g)
+		absent = absent || spec.Name == "absent" && g == true
 	}
 	if b.kind.source {
 		// Known to the section as static arguments: evaluated above.
 		for _, n := range []string{"url", "file", "sha256", "sha512"} {
 			if text, ok := args[n].(string); ok {
-				s.vals[n] = cty.StringVal(text)
+				s.Values[n] = cty.StringVal(text)
 			}
 		}
 		src := c.source(s, b.block.DefRange, true)
@@ -246,27 +250,27 @@ func (c *compiler) kindArgs(b *stepBlock, m *machine, s *section, ctx *hcl.EvalC
 			}
 		}
 	}
-	for _, spec := range b.kind.block.attrs {
-		name := spec.name
+	for _, spec := range b.kind.block.Attrs {
+		name := spec.Name
 		arg := b.kind.args[name]
-		if _, given := args[name]; given || !arg.required || s.has(name) || absent && !identity[name] || s.misspelt(name) {
+		if _, given := args[name]; given || !arg.required || s.Has(name) || absent && !identity[name] || s.Misspelt(name) {
 			continue
 		}
-		s.ok = false
+		s.OK = false
 		if at, ok := null[name]; ok {
-			c.diags.fail(at, "missing value", "The argument %q is null here, and a step of kind %q needs it%s", name, b.kind.Name, explain(spec.doc))
+			c.Fail(at, "missing value", "The argument %q is null here, and a step of kind %q needs it%s", name, b.kind.Name, eval.Explain(spec.Doc))
 			continue
 		}
-		c.diags.fail(b.block.DefRange, "missing argument", "A step of kind %q needs the argument %q%s", b.kind.Name, name, explain(spec.doc))
+		c.Fail(b.block.DefRange, "missing argument", "A step of kind %q needs the argument %q%s", b.kind.Name, name, eval.Explain(spec.Doc))
 	}
 	if absent {
-		for _, name := range sortedKeys(args) {
+		for _, name := range slices.Sorted(maps.Keys(args)) {
 			switch {
-			case b.kind.args[name].fallback != nil && !s.has(name):
+			case b.kind.args[name].fallback != nil && !s.Has(name):
 				delete(args, name)
-			case pointless[name] && s.has(name):
-				s.ok = false
-				c.diags.fail(s.attrs[name].NameRange, "argument without effect", "With absent = true the argument %q has no effect. Remove one of the two.", name)
+			case pointless[name] && s.Has(name):
+				s.OK = false
+				c.Fail(s.Attrs[name].NameRange, "argument without effect", "With absent = true the argument %q has no effect. Remove one of the two.", name)
 			}
 		}
 	}
@@ -281,9 +285,9 @@ func (c *compiler) kindArgs(b *stepBlock, m *machine, s *section, ctx *hcl.EvalC
 	}
 	if text, _ := args["certificate"].(string); b.kind.Name == "trusted_ca" && text != "" && !steps.HasRef(text) {
 		if list, err := steps.Authorities(text); err != nil {
-			s.fail("certificate", "invalid certificate", "This cannot be an authority to trust: %v. Give the authority's certificate in PEM, for example file(\"ca.pem\").", err)
+			s.Fail("certificate", "invalid certificate", "This cannot be an authority to trust: %v. Give the authority's certificate in PEM, for example file(\"ca.pem\").", err)
 		} else if len(list) > 1 {
-			s.fail("certificate", "several certificates", "There are %d certificates in it, and a step is for one. Give each a step of its own, or name the text in the argument \"trusted_cas\" of a host block.", len(list))
+			s.Fail("certificate", "several certificates", "There are %d certificates in it, and a step is for one. Give each a step of its own, or name the text in the argument \"trusted_cas\" of a host block.", len(list))
 		}
 	}
 	if secret {
@@ -300,7 +304,7 @@ var pointless = map[string]bool{
 }
 
 // checkArg judges one argument by what its name stands for.
-func (c *compiler) checkArg(b *stepBlock, m *machine, s *section, name string, v any) {
+func (c *compiler) checkArg(b *stepBlock, m *machine, s *eval.Section, name string, v any) {
 	if list, isList := v.([]any); isList && pathLists[name] {
 		for _, one := range list {
 			c.checkPath(m, s, name, one)
@@ -311,8 +315,8 @@ func (c *compiler) checkArg(b *stepBlock, m *machine, s *section, name string, v
 	if !isText || steps.HasRef(text) {
 		return
 	}
-	if list := choices[b.kind.Name+"."+name]; list != nil && !contains(list, text) {
-		s.fail(name, "unknown value", "%q is nothing that %q can be. Use %s.%s", text, name, oneOf(list), didYouMean(text, list))
+	if list := choices[b.kind.Name+"."+name]; list != nil && !slices.Contains(list, text) {
+		s.Fail(name, "unknown value", "%q is nothing that %q can be. Use %s.%s", text, name, eval.OneOf(list), eval.DidYouMean(text, list))
 		return
 	}
 	if paths[name] && b.kind.Place == steps.OnHost {
@@ -320,23 +324,14 @@ func (c *compiler) checkArg(b *stepBlock, m *machine, s *section, name string, v
 	}
 }
 
-func (c *compiler) checkPath(m *machine, s *section, name string, v any) {
+func (c *compiler) checkPath(m *machine, s *eval.Section, name string, v any) {
 	text, isText := v.(string)
 	if !isText || steps.HasRef(text) || m.OS == "" {
 		return
 	}
 	if why := badPath(m.OS, text); why != "" {
-		s.fail(name, "invalid path", "%q cannot be a path on %s: %s.", text, m.OS, why)
+		s.Fail(name, "invalid path", "%q cannot be a path on %s: %s.", text, m.OS, why)
 	}
-}
-
-func contains(list []string, s string) bool {
-	for _, l := range list {
-		if l == s {
-			return true
-		}
-	}
-	return false
 }
 
 // title is the short line that plans show for a step.

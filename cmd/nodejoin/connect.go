@@ -33,7 +33,7 @@ func connector(emit func(event.Event)) func(context.Context, plan.Node) (transpo
 			if err != nil {
 				return nil, sandboxError(ctx, "the sandbox cannot be used", s.Path, err)
 			}
-			return transport.NewLocalLocked(h, direct, n.Name, h.LockDir()), nil
+			return transport.NewLocal(h, direct, h.LockDir()), nil
 		case "local":
 			h, err := localHost(n)
 			if err != nil {
@@ -44,7 +44,7 @@ func connector(emit func(event.Event)) func(context.Context, plan.Node) (transpo
 				return nil, err
 			}
 			files := artifact.New(artifact.Options{Direct: true, MachineEnv: h.MachineEnv})
-			return transport.NewLocalLocked(h, files, n.Name, f.DataDir), nil
+			return transport.NewLocal(h, files, f.DataDir), nil
 		case "ssh":
 			return dialSSH(ctx, n, found, emit)
 		}

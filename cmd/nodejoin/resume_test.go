@@ -22,7 +22,6 @@ import (
 	"nodejoin/steps/heal"
 	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
-	"nodejoin/steps/transport"
 )
 
 // resumePlan has two sandboxes; what is said of a connection that is local holds for them.
@@ -217,7 +216,7 @@ func TestResumeEnds(t *testing.T) {
 		if err := r.run(t.Context()); err == nil || r.text("win-1") != "" {
 			t.Errorf("tried once more: %v, %q", err, r.text("win-1"))
 		}
-		r.over("has booted 4 times")
+		r.over("booted 4 times")
 	})
 }
 
@@ -340,8 +339,8 @@ func TestResumeSteps(t *testing.T) {
 
 func applySteps(t *testing.T, h host.Host, list []steps.Spec) {
 	t.Helper()
-	conn := transport.NewLocal(h, artifact.New(artifact.Options{Direct: true}), "n")
-	reply, err := conn.Apply(t.Context(), steps.Request{Steps: list}, func(event.Event) {})
+	x := steps.NewExecutor(h, artifact.New(artifact.Options{Direct: true}), func(event.Event) {})
+	reply, err := x.Apply(t.Context(), steps.Request{Node: "n", Steps: list})
 	if err == nil && reply.Err != nil {
 		err = reply.Err
 	}

@@ -25,6 +25,7 @@ import (
 	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kube"
 )
 
 const schemas = "../../examples/schema"
@@ -39,7 +40,8 @@ func TestSchemasAreOfTypes(t *testing.T) {
 		"check":    {"": jsonCheck{}, "finding": check.Finding{}},
 		"plan": {"": jsonPlan{}, "former_node": jsonFormer{}, "host": jsonHost{}, "upgrade": engine.Upgrade{},
 			"interruption": engine.Interruption{}, "step": jsonStep{}, "change": steps.Change{},
-			"reboot_need": steps.RebootNeed{}, "diff": steps.Diff{}, "finding": steps.Finding{},
+			"reboot_need": steps.RebootNeed{}, "diff": steps.Diff{},
+			"touch": steps.Touch{}, "object_kind": kube.ObjectKind{}, "finding": steps.Finding{},
 			"artifact": steps.Source{}, "step_error": steps.Error{}, "facts": host.Facts{}, "last_run": steps.RunNote{},
 			"holder": steps.Holder{}},
 		"doctor":  {"": jsonDoctor{}, "host": jsonDoctorHost{}, "finding": jsonSymptom{}, "facts": host.Facts{}},

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"nodejoin/plan"
+	"nodejoin/plan/eval"
 	"nodejoin/steps"
 )
 
@@ -69,7 +70,7 @@ func noSuchAddress(c *plan.Compiled, flag, t string) error {
 			for _, s := range n.Steps {
 				have = append(have, s.ID)
 			}
-			if near := plan.Nearest(id, have); near != "" {
+			if near := eval.Nearest(id, have); near != "" {
 				return fmt.Errorf("--%s %s: %s has no step %q. Did you mean %s%s?", flag, t, n.Address, id, prefix, near)
 			}
 			return fmt.Errorf("--%s %s: %s has no step %q; it has %s", flag, t, n.Address, id, strings.Join(have, ", "))
@@ -92,7 +93,7 @@ func nearNode(c *plan.Compiled, t string) string {
 	for _, n := range c.Nodes {
 		addresses, names = append(addresses, n.Address), append(names, n.Name)
 	}
-	if near := plan.Nearest(t, slices.Concat(addresses, names)); near != "" {
+	if near := eval.Nearest(t, slices.Concat(addresses, names)); near != "" {
 		return near
 	}
 	// The part after the last dot may be a step, but names of nodes may have dots too.
@@ -104,7 +105,7 @@ func nearNode(c *plan.Compiled, t string) string {
 	if strings.HasPrefix(t, "node.") {
 		known = addresses
 	}
-	if near := plan.Nearest(t[:i], known); near != "" {
+	if near := eval.Nearest(t[:i], known); near != "" {
 		return near + t[i:]
 	}
 	return ""

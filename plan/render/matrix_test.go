@@ -18,6 +18,7 @@ import (
 	"nodejoin/plan"
 	"nodejoin/plan/compat"
 	"nodejoin/plan/render"
+	"nodejoin/plan/source"
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 )
@@ -104,7 +105,7 @@ func renderPlan(t *testing.T, kubernetes, runtime, backend, build string) ([]ren
 	kind, version, _ := strings.Cut(runtime, " ")
 	values := map[string]string{"KUBERNETES": kubernetes, "RUNTIME": kind, "RUNTIME_VERSION": version, "BACKEND": backend, "BUILD": build, "NAMES": "$NAMES"}
 	src := os.Expand(string(text), func(name string) string { return values[name] })
-	file := filepath.Join(t.TempDir(), "a"+plan.Suffix)
+	file := filepath.Join(t.TempDir(), "a"+source.Suffix)
 	if err = os.WriteFile(file, []byte(src), 0o600); err != nil {
 		t.Fatal(err)
 	}

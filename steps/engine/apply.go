@@ -15,6 +15,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/transport"
+	"nodejoin/steps/transport/wire"
 )
 
 const (
@@ -185,7 +186,9 @@ func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostS
 		done := map[string]bool{} // step -> changed
 		starting := false         // a step failed while services still come up after a boot
 		if err == nil {
-			reply, err = h.conn.Apply(ctx, steps.Request{Node: h.node.Name, Steps: specs, Values: h.values, Trial: h.trial}, func(e event.Event) {
+			req := h.request(specs)
+			req.Trial = h.trial
+			reply, err = transport.Do(ctx, h.conn, wire.Apply, req, func(e event.Event) {
 				if d, ok := e.(event.StepDone); ok && d.Result != "failed" {
 					done[d.Step] = d.Result == "changed"
 				} else if ok && h.comesUp(d) {

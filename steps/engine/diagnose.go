@@ -13,6 +13,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
+	"nodejoin/steps/transport/wire"
 )
 
 // Diagnosis is what is wrong with one host.
@@ -103,9 +104,7 @@ func (h *hostRun) diagnose(ctx context.Context, view steps.ClusterView) (d Diagn
 			values["cluster.ca"] = h.info.CA
 		}
 	}
-	check, err := retryDropped(ctx, h, "checking", func() (steps.CheckReply, error) {
-		return h.conn.Check(ctx, steps.Request{Node: h.node.Name, Steps: flight, Values: values})
-	})
+	check, err := ask(ctx, h, "checking", wire.Check, steps.Request{Node: h.node.Name, Steps: flight, Values: values})
 	if d.Err = err; err != nil {
 		return d
 	}
@@ -120,9 +119,8 @@ func (h *hostRun) diagnose(ctx context.Context, view steps.ClusterView) (d Diagn
 		}
 	}
 	view = h.viewNode(ctx, view)
-	exam, err := retryDropped(ctx, h, "checking", func() (steps.ExamineReply, error) {
-		return h.conn.Examine(ctx, steps.ExamineRequest{Node: h.node.Name, Steps: h.specs(steps.OnHost), Cluster: view})
-	})
+	exam, err := ask(ctx, h, "checking", wire.Diagnose,
+		steps.ExamineRequest{Node: h.node.Name, Steps: h.specs(steps.OnHost), Cluster: view})
 	if d.Err = err; err != nil {
 		return d
 	}

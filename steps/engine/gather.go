@@ -8,6 +8,8 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/steps"
+	"nodejoin/steps/transport"
+	"nodejoin/steps/transport/wire"
 )
 
 // Gathered is what a bug report needs of one host.
@@ -29,13 +31,11 @@ func (s *Session) Gather(ctx context.Context) []Gathered {
 
 func (h *hostRun) gather(ctx context.Context) Gathered {
 	g := Gathered{Node: h.node, Check: h.report}
-	reply, err := retryDropped(ctx, h, "checking", func() (steps.GatherReply, error) {
-		return h.conn.Gather(ctx, steps.GatherRequest{Node: h.node.Name, Steps: h.node.Steps})
-	})
+	reply, err := ask(ctx, h, "checking", wire.Collect, steps.GatherRequest{Node: h.node.Name, Steps: h.node.Steps})
 	g.Parts, g.Err = reply.Parts, err
 	if err == nil && g.Check.Err != nil {
 		g.Check.Facts = reply.Facts
-		if check, err := h.conn.Check(ctx, steps.Request{Node: h.node.Name, Steps: h.specs(steps.OnHost), Values: h.values}); err == nil {
+		if check, err := transport.Do(ctx, h.conn, wire.Check, h.request(h.specs(steps.OnHost)), nil); err == nil {
 			results := map[string]steps.Result{}
 			for _, r := range check.Results {
 				results[r.ID] = r

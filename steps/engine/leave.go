@@ -15,6 +15,7 @@ import (
 	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/transport"
+	"nodejoin/steps/transport/wire"
 )
 
 // LeaveOptions of CheckLeave and Leave.
@@ -113,9 +114,7 @@ func (h *hostRun) checkLeave(ctx context.Context, o LeaveOptions) (out LeaveHost
 	var reply steps.LeaveReply
 	var err error
 	g.Go(func() error {
-		reply, err = retryDropped(ctx, h, "checking", func() (steps.LeaveReply, error) {
-			return h.conn.CheckLeave(ctx, steps.LeaveRequest{Node: h.node.Name})
-		})
+		reply, err = ask(ctx, h, "checking", wire.CheckLeave, steps.LeaveRequest{Node: h.node.Name})
 		return nil
 	})
 	_ = g.Wait()
@@ -204,6 +203,12 @@ func retryDropped[T any](ctx context.Context, h *hostRun, state string, call fun
 		}
 	}
 	return out, err
+}
+
+// ask makes a call over the host's connection, which emits into the run's events. A lost
+// connection is made again, and the call repeated.
+func ask[Req, Reply any](ctx context.Context, h *hostRun, state string, call wire.Call[Req, Reply], req Req) (Reply, error) {
+	return retryDropped(ctx, h, state, func() (Reply, error) { return transport.Do(ctx, h.conn, call, req, h.emit) })
 }
 
 // Leave takes every host out of the cluster and puts back what nodejoin did to it: the
@@ -308,9 +313,7 @@ func (h *hostRun) drain(ctx context.Context, o kube.DrainOptions) error {
 // leaveHost has the host put back. Networks go while it does, and with them perhaps
 // the connection.
 func (h *hostRun) leaveHost(ctx context.Context, res *LeaveResult) {
-	reply, err := retryDropped(ctx, h, "applying", func() (steps.LeaveReply, error) {
-		return h.conn.Leave(ctx, steps.LeaveRequest{Node: h.node.Name}, h.emit)
-	})
+	reply, err := ask(ctx, h, "applying", wire.Leave, steps.LeaveRequest{Node: h.node.Name})
 	res.Items, res.Mutations = reply.Items, reply.Mutations
 	switch {
 	case ctx.Err() != nil:

@@ -10,6 +10,8 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/kube"
+	"nodejoin/steps/transport"
+	"nodejoin/steps/transport/wire"
 )
 
 // noteFor bounds the notes at the end of a run.
@@ -36,7 +38,7 @@ func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time)
 	defer cancel()
 	n.Seen = h.versionSeen(ctx, sum)
 	if h.conn != nil {
-		if err := h.conn.Note(ctx, n); err != nil && !dropped(err) {
+		if _, err := transport.Do(ctx, h.conn, wire.Note, n, nil); err != nil && !dropped(err) {
 			h.emit(event.Warning{Host: h.node.Name, Summary: "the run is not noted on the machine", Detail: err.Error()})
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/transport"
+	"nodejoin/steps/transport/wire"
 )
 
 const (
@@ -91,7 +92,7 @@ func (h *hostRun) applyReboot(ctx context.Context, spec steps.Spec, sum *HostSum
 		h.rebootSelf(ctx, spec, c.Reboot.Why, sum)
 		return
 	}
-	reply, err := h.conn.Apply(ctx, steps.Request{Node: h.node.Name, Steps: []steps.Spec{spec}, Values: h.values}, h.emit)
+	reply, err := transport.Do(ctx, h.conn, wire.Apply, h.request([]steps.Spec{spec}), h.emit)
 	switch {
 	case err == nil && reply.Err != nil:
 		err = reply.Err
@@ -126,7 +127,7 @@ func (h *hostRun) lookReboot(ctx context.Context, spec steps.Spec) (steps.Change
 }
 
 func (h *hostRun) askReboot(ctx context.Context, spec steps.Spec) (steps.CheckReply, error) {
-	reply, err := h.conn.Check(ctx, steps.Request{Node: h.node.Name, Steps: []steps.Spec{spec}, Values: h.values})
+	reply, err := transport.Do(ctx, h.conn, wire.Check, h.request([]steps.Spec{spec}), nil)
 	switch {
 	case err != nil:
 	case len(reply.Results) != 1:
@@ -228,9 +229,7 @@ func (h *hostRun) featuresKept(ctx context.Context, reboot steps.Spec) error {
 	if len(features) == 0 {
 		return nil
 	}
-	reply, err := retryDropped(ctx, h, "applying", func() (steps.CheckReply, error) {
-		return h.conn.Check(ctx, steps.Request{Node: h.node.Name, Steps: features, Values: h.values})
-	})
+	reply, err := ask(ctx, h, "applying", wire.Check, h.request(features))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/transport"
+	"nodejoin/steps/transport/wire"
 )
 
 // Resume is what lets a machine finish its plan by itself after a boot.
@@ -41,7 +43,7 @@ func (h *hostRun) rebootSelf(ctx context.Context, spec steps.Spec, why []string,
 	r, err := h.resume(h.node, h.report.Facts)
 	var reply steps.ApplyReply
 	if err == nil {
-		reply, err = h.conn.Apply(ctx, steps.Request{Node: h.node.Name, Steps: r.Steps}, h.emit)
+		reply, err = transport.Do(ctx, h.conn, wire.Apply, steps.Request{Node: h.node.Name, Steps: r.Steps}, h.emit)
 	}
 	h.connMutations = reply.Mutations
 	sum.Mutations = h.lostMutations + h.connMutations
@@ -68,7 +70,7 @@ func (s *Session) RebootSelf(ctx context.Context) error {
 		if err := h.connect(ctx); err != nil {
 			return err
 		}
-		reply, err := h.conn.Apply(ctx, steps.Request{Node: h.node.Name, Steps: []steps.Spec{*h.goesDown}, Values: h.values}, h.emit)
+		reply, err := transport.Do(ctx, h.conn, wire.Apply, h.request([]steps.Spec{*h.goesDown}), h.emit)
 		if err == nil && reply.Err != nil {
 			err = reply.Err
 		}

@@ -16,6 +16,7 @@ import (
 	"nodejoin/steps/event"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/transport"
+	"nodejoin/steps/transport/wire"
 )
 
 // TakenBack is how the change of a host was taken back, after a step had failed.
@@ -101,9 +102,7 @@ func (h *hostRun) takeBack(ctx context.Context, sum *HostSummary) {
 	before := h.heartbeat(ctx)
 	var reply steps.TakeBackReply
 	h.backPhase(ctx, out, "rollback", func() (err error) {
-		reply, err = retryDropped(ctx, h, "applying", func() (steps.TakeBackReply, error) {
-			return h.conn.TakeBack(ctx, steps.TakeBackRequest{Node: h.node.Name}, h.emit)
-		})
+		reply, err = ask(ctx, h, "applying", wire.TakeBack, steps.TakeBackRequest{Node: h.node.Name})
 		if err == nil && reply.Err != nil {
 			out.Failed, err = reply.Failed, reply.Err
 		}
@@ -168,7 +167,7 @@ func (h *hostRun) seeBack(ctx context.Context, out *TakenBack, start steps.Trial
 	}
 	if out.Err == nil || !lostWay(ctx, out.Err) {
 		// What cannot be told to the machine any more is seen again by the next run.
-		_, _ = retryDropped(ctx, h, "applying", func() (struct{}, error) { return struct{}{}, h.conn.Verified(ctx) })
+		_, _ = ask(ctx, h, "applying", wire.Verified, wire.None{})
 	}
 }
 
@@ -251,7 +250,7 @@ func (h *hostRun) gatesOf(ctx context.Context, services []string) error {
 		return nil
 	}
 	reply, err := retryDropped(ctx, h, "applying", func() (steps.ApplyReply, error) {
-		return h.conn.Apply(ctx, steps.Request{Node: h.node.Name, Steps: gates, Values: h.values}, func(event.Event) {})
+		return transport.Do(ctx, h.conn, wire.Apply, h.request(gates), nil)
 	})
 	if err == nil && reply.Err != nil {
 		err = reply.Err
@@ -300,6 +299,6 @@ func (h *hostRun) verified(ctx context.Context) error {
 	if h.trial == nil && h.report.Trial == nil || h.node.Partial {
 		return nil
 	}
-	_, err := retryDropped(ctx, h, "applying", func() (struct{}, error) { return struct{}{}, h.conn.Verified(ctx) })
+	_, err := ask(ctx, h, "applying", wire.Verified, wire.None{})
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"nodejoin/steps/event"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/transport"
+	"nodejoin/steps/transport/wire"
 )
 
 // Session is one run over the hosts of a plan. Connections that Check opened
@@ -167,13 +168,7 @@ func (h *hostRun) check(ctx context.Context) {
 		h.state("failed", "")
 		return
 	}
-	h.state("checking", "")
-	reply, err := h.conn.Check(ctx, steps.Request{Node: h.node.Name, Steps: h.specs(steps.OnHost), Values: h.values})
-	for drops := 1; err != nil && dropped(err) && ctx.Err() == nil && drops <= maxDrops; drops++ {
-		if err = h.reconnect(ctx, err, "checking"); err == nil {
-			reply, err = h.conn.Check(ctx, steps.Request{Node: h.node.Name, Steps: h.specs(steps.OnHost), Values: h.values})
-		}
-	}
+	reply, err := ask(ctx, h, "checking", wire.Check, h.request(h.specs(steps.OnHost)))
 	if err != nil {
 		h.report.Err = err
 		h.state("failed", "")
@@ -253,6 +248,11 @@ func (h *hostRun) checkConditional(ctx context.Context, results map[string]steps
 		results[r.ID] = r
 		h.note(r)
 	}
+}
+
+// request asks for a check or an apply of steps, with the values known so far.
+func (h *hostRun) request(specs []steps.Spec) steps.Request {
+	return steps.Request{Node: h.node.Name, Steps: specs, Values: h.values}
 }
 
 func (h *hostRun) specs(p steps.Place) []steps.Spec {

@@ -16,6 +16,7 @@ import (
 	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/transport"
+	"nodejoin/steps/transport/wire"
 )
 
 // slowBoot makes machines go down some time after they are told to, and not answer for a
@@ -95,10 +96,20 @@ type bootingConn struct {
 	h *sandbox.Host
 }
 
-func (c *bootingConn) Check(ctx context.Context, req steps.Request) (steps.CheckReply, error) {
+func (c *bootingConn) Do(ctx context.Context, m wire.Message, emit func(event.Event)) error {
+	if m.Method() == wire.Check.Method {
+		if err := c.booting(ctx); err != nil {
+			return err
+		}
+	}
+	return c.Conn.Do(ctx, m, emit)
+}
+
+// booting is what a check meets of a machine on its way down or up; nil = it is up.
+func (c *bootingConn) booting(ctx context.Context) error {
 	f, err := c.h.Facts(ctx)
 	if err != nil {
-		return steps.CheckReply{}, err
+		return err
 	}
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -111,25 +122,25 @@ func (c *bootingConn) Check(ctx context.Context, req steps.Request) (steps.Check
 		c.s.refused[f.Hostname] = c.s.dead
 		if c.s.undone != "" {
 			if err := c.h.DisableFeature(ctx, c.s.undone); err != nil {
-				return steps.CheckReply{}, err
+				return err
 			}
 		}
 		if err := c.h.Reboot(ctx); err != nil {
-			return steps.CheckReply{}, err
+			return err
 		}
 		if c.s.useless {
 			if err := c.h.NoteReboot(ctx, "an update that does not end"); err != nil {
-				return steps.CheckReply{}, err
+				return err
 			}
 		}
 		c.s.booted = true
 		c.s.ending.Store(c.s.ends)
-		return steps.CheckReply{}, fmt.Errorf("check: %w", transport.ErrDropped)
+		return fmt.Errorf("check: %w", transport.ErrDropped)
 	case c.s.booted && c.s.unready != 0:
 		c.s.unready--
-		return steps.CheckReply{}, errNotReady
+		return errNotReady
 	}
-	return c.Conn.Check(ctx, req)
+	return nil
 }
 
 // A machine takes its time to go down, and does not answer for a while: it is told once,

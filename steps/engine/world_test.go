@@ -22,6 +22,7 @@ import (
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/transport"
+	"nodejoin/steps/transport/wire"
 )
 
 // world is the quickstart plan in a folder of its own, with a way to stop every
@@ -171,9 +172,9 @@ func (w *world) session(c *plan.Compiled) *engine.Session {
 			}
 			k := host.Intercept(w.boots.of(h), func(op, subject string) error { return w.killed() })
 			if w.boots != nil {
-				return &bootingConn{Conn: transport.NewLocal(k, artifact.New(artifact.Options{Direct: true}), n.Name), s: w.boots, h: h}, nil
+				return &bootingConn{Conn: transport.NewLocal(k, artifact.New(artifact.Options{Direct: true}), h.LockDir()), s: w.boots, h: h}, nil
 			}
-			return &flaky{Conn: transport.NewLocalLocked(k, artifact.New(artifact.Options{Direct: true}), n.Name, h.LockDir()), w: w}, nil
+			return &flaky{Conn: transport.NewLocal(k, artifact.New(artifact.Options{Direct: true}), h.LockDir()), w: w}, nil
 		},
 	})
 }
@@ -239,41 +240,38 @@ type flaky struct {
 	w *world
 }
 
-func (f *flaky) Check(ctx context.Context, req steps.Request) (steps.CheckReply, error) {
-	if f.w.checkDrops.Load() > 0 {
-		f.w.checkDrops.Add(-1)
-		return steps.CheckReply{}, transport.ErrDropped
-	}
-	return f.Conn.Check(ctx, req)
-}
-
-func (f *flaky) Apply(ctx context.Context, req steps.Request, emit func(event.Event)) (steps.ApplyReply, error) {
-	if f.w.before != nil {
-		f.w.before(req)
-	}
-	if f.w.drops.Load() > 0 {
-		f.w.drops.Add(-1)
-		if len(req.Steps) > 2 {
-			half := req
-			half.Steps = req.Steps[:len(req.Steps)/2]
-			if _, err := f.Conn.Apply(ctx, half, emit); err != nil {
-				return steps.ApplyReply{}, err
-			}
+func (f *flaky) Do(ctx context.Context, m wire.Message, emit func(event.Event)) error {
+	switch m.Method() {
+	case wire.Check.Method:
+		if f.w.checkDrops.Load() > 0 {
+			f.w.checkDrops.Add(-1)
+			return transport.ErrDropped
 		}
-		return steps.ApplyReply{}, transport.ErrDropped
+	case wire.Apply.Method:
+		req := *m.Request().(*steps.Request)
+		if f.w.before != nil {
+			f.w.before(req)
+		}
+		if f.w.drops.Load() > 0 {
+			f.w.drops.Add(-1)
+			if len(req.Steps) > 2 {
+				req.Steps = req.Steps[:len(req.Steps)/2]
+				if _, err := transport.Do(ctx, f.Conn, wire.Apply, req, emit); err != nil {
+					return err
+				}
+			}
+			return transport.ErrDropped
+		}
+	case wire.TakeBack.Method: // it is done, and its answer lost while the world wants it
+		err := f.Conn.Do(ctx, m, emit)
+		if err == nil && f.w.lostBacks > 0 {
+			f.w.lostBacks--
+			f.w.away = f.w.cut
+			return transport.ErrDropped
+		}
+		return err
 	}
-	return f.Conn.Apply(ctx, req, emit)
-}
-
-// TakeBack is done, and its answer lost while the world wants it.
-func (f *flaky) TakeBack(ctx context.Context, req steps.TakeBackRequest, emit func(event.Event)) (steps.TakeBackReply, error) {
-	reply, err := f.Conn.TakeBack(ctx, req, emit)
-	if err == nil && f.w.lostBacks > 0 {
-		f.w.lostBacks--
-		f.w.away = f.w.cut
-		return steps.TakeBackReply{}, transport.ErrDropped
-	}
-	return reply, err
+	return f.Conn.Do(ctx, m, emit)
 }
 
 // killableCluster counts the cluster's mutating calls as well.

@@ -9,6 +9,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/transport/wire"
 )
 
 // Two connections to one machine: only one run holds it, over both ends of the wire,
@@ -22,7 +23,7 @@ func TestLockOverSSH(t *testing.T) {
 	if r, err := one.Lock(t.Context(), steps.LockRequest{Holder: holder("1")}); err != nil || r != (steps.LockReply{}) {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if reply, err := one.Apply(t.Context(), directories(t.TempDir(), 2), nil); err != nil || reply.Err != nil || len(reply.Changed) != 2 {
+	if reply, err := Do(t.Context(), one, wire.Apply, directories(t.TempDir(), 2), nil); err != nil || reply.Err != nil || len(reply.Changed) != 2 {
 		t.Fatalf("the holder's own apply: %+v, %v", reply, err)
 	}
 	r, err := two.Lock(t.Context(), steps.LockRequest{Holder: holder("2")})
@@ -63,11 +64,11 @@ func TestGatherOverSSH(t *testing.T) {
 	if err := os.WriteFile(conf, []byte("a: hush-hush\npassword: other\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	reply, err := m.dial(t, m.config(m.addr)).Gather(t.Context(), steps.GatherRequest{Node: "n1", Steps: []steps.Spec{
+	reply, err := Do(t.Context(), m.dial(t, m.config(m.addr)), wire.Collect, steps.GatherRequest{Node: "n1", Steps: []steps.Spec{
 		{ID: "c", Kind: "file", Args: steps.MustArgs(&steps.File{Path: conf})},
 		{ID: "k", Kind: "kubeconfig", Args: steps.MustArgs(&steps.Kubeconfig{Path: filepath.Join(dir, "none"), Token: "hush-hush"})},
 		{ID: "r", Kind: "file_ready", Args: steps.MustArgs(&steps.FileReady{Path: log})},
-	}})
+	}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func TestGatherOverSSH(t *testing.T) {
 func TestExamineOverSSH(t *testing.T) {
 	m := newMachine(t)
 	kubelet := steps.Spec{ID: "kubelet", Kind: "service", Args: steps.MustArgs(&steps.Service{ServiceConfig: host.ServiceConfig{Name: "nodejoin-no-such-service", Command: []string{"/x"}}})}
-	reply, err := m.dial(t, m.config(m.addr)).Examine(t.Context(), steps.ExamineRequest{Node: "n1", Steps: []steps.Spec{kubelet}})
+	reply, err := Do(t.Context(), m.dial(t, m.config(m.addr)), wire.Diagnose, steps.ExamineRequest{Node: "n1", Steps: []steps.Spec{kubelet}}, nil)
 	if err != nil || reply.Joined || len(reply.Symptoms) != 0 || reply.Facts.OS == "" {
 		t.Errorf("a machine that has not joined: %+v, %v", reply, err)
 	}

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -147,7 +148,18 @@ func (s *sshConn) start() error {
 	return nil
 }
 
-func (s *sshConn) Check(ctx context.Context, req steps.Request) (reply steps.CheckReply, err error) {
+// Do makes a call. One that only reads is sent without waiting for the agent's hello: it
+// saves a round trip, and can be sent again if no agent, or not ours, was there.
+func (s *sshConn) Do(ctx context.Context, m wire.Message, emit func(event.Event)) error {
+	if !m.ReadOnly() {
+		if err := s.ready(ctx); err != nil {
+			return err
+		}
+		r, _ := s.agent()
+		r.setEmit(emit)
+		defer r.setEmit(nil)
+		return s.call(ctx, m.Method(), m.Request(), m.Reply())
+	}
 	r, p := s.agent()
 	// What never says hello is no agent, however long it runs.
 	bound := time.AfterFunc(helloBound, func() {
@@ -155,34 +167,22 @@ func (s *sshConn) Check(ctx context.Context, req steps.Request) (reply steps.Che
 			_ = p.Close()
 		}
 	})
-	err = s.call(ctx, wire.MethodCheck, req, &reply)
+	var reply json.RawMessage
+	err := s.call(ctx, m.Method(), m.Request(), &reply)
 	bound.Stop()
 	var se *steps.Error
-	if err != nil && !errors.As(err, &se) && ctx.Err() == nil && !r.spoke() {
-		// The request went out unseen: nobody was there.
-		if err = s.ready(ctx); err == nil {
-			reply = steps.CheckReply{}
-			err = s.call(ctx, wire.MethodCheck, req, &reply)
+	unheard := err != nil && !errors.As(err, &se) && ctx.Err() == nil && !r.spoke()
+	stranger := err == nil && !r.is(s.file.digest)
+	if unheard || stranger {
+		if err := s.ready(ctx); err != nil {
+			return err
 		}
-	} else if err == nil && !r.is(s.file.digest) {
-		// What answered is not our agent; a check changes nothing, so it is asked again.
-		if err = s.ready(ctx); err == nil {
-			reply = steps.CheckReply{}
-			err = s.call(ctx, wire.MethodCheck, req, &reply)
-		}
+		err = s.call(ctx, m.Method(), m.Request(), &reply)
 	}
-	return reply, err
-}
-
-func (s *sshConn) Apply(ctx context.Context, req steps.Request, emit func(event.Event)) (reply steps.ApplyReply, err error) {
-	if err := s.ready(ctx); err != nil {
-		return reply, err
+	if err != nil {
+		return err
 	}
-	r, _ := s.agent()
-	r.setEmit(emit)
-	defer r.setEmit(nil)
-	err = s.call(ctx, wire.MethodApply, req, &reply)
-	return reply, err
+	return json.Unmarshal(reply, m.Reply())
 }
 
 // Lock has the agent hold the machine; it lets go when it ends.
@@ -195,30 +195,7 @@ func (s *sshConn) Lock(ctx context.Context, req steps.LockRequest) (reply steps.
 }
 
 func (s *sshConn) Unlock(ctx context.Context) error {
-	return s.call(ctx, wire.MethodUnlock, struct{}{}, &struct{}{})
-}
-
-func (s *sshConn) Note(ctx context.Context, n steps.RunNote) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	return s.call(ctx, wire.MethodNote, n, &struct{}{})
-}
-
-func (s *sshConn) Gather(ctx context.Context, req steps.GatherRequest) (reply steps.GatherReply, err error) {
-	if err := s.ready(ctx); err != nil {
-		return reply, err
-	}
-	err = s.call(ctx, wire.MethodGather, req, &reply)
-	return reply, err
-}
-
-func (s *sshConn) Examine(ctx context.Context, req steps.ExamineRequest) (reply steps.ExamineReply, err error) {
-	if err := s.ready(ctx); err != nil {
-		return reply, err
-	}
-	err = s.call(ctx, wire.MethodExamine, req, &reply)
-	return reply, err
+	return s.call(ctx, wire.MethodUnlock, wire.None{}, &wire.None{})
 }
 
 // is tells whether the agent that said hello is the file of this digest.
@@ -290,7 +267,7 @@ func (s *sshConn) ready(ctx context.Context) error {
 
 // secure makes nodejoin's folder on the machine, or takes it from others.
 func (s *sshConn) secure(ctx context.Context) error {
-	err := s.call(ctx, wire.MethodSecure, struct{}{}, &struct{}{})
+	err := s.call(ctx, wire.MethodSecure, wire.None{}, &wire.None{})
 	var se *steps.Error
 	if !errors.As(err, &se) || ctx.Err() != nil {
 		return err

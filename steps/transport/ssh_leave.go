@@ -12,46 +12,8 @@ import (
 	"github.com/pkg/sftp"
 
 	"nodejoin/steps"
-	"nodejoin/steps/event"
 	"nodejoin/steps/transport/wire"
 )
-
-func (s *sshConn) CheckLeave(ctx context.Context, req steps.LeaveRequest) (reply steps.LeaveReply, err error) {
-	if err := s.ready(ctx); err != nil {
-		return reply, err
-	}
-	err = s.call(ctx, wire.MethodLeaveCheck, req, &reply)
-	return reply, err
-}
-
-func (s *sshConn) Leave(ctx context.Context, req steps.LeaveRequest, emit func(event.Event)) (reply steps.LeaveReply, err error) {
-	if err := s.ready(ctx); err != nil {
-		return reply, err
-	}
-	r, _ := s.agent()
-	r.setEmit(emit)
-	defer r.setEmit(nil)
-	err = s.call(ctx, wire.MethodLeave, req, &reply)
-	return reply, err
-}
-
-func (s *sshConn) TakeBack(ctx context.Context, req steps.TakeBackRequest, emit func(event.Event)) (reply steps.TakeBackReply, err error) {
-	if err := s.ready(ctx); err != nil {
-		return reply, err
-	}
-	r, _ := s.agent()
-	r.setEmit(emit)
-	defer r.setEmit(nil)
-	err = s.call(ctx, wire.MethodTakeBack, req, &reply)
-	return reply, err
-}
-
-func (s *sshConn) Verified(ctx context.Context) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	return s.call(ctx, wire.MethodVerified, struct{}{}, &struct{}{})
-}
 
 // agentGone bounds the wait for the end of the agent's process, before and while its
 // program is removed.

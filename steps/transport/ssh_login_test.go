@@ -16,6 +16,8 @@ import (
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+
+	"nodejoin/steps/transport/wire"
 )
 
 // login connects and hands back the ConnectError, nil when it was let in.
@@ -273,7 +275,7 @@ func TestJumpHosts(t *testing.T) {
 		knownhosts.Line([]string{one.addr}, one.host.PublicKey())+"\n"+knownhosts.Line([]string{two.addr}, two.host.PublicKey()))}
 	c.Jump = []string{"u@" + one.addr, "ssh://" + two.addr}
 	conn := m.dial(t, c)
-	if _, err := conn.Check(t.Context(), directories(t.TempDir(), 1)); err != nil {
+	if _, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil); err != nil {
 		t.Fatal(err)
 	}
 	if one.forwards.Load() != 1 || two.forwards.Load() != 1 {

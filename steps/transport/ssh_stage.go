@@ -48,7 +48,7 @@ func (s *sshConn) Stage(ctx context.Context, src steps.Source, progress func(don
 	if err := s.send(ctx, f, src, blob, state.Temp, progress); err != nil {
 		return err
 	}
-	return s.call(ctx, wire.MethodBlobEnd, blob, &struct{}{})
+	return s.call(ctx, wire.MethodBlobEnd, blob, &wire.None{})
 }
 
 func (s *sshConn) send(ctx context.Context, f io.Reader, src steps.Source, blob wire.Blob, temp string, progress func(done, total int64)) error {

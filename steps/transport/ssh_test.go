@@ -16,6 +16,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
+	"nodejoin/steps/transport/wire"
 )
 
 func directories(dir string, n int) steps.Request {
@@ -35,7 +36,7 @@ func TestCheckAndApply(t *testing.T) {
 	conn := m.dial(t, c)
 	req := directories(t.TempDir(), 30)
 
-	check, err := conn.Check(t.Context(), req)
+	check, err := Do(t.Context(), conn, wire.Check, req, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestCheckAndApply(t *testing.T) {
 	}
 
 	var order []string
-	reply, err := conn.Apply(t.Context(), req, func(e event.Event) {
+	reply, err := Do(t.Context(), conn, wire.Apply, req, func(e event.Event) {
 		if d, ok := e.(event.StepDone); ok {
 			order = append(order, d.Step+" "+d.Result)
 		}
@@ -77,7 +78,7 @@ func TestCheckAndApply(t *testing.T) {
 
 	phases = nil
 	again := m.dial(t, c)
-	if check, err = again.Check(t.Context(), req); err != nil {
+	if check, err = Do(t.Context(), again, wire.Check, req, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range check.Results {
@@ -105,7 +106,7 @@ func TestRoundTrips(t *testing.T) {
 		w.close()
 		q := newProxy(t, m.addr, 20*time.Millisecond)
 		conn := m.dial(t, m.config(q.addr))
-		if _, err := conn.Check(t.Context(), directories(t.TempDir(), n)); err != nil {
+		if _, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), n), nil); err != nil {
 			t.Fatal(err)
 		}
 		return handshake, q.trips.Load() - handshake
@@ -127,11 +128,11 @@ func TestRoundTripsOfApply(t *testing.T) {
 		p := newProxy(t, m.addr, 20*time.Millisecond)
 		conn := m.dial(t, m.config(p.addr))
 		req := directories(t.TempDir(), n)
-		if _, err := conn.Check(t.Context(), req); err != nil {
+		if _, err := Do(t.Context(), conn, wire.Check, req, nil); err != nil {
 			t.Fatal(err)
 		}
 		before := p.trips.Load()
-		reply, err := conn.Apply(t.Context(), req, func(event.Event) {})
+		reply, err := Do(t.Context(), conn, wire.Apply, req, func(event.Event) {})
 		if err != nil || len(reply.Changed) != n {
 			t.Fatalf("apply of %d steps: %+v, %v", n, reply, err)
 		}
@@ -162,7 +163,7 @@ func TestBrokenAgentIsReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 			conn := m.dial(t, m.config(m.addr))
-			check, err := conn.Check(t.Context(), directories(t.TempDir(), 2))
+			check, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 2), nil)
 			if err != nil || len(check.Results) != 2 {
 				t.Fatalf("%+v, %v", check, err)
 			}
@@ -180,12 +181,12 @@ func TestGreeting(t *testing.T) {
 	m := newMachine(t, func(m *machine) { m.greeting = "Welcome to this machine\r\n\n{no message}\n" })
 	m.place(t)
 	conn := m.dial(t, m.config(m.addr))
-	if _, err := conn.Check(t.Context(), directories(t.TempDir(), 1)); err != nil {
+	if _, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil); err != nil {
 		t.Fatal(err)
 	}
 	noisy := newMachine(t, func(m *machine) { m.greeting = strings.Repeat("y\n", maxNoise) })
 	conn = noisy.dial(t, noisy.config(noisy.addr))
-	_, err := conn.Check(t.Context(), directories(t.TempDir(), 1))
+	_, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil)
 	var ce *ConnectError
 	if !errors.As(err, &ce) || ce.Reason != ReasonAgent {
 		t.Fatalf("%v, want a ConnectError", err)
@@ -203,10 +204,10 @@ func TestNoAgentForTheMachine(t *testing.T) {
 }
 
 func TestLocal(t *testing.T) {
-	conn := NewLocal(&fileHost{dataDir: t.TempDir()}, noArtifacts{}, "n1")
+	conn := NewLocal(&fileHost{dataDir: t.TempDir()}, noArtifacts{}, t.TempDir())
 	dir := t.TempDir()
 	var hosts []string
-	reply, err := conn.Apply(t.Context(), steps.Request{Steps: directories(dir, 3).Steps}, func(e event.Event) {
+	reply, err := Do(t.Context(), conn, wire.Apply, directories(dir, 3), func(e event.Event) {
 		if d, ok := e.(event.StepDone); ok {
 			hosts = append(hosts, d.Host)
 		}
@@ -214,7 +215,7 @@ func TestLocal(t *testing.T) {
 	if err != nil || len(reply.Changed) != 3 || strings.Join(hosts, " ") != "n1 n1 n1" {
 		t.Fatalf("%+v, %v, events of %q", reply, err, hosts)
 	}
-	check, err := conn.Check(t.Context(), directories(dir, 3))
+	check, err := Do(t.Context(), conn, wire.Check, directories(dir, 3), nil)
 	if err != nil || !check.Results[2].Change.NoOp() {
 		t.Fatalf("%+v, %v", check, err)
 	}
@@ -234,7 +235,7 @@ func TestAgentThatDoesNotStart(t *testing.T) {
 	}
 	writeText(t, filepath.Join(m.dir, "crash"), "no such instruction")
 	conn := m.dial(t, m.config(m.addr))
-	_, err := conn.Check(t.Context(), directories(t.TempDir(), 1))
+	_, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil)
 	var ce *ConnectError
 	if !errors.As(err, &ce) || ce.Reason != ReasonAgent || !strings.Contains(ce.Detail, "no such instruction") || !strings.Contains(ce.Detail, "exit status 1") {
 		t.Fatalf("%v, want a ConnectError with what the agent said", err)
@@ -246,7 +247,7 @@ func TestPushInterrupted(t *testing.T) {
 	p := newProxy(t, m.addr, 0)
 	p.cutAt = 1 << 20
 	conn := m.dial(t, m.config(p.addr))
-	_, err := conn.Check(t.Context(), directories(t.TempDir(), 1))
+	_, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil)
 	if !errors.Is(err, ErrDropped) {
 		t.Fatalf("%v, want ErrDropped", err)
 	}
@@ -257,7 +258,7 @@ func TestPushInterrupted(t *testing.T) {
 		}
 	}
 	again := m.dial(t, m.config(m.addr))
-	if _, err := again.Check(t.Context(), directories(t.TempDir(), 1)); err != nil {
+	if _, err := Do(t.Context(), again, wire.Check, directories(t.TempDir(), 1), nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -267,7 +268,7 @@ func TestPushRefused(t *testing.T) {
 	c := m.config(m.addr)
 	c.DataDir = "/proc/nodejoin"
 	conn := m.dial(t, c)
-	_, err := conn.Check(t.Context(), directories(t.TempDir(), 1))
+	_, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil)
 	var ce *ConnectError
 	if !errors.As(err, &ce) || ce.Reason != ReasonAgent || !strings.Contains(ce.Detail, "/proc/nodejoin") {
 		t.Fatalf("%v, want a ConnectError that names the folder", err)
@@ -351,7 +352,7 @@ func TestStageUsedIsRemoved(t *testing.T) {
 	req := directories(t.TempDir(), 1)
 	// A kind that reads nothing and a step that fails: its blob stays.
 	req.Steps = append(req.Steps, steps.Spec{ID: "bad", Kind: "no_such_kind", Args: steps.MustArgs(src)})
-	reply, err := conn.Apply(t.Context(), req, func(event.Event) {})
+	reply, err := Do(t.Context(), conn, wire.Apply, req, func(event.Event) {})
 	if err != nil || reply.Failed != "bad" {
 		t.Fatalf("%+v, %v", reply, err)
 	}
@@ -407,7 +408,7 @@ func TestDropInApply(t *testing.T) {
 	p := newProxy(t, m.addr, 0)
 	conn := m.dial(t, m.config(p.addr))
 	dir := t.TempDir()
-	_, err := conn.Apply(t.Context(), slowStep(dir), func(e event.Event) {
+	_, err := Do(t.Context(), conn, wire.Apply, slowStep(dir), func(e event.Event) {
 		if _, ok := e.(event.StepStarted); ok {
 			p.cut()
 		}
@@ -418,7 +419,7 @@ func TestDropInApply(t *testing.T) {
 	// The agent notices and gives its step up, so that the next one may run.
 	until(t, "the step is given up", func() bool { _, err := os.Stat(filepath.Join(dir, "slow.given-up")); return err == nil })
 	again := m.dial(t, m.config(m.addr))
-	if reply, err := again.Apply(t.Context(), directories(dir, 1), func(event.Event) {}); err != nil || reply.Err != nil {
+	if reply, err := Do(t.Context(), again, wire.Apply, directories(dir, 1), func(event.Event) {}); err != nil || reply.Err != nil {
 		t.Fatalf("%+v, %v", reply, err)
 	}
 }
@@ -429,7 +430,7 @@ func TestCancelInApply(t *testing.T) {
 	conn := m.dial(t, m.config(m.addr))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	reply, err := conn.Apply(ctx, slowStep(t.TempDir()), func(e event.Event) {
+	reply, err := Do(ctx, conn, wire.Apply, slowStep(t.TempDir()), func(e event.Event) {
 		if _, ok := e.(event.StepStarted); ok {
 			cancel()
 		}
@@ -446,7 +447,7 @@ func TestSilentMachine(t *testing.T) {
 	c := m.config(p.addr)
 	c.KeepAlive = 50 * time.Millisecond
 	conn := m.dial(t, c)
-	_, err := conn.Apply(t.Context(), slowStep(t.TempDir()), func(e event.Event) {
+	_, err := Do(t.Context(), conn, wire.Apply, slowStep(t.TempDir()), func(e event.Event) {
 		if _, ok := e.(event.StepStarted); ok {
 			p.stalled.Store(true)
 		}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"nodejoin/steps/event"
+	"nodejoin/steps/transport/wire"
 )
 
 // TestOpenSSH runs the road of a cold and of a second run against the
@@ -73,13 +74,13 @@ func TestOpenSSH(t *testing.T) {
 	src := artifact(t, 4<<20)
 
 	conn := m.dial(t, c)
-	if _, err := conn.Check(t.Context(), req); err != nil {
+	if _, err := Do(t.Context(), conn, wire.Check, req, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.Stage(t.Context(), src, nil); err != nil {
 		t.Fatal(err)
 	}
-	if reply, err := conn.Apply(t.Context(), req, func(event.Event) {}); err != nil || len(reply.Changed) != 30 {
+	if reply, err := Do(t.Context(), conn, wire.Apply, req, func(event.Event) {}); err != nil || len(reply.Changed) != 30 {
 		t.Fatalf("%+v, %v", reply, err)
 	}
 	_ = conn.Close()
@@ -94,14 +95,14 @@ func TestOpenSSH(t *testing.T) {
 	start := time.Now()
 	conn = m.dial(t, c)
 	handshake := q.trips.Load()
-	check, err := conn.Check(t.Context(), req)
+	check, err := Do(t.Context(), conn, wire.Check, req, nil)
 	if err != nil || check.Mutations != 0 {
 		t.Fatalf("%+v, %v", check, err)
 	}
 	t.Logf("no-op at 40 ms: %s, %d round trips up to the start of the agent, %d in all", time.Since(start), handshake, q.trips.Load())
 
 	// A lost connection in the middle of a step.
-	_, err = conn.Apply(t.Context(), slowStep(dir), func(e event.Event) {
+	_, err = Do(t.Context(), conn, wire.Apply, slowStep(dir), func(e event.Event) {
 		if _, ok := e.(event.StepStarted); ok {
 			q.cut()
 		}

@@ -10,43 +10,39 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/transport/wire"
 )
 
 // Conn is a connection to one machine. Calls are made one at a time.
 //
 // A connection that is lost in the middle of a call gives an error that matches
-// ErrDropped; the caller connects anew and repeats the call, which is safe
+// ErrDropped; the caller connects again and repeats the call, which is safe
 // because every step begins with its check.
 type Conn interface {
-	Check(ctx context.Context, req steps.Request) (steps.CheckReply, error)
-	// Apply emits the events of the steps as they happen.
-	Apply(ctx context.Context, req steps.Request, emit func(event.Event)) (steps.ApplyReply, error)
+	// Do makes a call to the machine's executor and sets the reply of m. emit receives
+	// the events of a call that changes the machine; nil drops them.
+	Do(ctx context.Context, m wire.Message, emit func(event.Event)) error
 	// Stage brings an artifact of the controller (src.File) to the machine, where
-	// Artifacts.Open finds it by digest; staged already is no error and costs no
-	// transfer. A file whose bytes have another digest is a *host.DigestError.
+	// Artifacts.Open finds it by digest; one that is there already costs no transfer.
+	// A file whose bytes have another digest is a *host.DigestError.
 	Stage(ctx context.Context, src steps.Source, progress func(done, total int64)) error
-	// TakeBack makes the machine as it was before its open trial.
-	TakeBack(ctx context.Context, req steps.TakeBackRequest, emit func(event.Event)) (steps.TakeBackReply, error)
-	// Verified ends the open trial of the machine: nothing can be taken back any more.
-	Verified(ctx context.Context) error
-	// CheckLeave says what a leave would put back; nothing is changed.
-	CheckLeave(ctx context.Context, req steps.LeaveRequest) (steps.LeaveReply, error)
-	// Leave puts back what nodejoin made or altered, but for its own folder.
-	Leave(ctx context.Context, req steps.LeaveRequest, emit func(event.Event)) (steps.LeaveReply, error)
+	// Lock keeps other runs off the machine until Unlock or the end of the connection.
+	// That another run has it is a reply; an error means that it is not known.
+	Lock(ctx context.Context, req steps.LockRequest) (steps.LockReply, error)
+	Unlock(ctx context.Context) error
 	// Forget removes nodejoin's own folder and what the transport itself put onto the
 	// machine, after a Leave. The connection is of no use any more.
 	Forget(ctx context.Context, req steps.LeaveRequest) (steps.ForgetReply, error)
-	// Lock keeps other runs off the machine until Unlock or the end of the connection.
-	// That another run has it is a reply; an error means that nobody knows.
-	Lock(ctx context.Context, req steps.LockRequest) (steps.LockReply, error)
-	Unlock(ctx context.Context) error
-	// Note adds what a run did to the notes of the machine.
-	Note(ctx context.Context, n steps.RunNote) error
-	// Gather looks at the machine for a bug report; nothing is changed.
-	Gather(ctx context.Context, req steps.GatherRequest) (steps.GatherReply, error)
-	// Examine looks for what is wrong with a machine that has joined; nothing is changed.
-	Examine(ctx context.Context, req steps.ExamineRequest) (steps.ExamineReply, error)
 	Close() error
+}
+
+// Do makes a call over a connection, see Conn.Do.
+func Do[Req, Reply any](
+	ctx context.Context, c Conn, call wire.Call[Req, Reply], req Req, emit func(event.Event),
+) (Reply, error) {
+	m := call.With(req)
+	err := c.Do(ctx, m, emit)
+	return m.Answer, err
 }
 
 // ErrDropped: the connection was lost.

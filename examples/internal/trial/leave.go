@@ -15,7 +15,7 @@ import (
 )
 
 // Leave takes every node of the plan out of the cluster, in a session of its own.
-func Leave(t *testing.T, ctx context.Context, c *plan.Compiled) {
+func Leave(t testing.TB, ctx context.Context, c *plan.Compiled) {
 	t.Helper()
 	s := Session(t, c)
 	r := s.CheckLeave(ctx, engine.LeaveOptions{})
@@ -34,7 +34,7 @@ func Leave(t *testing.T, ctx context.Context, c *plan.Compiled) {
 
 // Snapshot is all that a machine in a folder has: files with their content, folders,
 // and, as "state: ...", what is no file.
-func Snapshot(t *testing.T, dir string) map[string]string {
+func Snapshot(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -19,6 +19,7 @@ import (
 	"nodejoin/steps/artifact"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
+	"nodejoin/steps/host/hosttest"
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/transport"
@@ -26,12 +27,13 @@ import (
 
 // Workspace copies the plan of the current folder, and the mirror of the quickstart as
 // its neighbour, and gives the folder of the copy: a run leaves its sandboxes there.
-func Workspace(t *testing.T) string {
+func Workspace(t testing.TB) string {
 	t.Helper()
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
+	hosttest.InMemory()
 	root := t.TempDir()
 	if err := os.CopyFS(filepath.Join(root, "quickstart", "mirror"), os.DirFS("../quickstart/mirror")); err != nil {
 		t.Fatal(err)
@@ -54,7 +56,7 @@ func Workspace(t *testing.T) string {
 
 // Compile gives the plan of a folder; a warning fails the test, too, but for those
 // whose summaries are given.
-func Compile(t *testing.T, dir string, vars map[string]string, warnings ...string) *plan.Compiled {
+func Compile(t testing.TB, dir string, vars map[string]string, warnings ...string) *plan.Compiled {
 	t.Helper()
 	agent := func(os_, arch, connection string) (steps.Source, error) {
 		path := filepath.Join(dir, "agent.txt")
@@ -82,7 +84,7 @@ func Host(n plan.Node) (*sandbox.Host, error) {
 }
 
 // Cluster is the sandbox of the plan's cluster.
-func Cluster(t *testing.T, c *plan.Compiled) *sandbox.Cluster {
+func Cluster(t testing.TB, c *plan.Compiled) *sandbox.Cluster {
 	t.Helper()
 	k, err := openCluster(c)
 	if err != nil {
@@ -96,14 +98,14 @@ func openCluster(c *plan.Compiled) (*sandbox.Cluster, error) {
 }
 
 // Session is one run of the command, without its output.
-func Session(t *testing.T, c *plan.Compiled) *engine.Session {
+func Session(t testing.TB, c *plan.Compiled) *engine.Session {
 	s := engine.New(c, engine.Options{
 		Connect: func(_ context.Context, n plan.Node) (transport.Conn, error) {
 			h, err := Host(n)
 			if err != nil {
 				return nil, err
 			}
-			return transport.NewLocal(h, artifact.New(artifact.Options{Direct: true}), n.Name), nil
+			return transport.NewLocal(h, artifact.New(artifact.Options{Direct: true}), h.LockDir()), nil
 		},
 		Cluster: func(context.Context) (kube.API, error) { return openCluster(c) },
 		Emit: func(e event.Event) {
@@ -117,12 +119,12 @@ func Session(t *testing.T, c *plan.Compiled) *engine.Session {
 }
 
 // Check gives the changes that are to be made, by "node/step".
-func Check(t *testing.T, ctx context.Context, s *engine.Session) map[string]steps.Change {
+func Check(t testing.TB, ctx context.Context, s *engine.Session) map[string]steps.Change {
 	t.Helper()
 	return changes(t, s.Check(ctx))
 }
 
-func changes(t *testing.T, r *engine.Report) map[string]steps.Change {
+func changes(t testing.TB, r *engine.Report) map[string]steps.Change {
 	t.Helper()
 	pending := map[string]steps.Change{}
 	for _, h := range r.Hosts {
@@ -142,7 +144,7 @@ func changes(t *testing.T, r *engine.Report) map[string]steps.Change {
 }
 
 // Apply makes them, and gives those that changed something, by "node/step".
-func Apply(t *testing.T, ctx context.Context, s *engine.Session) (changed []string, mutations int64) {
+func Apply(t testing.TB, ctx context.Context, s *engine.Session) (changed []string, mutations int64) {
 	t.Helper()
 	for _, h := range s.Apply(ctx).Hosts {
 		if h.Err != nil {
@@ -157,7 +159,7 @@ func Apply(t *testing.T, ctx context.Context, s *engine.Session) (changed []stri
 }
 
 // Run checks and applies in a session of its own, as another process would.
-func Run(t *testing.T, ctx context.Context, c *plan.Compiled) (changed []string, mutations int64) {
+func Run(t testing.TB, ctx context.Context, c *plan.Compiled) (changed []string, mutations int64) {
 	t.Helper()
 	s := Session(t, c)
 	Check(t, ctx, s)
@@ -165,7 +167,7 @@ func Run(t *testing.T, ctx context.Context, c *plan.Compiled) (changed []string,
 }
 
 // Join is Run on fresh machines: the plan and the apply must count the same.
-func Join(t *testing.T, ctx context.Context, c *plan.Compiled) (changed []string, mutations int64) {
+func Join(t testing.TB, ctx context.Context, c *plan.Compiled) (changed []string, mutations int64) {
 	t.Helper()
 	s := Session(t, c)
 	r := s.Check(ctx)

@@ -15,20 +15,19 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// ServiceAccount tells what an account lacks.
+// ServiceAccount describes what an account lacks.
 func (k *Cluster) ServiceAccount(ctx context.Context, want kube.ServiceAccount) (kube.ServiceAccountState, error) {
 	var out kube.ServiceAccountState
 	subject := want.Namespace + "/" + want.Name
 	err := k.ask(ctx, "read service account", subject, func(s *clusterState) error {
-		have, ok := s.Accounts[subject]
+		have, ok := s.Accounts.get(subject)
 		if !ok {
 			out.Missing = append(out.Missing, "service account "+subject)
-			have = &account{}
 		}
 		if want.ClusterRole == "" {
 			return nil
 		}
-		rules, ok := s.Roles[want.ClusterRole]
+		rules, ok := s.Roles.get(want.ClusterRole)
 		switch {
 		case !ok:
 			out.Missing = append(out.Missing, "cluster role "+want.ClusterRole)
@@ -54,22 +53,20 @@ func equalRules(a, b []kube.Rule) bool {
 func (k *Cluster) EnsureServiceAccount(ctx context.Context, want kube.ServiceAccount) error {
 	subject := want.Namespace + "/" + want.Name
 	return k.tell(ctx, "make service account", subject, func(s *clusterState) error {
-		have, ok := s.Accounts[subject]
-		if !ok {
-			have = &account{}
-			s.Accounts[subject] = have
-		}
+		have, _ := s.Accounts.edit(subject)
 		if want.ClusterRole == "" {
+			s.Accounts.set(subject, have)
 			return nil
 		}
 		if len(want.Rules) > 0 {
-			s.Roles[want.ClusterRole] = want.Rules
-		} else if _, ok := s.Roles[want.ClusterRole]; !ok {
+			s.Roles.set(want.ClusterRole, copied(want.Rules))
+		} else if _, ok := s.Roles.get(want.ClusterRole); !ok {
 			return fmt.Errorf("cluster role %s: %w", want.ClusterRole, fs.ErrNotExist)
 		}
 		if !slices.Contains(have.Roles, want.ClusterRole) {
 			have.Roles = append(have.Roles, want.ClusterRole)
 		}
+		s.Accounts.set(subject, have)
 		return nil
 	})
 }
@@ -92,7 +89,7 @@ func (k *Cluster) ServiceAccountToken(ctx context.Context, namespace, name strin
 	expires := now.Add(ttl).UTC().Truncate(time.Second)
 	subject := namespace + "/" + name
 	err := k.tell(ctx, "mint token of service account", subject, func(s *clusterState) error {
-		if _, ok := s.Accounts[subject]; !ok {
+		if _, ok := s.Accounts.get(subject); !ok {
 			return fs.ErrNotExist
 		}
 		if ttl < 10*time.Minute {
@@ -125,7 +122,7 @@ func (s *clusterState) sign(text string) []byte {
 // bootstrap token; anything else is kube.ErrUnauthorized.
 func (s *clusterState) authenticate(token string, now time.Time) (user string, err error) {
 	if id, secret, ok := strings.Cut(token, "."); ok {
-		if t := s.Tokens[id]; t != nil {
+		if t, known := s.Tokens.get(id); known {
 			if t.Secret != secret || !now.Before(t.Expires) {
 				return "", fmt.Errorf("%w: bootstrap token %s is wrong or has ended", kube.ErrUnauthorized, id)
 			}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -32,34 +31,50 @@ type ClusterConfig struct {
 // Cluster is a Kubernetes cluster in a file: what a join asks of a cluster, with
 // the same refusals. Several machines and processes may use it at once.
 type Cluster struct {
-	dir string
+	dir   string
+	state *document
 }
 
 var _ kube.API = (*Cluster)(nil)
 
 // clusterState is cluster.json.
 type clusterState struct {
-	Server   string                  `json:"server"`
-	Version  string                  `json:"version"`
-	PodCIDR  string                  `json:"pod_cidr"`
-	CA       authority               `json:"ca"`
-	TokenKey []byte                  `json:"token_key"` // signs the tokens of service accounts
-	Down     bool                    `json:"down,omitempty"`
-	Nodes    map[string]*kube.Node   `json:"nodes"`
-	Tokens   map[string]*bootstrap   `json:"tokens"`   // by id
-	Accounts map[string]*account     `json:"accounts"` // by namespace/name
-	Roles    map[string][]kube.Rule  `json:"roles"`
-	Requests []kube.SigningRequest   `json:"requests"`          // oldest first
-	Serving  []servingRequest        `json:"serving,omitempty"` // oldest first
-	Subnets  map[string]netip.Prefix `json:"subnets"`           // by node; kept when a node is deleted
-	Pods     []boundPod              `json:"pods,omitempty"`
-	// ConfigMaps by namespace/name.
-	ConfigMaps map[string]map[string]string `json:"config_maps,omitempty"`
-	Budgets    map[string]int               `json:"budgets,omitempty"`    // evictions that each budget allows yet
-	Leases     map[string]kube.Lease        `json:"leases,omitempty"`     // by name
-	Objects    map[string]*object           `json:"objects,omitempty"`    // by objectKey
-	Namespaces map[string]*namespace        `json:"namespaces,omitempty"` // by name
-	Services   []kube.Service               `json:"services"`             // null = those of a new cluster
+	clusterHead
+	Nodes      table[kube.Node]           `json:"nodes"`
+	Tokens     table[bootstrap]           `json:"tokens"`               // by id
+	Accounts   table[account]             `json:"accounts"`             // by namespace/name
+	Roles      table[[]kube.Rule]         `json:"roles"`                // ClusterRoles
+	Requests   table[kube.SigningRequest] `json:"requests"`             // by number, the oldest first
+	Serving    table[servingRequest]      `json:"serving,omitzero"`     // by number, the oldest first
+	Subnets    table[netip.Prefix]        `json:"subnets"`              // by node; kept when a node is deleted
+	Pods       table[boundPod]            `json:"pods,omitzero"`        // by UID
+	ConfigMaps table[map[string]string]   `json:"config_maps,omitzero"` // by namespace/name
+	Budgets    table[int]                 `json:"budgets,omitzero"`     // evictions that each budget still allows
+	Leases     table[kube.Lease]          `json:"leases,omitzero"`      // by name
+	Objects    table[object]              `json:"objects,omitzero"`     // by objectKey
+	Namespaces table[namespace]           `json:"namespaces,omitzero"`  // by name
+	Services   table[kube.Service]        `json:"services"`             // by namespace/name
+}
+
+// clusterHead is what a cluster is made with, and what seldom changes.
+type clusterHead struct {
+	Server   string    `json:"server"`
+	Version  string    `json:"version"`
+	PodCIDR  string    `json:"pod_cidr"`
+	CA       authority `json:"ca"`
+	TokenKey []byte    `json:"token_key"` // signs the tokens of service accounts
+	Down     bool      `json:"down,omitempty"`
+}
+
+func (s *clusterState) init() {}
+
+func (s *clusterState) rest() any { return s.clusterHead }
+
+func (s *clusterState) tables() map[string]journaled {
+	return map[string]journaled{"nodes": &s.Nodes, "tokens": &s.Tokens, "accounts": &s.Accounts, "roles": &s.Roles,
+		"requests": &s.Requests, "serving": &s.Serving, "subnets": &s.Subnets, "pods": &s.Pods,
+		"config_maps": &s.ConfigMaps, "budgets": &s.Budgets, "leases": &s.Leases, "objects": &s.Objects,
+		"namespaces": &s.Namespaces, "services": &s.Services}
 }
 
 type bootstrap struct {
@@ -93,26 +108,45 @@ func OpenClusterConfig(ctx context.Context, c ClusterConfig) (*Cluster, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("sandbox cluster: %w", err)
 	}
-	k := &Cluster{dir: dir}
-	err = k.locked(ctx, true, func(s *clusterState) error {
-		if s.CA.Cert != "" {
-			return nil
-		}
-		s.Server = or(c.Server, "https://kubernetes.sandbox:6443")
-		s.Version = or(c.Version, "v1.36.3")
-		s.PodCIDR = prefix.Masked().String()
-		s.Services = dnsServices(c.DNSIP)
-		s.TokenKey = make([]byte, 32)
-		if _, err := rand.Read(s.TokenKey); err != nil {
-			return err
-		}
-		s.CA, err = newAuthority()
-		return err
+	file := func(name string) string { return filepath.Join(dir, name) }
+	k := &Cluster{dir: dir, state: openDocument(file("cluster.json"), file("cluster.journal"), file("cluster.lock"),
+		func() contents { return &clusterState{} })}
+	made := false
+	err = k.view(ctx, func(s *clusterState) error {
+		made = s.CA.Cert != ""
+		return nil
 	})
+	if err == nil && !made {
+		c.PodCIDR = prefix.Masked().String()
+		err = k.change(ctx, func(s *clusterState) error { return s.make(c) })
+	}
 	if err != nil {
 		return nil, fmt.Errorf("sandbox cluster %s: %w", dir, err)
 	}
 	return k, nil
+}
+
+// make gives a new cluster what it comes with.
+func (s *clusterState) make(c ClusterConfig) (err error) {
+	if s.CA.Cert != "" {
+		return nil
+	}
+	s.Server = or(c.Server, "https://kubernetes.sandbox:6443")
+	s.Version = or(c.Version, "v1.36.3")
+	s.PodCIDR = c.PodCIDR
+	for _, svc := range dnsServices(c.DNSIP) {
+		s.Services.set(svc.String(), svc)
+	}
+	// Roles that every cluster has and that a join binds to.
+	for _, role := range []string{"system:node-proxier", "cluster-admin", "view"} {
+		s.Roles.set(role, []kube.Rule{}) // not nil, which would remove it
+	}
+	s.TokenKey = make([]byte, 32)
+	if _, err := rand.Read(s.TokenKey); err != nil {
+		return err
+	}
+	s.CA, err = newAuthority()
+	return err
 }
 
 // Upgrade gives the API server another version, as an upgrade of the control plane does.
@@ -120,65 +154,35 @@ func (k *Cluster) Upgrade(ctx context.Context, version string) error {
 	if info, err := k.Info(ctx); err != nil || info.Version == version {
 		return err
 	}
-	return k.locked(ctx, true, func(s *clusterState) error {
+	return k.change(ctx, func(s *clusterState) error {
 		s.Version = version
 		return nil
 	})
 }
 
-func (k *Cluster) locked(ctx context.Context, keep bool, f func(*clusterState) error) error {
-	return withLock(ctx, filepath.Join(k.dir, "cluster.lock"), func() error {
-		path := filepath.Join(k.dir, "cluster.json")
-		s := &clusterState{}
-		raw, err := readJSON(path, s)
-		if err != nil {
-			return err
-		}
-		s.init()
-		if err := f(s); err != nil || !keep {
-			return err
-		}
-		return writeJSON(path, s, raw)
-	})
+// view calls f with the state. What f takes from the state it copies.
+func (k *Cluster) view(ctx context.Context, f func(*clusterState) error) error {
+	return k.state.view(ctx, func(c contents) error { return f(c.(*clusterState)) })
 }
 
-func (s *clusterState) init() {
-	if s.Nodes == nil {
-		s.Nodes = map[string]*kube.Node{}
-	}
-	if s.Tokens == nil {
-		s.Tokens = map[string]*bootstrap{}
-	}
-	if s.Accounts == nil {
-		s.Accounts = map[string]*account{}
-	}
-	if s.Roles == nil {
-		// Roles that every cluster has and that a join binds to.
-		s.Roles = map[string][]kube.Rule{"system:node-proxier": nil, "cluster-admin": nil, "view": nil}
-	}
-	if s.Leases == nil {
-		s.Leases = map[string]kube.Lease{}
-	}
-	if s.Services == nil {
-		s.Services = dnsServices("")
-	}
-	if s.Subnets == nil {
-		s.Subnets = map[string]netip.Prefix{}
-	}
+// change calls f under the cluster's lock and keeps what it did to the state; if f
+// fails, nothing of it is kept.
+func (k *Cluster) change(ctx context.Context, f func(*clusterState) error) error {
+	return k.state.change(ctx, func(c contents) error { return f(c.(*clusterState)) })
 }
 
 // ask reads the cluster through its API, which SetDown switches off.
 func (k *Cluster) ask(ctx context.Context, op, subject string, f func(*clusterState) error) error {
-	return k.call(ctx, false, op, subject, f)
+	return k.call(ctx, k.view, op, subject, f)
 }
 
 // tell changes the cluster through its API.
 func (k *Cluster) tell(ctx context.Context, op, subject string, f func(*clusterState) error) error {
-	return k.call(ctx, true, op, subject, f)
+	return k.call(ctx, k.change, op, subject, f)
 }
 
-func (k *Cluster) call(ctx context.Context, keep bool, op, subject string, f func(*clusterState) error) error {
-	err := k.locked(ctx, keep, func(s *clusterState) error {
+func (k *Cluster) call(ctx context.Context, use func(context.Context, func(*clusterState) error) error, op, subject string, f func(*clusterState) error) error {
+	err := use(ctx, func(s *clusterState) error {
 		if s.Down {
 			return kube.ErrUnreachable
 		}
@@ -192,7 +196,7 @@ func (k *Cluster) call(ctx context.Context, keep bool, op, subject string, f fun
 
 // SetDown makes every call of the API fail with kube.ErrUnreachable, or ends that.
 func (k *Cluster) SetDown(ctx context.Context, down bool) error {
-	return k.locked(ctx, true, func(s *clusterState) error {
+	return k.change(ctx, func(s *clusterState) error {
 		s.Down = down
 		return nil
 	})
@@ -213,11 +217,11 @@ func (k *Cluster) Info(ctx context.Context) (kube.Info, error) {
 func (k *Cluster) Node(ctx context.Context, name string) (kube.Node, error) {
 	var out kube.Node
 	err := k.ask(ctx, "read node", name, func(s *clusterState) error {
-		n, ok := s.Nodes[name]
+		n, ok := s.Nodes.edit(name)
 		if !ok {
 			return fs.ErrNotExist
 		}
-		out = *n
+		out = n
 		return nil
 	})
 	return out, err
@@ -228,8 +232,8 @@ func (k *Cluster) Node(ctx context.Context, name string) (kube.Node, error) {
 func (k *Cluster) BootstrapTokens(ctx context.Context, node string) ([]kube.BootstrapToken, error) {
 	var out []kube.BootstrapToken
 	err := k.ask(ctx, "list bootstrap tokens of", node, func(s *clusterState) error {
-		for _, id := range slices.Sorted(maps.Keys(s.Tokens)) {
-			if t := s.Tokens[id]; t.Node == node && time.Now().Before(t.Expires) {
+		for id, t := range s.Tokens.all() {
+			if t.Node == node && time.Now().Before(t.Expires) {
 				out = append(out, kube.BootstrapToken{ID: id, Expires: t.Expires})
 			}
 		}
@@ -244,8 +248,12 @@ func (k *Cluster) BootstrapTokens(ctx context.Context, node string) ([]kube.Boot
 func (k *Cluster) MintToken(ctx context.Context, node string, ttl time.Duration) (kube.BootstrapToken, error) {
 	t := kube.BootstrapToken{ID: randomHex(3), Secret: randomHex(8), Expires: time.Now().Add(ttl).UTC().Truncate(time.Second)}
 	err := k.tell(ctx, "mint bootstrap token of", node, func(s *clusterState) error {
-		maps.DeleteFunc(s.Tokens, func(_ string, t *bootstrap) bool { return time.Since(t.Expires) > time.Hour })
-		s.Tokens[t.ID] = &bootstrap{Node: node, Secret: t.Secret, Expires: t.Expires}
+		for id, old := range s.Tokens.all() {
+			if time.Since(old.Expires) > time.Hour {
+				s.Tokens.remove(id)
+			}
+		}
+		s.Tokens.set(t.ID, bootstrap{Node: node, Secret: t.Secret, Expires: t.Expires})
 		return nil
 	})
 	return t, err
@@ -261,7 +269,7 @@ func randomHex(n int) string {
 // RevokeToken deletes a token.
 func (k *Cluster) RevokeToken(ctx context.Context, id string) error {
 	return k.tell(ctx, "revoke bootstrap token", id, func(s *clusterState) error {
-		delete(s.Tokens, id)
+		s.Tokens.remove(id)
 		return nil
 	})
 }
@@ -270,11 +278,12 @@ func (k *Cluster) RevokeToken(ctx context.Context, id string) error {
 func (k *Cluster) SigningRequests(ctx context.Context, node string) ([]kube.SigningRequest, error) {
 	var out []kube.SigningRequest
 	err := k.ask(ctx, "list signing requests of", node, func(s *clusterState) error {
-		for _, r := range slices.Backward(s.Requests) {
+		for _, r := range s.Requests.all() {
 			if strings.HasPrefix(r.Name, "node-csr-"+node+"-") {
 				out = append(out, r)
 			}
 		}
+		slices.Reverse(out)
 		return nil
 	})
 	return out, err
@@ -282,30 +291,22 @@ func (k *Cluster) SigningRequests(ctx context.Context, node string) ([]kube.Sign
 
 // SetLabels changes labels of a node.
 func (k *Cluster) SetLabels(ctx context.Context, node string, set map[string]string, remove []string) error {
-	return k.tell(ctx, "label node", node, func(s *clusterState) error {
-		n, ok := s.Nodes[node]
-		if !ok {
-			return fs.ErrNotExist
-		}
+	return k.onNode(ctx, "label node", node, func(n *kube.Node) {
 		for _, key := range remove {
 			delete(n.Labels, key)
 		}
-		maps.Copy(n.Labels, set)
-		return nil
+		for key, v := range set {
+			n.Labels = with(n.Labels, key, v)
+		}
 	})
 }
 
 // SetTaints changes taints of a node.
 func (k *Cluster) SetTaints(ctx context.Context, node string, set, remove []kube.Taint) error {
-	return k.tell(ctx, "taint node", node, func(s *clusterState) error {
-		n, ok := s.Nodes[node]
-		if !ok {
-			return fs.ErrNotExist
-		}
+	return k.onNode(ctx, "taint node", node, func(n *kube.Node) {
 		for _, t := range slices.Concat(remove, set) {
 			n.Taints = slices.DeleteFunc(n.Taints, func(have kube.Taint) bool { return have.Key == t.Key && have.Effect == t.Effect })
 		}
 		n.Taints = append(n.Taints, set...)
-		return nil
 	})
 }

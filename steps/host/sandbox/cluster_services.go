@@ -19,7 +19,9 @@ func dnsServices(ip string) []kube.Service {
 func (k *Cluster) Services(ctx context.Context) ([]kube.Service, error) {
 	var out []kube.Service
 	err := k.ask(ctx, "list", "services", func(s *clusterState) error {
-		out = slices.Clone(s.Services)
+		for _, svc := range s.Services.all() {
+			out = append(out, copied(svc))
+		}
 		slices.SortFunc(out, func(a, b kube.Service) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 		})
@@ -30,8 +32,13 @@ func (k *Cluster) Services(ctx context.Context) ([]kube.Service, error) {
 
 // SetServices makes these all the services there are.
 func (k *Cluster) SetServices(ctx context.Context, list []kube.Service) error {
-	return k.locked(ctx, true, func(s *clusterState) error {
-		s.Services = list
+	return k.change(ctx, func(s *clusterState) error {
+		for name := range s.Services.all() {
+			s.Services.remove(name)
+		}
+		for _, svc := range list {
+			s.Services.set(svc.String(), copied(svc))
+		}
 		return nil
 	})
 }

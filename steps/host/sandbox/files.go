@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -238,27 +239,34 @@ func (h *Host) WriteFile(ctx context.Context, path string, r io.Reader, opt host
 }
 
 func (h *Host) writeFile(ctx context.Context, path string, r io.Reader, opt host.WriteOptions) error {
-	if err := h.locked(ctx, func(s *state, _ []byte) error { return h.replaceable(s, path) }); err != nil {
+	if err := h.state.view(ctx, func(c contents) error { return h.replaceable(c.(*state), path) }); err != nil {
 		return err
 	}
 	tmp, err := h.prepare(ctx, path, r, opt.SHA256)
 	if err != nil {
 		return err
 	}
-	// The lock is not held while bytes arrive, so everything is asked again.
-	return h.change(ctx, func(s *state) error { return h.putInPlace(s, tmp, path, opt.Access) })
+	// The lock is not held while bytes arrive, so everything is checked again.
+	return h.state.locked(ctx, func(c contents) error { return h.putInPlace(c.(*state), tmp, path, opt.Access) })
 }
 
-// putInPlace renames a prepared file. The access is on disk before the name is.
+// putInPlace renames a prepared file. Its access is saved before it has its name.
 func (h *Host) putInPlace(s *state, tmp, path string, access host.Access) error {
 	if err := h.replaceable(s, path); err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
+	key, err := h.key(path)
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	before := s.Access[key]
 	if err := h.setAccess(s, path, access); err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
-	if err := h.save(s, nil); err != nil {
-		return err
+	if s.Access[key] != before {
+		if err := h.state.save(); err != nil {
+			return err
+		}
 	}
 	at, err := h.real(path)
 	if err != nil {
@@ -295,12 +303,11 @@ func (h *Host) prepare(ctx context.Context, path string, r io.Reader, want strin
 	if err := os.MkdirAll(filepath.Dir(tmp), 0o755); err != nil {
 		return "", err
 	}
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	limit, err := h.free()
-	if err != nil {
-		return "", err
+	limit := uint64(math.MaxInt64 - 1)
+	if h.cfg.Capacity != 0 {
+		if limit, err = h.free(); err != nil {
+			return "", err
+		}
 	}
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -312,7 +319,7 @@ func (h *Host) prepare(ctx context.Context, path string, r io.Reader, want strin
 		}
 	}()
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(f, sum), io.LimitReader(&contextReader{ctx, r}, int64(min(limit, 1<<62))+1))
+	n, err := io.Copy(io.MultiWriter(f, sum), io.LimitReader(&contextReader{ctx, r}, int64(limit)+1))
 	if errors.Is(err, syscall.ENOSPC) || (err == nil && uint64(n) > limit) {
 		return "", host.ErrNoSpace
 	}
@@ -321,9 +328,6 @@ func (h *Host) prepare(ctx context.Context, path string, r io.Reader, want strin
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); want != "" && !strings.EqualFold(got, want) {
 		return "", &host.DigestError{Subject: path, Algorithm: "sha256", Want: strings.ToLower(want), Got: got}
-	}
-	if err := f.Sync(); err != nil {
-		return "", err
 	}
 	return tmp, f.Close()
 }
@@ -343,7 +347,7 @@ func (c *contextReader) Read(p []byte) (int, error) {
 
 // CreateExclusive makes a new file, or fails with fs.ErrExist.
 func (h *Host) CreateExclusive(ctx context.Context, path string, data []byte) error {
-	return failed("create file", path, h.change(ctx, func(s *state) error {
+	return failed("create file", path, h.state.locked(ctx, func(c contents) error {
 		at, err := h.real(path)
 		if err != nil {
 			return err
@@ -355,7 +359,7 @@ func (h *Host) CreateExclusive(ctx context.Context, path string, data []byte) er
 		if err != nil {
 			return err
 		}
-		return h.putInPlace(s, tmp, path, host.AccessDefault)
+		return h.putInPlace(c.(*state), tmp, path, host.AccessDefault)
 	}))
 }
 

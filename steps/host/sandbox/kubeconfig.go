@@ -11,7 +11,7 @@ import (
 // control plane; server is the API server's URL as the node reaches it. It holds a key.
 func (k *Cluster) Kubeconfig(ctx context.Context, node, server string) ([]byte, error) {
 	var ca, user authority
-	err := k.locked(ctx, false, func(s *clusterState) (err error) {
+	err := k.view(ctx, func(s *clusterState) (err error) {
 		ca = s.CA
 		user.Cert, user.Key, err = s.CA.nodeCertificate(node)
 		return err

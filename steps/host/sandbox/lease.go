@@ -7,7 +7,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// NodeEvents gives none: nothing in the sandbox makes events.
+// NodeEvents lists none: nothing in the sandbox makes events.
 func (k *Cluster) NodeEvents(ctx context.Context, node string) ([]kube.NodeEvent, error) {
 	return nil, k.ask(ctx, "list events of", node, func(*clusterState) error { return nil })
 }
@@ -16,14 +16,14 @@ func (k *Cluster) NodeEvents(ctx context.Context, node string) ([]kube.NodeEvent
 func (k *Cluster) TakeLease(ctx context.Context, want kube.Lease, from string) (kube.Lease, error) {
 	var before kube.Lease
 	err := k.tell(ctx, "take lease", want.Name, func(s *clusterState) error {
-		have := s.Leases[want.Name]
+		have, _ := s.Leases.get(want.Name)
 		if have.Holder != want.Holder {
 			before = have
 		}
 		if have.Taken(want, from, time.Now()) {
 			return kube.ErrHeld
 		}
-		s.Leases[want.Name] = want
+		s.Leases.set(want.Name, want)
 		return nil
 	})
 	return before, err
@@ -32,8 +32,8 @@ func (k *Cluster) TakeLease(ctx context.Context, want kube.Lease, from string) (
 // ReleaseLease deletes a Lease of this holder.
 func (k *Cluster) ReleaseLease(ctx context.Context, name, holder string) error {
 	return k.tell(ctx, "release lease", name, func(s *clusterState) error {
-		if s.Leases[name].Holder == holder {
-			delete(s.Leases, name)
+		if have, _ := s.Leases.get(name); have.Holder == holder {
+			s.Leases.remove(name)
 		}
 		return nil
 	})

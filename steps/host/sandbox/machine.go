@@ -48,7 +48,7 @@ func (h *Host) RegistryValue(ctx context.Context, key, name string) (host.Regist
 		if !ok {
 			return fs.ErrNotExist
 		}
-		out = v
+		out = copied(v)
 		return nil
 	})
 	return out, err
@@ -69,7 +69,7 @@ func (h *Host) SetRegistryValue(ctx context.Context, key, name string, v host.Re
 			if slices.Contains(v.Strings, "") {
 				return fmt.Errorf("%w: an empty string in a multi_string", fs.ErrInvalid)
 			}
-			kept.Strings = v.Strings
+			kept.Strings = slices.Clone(v.Strings)
 		case "dword":
 			if v.Number > math.MaxUint32 {
 				return fmt.Errorf("%w: %d is too large for a dword", fs.ErrInvalid, v.Number)
@@ -78,7 +78,7 @@ func (h *Host) SetRegistryValue(ctx context.Context, key, name string, v host.Re
 		case "qword":
 			kept.Number = v.Number
 		case "binary":
-			kept.Binary = v.Binary
+			kept.Binary = slices.Clone(v.Binary)
 		default:
 			return fmt.Errorf("%w: registry type %q", fs.ErrInvalid, v.Type)
 		}
@@ -241,7 +241,7 @@ func (h *Host) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, er
 		if !ok {
 			return fs.ErrNotExist
 		}
-		out = n
+		out = copied(n)
 		return nil
 	})
 	return out, err
@@ -279,7 +279,7 @@ func (h *Host) DeleteHNSNetwork(ctx context.Context, name string) error {
 // not played does.
 func (h *Host) PutHNSNetwork(ctx context.Context, n host.HNSNetwork) error {
 	return failed("put HNS network", n.Name, h.change(ctx, func(s *state) error {
-		s.Networks[h.fold(n.Name)] = n
+		s.Networks[h.fold(n.Name)] = copied(n)
 		return nil
 	}))
 }
@@ -324,7 +324,7 @@ func later(last, now time.Time) time.Time {
 	return last.Add(time.Second)
 }
 
-// own tells whether an address is loopback or the machine's own.
+// own reports whether an address is loopback or the machine's own.
 func (h *Host) own(name string) bool {
 	if name == "localhost" {
 		return true

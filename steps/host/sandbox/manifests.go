@@ -34,8 +34,8 @@ func objectKey(m kube.Manifest) string {
 func (k *Cluster) Manifest(ctx context.Context, want kube.Manifest) (kube.ManifestState, error) {
 	var out kube.ManifestState
 	err := k.ask(ctx, "read", want.String(), func(s *clusterState) error {
-		have := s.Objects[objectKey(want)]
-		if have == nil {
+		have, ok := s.Objects.get(objectKey(want))
+		if !ok {
 			return nil
 		}
 		out.Exists = true
@@ -60,21 +60,15 @@ func (k *Cluster) ApplyManifest(ctx context.Context, want kube.Manifest) error {
 // ApplyManifestAs is ApplyManifest by another writer than nodejoin.
 func (k *Cluster) ApplyManifestAs(ctx context.Context, want kube.Manifest, manager string) error {
 	return k.tell(ctx, "apply", want.String(), func(s *clusterState) error {
-		have := s.Objects[objectKey(want)]
-		if have == nil && want.Existing {
+		have, ok := s.Objects.edit(objectKey(want))
+		if !ok && want.Existing {
 			return nil
-		}
-		if have == nil {
-			have = &object{}
 		}
 		then, err := have.applied(want, manager)
 		if err != nil {
 			return err
 		}
-		if s.Objects == nil {
-			s.Objects = map[string]*object{}
-		}
-		s.Objects[objectKey(want)] = then
+		s.Objects.set(objectKey(want), *then)
 		return nil
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"slices"
 	"strings"
 
 	"nodejoin/steps/kube"
@@ -15,9 +14,9 @@ import (
 func (k *Cluster) LinuxNodes(ctx context.Context, most int) ([]kube.Node, error) {
 	var out []kube.Node
 	err := k.ask(ctx, "list", "Linux nodes", func(s *clusterState) error {
-		for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
-			if n := s.Nodes[name]; n.Labels["kubernetes.io/os"] == "linux" && len(out) < most {
-				out = append(out, *n)
+		for _, n := range s.Nodes.all() {
+			if n.Labels["kubernetes.io/os"] == "linux" && len(out) < most {
+				out = append(out, copied(n))
 			}
 		}
 		return nil
@@ -29,13 +28,13 @@ func (k *Cluster) LinuxNodes(ctx context.Context, most int) ([]kube.Node, error)
 func (k *Cluster) ConfigMap(ctx context.Context, namespace, name string) (map[string]string, error) {
 	var out map[string]string
 	err := k.ask(ctx, "read configmap", namespace+"/"+name, func(s *clusterState) error {
-		data, ok := s.ConfigMaps[namespace+"/"+name]
-		applied := s.Objects[objectKey(kube.Manifest{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: name})]
-		if !ok && applied == nil {
+		data, ok := s.ConfigMaps.get(namespace + "/" + name)
+		applied, isObject := s.Objects.get(objectKey(kube.Manifest{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: name}))
+		if !ok && !isObject {
 			return fs.ErrNotExist
 		}
 		out = maps.Clone(data)
-		if applied != nil {
+		if isObject {
 			if out == nil {
 				out = map[string]string{}
 			}
@@ -52,10 +51,9 @@ func (k *Cluster) ConfigMap(ctx context.Context, namespace, name string) (map[st
 // PutConfigMap makes or replaces a ConfigMap, as an administrator does.
 func (k *Cluster) PutConfigMap(ctx context.Context, namespace, name string, data map[string]string) error {
 	return k.tell(ctx, "write configmap", namespace+"/"+name, func(s *clusterState) error {
-		if s.ConfigMaps == nil {
-			s.ConfigMaps = map[string]map[string]string{}
-		}
-		s.ConfigMaps[namespace+"/"+name] = maps.Clone(data)
+		kept := map[string]string{} // not nil, which would remove it
+		maps.Copy(kept, data)
+		s.ConfigMaps.set(namespace+"/"+name, kept)
 		return nil
 	})
 }
@@ -63,7 +61,7 @@ func (k *Cluster) PutConfigMap(ctx context.Context, namespace, name string, data
 // PutNode makes or replaces a Node object, for nodes that no machine of the sandbox is.
 func (k *Cluster) PutNode(ctx context.Context, n kube.Node) error {
 	return k.tell(ctx, "write node", n.Name, func(s *clusterState) error {
-		s.Nodes[n.Name] = &n
+		s.Nodes.set(n.Name, copied(n))
 		return nil
 	})
 }

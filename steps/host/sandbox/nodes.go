@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"time"
 
@@ -30,14 +29,15 @@ func (k *Cluster) join(ctx context.Context, node, token string) (joined, error) 
 		if out.cert, out.key, err = s.CA.nodeCertificate(node); err != nil {
 			return err
 		}
-		s.Requests = append(s.Requests, kube.SigningRequest{Name: "node-csr-" + node + "-" + randomHex(8), Requestor: user,
-			Created: time.Now().UTC().Truncate(time.Second), Approved: true, Issued: true, Message: "Auto approving kubelet client certificate after SubjectAccessReview."})
+		s.Requests.set(s.Requests.nextNumber(), kube.SigningRequest{Name: "node-csr-" + node + "-" + randomHex(8), Requestor: user,
+			Created: time.Now().UTC().Truncate(time.Second), Approved: true, Issued: true,
+			Message: "Auto approving kubelet client certificate after SubjectAccessReview."})
 		return nil
 	})
 	return out, err
 }
 
-// authenticated tells whether the API server takes a bearer token.
+// authenticated reports whether the API server takes a bearer token.
 func (k *Cluster) authenticated(ctx context.Context, token string) error {
 	return k.ask(ctx, "authenticate", "a token", func(s *clusterState) error {
 		_, err := s.authenticate(token, time.Now())
@@ -53,33 +53,34 @@ func (k *Cluster) register(ctx context.Context, cert string, want kube.Node) err
 		if name, ok := s.CA.nodeOf(cert, time.Now()); !ok || name != want.Name {
 			return fmt.Errorf("%w: the client certificate is not one of %s", kube.ErrUnauthorized, want.Name)
 		}
-		n, ok := s.Nodes[want.Name]
+		n, ok := s.Nodes.edit(want.Name)
 		if !ok {
 			subnet, err := s.subnet(want.Name)
 			if err != nil {
 				return err
 			}
-			n = &kube.Node{Name: want.Name, UID: randomHex(16), PodCIDR: subnet.String(), Labels: want.Labels, Taints: want.Taints}
-			s.Nodes[want.Name] = n
+			n = kube.Node{Name: want.Name, UID: randomHex(16), PodCIDR: subnet.String(), Labels: want.Labels, Taints: want.Taints}
 		}
 		for _, key := range []string{"kubernetes.io/os", "kubernetes.io/arch", "kubernetes.io/hostname", "node.kubernetes.io/windows-build"} {
 			if v, ok := want.Labels[key]; ok {
-				n.Labels[key] = v
+				n.Labels = with(n.Labels, key, v)
 			}
 		}
 		n.InternalIP = want.InternalIP
 		n.KubeletVersion = or(want.KubeletVersion, s.Version)
 		n.Heartbeat = time.Now()
 		n.Ready, n.ReadyReason = true, "KubeletReady: kubelet is posting ready status"
+		s.Nodes.set(want.Name, n)
 		return nil
 	})
 }
 
 // lost marks a Node that its kubelet has left; a Node that is not there is no error.
 func (k *Cluster) lost(ctx context.Context, node string) error {
-	return k.locked(ctx, true, func(s *clusterState) error {
-		if n, ok := s.Nodes[node]; ok {
+	return k.change(ctx, func(s *clusterState) error {
+		if n, ok := s.Nodes.edit(node); ok {
 			n.Ready, n.ReadyReason = false, "NodeStatusUnknown: Kubelet stopped posting node status."
+			s.Nodes.set(node, n)
 		}
 		return nil
 	})
@@ -88,7 +89,7 @@ func (k *Cluster) lost(ctx context.Context, node string) error {
 // subnet is the node's part of the pod network, as the controller manager gives it:
 // the first free /24, and the same one again for a node that comes back.
 func (s *clusterState) subnet(node string) (netip.Prefix, error) {
-	if p, ok := s.Subnets[node]; ok {
+	if p, ok := s.Subnets.get(node); ok {
 		return p, nil
 	}
 	all, err := netip.ParsePrefix(s.PodCIDR)
@@ -96,13 +97,13 @@ func (s *clusterState) subnet(node string) (netip.Prefix, error) {
 		return netip.Prefix{}, err
 	}
 	taken := map[netip.Prefix]bool{}
-	for p := range maps.Values(s.Subnets) {
+	for _, p := range s.Subnets.all() {
 		taken[p] = true
 	}
 	for at := all.Addr(); all.Contains(at); {
 		p := netip.PrefixFrom(at, 24)
 		if !taken[p] {
-			s.Subnets[node] = p
+			s.Subnets.set(node, p)
 			return p, nil
 		}
 		b := at.As4()

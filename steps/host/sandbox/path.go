@@ -106,17 +106,25 @@ func (h *Host) real(p string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	at := h.cfg.Path
-	for i, e := range elems {
-		next := filepath.Join(at, e)
-		if h.windows() && i > 0 {
-			if _, err := os.Lstat(next); err != nil {
-				if name, ok := findFold(at, e); ok {
-					next = filepath.Join(at, name)
-				}
-			}
+	at := filepath.Join(append([]string{h.cfg.Path}, elems...)...)
+	if !h.windows() {
+		return at, nil
+	}
+	// From the longest part that exists as it is written.
+	known := len(elems)
+	for known > 1 {
+		if _, err := os.Lstat(at); err == nil {
+			break
 		}
-		at = next
+		known--
+		at = filepath.Dir(at)
+	}
+	for i, e := range elems[known:] {
+		name, ok := findFold(at, e)
+		if !ok {
+			return filepath.Join(append([]string{at}, elems[known+i:]...)...), nil
+		}
+		at = filepath.Join(at, name)
 	}
 	return at, nil
 }
@@ -134,7 +142,7 @@ func findFold(dir, name string) (string, bool) {
 	return "", false
 }
 
-// absolute tells whether a command element is an absolute path of the machine.
+// absolute reports whether a command element is an absolute path of the machine.
 func (h *Host) absolute(p string) bool {
 	_, err := h.elements(p)
 	return err == nil

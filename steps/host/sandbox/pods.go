@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 
 	"nodejoin/steps/kube"
@@ -21,9 +20,9 @@ type boundPod struct {
 
 // AddPod binds a pod to a node. Its UID is made when it has none.
 func (k *Cluster) AddPod(ctx context.Context, node string, p kube.Pod, budget string) error {
-	return k.locked(ctx, true, func(s *clusterState) error {
+	return k.change(ctx, func(s *clusterState) error {
 		p.UID = or(p.UID, randomHex(16))
-		s.Pods = append(s.Pods, boundPod{p, node, budget})
+		s.Pods.set(p.UID, boundPod{p, node, budget})
 		return nil
 	})
 }
@@ -31,11 +30,8 @@ func (k *Cluster) AddPod(ctx context.Context, node string, p kube.Pod, budget st
 // SetBudget says how many evictions a budget allows from now on. Nothing brings
 // evicted pods back, so that an eviction uses one up for good.
 func (k *Cluster) SetBudget(ctx context.Context, name string, allowed int) error {
-	return k.locked(ctx, true, func(s *clusterState) error {
-		if s.Budgets == nil {
-			s.Budgets = map[string]int{}
-		}
-		s.Budgets[name] = allowed
+	return k.change(ctx, func(s *clusterState) error {
+		s.Budgets.set(name, allowed)
 		return nil
 	})
 }
@@ -44,8 +40,8 @@ func (k *Cluster) SetBudget(ctx context.Context, name string, allowed int) error
 func (k *Cluster) Nodes(ctx context.Context) ([]kube.Node, error) {
 	var out []kube.Node
 	err := k.ask(ctx, "list", "nodes", func(s *clusterState) error {
-		for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
-			out = append(out, *s.Nodes[name])
+		for _, n := range s.Nodes.all() {
+			out = append(out, copied(n))
 		}
 		return nil
 	})
@@ -56,9 +52,9 @@ func (k *Cluster) Nodes(ctx context.Context) ([]kube.Node, error) {
 func (k *Cluster) Pods(ctx context.Context, node string) ([]kube.Pod, error) {
 	var out []kube.Pod
 	err := k.ask(ctx, "list pods of", node, func(s *clusterState) error {
-		for _, p := range s.Pods {
+		for _, p := range s.Pods.all() {
 			if p.Node == node {
-				out = append(out, p.Pod)
+				out = append(out, copied(p.Pod))
 			}
 		}
 		slices.SortFunc(out, func(a, b kube.Pod) int {
@@ -72,17 +68,18 @@ func (k *Cluster) Pods(ctx context.Context, node string) ([]kube.Pod, error) {
 // Evict removes a pod at once, if its budget allows.
 func (k *Cluster) Evict(ctx context.Context, p kube.Pod) error {
 	return k.tell(ctx, "evict", p.String(), func(s *clusterState) error {
-		i := slices.IndexFunc(s.Pods, func(b boundPod) bool { return b.Namespace == p.Namespace && b.Name == p.Name && b.UID == p.UID })
-		if i < 0 {
+		have, ok := s.Pods.get(p.UID)
+		if !ok || have.Namespace != p.Namespace || have.Name != p.Name {
 			return nil
 		}
-		if b := s.Pods[i].Budget; b != "" && !s.Pods[i].Finished {
-			if s.Budgets[b] <= 0 {
-				return fmt.Errorf("%w: %s", kube.ErrBudget, b)
+		if have.Budget != "" && !have.Finished {
+			allowed, _ := s.Budgets.get(have.Budget)
+			if allowed <= 0 {
+				return fmt.Errorf("%w: %s", kube.ErrBudget, have.Budget)
 			}
-			s.Budgets[b]--
+			s.Budgets.set(have.Budget, allowed-1)
 		}
-		s.Pods = slices.Delete(s.Pods, i, i+1)
+		s.Pods.remove(p.UID)
 		return nil
 	})
 }
@@ -97,7 +94,7 @@ func (k *Cluster) Cordon(ctx context.Context, node, why string) error {
 	})
 }
 
-// Uncordon takes back what Cordon did.
+// Uncordon undoes Cordon.
 func (k *Cluster) Uncordon(ctx context.Context, node string) error {
 	return k.onNode(ctx, "uncordon node", node, func(n *kube.Node) {
 		if n.OwnCordon != "" {
@@ -138,11 +135,12 @@ func with(m map[string]string, key, value string) map[string]string {
 
 func (k *Cluster) onNode(ctx context.Context, op, node string, f func(*kube.Node)) error {
 	return k.tell(ctx, op, node, func(s *clusterState) error {
-		n, ok := s.Nodes[node]
+		n, ok := s.Nodes.edit(node)
 		if !ok {
 			return fs.ErrNotExist
 		}
-		f(n)
+		f(&n)
+		s.Nodes.set(node, n)
 		return nil
 	})
 }
@@ -151,15 +149,19 @@ func (k *Cluster) onNode(ctx context.Context, op, node string, f func(*kube.Node
 // garbage collector does.
 func (k *Cluster) DeleteNode(ctx context.Context, name, uid string) error {
 	err := k.tell(ctx, "delete node", name, func(s *clusterState) error {
-		n, ok := s.Nodes[name]
+		n, ok := s.Nodes.get(name)
 		switch {
 		case !ok:
 			return fs.ErrNotExist
 		case n.UID != uid || uid == "":
 			return kube.ErrChanged
 		}
-		delete(s.Nodes, name)
-		s.Pods = slices.DeleteFunc(s.Pods, func(p boundPod) bool { return p.Node == name })
+		s.Nodes.remove(name)
+		for uid, p := range s.Pods.all() {
+			if p.Node == name {
+				s.Pods.remove(uid)
+			}
+		}
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {

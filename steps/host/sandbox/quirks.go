@@ -57,7 +57,7 @@ type Quirks struct {
 
 func (h *Host) quirks() (Quirks, error) {
 	q := Quirks{}
-	_, err := readJSON(filepath.Join(h.cfg.Path, stateDir, "quirks.json"), &q)
+	err := readJSON(filepath.Join(h.cfg.Path, stateDir, "quirks.json"), &q)
 	if q.Memory == 0 {
 		q.Memory = 16 << 30
 	}
@@ -163,7 +163,9 @@ func (h *Host) HNSNetworks(ctx context.Context) ([]host.HNSNetwork, error) {
 		if !h.windows() {
 			return host.ErrUnsupported
 		}
-		out = slices.AppendSeq(out, maps.Values(s.Networks))
+		for _, n := range s.Networks {
+			out = append(out, copied(n))
+		}
 		return nil
 	})
 	slices.SortFunc(out, func(a, b host.HNSNetwork) int { return strings.Compare(a.Name, b.Name) })

@@ -5,8 +5,9 @@
 // waits for (containerd, dockerd, kubelet, flanneld, kube-proxy) so that a plan converges
 // without a real cluster.
 //
-// All state is on disk after each call: a process may be killed at any moment,
-// and several processes may use the same folder.
+// All state is in files after each call: a process may be killed at any moment, and
+// several processes may use the same folder. Nothing is synced to the disk, so a
+// power cut may lose the last calls.
 package sandbox
 
 import (
@@ -47,6 +48,7 @@ type Config struct {
 type Host struct {
 	cfg    Config
 	prefix netip.Prefix
+	state  *document
 }
 
 var _ host.Host = (*Host)(nil)
@@ -94,22 +96,36 @@ func OpenContext(ctx context.Context, c Config) (*Host, error) {
 	if err := os.MkdirAll(filepath.Join(path, stateDir), 0o755); err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
-	err = h.change(ctx, func(s *state) error {
-		if !s.BootTime.IsZero() {
-			return nil
-		}
-		// It was up before whoever looks at it first: else a run that makes it, and is
-		// killed, would seem to be followed by a boot.
-		s.BootTime = time.Now().UTC().Add(-time.Minute).Truncate(time.Second)
-		return h.install(ctx, s)
+	h.state = h.openState()
+	made := false
+	err = h.state.view(ctx, func(c contents) error {
+		s := c.(*state)
+		made = !s.BootTime.IsZero() && (s.Factory || !h.windows())
+		return nil
 	})
-	if err == nil && h.windows() {
-		err = h.change(ctx, h.furnish)
+	if err == nil && !made {
+		err = h.change(ctx, func(s *state) error { return h.make(ctx, s) })
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", path, err)
 	}
 	return h, nil
+}
+
+// make gives a new machine what it comes with.
+func (h *Host) make(ctx context.Context, s *state) error {
+	if s.BootTime.IsZero() {
+		// It was up before the first run looks at it: if that run were killed, the next
+		// one would see a boot since.
+		s.BootTime = time.Now().UTC().Add(-time.Minute).Truncate(time.Second)
+		if err := h.install(ctx, s); err != nil {
+			return err
+		}
+	}
+	if h.windows() {
+		return h.furnish(s)
+	}
+	return nil
 }
 
 // install puts on a new Linux machine what a distribution has and a node needs. It

@@ -26,7 +26,7 @@ func (h *Host) Service(ctx context.Context, name string) (host.Service, error) {
 		if !ok {
 			return fs.ErrNotExist
 		}
-		out = svc.Service
+		out = copied(svc.Service)
 		return nil
 	})
 	return out, err
@@ -142,7 +142,8 @@ func sorted(list []string) []string {
 // program that ends at once leaves the service stopped with its exit code, which
 // is no error of the start.
 func (h *Host) StartService(ctx context.Context, name string) error {
-	return failed("start service", name, h.locked(ctx, func(s *state, old []byte) error {
+	var startErr error
+	err := h.change(ctx, func(s *state) error {
 		svc := s.Services[h.fold(name)]
 		if svc == nil {
 			return fs.ErrNotExist
@@ -150,10 +151,11 @@ func (h *Host) StartService(ctx context.Context, name string) error {
 		if svc.State == host.ServiceRunning {
 			return host.ErrServiceRunning
 		}
-		// What was started stays started, even when a later one could not be.
-		err := h.start(ctx, s, svc, nil)
-		return errors.Join(err, h.save(s, old))
-	}))
+		// What was started stays started, even if a later one could not be.
+		startErr = h.start(ctx, s, svc, nil)
+		return nil
+	})
+	return failed("start service", name, errors.Join(startErr, err))
 }
 
 func (h *Host) start(ctx context.Context, s *state, svc *service, above []string) error {
@@ -205,7 +207,7 @@ func (h *Host) start(ctx context.Context, s *state, svc *service, above []string
 	return nil
 }
 
-// isProgram tells whether an element of a running command is a program file, which
+// isProgram reports whether an element of a running command is a program file, which
 // then runs too: the first one may be a wrapper of another.
 func (h *Host) isProgram(s *state, p string, first bool) bool {
 	if !h.absolute(p) || !h.isFile(p) {

@@ -35,15 +35,17 @@ func (h *Host) requestServing(ctx context.Context, c *Cluster, p program, node, 
 		return err
 	}
 	return c.tell(ctx, "request serving certificate of", node, func(s *clusterState) error {
-		if slices.ContainsFunc(s.Serving, func(q servingRequest) bool { return q.CommonName == "system:node:"+node && !q.Approved && !q.Denied }) {
-			return nil
+		for _, q := range s.Serving.all() {
+			if q.CommonName == "system:node:"+node && !q.Approved && !q.Denied {
+				return nil
+			}
 		}
 		q := servingRequest{Machine: h.cfg, Dir: dir}
 		q.SigningRequest = kube.SigningRequest{Name: "csr-" + randomHex(3), Requestor: "system:node:" + node, Created: time.Now().UTC().Truncate(time.Second)}
 		q.Groups, q.Usages = []string{"system:nodes", "system:authenticated"}, []string{"digital signature", "server auth"}
 		q.CommonName, q.Organization = "system:node:"+node, []string{"system:nodes"}
 		q.DNSNames, q.IPs = []string{node}, []string{ip}
-		s.Serving = append(s.Serving, q)
+		s.Serving.set(s.Serving.nextNumber(), q)
 		return nil
 	})
 }
@@ -52,11 +54,12 @@ func (h *Host) requestServing(ctx context.Context, c *Cluster, p program, node, 
 func (k *Cluster) ServingRequests(ctx context.Context, node string) ([]kube.ServingRequest, error) {
 	var out []kube.ServingRequest
 	err := k.ask(ctx, "list serving requests of", node, func(s *clusterState) error {
-		for _, q := range slices.Backward(s.Serving) {
+		for _, q := range s.Serving.all() {
 			if q.Requestor == "system:node:"+node {
-				out = append(out, q.ServingRequest)
+				out = append(out, copied(q.ServingRequest))
 			}
 		}
+		slices.Reverse(out)
 		return nil
 	})
 	return out, err
@@ -67,12 +70,19 @@ func (k *Cluster) ApproveRequest(ctx context.Context, name string) error {
 	var q servingRequest
 	var cert authority
 	err := k.tell(ctx, "approve request", name, func(s *clusterState) error {
-		i := slices.IndexFunc(s.Serving, func(q servingRequest) bool { return q.Name == name })
-		if i < 0 {
+		number := ""
+		for n, have := range s.Serving.all() {
+			if have.Name == name {
+				number = n
+				break
+			}
+		}
+		var found bool
+		if q, found = s.Serving.edit(number); !found {
 			return fs.ErrNotExist
 		}
-		s.Serving[i].Approved, s.Serving[i].Issued = true, true
-		q = s.Serving[i]
+		q.Approved, q.Issued = true, true
+		s.Serving.set(number, q)
 		var err error
 		cert, err = issue(&s.CA, pkix.Name{CommonName: q.CommonName, Organization: q.Organization}, 365*24*time.Hour)
 		return err

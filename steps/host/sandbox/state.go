@@ -1,17 +1,9 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/gofrs/flock"
 
 	"nodejoin/steps/host"
 )
@@ -19,7 +11,7 @@ import (
 // stateDir holds what is not a file of the machine; no path of the machine leads there.
 const stateDir = ".sandbox"
 
-// state is everything of the machine that is no file. Maps are keyed by lower-case
+// state is everything of the machine that is not a file. Maps are keyed by lower-case
 // names on windows, where names have no case.
 type state struct {
 	BootTime time.Time                                `json:"boot_time,omitzero"`
@@ -84,88 +76,22 @@ func (s *state) init() {
 	}
 }
 
-// view runs f on the state as it is on disk and wraps its error.
+func (s *state) tables() map[string]journaled { return nil }
+
+func (s *state) rest() any { return s }
+
+func (h *Host) openState() *document {
+	file := func(name string) string { return filepath.Join(h.cfg.Path, stateDir, name) }
+	return openDocument(file("state.json"), file("state.journal"), file("lock"), func() contents { return &state{} })
+}
+
+// view calls f with the state and wraps its error. What f takes from the state it copies.
 func (h *Host) view(ctx context.Context, op, subject string, f func(*state) error) error {
-	return failed(op, subject, h.locked(ctx, func(s *state, _ []byte) error { return f(s) }))
+	return failed(op, subject, h.state.view(ctx, func(c contents) error { return f(c.(*state)) }))
 }
 
-// change runs f under the machine's lock and keeps what it did to the state; on an
-// error of f nothing of it is kept.
+// change calls f under the machine's lock and keeps what it did to the state; if f
+// fails, nothing of it is kept.
 func (h *Host) change(ctx context.Context, f func(*state) error) error {
-	return h.locked(ctx, func(s *state, old []byte) error {
-		if err := f(s); err != nil {
-			return err
-		}
-		return h.save(s, old)
-	})
-}
-
-func (h *Host) locked(ctx context.Context, f func(s *state, raw []byte) error) error {
-	return withLock(ctx, filepath.Join(h.cfg.Path, stateDir, "lock"), func() error {
-		s := &state{}
-		raw, err := readJSON(h.statePath(), s)
-		if err != nil {
-			return err
-		}
-		s.init()
-		return f(s, raw)
-	})
-}
-
-func (h *Host) save(s *state, old []byte) error { return writeJSON(h.statePath(), s, old) }
-
-func (h *Host) statePath() string { return filepath.Join(h.cfg.Path, stateDir, "state.json") }
-
-// lockWait bounds the wait for a lock; who holds one reads and writes a small file.
-const lockWait = time.Minute
-
-// withLock holds the file lock at path while f runs. The wait for it ends with ctx
-// or after lockWait, and its error says what was waited for.
-func withLock(ctx context.Context, path string, f func() error) (err error) {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	wait, cancel := context.WithTimeoutCause(ctx, lockWait, fmt.Errorf("it was not released for %s", lockWait))
-	defer cancel()
-	lock := flock.New(path)
-	if _, err := lock.TryLockContext(wait, 2*time.Millisecond); err != nil {
-		if wait.Err() != nil {
-			return fmt.Errorf("waiting for the lock %s, which another process holds: %w", path, context.Cause(wait))
-		}
-		return fmt.Errorf("lock: %w", err)
-	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	return f()
-}
-
-// readJSON fills v from a file; a missing one leaves v alone and gives nil.
-func readJSON(path string, v any) ([]byte, error) {
-	raw, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(raw, v); err != nil {
-		return nil, fmt.Errorf("%s is damaged: %w", path, err)
-	}
-	return raw, nil
-}
-
-// writeJSON replaces a file atomically, unless it holds the same bytes already.
-func writeJSON(path string, v any, old []byte) error {
-	raw, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	raw = append(raw, '\n')
-	if bytes.Equal(raw, old) {
-		return nil
-	}
-	tmp := host.TempName(path)
-	if err := os.WriteFile(tmp, raw, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
+	return h.state.change(ctx, func(c contents) error { return f(c.(*state)) })
 }

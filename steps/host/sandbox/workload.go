@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -38,7 +37,7 @@ type ClusterQuirks struct {
 }
 
 func (k *Cluster) quirks() (q ClusterQuirks, err error) {
-	_, err = readJSON(filepath.Join(k.dir, "quirks.json"), &q)
+	err = readJSON(filepath.Join(k.dir, "quirks.json"), &q)
 	return q, err
 }
 
@@ -64,17 +63,16 @@ func (k *Cluster) Namespaces(ctx context.Context, label string) ([]kube.Namespac
 	}
 	var out []kube.Namespace
 	err = k.tell(ctx, "list namespaces with", label, func(s *clusterState) error {
-		for _, name := range slices.Sorted(maps.Keys(s.Namespaces)) {
-			n := s.Namespaces[name]
+		for name, n := range s.Namespaces.all() {
 			if n.Ending && q.Remains == "" {
-				delete(s.Namespaces, name)
+				s.Namespaces.remove(name)
 				continue
 			}
 			if _, ok := n.Labels[label]; ok {
 				if n.Ending {
 					n.Remains = q.Remains
 				}
-				out = append(out, n.Namespace)
+				out = append(out, copied(n.Namespace))
 			}
 		}
 		return nil
@@ -85,14 +83,11 @@ func (k *Cluster) Namespaces(ctx context.Context, label string) ([]kube.Namespac
 // MakeNamespace makes it.
 func (k *Cluster) MakeNamespace(ctx context.Context, n kube.Namespace) error {
 	return k.tell(ctx, "make namespace", n.Name, func(s *clusterState) error {
-		if s.Namespaces[n.Name] != nil {
+		if _, ok := s.Namespaces.get(n.Name); ok {
 			return fs.ErrExist
 		}
-		if s.Namespaces == nil {
-			s.Namespaces = map[string]*namespace{}
-		}
 		n.Created = time.Now().UTC().Truncate(time.Second)
-		s.Namespaces[n.Name] = &namespace{Namespace: n}
+		s.Namespaces.set(n.Name, namespace{Namespace: n})
 		return nil
 	})
 }
@@ -122,11 +117,15 @@ func (k *Cluster) EndPods(ctx context.Context, name string) error {
 
 func (k *Cluster) inNamespace(ctx context.Context, op, name string, f func(*namespace) error) error {
 	return k.tell(ctx, op, name, func(s *clusterState) error {
-		n := s.Namespaces[name]
-		if n == nil {
+		n, ok := s.Namespaces.edit(name)
+		if !ok {
 			return fs.ErrNotExist
 		}
-		return f(n)
+		if err := f(&n); err != nil {
+			return err
+		}
+		s.Namespaces.set(name, n)
+		return nil
 	})
 }
 
@@ -166,38 +165,39 @@ func (k *Cluster) MakeService(ctx context.Context, spec kube.ServiceSpec) (out k
 		return out, err
 	}
 	err = k.tell(ctx, "make service in", spec.Namespace, func(s *clusterState) error {
-		n := s.Namespaces[spec.Namespace]
-		if n == nil {
+		n, ok := s.Namespaces.edit(spec.Namespace)
+		if !ok {
 			return fs.ErrNotExist
 		}
 		taken := 0
-		for _, o := range s.Namespaces {
+		for _, o := range s.Namespaces.all() {
 			taken += len(o.Services)
 		}
 		made := playedService{spec, fmt.Sprintf("10.96.200.%d", taken+1), int32(30000 + taken + 1)}
 		n.Services = append(n.Services, made)
+		s.Namespaces.set(n.Name, n)
 		out = kube.Service{Namespace: spec.Namespace, Name: spec.Name, ClusterIP: made.ClusterIP, NodePorts: []int32{made.NodePort}}
 		return nil
 	})
 	return out, err
 }
 
-// PodState tells how a pod does: it runs at once, and its probes have ended.
+// PodState describes a pod: it runs at once, and its probes have ended.
 func (k *Cluster) PodState(ctx context.Context, ns, name string) (out kube.PodState, err error) {
 	q, err := k.quirks()
 	if err != nil {
 		return out, err
 	}
 	err = k.ask(ctx, "read pod", ns+"/"+name, func(s *clusterState) error {
-		n := s.Namespaces[ns]
-		if n == nil {
+		n, ok := s.Namespaces.get(ns)
+		if !ok {
 			return fs.ErrNotExist
 		}
 		i := slices.IndexFunc(n.Pods, func(p kube.PodSpec) bool { return p.Name == name })
 		if i < 0 {
 			return fs.ErrNotExist
 		}
-		out = s.played(n, i, q)
+		out = s.played(&n, i, q)
 		return nil
 	})
 	return out, err
@@ -244,9 +244,8 @@ func (s *clusterState) played(n *namespace, i int, q ClusterQuirks) (out kube.Po
 
 // schedule finds the Node that takes a pod, or says why none does.
 func (s *clusterState) schedule(p kube.PodSpec) (*kube.Node, string) {
-	why := fmt.Sprintf("0/%d nodes are available", len(s.Nodes))
-	for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
-		n := s.Nodes[name]
+	why := fmt.Sprintf("0/%d nodes are available", len(s.Nodes.names()))
+	for _, n := range s.Nodes.all() {
 		fits := true
 		for key, v := range p.NodeSelector {
 			fits = fits && n.Labels[key] == v
@@ -262,7 +261,7 @@ func (s *clusterState) schedule(p kube.PodSpec) (*kube.Node, string) {
 				return nil, why + ": 1 node(s) had untolerated taint " + t.Key
 			}
 		}
-		return n, ""
+		return &n, ""
 	}
 	return nil, why + ": none matched the pod's node selector"
 }
@@ -326,7 +325,7 @@ func (s *clusterState) arrives(n *namespace, from *kube.Node, itself bool, args 
 		if p.HostNetwork || name != s.podIP(n, i) {
 			continue
 		}
-		if node, _ := s.schedule(p); node == from {
+		if node, _ := s.schedule(p); node != nil && from != nil && node.Name == from.Name {
 			return q.Fails["pod"]
 		}
 		return q.Fails["other-node"]
@@ -360,13 +359,14 @@ func (k *Cluster) Outside(ctx context.Context, address string) error {
 		if err != nil {
 			return err
 		}
-		for _, n := range s.Namespaces {
+		for _, n := range s.Namespaces.all() {
 			for _, svc := range n.Services {
 				if u.Port() != fmt.Sprint(svc.NodePort) {
 					continue
 				}
-				for _, node := range s.Nodes {
-					if node.InternalIP == u.Hostname() && node.Ready && q.Fails["node-port"] == 0 && s.arrives(n, node, false, []string{svc.ClusterIP}, ClusterQuirks{Waiting: q.Waiting, Fails: map[string]int32{"ready": q.Fails["ready"]}}) == 0 {
+				for _, node := range s.Nodes.all() {
+					if node.InternalIP == u.Hostname() && node.Ready && q.Fails["node-port"] == 0 &&
+						s.arrives(&n, &node, false, []string{svc.ClusterIP}, ClusterQuirks{Waiting: q.Waiting, Fails: map[string]int32{"ready": q.Fails["ready"]}}) == 0 {
 						return nil
 					}
 				}

@@ -66,20 +66,20 @@ func (b *blobs) begin(ctx context.Context, blob wire.Blob) (wire.BlobState, erro
 
 // finish gives a completely sent blob its name. The controller has checked the
 // digest of what it sent; the step that reads the blob checks it once more.
-func (b *blobs) finish(ctx context.Context, blob wire.Blob) (struct{}, error) {
+func (b *blobs) finish(ctx context.Context, blob wire.Blob) (wire.None, error) {
 	if !blob.Valid() {
-		return struct{}{}, errBlobName
+		return wire.None{}, errBlobName
 	}
 	temp := b.path(blob.Digest) + partSuffix
 	fi, err := b.host.Stat(ctx, temp)
 	if err != nil {
-		return struct{}{}, err
+		return wire.None{}, err
 	}
 	if fi.Size != blob.Size {
-		return struct{}{}, &steps.Error{Code: steps.CodeFailed, Summary: "the artifact did not arrive whole",
+		return wire.None{}, &steps.Error{Code: steps.CodeFailed, Summary: "the artifact did not arrive whole",
 			Detail: temp + " has another size than was sent", Remedy: "apply again; it is sent anew"}
 	}
-	return struct{}{}, b.host.Rename(ctx, temp, b.path(blob.Digest))
+	return wire.None{}, b.host.Rename(ctx, temp, b.path(blob.Digest))
 }
 
 // used removes the blobs of the steps that are done, and those that turned out to

@@ -110,45 +110,22 @@ type server struct {
 
 // Assign finds the handler of a method.
 func (s *server) Assign(_ context.Context, method string) jrpc2.Handler {
+	for _, c := range wire.Calls {
+		if m := c.Empty(); m.Method() == method {
+			return s.handler(m.Request(), func(ctx context.Context) (any, error) { return m.Reply(), s.run(ctx, m) })
+		}
+	}
 	switch method {
-	case wire.MethodCheck:
-		return call(s, s.exec.Check)
-	case wire.MethodApply:
-		return call(s, s.apply)
 	case wire.MethodBlobBegin:
 		return call(s, s.blobs.begin)
 	case wire.MethodBlobEnd:
 		return call(s, s.blobs.finish)
-	case wire.MethodLeaveCheck:
-		return call(s, s.exec.CheckLeave)
-	case wire.MethodLeave:
-		return call(s, s.leave)
-	case wire.MethodTakeBack:
-		return call(s, func(ctx context.Context, req steps.TakeBackRequest) (steps.TakeBackReply, error) {
-			return alone(ctx, s, func() (steps.TakeBackReply, error) { return s.exec.TakeBack(ctx, req) })
-		})
-	case wire.MethodVerified:
-		return call(s, func(ctx context.Context, _ struct{}) (struct{}, error) {
-			return alone(ctx, s, func() (struct{}, error) { return struct{}{}, s.exec.Verified(ctx) })
-		})
 	case wire.MethodForget:
 		return call(s, s.forget)
 	case wire.MethodLock:
-		return call(s, func(ctx context.Context, req steps.LockRequest) (steps.LockReply, error) {
-			reply, err := s.lock.Take(ctx, req)
-			if err == nil && reply.By == nil {
-				err = s.exec.Refresh(ctx)
-			}
-			return reply, err
-		})
+		return call(s, s.take)
 	case wire.MethodUnlock:
-		return call(s, func(context.Context, struct{}) (struct{}, error) { return struct{}{}, s.lock.Release() })
-	case wire.MethodNote:
-		return call(s, func(ctx context.Context, n steps.RunNote) (struct{}, error) { return struct{}{}, s.exec.Note(ctx, n) })
-	case wire.MethodGather:
-		return call(s, s.exec.Gather)
-	case wire.MethodExamine:
-		return call(s, s.exec.Examine)
+		return call(s, func(context.Context, wire.None) (wire.None, error) { return wire.None{}, s.lock.Release() })
 	case wire.MethodSecure:
 		return call(s, s.secure)
 	case wire.NoteCancel:
@@ -174,12 +151,17 @@ func (s *server) note(f func()) jrpc2.Handler {
 	}
 }
 
-// call makes a handler that runs alone, can be cancelled, and gives its errors in
-// the form that crosses the wire.
+// call makes a handler of a function.
 func call[P, R any](s *server, f func(context.Context, P) (R, error)) jrpc2.Handler {
+	var p P
+	return s.handler(&p, func(ctx context.Context) (any, error) { return f(ctx, p) })
+}
+
+// handler decodes one request into params and answers it with f. It runs alone, can be
+// cancelled, and gives its errors in the form that crosses the wire.
+func (s *server) handler(params any, f func(context.Context) (any, error)) jrpc2.Handler {
 	return func(ctx context.Context, req *jrpc2.Request) (any, error) {
-		var p P
-		if err := req.UnmarshalParams(&p); err != nil {
+		if err := req.UnmarshalParams(params); err != nil {
 			return nil, err
 		}
 		s.calls.Lock()
@@ -188,13 +170,42 @@ func call[P, R any](s *server, f func(context.Context, P) (R, error)) jrpc2.Hand
 		defer cancel()
 		s.setCancel(cancel)
 		defer s.setCancel(nil)
-		r, err := f(ctx, p)
+		r, err := f(ctx)
 		if err != nil {
 			e := steps.AsError(err)
 			return nil, jrpc2.Errorf(jrpc2.InternalError, "%s", e.Error()).WithData(e)
 		}
 		return r, nil
 	}
+}
+
+// run has the executor answer. A call that changes the machine waits until no other run
+// works on it: after a lost connection the earlier agent may still be ending its step.
+func (s *server) run(ctx context.Context, m wire.Message) error {
+	if m.ReadOnly() {
+		return m.Run(ctx, s.exec)
+	}
+	unlock, err := s.alone(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := m.Run(ctx, s.exec); err != nil {
+		return err
+	}
+	if reply, ok := m.Reply().(*steps.ApplyReply); ok {
+		s.blobs.used(context.WithoutCancel(ctx), *m.Request().(*steps.Request), *reply)
+	}
+	return nil
+}
+
+// take locks the machine for the run.
+func (s *server) take(ctx context.Context, req steps.LockRequest) (steps.LockReply, error) {
+	reply, err := s.lock.Take(ctx, req)
+	if err == nil && reply.By == nil {
+		err = s.exec.Refresh(ctx)
+	}
+	return reply, err
 }
 
 func (s *server) saidBye() bool {
@@ -216,36 +227,6 @@ func (s *server) event(e event.Event) {
 		return
 	}
 	_ = s.rpc.Notify(s.ctx, wire.NoteEvent, json.RawMessage(b))
-}
-
-// apply runs alone on this machine: after a lost connection the agent of the
-// earlier one may still be ending its step.
-func (s *server) apply(ctx context.Context, req steps.Request) (steps.ApplyReply, error) {
-	unlock, err := s.alone(ctx)
-	if err != nil {
-		return steps.ApplyReply{}, err
-	}
-	defer unlock()
-	reply, err := s.exec.Apply(ctx, req)
-	if err == nil {
-		s.blobs.used(context.WithoutCancel(ctx), req, reply)
-	}
-	return reply, err
-}
-
-// leave runs alone on this machine, as apply does.
-func (s *server) leave(ctx context.Context, req steps.LeaveRequest) (steps.LeaveReply, error) {
-	return alone(ctx, s, func() (steps.LeaveReply, error) { return s.exec.Leave(ctx, req) })
-}
-
-// alone runs f while no other run is at work on this machine.
-func alone[R any](ctx context.Context, s *server, f func() (R, error)) (out R, err error) {
-	unlock, err := s.alone(ctx)
-	if err != nil {
-		return out, err
-	}
-	defer unlock()
-	return f()
 }
 
 // forget waits until it is alone and lets go of the lock, whose file it removes.
@@ -279,6 +260,6 @@ func (s *server) alone(ctx context.Context) (unlock func(), err error) {
 }
 
 // secure gives nodejoin's folder to the system and administrators alone.
-func (s *server) secure(ctx context.Context, _ struct{}) (struct{}, error) {
-	return struct{}{}, s.opt.Host.Mkdir(ctx, s.opt.DataDir, host.AccessPrivate)
+func (s *server) secure(ctx context.Context, _ wire.None) (wire.None, error) {
+	return wire.None{}, s.opt.Host.Mkdir(ctx, s.opt.DataDir, host.AccessPrivate)
 }

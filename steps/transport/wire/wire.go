@@ -9,33 +9,24 @@ package wire
 import "regexp"
 
 // Protocol is the version of the messages. The controller pushes the agent that
-// it was built with, so both sides are always of one version; it is told for logs.
+// it was built with, so both sides are always of one version; it is sent for logs.
 const Protocol = 1
 
-// Calls of the controller.
+// Calls to the agent itself. Those to its executor are the table Calls.
 const (
-	MethodCheck      = "check"       // steps.Request -> steps.CheckReply
-	MethodApply      = "apply"       // steps.Request -> steps.ApplyReply
-	MethodBlobBegin  = "blob_begin"  // Blob -> BlobState
-	MethodBlobEnd    = "blob_end"    // Blob -> nothing: the temporary file becomes the blob
-	MethodLeaveCheck = "leave_check" // steps.LeaveRequest -> steps.LeaveReply
-	MethodLeave      = "leave"       // steps.LeaveRequest -> steps.LeaveReply
-	MethodTakeBack   = "take_back"   // steps.TakeBackRequest -> steps.TakeBackReply
-	MethodVerified   = "verified"    // nothing -> nothing
-	MethodForget     = "forget"      // steps.LeaveRequest -> steps.ForgetReply
-	MethodSecure     = "secure"      // nothing -> nothing: the data folder becomes private
-	MethodLock       = "lock"        // steps.LockRequest -> steps.LockReply
-	MethodUnlock     = "unlock"      // nothing -> nothing
-	MethodNote       = "note"        // steps.RunNote -> nothing
-	MethodGather     = "gather"      // steps.GatherRequest -> steps.GatherReply
-	MethodExamine    = "examine"     // steps.ExamineRequest -> steps.ExamineReply
+	MethodBlobBegin = "blob_begin" // Blob -> BlobState
+	MethodBlobEnd   = "blob_end"   // Blob -> None: the temporary file becomes the blob
+	MethodForget    = "forget"     // steps.LeaveRequest -> steps.ForgetReply
+	MethodSecure    = "secure"     // None -> None: the data folder becomes private
+	MethodLock      = "lock"       // steps.LockRequest -> steps.LockReply
+	MethodUnlock    = "unlock"     // None -> None
 )
 
 // Notifications.
 const (
 	NoteHello  = "hello"  // agent: Hello
 	NoteEvent  = "event"  // agent: an encoded event.Event
-	NoteCancel = "cancel" // controller: give up the running call
+	NoteCancel = "cancel" // controller: stop the running call
 	NotePing   = "ping"   // controller: still there
 	NoteBye    = "bye"    // controller: the run is over, drop what was staged
 )
@@ -58,7 +49,7 @@ type Blob struct {
 
 var hexPattern = regexp.MustCompile(`^([0-9a-f]{64}|[0-9a-f]{128})$`)
 
-// Valid tells whether the digest has the form of one; it becomes a file name.
+// Valid reports whether the digest has the form of one; it becomes a file name.
 func (b Blob) Valid() bool { return hexPattern.MatchString(b.Digest) }
 
 // BlobState answers blob_begin.

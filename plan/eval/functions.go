@@ -1,4 +1,4 @@
-package plan
+package eval
 
 import (
 	"crypto/sha1" //nolint:gosec // a function of the language, not a protection
@@ -22,10 +22,12 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 	"sigs.k8s.io/yaml"
+
+	"nodejoin/plan/source"
 )
 
-// functions is the whole function table of the language.
-func (c *compiler) functions() map[string]function.Function {
+// Functions is the whole function table of the language.
+func (sc *Scope) Functions() map[string]function.Function {
 	table := map[string]function.Function{
 		// numbers
 		"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "max": stdlib.MaxFunc,
@@ -63,12 +65,12 @@ func (c *compiler) functions() map[string]function.Function {
 		// versions
 		"semver_satisfies": semverSatisfies, "semver_compare": semverCompare,
 		// the controller
-		"env": c.env(), "file": c.file(), "fileexists": c.fileExists(),
+		"env": sc.envFunc(), "file": sc.fileFunc(), "fileexists": sc.fileExists(),
 	}
 	for name, f := range table {
 		table[name] = guard(name, f)
 	}
-	table["templatefile"] = c.templateFile(table)
+	table["templatefile"] = sc.templateFile(table)
 	// They take unevaluated expressions, which the guard must not touch.
 	table["try"], table["can"] = tryfunc.TryFunc, tryfunc.CanFunc
 	return table
@@ -161,10 +163,10 @@ var base64Decode = stringFunc(func(a []string) (string, error) {
 
 // env reads a variable of the controller's environment; one that is not set is an
 // error, so that a plan does not silently compile to something else.
-func (c *compiler) env() function.Function {
+func (sc *Scope) envFunc() function.Function {
 	return stringFunc(func(a []string) (string, error) {
-		if c.plan.opt.Env != nil {
-			if v, ok := c.plan.opt.Env(a[0]); ok {
+		if sc.env != nil {
+			if v, ok := sc.env(a[0]); ok {
 				return v, nil
 			}
 		}
@@ -178,17 +180,17 @@ type fileText struct {
 	err  error
 }
 
-func (c *compiler) read(name string) (string, error) {
-	f, ok := c.files[name]
+func (sc *Scope) read(name string) (string, error) {
+	f, ok := sc.texts[name]
 	if !ok {
-		f.text, f.err = c.readAnew(name)
-		c.files[name] = f
+		f.text, f.err = sc.readAnew(name)
+		sc.texts[name] = f
 	}
 	return f.text, f.err
 }
 
-func (c *compiler) readAnew(name string) (string, error) {
-	b, err := readBounded(c.plan.abs(name))
+func (sc *Scope) readAnew(name string) (string, error) {
+	b, err := source.ReadFile(sc.Files.Abs(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s does not exist; relative paths begin at the plan's folder", name)
 	}
@@ -198,14 +200,14 @@ func (c *compiler) readAnew(name string) (string, error) {
 	return string(b), err
 }
 
-func (c *compiler) file() function.Function {
-	return stringFunc(func(a []string) (string, error) { return c.read(a[0]) }, "path")
+func (sc *Scope) fileFunc() function.Function {
+	return stringFunc(func(a []string) (string, error) { return sc.read(a[0]) }, "path")
 }
 
-func (c *compiler) fileExists() function.Function {
+func (sc *Scope) fileExists() function.Function {
 	return function.New(&function.Spec{Params: text("path"), Type: function.StaticReturnType(cty.Bool),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			fi, err := os.Stat(c.plan.abs(args[0].AsString()))
+			fi, err := os.Stat(sc.Files.Abs(args[0].AsString()))
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				return cty.False, nil
@@ -218,13 +220,13 @@ func (c *compiler) fileExists() function.Function {
 
 // templateFile renders a file as a template of the language with the given values.
 // Its own names are not known in it. Values known only later may be among them.
-func (c *compiler) templateFile(table map[string]function.Function) function.Function {
+func (sc *Scope) templateFile(table map[string]function.Function) function.Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "path", Type: cty.String}, {Name: "values", Type: cty.DynamicPseudoType, AllowMarked: true}},
 		Type:   function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			name := args[0].AsString()
-			src, err := c.read(name)
+			src, err := sc.read(name)
 			if err != nil {
 				return cty.NilVal, function.NewArgError(0, err)
 			}
@@ -233,13 +235,13 @@ func (c *compiler) templateFile(table map[string]function.Function) function.Fun
 				return cty.NilVal, function.NewArgErrorf(1, "a map of values by name is wanted")
 			}
 			key := name + "\x00" + src
-			expr, ok := c.templates[key]
+			expr, ok := sc.templates[key]
 			if !ok {
-				parsed, list := parseTemplate([]byte(src), name, c.plan.place)
+				parsed, list := source.ParseTemplate([]byte(src), name, sc.Files.Place)
 				if list.HasErrors() {
 					return cty.NilVal, list.Errs()[0]
 				}
-				c.templates[key], expr = parsed, parsed
+				sc.templates[key], expr = parsed, parsed
 			}
 			ctx := &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: table}
 			_, secret, _ := marksOf(args[1])
@@ -264,8 +266,8 @@ func (c *compiler) templateFile(table map[string]function.Function) function.Fun
 // jsonDecode is that of the standard library for texts that are not too deep for it.
 var jsonDecode = function.New(&function.Spec{Params: text("text"), Type: func(args []cty.Value) (cty.Type, error) {
 	if args[0].IsKnown() {
-		if _, deep := jsonTooDeep([]byte(args[0].AsString())); deep {
-			return cty.NilType, fmt.Errorf("more than %d lists and objects are open, each inside the one before", maxNesting)
+		if _, deep := source.JsonTooDeep([]byte(args[0].AsString())); deep {
+			return cty.NilType, fmt.Errorf("more than %d lists and objects are open, each inside the one before", source.MaxNesting)
 		}
 	}
 	return stdlib.JSONDecodeFunc.ReturnTypeForValues(args)

@@ -1,4 +1,4 @@
-package plan
+package source
 
 import (
 	"fmt"
@@ -15,15 +15,15 @@ import (
 // something else, and a program that has used up its stack ends at once, whatever it
 // was doing. So every text is measured before it is parsed.
 const (
-	// maxNesting bounds brackets, templates and the directives of templates inside each other.
-	maxNesting = 100
+	// MaxNesting bounds brackets, templates and the directives of templates inside each other.
+	MaxNesting = 100
 	// maxOperators bounds the operators and indexes of one expression, not counting
 	// those in brackets of its own.
 	maxOperators = 1000
 )
 
-// parseFile parses a file of a plan or of values.
-func parseFile(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
+// ParseFile parses a file of a plan or of values.
+func ParseFile(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
 	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos)
 	if g := tooDeep(tokens); g != nil {
 		return &hcl.File{Body: hcl.EmptyBody(), Bytes: src}, hcl.Diagnostics{g}
@@ -50,36 +50,36 @@ func clarifySyntax(list hcl.Diagnostics) hcl.Diagnostics {
 	})
 }
 
-// parseJSON parses a file of values in JSON.
-func parseJSON(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
-	if at, deep := jsonTooDeep(src); deep {
+// ParseJSON parses a file of values in JSON.
+func ParseJSON(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
+	if at, deep := JsonTooDeep(src); deep {
 		return &hcl.File{Body: hcl.EmptyBody(), Bytes: src}, hcl.Diagnostics{deeper(hcl.Range{Filename: name, Start: at, End: hcl.Pos{Line: at.Line, Column: at.Column + 1, Byte: at.Byte + 1}})}
 	}
 	return json.Parse(src, name)
 }
 
-// parseTemplate parses the text of a template.
-func parseTemplate(src []byte, name string, place func(hcl.Range) string) (hclsyntax.Expression, hcl.Diagnostics) {
+// ParseTemplate parses the text of a template.
+func ParseTemplate(src []byte, name string, place func(hcl.Range) string) (hclsyntax.Expression, hcl.Diagnostics) {
 	tokens, _ := hclsyntax.LexTemplate(src, name, hcl.InitialPos)
 	if g := tooDeep(tokens); g != nil {
 		return nil, hcl.Diagnostics{g}
 	}
 	e, list := hclsyntax.ParseTemplate(src, name, hcl.InitialPos)
 	if !list.HasErrors() {
-		list = append(list, duplicateKeys(e, place)...)
+		list = append(list, DuplicateKeys(e, place)...)
 	}
 	return e, list
 }
 
-// parseExpression parses an expression that stands alone.
-func parseExpression(src []byte, name string, place func(hcl.Range) string) (hclsyntax.Expression, hcl.Diagnostics) {
+// ParseExpression parses an expression that stands alone.
+func ParseExpression(src []byte, name string, place func(hcl.Range) string) (hclsyntax.Expression, hcl.Diagnostics) {
 	tokens, _ := hclsyntax.LexExpression(src, name, hcl.InitialPos)
 	if g := tooDeep(tokens); g != nil {
 		return nil, hcl.Diagnostics{g}
 	}
 	e, list := hclsyntax.ParseExpression(src, name, hcl.InitialPos)
 	if !list.HasErrors() {
-		list = append(list, duplicateKeys(e, place)...)
+		list = append(list, DuplicateKeys(e, place)...)
 	}
 	return e, list
 }
@@ -135,7 +135,7 @@ func tooDeep(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 			}
 		}
 		switch {
-		case len(row)+max(directives, 0) > maxNesting:
+		case len(row)+max(directives, 0) > MaxNesting:
 			return deeper(t.Range)
 		case row[len(row)-1] > maxOperators:
 			return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "expression too long", Subject: t.Range.Ptr(),
@@ -147,11 +147,11 @@ func tooDeep(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 
 func deeper(at hcl.Range) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "nested too deep", Subject: &at,
-		Detail: fmt.Sprintf("More than %d brackets and templates are open here, each inside the one before; nothing of the text was judged. Give what is inside a name of its own in a locals block.", maxNesting)}
+		Detail: fmt.Sprintf("More than %d brackets and templates are open here, each inside the one before; nothing of the text was judged. Give what is inside a name of its own in a locals block.", MaxNesting)}
 }
 
-// jsonTooDeep finds the place from where on a JSON text is too deep to be read.
-func jsonTooDeep(src []byte) (at hcl.Pos, deep bool) {
+// JsonTooDeep finds the place from where on a JSON text is too deep to be read.
+func JsonTooDeep(src []byte) (at hcl.Pos, deep bool) {
 	at = hcl.InitialPos
 	depth, quoted, escaped := 0, false, false
 	for _, b := range src {
@@ -164,7 +164,7 @@ func jsonTooDeep(src []byte) (at hcl.Pos, deep bool) {
 			quoted = !quoted
 		case quoted:
 		case b == '[' || b == '{':
-			if depth++; depth > maxNesting {
+			if depth++; depth > MaxNesting {
 				return at, true
 			}
 		case b == ']' || b == '}':
@@ -178,9 +178,9 @@ func jsonTooDeep(src []byte) (at hcl.Pos, deep bool) {
 	return at, false
 }
 
-// duplicateKeys finds the keys that an object gives twice: of those the last one would
+// DuplicateKeys finds the keys that an object gives twice: of those the last one would
 // win, and nobody would be told. Keys that are computed are left alone.
-func duplicateKeys(e any, place func(hcl.Range) string) (out hcl.Diagnostics) {
+func DuplicateKeys(e any, place func(hcl.Range) string) (out hcl.Diagnostics) {
 	node, ok := e.(hclsyntax.Node)
 	if !ok {
 		return nil // JSON

@@ -1,4 +1,4 @@
-package plan
+package eval
 
 import (
 	"cmp"
@@ -11,16 +11,16 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// diags collects diagnostics, each once. A block that is evaluated for many nodes
+// Diags collects diagnostics, each once. A block that is evaluated for many nodes
 // finds the same mistake many times.
-type diags struct {
-	list hcl.Diagnostics
+type Diags struct {
+	List hcl.Diagnostics
 	seen map[string]bool
 	same map[string]*similar // by place and summary
 	errs int                 // errors so far, repeated ones too
 }
 
-func newDiags() *diags { return &diags{seen: map[string]bool{}, same: map[string]*similar{}} }
+func NewDiags() *Diags { return &Diags{seen: map[string]bool{}, same: map[string]*similar{}} }
 
 // similar are the diagnostics of one place with one summary. One block that makes
 // ten thousand nodes would bury all else with as many of them.
@@ -33,7 +33,7 @@ type similar struct {
 // maxSimilar bounds the diagnostics of one place with one summary.
 const maxSimilar = 10
 
-func (d *diags) add(list hcl.Diagnostics) {
+func (d *Diags) Extend(list hcl.Diagnostics) {
 	for _, g := range list {
 		if g.Severity == hcl.DiagError {
 			d.errs++
@@ -57,29 +57,29 @@ func (d *diags) add(list hcl.Diagnostics) {
 			continue
 		}
 		s.last, s.shown = g, s.shown+1
-		d.list = append(d.list, g)
+		d.List = append(d.List, g)
 	}
 }
 
-// fail adds an error. The summary is short and fixed; the detail says what is
+// Fail adds an error. The summary is short and fixed; the detail says what is
 // wrong, why it matters and how to mend it.
-func (d *diags) fail(subject hcl.Range, summary, detail string, args ...any) {
+func (d *Diags) Fail(subject hcl.Range, summary, detail string, args ...any) {
 	d.put(hcl.DiagError, subject, summary, detail, args)
 }
 
-// failOn is fail for a mistake that every node of a block has: of diagnostics that
+// FailOn is fail for a mistake that every node of a block has: of diagnostics that
 // differ in the quoted name of the node only, the first counts.
-func (d *diags) failOn(node string, subject hcl.Range, summary, detail string, args ...any) {
+func (d *Diags) FailOn(node string, subject hcl.Range, summary, detail string, args ...any) {
 	d.errs++
 	d.putOn(hcl.DiagError, node, subject, summary, fmt.Sprintf(detail, args...))
 }
 
-// warnOn is failOn for a warning.
-func (d *diags) warnOn(node string, subject hcl.Range, summary, detail string, args ...any) {
+// WarnOn is failOn for a warning.
+func (d *Diags) WarnOn(node string, subject hcl.Range, summary, detail string, args ...any) {
 	d.putOn(hcl.DiagWarning, node, subject, summary, fmt.Sprintf(detail, args...))
 }
 
-func (d *diags) putOn(sev hcl.DiagnosticSeverity, node string, subject hcl.Range, summary, text string) {
+func (d *Diags) putOn(sev hcl.DiagnosticSeverity, node string, subject hcl.Range, summary, text string) {
 	key := "on\x00" + subject.String() + "\x00" + summary + "\x00" + strings.ReplaceAll(text, strconv.Quote(node), "\x00")
 	if !d.seen[key] {
 		d.seen[key] = true
@@ -87,34 +87,37 @@ func (d *diags) putOn(sev hcl.DiagnosticSeverity, node string, subject hcl.Range
 	}
 }
 
-func (d *diags) warn(subject hcl.Range, summary, detail string, args ...any) {
+func (d *Diags) Warn(subject hcl.Range, summary, detail string, args ...any) {
 	d.put(hcl.DiagWarning, subject, summary, detail, args)
 }
 
-func (d *diags) put(sev hcl.DiagnosticSeverity, subject hcl.Range, summary, detail string, args []any) {
+// Errors counts the errors so far, repeated ones too.
+func (d *Diags) Errors() int { return d.errs }
+
+func (d *Diags) put(sev hcl.DiagnosticSeverity, subject hcl.Range, summary, detail string, args []any) {
 	g := &hcl.Diagnostic{Severity: sev, Summary: summary, Detail: fmt.Sprintf(detail, args...)}
 	if subject.Filename != "" {
 		g.Subject = &subject
 	}
-	d.add(hcl.Diagnostics{g})
+	d.Extend(hcl.Diagnostics{g})
 }
 
-// sorted orders by file and position; those without one come first. It is called
+// Sorted orders by file and position; those without one come first. It is called
 // once, at the end.
-func (d *diags) sorted() hcl.Diagnostics {
+func (d *Diags) Sorted() hcl.Diagnostics {
 	for _, s := range d.same {
 		if s.dropped > 0 {
 			s.last.Detail += fmt.Sprintf(" (There are %d more like this here.)", s.dropped)
 		}
 	}
-	slices.SortStableFunc(d.list, func(a, b *hcl.Diagnostic) int {
+	slices.SortStableFunc(d.List, func(a, b *hcl.Diagnostic) int {
 		if a.Subject == nil || b.Subject == nil {
-			return cmp.Compare(btoi(a.Subject != nil), btoi(b.Subject != nil))
+			return cmp.Compare(Btoi(a.Subject != nil), Btoi(b.Subject != nil))
 		}
 		return cmp.Or(cmp.Compare(a.Subject.Filename, b.Subject.Filename),
 			cmp.Compare(a.Subject.Start.Byte, b.Subject.Start.Byte))
 	})
-	return d.list
+	return d.List
 }
 
 // distance is how many letters have and a known name differ in, and whether the one
@@ -135,16 +138,16 @@ func Nearest(have string, known []string) string {
 	return best
 }
 
-// didYouMean is ` Did you mean "x"?` for the known name that is nearest, or "".
-func didYouMean(have string, known []string) string {
+// DidYouMean is ` Did you mean "x"?` for the known name that is nearest, or "".
+func DidYouMean(have string, known []string) string {
 	if best := Nearest(have, known); best != "" {
 		return fmt.Sprintf(" Did you mean %q?", best)
 	}
 	return ""
 }
 
-// oneOf lists names for people: `"a", "b" or "c"`.
-func oneOf(names []string) string {
+// OneOf lists names for people: `"a", "b" or "c"`.
+func OneOf(names []string) string {
 	q := make([]string, len(names))
 	for i, n := range names {
 		q[i] = strconv.Quote(n)
@@ -158,9 +161,7 @@ func oneOf(names []string) string {
 	return strings.Join(q[:len(q)-1], ", ") + " or " + q[len(q)-1]
 }
 
-func itoa(n int) string { return strconv.Itoa(n) }
-
-func btoi(b bool) int {
+func Btoi(b bool) int {
 	if b {
 		return 1
 	}

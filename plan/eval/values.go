@@ -1,8 +1,10 @@
-package plan
+package eval
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -25,8 +27,8 @@ const (
 	later mark = "later"
 )
 
-// laterString is the value of a reference.
-func laterString(ref string) cty.Value { return cty.StringVal(steps.Ref(ref)).Mark(later) }
+// LaterString is the value of a reference.
+func LaterString(ref string) cty.Value { return cty.StringVal(steps.Ref(ref)).Mark(later) }
 
 // marksOf collects the marks of a value and of everything in it, and gives it without them.
 func marksOf(v cty.Value) (plain cty.Value, isSensitive, isLater bool) {
@@ -49,67 +51,67 @@ func holdsRef(v cty.Value) bool {
 	return found
 }
 
-// allow says what a value may be, besides known.
-type allow struct {
-	sensitive bool
-	later     bool
+// Allow says what a value may be, besides known.
+type Allow struct {
+	Sensitive bool
+	Later     bool
 }
 
-// outcome says what became of an expression.
-type outcome int
+// Outcome says what became of an expression.
+type Outcome int
 
 const (
-	isValue outcome = iota
-	isNull          // null: as if it were not written
-	isWrong         // reported now, or before where the value comes from
+	IsValue Outcome = iota
+	IsNull          // null: as if it were not written
+	IsWrong         // reported now, or before where the value comes from
 )
 
-// evaluate gives the value of an expression as typ, without marks, and whether it
+// Evaluate gives the value of an expression as typ, without marks, and whether it
 // was sensitive. There is no value unless the outcome is isValue.
-func (c *compiler) evaluate(e hcl.Expression, ctx *hcl.EvalContext, name string, typ cty.Type, may allow) (v cty.Value, secret bool, o outcome) {
-	v, o = c.evaluateMarked(e, ctx, name, typ, may)
-	if o != isValue {
+func (sc *Scope) Evaluate(e hcl.Expression, ctx *hcl.EvalContext, name string, typ cty.Type, may Allow) (v cty.Value, secret bool, o Outcome) {
+	v, o = sc.EvaluateMarked(e, ctx, name, typ, may)
+	if o != IsValue {
 		return cty.NilVal, false, o
 	}
 	v, secret, _ = marksOf(v)
-	return v, secret, isValue
+	return v, secret, IsValue
 }
 
-// evaluateMarked is evaluate with the marks left on the value.
-func (c *compiler) evaluateMarked(e hcl.Expression, ctx *hcl.EvalContext, name string, typ cty.Type, may allow) (cty.Value, outcome) {
+// EvaluateMarked is evaluate with the marks left on the value.
+func (sc *Scope) EvaluateMarked(e hcl.Expression, ctx *hcl.EvalContext, name string, typ cty.Type, may Allow) (cty.Value, Outcome) {
 	have, list := e.Value(ctx)
 	if list.HasErrors() {
-		c.diags.add(c.clarify(list))
-		return cty.NilVal, isWrong
+		sc.Extend(sc.clarify(list))
+		return cty.NilVal, IsWrong
 	}
 	v, err := convert.Convert(have, typ)
 	if err != nil {
-		c.diags.fail(e.Range(), "wrong type", "The argument %q wants %s%s.", name, friendly(typ), mismatch(have, typ, err))
-		return cty.NilVal, isWrong
+		sc.Fail(e.Range(), "wrong type", "The argument %q wants %s%s.", name, friendly(typ), mismatch(have, typ, err))
+		return cty.NilVal, IsWrong
 	}
 	plain, secret, isLater := marksOf(v)
 	switch {
 	case !plain.IsWhollyKnown():
-		return cty.NilVal, isWrong // what it depends on was reported where it is wrong
+		return cty.NilVal, IsWrong // what it depends on was reported where it is wrong
 	case plain.IsNull():
-		return cty.NilVal, isNull
+		return cty.NilVal, IsNull
 	}
-	if secret && !may.sensitive {
-		c.diags.fail(e.Range(), "sensitive value", "The argument %q is shown in plans and logs, so it cannot take a sensitive value. Only the content of a file, the value of a variable of the environment and the URL of a proxy can.", name)
-		return cty.NilVal, isWrong
+	if secret && !may.Sensitive {
+		sc.Fail(e.Range(), "sensitive value", "The argument %q is shown in plans and logs, so it cannot take a sensitive value. Only the content of a file, the value of a variable of the environment and the URL of a proxy can.", name)
+		return cty.NilVal, IsWrong
 	}
 	switch {
 	case !isLater && holdsRef(plain):
-		c.diags.fail(e.Range(), "invalid character", "The argument %q holds a NUL character, which no file, path or command line can hold.", name)
-		return cty.NilVal, isWrong
-	case isLater && !may.later:
-		c.diags.fail(e.Range(), "value known too late", "The argument %q is needed while the plan is compiled; self.management_ip and its like are known only when the node is joined. Use them in arguments of steps.", name)
-		return cty.NilVal, isWrong
+		sc.Fail(e.Range(), "invalid character", "The argument %q holds a NUL character, which no file, path or command line can hold.", name)
+		return cty.NilVal, IsWrong
+	case isLater && !may.Later:
+		sc.Fail(e.Range(), "value known too late", "The argument %q is needed while the plan is compiled; self.management_ip and its like are known only when the node is joined. Use them in arguments of steps.", name)
+		return cty.NilVal, IsWrong
 	case isLater && (!laterIntact(v) || decidesByLater(e, ctx)):
-		c.diags.fail(e.Range(), "value known too late", "The argument %q decides by a value that is known only when the node is joined, so nothing can be decided now. Such values can be passed on whole or in a template, \"http://${self.management_ip}:10248\".", name)
-		return cty.NilVal, isWrong
+		sc.Fail(e.Range(), "value known too late", "The argument %q decides by a value that is known only when the node is joined, so nothing can be decided now. Such values can be passed on whole or in a template, \"http://${self.management_ip}:10248\".", name)
+		return cty.NilVal, IsWrong
 	}
-	return v, isValue
+	return v, IsValue
 }
 
 // decidesByLater tells whether a condition in the expression depends on a value
@@ -171,14 +173,14 @@ func laterIntact(v cty.Value) bool {
 
 // clarify rewords what HCL says of names that exist in other places, and keeps
 // references out of the values that a diagnostic would show.
-func (c *compiler) clarify(list hcl.Diagnostics) hcl.Diagnostics {
+func (sc *Scope) clarify(list hcl.Diagnostics) hcl.Diagnostics {
 	for _, g := range list {
 		if g.Expression != nil && g.EvalContext != nil && showsMarked(g) {
 			g.Expression, g.EvalContext = nil, nil
 			continue
 		}
 		if call, ok := g.Expression.(*hclsyntax.FunctionCallExpr); ok && g.Summary == "Call to unknown function" {
-			g.Detail = unknownName("function", call.Name, sortedKeys(c.ctx.Functions))
+			g.Detail = UnknownName("function", call.Name, slices.Sorted(maps.Keys(sc.Ctx.Functions)))
 			continue
 		}
 		g.Detail = strings.TrimSuffix(g.Detail, ".") + "." // what functions say may end with one
@@ -228,7 +230,7 @@ func clarifyAttribute(g *hcl.Diagnostic) {
 			if !ok || list.HasErrors() || !have.Type().IsObjectType() || have.Type().HasAttribute(name.Name) || t.RootName() == "self" {
 				continue
 			}
-			g.Detail = unknownName("value of "+traversed(t[:i])+" named", name.Name, sortedKeys(have.Type().AttributeTypes()))
+			g.Detail = UnknownName("value of "+traversed(t[:i])+" named", name.Name, slices.Sorted(maps.Keys(have.Type().AttributeTypes())))
 			return
 		}
 	}
@@ -244,8 +246,8 @@ func clarifyIndex(g *hcl.Diagnostic) {
 		}
 		switch {
 		case (t.IsMapType() || t.IsObjectType()) && key.Type() == cty.String:
-			if keys := sortedKeys(have.AsValueMap()); !slices.Contains(keys, key.AsString()) {
-				g.Detail = unknownName("element of "+name+" with the key", key.AsString(), keys)
+			if keys := slices.Sorted(maps.Keys(have.AsValueMap())); !slices.Contains(keys, key.AsString()) {
+				g.Detail = UnknownName("element of "+name+" with the key", key.AsString(), keys)
 			}
 		case (t.IsListType() || t.IsTupleType()) && key.Type() == cty.Number:
 			g.Detail = fmt.Sprintf("The list %s has a length of %d, and its first element the index 0.", name, have.LengthInt())
@@ -307,7 +309,7 @@ func clarifySelf(g *hcl.Diagnostic) {
 			g.Detail = "self.pod_cidr exists only for nodes of a cluster with a pod network of nodejoin: the plan has no cluster block, or its network is \"none\"."
 			continue
 		}
-		g.Detail = unknownName("value of self named", name.Name, sortedKeys(self.Type().AttributeTypes()))
+		g.Detail = UnknownName("value of self named", name.Name, slices.Sorted(maps.Keys(self.Type().AttributeTypes())))
 	}
 }
 
@@ -344,11 +346,11 @@ func friendly(t cty.Type) string {
 	return t.FriendlyName()
 }
 
-// unknownName is the detail for a name that does not exist.
-func unknownName(what, have string, known []string) string {
+// UnknownName is the detail for a name that does not exist.
+func UnknownName(what, have string, known []string) string {
 	slices.Sort(known)
-	s := "There is no " + what + " " + quote(have) + "."
-	if m := didYouMean(have, known); m != "" {
+	s := "There is no " + what + " " + strconv.Quote(have) + "."
+	if m := DidYouMean(have, known); m != "" {
 		return s + m
 	}
 	if len(known) == 0 {
@@ -357,5 +359,5 @@ func unknownName(what, have string, known []string) string {
 	if len(known) > 12 {
 		return s
 	}
-	return s + " There is " + strings.ReplaceAll(oneOf(known), " or ", " and ") + "."
+	return s + " There is " + strings.ReplaceAll(OneOf(known), " or ", " and ") + "."
 }

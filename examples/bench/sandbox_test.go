@@ -1,0 +1,66 @@
+package bench_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"nodejoin/examples/internal/trial"
+)
+
+// BenchmarkSandbox is the plan of the quickstart with many nodes, on sandboxes: what
+// nodejoin itself costs per node. Run it with -benchtime 1x.
+func BenchmarkSandbox(b *testing.B) {
+	for _, nodes := range []int{80, 1000} {
+		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
+			for b.Loop() {
+				dir := many(b, nodes)
+				var c = trial.Compile(b, dir, nil)
+				for _, part := range []struct {
+					name string
+					run  func() int
+				}{
+					{"check", func() int { return len(trial.Check(b, b.Context(), trial.Session(b, c))) }},
+					{"apply", func() int { changed, _ := trial.Run(b, b.Context(), c); return len(changed) }},
+					{"check-again", func() int { return -len(trial.Check(b, b.Context(), trial.Session(b, c))) }},
+				} {
+					from := b.Elapsed()
+					if n := part.run(); n < 0 || n > 0 && n < nodes {
+						b.Fatalf("%s: %d changes", part.name, n)
+					}
+					b.ReportMetric((b.Elapsed() - from).Seconds(), part.name+"-s")
+				}
+			}
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			b.ReportMetric(float64(m.Sys)/1e6, "MB")
+		})
+	}
+}
+
+// many is the quickstart in a folder of its own, with that many nodes.
+func many(b *testing.B, nodes int) (dir string) {
+	b.Helper()
+	const quickstart = "../quickstart"
+	text, err := os.ReadFile(filepath.Join(quickstart, "quickstart.join.hcl"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var hosts strings.Builder
+	for i := range nodes {
+		fmt.Fprintf(&hosts, "    \"win-%d\" = \"198.18.%d.%d\"\n", i+1, i/250, i%250+1)
+	}
+	plan := strings.NewReplacer(`{ "win-1" = "192.0.2.11", "win-2" = "192.0.2.12" }`, "{\n"+hosts.String()+"  }",
+		`"10.244.0.0/16"`, `"10.240.0.0/12"`).Replace(string(text))
+	dir = b.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "mirror"), os.DirFS(filepath.Join(quickstart, "mirror"))); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "many.join.hcl"), []byte(plan), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	return dir
+}

@@ -1,0 +1,85 @@
+package eval
+
+import (
+	"errors"
+	"maps"
+	"nodejoin/plan/graph"
+	"nodejoin/plan/source"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Locals evaluates the locals in the order in which they depend on each other.
+func (sc *Scope) Locals(blocks []*hcl.Block, refs []source.Reference) {
+	attrs := map[string]*hcl.Attribute{}
+	var names []string
+	for _, b := range blocks {
+		list, diags := b.Body.JustAttributes()
+		sc.Extend(diags)
+		for _, n := range slices.Sorted(maps.Keys(list)) {
+			if before := attrs[n]; before != nil {
+				sc.Fail(list[n].NameRange, "duplicate name", "local.%s is given at %s already. Names must be unique; rename one of them.", n, sc.Files.Place(before.NameRange))
+				continue
+			}
+			attrs[n] = list[n]
+			names = append(names, n)
+		}
+	}
+	values := map[string]cty.Value{}
+	for _, r := range refs {
+		if r.Root != "local" {
+			continue
+		}
+		if attrs[r.Name] == nil && values[r.Name] == cty.NilVal {
+			sc.Fail(r.At, "unknown local", "%s", UnknownName("local", r.Name, names))
+			values[r.Name] = cty.DynamicVal
+		}
+	}
+	order := sc.localsOrder(names, attrs, values)
+	for _, n := range order {
+		sc.Ctx.Variables["local"] = cty.ObjectVal(values)
+		v, list := attrs[n].Expr.Value(sc.Ctx)
+		if list.HasErrors() {
+			sc.Extend(sc.clarify(list))
+			v = cty.DynamicVal
+		}
+		values[n] = v
+	}
+	sc.Ctx.Variables["local"] = cty.ObjectVal(values)
+}
+
+// localsOrder lists the locals so that each comes after those that it needs. Those
+// in a circle are reported, stand for any value, and are not in the list.
+func (sc *Scope) localsOrder(names []string, attrs map[string]*hcl.Attribute, values map[string]cty.Value) []string {
+	names = slices.Clone(names)
+	for {
+		var g graph.Graph[string]
+		for _, n := range names {
+			g.Add(n)
+		}
+		for _, n := range names {
+			for _, t := range attrs[n].Expr.Variables() {
+				if len(t) < 2 || t.RootName() != "local" {
+					continue
+				}
+				if a, ok := t[1].(hcl.TraverseAttr); ok && g.Has(a.Name) {
+					_ = g.Edge(a.Name, n) // both are nodes
+				}
+			}
+		}
+		order, err := g.Order()
+		var cycle *graph.CycleError[string]
+		if !errors.As(err, &cycle) {
+			return order
+		}
+		path := "local." + strings.Join(cycle.Path, " -> local.")
+		sc.Fail(attrs[cycle.Path[0]].NameRange, "locals in a circle", "Each of these needs the one before it, so none has a value: %s.", path)
+		for _, n := range cycle.Path {
+			values[n] = cty.DynamicVal
+		}
+		names = slices.DeleteFunc(names, func(n string) bool { return slices.Contains(cycle.Path, n) })
+	}
+}

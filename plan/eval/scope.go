@@ -1,0 +1,38 @@
+package eval
+
+import (
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"nodejoin/plan/source"
+)
+
+// Scope is what the blocks of one plan are evaluated in, and where what is wrong with
+// them is reported. It is for one goroutine.
+type Scope struct {
+	*Diags
+	Files *source.Files
+	Ctx   *hcl.EvalContext // var, local and the functions
+	env   func(name string) (string, bool)
+
+	contents  map[*hcl.Block]*content         // a block that is evaluated for many nodes is decoded once
+	templates map[string]hclsyntax.Expression // by name and text of a file
+	texts     map[string]fileText             // by name: a file is read once, and is the same for all
+}
+
+// NewScope is a scope with the functions of the language and no values. env looks up the
+// controller's environment; nil = no variable is set.
+func NewScope(files *source.Files, env func(name string) (string, bool)) *Scope {
+	sc := &Scope{Diags: NewDiags(), Files: files, env: env, contents: map[*hcl.Block]*content{},
+		templates: map[string]hclsyntax.Expression{}, texts: map[string]fileText{}}
+	sc.Ctx = &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: sc.Functions()}
+	return sc
+}
+
+// with is a context with further values, by the name that they begin with.
+func (sc *Scope) with(name string, attrs map[string]cty.Value) *hcl.EvalContext {
+	ctx := sc.Ctx.NewChild()
+	ctx.Variables = map[string]cty.Value{name: cty.ObjectVal(attrs)}
+	return ctx
+}

@@ -1,0 +1,89 @@
+package eval
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// blockSpec describes a block of the language. The specs are what blocks are
+// decoded with, so that a reference generated from them cannot go stale.
+type Spec struct {
+	Name   string
+	Labels []string
+	Doc    string
+	Attrs  []Attr
+	Blocks []*Spec
+	Open   bool // takes any attribute: locals
+	// One: the block may appear only once in its parent.
+	One bool
+	// Kinds are what the block takes by its first label; nil = the same for every label.
+	Kinds map[string]*Spec
+}
+
+// Kind is what a block takes by its first label. A label that is unknown is
+// reported, and gives nil.
+func (sc *Scope) Kind(s *Spec, b *hcl.Block) *Spec {
+	k := s.Kinds[b.Labels[0]]
+	if k == nil {
+		sc.Fail(b.LabelRanges[0], "unknown kind", "%s", UnknownName(s.Name, b.Labels[0], slices.Sorted(maps.Keys(s.Kinds))))
+	}
+	return k
+}
+
+// attrSpec describes one argument of a block.
+type Attr struct {
+	Name     string
+	Typ      cty.Type
+	Required bool
+	Static   bool // read as written (a reference, a type), not evaluated with the others
+	Empty    bool // "" is a value like any other
+	Secret   bool // it may be sensitive
+	Doc      string
+}
+
+// Title names a block for people: connection "ssh".
+func (s *Spec) Title(b *hcl.Block) string {
+	if len(b.Labels) == 0 {
+		return s.Name
+	}
+	return s.Name + " " + strconv.Quote(b.Labels[0])
+}
+
+func (s *Spec) Attr(name string) (Attr, bool) {
+	for _, a := range s.Attrs {
+		if a.Name == name {
+			return a, true
+		}
+	}
+	return Attr{}, false
+}
+
+// Schema is what HCL is told. Arguments that are missing are reported by section.
+func (s *Spec) Schema() *hcl.BodySchema {
+	out := &hcl.BodySchema{}
+	for _, a := range s.Attrs {
+		out.Attributes = append(out.Attributes, hcl.AttributeSchema{Name: a.Name})
+	}
+	for _, b := range s.Blocks {
+		out.Blocks = append(out.Blocks, hcl.BlockHeaderSchema{Type: b.Name, LabelNames: b.Labels})
+	}
+	return out
+}
+
+var (
+	Strings = cty.List(cty.String)
+	StrMap  = cty.Map(cty.String)
+)
+
+func (s *Spec) Child(name string) *Spec {
+	for _, b := range s.Blocks {
+		if b.Name == name {
+			return b
+		}
+	}
+	panic("plan: no block " + name + " in " + s.Name)
+}

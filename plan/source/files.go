@@ -1,0 +1,158 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclparse"
+)
+
+// Suffix ends the names of plan files.
+const Suffix = ".join.hcl"
+
+// maxFile bounds one plan file (bytes): more is a mistake, not a plan.
+const maxFile = 8 << 20
+
+// fileSet is the files of one plan: where they are, and what was parsed of them.
+type Files struct {
+	Dir    string // absolute folder of the plan
+	base   string // absolute; where relative paths begin
+	Parser *hclparse.Parser
+	// Relative are the names of files as place shows them.
+	Relative map[string]string
+}
+
+// newFileSet is the set of the files in dir. Relative paths of the plan begin at base,
+// "" = dir.
+func NewFiles(dir, base string) (*Files, error) {
+	s := &Files{Parser: hclparse.NewParser(), Relative: map[string]string{}}
+	var err error
+	s.Dir, err = filepath.Abs(dir)
+	if s.base = s.Dir; err == nil && base != "" {
+		s.base, err = filepath.Abs(base)
+	}
+	return s, err
+}
+
+// Place is "plan.join.hcl:12,3", relative to the plan's folder.
+func (s *Files) Place(r hcl.Range) string {
+	name, ok := s.Relative[r.Filename]
+	if !ok {
+		name = r.Filename
+		if abs, err := filepath.Abs(name); err == nil {
+			if rel, err := filepath.Rel(s.Dir, abs); err == nil && !strings.HasPrefix(rel, "..") {
+				name = filepath.ToSlash(rel)
+			}
+		}
+		s.Relative[r.Filename] = name
+	}
+	return name + ":" + strconv.Itoa(r.Start.Line) + "," + strconv.Itoa(r.Start.Column)
+}
+
+// Abs makes a path of the plan absolute; relative ones begin at its folder.
+func (s *Files) Abs(path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(s.base, path)
+}
+
+// Home is abs for a path that may begin with "~/", the user's home folder.
+func (s *Files) Home(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		if dir, err := os.UserHomeDir(); err == nil {
+			return filepath.Join(dir, rest)
+		}
+	}
+	return s.Abs(path)
+}
+
+// planFiles names the files of a plan: path itself, or the plan files in it, sorted.
+func Find(path string) ([]string, error) {
+	fi, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s does not exist; name a folder with *%s files, or one such file", path, Suffix)
+	case err != nil:
+		return nil, err
+	case !fi.IsDir():
+		if !strings.HasSuffix(path, Suffix) {
+			return nil, fmt.Errorf("%s does not end in %s; rename it, so that it is found together with its folder", path, Suffix)
+		}
+		return []string{path}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		if !e.IsDir() && strings.HasSuffix(e.Name(), Suffix) && !strings.HasPrefix(e.Name(), ".") {
+			out = append(out, filepath.Join(path, e.Name()))
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s holds no file that ends in %s; name the folder of a plan, or write a first one with 'nodejoin init'", path, Suffix)
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// readBounded reads a regular file of at most maxFile bytes. Devices and pipes,
+// which may never end, are refused.
+func ReadFile(name string) ([]byte, error) {
+	fi, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file", name)
+	}
+	return ReadStream(name)
+}
+
+// readLimited reads at most maxFile bytes of whatever name is.
+func ReadStream(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(b) > maxFile {
+		err = fmt.Errorf("%s has more than %d bytes, which is the most for a file of a plan", name, maxFile)
+	}
+	return b, err
+}
+
+// NotText says where src is no UTF-8 text; nil when it is one.
+func NotText(src []byte, name string) *hcl.Diagnostic {
+	if utf8.Valid(src) {
+		return nil
+	}
+	at := hcl.InitialPos
+	for rest := src; ; {
+		r, n := utf8.DecodeRune(rest)
+		if r == utf8.RuneError && n <= 1 {
+			break
+		}
+		at.Byte, at.Column = at.Byte+n, at.Column+1
+		if r == '\n' {
+			at.Line, at.Column = at.Line+1, 1
+		}
+		rest = rest[n:]
+	}
+	end := at
+	end.Byte, end.Column = at.Byte+1, at.Column+1
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "not a text file", Subject: &hcl.Range{Filename: name, Start: at, End: end},
+		Detail: "The file is not UTF-8 text from here on. Save it as UTF-8; Windows PowerShell's > and Out-File write UTF-16 unless told otherwise."}
+}

@@ -1,0 +1,39 @@
+package source
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// Reference is a place where something is named: var.x.
+type Reference struct {
+	Root, Name string
+	At         hcl.Range
+}
+
+// References finds every var.x and local.x that is written anywhere.
+func (s *Files) References() []Reference {
+	var out []Reference
+	for _, name := range slices.Sorted(maps.Keys(s.Parser.Files())) {
+		body, ok := s.Parser.Files()[name].Body.(*hclsyntax.Body)
+		if !ok {
+			continue
+		}
+		_ = hclsyntax.VisitAll(body, func(n hclsyntax.Node) hcl.Diagnostics {
+			e, ok := n.(*hclsyntax.ScopeTraversalExpr)
+			if !ok || len(e.Traversal) < 2 {
+				return nil
+			}
+			if a, ok := e.Traversal[1].(hcl.TraverseAttr); ok {
+				if root := e.Traversal.RootName(); root == "var" || root == "local" {
+					out = append(out, Reference{root, a.Name, e.Range()})
+				}
+			}
+			return nil
+		})
+	}
+	return out
+}
