@@ -32,7 +32,7 @@ fi
 # have their own moods, and one bad moment of theirs shall not cost the run. What fails twice fails.
 tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT
-go build -o "$tools/gotestsum" gotest.tools/gotestsum
+go -C tools build -o "$tools/gotestsum" gotest.tools/gotestsum
 times=${NODEJOIN_TEST_TIMES-$tools}
 # tests NAME FLAG... PACKAGES
 tests() {
