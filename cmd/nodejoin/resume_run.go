@@ -18,6 +18,7 @@ import (
 	"nodejoin/steps/heal"
 	"nodejoin/steps/host"
 	"nodejoin/steps/supervise"
+	"nodejoin/steps/wait"
 )
 
 const (
@@ -150,12 +151,8 @@ func (x *resuming) finish(ctx context.Context, r *resumption) error {
 			return fmt.Errorf("nodejoin apply ended with exit code %d", code)
 		}
 		x.say(fmt.Sprintf("next try in %v", x.pause))
-		t := time.NewTimer(x.pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return context.Cause(ctx)
+		if err := wait.Pause(ctx, x.pause); err != nil {
+			return err
 		}
 	}
 }
