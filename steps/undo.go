@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/wait"
 )
 
 // undo puts one claimed thing back. look only reads: the Change says what is still to
@@ -112,7 +113,7 @@ func undoService(name string, _ Owned) (undo, error) {
 			delete(e.Record.Starts, name)
 			delete(e.Record.Stopped, name)
 			// A service that others hold open is gone when they let go of it.
-			return poll(ctx, func() (bool, error) {
+			return wait.Until(ctx, lookMost, func() (bool, error) {
 				_, err := h.Service(ctx, name)
 				if errors.Is(err, fs.ErrNotExist) {
 					return true, nil
