@@ -35,8 +35,15 @@ type document struct {
 
 	// free holds one value while no call of this process uses what is below.
 	free chan struct{}
+	*reading
+	// last is the reading of the last call. The garbage collector may take it, so that a
+	// thousand idle machines need no memory; a state with tables is kept.
+	last weak.Pointer[reading]
+}
 
-	state contents // nil: not read yet
+// reading is what a document has read of its file.
+type reading struct {
+	state contents // nil: nothing
 	rest  []byte   // JSON of state.rest as it is in the file
 	file  identity
 	lines int64 // bytes of the journal that state holds
@@ -105,13 +112,24 @@ func (d *document) acquire(ctx context.Context) error {
 	}
 	select {
 	case <-d.free:
+		if d.reading == nil {
+			d.reading = d.last.Value()
+		}
+		if d.reading == nil {
+			d.reading = &reading{}
+		}
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for another use of %s: %w", d.path, context.Cause(ctx))
 	}
 }
 
-func (d *document) release() { d.free <- struct{}{} }
+func (d *document) release() {
+	if d.state == nil || len(d.state.tables()) == 0 {
+		d.last, d.reading = weak.Make(d.reading), nil
+	}
+	d.free <- struct{}{}
+}
 
 // view calls f with the state, which f must not change or keep parts of.
 func (d *document) view(ctx context.Context, f func(contents) error) error {
