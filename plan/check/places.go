@@ -143,12 +143,12 @@ func (s selection) met(n Node) (a answer, failed requirement) {
 		if len(term) == 0 {
 			continue // it matches nothing
 		}
-		t, failed := (selection{all: term}).met(n)
+		t, miss := (selection{all: term}).met(n)
 		if t > best {
 			best = t
 		}
 		if t < yes && why.key == "" {
-			why = failed
+			why = miss
 		}
 	}
 	if best < a {

@@ -107,7 +107,7 @@ func openRegular(path string) (io.ReadCloser, int64, error) {
 		err = fmt.Errorf("%s is not a regular file", path)
 	}
 	if err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, 0, err
 	}
 	return f, fi.Size(), nil

@@ -104,6 +104,9 @@ func cleanName(name string, windows bool) (clean, problem string) {
 	return strings.Join(kept, "/"), ""
 }
 
+// deviceDigits are the characters that make COM and LPT names of devices.
+const deviceDigits = "0123456789¹²³"
+
 // windowsElement says what Windows would make of one element other than it says.
 // Source: "Naming Files, Paths, and Namespaces", Microsoft Learn.
 func windowsElement(e string) (problem string) {
@@ -123,7 +126,7 @@ func windowsElement(e string) (problem string) {
 		if !ok {
 			port = stem[len("LPT"):]
 		}
-		if utf8.RuneCountInString(port) == 1 && strings.Contains("0123456789¹²³", port) {
+		if utf8.RuneCountInString(port) == 1 && strings.Contains(deviceDigits, port) {
 			return "has the name of a Windows device"
 		}
 	}

@@ -66,7 +66,8 @@ func (h *Host) fixedFacts() (host.Facts, error) {
 
 		OS: "linux", Arch: archOf(unix.ByteSliceToString(u.Machine[:])), Hostname: unix.ByteSliceToString(u.Nodename[:]),
 		Build: unix.ByteSliceToString(u.Release[:]), Product: product, BootTime: boot,
-		Admin: os.Geteuid() == 0, DataDir: h.dataDir, Memory: uint64(info.Totalram) * uint64(info.Unit), CPUs: runtime.NumCPU(),
+		Admin: os.Geteuid() == 0, DataDir: h.dataDir, CPUs: runtime.NumCPU(),
+		Memory: uint64(info.Totalram) * uint64(info.Unit), //nolint:unconvert // other architectures have another type
 	}, errors.Join(err1, err2, err3, err4, err5, err6)
 }
 
