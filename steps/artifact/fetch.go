@@ -174,7 +174,7 @@ func (d *download) wrap(err error) error {
 	return fmt.Errorf("fetching %s: %w", showURL(d.url), err)
 }
 
-// request makes one request; again tells whether another try may help.
+// request makes one request; again reports whether another try may help.
 func (d *download) request() (again bool, err error) {
 	ctx, cancel := context.WithCancel(d.ctx)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url, nil)

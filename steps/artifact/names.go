@@ -19,7 +19,7 @@ func newNames(targetOS string) *names {
 	return &names{windows: targetOS == "windows", files: map[string]bool{}, dirs: map[string]bool{}}
 }
 
-// add gives the clean form of a member's name, or says what is wrong with it.
+// add returns the clean form of a member's name, or says what is wrong with it.
 // The clean form of the archive's root folder is ".".
 func (n *names) add(name string, dir bool) (clean, problem string) {
 	clean, problem = cleanName(name, n.windows)

@@ -118,7 +118,7 @@ func bootTime() (time.Time, error) {
 	return time.Time{}, errors.New("/proc/stat has no btime")
 }
 
-// managementAddress gives the interface of the default route with its first IPv4
+// managementAddress returns the interface of the default route with its first IPv4
 // address and network; all empty where there is no such route.
 func managementAddress() (name, ip, subnet string, err error) {
 	raw, err := os.ReadFile("/proc/net/route")
