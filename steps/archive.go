@@ -86,20 +86,20 @@ func (a *Archive) Check(ctx context.Context, r host.Reader, e *Env) (Change, err
 func (a *Archive) diff(rec *Unpacked, have map[string]string, folder bool) Change {
 	c := Change{Action: ActionUpdate, Blobs: blobs(a.Source)}
 	for _, s := range a.Services {
-		c.Touches = append(c.Touches, serviceKey(s))
+		c.Touches = append(c.Touches, Touch{Service: s})
 	}
 	if rec == nil {
 		// What a folder without a record holds may be replaced, so its services count.
-		c.Action, c.Touches = ActionCreate, append(c.Touches, a.To)
+		c.Action, c.Touches = ActionCreate, append(c.Touches, Touch{Path: a.To})
 		if !folder {
-			c.Touches = []string{a.To}
+			c.Touches = []Touch{{Path: a.To}}
 		}
 		return c
 	}
 	if rec.Digest != a.identity() {
 		c.Reason = "another archive or selection was unpacked before"
 		c.Diffs = append(c.Diffs, Diff{Name: "archive", Have: rec.Digest, Want: a.identity()})
-		c.Touches = append(c.Touches, a.To)
+		c.Touches = append(c.Touches, Touch{Path: a.To})
 		return c
 	}
 	for _, p := range sortedKeys(rec.Files) {
@@ -111,7 +111,7 @@ func (a *Archive) diff(rec *Unpacked, have map[string]string, folder bool) Chang
 			d.Have = "sha256 " + have[p]
 		}
 		c.Diffs = append(c.Diffs, d)
-		c.Touches = append(c.Touches, p)
+		c.Touches = append(c.Touches, Touch{Path: p})
 		if c.Digests == nil {
 			c.Digests = map[string]string{}
 		}

@@ -107,13 +107,13 @@ func (b *Binary) diff(have *binaryState, os string) Change {
 		digests = map[string]string{b.Path: want}
 	}
 	if have == nil {
-		return Change{Action: ActionCreate, Diffs: []Diff{{Name: alg, Want: want}}, Touches: []string{b.Path}, Digests: digests, Blobs: blobs(b.Source)}
+		return Change{Action: ActionCreate, Diffs: []Diff{{Name: alg, Want: want}}, Touches: []Touch{{Path: b.Path}}, Digests: digests, Blobs: blobs(b.Source)}
 	}
 	var c Change
 	if have.digest != want {
-		c = Change{Diffs: []Diff{{Name: alg, Have: have.digest, Want: want}}, Touches: []string{b.Path}, Digests: digests, Blobs: blobs(b.Source)}
+		c = Change{Diffs: []Diff{{Name: alg, Have: have.digest, Want: want}}, Touches: []Touch{{Path: b.Path}}, Digests: digests, Blobs: blobs(b.Source)}
 		for _, s := range b.Services {
-			c.Touches = append(c.Touches, serviceKey(s))
+			c.Touches = append(c.Touches, Touch{Service: s})
 		}
 	}
 	if c.Diffs = append(c.Diffs, accessDiff(os, have.access, b.access())...); len(c.Diffs) > 0 {

@@ -25,9 +25,9 @@ type Change struct {
 	Diffs  []Diff `json:"diffs,omitempty"`
 	// Unknown names references that no value was known for when it was checked.
 	Unknown []string `json:"unknown,omitempty"`
-	// Touches are the paths (and "service:NAME") that Apply would alter, so that
-	// the services that were started from them are seen to need a restart.
-	Touches []string `json:"touches,omitempty"`
+	// Touches are what Apply would alter, so that for example a service that was started
+	// from a file is planned to restart.
+	Touches []Touch `json:"touches,omitempty"`
 	// Digests are what files that Apply would alter hold then, path to sha256 or
 	// absentFile, where that is known.
 	Digests map[string]string `json:"digests,omitempty"`

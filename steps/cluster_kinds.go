@@ -28,9 +28,6 @@ type BootstrapToken struct {
 	Absent bool   `json:"absent,omitempty" doc:"remove the tokens of this node"`
 }
 
-// bootstrapTokens stands for those of the node in Change.Touches.
-const bootstrapTokens = "bootstrap_tokens"
-
 // Default lives of tokens. A join takes minutes; kube-proxy and flanneld keep
 // theirs until the node is joined anew.
 const (
@@ -52,14 +49,14 @@ func (b *BootstrapToken) Check(ctx context.Context, r kube.Reader, e *Env) (Chan
 	}
 	minted := e.Applied["token"]
 	if !b.Absent && minted == "" {
-		return Change{Action: ActionCreate, Touches: []string{bootstrapTokens}}, nil
+		return Change{Action: ActionCreate, Touches: []Touch{{Tokens: true}}}, nil
 	}
 	have, err := r.BootstrapTokens(ctx, e.Node)
 	if err != nil {
 		return Change{}, err
 	}
 	if b.Absent {
-		if step, minted := e.Pending[bootstrapTokens]; len(have) == 0 && minted {
+		if step, minted := e.Pending[Touch{Tokens: true}]; len(have) == 0 && minted {
 			return Change{Action: ActionDelete, Reason: step + " mints one"}, nil
 		}
 		if len(have) == 0 {

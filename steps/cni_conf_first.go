@@ -28,7 +28,7 @@ func (f *CNIConfFirst) Check(ctx context.Context, r host.Reader, e *Env) (Change
 	}
 	c := Change{Action: ActionDelete, Reason: "read before " + host.Base(e.Facts.OS, f.Path), Digests: map[string]string{}}
 	for _, path := range before {
-		c.Touches = append(c.Touches, path)
+		c.Touches = append(c.Touches, Touch{Path: path})
 		c.Digests[path] = absentFile
 		c.Diffs = append(c.Diffs, Diff{Name: host.Base(e.Facts.OS, path), Have: "there"})
 	}

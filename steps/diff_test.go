@@ -34,18 +34,18 @@ func TestFileDiff(t *testing.T) {
 		want Change
 	}{
 		"absent as wanted":   {"windows", File{Path: p, Absent: true}, nil, Change{}},
-		"removed":            {"windows", File{Path: p, Absent: true}, &fileState{}, Change{Action: ActionDelete, Touches: []string{p}, Digests: map[string]string{p: "absent"}}},
-		"created":            {"windows", File{Path: p, Content: "x"}, nil, Change{Action: ActionCreate, Diffs: text("", "x"), Touches: []string{p}, Digests: sum("x")}},
-		"created empty":      {"linux", File{Path: p, Access: host.AccessProgram}, nil, Change{Action: ActionCreate, Touches: []string{p}, Digests: sum("")}},
+		"removed":            {"windows", File{Path: p, Absent: true}, &fileState{}, Change{Action: ActionDelete, Touches: []Touch{{Path: p}}, Digests: map[string]string{p: "absent"}}},
+		"created":            {"windows", File{Path: p, Content: "x"}, nil, Change{Action: ActionCreate, Diffs: text("", "x"), Touches: []Touch{{Path: p}}, Digests: sum("x")}},
+		"created empty":      {"linux", File{Path: p, Access: host.AccessProgram}, nil, Change{Action: ActionCreate, Touches: []Touch{{Path: p}}, Digests: sum("")}},
 		"same":               {"windows", File{Path: p, Content: "x"}, &fileState{Content: []byte("x")}, Change{}},
-		"differs":            {"windows", File{Path: p, Content: "x"}, &fileState{Content: []byte("y")}, Change{Action: ActionUpdate, Diffs: text("y", "x"), Touches: []string{p}, Digests: sum("x")}},
-		"longer":             {"windows", File{Path: p, Content: "x"}, &fileState{Content: []byte("x"), Size: 9, cut: true}, Change{Action: ActionUpdate, Touches: []string{p}, Digests: sum("x"), Diffs: []Diff{{Name: "content", Have: "9 bytes", Want: "1 bytes, sha256 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"}}}},
-		"sensitive":          {"windows", File{Path: p, Content: "x", Sensitive: true}, &fileState{Content: []byte("y")}, Change{Action: ActionUpdate, Touches: []string{p}, Diffs: []Diff{{Name: "content", Sensitive: true}}}},
+		"differs":            {"windows", File{Path: p, Content: "x"}, &fileState{Content: []byte("y")}, Change{Action: ActionUpdate, Diffs: text("y", "x"), Touches: []Touch{{Path: p}}, Digests: sum("x")}},
+		"longer":             {"windows", File{Path: p, Content: "x"}, &fileState{Content: []byte("x"), Size: 9, cut: true}, Change{Action: ActionUpdate, Touches: []Touch{{Path: p}}, Digests: sum("x"), Diffs: []Diff{{Name: "content", Have: "9 bytes", Want: "1 bytes, sha256 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"}}}},
+		"sensitive":          {"windows", File{Path: p, Content: "x", Sensitive: true}, &fileState{Content: []byte("y")}, Change{Action: ActionUpdate, Touches: []Touch{{Path: p}}, Diffs: []Diff{{Name: "content", Sensitive: true}}}},
 		"to be private":      {"windows", File{Path: p, Access: host.AccessPrivate}, &fileState{}, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "access", Have: "default", Want: "private"}}}},
 		"parent is private":  {"windows", File{Path: p}, &fileState{Access: host.AccessPrivate}, Change{}},
 		"program on windows": {"windows", File{Path: p, Access: host.AccessProgram}, &fileState{}, Change{}},
 		"program on linux":   {"linux", File{Path: p, Access: host.AccessProgram}, &fileState{}, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "access", Have: "default", Want: "program"}}}},
-		"not known yet":      {"windows", File{Path: p, Content: Ref("a.b")}, &fileState{Content: []byte("x")}, Change{Action: ActionUpdate, Diffs: text("x", Ref("a.b")), Touches: []string{p}}},
+		"not known yet":      {"windows", File{Path: p, Content: Ref("a.b")}, &fileState{Content: []byte("x")}, Change{Action: ActionUpdate, Diffs: text("x", Ref("a.b")), Touches: []Touch{{Path: p}}}},
 	} {
 		if diff := cmp.Diff(c.want, c.file.diff(c.have, c.os)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -102,7 +102,7 @@ func TestServiceDiff(t *testing.T) {
 		}
 		return s
 	}
-	touches := []string{"service:s"}
+	touches := []Touch{{Service: "s"}}
 	stopped := want
 	stopped.State = host.ServiceStopped
 	for name, c := range map[string]struct {
@@ -216,8 +216,8 @@ func TestBinaryDiff(t *testing.T) {
 		want Change
 	}{
 		"same":    {&binaryState{digest: "aa", access: host.AccessProgram}, Change{}},
-		"missing": {nil, Change{Action: ActionCreate, Diffs: []Diff{{Name: "sha256", Want: "aa"}}, Touches: []string{"/k/x"}, Digests: map[string]string{"/k/x": "aa"}, Blobs: []Source{b.Source}}},
-		"other":   {&binaryState{digest: "bb", access: host.AccessProgram}, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "sha256", Have: "bb", Want: "aa"}}, Touches: []string{"/k/x", "service:s"}, Digests: map[string]string{"/k/x": "aa"}, Blobs: []Source{b.Source}}},
+		"missing": {nil, Change{Action: ActionCreate, Diffs: []Diff{{Name: "sha256", Want: "aa"}}, Touches: []Touch{{Path: "/k/x"}}, Digests: map[string]string{"/k/x": "aa"}, Blobs: []Source{b.Source}}},
+		"other":   {&binaryState{digest: "bb", access: host.AccessProgram}, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "sha256", Have: "bb", Want: "aa"}}, Touches: []Touch{{Path: "/k/x"}, {Service: "s"}}, Digests: map[string]string{"/k/x": "aa"}, Blobs: []Source{b.Source}}},
 		"access":  {&binaryState{digest: "aa", access: ""}, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "access", Have: "default", Want: "program"}}}},
 	} {
 		if diff := cmp.Diff(c.want, b.diff(c.have, "linux")); diff != "" {
@@ -235,15 +235,15 @@ func TestArchiveDiff(t *testing.T) {
 		have   map[string]string
 		folder bool
 		action Action
-		touch  []string
+		touch  []Touch
 	}{
 		"same":            {a, &rec, rec.Files, true, ActionNone, nil},
-		"no record":       {a, nil, nil, true, ActionCreate, []string{"/k"}},
-		"fresh":           {a, nil, nil, false, ActionCreate, []string{"/k"}},
-		"file edited":     {a, &rec, map[string]string{"/k/a": "1", "/k/b": "9"}, true, ActionUpdate, []string{"/k/b"}},
-		"file missing":    {a, &rec, map[string]string{"/k/a": ""}, true, ActionUpdate, []string{"/k/a", "/k/b"}},
-		"other archive":   {Archive{Source: Source{URL: a.URL, SHA256: "bb"}, To: "/k"}, &rec, rec.Files, true, ActionUpdate, []string{"/k"}},
-		"other selection": {Archive{Source: a.Source, To: "/k", Strip: 1}, &rec, rec.Files, true, ActionUpdate, []string{"/k"}},
+		"no record":       {a, nil, nil, true, ActionCreate, []Touch{{Path: "/k"}}},
+		"fresh":           {a, nil, nil, false, ActionCreate, []Touch{{Path: "/k"}}},
+		"file edited":     {a, &rec, map[string]string{"/k/a": "1", "/k/b": "9"}, true, ActionUpdate, []Touch{{Path: "/k/b"}}},
+		"file missing":    {a, &rec, map[string]string{"/k/a": ""}, true, ActionUpdate, []Touch{{Path: "/k/a"}, {Path: "/k/b"}}},
+		"other archive":   {Archive{Source: Source{URL: a.URL, SHA256: "bb"}, To: "/k"}, &rec, rec.Files, true, ActionUpdate, []Touch{{Path: "/k"}}},
+		"other selection": {Archive{Source: a.Source, To: "/k", Strip: 1}, &rec, rec.Files, true, ActionUpdate, []Touch{{Path: "/k"}}},
 	} {
 		have := c.step.diff(c.rec, c.have, c.folder)
 		if have.Action != c.action || !slices.Equal(have.Touches, c.touch) {
@@ -390,10 +390,20 @@ func TestRequireUnits(t *testing.T) {
 }
 
 func TestWillChange(t *testing.T) {
-	e := &Env{Facts: host.Facts{OS: "windows"}, Pending: map[string]string{`c:\k`: "unpack", `service:kubelet`: "kubelet", `c:\etc\a.toml`: "config"}}
-	for path, want := range map[string]string{`C:\k\bin\x.exe`: "unpack", `C:\K`: "unpack", `C:\kk`: "", "service:Kubelet": "kubelet", `C:\etc\a.toml`: "config", `C:\etc`: "", `C:\`: ""} {
-		if have, _ := e.WillChange(path); have != want {
-			t.Errorf("%s: %q, want %q", path, have, want)
+	e := &Env{Facts: host.Facts{OS: "windows"}, Pending: map[Touch]string{
+		Touch{Path: `C:\k`}.Key("windows"):          "unpack",
+		Touch{Service: "Kubelet"}.Key("windows"):    "kubelet",
+		Touch{Path: `C:\etc\a.toml`}.Key("windows"): "config",
+	}}
+	for touch, want := range map[Touch]string{
+		{Path: `C:\k\bin\x.exe`}: "unpack", {Path: `C:/K`}: "unpack", {Path: `C:\kk`}: "", {Path: `C:\etc\a.toml`}: "config", {Path: `C:\etc`}: "", {Path: `C:\`}: "",
+		{Service: "kubelet"}: "kubelet", {Service: "KUBELET"}: "kubelet", {Service: "k"}: "",
+	} {
+		if have, _ := e.WillChange(touch); have != want {
+			t.Errorf("%+v: %q, want %q", touch, have, want)
 		}
+	}
+	if have := (Touch{Reboot: "the feature A/B"}).Key("windows"); have.Reboot != "the feature A/B" {
+		t.Errorf("a reason became %q", have.Reboot)
 	}
 }

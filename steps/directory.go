@@ -21,7 +21,7 @@ func (d *Directory) Check(ctx context.Context, r host.Reader, e *Env) (Change, e
 	fi, err := r.Stat(ctx, d.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return Change{Action: ActionCreate, Touches: []string{d.Path}}, nil
+		return Change{Action: ActionCreate, Touches: []Touch{{Path: d.Path}}}, nil
 	case err != nil:
 		return Change{}, err
 	case !fi.Dir:

@@ -36,7 +36,7 @@ func (m *MachineEnv) Check(ctx context.Context, r host.Reader, e *Env) (Change, 
 	}
 	c := m.diff(have)
 	if !c.NoOp() && e.Facts.OS != "windows" {
-		c.Touches = []string{m.file()}
+		c.Touches = []Touch{{Path: m.file()}}
 	}
 	return c, nil
 }

@@ -415,13 +415,13 @@ const checkTimeout = 2 * time.Minute
 // walk carries what earlier checks of one pass mean for later ones.
 type walk struct {
 	values  map[string]string
-	pending map[string]string
-	future  map[string]string // Digests of the steps checked so far
-	changed map[string]bool   // steps with something to do
+	pending map[Touch]string // see Env
+	future  map[Touch]string
+	changed map[string]bool // steps with something to do
 }
 
 func newWalk(req Request, facts map[string]string) *walk {
-	w := &walk{values: facts, pending: map[string]string{}, future: map[string]string{}, changed: map[string]bool{}}
+	w := &walk{values: facts, pending: map[Touch]string{}, future: map[Touch]string{}, changed: map[string]bool{}}
 	maps.Copy(w.values, req.Values)
 	return w
 }
@@ -461,10 +461,10 @@ func (w *walk) check(ctx context.Context, s Spec, f func(step any, e *Env) (Chan
 		r.Change.Reason = ShowRefs(r.Change.Reason)
 		w.changed[s.ID] = true
 		for _, t := range r.Change.Touches {
-			w.pending[host.PathKey(e.Facts.OS, t)] = s.ID
+			w.pending[t.Key(e.Facts.OS)] = s.ID
 		}
 		for p, d := range r.Change.Digests {
-			w.future[host.PathKey(e.Facts.OS, p)] = d
+			w.future[Touch{Path: p}.Key(e.Facts.OS)] = d
 		}
 	}
 	for k, v := range r.Change.Outputs {
@@ -476,7 +476,7 @@ func (w *walk) check(ctx context.Context, s Spec, f func(step any, e *Env) (Chan
 // Checks runs read-only checks of cluster steps with the same rules as
 // Executor.Check; values must hold the outputs known so far and is added to.
 func CheckCluster(ctx context.Context, node string, specs []Spec, values map[string]string, changed map[string]bool, r kube.Reader) []Result {
-	w := &walk{values: values, pending: map[string]string{}, future: map[string]string{}, changed: changed}
+	w := &walk{values: values, pending: map[Touch]string{}, future: map[Touch]string{}, changed: changed}
 	var out []Result
 	for _, s := range specs {
 		out = append(out, w.check(ctx, s, func(step any, e *Env) (Change, error) {

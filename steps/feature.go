@@ -26,8 +26,11 @@ func (f *Feature) Check(ctx context.Context, r host.Reader, _ *Env) (Change, err
 		return Change{}, err
 	}
 	return Change{Action: ActionUpdate, Diffs: []Diff{{Name: "state", Have: string(state), Want: string(host.FeatureOn)}},
-		Touches: []string{rebootKey("the feature " + f.Name)}}, nil
+		Touches: []Touch{{Reboot: featureReason(f.Name)}}}, nil
 }
+
+// featureReason is what of a feature takes effect at the next boot.
+func featureReason(name string) string { return "the feature " + name }
 
 func featureOn(s host.FeatureState) bool {
 	return s == host.FeatureOn || s == host.FeatureOnPending

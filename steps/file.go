@@ -35,7 +35,8 @@ func (f *File) Check(ctx context.Context, r host.Reader, e *Env) (Change, error)
 	if err != nil {
 		return Change{}, err
 	}
-	if step, made := e.Pending[host.PathKey(e.Facts.OS, f.Path)]; f.Absent && have == nil && made && e.Future[host.PathKey(e.Facts.OS, f.Path)] != absentFile {
+	step, made := e.Pending[Touch{Path: f.Path}.Key(e.Facts.OS)]
+	if digest, _ := e.futureDigest(f.Path); f.Absent && have == nil && made && digest != absentFile {
 		have = &fileState{} // it will be there
 		c := f.diff(have, e.Facts.OS)
 		c.Reason = step + " makes it"
@@ -54,19 +55,19 @@ func (f *File) diff(have *fileState, os string) Change {
 	case f.Absent && have == nil:
 		return Change{}
 	case f.Absent:
-		return Change{Action: ActionDelete, Touches: []string{f.Path}, Digests: map[string]string{f.Path: absentFile}}
+		return Change{Action: ActionDelete, Touches: []Touch{{Path: f.Path}}, Digests: map[string]string{f.Path: absentFile}}
 	}
 	c := Change{Action: ActionUpdate}
 	if have == nil {
 		c.Action = ActionCreate
 		have = &fileState{Access: f.Access}
 		if f.Content == "" {
-			c.Touches = []string{f.Path}
+			c.Touches = []Touch{{Path: f.Path}}
 		}
 	}
 	if have.cut || string(have.Content) != f.Content {
 		c.Diffs = append(c.Diffs, contentDiff(have, f.Content, f.Sensitive))
-		c.Touches = []string{f.Path}
+		c.Touches = []Touch{{Path: f.Path}}
 	}
 	c.Diffs = append(c.Diffs, accessDiff(os, have.Access, f.Access)...)
 	if c.Action == ActionUpdate && len(c.Diffs) == 0 {

@@ -39,7 +39,7 @@ func (n *HostName) Check(ctx context.Context, r host.Reader, e *Env) (Change, er
 			Remedy: "rename it with an account of the domain (netdom renamecomputer), or take the host name out of the plan"}
 	}
 	if !c.NoOp() && e.Facts.OS == "windows" {
-		c.Touches = []string{rebootKey(newName + n.Name)}
+		c.Touches = []Touch{{Reboot: newName + n.Name}}
 	}
 	return c, nil
 }

@@ -20,9 +20,6 @@ type KernelModule struct {
 	Name string `json:"name" doc:"its name, for example br_netfilter"`
 }
 
-// moduleKey begins the Touches of a module that is about to be loaded.
-const moduleKey = "kernel_module:"
-
 var moduleName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]*$`)
 
 func (m *KernelModule) validate(os string) error {
@@ -56,7 +53,7 @@ func (m *KernelModule) Check(ctx context.Context, r host.Reader, e *Env) (Change
 	boot, err := m.file().Check(ctx, r, e)
 	c := atBoot(diffs, boot, m.file().Path)
 	if len(diffs) > 0 {
-		c.Touches = append(c.Touches, moduleKey+m.Name)
+		c.Touches = append(c.Touches, Touch{Module: m.Name})
 	}
 	return c, err
 }

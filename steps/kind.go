@@ -69,30 +69,16 @@ type Env struct {
 	Record    *Record // of the host; nil on the cluster's side
 	// Applied holds what this run's own Apply of the step gave, when Check verifies it.
 	Applied map[string]string
-	// Pending are the Touches of earlier steps that were checked but not applied
-	// yet (keys of host.PathKey, or "service:NAME"), each with the step's id.
-	Pending map[string]string
-	// Future are the Digests of those earlier steps (keys of host.PathKey).
-	Future map[string]string
+	// Pending are the Touches (by Key) of earlier steps that were checked but not applied
+	// yet, each with the step's id. nil outside of a check.
+	Pending map[Touch]string
+	// Future are the Digests of those earlier steps, by the Key of the file's Touch.
+	Future map[Touch]string
 	// Kubelet is the version that the Node reported before the run changed anything, ""
 	// where there was no Node; nil = not known.
 	Kubelet *string
 	// Progress reports bytes of a transfer or the state of a wait; never nil.
 	Progress func(event.StepProgress)
-}
-
-// WillChange tells which earlier step is about to alter path, or a folder that holds it.
-func (e *Env) WillChange(path string) (step string, ok bool) {
-	for key := host.PathKey(e.Facts.OS, path); ; {
-		if step, ok = e.Pending[key]; ok {
-			return step, true
-		}
-		dir := host.PathKey(e.Facts.OS, host.Dir(e.Facts.OS, key))
-		if dir == key || len(dir) >= len(key) {
-			return "", false
-		}
-		key = dir
-	}
 }
 
 // Artifacts fetches and unpacks. The implementation is steps/artifact; it is

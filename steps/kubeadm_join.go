@@ -96,7 +96,7 @@ func (k *KubeadmJoin) Check(ctx context.Context, r host.Reader, e *Env) (Change,
 		}
 		return Change{Action: ActionCreate, Reason: why,
 			Diffs:   []Diff{{Name: "server", Want: k.Server}, {Name: "ca", Want: certText([]byte(k.CA))}, {Name: "token", Sensitive: true}},
-			Touches: []string{f.conf, f.ca, f.kubeletConfig, f.flags, f.criConfig, serviceKey(kubeletService)}}, nil
+			Touches: []Touch{{Path: f.conf}, {Path: f.ca}, {Path: f.kubeletConfig}, {Path: f.flags}, {Path: f.criConfig}, {Service: kubeletService}}}, nil
 	}
 	for _, path := range []string{f.join, f.discovery} {
 		if there, err := exists(ctx, r, path); err != nil || there {

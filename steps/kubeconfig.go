@@ -163,10 +163,10 @@ func (k *Kubeconfig) Check(ctx context.Context, r host.Reader, e *Env) (Change, 
 	}
 	c := k.diff(have, e.Facts.OS, now, renew)
 	if !c.NoOp() {
-		c.Touches = []string{k.Path}
+		c.Touches = []Touch{{Path: k.Path}}
 		if onlyAccess := len(c.Diffs) == 1 && c.Diffs[0].Name == "access"; !onlyAccess {
 			for _, s := range k.Services {
-				c.Touches = append(c.Touches, serviceKey(s))
+				c.Touches = append(c.Touches, Touch{Service: s})
 			}
 			for _, p := range k.Aside {
 				there, err := exists(ctx, r, p)
@@ -398,7 +398,7 @@ func (k *Kubeconfig) Apply(ctx context.Context, h host.Host, e *Env, c Change) (
 		return Outcome{}, err
 	}
 	for _, s := range k.Services {
-		if !slices.Contains(c.Touches, serviceKey(s)) {
+		if !slices.Contains(c.Touches, Touch{Service: s}) {
 			continue
 		}
 		if err := stopService(ctx, h, e, s); err != nil {

@@ -47,7 +47,7 @@ func (m *Manifest) Check(ctx context.Context, r kube.Reader, e *Env) (Change, er
 	var missing, waits []string
 	for _, o := range list {
 		state, err := r.Manifest(ctx, o)
-		kind := kindKey(kube.ObjectKind{APIVersion: o.APIVersion, Kind: o.Kind})
+		kind := Touch{Object: kube.ObjectKind{APIVersion: o.APIVersion, Kind: o.Kind}}
 		if _, pending := e.Pending[kind]; errors.Is(err, kube.ErrNotServed) && (pending || slices.Contains(c.Touches, kind)) {
 			err = nil // its definition comes before it
 		}
@@ -55,7 +55,7 @@ func (m *Manifest) Check(ctx context.Context, r kube.Reader, e *Env) (Change, er
 			return Change{}, manifestError(o, err)
 		}
 		for _, k := range o.Defines() {
-			c.Touches = append(c.Touches, kindKey(k))
+			c.Touches = append(c.Touches, Touch{Object: k})
 		}
 		if state.Waits != "" {
 			waits = append(waits, o.String()+": "+state.Waits)
@@ -84,9 +84,6 @@ func (m *Manifest) Check(ctx context.Context, r kube.Reader, e *Env) (Change, er
 	}
 	return c, nil
 }
-
-// kindKey names a kind of object in Change.Touches.
-func kindKey(k kube.ObjectKind) string { return "kind:" + k.APIVersion + "/" + k.Kind }
 
 // definedFor bounds the wait until a kind can be used whose definition was applied. The
 // API server takes about a second.

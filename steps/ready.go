@@ -96,7 +96,7 @@ func (g readiness) look(ctx context.Context, r host.Reader) (observation, error)
 func (g readiness) check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
 	wait := Change{Action: ActionWait, Reason: "waits until " + g.what}
 	if g.service != "" {
-		if _, ok := e.WillChange(serviceKey(g.service)); ok {
+		if _, ok := e.WillChange(Touch{Service: g.service}); ok {
 			return wait, nil
 		}
 	}

@@ -44,9 +44,6 @@ type RebootNeed struct {
 // rebootAsked is noted on the machine when it is told to reboot.
 const rebootAsked = "a reboot that nodejoin has asked for"
 
-// rebootKey is a Touch that says what would count after a reboot.
-func rebootKey(what string) string { return "reboot:" + what }
-
 func (b *Reboot) validate() error {
 	if !slices.Contains([]string{"", RebootAuto, RebootWindow, RebootNever}, b.Policy) {
 		return invalid("policy %q is not one of auto, window, never", b.Policy)
@@ -97,10 +94,8 @@ func (b *Reboot) Check(ctx context.Context, r host.Reader, e *Env) (Change, erro
 			return Change{}, err
 		}
 		if state == host.FeatureOnPending {
-			need.Why, need.Blocks = append(need.Why, "the feature "+name), true
+			need.Why, need.Blocks = append(need.Why, featureReason(name)), true
 		}
-		_, pending := e.Pending[host.PathKey(e.Facts.OS, rebootKey("the feature "+name))]
-		need.Blocks = need.Blocks || pending
 	}
 	if b.HostName != "" {
 		pending, err := namePending(ctx, r, b.HostName)
@@ -111,10 +106,12 @@ func (b *Reboot) Check(ctx context.Context, r host.Reader, e *Env) (Change, erro
 			need.Why = append(need.Why, newName+b.HostName)
 		}
 	}
-	for key := range e.Pending {
-		if what, ok := strings.CutPrefix(key, host.PathKey(e.Facts.OS, rebootKey(""))); ok {
-			need.Why = append(need.Why, what)
+	for t := range e.Pending {
+		if t.Reboot == "" {
+			continue
 		}
+		need.Why = append(need.Why, t.Reboot)
+		need.Blocks = need.Blocks || slices.ContainsFunc(b.Features, func(name string) bool { return strings.EqualFold(t.Reboot, featureReason(name)) })
 	}
 	if b.Policy == RebootAuto || b.Policy == RebootWindow { // else it is nobody's business here; the preflight tells of it
 		others, err := othersReboot(ctx, r)

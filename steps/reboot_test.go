@@ -168,7 +168,7 @@ func TestRebootIsForeseen(t *testing.T) {
 	}
 	reply, err := steps.NewExecutor(h, memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: list})
 	must(t, err)
-	if c := reply.Results[2].Change; c.Action != steps.ActionReboot || c.Reason != "for the feature microsoft-hyper-v, the flags" || !c.Reboot.Blocks {
+	if c := reply.Results[2].Change; c.Action != steps.ActionReboot || c.Reason != "for the feature Microsoft-Hyper-V, the flags" || !c.Reboot.Blocks {
 		t.Errorf("%+v", c)
 	}
 }

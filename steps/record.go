@@ -283,7 +283,7 @@ func (e *Env) Fingerprint(ctx context.Context, r host.Reader, c host.ServiceConf
 		fmt.Fprintf(h, "env %q\n", s)
 	}
 	for _, p := range slices.Sorted(slices.Values(watch)) {
-		d, known := e.Future[host.PathKey(e.Facts.OS, p)]
+		d, known := e.futureDigest(p)
 		if !known {
 			var err error
 			if d, err = e.Digest(ctx, r, p); errors.Is(err, fs.ErrNotExist) {

@@ -36,7 +36,7 @@ func (g *Registry) Check(ctx context.Context, r host.Reader, e *Env) (Change, er
 	}
 	c := g.diff(have)
 	if !c.NoOp() && g.Reboot != "" {
-		c.Touches = []string{rebootKey(g.Reboot)}
+		c.Touches = []Touch{{Reboot: g.Reboot}}
 	}
 	return c, nil
 }

@@ -154,7 +154,7 @@ func recoveryText(c host.ServiceConfig) string {
 // diff compares a service with the wanted one; have is nil when it is not
 // registered. stale says why a running service is to be restarted, "" if it is not.
 func (s *Service) diff(have *host.Service, stale string) Change {
-	want, touch := s.want(), []string{serviceKey(s.Name)}
+	want, touch := s.want(), []Touch{{Service: s.Name}}
 	if have == nil {
 		c := Change{Action: ActionCreate, Diffs: configDiffs(host.ServiceConfig{Name: s.Name, Start: want.Start}, want, s.SensitiveEnvironment)}
 		if s.running() {
@@ -200,7 +200,7 @@ func (c Change) without(networks []string, service string) Change {
 		c.Diffs = append(c.Diffs, Diff{Name: "hns_network", Have: n})
 	}
 	if len(networks) > 0 {
-		c.Touches = []string{serviceKey(service)}
+		c.Touches = []Touch{{Service: service}}
 		if c.Action == ActionNone || c.Action == ActionRestart {
 			c.Action, c.Reason = ActionUpdate, "restarts: it makes another network than before"
 		}
@@ -217,15 +217,15 @@ func (s *Service) watched() []string {
 func (s *Service) stale(ctx context.Context, r host.Reader, e *Env, have host.Service) (string, error) {
 	var changing []string
 	for _, p := range s.watched() {
-		if _, ok := e.WillChange(p); !ok {
+		if _, ok := e.WillChange(Touch{Path: p}); !ok {
 			continue
 		}
-		if _, known := e.Future[host.PathKey(e.Facts.OS, p)]; !known {
+		if _, known := e.futureDigest(p); !known {
 			return p + " changes", nil
 		}
 		changing = append(changing, p)
 	}
-	if step, ok := e.WillChange(serviceKey(s.Name)); ok {
+	if step, ok := e.WillChange(Touch{Service: s.Name}); ok {
 		return step + " stops it", nil
 	}
 	if have.Altered != "" {

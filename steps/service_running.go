@@ -21,7 +21,7 @@ type ServiceRunning struct {
 func (s *ServiceRunning) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
 	svc, err := r.Service(ctx, s.Name)
 	if errors.Is(err, fs.ErrNotExist) {
-		if step, ok := e.WillChange(serviceKey(s.Name)); ok {
+		if step, ok := e.WillChange(Touch{Service: s.Name}); ok {
 			return Change{Action: ActionUnknown, Reason: step + " registers it"}, nil
 		}
 		return Change{}, &Error{Code: CodeFailed, Summary: "the service is not registered", Detail: "there is no service " + s.Name,
@@ -33,7 +33,7 @@ func (s *ServiceRunning) Check(ctx context.Context, r host.Reader, e *Env) (Chan
 	if e.Applied != nil && svc.State == host.ServiceStopped {
 		return Change{}, exited(ctx, r, svc, s.Log) // this run saw it running
 	}
-	return Change{Action: ActionStart, Reason: "it is " + string(svc.State), Touches: []string{serviceKey(s.Name)}}, nil
+	return Change{Action: ActionStart, Reason: "it is " + string(svc.State), Touches: []Touch{{Service: s.Name}}}, nil
 }
 
 func (s *ServiceRunning) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (Outcome, error) {

@@ -69,15 +69,18 @@ func (e *Env) startedByOthers(svc host.Service) bool {
 // distrust is called before files change: a service that others started, perhaps from
 // what is about to be mended, is not taken any more for one that runs from the wanted
 // files. That is kept before the change, so that it holds if the run ends in between.
-func (e *Env) distrust(ctx context.Context, h host.Host, touched []string) error {
-	touching := &Env{Facts: e.Facts, Pending: map[string]string{}}
+func (e *Env) distrust(ctx context.Context, h host.Host, touched []Touch) error {
+	touching := &Env{Facts: e.Facts, Pending: map[Touch]string{}}
 	for _, t := range touched {
-		touching.Pending[host.PathKey(e.Facts.OS, t)] = e.StepID
+		touching.Pending[t.Key(e.Facts.OS)] = e.StepID
 	}
 	changed := false
 	for _, name := range slices.Sorted(maps.Keys(e.Record.Starts)) {
 		_, trusted := e.Record.Fingerprints[name]
-		if !trusted || !slices.ContainsFunc(e.Record.Starts[name].Watch, func(p string) bool { _, will := touching.WillChange(p); return will }) {
+		if !trusted || !slices.ContainsFunc(e.Record.Starts[name].Watch, func(p string) bool {
+			_, will := touching.WillChange(Touch{Path: p})
+			return will
+		}) {
 			continue
 		}
 		svc, err := h.Service(ctx, name)

@@ -91,10 +91,10 @@ func (s *Sysctl) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (Outc
 	return Outcome{}, h.SetSysctl(ctx, s.Name, s.want())
 }
 
-// moduleComes tells whether an earlier step is about to load a module.
+// moduleComes reports whether an earlier step is about to load a module.
 func (e *Env) moduleComes() bool {
-	for key := range e.Pending {
-		if strings.Contains(key, moduleKey) {
+	for t := range e.Pending {
+		if t.Module != "" {
 			return true
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kube"
 )
 
 const schemas = "../../examples/schema"
@@ -37,7 +38,8 @@ func TestSchemasAreOfTypes(t *testing.T) {
 	for file, types := range map[string]map[string]any{
 		"validate": {"": jsonDiagnostics{}},
 		"check":    {"": jsonCheck{}, "finding": check.Finding{}},
-		"plan": {"": jsonPlan{}, "former_node": jsonFormer{}, "host": jsonHost{}, "upgrade": engine.Upgrade{}, "interruption": engine.Interruption{}, "step": jsonStep{}, "change": steps.Change{}, "reboot_need": steps.RebootNeed{}, "diff": steps.Diff{}, "finding": steps.Finding{},
+		"plan": {"": jsonPlan{}, "former_node": jsonFormer{}, "host": jsonHost{}, "upgrade": engine.Upgrade{}, "interruption": engine.Interruption{}, "step": jsonStep{}, "change": steps.Change{}, "reboot_need": steps.RebootNeed{}, "diff": steps.Diff{}, "touch": steps.Touch{}, "object_kind": kube.ObjectKind{},
+			"finding":  steps.Finding{},
 			"artifact": steps.Source{}, "step_error": steps.Error{}, "facts": host.Facts{}, "last_run": steps.RunNote{}, "holder": steps.Holder{}},
 		"doctor":  {"": jsonDoctor{}, "host": jsonDoctorHost{}, "finding": jsonSymptom{}, "facts": host.Facts{}},
 		"leave":   {"": jsonLeave{}, "host": jsonLeaveHost{}, "item": jsonLeaveItem{}},

@@ -198,7 +198,7 @@ func (h *hostRun) interruption() *Interruption {
 		runs := true
 		for _, s := range h.report.Steps {
 			c := s.Result.Change
-			if first == "" && s.Result.Err == nil && !c.NoOp() && slices.Contains(c.Touches, "service:"+name) {
+			if first == "" && s.Result.Err == nil && !c.NoOp() && slices.Contains(c.Touches, steps.Touch{Service: name}) {
 				first = s.Spec.ID
 			}
 			var svc steps.Service

@@ -47,7 +47,10 @@ type ManifestState struct {
 }
 
 // ObjectKind is a kind of object.
-type ObjectKind struct{ APIVersion, Kind string }
+type ObjectKind struct {
+	APIVersion string `json:"api_version"`
+	Kind       string `json:"kind"`
+}
 
 // Defines gives the kinds that a CustomResourceDefinition makes the API server serve; any
 // other object defines none.

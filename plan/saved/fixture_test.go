@@ -1,0 +1,36 @@
+package saved
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"nodejoin/steps"
+)
+
+// TestReads01: what `plan --out` of 0.1 wrote for testdata/0.1 is read, and written again
+// as it was. What its hosts were found as is compared by digests of this version only, as
+// a plan that another version made is refused before that.
+func TestReads01(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("testdata", "0.1", "site.plan"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := p.Encode()
+	if err != nil || string(again) != string(b) {
+		t.Errorf("written again as %s, %v", again, err)
+	}
+	if len(p.Nodes) != 2 || len(p.Nodes[1].Steps) != 6 || p.Nodes[1].Steps[5].Action != steps.ActionReboot {
+		t.Errorf("%+v", p)
+	}
+	now := *p
+	now.Version = "0.2.0"
+	if c := p.InputChanges(&now); len(c) != 1 || !strings.Contains(c[0], "made by nodejoin 0.1.0-dev") {
+		t.Errorf("%q", c)
+	}
+}
