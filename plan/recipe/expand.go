@@ -10,6 +10,7 @@ import (
 
 	"nodejoin/plan/compat"
 	"nodejoin/steps"
+	"nodejoin/steps/record"
 )
 
 // Names of the artifacts that a recipe asks for besides those of plan/compat.
@@ -82,7 +83,7 @@ type build struct {
 	runtime    runtimeFacts
 	specs      []steps.Spec
 	before     map[string]bool // ids of the settings, which come before services
-	made       []string        // keys of what the settings make
+	claimed    []record.Key    // what the settings claim
 	left       map[string]bool // ids that the settings leave out
 	err        error           // the first one; later calls do nothing
 }
