@@ -36,7 +36,7 @@ func (w *settingWriter) services(b settingBlock) {
 	if w.windowsOnly("services", b.at) {
 		return
 	}
-	if len(w.c.plan.blocks["cluster"]) == 0 {
+	if len(w.c.written["cluster"]) == 0 {
 		w.c.FailOn(w.m.Name, b.at, "block without effect", "Node %q joins no cluster, so it has no services of nodejoin. Remove it.", w.m.Name)
 		return
 	}

@@ -27,7 +27,7 @@ type Manifest struct {
 func (m *Manifest) Objects() ([]kube.Manifest, error) {
 	list, err := kube.ParseManifests(m.Content)
 	if err == nil && len(list) == 0 {
-		err = errors.New("it holds no object")
+		err = errors.New("it contains no object")
 	}
 	if err != nil {
 		return nil, &Error{Code: CodeInvalid, Summary: "wrong manifest", Detail: err.Error()}

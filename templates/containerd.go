@@ -11,20 +11,20 @@ type Containerd struct {
 	Root    string // persistent data
 	State   string // data of this boot
 	Address string // pipe or socket of the gRPC API
-	Pause   string // sandbox image
+	Pause   string // pause image
 	CNIBin  string // folder of CNI plugins
 	CNIConf string // folder of CNI configurations
 	// ConfigPath is the folder of hosts.toml files, read since containerd 1.5; "" = none.
 	ConfigPath string
 }
 
-// Render gives the file's text. Keys: containerd docs/cri/config.md.
+// Render returns the file's text. Keys: containerd docs/cri/config.md.
 func (c Containerd) Render() (string, error) {
 	switch c.Schema {
 	case 2:
 		return render("containerd.v2.toml", c)
-	case 3, 4: // 4 has the addresses elsewhere
+	case 3, 4: // schema 4 has the addresses elsewhere
 		return render("containerd.v3.toml", c)
 	}
-	return "", fmt.Errorf("containerd configuration schema %d is not known (2, 3 and 4 are)", c.Schema)
+	return "", fmt.Errorf("unknown containerd configuration schema %d; use 2, 3 or 4", c.Schema)
 }

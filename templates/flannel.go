@@ -7,43 +7,40 @@ type NetConf struct {
 	Backend string // "vxlan" or "host-gw"
 	VNI     uint32 // of vxlan
 	Port    uint16 // of vxlan
-	Name    string // of host-gw: the HNS network that flanneld makes
+	Name    string // of host-gw: the HNS network that flanneld creates
 }
 
 // Render gives the file's text.
 func (n NetConf) Render() (string, error) { return render("net-conf.json", n) }
 
-// CNI is the CNI configuration of flannel on Windows, which hands over to Delegate.
-// DNS comes from the pod by capability. Its version of the CNI specification is that of
-// flannel's own, 0.3.1, which every runtime and older plugins know, too.
+// CNI is the CNI configuration of flannel on Windows, which delegates to Delegate. DNS comes from the pod by
+// capability. Its version of the CNI specification is that of flannel's own, 0.3.1, which every runtime and
+// older plugins support.
 //
-// Sources: containernetworking/plugins pkg/hns/netconf_windows.go and the samples of
-// win-bridge and win-overlay; microsoft/windows-container-networking cni/cni.go and
-// its examples.
+// Sources: containernetworking/plugins pkg/hns/netconf_windows.go and the samples of win-bridge and
+// win-overlay; microsoft/windows-container-networking cni/cni.go and its examples.
 type CNI struct {
-	Network    string // name of the HNS network: must be the one that flanneld makes
+	Network    string // name of the HNS network: the one that flanneld creates
 	Delegate   string // win-overlay, win-bridge, sdnoverlay or sdnbridge
-	SubnetFile string // that flanneld writes
+	SubnetFile string // written by flanneld
 	DataDir    string // state of the flannel plugin
 
-	PodCIDR     string // of the cluster; not translated
-	ServiceCIDR string // not translated, and encapsulated by the host
+	PodCIDR     string // of the cluster; not NATed
+	ServiceCIDR string // not NATed, and encapsulated by the host
 	NodeIP      string // overlay: its provider address; bridge: encapsulated by the host
-	NodeSubnet  string // bridge: network of the node's address; not translated
+	NodeSubnet  string // bridge: network of the node's address; not NATed
 
-	// HNSv1: the first HNS interface, for dockershim. Not with a delegate of
-	// windows-container-networking.
+	// HNSv1: the first HNS API, for dockershim. Not with a delegate of windows-container-networking.
 	HNSv1 bool
-	// LoopbackDSR lets a pod reach itself through a service: for a kube-proxy with
-	// direct server return.
+	// LoopbackDSR lets a pod reach itself through a service, if kube-proxy uses direct server return.
 	LoopbackDSR bool
 }
 
-// Overlay tells whether the delegate serves an overlay network.
+// Overlay reports whether the delegate creates an overlay network.
 func (c CNI) Overlay() bool { return c.Delegate == "win-overlay" || c.Delegate == "sdnoverlay" }
 
-// SDN tells whether the delegate is one of windows-container-networking. Those give
-// results of CNI 0.2.0 and have their policies and flags under other names.
+// SDN reports whether the delegate is one of windows-container-networking. Those return results of CNI 0.2.0
+// and name their policies and flags differently.
 func (c CNI) SDN() bool { return c.Delegate == "sdnoverlay" || c.Delegate == "sdnbridge" }
 
 // Render gives the file's text.

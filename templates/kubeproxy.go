@@ -9,10 +9,10 @@ type KubeProxy struct {
 	ClusterCIDR string   // pod network
 	NetworkName string   // HNS network
 	SourceVIP   string   // address in the node's pod network, overlay only; "" = none
-	Gates       []string // feature gates to switch on, as names
-	HealthzPort int      // on every address, as load balancers ask it
+	Gates       []string // feature gates to turn on, as names
+	HealthzPort int      // on all addresses, as load balancers probe it
 	MetricsPort int      // on loopback
 }
 
-// Render gives the file's text.
+// Render returns the file's text.
 func (k KubeProxy) Render() (string, error) { return render("kube-proxy.yaml", k) }

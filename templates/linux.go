@@ -10,15 +10,14 @@ type ContainerdLinux struct {
 	Root    string // persistent data
 	State   string // data of this boot
 	Address string // socket of the gRPC API
-	Imports string // pattern of files that are laid on top
-	Pause   string // sandbox image
+	Imports string // pattern of files that are merged on top
+	Pause   string // pause image
 	CNIBin  string // folder of CNI plugins
 	CNIConf string // folder of CNI configurations
 	// ConfigPath is the folder of hosts.toml files; "" = none.
 	ConfigPath string
 	Runc       string // the program
-	// SystemdCgroup is "true" or "false", or a reference to it: it must be what the
-	// kubelet's cgroupDriver says.
+	// SystemdCgroup is "true" or "false", or a reference to it: it must match the kubelet's cgroupDriver.
 	SystemdCgroup string
 }
 
@@ -26,10 +25,10 @@ func (c ContainerdLinux) Render() (string, error) {
 	switch c.Schema {
 	case 2:
 		return render("containerd.linux.v2.toml", c)
-	case 3, 4: // 4 has the addresses elsewhere
+	case 3, 4: // schema 4 has the addresses elsewhere
 		return render("containerd.linux.v3.toml", c)
 	}
-	return "", fmt.Errorf("containerd configuration schema %d is not known (2, 3 and 4 are)", c.Schema)
+	return "", fmt.Errorf("unknown containerd configuration schema %d; use 2, 3 or 4", c.Schema)
 }
 
 // KubeletLinux is a KubeletConfiguration of a Linux node.
@@ -39,9 +38,9 @@ type KubeletLinux struct {
 	ClusterDNS      string
 	ClusterDomain   string
 	CgroupDriver    string // "systemd" or "cgroupfs"
-	ResolvConf      string // file that pods with the machine's name resolution get
+	ResolvConf      string // resolv.conf for pods that use the machine's name resolution
 	HealthzPort     int
-	MaxPods         int     // 0 = kubelet's default
+	MaxPods         int     // 0 = the kubelet's default
 	Taints          []Taint // that the Node registers with
 }
 
@@ -53,17 +52,16 @@ type KubeProxyLinux struct {
 	NodeName    string
 	BindAddress string
 	ClusterCIDR string
-	HealthzPort int // on every address, as load balancers ask it
+	HealthzPort int // on all addresses, as load balancers probe it
 	MetricsPort int // on loopback
 }
 
 func (k KubeProxyLinux) Render() (string, error) { return render("kube-proxy.linux.yaml", k) }
 
-// CNILinux is flannel's conflist, in the version that flannel's own has, which older
-// plugins know, too: its plugin hands over to the plugin bridge
-// (flannel Documentation/kube-flannel.yml).
+// CNILinux is flannel's conflist, in the CNI version of flannel's own, which older plugins support: its
+// plugin delegates to the plugin bridge (flannel Documentation/kube-flannel.yml).
 type CNILinux struct {
-	SubnetFile string // that flanneld writes
+	SubnetFile string // written by flanneld
 	DataDir    string // state of the flannel plugin
 }
 

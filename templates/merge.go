@@ -8,19 +8,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// refMark begins the stand-in of a reference while YAML is read and written. A
-// plain scalar cannot begin with it (YAML 1.2, c-reserved), so that the writer
-// quotes it and what a reference resolves to stays a string.
+// refMark begins the placeholder of a reference while YAML is read and written. A plain scalar cannot begin
+// with it (YAML 1.2, c-reserved), so the writer quotes it and the resolved reference stays a string.
 const refMark = "@"
 
-// MergeYAML gives a rendered YAML file after change. References come through
-// unchanged; keys are sorted, and comments other than the first line are lost.
+// MergeYAML returns a rendered YAML file after change. References are preserved; keys are sorted, and
+// comments other than the first line are lost.
 func MergeYAML(text string, change func(map[string]any) map[string]any) (string, error) {
 	parts := strings.Split(text, "\x00")
 	if len(parts)%2 == 0 {
 		return "", fmt.Errorf("unfinished reference in a YAML file")
 	}
-	// A stand-in that the file does not hold already.
+	// A placeholder that does not occur in the file.
 	mark := refMark + "ref"
 	for strings.Contains(text, mark) {
 		mark += "_"

@@ -8,15 +8,15 @@ import (
 // RegistryHosts is containerd's hosts.toml of one registry (containerd docs/hosts.md).
 type RegistryHosts struct {
 	Registry string   // "docker.io" or "registry.example:5000"
-	Mirrors  []string // URLs that are asked first, in their order; the registry itself comes last
-	CA       string   // file with the CA of the mirrors, or of the registry where there are none; "" = the machine's
+	Mirrors  []string // URLs that are tried first, in order; the registry itself comes last
+	CA       string   // file with the CA of the mirrors, or of the registry if it has none; "" = the machine's
 }
 
-// Render gives the file's text.
+// Render returns the file's text.
 func (r RegistryHosts) Render() (string, error) { return render("hosts.toml", r) }
 
-// Server is the host of the registry's API. Images of docker.io are served by another
-// (containerd core/remotes/docker/config/hosts.go), for which the file has to say so.
+// Server is the host of the registry's API. Images of docker.io come from another host (containerd
+// core/remotes/docker/config/hosts.go), which the file has to name.
 func (r RegistryHosts) Server() string {
 	if r.Registry == "docker.io" {
 		return "registry-1.docker.io"
@@ -24,9 +24,9 @@ func (r RegistryHosts) Server() string {
 	return r.Registry
 }
 
-// Rooted tells whether a mirror's URL is the root of its API itself, as that of a proxy
-// of many registries is: https://images.example/v2/k8s. To other paths containerd adds
-// /v2 (containerd core/remotes/docker/config/hosts.go).
+// Rooted reports whether a mirror's URL is itself the root of its API, as for a proxy of several registries:
+// https://images.example/v2/k8s. To other paths containerd adds /v2 (containerd
+// core/remotes/docker/config/hosts.go).
 func (RegistryHosts) Rooted(mirror string) bool {
 	u, err := url.Parse(mirror)
 	return err == nil && strings.Contains(strings.TrimSuffix(u.Path, "/"), "/v2/")
@@ -37,5 +37,5 @@ type Crictl struct {
 	Endpoint string // of the runtime and its images
 }
 
-// Render gives the file's text.
+// Render returns the file's text.
 func (c Crictl) Render() (string, error) { return render("crictl.yaml", c) }

@@ -1,10 +1,8 @@
-// Package templates holds the files that nodejoin renders onto a node, and one
-// typed function for each.
+// Package templates holds the files that nodejoin renders onto a node, and one typed function for each.
 //
-// A value may hold references to facts and to outputs of earlier steps (text
-// between two NUL characters, see steps.Ref). They come through rendering and
-// quoting unchanged, and are filled in later as they are: refer only to values
-// that need no quoting in the file's format, such as addresses and networks.
+// A value may contain references to facts and to outputs of earlier steps (text between two NUL characters,
+// see steps.Ref). Rendering and quoting leave them unchanged, and they are resolved later without quoting:
+// refer only to values that need none in the file's format, such as addresses and networks.
 package templates
 
 import (
@@ -23,7 +21,7 @@ var parsed = template.Must(template.New("").Option("missingkey=error").Funcs(tem
 	"json": quoteJSON, "yaml": quoteYAML, "toml": quoteTOML, "indent": indent,
 }).ParseFS(files, "files/*"))
 
-// render gives the text of one file. A value that its format cannot hold is an error.
+// render returns the text of one file. A value that its format cannot represent is an error.
 func render(name string, data any) (string, error) {
 	var b bytes.Buffer
 	if err := parsed.ExecuteTemplate(&b, name, data); err != nil {
@@ -49,7 +47,7 @@ func quoteYAML(s string) (string, error) {
 	return "'" + text + "'", err
 }
 
-// quoteTOML writes a literal TOML string where that can hold s, else a basic one.
+// quoteTOML writes a literal TOML string if it can represent s, otherwise a basic one.
 func quoteTOML(s string) (string, error) {
 	literal := true
 	if _, err := outsideRefs(s, func(t string) (string, error) {
@@ -76,7 +74,7 @@ func escapeJSON(s string) (string, error) {
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(b.String()), `"`), `"`), nil
 }
 
-// outsideRefs maps the text around the references of s and leaves those alone.
+// outsideRefs applies f to the text around the references of s.
 func outsideRefs(s string, f func(string) (string, error)) (string, error) {
 	parts := strings.Split(s, "\x00")
 	if len(parts)%2 == 0 {

@@ -22,20 +22,29 @@ type renderer interface{ Render() (string, error) }
 func ref(name string) string { return "\x00" + name + "\x00" }
 
 var (
-	windowsContainerd = Containerd{Schema: 3, BinDirs: true, Root: `C:\ProgramData\containerd\root`, State: `C:\ProgramData\containerd\state`,
-		Address: `\\.\pipe\containerd-containerd`, Pause: "registry.k8s.io/pause:3.10.2", CNIBin: `C:\opt\cni\bin`, CNIConf: `C:\etc\cni\net.d`}
-	windowsKubelet = Kubelet{ClientCAFile: `C:\etc\kubernetes\pki\ca.crt`, RuntimeEndpoint: "npipe:////./pipe/containerd-containerd",
-		ClusterDNS: "10.96.0.10", ClusterDomain: "cluster.local", HealthzPort: 10248, EmptyResolvConf: true}
-	overlayProxy = KubeProxy{Kubeconfig: `C:\etc\kubernetes\kube-proxy.conf`, NodeName: "win-1", BindAddress: ref("fact.management_ip"),
-		ClusterCIDR: "10.244.0.0/16", NetworkName: "flannel.4096", SourceVIP: ref("source_vip.address"), HealthzPort: 10256, MetricsPort: 10249}
-	flannelCNI = CNI{Network: "flannel.4096", Delegate: "win-overlay", SubnetFile: `C:\run\flannel\subnet.env`, DataDir: `C:\var\lib\cni\flannel`,
+	windowsContainerd = Containerd{Schema: 3, BinDirs: true, Root: `C:\ProgramData\containerd\root`,
+		State:   `C:\ProgramData\containerd\state`,
+		Address: `\\.\pipe\containerd-containerd`, Pause: "registry.k8s.io/pause:3.10.2", CNIBin: `C:\opt\cni\bin`,
+		CNIConf: `C:\etc\cni\net.d`}
+	windowsKubelet = Kubelet{ClientCAFile: `C:\etc\kubernetes\pki\ca.crt`,
+		RuntimeEndpoint: "npipe:////./pipe/containerd-containerd",
+		ClusterDNS:      "10.96.0.10", ClusterDomain: "cluster.local", HealthzPort: 10248, EmptyResolvConf: true}
+	overlayProxy = KubeProxy{Kubeconfig: `C:\etc\kubernetes\kube-proxy.conf`, NodeName: "win-1",
+		BindAddress: ref("fact.management_ip"),
+		ClusterCIDR: "10.244.0.0/16", NetworkName: "flannel.4096", SourceVIP: ref("source_vip.address"), HealthzPort: 10256,
+		MetricsPort: 10249}
+	flannelCNI = CNI{Network: "flannel.4096", Delegate: "win-overlay", SubnetFile: `C:\run\flannel\subnet.env`,
+		DataDir: `C:\var\lib\cni\flannel`,
 		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", NodeIP: ref("fact.management_ip")}
 )
 
 func linuxContainerd(schema int, binDirs bool, systemd string) ContainerdLinux {
-	return ContainerdLinux{Schema: schema, BinDirs: binDirs, ConfigPath: map[bool]string{true: "/etc/containerd/certs.d"}[binDirs], Root: "/var/lib/containerd", State: "/run/containerd", Address: "/run/containerd/containerd.sock",
-		Imports: "/etc/containerd/conf.d/*.toml", Pause: "registry.k8s.io/pause:3.10.2", CNIBin: "/opt/cni/bin", CNIConf: "/etc/cni/net.d",
-		Runc: "/usr/local/bin/runc", SystemdCgroup: systemd}
+	return ContainerdLinux{Schema: schema, BinDirs: binDirs,
+		ConfigPath: map[bool]string{true: "/etc/containerd/certs.d"}[binDirs], Root: "/var/lib/containerd",
+		State: "/run/containerd", Address: "/run/containerd/containerd.sock",
+		Imports: "/etc/containerd/conf.d/*.toml", Pause: "registry.k8s.io/pause:3.10.2", CNIBin: "/opt/cni/bin",
+		CNIConf: "/etc/cni/net.d",
+		Runc:    "/usr/local/bin/runc", SystemdCgroup: systemd}
 }
 
 func TestGolden(t *testing.T) {
@@ -64,22 +73,29 @@ func TestGolden(t *testing.T) {
 	before.RuntimeEndpoint, before.EmptyResolvConf, before.Taints = "", false, nil
 	gated.Gates = []string{"WinOverlay"}
 	for name, r := range map[string]renderer{
-		"flannel.manifest.yaml":    Flannel{Image: "flannel:1", CNIImage: "plugin:1", NetConf: "{\n  \"Network\": \"10.244.0.0/16\"\n}\n"},
+		"flannel.manifest.yaml": Flannel{Image: "flannel:1", CNIImage: "plugin:1",
+			NetConf: "{\n  \"Network\": \"10.244.0.0/16\"\n}\n"},
 		"kube-proxy.manifest.yaml": KubeProxySelector{},
 		"bootstrap.manifest.yaml":  Bootstrap{Group: "system:bootstrappers:kubeadm:default-node-token"},
-		"runtime-classes.manifest.yaml": RuntimeClasses{APIVersion: "node.k8s.io/v1", Handler: "runhcs-wcow-process", Classes: []RuntimeClass{
-			{Name: "windows-2019", Arch: "amd64", Build: "10.0.17763"},
-			{Name: "windows-2022", Arch: "amd64", Build: "10.0.20348", Tolerations: []Taint{{"os", "windows", "NoSchedule"}, {"dedicated", "", "NoExecute"}}}}},
+		"runtime-classes.manifest.yaml": RuntimeClasses{APIVersion: "node.k8s.io/v1", Handler: "runhcs-wcow-process",
+			Classes: []RuntimeClass{
+				{Name: "windows-2019", Arch: "amd64", Build: "10.0.17763"},
+				{Name: "windows-2022", Arch: "amd64", Build: "10.0.20348",
+					Tolerations: []Taint{{"os", "windows", "NoSchedule"}, {"dedicated", "", "NoExecute"}}}}},
 		"kubelet-1.19.yaml":          before,
 		"kube-proxy-1.19.yaml":       gated,
 		"cni-v1.conflist":            docker(flannelCNI),
 		"cni-v1-win-bridge.conflist": docker(delegate("cbr0", "win-bridge", false)),
 		"containerd-1.5.toml":        registries(with(windowsContainerd, 2, false)),
 		"containerd-2.3.toml":        registries(with(windowsContainerd, 4, true)),
-		"hosts.toml": RegistryHosts{Registry: "docker.io", Mirrors: []string{"https://one.example", "https://two.example:5000", "https://three.example/v2/hub", "https://four.example/mirror/v2/"},
+		"hosts.toml": RegistryHosts{Registry: "docker.io",
+			Mirrors: []string{"https://one.example", "https://two.example:5000", "https://three.example/v2/hub",
+				"https://four.example/mirror/v2/"},
 			CA: `C:\Program Files\containerd\certs.d\docker.io\ca.crt`},
-		"hosts-ca.toml":                RegistryHosts{Registry: "registry.example:5000", CA: `C:\Program Files\containerd\certs.d\registry.example5000\ca.crt`},
-		"hosts-ca-docker.toml":         RegistryHosts{Registry: "docker.io", CA: `C:\Program Files\containerd\certs.d\docker.io\ca.crt`},
+		"hosts-ca.toml": RegistryHosts{Registry: "registry.example:5000",
+			CA: `C:\Program Files\containerd\certs.d\registry.example5000\ca.crt`},
+		"hosts-ca-docker.toml": RegistryHosts{Registry: "docker.io",
+			CA: `C:\Program Files\containerd\certs.d\docker.io\ca.crt`},
 		"crictl.yaml":                  Crictl{Endpoint: "npipe:////./pipe/containerd-containerd"},
 		"containerd-1.7.toml":          with(windowsContainerd, 2, false),
 		"containerd-2.0.toml":          with(windowsContainerd, 3, false),
@@ -99,9 +115,12 @@ func TestGolden(t *testing.T) {
 		"containerd-linux-2.0.toml":    linuxContainerd(3, false, "true"),
 		"containerd-linux-2.2.toml":    linuxContainerd(3, true, ref("fact.systemd_cgroup")),
 		"containerd-linux-2.3.toml":    linuxContainerd(4, true, ref("fact.systemd_cgroup")),
-		"kubelet-linux.yaml": KubeletLinux{ClientCAFile: "/etc/kubernetes/pki/ca.crt", RuntimeEndpoint: "unix:///run/containerd/containerd.sock", ClusterDNS: "10.96.0.10",
-			ClusterDomain: "cluster.local", CgroupDriver: ref("fact.cgroup_driver"), ResolvConf: "/etc/resolv.conf", HealthzPort: 10248, MaxPods: 50, Taints: full.Taints},
-		"kube-proxy-linux.yaml": KubeProxyLinux{Kubeconfig: "/etc/kubernetes/kube-proxy.conf", NodeName: "lin-1", BindAddress: "192.0.2.12", ClusterCIDR: "10.244.0.0/16",
+		"kubelet-linux.yaml": KubeletLinux{ClientCAFile: "/etc/kubernetes/pki/ca.crt",
+			RuntimeEndpoint: "unix:///run/containerd/containerd.sock", ClusterDNS: "10.96.0.10",
+			ClusterDomain: "cluster.local", CgroupDriver: ref("fact.cgroup_driver"), ResolvConf: "/etc/resolv.conf",
+			HealthzPort: 10248, MaxPods: 50, Taints: full.Taints},
+		"kube-proxy-linux.yaml": KubeProxyLinux{Kubeconfig: "/etc/kubernetes/kube-proxy.conf", NodeName: "lin-1",
+			BindAddress: "192.0.2.12", ClusterCIDR: "10.244.0.0/16",
 			HealthzPort: 10256, MetricsPort: 10249},
 		"cni-linux.conflist": CNILinux{SubnetFile: "/run/flannel/subnet.env", DataDir: "/var/lib/cni/flannel"},
 	} {

@@ -15,10 +15,12 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"nodejoin/steps/host/hosttest"
 	"nodejoin/steps/host/sandbox"
 )
 
 func TestMain(m *testing.M) {
+	hosttest.InMemory()
 	testscript.Main(m, map[string]func(){"nodejoin": mainSeen})
 }
 

@@ -1,7 +1,6 @@
 package acceptance_test
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -17,7 +16,7 @@ import (
 // TestCheck: what `nodejoin check` says of a pod with spec.os.name windows is what the
 // API server says: it refuses the same fields, and takes the others.
 func TestCheck(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := bounded(t, 3*time.Minute)
 	defer cancel()
 	combinations, text := matrix(t)
 	newest := strings.Split(combinations[len(combinations)-1], ", ")

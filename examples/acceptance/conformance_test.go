@@ -1,7 +1,6 @@
 package acceptance_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,7 +22,7 @@ func TestSupervisorUnderWine(t *testing.T) { testUnderWine(t, "supervise", "./st
 
 // testUnderWine runs the tests of a package as a Windows program. None may be skipped.
 func testUnderWine(t *testing.T, name, pkg string) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := bounded(t, 5*time.Minute)
 	defer cancel()
 	program := goBuild(t, "windows", name+".test.exe", "test", pkg)
 	ip, err := hns.NodeIP()

@@ -134,7 +134,7 @@ const (
 // manager has to be there for, and against a machine with nothing else on it: they
 // take their flags and file and end at the first thing that is missing.
 func TestConsumers(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := bounded(t, 8*time.Minute)
 	defer cancel()
 	newest := components.Kubernetes[:strings.LastIndex(components.Kubernetes, ".")+1]
 	all := distinct(ctx, t, func(combination, path string) bool {

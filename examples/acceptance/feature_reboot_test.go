@@ -46,7 +46,7 @@ const hostBlock = `
 // node that it is now is rebooted for another setting. A leave gives everything back, the
 // feature with the boot after it.
 func TestFeatureReboot(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
+	ctx, cancel := bounded(t, 12*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
 	b.withoutContainers(ctx)
@@ -166,16 +166,16 @@ func (b *bed) wantPendingSeen(ctx context.Context, args []string) {
 func (b *bed) rebootWhenAsked(ctx context.Context) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(ctx, rebootWait)
-		defer cancel()
 		done <- b.rebootAsked(ctx)
 	}()
 	return done
 }
 
 // rebootAsked makes the reboot that a program of the machine asks Windows for, after the
-// time that it says.
+// time that it gives. It waits for that for rebootWait.
 func (b *bed) rebootAsked(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, rebootWait, fmt.Errorf("no reboot within %v", rebootWait))
+	defer cancel()
 	words, err := b.host.Asked(ctx)
 	if err != nil {
 		return err

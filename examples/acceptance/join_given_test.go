@@ -23,7 +23,7 @@ import (
 // administrator's, of which a warning is given, then on one of the node's own. The
 // network's CNI plugin is sdnoverlay. A leave gives the machine back as it was.
 func TestJoinKubeconfig(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
 	before := b.everything(ctx)

@@ -51,7 +51,7 @@ func planWithout(t *testing.T, block, address string) string {
 // which is no failure of nodejoin's; a plan that says so waits for it. The kubelet
 // reports the addresses of both families, and gets a certificate for both.
 func TestJoinWithoutNetwork(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startClusterWith(ctx, t, controlplane.Options{DualStack: true}))
 	const address = "fd00:10:1::2"

@@ -55,7 +55,7 @@ func (p *refusingProxy) wasAsked(host string) bool {
 // boot. Then NO_PROXY is taken away: the kubelet asks the proxy for the API server, which
 // shows that the rest of the test could have seen it.
 func TestJoinBehindProxy(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
 	ip, err := hns.NodeIP() // programs never ask a proxy for what is on loopback
 	if err != nil {

@@ -25,7 +25,7 @@ const network = "flannel.4096"
 // second one changes nothing, also after pods have had addresses; so does one on the
 // machine itself.
 func TestJoinWindowsNode(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
 	args := b.variables(b.host.Port()).write(t)

@@ -38,7 +38,7 @@ func planWith(t *testing.T, pairs ...string) string {
 // network is one that flanneld makes by the older interface of the HNS. The cluster has
 // nothing for joining nodes but what the plan's manifests give it.
 func TestJoinHostGW(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
 	b.network.OnAttach(b.addAddress)
@@ -122,7 +122,7 @@ func (b *bed) wantBridge(podCIDR string) {
 // TestKubeadmJoin: kubeadm.exe joins the machine, to a cluster with what `kubeadm init`
 // uploads. Its service runs on what kubeadm left, and on what the plan says beside it.
 func TestKubeadmJoin(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
 	plan := planWith(t, `join "bootstrap_token" { ttl = "15m" }`, `join "kubeadm" {}`, `os     = "windows"`, "os     = \"windows\"\n  max_pods = 50")

@@ -259,7 +259,7 @@ func (b *linuxBed) wantLinuxNode(ctx context.Context, driver string) {
 // TestLinuxNodeUnits: one apply makes a machine with systemd and nothing else a Ready
 // node whose services are units; a pod runs on it; after a leave it is as it was.
 func TestLinuxNodeUnits(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
+	ctx, cancel := bounded(t, 9*time.Minute)
 	defer cancel()
 	b := newLinuxBed(ctx, t, true)
 	before := b.snapshot()
@@ -314,7 +314,7 @@ func (b *linuxBed) wantRestarted(ctx context.Context, service string) {
 // TestMixedCluster: one apply of one plan joins a Linux machine over OpenSSH and a
 // Windows machine under Wine to one cluster.
 func TestMixedCluster(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
+	ctx, cancel := bounded(t, 9*time.Minute)
 	defer cancel()
 	b := newLinuxBed(ctx, t, false)
 	before := b.snapshot()

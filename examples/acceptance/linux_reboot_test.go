@@ -35,7 +35,7 @@ step "reboot" "name" {
 // of power, joins the node and is gone then. The Ready node is rebooted in the same way:
 // drained before, its services started by systemd, in service again after.
 func TestLinuxLocalReboot(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
+	ctx, cancel := bounded(t, 9*time.Minute)
 	defer cancel()
 	b := newLinuxBed(ctx, t, true)
 	before := b.snapshot()
@@ -167,7 +167,7 @@ func (b *linuxBed) awaitResume(ctx context.Context, text string) {
 
 func (b *linuxBed) awaitResumeLog(ctx context.Context, holds func(log string) bool) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, resumeWait)
+	ctx, cancel := context.WithTimeoutCause(ctx, resumeWait, fmt.Errorf("not within %v", resumeWait))
 	defer cancel()
 	until(ctx, b.t, "the unit "+resumeService, func() error {
 		log, err := os.ReadFile(b.machine.Path(linuxResumeLog))

@@ -79,7 +79,7 @@ step "service" "sleeper" {
 // TestLinuxOverOpenSSH: the distribution's sshd, a Linux machine and a plan of steps;
 // a second apply changes nothing, a third one mends what was changed by hand.
 func TestLinuxOverOpenSSH(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := bounded(t, 5*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	sweepAgents(t)

@@ -15,7 +15,7 @@ import (
 // into the subnet of another node, and the tables, are there while the node is, and gone
 // after a leave; what others have made of the same kind stays.
 func TestLinuxNodeHostGW(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+	ctx, cancel := bounded(t, 6*time.Minute)
 	defer cancel()
 	b := newLinuxBed(ctx, t, false)
 	other := b.linuxNeighbour(ctx)

@@ -1,7 +1,6 @@
 package acceptance_test
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -13,7 +12,7 @@ import (
 // TestLinuxNodeWithoutProxy: a cluster that brings kube-proxy itself. The node is joined
 // without one, with flannel as before, and runs a pod.
 func TestLinuxNodeWithoutProxy(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+	ctx, cancel := bounded(t, 6*time.Minute)
 	defer cancel()
 	b := newLinuxBed(ctx, t, false)
 	before := b.snapshot()

@@ -3,6 +3,7 @@ package acceptance_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -25,7 +26,7 @@ const (
 // what counts after a reboot only, reboots once more, joins the node after that, and is gone
 // then. A leave takes away what is left of it.
 func TestLocalReboot(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
+	ctx, cancel := bounded(t, 12*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
 	b.withoutContainers(ctx)
@@ -82,7 +83,7 @@ func (b *bed) registered(ctx context.Context, service string) bool {
 // is finished.
 func (b *bed) awaitResumed(ctx context.Context) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, resumeWait)
+	ctx, cancel := context.WithTimeoutCause(ctx, resumeWait, fmt.Errorf("not within %v", resumeWait))
 	defer cancel()
 	for {
 		log, err := os.ReadFile(b.host.Path(resumeLog))
@@ -102,7 +103,7 @@ func (b *bed) awaitResumed(ctx context.Context) {
 // awaitGone waits until a service is registered no more.
 func (b *bed) awaitGone(ctx context.Context, service string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, healWait)
+	ctx, cancel := context.WithTimeoutCause(ctx, healWait, fmt.Errorf("not within %v", healWait))
 	defer cancel()
 	for b.registered(ctx, service) {
 		b.wait(ctx, "the service "+service+" is registered still")

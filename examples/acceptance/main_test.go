@@ -2,6 +2,7 @@
 package acceptance_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"nodejoin/examples/acceptance/internal/components"
 )
@@ -129,4 +131,11 @@ func nodejoinWith(t *testing.T, goos, agentTag string) string {
 		t.Fatal(err)
 	}
 	return goBuild(t, goos, "nodejoin"+agentTag+"-"+goos+".exe", "build", "-trimpath", "-tags", "embedagent", "-overlay", overlay, "./cmd/nodejoin")
+}
+
+// bounded gives the context of a test, which ends everything that the test waits for
+// after limit: about three times what the test takes on two cores.
+func bounded(t *testing.T, limit time.Duration) (context.Context, context.CancelFunc) {
+	t.Helper()
+	return context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("%s was not done after %v", t.Name(), limit))
 }

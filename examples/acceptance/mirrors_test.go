@@ -54,7 +54,7 @@ node "lin-1" {
 // TestMirrors: the real containerd runs with the configuration of a plan, and asks for the
 // images of each registry where the plan says, trusting the plan's CA.
 func TestMirrors(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := bounded(t, 3*time.Minute)
 	defer cancel()
 	var asked struct {
 		sync.Mutex

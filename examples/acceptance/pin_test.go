@@ -1,7 +1,6 @@
 package acceptance_test
 
 import (
-	"context"
 	"encoding/pem"
 	"net"
 	"net/http"
@@ -20,7 +19,7 @@ import (
 // TestWrongPin: a kubeconfig whose CA is not the one that the plan pins is refused, and
 // nobody at its address is spoken to. Without the pin, somebody is.
 func TestWrongPin(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := bounded(t, 5*time.Minute)
 	defer cancel()
 	var asked atomic.Int64
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())

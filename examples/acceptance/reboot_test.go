@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -27,7 +28,7 @@ const (
 // TestReboot: a machine whose processes all end at once, and whose HNS forgets what does
 // not outlive a boot, comes back by itself as a node that status finds in sync.
 func TestReboot(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	ctx, cancel := bounded(t, 15*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
 	args := b.variables(b.host.Port()).write(t)
@@ -71,7 +72,7 @@ func (b *bed) bootLog() string {
 // awaitHealed waits until the log says, behind the first bytes, that all is in order.
 func (b *bed) awaitHealed(ctx context.Context, behind int) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, healWait)
+	ctx, cancel := context.WithTimeoutCause(ctx, healWait, fmt.Errorf("not within %v", healWait))
 	defer cancel()
 	for !strings.Contains(b.bootLog()[behind:], "everything is in order") {
 		b.wait(ctx, "nothing is in order: "+tail(b.bootLog()[behind:]))
@@ -82,7 +83,7 @@ func (b *bed) awaitHealed(ctx context.Context, behind int) {
 // Node is Ready.
 func (b *bed) awaitAlive(ctx context.Context, since time.Time) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, healWait)
+	ctx, cancel := context.WithTimeoutCause(ctx, healWait, fmt.Errorf("not within %v", healWait))
 	defer cancel()
 	for {
 		lease, err := b.cluster.Client.CoordinationV1().Leases("kube-node-lease").Get(ctx, nodeName, metav1.GetOptions{})
@@ -116,7 +117,7 @@ func (b *bed) wait(ctx context.Context, seen string) {
 // status runs `nodejoin status --detailed-exitcode` from the root of the repository.
 func (p program) status(ctx context.Context, t *testing.T, args []string) (out string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, applyWait)
+	ctx, cancel := context.WithTimeoutCause(ctx, applyWait, fmt.Errorf("not within %v", applyWait))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, string(p), append([]string{"status", "--detailed-exitcode"}, args...)...)
 	cmd.Dir = repository(t)

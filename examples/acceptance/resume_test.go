@@ -23,7 +23,7 @@ var killedAfter = []int{1, 2, 8, 18, 33, 64, 80, 95, 120, 140}
 // TestKilledAnywhere: whichever mutating call was the last one of a run, the next one
 // finishes the join and the one after that has nothing to do.
 func TestKilledAnywhere(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
+	ctx, cancel := bounded(t, 25*time.Minute)
 	defer cancel()
 	cluster := startCluster(ctx, t)
 	nodejoin := program(nodejoinWith(t, "linux", "crashtest"))
@@ -88,7 +88,7 @@ func (b *bed) wantCrashed() string {
 // TestControllerKilled: a nodejoin that is killed while its agent lives leaves a
 // machine that the next run finishes.
 func TestControllerKilled(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
 	cluster := startCluster(ctx, t)
 	for _, step := range []string{"kubernetes_node", "kubelet", "kube_proxy_ready"} {
@@ -116,7 +116,7 @@ func TestControllerKilled(t *testing.T) {
 // of the adapter's switch, or of the start of a service, is made anew and the run goes
 // on; or it fails with exit code 4 and the next one finishes.
 func TestConnectionCut(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	ctx, cancel := bounded(t, 15*time.Minute)
 	defer cancel()
 	cluster := startCluster(ctx, t)
 	plan := planWith(t, "\n  port    = 4789", "\n  placeholder = true")

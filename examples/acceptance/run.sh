@@ -4,7 +4,7 @@
 # second afterwards) and runs the tests. Arguments go to `go test` instead: -v -run 'TestJoin$' .
 #
 # Components are kept in $NODEJOIN_COMPONENTS, by default nodejoin-acceptance in the
-# user's cache folder.
+# user's cache folder. How long the tests took is written to *.json in $NODEJOIN_TEST_TIMES, if that is set.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -32,15 +32,20 @@ fi
 # have their own moods, and one bad moment of theirs shall not cost the run. What fails twice fails.
 tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT
-go build -o "$tools/gotestsum" gotest.tools/gotestsum
-tests() { "$tools/gotestsum" --format testname --rerun-fails=1 --rerun-fails-run-root-test --packages "${*: -1}" -- "${@:1:$#-1}"; }
+go -C tools build -o "$tools/gotestsum" gotest.tools/gotestsum
+times=${NODEJOIN_TEST_TIMES-$tools}
+# tests NAME FLAG... PACKAGES
+tests() {
+	"$tools/gotestsum" --format testname --jsonfile "$times/$1.json" --rerun-fails=1 --rerun-fails-run-root-test \
+		--packages "${*: -1}" -- -count=1 "${@:2:$#-2}"
+}
 
 # All parts run, also after one that has failed.
 failed=0
 # One package after another: they measure time, and share ports that Kubernetes fixes.
-tests -count=1 -p 1 -timeout 60m ./... || failed=1
-(cd ../.. && NODEJOIN_COMPONENTS=$NODEJOIN_COMPONENTS/bin tests -count=1 -timeout 10m ./steps/cluster/...) || failed=1
+tests acceptance -p 1 -timeout 60m ./... || failed=1
+(cd ../.. && NODEJOIN_COMPONENTS=$NODEJOIN_COMPONENTS/bin tests cluster -timeout 5m ./steps/cluster/...) || failed=1
 # Tests of the module itself that are skipped where sshd or mounting is missing; here they may not be.
-(cd ../.. && NODEJOIN_REQUIRE=1 tests -count=1 -timeout 10m ./steps/transport/...) || failed=1
-(cd ../.. && NODEJOIN_REQUIRE=1 tests -count=1 -timeout 10m ./steps/host/linux) || failed=1
+(cd ../.. && NODEJOIN_REQUIRE=1 tests transport -timeout 5m ./steps/transport/...) || failed=1
+(cd ../.. && NODEJOIN_REQUIRE=1 tests linux -timeout 5m ./steps/host/linux) || failed=1
 exit "$failed"

@@ -52,7 +52,7 @@ artifact "nssm" {
 // windows_exporter beside them. They do their work, nssm starts a kubelet again that was
 // killed, a second apply changes nothing, and a leave takes all of it away.
 func TestSidePrograms(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
 	_, artifacts, err := mirror.Make(ctx, componentSet(t), mirror.SidePrograms)

@@ -28,7 +28,7 @@ func startMachine(ctx context.Context, t *testing.T, opt machine.Options) *machi
 // TestHostConformanceUnderSystemd runs the tests of steps/host/linux that are about
 // systemd, with the conformance suite of all hosts, on a machine of their own.
 func TestHostConformanceUnderSystemd(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := bounded(t, 5*time.Minute)
 	defer cancel()
 	program := goBuild(t, "linux", "host-linux.test", "test", "./steps/host/linux")
 	m := startMachine(ctx, t, machine.Options{Dir: t.TempDir(), Name: "units", Systemd: true})

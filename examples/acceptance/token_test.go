@@ -21,7 +21,7 @@ const tokenBound = 3 * time.Minute
 // TestTokenExpired: a bootstrap token that has expired when the kubelet first uses it.
 // The run ends with one diagnostic, and the next one mints another token and finishes.
 func TestTokenExpired(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
 	args := b.variables(b.host.Port()).write(t)

@@ -40,7 +40,7 @@ const (
 // lock, the note in the history, and one for each batch of host steps, which is what lies between two steps on the cluster's
 // side, and none for a step. The host fetches the artifacts itself.
 func TestRoundTrips(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
 	v := b.variables(b.host.Port())

@@ -27,7 +27,7 @@ import (
 // an upgrade means; one whose kubelet does not run goes back to the old version, and the
 // next one goes through. Both drain the node, and the pods come back.
 func TestUpgrade(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	ctx, cancel := bounded(t, 20*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
 	old := b.planOf(components.OldKubernetes, mirror.OldKubernetesNode)

@@ -1,6 +1,6 @@
-// Package check holds the manifests of pods and workloads against the Windows nodes of
-// a plan: fields that Windows does not have, places where they would never run, images of
-// another build, Services that those nodes do not forward as asked. It reads text, and asks neither a host nor a cluster.
+// Package check checks the manifests of pods and workloads against the Windows nodes of a plan: fields that
+// Windows does not support, placements that never match, images of another build, Services that those nodes
+// do not forward as asked. It reads text only and connects to nothing.
 package check
 
 import (
@@ -18,11 +18,11 @@ import (
 type Severity string
 
 const (
-	Error   Severity = "error"   // it will not run, or not where it is to
-	Warning Severity = "warning" // it may not, or without what is asked for
+	Error   Severity = "error"   // it will not run, or not where intended
+	Warning Severity = "warning" // it may not run, or not as intended
 )
 
-// Finding is one thing that is wrong with an object, at a place in a file.
+// Finding is one problem of an object, at a position in a file.
 type Finding struct {
 	ID       string   `json:"id"`
 	Severity Severity `json:"severity"`
@@ -36,7 +36,7 @@ type Finding struct {
 	Remedy   string   `json:"remedy"`
 }
 
-// Cluster is what is known of where pods may run.
+// Cluster is what is known about where pods may run.
 type Cluster struct {
 	Kubernetes string // version of the nodes, "1.36.3"
 	Runtime    string // "containerd", "docker" or "mcr"
@@ -47,7 +47,7 @@ type Cluster struct {
 // Node is a Windows node as the scheduler sees it.
 type Node struct {
 	Name   string
-	Build  string // as its label has it, "10.0.20348"; "" = not known
+	Build  string // as its label has it, "10.0.20348"; "" = unknown
 	Labels map[string]string
 	Taints []kube.Taint
 }
@@ -65,7 +65,7 @@ type File struct {
 	Data []byte
 }
 
-// Report is what came of a check.
+// Report is the result of a check.
 type Report struct {
 	Findings []Finding
 	Objects  int // objects in the files
@@ -73,8 +73,8 @@ type Report struct {
 	Windows  int // of those, the ones that are for Windows
 }
 
-// Of is the cluster as a plan describes it: its Windows nodes, and the RuntimeClasses
-// that its manifests make.
+// Of returns the cluster as a plan describes it: its Windows nodes, and the RuntimeClasses that its manifests
+// create.
 func Of(c *plan.Compiled) Cluster {
 	var out Cluster
 	if c.Cluster != nil {
@@ -94,8 +94,9 @@ func Of(c *plan.Compiled) Cluster {
 			continue
 		}
 		build := strings.Join(strings.SplitN(n.Build, ".", 4)[:min(3, strings.Count(n.Build, ".")+1)], ".")
-		labels := map[string]string{"kubernetes.io/os": "windows", "kubernetes.io/arch": n.Arch, "kubernetes.io/hostname": n.Name,
-			"beta.kubernetes.io/os": "windows", "beta.kubernetes.io/arch": n.Arch}
+		labels := map[string]string{"kubernetes.io/os": "windows", "kubernetes.io/arch": n.Arch,
+			"kubernetes.io/hostname": n.Name,
+			"beta.kubernetes.io/os":  "windows", "beta.kubernetes.io/arch": n.Arch}
 		if build != "" {
 			labels[buildLabel] = build
 		}
@@ -112,7 +113,7 @@ func Of(c *plan.Compiled) Cluster {
 	for _, text := range list {
 		objects, err := read(File{Data: []byte(text)})
 		if err != nil {
-			continue // the plan was judged by its compiler
+			continue // the compiler has checked the plan
 		}
 		for _, o := range objects {
 			out.Classes = append(out.Classes, classesOf(o)...)
@@ -132,8 +133,8 @@ func manifestOf(s steps.Spec) (text string, ok bool) {
 	return o[0].at("content").str(), true
 }
 
-// Run checks files. The RuntimeClasses in them count as well. An error is a file that
-// cannot be read as manifests; nothing is known of the others then.
+// Run checks files. The RuntimeClasses in them count as well. An error is a file that cannot be parsed as
+// manifests; the result then holds nothing about the others.
 func Run(files []File, c Cluster) (Report, error) {
 	var all []object
 	var r Report
@@ -143,7 +144,7 @@ func Run(files []File, c Cluster) (Report, error) {
 			return Report{}, err
 		}
 		if len(list) == 0 {
-			return Report{}, fmt.Errorf("%s holds no object", f.Name)
+			return Report{}, fmt.Errorf("%s contains no object", f.Name)
 		}
 		all = append(all, list...)
 	}
@@ -176,13 +177,14 @@ func Run(files []File, c Cluster) (Report, error) {
 		k.pod(spec)
 	}
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
-		return cmp.Or(slices.IndexFunc(files, func(f File) bool { return f.Name == a.File })-slices.IndexFunc(files, func(f File) bool { return f.Name == b.File }),
+		return cmp.Or(slices.IndexFunc(files, func(f File) bool { return f.Name == a.File })-slices.IndexFunc(files,
+			func(f File) bool { return f.Name == b.File }),
 			a.Line-b.Line, a.Column-b.Column, strings.Compare(a.ID, b.ID))
 	})
 	return r, nil
 }
 
-// checker looks at one object.
+// checker checks one object.
 type checker struct {
 	cluster Cluster
 	object  object
@@ -198,18 +200,19 @@ func (k *checker) find(id string, at value, seen string, args ...any) {
 func (k *checker) findAs(s Severity, id string, at value, seen string, args ...any) {
 	row := rowOf(id)
 	line, column := at.position()
-	k.report.Findings = append(k.report.Findings, Finding{ID: id, Severity: s, File: k.object.file, Line: line, Column: column, Object: k.object.String(),
-		Field: at.path, Seen: fmt.Sprintf(seen, args...), Why: row.why, Remedy: row.remedy})
+	k.report.Findings = append(k.report.Findings,
+		Finding{ID: id, Severity: s, File: k.object.file, Line: line, Column: column, Object: k.object.String(),
+			Field: at.path, Seen: fmt.Sprintf(seen, args...), Why: row.why, Remedy: row.remedy})
 }
 
-// pod looks at the specification of pods.
+// pod checks the specification of pods.
 func (k *checker) pod(spec value) {
 	k.misplaced(spec)
 	os := k.system(spec)
 	k.osName = spec.get("os").get("name").str() == "windows"
 	switch os {
 	case contradicted:
-		return // nothing else is worth to be said
+		return // the rest is not worth reporting
 	case "linux":
 		k.linuxImages(spec)
 		return

@@ -60,7 +60,8 @@ func TestCorpus(t *testing.T) {
 			if !*update {
 				t.Fatalf("(-want +have), -update writes it:\n%s", cmp.Diff(want, have))
 			}
-			ar.Files = append(slices.DeleteFunc(ar.Files, func(f txtar.File) bool { return f.Name == "want" }), txtar.File{Name: "want", Data: []byte(have)})
+			ar.Files = append(slices.DeleteFunc(ar.Files, func(f txtar.File) bool { return f.Name == "want" }),
+				txtar.File{Name: "want", Data: []byte(have)})
 			if err := os.WriteFile(file, txtar.Format(ar), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +80,8 @@ func text(r Report, err error) string {
 	}
 	var b strings.Builder
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "%s:%d,%d: %s: %s: %s %s: %s\n", f.File, f.Line, f.Column, f.Severity, f.ID, f.Object, f.Field, f.Seen)
+		fmt.Fprintf(&b, "%s:%d,%d: %s: %s: %s %s: %s\n", f.File, f.Line, f.Column, f.Severity, f.ID, f.Object,
+			f.Field, f.Seen)
 	}
 	fmt.Fprintf(&b, "%d objects, %d with pods, %d for Windows\n", r.Objects, r.Pods, r.Windows)
 	return b.String()
@@ -109,7 +111,8 @@ func testCluster(t *testing.T, comment string) Cluster {
 }
 
 func testNode(name, build string, more ...string) Node {
-	n := Node{Name: name, Build: build, Labels: map[string]string{osLabel: "windows", betaOSLabel: "windows", "kubernetes.io/arch": "amd64", "kubernetes.io/hostname": name, buildLabel: build}}
+	n := Node{Name: name, Build: build, Labels: map[string]string{osLabel: "windows", betaOSLabel: "windows",
+		"kubernetes.io/arch": "amd64", "kubernetes.io/hostname": name, buildLabel: build}}
 	if build == "-" {
 		n.Build = ""
 		delete(n.Labels, buildLabel)
@@ -141,11 +144,15 @@ func TestRowsAreDistinct(t *testing.T) {
 
 func TestImageBuild(t *testing.T) {
 	for image, want := range map[string]int{
-		"mcr.microsoft.com/windows/servercore:ltsc2019": 17763, "mcr.microsoft.com/windows/nanoserver:1809": 17763, "mcr.microsoft.com/windows/server:ltsc2022": 20348,
-		"mcr.microsoft.com/windows/nanoserver:10.0.20348.1607": 20348, "mcr.microsoft.com/windows/nanoserver:10.0.17763-amd64": 17763,
-		"mcr.microsoft.com/dotnet/aspnet:8.0-nanoserver-ltsc2022": 20348, "openjdk:17-windowsservercore-1809": 17763, "registry.example:5000/team/app:1.0-ltsc2025": 26100,
+		"mcr.microsoft.com/windows/servercore:ltsc2019": 17763, "mcr.microsoft.com/windows/nanoserver:1809": 17763,
+		"mcr.microsoft.com/windows/server:ltsc2022":               20348,
+		"mcr.microsoft.com/windows/nanoserver:10.0.20348.1607":    20348,
+		"mcr.microsoft.com/windows/nanoserver:10.0.17763-amd64":   17763,
+		"mcr.microsoft.com/dotnet/aspnet:8.0-nanoserver-ltsc2022": 20348, "openjdk:17-windowsservercore-1809": 17763,
+		"registry.example:5000/team/app:1.0-ltsc2025":       26100,
 		"python:3.12-windowsservercore-ltsc2022@sha256:abc": 20348, "mcr.microsoft.com/windows/nanoserver:20H2": 19042,
-		"nginx:1.25": 0, "example/app:1809": 0, "registry.example:1809/app": 0, "registry.windows.example/app:2004": 0, "mcr.microsoft.com/windows/servercore": 0, "": 0,
+		"nginx:1.25": 0, "example/app:1809": 0, "registry.example:1809/app": 0, "registry.windows.example/app:2004": 0,
+		"mcr.microsoft.com/windows/servercore": 0, "": 0,
 		"registry.k8s.io/pause:3.10": 0, "app@sha256:18091809": 0, "example/app:2.ltsc2022x": 0,
 	} {
 		if have, _ := imageBuild(image); have != want {
@@ -173,7 +180,8 @@ func FuzzRun(f *testing.F) {
 	f.Add([]byte("a: &a [*a]\nkind: List\nitems: *a\n"))
 	f.Add([]byte("kind: Pod\nspec: &s\n  <<: *s\n  containers: [*s]\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c := Cluster{Kubernetes: "1.36.3", Runtime: "containerd", Nodes: []Node{testNode("win-1", "10.0.20348", "os=windows:NoSchedule")}}
+		c := Cluster{Kubernetes: "1.36.3", Runtime: "containerd",
+			Nodes: []Node{testNode("win-1", "10.0.20348", "os=windows:NoSchedule")}}
 		r, err := Run([]File{{"f", data}}, c)
 		if err == nil && r.Objects == 0 {
 			t.Error("no object, and no error")

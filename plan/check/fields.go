@@ -5,16 +5,15 @@ import (
 	"strings"
 )
 
-// field is a field that Windows does not have.
+// field is a field that Windows does not support.
 type field struct {
 	path string // of the pod's spec, or of the container
 	id   string
-	// api: the API server refuses it in a pod with spec.os.name: windows (kubernetes
-	// pkg/apis/core/validation/validation.go, validateWindows; the list of the documents,
-	// "Pod OS").
+	// api: the API server rejects it in a pod with spec.os.name: windows (kubernetes
+	// pkg/apis/core/validation/validation.go, validateWindows; the documentation's list "Pod OS").
 	api      bool
-	severity Severity         // where the API server lets it through
-	wrong    func(value) bool // and there is something to be said of it
+	severity Severity         // what the API server accepts
+	wrong    func(value) bool // and is worth reporting
 	why      string
 	remedy   string
 }
@@ -23,7 +22,7 @@ func set(v value) bool    { return v.there() }
 func isTrue(v value) bool { return v.yes() }
 func listed(v value) bool { return v.there() && !v.empty() }
 
-// unset tells that the API server does not tell the value of a field from nothing.
+// unset reports that the API server treats the value of a field as absent.
 func unset(path string, v value) bool {
 	switch path {
 	case "hostPID", "hostIPC":
@@ -39,26 +38,34 @@ const (
 	userName  = "write windowsOptions: {runAsUserName: \"ContainerUser\"} instead"
 )
 
-// podFields are those of a pod's spec. Sources: the lists of "Windows containers in
-// Kubernetes" and "Guide for scheduling Windows containers" (kubernetes.io), which say
-// why; validateWindows, which refuses.
+// podFields are the fields of a pod's spec. Sources: the lists of "Windows containers in Kubernetes" and
+// "Guide for scheduling Windows containers" (kubernetes.io), which give the reasons; validateWindows, which
+// rejects.
 var podFields = []field{
-	{"hostPID", "host-pid", true, Warning, isTrue, "Windows shares no namespaces of the host; the field is not looked at", linuxOnly},
-	{"hostIPC", "host-ipc", true, Warning, isTrue, "Windows shares no namespaces of the host; the field is not looked at", linuxOnly},
-	{"hostUsers", "host-users", true, Warning, func(v value) bool { return v.no() }, "Windows has no user namespaces", linuxOnly},
-	{"shareProcessNamespace", "share-process-namespace", true, Warning, isTrue, "Windows containers cannot share their processes or root file systems", linuxOnly},
-	{"dnsPolicy", "dns-host-network", false, Warning, func(v value) bool { return v.str() == "ClusterFirstWithHostNet" }, "Windows does not have it: what runs in the host's network (HostProcess) asks the DNS servers of the host", "leave it out, and do not count on names of the cluster there"},
+	{"hostPID", "host-pid", true, Warning, isTrue, "Windows shares no host namespaces; the field is ignored", linuxOnly},
+	{"hostIPC", "host-ipc", true, Warning, isTrue, "Windows shares no host namespaces; the field is ignored", linuxOnly},
+	{"hostUsers", "host-users", true, Warning, func(v value) bool { return v.no() },
+		"Windows has no user namespaces", linuxOnly},
+	{"shareProcessNamespace", "share-process-namespace", true, Warning, isTrue,
+		"Windows containers cannot share their processes or root file systems", linuxOnly},
+	{"dnsPolicy", "dns-host-network", false, Warning, func(v value) bool { return v.str() == "ClusterFirstWithHostNet" },
+		"not supported on Windows: pods in the host's network (HostProcess) use the host's DNS servers",
+		"leave it out, and do not rely on cluster names there"},
 	{"securityContext.seLinuxOptions", "se-linux", true, Warning, set, "Windows has no SELinux", linuxOnly},
 	{"securityContext.seLinuxChangePolicy", "se-linux", true, Warning, set, "", ""},
 	{"securityContext.seccompProfile", "seccomp", true, Warning, set, "Windows has no seccomp", linuxOnly},
 	{"securityContext.appArmorProfile", "app-armor", true, Warning, set, "Windows has no AppArmor", linuxOnly},
-	{"securityContext.fsGroup", "fs-group", true, Warning, set, "Windows has no numeric groups; volumes keep their access", linuxOnly},
-	{"securityContext.fsGroupChangePolicy", "fs-group-change-policy", true, Warning, set, "Windows has no numeric groups; volumes keep their access", linuxOnly},
+	{"securityContext.fsGroup", "fs-group", true, Warning, set,
+		"Windows has no numeric groups; volumes keep their access", linuxOnly},
+	{"securityContext.fsGroupChangePolicy", "fs-group-change-policy", true, Warning, set,
+		"Windows has no numeric groups; volumes keep their access", linuxOnly},
 	{"securityContext.sysctls", "sysctls", true, Warning, listed, "Windows has no sysctls", linuxOnly},
 	{"securityContext.runAsUser", "run-as-user", true, Warning, set, "Windows has no numeric users", userName},
 	{"securityContext.runAsGroup", "run-as-group", true, Warning, set, "Windows has no numeric groups", linuxOnly},
-	{"securityContext.supplementalGroups", "supplemental-groups", true, Warning, listed, "Windows has no numeric groups", linuxOnly},
-	{"securityContext.supplementalGroupsPolicy", "supplemental-groups-policy", true, Warning, set, "Windows has no numeric groups", linuxOnly},
+	{"securityContext.supplementalGroups", "supplemental-groups", true, Warning, listed,
+		"Windows has no numeric groups", linuxOnly},
+	{"securityContext.supplementalGroupsPolicy", "supplemental-groups-policy", true, Warning, set,
+		"Windows has no numeric groups", linuxOnly},
 }
 
 // containerFields are those of a container.
@@ -69,19 +76,29 @@ var containerFields = []field{
 	{"securityContext.runAsUser", "run-as-user", true, Warning, set, "", ""},
 	{"securityContext.runAsGroup", "run-as-group", true, Warning, set, "", ""},
 	{"securityContext.capabilities", "capabilities", true, Warning, set, "Windows has no POSIX capabilities", linuxOnly},
-	{"securityContext.readOnlyRootFilesystem", "read-only-root", true, Warning, isTrue, "system processes of a Windows container write to its registry and file system, so it is always writable", linuxOnly},
-	{"securityContext.privileged", "privileged", true, Warning, isTrue, "Windows has no privileged containers; HostProcess containers stand for them", "remove it, or write windowsOptions: {hostProcess: true, runAsUserName: \"NT AUTHORITY\\\\SYSTEM\"} with hostNetwork: true"},
-	{"securityContext.allowPrivilegeEscalation", "privilege-escalation", true, Warning, isTrue, "it is wired to the capabilities of Linux", linuxOnly},
+	{"securityContext.readOnlyRootFilesystem", "read-only-root", true, Warning, isTrue,
+		"system processes of a Windows container write to its registry and file system, so it is always writable",
+		linuxOnly},
+	{"securityContext.privileged", "privileged", true, Warning, isTrue,
+		"Windows has no privileged containers; HostProcess containers take their place",
+		"remove it, or write windowsOptions: {hostProcess: true, runAsUserName: \"NT AUTHORITY\\\\SYSTEM\"} with " +
+			"hostNetwork: true"},
+	{"securityContext.allowPrivilegeEscalation", "privilege-escalation", true, Warning, isTrue,
+		"it depends on Linux capabilities", linuxOnly},
 	{"securityContext.procMount", "proc-mount", true, Warning, set, "Windows has no /proc", linuxOnly},
-	{"volumeDevices", "volume-devices", false, Error, listed, "Windows attaches no raw block devices to containers", "mount a volume with a file system"},
+	{"volumeDevices", "volume-devices", false, Error, listed, "Windows attaches no raw block devices to containers",
+		"mount a volume with a file system"},
 }
 
-// otherRows are of fields that are looked for in lists.
+// otherRows are fields inside lists.
 var otherRows = []row{
 	{"mount-propagation", Error, "Windows propagates no mounts", "remove mountPropagation"},
-	{"sub-path", Warning, "Windows mounts whole volumes; a single file cannot be mounted, and subPath has its limits", "mount the whole volume in a folder of its own"},
+	{"sub-path", Warning, "Windows mounts whole volumes, not single files, and subPath is limited",
+		"mount the whole volume in a folder of its own"},
 	{"huge-pages", Error, "Windows containers have no huge pages", "remove the resource"},
-	{"termination-grace", Warning, "under Docker the process gets CTRL_SHUTDOWN_EVENT and then some seconds, whatever is written", "use containerd, or do not depend on it"},
+	{"termination-grace", Warning,
+		"under Docker the process gets CTRL_SHUTDOWN_EVENT and a fixed few seconds, whatever the value",
+		"use containerd, or do not rely on it"},
 }
 
 func fieldRows() []row {
@@ -94,12 +111,13 @@ func fieldRows() []row {
 	return slices.Concat(out, otherRows, volumeRows, hostProcessRows)
 }
 
-// containers are all containers of a pod.
+// containers returns all containers of a pod.
 func containers(spec value) []value {
-	return slices.Concat(spec.get("initContainers").list(), spec.get("containers").list(), spec.get("ephemeralContainers").list())
+	return slices.Concat(spec.get("initContainers").list(), spec.get("containers").list(),
+		spec.get("ephemeralContainers").list())
 }
 
-// fields looks for what Windows does not have.
+// fields finds fields that Windows does not support.
 func (k *checker) fields(spec value) {
 	k.table(spec, podFields)
 	k.hostProcess(spec)
@@ -138,7 +156,7 @@ func (k *checker) table(in value, table []field) {
 		}
 		severity, seen := f.severity, "the pod has "+f.path
 		if refused {
-			severity, seen = Error, seen+", and with spec.os.name windows the API server refuses it"
+			severity, seen = Error, seen+", and with spec.os.name windows the API server rejects it"
 		}
 		if s := v.str(); s != "" {
 			seen = strings.Replace(seen, f.path, f.path+": "+s, 1)
@@ -147,7 +165,7 @@ func (k *checker) table(in value, table []field) {
 	}
 }
 
-// selector looks at how a workload knows its pods (kubernetes pkg/apis/apps/validation/validation.go).
+// selector checks how a workload selects its pods (kubernetes pkg/apis/apps/validation/validation.go).
 func (k *checker) selector() {
 	if !slices.Contains([]string{"Deployment", "ReplicaSet", "DaemonSet", "StatefulSet"}, k.object.kind()) {
 		return
@@ -161,17 +179,17 @@ func (k *checker) selector() {
 	labels := spec.at("template", "metadata", "labels")
 	for _, p := range selector.get("matchLabels").pairs() {
 		if have := labels.get(p.key); !have.there() || have.str() != p.str() {
-			k.find("pod-selector", p.value, "it selects pods with %s=%s, which its template does not give them", p.key, p.str())
+			k.find("pod-selector", p.value, "it selects pods with %s=%s, but its template does not set that label",
+				p.key, p.str())
 		}
 	}
 }
 
-// podKeys are fields of a pod's spec that say where it runs; they are often written
-// beside it.
+// podKeys are fields of a pod's spec that say where it runs; they are often misplaced.
 var podKeys = []string{"nodeSelector", "tolerations", "affinity", "runtimeClassName", "nodeName"}
 
-// misplaced finds them where they have no effect: in the specification of the workload,
-// in its template, in a container.
+// misplaced finds them where they have no effect: in the workload's specification, in its template, in a
+// container.
 func (k *checker) misplaced(spec value) {
 	var wrong []value
 	switch k.object.kind() {
@@ -180,7 +198,8 @@ func (k *checker) misplaced(spec value) {
 	case "PodTemplate":
 		wrong = []value{k.object.value, k.object.get("template")}
 	case "CronJob":
-		wrong = []value{k.object.value, k.object.get("spec"), k.object.at("spec", "jobTemplate"), k.object.at("spec", "jobTemplate", "spec"), k.object.at("spec", "jobTemplate", "spec", "template")}
+		wrong = []value{k.object.value, k.object.get("spec"), k.object.at("spec", "jobTemplate"),
+			k.object.at("spec", "jobTemplate", "spec"), k.object.at("spec", "jobTemplate", "spec", "template")}
 	default:
 		wrong = []value{k.object.value, k.object.get("spec"), k.object.at("spec", "template")}
 	}
@@ -188,7 +207,7 @@ func (k *checker) misplaced(spec value) {
 	for _, v := range append(wrong, containers(spec)...) {
 		for _, key := range podKeys {
 			if at := v.get(key); at.there() {
-				k.find("misplaced", at, "%s is not in the specification of the pod", key)
+				k.find("misplaced", at, "%s is not in the pod's spec", key)
 			}
 		}
 	}

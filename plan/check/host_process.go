@@ -1,16 +1,22 @@
 package check
 
-// hostProcessRows are of HostProcess containers, which stand for the privileged ones of
-// Linux (kubernetes pkg/apis/core/validation/validation.go, validateWindowsHostProcessPod).
+// hostProcessRows are findings about HostProcess containers, the privileged containers of Windows (kubernetes
+// pkg/apis/core/validation/validation.go, validateWindowsHostProcessPod).
 var hostProcessRows = []row{
-	{"host-network", Error, "Windows has the host's network for HostProcess containers only", "remove hostNetwork, or make all containers HostProcess (windowsOptions: {hostProcess: true})"},
-	{"host-process-mixed", Error, "where one container is HostProcess all must be, and the API server refuses others", "write windowsOptions: {hostProcess: true} into the securityContext of the pod, and nothing else of it into those of containers"},
-	{"host-process-network", Error, "a HostProcess container runs in the host's network, and the API server refuses it without hostNetwork: true", "write hostNetwork: true into the pod's spec"},
-	{"host-process-runtime", Error, "HostProcess containers are made by containerd only", "take containerd as the runtime of the nodes"},
+	{"host-network", Error, "only HostProcess containers can use the host's network on Windows",
+		"remove hostNetwork, or make all containers HostProcess (windowsOptions: {hostProcess: true})"},
+	{"host-process-mixed", Error, "if one container is HostProcess all must be; the API server rejects others",
+		"write windowsOptions: {hostProcess: true} into the pod's securityContext, and no hostProcess into those of its " +
+			"containers"},
+	{"host-process-network", Error,
+		"a HostProcess container runs in the host's network; the API server rejects it without hostNetwork: true",
+		"write hostNetwork: true into the pod's spec"},
+	{"host-process-runtime", Error, "only containerd supports HostProcess containers",
+		"use containerd as the runtime of the nodes"},
 }
 
-// isHostProcess tells whether a container of a pod is HostProcess: what the container
-// does not say it has of the pod.
+// isHostProcess reports whether a container of a pod is HostProcess; what the container does not set comes
+// from the pod.
 func isHostProcess(spec, container value) bool {
 	v := container.at("securityContext", "windowsOptions", "hostProcess")
 	if !v.there() {
@@ -19,11 +25,10 @@ func isHostProcess(spec, container value) bool {
 	return v.yes()
 }
 
-// hostProcess looks at the HostProcess containers of a pod, and at hostNetwork, which
-// goes with them.
+// hostProcess checks the HostProcess containers of a pod, and hostNetwork, which goes with them.
 func (k *checker) hostProcess(spec value) {
 	of, network := spec.at("securityContext", "windowsOptions", "hostProcess"), spec.get("hostNetwork")
-	var process, other value // a container of each sort
+	var process, other value // one container of each sort
 	for _, c := range containers(spec) {
 		own := c.at("securityContext", "windowsOptions", "hostProcess")
 		if is := isHostProcess(spec, c); is {
@@ -33,7 +38,7 @@ func (k *checker) hostProcess(spec value) {
 		}
 		if of.there() && own.there() && of.yes() != own.yes() {
 			k.find("host-process-mixed", own, "the container says %s, the pod %s", own.str(), of.str())
-			return // the rest follows from what is meant
+			return // the rest depends on which one is meant
 		}
 	}
 	if !process.there() {
@@ -43,7 +48,8 @@ func (k *checker) hostProcess(spec value) {
 		return
 	}
 	if other.there() {
-		k.find("host-process-mixed", other, "the container %s is not HostProcess, and %s is", other.get("name").str(), process.get("name").str())
+		k.find("host-process-mixed", other, "the container %s is not HostProcess, and %s is", other.get("name").str(),
+			process.get("name").str())
 	}
 	if !network.yes() {
 		at := spec.get("securityContext")
@@ -53,6 +59,7 @@ func (k *checker) hostProcess(spec value) {
 		k.find("host-process-network", at, "the pod is HostProcess and not in the host's network")
 	}
 	if r := k.cluster.Runtime; r == "docker" || r == "mcr" {
-		k.find("host-process-runtime", process, "the container %s is HostProcess, and the runtime of the nodes is %s", process.get("name").str(), r)
+		k.find("host-process-runtime", process, "the container %s is HostProcess, and the runtime of the nodes is %s",
+			process.get("name").str(), r)
 	}
 }

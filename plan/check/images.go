@@ -9,14 +9,14 @@ import (
 	"nodejoin/plan/compat"
 )
 
-// imageTags are the words in tags of images for Windows that name a build: those of
-// mcr.microsoft.com/windows and of the images that are made of them.
+// imageTags are the words in tags of Windows images that name a build: those of mcr.microsoft.com/windows and
+// of images based on them.
 var imageTags = map[string]int{
 	"ltsc2016": 14393, "ltsc2019": 17763, "1809": 17763, "1903": 18362, "1909": 18363, "2004": 19041, "20h2": 19042,
 	"ltsc2022": 20348, "23h2": 25398, "ltsc2025": 26100,
 }
 
-// plain are the words of imageTags that mean a build only beside a word of Windows.
+// plain are the words of imageTags that name a build only next to a word for Windows.
 var plain = []string{"1809", "1903", "1909", "2004", "20h2", "23h2"}
 
 var (
@@ -25,8 +25,8 @@ var (
 	tagWord     = regexp.MustCompile(`[a-z]*[0-9a-z]+`)
 )
 
-// imageBuild is the Windows build that an image's name says, and the word that says it;
-// 0 where it says none: an image of several builds, or for Linux.
+// imageBuild returns the Windows build that an image's name contains, and the word that names it; 0 if there
+// is none: an image of several builds, or for Linux.
 func imageBuild(image string) (build int, word string) {
 	name, _, _ := strings.Cut(strings.ToLower(image), "@")
 	repository, tag := name, ""
@@ -56,7 +56,7 @@ func imageBuild(image string) (build int, word string) {
 // portability); whether all of an image works there is not promised.
 const portable = 20348
 
-// images holds the builds of images against those of the nodes on which a pod can run.
+// images checks the builds of images against those of the nodes on which a pod can run.
 func (k *checker) images(spec value, nodes []Node) {
 	class, _ := k.classOf(spec)
 	isolated := class.Handler == compat.HandlerHypervisor
@@ -64,7 +64,7 @@ func (k *checker) images(spec value, nodes []Node) {
 	for _, c := range containers(spec) {
 		image := c.get("image")
 		build, word := imageBuild(image.str())
-		if build == 0 || isHostProcess(spec, c) { // of which only the files are used
+		if build == 0 || isHostProcess(spec, c) { // only its files are used
 			continue
 		}
 		var refused, doubtful, unknown []Node
@@ -90,14 +90,18 @@ func (k *checker) images(spec value, nodes []Node) {
 		if len(refused) > 0 {
 			k.find("image-build", image, "the image says %s (build 10.0.%d), and %s; %s", word, build, builds(refused), where)
 		} else if len(doubtful) > 0 {
-			k.findAs(Warning, "image-build", image, "the image says %s (build 10.0.%d), and %s, which runs it, without a promise that all of it works", word, build, builds(doubtful))
+			k.findAs(Warning, "image-build", image,
+				"the image says %s (build 10.0.%d), and %s, which runs it but does not guarantee that all of it works", word,
+				build, builds(doubtful))
 		} else if len(unknown) > 0 {
-			k.find("build-unknown", image, "the image says %s (build 10.0.%d), and the plan does not say the build of the Node %s", word, build, unknown[0].Name)
+			k.find("build-unknown", image,
+				"the image says %s (build 10.0.%d), and the plan does not give the build of the Node %s", word, build,
+				unknown[0].Name)
 		}
 	}
 }
 
-// linuxImages looks for images of Windows in a pod that is for Linux.
+// linuxImages finds images of Windows in a pod for Linux.
 func (k *checker) linuxImages(spec value) {
 	for _, c := range containers(spec) {
 		image := c.get("image")

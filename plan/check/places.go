@@ -14,8 +14,7 @@ const (
 	buildLabel  = "node.kubernetes.io/windows-build"
 )
 
-// answer is whether something matches: what depends on labels that others may set is
-// not known.
+// answer is whether something matches; labels that others may set make it unknown.
 type answer int
 
 const (
@@ -24,7 +23,7 @@ const (
 	yes
 )
 
-// requirement is one that a node must meet, with its place.
+// requirement is one that a node must meet, with its position.
 type requirement struct {
 	value
 	key, operator string
@@ -44,8 +43,9 @@ func (q requirement) String() string {
 	return q.key + " " + q.operator + " [" + strings.Join(q.values, ", ") + "]"
 }
 
-// ownLabels are those that the kubelet sets, so that a plan knows them all.
-var ownLabels = []string{osLabel, betaOSLabel, "kubernetes.io/arch", "beta.kubernetes.io/arch", "kubernetes.io/hostname", buildLabel}
+// ownLabels are set by the kubelet, so the plan knows all of them.
+var ownLabels = []string{osLabel, betaOSLabel, "kubernetes.io/arch", "beta.kubernetes.io/arch",
+	"kubernetes.io/hostname", buildLabel}
 
 // met tells whether a node meets it (k8s.io/component-helpers scheduling/corev1/nodeaffinity).
 func (q requirement) met(n Node) answer {
@@ -110,14 +110,16 @@ func selectionOf(spec value) selection {
 		s.all = append(s.all, requirement{value: p.value, key: p.key, operator: "In", values: []string{p.str()}})
 	}
 	if v := spec.get("nodeName"); v.str() != "" {
-		s.all = append(s.all, requirement{value: v, key: "metadata.name", operator: "In", values: []string{v.str()}, field: true})
+		s.all = append(s.all, requirement{value: v, key: "metadata.name", operator: "In",
+			values: []string{v.str()}, field: true})
 	}
 	required := spec.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 	for _, t := range required.get("nodeSelectorTerms").list() {
 		term := []requirement{}
 		for _, sort := range []string{"matchExpressions", "matchFields"} {
 			for _, e := range t.get(sort).list() {
-				term = append(term, requirement{value: e, key: e.get("key").str(), operator: e.get("operator").str(), values: texts(e.get("values")), field: sort == "matchFields"})
+				term = append(term, requirement{value: e, key: e.get("key").str(), operator: e.get("operator").str(),
+					values: texts(e.get("values")), field: sort == "matchFields"})
 			}
 		}
 		s.terms = append(s.terms, term)
@@ -155,7 +157,7 @@ func (s selection) met(n Node) (a answer, failed requirement) {
 	return a, failed
 }
 
-// build is the Windows build that all nodes must have; "" where none is demanded.
+// build is the Windows build that all nodes must have; "" if none is required.
 func (s selection) build() string {
 	for _, q := range s.all {
 		if q.key == buildLabel && q.operator == "In" && len(q.values) == 1 {
@@ -165,16 +167,17 @@ func (s selection) build() string {
 	return ""
 }
 
-// systems are the values of the operating system's label with which all can be met:
-// nil = any.
+// systems are the values of the operating-system label that meet all requirements: nil = any.
 func (s selection) systems() []string {
 	of := func(list []requirement) []string {
 		for _, q := range list {
 			if (q.key == osLabel || q.key == betaOSLabel) && q.operator == "In" {
 				return q.values
 			}
-			if (q.key == osLabel || q.key == betaOSLabel) && q.operator == "NotIn" { // there are two
-				return slices.DeleteFunc([]string{"linux", "windows"}, func(os string) bool { return slices.Contains(q.values, os) })
+			if (q.key == osLabel || q.key == betaOSLabel) && q.operator == "NotIn" { // there are only two
+				return slices.DeleteFunc([]string{"linux", "windows"}, func(os string) bool {
+					return slices.Contains(q.values, os)
+				})
 			}
 			if q.key == buildLabel && (q.operator == "In" || q.operator == "Exists") {
 				return []string{"windows"}
@@ -203,8 +206,7 @@ func (s selection) systems() []string {
 // contradicted is the operating system of a pod that names two.
 const contradicted = "contradicted"
 
-// system is the operating system that a pod is for: "windows", "linux", contradicted, or
-// "" where nothing says it.
+// system is the operating system that a pod is for: "windows", "linux", contradicted, or "" if nothing says.
 func (k *checker) system(spec value) string {
 	where := k.selection(spec).systems()
 	by := ""
@@ -214,7 +216,7 @@ func (k *checker) system(spec value) string {
 	name := spec.at("os", "name")
 	if os := name.str(); os != "" {
 		if by != "" && by != os {
-			k.find("os-mismatch", name, "spec.os.name is %q, and the pod is sent to nodes of %q", os, by)
+			k.find("os-mismatch", name, "spec.os.name is %q, but the pod selects nodes with %q", os, by)
 			return contradicted
 		}
 		return os
@@ -222,7 +224,7 @@ func (k *checker) system(spec value) string {
 	if by == "" && len(where) == 0 {
 		for _, c := range containers(spec) {
 			if build, _ := imageBuild(c.get("image").str()); build != 0 {
-				if !k.hasUnknownClass(spec) { // whose selector may say it
+				if !k.hasUnknownClass(spec) { // whose selector may name it
 					k.find("no-os", c.get("image"), "the image %s is for Windows", c.get("image").str())
 				}
 				return "windows"
@@ -232,7 +234,7 @@ func (k *checker) system(spec value) string {
 	return by
 }
 
-// classOf is the class of a pod; ok is false where it has none, or an unknown one.
+// classOf returns the class of a pod; ok is false if it has none, or an unknown one.
 func (k *checker) classOf(spec value) (Class, bool) {
 	name := spec.get("runtimeClassName").str()
 	i := slices.IndexFunc(k.cluster.Classes, func(c Class) bool { return c.Name == name })
@@ -242,7 +244,7 @@ func (k *checker) classOf(spec value) (Class, bool) {
 	return k.cluster.Classes[i], true
 }
 
-// hasUnknownClass tells that a pod names a class which neither the plan nor the files have.
+// hasUnknownClass reports that a pod names a class that neither the plan nor the files have.
 func (k *checker) hasUnknownClass(spec value) bool {
 	_, ok := k.classOf(spec)
 	return !ok && spec.get("runtimeClassName").str() != ""
@@ -254,7 +256,7 @@ func (k *checker) unknownClass(spec value) bool {
 		return false
 	}
 	v := spec.get("runtimeClassName")
-	k.find("runtime-class", v, "the RuntimeClass %q is not known", v.str())
+	k.find("runtime-class", v, "unknown RuntimeClass %q", v.str())
 	return true
 }
 
@@ -269,33 +271,35 @@ func (k *checker) selection(spec value) selection {
 		}
 		slices.Sort(keys)
 		for _, key := range keys {
-			s.all = append(s.all, requirement{value: spec.get("runtimeClassName"), key: key, operator: "In", values: []string{class.NodeSelector[key]}})
+			s.all = append(s.all, requirement{value: spec.get("runtimeClassName"), key: key, operator: "In",
+				values: []string{class.NodeSelector[key]}})
 		}
 	}
 	return s
 }
 
-// anywhere looks at a pod that says nothing of its operating system.
+// anywhere checks a pod that does not say its operating system.
 func (k *checker) anywhere(spec value) {
 	if k.unknownClass(spec) {
-		return // it may say it
+		return // it may name it
 	}
 	s := k.selection(spec)
 	for _, n := range k.cluster.Nodes {
 		if a, _ := s.met(n); a == yes && len(k.untolerated(spec, n)) == 0 {
-			k.find("any-os", spec.get("containers"), "the pod can be sent to the Windows node %s", n.Name)
+			k.find("any-os", spec.get("containers"), "the pod can be scheduled on the Windows node %s", n.Name)
 			return
 		}
 	}
 }
 
-// places are the Windows nodes on which a pod can run; it reports why there are none.
+// places returns the Windows nodes on which a pod can run and reports why there are none.
 func (k *checker) places(spec value) []Node {
 	s := k.selection(spec)
 	k.labels(s)
 	for i, t := range s.terms {
 		if len(t) == 0 {
-			k.find("empty-term", spec.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms").list()[i], "term %d has no requirement", i+1)
+			k.find("empty-term", spec.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
+				"nodeSelectorTerms").list()[i], "term %d has no requirement", i+1)
 		}
 	}
 	k.unknownClass(spec)
@@ -317,11 +321,11 @@ func (k *checker) places(spec value) []Node {
 	case len(perhaps) > 0:
 		id := "selector-unknown"
 		if doubtful.key == buildLabel {
-			id = "build-unknown" // the kubelet gives it
+			id = "build-unknown" // the kubelet sets it
 		}
 		k.find(id, at(doubtful, spec), "the pod wants %s", doubtful)
 		out = perhaps
-	case failed.key == "": // nothing but empty terms, which were told
+	case failed.key == "": // only empty terms, which are already reported
 		return nil
 	default:
 		k.find("selector", at(failed, spec), "the pod wants %s; %s", failed, k.instead(failed))
@@ -344,7 +348,7 @@ func (k *checker) places(spec value) []Node {
 			text = t.Key + "=" + t.Value + ":" + t.Effect
 		}
 		k.find("taint", where, "the Node %s has the taint %s", out[0].Name, text)
-		return out // what else is wrong there is worth to be known
+		return out // other problems there are worth reporting
 	}
 	return tolerated
 }
@@ -375,31 +379,34 @@ func (k *checker) instead(q requirement) string {
 	return "the Windows nodes of the plan have " + strings.Join(have, ", ")
 }
 
-// labels warns of keys that have a successor.
+// labels warns about keys that have a successor.
 func (k *checker) labels(s selection) {
 	for _, q := range slices.Concat(append([][]requirement{s.all}, s.terms...)...) {
-		if v := compat.CheckLabel(q.key, k.cluster.Kubernetes); (v.Status == compat.Deprecated || v.Status == compat.Removed) && !q.field {
+		if v := compat.CheckLabel(q.key, k.cluster.Kubernetes); (v.Status == compat.Deprecated ||
+			v.Status == compat.Removed) && !q.field {
 			k.find("deprecated-label", q.value, "the label %s: %s; its successor is %s", q.key, v.Why, v.Instead)
 		}
 	}
 }
 
-// classesOf is the RuntimeClass that an object is.
+// classesOf returns the RuntimeClass that an object is.
 func classesOf(o object) []Class {
 	if o.kind() != "RuntimeClass" {
 		return nil
 	}
-	c := Class{Name: o.at("metadata", "name").str(), Handler: o.get("handler").str(), NodeSelector: map[string]string{}, Tolerations: tolerations(o.at("scheduling", "tolerations"))}
+	c := Class{Name: o.at("metadata", "name").str(), Handler: o.get("handler").str(), NodeSelector: map[string]string{},
+		Tolerations: tolerations(o.at("scheduling", "tolerations"))}
 	for _, p := range o.at("scheduling", "nodeSelector").pairs() {
 		c.NodeSelector[p.key] = p.str()
 	}
 	return []Class{c}
 }
 
-// class looks at a RuntimeClass that is for Windows.
+// class checks a RuntimeClass for Windows.
 func (k *checker) class() {
 	c := classesOf(k.object)[0]
-	if os := c.NodeSelector[osLabel]; os != "" && os != "windows" || os == "" && !strings.HasPrefix(c.Handler, "runhcs-") && c.Handler != compat.HandlerDocker {
+	if os := c.NodeSelector[osLabel]; os != "" && os != "windows" ||
+		os == "" && !strings.HasPrefix(c.Handler, "runhcs-") && c.Handler != compat.HandlerDocker {
 		return
 	}
 	v := compat.CheckRuntimeClass(k.object.get("apiVersion").str(), c.Handler, k.cluster.Runtime, k.cluster.Kubernetes)
@@ -410,5 +417,6 @@ func (k *checker) class() {
 	if v.Status == compat.Removed || v.Status == compat.NotYet {
 		at = k.object.get("apiVersion")
 	}
-	k.find("runtime-class-handler", at, "%s of %s: %s; instead: %s", c.Handler, k.object.get("apiVersion").str(), v.Why, v.Instead)
+	k.find("runtime-class-handler", at, "%s of %s: %s; instead: %s", c.Handler, k.object.get("apiVersion").str(),
+		v.Why, v.Instead)
 }

@@ -17,7 +17,7 @@ const (
 	maxNested  = 20 // Lists in Lists
 )
 
-// value is a value in a file with its place. The zero value is one that is not there.
+// value is a value in a file with its position. The zero value is absent.
 type value struct {
 	node *yaml.Node
 	key  *yaml.Node // whose value it is; nil for elements of lists and documents
@@ -39,7 +39,7 @@ func (v value) position() (line, column int) {
 
 // resolved follows an alias.
 func resolved(n *yaml.Node) *yaml.Node {
-	for range 10 { // an alias of an alias is not written by anybody
+	for range 10 { // nobody writes an alias of an alias
 		if n == nil || n.Kind != yaml.AliasNode {
 			return n
 		}
@@ -59,7 +59,7 @@ func (v value) under(key string) string {
 	return v.path + "." + key
 }
 
-// get is the value of a key; that of a merged mapping (<<) where there is none.
+// get returns the value of a key, from a merged mapping (<<) if there is no other.
 func (v value) get(key string) value {
 	if v.node == nil || v.node.Kind != yaml.MappingNode {
 		return value{}
@@ -127,12 +127,12 @@ func (v value) str() string {
 func (v value) yes() bool { return v.node != nil && v.node.Tag == "!!bool" && v.node.Value == "true" }
 func (v value) no() bool  { return v.node != nil && v.node.Tag == "!!bool" && v.node.Value == "false" }
 
-// empty tells that it is a mapping or list of nothing.
+// empty reports that it is an empty mapping or list.
 func (v value) empty() bool {
 	return v.node != nil && v.node.Kind != yaml.ScalarNode && len(v.node.Content) == 0
 }
 
-// pairs are the keys and values of a mapping of texts, in their order.
+// pairs are the keys and values of a mapping of texts, in order.
 func (v value) pairs() []pair {
 	if v.node == nil || v.node.Kind != yaml.MappingNode {
 		return nil
@@ -171,7 +171,7 @@ func (o object) String() string {
 	return strings.TrimSpace(o.kind() + " " + name)
 }
 
-// podSpec is where an object has the specification of its pods.
+// podSpec returns where an object holds the specification of its pods.
 func (o object) podSpec() (value, bool) {
 	var spec value
 	switch o.kind() {
@@ -183,7 +183,7 @@ func (o object) podSpec() (value, bool) {
 		spec = o.at("spec", "template", "spec")
 	case "CronJob":
 		spec = o.at("spec", "jobTemplate", "spec", "template", "spec")
-	default: // a workload of somebody else's (a Rollout of Argo, a Service of Knative)
+	default: // a custom workload (Argo Rollout, Knative Service)
 		if s := o.at("spec", "template", "spec"); s.get("containers").list() != nil {
 			spec = s
 		}
@@ -191,8 +191,7 @@ func (o object) podSpec() (value, bool) {
 	return spec, spec.there()
 }
 
-// twice finds keys that are in a mapping more than once. An alias is looked at where it
-// points to.
+// twice finds duplicate keys in a mapping. An alias is checked where it points to.
 func (k *checker) twice(v value) {
 	seen := map[string]int{}
 	for i, n := range v.node.Content {
@@ -201,7 +200,7 @@ func (k *checker) twice(v value) {
 			key := v.node.Content[i-i%2]
 			in = value{n, key, v.under(key.Value)}
 			if line := seen[key.Value]; i%2 == 0 && line != 0 && key.Kind == yaml.ScalarNode {
-				k.find("key-twice", in, "%s is in line %d already", key.Value, line)
+				k.find("key-twice", in, "%s is already on line %d", key.Value, line)
 			}
 			seen[key.Value] = key.Line
 		}
@@ -209,7 +208,7 @@ func (k *checker) twice(v value) {
 	}
 }
 
-// read gives the objects of a file, those of Lists too.
+// read returns the objects of a file, including those in Lists.
 func read(f File) ([]object, error) {
 	var out []object
 	d := yaml.NewDecoder(bytes.NewReader(f.Data))
@@ -224,7 +223,7 @@ func read(f File) ([]object, error) {
 			if strings.HasSuffix(text, "did not find expected key") {
 				text += " (a line from there on is indented otherwise than its neighbours)"
 			}
-			return nil, fmt.Errorf("%s is no YAML: %s", f.Name, text)
+			return nil, fmt.Errorf("%s is not YAML: %s", f.Name, text)
 		}
 		if len(doc.Content) == 0 {
 			continue
@@ -234,7 +233,7 @@ func read(f File) ([]object, error) {
 			continue
 		}
 		if n.Kind != yaml.MappingNode {
-			return nil, fmt.Errorf("%s:%d,%d is no object", f.Name, n.Line, n.Column)
+			return nil, fmt.Errorf("%s:%d,%d is not an object", f.Name, n.Line, n.Column)
 		}
 		if out, err = objects(out, object{value{node: n}, f.Name}, 0); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
@@ -244,7 +243,7 @@ func read(f File) ([]object, error) {
 
 func objects(out []object, o object, depth int) ([]object, error) {
 	if len(out) >= maxObjects || depth > maxNested {
-		return nil, fmt.Errorf("it holds more than %d objects, or Lists in Lists", maxObjects)
+		return nil, fmt.Errorf("it contains more than %d objects, or Lists in Lists", maxObjects)
 	}
 	items := o.get("items")
 	if !strings.HasSuffix(o.kind(), "List") || !items.there() {

@@ -6,8 +6,8 @@ import (
 	"nodejoin/plan/compat"
 )
 
-// service looks at what a Service asks of the kube-proxy of Windows nodes: every node
-// forwards every Service, wherever its pods run.
+// service checks what a Service asks of the kube-proxy of Windows nodes: every node forwards every Service,
+// wherever its pods run.
 func (k *checker) service() {
 	spec := k.object.at("spec")
 	if affinity := spec.get("sessionAffinity"); affinity.str() == "ClientIP" {

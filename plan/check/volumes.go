@@ -6,21 +6,26 @@ import (
 )
 
 var volumeRows = []row{
-	{"memory-volume", Error, "Windows has no file system in memory", "leave medium out: the volume lies on the disk"},
-	{"nfs", Error, "Windows nodes mount no NFS volumes by themselves", "use SMB by its CSI driver, or another volume"},
-	{"volume-type", Error, "the kubelet mounts volumes of this type on Linux only", "use a volume of a CSI driver that is for Windows"},
-	{"host-path", Error, "Windows nodes have no such file, folder or device", "remove the volume, or name what Windows nodes have: a folder, or a pipe (\\\\.\\pipe\\NAME)"},
-	{"default-mode", Warning, "Windows has no modes of files; those in the volume have the access of its folder", "remove defaultMode and mode"},
+	{"memory-volume", Error, "Windows has no file system in memory", "leave medium out: the volume is on disk"},
+	{"nfs", Error, "Windows nodes mount no NFS volumes by themselves", "use SMB with its CSI driver, or another volume"},
+	{"volume-type", Error, "the kubelet mounts volumes of this type on Linux only",
+		"use a volume of a CSI driver for Windows"},
+	{"host-path", Error, "Windows nodes have no such file, folder or device",
+		"remove the volume, or name what Windows nodes have: a folder, or a pipe (\\\\.\\pipe\\NAME)"},
+	{"default-mode", Warning, "Windows has no file modes; files in the volume have the access rights of its folder",
+		"remove defaultMode and mode"},
 }
 
-// linuxVolumes are types of volumes besides nfs that Windows nodes do not mount: those
-// of the API without the ones that "Windows containers in Kubernetes" lists.
-var linuxVolumes = []string{"cephfs", "fc", "flocker", "glusterfs", "iscsi", "photonPersistentDisk", "portworxVolume", "quobyte", "rbd", "scaleIO", "storageos"}
+// linuxVolumes are types of volumes besides nfs that Windows nodes do not mount: those of the API without the
+// ones that "Windows containers in Kubernetes" lists.
+var linuxVolumes = []string{"cephfs", "fc", "flocker", "glusterfs", "iscsi", "photonPersistentDisk", "portworxVolume",
+	"quobyte", "rbd", "scaleIO", "storageos"}
 
-// linuxPaths are places of Linux that have no like under C:\ (a path /var is C:\var).
-var linuxPaths = []string{"/dev", "/proc", "/sys", "/var/run/docker.sock", "/var/run/crio", "/var/run/containerd", "/lib/modules", "/usr/src", "/etc/passwd", "/etc/ssl/certs", "/etc/machine-id"}
+// linuxPaths are Linux folders without a counterpart under C:\ (a path /var is C:\var).
+var linuxPaths = []string{"/dev", "/proc", "/sys", "/var/run/docker.sock", "/var/run/crio", "/var/run/containerd",
+	"/lib/modules", "/usr/src", "/etc/passwd", "/etc/ssl/certs", "/etc/machine-id"}
 
-// volumes looks at those of a pod.
+// volumes checks the volumes of a pod.
 func (k *checker) volumes(spec value) {
 	for _, v := range spec.get("volumes").list() {
 		if m := v.at("emptyDir", "medium"); m.str() != "" {
@@ -44,14 +49,16 @@ func (k *checker) hostPath(v value) {
 	if strings.HasSuffix(sort.str(), "OrCreate") {
 		return
 	}
-	if slices.ContainsFunc(linuxPaths, func(p string) bool { return path.str() == p || strings.HasPrefix(path.str(), p+"/") }) {
+	if slices.ContainsFunc(linuxPaths, func(p string) bool {
+		return path.str() == p || strings.HasPrefix(path.str(), p+"/")
+	}) {
 		k.find("host-path", path, "the path is %s", path.str())
 	} else if t := sort.str(); t == "CharDevice" || t == "BlockDevice" {
 		k.find("host-path", sort, "the type is %s", t)
 	}
 }
 
-// modes looks at the modes of files in the volumes that have some.
+// modes checks the file modes in the volumes that have them.
 func (k *checker) modes(volume value) {
 	for _, sort := range []string{"secret", "configMap", "downwardAPI", "projected"} {
 		in := volume.get(sort)

@@ -2,30 +2,33 @@ package compat
 
 import "strings"
 
-// Names of the artifacts that a plan can give, in the order in which they are listed.
+// Names of the artifacts that a plan can give, in listing order.
 const (
-	KubernetesNode  = "kubernetes_node"  // archive: kubernetes/node/bin/{kubelet,kube-proxy,kube-log-runner,kubeadm,kubectl}[.exe]
-	ContainerdName  = "containerd"       // archive: bin/{containerd,ctr,containerd-shim-...}[.exe]
-	CNIPlugins      = "cni_plugins"      // archive: {host-local,win-bridge,win-overlay,...}[.exe] at its root
-	FlannelCNI      = "flannel_cni"      // one file: the flannel CNI plugin
-	Flanneld        = "flanneld"         // one file: the flannel daemon
-	SDNCNI          = "sdn_cni"          // archive: {nat,sdnbridge,sdnoverlay}.exe at its root; Windows only
-	Runc            = "runc"             // one file, Linux only: what containerd starts containers with
-	DockerName      = "docker"           // archive: docker/{dockerd,docker}.exe; Windows only
-	MCR             = "mcr"              // the same of Mirantis
-	CSIProxy        = "csi_proxy"        // one file, Windows only: what storage plugins in plain pods ask
+	// archive: kubernetes/node/bin/{kubelet,kube-proxy,kube-log-runner,kubeadm,kubectl}[.exe]
+	KubernetesNode = "kubernetes_node"
+	ContainerdName = "containerd"  // archive: bin/{containerd,ctr,containerd-shim-...}[.exe]
+	CNIPlugins     = "cni_plugins" // archive: {host-local,win-bridge,win-overlay,...}[.exe] at its root
+	FlannelCNI     = "flannel_cni" // one file: the flannel CNI plugin
+	Flanneld       = "flanneld"    // one file: the flannel daemon
+	SDNCNI         = "sdn_cni"     // archive: {nat,sdnbridge,sdnoverlay}.exe at its root; Windows only
+	Runc           = "runc"        // one file, Linux only: containerd starts containers with it
+	DockerName     = "docker"      // archive: docker/{dockerd,docker}.exe; Windows only
+	MCR            = "mcr"         // Mirantis' docker
+	// one file, Windows only: works on the machine for storage plugins in unprivileged pods
+	CSIProxy        = "csi_proxy"
 	NSSM            = "nssm"             // archive: nssm-VERSION/win64/nssm.exe; Windows only: runs programs as services
 	WindowsExporter = "windows_exporter" // one file, Windows only: metrics of the machine
 	Crictl          = "crictl"           // archive: crictl[.exe] at its root
 )
 
-// ArtifactNames lists every name that Artifact knows.
+// ArtifactNames returns every name that Artifact accepts.
 func ArtifactNames() []string {
-	return []string{KubernetesNode, ContainerdName, CNIPlugins, FlannelCNI, Flanneld, SDNCNI, DockerName, MCR, Crictl, Runc, CSIProxy, WindowsExporter, NSSM}
+	return []string{KubernetesNode, ContainerdName, CNIPlugins, FlannelCNI, Flanneld, SDNCNI, DockerName, MCR, Crictl,
+		Runc, CSIProxy, WindowsExporter, NSSM}
 }
 
-// VersionInFileName tells whether the upstream file name of an artifact holds its
-// version; the address does in any case.
+// VersionInFileName reports whether the upstream file name of an artifact contains its version. The URL
+// always does.
 func VersionInFileName(name string) bool {
 	switch name {
 	case ContainerdName, CNIPlugins, SDNCNI, DockerName, MCR, Crictl, WindowsExporter, NSSM:
@@ -34,18 +37,17 @@ func VersionInFileName(name string) bool {
 	return false
 }
 
-// Artifact is the upstream file name and address of an artifact; both are "" when
-// upstream publishes none for the OS and architecture. version may have a leading
-// "v"; it may be "" where only a file name that holds none is wanted. Flannel, Docker and
-// windows-container-networking publish their Windows programs for amd64 only. Mirantis
-// publishes its own to customers, and csi-proxy's project no program at all, so that
-// there is a file name and no address.
+// Artifact returns the upstream file name and URL of an artifact; both are "" if upstream publishes none for
+// the OS and architecture. version may have a leading "v"; it may be "" if the caller only needs a file name
+// that contains no version. Flannel, Docker and windows-container-networking publish their Windows programs
+// for amd64 only. Mirantis publishes to customers only, and the csi-proxy project publishes no program at
+// all, so these have a file name and no URL.
 //
-// Sources: kubernetes CHANGELOG ("Node Binaries"), docs.docker.com (install Docker
-// Engine from binaries), and the release pages of containerd/containerd,
-// containernetworking/plugins, flannel-io/cni-plugin, flannel-io/flannel,
-// kubernetes-sigs/cri-tools, opencontainers/runc and microsoft/windows-container-networking, prometheus-community/windows_exporter, and nssm.cc (its release
-// workflow holds the name of the archive).
+// Sources: kubernetes CHANGELOG ("Node Binaries"), docs.docker.com (install Docker Engine from binaries), and
+// the release pages of containerd/containerd, containernetworking/plugins, flannel-io/cni-plugin,
+// flannel-io/flannel, kubernetes-sigs/cri-tools, opencontainers/runc and
+// microsoft/windows-container-networking, prometheus-community/windows_exporter, and nssm.cc (its release
+// workflow names the archive).
 func Artifact(name, version, os, arch string) (fileName, url string) {
 	v := strings.TrimPrefix(version, "v")
 	exe := ""
@@ -117,7 +119,8 @@ func Artifact(name, version, os, arch string) (fileName, url string) {
 	default:
 		return "", ""
 	}
-	if os == "windows" && arch != "amd64" && (name == FlannelCNI || name == Flanneld || name == CNIPlugins || name == SDNCNI) {
+	if os == "windows" && arch != "amd64" &&
+		(name == FlannelCNI || name == Flanneld || name == CNIPlugins || name == SDNCNI) {
 		return "", ""
 	}
 	return fileName, base + fileName

@@ -11,33 +11,34 @@ import (
 // Use is how a program is run: its arguments and the text of its configuration file.
 type Use struct {
 	Args   []string
-	Config string // YAML; "" = none, or not known
+	Config string // YAML; "" = none, or unknown
 }
 
-// Changes says in sentences what another version of a program means for how it is
-// run: flags, configuration fields and feature gates that go and come with it, and
-// those that stay and are deprecated, or mean something else, from then on. have is
-// how it runs in version from, want how it will in version to. What a person
-// changed besides the version is told too, without a reason of its own.
+// Changes describes in sentences what another version of a program means for how it is run: flags,
+// configuration fields and feature gates that appear and disappear with it, and those that stay but are
+// deprecated, or change their meaning. have is how the program runs in version from, want how it will run in
+// version to. Other differences between them are listed too, without a reason.
 func Changes(program string, have, want Use, from, to string) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, program+": "+fmt.Sprintf(format, args...)) }
 	tell := func(what string, had, has []string, check func(name, version string) Verdict) {
 		for _, n := range had {
 			if !slices.Contains(has, n) {
-				say("%s %s goes%s", what, n, because(check(n, to), NotYet, Removed, Deprecated))
+				say("%s %s dropped%s", what, n, because(check(n, to), NotYet, Removed, Deprecated))
 			}
 		}
 		for _, n := range has {
 			before := check(n, from)
 			if !slices.Contains(had, n) {
-				say("%s %s comes%s", what, n, because(before, NotYet))
+				say("%s %s added%s", what, n, because(before, NotYet))
 			} else if after := check(n, to); after.Status != before.Status && after.Status != OK {
 				say("%s %s: %s", what, n, after.Why)
 			}
 		}
 	}
-	tell("flag", flagNames(have.Args), flagNames(want.Args), func(n, v string) Verdict { return CheckFlag(program, n, v) })
+	tell("flag", flagNames(have.Args), flagNames(want.Args), func(n, v string) Verdict {
+		return CheckFlag(program, n, v)
+	})
 	if have.Config == "" || want.Config == "" {
 		return out
 	}
@@ -50,7 +51,7 @@ func Changes(program string, have, want Use, from, to string) []string {
 	return out
 }
 
-// because is the reason of a verdict, if it has one of these.
+// because returns the reason of a verdict that has one of these.
 func because(v Verdict, of ...Status) string {
 	if !slices.Contains(of, v.Status) {
 		return ""
@@ -58,8 +59,8 @@ func because(v Verdict, of ...Status) string {
 	return ": " + v.Why
 }
 
-// flagNames are the flags of a command line with two dashes, sorted. Those with one
-// belong to a program that wraps it.
+// flagNames returns the flags of a command line with two dashes, sorted. Flags with one dash belong to a
+// wrapper program.
 func flagNames(args []string) []string {
 	var out []string
 	for _, a := range args {
@@ -71,8 +72,8 @@ func flagNames(args []string) []string {
 	return slices.Compact(out)
 }
 
-// fieldNames are the fields of a configuration file that hold values, dotted and
-// sorted, and its feature gates. A text that is no YAML has none.
+// fieldNames returns the fields of a configuration file that hold values, dotted and sorted, and its feature
+// gates. Invalid YAML has none.
 func fieldNames(text string) (fields []string, gates map[string]any) {
 	var doc map[string]any
 	if yaml.Unmarshal([]byte(text), &doc) != nil {
@@ -108,8 +109,8 @@ func gateNames(gates map[string]any) []string {
 	return out
 }
 
-// Compare orders two versions by their numbers alone: what a vendor adds
-// ("v1.36.3-gke.1", "v1.36.3+k3s1") does not count. ok is false where one cannot be read.
+// Compare orders two versions by their numbers, ignoring vendor suffixes ("v1.36.3-gke.1", "v1.36.3+k3s1").
+// ok is false if one is not a version.
 func Compare(a, b string) (order int, ok bool) {
 	x, errX := Parse(a)
 	y, errY := Parse(b)

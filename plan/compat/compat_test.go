@@ -45,20 +45,33 @@ func TestKubelet(t *testing.T) {
 		version string
 		want    Kubernetes
 	}{
-		{"1.18.20", Kubernetes{CRIv1alpha2: true, DockerFlags: true, CgroupsPerQOSFatal: true, WinOverlayGate: true, WinDSRGate: true}},
-		{"1.19.16", Kubernetes{Supported: true, CRIv1alpha2: true, DockerFlags: true, CgroupsPerQOSFatal: true, WinOverlayGate: true, WinDSRGate: true}},
-		{"1.20.15", Kubernetes{Supported: true, DualStack: true, DualStackGate: true, CRIv1alpha2: true, DockerFlags: true, CgroupsPerQOSFatal: true, WinDSRGate: true}},
-		{"1.21.14", Kubernetes{Supported: true, DualStack: true, CRIv1alpha2: true, DockerFlags: true, CgroupsPerQOSFatal: true, WinDSRGate: true}},
-		{"1.23.17", Kubernetes{Supported: true, DualStack: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, CRIv1alpha2: true, DockerFlags: true,
+		{"1.18.20", Kubernetes{CRIv1alpha2: true, DockerFlags: true, CgroupsPerQOSFatal: true, WinOverlayGate: true,
+			WinDSRGate: true}},
+		{"1.19.16", Kubernetes{Supported: true, CRIv1alpha2: true, DockerFlags: true, CgroupsPerQOSFatal: true,
+			WinOverlayGate: true, WinDSRGate: true}},
+		{"1.20.15", Kubernetes{Supported: true, DualStack: true, DualStackGate: true, CRIv1alpha2: true, DockerFlags: true,
+			CgroupsPerQOSFatal: true, WinDSRGate: true}},
+		{"1.21.14", Kubernetes{Supported: true, DualStack: true, CRIv1alpha2: true, DockerFlags: true,
+			CgroupsPerQOSFatal: true, WinDSRGate: true}},
+		{"1.23.17", Kubernetes{Supported: true, DualStack: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true,
+			CRIv1alpha2: true, DockerFlags: true,
 			CgroupsPerQOSFatal: true, LogRunner: true, WinDSRGate: true}},
-		{"1.26.15", Kubernetes{Supported: true, DualStack: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, CgroupsPerQOSFatal: true,
+		{"1.26.15", Kubernetes{Supported: true, DualStack: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true,
+			CgroupsPerQOSFatal: true,
+			LogRunner:          true, WinDSRGate: true}},
+		{"v1.27.0", Kubernetes{Supported: true, DualStack: true, RuntimeEndpointField: true, TaintsField: true,
+			EmptyResolvConf: true, CRIv1: true, CgroupsPerQOSFatal: true,
 			LogRunner: true, WinDSRGate: true}},
-		{"v1.27.0", Kubernetes{Supported: true, DualStack: true, RuntimeEndpointField: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, CgroupsPerQOSFatal: true,
+		{"1.31.0", Kubernetes{Supported: true, DualStack: true, CloudDualStack: true, RuntimeEndpointField: true,
+			ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true,
 			LogRunner: true, WinDSRGate: true}},
-		{"1.31.0", Kubernetes{Supported: true, DualStack: true, CloudDualStack: true, RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, LogRunner: true, WinDSRGate: true}},
-		{"1.36.3", Kubernetes{Supported: true, DualStack: true, CloudDualStack: true, CgroupV1Fails: true, RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, LogRunner: true, LogRunnerRotationFlags: true}},
-		{"1.37.0", Kubernetes{Supported: true, DualStack: true, CloudDualStack: true, CgroupV1Fails: true, RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true, CRIv1: true, LogRunner: true, LogRunnerRotationFlags: true,
-			Assumed: "Kubernetes 1.37 is newer than the version tables of this nodejoin; what holds for 1.36 is assumed"}},
+		{"1.36.3", Kubernetes{Supported: true, DualStack: true, CloudDualStack: true, CgroupV1Fails: true,
+			RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true,
+			CRIv1: true, LogRunner: true, LogRunnerRotationFlags: true}},
+		{"1.37.0", Kubernetes{Supported: true, DualStack: true, CloudDualStack: true, CgroupV1Fails: true,
+			RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true,
+			CRIv1: true, LogRunner: true, LogRunnerRotationFlags: true,
+			Assumed: "Kubernetes 1.37 is newer than the version tables of this nodejoin, which treats it as 1.36"}},
 	} {
 		have, err := Kubelet(c.version)
 		if err != nil || have != c.want {
@@ -70,7 +83,8 @@ func TestKubelet(t *testing.T) {
 		have, err := Kubelet(version)
 		g := CheckGate("IPv6DualStack", true, version)
 		if err != nil || !have.DualStack || have.DualStackGate != (g.Accepted() && !g.Default) {
-			t.Errorf("%s: dual stack %v, with its gate %v, which the table of gates has as %+v (%v)", version, have.DualStack, have.DualStackGate, g, err)
+			t.Errorf("%s: dual stack %v, with its gate %v, which the table of gates has as %+v (%v)", version, have.DualStack,
+				have.DualStackGate, g, err)
 		}
 	}
 	if _, err := Kubelet("1.36"); err == nil {
@@ -124,7 +138,8 @@ func TestTested(t *testing.T) {
 }
 
 func TestBuilds(t *testing.T) {
-	for _, build := range []string{"", "20348", "10.0", "10.0.x", "10.0.-1", "11.0.20348", "10.0.20348.1.1", "10.0.20348.x"} {
+	for _, build := range []string{"", "20348", "10.0", "10.0.x", "10.0.-1", "11.0.20348", "10.0.20348.1.1",
+		"10.0.20348.x"} {
 		if ValidBuild(build) {
 			t.Errorf("%q is no build", build)
 		}
@@ -147,11 +162,16 @@ func TestArtifact(t *testing.T) {
 	for _, c := range []struct{ name, version, os, arch, want string }{
 		{KubernetesNode, "1.36.3", "windows", "amd64", "https://dl.k8s.io/v1.36.3/kubernetes-node-windows-amd64.tar.gz"},
 		{KubernetesNode, "v1.36.3", "linux", "arm64", "https://dl.k8s.io/v1.36.3/kubernetes-node-linux-arm64.tar.gz"},
-		{ContainerdName, "2.2.1", "windows", "amd64", "https://github.com/containerd/containerd/releases/download/v2.2.1/containerd-2.2.1-windows-amd64.tar.gz"},
-		{CNIPlugins, "1.9.1", "windows", "amd64", "https://github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-windows-amd64-v1.9.1.tgz"},
-		{FlannelCNI, "1.9.1-flannel1", "windows", "amd64", "https://github.com/flannel-io/cni-plugin/releases/download/v1.9.1-flannel1/flannel-amd64.exe"},
-		{Flanneld, "0.28.9", "windows", "amd64", "https://github.com/flannel-io/flannel/releases/download/v0.28.9/flanneld.exe"},
-		{Flanneld, "0.28.9", "linux", "arm64", "https://github.com/flannel-io/flannel/releases/download/v0.28.9/flanneld-arm64"},
+		{ContainerdName, "2.2.1", "windows", "amd64",
+			"https://github.com/containerd/containerd/releases/download/v2.2.1/containerd-2.2.1-windows-amd64.tar.gz"},
+		{CNIPlugins, "1.9.1", "windows", "amd64",
+			"https://github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-windows-amd64-v1.9.1.tgz"},
+		{FlannelCNI, "1.9.1-flannel1", "windows", "amd64",
+			"https://github.com/flannel-io/cni-plugin/releases/download/v1.9.1-flannel1/flannel-amd64.exe"},
+		{Flanneld, "0.28.9", "windows", "amd64",
+			"https://github.com/flannel-io/flannel/releases/download/v0.28.9/flanneld.exe"},
+		{Flanneld, "0.28.9", "linux", "arm64",
+			"https://github.com/flannel-io/flannel/releases/download/v0.28.9/flanneld-arm64"},
 		{Flanneld, "0.28.9", "windows", "arm64", ""},
 		{"other", "1.0.0", "windows", "amd64", ""},
 	} {

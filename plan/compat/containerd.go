@@ -2,26 +2,23 @@ package compat
 
 import "github.com/Masterminds/semver/v3"
 
-// Containerd says what one version of containerd has.
+// Containerd describes one version of containerd.
 type Containerd struct {
-	// Supported: it can serve some kubelet on Windows (1.4.0; Kubernetes
-	// documentation, container runtimes on Windows). Which, CheckContainerd says.
+	// Supported: it works with some kubelet on Windows (1.4.0; Kubernetes documentation, container runtimes on
+	// Windows). CheckContainerd says which.
 	Supported bool
 	// CRIv1: it serves CRI v1 (containerd 1.6; RELEASES.md).
 	CRIv1 bool
-	// CRIv1alpha2: it serves CRI v1alpha2, which 2.0 has no more (RELEASES.md).
+	// CRIv1alpha2: it serves CRI v1alpha2, which 2.0 removed (RELEASES.md).
 	CRIv1alpha2 bool
-	// ConfigPath: the CRI plugin reads hosts.toml files below registry.config_path
-	// (containerd v1.5.18 pkg/cri/config/config.go; absent in 1.4, whose mirrors
-	// stand in config.toml).
+	// ConfigPath: the CRI plugin reads hosts.toml files below registry.config_path (containerd v1.5.18
+	// pkg/cri/config/config.go; absent in 1.4, whose mirrors are in config.toml).
 	ConfigPath bool
 	Assumed    string // as in Kubernetes
-	// Schema is the `version` of config.toml that it needs no migration for
-	// (ContainerdSchemas).
+	// Schema is the newest `version` of config.toml that it reads; it migrates older ones at every start.
 	Schema int
-	// BinDirs: the CNI section takes the list bin_dirs instead of bin_dir
-	// (containerd 2.1 release notes). bin_dir is read up to 2.3 and gone in 2.4
-	// (containerd v2.3.0 and v2.4.0 internal/cri/config/config.go).
+	// BinDirs: the CNI section takes the list bin_dirs instead of bin_dir (containerd 2.1 release notes).
+	// bin_dir is read up to 2.3 and removed in 2.4 (containerd v2.3.0 and v2.4.0 internal/cri/config/config.go).
 	BinDirs bool
 }
 
@@ -37,7 +34,8 @@ func LookupContainerd(version string) (Containerd, error) {
 		return Containerd{}, err
 	}
 	l := lineOf(v)
-	c := Containerd{Supported: !l.less(containerdFloor), Schema: schemasOf(l).Newest, Assumed: assumed("containerd", l, containerdNewest)}
+	c := Containerd{Supported: !l.less(containerdFloor), Schema: containerdSchema(l),
+		Assumed: assumed("containerd", l, containerdNewest)}
 	c.CRIv1 = !l.less(line{1, 6})
 	c.CRIv1alpha2 = l.less(line{2, 0})
 	c.ConfigPath = !l.less(line{1, 5})
@@ -45,9 +43,9 @@ func LookupContainerd(version string) (Containerd, error) {
 	return c, nil
 }
 
-// RuntimeAPI is the version of the CRI in which a kubelet and a containerd talk, "v1"
-// or "v1alpha2"; "" when they have none in common. The kubelet prefers v1
-// (kubernetes v1.23.17 pkg/kubelet/cri/remote/remote_runtime.go, determineAPIVersion).
+// RuntimeAPI returns the CRI version that a kubelet and a containerd use, "v1" or "v1alpha2"; "" if they have
+// none in common. The kubelet prefers v1 (kubernetes v1.23.17 pkg/kubelet/cri/remote/remote_runtime.go,
+// determineAPIVersion).
 func RuntimeAPI(k Kubernetes, c Containerd) string {
 	switch {
 	case k.CRIv1 && c.CRIv1:
@@ -80,8 +78,8 @@ var containerdTested = map[line][]string{
 	{1, 37}: {"2.3.0", "2.4.0"},
 }
 
-// Tested tells whether containerd's maintainers test this pair; known is false
-// when there is no row for the Kubernetes version. want names the lowest tested ones.
+// Tested reports whether containerd's maintainers test this pair; known is false if there is no row for the
+// Kubernetes version. want names the lowest tested versions.
 func Tested(kubernetes, containerd string) (ok, known bool, want []string) {
 	k, kerr := Parse(kubernetes)
 	c, cerr := Parse(containerd)

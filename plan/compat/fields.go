@@ -21,7 +21,8 @@ type fieldTable struct {
 }
 
 var fieldTables = sync.OnceValue(func() map[string]fieldTable {
-	return map[string]fieldTable{KubeletProgram: readFieldTable(kubeletFieldsText), KubeProxyProgram: readFieldTable(kubeProxyFieldsText)}
+	return map[string]fieldTable{KubeletProgram: readFieldTable(kubeletFieldsText),
+		KubeProxyProgram: readFieldTable(kubeProxyFieldsText)}
 })
 
 func readFieldTable(text string) fieldTable {
@@ -43,28 +44,30 @@ func readFieldTable(text string) fieldTable {
 	return t
 }
 
-// freeFields are maps and lists whose inside the tables do not describe.
-var freeFields = []string{"featureGates", "evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMinimumReclaim", "systemReserved",
-	"kubeReserved", "qosReserved", "staticPodURLHeader", "cpuManagerPolicyOptions", "topologyManagerPolicyOptions", "reservedMemory.limits", "registerWithTaints", "logging.vmodule"}
+// freeFields are maps and lists whose contents the tables do not describe.
+var freeFields = []string{"featureGates", "evictionHard", "evictionSoft", "evictionSoftGracePeriod",
+	"evictionMinimumReclaim", "systemReserved",
+	"kubeReserved", "qosReserved", "staticPodURLHeader", "cpuManagerPolicyOptions", "topologyManagerPolicyOptions",
+	"reservedMemory.limits", "registerWithTaints", "logging.vmodule"}
 
-// refusedOnWindows: fields with which the kubelet for Windows refuses to start
-// (kubernetes v1.36.3 pkg/kubelet/apis/config/validation/validation_windows.go).
+// refusedOnWindows are fields with which the kubelet refuses to start on Windows (kubernetes v1.36.3
+// pkg/kubelet/apis/config/validation/validation_windows.go).
 var refusedOnWindows = []string{"singleProcessOOMKill", "userNamespaces"}
 
-// CheckField tells whether the configuration file of a program has a field in a
-// Kubernetes version: KubeletConfiguration kubelet.config.k8s.io/v1beta1 or
-// KubeProxyConfiguration kubeproxy.config.k8s.io/v1alpha1. A nested field is
-// given as "authentication.x509.clientCAFile", without the indexes of lists.
-// Names are case-sensitive, as the programs read them. A field that is not
-// Accepted is worse than an error: kubelet and kube-proxy 1.36 log "Using lenient
-// decoding as strict decoding failed" and run without it.
+// CheckField reports whether the configuration file of a program has a field in a Kubernetes version:
+// KubeletConfiguration kubelet.config.k8s.io/v1beta1 or KubeProxyConfiguration
+// kubeproxy.config.k8s.io/v1alpha1. A nested field is given as "authentication.x509.clientCAFile", without
+// list indexes. Names are case-sensitive, as in the programs. A field that is not Accepted is worse than an
+// error: kubelet and kube-proxy 1.36 log "Using lenient decoding as strict decoding failed" and run without
+// it.
 //
 // Sources: the types of each minor version from 1.14 to 1.36 (see gen.go).
 func CheckField(program, path, version string) Verdict {
-	v := Verdict{Name: path, Source: "kubernetes sources of each minor version, " + program + " configuration types (data/" + strings.ReplaceAll(program, "-", "_") + "_fields.txt)"}
+	v := Verdict{Name: path, Source: "kubernetes sources of each minor version, " + program +
+		" configuration types (data/" + strings.ReplaceAll(program, "-", "_") + "_fields.txt)"}
 	t, known := fieldTables()[program]
 	if !known {
-		v.Status, v.Why = Unknown, fmt.Sprintf("the tables know no program %q", program)
+		v.Status, v.Why = Unknown, fmt.Sprintf("the tables do not include the program %q", program)
 		return v
 	}
 	l, note, ok := minorLine("Kubernetes", version, since1_14, kubernetesNewest)
@@ -75,7 +78,8 @@ func CheckField(program, path, version string) Verdict {
 	if path == "apiVersion" || path == "kind" {
 		return v
 	}
-	if top, _, _ := strings.Cut(path, "."); program == KubeletProgram && slices.Contains(refusedOnWindows, top) && len(t.rows[path]) > 0 && t.rows[path][0].holds(l) {
+	if top, _, _ := strings.Cut(path, "."); program == KubeletProgram && slices.Contains(refusedOnWindows, top) &&
+		len(t.rows[path]) > 0 && t.rows[path][0].holds(l) {
 		v.Status, v.Why = Refused, "the kubelet for Windows refuses to start with it"
 		v.Source = "kubernetes v1.36.3 pkg/kubelet/apis/config/validation/validation_windows.go"
 		return v
@@ -88,7 +92,8 @@ func CheckField(program, path, version string) Verdict {
 	}
 	if len(rows) == 0 {
 		v.Status = Unknown
-		v.Why = fmt.Sprintf("the configuration of %s has no such field in any version from 1.14 to %s", program, kubernetesNewest)
+		v.Why = fmt.Sprintf("the configuration of %s has no such field in any version from 1.14 to %s", program,
+			kubernetesNewest)
 		if field, ok := fieldOfFlag(program, strings.TrimLeft(path, "-"), l); ok {
 			v.Instead = field
 		} else {
@@ -113,8 +118,8 @@ func CheckField(program, path, version string) Verdict {
 	return v
 }
 
-// Fields lists the fields of a program's configuration file in a version, sorted;
-// nil for a program or version that cannot be read.
+// Fields returns the fields of a program's configuration file in a version, sorted; nil for an unknown
+// program or an invalid version.
 func Fields(program, version string) []string {
 	t, known := fieldTables()[program]
 	l, _, ok := minorLine("Kubernetes", version, since1_14, kubernetesNewest)
@@ -132,7 +137,7 @@ func Fields(program, version string) []string {
 	return out
 }
 
-// flagFields: flags whose field has another name than the flag.
+// flagFields maps flags to fields that have a different name.
 var flagFields = map[string]map[string]string{
 	KubeletProgram: {
 		"client-ca-file":                               "authentication.x509.clientCAFile",
@@ -187,8 +192,8 @@ var flagFields = map[string]map[string]string{
 	},
 }
 
-// fieldOfFlag is the field that takes what a flag takes, if the version has it:
-// a known pair, or the flag's name in camel case whatever the case of acronyms.
+// fieldOfFlag returns the field that replaces a flag, if the version has it: from the table, or the flag's
+// name in camel case, with any case of acronyms.
 func fieldOfFlag(program, flag string, l line) (string, bool) {
 	t := fieldTables()[program]
 	has := func(path string) bool {
@@ -209,7 +214,7 @@ func fieldOfFlag(program, flag string, l line) (string, bool) {
 	return "", false
 }
 
-// flagOfField is the reverse.
+// flagOfField is the inverse.
 func flagOfField(program, path string, l line) (string, bool) {
 	t := flagTables()[program]
 	for _, flag := range t.names {
@@ -217,7 +222,8 @@ func flagOfField(program, path string, l line) (string, bool) {
 		if !ok {
 			field = strings.ReplaceAll(flag, "-", "")
 		}
-		if strings.EqualFold(field, path) && slices.ContainsFunc(t.rows[flag], func(r flagRow) bool { return r.span.holds(l) }) {
+		if strings.EqualFold(field, path) &&
+			slices.ContainsFunc(t.rows[flag], func(r flagRow) bool { return r.span.holds(l) }) {
 			return flag, true
 		}
 	}

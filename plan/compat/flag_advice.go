@@ -1,18 +1,20 @@
 package compat
 
-// advice: what to do in place of a flag. source is a further one than the table of flags.
+// advice says what to do instead of using a flag. source is in addition to the table of flags.
 type advice struct {
-	instead string // once it is deprecated or removed
-	before  string // as long as the version does not have it
+	instead string // if it is deprecated or removed
+	before  string // while the version does not have it yet
 	source  string
 }
 
-// flagMistakes are wrong names from guides that people copy, too far from the
-// right one for a guess by spelling.
+// flagMistakes are wrong names from popular guides that are too far from the right ones for a spelling
+// suggestion.
 var flagMistakes = map[string]map[string]string{
 	KubeletProgram: {
-		"service":                "windows-service", // "sc.exe create kubelet binPath= ... --service"; the name is windows-service since 1.13
-		"kubelet-reserve":        "kube-reserved",   // Kubernetes' introduction to Windows, resource reservations; so are the next ones
+		// "sc.exe create kubelet binPath= ... --service"; the name is windows-service since 1.13
+		"service": "windows-service",
+		// Kubernetes' introduction to Windows, resource reservations; so are the next ones
+		"kubelet-reserve":        "kube-reserved",
 		"kubelet-reserved":       "kube-reserved",
 		"system-reserve":         "system-reserved",
 		"enforce-node-allocable": "enforce-node-allocatable",
@@ -42,7 +44,8 @@ var flagMistakes = map[string]map[string]string{
 }
 
 const (
-	cniSection    = `bin_dirs (bin_dir before containerd 2.1) and conf_dir in the CNI section of containerd's configuration`
+	cniSection = "bin_dirs (bin_dir before containerd 2.1) and conf_dir in the CNI section of " +
+		"containerd's configuration"
 	logRunner     = "run the program through kube-log-runner -log-file=FILE"
 	sandboxImage  = "the sandbox image in containerd's configuration"
 	endpoint      = "--container-runtime-endpoint=npipe:////./pipe/containerd-containerd"
@@ -51,26 +54,31 @@ const (
 	imageLifetime = "--eviction-hard or evictionHard in the configuration file"
 )
 
-// flagAdvice by program and flag. A flag that only moved into the configuration
-// file needs no row: fieldOfFlag finds the field.
+// flagAdvice is keyed by program and flag. A flag that simply moved into the configuration file needs no row:
+// fieldOfFlag finds the field.
 var flagAdvice = map[string]map[string]advice{
 	KubeletProgram: withKlog(map[string]advice{
-		"allow-privileged":                         {instead: "leave it out; the cluster's admission decides", source: "CHANGELOG-1.15"},
-		"network-plugin":                           {instead: cniSection, source: cri},
-		"network-plugin-mtu":                       {instead: "the mtu of the CNI configuration", source: cri},
-		"cni-bin-dir":                              {instead: cniSection, source: cri},
-		"cni-conf-dir":                             {instead: cniSection, source: cri},
-		"cni-cache-dir":                            {instead: cniSection, source: cri},
-		"image-pull-progress-deadline":             {instead: "image_pull_progress_timeout in containerd's configuration", source: cri},
-		"docker-endpoint":                          {instead: endpoint, source: cri},
-		"experimental-dockershim":                  {instead: endpoint, source: cri},
-		"experimental-dockershim-root-directory":   {instead: endpoint, source: cri},
-		"container-runtime":                        {instead: endpoint, source: "kubernetes/kubernetes#114017"},
-		"pod-infra-container-image":                {instead: sandboxImage, source: "kubernetes/kubernetes#133779"},
-		"cloud-config":                             {instead: "--cloud-provider=external and a cloud controller manager", source: "rancher/rke2#9591"},
-		"azure-container-registry-config":          {instead: "--image-credential-provider-config and --image-credential-provider-bin-dir"},
-		"dynamic-config-dir":                       {instead: "--config", source: "CHANGELOG-1.24"},
-		"register-schedulable":                     {instead: "--register-with-taints=node.kubernetes.io/unschedulable:NoSchedule"},
+		"allow-privileged": {instead: "leave it out; the cluster's admission decides",
+			source: "CHANGELOG-1.15"},
+		"network-plugin":     {instead: cniSection, source: cri},
+		"network-plugin-mtu": {instead: "the mtu of the CNI configuration", source: cri},
+		"cni-bin-dir":        {instead: cniSection, source: cri},
+		"cni-conf-dir":       {instead: cniSection, source: cri},
+		"cni-cache-dir":      {instead: cniSection, source: cri},
+		"image-pull-progress-deadline": {instead: "image_pull_progress_timeout in containerd's configuration",
+			source: cri},
+		"docker-endpoint":                        {instead: endpoint, source: cri},
+		"experimental-dockershim":                {instead: endpoint, source: cri},
+		"experimental-dockershim-root-directory": {instead: endpoint, source: cri},
+		"container-runtime":                      {instead: endpoint, source: "kubernetes/kubernetes#114017"},
+		"pod-infra-container-image":              {instead: sandboxImage, source: "kubernetes/kubernetes#133779"},
+		"cloud-config": {instead: "--cloud-provider=external and a cloud controller manager",
+			source: "rancher/rke2#9591"},
+		"azure-container-registry-config": {instead: "--image-credential-provider-config and " +
+			"--image-credential-provider-bin-dir"},
+		"dynamic-config-dir": {instead: "--config", source: "CHANGELOG-1.24"},
+		"register-schedulable": {
+			instead: "--register-with-taints=node.kubernetes.io/unschedulable:NoSchedule"},
 		"seccomp-profile-root":                     {instead: "leave it out; Windows has no seccomp"},
 		"experimental-bootstrap-kubeconfig":        {instead: "--bootstrap-kubeconfig"},
 		"bootstrap-checkpoint-path":                {instead: "leave it out"},
@@ -100,7 +108,8 @@ var flagAdvice = map[string]map[string]advice{
 }
 
 func withKlog(m map[string]advice) map[string]advice {
-	for _, name := range []string{"add-dir-header", "alsologtostderr", "log-backtrace-at", "log-dir", "log-file", "log-file-max-size",
+	for _, name := range []string{"add-dir-header", "alsologtostderr", "log-backtrace-at", "log-dir", "log-file",
+		"log-file-max-size",
 		"logtostderr", "one-output", "skip-headers", "skip-log-headers", "stderrthreshold"} {
 		m[name] = advice{instead: logRunner, source: klogFlags}
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Programs of a node whose flags, fields and gates the tables know.
+// Programs of a node whose flags, fields and gates the tables cover.
 const (
 	KubeletProgram   = "kubelet"
 	KubeProxyProgram = "kube-proxy"
@@ -20,7 +20,7 @@ var kubeletFlagsText string
 //go:embed data/kube_proxy_flags.txt
 var kubeProxyFlagsText string
 
-// flagRow: the program takes the flag in span; deprecated is the zero line when it never was.
+// flagRow: the program has the flag in span; deprecated is the zero line if it never was.
 type flagRow struct {
 	span       span
 	deprecated line
@@ -32,10 +32,11 @@ type flagTable struct {
 	rows  map[string][]flagRow
 }
 
-// The tables are read once. They are embedded, and a test reads them all: a
-// malformed row cannot reach a user.
+// The tables are parsed once. They are embedded, and a test reads them all: a malformed row cannot reach a
+// user.
 var flagTables = sync.OnceValue(func() map[string]flagTable {
-	return map[string]flagTable{KubeletProgram: readFlagTable(kubeletFlagsText), KubeProxyProgram: readFlagTable(kubeProxyFlagsText)}
+	return map[string]flagTable{KubeletProgram: readFlagTable(kubeletFlagsText),
+		KubeProxyProgram: readFlagTable(kubeProxyFlagsText)}
 })
 
 func readFlagTable(text string) flagTable {
@@ -56,42 +57,22 @@ func readFlagTable(text string) flagTable {
 	return t
 }
 
-// Flags lists, sorted and without dashes, the flags that the Windows build of a
-// program takes in a version; nil for a program or version that cannot be read.
-func Flags(program, version string) []string {
-	t, known := flagTables()[program]
-	l, _, ok := minorLine("Kubernetes", version, since1_14, kubernetesNewest)
-	if !known || !ok {
-		return nil
-	}
-	var out []string
-	for _, name := range t.names {
-		for _, r := range t.rows[name] {
-			if r.span.holds(l) {
-				out = append(out, name)
-			}
-		}
-	}
-	return out
-}
-
-// CheckFlag tells whether the Windows build of a program (KubeletProgram or
-// KubeProxyProgram) takes a flag in a Kubernetes version. The flag may have its
-// dashes and a value, "--cluster-dns=10.96.0.10"; underscores count as dashes,
-// as the programs have it. A deprecated kubelet flag that the configuration
-// file replaces names the field in Instead.
+// CheckFlag reports whether the Windows build of a program (KubeletProgram or KubeProxyProgram) has a flag in
+// a Kubernetes version. The flag may have its dashes and a value, "--cluster-dns=10.96.0.10"; underscores
+// count as dashes, as in the programs. For a deprecated kubelet flag that the configuration file replaces,
+// Instead names the field.
 //
-// Sources: the sources of kubelet and kube-proxy of every minor version from
-// 1.14 to 1.36 (see gen.go); for 1.36 the list is the one that the programs
-// print. Before 1.23 libraries could add further, undocumented flags to
-// kube-proxy (those of cAdvisor and of cloud providers): they are Unknown here.
+// Sources: the sources of kubelet and kube-proxy of every minor version from 1.14 to 1.36 (see gen.go); for
+// 1.36 the list is the one that the programs print. Before 1.23 libraries could add further, undocumented
+// flags to kube-proxy (those of cAdvisor and of cloud providers): they are Unknown here.
 func CheckFlag(program, flag, version string) Verdict {
 	name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
 	name = strings.ReplaceAll(strings.TrimSpace(name), "_", "-")
-	v := Verdict{Name: "--" + name, Source: "kubernetes sources of each minor version, cmd/" + program + " (data/" + strings.ReplaceAll(program, "-", "_") + "_flags.txt)"}
+	v := Verdict{Name: "--" + name, Source: "kubernetes sources of each minor version, cmd/" + program + " (data/" +
+		strings.ReplaceAll(program, "-", "_") + "_flags.txt)"}
 	t, known := flagTables()[program]
 	if !known {
-		v.Status, v.Why = Unknown, fmt.Sprintf("the tables know no program %q", program)
+		v.Status, v.Why = Unknown, fmt.Sprintf("the tables do not include the program %q", program)
 		return v
 	}
 	l, note, ok := minorLine("Kubernetes", version, since1_14, kubernetesNewest)

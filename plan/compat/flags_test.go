@@ -67,10 +67,12 @@ func TestCheckFlag(t *testing.T) {
 			t.Errorf("%s %s: no source", c.program, c.flag)
 		}
 	}
-	if have := CheckFlag(KubeletProgram, "--config", "1.40.0"); have.Status != OK || !strings.Contains(have.Assumed, "1.36 is assumed") {
+	if have := CheckFlag(KubeletProgram, "--config", "1.40.0"); have.Status != OK ||
+		!strings.Contains(have.Assumed, "treats it as 1.36") {
 		t.Errorf("newer than the tables: %+v", have)
 	}
-	if have := CheckFlag(KubeletProgram, "--config", "1.9.0"); have.Status != OK || !strings.Contains(have.Assumed, "older") {
+	if have := CheckFlag(KubeletProgram, "--config", "1.9.0"); have.Status != OK ||
+		!strings.Contains(have.Assumed, "older") {
 		t.Errorf("older than the tables: %+v", have)
 	}
 }
@@ -79,11 +81,11 @@ func TestCheckFlag(t *testing.T) {
 // 1.36.3; --healthz-port and --metrics-port are hidden there.
 func TestFlagsOfNewest(t *testing.T) {
 	for program, want := range map[string]int{KubeletProgram: 132, KubeProxyProgram: 61 + 2} {
-		if have := Flags(program, "1.36.3"); len(have) != want {
+		if have := flagsOf(program, "1.36.3"); len(have) != want {
 			t.Errorf("%s: %d flags, want %d", program, len(have), want)
 		}
 	}
-	if Flags("kubectl", "1.36.3") != nil || Flags(KubeletProgram, "x") != nil {
+	if flagsOf("kubectl", "1.36.3") != nil || flagsOf(KubeletProgram, "x") != nil {
 		t.Error("flags of an unknown program or version")
 	}
 }
@@ -129,7 +131,7 @@ func TestFlagData(t *testing.T) {
 // would leave a reader without an answer.
 func TestDeprecatedFlagsHaveFields(t *testing.T) {
 	var without []string
-	for _, flag := range Flags(KubeletProgram, "1.36.3") {
+	for _, flag := range flagsOf(KubeletProgram, "1.36.3") {
 		v := CheckFlag(KubeletProgram, flag, "1.36.3")
 		if strings.HasSuffix(v.Why, ".") {
 			t.Errorf("--%s: a full stop: %q", flag, v.Why)
@@ -229,7 +231,7 @@ func TestCheckGate(t *testing.T) {
 // out gates that are GA or deprecated.
 func TestGatesOfNewest(t *testing.T) {
 	listed := 0
-	for _, name := range Gates("1.36.3") {
+	for _, name := range gatesOf("1.36.3") {
 		if g := CheckGate(name, true, "1.36.3"); g.Stage == Alpha || g.Stage == Beta {
 			listed++
 		}

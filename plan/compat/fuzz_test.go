@@ -11,7 +11,7 @@ import (
 func sane(t *testing.T, ask func() Verdict) {
 	t.Helper()
 	v := ask()
-	if v.Status < OK || v.Status > NoVersion || v.Status.String() == "" {
+	if v.Status < OK || v.Status > NoVersion {
 		t.Fatalf("status %d", v.Status)
 	}
 	if v.Status != OK && v.Why == "" {
@@ -25,7 +25,8 @@ func sane(t *testing.T, ask func() Verdict) {
 	}
 }
 
-var versionSeeds = []string{"1.36.3", "v1.14.0", "1.27", "1.99.0", "0.0.0", "1.18446744073709551615.0", "", "x", "1.2.3-rc.1+b", "-1.2.3", "1."}
+var versionSeeds = []string{"1.36.3", "v1.14.0", "1.27", "1.99.0", "0.0.0", "1.18446744073709551615.0", "", "x",
+	"1.2.3-rc.1+b", "-1.2.3", "1."}
 
 func FuzzCheckFlag(f *testing.F) {
 	for _, v := range versionSeeds {
@@ -39,7 +40,7 @@ func FuzzCheckFlag(f *testing.F) {
 			if v.Status == NoVersion {
 				continue
 			}
-			if in := slices.Contains(Flags(p, version), strings.TrimPrefix(v.Name, "--")); in != v.Accepted() {
+			if in := slices.Contains(flagsOf(p, version), strings.TrimPrefix(v.Name, "--")); in != v.Accepted() {
 				t.Fatalf("%s: listed %t, verdict %+v", p, in, v)
 			}
 		}
@@ -73,7 +74,8 @@ func FuzzCheckGate(f *testing.F) {
 }
 
 func FuzzWindows(f *testing.F) {
-	for _, b := range []string{"10.0.17763", "10.0.20348.1607", "10.0.99999", "10.0.-1", "10.0.1.x", "2022", "", "10.0.99999999999999999999"} {
+	for _, b := range []string{"10.0.17763", "10.0.20348.1607", "10.0.99999", "10.0.-1", "10.0.1.x", "2022", "",
+		"10.0.99999999999999999999"} {
 		for _, v := range versionSeeds[:4] {
 			f.Add(v, b, "registry.k8s.io/pause:3.9", string(DSR))
 		}
@@ -87,7 +89,8 @@ func FuzzWindows(f *testing.F) {
 		}
 		sane(t, func() Verdict { return CheckPause(image, build) })
 		KnownIssues(build, feature)
-		if v := CheckPause(image, build); v.Status == Refused && v.Instead != "" && CheckPause(v.Instead, build).Status != OK {
+		if v := CheckPause(image, build); v.Status == Refused && v.Instead != "" &&
+			CheckPause(v.Instead, build).Status != OK {
 			t.Fatalf("advice does not help: %+v", v)
 		}
 	})
@@ -101,10 +104,9 @@ func FuzzPairs(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, a, b string, n int) {
 		sane(t, func() Verdict { return CheckContainerd(a, b) })
-		sane(t, func() Verdict { return CheckContainerdSchema(a, n) })
 		sane(t, func() Verdict { return CheckDocker(a) })
 		sane(t, func() Verdict { return CheckSkew(KubeletProgram, a, b) })
-		_, _ = ContainerdSchemas(a)
+		_, _ = LookupContainerd(a)
 		_, _, _ = Tested(a, b)
 	})
 }

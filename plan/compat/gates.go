@@ -53,7 +53,8 @@ func readGates(text string) gateTable {
 		for _, s := range strings.Split(f[1], "; ") {
 			words := append(strings.Fields(s), "", "", "", "")
 			since, _ := parseLine(words[0])
-			row.specs = append(row.specs, gateSpec{since: since, stage: Stage(words[1]), on: words[2] == "on", locked: words[3] == "locked"})
+			row.specs = append(row.specs,
+				gateSpec{since: since, stage: Stage(words[1]), on: words[2] == "on", locked: words[3] == "locked"})
 		}
 		t.rows[f[0]] = row
 	}
@@ -73,14 +74,13 @@ type Gate struct {
 	Locked  bool // only the default may be given
 }
 
-// CheckGate tells whether kubelet and kube-proxy of a Kubernetes version know a
-// feature gate and take the value. Both know the same gates. An unknown gate
-// ends the program ("unrecognized feature gate"), and so does a value other than
-// a locked default. A Deprecated gate is accepted with a warning; so is one that
-// is GA. Names are case-sensitive.
+// CheckGate reports whether kubelet and kube-proxy of a Kubernetes version know a feature gate and accept the
+// value. Both know the same gates. An unknown gate ends the program ("unrecognized feature gate"), and so
+// does a value other than a locked default. A Deprecated or GA gate is accepted with a warning. Names are
+// case-sensitive.
 //
-// Source: the gate tables of Kubernetes and its libraries of each minor version
-// from 1.14 to 1.36 (see gen.go).
+// Source: the gate tables of Kubernetes and its libraries of each minor version from 1.14 to 1.36 (see
+// gen.go).
 func CheckGate(gate string, value bool, version string) Gate {
 	g := lookupGate(gate, version)
 	if g.Stage == NoSuchGate {
@@ -96,13 +96,15 @@ func CheckGate(gate string, value bool, version string) Gate {
 	case g.Stage == Retiring:
 		g.Status, g.Why, g.Instead = Deprecated, "the gate is deprecated", "leave it out"
 	case g.Stage == GA:
-		g.Status, g.Why, g.Instead = Deprecated, "the feature is generally available, and the gate will be removed", "leave it out"
+		g.Status, g.Why, g.Instead = Deprecated, "the feature is generally available, and the gate will be removed",
+			"leave it out"
 	}
 	return g
 }
 
 func lookupGate(gate, version string) Gate {
-	g := Gate{Verdict: Verdict{Name: gate, Source: "kubernetes sources of each minor version, pkg/features and libraries (data/feature_gates.txt)"}}
+	g := Gate{Verdict: Verdict{Name: gate,
+		Source: "kubernetes sources of each minor version, pkg/features and libraries (data/feature_gates.txt)"}}
 	l, note, ok := minorLine("Kubernetes", version, since1_14, kubernetesNewest)
 	if !ok {
 		return Gate{Verdict: noVersion(gate, version)}
@@ -125,7 +127,8 @@ func lookupGate(gate, version string) Gate {
 		g.Status, g.Instead = Removed, "leave it out"
 		g.Why = fmt.Sprintf("the gate was removed in %s; the program would refuse to start", row.removed)
 		if last.stage == GA && last.on {
-			g.Why = fmt.Sprintf("the feature is always on since %s, and the gate was removed in %s; the program would refuse to start", last.since, row.removed)
+			g.Why = fmt.Sprintf("the feature is always on since %s, and the gate was removed in %s; the program would refuse "+
+				"to start", last.since, row.removed)
 		}
 		return g
 	}
@@ -135,20 +138,6 @@ func lookupGate(gate, version string) Gate {
 			return g
 		}
 	}
-	g.Status, g.Why = NotYet, fmt.Sprintf("the gate comes with %s", row.specs[0].since)
+	g.Status, g.Why = NotYet, fmt.Sprintf("the gate is added in %s", row.specs[0].since)
 	return g
-}
-
-// Gates lists the feature gates of a version, sorted; nil for one that cannot be read.
-func Gates(version string) []string {
-	if _, _, ok := minorLine("Kubernetes", version, since1_14, kubernetesNewest); !ok {
-		return nil
-	}
-	var out []string
-	for _, name := range gates().names {
-		if lookupGate(name, version).Stage != NoSuchGate {
-			out = append(out, name)
-		}
-	}
-	return out
 }

@@ -27,15 +27,15 @@ import (
 	"strings"
 )
 
-// versions: the last patch of each minor version that the module proxy has.
+// versions are the last patches of each minor version that the module proxy has.
 var versions = []string{
 	"1.14.10", "1.15.12", "1.16.15", "1.17.17", "1.18.20", "1.19.16", "1.20.15", "1.21.14",
 	"1.22.17", "1.23.17", "1.24.17", "1.25.16", "1.26.15", "1.27.16", "1.28.15", "1.29.15",
 	"1.30.14", "1.31.14", "1.32.13", "1.33.13", "1.34.4", "1.35.4", "1.36.3",
 }
 
-// nearest: the staging modules (k8s.io/apiserver and so on) of a release, where
-// the module proxy lacks the one with the release's own patch level.
+// nearest is the version of the staging modules (k8s.io/apiserver and so on) of a release, if the module
+// proxy lacks the one with the release's own patch level.
 var nearest = map[string]string{"1.18.20": "0.18.19"}
 
 var modules = flag.String("modules", "", "directory with unpacked modules")
@@ -57,8 +57,8 @@ func minorOf(v string) string { return v[:strings.LastIndexByte(v, '.')] }
 
 func kubernetes(v string) string { return must(module("k8s.io/kubernetes", v)) }
 
-// staging is the directory of a staging module of a Kubernetes version. 1.14
-// had no go.mod, so that its archive holds the staging tree itself.
+// staging returns the directory of a staging module of a Kubernetes version. 1.14 had no go.mod, so its
+// archive contains the staging tree itself.
 func staging(name, v string) (string, error) {
 	if minorNumber(v) == 14 {
 		return filepath.Join(kubernetes(v), "staging/src/k8s.io", name), nil
@@ -94,12 +94,13 @@ func module(path, version string) (string, error) {
 }
 
 func header(b *bytes.Buffer, what string) {
-	fmt.Fprintf(b, "# %s, Kubernetes %s to %s. Written by gen.go from the sources of\n", what, minorOf(versions[0]), minorOf(versions[len(versions)-1]))
+	fmt.Fprintf(b, "# %s, Kubernetes %s to %s. Written by gen.go from the sources of\n", what, minorOf(versions[0]),
+		minorOf(versions[len(versions)-1]))
 	fmt.Fprintf(b, "# v%s.\n", strings.Join(versions, " v"))
 }
 
-// spans cuts the versions in which a thing is present into runs: the first
-// version of each, and the first one after it that lacks the thing. "-" is no bound.
+// spans divides the versions in which a thing is present into runs: the first version of each, and the first
+// one after it without the thing. "-" is no bound.
 func spans(present []string, each func(since, until string, in []string)) {
 	for i := 0; i < len(versions); {
 		if !slices.Contains(present, versions[i]) {

@@ -26,14 +26,12 @@ type field struct {
 // path of a field from the root, and the Go name of the last step.
 type paths map[string]string
 
-// writeFields writes the fields of KubeletConfiguration (v1beta1) and
-// KubeProxyConfiguration (v1alpha1), nested ones as a.b.c. Lists and maps of
-// structs are written as if they were the struct.
+// writeFields writes the fields of KubeletConfiguration (v1beta1) and KubeProxyConfiguration (v1alpha1),
+// nested ones as a.b.c. Lists and maps of structs are written as if they were the struct.
 //
-// The module proxy lacks k8s.io/kube-proxy for some versions. There a field
-// counts as present when the nearest versions before and after have it, or when
-// one of them has it and the internal types of k8s.io/kubernetes have a field of
-// its name.
+// The module proxy lacks k8s.io/kube-proxy for some versions. There a field counts as present if the nearest
+// versions before and after have it, or if one of them has it and the internal types of k8s.io/kubernetes
+// have a field of its name.
 func writeFields() {
 	kubelet, proxy := map[string]paths{}, map[string]paths{}
 	var missing []string

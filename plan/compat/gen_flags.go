@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -39,10 +40,13 @@ func writeFlags() {
 			filepath.Join(src, "pkg/kubelet/config/flags.go"),
 		)
 		app := filepath.Join(src, "cmd/kube-proxy/app")
-		p := readFlags(filepath.Join(app, "server.go"), filepath.Join(app, "options.go"), filepath.Join(app, "init_windows.go"))
+		p := readFlags(filepath.Join(app, "server.go"), filepath.Join(app, "options.go"),
+			filepath.Join(app, "init_windows.go"))
 
-		addLogging(k, minorNumber(v), klog, logging, uses(options, "options.go", "logs.", "logsapi."), movedToFile(parse(filepath.Join(options, "options.go"))))
-		addLogging(p, minorNumber(v), klog, logging, uses(app, "options.go", "logsapi.AddFlags") || uses(app, "server.go", "logsapi.AddFlags"), nil)
+		addLogging(k, minorNumber(v), klog, logging, uses(options, "options.go", "logs.", "logsapi."),
+			movedToFile(parse(filepath.Join(options, "options.go"))))
+		addLogging(p, minorNumber(v), klog, logging, uses(app, "options.go", "logsapi.AddFlags") ||
+			uses(app, "server.go", "logsapi.AddFlags"), nil)
 		kubelet[v], proxy[v] = k, p
 		log.Printf("%s: %d kubelet flags, %d kube-proxy flags", v, len(k), len(p))
 	}
@@ -54,8 +58,11 @@ func writeFlags() {
 // every klog flag is there (component-base logs.AddFlags, or the process-wide
 // flag set that cobra adds), from 1.23 deprecated; later only v, vmodule and
 // log-flush-frequency (kubernetes/kubernetes#112120).
-func addLogging(into map[string]option, minor int, klog map[string]option, files []string, bound bool, moved func(token.Pos, string) string) {
-	const deprecation = "will be removed in a future release, see https://github.com/kubernetes/enhancements/tree/master/keps/sig-instrumentation/2845-deprecate-klog-specific-flags-in-k8s-components"
+func addLogging(into map[string]option, minor int, klog map[string]option, files []string, bound bool,
+	moved func(token.Pos, string) string) {
+	const deprecation = "will be removed in a future release, see " +
+		"https://github.com/kubernetes/enhancements/tree/master/keps/" +
+		"sig-instrumentation/2845-deprecate-klog-specific-flags-in-k8s-components"
 	for name := range klog {
 		f := option{}
 		switch {
@@ -100,31 +107,19 @@ func klogSource(src string) string {
 	return filepath.Join(must(module(string(m[1]), string(m[2]))), "klog.go")
 }
 
-var registers = regexp.MustCompile(`^(Bool|String|Int|Int32|Int64|Uint|Uint16|Uint64|Float32|Float64|Duration|StringSlice|StringArray|StringToString|IP|IPNet|IPSlice)?(Var)?(PF|P)?$`)
+var registers = regexp.MustCompile(
+	`^(Bool|String|Int|Int32|Int64|Uint|Uint16|Uint64|Float32|Float64|Duration|` +
+		`StringSlice|StringArray|StringToString|IP|IPNet|IPSlice)?(Var)?(PF|P)?$`)
 
-// readFlags collects the flags that the files register; a file that a version lacks is skipped.
+// readFlags collects the flags that the files register; files that a version lacks are skipped.
 func readFlags(files ...string) map[string]option {
-	consts := map[string]string{}
 	var parsed []*ast.File
 	for _, name := range files {
-		f := parse(name)
-		if f == nil {
-			continue
+		if f := parse(name); f != nil {
+			parsed = append(parsed, f)
 		}
-		parsed = append(parsed, f)
-		ast.Inspect(f, func(n ast.Node) bool {
-			if spec, ok := n.(*ast.ValueSpec); ok {
-				for i, id := range spec.Names {
-					if i < len(spec.Values) {
-						if s, ok := literal(spec.Values[i], nil); ok {
-							consts[id.Name] = s
-						}
-					}
-				}
-			}
-			return true
-		})
 	}
+	consts := constants(parsed)
 	found := map[string]option{}
 	messages := map[string]string{}
 	for _, f := range parsed {
@@ -134,34 +129,14 @@ func readFlags(files ...string) map[string]option {
 			if !ok {
 				return true
 			}
-			method := ""
-			switch fun := call.Fun.(type) {
-			case *ast.SelectorExpr:
-				method = fun.Sel.Name
-			case *ast.Ident:
-				method = fun.Name
-			}
-			at := -1
-			switch {
-			case method == "register" || method == "pflagRegister" || method == "registerDeprecated":
-				at = 2
-			case method == "MarkDeprecated":
+			method := methodOf(call)
+			if method == "MarkDeprecated" {
 				if name, ok := literal(call.Args[0], consts); ok {
 					messages[name], _ = literal(call.Args[1], consts)
 				}
 				return true
-			case method != "" && registers.MatchString(method):
-				at = 0
-				if strings.Contains(method, "Var") {
-					at = 1
-				}
 			}
-			// every registration has a name, a default and a usage text
-			if at < 0 || len(call.Args) < at+2 && at != 2 || len(call.Args) <= at {
-				return true
-			}
-			if name, ok := literal(call.Args[at], consts); ok && name != "" && !strings.ContainsAny(name, " %/:.") {
-				name = strings.ReplaceAll(name, "_", "-")
+			if name, ok := registered(call, method, consts); ok {
 				found[name] = option{deprecated: moved(call.Pos(), name)}
 			}
 			return true
@@ -169,13 +144,68 @@ func readFlags(files ...string) map[string]option {
 	}
 	for name, message := range messages {
 		if _, ok := found[name]; ok {
-			if message == "" {
-				message = "deprecated"
-			}
-			found[name] = option{deprecated: message}
+			found[name] = option{deprecated: cmp.Or(message, "deprecated")}
 		}
 	}
 	return found
+}
+
+// constants returns the text constants and variables of the files by name.
+func constants(files []*ast.File) map[string]string {
+	consts := map[string]string{}
+	for _, f := range files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok {
+				return true
+			}
+			for i, id := range spec.Names {
+				if i >= len(spec.Values) {
+					break
+				}
+				if s, ok := literal(spec.Values[i], nil); ok {
+					consts[id.Name] = s
+				}
+			}
+			return true
+		})
+	}
+	return consts
+}
+
+// methodOf returns the name of the function that is called, "" if it has none.
+func methodOf(call *ast.CallExpr) string {
+	switch fun := call.Fun.(type) {
+	case *ast.SelectorExpr:
+		return fun.Sel.Name
+	case *ast.Ident:
+		return fun.Name
+	}
+	return ""
+}
+
+// registered returns the name of the flag that a call of method registers. Every registration has a name, a default and
+// a usage text.
+func registered(call *ast.CallExpr, method string, consts map[string]string) (string, bool) {
+	var at, args int // index of the name, lowest number of arguments
+	switch {
+	case method == "register" || method == "pflagRegister" || method == "registerDeprecated":
+		at, args = 2, 3
+	case method == "" || !registers.MatchString(method):
+		return "", false
+	case strings.Contains(method, "Var"):
+		at, args = 1, 3
+	default:
+		at, args = 0, 2
+	}
+	if len(call.Args) < args {
+		return "", false
+	}
+	name, ok := literal(call.Args[at], consts)
+	if !ok || name == "" || strings.ContainsAny(name, " %/:.") {
+		return "", false
+	}
+	return strings.ReplaceAll(name, "_", "-"), true
 }
 
 // parse returns nil for a file that does not exist.
@@ -190,9 +220,8 @@ func parse(name string) *ast.File {
 	return f
 }
 
-// movedToFile gives the text "config" to the flags that kubelet's
-// AddKubeletConfigFlags registers, by position and name: it marks them as
-// deprecated in favour of the configuration file, but for those in its map
+// movedToFile sets the text "config" on the flags that kubelet's AddKubeletConfigFlags registers, by position
+// and name: it marks them as deprecated in favour of the configuration file, except for those in its map
 // notDeprecated. The flags of component-base that it binds have no position.
 func movedToFile(f *ast.File) func(token.Pos, string) string {
 	for _, d := range f.Decls {
@@ -225,7 +254,7 @@ func movedToFile(f *ast.File) func(token.Pos, string) string {
 	return func(token.Pos, string) string { return "" }
 }
 
-// literal is the value of a string literal, a concatenation of them, or a constant of the files.
+// literal returns the value of a string literal, a concatenation of them, or a constant of the files.
 func literal(e ast.Expr, consts map[string]string) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -254,7 +283,8 @@ func saveFlags(file, what string, have map[string]map[string]option) {
 	}
 	var b bytes.Buffer
 	header(&b, what)
-	fmt.Fprint(&b, "# name | since (- is the first version read, or before) | until (exclusive; - is none) | deprecated since | the deprecation's text\n")
+	fmt.Fprint(&b, "# name | since (- is the first version read, or before) | until (exclusive; - is none) | "+
+		"deprecated since | the deprecation's text\n")
 	for _, name := range sortedKeys(present) {
 		spans(present[name], func(since, until string, in []string) {
 			deprecated, text := "-", ""

@@ -6,10 +6,8 @@ import (
 	"bytes"
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"log"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -23,7 +21,8 @@ var libraries = []struct {
 	files  []string
 }{
 	{"apiserver", 14, []string{"pkg/features/kube_features.go"}},
-	{"component-base", 24, []string{"logs/api/v1/kube_features.go", "logs/kube_features.go", "metrics/features/kube_features.go", "zpages/features/kube_features.go"}},
+	{"component-base", 24, []string{"logs/api/v1/kube_features.go", "logs/kube_features.go",
+		"metrics/features/kube_features.go", "zpages/features/kube_features.go"}},
 	{"client-go", 30, []string{"features/known_features.go"}},
 	{"apiextensions-apiserver", 30, []string{"pkg/features/kube_features.go"}},
 	{"controller-manager", 30, []string{"pkg/features/kube_features.go"}},
@@ -71,7 +70,8 @@ func writeGates() {
 	}
 	var b bytes.Buffer
 	header(&b, "Feature gates of kubelet and kube-proxy and of the libraries they share")
-	fmt.Fprintf(&b, "# name | from version: stage, default, lock; ... | removed in (- is never). 1.14 is 1.14 or before.\n")
+	fmt.Fprintf(&b, "# name | from version: stage, default, lock; ... | removed in (- is never). 1.14 is 1.14 or "+
+		"before.\n")
 	for _, name := range sortedKeys(all) {
 		var rows []string
 		removed := "-"
@@ -99,31 +99,9 @@ func readGates(minor int, files []string) map[string]spec {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if os.IsNotExist(err) {
-			continue
-		}
-		if err != nil {
-			log.Fatal(err)
-		}
-		parsed = append(parsed, f)
-		for _, d := range f.Decls {
-			g, ok := d.(*ast.GenDecl)
-			if !ok || g.Tok != token.CONST {
-				continue
-			}
-			for _, s := range g.Specs {
-				vs := s.(*ast.ValueSpec)
-				for i, id := range vs.Names {
-					if i < len(vs.Values) {
-						if lit, ok := vs.Values[i].(*ast.BasicLit); ok {
-							if text, err := strconv.Unquote(lit.Value); err == nil {
-								consts[id.Name] = text
-							}
-						}
-					}
-				}
-			}
+		if f := parse(name); f != nil {
+			parsed = append(parsed, f)
+			addConstants(consts, f)
 		}
 	}
 	gates := map[string]spec{}
@@ -156,6 +134,31 @@ func readGates(minor int, files []string) map[string]spec {
 		})
 	}
 	return gates
+}
+
+// addConstants adds the text constants that f declares at its top level.
+func addConstants(consts map[string]string, f *ast.File) {
+	for _, d := range f.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.CONST {
+			continue
+		}
+		for _, s := range g.Specs {
+			vs := s.(*ast.ValueSpec)
+			for i, id := range vs.Names {
+				if i >= len(vs.Values) {
+					break
+				}
+				lit, ok := vs.Values[i].(*ast.BasicLit)
+				if !ok {
+					continue
+				}
+				if text, err := strconv.Unquote(lit.Value); err == nil {
+					consts[id.Name] = text
+				}
+			}
+		}
+	}
 }
 
 // specOf reads one specification, or the one of a list that is in force at minor.

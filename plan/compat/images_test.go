@@ -3,7 +3,8 @@ package compat
 import "testing"
 
 func TestServerImage(t *testing.T) {
-	for build, want := range map[string]string{"10.0.17763": "ltsc2019", "10.0.20348.2582": "ltsc2022", "10.0.26100": "ltsc2025", "10.0.29999": "ltsc2025", "10.0.25398": "", "2022": "", "": ""} {
+	for build, want := range map[string]string{"10.0.17763": "ltsc2019", "10.0.20348.2582": "ltsc2022",
+		"10.0.26100": "ltsc2025", "10.0.29999": "ltsc2025", "10.0.25398": "", "2022": "", "": ""} {
 		have, err := ServerImage(build)
 		if want != "" {
 			want = "mcr.microsoft.com/windows/servercore:" + want

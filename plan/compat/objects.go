@@ -7,31 +7,33 @@ import (
 
 // Handlers of a RuntimeClass on Windows: a name in the runtime's configuration.
 const (
-	HandlerProcess    = "runhcs-wcow-process"    // containerd's default on Windows (defaults/defaults_windows.go, internal/cri/config/config_windows.go)
-	HandlerHypervisor = "runhcs-wcow-hypervisor" // the other that containerd configures
-	HandlerDocker     = "docker"                 // dockershim's only one
+	// containerd's default on Windows (defaults/defaults_windows.go, internal/cri/config/config_windows.go)
+	HandlerProcess    = "runhcs-wcow-process"
+	HandlerHypervisor = "runhcs-wcow-hypervisor" // containerd configures this one too
+	HandlerDocker     = "docker"                 // dockershim has no other
 )
 
-// apiRow: the API server serves a group version in span.
+// apiRow says that the API server serves a group version in span.
 type apiRow struct {
 	apiVersion string
 	span       span
 	source     string
 }
 
-// runtimeClassAPIs in rising order of preference.
+// runtimeClassAPIs are in rising order of preference.
 var runtimeClassAPIs = []apiRow{
-	{"node.k8s.io/v1alpha1", span{until: line{1, 25}}, "kubernetes deprecation guide: node.k8s.io/v1alpha1 went with v1beta1 (not verified)"},
+	{"node.k8s.io/v1alpha1", span{until: line{1, 25}},
+		"kubernetes deprecation guide: node.k8s.io/v1alpha1 went with v1beta1 (not verified)"},
 	{"node.k8s.io/v1beta1", span{until: line{1, 25}}, "k8s.io/api v0.36.3 node/v1beta1 APILifecycleRemoved: 1.25"},
 	{"node.k8s.io/v1", span{since: line{1, 20}}, "k8s.io/api v0.36.3 node/v1 APILifecycleIntroduced: 1.20"},
 }
 
-// RuntimeClassAPI is the API version of RuntimeClass that the API server of a version
-// serves and that lasts longest.
+// RuntimeClassAPI returns the API version of RuntimeClass that the API server of a version serves and that
+// lasts longest.
 func RuntimeClassAPI(kubernetes string) (string, error) {
 	l, _, ok := minorLine("Kubernetes", kubernetes, since1_14, kubernetesNewest)
 	if !ok {
-		return "", fmt.Errorf("%q is no version of Kubernetes", kubernetes)
+		return "", fmt.Errorf("%q is not a Kubernetes version", kubernetes)
 	}
 	best := ""
 	for _, row := range runtimeClassAPIs {
@@ -42,11 +44,10 @@ func RuntimeClassAPI(kubernetes string) (string, error) {
 	return best, nil
 }
 
-// CheckRuntimeClass tells whether a RuntimeClass works: its API version with the
-// API server, its handler with the runtime of the nodes ("containerd", "docker"
-// or "mcr"). An empty apiVersion is not checked. A handler of containerd that is
-// not one of its defaults is OK: it may be configured, and Instead says how it
-// must be named.
+// CheckRuntimeClass reports whether a RuntimeClass works: its API version with the API server, its handler
+// with the runtime of the nodes ("containerd", "docker" or "mcr"). An empty apiVersion is not checked. A
+// containerd handler other than the defaults is OK: it may be configured, and Instead says how it must be
+// named.
 func CheckRuntimeClass(apiVersion, handler, runtime, kubernetes string) Verdict {
 	v := Verdict{Name: "RuntimeClass " + apiVersion}
 	l, note, ok := minorLine("Kubernetes", kubernetes, since1_14, kubernetesNewest)
@@ -69,10 +70,12 @@ func CheckRuntimeClass(apiVersion, handler, runtime, kubernetes string) Verdict 
 		v.Source, v.Since, v.Until = row.source, row.span.since.text(), row.span.until.text()
 		switch {
 		case l.less(row.span.since):
-			v.Status, v.Why, v.Instead = NotYet, fmt.Sprintf("the API server serves %s since %s", apiVersion, row.span.since), best
+			v.Status, v.Why, v.Instead = NotYet, fmt.Sprintf("the API server serves %s since %s", apiVersion, row.span.since),
+				best
 			return v
 		case !row.span.holds(l):
-			v.Status, v.Why, v.Instead = Removed, fmt.Sprintf("the API server serves %s no more since %s", apiVersion, row.span.until), best
+			v.Status, v.Why, v.Instead = Removed, fmt.Sprintf("the API server no longer serves %s since %s", apiVersion,
+				row.span.until), best
 			return v
 		}
 	}
@@ -90,43 +93,46 @@ func CheckRuntimeClass(apiVersion, handler, runtime, kubernetes string) Verdict 
 		v.Why = fmt.Sprintf("dockershim has the handler docker only, not %q", handler)
 		v.Source = "Kubernetes 1.20 documentation, RuntimeClass for Windows"
 	case runtime == "mcr" && handler == HandlerDocker && !l.less(line{1, 24}):
-		v.Status, v.Why = Deprecated, "whether cri-dockerd takes the handler docker depends on its version"
+		v.Status, v.Why = Deprecated, "whether cri-dockerd accepts the handler docker depends on its version"
 		v.Source = "Mirantis/cri-dockerd (not verified)"
 	case strings.TrimSpace(handler) == "":
 		v.Status, v.Why, v.Instead = Refused, "a RuntimeClass needs a handler", HandlerProcess
 	case runtime == "containerd" && handler != HandlerProcess && handler != HandlerHypervisor:
-		v.Instead = fmt.Sprintf("a runtime of the name %q in containerd's configuration, or %s", handler, HandlerProcess)
+		v.Instead = fmt.Sprintf("a runtime named %q in containerd's configuration, or %s", handler, HandlerProcess)
 	case apiVersion != "" && apiVersion != best:
 		v.Status, v.Why, v.Instead = Deprecated, apiVersion+" is superseded", best
 	}
 	return v
 }
 
-// labelRow: a label key and its successor.
+// labelRow is a label key and its successor.
 type labelRow struct {
 	old, new string
 	since    line // the successor exists since
-	dead     line // the old one is no longer set since; zero while it is
+	dead     line // the old one is no longer set since then; zero while it still is
 	source   string
 }
 
 const wellKnownLabels = "k8s.io/api core/v1/well_known_labels.go; k8s.io/kubelet pkg/apis/well_known_labels.go"
 
 var labelRows = []labelRow{
-	{"beta.kubernetes.io/os", "kubernetes.io/os", line{1, 14}, line{}, wellKnownLabels + ": GA in 1.14; kubernetes v1.36.3 pkg/kubelet/kubelet_node_status.go: kubelet sets both still"},
-	{"beta.kubernetes.io/arch", "kubernetes.io/arch", line{1, 14}, line{}, wellKnownLabels + ": GA in 1.14; kubernetes v1.36.3 pkg/kubelet/kubelet_node_status.go: kubelet sets both still"},
+	{"beta.kubernetes.io/os", "kubernetes.io/os", line{1, 14}, line{},
+		wellKnownLabels + ": GA in 1.14; kubernetes v1.36.3 pkg/kubelet/kubelet_node_status.go: kubelet sets both still"},
+	{"beta.kubernetes.io/arch", "kubernetes.io/arch", line{1, 14}, line{},
+		wellKnownLabels + ": GA in 1.14; kubernetes v1.36.3 pkg/kubelet/kubelet_node_status.go: kubelet sets both still"},
 	{"beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type", line{1, 17}, line{}, wellKnownLabels},
 	{"failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone", line{1, 17}, line{}, wellKnownLabels},
 	{"failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region", line{1, 17}, line{}, wellKnownLabels},
-	{"node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane", line{1, 20}, line{1, 24}, "CHANGELOG-1.20 and CHANGELOG-1.24 (kubeadm)"},
+	{"node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane", line{1, 20}, line{1, 24},
+		"CHANGELOG-1.20 and CHANGELOG-1.24 (kubeadm)"},
 }
 
-// labelsSince: labels that the kubelet sets by itself since a version.
+// labelsSince are labels that the kubelet sets by itself since a version.
 var labelsSince = map[string]line{"node.kubernetes.io/windows-build": {1, 17}}
 
-// CheckLabel tells whether a label key, in a selector or a toleration's
-// nodeSelector, is the one of a Kubernetes version: OK, Deprecated or Removed
-// with the successor in Instead, NotYet. Keys that the tables do not name are OK.
+// CheckLabel reports whether a label key, in a selector or a toleration's nodeSelector, is right for a
+// Kubernetes version: OK, Deprecated or Removed with the successor in Instead, NotYet. Keys that are not in
+// the tables are OK.
 func CheckLabel(key, kubernetes string) Verdict {
 	v := Verdict{Name: key}
 	l, note, ok := minorLine("Kubernetes", kubernetes, since1_14, kubernetesNewest)
@@ -144,14 +150,15 @@ func CheckLabel(key, kubernetes string) Verdict {
 			v.Why = fmt.Sprintf("it is replaced by %s since %s", row.new, row.since)
 			if row.dead != (line{}) && !l.less(row.dead) {
 				v.Status, v.Until = Removed, row.dead.text()
-				v.Why = fmt.Sprintf("nodes do not have it since %s", row.dead)
+				v.Why = fmt.Sprintf("nodes no longer have it since %s", row.dead)
 			}
 			return v
 		}
 	}
 	if since, ok := labelsSince[key]; ok && l.less(since) {
 		v.Status, v.Since, v.Assumed = NotYet, since.text(), note
-		v.Why, v.Source = fmt.Sprintf("the kubelet sets it since %s; before, set it by hand", since), "Kubernetes documentation, scheduling on Windows"
+		v.Why, v.Source = fmt.Sprintf("the kubelet sets it since %s; set it by hand", since),
+			"Kubernetes documentation, scheduling on Windows"
 	}
 	return v
 }

@@ -36,7 +36,8 @@ func TestCheckWindows(t *testing.T) {
 		}
 	}
 	have := CheckWindows("1.40.0", "10.0.30000")
-	if have.Status != OK || !strings.Contains(have.Assumed, "1.36 is assumed") || !strings.Contains(have.Assumed, "26100") {
+	if have.Status != OK || !strings.Contains(have.Assumed, "treats it as 1.36") ||
+		!strings.Contains(have.Assumed, "26100") {
 		t.Errorf("newer than the tables: %+v", have)
 	}
 }
@@ -45,7 +46,8 @@ func TestCheckWindows(t *testing.T) {
 func TestReleases(t *testing.T) {
 	last := 0
 	for _, r := range releases {
-		if r.Number <= last || r.source == "" || r.Name == "" || (r.Channel == SemiAnnual) != (r.Retired != "" && r.Channel != Annual) {
+		if r.Number <= last || r.source == "" || r.Name == "" ||
+			(r.Channel == SemiAnnual) != (r.Retired != "" && r.Channel != Annual) {
 			t.Errorf("row %+v", r)
 		}
 		last = r.Number
@@ -114,24 +116,17 @@ func TestKnownIssues(t *testing.T) {
 	}
 }
 
-func TestContainerdSchemas(t *testing.T) {
-	for _, c := range []struct {
-		version string
-		schema  int
-		want    Status
-		instead string
-	}{
-		{"1.6.36", 2, OK, ""}, {"1.7.28", 3, NotYet, "version = 2"}, {"1.7.28", 1, Deprecated, "version = 2"},
-		{"2.0.0", 3, OK, ""}, {"2.0.0", 2, Deprecated, "version = 3"}, {"2.2.1", 4, NotYet, "version = 3"},
-		{"2.3.0", 4, OK, ""}, {"2.4.2", 4, OK, ""}, {"2.4.2", 3, Deprecated, "version = 4"}, {"2.4.2", 2, Deprecated, "version = 4"},
-		{"2.4.2", 1, Removed, "version = 4"}, {"2.4.2", 5, NotYet, ""}, {"2.4.2", 0, Unknown, ""}, {"2.4", 3, NoVersion, ""},
-	} {
-		if have := CheckContainerdSchema(c.version, c.schema); have.Status != c.want || have.Instead != c.instead && c.instead != "" {
-			t.Errorf("containerd %s schema %d: have %+v, want %v %q", c.version, c.schema, have, c.want, c.instead)
+func TestContainerdSchema(t *testing.T) {
+	for version, want := range map[string]int{"1.6.36": 2, "1.7.28": 2, "2.0.0": 3, "2.2.1": 3, "2.3.0": 4, "2.4.2": 4} {
+		if c, err := LookupContainerd(version); err != nil || c.Schema != want || c.Assumed != "" {
+			t.Errorf("containerd %s: %+v, %v", version, c, err)
 		}
 	}
-	if c, err := ContainerdSchemas("3.0.0"); err != nil || c.Newest != 4 || c.Assumed == "" {
+	if c, err := LookupContainerd("3.0.0"); err != nil || c.Schema != 4 || c.Assumed == "" {
 		t.Errorf("newer: %+v, %v", c, err)
+	}
+	if _, err := LookupContainerd("2.4"); err == nil {
+		t.Error("2.4 is accepted")
 	}
 }
 
@@ -165,7 +160,8 @@ func TestCheckContainerd(t *testing.T) {
 }
 
 func TestDocker(t *testing.T) {
-	for version, want := range map[string]Status{"1.14.0": OK, "1.19.16": OK, "1.20.0": Deprecated, "1.23.17": Deprecated, "1.24.0": Removed, "1.36.3": Removed, "": NoVersion} {
+	for version, want := range map[string]Status{"1.14.0": OK, "1.19.16": OK, "1.20.0": Deprecated, "1.23.17": Deprecated,
+		"1.24.0": Removed, "1.36.3": Removed, "": NoVersion} {
 		if have := CheckDocker(version); have.Status != want || want == Removed && have.Instead == "" {
 			t.Errorf("docker %s: %+v, want %v", version, have, want)
 		}
@@ -217,10 +213,12 @@ func TestCheckSkew(t *testing.T) {
 		instead            string
 	}{
 		{"1.36.3", "1.36.0", OK, ""}, {"1.33.0", "1.36.3", OK, ""}, {"1.32.13", "1.36.3", Refused, "1.33 to 1.36"},
-		{"1.37.0", "1.36.3", Refused, "1.33 to 1.36"}, {"1.25.16", "1.28.0", OK, ""}, {"1.24.17", "1.27.0", Refused, "1.25 to 1.27"},
+		{"1.37.0", "1.36.3", Refused, "1.33 to 1.36"}, {"1.25.16", "1.28.0", OK, ""},
+		{"1.24.17", "1.27.0", Refused, "1.25 to 1.27"},
 		{"1.24.17", "1.26.0", OK, ""}, {"1.23.17", "1.26.0", Refused, "1.24 to 1.26"}, {"1.20.0", "1.22.0", OK, ""},
 		{"1.19.0", "1.22.0", Refused, "1.20 to 1.22"}, {"1.33", "v1.36", OK, ""}, {"2.0.0", "1.36.0", Refused, ""},
-		{"1.36.0", "2.0.0", Refused, ""}, {"1.0.0", "1.1.0", OK, ""}, {"x", "1.36.0", NoVersion, ""}, {"1.36.0", "", NoVersion, ""},
+		{"1.36.0", "2.0.0", Refused, ""}, {"1.0.0", "1.1.0", OK, ""}, {"x", "1.36.0", NoVersion, ""},
+		{"1.36.0", "", NoVersion, ""},
 	} {
 		have := CheckSkew(KubeletProgram, c.version, c.apiServer)
 		if have.Status != c.want || have.Instead != c.instead && c.instead != "" || have.Assumed != "" {

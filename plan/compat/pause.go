@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// pauseRow: image tags from `from` on (to the next row) have variants for builds.
+// pauseRow says that image tags from `from` on, up to the next row, have variants for builds.
 type pauseRow struct {
 	from   [3]int
 	builds []int
@@ -14,13 +14,16 @@ type pauseRow struct {
 
 const pauseChangelog = "kubernetes build/pause/CHANGELOG.md"
 
-// pauseRows in rising order. registry.k8s.io/pause, k8s.gcr.io/pause before it,
-// and Microsoft's signed copies mcr.microsoft.com/oss/kubernetes/pause have the
-// same tags from 3.4 on; 1.x are Microsoft's own.
+// pauseRows are in rising order. registry.k8s.io/pause, its predecessor k8s.gcr.io/pause, and Microsoft's
+// signed copies mcr.microsoft.com/oss/kubernetes/pause have the same tags from 3.4 on; 1.x are Microsoft's
+// own.
 var pauseRows = []pauseRow{
-	{[3]int{1, 2, 0}, []int{17763}, "Kubernetes guide for adding Windows nodes (1.14 to 1.17): mcr.microsoft.com/k8s/core/pause:1.2.0 (not verified)"},
-	{[3]int{1, 3, 0}, []int{17763, 18362, 18363}, "kubeadm 1.18 and 1.19 constants_windows.go: 1.3.0; its builds (not verified)"},
-	{[3]int{1, 4, 0}, []int{17763, 18362, 18363, 19041}, "Kubernetes 1.20 documentation: mcr.microsoft.com/oss/kubernetes/pause:1.4.1"},
+	{[3]int{1, 2, 0}, []int{17763},
+		"Kubernetes guide for adding Windows nodes (1.14 to 1.17): mcr.microsoft.com/k8s/core/pause:1.2.0 (not verified)"},
+	{[3]int{1, 3, 0}, []int{17763, 18362, 18363},
+		"kubeadm 1.18 and 1.19 constants_windows.go: 1.3.0; its builds (not verified)"},
+	{[3]int{1, 4, 0}, []int{17763, 18362, 18363, 19041},
+		"Kubernetes 1.20 documentation: mcr.microsoft.com/oss/kubernetes/pause:1.4.1"},
 	{[3]int{3, 0, 0}, nil, pauseChangelog + ": Linux only before 3.4"},
 	{[3]int{3, 4, 0}, []int{17763, 18362, 18363, 19041}, pauseChangelog + " 3.4"},
 	{[3]int{3, 4, 1}, []int{17763, 18362, 18363, 19041, 19042}, pauseChangelog + " 3.4.1"},
@@ -32,14 +35,14 @@ var pauseRows = []pauseRow{
 
 var pauseNewest = [3]int{3, 10, 2}
 
-// CheckPause tells whether a pause image has a variant for a Windows build: OK,
-// Refused (it has none: pods stay in ContainerCreating; Instead is an image that
-// has), Unknown (another repository, no tag or a digest: nothing is known).
+// CheckPause reports whether a pause image has a variant for a Windows build: OK, Refused (it has none: pods
+// stay in ContainerCreating; Instead is an image that has one), Unknown (another repository, no tag, or a
+// digest).
 func CheckPause(image, build string) Verdict {
 	v := Verdict{Name: image}
 	repo, tag, tagged := cutTag(image)
 	if !tagged || repo != "pause" && !strings.HasSuffix(repo, "/pause") {
-		v.Status, v.Why = Unknown, "the tables know images named pause with a tag only"
+		v.Status, v.Why = Unknown, "the tables only cover images named pause, with a tag"
 		return v
 	}
 	have, ok := tagNumbers(strings.TrimPrefix(tag, "v"))
@@ -60,10 +63,11 @@ func CheckPause(image, build string) Verdict {
 	}
 	v.Source = row.source
 	if lessTag(pauseNewest, have) {
-		v.Assumed = fmt.Sprintf("pause %s is newer than the tables of this nodejoin; what holds for 3.10.2 is assumed", tag)
+		v.Assumed = fmt.Sprintf("pause %s is newer than the tables of this nodejoin, which treats it as 3.10.2", tag)
 	}
 	if newest := releases[len(releases)-1].Number; n > newest {
-		v.Assumed = join(v.Assumed, fmt.Sprintf("Windows build %d is newer than the tables of this nodejoin; what holds for %d is assumed", n, newest))
+		v.Assumed = join(v.Assumed, fmt.Sprintf(
+			"Windows build %d is newer than the tables of this nodejoin, which treats it as %d", n, newest))
 		n = newest
 	}
 	for _, b := range row.builds {
@@ -71,7 +75,8 @@ func CheckPause(image, build string) Verdict {
 			return v
 		}
 	}
-	v.Status, v.Why = Refused, fmt.Sprintf("%s has no variant for Windows build %d; pods would stay in ContainerCreating", image, n)
+	v.Status, v.Why = Refused, fmt.Sprintf("%s has no variant for Windows build %d; pods would stay in ContainerCreating",
+		image, n)
 	for i := len(pauseRows) - 1; i >= 0; i-- { // the newest tag that has the build
 		for _, b := range pauseRows[i].builds {
 			if b == n {
@@ -83,8 +88,8 @@ func CheckPause(image, build string) Verdict {
 	return v
 }
 
-// pauseImage names an image of a row: the last tag before the next row begins
-// is not known from the table, so that it is the row's first.
+// pauseImage returns the image of a row: its first tag, since the table does not say which tag is the last
+// before the next row.
 func pauseImage(rows []pauseRow, i int) string {
 	f := rows[i].from
 	if f[0] < 3 {
@@ -106,17 +111,17 @@ func lessTag(a, b [3]int) bool {
 	return false
 }
 
-// CheckPortForward tells whether a pause image has the program wincat, which
-// kubectl port-forward runs in it on Windows: Microsoft's images have it from 1.4.1 on
-// (Kubernetes 1.20 documentation, "Troubleshooting"), the others with variants for
-// Windows all do (kubernetes build/pause/windows). Unknown for other repositories.
+// CheckPortForward reports whether a pause image contains the program wincat, which kubectl port-forward runs
+// in it on Windows: Microsoft's images have it from 1.4.1 on (Kubernetes 1.20 documentation,
+// "Troubleshooting"), and so do all others with variants for Windows (kubernetes build/pause/windows).
+// Unknown for other repositories.
 func CheckPortForward(image string) Verdict {
 	v := Verdict{Name: image, Source: "Kubernetes 1.20 documentation, Windows troubleshooting"}
 	repo, tag, tagged := cutTag(image)
 	have, ok := tagNumbers(strings.TrimPrefix(tag, "v"))
 	switch {
 	case !tagged || !ok || repo != "pause" && !strings.HasSuffix(repo, "/pause"):
-		v.Status, v.Why = Unknown, "the tables know images named pause with a tag only"
+		v.Status, v.Why = Unknown, "the tables only cover images named pause, with a tag"
 	case lessTag(have, [3]int{1, 4, 1}):
 		v.Status, v.Why = Refused, image+" has no wincat"
 		v.Instead = "mcr.microsoft.com/oss/kubernetes/pause:1.4.1"

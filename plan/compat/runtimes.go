@@ -6,67 +6,26 @@ import (
 	"strings"
 )
 
-// ContainerdConfig says which schemas of config.toml a version of containerd reads.
-type ContainerdConfig struct {
-	Newest  int // what `containerd config default` writes, and nodejoin
-	Oldest  int // older ones are migrated from here on, at every start
-	Assumed string
-	Source  string
-}
-
-// ContainerdSchemas looks up the configuration schemas of a containerd version.
-func ContainerdSchemas(version string) (ContainerdConfig, error) {
-	v, err := Parse(version)
-	if err != nil {
-		return ContainerdConfig{}, err
-	}
-	return schemasOf(lineOf(v)), nil
-}
-
-func schemasOf(l line) ContainerdConfig {
-	c := ContainerdConfig{Assumed: assumed("containerd", l, containerdNewest)}
+// containerdSchema returns the schema of config.toml that `containerd config default` writes. A version migrates
+// older schemas at every start.
+//
+// Sources: containerd 1.x docs/ops.md; version/version.go of v2.0.0, v2.1.2 and v2.2.1 (ConfigVersion = 3), of v2.3.0
+// and v2.4.2 (ConfigVersion = 4); docs/man/containerd-config.toml.5.md: schema 4 moves [grpc], [ttrpc], [debug] and
+// [metrics] to plugins io.containerd.server.v1.*.
+func containerdSchema(l line) int {
 	switch {
 	case l.less(line{2, 0}):
-		c.Newest, c.Oldest = 2, 1
-		c.Source = "containerd 1.x docs/ops.md; schema 1 is read up to 1.7 (not verified)"
+		return 2
 	case l.less(line{2, 3}):
-		c.Newest, c.Oldest = 3, 2
-		c.Source = "containerd v2.0.0, v2.1.2 and v2.2.1 version/version.go: ConfigVersion = 3"
-	default:
-		c.Newest, c.Oldest = 4, 2
-		c.Source = "containerd v2.3.0 and v2.4.2 version/version.go: ConfigVersion = 4, docs/man/containerd-config.toml.5.md: older ones are migrated on startup; [grpc], [ttrpc], [debug] and [metrics] moved to plugins io.containerd.server.v1.* in schema 4"
+		return 3
 	}
-	return c
+	return 4
 }
 
-// CheckContainerdSchema tells whether a containerd version reads a schema of
-// config.toml: OK, Deprecated (it migrates it at every start), NotYet, Removed.
-func CheckContainerdSchema(version string, schema int) Verdict {
-	name := fmt.Sprintf("version = %d", schema)
-	c, err := ContainerdSchemas(version)
-	if err != nil {
-		return noVersion(name, version)
-	}
-	v := Verdict{Name: name, Assumed: c.Assumed, Source: c.Source}
-	right := fmt.Sprintf("version = %d", c.Newest)
-	switch {
-	case schema < 1:
-		v.Status, v.Why, v.Instead = Unknown, "there is no such schema", right
-	case schema < c.Oldest:
-		v.Status, v.Why, v.Instead = Removed, fmt.Sprintf("containerd %s reads schemas %d to %d", Canonical(version), c.Oldest, c.Newest), right
-	case schema > c.Newest:
-		v.Status, v.Why, v.Instead = NotYet, fmt.Sprintf("containerd %s reads schemas up to %d", Canonical(version), c.Newest), right
-	case schema < c.Newest:
-		v.Status, v.Why, v.Instead = Deprecated, "containerd migrates it at every start", right
-	}
-	return v
-}
-
-// CheckContainerd tells whether a containerd version serves the kubelet of a
-// Kubernetes version on Windows: OK (tested by containerd's maintainers, or
-// newer than what they tested), Deprecated (it works, but is not among the
-// tested ones; Instead names those), Refused (kubelet and containerd have no
-// runtime API in common, or Windows is not supported).
+// CheckContainerd reports whether a containerd version works with the kubelet of a Kubernetes version on
+// Windows: OK (tested by containerd's maintainers, or newer than what they tested), Deprecated (it works, but
+// is not among the tested ones; Instead names those), Refused (kubelet and containerd have no runtime API in
+// common, or Windows is not supported).
 func CheckContainerd(kubernetes, containerd string) Verdict {
 	name := "containerd " + Canonical(containerd)
 	l, kNote, ok := minorLine("Kubernetes", kubernetes, since1_14, kubernetesNewest)
@@ -86,13 +45,17 @@ func CheckContainerd(kubernetes, containerd string) Verdict {
 	}
 	switch {
 	case l.less(line{1, 18}):
-		return refuse("Kubernetes before 1.18 has no containerd on Windows", "docker, or a later Kubernetes", "Kubernetes 1.18 release notes: containerd on Windows is alpha")
+		return refuse("Kubernetes before 1.18 has no containerd on Windows", "docker, or a later Kubernetes",
+			"Kubernetes 1.18 release notes: containerd on Windows is alpha")
 	case cl.less(line{1, 4}):
-		return refuse("Kubernetes on Windows needs containerd 1.4.0 or later", "containerd 1.4.0 or later", "Kubernetes documentation, container runtimes on Windows")
+		return refuse("Kubernetes on Windows needs containerd 1.4.0 or later", "containerd 1.4.0 or later",
+			"Kubernetes documentation, container runtimes on Windows")
 	case !l.less(line{1, 26}) && cl.less(line{1, 6}):
-		return refuse("kubelet 1.26 and later speak CRI v1 only, which containerd has since 1.6", "containerd 1.6.15 or later", "kubernetes/kubernetes#110618")
+		return refuse("kubelet 1.26 and later speak CRI v1 only, which containerd has since 1.6",
+			"containerd 1.6.15 or later", "kubernetes/kubernetes#110618")
 	case l.less(line{1, 23}) && !cl.less(line{2, 0}):
-		return refuse("kubelet before 1.23 speaks CRI v1alpha2 only, which containerd 2.0 removed", "containerd 1.7", "containerd RELEASES.md: v1alpha2 is not present in containerd v2.0")
+		return refuse("kubelet before 1.23 speaks CRI v1alpha2 only, which containerd 2.0 removed", "containerd 1.7",
+			"containerd RELEASES.md: v1alpha2 is not present in containerd v2.0")
 	}
 	if tested, known, want := Tested(l.String()+".0", Canonical(containerd)); known && !tested {
 		v.Status, v.Instead = Deprecated, "containerd "+strings.Join(want, ", ")+" or a later patch"
@@ -101,8 +64,7 @@ func CheckContainerd(kubernetes, containerd string) Verdict {
 	return v
 }
 
-// CheckDocker tells whether the kubelet of a version can use Docker Engine by
-// itself, through dockershim.
+// CheckDocker reports whether the kubelet of a version supports Docker Engine by itself, through dockershim.
 func CheckDocker(kubernetes string) Verdict {
 	v := Verdict{Name: "docker", Until: "1.24", Source: "kubernetes/kubernetes#106907, CHANGELOG-1.24"}
 	l, note, ok := minorLine("Kubernetes", kubernetes, since1_14, kubernetesNewest)
@@ -122,21 +84,22 @@ func CheckDocker(kubernetes string) Verdict {
 	return v
 }
 
-// ParseDocker reads a version of Docker Engine or MCR, "20.10.24" or "19.03.5"; the
-// latter is no semantic version. A leading "v" is taken off.
+// ParseDocker parses a version of Docker Engine or MCR, "20.10.24" or "19.03.5"; the latter is not a semantic
+// version. A leading "v" is removed.
 func ParseDocker(version string) (string, error) {
 	text := strings.TrimPrefix(version, "v")
 	if !dockerVersion.MatchString(text) {
-		return "", fmt.Errorf("%q is no version of the form 1.2.3", version)
+		return "", fmt.Errorf("%q is not a version of the form 1.2.3", version)
 	}
 	return text, nil
 }
 
 var dockerVersion = regexp.MustCompile(`^[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}$`)
 
-// CheckDockerVersion tells whether a Docker Engine or MCR can serve a kubelet on Windows.
+// CheckDockerVersion reports whether a Docker Engine or MCR works with a kubelet on Windows.
 func CheckDockerVersion(version string) Verdict {
-	v := Verdict{Name: "docker " + version, Since: "19.03", Source: "Kubernetes documentation, container runtimes on Windows: Docker EE 19.03 and later"}
+	v := Verdict{Name: "docker " + version, Since: "19.03",
+		Source: "Kubernetes documentation, container runtimes on Windows: Docker EE 19.03 and later"}
 	text, err := ParseDocker(version)
 	if err != nil {
 		return noVersion(v.Name, version)
@@ -147,7 +110,8 @@ func CheckDockerVersion(version string) Verdict {
 		return noVersion(v.Name, version)
 	}
 	if l.less(line{19, 3}) {
-		v.Status, v.Why, v.Instead = Refused, fmt.Sprintf("docker %s is older than 19.03, the oldest that Kubernetes on Windows works with", text), "a newer one"
+		v.Status, v.Why, v.Instead = Refused,
+			fmt.Sprintf("docker %s is older than 19.03, the oldest that works with Kubernetes on Windows", text), "a newer one"
 	}
 	return v
 }

@@ -2,13 +2,12 @@ package compat
 
 import "fmt"
 
-// CheckSkew tells whether a node component (KubeletProgram or KubeProxyProgram)
-// of one version may talk to an API server of another: OK, Refused (newer than
-// the API server; too old; another major version). Instead names the range of
-// versions that fits. The rule needs no table and so assumes nothing.
+// CheckSkew reports whether a node component (KubeletProgram or KubeProxyProgram) of one version may talk to
+// an API server of another: OK, Refused (newer than the API server; too old; another major version). Instead
+// names the range of versions that works. The rule needs no table and assumes nothing.
 //
-// Source: Kubernetes version skew policy: never newer than the API server, at
-// most three minor versions older; a component before 1.25 at most two.
+// Source: Kubernetes version skew policy: never newer than the API server, at most three minor versions
+// older; a component before 1.25 at most two.
 func CheckSkew(program, version, apiServer string) Verdict {
 	v := Verdict{Name: program + " " + Canonical(version), Source: "kubernetes.io/releases/version-skew-policy"}
 	c, ok := skewLine(version)
@@ -21,7 +20,7 @@ func CheckSkew(program, version, apiServer string) Verdict {
 	}
 	oldest := line{s.major, s.minor - min(s.minor, 3)}
 	if limit := (line{1, 25}); s.major == 1 && oldest.less(limit) {
-		// before 1.25 two: the oldest is the first of 1.25 and API server - 2
+		// two before 1.25: the oldest is the first of 1.25 and API server - 2
 		oldest = line{1, s.minor - min(s.minor, 2)}
 		if limit.less(oldest) {
 			oldest = limit
@@ -30,7 +29,7 @@ func CheckSkew(program, version, apiServer string) Verdict {
 	v.Instead = fmt.Sprintf("%s to %s", oldest, s)
 	switch {
 	case c.major != s.major:
-		v.Status, v.Why = Refused, fmt.Sprintf("%s and API server %s are of different major versions", v.Name, s)
+		v.Status, v.Why = Refused, fmt.Sprintf("%s and API server %s have different major versions", v.Name, s)
 	case s.less(c):
 		v.Status, v.Why = Refused, fmt.Sprintf("%s is newer than the API server %s", v.Name, s)
 	case c.less(oldest):
@@ -38,7 +37,9 @@ func CheckSkew(program, version, apiServer string) Verdict {
 		if c.less(line{1, 25}) {
 			window = 2
 		}
-		v.Status, v.Why = Refused, fmt.Sprintf("%s is %d minor versions older than the API server %s; it may be %d", v.Name, s.minor-c.minor, s, window)
+		v.Status, v.Why = Refused, fmt.Sprintf(
+			"%s is %d minor versions older than the API server %s; at most %d are supported", v.Name,
+			s.minor-c.minor, s, window)
 	default:
 		v.Instead = ""
 	}

@@ -1,9 +1,8 @@
-// Package compat holds what goes with which version: tables as data, each row
-// with its source, and look-ups over them. It decides nothing for a plan; the
-// recipes and the compiler ask it.
+// Package compat holds what works with which version: tables as data, each row with its source, and look-ups
+// over them. It decides nothing for a plan; the recipes and the compiler query it.
 //
-// Versions are taken with and without a leading "v". A version newer than the
-// tables is treated as the newest known one; the look-ups say so in Assumed.
+// Versions may have a leading "v". A version newer than the tables is treated as the newest known one; the
+// look-ups say so in Assumed.
 package compat
 
 import (
@@ -13,16 +12,16 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// Parse reads a complete version, "1.36.3" or "v1.36.3".
+// Parse parses a complete version, "1.36.3" or "v1.36.3".
 func Parse(s string) (*semver.Version, error) {
 	v, err := semver.StrictNewVersion(strings.TrimPrefix(s, "v"))
 	if err != nil {
-		return nil, fmt.Errorf("%q is no version of the form 1.2.3", s)
+		return nil, fmt.Errorf("%q is not a version of the form 1.2.3", s)
 	}
 	return v, nil
 }
 
-// Canonical is a version without a leading "v"; what is no version stays as it is.
+// Canonical returns a version without a leading "v"; other text is returned unchanged.
 func Canonical(s string) string {
 	if v, err := Parse(s); err == nil {
 		return v.String()
@@ -52,5 +51,6 @@ func assumed(product string, have, newest line) string {
 	if !newest.less(have) {
 		return ""
 	}
-	return fmt.Sprintf("%s %s is newer than the version tables of this nodejoin; what holds for %s is assumed", product, have, newest)
+	return fmt.Sprintf("%s %s is newer than the version tables of this nodejoin, which treats it as %s",
+		product, have, newest)
 }

@@ -8,7 +8,7 @@ import (
 // MinBuild is the lowest supported Windows build, "10.0.17763".
 func MinBuild() string { return "10.0." + strconv.Itoa(releases[0].Number) }
 
-// ValidBuild tells whether s has the form 10.0.N or 10.0.N.M.
+// ValidBuild reports whether s has the form 10.0.N or 10.0.N.M.
 func ValidBuild(s string) bool {
 	_, ok := buildNumber(s)
 	return ok
@@ -28,12 +28,10 @@ func buildNumber(s string) (int, bool) {
 	return n, true
 }
 
-// PauseImage is the default sandbox image of an OS and, on Windows, of a build; ""
-// where the build is not known. One tag serves every Windows in service: 3.10.2 is
-// the first that has all their builds (kubernetes build/pause/CHANGELOG.md), it is
-// kubeadm 1.36's default (cmd/kubeadm/app/constants/constants.go), and the image has
-// no dependency on the version of the kubelet. A retired build gets the newest tag
-// that has it.
+// PauseImage returns the default pause image of an OS and, on Windows, of a build; "" if the build is
+// unknown. One tag serves every Windows in service: 3.10.2 is the first with all their builds (kubernetes
+// build/pause/CHANGELOG.md) and kubeadm 1.36's default (cmd/kubeadm/app/constants/constants.go), and the
+// image does not depend on the version of the kubelet. A retired build gets the newest tag that has it.
 func PauseImage(os, build string) string {
 	const newest = "registry.k8s.io/pause:3.10.2"
 	if os != "windows" {

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Graph holds nodes in the order of their insertion. The zero Graph is ready for
-// use. Not safe for concurrent use.
+// Graph holds nodes in insertion order. The zero Graph is ready to use. It is not safe for concurrent use.
 type Graph[K comparable] struct {
 	index map[K]int
 	keys  []K
@@ -17,7 +16,7 @@ type Graph[K comparable] struct {
 	edges map[[2]int]bool
 }
 
-// Add inserts a node and tells whether it is new.
+// Add inserts a node and reports whether it is new.
 func (g *Graph[K]) Add(k K) bool {
 	if _, ok := g.index[k]; ok {
 		return false
@@ -32,14 +31,14 @@ func (g *Graph[K]) Add(k K) bool {
 	return true
 }
 
-// Has tells whether k is a node.
+// Has reports whether k is a node.
 func (g *Graph[K]) Has(k K) bool {
 	_, ok := g.index[k]
 	return ok
 }
 
-// Edge says that before comes before after. Both must be nodes; an unknown one
-// is an error. An edge that is there already is kept once.
+// Edge states that before precedes after. Both must be nodes; an unknown one is an error. A duplicate edge is
+// kept once.
 func (g *Graph[K]) Edge(before, after K) error {
 	b, ok := g.index[before]
 	if !ok {
@@ -56,21 +55,8 @@ func (g *Graph[K]) Edge(before, after K) error {
 	return nil
 }
 
-// Needs lists what must directly come before k, in the order in which it was said.
-func (g *Graph[K]) Needs(k K) []K {
-	i, ok := g.index[k]
-	if !ok {
-		return nil
-	}
-	out := make([]K, len(g.needs[i]))
-	for j, n := range g.needs[i] {
-		out[j] = g.keys[n]
-	}
-	return out
-}
-
-// Order lists all nodes so that each comes after what it needs. Of the nodes that
-// could come next, the one inserted first does. A cycle is a *CycleError[K].
+// Order returns all nodes so that each comes after what it needs; of several candidates, the one inserted
+// first. A cycle is a *CycleError[K].
 func (g *Graph[K]) Order() ([]K, error) {
 	wait := make([]int, len(g.keys))
 	then := make([][]int, len(g.keys))
@@ -101,14 +87,13 @@ func (g *Graph[K]) Order() ([]K, error) {
 	return out, nil
 }
 
-// cycle finds one cycle among the nodes that still wait, starting at the one
-// that was inserted first of those on it.
+// cycle finds one cycle among the waiting nodes, starting at the one of its nodes that was inserted first.
 func (g *Graph[K]) cycle(wait []int) []K {
 	start := 0
 	for wait[start] == 0 {
 		start++
 	}
-	// Every waiting node needs another waiting one: walking those must come back.
+	// Every waiting node needs another waiting one: following those must come back.
 	seen := map[int]int{}
 	var walk []int
 	for i := start; ; {
@@ -131,7 +116,7 @@ func (g *Graph[K]) cycle(wait []int) []K {
 			first = i
 		}
 	}
-	// walk goes from a node to what it needs; the path is told the other way round.
+	// walk follows the needs of a node; the returned path is reversed.
 	path := make([]K, 0, len(walk)+1)
 	for i := range walk {
 		path = append(path, g.keys[walk[((first-i)%len(walk)+len(walk))%len(walk)]])

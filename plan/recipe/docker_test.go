@@ -28,7 +28,8 @@ func dockerNode(t *testing.T, installed bool) *node {
 	t.Helper()
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
-	for _, name := range []string{"docker/docker.exe", "docker/dockerd.exe", "docker/library.dll", "docker/metadata.json"} {
+	for _, name := range []string{"docker/docker.exe", "docker/dockerd.exe", "docker/library.dll",
+		"docker/metadata.json"} {
 		f, err := z.Create(name)
 		if err != nil {
 			t.Fatal(err)
@@ -60,7 +61,8 @@ func kubernetesArchive(t *testing.T, version string) steps.Source {
 	w := tar.NewWriter(gz)
 	for _, name := range []string{"kubelet.exe", "kube-proxy.exe", "kube-log-runner.exe"} {
 		text := "stand-in for " + name + " v" + version + "\n"
-		if err := w.WriteHeader(&tar.Header{Name: "kubernetes/node/bin/" + name, Mode: 0o755, Size: int64(len(text))}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Name: "kubernetes/node/bin/" + name, Mode: 0o755,
+			Size: int64(len(text))}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.Write([]byte(text)); err != nil {
@@ -113,12 +115,14 @@ func TestInstalledDocker(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	n := dockerNode(t, true)
-	if _, err := n.run(ctx, n.machine(t)); err == nil || !strings.Contains(err.Error(), "service docker is not registered") {
+	if _, err := n.run(ctx, n.machine(t)); err == nil ||
+		!strings.Contains(err.Error(), "service docker is not registered") {
 		t.Fatalf("without docker: %v", err)
 	}
 	h := n.machine(t)
 	const dockerd = `C:\docker\dockerd.exe`
-	if err := h.WriteFile(ctx, dockerd, strings.NewReader("stand-in"), host.WriteOptions{Access: host.AccessProgram}); err != nil {
+	if err := h.WriteFile(ctx, dockerd, strings.NewReader("stand-in"),
+		host.WriteOptions{Access: host.AccessProgram}); err != nil {
 		t.Fatal(err)
 	}
 	own := host.ServiceConfig{Name: "docker", Command: []string{dockerd, "--run-service"}, Start: host.StartAuto}
@@ -132,7 +136,8 @@ func TestInstalledDocker(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.converge(t, ctx)
-	if svc, err := h.Service(ctx, "docker"); err != nil || !slices.Equal(svc.Command, own.Command) || svc.Description != "" {
+	if svc, err := h.Service(ctx, "docker"); err != nil || !slices.Equal(svc.Command, own.Command) ||
+		svc.Description != "" {
 		t.Errorf("the machine's service became %+v, %v", svc, err)
 	}
 }

@@ -13,17 +13,18 @@ import (
 	"nodejoin/steps/record"
 )
 
-// Names of the artifacts that a recipe asks for besides those of plan/compat.
-const AgentArtifact = "agent" // the nodejoin-agent program, for hosts that run a supervised service
+// AgentArtifact is the nodejoin-agent program, for hosts that run a supervised service. The other artifact
+// names are in plan/compat.
+const AgentArtifact = "agent"
 
-// MissingArtifactError says that the plan names no artifact that a recipe needs.
+// MissingArtifactError reports an artifact that a recipe needs and the plan does not give.
 type MissingArtifactError struct{ Name string }
 
 func (e *MissingArtifactError) Error() string {
 	return fmt.Sprintf("the artifact %q is needed and the plan does not give it", e.Name)
 }
 
-// UnsupportedError says that no recipe exists for what the plan asks.
+// UnsupportedError reports a plan that no recipe can serve.
 type UnsupportedError struct {
 	What string // "network", "runtime", "cluster" or "node": the block at fault
 	Why  string
@@ -31,31 +32,21 @@ type UnsupportedError struct {
 
 func (e *UnsupportedError) Error() string { return e.What + ": " + e.Why }
 
-// Artifacts names the artifacts that Expand will ask for, sorted.
+// Artifacts returns the names of the artifacts that Expand needs, sorted.
 func Artifacts(in Input) []string {
 	if in.OS == "linux" {
 		names := linuxArtifacts(in)
 		slices.Sort(names)
 		return names
 	}
-	names := slices.Concat([]string{compat.KubernetesNode}, runtimeArtifacts(in), networkArtifacts(in), addonArtifacts(in))
+	names := slices.Concat([]string{compat.KubernetesNode}, runtimeArtifacts(in), networkArtifacts(in),
+		addonArtifacts(in))
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// Expand gives the steps of one node, in an order in which they can run: every
-// step comes after those that it names in After. The same input gives the same
-// steps. It touches nothing.
-func Expand(in Input) ([]steps.Spec, error) {
-	s, err := NewShape(in)
-	if err != nil {
-		return nil, err
-	}
-	return s.Expand(Own{in.Node, in.ManagementIP, in.ManagementIP6}, 0)
-}
-
-// Check refuses what no recipe can do. The compiler finds most of it before, with a
-// better place; a recipe holds by itself.
+// Check rejects what no recipe supports. The compiler reports most of it earlier and with a position; these
+// checks also protect direct callers.
 func Check(in Input) error {
 	if err := errors.Join(checkRuntime(in), checkNetwork(in), checkJoin(in)); err != nil {
 		return err
@@ -67,10 +58,10 @@ func Check(in Input) error {
 			return err
 		}
 	default:
-		return &UnsupportedError{"node", fmt.Sprintf("there is no recipe for OS %q", in.OS)}
+		return &UnsupportedError{"node", fmt.Sprintf("no recipe for OS %q", in.OS)}
 	}
 	if u, err := url.Parse(in.APIServer); err != nil || u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("api_server %q is no https URL", in.APIServer)
+		return fmt.Errorf("api_server %q is not an https URL", in.APIServer)
 	}
 	return nil
 }
@@ -79,12 +70,12 @@ func Check(in Input) error {
 type build struct {
 	in         Input
 	kubernetes compat.Kubernetes
-	containerd compat.Containerd // zero where the runtime is another
+	containerd compat.Containerd // zero for other runtimes
 	runtime    runtimeFacts
 	specs      []steps.Spec
-	before     map[string]bool // ids of the settings, which come before services
+	before     map[string]bool // ids of settings that come before services
 	claimed    []record.Key    // what the settings claim
-	left       map[string]bool // ids that the settings leave out
+	left       map[string]bool // ids that the settings skip
 	err        error           // the first one; later calls do nothing
 }
 
@@ -95,7 +86,8 @@ func newBuild(in Input) (*build, error) {
 	}
 	if !k.Supported {
 		floor, _ := compat.KubernetesRange()
-		return nil, &UnsupportedError{"cluster", fmt.Sprintf("Kubernetes %s is older than %s, the oldest version with a recipe", in.Kubernetes, floor)}
+		return nil, &UnsupportedError{"cluster",
+			fmt.Sprintf("Kubernetes %s is older than %s, the oldest version with a recipe", in.Kubernetes, floor)}
 	}
 	b := &build{in: in, kubernetes: k}
 	if err := b.lookupRuntime(); err != nil {
@@ -104,19 +96,20 @@ func newBuild(in Input) (*build, error) {
 	return b, nil
 }
 
-// add appends a step. After are the ids that come first; those of steps that the
-// settings of the machine leave out do not count.
+// add appends a step that runs after the given ids. Ids that the settings skip are ignored.
 func (b *build) add(id, kind, title string, args any, after ...string) *steps.Spec {
 	if s, ok := args.(*steps.Service); ok {
 		args = b.withSettings(s)
 	}
 	switch args.(type) {
-	case *steps.Service, *steps.Archive, *steps.Binary: // they start with the settings, or are fetched through the proxy
+	// these read the settings at their start or are fetched through the proxy
+	case *steps.Service, *steps.Archive, *steps.Binary:
 		after = slices.AppendSeq(slices.Clone(after), maps.Keys(b.before))
 	}
 	after = slices.DeleteFunc(slices.Clone(after), func(id string) bool { return b.left[id] })
 	slices.Sort(after)
-	b.specs = append(b.specs, steps.Spec{ID: id, Kind: kind, Title: title, Args: steps.MustArgs(args), After: slices.Compact(after), Source: b.in.Source})
+	b.specs = append(b.specs, steps.Spec{ID: id, Kind: kind, Title: title, Args: steps.MustArgs(args),
+		After: slices.Compact(after), Source: b.in.Source})
 	return &b.specs[len(b.specs)-1]
 }
 
@@ -127,14 +120,14 @@ func (b *build) fail(err error) {
 	}
 }
 
-// render takes a rendered text or notes the error.
+// render returns the rendered text and records any error.
 func (b *build) render(r interface{ Render() (string, error) }) string {
 	text, err := r.Render()
 	b.fail(err)
 	return text
 }
 
-// artifact is the source of a named artifact.
+// artifact returns the source of an artifact and records an error if the plan gives none.
 func (b *build) artifact(name string) steps.Source {
 	src, ok := b.in.Artifacts[name]
 	if !ok {
@@ -143,19 +136,21 @@ func (b *build) artifact(name string) steps.Source {
 	return src
 }
 
-// isArchive tells whether an artifact is an archive, by its name.
+// isArchive reports whether the file name of an artifact is that of an archive.
 func isArchive(src steps.Source) bool {
 	name := strings.ToLower(src.Name())
 	if src.URL != "" {
 		name, _, _ = strings.Cut(name, "?")
 	}
-	return slices.ContainsFunc([]string{".tar", ".tar.gz", ".tgz", ".zip"}, func(end string) bool { return strings.HasSuffix(name, end) })
+	return slices.ContainsFunc([]string{".tar", ".tar.gz", ".tgz", ".zip"}, func(end string) bool {
+		return strings.HasSuffix(name, end)
+	})
 }
 
-// nodeIPs are the addresses that the kubelet reports, as its flag takes them.
+// nodeIPs returns the node's addresses in the format of the kubelet's --node-ip.
 func (b *build) nodeIPs() string { return strings.Join(b.addresses(), ",") }
 
-// addresses of the node, that of IPv4 first.
+// addresses returns the addresses of the node, IPv4 first.
 func (b *build) addresses() []string {
 	if b.in.ManagementIP6 == "" {
 		return []string{b.managementIP()}
@@ -163,7 +158,7 @@ func (b *build) addresses() []string {
 	return []string{b.managementIP(), b.in.ManagementIP6}
 }
 
-// managementIP of the node, or the reference to the host's own.
+// managementIP returns the node's address, or a reference to the host's fact.
 func (b *build) managementIP() string {
 	if b.in.ManagementIP != "" {
 		return b.in.ManagementIP

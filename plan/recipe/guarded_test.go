@@ -51,7 +51,8 @@ func wantGuarded(t *testing.T, specs []steps.Spec) {
 	folders = append(folders, `c:\program files\`)
 	guarded := func(path string) bool {
 		path = strings.ToLower(path)
-		return slices.Contains(files, path) || slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(path, f) })
+		return slices.Contains(files, path) ||
+			slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(path, f) })
 	}
 	seen := 0
 	for _, s := range specs {

@@ -35,11 +35,14 @@ func TestHealsAfterBoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if broken := strings.Join(r.changes(), " "); !strings.Contains(broken, "flannel_network") || !strings.Contains(broken, "kube_proxy") {
+	if broken := strings.Join(r.changes(), " "); !strings.Contains(broken, "flannel_network") ||
+		!strings.Contains(broken, "kube_proxy") {
 		t.Fatalf("the boot has broken %s", broken)
 	}
 	var reports []string
-	opt := heal.Options{Host: h, Path: `C:\ProgramData\nodejoin\boot.json`, LockDir: h.LockDir(), Log: func(line string) { t.Log(line) },
+	opt := heal.Options{Host: h, Path: `C:\ProgramData\nodejoin\boot.json`, LockDir: h.LockDir(), Log: func(line string) {
+		t.Log(line)
+	},
 		Report: func(_ heal.Level, text string) { reports = append(reports, text) }}
 	if err := heal.Run(ctx, opt); err != nil {
 		t.Fatal(err)

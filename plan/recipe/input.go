@@ -1,7 +1,6 @@
-// Package recipe expands a node of a plan into the step specs that make it a
-// Kubernetes node. There is one recipe for each kind of node (windows with
-// flannel and containerd, ...). High-level blocks are sugar: everything that a
-// recipe gives could be written by hand in `step` blocks.
+// Package recipe expands a node of a plan into the step specs that make it a Kubernetes node. There is one
+// recipe for each kind of node (Windows with flannel and containerd, ...). High-level blocks are sugar:
+// everything that a recipe produces could be written by hand in `step` blocks.
 package recipe
 
 import (
@@ -9,24 +8,24 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// Input is everything that a recipe needs to know of one node.
+// Input is everything that a recipe needs to know about one node.
 type Input struct {
 	Node    string // name of the Node object
 	OS      string // "windows" or "linux"
 	Arch    string // "amd64" or "arm64"
 	DataDir string // nodejoin's own folder on the host
 	Sandbox bool   // the host is a sandbox
-	// Build is the Windows build that the machine has at least; "" = that of the tables.
+	// Build is the minimum Windows build of the machine; "" = that of the version tables.
 	Build string
 	// ManagementIP of the node; "" = the host's fact.
 	ManagementIP string
-	// ManagementIP6 is its address of IPv6, "" = none. PodCIDR is of both families then.
+	// ManagementIP6 is the node's IPv6 address, "" = none. With it, PodCIDR holds both families.
 	ManagementIP6 string
 
 	Cluster     string // name of the plan's cluster block
 	Kubernetes  string // version, "1.36.3"
-	APIServer   string // URL that the node uses
-	PodCIDR     string // of the whole cluster; of both families "IPV4,IPV6", as kubeadm takes them
+	APIServer   string // URL that the node connects to
+	PodCIDR     string // of the whole cluster; for both families "IPV4,IPV6", as kubeadm takes them
 	ServiceCIDR string
 	DNSIP       string
 	DNSDomain   string // "cluster.local"
@@ -37,13 +36,13 @@ type Input struct {
 
 	Taints  []kube.Taint
 	Labels  map[string]string
-	MaxPods int // 0 = kubelet's default
+	MaxPods int // 0 = the kubelet's default
 
-	// What the plan says on top of what a recipe writes.
+	// The plan's additions to what a recipe writes.
 	Kubelet   Component
 	KubeProxy Component
 
-	// Waive are the ids of findings of the machine that do not count.
+	// Waive holds the ids of preflight findings to ignore.
 	Waive []string
 
 	// Settings of the machine.
@@ -53,19 +52,19 @@ type Input struct {
 	// flanneld, agent. Each has its digest.
 	Artifacts map[string]steps.Source
 
-	// Manifests are the same for all nodes of a plan, so that they are no part of ShapeKey.
+	// Manifests are the same for all nodes of a plan and therefore not part of ShapeKey.
 	Manifests []Manifest `json:"-"`
 
-	Source string // "plan.join.hcl:12,3" of the node block
+	Source string // position of the node block, "plan.join.hcl:12,3"
 }
 
-// Component is what a plan says of the kubelet or of kube-proxy.
+// Component is what a plan sets for the kubelet or for kube-proxy.
 type Component struct {
-	// Config is merged by key into the program's configuration file (see Merge).
-	// Fields that other steps depend on are the plan's to refuse.
+	// Config is merged by key into the program's configuration file (see Merge). The plan rejects fields that
+	// other steps depend on.
 	Config map[string]any
 	// Args are appended to the program's command line.
 	Args []string
-	// Off: the recipe installs none. It counts for kube-proxy on Linux.
+	// Off: the recipe does not install the program. It applies to kube-proxy on Linux.
 	Off bool
 }

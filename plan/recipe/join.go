@@ -10,36 +10,35 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// Join says how the kubelet gets its first credentials.
+// Join is the way the kubelet gets its first credentials.
 type Join struct {
 	Kind string        // one of JoinKinds
-	TTL  time.Duration // of the token; 0 = its step's default
+	TTL  time.Duration // of the token; 0 = the default of its step
 
-	// Kubeconfig is the text of the file for the node's kubelet, with every
-	// credential in it (kind kubeconfig).
+	// Kubeconfig is the text of the kubelet's kubeconfig, with all credentials inline (kind kubeconfig).
 	Kubeconfig string
-	// Certificate tells whether that holds a client certificate, not a token.
+	// Certificate reports whether Kubeconfig holds a client certificate rather than a token.
 	Certificate bool
 
-	// IgnorePreflightErrors are kubeadm's names of checks (kind kubeadm).
+	// IgnorePreflightErrors are names of kubeadm checks (kind kubeadm).
 	IgnorePreflightErrors []string
 }
 
-// JoinKinds are the ways to join that have a recipe.
+// JoinKinds lists the ways to join that have a recipe.
 var JoinKinds = []string{"bootstrap_token", "kubeadm", "kubeconfig"}
 
 func checkJoin(in Input) error {
 	if !slices.Contains(JoinKinds, in.Join.Kind) {
-		return &UnsupportedError{"cluster", fmt.Sprintf("join %q is not known", in.Join.Kind)}
+		return &UnsupportedError{"cluster", fmt.Sprintf("unknown join %q", in.Join.Kind)}
 	}
 	if in.Join.Kind == "kubeadm" && in.OS != "windows" {
-		return &UnsupportedError{"cluster", `join "kubeadm" is for Windows nodes`}
+		return &UnsupportedError{"cluster", `join "kubeadm" is for Windows nodes only`}
 	}
 	return nil
 }
 
-// winJoin: how the kubelet of the node comes to credentials. It gives the ids of the
-// steps that the kubelet waits for.
+// winJoin adds the steps that give the kubelet its credentials. It returns the ids of the steps that the
+// kubelet waits for.
 func (b *build) winJoin() (ready []string) {
 	switch b.in.Join.Kind {
 	case "kubeconfig":
@@ -63,22 +62,22 @@ func (b *build) bootstrapToken(needed string, after ...string) {
 	if b.in.Join.TTL > 0 {
 		join.TTL = b.in.Join.TTL.String()
 	}
-	for _, m := range b.in.Manifests { // without their bindings a token is of no use
+	for _, m := range b.in.Manifests { // without these bindings a token is useless
 		after = append(after, m.ID())
 	}
 	b.add("join_token", "bootstrap_token", "Bootstrap token", join, after...).OnlyIf = needed
 }
 
-// nameFree refuses a machine that is not the Node of its name, where the step needed
-// says that it holds no credentials of that Node. The check of a run asks it, before
-// anything is changed.
+// nameFree rejects a machine that is not the Node of its name, if the step needed reports that the machine
+// holds no credentials of that Node. It runs in the check, before anything is changed.
 func (b *build) nameFree(needed string) {
-	b.add("name_free", "node_name_free", "No other machine is the Node "+b.in.Node, &steps.NodeNameFree{Address: b.managementIP()}, "require").OnlyIf = needed
+	b.add("name_free", "node_name_free", "No other machine is the Node "+b.in.Node,
+		&steps.NodeNameFree{Address: b.managementIP()}, "require").OnlyIf = needed
 }
 
-// winGivenKubeconfig: the kubeconfig of the plan, put on the node for the kubelet. It
-// reads the file at its start and does not write it. Nothing makes a certificate hold
-// that does not, so its gate has no time to wait.
+// winGivenKubeconfig writes the plan's kubeconfig to the node. The kubelet reads the file when it starts and
+// never writes it. An invalid certificate does not become valid by waiting, so the gate has almost no
+// timeout.
 func (b *build) winGivenKubeconfig() (ready []string) {
 	b.nameFree("kubelet_kubeconfig")
 	b.add("kubelet_kubeconfig", "file", "Kubeconfig of the kubelet", &steps.File{
@@ -86,15 +85,16 @@ func (b *build) winGivenKubeconfig() (ready []string) {
 	if !b.in.Join.Certificate {
 		return []string{"kubelet_kubeconfig"}
 	}
-	b.add("kubelet_credentials", "credentials_ready", "Kubeconfig of the kubelet is of this cluster and valid", &steps.CredentialsReady{
-		Path: kubeletConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca")}, "kubelet_kubeconfig").Timeout = 5 * time.Second
+	b.add("kubelet_credentials", "credentials_ready", "Kubeconfig of the kubelet is valid for this cluster",
+		&steps.CredentialsReady{
+			Path: kubeletConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca")},
+		"kubelet_kubeconfig").Timeout = 5 * time.Second
 	return []string{"kubelet_credentials"}
 }
 
-// serving: with serverTLSBootstrap, the certificate that the kubelet serves its API
-// with. Its request is waited for where the machine has none yet; later ones, with
-// which the kubelet renews it, are approved by the run that finds them pending. current
-// is the file in which the kubelet keeps the one that it serves with.
+// serving adds the steps for the kubelet's serving certificate under serverTLSBootstrap. The first request is
+// waited for if the machine has no certificate yet; later requests, which renew it, are approved by the run
+// that finds them pending. current is the file in which the kubelet keeps its certificate.
 func (b *build) serving(current, log string) {
 	if on, _ := b.in.Kubelet.Config["serverTLSBootstrap"].(bool); !on {
 		return
@@ -106,20 +106,22 @@ func (b *build) serving(current, log string) {
 	if b.in.Join.Kind != "kubeconfig" {
 		after = "kubelet_certificate"
 	}
-	b.add("serving_request", "serving_certificate", "First serving certificate of the kubelet is approved", &first, after).OnlyIf = "serving_certificate"
+	b.add("serving_request", "serving_certificate", "First serving certificate of the kubelet is approved", &first,
+		after).OnlyIf = "serving_certificate"
 	b.add("serving_certificate", "file_ready", "Kubelet has its serving certificate", &steps.FileReady{
 		Path: current, Contains: "BEGIN CERTIFICATE", Service: "kubelet", Log: log}, "serving_request")
-	b.add("serving_renewal", "serving_certificate", "Renewed serving certificate of the kubelet is approved", &own, "serving_certificate")
+	b.add("serving_renewal", "serving_certificate", "Renewed serving certificate of the kubelet is approved", &own,
+		"serving_certificate")
 }
 
-// firstTaints are those that the kubelet registers its Node with: the plan's, and the one
-// that keeps pods away until the step joined. It gives them only to a Node that it makes.
+// firstTaints returns the taints that the kubelet registers its Node with: the plan's, and the one that keeps
+// pods away until the step joined. The kubelet sets them only on a Node that it creates.
 func (b *build) firstTaints() []kube.Taint {
 	return append(slices.Clone(b.in.Taints), kube.Joining)
 }
 
-// joined: the Node takes pods, once everything else of it holds. The compiler puts it
-// behind the plan's own steps, too.
+// joined lets pods onto the Node once everything else is done. The compiler puts it behind the plan's own
+// steps, too.
 func (b *build) joined(after ...string) {
 	b.add(JoinedStep, "node_joined", "Node takes pods", &steps.NodeJoined{Plan: b.in.Cluster}, after...)
 }
@@ -127,8 +129,8 @@ func (b *build) joined(after ...string) {
 // JoinedStep is the id of the last step of a node.
 const JoinedStep = "joined"
 
-// nodeOwned: labels and taints of the Node, also where the plan gives none, so that those
-// of an earlier plan go.
+// nodeOwned sets labels and taints of the Node. It runs even if the plan gives none, so that those of an
+// earlier plan are removed.
 func (b *build) nodeOwned() {
 	labels, taints := b.in.Labels, b.in.Taints
 	if labels == nil {

@@ -34,17 +34,20 @@ func TestKubeadm(t *testing.T) {
 	}
 	m := n.machine(t)
 	svc, err := m.Service(ctx, "kubelet")
-	if err != nil || svc.Start != host.StartAuto || !slices.Contains(svc.Command, "--container-runtime-endpoint=npipe:////./pipe/containerd-containerd") {
+	if err != nil || svc.Start != host.StartAuto ||
+		!slices.Contains(svc.Command, "--container-runtime-endpoint=npipe:////./pipe/containerd-containerd") {
 		t.Errorf("kubelet: %+v, %v", svc, err)
 	}
-	for _, gone := range []string{`C:\etc\kubernetes\bootstrap-kubelet.conf`, `C:\etc\kubernetes\nodejoin-kubeadm.yaml`, `C:\etc\kubernetes\nodejoin-discovery.conf`} {
+	for _, gone := range []string{`C:\etc\kubernetes\bootstrap-kubelet.conf`, `C:\etc\kubernetes\nodejoin-kubeadm.yaml`,
+		`C:\etc\kubernetes\nodejoin-discovery.conf`} {
 		if _, err := m.Stat(ctx, gone); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", gone, err)
 		}
 	}
 
 	// A change of nodejoin's settings needs no new join, one of the credentials does.
-	for path, want := range map[string]string{`C:\var\lib\kubelet\config.conf.d\50-nodejoin.conf`: "kubelet_config", kubeletConf: "kubeadm_join"} {
+	for path, want := range map[string]string{`C:\var\lib\kubelet\config.conf.d\50-nodejoin.conf`: "kubelet_config",
+		kubeletConf: "kubeadm_join"} {
 		if err := m.WriteFile(ctx, path, strings.NewReader("edited"), host.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +55,8 @@ func TestKubeadm(t *testing.T) {
 			t.Fatal(err)
 		}
 		changed, err := r.apply(ctx)
-		if err != nil || !slices.Contains(changed, want) || want != "kubeadm_join" && slices.Contains(changed, "kubeadm_join") {
+		if err != nil || !slices.Contains(changed, want) ||
+			want != "kubeadm_join" && slices.Contains(changed, "kubeadm_join") {
 			t.Errorf("after an edit of %s: changed %v, %v", path, changed, err)
 		}
 		n.converge(t, ctx)
@@ -91,7 +95,8 @@ func TestKubeadmAnotherCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.values["cluster.ca"] = info.CA
-	if _, err := r.apply(ctx); err == nil || !strings.Contains(err.Error(), "kubeadm could not join the machine") || !strings.Contains(err.Error(), "unknown authority") {
+	if _, err := r.apply(ctx); err == nil || !strings.Contains(err.Error(), "kubeadm could not join the machine") ||
+		!strings.Contains(err.Error(), "unknown authority") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := n.machine(t).Stat(ctx, `C:\etc\kubernetes\nodejoin-kubeadm.yaml`); !errors.Is(err, fs.ErrNotExist) {

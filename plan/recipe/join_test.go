@@ -93,7 +93,8 @@ func TestGivenKubeconfigOfAnotherCluster(t *testing.T) {
 	defer cancel()
 	other := newNode(t)
 	n := newNode(t, func(in *recipe.Input, _ string) {
-		in.Join = recipe.Join{Kind: "kubeconfig", Kubeconfig: nodeKubeconfig(t, filepath.Join(other.dir, "cluster")), Certificate: true}
+		in.Join = recipe.Join{Kind: "kubeconfig", Kubeconfig: nodeKubeconfig(t, filepath.Join(other.dir, "cluster")),
+			Certificate: true}
 	})
 	r, err := n.run(ctx, n.machine(t))
 	if err != nil {
@@ -143,7 +144,8 @@ func TestServingCertificate(t *testing.T) {
 	if err := m.StartService(ctx, "kubelet"); err != nil {
 		t.Fatal(err)
 	}
-	if requests, err := n.cluster.ServingRequests(ctx, "win-1"); err != nil || len(requests) != 2 || requests[0].Approved {
+	if requests, err := n.cluster.ServingRequests(ctx, "win-1"); err != nil || len(requests) != 2 ||
+		requests[0].Approved {
 		t.Fatalf("requests %+v, %v", requests, err)
 	}
 	n.converge(t, ctx)

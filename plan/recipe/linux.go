@@ -10,8 +10,7 @@ import (
 	"nodejoin/templates"
 )
 
-// Where things lie on a Linux node: the paths of kubeadm, of containerd's and
-// flannel's guides, and of their defaults.
+// Paths on a Linux node: those of kubeadm, of the containerd and flannel guides, and of their defaults.
 const (
 	linBin         = "/usr/local/bin"
 	linKubelet     = "/var/lib/kubelet"
@@ -33,16 +32,15 @@ const (
 	linContainerdEndpoint = "unix://" + linContainerdSocket
 )
 
-// linServices are the services that a Linux node gets, in the order of their start.
+// linServices are the services of a Linux node, in start order.
 var linServices = []string{"containerd", "kubelet", "flanneld", "kube-proxy"}
 
 // linux is the recipe of a Linux node with containerd and runc.
 //
-// Its gates: containerd answers on its socket, the kubelet is healthy, the Node has a
-// pod network, flanneld has written subnet.env, kube-proxy is healthy, the Node is
-// Ready. Where the cluster brings its network itself (network "none") there is neither
-// flanneld nor kube-proxy, and the last gate is the kubelet's certificate. A cluster may
-// also bring kube-proxy alone.
+// Its gates: containerd answers on its socket, the kubelet is healthy, the Node has a pod network, flanneld
+// has written subnet.env, kube-proxy is healthy, the Node is Ready. If the cluster brings its own network
+// (network "none") there is neither flanneld nor kube-proxy, and the last gate is the kubelet's certificate.
+// A cluster may also bring kube-proxy alone.
 func (b *build) linux() {
 	b.linPrepare()
 	b.linPrograms()
@@ -60,19 +58,19 @@ func (b *build) linux() {
 	b.linReady()
 }
 
-// checkLinux refuses what this recipe cannot do and others can.
+// checkLinux rejects what this recipe does not support and others do.
 func checkLinux(in Input) error {
 	switch {
 	case in.Runtime.Kind != "containerd":
-		return &UnsupportedError{"runtime", fmt.Sprintf("on Linux nodes there is containerd only, not %q", in.Runtime.Kind)}
+		return &UnsupportedError{"runtime", fmt.Sprintf("Linux nodes support containerd only, not %q", in.Runtime.Kind)}
 	case in.Join.Kind != "bootstrap_token":
-		return &UnsupportedError{"cluster", fmt.Sprintf("Linux nodes join by bootstrap_token only, not by %q", in.Join.Kind)}
+		return &UnsupportedError{"cluster",
+			fmt.Sprintf("Linux nodes support join bootstrap_token only, not %q", in.Join.Kind)}
 	}
 	return nil
 }
 
-// linuxArtifacts names the artifacts of a Linux node: its services run by themselves,
-// without the agent.
+// linuxArtifacts returns the names of a Linux node's artifacts. Its services need no agent.
 func linuxArtifacts(in Input) []string {
 	names := []string{compat.KubernetesNode, compat.ContainerdName, compat.Runc}
 	if in.Runtime.Crictl != "" {
@@ -84,14 +82,14 @@ func linuxArtifacts(in Input) []string {
 	return names
 }
 
-// flannel tells whether nodejoin runs the pod network, and kube-proxy with it.
+// flannel reports whether nodejoin runs the pod network, and kube-proxy with it.
 func (b *build) flannel() bool { return b.in.Network.Kind != "none" }
 
-// proxy tells whether nodejoin runs kube-proxy on a Linux node.
+// proxy reports whether nodejoin runs kube-proxy on a Linux node.
 func (b *build) proxy() bool { return b.flannel() && !b.in.KubeProxy.Off }
 
-// withFlannel is what programs make in the kernel where nodejoin runs the pod network.
-// Elsewhere pods make it, and may outlive a leave.
+// withFlannel returns the kernel objects that programs create when nodejoin runs the pod network. Otherwise
+// they belong to pods and may outlive a leave.
 func (b *build) withFlannel(names ...string) []string {
 	if !b.flannel() {
 		return nil
@@ -99,25 +97,27 @@ func (b *build) withFlannel(names ...string) []string {
 	return names
 }
 
-// refused tells whether the plan sets a field of the kubelet's configuration to false.
+// refused reports whether the plan sets a field of the kubelet's configuration to false.
 func (b *build) refused(field string) bool { return b.in.Kubelet.Config[field] == false }
 
-// linPrepare: preconditions, kernel and folders.
+// linPrepare adds preflight, kernel settings and folders.
 func (b *build) linPrepare() {
 	b.seen()
 	b.linPreflight()
 	b.settings("require")
 
 	b.add("module_overlay", "kernel_module", "Kernel module overlay", &steps.KernelModule{Name: "overlay"}, "require")
-	b.add("module_br_netfilter", "kernel_module", "Kernel module br_netfilter", &steps.KernelModule{Name: "br_netfilter"}, "require")
+	b.add("module_br_netfilter", "kernel_module", "Kernel module br_netfilter",
+		&steps.KernelModule{Name: "br_netfilter"}, "require")
 	if b.flannel() && b.in.Network.Backend == VXLAN {
 		b.add("module_vxlan", "kernel_module", "Kernel module vxlan", &steps.KernelModule{Name: "vxlan"}, "require")
 	}
-	// What pods send over a bridge must pass the rules of kube-proxy, and the machine
-	// forwards for them (kubernetes.io, "Container Runtimes"; the guides of Windows
-	// nodes demand the first of the cluster's Linux nodes).
-	b.add("sysctl_bridge_iptables", "sysctl", "Bridged packets pass iptables", &steps.Sysctl{Name: "net.bridge.bridge-nf-call-iptables", Value: "1"}, "module_br_netfilter")
-	b.add("sysctl_ip_forward", "sysctl", "Packets are forwarded", &steps.Sysctl{Name: "net.ipv4.ip_forward", Value: "1"}, "require")
+	// Traffic over a bridge must pass the rules of kube-proxy, and the machine forwards it (kubernetes.io,
+	// "Container Runtimes"; the guides for Windows nodes require the first of the cluster's Linux nodes).
+	b.add("sysctl_bridge_iptables", "sysctl", "Bridged packets pass iptables",
+		&steps.Sysctl{Name: "net.bridge.bridge-nf-call-iptables", Value: "1"}, "module_br_netfilter")
+	b.add("sysctl_ip_forward", "sysctl", "Packets are forwarded", &steps.Sysctl{Name: "net.ipv4.ip_forward", Value: "1"},
+		"require")
 
 	dirs := []struct {
 		id, path, title string
@@ -137,33 +137,42 @@ func (b *build) linPrepare() {
 		b.add(d.id, "directory", d.title, &steps.Directory{Path: d.path, Access: d.access}, d.after)
 	}
 	if b.flannel() {
-		b.add("flannel_conf_dir", "directory", "Folder of flannel configuration", &steps.Directory{Path: linFlannelConf}, "require")
-		b.add("flannel_run_dir", "directory", "Folder of flannel's subnet file", &steps.Directory{Path: linFlannelRun}, "require")
+		b.add("flannel_conf_dir", "directory", "Folder of flannel configuration",
+			&steps.Directory{Path: linFlannelConf}, "require")
+		b.add("flannel_run_dir", "directory", "Folder of flannel's subnet file",
+			&steps.Directory{Path: linFlannelRun}, "require")
 	}
 }
 
-// linPrograms: everything that comes as an artifact.
+// linPrograms adds all artifacts.
 func (b *build) linPrograms() {
-	b.archive("containerd_files", "containerd "+b.in.Runtime.Version, steps.Archive{Source: b.artifact(compat.ContainerdName), To: linBin, Strip: 1,
-		Include: []string{"bin/containerd", "bin/containerd-shim-runc-v2", "bin/ctr"}, Services: []string{"containerd"}}, "require")
+	b.archive("containerd_files", "containerd "+b.in.Runtime.Version,
+		steps.Archive{Source: b.artifact(compat.ContainerdName), To: linBin, Strip: 1,
+			Include: []string{"bin/containerd", "bin/containerd-shim-runc-v2", "bin/ctr"}, Services: []string{"containerd"}},
+		"require")
 	if b.in.Runtime.Crictl != "" {
-		b.archive("crictl", "crictl "+b.in.Runtime.Crictl, steps.Archive{Source: b.artifact(compat.Crictl), To: linBin, Include: []string{"crictl"}}, "require")
-		// The default place of its configuration (cri-tools docs/crictl.md).
-		b.add("crictl_config", "file", "crictl configuration", &steps.File{Path: "/etc/crictl.yaml", Content: b.render(templates.Crictl{
-			Endpoint: "unix://" + linContainerdSocket})}, "require")
+		b.archive("crictl", "crictl "+b.in.Runtime.Crictl,
+			steps.Archive{Source: b.artifact(compat.Crictl), To: linBin, Include: []string{"crictl"}}, "require")
+		// The default path of its configuration (cri-tools docs/crictl.md).
+		b.add("crictl_config", "file", "crictl configuration",
+			&steps.File{Path: "/etc/crictl.yaml", Content: b.render(templates.Crictl{
+				Endpoint: "unix://" + linContainerdSocket})}, "require")
 	}
 	b.program("runc", compat.Runc, linBin+"/runc", "runc", "", "require")
 	include, services := []string{"kubernetes/node/bin/kubelet"}, []string{"kubelet"}
 	if b.proxy() {
 		include, services = append(include, "kubernetes/node/bin/kube-proxy"), append(services, "kube-proxy")
 	}
-	b.archive("kubernetes_node", "Kubernetes "+b.in.Kubernetes+" node programs", steps.Archive{Source: b.artifact(compat.KubernetesNode), To: linBin, Strip: 3,
-		Include: include, Services: services, Versions: map[string]string{"kubelet": "v" + b.in.Kubernetes}}, "require")
+	b.archive("kubernetes_node", "Kubernetes "+b.in.Kubernetes+" node programs",
+		steps.Archive{Source: b.artifact(compat.KubernetesNode), To: linBin, Strip: 3,
+			Include: include, Services: services, Versions: map[string]string{"kubelet": "v" + b.in.Kubernetes}}, "require")
 	if b.flannel() {
-		b.archive("cni_plugins", "CNI plugins bridge, host-local, loopback and portmap", steps.Archive{Source: b.artifact(compat.CNIPlugins), To: linCNIBin,
-			Include: []string{"bridge", "host-local", "loopback", "portmap"}}, "cni_bin_dir")
+		b.archive("cni_plugins", "CNI plugins bridge, host-local, loopback and portmap",
+			steps.Archive{Source: b.artifact(compat.CNIPlugins), To: linCNIBin,
+				Include: []string{"bridge", "host-local", "loopback", "portmap"}}, "cni_bin_dir")
 		b.program("flannel_cni", compat.FlannelCNI, linCNIBin+"/flannel", "CNI plugin flannel", "", "cni_bin_dir")
-		b.program("flanneld_program", compat.Flanneld, linBin+"/flanneld", "flanneld "+b.in.Network.Version, "flanneld", "require")
+		b.program("flanneld_program", compat.Flanneld, linBin+"/flanneld", "flanneld "+b.in.Network.Version,
+			"flanneld", "require")
 	}
 }
 
@@ -174,17 +183,18 @@ func (b *build) linData() string {
 	return linDataDir
 }
 
-// linLog is what a service prints, under nodejoin's own manager. Under systemd that is
-// in the journal, which the host gives for this file.
+// linLog is the output file of a service under nodejoin's own manager. Under systemd the host reads the
+// journal instead.
 func (b *build) linLog(service string) string { return b.linData() + "/services/" + service + ".log" }
 
-// linService is a service that starts with the machine and comes back after a failure.
+// linService is a service that starts with the machine and restarts after a failure.
 func linService(name, description string, command []string, dependsOn ...string) host.ServiceConfig {
-	return host.ServiceConfig{Name: name, DisplayName: name, Description: description, Command: command, Start: host.StartAuto, DependsOn: dependsOn,
+	return host.ServiceConfig{Name: name, DisplayName: name, Description: description, Command: command,
+		Start: host.StartAuto, DependsOn: dependsOn,
 		Recovery: []host.RecoveryAction{{Action: "restart", Delay: 5 * time.Second}}}
 }
 
-// linRuntime: containerd, up to its socket.
+// linRuntime adds containerd, up to its socket.
 func (b *build) linRuntime() {
 	config := linContainerd + "/config.toml"
 	pause := b.in.Runtime.Pause
@@ -195,22 +205,27 @@ func (b *build) linRuntime() {
 	if len(b.in.Runtime.Registries) > 0 {
 		certs = linContainerd + "/certs.d"
 	}
-	b.add("containerd_config", "file", "containerd configuration", &steps.File{Path: config, Content: b.render(templates.ContainerdLinux{
-		ConfigPath: certs,
-		Schema:     b.containerd.Schema, BinDirs: b.containerd.BinDirs, Root: "/var/lib/containerd", State: "/run/containerd", Address: linContainerdSocket,
-		Imports: linContainerd + "/conf.d/*.toml", Pause: pause, CNIBin: linCNIBin, CNIConf: linCNIConf, Runc: linBin + "/runc",
-		SystemdCgroup: steps.Ref("fact.systemd_cgroup"),
-	})}, "containerd_dir")
+	b.add("containerd_config", "file", "containerd configuration",
+		&steps.File{Path: config, Content: b.render(templates.ContainerdLinux{
+			ConfigPath: certs,
+			Schema:     b.containerd.Schema, BinDirs: b.containerd.BinDirs, Root: "/var/lib/containerd",
+			State: "/run/containerd", Address: linContainerdSocket,
+			Imports: linContainerd + "/conf.d/*.toml", Pause: pause, CNIBin: linCNIBin, CNIConf: linCNIConf,
+			Runc:          linBin + "/runc",
+			SystemdCgroup: steps.Ref("fact.systemd_cgroup"),
+		})}, "containerd_dir")
 	b.add("containerd", "service", "Service containerd", &steps.Service{
 		ServiceConfig: linService("containerd", "Container runtime", []string{linBin + "/containerd", "--config", config}),
 		Watch:         []string{linBin + "/containerd-shim-runc-v2", config},
 		Log:           b.linLog("containerd"),
-		Makes:         []string{"/var/lib/containerd", "/run/containerd", "/run/nri", "/opt/containerd", linCNIState}, // the CNI plugins are its children
-		// Of the CNI plugins flannel and portmap, and of pods (containerd, pkg/netns).
+		// the CNI plugins are its child processes
+		Makes: []string{"/var/lib/containerd", "/run/containerd", "/run/nri", "/opt/containerd", linCNIState},
+		// Made by the CNI plugins flannel and portmap, and for pods (containerd, pkg/netns).
 		Interfaces: b.withFlannel("cni0"), Chains: b.withFlannel("CNI-"), NetworkNamespaces: []string{"cni-"},
 	}, "containerd_files", "containerd_config", "runc", "module_overlay", "data_dir")
 	b.add("containerd_ready", "pipe_ready", "containerd answers", &steps.PipeReady{
-		Address: linContainerdSocket, GRPCMethod: "/runtime." + b.runtime.api + ".RuntimeService/Version", Service: "containerd", Log: b.linLog("containerd"),
+		Address: linContainerdSocket, GRPCMethod: "/runtime." + b.runtime.api + ".RuntimeService/Version",
+		Service: "containerd", Log: b.linLog("containerd"),
 	}, "containerd")
 	b.registries("containerd_dir")
 }

@@ -18,36 +18,42 @@ const (
 	linProxyConfig   = linKubernetes + "/kube-proxy.yaml"
 )
 
-// linCredentials: the CA, and a kubeconfig for each component. Tokens are minted only
-// where the kubeconfig that carries it has to be written.
+// linCredentials adds the CA and a kubeconfig for each component. A token is minted only if the kubeconfig
+// that holds it has to be written.
 func (b *build) linCredentials() {
 	b.add("ca", "file", "The cluster's CA", &steps.File{Path: linCA, Content: steps.Ref("cluster.ca")}, "pki_dir")
-	k := templates.KubeletLinux{ClientCAFile: linCA, RuntimeEndpoint: linContainerdEndpoint, ClusterDNS: b.in.DNSIP, ClusterDomain: b.in.DNSDomain,
-		CgroupDriver: steps.Ref("fact.cgroup_driver"), ResolvConf: steps.Ref("fact.resolv_conf"), HealthzPort: kubeletHealthz, MaxPods: b.in.MaxPods}
+	k := templates.KubeletLinux{ClientCAFile: linCA, RuntimeEndpoint: linContainerdEndpoint, ClusterDNS: b.in.DNSIP,
+		ClusterDomain: b.in.DNSDomain,
+		CgroupDriver:  steps.Ref("fact.cgroup_driver"), ResolvConf: steps.Ref("fact.resolv_conf"),
+		HealthzPort: kubeletHealthz, MaxPods: b.in.MaxPods}
 	for _, t := range b.firstTaints() {
 		k.Taints = append(k.Taints, templates.Taint(t))
 	}
-	b.add("kubelet_config", "file", "Kubelet configuration", &steps.File{Path: linKubeletConfig, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, "kubelet_dir")
+	b.add("kubelet_config", "file", "Kubelet configuration",
+		&steps.File{Path: linKubeletConfig, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, "kubelet_dir")
 
 	manifests := b.manifests()
 	if b.flannel() {
 		flannel := flannelAccount
 		b.add("flannel_account", "service_account", "Account of flanneld", &flannel, "require")
 		b.add("flannel_token", "service_account_token", "Token of flanneld",
-			&steps.ServiceAccountToken{Namespace: flannel.Namespace, Name: flannel.Name}, "flannel_account", "containerd_ready").OnlyIf = "flannel_kubeconfig"
+			&steps.ServiceAccountToken{Namespace: flannel.Namespace, Name: flannel.Name}, "flannel_account",
+			"containerd_ready").OnlyIf = "flannel_kubeconfig"
 	}
 	if b.proxy() {
 		proxy := kubeProxyAccount
 		b.add("kube_proxy_account", "service_account", "Account of kube-proxy", &proxy, "require")
 		b.add("kube_proxy_token", "service_account_token", "Token of kube-proxy",
-			&steps.ServiceAccountToken{Namespace: proxy.Namespace, Name: proxy.Name}, "kube_proxy_account", "containerd_ready").OnlyIf = "kube_proxy_kubeconfig"
+			&steps.ServiceAccountToken{Namespace: proxy.Namespace, Name: proxy.Name}, "kube_proxy_account",
+			"containerd_ready").OnlyIf = "kube_proxy_kubeconfig"
 	}
 	join := &steps.BootstrapToken{}
 	if b.in.Join.TTL > 0 {
 		join.TTL = b.in.Join.TTL.String()
 	}
 	b.nameFree("bootstrap_kubeconfig")
-	b.add("join_token", "bootstrap_token", "Bootstrap token", join, append(manifests, "containerd_ready", "kubelet_config", "kubernetes_node")...).OnlyIf = "bootstrap_kubeconfig"
+	b.add("join_token", "bootstrap_token", "Bootstrap token", join,
+		append(manifests, "containerd_ready", "kubelet_config", "kubernetes_node")...).OnlyIf = "bootstrap_kubeconfig"
 	if b.flannel() {
 		b.kubeconfig("flannel_kubeconfig", "Kubeconfig of flanneld", linFlannelKube, "flanneld", "flannel_token")
 	}
@@ -56,69 +62,86 @@ func (b *build) linCredentials() {
 	}
 	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &steps.Kubeconfig{
 		Path: linBootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
-		Token: steps.Ref("join_token.token"), Unless: linKubeletConf, Services: []string{"kubelet"}, Backup: []string{linKubeletConf, linKubeletPKI + "/kubelet-client-current.pem"},
+		Token: steps.Ref("join_token.token"), Unless: linKubeletConf, Services: []string{"kubelet"},
+		Backup: []string{linKubeletConf, linKubeletPKI + "/kubelet-client-current.pem"},
 	}, "join_token", "kubernetes_dir", "kubelet_pki_dir")
 }
 
-// linKubelet: the kubelet, up to its health.
+// linKubelet adds the kubelet, up to its health.
 func (b *build) linKubelet() {
-	command := []string{linBin + "/kubelet", "--config=" + linKubeletConfig, "--bootstrap-kubeconfig=" + linBootstrapConf, "--kubeconfig=" + linKubeletConf,
-		"--cert-dir=" + linKubeletPKI, "--root-dir=" + linKubelet, "--hostname-override=" + b.in.Node, "--node-ip=" + b.nodeIPs()}
+	command := []string{linBin + "/kubelet", "--config=" + linKubeletConfig, "--bootstrap-kubeconfig=" + linBootstrapConf,
+		"--kubeconfig=" + linKubeletConf,
+		"--cert-dir=" + linKubeletPKI, "--root-dir=" + linKubelet, "--hostname-override=" + b.in.Node,
+		"--node-ip=" + b.nodeIPs()}
 	b.add("kubelet", "service", "Service kubelet", &steps.Service{
 		ServiceConfig: linService("kubelet", "Kubernetes node agent", append(command, b.in.Kubelet.Args...), "containerd"),
 		Watch:         []string{linKubeletConfig, linCA},
 		RestartIf:     missing(),
 		Log:           b.linLog("kubelet"),
-		// The last is where it looks for volume plugins (pkg/volume/plugins.go, FlexVolume).
+		// The last one is where it looks for volume plugins (pkg/volume/plugins.go, FlexVolume).
 		Makes:  []string{linKubelet, linKubeletConf, "/var/log/pods", "/var/log/containers", "/usr/libexec/kubernetes"},
 		Chains: b.withFlannel("KUBE-"),
-	}, "seen", "kubernetes_node", "kubelet_config", "ca", "bootstrap_kubeconfig", "kubelet_pki_dir", "containerd_ready", "sysctl_bridge_iptables", "sysctl_ip_forward")
-	b.add("kubelet_ready", "http_ready", "Kubelet is healthy", &steps.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: b.linLog("kubelet")}, "kubelet")
+	}, "seen", "kubernetes_node", "kubelet_config", "ca", "bootstrap_kubeconfig", "kubelet_pki_dir", "containerd_ready",
+		"sysctl_bridge_iptables", "sysctl_ip_forward")
+	b.add("kubelet_ready", "http_ready", "Kubelet is healthy",
+		&steps.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: b.linLog("kubelet")}, "kubelet")
 }
 
-// linRegistered: the Node object with what the plan says of it, and the kubelet's own
-// certificate, in the order that winRegistered explains.
+// linRegistered adds the Node's labels and taints and the kubelet's certificate, in the order that
+// winRegistered explains.
 func (b *build) linRegistered() {
 	if b.flannel() {
-		b.add("registered", "node_registered", "Node is registered and has a pod network", &steps.NodeRegistered{PodCIDR: true, Version: b.in.Kubernetes}, "kubelet_ready")
+		b.add("registered", "node_registered", "Node is registered and has a pod network",
+			&steps.NodeRegistered{PodCIDR: true, Version: b.in.Kubernetes}, "kubelet_ready")
 	} else {
-		b.add("registered", "node_registered", "Node is registered", &steps.NodeRegistered{Version: b.in.Kubernetes}, "kubelet_ready")
+		b.add("registered", "node_registered", "Node is registered", &steps.NodeRegistered{Version: b.in.Kubernetes},
+			"kubelet_ready")
 	}
 	b.nodeOwned()
 	b.add("kubelet_certificate", "credentials_ready", "Kubelet has its certificate", &steps.CredentialsReady{
-		Path: linKubeletConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), Service: "kubelet", Log: b.linLog("kubelet"),
+		Path: linKubeletConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), Service: "kubelet",
+		Log: b.linLog("kubelet"),
 	}, "registered")
 }
 
-// linFlannel: the pod network of the node and its CNI configuration. That is written
-// last, so that the Node does not become Ready before its network is there.
+// linFlannel adds the node's pod network and its CNI configuration. The configuration comes last, so that the
+// Node is not Ready before its network exists.
 func (b *build) linFlannel() {
-	b.add("net_conf", "file", "flannel net-conf.json", &steps.File{Path: linNetConf, Content: b.render(netConfOf(b.in))}, "flannel_conf_dir")
-	flanneld := linService("flanneld", "Pod network (flannel)", []string{linBin + "/flanneld", "--kube-subnet-mgr", "--kubeconfig-file=" + linFlannelKube,
-		"--iface=" + b.managementIP(), "--ip-masq=true", "--net-config-path=" + linNetConf, "--subnet-file=" + linSubnetFile})
-	// The name of the Node; without it flanneld takes itself for a pod (pkg/subnet/kube/kube.go).
+	b.add("net_conf", "file", "flannel net-conf.json", &steps.File{Path: linNetConf, Content: b.render(netConfOf(b.in))},
+		"flannel_conf_dir")
+	flanneld := linService("flanneld", "Pod network (flannel)",
+		[]string{linBin + "/flanneld", "--kube-subnet-mgr", "--kubeconfig-file=" + linFlannelKube,
+			"--iface=" + b.managementIP(), "--ip-masq=true", "--net-config-path=" + linNetConf,
+			"--subnet-file=" + linSubnetFile})
+	// The name of the Node; without it flanneld assumes that it runs in a pod (pkg/subnet/kube/kube.go).
 	flanneld.Environment = []string{"NODE_NAME=" + b.in.Node}
 	after := []string{"flanneld_program", "net_conf", "flannel_kubeconfig", "flannel_run_dir", "registered"}
-	var vtep, routes []string // into the subnets of other nodes; over a vtep they go with it
+	var vtep, routes []string // into the subnets of other nodes; they disappear with a vtep
 	if b.in.Network.Backend == VXLAN {
 		after, vtep = append(after, "module_vxlan"), []string{fmt.Sprintf("flannel.%d", b.in.Network.VNI)}
 	} else {
 		routes = []string{b.in.PodCIDR}
 	}
-	b.add("flanneld", "service", "Service flanneld", &steps.Service{ServiceConfig: flanneld, Watch: []string{linNetConf, linFlannelKube}, RestartOn: lifeOf(), Log: b.linLog("flanneld"),
-		Makes: []string{linFlannelRun}, Interfaces: vtep, Routes: routes, Chains: []string{"FLANNEL-"}}, after...)
+	b.add("flanneld", "service", "Service flanneld",
+		&steps.Service{ServiceConfig: flanneld, Watch: []string{linNetConf, linFlannelKube}, RestartOn: lifeOf(),
+			Log:   b.linLog("flanneld"),
+			Makes: []string{linFlannelRun}, Interfaces: vtep, Routes: routes, Chains: []string{"FLANNEL-"}}, after...)
 	b.add("subnet_env", "file_ready", "flanneld has written subnet.env", &steps.FileReady{
-		Path: linSubnetFile, Contains: "FLANNEL_SUBNET=" + steps.Ref("registered.subnet_gateway"), Service: "flanneld", Log: b.linLog("flanneld")}, "flanneld")
-	b.add("cni_conf", "file", "CNI configuration", &steps.File{Path: linCNIConf + "/10-flannel.conflist", Content: b.render(templates.CNILinux{
-		SubnetFile: linSubnetFile, DataDir: linCNIState + "/flannel"})}, "cni_conf_dir", "cni_plugins", "flannel_cni", "subnet_env")
+		Path: linSubnetFile, Contains: "FLANNEL_SUBNET=" + steps.Ref("registered.subnet_gateway"), Service: "flanneld",
+		Log: b.linLog("flanneld")}, "flanneld")
+	b.add("cni_conf", "file", "CNI configuration",
+		&steps.File{Path: linCNIConf + "/10-flannel.conflist", Content: b.render(templates.CNILinux{
+			SubnetFile: linSubnetFile, DataDir: linCNIState + "/flannel"})}, "cni_conf_dir", "cni_plugins",
+		"flannel_cni", "subnet_env")
 }
 
-// linProxy: kube-proxy.
+// linProxy adds kube-proxy.
 func (b *build) linProxy() {
-	b.add("kube_proxy_config", "file", "kube-proxy configuration", &steps.File{Path: linProxyConfig, Content: b.merged(b.render(templates.KubeProxyLinux{
-		Kubeconfig: linProxyKube, NodeName: b.in.Node, BindAddress: b.managementIP(), ClusterCIDR: b.in.PodCIDR,
-		HealthzPort: kubeProxyHealthz, MetricsPort: kubeProxyMetrics,
-	}), b.in.KubeProxy.Config)}, "kubernetes_dir")
+	b.add("kube_proxy_config", "file", "kube-proxy configuration",
+		&steps.File{Path: linProxyConfig, Content: b.merged(b.render(templates.KubeProxyLinux{
+			Kubeconfig: linProxyKube, NodeName: b.in.Node, BindAddress: b.managementIP(), ClusterCIDR: b.in.PodCIDR,
+			HealthzPort: kubeProxyHealthz, MetricsPort: kubeProxyMetrics,
+		}), b.in.KubeProxy.Config)}, "kubernetes_dir")
 	command := append([]string{linBin + "/kube-proxy", "--config=" + linProxyConfig}, b.in.KubeProxy.Args...)
 	var tables []string
 	if b.nftables() {
@@ -131,14 +154,15 @@ func (b *build) linProxy() {
 		Chains:        []string{"KUBE-"},
 		FilterTables:  tables,
 	}, "kubernetes_node", "kube_proxy_config", "kube_proxy_kubeconfig", "kubelet_ready", "subnet_env")
-	b.add("kube_proxy_ready", "http_ready", "kube-proxy is healthy", &steps.HTTPReady{URL: loopback(kubeProxyHealthz), Service: "kube-proxy", Log: b.linLog("kube-proxy")}, "kube_proxy")
+	b.add("kube_proxy_ready", "http_ready", "kube-proxy is healthy",
+		&steps.HTTPReady{URL: loopback(kubeProxyHealthz), Service: "kube-proxy", Log: b.linLog("kube-proxy")}, "kube_proxy")
 }
 
-// nftables tells whether kube-proxy writes its rules with nft(8).
+// nftables reports whether kube-proxy writes its rules with nft(8).
 func (b *build) nftables() bool { return b.proxy() && b.in.KubeProxy.Config["mode"] == "nftables" }
 
-// linReady: the last gate, and the end of the bootstrap credentials, once the kubelet
-// has its own (see winReady).
+// linReady adds the last gate, and removes the bootstrap credentials once the kubelet has its own (see
+// winReady).
 func (b *build) linReady() {
 	after := []string{"kubelet_certificate"}
 	after = append(after, "node_labels", "node_taints")
@@ -153,6 +177,7 @@ func (b *build) linReady() {
 		after = []string{"node_ready"}
 	}
 	b.add("token_removed", "bootstrap_token", "Bootstrap token is revoked", &steps.BootstrapToken{Absent: true}, after...)
-	b.add("bootstrap_removed", "file", "Bootstrap kubeconfig is gone", &steps.File{Path: linBootstrapConf, Absent: true, Sensitive: true}, after...)
+	b.add("bootstrap_removed", "file", "Bootstrap kubeconfig is removed",
+		&steps.File{Path: linBootstrapConf, Absent: true, Sensitive: true}, after...)
 	b.joined("token_removed", "bootstrap_removed")
 }

@@ -6,45 +6,45 @@ import (
 	"nodejoin/templates"
 )
 
-// Manifest is a file of objects that the cluster is to have. It is the same for all
-// nodes of a plan, and each applies it.
+// Manifest is a file of objects for the cluster. It is the same for all nodes of a plan, and each node
+// applies it.
 type Manifest struct {
 	Name     string // "flannel"; its step is manifest_flannel
 	Title    string
 	Content  string
 	Existing bool // see steps.Manifest
 	Force    bool
-	Source   string // "plan.join.hcl:12,3" of the block that asks for it
+	Source   string // position of the block that asks for it, "plan.join.hcl:12,3"
 }
 
-// ID is the id of its step.
+// ID returns the id of its step.
 func (m Manifest) ID() string { return "manifest_" + m.Name }
 
-// Step are the arguments of its step.
+// Step returns the arguments of its step.
 func (m Manifest) Step() *steps.Manifest {
 	return &steps.Manifest{Content: m.Content, Existing: m.Existing, Force: m.Force}
 }
 
-// Wanted says which manifests the plan asks for.
+// Wanted are the manifests that the plan asks for.
 type Wanted struct {
 	Flannel, KubeProxy, Bootstrap bool
-	FlannelImage, FlannelCNIImage string // "" = upstream's
+	FlannelImage, FlannelCNIImage string // "" = the upstream image
 	Classes                       []templates.RuntimeClass
 	Force                         bool
 	Source                        string
 }
 
-// Upstream's images (flannel Documentation/kube-flannel.yml; the plugin's version is that
-// of v0.28.0, and each goes with each).
+// Upstream's images (flannel Documentation/kube-flannel.yml). The plugin's version is that of v0.28.0; any
+// plugin works with any flannel.
 const (
 	flannelImage    = "ghcr.io/flannel-io/flannel:v"
 	flannelCNIImage = "ghcr.io/flannel-io/flannel-cni-plugin:v1.8.0-flannel1"
 )
 
-// bootstrapGroup is that of the tokens that nodejoin mints, and kubeadm.
+// bootstrapGroup is the group of the tokens that nodejoin and kubeadm mint.
 const bootstrapGroup = "system:bootstrappers:kubeadm:default-node-token"
 
-// Manifests renders what is wanted, for a cluster whose API server has the version server.
+// Manifests renders the wanted manifests for an API server of the given version.
 func Manifests(in Input, w Wanted, server string) ([]Manifest, error) {
 	var out []Manifest
 	var failed error
@@ -57,18 +57,22 @@ func Manifests(in Input, w Wanted, server string) ([]Manifest, error) {
 		out = append(out, m)
 	}
 	if w.Bootstrap {
-		add(Manifest{Name: "bootstrap", Title: "Nodes with a bootstrap token get their certificates"}, templates.Bootstrap{Group: bootstrapGroup})
+		add(Manifest{Name: "bootstrap", Title: "Nodes with a bootstrap token get their certificates"},
+			templates.Bootstrap{Group: bootstrapGroup})
 	}
 	if w.KubeProxy {
-		add(Manifest{Name: "kube_proxy", Title: "The cluster's DaemonSet kube-proxy keeps to Linux nodes", Existing: true}, templates.KubeProxySelector{})
+		add(Manifest{Name: "kube_proxy", Title: "The cluster's DaemonSet kube-proxy keeps to Linux nodes", Existing: true},
+			templates.KubeProxySelector{})
 	}
 	if w.Flannel {
 		conf, err := netConfOf(in).Render()
 		if err != nil {
 			return nil, err
 		}
-		add(Manifest{Name: "flannel", Title: "flannel " + in.Network.Version + " on the cluster's Linux nodes"}, templates.Flannel{
-			Image: or(w.FlannelImage, flannelImage+in.Network.Version), CNIImage: or(w.FlannelCNIImage, flannelCNIImage), NetConf: conf})
+		add(Manifest{Name: "flannel", Title: "flannel " + in.Network.Version + " on the cluster's Linux nodes"},
+			templates.Flannel{
+				Image: or(w.FlannelImage, flannelImage+in.Network.Version), CNIImage: or(w.FlannelCNIImage, flannelCNIImage),
+				NetConf: conf})
 	}
 	if len(w.Classes) > 0 {
 		api, err := compat.RuntimeClassAPI(server)
@@ -79,7 +83,8 @@ func Manifests(in Input, w Wanted, server string) ([]Manifest, error) {
 		if in.Runtime.Kind != "containerd" {
 			handler = compat.HandlerDocker
 		}
-		add(Manifest{Name: "runtime_classes", Title: "RuntimeClasses of the Windows builds"}, templates.RuntimeClasses{APIVersion: api, Handler: handler, Classes: w.Classes})
+		add(Manifest{Name: "runtime_classes", Title: "RuntimeClasses of the Windows builds"},
+			templates.RuntimeClasses{APIVersion: api, Handler: handler, Classes: w.Classes})
 	}
 	return out, failed
 }
@@ -91,8 +96,8 @@ func or(s, otherwise string) string {
 	return s
 }
 
-// manifests: what the whole cluster is to have, once the machine is known to be able to
-// join. It gives the ids of the steps, which come before the kubelet starts.
+// manifests adds the cluster's manifests, after the preflight of the machine. It returns the ids of the
+// steps, which come before the start of the kubelet.
 func (b *build) manifests() []string {
 	var ids []string
 	for _, m := range b.in.Manifests {

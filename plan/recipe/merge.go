@@ -6,9 +6,8 @@ import (
 	"nodejoin/templates"
 )
 
-// Merge gives base with own on top: objects are merged by key, anything else of
-// own takes the place of base's. A nil value stays nil: it removes the key once
-// the result is merged into a file. Neither argument is changed.
+// Merge returns base overlaid with own: objects are merged by key, any other value of own replaces base's. A
+// nil value stays nil and removes the key when the result is merged into a file. Neither argument is changed.
 func Merge(base, own map[string]any) map[string]any {
 	if base == nil {
 		return own
@@ -25,8 +24,8 @@ func Merge(base, own map[string]any) map[string]any {
 	return out
 }
 
-// merged is a rendered YAML file with what the plan says on top. A file of which
-// the plan says nothing stays as it is, to the byte.
+// merged returns a rendered YAML file overlaid with the plan's fields. If the plan has none, the text is
+// returned unchanged, to the byte.
 func (b *build) merged(text string, own map[string]any) string {
 	if len(own) == 0 || b.err != nil {
 		return text
@@ -36,7 +35,7 @@ func (b *build) merged(text string, own map[string]any) string {
 	return out
 }
 
-// prune removes the keys without a value.
+// prune removes keys whose value is nil.
 func prune(m map[string]any) map[string]any {
 	for k, v := range m {
 		switch v := v.(type) {

@@ -10,10 +10,11 @@ type object = map[string]any
 
 func TestMerge(t *testing.T) {
 	for name, c := range map[string]struct{ base, own, want object }{
-		"nothing":            {nil, nil, nil},
-		"base alone":         {object{"a": 1}, nil, object{"a": 1}},
-		"own alone":          {nil, object{"a": nil}, object{"a": nil}},
-		"deep":               {object{"a": object{"b": 1, "c": 2}}, object{"a": object{"c": 3}}, object{"a": object{"b": 1, "c": 3}}},
+		"nothing":    {nil, nil, nil},
+		"base alone": {object{"a": 1}, nil, object{"a": 1}},
+		"own alone":  {nil, object{"a": nil}, object{"a": nil}},
+		"deep": {object{"a": object{"b": 1, "c": 2}}, object{"a": object{"c": 3}},
+			object{"a": object{"b": 1, "c": 3}}},
 		"lists are replaced": {object{"a": []any{1, 2}}, object{"a": []any{3}}, object{"a": []any{3}}},
 		"null stays":         {object{"a": 1, "b": 1}, object{"a": nil}, object{"a": nil, "b": 1}},
 		"object for scalar":  {object{"a": 1}, object{"a": object{"b": 1}}, object{"a": object{"b": 1}}},

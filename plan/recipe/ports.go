@@ -10,31 +10,30 @@ import (
 	"strings"
 )
 
-// kubeletPort is that of the kubelet's API (kubernetes pkg/cluster/ports).
+// kubeletPort is the port of the kubelet's API (kubernetes pkg/cluster/ports).
 const kubeletPort = 10250
 
-// Port is one on which a program of a node listens.
+// Port is a port on which a program of a node listens.
 type Port struct {
 	Program  string // "kubelet", or the name of a service
 	For      string // "its API", "metricsBindAddress"
 	Protocol string // "tcp" or "udp"
-	Address  string // "" = all of the machine
+	Address  string // "" = all addresses of the machine
 	Port     uint16
 }
 
-// String is the port as the preflight and the plan write it: "tcp/10250".
+// String returns the port as the preflight and the plan write it: "tcp/10250".
 func (p Port) String() string { return fmt.Sprintf("%s/%d", p.Protocol, p.Port) }
 
-// Meets tells whether two programs cannot have both: the same port, unless each is of an
-// address of its own.
+// Meets reports whether two programs cannot have both: the port is the same and the addresses overlap.
 func (p Port) Meets(o Port) bool {
 	return p.Protocol == o.Protocol && p.Port == o.Port && (p.Address == "" || o.Address == "" || p.Address == o.Address)
 }
 
 const loopbackAddress = "127.0.0.1"
 
-// Ports are those of the programs that the recipe installs, with what the plan says of
-// them, in a fixed order.
+// Ports returns the ports of the programs that the recipe installs, with the plan's settings for them, in a
+// fixed order.
 func Ports(in Input) []Port {
 	out := []Port{
 		{"kubelet", "its health", "tcp", loopbackAddress, kubeletHealthz},
@@ -69,7 +68,7 @@ func Ports(in Input) []Port {
 	return out
 }
 
-// portTexts are ports for a preflight, each once.
+// portTexts returns ports for a preflight, without duplicates.
 func portTexts(in Input) []string {
 	var out []string
 	for _, p := range Ports(in) {
@@ -80,7 +79,7 @@ func portTexts(in Input) []string {
 	return out
 }
 
-// portOf is a port of a configuration file or a flag; 0 = it is none.
+// portOf returns the port of a configuration field or flag; 0 = none.
 func portOf(v any) uint16 {
 	n, err := strconv.ParseUint(fmt.Sprint(v), 10, 16)
 	if err != nil {
@@ -89,7 +88,7 @@ func portOf(v any) uint16 {
 	return uint16(n)
 }
 
-// flagValue is the last value of a flag, "--name=value" or "--name value".
+// flagValue returns the last value of a flag, "--name=value" or "--name value".
 func flagValue(args []string, name string) (value string, ok bool) {
 	for i, a := range args {
 		a = "-" + strings.TrimLeft(a, "-")
@@ -103,7 +102,7 @@ func flagValue(args []string, name string) (value string, ok bool) {
 	return value, ok
 }
 
-// listenAddress reads "127.0.0.1:80", ":80" or "[::]:80"; no address is all of them.
+// listenAddress parses "127.0.0.1:80", ":80" or "[::]:80"; no address means all.
 func listenAddress(text string) (address string, port uint16) {
 	host, number, err := net.SplitHostPort(text)
 	if err != nil {
@@ -117,11 +116,12 @@ func listenAddress(text string) (address string, port uint16) {
 	return address, portOf(number)
 }
 
-// listenFlags are flags by which programs are told where to listen: those of Prometheus'
-// exporters, of the programs of Kubernetes and of controllers made with its libraries.
-var listenFlags = []string{"web.listen-address", "listen-address", "metrics-bind-address", "health-probe-bind-address", "healthz-bind-address", "metrics-listen-address"}
+// listenFlags are flags that set where a program listens: those of Prometheus exporters, of the Kubernetes
+// programs and of controllers built with their libraries.
+var listenFlags = []string{"web.listen-address", "listen-address", "metrics-bind-address", "health-probe-bind-address",
+	"healthz-bind-address", "metrics-listen-address"}
 
-// PortsOf are those that the command line of another service names.
+// PortsOf returns the ports that the command line of another service names.
 func PortsOf(service string, command []string) []Port {
 	var out []Port
 	for _, name := range listenFlags {

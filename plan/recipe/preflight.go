@@ -8,13 +8,15 @@ import (
 	"nodejoin/steps"
 )
 
-// winPreflight holds everything that is known of the node against the machine.
+// winPreflight checks the machine against everything that is known about the node.
 func (b *build) winPreflight(after ...string) {
 	n := b.in.Network
 	q := &steps.Preflight{OS: "windows", Arch: b.in.Arch, MinBuild: compat.MinBuild(), Path: `C:\`, MinFree: minFree,
-		Address: b.in.ManagementIP, Address6: b.in.ManagementIP6, APIServer: b.in.APIServer, CA: steps.Ref("cluster.ca"), PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR,
-		Services: slices.Concat(b.runtimeServices(), winServices), Required: b.runtimeRequired(), Ports: portTexts(b.in), Leftovers: join(winCNIState, "networks"),
-		Proxy: b.in.Settings.Proxy != nil, Waive: b.in.Waive}
+		Address: b.in.ManagementIP, Address6: b.in.ManagementIP6, APIServer: b.in.APIServer, CA: steps.Ref("cluster.ca"),
+		PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR,
+		Services: slices.Concat(b.runtimeServices(), winServices), Required: b.runtimeRequired(), Ports: portTexts(b.in),
+		Leftovers: join(winCNIState, "networks"),
+		Proxy:     b.in.Settings.Proxy != nil, Waive: b.in.Waive}
 	if b.in.Build != "" {
 		q.MinBuild = b.in.Build
 	}
@@ -36,13 +38,14 @@ func (b *build) winPreflight(after ...string) {
 		q.HNSNetworks = []string{b.networkName(), placeholderNetwork}
 		q.Leftovers = append(q.Leftovers, subnetFile)
 		if n.Backend == VXLAN {
-			q.Leftovers = append(q.Leftovers, join(winBin, "SourceVip.json", "SourceVipRequest.json")...) // of Kubernetes/windows/helper.psm1
+			// of Kubernetes/windows/helper.psm1
+			q.Leftovers = append(q.Leftovers, join(winBin, "SourceVip.json", "SourceVipRequest.json")...)
 		}
 	}
 	if n.Placeholder {
 		q.Placeholder = PlaceholderSubnet
 	}
-	// The kubelet's own folder, which pods have their volumes in, is the one above its keys.
+	// The kubelet's own folder, which holds the volumes of pods, is the parent of its keys' folder.
 	q.Guarded = []string{b.dataDir(), winBin, winKubernetes, winPKI, winKubeletPKI, winCNIBin, winCNIConf}
 	for _, f := range b.runtimeFolders() {
 		q.Guarded = append(q.Guarded, f.path)
@@ -57,35 +60,36 @@ func (b *build) winPreflight(after ...string) {
 		q.Features = b.features()
 	}
 	if b.turnsOn("Containers") {
-		q.Waive = append(slices.Clone(q.Waive), "containers-feature") // a step will see to it
+		q.Waive = append(slices.Clone(q.Waive), "containers-feature") // a step takes care of it
 	}
 	if b.sets("dynamic_ports") {
-		q.Waive = append(slices.Clone(q.Waive), "port-dynamic") // a step will see to it
+		q.Waive = append(slices.Clone(q.Waive), "port-dynamic") // a step takes care of it
 	}
-	b.add("require", "preflight", "The machine fits (Windows "+q.MinBuild+" or later)", q, after...)
+	b.add("require", "preflight", "The machine meets the requirements (Windows "+q.MinBuild+" or later)", q, after...)
 }
 
-// sets tells whether the plan has a setting of the machine, by the id of its step.
+// sets reports whether the plan has a setting of the machine, by the id of its step.
 func (b *build) sets(id string) bool {
 	return slices.ContainsFunc(b.in.Settings.Steps, func(s Setting) bool { return s.ID == id })
 }
 
-// turnsOn tells whether the plan wants a feature.
+// turnsOn reports whether the plan turns a feature on.
 func (b *build) turnsOn(name string) bool {
 	return slices.ContainsFunc(b.features(), func(f string) bool { return strings.EqualFold(f, name) })
 }
 
-// placeholderNetwork is the network that the upstream start scripts make on the adapter
-// before flannel's, and the recipe where the plan wants it (winPlaceholder).
+// placeholderNetwork is the network that the upstream start scripts create on the adapter before flannel's.
+// The recipe creates it if the plan asks for it (winPlaceholder).
 const placeholderNetwork = "External"
 
-// PlaceholderSubnet is what it has there.
+// PlaceholderSubnet is the subnet of that network.
 const PlaceholderSubnet = "192.168.255.0/30"
 
 // linPreflight does the same for a Linux node.
 func (b *build) linPreflight() {
 	q := &steps.Preflight{OS: "linux", Arch: b.in.Arch, Path: "/var/lib", MinFree: minFree,
-		Address: b.in.ManagementIP, Address6: b.in.ManagementIP6, APIServer: b.in.APIServer, CA: steps.Ref("cluster.ca"), PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR,
+		Address: b.in.ManagementIP, Address6: b.in.ManagementIP6, APIServer: b.in.APIServer, CA: steps.Ref("cluster.ca"),
+		PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR,
 		Services: linServices, Ports: portTexts(b.in), Waive: b.in.Waive,
 		NoSwap: !b.refused("failSwapOn"), CgroupV2: b.kubernetes.CgroupV1Fails && !b.refused("failCgroupV1")}
 	q.Named = b.named() != nil
@@ -102,5 +106,5 @@ func (b *build) linPreflight() {
 	if !b.proxy() {
 		q.Services = slices.DeleteFunc(slices.Clone(q.Services), func(s string) bool { return s == "kube-proxy" })
 	}
-	b.add("require", "preflight", "The machine fits (Linux)", q)
+	b.add("require", "preflight", "The machine meets the requirements (Linux)", q)
 }

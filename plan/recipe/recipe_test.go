@@ -22,22 +22,25 @@ import (
 	"nodejoin/steps/kube"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
 // input is a plan's node with every artifact as a file of the controller.
 func input() Input {
 	in := Input{
-		Node: "win-1", OS: "windows", Arch: "amd64", Cluster: "prod", Kubernetes: "1.36.3", APIServer: "https://10.0.0.10:6443",
-		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", DNSIP: "10.96.0.10", DNSDomain: "cluster.local",
+		Node: "win-1", OS: "windows", Arch: "amd64", Cluster: "prod", Kubernetes: "1.36.3",
+		APIServer: "https://10.0.0.10:6443",
+		PodCIDR:   "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", DNSIP: "10.96.0.10", DNSDomain: "cluster.local",
 		Join: Join{Kind: "bootstrap_token", TTL: 15 * time.Minute}, Runtime: Runtime{Kind: "containerd", Version: "2.2.1"},
 		Network: Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", VNI: 4096, Port: 4789},
 		Taints:  []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}},
 		Source:  "plan.join.hcl:30,1", Artifacts: map[string]steps.Source{},
 	}
 	for name, file := range map[string]string{
-		"agent": "nodejoin-agent.exe", "kubernetes_node": "kubernetes-node-windows-amd64.tar.gz", "containerd": "containerd-2.2.1-windows-amd64.tar.gz",
-		"cni_plugins": "cni-plugins-windows-amd64-v1.9.1.tgz", "flannel_cni": "flannel-amd64.exe", "flanneld": "flanneld.exe",
-		"docker": "docker-20.10.24.zip", "mcr": "docker-23.0.1.zip", "crictl": "crictl-v1.30.1-windows-amd64.tar.gz",
+		"agent": "nodejoin-agent.exe", "kubernetes_node": "kubernetes-node-windows-amd64.tar.gz",
+		"containerd":  "containerd-2.2.1-windows-amd64.tar.gz",
+		"cni_plugins": "cni-plugins-windows-amd64-v1.9.1.tgz", "flannel_cni": "flannel-amd64.exe",
+		"flanneld": "flanneld.exe",
+		"docker":   "docker-20.10.24.zip", "mcr": "docker-23.0.1.zip", "crictl": "crictl-v1.30.1-windows-amd64.tar.gz",
 	} {
 		in.Artifacts[name] = steps.Source{File: "/mirror/" + file, SHA256: strings.Repeat("a", 64)}
 	}
@@ -50,7 +53,8 @@ func linuxInput() Input {
 	in.Node, in.OS, in.Taints = "lin-1", "linux", nil
 	in.Artifacts = map[string]steps.Source{}
 	for name, file := range map[string]string{
-		"kubernetes_node": "kubernetes-node-linux-amd64.tar.gz", "containerd": "containerd-2.2.1-linux-amd64.tar.gz", "runc": "runc.amd64",
+		"kubernetes_node": "kubernetes-node-linux-amd64.tar.gz", "containerd": "containerd-2.2.1-linux-amd64.tar.gz",
+		"runc":        "runc.amd64",
 		"cni_plugins": "cni-plugins-linux-amd64-v1.9.1.tgz", "flannel_cni": "flannel-amd64", "flanneld": "flanneld-amd64",
 	} {
 		in.Artifacts[name] = steps.Source{File: "/mirror/" + file, SHA256: strings.Repeat("a", 64)}
@@ -67,15 +71,18 @@ func variants() map[string]Input {
 		old.Artifacts[name] = src
 	}
 	old.Runtime.Crictl, old.Runtime.Registries = "1.30.1", []Registry{
-		{Host: "docker.io", Mirrors: []string{"https://mirror.example"}, CA: "PEM\n"}, {Host: "registry.example:5000", CA: "PEM\n"}}
+		{Host: "docker.io", Mirrors: []string{"https://mirror.example"}, CA: "PEM\n"},
+		{Host: "registry.example:5000", CA: "PEM\n"}}
 	sandbox := input()
 	sandbox.Sandbox = true
 	oldest := input()
 	oldest.Kubernetes, oldest.Runtime.Version = "1.19.16", "1.4.13"
 	docker := input()
-	docker.Kubernetes, docker.Runtime = "1.23.17", Runtime{Kind: "docker", Version: "20.10.24", Config: map[string]any{"debug": true}}
+	docker.Kubernetes, docker.Runtime = "1.23.17",
+		Runtime{Kind: "docker", Version: "20.10.24", Config: map[string]any{"debug": true}}
 	installed := input()
-	installed.Kubernetes, installed.Runtime = "1.22.17", Runtime{Kind: "mcr", Installed: true, Pause: "mcr.microsoft.com/oss/kubernetes/pause:3.6"}
+	installed.Kubernetes, installed.Runtime = "1.22.17",
+		Runtime{Kind: "mcr", Installed: true, Pause: "mcr.microsoft.com/oss/kubernetes/pause:3.6"}
 	bridge := input()
 	bridge.Network = Network{Kind: "flannel", Version: "0.28.9", Backend: "host-gw"}
 	held := input()
@@ -84,7 +91,8 @@ func variants() map[string]Input {
 	held.Settings.Steps[0].Source = held.Source
 	sdn := input()
 	sdn.Network.Delegate = "sdnoverlay"
-	sdn.Artifacts["sdn_cni"] = steps.Source{File: "/mirror/windows-container-networking-cni-amd64-v0.3.1.zip", SHA256: strings.Repeat("a", 64)}
+	sdn.Artifacts["sdn_cni"] = steps.Source{File: "/mirror/windows-container-networking-cni-amd64-v0.3.1.zip",
+		SHA256: strings.Repeat("a", 64)}
 	none, proxied := input(), input()
 	none.Network = Network{Kind: "none"}
 	proxied.Network = Network{Kind: "none", HNSNetwork: "Calico", Ready: true}
@@ -96,13 +104,16 @@ func variants() map[string]Input {
 	kubeadm.Join.Kind, kubeadm.Join.IgnorePreflightErrors = "kubeadm", []string{"Port-10250"}
 	kubeadmOld.Join.Kind, kubeadmOld.Kubernetes = "kubeadm", "1.30.4"
 	addons := input()
-	addons.Settings.Services = Services{NSSM: true, Priority: "high", LogSize: 20, RestartDelay: 30 * time.Second, RestartReset: time.Hour}
+	addons.Settings.Services = Services{NSSM: true, Priority: "high", LogSize: 20, RestartDelay: 30 * time.Second,
+		RestartReset: time.Hour}
 	addons.Settings.CSIProxy = &CSIProxy{Version: "1.1.3", WorkingDirs: []string{`D:\a folder`}, Source: addons.Source}
 	addons.Settings.Exporter = &Exporter{Version: "0.31.3", Port: 9182, Textfile: `C:\metrics`, Source: addons.Source}
-	for name, file := range map[string]string{"nssm": "nssm-2.24.zip", "csi_proxy": "csi-proxy.exe", "windows_exporter": "windows_exporter-0.31.3-amd64.exe"} {
+	for name, file := range map[string]string{"nssm": "nssm-2.24.zip", "csi_proxy": "csi-proxy.exe",
+		"windows_exporter": "windows_exporter-0.31.3-amd64.exe"} {
 		addons.Artifacts[name] = steps.Source{File: "/mirror/" + file, SHA256: strings.Repeat("a", 64)}
 	}
-	return map[string]Input{"addons": addons, "linux": linuxInput(), "linux-none": bare, "windows": input(), "kubeadm": kubeadm, "kubeadm-1.30": kubeadmOld, "windows-1.30": old, "sandbox": sandbox,
+	return map[string]Input{"addons": addons, "linux": linuxInput(), "linux-none": bare, "windows": input(),
+		"kubeadm": kubeadm, "kubeadm-1.30": kubeadmOld, "windows-1.30": old, "sandbox": sandbox,
 		"windows-1.19": oldest, "docker": docker, "docker-installed": installed,
 		"host-gw": bridge, "placeholder": held, "sdnoverlay": sdn, "none": none, "none-proxied": proxied}
 }
@@ -216,7 +227,8 @@ func TestOrder(t *testing.T) {
 // givenByKind are the outputs of the kinds that give any.
 var givenByKind = map[string][]string{
 	"preflight":       {"subnet"},
-	"bootstrap_token": {"token"}, "service_account_token": {"token"}, "node_registered": {"pod_cidr", "subnet_gateway", "uid"}, "node_seen": {"missing"},
+	"bootstrap_token": {"token"}, "service_account_token": {"token"},
+	"node_registered": {"pod_cidr", "subnet_gateway", "uid"}, "node_seen": {"missing"},
 	"source_vip": {"address"}, "hns_network_ready": {"management_ip"},
 }
 
@@ -310,7 +322,8 @@ func wantRestarts(t *testing.T, specs []steps.Spec) {
 	writers := map[string]string{} // lower-case path -> step
 	for _, s := range specs {
 		var a struct{ Path string }
-		if json.Unmarshal(s.Args, &a) == nil && a.Path != "" && slices.Contains([]string{"file", "binary", "kubeconfig"}, s.Kind) && s.ID != "bootstrap_removed" {
+		if json.Unmarshal(s.Args, &a) == nil && a.Path != "" &&
+			slices.Contains([]string{"file", "binary", "kubeconfig"}, s.Kind) && s.ID != "bootstrap_removed" {
 			writers[strings.ToLower(a.Path)] = s.ID
 		}
 	}
@@ -354,7 +367,9 @@ func TestRefused(t *testing.T) {
 		"plan9":              {func(in *Input) { in.OS = "plan9" }, unsupported},
 		"cri-o":              {func(in *Input) { in.Runtime.Kind = "cri-o" }, unsupported},
 		"new docker":         {func(in *Input) { in.Runtime.Kind = "docker" }, unsupported},
-		"linux mcr":          {func(in *Input) { in.OS, in.Kubernetes, in.Runtime.Kind = "linux", "1.23.17", "mcr" }, unsupported},
+		"linux mcr": {func(in *Input) {
+			in.OS, in.Kubernetes, in.Runtime.Kind = "linux", "1.23.17", "mcr"
+		}, unsupported},
 		"sdn docker": {func(in *Input) {
 			in.Kubernetes, in.Runtime.Kind, in.Network.Delegate = "1.23.17", "docker", "sdnoverlay"
 		}, unsupported},
@@ -372,16 +387,21 @@ func TestRefused(t *testing.T) {
 		"no hosts.toml": {func(in *Input) {
 			in.Kubernetes, in.Runtime.Version, in.Runtime.Registries = "1.23.17", "1.4.13", []Registry{{Host: "docker.io"}}
 		}, unsupported},
-		"no version":  {func(in *Input) { in.Kubernetes = "latest" }, func(err error) bool { return err != nil }},
-		"upper case":  {func(in *Input) { in.Node = "WIN-1" }, func(err error) bool { return err != nil }},
-		"plain http":  {func(in *Input) { in.APIServer = "http://10.0.0.10:8080" }, func(err error) bool { return err != nil }},
-		"bad domain":  {func(in *Input) { in.DNSDomain = "a\nb" }, func(err error) bool { return err != nil }},
-		"CNI archive": {func(in *Input) { in.Artifacts["flannel_cni"] = steps.Source{File: "flannel.tgz"} }, func(err error) bool { return err != nil }},
+		"no version": {func(in *Input) { in.Kubernetes = "latest" }, func(err error) bool { return err != nil }},
+		"upper case": {func(in *Input) { in.Node = "WIN-1" }, func(err error) bool { return err != nil }},
+		"plain http": {func(in *Input) {
+			in.APIServer = "http://10.0.0.10:8080"
+		}, func(err error) bool { return err != nil }},
+		"bad domain": {func(in *Input) { in.DNSDomain = "a\nb" }, func(err error) bool { return err != nil }},
+		"CNI archive": {func(in *Input) { in.Artifacts["flannel_cni"] = steps.Source{File: "flannel.tgz"} },
+			func(err error) bool { return err != nil }},
 		"no flanneld": {func(in *Input) { delete(in.Artifacts, "flanneld") }, func(err error) bool {
 			m := (*MissingArtifactError)(nil)
 			return errors.As(err, &m) && m.Name == "flanneld"
 		}},
-		"no node file": {func(in *Input) { delete(in.Artifacts, "kubernetes_node") }, func(err error) bool { return errors.As(err, new(*MissingArtifactError)) }},
+		"no node file": {func(in *Input) {
+			delete(in.Artifacts, "kubernetes_node")
+		}, func(err error) bool { return errors.As(err, new(*MissingArtifactError)) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input()

@@ -166,13 +166,15 @@ func TestTokenEndedOfRunningKubelet(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The bootstrap kubeconfig of the run that was interrupted.
-	boot := steps.Spec{ID: "boot", Kind: "kubeconfig", Args: steps.MustArgs(&steps.Kubeconfig{Path: bootstrapConf, Server: "https://10.0.0.10:6443",
-		CA: info.CA, User: "tls-bootstrap-token-user", Token: ended.ID + "." + ended.Secret})}
+	boot := steps.Spec{ID: "boot", Kind: "kubeconfig",
+		Args: steps.MustArgs(&steps.Kubeconfig{Path: bootstrapConf, Server: "https://10.0.0.10:6443",
+			CA: info.CA, User: "tls-bootstrap-token-user", Token: ended.ID + "." + ended.Secret})}
 	r, err := n.run(ctx, m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reply, err := r.x.Apply(ctx, steps.Request{Node: "win-1", Steps: []steps.Spec{boot}}); err != nil || reply.Err != nil {
+	if reply, err := r.x.Apply(ctx, steps.Request{Node: "win-1", Steps: []steps.Spec{boot}}); err != nil ||
+		reply.Err != nil {
 		t.Fatal(err, reply.Err)
 	}
 	if svc, err := m.Service(ctx, "kubelet"); err != nil || svc.State != host.ServiceRunning {

@@ -12,13 +12,13 @@ import (
 
 // Runtime is the container runtime.
 type Runtime struct {
-	Kind    string // "containerd", "docker" or "mcr", which is a docker of another publisher
-	Version string // "2.2.1"; "" where it is installed already
+	Kind    string // "containerd", "docker" or "mcr" (Mirantis' docker)
+	Version string // "2.2.1"; "" if already installed
 	Pause   string // pause image; "" = by OS and build
 	Crictl  string // version of crictl beside containerd; "" = none
 	// Registries, in the order of the plan; containerd only.
 	Registries []Registry
-	// Installed: docker is a service of the machine that nodejoin does not touch.
+	// Installed: docker is already a service of the machine and nodejoin does not touch it.
 	Installed bool
 	// Config is merged by key into docker's daemon.json.
 	Config map[string]any
@@ -27,15 +27,15 @@ type Runtime struct {
 // Registry says where the images of one registry come from.
 type Registry struct {
 	Host    string   // as images name it, "docker.io" or "registry.example:5000"
-	Mirrors []string // URLs that are asked before it
-	CA      string   // PEM, of the mirrors, or of the registry itself where there are none; "" = the machine's
+	Mirrors []string // URLs that are tried before it
+	CA      string   // PEM, for the mirrors, or for the registry itself if it has none; "" = the machine's
 }
 
-// runtimeFacts are what the rest of a recipe needs to know of the runtime.
+// runtimeFacts are what the rest of a recipe needs to know about the runtime.
 type runtimeFacts struct {
-	service string // that the kubelet depends on
-	ready   string // id of the gate that it answers
-	api     string // version of the CRI that kubelet and runtime speak; "" = docker
+	service string // service that the kubelet depends on
+	ready   string // id of its gate
+	api     string // CRI version that kubelet and runtime speak; "" = docker
 }
 
 func checkRuntime(in Input) error {
@@ -43,15 +43,16 @@ func checkRuntime(in Input) error {
 	case "containerd":
 	case "docker", "mcr":
 		if in.OS != "windows" {
-			return &UnsupportedError{"runtime", fmt.Sprintf("there is no recipe for %s on %s; containerd has one", in.Runtime.Kind, in.OS)}
+			return &UnsupportedError{"runtime", fmt.Sprintf("%s is not supported on %s; use containerd", in.Runtime.Kind, in.OS)}
 		}
 	default:
-		return &UnsupportedError{"runtime", fmt.Sprintf("%q is not known; containerd, docker and mcr are", in.Runtime.Kind)}
+		return &UnsupportedError{"runtime",
+			fmt.Sprintf("unknown runtime %q; use containerd, docker or mcr", in.Runtime.Kind)}
 	}
 	return nil
 }
 
-// lookupRuntime holds the runtime against the version of Kubernetes.
+// lookupRuntime checks the runtime against the Kubernetes version and looks up its facts.
 func (b *build) lookupRuntime() error {
 	in := b.in
 	if in.Runtime.Kind != "containerd" {
@@ -59,7 +60,9 @@ func (b *build) lookupRuntime() error {
 			return &UnsupportedError{"runtime", v.Why}
 		}
 		if in.Network.sdn() {
-			return &UnsupportedError{"runtime", fmt.Sprintf("the CNI plugin %s cannot serve docker's containers, which have no HNS namespace; %s can", in.Network.delegate(), Delegates(in.Network.Backend)[0])}
+			return &UnsupportedError{"runtime",
+				fmt.Sprintf("the CNI plugin %s does not support docker's containers, which have no HNS namespace; use %s",
+					in.Network.delegate(), Delegates(in.Network.Backend)[0])}
 		}
 		b.runtime = runtimeFacts{service: "docker", ready: "docker_ready"}
 		return nil
@@ -74,12 +77,13 @@ func (b *build) lookupRuntime() error {
 	b.containerd = c
 	b.runtime = runtimeFacts{service: "containerd", ready: "containerd_ready", api: compat.RuntimeAPI(b.kubernetes, c)}
 	if len(in.Runtime.Registries) > 0 && !c.ConfigPath {
-		return &UnsupportedError{"runtime", fmt.Sprintf("containerd %s reads no hosts.toml files, so its registries cannot be set", in.Runtime.Version)}
+		return &UnsupportedError{"runtime",
+			fmt.Sprintf("containerd %s does not read hosts.toml files, so registries cannot be configured", in.Runtime.Version)}
 	}
 	return nil
 }
 
-// runtimeArtifacts names the artifacts of the runtime.
+// runtimeArtifacts returns the names of the runtime's artifacts.
 func runtimeArtifacts(in Input) []string {
 	switch {
 	case in.Runtime.Installed:
@@ -92,7 +96,7 @@ func runtimeArtifacts(in Input) []string {
 	return []string{compat.ContainerdName}
 }
 
-// pause is the sandbox image.
+// pause returns the pause image.
 func (b *build) pause() string {
 	if b.in.Runtime.Pause != "" {
 		return b.in.Runtime.Pause
@@ -100,10 +104,10 @@ func (b *build) pause() string {
 	return compat.PauseImage(b.in.OS, b.in.Build)
 }
 
-// registries: a folder with a hosts.toml for each, which containerd reads at every
-// pull. The folder has the name of the registry, on Windows without colons (containerd
-// core/remotes/docker/config/config_windows.go and config_unix.go). after is the step
-// that makes containerd's own folder.
+// registries adds a folder with a hosts.toml for each registry, which containerd reads at every pull. The
+// folder is named after the registry, on Windows without colons (containerd
+// core/remotes/docker/config/config_windows.go and config_unix.go). after is the step that creates
+// containerd's own folder.
 func (b *build) registries(after string) {
 	base, access := containerdCerts, host.AccessPrivate
 	if b.in.OS == "linux" {
@@ -121,6 +125,7 @@ func (b *build) registries(after string) {
 			hosts.CA, needs = host.Join(b.in.OS, dir, "ca.crt"), append(needs, id+"_ca")
 			b.add(id+"_ca", "file", "CA of registry "+r.Host, &steps.File{Path: hosts.CA, Content: r.CA}, id+"_dir")
 		}
-		b.add(id, "file", "Registry "+r.Host, &steps.File{Path: host.Join(b.in.OS, dir, "hosts.toml"), Content: b.render(hosts)}, needs...)
+		b.add(id, "file", "Registry "+r.Host,
+			&steps.File{Path: host.Join(b.in.OS, dir, "hosts.toml"), Content: b.render(hosts)}, needs...)
 	}
 }

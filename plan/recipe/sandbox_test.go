@@ -41,7 +41,8 @@ type node struct {
 // newNode makes a node; change alters what its recipe is told, with the cluster's folder.
 func newNode(t *testing.T, change ...func(in *recipe.Input, cluster string)) *node {
 	t.Helper()
-	return newNodeIn(t, recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", VNI: 4096, Port: 4789}, change...)
+	return newNodeIn(t, recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", VNI: 4096, Port: 4789},
+		change...)
 }
 
 func newNodeIn(t *testing.T, network recipe.Network, change ...func(in *recipe.Input, cluster string)) *node {
@@ -53,16 +54,19 @@ func newNodeIn(t *testing.T, network recipe.Network, change ...func(in *recipe.I
 	}
 	n.cluster = n.sandbox
 	in := recipe.Input{
-		Node: "win-1", OS: "windows", Arch: "amd64", Sandbox: true, Cluster: "prod", Kubernetes: "1.36.3", APIServer: "https://10.0.0.10:6443",
-		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", DNSIP: "10.96.0.10", DNSDomain: "cluster.local",
-		Join: recipe.Join{Kind: "bootstrap_token", TTL: 15 * time.Minute}, Runtime: recipe.Runtime{Kind: "containerd", Version: "2.2.1"},
+		Node: "win-1", OS: "windows", Arch: "amd64", Sandbox: true, Cluster: "prod", Kubernetes: "1.36.3",
+		APIServer: "https://10.0.0.10:6443",
+		PodCIDR:   "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", DNSIP: "10.96.0.10", DNSDomain: "cluster.local",
+		Join:    recipe.Join{Kind: "bootstrap_token", TTL: 15 * time.Minute},
+		Runtime: recipe.Runtime{Kind: "containerd", Version: "2.2.1"},
 		Network: network,
 		Taints:  []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}}, Labels: map[string]string{"pool": "win"},
 		Artifacts: map[string]steps.Source{},
 	}
 	for name, file := range map[string]string{
 		"kubernetes_node": "kubernetes-node-windows-amd64.tar.gz", "containerd": "containerd-2.2.1-windows-amd64.tar.gz",
-		"cni_plugins": "cni-plugins-windows-amd64-v1.9.1.tgz", "flannel_cni": "flannel-amd64.exe", "flanneld": "flanneld.exe", "agent": "flanneld.exe",
+		"cni_plugins": "cni-plugins-windows-amd64-v1.9.1.tgz", "flannel_cni": "flannel-amd64.exe",
+		"flanneld": "flanneld.exe", "agent": "flanneld.exe",
 	} {
 		path, err := filepath.Abs(filepath.Join(mirror, file))
 		if err != nil {
@@ -87,7 +91,8 @@ func newNodeIn(t *testing.T, network recipe.Network, change ...func(in *recipe.I
 
 func (n *node) machine(t *testing.T) *sandbox.Host {
 	t.Helper()
-	h, err := sandbox.Open(sandbox.Config{Path: filepath.Join(n.dir, "machine"), OS: "windows", Hostname: "WIN-1", ClusterDir: filepath.Join(n.dir, "cluster")})
+	h, err := sandbox.Open(sandbox.Config{Path: filepath.Join(n.dir, "machine"), OS: "windows", Hostname: "WIN-1",
+		ClusterDir: filepath.Join(n.dir, "cluster")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +226,9 @@ func TestJoinsSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Everything but the condition, and what asks for the absence of things.
-	if have, want := len(r.changes()), len(n.specs)-len([]string{"network_agrees", "seen", "require", "former_settings", "name_free", "cni_conf_first", "token_removed", "flannel_token", "kube_proxy_token", "join_token"}); have != want {
+	if have, want := len(r.changes()),
+		len(n.specs)-len([]string{"network_agrees", "seen", "require", "former_settings", "name_free", "cni_conf_first",
+			"token_removed", "flannel_token", "kube_proxy_token", "join_token"}); have != want {
 		t.Errorf("a fresh machine: %d steps have something to do, want %d: %v", have, want, r.changes())
 	}
 	n.converge(t, ctx)
@@ -264,11 +271,15 @@ func TestNetworks(t *testing.T) {
 		plugin, absent string
 		services       int
 	}{
-		"host-gw":     {recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "host-gw"}, "cbr0", "L2Bridge", "win-bridge.exe", "win-overlay.exe", 4},
-		"sdnbridge":   {recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "host-gw", Delegate: "sdnbridge"}, "cbr0", "L2Bridge", "sdnbridge.exe", "win-bridge.exe", 4},
-		"sdnoverlay":  {recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", Delegate: "sdnoverlay", VNI: 5000, Port: 4789}, "flannel.5000", "Overlay", "sdnoverlay.exe", "nat.exe", 4},
-		"placeholder": {recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", VNI: 4096, Port: 4789, Placeholder: true}, "flannel.4096", "Overlay", "win-overlay.exe", "win-bridge.exe", 4},
-		"none":        {recipe.Network{Kind: "none"}, "", "", "", "flannel.exe", 2},
+		"host-gw": {recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "host-gw"}, "cbr0", "L2Bridge",
+			"win-bridge.exe", "win-overlay.exe", 4},
+		"sdnbridge": {recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "host-gw", Delegate: "sdnbridge"},
+			"cbr0", "L2Bridge", "sdnbridge.exe", "win-bridge.exe", 4},
+		"sdnoverlay": {recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", Delegate: "sdnoverlay",
+			VNI: 5000, Port: 4789}, "flannel.5000", "Overlay", "sdnoverlay.exe", "nat.exe", 4},
+		"placeholder": {recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", VNI: 4096, Port: 4789,
+			Placeholder: true}, "flannel.4096", "Overlay", "win-overlay.exe", "win-bridge.exe", 4},
+		"none": {recipe.Network{Kind: "none"}, "", "", "", "flannel.exe", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -313,7 +324,8 @@ func TestAnotherNetwork(t *testing.T) {
 	defer cancel()
 	n := newNode(t)
 	linux := kube.Node{Name: "lin-1", Ready: true, Labels: map[string]string{"kubernetes.io/os": "linux"},
-		Annotations: map[string]string{"flannel.alpha.coreos.com/backend-type": "vxlan", "flannel.alpha.coreos.com/backend-data": `{"VNI":1}`}}
+		Annotations: map[string]string{"flannel.alpha.coreos.com/backend-type": "vxlan",
+			"flannel.alpha.coreos.com/backend-data": `{"VNI":1}`}}
 	if err := n.sandbox.PutNode(ctx, linux); err != nil {
 		t.Fatal(err)
 	}

@@ -12,19 +12,19 @@ import (
 	"nodejoin/steps/record"
 )
 
-// Settings are what a plan says of the machine itself, besides the node on it.
+// Settings are a plan's settings of the machine itself, as opposed to the node on it.
 type Settings struct {
 	Proxy    *Proxy // nil = none
 	Firewall Firewall
 	Services Services
 	CSIProxy *CSIProxy // nil = none
 	Exporter *Exporter // nil = none
-	Reboot   *Reboot   // nil = nothing of it is said
-	// Steps are those settings that are a state by themselves: files, registry values.
+	Reboot   *Reboot   // nil = the plan does not mention it
+	// Steps are the settings that are a state by themselves: files, registry values.
 	Steps []Setting
 }
 
-// Setting is one step that does not depend on the node.
+// Setting is a step that does not depend on the node.
 type Setting struct {
 	ID, Title string
 	Kind      string
@@ -32,51 +32,51 @@ type Setting struct {
 	Source    string // "plan.join.hcl:12,3"
 }
 
-// Reboot says whether a machine may be rebooted for what counts after it only.
+// Reboot says whether the machine may be rebooted for changes that need it.
 type Reboot struct {
 	Policy  string   // of steps.Reboot; "" = never
 	Windows []string // of steps.Reboot
 	Source  string
 }
 
-// Proxy is the way of the machine and of its programs to the outside.
+// Proxy is how the machine and its programs reach the outside.
 type Proxy struct {
 	HTTP, HTTPS string   // URLs; "" = none
 	NoProxy     []string // besides what every node of the cluster needs
-	Sensitive   bool     // the URLs are never shown
-	Addresses   []string // HOST:PORT of those whose value is no secret
+	Sensitive   bool     // the URLs are never printed
+	Addresses   []string // HOST:PORT of URLs that are not secret
 	Source      string
 }
 
-// Firewall is what a plan says of the rules of a node.
+// Firewall is what a plan says about the firewall rules of a node.
 type Firewall struct {
-	Off    bool     // no rule is made
-	Remote []string // addresses and networks that the node's own rules are for; empty = any
+	Off    bool     // make no rules
+	Remote []string // addresses and networks that the node's own rules admit; empty = any
 	Rules  []FirewallRule
 }
 
-// FirewallRule lets packets to the machine in.
+// FirewallRule admits packets to the machine.
 type FirewallRule struct {
 	Name, Protocol, Ports string
 	Remote                []string
 	Source                string
 }
 
-// SettingSteps are the steps of the settings alone, for a node that joins no cluster.
+// SettingSteps returns the steps of the settings alone, for a machine that joins no cluster.
 func SettingSteps(in Input) []steps.Spec {
 	b := &build{in: in}
 	b.settings()
 	return b.specs
 }
 
-// settings adds the steps of the settings. They come before every service and every
-// artifact, which add sees to: services read the environment and files when they
-// start, and the machine fetches through the proxy.
+// settings adds the steps of the settings. They come before every service and artifact, which add takes care
+// of: services read the environment and files when they start, and downloads go through the proxy.
 func (b *build) settings(after ...string) {
 	b.before = map[string]bool{}
 	first := len(b.specs)
 	if b.in.Cluster != "" {
-		b.add(formerSettings, formerSettings, "Settings that the plan names no more are as before", &steps.FormerSettings{}, after...)
+		b.add(formerSettings, formerSettings, "Settings that the plan no longer names are restored",
+			&steps.FormerSettings{}, after...)
 		after = append(slices.Clone(after), formerSettings)
 	}
 	rebooted := b.rebootFirst(after...)
@@ -96,32 +96,33 @@ func (b *build) settings(after ...string) {
 	}
 	b.reboot(first, after...)
 	for _, s := range b.specs[first:] {
-		if s.ID != formerSettings { // no service reads what is gone
+		if s.ID != formerSettings { // no service reads the restored ones
 			b.before[s.ID] = true
 		}
 	}
 }
 
-// rebootFirst adds the reboot that Windows waits for already, before the features that it
-// may refuse until then, where the plan lets nodejoin make it. Elsewhere that is a finding of
-// the preflight. It gives what features come after.
+// rebootFirst adds a reboot that Windows already has pending before the features that it may refuse until
+// then, if the plan allows reboots. Otherwise a pending reboot is a preflight finding. It returns the steps
+// that features come after.
 func (b *build) rebootFirst(after ...string) []string {
 	names := b.features()
 	if len(names) == 0 || !b.reboots() {
 		return after
 	}
 	r := b.in.Settings.Reboot
-	b.add("reboot_first", "reboot", "The reboot that Windows waits for already", &steps.Reboot{Policy: r.Policy, Windows: r.Windows, FeaturesAfter: names}, after...).Source = r.Source
+	b.add("reboot_first", "reboot", "The reboot that Windows already has pending",
+		&steps.Reboot{Policy: r.Policy, Windows: r.Windows, FeaturesAfter: names}, after...).Source = r.Source
 	return []string{"reboot_first"}
 }
 
-// reboots tells whether nodejoin may reboot the machine, now or at a time of the plan.
+// reboots reports whether nodejoin may reboot the machine, immediately or at a time of the plan.
 func (b *build) reboots() bool {
 	r := b.in.Settings.Reboot
 	return r != nil && (r.Policy == steps.RebootAuto || r.Policy == steps.RebootWindow)
 }
 
-// features are those of Windows that the plan turns on.
+// features adds the Windows features that the plan turns on.
 func (b *build) features() (names []string) {
 	for _, s := range b.in.Settings.Steps {
 		if f, ok := s.Args.(*steps.Feature); ok {
@@ -131,8 +132,8 @@ func (b *build) features() (names []string) {
 	return names
 }
 
-// reboot adds the one reboot for all settings, behind them. A plan that says nothing of
-// reboots gets the step only where a feature may need one to work, or a name to count.
+// reboot adds one reboot for all settings, after them. If the plan does not mention reboots, the step is
+// added only for a feature or a host name, which may need one.
 func (b *build) reboot(first int, after ...string) {
 	args, source := steps.Reboot{Features: b.features()}, ""
 	for _, s := range b.in.Settings.Steps {
@@ -151,7 +152,7 @@ func (b *build) reboot(first int, after ...string) {
 	for _, s := range b.specs[first:] {
 		after = append(after, s.ID)
 	}
-	b.add("reboot", "reboot", "One reboot for what counts after it only", &args, after...).Source = source
+	b.add("reboot", "reboot", "One reboot for all changes that need it", &args, after...).Source = source
 }
 
 // HostName is the machine's own name.
@@ -163,7 +164,7 @@ func HostName(name, os string) []Setting {
 	return []Setting{{ID: "host_name", Title: title, Kind: "host_name", Args: &steps.HostName{Name: name}}}
 }
 
-// named is the setting of the machine's name, nil where the plan gives none.
+// named returns the setting of the machine's name, nil if the plan gives none.
 func (b *build) named() *Setting {
 	i := slices.IndexFunc(b.in.Settings.Steps, func(s Setting) bool { return s.Kind == "host_name" })
 	if i < 0 {
@@ -172,7 +173,7 @@ func (b *build) named() *Setting {
 	return &b.in.Settings.Steps[i]
 }
 
-// formerSettings is the step, and its kind, that undoes what a plan no longer names.
+// formerSettings is the step, and its kind, that undoes what the plan no longer names.
 const formerSettings = "former_settings"
 
 func (b *build) setting(s Setting, after ...string) {
@@ -182,48 +183,50 @@ func (b *build) setting(s Setting, after ...string) {
 	b.add(s.ID, s.Kind, s.Title, s.Args, after...).Source = s.Source
 }
 
-// FirewallID is the id of the step of a rule.
+// FirewallID returns the id of the step of a rule.
 func FirewallID(name string) string { return "allow_" + name }
 
 func firewallSetting(r FirewallRule) Setting {
-	return Setting{ID: FirewallID(r.Name), Kind: "firewall_rule", Title: fmt.Sprintf("Firewall: %s/%s in", r.Ports, r.Protocol), Source: r.Source,
+	return Setting{ID: FirewallID(r.Name), Kind: "firewall_rule",
+		Title: fmt.Sprintf("Firewall: %s/%s in", r.Ports, r.Protocol), Source: r.Source,
 		Args: &steps.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-" + r.Name, DisplayName: r.Name,
-			Description: "Managed by nodejoin", Direction: "in", Action: "allow", Protocol: r.Protocol, Ports: r.Ports, Enabled: true, Remote: strings.Join(r.Remote, ",")}}}
+			Description: "Managed by nodejoin", Direction: "in", Action: "allow", Protocol: r.Protocol, Ports: r.Ports,
+			Enabled: true, Remote: strings.Join(r.Remote, ",")}}}
 }
 
-// TrustedCAs are authorities that the machine trusts: certificates in PEM, one or more
-// in a text.
+// TrustedCAs are certificate authorities that the machine trusts, in PEM. One text may hold several.
 func TrustedCAs(texts []string) []Setting {
 	var out []Setting
 	for _, text := range texts {
 		list, err := steps.Authorities(text)
 		if err != nil {
-			continue // the plan says so
+			continue // the plan provides it
 		}
 		for _, ca := range list {
-			out = append(out, Setting{ID: fmt.Sprintf("trusted_ca_%d", len(out)+1), Title: "Trusted authority " + ca.Subject.String(), Kind: "trusted_ca",
+			out = append(out, Setting{ID: fmt.Sprintf("trusted_ca_%d", len(out)+1),
+				Title: "Trusted authority " + ca.Subject.String(), Kind: "trusted_ca",
 				Args: &steps.TrustedCA{Certificate: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}))}})
 		}
 	}
 	return out
 }
 
-// proxied are the services that talk to the outside: the runtime pulls images, the
-// kubelet asks credential providers for registries. flanneld and kube-proxy talk to
-// the API server only.
+// proxied are the services that connect to the outside: the runtime pulls images, the kubelet asks credential
+// providers for registries. flanneld and kube-proxy connect to the API server only.
 var proxied = []string{"containerd", "docker", "kubelet"}
 
-// variable is one of the environment.
+// variable is an environment variable.
 type variable struct{ name, value string }
 
-// proxyVariables are those of the proxy, as Go programs, curl and others read them.
+// proxyVariables returns the proxy's variables, as Go programs, curl and others read them.
 func (b *build) proxyVariables() []variable {
 	p := b.in.Settings.Proxy
 	if p == nil {
 		return nil
 	}
 	var out []variable
-	for _, v := range []variable{{"HTTP_PROXY", p.HTTP}, {"HTTPS_PROXY", p.HTTPS}, {"NO_PROXY", strings.Join(b.noProxy(), ",")}} {
+	for _, v := range []variable{{"HTTP_PROXY", p.HTTP}, {"HTTPS_PROXY", p.HTTPS},
+		{"NO_PROXY", strings.Join(b.noProxy(), ",")}} {
 		if v.value != "" {
 			out = append(out, v)
 		}
@@ -231,7 +234,7 @@ func (b *build) proxyVariables() []variable {
 	return out
 }
 
-// proxyAddresses are those that the machine must reach.
+// proxyAddresses returns the addresses of the proxies that the machine must reach.
 func (b *build) proxyAddresses() []string {
 	if b.in.Settings.Proxy == nil {
 		return nil
@@ -239,10 +242,9 @@ func (b *build) proxyAddresses() []string {
 	return b.in.Settings.Proxy.Addresses
 }
 
-// noProxy lists what must not go through the proxy: this machine, the API server,
-// the networks and names of the cluster, then what the plan adds. Other nodes are
-// not in it: each new one would restart the services of all, and none of these
-// programs talks to them.
+// noProxy returns what must bypass the proxy: this machine, the API server, the networks and names of the
+// cluster, then the plan's additions. Other nodes are not included: each new one would restart the services
+// of all, and none of these programs connects to them.
 func (b *build) noProxy() []string {
 	out := []string{"localhost", "127.0.0.1"}
 	add := func(s string) {
@@ -269,8 +271,8 @@ func (b *build) noProxy() []string {
 	return out
 }
 
-// proxyEnvironment sets the variables for the whole machine. Linux programs read
-// them in lower case, too.
+// proxyEnvironment sets the variables for the whole machine. On Linux, programs also read the lower-case
+// names.
 func (b *build) proxyEnvironment(after ...string) {
 	p := b.in.Settings.Proxy
 	for _, v := range b.proxyVariables() {
@@ -280,13 +282,14 @@ func (b *build) proxyEnvironment(after ...string) {
 		if b.in.OS != "windows" {
 			low := args
 			low.Name = strings.ToLower(v.name)
-			b.setting(Setting{ID: strings.ToLower(v.name) + "_lower", Kind: "env", Title: "Proxy: " + low.Name, Args: &low, Source: p.Source}, after...)
+			b.setting(Setting{ID: strings.ToLower(v.name) + "_lower", Kind: "env", Title: "Proxy: " + low.Name, Args: &low,
+				Source: p.Source}, after...)
 		}
 	}
 }
 
-// withSettings completes a service: what happens when it fails, and the proxy, where it
-// talks to the outside.
+// withSettings completes a service with its recovery settings and, if it connects to the outside, with the
+// proxy.
 func (b *build) withSettings(s *steps.Service) *steps.Service {
 	s = b.in.Settings.Services.recovery(s)
 	p := b.in.Settings.Proxy
@@ -305,7 +308,7 @@ func (b *build) withSettings(s *steps.Service) *steps.Service {
 	return &out
 }
 
-// leave notes a step that the settings leave out.
+// leave records a step that the settings skip.
 func (b *build) leave(id string) {
 	if b.left == nil {
 		b.left = map[string]bool{}

@@ -34,7 +34,8 @@ func TestShape(t *testing.T) {
 		}
 		seen := 0
 		for _, x := range specs {
-			if bytes.Contains(x.Args, []byte("node.name")) || bytes.Contains(x.Args, []byte("node.management_ip")) || steps.HasRef(x.Title) {
+			if bytes.Contains(x.Args, []byte("node.name")) || bytes.Contains(x.Args, []byte("node.management_ip")) ||
+				steps.HasRef(x.Title) {
 				t.Errorf("%s, %s: not filled: %s %s", name, x.ID, x.Title, x.Args)
 			}
 			switch x.ID {
@@ -44,7 +45,8 @@ func TestShape(t *testing.T) {
 				if err := json.Unmarshal(x.Args, &args); err != nil {
 					t.Fatal(err)
 				}
-				if err := yaml.Unmarshal([]byte(steps.Resolve(args.Content, map[string]string{"source_vip.address": "10.244.1.2"})), &file); err != nil {
+				if err := yaml.Unmarshal([]byte(steps.Resolve(args.Content,
+					map[string]string{"source_vip.address": "10.244.1.2"})), &file); err != nil {
 					t.Fatal(err)
 				}
 				if file.HostnameOverride != name || file.BindAddress != address {

@@ -14,7 +14,8 @@ import (
 
 // flagsWithoutField are deprecated in versions that have nothing in their place:
 // dockershim's, and --resolv-conf, whose empty value the field cannot say before 1.23.
-var flagsWithoutField = map[string]bool{"network-plugin": true, "cni-bin-dir": true, "cni-conf-dir": true, "cni-cache-dir": true,
+var flagsWithoutField = map[string]bool{"network-plugin": true, "cni-bin-dir": true, "cni-conf-dir": true,
+	"cni-cache-dir":                true,
 	"image-pull-progress-deadline": true, "docker-endpoint": true, "resolv-conf": true}
 
 // TestVersionsAccept looks up everything that the recipe says to the kubelet and to
@@ -24,7 +25,8 @@ func TestVersionsAccept(t *testing.T) {
 	_, newest := compat.KubernetesRange()
 	for minor := 19; ; minor++ {
 		version := fmt.Sprintf("1.%d.0", minor)
-		for _, r := range []Runtime{{Kind: "containerd", Version: "1.4.13"}, {Kind: "containerd", Version: "1.7.28"}, {Kind: "containerd", Version: "2.3.0"},
+		for _, r := range []Runtime{{Kind: "containerd", Version: "1.4.13"}, {Kind: "containerd", Version: "1.7.28"},
+			{Kind: "containerd", Version: "2.3.0"},
 			{Kind: "docker", Version: "20.10.24"}, {Kind: "mcr", Installed: true}} {
 			possible := compat.CheckDocker(version).Accepted()
 			if r.Kind == "containerd" {
@@ -40,7 +42,8 @@ func TestVersionsAccept(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%s-%s", version, r.Kind, r.Version), func(t *testing.T) { acceptedBy(t, version, specs) })
-			in.Network, in.PodCIDR, in.ServiceCIDR = Network{Kind: "none", HNSNetwork: "Calico"}, "10.244.0.0/16,fd00:10:244::/56", "10.96.0.0/12,fd00:10:96::/112"
+			in.Network, in.PodCIDR, in.ServiceCIDR = Network{Kind: "none", HNSNetwork: "Calico"},
+				"10.244.0.0/16,fd00:10:244::/56", "10.96.0.0/12,fd00:10:96::/112"
 			if k, _ := compat.Kubelet(version); !k.DualStack {
 				continue
 			}
@@ -48,7 +51,9 @@ func TestVersionsAccept(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			t.Run(fmt.Sprintf("%s/%s-%s/dual-stack", version, r.Kind, r.Version), func(t *testing.T) { acceptedBy(t, version, specs) })
+			t.Run(fmt.Sprintf("%s/%s-%s/dual-stack", version, r.Kind, r.Version), func(t *testing.T) {
+				acceptedBy(t, version, specs)
+			})
 		}
 		if strings.HasPrefix(version, newest+".") {
 			return
@@ -109,7 +114,7 @@ func acceptedFlags(t *testing.T, program, version string, k compat.Kubernetes, c
 		switch v := compat.CheckFlag(program, a, version); {
 		case v.Status == compat.Deprecated && flagsWithoutField[strings.TrimPrefix(v.Name, "--")]:
 		case v.Status != compat.OK:
-			t.Errorf("%s: %s: %s", a, v.Status, v.Why)
+			t.Errorf("%s: %v: %s", a, v.Status, v.Why)
 		}
 	}
 }
@@ -120,7 +125,7 @@ func acceptedFields(t *testing.T, program, version, path string, fields map[stri
 		if at == "featureGates" {
 			for gate, on := range value.(map[string]any) {
 				if g := compat.CheckGate(gate, on == true, version); g.Status != compat.OK {
-					t.Errorf("feature gate %s: %s: %s", gate, g.Status, g.Why)
+					t.Errorf("feature gate %s: %v: %s", gate, g.Status, g.Why)
 				}
 			}
 			continue
@@ -130,7 +135,7 @@ func acceptedFields(t *testing.T, program, version, path string, fields map[stri
 			continue
 		}
 		if v := compat.CheckField(program, at, version); v.Status != compat.OK {
-			t.Errorf("%s: %s: %s", at, v.Status, v.Why)
+			t.Errorf("%s: %v: %s", at, v.Status, v.Why)
 		}
 		list, _ := value.([]any)
 		for _, e := range list {

@@ -11,9 +11,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// Where things lie on a Windows node. kubeadm, the upstream install scripts and
-// flannel's defaults use these paths; each has its drive, since a path without
-// one means another place to a service than to an SSH session.
+// Paths on a Windows node, as used by kubeadm, by the upstream install scripts and by flannel's defaults.
+// Each has its drive, since a path without one means different places to a service and to an SSH session.
 const (
 	winBin            = `C:\k` // Kubernetes and flannel programs
 	winKubelet        = `C:\var\lib\kubelet`
@@ -32,22 +31,19 @@ const (
 	winDataDir        = `C:\ProgramData\nodejoin` // default of Input.DataDir
 )
 
-// minFree is the space that the programs and first images of a node need.
+// minFree is the disk space that the programs and first images of a node need.
 const minFree = "2GiB"
 
-// winServices are the services that a Windows node gets besides its runtime, in the
-// order of their start.
+// winServices are the services of a Windows node besides its runtime, in start order.
 var winServices = []string{"kubelet", "flanneld", "kube-proxy"}
 
 // windows is the recipe of a Windows node.
 //
-// Its gates: the container runtime answers on its pipe, the kubelet is healthy, the Node has
-// a pod network, flanneld has made the HNS network and written subnet.env, the
-// source VIP is reserved (overlay), kube-proxy is healthy, the Node is Ready. A CNI
-// that the cluster brings itself (network "none") comes after them all: then the
-// last gate is the kubelet's certificate, unless the plan says otherwise. Steps on the
-// cluster stand together where they can, since each change between host and
-// cluster costs a round trip.
+// Its gates: the container runtime answers on its pipe, the kubelet is healthy, the Node has a pod network,
+// flanneld has created the HNS network and written subnet.env, the source VIP is reserved (overlay),
+// kube-proxy is healthy, the Node is Ready. A CNI that the cluster itself brings (network "none") comes after
+// all of them: the last gate is then the kubelet's certificate, unless the plan says otherwise. Cluster steps
+// are grouped where possible, since each change between host and cluster costs a round trip.
 func (b *build) windows() {
 	b.winPrepare()
 	b.winPrograms()
@@ -62,18 +58,17 @@ func (b *build) windows() {
 	b.winReady()
 }
 
-// folder is a folder of the machine that a recipe makes.
+// folder is a folder on the machine that a recipe creates.
 type folder struct {
 	id, path, title string
 	access          host.Access
 }
 
-// winPrepare: preconditions, folders and firewall.
+// winPrepare adds preflight, folders and firewall.
 //
-// Folders that hold programs, credentials or configuration of services that run
-// as SYSTEM are private: what is made below C:\ else lets any user change it.
-// C:\var\lib\kubelet itself is not, as containers read their volumes there; the
-// kubelet's settings in it are.
+// Folders that hold programs, credentials or configuration of services that run as SYSTEM are private, since
+// any user may change what is created below C:\. C:\var\lib\kubelet itself is not, as containers read their
+// volumes there; the kubelet's settings in it are.
 func (b *build) winPrepare() {
 	first := b.networkAgrees()
 	b.winPreflight(first...)
@@ -104,36 +99,40 @@ func (b *build) winPrepare() {
 	b.winNetworkPrepare()
 }
 
-// winFirewall lets packets of the cluster in, where the firewall is nodejoin's.
+// winFirewall admits packets of the cluster, if nodejoin manages the firewall.
 func (b *build) winFirewall(id, name, what, protocol, ports string) {
 	if b.in.Settings.Firewall.Off {
 		b.leave(id)
 		return
 	}
-	b.add(id, "firewall_rule", fmt.Sprintf("Firewall: %s/%s in", ports, protocol), &steps.FirewallRule{FirewallRule: host.FirewallRule{
-		Name: name, DisplayName: what, Description: "Managed by nodejoin", Direction: "in", Action: "allow", Protocol: protocol, Ports: ports, Enabled: true,
-		Remote: strings.Join(b.in.Settings.Firewall.Remote, ","),
-	}}, "require")
+	b.add(id, "firewall_rule", fmt.Sprintf("Firewall: %s/%s in", ports, protocol),
+		&steps.FirewallRule{FirewallRule: host.FirewallRule{
+			Name: name, DisplayName: what, Description: "Managed by nodejoin", Direction: "in", Action: "allow",
+			Protocol: protocol, Ports: ports, Enabled: true,
+			Remote: strings.Join(b.in.Settings.Firewall.Remote, ","),
+		}}, "require")
 }
 
-// winPrograms: everything that comes as an artifact.
+// winPrograms adds all artifacts.
 func (b *build) winPrograms() {
 	if b.in.Settings.Services.NSSM {
-		b.archive("nssm", "nssm", steps.Archive{Source: b.artifact(compat.NSSM), To: winBin, Strip: 2, Include: []string{"nssm-*/win64/nssm.exe"}, Services: winServices}, "bin_dir")
+		b.archive("nssm", "nssm", steps.Archive{Source: b.artifact(compat.NSSM), To: winBin, Strip: 2,
+			Include: []string{"nssm-*/win64/nssm.exe"}, Services: winServices}, "bin_dir")
 	}
 	if b.in.Network.Kind == "flannel" {
-		b.program("agent", AgentArtifact, b.agentPath(), "nodejoin agent, the supervisor of flanneld", "flanneld", "data_dir", bootService)
+		b.program("agent", AgentArtifact, b.agentPath(), "nodejoin agent, the supervisor of flanneld", "flanneld",
+			"data_dir", bootService)
 	}
 	b.winRuntimeFiles()
-	b.archive("kubernetes_node", "Kubernetes "+b.in.Kubernetes+" node programs", steps.Archive{Source: b.artifact(compat.KubernetesNode),
-		To: winBin, Strip: 3, Include: []string{"kubernetes/node/bin/*.exe"}, Services: []string{"kubelet", "kube-proxy"},
-		Versions: map[string]string{"kubelet.exe": "v" + b.in.Kubernetes}}, "bin_dir")
+	b.archive("kubernetes_node", "Kubernetes "+b.in.Kubernetes+" node programs",
+		steps.Archive{Source: b.artifact(compat.KubernetesNode),
+			To: winBin, Strip: 3, Include: []string{"kubernetes/node/bin/*.exe"}, Services: []string{"kubelet", "kube-proxy"},
+			Versions: map[string]string{"kubelet.exe": "v" + b.in.Kubernetes}}, "bin_dir")
 	b.winNetworkPrograms()
 }
 
-// program adds an artifact that is one file. An archive of it is refused, as the
-// name of its member varies and a wrong guess would show only when a pod starts. service
-// and others run from it.
+// program adds an artifact that is a single file. An archive is rejected: the name of its member varies, and
+// a wrong guess would only show when a pod starts. service and others run from it.
 func (b *build) program(id, artifact, path, title, service, after string, others ...string) {
 	src := b.artifact(artifact)
 	if isArchive(src) {
@@ -150,8 +149,8 @@ func (b *build) archive(id, title string, a steps.Archive, after string) {
 	b.add(id, "archive", title, &a, after).Retries = downloadRetries(a.Source)
 }
 
-// downloadRetries: a download is tried again, as connections drop while HNS
-// rebuilds the machine's network; a file of the controller is not.
+// downloadRetries: downloads are retried, as connections drop while HNS rebuilds the machine's network. Files
+// of the controller are not.
 func downloadRetries(src steps.Source) int {
 	if src.URL != "" {
 		return 2
@@ -170,25 +169,27 @@ func (b *build) agentPath() string {
 	return host.Join("windows", b.dataDir(), `bin\nodejoin-agent.exe`)
 }
 
-// logged is the command of a service that writes to its standard error: run through
-// kube-log-runner where the node archive has it, else told to write the file itself.
-// Either bounds the size of the file, kube-log-runner since 1.34.
+// logged returns the command of a service that writes to its standard error: run through kube-log-runner if
+// the node archive has it, otherwise told to write the file itself. Both limit the size of the file,
+// kube-log-runner since 1.34.
 func (b *build) logged(log string, command ...string) []string {
 	s := b.in.Settings.Services
 	if !b.kubernetes.LogRunner {
-		flags := []string{"--logtostderr=false", "--log-file=" + log, fmt.Sprintf("--log-file-max-size=%d", s.logSize())} // MiB; klog v2 klog.go
+		// MiB; klog v2 klog.go
+		flags := []string{"--logtostderr=false", "--log-file=" + log, fmt.Sprintf("--log-file-max-size=%d", s.logSize())}
 		return slices.Concat(command[:1], flags, command[1:])
 	}
 	runner := []string{b.logRunner(), "-log-file=" + log}
 	if b.kubernetes.LogRunnerRotationFlags {
-		runner = append(runner, fmt.Sprintf("-log-file-size=%dMi", s.logSize()), "-log-file-age="+s.logAge(), "-flush-interval=5s")
+		runner = append(runner, fmt.Sprintf("-log-file-size=%dMi", s.logSize()), "-log-file-age="+s.logAge(),
+			"-flush-interval=5s")
 	}
 	return append(runner, command...)
 }
 
 func (b *build) logRunner() string { return winBin + `\kube-log-runner.exe` }
 
-// programs are the files that a service of Kubernetes is run from.
+// programs returns the files that a Kubernetes service runs from.
 func (b *build) programs(name string) []string {
 	if !b.kubernetes.LogRunner || b.in.Settings.Services.NSSM {
 		return join(winBin, name)
@@ -196,10 +197,11 @@ func (b *build) programs(name string) []string {
 	return append(join(winBin, name), b.logRunner())
 }
 
-// winService is a service that starts with the machine and comes back after a failure.
+// winService is a service that starts with the machine and restarts after a failure.
 func winService(name, description string, command []string, dependsOn ...string) host.ServiceConfig {
 	again := host.RecoveryAction{Action: "restart", Delay: 10 * time.Second}
-	return host.ServiceConfig{Name: name, DisplayName: name, Description: description, Command: command, Start: host.StartAuto,
+	return host.ServiceConfig{Name: name, DisplayName: name, Description: description, Command: command,
+		Start:     host.StartAuto,
 		DependsOn: dependsOn, Recovery: []host.RecoveryAction{again, again, again}, RecoveryReset: 86400}
 }
 

@@ -9,31 +9,30 @@ import (
 	"nodejoin/steps/host"
 )
 
-// CSIProxy is csi-proxy as a service, which storage plugins in pods without rights on
-// the machine ask to do their work on it.
+// CSIProxy is csi-proxy as a service. Storage plugins in unprivileged pods use it to work on the machine.
 type CSIProxy struct {
 	Version string
-	// WorkingDirs are folders besides the kubelet's in which it may work.
+	// WorkingDirs are additional folders, besides the kubelet's, in which it may work.
 	WorkingDirs []string
 	Source      string
 }
 
-// Exporter is windows_exporter as a service, which shows metrics of the machine.
+// Exporter is windows_exporter as a service, which exports metrics of the machine.
 type Exporter struct {
 	Version    string
 	Port       uint16
-	Collectors []string // empty = its own choice
-	Textfile   string   // folder of files with metrics; "" = none
+	Collectors []string // empty = its defaults
+	Textfile   string   // folder of *.prom files; "" = none
 	Source     string
 }
 
-// ExporterPort is where windows_exporter listens unless the plan says otherwise.
+// ExporterPort is the default port of windows_exporter.
 const ExporterPort = 9182
 
 const (
 	csiProxyService = "csi-proxy"
-	// csiProxyPipe is that of one of its API groups; all are there at once
-	// (csi-proxy v1.1.3 internal/server/server.go).
+	// csiProxyPipe is the pipe of one of its API groups; they all appear together (csi-proxy v1.1.3
+	// internal/server/server.go).
 	csiProxyPipe    = `\\.\pipe\csi-proxy-filesystem-v1`
 	exporterService = "windows_exporter"
 	winCSIProxyLog  = winLog + `\csi-proxy`
@@ -54,8 +53,7 @@ func addonArtifacts(in Input) []string {
 	return names
 }
 
-// winAddons: services besides those of Kubernetes. They need none of them and are
-// there before pods come.
+// winAddons adds services besides those of Kubernetes. They do not depend on it and run before pods arrive.
 func (b *build) winAddons() {
 	if p := b.in.Settings.CSIProxy; p != nil {
 		b.winCSIProxy(p)
@@ -68,7 +66,8 @@ func (b *build) winAddons() {
 func (b *build) winCSIProxy(p *CSIProxy) {
 	program, log := winBin+`\csi-proxy.exe`, winCSIProxyLog+`\csi-proxy.log`
 	b.program("csi_proxy_program", compat.CSIProxy, program, "csi-proxy "+p.Version, csiProxyService, "bin_dir")
-	b.add("csi_proxy_log_dir", "directory", "Folder of csi-proxy's log", &steps.Directory{Path: winCSIProxyLog, Access: host.AccessPrivate}, "require")
+	b.add("csi_proxy_log_dir", "directory", "Folder of csi-proxy's log",
+		&steps.Directory{Path: winCSIProxyLog, Access: host.AccessPrivate}, "require")
 	command := []string{program, "-windows-service", "-kubelet-path=" + winKubelet}
 	for _, d := range p.WorkingDirs {
 		command = append(command, "-working-dir="+d)
@@ -80,18 +79,22 @@ func (b *build) winCSIProxy(p *CSIProxy) {
 		Log:           log,
 		Makes:         []string{winCSIProxyLog},
 	}, "csi_proxy_program", "csi_proxy_log_dir", "kubelet_dir").Source = p.Source
-	b.add("csi_proxy_ready", "pipe_ready", "csi-proxy answers", &steps.PipeReady{Address: csiProxyPipe, Service: csiProxyService, Log: log}, "csi_proxy").Source = p.Source
+	b.add("csi_proxy_ready", "pipe_ready", "csi-proxy answers",
+		&steps.PipeReady{Address: csiProxyPipe, Service: csiProxyService, Log: log}, "csi_proxy").Source = p.Source
 }
 
 func (b *build) winExporter(x *Exporter) {
 	program, log := winBin+`\windows_exporter.exe`, winExporterLog+`\windows_exporter.log`
-	b.program("exporter_program", compat.WindowsExporter, program, "windows_exporter "+x.Version, exporterService, "bin_dir")
-	b.add("exporter_log_dir", "directory", "Folder of windows_exporter's log", &steps.Directory{Path: winExporterLog, Access: host.AccessPrivate}, "require")
+	b.program("exporter_program", compat.WindowsExporter, program, "windows_exporter "+x.Version,
+		exporterService, "bin_dir")
+	b.add("exporter_log_dir", "directory", "Folder of windows_exporter's log",
+		&steps.Directory{Path: winExporterLog, Access: host.AccessPrivate}, "require")
 	after := []string{"exporter_program", "exporter_log_dir"}
 	command := []string{program, fmt.Sprintf("--web.listen-address=:%d", x.Port), "--log.file=" + log}
 	collectors := x.Collectors
 	if x.Textfile != "" {
-		b.add("exporter_textfile_dir", "directory", "Folder of metrics in files", &steps.Directory{Path: x.Textfile}, "require").Source = x.Source
+		b.add("exporter_textfile_dir", "directory", "Folder of metrics in files", &steps.Directory{Path: x.Textfile},
+			"require").Source = x.Source
 		after = append(after, "exporter_textfile_dir")
 		if len(collectors) == 0 {
 			collectors = []string{"[defaults]"}
@@ -110,5 +113,7 @@ func (b *build) winExporter(x *Exporter) {
 		Log:           log,
 		Makes:         []string{winExporterLog},
 	}, after...).Source = x.Source
-	b.add("exporter_ready", "http_ready", "windows_exporter is healthy", &steps.HTTPReady{URL: fmt.Sprintf("http://127.0.0.1:%d/health", x.Port), Service: exporterService, Log: log}, "exporter").Source = x.Source
+	b.add("exporter_ready", "http_ready", "windows_exporter is healthy",
+		&steps.HTTPReady{URL: fmt.Sprintf("http://127.0.0.1:%d/health", x.Port), Service: exporterService, Log: log},
+		"exporter").Source = x.Source
 }

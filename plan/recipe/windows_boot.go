@@ -8,45 +8,48 @@ import (
 	"nodejoin/steps/host"
 )
 
-// bootService brings the node back to work after a boot: the overlay network of
-// flanneld does not outlive one, and kube-proxy ends where it does not find it.
+// bootService restores the node after a boot: flanneld's overlay network does not survive one, and kube-proxy
+// exits when it does not find it.
 const bootService = "nodejoin-boot"
 
-// bootSource is where Windows looks for what the entries of a program in its event log
-// mean (learn.microsoft.com/windows/win32/eventlog/event-sources).
+// bootSource is the registry key where Windows looks up the messages of a program's entries in the event log
+// (learn.microsoft.com/windows/win32/eventlog/event-sources).
 const bootSource = currentControl + `\Services\EventLog\Application\` + bootService
 
-// bootSteps are the steps that are run again after a boot, in their order.
+// bootSteps are the steps that are repeated after a boot, in order.
 var bootSteps = []string{"containerd", "containerd_ready", "docker", "docker_ready", "kubelet", "kubelet_ready",
 	"flanneld", "flannel_network", "subnet_env", "source_vip", "kube_proxy_config", "kube_proxy", "kube_proxy_ready"}
 
-// winBoot: the boot part of the steps in a file, and the service that runs it. It comes
-// after all that it looks after, so that it finds nothing to do when it is started.
+// winBoot adds the file with the boot part of the steps, and the service that runs it. The service comes
+// after all of those steps, so that it finds nothing to do when it first starts.
 func (b *build) winBoot() {
 	if b.in.Network.Kind != "flannel" {
-		return // nothing of the node's own is lost with a boot
+		return // nothing of the node is lost with a boot
 	}
 	file, logDir := host.Join("windows", b.dataDir(), "boot.json"), winLog+`\`+bootService
 	last := "cni_conf"
 	if b.kubeProxy() {
 		last = "kube_proxy_ready"
 	}
-	b.add("boot_steps", "file", "Steps that are run again after a boot", &steps.File{Path: file, Access: host.AccessPrivate,
+	b.add("boot_steps", "file", "Steps to repeat after a boot", &steps.File{Path: file, Access: host.AccessPrivate,
 		Content: steps.BootText(b.in.Node, b.bootPart())}, "data_dir", last)
-	b.add("boot_log_dir", "directory", "Folder of the log of boots", &steps.Directory{Path: logDir, Access: host.AccessPrivate}, "require")
+	b.add("boot_log_dir", "directory", "Folder of the boot log",
+		&steps.Directory{Path: logDir, Access: host.AccessPrivate}, "require")
 	for _, v := range []struct {
 		id, name string
 		value    host.RegistryValue
 	}{
-		// EventCreate.exe comes with Windows, and its messages are the text alone.
-		{"boot_event_source", "EventMessageFile", host.RegistryValue{Type: "expand_string", String: `%SystemRoot%\System32\EventCreate.exe`}},
+		// EventCreate.exe comes with Windows; its messages are the plain text.
+		{"boot_event_source", "EventMessageFile",
+			host.RegistryValue{Type: "expand_string", String: `%SystemRoot%\System32\EventCreate.exe`}},
 		{"boot_event_types", "TypesSupported", dword(7)}, // errors, warnings, information
 	} {
-		b.add(v.id, "registry", "Event log: entries of "+bootService, &steps.Registry{Key: bootSource, Name: v.name, RegistryValue: v.value}, "require")
+		b.add(v.id, "registry", "Event log: entries of "+bootService,
+			&steps.Registry{Key: bootSource, Name: v.name, RegistryValue: v.value}, "require")
 	}
 	log := logDir + `\boot.log`
 	b.add("boot_service", "service", "Service "+bootService, &steps.Service{
-		ServiceConfig: winService(bootService, "Brings the node back to work after a boot", []string{b.agentPath(), "boot",
+		ServiceConfig: winService(bootService, "Restores the node after a boot", []string{b.agentPath(), "boot",
 			"--name", bootService, "--data", b.dataDir(), "--steps", file, "--log", log}),
 		Watch: []string{b.agentPath(), file},
 		Log:   log,
@@ -54,9 +57,8 @@ func (b *build) winBoot() {
 	}, "agent", "boot_steps", "boot_log_dir", "boot_event_source", "boot_event_types")
 }
 
-// bootPart are bootSteps as they are run then. The runtime and the kubelet are only
-// started where they do not run: their environment may hold the password of a proxy,
-// which is not written into one more file.
+// bootPart returns bootSteps as they run after a boot. Runtime and kubelet are only started if they do not
+// run: their environment may hold a proxy password, which should not be written to another file.
 func (b *build) bootPart() []steps.Spec {
 	var out []steps.Spec
 	for _, id := range bootSteps {

@@ -22,19 +22,21 @@ const (
 	kubeProxyMetrics = 10249
 )
 
-// Accounts of the components that have no credential of their own. flannel's own
-// account is left alone: on a Linux cluster its manifest owns it.
+// Accounts of the components that have no credentials of their own. flannel's own account is left alone: on a
+// Linux cluster its manifest owns it.
 var (
-	flannelAccount = steps.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-flannel", ClusterRole: "nodejoin:flannel",
+	flannelAccount = steps.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-flannel",
+		ClusterRole: "nodejoin:flannel",
 		Rules: []kube.Rule{ // flannel Documentation/kube-flannel.yml
 			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
 			{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
 		}}
-	kubeProxyAccount = steps.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-kube-proxy", ClusterRole: "system:node-proxier"}
+	kubeProxyAccount = steps.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-kube-proxy",
+		ClusterRole: "system:node-proxier"}
 )
 
-// winCredentials: the CA, and a kubeconfig for each component. Tokens are minted
-// only where the kubeconfig that carries it has to be written.
+// winCredentials adds the CA and a kubeconfig for each component. A token is minted only if the kubeconfig
+// that holds it has to be written.
 func (b *build) winCredentials() (ready []string) {
 	if !b.byKubeadm() {
 		b.add("ca", "file", "The cluster's CA", &steps.File{Path: winCA, Content: steps.Ref("cluster.ca")}, "pki_dir")
@@ -55,7 +57,8 @@ func (b *build) kubeconfig(id, title, path, user, token string) {
 
 func (b *build) kubeletConfigFile() {
 	k := templates.Kubelet{ClientCAFile: winCA, ClusterDNS: b.in.DNSIP, ClusterDomain: b.in.DNSDomain,
-		HealthzPort: kubeletHealthz, EmptyResolvConf: b.kubernetes.EmptyResolvConf, MaxPods: b.in.MaxPods, Gates: b.familyGates()}
+		HealthzPort: kubeletHealthz, EmptyResolvConf: b.kubernetes.EmptyResolvConf, MaxPods: b.in.MaxPods,
+		Gates: b.familyGates()}
 	if b.kubernetes.RuntimeEndpointField {
 		k.RuntimeEndpoint = containerdEndpoint
 	}
@@ -69,12 +72,14 @@ func (b *build) kubeletConfigFile() {
 		b.dropInDir()
 		dir = "kubelet_config_dir"
 	}
-	b.add("kubelet_config", "file", "Kubelet configuration", &steps.File{Path: b.kubeletSettings(), Access: host.AccessPrivate, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, dir)
+	b.add("kubelet_config", "file", "Kubelet configuration",
+		&steps.File{Path: b.kubeletSettings(), Access: host.AccessPrivate,
+			Content: b.merged(b.render(k), b.in.Kubelet.Config)}, dir)
 }
 
-// winKubeletCommand is the kubelet with its arguments. The flag
-// --bootstrap-kubeconfig stays: while kubelet.conf holds a valid certificate the
-// kubelet does not read that file (pkg/kubelet/certificate/bootstrap).
+// winKubeletCommand returns the kubelet with its arguments. The flag --bootstrap-kubeconfig stays: the
+// kubelet does not read that file while kubelet.conf holds a valid certificate
+// (pkg/kubelet/certificate/bootstrap).
 func (b *build) winKubeletCommand() []string {
 	program := slices.Concat([]string{winBin + `\kubelet.exe`}, b.asService(), []string{"--config=" + kubeletConfig})
 	if b.byKubeadm() {
@@ -88,7 +93,7 @@ func (b *build) winKubeletCommand() []string {
 	return slices.Concat(program, b.kubeletRuntimeFlags(), b.kubeletFieldFlags(), b.kubeletPriority(), b.in.Kubelet.Args)
 }
 
-// winKubelet: the kubelet, up to its health; credentials are the steps that give it its
+// winKubelet adds the kubelet, up to its health; credentials are the ids of the steps that provide its
 // credentials.
 func (b *build) winKubelet(credentials []string) {
 	log, watch, flags := kubeletLog, []string{kubeletConfig, winCA}, ""
@@ -99,28 +104,33 @@ func (b *build) winKubelet(credentials []string) {
 	case "kubeadm":
 		watch, flags, gone = append(watch, b.kubeletSettings()), kubeadmFlags, b.kubeadmFlagsGone()
 	}
-	after := append([]string{"seen", "kubernetes_node", "kubelet_config", "ca", "kubelet_pki_dir", "kubelet_log_dir", "firewall_kubelet", b.runtime.ready}, credentials...)
+	after := append([]string{"seen", "kubernetes_node", "kubelet_config", "ca", "kubelet_pki_dir", "kubelet_log_dir",
+		"firewall_kubelet", b.runtime.ready}, credentials...)
 	b.add("kubelet", "service", "Service kubelet", b.underNSSM(&steps.Service{
-		ServiceConfig: winService("kubelet", "Kubernetes node agent", b.serviceCommand(log, b.winKubeletCommand()...), b.runtime.service),
-		RestartIf:     missing(),
-		FlagsFile:     flags,
-		FlagsGone:     gone,
-		Watch:         append(b.programs("kubelet.exe"), watch...),
-		Log:           log,
-		Makes:         []string{winKubelet, kubeletConf, winLog + `\kubelet`, winLog + `\pods`, winLog + `\containers`},
+		ServiceConfig: winService("kubelet", "Kubernetes node agent", b.serviceCommand(log, b.winKubeletCommand()...),
+			b.runtime.service),
+		RestartIf: missing(),
+		FlagsFile: flags,
+		FlagsGone: gone,
+		Watch:     append(b.programs("kubelet.exe"), watch...),
+		Log:       log,
+		Makes:     []string{winKubelet, kubeletConf, winLog + `\kubelet`, winLog + `\pods`, winLog + `\containers`},
 	}, b.in.Settings.Services.Priority), b.afterNSSM(after...)...)
-	b.add("kubelet_ready", "http_ready", "Kubelet is healthy", &steps.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: log}, "kubelet")
+	b.add("kubelet_ready", "http_ready", "Kubelet is healthy",
+		&steps.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: log}, "kubelet")
 }
 
-// kubeletRuntimeFlags tell the kubelet its runtime, where it takes that from its
-// command line only.
+// kubeletRuntimeFlags returns the flags that name the runtime, for versions that take it from the command
+// line only.
 func (b *build) kubeletRuntimeFlags() []string {
 	k := b.kubernetes
 	switch {
 	case b.in.Runtime.Kind != "containerd":
 		// The image pull deadline is that of the upstream start script for Windows, whose images are large.
-		return []string{"--network-plugin=cni", "--cni-bin-dir=" + winCNIBin, "--cni-conf-dir=" + winCNIConf, "--cni-cache-dir=" + winCNIState + `\cache`,
-			"--image-pull-progress-deadline=20m", "--docker-endpoint=" + dockerEndpoint, "--pod-infra-container-image=" + b.pause()}
+		return []string{"--network-plugin=cni", "--cni-bin-dir=" + winCNIBin, "--cni-conf-dir=" + winCNIConf,
+			"--cni-cache-dir=" + winCNIState + `\cache`,
+			"--image-pull-progress-deadline=20m", "--docker-endpoint=" + dockerEndpoint,
+			"--pod-infra-container-image=" + b.pause()}
 	case k.RuntimeEndpointField:
 		return nil
 	case k.DockerFlags: // its default is docker
@@ -129,7 +139,7 @@ func (b *build) kubeletRuntimeFlags() []string {
 	return []string{"--container-runtime-endpoint=" + containerdEndpoint}
 }
 
-// kubeletFieldFlags are settings that later versions have a field for.
+// kubeletFieldFlags returns flags for settings that later versions have a configuration field for.
 func (b *build) kubeletFieldFlags() []string {
 	var flags []string
 	if _, given := b.in.Kubelet.Config["resolvConf"]; !b.kubernetes.EmptyResolvConf && !given {
@@ -145,19 +155,20 @@ func (b *build) kubeletFieldFlags() []string {
 	return flags
 }
 
-// winRegistered: the Node object with what the plan says of it, and the kubelet's
-// own certificate. The Node comes first: its gate sees the certificate request and
-// tells why there is no certificate. A Node that is left from an earlier life of the
-// machine passes at once, and the certificate is waited for all the same.
+// winRegistered adds the Node's labels and taints and the kubelet's certificate. The Node comes first: its
+// gate sees the certificate request and can explain a missing certificate. A Node left from an earlier life
+// of the machine passes at once; the certificate is waited for in any case.
 func (b *build) winRegistered() {
-	if b.in.Network.Kind == "none" { // a CNI may have its own way of giving networks to nodes
-		b.add("registered", "node_registered", "Node is registered (Ready once the cluster's CNI has come)", &steps.NodeRegistered{Version: b.in.Kubernetes}, "kubelet_ready")
+	if b.in.Network.Kind == "none" { // a CNI may assign networks to nodes in its own way
+		b.add("registered", "node_registered", "Node is registered (Ready when the cluster's CNI runs)",
+			&steps.NodeRegistered{Version: b.in.Kubernetes}, "kubelet_ready")
 	} else {
-		b.add("registered", "node_registered", "Node is registered and has a pod network", &steps.NodeRegistered{PodCIDR: true, Version: b.in.Kubernetes}, "kubelet_ready")
+		b.add("registered", "node_registered", "Node is registered and has a pod network",
+			&steps.NodeRegistered{PodCIDR: true, Version: b.in.Kubernetes}, "kubelet_ready")
 	}
 	b.nodeOwned()
 	if b.in.Join.Kind == "kubeconfig" {
-		return // it was looked at before the kubelet started
+		return // checked before the kubelet started
 	}
 	server := b.in.APIServer
 	if b.byKubeadm() {
@@ -168,10 +179,9 @@ func (b *build) winRegistered() {
 	}, "registered")
 }
 
-// winReady: the last gate, and the end of the bootstrap credentials. They go only
-// when the kubelet has its own: a Node object may be left from an earlier life of
-// the machine, Ready until the node controller has missed its sign of life for long
-// enough (--node-monitor-grace-period), so neither it nor its condition shows that.
+// winReady adds the last gate, and removes the bootstrap credentials once the kubelet has its own. A Ready
+// Node does not prove that: it may be left from an earlier life of the machine, and stays Ready until
+// --node-monitor-grace-period has passed.
 func (b *build) winReady() {
 	after := []string{"kubelet_certificate"}
 	if b.in.Join.Kind == "kubeconfig" {
@@ -189,8 +199,10 @@ func (b *build) winReady() {
 		after = []string{"node_ready"}
 	}
 	if b.in.Join.Kind != "kubeconfig" {
-		b.add("token_removed", "bootstrap_token", "Bootstrap token is revoked", &steps.BootstrapToken{Absent: true}, after...)
-		b.add("bootstrap_removed", "file", "Bootstrap kubeconfig is gone", &steps.File{Path: bootstrapConf, Absent: true, Sensitive: true}, after...)
+		b.add("token_removed", "bootstrap_token", "Bootstrap token is revoked",
+			&steps.BootstrapToken{Absent: true}, after...)
+		b.add("bootstrap_removed", "file", "Bootstrap kubeconfig is removed",
+			&steps.File{Path: bootstrapConf, Absent: true, Sensitive: true}, after...)
 		after = []string{"token_removed", "bootstrap_removed"}
 	}
 	b.joined(after...)

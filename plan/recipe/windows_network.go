@@ -18,9 +18,8 @@ const (
 	kubeProxyFile  = winKubernetes + `\kube-proxy.yaml`
 )
 
-// networkAgrees: the first of all steps, so that a node that would have another
-// network than its cluster is refused while nothing of it is changed. It gives the
-// ids that must come before the others.
+// networkAgrees is the first step of all, so that a node whose network differs from its cluster's is rejected
+// before anything is changed. It returns the ids that must come before the others.
 func (b *build) networkAgrees() []string {
 	n := b.in.Network
 	if n.Kind != "flannel" {
@@ -33,43 +32,44 @@ func (b *build) networkAgrees() []string {
 	return []string{"network_agrees"}
 }
 
-// seen looks for the Node before anything is changed: a kubelet whose Node was deleted
-// has to be started anew.
+// seen looks up the Node before anything is changed: a kubelet whose Node was deleted has to be restarted.
 func (b *build) seen() {
-	b.add("seen", "node_seen", "What the cluster knows of the Node", &steps.NodeSeen{})
+	b.add("seen", "node_seen", "What the cluster knows about the Node", &steps.NodeSeen{})
 }
 
-// missing says that the Node is gone, for services that run on without it.
+// missing reports that the Node is gone, for services that keep running without it.
 func missing() string { return steps.Ref("seen.missing") }
 
-// lifeOf are the values that differ for each life of a Node: flanneld takes its part of
-// the network from the Node, and writes how it is reached there, when it starts only.
+// lifeOf returns the values that differ for each life of a Node: flanneld reads its subnet from the Node, and
+// publishes how it is reached, only when it starts.
 func lifeOf() []string {
 	return []string{steps.Ref("registered.uid"), steps.Ref("registered.pod_cidr")}
 }
 
-// winPlaceholder: a network that does nothing but hold the adapter's virtual switch, of
-// the type of flannel's. It is made before anything is fetched: the machine's connections
-// break. Its values are those of the upstream start script for Windows nodes.
+// winPlaceholder adds a network whose only purpose is to hold the adapter's virtual switch, of the same type
+// as flannel's. It is created before anything is fetched, since it breaks the machine's connections. Its
+// values are those of the upstream start script for Windows nodes.
 func (b *build) winPlaceholder() {
 	n := b.in.Network
 	if !n.Placeholder {
 		return
 	}
-	args := &steps.HNSNetwork{Name: placeholderNetwork, Type: "L2Bridge", Subnet: PlaceholderSubnet, Gateway: "192.168.255.1", Address: b.managementIP()}
+	args := &steps.HNSNetwork{Name: placeholderNetwork, Type: "L2Bridge", Subnet: PlaceholderSubnet,
+		Gateway: "192.168.255.1", Address: b.managementIP()}
 	if n.Backend == VXLAN {
 		args.Type, args.VNI = "Overlay", 9999
 	}
 	after := []string{"require"}
 	for _, s := range b.specs {
-		if b.before[s.ID] { // a static address is to be kept, a feature may need its reboot
+		if b.before[s.ID] { // a static address has to be kept; a feature may need its reboot
 			after = append(after, s.ID)
 		}
 	}
-	b.add("placeholder", "hns_network", "HNS network "+placeholderNetwork+", which holds the adapter's switch", args, after...)
+	b.add("placeholder", "hns_network", "HNS network "+placeholderNetwork+", which holds the adapter's switch", args,
+		after...)
 }
 
-// winNetworkPrepare: folders and firewall of the pod network and of kube-proxy.
+// winNetworkPrepare adds folders and firewall rules of the pod network and of kube-proxy.
 func (b *build) winNetworkPrepare() {
 	folder := func(id, path, title string) {
 		b.add(id, "directory", title, &steps.Directory{Path: path, Access: host.AccessPrivate}, "require")
@@ -88,8 +88,8 @@ func (b *build) winNetworkPrepare() {
 	}
 }
 
-// winNetworkPrograms: flanneld and the CNI plugins. host-local is needed with every
-// delegate: flannel's plugin gives it the addresses of the node.
+// winNetworkPrograms adds flanneld and the CNI plugins. Every delegate needs host-local: flannel's plugin
+// assigns addresses with it.
 func (b *build) winNetworkPrograms() {
 	n := b.in.Network
 	if n.Kind == "none" {
@@ -99,8 +99,9 @@ func (b *build) winNetworkPrograms() {
 	if !n.sdn() {
 		plugins = append(plugins, n.delegate())
 	}
-	b.archive("cni_plugins", "CNI plugins "+strings.Join(plugins, " and "), steps.Archive{Source: b.artifact(compat.CNIPlugins),
-		To: winCNIBin, Include: programs(plugins...)}, "cni_bin_dir")
+	b.archive("cni_plugins", "CNI plugins "+strings.Join(plugins, " and "),
+		steps.Archive{Source: b.artifact(compat.CNIPlugins),
+			To: winCNIBin, Include: programs(plugins...)}, "cni_bin_dir")
 	if n.sdn() {
 		b.archive("sdn_cni", "CNI plugin "+n.delegate(), steps.Archive{Source: b.artifact(compat.SDNCNI),
 			To: winCNIBin, Include: programs(n.delegate())}, "cni_bin_dir")
@@ -117,14 +118,15 @@ func programs(names ...string) []string {
 	return out
 }
 
-// winAccounts: accounts of flanneld and kube-proxy with a token for each.
+// winAccounts adds the accounts of flanneld and kube-proxy, with a token for each.
 func (b *build) winAccounts() {
 	account := func(id, of string, a steps.ServiceAccount) {
 		b.add(id+"_account", "service_account", "Account of "+of, &a, "require")
 	}
 	token := func(id, of string, a steps.ServiceAccount) {
 		b.add(id+"_token", "service_account_token", "Token of "+of,
-			&steps.ServiceAccountToken{Namespace: a.Namespace, Name: a.Name}, id+"_account", b.runtime.ready).OnlyIf = id + "_kubeconfig"
+			&steps.ServiceAccountToken{Namespace: a.Namespace, Name: a.Name}, id+"_account", b.runtime.ready).OnlyIf = id +
+			"_kubeconfig"
 	}
 	if b.in.Network.Kind == "flannel" {
 		account("flannel", "flanneld", flannelAccount)
@@ -140,7 +142,7 @@ func (b *build) winAccounts() {
 	}
 }
 
-// winAccountKubeconfigs: the files that carry the tokens.
+// winAccountKubeconfigs adds the kubeconfigs that hold the tokens.
 func (b *build) winAccountKubeconfigs() {
 	if b.in.Network.Kind == "flannel" {
 		b.kubeconfig("flannel_kubeconfig", "Kubeconfig of flanneld", flannelConf, "flanneld", "flannel_token")
@@ -150,35 +152,39 @@ func (b *build) winAccountKubeconfigs() {
 	}
 }
 
-// winNetwork: the network of the node and its CNI configuration. That is written
-// last, so that the Node does not become Ready before its network is there. A CNI of
-// the cluster's own writes its configuration itself.
+// winNetwork adds the network of the node and its CNI configuration. The configuration comes last, so that
+// the Node is not Ready before its network exists. A CNI of the cluster writes its own.
 func (b *build) winNetwork() {
 	n := b.in.Network
 	if n.Kind == "none" {
 		if n.HNSNetwork != "" {
-			b.add("pod_network", "hns_network_ready", "HNS network "+n.HNSNetwork+" of the cluster's CNI", &steps.HNSNetworkReady{
-				Name: n.HNSNetwork, Type: "L2Bridge"}, "registered")
+			b.add("pod_network", "hns_network_ready", "HNS network "+n.HNSNetwork+" of the cluster's CNI",
+				&steps.HNSNetworkReady{
+					Name: n.HNSNetwork, Type: "L2Bridge"}, "registered")
 		}
 		return
 	}
 	log := winLog + `\flanneld\flanneld.log`
-	b.add("net_conf", "file", "flannel net-conf.json", &steps.File{Path: netConf, Content: b.render(netConfOf(b.in))}, "flannel_conf_dir")
+	b.add("net_conf", "file", "flannel net-conf.json", &steps.File{Path: netConf, Content: b.render(netConfOf(b.in))},
+		"flannel_conf_dir")
 
 	flanneld := winBin + `\flanneld.exe`
-	command := []string{flanneld, "--kube-subnet-mgr", "--kubeconfig-file=" + flannelConf, "--iface=" + b.managementIP(), "--ip-masq=true",
+	command := []string{flanneld, "--kube-subnet-mgr", "--kubeconfig-file=" + flannelConf, "--iface=" + b.managementIP(),
+		"--ip-masq=true",
 		"--net-config-path=" + netConf, "--subnet-file=" + subnetFile}
 	watch := []string{flanneld, b.agentPath(), netConf, flannelConf}
 	if b.in.Settings.Services.NSSM {
 		watch = []string{flanneld, netConf, flannelConf}
-	} else { // flanneld is no service by itself
+	} else { // flanneld is not a service by itself
 		command = append([]string{b.agentPath(), "supervise", "--name", "flanneld", "--log", log, "--"}, command...)
 	}
 	service := winService("flanneld", "Pod network (flannel)", command)
-	// The name of the Node; without it flanneld takes itself for a pod (pkg/subnet/kube/kube.go).
+	// The name of the Node; without it flanneld assumes that it runs in a pod (pkg/subnet/kube/kube.go).
 	service.Environment = []string{"NODE_NAME=" + b.in.Node}
-	after := []string{"agent", "flanneld_program", "net_conf", "flannel_kubeconfig", "flannel_run_dir", "flanneld_log_dir", "registered"}
-	ready := steps.HNSNetworkReady{Name: b.networkName(), Type: "L2Bridge", Subnet: steps.Ref("registered.pod_cidr"), Service: "flanneld", Log: log}
+	after := []string{"agent", "flanneld_program", "net_conf", "flannel_kubeconfig", "flannel_run_dir",
+		"flanneld_log_dir", "registered"}
+	ready := steps.HNSNetworkReady{Name: b.networkName(), Type: "L2Bridge", Subnet: steps.Ref("registered.pod_cidr"),
+		Service: "flanneld", Log: log}
 	if n.Placeholder {
 		after = append(after, "placeholder")
 	}
@@ -196,9 +202,11 @@ func (b *build) winNetwork() {
 	}, ""), b.afterNSSM(after...)...)
 	b.add("flannel_network", "hns_network_ready", "HNS network "+b.networkName(), &ready, "flanneld")
 	b.add("subnet_env", "file_ready", "flanneld has written subnet.env", &steps.FileReady{
-		Path: subnetFile, Contains: "FLANNEL_SUBNET=" + steps.Ref("registered.subnet_gateway"), Service: "flanneld", Log: log}, "flannel_network")
+		Path: subnetFile, Contains: "FLANNEL_SUBNET=" + steps.Ref("registered.subnet_gateway"), Service: "flanneld",
+		Log: log}, "flannel_network")
 	conf := winCNIConf + `\10-flannel.conflist`
-	b.add("cni_conf_first", "cni_conf_first", "No other CNI configuration is read", &steps.CNIConfFirst{Path: conf}, "cni_conf_dir")
+	b.add("cni_conf_first", "cni_conf_first", "No other CNI configuration takes precedence",
+		&steps.CNIConfFirst{Path: conf}, "cni_conf_dir")
 	after = []string{"cni_conf_dir", "cni_conf_first", "cni_plugins", "flannel_cni", "subnet_env"}
 	if n.sdn() {
 		after = append(after, "sdn_cni")
@@ -206,18 +214,19 @@ func (b *build) winNetwork() {
 	b.add("cni_conf", "file", "CNI configuration", &steps.File{Path: conf, Content: b.render(b.cni())}, after...)
 }
 
-// cni is the CNI configuration. Its HNS interface is the second (apiVersion 2), which
-// containerd needs: it gives a pod a namespace that the first does not know. Docker's
-// containers have none, and so need the first.
+// cni is the CNI configuration. It uses the second HNS API (apiVersion 2) for containerd, which gives each
+// pod an HNS namespace. Docker's containers have none and need the first.
 func (b *build) cni() templates.CNI {
 	kernel, _ := b.in.KubeProxy.Config["winkernel"].(map[string]any)
-	return templates.CNI{Network: b.networkName(), Delegate: b.in.Network.delegate(), SubnetFile: subnetFile, DataDir: winCNIState + `\flannel`,
-		PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR, NodeIP: b.managementIP(), NodeSubnet: steps.Ref("require.subnet"),
+	return templates.CNI{Network: b.networkName(), Delegate: b.in.Network.delegate(), SubnetFile: subnetFile,
+		DataDir: winCNIState + `\flannel`,
+		PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR, NodeIP: b.managementIP(),
+		NodeSubnet:  steps.Ref("require.subnet"),
 		LoopbackDSR: kernel["enableDSR"] == true, HNSv1: b.in.Runtime.Kind != "containerd"}
 }
 
-// winProxy: kube-proxy, on an overlay with an address of the pod network as its
-// source. It waits for no Node to be Ready.
+// winProxy adds kube-proxy. On an overlay it uses an address of the pod network as its source. It does not
+// wait for the Node to be Ready.
 func (b *build) winProxy() {
 	if !b.kubeProxy() {
 		return
@@ -233,15 +242,15 @@ func (b *build) winProxy() {
 	}
 	if b.in.Network.Kind == "flannel" && b.in.Network.Backend == VXLAN {
 		b.add("source_vip", "source_vip", "Source VIP of kube-proxy", &steps.SourceVIP{
-			Dir: hostLocalStore, Network: b.networkName(), Subnet: steps.Ref("registered.pod_cidr")}, "cni_state_dir", "subnet_env")
+			Dir: hostLocalStore, Network: b.networkName(), Subnet: steps.Ref("registered.pod_cidr")},
+			"cni_state_dir", "subnet_env")
 		config.SourceVIP = steps.Ref("source_vip.address")
 		configAfter = append(configAfter, "source_vip")
 	}
 	b.add("kube_proxy_config", "file", "kube-proxy configuration", &steps.File{Path: kubeProxyFile,
 		Content: b.merged(b.render(config), b.in.KubeProxy.Config)}, configAfter...)
-	// The flag, not the field windowsRunAsService: kube-proxy decides whether it is a
-	// service before it reads its file (v1.36.3 cmd/kube-proxy/app/server.go), so the
-	// field alone leaves the service manager waiting.
+	// The flag, not the field windowsRunAsService: kube-proxy decides whether it is a service before it reads
+	// its file (v1.36.3 cmd/kube-proxy/app/server.go), so the field alone leaves the service manager waiting.
 	program := slices.Concat([]string{winBin + `\kube-proxy.exe`}, b.asService(), []string{"--config=" + kubeProxyFile})
 	program = append(program, b.in.KubeProxy.Args...)
 	b.add("kube_proxy", "service", "Service kube-proxy", b.underNSSM(&steps.Service{
@@ -249,12 +258,14 @@ func (b *build) winProxy() {
 		Watch:         append(b.programs("kube-proxy.exe"), kubeProxyFile, kubeProxyConf),
 		Log:           log,
 		Makes:         []string{winLog + `\kube-proxy`},
-	}, ""), b.afterNSSM("kubernetes_node", "kube_proxy_config", "kube_proxy_kubeconfig", "kube_proxy_log_dir", "kubelet_ready", network)...)
-	b.add("kube_proxy_ready", "http_ready", "kube-proxy is healthy", &steps.HTTPReady{URL: loopback(kubeProxyHealthz), Service: "kube-proxy", Log: log}, "kube_proxy")
+	}, ""), b.afterNSSM("kubernetes_node", "kube_proxy_config", "kube_proxy_kubeconfig", "kube_proxy_log_dir",
+		"kubelet_ready", network)...)
+	b.add("kube_proxy_ready", "http_ready", "kube-proxy is healthy",
+		&steps.HTTPReady{URL: loopback(kubeProxyHealthz), Service: "kube-proxy", Log: log}, "kube_proxy")
 }
 
-// proxyGates are the feature gates without which kube-proxy of the version has no
-// overlay networks, or one family only.
+// proxyGates returns the feature gates without which this version of kube-proxy supports no overlay networks,
+// or one IP family only.
 func (b *build) proxyGates() []string {
 	if b.kubernetes.WinOverlayGate && b.in.Network.Kind == "flannel" && b.in.Network.Backend == VXLAN {
 		return []string{"WinOverlay"}

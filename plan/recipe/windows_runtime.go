@@ -21,7 +21,7 @@ const (
 	winDockerConf  = winDockerData + `\config`
 )
 
-// runtimeServices are the services that the recipe registers for the runtime.
+// runtimeServices returns the services that the recipe registers for the runtime.
 func (b *build) runtimeServices() []string {
 	if b.in.Runtime.Installed {
 		return nil
@@ -29,7 +29,7 @@ func (b *build) runtimeServices() []string {
 	return []string{b.runtime.service}
 }
 
-// runtimeRequired are the services that must be there before.
+// runtimeRequired returns the services that the machine must already have.
 func (b *build) runtimeRequired() []string {
 	if b.in.Runtime.Installed {
 		return []string{b.runtime.service}
@@ -47,20 +47,23 @@ func (b *build) runtimeFolders() []folder {
 	return []folder{{"containerd_log_dir", winLog + `\containerd`, "Folder of containerd's log", host.AccessPrivate}}
 }
 
-// winRuntimeFiles: the runtime's programs.
+// winRuntimeFiles adds the runtime's programs.
 func (b *build) winRuntimeFiles() {
 	r := b.in.Runtime
 	switch {
 	case r.Installed:
 	case r.Kind != "containerd":
 		b.archive("docker_files", r.title(), steps.Archive{Source: b.artifact(r.Kind),
-			To: winDocker, Strip: 1, Include: []string{"docker/*.exe", "docker/*.dll"}, Services: []string{"docker"}}, "require") // Mirantis' programs may have libraries beside them
+			// Mirantis' programs may have libraries beside them
+			To: winDocker, Strip: 1, Include: []string{"docker/*.exe", "docker/*.dll"}, Services: []string{"docker"}},
+			"require")
 	default:
 		b.archive("containerd_files", r.title(), steps.Archive{Source: b.artifact(compat.ContainerdName),
 			To: winContainerd, Strip: 1, Include: []string{"bin/*.exe"}, Services: []string{"containerd"}}, "require")
 	}
 	if r.Crictl != "" {
-		b.archive("crictl", "crictl "+r.Crictl, steps.Archive{Source: b.artifact(compat.Crictl), To: winBin, Include: []string{"crictl.exe"}}, "bin_dir")
+		b.archive("crictl", "crictl "+r.Crictl,
+			steps.Archive{Source: b.artifact(compat.Crictl), To: winBin, Include: []string{"crictl.exe"}}, "bin_dir")
 	}
 }
 
@@ -71,7 +74,7 @@ func (r Runtime) title() string {
 	return r.Kind + " " + r.Version
 }
 
-// winRuntime: the runtime, up to its pipe.
+// winRuntime adds the runtime, up to its pipe.
 func (b *build) winRuntime() {
 	if b.in.Runtime.Kind != "containerd" {
 		b.winDocker()
@@ -84,16 +87,18 @@ func (b *build) winRuntime() {
 			"--run-service", "--service-name", "containerd", "--config", config, "--log-file", log}),
 		Watch: []string{winContainerd + `\containerd.exe`, winContainerd + `\containerd-shim-runhcs-v1.exe`, config},
 		Log:   log,
-		Makes: []string{winContainerdData, winCNIState, winLog + `\containerd`}, // the CNI plugins are its children
+		Makes: []string{winContainerdData, winCNIState, winLog + `\containerd`}, // the CNI plugins are its child processes
 	}, "containerd_files", "containerd_config", "containerd_log_dir")
 	b.add("containerd_ready", "pipe_ready", "containerd answers", &steps.PipeReady{
-		Address: containerdPipe, GRPCMethod: "/runtime." + b.runtime.api + ".RuntimeService/Version", Service: "containerd", Log: log,
+		Address: containerdPipe, GRPCMethod: "/runtime." + b.runtime.api + ".RuntimeService/Version",
+		Service: "containerd", Log: log,
 	}, "containerd")
 	b.registries("containerd_files")
 	if b.in.Runtime.Crictl != "" {
 		// Beside the program, where crictl looks when the user has none (cri-tools pkg/common/config.go).
-		b.add("crictl_config", "file", "crictl configuration", &steps.File{Path: winBin + `\crictl.yaml`, Content: b.render(templates.Crictl{
-			Endpoint: containerdEndpoint})}, "bin_dir")
+		b.add("crictl_config", "file", "crictl configuration",
+			&steps.File{Path: winBin + `\crictl.yaml`, Content: b.render(templates.Crictl{
+				Endpoint: containerdEndpoint})}, "bin_dir")
 	}
 }
 
@@ -104,11 +109,12 @@ func (b *build) containerdConfig(path string) {
 	if len(b.in.Runtime.Registries) > 0 {
 		c.ConfigPath = containerdCerts
 	}
-	b.add("containerd_config", "file", "containerd configuration", &steps.File{Path: path, Content: b.render(c)}, "containerd_files")
+	b.add("containerd_config", "file", "containerd configuration", &steps.File{Path: path, Content: b.render(c)},
+		"containerd_files")
 }
 
-// winDocker: dockerd as a service, or the one that the machine has. It writes its log
-// to the event log of Windows (moby cmd/dockerd/service_windows.go).
+// winDocker adds dockerd as a service, or uses the one that the machine has. It logs to the Windows event log
+// (moby cmd/dockerd/service_windows.go).
 func (b *build) winDocker() {
 	gate := &steps.PipeReady{Address: dockerPipe, Service: "docker"}
 	if b.in.Runtime.Installed {
@@ -116,9 +122,12 @@ func (b *build) winDocker() {
 		return
 	}
 	config := winDockerConf + `\daemon.json`
-	text, err := json.MarshalIndent(prune(Merge(map[string]any{"hosts": []any{dockerEndpoint}, "data-root": winDockerData}, b.in.Runtime.Config)), "", "  ")
+	text, err := json.MarshalIndent(
+		prune(Merge(map[string]any{"hosts": []any{dockerEndpoint}, "data-root": winDockerData}, b.in.Runtime.Config)), "",
+		"  ")
 	b.fail(err)
-	b.add("docker_config", "file", "docker configuration", &steps.File{Path: config, Content: string(text) + "\n"}, "docker_conf_dir")
+	b.add("docker_config", "file", "docker configuration", &steps.File{Path: config, Content: string(text) + "\n"},
+		"docker_conf_dir")
 	b.add("docker", "service", "Service docker", &steps.Service{
 		ServiceConfig: winService("docker", "Container runtime", []string{winDocker + `\dockerd.exe`,
 			"--run-service", "--service-name", "docker", "--config-file", config}),

@@ -9,22 +9,22 @@ import (
 	"nodejoin/steps/host"
 )
 
-// Services are how the programs of a Windows node run as services.
+// Services is how the programs of a Windows node run as services.
 type Services struct {
-	// NSSM: kubelet, flanneld and kube-proxy run under nssm, not as services of their own.
+	// NSSM: kubelet, flanneld and kube-proxy run under nssm rather than as services of their own.
 	NSSM     bool
 	Priority string // of the kubelet, one of Priorities; "" = normal
-	// LogSize bounds a log file, MiB; 0 = 100. LogAge is after how long one that was
-	// put aside is removed, as Go writes durations; "" = 168h.
+	// LogSize limits a log file, in MiB; 0 = 100. LogAge is how long a rotated file is kept, a Go duration; "" =
+	// 168h.
 	LogSize int64
 	LogAge  string
-	// RestartDelay is the time until a service that failed is started again, 0 = 10 s;
-	// RestartReset the time without failure after which it counts as new, 0 = 24 h.
+	// RestartDelay is the time until a failed service is restarted, 0 = 10 s; RestartReset the time without a
+	// failure after which the failure count is reset, 0 = 24 h.
 	RestartDelay, RestartReset time.Duration
 }
 
-// Priorities are the words for the priority of a process: the name of its class, for
-// the kubelet, and its number, for nssm (winbase.h).
+// Priorities maps the words for a process priority to the name of its class, for the kubelet, and to its
+// number, for nssm (winbase.h).
 var Priorities = map[string]struct {
 	Class  string
 	number uint64
@@ -51,7 +51,7 @@ func (s Services) logAge() string {
 	return s.LogAge
 }
 
-// recovery is a service with what is to happen when it fails.
+// recovery returns the service with its recovery settings.
 func (s Services) recovery(v *steps.Service) *steps.Service {
 	if s.RestartDelay == 0 && s.RestartReset == 0 || len(v.Recovery) == 0 {
 		return v
@@ -69,8 +69,8 @@ func (s Services) recovery(v *steps.Service) *steps.Service {
 	return &out
 }
 
-// serviceCommand is the command of a service whose program is one of Kubernetes: itself,
-// with its log. Under nssm it is the program alone.
+// serviceCommand returns the command of a service that runs a Kubernetes program: the program with its log;
+// under nssm the program alone.
 func (b *build) serviceCommand(log string, command ...string) []string {
 	if b.in.Settings.Services.NSSM {
 		return command
@@ -78,8 +78,8 @@ func (b *build) serviceCommand(log string, command ...string) []string {
 	return b.logged(log, command...)
 }
 
-// asService is the flag that tells the programs of Kubernetes that they are started by
-// the service manager, which under nssm they are not.
+// asService returns the flag that tells Kubernetes programs that the service manager starts them, which is
+// not the case under nssm.
 func (b *build) asService() []string {
 	if b.in.Settings.Services.NSSM {
 		return nil
@@ -89,9 +89,9 @@ func (b *build) asService() []string {
 
 const nssm = winBin + `\nssm.exe`
 
-// underNSSM makes a service one that nssm runs, where the plan asks for it. nssm reads
-// what to do from the parameters of the service (nssm.cc, "Usage"); the environment it
-// has from the service manager, and hands it on.
+// underNSSM turns a service into one that nssm runs, if the plan asks for it. nssm reads its settings from
+// the parameters of the service (nssm.cc, "Usage"); it passes on the environment that it gets from the
+// service manager.
 func (b *build) underNSSM(s *steps.Service, priority string) *steps.Service {
 	set := b.in.Settings.Services
 	if !set.NSSM {
@@ -116,11 +116,13 @@ func (b *build) underNSSM(s *steps.Service, priority string) *steps.Service {
 	out.Parameters = []steps.ServiceParameter{
 		text("Application", program), text("AppParameters", host.CommandLine(s.Command[1:])), text("AppDirectory", winBin),
 		text("AppStdout", s.Log), text("AppStderr", s.Log),
-		// Put aside by size while the program runs; nssm removes none of them.
-		number("AppRotateFiles", 1), number("AppRotateOnline", 1), number("AppRotateSeconds", 0), number("AppRotateBytes", uint64(set.logSize())<<20), //nolint:gosec // never negative
+		// Rotated by size while the program runs; nssm never deletes rotated files.
+		number("AppRotateFiles", 1), number("AppRotateOnline", 1), number("AppRotateSeconds", 0),
+		number("AppRotateBytes", uint64(set.logSize())<<20), //nolint:gosec // never negative
 		{Name: `AppExit\`, Type: "string", String: "Restart"}, number("AppRestartDelay", uint64(delay.Milliseconds())),
 		number("AppPriority", Priorities[priority].number),
-		number("AppNoConsole", 1), // 2.24 does not start programs with one on Windows 10 1703 and later (nssm.cc, 2017-04-26)
+		// 2.24 cannot start programs with a console on Windows 10 1703 and later (nssm.cc, 2017-04-26)
+		number("AppNoConsole", 1),
 	}
 	out.Watch = append(slices.Clone(s.Watch), nssm)
 	if !slices.Contains(out.Watch, program) {
@@ -129,7 +131,7 @@ func (b *build) underNSSM(s *steps.Service, priority string) *steps.Service {
 	return &out
 }
 
-// afterNSSM are the steps that a service under nssm waits for.
+// afterNSSM returns the steps that a service under nssm waits for.
 func (b *build) afterNSSM(after ...string) []string {
 	if b.in.Settings.Services.NSSM {
 		return append(after, "nssm")
@@ -137,7 +139,7 @@ func (b *build) afterNSSM(after ...string) []string {
 	return after
 }
 
-// kubeletPriority is the kubelet's flag for its priority.
+// kubeletPriority returns the kubelet's flag for its priority.
 func (b *build) kubeletPriority() []string {
 	s := b.in.Settings.Services
 	if s.NSSM || s.Priority == "" {

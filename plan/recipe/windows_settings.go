@@ -11,7 +11,7 @@ import (
 )
 
 // afterBoot ends the title of a setting that Windows reads when it boots.
-const afterBoot = " (counts after a reboot)"
+const afterBoot = " (takes effect after a reboot)"
 
 const (
 	currentControl = `HKLM\SYSTEM\CurrentControlSet`
@@ -23,13 +23,13 @@ func registrySetting(id, title, key, name string, v host.RegistryValue) Setting 
 	return Setting{ID: id, Title: title, Kind: "registry", Args: &steps.Registry{Key: key, Name: name, RegistryValue: v}}
 }
 
-// counted is a setting of the registry that Windows reads when it boots.
+// counted is a registry setting that Windows reads when it boots.
 func counted(s Setting, what string) Setting {
 	s.Args.(*steps.Registry).Reboot = what
 	return s
 }
 
-// Features are optional features of Windows that are on.
+// Features adds optional Windows features that are turned on.
 func Features(names []string) []Setting {
 	var out []Setting
 	for _, n := range names {
@@ -39,7 +39,8 @@ func Features(names []string) []Setting {
 			}
 			return '_'
 		}, strings.ToLower(n))
-		out = append(out, Setting{ID: "feature_" + id, Title: "Windows feature " + n, Kind: "feature", Args: &steps.Feature{Name: n}})
+		out = append(out, Setting{ID: "feature_" + id, Title: "Windows feature " + n, Kind: "feature",
+			Args: &steps.Feature{Name: n}})
 	}
 	return out
 }
@@ -53,93 +54,96 @@ func onOff(on bool) uint64 {
 	return 0
 }
 
-// LongPaths lets programs that ask for it use paths of more than 260 characters; it
-// counts for programs that start later
-// (learn.microsoft.com/windows/win32/fileio/maximum-file-path-limitation).
+// LongPaths lets programs that opt in use paths of more than 260 characters; it affects programs started
+// later (learn.microsoft.com/windows/win32/fileio/maximum-file-path-limitation).
 func LongPaths(on bool) []Setting {
-	return []Setting{registrySetting("long_paths", "Long paths, for programs started from now on", currentControl+`\Control\FileSystem`, "LongPathsEnabled", dword(onOff(on)))}
+	return []Setting{registrySetting("long_paths", "Long paths, for programs started from now on",
+		currentControl+`\Control\FileSystem`, "LongPathsEnabled", dword(onOff(on)))}
 }
 
-// PageFile gives the page file of drive C: a fixed size in MiB. Windows ends no
-// process for want of memory, so without one a full node stands still. The value
-// has "PATH INITIAL MAXIMUM" for each file, in megabytes.
+// PageFile gives the page file of drive C: a fixed size in MiB. Windows has no OOM killer, so without a page
+// file a full node stalls. The value is "PATH INITIAL MAXIMUM" for each file, in megabytes.
 func PageFile(size int64) []Setting {
-	return []Setting{counted(registrySetting("page_file", fmt.Sprintf("Page file of %d MiB", size)+afterBoot, currentControl+`\Control\Session Manager\Memory Management`, "PagingFiles",
-		host.RegistryValue{Type: "multi_string", Strings: []string{fmt.Sprintf(`C:\pagefile.sys %d %d`, size, size)}}), "the page file")}
+	return []Setting{counted(registrySetting("page_file", fmt.Sprintf("Page file of %d MiB", size)+afterBoot,
+		currentControl+`\Control\Session Manager\Memory Management`, "PagingFiles",
+		host.RegistryValue{Type: "multi_string", Strings: []string{fmt.Sprintf(`C:\pagefile.sys %d %d`, size, size)}}),
+		"the page file")}
 }
 
-// CrashDumps are the words for what Windows keeps of a crash, as
-// CrashControl\CrashDumpEnabled numbers them
+// CrashDumps maps the words for what Windows keeps of a crash to the values of CrashControl\CrashDumpEnabled
 // (learn.microsoft.com/troubleshoot/windows-server/performance/memory-dump-file-options).
 var CrashDumps = map[string]uint64{"none": 0, "complete": 1, "kernel": 2, "small": 3, "automatic": 7}
 
-// CrashDump says what is kept when Windows itself crashes.
+// CrashDump sets what is kept when Windows itself crashes.
 func CrashDump(word string) []Setting {
-	return []Setting{counted(registrySetting("crash_dump", "Crash dump: "+word+afterBoot, currentControl+`\Control\CrashControl`, "CrashDumpEnabled", dword(CrashDumps[word])), "the crash dump")}
+	return []Setting{counted(registrySetting("crash_dump", "Crash dump: "+word+afterBoot,
+		currentControl+`\Control\CrashControl`, "CrashDumpEnabled", dword(CrashDumps[word])), "the crash dump")}
 }
 
-// WindowsUpdates are the words for how updates come: the values of NoAutoUpdate and
-// AUOptions (learn.microsoft.com/windows/deployment/update/waas-wu-settings).
+// WindowsUpdates maps the words for how updates are installed to the values of NoAutoUpdate and AUOptions
+// (learn.microsoft.com/windows/deployment/update/waas-wu-settings).
 var WindowsUpdates = map[string][2]uint64{"off": {1, 2}, "notify": {0, 2}, "download": {0, 3}}
 
-// WindowsUpdate says how updates come. One that comes by itself has broken HNS
-// (microsoft/Windows-Containers#516), and reboots a node that was not drained.
+// WindowsUpdate sets how updates are installed. Automatic updates have broken HNS
+// (microsoft/Windows-Containers#516) and reboot nodes that were not drained.
 func WindowsUpdate(word string) []Setting {
 	const key = policies + `\Windows\WindowsUpdate\AU`
 	v := WindowsUpdates[word]
 	return []Setting{
 		registrySetting("windows_update", "Windows Update: "+word, key, "NoAutoUpdate", dword(v[0])),
-		registrySetting("windows_update_option", "Windows Update: what comes by itself", key, "AUOptions", dword(v[1])),
+		registrySetting("windows_update_option", "Windows Update: automatic updates", key, "AUOptions", dword(v[1])),
 	}
 }
 
-// StaticAddress keeps a static address when HNS makes a virtual switch on the
-// network interface, before Windows Server 2022
-// (openshift/windows-machine-config-operator, pkg/windows/windows.go).
+// StaticAddress keeps a static address when HNS creates a virtual switch on the network interface, before
+// Windows Server 2022 (openshift/windows-machine-config-operator, pkg/windows/windows.go).
 func StaticAddress(on bool) []Setting {
-	return []Setting{registrySetting("static_address", "Static address kept by HNS", hnsState, "DeviceLessNicDisabled", dword(onOff(on)))}
+	return []Setting{registrySetting("static_address", "Static address kept by HNS", hnsState, "DeviceLessNicDisabled",
+		dword(onOff(on)))}
 }
 
-// SMBNames lets containers find SMB shares by name under containerd
-// (kubernetes-sigs/image-builder, images/capi/ansible/windows/roles/systemprep).
+// SMBNames lets containers resolve SMB shares by name under containerd (kubernetes-sigs/image-builder,
+// images/capi/ansible/windows/roles/systemprep).
 func SMBNames(on bool) []Setting {
-	return []Setting{registrySetting("smb_names", "SMB shares by name in containers", hnsState, "EnableCompartmentNamespace", dword(onOff(on)))}
+	return []Setting{registrySetting("smb_names", "SMB shares by name in containers", hnsState,
+		"EnableCompartmentNamespace", dword(onOff(on)))}
 }
 
-// KeepAlive is the time of silence after which Windows asks whether the other side
-// of a TCP connection is still there; it asks again each second, as on GCE
-// (kubernetes cluster/gce/windows/k8s-node-setup.psm1, Set-WindowsTCPParameters).
-// Both are in milliseconds (learn.microsoft.com, KeepAliveTime).
+// KeepAlive sets the idle time after which Windows probes a TCP connection; it then probes every second, as
+// on GCE (kubernetes cluster/gce/windows/k8s-node-setup.psm1, Set-WindowsTCPParameters). Both are in
+// milliseconds (learn.microsoft.com, KeepAliveTime).
 func KeepAlive(silence time.Duration) []Setting {
 	const key = currentControl + `\Services\Tcpip\Parameters`
 	return []Setting{
-		counted(registrySetting("tcp_keepalive", "TCP keep-alive after "+silence.String()+afterBoot, key, "KeepAliveTime", dword(uint64(silence.Milliseconds()))), "the TCP keep-alive"),
-		counted(registrySetting("tcp_keepalive_interval", "TCP keep-alive each second from then on"+afterBoot, key, "KeepAliveInterval", dword(1000)), "the TCP keep-alive"),
+		counted(registrySetting("tcp_keepalive", "TCP keep-alive after "+silence.String()+afterBoot, key, "KeepAliveTime",
+			dword(uint64(silence.Milliseconds()))), "the TCP keep-alive"),
+		counted(registrySetting("tcp_keepalive_interval", "TCP keep-alive every second from then on"+afterBoot, key,
+			"KeepAliveInterval", dword(1000)), "the TCP keep-alive"),
 	}
 }
 
-// DynamicPorts are the ports that programs get which ask for any. Of too few, a node
-// with many connections runs out (kubernetes-sigs/image-builder#947, Azure/AKS#1375).
+// DynamicPorts sets the range of ephemeral ports. If it is too small, a node with many connections runs out
+// (kubernetes-sigs/image-builder#947, Azure/AKS#1375).
 func DynamicPorts(r host.PortRange) []Setting {
 	d := steps.DynamicPorts(r)
 	return []Setting{{ID: "dynamic_ports", Title: "Dynamic ports " + r.String(), Kind: "dynamic_ports", Args: &d}}
 }
 
-// ReservedPorts are ranges that no program gets which asks for any. Windows' NAT takes
-// its ports out of the dynamic ones, those of services, too (docker/for-win#3171).
+// ReservedPorts are ranges excluded from ephemeral ports. Windows NAT takes its ports from the ephemeral
+// range, including those of services (docker/for-win#3171).
 func ReservedPorts(list []host.PortRange) []Setting {
 	var out []Setting
 	for i, r := range list {
 		p := steps.ReservedPorts(r)
-		out = append(out, Setting{ID: "reserved_ports_" + strconv.Itoa(i+1), Title: "Reserved ports " + r.String(), Kind: "reserved_ports", Args: &p})
+		out = append(out, Setting{ID: "reserved_ports_" + strconv.Itoa(i+1), Title: "Reserved ports " + r.String(),
+			Kind: "reserved_ports", Args: &p})
 	}
 	return out
 }
 
-// DefenderExclusions are programs and folders that Defender does not scan as they
-// are used, through its policy. Scanning the unpacking of images has taken a third
-// of a node's processors (microsoft/Windows-Containers#92). A policy needs no
-// Defender to be there.
+// DefenderExclusions are programs and folders that Defender does not scan on access, set through its policy.
+// Scanning unpacked images has taken a third of a node's CPU (microsoft/Windows-Containers#92). The policy
+// can be set without Defender.
 func DefenderExclusions(processes, folders []string) []Setting {
 	const key = policies + `\Windows Defender\Exclusions`
 	var out []Setting
@@ -150,21 +154,24 @@ func DefenderExclusions(processes, folders []string) []Setting {
 		if len(l.list) == 0 {
 			continue
 		}
-		out = append(out, registrySetting("defender_"+l.what, "Defender: the list of exclusions ("+l.sub+")", key, "Exclusions_"+l.sub, dword(1)))
+		out = append(out, registrySetting("defender_"+l.what, "Defender: the list of exclusions ("+l.sub+")", key,
+			"Exclusions_"+l.sub, dword(1)))
 		for i, path := range l.list {
-			out = append(out, registrySetting("defender_"+l.what+"_"+strconv.Itoa(i+1), "Defender does not scan "+host.Base("windows", path), key+`\`+l.sub, path,
+			out = append(out, registrySetting("defender_"+l.what+"_"+strconv.Itoa(i+1),
+				"Defender does not scan "+host.Base("windows", path), key+`\`+l.sub, path,
 				host.RegistryValue{Type: "string", String: "0"}))
 		}
 	}
 	return out
 }
 
-// NodePrograms are the programs of a Windows node with this runtime and the folder of its
-// images, for DefenderExclusions.
+// NodePrograms returns the programs of a Windows node with this runtime, and the folder of its images, for
+// DefenderExclusions.
 func NodePrograms(runtime string) (processes, folders []string) {
 	processes, folders = join(winDocker, "dockerd.exe"), []string{winDockerData}
 	if runtime == "containerd" {
-		processes, folders = join(winContainerd, "containerd.exe", "containerd-shim-runhcs-v1.exe"), []string{winContainerdData}
+		processes, folders = join(winContainerd, "containerd.exe", "containerd-shim-runhcs-v1.exe"),
+			[]string{winContainerdData}
 	}
 	return append(processes, join(winBin, "kubelet.exe", "kube-proxy.exe", "flanneld.exe")...), folders
 }

@@ -30,9 +30,10 @@ var update = flag.Bool("update", false, "write testdata/matrix.golden anew")
 // the programs themselves take what the others render.
 var (
 	kubernetesVersions = []string{"1.19.16", "1.23.17", "1.24.17", "1.27.16", "1.31.14", "1.34.3", "1.36.3"}
-	runtimes           = []string{"containerd 1.6.39", "containerd 1.7.28", "containerd 2.0.7", "containerd 2.4.2", "docker 20.10.24"}
-	backends           = []string{"vxlan", "host-gw"}
-	builds             = []string{"10.0.17763.8000", "10.0.20348.4000", "10.0.26100.7000"} // Windows Server 2019, 2022, 2025
+	runtimes           = []string{"containerd 1.6.39", "containerd 1.7.28", "containerd 2.0.7", "containerd 2.4.2",
+		"docker 20.10.24"}
+	backends = []string{"vxlan", "host-gw"}
+	builds   = []string{"10.0.17763.8000", "10.0.20348.4000", "10.0.26100.7000"} // Windows Server 2019, 2022, 2025
 )
 
 // TestMatrix: each combination is refused with a diagnostic, or renders files of
@@ -103,7 +104,8 @@ func renderPlan(t *testing.T, kubernetes, runtime, backend, build string) ([]ren
 		t.Fatal(err)
 	}
 	kind, version, _ := strings.Cut(runtime, " ")
-	values := map[string]string{"KUBERNETES": kubernetes, "RUNTIME": kind, "RUNTIME_VERSION": version, "BACKEND": backend, "BUILD": build, "NAMES": "$NAMES"}
+	values := map[string]string{"KUBERNETES": kubernetes, "RUNTIME": kind, "RUNTIME_VERSION": version, "BACKEND": backend,
+		"BUILD": build, "NAMES": "$NAMES"}
 	src := os.Expand(string(text), func(name string) string { return values[name] })
 	file := filepath.Join(t.TempDir(), "a"+source.Suffix)
 	if err = os.WriteFile(file, []byte(src), 0o600); err != nil {
@@ -153,8 +155,8 @@ func checkFiles(t *testing.T, name, kubernetes, runtime string, files []render.F
 				break
 			}
 			_, version, _ := strings.Cut(runtime, " ")
-			if v := compat.CheckContainerdSchema(version, int(m[1][0]-'0')); v.Status != compat.OK {
-				t.Errorf("%s: schema %s: %s", name, m[1], v.Why)
+			if c, err := compat.LookupContainerd(version); err != nil || c.Schema != int(m[1][0]-'0') {
+				t.Errorf("%s: schema %s, want %d, %v", name, m[1], c.Schema, err)
 			}
 		case strings.HasSuffix(base, ".json") || strings.HasSuffix(base, ".conflist"):
 			if !json.Valid(f.Data) {
@@ -175,7 +177,8 @@ func checkFiles(t *testing.T, name, kubernetes, runtime string, files []render.F
 			checkFields(t, name, program, kubernetes, "", v)
 		}
 	}
-	for _, want := range []string{"kubelet's configuration", "kube-proxy's configuration", "kubelet's service", "kube-proxy's service", "containerd's configuration"} {
+	for _, want := range []string{"kubelet's configuration", "kube-proxy's configuration", "kubelet's service",
+		"kube-proxy's service", "containerd's configuration"} {
 		if !seen[want] && (want != "containerd's configuration" || strings.HasPrefix(runtime, "containerd")) {
 			t.Errorf("%s: %s was not rendered", name, want)
 		}

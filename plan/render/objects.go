@@ -12,10 +12,10 @@ import (
 
 type object = map[string]any
 
-// ownership is the label of the objects that nodejoin makes, as steps/cluster sets it.
+// ownership is the label of the objects that nodejoin creates, as steps/cluster sets it.
 var ownership = object{"app.kubernetes.io/managed-by": "nodejoin"}
 
-// cluster renders what a step makes in the cluster; other steps have no file.
+// cluster renders what a step creates in the cluster; other steps have no file.
 func (t *tree) cluster(s steps.Spec, v any) (string, error) {
 	switch a := v.(type) {
 	case *steps.NodeLabels:
@@ -39,7 +39,8 @@ func (t *tree) cluster(s steps.Spec, v any) (string, error) {
 		return t.manifest("serviceaccount-"+name(a.Namespace)+"-"+name(a.Name), s.ID, account(a)...)
 	case *steps.ServiceAccountToken:
 		return t.manifest("token-"+name(a.Namespace)+"-"+name(a.Name), s.ID, object{
-			"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": object{"name": a.Name, "namespace": a.Namespace}})
+			"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+			"metadata": object{"name": a.Name, "namespace": a.Namespace}})
 	case *steps.Manifest:
 		if own := strings.TrimPrefix(s.ID, "manifest_"); t.shared[own] == a.Content {
 			a.Content = ""
@@ -53,9 +54,10 @@ func (t *tree) cluster(s steps.Spec, v any) (string, error) {
 		if a.Absent {
 			return "", nil
 		}
-		return t.manifest("bootstrap-token", s.ID, object{"apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
-			"metadata":   object{"name": "bootstrap-token-" + known(s.ID), "namespace": "kube-system"},
-			"stringData": object{"token-id": known(s.ID), "token-secret": Hidden}})
+		return t.manifest("bootstrap-token", s.ID,
+			object{"apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+				"metadata":   object{"name": "bootstrap-token-" + known(s.ID), "namespace": "kube-system"},
+				"stringData": object{"token-id": known(s.ID), "token-secret": Hidden}})
 	}
 	return "", nil
 }
@@ -74,7 +76,7 @@ func (t *tree) merge(key string, more object) {
 	}
 }
 
-// kubeNode writes what the Node object must carry, where a step says anything of it.
+// kubeNode renders what the Node object must have, if a step sets any of it.
 func (t *tree) kubeNode() error {
 	if len(t.spec) == 0 && len(t.meta) == 1 {
 		return nil
@@ -104,9 +106,10 @@ func (t *tree) manifest(base, id string, objects ...object) (string, error) {
 	return p, nil
 }
 
-// account is a service account with its role and binding, as steps/cluster makes them.
+// account is a service account with its role and binding, as steps/cluster creates them.
 func account(a *steps.ServiceAccount) []object {
-	out := []object{{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": object{"name": a.Name, "namespace": a.Namespace, "labels": ownership}}}
+	out := []object{{"apiVersion": "v1", "kind": "ServiceAccount",
+		"metadata": object{"name": a.Name, "namespace": a.Namespace, "labels": ownership}}}
 	if len(a.Rules) > 0 {
 		var rules []any
 		for _, r := range a.Rules {
@@ -116,20 +119,22 @@ func account(a *steps.ServiceAccount) []object {
 			"metadata": object{"name": a.ClusterRole, "labels": ownership}, "rules": rules})
 	}
 	return append(out, object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-		"metadata": object{"name": strings.Join([]string{"nodejoin", a.Namespace, a.Name, a.ClusterRole}, ":"), "labels": ownership},
+		"metadata": object{"name": strings.Join([]string{"nodejoin", a.Namespace, a.Name, a.ClusterRole}, ":"),
+			"labels": ownership},
 		"roleRef":  object{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": a.ClusterRole},
 		"subjects": []any{object{"kind": "ServiceAccount", "namespace": a.Namespace, "name": a.Name}}})
 }
 
 // kubeconfig is the file that the step writes, with references shown.
 func kubeconfig(k *steps.Kubeconfig) ([]byte, error) {
-	const in = "default"    // as steps writes it
-	ca := any([]byte(k.CA)) // base64, as the real file has it
+	const in = "default"    // as package steps writes it
+	ca := any([]byte(k.CA)) // base64, as in the real file
 	if steps.HasRef(k.CA) {
 		ca = steps.ShowRefs(k.CA)
 	}
 	return yaml.Marshal(object{"apiVersion": "v1", "kind": "Config", "current-context": in,
-		"clusters": []any{object{"name": in, "cluster": object{"server": steps.ShowRefs(k.Server), "certificate-authority-data": ca}}},
+		"clusters": []any{object{"name": in,
+			"cluster": object{"server": steps.ShowRefs(k.Server), "certificate-authority-data": ca}}},
 		"users":    []any{object{"name": steps.ShowRefs(k.User), "user": object{"token": steps.ShowRefs(k.Token)}}},
 		"contexts": []any{object{"name": in, "context": object{"cluster": in, "user": steps.ShowRefs(k.User)}}}})
 }

@@ -1,6 +1,6 @@
-// Package render shows what each node of a compiled plan would get as files: every
-// file, service definition, registry value, firewall rule and cluster object. It
-// is pure: no host and no cluster is asked, and the same plan gives the same files.
+// Package render shows what each node of a compiled plan would get as files: every file, service definition,
+// registry value, firewall rule and cluster object. It is pure: it connects to no host and no cluster, and
+// the same plan gives the same files.
 package render
 
 import (
@@ -15,11 +15,11 @@ import (
 
 // File is one rendered file.
 type File struct {
-	Path string // '/'-separated, relative, begins with the node's name or, for what all nodes share, _manifests
+	Path string // '/'-separated, relative, begins with the node's name or, for shared files, with _manifests
 	Data []byte
 }
 
-// Hidden stands where a secret is.
+// Hidden replaces a secret.
 const Hidden = steps.Hidden
 
 // Step is a step as steps.json lists it.
@@ -30,7 +30,7 @@ type step struct {
 	After  []string        `json:"after,omitempty"`
 	OnlyIf string          `json:"only_if,omitempty"`
 	Source string          `json:"source,omitempty"`
-	File   string          `json:"file,omitempty"` // where the content is rendered
+	File   string          `json:"file,omitempty"` // file that holds the content
 	Args   json.RawMessage `json:"args"`
 }
 
@@ -46,13 +46,11 @@ type tree struct {
 	shared map[string]string // manifests of the plan, by name
 }
 
-// sharedFile is where a manifest of the plan is rendered. No Node has a name that
-// begins so.
+// sharedFile is the file of a manifest of the plan. No Node name begins with "_".
 func sharedFile(name string) string { return "_manifests/" + name + ".yaml" }
 
-// Nodes renders the manifests and the nodes of a compiled plan. References to values that are known
-// later are written as steps.ShowRefs writes them; secrets are Hidden. Files come
-// in the order of nodes and steps.
+// Nodes renders the manifests and the nodes of a compiled plan. References to values that are known later are
+// written by steps.ShowRefs; secrets are Hidden. Files are in the order of nodes and steps.
 func Nodes(c *plan.Compiled) ([]File, error) {
 	var out []File
 	shared := map[string]string{}
@@ -61,7 +59,8 @@ func Nodes(c *plan.Compiled) ([]File, error) {
 		out = append(out, File{Path: sharedFile(m.Name), Data: []byte(m.Content)})
 	}
 	for _, n := range c.Nodes {
-		t := &tree{node: n, shared: shared, taken: map[string]bool{}, lists: map[string][]any{}, meta: map[string]any{"name": n.Name}, spec: map[string]any{}}
+		t := &tree{node: n, shared: shared, taken: map[string]bool{}, lists: map[string][]any{},
+			meta: map[string]any{"name": n.Name}, spec: map[string]any{}}
 		if err := t.run(); err != nil {
 			return nil, fmt.Errorf("%s: %w", n.Address, err)
 		}
@@ -77,7 +76,8 @@ func (t *tree) run() error {
 		if err != nil {
 			return fmt.Errorf("step %s: %w", s.ID, err)
 		}
-		list = append(list, step{ID: s.ID, Kind: s.Kind, Title: steps.ShowRefs(s.Title), After: s.After, OnlyIf: s.OnlyIf, Source: s.Source, File: file, Args: args})
+		list = append(list, step{ID: s.ID, Kind: s.Kind, Title: steps.ShowRefs(s.Title), After: s.After, OnlyIf: s.OnlyIf,
+			Source: s.Source, File: file, Args: args})
 	}
 	for _, name := range t.order {
 		if err := t.json(name, t.lists[name]); err != nil {
@@ -90,12 +90,11 @@ func (t *tree) run() error {
 	return t.json("steps.json", list)
 }
 
-// step renders one step: its arguments as they may be shown, and the file that
-// holds its content, if it has one.
+// step renders one step: its arguments without secrets, and the file that holds its content, if any.
 func (t *tree) step(s steps.Spec) (args json.RawMessage, file string, err error) {
 	k, ok := steps.Lookup(s.Kind)
 	if !ok {
-		return nil, "", fmt.Errorf("no kind is named %q", s.Kind)
+		return nil, "", fmt.Errorf("unknown kind %q", s.Kind)
 	}
 	v := k.New()
 	if err := json.Unmarshal(s.Args, v); err != nil {
@@ -165,7 +164,7 @@ func (t *tree) step(s steps.Spec) (args json.RawMessage, file string, err error)
 	return args, file, err
 }
 
-// add appends v to an array that becomes the file of that name.
+// add appends v to the array in the file name.
 func (t *tree) add(file string, v any) {
 	if t.lists[file] == nil {
 		t.order = append(t.order, file)
@@ -173,11 +172,13 @@ func (t *tree) add(file string, v any) {
 	t.lists[file] = append(t.lists[file], v)
 }
 
-// host adds a file of the machine below files/ and gives its place in the node's folder.
+// host adds a file of the machine below files/ and returns its path in the node's folder.
 func (t *tree) host(id, path string, data []byte) string {
 	shown := steps.ShowRefs(path)
 	var parts []string
-	for _, p := range strings.FieldsFunc(shown, func(r rune) bool { return r == '/' || r == '\\' && t.node.OS == "windows" }) {
+	for _, p := range strings.FieldsFunc(shown, func(r rune) bool {
+		return r == '/' || r == '\\' && t.node.OS == "windows"
+	}) {
 		parts = append(parts, name(strings.TrimSuffix(p, ":")))
 	}
 	p := t.place("files", strings.Join(parts, "/"), id, "")
@@ -185,8 +186,8 @@ func (t *tree) host(id, path string, data []byte) string {
 	return p
 }
 
-// place is dir/base+ext, or with the step's id where another step has that already.
-// Names that differ only by case are the same, as on Windows.
+// place returns dir/base+ext, with the step's id added if another step already uses it. Names that differ
+// only by case are the same, as on Windows.
 func (t *tree) place(dir, base, id, ext string) string {
 	p := dir + "/" + base + ext
 	if t.taken[strings.ToLower(p)] {
@@ -208,7 +209,7 @@ func (t *tree) json(path string, v any) error {
 	return err
 }
 
-// encode is JSON without escapes for HTML, with references as they are shown.
+// encode returns JSON without HTML escapes, with references shown.
 func encode(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -227,18 +228,18 @@ func encode(v any, indent string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// showJSON is steps.ShowRefs over encoded JSON, where NUL is written \u0000.
+// showJSON is steps.ShowRefs for encoded JSON, in which NUL is written \u0000.
 func showJSON(s string) string {
 	return steps.ShowRefs(strings.ReplaceAll(s, `\u0000`, "\x00"))
 }
 
-// onlyRefs tells that s is one reference and no text of its own.
+// onlyRefs reports whether s is a single reference without text around it.
 func onlyRefs(s string) bool {
 	refs := steps.Refs(s)
 	return s == "" || len(refs) == 1 && s == steps.Ref(refs[0])
 }
 
-// name makes s one element of a path on every OS.
+// name turns s into a path element that is valid on every OS.
 func name(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < 0x20 || strings.ContainsRune(`<>:"/\|?*`, r) {

@@ -6,12 +6,12 @@ import (
 	"nodejoin/steps"
 )
 
-// InputChanges says what of the plan is other than it was, without a look at the hosts: plan
-// files, the cluster, nodes and steps. Nothing is returned where all is the same.
+// InputChanges lists what has changed in the plan, without connecting to hosts: plan files, the cluster,
+// nodes and steps. It returns nothing if all is the same.
 func (p *Plan) InputChanges(now *Plan) []string {
 	var out []string
 	if p.Version != now.Version {
-		out = append(out, fmt.Sprintf("it was made by nodejoin %s, this is %s", p.Version, now.Version))
+		out = append(out, fmt.Sprintf("it was written by nodejoin %s; this is %s", p.Version, now.Version))
 	}
 	compare(p.Files, now.Files, func(f File) string { return f.Name },
 		func(name, what string) { out = append(out, "the plan file "+name+" "+what) },
@@ -27,33 +27,32 @@ func (p *Plan) InputChanges(now *Plan) []string {
 		func(name, what string) { out = append(out, name+" "+what) },
 		func(a, b Node) {
 			if a.Reach != b.Reach || a.Name != b.Name {
-				out = append(out, a.Address+" is another machine or is reached in another way")
+				out = append(out, a.Address+" is another machine or is connected to differently")
 			}
 			compare(a.Steps, b.Steps, func(s Step) string { return s.ID },
 				func(id, what string) { out = append(out, a.Address+"."+id+" "+what) },
 				func(x, y Step) {
 					if x.Spec != y.Spec {
-						out = append(out, a.Address+"."+x.ID+": the plan asks for something else")
+						out = append(out, a.Address+"."+x.ID+": the plan has changed")
 					}
 				})
 		})
 	return out
 }
 
-// HostChanges says what the hosts and the cluster are otherwise than they were.
-// InputChanges must have found nothing.
+// HostChanges lists what has changed on the hosts and in the cluster. InputChanges must have found nothing.
 func (p *Plan) HostChanges(now *Plan) []string {
 	var out []string
 	compare(p.Nodes, now.Nodes, func(n Node) string { return n.Address }, func(string, string) {}, func(a, b Node) {
 		if a.Facts != b.Facts {
-			out = append(out, a.Address+": the machine is another or has another name, address or system")
+			out = append(out, a.Address+": it is another machine, or its name, address or system has changed")
 		}
 		compare(a.Steps, b.Steps, func(s Step) string { return s.ID }, func(string, string) {}, func(x, y Step) {
 			switch at := a.Address + "." + x.ID; {
 			case x.Action != y.Action:
-				out = append(out, fmt.Sprintf("%s: %s was planned, and now it is %s", at, word(x.Action), word(y.Action)))
+				out = append(out, fmt.Sprintf("%s: planned %s, now %s", at, word(x.Action), word(y.Action)))
 			case x.Change != y.Change:
-				out = append(out, at+": what is there is not what was shown")
+				out = append(out, at+": its state has changed since the plan was shown")
 			}
 		})
 	})
@@ -67,7 +66,7 @@ func word(a steps.Action) string {
 	return string(a)
 }
 
-// compare walks two lists by name: those of was in their order, then what is new.
+// compare walks two lists by name: the entries of was in their order, then the new ones.
 func compare[T any](was, now []T, name func(T) string, only func(name, what string), both func(was, now T)) {
 	have := map[string]T{}
 	for _, n := range now {

@@ -1,9 +1,8 @@
-// Package saved is the file that `plan --out` writes and `apply` takes: which plan
-// was read, what it asked for and what a check of its hosts found, as digests. It
-// is pure: it knows no host and no network.
+// Package saved is the file that `plan --out` writes and `apply` reads: which plan it was, what it asked for
+// and what a check of its hosts found, as digests. It is pure: it connects to nothing.
 //
-// The file holds no secret. Contents that are sensitive take no part in its
-// digests either, so that they cannot be guessed from it; they are read anew.
+// The file contains no secrets. Sensitive contents are not part of its digests either, so that they cannot be
+// guessed from them; apply reads them again.
 package saved
 
 import (
@@ -21,17 +20,17 @@ import (
 	"nodejoin/steps/host"
 )
 
-// FormatVersion of the files that this package writes and reads.
+// FormatVersion is the version of the files that this package writes and reads.
 const FormatVersion = "1"
 
-// kind tells a saved plan from other JSON.
+// kind distinguishes a saved plan from other JSON.
 const kind = "nodejoin saved plan"
 
 // Plan is a saved plan.
 type Plan struct {
 	Kind          string `json:"kind"`
 	FormatVersion string `json:"format_version"`
-	Version       string `json:"nodejoin"` // that made it
+	Version       string `json:"nodejoin"` // version of nodejoin that made it
 	Inputs
 	Files   []File `json:"files"`   // of the plan, sorted by name
 	Cluster string `json:"cluster"` // digest of the cluster's settings
@@ -42,7 +41,7 @@ type Plan struct {
 type Inputs struct {
 	Path     string            `json:"path"` // absolute
 	Vars     map[string]string `json:"vars,omitempty"`
-	Secret   []string          `json:"secret_vars,omitempty"` // given, and to be given again
+	Secret   []string          `json:"secret_vars,omitempty"` // as given, and given again by apply
 	VarFiles []string          `json:"var_files,omitempty"`   // absolute
 	Targets  []string          `json:"targets,omitempty"`
 	Skips    []string          `json:"skips,omitempty"`
@@ -58,8 +57,8 @@ type File struct {
 type Node struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
-	Reach   string `json:"reach"` // digest of how it is reached
-	Facts   string `json:"facts"` // digest of what tells it from another
+	Reach   string `json:"reach"` // digest of its connection
+	Facts   string `json:"facts"` // digest of the machine's identity
 	Steps   []Step `json:"steps"`
 }
 
@@ -77,8 +76,8 @@ type Host struct {
 	Results []steps.Result
 }
 
-// Make describes a compiled plan and what a check of its hosts found; hosts are in
-// the order of the plan's nodes and were checked without an error.
+// Make describes a compiled plan and what a check of its hosts found; hosts are in the order of the plan's
+// nodes and were checked without an error.
 func Make(version string, in Inputs, files []File, c *plan.Compiled, hosts []Host) (*Plan, error) {
 	p := &Plan{Kind: kind, FormatVersion: FormatVersion, Version: version, Inputs: in, Files: files, Nodes: []Node{}}
 	slices.SortFunc(p.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
@@ -112,7 +111,7 @@ func Make(version string, in Inputs, files []File, c *plan.Compiled, hosts []Hos
 	return p, nil
 }
 
-// specDigest leaves out secrets and where in the plan the step is asked for.
+// specDigest leaves out secrets and the position in the plan.
 func specDigest(s steps.Spec) (string, error) {
 	var args map[string]any
 	if err := json.Unmarshal(s.Args, &args); err != nil {
@@ -137,8 +136,8 @@ func specDigest(s steps.Spec) (string, error) {
 	return digest([]any{s, args}), nil
 }
 
-// changeDigest is that of what is shown of a change. What a gate observes while it
-// waits varies, and digests of contents could tell of secrets: they are left out.
+// changeDigest is the digest of what is shown of a change. What a gate observes while it waits varies, and
+// digests of contents could reveal secrets: both are left out.
 func changeDigest(c steps.Change) string {
 	switch c.Action {
 	case steps.ActionNone, steps.ActionWait, steps.ActionUnknown:
@@ -161,7 +160,7 @@ func Digest(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Encode gives the file's text.
+// Encode returns the file's text.
 func (p *Plan) Encode() ([]byte, error) {
 	b, err := json.MarshalIndent(p, "", "  ")
 	return append(b, '\n'), err
@@ -170,10 +169,10 @@ func (p *Plan) Encode() ([]byte, error) {
 // MaxSize bounds the text of a saved plan (bytes); 10,000 nodes of 55 steps take about 110 MB.
 const MaxSize = 1 << 30
 
-// ErrNotSaved: a text is no saved plan.
-var ErrNotSaved = errors.New("it is no saved plan; 'nodejoin plan --out FILE' makes one")
+// ErrNotSaved: a text is not a saved plan.
+var ErrNotSaved = errors.New("not a saved plan; create one with 'nodejoin plan --out FILE'")
 
-// Decode reads a text of Encode, of this format version.
+// Decode parses the text of Encode, in this format version.
 func Decode(b []byte) (*Plan, error) {
 	var head struct {
 		Kind          string `json:"kind"`
@@ -184,7 +183,8 @@ func Decode(b []byte) (*Plan, error) {
 		return nil, ErrNotSaved
 	}
 	if head.FormatVersion != FormatVersion {
-		return nil, fmt.Errorf("it has the format %q of nodejoin %s, and this nodejoin reads %q; apply it with that version, or plan anew", head.FormatVersion, head.Version, FormatVersion)
+		return nil, fmt.Errorf("it has the format %q of nodejoin %s, and this nodejoin reads %q; apply it with that "+
+			"version, or plan again", head.FormatVersion, head.Version, FormatVersion)
 	}
 	p := &Plan{}
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -193,7 +193,7 @@ func Decode(b []byte) (*Plan, error) {
 		return nil, fmt.Errorf("it is damaged: %w", err)
 	}
 	if d.More() || p.Path == "" {
-		return nil, errors.New("it is damaged: it does not end where a saved plan does, or names no plan")
+		return nil, errors.New("it is damaged: it is truncated, has trailing data, or names no plan")
 	}
 	return p, nil
 }

@@ -12,13 +12,17 @@ import (
 )
 
 func sample(t testing.TB, edit func(c *plan.Compiled, h []Host, f []File)) *Plan {
-	c := &plan.Compiled{Cluster: &plan.Cluster{Name: "c", Source: "a:1,1"}, Nodes: []plan.Node{{Name: "win-1", Address: "node.win-1", OS: "windows", Steps: []steps.Spec{
-		{ID: "dir", Kind: "directory", Args: steps.MustArgs(&steps.Directory{Path: `C:\k`}), Source: "a:3,1"},
-		{ID: "conf", Kind: "file", Args: steps.MustArgs(&steps.File{Path: `C:\k\c`, Content: "hunter2", Sensitive: true}), After: []string{"dir"}},
-		{ID: "gate", Kind: "file_ready", Args: steps.MustArgs(&steps.FileReady{Path: `C:\k\r`})},
-	}}}}
+	c := &plan.Compiled{Cluster: &plan.Cluster{Name: "c", Source: "a:1,1"},
+		Nodes: []plan.Node{{Name: "win-1", Address: "node.win-1", OS: "windows", Steps: []steps.Spec{
+			{ID: "dir", Kind: "directory", Args: steps.MustArgs(&steps.Directory{Path: `C:\k`}), Source: "a:3,1"},
+			{ID: "conf", Kind: "file", Args: steps.MustArgs(&steps.File{Path: `C:\k\c`, Content: "hunter2", Sensitive: true}),
+				After: []string{"dir"}},
+			{ID: "gate", Kind: "file_ready", Args: steps.MustArgs(&steps.FileReady{Path: `C:\k\r`})},
+		}}}}
 	h := []Host{{Facts: host.Facts{Hostname: "WIN-1", OS: "windows"}, Results: []steps.Result{
-		{ID: "dir"}, {ID: "conf", Change: steps.Change{Action: steps.ActionUpdate, Diffs: []steps.Diff{{Name: "content", Sensitive: true}}, Digests: map[string]string{`C:\k\c`: Digest([]byte("hunter2"))}}},
+		{ID: "dir"}, {ID: "conf", Change: steps.Change{Action: steps.ActionUpdate,
+			Diffs:   []steps.Diff{{Name: "content", Sensitive: true}},
+			Digests: map[string]string{`C:\k\c`: Digest([]byte("hunter2"))}}},
 		{ID: "gate", Change: steps.Change{Action: steps.ActionWait, Reason: "after 3s"}}}}}
 	f := []File{{"a.join.hcl", Digest([]byte("a"))}}
 	if edit != nil {
@@ -42,27 +46,40 @@ func TestChanges(t *testing.T) {
 		"place in the plan": {func(c *plan.Compiled, _ []Host, _ []File) {
 			c.Nodes[0].Steps[0].Source, c.Cluster.Source = "b:9,9", "b"
 		}, nil, nil},
-		"how a gate waits":  {func(_ *plan.Compiled, h []Host, _ []File) { h[0].Results[2].Change.Reason = "after 4s" }, nil, nil},
-		"boot time":         {func(_ *plan.Compiled, h []Host, _ []File) { h[0].Facts.Admin = true }, nil, nil},
-		"plan file":         {func(_ *plan.Compiled, _ []Host, f []File) { f[0].SHA256 = "x" }, []string{"the plan file a.join.hcl was changed"}, nil},
-		"plan file renamed": {func(_ *plan.Compiled, _ []Host, f []File) { f[0].Name = "b.join.hcl" }, []string{"the plan file a.join.hcl is gone", "the plan file b.join.hcl is new"}, nil},
-		"cluster":           {func(c *plan.Compiled, _ []Host, _ []File) { c.Cluster.APIServer = "x" }, []string{"the settings of the cluster were changed"}, nil},
-		"connection":        {func(c *plan.Compiled, _ []Host, _ []File) { c.Nodes[0].Connection.Type = "ssh" }, []string{"node.win-1 is another machine or is reached in another way"}, nil},
+		"how a gate waits": {func(_ *plan.Compiled, h []Host, _ []File) {
+			h[0].Results[2].Change.Reason = "after 4s"
+		}, nil, nil},
+		"boot time": {func(_ *plan.Compiled, h []Host, _ []File) { h[0].Facts.Admin = true }, nil, nil},
+		"plan file": {func(_ *plan.Compiled, _ []Host, f []File) { f[0].SHA256 = "x" },
+			[]string{"the plan file a.join.hcl was changed"}, nil},
+		"plan file renamed": {func(_ *plan.Compiled, _ []Host, f []File) { f[0].Name = "b.join.hcl" },
+			[]string{"the plan file a.join.hcl is gone", "the plan file b.join.hcl is new"}, nil},
+		"cluster": {func(c *plan.Compiled, _ []Host, _ []File) { c.Cluster.APIServer = "x" },
+			[]string{"the settings of the cluster were changed"}, nil},
+		"connection": {func(c *plan.Compiled, _ []Host, _ []File) { c.Nodes[0].Connection.Type = "ssh" },
+			[]string{"node.win-1 is another machine or is connected to differently"}, nil},
 		"argument": {func(c *plan.Compiled, _ []Host, _ []File) {
 			c.Nodes[0].Steps[0].Args = steps.MustArgs(&steps.Directory{Path: `C:\x`})
-		}, []string{"node.win-1.dir: the plan asks for something else"}, nil},
-		"order": {func(c *plan.Compiled, _ []Host, _ []File) { c.Nodes[0].Steps[2].After = []string{"dir"} }, []string{"node.win-1.gate: the plan asks for something else"}, nil},
+		}, []string{"node.win-1.dir: the plan has changed"}, nil},
+		"order": {func(c *plan.Compiled, _ []Host, _ []File) { c.Nodes[0].Steps[2].After = []string{"dir"} },
+			[]string{"node.win-1.gate: the plan has changed"}, nil},
 		"secret": {func(c *plan.Compiled, _ []Host, _ []File) {
 			c.Nodes[0].Steps[1].Args = steps.MustArgs(&steps.File{Path: `C:\k\c`, Content: "x", Sensitive: true})
 		}, nil, nil},
-		"step gone": {func(c *plan.Compiled, _ []Host, _ []File) { c.Nodes[0].Steps = c.Nodes[0].Steps[:2] }, []string{"node.win-1.gate is gone"}, nil},
+		"step gone": {func(c *plan.Compiled, _ []Host, _ []File) { c.Nodes[0].Steps = c.Nodes[0].Steps[:2] },
+			[]string{"node.win-1.gate is gone"}, nil},
 		"node new": {func(c *plan.Compiled, _ []Host, _ []File) {
 			c.Nodes = append(c.Nodes, plan.Node{Name: "n", Address: "node.n"})
 		}, []string{"node.n is new"}, nil},
-		"host changed":     {func(_ *plan.Compiled, h []Host, _ []File) { h[0].Results[0].Change.Action = steps.ActionCreate }, nil, []string{"node.win-1.dir: nothing to do was planned, and now it is create"}},
-		"host done":        {func(_ *plan.Compiled, h []Host, _ []File) { h[0].Results[1].Change = steps.Change{} }, nil, []string{"node.win-1.conf: update was planned, and now it is nothing to do"}},
-		"other difference": {func(_ *plan.Compiled, h []Host, _ []File) { h[0].Results[1].Change.Diffs[0].Name = "access" }, nil, []string{"node.win-1.conf: what is there is not what was shown"}},
-		"another machine":  {func(_ *plan.Compiled, h []Host, _ []File) { h[0].Facts.Hostname = "X" }, nil, []string{"node.win-1: the machine is another or has another name, address or system"}},
+		"host changed": {func(_ *plan.Compiled, h []Host, _ []File) {
+			h[0].Results[0].Change.Action = steps.ActionCreate
+		}, nil, []string{"node.win-1.dir: planned nothing to do, now create"}},
+		"host done": {func(_ *plan.Compiled, h []Host, _ []File) { h[0].Results[1].Change = steps.Change{} }, nil,
+			[]string{"node.win-1.conf: planned update, now nothing to do"}},
+		"other difference": {func(_ *plan.Compiled, h []Host, _ []File) { h[0].Results[1].Change.Diffs[0].Name = "access" },
+			nil, []string{"node.win-1.conf: its state has changed since the plan was shown"}},
+		"another machine": {func(_ *plan.Compiled, h []Host, _ []File) { h[0].Facts.Hostname = "X" }, nil,
+			[]string{"node.win-1: it is another machine, or its name, address or system has changed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			was, now := sample(t, nil), sample(t, c.edit)
@@ -101,10 +118,10 @@ func TestNoSecret(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	good, _ := sample(t, nil).Encode()
 	for text, want := range map[string]string{
-		"":                         "no saved plan",
-		"{}":                       "no saved plan",
-		"cluster \"x\" {":          "no saved plan",
-		string(good[:len(good)/2]): "no saved plan",
+		"":                         "not a saved plan",
+		"{}":                       "not a saved plan",
+		"cluster \"x\" {":          "not a saved plan",
+		string(good[:len(good)/2]): "not a saved plan",
 		strings.Replace(string(good), `"format_version": "1"`, `"format_version": "2"`, 1): "this nodejoin reads",
 		strings.Replace(string(good), `"files"`, `"more"`, 1):                              "damaged",
 		strings.Replace(string(good), `"path": "/p"`, `"path": ""`, 1):                     "damaged",

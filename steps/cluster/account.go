@@ -18,7 +18,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// ownership marks the objects that nodejoin makes, and may change.
+// ownership marks the objects that nodejoin creates and may change.
 var ownership = map[string]string{"app.kubernetes.io/managed-by": "nodejoin"}
 
 // accountGap is what an account lacks.
@@ -50,7 +50,7 @@ func (g accountGap) missing(w kube.ServiceAccount) []string {
 	return out
 }
 
-// bindingName holds the role's name, for a binding's role cannot be changed.
+// bindingName includes the role's name, since a binding's role cannot be changed.
 func bindingName(w kube.ServiceAccount) string {
 	return strings.Join([]string{"nodejoin", w.Namespace, w.Name, w.ClusterRole}, ":")
 }
@@ -110,8 +110,7 @@ func (k *client) accountGap(ctx context.Context, w kube.ServiceAccount) (g accou
 	return g, nil
 }
 
-// EnsureServiceAccount makes what is missing. A ClusterRole that nodejoin did not
-// make is never changed.
+// EnsureServiceAccount creates what is missing. A ClusterRole that nodejoin did not create is never changed.
 func (k *client) EnsureServiceAccount(ctx context.Context, w kube.ServiceAccount) error {
 	g, err := k.accountGap(ctx, w)
 	if err != nil {
@@ -120,9 +119,9 @@ func (k *client) EnsureServiceAccount(ctx context.Context, w kube.ServiceAccount
 	create := metav1.CreateOptions{FieldManager: k.manager}
 	made := func(what string, err error) error {
 		if apierrors.IsAlreadyExists(err) {
-			return nil // another run was faster; the check that follows compares it
+			return nil // another run was faster; the check afterwards compares it
 		}
-		return k.fail(ctx, "making the "+what, err)
+		return k.fail(ctx, "creating the "+what, err)
 	}
 	if g.namespace {
 		_, err := k.core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace, Labels: ownership}}, create)
@@ -148,33 +147,33 @@ func (k *client) EnsureServiceAccount(ctx context.Context, w kube.ServiceAccount
 	what := "ClusterRoleBinding " + b.Name
 	_, err = k.rbac.ClusterRoleBindings().Create(ctx, b, create)
 	if apierrors.IsAlreadyExists(err) {
-		// It is there without its subject; the name is nodejoin's own.
+		// The binding exists without its subject; its name is nodejoin's own.
 		_, err = k.rbac.ClusterRoleBindings().Update(ctx, b, metav1.UpdateOptions{FieldManager: k.manager})
 	}
-	return k.fail(ctx, "making the "+what, err)
+	return k.fail(ctx, "creating the "+what, err)
 }
 
 func (k *client) ensureRole(ctx context.Context, w kube.ServiceAccount, g accountGap) error {
 	what := "ClusterRole " + w.ClusterRole
 	switch {
 	case g.role && len(w.Rules) == 0:
-		return fmt.Errorf("the %s, which is to be bound, does not exist", what)
+		return fmt.Errorf("the %s to bind does not exist", what)
 	case g.role:
 		_, err := k.rbac.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: w.ClusterRole, Labels: ownership}, Rules: policyRules(w.Rules)},
 			metav1.CreateOptions{FieldManager: k.manager})
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
-		return k.fail(ctx, "making the "+what, err)
+		return k.fail(ctx, "creating the "+what, err)
 	case len(g.rules) == 0:
 		return nil
 	}
 	for key, v := range ownership {
 		if g.have.Labels[key] != v {
-			return fmt.Errorf("the %s does not allow %s, and is not nodejoin's to change; name another cluster_role", what, ruleText(g.rules[0]))
+			return fmt.Errorf("the %s does not allow %s, and nodejoin does not own it; use another cluster_role", what, ruleText(g.rules[0]))
 		}
 	}
-	role := g.have.DeepCopy() // with its resourceVersion: a writer in between is a conflict
+	role := g.have.DeepCopy() // with its resourceVersion: a concurrent write is a conflict
 	role.Rules = append(role.Rules, policyRules(g.rules)...)
 	_, err := k.rbac.ClusterRoles().Update(ctx, role, metav1.UpdateOptions{FieldManager: k.manager})
 	return k.fail(ctx, "changing the "+what, err)
@@ -188,8 +187,8 @@ func policyRules(rules []kube.Rule) []rbacv1.PolicyRule {
 	return out
 }
 
-// uncovered are the wanted rules that have does not grant in full. Rules for single
-// objects (resourceNames) grant nothing here.
+// uncovered returns the wanted rules that have does not grant in full. Rules for single objects
+// (resourceNames) grant nothing here.
 func uncovered(have []rbacv1.PolicyRule, want []kube.Rule) []kube.Rule {
 	holds := func(list []string, s string) bool { return slices.Contains(list, s) || slices.Contains(list, "*") }
 	granted := func(group, resource, verb string) bool {
@@ -214,10 +213,9 @@ func uncovered(have []rbacv1.PolicyRule, want []kube.Rule) []kube.Rule {
 	return out
 }
 
-// ServiceAccountToken asks for a token that is bound to no object, so that it lives
-// as long as it says.
+// ServiceAccountToken requests a token that is bound to no object, so it lives as long as it says.
 func (k *client) ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (string, time.Time, error) {
-	what := "asking for a token of the ServiceAccount " + namespace + "/" + name
+	what := "requesting a token of the ServiceAccount " + namespace + "/" + name
 	seconds := int64(ttl / time.Second)
 	r, err := k.core.ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{FieldManager: k.manager})
@@ -225,7 +223,7 @@ func (k *client) ServiceAccountToken(ctx context.Context, namespace, name string
 		return "", time.Time{}, k.fail(ctx, what, err)
 	}
 	if r.Status.Token == "" {
-		return "", time.Time{}, fmt.Errorf("%s: the answer holds none", what)
+		return "", time.Time{}, fmt.Errorf("%s: the response contains none", what)
 	}
 	return r.Status.Token, r.Status.ExpirationTimestamp.Time, nil
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// authority is the CA that the API server's certificate must come from.
+// authority is the CA that must have signed the API server's certificate.
 type authority struct {
 	pem  string
 	hash string // of the first certificate, "sha256:<hex>"
@@ -23,11 +23,11 @@ func spkiHash(c *x509.Certificate) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// parseAuthority reads a bundle of certificates. With a pin only those that match
-// it are kept, so that nothing else of the bundle is trusted.
+// parseAuthority parses a bundle of certificates. With a pin it keeps only those that match, so that nothing
+// else of the bundle is trusted.
 func parseAuthority(bundle []byte, pin string) (authority, error) {
 	if len(bundle) == 0 {
-		return authority{}, errors.New("it names no CA (certificate-authority); the node needs one to know the API server by")
+		return authority{}, errors.New("it names no CA (certificate-authority), which the node needs to verify the API server")
 	}
 	pin = strings.ToLower(strings.TrimSpace(pin))
 	if pin != "" {
@@ -48,7 +48,7 @@ func parseAuthority(bundle []byte, pin string) (authority, error) {
 		}
 		c, err := x509.ParseCertificate(b.Bytes)
 		if err != nil {
-			return authority{}, fmt.Errorf("its CA is no certificate: %w", err)
+			return authority{}, fmt.Errorf("its CA is not a certificate: %w", err)
 		}
 		h := spkiHash(c)
 		seen = append(seen, h)

@@ -1,6 +1,5 @@
-// Package cluster implements kube.API with client-go. It runs on the controller,
-// with the credentials of a kubeconfig that never leaves it. Every question is one
-// request (one GET or LIST); nothing is watched or cached.
+// Package cluster implements kube.API with client-go. It runs on the controller, with the credentials of a
+// kubeconfig that never leaves it. Every call is one request (one GET or LIST); nothing is watched or cached.
 package cluster
 
 import (
@@ -21,14 +20,13 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// Config says how the cluster is reached.
+// Config is how the cluster is reached.
 type Config struct {
 	Kubeconfig string // path; its current context is used
-	// CAHash pins the CA of the kubeconfig, "sha256:<hex>" as kubeadm prints it;
-	// "" trusts what the kubeconfig holds.
+	// CAHash pins the CA of the kubeconfig, "sha256:<hex>" as kubeadm prints it; "" trusts the kubeconfig's CA.
 	CAHash       string
 	FieldManager string // name of the writer in managedFields; default "nodejoin"
-	// Timeout bounds one request with its answer, connecting included; default 20s.
+	// Timeout bounds one request and its response, including the connection; default 20s.
 	Timeout time.Duration
 }
 
@@ -50,8 +48,7 @@ type client struct {
 
 var _ kube.API = (*client)(nil)
 
-// Open reads the kubeconfig and checks the CA against the pin. Nothing is sent
-// before the first question.
+// Open reads the kubeconfig and checks the CA against the pin. It sends nothing.
 func Open(ctx context.Context, c Config) (kube.API, error) {
 	loader := clientcmd.ClientConfigLoadingRules{ExplicitPath: c.Kubeconfig}
 	raw, err := loader.Load()
@@ -70,14 +67,14 @@ func open(cfg *rest.Config, c Config) (*client, error) {
 		return nil, fmt.Errorf("kubeconfig %s: %w", c.Kubeconfig, err)
 	}
 	if cfg.Insecure {
-		return nil, fmt.Errorf("kubeconfig %s: it skips the verification of the API server (insecure-skip-tls-verify); a token would go to whoever answers", c.Kubeconfig)
+		return nil, fmt.Errorf("kubeconfig %s: it does not verify the API server (insecure-skip-tls-verify), so a token could go to anybody", c.Kubeconfig)
 	}
 	server, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s: %w", c.Kubeconfig, err)
 	}
 	if server.Scheme != "https" {
-		return nil, fmt.Errorf("kubeconfig %s: the server %s is not reached by https; a token would be sent in the clear", c.Kubeconfig, server.Redacted())
+		return nil, fmt.Errorf("kubeconfig %s: the server %s does not use https; a token would be sent in plain text", c.Kubeconfig, server.Redacted())
 	}
 	ca, err := parseAuthority(cfg.CAData, c.CAHash)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// listLimit is the size of a page; the API server gives the rest on asking.
+// listLimit is the size of a page; the API server returns the rest page by page.
 const listLimit = 500
 
 // Nodes lists all Nodes.
@@ -79,7 +79,7 @@ func podOf(p *corev1.Pod) kube.Pod {
 	return out
 }
 
-// waitingOf is why a container of a pod does not run; "" = all do.
+// waitingOf returns why a container of a pod does not run; "" = all do.
 func waitingOf(p *corev1.Pod) string {
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if w := s.State.Waiting; w != nil && w.Reason != "PodInitializing" {
@@ -92,8 +92,8 @@ func waitingOf(p *corev1.Pod) string {
 	return ""
 }
 
-// Evict creates an eviction; 429 is a disruption budget (Kubernetes documentation,
-// "API-initiated Eviction"), unless it is the API server that is busy.
+// Evict creates an eviction; 429 is a disruption budget (Kubernetes documentation, "API-initiated Eviction"),
+// unless the API server is busy.
 func (k *client) Evict(ctx context.Context, p kube.Pod) error {
 	uid := types.UID(p.UID)
 	err := k.core.Pods(p.Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
@@ -102,7 +102,7 @@ func (k *client) Evict(ctx context.Context, p kube.Pod) error {
 	switch {
 	case apierrors.IsTooManyRequests(err) && apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
 		return fmt.Errorf("%s: %w: %v", what, kube.ErrBudget, err)
-	case apierrors.IsConflict(err) && !isForeign(err): // the precondition: another pod of that name by now
+	case apierrors.IsConflict(err) && !isForeign(err): // precondition failed: another pod has that name by now
 		return nil
 	}
 	if err = k.fail(ctx, what, err); errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +111,7 @@ func (k *client) Evict(ctx context.Context, p kube.Pod) error {
 	return err
 }
 
-// Cordon is one patch that holds only if the Node is still as it was read.
+// Cordon sends one patch that applies only if the Node is unchanged.
 func (k *client) Cordon(ctx context.Context, node, why string) error {
 	return k.schedulable(ctx, "cordoning the Node "+node, node, func(n *corev1.Node) any {
 		if n.Spec.Unschedulable {
@@ -121,7 +121,7 @@ func (k *client) Cordon(ctx context.Context, node, why string) error {
 	})
 }
 
-// Uncordon takes back a Cordon of nodejoin.
+// Uncordon undoes a Cordon of nodejoin.
 func (k *client) Uncordon(ctx context.Context, node string) error {
 	return k.schedulable(ctx, "uncordoning the Node "+node, node, func(n *corev1.Node) any {
 		if _, noted := n.Annotations[kube.CordonedBy]; !noted {
@@ -135,9 +135,9 @@ func (k *client) Uncordon(ctx context.Context, node string) error {
 	})
 }
 
-// cordonedByOthers tells whether somebody else has cordoned the Node since nodejoin did:
-// the field belongs to who has set it last (Kubernetes documentation, "Server-Side
-// Apply", field management of updates). Where nobody is named for it nobody else has.
+// cordonedByOthers reports whether somebody else has cordoned the Node since nodejoin did: the field belongs
+// to its last writer (Kubernetes documentation, "Server-Side Apply", field management of updates). If the
+// field has no manager, nobody else has.
 func (k *client) cordonedByOthers(n *corev1.Node) bool {
 	others := false
 	for _, m := range n.ManagedFields {
@@ -161,8 +161,8 @@ func nodePatch(n *corev1.Node, annotations, spec map[string]any) any {
 	return map[string]any{"metadata": map[string]any{"uid": n.UID, "resourceVersion": n.ResourceVersion, "annotations": annotations}, "spec": spec}
 }
 
-// schedulable reads a Node and writes the merge patch that want gives, nil for none.
-// Another writer in between, such as a heartbeat, makes it read again.
+// schedulable reads a Node and sends the merge patch that want returns, none for nil. If another writer, such
+// as a heartbeat, comes in between, it reads again.
 func (k *client) schedulable(ctx context.Context, what, node string, want func(*corev1.Node) any) error {
 	return k.fail(ctx, what, retryConflict(func() error {
 		n, err := k.core.Nodes().Get(ctx, node, metav1.GetOptions{})

@@ -18,8 +18,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// fail gives err of a request the type that says what a caller can do. what names
-// the request: "reading the Node win-1".
+// fail wraps the error of a request in the type that says what a caller can do. what names the request:
+// "reading the Node win-1".
 func (k *client) fail(ctx context.Context, what string, err error) error {
 	switch {
 	case err == nil:
@@ -38,7 +38,7 @@ func (k *client) fail(ctx context.Context, what string, err error) error {
 	var cert *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &cert):
-		return fmt.Errorf("%s: the certificate of the API server %s does not hold against the CA of the kubeconfig: %w", what, k.server, cert.Err)
+		return fmt.Errorf("%s: the certificate of the API server %s is not signed by the CA of the kubeconfig: %w", what, k.server, cert.Err)
 	case unanswered(err):
 		return fmt.Errorf("%s: %w: %s: %v", what, kube.ErrUnreachable, k.server, err)
 	}
@@ -56,13 +56,13 @@ func (k *client) failStatus(what string, err error, s metav1.Status) error {
 	case apierrors.IsServiceUnavailable(err), apierrors.IsServerTimeout(err), apierrors.IsTimeout(err), apierrors.IsTooManyRequests(err), s.Code == 502, s.Code == 504:
 		return fmt.Errorf("%s: %w: %s: %s", what, kube.ErrUnreachable, k.server, s.Message)
 	case foreign(s):
-		return fmt.Errorf("%s: %s answers, but not as an API server does: %s", what, k.server, s.Message)
+		return fmt.Errorf("%s: %s responds, but not like an API server: %s", what, k.server, s.Message)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// foreign tells that the answer was not written by an API server, but by a proxy
-// or something else at that address; its "not found" says nothing of the object.
+// foreign reports that the response is not from an API server but from a proxy or something else at that
+// address; its "not found" means nothing.
 func foreign(s metav1.Status) bool {
 	if s.Details == nil {
 		return false
@@ -75,7 +75,7 @@ func foreign(s metav1.Status) bool {
 	return false
 }
 
-// unanswered tells that no answer came, or broke off.
+// unanswered reports that there was no response, or an incomplete one.
 func unanswered(err error) bool {
 	var ne net.Error
 	var op *net.OpError

@@ -12,8 +12,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// NodeEvents lists the newest page of events; those of a Node lie in the namespace
-// default, as it has none of its own (client-go tools/record).
+// NodeEvents lists the newest page of events; those of a Node are in the namespace default, as a Node has no
+// namespace (client-go tools/record).
 func (k *client) NodeEvents(ctx context.Context, node string) ([]kube.NodeEvent, error) {
 	list, err := k.core.Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{Limit: listLimit,
 		FieldSelector: fields.Set{"involvedObject.kind": "Node", "involvedObject.name": node}.String()})

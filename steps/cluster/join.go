@@ -29,21 +29,21 @@ const (
 	tokenType      = corev1.SecretType("bootstrap.kubernetes.io/token")
 	// bootstrapGroup is what kubeadm binds its join permissions to.
 	bootstrapGroup = "system:bootstrappers:kubeadm:default-node-token"
-	// nodeLabel marks what was made for one node.
+	// nodeLabel marks what was created for one node.
 	nodeLabel = "nodejoin.dev/node"
 )
 
 var tokenID = regexp.MustCompile(`^[a-z0-9]{6}$`)
 
-// MintToken makes a token that can authenticate, and nothing else (no signing of
-// cluster-info: the node is given the CA).
+// MintToken creates a token that can authenticate, and nothing else (no signing of cluster-info: the node
+// gets the CA).
 func (k *client) MintToken(ctx context.Context, node string, ttl time.Duration) (kube.BootstrapToken, error) {
-	what := "making a bootstrap token for " + node
+	what := "creating a bootstrap token for " + node
 	if ttl <= 0 {
-		return kube.BootstrapToken{}, fmt.Errorf("%s: its life is %s", what, ttl)
+		return kube.BootstrapToken{}, fmt.Errorf("%s: its lifetime is %s", what, ttl)
 	}
 	var err error
-	for range 5 { // an id that is taken is drawn anew
+	for range 5 { // an id that is taken is drawn again
 		t := kube.BootstrapToken{ID: randomText(6), Secret: randomText(16), Expires: time.Now().Add(ttl).UTC().Truncate(time.Second)}
 		secret := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: tokenPrefix + t.ID, Namespace: tokenNamespace, Labels: map[string]string{nodeLabel: labelValue(node)}},
@@ -68,7 +68,7 @@ func (k *client) MintToken(ctx context.Context, node string, ttl time.Duration) 
 // RevokeToken deletes a token's secret.
 func (k *client) RevokeToken(ctx context.Context, id string) error {
 	if !tokenID.MatchString(id) {
-		return fmt.Errorf("%q is no id of a bootstrap token", id)
+		return fmt.Errorf("%q is not the id of a bootstrap token", id)
 	}
 	err := k.core.Secrets(tokenNamespace).Delete(ctx, tokenPrefix+id, metav1.DeleteOptions{})
 	if apierrors.IsNotFound(err) && !isForeign(err) {
@@ -77,7 +77,7 @@ func (k *client) RevokeToken(ctx context.Context, id string) error {
 	return k.fail(ctx, "revoking the bootstrap token "+id, err)
 }
 
-// BootstrapTokens lists tokens by the node's label, expired ones too.
+// BootstrapTokens lists tokens by the node's label, including expired ones.
 func (k *client) BootstrapTokens(ctx context.Context, node string) ([]kube.BootstrapToken, error) {
 	list, err := k.core.Secrets(tokenNamespace).List(ctx, metav1.ListOptions{
 		LabelSelector: nodeLabel + "=" + labelValue(node), FieldSelector: "type=" + string(tokenType)})
@@ -96,8 +96,8 @@ func (k *client) BootstrapTokens(ctx context.Context, node string) ([]kube.Boots
 	return out, nil
 }
 
-// labelValue is node as a label's value, which holds at most 63 characters; the
-// digest keeps longer names apart.
+// labelValue turns a node name into a label value of at most 63 characters; a digest keeps longer names
+// distinct.
 func labelValue(node string) string {
 	if len(node) <= 63 {
 		return node
@@ -106,7 +106,7 @@ func labelValue(node string) string {
 	return node[:46] + "-" + hex.EncodeToString(sum[:8])
 }
 
-// randomText draws n characters of a-z0-9, each as likely as the others.
+// randomText draws n characters of a-z0-9, uniformly.
 func randomText(n int) string {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
 	const fair = 256 - 256%len(letters)
@@ -156,7 +156,7 @@ func signingRequestOf(q certificatesv1.CertificateSigningRequest) kube.SigningRe
 	return out
 }
 
-// commonName is the subject of a PEM request; "" when it holds none.
+// commonName is the subject of a PEM request; "" if there is none.
 func commonName(request []byte) string {
 	b, _ := pem.Decode(request)
 	if b == nil {

@@ -13,8 +13,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// TakeLease reads the Lease and creates or updates it; its resource version keeps
-// another who does the same from being overwritten.
+// TakeLease reads the Lease and creates or updates it; its resource version prevents overwriting a concurrent
+// writer.
 func (k *client) TakeLease(ctx context.Context, want kube.Lease, from string) (before kube.Lease, err error) {
 	leases := k.coord.Leases(metav1.NamespaceSystem)
 	again := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
@@ -47,7 +47,7 @@ func (k *client) TakeLease(ctx context.Context, want kube.Lease, from string) (b
 	return before, k.fail(ctx, "taking the Lease "+want.Name, err)
 }
 
-// ReleaseLease deletes the very Lease that it has read.
+// ReleaseLease deletes exactly the Lease that it has read.
 func (k *client) ReleaseLease(ctx context.Context, name, holder string) error {
 	leases := k.coord.Leases(metav1.NamespaceSystem)
 	err := retryConflict(func() error {
@@ -81,7 +81,7 @@ func leaseOf(l *coordinationv1.Lease) kube.Lease {
 	return out
 }
 
-// fill makes l as wanted; taken anew it has another time of acquisition.
+// fill sets l as wanted; a new holder gets a new time of acquisition.
 func fill(l *coordinationv1.Lease, want kube.Lease, anew bool) {
 	if l.Annotations == nil {
 		l.Annotations = map[string]string{}

@@ -21,12 +21,12 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// applyTries bounds how often an apply is sent again when another writer of the same
-// object was faster: many nodes may apply one manifest at once.
+// applyTries bounds how often an apply is sent again after a concurrent write to the object: many nodes may
+// apply one manifest at once.
 const applyTries = 5
 
-// Manifest compares the object with what a dry run of the apply makes of it: the API
-// server itself says what its defaults are and whose each field is.
+// Manifest compares the object with the result of a dry run of the apply: the API server itself says what its
+// defaults are and who owns each field.
 func (k *client) Manifest(ctx context.Context, want kube.Manifest) (kube.ManifestState, error) {
 	at, err := k.locate(ctx, want)
 	if err != nil {
@@ -36,7 +36,7 @@ func (k *client) Manifest(ctx context.Context, want kube.Manifest) (kube.Manifes
 	if absent := errors.Is(err, fs.ErrNotExist); absent && want.Existing {
 		return kube.ManifestState{}, nil
 	} else if absent {
-		// What would be refused is told now. The namespace may come with an earlier object.
+		// Report rejections now. The namespace may be created by an earlier object.
 		if _, err := k.patch(ctx, at, want, nil, true); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return kube.ManifestState{}, err
 		}
@@ -53,9 +53,9 @@ func (k *client) Manifest(ctx context.Context, want kube.Manifest) (kube.Manifes
 	return kube.ManifestState{Exists: true, Differs: k.differs(have, then), Waits: waits}, err
 }
 
-// waits says why the kinds that a definition, found as have, is to bring are not there
-// yet: it is established some time after it was made (Kubernetes documentation, "Extend
-// the Kubernetes API with CustomResourceDefinitions"), and served after that.
+// waits says why the kinds of a definition, observed as have, are not available yet: it is established some
+// time after its creation (Kubernetes documentation, "Extend the Kubernetes API with
+// CustomResourceDefinitions"), and served after that.
 func (k *client) waits(ctx context.Context, want kube.Manifest, have map[string]any) (string, error) {
 	kinds := want.Defines()
 	if len(kinds) == 0 {
@@ -80,7 +80,7 @@ func (k *client) waits(ctx context.Context, want kube.Manifest, have map[string]
 		prefix := "/apis/" + o.APIVersion
 		r, err := k.resource(ctx, prefix, o.Kind)
 		if err == nil && apierrors.IsNotFound(k.any.Get().AbsPath(prefix+"/"+r.Name).Param("limit", "1").Do(ctx).Error()) {
-			err = fs.ErrNotExist // it is listed, and not answered for yet
+			err = fs.ErrNotExist // it is listed, but requests are not answered yet
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Sprintf("%s of %s is not served yet", o.Kind, o.APIVersion), nil
@@ -124,8 +124,8 @@ func (k *client) object(ctx context.Context, at string, want kube.Manifest) (map
 	})
 }
 
-// patch applies, or says what an apply would give. With Existing, the object must be
-// have: its UID keeps the API server from making another.
+// patch applies, or returns what an apply would result in. With Existing, the object must be have: its UID
+// keeps the API server from creating another.
 func (k *client) patch(ctx context.Context, at string, want kube.Manifest, have map[string]any, dry bool) (map[string]any, error) {
 	object := want.Object
 	if want.Existing {
@@ -167,18 +167,18 @@ func (k *client) fetch(ctx context.Context, what string, ask func() ([]byte, err
 	}
 	var out map[string]any
 	if err := json.Unmarshal(body, &out); err != nil {
-		return nil, fmt.Errorf("%s: %s answers, but not as an API server does: %w", what, k.server, err)
+		return nil, fmt.Errorf("%s: %s responds, but not like an API server: %w", what, k.server, err)
 	}
 	return out, nil
 }
 
-// byManager is how the API server names the other manager: it has no field for it
+// byManager is how the API server names the other manager, for which it has no field
 // (sigs.k8s.io/structured-merge-diff merge/conflict.go, apimachinery
 // pkg/util/managedfields/internal/conflict.go).
 var byManager = regexp.MustCompile(`conflict with ("(?:[^"\\]|\\.)*")`)
 
-// conflicts are the fields of others for which an apply was refused; nil when it was refused for
-// something else.
+// conflicts returns the fields of others because of which an apply was rejected; nil if it was rejected for
+// another reason.
 func conflicts(want kube.Manifest, err error) error {
 	var status apierrors.APIStatus
 	if !apierrors.IsConflict(err) || !errors.As(err, &status) || status.Status().Details == nil {
@@ -208,8 +208,8 @@ func metaOf(object map[string]any) map[string]any {
 	return m
 }
 
-// differs compares an object with what a dry run gave. What the API server counts up
-// by itself does not count; of the managers, only what nodejoin manages.
+// differs compares an object with the result of a dry run. Counters of the API server are ignored; of the
+// managers, only nodejoin's fields count.
 func (k *client) differs(have, then map[string]any) []kube.FieldDiff {
 	before, after := k.managed(have), k.managed(then)
 	strip := func(o map[string]any) map[string]any {
@@ -223,12 +223,12 @@ func (k *client) differs(have, then map[string]any) []kube.FieldDiff {
 	}
 	out := kube.DiffFields(strip(have), strip(then))
 	if len(out) == 0 && !reflect.DeepEqual(before, after) {
-		out = []kube.FieldDiff{{Path: "metadata.managedFields", Have: "not all of these fields, or more, are nodejoin's", Want: "these fields are nodejoin's"}}
+		out = []kube.FieldDiff{{Path: "metadata.managedFields", Have: "nodejoin owns other fields than these", Want: "nodejoin owns these fields"}}
 	}
 	return out
 }
 
-// managed are the fields that nodejoin has applied.
+// managed returns the fields that nodejoin has applied.
 func (k *client) managed(object map[string]any) any {
 	list, _ := metaOf(object)["managedFields"].([]any)
 	i := slices.IndexFunc(list, func(e any) bool {
@@ -241,14 +241,13 @@ func (k *client) managed(object map[string]any) any {
 	return list[i].(map[string]any)["fieldsV1"]
 }
 
-// served are the kinds of objects that the API server has, by group version; asked
-// once for each.
+// served are the kinds of objects that the API server has, by group version; requested once for each.
 type served struct {
 	mu    sync.Mutex
 	lists map[string]metav1.APIResourceList
 }
 
-// locate is the path of an object in the API.
+// locate returns the path of an object in the API.
 func (k *client) locate(ctx context.Context, want kube.Manifest) (string, error) {
 	prefix := "/apis/" + want.APIVersion
 	if !strings.Contains(want.APIVersion, "/") {
@@ -274,7 +273,7 @@ func (k *client) locate(ctx context.Context, want kube.Manifest) (string, error)
 	return prefix + "/namespaces/" + namespace + "/" + r.Name + "/" + want.Name, nil
 }
 
-// resource finds a kind. One that the last answer did not have may have come since.
+// resource looks up a kind. A kind that is missing from the cached list may have been added since.
 func (k *client) resource(ctx context.Context, prefix, kind string) (metav1.APIResource, error) {
 	k.kinds.mu.Lock()
 	defer k.kinds.mu.Unlock()
@@ -294,7 +293,7 @@ func (k *client) resource(ctx context.Context, prefix, kind string) (metav1.APIR
 			return metav1.APIResource{}, err
 		}
 		if err := json.Unmarshal(body, &list); err != nil {
-			return metav1.APIResource{}, fmt.Errorf("%s: %s answers, but not as an API server does: %w", what, k.server, err)
+			return metav1.APIResource{}, fmt.Errorf("%s: %s responds, but not like an API server: %w", what, k.server, err)
 		}
 		if k.kinds.lists == nil {
 			k.kinds.lists = map[string]metav1.APIResourceList{}

@@ -24,21 +24,21 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// Info asks for the version; the rest is of the kubeconfig.
+// Info requests the version; the rest comes from the kubeconfig.
 func (k *client) Info(ctx context.Context) (kube.Info, error) {
-	const what = "asking for the version of the cluster"
+	const what = "requesting the version of the cluster"
 	b, err := answer(k.core.RESTClient().Get().AbsPath("/version").Do(ctx))
 	if err != nil {
 		return kube.Info{}, k.fail(ctx, what, err)
 	}
 	var v version.Info
 	if err := json.Unmarshal(b, &v); err != nil || v.GitVersion == "" {
-		return kube.Info{}, fmt.Errorf("%s: %s answers, but not as an API server does", what, k.server)
+		return kube.Info{}, fmt.Errorf("%s: %s responds, but not like an API server", what, k.server)
 	}
 	return kube.Info{Server: k.server, CA: k.ca.pem, CAHash: k.ca.hash, Version: v.GitVersion}, nil
 }
 
-// answer is the body as it came. Result.Raw alone does not decode a Status.
+// answer is the raw body. Result.Raw alone does not decode a Status.
 func answer(r rest.Result) ([]byte, error) {
 	if err := r.Error(); err != nil {
 		return nil, err
@@ -95,12 +95,12 @@ func podCIDR(n *corev1.Node) string {
 	return n.Spec.PodCIDR
 }
 
-// SetLabels is one merge patch: labels that are not named in it stay.
+// SetLabels sends one merge patch: labels that it does not name stay.
 func (k *client) SetLabels(ctx context.Context, node string, set map[string]string, remove []string) error {
 	return k.fail(ctx, "labelling the Node "+node, k.setMetadata(ctx, node, "labels", set, remove))
 }
 
-// SetAnnotations is one merge patch, as SetLabels.
+// SetAnnotations sends one merge patch, as SetLabels.
 func (k *client) SetAnnotations(ctx context.Context, node string, set map[string]string, remove []string) error {
 	return k.fail(ctx, "annotating the Node "+node, k.setMetadata(ctx, node, "annotations", set, remove))
 }
@@ -124,17 +124,15 @@ func (k *client) setMetadata(ctx context.Context, node, field string, set map[st
 	return err
 }
 
-// retryConflict calls f again while another writer comes between its read and its write.
+// retryConflict calls f again while other writers come between its read and its write.
 func retryConflict(f func() error) error { return retry.OnError(conflictPace, apierrors.IsConflict, f) }
 
-// conflictPace: a Node that has just registered is written by several controllers
-// at once, each within milliseconds.
+// conflictPace: several controllers write a Node that has just registered, within milliseconds.
 var conflictPace = wait.Backoff{Steps: 12, Duration: 10 * time.Millisecond, Factor: 1.6, Jitter: 0.2, Cap: time.Second}
 
-// SetTaints replaces the list of taints, which the API knows only as a whole. The
-// patch holds only if the list is still the one that was read, and is made anew
-// when another writer came between; writers of other fields (heartbeats) do not
-// matter to it.
+// SetTaints replaces the list of taints, which the API only knows as a whole. The patch applies only if the
+// list is unchanged since it was read, and is built again if another writer changed it; writers of other
+// fields (heartbeats) do not matter.
 func (k *client) SetTaints(ctx context.Context, node string, set, remove []kube.Taint) error {
 	var before []json.RawMessage
 	conflict := func(err error) bool { return apierrors.IsConflict(err) || errors.Is(err, errTaintsChanged) }
@@ -148,7 +146,7 @@ func (k *client) SetTaints(ctx context.Context, node string, set, remove []kube.
 		if err != nil || !changed {
 			return err
 		}
-		// A test against null holds where the list is absent (RFC 6902 in the API server).
+		// A test against null succeeds if the list is absent (RFC 6902 in the API server).
 		b, err := json.Marshal([]patchOp{{"test", "/spec/taints", have}, {"add", "/spec/taints", want}})
 		if err != nil {
 			return err
@@ -157,7 +155,7 @@ func (k *client) SetTaints(ctx context.Context, node string, set, remove []kube.
 		if !apierrors.IsInvalid(err) {
 			return err
 		}
-		// Either the test did not hold, or the taints are wrong in themselves.
+		// Either the test failed, or the taints are invalid.
 		now, e := k.rawTaints(ctx, node)
 		if e == nil && !slices.EqualFunc(now, before, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
 			return fmt.Errorf("%w: %w", errTaintsChanged, err)
@@ -167,7 +165,7 @@ func (k *client) SetTaints(ctx context.Context, node string, set, remove []kube.
 	return k.fail(ctx, "tainting the Node "+node, err)
 }
 
-var errTaintsChanged = errors.New("another writer changes the taints")
+var errTaintsChanged = errors.New("another writer keeps changing the taints")
 
 // patchOp is an operation of a JSON patch.
 type patchOp struct {
@@ -176,8 +174,8 @@ type patchOp struct {
 	Value []json.RawMessage `json:"value"`
 }
 
-// rawTaints reads the taints as they are written, so that a field this version does
-// not know is kept; nil when the Node has none.
+// rawTaints reads the taints unparsed, so that fields unknown to this version are kept; nil if the Node has
+// none.
 func (k *client) rawTaints(ctx context.Context, node string) ([]json.RawMessage, error) {
 	b, err := answer(k.core.RESTClient().Get().Resource("nodes").Name(node).Do(ctx))
 	if err != nil {
@@ -189,13 +187,13 @@ func (k *client) rawTaints(ctx context.Context, node string) ([]json.RawMessage,
 		} `json:"spec"`
 	}
 	if err := json.Unmarshal(b, &n); err != nil {
-		return nil, fmt.Errorf("the answer is no Node: %w", err)
+		return nil, fmt.Errorf("the response is not a Node: %w", err)
 	}
 	return n.Spec.Taints, nil
 }
 
-// mergeTaints adds or updates those of set and drops those of remove, both by key
-// and effect; the others keep their place and all their fields.
+// mergeTaints adds or updates those of set and drops those of remove, both by key and effect; the others keep
+// their position and all their fields.
 func mergeTaints(have []json.RawMessage, set, remove []kube.Taint) (out []json.RawMessage, changed bool, err error) {
 	out = []json.RawMessage{}
 	add := slices.Clone(set)
@@ -225,7 +223,7 @@ func mergeTaints(have []json.RawMessage, set, remove []kube.Taint) (out []json.R
 	return out, changed, nil
 }
 
-// newestFirst orders by time, and by name where that has the same second.
+// newestFirst orders by time, and within a second by name.
 func newestFirst(a, b kube.SigningRequest) int {
 	return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.Name, b.Name))
 }

@@ -13,8 +13,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// ServingRequests lists the requests of the signer that the node's own user made. One
-// that cannot be parsed asks for nothing, so nothing of it matches.
+// ServingRequests lists the requests of the signer that the node's own user made. An invalid one has no
+// names, so nothing matches it.
 func (k *client) ServingRequests(ctx context.Context, node string) ([]kube.ServingRequest, error) {
 	list, err := k.certs.CertificateSigningRequests().List(ctx, metav1.ListOptions{
 		FieldSelector: "spec.signerName=" + certificatesv1.KubeletServingSignerName})
@@ -55,8 +55,8 @@ func servingRequestOf(q certificatesv1.CertificateSigningRequest) kube.ServingRe
 	return out
 }
 
-// ApproveRequest adds the condition Approved. What a request asks for cannot be
-// changed after it was made, so what was judged is what is approved.
+// ApproveRequest adds the condition Approved. A request is immutable, so the one that was checked is the one
+// that is approved.
 func (k *client) ApproveRequest(ctx context.Context, name string) error {
 	what := "approving the certificate request " + name
 	requests := k.certs.CertificateSigningRequests()
@@ -71,7 +71,7 @@ func (k *client) ApproveRequest(ctx context.Context, name string) error {
 	}
 	q.Status.Conditions = append(q.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "NodejoinApproved",
-		Message: "It asks for the names and addresses of the node that nodejoin joined."})
+		Message: "It requests the names and addresses of the node that nodejoin joined."})
 	_, err = requests.UpdateApproval(ctx, name, q, metav1.UpdateOptions{FieldManager: k.manager})
 	return k.fail(ctx, what, err)
 }

@@ -17,7 +17,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// Namespaces lists those that carry a label.
+// Namespaces lists those with a label.
 func (k *client) Namespaces(ctx context.Context, label string) ([]kube.Namespace, error) {
 	list, err := k.core.Namespaces().List(ctx, metav1.ListOptions{LabelSelector: label})
 	if err != nil {
@@ -37,10 +37,10 @@ func (k *client) Namespaces(ctx context.Context, label string) ([]kube.Namespace
 	return out, nil
 }
 
-// MakeNamespace makes it. Pods can be made in it once it has its account "default",
-// which admission gives to every pod that names none.
+// MakeNamespace creates it. Pods can be created in it once it has its account "default", which admission
+// assigns to every pod that names none.
 func (k *client) MakeNamespace(ctx context.Context, n kube.Namespace) error {
-	what := "making the namespace " + n.Name
+	what := "creating the namespace " + n.Name
 	_, err := k.core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations}},
 		metav1.CreateOptions{FieldManager: k.manager})
 	if err != nil {
@@ -59,12 +59,12 @@ func (k *client) MakeNamespace(ctx context.Context, n kube.Namespace) error {
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
-			return fmt.Errorf("%s: it has no account \"default\", which kube-controller-manager makes: %w", what, context.Cause(ctx))
+			return fmt.Errorf("%s: it has no account \"default\", which kube-controller-manager creates: %w", what, context.Cause(ctx))
 		}
 	}
 }
 
-// EndNamespace asks for the deletion.
+// EndNamespace requests the deletion.
 func (k *client) EndNamespace(ctx context.Context, name string) error {
 	return absentIsDone(k.fail(ctx, "deleting the namespace "+name, k.core.Namespaces().Delete(ctx, name, metav1.DeleteOptions{})))
 }
@@ -94,7 +94,7 @@ func (k *client) EndPods(ctx context.Context, namespace string) error {
 // podGrace is the time in seconds that a pod of Workloads gets to end.
 const podGrace = 5
 
-// RunPod makes a pod.
+// RunPod creates a pod.
 func (k *client) RunPod(ctx context.Context, p kube.PodSpec) error {
 	no, grace := false, int64(podGrace)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, Labels: p.Labels}, Spec: corev1.PodSpec{
@@ -115,10 +115,10 @@ func (k *client) RunPod(ctx context.Context, p kube.PodSpec) error {
 		pod.Spec.Containers = append(pod.Spec.Containers, box)
 	}
 	_, err := k.core.Pods(p.Namespace).Create(ctx, pod, metav1.CreateOptions{FieldManager: k.manager})
-	return k.fail(ctx, "making the pod "+p.Namespace+"/"+p.Name, err)
+	return k.fail(ctx, "creating the pod "+p.Namespace+"/"+p.Name, err)
 }
 
-// PodState reads a pod, and where it waits without saying why, its last warning.
+// PodState reads a pod, and its last warning if it waits without a reason.
 func (k *client) PodState(ctx context.Context, namespace, name string) (kube.PodState, error) {
 	what := "reading the pod " + namespace + "/" + name
 	p, err := k.core.Pods(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -180,10 +180,10 @@ func podStateOf(p *corev1.Pod) kube.PodState {
 		}
 	}
 	if p.Spec.NodeName == "" && !strings.HasPrefix(out.Waiting, "no Node") {
-		out.Waiting = "no Node takes it: no scheduler has looked at it yet"
+		out.Waiting = "no Node takes it: no scheduler has seen it yet"
 	}
 	if p.Status.Phase == corev1.PodFailed {
-		out.Waiting = strings.TrimSuffix("the Node has refused or ended it: "+p.Status.Reason+": "+p.Status.Message, ": ")
+		out.Waiting = strings.TrimSuffix("the Node rejected or ended it: "+p.Status.Reason+": "+p.Status.Message, ": ")
 	}
 	if out.Running {
 		out.Waiting = ""
@@ -191,13 +191,13 @@ func podStateOf(p *corev1.Pod) kube.PodState {
 	return out
 }
 
-// MakeService makes a service of type NodePort.
+// MakeService creates a service of type NodePort.
 func (k *client) MakeService(ctx context.Context, s kube.ServiceSpec) (kube.Service, error) {
 	have, err := k.core.Services(s.Namespace).Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}, Spec: corev1.ServiceSpec{
 		Type: corev1.ServiceTypeNodePort, Selector: s.Selector, Ports: []corev1.ServicePort{{Port: s.Port, TargetPort: intstr.FromInt32(s.Port)}}}},
 		metav1.CreateOptions{FieldManager: k.manager})
 	if err != nil {
-		return kube.Service{}, k.fail(ctx, "making the service "+s.Namespace+"/"+s.Name, err)
+		return kube.Service{}, k.fail(ctx, "creating the service "+s.Namespace+"/"+s.Name, err)
 	}
 	return serviceOf(have), nil
 }

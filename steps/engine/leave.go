@@ -181,7 +181,7 @@ func drainError(err error) error {
 	var late *kube.DrainTimeoutError
 	switch {
 	case errors.As(err, &blocked):
-		return &steps.Error{Code: steps.CodeFailed, Summary: "pods are in the way of the drain", Detail: blocked.Error(),
+		return &steps.Error{Code: steps.CodeFailed, Summary: "pods block the drain", Detail: blocked.Error(),
 			Remedy: "move them away, or accept the loss: --delete-emptydir-data for the data of emptyDir volumes, --force for pods that nothing makes anew"}
 	case errors.As(err, &late):
 		return &steps.Error{Code: steps.CodeTimeout, Summary: "the drain was not done in time", Detail: late.Error(),

@@ -215,7 +215,7 @@ func TestLeaveRefused(t *testing.T) {
 	if err := api.AddPod(ctx, "win-1", kube.Pod{Namespace: "d", Name: "bare"}, ""); err != nil {
 		t.Fatal(err)
 	}
-	w.wantRefused(engine.LeaveOptions{}, "d/bare (no controller makes it anew)")
+	w.wantRefused(engine.LeaveOptions{}, "d/bare (no controller would recreate it)")
 	if err := api.SetDown(ctx, true); err != nil {
 		t.Fatal(err)
 	}

@@ -132,7 +132,7 @@ func TestPlanShowsUpgrade(t *testing.T) {
 	if err := w.cluster().AddPod(t.Context(), "win-1", kube.Pod{Namespace: "d", Name: "bare"}, ""); err != nil {
 		t.Fatal(err)
 	}
-	if e := refusal(t, w.check()); e.Summary != "pods are in the way of the drain" || !strings.Contains(e.Remedy, "--force") {
+	if e := refusal(t, w.check()); e.Summary != "pods block the drain" || !strings.Contains(e.Remedy, "--force") {
 		t.Errorf("have %+v", e)
 	}
 	w.drain.Force = true
@@ -162,7 +162,7 @@ func TestPlanTellsFlags(t *testing.T) {
 	if u == nil || u.From != "1.26.15" || u.To != "1.27.16" {
 		t.Fatalf("the upgrade is told as %+v", u)
 	}
-	for _, want := range []string{"kubelet: flag --container-runtime-endpoint goes: ", "kubelet: field containerRuntimeEndpoint comes: "} {
+	for _, want := range []string{"kubelet: flag --container-runtime-endpoint dropped: ", "kubelet: field containerRuntimeEndpoint added: "} {
 		if !slices.ContainsFunc(u.Notes, func(n string) bool { return strings.HasPrefix(n, want) }) {
 			t.Errorf("%q is not told: %q", want, u.Notes)
 		}

@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// DrainOptions say what a drain may do. The rules are those of kubectl drain
-// (k8s.io/kubectl pkg/drain/filters.go), under the same names.
+// DrainOptions limit a drain. The rules are those of kubectl drain (k8s.io/kubectl pkg/drain/filters.go),
+// under the same names.
 type DrainOptions struct {
-	// DeleteEmptyDirData lets pods go whose emptyDir volumes are lost with them.
+	// DeleteEmptyDirData allows the eviction of pods that lose emptyDir volumes.
 	DeleteEmptyDirData bool
-	// Force lets pods go that no controller makes anew.
+	// Force allows the eviction of pods that no controller recreates.
 	Force bool
 	// Timeout bounds the whole drain; 0 = DrainTimeout.
 	Timeout time.Duration
-	// Progress hears what is still waited for, when that changes; may be nil.
+	// Progress is called with what is still waited for whenever that changes; may be nil.
 	Progress func(DrainState)
 }
 
-// DrainTimeout bounds a drain that says nothing else.
+// DrainTimeout is the default bound of a drain.
 const DrainTimeout = 10 * time.Minute
 
-// drainPoll is the time between two looks at the pods of a node.
+// drainPoll is the interval at which a drain lists the pods of a node.
 const drainPoll = time.Second
 
-// DrainState is how far a drain is.
+// DrainState is the progress of a drain.
 type DrainState struct {
-	Leaving []Pod // evicted, and not gone yet
-	// Refused are those that a disruption budget does not let go for now.
+	Leaving []Pod // evicted, but still listed
+	// Refused are pods that a disruption budget protects for now.
 	Refused []Pod
 }
 
-// DrainPlan says what a drain of these pods would do: which are evicted, which stay
-// (of a DaemonSet, or static), and which are in its way, with why.
+// DrainPlan returns what a drain of these pods would do: which are evicted, which stay (those of DaemonSets,
+// and static ones), and which block it, with the reason.
 func DrainPlan(pods []Pod, o DrainOptions) (evict, stay []Pod, blocked []Blocked) {
 	for _, p := range pods {
 		switch {
@@ -45,7 +45,7 @@ func DrainPlan(pods []Pod, o DrainOptions) (evict, stay []Pod, blocked []Blocked
 		case p.Finished:
 			evict = append(evict, p)
 		case p.Controller == "" && !o.Force:
-			blocked = append(blocked, Blocked{p, "no controller makes it anew"})
+			blocked = append(blocked, Blocked{p, "no controller would recreate it"})
 		case p.EmptyDir && !o.DeleteEmptyDirData:
 			blocked = append(blocked, Blocked{p, "the data of its emptyDir volume would be lost"})
 		default:
@@ -61,7 +61,7 @@ type Blocked struct {
 	Why string
 }
 
-// BlockedError: pods are in the way of a drain; nothing was evicted.
+// BlockedError: pods block a drain; nothing was evicted.
 type BlockedError struct{ Pods []Blocked }
 
 func (e *BlockedError) Error() string {
@@ -69,10 +69,10 @@ func (e *BlockedError) Error() string {
 	for _, b := range e.Pods {
 		list = append(list, b.String()+" ("+b.Why+")")
 	}
-	return "pods are in the way of the drain: " + strings.Join(list, ", ")
+	return "pods block the drain: " + strings.Join(list, ", ")
 }
 
-// DrainTimeoutError: pods were still there when the bound of a drain was reached.
+// DrainTimeoutError: the timeout of a drain passed before all pods were gone.
 type DrainTimeoutError struct {
 	Timeout time.Duration
 	DrainState
@@ -81,10 +81,10 @@ type DrainTimeoutError struct {
 func (e *DrainTimeoutError) Error() string {
 	s := fmt.Sprintf("the drain took longer than %s", e.Timeout)
 	if len(e.Refused) > 0 {
-		s += "; a disruption budget does not let go " + names(e.Refused)
+		s += "; protected by a disruption budget: " + names(e.Refused)
 	}
 	if len(e.Leaving) > 0 {
-		s += "; evicted and not gone yet: " + names(e.Leaving)
+		s += "; evicted but not gone yet: " + names(e.Leaving)
 	}
 	return s
 }
@@ -97,13 +97,12 @@ func names(pods []Pod) string {
 	return strings.Join(list, ", ")
 }
 
-// Drain evicts the pods of a node and waits until they are gone. It cordons nothing:
-// that comes before. A drain that was interrupted is finished by calling it again;
-// pods that are on their way out are then waited for.
+// Drain evicts the pods of a node and waits until they are gone. The caller cordons the node first. An
+// interrupted drain is finished by calling it again; it then also waits for pods that are already
+// terminating.
 //
-// Errors: *BlockedError, *DrainTimeoutError, those of the API. An API server that
-// does not answer for a moment in between is asked again, as evictions may move the
-// very pods that it runs on.
+// Errors: *BlockedError, *DrainTimeoutError, those of the API. If the API server does not answer for a moment
+// the call is retried, as evictions may move the very pods that it runs on.
 func Drain(ctx context.Context, a API, node string, o DrainOptions) error {
 	bound := o.Timeout
 	if bound <= 0 {
@@ -147,7 +146,7 @@ func Drain(ctx context.Context, a API, node string, o DrainOptions) error {
 	}
 }
 
-// drainOnce looks once and asks for the evictions that are not asked for yet.
+// drainOnce lists the pods once and requests the evictions that are still missing.
 func drainOnce(ctx context.Context, a API, node string, o DrainOptions) (DrainState, error) {
 	pods, err := a.Pods(ctx, node)
 	if err != nil {

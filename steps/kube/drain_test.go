@@ -75,7 +75,7 @@ func TestDrain(t *testing.T) {
 		{"API server away for a while", &pods{list: []kube.Pod{web}, grace: 5, down: 4}, kube.DrainOptions{}, []string{"web"}, ""},
 		{"data of a volume", &pods{list: []kube.Pod{web, data}}, kube.DrainOptions{Force: true}, nil, "d/data (the data of its emptyDir volume would be lost)"},
 		{"data given up", &pods{list: []kube.Pod{data}}, kube.DrainOptions{DeleteEmptyDirData: true}, []string{"data"}, ""},
-		{"nobody makes it anew", &pods{list: []kube.Pod{web, pod("bare", "")}}, kube.DrainOptions{}, nil, "d/bare (no controller makes it anew)"},
+		{"nobody makes it anew", &pods{list: []kube.Pod{web, pod("bare", "")}}, kube.DrainOptions{}, nil, "d/bare (no controller would recreate it)"},
 		{"forced", &pods{list: []kube.Pod{pod("bare", "")}}, kube.DrainOptions{Force: true}, []string{"bare"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

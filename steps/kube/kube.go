@@ -1,6 +1,6 @@
-// Package kube is the boundary between nodejoin and a Kubernetes cluster: the
-// few things a join asks of it, in types of its own. steps/cluster implements it
-// with client-go on the controller; the sandbox has one in a file.
+// Package kube is the boundary between nodejoin and a Kubernetes cluster: the few operations that a join
+// needs, in types of its own. steps/cluster implements it with client-go on the controller; the sandbox has
+// an implementation in a file.
 package kube
 
 import (
@@ -9,21 +9,20 @@ import (
 	"time"
 )
 
-// Reader observes a cluster. Absence matches fs.ErrNotExist; an API server that
-// does not answer is ErrUnreachable; never the one for the other.
+// Reader observes a cluster. Absence matches fs.ErrNotExist; an API server that does not answer is
+// ErrUnreachable; the two are never confused.
 type Reader interface {
 	Info(ctx context.Context) (Info, error)
 	Node(ctx context.Context, name string) (Node, error)
 	// Nodes lists all Nodes, by name.
 	Nodes(ctx context.Context) ([]Node, error)
-	// LinuxNodes lists Nodes that run Linux, by name; at most so many, chosen by the
-	// API server.
+	// LinuxNodes lists Nodes that run Linux, by name; at most limit of them, chosen by the API server.
 	LinuxNodes(ctx context.Context, most int) ([]Node, error)
 	// ConfigMap reads the data of a ConfigMap.
 	ConfigMap(ctx context.Context, namespace, name string) (map[string]string, error)
-	// Pods lists the pods that are bound to a node, finished ones too, by namespace and name.
+	// Pods lists the pods that are bound to a node, including finished ones, by namespace and name.
 	Pods(ctx context.Context, node string) ([]Pod, error)
-	// Services lists those of all namespaces, by namespace and name.
+	// Services lists the services of all namespaces, by namespace and name.
 	Services(ctx context.Context) ([]Service, error)
 	// BootstrapTokens lists the tokens that nodejoin minted for a node and that still exist.
 	BootstrapTokens(ctx context.Context, node string) ([]BootstrapToken, error)
@@ -36,9 +35,8 @@ type Reader interface {
 	NodeEvents(ctx context.Context, node string) ([]NodeEvent, error)
 	// ServiceAccount tells whether the account exists and carries the wanted rules.
 	ServiceAccount(ctx context.Context, want ServiceAccount) (ServiceAccountState, error)
-	// Manifest tells what applying it would change, by a server-side dry run. Errors
-	// besides those of any question: *OwnershipError, unless it is forced; ErrNotServed;
-	// what the API server would refuse of the object.
+	// Manifest returns what applying it would change, by a server-side dry run. Errors besides those of every
+	// request: *OwnershipError, unless forced; ErrNotServed; what the API server would reject of the object.
 	Manifest(ctx context.Context, want Manifest) (ManifestState, error)
 }
 
@@ -46,17 +44,16 @@ type Reader interface {
 type API interface {
 	Reader
 	Workloads
-	// MintToken makes a bootstrap token for one node; the secret is labelled with its name.
+	// MintToken creates a bootstrap token for one node; the secret is labelled with the node's name.
 	MintToken(ctx context.Context, node string, ttl time.Duration) (BootstrapToken, error)
-	// RevokeToken deletes a bootstrap token; absent is no error.
+	// RevokeToken deletes a bootstrap token; it is not an error if it is absent.
 	RevokeToken(ctx context.Context, id string) error
-	// ApproveRequest approves a certificate signing request; approved already is no error.
+	// ApproveRequest approves a certificate signing request; it is not an error if it is approved already.
 	ApproveRequest(ctx context.Context, name string) error
-	// EnsureServiceAccount makes or completes the account with its role and binding.
+	// EnsureServiceAccount creates or completes the account with its role and binding.
 	EnsureServiceAccount(ctx context.Context, want ServiceAccount) error
-	// ApplyManifest makes the object have the fields of want, by server-side apply with
-	// nodejoin as their manager; those that it had from nodejoin before and has no more
-	// go. Errors are those of Manifest.
+	// ApplyManifest sets the fields of want on the object, by server-side apply with nodejoin as their manager;
+	// fields that nodejoin set earlier and want no longer has are removed. Errors are those of Manifest.
 	ApplyManifest(ctx context.Context, want Manifest) error
 	// ServiceAccountToken mints a token of the account by TokenRequest.
 	ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (token string, expires time.Time, err error)
@@ -67,31 +64,29 @@ type API interface {
 	// SetAnnotations sets these annotations on a Node and removes those named; others stay.
 	SetAnnotations(ctx context.Context, node string, set map[string]string, remove []string) error
 
-	// Cordon makes a Node unschedulable and notes that nodejoin did, in CordonedBy
-	// with why. One that is unschedulable already, by whomever, stays as it is.
+	// Cordon makes a Node unschedulable and records in CordonedBy that nodejoin did so and why. A Node that is
+	// already unschedulable, by whomever, stays as it is.
 	Cordon(ctx context.Context, node, why string) error
-	// Uncordon makes a Node schedulable that Cordon made unschedulable; one that
-	// somebody else cordoned, or cordoned anew, stays so, which is no error. CordonedBy
-	// goes in any case.
+	// Uncordon makes a Node schedulable that Cordon made unschedulable. A Node that somebody else has cordoned,
+	// also in addition, stays cordoned, which is not an error. CordonedBy is removed in any case.
 	Uncordon(ctx context.Context, node string) error
-	// Evict asks for the eviction of a pod (policy/v1): its disruption budget may
-	// refuse for now, which is ErrBudget. Absent, or another pod of that name by now,
-	// is no error. The pod is gone only when Pods does not list it any more.
+	// Evict requests the eviction of a pod (policy/v1): its disruption budget may reject it for now, which is
+	// ErrBudget. It is not an error if the pod is absent, or another pod has that name by now. The pod is gone
+	// only when Pods no longer lists it.
 	Evict(ctx context.Context, p Pod) error
-	// TakeLease makes a Lease of kube-system (coordination.k8s.io/v1) the holder's, or
-	// renews it. It takes it from a holder whose time has run out and from the one
-	// named in from (""=nobody); what that Lease was is the reply, else a zero one. A
-	// Lease of anybody else is ErrHeld, and the reply.
+	// TakeLease gives the holder a Lease of kube-system (coordination.k8s.io/v1), or renews it. It replaces a
+	// holder whose time has run out and the one named in from ("" = nobody); it returns what that Lease was,
+	// otherwise a zero one. A Lease of anybody else is ErrHeld, and is returned.
 	TakeLease(ctx context.Context, want Lease, from string) (Lease, error)
-	// ReleaseLease deletes the Lease if it is the holder's; absent, or another's by
-	// now, is no error.
+	// ReleaseLease deletes the Lease if the holder has it; it is not an error if it is absent or another's by
+	// now.
 	ReleaseLease(ctx context.Context, name, holder string) error
-	// DeleteNode removes the Node with this UID. Absent is no error; another Node of
-	// that name is ErrChanged.
+	// DeleteNode removes the Node with this UID. It is not an error if it is absent; another Node of that name
+	// is ErrChanged.
 	DeleteNode(ctx context.Context, name, uid string) error
 }
 
-// Info is what a node needs to know of the cluster.
+// Info is what a node needs to know about the cluster.
 type Info struct {
 	Server  string // URL of the API server, as the controller reaches it
 	CA      string // PEM
@@ -99,7 +94,7 @@ type Info struct {
 	Version string // "v1.36.3"
 }
 
-// Node is the part of a Node object that a join looks at.
+// Node holds the fields of a Node object that a join uses.
 type Node struct {
 	Name        string
 	UID         string
@@ -114,20 +109,19 @@ type Node struct {
 	Taints         []Taint
 	KubeletVersion string
 	Unschedulable  bool
-	// OwnCordon is why nodejoin has made it unschedulable; "" = it has not, or somebody
-	// else has since, whatever CordonedBy says.
+	// OwnCordon is why nodejoin has made it unschedulable; "" = it has not, or somebody else has since, whatever
+	// CordonedBy says.
 	OwnCordon string
 }
 
-// CordonedBy is the annotation of a Node that nodejoin has cordoned; its value says why.
+// CordonedBy is the annotation of a Node that nodejoin has cordoned; its value is the reason.
 const CordonedBy = "nodejoin.dev/cordoned"
 
-// PlanOf is the annotation of a Node that was joined by nodejoin; its value is the
-// name of the plan's cluster block.
+// PlanOf is the annotation of a Node that nodejoin joined; its value is the name of the plan's cluster block.
 const PlanOf = "nodejoin.dev/plan"
 
-// Joining is the taint of a Node that has registered and is not verified yet: no pod
-// goes there that does not tolerate it.
+// Joining is the taint of a Node that has registered and is not verified yet; only pods that tolerate it are
+// scheduled there.
 var Joining = Taint{Key: "nodejoin.dev/joining", Effect: "NoSchedule"}
 
 // LabelsOf and TaintsOf are the annotations of a Node with the labels (a JSON object) and
@@ -154,40 +148,39 @@ type NodeEvent struct {
 // Lease says who works on a cluster.
 type Lease struct {
 	Name   string
-	Holder string // identity, compared only
-	// Note is for people and programs who the holder is; kept in the annotation LeaseNote.
+	Holder string // identity, only compared
+	// Note describes the holder for people and programs; kept in the annotation LeaseNote.
 	Note     string
-	Duration time.Duration // whole seconds, after Renewed: then it is anybody's
-	Renewed  time.Time     // by the clock of the holder
+	Duration time.Duration // whole seconds, after Renewed: then anybody may take it
+	Renewed  time.Time     // by the holder's clock
 }
 
-// LeaseNote is the annotation of a Lease that says who its holder is.
+// LeaseNote is the annotation of a Lease that describes its holder.
 const LeaseNote = "nodejoin.dev/holder"
 
-// Taken judges whether a Lease that is there is another's than want's, as TakeLease does.
+// Taken reports whether an existing Lease is another's than want's, by the rules of TakeLease.
 func (l Lease) Taken(want Lease, from string, now time.Time) bool {
 	return l.Holder != "" && l.Holder != want.Holder && l.Holder != from && now.Before(l.Renewed.Add(l.Duration))
 }
 
-// Pod is the part of a pod that a drain looks at.
+// Pod holds the fields of a pod that a drain uses.
 type Pod struct {
 	Namespace, Name, UID string
-	// Controller is the kind of the controller that would make it anew, "ReplicaSet";
-	// empty: nothing would.
+	// Controller is the kind of the controller that would recreate it, "ReplicaSet"; "" = none.
 	Controller string
-	Mirror     bool // the kubelet's image of a static pod; it goes with its file
-	EmptyDir   bool // it has a volume whose data end with it
+	Mirror     bool // the kubelet's mirror of a static pod; it exists as long as its file
+	EmptyDir   bool // it has a volume whose data would be lost
 	Finished   bool // Succeeded or Failed
-	Ending     bool // its deletion was asked for
-	// Waiting is why a container of it does not run, "ImagePullBackOff: Back-off pulling
-	// image"; "" = all run, or the pod is finished.
+	Ending     bool // it is being deleted
+	// Waiting is why a container of it does not run, "ImagePullBackOff: Back-off pulling image"; "" = all run,
+	// or the pod is finished.
 	Waiting string
 	Created time.Time
 }
 
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 
-// Service is the part of a service that is looked at.
+// Service holds the fields of a service that nodejoin uses.
 type Service struct {
 	Namespace, Name string
 	ClusterIP       string // "" = none: headless, or of type ExternalName
@@ -203,7 +196,7 @@ type Taint struct {
 	Effect string `json:"effect"` // NoSchedule, PreferNoSchedule, NoExecute
 }
 
-// BootstrapToken: Secret is known only when just minted.
+// BootstrapToken: Secret is known only for a token that was just minted.
 type BootstrapToken struct {
 	ID      string
 	Secret  string
@@ -221,8 +214,8 @@ type SigningRequest struct {
 	Message   string
 }
 
-// ServingRequest is a request for the certificate that a kubelet serves its API with
-// (signer kubernetes.io/kubelet-serving), and what it asks for.
+// ServingRequest is a request for the certificate that a kubelet serves its API with (signer
+// kubernetes.io/kubelet-serving), and what it requests.
 type ServingRequest struct {
 	SigningRequest
 	Groups       []string // of the requestor
@@ -231,13 +224,13 @@ type ServingRequest struct {
 	Organization []string
 	DNSNames     []string
 	IPs          []string
-	Others       []string // names of other sorts: mail addresses, URIs
+	Others       []string // other kinds of names: mail addresses, URIs
 }
 
 // ServiceAccount is an account of a node component, with the rules it needs.
 type ServiceAccount struct {
 	Namespace, Name string
-	// ClusterRole to bind: an existing one by name, or with Rules one that is made.
+	// ClusterRole to bind: an existing one by name, or with Rules one that nodejoin creates.
 	ClusterRole string
 	Rules       []Rule
 }
@@ -249,17 +242,17 @@ type Rule struct {
 	Verbs     []string `json:"verbs"`
 }
 
-// ServiceAccountState: what is missing, in words; empty means complete.
+// ServiceAccountState is what is missing, in words; empty means complete.
 type ServiceAccountState struct {
 	Missing []string
 }
 
-// Errors that say what a caller can do.
+// Errors by what a caller can do about them.
 var (
 	ErrUnreachable  = errors.New("the API server does not answer")
-	ErrUnauthorized = errors.New("the API server refused the credentials")
+	ErrUnauthorized = errors.New("the API server rejected the credentials")
 	ErrForbidden    = errors.New("the API server does not allow it")
 	ErrBudget       = errors.New("a disruption budget does not allow the eviction now")
-	ErrChanged      = errors.New("it is not the object that was looked at")
-	ErrHeld         = errors.New("another one holds it")
+	ErrChanged      = errors.New("it is not the object that was read")
+	ErrHeld         = errors.New("another run holds it")
 )

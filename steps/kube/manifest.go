@@ -13,18 +13,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Manifest is one object of a cluster as it is wanted: the fields that it names are
-// nodejoin's, all others are left to whoever sets them (server-side apply).
+// Manifest is the wanted state of one object of a cluster: the fields that it names are nodejoin's, all
+// others are left to whoever sets them (server-side apply).
 type Manifest struct {
 	APIVersion, Kind string
 	Namespace        string // "" of objects without one, and for "default"
 	Name             string
 	Object           map[string]any // as JSON decodes it, the above included
 
-	// Existing: the object is somebody else's, and only these fields of it are
-	// nodejoin's. One that is not there is not made.
+	// Existing: the object belongs to somebody else, and only these fields of it are nodejoin's. It is not
+	// created if absent.
 	Existing bool
-	// Force takes over fields that another manager has set otherwise.
+	// Force takes over fields that another manager has set differently.
 	Force bool
 }
 
@@ -35,14 +35,12 @@ func (m Manifest) String() string {
 	return m.Kind + " " + m.Name
 }
 
-// ManifestState is how the object of a Manifest is found.
+// ManifestState is the observed state of the object of a Manifest.
 type ManifestState struct {
 	Exists bool
-	// Differs are the fields that an apply would change, in the order of their paths;
-	// nil where the object is not there.
+	// Differs are the fields that an apply would change, sorted by path; nil if the object is absent.
 	Differs []FieldDiff
-	// Waits is why the kinds that the object defines cannot be used yet; "" = they can, or
-	// it defines none.
+	// Waits is why the kinds that the object defines cannot be used yet; "" = they can, or it defines none.
 	Waits string
 }
 
@@ -52,8 +50,8 @@ type ObjectKind struct {
 	Kind       string `json:"kind"`
 }
 
-// Defines gives the kinds that a CustomResourceDefinition makes the API server serve; any
-// other object defines none.
+// Defines returns the kinds that a CustomResourceDefinition makes the API server serve; other objects define
+// none.
 func (m Manifest) Defines() []ObjectKind {
 	if m.Kind != "CustomResourceDefinition" || !strings.HasPrefix(m.APIVersion, "apiextensions.k8s.io/") {
 		return nil
@@ -73,12 +71,11 @@ func (m Manifest) Defines() []ObjectKind {
 	return out
 }
 
-// FieldDiff is a field that has another value than it is to have. A value is a text as
-// it is, anything else as JSON; "" = the field is not there.
+// FieldDiff is a field whose value differs from the wanted one. A text value is given as it is, anything else
+// as JSON; "" = the field is absent.
 type FieldDiff struct{ Path, Have, Want string }
 
-// OwnershipError: fields of an object were set otherwise by other managers, so that
-// they are not nodejoin's to change.
+// OwnershipError: other managers set fields of an object differently, so nodejoin may not change them.
 type OwnershipError struct {
 	Object string
 	Fields []OwnedField
@@ -96,11 +93,11 @@ func (e *OwnershipError) Error() string {
 }
 
 // ErrNotServed: the API server has no such kind of object.
-var ErrNotServed = errors.New("the API server does not serve it")
+var ErrNotServed = errors.New("the API server does not serve this kind of object")
 
-// ParseManifests reads the objects of a file: documents of YAML, or JSON. Empty
-// documents do not count, and a List is its items. Keys that are there twice, objects
-// without apiVersion, kind or name, and Secrets, whose values would be shown, are refused.
+// ParseManifests parses the objects of a file: YAML documents, or JSON. Empty documents are skipped, and a
+// List stands for its items. Duplicate keys, objects without apiVersion, kind or name, and Secrets, whose
+// values would be shown, are errors.
 func ParseManifests(text string) ([]Manifest, error) {
 	var out []Manifest
 	for i, doc := range documents(text) {
@@ -114,7 +111,7 @@ func ParseManifests(text string) ([]Manifest, error) {
 		}
 		var object map[string]any
 		if err := json.Unmarshal(raw, &object); err != nil {
-			return nil, fmt.Errorf("document %d is no object", i+1)
+			return nil, fmt.Errorf("document %d is not an object", i+1)
 		}
 		list, err := manifests(object)
 		if err != nil {
@@ -125,8 +122,8 @@ func ParseManifests(text string) ([]Manifest, error) {
 	return out, nil
 }
 
-// documents cuts a text where a line begins with three dashes, as YAML does. What
-// follows the dashes on their line is part of the document.
+// documents splits a text at lines that begin with three dashes, as YAML does. The rest of such a line is
+// part of the document.
 func documents(text string) []string {
 	var out []string
 	var b strings.Builder
@@ -149,7 +146,7 @@ func manifests(object map[string]any) ([]Manifest, error) {
 		for i, item := range items {
 			o, ok := item.(map[string]any)
 			if !ok {
-				return nil, fmt.Errorf("items[%d] is no object", i)
+				return nil, fmt.Errorf("items[%d] is not an object", i)
 			}
 			list, err := manifests(o)
 			if err != nil {
@@ -168,15 +165,14 @@ func manifests(object map[string]any) ([]Manifest, error) {
 	case m.APIVersion == "" || m.Kind == "" || m.Name == "":
 		return nil, errors.New("an object needs apiVersion, kind and metadata.name")
 	case strings.ContainsAny(m.APIVersion+m.Name+m.Namespace, "?#%\\ \t\n") || strings.Count(m.APIVersion, "/") > 1 || strings.ContainsAny(m.Name+m.Namespace, "/"):
-		return nil, fmt.Errorf("%q of %q is no name of an object", m.Name, m.APIVersion)
+		return nil, fmt.Errorf("%q of %q is not a valid object name", m.Name, m.APIVersion)
 	case m.Kind == "Secret" && m.APIVersion == "v1":
-		return nil, fmt.Errorf("%s: Secrets are not applied from a plan, where their values would be kept and shown", m)
+		return nil, fmt.Errorf("%s: a plan cannot contain Secrets, since their values would be stored and shown", m)
 	}
 	return []Manifest{m}, nil
 }
 
-// DiffFields compares what an object has with what it is to have, field by field, in
-// the order of their paths.
+// DiffFields compares an object with its wanted state, field by field, sorted by path.
 func DiffFields(have, want any) []FieldDiff {
 	var out []FieldDiff
 	diffFields("", have, want, &out)

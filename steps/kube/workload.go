@@ -5,24 +5,23 @@ import (
 	"time"
 )
 
-// Workloads are what is run on a cluster for a while, to see that its nodes work, and
-// taken away again: pods and services in a namespace of their own.
+// Workloads run pods and services on a cluster for a while to verify its nodes, in a namespace that is
+// deleted afterwards.
 type Workloads interface {
-	// Namespaces lists those that carry a label, by name.
+	// Namespaces lists those with a label, by name.
 	Namespaces(ctx context.Context, label string) ([]Namespace, error)
-	// MakeNamespace makes it, and waits until pods can be made in it, at most to the
-	// end of ctx.
+	// MakeNamespace creates it, and waits until pods can be created in it, at most until ctx ends.
 	MakeNamespace(ctx context.Context, n Namespace) error
-	// EndNamespace asks for its deletion with all that is in it; absent is no error. It
-	// is gone only when Namespaces does not list it any more.
+	// EndNamespace requests its deletion with everything in it; it is not an error if it is absent. It is gone
+	// only when Namespaces no longer lists it.
 	EndNamespace(ctx context.Context, name string) error
 	// EndPods deletes the pods of a namespace without waiting for their kubelets.
 	EndPods(ctx context.Context, namespace string) error
-	// RunPod makes a pod.
+	// RunPod creates a pod.
 	RunPod(ctx context.Context, p PodSpec) error
 	// PodState tells how a pod does.
 	PodState(ctx context.Context, namespace, name string) (PodState, error)
-	// MakeService makes a service of type NodePort.
+	// MakeService creates a service of type NodePort.
 	MakeService(ctx context.Context, s ServiceSpec) (Service, error)
 }
 
@@ -32,22 +31,21 @@ type Namespace struct {
 	Labels      map[string]string
 	Annotations map[string]string
 	Created     time.Time
-	Ending      bool   // its deletion was asked for
-	Remains     string // then: what is left of it, as the cluster says
+	Ending      bool   // it is being deleted
+	Remains     string // then: what is left of it, as the cluster reports
 }
 
-// PodSpec is a pod to be made. No account's token is mounted, and it is ended in
-// seconds.
+// PodSpec is a pod to create. No account's token is mounted, and it terminates within seconds.
 type PodSpec struct {
 	Namespace, Name string
 	Labels          map[string]string
 	OS              string            // "windows" or "linux"
 	NodeSelector    map[string]string // labels of the Node
 	Tolerates       []Taint
-	// Once: a container that ends with 0 has done its work, any other is started again.
-	// Else every container that ends is.
+	// Once: a container that exits with 0 is done, any other is restarted. Otherwise every container that exits
+	// is restarted.
 	Once bool
-	// HostNetwork: it is on the network of its node, without an address of its own (Linux).
+	// HostNetwork: it uses the network of its node, without an address of its own (Linux).
 	HostNetwork bool
 	Containers  []Container
 }
@@ -56,7 +54,7 @@ type PodSpec struct {
 type Container struct {
 	Name, Image   string
 	Command, Args []string
-	// Port that answers HTTP once it is ready; 0 = it has none, and is ready when it runs.
+	// Port that answers HTTP once the container is ready; 0 = none: it is ready when it runs.
 	Port int32
 }
 
@@ -68,20 +66,20 @@ type PodState struct {
 	// Waiting is why a container does not run: "ImagePullBackOff: Back-off pulling
 	// image", "no Node takes it: ...".
 	Waiting    string
-	Containers []ContainerState // in the order of the PodSpec, as far as there are any
+	Containers []ContainerState // in the order of the PodSpec, as far as they exist
 }
 
 // ContainerState is a container as observed.
 type ContainerState struct {
 	Name     string
-	Up       bool  // it runs now
-	Done     bool  // it has ended with 0
-	Failed   bool  // it has ended otherwise, now or before it was started again
-	ExitCode int32 // with Failed: of its last end
-	Tries    int32 // how often it has ended
+	Up       bool  // it is running
+	Done     bool  // it exited with 0
+	Failed   bool  // it exited with another code, now or before a restart
+	ExitCode int32 // with Failed: of its last exit
+	Tries    int32 // how often it has exited
 }
 
-// ServiceSpec is a service to be made, of type NodePort.
+// ServiceSpec is a service of type NodePort to create.
 type ServiceSpec struct {
 	Namespace, Name string
 	Selector        map[string]string

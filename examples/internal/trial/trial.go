@@ -19,6 +19,7 @@ import (
 	"nodejoin/steps/artifact"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
+	"nodejoin/steps/host/hosttest"
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/transport"
@@ -32,6 +33,7 @@ func Workspace(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	hosttest.InMemory()
 	root := t.TempDir()
 	if err := os.CopyFS(filepath.Join(root, "quickstart", "mirror"), os.DirFS("../quickstart/mirror")); err != nil {
 		t.Fatal(err)

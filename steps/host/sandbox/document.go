@@ -132,6 +132,16 @@ func (d *document) view(ctx context.Context, f func(contents) error) error {
 // change calls f under the lock and writes what it changes. If f fails, nothing of
 // what it did to the state is kept.
 func (d *document) change(ctx context.Context, f func(contents) error) error {
+	return d.locked(ctx, func(s contents) error {
+		if err := f(s); err != nil {
+			return err
+		}
+		return d.save()
+	})
+}
+
+// locked is change for an f that calls save itself when it has changed the state.
+func (d *document) locked(ctx context.Context, f func(contents) error) error {
 	if err := d.acquire(ctx); err != nil {
 		return err
 	}
@@ -140,11 +150,11 @@ func (d *document) change(ctx context.Context, f func(contents) error) error {
 		if err := d.read(); err != nil {
 			return err
 		}
-		if err := f(d.state); err != nil {
+		err := f(d.state)
+		if err != nil && d.state != nil {
 			d.discard()
-			return err
 		}
-		return d.save()
+		return err
 	})
 }
 

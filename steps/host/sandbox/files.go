@@ -247,7 +247,7 @@ func (h *Host) writeFile(ctx context.Context, path string, r io.Reader, opt host
 		return err
 	}
 	// The lock is not held while bytes arrive, so everything is checked again.
-	return h.change(ctx, func(s *state) error { return h.putInPlace(s, tmp, path, opt.Access) })
+	return h.state.locked(ctx, func(c contents) error { return h.putInPlace(c.(*state), tmp, path, opt.Access) })
 }
 
 // putInPlace renames a prepared file. Its access is saved before it has its name.
@@ -347,7 +347,7 @@ func (c *contextReader) Read(p []byte) (int, error) {
 
 // CreateExclusive makes a new file, or fails with fs.ErrExist.
 func (h *Host) CreateExclusive(ctx context.Context, path string, data []byte) error {
-	return failed("create file", path, h.change(ctx, func(s *state) error {
+	return failed("create file", path, h.state.locked(ctx, func(c contents) error {
 		at, err := h.real(path)
 		if err != nil {
 			return err
@@ -359,7 +359,7 @@ func (h *Host) CreateExclusive(ctx context.Context, path string, data []byte) er
 		if err != nil {
 			return err
 		}
-		return h.putInPlace(s, tmp, path, host.AccessDefault)
+		return h.putInPlace(c.(*state), tmp, path, host.AccessDefault)
 	}))
 }
 

@@ -45,7 +45,7 @@ func (k *Cluster) Manifest(ctx context.Context, want kube.Manifest) (kube.Manife
 		}
 		out.Differs = kube.DiffFields(have.Fields, then.Fields)
 		if len(out.Differs) == 0 && !reflect.DeepEqual(have.Managers, then.Managers) {
-			out.Differs = []kube.FieldDiff{{Path: "metadata.managedFields", Have: "not all of these fields, or more, are nodejoin's", Want: "these fields are nodejoin's"}}
+			out.Differs = []kube.FieldDiff{{Path: "metadata.managedFields", Have: "nodejoin owns other fields than these", Want: "nodejoin owns these fields"}}
 		}
 		return nil
 	})

@@ -248,7 +248,7 @@ func TestWritePlanUpgrade(t *testing.T) {
 	var b bytes.Buffer
 	WritePlan(&b, &engine.Report{Hosts: []engine.HostReport{{
 		Node: plan.Node{Name: "win-1"}, KubeNode: &kube.Node{Ready: true},
-		Upgrade:      &engine.Upgrade{From: "1.35.4", To: "1.36.3", Notes: []string{"kubelet: flag --old goes: removed"}},
+		Upgrade:      &engine.Upgrade{From: "1.35.4", To: "1.36.3", Notes: []string{"kubelet: flag --old dropped: removed"}},
 		Interruption: &engine.Interruption{Services: []string{"kubelet", "containerd"}, Evict: []string{"d/one", "d/two"}},
 		Steps:        []engine.StepReport{{Spec: steps.Spec{ID: "kubelet", Title: "Kubelet"}, Result: steps.Result{Change: steps.Change{Action: steps.ActionUpdate}}}},
 	}}}, PlanOptions{Width: 200})
@@ -256,7 +256,7 @@ func TestWritePlanUpgrade(t *testing.T) {
 	at := -1
 	for _, want := range []string{
 		"^ upgrade of Kubernetes: 1.35.4 -> 1.36.3\n",
-		"kubelet: flag --old goes: removed\n",
+		"kubelet: flag --old dropped: removed\n",
 		"if a step fails, the changes are rolled back to 1.35.4\n",
 		"! interruption: the Node is cordoned, 2 pods evicted (d/one, d/two), kubelet and containerd stop and start; then it takes pods again\n",
 		"~ kubelet Kubelet\n",

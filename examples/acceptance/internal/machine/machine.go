@@ -290,6 +290,9 @@ func (m *Machine) Run(ctx context.Context, argv ...string) (string, error) {
 	cmd := m.Command(ctx, argv...)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		return out.String(), fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, out.String())
 	}
 	return out.String(), nil

@@ -102,7 +102,7 @@ func (h *Host) Command(ctx context.Context, argv ...string) *exec.Cmd {
 
 // Run runs a program of the machine to its end and gives its output.
 func (h *Host) Run(ctx context.Context, argv ...string) (string, error) {
-	return runWine(h.dir, h.Command(ctx, argv...))
+	return runWine(ctx, h.dir, h.Command(ctx, argv...))
 }
 
 // RunWith is Run with more environment, "NAME=value", and input.
@@ -110,7 +110,7 @@ func (h *Host) RunWith(ctx context.Context, env []string, input string, argv ...
 	cmd := h.Command(ctx, argv...)
 	cmd.Env = append(cmd.Env, env...)
 	cmd.Stdin = strings.NewReader(input)
-	return runWine(h.dir, cmd)
+	return runWine(ctx, h.dir, cmd)
 }
 
 // Reboot ends every process of the machine as a power cut would, and starts it

@@ -100,7 +100,7 @@ func makePrefix(ctx context.Context, set *components.Set, prefix string) error {
 	}
 	boot := exec.CommandContext(ctx, "wineboot", "--init")
 	boot.Env, boot.Dir = environment(prefix), prefix
-	if _, err := runWine(prefix, boot); err != nil {
+	if _, err := runWine(ctx, prefix, boot); err != nil {
 		return err
 	}
 	system := filepath.Join(prefix, "drive_c", "windows", "system32")
@@ -121,7 +121,7 @@ func makePrefix(ctx context.Context, set *components.Set, prefix string) error {
 		steps = append(steps, []string{"regedit", "/S", `C:\windows\` + r})
 	}
 	for _, argv := range steps {
-		if _, err := runWine(prefix, wineCommand(ctx, prefix, argv...)); err != nil {
+		if _, err := runWine(ctx, prefix, wineCommand(ctx, prefix, argv...)); err != nil {
 			return err
 		}
 	}
@@ -186,7 +186,7 @@ func wineCommand(ctx context.Context, prefix string, argv ...string) *exec.Cmd {
 
 // runWine runs cmd with its output in a file, since services inherit it and would
 // hold a pipe open, and gives the output with plain line ends.
-func runWine(dir string, cmd *exec.Cmd) (string, error) {
+func runWine(ctx context.Context, dir string, cmd *exec.Cmd) (string, error) {
 	f, err := os.CreateTemp(dir, "output-")
 	if err != nil {
 		return "", err
@@ -195,6 +195,9 @@ func runWine(dir string, cmd *exec.Cmd) (string, error) {
 	defer f.Close()
 	cmd.Stdout, cmd.Stderr = f, f
 	runErr := cmd.Run()
+	if runErr != nil && ctx.Err() != nil {
+		runErr = context.Cause(ctx)
+	}
 	b, err := os.ReadFile(f.Name())
 	out := strings.ReplaceAll(string(b), "\r", "")
 	if runErr != nil {

@@ -1,0 +1,12 @@
+package recipe
+
+import "nodejoin/steps"
+
+// Expand returns the steps of one node: those of its shape, filled.
+func Expand(in Input) ([]steps.Spec, error) {
+	s, err := NewShape(in)
+	if err != nil {
+		return nil, err
+	}
+	return s.Expand(Own{in.Node, in.ManagementIP, in.ManagementIP6}, 0)
+}

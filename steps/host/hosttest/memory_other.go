@@ -1,0 +1,6 @@
+//go:build !linux
+
+package hosttest
+
+// InMemory does nothing: it is for Linux.
+func InMemory() {}
