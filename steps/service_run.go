@@ -12,6 +12,7 @@ import (
 
 	"nodejoin/steps/host"
 	"nodejoin/steps/record"
+	"nodejoin/steps/wait"
 )
 
 // ours reports whether nodejoin registered the service: by the mark in its
@@ -114,7 +115,7 @@ func startAgain(ctx context.Context, h host.Host, e *Env, name string) error {
 // about to start again has ended, and is not waited for.
 func awaitState(ctx context.Context, r host.Reader, name string, states ...host.ServiceState) (host.Service, error) {
 	var svc host.Service
-	err := poll(ctx, func() (done bool, err error) {
+	err := wait.Until(ctx, lookMost, func() (done bool, err error) {
 		svc, err = r.Service(ctx, name)
 		return slices.Contains(states, svc.State) || svc.Restarting, err
 	})
@@ -194,25 +195,5 @@ func logTail(ctx context.Context, r host.Reader, log string) string {
 	return fmt.Sprintf("; the end of %s:\n%s", log, strings.Join(lines, "\n"))
 }
 
-// Bounds of the time between two looks at something that is waited for.
-const (
-	pollFirst = 50 * time.Millisecond
-	pollMax   = time.Second
-)
-
-// poll calls look until it is done or fails, or ctx ends; it is called at least once.
-func poll(ctx context.Context, look func() (done bool, err error)) error {
-	for wait := pollFirst; ; wait = min(wait*3/2, pollMax) {
-		done, err := look()
-		if done || err != nil {
-			return err
-		}
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return context.Cause(ctx)
-		}
-	}
-}
+// lookMost bounds the pause between two looks at something of a machine that is waited for.
+const lookMost = time.Second

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"nodejoin/steps/host"
 	"nodejoin/steps/record"
+	"nodejoin/steps/wait"
 	"slices"
 	"strings"
 )
@@ -51,7 +52,7 @@ func undoService(key record.Key, _ record.Claim) (Undoing, error) {
 			delete(e.Record.Starts, name)
 			delete(e.Record.Stopped, name)
 			// A service that others hold open is gone when they let go of it.
-			return poll(ctx, func() (bool, error) {
+			return wait.Until(ctx, lookMost, func() (bool, error) {
 				_, err := h.Service(ctx, name)
 				if errors.Is(err, fs.ErrNotExist) {
 					return true, nil

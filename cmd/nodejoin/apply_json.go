@@ -107,7 +107,8 @@ func appliedHost(h engine.HostSummary) jsonSummaryHost {
 		NotRun: append([]string{}, h.NotRun...), Held: h.Held, Mutations: h.Mutations}
 	j.Error = jsonProblem(h.Err, h.Failed, h.Source)
 	if t := h.Rollback; t != nil {
-		j.Rollback = &jsonRollback{Version: t.Version, Left: append([]string{}, t.Left...), Error: jsonProblem(t.Err, t.Failed, "")}
+		j.Rollback = &jsonRollback{Version: t.Version, Left: append([]string{}, t.Left...),
+			Error: jsonProblem(t.Err, t.Failed, "")}
 	}
 	return j
 }

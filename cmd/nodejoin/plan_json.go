@@ -72,7 +72,8 @@ func planJSON(p *plan.Compiled, r *engine.Report) jsonPlan {
 }
 
 func planHostJSON(h engine.HostReport) jsonHost {
-	j := jsonHost{Node: h.Node.Name, Address: h.Node.Address, State: hostState(h), Steps: []jsonStep{}, Mutations: h.Mutations, LastRun: h.Last}
+	j := jsonHost{Node: h.Node.Name, Address: h.Node.Address, State: hostState(h), Steps: []jsonStep{},
+		Mutations: h.Mutations, LastRun: h.Last}
 	if h.Snapshot != nil {
 		j.UnverifiedSince = &h.Snapshot.Begun
 	}

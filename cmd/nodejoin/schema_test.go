@@ -38,16 +38,21 @@ func TestSchemasAreOfTypes(t *testing.T) {
 	for file, types := range map[string]map[string]any{
 		"validate": {"": jsonDiagnostics{}},
 		"check":    {"": jsonCheck{}, "finding": check.Finding{}},
-		"plan": {"": jsonPlan{}, "former_node": jsonFormer{}, "host": jsonHost{}, "upgrade": engine.Upgrade{}, "interruption": engine.Interruption{}, "step": jsonStep{}, "change": steps.Change{}, "reboot_need": steps.RebootNeed{}, "diff": steps.Diff{}, "touch": steps.Touch{}, "object_kind": kube.ObjectKind{},
-			"finding":  steps.Finding{},
-			"artifact": steps.Source{}, "step_error": steps.Error{}, "facts": host.Facts{}, "last_run": steps.RunNote{}, "holder": steps.Holder{}},
+		"plan": {"": jsonPlan{}, "former_node": jsonFormer{}, "host": jsonHost{}, "upgrade": engine.Upgrade{},
+			"interruption": engine.Interruption{}, "step": jsonStep{}, "change": steps.Change{},
+			"reboot_need": steps.RebootNeed{}, "diff": steps.Diff{},
+			"touch": steps.Touch{}, "object_kind": kube.ObjectKind{}, "finding": steps.Finding{},
+			"artifact": steps.Source{}, "step_error": steps.Error{}, "facts": host.Facts{}, "last_run": steps.RunNote{},
+			"holder": steps.Holder{}},
 		"doctor":  {"": jsonDoctor{}, "host": jsonDoctorHost{}, "finding": jsonSymptom{}, "facts": host.Facts{}},
 		"leave":   {"": jsonLeave{}, "host": jsonLeaveHost{}, "item": jsonLeaveItem{}},
 		"logs":    {"": jsonLogs{}},
 		"history": {"run": jsonRun{}, "host": history.Host{}, "entry": history.Entry{}},
 		"verify":  {"": jsonVerify{}, "flow": jsonFlow{}},
-		"event": {"host_state": event.HostState{}, "step_started": event.StepStarted{}, "step_progress": event.StepProgress{},
-			"step_done": event.StepDone{}, "warning": event.Warning{}, "summary": jsonSummary{}, "summary_host": jsonSummaryHost{}, "pruned": jsonPruned{}, "rollback": jsonRollback{}, "version": nil},
+		"event": {"host_state": event.HostState{}, "step_started": event.StepStarted{},
+			"step_progress": event.StepProgress{},
+			"step_done":     event.StepDone{}, "warning": event.Warning{}, "summary": jsonSummary{},
+			"summary_host": jsonSummaryHost{}, "pruned": jsonPruned{}, "rollback": jsonRollback{}, "version": nil},
 	} {
 		for name, v := range problem {
 			if file == "check" || file == "logs" || file == "history" {
@@ -115,7 +120,8 @@ func TestOutputKeepsToSchemas(t *testing.T) {
 	run := func(code int, args ...string) []byte {
 		t.Helper()
 		c := exec.CommandContext(t.Context(), "nodejoin", args...)
-		c.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME=", "XDG_CACHE_HOME="+filepath.Join(dir, ".cache"), "SSH_AUTH_SOCK=")
+		c.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME=", "XDG_CACHE_HOME="+filepath.Join(dir, ".cache"),
+			"SSH_AUTH_SOCK=")
 		out, err := c.Output()
 		if c.ProcessState == nil || c.ProcessState.ExitCode() != code {
 			t.Fatalf("%v: %v, want exit code %d\n%s", args, err, code, out)
@@ -140,16 +146,20 @@ func TestOutputKeepsToSchemas(t *testing.T) {
 	if len(list) < 50 || fifty["valid"] != false || fifty["error_count"] != json.Number(strconv.Itoa(len(list))) {
 		t.Errorf("%d diagnostics of 50 mistakes, %v errors, valid: %v", len(list), fifty["error_count"], fifty["valid"])
 	}
-	if good := one(validate, run(exitOK, "validate", "--json", quickstart)); good["valid"] != true || len(good["diagnostics"].([]any)) != 0 {
+	if good := one(validate, run(exitOK, "validate", "--json", quickstart)); good["valid"] != true ||
+		len(good["diagnostics"].([]any)) != 0 {
 		t.Errorf("the quickstart: %v", good)
 	}
 	one(validate, run(exitInvalid, "validate", "--json", filepath.Join(dir, "none")))
 
 	pods := filepath.Join(dir, "pods.yaml")
-	if err := os.WriteFile(pods, []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {os: {name: windows}, hostPID: true, containers: [{name: a, image: a}]}\n"), 0o600); err != nil {
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n" +
+		"spec: {os: {name: windows}, hostPID: true, containers: [{name: a, image: a}]}\n"
+	if err := os.WriteFile(pods, []byte(pod), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if found := one(compileSchema(t, "check"), run(exitFailed, "check", "--json", "--plan", quickstart, pods)); len(found["findings"].([]any)) == 0 {
+	found := one(compileSchema(t, "check"), run(exitFailed, "check", "--json", "--plan", quickstart, pods))
+	if len(found["findings"].([]any)) == 0 {
 		t.Errorf("check: %v", found)
 	}
 
@@ -175,7 +185,8 @@ func TestOutputKeepsToSchemas(t *testing.T) {
 	for _, l := range left[:len(left)-1] {
 		one(line, l)
 	}
-	if sum := one(compileSchema(t, "leave"), left[len(left)-1]); len(sum["hosts"].([]any)[0].(map[string]any)["items"].([]any)) < 20 {
+	sum := one(compileSchema(t, "leave"), left[len(left)-1])
+	if items := sum["hosts"].([]any)[0].(map[string]any)["items"].([]any); len(items) < 20 {
 		t.Errorf("leave: %s", left[len(left)-1])
 	}
 	runs, err := jsonschema.UnmarshalJSON(bytes.NewReader(run(exitOK, "history", "--json", quickstart)))

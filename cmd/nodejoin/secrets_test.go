@@ -17,7 +17,8 @@ import (
 // What a script's plan has for a secret begins with this; it must appear in nothing that
 // nodejoin prints or keeps on the controller. So must nothing that has the form of a
 // token or a private key, which a run mints.
-var secretForms = regexp.MustCompile(`S3CR3T[-_A-Za-z0-9]*|\b[a-z0-9]{6}\.[a-z0-9]{16}\b|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
+var secretForms = regexp.MustCompile(`S3CR3T[-_A-Za-z0-9]*|\b[a-z0-9]{6}\.[a-z0-9]{16}\b|` +
+	`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
 
 // seenEnv names the folder in which mainSeen keeps what a process prints.
 const seenEnv = "NODEJOIN_TEST_SEEN"

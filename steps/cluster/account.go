@@ -124,13 +124,16 @@ func (k *client) EnsureServiceAccount(ctx context.Context, w kube.ServiceAccount
 		return k.fail(ctx, "creating the "+what, err)
 	}
 	if g.namespace {
-		_, err := k.core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace, Labels: ownership}}, create)
+		_, err := k.core.Namespaces().Create(ctx,
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace, Labels: ownership}}, create)
 		if err := made("Namespace "+w.Namespace, err); err != nil {
 			return err
 		}
 	}
 	if g.account {
-		_, err := k.core.ServiceAccounts(w.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: ownership}}, create)
+		_, err := k.core.ServiceAccounts(w.Namespace).Create(ctx,
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: ownership}},
+			create)
 		if err := made("ServiceAccount "+w.Namespace+"/"+w.Name, err); err != nil {
 			return err
 		}
@@ -143,7 +146,8 @@ func (k *client) EnsureServiceAccount(ctx context.Context, w kube.ServiceAccount
 	}
 	subject := rbacv1.Subject{Kind: "ServiceAccount", Namespace: w.Namespace, Name: w.Name}
 	b := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: bindingName(w), Labels: ownership},
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: w.ClusterRole}, Subjects: []rbacv1.Subject{subject}}
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: w.ClusterRole},
+		Subjects: []rbacv1.Subject{subject}}
 	what := "ClusterRoleBinding " + b.Name
 	_, err = k.rbac.ClusterRoleBindings().Create(ctx, b, create)
 	if apierrors.IsAlreadyExists(err) {
@@ -159,7 +163,9 @@ func (k *client) ensureRole(ctx context.Context, w kube.ServiceAccount, g accoun
 	case g.role && len(w.Rules) == 0:
 		return fmt.Errorf("the %s to bind does not exist", what)
 	case g.role:
-		_, err := k.rbac.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: w.ClusterRole, Labels: ownership}, Rules: policyRules(w.Rules)},
+		_, err := k.rbac.ClusterRoles().Create(ctx,
+			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: w.ClusterRole, Labels: ownership},
+				Rules: policyRules(w.Rules)},
 			metav1.CreateOptions{FieldManager: k.manager})
 		if apierrors.IsAlreadyExists(err) {
 			return nil
@@ -170,7 +176,8 @@ func (k *client) ensureRole(ctx context.Context, w kube.ServiceAccount, g accoun
 	}
 	for key, v := range ownership {
 		if g.have.Labels[key] != v {
-			return fmt.Errorf("the %s does not allow %s, and nodejoin does not own it; use another cluster_role", what, ruleText(g.rules[0]))
+			return fmt.Errorf("the %s does not allow %s, and nodejoin does not own it; use another cluster_role", what,
+				ruleText(g.rules[0]))
 		}
 	}
 	role := g.have.DeepCopy() // with its resourceVersion: a concurrent write is a conflict
@@ -193,7 +200,8 @@ func uncovered(have []rbacv1.PolicyRule, want []kube.Rule) []kube.Rule {
 	holds := func(list []string, s string) bool { return slices.Contains(list, s) || slices.Contains(list, "*") }
 	granted := func(group, resource, verb string) bool {
 		return slices.ContainsFunc(have, func(h rbacv1.PolicyRule) bool {
-			return len(h.ResourceNames) == 0 && holds(h.APIGroups, group) && holds(h.Resources, resource) && holds(h.Verbs, verb)
+			return len(h.ResourceNames) == 0 && holds(h.APIGroups, group) && holds(h.Resources, resource) &&
+				holds(h.Verbs, verb)
 		})
 	}
 	var out []kube.Rule
@@ -214,7 +222,8 @@ func uncovered(have []rbacv1.PolicyRule, want []kube.Rule) []kube.Rule {
 }
 
 // ServiceAccountToken requests a token that is bound to no object, so it lives as long as it says.
-func (k *client) ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (string, time.Time, error) {
+func (k *client) ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (string,
+	time.Time, error) {
 	what := "requesting a token of the ServiceAccount " + namespace + "/" + name
 	seconds := int64(ttl / time.Second)
 	r, err := k.core.ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{

@@ -27,7 +27,8 @@ func spkiHash(c *x509.Certificate) string {
 // else of the bundle is trusted.
 func parseAuthority(bundle []byte, pin string) (authority, error) {
 	if len(bundle) == 0 {
-		return authority{}, errors.New("it names no CA (certificate-authority), which the node needs to verify the API server")
+		return authority{}, errors.New(
+			"it names no CA (certificate-authority), which the node needs to verify the API server")
 	}
 	pin = strings.ToLower(strings.TrimSpace(pin))
 	if pin != "" {

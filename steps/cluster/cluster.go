@@ -67,14 +67,16 @@ func open(cfg *rest.Config, c Config) (*client, error) {
 		return nil, fmt.Errorf("kubeconfig %s: %w", c.Kubeconfig, err)
 	}
 	if cfg.Insecure {
-		return nil, fmt.Errorf("kubeconfig %s: it does not verify the API server (insecure-skip-tls-verify), so a token could go to anybody", c.Kubeconfig)
+		return nil, fmt.Errorf("kubeconfig %s: it does not verify the API server (insecure-skip-tls-verify), so a token "+
+			"could go to anybody", c.Kubeconfig)
 	}
 	server, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s: %w", c.Kubeconfig, err)
 	}
 	if server.Scheme != "https" {
-		return nil, fmt.Errorf("kubeconfig %s: the server %s does not use https; a token would be sent in plain text", c.Kubeconfig, server.Redacted())
+		return nil, fmt.Errorf("kubeconfig %s: the server %s does not use https; a token would be sent in plain text",
+			c.Kubeconfig, server.Redacted())
 	}
 	ca, err := parseAuthority(cfg.CAData, c.CAHash)
 	if err != nil {

@@ -72,7 +72,8 @@ func newCA(t *testing.T) *x509.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, k.Public(), k)
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +95,8 @@ func TestPin(t *testing.T) {
 	if a, err := parseAuthority(bundle, ""); err != nil || a.pem != string(bundle) || a.hash != spkiHash(other) {
 		t.Errorf("without a pin: %+v, %v", a, err)
 	}
-	for pin, want := range map[string]string{spkiHash(newCA(t)): "expected sha256:", "sha256:abc": "64 hex digits", "md5:00": "64 hex digits"} {
+	for pin, want := range map[string]string{spkiHash(newCA(t)): "expected sha256:", "sha256:abc": "64 hex digits",
+		"md5:00": "64 hex digits"} {
 		if _, err := parseAuthority(bundle, pin); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("pin %s: %v", pin, err)
 		}
@@ -112,18 +114,21 @@ func TestOpenRefuses(t *testing.T) {
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
 	defer srv.Close()
 	insecure := filepath.Join(t.TempDir(), "insecure")
-	os.WriteFile(insecure, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],"clusters":[{"name":"c","cluster":{"server":"`+srv.URL+`","insecure-skip-tls-verify":true}}],"users":[{"name":"u","user":{"token":"hush"}}]}`), 0o600)
+	os.WriteFile(insecure, []byte(
+		`{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],"clusters":[{"name":"c","cluster":{"server":"`+srv.URL+`","insecure-skip-tls-verify":true}}],"users":[{"name":"u","user":{"token":"hush"}}]}`), 0o600)
 	for _, c := range []struct {
 		config Config
 		want   string
 	}{
 		{Config{Kubeconfig: filepath.Join(t.TempDir(), "none")}, "no such file"},
 		{Config{Kubeconfig: writeKubeconfig(t, srv.URL, nil)}, "names no CA"},
-		{Config{Kubeconfig: writeKubeconfig(t, "http://127.0.0.1:8080", ca)}, "not reached by https"},
-		{Config{Kubeconfig: insecure}, "skips the verification"},
-		{Config{Kubeconfig: writeKubeconfig(t, srv.URL, ca), CAHash: "sha256:" + strings.Repeat("0", 64)}, "not the pinned one"},
+		{Config{Kubeconfig: writeKubeconfig(t, "http://127.0.0.1:8080", ca)}, "does not use https"},
+		{Config{Kubeconfig: insecure}, "does not verify the API server"},
+		{Config{Kubeconfig: writeKubeconfig(t, srv.URL, ca), CAHash: "sha256:" + strings.Repeat("0", 64)},
+			"not the pinned one"},
 	} {
-		if _, err := Open(t.Context(), c.config); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hush") {
+		if _, err := Open(t.Context(), c.config); err == nil || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "hush") {
 			t.Errorf("have %v, want %q", err, c.want)
 		}
 	}
@@ -131,7 +136,8 @@ func TestOpenRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Info(t.Context()); err == nil || errors.Is(err, kube.ErrUnreachable) || !strings.Contains(err.Error(), "does not hold against the CA") {
+	if _, err := a.Info(t.Context()); err == nil || errors.Is(err, kube.ErrUnreachable) ||
+		!strings.Contains(err.Error(), "is not signed by the CA") {
 		t.Errorf("another CA: %v", err)
 	}
 	if asked {
@@ -143,7 +149,8 @@ func TestOpenRefuses(t *testing.T) {
 func status(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: int32(code), Reason: reason, Message: message})
+	json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status: "Failure", Code: int32(code), Reason: reason, Message: message})
 }
 
 func TestErrors(t *testing.T) {
@@ -165,8 +172,10 @@ func TestErrors(t *testing.T) {
 		{"overload", func(w http.ResponseWriter, r *http.Request) {
 			status(w, 503, metav1.StatusReasonServiceUnavailable, "down")
 		}, kube.ErrUnreachable, "https://127.0.0.1"},
-		{"a gateway", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "bad gateway", 502) }, kube.ErrUnreachable, "https://127.0.0.1"},
-		{"not an API server", func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }, nil, "not as an API server does"},
+		{"a gateway", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "bad gateway", 502) },
+			kube.ErrUnreachable, "https://127.0.0.1"},
+		{"not an API server", func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }, nil,
+			"not as an API server does"},
 		{"a web page", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "<html>") }, nil, ""},
 	} {
 		a, _ := serve(t, c.answer)
@@ -174,7 +183,8 @@ func TestErrors(t *testing.T) {
 		if _, e := a.Info(t.Context()); c.is != nil && !errors.Is(e, c.is) {
 			t.Errorf("%s: Info: %v", c.title, e)
 		}
-		if err == nil || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hush") {
+		if err == nil || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: have %v", c.title, err)
 		}
 		for _, other := range []error{fs.ErrNotExist, kube.ErrUnreachable, kube.ErrUnauthorized, kube.ErrForbidden} {
@@ -207,7 +217,8 @@ func TestUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	a, err := Open(t.Context(), Config{Kubeconfig: writeKubeconfig(t, "https://"+silent.Addr().String(), ca), Timeout: 200 * time.Millisecond})
+	a, err := Open(t.Context(), Config{Kubeconfig: writeKubeconfig(t, "https://"+silent.Addr().String(), ca),
+		Timeout: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +227,8 @@ func TestUnreachable(t *testing.T) {
 	}
 	k := &client{server: "https://192.0.2.1:6443"}
 	for _, cut := range []error{io.EOF, io.ErrUnexpectedEOF, &net.OpError{Op: "read", Err: syscall.ECONNRESET}} {
-		if err := k.fail(t.Context(), "asking", &url.Error{Op: "Get", URL: "x", Err: cut}); !errors.Is(err, kube.ErrUnreachable) {
+		if err := k.fail(t.Context(), "asking", &url.Error{Op: "Get", URL: "x", Err: cut}); !errors.Is(err,
+			kube.ErrUnreachable) {
 			t.Errorf("cut: %v", err)
 		}
 	}
@@ -238,7 +250,8 @@ func TestSetTaintsTakesUpAConflict(t *testing.T) {
 				Op, Path string
 				Value    json.RawMessage
 			}
-			if err := json.NewDecoder(r.Body).Decode(&ops); err != nil || len(ops) != 2 || ops[0].Op != "test" || ops[1].Path != "/spec/taints" {
+			if err := json.NewDecoder(r.Body).Decode(&ops); err != nil || len(ops) != 2 || ops[0].Op != "test" ||
+				ops[1].Path != "/spec/taints" {
 				t.Errorf("patch %+v, %v", ops, err)
 			}
 			if patches++; patches == 1 { // another writer comes between
@@ -305,10 +318,13 @@ func TestUncovered(t *testing.T) {
 func TestNodeOf(t *testing.T) {
 	n := &corev1.Node{Spec: corev1.NodeSpec{PodCIDR: "fd00::/64", PodCIDRs: []string{"fd00::/64", "10.244.1.0/24"}},
 		Status: corev1.NodeStatus{
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status."}},
-			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "x"}, {Type: corev1.NodeInternalIP, Address: "fd00::1"}, {Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}}}
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown,
+				Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status."}},
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "x"},
+				{Type: corev1.NodeInternalIP, Address: "fd00::1"}, {Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}}}
 	have := (&client{}).nodeOf(n)
-	want := kube.Node{PodCIDR: "10.244.1.0/24", InternalIP: "192.0.2.1", ReadyReason: "NodeStatusUnknown: Kubelet stopped posting node status."}
+	want := kube.Node{PodCIDR: "10.244.1.0/24", InternalIP: "192.0.2.1",
+		ReadyReason: "NodeStatusUnknown: Kubelet stopped posting node status."}
 	if d := cmp.Diff(want, have); d != "" {
 		t.Error(d)
 	}
@@ -322,7 +338,8 @@ func TestLabelValue(t *testing.T) {
 	if v := labelValue("win-1"); v != "win-1" {
 		t.Errorf("%q", v)
 	}
-	if a, b := randomText(16), randomText(16); a == b || len(a) != 16 || strings.Trim(a, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+	if a, b := randomText(16), randomText(16); a == b || len(a) != 16 ||
+		strings.Trim(a, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
 		t.Errorf("%q, %q", a, b)
 	}
 }

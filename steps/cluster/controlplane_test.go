@@ -55,14 +55,19 @@ func startControlPlane(t *testing.T) *controlPlane {
 	p.keys()
 	etcd := fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
 	peer := fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
-	p.start("etcd", "--data-dir="+p.path("etcd"), "--listen-client-urls="+etcd, "--advertise-client-urls="+etcd, "--listen-peer-urls="+peer,
+	p.start("etcd", "--data-dir="+p.path("etcd"), "--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
+		"--listen-peer-urls="+peer,
 		"--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer, "--unsafe-no-fsync", "--log-level=warn")
-	p.apiserver = p.start("kube-apiserver", "--etcd-servers="+etcd, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
-		"--client-ca-file="+p.path("ca.crt"), "--tls-cert-file="+p.path("apiserver.crt"), "--tls-private-key-file="+p.path("apiserver.key"),
+	p.apiserver = p.start("kube-apiserver", "--etcd-servers="+etcd, "--bind-address=127.0.0.1",
+		fmt.Sprintf("--secure-port=%d", port),
+		"--client-ca-file="+p.path("ca.crt"), "--tls-cert-file="+p.path("apiserver.crt"), "--tls-private-key-file="+
+			p.path("apiserver.key"),
 		"--enable-bootstrap-token-auth", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+p.path("sa.key"),
-		"--service-account-signing-key-file="+p.path("sa.key"), "--service-cluster-ip-range=10.96.0.0/16", "--endpoint-reconciler-type=none")
-	p.kubeconfig = p.writeKubeconfig("admin", &clientcmdapi.AuthInfo{ClientCertificate: p.path("admin.crt"), ClientKey: p.path("admin.key")})
+		"--service-account-signing-key-file="+p.path("sa.key"), "--service-cluster-ip-range=10.96.0.0/16",
+		"--endpoint-reconciler-type=none")
+	p.kubeconfig = p.writeKubeconfig("admin",
+		&clientcmdapi.AuthInfo{ClientCertificate: p.path("admin.crt"), ClientKey: p.path("admin.key")})
 	cfg, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
 	p.must(err)
 	cfg.QPS, cfg.Burst = 100, 200
@@ -139,8 +144,10 @@ func (p *controlPlane) until(bound time.Duration, what string, f func(context.Co
 
 func (p *controlPlane) keys() {
 	p.caKey = newKey(p.t)
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kubernetes"}, NotBefore: time.Now().Add(-time.Minute),
-		NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kubernetes"},
+		NotBefore: time.Now().Add(-time.Minute),
+		NotAfter:  time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, p.caKey.Public(), p.caKey)
 	p.must(err)
 	p.ca, err = x509.ParseCertificate(der)
@@ -178,9 +185,11 @@ func keyPEM(t *testing.T, k crypto.Signer) []byte {
 
 func (p *controlPlane) issue(name, cn, org string, use x509.ExtKeyUsage) {
 	k := newKey(p.t)
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: cn, Organization: []string{org}},
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(12 * time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{use}}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()),
+		Subject:   pkix.Name{CommonName: cn, Organization: []string{org}},
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(12 * time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage:    x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{use}}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, p.ca, k.Public(), p.caKey)
 	p.must(err)
 	p.must(os.WriteFile(p.path(name+".crt"), certPEM(der), 0o600))

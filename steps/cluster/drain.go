@@ -65,7 +65,8 @@ func (k *client) Pods(ctx context.Context, node string) ([]kube.Pod, error) {
 
 func podOf(p *corev1.Pod) kube.Pod {
 	out := kube.Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Ending: p.DeletionTimestamp != nil,
-		Finished: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed, Created: p.CreationTimestamp.Time}
+		Finished: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
+		Created:  p.CreationTimestamp.Time}
 	if !out.Finished {
 		out.Waiting = waitingOf(p)
 	}
@@ -96,8 +97,9 @@ func waitingOf(p *corev1.Pod) string {
 // unless the API server is busy.
 func (k *client) Evict(ctx context.Context, p kube.Pod) error {
 	uid := types.UID(p.UID)
-	err := k.core.Pods(p.Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}})
+	err := k.core.Pods(p.Namespace).EvictV1(ctx,
+		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}})
 	what := "evicting the pod " + p.String()
 	switch {
 	case apierrors.IsTooManyRequests(err) && apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
@@ -158,7 +160,8 @@ func (k *client) cordonedByOthers(n *corev1.Node) bool {
 }
 
 func nodePatch(n *corev1.Node, annotations, spec map[string]any) any {
-	return map[string]any{"metadata": map[string]any{"uid": n.UID, "resourceVersion": n.ResourceVersion, "annotations": annotations}, "spec": spec}
+	return map[string]any{"metadata": map[string]any{"uid": n.UID, "resourceVersion": n.ResourceVersion,
+		"annotations": annotations}, "spec": spec}
 }
 
 // schedulable reads a Node and sends the merge patch that want returns, none for nil. If another writer, such

@@ -25,11 +25,16 @@ func reply(w http.ResponseWriter, v any) {
 func TestPods(t *testing.T) {
 	yes := true
 	list := corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: []corev1.Pod{
-		{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "web", UID: "1", OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", Controller: &yes}}},
-			Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}}},
-		{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "static", UID: "2", Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x"}}},
+		{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "web", UID: "1",
+			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", Controller: &yes}}},
+			Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "tmp",
+				VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}}},
+		{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "static", UID: "2",
+			Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x"}}},
 	}}
-	last := corev1.PodList{TypeMeta: list.TypeMeta, Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "job", UID: "3"}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}}}
+	last := corev1.PodList{TypeMeta: list.TypeMeta,
+		Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "job", UID: "3"},
+			Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}}}
 	list.Continue = "more"
 	a, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("fieldSelector") != "spec.nodeName=win-1" {
@@ -42,7 +47,8 @@ func TestPods(t *testing.T) {
 		reply(w, list)
 	})
 	have, err := a.Pods(t.Context(), "win-1")
-	want := []kube.Pod{{Namespace: "a", Name: "job", UID: "3", Finished: true}, {Namespace: "a", Name: "static", UID: "2", Mirror: true},
+	want := []kube.Pod{{Namespace: "a", Name: "job", UID: "3", Finished: true},
+		{Namespace: "a", Name: "static", UID: "2", Mirror: true},
 		{Namespace: "b", Name: "web", UID: "1", Controller: "ReplicaSet", EmptyDir: true}}
 	if diff := cmp.Diff(want, have); err != nil || diff != "" {
 		t.Error(err, diff)
@@ -56,18 +62,22 @@ func TestEvict(t *testing.T) {
 		status metav1.Status
 		want   error
 	}{
-		"taken":        {201, metav1.Status{Status: "Success"}, nil},
-		"budget":       {429, metav1.Status{Status: "Failure", Reason: metav1.StatusReasonTooManyRequests, Details: &budget}, kube.ErrBudget},
-		"busy":         {429, metav1.Status{Status: "Failure", Reason: metav1.StatusReasonTooManyRequests}, kube.ErrUnreachable},
-		"gone":         {404, metav1.Status{Status: "Failure", Reason: metav1.StatusReasonNotFound}, nil},
-		"another":      {409, metav1.Status{Status: "Failure", Reason: metav1.StatusReasonConflict}, nil},
-		"no right":     {403, metav1.Status{Status: "Failure", Reason: metav1.StatusReasonForbidden}, kube.ErrForbidden},
-		"no API there": {503, metav1.Status{Status: "Failure", Reason: metav1.StatusReasonServiceUnavailable}, kube.ErrUnreachable},
+		"taken": {201, metav1.Status{Status: "Success"}, nil},
+		"budget": {429, metav1.Status{Status: "Failure", Reason: metav1.StatusReasonTooManyRequests, Details: &budget},
+			kube.ErrBudget},
+		"busy": {429, metav1.Status{Status: "Failure", Reason: metav1.StatusReasonTooManyRequests},
+			kube.ErrUnreachable},
+		"gone":     {404, metav1.Status{Status: "Failure", Reason: metav1.StatusReasonNotFound}, nil},
+		"another":  {409, metav1.Status{Status: "Failure", Reason: metav1.StatusReasonConflict}, nil},
+		"no right": {403, metav1.Status{Status: "Failure", Reason: metav1.StatusReasonForbidden}, kube.ErrForbidden},
+		"no API there": {503, metav1.Status{Status: "Failure", Reason: metav1.StatusReasonServiceUnavailable},
+			kube.ErrUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
-				if r.Method != http.MethodPost || r.URL.Path != "/api/v1/namespaces/d/pods/web/eviction" || !strings.Contains(string(body), `"preconditions":{"uid":"u1"}`) || !strings.Contains(string(body), "policy/v1") {
+				if r.Method != http.MethodPost || r.URL.Path != "/api/v1/namespaces/d/pods/web/eviction" ||
+					!strings.Contains(string(body), `"preconditions":{"uid":"u1"}`) || !strings.Contains(string(body), "policy/v1") {
 					t.Errorf("%s %s %s", r.Method, r.URL.Path, body)
 				}
 				c.status.Kind, c.status.APIVersion, c.status.Code = "Status", "v1", int32(c.code)
@@ -75,7 +85,8 @@ func TestEvict(t *testing.T) {
 				w.WriteHeader(c.code)
 				_ = json.NewEncoder(w).Encode(c.status)
 			})
-			if err := a.Evict(t.Context(), kube.Pod{Namespace: "d", Name: "web", UID: "u1"}); !errors.Is(err, c.want) || c.want == nil && err != nil {
+			if err := a.Evict(t.Context(), kube.Pod{Namespace: "d", Name: "web", UID: "u1"}); !errors.Is(err, c.want) ||
+				c.want == nil && err != nil {
 				t.Errorf("%v, want %v", err, c.want)
 			}
 		})
@@ -115,7 +126,8 @@ func TestDeleteNode(t *testing.T) {
 
 // Cordon and Uncordon touch only what is nodejoin's, and go on after a conflict.
 func TestCordon(t *testing.T) {
-	node := corev1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "u1", ResourceVersion: "7"}}
+	node := corev1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"},
+		ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "u1", ResourceVersion: "7"}}
 	conflicts, patches := 1, 0
 	a, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -191,7 +203,10 @@ func TestCordon(t *testing.T) {
 // cordoner are the managed fields of a Node that manager has made unschedulable.
 func cordoner(manager string) []metav1.ManagedFieldsEntry {
 	entry := func(manager, fields string) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1",
+			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
 	}
-	return []metav1.ManagedFieldsEntry{entry("nodejoin", `{"f:metadata":{"f:annotations":{"f:nodejoin.dev/cordoned":{}}}}`), entry(manager, `{"f:spec":{"f:unschedulable":{}}}`)}
+	return []metav1.ManagedFieldsEntry{entry("nodejoin",
+		`{"f:metadata":{"f:annotations":{"f:nodejoin.dev/cordoned":{}}}}`),
+		entry(manager, `{"f:spec":{"f:unschedulable":{}}}`)}
 }

@@ -38,7 +38,8 @@ func (k *client) fail(ctx context.Context, what string, err error) error {
 	var cert *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &cert):
-		return fmt.Errorf("%s: the certificate of the API server %s is not signed by the CA of the kubeconfig: %w", what, k.server, cert.Err)
+		return fmt.Errorf("%s: the certificate of the API server %s is not signed by the CA of the kubeconfig: %w", what,
+			k.server, cert.Err)
 	case unanswered(err):
 		return fmt.Errorf("%s: %w: %s: %v", what, kube.ErrUnreachable, k.server, err)
 	}
@@ -53,7 +54,8 @@ func (k *client) failStatus(what string, err error, s metav1.Status) error {
 		return fmt.Errorf("%s: %w: %s", what, kube.ErrForbidden, s.Message)
 	case apierrors.IsNotFound(err) && !foreign(s):
 		return fmt.Errorf("%s: %w", what, fs.ErrNotExist)
-	case apierrors.IsServiceUnavailable(err), apierrors.IsServerTimeout(err), apierrors.IsTimeout(err), apierrors.IsTooManyRequests(err), s.Code == 502, s.Code == 504:
+	case apierrors.IsServiceUnavailable(err), apierrors.IsServerTimeout(err), apierrors.IsTimeout(err),
+		apierrors.IsTooManyRequests(err), s.Code == 502, s.Code == 504:
 		return fmt.Errorf("%s: %w: %s: %s", what, kube.ErrUnreachable, k.server, s.Message)
 	case foreign(s):
 		return fmt.Errorf("%s: %s responds, but not like an API server: %s", what, k.server, s.Message)
@@ -82,7 +84,8 @@ func unanswered(err error) bool {
 	var dns *net.DNSError
 	var no syscall.Errno
 	return errors.As(err, &ne) && ne.Timeout() || errors.As(err, &op) || errors.As(err, &dns) || errors.As(err, &no) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded) || netutil.IsHTTP2ConnectionLost(err)
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded) ||
+		netutil.IsHTTP2ConnectionLost(err)
 }
 
 func isForeign(err error) bool {

@@ -24,12 +24,15 @@ func (k *client) NodeEvents(ctx context.Context, node string) ([]kube.NodeEvent,
 	for _, e := range list.Items {
 		out = append(out, eventOf(e))
 	}
-	slices.SortStableFunc(out, func(a, b kube.NodeEvent) int { return cmp.Or(a.Last.Compare(b.Last), cmp.Compare(a.Reason, b.Reason)) })
+	slices.SortStableFunc(out, func(a, b kube.NodeEvent) int {
+		return cmp.Or(a.Last.Compare(b.Last), cmp.Compare(a.Reason, b.Reason))
+	})
 	return out, nil
 }
 
 func eventOf(e corev1.Event) kube.NodeEvent {
-	out := kube.NodeEvent{Last: e.LastTimestamp.Time, Count: e.Count, Type: e.Type, Reason: e.Reason, Message: e.Message, Source: cmp.Or(e.Source.Component, e.ReportingController)}
+	out := kube.NodeEvent{Last: e.LastTimestamp.Time, Count: e.Count, Type: e.Type, Reason: e.Reason, Message: e.Message,
+		Source: cmp.Or(e.Source.Component, e.ReportingController)}
 	if e.Series != nil {
 		out.Last, out.Count = e.Series.LastObservedTime.Time, e.Series.Count
 	}

@@ -44,10 +44,12 @@ func (k *client) MintToken(ctx context.Context, node string, ttl time.Duration) 
 	}
 	var err error
 	for range 5 { // an id that is taken is drawn again
-		t := kube.BootstrapToken{ID: randomText(6), Secret: randomText(16), Expires: time.Now().Add(ttl).UTC().Truncate(time.Second)}
+		t := kube.BootstrapToken{ID: randomText(6), Secret: randomText(16),
+			Expires: time.Now().Add(ttl).UTC().Truncate(time.Second)}
 		secret := &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: tokenPrefix + t.ID, Namespace: tokenNamespace, Labels: map[string]string{nodeLabel: labelValue(node)}},
-			Type:       tokenType,
+			ObjectMeta: metav1.ObjectMeta{Name: tokenPrefix + t.ID, Namespace: tokenNamespace,
+				Labels: map[string]string{nodeLabel: labelValue(node)}},
+			Type: tokenType,
 			StringData: map[string]string{
 				"token-id": t.ID, "token-secret": t.Secret, "expiration": t.Expires.Format(time.RFC3339),
 				"usage-bootstrap-authentication": "true", "usage-bootstrap-signing": "false",
@@ -142,7 +144,8 @@ func (k *client) SigningRequests(ctx context.Context, node string) ([]kube.Signi
 }
 
 func signingRequestOf(q certificatesv1.CertificateSigningRequest) kube.SigningRequest {
-	out := kube.SigningRequest{Name: q.Name, Requestor: q.Spec.Username, Created: q.CreationTimestamp.Time, Issued: len(q.Status.Certificate) > 0}
+	out := kube.SigningRequest{Name: q.Name, Requestor: q.Spec.Username, Created: q.CreationTimestamp.Time,
+		Issued: len(q.Status.Certificate) > 0}
 	for _, c := range q.Status.Conditions {
 		switch c.Type {
 		case certificatesv1.CertificateApproved:

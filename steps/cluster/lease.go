@@ -58,7 +58,8 @@ func (k *client) ReleaseLease(ctx context.Context, name, holder string) error {
 		if err != nil {
 			return err
 		}
-		err = leases.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion}})
+		err = leases.Delete(ctx, name,
+			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion}})
 		if apierrors.IsNotFound(err) && !isForeign(err) {
 			return nil
 		}

@@ -48,14 +48,16 @@ func TestLease(t *testing.T) {
 			if have != nil && l.ResourceVersion != have.ResourceVersion {
 				t.Errorf("written over %q with %q", have.ResourceVersion, l.ResourceVersion)
 			}
-			l.TypeMeta, l.ResourceVersion, l.UID = metav1.TypeMeta{Kind: "Lease", APIVersion: "coordination.k8s.io/v1"}, strings.Repeat("i", writes), "u"
+			l.TypeMeta, l.ResourceVersion, l.UID = metav1.TypeMeta{Kind: "Lease", APIVersion: "coordination.k8s.io/v1"},
+				strings.Repeat("i", writes), "u"
 			have = &l
 		}
 		reply(w, have)
 	})
 	ctx, now := t.Context(), time.Now().Truncate(time.Second)
 	lease := func(holder string, renewed time.Time) kube.Lease {
-		return kube.Lease{Name: "nodejoin-x", Holder: holder, Note: "note of " + holder, Duration: time.Minute, Renewed: renewed}
+		return kube.Lease{Name: "nodejoin-x", Holder: holder, Note: "note of " + holder, Duration: time.Minute,
+			Renewed: renewed}
 	}
 	take := func(what, holder, from string, wantBefore string, wantErr error) {
 		t.Helper()
@@ -66,7 +68,8 @@ func TestLease(t *testing.T) {
 		if wantBefore != "" && (before.Note != "note of "+wantBefore || before.Duration != time.Minute) {
 			t.Errorf("%s: it was %+v", what, before)
 		}
-		if wantErr == nil && (have == nil || *have.Spec.HolderIdentity != holder || have.Annotations[kube.LeaseNote] != "note of "+holder || !have.Spec.RenewTime.Time.Equal(now)) {
+		if wantErr == nil && (have == nil || *have.Spec.HolderIdentity != holder ||
+			have.Annotations[kube.LeaseNote] != "note of "+holder || !have.Spec.RenewTime.Time.Equal(now)) {
 			t.Errorf("%s: it is %+v", what, have)
 		}
 	}
@@ -94,7 +97,8 @@ func TestLeaseForbidden(t *testing.T) {
 	a, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		status(w, 403, metav1.StatusReasonForbidden, "no leases")
 	})
-	if _, err := a.TakeLease(t.Context(), kube.Lease{Name: "nodejoin-x", Holder: "1", Duration: time.Minute}, ""); !errors.Is(err, kube.ErrForbidden) || errors.Is(err, kube.ErrHeld) {
+	if _, err := a.TakeLease(t.Context(), kube.Lease{Name: "nodejoin-x", Holder: "1", Duration: time.Minute},
+		""); !errors.Is(err, kube.ErrForbidden) || errors.Is(err, kube.ErrHeld) {
 		t.Errorf("%v", err)
 	}
 }

@@ -126,7 +126,8 @@ func (k *client) object(ctx context.Context, at string, want kube.Manifest) (map
 
 // patch applies, or returns what an apply would result in. With Existing, the object must be have: its UID
 // keeps the API server from creating another.
-func (k *client) patch(ctx context.Context, at string, want kube.Manifest, have map[string]any, dry bool) (map[string]any, error) {
+func (k *client) patch(ctx context.Context, at string, want kube.Manifest, have map[string]any,
+	dry bool) (map[string]any, error) {
 	object := want.Object
 	if want.Existing {
 		object = maps.Clone(object)
@@ -142,7 +143,8 @@ func (k *client) patch(ctx context.Context, at string, want kube.Manifest, have 
 	what := "applying the " + want.String()
 	return k.fetch(ctx, what, func() ([]byte, error) {
 		q := k.any.Patch(types.ApplyPatchType).AbsPath(at).Body(body).Param("fieldManager", k.manager).
-			Param("force", strconv.FormatBool(want.Force)).Param("fieldValidation", "Strict") // the latter since 1.25, before it is not looked at
+			// the latter since 1.25, before it is not looked at
+			Param("force", strconv.FormatBool(want.Force)).Param("fieldValidation", "Strict")
 		if dry {
 			q = q.Param("dryRun", "All")
 		}
@@ -223,7 +225,8 @@ func (k *client) differs(have, then map[string]any) []kube.FieldDiff {
 	}
 	out := kube.DiffFields(strip(have), strip(then))
 	if len(out) == 0 && !reflect.DeepEqual(before, after) {
-		out = []kube.FieldDiff{{Path: "metadata.managedFields", Have: "nodejoin owns other fields than these", Want: "nodejoin owns these fields"}}
+		out = []kube.FieldDiff{{Path: "metadata.managedFields", Have: "nodejoin owns other fields than these",
+			Want: "nodejoin owns these fields"}}
 	}
 	return out
 }
@@ -278,7 +281,9 @@ func (k *client) resource(ctx context.Context, prefix, kind string) (metav1.APIR
 	k.kinds.mu.Lock()
 	defer k.kinds.mu.Unlock()
 	find := func() int {
-		return slices.IndexFunc(k.kinds.lists[prefix].APIResources, func(r metav1.APIResource) bool { return r.Kind == kind && !strings.Contains(r.Name, "/") })
+		return slices.IndexFunc(k.kinds.lists[prefix].APIResources, func(r metav1.APIResource) bool {
+			return r.Kind == kind && !strings.Contains(r.Name, "/")
+		})
 	}
 	if find() < 0 {
 		var list metav1.APIResourceList

@@ -52,7 +52,9 @@ func (p *controlPlane) manifests(ctx context.Context, a kube.API) {
 	}
 	m := &steps.Manifest{Content: manifestText}
 	c, err := check(m)
-	if err != nil || c.Action != steps.ActionCreate || !strings.Contains(c.Reason, "missing: Namespace tools; ConfigMap tools/settings; DaemonSet tools/agent; RuntimeClass windows-2022") {
+	if err != nil || c.Action != steps.ActionCreate ||
+		!strings.Contains(c.Reason, "missing: Namespace tools; ConfigMap tools/settings; DaemonSet tools/agent; "+
+			"RuntimeClass windows-2022") {
 		p.t.Fatalf("before: %+v, %v", c, err)
 	}
 	p.run(ctx, a, "manifest", m)
@@ -66,18 +68,21 @@ func (p *controlPlane) manifests(ctx context.Context, a kube.API) {
 	p.must(err)
 	_, err = check(m)
 	var se *steps.Error
-	if !errors.As(err, &se) || !strings.Contains(se.Detail, `ConfigMap tools/settings: data.other is set by "somebody"`) || !strings.Contains(se.Remedy, "force = true") {
+	if !errors.As(err, &se) || !strings.Contains(se.Detail,
+		`ConfigMap tools/settings: data.other is set by "somebody"`) || !strings.Contains(se.Remedy, "force = true") {
 		p.t.Errorf("a field of somebody else: %v", err)
 	}
 	m.Force = true
 	c, err = check(m)
-	if err != nil || c.Action != steps.ActionUpdate || len(c.Diffs) != 1 || c.Diffs[0].Name != "ConfigMap tools/settings data.other" || c.Diffs[0].Have != "2" || c.Diffs[0].Want != "1" {
+	if err != nil || c.Action != steps.ActionUpdate || len(c.Diffs) != 1 ||
+		c.Diffs[0].Name != "ConfigMap tools/settings data.other" || c.Diffs[0].Have != "2" || c.Diffs[0].Want != "1" {
 		p.t.Errorf("forced: %+v, %v", c, err)
 	}
 	p.run(ctx, a, "manifest", m)
 	m.Force = false
 	p.must(maps.Delete(ctx, "settings", metav1.DeleteOptions{}))
-	if c, err = check(m); err != nil || c.Action != steps.ActionUpdate || c.Reason != "missing: ConfigMap tools/settings" {
+	if c, err = check(m); err != nil || c.Action != steps.ActionUpdate ||
+		c.Reason != "missing: ConfigMap tools/settings" {
 		p.t.Errorf("deleted by hand: %+v, %v", c, err)
 	}
 	p.run(ctx, a, "manifest", m)
@@ -96,7 +101,8 @@ func (p *controlPlane) manifests(ctx context.Context, a kube.API) {
 	}
 
 	// Only fields of what is there.
-	patch := &steps.Manifest{Existing: true, Content: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: absent, namespace: tools}\ndata: {a: b}\n"}
+	patch := &steps.Manifest{Existing: true,
+		Content: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: absent, namespace: tools}\ndata: {a: b}\n"}
 	if c, err := check(patch); err != nil || !c.NoOp() {
 		p.t.Errorf("absent, to be left: %+v, %v", c, err)
 	}
@@ -106,7 +112,8 @@ func (p *controlPlane) manifests(ctx context.Context, a kube.API) {
 	if _, err := maps.Get(ctx, "absent", metav1.GetOptions{}); err == nil {
 		p.t.Error("it was made")
 	}
-	_, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "absent"}, Data: map[string]string{"mine": "1"}}, metav1.CreateOptions{FieldManager: "somebody"})
+	_, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "absent"},
+		Data: map[string]string{"mine": "1"}}, metav1.CreateOptions{FieldManager: "somebody"})
 	p.must(err)
 	p.run(ctx, a, "patch", patch)
 
@@ -118,16 +125,18 @@ func (p *controlPlane) manifests(ctx context.Context, a kube.API) {
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nspec: {}\n":                                     "field not declared in schema",
 		"apiVersion: v1\nkind: Namespace\nmetadata: {name: a, namespace: b}\n":                                 "have no namespace",
 		"apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: a}\nspec: {selector: {matchLabels: {a: b}}}\n": "spec.template",
-		"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n":                                                  "Secrets are not applied",
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n":                                                  "cannot contain Secrets",
 		"kind: ConfigMap\n": "an object needs",
 		"a: 1\na: 2\n":      "document 1: line 2: key \"a\" already set in map",
 		"{":                 "document 1", "": "no object",
 	} {
-		if _, err := check(&steps.Manifest{Content: content}); err == nil || !strings.Contains(err.Error(), want) && !strings.Contains(steps.AsError(err).Detail, want) {
+		if _, err := check(&steps.Manifest{Content: content}); err == nil ||
+			!strings.Contains(err.Error(), want) && !strings.Contains(steps.AsError(err).Detail, want) {
 			p.t.Errorf("%q: %v, want %q", content, err, want)
 		}
 	}
-	if _, err := a.(*client).object(ctx, "/api/v1/namespaces/tools/configmaps/none", kube.Manifest{}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := a.(*client).object(ctx, "/api/v1/namespaces/tools/configmaps/none", kube.Manifest{}); !errors.Is(err,
+		fs.ErrNotExist) {
 		p.t.Errorf("absent: %v", err)
 	}
 }
@@ -162,7 +171,8 @@ func (p *controlPlane) definitions(ctx context.Context, a kube.API) {
 	spec := func(id string, m *steps.Manifest) steps.Spec {
 		return steps.Spec{ID: id, Kind: "manifest", Args: steps.MustArgs(m)}
 	}
-	for _, r := range steps.CheckCluster(ctx, testNode, []steps.Spec{spec("first", first), spec("second", second)}, map[string]string{}, map[string]bool{}, a) {
+	for _, r := range steps.CheckCluster(ctx, testNode, []steps.Spec{spec("first", first), spec("second", second)},
+		map[string]string{}, map[string]bool{}, a) {
 		if r.Err != nil || r.Change.Action != steps.ActionCreate {
 			p.t.Errorf("%s: %+v, %v", r.ID, r.Change, r.Err)
 		}

@@ -13,7 +13,8 @@ import (
 
 // LinuxNodes lists one page of the Nodes that run Linux.
 func (k *client) LinuxNodes(ctx context.Context, most int) ([]kube.Node, error) {
-	list, err := k.core.Nodes().List(ctx, metav1.ListOptions{Limit: int64(most), LabelSelector: corev1.LabelOSStable + "=linux"})
+	list, err := k.core.Nodes().List(ctx,
+		metav1.ListOptions{Limit: int64(most), LabelSelector: corev1.LabelOSStable + "=linux"})
 	if err != nil {
 		return nil, k.fail(ctx, "listing the Linux Nodes", err)
 	}

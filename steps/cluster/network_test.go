@@ -21,11 +21,13 @@ func TestNetworkOfTheCluster(t *testing.T) {
 		case "/api/v1/nodes":
 			list := corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}}
 			for _, n := range []string{"lin-2", "lin-1"} {
-				list.Items = append(list.Items, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n, Annotations: map[string]string{"of": n}}})
+				list.Items = append(list.Items,
+					corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n, Annotations: map[string]string{"of": n}}})
 			}
 			reply(w, list)
 		case "/api/v1/namespaces/kube-flannel/configmaps/kube-flannel-cfg":
-			reply(w, corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Data: map[string]string{"net-conf.json": "{}"}})
+			reply(w, corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+				Data: map[string]string{"net-conf.json": "{}"}})
 		case "/api/v1/namespaces/kube-system/configmaps/secret":
 			status(w, 403, metav1.StatusReasonForbidden, "no")
 		default:
@@ -39,7 +41,8 @@ func TestNetworkOfTheCluster(t *testing.T) {
 	if d := cmp.Diff([]string{"/api/v1/nodes?labelSelector=kubernetes.io%2Fos%3Dlinux&limit=7"}, asked); d != "" {
 		t.Error(d)
 	}
-	if data, err := a.ConfigMap(t.Context(), "kube-flannel", "kube-flannel-cfg"); err != nil || data["net-conf.json"] != "{}" {
+	if data, err := a.ConfigMap(t.Context(), "kube-flannel", "kube-flannel-cfg"); err != nil ||
+		data["net-conf.json"] != "{}" {
 		t.Errorf("%v, %v", data, err)
 	}
 	if _, err := a.ConfigMap(t.Context(), "kube-system", "kube-flannel-cfg"); !errors.Is(err, fs.ErrNotExist) {

@@ -41,7 +41,8 @@ func TestRealCluster(t *testing.T) {
 	p.must(err)
 
 	info, err := a.Info(ctx)
-	if err != nil || !strings.HasPrefix(info.Version, "v1.") || info.Server != p.url || info.CAHash != spkiHash(p.ca) || info.CA == "" {
+	if err != nil || !strings.HasPrefix(info.Version, "v1.") || info.Server != p.url ||
+		info.CAHash != spkiHash(p.ca) || info.CA == "" {
 		t.Fatalf("info: %+v, %v", info, err)
 	}
 	if _, err := a.Node(ctx, testNode); !errors.Is(err, fs.ErrNotExist) {
@@ -61,8 +62,10 @@ func TestRealCluster(t *testing.T) {
 	}
 
 	kubelet := p.as(rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: cert, KeyData: keyPEM(t, key)}})
-	_, err = kubelet.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, Labels: map[string]string{"kubernetes.io/os": "windows"}},
-		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "foreign", Value: "kept", Effect: corev1.TaintEffectNoSchedule}}}}, metav1.CreateOptions{})
+	_, err = kubelet.CoreV1().Nodes().Create(ctx,
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, Labels: map[string]string{"kubernetes.io/os": "windows"}},
+			Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "foreign", Value: "kept",
+				Effect: corev1.TaintEffectNoSchedule}}}}, metav1.CreateOptions{})
 	p.must(err)
 	out := p.run(ctx, a, "node_registered", &steps.NodeRegistered{PodCIDR: true})
 	if !strings.HasPrefix(out["pod_cidr"], "10.244.") {
@@ -91,13 +94,15 @@ func (p *controlPlane) cordons(ctx context.Context, a kube.API) {
 	see := func(unschedulable bool, own string) {
 		p.t.Helper()
 		if n, err := a.Node(ctx, testNode); err != nil || n.Unschedulable != unschedulable || n.OwnCordon != own {
-			p.t.Errorf("unschedulable %v, own cordon %q, %v; want %v, %q", n.Unschedulable, n.OwnCordon, err, unschedulable, own)
+			p.t.Errorf("unschedulable %v, own cordon %q, %v; want %v, %q", n.Unschedulable, n.OwnCordon, err,
+				unschedulable, own)
 		}
 	}
 	kubectl := func(manager string, on bool) {
 		p.t.Helper()
 		patch := fmt.Sprintf(`{"spec":{"unschedulable":%v}}`, on)
-		_, err := p.admin.CoreV1().Nodes().Patch(ctx, testNode, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: manager})
+		_, err := p.admin.CoreV1().Nodes().Patch(ctx, testNode, types.StrategicMergePatchType, []byte(patch),
+			metav1.PatchOptions{FieldManager: manager})
 		p.must(err)
 	}
 	p.must(a.Cordon(ctx, testNode, "upgrade"))
@@ -149,7 +154,8 @@ func (p *controlPlane) waitFor(ctx context.Context, a kube.API, step steps.Clust
 	p.until(20*time.Second, "the gate says "+want, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 700*time.Millisecond)
 		defer cancel()
-		_, err := step.Apply(ctx, a, &steps.Env{Node: testNode, Progress: func(event.StepProgress) {}}, steps.Change{Action: steps.ActionWait})
+		_, err := step.Apply(ctx, a, &steps.Env{Node: testNode, Progress: func(event.StepProgress) {}},
+			steps.Change{Action: steps.ActionWait})
 		var se *steps.Error
 		if !errors.As(err, &se) || se.Code != steps.CodeTimeout || !strings.Contains(se.Detail, want) {
 			return fmt.Errorf("have %v", err)
@@ -160,14 +166,17 @@ func (p *controlPlane) waitFor(ctx context.Context, a kube.API, step steps.Clust
 
 // bindBootstrappers lets bootstrap tokens file requests, but lets nothing approve them.
 func (p *controlPlane) bindBootstrappers(ctx context.Context) {
-	_, err := p.admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "bootstrappers"},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node-bootstrapper"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: bootstrapGroup}}}, metav1.CreateOptions{})
+	_, err := p.admin.RbacV1().ClusterRoleBindings().Create(ctx,
+		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "bootstrappers"},
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node-bootstrapper"},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: bootstrapGroup}}},
+		metav1.CreateOptions{})
 	p.must(err)
 }
 
 func whoami(ctx context.Context, c *kubernetes.Clientset) (string, error) {
-	r, err := c.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	r, err := c.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
+		metav1.CreateOptions{})
 	if err != nil {
 		return "", err
 	}
@@ -179,7 +188,8 @@ func (p *controlPlane) mint(ctx context.Context, a kube.API) (kube.BootstrapToke
 	out := p.run(ctx, a, "bootstrap_token", &steps.BootstrapToken{TTL: "5m"})
 	have, err := a.BootstrapTokens(ctx, testNode)
 	p.must(err)
-	if len(have) != 1 || have[0].Secret != "" || time.Until(have[0].Expires) > 5*time.Minute || time.Until(have[0].Expires) < 4*time.Minute {
+	if len(have) != 1 || have[0].Secret != "" || time.Until(have[0].Expires) > 5*time.Minute ||
+		time.Until(have[0].Expires) < 4*time.Minute {
 		p.t.Fatalf("tokens: %+v", have)
 	}
 	c := p.as(rest.Config{BearerToken: out["token"]})
@@ -204,18 +214,25 @@ func (p *controlPlane) revoke(ctx context.Context, a kube.API, token kube.Bootst
 // request files a certificate request as a kubelet does.
 func (p *controlPlane) request(ctx context.Context, c *kubernetes.Clientset, name string, key crypto.Signer) {
 	p.t.Helper()
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + testNode, Organization: []string{"system:nodes"}}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + testNode,
+			Organization: []string{"system:nodes"}}}, key)
 	p.must(err)
-	_, err = c.CertificatesV1().CertificateSigningRequests().Create(ctx, &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: certificatesv1.CertificateSigningRequestSpec{Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
-			SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}}}, metav1.CreateOptions{})
+	_, err = c.CertificatesV1().CertificateSigningRequests().Create(ctx,
+		&certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: certificatesv1.CertificateSigningRequestSpec{Request: pem.EncodeToMemory(
+				&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+				SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName,
+				Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}}},
+		metav1.CreateOptions{})
 	p.must(err)
 }
 
 func (p *controlPlane) decide(ctx context.Context, name string, t certificatesv1.RequestConditionType) {
 	q, err := p.admin.CertificatesV1().CertificateSigningRequests().Get(ctx, name, metav1.GetOptions{})
 	p.must(err)
-	q.Status.Conditions = append(q.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: t, Status: corev1.ConditionTrue, Reason: "Test", Message: "by hand"})
+	q.Status.Conditions = append(q.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: t,
+		Status: corev1.ConditionTrue, Reason: "Test", Message: "by hand"})
 	_, err = p.admin.CertificatesV1().CertificateSigningRequests().UpdateApproval(ctx, name, q, metav1.UpdateOptions{})
 	p.must(err)
 }
@@ -247,7 +264,8 @@ func (p *controlPlane) denied(ctx context.Context, a kube.API, bootstrap *kubern
 	p.request(ctx, bootstrap, "csr-late", key)
 	p.decide(ctx, "csr-late", certificatesv1.CertificateDenied)
 	have, err := a.SigningRequests(ctx, testNode)
-	if err != nil || len(have) != 2 || have[0].Name != "csr-late" || !have[0].Denied || have[0].Approved || have[0].Message != "Test: by hand" {
+	if err != nil || len(have) != 2 || have[0].Name != "csr-late" || !have[0].Denied || have[0].Approved ||
+		have[0].Message != "Test: by hand" {
 		p.t.Errorf("denied: %+v, %v", have, err)
 	}
 }
@@ -260,7 +278,8 @@ func (p *controlPlane) labelsAndTaints(ctx context.Context, a kube.API) {
 		n := 0
 		for busy.Err() == nil {
 			b := fmt.Appendf(nil, `{"metadata":{"annotations":{"test/count":"%d"}}}`, n)
-			if _, err := p.admin.CoreV1().Nodes().Patch(busy, testNode, "application/merge-patch+json", b, metav1.PatchOptions{}); err == nil {
+			if _, err := p.admin.CoreV1().Nodes().Patch(busy, testNode, "application/merge-patch+json", b,
+				metav1.PatchOptions{}); err == nil {
 				n++
 			}
 		}
@@ -268,7 +287,8 @@ func (p *controlPlane) labelsAndTaints(ctx context.Context, a kube.API) {
 	}()
 	p.run(ctx, a, "labels", &steps.NodeLabels{Labels: map[string]string{"pool": "one", "example.test/empty": ""}})
 	p.run(ctx, a, "taints", &steps.NodeTaints{Taints: []kube.Taint{{Key: "os", Value: "linux", Effect: "NoSchedule"}}})
-	p.run(ctx, a, "taints", &steps.NodeTaints{Taints: []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}, {Key: "gpu", Effect: "NoExecute"}}})
+	p.run(ctx, a, "taints", &steps.NodeTaints{Taints: []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"},
+		{Key: "gpu", Effect: "NoExecute"}}})
 	done()
 	if n := <-written; n == 0 {
 		p.t.Error("the other writer wrote nothing")
@@ -277,14 +297,16 @@ func (p *controlPlane) labelsAndTaints(ctx context.Context, a kube.API) {
 	p.must(a.SetTaints(ctx, testNode, nil, []kube.Taint{{Key: "gpu", Effect: "NoExecute"}}))
 	n, err := a.Node(ctx, testNode)
 	p.must(err)
-	if _, ok := n.Labels["pool"]; ok || n.Labels["kubernetes.io/os"] != "windows" || n.Labels["example.test/empty"] != "" {
+	if _, ok := n.Labels["pool"]; ok || n.Labels["kubernetes.io/os"] != "windows" ||
+		n.Labels["example.test/empty"] != "" {
 		p.t.Errorf("labels: %v", n.Labels)
 	}
 	var have []string
 	for _, t := range n.Taints {
 		have = append(have, t.Key+"="+t.Value+":"+t.Effect)
 	}
-	if s := strings.Join(have, " "); !strings.Contains(s, "os=windows:NoSchedule") || !strings.Contains(s, "foreign=kept:NoSchedule") || strings.Contains(s, "gpu") {
+	if s := strings.Join(have, " "); !strings.Contains(s, "os=windows:NoSchedule") ||
+		!strings.Contains(s, "foreign=kept:NoSchedule") || strings.Contains(s, "gpu") {
 		p.t.Errorf("taints: %s", s)
 	}
 	// From some to none, and from none to some.
@@ -293,13 +315,15 @@ func (p *controlPlane) labelsAndTaints(ctx context.Context, a kube.API) {
 		p.t.Errorf("taints are left: %v, %v", n.Taints, err)
 	}
 	p.run(ctx, a, "taints", &steps.NodeTaints{Taints: []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}}})
-	if err := a.SetTaints(ctx, testNode, []kube.Taint{{Key: "no key!", Effect: "NoSchedule"}}, nil); err == nil || !strings.Contains(err.Error(), "no key!") {
+	if err := a.SetTaints(ctx, testNode, []kube.Taint{{Key: "no key!", Effect: "NoSchedule"}}, nil); err == nil ||
+		!strings.Contains(err.Error(), "no key!") {
 		p.t.Errorf("a wrong taint: %v", err)
 	}
 	if err := a.SetLabels(ctx, "win-9", map[string]string{"a": "b"}, nil); !errors.Is(err, fs.ErrNotExist) {
 		p.t.Errorf("labels of no Node: %v", err)
 	}
-	if err := a.SetTaints(ctx, "win-9", []kube.Taint{{Key: "a", Effect: "NoSchedule"}}, nil); !errors.Is(err, fs.ErrNotExist) {
+	if err := a.SetTaints(ctx, "win-9", []kube.Taint{{Key: "a", Effect: "NoSchedule"}}, nil); !errors.Is(err,
+		fs.ErrNotExist) {
 		p.t.Errorf("taints of no Node: %v", err)
 	}
 	if err := a.SetLabels(ctx, testNode, map[string]string{"a": "not a label!"}, nil); err == nil {
@@ -314,7 +338,8 @@ func (p *controlPlane) readiness(ctx context.Context, a kube.API, kubelet *kuber
 			if err != nil {
 				return err
 			}
-			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Reason: reason, Message: message, LastHeartbeatTime: metav1.Now()}}
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Reason: reason,
+				Message: message, LastHeartbeatTime: metav1.Now()}}
 			_, err = kubelet.CoreV1().Nodes().UpdateStatus(ctx, n, metav1.UpdateOptions{})
 			return err
 		})
@@ -327,15 +352,19 @@ func (p *controlPlane) readiness(ctx context.Context, a kube.API, kubelet *kuber
 
 // account makes an account, and uses its token for what it may and may not do.
 func (p *controlPlane) account(ctx context.Context, a kube.API) {
-	account := &steps.ServiceAccount{Namespace: "kube-flannel", Name: "flannel", ClusterRole: "flannel", Rules: []kube.Rule{
-		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list"}}}}
+	account := &steps.ServiceAccount{Namespace: "kube-flannel", Name: "flannel", ClusterRole: "flannel",
+		Rules: []kube.Rule{
+			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list"}}}}
 	p.run(ctx, a, "account", account)
-	account.Rules = append(account.Rules, kube.Rule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}})
+	account.Rules = append(account.Rules,
+		kube.Rule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}})
 	p.run(ctx, a, "account", account)
-	p.run(ctx, a, "proxy", &steps.ServiceAccount{Namespace: "kube-system", Name: "kube-proxy", ClusterRole: "system:node-proxier"})
+	p.run(ctx, a, "proxy", &steps.ServiceAccount{Namespace: "kube-system", Name: "kube-proxy",
+		ClusterRole: "system:node-proxier"})
 	e := &steps.Env{Node: testNode, Progress: func(event.StepProgress) {}}
 	for _, bad := range []steps.ServiceAccount{{Namespace: "kube-system", Name: "x", ClusterRole: "absent"},
-		{Namespace: "kube-system", Name: "x", ClusterRole: "system:node-proxier", Rules: []kube.Rule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}}} {
+		{Namespace: "kube-system", Name: "x", ClusterRole: "system:node-proxier",
+			Rules: []kube.Rule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}}} {
 		if _, err := bad.Apply(ctx, a, e, steps.Change{}); err == nil {
 			p.t.Errorf("%+v was made", bad)
 		}
@@ -347,16 +376,22 @@ func (p *controlPlane) account(ctx context.Context, a kube.API) {
 	}
 	less, err := Open(ctx, Config{Kubeconfig: p.writeKubeconfig("less", &clientcmdapi.AuthInfo{Token: out["token"]})})
 	p.must(err)
-	p.until(10*time.Second, "the role counts", func(ctx context.Context) error { _, err := less.Node(ctx, testNode); return err })
-	if _, err := less.BootstrapTokens(ctx, testNode); !errors.Is(err, kube.ErrForbidden) || !strings.Contains(err.Error(), `cannot list resource "secrets"`) {
+	p.until(10*time.Second, "the role counts", func(ctx context.Context) error {
+		_, err := less.Node(ctx, testNode)
+		return err
+	})
+	if _, err := less.BootstrapTokens(ctx, testNode); !errors.Is(err, kube.ErrForbidden) ||
+		!strings.Contains(err.Error(), `cannot list resource "secrets"`) {
 		p.t.Errorf("forbidden: %v", err)
 	}
-	none, err := Open(ctx, Config{Kubeconfig: p.writeKubeconfig("none", &clientcmdapi.AuthInfo{Token: "abcdef.0123456789abcdef"})})
+	none, err := Open(ctx, Config{Kubeconfig: p.writeKubeconfig("none",
+		&clientcmdapi.AuthInfo{Token: "abcdef.0123456789abcdef"})})
 	p.must(err)
 	if _, err := none.Node(ctx, testNode); !errors.Is(err, kube.ErrUnauthorized) {
 		p.t.Errorf("unauthorized: %v", err)
 	}
-	if _, err := (&steps.ServiceAccountToken{Namespace: "kube-system", Name: "nobody"}).Apply(ctx, a, e, steps.Change{}); err == nil || !strings.Contains(err.Error(), "does not exist") {
+	if _, err := (&steps.ServiceAccountToken{Namespace: "kube-system", Name: "nobody"}).Apply(ctx, a, e,
+		steps.Change{}); err == nil || !strings.Contains(err.Error(), "does not exist") {
 		p.t.Errorf("token of nobody: %v", err)
 	}
 }

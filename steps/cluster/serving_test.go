@@ -28,13 +28,17 @@ func servingCSR(t *testing.T, name, user string, created time.Time) certificates
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: user, Organization: []string{"system:nodes"}},
-		DNSNames: []string{"win-1"}, IPAddresses: []net.IP{net.ParseIP("192.0.2.1")}, EmailAddresses: []string{"a@example.com"}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: user, Organization: []string{"system:nodes"}},
+			DNSNames: []string{"win-1"}, IPAddresses: []net.IP{net.ParseIP("192.0.2.1")},
+			EmailAddresses: []string{"a@example.com"}}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(created)},
-		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: certificatesv1.KubeletServingSignerName, Username: user, Groups: []string{"system:nodes"},
+	return certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: name,
+		CreationTimestamp: metav1.NewTime(created)},
+		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: certificatesv1.KubeletServingSignerName,
+			Username: user, Groups: []string{"system:nodes"},
 			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
 			Usages:  []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth}}}
 }
@@ -44,9 +48,13 @@ func servingCSR(t *testing.T, name, user string, created time.Time) certificates
 func TestServingRequests(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	list := certificatesv1.CertificateSigningRequestList{Items: []certificatesv1.CertificateSigningRequest{
-		servingCSR(t, "csr-old", "system:node:win-1", now.Add(-time.Hour)), servingCSR(t, "csr-other", "system:node:win-2", now), servingCSR(t, "csr-new", "system:node:win-1", now)}}
-	list.Items = append(list.Items, certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "csr-broken", CreationTimestamp: metav1.NewTime(now.Add(-2 * time.Hour))},
-		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: certificatesv1.KubeletServingSignerName, Username: "system:node:win-1", Request: []byte("x")}})
+		servingCSR(t, "csr-old", "system:node:win-1", now.Add(-time.Hour)),
+		servingCSR(t, "csr-other", "system:node:win-2", now), servingCSR(t, "csr-new", "system:node:win-1", now)}}
+	list.Items = append(list.Items,
+		certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "csr-broken",
+			CreationTimestamp: metav1.NewTime(now.Add(-2 * time.Hour))},
+			Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: certificatesv1.KubeletServingSignerName,
+				Username: "system:node:win-1", Request: []byte("x")}})
 	approvals := 0
 	a, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -72,11 +80,14 @@ func TestServingRequests(t *testing.T) {
 		}
 	})
 	have, err := a.ServingRequests(t.Context(), "win-1")
-	if err != nil || len(have) != 3 || have[0].Name != "csr-new" || have[1].Name != "csr-old" || have[2].Name != "csr-broken" {
+	if err != nil || len(have) != 3 || have[0].Name != "csr-new" || have[1].Name != "csr-old" ||
+		have[2].Name != "csr-broken" {
 		t.Fatalf("requests %+v, %v", have, err)
 	}
-	want := kube.ServingRequest{SigningRequest: kube.SigningRequest{Name: "csr-new", Requestor: "system:node:win-1", Created: have[0].Created},
-		Groups: []string{"system:nodes"}, Usages: []string{"digital signature", "server auth"}, CommonName: "system:node:win-1", Organization: []string{"system:nodes"},
+	want := kube.ServingRequest{SigningRequest: kube.SigningRequest{Name: "csr-new", Requestor: "system:node:win-1",
+		Created: have[0].Created},
+		Groups: []string{"system:nodes"}, Usages: []string{"digital signature", "server auth"},
+		CommonName: "system:node:win-1", Organization: []string{"system:nodes"},
 		DNSNames: []string{"win-1"}, IPs: []string{"192.0.2.1"}, Others: []string{"a@example.com"}}
 	if d := cmp.Diff(want, have[0]); d != "" {
 		t.Errorf("(-want +have):\n%s", d)

@@ -25,7 +25,8 @@ func (k *client) Namespaces(ctx context.Context, label string) ([]kube.Namespace
 	}
 	var out []kube.Namespace
 	for _, n := range list.Items {
-		ns := kube.Namespace{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations, Created: n.CreationTimestamp.Time, Ending: n.DeletionTimestamp != nil}
+		ns := kube.Namespace{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations, Created: n.CreationTimestamp.Time,
+			Ending: n.DeletionTimestamp != nil}
 		for _, c := range n.Status.Conditions {
 			if c.Status == corev1.ConditionTrue {
 				ns.Remains = strings.TrimPrefix(ns.Remains+"; "+c.Message, "; ")
@@ -41,7 +42,8 @@ func (k *client) Namespaces(ctx context.Context, label string) ([]kube.Namespace
 // assigns to every pod that names none.
 func (k *client) MakeNamespace(ctx context.Context, n kube.Namespace) error {
 	what := "creating the namespace " + n.Name
-	_, err := k.core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations}},
+	_, err := k.core.Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations}},
 		metav1.CreateOptions{FieldManager: k.manager})
 	if err != nil {
 		return k.fail(ctx, what, err)
@@ -59,14 +61,16 @@ func (k *client) MakeNamespace(ctx context.Context, n kube.Namespace) error {
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
-			return fmt.Errorf("%s: it has no account \"default\", which kube-controller-manager creates: %w", what, context.Cause(ctx))
+			return fmt.Errorf("%s: it has no account \"default\", which kube-controller-manager creates: %w", what,
+				context.Cause(ctx))
 		}
 	}
 }
 
 // EndNamespace requests the deletion.
 func (k *client) EndNamespace(ctx context.Context, name string) error {
-	return absentIsDone(k.fail(ctx, "deleting the namespace "+name, k.core.Namespaces().Delete(ctx, name, metav1.DeleteOptions{})))
+	return absentIsDone(k.fail(ctx, "deleting the namespace "+name,
+		k.core.Namespaces().Delete(ctx, name, metav1.DeleteOptions{})))
 }
 
 func absentIsDone(err error) error {
@@ -86,7 +90,8 @@ func (k *client) EndPods(ctx context.Context, namespace string) error {
 	var now int64
 	var all []error
 	for _, p := range list.Items {
-		all = append(all, absentIsDone(k.fail(ctx, what, k.core.Pods(namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))))
+		all = append(all, absentIsDone(
+			k.fail(ctx, what, k.core.Pods(namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))))
 	}
 	return errors.Join(all...)
 }
@@ -97,20 +102,24 @@ const podGrace = 5
 // RunPod creates a pod.
 func (k *client) RunPod(ctx context.Context, p kube.PodSpec) error {
 	no, grace := false, int64(podGrace)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, Labels: p.Labels}, Spec: corev1.PodSpec{
-		RestartPolicy: corev1.RestartPolicyAlways, NodeSelector: p.NodeSelector, TerminationGracePeriodSeconds: &grace,
-		AutomountServiceAccountToken: &no, EnableServiceLinks: &no, HostNetwork: p.HostNetwork, OS: &corev1.PodOS{Name: corev1.OSName(p.OS)}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, Labels: p.Labels},
+		Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyAlways, NodeSelector: p.NodeSelector, TerminationGracePeriodSeconds: &grace,
+			AutomountServiceAccountToken: &no, EnableServiceLinks: &no, HostNetwork: p.HostNetwork,
+			OS: &corev1.PodOS{Name: corev1.OSName(p.OS)}}}
 	if p.Once {
 		pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	}
 	for _, t := range p.Tolerates {
-		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOpEqual, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOpEqual,
+			Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
 	}
 	for _, c := range p.Containers {
 		box := corev1.Container{Name: c.Name, Image: c.Image, Command: c.Command, Args: c.Args}
 		if c.Port != 0 {
 			box.Ports = []corev1.ContainerPort{{ContainerPort: c.Port}}
-			box.ReadinessProbe = &corev1.Probe{PeriodSeconds: 2, TimeoutSeconds: 5, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(c.Port)}}}
+			box.ReadinessProbe = &corev1.Probe{PeriodSeconds: 2, TimeoutSeconds: 5,
+				ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(c.Port)}}}
 		}
 		pod.Spec.Containers = append(pod.Spec.Containers, box)
 	}
@@ -129,7 +138,8 @@ func (k *client) PodState(ctx context.Context, namespace, name string) (kube.Pod
 	if out.Waiting == "" || strings.Contains(out.Waiting, ": ") {
 		return out, nil
 	}
-	events, err := k.core.Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=Warning,involvedObject.name=" + name})
+	events, err := k.core.Events(namespace).List(ctx,
+		metav1.ListOptions{FieldSelector: "type=Warning,involvedObject.name=" + name})
 	if err != nil {
 		return out, k.fail(ctx, what, err)
 	}
@@ -150,7 +160,9 @@ func podStateOf(p *corev1.Pod) kube.PodState {
 	started := 0
 	for _, c := range p.Spec.Containers {
 		s := kube.ContainerState{Name: c.Name}
-		i := slices.IndexFunc(p.Status.ContainerStatuses, func(have corev1.ContainerStatus) bool { return have.Name == c.Name })
+		i := slices.IndexFunc(p.Status.ContainerStatuses, func(have corev1.ContainerStatus) bool {
+			return have.Name == c.Name
+		})
 		if i >= 0 {
 			have := p.Status.ContainerStatuses[i]
 			s.Tries, s.Up = have.RestartCount, have.State.Running != nil
@@ -193,8 +205,10 @@ func podStateOf(p *corev1.Pod) kube.PodState {
 
 // MakeService creates a service of type NodePort.
 func (k *client) MakeService(ctx context.Context, s kube.ServiceSpec) (kube.Service, error) {
-	have, err := k.core.Services(s.Namespace).Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}, Spec: corev1.ServiceSpec{
-		Type: corev1.ServiceTypeNodePort, Selector: s.Selector, Ports: []corev1.ServicePort{{Port: s.Port, TargetPort: intstr.FromInt32(s.Port)}}}},
+	have, err := k.core.Services(s.Namespace).Create(ctx,
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}, Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeNodePort, Selector: s.Selector,
+			Ports: []corev1.ServicePort{{Port: s.Port, TargetPort: intstr.FromInt32(s.Port)}}}},
 		metav1.CreateOptions{FieldManager: k.manager})
 	if err != nil {
 		return kube.Service{}, k.fail(ctx, "creating the service "+s.Namespace+"/"+s.Name, err)

@@ -16,6 +16,7 @@ import (
 	"nodejoin/steps/event"
 	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/wire"
+	"nodejoin/steps/wait"
 )
 
 const (
@@ -77,7 +78,7 @@ func (h *hostRun) apply(ctx context.Context) (sum HostSummary) {
 	rest, aside := h.node.Steps, false // aside: the Node could not be cordoned or drained
 	for len(rest) > 0 && sum.Err == nil {
 		if err := context.Cause(ctx); err != nil {
-			sum.Err = &steps.Error{Code: steps.CodeInterrupted, Summary: "interrupted", Detail: "the run was stopped; the next apply goes on from here"}
+			sum.Err = steps.Interrupted("apply")
 			break
 		}
 		if h.stopsFirst(rest[0].ID) {
@@ -210,7 +211,7 @@ func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostS
 				specs = rest
 				continue
 			}
-			if starting && pause(ctx, rebootLook) == nil {
+			if starting && wait.Pause(ctx, rebootLook) == nil {
 				specs = append(h.services(reply.Failed), rest...)
 				continue
 			}
@@ -218,7 +219,7 @@ func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostS
 			return
 		}
 		if ctx.Err() != nil {
-			sum.Err = &steps.Error{Code: steps.CodeInterrupted, Summary: "interrupted", Detail: "the run was stopped; the next apply goes on from here"}
+			sum.Err = steps.Interrupted("apply")
 			return
 		}
 		if !dropped(err) {
@@ -327,9 +328,8 @@ func (h *hostRun) stage(ctx context.Context, specs []steps.Spec, staged map[stri
 			if dropped(err) || ctx.Err() != nil {
 				return err
 			}
-			e := steps.AsError(err)
-			h.emit(event.StepDone{Host: h.node.Name, Step: spec.ID, Result: "failed", Summary: e.Summary, Detail: e.Detail, Remedy: e.Remedy, Source: spec.Source})
-			return &stageError{spec: spec, err: e}
+			h.emit(steps.Done(event.StepDone{Host: h.node.Name, Step: spec.ID, Source: spec.Source}, err))
+			return &stageError{spec: spec, err: steps.AsError(err)}
 		}
 		staged[spec.ID] = true
 	}

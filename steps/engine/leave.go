@@ -254,7 +254,7 @@ func (h *hostRun) leave(ctx context.Context, l LeaveHost, o LeaveOptions, res *L
 		h.emit(event.StepStarted{Host: h.node.Name, Step: id, Kind: "leave", Action: action})
 		err := f()
 		if ctx.Err() != nil {
-			err = &steps.Error{Code: steps.CodeInterrupted, Summary: "interrupted", Detail: "the leave was stopped; the next one goes on from here"}
+			err = steps.Interrupted("leave")
 		}
 		d := event.StepDone{Host: h.node.Name, Step: id, Result: "changed", Action: action, Duration: time.Since(start)}
 		if err != nil {
@@ -317,7 +317,7 @@ func (h *hostRun) leaveHost(ctx context.Context, res *LeaveResult) {
 	res.Items, res.Mutations = reply.Items, reply.Mutations
 	switch {
 	case ctx.Err() != nil:
-		res.Err = &steps.Error{Code: steps.CodeInterrupted, Summary: "interrupted", Detail: "the leave was stopped; the next one goes on from here"}
+		res.Err = steps.Interrupted("leave")
 	case err != nil:
 		res.Err = err
 	case reply.Err != nil:

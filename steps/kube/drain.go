@@ -153,7 +153,9 @@ func drainOnce(ctx context.Context, a API, node string, o DrainOptions) (DrainSt
 		return DrainState{}, err
 	}
 	// What is on its way out is not in the way, whatever it is.
-	ending := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return !p.Ending || p.Mirror || p.Controller == "DaemonSet" })
+	ending := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool {
+		return !p.Ending || p.Mirror || p.Controller == "DaemonSet"
+	})
 	evict, _, blocked := DrainPlan(slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.Ending }), o)
 	if len(blocked) > 0 {
 		return DrainState{}, &BlockedError{blocked}

@@ -56,7 +56,8 @@ func pod(name, controller string) kube.Pod {
 }
 
 func TestDrain(t *testing.T) {
-	static, daemon, data, done, ending := pod("static", ""), pod("daemon", "DaemonSet"), pod("data", "ReplicaSet"), pod("done", ""), pod("ending", "")
+	static, daemon, data, done, ending := pod("static", ""), pod("daemon", "DaemonSet"), pod("data", "ReplicaSet"),
+		pod("done", ""), pod("ending", "")
 	static.Mirror, data.EmptyDir, done.Finished, ending.Ending = true, true, true, true
 	web := pod("web", "ReplicaSet")
 	for _, c := range []struct {
@@ -71,11 +72,15 @@ func TestDrain(t *testing.T) {
 		{"workload", &pods{list: []kube.Pod{static, daemon, web, done}}, kube.DrainOptions{}, []string{"web", "done"}, ""},
 		{"slow to end", &pods{list: []kube.Pod{web}, grace: 30}, kube.DrainOptions{}, []string{"web"}, ""},
 		{"taken up again", &pods{list: []kube.Pod{ending}, grace: 3}, kube.DrainOptions{}, nil, ""},
-		{"budget", &pods{list: []kube.Pod{web, done}, refuse: map[string]int{"web": 5}}, kube.DrainOptions{}, []string{"done", "web"}, ""},
-		{"API server away for a while", &pods{list: []kube.Pod{web}, grace: 5, down: 4}, kube.DrainOptions{}, []string{"web"}, ""},
-		{"data of a volume", &pods{list: []kube.Pod{web, data}}, kube.DrainOptions{Force: true}, nil, "d/data (the data of its emptyDir volume would be lost)"},
+		{"budget", &pods{list: []kube.Pod{web, done}, refuse: map[string]int{"web": 5}}, kube.DrainOptions{},
+			[]string{"done", "web"}, ""},
+		{"API server away for a while", &pods{list: []kube.Pod{web}, grace: 5, down: 4}, kube.DrainOptions{},
+			[]string{"web"}, ""},
+		{"data of a volume", &pods{list: []kube.Pod{web, data}}, kube.DrainOptions{Force: true}, nil,
+			"d/data (the data of its emptyDir volume would be lost)"},
 		{"data given up", &pods{list: []kube.Pod{data}}, kube.DrainOptions{DeleteEmptyDirData: true}, []string{"data"}, ""},
-		{"nobody makes it anew", &pods{list: []kube.Pod{web, pod("bare", "")}}, kube.DrainOptions{}, nil, "d/bare (no controller would recreate it)"},
+		{"nobody makes it anew", &pods{list: []kube.Pod{web, pod("bare", "")}}, kube.DrainOptions{}, nil,
+			"d/bare (no controller would recreate it)"},
 		{"forced", &pods{list: []kube.Pod{pod("bare", "")}}, kube.DrainOptions{Force: true}, []string{"bare"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -103,7 +108,8 @@ func TestDrainIsBounded(t *testing.T) {
 		c := &pods{list: []kube.Pod{pod("web", "ReplicaSet")}, refuse: map[string]int{"web": -1}}
 		var told []kube.DrainState
 		began := time.Now()
-		err := kube.Drain(t.Context(), c, "n", kube.DrainOptions{Timeout: 20 * time.Second, Progress: func(s kube.DrainState) { told = append(told, s) }})
+		err := kube.Drain(t.Context(), c, "n",
+			kube.DrainOptions{Timeout: 20 * time.Second, Progress: func(s kube.DrainState) { told = append(told, s) }})
 		var timeout *kube.DrainTimeoutError
 		if !errors.As(err, &timeout) || len(timeout.Refused) != 1 || !strings.Contains(err.Error(), "d/web") {
 			t.Errorf("%v, want a timeout that names the pod", err)

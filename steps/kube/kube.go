@@ -56,7 +56,8 @@ type API interface {
 	// fields that nodejoin set earlier and want no longer has are removed. Errors are those of Manifest.
 	ApplyManifest(ctx context.Context, want Manifest) error
 	// ServiceAccountToken mints a token of the account by TokenRequest.
-	ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (token string, expires time.Time, err error)
+	ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (token string,
+		expires time.Time, err error)
 	// SetLabels sets these labels on a Node and removes those named; others stay.
 	SetLabels(ctx context.Context, node string, set map[string]string, remove []string) error
 	// SetTaints adds or updates these taints (by key and effect) and removes those named; others stay.

@@ -104,7 +104,8 @@ func ParseManifests(text string) ([]Manifest, error) {
 		raw, err := yaml.YAMLToJSONStrict([]byte(doc))
 		if err != nil {
 			text := strings.Join(strings.Fields(err.Error()), " ") // several lines
-			return nil, fmt.Errorf("document %d: %s", i+1, strings.TrimPrefix(strings.TrimPrefix(text, "yaml: "), "unmarshal errors: "))
+			return nil, fmt.Errorf("document %d: %s", i+1,
+				strings.TrimPrefix(strings.TrimPrefix(text, "yaml: "), "unmarshal errors: "))
 		}
 		if bytes.Equal(raw, []byte("null")) {
 			continue
@@ -164,7 +165,8 @@ func manifests(object map[string]any) ([]Manifest, error) {
 	switch {
 	case m.APIVersion == "" || m.Kind == "" || m.Name == "":
 		return nil, errors.New("an object needs apiVersion, kind and metadata.name")
-	case strings.ContainsAny(m.APIVersion+m.Name+m.Namespace, "?#%\\ \t\n") || strings.Count(m.APIVersion, "/") > 1 || strings.ContainsAny(m.Name+m.Namespace, "/"):
+	case strings.ContainsAny(m.APIVersion+m.Name+m.Namespace, "?#%\\ \t\n") || strings.Count(m.APIVersion, "/") > 1 ||
+		strings.ContainsAny(m.Name+m.Namespace, "/"):
 		return nil, fmt.Errorf("%q of %q is not a valid object name", m.Name, m.APIVersion)
 	case m.Kind == "Secret" && m.APIVersion == "v1":
 		return nil, fmt.Errorf("%s: a plan cannot contain Secrets, since their values would be stored and shown", m)

@@ -11,7 +11,7 @@ import (
 	"nodejoin/steps/engine"
 )
 
-// mark is the sign of an action at the start of a line.
+// marks are the signs of actions at the start of a line.
 var marks = map[steps.Action]struct {
 	sign  string
 	style Style
@@ -27,18 +27,18 @@ var marks = map[steps.Action]struct {
 	steps.ActionUnknown: {"?", Blue, "not known yet"},
 }
 
-// PlanOptions say how much of a plan is shown.
+// PlanOptions say how a plan is shown.
 type PlanOptions struct {
 	Color bool
 	Width int
-	Full  bool // contents of new files too, and steps with nothing to do
+	Full  bool // also contents of new files, and steps without changes
 }
 
 // WritePlan prints what a report would change, host by host, and a closing line.
 func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 	count := r.Actions()
 	hosts, failed := 0, 0
-	// Hosts with the same to do are shown once.
+	// Hosts with the same changes are shown once.
 	var order []string
 	names := map[string][]string{}
 	for _, h := range r.Hosts {
@@ -62,7 +62,8 @@ func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 		fmt.Fprintf(w, "%s  %s\n%s", strings.Join(names[body], ", "), head, rest)
 	}
 	var parts []string
-	for _, a := range []steps.Action{steps.ActionCreate, steps.ActionUpdate, steps.ActionDelete, steps.ActionRestart, steps.ActionReboot, steps.ActionStart, steps.ActionUnknown, steps.ActionWait} {
+	for _, a := range []steps.Action{steps.ActionCreate, steps.ActionUpdate, steps.ActionDelete, steps.ActionRestart,
+		steps.ActionReboot, steps.ActionStart, steps.ActionUnknown, steps.ActionWait} {
 		if n := count[a]; n > 0 {
 			verb := "to " + marks[a].verb
 			if a == steps.ActionUnknown || a == steps.ActionWait {
@@ -73,7 +74,9 @@ func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 	}
 	if n := interrupted(r); n > 1 {
 		l := r.Rollout
-		fmt.Fprintln(w, Wrap(fmt.Sprintf("Rollout: %d Nodes are interrupted, at most %d out of service at once; after %d %s no further one is begun.", n, l.MaxUnavailable, l.MaxFailures, plural(l.MaxFailures, "failure")), "", o.Width))
+		text := fmt.Sprintf("Rollout: %d Nodes are interrupted, at most %d at once; after %d %s no other Node is started.",
+			n, l.MaxUnavailable, l.MaxFailures, plural(l.MaxFailures, "failure"))
+		fmt.Fprintln(w, Wrap(text, "", o.Width))
 	}
 	if failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d could not be checked", failed))
@@ -102,8 +105,8 @@ func plural(n int, s string) string {
 	return s + "s"
 }
 
-// writeHost prints what kind of machine h is on a line, and below it what would
-// change there; false where there is nothing to show.
+// writeHost prints one line about the machine, and below it what would change there. It
+// returns false if there is nothing to show.
 func writeHost(w io.Writer, h engine.HostReport, o PlanOptions) bool {
 	n := 0
 	for _, s := range h.Steps {
@@ -164,8 +167,8 @@ func writeHost(w io.Writer, h engine.HostReport, o PlanOptions) bool {
 	return true
 }
 
-// writeUpgrade prints another version of Kubernetes, what it means, and what pods
-// will notice of the apply.
+// writeUpgrade prints a change of the version of Kubernetes, what it means, and how the
+// apply interrupts pods.
 func writeUpgrade(w io.Writer, h engine.HostReport, o PlanOptions) {
 	line := func(style Style, sign, text string) {
 		lines := strings.Split(Wrap(CleanLine(text), "", max(o.Width-4, 24)), "\n")
@@ -225,7 +228,8 @@ func writeDiff(w io.Writer, d steps.Diff, o PlanOptions) {
 	case d.Sensitive:
 		fmt.Fprintf(w, "%s%s: (sensitive, differs)\n", in, name)
 	case !d.Text:
-		fmt.Fprintf(w, "%s%s: %s -> %s\n", in, name, Paint(o.Color, Red, quoteEmpty(d.Have)), Paint(o.Color, Green, quoteEmpty(d.Want)))
+		fmt.Fprintf(w, "%s%s: %s -> %s\n", in, name, Paint(o.Color, Red, quoteEmpty(d.Have)),
+			Paint(o.Color, Green, quoteEmpty(d.Want)))
 	default:
 		fmt.Fprintf(w, "%s%s:\n", in, name)
 		have, want := ensureNL(d.Have), ensureNL(d.Want)
