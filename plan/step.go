@@ -45,6 +45,10 @@ func (c *compiler) stepBlocks() []*stepBlock {
 	var out []*stepBlock
 	for _, b := range c.written["step"] {
 		kind := kindSpecs()[b.Labels[0]]
+		if instead, gone := replacedKinds[b.Labels[0]]; gone {
+			c.Fail(b.LabelRanges[0], "unknown kind", "There is no kind of step %q: %s.", b.Labels[0], instead)
+			continue
+		}
 		if kind == nil {
 			c.Fail(b.LabelRanges[0], "unknown kind", "There is no kind of step %q.%s", b.Labels[0], cmp.Or(eval.DidYouMean(b.Labels[0], kindNames()), " There is "+strings.ReplaceAll(eval.OneOf(kindNames()), " or ", " and ")+"."))
 			continue

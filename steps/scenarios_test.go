@@ -478,7 +478,7 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 		{name: "file gate", drift: func(t *testing.T, h host.Host) { put(t, h, `C:\run\subnet.env`, "FLANNEL_SUBNET=10.244.3.1/24\n") },
 			list: []steps.Spec{spec("file_ready", "g", &steps.FileReady{Path: `C:\run\subnet.env`, Contains: "FLANNEL_SUBNET="})}},
 		{name: "preflight", list: []steps.Spec{spec("preflight", "p", &steps.Preflight{OS: "windows", MinBuild: "10.0.17763", Services: []string{"kubelet"}, Ports: []string{"tcp/10250"}})}},
-		{name: "require", list: []steps.Spec{spec("require", "r", &steps.Require{OS: "windows", MinBuild: "10.0.17763", Admin: true, Path: `C:\`, MinFree: "1KiB", ForeignServices: []string{"kubelet"}})}},
+		{name: "preflight, limited", list: []steps.Spec{spec("preflight", "p", &steps.Preflight{OS: "windows", Path: `C:\`, MinFree: "1KiB", Only: []string{"operating-system", "disk-space"}})}},
 	}, art
 }
 

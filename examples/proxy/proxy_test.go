@@ -90,7 +90,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestDrift: each setting that was changed is found, and nothing else, and mended.
+// TestDrift: each setting that was changed is found, and nothing else, and fixed.
 func TestDrift(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -137,7 +137,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestPrevious: what a setting replaces is kept, so that it can be put back.
+// TestPrevious: what a setting replaces is kept, so that it can be restored.
 func TestPrevious(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

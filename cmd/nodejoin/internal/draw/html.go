@@ -149,7 +149,7 @@ func (g *group) draw() {
 func class(kind string) string {
 	k, _ := steps.Lookup(kind)
 	switch {
-	case strings.HasSuffix(kind, "_ready"), kind == "require", kind == "flannel_agrees", kind == "node_registered":
+	case strings.HasSuffix(kind, "_ready"), kind == "preflight", kind == "flannel_agrees", kind == "node_registered":
 		return "wait"
 	case k.Place == steps.OnCluster:
 		return "kube"
