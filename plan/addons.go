@@ -32,7 +32,7 @@ var exporterSpec = &eval.Spec{Name: "windows_exporter", One: true, Doc: "windows
 
 // addonVersion judges the version of a program that is no part of a node.
 func (j *settingJudge) addonVersion(artifact string) {
-	text := j.c.version(j.Section, "version")
+	text := version(j.Section, "version")
 	if text == "" {
 		return
 	}
@@ -40,7 +40,7 @@ func (j *settingJudge) addonVersion(artifact string) {
 	case !v.Accepted():
 		j.Fail("version", "version not supported", "%s cannot be run as nodejoin runs it: %s%s", v.Name, v.Why, instead(v))
 	case v.Assumed != "":
-		j.c.Warn(j.At("version"), "version newer than the tables", "%s.", v.Assumed)
+		j.Scope.Warn(j.At("version"), "version newer than the tables", "%s.", v.Assumed)
 	}
 }
 
@@ -48,8 +48,7 @@ func (j *settingJudge) csiProxy() {
 	j.addonVersion(compat.CSIProxy)
 	for i, d := range j.Strs("working_dirs") {
 		if why := badPath("windows", d); why != "" {
-			j.OK = false
-			j.c.Fail(j.AtIndex("working_dirs", i), "invalid path", "%q cannot be a folder on windows: %s.", d, why)
+			j.FailAt(j.AtIndex("working_dirs", i), "invalid path", "%q cannot be a folder on windows: %s.", d, why)
 		}
 	}
 }
@@ -70,11 +69,9 @@ func (j *settingJudge) exporter() {
 	for i, name := range list {
 		switch {
 		case !collectorName.MatchString(name):
-			j.OK = false
-			j.c.Fail(j.AtIndex("collectors", i), "invalid name", "%q cannot be the name of a collector: it has lower-case letters, digits and '_'.", name)
+			j.FailAt(j.AtIndex("collectors", i), "invalid name", "%q cannot be the name of a collector: it has lower-case letters, digits and '_'.", name)
 		case slices.Contains(list[:i], name):
-			j.OK = false
-			j.c.Fail(j.AtIndex("collectors", i), "invalid name", "The collector %q is named twice, and windows_exporter would not start. Remove one of them.", name)
+			j.FailAt(j.AtIndex("collectors", i), "invalid name", "The collector %q is named twice, and windows_exporter would not start. Remove one of them.", name)
 		}
 	}
 }
@@ -89,7 +86,7 @@ func (w *settingWriter) addon(name string, b settingBlock) bool {
 		return false
 	}
 	switch {
-	case len(w.c.plan.blocks["cluster"]) == 0:
+	case len(w.c.written["cluster"]) == 0:
 		w.c.FailOn(w.m.Name, b.at, "block without effect", "Node %q joins no cluster, so it gets no %s. Remove it.", w.m.Name, name)
 		return false
 	case b.text("version") == "" && b.args["version"].value == cty.NilVal && !w.c.failedBefore("version of "+w.c.Files.Place(b.at)):

@@ -27,7 +27,7 @@ const spareAddresses = 5
 
 // nodeNetworks reads how large the network of a node is, and holds the networks
 // against what nodes need besides.
-func (c *compiler) nodeNetworks(s *eval.Section, k *cluster) {
+func nodeNetworks(s *eval.Section, k *cluster) {
 	k.nodeMask = int(s.Int("node_cidr_mask", defaultNodeMask, smallestNode, defaultNodeMask))
 	k.nodeMaskGiven = s.Has("node_cidr_mask")
 	if k.pods.IsValid() && k.pods.Bits() > k.nodeMask {
@@ -66,54 +66,4 @@ func (k *cluster) clash(ip netip.Addr) string {
 		return fmt.Sprintf("the network %s, which Windows nodes use for a placeholder of the host network", placeholder)
 	}
 	return ""
-}
-
-// machineAddress judges an address at which a machine is reached.
-func (c *compiler) machineAddress(s *eval.Section, argument, text string) {
-	ip, err := netip.ParseAddr(text)
-	if err != nil || c.cluster == nil {
-		return // a name, or reported
-	}
-	if why := c.cluster.clash(ip); why != "" {
-		s.Fail(argument, "overlapping networks", "The machine's address %s lies in %s. Choose another network for the cluster.", ip, why)
-	}
-}
-
-// manyPods holds max_pods, or the kubelet's default, against the network of a node.
-// inherited is what holds where the section says nothing.
-func (c *compiler) manyPods(s *eval.Section, own, inherited int, node string) {
-	mask, given := defaultNodeMask, false
-	if c.cluster != nil {
-		mask, given = c.cluster.nodeMask, c.cluster.nodeMaskGiven
-	}
-	if mask == 0 {
-		return
-	}
-	room := 1<<(32-mask) - spareAddresses
-	n := own
-	if n == 0 && inherited == 0 && node != "" && given {
-		n = kubeletMaxPods
-	}
-	switch {
-	case n <= room:
-	case !given:
-		c.Warn(s.At("max_pods"), "more pods than addresses", "A node has a /24 of the pods' network, unless the cluster gives it another (node_cidr_mask), and that has %d addresses for pods. With max_pods = %d the last pods would wait for an address for ever.", room, n)
-	case own == 0:
-		s.OK = false
-		c.FailOn(node, s.Block.DefRange, "more pods than addresses", "Node %q has a /%d of the pods' network, with %d addresses for pods, and the kubelet takes up to %d pods unless told otherwise. Give max_pods = %d or less.", node, mask, room, n, room)
-	default:
-		s.Fail("max_pods", "more pods than addresses", "A node has a /%d of the pods' network, with %d addresses for pods. With max_pods = %d the last pods would wait for an address for ever.", mask, room, n)
-	}
-}
-
-// roomForNodes holds the number of nodes against the pods' network.
-func (c *compiler) roomForNodes() {
-	k := c.cluster
-	if k == nil || !k.pods.IsValid() || k.pods.Bits() > k.nodeMask {
-		return
-	}
-	c.roomForNodes6(k)
-	if networks := 1 << (k.nodeMask - k.pods.Bits()); len(c.machines) > networks {
-		c.Fail(k.podsAt, "network too small", "%s has %d networks of /%d, one for each node, and the plan has %d nodes. Use a larger pod_cidr; the other nodes of the cluster take networks of it, too.", k.pods, networks, k.nodeMask, len(c.machines))
-	}
 }

@@ -14,15 +14,17 @@ import (
 
 // cluster is the cluster block with the blocks that say what its nodes run.
 type cluster struct {
+	*eval.Section
 	Cluster
 	complete bool // nothing of it was wrong, so that nodes can be expanded
+	runtime  *runtime
+	network  *network
 	base     recipe.Input
 	pods     netip.Prefix // of IPv4
 	services netip.Prefix
 	// pods6 and services6 are those of IPv6 of a cluster with both families.
 	pods6, services6 netip.Prefix
 	podsAt           hcl.Range // where pods is given, or the block
-	pauseAt          hcl.Range // where the pause image is given, or the runtime block
 	// nodeMask is the length of the prefix of one node's pod network.
 	nodeMask      int
 	nodeMaskGiven bool
@@ -37,44 +39,13 @@ const (
 	defaultDNSDomain   = "cluster.local"
 )
 
-// clusterBlocks reads cluster, runtime, network and mirror.
-func (c *compiler) clusterBlocks() {
-	for _, b := range c.plan.blocks["mirror"] {
-		if s := c.Section(rootBlock("mirror"), b, c.Ctx); s.Str("path") != "" {
-			c.mirror, c.mirrorAt = c.Files.Home(s.Str("path")), b.DefRange
-		}
-		if len(c.plan.blocks["cluster"]) == 0 {
-			c.Fail(b.DefRange, "block without effect", "A mirror holds what the nodes of a cluster install, and the plan has no cluster block. Add one, or remove this block.")
-		}
-	}
-	c.artifactBlocks()
-	blocks := c.plan.blocks["cluster"]
-	if len(blocks) == 0 {
-		for _, kind := range []string{"runtime", "network"} {
-			for _, b := range c.plan.blocks[kind] {
-				if spec := c.Kind(rootBlock(kind), b); spec != nil {
-					c.Section(spec, b, c.Ctx)
-				}
-				c.Fail(b.DefRange, "block without effect", "A %s block says what the nodes of a cluster run, and the plan has no cluster block. Add one, or remove this block.", kind)
-			}
-		}
-		return
-	}
-	before := c.Errors()
-	k := &cluster{}
-	c.cluster = k
-	c.clusterBlock(blocks[0], k)
-	c.runtimeBlock(blocks[0], k)
-	c.networkBlock(blocks[0], k)
-	k.Runtime = k.base.Runtime.Kind
-	k.complete = c.Errors() == before && len(c.plan.blocks["runtime"]) > 0 && len(c.plan.blocks["network"]) > 0
-}
-
-func (c *compiler) clusterBlock(b *hcl.Block, k *cluster) {
-	s := c.Section(rootBlock("cluster"), b, c.Ctx)
-	k.Name, k.Source = b.Labels[0], c.Files.Place(b.DefRange)
+// decodeCluster reads a cluster block.
+func decodeCluster(sc *eval.Scope, b *hcl.Block) *cluster {
+	s := sc.Section(rootBlock("cluster"), b, sc.Ctx)
+	k := &cluster{Section: s}
+	k.Name, k.Source = b.Labels[0], sc.Files.Place(b.DefRange)
 	in := &k.base
-	k.Version = c.version(s, "kubernetes")
+	k.Version = version(s, "kubernetes")
 	in.Cluster, in.Kubernetes = k.Name, k.Version
 	if k.Version != "" {
 		if v, err := compat.Kubelet(k.Version); err == nil {
@@ -83,11 +54,11 @@ func (c *compiler) clusterBlock(b *hcl.Block, k *cluster) {
 			case !v.Supported:
 				s.Fail("kubernetes", "version not supported", "Kubernetes %s is older than %s, the oldest whose node components nodejoin configures. Use a newer one.", k.Version, floor)
 			case v.Assumed != "":
-				c.Warn(s.At("kubernetes"), "version newer than the tables", "%s.", v.Assumed)
+				sc.Warn(s.At("kubernetes"), "version newer than the tables", "%s.", v.Assumed)
 			}
 		}
 	}
-	k.ServerVersion = c.version(s, "server_version")
+	k.ServerVersion = version(s, "server_version")
 	if server := k.ServerVersion; server != "" && k.Version != "" {
 		if v := compat.CheckSkew(compat.KubeletProgram, k.Version, server); !v.Accepted() {
 			s.Fail("kubernetes", "version skew", "A node of Kubernetes %s cannot join an API server of %s: %s. Possible is %s.", k.Version, server, v.Why, v.Instead)
@@ -104,36 +75,36 @@ func (c *compiler) clusterBlock(b *hcl.Block, k *cluster) {
 	case s.Has("kubeconfig") && s.Has("sandbox"):
 		s.Fail("sandbox", "arguments exclude each other", "A cluster is real (kubeconfig) or simulated (sandbox). Remove one of the two.")
 	case !s.Has("kubeconfig") && !s.Has("sandbox") && !s.Misspelt("kubeconfig") && !s.Misspelt("sandbox"):
-		c.Fail(b.DefRange, "missing argument", "The cluster has neither \"kubeconfig\" nor \"sandbox\", so nothing can be asked of it. Give kubeconfig = \"~/.kube/config\"; it is read here and never copied to a node.")
+		s.FailAt(b.DefRange, "missing argument", "The cluster has neither \"kubeconfig\" nor \"sandbox\", so nothing can be asked of it. Give kubeconfig = \"~/.kube/config\"; it is read here and never copied to a node.")
 	}
 	if v := s.Str("kubeconfig"); v != "" {
-		k.Kubeconfig = c.Files.Home(v)
+		k.Kubeconfig = sc.Files.Home(v)
 	}
 	if v := s.Str("sandbox"); v != "" {
-		k.Sandbox = c.Files.Home(v)
+		k.Sandbox = sc.Files.Home(v)
 	}
 	if k.CAHash = s.Str("ca_hash"); k.CAHash != "" && !caHash.MatchString(k.CAHash) {
 		s.Fail("ca_hash", "invalid digest", "%q is no pin of a CA. Write \"sha256:\" and 64 hex digits, as kubeadm token create --print-join-command shows it.", k.CAHash)
 	}
 	if k.CAHash != "" && s.Has("sandbox") && !s.Has("kubeconfig") {
-		c.Fail(s.Attrs["ca_hash"].NameRange, "argument without effect", "A simulated cluster makes its own CA, so there is nothing to pin. Remove ca_hash.")
-		s.OK = false
+		s.FailAt(s.Attrs["ca_hash"].NameRange, "argument without effect", "A simulated cluster makes its own CA, so there is nothing to pin. Remove ca_hash.")
 	}
-	c.addresses(s, k)
+	clusterNetworks(s, k)
 	in.DNSDomain = s.StrOr("dns_domain", defaultDNSDomain)
 	if in.DNSDomain != "" && (len(in.DNSDomain) > 253 || !dnsName.MatchString(in.DNSDomain)) {
 		s.Fail("dns_domain", "invalid domain", "%q is no DNS name. It has lower-case letters, digits, '-' and '.', as in %q.", in.DNSDomain, defaultDNSDomain)
 	}
 	k.DNSIP, k.DNSDomain = in.DNSIP, in.DNSDomain
-	c.joinBlock(s, k)
+	decodeJoin(s, k)
+	return k
 }
 
 var caHash = regexp.MustCompile(`^sha256:[0-9a-fA-F]{64}$`)
 
 // addresses reads the networks and holds them against each other.
-func (c *compiler) addresses(s *eval.Section, k *cluster) {
-	k.pods, k.pods6 = c.networks(s, "pod_cidr", defaultPodCIDR)
-	k.services, k.services6 = c.networks(s, "service_cidr", defaultServiceCIDR)
+func clusterNetworks(s *eval.Section, k *cluster) {
+	k.pods, k.pods6 = networkArg(s, "pod_cidr", defaultPodCIDR)
+	k.services, k.services6 = networkArg(s, "service_cidr", defaultServiceCIDR)
 	k.PodCIDR = families(k.pods, k.pods6)
 	k.base.PodCIDR, k.base.ServiceCIDR = k.PodCIDR, families(k.services, k.services6)
 	for _, n := range []struct{ pods, services netip.Prefix }{{k.pods, k.services}, {k.pods6, k.services6}} {
@@ -142,14 +113,14 @@ func (c *compiler) addresses(s *eval.Section, k *cluster) {
 		}
 	}
 	k.podsAt = s.At("pod_cidr")
-	c.dualStack(s, k)
-	c.nodeNetworks(s, k)
-	c.dnsIP(s, k)
+	dualStack(s, k)
+	nodeNetworks(s, k)
+	dnsAddress(s, k)
 }
 
 // dnsIP reads the address of the cluster's DNS service, or takes the tenth of the
 // services' network, as kubeadm does.
-func (c *compiler) dnsIP(s *eval.Section, k *cluster) {
+func dnsAddress(s *eval.Section, k *cluster) {
 	text := s.Str("dns_ip")
 	if text == "" {
 		if !k.services.IsValid() || s.Has("dns_ip") {
@@ -179,7 +150,7 @@ func (c *compiler) dnsIP(s *eval.Section, k *cluster) {
 }
 
 // version is a version argument without a leading "v"; "" when it is wrong.
-func (c *compiler) version(s *eval.Section, name string) string {
+func version(s *eval.Section, name string) string {
 	text := s.Str(name)
 	if text == "" {
 		return ""
@@ -192,17 +163,8 @@ func (c *compiler) version(s *eval.Section, name string) string {
 	return v.String()
 }
 
-// input is what the recipe is told of a machine.
-func (k *cluster) input(m *machine) recipe.Input {
-	in := k.base
-	in.Node, in.OS, in.Arch, in.DataDir = m.Name, m.OS, m.Arch, m.DataDir
-	in.Sandbox = m.Connection.Type == "sandbox"
-	in.ManagementIP, in.ManagementIP6, in.Taints, in.Labels, in.MaxPods = m.managementIP, m.management6, m.taints, m.labels, m.maxPods
-	in.Build, in.Settings, in.Waive = m.build, m.settings, m.waive
-	if box := m.Connection.Sandbox; box != nil {
-		in.Build = box.Build
-	}
-	in.Kubelet, in.KubeProxy = m.component("kubelet"), m.component("kube_proxy")
-	in.Source = m.Source
-	return in
+// whole reports whether nothing of the cluster and of what its nodes run is wrong, so that
+// nodes can be expanded.
+func (k *cluster) whole() bool {
+	return k.complete && k.OK && k.runtime.OK && k.network.OK
 }

@@ -58,18 +58,15 @@ type osOnly struct {
 }
 
 // componentBlocks reads the kubelet and kube_proxy blocks of a profile or node.
-func (c *compiler) componentBlocks(s *eval.Section, ctx *hcl.EvalContext) map[string]component {
+func componentBlocks(s *eval.Section, ctx *hcl.EvalContext, version string) map[string]component {
 	out := map[string]component{}
 	for i, k := range components {
 		for _, b := range s.Blocks.OfType(k.block) {
 			if _, again := out[k.block]; again {
 				continue // reported by section
 			}
-			in := c.Section(componentSpecs[i], b, ctx)
-			j := &componentJudge{c: c, s: in, block: k.block, program: k.program}
-			if c.cluster != nil {
-				j.version = c.cluster.Version
-			}
+			in := s.Scope.Section(componentSpecs[i], b, ctx)
+			j := &componentJudge{s: in, block: k.block, program: k.program, version: version}
 			config, args := j.config(), j.args()
 			out[k.block] = component{config: config, args: args, on: j.on(), only: j.only}
 			s.OK = s.OK && in.OK
@@ -125,7 +122,6 @@ func flagName(arg string) string {
 
 // componentJudge holds one block against the version tables.
 type componentJudge struct {
-	c              *compiler
 	s              *eval.Section
 	block, program string
 	version        string // of Kubernetes; "" = not known
@@ -133,8 +129,7 @@ type componentJudge struct {
 }
 
 func (j *componentJudge) fail(at hcl.Range, summary, detail string, args ...any) {
-	j.s.OK = false
-	j.c.Fail(at, summary, detail, args...)
+	j.s.FailAt(at, summary, detail, args...)
 }
 
 // on reads the argument "enabled"; nil when there is none.
@@ -239,7 +234,7 @@ func (j *componentJudge) verdict(at hcl.Range, what string, v compat.Verdict) bo
 	case compat.OK, compat.NoVersion:
 		return true
 	case compat.Deprecated:
-		j.c.Warn(at, "deprecated "+what, "%s: %s%s", v.Name, v.Why, instead(v))
+		j.s.Scope.Warn(at, "deprecated "+what, "%s: %s%s", v.Name, v.Why, instead(v))
 		return true
 	}
 	summary := map[compat.Status]string{compat.Unknown: "unknown ", compat.Removed: "removed ", compat.NotYet: "too new ", compat.Refused: "refused "}[v.Status] + what
@@ -298,23 +293,6 @@ func (j *componentJudge) systems(path []string, v any) {
 		why = "Windows has no cgroups, so it cannot have this value: the kubelet refuses to start with it"
 	}
 	note("windows", why)
-}
-
-// otherSystem reports fields that a machine's operating system does not have.
-func (c *compiler) otherSystem(m *machine) {
-	for _, k := range components {
-		for _, o := range m.components[k.block].only {
-			switch {
-			case o.not != m.OS:
-				continue
-			case m.OS == "windows":
-				c.FailOn(m.Name, o.at, "field not for Windows", "Node %q runs Windows, and its %s block has %q: %s. Remove it, or say it in a profile for Linux nodes; nodejoin writes what works.", m.Name, k.block, o.field, o.why)
-			default:
-				c.FailOn(m.Name, o.at, "field not for Linux", "Node %q runs Linux, and its %s block has %q: %s. Remove it, or say it in a profile for Windows nodes.", m.Name, k.block, o.field, o.why)
-			}
-			m.bad = true
-		}
-	}
 }
 
 // gates judges the field featureGates.
@@ -470,26 +448,4 @@ var ownedFlags = map[string]map[string]string{
 		"network-name": byNetwork, "source-vip": "nodejoin reserves it on the machine, once its network is there",
 		"healthz-bind-address": byGate, "healthz-port": byGate,
 	},
-}
-
-// component is what the recipe is told of one program.
-func (m *machine) component(block string) recipe.Component {
-	k := m.components[block]
-	return recipe.Component{Config: k.config, Args: k.args, Off: k.on != nil && !*k.on}
-}
-
-// serverReturn reports direct server return without the feature gate that it
-// needs in older versions. Field and gate may come from different blocks.
-func (c *compiler) serverReturn(m *machine) {
-	if c.cluster == nil {
-		return
-	}
-	config := m.components["kube_proxy"].config
-	kernel, _ := config["winkernel"].(map[string]any)
-	gates, _ := config["featureGates"].(map[string]any)
-	k, err := compat.Kubelet(c.cluster.Version)
-	if err == nil && k.WinDSRGate && kernel["enableDSR"] == true && gates["WinDSR"] != true {
-		c.FailOn(m.Name, m.at, "feature gate missing", "Node %q has winkernel.enableDSR, which kube-proxy of Kubernetes %s takes with the feature gate WinDSR only. Add to the kube_proxy block: config = { featureGates = { WinDSR = true } }.", m.Name, c.cluster.Version)
-		m.bad = true
-	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"nodejoin/plan/compat"
 	"nodejoin/plan/eval"
-	"nodejoin/plan/recipe"
 )
 
 // nodeMask6 is the length of the prefix of one node's IPv6 network, unless
@@ -15,7 +14,7 @@ const nodeMask6 = 64
 
 // networks is an argument of one network of IPv4, or of one of IPv4 and one of IPv6 as
 // kubeadm takes them; zero Prefixes when it is wrong.
-func (c *compiler) networks(s *eval.Section, name, fallback string) (v4, v6 netip.Prefix) {
+func networkArg(s *eval.Section, name, fallback string) (v4, v6 netip.Prefix) {
 	text := s.StrOr(name, fallback)
 	if text == "" {
 		return
@@ -60,7 +59,7 @@ func families(v4, v6 netip.Prefix) string {
 }
 
 // dualStack holds networks of both families against each other and the version.
-func (c *compiler) dualStack(s *eval.Section, k *cluster) {
+func dualStack(s *eval.Section, k *cluster) {
 	with, without := "pod_cidr", "service_cidr"
 	if k.services6.IsValid() {
 		with, without = without, with
@@ -77,69 +76,12 @@ func (c *compiler) dualStack(s *eval.Section, k *cluster) {
 	}
 }
 
-// flannelFamilies reports networks of both families that flannel would have to carry.
-func (c *compiler) flannelFamilies(k *cluster) {
-	if !k.pods6.IsValid() {
-		return
-	}
-	why := "flannel and kube-proxy use an overlay for IPv4 only"
-	if k.base.Network.Backend == recipe.HostGW {
-		why = "flannel's backend \"host-gw\" routes IPv4 only, though an L2Bridge network could carry both"
-	}
-	c.Fail(k.podsAt, "dual stack not possible", "The networks are of both families, and on Windows %s. Give those of IPv4 alone, or use network \"none\" and a CNI of the cluster's own that has both on L2Bridge.", why)
-}
-
-// managementIP6 reads the machine's address of IPv6, which its kubelet reports beside
-// the other.
-func (c *compiler) managementIP6(s *eval.Section, m *machine) {
-	const argument = "management_ip6"
-	if text := s.Str(argument); text != "" {
-		m.management6, m.address6At = c.address6(s, argument, text), s.At(argument)
-	}
-	if m.management6 == "" || c.cluster == nil || !c.cluster.complete || c.cluster.pods6.IsValid() {
-		return
-	}
-	s.Fail(argument, "address of IPv6 not needed", "The cluster's pods and services are of IPv4 alone, and so are its nodes. Remove the argument, or give pod_cidr and service_cidr networks of both families.")
-}
-
 // address6 gives an address of IPv6 of a machine as programs write it; "" when it is wrong.
-func (c *compiler) address6(s *eval.Section, argument, text string) string {
+func address6(s *eval.Section, argument, text string) string {
 	ip, err := netip.ParseAddr(text)
 	if err != nil || !ip.Is6() || ip.Is4In6() || ip.Zone() != "" || !ip.IsGlobalUnicast() {
 		s.Fail(argument, "invalid address", "%q is no address of IPv6 at which other machines reach this one. Write it as 2001:db8::10.", text)
 		return ""
 	}
-	c.machineAddress(s, argument, text)
 	return ip.String()
-}
-
-// cloudAddresses reports an address of IPv6 beside a cloud provider, which gives Nodes
-// their addresses: a kubelet that takes both ends otherwise.
-func (c *compiler) cloudAddresses(m *machine) {
-	if m.management6 == "" || c.cluster == nil {
-		return
-	}
-	for _, a := range m.components["kubelet"].args {
-		provider, given := strings.CutPrefix(a, "--cloud-provider=")
-		have, err := compat.Kubelet(c.cluster.Version)
-		if !given || provider == "" || err != nil || provider == "external" && have.CloudDualStack {
-			continue
-		}
-		c.FailOn(m.Name, m.address6At, "addresses come from the cloud", "Node %q has management_ip6, and the kubelet of Kubernetes %s ends when it is given addresses of both families beside %s: the cloud tells it. Remove management_ip6, or use Kubernetes 1.29 or later with --cloud-provider=external.", m.Name, c.cluster.Version, a)
-		m.bad = true
-	}
-}
-
-// roomForNodes6 holds the number of nodes against the pods' network of IPv6.
-func (c *compiler) roomForNodes6(k *cluster) {
-	if !k.pods6.IsValid() || k.pods6.Bits() <= nodeMask6-16 {
-		return // kube-controller-manager divides a network into no more than 1<<16
-	}
-	networks := 0
-	if k.pods6.Bits() <= nodeMask6 {
-		networks = 1 << (nodeMask6 - k.pods6.Bits())
-	}
-	if len(c.machines) > networks {
-		c.Warn(k.podsAt, "network of IPv6 small", "%s has %d networks of /%d, one for each node unless kube-controller-manager is told otherwise (--node-cidr-mask-size-ipv6), and the plan has %d nodes. Use a larger network, or see that the CNI or that flag divides it further.", k.pods6, networks, nodeMask6, len(c.machines))
-	}
 }

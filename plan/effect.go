@@ -10,7 +10,7 @@ import (
 // companions are arguments of kinds that say something only beside another one.
 var companions = map[string]struct{ other, why string }{
 	"service.recovery_reset": {"recovery", "it counts failures for the actions of recovery, and there are none"},
-	"require.path":           {"min_free", "it names the volume for min_free, which is not given"},
+	"preflight.path":         {"min_free", "it names the volume for min_free, which is not given"},
 }
 
 // dataOf is the argument that holds the data of a registry value's type.
@@ -64,11 +64,6 @@ func (c *compiler) withoutEffect(b *stepBlock, m *machine, s *eval.Section, args
 			if args["backend"] == recipe.HostGW && s.Has(name) {
 				fail(name, "The argument %q is of VXLAN, and the backend is %q, which has none. Remove it.", name, recipe.HostGW)
 			}
-		}
-	case "require":
-		if s.OK && len(args) == 0 {
-			c.Fail(s.Block.DefRange, "step without effect", "This step demands nothing of the machine. Give one of its conditions, for example admin = true, or remove it.")
-			s.OK = false
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"nodejoin/plan/graph"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps"
+
+	"github.com/hashicorp/hcl/v2"
 )
 
 // expansion is one node on its way to ordered steps: first those of its recipe,
@@ -203,4 +205,19 @@ func (x *expansion) order() []int {
 	}
 	x.c.FailOn(x.m.Name, at, "steps in a circle", "On node %q each of these steps waits for the one before it, so none can start: %s. Remove one of the links.", x.m.Name, strings.Join(cycle.Path, " -> "))
 	return nil
+}
+
+// idle warns of nodes on which nothing would be done.
+func (c *compiler) idle(blocks []*stepBlock) {
+	if len(c.written["node"]) == 0 {
+		c.Warn(hcl.Range{}, "no nodes", "The plan has no node block, so there is nothing to do. Add: node \"NAME\" { os = \"windows\" ... }.")
+	}
+	if c.cluster != nil {
+		return
+	}
+	for _, m := range c.machines {
+		if !m.bad && len(m.Steps) == 0 && !slices.ContainsFunc(blocks, func(b *stepBlock) bool { return b.runsOn(m) }) {
+			c.WarnOn(m.Name, m.at, "nothing to do", "Node %q joins no cluster and has no step. Add a cluster block, or a step block for it.", m.Name)
+		}
+	}
 }

@@ -38,8 +38,8 @@ func (j *settingJudge) firewall(ctx *hcl.EvalContext) {
 	}
 	j.rules = map[string]settingBlock{}
 	for _, b := range j.Blocks.OfType("allow") {
-		in := j.c.Section(firewallSpec.Child("allow"), b, ctx)
-		j.c.settingName(in)
+		in := j.Scope.Section(firewallSpec.Child("allow"), b, ctx)
+		settingName(in)
 		if text := in.Str("ports"); text != "" {
 			if _, why := portRanges(text); why != "" {
 				in.Fail("ports", "invalid ports", "%q cannot be a list of ports: %s.", text, why)
@@ -50,10 +50,9 @@ func (j *settingJudge) firewall(ctx *hcl.EvalContext) {
 		}
 		j.remote(in)
 		if _, again := j.rules[b.Labels[0]]; again {
-			in.OK = false
-			j.c.Fail(b.DefRange, "duplicate block", "There is another allow block %q here. Rename one of them.", b.Labels[0])
+			in.FailAt(b.DefRange, "duplicate block", "There is another allow block %q here. Rename one of them.", b.Labels[0])
 		}
-		j.rules[b.Labels[0]] = j.c.says(in)
+		j.rules[b.Labels[0]] = says(in)
 		j.OK = j.OK && in.OK
 	}
 }
@@ -61,8 +60,7 @@ func (j *settingJudge) firewall(ctx *hcl.EvalContext) {
 func (j *settingJudge) remote(s *eval.Section) {
 	for i, r := range s.Strs("remote") {
 		if r == "" || strings.Contains(r, ",") || !host.ValidAddresses(r) {
-			s.OK = false
-			j.c.Fail(s.AtIndex("remote", i), "invalid address", "%q is neither an address nor a network, as in \"192.0.2.7\" or \"10.0.0.0/8\".", r)
+			s.FailAt(s.AtIndex("remote", i), "invalid address", "%q is neither an address nor a network, as in \"192.0.2.7\" or \"10.0.0.0/8\".", r)
 		}
 	}
 }

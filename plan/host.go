@@ -145,13 +145,11 @@ func (j *settingJudge) authorities(name string) {
 	for i, text := range j.Strs(name) {
 		list, err := steps.Authorities(text)
 		if err != nil {
-			j.OK = false
-			j.c.Fail(j.AtIndex(name, i), "invalid certificate", "This cannot be an authority to trust: %v. Give the authority's certificate in PEM, for example file(\"ca.pem\").", err)
+			j.FailAt(j.AtIndex(name, i), "invalid certificate", "This cannot be an authority to trust: %v. Give the authority's certificate in PEM, for example file(\"ca.pem\").", err)
 		}
 		for _, ca := range list {
 			if seen[string(ca.Raw)] {
-				j.OK = false
-				j.c.Fail(j.AtIndex(name, i), "duplicate certificate", "The authority %s is in this list twice. Remove one of the two.", ca.Subject)
+				j.FailAt(j.AtIndex(name, i), "duplicate certificate", "The authority %s is in this list twice. Remove one of the two.", ca.Subject)
 			}
 			seen[string(ca.Raw)] = true
 		}

@@ -29,24 +29,24 @@ var joinSpecs = map[string]*eval.Spec{
 const defaultTokenTTL = 15 * time.Minute
 
 // joinBlock reads the join block of the cluster; without one it is a bootstrap token.
-func (c *compiler) joinBlock(s *eval.Section, k *cluster) {
+func decodeJoin(s *eval.Section, k *cluster) {
 	in := &k.base
 	in.Join = recipe.Join{Kind: "bootstrap_token", TTL: defaultTokenTTL}
 	for _, b := range s.Blocks.OfType("join") {
-		spec := c.Kind(rootBlock("cluster").Child("join"), b)
+		spec := s.Scope.Kind(rootBlock("cluster").Child("join"), b)
 		if spec == nil {
 			continue
 		}
-		js := c.Section(spec, b, c.Ctx)
+		js := s.Scope.Section(spec, b, s.Scope.Ctx)
 		in.Join = recipe.Join{Kind: b.Labels[0]}
 		switch in.Join.Kind {
 		case "bootstrap_token":
 			in.Join.TTL = js.Duration("ttl", time.Minute, 24*time.Hour, defaultTokenTTL)
 		case "kubeadm":
 			in.Join.TTL = js.Duration("ttl", time.Minute, 24*time.Hour, defaultTokenTTL)
-			in.Join.IgnorePreflightErrors = c.preflightChecks(js)
+			in.Join.IgnorePreflightErrors = preflightChecks(js)
 		case "kubeconfig":
-			k.joinFile = c.givenKubeconfig(js)
+			k.joinFile = givenKubeconfig(js)
 		}
 	}
 }
@@ -56,19 +56,17 @@ func (c *compiler) joinBlock(s *eval.Section, k *cluster) {
 var preflightCheck = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.\\-]*$`)
 
 // preflightChecks reads the names of the checks whose errors are ignored.
-func (c *compiler) preflightChecks(s *eval.Section) []string {
+func preflightChecks(s *eval.Section) []string {
 	names := s.Strs("ignore_preflight_errors")
 	for i, n := range names {
 		at := s.AtIndex("ignore_preflight_errors", i)
 		switch {
 		case !preflightCheck.MatchString(n):
-			c.Fail(at, "invalid preflight check", "%q is no name of a check. Write one name for each element, as kubeadm prints it in brackets: from [ERROR Port-10250] that is \"Port-10250\".", n)
-			s.OK = false
+			s.FailAt(at, "invalid preflight check", "%q is no name of a check. Write one name for each element, as kubeadm prints it in brackets: from [ERROR Port-10250] that is \"Port-10250\".", n)
 		case slices.ContainsFunc(names[:i], func(o string) bool { return strings.EqualFold(o, n) }):
-			c.Fail(at, "duplicate preflight check", "The check %q is named twice; kubeadm does not tell upper from lower case. Remove one.", n)
-			s.OK = false
+			s.FailAt(at, "duplicate preflight check", "The check %q is named twice; kubeadm does not tell upper from lower case. Remove one.", n)
 		case strings.EqualFold(n, "all"):
-			c.Warn(at, "all preflight errors ignored", "kubeadm then goes on whatever is wrong with a machine, and what it leaves there is harder to read than its checks. Name the checks that do not matter here.")
+			s.Scope.Warn(at, "all preflight errors ignored", "kubeadm then goes on whatever is wrong with a machine, and what it leaves there is harder to read than its checks. Name the checks that do not matter here.")
 		}
 	}
 	return names

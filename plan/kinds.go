@@ -53,14 +53,13 @@ var choices = map[string][]string{
 	"dynamic_ports.protocol": {"tcp", "udp"}, "reserved_ports.protocol": {"tcp", "udp"},
 	"flannel_agrees.backend": {"vxlan", "host-gw"}, "kubeadm_join.config_version": steps.JoinConfigVersions,
 	"preflight.os": {"windows", "linux"}, "preflight.arch": {"amd64", "arm64"},
-	"require.os": {"windows", "linux"}, "require.arch": {"amd64", "arm64"},
 }
 
 // paths are arguments that hold an absolute path of the machine.
 var paths = map[string]bool{"path": true, "to": true, "log": true, "dir": true, "unless": true, "program": true, "flags_file": true}
 
 // pathLists are arguments that hold several.
-var pathLists = map[string]bool{"makes": true, "aside": true}
+var pathLists = map[string]bool{"makes": true, "backup": true}
 
 // kindSpecs are made once: kinds do not change while a program runs.
 var kindSpecs = sync.OnceValue(func() map[string]*kindSpec {
@@ -214,6 +213,11 @@ func number(f *big.Float, t reflect.Type) (any, error) {
 		return nil, fmt.Errorf("it must be a whole number from 0 to %d", uint64(1<<bits-1))
 	}
 	return n, nil
+}
+
+// replacedKinds are kinds that there were once, and what takes their place.
+var replacedKinds = map[string]string{
+	"require": "a step \"preflight\" takes its place, whose argument only names the findings to look for, as in only = [\"administrator\", \"disk-space\"]",
 }
 
 // kindNames lists the kinds for people.

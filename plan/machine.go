@@ -22,8 +22,10 @@ import (
 
 // machine is one node with what its expansion needs besides the result.
 type machine struct {
+	*eval.Section // the node block, for this machine
 	Node
 	label        string // of the node block
+	profile      string // that the block names; "" = none
 	at           hcl.Range
 	reached      hcl.Range // its connection block
 	bad          bool      // something of it was reported; it is not expanded
@@ -32,14 +34,18 @@ type machine struct {
 	addressAt    hcl.Range // where the plan gives its address, if it does
 	address6At   hcl.Range // where it gives that of IPv6
 	maxPods      int
-	labels       map[string]string
-	taints       []kube.Taint
-	components   map[string]component
-	build        string // "" = not known before the machine is asked; of a sandbox its connection has it
-	vars         cty.Value
-	waive        []string
-	settings     recipe.Settings
-	settingAt    map[string]hcl.Range // where the setting stands that a step comes from
+	// ownMaxPods and inheritedMaxPods are what the block and its profile say; 0 = nothing.
+	ownMaxPods, inheritedMaxPods int
+	conn                         *eval.Section // the connection block
+	labels                       map[string]string
+	taints                       []kube.Taint
+	components                   map[string]component
+	build                        string // "" = not known before the machine is asked; of a sandbox its connection has it
+	vars                         cty.Value
+	waive                        []string
+	said                         settings // blocks of settings, of the node and its profile
+	settings                     recipe.Settings
+	settingAt                    map[string]hcl.Range // where the setting stands that a step comes from
 }
 
 var taintEffects = []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}
@@ -78,141 +84,69 @@ func badLabel(key, value string) string {
 	return ""
 }
 
-// nodeBlocks makes the machines of all node blocks.
-func (c *compiler) nodeBlocks() {
-	for _, b := range c.plan.blocks["node"] {
-		c.nodeBlock(b)
-	}
-	first := map[string]*machine{}
-	for _, m := range c.machines {
-		key := strings.ToLower(m.Name)
-		if key == "" {
-			continue // why it has no name was reported
-		}
-		if before := first[key]; before != nil {
-			if before.at == m.at {
-				c.Fail(m.at, "duplicate name", "This block makes two nodes with the name %q. Names of Nodes are unique in a cluster; let the argument \"name\" depend on each.key or count.index, or leave it out.", m.Name)
-			} else {
-				c.Fail(m.at, "duplicate name", "There is another node %q at %s. Names of Nodes are unique in a cluster, and case does not count.", before.Name, c.Files.Place(before.at))
-			}
-			m.bad = true
-			continue
-		}
-		first[key] = m
-	}
-	c.sameMachine()
-}
-
-// sameMachine reports nodes that are reached in the same way, or have one address: a
-// machine is one node.
-func (c *compiler) sameMachine() {
-	reached, addresses := map[string]*machine{}, map[netip.Addr]givenAddress{}
-	for _, m := range c.machines {
-		if m.bad {
-			continue
-		}
-		key := m.Connection.Type
-		switch m.Connection.Type {
-		case "ssh":
-			s := m.Connection.SSH
-			key += fmt.Sprintf(" %q %d %q", strings.ToLower(s.Host), cmp.Or(s.Port, 22), s.Jump)
-		case "sandbox":
-			key += " " + m.Connection.Sandbox.Path
-		}
-		if before := reached[key]; before != nil {
-			c.FailOn(m.Name, m.reached, "two nodes on one machine", "Node %q is reached in the same way as node %q at %s, so both would be set up on one machine, each undoing the other. Remove one of them, or give each a connection of its own%s.", m.Name, before.Name, c.Files.Place(before.reached), byEach(before, m))
-			m.bad = true
-			continue
-		}
-		reached[key] = m
-		if c.cluster == nil {
-			continue // in a cluster a Node is found by its address
-		}
-		for _, a := range m.given() {
-			if before, there := addresses[a.ip]; there {
-				c.FailOn(m.Name, a.at, "two nodes with one address", "Node %q has the address %s, and so has node %q at %s: what the cluster sends to the one would reach the other. Give each its own%s.", m.Name, a.ip, before.of.Name, c.Files.Place(before.at), byEach(before.of, m))
-				m.bad = true
-				break
-			}
-			addresses[a.ip] = a
-		}
-	}
-}
-
-// byEach says how the nodes of one block come to differ.
-func byEach(a, b *machine) string {
-	if a.at != b.at {
-		return ""
-	}
-	return ": it is one block that makes both, so let it depend on each.key, each.value or count.index"
-}
-
-// nodeBlock makes one machine, or with for_each or count several.
-func (c *compiler) nodeBlock(b *hcl.Block) {
+// decodeNodes makes one machine of a node block, or with for_each or count several.
+func decodeNodes(sc *eval.Scope, b *hcl.Block, profiles map[string]*profile, version string) []*machine {
 	attrs, _ := b.Body.JustAttributes() // wrong ones are reported when the block is decoded
 	each, count := attrs["for_each"], attrs["count"]
+	one := func(ctx *hcl.EvalContext, name string) *machine {
+		return decodeNode(sc, b, ctx, name, profiles, version)
+	}
+	var out []*machine
 	switch {
 	case each != nil && count != nil:
-		c.Fail(count.NameRange, "arguments exclude each other", "A node block has for_each or count, not both.")
+		sc.Fail(count.NameRange, "arguments exclude each other", "A node block has for_each or count, not both.")
 	case each != nil:
-		for _, e := range c.ForEach(each, c.Ctx) {
-			ctx := c.Ctx.NewChild()
-			ctx.Variables = map[string]cty.Value{"each": cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(e.Key), "value": e.Value})}
-			c.machine(b, ctx, e.Key)
+		for _, e := range sc.ForEach(each, sc.Ctx) {
+			out = append(out, one(sc.With("each", map[string]cty.Value{"key": cty.StringVal(e.Key), "value": e.Value}), e.Key))
 		}
 	case count != nil:
-		v, _, o := c.Evaluate(count.Expr, c.Ctx, "count", cty.Number, eval.Allow{})
-		if o == eval.IsNull {
-			c.Fail(count.Expr.Range(), "missing value", "The argument \"count\" is null here. It takes a whole number from 0 to 10000.")
-		}
-		if o != eval.IsValue {
-			return
-		}
-		n, exact := v.AsBigFloat().Int64()
-		if exact != 0 || n < 0 || n > 10000 {
-			c.Fail(count.Expr.Range(), "number out of range", "The argument \"count\" takes a whole number from 0 to 10000.")
-			return
-		}
-		for i := range n {
-			ctx := c.Ctx.NewChild()
-			ctx.Variables = map[string]cty.Value{"count": cty.ObjectVal(map[string]cty.Value{"index": cty.NumberIntVal(i)})}
-			c.machine(b, ctx, b.Labels[0]+"-"+strconv.FormatInt(i, 10))
+		for i := range nodeCount(sc, count) {
+			out = append(out, one(sc.With("count", map[string]cty.Value{"index": cty.NumberIntVal(i)}), b.Labels[0]+"-"+strconv.FormatInt(i, 10)))
 		}
 	default:
-		c.machine(b, c.Ctx, b.Labels[0])
+		out = append(out, one(sc.Ctx, b.Labels[0]))
 	}
+	return out
 }
 
-// machine reads a node block for one machine.
-func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
-	s := c.Section(rootBlock("node"), b, ctx)
-	m := &machine{label: b.Labels[0], at: b.DefRange, bad: !s.OK}
+// nodeCount is the argument "count"; 0 when it is wrong.
+func nodeCount(sc *eval.Scope, a *hcl.Attribute) int64 {
+	v, _, o := sc.Evaluate(a.Expr, sc.Ctx, "count", cty.Number, eval.Allow{})
+	if o == eval.IsNull {
+		sc.Fail(a.Expr.Range(), "missing value", "The argument \"count\" is null here. It takes a whole number from 0 to 10000.")
+	}
+	if o != eval.IsValue {
+		return 0
+	}
+	n, exact := v.AsBigFloat().Int64()
+	if exact != 0 || n < 0 || n > 10000 {
+		sc.Fail(a.Expr.Range(), "number out of range", "The argument \"count\" takes a whole number from 0 to 10000.")
+		return 0
+	}
+	return n
+}
+
+// decodeNode reads a node block for one machine, and lays it over its profile.
+func decodeNode(sc *eval.Scope, b *hcl.Block, ctx *hcl.EvalContext, name string, profiles map[string]*profile, version string) *machine {
+	s := sc.Section(rootBlock("node"), b, ctx)
+	m := &machine{Section: s, label: b.Labels[0], at: b.DefRange}
 	m.Name = s.StrOr("name", name)
-	m.Address, m.Source = "node."+m.Name, c.Files.Place(b.DefRange)
-	own := c.machineArgs(s, ctx)
-	base := c.profileOf(s)
+	m.Address, m.Source = "node."+m.Name, sc.Files.Place(b.DefRange)
+	own := machineArgs(s, ctx, version)
+	base := &profile{}
+	used, found := profileName(s, "profile", profiles)
+	if m.profile = used; found {
+		base = profiles[used]
+	}
 	all := own.over(base)
 	m.OS, m.Arch, m.DataDir, m.maxPods = all.os, cmp.Or(all.arch, "amd64"), all.dataDir, all.maxPods
+	m.ownMaxPods, m.inheritedMaxPods = own.maxPods, base.maxPods
 	m.build, m.waive, m.OnFailure = all.build, all.waive, all.onFailure
-	m.labels, m.taints, m.components = all.labels, all.taints, all.components
-	c.withoutCluster(s)
-	c.withoutProxy(s)
-	c.manyPods(s, own.maxPods, base.maxPods, m.Name)
-	m.vars = c.vars(s, ctx)
-	if m.Name != "" && (len(m.Name) > longestNodeName || !dnsName.MatchString(m.Name)) {
-		at := s.At("name")
-		why := "Names of Nodes have lower-case letters, digits, '-' and '.', and begin and end with a letter or digit (RFC 1123)."
-		if low := strings.ToLower(m.Name); low != m.Name && dnsName.MatchString(low) {
-			why += " Use " + strconv.Quote(low) + ": the kubelet writes names in lower case."
-		}
-		if len(m.Name) > longestNodeName {
-			why += fmt.Sprintf(" This one has %d characters, and the kubelet gives its Node a label with it (kubernetes.io/hostname), which has %d at most.", len(m.Name), longestNodeName)
-		}
-		c.Fail(at, "invalid node name", "%q cannot be the name of a Node. %s", m.Name, why)
-		s.OK = false
-	}
+	m.labels, m.taints, m.components, m.said = all.labels, all.taints, all.components, all.settings
+	m.vars = nodeVars(s, ctx)
+	nodeName(m)
 	if m.OS == "" && !s.Has("os") && !s.Misspelt("os") && !s.Misspelt("profile") && (!s.Has("profile") || base.known) {
-		c.FailOn(m.Name, b.DefRange, "missing argument", "Node %q has no operating system. Give os = \"windows\" or os = \"linux\" here or in its profile.", m.Name)
+		sc.FailOn(m.Name, b.DefRange, "missing argument", "Node %q has no operating system. Give os = \"windows\" or os = \"linux\" here or in its profile.", m.Name)
 		s.OK = false
 	}
 	if !slices.Contains(systems, m.OS) {
@@ -221,54 +155,55 @@ func (c *compiler) machine(b *hcl.Block, ctx *hcl.EvalContext, name string) {
 	if !slices.Contains(architectures, m.Arch) {
 		s.OK = false
 	}
-	c.managementIP(s, m)
-	c.managementIP6(s, m)
+	nodeAddresses(s, m)
 	if m.DataDir != "" && m.OS != "" {
 		if why := badPath(m.OS, m.DataDir); why != "" {
 			s.Fail("data_dir", "invalid path", "%q cannot be a folder on %s: %s.", m.DataDir, m.OS, why)
 		}
 	}
-	c.connection(s, b, ctx, m)
-	c.windowsBuild(s, m)
-	c.serverReturn(m)
-	c.cloudAddresses(m)
-	c.machineSettings(m, all.settings)
-	c.otherSystem(m)
-	m.bad = m.bad || !s.OK || m.OS == ""
-	c.machines = append(c.machines, m)
+	decodeConnection(s, b, ctx, m)
+	return m
 }
 
-// withoutCluster reports what only the node of a cluster can have.
-func (c *compiler) withoutCluster(s *eval.Section) {
-	if len(c.plan.blocks["cluster"]) > 0 {
+// nodeName judges the name of the Node.
+func nodeName(m *machine) {
+	if m.Name == "" || len(m.Name) <= longestNodeName && dnsName.MatchString(m.Name) {
 		return
 	}
-	const why = "The argument %q is for the nodes of a cluster, and the plan has no cluster block, so it has no effect. Remove it, or add a cluster block."
-	for _, name := range []string{"labels", "max_pods", "waive"} {
-		if s.Has(name) {
-			s.OK = false
-			s.Scope.Fail(s.Attrs[name].NameRange, "argument without effect", why, name)
+	why := "Names of Nodes have lower-case letters, digits, '-' and '.', and begin and end with a letter or digit (RFC 1123)."
+	if low := strings.ToLower(m.Name); low != m.Name && dnsName.MatchString(low) {
+		why += " Use " + strconv.Quote(low) + ": the kubelet writes names in lower case."
+	}
+	if len(m.Name) > longestNodeName {
+		why += fmt.Sprintf(" This one has %d characters, and the kubelet gives its Node a label with it (kubernetes.io/hostname), which has %d at most.", len(m.Name), longestNodeName)
+	}
+	m.FailAt(m.At("name"), "invalid node name", "%q cannot be the name of a Node. %s", m.Name, why)
+}
+
+// nodeAddresses reads the machine's addresses in the management network, which its kubelet reports.
+func nodeAddresses(s *eval.Section, m *machine) {
+	m.managementIP = s.Str("management_ip")
+	m.ManagementIP = m.managementIP
+	if text := m.managementIP; text != "" {
+		ip, err := netip.ParseAddr(text)
+		if err != nil || !ip.Is4() {
+			s.Fail("management_ip", "invalid address", "%q is no IPv4 address.", text)
+		} else {
+			m.addressAt = s.At("management_ip")
 		}
 	}
-	for _, k := range components {
-		for _, b := range s.Blocks.OfType(k.block) {
-			s.OK = false
-			c.Fail(b.DefRange, "block without effect", "A %s block is for the nodes of a cluster, and the plan has no cluster block. Remove it, or add a cluster block.", k.block)
-		}
-	}
-	for _, b := range s.Blocks.OfType("taint") {
-		s.OK = false
-		c.Fail(b.DefRange, "block without effect", "A taint is for the nodes of a cluster, and the plan has no cluster block. Remove it, or add a cluster block.")
+	if text := s.Str("management_ip6"); text != "" {
+		m.management6, m.address6At = address6(s, "management_ip6", text), s.At("management_ip6")
 	}
 }
 
 // vars are the values that steps read as self.vars.NAME. They may be sensitive.
-func (c *compiler) vars(s *eval.Section, ctx *hcl.EvalContext) cty.Value {
+func nodeVars(s *eval.Section, ctx *hcl.EvalContext) cty.Value {
 	a := s.Attrs["vars"]
 	if a == nil {
 		return cty.EmptyObjectVal
 	}
-	v, o := c.EvaluateMarked(a.Expr, ctx, "vars", cty.DynamicPseudoType, eval.Allow{Sensitive: true})
+	v, o := s.Scope.EvaluateMarked(a.Expr, ctx, "vars", cty.DynamicPseudoType, eval.Allow{Sensitive: true})
 	switch {
 	case o == eval.IsNull:
 		return cty.EmptyObjectVal
@@ -282,94 +217,79 @@ func (c *compiler) vars(s *eval.Section, ctx *hcl.EvalContext) cty.Value {
 	return v
 }
 
-func (c *compiler) managementIP(s *eval.Section, m *machine) {
-	m.managementIP = s.Str("management_ip")
-	if m.managementIP == "" {
-		return
-	}
-	m.ManagementIP = m.managementIP
-	ip, err := netip.ParseAddr(m.managementIP)
-	switch {
-	case err != nil || !ip.Is4():
-		s.Fail("management_ip", "invalid address", "%q is no IPv4 address.", m.managementIP)
-	case c.cluster != nil && c.cluster.pods.IsValid() && c.cluster.pods.Contains(ip):
-		s.Fail("management_ip", "overlapping networks", "The machine's address %s lies in the pods' network %s, so pods would take its packets for their own. Choose another pod_cidr.", ip, c.cluster.pods)
-	case c.cluster != nil && c.cluster.services.IsValid() && c.cluster.services.Contains(ip):
-		s.Fail("management_ip", "overlapping networks", "The machine's address %s lies in the services' network %s. Choose another service_cidr.", ip, c.cluster.services)
-	default:
-		c.machineAddress(s, "management_ip", m.managementIP)
-		m.addressAt = s.At("management_ip")
-	}
-}
-
 // connection reads how a machine is reached.
-func (c *compiler) connection(s *eval.Section, b *hcl.Block, ctx *hcl.EvalContext, m *machine) {
+func decodeConnection(s *eval.Section, b *hcl.Block, ctx *hcl.EvalContext, m *machine) {
+	sc := s.Scope
 	blocks := s.Blocks.OfType("connection")
 	if len(blocks) == 0 {
 		s.OK = false
-		if eval.Lost(b.Body, s.Spec, "connection") {
-			return
+		if !eval.Lost(b.Body, s.Spec, "connection") {
+			sc.FailOn(m.Name, b.DefRange, "missing block", "Node %q has no connection. Add: connection \"ssh\" { host = \"...\" }.", m.Name)
 		}
-		c.FailOn(m.Name, b.DefRange, "missing block", "Node %q has no connection. Add: connection \"ssh\" { host = \"...\" }.", m.Name)
 		return
 	}
 	cb := blocks[0]
-	spec := c.Kind(rootBlock("node").Child("connection"), cb)
+	spec := sc.Kind(rootBlock("node").Child("connection"), cb)
 	if spec == nil {
 		s.OK = false
 		return
 	}
-	cs := c.Section(spec, cb, ctx)
-	m.Connection = Connection{Type: cb.Labels[0], Source: c.Files.Place(cb.DefRange)}
+	m.conn = sc.Section(spec, cb, ctx)
+	m.Connection = Connection{Type: cb.Labels[0], Source: sc.Files.Place(cb.DefRange)}
 	m.reached = cb.DefRange
 	switch m.Connection.Type {
 	case "ssh":
-		ssh := &SSH{Host: cs.Str("host"), Port: int(cs.Int("port", 1, 65535, 0)), User: cs.Str("user"), HostKey: cs.Str("host_key"),
-			AcceptNew: cs.Bool("accept_new"), PasswordEnv: cs.Str("password_env"), PassphraseEnv: cs.Str("passphrase_env"), Jump: cs.Strs("jump"),
-			Timeout: cs.Duration("timeout", time.Second, 10*time.Minute, 0)}
-		for _, f := range cs.Strs("identity") {
-			ssh.Identity = append(ssh.Identity, c.Files.Home(f))
-		}
-		for _, f := range cs.Strs("known_hosts") {
-			ssh.KnownHosts = append(ssh.KnownHosts, c.Files.Home(f))
-		}
-		withoutEffectSSH(cs)
-		if ssh.HostKey != "" && !validHostKey(ssh.HostKey) {
-			cs.Fail("host_key", "invalid host key", "%q is no host key. Write it as ssh-keyscan shows it, \"ssh-ed25519 AAAA...\", or its fingerprint, \"SHA256:...\".", ssh.HostKey)
-		}
-		for i, j := range ssh.Jump {
-			if !jumpHost.MatchString(j) {
-				c.Fail(cs.AtIndex("jump", i), "invalid jump host", "%q is no machine to go through. Write HOST, USER@HOST or USER@HOST:PORT.", j)
-				cs.OK = false
-			}
-		}
-		c.machineAddress(cs, "host", ssh.Host)
-		m.Connection.SSH = ssh
+		m.Connection.SSH = decodeSSH(m.conn)
 	case "sandbox":
-		box := &Sandbox{Build: cs.Str("build"), IP: cs.Str("ip"), IP6: cs.Str("ip6"), Capacity: cs.Int("capacity", 1, 1<<50, 0)}
-		if p := cs.Str("path"); p != "" {
-			box.Path = c.Files.Home(p)
-		}
-		if box.Build != "" && !compat.ValidBuild(box.Build) {
-			cs.Fail("build", "invalid build", "%q is no Windows build. Write it as 10.0.20348.", box.Build)
-		}
-		if box.IP != "" {
-			if ip, err := netip.ParseAddr(box.IP); err != nil || !ip.Is4() {
-				cs.Fail("ip", "invalid address", "%q is no IPv4 address.", box.IP)
-			} else if m.managementIP == "" {
-				m.addressAt = cs.At("ip")
-			}
-			c.machineAddress(cs, "ip", box.IP)
-		}
-		if box.IP6 != "" {
-			box.IP6 = c.address6(cs, "ip6", box.IP6)
-		}
-		if c.cluster != nil {
-			box.ClusterDir = c.cluster.Sandbox
-		}
-		m.Connection.Sandbox = box
+		m.Connection.Sandbox = decodeSandbox(m.conn, m)
 	}
-	s.OK = s.OK && cs.OK
+	s.OK = s.OK && m.conn.OK
+}
+
+// decodeSSH reads connection "ssh".
+func decodeSSH(s *eval.Section) *SSH {
+	home := s.Scope.Files.Home
+	ssh := &SSH{Host: s.Str("host"), Port: int(s.Int("port", 1, 65535, 0)), User: s.Str("user"), HostKey: s.Str("host_key"),
+		AcceptNew: s.Bool("accept_new"), PasswordEnv: s.Str("password_env"), PassphraseEnv: s.Str("passphrase_env"), Jump: s.Strs("jump"),
+		Timeout: s.Duration("timeout", time.Second, 10*time.Minute, 0)}
+	for _, f := range s.Strs("identity") {
+		ssh.Identity = append(ssh.Identity, home(f))
+	}
+	for _, f := range s.Strs("known_hosts") {
+		ssh.KnownHosts = append(ssh.KnownHosts, home(f))
+	}
+	withoutEffectSSH(s)
+	if ssh.HostKey != "" && !validHostKey(ssh.HostKey) {
+		s.Fail("host_key", "invalid host key", "%q is no host key. Write it as ssh-keyscan shows it, \"ssh-ed25519 AAAA...\", or its fingerprint, \"SHA256:...\".", ssh.HostKey)
+	}
+	for i, j := range ssh.Jump {
+		if !jumpHost.MatchString(j) {
+			s.FailAt(s.AtIndex("jump", i), "invalid jump host", "%q is no machine to go through. Write HOST, USER@HOST or USER@HOST:PORT.", j)
+		}
+	}
+	return ssh
+}
+
+// decodeSandbox reads connection "sandbox".
+func decodeSandbox(s *eval.Section, m *machine) *Sandbox {
+	box := &Sandbox{Build: s.Str("build"), IP: s.Str("ip"), IP6: s.Str("ip6"), Capacity: s.Int("capacity", 1, 1<<50, 0)}
+	if p := s.Str("path"); p != "" {
+		box.Path = s.Scope.Files.Home(p)
+	}
+	if box.Build != "" && !compat.ValidBuild(box.Build) {
+		s.Fail("build", "invalid build", "%q is no Windows build. Write it as 10.0.20348.", box.Build)
+	}
+	if box.IP != "" {
+		if ip, err := netip.ParseAddr(box.IP); err != nil || !ip.Is4() {
+			s.Fail("ip", "invalid address", "%q is no IPv4 address.", box.IP)
+		} else if m.managementIP == "" {
+			m.addressAt = s.At("ip")
+		}
+	}
+	if box.IP6 != "" {
+		box.IP6 = address6(s, "ip6", box.IP6)
+	}
+	return box
 }
 
 var (

@@ -17,7 +17,7 @@ import (
 // manifestsBlock renders what the cluster is to have. The nodes are known then, and not
 // expanded yet.
 func (c *compiler) manifestsBlock() {
-	blocks := c.plan.blocks["manifests"]
+	blocks := c.written["manifests"]
 	if len(blocks) == 0 {
 		return
 	}
@@ -32,7 +32,7 @@ func (c *compiler) manifestsBlock() {
 	w := recipe.Wanted{Flannel: s.Bool("flannel"), KubeProxy: s.Bool("kube_proxy"), Bootstrap: s.Bool("bootstrap"), FlannelImage: s.Str("flannel_image"),
 		FlannelCNIImage: s.Str("flannel_cni_image"), Force: s.Bool("force"), Source: c.Files.Place(b.DefRange)}
 	classes := s.Bool("runtime_classes")
-	if !s.OK || !k.complete {
+	if !s.OK || !k.whole() {
 		return
 	}
 	apply := !s.Has("apply") || s.Bool("apply")

@@ -32,31 +32,30 @@ const (
 	defaultVXLANPort = 4789
 )
 
-func (c *compiler) networkBlock(at *hcl.Block, k *cluster) {
-	blocks := c.plan.blocks["network"]
-	if len(blocks) == 0 {
-		if !c.plan.lost["network"] {
-			c.Fail(at.DefRange, "missing block", "Nodes of a cluster need a pod network. Add: network \"flannel\" { version = \"0.28.9\" }.")
-		}
-		return
-	}
-	b := blocks[0]
-	spec := c.Kind(rootBlock("network"), b)
-	if spec == nil {
-		return
-	}
-	s := c.Section(spec, b, c.Ctx)
-	switch b.Labels[0] {
-	case "flannel":
-		k.base.Network = c.flannel(s)
-		c.flannelFamilies(k)
-	case "none":
-		k.base.Network = recipe.Network{Kind: "none", Ready: s.Bool("ready"), HNSNetwork: s.Str("hns_network")}
-	}
+// network is the network block.
+type network struct {
+	*eval.Section
+	recipe.Network
 }
 
-func (c *compiler) flannel(s *eval.Section) recipe.Network {
-	n := recipe.Network{Kind: "flannel", Version: c.version(s, "version"), Backend: s.StrOr("backend", recipe.VXLAN), Delegate: s.Str("delegate"), Placeholder: s.Bool("placeholder")}
+// decodeNetwork reads a network block; nil when there is no such network, which was reported.
+func decodeNetwork(sc *eval.Scope, b *hcl.Block) *network {
+	spec := sc.Kind(rootBlock("network"), b)
+	if spec == nil {
+		return nil
+	}
+	n := &network{Section: sc.Section(spec, b, sc.Ctx)}
+	switch b.Labels[0] {
+	case "flannel":
+		n.Network = decodeFlannel(n.Section)
+	case "none":
+		n.Network = recipe.Network{Kind: "none", Ready: n.Bool("ready"), HNSNetwork: n.Str("hns_network")}
+	}
+	return n
+}
+
+func decodeFlannel(s *eval.Section) recipe.Network {
+	n := recipe.Network{Kind: "flannel", Version: version(s, "version"), Backend: s.StrOr("backend", recipe.VXLAN), Delegate: s.Str("delegate"), Placeholder: s.Bool("placeholder")}
 	known := slices.Contains(recipe.Backends(), n.Backend)
 	if n.Backend != "" && !known {
 		s.Fail("backend", "unknown backend", "There is no backend %q. On Windows flannel has %q and %q.", n.Backend, recipe.VXLAN, recipe.HostGW)
@@ -84,43 +83,6 @@ func (c *compiler) flannel(s *eval.Section) recipe.Network {
 	}
 	n.VNI, n.Port = uint32(vni), uint16(port)
 	return n
-}
-
-// withoutProxy reports settings of a kube-proxy that the node does not get.
-func (c *compiler) withoutProxy(s *eval.Section) {
-	k := c.cluster
-	if k == nil || k.base.Network.Kind != "none" || k.base.Network.HNSNetwork != "" {
-		return
-	}
-	for _, b := range s.Blocks.OfType("kube_proxy") {
-		s.OK = false
-		c.Fail(b.DefRange, "block without effect", "The network block says that the cluster brings kube-proxy itself, so nodejoin installs none. Remove this block, or give hns_network in the network block.")
-	}
-}
-
-// onOneLink reports a node that is known to lie apart from another: host-gw sends
-// packets to the other node itself, and no router may be between them. The plan does
-// not say how long the prefixes of the machines' networks are, so only addresses of
-// different private blocks (RFC 1918), or of one and of none, are certain to lie apart.
-func (c *compiler) onOneLink() {
-	if c.cluster == nil || c.cluster.base.Network.Backend != recipe.HostGW {
-		return
-	}
-	var before *machine
-	for _, m := range c.machines {
-		ip := m.address()
-		if m.bad || !ip.IsValid() {
-			continue
-		}
-		if before == nil {
-			before = m
-			continue
-		}
-		if privateBlock(ip) != privateBlock(before.address()) {
-			c.FailOn(m.Name, m.at, "nodes on different links", "Node %q has the address %s and node %q has %s, which cannot be in one network. The backend \"host-gw\" routes from node to node without a router between them. Use the backend \"vxlan\", or nodes of one network.", m.Name, ip, before.Name, before.address())
-			m.bad = true
-		}
-	}
 }
 
 // address is the machine's in the management network, where the plan says it.

@@ -71,7 +71,7 @@ func (p *Plan) Compile() (*Compiled, hcl.Diagnostics) {
 	}
 	c := newCompiler(p)
 	c.Extend(p.early.List)
-	out := c.run()
+	out := c.run(p.alone)
 	list := c.Sorted()
 	if list.HasErrors() {
 		return nil, list

@@ -93,14 +93,12 @@ func (j *settingJudge) reservedPorts(name string) {
 	for i, text := range j.Strs(name) {
 		r, err := host.ParsePortRange(strings.ReplaceAll(text, " ", ""))
 		if err != nil {
-			j.OK = false
-			j.c.Fail(j.AtIndex(name, i), "invalid ports", "%q is no range of ports. Write for example \"30000-32767/tcp\" or \"65330/udp\".", text)
+			j.FailAt(j.AtIndex(name, i), "invalid ports", "%q is no range of ports. Write for example \"30000-32767/tcp\" or \"65330/udp\".", text)
 			continue
 		}
 		for _, o := range before {
 			if o.Protocol == r.Protocol && o.First <= r.Last && r.First <= o.Last {
-				j.OK = false
-				j.c.Fail(j.AtIndex(name, i), "invalid ports", "%q has ports that %s has, too, and a port can be reserved once.", text, o)
+				j.FailAt(j.AtIndex(name, i), "invalid ports", "%q has ports that %s has, too, and a port can be reserved once.", text, o)
 				break
 			}
 		}

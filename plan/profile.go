@@ -16,7 +16,10 @@ import (
 
 // profile is what a profile block, or the same arguments of a node, say.
 type profile struct {
-	known             bool // a profile block that is there
+	*eval.Section            // the block
+	names             string // the profile that the block names; "" = none
+	ownMaxPods        int    // of the block itself; 0 = it does not say
+	known             bool   // a profile block that is there
 	os, arch, dataDir string
 	build             string
 	onFailure         string
@@ -30,7 +33,7 @@ type profile struct {
 
 // over gives what holds when p is said on top of base.
 func (p *profile) over(base *profile) *profile {
-	out := &profile{known: p.known, os: cmp.Or(p.os, base.os), arch: cmp.Or(p.arch, base.arch), dataDir: cmp.Or(p.dataDir, base.dataDir), build: cmp.Or(p.build, base.build), onFailure: cmp.Or(p.onFailure, base.onFailure), maxPods: p.maxPods, labels: map[string]string{}}
+	out := &profile{Section: p.Section, names: p.names, ownMaxPods: p.ownMaxPods, known: p.known, os: cmp.Or(p.os, base.os), arch: cmp.Or(p.arch, base.arch), dataDir: cmp.Or(p.dataDir, base.dataDir), build: cmp.Or(p.build, base.build), onFailure: cmp.Or(p.onFailure, base.onFailure), maxPods: p.maxPods, labels: map[string]string{}}
 	if out.maxPods == 0 {
 		out.maxPods = base.maxPods
 	}
@@ -58,66 +61,74 @@ func (p *profile) over(base *profile) *profile {
 // failures are the values of on_failure.
 var failures = []string{"keep", "rollback"}
 
-// profileBlocks reads the profiles, and gives each what it inherits.
-func (c *compiler) profileBlocks() {
-	c.profiles = map[string]*profile{}
-	sections := map[string]*eval.Section{}
+// decodeProfiles reads the profiles, and gives each what it inherits. version is the
+// cluster's of Kubernetes; "" = not known.
+func decodeProfiles(sc *eval.Scope, blocks []*hcl.Block, version string) map[string]*profile {
+	l := &lineage{profiles: map[string]*profile{}, parents: map[string]string{}, done: map[string]bool{}}
 	var names []string
-	for _, b := range c.plan.blocks["profile"] {
-		s := c.Section(rootBlock("profile"), b, c.Ctx)
-		p := c.machineArgs(s, c.Ctx)
+	for _, b := range blocks {
+		s := sc.Section(rootBlock("profile"), b, sc.Ctx)
+		p := machineArgs(s, sc.Ctx, version)
 		p.known = s.OK || p.os != ""
-		c.withoutCluster(s)
-		c.withoutProxy(s)
-		c.manyPods(s, p.maxPods, 0, "")
 		names = append(names, b.Labels[0])
-		c.profiles[b.Labels[0]], sections[b.Labels[0]] = p, s
+		l.profiles[b.Labels[0]] = p
 	}
-	parents := map[string]string{}
 	for _, n := range names {
-		if parent, ok := c.profileName(sections[n], "inherits"); ok {
-			parents[n] = parent
-		} else if sections[n].Has("inherits") {
-			c.profiles[n].known = c.profiles[n].os != ""
+		p := l.profiles[n]
+		name, known := profileName(p.Section, "inherits", l.profiles)
+		p.names = name
+		if known {
+			l.parents[n] = name
+		} else if p.Has("inherits") {
+			p.known = p.os != ""
 		}
 	}
-	done := map[string]bool{}
 	for _, n := range names {
-		c.inherit(n, parents, sections, done, nil)
+		l.inherit(n, nil)
 	}
+	return l.profiles
+}
+
+// lineage completes profiles with what they inherit.
+type lineage struct {
+	profiles map[string]*profile
+	parents  map[string]string
+	done     map[string]bool
 }
 
 // inherit completes a profile with its parent's settings, the parent first. Those
 // in a circle are reported once, and inherit nothing.
-func (c *compiler) inherit(name string, parents map[string]string, sections map[string]*eval.Section, done map[string]bool, path []string) {
+func (l *lineage) inherit(name string, path []string) {
+	p := l.profiles[name]
 	if i := slices.Index(path, name); i >= 0 {
 		circle := append(slices.Clone(path[i:]), name)
-		sections[name].Fail("inherits", "profiles in a circle", "Each of these inherits from the next one, so none has settings: profile.%s. Remove one of the links.", strings.Join(circle, " -> profile."))
+		p.Fail("inherits", "profiles in a circle", "Each of these inherits from the next one, so none has settings: profile.%s. Remove one of the links.", strings.Join(circle, " -> profile."))
 		for _, n := range circle {
-			done[n] = true
-			c.profiles[n].known = false
+			l.done[n] = true
+			l.profiles[n].known = false
 		}
 		return
 	}
-	if done[name] {
+	if l.done[name] {
 		return
 	}
-	if parent, ok := parents[name]; ok {
-		c.inherit(parent, parents, sections, done, append(path, name))
-		if done[name] {
+	if parent, ok := l.parents[name]; ok {
+		l.inherit(parent, append(path, name))
+		if l.done[name] {
 			return // it was in a circle
 		}
-		base := c.profiles[parent]
-		known := c.profiles[name].known && (base.known || c.profiles[name].os != "")
-		c.profiles[name] = c.profiles[name].over(base)
-		c.profiles[name].known = known
+		base := l.profiles[parent]
+		all := p.over(base)
+		all.known = p.known && (base.known || p.os != "")
+		l.profiles[name] = all
 	}
-	done[name] = true
+	l.done[name] = true
 }
 
 // machineArgs reads the arguments that profiles and nodes share.
-func (c *compiler) machineArgs(s *eval.Section, ctx *hcl.EvalContext) *profile {
-	p := &profile{os: s.Str("os"), arch: s.Str("arch"), dataDir: s.Str("data_dir"), build: s.Str("build"), onFailure: s.Str("on_failure"), maxPods: int(s.Int("max_pods", 1, 65535, 0)), labels: s.StrMap("labels")}
+func machineArgs(s *eval.Section, ctx *hcl.EvalContext, version string) *profile {
+	p := &profile{Section: s, os: s.Str("os"), arch: s.Str("arch"), dataDir: s.Str("data_dir"), build: s.Str("build"), onFailure: s.Str("on_failure"), maxPods: int(s.Int("max_pods", 1, 65535, 0)), labels: s.StrMap("labels")}
+	p.ownMaxPods = p.maxPods
 	knownOS(s, "os", p.os)
 	knownArch(s, "arch", p.arch)
 	if f := p.onFailure; f != "" && !slices.Contains(failures, f) {
@@ -125,12 +136,11 @@ func (c *compiler) machineArgs(s *eval.Section, ctx *hcl.EvalContext) *profile {
 	}
 	for _, k := range slices.Sorted(maps.Keys(p.labels)) {
 		if why := badLabel(k, p.labels[k]); why != "" {
-			s.OK = false
-			c.Fail(s.AtKey("labels", k), "invalid label", "%q = %q cannot be a label of a Node: %s.", k, p.labels[k], why)
+			s.FailAt(s.AtKey("labels", k), "invalid label", "%q = %q cannot be a label of a Node: %s.", k, p.labels[k], why)
 		}
 	}
 	for _, b := range s.Blocks.OfType("taint") {
-		t := c.Section(taintSpec, b, ctx)
+		t := s.Scope.Section(taintSpec, b, ctx)
 		taint := kube.Taint{Key: t.Str("key"), Value: t.Str("value"), Effect: t.Str("effect")}
 		if e := taint.Effect; e != "" && e != "NoSchedule" && e != "PreferNoSchedule" && e != "NoExecute" {
 			t.Fail("effect", "unknown effect", "%q is no effect of a taint. %s", e, cmp.Or(strings.TrimSpace(eval.DidYouMean(e, taintEffects)), "Use "+eval.OneOf(taintEffects)+"."))
@@ -142,19 +152,18 @@ func (c *compiler) machineArgs(s *eval.Section, ctx *hcl.EvalContext) *profile {
 		}
 		s.OK = s.OK && t.OK
 		if i := sameTaint(p.taints, taint); i >= 0 && taint.Key != "" && taint.Effect != "" {
-			s.OK = false
-			c.Fail(b.DefRange, "duplicate taint", "There is another taint with the key %q and the effect %s here, and a Node can have one. Remove one of them.", taint.Key, taint.Effect)
+			s.FailAt(b.DefRange, "duplicate taint", "There is another taint with the key %q and the effect %s here, and a Node can have one. Remove one of them.", taint.Key, taint.Effect)
 			continue
 		}
 		p.taints = append(p.taints, taint)
 	}
-	c.labelKeys(s, p)
+	labelKeys(s, p, version)
 	if p.build != "" && !compat.ValidBuild(p.build) && s.Spec.Name == "profile" {
 		s.Fail("build", "invalid build", "%q is no Windows build. Write it as 10.0.20348.", p.build)
 	}
-	p.waive = c.waived(s)
-	p.components = c.componentBlocks(s, ctx)
-	p.settings = c.settingBlocks(s, ctx)
+	p.waive = waived(s)
+	p.components = componentBlocks(s, ctx, version)
+	p.settings = settingBlocks(s, ctx)
 	return p
 }
 
@@ -178,16 +187,9 @@ func knownArch(s *eval.Section, name, arch string) {
 	}
 }
 
-// profileOf is the profile that a node names; an empty one when it names none.
-func (c *compiler) profileOf(s *eval.Section) *profile {
-	if name, ok := c.profileName(s, "profile"); ok {
-		return c.profiles[name]
-	}
-	return &profile{}
-}
-
-// profileName is the name of the profile block that an argument refers to.
-func (c *compiler) profileName(s *eval.Section, argument string) (string, bool) {
+// profileName is the name of the profile block that an argument refers to, and whether
+// there is such a profile.
+func profileName(s *eval.Section, argument string, profiles map[string]*profile) (string, bool) {
 	a := s.Attrs[argument]
 	if a == nil {
 		return "", false
@@ -195,19 +197,17 @@ func (c *compiler) profileName(s *eval.Section, argument string) (string, bool) 
 	t, list := hcl.AbsTraversalForExpr(a.Expr)
 	if list.HasErrors() || len(t) != 2 || t.RootName() != "profile" {
 		name := "NAME"
-		if v, list := a.Expr.Value(nil); !list.HasErrors() && v.Type() == cty.String && v.IsKnown() && !v.IsNull() && c.profiles[v.AsString()] != nil {
+		v, list := a.Expr.Value(nil)
+		if !list.HasErrors() && v.Type() == cty.String && v.IsKnown() && !v.IsNull() && profiles[v.AsString()] != nil {
 			name = v.AsString() // in quotes
 		}
 		s.Fail(argument, "not a profile", "The argument %q names a profile block: %s = profile.%s, without quotes.", argument, argument, name)
 		return "", false
 	}
 	name, ok := t[1].(hcl.TraverseAttr)
-	if ok {
-		c.used["profile."+name.Name] = true
-		if c.profiles[name.Name] != nil {
-			return name.Name, true
-		}
+	if ok && profiles[name.Name] != nil {
+		return name.Name, true
 	}
-	s.Fail(argument, "unknown profile", "%s", eval.UnknownName("profile", name.Name, slices.Sorted(maps.Keys(c.profiles))))
-	return "", false
+	s.Fail(argument, "unknown profile", "%s", eval.UnknownName("profile", name.Name, slices.Sorted(maps.Keys(profiles))))
+	return name.Name, false
 }

@@ -48,14 +48,11 @@ func (j *settingJudge) proxy() {
 		at := j.AtIndex("no_proxy", i)
 		switch {
 		case e == "" || strings.ContainsAny(e, " \t\r\n,"):
-			j.OK = false
-			j.c.Fail(at, "invalid exception", "%q cannot stand in NO_PROXY: it is empty or holds a space or a comma, which ends it. Each element of the list is one name, address or network.", e)
+			j.FailAt(at, "invalid exception", "%q cannot stand in NO_PROXY: it is empty or holds a space or a comma, which ends it. Each element of the list is one name, address or network.", e)
 		case strings.Contains(e, "://"):
-			j.OK = false
-			j.c.Fail(at, "invalid exception", "%q is a URL. NO_PROXY has names (\"example.com\"; with a leading dot only what is below), addresses and networks.", e)
+			j.FailAt(at, "invalid exception", "%q is a URL. NO_PROXY has names (\"example.com\"; with a leading dot only what is below), addresses and networks.", e)
 		case e == "*":
-			j.OK = false
-			j.c.Fail(at, "invalid exception", "\"*\" lets everything go without the proxy, so it would have no effect. Remove it, or the proxy block.")
+			j.FailAt(at, "invalid exception", "\"*\" lets everything go without the proxy, so it would have no effect. Remove it, or the proxy block.")
 		}
 	}
 }

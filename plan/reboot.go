@@ -45,11 +45,9 @@ func (j *settingJudge) features(name string) {
 		key := strings.ToLower(f)
 		switch {
 		case !featureRE.MatchString(f) || len(f) > maxStepName-len("feature_"):
-			j.OK = false
-			j.c.Fail(j.AtIndex(name, i), "invalid name", "%q cannot be the name of a feature of Windows, such as \"Containers\".", f)
+			j.FailAt(j.AtIndex(name, i), "invalid name", "%q cannot be the name of a feature of Windows, such as \"Containers\".", f)
 		case seen[key]:
-			j.OK = false
-			j.c.Fail(j.AtIndex(name, i), "duplicate name", "The feature %q is in this list already. Remove it.", f)
+			j.FailAt(j.AtIndex(name, i), "duplicate name", "The feature %q is in this list already. Remove it.", f)
 		}
 		seen[key] = true
 	}
@@ -58,8 +56,7 @@ func (j *settingJudge) features(name string) {
 func (j *settingJudge) rebootTimes(name string) {
 	for i, t := range j.Strs(name) {
 		if _, err := steps.ParseRebootTime(t); err != nil {
-			j.OK = false
-			j.c.Fail(j.AtIndex(name, i), "invalid time", "%q is no time of the week. Write days and a span in UTC, for example \"Sat,Sun 22:00-04:00\", or the span alone for every day.", t)
+			j.FailAt(j.AtIndex(name, i), "invalid time", "%q is no time of the week. Write days and a span in UTC, for example \"Sat,Sun 22:00-04:00\", or the span alone for every day.", t)
 		}
 	}
 }

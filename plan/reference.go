@@ -217,7 +217,7 @@ func fieldType(t reflect.Type) string {
 // functions writes the signatures of the function table.
 func (r *manual) functions() {
 	r.line("## Functions\n")
-	table := (&compiler{}).Functions()
+	table := (&eval.Scope{}).Functions()
 	names := slices.Sorted(maps.Keys(table))
 	for _, name := range names {
 		r.line("* `%s(%s)`", name, signature(table[name]))

@@ -65,7 +65,7 @@ func TestReferenceIsComplete(t *testing.T) {
 			}
 		}
 	}
-	for name := range (&compiler{}).Functions() {
+	for name := range (&eval.Scope{}).Functions() {
 		has("function", "* `"+name+"(")
 	}
 }

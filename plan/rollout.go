@@ -8,9 +8,9 @@ import (
 // rollout reads the rollout block of a plan with so many nodes.
 func (c *compiler) rollout(nodes int) Rollout {
 	out := Rollout{MaxUnavailable: 1, MaxFailures: 1}
-	for _, b := range c.plan.blocks["rollout"] {
+	for _, b := range c.written["rollout"] {
 		s := c.Section(rootBlock("rollout"), b, c.Ctx)
-		if len(c.plan.blocks["cluster"]) == 0 {
+		if len(c.written["cluster"]) == 0 {
 			c.Fail(b.DefRange, "block without effect", "A rollout counts Nodes of a cluster, and the plan has no cluster block. Add one, or remove this block.")
 		}
 		out.MaxFailures = int(s.Int("max_failures", 1, 10000, 1))

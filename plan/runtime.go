@@ -39,56 +39,44 @@ var registrySpec = &eval.Spec{Name: "registry", Labels: []string{"host"}, Doc: "
 	{Name: "ca", Typ: cty.String, Doc: "CA of the mirrors, or of the registry where there are none, in PEM: file(\"ca.pem\"); default that of the machine"},
 }}
 
-func (c *compiler) runtimeBlock(at *hcl.Block, k *cluster) {
-	blocks := c.plan.blocks["runtime"]
-	if len(blocks) == 0 {
-		if !c.plan.lost["runtime"] {
-			c.Fail(at.DefRange, "missing block", "Nodes of a cluster need a container runtime. Add: runtime \"containerd\" { version = \"2.2.1\" }.")
-		}
-		return
-	}
-	b := blocks[0]
-	spec := c.Kind(rootBlock("runtime"), b)
+// runtime is the runtime block.
+type runtime struct {
+	*eval.Section
+	recipe.Runtime
+}
+
+// decodeRuntime reads a runtime block; nil when there is no such runtime, which was reported.
+func decodeRuntime(sc *eval.Scope, b *hcl.Block) *runtime {
+	spec := sc.Kind(rootBlock("runtime"), b)
 	if spec == nil {
-		return
+		return nil
 	}
-	s := c.Section(spec, b, c.Ctx)
-	r := &k.base.Runtime
-	*r = recipe.Runtime{Kind: b.Labels[0], Pause: s.Str("pause_image")}
-	k.pauseAt = s.At("pause_image")
-	if r.Kind != "containerd" {
-		c.docker(s, k.Version, r)
-		return
+	s := sc.Section(spec, b, sc.Ctx)
+	r := &runtime{Section: s, Runtime: recipe.Runtime{Kind: b.Labels[0], Pause: s.Str("pause_image")}}
+	if r.Runtime.Kind != "containerd" {
+		decodeDocker(s, &r.Runtime)
+		return r
 	}
-	r.Version, r.Crictl = c.version(s, "version"), c.version(s, "crictl")
-	r.Registries = c.registries(s)
+	r.Version, r.Crictl = version(s, "version"), version(s, "crictl")
+	r.Registries = registries(s)
 	if r.Version == "" {
-		return
+		return r
 	}
 	v, err := compat.LookupContainerd(r.Version)
 	switch {
 	case err != nil:
-		return
 	case !v.Supported:
 		s.Fail("version", "version not supported", "containerd %s cannot serve a kubelet on Windows; 1.4.0 is the first that can. Use a newer one.", r.Version)
-		return
 	case len(r.Registries) > 0 && !v.ConfigPath:
 		s.Fail("version", "version not supported", "containerd %s reads no hosts.toml, which a registry block writes. Use 1.5 or newer, or remove the block.", r.Version)
 	case v.Assumed != "":
-		c.Warn(s.At("version"), "version newer than the tables", "%s.", v.Assumed)
+		sc.Warn(s.At("version"), "version newer than the tables", "%s.", v.Assumed)
 	}
-	if k.Version == "" {
-		return
-	}
-	if v := compat.CheckContainerd(k.Version, r.Version); !v.Accepted() {
-		s.Fail("version", "runtime not supported", "Kubernetes %s cannot use containerd %s: %s%s", k.Version, r.Version, v.Why, instead(v))
-	} else if ok, known, want := compat.Tested(k.Version, r.Version); known && !ok {
-		c.Warn(s.At("version"), "untested versions", "containerd %s is not tested with Kubernetes %s by its maintainers. These are, with their later patches: %s.", r.Version, k.Version, strings.Join(want, ", "))
-	}
+	return r
 }
 
 // docker reads a runtime of the kinds docker and mcr.
-func (c *compiler) docker(s *eval.Section, kubernetes string, r *recipe.Runtime) {
+func decodeDocker(s *eval.Section, r *recipe.Runtime) {
 	r.Installed = s.Bool("installed")
 	for _, name := range []string{"version", "config"} {
 		if r.Installed && s.Has(name) {
@@ -96,7 +84,7 @@ func (c *compiler) docker(s *eval.Section, kubernetes string, r *recipe.Runtime)
 		}
 	}
 	if !r.Installed && !s.Has("version") {
-		c.Fail(s.Block.DefRange, "missing argument", "The %s block needs the argument \"version\": what is installed. Where the machine has it already, give installed = true.", s.Spec.Title(s.Block))
+		s.FailAt(s.Block.DefRange, "missing argument", "The %s block needs the argument \"version\": what is installed. Where the machine has it already, give installed = true.", s.Spec.Title(s.Block))
 	}
 	if text := s.Str("version"); text != "" {
 		version, err := compat.ParseDocker(text)
@@ -107,20 +95,11 @@ func (c *compiler) docker(s *eval.Section, kubernetes string, r *recipe.Runtime)
 			s.Fail("version", "version not supported", "%s%s", v.Why, instead(v))
 		}
 	}
-	r.Config = c.daemonConfig(s)
-	if kubernetes == "" {
-		return
-	}
-	switch v := compat.CheckDocker(kubernetes); v.Status {
-	case compat.Removed:
-		c.Fail(s.Block.LabelRanges[0], "runtime not supported", "Kubernetes %s cannot use %s: %s, and cri-dockerd, which would stand between, is not supported%s", kubernetes, r.Kind, v.Why, instead(v))
-	case compat.Deprecated:
-		c.Warn(s.Block.LabelRanges[0], "deprecated runtime", "%s%s", v.Why, instead(v))
-	}
+	r.Config = daemonConfig(s)
 }
 
 // daemonConfig reads the argument "config" of a docker.
-func (c *compiler) daemonConfig(s *eval.Section) map[string]any {
+func daemonConfig(s *eval.Section) map[string]any {
 	out := s.Object("config", "daemon.json is one")
 	for _, name := range slices.Sorted(maps.Keys(out)) {
 		why := map[string]string{"hosts": "it is the pipe on which the kubelet speaks to it"}[name]
@@ -132,39 +111,40 @@ func (c *compiler) daemonConfig(s *eval.Section) map[string]any {
 }
 
 // registries reads the registry blocks of a containerd.
-func (c *compiler) registries(s *eval.Section) []recipe.Registry {
+func registries(s *eval.Section) []recipe.Registry {
 	var out []recipe.Registry
 	var sections []*eval.Section
 	seen := map[string]bool{}
 	for _, b := range s.Blocks.OfType("registry") {
-		in := c.Section(registrySpec, b, c.Ctx)
+		in := s.Scope.Section(registrySpec, b, s.Scope.Ctx)
 		r := recipe.Registry{Host: b.Labels[0], Mirrors: in.Strs("mirrors"), CA: in.Str("ca")}
 		switch {
 		case !registryHost.MatchString(r.Host):
-			c.Fail(b.LabelRanges[0], "invalid registry", "%q is no registry as images name it: a name or address in lower case, and a port if it has one, for example \"docker.io\" or \"registry.example:5000\".", r.Host)
+			s.FailAt(b.LabelRanges[0], "invalid registry", "%q is no registry as images name it: a name or address in lower case, and a port if it has one, for example \"docker.io\" or \"registry.example:5000\".", r.Host)
 		case seen[strings.ReplaceAll(r.Host, ":", "")]:
-			c.Fail(b.DefRange, "duplicate block", "There is another registry block for %q. Remove one of them.", r.Host)
+			s.FailAt(b.DefRange, "duplicate block", "There is another registry block for %q. Remove one of them.", r.Host)
 		case !in.Has("mirrors") && !in.Has("ca"):
-			c.Fail(b.DefRange, "missing argument", "The registry block has neither \"mirrors\" nor \"ca\", so it says nothing. Give one of them, or remove it.")
+			s.FailAt(b.DefRange, "missing argument", "The registry block has neither \"mirrors\" nor \"ca\", so it says nothing. Give one of them, or remove it.")
 		}
 		seen[strings.ReplaceAll(r.Host, ":", "")] = true
 		for i, m := range r.Mirrors {
 			if !mirrorURL(m) {
-				c.Fail(in.AtIndex("mirrors", i), "invalid URL", "%q is no http or https address of a registry. Write https://HOST:PORT.", m)
+				s.FailAt(in.AtIndex("mirrors", i), "invalid URL", "%q is no http or https address of a registry. Write https://HOST:PORT.", m)
 			}
 		}
 		if r.CA != "" && !certificates(r.CA) {
 			in.Fail("ca", "invalid certificate", "The argument \"ca\" holds no certificate in PEM, or something beside. Give file(\"ca.pem\").")
 		}
+		s.OK = s.OK && in.OK
 		out, sections = append(out, r), append(sections, in)
 	}
-	c.mirrorCAs(out, sections)
+	mirrorCAs(out, sections)
 	return out
 }
 
 // mirrorCAs warns of a mirror whose own registry block has a CA and whose use as a mirror
 // has none: containerd reads the file of the registry that an image names, and no other.
-func (c *compiler) mirrorCAs(list []recipe.Registry, at []*eval.Section) {
+func mirrorCAs(list []recipe.Registry, at []*eval.Section) {
 	for i, r := range list {
 		for n, m := range r.Mirrors {
 			u, err := url.Parse(m)
@@ -172,7 +152,7 @@ func (c *compiler) mirrorCAs(list []recipe.Registry, at []*eval.Section) {
 				continue
 			}
 			if slices.ContainsFunc(list, func(o recipe.Registry) bool { return o.Host == u.Host && o.CA != "" }) {
-				c.Warn(at[i].AtIndex("mirrors", n), "CA of a mirror missing", "The CA of registry %q counts for images that name it. As a mirror of %q it is not trusted, unless the machine trusts its CA. Give ca in this block, too.", u.Host, r.Host)
+				at[i].Scope.Warn(at[i].AtIndex("mirrors", n), "CA of a mirror missing", "The CA of registry %q counts for images that name it. As a mirror of %q it is not trusted, unless the machine trusts its CA. Give ca in this block, too.", u.Host, r.Host)
 			}
 		}
 	}

@@ -56,7 +56,7 @@ func (own settings) over(base settings) settings {
 }
 
 // says notes what a section says.
-func (c *compiler) says(s *eval.Section) settingBlock {
+func says(s *eval.Section) settingBlock {
 	out := settingBlock{at: s.Block.DefRange, args: map[string]setting{}}
 	for name, v := range s.Values {
 		out.args[name] = setting{v, s.Sensitive[name], s.At(name)}
@@ -65,7 +65,7 @@ func (c *compiler) says(s *eval.Section) settingBlock {
 }
 
 // settingBlocks reads the blocks of settings of a profile or node.
-func (c *compiler) settingBlocks(s *eval.Section, ctx *hcl.EvalContext) settings {
+func settingBlocks(s *eval.Section, ctx *hcl.EvalContext) settings {
 	out := settings{}
 	for _, spec := range settingSpecs {
 		for _, b := range s.Blocks.OfType(spec.Name) {
@@ -73,17 +73,17 @@ func (c *compiler) settingBlocks(s *eval.Section, ctx *hcl.EvalContext) settings
 			if len(b.Labels) > 0 {
 				key += " " + b.Labels[0]
 			}
-			in := c.Section(spec, b, ctx)
+			in := s.Scope.Section(spec, b, ctx)
 			if _, again := out[key]; again {
 				if len(b.Labels) > 0 { // of the others, section says so
 					in.OK = false
-					c.Fail(b.DefRange, "duplicate block", "There is another %s block %q here. Rename one of them.", spec.Name, b.Labels[0])
+					s.Scope.Fail(b.DefRange, "duplicate block", "There is another %s block %q here. Rename one of them.", spec.Name, b.Labels[0])
 				}
 				s.OK = s.OK && in.OK
 				continue
 			}
-			c.settingName(in)
-			j := &settingJudge{c: c, Section: in}
+			settingName(in)
+			j := &settingJudge{Section: in}
 			switch spec {
 			case proxySpec:
 				j.proxy()
@@ -100,7 +100,7 @@ func (c *compiler) settingBlocks(s *eval.Section, ctx *hcl.EvalContext) settings
 			case fileSpec:
 				j.file()
 			}
-			out[key] = c.says(in)
+			out[key] = says(in)
 			if len(b.Labels) == 0 {
 				block := out[key]
 				block.rules = j.rules
@@ -116,17 +116,15 @@ func (c *compiler) settingBlocks(s *eval.Section, ctx *hcl.EvalContext) settings
 }
 
 // settingName judges the label of a block, which becomes part of a step's name.
-func (c *compiler) settingName(s *eval.Section) {
+func settingName(s *eval.Section) {
 	if len(s.Block.Labels) > 0 && (!stepNameRE.MatchString(s.Block.Labels[0]) || len(s.Block.Labels[0]) > maxStepName-10) {
-		s.OK = false
-		c.Fail(s.Block.LabelRanges[0], "invalid name", "%q cannot be the name of this block: it has lower-case letters, digits and '_', at most %d, since it becomes the name of a step.", s.Block.Labels[0], maxStepName-10)
+		s.FailAt(s.Block.LabelRanges[0], "invalid name", "%q cannot be the name of this block: it has lower-case letters, digits and '_', at most %d, since it becomes the name of a step.", s.Block.Labels[0], maxStepName-10)
 	}
 }
 
 // settingJudge reads one block of settings.
 type settingJudge struct {
 	*eval.Section
-	c     *compiler
 	rules map[string]settingBlock
 }
 
@@ -234,9 +232,7 @@ func (j *settingJudge) file() {
 	if a := j.Str("access"); a != "" && !slices.Contains(choices["file.access"], a) {
 		j.Fail("access", "unknown value", "%q is nothing that %q can be. Use %s.%s", a, "access", eval.OneOf(choices["file.access"]), eval.DidYouMean(a, choices["file.access"]))
 	}
-	args := map[string]any{"path": j.Str("path"), "content": j.Str("content")}
-	j.c.adminCredentials(j.Section, args)
-	j.c.jsonFile(j.Section, args)
+	jsonFile(j.Section, map[string]any{"path": j.Str("path"), "content": j.Str("content")})
 }
 
 func (w *settingWriter) file(name string, b settingBlock) {

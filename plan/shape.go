@@ -28,7 +28,7 @@ func (c *compiler) recipe(m *machine, spare int) ([]steps.Spec, *shape) {
 		}
 		return specs, s
 	}
-	if !c.cluster.complete {
+	if !c.cluster.whole() {
 		return nil, &shape{}
 	}
 	in := c.cluster.input(m)
@@ -69,7 +69,7 @@ func (c *compiler) noRecipe(m *machine, err error) {
 	var unsupported *recipe.UnsupportedError
 	if errors.As(err, &unsupported) {
 		why = unsupported.Why
-		if b := c.plan.blocks[unsupported.What]; len(b) == 1 {
+		if b := c.written[unsupported.What]; len(b) == 1 {
 			at = b[0].DefRange
 		}
 	}

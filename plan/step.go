@@ -43,8 +43,12 @@ type stepArgs struct {
 // stepBlocks reads what of the step blocks does not depend on a node.
 func (c *compiler) stepBlocks() []*stepBlock {
 	var out []*stepBlock
-	for _, b := range c.plan.blocks["step"] {
+	for _, b := range c.written["step"] {
 		kind := kindSpecs()[b.Labels[0]]
+		if instead, gone := replacedKinds[b.Labels[0]]; gone {
+			c.Fail(b.LabelRanges[0], "unknown kind", "There is no kind of step %q: %s.", b.Labels[0], instead)
+			continue
+		}
 		if kind == nil {
 			c.Fail(b.LabelRanges[0], "unknown kind", "There is no kind of step %q.%s", b.Labels[0], cmp.Or(eval.DidYouMean(b.Labels[0], kindNames()), " There is "+strings.ReplaceAll(eval.OneOf(kindNames()), " or ", " and ")+"."))
 			continue
@@ -58,7 +62,7 @@ func (c *compiler) stepBlocks() []*stepBlock {
 			c.Fail(b.LabelRanges[1], "invalid name", "%q cannot be the name of a step: it has lower-case letters, digits and '_', since it is part of the step's address.", s.name)
 			continue
 		}
-		if kind.Place == steps.OnCluster && len(c.plan.blocks["cluster"]) == 0 {
+		if kind.Place == steps.OnCluster && len(c.written["cluster"]) == 0 {
 			c.Fail(b.LabelRanges[0], "step without a cluster", "A step of kind %q is a state of the cluster that the nodes join, and the plan has no cluster block. Add one, or remove the step.", kind.Name)
 		}
 		attrs, _ := b.Body.JustAttributes()
@@ -74,7 +78,7 @@ func (c *compiler) stepBlocks() []*stepBlock {
 func (c *compiler) on(a *hcl.Attribute) map[string]bool {
 	out := map[string]bool{}
 	var labels []string
-	for _, b := range c.plan.blocks["node"] {
+	for _, b := range c.written["node"] {
 		labels = append(labels, b.Labels[0])
 	}
 	exprs := []hcl.Expression{a.Expr}
@@ -111,7 +115,7 @@ func (c *compiler) judge(b *stepBlock) {
 	for _, n := range []string{"name", "os", "arch", "management_ip", "hostname", "build", "data_dir"} {
 		self[n] = cty.UnknownVal(cty.String)
 	}
-	if len(c.plan.blocks["cluster"]) > 0 {
+	if len(c.written["cluster"]) > 0 {
 		self["pod_cidr"] = cty.UnknownVal(cty.String)
 	}
 	c.stepArgs(b, &machine{}, cty.ObjectVal(self))
@@ -243,7 +247,7 @@ func (c *compiler) kindArgs(b *stepBlock, m *machine, s *eval.Section, ctx *hcl.
 				s.Values[n] = cty.StringVal(text)
 			}
 		}
-		src := c.source(s, b.block.DefRange, true)
+		src := artifactSource(s, b.block.DefRange, true)
 		for n, v := range map[string]string{"file": src.File, "sha256": src.SHA256, "sha512": src.SHA512} {
 			if v != "" {
 				args[n] = v
@@ -275,9 +279,9 @@ func (c *compiler) kindArgs(b *stepBlock, m *machine, s *eval.Section, ctx *hcl.
 		}
 	}
 	c.withoutEffect(b, m, s, args)
-	c.adminCredentials(s, args)
+	adminCredentials(c.decoded, s, args)
 	if b.kind.Name == "file" {
-		c.jsonFile(s, args)
+		jsonFile(s, args)
 		c.runtimeClasses(s, args)
 	}
 	if b.kind.Name == "manifest" {

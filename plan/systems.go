@@ -13,8 +13,6 @@ var systemKinds = map[string]string{
 
 // systemArguments are arguments of kinds that say something on one operating system only.
 var systemArguments = map[string]string{
-	"require.min_build": "windows",
-	"require.no_swap":   "linux", "require.cgroup_v2": "linux", "require.programs": "linux",
 	"preflight.min_build": "windows", "preflight.min_revisions": "windows", "preflight.bad_revisions": "windows",
 	"preflight.hns_networks": "windows", "preflight.static_kept": "windows",
 	"preflight.no_swap": "linux", "preflight.cgroup_v2": "linux", "preflight.programs": "linux",

@@ -9,7 +9,7 @@ import (
 
 // waived reads the findings of preflight and doctor that do not count. One that does not
 // occur is no mistake: what is on a machine is not known here.
-func (c *compiler) waived(s *eval.Section) []string {
+func waived(s *eval.Section) []string {
 	ids := s.Strs("waive")
 	if len(ids) == 0 {
 		return nil
@@ -24,14 +24,14 @@ func (c *compiler) waived(s *eval.Section) []string {
 		}
 		s.OK = false
 		if slices.Contains(known, id) {
-			c.Fail(s.AtIndex("waive", i), "duplicate name", "%q is waived twice here. Remove one.", id)
+			s.Scope.Fail(s.AtIndex("waive", i), "duplicate name", "%q is waived twice here. Remove one.", id)
 			continue
 		}
 		hint := eval.DidYouMean(id, known)
 		if hint == "" {
 			hint = " Those that there are stand at the end of the reference of the language, under Findings."
 		}
-		c.Fail(s.AtIndex("waive", i), "unknown finding", "The preflight has no finding %q.%s", id, hint)
+		s.Scope.Fail(s.AtIndex("waive", i), "unknown finding", "The preflight has no finding %q.%s", id, hint)
 	}
 	return ids
 }

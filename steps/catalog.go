@@ -38,7 +38,6 @@ func Kinds() []Kind {
 		preflightKind,
 		rebootKind,
 		registryKind,
-		requireKind,
 		reservedPortsKind,
 		serviceKind,
 		serviceAccountKind,

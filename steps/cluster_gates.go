@@ -12,6 +12,7 @@ import (
 
 	"nodejoin/steps/event"
 	"nodejoin/steps/kube"
+	"nodejoin/steps/wait"
 )
 
 var nodeRegisteredKind = Kind{Name: "node_registered", Place: OnCluster, Timeout: 5 * time.Minute, Doc: "a gate: the Node object exists, with its pod CIDR and the version of its kubelet", Outputs: []string{"pod_cidr", "subnet_gateway", "uid"},
@@ -259,51 +260,49 @@ type sight struct {
 	remedy  string // what mends it, if waiting does not
 }
 
-// Pauses between the looks of a gate, and how long an API server may stay away
-// during one (a restart) before the step fails.
-const (
-	awaitFirst = 100 * time.Millisecond
-	awaitMost  = time.Second
-	awayMost   = 30 * time.Second
-)
+// awayMost is how long an API server may stay away during the wait of a gate (a restart)
+// before the step fails.
+const awayMost = 30 * time.Second
 
 // await looks until the gate is reached or ctx ends. What is seen is reported when
 // it changes, and is the detail of the timeout.
 func await(ctx context.Context, e *Env, summary string, look func(context.Context) (sight, error)) error {
 	var last sight
 	var awaySince time.Time
+	var failed error
 	start := time.Now()
-	for pause := awaitFirst; ; pause = min(pause*3/2, awaitMost) {
+	err := wait.Until(ctx, lookMost, func() (bool, error) {
 		s, err := look(ctx)
 		switch {
 		case ctx.Err() != nil:
+			return false, nil
 		case errors.Is(err, kube.ErrUnreachable):
 			if awaySince.IsZero() {
 				awaySince = time.Now()
 			}
 			if time.Since(awaySince) >= awayMost {
-				return fmt.Errorf("while waiting for the Node %s: %w", e.Node, err)
+				failed = fmt.Errorf("while waiting for the Node %s: %w", e.Node, err)
+				return false, failed
 			}
 			s = sight{seen: kube.ErrUnreachable.Error(), remedy: last.remedy}
 		case err != nil:
-			return err
+			failed = err
+			return false, failed
 		case s.reached:
-			return nil
+			return true, nil
 		default:
 			awaySince = time.Time{}
 		}
-		if ctx.Err() == nil && s.seen != last.seen {
+		if s.seen != last.seen {
 			last = s
 			e.Progress(event.StepProgress{Note: s.seen})
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return awaitEnd(ctx, summary, time.Since(start), last)
-		}
+		return false, nil
+	})
+	if err == nil || failed != nil {
+		return err
 	}
+	return awaitEnd(ctx, summary, time.Since(start), last)
 }
 
 // awaitEnd is the error of a wait whose context ended.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 
+	"nodejoin/steps/event"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
 )
@@ -46,7 +47,21 @@ func AsError(err error) *Error {
 		e.Code, e.Summary = CodeDenied, "the credentials lack a permission"
 		e.Remedy = "use the kubeconfig of a user with this permission, or grant it"
 	case errors.Is(err, context.Canceled):
-		e.Code, e.Summary = CodeInterrupted, "interrupted"
+		return Interrupted("apply")
 	}
 	return e
+}
+
+// Interrupted is the error of a run that was stopped; command is the one that continues it.
+func Interrupted(command string) *Error {
+	return &Error{Code: CodeInterrupted, Summary: "interrupted",
+		Detail: "the run was stopped; the next " + command + " continues from here"}
+}
+
+// Done is the event of a step's end: d, or with an error the failed step that d names.
+func Done(d event.StepDone, err error) event.StepDone {
+	if e := AsError(err); e != nil {
+		d.Result, d.Summary, d.Detail, d.Remedy = "failed", e.Summary, e.Detail, e.Remedy
+	}
+	return d
 }

@@ -1,7 +1,9 @@
 package steps
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +16,8 @@ import (
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
+	"nodejoin/steps/record"
+	"nodejoin/steps/wait"
 )
 
 // Executor runs the host steps of one node against its machine. It is the same
@@ -24,12 +28,13 @@ type Executor struct {
 	emit      func(event.Event)
 	mutations atomic.Int64
 	facts     host.Facts
-	record    *Record
+	record    *record.Record
+	undos     Undos
 }
 
 // NewExecutor: emit may be called from the caller's goroutine only, and must not block for long.
 func NewExecutor(h host.Host, a Artifacts, emit func(event.Event)) *Executor {
-	x := &Executor{artifacts: a, emit: emit}
+	x := &Executor{artifacts: a, emit: emit, undos: UndosOf(Kinds())}
 	x.host = host.Intercept(h, func(op, subject string) error {
 		x.mutations.Add(1)
 		return nil
@@ -43,9 +48,9 @@ type Request struct {
 	Steps []Spec `json:"steps"`
 	// Values of references known to the controller: "cluster.ca", outputs of earlier steps.
 	Values map[string]string `json:"values,omitempty"`
-	// Trial: an apply opens a trial, unless one is open, so that what it changes can be
-	// taken back.
-	Trial *TrialStart `json:"trial,omitempty"`
+	// Snapshot: an apply opens a snapshot, unless one is open, so that what it changes can
+	// be rolled back. It is what the Node is now.
+	Snapshot *NodeBefore `json:"snapshot,omitempty"`
 }
 
 // CheckReply is the answer to a check: one Result a step, in order.
@@ -59,10 +64,9 @@ type CheckReply struct {
 	LastUnknown bool     `json:"last_unknown,omitempty"`
 	// Untouched: nodejoin has nothing on the machine. It was never joined, or has left.
 	Untouched bool `json:"untouched,omitempty"`
-	// Trial is open on the machine: an earlier run neither verified nor took back what
-	// it changed, or took it back and did not come to see the machine work. What it kept
-	// is not told.
-	Trial *Trial `json:"trial,omitempty"`
+	// Snapshot is on the machine: an earlier run neither verified nor rolled back what it
+	// changed, or rolled it back and ended before it had observed that the machine works.
+	Snapshot *OpenSnapshot `json:"snapshot,omitempty"`
 	// Seen are the versions that an earlier run has seen run of what is unpacked, by the
 	// step that unpacked it.
 	Seen map[string]string `json:"seen,omitempty"`
@@ -90,7 +94,7 @@ func (x *Executor) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rec, err := LoadRecord(ctx, x.host, f)
+	rec, err := record.Load(ctx, x.host, f)
 	if err != nil {
 		return err
 	}
@@ -105,7 +109,7 @@ func (x *Executor) Refresh(ctx context.Context) error {
 	if x.record == nil {
 		return nil
 	}
-	rec, err := LoadRecord(ctx, x.host, x.facts)
+	rec, err := record.Load(ctx, x.host, x.facts)
 	if err != nil {
 		return err
 	}
@@ -153,7 +157,7 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 		return CheckReply{}, err
 	}
 	w := newWalk(req, FactValues(x.facts))
-	reply := CheckReply{Facts: x.facts, Untouched: x.record.empty(x.facts)}
+	reply := CheckReply{Facts: x.facts, Untouched: x.record.Empty(x.facts)}
 	for _, s := range req.Steps {
 		reply.Results = append(reply.Results, w.check(ctx, s, func(step any, e *Env) (Change, error) {
 			return step.(HostStep).Check(ctx, x.host, e)
@@ -164,8 +168,8 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 		reply.Last = &notes[len(notes)-1]
 	}
 	x.onlyDrift(ctx, reply.Results)
-	if t := x.record.Trial; t.saved() {
-		reply.Trial = &Trial{TrialStart: t.TrialStart, Begun: t.Begun, Ended: t.Ended, Back: t.Back}
+	if reply.Snapshot, err = openSnapshot(x.record.Snapshot); err != nil {
+		return CheckReply{}, err
 	}
 	for id, u := range x.record.Archives {
 		if u.Version != "" {
@@ -180,7 +184,7 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 }
 
 func (x *Executor) env(node, id string) *Env {
-	return &Env{Node: node, StepID: id, Facts: x.facts, Artifacts: x.artifacts, Record: x.record,
+	return &Env{Node: node, StepID: id, Facts: x.facts, Artifacts: x.artifacts, Record: x.record, Undos: x.undos,
 		Progress: func(p event.StepProgress) { p.Host, p.Step = node, id; x.emit(p) }}
 }
 
@@ -193,8 +197,12 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 	values := FactValues(x.facts)
 	maps.Copy(values, req.Values)
 	reply := ApplyReply{Values: map[string]string{}}
-	if req.Trial != nil {
-		x.record.begin(*req.Trial, time.Now())
+	if req.Snapshot != nil {
+		node, err := json.Marshal(req.Snapshot)
+		if err != nil {
+			return ApplyReply{}, err
+		}
+		x.record.Begin(node, time.Now())
 	}
 	for _, s := range req.Steps {
 		e := x.env(req.Node, s.ID)
@@ -241,112 +249,138 @@ type RunResult struct {
 
 // Run checks one step, applies it where it differs, and verifies. It emits
 // StepStarted and StepDone, and never panics.
-func Run(ctx context.Context, node string, s Spec, values map[string]string, e *Env, emit func(event.Event), t Target) RunResult {
-	start := time.Now()
-	var res RunResult
-	action := ActionNone
-	started := false
-	done := func(attempt int) RunResult {
-		d := event.StepDone{Host: node, Step: s.ID, Result: "unchanged", Action: string(action), Duration: time.Since(start), Source: s.Source, Attempt: attempt}
-		if res.Changed {
-			d.Result = "changed"
-		}
-		if res.Err != nil {
-			d.Result, d.Summary, d.Detail, d.Remedy = "failed", res.Err.Summary, res.Err.Detail, res.Err.Remedy
-		}
-		emit(d)
-		return res
+func Run(
+	ctx context.Context, node string, s Spec, values map[string]string, e *Env, emit func(event.Event), t Target,
+) RunResult {
+	r := &stepRun{spec: s, node: node, values: values, env: e, emit: emit, on: t, action: ActionNone, start: time.Now()}
+	var err error
+	if r.step, r.kind, err = open(s, values); err != nil {
+		return r.done(0, err)
 	}
-	fail := func(err error) RunResult { res.Err = AsError(err); return done(0) }
-	step, kind, err := open(s, values)
-	if err != nil {
-		return fail(err)
-	}
-	timeout := s.Timeout
-	if timeout == 0 {
-		timeout = kind.Timeout
-	}
-	if timeout == 0 {
-		timeout = DefaultTimeout
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, &Error{Code: CodeTimeout, Summary: "not done in time", Detail: fmt.Sprintf("%s took longer than %s", s.ID, timeout)})
+	timeout := cmp.Or(s.Timeout, r.kind.Timeout, DefaultTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, &Error{Code: CodeTimeout, Summary: "not done in time",
+		Detail: fmt.Sprintf("%s took longer than %s", s.ID, timeout)})
 	defer cancel()
-	check := func() (c Change, err error) {
-		defer recoverInto(&err)
-		if h, ok := step.(HostStep); ok && t.Host != nil {
-			return h.Check(ctx, t.Host, e)
-		} else if k, ok := step.(ClusterStep); ok && t.Kube != nil {
-			return k.Check(ctx, t.Kube, e)
-		}
-		return c, fmt.Errorf("kind %q cannot run here", s.Kind)
-	}
-	apply := func(c Change) (o Outcome, err error) {
-		defer recoverInto(&err)
-		if h, ok := step.(HostStep); ok {
-			return h.Apply(ctx, t.Host, e, c)
-		}
-		return step.(ClusterStep).Apply(ctx, t.Kube, e, c)
-	}
 	for attempt := 1; ; attempt++ {
-		e.Applied = nil
-		c, err := check()
-		if err == nil && c.NoOp() {
-			res.Outputs = c.Outputs
-			return done(attempt)
-		}
-		// A step that is in order does without the value of one that was not run.
-		if refs := unresolved(s.Args, values); err == nil && len(refs) > 0 {
-			err = &Error{Code: CodeInvalid, Summary: "value not known", Detail: fmt.Sprintf("%s needs %v, which no earlier step has given", s.ID, refs)}
-		}
-		var o Outcome
+		err := r.try(ctx)
 		if err == nil {
-			action = c.Action
-			if !started {
-				emit(event.StepStarted{Host: node, Step: s.ID, Kind: s.Kind, Action: string(c.Action), Title: s.Title, Reason: c.Reason})
-				started = true
-			}
-			// Set before the call: after a failed apply the state may be half way.
-			res.Changed = c.Action != ActionWait
-			if t.Host != nil && len(c.Touches) > 0 {
-				err = e.distrust(ctx, t.Host, c.Touches)
-			}
-		}
-		if err == nil {
-			o, err = apply(c)
-		}
-		if err == nil && kind.Reboots {
-			return done(attempt)
-		}
-		if err == nil {
-			e.Applied = o.Outputs
-			var after Change
-			if after, err = check(); err == nil && !after.NoOp() {
-				err = notConverged(s, after)
-			}
-			if err == nil {
-				res.Outputs = map[string]string{}
-				maps.Copy(res.Outputs, after.Outputs)
-				maps.Copy(res.Outputs, o.Outputs)
-				for _, n := range o.Sensitive {
-					res.Sensitive = append(res.Sensitive, s.ID+"."+n)
-				}
-				return done(attempt)
-			}
+			return r.done(attempt, nil)
 		}
 		if ctx.Err() != nil {
 			err = causeOr(ctx, err)
 		}
 		var se *Error
-		if attempt > s.Retries || ctx.Err() != nil || errors.As(err, &se) && (se.Code == CodeBlobMissing || se.Code == CodeInvalid) {
-			res.Err = AsError(err)
-			return done(attempt)
+		final := errors.As(err, &se) && (se.Code == CodeBlobMissing || se.Code == CodeInvalid)
+		if final || attempt > s.Retries || ctx.Err() != nil {
+			return r.done(attempt, err)
 		}
-		emit(event.StepProgress{Host: node, Step: s.ID, Note: fmt.Sprintf("try %d of %d failed: %v", attempt, s.Retries+1, err)})
-		select {
-		case <-time.After(time.Duration(attempt) * time.Second):
-		case <-ctx.Done():
+		note := fmt.Sprintf("try %d of %d failed: %v", attempt, s.Retries+1, err)
+		emit(event.StepProgress{Host: node, Step: s.ID, Note: note})
+		_ = wait.Pause(ctx, time.Duration(attempt)*time.Second) // the next try sees the end of ctx
+	}
+}
+
+// stepRun is one step while it runs.
+type stepRun struct {
+	spec    Spec
+	kind    Kind
+	step    any // a HostStep or a ClusterStep
+	node    string
+	values  map[string]string
+	env     *Env
+	emit    func(event.Event)
+	on      Target
+	start   time.Time
+	started bool   // StepStarted was emitted
+	action  Action // of the last check that found something to do
+	res     RunResult
+}
+
+// try checks the step, applies it where it differs, and checks again.
+func (r *stepRun) try(ctx context.Context) error {
+	r.env.Applied = nil
+	c, err := r.check(ctx)
+	if err != nil {
+		return err
+	}
+	if c.NoOp() {
+		r.res.Outputs = c.Outputs
+		return nil
+	}
+	// A step that is in order does without the value of one that was not run.
+	if refs := unresolved(r.spec.Args, r.values); len(refs) > 0 {
+		return &Error{Code: CodeInvalid, Summary: "value not known",
+			Detail: fmt.Sprintf("%s needs %v, which no earlier step has given", r.spec.ID, refs)}
+	}
+	r.begin(c)
+	if r.on.Host != nil && len(c.Touches) > 0 {
+		if err := r.env.distrust(ctx, r.on.Host, c.Touches); err != nil {
+			return err
 		}
 	}
+	o, err := r.apply(ctx, c)
+	if err != nil || r.kind.Reboots {
+		return err
+	}
+	r.env.Applied = o.Outputs
+	after, err := r.check(ctx)
+	if err != nil {
+		return err
+	}
+	if !after.NoOp() {
+		return notConverged(r.spec, after)
+	}
+	r.res.Outputs = map[string]string{}
+	maps.Copy(r.res.Outputs, after.Outputs)
+	maps.Copy(r.res.Outputs, o.Outputs)
+	for _, n := range o.Sensitive {
+		r.res.Sensitive = append(r.res.Sensitive, r.spec.ID+"."+n)
+	}
+	return nil
+}
+
+// begin emits that the step starts, once, and counts it as changed before anything is:
+// after a failed apply its state may be half way.
+func (r *stepRun) begin(c Change) {
+	r.action = c.Action
+	r.res.Changed = c.Action != ActionWait
+	if r.started {
+		return
+	}
+	r.started = true
+	r.emit(event.StepStarted{Host: r.node, Step: r.spec.ID, Kind: r.spec.Kind, Action: string(c.Action),
+		Title: r.spec.Title, Reason: c.Reason})
+}
+
+func (r *stepRun) check(ctx context.Context) (c Change, err error) {
+	defer recoverInto(&err)
+	if h, ok := r.step.(HostStep); ok && r.on.Host != nil {
+		return h.Check(ctx, r.on.Host, r.env)
+	}
+	if k, ok := r.step.(ClusterStep); ok && r.on.Kube != nil {
+		return k.Check(ctx, r.on.Kube, r.env)
+	}
+	return c, fmt.Errorf("kind %q cannot run here", r.spec.Kind)
+}
+
+func (r *stepRun) apply(ctx context.Context, c Change) (o Outcome, err error) {
+	defer recoverInto(&err)
+	if h, ok := r.step.(HostStep); ok {
+		return h.Apply(ctx, r.on.Host, r.env, c)
+	}
+	return r.step.(ClusterStep).Apply(ctx, r.on.Kube, r.env, c)
+}
+
+// done emits the end of the step.
+func (r *stepRun) done(attempt int, err error) RunResult {
+	r.res.Err = AsError(err)
+	d := event.StepDone{Host: r.node, Step: r.spec.ID, Result: "unchanged", Action: string(r.action),
+		Duration: time.Since(r.start), Source: r.spec.Source, Attempt: attempt}
+	if r.res.Changed {
+		d.Result = "changed"
+	}
+	r.emit(Done(d, err))
+	return r.res
 }
 
 // causeOr prefers what a step said itself about a wait that ended over the bare timeout.
@@ -362,7 +396,7 @@ func causeOr(ctx context.Context, err error) error {
 		}
 		return cause
 	}
-	return &Error{Code: CodeInterrupted, Summary: "interrupted", Detail: "the run was stopped; the next apply goes on from here"}
+	return Interrupted("apply")
 }
 
 func notConverged(s Spec, c Change) error {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/record"
 )
 
 func TestWrongDigestLeavesNothing(t *testing.T) {
@@ -297,12 +299,12 @@ func TestRecordHoldsNoSecrets(t *testing.T) {
 		spec("file", "open", &steps.File{Path: `C:\k\open`, Content: "other " + secret, Sensitive: true})})
 	facts, err := h.Facts(t.Context())
 	must(t, err)
-	rec, err := steps.LoadRecord(t.Context(), h, facts)
+	rec, err := record.Load(t.Context(), h, facts)
 	must(t, err)
-	if len(rec.Owned) != 4 {
-		t.Errorf("%d things owned, want 4", len(rec.Owned))
+	if len(rec.Claims) != 4 {
+		t.Errorf("%d claims, want 4", len(rec.Claims))
 	}
-	for key, o := range rec.Owned {
+	for key, o := range rec.Claims {
 		var previous struct {
 			Content []byte
 			SHA256  string
@@ -314,8 +316,8 @@ func TestRecordHoldsNoSecrets(t *testing.T) {
 	}
 }
 
-func TestRequireSaysWhatWasSeen(t *testing.T) {
-	r := apply(t, openHost(t, "windows"), memory{}, []steps.Spec{spec("require", "r", &steps.Require{OS: "linux", Arch: "arm64", MinBuild: "10.0.26100", MinFree: "1000TiB"})})
+func TestPreflightSaysWhatWasSeen(t *testing.T) {
+	r := apply(t, openHost(t, "windows"), memory{}, []steps.Spec{spec("preflight", "r", &steps.Preflight{OS: "linux", Arch: "arm64", MinBuild: "10.0.26100", MinFree: "1000TiB"})})
 	for _, want := range []string{"windows", "amd64", "10.0.20348", "10.0.26100", "1000 TiB"} {
 		if r.Err == nil || !strings.Contains(r.Err.Detail, want) {
 			t.Errorf("%+v does not say %q", r.Err, want)
@@ -323,10 +325,42 @@ func TestRequireSaysWhatWasSeen(t *testing.T) {
 	}
 }
 
+// A preflight that is limited looks for what it names and for nothing else.
+func TestPreflightOnly(t *testing.T) {
+	h := openHost(t, "windows")
+	all := steps.Preflight{OS: "linux", Arch: "arm64", MinFree: "1000TiB"}
+	found := func(only ...string) (out []string) {
+		p := all
+		p.Only = only
+		reply, err := steps.NewExecutor(h, memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: []steps.Spec{spec("preflight", "p", &p)}})
+		must(t, err)
+		if r := reply.Results[0]; r.Err == nil {
+			t.Errorf("only %q: no error", only)
+		}
+		for _, f := range reply.Results[0].Change.Findings {
+			out = append(out, f.ID)
+		}
+		return out
+	}
+	if have := found("operating-system"); !slices.Equal(have, []string{"operating-system"}) {
+		t.Errorf("the operating system alone: %q", have)
+	}
+	if have := found("disk-space", "architecture"); !slices.Equal(have, []string{"architecture", "disk-space"}) {
+		t.Errorf("two: %q", have)
+	}
+	if have := found(); len(have) <= 3 {
+		t.Errorf("all: %q", have)
+	}
+	r := apply(t, h, memory{}, []steps.Spec{spec("preflight", "p", &steps.Preflight{Only: []string{"no-such"}})})
+	if r.Err == nil || r.Err.Code != steps.CodeInvalid || !strings.Contains(r.Err.Detail, `"no-such"`) {
+		t.Errorf("%+v", r.Err)
+	}
+}
+
 // A service of the machine must be there and run.
 func TestRequiredServices(t *testing.T) {
 	h := openHost(t, "windows")
-	list := []steps.Spec{spec("require", "r", &steps.Require{Services: []string{"docker"}})}
+	list := []steps.Spec{spec("preflight", "r", &steps.Preflight{Required: []string{"docker"}, Only: []string{"service-missing"}})}
 	refused := func(want string) {
 		t.Helper()
 		if r := apply(t, h, memory{}, list); r.Err == nil || !strings.Contains(r.Err.Detail, want) || r.Err.Remedy == "" {
@@ -352,15 +386,15 @@ func TestPreviousStateIsKept(t *testing.T) {
 	}
 	facts, err := h.Facts(t.Context())
 	must(t, err)
-	rec, err := steps.LoadRecord(t.Context(), h, facts)
+	rec, err := record.Load(t.Context(), h, facts)
 	must(t, err)
-	want := map[string]steps.Owned{
-		`file:C:\k\a`:   {Step: "f", Existed: true, Previous: []byte(`{"content":"YmVmb3Jl","size":6}`)},
-		`file:C:\k\new`: {Step: "g"},
-		`env:K`:         {Step: "e", Existed: true, Previous: []byte(`"old"`)},
+	want := map[record.Key]record.Claim{
+		record.File.Of(`C:\k\a`):   {Step: "f", Existed: true, Previous: []byte(`{"content":"YmVmb3Jl","size":6}`)},
+		record.File.Of(`C:\k\new`): {Step: "g"},
+		record.Env.Of("K"):         {Step: "e", Existed: true, Previous: []byte(`"old"`)},
 	}
 	for k, w := range want {
-		have := rec.Owned[k]
+		have := rec.Claims[k]
 		if have.Step != w.Step || have.Existed != w.Existed || strings.Join(strings.Fields(string(have.Previous)), "") != string(w.Previous) {
 			t.Errorf("%s: %+v %s", k, have, have.Previous)
 		}

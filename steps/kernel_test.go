@@ -43,15 +43,15 @@ func wantDetail(t *testing.T, err *steps.Error, parts ...string) {
 }
 
 // What a kubelet on Linux demands of the machine is found before anything is changed.
-func TestRequireOfLinux(t *testing.T) {
+func TestPreflightOfLinux(t *testing.T) {
 	plain := openHost(t, "linux")
-	all := spec("require", "r", &steps.Require{OS: "linux", NoSwap: true, CgroupV2: true, Programs: []string{"iptables"}})
+	all := spec("preflight", "r", &steps.Preflight{OS: "linux", NoSwap: true, CgroupV2: true, Programs: []string{"iptables"}})
 	if err := checkOne(t, plain, all); err != nil {
 		t.Errorf("a machine that fits: %v", err)
 	}
 	odd := shown{plain, func(f *host.Facts) { f.Swap, f.Cgroup = 2<<30, "v1" }}
 	wantDetail(t, checkOne(t, odd, all), "2 GiB of swap", "failSwapOn = false", "control groups v1", "failCgroupV1 = false")
-	wantDetail(t, checkOne(t, plain, spec("require", "r", &steps.Require{Programs: []string{"iptables", "no-such-program"}})), "no-such-program is not installed")
+	wantDetail(t, checkOne(t, plain, spec("preflight", "r", &steps.Preflight{Programs: []string{"iptables", "no-such-program"}})), "no-such-program is not installed")
 }
 
 // A parameter that no module brings is an error at the check; with the module before

@@ -13,7 +13,8 @@ import (
 var preflightKind = Kind{Name: "preflight", Place: OnHost, Doc: "conditions of the machine, all looked at before anything is changed; those that do not hold are findings", Outputs: []string{"subnet"},
 	New: func() any { return &Preflight{} }}
 
-// Preflight looks at the machine with the table of Findables and changes nothing.
+// Preflight looks at the machine with the table of Findables, or with those rows of it
+// that Only names, and changes nothing.
 // Its Change carries every finding; one of severity error that is not waived is an
 // error of the check, so that the machine is left as it is. A question that could
 // not be asked is a finding of its own, never an answer. Outputs: subnet, the network
@@ -49,6 +50,7 @@ type Preflight struct {
 	Proxies      []string          `json:"proxies,omitempty" doc:"HOST:PORT of the plan's proxies, as far as they may be shown"`
 	Named        bool              `json:"named,omitempty" doc:"the plan gives the machine its name, so the one that it has now does not count"`
 	StaticKept   bool              `json:"static_kept,omitempty" doc:"the plan has HNS keep a static address"`
+	Only         []string          `json:"only,omitempty" doc:"ids of the findings to look for, for example [\"operating-system\", \"disk-space\"]; default all"`
 	Waive        []string          `json:"waive,omitempty" doc:"ids of findings that do not count"`
 }
 
@@ -115,7 +117,7 @@ func (q *Preflight) Check(ctx context.Context, r host.Reader, e *Env) (Change, e
 	var c Change
 	s := &survey{q: q, r: r, e: e}
 	for _, check := range preflightChecks {
-		if check.os != "" && check.os != e.Facts.OS {
+		if check.os != "" && check.os != e.Facts.OS || len(q.Only) > 0 && !slices.Contains(q.Only, check.id) {
 			continue
 		}
 		list, err := check.look(ctx, s)
@@ -187,6 +189,11 @@ func (q *Preflight) valid() error {
 	for _, p := range q.Proxies {
 		if address, ok := ProxyAddress(p); !ok || address != p {
 			return invalid("proxy %q is not written HOST:PORT", ShowCredentials(p))
+		}
+	}
+	for _, id := range q.Only {
+		if !slices.ContainsFunc(preflightChecks, func(c preflightCheck) bool { return c.id == id }) {
+			return invalid("there is no finding %q to look for", id)
 		}
 	}
 	for _, id := range q.Waive {

@@ -13,6 +13,7 @@ import (
 
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
+	"nodejoin/steps/wait"
 )
 
 var httpReadyKind = Kind{Name: "http_ready", Place: OnHost, Timeout: 3 * time.Minute, Doc: "a gate: an address on the machine answers",
@@ -116,7 +117,7 @@ func (g readiness) check(ctx context.Context, r host.Reader, e *Env) (Change, er
 func (g readiness) apply(ctx context.Context, h host.Host, e *Env) (Outcome, error) {
 	var last observation
 	start, told := time.Now(), time.Now()
-	err := poll(ctx, func() (bool, error) {
+	err := wait.Until(ctx, lookMost, func() (bool, error) {
 		o, err := g.look(ctx, h)
 		if err != nil {
 			return false, err

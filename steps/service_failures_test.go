@@ -18,7 +18,7 @@ func TestForeignServiceIsRefused(t *testing.T) {
 	must(t, h.CreateService(t.Context(), host.ServiceConfig{Name: "kubelet", Command: []string{`C:\x\kubelet.exe`}, Start: host.StartAuto}))
 	for _, s := range []steps.Spec{
 		spec("service", "s", service("kubelet", `C:\k\kubelet.exe`)),
-		spec("require", "r", &steps.Require{ForeignServices: []string{"kubelet"}}),
+		spec("preflight", "r", &steps.Preflight{Services: []string{"kubelet"}}),
 	} {
 		r := apply(t, h, memory{}, []steps.Spec{s})
 		if r.Err == nil || r.Err.Remedy == "" || !strings.Contains(r.Err.Detail, "kubelet") || r.Mutations != 0 {

@@ -11,26 +11,28 @@ import (
 	"time"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
+	"nodejoin/steps/wait"
 )
 
-// ours tells whether nodejoin registered the service: by the mark in its
+// ours reports whether nodejoin registered the service: by the mark in its
 // description, or, where a registration was interrupted, by the record.
-func ours(svc host.Service, rec *Record) bool {
+func ours(svc host.Service, rec *record.Record) bool {
 	if strings.HasSuffix(strings.TrimSpace(svc.Description), OwnershipMark) {
 		return true
 	}
 	if rec == nil {
 		return false
 	}
-	for key, o := range rec.Owned {
-		if strings.EqualFold(key, serviceKey(svc.Name)) && !o.Existed {
+	for key, c := range rec.Claims {
+		if key.Prefix == record.Service && strings.EqualFold(key.Name, svc.Name) && !c.Existed {
 			return true
 		}
 	}
 	return false
 }
 
-func serviceKey(name string) string { return "service:" + name }
+func serviceKey(name string) record.Key { return record.Service.Of(name) }
 
 func foreignRemedy(name string) string {
 	return fmt.Sprintf("remove service %s with the tool that registered it, or let that tool keep the machine; nodejoin does not take over what it did not make", name)
@@ -55,7 +57,7 @@ func stopService(ctx context.Context, h host.Host, e *Env, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := e.stopping(ctx, h, append(slices.Clone(dependents), name)...); err != nil {
+	if err := snapshotStops(ctx, h, e, append(slices.Clone(dependents), name)...); err != nil {
 		return err
 	}
 	if len(dependents) > 0 {
@@ -113,7 +115,7 @@ func startAgain(ctx context.Context, h host.Host, e *Env, name string) error {
 // about to start again has ended, and is not waited for.
 func awaitState(ctx context.Context, r host.Reader, name string, states ...host.ServiceState) (host.Service, error) {
 	var svc host.Service
-	err := poll(ctx, func() (done bool, err error) {
+	err := wait.Until(ctx, lookMost, func() (done bool, err error) {
 		svc, err = r.Service(ctx, name)
 		return slices.Contains(states, svc.State) || svc.Restarting, err
 	})
@@ -193,25 +195,5 @@ func logTail(ctx context.Context, r host.Reader, log string) string {
 	return fmt.Sprintf("; the end of %s:\n%s", log, strings.Join(lines, "\n"))
 }
 
-// Bounds of the time between two looks at something that is waited for.
-const (
-	pollFirst = 50 * time.Millisecond
-	pollMax   = time.Second
-)
-
-// poll calls look until it is done or fails, or ctx ends; it is called at least once.
-func poll(ctx context.Context, look func() (done bool, err error)) error {
-	for wait := pollFirst; ; wait = min(wait*3/2, pollMax) {
-		done, err := look()
-		if done || err != nil {
-			return err
-		}
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return context.Cause(ctx)
-		}
-	}
-}
+// lookMost bounds the pause between two looks at something of a machine that is waited for.
+const lookMost = time.Second

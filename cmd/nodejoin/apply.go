@@ -77,7 +77,7 @@ applied, without asking. It is refused if the plan or its hosts have changed sin
 	a.changeFlags(c)
 	f := c.Flags()
 	f.BoolVar(&x.auto, "auto-approve", false, "do not ask for approval")
-	f.BoolVar(&x.prune, "prune", false, "also remove nodes from the cluster that were joined by this plan and are no longer in it")
+	f.BoolVar(&x.prune, "prune", false, "also remove nodes from the cluster that this plan joined and no longer has")
 	f.BoolVar(&x.full, "full", false, "also show the contents of new files and the steps without changes")
 	return c
 }
@@ -171,7 +171,8 @@ func (x *applyCommand) confirm(ctx context.Context, r *engine.Report) error {
 		n := len(r.Former)
 		question = fmt.Sprintf("Apply these changes, and remove %d %s from the cluster?", n, plural(n, "node"))
 	}
-	return x.approve(ctx, x.compiled, question, "review the changes with 'nodejoin plan', then run apply with --auto-approve")
+	return x.approve(ctx, x.compiled, question,
+		"review the changes with 'nodejoin plan', then run apply with --auto-approve")
 }
 
 // change applies the plan, and prunes if all of it succeeded.

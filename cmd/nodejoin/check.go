@@ -15,7 +15,7 @@ import (
 	"nodejoin/plan/check"
 )
 
-// maxManifest bounds a file that is checked (bytes).
+// maxManifest is the largest file that is checked, in bytes.
 const maxManifest = 16 << 20
 
 // jsonCheck is the JSON output of check (examples/schema/check.schema.json).
@@ -29,113 +29,131 @@ type jsonCheck struct {
 	Findings      []check.Finding `json:"findings"`
 }
 
+// checkCommand is one run of check.
+type checkCommand struct {
+	*app
+	list bool   // --list
+	path string // --plan
+}
+
 func newCheck(a *app) *cobra.Command {
-	var list bool
-	path := "."
+	x := &checkCommand{app: a}
 	c := &cobra.Command{
 		Use:   "check [--plan PLAN] FILE...",
-		Short: "Check manifests of pods against the Windows nodes of a plan",
-		Long: `Reads manifests (YAML or JSON; - is standard input) and says what in them would not
-run on the Windows nodes of the plan: fields that Windows does not have, selectors,
-tolerations and RuntimeClasses with which a pod would wait for ever, images of another
-Windows build than the node's. Of pods for Linux only images of Windows are named. No
-host and no cluster is asked: labels and RuntimeClasses that the plan does not give are
-not known here.
+		Short: "Check pod manifests against the Windows nodes of a plan",
+		Long: `Reads manifests (YAML or JSON; - is standard input) and reports what in them would not run
+on the Windows nodes of the plan: fields that Windows does not support, selectors,
+tolerations and RuntimeClasses that keep a pod pending forever, images of a Windows build
+other than the node's. For Linux pods only images of Windows are reported. No host and no
+cluster is asked, so only the labels and RuntimeClasses of the plan are known.
 
-The exit code is 0 when no error was found, 1 when one was, 3 when the plan or a file
-cannot be read.`,
+The exit code is 0 if no error was found, 1 if one was, and 3 if the plan or a file cannot
+be read.`,
 		Example: `  nodejoin check --plan plans/prod deploy/*.yaml
   kustomize build overlays/prod | nodejoin check --plan plans/prod -`,
 	}
 	a.planFlags(c)
 	c.Args = nil
-	c.Flags().StringVar(&path, "plan", ".", "the `plan`: a folder with *.join.hcl files, or one such file")
-	c.Flags().BoolVar(&a.json, "json", false, "print the findings as JSON on standard output")
-	c.Flags().BoolVar(&list, "list", false, "list what can be found, and read nothing")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if list {
-			if len(args) > 0 || a.json {
-				return usageError{c, errors.New("--list takes no file and no --json")}
-			}
-			return a.listChecks()
-		}
-		if len(args) == 0 {
-			return usageError{c, errors.New("name the files to check, or - for standard input")}
-		}
-		if err := noPlans(args); err != nil {
-			return usageError{c, err}
-		}
-		compiled, err := a.load(c.Context(), []string{path})
-		if err != nil {
-			return err
-		}
-		cluster := check.Of(compiled)
-		if len(cluster.Nodes) == 0 {
-			return errors.New("the plan has no Windows node, so there is nothing to hold the files against")
-		}
-		files, err := readManifests(args, c.InOrStdin())
-		if err != nil {
-			return err
-		}
-		r, err := check.Run(files, cluster)
-		if err != nil {
-			return err
-		}
-		return a.showCheck(r)
-	}
+	f := c.Flags()
+	f.StringVar(&x.path, "plan", ".", "the `plan`: a folder with *.join.hcl files, or one such file")
+	f.BoolVar(&a.json, "json", false, "print the findings as JSON on standard output")
+	f.BoolVar(&x.list, "list", false, "list all possible findings; nothing is read")
+	c.RunE = x.run
 	return c
 }
 
-// noPlans refuses a plan where files of manifests are named: what is wrong with it is
-// another command's to say.
+func (x *checkCommand) run(c *cobra.Command, args []string) error {
+	if x.list {
+		if len(args) > 0 || x.json {
+			return usageError{c, errors.New("--list takes no file and no --json")}
+		}
+		return x.listChecks()
+	}
+	if len(args) == 0 {
+		return usageError{c, errors.New("name the files to check, or - for standard input")}
+	}
+	if err := noPlans(args); err != nil {
+		return usageError{c, err}
+	}
+	compiled, err := x.load(c.Context(), []string{x.path})
+	if err != nil {
+		return err
+	}
+	cluster := check.Of(compiled)
+	if len(cluster.Nodes) == 0 {
+		return errors.New("the plan has no Windows node, so there is nothing to check the files against")
+	}
+	files, err := readManifests(args, c.InOrStdin())
+	if err != nil {
+		return err
+	}
+	r, err := check.Run(files, cluster)
+	if err != nil {
+		return err
+	}
+	return x.showCheck(r)
+}
+
+// noPlans refuses a plan in place of a manifest: validate checks plans.
 func noPlans(names []string) error {
 	for _, name := range names {
 		found, err := filepath.Glob(filepath.Join(name, "*"+plan.Suffix))
 		if strings.HasSuffix(name, plan.Suffix) || err == nil && len(found) > 0 {
-			return fmt.Errorf("%s is a join plan, and check reads manifests of pods. A plan is checked by\n  nodejoin validate %s\nand manifests are held against it by\n  nodejoin check --plan %s FILE...", name, name, name)
+			return fmt.Errorf("%[1]s is a join plan, but check reads pod manifests. To check the plan, run\n"+
+				"  nodejoin validate %[1]s\nTo check manifests against it, run\n  nodejoin check --plan %[1]s FILE...", name)
 		}
 	}
 	return nil
 }
 
-// readManifests reads the files. Two times standard input, and an empty one, are
-// mistakes: a program before it in a pipe has failed.
+// readManifests reads the files. A file named twice, and an empty one, are mistakes: an
+// empty standard input means that the program before it in the pipe has failed.
 func readManifests(names []string, stdin io.Reader) ([]check.File, error) {
 	var out []check.File
-	seen := map[string]bool{}
+	visited := map[string]bool{}
 	for _, name := range names {
-		if seen[name] {
+		if visited[name] {
 			return nil, fmt.Errorf("%s is named twice", name)
 		}
-		seen[name] = true
-		shown, in := name, stdin
-		if name == "-" {
-			shown = "standard input"
-		} else {
-			f, err := os.Open(name)
-			if err != nil {
-				return nil, err
-			}
-			defer func() { _ = f.Close() }() // it is only read
-			if fi, err := f.Stat(); err != nil {
-				return nil, err
-			} else if fi.IsDir() {
-				return nil, fmt.Errorf("%s is a folder; name its files", name)
-			}
-			in = f
+		visited[name] = true
+		f, err := readManifest(name, stdin)
+		if err != nil {
+			return nil, err
 		}
-		b, err := io.ReadAll(io.LimitReader(in, maxManifest+1))
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("%s: %w", shown, err)
-		case len(b) > maxManifest:
-			return nil, fmt.Errorf("%s has more than %d bytes", shown, maxManifest)
-		case strings.TrimSpace(string(b)) == "":
-			return nil, fmt.Errorf("%s is empty", shown)
-		}
-		out = append(out, check.File{Name: shown, Data: b})
+		out = append(out, f)
 	}
 	return out, nil
+}
+
+func readManifest(name string, stdin io.Reader) (check.File, error) {
+	shown, in := name, stdin
+	if name == "-" {
+		shown = "standard input"
+	} else {
+		f, err := os.Open(name)
+		if err != nil {
+			return check.File{}, err
+		}
+		defer func() { _ = f.Close() }() // it is only read
+		fi, err := f.Stat()
+		if err != nil {
+			return check.File{}, err
+		}
+		if fi.IsDir() {
+			return check.File{}, fmt.Errorf("%s is a folder; name its files", name)
+		}
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxManifest+1))
+	switch {
+	case err != nil:
+		return check.File{}, fmt.Errorf("%s: %w", shown, err)
+	case len(b) > maxManifest:
+		return check.File{}, fmt.Errorf("%s is larger than %d bytes", shown, maxManifest)
+	case strings.TrimSpace(string(b)) == "":
+		return check.File{}, fmt.Errorf("%s is empty", shown)
+	}
+	return check.File{Name: shown, Data: b}, nil
 }
 
 func (a *app) listChecks() error {
@@ -147,14 +165,7 @@ func (a *app) listChecks() error {
 }
 
 func (a *app) showCheck(r check.Report) error {
-	out := jsonCheck{FormatVersion: "1", Objects: r.Objects, Pods: r.Pods, Windows: r.Windows, Findings: append([]check.Finding{}, r.Findings...)}
-	for _, f := range r.Findings {
-		if f.Severity == check.Error {
-			out.Errors++
-		} else {
-			out.Warnings++
-		}
-	}
+	out := checkJSON(r)
 	if a.json {
 		if err := a.printJSON(out); err != nil {
 			return err
@@ -168,19 +179,35 @@ func (a *app) showCheck(r check.Report) error {
 	return nil
 }
 
+func checkJSON(r check.Report) jsonCheck {
+	out := jsonCheck{FormatVersion: "1", Objects: r.Objects, Pods: r.Pods, Windows: r.Windows,
+		Findings: append([]check.Finding{}, r.Findings...)}
+	for _, f := range r.Findings {
+		if f.Severity == check.Error {
+			out.Errors++
+		} else {
+			out.Warnings++
+		}
+	}
+	return out
+}
+
 func (a *app) writeCheck(r jsonCheck) {
 	w, width := a.term.Out, a.term.Width()
 	styles := map[check.Severity]ui.Style{check.Error: ui.Red, check.Warning: ui.Yellow}
 	for _, f := range r.Findings {
-		fmt.Fprintf(w, "%s:%d,%d %s %s\n", ui.CleanLine(f.File), f.Line, f.Column, ui.Paint(a.term.OutColor, styles[f.Severity], string(f.Severity)+":"), f.ID)
-		for _, text := range []string{f.Object + ", " + f.Field + ": " + f.Seen, "why: " + f.Why, "what to do: " + f.Remedy} {
+		severity := ui.Paint(a.term.OutColor, styles[f.Severity], string(f.Severity)+":")
+		fmt.Fprintf(w, "%s:%d,%d %s %s\n", ui.CleanLine(f.File), f.Line, f.Column, severity, f.ID)
+		for _, text := range []string{f.Object + ", " + f.Field + ": " + f.Seen, "why: " + f.Why,
+			"what to do: " + f.Remedy} {
 			fmt.Fprintf(w, "    %s\n", strings.ReplaceAll(ui.Wrap(ui.CleanLine(text), "", max(width-4, 24)), "\n", "\n      "))
 		}
 	}
 	if len(r.Findings) > 0 {
 		fmt.Fprintln(w)
 	}
-	line := fmt.Sprintf("Checked %d %s, %d with pods, %d of them for Windows: %d %s, %d %s.", r.Objects, plural(r.Objects, "object"), r.Pods, r.Windows,
+	line := fmt.Sprintf("Checked %d %s, %d with pods, %d of them for Windows: %d %s, %d %s.", r.Objects,
+		plural(r.Objects, "object"), r.Pods, r.Windows,
 		r.Errors, plural(r.Errors, "error"), r.Warnings, plural(r.Warnings, "warning"))
 	fmt.Fprintln(w, ui.Wrap(line, "", width))
 }

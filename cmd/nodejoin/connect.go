@@ -20,7 +20,7 @@ import (
 	"nodejoin/steps/transport"
 )
 
-// connector opens the connection that a node of the plan asks for.
+// connector opens the connection of a node.
 func connector(emit func(event.Event)) func(context.Context, plan.Node) (transport.Conn, error) {
 	found := &agents{}
 	return func(ctx context.Context, n plan.Node) (transport.Conn, error) {
@@ -28,7 +28,8 @@ func connector(emit func(event.Event)) func(context.Context, plan.Node) (transpo
 		switch n.Connection.Type {
 		case "sandbox":
 			s := n.Connection.Sandbox
-			h, err := sandbox.OpenContext(ctx, sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, IP6: s.IP6, Hostname: n.Name, Capacity: s.Capacity, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
+			h, err := sandbox.OpenContext(ctx, sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, IP6: s.IP6,
+				Hostname: n.Name, Capacity: s.Capacity, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
 			if err != nil {
 				return nil, sandboxError(ctx, "the sandbox cannot be used", s.Path, err)
 			}
@@ -42,21 +43,22 @@ func connector(emit func(event.Event)) func(context.Context, plan.Node) (transpo
 			if err != nil {
 				return nil, err
 			}
-			return transport.NewLocal(h, artifact.New(artifact.Options{Direct: true, MachineEnv: h.MachineEnv}), f.DataDir), nil
+			files := artifact.New(artifact.Options{Direct: true, MachineEnv: h.MachineEnv})
+			return transport.NewLocal(h, files, f.DataDir), nil
 		case "ssh":
 			return dialSSH(ctx, n, found, emit)
 		}
-		return nil, fmt.Errorf("%s: no such connection: %q", n.Address, n.Connection.Type)
+		return nil, fmt.Errorf("%s: there is no connection of type %q", n.Address, n.Connection.Type)
 	}
 }
 
-// sandboxError says what is wrong with a simulated machine or cluster.
+// sandboxError is a failure of a simulated machine or cluster.
 func sandboxError(ctx context.Context, summary, dir string, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
 	return &steps.Error{Code: steps.CodeFailed, Summary: summary, Detail: err.Error(),
-		Remedy: "mend what is named above, or remove the folder " + dir + ": it holds a simulation, which begins anew without it"}
+		Remedy: "fix what is named above, or remove the folder " + dir + " to start the simulation again"}
 }
 
 // clusterOpener opens the plan's cluster, real or simulated.
@@ -65,10 +67,11 @@ func clusterOpener(p *plan.Compiled) func(context.Context) (kube.API, error) {
 		c := p.Cluster
 		switch {
 		case c == nil:
-			return nil, fmt.Errorf("the plan has steps on a cluster, but no cluster block")
+			return nil, fmt.Errorf("the plan has steps for a cluster, but no cluster block")
 		case c.Sandbox != "":
-			// A simulated control plane has the version that the plan says of it, later too.
-			k, err := sandbox.OpenClusterConfig(ctx, sandbox.ClusterConfig{Dir: c.Sandbox, PodCIDR: c.PodCIDR, DNSIP: c.DNSIP, Version: "v" + cmp.Or(c.ServerVersion, c.Version)})
+			// A simulated control plane has the version in the plan, even if that changes.
+			k, err := sandbox.OpenClusterConfig(ctx, sandbox.ClusterConfig{Dir: c.Sandbox, PodCIDR: c.PodCIDR, DNSIP: c.DNSIP,
+				Version: "v" + cmp.Or(c.ServerVersion, c.Version)})
 			if err == nil && c.ServerVersion != "" {
 				err = k.Upgrade(ctx, "v"+c.ServerVersion)
 			}
@@ -79,15 +82,18 @@ func clusterOpener(p *plan.Compiled) func(context.Context) (kube.API, error) {
 		}
 		k, err := cluster.Open(ctx, cluster.Config{Kubeconfig: c.Kubeconfig, CAHash: c.CAHash, FieldManager: "nodejoin"})
 		if _, statErr := os.Stat(c.Kubeconfig); err != nil && errors.Is(statErr, fs.ErrNotExist) {
-			return nil, &steps.Error{Code: steps.CodeFailed, Summary: "there is no kubeconfig", Detail: c.Kubeconfig + " does not exist",
-				Remedy: "put the kubeconfig of a user there who may make tokens, accounts and nodes: kubeadm leaves one on the control plane as /etc/kubernetes/admin.conf. Or name another file in the argument kubeconfig of the cluster block; it is read on this machine only"}
+			return nil, &steps.Error{Code: steps.CodeFailed, Summary: "there is no kubeconfig",
+				Detail: c.Kubeconfig + " does not exist",
+				Remedy: "put the kubeconfig of a user there who may create tokens, service accounts and nodes: " +
+					"kubeadm leaves one on the control plane as /etc/kubernetes/admin.conf. Or give another file in the " +
+					"argument kubeconfig of the cluster block; it is read on this machine only"}
 		}
 		return k, err
 	}
 }
 
-// agentSource gives the agent for a node. A sandbox runs no programs: it gets a
-// small stand-in, so that the quickstart needs no cross-build.
+// agentSource finds the agent for a node. A sandbox runs no programs and gets a small
+// stand-in, so that the quickstart needs no cross-build.
 func agentSource(ctx context.Context) func(os, arch, connection string) (steps.Source, error) {
 	return func(goos, arch, connection string) (steps.Source, error) {
 		if connection == "sandbox" {

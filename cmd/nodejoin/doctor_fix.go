@@ -2,47 +2,29 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
 )
 
-// fixOptions of doctor.
-type fixOptions struct{ on, auto bool }
+// fixing is what doctor --fix does after the first diagnosis.
+type fixing struct {
+	*app
+	auto     bool     // --auto-approve
+	args     []string // of doctor
+	compiled *plan.Compiled
+	view     doctorView
+	progress progress
+	session  *engine.Session
+}
 
-// fixable tells whether steps of the plan mend what was found.
+// fixable reports whether steps of the plan fix what was found.
 func fixable(s steps.Symptom) bool { return !s.Waived && len(s.Mend)+len(s.Restart) > 0 }
 
-// diagnose looks at all hosts once.
-func (a *app) diagnose(ctx context.Context, compiled *plan.Compiled) []engine.Diagnosis {
-	d := a.newDisplay()
-	s := engine.New(compiled, a.options(compiled, d.Emit))
-	defer s.Close()
-	found := s.Diagnose(ctx)
-	d.Close()
-	return found
-}
-
-// sayFix tells that --fix would mend something.
-func (a *app) sayFix(compiled *plan.Compiled, found []engine.Diagnosis) {
-	n := 0
-	for _, d := range found {
-		for _, f := range d.Found {
-			if fixable(f) {
-				n++
-			}
-		}
-	}
-	if n > 0 && len(mendings(compiled, found).Nodes) > 0 {
-		fmt.Fprintf(a.term.Out, "--fix can fix %d of them.\n", n)
-	}
-}
-
-// mendings is the plan with the steps that mend what was found, and without nodes that
-// have none.
-func mendings(compiled *plan.Compiled, found []engine.Diagnosis) *plan.Compiled {
+// fixes is the plan with only the steps that fix what was found, and only the nodes
+// that have such steps.
+func fixes(compiled *plan.Compiled, found []engine.Diagnosis) *plan.Compiled {
 	out := *compiled
 	out.Nodes = nil
 	for _, d := range found {
@@ -56,42 +38,28 @@ func mendings(compiled *plan.Compiled, found []engine.Diagnosis) *plan.Compiled 
 	return &out
 }
 
-// fixing is one run of doctor --fix, after the first diagnosis.
-type fixing struct {
-	*app
-	auto     bool     // --auto-approve
-	args     []string // of doctor
-	compiled *plan.Compiled
-	progress progress
-	session  *engine.Session
-}
-
-// fix applies the steps that fix what was found, after showing them and asking. The
-// summary is nil if there was nothing to do.
-func (a *app) fix(ctx context.Context, args []string, compiled *plan.Compiled, found []engine.Diagnosis, o fixOptions) (*engine.Summary, int, error) {
-	x := &fixing{app: a, auto: o.auto, args: args, compiled: mendings(compiled, found)}
+// run applies the steps, after showing them and asking for approval. The result is nil
+// if there was nothing to do.
+func (x *fixing) run(ctx context.Context) (*applied, error) {
 	if len(x.compiled.Nodes) == 0 {
-		if !a.json {
-			fmt.Fprintln(a.term.Out, "There is nothing that --fix can fix.")
-		}
-		return nil, exitOK, nil
+		x.view.nothingToFix()
+		return nil, nil
 	}
 	x.open()
 	defer x.session.Close()
 	report, err := x.check(ctx)
 	if err != nil {
-		return nil, exitInterrupted, err
+		return nil, err
 	}
-	code := a.reportProblems(report, findingsErrors)
 	if report.Pending() == 0 || !someReady(report) {
-		return nil, code, exit(code)
+		return nil, exit(reportCode(report))
 	}
 	if err := x.confirm(ctx); err != nil {
-		return nil, exitFailed, err
+		return nil, err
 	}
 	result := x.change(ctx, report)
 	x.finish(result)
-	return result.summary, result.code(), nil
+	return &result, nil
 }
 
 func (x *fixing) open() {
@@ -110,10 +78,8 @@ func (x *fixing) check(ctx context.Context) (*engine.Report, error) {
 	if ctx.Err() != nil {
 		return nil, x.nothingChanged(exitInterrupted)
 	}
-	if !x.json {
-		fmt.Fprintln(x.term.Out)
-		x.showPlan(report, false)
-	}
+	x.view.plan(report)
+	x.reportProblems(report, findingsErrors)
 	return report, nil
 }
 

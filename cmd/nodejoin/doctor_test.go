@@ -12,7 +12,8 @@ import (
 
 // example copies an example into a folder of its own, without what runs of it have left,
 // and gives a way to run the program there and hold its output against a schema.
-func example(t *testing.T, name string) (dir string, run func(schema *jsonschema.Schema, code int, args ...string) map[string]any) {
+func example(t *testing.T, name string) (dir string,
+	run func(schema *jsonschema.Schema, code int, args ...string) map[string]any) {
 	t.Helper()
 	home := t.TempDir()
 	dir = filepath.Join(home, name)
@@ -43,7 +44,7 @@ func example(t *testing.T, name string) (dir string, run func(schema *jsonschema
 	}
 }
 
-// TestDoctorKeepsToSchema: before a join, after it, with something wrong, and mended.
+// TestDoctorKeepsToSchema: before a join, after it, with something wrong, and fixed.
 func TestDoctorKeepsToSchema(t *testing.T) {
 	dir, run := example(t, "quickstart")
 	doctor := compileSchema(t, "doctor")
@@ -59,7 +60,7 @@ func TestDoctorKeepsToSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(doctor, exitFailed, "doctor", "--json", dir)
-	if h := first(run(doctor, exitOK, "doctor", "--json", "--fix", dir)); len(h["mended"].([]any)) == 0 {
-		t.Errorf("mended: %v", h)
+	if h := first(run(doctor, exitOK, "doctor", "--json", "--fix", dir)); len(h["fixed"].([]any)) == 0 {
+		t.Errorf("fixed: %v", h)
 	}
 }

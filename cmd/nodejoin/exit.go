@@ -9,20 +9,20 @@ import (
 	"nodejoin/steps/transport"
 )
 
-// Exit codes. They are part of the interface: scripts depend on them.
+// Exit codes. Scripts depend on them; they are part of the interface.
 const (
-	exitOK          = 0   // done, or nothing to change
+	exitOK          = 0   // done, or no changes
 	exitFailed      = 1   // a step failed
 	exitPending     = 2   // changes are pending (plan, status with --detailed-exitcode)
 	exitInvalid     = 3   // invalid plan or usage
-	exitUnreachable = 4   // a host or the API server does not answer, or does not let us in
-	exitNotVerified = 5   // applied, but the check still finds a difference
-	exitReboot      = 6   // a reboot is pending that this run may not make, or takes this machine down now
+	exitUnreachable = 4   // a host or the API server does not answer, or refuses the login
+	exitNotVerified = 5   // applied, but the check after it still finds a difference
+	exitReboot      = 6   // a reboot is pending that this run may not make, or this machine reboots now
 	exitLocked      = 7   // another run holds a host or the cluster
 	exitInterrupted = 130 // Ctrl-C
 )
 
-// exitError ends the command with a code; what there is to say was said already.
+// exitError ends the command with a code; everything has been printed before.
 type exitError int
 
 func (e exitError) Error() string { return "" }
@@ -35,7 +35,7 @@ func exit(code int) error {
 	return exitError(code)
 }
 
-// errorCode is the exit code that a failure of one host stands for.
+// errorCode is the exit code for a failure of one host.
 func errorCode(err error) int {
 	var ce *transport.ConnectError
 	var se *steps.Error
@@ -63,9 +63,9 @@ func errorCode(err error) int {
 	return exitFailed
 }
 
-// worst joins the codes of several hosts: an interruption, then a failed step,
-// then one that did not verify, then one that another run holds, then a host that
-// was not reached, then a pending reboot.
+// worst is the exit code of several hosts. An interruption comes first, then a failed
+// step, one that did not verify, a host that another run holds, one that was not
+// reached, a pending reboot.
 func worst(codes ...int) int {
 	for _, c := range []int{exitInterrupted, exitFailed, exitNotVerified, exitLocked, exitUnreachable, exitReboot} {
 		for _, have := range codes {

@@ -62,7 +62,8 @@ func TestInterruptedQuestion(t *testing.T) {
 	a := &app{term: &ui.Term{Out: io.Discard, Err: &said, In: in, InTTY: true}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := a.approve(ctx, &plan.Compiled{Nodes: []plan.Node{{Connection: plan.Connection{Type: "local"}}}}, "Apply?", "do otherwise")
+	err := a.approve(ctx, &plan.Compiled{Nodes: []plan.Node{{Connection: plan.Connection{Type: "local"}}}}, "Apply?",
+		"do otherwise")
 	var code exitError
 	if !errors.As(err, &code) || code != exitInterrupted || !strings.Contains(said.String(), "Nothing was changed") {
 		t.Errorf("have %v and %q, want exit code 130 and a word that nothing was changed", err, said.String())

@@ -31,17 +31,17 @@ func newFmt(a *app) *cobra.Command {
 	f := &formatter{app: a}
 	c := &cobra.Command{
 		Use:   "fmt [PATH...]",
-		Short: "Bring plan files into their canonical form",
-		Long: `Rewrites *.join.hcl and *.joinvars files (of this folder, or of the folders and
-files that are named) with canonical indentation and spacing, and prints the names of
-those it changed. With "-" standard input is formatted onto standard output.
+		Short: "Format plan files",
+		Long: `Rewrites *.join.hcl and *.joinvars files (of this folder, or of the given folders and
+files) with canonical indentation and spacing, and prints the names of those it changed.
+With "-" it formats standard input to standard output.
 
-Exit codes: 0 done; 2 with --check, where a file is not formatted; 3 where a text is no
-HCL, which is left as it is while the others are formatted.`,
+The exit code is 0 if all is done, 2 with --check if a file is not formatted, and 3 if a
+file is not valid HCL; that file is not changed, the others are formatted.`,
 		Example: `  nodejoin fmt -r plans            format all plans below
-  nodejoin fmt --check --diff      what would change here? (for CI)`,
+  nodejoin fmt --check --diff      show what would change here (for CI)`,
 	}
-	c.Flags().BoolVar(&f.check, "check", false, "change nothing; exit 2 when a file is not formatted")
+	c.Flags().BoolVar(&f.check, "check", false, "change nothing; exit with 2 if a file is not formatted")
 	c.Flags().BoolVar(&f.diff, "diff", false, "print the differences")
 	c.Flags().BoolVarP(&f.recursive, "recursive", "r", false, "go into subfolders, except hidden ones")
 	c.Flags().BoolVar(&f.list, "list", true, "print the names of files that are not formatted")
@@ -66,7 +66,7 @@ func (f *formatter) run(args []string) error {
 	}
 	if slices.Contains(args, "-") {
 		if len(args) > 1 {
-			return errors.New("standard input (-) is formatted alone, without other paths")
+			return errors.New("standard input (-) cannot be combined with other paths")
 		}
 		return f.stdin()
 	}
@@ -84,7 +84,7 @@ func (f *formatter) run(args []string) error {
 	return nil
 }
 
-// files names what is to be formatted below path, sorted.
+// files lists the files to format below path, sorted.
 func (f *formatter) files(path string) ([]string, error) {
 	fi, err := os.Stat(path)
 	if err != nil {
@@ -187,8 +187,8 @@ func (f *formatter) showDiff(name string, have, want []byte) {
 	}
 }
 
-// replaceFile puts data in the place of name in one step: name is either as it was
-// or whole. A link is followed, so that it stays one.
+// replaceFile writes a file in one step: after a failure it has its old content. If name
+// is a link, the file behind it is written.
 func replaceFile(name string, data []byte, mode fs.FileMode) (err error) {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real

@@ -11,19 +11,25 @@ import (
 	"nodejoin/plan"
 )
 
+// graphFormats are the values of --format.
+var graphFormats = map[string]func(io.Writer, *plan.Compiled) error{"dot": writeDOT, "mermaid": writeMermaid,
+	"html": draw.HTML}
+
 func newGraph(a *app) *cobra.Command {
 	format := "dot"
 	c := &cobra.Command{
-		Use:     "graph [PLAN]",
-		Short:   "Print the ordered steps of every node as a graph",
-		Long:    "Compiles the plan and prints its step graph, for Graphviz (dot), Mermaid,\nor as a page (html) that needs no network. No host is asked.",
-		Example: "  nodejoin graph plans/prod | dot -Tsvg > graph.svg\n  nodejoin graph plans/prod --format html > graph.html",
+		Use:   "graph [PLAN]",
+		Short: "Print the ordered steps of every node as a graph",
+		Long: `Compiles the plan and prints its step graph for Graphviz (dot) or Mermaid, or as a page
+(html) that needs no network. No host is asked.`,
+		Example: `  nodejoin graph plans/prod | dot -Tsvg > graph.svg
+  nodejoin graph plans/prod --format html > graph.html`,
 	}
 	a.planFlags(c)
-	c.Flags().StringVar(&format, "format", format, "dot, mermaid or html (one page, with a search)")
+	c.Flags().StringVar(&format, "format", format, "dot, mermaid or html (one page, with search)")
 	a.targetFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		write := map[string]func(io.Writer, *plan.Compiled) error{"dot": writeDOT, "mermaid": writeMermaid, "html": draw.HTML}[format]
+		write := graphFormats[format]
 		if write == nil {
 			return fmt.Errorf("--format %s: it must be dot, mermaid or html", format)
 		}

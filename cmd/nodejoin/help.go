@@ -10,11 +10,10 @@ import (
 	"nodejoin/cmd/nodejoin/internal/ui"
 )
 
-// widestHelp is where help is wrapped on a wide terminal: longer lines are hard to read.
+// widestHelp is the width of help on a wide terminal: longer lines are hard to read.
 const widestHelp = 100
 
-// wrapHelp has the help of all commands fit the terminal that it is printed on; where
-// it goes elsewhere it fits one of 80 columns.
+// wrapHelp makes the help of all commands fit the terminal, or 80 columns without one.
 func (a *app) wrapHelp(root *cobra.Command) {
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
 		text := c.Long
@@ -48,12 +47,13 @@ func writeHelp(w io.Writer, c *cobra.Command, text string, width int) {
 		fmt.Fprintf(w, "\nFlags:\n%s\n", strings.TrimRight(flags, " \n"))
 	}
 	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(w, "\n%s\n", ui.Reflow(`Use "`+c.CommandPath()+` [command] --help" for more information about a command.`, width))
+		more := `Use "` + c.CommandPath() + ` [command] --help" for more information about a command.`
+		fmt.Fprintf(w, "\n%s\n", ui.Reflow(more, width))
 	}
 }
 
-// examples are lines of a command and what it is for, two or more spaces apart. Where
-// one is too wide, all have what they are for below them.
+// examples are lines of a command and its purpose, two or more spaces apart. If a line is
+// too wide, all purposes are written below their commands.
 func examples(text string, width int) string {
 	var lines [][2]string
 	narrow := false

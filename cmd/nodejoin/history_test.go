@@ -12,7 +12,8 @@ func TestChangedByAKilledRun(t *testing.T) {
 	var r history.Run
 	for _, e := range []event.Event{
 		event.StepStarted{Host: "win-1", Step: "a"}, event.StepDone{Host: "win-1", Step: "a", Result: "changed"},
-		event.StepDone{Host: "win-1", Step: "b", Result: "unchanged"}, event.StepDone{Host: "win-2", Step: "a", Result: "changed"},
+		event.StepDone{Host: "win-1", Step: "b", Result: "unchanged"},
+		event.StepDone{Host: "win-2", Step: "a", Result: "changed"},
 		event.StepDone{Host: "win-2", Step: "b", Result: "failed"},
 	} {
 		b, err := event.Encode(e)
@@ -32,7 +33,8 @@ func TestChangedByAKilledRun(t *testing.T) {
 
 // The word for a run follows from its exit code; one that stops for a reboot has not failed.
 func TestRunResult(t *testing.T) {
-	for code, want := range map[int]string{exitOK: "done", exitFailed: "failed", exitReboot: "reboot pending", exitInterrupted: "interrupted", exitUnreachable: "failed"} {
+	for code, want := range map[int]string{exitOK: "done", exitFailed: "failed", exitReboot: "reboot pending",
+		exitInterrupted: "interrupted", exitUnreachable: "failed"} {
 		if have := runResult(history.Run{End: &history.End{ExitCode: code}}); have != want {
 			t.Errorf("exit code %d is %q, want %q", code, have, want)
 		}

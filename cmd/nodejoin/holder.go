@@ -10,10 +10,11 @@ import (
 	"nodejoin/steps"
 )
 
-// hold names this process as the one that changes hosts.
+// hold names this process as the lock holder.
 func (a *app) hold(command string) {
 	now := time.Now().UTC().Truncate(time.Second)
-	a.holder = steps.Holder{Run: now.Format("20060102-150405-") + rand.Text()[:6], User: "an unknown user", Host: "an unknown machine", PID: os.Getpid(), Since: now, Command: command}
+	a.holder = steps.Holder{Run: now.Format("20060102-150405-") + rand.Text()[:6], Command: command,
+		User: "an unknown user", Host: "an unknown machine", PID: os.Getpid(), Since: now}
 	if u, err := user.Current(); err == nil {
 		a.holder.User = u.Username
 	}
@@ -22,17 +23,17 @@ func (a *app) hold(command string) {
 	}
 }
 
-// gone tells that a holder was a process of this computer that runs no more. A
-// process that has its number by now counts as it: then the lock is believed.
+// gone reports whether a lock holder was a process of this computer that has ended. If
+// another process has its number now, it counts as running.
 func gone(h steps.Holder) bool {
 	name, err := os.Hostname()
 	return err == nil && h.Host == name && h.PID > 0 && h.PID != os.Getpid() && !processRuns(h.PID)
 }
 
-// holderNote is a holder as an annotation: "HOST PID".
+// holderNote is a lock holder as an annotation: "HOST PID".
 func holderNote(host string, pid int) string { return fmt.Sprintf("%s %d", host, pid) }
 
-// holderGone is gone for a holderNote. What is no such note is nobody's who is gone.
+// holderGone is gone for a holderNote; false for any other text.
 func holderGone(note string) bool {
 	var h steps.Holder
 	n, err := fmt.Sscanf(note, "%s %d", &h.Host, &h.PID)

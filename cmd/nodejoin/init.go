@@ -2,10 +2,8 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,22 +30,23 @@ func newInit(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init [FOLDER]",
 		Short: "Write a first plan, from answers or flags",
-		Long: `Writes FOLDER/NAME.join.hcl (default: this folder), a plan with comments that joins
-Windows hosts to a cluster. On a terminal it asks for what no flag says. Nothing is
-overwritten, and a plan that would not be valid is not written.
+		Long: `Writes FOLDER/NAME.join.hcl (default: this folder), a commented plan that joins Windows
+hosts to a cluster. On a terminal it asks for what the flags leave open. It overwrites
+nothing, and writes no plan that would be invalid.
 
-With --mirror the digests of the artifacts that lie in that folder are put into the
-plan. Without it the plan has a variable for them, and says what of.`,
+With --mirror, the digests of the artifacts in that folder are written into the plan.
+Without it the plan has a variable for them, with a comment that lists the artifacts.`,
 		Example: `  nodejoin init plans/prod            asks
   nodejoin init --name prod --api-server https://10.0.0.10:6443 \
     --host win-1=10.0.0.21 --host win-2=10.0.0.22 --mirror ./mirror plans/prod
   nodejoin init --sandbox demo        simulated machines and a simulated cluster`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usageError{c, errors.New("one folder at a time")}
+				return usageError{c, errors.New("give one folder at most")}
 			}
 			return nil
 		},
+		RunE: func(c *cobra.Command, args []string) error { return i.run(c, planArg(args)) },
 	}
 	f := c.Flags()
 	for _, q := range i.questions() {
@@ -55,21 +54,14 @@ plan. Without it the plan has a variable for them, and says what of.`,
 	}
 	f.StringArrayVar(&i.hosts, "host", nil, "a machine, `name=address`; may be repeated")
 	f.BoolVar(&i.Sandbox, "sandbox", false, "simulated machines and a simulated cluster, in folders beside the plan")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		folder := "."
-		if len(args) > 0 {
-			folder = args[0]
-		}
-		return i.run(c, folder)
-	}
 	return c
 }
 
 func (i *initializer) run(c *cobra.Command, folder string) error {
-	if err := unplanned(folder); err != nil {
+	if err := requireNoPlan(folder); err != nil {
 		return err
 	}
-	if err := i.collect(c); err != nil {
+	if err := i.answer(c); err != nil {
 		return err
 	}
 	if err := i.locate(folder); err != nil {
@@ -81,32 +73,37 @@ func (i *initializer) run(c *cobra.Command, folder string) error {
 	name := filepath.Join(folder, i.Name+plan.Suffix)
 	src, diags := plan.Format(name, i.text(folder))
 	if diags.HasErrors() {
-		return fmt.Errorf("the answers make no plan: %w", diags)
+		return fmt.Errorf("the answers do not make a plan: %w", diags)
 	}
-	if err := i.judge(name, src); err != nil {
+	if err := i.validate(name, src); err != nil {
 		return err
 	}
 	if err := create(name, src); err != nil {
 		return err
 	}
-	out := ui.CleanLine(folder)
-	i.term.Say("Wrote %s.", ui.CleanLine(name))
-	if len(i.Digests) == 0 {
-		i.term.Say("It needs the digests of what is installed, in %s; the plan says how.", ui.CleanLine(filepath.Join(folder, "sha256.auto"+plan.VarSuffix)))
-	}
-	i.term.Say("Next: nodejoin validate %s, then plan and apply.", out)
+	i.report(folder, name)
 	return nil
 }
 
-// unplanned refuses a folder that holds a plan: all files of a folder are one plan.
-func unplanned(folder string) error {
+func (i *initializer) report(folder, name string) {
+	i.term.Say("Wrote %s.", ui.CleanLine(name))
+	if len(i.Digests) == 0 {
+		values := filepath.Join(folder, "sha256.auto"+plan.VarSuffix)
+		i.term.Say("It needs the digests of the artifacts, in %s; a comment in the plan shows the format.",
+			ui.CleanLine(values))
+	}
+	i.term.Say("Next: nodejoin validate %s, then plan and apply.", ui.CleanLine(folder))
+}
+
+// requireNoPlan refuses a folder that has a plan: all files of a folder are one plan.
+func requireNoPlan(folder string) error {
 	switch fi, err := os.Stat(folder); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
 	case !fi.IsDir():
-		return fmt.Errorf("%s is no folder; the plan is written into one", folder)
+		return fmt.Errorf("%s is not a folder", folder)
 	}
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -114,142 +111,16 @@ func unplanned(folder string) error {
 	}
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), plan.Suffix) {
-			return fmt.Errorf("%s is there already, and nothing is overwritten: all files of a folder are one plan. Name another folder", filepath.Join(folder, e.Name()))
+			return fmt.Errorf("%s already exists, and all files of a folder are one plan; name another folder",
+				filepath.Join(folder, e.Name()))
 		}
 	}
 	return nil
 }
 
-// question asks for what a flag says.
-type question struct {
-	flag, help, ask string
-	value           *string
-	fallback        func() string
-	need            bool // there is no answer that would do for all
-	unless          func() bool
-	check           func(string) error
-}
-
-func (q question) skip() bool { return q.unless != nil && q.unless() }
-
-// collect fills the answers from flags, a person, and what is usual.
-func (i *initializer) collect(c *cobra.Command) error {
-	var missing []string
-	if i.Sandbox {
-		for _, f := range []string{"kubeconfig", "user"} {
-			if c.Flags().Changed(f) {
-				return usageError{c, fmt.Errorf("--%s has no meaning with --sandbox", f)}
-			}
-		}
-	}
-	for _, q := range i.questions() {
-		switch {
-		case c.Flags().Changed(q.flag):
-			if err := q.check(*q.value); err != nil {
-				return fmt.Errorf("--%s: %w", q.flag, err)
-			}
-		case q.need && !i.Sandbox:
-			missing = append(missing, fmt.Sprintf("--%-12s %s", q.flag, strings.ReplaceAll(q.help, "`", "")))
-		}
-	}
-	for _, h := range i.hosts {
-		if err := i.addHost(h); err != nil {
-			return fmt.Errorf("--host %s: %w", h, err)
-		}
-	}
-	if len(i.Hosts) == 0 && !i.Sandbox {
-		missing = append(missing, fmt.Sprintf("--%-12s a machine, name=address; may be repeated", "host"))
-	}
-	asks := len(missing) > 0
-	if asks && !i.term.InTTY {
-		return fmt.Errorf("nobody can be asked here (no terminal), and these are missing:\n  %s", strings.Join(missing, "\n  "))
-	}
-	for _, q := range i.questions() {
-		switch {
-		case c.Flags().Changed(q.flag) || q.skip():
-		case asks:
-			answer, err := i.ask(c.Context(), q.ask, q.fallback(), q.check)
-			if err != nil {
-				return err
-			}
-			*q.value = answer
-		default:
-			*q.value = q.fallback()
-		}
-	}
-	if i.Sandbox && len(i.Hosts) == 0 {
-		i.Hosts = []initHost{{"win-1", "192.0.2.11"}, {"win-2", "192.0.2.12"}}
-	}
-	for asked := len(i.Hosts) == 0; asked; {
-		text, enough := "Machine, as name=address", func(s string) error { return i.addHost(s) }
-		if len(i.Hosts) > 0 {
-			text = "Another machine, name=address (empty: no more)"
-			enough = func(s string) error {
-				if s == "" {
-					return nil
-				}
-				return i.addHost(s)
-			}
-		}
-		answer, err := i.ask(c.Context(), text, "", enough)
-		if err != nil {
-			return err
-		}
-		asked = answer != ""
-	}
-	return nil
-}
-
-// ask puts one question until its answer is accepted; an empty one is the fallback.
-func (i *initializer) ask(ctx context.Context, text, fallback string, check func(string) error) (string, error) {
-	if i.input == nil {
-		i.input = bufio.NewReader(i.term.In)
-	}
-	for {
-		question := ui.CleanLine(text)
-		if fallback != "" {
-			question += " [" + ui.CleanLine(fallback) + "]"
-		}
-		fmt.Fprint(i.term.Err, ui.Wrap(question+":", "", i.term.Width())+" ")
-		type line struct {
-			text string
-			err  error
-		}
-		read := make(chan line, 1)
-		go func() { // a read of a terminal knows no context; this one ends with the process
-			s, err := i.input.ReadString('\n')
-			read <- line{s, err}
-		}()
-		var l line
-		select {
-		case l = <-read:
-		case <-ctx.Done():
-			return "", exitError(exitInterrupted)
-		}
-		answer := strings.TrimSpace(l.text)
-		if l.err != nil && answer == "" {
-			if errors.Is(l.err, io.EOF) {
-				return "", errors.New("the input ended before all was answered; nothing was written")
-			}
-			return "", l.err
-		}
-		if answer == "" {
-			answer = fallback
-		}
-		err := check(answer)
-		if err == nil {
-			return answer, nil
-		}
-		fmt.Fprintln(i.term.Err, ui.Wrap(ui.CleanLine(err.Error()), "  ", i.term.Width()))
-		if l.err != nil {
-			return "", errors.New("the input ended before all was answered; nothing was written")
-		}
-	}
-}
-
-// judge compiles the plan before it is written and prints what is said about it
-// under the name that it will have.
-func (i *initializer) judge(name string, src []byte) error {
+// validate compiles the plan before it is written, and prints its diagnostics under the
+// name that it will have.
+func (i *initializer) validate(name string, src []byte) error {
 	dir, err := os.MkdirTemp("", "nodejoin-init-")
 	if err != nil {
 		return err
@@ -263,7 +134,7 @@ func (i *initializer) judge(name string, src []byte) error {
 	if len(i.Digests) == 0 {
 		opt.Vars["sha256"] = anyDigests() // the real ones are given later
 	}
-	// What the agent is does not matter here, and building it takes long.
+	// Any agent will do here, and building the real one takes long.
 	opt.Agent = func(string, string, string) (steps.Source, error) {
 		return steps.Source{File: tmp, SHA256: strings.Repeat("0", 64)}, nil
 	}
@@ -281,13 +152,14 @@ func (i *initializer) judge(name string, src []byte) error {
 	}
 	i.problems(ui.FromHCL(diags), map[string]*hcl.File{name: {Bytes: src}})
 	if diags.HasErrors() {
-		fmt.Fprintln(i.term.Err, ui.Wrap("Nothing was written: with these answers the plan would not be valid.", "", i.term.Width()))
+		fmt.Fprintln(i.term.Err, ui.Wrap("Nothing was written: the plan would not be valid with these answers.", "",
+			i.term.Width()))
 		return exitError(exitInvalid)
 	}
 	return nil
 }
 
-// create writes a file that is not there, and its folder.
+// create writes a new file, and makes its folder.
 func create(name string, data []byte) (err error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
@@ -306,22 +178,4 @@ func create(name string, data []byte) (err error) {
 	}()
 	_, err = f.Write(data)
 	return err
-}
-
-// addHost takes one name=address.
-func (i *initializer) addHost(s string) error {
-	h, err := parseHost(s, i.Sandbox)
-	if err != nil {
-		return err
-	}
-	for _, o := range i.Hosts {
-		switch {
-		case o.Name == h.Name:
-			return fmt.Errorf("there is a machine %q already", h.Name)
-		case strings.EqualFold(o.Address, h.Address):
-			return fmt.Errorf("the machine %q has the address %s already", o.Name, h.Address)
-		}
-	}
-	i.Hosts = append(i.Hosts, h)
-	return nil
 }

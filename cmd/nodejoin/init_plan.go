@@ -24,8 +24,8 @@ import (
 	"nodejoin/plan/compat"
 )
 
-// Versions that init takes where none is said. The compiler judges whether they fit
-// each other, as it does with those that are said.
+// Versions that init uses by default. The compiler checks whether they fit each other,
+// as it does for given ones.
 const (
 	usualKubernetes = "1.36.3"
 	usualContainerd = "2.4.2"
@@ -41,39 +41,61 @@ type answers struct {
 	User                                                    string
 	Sandbox                                                 bool
 	Hosts                                                   []initHost
-	// Digests by artifact; empty where they are given later, by a variable.
+	// Digests by artifact; empty if a variable gives them later.
 	Digests map[string]string
 
-	mirror string // Mirror as it was given, for this process
+	mirror string // Mirror as given, for this process
 }
 
 type initHost struct{ Name, Address string }
 
 // questions in the order in which they are asked.
 func (i *initializer) questions() []question {
-	is := func(s string) func() string { return func() string { return s } }
+	usual := func(s string) func() string { return func() string { return s } }
 	inSandbox := func() bool { return i.Sandbox }
 	return []question{
-		{flag: "name", value: &i.Name, need: true, help: "`name` of the cluster and of the plan's file", ask: "Name of the cluster", fallback: is("demo"), check: checkName},
-		{flag: "api-server", value: &i.APIServer, need: true, help: "`URL` of the API server, as the nodes reach it", ask: "URL of the API server, as the nodes reach it", check: checkAPIServer,
-			fallback: func() string {
-				if i.Sandbox {
-					return "https://10.0.0.10:6443"
-				}
-				return ""
-			}},
-		{flag: "kubeconfig", value: &i.Kubeconfig, help: "kubeconfig `file` on this machine, never copied to a node (default ~/.kube/config)", ask: "kubeconfig on this machine (never copied to a node)", fallback: is("~/.kube/config"), check: needed, unless: inSandbox},
-		{flag: "mirror", value: &i.Mirror, help: "`folder` with the artifacts under their upstream file names (default: hosts fetch them from upstream)", ask: "Folder with the artifacts under their upstream names (empty: hosts fetch them from upstream)", fallback: is(""), check: checkMirror},
-		{flag: "kubernetes", value: &i.Kubernetes, help: "`version` of the node components (default " + usualKubernetes + ")", ask: "Version of Kubernetes on the nodes", fallback: is(usualKubernetes), check: checkVersion},
-		{flag: "containerd", value: &i.Containerd, help: "`version` of containerd (default what the mirror has, or " + usualContainerd + ")", ask: "Version of containerd", check: checkVersion,
+		{flag: "name", value: &i.Name, need: true, check: checkName, fallback: usual("demo"),
+			help: "`name` of the cluster and of the plan's file",
+			ask:  "Name of the cluster"},
+		{flag: "api-server", value: &i.APIServer, need: true, check: checkAPIServer, fallback: i.usualAPIServer,
+			help: "`URL` of the API server, as the nodes reach it",
+			ask:  "URL of the API server, as the nodes reach it"},
+		{flag: "kubeconfig", value: &i.Kubeconfig, check: needed, fallback: usual("~/.kube/config"), unless: inSandbox,
+			help: "kubeconfig `file` on this machine, never copied to a node (default ~/.kube/config)",
+			ask:  "kubeconfig on this machine (never copied to a node)"},
+		{flag: "mirror", value: &i.Mirror, check: checkMirror, fallback: usual(""),
+			help: "`folder` with the artifacts under their upstream file names (default: hosts download them from upstream)",
+			ask:  "Folder with the artifacts under their upstream names (empty: hosts download them from upstream)"},
+		{flag: "kubernetes", value: &i.Kubernetes, check: checkVersion, fallback: usual(usualKubernetes),
+			help: "`version` of the node components (default " + usualKubernetes + ")",
+			ask:  "Version of Kubernetes on the nodes"},
+		{flag: "containerd", value: &i.Containerd, check: checkVersion,
+			help:     "`version` of containerd (default: that of the mirror, or " + usualContainerd + ")",
+			ask:      "Version of containerd",
 			fallback: func() string { return i.inMirror(compat.ContainerdName, usualContainerd) }},
-		{flag: "flannel", value: &i.Flannel, help: "`version` of flannel (default " + usualFlannel + ")", ask: "Version of flannel", fallback: is(usualFlannel), check: checkVersion},
-		{flag: "cni-plugins", value: &i.CNIPlugins, help: "`version` of the CNI plugins (default what the mirror has, or " + usualCNIPlugins + ")", ask: "Version of the CNI plugins", check: checkVersion,
+		{flag: "flannel", value: &i.Flannel, check: checkVersion, fallback: usual(usualFlannel),
+			help: "`version` of flannel (default " + usualFlannel + ")",
+			ask:  "Version of flannel"},
+		{flag: "cni-plugins", value: &i.CNIPlugins, check: checkVersion,
+			help:     "`version` of the CNI plugins (default: that of the mirror, or " + usualCNIPlugins + ")",
+			ask:      "Version of the CNI plugins",
 			fallback: func() string { return i.inMirror(compat.CNIPlugins, usualCNIPlugins) }},
-		{flag: "flannel-cni", value: &i.FlannelCNI, help: "`version` of flannel's CNI plugin (default " + usualFlannelCNI + ")", ask: "Version of flannel's CNI plugin", fallback: is(usualFlannelCNI), check: checkVersion,
-			unless: func() bool { return i.Mirror != "" }}, // no file name holds it
-		{flag: "user", value: &i.User, help: "`user` that logs in on the machines (default Administrator)", ask: "User that logs in on the machines", fallback: is("Administrator"), check: needed, unless: inSandbox},
+		{flag: "flannel-cni", value: &i.FlannelCNI, check: checkVersion, fallback: usual(usualFlannelCNI),
+			help:   "`version` of flannel's CNI plugin (default " + usualFlannelCNI + ")",
+			ask:    "Version of flannel's CNI plugin",
+			unless: func() bool { return i.Mirror != "" }}, // no file name has it
+		{flag: "user", value: &i.User, check: needed, fallback: usual("Administrator"), unless: inSandbox,
+			help: "`user` to log in as on the machines (default Administrator)",
+			ask:  "User to log in as on the machines"},
 	}
+}
+
+// usualAPIServer is an address in a sandbox, where any will do, and else "".
+func (i *initializer) usualAPIServer() string {
+	if i.Sandbox {
+		return "https://10.0.0.10:6443"
+	}
+	return ""
 }
 
 var (
@@ -83,21 +105,21 @@ var (
 
 func checkName(s string) error {
 	if !planName.MatchString(s) {
-		return fmt.Errorf("%q cannot be the name: it has letters, digits, '-' and '_', at most 63, and begins with a letter or digit", s)
+		return fmt.Errorf("%q is not a valid name: use letters, digits, '-' and '_', a letter or digit first, at most 63", s)
 	}
 	return nil
 }
 
 func checkAPIServer(s string) error {
 	if u, err := url.Parse(s); err != nil || u.Scheme != "https" || u.Hostname() == "" || u.Path != "" && u.Path != "/" {
-		return fmt.Errorf("%q is no URL of an API server; write https://HOST:PORT", s)
+		return fmt.Errorf("%q is not the URL of an API server; write https://HOST:PORT", s)
 	}
 	return nil
 }
 
 func checkVersion(s string) error {
 	if _, err := compat.Parse(s); err != nil {
-		return fmt.Errorf("%q is no version; write it as 1.2.3", s)
+		return fmt.Errorf("%q is not a version; write it as 1.2.3", s)
 	}
 	return nil
 }
@@ -120,7 +142,7 @@ func checkMirror(s string) error {
 	case err != nil:
 		return err
 	case !fi.IsDir():
-		return fmt.Errorf("%s is no folder", s)
+		return fmt.Errorf("%s is not a folder", s)
 	}
 	return nil
 }
@@ -132,15 +154,15 @@ func parseHost(s string, sandbox bool) (initHost, error) {
 	case !ok || address == "" || strings.ContainsAny(address, " \t"):
 		return initHost{}, errors.New("it must be name=address, for example win-1=10.0.0.21")
 	case !nodeName.MatchString(name):
-		return initHost{}, fmt.Errorf("%q cannot be the name of a node: it has lower-case letters, digits, '-' and '.' (RFC 1123)", name)
+		return initHost{}, fmt.Errorf("%q is not a node name: use lower-case letters, digits, '-' and '.' (RFC 1123)", name)
 	}
 	if _, err := netip.ParseAddr(address); sandbox && err != nil {
-		return initHost{}, fmt.Errorf("%q is no IP address, which a sandbox needs", address)
+		return initHost{}, fmt.Errorf("%q is not an IP address, which a sandbox needs", address)
 	}
 	return initHost{name, address}, nil
 }
 
-// ownFile is a path as this process opens it: the plan language knows "~/", too.
+// ownFile is a path of the plan language, which knows "~/", as this process opens it.
 func ownFile(p string) string {
 	if rest, ok := strings.CutPrefix(p, "~/"); ok {
 		if home, err := os.UserHomeDir(); err == nil {
@@ -150,8 +172,8 @@ func ownFile(p string) string {
 	return p
 }
 
-// inMirror is the version that the one file of an artifact in the mirror has in its
-// name, or else the usual one.
+// inMirror is the version in the name of the artifact's file in the mirror, or the usual
+// one if the mirror does not have exactly one such file.
 func (i *initializer) inMirror(artifact, usual string) string {
 	const mark = "0.0.0"
 	pattern, _ := compat.Artifact(artifact, mark, "windows", "amd64")
@@ -161,7 +183,7 @@ func (i *initializer) inMirror(artifact, usual string) string {
 	}
 	entries, err := os.ReadDir(ownFile(i.Mirror))
 	if err != nil {
-		return usual // told of where digests are computed
+		return usual // digests reports the error
 	}
 	var found []string
 	for _, e := range entries {
@@ -176,7 +198,7 @@ func (i *initializer) inMirror(artifact, usual string) string {
 	return found[0]
 }
 
-// locate makes relative paths, which are meant from here, relative to the plan.
+// locate turns paths relative to this folder into paths relative to the plan.
 func (i *initializer) locate(folder string) error {
 	i.mirror = ownFile(i.Mirror)
 	base, err := filepath.Abs(folder)
@@ -213,9 +235,10 @@ func (i *initializer) version(artifact string) string {
 }
 
 // initArtifacts are those of a first plan.
-var initArtifacts = []string{compat.KubernetesNode, compat.ContainerdName, compat.CNIPlugins, compat.FlannelCNI, compat.Flanneld}
+var initArtifacts = []string{compat.KubernetesNode, compat.ContainerdName, compat.CNIPlugins, compat.FlannelCNI,
+	compat.Flanneld}
 
-// digests computes what lies in the mirror. A sandbox may do without.
+// digests computes the digests of the artifacts in the mirror. A sandbox can do without.
 func (i *initializer) digests() error {
 	if i.mirror == "" {
 		return nil
@@ -237,7 +260,8 @@ func (i *initializer) digests() error {
 	case missing == "":
 		i.Digests = found
 	case !i.Sandbox:
-		return fmt.Errorf("--mirror %s: these artifacts do not lie there. Fetch them, and keep their file names:%s", i.mirror, missing)
+		return fmt.Errorf("--mirror %s: these artifacts are missing there. Download them, and keep their file names:%s",
+			i.mirror, missing)
 	}
 	return nil
 }
@@ -255,7 +279,7 @@ func fileDigest(name string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// anyDigests stands for digests that are not known yet, as a value of --var.
+// anyDigests is a value of --var in place of digests that are not known yet.
 func anyDigests() string {
 	var parts []string
 	for _, name := range initArtifacts {
@@ -267,7 +291,7 @@ func anyDigests() string {
 //go:embed init.tmpl
 var initTemplate string
 
-// text is the plan, not formatted.
+// text is the plan, before formatting.
 func (i *initializer) text(folder string) []byte {
 	t := template.Must(template.New("init").Funcs(template.FuncMap{
 		"hcl": func(s string) string { return string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes()) },
@@ -289,12 +313,12 @@ func (i *initializer) text(folder string) []byte {
 		Folder string
 	}{i.answers, comment(folder)}
 	if err := t.Execute(&b, data); err != nil {
-		panic(fmt.Sprintf("init: %v", err)) // a fault of the template
+		panic(fmt.Sprintf("init: %v", err)) // a bug in the template
 	}
 	return b.Bytes()
 }
 
-// comment keeps s in one line.
+// comment keeps s on one line.
 func comment(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' {

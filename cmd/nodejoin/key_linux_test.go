@@ -70,7 +70,8 @@ step "directory" "d" { path = "/tmp/nodejoin-never-made" }
 		t.Fatalf("want exit code %d, have %v:\n%s", exitUnreachable, err, out)
 	}
 	text := strings.Join(strings.Fields(strings.ReplaceAll(string(out), "|", " ")), " ") // lines are wrapped and framed
-	for _, want := range []string{"Error: the key cannot be used", key, "permission denied", "asked for at x.join.hcl:3,3", "make the file readable for the user that runs nodejoin"} {
+	for _, want := range []string{"Error: the key cannot be used", key, "permission denied",
+		"declared at x.join.hcl:3,3", "make the file readable for the user that runs nodejoin"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not said:\n%s", want, out)
 		}

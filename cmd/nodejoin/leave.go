@@ -161,7 +161,8 @@ func (a *app) leaveProblems(r left) {
 	if err := r.report.Cluster; err != nil {
 		p := problemOf(err)
 		p.Source = a.clusterAt
-		p.Remedy = strings.TrimPrefix(p.Remedy+"; or use --without-cluster, which leaves the Node object in the cluster", "; ")
+		p.Remedy = strings.TrimPrefix(p.Remedy+"; or use --without-cluster, which leaves the Node object in the cluster",
+			"; ")
 		a.problems([]ui.Problem{p}, nil)
 		return
 	}
@@ -188,7 +189,8 @@ func (x *leaveCommand) confirm(ctx context.Context) error {
 	if x.auto {
 		return nil
 	}
-	return x.approve(ctx, x.compiled, "Remove these nodes?", "review in a terminal what leave would do, then run leave with --auto-approve")
+	return x.approve(ctx, x.compiled, "Remove these nodes?",
+		"review in a terminal what leave would do, then run leave with --auto-approve")
 }
 
 func (x *leaveCommand) change(ctx context.Context, r left) *engine.LeaveSummary {

@@ -59,7 +59,7 @@ func (t *leaveText) hostResult(h engine.LeaveResult, o engine.LeaveOptions) {
 	t.term.Say("%s: %s: %s.", name, ui.Paint(t.term.OutColor, ui.Green, "left"), text)
 	for _, i := range h.Items {
 		if i.Left != "" {
-			t.stays(i.Key + ": " + i.Left)
+			t.stays(i.Key.String() + ": " + i.Left)
 		}
 	}
 	for _, f := range h.Files {
@@ -83,7 +83,8 @@ type leavePlan struct {
 
 func (p *leavePlan) write(h engine.LeaveHost, o engine.LeaveOptions) {
 	about := h.Node.Connection.Type + ", " + strings.TrimSpace(h.Facts.Product+" "+h.Facts.Build)
-	fmt.Fprintf(p.w, "%s  %s\n", ui.Paint(p.color, ui.Bold, ui.CleanLine(h.Node.Name)), ui.Paint(p.color, ui.Dim, ui.CleanLine(about)))
+	fmt.Fprintf(p.w, "%s  %s\n", ui.Paint(p.color, ui.Bold, ui.CleanLine(h.Node.Name)),
+		ui.Paint(p.color, ui.Dim, ui.CleanLine(about)))
 	if h.KubeNode != nil {
 		p.drain(h)
 	}
@@ -111,7 +112,8 @@ func (p *leavePlan) drain(h engine.LeaveHost) {
 	}
 	switch {
 	case !h.KubeNode.Ready:
-		p.line(ui.Dim, " ", "no drain", "the Node is not Ready, so its pods cannot be evicted; they are deleted with the Node")
+		p.line(ui.Dim, " ", "no drain",
+			"the Node is not Ready, so its pods cannot be evicted; they are deleted with the Node")
 	case len(h.Evict) > 0:
 		p.line(ui.Yellow, "~", fmt.Sprintf("evict %d %s", len(h.Evict), plural(len(h.Evict), "pod")), podNames(h.Evict))
 	}
@@ -121,13 +123,13 @@ func (p *leavePlan) item(i steps.LeaveItem) {
 	switch {
 	case i.Change.Action == steps.ActionDelete:
 		p.remove++
-		p.line(ui.Red, "-", i.Key, i.Change.Reason)
+		p.line(ui.Red, "-", i.Key.String(), i.Change.Reason)
 	case !i.Change.NoOp():
 		p.restore++
-		p.line(ui.Yellow, "~", i.Key, i.Change.Reason)
+		p.line(ui.Yellow, "~", i.Key.String(), i.Change.Reason)
 	case i.Left != "":
 		p.stay++
-		p.line(ui.Dim, " ", i.Key+" stays", i.Left)
+		p.line(ui.Dim, " ", i.Key.String()+" stays", i.Left)
 	}
 }
 

@@ -19,10 +19,10 @@ import (
 	"nodejoin/plan"
 )
 
-var errOnePlan = errors.New("one plan at a time: a folder with *.join.hcl files, or one such file")
+var errOnePlan = errors.New("give one plan: a folder with *.join.hcl files, or one such file")
 
-// load reads and compiles the plan that the arguments name (default: this folder).
-// Diagnostics are printed; an invalid plan is exitInvalid.
+// load reads and compiles the plan that the arguments name. It prints diagnostics; an
+// invalid plan is exitInvalid.
 func (a *app) load(ctx context.Context, args []string) (*plan.Compiled, error) {
 	c, diags, files, err := a.compile(ctx, args)
 	if err != nil {
@@ -47,8 +47,8 @@ func (a *app) load(ctx context.Context, args []string) (*plan.Compiled, error) {
 	return c, nil
 }
 
-// planDigest is over the names and the bytes of the plan's files; files of values, which
-// may hold secrets, are no part of it.
+// planDigest covers the names and contents of the plan's files, but not files of values,
+// which may have secrets.
 func planDigest(files map[string]*hcl.File) string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -59,16 +59,25 @@ func planDigest(files map[string]*hcl.File) string {
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
-func (a *app) compile(ctx context.Context, args []string) (*plan.Compiled, hcl.Diagnostics, map[string]*hcl.File, error) {
-	path := "."
-	if len(args) > 0 {
-		path = args[0]
+// planArg is the plan that the arguments name; the default is this folder.
+func planArg(args []string) string {
+	if len(args) == 0 {
+		return "."
 	}
+	return args[0]
+}
+
+// compile reads and compiles the plan that the arguments name. It returns the plan's
+// files for its diagnostics; with an error in these, the first result is nil.
+func (a *app) compile(ctx context.Context, args []string) (
+	*plan.Compiled, hcl.Diagnostics, map[string]*hcl.File, error,
+) {
 	vars, err := a.variables()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: a.lookupEnv, Agent: agentSource(ctx), Version: version})
+	p, diags := plan.Load(planArg(args), plan.Options{Vars: vars, VarFiles: a.varFiles, Env: a.lookupEnv,
+		Agent: agentSource(ctx), Version: version})
 	if p == nil {
 		return nil, diags, nil, nil
 	}
@@ -81,10 +90,10 @@ func (a *app) compile(ctx context.Context, args []string) (*plan.Compiled, hcl.D
 	return c, diags, p.Files(), nil
 }
 
-// lookupEnv is the controller's environment.
+// lookupEnv looks up the environment of this process.
 var lookupEnv = os.LookupEnv
 
-// lookupEnv is the environment that plans are read with.
+// lookupEnv looks up the environment that plans are read with.
 func (a *app) lookupEnv(name string) (string, bool) {
 	if a.env != nil {
 		return a.env(name)
@@ -92,7 +101,7 @@ func (a *app) lookupEnv(name string) (string, bool) {
 	return lookupEnv(name)
 }
 
-// variables are what --var gives.
+// variables are the values of --var.
 func (a *app) variables() (map[string]string, error) {
 	vars := map[string]string{}
 	for _, v := range a.vars {
@@ -105,7 +114,7 @@ func (a *app) variables() (map[string]string, error) {
 	return vars, nil
 }
 
-// printJSON writes v indented on standard output.
+// printJSON writes v to standard output, indented.
 func (a *app) printJSON(v any) error {
 	e := json.NewEncoder(a.term.Out)
 	e.SetIndent("", "  ")

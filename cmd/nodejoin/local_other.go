@@ -11,5 +11,5 @@ import (
 
 // localHost: nodes are Windows or Linux machines.
 func localHost(n plan.Node) (localMachine, error) {
-	return nil, fmt.Errorf("%s: connection \"local\" works on Windows and Linux, and this is %s", n.Address, runtime.GOOS)
+	return nil, fmt.Errorf("%s: connection \"local\" works only on Windows and Linux, not on %s", n.Address, runtime.GOOS)
 }

@@ -14,7 +14,8 @@ func TestBundleIsBounded(t *testing.T) {
 	if len(b.entries) != 1 || b.entries[0].name != "b" || b.size != maxBundle {
 		t.Errorf("entries %v, size %d", b.entries, b.size)
 	}
-	if want := []string{"a: left out: the bound of 64 MiB is reached", "c: left out: the bound of 64 MiB is reached"}; !slices.Equal(b.lacks, want) {
+	if want := []string{"a: left out: the limit of 64 MiB is reached",
+		"c: left out: the limit of 64 MiB is reached"}; !slices.Equal(b.lacks, want) {
 		t.Errorf("missing: %q", b.lacks)
 	}
 }

@@ -1,4 +1,4 @@
-// Command nodejoin joins machines to a Kubernetes cluster as a join plan says.
+// Command nodejoin joins machines to a Kubernetes cluster by a join plan.
 package main
 
 import (
@@ -26,7 +26,7 @@ func run(args []string) int {
 		if _, ok := <-sig; !ok {
 			return
 		}
-		fmt.Fprintln(os.Stderr, "\nStopping: the step that runs is ended safely. Once more to stop at once.")
+		fmt.Fprintln(os.Stderr, "\nStopping: finishing the current step. Press Ctrl-C again to stop at once.")
 		cancel()
 		if _, ok := <-sig; ok {
 			os.Exit(exitInterrupted)
@@ -35,7 +35,7 @@ func run(args []string) int {
 	return execute(ctx, &app{term: ui.NewTerm()}, args)
 }
 
-// execute runs one command and gives its exit code.
+// execute runs one command and returns its exit code.
 func execute(ctx context.Context, a *app, args []string) int {
 	root := newRoot(a)
 	root.SetArgs(args)
@@ -49,7 +49,7 @@ func execute(ctx context.Context, a *app, args []string) int {
 		return int(exit)
 	}
 	text := "nodejoin: " + ui.Clean(strings.TrimSpace(err.Error()))
-	if a.term.ErrTTY { // elsewhere lines stay whole, to be searched
+	if a.term.ErrTTY { // in files and pipes lines stay whole, for grep
 		text = ui.Fit(text, min(a.term.Width(), 100))
 	}
 	fmt.Fprintln(a.term.Err, text)

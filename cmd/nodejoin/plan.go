@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/ui"
@@ -85,7 +83,8 @@ func (a *app) showPlan(r *engine.Report, full bool) {
 		for _, h := range r.Hosts {
 			n += len(h.Steps)
 		}
-		a.term.Say("No changes: %d %s, %d %s, all as planned.", len(r.Hosts), plural(len(r.Hosts), "host"), n, plural(n, "step"))
+		a.term.Say("No changes: %d %s, %d %s, all as planned.", len(r.Hosts), plural(len(r.Hosts), "host"), n,
+			plural(n, "step"))
 	}
 	a.showFormer(r)
 }
@@ -93,8 +92,8 @@ func (a *app) showPlan(r *engine.Report, full bool) {
 // showFormer names the Nodes that were joined by this plan and are no longer in it.
 func (a *app) showFormer(r *engine.Report) {
 	for _, n := range r.Former {
-		fmt.Fprintf(a.term.Out, "The Node %s (%s) was joined by this plan and is no longer in it. 'nodejoin apply --prune' drains it and\n"+
-			"removes it from the cluster. To clean up its machine, run 'nodejoin leave' with a plan that still has it.\n",
+		a.term.Say("The Node %s (%s) was joined by this plan and is no longer in it. 'nodejoin apply --prune' drains it "+
+			"and removes it from the cluster. To clean up its machine, run 'nodejoin leave' with a plan that still has it.",
 			ui.CleanLine(n.Name), ui.CleanLine(formerState(n)))
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"nodejoin/steps/transport"
 )
 
-// problems prints diagnostics and failures on standard error.
+// problems prints diagnostics and failures to standard error.
 func (a *app) problems(ps []ui.Problem, files map[string]*hcl.File) {
 	for _, p := range ps {
 		ui.WriteProblem(a.term.Err, p, files, a.term.ErrColor, min(a.term.Width(), 100))
 	}
 }
 
-// problemOf turns a failure of a run into what is shown of it.
+// problemOf is a failure of a run as it is shown.
 func problemOf(err error) ui.Problem {
 	var ce *transport.ConnectError
 	if errors.As(err, &ce) {
@@ -32,17 +32,17 @@ func problemOf(err error) ui.Problem {
 	return ui.Problem{Level: "error", Summary: e.Summary, Detail: e.Detail, Remedy: e.Remedy}
 }
 
-// clusterProblem is why the cluster could not be asked; nothing else was tried then.
+// clusterProblem is why the cluster could not be asked. Then nothing else was tried.
 func clusterProblem(r *engine.Report) ui.Problem {
 	p := problemOf(r.Cluster)
 	if p.Summary == steps.AsError(errors.New("")).Summary {
-		p.Summary = "the cluster cannot be asked"
+		p.Summary = "the cluster does not answer"
 	}
 	return p
 }
 
-// reportProblems prints what could not be checked, what was found of the machines,
-// and gives the exit code for it.
+// reportProblems prints what could not be checked and the findings about the machines.
+// It returns the exit code.
 func (a *app) reportProblems(r *engine.Report, level findingLevel) int {
 	if r.Cluster != nil {
 		p := clusterProblem(r)
@@ -70,16 +70,16 @@ func (a *app) reportProblems(r *engine.Report, level findingLevel) int {
 	return reportCode(r)
 }
 
-// findingLevel says which findings are told as problems.
+// findingLevel says which findings are shown as problems.
 type findingLevel int
 
 const (
-	findingsErrors findingLevel = iota // those that keep a machine as it is
-	findingsAll                        // warnings, too
+	findingsErrors findingLevel = iota // those that keep a machine from being changed
+	findingsAll                        // and warnings
 )
 
-// findingProblems are the findings of a step as problems. What is waived and notes
-// are left to the command doctor.
+// findingProblems are the findings of a step as problems. Notes and waived findings are
+// shown by doctor only.
 func findingProblems(h engine.HostReport, s engine.StepReport, level findingLevel) []ui.Problem {
 	var out []ui.Problem
 	for _, f := range s.Result.Change.Findings {
@@ -99,7 +99,7 @@ func findingProblems(h engine.HostReport, s engine.StepReport, level findingLeve
 	return out
 }
 
-// findingsRefuse tells whether the error of a step is what its findings say already.
+// findingsRefuse reports whether the error of a step only repeats its findings.
 func findingsRefuse(s engine.StepReport) bool {
 	return s.Result.Err != nil && s.Result.Err.Summary == steps.PreflightSummary && len(s.Result.Change.Findings) > 0
 }

@@ -2,6 +2,6 @@ package main
 
 import "nodejoin/steps/host/linux"
 
-// processRuns tells whether a process of this number runs. One that was killed and that
-// nobody has reaped yet does not, which in a container may last for good.
+// processRuns reports whether a process with this number is running. One that was killed
+// and not yet reaped is not; in a container it may stay like that forever.
 func processRuns(pid int) bool { return linux.Runs(pid) }

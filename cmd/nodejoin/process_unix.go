@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// processRuns tells whether a process of this number is there, whosever it is.
+// processRuns reports whether there is a process with this number, of any user.
 func processRuns(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

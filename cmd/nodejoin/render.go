@@ -17,8 +17,8 @@ import (
 	"nodejoin/plan/render"
 )
 
-// renderMark is the file by which a folder is known as one that render made. It
-// lists the files in it, so that the next render removes what is no more.
+// renderMark is a file that marks a folder as made by render. It lists the files in the
+// folder, so that the next render can remove those that are no longer rendered.
 const renderMark = ".nodejoin-render.json"
 
 type renderRecord struct {
@@ -26,49 +26,59 @@ type renderRecord struct {
 	Files         []string `json:"files"`
 }
 
+// renderCommand is one run of render.
+type renderCommand struct {
+	*app
+	out   string // --out
+	force bool
+}
+
 func newRender(a *app) *cobra.Command {
-	var out string
-	var force bool
+	x := &renderCommand{app: a}
 	c := &cobra.Command{
 		Use:   "render [PLAN] --out DIR",
-		Short: "Write what every node would get into a folder",
-		Long: `Writes every file, service definition, registry value, firewall rule and cluster
-object that each node would get into DIR/NODE. No host and no cluster is asked.
-What is known only later is written as (known after STEP), secrets as (sensitive).
-The same plan gives the same files, so the folder can be compared and kept in git.
+		Short: "Write everything that each node would get into a folder",
+		Long: `Writes every file, service definition, registry value, firewall rule and cluster object
+that each node would get into DIR/NODE. No host and no cluster is asked. Values that are
+not known yet are written as (known after STEP), secrets as (sensitive). The same plan
+gives the same files, so the folder can be compared and kept in git.
 
-A folder that is not empty and was not made by render is refused without --force.
-With --force its other files stay as they are.`,
+A folder that is not empty and was not made by render is refused without --force. With
+--force its other files are kept.`,
 		Example: "  nodejoin render plans/prod --out rendered && diff -r rendered.before rendered",
+		RunE:    x.run,
 	}
 	a.planFlags(c)
 	a.targetFlags(c)
-	c.Flags().StringVar(&out, "out", "", "the `folder` to write")
-	c.Flags().BoolVar(&force, "force", false, "write into a folder that has other files in it")
+	c.Flags().StringVar(&x.out, "out", "", "the `folder` to write")
+	c.Flags().BoolVar(&x.force, "force", false, "write into a folder that has other files")
 	_ = c.MarkFlagDirname("out")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if out == "" {
-			return usageError{c, errors.New("render needs --out: the folder to write, for example\n  nodejoin render plans/prod --out rendered")}
-		}
-		compiled, err := a.load(c.Context(), args)
-		if err != nil {
-			return err
-		}
-		files, err := render.Nodes(compiled)
-		if err != nil {
-			return err
-		}
-		if err := writeRendered(out, files, force); err != nil {
-			return err
-		}
-		fmt.Fprintf(a.term.Out, "Rendered %d %s, %d files, into %s.\n", len(compiled.Nodes), plural(len(compiled.Nodes), "node"), len(files), ui.CleanLine(out))
-		return nil
-	}
 	return c
 }
 
-// writeRendered makes dir hold the files, and removes those of the last render that
-// are no more. Nothing outside dir is touched, whatever links are in it.
+func (x *renderCommand) run(c *cobra.Command, args []string) error {
+	if x.out == "" {
+		return usageError{c, errors.New("render needs --out: the folder to write, for example\n" +
+			"  nodejoin render plans/prod --out rendered")}
+	}
+	compiled, err := x.load(c.Context(), args)
+	if err != nil {
+		return err
+	}
+	files, err := render.Nodes(compiled)
+	if err != nil {
+		return err
+	}
+	if err := writeRendered(x.out, files, x.force); err != nil {
+		return err
+	}
+	n := len(compiled.Nodes)
+	fmt.Fprintf(x.term.Out, "Rendered %d %s, %d files, into %s.\n", n, plural(n, "node"), len(files), ui.CleanLine(x.out))
+	return nil
+}
+
+// writeRendered makes dir have the files, and removes those of the last render that are
+// no longer rendered. Nothing outside dir is touched, whatever links are in it.
 func writeRendered(dir string, files []render.File, force bool) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -86,19 +96,13 @@ func writeRendered(dir string, files []render.File, force bool) error {
 	for _, f := range files {
 		now.Files = append(now.Files, f.Path)
 	}
-	// The mark is first: a folder that is half written is known as ours.
-	marked := renderRecord{FormatVersion: "1", Files: slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(last.Files), now.Files...))))}
-	if err := writeMark(root, marked); err != nil {
+	// The mark comes first, so that a folder that is half written is known as ours.
+	both := slices.Compact(slices.Sorted(slices.Values(slices.Concat(last.Files, now.Files))))
+	if err := writeMark(root, renderRecord{FormatVersion: "1", Files: both}); err != nil {
 		return err
 	}
 	for _, f := range files {
-		if have, err := root.ReadFile(f.Path); err == nil && bytes.Equal(have, f.Data) {
-			continue
-		}
-		if err := root.MkdirAll(path.Dir(f.Path), 0o755); err != nil {
-			return err
-		}
-		if err := root.WriteFile(f.Path, f.Data, 0o644); err != nil {
+		if err := writeIfChanged(root, f); err != nil {
 			return err
 		}
 	}
@@ -106,16 +110,34 @@ func writeRendered(dir string, files []render.File, force bool) error {
 		if slices.Contains(now.Files, f) {
 			continue
 		}
-		if err := root.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := removeWithFolders(root, f); err != nil {
 			return err
-		}
-		for d := path.Dir(f); d != "."; d = path.Dir(d) {
-			if root.Remove(d) != nil {
-				break // it holds something else
-			}
 		}
 	}
 	return writeMark(root, now)
+}
+
+func writeIfChanged(root *os.Root, f render.File) error {
+	if have, err := root.ReadFile(f.Path); err == nil && bytes.Equal(have, f.Data) {
+		return nil
+	}
+	if err := root.MkdirAll(path.Dir(f.Path), 0o755); err != nil {
+		return err
+	}
+	return root.WriteFile(f.Path, f.Data, 0o644)
+}
+
+// removeWithFolders removes a file and the folders above it that are empty then.
+func removeWithFolders(root *os.Root, name string) error {
+	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for d := path.Dir(name); d != "."; d = path.Dir(d) {
+		if root.Remove(d) != nil {
+			break // it is not empty
+		}
+	}
+	return nil
 }
 
 func writeMark(root *os.Root, r renderRecord) error {
@@ -126,13 +148,15 @@ func writeMark(root *os.Root, r renderRecord) error {
 	return root.WriteFile(renderMark, append(b, '\n'), 0o644)
 }
 
-// lastRendered is what the folder's mark says, or the refusal to use the folder.
+// lastRendered is the folder's mark, empty if it has none. The error says why the folder
+// may not be used.
 func lastRendered(root *os.Root, dir string, force bool) (r renderRecord, err error) {
 	b, err := root.ReadFile(renderMark)
 	switch {
 	case err == nil:
 		if err := json.Unmarshal(b, &r); err != nil || r.FormatVersion != "1" {
-			return r, fmt.Errorf("%s cannot be read as nodejoin's list of rendered files; remove it, then use --force", filepath.Join(dir, renderMark))
+			return r, fmt.Errorf("%s is not a list of rendered files; remove it, then use --force",
+				filepath.Join(dir, renderMark))
 		}
 		for _, f := range r.Files {
 			if !filepath.IsLocal(f) {
@@ -148,7 +172,7 @@ func lastRendered(root *os.Root, dir string, force bool) (r renderRecord, err er
 		return r, err
 	}
 	if len(entries) > 0 && !force {
-		return r, fmt.Errorf("%s is not empty and was not made by render; name another folder, or use --force to write into it", dir)
+		return r, fmt.Errorf("%s is not empty and was not made by render; name another folder, or use --force", dir)
 	}
 	return r, nil
 }

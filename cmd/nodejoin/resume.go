@@ -20,25 +20,25 @@ import (
 	"nodejoin/steps/supervise"
 )
 
-// resumption is what steps.ResumeService is told, as a file in nodejoin's folder. It holds no
-// secret: a plan that needs one of this run's environment is not resumed.
+// resumption is what steps.ResumeService has to do, as a file in nodejoin's folder. It has
+// no secret: a plan that needs one from this run's environment is not resumed.
 type resumption struct {
 	Version int             `json:"version"` // resumeVersion
 	Node    string          `json:"node"`
-	Plan    json.RawMessage `json:"plan"`            // as saved.Plan encodes it, without what its hosts were found as
+	Plan    json.RawMessage `json:"plan"`            // a saved.Plan without the state of its hosts
 	Flags   []string        `json:"flags,omitempty"` // of apply
-	// Folders are variables that say where files of the one who ran apply are.
+	// Folders are environment variables with folders of the user who ran apply.
 	Folders map[string]string `json:"folders,omitempty"`
 	Starts  int               `json:"starts"`  // of the service since the last reboot
-	Reboots int               `json:"reboots"` // that the plan has made, with that before this run
+	Reboots int               `json:"reboots"` // made for the plan, including the one before this run
 
 	saved *saved.Plan
 }
 
 const resumeVersion = 1
 
-// folderVariables say where ~ is, and where nodejoin keeps its history and its cache. A
-// service has others of its own.
+// folderVariables have the home folder and the folders of nodejoin's history and cache.
+// They are different for a service.
 var folderVariables = []string{"HOME", "USERPROFILE", "LOCALAPPDATA", "XDG_CACHE_HOME", "XDG_STATE_HOME"}
 
 // resumeLog is the log of the service on a machine.
@@ -49,7 +49,8 @@ func resumeLog(goos string) string {
 	return "/var/log/" + steps.ResumeService + "/resume.log"
 }
 
-// resumer gives what lets this machine finish its part of the plan after a boot.
+// resumer returns engine.Options.Resume: how this machine finishes its part of the plan
+// after a reboot.
 func (a *app) resumer(ctx context.Context, args []string) func(plan.Node, host.Facts) (*engine.Resume, error) {
 	type answer struct {
 		resume *engine.Resume
@@ -73,7 +74,8 @@ func (a *app) makeResume(ctx context.Context, args []string, n plan.Node, f host
 	case a.resumed != nil:
 		return a.resumeAgain(n, f)
 	case f.OS == "linux" && f.Init != "systemd":
-		return nil, errors.New("nodejoin runs on it itself, and nothing there starts services after a boot (systemd is not process 1)")
+		return nil, errors.New("nodejoin itself runs on it, " +
+			"and nothing there starts services after a reboot (systemd is not process 1)")
 	}
 	r, err := a.resumption(ctx, args, n)
 	if err != nil {
@@ -81,7 +83,7 @@ func (a *app) makeResume(ctx context.Context, args []string, n plan.Node, f host
 	}
 	program, sum, err := supervise.Self()
 	if err != nil {
-		return nil, fmt.Errorf("nodejoin's own program cannot be kept for after the boot: %w", err)
+		return nil, fmt.Errorf("nodejoin's own program cannot be copied for after the reboot: %w", err)
 	}
 	text, err := r.text()
 	if err != nil {
@@ -90,8 +92,8 @@ func (a *app) makeResume(ctx context.Context, args []string, n plan.Node, f host
 	return resumeSteps(f, steps.Source{File: program, SHA256: sum}, text), nil
 }
 
-// resumeAgain is for a plan that has more than one reboot: before features are turned on, and
-// after that. What finishes it is there already, and told that it is not the last boot.
+// resumeAgain is for a plan with more than one reboot, such as before and after features are
+// turned on. The service is already there; it is told of one more reboot.
 func (a *app) resumeAgain(n plan.Node, f host.Facts) (*engine.Resume, error) {
 	planned := 0
 	for _, s := range n.Steps {
@@ -100,7 +102,7 @@ func (a *app) resumeAgain(n plan.Node, f host.Facts) (*engine.Resume, error) {
 		}
 	}
 	if a.resumed.Reboots >= planned {
-		return nil, errors.New("it was rebooted for this plan already; once more is for a person to decide")
+		return nil, errors.New("it has already been rebooted for this plan; reboot it by hand if it must be rebooted again")
 	}
 	next := *a.resumed
 	next.Reboots, next.Starts = next.Reboots+1, 0
@@ -113,11 +115,11 @@ func (a *app) resumeAgain(n plan.Node, f host.Facts) (*engine.Resume, error) {
 	return &engine.Resume{Service: steps.ResumeService, Log: resumeLog(f.OS), Steps: list[i : i+1]}, nil
 }
 
-// resumePlanID is the step of the file that resumption is.
+// resumePlanID is the step that writes the resumption.
 const resumePlanID = "resume_plan"
 
-// resumeSteps leave on a machine what finishes the plan after its boot: the program and
-// what it is told, which nobody else may change, since it runs with all rights.
+// resumeSteps put on a machine what finishes the plan after its reboot: the program and the
+// resumption. Only administrators may change them, since the service runs with all rights.
 func resumeSteps(f host.Facts, program steps.Source, text string) *engine.Resume {
 	dir := host.Join(f.OS, f.DataDir, "resume")
 	path, file, log := host.Join(f.OS, dir, "nodejoin"), host.Join(f.OS, dir, "resume.json"), resumeLog(f.OS)
@@ -129,32 +131,40 @@ func resumeSteps(f host.Facts, program steps.Source, text string) *engine.Resume
 	}
 	logDir := host.Dir(f.OS, log)
 	return &engine.Resume{Service: steps.ResumeService, Log: log, Steps: []steps.Spec{
-		spec("resume_dir", "directory", "Folder for after the boot", &steps.Directory{Path: dir, Access: host.AccessPrivate}),
-		spec("resume_log_dir", "directory", "Folder of the log of "+steps.ResumeService, &steps.Directory{Path: logDir, Access: host.AccessPrivate}),
-		spec("resume_program", "binary", "nodejoin, for after the boot", &steps.Binary{Source: program, Path: path, Services: []string{steps.ResumeService}}),
-		spec(resumePlanID, "file", "The plan, for after the boot", &steps.File{Path: file, Content: text, Access: host.AccessPrivate}),
-		spec("resume_service", "service", "Service "+steps.ResumeService+", for after the boot", &steps.Service{State: host.ServiceStopped, Log: log, Makes: []string{logDir},
-			ServiceConfig: host.ServiceConfig{Name: steps.ResumeService, DisplayName: steps.ResumeService, Description: "Finishes a join plan after a boot, once", Command: []string{path, "resume", file}, Start: host.StartAuto}}),
+		spec("resume_dir", "directory", "Folder for after the reboot",
+			&steps.Directory{Path: dir, Access: host.AccessPrivate}),
+		spec("resume_log_dir", "directory", "Folder of the log of "+steps.ResumeService,
+			&steps.Directory{Path: logDir, Access: host.AccessPrivate}),
+		spec("resume_program", "binary", "nodejoin, for after the reboot", &steps.Binary{Source: program, Path: path,
+			Services: []string{steps.ResumeService}}),
+		spec(resumePlanID, "file", "The plan, for after the reboot",
+			&steps.File{Path: file, Content: text, Access: host.AccessPrivate}),
+		spec("resume_service", "service", "Service "+steps.ResumeService+", for after the reboot", &steps.Service{
+			State: host.ServiceStopped, Log: log, Makes: []string{logDir},
+			ServiceConfig: host.ServiceConfig{Name: steps.ResumeService, DisplayName: steps.ResumeService,
+				Description: "Finishes a join plan once, after a reboot", Command: []string{path, "resume", file},
+				Start: host.StartAuto}}),
 	}}
 }
 
-// resumption describes this run's part of one node, for a service without this run's
-// environment.
+// resumption describes what this run does on one node, for a service that does not have
+// this run's environment.
 func (a *app) resumption(ctx context.Context, args []string, n plan.Node) (*resumption, error) {
 	var needs []string
-	b := &app{term: a.term, vars: a.vars, varFiles: a.varFiles, targets: ofNode(a.targets, n), skips: ofNode(a.skips, n), env: func(name string) (string, bool) {
+	b := &app{term: a.term, vars: a.vars, varFiles: a.varFiles, targets: ofNode(a.targets, n), skips: ofNode(a.skips, n)}
+	b.env = func(name string) (string, bool) {
 		v, ok := a.lookupEnv(name)
 		if ok && !slices.Contains(folderVariables, name) && !slices.Contains(needs, name) {
 			needs = append(needs, name)
 		}
 		return v, ok
-	}}
+	}
 	if len(b.targets) == 0 {
 		b.targets = []string{n.Address}
 	}
 	c, diags, _, err := b.compile(ctx, args)
 	if err == nil && diags.HasErrors() {
-		err = fmt.Errorf("the plan was changed while it was read: %w", diags)
+		err = fmt.Errorf("the plan changed while it was read: %w", diags)
 	}
 	if err == nil {
 		err = b.target(c)
@@ -171,9 +181,13 @@ func (a *app) resumption(ctx context.Context, args []string, n plan.Node) (*resu
 	}
 	if len(needs) > 0 {
 		slices.Sort(needs)
-		return nil, fmt.Errorf("nodejoin runs on it itself, and the service that would finish the plan after the boot does not have what the plan takes from this run alone: %s. Give it in a file (--var-file) that administrators alone can read, or reboot by hand", strings.Join(needs, ", "))
+		return nil, fmt.Errorf("nodejoin itself runs on it, and the service that would finish the plan after the reboot "+
+			"does not have what the plan takes only from this run: %s. Put it into a file (--var-file) that only "+
+			"administrators can read, or reboot by hand",
+			strings.Join(needs, ", "))
 	}
-	r := &resumption{Version: resumeVersion, Node: n.Name, Reboots: 1, Flags: a.applyFlags(), Folders: map[string]string{}}
+	r := &resumption{Version: resumeVersion, Node: n.Name, Reboots: 1, Flags: a.applyFlags(),
+		Folders: map[string]string{}}
 	if r.Plan, err = p.Encode(); err != nil {
 		return nil, err
 	}
@@ -196,7 +210,7 @@ func ofNode(addresses []string, n plan.Node) []string {
 	return out
 }
 
-// applyFlags are those of this apply that also count after a boot.
+// applyFlags are the flags of this apply that also apply after the reboot.
 func (a *app) applyFlags() []string {
 	var out []string
 	for _, f := range []struct {
@@ -213,7 +227,7 @@ func (a *app) applyFlags() []string {
 	return out
 }
 
-// readResumption reads what the service is told.
+// readResumption reads a resumption.
 func readResumption(path string) (*resumption, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -224,7 +238,7 @@ func readResumption(path string) (*resumption, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if r.Version != resumeVersion {
-		return nil, fmt.Errorf("%s has version %d, this nodejoin knows %d", path, r.Version, resumeVersion)
+		return nil, fmt.Errorf("%s has version %d, but this nodejoin reads version %d", path, r.Version, resumeVersion)
 	}
 	if r.saved, err = saved.Decode(r.Plan); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -232,13 +246,13 @@ func readResumption(path string) (*resumption, error) {
 	return r, nil
 }
 
-// text is the file.
+// text is the content of the file.
 func (r *resumption) text() (string, error) {
 	b, err := json.MarshalIndent(r, "", " ")
 	return string(b) + "\n", err
 }
 
-// useFolders gives this process the folders of the one who ran apply.
+// useFolders sets the folders of the user who ran apply in this process.
 func (r *resumption) useFolders() error {
 	for _, name := range slices.Sorted(maps.Keys(r.Folders)) {
 		if err := os.Setenv(name, r.Folders[name]); err != nil {

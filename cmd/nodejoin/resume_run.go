@@ -18,17 +18,18 @@ import (
 	"nodejoin/steps/heal"
 	"nodejoin/steps/host"
 	"nodejoin/steps/supervise"
+	"nodejoin/steps/wait"
 )
 
 const (
-	// resumeStarts bounds how often the service is started for one reboot: a machine that
-	// goes down again and again while the plan is finished is left alone.
+	// resumeStarts is how often the service may start after one reboot, in case the machine
+	// goes down again and again while the plan is finished.
 	resumeStarts = 3
-	// resumeTries bounds how often one start tries, where machines or the cluster do not
-	// answer yet; resumePause is between two tries.
+	// resumeTries is how often one start tries while machines or the cluster do not answer
+	// yet; resumePause is the time between two tries.
 	resumeTries = 20
 	resumePause = 15 * time.Second
-	// Bounds of the log: bytes of a file, and older files that are kept.
+	// Limits of the log: bytes per file, and how many older files are kept.
 	resumeLogSize = 1 << 20
 	resumeLogKeep = 3
 )
@@ -42,14 +43,15 @@ type localMachine interface {
 
 func newResume(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use:    "resume FILE",
-		Short:  "Finish a plan after a boot",
-		Long:   "What the service " + steps.ResumeService + " runs, which apply leaves before it reboots the machine that it runs on.",
+		Use:   "resume FILE",
+		Short: "Finish a plan after a reboot",
+		Long: "The service " + steps.ResumeService +
+			" runs this. Apply installs it before it reboots the machine that it runs on.",
 		Hidden: true,
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return usageError{c, errors.New("resume takes the file that apply has left")}
+			return usageError{c, errors.New("resume needs the file that apply wrote")}
 		}
 		return nil
 	}
@@ -59,16 +61,17 @@ func newResume(a *app) *cobra.Command {
 			return err
 		}
 		say := heal.SayTo(log)
-		code := heal.Service{Name: steps.ResumeService, Say: say, Ends: true, Work: func(ctx context.Context, report func(heal.Level, string)) error {
-			h, err := localHost(plan.Node{DataDir: filepath.Dir(filepath.Dir(args[0]))})
-			if err == nil {
-				err = (&resuming{machine: h, file: args[0], out: log, say: say, report: report, pause: resumePause}).run(ctx)
-			}
-			if err != nil {
-				say("ended: " + err.Error())
-			}
-			return err
-		}}.Run()
+		code := heal.Service{Name: steps.ResumeService, Say: say, Ends: true,
+			Work: func(ctx context.Context, report func(heal.Level, string)) error {
+				h, err := localHost(plan.Node{DataDir: filepath.Dir(filepath.Dir(args[0]))})
+				if err == nil {
+					err = (&resuming{machine: h, file: args[0], out: log, say: say, report: report, pause: resumePause}).run(ctx)
+				}
+				if err != nil {
+					say("ended: " + err.Error())
+				}
+				return err
+			}}.Run()
 		if err := log.Close(); err != nil {
 			return err
 		}
@@ -84,40 +87,42 @@ func newResume(a *app) *cobra.Command {
 type resuming struct {
 	machine localMachine
 	file    string
-	out     io.Writer // what apply shows
+	out     io.Writer // for the output of apply
 	say     func(string)
 	report  func(heal.Level, string)
 	pause   time.Duration
 }
 
-// errNextBoot: the plan's next reboot is made, and the rest of the plan is for after it.
-var errNextBoot = errors.New("the machine is rebooted for the plan once more")
+// errNextBoot means that the machine reboots for the plan once more, and that the service
+// continues after that.
+var errNextBoot = errors.New("the machine reboots once more for the plan")
 
-// run applies the plan and takes the service and its file away, whatever the plan came
-// to. Only a run that is stopped, or a machine that goes down, leaves them for the next
-// boot: for a reboot of the plan, or else not more often than resumeStarts.
+// run applies the plan and removes the service and its file, whether or not the apply
+// succeeded. They stay for the next boot only if the run is stopped or the machine goes
+// down: for a reboot of the plan, or at most resumeStarts times.
 func (x *resuming) run(ctx context.Context) error {
 	r, err := readResumption(x.file)
 	if err == nil {
 		err = x.finish(ctx, r)
 	}
 	if ctx.Err() != nil {
-		x.say("stopped; the next boot goes on")
+		x.say("stopped; the service continues after the next boot")
 		return context.Cause(ctx)
 	}
 	if errors.Is(err, errNextBoot) {
-		x.say("the machine is rebooted once more; the service goes on after that")
+		x.say("the machine reboots once more; the service continues after that")
 		return nil
 	}
 	if err != nil {
-		x.report(heal.Error, "The plan is not finished: "+err.Error()+". See "+resumeLog(runtime.GOOS)+", and apply again.")
+		text := fmt.Sprintf("The plan is not finished: %v. See %s and run apply again.", err, resumeLog(runtime.GOOS))
+		x.report(heal.Error, text)
 	}
 	return errors.Join(err, x.machine.Remove(ctx, x.file), x.machine.DeleteOwnService(ctx, steps.ResumeService))
 }
 
 func (x *resuming) finish(ctx context.Context, r *resumption) error {
 	if r.Starts++; r.Starts > resumeStarts {
-		return fmt.Errorf("the machine has booted %d times while the plan was finished, and it is not tried again", r.Starts)
+		return fmt.Errorf("the machine booted %d times while the plan was being finished; it is not tried again", r.Starts)
 	}
 	text, err := r.text()
 	if err == nil {
@@ -139,29 +144,26 @@ func (x *resuming) finish(ctx context.Context, r *resumption) error {
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case code == exitReboot && x.goesOn(r):
+		case code == exitReboot && x.continues(r):
 			return errNextBoot
-		case code != exitUnreachable && code != exitLocked || try == resumeTries: // a network comes up late, another run ends
+		case code != exitUnreachable && code != exitLocked || try == resumeTries:
+			// Other codes may change: the network may come up late, another run may end.
 			return fmt.Errorf("nodejoin apply ended with exit code %d", code)
 		}
 		x.say(fmt.Sprintf("next try in %v", x.pause))
-		t := time.NewTimer(x.pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return context.Cause(ctx)
+		if err := wait.Pause(ctx, x.pause); err != nil {
+			return err
 		}
 	}
 }
 
-// goesOn tells whether apply has left the rest of the plan for after a reboot that it made.
-func (x *resuming) goesOn(r *resumption) bool {
+// continues reports whether apply left the rest of the plan for after a reboot that it made.
+func (x *resuming) continues(r *resumption) bool {
 	next, err := readResumption(x.file)
 	return err == nil && next.Reboots > r.Reboots
 }
 
-// apply is the command, for this node and with the same files and values as before.
+// apply runs the command for this node, with the same files and values as before.
 func (x *resuming) apply(ctx context.Context, r *resumption) int {
 	a := &app{term: &ui.Term{Out: x.out, Err: x.out, In: strings.NewReader("")}, resumed: r}
 	return execute(ctx, a, append([]string{"apply", "--display", "plain"}, r.Flags...))

@@ -101,7 +101,8 @@ func newResumed(t *testing.T, flags ...string) *resumed {
 		t.Fatal(err)
 	}
 	r.resuming = &resuming{machine: files{r.machine, file}, file: file, out: &r.out, pause: time.Millisecond,
-		say: func(line string) { r.out.WriteString(line + "\n") }, report: func(l heal.Level, text string) { r.reports = append(r.reports, text) }}
+		say:    func(line string) { r.out.WriteString(line + "\n") },
+		report: func(l heal.Level, text string) { r.reports = append(r.reports, text) }}
 	return r
 }
 
@@ -132,7 +133,8 @@ func (f files) Remove(ctx context.Context, path string) error {
 // over wants that the file and the service are gone, and what was reported.
 func (r *resumed) over(want string) {
 	r.t.Helper()
-	if _, err := os.Stat(r.file); !errors.Is(err, fs.ErrNotExist) || !slices.Equal(r.machine.deleted, []string{steps.ResumeService}) {
+	if _, err := os.Stat(r.file); !errors.Is(err, fs.ErrNotExist) ||
+		!slices.Equal(r.machine.deleted, []string{steps.ResumeService}) {
 		r.t.Errorf("the file: %v; services deleted: %q", err, r.machine.deleted)
 	}
 	if len(r.reports) != 1 || !strings.Contains(r.reports[0], want) {
@@ -157,7 +159,8 @@ func TestResume(t *testing.T) {
 	}
 	r.over("finished on node win-1")
 	runs := &bytes.Buffer{}
-	if code := execute(t.Context(), &app{term: &ui.Term{Out: runs, Err: runs}}, []string{"history", r.dir}); code != exitOK || !strings.Contains(runs.String(), "resume") {
+	if code := execute(t.Context(), &app{term: &ui.Term{Out: runs, Err: runs}},
+		[]string{"history", r.dir}); code != exitOK || !strings.Contains(runs.String(), "resume") {
 		t.Errorf("history: %d\n%s", code, runs)
 	}
 }
@@ -167,10 +170,12 @@ func TestResume(t *testing.T) {
 func TestResumeEnds(t *testing.T) {
 	t.Run("changed", func(t *testing.T) {
 		r := newResumed(t)
-		if err := os.WriteFile(filepath.Join(r.dir, "a.join.hcl"), []byte(strings.ReplaceAll(resumePlan, "EXTRA", "other")), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(r.dir, "a.join.hcl"), []byte(strings.ReplaceAll(resumePlan, "EXTRA", "other")),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.run(t.Context()); err == nil || r.text("win-1") != "" || !strings.Contains(r.out.String(), "the plan has changed") {
+		if err := r.run(t.Context()); err == nil || r.text("win-1") != "" ||
+			!strings.Contains(r.out.String(), "the plan has changed") {
 			t.Errorf("%v, %q\n%s", err, r.text("win-1"), r.out.String())
 		}
 		r.over("not finished")
@@ -211,7 +216,7 @@ func TestResumeEnds(t *testing.T) {
 		if err := r.run(t.Context()); err == nil || r.text("win-1") != "" {
 			t.Errorf("tried once more: %v, %q", err, r.text("win-1"))
 		}
-		r.over("has booted 4 times")
+		r.over("booted 4 times")
 	})
 }
 
@@ -229,7 +234,8 @@ func TestResumeAgain(t *testing.T) {
 	}
 	first.Starts = 2
 	a := &app{resumed: first}
-	node := plan.Node{Name: "win-1", Address: "node.win-1", Steps: []steps.Spec{{ID: "reboot_first", Kind: "reboot"}, {ID: "reboot", Kind: "reboot"}}}
+	node := plan.Node{Name: "win-1", Address: "node.win-1",
+		Steps: []steps.Spec{{ID: "reboot_first", Kind: "reboot"}, {ID: "reboot", Kind: "reboot"}}}
 	again, err := a.resumeAgain(node, facts)
 	if err != nil || len(again.Steps) != 1 || again.Service != steps.ResumeService {
 		t.Fatalf("%+v, %v", again, err)
@@ -238,14 +244,14 @@ func TestResumeAgain(t *testing.T) {
 	if err := json.Unmarshal(again.Steps[0].Args, &file); err != nil || file.Access != host.AccessPrivate {
 		t.Fatalf("%+v, %v", file, err)
 	}
-	if r.goesOn(first) {
-		t.Error("it goes on without a reboot")
+	if r.continues(first) {
+		t.Error("it continues without a reboot")
 	}
 	if err := os.WriteFile(r.file, []byte(file.Content), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	next, err := readResumption(r.file)
-	if err != nil || next.Reboots != 2 || next.Starts != 0 || !r.goesOn(first) {
+	if err != nil || next.Reboots != 2 || next.Starts != 0 || !r.continues(first) {
 		t.Fatalf("%+v, %v", next, err)
 	}
 	a.resumed = next
@@ -283,7 +289,8 @@ func TestResumeNeeds(t *testing.T) {
 			a := &app{term: &ui.Term{Out: &out, Err: &out}, vars: c.vars}
 			dir := planDir(t, strings.ReplaceAll(resumePlan, "EXTRA", "${var.word == \"\" ? \"\" : \"z\"}")+c.add)
 			r, err := a.resumption(t.Context(), []string{dir}, plan.Node{Name: "win-1", Address: "node.win-1"})
-			if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), "alone: "+c.want+".") || strings.Contains(err.Error(), "secret-")) {
+			if (err == nil) != (c.want == "") || err != nil &&
+				(!strings.Contains(err.Error(), "only from this run: "+c.want+".") || strings.Contains(err.Error(), "secret-")) {
 				t.Fatalf("%v, want %q", err, c.want)
 			}
 			if b, _ := json.Marshal(r); strings.Contains(string(b), "secret-") {
@@ -312,7 +319,8 @@ func TestResumeSteps(t *testing.T) {
 		r := resumeSteps(f, steps.Source{File: program, SHA256: sha256Hex([]byte("program"))}, "{}\n")
 		applySteps(t, h, r.Steps)
 		svc, err := h.Service(t.Context(), steps.ResumeService)
-		if err != nil || svc.State != host.ServiceStopped || svc.Start != host.StartAuto || len(svc.Command) != 3 || svc.Command[1] != "resume" {
+		if err != nil || svc.State != host.ServiceStopped || svc.Start != host.StartAuto || len(svc.Command) != 3 ||
+			svc.Command[1] != "resume" {
 			t.Fatalf("%s: %+v, %v", goos, svc, err)
 		}
 		for _, path := range []string{svc.Command[2], host.Dir(goos, svc.Command[0]), host.Dir(goos, r.Log)} {

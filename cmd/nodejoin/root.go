@@ -36,28 +36,28 @@ type app struct {
 	downgrade bool              // --allow-downgrade
 	drain     kube.DrainOptions // of commands whose changes interrupt pods
 
-	clusterAt string                           // where the plan names its cluster; load sets it
+	clusterAt string                           // place of the cluster block in the plan; load sets it
 	digest    string                           // of the plan's files; load sets it
 	members   []string                         // names of all nodes of the plan; load sets it
-	env       func(name string) (string, bool) // that plans are read with; nil = this process's
-	resumed   *resumption                      // what this process finishes after a boot; nil = it does no such thing
+	env       func(name string) (string, bool) // the environment for plans; nil = that of this process
+	resumed   *resumption                      // what this process finishes after a reboot; nil = nothing
 	// resume is engine.Options.Resume; load sets it.
 	resume func(plan.Node, host.Facts) (*engine.Resume, error)
-	holder steps.Holder // of a command that changes hosts; hold sets it
-	run    *history.Writer
+	holder steps.Holder    // of a command that changes hosts; hold sets it
+	run    *history.Writer // the record of this run; nil = none
 }
 
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "nodejoin",
-		Short: "Join machines to a Kubernetes cluster as a plan in git says",
+		Short: "Join machines to a Kubernetes cluster, by a plan in git",
 		Long: `nodejoin reads a join plan (*.join.hcl), compares it with the machines it names,
 and makes them nodes of a Kubernetes cluster: locally or over SSH, step by step,
 each step checked, applied and verified. Running it again changes only what differs.`,
-		Example: `  nodejoin validate plans/prod        is the plan right?
-  nodejoin plan plans/prod            what would change?
+		Example: `  nodejoin validate plans/prod        check the plan
+  nodejoin plan plans/prod            show what would change
   nodejoin apply plans/prod           change it
-  nodejoin status plans/prod          are the nodes still as the plan says?`,
+  nodejoin status plans/prod          show whether the nodes still match the plan`,
 		SilenceUsage: true, SilenceErrors: true,
 		Version: version,
 	}
@@ -76,14 +76,15 @@ each step checked, applied and verified. Running it again changes only what diff
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{c, err}
 	})
-	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newLeave(a), newStatus(a), newHistory(a), newLogs(a), newGraph(a), newVersion(a))
+	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newLeave(a), newStatus(a), newHistory(a), newLogs(a),
+		newGraph(a), newVersion(a))
 	root.AddCommand(newDoctor(a), newCheck(a), newVerify(a), newInit(a), newFmt(a), newRender(a), newResume(a))
 	strictBuiltins(root)
 	a.wrapHelp(root)
 	return root
 }
 
-// usageError is a wrong call; it ends with how to get help.
+// usageError is a wrong call. Its text ends with how to get help.
 type usageError struct {
 	cmd *cobra.Command
 	err error
@@ -93,15 +94,15 @@ func (e usageError) Error() string {
 	return e.err.Error() + "\nSee '" + e.cmd.CommandPath() + " --help'."
 }
 
-// noArgs is cobra.NoArgs that ends with how to get help.
+// noArgs is cobra.NoArgs as a usageError.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError{c, fmt.Errorf("%s takes no argument, and there is %q", c.CommandPath(), args[0])}
+		return usageError{c, fmt.Errorf("%s takes no arguments, but got %q", c.CommandPath(), args[0])}
 	}
 	return nil
 }
 
-// oneOf is a flag with few values; another is a usage error.
+// oneOf is a flag that has one of a few values.
 type oneOf struct {
 	value  *string
 	values []string
@@ -122,7 +123,7 @@ func (o oneOf) Set(s string) error {
 	return nil
 }
 
-// positive is a flag with a whole number from 1 on.
+// positive is a flag with a whole number, at least 1.
 type positive int
 
 func (p *positive) String() string { return strconv.Itoa(int(*p)) }
@@ -130,14 +131,14 @@ func (p *positive) Type() string   { return "int" }
 func (p *positive) Set(s string) error {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 {
-		return errors.New("it must be a whole number from 1 on")
+		return errors.New("it must be a whole number, at least 1")
 	}
 	*p = positive(n)
 	return nil
 }
 
-// strictBuiltins makes wrong arguments of cobra's own commands usage errors; it
-// takes them for a wish for help, and ends with 0.
+// strictBuiltins makes wrong arguments of cobra's own commands usage errors. Cobra
+// prints help for them and exits with 0.
 func strictBuiltins(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -148,7 +149,7 @@ func strictBuiltins(root *cobra.Command) {
 			c.RunE = func(c *cobra.Command, args []string) error {
 				of, rest, err := root.Find(args)
 				if err != nil || len(rest) > 0 {
-					return usageError{c.Root(), fmt.Errorf("there is no command %q to help with", strings.Join(args, " "))}
+					return usageError{c.Root(), fmt.Errorf("there is no command %q", strings.Join(args, " "))}
 				}
 				of.InitDefaultHelpFlag()
 				return of.Help()
@@ -160,7 +161,8 @@ func strictBuiltins(root *cobra.Command) {
 			}
 			c.Args = func(c *cobra.Command, args []string) error {
 				if len(args) > 0 {
-					return usageError{c, fmt.Errorf("there is no completion for %q; there is for %s", args[0], strings.Join(shells, ", "))}
+					return usageError{c, fmt.Errorf("there is no completion for %q, only for %s", args[0],
+						strings.Join(shells, ", "))}
 				}
 				return nil
 			}
@@ -182,42 +184,54 @@ func (a *app) planFlags(c *cobra.Command) {
 	}
 }
 
-// changeFlags are those of the commands that look at or make changes of hosts.
+// changeFlags are those of every command that shows or makes changes.
 func (a *app) changeFlags(c *cobra.Command) {
-	c.Flags().BoolVar(&a.downgrade, "allow-downgrade", false, "let nodes go back to an older version of Kubernetes")
+	c.Flags().BoolVar(&a.downgrade, "allow-downgrade", false, "allow an older version of Kubernetes than nodes have")
 	drainFlags(c, &a.drain)
 }
 
-// drainFlags say what may be done to the pods of a Node, as kubectl drain names it.
+// drainFlags limit what a drain may do to pods, with the names that kubectl drain has.
 func drainFlags(c *cobra.Command, o *kube.DrainOptions) {
 	f := c.Flags()
-	f.BoolVar(&o.DeleteEmptyDirData, "delete-emptydir-data", false, "evict pods whose emptyDir volumes are lost with them")
-	f.BoolVar(&o.Force, "force", false, "evict pods that no controller makes anew")
-	o.Timeout = kube.DrainTimeout
-	f.Var((*drainTime)(&o.Timeout), "drain-timeout", "bound of the drain of one node")
+	f.BoolVar(&o.DeleteEmptyDirData, "delete-emptydir-data", false,
+		"evict pods even if they have emptyDir volumes, which are lost")
+	f.BoolVar(&o.Force, "force", false, "evict pods even if no controller creates them again")
+	boundFlag(c, &o.Timeout, kube.DrainTimeout, "drain-timeout", "limit for the drain of one node")
 }
 
-// drainTime is a flag with the bound of a drain.
-type drainTime time.Duration
+// boundFlag is a flag with a bound in time.
+func boundFlag(c *cobra.Command, value *time.Duration, fallback time.Duration, name, help string) {
+	*value = fallback
+	c.Flags().Var((*bound)(value), name, help)
+}
 
-func (d *drainTime) String() string { return time.Duration(*d).String() }
-func (d *drainTime) Type() string   { return "duration" }
-func (d *drainTime) Set(s string) error {
+// bound is a flag of more than 0 and at most a day.
+type bound time.Duration
+
+func (d *bound) String() string { return time.Duration(*d).String() }
+func (d *bound) Type() string   { return "duration" }
+func (d *bound) Set(s string) error {
 	v, err := time.ParseDuration(s)
 	if err != nil || v <= 0 || v > 24*time.Hour {
-		return errors.New("it must be a duration of more than 0 and at most 24h")
+		return errors.New("it must be a duration from more than 0 to 24h")
 	}
-	*d = drainTime(v)
+	*d = bound(v)
 	return nil
 }
 
-// runFlags are those of every command that asks hosts.
+// runFlags are those of every command that connects to hosts.
 func (a *app) runFlags(c *cobra.Command) {
-	f := c.Flags()
 	a.targetFlags(c)
+	a.outputFlags(c)
+	a.parallel = 10
+	c.Flags().Var((*positive)(&a.parallel), "parallel", "how many hosts to work on at once")
+}
+
+// outputFlags are those of every command that shows progress.
+func (a *app) outputFlags(c *cobra.Command) {
+	f := c.Flags()
 	f.BoolVar(&a.json, "json", false, "print JSON on standard output")
 	a.display = "auto"
-	f.Var(oneOf{&a.display, []string{"auto", "plain", "quiet"}}, "display", "progress on standard error: auto, plain or quiet")
-	a.parallel = 10
-	f.Var((*positive)(&a.parallel), "parallel", "hosts worked on at once")
+	f.Var(oneOf{&a.display, []string{"auto", "plain", "quiet"}}, "display",
+		"progress on standard error: auto, plain or quiet")
 }

@@ -18,20 +18,20 @@ import (
 	"nodejoin/steps/engine"
 )
 
-// savePlan writes what the plan asks for and what the check found. The report has no errors.
+// savePlan saves the plan and what its check found. The report must have no errors.
 func (a *app) savePlan(name string, args []string, c *plan.Compiled, r *engine.Report) error {
 	p, err := a.describe(args, c, r)
 	if err != nil {
 		return err
 	}
-	// Only a saved plan is overwritten, never something that a typing error names.
+	// Only a saved plan is overwritten: another file may be named by mistake.
 	switch b, err := readSaved(name); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
 	default:
 		if _, err := saved.Decode(b); errors.Is(err, saved.ErrNotSaved) {
-			return fmt.Errorf("--out %s: a file is there that is no saved plan; name another, or remove it", name)
+			return fmt.Errorf("--out %s: the file exists and is not a saved plan; name another, or remove it", name)
 		}
 	}
 	b, err := p.Encode()
@@ -47,19 +47,16 @@ func (a *app) savePlan(name string, args []string, c *plan.Compiled, r *engine.R
 	return nil
 }
 
-// describe is the saved form of a plan; r is nil before its hosts were checked.
+// describe is the plan as it is saved. r is nil before its hosts were checked.
 func (a *app) describe(args []string, c *plan.Compiled, r *engine.Report) (*saved.Plan, error) {
-	path := "."
-	if len(args) > 0 {
-		path = args[0]
-	}
+	path := planArg(args)
 	vars, err := a.variables()
 	if err != nil {
 		return nil, err
 	}
 	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: a.lookupEnv, Version: version})
 	if diags.HasErrors() {
-		return nil, fmt.Errorf("the plan was changed while it was read: %w", diags)
+		return nil, fmt.Errorf("the plan changed while it was read: %w", diags)
 	}
 	in := saved.Inputs{Vars: map[string]string{}, Targets: a.targets, Skips: a.skips}
 	if in.Path, err = filepath.Abs(path); err != nil {
@@ -82,7 +79,7 @@ func (a *app) describe(args []string, c *plan.Compiled, r *engine.Report) (*save
 	slices.Sort(in.Secret)
 	var files []saved.File
 	for name, f := range p.Files() {
-		if strings.HasSuffix(name, plan.Suffix) { // files of values may hold secrets
+		if strings.HasSuffix(name, plan.Suffix) { // files of values may have secrets
 			files = append(files, saved.File{Name: filepath.Base(name), SHA256: saved.Digest(f.Bytes)})
 		}
 	}
@@ -105,15 +102,16 @@ func readSaved(name string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !fi.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no file", name)
+		return nil, fmt.Errorf("%s is not a regular file", name)
 	case fi.Size() > saved.MaxSize:
 		return nil, fmt.Errorf("%s: %w", name, saved.ErrNotSaved)
 	}
 	return os.ReadFile(name)
 }
 
-// openSaved tells whether the argument of apply is a saved plan. If so it takes over
-// what that was made with and gives the plan's path in its place; else nil.
+// openSaved opens the argument of apply if it is a saved plan: it sets the flags that the
+// plan was made with, and returns the plan's path in place of the argument. If the
+// argument is not a saved plan, the first result is nil.
 func (a *app) openSaved(c *cobra.Command, args []string) (*saved.Plan, []string, error) {
 	if a.resumed != nil {
 		return a.resumed.saved, a.takeOver(a.resumed.saved), nil
@@ -122,7 +120,7 @@ func (a *app) openSaved(c *cobra.Command, args []string) (*saved.Plan, []string,
 		return nil, args, nil
 	}
 	if fi, err := os.Stat(args[0]); err != nil || fi.IsDir() {
-		return nil, args, nil // told of where a plan is read
+		return nil, args, nil // load reports the error
 	}
 	b, err := readSaved(args[0])
 	if err != nil {
@@ -134,7 +132,7 @@ func (a *app) openSaved(c *cobra.Command, args []string) (*saved.Plan, []string,
 	}
 	for _, f := range []string{"target", "skip", "var-file"} {
 		if c.Flags().Changed(f) {
-			return nil, nil, fmt.Errorf("--%s: %s was saved with what was asked for then; plan anew to ask for something else", f, args[0])
+			return nil, nil, fmt.Errorf("--%s: %s was saved with other flags; run plan again to change them", f, args[0])
 		}
 	}
 	given, err := a.variables()
@@ -143,18 +141,19 @@ func (a *app) openSaved(c *cobra.Command, args []string) (*saved.Plan, []string,
 	}
 	for name := range given {
 		if !slices.Contains(p.Secret, name) {
-			return nil, nil, fmt.Errorf("--var %s: %s was saved with the values of then; only its sensitive variables are given again", name, args[0])
+			return nil, nil, fmt.Errorf("--var %s: %s has its own values; give only its sensitive variables", name, args[0])
 		}
 	}
 	for _, name := range p.Secret {
 		if _, ok := given[name]; !ok {
-			return nil, nil, fmt.Errorf("%s was planned with --var %s=..., which is sensitive and so not in the file; give it again", args[0], name)
+			return nil, nil, fmt.Errorf("%s was planned with --var %s=..., which is sensitive, so not in the file; repeat it",
+				args[0], name)
 		}
 	}
 	return p, a.takeOver(p), nil
 }
 
-// takeOver takes over what a plan was made with; it gives the plan's path, as an argument.
+// takeOver sets the flags that a plan was made with. It returns the plan's path, as an argument.
 func (a *app) takeOver(p *saved.Plan) []string {
 	for name, value := range p.Vars {
 		a.vars = append(a.vars, name+"="+value)
@@ -163,7 +162,7 @@ func (a *app) takeOver(p *saved.Plan) []string {
 	return []string{p.Path}
 }
 
-// sameInputs refuses a saved plan whose plan is another now. Without one it does nothing.
+// sameInputs refuses a saved plan that no longer matches its plan. p may be nil.
 func (a *app) sameInputs(p *saved.Plan, args []string, c *plan.Compiled) error {
 	if p == nil {
 		return nil
@@ -175,14 +174,14 @@ func (a *app) sameInputs(p *saved.Plan, args []string, c *plan.Compiled) error {
 	return stale("the plan has changed since it was saved", p.InputChanges(now))
 }
 
-// sameHosts refuses a saved plan whose hosts are not as they were found. Hosts that
-// could not be checked were told of, and are left as they are.
+// sameHosts refuses a saved plan whose hosts have changed since, or could not all be
+// checked. p may be nil.
 func (a *app) sameHosts(p *saved.Plan, args []string, c *plan.Compiled, r *engine.Report) error {
-	if p == nil || a.resumed != nil { // a resumed run goes on from a host that has changed
+	if p == nil || a.resumed != nil { // a resumed run continues on a host that it has changed
 		return nil
 	}
 	if code := reportCode(r); code != exitOK {
-		return exitError(code) // not all could be compared, so nothing is applied
+		return exitError(code)
 	}
 	now, err := a.describe(args, c, r)
 	if err != nil {
@@ -191,7 +190,7 @@ func (a *app) sameHosts(p *saved.Plan, args []string, c *plan.Compiled, r *engin
 	return stale("the hosts have changed since the plan was saved", p.HostChanges(now))
 }
 
-// stale is the refusal, nil where nothing has changed.
+// stale is the error for a saved plan that is out of date; nil without changes.
 func stale(what string, changes []string) error {
 	if len(changes) == 0 {
 		return nil
@@ -205,5 +204,5 @@ func stale(what string, changes []string) error {
 		}
 		text += "\n  " + c
 	}
-	return errors.New(text + "\nNothing was changed. Plan anew, look at it, and apply that.")
+	return errors.New(text + "\nNothing was changed. Run plan again, review it, and apply that.")
 }

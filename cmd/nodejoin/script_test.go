@@ -58,7 +58,8 @@ func setup(e *testscript.Env) error {
 	if err := seeSecrets(e); err != nil {
 		return err
 	}
-	for _, v := range []string{"HOME=" + e.WorkDir, "USERPROFILE=" + e.WorkDir, "XDG_CACHE_HOME=" + filepath.Join(e.WorkDir, ".cache"),
+	for _, v := range []string{"HOME=" + e.WorkDir, "USERPROFILE=" + e.WorkDir,
+		"XDG_CACHE_HOME=" + filepath.Join(e.WorkDir, ".cache"),
 		"LocalAppData=" + filepath.Join(e.WorkDir, ".cache"), "SSH_AUTH_SOCK=", "TERM=xterm-256color"} {
 		e.Vars = append(e.Vars, v)
 	}

@@ -55,8 +55,11 @@ func (a *app) options(p *plan.Compiled, sink func(event.Event)) engine.Options {
 		a.run.Emit(e)
 		sink(e)
 	}
-	return engine.Options{Connect: connector(emit), Cluster: clusterOpener(p), Emit: emit, Parallel: a.parallel, Holder: a.holder,
-		Gone: gone, Version: version, PlanDigest: a.digest, AllowDowngrade: a.downgrade, Drain: a.drain, Members: a.members, Resume: a.resume}
+	return engine.Options{
+		Connect: connector(emit), Cluster: clusterOpener(p), Emit: emit, Parallel: a.parallel,
+		Holder: a.holder, Gone: gone, Version: version, PlanDigest: a.digest, Members: a.members,
+		AllowDowngrade: a.downgrade, Drain: a.drain, Resume: a.resume,
+	}
 }
 
 // checkHosts compares the plan with its hosts.

@@ -12,8 +12,8 @@ import (
 	"nodejoin/steps/transport"
 )
 
-// agents looks each agent up once: a run over many hosts needs the same few, and
-// each is some 10 MB to read.
+// agents finds each agent once: a run over many hosts needs only a few, and each has
+// some 10 MB.
 type agents struct {
 	mu    sync.Mutex
 	found map[string][2]string // "os/arch" -> path, sha256
@@ -35,7 +35,7 @@ func (a *agents) get(ctx context.Context, os, arch string) (path, digest string,
 	return path, digest, err
 }
 
-// dialSSH reaches a node over SSH as its connection block says.
+// dialSSH connects to a node over SSH.
 func dialSSH(ctx context.Context, n plan.Node, a *agents, emit func(event.Event)) (transport.Conn, error) {
 	c := n.Connection.SSH
 	return transport.DialSSH(ctx, transport.SSHConfig{

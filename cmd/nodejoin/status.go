@@ -15,16 +15,17 @@ func newStatus(a *app) *cobra.Command {
 		Use:   "status [PLAN]",
 		Short: "Show whether the nodes still match the plan",
 		Long: `Compares every host and the cluster with the plan, changes nothing, and prints one line
-per node: its state, what differs, and when and how the last run that changed it ended. A
-node is
+per node: its state, what differs, and when and how the last run that changed it ended. If
+a file differs, the time at which it was written is shown. The states are
 
-  in sync        as planned
-  drifted        changed since the last run; for a file, the time of the change is shown
-  unfinished     the last run failed or was stopped; the next apply continues it
-  not joined     nodejoin has nothing on the machine: it never joined, or it has left
-  foreign        joined by this plan, and no longer in it
+  in sync      as planned
+  drifted      changed since the last run
+  unfinished   the last run failed or was stopped
+  not joined   nodejoin has nothing on the machine
+  foreign      joined by this plan, no longer in it
 
-With --detailed-exitcode the exit code is 2 if a node is drifted, unfinished or not joined.`,
+An apply continues an unfinished run. A machine that has left is not joined. With
+--detailed-exitcode the exit code is 2 if a node is drifted, unfinished or not joined.`,
 		RunE: x.run,
 	}
 	a.planFlags(c)
@@ -42,13 +43,15 @@ func (a *app) statusTable(r *engine.Report) error {
 		rows = append(rows, statusRow(h))
 	}
 	for _, n := range r.Former {
-		rows = append(rows, []string{ui.CleanLine(n.Name), "foreign: no longer in the plan", "-", "-", "-", "kubelet " + ui.CleanLine(n.KubeletVersion)})
+		rows = append(rows, []string{ui.CleanLine(n.Name), "foreign: no longer in the plan", "-", "-", "-",
+			"kubelet " + ui.CleanLine(n.KubeletVersion)})
 	}
 	return ui.Table(a.term.Out, a.term.OutLimit(), rows)
 }
 
 // stateWords are hostState for people.
-var stateWords = map[string]string{"in_sync": "in sync", "drifted": "drifted", "unfinished": "unfinished", "not_joined": "not joined",
+var stateWords = map[string]string{"in_sync": "in sync", "drifted": "drifted", "unfinished": "unfinished",
+	"not_joined":    "not joined",
 	"not_reachable": "not reachable", "failed": "could not be checked"}
 
 func statusRow(h engine.HostReport) []string {
@@ -57,7 +60,8 @@ func statusRow(h engine.HostReport) []string {
 	if h.Err != nil || state == "not_joined" {
 		differs = "-" // everything, or not known
 	}
-	return []string{ui.CleanLine(h.Node.Name), stateWords[state], fmt.Sprint(inOrder), differs, lastChanged(h), ui.CleanLine(h.Facts.Product + " " + h.Facts.Build)}
+	return []string{ui.CleanLine(h.Node.Name), stateWords[state], fmt.Sprint(inOrder), differs, lastChanged(h),
+		ui.CleanLine(h.Facts.Product + " " + h.Facts.Build)}
 }
 
 // differences counts the steps of a host that are in order, and describes the others.
@@ -79,7 +83,7 @@ func differences(h engine.HostReport) (inOrder int, differs string) {
 	switch n := len(h.Steps) - inOrder; {
 	case n > 0:
 		return inOrder, fmt.Sprintf("%d (first: %s)", n, first)
-	case h.Trial != nil:
+	case h.Snapshot != nil:
 		return inOrder, "0 (but a run was not verified)"
 	}
 	return inOrder, "0"

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,20 +15,22 @@ import (
 // targetFlags are those of every command that selects nodes and steps.
 func (a *app) targetFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringArrayVar(&a.targets, "target", nil, "only this node, or this step and what it needs, by `address`; may be repeated")
-	f.StringArrayVar(&a.skips, "skip", nil, "without this node, or this step and what needs it, by `address`; may be repeated")
+	f.StringArrayVar(&a.targets, "target", nil,
+		"only this node, or this step and those it needs, by `address`; may be repeated")
+	f.StringArrayVar(&a.skips, "skip", nil,
+		"leave out this node, or this step and those that need it, by `address`; may be repeated")
 	for _, name := range []string{"target", "skip"} {
 		_ = c.RegisterFlagCompletionFunc(name, a.completeAddress)
 	}
 }
 
-// selection is what addresses name: whole nodes, and steps of others.
+// selection is what addresses name: whole nodes, and steps of other nodes.
 type selection struct {
 	nodes map[string]bool            // by name
 	steps map[string]map[string]bool // node's name -> ids
 }
 
-// named finds what the addresses of a flag name.
+// named is what the addresses of a flag name.
 func named(c *plan.Compiled, flag string, addresses []string) (selection, error) {
 	s := selection{map[string]bool{}, map[string]map[string]bool{}}
 	for _, t := range addresses {
@@ -57,7 +58,7 @@ func named(c *plan.Compiled, flag string, addresses []string) (selection, error)
 	return s, nil
 }
 
-// noSuchAddress says what is wrong with an address that names nothing.
+// noSuchAddress is the error for an address that names nothing.
 func noSuchAddress(c *plan.Compiled, flag, t string) error {
 	var have []string
 	for _, n := range c.Nodes {
@@ -86,8 +87,7 @@ func noSuchAddress(c *plan.Compiled, flag, t string) error {
 	return fmt.Errorf("--%s %s: the plan has no such node; it has %s", flag, t, strings.Join(have, ", "))
 }
 
-// nearNode is t with the name of a node that is near in place of the one that it has; ""
-// when none is.
+// nearNode is t with the name of a similar node in place of its own; "" without one.
 func nearNode(c *plan.Compiled, t string) string {
 	var addresses, names []string
 	for _, n := range c.Nodes {
@@ -96,7 +96,7 @@ func nearNode(c *plan.Compiled, t string) string {
 	if near := eval.Nearest(t, slices.Concat(addresses, names)); near != "" {
 		return near
 	}
-	// What follows the last dot may be a step; nodes' names have dots, too.
+	// The part after the last dot may be a step, but names of nodes may have dots too.
 	i := strings.LastIndexByte(t, '.')
 	if i < 0 {
 		return ""
@@ -111,7 +111,7 @@ func nearNode(c *plan.Compiled, t string) string {
 	return ""
 }
 
-// target keeps what --target names and leaves out what --skip names.
+// target keeps what --target names, and drops what --skip names.
 func (a *app) target(c *plan.Compiled) error {
 	if len(a.targets) == 0 && len(a.skips) == 0 {
 		return nil
@@ -163,8 +163,8 @@ func needs(s steps.Spec) []string {
 	return out
 }
 
-// neededBy is needs the other way round. The step with which a Node takes pods comes
-// behind all others without needing them: it is left out only by its own name.
+// neededBy is the opposite of needs. The step node_joined comes after all others but does
+// not need them: it is dropped only by its own name.
 func neededBy(all []steps.Spec) func(steps.Spec) []string {
 	by := map[string][]string{}
 	for _, s := range all {
@@ -178,7 +178,7 @@ func neededBy(all []steps.Spec) func(steps.Spec) []string {
 	return func(s steps.Spec) []string { return by[s.ID] }
 }
 
-// closure is from and all that next leads to.
+// closure is from and everything that next leads to.
 func closure(all []steps.Spec, from map[string]bool, next func(steps.Spec) []string) map[string]bool {
 	byID := map[string]steps.Spec{}
 	for _, s := range all {
@@ -202,15 +202,10 @@ func closure(all []steps.Spec, from map[string]bool, next func(steps.Spec) []str
 	return out
 }
 
-// completeAddress offers the nodes of the plan that is on the command line, and the
-// steps of a node whose address is typed already. It says nothing of a plan that
-// does not compile.
+// completeAddress completes nodes of the plan on the command line, and steps of a node
+// whose address is complete. For a plan that does not compile it completes nothing.
 func (a *app) completeAddress(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	path := "."
-	if len(args) > 0 {
-		path = args[0]
-	}
-	compiled := a.compileForCompletion(c.Context(), path)
+	compiled := a.compileForCompletion(planArg(args))
 	if compiled == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -223,11 +218,12 @@ func (a *app) completeAddress(c *cobra.Command, args []string, typed string) ([]
 			}
 		}
 	}
-	return slices.DeleteFunc(out, func(s string) bool { return !strings.HasPrefix(s, typed) }), cobra.ShellCompDirectiveNoFileComp
+	return slices.DeleteFunc(out, func(s string) bool { return !strings.HasPrefix(s, typed) }),
+		cobra.ShellCompDirectiveNoFileComp
 }
 
-// compileForCompletion compiles without building an agent and without a word.
-func (a *app) compileForCompletion(_ context.Context, path string) *plan.Compiled {
+// compileForCompletion compiles without building an agent, and prints nothing.
+func (a *app) compileForCompletion(path string) *plan.Compiled {
 	vars, err := a.variables()
 	if err != nil {
 		return nil
@@ -235,7 +231,8 @@ func (a *app) compileForCompletion(_ context.Context, path string) *plan.Compile
 	stand := func(string, string, string) (steps.Source, error) {
 		return steps.Source{File: "agent", SHA256: sha256Hex(nil)}, nil
 	}
-	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: lookupEnv, Agent: stand, Version: version})
+	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: lookupEnv, Agent: stand,
+		Version: version})
 	if p == nil || diags.HasErrors() {
 		return nil
 	}

@@ -3,9 +3,11 @@ package main
 import (
 	"fmt"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/plan"
 )
 
 // jsonDiagnostics is the JSON output of validate (examples/schema/validate.schema.json).
@@ -20,43 +22,53 @@ type jsonDiagnostics struct {
 func newValidate(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate [PLAN]",
-		Short: "Check a plan without touching any host",
-		Long:  "Reads and compiles the plan (a folder with *.join.hcl files, or one such file) and reports all that is wrong with it. No host and no cluster is asked.",
+		Short: "Check a plan without connecting to any host",
+		Long: `Reads and compiles the plan (a folder with *.join.hcl files, or one such file) and reports
+everything that is wrong with it. No host and no cluster is asked.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			compiled, diags, files, err := a.compile(c.Context(), args)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				err = a.printJSON(diagnosticsJSON(diags))
+			} else {
+				a.showValidated(compiled, diags, files)
+			}
+			if err == nil && diags.HasErrors() {
+				err = exitError(exitInvalid)
+			}
+			return err
+		},
 	}
 	a.planFlags(c)
 	c.Flags().BoolVar(&a.json, "json", false, "print the diagnostics as JSON on standard output")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		compiled, diags, files, err := a.compile(c.Context(), args)
-		if err != nil {
-			return err
-		}
-		ps := ui.FromHCL(diags)
-		if a.json {
-			out := jsonDiagnostics{FormatVersion: "1", Valid: !diags.HasErrors(), Diagnostics: append([]ui.Problem{}, ps...)}
-			for _, p := range ps {
-				if p.Warning {
-					out.Warnings++
-				} else {
-					out.Errors++
-				}
-			}
-			if err := a.printJSON(out); err != nil {
-				return err
-			}
-		} else {
-			a.problems(ps, files)
-		}
-		if diags.HasErrors() {
-			return exitError(exitInvalid)
-		}
-		if !a.json {
-			n := 0
-			for _, node := range compiled.Nodes {
-				n += len(node.Steps)
-			}
-			fmt.Fprintf(a.term.Out, "The plan is valid: %d %s, %d %s.\n", len(compiled.Nodes), plural(len(compiled.Nodes), "node"), n, plural(n, "step"))
-		}
-		return nil
-	}
 	return c
+}
+
+// showValidated prints the diagnostics, or the size of the plan. Without errors compiled is set.
+func (a *app) showValidated(compiled *plan.Compiled, diags hcl.Diagnostics, files map[string]*hcl.File) {
+	a.problems(ui.FromHCL(diags), files)
+	if diags.HasErrors() {
+		return
+	}
+	n := 0
+	for _, node := range compiled.Nodes {
+		n += len(node.Steps)
+	}
+	fmt.Fprintf(a.term.Out, "The plan is valid: %d %s, %d %s.\n", len(compiled.Nodes),
+		plural(len(compiled.Nodes), "node"), n, plural(n, "step"))
+}
+
+func diagnosticsJSON(diags hcl.Diagnostics) jsonDiagnostics {
+	ps := ui.FromHCL(diags)
+	out := jsonDiagnostics{FormatVersion: "1", Valid: !diags.HasErrors(), Diagnostics: append([]ui.Problem{}, ps...)}
+	for _, p := range ps {
+		if p.Warning {
+			out.Warnings++
+		} else {
+			out.Errors++
+		}
+	}
+	return out
 }

@@ -43,9 +43,9 @@ node "box" {
   }
 }
 
-step "require" "linux" {
-  os    = "linux"
-  admin = true
+step "preflight" "linux" {
+  os   = "linux"
+  only = ["operating-system", "administrator"]
 }
 
 step "archive" "tools" {

@@ -67,11 +67,15 @@ node "host" {
   }
 }
 
-step "require" "linux" { os = "linux" }
+step "preflight" "linux" {
+  os   = "linux"
+  only = ["operating-system"]
+}
 
-step "require" "space" {
+step "preflight" "space" {
   path     = local.root
   min_free = "1MiB"
+  only     = ["disk-space"]
 }
 
 step "directory" "dir" {

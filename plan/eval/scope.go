@@ -30,8 +30,8 @@ func NewScope(files *source.Files, env func(name string) (string, bool)) *Scope 
 	return sc
 }
 
-// with is a context with further values, by the name that they begin with.
-func (sc *Scope) with(name string, attrs map[string]cty.Value) *hcl.EvalContext {
+// With is a context with further values, by the name that they begin with.
+func (sc *Scope) With(name string, attrs map[string]cty.Value) *hcl.EvalContext {
 	ctx := sc.Ctx.NewChild()
 	ctx.Variables = map[string]cty.Value{name: cty.ObjectVal(attrs)}
 	return ctx

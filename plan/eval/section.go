@@ -186,8 +186,8 @@ func (s *Section) Fail(name, summary, detail string, args ...any) {
 	s.Scope.Fail(s.At(name), summary, detail, args...)
 }
 
-// failAt is fail for a place inside the block.
-func (s *Section) failAt(at hcl.Range, summary, detail string, args ...any) {
+// FailAt is Fail for a place inside the block.
+func (s *Section) FailAt(at hcl.Range, summary, detail string, args ...any) {
 	s.OK = false
 	s.Scope.Fail(at, summary, detail, args...)
 }

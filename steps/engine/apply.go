@@ -16,6 +16,7 @@ import (
 	"nodejoin/steps/event"
 	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/wire"
+	"nodejoin/steps/wait"
 )
 
 const (
@@ -65,19 +66,19 @@ func (h *hostRun) apply(ctx context.Context) (sum HostSummary) {
 		h.state("failed", "")
 		return sum
 	}
-	if sum.Err = h.finishTakeBack(ctx); sum.Err != nil {
+	if sum.Err = h.finishRollback(ctx); sum.Err != nil {
 		sum.NotRun = ids(h.node.Steps)
 		h.letGo(ctx)
 		h.state("failed", "")
 		return sum
 	}
-	h.trial = h.trialStart()
+	h.rollbackTo = h.nodeBefore()
 	start := time.Now()
 	defer func() { h.noteRun(ctx, sum, start); h.letGo(ctx) }()
 	rest, aside := h.node.Steps, false // aside: the Node could not be cordoned or drained
 	for len(rest) > 0 && sum.Err == nil {
 		if err := context.Cause(ctx); err != nil {
-			sum.Err = &steps.Error{Code: steps.CodeInterrupted, Summary: "interrupted", Detail: "the run was stopped; the next apply goes on from here"}
+			sum.Err = steps.Interrupted("apply")
 			break
 		}
 		if h.stopsFirst(rest[0].ID) {
@@ -88,11 +89,11 @@ func (h *hostRun) apply(ctx context.Context) (sum HostSummary) {
 			}
 		}
 		if rest[0].Kind == "node_joined" {
-			// All is verified, and the Node takes pods from here on: nothing is taken back any more.
+			// All is verified, and the Node takes pods from here on: nothing is rolled back any more.
 			if sum.Err = h.verified(ctx); sum.Err != nil {
 				break
 			}
-			h.trial = nil
+			h.rollbackTo = nil
 		}
 		n := 1
 		if k, _ := steps.Lookup(rest[0].Kind); k.Place == steps.OnCluster {
@@ -114,8 +115,8 @@ func (h *hostRun) apply(ctx context.Context) (sum HostSummary) {
 	}
 	if sum.Err == nil && !needsCluster(h.node) {
 		sum.Err = h.verified(ctx)
-	} else if sum.Err != nil && !aside && h.takesBack(ctx, &sum) {
-		h.takeBack(ctx, &sum)
+	} else if sum.Err != nil && !aside && h.rollsBack(ctx, &sum) {
+		h.rollBack(ctx, &sum)
 	}
 	if sum.Err == nil {
 		sum.Err = h.stepBack(ctx)
@@ -187,7 +188,7 @@ func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostS
 		starting := false         // a step failed while services still come up after a boot
 		if err == nil {
 			req := h.request(specs)
-			req.Trial = h.trial
+			req.Snapshot = h.rollbackTo
 			reply, err = transport.Do(ctx, h.conn, wire.Apply, req, func(e event.Event) {
 				if d, ok := e.(event.StepDone); ok && d.Result != "failed" {
 					done[d.Step] = d.Result == "changed"
@@ -210,7 +211,7 @@ func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostS
 				specs = rest
 				continue
 			}
-			if starting && pause(ctx, rebootLook) == nil {
+			if starting && wait.Pause(ctx, rebootLook) == nil {
 				specs = append(h.services(reply.Failed), rest...)
 				continue
 			}
@@ -218,7 +219,7 @@ func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostS
 			return
 		}
 		if ctx.Err() != nil {
-			sum.Err = &steps.Error{Code: steps.CodeInterrupted, Summary: "interrupted", Detail: "the run was stopped; the next apply goes on from here"}
+			sum.Err = steps.Interrupted("apply")
 			return
 		}
 		if !dropped(err) {
@@ -327,9 +328,8 @@ func (h *hostRun) stage(ctx context.Context, specs []steps.Spec, staged map[stri
 			if dropped(err) || ctx.Err() != nil {
 				return err
 			}
-			e := steps.AsError(err)
-			h.emit(event.StepDone{Host: h.node.Name, Step: spec.ID, Result: "failed", Summary: e.Summary, Detail: e.Detail, Remedy: e.Remedy, Source: spec.Source})
-			return &stageError{spec: spec, err: e}
+			h.emit(steps.Done(event.StepDone{Host: h.node.Name, Step: spec.ID, Source: spec.Source}, err))
+			return &stageError{spec: spec, err: steps.AsError(err)}
 		}
 		staged[spec.ID] = true
 	}

@@ -50,7 +50,7 @@ func (h *hostRun) phase(ctx context.Context, id string, f func() error) error {
 	h.emit(event.StepStarted{Host: h.node.Name, Step: id, Kind: "node", Action: string(steps.ActionUpdate)})
 	err := f()
 	if ctx.Err() != nil {
-		err = &steps.Error{Code: steps.CodeInterrupted, Summary: "interrupted", Detail: "the run was stopped; the next apply goes on from here"}
+		err = steps.Interrupted("apply")
 	}
 	h.phaseDone(id, start, err)
 	return err
@@ -59,9 +59,5 @@ func (h *hostRun) phase(ctx context.Context, id string, f func() error) error {
 // phaseDone tells how a phase ended.
 func (h *hostRun) phaseDone(id string, start time.Time, err error) {
 	d := event.StepDone{Host: h.node.Name, Step: id, Result: "changed", Action: string(steps.ActionUpdate), Duration: time.Since(start)}
-	if err != nil {
-		e := steps.AsError(err)
-		d.Result, d.Summary, d.Detail, d.Remedy = "failed", e.Summary, e.Detail, e.Remedy
-	}
-	h.emit(d)
+	h.emit(steps.Done(d, err))
 }

@@ -55,7 +55,7 @@ func (a *artifacts) check(ctx context.Context, src steps.Source) *steps.Error {
 	have, err := a.sum(ctx, artifactKey{src.File, algorithm})()
 	switch {
 	case ctx.Err() != nil:
-		return &steps.Error{Code: steps.CodeInterrupted, Summary: "interrupted", Detail: src.File + " was not read to its end"}
+		return steps.Interrupted("apply")
 	case err != nil:
 		return &steps.Error{Code: steps.CodeFailed, Summary: "an artifact cannot be read", Detail: err.Error(),
 			Remedy: "put the file there, or mend the path or the version in the plan"}

@@ -124,7 +124,7 @@ func (h *hostRun) checkLeave(ctx context.Context, o LeaveOptions) (out LeaveHost
 	}
 	for _, i := range out.Items {
 		if i.Err != nil && out.Err == nil {
-			out.Err = &steps.Error{Code: i.Err.Code, Summary: i.Err.Summary, Detail: i.Key + ": " + i.Err.Detail, Remedy: i.Err.Remedy}
+			out.Err = &steps.Error{Code: i.Err.Code, Summary: i.Err.Summary, Detail: i.Key.String() + ": " + i.Err.Detail, Remedy: i.Err.Remedy}
 		}
 	}
 	if out.Err == nil {
@@ -254,7 +254,7 @@ func (h *hostRun) leave(ctx context.Context, l LeaveHost, o LeaveOptions, res *L
 		h.emit(event.StepStarted{Host: h.node.Name, Step: id, Kind: "leave", Action: action})
 		err := f()
 		if ctx.Err() != nil {
-			err = &steps.Error{Code: steps.CodeInterrupted, Summary: "interrupted", Detail: "the leave was stopped; the next one goes on from here"}
+			err = steps.Interrupted("leave")
 		}
 		d := event.StepDone{Host: h.node.Name, Step: id, Result: "changed", Action: action, Duration: time.Since(start)}
 		if err != nil {
@@ -317,7 +317,7 @@ func (h *hostRun) leaveHost(ctx context.Context, res *LeaveResult) {
 	res.Items, res.Mutations = reply.Items, reply.Mutations
 	switch {
 	case ctx.Err() != nil:
-		res.Err = &steps.Error{Code: steps.CodeInterrupted, Summary: "interrupted", Detail: "the leave was stopped; the next one goes on from here"}
+		res.Err = steps.Interrupted("leave")
 	case err != nil:
 		res.Err = err
 	case reply.Err != nil:

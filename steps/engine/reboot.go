@@ -13,6 +13,7 @@ import (
 	"nodejoin/steps/event"
 	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/wire"
+	"nodejoin/steps/wait"
 )
 
 const (
@@ -174,7 +175,7 @@ func (h *hostRun) awaitBoot(ctx context.Context, spec steps.Spec) error {
 			told = seen
 			h.state("rebooting", seen)
 		}
-		if pause(bound, rebootLook) != nil {
+		if wait.Pause(bound, rebootLook) != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -203,18 +204,6 @@ func (h *hostRun) services(before string) []steps.Spec {
 		}
 	}
 	return out
-}
-
-// pause waits for d, or gives why ctx has ended before.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // featuresKept wants that the features which were turned on before the reboot are on still:

@@ -68,9 +68,6 @@ func (StepProgress) kind() string { return "step_progress" }
 func (StepDone) kind() string     { return "step_done" }
 func (Warning) kind() string      { return "warning" }
 
-// Kind is the name of an event's type in the encoded stream.
-func Kind(e Event) string { return e.kind() }
-
 // Encode writes e as one JSON object with its type first.
 func Encode(e Event) ([]byte, error) {
 	b, err := json.Marshal(e)

@@ -18,6 +18,7 @@ import (
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
 	"nodejoin/steps/hostlock"
+	"nodejoin/steps/wait"
 )
 
 // Level says who is to read a report.
@@ -82,12 +83,8 @@ func Run(ctx context.Context, o Options) error {
 			told = true // once: the log has the rest
 			h.Report(Error, fmt.Sprintf("Node %s is not in order after the boot, and is tried again: %v", plan.Node, err))
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return context.Cause(ctx)
+		if err := wait.Pause(ctx, pause); err != nil {
+			return err
 		}
 		pause = min(2*pause, maxPause)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/wait"
 )
 
 // File and HolderFile are the names in the folder of the lock.
@@ -101,20 +102,10 @@ func (l *Lock) Release() error {
 var errTaken = errors.New("another process holds it")
 
 // tryFor tries at once, and then again until the wait is over.
-func tryFor(ctx context.Context, file *flock.Flock, wait time.Duration) error {
-	bound, cancel := context.WithTimeoutCause(ctx, max(wait, 0), errTaken)
+func tryFor(ctx context.Context, file *flock.Flock, bound time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, max(bound, 0), errTaken)
 	defer cancel()
-	for {
-		ok, err := file.TryLock()
-		if ok || err != nil {
-			return err
-		}
-		select {
-		case <-time.After(retryEvery):
-		case <-bound.Done():
-			return context.Cause(bound)
-		}
-	}
+	return wait.Until(ctx, retryEvery, file.TryLock)
 }
 
 // maxHolder bounds what is read as a holder, in bytes.

@@ -13,6 +13,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/transport/wire"
+	"nodejoin/steps/wait"
 )
 
 // agentGone bounds the wait for the end of the agent's process, before and while its
@@ -44,9 +45,7 @@ func (s *sshConn) Forget(ctx context.Context, req steps.LeaveRequest) (reply ste
 			return reply, nil
 		}
 		// Windows keeps the program of a process for a moment after its end.
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
+		if wait.Pause(ctx, 200*time.Millisecond) != nil {
 			return reply, &ConnectError{Reason: ReasonAgent, Host: s.way.name, Summary: "the agent's program cannot be removed", Detail: err.Error(), Err: err,
 				Remedy: "everything else is done; delete the folder .nodejoin in the home folder of the user that logs in"}
 		}

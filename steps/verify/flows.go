@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"nodejoin/steps/kube"
+	"nodejoin/steps/wait"
 )
 
 const (
@@ -158,7 +159,7 @@ func (r *run) watch(ctx context.Context, s *server, flow, pod, what string, boun
 	timed, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	seen := "nothing yet"
-	err := poll(timed, func() (bool, error) {
+	err := wait.Until(timed, lookMost, func() (bool, error) {
 		state, err := r.API.PodState(timed, r.ns, pod)
 		switch {
 		case timed.Err() != nil:
@@ -403,7 +404,7 @@ func (r *run) askOutside(ctx context.Context, s *server) {
 	timed, cancel := context.WithTimeout(ctx, r.Answer)
 	defer cancel()
 	var last error
-	err := poll(timed, func() (bool, error) {
+	err := wait.Until(timed, lookMost, func() (bool, error) {
 		if last = r.Outside(timed, url); last == nil {
 			return true, nil
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"nodejoin/steps/kube"
+	"nodejoin/steps/wait"
 )
 
 // Options of Run.
@@ -220,7 +221,7 @@ func (r *run) clear(ctx context.Context, name string) (remains string) {
 	defer cancel()
 	began, forced := time.Now(), false
 	last := "its deletion was asked for"
-	_ = poll(ctx, func() (bool, error) {
+	_ = wait.Until(ctx, lookMost, func() (bool, error) {
 		if err := r.API.EndNamespace(ctx, name); err != nil {
 			last = err.Error() // it may not be there, which the list tells
 		}
@@ -306,28 +307,8 @@ func (r *run) sorted() (out []Result) {
 	return out
 }
 
-// Bounds of the time between two looks.
-const (
-	pollFirst = 50 * time.Millisecond
-	pollMost  = 2 * time.Second
-)
-
-// poll calls look until it is done or fails, or ctx ends; it is called at least once.
-func poll(ctx context.Context, look func() (bool, error)) error {
-	for wait := pollFirst; ; wait = min(wait*3/2, pollMost) {
-		done, err := look()
-		if done || err != nil {
-			return err
-		}
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return context.Cause(ctx)
-		}
-	}
-}
+// lookMost bounds the pause between two looks.
+const lookMost = 2 * time.Second
 
 // unasked tells an API server that did not answer, which a wait goes on over.
 func unasked(err error) bool { return errors.Is(err, kube.ErrUnreachable) }

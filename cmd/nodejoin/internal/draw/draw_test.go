@@ -69,7 +69,8 @@ func nodes(n int) *plan.Compiled {
 	c := &plan.Compiled{Cluster: &plan.Cluster{Name: "<prod>"}}
 	for i := range n {
 		c.Nodes = append(c.Nodes, plan.Node{Name: fmt.Sprintf("win-%d", i), OS: "windows", Steps: []steps.Spec{
-			{ID: "dir", Kind: "directory", Title: "</title><script>alert(1)</script>"}, {ID: "kubelet", Kind: "service", After: []string{"dir"}}}})
+			{ID: "dir", Kind: "directory", Title: "</title><script>alert(1)</script>"},
+			{ID: "kubelet", Kind: "service", After: []string{"dir"}}}})
 	}
 	return c
 }
@@ -96,7 +97,8 @@ func TestHTML(t *testing.T) {
 		t.Error("text of the plan is not escaped")
 	}
 	// Nothing is loaded: the only address is the name of SVG's namespace.
-	if rest := strings.ReplaceAll(one.String(), "http://www.w3.org/2000/svg", ""); strings.Contains(rest, "://") || strings.Contains(rest, "src=") {
+	if rest := strings.ReplaceAll(one.String(), "http://www.w3.org/2000/svg", ""); strings.Contains(rest, "://") ||
+		strings.Contains(rest, "src=") {
 		t.Error("the page refers to something outside")
 	}
 	svg := one.String()[strings.Index(one.String(), "<svg"):]

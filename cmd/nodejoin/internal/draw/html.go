@@ -17,11 +17,11 @@ var pageText string
 
 var page = template.Must(template.New("page").Parse(pageText))
 
-// group is a drawing of all nodes that have the same steps.
+// group is a drawing of all nodes with the same steps.
 type group struct {
 	Title  string
 	Names  []string
-	Open   bool // the names are shown at once
+	Open   bool // the names are shown without a click
 	Steps  int
 	Width  string
 	Height string
@@ -37,7 +37,7 @@ type box struct {
 
 type line struct{ From, To, D string }
 
-// openNames is how many names of a group are shown without being asked for.
+// openNames is how many names a group may have to be shown without a click.
 const openNames = 24
 
 // HTML writes the graphs of a plan as one page. Nodes with the same steps share a
@@ -49,7 +49,8 @@ func HTML(w io.Writer, c *plan.Compiled) error {
 		Steps  int
 		Groups []*group
 		Legend [][2]string
-	}{Nodes: len(c.Nodes), Legend: [][2]string{{"set", "files and settings"}, {"get", "artifacts"}, {"run", "services"}, {"wait", "gates"}, {"kube", "cluster"}}}
+	}{Nodes: len(c.Nodes), Legend: [][2]string{{"set", "files and settings"}, {"get", "artifacts"}, {"run", "services"},
+		{"wait", "gates"}, {"kube", "cluster"}}}
 	if c.Cluster != nil {
 		data.Name = c.Cluster.Name
 	}
@@ -76,7 +77,7 @@ func HTML(w io.Writer, c *plan.Compiled) error {
 	return page.Execute(w, data)
 }
 
-// shape is equal for nodes whose drawings would be.
+// shape is equal for nodes whose drawings are equal.
 func shape(n plan.Node) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n", n.OS, n.Connection.Type)
@@ -117,8 +118,10 @@ func (g *group) draw() {
 			tip += "\n" + s.Source
 		}
 		y := top(p.row)
-		g.Boxes = append(g.Boxes, box{ID: s.ID, Kind: s.Kind, Class: class(s.Kind), Tip: tip, Search: strings.ToLower(s.ID + " " + s.Kind),
-			X: px(p.x - p.width/2), Y: px(y), W: px(p.width), H: px(boxHeight), Mid: px(p.x), Text1: px(y + 17), Text2: px(y + 32)})
+		g.Boxes = append(g.Boxes, box{ID: s.ID, Kind: s.Kind, Class: class(s.Kind), Tip: tip,
+			Search: strings.ToLower(s.ID + " " + s.Kind),
+			X:      px(p.x - p.width/2), Y: px(y), W: px(p.width), H: px(boxHeight), Mid: px(p.x), Text1: px(y + 17),
+			Text2: px(y + 32)})
 	}
 	for _, path := range l.lines {
 		var d strings.Builder
@@ -146,7 +149,7 @@ func (g *group) draw() {
 func class(kind string) string {
 	k, _ := steps.Lookup(kind)
 	switch {
-	case strings.HasSuffix(kind, "_ready"), kind == "require", kind == "flannel_agrees", kind == "node_registered":
+	case strings.HasSuffix(kind, "_ready"), kind == "preflight", kind == "flannel_agrees", kind == "node_registered":
 		return "wait"
 	case k.Place == steps.OnCluster:
 		return "kube"

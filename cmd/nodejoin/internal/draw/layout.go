@@ -1,5 +1,5 @@
-// Package draw lays out step graphs and writes them as a page that needs nothing
-// else: no network, no library.
+// Package draw lays out step graphs and writes them as a page that needs no network and
+// no library.
 package draw
 
 import (
@@ -12,33 +12,33 @@ const (
 	boxHeight = 40
 	rowGap    = 34
 	boxGap    = 14
-	wireGap   = 10 // beside a place where only a line passes
+	wireGap   = 10 // beside a place that only a line passes through
 	margin    = 16
-	charWidth = 7.2 // of 12px sans-serif, generous
+	charWidth = 7.2 // upper estimate for 12px sans-serif
 	minWidth  = 84
 )
 
-// place is a box, or with box < 0 a point that a line over several rows goes through.
+// place is a box, or with box < 0 a point that a line over several rows passes through.
 type place struct {
 	box   int
 	row   int
 	width float64
 	x     float64 // middle
-	up    []int   // places in the row above it is joined with
+	up    []int   // places in the row above that it is connected to
 	down  []int
 }
 
-// layout is a drawing of boxes in rows, every line from a row to a lower one.
+// layout is a drawing of boxes in rows. Every line goes from a row to a lower one.
 type layout struct {
 	places []place
 	rows   [][]int // places of a row, left to right
-	lines  [][]int // places that each line goes through, top to bottom
+	lines  [][]int // places that each line passes through, top to bottom
 	width  float64
 	height float64
 }
 
-// reduce drops what follows from other edges: a -> c where a -> b -> c. after[i] are
-// the boxes that come before i; all are lower than i.
+// reduce drops edges that follow from others: a -> c if a -> b -> c. after[i] are the
+// boxes that come before i; all have lower numbers than i.
 func reduce(after [][]int) [][]int {
 	reach := make([]map[int]bool, len(after))
 	out := make([][]int, len(after))
@@ -60,7 +60,7 @@ func reduce(after [][]int) [][]int {
 	return out
 }
 
-// arrange lays out boxes of the given widths. after is as reduce gives it.
+// arrange lays out boxes of the given widths. after is a result of reduce.
 func arrange(widths []float64, after [][]int) *layout {
 	l := &layout{}
 	row := rowsOf(after)
@@ -93,7 +93,7 @@ func arrange(widths []float64, after [][]int) *layout {
 	return l
 }
 
-// rowsOf gives each box its row: below all that comes before it, and as near as
+// rowsOf returns the row of each box: below all boxes that come before it, and as near as
 // possible to the first that comes after it.
 func rowsOf(after [][]int) []int {
 	row := make([]int, len(after))
@@ -117,8 +117,8 @@ func rowsOf(after [][]int) []int {
 	return row
 }
 
-// order sorts each row by the middle of what its places are joined with, down and
-// up in turn, so that few lines cross.
+// order sorts each row by the mean position of the connected places, downwards and
+// upwards in turn, so that few lines cross.
 func (l *layout) order() {
 	at := make([]float64, len(l.places))
 	index := func() {
@@ -158,7 +158,7 @@ func mean(of []int, at []float64, fallback float64) float64 {
 	return sum / float64(len(of))
 }
 
-// position gives every place its x: near what it is joined with, in the row's order.
+// position sets the x of every place: near the connected places, in the row's order.
 func (l *layout) position() {
 	x := make([]float64, len(l.places))
 	for _, r := range l.rows {
@@ -193,8 +193,8 @@ func (l *layout) position() {
 	l.height = float64(len(l.rows)*(boxHeight+rowGap)-rowGap) + 2*margin
 }
 
-// settle moves the places of a row to where their neighbours want them, as far as
-// they do not overlap: the mean of packing from the left and from the right.
+// settle moves the places of a row towards the connected places without overlaps: to the
+// mean of packing from the left and packing from the right.
 func (l *layout) settle(r []int, x []float64) {
 	want := make([]float64, len(r))
 	for k, p := range r {
@@ -213,7 +213,7 @@ func (l *layout) settle(r []int, x []float64) {
 	}
 }
 
-// apart is the least distance of the middles of two neighbours.
+// apart is the smallest distance between the middles of two neighbours.
 func (l *layout) apart(a, b int) float64 {
 	gap := float64(boxGap)
 	if l.places[a].box < 0 || l.places[b].box < 0 {

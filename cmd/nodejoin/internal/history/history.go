@@ -1,8 +1,8 @@
-// Package history keeps, on the controller, what runs did: a folder for each plan, in
-// it a file for each run. A file is JSON, one value a line: the Head, an Entry for each
-// event as it happens, and the End. Without an End the run did not come to its end.
+// Package history records on the controller what runs did: a folder for each plan, with
+// a file for each run. A file has one JSON value per line: the Head, an Entry for each
+// event as it happens, and the End. A file without an End is of a run that did not end.
 //
-// Events carry no secrets; the files are readable by their owner only all the same.
+// Events have no secrets; the files are readable only by their owner all the same.
 package history
 
 import (
@@ -28,9 +28,9 @@ import (
 )
 
 const (
-	// Keep is how many runs of a plan are kept; older ones are dropped.
+	// Keep is how many runs of a plan are kept; older ones are deleted.
 	Keep = 100
-	// maxFile bounds the file of one run, in bytes. Events beyond it are not kept.
+	// maxFile is the size, in bytes, from which on a file takes no more events.
 	maxFile = 8 << 20
 )
 
@@ -43,7 +43,7 @@ type Head struct {
 	Nodes   []string     `json:"nodes"`
 }
 
-// Entry is an event and when it came.
+// Entry is an event and its time.
 type Entry struct {
 	At    time.Time       `json:"at"`
 	Event json.RawMessage `json:"event"`
@@ -54,10 +54,10 @@ type End struct {
 	Ended    time.Time `json:"ended"`
 	ExitCode int       `json:"exit_code"`
 	Hosts    []Host    `json:"hosts"`
-	Cut      bool      `json:"cut,omitempty"` // not all events are there
+	Cut      bool      `json:"cut,omitempty"` // some events are missing
 }
 
-// Host is what a run came to on one host.
+// Host is the result of a run on one host.
 type Host struct {
 	Node      string   `json:"node"`
 	Changed   []string `json:"changed"` // step ids
@@ -67,11 +67,11 @@ type Host struct {
 	Error     string   `json:"error,omitempty"`
 }
 
-// Run is a run as it was kept.
+// Run is a recorded run.
 type Run struct {
 	Head   Head
 	Events []Entry
-	End    *End // nil: it did not come to its end, or is under way
+	End    *End // nil: it did not end, or is running
 }
 
 // Root is the folder of all plans: $XDG_STATE_HOME/nodejoin/history, by default below
@@ -88,8 +88,8 @@ func Root() (string, error) {
 	return filepath.Join(home, ".local", "state", "nodejoin", "history"), err
 }
 
-// Dir is the folder of the plan at an absolute path: its last name, for people, and a
-// digest of the whole.
+// Dir is the folder of the plan at an absolute path: the last element of the path, for
+// people, and a digest of the whole path.
 func Dir(root, plan string) string {
 	sum := sha256.Sum256([]byte(plan))
 	name := strings.Map(func(r rune) rune {
@@ -103,13 +103,13 @@ func Dir(root, plan string) string {
 
 var runPattern = regexp.MustCompile(`^[0-9]{8}-[0-9]{6}-[A-Z2-7]{6}$`)
 
-// IsRun tells whether s has the form of a run's name.
+// IsRun reports whether s has the form of a run's name.
 func IsRun(s string) bool { return runPattern.MatchString(s) }
 
 const suffix = ".jsonl"
 
-// Writer keeps a run while it goes on. Its calls are made one at a time; those of a
-// nil Writer do nothing. What cannot be written is told once, by Finish.
+// Writer records a run. It is not safe for concurrent use. A nil Writer does nothing.
+// Errors are returned once, by Finish.
 type Writer struct {
 	file *os.File
 	size int
@@ -117,10 +117,10 @@ type Writer struct {
 	err  error
 }
 
-// Begin makes the file of a run and drops the oldest ones of its plan.
+// Begin makes the file of a run, and deletes the oldest files of its plan.
 func Begin(root string, h Head) (*Writer, error) {
 	if !IsRun(h.Holder.Run) {
-		return nil, fmt.Errorf("history: %q is no name of a run", h.Holder.Run)
+		return nil, fmt.Errorf("history: %q is not the name of a run", h.Holder.Run)
 	}
 	dir := Dir(root, h.Plan)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -156,7 +156,7 @@ func (w *Writer) line(v any) {
 	w.err = err
 }
 
-// Emit keeps an event. Of progress it keeps what was waited for, not the bytes.
+// Emit records an event. Of progress it records what a step waits for, not byte counts.
 func (w *Writer) Emit(e event.Event) {
 	if w == nil || w.err != nil {
 		return
@@ -176,7 +176,7 @@ func (w *Writer) Emit(e event.Event) {
 	w.line(Entry{At: time.Now().UTC(), Event: b})
 }
 
-// Finish writes the End and gives the first error of all writes.
+// Finish writes the End. It returns the first error of all writes.
 func (w *Writer) Finish(e End) error {
 	if w == nil {
 		return nil
@@ -189,7 +189,7 @@ func (w *Writer) Finish(e End) error {
 	return nil
 }
 
-// list gives the names of the runs in dir, oldest first; without dir there are none.
+// list returns the names of the runs in dir, oldest first; none if there is no dir.
 func list(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -204,11 +204,11 @@ func list(dir string) ([]string, error) {
 			names = append(names, name)
 		}
 	}
-	slices.Sort(names) // their names begin with their times
+	slices.Sort(names) // a name starts with its time
 	return names, nil
 }
 
-// Runs gives the kept runs of the plan, oldest first.
+// Runs returns the recorded runs of the plan, oldest first.
 func Runs(root, plan string) ([]Run, error) {
 	dir := Dir(root, plan)
 	names, err := list(dir)
@@ -219,7 +219,7 @@ func Runs(root, plan string) ([]Run, error) {
 	for _, name := range names {
 		r, err := read(filepath.Join(dir, name+suffix))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // dropped meanwhile
+			continue // deleted meanwhile
 		}
 		if err != nil {
 			return nil, err
@@ -229,7 +229,7 @@ func Runs(root, plan string) ([]Run, error) {
 	return out, nil
 }
 
-// Newest gives the newest kept runs of all plans, at most so many, the newest first.
+// Newest returns the newest runs of all plans, at most as many as most, newest first.
 func Newest(root string, most int) ([]Run, error) {
 	files, err := filepath.Glob(filepath.Join(escape(root), "*", "*"+suffix))
 	if err != nil {
@@ -246,7 +246,7 @@ func Newest(root string, most int) ([]Run, error) {
 		}
 		r, err := read(f)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // dropped meanwhile
+			continue // deleted meanwhile
 		}
 		if err != nil {
 			return nil, err
@@ -256,10 +256,11 @@ func Newest(root string, most int) ([]Run, error) {
 	return out, nil
 }
 
-// Find gives the run of this name, of whichever plan; absent is fs.ErrNotExist.
+// Find returns the run with this name, of any plan. If there is none, the error is
+// fs.ErrNotExist.
 func Find(root, run string) (Run, error) {
 	if !IsRun(run) {
-		return Run{}, fmt.Errorf("%q is no name of a run", run)
+		return Run{}, fmt.Errorf("%q is not the name of a run", run)
 	}
 	found, err := filepath.Glob(filepath.Join(escape(root), "*", run+suffix))
 	if err != nil {
@@ -271,15 +272,15 @@ func Find(root, run string) (Run, error) {
 	return read(found[0])
 }
 
-// escape keeps a folder's name from being read as a pattern.
+// escape makes a folder's name safe for filepath.Glob.
 func escape(dir string) string {
 	if runtime.GOOS == "windows" {
-		return dir // it has no escape, and its names no '*' and '?'
+		return dir // patterns have no escape there, and names no '*' and '?'
 	}
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
 
-// read reads a run. A last line that was not written whole is left out.
+// read reads a run. It ignores a last line that was not completely written.
 func read(path string) (Run, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

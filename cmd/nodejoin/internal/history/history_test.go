@@ -16,7 +16,8 @@ import (
 )
 
 func head(n int) Head {
-	return Head{Holder: steps.Holder{Run: fmt.Sprintf("20260102-%06d-ABCDEF", n), Command: "apply"}, Version: "1", Plan: "/p/my plan", Nodes: []string{"a"}}
+	return Head{Holder: steps.Holder{Run: fmt.Sprintf("20260102-%06d-ABCDEF", n), Command: "apply"}, Version: "1",
+		Plan: "/p/my plan", Nodes: []string{"a"}}
 }
 
 func TestHistory(t *testing.T) {
@@ -32,10 +33,12 @@ func TestHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := Find(root, head(1).Holder.Run)
-	if err != nil || r.End == nil || r.End.ExitCode != 1 || r.End.Hosts[0].Changed[0] != "s" || r.Head.Holder.Command != "apply" || len(r.Events) != 2 {
+	if err != nil || r.End == nil || r.End.ExitCode != 1 || r.End.Hosts[0].Changed[0] != "s" ||
+		r.Head.Holder.Command != "apply" || len(r.Events) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if e, err := event.Decode(r.Events[0].Event); err != nil || e.(event.StepDone).Attempt != 2 || r.Events[0].At.IsZero() {
+	if e, err := event.Decode(r.Events[0].Event); err != nil || e.(event.StepDone).Attempt != 2 ||
+		r.Events[0].At.IsZero() {
 		t.Errorf("%+v, %v", e, err)
 	}
 	if _, err := Find(root, head(2).Holder.Run); !errors.Is(err, fs.ErrNotExist) {

@@ -11,8 +11,8 @@ import (
 	"nodejoin/steps"
 )
 
-// Problem is one thing to tell a person: a diagnostic of the plan or a failure of
-// a run. Source is "file:line,col" where the plan has a place for it.
+// Problem is a diagnostic of a plan or a failure of a run. Source is "file:line,col" if
+// the plan has a place for it, else "".
 type Problem struct {
 	Warning bool   `json:"-"`
 	Level   string `json:"severity"` // "error" or "warning"
@@ -41,7 +41,7 @@ type Pos struct {
 	Byte   int `json:"byte"`
 }
 
-// FromHCL turns diagnostics into problems, in their order.
+// FromHCL turns diagnostics into problems, in the same order.
 func FromHCL(diags hcl.Diagnostics) []Problem {
 	var out []Problem
 	for _, d := range diags {
@@ -60,7 +60,7 @@ func FromHCL(diags hcl.Diagnostics) []Problem {
 	return out
 }
 
-// Fold joins problems that differ in nothing but the host: one, with all their names.
+// Fold merges problems that differ only in the host: one, with the names of all hosts.
 func Fold(ps []Problem) []Problem {
 	type key struct{ level, summary, detail, remedy, step, source string }
 	at := map[key]int{}
@@ -77,7 +77,7 @@ func Fold(ps []Problem) []Problem {
 	return out
 }
 
-// WriteProblem prints a problem with the source line it is about.
+// WriteProblem prints a problem with its source line.
 func WriteProblem(w io.Writer, p Problem, files map[string]*hcl.File, color bool, width int) {
 	head, style := "Error", Red
 	if p.Warning {
@@ -110,7 +110,7 @@ func WriteProblem(w io.Writer, p Problem, files map[string]*hcl.File, color bool
 		if where != "" {
 			where += ", "
 		}
-		where += "asked for at " + p.Source
+		where += "declared at " + p.Source
 	}
 	if where != "" {
 		for _, l := range strings.Split(Wrap(CleanLine(where), "  ", width-2), "\n") {
@@ -139,8 +139,8 @@ func WriteProblem(w io.Writer, p Problem, files map[string]*hcl.File, color bool
 	io.WriteString(w, b.String())
 }
 
-// snippet gives the first line of a range and the marks below it; none where the
-// line holds credentials, which are not shown.
+// snippet is the first line of a range and the marks below it. There are no marks if the
+// line has credentials, which are not shown.
 func snippet(f *hcl.File, r *hcl.Range) (src, under string) {
 	if f == nil {
 		return "", ""
@@ -151,7 +151,7 @@ func snippet(f *hcl.File, r *hcl.Range) (src, under string) {
 	}
 	line := strings.TrimRight(string(lines[r.Start.Line-1]), "\r")
 	if shown := steps.ShowCredentials(line); shown != line {
-		return CleanLineKeepIndent(shown), "" // the columns are others
+		return CleanLineKeepIndent(shown), "" // the columns differ
 	}
 	text := []rune(line)
 	start := min(max(r.Start.Column-1, 0), len(text))

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -10,15 +11,15 @@ import (
 	"nodejoin/steps/event"
 )
 
-// Display renders the event stream of a run on one stream. Close ends it; it must
-// be called before anything else is printed there.
+// Display shows the events of a run. Close ends it, and must be called before anything
+// else is printed to the same stream.
 type Display interface {
 	Emit(event.Event)
 	Close()
 }
 
-// NewDisplay picks by mode: "auto" (moving on a terminal, else plain), "plain",
-// "quiet" (failures only). The stream of `--json` is NewJSON.
+// NewDisplay makes the display of a mode: "auto" (moving on a terminal, else plain),
+// "plain", or "quiet" (failures only). For --json use NewJSON.
 func NewDisplay(mode string, t *Term) Display {
 	switch {
 	case mode == "quiet":
@@ -29,7 +30,7 @@ func NewDisplay(mode string, t *Term) Display {
 	return &lines{w: t.Err, color: t.ErrColor}
 }
 
-// lines prints one line an event.
+// lines prints one line per event.
 type lines struct {
 	w     io.Writer
 	color bool
@@ -44,17 +45,14 @@ func (l *lines) Emit(e event.Event) {
 
 func (l *lines) Close() {}
 
-// line is the finished line of an event; "" = none.
+// line is the line for an event; "" = none.
 func line(e event.Event, color, quiet bool) string {
 	switch e := e.(type) {
 	case event.HostState:
 		if quiet || e.State == "done" || e.State == "checking" || e.State == "failed" || e.State == "applying" {
 			return ""
 		}
-		text := map[string]string{"connecting": "connecting", "pushing_agent": "sending the agent", "waiting": "waiting", "reconnecting": "connection lost, connecting again", "rebooting": "rebooting"}[e.State]
-		if text == "" {
-			text = e.State
-		}
+		text := cmp.Or(hostStates[e.State], e.State)
 		if e.Detail != "" {
 			text += " (" + CleanLine(e.Detail) + ")"
 		}
@@ -70,7 +68,7 @@ func line(e event.Event, color, quiet bool) string {
 				return ""
 			}
 			return fmt.Sprintf("%s: %s %s %s", CleanLine(e.Host), Paint(color, Green, "ok"), e.Step,
-				Paint(color, Dim, fmt.Sprintf("%s (%s)", pastTense(e.Action), short(e.Duration))))
+				Paint(color, Dim, fmt.Sprintf("%s (%s)", cmp.Or(doneWords[e.Action], e.Action), short(e.Duration))))
 		}
 	case event.Warning:
 		s := Paint(color, Yellow, "warning") + ": " + CleanLine(e.Summary)
@@ -85,12 +83,13 @@ func line(e event.Event, color, quiet bool) string {
 	return ""
 }
 
-func pastTense(action string) string {
-	if s, ok := map[string]string{"create": "created", "update": "updated", "delete": "deleted", "restart": "restarted", "start": "started", "wait": "reached"}[action]; ok {
-		return s
-	}
-	return action
-}
+// hostStates are states of event.HostState for people.
+var hostStates = map[string]string{"pushing_agent": "sending the agent",
+	"reconnecting": "connection lost, connecting again"}
+
+// doneWords are actions that are done.
+var doneWords = map[string]string{"create": "created", "update": "updated", "delete": "deleted",
+	"restart": "restarted", "start": "started", "wait": "reached"}
 
 func short(d time.Duration) string {
 	switch {
@@ -102,7 +101,7 @@ func short(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// live keeps one moving line for each busy host below the finished lines.
+// live shows the finished lines, and below them one moving line per busy host.
 type live struct {
 	t     *Term
 	mu    sync.Mutex
@@ -115,7 +114,8 @@ type live struct {
 }
 
 func newLive(t *Term) *live {
-	l := &live{t: t, now: map[string]string{}, since: map[string]time.Time{}, stop: make(chan struct{}), done: make(chan struct{})}
+	l := &live{t: t, now: map[string]string{}, since: map[string]time.Time{}, stop: make(chan struct{}),
+		done: make(chan struct{})}
 	go l.tick()
 	return l
 }
@@ -145,8 +145,7 @@ func (l *live) Emit(e event.Event) {
 		case "done", "failed":
 			l.set(e.Host, "")
 		default:
-			l.set(e.Host, map[string]string{"connecting": "connecting", "pushing_agent": "sending the agent", "checking": "checking",
-				"waiting": "waiting for an earlier run", "applying": "applying", "reconnecting": "connection lost, connecting again", "rebooting": "rebooting"}[e.State])
+			l.set(e.Host, cmp.Or(hostStates[e.State], e.State))
 		}
 		if e.State == "reconnecting" {
 			l.draw(line(e, l.t.ErrColor, false))
@@ -202,7 +201,7 @@ func (l *live) keep(host, text string) {
 	l.now[host] = text
 }
 
-// draw replaces the moving lines, with a finished line above them if there is one.
+// draw replaces the moving lines, and puts a finished line above them unless it is "".
 func (l *live) draw(finished string) {
 	var b strings.Builder
 	if l.drawn > 0 {
@@ -220,7 +219,8 @@ func (l *live) draw(finished string) {
 			break
 		}
 		s := Cut(fmt.Sprintf("%s: %s", CleanLine(h), l.now[h]), width-9)
-		fmt.Fprintf(&b, "%s\n", Paint(l.t.ErrColor, Cyan, s)+fmt.Sprintf(" %s", Paint(l.t.ErrColor, Dim, short(time.Since(l.since[h]).Truncate(100*time.Millisecond)))))
+		took := short(time.Since(l.since[h]).Truncate(100 * time.Millisecond))
+		fmt.Fprintf(&b, "%s %s\n", Paint(l.t.ErrColor, Cyan, s), Paint(l.t.ErrColor, Dim, took))
 	}
 	l.drawn = min(len(l.busy), most+1)
 	io.WriteString(l.t.Err, b.String())
@@ -235,7 +235,7 @@ func (l *live) Close() {
 	l.draw("")
 }
 
-// Bytes writes a size for people: "12.3 MB".
+// Bytes is a size for people: "12.3 MB".
 func Bytes(n int64) string {
 	switch {
 	case n < 1000:
@@ -248,7 +248,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.2f GB", float64(n)/1e9)
 }
 
-// JSON writes each event as one line; the first line tells the version.
+// JSON writes each event as one line. The first line has the version.
 type JSON struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -275,6 +275,3 @@ func (j *JSON) Raw(b []byte) {
 	defer j.mu.Unlock()
 	j.w.Write(append(b, '\n'))
 }
-
-// Close ends the stream.
-func (j *JSON) Close() {}

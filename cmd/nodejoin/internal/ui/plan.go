@@ -11,7 +11,7 @@ import (
 	"nodejoin/steps/engine"
 )
 
-// mark is the sign of an action at the start of a line.
+// marks are the signs of actions at the start of a line.
 var marks = map[steps.Action]struct {
 	sign  string
 	style Style
@@ -27,18 +27,18 @@ var marks = map[steps.Action]struct {
 	steps.ActionUnknown: {"?", Blue, "not known yet"},
 }
 
-// PlanOptions say how much of a plan is shown.
+// PlanOptions say how a plan is shown.
 type PlanOptions struct {
 	Color bool
 	Width int
-	Full  bool // contents of new files too, and steps with nothing to do
+	Full  bool // also contents of new files, and steps without changes
 }
 
 // WritePlan prints what a report would change, host by host, and a closing line.
 func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 	count := r.Actions()
 	hosts, failed := 0, 0
-	// Hosts with the same to do are shown once.
+	// Hosts with the same changes are shown once.
 	var order []string
 	names := map[string][]string{}
 	for _, h := range r.Hosts {
@@ -62,7 +62,8 @@ func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 		fmt.Fprintf(w, "%s  %s\n%s", strings.Join(names[body], ", "), head, rest)
 	}
 	var parts []string
-	for _, a := range []steps.Action{steps.ActionCreate, steps.ActionUpdate, steps.ActionDelete, steps.ActionRestart, steps.ActionReboot, steps.ActionStart, steps.ActionUnknown, steps.ActionWait} {
+	for _, a := range []steps.Action{steps.ActionCreate, steps.ActionUpdate, steps.ActionDelete, steps.ActionRestart,
+		steps.ActionReboot, steps.ActionStart, steps.ActionUnknown, steps.ActionWait} {
 		if n := count[a]; n > 0 {
 			verb := "to " + marks[a].verb
 			if a == steps.ActionUnknown || a == steps.ActionWait {
@@ -73,7 +74,9 @@ func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 	}
 	if n := interrupted(r); n > 1 {
 		l := r.Rollout
-		fmt.Fprintln(w, Wrap(fmt.Sprintf("Rollout: %d Nodes are interrupted, at most %d out of service at once; after %d %s no further one is begun.", n, l.MaxUnavailable, l.MaxFailures, plural(l.MaxFailures, "failure")), "", o.Width))
+		text := fmt.Sprintf("Rollout: %d Nodes are interrupted, at most %d at once; after %d %s no other Node is started.",
+			n, l.MaxUnavailable, l.MaxFailures, plural(l.MaxFailures, "failure"))
+		fmt.Fprintln(w, Wrap(text, "", o.Width))
 	}
 	if failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d could not be checked", failed))
@@ -102,8 +105,8 @@ func plural(n int, s string) string {
 	return s + "s"
 }
 
-// writeHost prints what kind of machine h is on a line, and below it what would
-// change there; false where there is nothing to show.
+// writeHost prints one line about the machine, and below it what would change there. It
+// returns false if there is nothing to show.
 func writeHost(w io.Writer, h engine.HostReport, o PlanOptions) bool {
 	n := 0
 	for _, s := range h.Steps {
@@ -111,7 +114,7 @@ func writeHost(w io.Writer, h engine.HostReport, o PlanOptions) bool {
 			n++
 		}
 	}
-	if h.Trial != nil {
+	if h.Snapshot != nil {
 		n++
 	}
 	if n == 0 && !o.Full {
@@ -124,48 +127,48 @@ func writeHost(w io.Writer, h engine.HostReport, o PlanOptions) bool {
 	for _, s := range h.Steps {
 		idw = max(idw, len(s.Spec.ID))
 	}
-	idw = min(idw, 28)
 	for _, s := range h.Steps {
-		c := s.Result.Change
-		room := max(o.Width-idw-5, 24)
-		row := func(style Style, sign, text string) {
-			lines := strings.Split(Wrap(CleanLine(text), "", room), "\n")
-			fmt.Fprintf(w, "  %s %-*s %s\n", Paint(o.Color, style, sign), idw, s.Spec.ID, lines[0])
-			for _, l := range lines[1:] {
-				fmt.Fprintf(w, "    %-*s %s\n", idw, "", l)
-			}
-		}
-		if s.Result.Err != nil {
-			row(Red, "x", s.Result.Err.Error())
-			continue
-		}
-		if c.NoOp() {
-			if o.Full {
-				fmt.Fprintf(w, "    %s\n", Paint(o.Color, Dim, fmt.Sprintf("%-*s %s", idw, s.Spec.ID, CleanLine(s.Spec.Title))))
-			}
-			continue
-		}
-		m := marks[c.Action]
-		text := s.Spec.Title
-		if c.Reason != "" {
-			if text != "" {
-				text += ": "
-			}
-			text += c.Reason
-		}
-		row(m.style, m.sign, text)
-		if c.Action != steps.ActionCreate || o.Full {
-			for _, d := range c.Diffs {
-				writeDiff(w, d, o)
-			}
-		}
+		writeStep(w, s, min(idw, 28), o)
 	}
 	fmt.Fprintln(w)
 	return true
 }
 
-// writeUpgrade prints another version of Kubernetes, what it means, and what pods
-// will notice of the apply.
+// writeStep prints what would change in a step. Its id gets idw columns.
+func writeStep(w io.Writer, s engine.StepReport, idw int, o PlanOptions) {
+	row := func(style Style, sign, text string) {
+		lines := strings.Split(Wrap(CleanLine(text), "", max(o.Width-idw-5, 24)), "\n")
+		fmt.Fprintf(w, "  %s %-*s %s\n", Paint(o.Color, style, sign), idw, s.Spec.ID, lines[0])
+		for _, l := range lines[1:] {
+			fmt.Fprintf(w, "    %-*s %s\n", idw, "", l)
+		}
+	}
+	c := s.Result.Change
+	switch {
+	case s.Result.Err != nil:
+		row(Red, "x", s.Result.Err.Error())
+		return
+	case c.NoOp():
+		if o.Full {
+			text := fmt.Sprintf("%-*s %s", idw, s.Spec.ID, CleanLine(s.Spec.Title))
+			fmt.Fprintf(w, "    %s\n", Paint(o.Color, Dim, text))
+		}
+		return
+	}
+	text := s.Spec.Title
+	if text != "" && c.Reason != "" {
+		text += ": "
+	}
+	row(marks[c.Action].style, marks[c.Action].sign, text+c.Reason)
+	if c.Action != steps.ActionCreate || o.Full {
+		for _, d := range c.Diffs {
+			writeDiff(w, d, o)
+		}
+	}
+}
+
+// writeUpgrade prints a change of the version of Kubernetes, what it means, and how the
+// apply interrupts pods.
 func writeUpgrade(w io.Writer, h engine.HostReport, o PlanOptions) {
 	line := func(style Style, sign, text string) {
 		lines := strings.Split(Wrap(CleanLine(text), "", max(o.Width-4, 24)), "\n")
@@ -174,10 +177,10 @@ func writeUpgrade(w io.Writer, h engine.HostReport, o PlanOptions) {
 			fmt.Fprintf(w, "    %s\n", l)
 		}
 	}
-	if t := h.Trial; t != nil {
+	if t := h.Snapshot; t != nil {
 		what := "was stopped before it had verified or rolled back what it changed; this run finishes that"
-		if t.Back != nil {
-			what = "was rolled back, and stopped before the machine was seen to work again; this run checks it"
+		if t.RolledBack != nil {
+			what = "was rolled back, and stopped before it had observed that the machine works; this run checks it"
 		}
 		line(Yellow, "!", fmt.Sprintf("a run started at %s %s", t.Begun.Format("2006-01-02T15:04Z"), what))
 	}
@@ -194,28 +197,34 @@ func writeUpgrade(w io.Writer, h engine.HostReport, o PlanOptions) {
 			line(Dim, " ", "if a step fails, the changes are rolled back to "+u.From)
 		}
 	}
-	if i := h.Interruption; i != nil {
-		text := "interruption: the Node is cordoned, "
-		switch n := len(i.Evict); {
-		case n > 0:
-			const most = 10
-			list := i.Evict[:min(n, most)]
-			if n > most {
-				list = append(list[:most:most], fmt.Sprintf("and %d more", n-most))
-			}
-			text += fmt.Sprintf("%d %s evicted (%s), ", n, plural(n, "pod"), strings.Join(list, ", "))
-		case h.KubeNode != nil && !h.KubeNode.Ready:
-			text += "not drained, as it is not Ready, "
-		}
-		var what []string
-		if i.Reboot {
-			what = append(what, "the machine is rebooted")
-		}
-		if len(i.Services) > 0 {
-			what = append(what, strings.Join(i.Services, " and ")+" stop and start")
-		}
-		line(Yellow, "!", text+strings.Join(what, ", ")+"; then it takes pods again")
+	if h.Interruption != nil {
+		line(Yellow, "!", interruption(h))
 	}
+}
+
+// interruption is what pods notice of an apply.
+func interruption(h engine.HostReport) string {
+	i := h.Interruption
+	text := "interruption: the Node is cordoned, "
+	switch n := len(i.Evict); {
+	case n > 0:
+		const most = 10
+		list := i.Evict[:min(n, most)]
+		if n > most {
+			list = append(list[:most:most], fmt.Sprintf("and %d more", n-most))
+		}
+		text += fmt.Sprintf("%d %s evicted (%s), ", n, plural(n, "pod"), strings.Join(list, ", "))
+	case h.KubeNode != nil && !h.KubeNode.Ready:
+		text += "not drained, as it is not Ready, "
+	}
+	var what []string
+	if i.Reboot {
+		what = append(what, "the machine is rebooted")
+	}
+	if len(i.Services) > 0 {
+		what = append(what, strings.Join(i.Services, " and ")+" stop and start")
+	}
+	return text + strings.Join(what, ", ") + "; then it takes pods again"
 }
 
 func writeDiff(w io.Writer, d steps.Diff, o PlanOptions) {
@@ -225,7 +234,8 @@ func writeDiff(w io.Writer, d steps.Diff, o PlanOptions) {
 	case d.Sensitive:
 		fmt.Fprintf(w, "%s%s: (sensitive, differs)\n", in, name)
 	case !d.Text:
-		fmt.Fprintf(w, "%s%s: %s -> %s\n", in, name, Paint(o.Color, Red, quoteEmpty(d.Have)), Paint(o.Color, Green, quoteEmpty(d.Want)))
+		fmt.Fprintf(w, "%s%s: %s -> %s\n", in, name, Paint(o.Color, Red, quoteEmpty(d.Have)),
+			Paint(o.Color, Green, quoteEmpty(d.Want)))
 	default:
 		fmt.Fprintf(w, "%s%s:\n", in, name)
 		have, want := ensureNL(d.Have), ensureNL(d.Want)

@@ -7,9 +7,9 @@ import (
 	"text/tabwriter"
 )
 
-// Table writes rows, the first of which are the heads of the columns. Where a line would
-// be wider than limit columns (0 = none is) each row becomes lines of its own: what is in
-// its first column, and below it the others with their heads.
+// Table writes rows; the first row has the heads of the columns. If a line would be wider
+// than limit columns (0 = no limit), each row becomes several lines: its first column, and
+// below it the other columns with their heads.
 func Table(w io.Writer, limit int, rows [][]string) error {
 	wide := make([]int, len(rows[0]))
 	for _, r := range rows {

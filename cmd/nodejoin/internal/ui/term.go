@@ -1,7 +1,6 @@
-// Package ui renders what a run did and what a plan means: displays over the
-// event stream, plans with their diffs, diagnostics with their source. Text that
-// comes from hosts, plans and servers is untrusted and is cleaned before it is
-// printed.
+// Package ui renders runs and plans: displays of the event stream, plans with their
+// diffs, diagnostics with their source. Text from hosts, plans and servers is untrusted
+// and is cleaned before it is printed.
 package ui
 
 import (
@@ -21,11 +20,11 @@ type Term struct {
 	In       io.Reader
 	// Color of each stream, by NO_COLOR, CLICOLOR_FORCE, TERM and whether it is a terminal.
 	OutColor, ErrColor bool
-	// InTTY and ErrTTY tell whether a person can be asked and shown a moving display.
+	// InTTY and ErrTTY report whether a person can be asked, and shown a moving display.
 	InTTY, ErrTTY bool
 }
 
-// NewTerm looks at the process's streams and environment.
+// NewTerm describes the streams of the process, by its environment.
 func NewTerm() *Term {
 	env := os.Environ()
 	color := func(f *os.File) bool {
@@ -39,17 +38,17 @@ func NewTerm() *Term {
 	}
 }
 
-// Width of the terminal behind Err in columns, 80 where there is none.
+// Width is the width of the terminal behind Err in columns, 80 without a terminal.
 func (t *Term) Width() int { return width(t.Err) }
 
-// OutWidth is that of the terminal behind Out.
+// OutWidth is the width of the terminal behind Out in columns, 80 without a terminal.
 func (t *Term) OutWidth() int { return width(t.Out) }
 
-// OutLimit is how wide a line on Out may be: as the terminal is, and 0, without a limit,
-// where there is none.
+// OutLimit is how wide a line on Out may be: the width of the terminal, and without one
+// 0, for no limit.
 func (t *Term) OutLimit() int { return columns(t.Out) }
 
-// Say writes a line to Out, which is wrapped where that is a terminal.
+// Say writes a line to Out, and wraps it if that is a terminal.
 func (t *Term) Say(format string, args ...any) {
 	fmt.Fprintln(t.Out, Fit(fmt.Sprintf(format, args...), t.OutLimit()))
 }
@@ -61,7 +60,7 @@ func width(w io.Writer) int {
 	return 80
 }
 
-// columns of the terminal behind w, 0 where there is none.
+// columns is the width of the terminal behind w, 0 without one.
 func columns(w io.Writer) int {
 	if f, ok := w.(*os.File); ok {
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 20 {
@@ -71,7 +70,7 @@ func columns(w io.Writer) int {
 	return 0
 }
 
-// Styles by SGR number; the empty style prints plain.
+// Style is an SGR number; the empty style prints plain.
 type Style string
 
 const (
@@ -84,7 +83,7 @@ const (
 	Cyan   Style = "36"
 )
 
-// Paint gives s in a style where color is on.
+// Paint is s in a style if color is on.
 func Paint(color bool, style Style, s string) string {
 	if !color || style == "" || s == "" {
 		return s
@@ -92,11 +91,12 @@ func Paint(color bool, style Style, s string) string {
 	return "\x1b[" + string(style) + "m" + s + "\x1b[0m"
 }
 
-// Clean makes untrusted text safe to print: control characters (but for line
-// feeds and tabs) and characters that reorder text are written as escapes.
+// Clean makes untrusted text safe to print: control characters (except line feeds and
+// tabs) and characters that reorder text become escapes.
 func Clean(s string) string {
 	bad := func(r rune) bool {
-		return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\ufeff' || r == unicode.ReplacementChar)
+		return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\ufeff' ||
+			r == unicode.ReplacementChar)
 	}
 	if strings.IndexFunc(s, bad) < 0 {
 		return s
@@ -143,7 +143,7 @@ func Wrap(s, indent string, width int) string {
 	return strings.Join(out, "\n")
 }
 
-// Fit wraps each line to width columns (0 = any), but for those that begin with a space.
+// Fit wraps each line to width columns (0 = no limit), except lines that start with a space.
 func Fit(s string, width int) string {
 	if width <= 0 {
 		return s
@@ -157,8 +157,8 @@ func Fit(s string, width int) string {
 	return strings.Join(lines, "\n")
 }
 
-// Reflow wraps paragraphs to width columns: lines that follow each other are one, but
-// for those that begin with a space, which stay as they are.
+// Reflow wraps paragraphs to width columns: consecutive lines are joined, except lines
+// that start with a space, which are not changed.
 func Reflow(s string, width int) string {
 	var out []string
 	paragraph := ""
@@ -187,7 +187,7 @@ func Reflow(s string, width int) string {
 	return strings.Join(out, "\n")
 }
 
-// Columns is a line of a list: a name, and from column pad on what it is, wrapped.
+// Columns is a line of a list: a name, and its description from column pad on, wrapped.
 func Columns(name, what string, pad, width int) string {
 	indent := strings.Repeat(" ", pad+3)
 	text := Wrap(what, indent, width)

@@ -63,11 +63,15 @@ func TestWrap(t *testing.T) {
 
 func TestWriteProblem(t *testing.T) {
 	src := "node \"a\" {\n\tkubernets = \"1.36.3\"\n}\n"
-	rng := hcl.Range{Filename: "x.join.hcl", Start: hcl.Pos{Line: 2, Column: 2, Byte: 11}, End: hcl.Pos{Line: 2, Column: 11, Byte: 20}}
+	rng := hcl.Range{Filename: "x.join.hcl", Start: hcl.Pos{Line: 2, Column: 2, Byte: 11},
+		End: hcl.Pos{Line: 2, Column: 11, Byte: 20}}
 	problem := FromHCL(hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "unknown argument", Subject: &rng,
-		Detail: "There is no argument \"kubernets\" here. Did you mean \"kubernetes\"? It is the version that the node's programs have."}})[0]
-	failure := Problem{Level: "error", Summary: "the service ended by itself", Host: "win-1, win-2", Step: "kubelet", Source: "x.join.hcl:62,1",
-		Detail: "exit code 1\n\x1b[2Jfrom the host", Remedy: "read its log; a wrong flag or configuration is the usual cause"}
+		Detail: "There is no argument \"kubernets\" here. Did you mean \"kubernetes\"? " +
+			"It is the version that the node's programs have."}})[0]
+	failure := Problem{Level: "error", Summary: "the service ended by itself", Host: "win-1, win-2", Step: "kubelet",
+		Source: "x.join.hcl:62,1",
+		Detail: "exit code 1\n\x1b[2Jfrom the host",
+		Remedy: "read its log; a wrong flag or configuration is the usual cause"}
 	for _, c := range []struct {
 		name  string
 		p     Problem
@@ -94,7 +98,7 @@ func TestWriteProblem(t *testing.T) {
 
 `},
 		{"run at 60", failure, 60, `| Error: the service ended by itself
-|   hosts win-1, win-2, step kubelet, asked for at
+|   hosts win-1, win-2, step kubelet, declared at
 |   x.join.hcl:62,1
 |
 | exit code 1
@@ -114,7 +118,8 @@ func TestWriteProblem(t *testing.T) {
 }
 
 func TestFold(t *testing.T) {
-	ps := Fold([]Problem{{Host: "a", Step: "x", Summary: "s"}, {Host: "b", Step: "x", Summary: "s"}, {Host: "c", Step: "y", Summary: "s"}, {Summary: "no host"}, {Summary: "no host"}})
+	ps := Fold([]Problem{{Host: "a", Step: "x", Summary: "s"}, {Host: "b", Step: "x", Summary: "s"},
+		{Host: "c", Step: "y", Summary: "s"}, {Summary: "no host"}, {Summary: "no host"}})
 	var have []string
 	for _, p := range ps {
 		have = append(have, p.Host+"/"+p.Step)
@@ -159,7 +164,8 @@ func screen(t *testing.T, stream string) string {
 
 func TestLive(t *testing.T) {
 	var b bytes.Buffer
-	l := &live{t: &Term{Err: &b}, now: map[string]string{}, since: map[string]time.Time{}, stop: make(chan struct{}), done: make(chan struct{})}
+	l := &live{t: &Term{Err: &b}, now: map[string]string{}, since: map[string]time.Time{}, stop: make(chan struct{}),
+		done: make(chan struct{})}
 	close(l.done) // no ticking: what is drawn depends on the events alone
 	for _, e := range []event.Event{
 		event.HostState{Host: "a", State: "connecting"},
@@ -172,7 +178,8 @@ func TestLive(t *testing.T) {
 		l.Emit(e)
 	}
 	have := screen(t, b.String())
-	for _, want := range []string{"a: ok dir created (1.0s)\nb: x svc: \\x1b[2Jbad\na: files  A very long title\\nwith", "... 0ms\nb: image  1.5 MB of 3.0 MB 0ms\n"} {
+	for _, want := range []string{"a: ok dir created (1.0s)\nb: x svc: \\x1b[2Jbad\na: files  A very long title\\nwith",
+		"... 0ms\nb: image  1.5 MB of 3.0 MB 0ms\n"} {
 		if !strings.Contains(have, want) {
 			t.Errorf("screen lacks %q:\n%s", want, have)
 		}
@@ -206,7 +213,8 @@ func TestReflow(t *testing.T) {
 	if have := Reflow(text, 30); have != want {
 		t.Errorf("30 columns:\n%s\nwant\n%s", have, want)
 	}
-	if have := Columns("leave", "takes nodes out of the cluster", 8, 42); have != "  leave    takes nodes out of the cluster\n" {
+	have, want := Columns("leave", "removes nodes from the cluster", 8, 42), "  leave    removes nodes from the cluster\n"
+	if have != want {
 		t.Errorf("a wide list: %q", have)
 	}
 	if have := Columns("completion", "what is completed", 8, 40); have != "  completion\n           what is completed\n" {
@@ -216,12 +224,14 @@ func TestReflow(t *testing.T) {
 
 // A table that is wider than the terminal has its rows below each other.
 func TestTable(t *testing.T) {
-	rows := [][]string{{"NODE", "STATE", "SYSTEM"}, {"win-1", "in sync", "Windows Server 2022 Datacenter"}, {"ä", "drifted", "-"}}
+	rows := [][]string{{"NODE", "STATE", "SYSTEM"}, {"win-1", "in sync", "Windows Server 2022 Datacenter"},
+		{"ä", "drifted", "-"}}
 	for limit, want := range map[int]string{
 		0:  "NODE   STATE    SYSTEM\nwin-1  in sync  Windows Server 2022 Datacenter\nä      drifted  -\n",
 		46: "NODE   STATE    SYSTEM\nwin-1  in sync  Windows Server 2022 Datacenter\nä      drifted  -\n",
 		45: "win-1\n  STATE   in sync\n  SYSTEM  Windows Server 2022 Datacenter\nä\n  STATE   drifted\n  SYSTEM  -\n",
-		34: "win-1\n  STATE   in sync\n  SYSTEM  Windows Server 2022\n          Datacenter\nä\n  STATE   drifted\n  SYSTEM  -\n",
+		34: "win-1\n  STATE   in sync\n  SYSTEM  Windows Server 2022\n          Datacenter\n" +
+			"ä\n  STATE   drifted\n  SYSTEM  -\n",
 	} {
 		var b strings.Builder
 		if err := Table(&b, limit, rows); err != nil || b.String() != want {
@@ -250,7 +260,8 @@ func TestWritePlanUpgrade(t *testing.T) {
 		Node: plan.Node{Name: "win-1"}, KubeNode: &kube.Node{Ready: true},
 		Upgrade:      &engine.Upgrade{From: "1.35.4", To: "1.36.3", Notes: []string{"kubelet: flag --old dropped: removed"}},
 		Interruption: &engine.Interruption{Services: []string{"kubelet", "containerd"}, Evict: []string{"d/one", "d/two"}},
-		Steps:        []engine.StepReport{{Spec: steps.Spec{ID: "kubelet", Title: "Kubelet"}, Result: steps.Result{Change: steps.Change{Action: steps.ActionUpdate}}}},
+		Steps: []engine.StepReport{{Spec: steps.Spec{ID: "kubelet", Title: "Kubelet"},
+			Result: steps.Result{Change: steps.Change{Action: steps.ActionUpdate}}}},
 	}}}, PlanOptions{Width: 200})
 	text := b.String()
 	at := -1
@@ -258,7 +269,8 @@ func TestWritePlanUpgrade(t *testing.T) {
 		"^ upgrade of Kubernetes: 1.35.4 -> 1.36.3\n",
 		"kubelet: flag --old dropped: removed\n",
 		"if a step fails, the changes are rolled back to 1.35.4\n",
-		"! interruption: the Node is cordoned, 2 pods evicted (d/one, d/two), kubelet and containerd stop and start; then it takes pods again\n",
+		"! interruption: the Node is cordoned, 2 pods evicted (d/one, d/two), kubelet and containerd stop and start; " +
+			"then it takes pods again\n",
 		"~ kubelet Kubelet\n",
 	} {
 		if i := strings.Index(text, want); i <= at {

@@ -245,7 +245,7 @@ func (m *Machine) makeNetwork(ctx context.Context) error {
 	})
 }
 
-// Connect gives a machine that has booted its network.
+// Connect returns a machine that has booted its network.
 func (m *Machine) Connect(ctx context.Context) error {
 	commands := [][]string{}
 	inside := func(args string) {

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/cmd/nodejoin/internal/history"
+	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/engine"
+)
+
+const (
+	// maxBundle bounds the content of a bundle before it is compressed, in bytes.
+	maxBundle = 64 << 20
+	// bundleRuns is how many of the last runs a bundle has.
+	bundleRuns = 3
+)
+
+// bundle is the content of the zip file.
+type bundle struct {
+	entries []entry
+	lacks   []string // "win-1/logs/x.log: why"
+	known   []string // secrets
+	size    int
+}
+
+type entry struct {
+	name string
+	text string
+}
+
+func (b *bundle) missing(name, why string) {
+	b.lacks = append(b.lacks, name+": "+steps.Redact(ui.CleanLine(why), b.known))
+}
+
+// add removes secrets, even if the host has done so before.
+func (b *bundle) add(name, text string) {
+	text = steps.Redact(text, b.known)
+	if b.size += len(text); b.size > maxBundle {
+		b.size -= len(text)
+		b.missing(name, fmt.Sprintf("left out: the limit of %d MiB is reached", maxBundle>>20))
+		return
+	}
+	b.entries = append(b.entries, entry{name, text})
+}
+
+func (b *bundle) json(name string, v any) {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		b.missing(name, err.Error())
+		return
+	}
+	b.add(name, string(text)+"\n")
+}
+
+// newBundle starts with what this computer has: the plan, versions, the last runs.
+func (a *app) newBundle(args []string, c *plan.Compiled, now time.Time) (*bundle, error) {
+	path := planArg(args)
+	vars, err := a.variables()
+	if err != nil {
+		return nil, err
+	}
+	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: lookupEnv, Version: version})
+	if diags.HasErrors() {
+		return nil, fmt.Errorf("the plan was changed while it was read: %w", diags)
+	}
+	b := &bundle{known: knownSecrets(p, vars, c)}
+	b.add("about.txt", about(c, now))
+	for _, name := range slices.Sorted(maps.Keys(p.Files())) {
+		if strings.HasSuffix(name, plan.Suffix) { // files of values may hold secrets
+			b.add("plan/"+filepath.Base(name), string(p.Shown(name)))
+		}
+	}
+	b.runs(args)
+	return b, nil
+}
+
+// knownSecrets are the sensitive values that this run knows, by --var, the environment and
+// the plan. They are removed from everything.
+func knownSecrets(p *plan.Plan, vars map[string]string, c *plan.Compiled) []string {
+	var out []string
+	for name, value := range vars {
+		if p.Sensitive(name) {
+			out = append(out, value)
+		}
+	}
+	const fromEnv = "NODEJOIN_VAR_"
+	for _, v := range os.Environ() {
+		name, value, _ := strings.Cut(v, "=")
+		if name, ok := strings.CutPrefix(name, fromEnv); ok && p.Sensitive(name) {
+			out = append(out, value)
+		}
+	}
+	for _, n := range c.Nodes {
+		out = append(out, steps.Secrets(n.Steps)...)
+		if s := n.Connection.SSH; s != nil {
+			out = append(out, loginSecrets(s.PasswordEnv, s.PassphraseEnv)...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// loginSecrets are the values of environment variables; a name may be "".
+func loginSecrets(names ...string) []string {
+	var out []string
+	for _, name := range names {
+		if value, ok := lookupEnv(name); ok && name != "" {
+			out = append(out, value)
+		}
+	}
+	return out
+}
+
+// about is the start of a bug report: what the file has, and what a person must add.
+func about(c *plan.Compiled, now time.Time) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "nodejoin %s on %s/%s, %s\n", version, runtime.GOOS, runtime.GOARCH, now.Format(time.RFC3339))
+	if c.Cluster != nil {
+		fmt.Fprintf(&s, "cluster %q: Kubernetes %s, pod network %s\n", c.Cluster.Name, c.Cluster.Version, c.Cluster.PodCIDR)
+	}
+	for _, n := range c.Nodes {
+		fmt.Fprintf(&s, "node %s: %s/%s, connection %s\n", n.Name, n.OS, n.Arch, n.Connection.Type)
+	}
+	s.WriteString(`
+In this file:
+  plan/                        the plan: versions, network and runtime
+  history/                     the last runs
+  NODE/facts.json              operating system, build, addresses
+  NODE/check.json              every step, checked again
+  NODE/cluster/                version of the API server, the Node, its events and pods
+  NODE/network/                addresses, routes, open ports, HNS endpoints
+  NODE/services/ files/ hns/ firewall/ env/   as they are on the machine
+  NODE/logs/                   the ends of the logs
+  missing.txt                  what could not be collected, and why
+
+Please add: what you did, what you expected, what happened instead, since when, and what
+had changed before. To report a problem of Windows nodes to Kubernetes itself, label the
+issue with the comment "/sig windows".
+`)
+	return s.String()
+}
+
+// runs adds the last runs of the plan.
+func (b *bundle) runs(args []string) {
+	runs, err := planRuns(args)
+	if err != nil {
+		b.missing("history", err.Error())
+		return
+	}
+	for _, r := range runs[max(0, len(runs)-bundleRuns):] {
+		b.json("history/"+r.Head.Holder.Run+".json", runJSON(r, true))
+	}
+}
+
+// planRuns are the recorded runs of the plan, oldest first.
+func planRuns(args []string) ([]history.Run, error) {
+	path, err := planPath(args)
+	if err != nil {
+		return nil, err
+	}
+	root, err := history.Root()
+	if err != nil {
+		return nil, err
+	}
+	return history.Runs(root, path)
+}
+
+func (b *bundle) host(c *plan.Compiled, g engine.Gathered) {
+	dir := g.Node.Name + "/"
+	if g.Err != nil {
+		p := problemOf(g.Err)
+		b.missing(dir+"the machine", p.Summary+": "+p.Detail)
+	}
+	if g.Check.Err != nil {
+		p := problemOf(g.Check.Err)
+		b.missing(dir+"the check of all steps", p.Summary+": "+p.Detail)
+	}
+	b.json(dir+"check.json", planJSON(c, &engine.Report{Hosts: []engine.HostReport{g.Check}}))
+	for _, p := range g.Parts {
+		switch {
+		case p.Missing != "":
+			b.missing(dir+p.Name, p.Missing)
+		case p.Cut:
+			b.add(dir+p.Name, "(only the end)\n"+p.Text)
+		default:
+			b.add(dir+p.Name, p.Text)
+		}
+	}
+}
+
+// write writes the file, all of it or nothing.
+func (b *bundle) write(name string) error {
+	var buf bytes.Buffer
+	z := zip.NewWriter(&buf)
+	for _, e := range append(b.entries, entry{"missing.txt", strings.Join(append(b.lacks, ""), "\n")}) {
+		w, err := z.CreateHeader(&zip.FileHeader{Name: e.name, Method: zip.Deflate, Modified: time.Now()})
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write([]byte(e.text)); err != nil {
+			return err
+		}
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	return replaceFile(name, buf.Bytes(), 0o600)
+}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"time"
+
+	"nodejoin/cmd/nodejoin/internal/history"
+)
+
+// jsonRun is a run in the JSON output of history (examples/schema/history.schema.json).
+type jsonRun struct {
+	Run      string          `json:"run"`
+	Command  string          `json:"command"`
+	User     string          `json:"user"`
+	Host     string          `json:"host"`
+	Since    time.Time       `json:"since"`
+	Ended    *time.Time      `json:"ended,omitempty"`
+	Result   string          `json:"result"`
+	ExitCode *int            `json:"exit_code,omitempty"`
+	Version  string          `json:"version"`
+	Plan     string          `json:"plan"`
+	Digest   string          `json:"digest"`
+	Nodes    []string        `json:"nodes"`
+	Hosts    []history.Host  `json:"hosts"`
+	Events   []history.Entry `json:"events,omitempty"`
+}
+
+func runJSON(r history.Run, events bool) jsonRun {
+	h := r.Head
+	j := jsonRun{Run: h.Holder.Run, Command: h.Holder.Command, User: h.Holder.User, Host: h.Holder.Host,
+		Since: h.Holder.Since, Result: runResult(r), Version: h.Version, Plan: h.Plan, Digest: h.Digest, Nodes: h.Nodes,
+		Hosts: []history.Host{}}
+	if r.End != nil {
+		j.Ended, j.ExitCode, j.Hosts = &r.End.Ended, &r.End.ExitCode, r.End.Hosts
+	}
+	if events {
+		j.Events = r.Events
+	}
+	return j
+}

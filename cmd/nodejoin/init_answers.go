@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"nodejoin/cmd/nodejoin/internal/ui"
+)
+
+// question asks for what a flag can say.
+type question struct {
+	flag, help, ask string
+	value           *string
+	fallback        func() string
+	need            bool        // it has no usual answer, except in a sandbox
+	unless          func() bool // it does not apply; nil = it always does
+	check           func(string) error
+}
+
+func (q question) skip() bool { return q.unless != nil && q.unless() }
+
+// answer fills in the answers: from flags, from a person, and with what is usual.
+func (i *initializer) answer(c *cobra.Command) error {
+	if err := i.checkFlags(c); err != nil {
+		return err
+	}
+	missing := i.missing(c)
+	if len(missing) > 0 && !i.term.InTTY {
+		return fmt.Errorf("no terminal to ask on; these flags are missing:\n  %s", strings.Join(missing, "\n  "))
+	}
+	if err := i.answerQuestions(c, len(missing) > 0); err != nil {
+		return err
+	}
+	if i.Sandbox && len(i.Hosts) == 0 {
+		i.Hosts = []initHost{{"win-1", "192.0.2.11"}, {"win-2", "192.0.2.12"}}
+	}
+	if len(i.Hosts) == 0 {
+		return i.askHosts(c.Context())
+	}
+	return nil
+}
+
+// checkFlags checks the values of the flags and takes in the hosts.
+func (i *initializer) checkFlags(c *cobra.Command) error {
+	for _, f := range []string{"kubeconfig", "user"} {
+		if i.Sandbox && c.Flags().Changed(f) {
+			return usageError{c, fmt.Errorf("--%s cannot be used with --sandbox", f)}
+		}
+	}
+	for _, q := range i.questions() {
+		if !c.Flags().Changed(q.flag) {
+			continue
+		}
+		if err := q.check(*q.value); err != nil {
+			return fmt.Errorf("--%s: %w", q.flag, err)
+		}
+	}
+	for _, h := range i.hosts {
+		if err := i.addHost(h); err != nil {
+			return fmt.Errorf("--host %s: %w", h, err)
+		}
+	}
+	return nil
+}
+
+// missing lists the flags without which a plan cannot be written, unless a person is asked.
+func (i *initializer) missing(c *cobra.Command) []string {
+	if i.Sandbox {
+		return nil
+	}
+	var out []string
+	for _, q := range i.questions() {
+		if q.need && !c.Flags().Changed(q.flag) {
+			out = append(out, fmt.Sprintf("--%-12s %s", q.flag, strings.ReplaceAll(q.help, "`", "")))
+		}
+	}
+	if len(i.Hosts) == 0 {
+		out = append(out, fmt.Sprintf("--%-12s a machine, name=address; may be repeated", "host"))
+	}
+	return out
+}
+
+// answerQuestions answers what no flag says: by asking, or with what is usual.
+func (i *initializer) answerQuestions(c *cobra.Command, ask bool) (err error) {
+	for _, q := range i.questions() {
+		if c.Flags().Changed(q.flag) || q.skip() {
+			continue
+		}
+		*q.value = q.fallback()
+		if !ask {
+			continue
+		}
+		if *q.value, err = i.ask(c.Context(), q.ask, *q.value, q.check); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askHosts asks for machines, one at least.
+func (i *initializer) askHosts(ctx context.Context) error {
+	if _, err := i.ask(ctx, "Machine, as name=address", "", i.addHost); err != nil {
+		return err
+	}
+	another := func(s string) error {
+		if s == "" {
+			return nil
+		}
+		return i.addHost(s)
+	}
+	for {
+		answer, err := i.ask(ctx, "Another machine, name=address (empty: no more)", "", another)
+		if err != nil || answer == "" {
+			return err
+		}
+	}
+}
+
+// errInputEnded is a terminal or pipe that ended before the last answer.
+var errInputEnded = errors.New("the input ended before all questions were answered; nothing was written")
+
+// ask asks one question until its answer is accepted; an empty answer is the fallback.
+func (i *initializer) ask(ctx context.Context, text, fallback string, check func(string) error) (string, error) {
+	if i.input == nil {
+		i.input = bufio.NewReader(i.term.In)
+	}
+	question := ui.CleanLine(text)
+	if fallback != "" {
+		question += " [" + ui.CleanLine(fallback) + "]"
+	}
+	for {
+		fmt.Fprint(i.term.Err, ui.Wrap(question+":", "", i.term.Width())+" ")
+		line, err := readLine(ctx, i.input)
+		answer := strings.TrimSpace(line)
+		switch {
+		case ctx.Err() != nil:
+			return "", exitError(exitInterrupted)
+		case errors.Is(err, io.EOF) && answer == "":
+			return "", errInputEnded
+		case err != nil && answer == "":
+			return "", err
+		case answer == "":
+			answer = fallback
+		}
+		wrong := check(answer)
+		if wrong == nil {
+			return answer, nil
+		}
+		fmt.Fprintln(i.term.Err, ui.Wrap(ui.CleanLine(wrong.Error()), "  ", i.term.Width()))
+		if err != nil {
+			return "", errInputEnded
+		}
+	}
+}
+
+// addHost adds a machine, given as name=address.
+func (i *initializer) addHost(s string) error {
+	h, err := parseHost(s, i.Sandbox)
+	if err != nil {
+		return err
+	}
+	for _, o := range i.Hosts {
+		switch {
+		case o.Name == h.Name:
+			return fmt.Errorf("there is already a machine %q", h.Name)
+		case strings.EqualFold(o.Address, h.Address):
+			return fmt.Errorf("the machine %q already has the address %s", o.Name, h.Address)
+		}
+	}
+	i.Hosts = append(i.Hosts, h)
+	return nil
+}

@@ -1,0 +1,221 @@
+package plan
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"nodejoin/plan/recipe"
+	"nodejoin/plan/source"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// rightForm says what is to stand instead of credentials that are more than a node's.
+const rightForm = "Let each node get its own: join \"bootstrap_token\" {}. Or give a folder of kubeconfigs, each made with: kubeadm kubeconfig user --client-name system:node:NAME --org system:nodes"
+
+// Groups whose members may do everything in a cluster: system:masters by itself,
+// kubeadm:cluster-admins by what kubeadm binds to it since 1.29
+// (kubernetes cmd/kubeadm/app/constants).
+var adminGroups = []string{"system:masters", "kubeadm:cluster-admins"}
+
+// kubeconfigFile is the part of a kubeconfig (client-go tools/clientcmd/api/v1) that a
+// node can use.
+type kubeconfigFile struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Clusters   []struct {
+		Name    string         `json:"name"`
+		Cluster kubeconfigHead `json:"cluster"`
+	} `json:"clusters"`
+	Users []struct {
+		Name string         `json:"name"`
+		User kubeconfigUser `json:"user"`
+	} `json:"users"`
+	Contexts []struct {
+		Name    string `json:"name"`
+		Context struct {
+			Cluster string `json:"cluster"`
+			User    string `json:"user"`
+		} `json:"context"`
+	} `json:"contexts"`
+	CurrentContext string `json:"current-context"`
+}
+
+type kubeconfigHead struct {
+	Server string `json:"server"`
+	CA     []byte `json:"certificate-authority-data,omitempty"` // base64 in the file
+	CAFile string `json:"certificate-authority,omitempty"`
+}
+
+type kubeconfigUser struct {
+	Cert      []byte `json:"client-certificate-data,omitempty"`
+	CertFile  string `json:"client-certificate,omitempty"`
+	Key       []byte `json:"client-key-data,omitempty"`
+	KeyFile   string `json:"client-key,omitempty"`
+	Token     string `json:"token,omitempty"`
+	TokenFile string `json:"tokenFile,omitempty"`
+}
+
+// nodeKubeconfig reads the kubeconfig for a node's kubelet and writes it as the node
+// can use it: one context, every credential inside, the address of the API server that
+// nodes use.
+func (c *compiler) nodeKubeconfig(m *machine, j *recipe.Join) bool {
+	g := c.cluster.joinFile
+	path := g.path
+	if g.folder {
+		path = filepath.Join(path, m.Name+".conf")
+	}
+	src, err := source.ReadFile(path)
+	if err != nil {
+		c.FailOn(m.Name, g.s.At("path"), "unreadable kubeconfig", "The kubeconfig for node %q cannot be read: %v.", m.Name, err)
+		return false
+	}
+	var f kubeconfigFile
+	wrong := func(why string) bool {
+		c.FailOn(m.Name, g.s.At("path"), "unusable kubeconfig", "%s cannot be put on node %q: %s.", path, m.Name, why)
+		return false
+	}
+	if err := yaml.Unmarshal(src, &f); err != nil {
+		return wrong("it is no kubeconfig") // the parser's words could quote a secret
+	}
+	head, user, why := f.current()
+	if why != "" {
+		return wrong(why)
+	}
+	if why := inline(filepath.Dir(path), &head, &user); why != "" {
+		return wrong(why)
+	}
+	ca, _ := pem.Decode(head.CA)
+	switch {
+	case ca == nil || ca.Type != "CERTIFICATE":
+		return wrong("it holds no CA certificate (certificate-authority-data), so the node could not tell the API server from another")
+	case len(user.Cert) == 0 && user.Token == "":
+		return wrong("its user has neither a client certificate nor a token; a password, a plugin or a login of the controller is of no use to a kubelet")
+	}
+	if len(user.Cert) > 0 {
+		user.Token = ""
+		if !c.nodeCertificate(m, path, user) {
+			return false
+		}
+	} else {
+		c.notOwn(m, path, "a token, of which its file does not say whose it is")
+	}
+	j.Certificate = len(user.Cert) > 0
+	out := kubeconfigFile{APIVersion: "v1", Kind: "Config", CurrentContext: "default"}
+	head.Server = c.cluster.APIServer
+	out.Clusters = append(out.Clusters, f.Clusters[0])
+	out.Users = append(out.Users, f.Users[0])
+	out.Contexts = append(out.Contexts, f.Contexts[0])
+	out.Clusters[0].Name, out.Clusters[0].Cluster = "default", head
+	out.Users[0].Name, out.Users[0].User = "kubelet", user
+	out.Contexts[0].Name = "default"
+	out.Contexts[0].Context.Cluster, out.Contexts[0].Context.User = "default", "kubelet"
+	text, err := yaml.Marshal(out)
+	j.Kubeconfig = string(text)
+	return err == nil
+}
+
+// current is what the file's current context names; why says what is missing.
+func (f *kubeconfigFile) current() (head kubeconfigHead, user kubeconfigUser, why string) {
+	for _, x := range f.Contexts {
+		if x.Name != f.CurrentContext {
+			continue
+		}
+		found := 0
+		for _, k := range f.Clusters {
+			if k.Name == x.Context.Cluster {
+				head, found = k.Cluster, found|1
+			}
+		}
+		for _, u := range f.Users {
+			if u.Name == x.Context.User {
+				user, found = u.User, found|2
+			}
+		}
+		if found != 3 {
+			return head, user, "its current context names a cluster or user that is not in it"
+		}
+		return head, user, ""
+	}
+	return head, user, "its current context is not in it"
+}
+
+// inline takes the files that a kubeconfig names into it: their paths mean nothing on
+// a node.
+func inline(dir string, head *kubeconfigHead, user *kubeconfigUser) (why string) {
+	token := []byte(user.Token)
+	for _, p := range []struct {
+		data *[]byte
+		path *string
+		what string
+	}{{&head.CA, &head.CAFile, "CA"}, {&user.Cert, &user.CertFile, "client certificate"}, {&user.Key, &user.KeyFile, "client key"}, {&token, &user.TokenFile, "token"}} {
+		path := *p.path
+		*p.path = ""
+		if len(*p.data) > 0 || path == "" {
+			continue
+		}
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		src, err := source.ReadFile(path)
+		if err != nil {
+			return "its " + p.what + " cannot be read: " + err.Error()
+		}
+		*p.data = src
+	}
+	user.Token = string(bytes.TrimSpace(token))
+	return ""
+}
+
+// nodeCertificate judges a client certificate that a node is to have.
+func (c *compiler) nodeCertificate(m *machine, path string, user kubeconfigUser) bool {
+	at := c.cluster.joinFile.s.At("path")
+	b, _ := pem.Decode(user.Cert)
+	var cert *x509.Certificate
+	err := error(nil)
+	if b != nil {
+		cert, err = x509.ParseCertificate(b.Bytes)
+	}
+	if b == nil || err != nil || !bytes.Contains(user.Key, []byte("PRIVATE KEY")) {
+		c.FailOn(m.Name, at, "unusable kubeconfig", "%s cannot be put on node %q: its client certificate or the key of it cannot be read.", path, m.Name)
+		return false
+	}
+	name, isNode := strings.CutPrefix(cert.Subject.CommonName, nodeUser)
+	switch {
+	case time.Now().After(cert.NotAfter):
+		c.FailOn(m.Name, at, "credentials have ended", "The client certificate of %s ended at %s. Make a new one, or let nodes get their own: join \"bootstrap_token\" {}.", path, cert.NotAfter.UTC().Format(time.RFC3339))
+		return false
+	case isNode && name != m.Name:
+		c.FailOn(m.Name, at, "credentials of another node", "%s is the kubeconfig of node %q, and node %q would get it: the API server lets it write to no other Node. Give a folder that holds one for each node, NAME.conf.", path, name, m.Name)
+		return false
+	case isNode && slices.Contains(cert.Subject.Organization, nodeGroup):
+		return true
+	}
+	for _, g := range adminGroups {
+		if slices.Contains(cert.Subject.Organization, g) {
+			if !c.cluster.joinFile.warned[path] {
+				c.cluster.joinFile.warned[path] = true
+				c.Warn(at, "administrator's credentials on nodes", "%s is the kubeconfig of %q in the group %s. Whoever reads it on a node rules the cluster, and it cannot be taken back before %s. %s.",
+					path, cert.Subject.CommonName, g, cert.NotAfter.UTC().Format(time.DateOnly), rightForm)
+			}
+			return true
+		}
+	}
+	c.notOwn(m, path, "the certificate of user "+strconv.Quote(cert.Subject.CommonName))
+	return true
+}
+
+// notOwn warns once of credentials that are not those of a node.
+func (c *compiler) notOwn(m *machine, path, what string) {
+	g := c.cluster.joinFile
+	if g.warned[path] {
+		return
+	}
+	g.warned[path] = true
+	c.Warn(g.s.At("path"), "credentials that are not a node's", "%s holds %s. What keeps a kubelet to its own Node (the node authorizer, NodeRestriction) knows only users %sNAME in the group %s. %s.", path, what, nodeUser, nodeGroup, rightForm)
+}

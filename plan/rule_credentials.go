@@ -1,0 +1,70 @@
+package plan
+
+import (
+	"maps"
+	"nodejoin/plan/eval"
+	"nodejoin/plan/source"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// adminSecrets are the private parts of the cluster's kubeconfig on the controller,
+// which no node may have; none when it cannot be read.
+func adminSecrets(p *decoded) []string {
+	if p.cluster == nil || p.cluster.Kubeconfig == "" {
+		return nil
+	}
+	if p.secrets != nil {
+		return *p.secrets
+	}
+	var out []string
+	p.secrets = &out
+	src, err := source.ReadFile(p.cluster.Kubeconfig)
+	if err != nil {
+		return nil // the run will say so
+	}
+	var file struct {
+		Users []struct {
+			User struct {
+				Key      string `json:"client-key-data"`
+				Token    string `json:"token"`
+				Password string `json:"password"`
+			} `json:"user"`
+		} `json:"users"`
+	}
+	if yaml.Unmarshal(src, &file) != nil {
+		return nil
+	}
+	for _, u := range file.Users {
+		for _, s := range []string{u.User.Key, u.User.Token, u.User.Password} {
+			if len(s) >= 8 { // shorter ones may be part of anything
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+// adminCredentials reports arguments of a step that would put the administrator's
+// credentials onto a node.
+func adminCredentials(p *decoded, s *eval.Section, args map[string]any) {
+	const how = "Whoever reads it there rules the cluster. Nodes get credentials of their own from nodejoin; a program gets those of a service account, with a step of kind \"service_account_token\"."
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		text, ok := args[name].(string)
+		if !ok || text == "" {
+			continue
+		}
+		if name == "file" && p.cluster != nil && text == p.cluster.Kubeconfig {
+			s.Fail(name, "administrator's credentials on a node", "The argument %q is the cluster's kubeconfig, which must not leave the controller. %s", name, how)
+			continue
+		}
+		for _, secret := range adminSecrets(p) {
+			if strings.Contains(text, secret) {
+				s.Fail(name, "administrator's credentials on a node", "The argument %q holds a key or token of the cluster's kubeconfig, which must not leave the controller. %s", name, how)
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package plan
+
+import "nodejoin/plan/eval"
+
+// rule is one rule over a decoded plan. One of its functions is set.
+type rule struct {
+	name string
+	// plan looks at the plan as a whole.
+	plan func(p *decoded)
+	// node looks at one machine, laid over its profile.
+	node func(p *decoded, m *machine)
+	// block looks at what a profile block or a node block says itself. node is the name of
+	// the Node, "" = of a profile; own and inherited are what it and its profile say of max_pods.
+	block func(p *decoded, s *eval.Section, own, inherited int, node string)
+}
+
+// rules are all rules, in the order in which they look. Rows that look at nodes one after the
+// other look at each node in turn. A rule marks what it finds wrong, so that later rules and the
+// expansion leave it out.
+var rules = []rule{
+	{name: "blocks of a cluster", plan: blocksOfACluster},
+	{name: "a cluster has runtime and network", plan: clusterHasBlocks},
+	{name: "the runtime fits Kubernetes", plan: runtimeFitsKubernetes},
+	{name: "flannel carries IPv4", plan: flannelFamilies},
+	{name: "versions of artifacts", plan: artifactVersions},
+	{name: "arguments without a cluster", block: func(p *decoded, s *eval.Section, _, _ int, _ string) { withoutCluster(p, s) }},
+	{name: "settings without a kube-proxy", block: func(p *decoded, s *eval.Section, _, _ int, _ string) { withoutProxy(p, s) }},
+	{name: "addresses for max_pods", block: manyPods},
+	{name: "addresses of machines", node: addressesApart},
+	{name: "addresses of one family", node: addressOfOneFamily},
+	{name: "the Windows build", node: windowsBuild},
+	{name: "direct server return", node: serverReturn},
+	{name: "addresses from a cloud", node: cloudAddresses},
+	{name: "fields of another system", node: otherSystem},
+	{name: "names of Nodes", plan: nodeNames},
+	{name: "one machine, one node", plan: sameMachine},
+	{name: "room for nodes", plan: roomForNodes},
+	{name: "one link for host-gw", plan: onOneLink},
+}
+
+// judge applies the rules to a plan.
+func judge(p *decoded) {
+	for i := 0; i < len(rules); {
+		if rules[i].plan != nil {
+			rules[i].plan(p)
+			i++
+			continue
+		}
+		n := i
+		for n < len(rules) && rules[n].plan == nil {
+			n++
+		}
+		judgeNodes(p, rules[i:n])
+		i = n
+	}
+}
+
+// judgeNodes applies rules to each profile and each machine in turn.
+func judgeNodes(p *decoded, list []rule) {
+	for _, b := range p.written["profile"] {
+		o := p.profiles[b.Labels[0]]
+		for _, r := range list {
+			if r.block != nil {
+				r.block(p, o.Section, o.ownMaxPods, 0, "")
+			}
+		}
+	}
+	for _, m := range p.machines {
+		for _, r := range list {
+			if r.block != nil {
+				r.block(p, m.Section, m.ownMaxPods, m.inheritedMaxPods, m.Name)
+			} else {
+				r.node(p, m)
+			}
+		}
+	}
+}
+
+// artifactVersions reports versions of artifacts that have no effect or contradict another block.
+func artifactVersions(p *decoded) {
+	for _, b := range p.written["artifact"] {
+		for _, a := range p.artifacts[b.Labels[0]] {
+			if a.at == b.DefRange {
+				artifactVersion(p, a)
+			}
+		}
+	}
+}
