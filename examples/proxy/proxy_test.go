@@ -26,8 +26,7 @@ const password = "hunter2hunter2"
 // joined is the plan applied once, with credentials in the proxy's URL.
 func joined(t *testing.T, ctx context.Context) (*plan.Compiled, host.Host) {
 	t.Helper()
-	c := trial.Compile(t, trial.Workspace(t),
-		map[string]string{"proxy": "http://user:" + password + "@proxy.example:3128"})
+	c := trial.Compile(t, trial.Workspace(t), map[string]string{"proxy": "http://user:" + password + "@proxy.example:3128"})
 	s := trial.Session(t, c)
 	for id, change := range trial.Check(t, ctx, s) {
 		noSecret(t, id, change)
@@ -50,8 +49,7 @@ func noSecret(t *testing.T, what string, v any) {
 // settings are the specs that are no part of joining a cluster.
 func settings(n plan.Node) (out []steps.Spec) {
 	for _, s := range n.Steps {
-		if s.Source != n.Source && (s.Kind == "registry" || s.Kind == "env" || s.Kind == "file" ||
-			s.Kind == "firewall_rule") {
+		if s.Source != n.Source && (s.Kind == "registry" || s.Kind == "env" || s.Kind == "file" || s.Kind == "firewall_rule") {
 			out = append(out, s)
 		}
 	}
@@ -168,9 +166,9 @@ func TestPrevious(t *testing.T) {
 		record.RegistryValueKey(key, "LongPathsEnabled"): `{"type":"dword"}`, record.EnvKey("", "HTTP_PROXY"): `"http://before:1"`,
 	} {
 		var have bytes.Buffer
-		if err := json.Compact(&have, record.Owned[owned].Previous); err != nil || !record.Owned[owned].Existed ||
-			have.String() != want {
-			t.Errorf("%s: previous %s, want %s (%v)", owned, have.String(), want, err)
+		c, _ := rec.Lookup(claimed)
+		if err := json.Compact(&have, c.Previous); err != nil || !c.Existed || have.String() != want {
+			t.Errorf("%s: previous %s, want %s (%v)", claimed, have.String(), want, err)
 		}
 	}
 	for _, claimed := range []record.Key{record.Env.Of("NO_PROXY"), record.File.Of(`C:\k\site.txt`), record.FirewallRule.Of("nodejoin-windows_exporter")} {
