@@ -51,7 +51,7 @@ func TestKilledAnywhere(t *testing.T) {
 			switch {
 			case both && (!lost || r.code != -1):
 				t.Fatalf("nodejoin was not killed: %s", r)
-			case !both && r.code != 0 && r.code != 4: // it may connect anew and go on
+			case !both && r.code != 0 && r.code != 4: // it may reconnect and go on
 				t.Errorf("with its agent dead, nodejoin ends with code %d, want 0 or 4: %s", r.code, r)
 			}
 			nodejoin.mustApply(ctx, t, args)

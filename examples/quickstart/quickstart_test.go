@@ -83,7 +83,7 @@ func TestDrift(t *testing.T) {
 	}
 	trial.Apply(t, ctx, s)
 	if again := trial.Check(t, ctx, trial.Session(t, c)); len(again) > 0 {
-		t.Errorf("after mending, the check still finds %v", again)
+		t.Errorf("after fixing, the check still finds %v", again)
 	}
 }
 

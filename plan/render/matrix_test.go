@@ -23,7 +23,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-var update = flag.Bool("update", false, "write testdata/matrix.golden anew")
+var update = flag.Bool("update", false, "update testdata/matrix.golden")
 
 // The matrix: what a node is made of. Every combination is compiled; the golden file
 // says which are refused and why, one a line. The acceptance tests read it, and have
@@ -160,7 +160,7 @@ func checkFiles(t *testing.T, name, kubernetes, runtime string, files []render.F
 			}
 		case strings.HasSuffix(base, ".json") || strings.HasSuffix(base, ".conflist"):
 			if !json.Valid(f.Data) {
-				t.Errorf("%s: %s is no JSON", name, f.Path)
+				t.Errorf("%s: %s is not JSON", name, f.Path)
 			}
 		}
 		seen[what] = true

@@ -79,7 +79,7 @@ func TestDrain(t *testing.T) {
 		{"data of a volume", &pods{list: []kube.Pod{web, data}}, kube.DrainOptions{Force: true}, nil,
 			"d/data (the data of its emptyDir volume would be lost)"},
 		{"data given up", &pods{list: []kube.Pod{data}}, kube.DrainOptions{DeleteEmptyDirData: true}, []string{"data"}, ""},
-		{"nobody makes it anew", &pods{list: []kube.Pod{web, pod("bare", "")}}, kube.DrainOptions{}, nil,
+		{"nobody recreates it", &pods{list: []kube.Pod{web, pod("bare", "")}}, kube.DrainOptions{}, nil,
 			"d/bare (no controller would recreate it)"},
 		{"forced", &pods{list: []kube.Pod{pod("bare", "")}}, kube.DrainOptions{Force: true}, []string{"bare"}, ""},
 	} {

@@ -46,4 +46,4 @@ LONG open_rules(REGSAM access, HKEY *key);
 HRESULT rule_at(DWORD index, object **out);        /* S_FALSE past the last */
 HRESULT find_rule(const WCHAR *name, object **out); /* the first of that name, or NOT_FOUND */
 HRESULT add_rule(VARIANT *arg);
-HRESULT remove_rule(const WCHAR *name); /* one of that name; none is no error */
+HRESULT remove_rule(const WCHAR *name); /* one of that name; none is not an error */

@@ -1,6 +1,6 @@
 /* Wine 8's CreateSymbolicLinkW returns TRUE and does nothing. Here a link to a file
  * is a copy of the file, a link to a folder an empty folder: enough for kubelet's
- * "current certificate" link, which is only read after it was made anew.
+ * "current certificate" link, which is only read after it was made again.
  */
 #include <wchar.h>
 #include "redirect.h"

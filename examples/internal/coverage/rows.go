@@ -155,7 +155,7 @@ var Documents = []Document{
 			Proof: []Proof{Finding("kube-proxy-name"), Test("templates", "TestGolden")}},
 		{ID: "S3-34", What: "T7: a node joined again: old source VIP files",
 			Proof: []Proof{Finding("stale-subnet"), Finding("leftovers"), Test("plan/recipe", "TestRejoin")}},
-		{ID: "S3-35", What: "T8: waiting for the network for ever",
+		{ID: "S3-35", What: "T8: waiting for the network forever",
 			Proof: []Proof{Finding("network-address"), Test("steps", "TestGateTimeout"),
 				Doc(language, "`step \"hns_network_ready\"`")}},
 		{ID: "S3-36", What: "T9: subnet.env is missing",

@@ -84,7 +84,7 @@ func hasCA(ctx context.Context, provider uintptr, ca []byte) (has bool, err erro
 	return has, failed("look for authority", "ROOT", err)
 }
 
-// TrustCA puts an authority into the machine's store; one that is there is no error.
+// TrustCA puts an authority into the machine's store; one that is there is not an error.
 func (h *Host) TrustCA(ctx context.Context, ca []byte) error {
 	return failed("trust authority", "ROOT", rootStore(ctx, ownStore, ca, func(store windows.Handle) error {
 		c, err := windows.CertCreateCertificateContext(windows.X509_ASN_ENCODING|windows.PKCS_7_ASN_ENCODING, &ca[0],

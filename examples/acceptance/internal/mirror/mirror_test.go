@@ -75,7 +75,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// hold opens an artifact and looks at its digest and its members; nil: it is no archive.
+// hold opens an artifact and looks at its digest and its members; nil: it is not an archive.
 func hold(t *testing.T, dir string, a Artifact, want []string) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(dir, a.File))
