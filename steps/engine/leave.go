@@ -11,10 +11,8 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/steps"
-	"nodejoin/steps/event"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
-	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -175,42 +173,6 @@ func (h *hostRun) sameMachine(l LeaveHost) error {
 		Remedy: "look at the node's name and connection in the plan; --without-cluster leaves the Node alone and clears this machine only"}
 }
 
-// drainError says what to do about a drain that cannot be.
-func drainError(err error) error {
-	var blocked *kube.BlockedError
-	var late *kube.DrainTimeoutError
-	switch {
-	case errors.As(err, &blocked):
-		return &steps.Error{Code: steps.CodeFailed, Summary: "pods block the drain", Detail: blocked.Error(),
-			Remedy: "move them away, or accept the loss: --delete-emptydir-data for the data of emptyDir volumes, --force for pods that nothing makes anew"}
-	case errors.As(err, &late):
-		return &steps.Error{Code: steps.CodeTimeout, Summary: "the drain was not done in time", Detail: late.Error(),
-			Remedy: "see why they stay (kubectl get pdb, kubectl describe pod), then run the same again: it goes on from here; --drain-timeout gives it more time"}
-	}
-	return err
-}
-
-// retryDropped makes a call over the host's connection; a lost one is made anew.
-func retryDropped[T any](ctx context.Context, h *hostRun, state string, call func() (T, error)) (out T, err error) {
-	if err = h.connect(ctx); err != nil {
-		return out, err
-	}
-	h.state(state, "")
-	out, err = call()
-	for drops := 1; err != nil && dropped(err) && ctx.Err() == nil && drops <= maxDrops; drops++ {
-		if err = h.reconnect(ctx, err, state); err == nil {
-			out, err = call()
-		}
-	}
-	return out, err
-}
-
-// ask makes a call over the host's connection, which emits into the run's events. A lost
-// connection is made again, and the call repeated.
-func ask[Req, Reply any](ctx context.Context, h *hostRun, state string, call wire.Call[Req, Reply], req Req) (Reply, error) {
-	return retryDropped(ctx, h, state, func() (Reply, error) { return transport.Do(ctx, h.conn, call, req, h.emit) })
-}
-
 // Leave takes every host out of the cluster and puts back what nodejoin did to it: the
 // Node is cordoned and drained, the host put back, the Node object deleted, and
 // nodejoin's own folder goes last. CheckLeave must have run; a host that it found in
@@ -245,44 +207,31 @@ func (h *hostRun) leave(ctx context.Context, l LeaveHost, o LeaveOptions, res *L
 		return
 	}
 	defer h.letGo(ctx)
-	// phase runs one part, told as a step; it is skipped once something failed.
-	phase := func(id, action string, f func() error) {
+	// phase is skipped once something failed.
+	phase := func(id string, action steps.Action, f func() error) {
 		if res.Err != nil {
 			return
 		}
-		start := time.Now()
-		h.emit(event.StepStarted{Host: h.node.Name, Step: id, Kind: "leave", Action: action})
-		err := f()
-		if ctx.Err() != nil {
-			err = steps.Interrupted("leave")
-		}
-		d := event.StepDone{Host: h.node.Name, Step: id, Result: "changed", Action: action, Duration: time.Since(start)}
-		if err != nil {
-			e := steps.AsError(err)
-			if ce := (*transport.ConnectError)(nil); errors.As(err, &ce) {
-				e = &steps.Error{Summary: ce.Summary, Detail: ce.Detail, Remedy: ce.Remedy}
-			}
-			d.Result, d.Summary, d.Detail, d.Remedy = "failed", e.Summary, e.Detail, e.Remedy
+		if err := h.shown(ctx, part{id: id, kind: "leave", action: action}, f); err != nil {
 			res.Failed, res.Err = id, err
 		}
-		h.emit(d)
 	}
 	if l.KubeNode != nil {
 		if !l.KubeNode.Unschedulable {
-			phase("cordon", "update", func() error { return absentIsFine(h.api.Cordon(ctx, h.node.Name, "leave")) })
+			phase("cordon", steps.ActionUpdate, func() error { return absentIsFine(h.api.Cordon(ctx, h.node.Name, "leave")) })
 		}
 		if l.KubeNode.Ready {
-			phase("drain", "update", func() error { return h.drain(ctx, o.Drain) })
+			phase("drain", steps.ActionUpdate, func() error { return h.drain(ctx, o.Drain) })
 		}
 	}
 	if res.Err == nil {
 		h.leaveHost(ctx, res)
 	}
 	if h.withCluster(o) {
-		phase("node_object", "delete", func() error { return h.deleteNode(ctx, l.KubeNode) })
+		phase("node_object", steps.ActionDelete, func() error { return h.deleteNode(ctx, l.KubeNode) })
 		res.NodeGone = res.Err == nil
 	}
-	phase("own_folder", "delete", func() error {
+	phase("own_folder", steps.ActionDelete, func() error {
 		reply, err := retryDropped(ctx, h, "applying", func() (steps.ForgetReply, error) {
 			return h.conn.Forget(ctx, steps.LeaveRequest{Node: h.node.Name})
 		})
@@ -297,17 +246,6 @@ func absentIsFine(err error) error {
 		return nil
 	}
 	return err
-}
-
-func (h *hostRun) drain(ctx context.Context, o kube.DrainOptions) error {
-	o.Progress = func(s kube.DrainState) {
-		note := fmt.Sprintf("%d pods are leaving", len(s.Leaving))
-		if len(s.Refused) > 0 {
-			note += fmt.Sprintf(", a disruption budget holds %s", s.Refused[0])
-		}
-		h.emit(event.StepProgress{Host: h.node.Name, Step: "drain", Note: note})
-	}
-	return drainError(kube.Drain(ctx, h.api, h.node.Name, o))
 }
 
 // leaveHost has the host put back. Networks go while it does, and with them perhaps

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -268,26 +267,3 @@ func (h *hostRun) specs(p steps.Place) []steps.Spec {
 func (h *hostRun) state(state, detail string) {
 	h.emit(event.HostState{Host: h.node.Name, State: state, Detail: detail})
 }
-
-func (h *hostRun) connect(ctx context.Context) error {
-	if h.conn != nil {
-		return nil
-	}
-	h.state("connecting", "")
-	c, err := h.opt.Connect(ctx, h.node)
-	if err != nil {
-		return err
-	}
-	h.conn = c
-	return nil
-}
-
-func (h *hostRun) disconnect() {
-	if h.conn != nil {
-		_ = h.conn.Close()
-		h.conn = nil
-	}
-}
-
-// dropped tells whether err says that the connection was lost.
-func dropped(err error) bool { return errors.Is(err, transport.ErrDropped) }
