@@ -63,7 +63,7 @@ type CheckReply struct {
 	Untouched bool `json:"untouched,omitempty"`
 	// Trial is open on the machine: an earlier run neither verified nor took back what
 	// it changed, or took it back and did not come to see the machine work. What it kept
-	// is not told.
+	// is left out.
 	Trial *Trial `json:"trial,omitempty"`
 	// Seen are the versions that an earlier run has seen run of what is unpacked, by the
 	// step that unpacked it.
@@ -118,7 +118,7 @@ func (x *Executor) Refresh(ctx context.Context) error {
 
 // onlyDrift drops the times of what was written before the last run noted its end: a run
 // wrote that, or saw it and left it. The note is a file of the same machine, so that one
-// clock made both times. Without a note no time is told.
+// clock made both times. Without a note no time is given.
 func (x *Executor) onlyDrift(ctx context.Context, results []Result) {
 	if !slices.ContainsFunc(results, func(r Result) bool { return r.Change.Since != nil }) {
 		return

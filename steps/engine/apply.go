@@ -113,7 +113,7 @@ func (a *hostApply) runSteps(ctx context.Context) {
 	}
 }
 
-// prepare does what comes before a step and is none of the plan's.
+// prepare does what has to come before a step and is no step of the plan.
 func (a *hostApply) prepare(ctx context.Context, next steps.Spec) {
 	if a.stopsFirst(next.ID) {
 		if err := a.drainNode(ctx); err != nil {

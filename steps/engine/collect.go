@@ -25,13 +25,16 @@ type Collected struct {
 func (s *Session) Collect(ctx context.Context) []Collected {
 	out := make([]Collected, len(s.hosts))
 	index := s.index()
-	s.each(ctx, func(ctx context.Context, h *hostRun) { out[index[h]] = h.collect(ctx) })
+	s.each(ctx, func(ctx context.Context, h *hostRun) { out[index[h]] = collecting{h}.run(ctx) })
 	return out
 }
 
-func (h *hostRun) collect(ctx context.Context) Collected {
+// collecting reads what a bug report needs of one host.
+type collecting struct{ *hostRun }
+
+func (h collecting) run(ctx context.Context) Collected {
 	g := Collected{Node: h.node, Check: h.report}
-	reply, err := ask(ctx, h, "checking", wire.Collect, steps.GatherRequest{Node: h.node.Name, Steps: h.node.Steps})
+	reply, err := ask(ctx, h.hostRun, "checking", wire.Collect, steps.GatherRequest{Node: h.node.Name, Steps: h.node.Steps})
 	g.Parts, g.Err = reply.Parts, err
 	if err == nil && g.Check.Err != nil {
 		g.Check.Facts = reply.Facts
@@ -45,7 +48,7 @@ func (h *hostRun) collect(ctx context.Context) Collected {
 			}
 		}
 	}
-	g.Parts = append(g.Parts, h.collectCluster(ctx)...)
+	g.Parts = append(g.Parts, h.cluster(ctx)...)
 	if err != nil {
 		h.state("failed", "")
 	} else {
@@ -54,8 +57,8 @@ func (h *hostRun) collect(ctx context.Context) Collected {
 	return g
 }
 
-// collectCluster asks for the Node, its pods and its events, each by itself.
-func (h *hostRun) collectCluster(ctx context.Context) (out []steps.Part) {
+// cluster asks for the Node, its pods and its events, each by itself.
+func (h collecting) cluster(ctx context.Context) (out []steps.Part) {
 	if h.plan.Cluster == nil {
 		return nil
 	}

@@ -124,8 +124,8 @@ func servicesOf(n plan.Node) (out []serviceStep) {
 	return out
 }
 
-// stop is the step that stops the service. It is otherwise as the plan has it, but for
-// what its own step knows only then.
+// stop is the step that stops the service. It is otherwise as the plan has it, without
+// what its own step learns when it runs.
 func (s serviceStep) stop() steps.Spec {
 	args := s.Service
 	args.State = host.ServiceStopped

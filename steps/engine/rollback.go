@@ -71,7 +71,7 @@ func (h *hostRun) trialStart() *steps.TrialStart {
 	return nil
 }
 
-// takesBack tells whether a failure is one that is taken back: a step that failed, not a
+// takesBack reports whether a failure is one that is taken back: a step that failed, not a
 // run that was stopped or lost its way to the host or the cluster, and not one that
 // comes when all is verified.
 func (h *hostRun) takesBack(ctx context.Context, sum *HostSummary) bool {
@@ -82,7 +82,7 @@ func (h *hostRun) takesBack(ctx context.Context, sum *HostSummary) bool {
 	return i >= 0 && h.node.Steps[i].Kind != "node_joined"
 }
 
-// lostWay tells whether err is that of a run which was stopped, or may not or cannot reach
+// lostWay reports whether err is that of a run which was stopped, or may not or cannot reach
 // the host or the cluster, and says nothing of either.
 func lostWay(ctx context.Context, err error) bool {
 	var ce *transport.ConnectError
