@@ -45,10 +45,10 @@ func (h *hostRun) apply(ctx context.Context) HostSummary {
 	h.state("applying", "")
 	if a.sum.Err = h.hold(ctx); a.sum.Err == nil {
 		defer h.letGo(ctx)
-		a.sum.Err = h.finishTakeBack(ctx)
+		a.sum.Err = h.finishRollback(ctx)
 	}
 	if a.sum.Err == nil {
-		h.trial = h.trialStart()
+		h.rollbackTo = h.nodeBefore()
 		start := time.Now()
 		defer func() { h.noteRun(ctx, a.sum, start) }()
 		a.runSteps(ctx)
@@ -123,9 +123,9 @@ func (a *hostApply) prepare(ctx context.Context, next steps.Spec) {
 		}
 	}
 	if next.Kind == "node_joined" {
-		// All is verified, and the Node takes pods from here on: nothing is taken back any more.
+		// All is verified, and the Node takes pods from here on: it is no longer rolled back.
 		if a.sum.Err = a.verified(ctx); a.sum.Err == nil {
-			a.trial = nil
+			a.rollbackTo = nil
 		}
 	}
 }
@@ -143,13 +143,13 @@ func (a *hostApply) batchOf(rest []steps.Spec) int {
 	return len(rest)
 }
 
-// finish ends the apply after its last step: verified and open to pods, or taken back.
+// finish ends the apply after its last step: verified and open to pods, or rolled back.
 func (a *hostApply) finish(ctx context.Context) {
 	switch {
 	case a.sum.Err == nil && !needsCluster(a.node):
 		a.sum.Err = a.verified(ctx)
-	case a.sum.Err != nil && !a.undrained && a.takesBack(ctx, &a.sum):
-		a.takeBack(ctx, &a.sum)
+	case a.sum.Err != nil && !a.undrained && a.rollsBack(ctx, &a.sum):
+		a.rollBack(ctx, &a.sum)
 	}
 	if a.sum.Err == nil {
 		a.sum.Err = a.uncordonNode(ctx)

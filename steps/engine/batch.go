@@ -49,7 +49,7 @@ func (b *batch) send(ctx context.Context) (steps.ApplyReply, error) {
 		return steps.ApplyReply{}, err
 	}
 	req := b.request(b.specs)
-	req.Trial = b.trial
+	req.Snapshot = b.rollbackTo
 	return transport.Do(ctx, b.conn, wire.Apply, req, func(e event.Event) {
 		d, ok := e.(event.StepDone)
 		switch {
