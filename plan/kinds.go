@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -101,10 +102,15 @@ func (s *kindSpec) fields(t reflect.Type) {
 	}
 }
 
+// textual reports whether the values of a type are written as texts.
+func textual(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
 // ctyType is the type that the language gives a field.
 func ctyType(t reflect.Type) cty.Type {
 	switch {
-	case t == durationType, t == bytesType:
+	case t == durationType, t == bytesType, textual(t):
 		return cty.String
 	}
 	switch t.Kind() {
@@ -144,6 +150,11 @@ func goValue(v cty.Value, t reflect.Type) (any, error) {
 	case t == bytesType:
 		if _, err := base64.StdEncoding.DecodeString(v.AsString()); err != nil {
 			return nil, fmt.Errorf("it must be base64")
+		}
+		return v.AsString(), nil
+	case textual(t):
+		if err := reflect.New(t).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(v.AsString())); err != nil {
+			return nil, err
 		}
 		return v.AsString(), nil
 	}

@@ -51,7 +51,7 @@ func SettingKey(os string, args any) record.Key {
 	return record.Key{}
 }
 
-// former are the claims of settings that are to be put back, the last one first.
+// former are the claims of settings that are to be undone, the last one first.
 func (f *FormerSettings) former(r *record.Record) []record.Key {
 	var out []record.Key
 	for _, key := range r.Settings[f.Plan] {
