@@ -93,7 +93,7 @@ func (j *settingJudge) reservedPorts(name string) {
 	for i, text := range j.Strs(name) {
 		r, err := host.ParsePortRange(strings.ReplaceAll(text, " ", ""))
 		if err != nil {
-			j.FailAt(j.AtIndex(name, i), "invalid ports", "%q is no range of ports. Write for example \"30000-32767/tcp\" or \"65330/udp\".", text)
+			j.FailAt(j.AtIndex(name, i), "invalid ports", "%q is not a port range. Write for example \"30000-32767/tcp\" or \"65330/udp\".", text)
 			continue
 		}
 		for _, o := range before {

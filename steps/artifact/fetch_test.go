@@ -109,7 +109,7 @@ func TestFetchFails(t *testing.T) {
 	defer srv.Close()
 	defer close(stop)
 	for path, want := range map[string]string{
-		"/none?token=hush": "404 Not Found", "/down": "given up after 3 tries: the server answers 503",
+		"/none?token=hush": "404 Not Found", "/down": "given up after 3 tries: the server answered 503",
 		"/silent": "no byte for", "/changed": "changed on the server",
 	} {
 		_, _, err := fetchAll(testStore(Options{}), srv.URL+path)
