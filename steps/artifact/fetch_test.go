@@ -118,7 +118,7 @@ func TestFetchFails(t *testing.T) {
 		}
 	}
 	if _, _, err := fetchAll(testStore(Options{}), "ftp://example.test/x"); err == nil ||
-		!strings.Contains(err.Error(), "no http") {
+		!strings.Contains(err.Error(), "not an http") {
 		t.Errorf("ftp: %v", err)
 	}
 	closed := httptest.NewServer(mux)

@@ -196,11 +196,11 @@ func TestUnpackDamaged(t *testing.T) {
 	}{
 		{"truncated tar.gz", "a.tar.gz", "truncated", good[:len(good)/2]},
 		{"truncated trailer", "a.tar.gz", "truncated", good[:len(good)-4]},
-		{"truncated zip", "a.zip", "no zip archive, or truncated", zipped[:len(zipped)/2]},
+		{"truncated zip", "a.zip", "not a zip archive, or truncated", zipped[:len(zipped)/2]},
 		{"damaged zip", "a.zip", "", flipped},
-		{"a web page", "a.tar.gz", "no gzip file", []byte("<html>not found</html>")},
-		{"a web page", "a.zip", "no zip archive", []byte("<html>not found</html>")},
-		{"a web page", "a.tar", "no tar archive", bytes.Repeat([]byte("<html>not found</html>"), 100)},
+		{"a web page", "a.tar.gz", "not a gzip file", []byte("<html>not found</html>")},
+		{"a web page", "a.zip", "not a zip archive", []byte("<html>not found</html>")},
+		{"a web page", "a.tar", "not a tar archive", bytes.Repeat([]byte("<html>not found</html>"), 100)},
 		{"empty", "a.tar.gz", "", nil},
 		{"unknown type", "a.7z", "not named", good},
 	} {
