@@ -309,6 +309,10 @@ var pointless = map[string]bool{
 
 // checkArg judges one argument by what its name stands for.
 func (c *compiler) checkArg(b *stepBlock, m *machine, s *eval.Section, name string, v any) {
+	if b.kind.Name == "preflight" && name == "waive" {
+		c.waived(s)
+		return
+	}
 	if list, isList := v.([]any); isList && pathLists[name] {
 		for _, one := range list {
 			c.checkPath(m, s, name, one)

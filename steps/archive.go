@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -48,11 +49,11 @@ func (a *Archive) validate() error {
 		return err
 	}
 	if a.Strip < 0 {
-		return invalid("strip is %d; it counts folders", a.Strip)
+		return Invalid("strip is %d; it counts folders", a.Strip)
 	}
 	for _, p := range a.Include {
 		if _, err := path.Match(p, ""); err != nil {
-			return invalid("include %q is not a pattern: %v", p, err)
+			return Invalid("include %q is not a pattern: %v", p, err)
 		}
 	}
 	return nil
@@ -102,7 +103,7 @@ func (a *Archive) diff(rec *Unpacked, have map[string]string, folder bool) Chang
 		c.Touches = append(c.Touches, Touch{Path: a.To})
 		return c
 	}
-	for _, p := range sortedKeys(rec.Files) {
+	for _, p := range slices.Sorted(maps.Keys(rec.Files)) {
 		if have[p] == rec.Files[p] {
 			continue
 		}
@@ -123,15 +124,6 @@ func (a *Archive) diff(rec *Unpacked, have map[string]string, folder bool) Chang
 	return c
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
-
 // dest is where a member goes; "" if it is not wanted.
 func (a *Archive) dest(os, member string) string {
 	if len(a.Include) > 0 && !slices.ContainsFunc(a.Include, func(p string) bool { ok, _ := path.Match(p, member); return ok }) {
@@ -147,7 +139,7 @@ func (a *Archive) dest(os, member string) string {
 func (a *Archive) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {
 	staged := map[string]string{} // final path -> sha256; the bytes lie at TempName
 	if err := a.stage(ctx, h, e, staged); err != nil {
-		for _, p := range sortedKeys(staged) {
+		for _, p := range slices.Sorted(maps.Keys(staged)) {
 			discard(ctx, h, host.TempName(p))
 		}
 		return Outcome{}, err
@@ -171,7 +163,7 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *Env, staged map[str
 		}
 		key := host.PathKey(e.Facts.OS, p)
 		if first, ok := keys[key]; ok {
-			return invalid("%s: members %s and %s would both become %s", a.Source.Name(), first, m.Name, p)
+			return Invalid("%s: members %s and %s would both become %s", a.Source.Name(), first, m.Name, p)
 		}
 		keys[key] = m.Name
 		if err := claimFile(ctx, h, e, p, false); err != nil {
@@ -203,11 +195,11 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *Env, staged map[str
 		return end
 	}
 	if err == nil && len(staged) == 0 {
-		err = invalid("%s: no member matches include %q with strip %d", a.Source.Name(), a.Include, a.Strip)
+		err = Invalid("%s: no member matches include %q with strip %d", a.Source.Name(), a.Include, a.Strip)
 	}
-	for _, name := range sortedKeys(a.Versions) {
-		if err == nil && !slices.ContainsFunc(sortedKeys(staged), func(p string) bool { return host.Base(e.Facts.OS, p) == name }) {
-			err = invalid("%s: versions names %q, and no such file is unpacked", a.Source.Name(), name)
+	for _, name := range slices.Sorted(maps.Keys(a.Versions)) {
+		if err == nil && !slices.ContainsFunc(slices.Sorted(maps.Keys(staged)), func(p string) bool { return host.Base(e.Facts.OS, p) == name }) {
+			err = Invalid("%s: versions names %q, and no such file is unpacked", a.Source.Name(), name)
 		}
 	}
 	return err
@@ -216,7 +208,7 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *Env, staged map[str
 // moveIn puts the staged files in their places, stopping what runs from those that
 // it replaces, and notes them in the record.
 func (a *Archive) moveIn(ctx context.Context, h host.Host, e *Env, staged map[string]string) error {
-	paths := sortedKeys(staged)
+	paths := slices.Sorted(maps.Keys(staged))
 	have := map[string]string{}
 	replaces := false
 	for _, p := range paths {

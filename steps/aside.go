@@ -15,11 +15,11 @@ func asideName(path string) string { return path + ".nodejoin-aside" }
 // removed, what was there before them is renamed, and leave brings it back. A link is
 // moved itself, not what it points to.
 func putAside(ctx context.Context, h host.Host, e *Env, path string) error {
-	there, err := exists(ctx, h, path)
+	there, err := host.Exists(ctx, h, path)
 	if err != nil || !there {
 		return err
 	}
-	kept, err := exists(ctx, h, asideName(path))
+	kept, err := host.Exists(ctx, h, asideName(path))
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func putAside(ctx context.Context, h host.Host, e *Env, path string) error {
 func undoAside(path string, _ Owned) (undo, error) {
 	return undo{
 		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
-			kept, err := exists(ctx, r, asideName(path))
+			kept, err := host.Exists(ctx, r, asideName(path))
 			if err != nil || !kept {
 				return Change{}, "", err
 			}
@@ -56,6 +56,6 @@ func (e *Env) broughtBack(ctx context.Context, r host.Reader, path string) (bool
 	if _, ok := e.Record.Owned["aside:"+path]; !ok {
 		return false, nil
 	}
-	kept, err := exists(ctx, r, asideName(path))
+	kept, err := host.Exists(ctx, r, asideName(path))
 	return !kept, err
 }

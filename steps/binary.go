@@ -2,9 +2,7 @@ package steps
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
-	"io"
 	"io/fs"
 	"time"
 
@@ -62,8 +60,7 @@ func (b *Binary) observe(ctx context.Context, r host.Reader, e *Env) (*binarySta
 		return nil, err
 	}
 	if fi.Dir {
-		return nil, &Error{Code: CodeInvalid, Summary: "a directory is in the way", Detail: b.Path + " is a directory, a file is wanted there",
-			Remedy: "move the directory away, or use another path"}
+		return nil, &host.Error{Op: "read file", Subject: b.Path, Err: host.ErrDirectory}
 	}
 	s := &binaryState{modTime: fi.ModTime, access: fi.Access}
 	alg, want := b.Digest()
@@ -82,21 +79,8 @@ func (b *Binary) observe(ctx context.Context, r host.Reader, e *Env) (*binarySta
 			return s, nil
 		}
 	}
-	s.digest, err = hashFile(ctx, r, b.Path, alg)
+	s.digest, err = host.HashFile(ctx, r, b.Path, NewHash(alg))
 	return s, err
-}
-
-func hashFile(ctx context.Context, r host.Reader, path, algorithm string) (string, error) {
-	rc, err := r.Open(ctx, path)
-	if err != nil {
-		return "", err
-	}
-	defer rc.Close()
-	h := NewHash(algorithm)
-	if _, err := io.Copy(h, rc); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // diff compares; have is nil when the file is not there.

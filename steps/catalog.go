@@ -1,10 +1,8 @@
 package steps
 
-import "slices"
-
 // Kinds lists every step kind, sorted by name. To add one, write its file and name it here.
-func Kinds() []Kind {
-	return []Kind{
+func Kinds() Catalog {
+	return Catalog{
 		archiveKind,
 		binaryKind,
 		bootstrapTokenKind,
@@ -51,11 +49,4 @@ func Kinds() []Kind {
 }
 
 // Lookup finds a kind by name.
-func Lookup(name string) (Kind, bool) {
-	all := Kinds()
-	i := slices.IndexFunc(all, func(k Kind) bool { return k.Name == name })
-	if i < 0 {
-		return Kind{}, false
-	}
-	return all[i], true
-}
+func Lookup(name string) (Kind, bool) { return Kinds().Lookup(name) }

@@ -82,3 +82,12 @@ type Result struct {
 	Change Change `json:"change"`
 	Err    *Error `json:"err,omitempty"`
 }
+
+// RebootNeed is why a machine is to be rebooted.
+type RebootNeed struct {
+	Why []string `json:"why"`
+	// Blocks: later steps cannot work before it.
+	Blocks bool `json:"blocks,omitempty"`
+	// Asked: the machine was told to, and has not gone down yet.
+	Asked bool `json:"asked,omitempty"`
+}

@@ -46,11 +46,11 @@ func claimFile(ctx context.Context, h host.Host, e *Env, path string, secret boo
 	}
 	prev := previousFile{Size: fi.Size, Access: fi.Access}
 	if fi.Size <= maxInline && !secret && fi.Access != host.AccessPrivate {
-		have, err := readFile(ctx, h, path, maxInline)
+		have, err := host.ReadFile(ctx, h, path, maxInline)
 		if err != nil {
 			return err
 		}
-		if have != nil && !have.cut {
+		if have != nil && !have.Truncated {
 			prev.Content, prev.Size = have.Content, int64(len(have.Content))
 			c.prev = prev
 			return e.claim(ctx, h, c)
@@ -82,7 +82,7 @@ func keep(ctx context.Context, h host.Host, e *Env, path string) (string, error)
 	if err := h.Mkdir(ctx, previousDir(e.Facts), host.AccessPrivate); err != nil {
 		return "", err
 	}
-	sum, err := hashFile(ctx, h, path, "sha256")
+	sum, err := host.HashFile(ctx, h, path, sha256.New())
 	if err != nil {
 		return "", err
 	}

@@ -167,10 +167,3 @@ func tokenTTL(s string, byDefault, least time.Duration) (time.Duration, error) {
 	}
 	return d, nil
 }
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
-}

@@ -35,7 +35,7 @@ func (p *CredentialsReady) gate(e *Env) readiness {
 
 func (p *CredentialsReady) validate() error {
 	if p.Path == "" || p.Server == "" && p.CA == "" {
-		return invalid("credentials_ready needs the path of a kubeconfig, and its server or its CA")
+		return Invalid("credentials_ready needs the path of a kubeconfig, and its server or its CA")
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func TestServiceSecretEnvironment(t *testing.T) {
 		return spec("service", "worker", s)
 	}
 	applied(t, h, nil, []steps.Spec{with("first-secret")})
-	reply, err := steps.NewExecutor(h, nil, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: []steps.Spec{with("second-secret")}})
+	reply, err := steps.NewExecutor(steps.Kinds(), h, nil, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: []steps.Spec{with("second-secret")}})
 	must(t, err)
 	c := reply.Results[0].Change
 	if c.Action != steps.ActionUpdate || len(c.Diffs) != 1 || !c.Diffs[0].Sensitive {

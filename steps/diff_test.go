@@ -30,22 +30,22 @@ func TestFileDiff(t *testing.T) {
 	for name, c := range map[string]struct {
 		os   string
 		file File
-		have *fileState
+		have *host.File
 		want Change
 	}{
 		"absent as wanted":   {"windows", File{Path: p, Absent: true}, nil, Change{}},
-		"removed":            {"windows", File{Path: p, Absent: true}, &fileState{}, Change{Action: ActionDelete, Touches: []Touch{{Path: p}}, Digests: map[string]string{p: "absent"}}},
+		"removed":            {"windows", File{Path: p, Absent: true}, &host.File{}, Change{Action: ActionDelete, Touches: []Touch{{Path: p}}, Digests: map[string]string{p: "absent"}}},
 		"created":            {"windows", File{Path: p, Content: "x"}, nil, Change{Action: ActionCreate, Diffs: text("", "x"), Touches: []Touch{{Path: p}}, Digests: sum("x")}},
 		"created empty":      {"linux", File{Path: p, Access: host.AccessProgram}, nil, Change{Action: ActionCreate, Touches: []Touch{{Path: p}}, Digests: sum("")}},
-		"same":               {"windows", File{Path: p, Content: "x"}, &fileState{Content: []byte("x")}, Change{}},
-		"differs":            {"windows", File{Path: p, Content: "x"}, &fileState{Content: []byte("y")}, Change{Action: ActionUpdate, Diffs: text("y", "x"), Touches: []Touch{{Path: p}}, Digests: sum("x")}},
-		"longer":             {"windows", File{Path: p, Content: "x"}, &fileState{Content: []byte("x"), Size: 9, cut: true}, Change{Action: ActionUpdate, Touches: []Touch{{Path: p}}, Digests: sum("x"), Diffs: []Diff{{Name: "content", Have: "9 bytes", Want: "1 bytes, sha256 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"}}}},
-		"sensitive":          {"windows", File{Path: p, Content: "x", Sensitive: true}, &fileState{Content: []byte("y")}, Change{Action: ActionUpdate, Touches: []Touch{{Path: p}}, Diffs: []Diff{{Name: "content", Sensitive: true}}}},
-		"to be private":      {"windows", File{Path: p, Access: host.AccessPrivate}, &fileState{}, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "access", Have: "default", Want: "private"}}}},
-		"parent is private":  {"windows", File{Path: p}, &fileState{Access: host.AccessPrivate}, Change{}},
-		"program on windows": {"windows", File{Path: p, Access: host.AccessProgram}, &fileState{}, Change{}},
-		"program on linux":   {"linux", File{Path: p, Access: host.AccessProgram}, &fileState{}, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "access", Have: "default", Want: "program"}}}},
-		"not known yet":      {"windows", File{Path: p, Content: Ref("a.b")}, &fileState{Content: []byte("x")}, Change{Action: ActionUpdate, Diffs: text("x", Ref("a.b")), Touches: []Touch{{Path: p}}}},
+		"same":               {"windows", File{Path: p, Content: "x"}, &host.File{Content: []byte("x")}, Change{}},
+		"differs":            {"windows", File{Path: p, Content: "x"}, &host.File{Content: []byte("y")}, Change{Action: ActionUpdate, Diffs: text("y", "x"), Touches: []Touch{{Path: p}}, Digests: sum("x")}},
+		"longer":             {"windows", File{Path: p, Content: "x"}, &host.File{Content: []byte("x"), Size: 9, Truncated: true}, Change{Action: ActionUpdate, Touches: []Touch{{Path: p}}, Digests: sum("x"), Diffs: []Diff{{Name: "content", Have: "9 bytes", Want: "1 bytes, sha256 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"}}}},
+		"sensitive":          {"windows", File{Path: p, Content: "x", Sensitive: true}, &host.File{Content: []byte("y")}, Change{Action: ActionUpdate, Touches: []Touch{{Path: p}}, Diffs: []Diff{{Name: "content", Sensitive: true}}}},
+		"to be private":      {"windows", File{Path: p, Access: host.AccessPrivate}, &host.File{}, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "access", Have: "default", Want: "private"}}}},
+		"parent is private":  {"windows", File{Path: p}, &host.File{Access: host.AccessPrivate}, Change{}},
+		"program on windows": {"windows", File{Path: p, Access: host.AccessProgram}, &host.File{}, Change{}},
+		"program on linux":   {"linux", File{Path: p, Access: host.AccessProgram}, &host.File{}, Change{Action: ActionUpdate, Diffs: []Diff{{Name: "access", Have: "default", Want: "program"}}}},
+		"not known yet":      {"windows", File{Path: p, Content: Ref("a.b")}, &host.File{Content: []byte("x")}, Change{Action: ActionUpdate, Diffs: text("x", Ref("a.b")), Touches: []Touch{{Path: p}}}},
 	} {
 		if diff := cmp.Diff(c.want, c.file.diff(c.have, c.os)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -370,12 +370,12 @@ func TestContains(t *testing.T) {
 
 func TestRequireUnits(t *testing.T) {
 	for s, want := range map[string]uint64{"2GiB": 2 << 30, "1.5 MiB": 3 << 19, "10": 10, "1kB": 1000, "7B": 7} {
-		if have, err := parseSize(s); err != nil || have != want {
+		if have, err := host.ParseSize(s); err != nil || have != want {
 			t.Errorf("%s: %d, %v", s, have, err)
 		}
 	}
 	for _, s := range []string{"", "GiB", "-1GiB", "2 GB B", "NaN", "1e30TiB"} {
-		if n, err := parseSize(s); err == nil {
+		if n, err := host.ParseSize(s); err == nil {
 			t.Errorf("%q is %d", s, n)
 		}
 	}
@@ -383,7 +383,7 @@ func TestRequireUnits(t *testing.T) {
 		have, want string
 		old        bool
 	}{{"10.0.20348", "10.0.17763", false}, {"10.0.17763", "10.0.20348", true}, {"10.0.20348.2402", "10.0.20348", false}, {"10.0.20348", "10.0.20348.1", true}, {"10.0.9600", "10.0.17763", true}} {
-		if old, err := olderBuild(c.have, c.want); err != nil || old != c.old {
+		if old, err := host.OlderBuild(c.have, c.want); err != nil || old != c.old {
 			t.Errorf("%+v: %v, %v", c, old, err)
 		}
 	}

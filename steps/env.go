@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -44,18 +45,18 @@ func (m *MachineEnv) Check(ctx context.Context, r host.Reader, e *Env) (Change, 
 func (m *MachineEnv) validate(os string) error {
 	switch {
 	case m.Name == "" || strings.ContainsAny(m.Name, "=\r\n\t #\""):
-		return invalid("%q cannot be the name of a variable", m.Name)
+		return Invalid("%q cannot be the name of a variable", m.Name)
 	case m.File != "" && os == "windows":
-		return invalid("variable %s: file is for Linux; Windows keeps its environment in the registry", m.Name)
+		return Invalid("variable %s: file is for Linux; Windows keeps its environment in the registry", m.Name)
 	case m.Absent && m.Value != "":
-		return invalid("variable %s is to be absent, so it takes no value", m.Name)
+		return Invalid("variable %s is to be absent, so it takes no value", m.Name)
 	case os != "windows" && strings.ContainsAny(m.Value, "\r\n"):
-		return invalid("variable %s: a value in a file of lines cannot hold a line break", m.Name)
+		return Invalid("variable %s: a value in a file of lines cannot hold a line break", m.Name)
 	}
 	return nil
 }
 
-func (m *MachineEnv) file() string { return or(m.File, defaultEnvFile) }
+func (m *MachineEnv) file() string { return cmp.Or(m.File, defaultEnvFile) }
 
 func (m *MachineEnv) key(os string) string {
 	if os == "windows" {
@@ -65,14 +66,14 @@ func (m *MachineEnv) key(os string) string {
 }
 
 // read gives every value of the variable (a file may hold several) and, on Linux, the file.
-func (m *MachineEnv) read(ctx context.Context, r host.Reader, os string) ([]string, *fileState, error) {
+func (m *MachineEnv) read(ctx context.Context, r host.Reader, os string) ([]string, *host.File, error) {
 	if os != "windows" {
-		f, err := readFile(ctx, r, m.file(), maxText)
+		f, err := host.ReadFile(ctx, r, m.file(), host.MaxText)
 		if err != nil || f == nil {
 			return nil, nil, err
 		}
-		if f.cut {
-			return nil, nil, invalid("%s is larger than a file of variables can be", m.file())
+		if f.Truncated {
+			return nil, nil, Invalid("%s is larger than a file of variables can be", m.file())
 		}
 		return envValues(string(f.Content), m.Name), f, nil
 	}
@@ -135,7 +136,7 @@ func (m *MachineEnv) Apply(ctx context.Context, h host.Host, e *Env, c Change) (
 		return Outcome{}, h.SetMachineEnv(ctx, m.Name, m.Value)
 	}
 	if file == nil {
-		file = &fileState{}
+		file = &host.File{}
 	}
 	text := setEnvLine(string(file.Content), m.Name, m.Value, m.Absent)
 	return Outcome{}, h.WriteFile(ctx, m.file(), strings.NewReader(text), host.WriteOptions{Access: file.Access})

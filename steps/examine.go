@@ -75,12 +75,15 @@ type symptom struct {
 	severity Severity
 	os       string // it is looked for on this OS only; "" = on all
 	why      string
-	look     func(ctx context.Context, x *exam) ([]sign, error)
+	look     func(ctx context.Context, x *diagnosis) ([]finding, error)
 }
 
-// sign is what one look found, with what mends it.
-type sign struct {
-	seen
+// observed is what was found, and what to do about it.
+type observed struct{ what, remedy string }
+
+// finding is what a row of the table has found, with what fixes it.
+type finding struct {
+	observed
 	mend, restart []string
 }
 
@@ -88,47 +91,44 @@ type sign struct {
 // Windows nodes, each entry with what can be looked at of it.
 var symptoms = slices.Concat(serviceSymptoms, networkSymptoms, podSymptoms)
 
-// exam is one pass over the table.
-type exam struct {
+// diagnosis is one pass over the table.
+type diagnosis struct {
 	r host.Reader
 	e *Env
 	c ClusterView
 	// steps of the node, with the references filled that are known.
-	steps []examStep
+	steps []plannedStep
 }
 
-type examStep struct {
+type plannedStep struct {
 	id   string
 	args any
 	refs []string // to facts and outputs of other steps
 }
 
 // Examine looks for the symptoms of a machine that has joined; nothing is changed.
-func (x *Executor) Examine(ctx context.Context, req ExamineRequest) (ExamineReply, error) {
-	if err := x.prepare(ctx); err != nil {
-		return ExamineReply{}, err
-	}
-	ex := &exam{r: x.host, e: x.env(req.Node, "doctor"), c: req.Cluster}
-	values := FactValues(x.facts)
+func Examine(ctx context.Context, r host.Reader, e *Env, req ExamineRequest) (ExamineReply, error) {
+	ex := &diagnosis{r: r, e: e, c: req.Cluster}
+	values := FactValues(e.Facts)
 	if n := req.Cluster.Node; n != nil && n.PodCIDR != "" {
 		values["registered.pod_cidr"] = n.PodCIDR
 	}
 	var waived []string
 	for _, s := range req.Steps {
-		args, _, err := open(s, values)
+		args, _, err := Kinds().Open(s, values)
 		if err != nil {
 			return ExamineReply{}, err
 		}
-		ex.steps = append(ex.steps, examStep{s.ID, args, ArgRefs(s.Args)})
+		ex.steps = append(ex.steps, plannedStep{s.ID, args, ArgRefs(s.Args)})
 		waived = append(waived, Waived(s)...)
 	}
-	reply := ExamineReply{Facts: x.facts, Symptoms: []Symptom{}}
+	reply := ExamineReply{Facts: e.Facts, Symptoms: []Symptom{}}
 	var err error
 	if reply.Joined, err = ex.joined(ctx); err != nil || !reply.Joined {
 		return reply, err
 	}
 	for _, s := range symptoms {
-		if s.os != "" && s.os != x.facts.OS {
+		if s.os != "" && s.os != e.Facts.OS {
 			continue
 		}
 		signs, err := s.look(ctx, ex)
@@ -154,12 +154,11 @@ func (x *Executor) Examine(ctx context.Context, req ExamineRequest) (ExamineRepl
 		reply.Symptoms = append(reply.Symptoms, Symptom{Finding: Finding{ID: PauseImageSymptom, Severity: SeverityWarning, Unasked: true,
 			Seen: "could not be looked at: " + err.Error(), Why: pauseWhy, Remedy: "mend what kept it from being asked, and look again"}})
 	}
-	reply.Mutations = x.Mutations()
 	return reply, nil
 }
 
 // joined tells whether the node's kubelet is a service that nodejoin registered.
-func (x *exam) joined(ctx context.Context) (bool, error) {
+func (x *diagnosis) joined(ctx context.Context) (bool, error) {
 	s, _, ok := x.service("kubelet")
 	if !ok {
 		return false, nil
@@ -174,7 +173,7 @@ func (x *exam) joined(ctx context.Context) (bool, error) {
 }
 
 // of gives the steps of a kind with their ids, in the plan's order.
-func of[T any](x *exam) (ids []string, list []T) {
+func of[T any](x *diagnosis) (ids []string, list []T) {
 	for _, s := range x.steps {
 		if v, ok := s.args.(T); ok {
 			ids, list = append(ids, s.id), append(list, v)
@@ -185,7 +184,7 @@ func of[T any](x *exam) (ids []string, list []T) {
 
 // using are the steps that take a value ("registered.pod_cidr"), those that take outputs
 // of them, and services that are started from files among them; in the plan's order.
-func (x *exam) using(value string) (ids []string) {
+func (x *diagnosis) using(value string) (ids []string) {
 	var files []string
 	for _, s := range x.steps { // a step comes after those whose outputs it takes
 		takes := slices.ContainsFunc(s.refs, func(r string) bool {
@@ -207,7 +206,7 @@ func (x *exam) using(value string) (ids []string) {
 }
 
 // service finds the step of a service that is to run.
-func (x *exam) service(name string) (s *Service, id string, ok bool) {
+func (x *diagnosis) service(name string) (s *Service, id string, ok bool) {
 	ids, list := of[*Service](x)
 	for i, s := range list {
 		if s.Name == name && s.running() {
@@ -218,7 +217,7 @@ func (x *exam) service(name string) (s *Service, id string, ok bool) {
 }
 
 // file finds the step that writes a file.
-func (x *exam) file(path string) (f *File, id string, ok bool) {
+func (x *diagnosis) file(path string) (f *File, id string, ok bool) {
 	ids, list := of[*File](x)
 	for i, f := range list {
 		if host.PathKey(x.e.Facts.OS, f.Path) == host.PathKey(x.e.Facts.OS, path) {
@@ -229,19 +228,19 @@ func (x *exam) file(path string) (f *File, id string, ok bool) {
 }
 
 // read gives a file of the machine; there is false where it is absent.
-func (x *exam) read(ctx context.Context, path string) (b []byte, there bool, err error) {
-	f, err := readFile(ctx, x.r, path, maxText)
+func (x *diagnosis) read(ctx context.Context, path string) (b []byte, there bool, err error) {
+	f, err := host.ReadFile(ctx, x.r, path, host.MaxText)
 	if err != nil || f == nil {
 		return nil, false, err
 	}
-	if f.cut {
-		return nil, true, fmt.Errorf("%s is larger than %s", path, formatSize(maxText))
+	if f.Truncated {
+		return nil, true, fmt.Errorf("%s is larger than %s", path, host.FormatSize(host.MaxText))
 	}
 	return f.Content, true, nil
 }
 
 // registered is a service as the machine has it; there is false where it is absent.
-func (x *exam) registered(ctx context.Context, name string) (svc host.Service, there bool, err error) {
+func (x *diagnosis) registered(ctx context.Context, name string) (svc host.Service, there bool, err error) {
 	svc, err = x.r.Service(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return svc, false, nil
@@ -272,7 +271,7 @@ var pauseLine = regexp.MustCompile(`(?m)^\s*(?:sandbox_image|sandbox)\s*=\s*['"]
 // pause reads the pause image out of the configuration that containerd is started with,
 // or out of the kubelet's flag where Docker is the runtime, and names the steps that
 // write it.
-func (x *exam) pause(ctx context.Context) (image string, mend []string, err error) {
+func (x *diagnosis) pause(ctx context.Context) (image string, mend []string, err error) {
 	_, runtime, ok := x.service("containerd")
 	if !ok {
 		have, _, err := x.registered(ctx, "kubelet")
@@ -316,11 +315,7 @@ func jsonOf(b []byte) (any, error) {
 
 // Waived are the ids of findings that a step of kind preflight is told not to count.
 func Waived(s Spec) []string {
-	k, ok := Lookup(s.Kind)
-	if !ok {
-		return nil
-	}
-	step, err := decode(k, s.Args)
+	step, _, err := Kinds().Decode(s)
 	if p, is := step.(*Preflight); err == nil && is {
 		return p.Waive
 	}

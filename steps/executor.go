@@ -8,7 +8,6 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 // Executor runs the host steps of one node against its machine. It is the same
 // code for a local host and inside the agent. Not safe for concurrent use.
 type Executor struct {
+	kinds     Catalog
 	host      host.Host
 	artifacts Artifacts
 	emit      func(event.Event)
@@ -29,9 +29,9 @@ type Executor struct {
 	record    *Record
 }
 
-// NewExecutor: emit may be called from the caller's goroutine only, and must not block for long.
-func NewExecutor(h host.Host, a Artifacts, emit func(event.Event)) *Executor {
-	x := &Executor{artifacts: a, emit: emit}
+// NewExecutor: emit is called from the caller's goroutine only, and must not block for long.
+func NewExecutor(kinds Catalog, h host.Host, a Artifacts, emit func(event.Event)) *Executor {
+	x := &Executor{kinds: kinds, artifacts: a, emit: emit}
 	x.host = host.Intercept(h, func(op, subject string) error {
 		x.mutations.Add(1)
 		return nil
@@ -100,6 +100,21 @@ func (x *Executor) prepare(ctx context.Context) error {
 	return nil
 }
 
+// Gather looks at what the steps of a node name, see Gather.
+func (x *Executor) Gather(ctx context.Context, req GatherRequest) (GatherReply, error) {
+	return Gather(ctx, x.host, req)
+}
+
+// Examine looks for the symptoms of a machine that has joined, see Examine.
+func (x *Executor) Examine(ctx context.Context, req ExamineRequest) (ExamineReply, error) {
+	if err := x.prepare(ctx); err != nil {
+		return ExamineReply{}, err
+	}
+	reply, err := Examine(ctx, x.host, x.env(req.Node, "doctor"), req)
+	reply.Mutations = x.Mutations()
+	return reply, err
+}
+
 // Refresh reads the record again, once the machine is locked for the run: another run may
 // have written it since this one looked. Digests of files stay, as each is held against
 // its file anyway.
@@ -131,30 +146,12 @@ func (x *Executor) onlyDrift(ctx context.Context, results []Result) {
 	}
 }
 
-// FactValues are the references that a host's facts fill.
-func FactValues(f host.Facts) map[string]string {
-	return map[string]string{
-		"fact.management_ip": f.ManagementIP, "fact.hostname": f.Hostname, "fact.build": f.Build,
-		"fact.subnet": f.Subnet, "fact.interface": f.Interface, "fact.data_dir": f.DataDir, "fact.arch": f.Arch,
-		"fact.cgroup_driver": cgroupDriver(f), "fact.systemd_cgroup": strconv.FormatBool(f.Init == "systemd"), "fact.resolv_conf": f.ResolvConf,
-	}
-}
-
-// cgroupDriver is how kubelet and runtime share control groups: through systemd where
-// it runs, as it takes itself for their only owner (kubernetes.io, "Container Runtimes").
-func cgroupDriver(f host.Facts) string {
-	if f.Init == "systemd" {
-		return "systemd"
-	}
-	return "cgroupfs"
-}
-
 // Check looks at every step; nothing is changed.
 func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 	if err := x.prepare(ctx); err != nil {
 		return CheckReply{}, err
 	}
-	w := newWalk(req, FactValues(x.facts))
+	w := newWalk(x.kinds, req, FactValues(x.facts))
 	reply := CheckReply{Facts: x.facts, Untouched: x.record.empty(x.facts)}
 	for _, s := range req.Steps {
 		reply.Results = append(reply.Results, w.check(ctx, s, func(step any, e *Env) (Change, error) {
@@ -200,7 +197,7 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 	}
 	for _, s := range req.Steps {
 		e := x.env(req.Node, s.ID)
-		r := Run(ctx, req.Node, s, values, e, x.emit, Target{Host: x.host})
+		r := Run(ctx, req.Node, s, values, e, x.emit, Target{Kinds: x.kinds, Host: x.host})
 		if r.Changed {
 			// One save a changed step: stamps and fingerprints survive an interruption.
 			if err := x.record.Save(context.WithoutCancel(ctx), x.host, x.facts); err != nil && r.Err == nil {
@@ -227,10 +224,11 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 	return reply, nil
 }
 
-// Target is where a step runs: one of the two is set.
+// Target is where a step runs: on a host or on a cluster.
 type Target struct {
-	Host host.Host
-	Kube kube.API
+	Kinds Catalog
+	Host  host.Host
+	Kube  kube.API
 }
 
 // RunResult is what one step's run came to.
@@ -248,7 +246,7 @@ func Run(
 ) RunResult {
 	r := &stepRun{spec: s, node: node, values: values, env: e, emit: emit, on: t, action: ActionNone, start: time.Now()}
 	var err error
-	if r.step, r.kind, err = open(s, values); err != nil {
+	if r.step, r.kind, err = t.Kinds.Open(s, values); err != nil {
 		return r.done(0, err)
 	}
 	timeout := cmp.Or(s.Timeout, r.kind.Timeout, DefaultTimeout)
@@ -263,8 +261,8 @@ func Run(
 		if ctx.Err() != nil {
 			err = causeOr(ctx, err)
 		}
-		var se *Error
-		final := errors.As(err, &se) && (se.Code == CodeBlobMissing || se.Code == CodeInvalid)
+		e := AsError(err)
+		final := e != nil && (e.Code == CodeBlobMissing || e.Code == CodeInvalid)
 		if final || attempt > s.Retries || ctx.Err() != nil {
 			return r.done(attempt, err)
 		}
@@ -415,23 +413,6 @@ func recoverInto(err *error) {
 	}
 }
 
-// open resolves the references of a spec's arguments and makes its step.
-func open(s Spec, values map[string]string) (any, Kind, error) {
-	k, ok := Lookup(s.Kind)
-	if !ok {
-		return nil, k, &Error{Code: CodeInvalid, Summary: "unknown step kind", Detail: fmt.Sprintf("no kind is named %q", s.Kind)}
-	}
-	args, err := ResolveArgs(s.Args, values)
-	if err != nil {
-		return nil, k, err
-	}
-	v, err := decode(k, args)
-	if err != nil {
-		return nil, k, &Error{Code: CodeInvalid, Summary: "wrong step arguments", Detail: err.Error()}
-	}
-	return v, k, nil
-}
-
 func unresolved(args []byte, values map[string]string) []string {
 	return slices.DeleteFunc(ArgRefs(args), func(r string) bool { _, ok := values[r]; return ok })
 }
@@ -442,14 +423,15 @@ const checkTimeout = 2 * time.Minute
 
 // walk carries what earlier checks of one pass mean for later ones.
 type walk struct {
+	kinds   Catalog
 	values  map[string]string
 	pending map[Touch]string // see Env
 	future  map[Touch]string
 	changed map[string]bool // steps with something to do
 }
 
-func newWalk(req Request, facts map[string]string) *walk {
-	w := &walk{values: facts, pending: map[Touch]string{}, future: map[Touch]string{}, changed: map[string]bool{}}
+func newWalk(kinds Catalog, req Request, facts map[string]string) *walk {
+	w := &walk{kinds: kinds, values: facts, pending: map[Touch]string{}, future: map[Touch]string{}, changed: map[string]bool{}}
 	maps.Copy(w.values, req.Values)
 	return w
 }
@@ -460,7 +442,7 @@ func (w *walk) check(ctx context.Context, s Spec, f func(step any, e *Env) (Chan
 	if s.OnlyIf != "" && !w.changed[s.OnlyIf] {
 		return r
 	}
-	step, _, err := open(s, w.values)
+	step, _, err := w.kinds.Open(s, w.values)
 	ctx, cancel := context.WithTimeoutCause(ctx, checkTimeout, &Error{Code: CodeTimeout, Summary: "the check was not done in time",
 		Detail: fmt.Sprintf("looking at %s took longer than %s", s.ID, checkTimeout), Remedy: "something on the machine or the way to the cluster hangs; look at it and try again"})
 	defer cancel()
@@ -501,10 +483,10 @@ func (w *walk) check(ctx context.Context, s Spec, f func(step any, e *Env) (Chan
 	return r
 }
 
-// Checks runs read-only checks of cluster steps with the same rules as
+// CheckCluster runs read-only checks of cluster steps with the same rules as
 // Executor.Check; values must hold the outputs known so far and is added to.
-func CheckCluster(ctx context.Context, node string, specs []Spec, values map[string]string, changed map[string]bool, r kube.Reader) []Result {
-	w := &walk{values: values, pending: map[Touch]string{}, future: map[Touch]string{}, changed: changed}
+func CheckCluster(ctx context.Context, kinds Catalog, node string, specs []Spec, values map[string]string, changed map[string]bool, r kube.Reader) []Result {
+	w := &walk{kinds: kinds, values: values, pending: map[Touch]string{}, future: map[Touch]string{}, changed: changed}
 	var out []Result
 	for _, s := range specs {
 		out = append(out, w.check(ctx, s, func(step any, e *Env) (Change, error) {

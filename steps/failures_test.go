@@ -76,7 +76,7 @@ func TestBinaryWithoutRecord(t *testing.T) {
 func TestBlobsAreNamed(t *testing.T) {
 	src := steps.Source{File: "/mirror/x.tgz", SHA256: hex256([]byte("x"))}
 	list := []steps.Spec{spec("binary", "b", &steps.Binary{Source: src, Path: `C:\k\x.exe`}), spec("archive", "a", &steps.Archive{Source: src, To: `C:\k`})}
-	reply, err := steps.NewExecutor(openHost(t, "windows"), memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: list})
+	reply, err := steps.NewExecutor(steps.Kinds(), openHost(t, "windows"), memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: list})
 	must(t, err)
 	for _, r := range reply.Results {
 		if diff := cmp.Diff([]steps.Source{src}, r.Change.Blobs); diff != "" {
@@ -172,7 +172,7 @@ func TestPlanForesees(t *testing.T) {
 	}
 	h := openHost(t, "windows")
 	actions := func(list []steps.Spec) (out []steps.Action, reasons []string) {
-		reply, err := steps.NewExecutor(h, art, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: list})
+		reply, err := steps.NewExecutor(steps.Kinds(), h, art, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: list})
 		must(t, err)
 		for _, r := range reply.Results {
 			if r.Err != nil {
@@ -219,7 +219,7 @@ func TestUnknownValues(t *testing.T) {
 		spec("source_vip", "vip", &steps.SourceVIP{Dir: `C:\n`, Network: "flannel.4096", Subnet: steps.Ref("registered.pod_cidr")}),
 		spec("service", "proxy", service("proxy", `C:\k\p.exe`, "--source-vip="+steps.Ref("vip.address"))),
 	}
-	reply, err := steps.NewExecutor(h, memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: list})
+	reply, err := steps.NewExecutor(steps.Kinds(), h, memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: list})
 	must(t, err)
 	for i, want := range []string{"cidr (known after registered)", "an address of (known after registered)", "--source-vip=(known after vip)"} {
 		found := false
@@ -269,7 +269,7 @@ func TestTokensAreNeverShown(t *testing.T) {
 		spec("file", "f", &steps.File{Path: `C:\k\s`, Content: secret, Sensitive: true})}
 	h := openHost(t, "windows")
 	var shown strings.Builder
-	x := steps.NewExecutor(h, memory{}, func(e event.Event) { b, _ := event.Encode(e); shown.Write(b) })
+	x := steps.NewExecutor(steps.Kinds(), h, memory{}, func(e event.Event) { b, _ := event.Encode(e); shown.Write(b) })
 	check, err := x.Check(t.Context(), steps.Request{Node: "n", Steps: list})
 	must(t, err)
 	reply, err := x.Apply(t.Context(), steps.Request{Node: "n", Steps: list})
@@ -331,7 +331,7 @@ func TestPreflightOnly(t *testing.T) {
 	found := func(only ...string) (out []string) {
 		p := all
 		p.Only = only
-		reply, err := steps.NewExecutor(h, memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: []steps.Spec{spec("preflight", "p", &p)}})
+		reply, err := steps.NewExecutor(steps.Kinds(), h, memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: []steps.Spec{spec("preflight", "p", &p)}})
 		must(t, err)
 		if r := reply.Results[0]; r.Err == nil {
 			t.Errorf("only %q: no error", only)

@@ -22,7 +22,7 @@ type Feature struct {
 
 func (f *Feature) Check(ctx context.Context, r host.Reader, _ *Env) (Change, error) {
 	state, err := f.state(ctx, r)
-	if err != nil || featureOn(state) {
+	if err != nil || state.Enabled() {
 		return Change{}, err
 	}
 	return Change{Action: ActionUpdate, Diffs: []Diff{{Name: "state", Have: string(state), Want: string(host.FeatureOn)}},
@@ -31,10 +31,6 @@ func (f *Feature) Check(ctx context.Context, r host.Reader, _ *Env) (Change, err
 
 // featureReason is what of a feature takes effect at the next boot.
 func featureReason(name string) string { return "the feature " + name }
-
-func featureOn(s host.FeatureState) bool {
-	return s == host.FeatureOn || s == host.FeatureOnPending
-}
 
 func (f *Feature) state(ctx context.Context, r host.Reader) (host.FeatureState, error) {
 	state, err := r.Feature(ctx, f.Name)
@@ -61,7 +57,7 @@ func undoFeature(name string, _ Owned) (undo, error) {
 			switch {
 			case errors.Is(err, fs.ErrNotExist), errors.Is(err, host.ErrUnsupported):
 				return Change{}, "", nil
-			case err != nil || !featureOn(state):
+			case err != nil || !state.Enabled():
 				return Change{}, "", err
 			}
 			return Change{Action: ActionUpdate, Diffs: []Diff{{Name: "state", Have: string(state), Want: string(host.FeatureOff)}}}, "", nil

@@ -4,12 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"nodejoin/steps/host"
@@ -27,17 +23,14 @@ type File struct {
 	Absent    bool        `json:"absent,omitempty" doc:"the file must not exist"`
 }
 
-// maxText is the size up to which a file is read into memory to be compared, shown (bytes).
-const maxText = 1 << 20
-
 func (f *File) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
-	have, err := readFile(ctx, r, f.Path, max(maxText, len(f.Content)))
+	have, err := host.ReadFile(ctx, r, f.Path, max(host.MaxText, len(f.Content)))
 	if err != nil {
 		return Change{}, err
 	}
 	step, made := e.Pending[Touch{Path: f.Path}.Key(e.Facts.OS)]
 	if digest, _ := e.futureDigest(f.Path); f.Absent && have == nil && made && digest != absentFile {
-		have = &fileState{} // it will be there
+		have = &host.File{} // it will be there
 		c := f.diff(have, e.Facts.OS)
 		c.Reason = step + " makes it"
 		return c, nil
@@ -50,7 +43,7 @@ func (f *File) Check(ctx context.Context, r host.Reader, e *Env) (Change, error)
 }
 
 // diff compares; have is nil when there is no file.
-func (f *File) diff(have *fileState, os string) Change {
+func (f *File) diff(have *host.File, os string) Change {
 	switch {
 	case f.Absent && have == nil:
 		return Change{}
@@ -60,12 +53,12 @@ func (f *File) diff(have *fileState, os string) Change {
 	c := Change{Action: ActionUpdate}
 	if have == nil {
 		c.Action = ActionCreate
-		have = &fileState{Access: f.Access}
+		have = &host.File{Access: f.Access}
 		if f.Content == "" {
 			c.Touches = []Touch{{Path: f.Path}}
 		}
 	}
-	if have.cut || string(have.Content) != f.Content {
+	if have.Truncated || string(have.Content) != f.Content {
 		c.Diffs = append(c.Diffs, contentDiff(have, f.Content, f.Sensitive))
 		c.Touches = []Touch{{Path: f.Path}}
 	}
@@ -80,19 +73,19 @@ func (f *File) diff(have *fileState, os string) Change {
 	return c
 }
 
-func contentDiff(have *fileState, want string, sensitive bool) Diff {
+func contentDiff(have *host.File, want string, sensitive bool) Diff {
 	switch {
 	case sensitive:
 		return Diff{Name: "content", Sensitive: true}
-	case !have.cut && utf8.Valid(have.Content) && utf8.ValidString(want):
+	case !have.Truncated && utf8.Valid(have.Content) && utf8.ValidString(want):
 		return Diff{Name: "content", Have: string(have.Content), Want: want, Text: true}
 	}
 	sum := sha256.Sum256([]byte(want))
-	return Diff{Name: "content", Have: have.describe(), Want: fmt.Sprintf("%d bytes, sha256 %s", len(want), hex.EncodeToString(sum[:]))}
+	return Diff{Name: "content", Have: describe(have), Want: fmt.Sprintf("%d bytes, sha256 %s", len(want), hex.EncodeToString(sum[:]))}
 }
 
 func (f *File) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {
-	have, err := readFile(ctx, h, f.Path, max(maxText, len(f.Content)))
+	have, err := host.ReadFile(ctx, h, f.Path, max(host.MaxText, len(f.Content)))
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -102,60 +95,19 @@ func (f *File) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcom
 	switch {
 	case f.Absent:
 		return Outcome{}, h.Remove(ctx, f.Path)
-	case have != nil && !have.cut && string(have.Content) == f.Content:
+	case have != nil && !have.Truncated && string(have.Content) == f.Content:
 		return Outcome{}, h.SetAccess(ctx, f.Path, f.Access)
 	}
 	return Outcome{}, h.WriteFile(ctx, f.Path, strings.NewReader(f.Content), host.WriteOptions{Access: f.Access})
 }
 
-// fileState is a file as observed.
-type fileState struct {
-	Content []byte
-	Size    int64
-	ModTime time.Time
-	Access  host.Access
-
-	cut bool // Content was not read to its end
-}
-
-func (s *fileState) describe() string {
-	if s.cut {
-		return fmt.Sprintf("%d bytes", s.Size)
+// describe is the size of a content that is not shown, with its digest where all of it was read.
+func describe(f *host.File) string {
+	if f.Truncated {
+		return fmt.Sprintf("%d bytes", f.Size)
 	}
-	sum := sha256.Sum256(s.Content)
-	return fmt.Sprintf("%d bytes, sha256 %s", s.Size, hex.EncodeToString(sum[:]))
-}
-
-// readFile reads a file of up to limit bytes. An absent one is nil without an
-// error; a directory in its place is an error.
-func readFile(ctx context.Context, r host.Reader, path string, limit int) (*fileState, error) {
-	fi, err := r.Stat(ctx, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if fi.Dir {
-		return nil, &Error{Code: CodeInvalid, Summary: "a directory is in the way", Detail: path + " is a directory, a file is wanted there",
-			Remedy: "move the directory away, or use another path"}
-	}
-	s := &fileState{Size: fi.Size, ModTime: fi.ModTime, Access: fi.Access}
-	rc, err := r.Open(ctx, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer rc.Close()
-	if s.Content, err = io.ReadAll(io.LimitReader(rc, int64(limit)+1)); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	if len(s.Content) > limit {
-		s.cut, s.Content = true, s.Content[:limit]
-	}
-	return s, nil
+	sum := sha256.Sum256(f.Content)
+	return fmt.Sprintf("%d bytes, sha256 %s", f.Size, hex.EncodeToString(sum[:]))
 }
 
 // accessDiff compares access. On Windows only private counts: what a parent gives
@@ -176,8 +128,4 @@ func accessText(a host.Access) string {
 		return "default"
 	}
 	return string(a)
-}
-
-func invalid(format string, args ...any) error {
-	return &Error{Code: CodeInvalid, Summary: "wrong step arguments", Detail: fmt.Sprintf(format, args...)}
 }

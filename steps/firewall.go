@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,17 +42,17 @@ func (f *FirewallRule) read(ctx context.Context, r host.Reader) (*host.FirewallR
 func (f *FirewallRule) validate() error {
 	switch {
 	case f.Name == "":
-		return invalid("a firewall rule needs a name")
+		return Invalid("a firewall rule needs a name")
 	case f.Absent:
 		return nil
 	case f.Direction != "in" && f.Direction != "out":
-		return invalid("firewall rule %s: direction %q is neither in nor out", f.Name, f.Direction)
+		return Invalid("firewall rule %s: direction %q is neither in nor out", f.Name, f.Direction)
 	case f.Action != "allow" && f.Action != "block":
-		return invalid("firewall rule %s: action %q is neither allow nor block", f.Name, f.Action)
+		return Invalid("firewall rule %s: action %q is neither allow nor block", f.Name, f.Action)
 	case !host.ValidAddresses(f.Remote) && !HasRef(f.Remote):
-		return invalid("firewall rule %s: remote %q is no list of addresses and networks", f.Name, f.Remote)
+		return Invalid("firewall rule %s: remote %q is no list of addresses and networks", f.Name, f.Remote)
 	case f.Protocol != "tcp" && f.Protocol != "udp":
-		return invalid("firewall rule %s: protocol %q is neither tcp nor udp", f.Name, f.Protocol)
+		return Invalid("firewall rule %s: protocol %q is neither tcp nor udp", f.Name, f.Protocol)
 	}
 	return nil
 }
@@ -85,7 +86,7 @@ func (f *FirewallRule) diff(have *host.FirewallRule) Change {
 			c.Diffs = append(c.Diffs, Diff{Name: name, Have: have, Want: want})
 		}
 	}
-	add("display_name", or(have.DisplayName, have.Name), want.DisplayName)
+	add("display_name", cmp.Or(have.DisplayName, have.Name), want.DisplayName)
 	add("description", have.Description, want.Description)
 	add("direction", have.Direction, want.Direction)
 	add("action", have.Action, want.Action)
@@ -104,14 +105,7 @@ func (f *FirewallRule) diff(have *host.FirewallRule) Change {
 	return c
 }
 
-func orAny(s string) string { return or(s, "any") }
-
-func or(s, fallback string) string {
-	if s == "" {
-		return fallback
-	}
-	return s
-}
+func orAny(s string) string { return cmp.Or(s, "any") }
 
 func (f *FirewallRule) key() string { return "firewall_rule:" + f.Name }
 

@@ -48,22 +48,19 @@ type GatherReply struct {
 // Gather looks at what the steps of a node name: services, configurations, the ends of
 // logs, HNS networks, addresses, routes and ports, firewall rules, and at nodejoin's own notes. One part that cannot
 // be had does not keep the others away.
-func (x *Executor) Gather(ctx context.Context, req GatherRequest) (GatherReply, error) {
-	f, err := x.host.Facts(ctx)
+func Gather(ctx context.Context, r host.Reader, req GatherRequest) (GatherReply, error) {
+	f, err := r.Facts(ctx)
 	if err != nil {
 		return GatherReply{}, err
 	}
-	g := &gatherer{r: x.host, f: f, seen: map[string]bool{}}
+	g := &gatherer{r: r, f: f, seen: map[string]bool{}}
 	known := Secrets(req.Steps)
 	g.json("facts.json", f, nil)
 	g.record(ctx)
 	g.networks(ctx)
 	for _, s := range req.Steps {
-		k, ok := Lookup(s.Kind)
-		if !ok || k.Place != OnHost {
-			continue
-		}
-		if step, err := decode(k, s.Args); err == nil {
+		step, k, err := Kinds().Decode(s)
+		if err == nil && k.Place == OnHost {
 			g.step(ctx, step)
 		}
 	}
@@ -268,10 +265,8 @@ func tail(ctx context.Context, r host.Reader, path string, most int64) (b []byte
 func Secrets(specs []Spec) []string {
 	var out []string
 	for _, s := range specs {
-		if k, ok := Lookup(s.Kind); ok {
-			if step, err := decode(k, s.Args); err == nil {
-				out = append(out, secretsOf(step)...)
-			}
+		if step, _, err := Kinds().Decode(s); err == nil {
+			out = append(out, secretsOf(step)...)
 		}
 	}
 	return out

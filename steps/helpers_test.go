@@ -95,7 +95,7 @@ func openHost(t *testing.T, os string) host.Host {
 
 func apply(t *testing.T, h host.Host, a steps.Artifacts, list []steps.Spec) steps.ApplyReply {
 	t.Helper()
-	reply, err := steps.NewExecutor(h, a, func(event.Event) {}).Apply(t.Context(), steps.Request{Node: "win-1", Steps: list})
+	reply, err := steps.NewExecutor(steps.Kinds(), h, a, func(event.Event) {}).Apply(t.Context(), steps.Request{Node: "win-1", Steps: list})
 	if err != nil {
 		return steps.ApplyReply{Err: steps.AsError(err)}
 	}

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,13 +38,13 @@ func (n *HNSNetwork) validate() error {
 	gateway, err2 := netip.ParseAddr(n.Gateway)
 	switch {
 	case n.Name == "":
-		return invalid("hns_network needs a name")
+		return Invalid("hns_network needs a name")
 	case n.Type != "Overlay" && n.Type != "L2Bridge":
-		return invalid("hns_network %s: the type %q is neither Overlay nor L2Bridge", n.Name, n.Type)
+		return Invalid("hns_network %s: the type %q is neither Overlay nor L2Bridge", n.Name, n.Type)
 	case err != nil || err2 != nil || !subnet.Contains(gateway):
-		return invalid("hns_network %s: %q is no network with the gateway %q in it", n.Name, n.Subnet, n.Gateway)
+		return Invalid("hns_network %s: %q is no network with the gateway %q in it", n.Name, n.Subnet, n.Gateway)
 	case (n.Type == "Overlay") != (n.VNI != 0):
-		return invalid("hns_network %s: an Overlay has a vni, an L2Bridge has none", n.Name)
+		return Invalid("hns_network %s: an Overlay has a vni, an L2Bridge has none", n.Name)
 	}
 	return nil
 }
@@ -112,15 +113,15 @@ func (n *HNSNetwork) adapter(ctx context.Context, r host.Reader, e *Env) (string
 	if err != nil {
 		return "", err
 	}
-	want, err := netip.ParseAddr(or(n.Address, e.Facts.ManagementIP))
+	want, err := netip.ParseAddr(cmp.Or(n.Address, e.Facts.ManagementIP))
 	for _, a := range list {
-		if err == nil && slices.ContainsFunc(prefixes(a), func(p netip.Prefix) bool { return p.Addr() == want }) {
+		if err == nil && slices.ContainsFunc(a.Prefixes(), func(p netip.Prefix) bool { return p.Addr() == want }) {
 			if strings.HasPrefix(a.Name, "vEthernet") {
 				return "", nil
 			}
 			return a.Name, nil
 		}
 	}
-	return "", &Error{Code: CodeFailed, Summary: "no adapter has the address", Detail: fmt.Sprintf("none of the machine's adapters has %s, on which HNS network %s is to be made", or(n.Address, "an address with a default route"), n.Name),
+	return "", &Error{Code: CodeFailed, Summary: "no adapter has the address", Detail: fmt.Sprintf("none of the machine's adapters has %s, on which HNS network %s is to be made", cmp.Or(n.Address, "an address with a default route"), n.Name),
 		Remedy: "correct management_ip in the plan, or the machine's address"}
 }

@@ -84,7 +84,7 @@ func TestPreflightSubnet(t *testing.T) {
 	for address, want := range map[string]string{"": "192.0.2.0/24", "192.0.2.10": "192.0.2.0/24", "10.0.7.22": "10.0.0.0/16"} {
 		s := newSurvey(t)
 		s.adapters(adapters...)
-		x := steps.NewExecutor(s.open(), memory{}, func(event.Event) {})
+		x := steps.NewExecutor(steps.Kinds(), s.open(), memory{}, func(event.Event) {})
 		reply, err := x.Check(t.Context(), steps.Request{Node: "win-1", Steps: []steps.Spec{spec("preflight", "p", &steps.Preflight{Address: address})}})
 		must(t, err)
 		if have := reply.Results[0].Change.Outputs["subnet"]; have != want {

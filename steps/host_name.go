@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -26,7 +27,7 @@ const newName = "the machine's new name "
 
 func (n *HostName) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
 	if why := host.HostNameFault(n.Name); why != "" {
-		return Change{}, invalid("the name %q %s", n.Name, why)
+		return Change{}, Invalid("the name %q %s", n.Name, why)
 	}
 	have, err := r.HostName(ctx)
 	if err != nil {
@@ -68,7 +69,7 @@ func (n *HostName) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (Ou
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := e.Claim(ctx, h, hostNameClaim, or(have.Next, have.Now)); err != nil {
+	if err := e.Claim(ctx, h, hostNameClaim, cmp.Or(have.Next, have.Now)); err != nil {
 		return Outcome{}, err
 	}
 	return Outcome{}, rename(ctx, h, e, newName+n.Name, n.Name)

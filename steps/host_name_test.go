@@ -33,7 +33,7 @@ func TestHostNameIsGivenBack(t *testing.T) {
 			if f, err := h.Facts(t.Context()); err != nil || f.Hostname != "node-2" {
 				t.Errorf("the facts say %q, %v", f.Hostname, err)
 			}
-			x := steps.NewExecutor(h, memory{}, func(event.Event) {})
+			x := steps.NewExecutor(steps.Kinds(), h, memory{}, func(event.Event) {})
 			foreseen, err := x.CheckLeave(t.Context(), steps.LeaveRequest{Node: "n"})
 			must(t, err)
 			text := ""

@@ -25,9 +25,9 @@ var moduleName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]*$`)
 func (m *KernelModule) validate(os string) error {
 	switch {
 	case os == "windows":
-		return invalid("kernel module %s: Windows has none", m.Name)
+		return Invalid("kernel module %s: Windows has none", m.Name)
 	case !moduleName.MatchString(m.Name):
-		return invalid("%q is no name of a kernel module such as br_netfilter", m.Name)
+		return Invalid("%q is no name of a kernel module such as br_netfilter", m.Name)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (s shown) Facts(ctx context.Context) (host.Facts, error) {
 
 func checkOne(t *testing.T, h host.Host, list ...steps.Spec) *steps.Error {
 	t.Helper()
-	reply, err := steps.NewExecutor(h, memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "lin-1", Steps: list})
+	reply, err := steps.NewExecutor(steps.Kinds(), h, memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "lin-1", Steps: list})
 	must(t, err)
 	return reply.Results[len(reply.Results)-1].Err
 }

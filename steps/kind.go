@@ -1,7 +1,6 @@
 package steps
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -99,17 +98,6 @@ type Member struct {
 	Name       string // '/'-separated, relative, clean
 	Size       int64
 	Executable bool
-}
-
-// decode fills an argument struct strictly.
-func decode(k Kind, args json.RawMessage) (any, error) {
-	v := k.New()
-	d := json.NewDecoder(bytes.NewReader(args))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return nil, fmt.Errorf("arguments of kind %q: %w", k.Name, err)
-	}
-	return v, nil
 }
 
 // MustArgs encodes an argument struct as a Spec carries it.

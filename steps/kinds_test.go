@@ -72,7 +72,7 @@ func TestCheckOnlyReads(t *testing.T) {
 	for _, s := range all {
 		t.Run(s.name, func(t *testing.T) {
 			h := s.open(t, art)
-			reply, err := steps.NewExecutor(h, art, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "win-1", Steps: s.list})
+			reply, err := steps.NewExecutor(steps.Kinds(), h, art, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "win-1", Steps: s.list})
 			must(t, err)
 			if reply.Mutations != 0 {
 				t.Errorf("%d mutating calls", reply.Mutations)

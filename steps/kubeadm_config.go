@@ -100,7 +100,7 @@ func (k *KubeadmJoin) preflight(ctx context.Context, r host.Reader) (checks []st
 		return nil, err
 	}
 	defer rc.Close()
-	b, err := io.ReadAll(io.LimitReader(rc, maxText))
+	b, err := io.ReadAll(io.LimitReader(rc, host.MaxText))
 	for _, m := range preflightError.FindAllSubmatch(b, -1) {
 		checks = append(checks, fmt.Sprintf("%s: %s", m[1], m[2]))
 	}

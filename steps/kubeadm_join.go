@@ -69,9 +69,9 @@ func (k *KubeadmJoin) files(os string) kubeadmFiles {
 func (k *KubeadmJoin) validate() error {
 	switch {
 	case k.Program == "" || k.Server == "" || k.CA == "" || k.CRISocket == "" || k.Log == "" || len(k.Kubelet) == 0:
-		return invalid("kubeadm_join needs program, server, ca, cri_socket, kubelet and log")
+		return Invalid("kubeadm_join needs program, server, ca, cri_socket, kubelet and log")
 	case !slices.Contains(JoinConfigVersions, k.ConfigVersion):
-		return invalid("config_version %q is not one of %s", k.ConfigVersion, strings.Join(JoinConfigVersions, ", "))
+		return Invalid("config_version %q is not one of %s", k.ConfigVersion, strings.Join(JoinConfigVersions, ", "))
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (k *KubeadmJoin) Check(ctx context.Context, r host.Reader, e *Env) (Change,
 			Touches: []Touch{{Path: f.conf}, {Path: f.ca}, {Path: f.kubeletConfig}, {Path: f.flags}, {Path: f.criConfig}, {Service: kubeletService}}}, nil
 	}
 	for _, path := range []string{f.join, f.discovery} {
-		if there, err := exists(ctx, r, path); err != nil || there {
+		if there, err := host.Exists(ctx, r, path); err != nil || there {
 			return Change{Action: ActionDelete, Reason: path + " is left from a join that was interrupted"}, err
 		}
 	}
@@ -143,7 +143,7 @@ func (k *KubeadmJoin) missing(ctx context.Context, r host.Reader, e *Env, f kube
 	if err != nil || why != "" {
 		return why, err
 	}
-	there, err := exists(ctx, r, f.kubeletConfig)
+	there, err := host.Exists(ctx, r, f.kubeletConfig)
 	if err != nil || there {
 		return "", err
 	}
@@ -158,8 +158,8 @@ func (k *KubeadmJoin) Apply(ctx context.Context, h host.Host, e *Env, c Change) 
 	case ActionUpdate:
 		return Outcome{}, k.closeFiles(ctx, h, e, f)
 	}
-	if len(certs([]byte(k.CA))) == 0 {
-		return Outcome{}, invalid("the CA for the join is no PEM certificate")
+	if len(host.Certificates([]byte(k.CA))) == 0 {
+		return Outcome{}, Invalid("the CA for the join is no PEM certificate")
 	}
 	if err := k.prepare(ctx, h, e, f); err != nil {
 		return Outcome{}, err
@@ -237,7 +237,7 @@ func (e *Env) made(path string) bool {
 func removeAll(ctx context.Context, h host.Host, paths ...string) error {
 	var errs []error
 	for _, path := range paths {
-		there, err := exists(ctx, h, path)
+		there, err := host.Exists(ctx, h, path)
 		if err == nil && there {
 			err = h.Remove(ctx, path)
 		}

@@ -141,12 +141,12 @@ func (k *Kubeconfig) Check(ctx context.Context, r host.Reader, e *Env) (Change, 
 	if k.RenewBefore != "" {
 		d, err := time.ParseDuration(k.RenewBefore)
 		if err != nil || d < 0 {
-			return Change{}, invalid("renew_before %q is not a duration such as 168h", k.RenewBefore)
+			return Change{}, Invalid("renew_before %q is not a duration such as 168h", k.RenewBefore)
 		}
 		renew = d
 	}
 	if k.User == "" || k.Server == "" {
-		return Change{}, invalid("kubeconfig %s needs a server and a user", k.Path)
+		return Change{}, Invalid("kubeconfig %s needs a server and a user", k.Path)
 	}
 	now := time.Now()
 	reason := ""
@@ -157,7 +157,7 @@ func (k *Kubeconfig) Check(ctx context.Context, r host.Reader, e *Env) (Change, 
 		}
 		reason = why
 	}
-	have, err := readFile(ctx, r, k.Path, maxText)
+	have, err := host.ReadFile(ctx, r, k.Path, host.MaxText)
 	if err != nil {
 		return Change{}, err
 	}
@@ -169,7 +169,7 @@ func (k *Kubeconfig) Check(ctx context.Context, r host.Reader, e *Env) (Change, 
 				c.Touches = append(c.Touches, Touch{Service: s})
 			}
 			for _, p := range k.Aside {
-				there, err := exists(ctx, r, p)
+				there, err := host.Exists(ctx, r, p)
 				if err != nil {
 					return Change{}, err
 				}
@@ -186,13 +186,13 @@ func (k *Kubeconfig) Check(ctx context.Context, r host.Reader, e *Env) (Change, 
 }
 
 // diff compares; have is nil when there is no file.
-func (k *Kubeconfig) diff(have *fileState, os string, now time.Time, renew time.Duration) Change {
+func (k *Kubeconfig) diff(have *host.File, os string, now time.Time, renew time.Duration) Change {
 	token := Diff{Name: "token", Sensitive: true}
 	if have == nil {
 		return Change{Action: ActionCreate, Diffs: []Diff{{Name: "server", Want: k.Server}, {Name: "user", Want: k.User}, token}}
 	}
 	f, err := parseKubeconfig(have.Content)
-	if err != nil || have.cut {
+	if err != nil || have.Truncated {
 		return Change{Action: ActionUpdate, Reason: "what is there is no usable kubeconfig", Diffs: []Diff{{Name: "server", Want: k.Server}, {Name: "user", Want: k.User}, token}}
 	}
 	c := Change{Action: ActionUpdate}
@@ -252,18 +252,8 @@ func tokenEnds(token string, now time.Time, renew time.Duration) string {
 
 // samePEM compares the certificates of two PEM texts.
 func samePEM(a, b []byte) bool {
-	ca, cb := certs(a), certs(b)
+	ca, cb := host.Certificates(a), host.Certificates(b)
 	return len(ca) > 0 && slices.EqualFunc(ca, cb, bytes.Equal) || bytes.Equal(bytes.TrimSpace(a), bytes.TrimSpace(b))
-}
-
-func certs(b []byte) [][]byte {
-	var out [][]byte
-	for p, rest := pem.Decode(b); p != nil; p, rest = pem.Decode(rest) {
-		if p.Type == "CERTIFICATE" {
-			out = append(out, p.Bytes)
-		}
-	}
-	return out
 }
 
 // certText describes a CA for people.
@@ -271,7 +261,7 @@ func certText(b []byte) string {
 	if HasRef(string(b)) {
 		return string(b)
 	}
-	all := certs(b)
+	all := host.Certificates(b)
 	if len(all) == 0 {
 		return "none"
 	}
@@ -289,7 +279,7 @@ type clientConfig struct{ path, server, ca string }
 
 // unusable says why the kubeconfig cannot be used, "" if it can.
 func (k clientConfig) unusable(ctx context.Context, r host.Reader, e *Env, now time.Time) (string, error) {
-	file, err := readFile(ctx, r, k.path, maxText)
+	file, err := host.ReadFile(ctx, r, k.path, host.MaxText)
 	if err != nil {
 		return "", err
 	}
@@ -318,7 +308,7 @@ func (k clientConfig) unusable(ctx context.Context, r host.Reader, e *Env, now t
 			continue
 		}
 		path := besides(e.Facts.OS, k.path, p.path)
-		pf, err := readFile(ctx, r, path, maxText)
+		pf, err := host.ReadFile(ctx, r, path, host.MaxText)
 		if err != nil {
 			return "", err
 		}
@@ -336,7 +326,7 @@ func (k clientConfig) unusable(ctx context.Context, r host.Reader, e *Env, now t
 // badCert says why a client certificate and its key (each PEM; one text may hold
 // both, as the kubelet writes them) cannot be used by the node, "" if they can.
 func badCert(cert, key []byte, node string, now time.Time) string {
-	all := certs(cert)
+	all := host.Certificates(cert)
 	if len(all) == 0 {
 		return "is missing"
 	}
@@ -387,8 +377,8 @@ func besides(os, file, path string) string {
 }
 
 func (k *Kubeconfig) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {
-	if len(certs([]byte(k.CA))) == 0 {
-		return Outcome{}, invalid("the CA for kubeconfig %s is no PEM certificate", k.Path)
+	if len(host.Certificates([]byte(k.CA))) == 0 {
+		return Outcome{}, Invalid("the CA for kubeconfig %s is no PEM certificate", k.Path)
 	}
 	if err := claimFile(ctx, h, e, k.Path, true); err != nil {
 		return Outcome{}, err

@@ -106,7 +106,7 @@ func (x *Executor) CheckLeave(ctx context.Context, req LeaveRequest) (LeaveReply
 	}
 	reply.Mutations = x.Mutations()
 	var err error
-	reply.Folder, err = exists(ctx, x.host, x.facts.DataDir)
+	reply.Folder, err = host.Exists(ctx, x.host, x.facts.DataDir)
 	return reply, err
 }
 

@@ -41,7 +41,7 @@ func TestLeaveMadeInKernel(t *testing.T) {
 	put(t, m, "/run/netns/cni-2", "")
 	must(t, m.PutFilterTables(t.Context(), host.FilterTable{Family: "ip", Name: "kube-proxy"}, host.FilterTable{Family: "ip6", Name: "kube-proxy"}))
 	must(t, m.PutRoutes(t.Context(), host.Route{Destination: "10.244.1.0/24", Gateway: "192.0.2.2", Interface: "eth0"}, host.Route{Destination: "10.244.2.0/24", Gateway: "192.0.2.3", Interface: "eth0"}))
-	x := steps.NewExecutor(m, memory{}, func(event.Event) {})
+	x := steps.NewExecutor(steps.Kinds(), m, memory{}, func(event.Event) {})
 	reply, err := x.Leave(t.Context(), steps.LeaveRequest{Node: "lin-1"})
 	must(t, err)
 	if reply.Err != nil {

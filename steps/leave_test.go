@@ -149,7 +149,7 @@ func changedEnv(m *machine, t *testing.T, before map[string]string) bool {
 // left runs a leave to its end, with nodejoin's own folder.
 func left(t *testing.T, h host.Host) error {
 	t.Helper()
-	x := steps.NewExecutor(h, memory{}, func(event.Event) {})
+	x := steps.NewExecutor(steps.Kinds(), h, memory{}, func(event.Event) {})
 	reply, err := x.Leave(t.Context(), steps.LeaveRequest{Node: "win-1"})
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func TestLeave(t *testing.T) {
 	for _, s := range all {
 		t.Run(s.name, func(t *testing.T) {
 			m, before := s.joined(t, art)
-			x := steps.NewExecutor(m, art, func(event.Event) {})
+			x := steps.NewExecutor(steps.Kinds(), m, art, func(event.Event) {})
 			reply, err := x.CheckLeave(t.Context(), steps.LeaveRequest{Node: "win-1"})
 			must(t, err)
 			if reply.Mutations != 0 {
@@ -343,7 +343,7 @@ func TestLeaveMade(t *testing.T) {
 	if err := os.Symlink(filepath.Join(m.dir, "C", "outside"), filepath.Join(m.dir, "C", "state", "link")); err != nil {
 		t.Fatal(err)
 	}
-	x := steps.NewExecutor(m, memory{}, func(event.Event) {})
+	x := steps.NewExecutor(steps.Kinds(), m, memory{}, func(event.Event) {})
 	reply, err := x.Leave(t.Context(), steps.LeaveRequest{Node: "win-1"})
 	must(t, err)
 	if reply.Err != nil {
@@ -376,7 +376,7 @@ func TestLeaveKeepsWhatIsNotOurs(t *testing.T) {
 	must(t, m.StopService(ctx, "w"))
 	must(t, m.DeleteService(ctx, "w"))
 	must(t, m.CreateService(ctx, host.ServiceConfig{Name: "w", Description: "theirs", Command: []string{`C:\theirs\svc.exe`}, Start: host.StartManual}))
-	reply, err := steps.NewExecutor(m, memory{}, func(event.Event) {}).Leave(ctx, steps.LeaveRequest{Node: "win-1"})
+	reply, err := steps.NewExecutor(steps.Kinds(), m, memory{}, func(event.Event) {}).Leave(ctx, steps.LeaveRequest{Node: "win-1"})
 	must(t, err)
 	if reply.Err != nil {
 		t.Fatal(reply.Failed, reply.Err)

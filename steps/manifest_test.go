@@ -29,7 +29,7 @@ data: {one: "1", two: "2"}
 func runOnce(t *testing.T, k kube.API, m *steps.Manifest) (changed bool, err error) {
 	t.Helper()
 	e := &steps.Env{Node: "win-1", StepID: "m", Progress: func(event.StepProgress) {}}
-	r := steps.Run(t.Context(), "win-1", spec("manifest", "m", m), map[string]string{}, e, func(event.Event) {}, steps.Target{Kube: k})
+	r := steps.Run(t.Context(), "win-1", spec("manifest", "m", m), map[string]string{}, e, func(event.Event) {}, steps.Target{Kinds: steps.Kinds(), Kube: k})
 	if r.Err != nil {
 		return r.Changed, r.Err
 	}
@@ -201,7 +201,7 @@ func TestManifestOfAKindThatComes(t *testing.T) {
 	both := &steps.Manifest{Content: widgets + widget}
 	first, second := &steps.Manifest{Content: widgets}, &steps.Manifest{Content: widget}
 	plan := func(k kube.Reader) (out []string) {
-		for _, r := range steps.CheckCluster(t.Context(), "win-1", []steps.Spec{spec("manifest", "first", first), spec("manifest", "second", second)}, map[string]string{}, map[string]bool{}, k) {
+		for _, r := range steps.CheckCluster(t.Context(), steps.Kinds(), "win-1", []steps.Spec{spec("manifest", "first", first), spec("manifest", "second", second)}, map[string]string{}, map[string]bool{}, k) {
 			text := string(r.Change.Action)
 			if r.Err != nil {
 				text = r.Err.Error()

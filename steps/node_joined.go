@@ -22,7 +22,7 @@ type NodeJoined struct {
 
 func (n *NodeJoined) Check(ctx context.Context, r kube.Reader, e *Env) (Change, error) {
 	if n.Plan == "" {
-		return Change{}, invalid("node_joined needs the name of the plan")
+		return Change{}, Invalid("node_joined needs the name of the plan")
 	}
 	node, err := r.Node(ctx, e.Node)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

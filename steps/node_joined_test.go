@@ -92,7 +92,7 @@ func (o *oneNode) Uncordon(context.Context, string) error {
 func (o *oneNode) run(step any, kind string, limit int) RunResult {
 	o.limit, o.calls = limit, nil
 	e := &Env{Node: "win-1", StepID: "x", Progress: func(event.StepProgress) {}}
-	return Run(context.Background(), "win-1", Spec{ID: "x", Kind: kind, Args: MustArgs(step)}, nil, e, func(event.Event) {}, Target{Kube: o})
+	return Run(context.Background(), "win-1", Spec{ID: "x", Kind: kind, Args: MustArgs(step)}, nil, e, func(event.Event) {}, Target{Kinds: Kinds(), Kube: o})
 }
 
 // A Node takes pods only in the end, whichever run comes there; a run that dies on the

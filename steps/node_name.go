@@ -23,7 +23,7 @@ type NodeNameFree struct {
 
 func (n *NodeNameFree) Check(ctx context.Context, r kube.Reader, e *Env) (Change, error) {
 	if n.Address == "" {
-		return Change{}, invalid("node_name_free needs the machine's address")
+		return Change{}, Invalid("node_name_free needs the machine's address")
 	}
 	node, err := r.Node(ctx, e.Node)
 	switch {

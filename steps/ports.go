@@ -29,9 +29,9 @@ func (d *DynamicPorts) key() string { return "dynamic_ports:" + d.Protocol }
 func windowsPorts(e *Env, r host.PortRange, err error) error {
 	switch {
 	case e.Facts.OS != "windows":
-		return invalid("ports %s: on Linux they are kernel parameters, net.ipv4.ip_local_port_range and net.ipv4.ip_local_reserved_ports", r)
+		return Invalid("ports %s: on Linux they are kernel parameters, net.ipv4.ip_local_port_range and net.ipv4.ip_local_reserved_ports", r)
 	case err != nil:
-		return invalid("%s", err)
+		return Invalid("%s", err)
 	}
 	return nil
 }

@@ -54,33 +54,6 @@ type Preflight struct {
 	Waive        []string          `json:"waive,omitempty" doc:"ids of findings that do not count"`
 }
 
-// Severity is how much a finding weighs.
-type Severity string
-
-const (
-	SeverityError   Severity = "error"   // the join would fail or break something: nothing is changed
-	SeverityWarning Severity = "warning" // it may fail, now or later
-	SeverityNote    Severity = "note"    // a node is better off otherwise
-)
-
-// Finding is one condition of a machine that does not hold, or was not to be asked.
-type Finding struct {
-	ID       string   `json:"id"` // stable, see Findables
-	Severity Severity `json:"severity"`
-	Seen     string   `json:"seen"`             // what was seen, or why it could not be asked
-	Why      string   `json:"why,omitempty"`    // why it matters
-	Remedy   string   `json:"remedy,omitempty"` // how to mend it
-	Unasked  bool     `json:"unasked,omitempty"`
-	Waived   bool     `json:"waived,omitempty"` // the plan says that it does not count
-}
-
-// Findable is a finding that there can be.
-type Findable struct {
-	ID       string
-	Severity Severity
-	Doc      string // why it matters: a sentence without its full stop
-}
-
 // Findables lists what Preflight can find, in the order in which it looks.
 func Findables() []Findable {
 	var out []Findable
@@ -169,36 +142,31 @@ const PreflightSummary = "the machine does not fit"
 // valid refuses arguments that no machine can answer.
 func (q *Preflight) valid() error {
 	if q.MinBuild != "" {
-		if _, ok := buildNumbers(q.MinBuild); !ok {
-			return invalid("min_build %q is not a build such as 10.0.17763", q.MinBuild)
+		if _, ok := host.BuildNumbers(q.MinBuild); !ok {
+			return Invalid("min_build %q is not a build such as 10.0.17763", q.MinBuild)
 		}
 	}
 	if q.MinFree != "" {
-		if _, err := parseSize(q.MinFree); err != nil {
-			return err
+		if _, err := host.ParseSize(q.MinFree); err != nil {
+			return Invalid("min_free: %v", err)
 		}
 	}
-	if q.CA != "" && !HasRef(q.CA) && len(certs([]byte(q.CA))) == 0 {
-		return invalid("ca has no certificate (PEM)")
+	if q.CA != "" && !HasRef(q.CA) && len(host.Certificates([]byte(q.CA))) == 0 {
+		return Invalid("ca has no certificate (PEM)")
 	}
 	for _, p := range q.Ports {
 		if _, _, ok := splitPort(p); !ok {
-			return invalid("port %q is not written like tcp/10250", p)
+			return Invalid("port %q is not written like tcp/10250", p)
 		}
 	}
 	for _, p := range q.Proxies {
 		if address, ok := ProxyAddress(p); !ok || address != p {
-			return invalid("proxy %q is not written HOST:PORT", ShowCredentials(p))
+			return Invalid("proxy %q is not written HOST:PORT", ShowCredentials(p))
 		}
 	}
 	for _, id := range q.Only {
 		if !slices.ContainsFunc(preflightChecks, func(c preflightCheck) bool { return c.id == id }) {
-			return invalid("there is no finding %q to look for", id)
-		}
-	}
-	for _, id := range q.Waive {
-		if !slices.ContainsFunc(slices.Concat(Findables(), Symptoms()), func(f Findable) bool { return f.ID == id }) {
-			return invalid("there is no finding %q to waive", id)
+			return Invalid("there is no finding %q to look for", id)
 		}
 	}
 	return nil

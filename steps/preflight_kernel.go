@@ -1,9 +1,12 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
+
+	"nodejoin/steps/host"
 )
 
 // linuxChecks: what a kubelet on Linux demands.
@@ -11,14 +14,14 @@ var linuxChecks = []preflightCheck{
 	{id: "swap", severity: SeverityError, os: "linux", why: "the kubelet does not start while swap space is in use, unless it is told otherwise",
 		look: func(_ context.Context, s *survey) ([]seen, error) {
 			if have := s.facts().Swap; s.q.NoSwap && have > 0 {
-				return found("turn it off (swapoff -a, and its lines in /etc/fstab), or tell the kubelet in the plan: config = { failSwapOn = false }", "%s of swap space are in use", formatSize(have))
+				return found("turn it off (swapoff -a, and its lines in /etc/fstab), or tell the kubelet in the plan: config = { failSwapOn = false }", "%s of swap space are in use", host.FormatSize(have))
 			}
 			return nil, nil
 		}},
 	{id: "control-groups", severity: SeverityError, os: "linux", why: "the kubelet from 1.35 on starts with version 2 of control groups only, unless it is told otherwise",
 		look: func(_ context.Context, s *survey) ([]seen, error) {
 			if have := s.facts().Cgroup; s.q.CgroupV2 && have != "v2" {
-				return found("boot with systemd.unified_cgroup_hierarchy=1, or tell the kubelet in the plan: config = { failCgroupV1 = false }", "the machine has control groups %s", or(have, "of no known version"))
+				return found("boot with systemd.unified_cgroup_hierarchy=1, or tell the kubelet in the plan: config = { failCgroupV1 = false }", "the machine has control groups %s", cmp.Or(have, "of no known version"))
 			}
 			return nil, nil
 		}},

@@ -1,17 +1,19 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"nodejoin/steps/host"
 )
 
 const (
-	currentControlSet = `HKLM\SYSTEM\CurrentControlSet\`
 	windowsVersionKey = `HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion`
-	sessionManager    = currentControlSet + `Control\Session Manager`
+	sessionManager    = host.CurrentControlSet + `Control\Session Manager`
 )
 
 // preflightChecks is the table of what is looked at, in this order.
@@ -45,7 +47,7 @@ var machineChecks = []preflightCheck{
 	{id: "memory", severity: SeverityWarning, why: "Windows and its services want 2 GiB for themselves, and what is left is for pods",
 		look: func(_ context.Context, s *survey) ([]seen, error) {
 			if have := s.facts().Memory; have > 0 && have < 4<<30-256<<20 { // firmware keeps some of it
-				return found("give the machine 4 GiB or more", "the machine has %s of memory", formatSize(have))
+				return found("give the machine 4 GiB or more", "the machine has %s of memory", host.FormatSize(have))
 			}
 			return nil, nil
 		}},
@@ -74,16 +76,16 @@ func diskSpace(ctx context.Context, s *survey) ([]seen, error) {
 	if s.q.MinFree == "" {
 		return nil, nil
 	}
-	want, err := parseSize(s.q.MinFree)
+	want, err := host.ParseSize(s.q.MinFree)
 	if err != nil {
 		return nil, err
 	}
-	path := or(s.q.Path, s.facts().DataDir)
+	path := cmp.Or(s.q.Path, s.facts().DataDir)
 	have, err := s.r.FreeBytes(ctx, path)
 	if err != nil || have >= want {
 		return nil, err
 	}
-	return found("free space on that volume", "%s are free on the volume of %s, wanted are %s", formatSize(have), path, formatSize(want))
+	return found("free space on that volume", "%s are free on the volume of %s, wanted are %s", host.FormatSize(have), path, host.FormatSize(want))
 }
 
 // hostName: RFC 1123, 2.1, letters of either case, as the kubelet writes names in lower
@@ -119,7 +121,7 @@ var windowsChecks = []preflightCheck{
 			if s.q.MinBuild == "" {
 				return nil, nil
 			}
-			old, err := olderBuild(s.facts().Build, s.q.MinBuild)
+			old, err := host.OlderBuild(s.facts().Build, s.q.MinBuild)
 			if err != nil || !old {
 				return nil, err
 			}
@@ -135,7 +137,7 @@ var windowsChecks = []preflightCheck{
 	{id: "containers-services", severity: SeverityError, os: "windows", why: "a container runtime cannot start a container without these services", look: containersServices},
 	{id: "page-file", severity: SeverityWarning, os: "windows", why: "Windows ends no process for want of memory, so without a page file a full node stands still", look: pageFile},
 	{id: "long-paths", severity: SeverityNote, os: "windows", why: "volumes of pods come near to the 260 characters that a path may have otherwise",
-		look: registryFlag(currentControlSet+`Control\FileSystem`, "LongPathsEnabled", 1, "long paths are off", `say host { long_paths = true } in the plan`)},
+		look: registryFlag(host.CurrentControlSet+`Control\FileSystem`, "LongPathsEnabled", 1, "long paths are off", `say host { long_paths = true } in the plan`)},
 	{id: "automatic-updates", severity: SeverityNote, os: "windows", why: "updates that come by themselves reboot nodes that were not drained, and have broken pod networks",
 		look: registryFlag(`HKLM\SOFTWARE\Policies\Microsoft\Windows\WindowsUpdate\AU`, "NoAutoUpdate", 1, "no policy keeps updates from coming by themselves", `say host { windows_update = "off" } in the plan, and update by hand`)},
 	{id: "defender-exclusions", severity: SeverityNote, os: "windows", why: "Defender reads every file of an image as it is unpacked, which has taken a third of a node's processors", look: defenderExclusions},
@@ -143,7 +145,7 @@ var windowsChecks = []preflightCheck{
 }
 
 func windowsEdition(ctx context.Context, s *survey) ([]seen, error) {
-	v, there, err := s.registry(ctx, windowsVersionKey, "InstallationType")
+	v, there, err := host.LookupRegistry(ctx, s.r, windowsVersionKey, "InstallationType")
 	if err != nil || !there || strings.HasPrefix(v.String, "Server") { // "Server", "Server Core"
 		return nil, err
 	}
@@ -152,7 +154,7 @@ func windowsEdition(ctx context.Context, s *survey) ([]seen, error) {
 
 // revision is the machine's build with the fourth part, its update.
 func (s *survey) revision(ctx context.Context) (build string, revision int, err error) {
-	v, there, err := s.registry(ctx, windowsVersionKey, "UBR")
+	v, there, err := host.LookupRegistry(ctx, s.r, windowsVersionKey, "UBR")
 	if err == nil && !there {
 		err = fmt.Errorf(`%s\UBR is not there`, windowsVersionKey)
 	}
@@ -188,11 +190,11 @@ func updateBroken(ctx context.Context, s *survey) ([]seen, error) {
 // pendingReboot looks in the three places where Windows notes it: those of
 // servicing, of Windows Update, and of files to be renamed while it boots.
 func pendingReboot(ctx context.Context, s *survey) ([]seen, error) {
-	by, err := servicingWaits(ctx, s.r)
+	by, err := host.ServicingWaits(ctx, s.r)
 	if err != nil {
 		return nil, err
 	}
-	v, _, err := s.registry(ctx, sessionManager, "PendingFileRenameOperations")
+	v, _, err := host.LookupRegistry(ctx, s.r, sessionManager, "PendingFileRenameOperations")
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +211,7 @@ func pendingReboot(ctx context.Context, s *survey) ([]seen, error) {
 // featureReboot is of a machine that nodejoin may not reboot. One that it may is rebooted
 // first, by a step of its own (Reboot.FeaturesAfter).
 func featureReboot(ctx context.Context, s *survey) ([]seen, error) {
-	why, err := featuresWait(ctx, s.r, s.q.Features)
+	why, err := host.FeaturesWait(ctx, s.r, s.q.Features)
 	if err != nil || len(why) == 0 {
 		return nil, err
 	}
@@ -220,12 +222,12 @@ func pendingRename(ctx context.Context, s *survey) ([]seen, error) {
 	if s.q.Named {
 		return nil, nil
 	}
-	const key = currentControlSet + `Control\ComputerName\`
-	next, there, err := s.registry(ctx, key+"ComputerName", "ComputerName")
+	const key = host.CurrentControlSet + `Control\ComputerName\`
+	next, there, err := host.LookupRegistry(ctx, s.r, key+"ComputerName", "ComputerName")
 	if err != nil || !there {
 		return nil, err
 	}
-	now, there, err := s.registry(ctx, key+"ActiveComputerName", "ComputerName")
+	now, there, err := host.LookupRegistry(ctx, s.r, key+"ActiveComputerName", "ComputerName")
 	if err != nil || !there || strings.EqualFold(next.String, now.String) {
 		return nil, err
 	}
@@ -239,7 +241,7 @@ var containerServices = []string{"vmcompute", "hns"}
 // serviceStart is the start type of a service in the registry, as the service manager
 // keeps it: 4 is disabled (winsvc.h, SERVICE_DISABLED).
 func (s *survey) serviceStart(ctx context.Context, name string) (start uint64, there bool, err error) {
-	v, there, err := s.registry(ctx, currentControlSet+`Services\`+name, "Start")
+	v, there, err := host.LookupRegistry(ctx, s.r, host.CurrentControlSet+`Services\`+name, "Start")
 	return v.Number, there, err
 }
 
@@ -277,7 +279,7 @@ func containersServices(ctx context.Context, s *survey) ([]seen, error) {
 }
 
 func pageFile(ctx context.Context, s *survey) ([]seen, error) {
-	v, there, err := s.registry(ctx, sessionManager+`\Memory Management`, "PagingFiles")
+	v, there, err := host.LookupRegistry(ctx, s.r, sessionManager+`\Memory Management`, "PagingFiles")
 	if err != nil || there && len(slices.DeleteFunc(slices.Clone(v.Strings), func(l string) bool { return strings.TrimSpace(l) == "" })) > 0 {
 		return nil, err
 	}
@@ -287,7 +289,7 @@ func pageFile(ctx context.Context, s *survey) ([]seen, error) {
 // registryFlag looks whether a value is the number that is wanted.
 func registryFlag(key, name string, want uint64, otherwise, remedy string) func(context.Context, *survey) ([]seen, error) {
 	return func(ctx context.Context, s *survey) ([]seen, error) {
-		v, _, err := s.registry(ctx, key, name)
+		v, _, err := host.LookupRegistry(ctx, s.r, key, name)
 		if err != nil || v.Number == want {
 			return nil, err
 		}
@@ -308,7 +310,7 @@ func defenderExclusions(ctx context.Context, s *survey) ([]seen, error) {
 	}
 	for _, key := range []string{`HKLM\SOFTWARE\Microsoft\Windows Defender\Exclusions\`, `HKLM\SOFTWARE\Policies\Microsoft\Windows Defender\Exclusions\`} {
 		for _, sub := range []string{"Processes", "Paths"} {
-			values, _, err := s.registryKey(ctx, key+sub)
+			values, _, err := host.LookupRegistryNames(ctx, s.r, key+sub)
 			if err != nil {
 				return nil, err
 			}

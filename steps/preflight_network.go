@@ -122,7 +122,7 @@ func networkOverlap(ctx context.Context, s *survey) ([]seen, error) {
 		if strings.HasPrefix(a.Name, "vEthernet") || slices.ContainsFunc([]string{"cni", "flannel", "veth"}, func(p string) bool { return strings.HasPrefix(a.Name, p) }) {
 			continue
 		}
-		for _, p := range prefixes(a) {
+		for _, p := range a.Prefixes() {
 			for _, c := range s.taken() {
 				if p.Overlaps(c.Prefix) && !c.Contains(s.address()) {
 					out = append(out, seen{fmt.Sprintf("the network %s of %s overlaps that of the %s, %s", p.Masked(), a.Name, c.what, c), "choose networks of the cluster apart from the machine's"})
@@ -134,7 +134,7 @@ func networkOverlap(ctx context.Context, s *survey) ([]seen, error) {
 }
 
 func staticAddress(ctx context.Context, s *survey) ([]seen, error) {
-	old, err := olderBuild(s.facts().Build, "10.0.20348")
+	old, err := host.OlderBuild(s.facts().Build, "10.0.20348")
 	if err != nil || !old || s.q.StaticKept {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func staticAddress(ctx context.Context, s *survey) ([]seen, error) {
 	if own, err := s.own(ctx); err != nil || len(own) > 0 {
 		return nil, err
 	}
-	v, _, err := s.registry(ctx, currentControlSet+`Services\hns\State`, "DeviceLessNicDisabled")
+	v, _, err := host.LookupRegistry(ctx, s.r, host.CurrentControlSet+`Services\hns\State`, "DeviceLessNicDisabled")
 	if err != nil || v.Number == 1 {
 		return nil, err
 	}
@@ -217,11 +217,11 @@ func proxyExceptions(ctx context.Context, s *survey) ([]seen, error) {
 	if s.q.Proxy || s.q.APIServer == "" || err != nil {
 		return nil, err
 	}
-	proxy, err := s.env(ctx, "HTTPS_PROXY")
+	proxy, err := host.LookupEnv(ctx, s.r, "HTTPS_PROXY")
 	if err != nil || proxy == "" {
 		return nil, err
 	}
-	exceptions, err := s.env(ctx, "NO_PROXY")
+	exceptions, err := host.LookupEnv(ctx, s.r, "NO_PROXY")
 	if err != nil {
 		return nil, err
 	}

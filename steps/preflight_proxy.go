@@ -62,7 +62,7 @@ func (s *survey) askProxies(ctx context.Context, list []string, of, remedy strin
 // Errors tell no value, as one may hold a password.
 func (s *survey) environmentProxies(ctx context.Context) (list []string, err error) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY"} {
-		text, e := s.env(ctx, name)
+		text, e := host.LookupEnv(ctx, s.r, name)
 		if e != nil || text == "" {
 			err = errors.Join(err, e)
 			continue

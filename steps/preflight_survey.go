@@ -44,7 +44,7 @@ func (s *survey) adapters(ctx context.Context) ([]host.Adapter, error) {
 func (s *survey) network(ctx context.Context) string {
 	list, _ := s.adapters(ctx) // the checks tell of the error
 	for _, a := range list {
-		for _, p := range prefixes(a) {
+		for _, p := range a.Prefixes() {
 			if p.Addr() == s.address() {
 				return p.Masked().String()
 			}
@@ -87,23 +87,13 @@ func (s *survey) holder(ctx context.Context) (host.Adapter, bool, error) {
 	list, err := s.adapters(ctx)
 	ip := s.address()
 	for _, a := range list {
-		for _, p := range prefixes(a) {
+		for _, p := range a.Prefixes() {
 			if p.Addr() == ip {
 				return a, true, err
 			}
 		}
 	}
 	return host.Adapter{}, false, err
-}
-
-func prefixes(a host.Adapter) []netip.Prefix {
-	var out []netip.Prefix
-	for _, text := range a.Addresses {
-		if p, err := netip.ParsePrefix(text); err == nil {
-			out = append(out, p)
-		}
-	}
-	return out
 }
 
 // clusterNetwork is one network of the cluster, of the pods or of the services.
@@ -132,33 +122,6 @@ func (s *survey) clusterNetworks() []clusterNetwork {
 		}
 	}
 	return out
-}
-
-// registry reads a value; there is false where it is absent.
-func (s *survey) registry(ctx context.Context, key, name string) (v host.RegistryValue, there bool, err error) {
-	v, err = s.r.RegistryValue(ctx, key, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return v, false, nil
-	}
-	return v, err == nil, err
-}
-
-// registryKey tells whether a key is there, and names its values.
-func (s *survey) registryKey(ctx context.Context, key string) (values []string, there bool, err error) {
-	_, values, err = s.r.RegistryNames(ctx, key)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
-	}
-	return values, err == nil, err
-}
-
-// env reads a variable of the machine; "" where it is absent.
-func (s *survey) env(ctx context.Context, name string) (string, error) {
-	v, err := s.r.MachineEnv(ctx, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return v, err
 }
 
 // registered tells which of services the machine has.

@@ -397,7 +397,7 @@ func TestDefenderOfRuntime(t *testing.T) {
 }
 
 func TestPreflightArguments(t *testing.T) {
-	for _, args := range []steps.Preflight{{MinBuild: "ten"}, {MinFree: "much"}, {Ports: []string{"10250"}}, {Ports: []string{"tcp/0"}}, {CA: "x"}, {Proxies: []string{"http://proxy.example:3128"}}, {Waive: []string{"memroy"}}} {
+	for _, args := range []steps.Preflight{{MinBuild: "ten"}, {MinFree: "much"}, {Ports: []string{"10250"}}, {Ports: []string{"tcp/0"}}, {CA: "x"}, {Proxies: []string{"http://proxy.example:3128"}}} {
 		s := newSurvey(t)
 		s.args = args
 		if _, refused := s.findings(); refused == nil || refused.Code != steps.CodeInvalid {

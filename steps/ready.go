@@ -2,6 +2,7 @@ package steps
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,7 +137,7 @@ func (g readiness) apply(ctx context.Context, h host.Host, e *Env) (Outcome, err
 	})
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return Outcome{}, &Error{Code: CodeTimeout, Summary: "not ready in time",
-			Detail: fmt.Sprintf("waited %s until %s; last seen: %s%s", time.Since(start).Round(time.Second), g.what, or(last.seen, "nothing"), logTail(ctx, h, g.log)),
+			Detail: fmt.Sprintf("waited %s until %s; last seen: %s%s", time.Since(start).Round(time.Second), g.what, cmp.Or(last.seen, "nothing"), logTail(ctx, h, g.log)),
 			Remedy: g.remedy()}
 	}
 	return Outcome{Outputs: last.outputs}, err
@@ -285,7 +286,7 @@ func (p *HNSNetworkReady) judge(n host.HNSNetwork) (observation, error) {
 			Remedy: "if no pods use it, remove it (hnsdiag delete networks " + n.ID + ") and apply again; otherwise give the plan the network's type and VNI"}
 	}
 	if p.Subnet != "" && !slices.Contains(n.Subnets, p.Subnet) {
-		return observation{seen: "the network has the subnet " + or(strings.Join(n.Subnets, ", "), "none")}, nil
+		return observation{seen: "the network has the subnet " + cmp.Or(strings.Join(n.Subnets, ", "), "none")}, nil
 	}
 	if n.ManagementIP == "" {
 		return observation{seen: "the network exists without a management address"}, nil

@@ -32,31 +32,22 @@ const (
 	RebootNever  = "never"
 )
 
-// RebootNeed is why a machine is to be rebooted.
-type RebootNeed struct {
-	Why []string `json:"why"`
-	// Blocks: later steps cannot work before it.
-	Blocks bool `json:"blocks,omitempty"`
-	// Asked: the machine was told to, and has not gone down yet.
-	Asked bool `json:"asked,omitempty"`
-}
-
 // rebootAsked is noted on the machine when it is told to reboot.
 const rebootAsked = "a reboot that nodejoin has asked for"
 
 func (b *Reboot) validate() error {
 	if !slices.Contains([]string{"", RebootAuto, RebootWindow, RebootNever}, b.Policy) {
-		return invalid("policy %q is not one of auto, window, never", b.Policy)
+		return Invalid("policy %q is not one of auto, window, never", b.Policy)
 	}
 	if (len(b.Windows) > 0) != (b.Policy == RebootWindow) {
-		return invalid("windows go with the policy \"window\", and only with it")
+		return Invalid("windows go with the policy \"window\", and only with it")
 	}
 	if len(b.FeaturesAfter) > 0 && (len(b.Features) > 0 || b.HostName != "") {
-		return invalid("features_after is for a reboot before features are turned on; give features and host_name to one after it")
+		return Invalid("features_after is for a reboot before features are turned on; give features and host_name to one after it")
 	}
 	for _, w := range b.Windows {
 		if _, err := ParseRebootTime(w); err != nil {
-			return invalid("%v", err)
+			return Invalid("%v", err)
 		}
 	}
 	return nil
@@ -82,7 +73,7 @@ func (b *Reboot) Check(ctx context.Context, r host.Reader, e *Env) (Change, erro
 		return Change{Action: ActionReboot, Reason: "for " + strings.Join(append(need.Why, "a reboot that was asked for"), ", "), Reboot: &need}, nil
 	}
 	if len(b.FeaturesAfter) > 0 {
-		why, err := featuresWait(ctx, r, b.FeaturesAfter)
+		why, err := host.FeaturesWait(ctx, r, b.FeaturesAfter)
 		if err != nil || len(why) == 0 {
 			return Change{}, err
 		}
@@ -133,59 +124,18 @@ func (b *Reboot) Check(ctx context.Context, r host.Reader, e *Env) (Change, erro
 	return Change{Action: ActionReboot, Reason: "for " + strings.Join(need.Why, ", "), Reboot: &need}, nil
 }
 
-// featuresWait gives what Windows waits to be rebooted for while features are to be turned
-// on. It may refuse that until then (ERROR_FAIL_REBOOT_REQUIRED). Where one of them waits
-// for a reboot itself, that is the same one, and Windows has taken it.
-func featuresWait(ctx context.Context, r host.Reader, names []string) ([]string, error) {
-	off := false
-	for _, name := range names {
-		state, err := r.Feature(ctx, name)
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // its own step tells of it
-		case err != nil || state == host.FeatureOnPending:
-			return nil, err
-		default:
-			off = off || !featureOn(state)
-		}
-	}
-	if !off {
-		return nil, nil
-	}
-	return servicingWaits(ctx, r)
-}
-
-// servicingWaits asks in the two places where Windows notes that servicing and Windows
-// Update want a reboot.
-func servicingWaits(ctx context.Context, r host.Reader) (out []string, err error) {
-	const current = `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\`
-	for _, k := range []struct{ key, what string }{
-		{current + `Component Based Servicing\RebootPending`, "features or updates of Windows"},
-		{current + `WindowsUpdate\Auto Update\RebootRequired`, "Windows Update"},
-	} {
-		_, _, err := r.RegistryNames(ctx, k.key)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return nil, err
-		default:
-			out = append(out, k.what)
-		}
-	}
-	return out, nil
-}
-
 // othersReboot asks in the places where Windows notes that it wants a reboot itself:
 // servicing, Windows Update, and the name of the machine. Files to be renamed at the
 // next boot are noted by many programs for no need of their own, and do not count.
 func othersReboot(ctx context.Context, r host.Reader) ([]string, error) {
-	out, err := servicingWaits(ctx, r)
+	out, err := host.ServicingWaits(ctx, r)
 	if errors.Is(err, host.ErrUnsupported) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	const names = currentControlSet + `Control\ComputerName\`
+	const names = host.CurrentControlSet + `Control\ComputerName\`
 	next, err1 := r.RegistryValue(ctx, names+"ComputerName", "ComputerName")
 	now, err2 := r.RegistryValue(ctx, names+"ActiveComputerName", "ComputerName")
 	for _, err := range []error{err1, err2} {

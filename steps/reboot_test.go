@@ -99,7 +99,7 @@ func TestRebootIsWanted(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := openHost(t, "windows").(*sandbox.Host)
 			c.do(t, h)
-			reply, err := steps.NewExecutor(h, memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n",
+			reply, err := steps.NewExecutor(steps.Kinds(), h, memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n",
 				Steps: []steps.Spec{spec("reboot", "boot", &steps.Reboot{Policy: c.policy, HostName: "wanted-1", Features: []string{"Microsoft-Hyper-V"}})}})
 			must(t, err)
 			r := reply.Results[0]
@@ -135,7 +135,7 @@ func TestRebootBeforeFeatures(t *testing.T) {
 			h := openHost(t, "windows").(*sandbox.Host)
 			c.do(t, h)
 			check := func() steps.Result {
-				reply, err := steps.NewExecutor(h, memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n",
+				reply, err := steps.NewExecutor(steps.Kinds(), h, memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n",
 					Steps: []steps.Spec{spec("reboot", "boot", &steps.Reboot{Policy: "never", FeaturesAfter: c.features})}})
 				must(t, err)
 				return reply.Results[0]
@@ -166,7 +166,7 @@ func TestRebootIsForeseen(t *testing.T) {
 		spec("registry", "flags", &steps.Registry{Key: `HKLM\SOFTWARE\nodejoin`, Name: "Flags", RegistryValue: host.RegistryValue{Type: "dword", Number: 1}, Reboot: "the flags"}),
 		spec("reboot", "boot", &steps.Reboot{Features: []string{"Microsoft-Hyper-V"}}),
 	}
-	reply, err := steps.NewExecutor(h, memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: list})
+	reply, err := steps.NewExecutor(steps.Kinds(), h, memory{}, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: list})
 	must(t, err)
 	if c := reply.Results[2].Change; c.Action != steps.ActionReboot || c.Reason != "for the feature Microsoft-Hyper-V, the flags" || !c.Reboot.Blocks {
 		t.Errorf("%+v", c)
@@ -200,7 +200,7 @@ func TestLeaveTurnsFeatureOff(t *testing.T) {
 	list := []steps.Spec{spec("feature", "a", &steps.Feature{Name: "Microsoft-Hyper-V"}), spec("feature", "b", &steps.Feature{Name: "Containers"})}
 	applied(t, h, memory{}, list)
 	must(t, h.Reboot(t.Context()))
-	reply, err := steps.NewExecutor(h, memory{}, func(event.Event) {}).Leave(t.Context(), steps.LeaveRequest{Node: "n"})
+	reply, err := steps.NewExecutor(steps.Kinds(), h, memory{}, func(event.Event) {}).Leave(t.Context(), steps.LeaveRequest{Node: "n"})
 	must(t, err)
 	if reply.Err != nil {
 		t.Fatal(reply.Err)

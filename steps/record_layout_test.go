@@ -52,7 +52,7 @@ func TestRecordLayouts(t *testing.T) {
 		if diff := cmp.Diff(want, have); diff != "" {
 			t.Errorf("%s: claims (-want +have):\n%s", name, diff)
 		}
-		reply, err := steps.NewExecutor(h, nil, func(event.Event) {}).CheckLeave(t.Context(), steps.LeaveRequest{Node: "n"})
+		reply, err := steps.NewExecutor(steps.Kinds(), h, nil, func(event.Event) {}).CheckLeave(t.Context(), steps.LeaveRequest{Node: "n"})
 		must(t, err)
 		// Nodejoin's own folder and those above it are not among them.
 		if n := len(rec.Owned) - len(reply.Items); n < 0 || n > 3 {
@@ -70,7 +70,7 @@ func TestRecordLayouts(t *testing.T) {
 func TestRecordLayoutTrials(t *testing.T) {
 	for name, rolledBack := range map[string]bool{"0.1-windows-open.json": false, "0.1-windows-taken-back.json": true, "0.1-linux-taken-back.json": true} {
 		h, _ := recordOf(t, name)
-		x := steps.NewExecutor(h, nil, func(event.Event) {})
+		x := steps.NewExecutor(steps.Kinds(), h, nil, func(event.Event) {})
 		check, err := x.Check(t.Context(), steps.Request{Node: "n"})
 		must(t, err)
 		if s := check.Trial; s == nil || s.Begun.IsZero() || s.Ended != rolledBack || (s.Back != nil) != rolledBack {

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"nodejoin/steps/host"
 )
 
 // A reference is a hole in a string argument for a value that is known only
@@ -113,4 +116,22 @@ func mapStrings(v any, f func(string) string) any {
 		}
 	}
 	return v
+}
+
+// FactValues are the references that a host's facts fill.
+func FactValues(f host.Facts) map[string]string {
+	return map[string]string{
+		"fact.management_ip": f.ManagementIP, "fact.hostname": f.Hostname, "fact.build": f.Build,
+		"fact.subnet": f.Subnet, "fact.interface": f.Interface, "fact.data_dir": f.DataDir, "fact.arch": f.Arch,
+		"fact.cgroup_driver": cgroupDriver(f), "fact.systemd_cgroup": strconv.FormatBool(f.Init == "systemd"), "fact.resolv_conf": f.ResolvConf,
+	}
+}
+
+// cgroupDriver is how kubelet and runtime share control groups: through systemd where
+// it runs, as it takes itself for their only owner (kubernetes.io, "Container Runtimes").
+func cgroupDriver(f host.Facts) string {
+	if f.Init == "systemd" {
+		return "systemd"
+	}
+	return "cgroupfs"
 }

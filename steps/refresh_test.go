@@ -12,7 +12,7 @@ func TestRecordIsReadUnderTheLock(t *testing.T) {
 	h := openHost(t, "windows")
 	applied(t, h, programs, machineOf("one"))
 	tried(t, h, machineOf("two")) // a run that was interrupted with its trial open
-	late := steps.NewExecutor(h, programs, func(event.Event) {})
+	late := steps.NewExecutor(steps.Kinds(), h, programs, func(event.Event) {})
 	_, err := late.Check(t.Context(), steps.Request{Node: "win-1", Steps: machineOf("three")})
 	must(t, err)
 	other := tried(t, h, append(machineOf("three"), spec("file", "extra", &steps.File{Path: `C:\extra.txt`, Content: "b"})))

@@ -55,20 +55,20 @@ func (g *Registry) validate() error {
 	where := fmt.Sprintf(`value %q of %s`, g.Name, g.Key)
 	if g.Absent {
 		if v.Type != "" || v.String != "" || len(v.Strings) > 0 || v.Number != 0 || len(v.Binary) > 0 {
-			return invalid("%s is to be absent, so it takes neither type nor data", where)
+			return Invalid("%s is to be absent, so it takes neither type nor data", where)
 		}
 		return nil
 	}
 	isString, isNumber := v.Type == "string" || v.Type == "expand_string", v.Type == "dword" || v.Type == "qword"
 	switch {
 	case !isString && !isNumber && v.Type != "multi_string" && v.Type != "binary":
-		return invalid("%s: type %q is not one of string, expand_string, multi_string, dword, qword, binary", where, v.Type)
+		return Invalid("%s: type %q is not one of string, expand_string, multi_string, dword, qword, binary", where, v.Type)
 	case v.String != "" && !isString, len(v.Strings) > 0 && v.Type != "multi_string", v.Number != 0 && !isNumber, len(v.Binary) > 0 && v.Type != "binary":
-		return invalid("%s: its data is not in the argument that type %s uses", where, v.Type)
+		return Invalid("%s: its data is not in the argument that type %s uses", where, v.Type)
 	case v.Type == "dword" && v.Number > math.MaxUint32:
-		return invalid("%s: %d does not fit into a dword (at most %d)", where, v.Number, uint32(math.MaxUint32))
+		return Invalid("%s: %d does not fit into a dword (at most %d)", where, v.Number, uint32(math.MaxUint32))
 	case slices.Contains(v.Strings, ""):
-		return invalid("%s: a multi_string cannot hold an empty string", where)
+		return Invalid("%s: a multi_string cannot hold an empty string", where)
 	}
 	return nil
 }

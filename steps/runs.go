@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"slices"
 	"time"
 
 	"nodejoin/steps/host"
@@ -63,7 +65,7 @@ func (x *Executor) Note(ctx context.Context, n RunNote) error {
 		return err
 	}
 	changed := false
-	for _, id := range sortedKeys(n.Seen) {
+	for _, id := range slices.Sorted(maps.Keys(n.Seen)) {
 		if u, ok := x.record.Archives[id]; ok && u.Version != n.Seen[id] {
 			u.Version = n.Seen[id]
 			x.record.Archives[id], changed = u, true

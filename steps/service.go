@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,26 +56,26 @@ func (s *Service) running() bool { return s.State != host.ServiceStopped }
 func (s *Service) validate() error {
 	switch {
 	case s.Name == "":
-		return invalid("a service needs a name")
+		return Invalid("a service needs a name")
 	case len(s.Command) == 0 || s.Command[0] == "":
-		return invalid("service %s needs a command", s.Name)
+		return Invalid("service %s needs a command", s.Name)
 	case s.State != "" && s.State != host.ServiceRunning && s.State != host.ServiceStopped:
-		return invalid("service %s: state %q is neither running nor stopped", s.Name, s.State)
+		return Invalid("service %s: state %q is neither running nor stopped", s.Name, s.State)
 	case slices.ContainsFunc(s.Routes, func(n string) bool { _, err := netip.ParsePrefix(n); return err != nil }):
-		return invalid("service %s: routes %q are not all networks, such as \"10.244.0.0/16\"", s.Name, s.Routes)
+		return Invalid("service %s: routes %q are not all networks, such as \"10.244.0.0/16\"", s.Name, s.Routes)
 	case s.Start == host.StartDisabled && s.running():
-		return invalid("service %s is disabled and so cannot run; set state to stopped or another start", s.Name)
+		return Invalid("service %s is disabled and so cannot run; set state to stopped or another start", s.Name)
 	case !slices.Contains([]host.StartType{"", host.StartAuto, host.StartDelayed, host.StartManual, host.StartDisabled}, s.Start):
-		return invalid("service %s: start %q is not one of auto, delayed, manual, disabled", s.Name, s.Start)
+		return Invalid("service %s: start %q is not one of auto, delayed, manual, disabled", s.Name, s.Start)
 	}
 	for _, a := range s.Recovery {
 		if a.Action != "restart" && a.Action != "none" {
-			return invalid("service %s: recovery action %q is neither restart nor none", s.Name, a.Action)
+			return Invalid("service %s: recovery action %q is neither restart nor none", s.Name, a.Action)
 		}
 	}
 	for _, v := range s.Environment {
 		if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
-			return invalid("service %s: environment %q is not NAME=value", s.Name, v)
+			return Invalid("service %s: environment %q is not NAME=value", s.Name, v)
 		}
 	}
 	return nil
@@ -82,7 +83,7 @@ func (s *Service) validate() error {
 
 // normal is a configuration with defaults filled in and sets sorted.
 func normal(c host.ServiceConfig) host.ServiceConfig {
-	c.DisplayName = or(c.DisplayName, c.Name)
+	c.DisplayName = cmp.Or(c.DisplayName, c.Name)
 	if c.Start == "" {
 		c.Start = host.StartAuto
 	}

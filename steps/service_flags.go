@@ -20,12 +20,12 @@ func (s *Service) withFlags(ctx context.Context, r host.Reader) (*Service, error
 	if s.FlagsFile == "" {
 		return s, nil
 	}
-	file, err := readFile(ctx, r, s.FlagsFile, maxText)
+	file, err := host.ReadFile(ctx, r, s.FlagsFile, host.MaxText)
 	if err != nil || file == nil {
 		return s, err
 	}
 	flags, ok := kubeadmFlags(string(file.Content))
-	if !ok || file.cut {
+	if !ok || file.Truncated {
 		return nil, &Error{Code: CodeFailed, Summary: "flags cannot be read",
 			Detail: s.FlagsFile + " has no line " + kubeadmFlagsVariable + "=\"...\", as kubeadm writes it, so it is not known with which flags service " + s.Name + " is to run",
 			Remedy: "restore the file, or remove it: the service then runs with the flags of its command alone"}

@@ -107,7 +107,7 @@ func tablesNamed(ctx context.Context, r host.Reader, name string, but []string) 
 func routesInto(ctx context.Context, r host.Reader, network string, but []string) ([]host.Route, error) {
 	whole, err := netip.ParsePrefix(network)
 	if err != nil {
-		return nil, invalid("%q is no network", network)
+		return nil, Invalid("%q is no network", network)
 	}
 	all, err := r.Routes(ctx)
 	return slices.DeleteFunc(all, func(r host.Route) bool {
@@ -115,13 +115,6 @@ func routesInto(ctx context.Context, r host.Reader, network string, but []string
 		part := err == nil && to.Bits() > whole.Bits() && whole.Contains(to.Addr())
 		return !part || r.Gateway == "" || slices.Contains(but, r.String())
 	}), err
-}
-
-func names[T fmt.Stringer](list []T) (out []string) {
-	for _, e := range list {
-		out = append(out, e.String())
-	}
-	return out
 }
 
 // namespacesWith are network namespaces whose name begins so, without those in but.

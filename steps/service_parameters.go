@@ -23,7 +23,7 @@ type ServiceParameter struct {
 
 // registry is the parameter as a registry value of its own.
 func (p ServiceParameter) registry(service string) *Registry {
-	key := currentControlSet + `Services\` + service + `\Parameters`
+	key := host.CurrentControlSet + `Services\` + service + `\Parameters`
 	name := p.Name
 	if i := strings.LastIndex(name, `\`); i >= 0 {
 		key, name = key+`\`+name[:i], name[i+1:]
@@ -33,18 +33,18 @@ func (p ServiceParameter) registry(service string) *Registry {
 
 func (s *Service) validateParameters(os string) error {
 	if len(s.Parameters) > 0 && os != "windows" {
-		return invalid("service %s: parameters are kept in the registry, which Windows has", s.Name)
+		return Invalid("service %s: parameters are kept in the registry, which Windows has", s.Name)
 	}
 	seen := map[string]bool{}
 	for _, p := range s.Parameters {
 		key := strings.ToLower(p.Name)
 		switch {
 		case p.Name == "" || strings.HasPrefix(p.Name, `\`) || strings.Contains(p.Name, `\\`):
-			return invalid("service %s: %q is no name of a parameter", s.Name, p.Name)
+			return Invalid("service %s: %q is no name of a parameter", s.Name, p.Name)
 		case p.Type == "binary":
-			return invalid("service %s: parameter %s: its type cannot be binary", s.Name, p.Name)
+			return Invalid("service %s: parameter %s: its type cannot be binary", s.Name, p.Name)
 		case seen[key]:
-			return invalid("service %s has two parameters %s", s.Name, p.Name)
+			return Invalid("service %s has two parameters %s", s.Name, p.Name)
 		}
 		seen[key] = true
 		if err := p.registry(s.Name).validate(); err != nil {

@@ -84,7 +84,7 @@ func (s *ServingCertificate) look(requests []kube.ServingRequest, node string) (
 
 func (s *ServingCertificate) Check(ctx context.Context, r kube.Reader, e *Env) (Change, error) {
 	if len(s.Addresses) == 0 {
-		return Change{}, invalid("serving_certificate needs the addresses of the node")
+		return Change{}, Invalid("serving_certificate needs the addresses of the node")
 	}
 	requests, err := r.ServingRequests(ctx, e.Node)
 	if err != nil {

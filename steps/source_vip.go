@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,8 +40,8 @@ const (
 // maxReservation bounds what is read of a file of the store (bytes).
 const maxReservation = 4 << 10
 
-func (v *SourceVIP) container() string   { return or(v.Container, "kube-proxy") }
-func (v *SourceVIP) ifname() string      { return or(v.Interface, "source-vip") }
+func (v *SourceVIP) container() string   { return cmp.Or(v.Container, "kube-proxy") }
+func (v *SourceVIP) ifname() string      { return cmp.Or(v.Interface, "source-vip") }
 func (v *SourceVIP) key() string         { return v.container() + storeLineBreak + v.ifname() }
 func (v *SourceVIP) store(e *Env) string { return host.Join(e.Facts.OS, v.Dir, v.Network) }
 
@@ -79,7 +80,7 @@ func (v *SourceVIP) observe(ctx context.Context, r host.Reader, e *Env) (ipStore
 		if fi.Dir || err != nil && !last {
 			continue
 		}
-		f, err := readFile(ctx, r, host.Join(e.Facts.OS, v.store(e), fi.Name), maxReservation)
+		f, err := host.ReadFile(ctx, r, host.Join(e.Facts.OS, v.store(e), fi.Name), maxReservation)
 		if err != nil {
 			return s, err
 		}
@@ -148,14 +149,14 @@ func joinAddrs(addrs []netip.Addr) string {
 func (v *SourceVIP) subnet() (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(v.Subnet)
 	if err != nil {
-		return p, invalid("subnet %q is no CIDR: %v", v.Subnet, err)
+		return p, Invalid("subnet %q is no CIDR: %v", v.Subnet, err)
 	}
 	// host-local refuses these too (Range.Canonicalize).
 	if p = p.Masked(); p.Bits() > p.Addr().BitLen()-2 {
-		return p, invalid("subnet %s is too small to reserve an address in", p)
+		return p, Invalid("subnet %s is too small to reserve an address in", p)
 	}
 	if v.Network == "" || strings.ContainsAny(v.Network, `/\`) {
-		return p, invalid("%q cannot be the name of a network", v.Network)
+		return p, Invalid("%q cannot be the name of a network", v.Network)
 	}
 	return p, nil
 }

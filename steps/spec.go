@@ -9,7 +9,10 @@
 package steps
 
 import (
+	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/json"
+	"hash"
 	"time"
 )
 
@@ -41,6 +44,14 @@ func (s Source) Digest() (algorithm, hex string) {
 		return "sha256", s.SHA256
 	}
 	return "sha512", s.SHA512
+}
+
+// NewHash is the digest of an algorithm that Source.Digest names.
+func NewHash(algorithm string) hash.Hash {
+	if algorithm == "sha512" {
+		return sha512.New()
+	}
+	return sha256.New()
 }
 
 // Name is the URL or file path.

@@ -105,7 +105,7 @@ func (s *survey) open() host.Host {
 // findings looks at the machine.
 func (s *survey) findings() (list []steps.Finding, refused *steps.Error) {
 	s.t.Helper()
-	x := steps.NewExecutor(s.open(), memory{}, func(event.Event) {})
+	x := steps.NewExecutor(steps.Kinds(), s.open(), memory{}, func(event.Event) {})
 	reply, err := x.Check(s.t.Context(), steps.Request{Node: s.node, Steps: []steps.Spec{spec("preflight", "p", &s.args)}})
 	must(s.t, err)
 	if reply.Mutations != 0 {

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,7 +27,7 @@ var networkSymptoms = []symptom{
 
 // networks are those that the node's gates wait for, without the ones that are not
 // named yet.
-func (x *exam) networks() []*HNSNetworkReady {
+func (x *diagnosis) networks() []*HNSNetworkReady {
 	_, list := of[*HNSNetworkReady](x)
 	return slices.DeleteFunc(list, func(n *HNSNetworkReady) bool { return HasRef(n.Name) })
 }
@@ -40,7 +41,7 @@ func again(service string) []string {
 }
 
 // hnsNetwork reads a network; there is false where it is absent.
-func (x *exam) hnsNetwork(ctx context.Context, name string) (n host.HNSNetwork, there bool, err error) {
+func (x *diagnosis) hnsNetwork(ctx context.Context, name string) (n host.HNSNetwork, there bool, err error) {
 	n, err = x.r.HNSNetwork(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return n, false, nil
@@ -48,7 +49,7 @@ func (x *exam) hnsNetwork(ctx context.Context, name string) (n host.HNSNetwork, 
 	return n, err == nil, err
 }
 
-func missingNetwork(ctx context.Context, x *exam) (out []sign, err error) {
+func missingNetwork(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	adapters, err := x.r.Adapters(ctx)
 	if err != nil {
 		return nil, err
@@ -59,25 +60,25 @@ func missingNetwork(ctx context.Context, x *exam) (out []sign, err error) {
 		case err != nil:
 			return out, err
 		case !there:
-			out = append(out, sign{seen: seen{"there is no HNS network " + want.Name, "start the service anew that makes it; where it does not come, its log says why"}, restart: again(want.Service)})
+			out = append(out, finding{observed: observed{"there is no HNS network " + want.Name, "start the service anew that makes it; where it does not come, its log says why"}, restart: again(want.Service)})
 		case n.ManagementIP != "" && !slices.ContainsFunc(adapters, func(a host.Adapter) bool {
-			return slices.ContainsFunc(prefixes(a), func(p netip.Prefix) bool { return p.Addr().String() == n.ManagementIP })
+			return slices.ContainsFunc(a.Prefixes(), func(p netip.Prefix) bool { return p.Addr().String() == n.ManagementIP })
 		}):
-			out = append(out, sign{seen: seen{fmt.Sprintf("no adapter of the machine has %s, the address of HNS network %s", n.ManagementIP, n.Name),
+			out = append(out, finding{observed: observed{fmt.Sprintf("no adapter of the machine has %s, the address of HNS network %s", n.ManagementIP, n.Name),
 				"the machine's address has changed: give it back its own, or apply the plan with the new one"}})
 		}
 	}
 	return out, nil
 }
 
-func networkAddress(ctx context.Context, x *exam) (out []sign, err error) {
+func networkAddress(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	for _, want := range x.networks() {
 		n, there, err := x.hnsNetwork(ctx, want.Name)
 		if err != nil {
 			return out, err
 		}
 		if there && n.ManagementIP == "" {
-			out = append(out, sign{seen: seen{fmt.Sprintf("HNS network %s has no management address", n.Name), "start the service anew that makes it"}, restart: again(want.Service)})
+			out = append(out, finding{observed: observed{fmt.Sprintf("HNS network %s has no management address", n.Name), "start the service anew that makes it"}, restart: again(want.Service)})
 		}
 	}
 	return out, nil
@@ -86,14 +87,14 @@ func networkAddress(ctx context.Context, x *exam) (out []sign, err error) {
 // subnetNames are the lines of flannel's subnet.env (flannel pkg/subnet/subnet.go, WriteSubnetFile).
 var subnetNames = []string{"FLANNEL_NETWORK", "FLANNEL_SUBNET", "FLANNEL_MTU", "FLANNEL_IPMASQ"}
 
-func subnetFileSymptom(ctx context.Context, x *exam) (out []sign, err error) {
+func subnetFileSymptom(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	_, list := of[*FileReady](x)
 	for _, want := range list {
 		if !strings.HasPrefix(want.Contains, "FLANNEL_SUBNET") {
 			continue
 		}
 		found := func(format string, args ...any) {
-			out = append(out, sign{seen: seen{fmt.Sprintf(format, args...), "start flanneld anew, which writes it"}, restart: again(want.Service)})
+			out = append(out, finding{observed: observed{fmt.Sprintf(format, args...), "start flanneld anew, which writes it"}, restart: again(want.Service)})
 		}
 		b, there, err := x.read(ctx, want.Path)
 		switch {
@@ -136,7 +137,7 @@ func subnetFileSymptom(ctx context.Context, x *exam) (out []sign, err error) {
 // and take it from again after a rejoin (Kubernetes/windows/helper.psm1, GetSourceVip).
 var vipFiles = []string{`C:\k\SourceVip.json`, `C:\k\SourceVipRequest.json`}
 
-func staleSubnet(ctx context.Context, x *exam) (out []sign, err error) {
+func staleSubnet(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	if x.c.Node == nil || x.c.Node.PodCIDR == "" {
 		return nil, asked(x.c.NodeWhy)
 	}
@@ -158,7 +159,7 @@ func staleSubnet(ctx context.Context, x *exam) (out []sign, err error) {
 			return out, err
 		}
 		if _, stale := v.diff(s, subnet.Masked()); len(stale) > 0 {
-			out = append(out, sign{seen{fmt.Sprintf("%s is reserved as source address of kube-proxy, outside of the Node's pod network %s", joinAddrs(stale), subnet), "apply the plan, which reserves another and tells kube-proxy"}, mend, nil})
+			out = append(out, finding{observed{fmt.Sprintf("%s is reserved as source address of kube-proxy, outside of the Node's pod network %s", joinAddrs(stale), subnet), "apply the plan, which reserves another and tells kube-proxy"}, mend, nil})
 		}
 	}
 	vip, err := x.proxySource(ctx)
@@ -166,7 +167,7 @@ func staleSubnet(ctx context.Context, x *exam) (out []sign, err error) {
 		return out, err
 	}
 	if a, err := netip.ParseAddr(vip); err == nil && !subnet.Contains(a) {
-		out = append(out, sign{seen{fmt.Sprintf("kube-proxy sends from %s, outside of the Node's pod network %s", a, subnet), "apply the plan, which tells it an address of that network"}, mend, nil})
+		out = append(out, finding{observed{fmt.Sprintf("kube-proxy sends from %s, outside of the Node's pod network %s", a, subnet), "apply the plan, which tells it an address of that network"}, mend, nil})
 	}
 	if x.e.Facts.OS != "windows" {
 		return out, nil
@@ -179,13 +180,13 @@ func staleSubnet(ctx context.Context, x *exam) (out []sign, err error) {
 		if _, _, own := x.file(path); own || !there || !strangeAddress(b, subnet) {
 			continue
 		}
-		out = append(out, sign{seen: seen{fmt.Sprintf("%s is there from an earlier node, with addresses outside of the Node's pod network %s", path, subnet), "remove it; nodejoin did not make it, and deletes nothing of others"}})
+		out = append(out, finding{observed: observed{fmt.Sprintf("%s is there from an earlier node, with addresses outside of the Node's pod network %s", path, subnet), "remove it; nodejoin did not make it, and deletes nothing of others"}})
 	}
 	return out, nil
 }
 
 // proxySource is the source address that kube-proxy is told; "" where it is told none.
-func (x *exam) proxySource(ctx context.Context) (string, error) {
+func (x *diagnosis) proxySource(ctx context.Context) (string, error) {
 	have, there, err := x.registered(ctx, "kube-proxy")
 	if err != nil || !there {
 		return "", err
@@ -199,7 +200,7 @@ func (x *exam) proxySource(ctx context.Context) (string, error) {
 		err = nil // told with kube-proxy's name
 	}
 	flag, _ := flagOf(have.Command, "source-vip")
-	return or(flag, config.Winkernel.SourceVip), err
+	return cmp.Or(flag, config.Winkernel.SourceVip), err
 }
 
 // strangeAddress tells that a text of JSON names an address or network, and none that
@@ -221,7 +222,7 @@ func strangeAddress(b []byte, subnet netip.Prefix) bool {
 	return any && !near
 }
 
-func outboundExceptions(ctx context.Context, x *exam) (out []sign, err error) {
+func outboundExceptions(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	ids, list := of[*File](x)
 	for i, f := range list {
 		want, ok := exceptionsOf([]byte(f.Content))
@@ -233,12 +234,12 @@ func outboundExceptions(ctx context.Context, x *exam) (out []sign, err error) {
 			return out, err
 		}
 		if !there {
-			out = append(out, sign{seen{f.Path + " is missing", "apply the plan, which writes it"}, []string{ids[i]}, nil})
+			out = append(out, finding{observed{f.Path + " is missing", "apply the plan, which writes it"}, []string{ids[i]}, nil})
 			continue
 		}
 		var broken *json.SyntaxError
 		if _, err := jsonOf(b); errors.As(err, &broken) {
-			out = append(out, sign{seen{fmt.Sprintf("%s is no JSON (%v; JSON has no comments)", f.Path, broken), "apply the plan, which writes it anew"}, []string{ids[i]}, nil})
+			out = append(out, finding{observed{fmt.Sprintf("%s is no JSON (%v; JSON has no comments)", f.Path, broken), "apply the plan, which writes it anew"}, []string{ids[i]}, nil})
 			continue
 		}
 		have, _ := exceptionsOf(b)
@@ -261,7 +262,7 @@ func outboundExceptions(ctx context.Context, x *exam) (out []sign, err error) {
 			what = append(what, "excepts "+strings.Join(more, ", ")+" besides, from where pods get no answers")
 		}
 		if len(what) > 0 {
-			out = append(out, sign{seen{f.Path + " " + strings.Join(what, ", and "), "apply the plan; pods that run keep what they have until they are made anew"}, []string{ids[i]}, nil})
+			out = append(out, finding{observed{f.Path + " " + strings.Join(what, ", and "), "apply the plan; pods that run keep what they have until they are made anew"}, []string{ids[i]}, nil})
 		}
 	}
 	return out, nil
@@ -308,7 +309,7 @@ func exceptionsOf(b []byte) (list []string, ok bool) {
 	return list, ok
 }
 
-func otherCNIConf(ctx context.Context, x *exam) (out []sign, err error) {
+func otherCNIConf(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	ids, list := of[*CNIConfFirst](x)
 	for i, f := range list {
 		before, err := f.before(ctx, x.r, x.e.Facts.OS)
@@ -316,7 +317,7 @@ func otherCNIConf(ctx context.Context, x *exam) (out []sign, err error) {
 			return out, err
 		}
 		for _, path := range before {
-			out = append(out, sign{seen{fmt.Sprintf("%s is read in place of %s", path, host.Base(x.e.Facts.OS, f.Path)), "apply the plan, which removes it (a leave puts it back); make pods anew that started meanwhile"}, []string{ids[i]}, nil})
+			out = append(out, finding{observed{fmt.Sprintf("%s is read in place of %s", path, host.Base(x.e.Facts.OS, f.Path)), "apply the plan, which removes it (a leave puts it back); make pods anew that started meanwhile"}, []string{ids[i]}, nil})
 		}
 	}
 	return out, nil
@@ -327,8 +328,7 @@ const biosKey = `HKLM\HARDWARE\DESCRIPTION\System\BIOS`
 // virtualNames are parts of the product names and makers of virtual machines, in lower case.
 var virtualNames = []string{"virtual machine", "vmware", "virtualbox", "kvm", "qemu", "standard pc", "hvm domu", "bochs"}
 
-func macSpoofing(ctx context.Context, x *exam) ([]sign, error) {
-	s := &survey{r: x.r, e: x.e}
+func macSpoofing(ctx context.Context, x *diagnosis) ([]finding, error) {
 	for _, want := range x.networks() {
 		n, there, err := x.hnsNetwork(ctx, want.Name)
 		if err != nil {
@@ -339,7 +339,7 @@ func macSpoofing(ctx context.Context, x *exam) ([]sign, error) {
 		}
 		var names []string
 		for _, value := range []string{"SystemManufacturer", "SystemProductName"} {
-			v, _, err := s.registry(ctx, biosKey, value)
+			v, _, err := host.LookupRegistry(ctx, x.r, biosKey, value)
 			if err != nil {
 				return nil, err
 			}
@@ -349,7 +349,7 @@ func macSpoofing(ctx context.Context, x *exam) ([]sign, error) {
 		}
 		about := strings.Join(names, " ")
 		if slices.ContainsFunc(virtualNames, func(v string) bool { return strings.Contains(strings.ToLower(about), v) }) {
-			return []sign{{seen: seen{fmt.Sprintf("the machine is virtual (%s), and its pod network %s is an L2 bridge; what the hypervisor lets through cannot be seen from inside", about, n.Name),
+			return []finding{{observed: observed{fmt.Sprintf("the machine is virtual (%s), and its pod network %s is an L2 bridge; what the hypervisor lets through cannot be seen from inside", about, n.Name),
 				"allow MAC address spoofing for the virtual machine's adapters, where pods have no connection"}}}, nil
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"nodejoin/steps/kube"
+
+	"nodejoin/steps/host"
 )
 
 // PauseImageSymptom and PortForwardSymptom are judged by the controller from the pause
@@ -29,7 +31,7 @@ var podSymptoms = []symptom{
 	{id: "service-address-local", severity: SeverityNote, os: "windows", why: "a Windows node itself does not reach the addresses of services, by design; its pods do", look: serviceAddressLocal},
 }
 
-func nothingHere(context.Context, *exam) ([]sign, error) { return nil, nil }
+func nothingHere(context.Context, *diagnosis) ([]finding, error) { return nil, nil }
 
 // creatingMost is how long a pod may be on its way before that is told: the first
 // images of a Windows node are some GB.
@@ -39,25 +41,24 @@ func pullFails(p kube.Pod) bool {
 	return slices.ContainsFunc([]string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}, func(r string) bool { return strings.HasPrefix(p.Waiting, r) })
 }
 
-func podsCreating(_ context.Context, x *exam) (out []sign, err error) {
+func podsCreating(_ context.Context, x *diagnosis) (out []finding, err error) {
 	for _, p := range x.c.Pods {
 		if p.Waiting == "" || p.Finished || p.Ending || pullFails(p) || x.c.Clock.Sub(p.Created) < creatingMost {
 			continue
 		}
-		out = append(out, sign{seen: seen{fmt.Sprintf("pod %s is not running after %s: %s", p, x.c.Clock.Sub(p.Created).Round(time.Minute), p.Waiting),
+		out = append(out, finding{observed: observed{fmt.Sprintf("pod %s is not running after %s: %s", p, x.c.Clock.Sub(p.Created).Round(time.Minute), p.Waiting),
 			fmt.Sprintf("kubectl describe pod --namespace %s %s", p.Namespace, p.Name)}})
 	}
 	return out, asked(x.c.PodsWhy)
 }
 
-func imagePull(ctx context.Context, x *exam) (out []sign, err error) {
+func imagePull(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	if err := asked(x.c.PodsWhy); err != nil {
 		return nil, err
 	}
-	s := &survey{r: x.r, e: x.e}
 	var proxies []string
 	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY"} {
-		v, err := s.env(ctx, name)
+		v, err := host.LookupEnv(ctx, x.r, name)
 		if err != nil {
 			return nil, err
 		}
@@ -71,14 +72,14 @@ func imagePull(ctx context.Context, x *exam) (out []sign, err error) {
 	}
 	for _, p := range x.c.Pods {
 		if pullFails(p) && !p.Finished && !p.Ending {
-			out = append(out, sign{seen: seen{fmt.Sprintf("pod %s gets no image: %s", p, p.Waiting), remedy}})
+			out = append(out, finding{observed: observed{fmt.Sprintf("pod %s gets no image: %s", p, p.Waiting), remedy}})
 		}
 	}
 	return out, nil
 }
 
 // services names some of the cluster's services that match.
-func (x *exam) services(of func(kube.Service) bool, show func(kube.Service) string) (list string, n int) {
+func (x *diagnosis) services(of func(kube.Service) bool, show func(kube.Service) string) (list string, n int) {
 	var names []string
 	for _, s := range x.c.Services {
 		if of(s) {
@@ -93,17 +94,17 @@ func (x *exam) services(of func(kube.Service) bool, show func(kube.Service) stri
 	return strings.Join(names, ", "), n
 }
 
-func nodePortLocal(_ context.Context, x *exam) ([]sign, error) {
+func nodePortLocal(_ context.Context, x *diagnosis) ([]finding, error) {
 	list, n := x.services(func(s kube.Service) bool { return len(s.NodePorts) > 0 }, func(s kube.Service) string {
 		return fmt.Sprintf("%s (port %d)", s, s.NodePorts[0])
 	})
 	if n == 0 {
 		return nil, asked(x.c.ServicesWhy)
 	}
-	return []sign{{seen: seen{"there are NodePorts that do not answer on this machine itself: " + list, "ask them from another machine"}}}, nil
+	return []finding{{observed: observed{"there are NodePorts that do not answer on this machine itself: " + list, "ask them from another machine"}}}, nil
 }
 
-func serviceAddressLocal(_ context.Context, x *exam) ([]sign, error) {
+func serviceAddressLocal(_ context.Context, x *diagnosis) ([]finding, error) {
 	list, n := x.services(func(s kube.Service) bool {
 		return s.ClusterIP != "" && s.Namespace != "kube-system" && s.String() != "default/kubernetes"
 	}, func(s kube.Service) string {
@@ -112,5 +113,5 @@ func serviceAddressLocal(_ context.Context, x *exam) ([]sign, error) {
 	if n == 0 {
 		return nil, asked(x.c.ServicesWhy)
 	}
-	return []sign{{seen: seen{"there are services whose addresses do not answer on this machine itself: " + list, "ask them from a pod"}}}, nil
+	return []finding{{observed: observed{"there are services whose addresses do not answer on this machine itself: " + list, "ask them from a pod"}}}, nil
 }

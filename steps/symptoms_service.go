@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ var serviceSymptoms = []symptom{
 	{id: "dns", severity: SeverityError, why: "pods ask the name server that the kubelet gives them. On Windows a pod has one DNS suffix only, and a name with a dot in it must be whole (kubernetes.default is not found, kubernetes.default.svc.cluster.local is)", look: clusterDNS},
 }
 
-func stoppedServices(ctx context.Context, x *exam) (out []sign, err error) {
+func stoppedServices(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	ids, list := of[*Service](x)
 	for i, s := range list {
 		if !s.running() {
@@ -42,16 +43,16 @@ func stoppedServices(ctx context.Context, x *exam) (out []sign, err error) {
 		}
 		switch {
 		case !there:
-			out = append(out, sign{seen{fmt.Sprintf("service %s is not registered", s.Name), "apply the plan"}, []string{ids[i]}, nil})
+			out = append(out, finding{observed{fmt.Sprintf("service %s is not registered", s.Name), "apply the plan"}, []string{ids[i]}, nil})
 		case have.State == host.ServiceRunning:
 		case !ours(have, x.e.Record):
-			out = append(out, sign{seen: seen{fmt.Sprintf("service %s is %s, and was not registered by nodejoin", s.Name, have.State), foreignRemedy(s.Name)}})
+			out = append(out, finding{observed: observed{fmt.Sprintf("service %s is %s, and was not registered by nodejoin", s.Name, have.State), foreignRemedy(s.Name)}})
 		default:
 			what := fmt.Sprintf("service %s is %s", s.Name, have.State)
 			if have.ExitCode != 0 {
 				what += fmt.Sprintf(", its exit code was %d", have.ExitCode)
 			}
-			out = append(out, sign{seen{what + about, "read its log, and start it: apply the plan"}, []string{ids[i]}, nil})
+			out = append(out, finding{observed{what + about, "read its log, and start it: apply the plan"}, []string{ids[i]}, nil})
 		}
 	}
 	return out, nil
@@ -61,27 +62,27 @@ func stoppedServices(ctx context.Context, x *exam) (out []sign, err error) {
 // that the plan needed; it unregisters itself then.
 const ResumeService = "nodejoin-resume"
 
-func planUnfinished(ctx context.Context, x *exam) ([]sign, error) {
+func planUnfinished(ctx context.Context, x *diagnosis) ([]finding, error) {
 	have, there, err := x.registered(ctx, ResumeService)
 	if err != nil || !there {
 		return nil, err
 	}
-	s := seen{"the service " + ResumeService + " is registered, and finishes a plan after the next boot", "reboot the machine when it suits; a leave takes the service away"}
+	s := observed{"the service " + ResumeService + " is registered, and finishes a plan after the next boot", "reboot the machine when it suits; a leave takes the service away"}
 	if have.State == host.ServiceRunning {
-		s = seen{"the service " + ResumeService + " is finishing a plan", "wait for it; its log says what it does"}
+		s = observed{"the service " + ResumeService + " is finishing a plan", "wait for it; its log says what it does"}
 	}
-	return []sign{{seen: s}}, nil
+	return []finding{{observed: s}}, nil
 }
 
-func nodeNotReady(_ context.Context, x *exam) ([]sign, error) {
+func nodeNotReady(_ context.Context, x *diagnosis) ([]finding, error) {
 	n := x.c.Node
 	switch {
 	case x.c.NodeWhy != "":
 		return nil, asked(x.c.NodeWhy)
 	case n == nil:
-		return []sign{{seen: seen{"the cluster has no Node " + x.e.Node, "apply the plan, which joins it again; read the kubelet's log where it does not come"}}}, nil
+		return []finding{{observed: observed{"the cluster has no Node " + x.e.Node, "apply the plan, which joins it again; read the kubelet's log where it does not come"}}}, nil
 	case !n.Ready:
-		return []sign{{seen: seen{notReady(*n), "mend what else is found here first; then read the kubelet's log"}}}, nil
+		return []finding{{observed: observed{notReady(*n), "mend what else is found here first; then read the kubelet's log"}}}, nil
 	}
 	return nil, nil
 }
@@ -97,19 +98,19 @@ var pressures = map[string]string{
 	"node.cloudprovider.kubernetes.io/uninitialized": "see that the cloud's controller manager runs and knows the machine; it removes the taint",
 }
 
-func nodePressure(_ context.Context, x *exam) (out []sign, err error) {
+func nodePressure(_ context.Context, x *diagnosis) (out []finding, err error) {
 	if x.c.Node == nil {
 		return nil, asked(x.c.NodeWhy)
 	}
 	for _, t := range x.c.Node.Taints {
 		if remedy, ok := pressures[t.Key]; ok {
-			out = append(out, sign{seen: seen{fmt.Sprintf("the Node has the taint %s:%s", t.Key, t.Effect), remedy}})
+			out = append(out, finding{observed: observed{fmt.Sprintf("the Node has the taint %s:%s", t.Key, t.Effect), remedy}})
 		}
 	}
 	return out, nil
 }
 
-func serviceFlags(ctx context.Context, x *exam) (out []sign, err error) {
+func serviceFlags(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	const flag = "--windows-service"
 	for _, name := range []string{"kubelet", "kube-proxy"} {
 		s, id, ok := x.service(name)
@@ -127,7 +128,7 @@ func serviceFlags(ctx context.Context, x *exam) (out []sign, err error) {
 		if slices.Contains(have.Command, "--service") {
 			what += ", but with --service"
 		}
-		out = append(out, sign{seen{what, "apply the plan, which registers it as it should be"}, []string{id}, nil})
+		out = append(out, finding{observed{what, "apply the plan, which registers it as it should be"}, []string{id}, nil})
 	}
 	return out, nil
 }
@@ -138,8 +139,7 @@ func wrapped(s host.Service) bool {
 }
 
 // nssm keeps the settings of a service in its key Parameters (nssm.cc, "Usage").
-func serviceWrapper(ctx context.Context, x *exam) (out []sign, err error) {
-	s := &survey{r: x.r, e: x.e}
+func serviceWrapper(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	for _, name := range []string{"kubelet", "flanneld", "kube-proxy"} {
 		want, id, planned := x.service(name)
 		have, there, err := x.registered(ctx, name)
@@ -150,14 +150,14 @@ func serviceWrapper(ctx context.Context, x *exam) (out []sign, err error) {
 			continue
 		}
 		for _, value := range []string{"AppStdout", "AppStderr"} {
-			_, kept, err := s.registry(ctx, currentControlSet+`Services\`+name+`\Parameters`, value)
+			_, kept, err := host.LookupRegistry(ctx, x.r, host.CurrentControlSet+`Services\`+name+`\Parameters`, value)
 			if err != nil {
 				return out, err
 			}
 			if kept {
 				continue
 			}
-			g := sign{seen: seen{fmt.Sprintf("service %s runs under nssm, which is not told where its output goes (%s)", name, value),
+			g := finding{observed: observed{fmt.Sprintf("service %s runs under nssm, which is not told where its output goes (%s)", name, value),
 				fmt.Sprintf(`nssm set %s %s C:\var\log\%s.log, or let nodejoin register the service`, name, value, name)}}
 			if planned && ours(have, x.e.Record) {
 				g.mend = []string{id}
@@ -174,7 +174,7 @@ var errNoYAML = errors.New("is no YAML, and its program does not start with it")
 
 // configOf reads the YAML file that a flag of a registered service names. path is "" where
 // there is no such flag; a file that cannot be understood is errNoYAML.
-func (x *exam) configOf(ctx context.Context, have host.Service, flag string, into any) (path string, err error) {
+func (x *diagnosis) configOf(ctx context.Context, have host.Service, flag string, into any) (path string, err error) {
 	path, _ = flagOf(have.Command, flag)
 	if path == "" {
 		return "", nil
@@ -189,7 +189,7 @@ func (x *exam) configOf(ctx context.Context, have host.Service, flag string, int
 	return path, nil
 }
 
-func kubeProxyName(ctx context.Context, x *exam) ([]sign, error) {
+func kubeProxyName(ctx context.Context, x *diagnosis) ([]finding, error) {
 	_, id, ok := x.service("kube-proxy")
 	if !ok {
 		return nil, nil
@@ -207,7 +207,7 @@ func kubeProxyName(ctx context.Context, x *exam) ([]sign, error) {
 		return nil, err
 	}
 	name, given := flagOf(have.Command, "hostname-override")
-	if name = or(name, config.HostnameOverride); !broken && strings.EqualFold(name, x.e.Node) {
+	if name = cmp.Or(name, config.HostnameOverride); !broken && strings.EqualFold(name, x.e.Node) {
 		return nil, nil
 	}
 	what := "kube-proxy is not told the name of its Node"
@@ -218,14 +218,14 @@ func kubeProxyName(ctx context.Context, x *exam) ([]sign, error) {
 	} else if strings.EqualFold(x.e.Facts.Hostname, x.e.Node) {
 		return nil, nil // it takes the machine's name, which is the Node's
 	}
-	g := sign{seen: seen{what, "apply the plan, which gives it the name (hostnameOverride)"}, mend: []string{id}}
+	g := finding{observed: observed{what, "apply the plan, which gives it the name (hostnameOverride)"}, mend: []string{id}}
 	if _, file, ok := x.file(path); ok {
 		g.mend = []string{file, id}
 	}
-	return []sign{g}, nil
+	return []finding{g}, nil
 }
 
-func clusterDNS(ctx context.Context, x *exam) (out []sign, err error) {
+func clusterDNS(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	_, id, ok := x.service("kubelet")
 	if !ok {
 		return nil, nil
@@ -252,23 +252,23 @@ func clusterDNS(ctx context.Context, x *exam) (out []sign, err error) {
 		}
 	}
 	if broken {
-		return append(out, sign{seen{err.Error(), remedy}, mend, nil}), nil
+		return append(out, finding{observed{err.Error(), remedy}, mend, nil}), nil
 	}
 	if x.e.Facts.OS == "windows" && config.ResolvConf != nil && *config.ResolvConf != "" {
-		out = append(out, sign{seen{fmt.Sprintf("the kubelet reads its name servers from %s, a file that Windows does not have", *config.ResolvConf), remedy}, mend, nil})
+		out = append(out, finding{observed{fmt.Sprintf("the kubelet reads its name servers from %s, a file that Windows does not have", *config.ResolvConf), remedy}, mend, nil})
 	}
 	if len(config.ClusterDNS) == 0 {
-		return append(out, sign{seen{"the kubelet gives pods no name server of the cluster (clusterDNS is empty)", remedy}, mend, nil}), nil
+		return append(out, finding{observed{"the kubelet gives pods no name server of the cluster (clusterDNS is empty)", remedy}, mend, nil}), nil
 	}
 	if planned.ClusterDNS != nil && !slices.Equal(config.ClusterDNS, planned.ClusterDNS) {
-		return append(out, sign{seen{fmt.Sprintf("pods ask %s for names, and the plan says %s", strings.Join(config.ClusterDNS, ", "), strings.Join(planned.ClusterDNS, ", ")), remedy}, mend, nil}), nil
+		return append(out, finding{observed{fmt.Sprintf("pods ask %s for names, and the plan says %s", strings.Join(config.ClusterDNS, ", "), strings.Join(planned.ClusterDNS, ", ")), remedy}, mend, nil}), nil
 	}
 	if err := asked(x.c.ServicesWhy); err != nil {
 		return out, err
 	}
 	for _, ip := range config.ClusterDNS {
 		if !slices.ContainsFunc(x.c.Services, func(s kube.Service) bool { return s.ClusterIP == ip }) {
-			out = append(out, sign{seen: seen{fmt.Sprintf("pods ask %s for names, and no service of the cluster has that address", ip),
+			out = append(out, finding{observed: observed{fmt.Sprintf("pods ask %s for names, and no service of the cluster has that address", ip),
 				"install the cluster's DNS (CoreDNS) at that address, or give its own in the plan: dns_ip"}})
 		}
 	}

@@ -142,7 +142,7 @@ func (p *patient) examine() steps.ExamineReply {
 	raw, err := json.Marshal(p.quirks)
 	must(p.t, err)
 	must(p.t, os.WriteFile(filepath.Join(p.config.Path, ".sandbox", "quirks.json"), raw, 0o600))
-	x := steps.NewExecutor(h, memory{}, func(event.Event) {})
+	x := steps.NewExecutor(steps.Kinds(), h, memory{}, func(event.Event) {})
 	reply, err := x.Examine(p.t.Context(), steps.ExamineRequest{Node: "win-1", Steps: p.list, Cluster: p.view})
 	must(p.t, err)
 	if reply.Mutations != 0 {
@@ -356,7 +356,7 @@ func TestSymptomsOfSoundMachines(t *testing.T) {
 		}
 	}
 	h := openHost(t, "windows")
-	reply, err := steps.NewExecutor(h, memory{}, func(event.Event) {}).Examine(t.Context(), steps.ExamineRequest{Node: "win-1", Steps: newPatient(t).list})
+	reply, err := steps.NewExecutor(steps.Kinds(), h, memory{}, func(event.Event) {}).Examine(t.Context(), steps.ExamineRequest{Node: "win-1", Steps: newPatient(t).list})
 	if err != nil || reply.Joined || len(reply.Symptoms) > 0 {
 		t.Errorf("a machine that has not joined: %+v, %v", reply, err)
 	}

@@ -27,11 +27,11 @@ var sysctlName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_:@+-]+)+$`)
 func (s *Sysctl) validate(os string) error {
 	switch {
 	case os == "windows":
-		return invalid("kernel parameter %s: Windows has none", s.Name)
+		return Invalid("kernel parameter %s: Windows has none", s.Name)
 	case !sysctlName.MatchString(s.Name):
-		return invalid("%q is no name of a kernel parameter such as net.ipv4.ip_forward", s.Name)
+		return Invalid("%q is no name of a kernel parameter such as net.ipv4.ip_forward", s.Name)
 	case strings.TrimSpace(s.Value) == "" || strings.ContainsAny(s.Value, "\r\n\x00"):
-		return invalid("kernel parameter %s: the value %q is not one line of text", s.Name, s.Value)
+		return Invalid("kernel parameter %s: the value %q is not one line of text", s.Name, s.Value)
 	}
 	return nil
 }

@@ -23,21 +23,13 @@ func validSource(s Source) error {
 	b, err := hex.DecodeString(digest)
 	switch {
 	case (s.URL == "") == (s.File == ""):
-		return invalid("exactly one of url and file names the artifact")
+		return Invalid("exactly one of url and file names the artifact")
 	case digest == "":
-		return invalid("%s has no digest; give sha256 or sha512", s.Name())
+		return Invalid("%s has no digest; give sha256 or sha512", s.Name())
 	case err != nil || len(b) != want || hex.EncodeToString(b) != digest:
-		return invalid("%s: %q is not a %s digest in lower-case hex", s.Name(), digest, alg)
+		return Invalid("%s: %q is not a %s digest in lower-case hex", s.Name(), digest, alg)
 	}
 	return nil
-}
-
-// NewHash is the digest of an algorithm that Source.Digest names.
-func NewHash(algorithm string) hash.Hash {
-	if algorithm == "sha512" {
-		return sha512.New()
-	}
-	return sha256.New()
 }
 
 // blobs is what Change.Blobs lists for a source.

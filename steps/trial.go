@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -313,7 +315,7 @@ func (x *Executor) endTrial(ctx context.Context) error {
 	for _, o := range x.record.Owned {
 		needed[Kept{Owned: o}.blob()] = true
 	}
-	for _, key := range sortedKeys(x.record.Trial.Kept) {
+	for _, key := range slices.Sorted(maps.Keys(x.record.Trial.Kept)) {
 		d := x.record.Trial.Kept[key].blob()
 		if d == "" || needed[d] {
 			continue

@@ -19,7 +19,7 @@ var programs = memory{"http://m/one": []byte("stand-in one"), "http://m/two": []
 // tried applies the list in a trial; the executor is that of one connection.
 func tried(t *testing.T, h host.Host, list []steps.Spec) *steps.Executor {
 	t.Helper()
-	x := steps.NewExecutor(h, programs, func(event.Event) {})
+	x := steps.NewExecutor(steps.Kinds(), h, programs, func(event.Event) {})
 	reply, err := x.Apply(t.Context(), steps.Request{Node: "win-1", Steps: list, Trial: &steps.TrialStart{Node: "uid", Ready: true, Version: "1.35.4"}})
 	must(t, err)
 	if reply.Err != nil {
@@ -73,7 +73,7 @@ func TestTrialTakenBack(t *testing.T) {
 		if env := running(t, h, "worker"); !cmp.Equal(env, []string{"TOKEN=service-secret-one"}) {
 			t.Errorf("environment %q", env)
 		}
-		x = steps.NewExecutor(h, programs, func(event.Event) {})
+		x = steps.NewExecutor(steps.Kinds(), h, programs, func(event.Event) {})
 	}
 	must(t, x.Verified(t.Context()))
 	if diff := cmp.Diff(kept, previousFiles(t, h)); diff != "" {
@@ -97,12 +97,12 @@ func TestTrialVerified(t *testing.T) {
 	kept := previousFiles(t, h)
 	tried(t, h, machineOf("two"))
 	x := tried(t, h, machineOf("three"))
-	check, err := steps.NewExecutor(h, programs, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "win-1"})
+	check, err := steps.NewExecutor(steps.Kinds(), h, programs, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "win-1"})
 	if err != nil || check.Trial == nil || check.Trial.Version != "1.35.4" {
 		t.Errorf("a check tells %+v, %v", check.Trial, err)
 	}
 	must(t, x.Verified(t.Context()))
-	must(t, steps.NewExecutor(h, programs, func(event.Event) {}).Verified(t.Context())) // no trial is no error
+	must(t, steps.NewExecutor(steps.Kinds(), h, programs, func(event.Event) {}).Verified(t.Context())) // no trial is no error
 	reply, err := x.TakeBack(t.Context(), steps.TakeBackRequest{Node: "win-1"})
 	if err != nil || reply.Trial != nil {
 		t.Errorf("%+v, %v", reply, err)

@@ -51,10 +51,10 @@ func Authorities(text string) ([]*x509.Certificate, error) {
 func (c *TrustedCA) parse() (*x509.Certificate, error) {
 	list, err := Authorities(c.Certificate)
 	if err != nil {
-		return nil, invalid("trusted CA: %v", err)
+		return nil, Invalid("trusted CA: %v", err)
 	}
 	if len(list) != 1 {
-		return nil, invalid("trusted CA: it holds %d certificates, not one", len(list))
+		return nil, Invalid("trusted CA: it holds %d certificates, not one", len(list))
 	}
 	return list[0], nil
 }

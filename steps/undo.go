@@ -217,7 +217,7 @@ func undoEnv(rest string, o Owned) (undo, error) {
 	if file, ok := strings.CutSuffix(rest, ":"+o.Detail); ok {
 		m.File = file
 	}
-	lines := func(ctx context.Context, r host.Reader, e *Env) (have string, f *fileState, err error) {
+	lines := func(ctx context.Context, r host.Reader, e *Env) (have string, f *host.File, err error) {
 		_, f, err = m.read(ctx, r, e.Facts.OS)
 		if f != nil {
 			have = envLines(string(f.Content), m.Name)
@@ -256,7 +256,7 @@ func undoEnv(rest string, o Owned) (undo, error) {
 					return err
 				}
 				if f == nil {
-					f = &fileState{}
+					f = &host.File{}
 				}
 				return h.WriteFile(ctx, m.File, strings.NewReader(replaceEnvLines(string(f.Content), m.Name, want)), host.WriteOptions{Access: f.Access})
 			case o.Existed:
@@ -271,7 +271,7 @@ func undoEnv(rest string, o Owned) (undo, error) {
 func undoEnvFile(path string, _ Owned) (undo, error) {
 	return undo{
 		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
-			f, err := readFile(ctx, r, path, maxText)
+			f, err := host.ReadFile(ctx, r, path, host.MaxText)
 			switch {
 			case err != nil || f == nil:
 				return Change{}, "", err

@@ -16,7 +16,7 @@ import (
 func undoFile(path string, o Owned) (undo, error) {
 	prev, err := previous[previousFile](o)
 	look := func(ctx context.Context, r host.Reader, e *Env) (Change, string, error) {
-		temp, err := exists(ctx, r, host.TempName(path))
+		temp, err := host.Exists(ctx, r, host.TempName(path))
 		if err != nil {
 			return Change{}, "", err
 		}
@@ -50,7 +50,7 @@ func undoFile(path string, o Owned) (undo, error) {
 		return restored(), "", nil
 	}
 	do := func(ctx context.Context, h host.Host, e *Env) error {
-		temp, err := exists(ctx, h, host.TempName(path))
+		temp, err := host.Exists(ctx, h, host.TempName(path))
 		if err == nil && temp {
 			err = h.Remove(ctx, host.TempName(path))
 		}
@@ -60,7 +60,7 @@ func undoFile(path string, o Owned) (undo, error) {
 		if !o.Existed {
 			return inUse(h.Remove(ctx, path))
 		}
-		there, err := exists(ctx, h, path)
+		there, err := host.Exists(ctx, h, path)
 		if err != nil {
 			return err
 		}
@@ -93,21 +93,13 @@ func (p previousFile) same(ctx context.Context, r host.Reader, e *Env, path stri
 		have, err := e.fileDigest(ctx, r, path)
 		return have == p.SHA256, err
 	}
-	have, err := readFile(ctx, r, path, maxInline)
-	return err == nil && have != nil && !have.cut && string(have.Content) == string(p.Content), err
+	have, err := host.ReadFile(ctx, r, path, maxInline)
+	return err == nil && have != nil && !have.Truncated && string(have.Content) == string(p.Content), err
 }
 
 // kept is where the earlier content lies that does not fit into the record.
 func (p previousFile) kept(e *Env) string {
 	return host.Join(e.Facts.OS, previousDir(e.Facts), p.SHA256)
-}
-
-func exists(ctx context.Context, r host.Reader, path string) (bool, error) {
-	_, err := r.Stat(ctx, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // inUse says what to do about a program that still runs though its service is gone.
@@ -196,7 +188,7 @@ func some(names []string) string {
 func undoMade(path string, o Owned) (undo, error) {
 	return undo{
 		look: func(ctx context.Context, r host.Reader, e *Env) (Change, string, error) {
-			there, err := exists(ctx, r, path)
+			there, err := host.Exists(ctx, r, path)
 			if err != nil || !there {
 				return Change{}, "", err
 			}

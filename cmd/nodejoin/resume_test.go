@@ -339,7 +339,7 @@ func TestResumeSteps(t *testing.T) {
 
 func applySteps(t *testing.T, h host.Host, list []steps.Spec) {
 	t.Helper()
-	x := steps.NewExecutor(h, artifact.New(artifact.Options{Direct: true}), func(event.Event) {})
+	x := steps.NewExecutor(steps.Kinds(), h, artifact.New(artifact.Options{Direct: true}), func(event.Event) {})
 	reply, err := x.Apply(t.Context(), steps.Request{Node: "n", Steps: list})
 	if err == nil && reply.Err != nil {
 		err = reply.Err
@@ -351,7 +351,7 @@ func applySteps(t *testing.T, h host.Host, list []steps.Spec) {
 
 func leaveAll(t *testing.T, h host.Host) {
 	t.Helper()
-	x := steps.NewExecutor(h, artifact.New(artifact.Options{}), func(event.Event) {})
+	x := steps.NewExecutor(steps.Kinds(), h, artifact.New(artifact.Options{}), func(event.Event) {})
 	reply, err := x.Leave(t.Context(), steps.LeaveRequest{Node: "n"})
 	if err == nil && reply.Err != nil {
 		err = reply.Err

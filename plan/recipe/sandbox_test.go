@@ -118,7 +118,7 @@ func (n *node) run(ctx context.Context, h host.Host) (*run, error) {
 		return nil, err
 	}
 	r := &run{node: n, values: map[string]string{"cluster.ca": info.CA}, pending: map[string]bool{},
-		x: steps.NewExecutor(h, artifact.New(artifact.Options{Direct: true}), func(e event.Event) {
+		x: steps.NewExecutor(steps.Kinds(), h, artifact.New(artifact.Options{Direct: true}), func(e event.Event) {
 			if n.emit != nil {
 				n.emit(e)
 			}
@@ -133,7 +133,7 @@ func (n *node) run(ctx context.Context, h host.Host) (*run, error) {
 		}
 	}
 	var results []steps.Result
-	results = append(results, steps.CheckCluster(ctx, "win-1", onCluster, r.values, map[string]bool{}, n.cluster)...)
+	results = append(results, steps.CheckCluster(ctx, steps.Kinds(), "win-1", onCluster, r.values, map[string]bool{}, n.cluster)...)
 	reply, err := r.x.Check(ctx, steps.Request{Node: "win-1", Steps: onHost, Values: r.values})
 	if err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func (r *run) apply(ctx context.Context) (changed []string, err error) {
 			continue
 		}
 		e := &steps.Env{Node: "win-1", StepID: s.ID, Progress: func(event.StepProgress) {}}
-		res := steps.Run(ctx, "win-1", s, r.values, e, func(event.Event) {}, steps.Target{Kube: r.node.cluster})
+		res := steps.Run(ctx, "win-1", s, r.values, e, func(event.Event) {}, steps.Target{Kinds: steps.Kinds(), Kube: r.node.cluster})
 		if res.Err != nil {
 			return changed, fmt.Errorf("%s: %w", s.ID, res.Err)
 		}

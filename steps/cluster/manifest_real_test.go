@@ -171,7 +171,7 @@ func (p *controlPlane) definitions(ctx context.Context, a kube.API) {
 	spec := func(id string, m *steps.Manifest) steps.Spec {
 		return steps.Spec{ID: id, Kind: "manifest", Args: steps.MustArgs(m)}
 	}
-	for _, r := range steps.CheckCluster(ctx, testNode, []steps.Spec{spec("first", first), spec("second", second)},
+	for _, r := range steps.CheckCluster(ctx, steps.Kinds(), testNode, []steps.Spec{spec("first", first), spec("second", second)},
 		map[string]string{}, map[string]bool{}, a) {
 		if r.Err != nil || r.Change.Action != steps.ActionCreate {
 			p.t.Errorf("%s: %+v, %v", r.ID, r.Change, r.Err)

@@ -161,7 +161,7 @@ func (h *hostRun) applyCluster(ctx context.Context, spec steps.Spec, sum *HostSu
 		*e.Kubelet = n.KubeletVersion
 	}
 	e.Progress = func(p event.StepProgress) { p.Host, p.Step = h.node.Name, spec.ID; h.emit(p) }
-	r := steps.Run(ctx, h.node.Name, spec, h.values, e, h.emit, steps.Target{Kube: h.api})
+	r := steps.Run(ctx, h.node.Name, spec, h.values, e, h.emit, steps.Target{Kinds: steps.Kinds(), Kube: h.api})
 	for k, v := range r.Outputs {
 		h.values[spec.ID+"."+k] = v
 	}

@@ -222,7 +222,7 @@ func (h *hostRun) checkCluster(ctx context.Context) (map[string]steps.Result, er
 		}
 	}
 	results := map[string]steps.Result{}
-	for _, r := range steps.CheckCluster(ctx, h.node.Name, specs, maps.Clone(h.values), map[string]bool{}, api) {
+	for _, r := range steps.CheckCluster(ctx, steps.Kinds(), h.node.Name, specs, maps.Clone(h.values), map[string]bool{}, api) {
 		results[r.ID] = r
 		h.note(r)
 	}
@@ -244,7 +244,7 @@ func (h *hostRun) checkConditional(ctx context.Context, results map[string]steps
 	if len(specs) == 0 {
 		return
 	}
-	for _, r := range steps.CheckCluster(ctx, h.node.Name, specs, maps.Clone(h.values), maps.Clone(h.pending), h.api) {
+	for _, r := range steps.CheckCluster(ctx, steps.Kinds(), h.node.Name, specs, maps.Clone(h.values), maps.Clone(h.pending), h.api) {
 		results[r.ID] = r
 		h.note(r)
 	}

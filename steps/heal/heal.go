@@ -112,7 +112,7 @@ func (h *healer) plan(ctx context.Context) (steps.BootPlan, error) {
 	if err != nil {
 		return steps.BootPlan{}, fmt.Errorf("read %s: %w", h.Path, err)
 	}
-	p, err := steps.ReadBoot(b)
+	p, err := steps.ReadBoot(b, steps.Kinds())
 	if err != nil {
 		return p, fmt.Errorf("%s: %w", h.Path, err)
 	}
@@ -122,7 +122,7 @@ func (h *healer) plan(ctx context.Context) (steps.BootPlan, error) {
 // attempt looks, and does what is to be done. It gives what it has changed.
 func (h *healer) attempt(ctx context.Context, plan steps.BootPlan) (changed []string, err error) {
 	req := steps.Request{Node: plan.Node, Steps: plan.Steps}
-	reply, err := steps.NewExecutor(h.Host, none{}, func(event.Event) {}).Check(ctx, req)
+	reply, err := steps.NewExecutor(steps.Kinds(), h.Host, none{}, func(event.Event) {}).Check(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (h *healer) attempt(ctx context.Context, plan steps.BootPlan) (changed []st
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
 	// A new executor: its record is that of now, and no other run can change it.
-	applied, err := steps.NewExecutor(h.Host, none{}, h.event).Apply(ctx, req)
+	applied, err := steps.NewExecutor(steps.Kinds(), h.Host, none{}, h.event).Apply(ctx, req)
 	if err != nil {
 		return nil, err
 	}

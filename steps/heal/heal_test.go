@@ -81,7 +81,7 @@ func (m *machine) write(path, text string) {
 
 func (m *machine) apply(list ...steps.Spec) {
 	m.t.Helper()
-	reply, err := steps.NewExecutor(m.Host, none{}, func(event.Event) {}).Apply(m.t.Context(), steps.Request{Node: "win-1", Steps: list})
+	reply, err := steps.NewExecutor(steps.Kinds(), m.Host, none{}, func(event.Event) {}).Apply(m.t.Context(), steps.Request{Node: "win-1", Steps: list})
 	if err == nil && reply.Err != nil {
 		err = reply.Err
 	}

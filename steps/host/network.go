@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"net/netip"
 	"time"
 )
 
@@ -133,6 +134,17 @@ type Adapter struct {
 	Addresses []string `json:"addresses,omitempty"` // IPv4 with the bits of its network, "192.0.2.10/24"
 	Gateway   bool     `json:"gateway,omitempty"`   // a default route leads through it
 	DHCP      bool     `json:"dhcp,omitempty"`      // its address is leased; false where that is not known (Linux)
+}
+
+// Prefixes are the addresses of the adapter that can be parsed.
+func (a Adapter) Prefixes() []netip.Prefix {
+	var out []netip.Prefix
+	for _, text := range a.Addresses {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // Route is a way of the machine's packets.

@@ -34,3 +34,6 @@ type RegistryValue struct {
 	Number  uint64   `json:"number,omitempty"`  // dword, qword
 	Binary  []byte   `json:"binary,omitempty"`  // binary
 }
+
+// CurrentControlSet is the key of the settings that Windows runs with, with a backslash at its end.
+const CurrentControlSet = `HKLM\SYSTEM\CurrentControlSet\`

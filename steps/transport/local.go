@@ -16,7 +16,7 @@ import (
 // computer that this process runs on. Close closes nothing of h.
 func NewLocal(h host.Host, a steps.Artifacts, lockDir string) Conn {
 	l := &local{lock: hostlock.New(lockDir)}
-	l.exec = steps.NewExecutor(h, a, l.event)
+	l.exec = steps.NewExecutor(steps.Kinds(), h, a, l.event)
 	return l
 }
 

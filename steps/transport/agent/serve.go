@@ -46,7 +46,7 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, opt Options) e
 	defer cancel(nil)
 	s := &server{opt: opt, ctx: ctx, blobs: &blobs{host: opt.Host, os: opt.Hello.OS, dir: BlobDir(opt.Hello.OS, opt.DataDir), own: opt.Program, ownDigest: opt.Hello.Digest}}
 	s.lock = hostlock.New(opt.DataDir)
-	s.exec = steps.NewExecutor(opt.Host, opt.Artifacts, s.event)
+	s.exec = steps.NewExecutor(steps.Kinds(), opt.Host, opt.Artifacts, s.event)
 	s.rpc = jrpc2.NewServer(s, &jrpc2.ServerOptions{
 		AllowPush: true, DisableBuiltin: true,
 		Concurrency: 8, // a call and the notifications that may come meanwhile
