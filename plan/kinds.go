@@ -59,7 +59,7 @@ var choices = map[string][]string{
 var paths = map[string]bool{"path": true, "to": true, "log": true, "dir": true, "unless": true, "program": true, "flags_file": true}
 
 // pathLists are arguments that hold several.
-var pathLists = map[string]bool{"makes": true, "aside": true}
+var pathLists = map[string]bool{"makes": true, "backup": true}
 
 // kindSpecs are made once: kinds do not change while a program runs.
 var kindSpecs = sync.OnceValue(func() map[string]*kindSpec {

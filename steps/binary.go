@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var binaryKind = Kind{Name: "binary", Place: OnHost, Doc: "one downloaded file, verified by digest",
@@ -134,7 +135,7 @@ func (b *Binary) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outc
 		return Outcome{}, err
 	}
 	if alg, digest := b.Digest(); alg != "sha256" {
-		e.setArchive(Unpacked{Digest: alg + ":" + digest, Files: map[string]string{b.Path: sum}})
+		e.SetArchive(record.Unpacked{Digest: alg + ":" + digest, Files: map[string]string{b.Path: sum}})
 	}
 	return Outcome{}, e.stamp(ctx, h, b.Path, sum)
 }

@@ -9,10 +9,12 @@ import (
 	"unicode/utf8"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var fileKind = Kind{Name: "file", Place: OnHost, Doc: "a file with this content, written atomically, or its absence",
-	New: func() any { return &File{} }}
+	Undo: map[record.Prefix]Undo{record.File: {New: undoFile, Removes: RemovesItself, Snapshot: SnapshotInline}},
+	New:  func() any { return &File{} }}
 
 // File is a file with wanted content and access, or its absence.
 type File struct {

@@ -11,6 +11,7 @@ import (
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
+	"nodejoin/steps/record"
 )
 
 // Place says what a kind is a state of.
@@ -53,7 +54,9 @@ type Kind struct {
 	// Reboots: its apply ends with the machine going down; whoever runs it looks again
 	// once the machine is back.
 	Reboots bool
-	New     func() any
+	// Undo says how what the kind claims on a machine is undone, by the prefix of the key.
+	Undo map[record.Prefix]Undo
+	New  func() any
 }
 
 // DefaultTimeout bounds an apply whose kind and plan say nothing else.
@@ -65,7 +68,8 @@ type Env struct {
 	StepID    string
 	Facts     host.Facts
 	Artifacts Artifacts
-	Record    *Record // of the host; nil on the cluster's side
+	Record    *record.Record // of the host; nil on the cluster's side
+	Undos     Undos          // of all kinds; nil on the cluster's side
 	// Applied holds what this run's own Apply of the step gave, when Check verifies it.
 	Applied map[string]string
 	// Pending are the Touches (by Key) of earlier steps that were checked but not applied

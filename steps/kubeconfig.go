@@ -15,10 +15,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var kubeconfigKind = Kind{Name: "kubeconfig", Place: OnHost, Doc: "a kubeconfig with a token, private to the system",
-	New: func() any { return &Kubeconfig{} }}
+	Undo: map[record.Prefix]Undo{record.Backup: backupUndo},
+	New:  func() any { return &Kubeconfig{} }}
 
 // Kubeconfig is a kubeconfig file that carries a token. It is in order when server
 // and CA are as wanted and the credential still holds: with Unless, when that
@@ -28,7 +30,7 @@ var kubeconfigKind = Kind{Name: "kubeconfig", Place: OnHost, Doc: "a kubeconfig 
 //
 // A kubelet does not look at its bootstrap credential while kubelet.conf and its
 // certificate have not expired, whoever signed them and for whatever name (kubernetes
-// pkg/kubelet/certificate/bootstrap, isClientConfigStillValid): Aside names them.
+// pkg/kubelet/certificate/bootstrap, isClientConfigStillValid): Backup names them.
 //
 // A program reads its bootstrap credential once, at its start: Services are stopped,
 // dependents first, before a file that they would have to read again is written.
@@ -42,7 +44,7 @@ type Kubeconfig struct {
 	Unless      string   `json:"unless,omitempty" doc:"not needed while this kubeconfig holds a valid client certificate for the server"`
 	RenewBefore string   `json:"renew_before,omitempty" doc:"renew the token this long before it ends, default 168h"`
 	Services    []string `json:"services,omitempty" doc:"services to stop before the file is replaced"`
-	Aside       []string `json:"aside,omitempty" doc:"credentials that would be taken instead of it and hold no more; they are put aside before the file is written"`
+	Backup      []string `json:"backup,omitempty" doc:"credentials that would be used instead of it and are no longer valid; they are renamed before the file is written, and leave restores them"`
 }
 
 const (
@@ -168,13 +170,13 @@ func (k *Kubeconfig) Check(ctx context.Context, r host.Reader, e *Env) (Change, 
 			for _, s := range k.Services {
 				c.Touches = append(c.Touches, Touch{Service: s})
 			}
-			for _, p := range k.Aside {
+			for _, p := range k.Backup {
 				there, err := host.Exists(ctx, r, p)
 				if err != nil {
 					return Change{}, err
 				}
 				if there {
-					c.Diffs = append(c.Diffs, Diff{Name: "put aside", Have: p})
+					c.Diffs = append(c.Diffs, Diff{Name: "backup", Have: p})
 				}
 			}
 		}
@@ -396,8 +398,8 @@ func (k *Kubeconfig) Apply(ctx context.Context, h host.Host, e *Env, c Change) (
 		}
 	}
 	for _, d := range c.Diffs {
-		if d.Name == "put aside" {
-			if err := putAside(ctx, h, e, d.Have); err != nil {
+		if d.Name == "backup" {
+			if err := backUp(ctx, h, e, d.Have); err != nil {
 				return Outcome{}, err
 			}
 		}

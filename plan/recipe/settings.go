@@ -9,6 +9,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 // Settings are a plan's settings of the machine itself, as opposed to the node on it.
@@ -91,7 +92,7 @@ func (b *build) settings(after ...string) {
 		b.setting(firewallSetting(r), after...)
 	}
 	if b.in.Cluster != "" {
-		b.specs[first].Args = steps.MustArgs(&steps.FormerSettings{Plan: b.in.Cluster, Keys: b.made})
+		b.specs[first].Args = steps.MustArgs(&steps.FormerSettings{Plan: b.in.Cluster, Keys: b.claimed})
 	}
 	b.reboot(first, after...)
 	for _, s := range b.specs[first:] {
@@ -172,12 +173,12 @@ func (b *build) named() *Setting {
 	return &b.in.Settings.Steps[i]
 }
 
-// formerSettings returns the step, and its kind, that restores settings that the plan no longer names.
+// formerSettings is the step, and its kind, that undoes what the plan no longer names.
 const formerSettings = "former_settings"
 
 func (b *build) setting(s Setting, after ...string) {
-	if key := steps.SettingKey(b.in.OS, s.Args); key != "" {
-		b.made = append(b.made, key)
+	if key := steps.SettingKey(b.in.OS, s.Args); key != (record.Key{}) {
+		b.claimed = append(b.claimed, key)
 	}
 	b.add(s.ID, s.Kind, s.Title, s.Args, after...).Source = s.Source
 }

@@ -54,7 +54,7 @@ func Workspace(t testing.TB) string {
 	return dir
 }
 
-// Compile gives the plan of a folder; a warning fails the test, too, but for those
+// Compile returns the plan of a folder; a warning fails the test, too, but for those
 // whose summaries are given.
 func Compile(t testing.TB, dir string, vars map[string]string, warnings ...string) *plan.Compiled {
 	t.Helper()
@@ -118,7 +118,7 @@ func Session(t testing.TB, c *plan.Compiled) *engine.Session {
 	return s
 }
 
-// Check gives the changes that are to be made, by "node/step".
+// Check returns the changes that are to be made, by "node/step".
 func Check(t testing.TB, ctx context.Context, s *engine.Session) map[string]steps.Change {
 	t.Helper()
 	return changes(t, s.Check(ctx))
