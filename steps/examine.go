@@ -169,7 +169,7 @@ func (x *diagnosis) joined(ctx context.Context) (bool, error) {
 		_, registered := x.e.Record.Lookup(serviceKey(s.Name))
 		return registered, nil
 	}
-	return err == nil && ours(have, x.e.Record), err
+	return err == nil && Ours(have, x.e.Record), err
 }
 
 // of gives the steps of a kind with their ids, in the plan's order.

@@ -102,19 +102,15 @@ func (x *Executor) prepare(ctx context.Context) error {
 	return nil
 }
 
-// Gather looks at what the steps of a node name, see Gather.
-func (x *Executor) Gather(ctx context.Context, req GatherRequest) (GatherReply, error) {
-	return Gather(ctx, x.host, req)
-}
+// Host is the machine; calls that change it are counted.
+func (x *Executor) Host() host.Host { return x.host }
 
-// Examine looks for the symptoms of a machine that has joined, see Examine.
-func (x *Executor) Examine(ctx context.Context, req ExamineRequest) (ExamineReply, error) {
+// Machine is Host with what a step may use besides it.
+func (x *Executor) Machine(ctx context.Context, node, step string) (host.Host, *Env, error) {
 	if err := x.prepare(ctx); err != nil {
-		return ExamineReply{}, err
+		return nil, nil, err
 	}
-	reply, err := Examine(ctx, x.host, x.env(req.Node, "doctor"), req)
-	reply.Mutations = x.Mutations()
-	return reply, err
+	return x.host, x.env(node, step), nil
 }
 
 // Refresh reads the record again, once the machine is locked for the run: another run may

@@ -88,9 +88,9 @@ func (k *KubeadmJoin) Check(ctx context.Context, r host.Reader, e *Env) (Change,
 	}
 	if why != "" {
 		svc, err := r.Service(ctx, kubeletService)
-		if err == nil && !ours(svc, e.Record) {
+		if err == nil && !Ours(svc, e.Record) {
 			err = &Error{Code: CodeFailed, Summary: "a service of this name exists",
-				Detail: fmt.Sprintf("service %s (%s) was not registered by nodejoin", kubeletService, strings.Join(svc.Command, " ")), Remedy: foreignRemedy(kubeletService)}
+				Detail: fmt.Sprintf("service %s (%s) was not registered by nodejoin", kubeletService, strings.Join(svc.Command, " ")), Remedy: ForeignRemedy(kubeletService)}
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return Change{}, err

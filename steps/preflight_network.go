@@ -296,8 +296,8 @@ func foreignServices(ctx context.Context, s *survey) ([]seen, error) {
 		if err != nil {
 			return out, err
 		}
-		if !ours(svc, s.e.Record) {
-			out = append(out, seen{fmt.Sprintf("service %s is registered (%s) but not by nodejoin", name, strings.Join(svc.Command, " ")), foreignRemedy(name)})
+		if !Ours(svc, s.e.Record) {
+			out = append(out, seen{fmt.Sprintf("service %s is registered (%s) but not by nodejoin", name, strings.Join(svc.Command, " ")), ForeignRemedy(name)})
 		}
 	}
 	return out, nil

@@ -65,7 +65,7 @@ func (s *survey) own(ctx context.Context) ([]string, error) {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			s.joinedErr = errors.Join(s.joinedErr, err)
-		case ours(svc, s.e.Record):
+		case Ours(svc, s.e.Record):
 			s.joined = append(s.joined, name)
 		}
 	}

@@ -59,9 +59,6 @@ type Service struct {
 	NetworkNamespaces []string `json:"network_namespaces,omitempty" doc:"Linux: how the names of those network namespaces begin that its program makes; leave removes them"`
 }
 
-// OwnershipMark ends the description of every service that nodejoin registers.
-const OwnershipMark = "(managed by nodejoin)"
-
 func (s *Service) running() bool { return s.State != host.ServiceStopped }
 
 func (s *Service) validate() error {
@@ -322,12 +319,12 @@ func (s *Service) Check(ctx context.Context, r host.Reader, e *Env) (Change, err
 }
 
 func (s *Service) refuseForeign(have host.Service, e *Env) error {
-	if ours(have, e.Record) {
+	if Ours(have, e.Record) {
 		return nil
 	}
 	return &Error{Code: CodeFailed, Summary: "a service of this name exists",
 		Detail: fmt.Sprintf("service %s (%s) was not registered by nodejoin", s.Name, strings.Join(have.Command, " ")),
-		Remedy: foreignRemedy(s.Name)}
+		Remedy: ForeignRemedy(s.Name)}
 }
 
 func (s *Service) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {

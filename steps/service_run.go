@@ -15,28 +15,7 @@ import (
 	"nodejoin/steps/wait"
 )
 
-// ours reports whether nodejoin registered the service: by the mark in its
-// description, or, where a registration was interrupted, by the record.
-func ours(svc host.Service, rec *record.Record) bool {
-	if strings.HasSuffix(strings.TrimSpace(svc.Description), OwnershipMark) {
-		return true
-	}
-	if rec == nil {
-		return false
-	}
-	for key, c := range rec.Claims {
-		if key.Prefix == record.Service && strings.EqualFold(key.Name, svc.Name) && !c.Existed {
-			return true
-		}
-	}
-	return false
-}
-
 func serviceKey(name string) record.Key { return record.Service.Of(name) }
-
-func foreignRemedy(name string) string {
-	return fmt.Sprintf("remove service %s with the tool that registered it, or let that tool keep the machine; nodejoin does not take over what it did not make", name)
-}
 
 // stopService stops a service, its running dependents first; those are noted, so
 // that its service step starts them again even if this run ends in between. An
@@ -96,7 +75,7 @@ func startAgain(ctx context.Context, h host.Host, e *Env, name string) error {
 		if !ended(svc) {
 			continue
 		}
-		if err := h.StartService(ctx, d); err != nil && !errors.Is(err, host.ErrServiceRunning) && !ours(svc, e.Record) {
+		if err := h.StartService(ctx, d); err != nil && !errors.Is(err, host.ErrServiceRunning) && !Ours(svc, e.Record) {
 			return fmt.Errorf("%s depends on %s and was stopped for it: %w", d, name, err)
 		}
 		if start, ok := e.Record.Starts[d]; ok && !e.startedByOthers(svc) {

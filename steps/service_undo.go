@@ -35,7 +35,7 @@ func undoService(key record.Key, _ record.Claim) (Undoing, error) {
 			}
 			for _, d := range dependents {
 				other, err := r.Service(ctx, d)
-				if err == nil && !ours(other, e.Record) {
+				if err == nil && !Ours(other, e.Record) {
 					return Change{}, "", &Error{Code: CodeFailed, Summary: "a service of others depends on ours",
 						Detail: fmt.Sprintf("service %s runs and depends on %s", d, name), Remedy: "stop and unregister it, or take the dependency from it; then leave again"}
 				}

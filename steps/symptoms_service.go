@@ -45,8 +45,8 @@ func stoppedServices(ctx context.Context, x *diagnosis) (out []finding, err erro
 		case !there:
 			out = append(out, finding{observed{fmt.Sprintf("service %s is not registered", s.Name), "apply the plan"}, []string{ids[i]}, nil})
 		case have.State == host.ServiceRunning:
-		case !ours(have, x.e.Record):
-			out = append(out, finding{observed: observed{fmt.Sprintf("service %s is %s, and was not registered by nodejoin", s.Name, have.State), foreignRemedy(s.Name)}})
+		case !Ours(have, x.e.Record):
+			out = append(out, finding{observed: observed{fmt.Sprintf("service %s is %s, and was not registered by nodejoin", s.Name, have.State), ForeignRemedy(s.Name)}})
 		default:
 			what := fmt.Sprintf("service %s is %s", s.Name, have.State)
 			if have.ExitCode != 0 {
@@ -159,7 +159,7 @@ func serviceWrapper(ctx context.Context, x *diagnosis) (out []finding, err error
 			}
 			g := finding{observed: observed{fmt.Sprintf("service %s runs under nssm, which is not told where its output goes (%s)", name, value),
 				fmt.Sprintf(`nssm set %s %s C:\var\log\%s.log, or let nodejoin register the service`, name, value, name)}}
-			if planned && ours(have, x.e.Record) {
+			if planned && Ours(have, x.e.Record) {
 				g.mend = []string{id}
 			}
 			out = append(out, g)

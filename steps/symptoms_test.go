@@ -143,7 +143,7 @@ func (p *patient) examine() steps.ExamineReply {
 	must(p.t, err)
 	must(p.t, os.WriteFile(filepath.Join(p.config.Path, ".sandbox", "quirks.json"), raw, 0o600))
 	x := steps.NewExecutor(steps.Kinds(), h, memory{}, func(event.Event) {})
-	reply, err := x.Examine(p.t.Context(), steps.ExamineRequest{Node: "win-1", Steps: p.list, Cluster: p.view})
+	reply, err := examine(p.t, x, steps.ExamineRequest{Node: "win-1", Steps: p.list, Cluster: p.view})
 	must(p.t, err)
 	if reply.Mutations != 0 {
 		p.t.Errorf("%d mutating calls", reply.Mutations)
@@ -356,7 +356,7 @@ func TestSymptomsOfSoundMachines(t *testing.T) {
 		}
 	}
 	h := openHost(t, "windows")
-	reply, err := steps.NewExecutor(steps.Kinds(), h, memory{}, func(event.Event) {}).Examine(t.Context(), steps.ExamineRequest{Node: "win-1", Steps: newPatient(t).list})
+	reply, err := examine(t, steps.NewExecutor(steps.Kinds(), h, memory{}, func(event.Event) {}), steps.ExamineRequest{Node: "win-1", Steps: newPatient(t).list})
 	if err != nil || reply.Joined || len(reply.Symptoms) > 0 {
 		t.Errorf("a machine that has not joined: %+v, %v", reply, err)
 	}
@@ -390,4 +390,12 @@ func TestSymptomsUnasked(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("not told: %v", want)
 	}
+}
+
+func examine(t *testing.T, x *steps.Executor, req steps.ExamineRequest) (steps.ExamineReply, error) {
+	h, e, err := x.Machine(t.Context(), req.Node, "doctor")
+	must(t, err)
+	reply, err := steps.Examine(t.Context(), h, e, req)
+	reply.Mutations = x.Mutations()
+	return reply, err
 }

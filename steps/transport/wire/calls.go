@@ -36,14 +36,28 @@ var (
 		return None{}, x.Note(ctx, n)
 	}}
 	// Collect reads what a bug report needs of the machine.
-	Collect = Call[steps.GatherRequest, steps.GatherReply]{"collect", true, (*steps.Executor).Gather}
+	Collect = Call[steps.GatherRequest, steps.GatherReply]{"collect", true, collect}
 	// Diagnose looks for what is wrong with a machine that has joined.
-	Diagnose = Call[steps.ExamineRequest, steps.ExamineReply]{"diagnose", true, (*steps.Executor).Examine}
+	Diagnose = Call[steps.ExamineRequest, steps.ExamineReply]{"diagnose", true, diagnose}
 )
 
 // Calls are all of them.
 var Calls = []interface{ Empty() Message }{
 	Check, Apply, Rollback, Verified, CheckLeave, Leave, Note, Collect, Diagnose,
+}
+
+func collect(x *steps.Executor, ctx context.Context, req steps.GatherRequest) (steps.GatherReply, error) {
+	return steps.Gather(ctx, x.Host(), req)
+}
+
+func diagnose(x *steps.Executor, ctx context.Context, req steps.ExamineRequest) (steps.ExamineReply, error) {
+	h, e, err := x.Machine(ctx, req.Node, "doctor")
+	if err != nil {
+		return steps.ExamineReply{}, err
+	}
+	reply, err := steps.Examine(ctx, h, e, req)
+	reply.Mutations = x.Mutations()
+	return reply, err
 }
 
 // None is a request or a reply without content.
