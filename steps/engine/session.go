@@ -188,6 +188,7 @@ func (h *hostRun) check(ctx context.Context) {
 	maps.Copy(h.values, steps.FactValues(reply.Facts)) // for the cluster's steps that name the machine
 	h.checkConditional(ctx, results)
 	h.checkFiles(ctx, results)
+	h.report.Steps = make([]StepReport, 0, len(h.node.Steps))
 	for _, spec := range h.node.Steps {
 		k, _ := steps.Lookup(spec.Kind)
 		h.report.Steps = append(h.report.Steps, StepReport{Spec: spec, Place: k.Place, Result: results[spec.ID]})
