@@ -74,7 +74,7 @@ func (a *Archive) Check(ctx context.Context, r host.Reader, e *Env) (Change, err
 	}
 	have := map[string]string{}
 	for p := range rec.Files {
-		d, err := e.fileDigest(ctx, r, p)
+		d, err := e.FileDigest(ctx, r, p)
 		if err != nil {
 			return Change{}, err
 		}
@@ -213,7 +213,7 @@ func (a *Archive) moveIn(ctx context.Context, h host.Host, e *Env, staged map[st
 	have := map[string]string{}
 	replaces := false
 	for _, p := range paths {
-		d, err := e.fileDigest(ctx, h, p)
+		d, err := e.FileDigest(ctx, h, p)
 		if err != nil {
 			return err
 		}
@@ -234,7 +234,7 @@ func (a *Archive) moveIn(ctx context.Context, h host.Host, e *Env, staged map[st
 			err = moveIn(ctx, h, host.TempName(p), p)
 		}
 		if err == nil {
-			err = e.stamp(ctx, h, p, staged[p])
+			err = e.Stamp(ctx, h, p, staged[p])
 		}
 		if err != nil {
 			return err

@@ -137,14 +137,14 @@ func (b *Binary) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outc
 	if alg, digest := b.Digest(); alg != "sha256" {
 		e.SetArchive(record.Unpacked{Digest: alg + ":" + digest, Files: map[string]string{b.Path: sum}})
 	}
-	return Outcome{}, e.stamp(ctx, h, b.Path, sum)
+	return Outcome{}, e.Stamp(ctx, h, b.Path, sum)
 }
 
 // stage brings the verified bytes beside the file and gives their sha256. What an
 // interrupted run has already verified there is taken as it is.
 func (b *Binary) stage(ctx context.Context, h host.Host, e *Env, temp string) (string, error) {
 	if alg, want := b.Digest(); alg == "sha256" {
-		if d, err := e.fileDigest(ctx, h, temp); err == nil && d == want {
+		if d, err := e.FileDigest(ctx, h, temp); err == nil && d == want {
 			return d, h.SetAccess(ctx, temp, b.access())
 		}
 	}

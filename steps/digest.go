@@ -75,3 +75,22 @@ func (e *Env) Fingerprint(ctx context.Context, r host.Reader, c host.ServiceConf
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
+
+// Stamp notes the digest of a file just written, so that a later check need not read it.
+func (e *Env) Stamp(ctx context.Context, r host.Reader, path, sha256 string) error {
+	fi, err := r.Stat(ctx, path)
+	if err != nil {
+		return err
+	}
+	e.Record.Digests[host.PathKey(e.Facts.OS, path)] = record.Stamp{Size: fi.Size, ModTime: fi.ModTime, ID: fi.ID, SHA256: sha256}
+	return nil
+}
+
+// FileDigest is Env.Digest with "" for a file that is not there.
+func (e *Env) FileDigest(ctx context.Context, r host.Reader, path string) (string, error) {
+	d, err := e.Digest(ctx, r, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return d, err
+}

@@ -308,7 +308,7 @@ func (r *stepRun) try(ctx context.Context) error {
 	}
 	r.begin(c)
 	if r.on.Host != nil && len(c.Touches) > 0 {
-		if err := r.env.distrust(ctx, r.on.Host, c.Touches); err != nil {
+		if err := r.env.Distrust(ctx, r.on.Host, c.Touches); err != nil {
 			return err
 		}
 	}

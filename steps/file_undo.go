@@ -91,7 +91,7 @@ func undoFile(key record.Key, claim record.Claim) (Undoing, error) {
 		case same && len(accessDiff(e.Facts.OS, fi.Access, prev.Access)) == 0 && !temp:
 			return Change{}, "", nil
 		case !same && prev.SHA256 != "":
-			stored, err := e.fileDigest(ctx, r, record.BlobPath(e.Facts, prev.SHA256))
+			stored, err := e.FileDigest(ctx, r, record.BlobPath(e.Facts, prev.SHA256))
 			if err != nil {
 				return Change{}, "", err
 			}
@@ -142,18 +142,9 @@ func holdsPrevious(ctx context.Context, r host.Reader, e *Env, p record.Previous
 		return false, nil
 	}
 	if p.SHA256 != "" {
-		have, err := e.fileDigest(ctx, r, path)
+		have, err := e.FileDigest(ctx, r, path)
 		return have == p.SHA256, err
 	}
 	have, err := host.ReadFile(ctx, r, path, maxInline)
 	return err == nil && have != nil && !have.Truncated && string(have.Content) == string(p.Content), err
-}
-
-// inUse says what to do about a program that still runs though its service is gone.
-func inUse(err error) error {
-	if !errors.Is(err, host.ErrBusy) {
-		return err
-	}
-	return &Error{Code: CodeFailed, Summary: "a program still runs", Detail: err.Error(),
-		Remedy: "containers outlive the services that started them: end them, or restart the machine; then leave again, it continues from here"}
 }

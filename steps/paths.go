@@ -64,3 +64,12 @@ func removeContents(ctx context.Context, h host.Host, os, dir string) error {
 	}
 	return nil
 }
+
+// inUse says what to do about a program that still runs though its service is gone.
+func inUse(err error) error {
+	if !errors.Is(err, host.ErrBusy) {
+		return err
+	}
+	return &Error{Code: CodeFailed, Summary: "a program still runs", Detail: err.Error(),
+		Remedy: "containers outlive the services that started them: end them, or restart the machine; then leave again, it continues from here"}
+}

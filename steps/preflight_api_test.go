@@ -42,11 +42,6 @@ func newAPICert(t *testing.T, name string) apiCert {
 	return apiCert{der: der, ca: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root}))}
 }
 
-// serves has the API server show a certificate, in a cluster with the CA of another.
-func (s *survey) serves(shown, cluster apiCert) {
-	s.quirks.APICertificates, s.args.CA = [][]byte{shown.der}, cluster.ca
-}
-
 // TestPreflightAPICertificate: the API server is judged as a kubelet does it.
 func TestPreflightAPICertificate(t *testing.T) {
 	for _, c := range []struct {
@@ -68,7 +63,7 @@ func TestPreflightAPICertificate(t *testing.T) {
 		s := newSurvey(t)
 		s.args.APIServer = c.server
 		cert := newAPICert(t, c.named)
-		s.serves(cert, cert)
+		serves(s, cert, cert)
 		if c.change != nil {
 			c.change(s)
 		}
@@ -78,4 +73,9 @@ func TestPreflightAPICertificate(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %q", c.what, list, refused, c.has)
 		}
 	}
+}
+
+// serves has the API server show a certificate, in a cluster with the CA of another.
+func serves(s *survey, shown, cluster apiCert) {
+	s.quirks.APICertificates, s.args.CA = [][]byte{shown.der}, cluster.ca
 }

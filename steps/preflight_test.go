@@ -106,8 +106,8 @@ var findableCases = []struct {
 		}, has: "A, B"},
 	{id: "api-name", provoke: func(s *survey) { s.quirks.API = "name" }, near: func(s *survey) { s.quirks.API = "connection refused" }, has: "does not find https://api.example:6443"},
 	{id: "api-unreachable", provoke: func(s *survey) { s.quirks.API = "connection refused" }, near: func(s *survey) { s.quirks.API = "name" }, has: "connection refused"},
-	{id: "api-certificate", provoke: func(s *survey) { s.serves(newAPICert(s.t, "api.example"), newAPICert(s.t, "api.example")) },
-		near: func(s *survey) { c := newAPICert(s.t, "api.example"); s.serves(c, c) }, has: "and the cluster's CA has not signed it"},
+	{id: "api-certificate", provoke: func(s *survey) { serves(s, newAPICert(s.t, "api.example"), newAPICert(s.t, "api.example")) },
+		near: func(s *survey) { c := newAPICert(s.t, "api.example"); serves(s, c, c) }, has: "and the cluster's CA has not signed it"},
 	{id: "clock-skew", provoke: func(s *survey) { s.quirks.ClockSkew = -7 * time.Minute }, near: func(s *survey) { s.quirks.ClockSkew = 4 * time.Minute }, has: "behind the API server's"},
 	{id: "proxy-exceptions", provoke: func(s *survey) {
 		s.env("HTTPS_PROXY", "http://proxy.example:3128")

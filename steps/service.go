@@ -203,8 +203,8 @@ func (s *Service) diff(have *host.Service, stale string) Change {
 	return c
 }
 
-// without adds the HNS networks that go while the service is stopped.
-func (c Change) without(networks []string, service string) Change {
+// withoutNetworks adds the HNS networks that are removed while the service is stopped.
+func withoutNetworks(c Change, networks []string, service string) Change {
 	for _, n := range networks {
 		c.Diffs = append(c.Diffs, Diff{Name: "hns_network", Have: n})
 	}
@@ -250,7 +250,7 @@ func (s *Service) stale(ctx context.Context, r host.Reader, e *Env, have host.Se
 	if why := s.outdated(e); why != "" {
 		return why, nil
 	}
-	if len(changing) > 0 && e.startedByOthers(have) {
+	if len(changing) > 0 && e.StartedByOthers(have) {
 		return strings.Join(changing, ", ") + " changes, and it was started by something else meanwhile", nil
 	}
 	recorded, ok := e.Record.Fingerprints[s.Name]
@@ -308,9 +308,9 @@ func (s *Service) Check(ctx context.Context, r host.Reader, e *Env) (Change, err
 	if err != nil {
 		return Change{}, err
 	}
-	c := s.diff(&have, stale).without(former, s.Name)
+	c := withoutNetworks(s.diff(&have, stale), former, s.Name)
 	if len(more) > 0 {
-		c = c.with(more)
+		c = withParameters(c, more)
 	}
 	if waiting := e.Record.Stopped[s.Name]; c.NoOp() && s.running() && len(waiting) > 0 {
 		return Change{Action: ActionStart, Reason: "it runs, but not what was stopped with it: " + strings.Join(waiting, ", ")}, nil

@@ -111,8 +111,8 @@ func (s *Service) startedFrom() host.ServiceConfig {
 	return c
 }
 
-// with is the change with differences of parameters, which alone make it an update.
-func (c Change) with(more []Diff) Change {
+// withParameters is the change with differences of parameters, which alone make it an update.
+func withParameters(c Change, more []Diff) Change {
 	if c.Action == ActionNone || c.Action == ActionRestart || c.Action == ActionStart {
 		if c.Action == ActionRestart {
 			c.Reason = "restarts: " + c.Reason

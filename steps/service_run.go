@@ -78,7 +78,7 @@ func startAgain(ctx context.Context, h host.Host, e *Env, name string) error {
 		if err := h.StartService(ctx, d); err != nil && !errors.Is(err, host.ErrServiceRunning) && !Ours(svc, e.Record) {
 			return fmt.Errorf("%s depends on %s and was stopped for it: %w", d, name, err)
 		}
-		if start, ok := e.Record.Starts[d]; ok && !e.startedByOthers(svc) {
+		if start, ok := e.Record.Starts[d]; ok && !e.StartedByOthers(svc) {
 			if svc, err = h.Service(ctx, d); err != nil {
 				return err
 			}

@@ -55,7 +55,7 @@ func (s *Sysctl) Check(ctx context.Context, r host.Reader, e *Env) (Change, erro
 	have, err := r.Sysctl(ctx, s.Name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if !e.moduleComes() {
+		if !moduleComes(e) {
 			return Change{}, s.missing()
 		}
 		diffs = append(diffs, Diff{Name: "value", Want: s.want()})
@@ -94,7 +94,7 @@ func (s *Sysctl) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (Outc
 }
 
 // moduleComes reports whether an earlier step is about to load a module.
-func (e *Env) moduleComes() bool {
+func moduleComes(e *Env) bool {
 	for t := range e.Pending {
 		if t.Module != "" {
 			return true

@@ -9,12 +9,10 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"io/fs"
 	"time"
 
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
-	"nodejoin/steps/record"
 )
 
 // validSource wants one place and a well-formed digest.
@@ -119,25 +117,6 @@ func discard(ctx context.Context, h host.Host, paths ...string) {
 			}
 		}
 	}
-}
-
-// stamp notes the digest of a file just written, so that a later check need not read it.
-func (e *Env) stamp(ctx context.Context, r host.Reader, path, sha256 string) error {
-	fi, err := r.Stat(ctx, path)
-	if err != nil {
-		return err
-	}
-	e.Record.Digests[host.PathKey(e.Facts.OS, path)] = record.Stamp{Size: fi.Size, ModTime: fi.ModTime, ID: fi.ID, SHA256: sha256}
-	return nil
-}
-
-// fileDigest is Env.Digest with "" for a file that is not there.
-func (e *Env) fileDigest(ctx context.Context, r host.Reader, path string) (string, error) {
-	d, err := e.Digest(ctx, r, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return d, err
 }
 
 // stopUsers stops the services that run from files about to be replaced.

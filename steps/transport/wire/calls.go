@@ -36,9 +36,9 @@ var (
 		return None{}, x.Note(ctx, n)
 	}}
 	// Collect reads what a bug report needs of the machine.
-	Collect = Call[steps.GatherRequest, steps.GatherReply]{"collect", true, collect}
+	Collect = Call[steps.GatherRequest, steps.GatherReply]{"collect", true, collectParts}
 	// Diagnose looks for what is wrong with a machine that has joined.
-	Diagnose = Call[steps.ExamineRequest, steps.ExamineReply]{"diagnose", true, diagnose}
+	Diagnose = Call[steps.ExamineRequest, steps.ExamineReply]{"diagnose", true, diagnoseNode}
 )
 
 // Calls are all of them.
@@ -46,11 +46,11 @@ var Calls = []interface{ Empty() Message }{
 	Check, Apply, Rollback, Verified, CheckLeave, Leave, Note, Collect, Diagnose,
 }
 
-func collect(x *steps.Executor, ctx context.Context, req steps.GatherRequest) (steps.GatherReply, error) {
+func collectParts(x *steps.Executor, ctx context.Context, req steps.GatherRequest) (steps.GatherReply, error) {
 	return steps.Gather(ctx, x.Host(), req)
 }
 
-func diagnose(x *steps.Executor, ctx context.Context, req steps.ExamineRequest) (steps.ExamineReply, error) {
+func diagnoseNode(x *steps.Executor, ctx context.Context, req steps.ExamineRequest) (steps.ExamineReply, error) {
 	h, e, err := x.Machine(ctx, req.Node, "doctor")
 	if err != nil {
 		return steps.ExamineReply{}, err
