@@ -225,9 +225,6 @@ func taintDiffs(have, want []kube.Taint) []Diff {
 	return out
 }
 
-// taintID is what makes two taints the same one: a Node holds one of each key and effect.
-func taintID(t kube.Taint) string { return t.Key + ":" + t.Effect }
-
 // taintText writes a taint as kubectl does.
 func taintText(t kube.Taint) string {
 	if t.Value == "" {

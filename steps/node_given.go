@@ -127,3 +127,6 @@ func sameTaint(list []kube.Taint, t kube.Taint) *kube.Taint {
 	}
 	return nil
 }
+
+// taintID is what makes two taints the same one: a Node holds one of each key and effect.
+func taintID(t kube.Taint) string { return t.Key + ":" + t.Effect }
