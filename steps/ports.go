@@ -8,21 +8,29 @@ import (
 	"nodejoin/steps/host"
 )
 
-var dynamicPortsKind = Kind{Name: "dynamic_ports", Place: OnHost, Doc: "Windows: the ports that programs get which ask for any",
-	New: func() any { return &DynamicPorts{} }}
+var dynamicPortsKind = Kind{Name: "dynamic_ports", Place: OnHost, OS: "windows", Doc: "Windows: the ports that programs get which ask for any",
+	New:   func() any { return &DynamicPorts{} },
+	Makes: makes((*DynamicPorts).thing), Title: title((*DynamicPorts).title)}
 
-var reservedPortsKind = Kind{Name: "reserved_ports", Place: OnHost, Doc: "Windows: ports that no program gets which asks for any, also after a boot",
-	New: func() any { return &ReservedPorts{} }}
+var reservedPortsKind = Kind{Name: "reserved_ports", Place: OnHost, OS: "windows", Doc: "Windows: ports that no program gets which asks for any, also after a boot",
+	New:   func() any { return &ReservedPorts{} },
+	Makes: makes((*ReservedPorts).thing), Title: title((*ReservedPorts).title)}
 
 // DynamicPorts is the range of ports from which Windows gives a program one that asks
 // for any, as each connection to the outside does.
 type DynamicPorts struct {
-	Protocol string `json:"protocol" doc:"\"tcp\" or \"udp\""`
+	Protocol string `json:"protocol" doc:"\"tcp\" or \"udp\"" choices:"tcp,udp"`
 	First    uint16 `json:"first" doc:"the first port, 1025 or higher"`
 	Last     uint16 `json:"last" doc:"the last port; there are 255 or more"`
 }
 
 func (d *DynamicPorts) ports() host.PortRange { return host.PortRange(*d) }
+
+func (d *DynamicPorts) thing(string) Thing {
+	return Thing{Key: d.key(), Words: "the dynamic ports of " + d.Protocol}
+}
+
+func (d *DynamicPorts) title() string { return d.ports().String() }
 
 func (d *DynamicPorts) key() string { return "dynamic_ports:" + d.Protocol }
 
@@ -76,12 +84,16 @@ func undoDynamicPorts(protocol string, o Owned) (undo, error) {
 // ReservedPorts is a range of ports that Windows gives to no program which asks for
 // any: ports that services of the node or of the cluster have.
 type ReservedPorts struct {
-	Protocol string `json:"protocol" doc:"\"tcp\" or \"udp\""`
+	Protocol string `json:"protocol" doc:"\"tcp\" or \"udp\"" choices:"tcp,udp"`
 	First    uint16 `json:"first" doc:"the first port"`
 	Last     uint16 `json:"last" doc:"the last port"`
 }
 
 func (p *ReservedPorts) ports() host.PortRange { return host.PortRange(*p) }
+
+func (p *ReservedPorts) thing(string) Thing { return Thing{Key: p.key()} }
+
+func (p *ReservedPorts) title() string { return p.ports().String() }
 
 func (p *ReservedPorts) key() string { return "reserved_ports:" + p.ports().String() }
 
