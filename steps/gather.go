@@ -268,45 +268,23 @@ func tail(ctx context.Context, r host.Reader, path string, most int64) (b []byte
 func Secrets(specs []Spec) []string {
 	var out []string
 	for _, s := range specs {
-		if k, ok := Lookup(s.Kind); ok {
-			if step, err := decode(k, s.Args); err == nil {
-				out = append(out, secretsOf(step)...)
+		k, step, err := s.Open()
+		if err != nil || k.Secrets == nil {
+			continue
+		}
+		k.Secrets(step, func(secret string) string {
+			if HasRef(secret) {
+				return secret
 			}
-		}
-	}
-	return out
-}
-
-// secretsOf are the secrets that the arguments of a step hold.
-func secretsOf(step any) []string {
-	var out []string
-	add := func(s string) {
-		if s != "" && len(ArgRefs([]byte(s))) == 0 {
-			out = append(out, s)
-		}
-	}
-	switch s := step.(type) {
-	case *File:
-		if s.Sensitive {
-			add(s.Content)
-			for l := range strings.Lines(s.Content) {
-				if l = strings.TrimSpace(l); len(l) >= 8 {
-					add(l)
+			out = append(out, secret)
+			// A log may hold a line of a file.
+			for l := range strings.Lines(secret) {
+				if l = strings.TrimSpace(l); len(l) >= 8 && l != secret {
+					out = append(out, l)
 				}
 			}
-		}
-	case *MachineEnv:
-		if s.Sensitive {
-			add(s.Value)
-		}
-	case *Service:
-		for _, v := range s.Environment {
-			if name, value, _ := strings.Cut(v, "="); slices.Contains(s.SensitiveEnvironment, name) {
-				add(value)
-			}
-		}
-	case *Kubeconfig:
-		add(s.Token)
+			return secret
+		})
 	}
 	return out
 }
