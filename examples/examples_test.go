@@ -26,7 +26,7 @@ var special = map[string]struct {
 	warnings []string                                    // summaries of the warnings that it is to have
 	prepare  func(ctx context.Context, dir string) error // what its head tells the reader to do first
 	overSSH  bool                                        // its hosts are real ones, for which sandboxes stand in
-	reboots  bool                                        // what a leave puts back counts after a reboot only
+	reboots  bool                                        // what a leave restores counts after a reboot only
 }{
 	"docker":      {warnings: []string{"deprecated runtime"}},
 	"mcr":         {warnings: []string{"deprecated runtime"}},

@@ -15,8 +15,8 @@ import (
 var servicesSpec = &eval.Spec{Name: "services", One: true, Doc: "how the programs of a Windows node run as services", Attrs: []eval.Attr{
 	{Name: "manager", Typ: cty.String, Doc: "\"native\" (default): kubelet and kube-proxy are services themselves, and nodejoin's agent runs flanneld; \"nssm\": nssm runs all three, of the artifact \"nssm\""},
 	{Name: "priority", Typ: cty.String, Doc: "priority of the kubelet: \"normal\" (default), \"above_normal\" or \"high\", so that it has its share of a busy processor"},
-	{Name: "log_size", Typ: cty.Number, Doc: "size in MiB at which the log of the kubelet or kube-proxy is put aside, default 100"},
-	{Name: "log_age", Typ: cty.String, Doc: "after how long a log that was put aside is removed, default \"168h\"; nssm removes none"},
+	{Name: "log_size", Typ: cty.Number, Doc: "size in MiB at which the log of the kubelet or kube-proxy is rotated, default 100"},
+	{Name: "log_age", Typ: cty.String, Doc: "after how long a rotated log is removed, default \"168h\"; nssm removes none"},
 	{Name: "restart_delay", Typ: cty.String, Doc: "time until a service that has failed is started again, default \"10s\""},
 	{Name: "restart_reset", Typ: cty.String, Doc: "time without failure after which earlier ones do not count, default \"24h\""},
 }}
@@ -83,7 +83,7 @@ func (w *settingWriter) logEffect(b settingBlock, nssm bool) {
 		case !ok:
 			continue
 		case nssm && name == "log_age":
-			why = "nssm removes no file that it has put aside"
+			why = "nssm removes no log that it has rotated"
 		case nssm:
 			continue
 		case !k.LogRunner && name == "log_age":

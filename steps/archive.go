@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var archiveKind = Kind{Name: "archive", Place: OnHost, Doc: "files unpacked from an archive that is verified by digest",
@@ -83,7 +84,7 @@ func (a *Archive) Check(ctx context.Context, r host.Reader, e *Env) (Change, err
 
 // diff compares the recorded unpacking (nil: none) and the files found, path to
 // sha256 or "" where absent, with what is wanted.
-func (a *Archive) diff(rec *Unpacked, have map[string]string, folder bool) Change {
+func (a *Archive) diff(rec *record.Unpacked, have map[string]string, folder bool) Change {
 	c := Change{Action: ActionUpdate, Blobs: blobs(a.Source)}
 	for _, s := range a.Services {
 		c.Touches = append(c.Touches, Touch{Service: s})
@@ -247,6 +248,6 @@ func (a *Archive) moveIn(ctx context.Context, h host.Host, e *Env, staged map[st
 			return err
 		}
 	}
-	e.setArchive(Unpacked{Digest: a.identity(), Files: staged})
+	e.SetArchive(record.Unpacked{Digest: a.identity(), Files: staged})
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var binaryKind = Kind{Name: "binary", Place: OnHost, Doc: "one downloaded file, verified by digest",
@@ -26,7 +27,7 @@ type Binary struct {
 }
 
 func (b *Binary) thing(string) Thing {
-	return Thing{Key: "file:" + b.Path, Words: "the file " + b.Path}
+	return Thing{Key: record.File.Of(b.Path), Words: "the file " + b.Path}
 }
 
 func (b *Binary) access() host.Access {
@@ -155,7 +156,7 @@ func (b *Binary) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outc
 		return Outcome{}, err
 	}
 	if alg, digest := b.Digest(); alg != "sha256" {
-		e.setArchive(Unpacked{Digest: alg + ":" + digest, Files: map[string]string{b.Path: sum}})
+		e.SetArchive(record.Unpacked{Digest: alg + ":" + digest, Files: map[string]string{b.Path: sum}})
 	}
 	return Outcome{}, e.stamp(ctx, h, b.Path, sum)
 }

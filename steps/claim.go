@@ -2,164 +2,152 @@ package steps
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
-	"slices"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
-// previousDir holds the earlier contents of files that nodejoin replaced and that do
-// not fit into the record: large ones, and those that others may not read. It is
-// private, as the whole of nodejoin's folder. Each is named by its digest.
-func previousDir(f host.Facts) string { return host.Join(f.OS, f.DataDir, "previous") }
-
-// previousFile is the earlier state of a file, as the record keeps it.
-type previousFile struct {
-	Content []byte      `json:"content,omitempty"` // of a small file that others may read
-	SHA256  string      `json:"sha256,omitempty"`  // of any other, which previousDir holds
-	Size    int64       `json:"size"`
-	Access  host.Access `json:"access,omitempty"`
-}
-
-// claimFile notes that path, and the folders above it that are missing, are about to
-// be made or changed, and keeps what the file held before. Secret contents and those
-// of private files go to previousDir alone.
-func claimFile(ctx context.Context, h host.Host, e *Env, path string, secret bool) error {
-	if e.Record.owns("file:"+path) && !e.Record.Trial.wants("file:"+path) {
-		return nil
-	}
-	c := claim{key: "file:" + path}
-	fi, err := h.Stat(ctx, path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		parents, err := e.parents(ctx, h, path)
-		if err != nil {
-			return err
+// Claim notes, before the changes themselves, that this step is about to make or alter
+// things. Only the first claim of a key holds the earlier state. With a snapshot open,
+// that notes what the claims are about to alter, too. A prefix that no kind knows how to
+// undo is refused.
+func (e *Env) Claim(ctx context.Context, h host.Host, claims ...record.New) error {
+	for _, c := range claims {
+		if _, ok := e.Undos[c.Key.Prefix]; !ok {
+			return unknownPrefix(c.Key)
 		}
-		return e.claim(ctx, h, append(parents, c)...)
-	case err != nil:
+	}
+	forget, err := e.snapshot(ctx, h, claims)
+	if err != nil {
 		return err
 	}
-	prev := previousFile{Size: fi.Size, Access: fi.Access}
-	if fi.Size <= maxInline && !secret && fi.Access != host.AccessPrivate {
-		have, err := readFile(ctx, h, path, maxInline)
+	if len(e.Record.Claims) == 0 {
+		// The save below makes nodejoin's folder, with the folders above it.
+		missing, err := host.MissingParents(ctx, h, e.Facts.OS, record.Path(e.Facts))
 		if err != nil {
 			return err
 		}
-		if have != nil && !have.cut {
-			prev.Content, prev.Size = have.Content, int64(len(have.Content))
-			c.prev = prev
-			return e.claim(ctx, h, c)
+		for _, dir := range missing {
+			claims = append(claims, record.New{Key: record.Directory.Of(dir)})
 		}
 	}
-	if prev.SHA256, err = keep(ctx, h, e, path); err != nil {
-		return err
+	err = e.Record.Claim(ctx, h, e.Facts, e.StepID, forget != nil, claims...)
+	if err != nil && forget != nil {
+		forget()
 	}
-	if e.Facts.OS == "windows" && prev.Access == host.AccessPrivate {
-		// It may have that of its folder, which comes back by itself with the folder's.
-		dir, err := h.Stat(ctx, host.Dir(e.Facts.OS, path))
-		if err != nil {
-			return err
-		}
-		if dir.Access == host.AccessPrivate {
-			prev.Access = host.AccessDefault
-		}
-	}
-	c.prev = prev
-	return e.claim(ctx, h, c)
+	return err
 }
 
-// maxInline is the size up to which the earlier content of a file is kept in the
-// record itself (bytes).
-const maxInline = 64 << 10
-
-// keep copies a file to previousDir and gives its digest.
-func keep(ctx context.Context, h host.Host, e *Env, path string) (string, error) {
-	if err := h.Mkdir(ctx, previousDir(e.Facts), host.AccessPrivate); err != nil {
-		return "", err
-	}
-	sum, err := hashFile(ctx, h, path, "sha256")
-	if err != nil {
-		return "", err
-	}
-	to := host.Join(e.Facts.OS, previousDir(e.Facts), sum)
-	if have, err := e.fileDigest(ctx, h, to); err != nil || have == sum {
-		return sum, err
-	}
-	rc, err := h.Open(ctx, path)
-	if err != nil {
-		return "", err
-	}
-	defer rc.Close()
-	got := sha256.New()
-	opt := host.WriteOptions{Access: host.AccessPrivate, SHA256: sum}
-	if err := h.WriteFile(ctx, to, io.TeeReader(rc, got), opt); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(got.Sum(nil)), nil
-}
-
-// parents are claims of the folders above path that are missing, the outermost first.
-// Nodejoin's own folder is no claim: it goes last, whatever is in the record.
-func (e *Env) parents(ctx context.Context, r host.Reader, path string) ([]claim, error) {
-	missing, err := missingParents(ctx, r, e.Facts.OS, path)
-	var out []claim
+// Parents are claims of the folders above path that are missing, the outermost first.
+// Nodejoin's own folder needs no claim: it goes last, whatever is in the record.
+func (e *Env) Parents(ctx context.Context, r host.Reader, path string) ([]record.New, error) {
+	missing, err := host.MissingParents(ctx, r, e.Facts.OS, path)
+	var out []record.New
 	for _, dir := range missing {
-		if !within(e.Facts.OS, e.Facts.DataDir, dir) {
-			out = append(out, claim{key: "directory:" + dir})
+		if !host.Within(e.Facts.OS, e.Facts.DataDir, dir) {
+			out = append(out, record.New{Key: record.Directory.Of(dir)})
 		}
 	}
 	return out, err
 }
 
-func missingParents(ctx context.Context, r host.Reader, os, path string) ([]string, error) {
-	var out []string
-	for dir := host.Dir(os, path); ; dir = host.Dir(os, dir) {
-		_, err := r.Stat(ctx, dir)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
+// snapshot notes what claims are about to alter in an open snapshot. It gives what takes
+// it out again where it could not be saved; nil = nothing was noted.
+func (e *Env) snapshot(ctx context.Context, h host.Host, claims []record.New) (forget func(), err error) {
+	var added []record.Key
+	for _, c := range claims {
+		ok, err := e.Snapshot(ctx, h, c)
+		if err != nil {
 			return nil, err
 		}
-		out = append(out, dir)
-		if host.SamePath(os, host.Dir(os, dir), dir) {
-			break
+		if ok {
+			added = append(added, c.Key)
 		}
 	}
-	slices.Reverse(out)
-	return out, nil
+	if len(added) == 0 {
+		return nil, nil
+	}
+	return func() {
+		for _, key := range added {
+			delete(e.Record.Snapshot.Items, key)
+		}
+	}, nil
 }
 
-// within tells whether path is dir or lies below it.
-func within(os, dir, path string) bool {
-	dir = host.PathKey(os, dir)
-	for at := host.PathKey(os, path); ; {
-		if at == dir {
+// Snapshot notes one thing as it is in an open snapshot; false where it is in there
+// already, or need not be. The record is not saved.
+func (e *Env) Snapshot(ctx context.Context, h host.Host, n record.New) (bool, error) {
+	s := e.Record.Snapshot
+	if !s.Wants(n.Key) {
+		return false, nil
+	}
+	undo := e.Undos[n.Key.Prefix]
+	have, ok := e.Record.Lookup(n.Key)
+	item := record.Item{Claim: record.Claim{Step: e.StepID, Detail: n.Detail}, Claimed: ok && !have.Undone}
+	state := n.Previous
+	var err error
+	switch {
+	case undo.Snapshot == SnapshotNone:
+		return false, nil
+	case undo.Snapshot == SnapshotNew:
+		if item.Claimed || state != nil || undo.IsNew != nil && !undo.IsNew(ctx, h, e, n.Key.Name) {
+			return false, nil
+		}
+	case undo.State != nil:
+		if state, err = undo.State(ctx, h, e, n.Key.Name); err != nil {
+			return false, err
+		}
+	}
+	item.Existed = state != nil
+	if item.Existed {
+		if undo.Snapshot == SnapshotInline {
+			item.Previous, err = json.Marshal(state)
+		} else {
+			item.Blob, err = record.StoreState(ctx, h, e.Facts, state)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	s.Add(n.Key, item)
+	return true, nil
+}
+
+// NewPath reports whether path was not there before the open snapshot: it is not there,
+// or was made since.
+func (e *Env) NewPath(ctx context.Context, r host.Reader, path string) bool {
+	for _, prefix := range []record.Prefix{record.Directory, record.File} {
+		if item, ok := e.Record.Snapshot.Items[prefix.Of(path)]; ok && !item.Existed {
 			return true
 		}
-		up := host.PathKey(os, host.Dir(os, at))
-		if up == at || len(up) >= len(at) {
-			return false
-		}
-		at = up
 	}
+	_, err := r.Stat(ctx, path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
-// claim is Record.claim for this step; with a trial open, what the claims are about to
-// alter is kept too.
-func (e *Env) claim(ctx context.Context, h host.Host, claims ...claim) error {
-	forget, err := e.keep(ctx, h, claims)
-	if err != nil {
-		return err
+// SetArchive notes what an archive or binary step has unpacked.
+func (e *Env) SetArchive(u record.Unpacked) {
+	if s := e.Record.Snapshot; s.Open() {
+		if _, ok := s.Archives[e.StepID]; !ok {
+			s.Archives[e.StepID] = nil
+			if have, there := e.Record.Archives[e.StepID]; there {
+				s.Archives[e.StepID] = &have
+			}
+		}
 	}
-	err = e.Record.claim(ctx, h, e.Facts, e.StepID, forget != nil, claims...)
-	if err != nil && forget != nil {
-		forget()
+	e.Record.Archives[e.StepID] = u
+}
+
+// created reports whether one of keys is claimed as a thing that was not there before
+// nodejoin, and has not been undone.
+func created(e *Env, keys ...record.Key) bool {
+	for _, key := range keys {
+		if c, ok := e.Record.Lookup(key); ok && !c.Existed && !c.Undone {
+			return true
+		}
 	}
-	return err
+	return false
 }

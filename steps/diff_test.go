@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 func TestFileDiff(t *testing.T) {
@@ -228,10 +229,10 @@ func TestBinaryDiff(t *testing.T) {
 
 func TestArchiveDiff(t *testing.T) {
 	a := Archive{Source: Source{URL: "http://m/x.tgz", SHA256: "aa"}, To: "/k"}
-	rec := Unpacked{Digest: a.identity(), Files: map[string]string{"/k/a": "1", "/k/b": "2"}}
+	rec := record.Unpacked{Digest: a.identity(), Files: map[string]string{"/k/a": "1", "/k/b": "2"}}
 	for name, c := range map[string]struct {
 		step   Archive
-		rec    *Unpacked
+		rec    *record.Unpacked
 		have   map[string]string
 		folder bool
 		action Action

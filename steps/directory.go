@@ -6,9 +6,11 @@ import (
 	"io/fs"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var directoryKind = Kind{Name: "directory", Place: OnHost, Doc: "a directory, with its missing parents; on Windows a new one is its administrators' to change, and what is made in it inherits as without it",
+	Undo:  map[record.Prefix]Undo{record.Directory: {New: undoDirectory, Removes: RemovesItself, Snapshot: SnapshotInline}},
 	New:   func() any { return &Directory{} },
 	Makes: makes((*Directory).thing)}
 
@@ -19,7 +21,7 @@ type Directory struct {
 }
 
 func (d *Directory) thing(string) Thing {
-	return Thing{Key: "directory:" + d.Path, Words: "the folder " + d.Path}
+	return Thing{Key: record.Directory.Of(d.Path), Words: "the folder " + d.Path}
 }
 
 func (d *Directory) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
@@ -47,21 +49,86 @@ func (d *Directory) Apply(ctx context.Context, h host.Host, e *Env, c Change) (O
 
 // claim notes the folder with those above it that are missing, or the access that it had.
 func (d *Directory) claim(ctx context.Context, h host.Host, e *Env) error {
-	if within(e.Facts.OS, e.Facts.DataDir, d.Path) {
+	if host.Within(e.Facts.OS, e.Facts.DataDir, d.Path) {
 		return nil // nodejoin's own folder, which leave removes in any case
 	}
-	own := claim{key: "directory:" + d.Path}
+	own := record.New{Key: record.Directory.Of(d.Path)}
 	fi, err := h.Stat(ctx, d.Path)
 	if errors.Is(err, fs.ErrNotExist) {
-		parents, err := e.parents(ctx, h, d.Path)
+		parents, err := e.Parents(ctx, h, d.Path)
 		if err != nil {
 			return err
 		}
-		return e.claim(ctx, h, append(parents, own)...)
+		return e.Claim(ctx, h, append(parents, own)...)
 	}
 	if err != nil {
 		return err
 	}
-	own.prev = previousFile{Access: fi.Access}
-	return e.claim(ctx, h, own)
+	own.Previous = record.PreviousFile{Access: fi.Access}
+	return e.Claim(ctx, h, own)
+}
+
+// undoDirectory removes a folder that nodejoin made, if nothing is left in it, or gives
+// back the access of one that was there.
+func undoDirectory(key record.Key, claim record.Claim) (Undoing, error) {
+	path := key.Name
+	prev, err := record.Previous[record.PreviousFile](claim)
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, e *Env) (Change, string, error) {
+			fi, err := r.Stat(ctx, path)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return Change{}, "", nil
+			case err != nil:
+				return Change{}, "", err
+			case !fi.Dir:
+				return Change{}, "a file is in its place now", nil
+			case claim.Existed:
+				if prev.Access == fi.Access {
+					return Change{}, "", nil
+				}
+				return restored(Diff{Name: "access", Have: accessText(fi.Access), Want: accessText(prev.Access)}), "", nil
+			}
+			others, err := othersIn(ctx, r, e, path)
+			if err != nil {
+				return Change{}, "", err
+			}
+			if len(others) > 0 {
+				return Change{}, "it holds what is not nodejoin's: " + some(others), nil
+			}
+			return Change{Action: ActionDelete}, "", nil
+		},
+		Apply: func(ctx context.Context, h host.Host, _ *Env) error {
+			if claim.Existed {
+				return h.SetAccess(ctx, path, prev.Access)
+			}
+			return h.Remove(ctx, path)
+		},
+	}, err
+}
+
+// othersIn are what stays in a folder when leave has removed what it is going to, a folder
+// of ours with others in it too.
+func othersIn(ctx context.Context, r host.Reader, e *Env, dir string) ([]string, error) {
+	list, err := r.List(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, entry := range list {
+		path := host.Join(e.Facts.OS, dir, entry.Name)
+		removal := e.Removes(path)
+		stays := removal == RemovesNothing
+		if removal == RemovesPath && entry.Dir && !entry.Elsewhere {
+			below, err := othersIn(ctx, r, e, path)
+			if err != nil {
+				return nil, err
+			}
+			stays = len(below) > 0
+		}
+		if stays {
+			out = append(out, entry.Name)
+		}
+	}
+	return out, nil
 }

@@ -8,9 +8,14 @@ import (
 	"strings"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var envKind = Kind{Name: "env", Place: OnHost, Doc: "a variable of the machine's environment, or its absence",
+	Undo: map[record.Prefix]Undo{
+		record.Env:     {New: undoEnv},
+		record.EnvFile: {New: undoEnvFile, Removes: RemovesItself, Snapshot: SnapshotNew},
+	},
 	New:   func() any { return &MachineEnv{} },
 	Makes: makes((*MachineEnv).thing), Title: title((*MachineEnv).title), Secrets: secrets((*MachineEnv).secrets)}
 
@@ -90,11 +95,11 @@ func (m *MachineEnv) validate(os string) error {
 
 func (m *MachineEnv) file() string { return or(m.File, defaultEnvFile) }
 
-func (m *MachineEnv) key(os string) string {
+func (m *MachineEnv) key(os string) record.Key {
 	if os == "windows" {
-		return "env:" + m.Name
+		return record.EnvKey("", m.Name)
 	}
-	return "env:" + m.file() + ":" + m.Name
+	return record.EnvKey(m.file(), m.Name)
 }
 
 // read gives every value of the variable (a file may hold several) and, on Linux, the file.
@@ -143,22 +148,22 @@ func (m *MachineEnv) Apply(ctx context.Context, h host.Host, e *Env, c Change) (
 	if err != nil {
 		return Outcome{}, err
 	}
-	own := claim{key: m.key(e.Facts.OS), detail: m.Name}
-	var claims []claim
+	own := record.New{Key: m.key(e.Facts.OS), Detail: m.Name}
+	var claims []record.New
 	if len(have) > 0 {
-		own.prev = have[len(have)-1]
+		own.Previous = have[len(have)-1]
 	}
 	if e.Facts.OS != "windows" {
 		if file == nil {
-			if claims, err = e.parents(ctx, h, m.file()); err != nil {
+			if claims, err = e.Parents(ctx, h, m.file()); err != nil {
 				return Outcome{}, err
 			}
-			claims = append(claims, claim{key: "env_file:" + m.file()})
+			claims = append(claims, record.New{Key: record.EnvFile.Of(m.file())})
 		} else if len(have) > 0 {
-			own.prev = envLines(string(file.Content), m.Name)
+			own.Previous = envLines(string(file.Content), m.Name)
 		}
 	}
-	if err := e.claim(ctx, h, append(claims, own)...); err != nil {
+	if err := e.Claim(ctx, h, append(claims, own)...); err != nil {
 		return Outcome{}, err
 	}
 	switch {
@@ -243,4 +248,77 @@ func replaceEnvLines(text, name, insert string) string {
 		out = append(out, insert)
 	}
 	return strings.Join(out, "")
+}
+
+// undoEnv: Detail holds the name of the variable. The earlier state is the value, on
+// Linux whole lines of its file.
+func undoEnv(key record.Key, claim record.Claim) (Undoing, error) {
+	want, err := record.Previous[string](claim)
+	m := &MachineEnv{Name: claim.Detail, File: key.EnvPath(claim.Detail)}
+	lines := func(ctx context.Context, r host.Reader, e *Env) (have string, f *fileState, err error) {
+		_, f, err = m.read(ctx, r, e.Facts.OS)
+		if f != nil {
+			have = envLines(string(f.Content), m.Name)
+		}
+		return have, f, err
+	}
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, e *Env) (Change, string, error) {
+			differs := false
+			if m.File != "" {
+				have, _, err := lines(ctx, r, e)
+				if err != nil {
+					return Change{}, "", err
+				}
+				differs = have != want
+			} else {
+				have, _, err := m.read(ctx, r, e.Facts.OS)
+				if err != nil {
+					return Change{}, "", err
+				}
+				differs = claim.Existed != (len(have) > 0) || claim.Existed && have[0] != want
+			}
+			switch {
+			case !differs:
+				return Change{}, "", nil
+			case claim.Existed:
+				return restored(), "", nil
+			}
+			return Change{Action: ActionDelete}, "", nil
+		},
+		Apply: func(ctx context.Context, h host.Host, e *Env) error {
+			switch {
+			case m.File != "":
+				_, f, err := lines(ctx, h, e)
+				if err != nil {
+					return err
+				}
+				if f == nil {
+					f = &fileState{}
+				}
+				return h.WriteFile(ctx, m.File, strings.NewReader(replaceEnvLines(string(f.Content), m.Name, want)), host.WriteOptions{Access: f.Access})
+			case claim.Existed:
+				return h.SetMachineEnv(ctx, m.Name, want)
+			}
+			return h.UnsetMachineEnv(ctx, m.Name)
+		},
+	}, err
+}
+
+// undoEnvFile removes a file of variables that nodejoin made, once it holds nothing.
+func undoEnvFile(key record.Key, _ record.Claim) (Undoing, error) {
+	path := key.Name
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+			f, err := readFile(ctx, r, path, maxText)
+			switch {
+			case err != nil || f == nil:
+				return Change{}, "", err
+			case len(f.Content) > 0:
+				return Change{}, "it holds other variables", nil
+			}
+			return Change{Action: ActionDelete}, "", nil
+		},
+		Apply: func(ctx context.Context, h host.Host, _ *Env) error { return h.Remove(ctx, path) },
+	}, nil
 }

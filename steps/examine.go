@@ -167,8 +167,8 @@ func (x *exam) joined(ctx context.Context) (bool, error) {
 	have, err := x.r.Service(ctx, s.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		// Registered once, by the record: then that it is gone is the finding.
-		_, owned := x.e.Record.Owned[serviceKey(s.Name)]
-		return owned, nil
+		_, registered := x.e.Record.Lookup(serviceKey(s.Name))
+		return registered, nil
 	}
 	return err == nil && ours(have, x.e.Record), err
 }

@@ -3,6 +3,7 @@ package steps
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
+	"nodejoin/steps/record"
 	"nodejoin/steps/wait"
 )
 
@@ -26,12 +28,13 @@ type Executor struct {
 	emit      func(event.Event)
 	mutations atomic.Int64
 	facts     host.Facts
-	record    *Record
+	record    *record.Record
+	undos     Undos
 }
 
 // NewExecutor: emit may be called from the caller's goroutine only, and must not block for long.
 func NewExecutor(h host.Host, a Artifacts, emit func(event.Event)) *Executor {
-	x := &Executor{artifacts: a, emit: emit}
+	x := &Executor{artifacts: a, emit: emit, undos: UndosOf(Kinds())}
 	x.host = host.Intercept(h, func(op, subject string) error {
 		x.mutations.Add(1)
 		return nil
@@ -45,9 +48,9 @@ type Request struct {
 	Steps []Spec `json:"steps"`
 	// Values of references known to the controller: "cluster.ca", outputs of earlier steps.
 	Values map[string]string `json:"values,omitempty"`
-	// Trial: an apply opens a trial, unless one is open, so that what it changes can be
-	// taken back.
-	Trial *TrialStart `json:"trial,omitempty"`
+	// Snapshot: an apply opens a snapshot, unless one is open, so that what it changes can
+	// be rolled back. It is what the Node is now.
+	Snapshot *NodeBefore `json:"snapshot,omitempty"`
 }
 
 // CheckReply is the answer to a check: one Result a step, in order.
@@ -61,10 +64,9 @@ type CheckReply struct {
 	LastUnknown bool     `json:"last_unknown,omitempty"`
 	// Untouched: nodejoin has nothing on the machine. It was never joined, or has left.
 	Untouched bool `json:"untouched,omitempty"`
-	// Trial is open on the machine: an earlier run neither verified nor took back what
-	// it changed, or took it back and did not come to see the machine work. What it kept
-	// is not told.
-	Trial *Trial `json:"trial,omitempty"`
+	// Snapshot is on the machine: an earlier run neither verified nor rolled back what it
+	// changed, or rolled it back and ended before it had observed that the machine works.
+	Snapshot *OpenSnapshot `json:"snapshot,omitempty"`
 	// Seen are the versions that an earlier run has seen run of what is unpacked, by the
 	// step that unpacked it.
 	Seen map[string]string `json:"seen,omitempty"`
@@ -92,7 +94,7 @@ func (x *Executor) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rec, err := LoadRecord(ctx, x.host, f)
+	rec, err := record.Load(ctx, x.host, f)
 	if err != nil {
 		return err
 	}
@@ -107,7 +109,7 @@ func (x *Executor) Refresh(ctx context.Context) error {
 	if x.record == nil {
 		return nil
 	}
-	rec, err := LoadRecord(ctx, x.host, x.facts)
+	rec, err := record.Load(ctx, x.host, x.facts)
 	if err != nil {
 		return err
 	}
@@ -155,7 +157,7 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 		return CheckReply{}, err
 	}
 	w := newWalk(req, FactValues(x.facts))
-	reply := CheckReply{Facts: x.facts, Untouched: x.record.empty(x.facts)}
+	reply := CheckReply{Facts: x.facts, Untouched: x.record.Empty(x.facts)}
 	for _, s := range req.Steps {
 		reply.Results = append(reply.Results, w.check(ctx, s, func(step any, e *Env) (Change, error) {
 			return step.(HostStep).Check(ctx, x.host, e)
@@ -166,8 +168,8 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 		reply.Last = &notes[len(notes)-1]
 	}
 	x.onlyDrift(ctx, reply.Results)
-	if t := x.record.Trial; t.saved() {
-		reply.Trial = &Trial{TrialStart: t.TrialStart, Begun: t.Begun, Ended: t.Ended, Back: t.Back}
+	if reply.Snapshot, err = openSnapshot(x.record.Snapshot); err != nil {
+		return CheckReply{}, err
 	}
 	for id, u := range x.record.Archives {
 		if u.Version != "" {
@@ -182,7 +184,7 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 }
 
 func (x *Executor) env(node, id string) *Env {
-	return &Env{Node: node, StepID: id, Facts: x.facts, Artifacts: x.artifacts, Record: x.record,
+	return &Env{Node: node, StepID: id, Facts: x.facts, Artifacts: x.artifacts, Record: x.record, Undos: x.undos,
 		Progress: func(p event.StepProgress) { p.Host, p.Step = node, id; x.emit(p) }}
 }
 
@@ -195,8 +197,12 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 	values := FactValues(x.facts)
 	maps.Copy(values, req.Values)
 	reply := ApplyReply{Values: map[string]string{}}
-	if req.Trial != nil {
-		x.record.begin(*req.Trial, time.Now())
+	if req.Snapshot != nil {
+		node, err := json.Marshal(req.Snapshot)
+		if err != nil {
+			return ApplyReply{}, err
+		}
+		x.record.Begin(node, time.Now())
 	}
 	for _, s := range req.Steps {
 		e := x.env(req.Node, s.ID)

@@ -15,6 +15,7 @@ import (
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/record"
 )
 
 func TestWrongDigestLeavesNothing(t *testing.T) {
@@ -298,12 +299,12 @@ func TestRecordHoldsNoSecrets(t *testing.T) {
 		spec("file", "open", &steps.File{Path: `C:\k\open`, Content: "other " + secret, Sensitive: true})})
 	facts, err := h.Facts(t.Context())
 	must(t, err)
-	rec, err := steps.LoadRecord(t.Context(), h, facts)
+	rec, err := record.Load(t.Context(), h, facts)
 	must(t, err)
-	if len(rec.Owned) != 4 {
-		t.Errorf("%d things owned, want 4", len(rec.Owned))
+	if len(rec.Claims) != 4 {
+		t.Errorf("%d claims, want 4", len(rec.Claims))
 	}
-	for key, o := range rec.Owned {
+	for key, o := range rec.Claims {
 		var previous struct {
 			Content []byte
 			SHA256  string
@@ -385,15 +386,15 @@ func TestPreviousStateIsKept(t *testing.T) {
 	}
 	facts, err := h.Facts(t.Context())
 	must(t, err)
-	rec, err := steps.LoadRecord(t.Context(), h, facts)
+	rec, err := record.Load(t.Context(), h, facts)
 	must(t, err)
-	want := map[string]steps.Owned{
-		`file:C:\k\a`:   {Step: "f", Existed: true, Previous: []byte(`{"content":"YmVmb3Jl","size":6}`)},
-		`file:C:\k\new`: {Step: "g"},
-		`env:K`:         {Step: "e", Existed: true, Previous: []byte(`"old"`)},
+	want := map[record.Key]record.Claim{
+		record.File.Of(`C:\k\a`):   {Step: "f", Existed: true, Previous: []byte(`{"content":"YmVmb3Jl","size":6}`)},
+		record.File.Of(`C:\k\new`): {Step: "g"},
+		record.Env.Of("K"):         {Step: "e", Existed: true, Previous: []byte(`"old"`)},
 	}
 	for k, w := range want {
-		have := rec.Owned[k]
+		have := rec.Claims[k]
 		if have.Step != w.Step || have.Existed != w.Existed || strings.Join(strings.Fields(string(have.Previous)), "") != string(w.Previous) {
 			t.Errorf("%s: %+v %s", k, have, have.Previous)
 		}

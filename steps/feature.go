@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 // Turning on a feature with its files at hand takes minutes; fetching them longer.
 var featureKind = Kind{Name: "feature", Place: OnHost, Timeout: 30 * time.Minute, Doc: "an optional feature of Windows that is on, or is after the next reboot",
-	New: func() any { return &Feature{} }}
+	Undo: map[record.Prefix]Undo{record.Feature: {New: undoFeature, Snapshot: SnapshotNone}},
+	New:  func() any { return &Feature{} }}
 
 // Feature is an optional feature that is on. Whether it works already, or after a
 // reboot only, is for the step reboot.
@@ -46,7 +48,7 @@ func (f *Feature) state(ctx context.Context, r host.Reader) (host.FeatureState, 
 }
 
 func (f *Feature) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (Outcome, error) {
-	if err := e.Claim(ctx, h, "feature:"+f.Name, nil); err != nil {
+	if err := e.Claim(ctx, h, record.New{Key: record.Feature.Of(f.Name)}); err != nil {
 		return Outcome{}, err
 	}
 	return Outcome{}, h.EnableFeature(ctx, f.Name)
@@ -54,9 +56,10 @@ func (f *Feature) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (Out
 
 // undoFeature turns a feature off that nodejoin has turned on. Its files stay, and what
 // it was counts after the next reboot.
-func undoFeature(name string, _ Owned) (undo, error) {
-	return undo{
-		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+func undoFeature(key record.Key, _ record.Claim) (Undoing, error) {
+	name := key.Name
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
 			state, err := r.Feature(ctx, name)
 			switch {
 			case errors.Is(err, fs.ErrNotExist), errors.Is(err, host.ErrUnsupported):
@@ -66,6 +69,6 @@ func undoFeature(name string, _ Owned) (undo, error) {
 			}
 			return Change{Action: ActionUpdate, Diffs: []Diff{{Name: "state", Have: string(state), Want: string(host.FeatureOff)}}}, "", nil
 		},
-		do: func(ctx context.Context, h host.Host, _ *Env) error { return h.DisableFeature(ctx, name) },
+		Apply: func(ctx context.Context, h host.Host, _ *Env) error { return h.DisableFeature(ctx, name) },
 	}, nil
 }

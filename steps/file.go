@@ -13,9 +13,11 @@ import (
 	"unicode/utf8"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var fileKind = Kind{Name: "file", Place: OnHost, Doc: "a file with this content, written atomically, or its absence",
+	Undo:  map[record.Prefix]Undo{record.File: {New: undoFile, Removes: RemovesItself, Snapshot: SnapshotInline}},
 	New:   func() any { return &File{} },
 	Makes: makes((*File).thing), Secrets: secrets((*File).secrets)}
 
@@ -28,7 +30,9 @@ type File struct {
 	Absent    bool        `json:"absent,omitempty" doc:"the file must not exist"`
 }
 
-func (f *File) thing(string) Thing { return Thing{Key: "file:" + f.Path, Words: "the file " + f.Path} }
+func (f *File) thing(string) Thing {
+	return Thing{Key: record.File.Of(f.Path), Words: "the file " + f.Path}
+}
 
 func (f *File) secrets(shown func(string) string) {
 	if f.Sensitive && f.Content != "" {

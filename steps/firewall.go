@@ -8,9 +8,11 @@ import (
 	"strings"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var firewallRuleKind = Kind{Name: "firewall_rule", Place: OnHost, OS: "windows", Doc: "a rule of the Windows Firewall",
+	Undo:  map[record.Prefix]Undo{record.FirewallRule: {New: undoFirewallRule}},
 	New:   func() any { return &FirewallRule{} },
 	Makes: makes((*FirewallRule).thing)}
 
@@ -118,7 +120,7 @@ func or(s, fallback string) string {
 	return s
 }
 
-func (f *FirewallRule) key() string { return "firewall_rule:" + f.Name }
+func (f *FirewallRule) key() record.Key { return record.FirewallRule.Of(f.Name) }
 
 func (f *FirewallRule) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {
 	have, err := f.read(ctx, h)
@@ -129,11 +131,37 @@ func (f *FirewallRule) Apply(ctx context.Context, h host.Host, e *Env, c Change)
 	if have != nil {
 		prev = *have
 	}
-	if err := e.Claim(ctx, h, f.key(), prev); err != nil {
+	if err := e.Claim(ctx, h, record.New{Key: f.key(), Previous: prev}); err != nil {
 		return Outcome{}, err
 	}
 	if f.Absent {
 		return Outcome{}, h.DeleteFirewallRule(ctx, f.Name)
 	}
 	return Outcome{}, h.PutFirewallRule(ctx, f.want())
+}
+
+func undoFirewallRule(key record.Key, claim record.Claim) (Undoing, error) {
+	name := key.Name
+	want, err := record.Previous[host.FirewallRule](claim)
+	f := &FirewallRule{FirewallRule: want, Absent: !claim.Existed}
+	f.Name = name
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+			have, err := f.read(ctx, r)
+			if err != nil {
+				return Change{}, "", err
+			}
+			c := f.diff(have)
+			if !c.NoOp() && claim.Existed {
+				c = restored(c.Diffs...)
+			}
+			return c, "", nil
+		},
+		Apply: func(ctx context.Context, h host.Host, _ *Env) error {
+			if claim.Existed {
+				return h.PutFirewallRule(ctx, want)
+			}
+			return h.DeleteFirewallRule(ctx, name)
+		},
+	}, err
 }

@@ -6,41 +6,42 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
-var formerSettingsKind = Kind{Name: "former_settings", Place: OnHost, Doc: "settings that an earlier apply of the plan made and that it names no more are as they were before; those that it makes now are noted",
+var formerSettingsKind = Kind{Name: "former_settings", Place: OnHost, Doc: "settings that an earlier apply of the plan made and that it no longer names are as they were before; those that it makes now are noted",
 	New: func() any { return &FormerSettings{} }}
 
-// FormerSettings puts settings of the machine back that the plan names no more. It comes
+// FormerSettings undoes settings of the machine that the plan no longer names. It comes
 // before those that the plan has, which may be in the way of each other: of ports that
 // overlap, one range can be reserved.
 //
-// What another plan has noted on the machine stays. Where a trial is open nothing is kept
-// of what is put back: the old version, which it would be for, has its own settings in its
+// What another plan has noted on the machine stays. An open snapshot notes nothing
+// of what is undone: the old version, which it would be for, has its own settings in its
 // services.
 type FormerSettings struct {
-	Plan string   `json:"plan" doc:"name of the plan's cluster block"`
-	Keys []string `json:"keys,omitempty" doc:"what the plan's settings make, as the record names it"`
+	Plan string       `json:"plan" doc:"name of the plan's cluster block"`
+	Keys []record.Key `json:"keys,omitempty" doc:"what the plan's settings make, as the record names it"`
 }
 
 // former are the claims of settings that are to be put back, the last one first.
-func (f *FormerSettings) former(r *Record) []string {
-	var out []string
+func (f *FormerSettings) former(r *record.Record) []record.Key {
+	var out []record.Key
 	for _, key := range r.Settings[f.Plan] {
 		others := func(plan string) bool { return plan != f.Plan && slices.Contains(r.Settings[plan], key) }
-		if !slices.Contains(f.Keys, key) && r.owns(key) && !slices.ContainsFunc(slices.Collect(maps.Keys(r.Settings)), others) {
+		c, ok := r.Lookup(key)
+		if !slices.Contains(f.Keys, key) && ok && !c.Undone && !slices.ContainsFunc(slices.Collect(maps.Keys(r.Settings)), others) {
 			out = append(out, key)
 		}
 	}
-	slices.SortFunc(out, func(a, b string) int { return cmp.Compare(r.Owned[b].Seq, r.Owned[a].Seq) })
+	slices.SortFunc(out, func(a, b record.Key) int { return cmp.Compare(r.Claims[b].Seq, r.Claims[a].Seq) })
 	return out
 }
 
 // unnoted counts the settings that the record does not have as the plan's.
-func (f *FormerSettings) unnoted(r *Record) (keys []string) {
+func (f *FormerSettings) unnoted(r *record.Record) (keys []record.Key) {
 	for _, key := range f.Keys {
 		if !slices.Contains(r.Settings[f.Plan], key) {
 			keys = append(keys, key)
@@ -52,17 +53,17 @@ func (f *FormerSettings) unnoted(r *Record) (keys []string) {
 func (f *FormerSettings) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
 	var c Change
 	for _, key := range f.former(e.Record) {
-		u, err := undoOf(key, e.Record.Owned[key])
+		u, err := e.Undos.Undoing(key, e.Record.Claims[key])
 		if err != nil {
 			return Change{}, err
 		}
-		_, left, err := u.look(ctx, r, e)
+		_, left, err := u.Check(ctx, r, e)
 		if err != nil {
 			return Change{}, err
 		}
 		if left == "" {
 			c.Action = ActionUpdate
-			c.Diffs = append(c.Diffs, Diff{Name: strings.Replace(key, ":", " ", 1), Have: "of the plan", Want: "as it was before"})
+			c.Diffs = append(c.Diffs, Diff{Name: string(key.Prefix) + " " + key.Name, Have: "of the plan", Want: "as it was before"})
 		}
 	}
 	if n := len(f.unnoted(e.Record)); n > 0 {
@@ -74,25 +75,22 @@ func (f *FormerSettings) Check(ctx context.Context, r host.Reader, e *Env) (Chan
 
 func (f *FormerSettings) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (Outcome, error) {
 	for _, key := range f.former(e.Record) {
-		u, err := undoOf(key, e.Record.Owned[key])
+		u, err := e.Undos.Undoing(key, e.Record.Claims[key])
 		if err != nil {
 			return Outcome{}, err
 		}
-		c, left, err := u.look(ctx, h, e)
+		c, left, err := u.Check(ctx, h, e)
 		if err == nil && !c.NoOp() {
-			err = u.do(ctx, h, e)
+			err = u.Apply(ctx, h, e)
 		}
 		if err != nil {
 			return Outcome{}, err
 		}
 		if left == "" {
-			delete(e.Record.Owned, key)
+			delete(e.Record.Claims, key)
 		}
 	}
-	if e.Record.Settings == nil {
-		e.Record.Settings = map[string][]string{}
-	}
-	// They are never taken off: a run that is taken back may bring one back.
+	// None is ever removed: a rollback may restore one.
 	e.Record.Settings[f.Plan] = append(e.Record.Settings[f.Plan], f.unnoted(e.Record)...)
 	return Outcome{}, e.Record.Save(ctx, h, e.Facts)
 }

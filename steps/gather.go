@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 // Bounds of what is gathered on one machine, in bytes.
@@ -117,18 +118,19 @@ func (g *gatherer) once(name string) bool {
 // record adds which things are nodejoin's own, without what was there before them, and
 // the notes of earlier runs.
 func (g *gatherer) record(ctx context.Context) {
-	rec, err := LoadRecord(ctx, g.r, g.f)
-	var owned []string
+	rec, err := record.Load(ctx, g.r, g.f)
+	var claims []string
 	if err == nil {
-		for key, o := range rec.Owned {
-			if o.Existed {
-				key += " (was there before)"
+		for key, c := range rec.Claims {
+			text := key.String()
+			if c.Existed {
+				text += " (was there before)"
 			}
-			owned = append(owned, key)
+			claims = append(claims, text)
 		}
-		slices.Sort(owned)
+		slices.Sort(claims)
 	}
-	g.json("owned.json", owned, err)
+	g.json("claims.json", claims, err)
 	notes, err := Notes(ctx, g.r, g.f)
 	g.json("history.json", notes, err)
 }

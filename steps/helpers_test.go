@@ -24,6 +24,7 @@ import (
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/record"
 )
 
 // memory implements steps.Artifacts over byte slices; archives are .tar.gz.
@@ -134,11 +135,11 @@ func text(t *testing.T, h host.Host, path string) string {
 	return string(b)
 }
 
-func record(t *testing.T, h host.Host) *steps.Record {
+func loadRecord(t *testing.T, h host.Host) *record.Record {
 	t.Helper()
 	f, err := h.Facts(t.Context())
 	must(t, err)
-	rec, err := steps.LoadRecord(t.Context(), h, f)
+	rec, err := record.Load(t.Context(), h, f)
 	must(t, err)
 	return rec
 }

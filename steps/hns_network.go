@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var hnsNetworkKind = Kind{Name: "hns_network", Place: OnHost, OS: "windows", Timeout: 3 * time.Minute, Doc: "a network of HNS that outlives boots; its making may cut the machine's connections for some seconds", Outputs: []string{"management_ip"},
-	New: func() any { return &HNSNetwork{} }}
+	Undo: map[record.Prefix]Undo{record.HNSNetwork: {New: undoNetwork, Order: UndoOfPrograms, Snapshot: SnapshotNew}},
+	New:  func() any { return &HNSNetwork{} }}
 
 // HNSNetwork is a network of the Host Networking Service that has its management
 // address. The first on an adapter makes its virtual switch, which takes the adapter from
@@ -62,7 +64,7 @@ func (n *HNSNetwork) Check(ctx context.Context, r host.Reader, e *Env) (Change, 
 			Remedy: "turn on the feature Containers: host { features = [\"Containers\"] } in the profile or node"}
 	case err != nil:
 		return Change{}, err
-	case !strings.EqualFold(have.Type, n.Type) && n.made(e):
+	case !strings.EqualFold(have.Type, n.Type) && n.ours(e):
 		return Change{Action: ActionUpdate, Reason: "connections may break for some seconds", Diffs: []Diff{{Name: "type", Have: have.Type, Want: n.Type}}}, nil
 	case !strings.EqualFold(have.Type, n.Type):
 		return Change{}, &Error{Code: CodeFailed, Summary: "another HNS network of this name exists",
@@ -74,8 +76,8 @@ func (n *HNSNetwork) Check(ctx context.Context, r host.Reader, e *Env) (Change, 
 	return Change{Outputs: map[string]string{"management_ip": have.ManagementIP}}, nil
 }
 
-// made tells whether the network is there by nodejoin's doing.
-func (n *HNSNetwork) made(e *Env) bool { return e.Record.made("hns_network:" + n.Name) }
+// ours reports whether nodejoin made the network.
+func (n *HNSNetwork) ours(e *Env) bool { return created(e, record.HNSNetwork.Of(n.Name)) }
 
 func (n *HNSNetwork) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Outcome, error) {
 	have, err := h.HNSNetwork(ctx, n.Name)
@@ -83,14 +85,14 @@ func (n *HNSNetwork) Apply(ctx context.Context, h host.Host, e *Env, c Change) (
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Outcome{}, err
 	}
-	if there && n.made(e) && !strings.EqualFold(have.Type, n.Type) {
+	if there && n.ours(e) && !strings.EqualFold(have.Type, n.Type) {
 		if err := h.DeleteHNSNetwork(ctx, n.Name); err != nil {
 			return Outcome{}, err
 		}
 		there = false
 	}
 	if !there {
-		if err := e.Claim(ctx, h, "hns_network:"+n.Name, nil); err != nil {
+		if err := e.Claim(ctx, h, record.New{Key: record.HNSNetwork.Of(n.Name)}); err != nil {
 			return Outcome{}, err
 		}
 		adapter, err := n.adapter(ctx, h, e)
@@ -123,4 +125,23 @@ func (n *HNSNetwork) adapter(ctx context.Context, r host.Reader, e *Env) (string
 	}
 	return "", &Error{Code: CodeFailed, Summary: "no adapter has the address", Detail: fmt.Sprintf("none of the machine's adapters has %s, on which HNS network %s is to be made", or(n.Address, "an address with a default route"), n.Name),
 		Remedy: "correct management_ip in the plan, or the machine's address"}
+}
+
+func undoNetwork(key record.Key, claim record.Claim) (Undoing, error) {
+	name := key.Name
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, e *Env) (Change, string, error) {
+			_, err := r.HNSNetwork(ctx, name)
+			switch {
+			case errors.Is(err, fs.ErrNotExist), errors.Is(err, host.ErrUnsupported):
+				return Change{}, "", nil
+			case err != nil:
+				return Change{}, "", err
+			case claim.Existed:
+				return Change{}, "it was there before nodejoin", nil
+			}
+			return Change{Action: ActionDelete}, "", nil
+		},
+		Apply: func(ctx context.Context, h host.Host, _ *Env) error { return h.DeleteHNSNetwork(ctx, name) },
+	}, nil
 }

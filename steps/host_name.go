@@ -6,10 +6,12 @@ import (
 	"strings"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var hostNameKind = Kind{Name: "host_name", Place: OnHost, Doc: "the machine's own name; on Windows it counts after a reboot",
-	New: func() any { return &HostName{} }}
+	Undo: map[record.Prefix]Undo{record.HostName: {New: undoHostName, Snapshot: SnapshotNone}},
+	New:  func() any { return &HostName{} }}
 
 // HostName is the name of the machine. Names have no case (RFC 1123), so one that
 // differs in that only is left as it is. Whether a name counts already on Windows is for
@@ -18,8 +20,8 @@ type HostName struct {
 	Name string `json:"name" doc:"letters, digits and '-', at most 63, without a domain" id:"true"`
 }
 
-// hostNameClaim is the key under which the earlier name is kept.
-const hostNameClaim = "host_name:machine"
+// hostNameKey is the key of the claim that holds the earlier name.
+var hostNameKey = record.HostName.Of("machine")
 
 // newName begins what is told of a name that counts after a reboot.
 const newName = "the machine's new name "
@@ -68,7 +70,7 @@ func (n *HostName) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (Ou
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := e.Claim(ctx, h, hostNameClaim, or(have.Next, have.Now)); err != nil {
+	if err := e.Claim(ctx, h, record.New{Key: hostNameKey, Previous: or(have.Next, have.Now)}); err != nil {
 		return Outcome{}, err
 	}
 	return Outcome{}, rename(ctx, h, e, newName+n.Name, n.Name)
@@ -85,11 +87,11 @@ func rename(ctx context.Context, h host.Host, e *Env, what, name string) error {
 	return h.SetHostName(ctx, name)
 }
 
-// undoHostName gives the machine its earlier name.
-func undoHostName(_ string, o Owned) (undo, error) {
-	want, err := previous[string](o)
-	return undo{
-		look: func(ctx context.Context, r host.Reader, e *Env) (Change, string, error) {
+// undoHostName restores the machine's earlier name.
+func undoHostName(_ record.Key, claim record.Claim) (Undoing, error) {
+	want, err := record.Previous[string](claim)
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, e *Env) (Change, string, error) {
 			have, err := r.HostName(ctx)
 			if err != nil {
 				return Change{}, "", err
@@ -107,7 +109,7 @@ func undoHostName(_ string, o Owned) (undo, error) {
 			}
 			return c, "", nil
 		},
-		do: func(ctx context.Context, h host.Host, e *Env) error {
+		Apply: func(ctx context.Context, h host.Host, e *Env) error {
 			return rename(ctx, h, e, "the machine's earlier name "+want, want)
 		},
 	}, err

@@ -38,7 +38,7 @@ func TestHostNameIsGivenBack(t *testing.T) {
 			must(t, err)
 			text := ""
 			for _, i := range foreseen.Items {
-				text += i.Key + ": " + i.Change.Reason + "\n"
+				text += i.Key.String() + ": " + i.Change.Reason + "\n"
 			}
 			if want := "host_name:machine: " + c.reason + "\n"; !strings.Contains(text, want) {
 				t.Errorf("leave foresees\n%s", text)

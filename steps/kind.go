@@ -13,6 +13,7 @@ import (
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
+	"nodejoin/steps/record"
 )
 
 // Place says what a kind is a state of.
@@ -67,6 +68,8 @@ type Kind struct {
 	// Reboots: its apply ends with the machine going down; whoever runs it looks again
 	// once the machine is back.
 	Reboots bool
+	// Undo says how what the kind claims on a machine is undone, by the prefix of the key.
+	Undo map[record.Prefix]Undo
 	// OS is the only operating system that has such a thing; "" = every one.
 	OS  string
 	New func() any
@@ -119,7 +122,7 @@ func review[S any](f func(*S, Written) []Remark) func(any, Written) []Remark {
 // Thing is what a step makes. The zero Thing is nothing that another step could make too.
 type Thing struct {
 	// Key names it as the record does.
-	Key string
+	Key record.Key
 	// Words name it for people. Two steps for one thing would each undo the other; "" = they
 	// would not.
 	Words string
@@ -127,16 +130,15 @@ type Thing struct {
 
 // Same is the key that is equal for things of the OS that are the same one.
 func (t Thing) Same(os string) string {
-	prefix, name, _ := strings.Cut(t.Key, ":")
 	switch {
 	case t.Words == "":
 		return ""
-	case prefix == "file" || prefix == "directory":
-		return "path " + host.PathKey(os, name)
+	case t.Key.Prefix == record.File || t.Key.Prefix == record.Directory:
+		return "path " + host.PathKey(os, t.Key.Name)
 	case os == "windows":
-		return strings.ToLower(t.Key)
+		return strings.ToLower(t.Key.String())
 	}
-	return t.Key
+	return t.Key.String()
 }
 
 // Open decodes the arguments of a spec; the kind's functions take the result.
@@ -183,7 +185,8 @@ type Env struct {
 	StepID    string
 	Facts     host.Facts
 	Artifacts Artifacts
-	Record    *Record // of the host; nil on the cluster's side
+	Record    *record.Record // of the host; nil on the cluster's side
+	Undos     Undos          // of all kinds; nil on the cluster's side
 	// Applied holds what this run's own Apply of the step gave, when Check verifies it.
 	Applied map[string]string
 	// Pending are the Touches (by Key) of earlier steps that were checked but not applied

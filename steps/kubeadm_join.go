@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var kubeadmJoinKind = Kind{Name: "kubeadm_join", Place: OnHost, Timeout: 15 * time.Minute, Doc: "a machine that kubeadm has joined to the cluster as a worker",
@@ -172,7 +173,7 @@ func (k *KubeadmJoin) Apply(ctx context.Context, h host.Host, e *Env, c Change) 
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		gone := []string{f.join, f.discovery}
-		if e.made(f.bootstrap) {
+		if createdFile(e, f.bootstrap) {
 			gone = append(gone, f.bootstrap)
 		}
 		err = errors.Join(err, removeAll(ctx, h, gone...))
@@ -195,7 +196,7 @@ func (k *KubeadmJoin) Apply(ctx context.Context, h host.Host, e *Env, c Change) 
 // sees to the service.
 func (k *KubeadmJoin) prepare(ctx context.Context, h host.Host, e *Env, f kubeadmFiles) error {
 	for _, path := range []string{f.conf, f.bootstrap, f.ca, f.kubeletConfig, f.flags, f.criConfig, k.Log} {
-		if e.made(path) {
+		if createdFile(e, path) {
 			continue
 		}
 		if err := claimFile(ctx, h, e, path, true); err != nil {
@@ -204,7 +205,7 @@ func (k *KubeadmJoin) prepare(ctx context.Context, h host.Host, e *Env, f kubead
 	}
 	switch _, err := h.Service(ctx, kubeletService); {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := e.Claim(ctx, h, serviceKey(kubeletService), nil); err != nil {
+		if err := e.Claim(ctx, h, record.New{Key: serviceKey(kubeletService)}); err != nil {
 			return err
 		}
 		if err := h.CreateService(ctx, host.ServiceConfig{Name: kubeletService, DisplayName: kubeletService, Description: "Kubernetes node agent " + OwnershipMark,
@@ -219,7 +220,7 @@ func (k *KubeadmJoin) prepare(ctx context.Context, h host.Host, e *Env, f kubead
 		}
 	}
 	for _, path := range []string{f.conf, f.bootstrap, f.ca} {
-		if !e.made(path) {
+		if !createdFile(e, path) {
 			continue // kubeadm refuses it by name
 		}
 		if err := removeAll(ctx, h, path); err != nil {
@@ -227,13 +228,13 @@ func (k *KubeadmJoin) prepare(ctx context.Context, h host.Host, e *Env, f kubead
 		}
 	}
 	// The kubelet would take it for its own until it expires, whoever signed it.
-	return putAside(ctx, h, e, f.certificate)
+	return backUp(ctx, h, e, f.certificate)
 }
 
-// made tells whether the file is there, if it is, by nodejoin's doing alone: by a step
-// or by the program of a service (Makes).
-func (e *Env) made(path string) bool {
-	return e.Record.made("file:"+path) || e.Record.made("made:"+path)
+// createdFile reports whether the file, if it is there, was made by a step or by the
+// program of a service (Makes).
+func createdFile(e *Env, path string) bool {
+	return created(e, record.File.Of(path), record.ProgramData.Of(path))
 }
 
 // removeAll removes those of the files that are there.

@@ -15,9 +15,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var kubeconfigKind = Kind{Name: "kubeconfig", Place: OnHost, Doc: "a kubeconfig with a token, private to the system",
+	Undo:  map[record.Prefix]Undo{record.Backup: backupUndo},
 	New:   func() any { return &Kubeconfig{} },
 	Makes: makes((*Kubeconfig).thing), Secrets: secrets((*Kubeconfig).secrets)}
 
@@ -29,7 +31,7 @@ var kubeconfigKind = Kind{Name: "kubeconfig", Place: OnHost, Doc: "a kubeconfig 
 //
 // A kubelet does not look at its bootstrap credential while kubelet.conf and its
 // certificate have not expired, whoever signed them and for whatever name (kubernetes
-// pkg/kubelet/certificate/bootstrap, isClientConfigStillValid): Aside names them.
+// pkg/kubelet/certificate/bootstrap, isClientConfigStillValid): Backup names them.
 //
 // A program reads its bootstrap credential once, at its start: Services are stopped,
 // dependents first, before a file that they would have to read again is written.
@@ -43,7 +45,7 @@ type Kubeconfig struct {
 	Unless      string   `json:"unless,omitempty" doc:"not needed while this kubeconfig holds a valid client certificate for the server" path:"true"`
 	RenewBefore string   `json:"renew_before,omitempty" doc:"renew the token this long before it ends, default 168h"`
 	Services    []string `json:"services,omitempty" doc:"services to stop before the file is replaced"`
-	Aside       []string `json:"aside,omitempty" doc:"credentials that would be taken instead of it and hold no more; they are put aside before the file is written" path:"true"`
+	Backup      []string `json:"backup,omitempty" doc:"credentials that would be used instead of it and are no longer valid; they are renamed before the file is written, and leave restores them" path:"true"`
 }
 
 const (
@@ -138,7 +140,7 @@ func (k *Kubeconfig) render() ([]byte, error) {
 }
 
 func (k *Kubeconfig) thing(string) Thing {
-	return Thing{Key: "file:" + k.Path, Words: "the file " + k.Path}
+	return Thing{Key: record.File.Of(k.Path), Words: "the file " + k.Path}
 }
 
 func (k *Kubeconfig) secrets(shown func(string) string) { k.Token = hideToken(k.Token, shown) }
@@ -183,13 +185,13 @@ func (k *Kubeconfig) Check(ctx context.Context, r host.Reader, e *Env) (Change, 
 			for _, s := range k.Services {
 				c.Touches = append(c.Touches, Touch{Service: s})
 			}
-			for _, p := range k.Aside {
+			for _, p := range k.Backup {
 				there, err := exists(ctx, r, p)
 				if err != nil {
 					return Change{}, err
 				}
 				if there {
-					c.Diffs = append(c.Diffs, Diff{Name: "put aside", Have: p})
+					c.Diffs = append(c.Diffs, Diff{Name: "backup", Have: p})
 				}
 			}
 		}
@@ -421,8 +423,8 @@ func (k *Kubeconfig) Apply(ctx context.Context, h host.Host, e *Env, c Change) (
 		}
 	}
 	for _, d := range c.Diffs {
-		if d.Name == "put aside" {
-			if err := putAside(ctx, h, e, d.Have); err != nil {
+		if d.Name == "backup" {
+			if err := backUp(ctx, h, e, d.Have); err != nil {
 				return Outcome{}, err
 			}
 		}

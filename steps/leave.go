@@ -4,17 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
-	"nodejoin/steps/event"
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
-// LeaveRequest names the node that leaves; the record says what is to be put back.
+// LeaveRequest names the node that leaves; the record says what is to be undone.
 type LeaveRequest struct {
 	Node string `json:"node"`
 }
@@ -24,73 +22,70 @@ type ForgetReply struct {
 	Left []string `json:"left,omitempty"`
 }
 
-// LeaveReply is what a look at what nodejoin owns on a machine found, or what a leave
-// came to.
+// LeaveReply is what a check of what nodejoin has on a machine found, or the result of a
+// leave.
 type LeaveReply struct {
 	Facts     host.Facts  `json:"facts"`
-	Items     []LeaveItem `json:"items"`            // in the order in which they are put back
+	Items     []LeaveItem `json:"items"`            // in the order in which they are undone
 	Folder    bool        `json:"folder,omitempty"` // nodejoin's own folder is there
 	Failed    string      `json:"failed,omitempty"`
-	Err       *Error      `json:"err,omitempty"` // what ended the leave; the next one goes on from there
+	Err       *Error      `json:"err,omitempty"` // why the leave ended early; the next one continues from there
 	Mutations int64       `json:"mutations"`
 }
 
 // LeaveItem is one thing that nodejoin made or altered on a machine.
 type LeaveItem struct {
-	Key    string `json:"key"` // "service:kubelet"
-	Change Change `json:"change"`
+	Key    record.Key `json:"key"` // "service:kubelet"
+	Change Change     `json:"change"`
 	// Left says why it stays, or what of it; "" = nothing stays.
 	Left string `json:"left,omitempty"`
-	Done bool   `json:"done,omitempty"` // put back, by this leave or an earlier one
+	Done bool   `json:"done,omitempty"` // undone, by this leave or an earlier one
 	Err  *Error `json:"err,omitempty"`
 }
 
-// undoTimeout bounds the putting back of one thing. A service may take minutes to stop;
-// a runtime's folder may hold 100000 files.
-const undoTimeout = 10 * time.Minute
-
-// claimed is the keys of the record in the order in which they are put back: services
+// claimed is the keys of the record in the order in which they are undone: services
 // first, then what their programs made in the kernel, then backwards in the order of
 // the claims. Nodejoin's own folder and those above it are not among them.
-func (x *Executor) claimed() []string {
-	rank := func(key string) int {
-		switch {
-		case strings.HasPrefix(key, "service:"):
-			return 0
-		case ofPrograms(key):
-			return 1
+func (x *Executor) claimed() []record.Key {
+	var keys []record.Key
+	for key := range x.record.Claims {
+		if !record.Own(x.facts, key) {
+			keys = append(keys, key)
 		}
-		return 2
 	}
-	var keys []string
-	for key := range x.record.Owned {
-		if dir, ok := strings.CutPrefix(key, "directory:"); ok && within(x.facts.OS, dir, x.facts.DataDir) {
-			continue
-		}
-		keys = append(keys, key)
-	}
-	slices.SortFunc(keys, func(a, b string) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(x.record.Owned[b].Seq, x.record.Owned[a].Seq), cmp.Compare(b, a))
+	rank := func(key record.Key) int { return x.undos[key.Prefix].Order.rank() }
+	slices.SortFunc(keys, func(a, b record.Key) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(x.record.Claims[b].Seq, x.record.Claims[a].Seq), strings.Compare(b.String(), a.String()))
 	})
 	return keys
 }
 
-// look asks what is to be done about one claim.
-func (x *Executor) look(ctx context.Context, e *Env, key string) (item LeaveItem, u undo) {
-	o := x.record.Owned[key]
-	item = LeaveItem{Key: key, Done: o.Undone}
-	u, err := undoOf(key, o)
-	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-		defer cancel()
-		err = func() (err error) {
-			defer recoverInto(&err)
-			item.Change, item.Left, err = u.look(ctx, x.host, e)
-			return err
-		}()
-	}
-	item.Err = AsError(err)
-	return item, u
+// leaving is the undo run of a leave.
+func (x *Executor) leaving(node string) *undoRun {
+	return &undoRun{x: x, node: node, command: "leave", undone: func(ctx context.Context, key record.Key) error {
+		if c, _ := x.record.Lookup(key); c.Undone {
+			return nil
+		}
+		x.record.SetUndone(key)
+		return x.record.Save(ctx, x.host, x.facts)
+	}}
+}
+
+// item is what came of one claim.
+func (x *Executor) item(key record.Key, r undoResult) LeaveItem {
+	c, _ := x.record.Lookup(key)
+	return LeaveItem{Key: key, Change: r.Change, Left: r.Left, Done: c.Undone, Err: r.Err}
+}
+
+// undoing finds the undoing of a claim.
+func (x *Executor) undoing(key record.Key) func() (Undoing, error) {
+	return func() (Undoing, error) { return x.undos.Undoing(key, x.record.Claims[key]) }
+}
+
+// checkItem finds what is to be done about one claim.
+func (x *Executor) checkItem(ctx context.Context, u *undoRun, key record.Key) LeaveItem {
+	r, _ := u.check(ctx, x.env(u.node, key.String()), key, x.undoing(key))
+	return x.item(key, r)
 }
 
 // CheckLeave says what a leave would do; nothing is changed.
@@ -99,10 +94,9 @@ func (x *Executor) CheckLeave(ctx context.Context, req LeaveRequest) (LeaveReply
 		return LeaveReply{}, err
 	}
 	reply := LeaveReply{Facts: x.facts, Items: []LeaveItem{}}
+	u := x.leaving(req.Node)
 	for _, key := range x.claimed() {
-		e := x.env(req.Node, "leave")
-		item, _ := x.look(ctx, e, key)
-		reply.Items = append(reply.Items, item)
+		reply.Items = append(reply.Items, x.checkItem(ctx, u, key))
 	}
 	reply.Mutations = x.Mutations()
 	var err error
@@ -110,125 +104,46 @@ func (x *Executor) CheckLeave(ctx context.Context, req LeaveRequest) (LeaveReply
 	return reply, err
 }
 
-// Leave puts everything back that nodejoin made or altered on the machine, but for
-// its own folder, and asks of each thing again in the end. It stops at the first
-// failure; the next leave goes on from there.
+// Leave undoes everything that nodejoin made or altered on the machine, but for its own
+// folder, and checks each thing again in the end. It stops at the first failure; the
+// next leave continues from there.
 func (x *Executor) Leave(ctx context.Context, req LeaveRequest) (LeaveReply, error) {
 	if err := x.prepare(ctx); err != nil {
 		return LeaveReply{}, err
 	}
 	reply := LeaveReply{Facts: x.facts, Items: []LeaveItem{}}
-	x.record.Trial = nil // everything goes back further than that
+	x.record.Snapshot = nil // everything goes back further than that
 	keys := x.claimed()
+	u := x.leaving(req.Node)
 	for _, key := range keys {
-		item, err := x.putBack(ctx, req.Node, key)
-		if err != nil {
-			reply.Failed, reply.Err = key, err
+		item := x.item(key, u.run(ctx, key, x.undoing(key)))
+		if item.Err != nil {
+			reply.Failed, reply.Err = key.String(), item.Err
 			break
 		}
 		reply.Items = append(reply.Items, item)
 	}
 	if reply.Err == nil {
-		reply.Items, reply.Failed, reply.Err = x.prove(ctx, req.Node, keys)
+		reply.Items, reply.Failed, reply.Err = x.verifyLeft(ctx, u, keys)
 	}
 	reply.Mutations = x.Mutations()
 	return reply, nil
 }
 
-func (x *Executor) putBack(ctx context.Context, node, key string) (LeaveItem, *Error) {
-	start := time.Now()
-	e := x.env(node, key)
-	item, u := x.look(ctx, e, key)
-	started := item.Err == nil && !item.Change.NoOp()
-	if started {
-		x.emit(event.StepStarted{Host: node, Step: key, Kind: "leave", Action: string(item.Change.Action), Reason: item.Change.Reason})
-		ctx, cancel := context.WithTimeoutCause(ctx, undoTimeout, &Error{Code: CodeTimeout, Summary: "not done in time", Detail: fmt.Sprintf("%s took longer than %s", key, undoTimeout)})
-		defer cancel()
-		err := func() (err error) {
-			defer recoverInto(&err)
-			return u.do(ctx, x.host, e)
-		}()
-		if err != nil && ctx.Err() != nil {
-			err = causeOr(ctx, err)
-		}
-		action := item.Change.Action
-		if item.Err = AsError(err); err == nil {
-			item, _ = x.look(ctx, e, key)
-			if item.Err == nil && !item.Change.NoOp() {
-				item.Err = AsError(notConverged(Spec{ID: key}, item.Change))
-			}
-		}
-		item.Change.Action = action
-	}
-	if item.Err == nil && item.Left == "" && !item.Done {
-		o := x.record.Owned[key]
-		o.Undone, item.Done = true, true
-		x.record.Owned[key] = o
-		if err := x.record.Save(context.WithoutCancel(ctx), x.host, x.facts); err != nil {
-			item.Err = AsError(err)
-		}
-	}
-	if started || item.Err != nil {
-		d := event.StepDone{Host: node, Step: key, Result: "changed", Action: string(item.Change.Action), Duration: time.Since(start)}
-		if item.Err != nil {
-			d.Result, d.Summary, d.Detail, d.Remedy = "failed", item.Err.Summary, item.Err.Detail, item.Err.Remedy
-		}
-		x.emit(d)
-	}
-	return item, item.Err
-}
-
-// prove asks of everything once more, through nothing that can change it.
-func (x *Executor) prove(ctx context.Context, node string, keys []string) (items []LeaveItem, failed string, err *Error) {
+// verifyLeft checks everything once more.
+func (x *Executor) verifyLeft(ctx context.Context, u *undoRun, keys []record.Key) (items []LeaveItem, failed string, err *Error) {
 	for _, key := range keys {
-		item, _ := x.look(ctx, x.env(node, key), key)
+		item := x.checkItem(ctx, u, key)
 		items = append(items, item)
 		switch {
 		case err != nil:
 		case item.Err != nil:
-			failed, err = key, item.Err
+			failed, err = key.String(), item.Err
 		case !item.Change.NoOp():
-			failed, err = key, AsError(notConverged(Spec{ID: key}, item.Change))
+			failed, err = key.String(), AsError(notConverged(Spec{ID: key.String()}, item.Change))
 		}
 	}
 	return items, failed, err
-}
-
-// goes tells whether a leave removes path: nodejoin made it, or a program of ours. A
-// folder of nodejoin's stays where others have put something into it.
-func (e *Env) goes(path string) bool {
-	if e.goesWhole(path) {
-		return true
-	}
-	return e.claims(func(prefix, rest string) bool {
-		return slices.Contains([]string{"file", "directory", "env_file"}, prefix) && host.SamePath(e.Facts.OS, rest, path)
-	})
-}
-
-// goesWhole tells whether a leave removes path with all that is in it.
-func (e *Env) goesWhole(path string) bool {
-	if within(e.Facts.OS, path, e.Facts.DataDir) {
-		return true
-	}
-	return e.claims(func(prefix, rest string) bool {
-		return prefix == "made" && within(e.Facts.OS, rest, path) || prefix == "netns" && strings.HasPrefix(path, netnsDir+"/"+rest)
-	})
-}
-
-// claims tells whether there is such a claim of what nodejoin or a program of ours made.
-func (e *Env) claims(is func(prefix, rest string) bool) bool {
-	for key, o := range e.Record.Owned {
-		if prefix, rest, _ := strings.Cut(key, ":"); !o.Existed && !o.Undone && is(prefix, rest) {
-			return true
-		}
-	}
-	return false
-}
-
-// owned tells whether nodejoin made what key names, whether or not it is put back.
-func (r *Record) owned(key string) bool {
-	o, ok := r.Owned[key]
-	return ok && !o.Existed
 }
 
 // dataEntries are what nodejoin keeps in its folder; the record goes last of them.
@@ -238,14 +153,15 @@ var dataEntries = []string{"bin", "blobs", "previous", "resume", "services", ".h
 
 // Forget removes nodejoin's own folder with all that nodejoin keeps in it, and the
 // folders above that it made, if they are empty. It refuses while something is still
-// to be put back. What else lies in the folder stays, and is named.
+// to be undone. What else lies in the folder stays, and is named.
 func (x *Executor) Forget(ctx context.Context, req LeaveRequest) (reply ForgetReply, err error) {
 	if err := x.prepare(ctx); err != nil {
 		return reply, err
 	}
+	u := x.leaving(req.Node)
 	for _, key := range x.claimed() {
-		if item, _ := x.look(ctx, x.env(req.Node, key), key); item.Err != nil || !item.Change.NoOp() {
-			return reply, &Error{Code: CodeFailed, Summary: "something is still to be put back", Detail: key, Remedy: "leave again"}
+		if item := x.checkItem(ctx, u, key); item.Err != nil || !item.Change.NoOp() {
+			return reply, &Error{Code: CodeFailed, Summary: "something is still to be undone", Detail: key.String(), Remedy: "leave again"}
 		}
 	}
 	dir := x.facts.DataDir
@@ -257,7 +173,7 @@ func (x *Executor) Forget(ctx context.Context, req LeaveRequest) (reply ForgetRe
 			}
 		}
 	}
-	above := x.record.Owned
+	rec := x.record
 	x.record = nil // the next call finds none
 	for ; ; dir = host.Dir(x.facts.OS, dir) {
 		list, err := x.host.List(ctx, dir)
@@ -277,7 +193,7 @@ func (x *Executor) Forget(ctx context.Context, req LeaveRequest) (reply ForgetRe
 				return reply, err
 			}
 		}
-		if o, ours := above["directory:"+host.Dir(x.facts.OS, dir)]; !ours || o.Existed {
+		if c, ours := rec.Lookup(record.Directory.Of(host.Dir(x.facts.OS, dir))); !ours || c.Existed {
 			return reply, nil
 		}
 	}

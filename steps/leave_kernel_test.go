@@ -50,7 +50,7 @@ func TestLeaveMadeInKernel(t *testing.T) {
 	stays := map[string]string{}
 	for _, i := range reply.Items {
 		if i.Left != "" {
-			stays[i.Key] = i.Left
+			stays[i.Key.String()] = i.Left
 		}
 	}
 	if d := cmp.Diff(map[string]string{"interface:eth0": "it was there before nodejoin", "chains:CNI-": "it was there before nodejoin: ipv4/nat/CNI-THEIRS",

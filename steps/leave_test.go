@@ -20,6 +20,7 @@ import (
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/record"
 )
 
 // machine is a sandbox whose whole state can be taken and compared.
@@ -352,7 +353,7 @@ func TestLeaveMade(t *testing.T) {
 	stays := map[string]string{}
 	for _, i := range reply.Items {
 		if i.Left != "" {
-			stays[i.Key] = i.Left
+			stays[i.Key.String()] = i.Left
 		}
 	}
 	if d := cmp.Diff(map[string]string{`made:C:\old`: "it was there before nodejoin", "hns_network:nat": "it was there before nodejoin"}, stays); d != "" {
@@ -384,7 +385,7 @@ func TestLeaveKeepsWhatIsNotOurs(t *testing.T) {
 	stays := ""
 	for _, i := range reply.Items {
 		if i.Left != "" {
-			stays += i.Key + ": " + i.Left + "\n"
+			stays += i.Key.String() + ": " + i.Left + "\n"
 		}
 	}
 	want := "service:w: its description says no more that nodejoin manages it: it is taken for somebody else's\ndirectory:C:\\k: it holds what is not nodejoin's: theirs.txt\n"
@@ -418,14 +419,15 @@ func TestLeaveTrustedByOthers(t *testing.T) {
 	}
 }
 
-// A claim that leave could not put back is refused before anything is changed.
+// A claim that no kind knows how to undo is refused before anything is changed.
 func TestClaimWithoutUndo(t *testing.T) {
 	m := newMachine(t, "windows")
 	f, err := m.Facts(context.Background())
 	must(t, err)
-	rec, err := steps.LoadRecord(t.Context(), m, f)
+	rec, err := record.Load(t.Context(), m, f)
 	must(t, err)
-	if err := rec.Claim(t.Context(), m, f, "unheard_of:x", "s", nil); err == nil || !strings.Contains(err.Error(), "unheard_of:x") {
+	e := &steps.Env{Facts: f, Record: rec, Undos: steps.UndosOf(steps.Kinds())}
+	if err := e.Claim(t.Context(), m, record.New{Key: record.Prefix("unheard_of").Of("x")}); err == nil || !strings.Contains(err.Error(), "unheard_of:x") {
 		t.Errorf("%v, want a refusal", err)
 	}
 }

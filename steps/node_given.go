@@ -31,11 +31,11 @@ func GivenTo(n kube.Node) *NodeGiven {
 	return g
 }
 
-// PutBack gives what makes the Node n as it was where a plan has changed it since: it puts
-// back what the plan gave and still is so, and what it took away; nil = nothing. What
-// anybody else has changed meanwhile stays. An interrupted call is finished by another
-// PutBack, as the notes of what is the plan's come last.
-func (g *NodeGiven) PutBack(n kube.Node) func(context.Context, kube.API) error {
+// Restore gives what makes the Node n as it was where a plan has changed it since: it
+// removes what the plan gave and nobody has changed, and restores what the plan removed;
+// nil = nothing. What anybody else has changed meanwhile stays. Another Restore finishes
+// an interrupted call, as the notes of what is the plan's come last.
+func (g *NodeGiven) Restore(n kube.Node) func(context.Context, kube.API) error {
 	labels, noLabels := g.labels(n)
 	taints, noTaints := g.taints(n)
 	notes, noNotes := map[string]string{}, []string{}

@@ -204,7 +204,7 @@ func TestLabelsAndTaintsFollowThePlan(t *testing.T) {
 
 // A Node gets back what a plan has changed of its labels and taints, and keeps what anybody
 // else has; a call that dies is finished by the next one.
-func TestNodeGivenPutBack(t *testing.T) {
+func TestNodeGivenRestore(t *testing.T) {
 	taint := func(key, value string) kube.Taint { return kube.Taint{Key: key, Value: value, Effect: "NoSchedule"} }
 	labels := func(m map[string]string) *NodeLabels { return &NodeLabels{Labels: m} }
 	taints := func(list ...kube.Taint) *NodeTaints { return &NodeTaints{Taints: list} }
@@ -236,7 +236,7 @@ func TestNodeGivenPutBack(t *testing.T) {
 		o, before, given := prepared()
 		put := func() error {
 			n, _ := o.Node(t.Context(), "")
-			do := given.PutBack(n)
+			do := given.Restore(n)
 			if do == nil {
 				return nil
 			}
@@ -254,7 +254,7 @@ func TestNodeGivenPutBack(t *testing.T) {
 		if d := cmp.Diff(before, o.node); d != "" {
 			t.Errorf("killed after %d calls (-before +after):\n%s", limit, d)
 		}
-		if n, _ := o.Node(t.Context(), ""); given.PutBack(n) != nil {
+		if n, _ := o.Node(t.Context(), ""); given.Restore(n) != nil {
 			t.Error("there is still something to put back")
 		}
 		if !died {

@@ -6,13 +6,16 @@ import (
 	"fmt"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var dynamicPortsKind = Kind{Name: "dynamic_ports", Place: OnHost, OS: "windows", Doc: "Windows: the ports that programs get which ask for any",
+	Undo:  map[record.Prefix]Undo{record.DynamicPorts: {New: undoDynamicPorts}},
 	New:   func() any { return &DynamicPorts{} },
 	Makes: makes((*DynamicPorts).thing), Title: title((*DynamicPorts).title)}
 
 var reservedPortsKind = Kind{Name: "reserved_ports", Place: OnHost, OS: "windows", Doc: "Windows: ports that no program gets which asks for any, also after a boot",
+	Undo:  map[record.Prefix]Undo{record.ReservedPorts: {New: undoReservedPorts}},
 	New:   func() any { return &ReservedPorts{} },
 	Makes: makes((*ReservedPorts).thing), Title: title((*ReservedPorts).title)}
 
@@ -32,7 +35,7 @@ func (d *DynamicPorts) thing(string) Thing {
 
 func (d *DynamicPorts) title() string { return d.ports().String() }
 
-func (d *DynamicPorts) key() string { return "dynamic_ports:" + d.Protocol }
+func (d *DynamicPorts) key() record.Key { return record.DynamicPorts.Of(d.Protocol) }
 
 func windowsPorts(e *Env, r host.PortRange, err error) error {
 	switch {
@@ -60,24 +63,25 @@ func (d *DynamicPorts) Apply(ctx context.Context, h host.Host, e *Env, _ Change)
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := e.Claim(ctx, h, d.key(), have); err != nil {
+	if err := e.Claim(ctx, h, record.New{Key: d.key(), Previous: have}); err != nil {
 		return Outcome{}, err
 	}
 	return Outcome{}, h.SetDynamicPorts(ctx, d.ports())
 }
 
-// undoDynamicPorts gives the range back that there was.
-func undoDynamicPorts(protocol string, o Owned) (undo, error) {
-	want, err := previous[host.PortRange](o)
-	return undo{
-		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+// undoDynamicPorts restores the earlier range.
+func undoDynamicPorts(key record.Key, claim record.Claim) (Undoing, error) {
+	protocol := key.Name
+	want, err := record.Previous[host.PortRange](claim)
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
 			have, err := r.DynamicPorts(ctx, protocol)
 			if err != nil || have == want {
 				return Change{}, "", err
 			}
 			return restored(Diff{Name: "ports", Have: have.String(), Want: want.String()}), "", nil
 		},
-		do: func(ctx context.Context, h host.Host, _ *Env) error { return h.SetDynamicPorts(ctx, want) },
+		Apply: func(ctx context.Context, h host.Host, _ *Env) error { return h.SetDynamicPorts(ctx, want) },
 	}, err
 }
 
@@ -95,7 +99,7 @@ func (p *ReservedPorts) thing(string) Thing { return Thing{Key: p.key()} }
 
 func (p *ReservedPorts) title() string { return p.ports().String() }
 
-func (p *ReservedPorts) key() string { return "reserved_ports:" + p.ports().String() }
+func (p *ReservedPorts) key() record.Key { return record.ReservedPorts.Of(p.ports().String()) }
 
 func (p *ReservedPorts) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {
 	if err := windowsPorts(e, p.ports(), p.ports().Valid()); err != nil {
@@ -109,7 +113,7 @@ func (p *ReservedPorts) Check(ctx context.Context, r host.Reader, e *Env) (Chang
 }
 
 func (p *ReservedPorts) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (Outcome, error) {
-	if err := e.Claim(ctx, h, p.key(), nil); err != nil {
+	if err := e.Claim(ctx, h, record.New{Key: p.key()}); err != nil {
 		return Outcome{}, err
 	}
 	err := h.ReservePorts(ctx, p.ports())
@@ -120,17 +124,18 @@ func (p *ReservedPorts) Apply(ctx context.Context, h host.Host, e *Env, _ Change
 	return Outcome{}, err
 }
 
-// undoReservedPorts gives ports free that nodejoin has reserved.
-func undoReservedPorts(ports string, _ Owned) (undo, error) {
+// undoReservedPorts releases ports that nodejoin has reserved.
+func undoReservedPorts(key record.Key, _ record.Claim) (Undoing, error) {
+	ports := key.Name
 	r, err := host.ParsePortRange(ports)
-	return undo{
-		look: func(ctx context.Context, h host.Reader, _ *Env) (Change, string, error) {
+	return Undoing{
+		Check: func(ctx context.Context, h host.Reader, _ *Env) (Change, string, error) {
 			have, err := h.PortsReserved(ctx, r)
 			if err != nil || !have {
 				return Change{}, "", err
 			}
 			return Change{Action: ActionDelete}, "", nil
 		},
-		do: func(ctx context.Context, h host.Host, _ *Env) error { return h.ReleasePorts(ctx, r) },
+		Apply: func(ctx context.Context, h host.Host, _ *Env) error { return h.ReleasePorts(ctx, r) },
 	}, err
 }

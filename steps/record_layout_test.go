@@ -12,6 +12,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 // The records in testdata/record were written by nodejoin 0.1 (record version 1): one of a
@@ -19,8 +20,8 @@ import (
 // upgrade that was killed, and two of upgrades that failed and were undone, before a run
 // had seen the machine work again. They are never rewritten.
 
-// recordOf is a machine with nothing but this record.
-func recordOf(t *testing.T, name string) (host.Host, host.Facts) {
+// fixtureMachine is a machine with nothing but this record.
+func fixtureMachine(t *testing.T, name string) (host.Host, host.Facts) {
 	t.Helper()
 	osName := "windows"
 	if strings.Contains(name, "linux") {
@@ -31,23 +32,22 @@ func recordOf(t *testing.T, name string) (host.Host, host.Facts) {
 	must(t, err)
 	b, err := os.ReadFile(filepath.Join("testdata", "record", name))
 	must(t, err)
-	must(t, h.WriteFile(t.Context(), steps.RecordPath(f), bytes.NewReader(b), host.WriteOptions{Access: host.AccessPrivate}))
+	must(t, h.WriteFile(t.Context(), record.Path(f), bytes.NewReader(b), host.WriteOptions{Access: host.AccessPrivate}))
 	return h, f
 }
 
 func TestRecordLayouts(t *testing.T) {
-	windows := map[string]int{"aside": 1, "directory": 22, "dynamic_ports": 1, "env": 4, "feature": 1, "file": 26, "firewall_rule": 5, "hns_network": 1,
+	windows := map[string]int{"backup": 1, "directory": 22, "dynamic_ports": 1, "env": 4, "feature": 1, "file": 26, "firewall_rule": 5, "hns_network": 1,
 		"host_name": 1, "made": 12, "registry": 16, "registry_key": 14, "reserved_ports": 1, "service": 5, "source_vip": 1, "trusted_ca": 1}
-	linux := map[string]int{"aside": 1, "chains": 3, "directory": 16, "env": 6, "env_file": 1, "file": 27, "filter_table": 1, "interface": 2, "made": 11,
+	linux := map[string]int{"backup": 1, "chains": 3, "directory": 16, "env": 6, "env_file": 1, "file": 27, "filter_table": 1, "interface": 2, "made": 11,
 		"netns": 1, "routes": 1, "service": 5, "sysctl": 3, "trusted_ca": 1}
 	for name, want := range map[string]map[string]int{"0.1-windows.json": windows, "0.1-linux.json": linux} {
-		h, f := recordOf(t, name)
-		rec, err := steps.LoadRecord(t.Context(), h, f)
+		h, f := fixtureMachine(t, name)
+		rec, err := record.Load(t.Context(), h, f)
 		must(t, err)
 		have := map[string]int{}
-		for key := range rec.Owned {
-			prefix, _, _ := strings.Cut(key, ":")
-			have[prefix]++
+		for key := range rec.Claims {
+			have[string(key.Prefix)]++
 		}
 		if diff := cmp.Diff(want, have); diff != "" {
 			t.Errorf("%s: claims (-want +have):\n%s", name, diff)
@@ -55,8 +55,8 @@ func TestRecordLayouts(t *testing.T) {
 		reply, err := steps.NewExecutor(h, nil, func(event.Event) {}).CheckLeave(t.Context(), steps.LeaveRequest{Node: "n"})
 		must(t, err)
 		// Nodejoin's own folder and those above it are not among them.
-		if n := len(rec.Owned) - len(reply.Items); n < 0 || n > 3 {
-			t.Errorf("%s: leave knows %d of %d claims", name, len(reply.Items), len(rec.Owned))
+		if n := len(rec.Claims) - len(reply.Items); n < 0 || n > 3 {
+			t.Errorf("%s: leave knows %d of %d claims", name, len(reply.Items), len(rec.Claims))
 		}
 		for _, item := range reply.Items {
 			if item.Err != nil {
@@ -67,27 +67,27 @@ func TestRecordLayouts(t *testing.T) {
 }
 
 // A change that 0.1 had begun on a machine is ended by this version.
-func TestRecordLayoutTrials(t *testing.T) {
-	for name, rolledBack := range map[string]bool{"0.1-windows-open.json": false, "0.1-windows-taken-back.json": true, "0.1-linux-taken-back.json": true} {
-		h, _ := recordOf(t, name)
+func TestRecordLayoutSnapshots(t *testing.T) {
+	for name, rolledBack := range map[string]bool{"0.1-windows-open.json": false, "0.1-windows-rolled-back.json": true, "0.1-linux-rolled-back.json": true} {
+		h, _ := fixtureMachine(t, name)
 		x := steps.NewExecutor(h, nil, func(event.Event) {})
 		check, err := x.Check(t.Context(), steps.Request{Node: "n"})
 		must(t, err)
-		if s := check.Trial; s == nil || s.Begun.IsZero() || s.Ended != rolledBack || (s.Back != nil) != rolledBack {
-			t.Errorf("%s: a check tells %+v", name, s)
+		if s := check.Snapshot; s == nil || s.Begun.IsZero() || s.Closed != rolledBack || (s.RolledBack != nil) != rolledBack {
+			t.Errorf("%s: a check reports %+v", name, s)
 		}
-		reply, err := x.TakeBack(t.Context(), steps.TakeBackRequest{Node: "n"})
+		reply, err := x.Rollback(t.Context(), steps.RollbackRequest{Node: "n"})
 		if rolledBack {
 			want := []string{"kubelet", "kube-proxy"}
-			if err != nil || reply.Trial == nil || !reply.Trial.Ready || reply.Trial.Version != "1.36.3" || reply.Trial.Node == "" || len(reply.Trial.Given.Labels) < 3 || !cmp.Equal(reply.Services, want) {
+			if err != nil || reply.Before == nil || !reply.Before.Ready || reply.Before.Version != "1.36.3" || reply.Before.UID == "" || len(reply.Before.Given.Labels) < 3 || !cmp.Equal(reply.Services, want) {
 				t.Errorf("%s: %+v, %v", name, reply, err)
 			}
 		} else if err == nil || !strings.Contains(err.Error(), "previous") {
 			t.Errorf("%s: its files in previous are not there: %v", name, err)
 		}
 		must(t, x.Verified(t.Context()))
-		if check, err = x.Check(t.Context(), steps.Request{Node: "n"}); err != nil || check.Trial != nil {
-			t.Errorf("%s: once it is verified, a check tells %+v, %v", name, check.Trial, err)
+		if check, err = x.Check(t.Context(), steps.Request{Node: "n"}); err != nil || check.Snapshot != nil {
+			t.Errorf("%s: once it is verified, a check reports %+v, %v", name, check.Snapshot, err)
 		}
 	}
 }

@@ -11,9 +11,11 @@ import (
 	"strings"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var registryKind = Kind{Name: "registry", Place: OnHost, OS: "windows", Doc: "a registry value, or its absence",
+	Undo:  map[record.Prefix]Undo{record.Registry: {New: undoRegistry}, record.RegistryKey: {New: undoRegistryKey}},
 	New:   func() any { return &Registry{} },
 	Makes: makes((*Registry).thing), Review: review((*Registry).review)}
 
@@ -138,7 +140,7 @@ func (g *Registry) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Ou
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := e.claim(ctx, h, append(claims, claim{key: g.key(), prev: prev, detail: g.Name})...); err != nil {
+	if err := e.Claim(ctx, h, append(claims, record.New{Key: g.key(), Previous: prev, Detail: g.Name})...); err != nil {
 		return Outcome{}, err
 	}
 	if g.Reboot != "" {
@@ -153,12 +155,12 @@ func (g *Registry) Apply(ctx context.Context, h host.Host, e *Env, c Change) (Ou
 	return Outcome{}, h.SetRegistryValue(ctx, g.Key, g.Name, g.RegistryValue)
 }
 
-func (g *Registry) key() string { return "registry:" + g.Key + `\` + g.Name }
+func (g *Registry) key() record.Key { return record.RegistryValueKey(g.Key, g.Name) }
 
 // missingKeys are claims of a key and those above it that are not there, the outermost
 // first: a value that is written makes them.
-func missingKeys(ctx context.Context, r host.Reader, key string) ([]claim, error) {
-	var out []claim
+func missingKeys(ctx context.Context, r host.Reader, key string) ([]record.New, error) {
+	var out []record.New
 	for ; strings.Contains(key, `\`); key = key[:strings.LastIndex(key, `\`)] {
 		_, _, err := r.RegistryNames(ctx, key)
 		if err == nil {
@@ -167,8 +169,51 @@ func missingKeys(ctx context.Context, r host.Reader, key string) ([]claim, error
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		out = append(out, claim{key: "registry_key:" + key})
+		out = append(out, record.New{Key: record.RegistryKey.Of(key)})
 	}
 	slices.Reverse(out)
 	return out, nil
+}
+
+func undoRegistry(key record.Key, claim record.Claim) (Undoing, error) {
+	want, err := record.Previous[host.RegistryValue](claim)
+	path := key.RegistryPath(claim.Detail)
+	g := &Registry{Key: path, Name: claim.Detail, RegistryValue: want, Absent: !claim.Existed}
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+			have, err := g.read(ctx, r)
+			if err != nil {
+				return Change{}, "", err
+			}
+			c := g.diff(have)
+			if !c.NoOp() && claim.Existed {
+				c = restored(c.Diffs...)
+			}
+			return c, "", nil
+		},
+		Apply: func(ctx context.Context, h host.Host, _ *Env) error {
+			if claim.Existed {
+				return h.SetRegistryValue(ctx, path, g.Name, want)
+			}
+			return h.DeleteRegistryValue(ctx, path, g.Name)
+		},
+	}, err
+}
+
+// undoRegistryKey removes a key that nodejoin made, once it holds nothing.
+func undoRegistryKey(key record.Key, _ record.Claim) (Undoing, error) {
+	path := key.Name
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+			keys, values, err := r.RegistryNames(ctx, path)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return Change{}, "", nil
+			case err != nil || len(keys)+len(values) > 0:
+				return Change{}, "", err // somebody else uses it
+			}
+			return Change{Action: ActionDelete}, "", nil
+		},
+		Apply: func(ctx context.Context, h host.Host, _ *Env) error { return h.DeleteRegistryKey(ctx, path) },
+	}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/record"
 )
 
 // scenario is a machine on which before was applied and drift was done, to be
@@ -99,7 +100,7 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 		}
 	}
 	foreign := spec("kubeconfig", "boot", &steps.Kubeconfig{Path: `C:\k\boot.conf`, Server: gateServer, CA: ca, User: "b", Token: "aaaaaa.0123456789abcdef",
-		Aside: []string{`C:\k\kubelet.conf`, `C:\k\pki\current.pem`, `C:\k\none`}})
+		Backup: []string{`C:\k\kubelet.conf`, `C:\k\pki\current.pem`, `C:\k\none`}})
 	worker := func(change func(*steps.Service)) []steps.Spec {
 		s := service("worker", `C:\k\worker.exe`)
 		change(s)
@@ -169,7 +170,7 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 			}
 		}
 	}
-	former := func(keys ...string) steps.Spec {
+	former := func(keys ...record.Key) steps.Spec {
 		return spec("former_settings", "former", &steps.FormerSettings{Plan: "prod", Keys: keys})
 	}
 	longPaths := steps.Registry{Key: `HKLM\SYSTEM\CurrentControlSet\Control\FileSystem`, Name: "LongPathsEnabled", RegistryValue: host.RegistryValue{Type: "dword", Number: 1}}
@@ -332,8 +333,8 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 			put(t, h, `C:\k\kubelet.conf`, "theirs")
 			put(t, h, `C:\k\pki\current.pem`, "theirs too")
 		}, list: []steps.Spec{foreign}, verify: func(t *testing.T, h host.Host) {
-			content(`C:\k\kubelet.conf.nodejoin-aside`, "theirs")(t, h)
-			content(`C:\k\pki\current.pem.nodejoin-aside`, "theirs too")(t, h)
+			content(`C:\k\kubelet.conf.nodejoin-backup`, "theirs")(t, h)
+			content(`C:\k\pki\current.pem.nodejoin-backup`, "theirs too")(t, h)
 		}},
 		{name: "service for other values", before: valued("a"), list: valued("b"), verify: running("worker")},
 		{name: "service makes another network", before: networked("net-a"), drift: func(t *testing.T, h host.Host) {
@@ -356,7 +357,7 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 				}
 			}, list: runtime(tgz1, "http://m/1.tgz", "v1"), verify: func(t *testing.T, h host.Host) {
 				running("containerd", "app")(t, h)
-				rec := record(t, h)
+				rec := loadRecord(t, h)
 				for _, name := range []string{"containerd", "app"} {
 					if svc, err := h.Service(t.Context(), name); err != nil || name == "containerd" && svc.PID != rec.Starts[name].PID {
 						t.Errorf("%s runs as process %d, %v; nodejoin started %+v: it still runs from the file that was edited", name, svc.PID, err, rec.Starts[name])
@@ -465,10 +466,10 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 				}
 				f, err := h.Facts(t.Context())
 				must(t, err)
-				rec, err := steps.LoadRecord(t.Context(), h, f)
+				rec, err := record.Load(t.Context(), h, f)
 				must(t, err)
 				for _, name := range []string{"0-containerd-nat.json", "05-other.conf"} {
-					if o := rec.Owned[`file:C:\etc\cni\net.d\`+name]; !o.Existed || len(o.Previous) == 0 {
+					if o := rec.Claims[record.File.Of(`C:\etc\cni\net.d\`+name)]; !o.Existed || len(o.Previous) == 0 {
 						t.Errorf("the record does not hold %s: %+v", name, o)
 					}
 				}

@@ -11,9 +11,20 @@ import (
 	"time"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var serviceKind = Kind{Name: "service", Place: OnHost, Doc: "a registered service, its settings and its run state",
+	Undo: map[record.Prefix]Undo{
+		record.Service: {New: undoService, Order: UndoServices, State: readServiceState, Rollback: rollBackService},
+		record.ProgramData: {New: undoMade, Removes: removesProgramData, Snapshot: SnapshotNew,
+			IsNew: func(ctx context.Context, r host.Reader, e *Env, path string) bool { return e.NewPath(ctx, r, path) }},
+		record.Interface:   {New: undoInterface, Order: UndoOfPrograms, Snapshot: SnapshotNew},
+		record.Chains:      {New: undoChains, Order: UndoOfPrograms, Snapshot: SnapshotNew},
+		record.FilterTable: {New: undoFilterTable, Order: UndoOfPrograms, Snapshot: SnapshotNew},
+		record.Routes:      {New: undoRoutes, Order: UndoOfPrograms, Snapshot: SnapshotNew},
+		record.Namespaces:  {New: undoNamespaces, Order: UndoOfPrograms, Snapshot: SnapshotNew, Removes: removesNamespaces},
+	},
 	New:   func() any { return &Service{} },
 	Makes: makes((*Service).thing), Secrets: secrets((*Service).secrets), Review: review((*Service).review)}
 
@@ -450,16 +461,16 @@ func (s *Service) register(ctx context.Context, h host.Host, e *Env) (host.Servi
 // that is there already is the program's only if nodejoin made it or the service ran
 // before; else it stays where it is.
 func (s *Service) claim(ctx context.Context, h host.Host, e *Env) error {
-	var claims []claim
+	var claims []record.New
 	for _, p := range s.Makes {
-		c := claim{key: "made:" + p}
-		if _, err := h.Stat(ctx, p); err == nil && !e.Record.made("directory:"+p) && !e.Record.made("file:"+p) {
-			c.prev = true
+		c := record.New{Key: record.ProgramData.Of(p)}
+		if _, err := h.Stat(ctx, p); err == nil && !created(e, record.Directory.Of(p), record.File.Of(p)) {
+			c.Previous = true
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if c.prev == nil {
-			parents, err := e.parents(ctx, h, p)
+		if c.Previous == nil {
+			parents, err := e.Parents(ctx, h, p)
 			if err != nil {
 				return err
 			}
@@ -468,9 +479,9 @@ func (s *Service) claim(ctx context.Context, h host.Host, e *Env) error {
 		claims = append(claims, c)
 	}
 	for _, n := range s.HNSNetworks {
-		c := claim{key: "hns_network:" + n}
+		c := record.New{Key: record.HNSNetwork.Of(n)}
 		if _, err := h.HNSNetwork(ctx, n); err == nil {
-			c.prev = true
+			c.Previous = true
 		} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrUnsupported) {
 			return err
 		}
@@ -480,5 +491,5 @@ func (s *Service) claim(ctx context.Context, h host.Host, e *Env) error {
 	if err != nil {
 		return err
 	}
-	return e.claim(ctx, h, append(append(claims, kernel...), claim{key: serviceKey(s.Name)})...)
+	return e.Claim(ctx, h, append(append(claims, kernel...), record.New{Key: serviceKey(s.Name)})...)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 // netnsDir is where network namespaces have names (ip-netns(8)).
@@ -17,19 +18,19 @@ const netnsDir = "/run/netns"
 
 // claimKernel are the claims of what the service's program makes in the kernel of Linux.
 // What is there already, by an exact name or one that begins so, is not its own.
-func (s *Service) claimKernel(ctx context.Context, r host.Reader, e *Env) ([]claim, error) {
-	var out []claim
-	add := func(key string, names []string, err error) error {
-		c := claim{key: key}
+func (s *Service) claimKernel(ctx context.Context, r host.Reader, e *Env) ([]record.New, error) {
+	var out []record.New
+	add := func(key record.Key, names []string, err error) error {
+		c := record.New{Key: key}
 		if len(names) > 0 {
-			c.prev = names
+			c.Previous = names
 		}
 		out = append(out, c)
 		return err
 	}
 	for _, name := range s.Interfaces {
 		names, err := interfaces(ctx, r, name)
-		if err := add("interface:"+name, names, err); err != nil {
+		if err := add(record.Interface.Of(name), names, err); err != nil {
 			return nil, err
 		}
 	}
@@ -38,7 +39,7 @@ func (s *Service) claimKernel(ctx context.Context, r host.Reader, e *Env) ([]cla
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil // without iptables there is none
 		}
-		if err := add("chains:"+prefix, names(chains), err); err != nil {
+		if err := add(record.Chains.Of(prefix), names(chains), err); err != nil {
 			return nil, err
 		}
 	}
@@ -47,35 +48,28 @@ func (s *Service) claimKernel(ctx context.Context, r host.Reader, e *Env) ([]cla
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil // without nft there is none
 		}
-		if err := add("filter_table:"+name, names(tables), err); err != nil {
+		if err := add(record.FilterTable.Of(name), names(tables), err); err != nil {
 			return nil, err
 		}
 	}
 	for _, network := range s.Routes {
 		routes, err := routesInto(ctx, r, network, nil)
-		if err := add("routes:"+network, names(routes), err); err != nil {
+		if err := add(record.Routes.Of(network), names(routes), err); err != nil {
 			return nil, err
 		}
 	}
 	for _, prefix := range s.NetworkNamespaces {
-		parents, err := e.parents(ctx, r, netnsDir+"/"+prefix)
+		parents, err := e.Parents(ctx, r, netnsDir+"/"+prefix)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, parents...)
 		names, err := namespacesWith(ctx, r, prefix, nil)
-		if err := add("netns:"+prefix, names, err); err != nil {
+		if err := add(record.Namespaces.Of(prefix), names, err); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
-}
-
-// ofPrograms tells claims of what programs of ours make in the kernel or in the HNS: it
-// goes once they have stopped, and before anything else.
-func ofPrograms(key string) bool {
-	prefix, _, _ := strings.Cut(key, ":")
-	return slices.Contains([]string{"hns_network", "interface", "chains", "filter_table", "routes", "netns"}, prefix)
 }
 
 // interfaces is the interface with this name, if there is one.
@@ -140,34 +134,36 @@ func namespacesWith(ctx context.Context, r host.Reader, prefix string, but []str
 }
 
 // undoInterface removes an interface that a program of ours has made.
-func undoInterface(name string, o Owned) (undo, error) {
-	return undo{
-		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+func undoInterface(key record.Key, claim record.Claim) (Undoing, error) {
+	name := key.Name
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
 			have, err := interfaces(ctx, r, name)
 			switch {
 			case err != nil || len(have) == 0:
 				return Change{}, "", err
-			case o.Existed:
+			case claim.Existed:
 				return Change{}, "it was there before nodejoin", nil
 			}
 			return Change{Action: ActionDelete}, "", nil
 		},
-		do: func(ctx context.Context, h host.Host, _ *Env) error { return h.DeleteInterface(ctx, name) },
+		Apply: func(ctx context.Context, h host.Host, _ *Env) error { return h.DeleteInterface(ctx, name) },
 	}, nil
 }
 
 // undoChains removes chains of the packet filter that programs of ours have made.
-func undoChains(prefix string, o Owned) (undo, error) {
-	before, err := previous[[]string](o)
-	return undo{
-		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+func undoChains(key record.Key, claim record.Claim) (Undoing, error) {
+	prefix := key.Name
+	before, err := record.Previous[[]string](claim)
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
 			have, err := chainsWith(ctx, r, prefix, before)
 			if errors.Is(err, fs.ErrNotExist) {
 				return Change{}, "iptables is not there any more to ask", nil
 			}
 			return goneNames(before, names(have), err)
 		},
-		do: func(ctx context.Context, h host.Host, _ *Env) error {
+		Apply: func(ctx context.Context, h host.Host, _ *Env) error {
 			have, err := chainsWith(ctx, h, prefix, before)
 			if err != nil {
 				return err
@@ -178,17 +174,18 @@ func undoChains(prefix string, o Owned) (undo, error) {
 }
 
 // undoFilterTable removes tables of nftables that programs of ours have made.
-func undoFilterTable(name string, o Owned) (undo, error) {
-	before, err := previous[[]string](o)
-	return undo{
-		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+func undoFilterTable(key record.Key, claim record.Claim) (Undoing, error) {
+	name := key.Name
+	before, err := record.Previous[[]string](claim)
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
 			have, err := tablesNamed(ctx, r, name, before)
 			if errors.Is(err, fs.ErrNotExist) {
 				return Change{}, "nft is not there any more to ask", nil
 			}
 			return goneNames(before, names(have), err)
 		},
-		do: func(ctx context.Context, h host.Host, _ *Env) error {
+		Apply: func(ctx context.Context, h host.Host, _ *Env) error {
 			have, err := tablesNamed(ctx, h, name, before)
 			if err != nil {
 				return err
@@ -199,14 +196,15 @@ func undoFilterTable(name string, o Owned) (undo, error) {
 }
 
 // undoRoutes removes routes into a network of pods that programs of ours have made.
-func undoRoutes(network string, o Owned) (undo, error) {
-	before, err := previous[[]string](o)
-	return undo{
-		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+func undoRoutes(key record.Key, claim record.Claim) (Undoing, error) {
+	network := key.Name
+	before, err := record.Previous[[]string](claim)
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
 			have, err := routesInto(ctx, r, network, before)
 			return goneNames(before, names(have), err)
 		},
-		do: func(ctx context.Context, h host.Host, _ *Env) error {
+		Apply: func(ctx context.Context, h host.Host, _ *Env) error {
 			have, err := routesInto(ctx, h, network, before)
 			if err != nil {
 				return err
@@ -218,14 +216,15 @@ func undoRoutes(network string, o Owned) (undo, error) {
 
 // undoNamespaces takes the names from network namespaces that programs of ours have
 // made: without processes they are gone then.
-func undoNamespaces(prefix string, o Owned) (undo, error) {
-	before, err := previous[[]string](o)
-	return undo{
-		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+func undoNamespaces(key record.Key, claim record.Claim) (Undoing, error) {
+	prefix := key.Name
+	before, err := record.Previous[[]string](claim)
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
 			have, err := namespacesWith(ctx, r, prefix, before)
 			return goneNames(before, have, err)
 		},
-		do: func(ctx context.Context, h host.Host, _ *Env) error {
+		Apply: func(ctx context.Context, h host.Host, _ *Env) error {
 			have, err := namespacesWith(ctx, h, prefix, before)
 			for _, name := range have {
 				path := netnsDir + "/" + name
@@ -251,4 +250,12 @@ func goneNames(before, ours []string, err error) (Change, string, error) {
 		return Change{}, left, err
 	}
 	return Change{Action: ActionDelete, Reason: fmt.Sprintf("%d: %s", len(ours), some(ours))}, left, nil
+}
+
+// removesNamespaces is Undo.Removes of network namespaces whose names begin with prefix.
+func removesNamespaces(_ *Env, prefix, path string) Removal {
+	if strings.HasPrefix(path, netnsDir+"/"+prefix) {
+		return RemovesTree
+	}
+	return RemovesNothing
 }

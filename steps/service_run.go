@@ -11,27 +11,28 @@ import (
 	"time"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 	"nodejoin/steps/wait"
 )
 
-// ours tells whether nodejoin registered the service: by the mark in its
+// ours reports whether nodejoin registered the service: by the mark in its
 // description, or, where a registration was interrupted, by the record.
-func ours(svc host.Service, rec *Record) bool {
+func ours(svc host.Service, rec *record.Record) bool {
 	if strings.HasSuffix(strings.TrimSpace(svc.Description), OwnershipMark) {
 		return true
 	}
 	if rec == nil {
 		return false
 	}
-	for key, o := range rec.Owned {
-		if strings.EqualFold(key, serviceKey(svc.Name)) && !o.Existed {
+	for key, c := range rec.Claims {
+		if key.Prefix == record.Service && strings.EqualFold(key.Name, svc.Name) && !c.Existed {
 			return true
 		}
 	}
 	return false
 }
 
-func serviceKey(name string) string { return "service:" + name }
+func serviceKey(name string) record.Key { return record.Service.Of(name) }
 
 func foreignRemedy(name string) string {
 	return fmt.Sprintf("remove service %s with the tool that registered it, or let that tool keep the machine; nodejoin does not take over what it did not make", name)
@@ -56,7 +57,7 @@ func stopService(ctx context.Context, h host.Host, e *Env, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := e.stopping(ctx, h, append(slices.Clone(dependents), name)...); err != nil {
+	if err := snapshotStops(ctx, h, e, append(slices.Clone(dependents), name)...); err != nil {
 		return err
 	}
 	if len(dependents) > 0 {

@@ -12,15 +12,8 @@ import (
 	"strings"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
-
-// Start is what the record keeps of a service's last start by nodejoin, besides its
-// Fingerprint.
-type Start struct {
-	PID   int      `json:"pid,omitempty"`
-	Watch []string `json:"watch,omitempty"` // files that it was started from
-	On    string   `json:"on,omitempty"`    // digest of RestartOn
-}
 
 // noteStart keeps that nodejoin has started the service, which runs.
 func (s *Service) noteStart(ctx context.Context, h host.Host, e *Env, fingerprint string) error {
@@ -29,7 +22,7 @@ func (s *Service) noteStart(ctx context.Context, h host.Host, e *Env, fingerprin
 		return err
 	}
 	e.Record.Fingerprints[s.Name] = fingerprint
-	e.Record.Starts[s.Name] = Start{PID: svc.PID, Watch: s.watched(), On: s.on()}
+	e.Record.Starts[s.Name] = record.Start{PID: svc.PID, Watch: s.watched(), On: s.on()}
 	return e.Record.Save(ctx, h, e.Facts)
 }
 
@@ -102,10 +95,11 @@ func (e *Env) distrust(ctx context.Context, h host.Host, touched []Touch) error 
 // plan, and would not remove by itself; they are in the way of the ones it makes now.
 func (s *Service) formerNetworks(ctx context.Context, r host.Reader, e *Env) ([]string, error) {
 	var out []string
-	for _, key := range slices.Sorted(maps.Keys(e.Record.Owned)) {
-		name, ok := strings.CutPrefix(key, "hns_network:")
-		o := e.Record.Owned[key]
-		if !ok || o.Existed || o.Undone || o.Step != e.StepID || slices.ContainsFunc(s.HNSNetworks, func(n string) bool { return strings.EqualFold(n, name) }) {
+	for _, key := range e.Record.Active() {
+		name := key.Name
+		c, _ := e.Record.Lookup(key)
+		wanted := slices.ContainsFunc(s.HNSNetworks, func(n string) bool { return strings.EqualFold(n, name) })
+		if key.Prefix != record.HNSNetwork || c.Existed || c.Step != e.StepID || wanted {
 			continue
 		}
 		_, err := r.HNSNetwork(ctx, name)

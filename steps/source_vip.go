@@ -10,10 +10,12 @@ import (
 	"strings"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var sourceVIPKind = Kind{Name: "source_vip", Place: OnHost, Doc: "an address of the node's pod network, reserved in the host-local store for kube-proxy", Outputs: []string{"address"},
-	New: func() any { return &SourceVIP{} }}
+	Undo: map[record.Prefix]Undo{record.SourceVIP: {New: undoSourceVIP, Snapshot: SnapshotNew}},
+	New:  func() any { return &SourceVIP{} }}
 
 // SourceVIP is a reservation in the store of the host-local IPAM plugin
 // (containernetworking/plugins, plugins/ipam/host-local/backend/disk). Outputs: address.
@@ -186,15 +188,15 @@ func (v *SourceVIP) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (O
 	if err != nil {
 		return Outcome{}, err
 	}
-	claims := []claim{{key: "source_vip:" + v.store(e), detail: v.key()}}
+	claims := []record.New{{Key: record.SourceVIP.Of(v.store(e)), Detail: v.key()}}
 	if !s.there {
-		parents, err := e.parents(ctx, h, host.Join(e.Facts.OS, v.store(e), lastReserved))
+		parents, err := e.Parents(ctx, h, host.Join(e.Facts.OS, v.store(e), lastReserved))
 		if err != nil {
 			return Outcome{}, err
 		}
 		claims = append(parents, claims...)
 	}
-	if err := e.claim(ctx, h, claims...); err != nil {
+	if err := e.Claim(ctx, h, claims...); err != nil {
 		return Outcome{}, err
 	}
 	if !s.there {
@@ -253,4 +255,52 @@ func usable(subnet netip.Prefix) func(yield func(netip.Addr) bool) {
 			}
 		}
 	}
+}
+
+// undoSourceVIP removes the reservations of the holder that Detail names. The note of
+// the address given last goes with the last reservation, if the store was nodejoin's.
+func undoSourceVIP(key record.Key, claim record.Claim) (Undoing, error) {
+	store := key.Name
+	container, ifname, _ := strings.Cut(claim.Detail, storeLineBreak)
+	v := &SourceVIP{Container: container, Interface: ifname}
+	held := func(ctx context.Context, r host.Reader, e *Env) (paths []string, err error) {
+		v.Dir, v.Network = host.Dir(e.Facts.OS, store), host.Base(e.Facts.OS, store)
+		s, err := v.observe(ctx, r, e)
+		others := 0
+		for a, mine := range s.held {
+			if mine {
+				paths = append(paths, v.path(e, a))
+			} else {
+				others++
+			}
+		}
+		dir, ok := e.Record.Lookup(record.Directory.Of(store))
+		storeCreated := ok && !dir.Existed // also once the folder itself has been undone
+		if last := host.Join(e.Facts.OS, store, lastReserved); err == nil && others == 0 && storeCreated {
+			if _, err := r.Stat(ctx, last); err == nil {
+				paths = append(paths, last)
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+		}
+		return paths, err
+	}
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, e *Env) (Change, string, error) {
+			paths, err := held(ctx, r, e)
+			if err != nil || len(paths) == 0 {
+				return Change{}, "", err
+			}
+			return Change{Action: ActionDelete}, "", nil
+		},
+		Apply: func(ctx context.Context, h host.Host, e *Env) error {
+			paths, err := held(ctx, h, e)
+			for _, p := range paths {
+				if err == nil {
+					err = h.Remove(ctx, p)
+				}
+			}
+			return err
+		},
+	}, nil
 }

@@ -9,10 +9,12 @@ import (
 	"strings"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var sysctlKind = Kind{Name: "sysctl", Place: OnHost, OS: "linux", Doc: "Linux: a kernel parameter, now and after every boot",
-	New: func() any { return &Sysctl{} }}
+	Undo: map[record.Prefix]Undo{record.Sysctl: {New: undoSysctl}},
+	New:  func() any { return &Sysctl{} }}
 
 // Sysctl is a kernel parameter and the file that sets it at boot,
 // /etc/sysctl.d/90-nodejoin-NAME.conf (sysctl.d(5)). A file that sorts later may say
@@ -79,7 +81,7 @@ func (s *Sysctl) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (Outc
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := e.Claim(ctx, h, "sysctl:"+s.Name, have); err != nil {
+	if err := e.Claim(ctx, h, record.New{Key: record.Sysctl.Of(s.Name), Previous: have}); err != nil {
 		return Outcome{}, err
 	}
 	if err := applyFile(ctx, h, e, s.file()); err != nil {
@@ -126,12 +128,13 @@ func applyFile(ctx context.Context, h host.Host, e *Env, f *File) error {
 	return err
 }
 
-// undoSysctl gives a parameter the value that it had. One that the kernel has no more
+// undoSysctl restores the earlier value of a parameter. One that the kernel no longer has
 // needs nothing.
-func undoSysctl(name string, o Owned) (undo, error) {
-	want, err := previous[string](o)
-	return undo{
-		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+func undoSysctl(key record.Key, claim record.Claim) (Undoing, error) {
+	name := key.Name
+	want, err := record.Previous[string](claim)
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
 			have, err := r.Sysctl(ctx, name)
 			if errors.Is(err, fs.ErrNotExist) || err == nil && have == want {
 				return Change{}, "", nil
@@ -141,6 +144,6 @@ func undoSysctl(name string, o Owned) (undo, error) {
 			}
 			return restored(Diff{Name: "value", Have: have, Want: want}), "", nil
 		},
-		do: func(ctx context.Context, h host.Host, _ *Env) error { return h.SetSysctl(ctx, name, want) },
+		Apply: func(ctx context.Context, h host.Host, _ *Env) error { return h.SetSysctl(ctx, name, want) },
 	}, err
 }

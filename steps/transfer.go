@@ -14,6 +14,7 @@ import (
 
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 // validSource wants one place and a well-formed digest.
@@ -134,7 +135,7 @@ func (e *Env) stamp(ctx context.Context, r host.Reader, path, sha256 string) err
 	if err != nil {
 		return err
 	}
-	e.Record.Digests[host.PathKey(e.Facts.OS, path)] = Stamp{Size: fi.Size, ModTime: fi.ModTime, ID: fi.ID, SHA256: sha256}
+	e.Record.Digests[host.PathKey(e.Facts.OS, path)] = record.Stamp{Size: fi.Size, ModTime: fi.ModTime, ID: fi.ID, SHA256: sha256}
 	return nil
 }
 

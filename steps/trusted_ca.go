@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var trustedCAKind = Kind{Name: "trusted_ca", Place: OnHost, Timeout: 3 * time.Minute, Doc: "a certificate authority that the machine trusts",
+	Undo:  map[record.Prefix]Undo{record.TrustedCA: {New: undoTrustedCA}},
 	New:   func() any { return &TrustedCA{} },
 	Makes: makes((*TrustedCA).thing), Review: review((*TrustedCA).review)}
 
@@ -99,13 +101,13 @@ func (c *TrustedCA) Apply(ctx context.Context, h host.Host, e *Env, _ Change) (O
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := e.claim(ctx, h, claim{key: caKey(ca), detail: c.Certificate}); err != nil {
+	if err := e.Claim(ctx, h, record.New{Key: caKey(ca), Detail: c.Certificate}); err != nil {
 		return Outcome{}, err
 	}
 	return Outcome{}, h.TrustCA(ctx, ca.Raw)
 }
 
-func caKey(ca *x509.Certificate) string { return "trusted_ca:" + fingerprint(ca.Raw) }
+func caKey(ca *x509.Certificate) record.Key { return record.TrustedCA.Of(fingerprint(ca.Raw)) }
 
 // fingerprint is the sha256 of a certificate, as browsers and openssl show it, but in
 // lower case and without colons.
@@ -117,19 +119,19 @@ func fingerprint(der []byte) string {
 // undoTrustedCA takes an authority out of the machine's store, that nodejoin put there:
 // one that was trusted before is never claimed, and where somebody else trusts it as well
 // by now it stays trusted. Detail holds the certificate.
-func undoTrustedCA(_ string, o Owned) (undo, error) {
-	ca, err := (&TrustedCA{Certificate: o.Detail}).parse()
+func undoTrustedCA(_ record.Key, claim record.Claim) (Undoing, error) {
+	ca, err := (&TrustedCA{Certificate: claim.Detail}).parse()
 	if err != nil {
-		return undo{}, err
+		return Undoing{}, err
 	}
-	return undo{
-		look: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
 			added, err := r.AddedCA(ctx, ca.Raw)
 			if err != nil || !added {
 				return Change{}, "", err
 			}
 			return Change{Action: ActionDelete, Reason: ca.Subject.String()}, "", nil
 		},
-		do: func(ctx context.Context, h host.Host, _ *Env) error { return h.DistrustCA(ctx, ca.Raw) },
+		Apply: func(ctx context.Context, h host.Host, _ *Env) error { return h.DistrustCA(ctx, ca.Raw) },
 	}, nil
 }

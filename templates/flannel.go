@@ -10,7 +10,7 @@ type NetConf struct {
 	Name    string // of host-gw: the HNS network that flanneld creates
 }
 
-// Render gives the file's text.
+// Render returns the file's text.
 func (n NetConf) Render() (string, error) { return render("net-conf.json", n) }
 
 // CNI is the CNI configuration of flannel on Windows, which delegates to Delegate. DNS comes from the pod by
@@ -43,5 +43,5 @@ func (c CNI) Overlay() bool { return c.Delegate == "win-overlay" || c.Delegate =
 // and name their policies and flags differently.
 func (c CNI) SDN() bool { return c.Delegate == "sdnoverlay" || c.Delegate == "sdnbridge" }
 
-// Render gives the file's text.
+// Render returns the file's text.
 func (c CNI) Render() (string, error) { return render("cni.conflist", c) }

@@ -21,6 +21,7 @@ type ContainerdLinux struct {
 	SystemdCgroup string
 }
 
+// Render returns the file's text.
 func (c ContainerdLinux) Render() (string, error) {
 	switch c.Schema {
 	case 2:
@@ -44,6 +45,7 @@ type KubeletLinux struct {
 	Taints          []Taint // that the Node registers with
 }
 
+// Render returns the file's text.
 func (k KubeletLinux) Render() (string, error) { return render("kubelet.linux.yaml", k) }
 
 // KubeProxyLinux is a KubeProxyConfiguration of a Linux node.
@@ -56,6 +58,7 @@ type KubeProxyLinux struct {
 	MetricsPort int // on loopback
 }
 
+// Render returns the file's text.
 func (k KubeProxyLinux) Render() (string, error) { return render("kube-proxy.linux.yaml", k) }
 
 // CNILinux is flannel's conflist, in the CNI version of flannel's own, which older plugins support: its
@@ -65,4 +68,5 @@ type CNILinux struct {
 	DataDir    string // state of the flannel plugin
 }
 
+// Render returns the file's text.
 func (c CNILinux) Render() (string, error) { return render("cni.linux.conflist", c) }

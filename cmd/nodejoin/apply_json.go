@@ -106,7 +106,7 @@ func appliedHost(h engine.HostSummary) jsonSummaryHost {
 	j := jsonSummaryHost{Node: h.Node, Changed: append([]string{}, h.Changed...), Unchanged: len(h.Unchanged),
 		NotRun: append([]string{}, h.NotRun...), Held: h.Held, Mutations: h.Mutations}
 	j.Error = jsonProblem(h.Err, h.Failed, h.Source)
-	if t := h.TakenBack; t != nil {
+	if t := h.Rollback; t != nil {
 		j.Rollback = &jsonRollback{Version: t.Version, Left: append([]string{}, t.Left...),
 			Error: jsonProblem(t.Err, t.Failed, "")}
 	}

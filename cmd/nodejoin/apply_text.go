@@ -43,8 +43,8 @@ func (a *app) applyProblems(r applied) {
 		if h.GoesDown {
 			p.Warning, p.Level = true, "warning"
 		}
-		if h.TakenBack != nil {
-			p.Detail = strings.TrimSpace(p.Detail + "\n" + h.TakenBack.String() + ".")
+		if h.Rollback != nil {
+			p.Detail = strings.TrimSpace(p.Detail + "\n" + h.Rollback.String() + ".")
 		}
 		ps = append(ps, p)
 	}
@@ -89,7 +89,7 @@ func tallyOf(sum *engine.Summary) tally {
 		default:
 			t.failed++
 		}
-		if h.TakenBack != nil {
+		if h.Rollback != nil {
 			t.rolledBack++
 		}
 		if h.Failed != "" && !slices.Contains(h.NotRun, h.Failed) {

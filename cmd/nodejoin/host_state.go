@@ -22,7 +22,7 @@ func hostState(h engine.HostReport) string {
 		return "failed"
 	}
 	state := "in_sync"
-	if h.Trial != nil {
+	if h.Snapshot != nil {
 		state = "drifted"
 	}
 	for _, s := range h.Steps {
@@ -47,7 +47,7 @@ func hostState(h engine.HostReport) string {
 // that was killed left no note; a first join is known by that, an upgrade by its snapshot.
 func unfinished(h engine.HostReport) bool {
 	switch {
-	case h.Trial != nil:
+	case h.Snapshot != nil:
 		return true
 	case h.Last == nil:
 		return !h.Untouched && !h.LastUnknown

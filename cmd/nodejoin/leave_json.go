@@ -84,6 +84,6 @@ func (j *jsonLeaveHost) add(h engine.LeaveResult) {
 func (j *jsonLeaveHost) setItems(items []steps.LeaveItem) {
 	j.Items = []jsonLeaveItem{}
 	for _, i := range items {
-		j.Items = append(j.Items, jsonLeaveItem{i.Key, i.Change.Action, i.Left})
+		j.Items = append(j.Items, jsonLeaveItem{i.Key.String(), i.Change.Action, i.Left})
 	}
 }

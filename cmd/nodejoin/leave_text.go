@@ -59,7 +59,7 @@ func (t *leaveText) hostResult(h engine.LeaveResult, o engine.LeaveOptions) {
 	t.term.Say("%s: %s: %s.", name, ui.Paint(t.term.OutColor, ui.Green, "left"), text)
 	for _, i := range h.Items {
 		if i.Left != "" {
-			t.stays(i.Key + ": " + i.Left)
+			t.stays(i.Key.String() + ": " + i.Left)
 		}
 	}
 	for _, f := range h.Files {
@@ -123,13 +123,13 @@ func (p *leavePlan) item(i steps.LeaveItem) {
 	switch {
 	case i.Change.Action == steps.ActionDelete:
 		p.remove++
-		p.line(ui.Red, "-", i.Key, i.Change.Reason)
+		p.line(ui.Red, "-", i.Key.String(), i.Change.Reason)
 	case !i.Change.NoOp():
 		p.restore++
-		p.line(ui.Yellow, "~", i.Key, i.Change.Reason)
+		p.line(ui.Yellow, "~", i.Key.String(), i.Change.Reason)
 	case i.Left != "":
 		p.stay++
-		p.line(ui.Dim, " ", i.Key+" stays", i.Left)
+		p.line(ui.Dim, " ", i.Key.String()+" stays", i.Left)
 	}
 }
 

@@ -74,8 +74,8 @@ func planJSON(p *plan.Compiled, r *engine.Report) jsonPlan {
 func planHostJSON(h engine.HostReport) jsonHost {
 	j := jsonHost{Node: h.Node.Name, Address: h.Node.Address, State: hostState(h), Steps: []jsonStep{},
 		Mutations: h.Mutations, LastRun: h.Last}
-	if h.Trial != nil {
-		j.UnverifiedSince = &h.Trial.Begun
+	if h.Snapshot != nil {
+		j.UnverifiedSince = &h.Snapshot.Begun
 	}
 	if h.Err == nil {
 		j.Facts, j.Upgrade, j.Interruption = h.Facts, h.Upgrade, h.Interruption

@@ -83,7 +83,7 @@ func differences(h engine.HostReport) (inOrder int, differs string) {
 	switch n := len(h.Steps) - inOrder; {
 	case n > 0:
 		return inOrder, fmt.Sprintf("%d (first: %s)", n, first)
-	case h.Trial != nil:
+	case h.Snapshot != nil:
 		return inOrder, "0 (but a run was not verified)"
 	}
 	return inOrder, "0"

@@ -60,7 +60,7 @@ func startClusterWith(ctx context.Context, t *testing.T, o controlplane.Options)
 	return c
 }
 
-// newBed gives a machine with nothing on it, for a node of cluster.
+// newBed returns a machine with nothing on it, for a node of cluster.
 func newBed(ctx context.Context, t *testing.T, cluster *controlplane.Cluster) *bed {
 	t.Helper()
 	b := &bed{t: t, cluster: cluster, dir: t.TempDir()}

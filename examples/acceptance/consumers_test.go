@@ -126,7 +126,7 @@ const (
 )
 
 // TestConsumers: what nodejoin renders for the combinations of the matrix is taken by
-// the programs that read it. Files of older versions of Kubernetes are held against
+// the programs that read it. Files of older versions of Kubernetes are checked against
 // the tables by the fast tests: their programs are not built here. The rest is that
 // of the versions that are; containerd reads the files of older lines by migration.
 //

@@ -224,7 +224,7 @@ func (b *bed) wantRebooted(r *result, needs string, after ...string) {
 
 var profileOS = regexp.MustCompile(`(?m)^  os     = "windows"$`)
 
-// planWithHost gives the arguments of the example plan with a host block in its profile.
+// planWithHost returns the arguments of the example plan with a host block in its profile.
 func (b *bed) planWithHost(block string) []string {
 	b.t.Helper()
 	text, err := os.ReadFile(filepath.Join(repository(b.t), examplePlan, "windows-ssh.join.hcl"))

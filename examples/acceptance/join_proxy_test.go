@@ -44,7 +44,7 @@ func (p *refusingProxy) all() []string {
 	return slices.Clone(p.asked)
 }
 
-// wasAsked tells whether the proxy was asked for the host.
+// wasAsked reports whether the proxy was asked for the host.
 func (p *refusingProxy) wasAsked(host string) bool {
 	return slices.ContainsFunc(p.all(), func(a string) bool { h, _, _ := strings.Cut(a, ":"); return h == host })
 }

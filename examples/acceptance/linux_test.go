@@ -77,7 +77,7 @@ step "service" "sleeper" {
 `
 
 // TestLinuxOverOpenSSH: the distribution's sshd, a Linux machine and a plan of steps;
-// a second apply changes nothing, a third one mends what was changed by hand.
+// a second apply changes nothing, a third one fixes what was changed by hand.
 func TestLinuxOverOpenSSH(t *testing.T) {
 	ctx, cancel := bounded(t, 5*time.Minute)
 	defer cancel()
@@ -187,7 +187,7 @@ func startSSHD(ctx context.Context, t *testing.T, dir string) int {
 	}
 }
 
-// writeTools makes an archive with one program, this machine's sleep, and gives its sha256.
+// writeTools creates an archive with one program, this machine's sleep, and gives its sha256.
 func writeTools(t *testing.T, name string) string {
 	t.Helper()
 	program, err := os.ReadFile("/bin/sleep")

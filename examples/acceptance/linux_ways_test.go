@@ -44,7 +44,7 @@ func TestLinuxNodeHostGW(t *testing.T) {
 	b.wantLeft(ctx, args, before)
 }
 
-// linuxNeighbour makes a Node of which flanneld is told that it is on the same network, and
+// linuxNeighbour creates a Node of which flanneld is told that it is on the same network, and
 // gives its subnet.
 func (b *linuxBed) linuxNeighbour(ctx context.Context) (subnet string) {
 	b.t.Helper()

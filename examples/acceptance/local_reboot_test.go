@@ -68,7 +68,7 @@ func TestLocalReboot(t *testing.T) {
 	}
 }
 
-// registered tells whether the machine has a service, as its registry says; one that is
+// registered reports whether the machine has a service, as its registry says; one that is
 // to go with its last handle counts as gone.
 func (b *bed) registered(ctx context.Context, service string) bool {
 	b.t.Helper()

@@ -133,7 +133,7 @@ func nodejoinWith(t *testing.T, goos, agentTag string) string {
 	return goBuild(t, goos, "nodejoin"+agentTag+"-"+goos+".exe", "build", "-trimpath", "-tags", "embedagent", "-overlay", overlay, "./cmd/nodejoin")
 }
 
-// bounded gives the context of a test, which ends everything that the test waits for
+// bounded returns the context of a test, which ends everything that the test waits for
 // after limit: about three times what the test takes on two cores.
 func bounded(t *testing.T, limit time.Duration) (context.Context, context.CancelFunc) {
 	t.Helper()

@@ -83,7 +83,7 @@ func TestMirrors(t *testing.T) {
 	}
 }
 
-// renderMirrors gives a folder that is the node's /etc/containerd, with other folders than
+// renderMirrors returns a folder that is the node's /etc/containerd, with other folders than
 // the machine's in it, and the socket that containerd makes by it.
 func renderMirrors(ctx context.Context, t *testing.T, plan string, ca []byte) (etc, socket string) {
 	t.Helper()

@@ -33,7 +33,7 @@ const (
 	agnhostImage = "localhost/agnhost:1" // what verify runs of it
 )
 
-// images makes an archive with the images, as `docker save` does: one static
+// images creates an archive with the images, as `docker save` does: one static
 // program, no registry.
 func images(t *testing.T) []byte {
 	t.Helper()

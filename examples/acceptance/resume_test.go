@@ -113,7 +113,7 @@ func TestControllerKilled(t *testing.T) {
 }
 
 // TestConnectionCut: a connection that is cut in the middle of an artifact, of the making
-// of the adapter's switch, or of the start of a service, is made anew and the run goes
+// of the adapter's switch, or of the start of a service, is made again and the run goes
 // on; or it fails with exit code 4 and the next one finishes.
 func TestConnectionCut(t *testing.T) {
 	ctx, cancel := bounded(t, 15*time.Minute)

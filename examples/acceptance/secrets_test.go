@@ -17,7 +17,7 @@ import (
 // service accounts, private keys.
 var secretForms = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
 
-// secretIn gives a secret that is in text, with what is around it; "" = none.
+// secretIn returns a secret that is in text, with what is around it; "" = none.
 func secretIn(text []byte) string {
 	at := secretForms.FindIndex(text)
 	if at == nil {

@@ -10,7 +10,7 @@ import (
 	"nodejoin/examples/acceptance/internal/machine"
 )
 
-// startMachine makes a Linux machine that is stopped at the end of the test.
+// startMachine creates a Linux machine that is stopped at the end of the test.
 func startMachine(ctx context.Context, t *testing.T, opt machine.Options) *machine.Machine {
 	t.Helper()
 	m, err := machine.Start(ctx, opt)

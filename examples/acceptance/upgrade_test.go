@@ -82,7 +82,7 @@ var (
 	programsBlock   = regexp.MustCompile(`(?m)^artifact "kubernetes_node" .*$`)
 )
 
-// planOf gives the arguments of the example plan with another version of Kubernetes,
+// planOf returns the arguments of the example plan with another version of Kubernetes,
 // whose programs are the named artifact of the mirror.
 func (b *bed) planOf(version, artifact string) []string {
 	b.t.Helper()
@@ -180,7 +180,7 @@ func (b *bed) schedule(ctx context.Context) {
 	}()
 }
 
-// deploy makes a Deployment of two pods and gives the UIDs of those that are bound.
+// deploy creates a Deployment of two pods and gives the UIDs of those that are bound.
 // Their containers never start here.
 func (b *bed) deploy(ctx context.Context) []string {
 	b.t.Helper()

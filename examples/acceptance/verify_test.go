@@ -56,7 +56,7 @@ func (r doctorReport) errors() (out []string) {
 
 // wantDoctor: on a joined machine in order doctor finds no error but that the cluster
 // has no DNS, which is so; a file of flanneld's that is gone is found, and comes back by
-// --fix, which starts the real flanneld anew.
+// --fix, which starts the real flanneld again.
 func (b *bed) wantDoctor(ctx context.Context, t *testing.T, args []string) {
 	t.Helper()
 	look := func(code int, more ...string) (r doctorReport) {

@@ -18,6 +18,7 @@ import (
 	"nodejoin/plan/render"
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 const password = "hunter2hunter2"
@@ -89,7 +90,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestDrift: each setting that was changed is found, and nothing else, and mended.
+// TestDrift: each setting that was changed is found, and nothing else, and fixed.
 func TestDrift(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -136,7 +137,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestPrevious: what a setting replaces is kept, so that it can be put back.
+// TestPrevious: what a setting replaces is kept, so that it can be restored.
 func TestPrevious(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -157,21 +158,22 @@ func TestPrevious(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record, err := steps.LoadRecord(ctx, h, f)
+	rec, err := record.Load(ctx, h, f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for owned, want := range map[string]string{
-		"registry:" + key + `\LongPathsEnabled`: `{"type":"dword"}`, "env:HTTP_PROXY": `"http://before:1"`,
+	for claimed, want := range map[record.Key]string{
+		record.RegistryValueKey(key, "LongPathsEnabled"): `{"type":"dword"}`, record.EnvKey("", "HTTP_PROXY"): `"http://before:1"`,
 	} {
 		var have bytes.Buffer
-		if err := json.Compact(&have, record.Owned[owned].Previous); err != nil || !record.Owned[owned].Existed || have.String() != want {
-			t.Errorf("%s: previous %s, want %s (%v)", owned, have.String(), want, err)
+		c, _ := rec.Lookup(claimed)
+		if err := json.Compact(&have, c.Previous); err != nil || !c.Existed || have.String() != want {
+			t.Errorf("%s: previous %s, want %s (%v)", claimed, have.String(), want, err)
 		}
 	}
-	for _, owned := range []string{"env:NO_PROXY", `file:C:\k\site.txt`, "firewall_rule:nodejoin-windows_exporter"} {
-		if o, ok := record.Owned[owned]; !ok || o.Existed {
-			t.Errorf("%s: owned %v, %+v", owned, ok, o)
+	for _, claimed := range []record.Key{record.Env.Of("NO_PROXY"), record.File.Of(`C:\k\site.txt`), record.FirewallRule.Of("nodejoin-windows_exporter")} {
+		if c, ok := rec.Lookup(claimed); !ok || c.Existed {
+			t.Errorf("%s: claimed %v, %+v", claimed, ok, c)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestDrift: an edited configuration is mended, and nothing else: the service that
+// TestDrift: an edited configuration is fixed, and nothing else: the service that
 // reads it was started from what it will be again.
 func TestDrift(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -87,13 +87,14 @@ func (k *checker) images(spec value, nodes []Node) {
 		if isolated {
 			where = "Hyper-V isolation, which runs the node's build and older ones"
 		}
-		if len(refused) > 0 {
+		switch {
+		case len(refused) > 0:
 			k.find("image-build", image, "the image says %s (build 10.0.%d), and %s; %s", word, build, builds(refused), where)
-		} else if len(doubtful) > 0 {
+		case len(doubtful) > 0:
 			k.findAs(Warning, "image-build", image,
 				"the image says %s (build 10.0.%d), and %s, which runs it but does not guarantee that all of it works", word,
 				build, builds(doubtful))
-		} else if len(unknown) > 0 {
+		case len(unknown) > 0:
 			k.find("build-unknown", image,
 				"the image says %s (build 10.0.%d), and the plan does not give the build of the Node %s", word, build,
 				unknown[0].Name)

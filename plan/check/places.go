@@ -47,7 +47,7 @@ func (q requirement) String() string {
 var ownLabels = []string{osLabel, betaOSLabel, "kubernetes.io/arch", "beta.kubernetes.io/arch",
 	"kubernetes.io/hostname", buildLabel}
 
-// met tells whether a node meets it (k8s.io/component-helpers scheduling/corev1/nodeaffinity).
+// met reports whether a node meets it (k8s.io/component-helpers scheduling/corev1/nodeaffinity).
 func (q requirement) met(n Node) answer {
 	have, there := n.Labels[q.key]
 	if q.field {
@@ -127,7 +127,7 @@ func selectionOf(spec value) selection {
 	return s
 }
 
-// met tells whether a node can be the pod's; failed is a requirement that is not met.
+// met reports whether a node can be the pod's; failed is a requirement that is not met.
 func (s selection) met(n Node) (a answer, failed requirement) {
 	a = yes
 	for _, q := range s.all {
@@ -143,12 +143,12 @@ func (s selection) met(n Node) (a answer, failed requirement) {
 		if len(term) == 0 {
 			continue // it matches nothing
 		}
-		t, failed := (selection{all: term}).met(n)
+		t, miss := (selection{all: term}).met(n)
 		if t > best {
 			best = t
 		}
 		if t < yes && why.key == "" {
-			why = failed
+			why = miss
 		}
 	}
 	if best < a {

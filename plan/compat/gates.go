@@ -92,10 +92,10 @@ func CheckGate(gate string, value bool, version string) Gate {
 		g.Instead = "leave it out"
 		return g
 	}
-	switch {
-	case g.Stage == Retiring:
+	switch g.Stage {
+	case Retiring:
 		g.Status, g.Why, g.Instead = Deprecated, "the gate is deprecated", "leave it out"
-	case g.Stage == GA:
+	case GA:
 		g.Status, g.Why, g.Instead = Deprecated, "the feature is generally available, and the gate will be removed",
 			"leave it out"
 	}

@@ -8,10 +8,10 @@ type WindowsFeature string
 const (
 	// VXLAN networks (win-overlay, kube-proxy with a source VIP)
 	Overlay             WindowsFeature = "overlay"
-	DSR                 WindowsFeature = "dsr"                  // direct server return in kube-proxy
-	DualStack           WindowsFeature = "dual_stack"           // IPv4 and IPv6 on l2bridge
-	DualStackOverlay    WindowsFeature = "dual_stack_overlay"   // the same on overlay
-	IPv6Only            WindowsFeature = "ipv6_only"            //
+	DSR                 WindowsFeature = "dsr"                // direct server return in kube-proxy
+	DualStack           WindowsFeature = "dual_stack"         // IPv4 and IPv6 on l2bridge
+	DualStackOverlay    WindowsFeature = "dual_stack_overlay" // the same on overlay
+	IPv6Only            WindowsFeature = "ipv6_only"
 	SessionAffinity     WindowsFeature = "session_affinity"     // Service sessionAffinity: ClientIP
 	AffinityTimeout     WindowsFeature = "affinity_timeout"     // its timeoutSeconds
 	PreserveDestination WindowsFeature = "preserve_destination" // annotation preserve-destination: "true", with DSR

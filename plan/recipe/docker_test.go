@@ -78,7 +78,7 @@ func kubernetesArchive(t *testing.T, version string) steps.Source {
 }
 
 // TestDockerJoinsSandbox: a plan with docker converges, finds nothing to do after, and
-// mends the configuration of docker.
+// fixes the configuration of docker.
 func TestDockerJoinsSandbox(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 
 	"nodejoin/plan/compat"
 	"nodejoin/steps"
+	"nodejoin/steps/record"
 )
 
 // AgentArtifact is the nodejoin-agent program, for hosts that run a supervised service. The other artifact
@@ -73,7 +74,7 @@ type build struct {
 	runtime    runtimeFacts
 	specs      []steps.Spec
 	before     map[string]bool // ids of settings that come before services
-	made       []string        // keys of what the settings create
+	claimed    []record.Key    // what the settings claim
 	left       map[string]bool // ids that the settings skip
 	err        error           // the first one; later calls do nothing
 }

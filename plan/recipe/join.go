@@ -51,7 +51,7 @@ func (b *build) winJoin() (ready []string) {
 	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &steps.Kubeconfig{
 		Path: bootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
 		Token: steps.Ref("join_token.token"), Unless: kubeletConf,
-		Services: []string{"kubelet"}, Aside: []string{kubeletConf, winKubeletPKI + `\kubelet-client-current.pem`},
+		Services: []string{"kubelet"}, Backup: []string{kubeletConf, winKubeletPKI + `\kubelet-client-current.pem`},
 	}, "join_token", "kubernetes_dir", "kubelet_pki_dir")
 	return []string{"bootstrap_kubeconfig"}
 }

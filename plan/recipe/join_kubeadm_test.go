@@ -19,7 +19,7 @@ func newKubeadmNode(t *testing.T) *node {
 }
 
 // TestKubeadm: kubeadm joins a machine, a second run does nothing, and of what it left
-// a change is mended.
+// a change is fixed.
 func TestKubeadm(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -35,7 +35,7 @@ func newGivenNode(t *testing.T) *node {
 }
 
 // TestGivenKubeconfig: a node joins with the kubeconfig of the plan, for which no token
-// is minted; a second run does nothing, and one that was edited on the node is mended.
+// is minted; a second run does nothing, and one that was edited on the node is fixed.
 func TestGivenKubeconfig(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -63,7 +63,7 @@ func (b *build) linCredentials() {
 	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &steps.Kubeconfig{
 		Path: linBootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
 		Token: steps.Ref("join_token.token"), Unless: linKubeletConf, Services: []string{"kubelet"},
-		Aside: []string{linKubeletConf, linKubeletPKI + "/kubelet-client-current.pem"},
+		Backup: []string{linKubeletConf, linKubeletPKI + "/kubelet-client-current.pem"},
 	}, "join_token", "kubernetes_dir", "kubelet_pki_dir")
 }
 

@@ -34,7 +34,7 @@ func (w watched) RevokeToken(ctx context.Context, id string) error {
 }
 
 // slowCertificate makes the kubelet's certificate come late: what the kubelet got is
-// put aside when it has started, and given back when the certificate is waited for.
+// moved away when it has started, and restored when the certificate is waited for.
 // It counts the tokens that were revoked, each of which must find the certificate there.
 func (n *node) slowCertificate(t *testing.T) (revoked *int) {
 	t.Helper()

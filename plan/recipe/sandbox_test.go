@@ -38,7 +38,7 @@ type node struct {
 	emit    func(event.Event) // of the machine's steps; may be nil
 }
 
-// newNode makes a node; change alters what its recipe is told, with the cluster's folder.
+// newNode creates a node; change alters what its recipe is told, with the cluster's folder.
 func newNode(t *testing.T, change ...func(in *recipe.Input, cluster string)) *node {
 	t.Helper()
 	return newNodeIn(t, recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", VNI: 4096, Port: 4789},
@@ -159,7 +159,7 @@ func (r *run) changes() []string {
 	return out
 }
 
-// apply gives the steps that changed something.
+// apply returns the steps that changed something.
 func (r *run) apply(ctx context.Context) (changed []string, err error) {
 	for _, s := range r.node.specs {
 		if place(s) == steps.OnHost {

@@ -9,6 +9,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 // Settings are a plan's settings of the machine itself, as opposed to the node on it.
@@ -91,7 +92,7 @@ func (b *build) settings(after ...string) {
 		b.setting(firewallSetting(r), after...)
 	}
 	if b.in.Cluster != "" {
-		b.specs[first].Args = steps.MustArgs(&steps.FormerSettings{Plan: b.in.Cluster, Keys: b.made})
+		b.specs[first].Args = steps.MustArgs(&steps.FormerSettings{Plan: b.in.Cluster, Keys: b.claimed})
 	}
 	b.reboot(first, after...)
 	for _, s := range b.specs[first:] {
@@ -172,7 +173,7 @@ func (b *build) named() *Setting {
 	return &b.in.Settings.Steps[i]
 }
 
-// formerSettings returns the step, and its kind, that restores settings that the plan no longer names.
+// formerSettings is the step, and its kind, that undoes what the plan no longer names.
 const formerSettings = "former_settings"
 
 // setting adds the step of a setting. What it makes is put back once the plan names it no
@@ -181,8 +182,8 @@ const formerSettings = "former_settings"
 func (b *build) setting(s Setting, after ...string) {
 	spec := b.add(s.ID, s.Kind, s.Title, s.Args, after...)
 	spec.Source = s.Source
-	if made := spec.Makes(b.in.OS); made.Key != "" {
-		b.made = append(b.made, made.Key)
+	if made := spec.Makes(b.in.OS); made.Key != (record.Key{}) {
+		b.claimed = append(b.claimed, made.Key)
 	}
 }
 

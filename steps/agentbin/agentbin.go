@@ -23,7 +23,7 @@ var Targets = []string{"linux/amd64", "linux/arm64", "windows/amd64", "windows/a
 // ErrNoAgent: no agent is embedded for the machine and none can be built.
 var ErrNoAgent = errors.New("no agent for this machine")
 
-// Get gives the agent for a machine as a file and its sha256 in lower-case hex. The
+// Get returns the agent for a machine as a file and its sha256 in lower-case hex. The
 // file stays as it is while it is used. Building, where it is needed, takes as long
 // as the Go tool takes, bounded by ctx.
 func Get(ctx context.Context, os, arch string) (path, sha256 string, err error) {

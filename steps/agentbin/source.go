@@ -98,7 +98,7 @@ func (s source) get(ctx context.Context, goos, goarch string) (path, digest stri
 	return s.build(ctx, goos, goarch, name)
 }
 
-// fresh reads the manifest and tells whether everything is as it says.
+// fresh reads the manifest and reports whether everything is as it says.
 func (s source) fresh(name string) (manifest, bool) {
 	var m manifest
 	b, err := os.ReadFile(name)

@@ -43,7 +43,7 @@ type Store struct {
 
 var _ steps.Artifacts = (*Store)(nil)
 
-// New makes a Store.
+// New creates a Store.
 func New(opt Options) *Store {
 	c := opt.Client
 	if c == nil {
@@ -52,7 +52,7 @@ func New(opt Options) *Store {
 	return &Store{opt: opt, limits: defaultLimits, fetch: fetcher{client: c, pace: defaultPace}}
 }
 
-// Open gives the bytes of src, unverified; size is -1 when not known.
+// Open returns the bytes of src, unverified; size is -1 when not known.
 func (s *Store) Open(ctx context.Context, src steps.Source) (io.ReadCloser, int64, error) {
 	if (src.URL == "") == (src.File == "") {
 		return nil, 0, &steps.Error{Code: steps.CodeInvalid, Summary: "no artifact source", Detail: "exactly one of url and file must be set"}
@@ -107,7 +107,7 @@ func openRegular(path string) (io.ReadCloser, int64, error) {
 		err = fmt.Errorf("%s is not a regular file", path)
 	}
 	if err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, 0, err
 	}
 	return f, fi.Size(), nil

@@ -85,7 +85,7 @@ func (d *download) Read(p []byte) (int, error) {
 		n, err := d.body.Read(p)
 		late := !watch.Stop()
 		if d.size >= 0 && d.off+int64(n) > d.size {
-			d.Close()
+			_ = d.Close()
 			return 0, fmt.Errorf("%s: more bytes than the %d promised", showURL(d.url), d.size)
 		}
 		d.off += int64(n)
@@ -95,13 +95,13 @@ func (d *download) Read(p []byte) (int, error) {
 		switch {
 		case err == nil:
 			return n, nil
-		case err == io.EOF && (d.size < 0 || d.off == d.size):
-			d.Close()
+		case errors.Is(err, io.EOF) && (d.size < 0 || d.off == d.size):
+			_ = d.Close()
 			return n, io.EOF
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			err = io.ErrUnexpectedEOF
 		}
-		d.Close()
+		_ = d.Close()
 		if d.ctx.Err() != nil {
 			return n, context.Cause(d.ctx)
 		}
@@ -174,7 +174,7 @@ func (d *download) wrap(err error) error {
 	return fmt.Errorf("fetching %s: %w", showURL(d.url), err)
 }
 
-// request makes one request; again tells whether another try may help.
+// request makes one request; again reports whether another try may help.
 func (d *download) request() (again bool, err error) {
 	ctx, cancel := context.WithCancel(d.ctx)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url, nil)

@@ -19,7 +19,7 @@ func newNames(targetOS string) *names {
 	return &names{windows: targetOS == "windows", files: map[string]bool{}, dirs: map[string]bool{}}
 }
 
-// add gives the clean form of a member's name, or says what is wrong with it.
+// add returns the clean form of a member's name, or says what is wrong with it.
 // The clean form of the archive's root folder is ".".
 func (n *names) add(name string, dir bool) (clean, problem string) {
 	clean, problem = cleanName(name, n.windows)
@@ -104,6 +104,9 @@ func cleanName(name string, windows bool) (clean, problem string) {
 	return strings.Join(kept, "/"), ""
 }
 
+// deviceDigits are the characters that make COM and LPT names of devices.
+const deviceDigits = "0123456789¹²³"
+
 // windowsElement says what Windows would make of one element other than it says.
 // Source: "Naming Files, Paths, and Namespaces", Microsoft Learn.
 func windowsElement(e string) (problem string) {
@@ -123,7 +126,7 @@ func windowsElement(e string) (problem string) {
 		if !ok {
 			port = stem[len("LPT"):]
 		}
-		if utf8.RuneCountInString(port) == 1 && strings.Contains("0123456789¹²³", port) {
+		if utf8.RuneCountInString(port) == 1 && strings.Contains(deviceDigits, port) {
 			return "has the name of a Windows device"
 		}
 	}

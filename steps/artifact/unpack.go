@@ -132,7 +132,7 @@ func sweepSpool() {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), spoolPattern))
 	for _, p := range left {
 		if fi, err := os.Lstat(p); err == nil && time.Since(fi.ModTime()) > spoolAge {
-			os.Remove(p) // in use or another user's: it stays
+			_ = os.Remove(p) // one that is in use or another user's stays
 		}
 	}
 }
@@ -172,7 +172,7 @@ func (u *unpacking) member(ctx context.Context, f archiver.FileInfo) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	defer body.Close()
+	defer func() { _ = body.Close() }()
 	var r io.Reader = &contextReader{ctx, body}
 	if _, ok := f.Header.(*tar.Header); !ok {
 		r = &countedReader{u, r}

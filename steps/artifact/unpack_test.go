@@ -83,7 +83,7 @@ func zipOf(t *testing.T, entries ...entry) []byte {
 	return b.Bytes()
 }
 
-// unpackAll gives "name mode body" of every file.
+// unpackAll returns "name mode body" of every file.
 func unpackAll(s *Store, name, os string, b []byte) ([]string, error) {
 	var have []string
 	err := s.Unpack(context.Background(), bytes.NewReader(b), name, os, func(m steps.Member, r io.Reader) error {

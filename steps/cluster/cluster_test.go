@@ -35,7 +35,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// writeKubeconfig makes a kubeconfig for server with a bearer token.
+// writeKubeconfig creates a kubeconfig for server with a bearer token.
 func writeKubeconfig(t *testing.T, server string, ca []byte) string {
 	t.Helper()
 	c := clientcmdapi.NewConfig()

@@ -103,7 +103,7 @@ func (k *client) Evict(ctx context.Context, p kube.Pod) error {
 	what := "evicting the pod " + p.String()
 	switch {
 	case apierrors.IsTooManyRequests(err) && apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
-		return fmt.Errorf("%s: %w: %v", what, kube.ErrBudget, err)
+		return fmt.Errorf("%s: %w: %w", what, kube.ErrBudget, err)
 	case apierrors.IsConflict(err) && !isForeign(err): // precondition failed: another pod has that name by now
 		return nil
 	}
@@ -146,7 +146,7 @@ func (k *client) cordonedByOthers(n *corev1.Node) bool {
 		var fields struct {
 			Spec map[string]json.RawMessage `json:"f:spec"`
 		}
-		if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.Raw, &fields) != nil {
+		if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
 		if _, has := fields.Spec["f:unschedulable"]; has {
@@ -194,7 +194,7 @@ func (k *client) DeleteNode(ctx context.Context, name, uid string) error {
 	id := types.UID(uid)
 	err := k.core.Nodes().Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &id}})
 	if apierrors.IsConflict(err) && !isForeign(err) {
-		return fmt.Errorf("%s: %w: %v", what, kube.ErrChanged, err)
+		return fmt.Errorf("%s: %w: %w", what, kube.ErrChanged, err)
 	}
 	if err = k.fail(ctx, what, err); errors.Is(err, fs.ErrNotExist) {
 		return nil

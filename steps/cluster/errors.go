@@ -41,7 +41,8 @@ func (k *client) fail(ctx context.Context, what string, err error) error {
 		return fmt.Errorf("%s: the certificate of the API server %s is not signed by the CA of the kubeconfig: %w", what,
 			k.server, cert.Err)
 	case unanswered(err):
-		return fmt.Errorf("%s: %w: %s: %v", what, kube.ErrUnreachable, k.server, err)
+		// Only the text of err: what it wraps must not pass for another answer.
+		return fmt.Errorf("%s: %w: %s: %v", what, kube.ErrUnreachable, k.server, err) //nolint:errorlint // see above
 	}
 	return fmt.Errorf("%s: API server %s: %w", what, k.server, err)
 }

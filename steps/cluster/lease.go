@@ -83,7 +83,7 @@ func leaseOf(l *coordinationv1.Lease) kube.Lease {
 }
 
 // fill sets l as wanted; a new holder gets a new time of acquisition.
-func fill(l *coordinationv1.Lease, want kube.Lease, anew bool) {
+func fill(l *coordinationv1.Lease, want kube.Lease, acquired bool) {
 	if l.Annotations == nil {
 		l.Annotations = map[string]string{}
 	}
@@ -91,7 +91,7 @@ func fill(l *coordinationv1.Lease, want kube.Lease, anew bool) {
 	seconds := int32(want.Duration / time.Second)
 	renewed := metav1.NewMicroTime(want.Renewed)
 	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = &want.Holder, &seconds, &renewed
-	if anew {
+	if acquired {
 		l.Spec.AcquireTime = &renewed
 	}
 }

@@ -183,7 +183,7 @@ func whoami(ctx context.Context, c *kubernetes.Clientset) (string, error) {
 	return r.Status.UserInfo.Username, nil
 }
 
-// mint makes a token by its step and authenticates with it.
+// mint creates a token by its step and authenticates with it.
 func (p *controlPlane) mint(ctx context.Context, a kube.API) (kube.BootstrapToken, *kubernetes.Clientset) {
 	out := p.run(ctx, a, "bootstrap_token", &steps.BootstrapToken{TTL: "5m"})
 	have, err := a.BootstrapTokens(ctx, testNode)
@@ -208,7 +208,7 @@ func (p *controlPlane) revoke(ctx context.Context, a kube.API, token kube.Bootst
 	if have, err := a.BootstrapTokens(ctx, testNode); err != nil || len(have) != 0 {
 		p.t.Errorf("after revoking: %v, %v", have, err)
 	}
-	p.must(a.RevokeToken(ctx, token.ID)) // absent is no error
+	p.must(a.RevokeToken(ctx, token.ID)) // absence is not an error
 }
 
 // request files a certificate request as a kubelet does.
@@ -350,7 +350,7 @@ func (p *controlPlane) readiness(ctx context.Context, a kube.API, kubelet *kuber
 	p.run(ctx, a, "ready", &steps.NodeReady{})
 }
 
-// account makes an account, and uses its token for what it may and may not do.
+// account creates an account, and uses its token for what it may and may not do.
 func (p *controlPlane) account(ctx context.Context, a kube.API) {
 	account := &steps.ServiceAccount{Namespace: "kube-flannel", Name: "flannel", ClusterRole: "flannel",
 		Rules: []kube.Rule{

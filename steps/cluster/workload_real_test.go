@@ -123,7 +123,7 @@ func (p *controlPlane) workloads(ctx context.Context, a kube.API, kubelet *kuber
 
 	// No kubelet ends the pod, so that it goes only when it is not waited for.
 	p.must(a.EndNamespace(ctx, ns))
-	p.must(a.EndNamespace(ctx, ns)) // again is no error
+	p.must(a.EndNamespace(ctx, ns)) // again is not an error
 	p.until(30*time.Second, "the namespace says what remains of it", func(ctx context.Context) error {
 		list, err := a.Namespaces(ctx, label)
 		if err != nil || len(list) != 1 || !list[0].Ending || list[0].Remains == "" {
@@ -139,7 +139,7 @@ func (p *controlPlane) workloads(ctx context.Context, a kube.API, kubelet *kuber
 		}
 		return err
 	})
-	p.must(a.EndNamespace(ctx, ns)) // absent is no error
+	p.must(a.EndNamespace(ctx, ns)) // absence is not an error
 	p.must(a.EndPods(ctx, ns))
 
 	// verify says what it waited for, and leaves nothing. The Node is Ready however long

@@ -66,13 +66,13 @@ func (h *hostRun) apply(ctx context.Context) (sum HostSummary) {
 		h.state("failed", "")
 		return sum
 	}
-	if sum.Err = h.finishTakeBack(ctx); sum.Err != nil {
+	if sum.Err = h.finishRollback(ctx); sum.Err != nil {
 		sum.NotRun = ids(h.node.Steps)
 		h.letGo(ctx)
 		h.state("failed", "")
 		return sum
 	}
-	h.trial = h.trialStart()
+	h.rollbackTo = h.nodeBefore()
 	start := time.Now()
 	defer func() { h.noteRun(ctx, sum, start); h.letGo(ctx) }()
 	rest, aside := h.node.Steps, false // aside: the Node could not be cordoned or drained
@@ -89,11 +89,11 @@ func (h *hostRun) apply(ctx context.Context) (sum HostSummary) {
 			}
 		}
 		if rest[0].Kind == "node_joined" {
-			// All is verified, and the Node takes pods from here on: nothing is taken back any more.
+			// All is verified, and the Node takes pods from here on: nothing is rolled back any more.
 			if sum.Err = h.verified(ctx); sum.Err != nil {
 				break
 			}
-			h.trial = nil
+			h.rollbackTo = nil
 		}
 		n := 1
 		if k, _ := steps.Lookup(rest[0].Kind); k.Place == steps.OnCluster {
@@ -115,8 +115,8 @@ func (h *hostRun) apply(ctx context.Context) (sum HostSummary) {
 	}
 	if sum.Err == nil && !needsCluster(h.node) {
 		sum.Err = h.verified(ctx)
-	} else if sum.Err != nil && !aside && h.takesBack(ctx, &sum) {
-		h.takeBack(ctx, &sum)
+	} else if sum.Err != nil && !aside && h.rollsBack(ctx, &sum) {
+		h.rollBack(ctx, &sum)
 	}
 	if sum.Err == nil {
 		sum.Err = h.stepBack(ctx)
@@ -188,7 +188,7 @@ func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostS
 		starting := false         // a step failed while services still come up after a boot
 		if err == nil {
 			req := h.request(specs)
-			req.Trial = h.trial
+			req.Snapshot = h.rollbackTo
 			reply, err = transport.Do(ctx, h.conn, wire.Apply, req, func(e event.Event) {
 				if d, ok := e.(event.StepDone); ok && d.Result != "failed" {
 					done[d.Step] = d.Result == "changed"

@@ -46,7 +46,7 @@ func (h *hostRun) versionSeen(ctx context.Context, sum HostSummary) map[string]s
 	}
 	version := h.plan.Cluster.Version
 	if sum.Err != nil {
-		if steps.AsError(sum.Err).Code != steps.CodeOtherVersion || sum.TakenBack != nil {
+		if steps.AsError(sum.Err).Code != steps.CodeOtherVersion || sum.Rollback != nil {
 			return nil
 		}
 		n, err := h.api.Node(ctx, h.node.Name)

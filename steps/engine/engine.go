@@ -71,9 +71,9 @@ type HostReport struct {
 	LastUnknown bool
 	// Untouched is that of steps.CheckReply: nodejoin has nothing on the machine.
 	Untouched bool
-	// Trial is that of steps.CheckReply: an earlier run was stopped before it had verified
-	// or taken back what it changed.
-	Trial *steps.Trial
+	// Snapshot is that of steps.CheckReply: an earlier run was stopped before it had verified
+	// or rolled back what it changed.
+	Snapshot *steps.OpenSnapshot
 }
 
 // StepReport is one step's check.
@@ -87,7 +87,7 @@ type StepReport struct {
 func (r *Report) Pending() int {
 	n := 0
 	for _, h := range r.Hosts {
-		if h.Trial != nil {
+		if h.Snapshot != nil {
 			n++ // it is to be ended
 		}
 	}
@@ -140,9 +140,9 @@ type HostSummary struct {
 	// Held says why the host was not begun: the rollout does not allow it; "" = it was.
 	Held string
 	// GoesDown: it is the machine that this process runs on, ready for RebootSelf. Err says so.
-	GoesDown  bool
-	Err       error      // *steps.Error, *transport.ConnectError or another
-	TakenBack *TakenBack // nil = nothing was taken back
+	GoesDown bool
+	Err      error     // *steps.Error, *transport.ConnectError or another
+	Rollback *Rollback // nil = nothing was rolled back
 	// Mutations counts mutating host calls; after a lost connection those that were
 	// not told any more are missing.
 	Mutations int64

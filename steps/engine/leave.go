@@ -124,7 +124,7 @@ func (h *hostRun) checkLeave(ctx context.Context, o LeaveOptions) (out LeaveHost
 	}
 	for _, i := range out.Items {
 		if i.Err != nil && out.Err == nil {
-			out.Err = &steps.Error{Code: i.Err.Code, Summary: i.Err.Summary, Detail: i.Key + ": " + i.Err.Detail, Remedy: i.Err.Remedy}
+			out.Err = &steps.Error{Code: i.Err.Code, Summary: i.Err.Summary, Detail: i.Key.String() + ": " + i.Err.Detail, Remedy: i.Err.Remedy}
 		}
 	}
 	if out.Err == nil {

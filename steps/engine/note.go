@@ -30,8 +30,8 @@ func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time)
 		if steps.AsError(sum.Err).Code == steps.CodeInterrupted {
 			n.Result = "interrupted"
 		}
-		if sum.TakenBack != nil && sum.TakenBack.Err == nil {
-			n.Error += "; taken back"
+		if sum.Rollback != nil && sum.Rollback.Err == nil {
+			n.Error += "; rolled back"
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteFor)

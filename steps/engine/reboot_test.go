@@ -25,7 +25,7 @@ func (w *world) says(text string) {
 func (w *world) pendingReboot(sum *engine.Summary, why string) engine.HostSummary {
 	w.t.Helper()
 	h := sum.Hosts[0]
-	if se := (*steps.Error)(nil); !errors.As(h.Err, &se) || se.Code != steps.CodeReboot || !strings.Contains(se.Detail, why) || h.TakenBack != nil {
+	if se := (*steps.Error)(nil); !errors.As(h.Err, &se) || se.Code != steps.CodeReboot || !strings.Contains(se.Detail, why) || h.Rollback != nil {
 		w.t.Fatalf("failed at %q: %v; want a pending reboot: %s", h.Failed, h.Err, why)
 	}
 	return h
@@ -80,7 +80,7 @@ func TestRebootForFeature(t *testing.T) {
 }
 
 // A reboot that the plan does not let nodejoin make ends the run before what needs it; a
-// reboot by hand lets the next run go on. Nothing is taken back: this is no failure.
+// reboot by hand lets the next run go on. Nothing is rolled back: this is no failure.
 func TestRebootByHand(t *testing.T) {
 	night, noon := time.Date(2026, 3, 1, 23, 0, 0, 0, time.UTC), time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {

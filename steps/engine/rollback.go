@@ -18,42 +18,42 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-// TakenBack is how the change of a host was taken back, after a step had failed.
-type TakenBack struct {
-	// Version of the kubelet that the Node is Ready with again; "" = the machine is no
-	// node again, or its Node was not Ready before either.
+// Rollback is the result of rolling a host back after a step had failed.
+type Rollback struct {
+	// Version of the kubelet that the Node is Ready with again; "" = the machine was no
+	// node before, or its Node was not Ready.
 	Version string
-	Left    []string // what could not be put back, each with why
-	Failed  string   // where taking back ended; "" = it is done
+	Left    []string // what could not be restored, each with why
+	Failed  string   // where the rollback ended; "" = it is done
 	Err     error    // nil = the host works as before
 }
 
-// String says it in a sentence.
-func (t *TakenBack) String() string {
-	out := "What this run had changed on the machine was taken back"
+// String is the result in a sentence.
+func (r *Rollback) String() string {
+	out := "What this run had changed on the machine was rolled back"
 	switch {
-	case t.Err != nil:
-		return fmt.Sprintf("Taking back what was changed failed as well, at %s: %s; the next apply goes on from there", t.Failed, steps.AsError(t.Err).Error())
-	case t.Version != "":
-		out += ": its Node is Ready again with " + t.Version
+	case r.Err != nil:
+		return fmt.Sprintf("The rollback failed as well, at %s: %s; the next apply continues from there", r.Failed, steps.AsError(r.Err).Error())
+	case r.Version != "":
+		out += ": its Node is Ready again with " + r.Version
 	}
-	if len(t.Left) > 0 {
-		out += "; not put back: " + strings.Join(t.Left, "; ")
+	if len(r.Left) > 0 {
+		out += "; not restored: " + strings.Join(r.Left, "; ")
 	}
 	return out
 }
 
-// readyAgain bounds the wait for the Node after its kubelet has been put back; it is
+// readyAgain bounds the wait for the Node after its kubelet has been restored; it is
 // that of the step node_ready.
 const readyAgain = 5 * time.Minute
 
-// trialStart is what the Node is before this run, where the plan wants a failed change
-// of the host to be taken back; else nil. Without a word of the plan that is an upgrade
-// of a Node that works, and what an earlier run has begun so.
-func (h *hostRun) trialStart() *steps.TrialStart {
-	start := &steps.TrialStart{}
+// nodeBefore is what the Node is before this run, where the plan wants a failed change
+// of the host to be rolled back; else nil. By default: an upgrade of a Ready Node, or a
+// snapshot that an earlier run opened.
+func (h *hostRun) nodeBefore() *steps.NodeBefore {
+	start := &steps.NodeBefore{}
 	if n := h.report.KubeNode; n != nil {
-		*start = steps.TrialStart{Node: n.UID, Ready: n.Ready, Version: compat.Canonical(n.KubeletVersion), Given: steps.GivenTo(*n)}
+		*start = steps.NodeBefore{UID: n.UID, Ready: n.Ready, Version: compat.Canonical(n.KubeletVersion), Given: steps.GivenTo(*n)}
 	}
 	if h.node.Partial { // it neither proves the Node nor fails for all of it
 		return nil
@@ -64,24 +64,24 @@ func (h *hostRun) trialStart() *steps.TrialStart {
 	case "rollback":
 		return start
 	}
-	if t := h.report.Trial; t != nil && !t.Ended || h.report.Upgrade != nil && start.Ready {
+	if s := h.report.Snapshot; s != nil && !s.Closed || h.report.Upgrade != nil && start.Ready {
 		return start
 	}
 	return nil
 }
 
-// takesBack tells whether a failure is one that is taken back: a step that failed, not a
+// rollsBack reports whether a failure is one that is rolled back: a step that failed, not a
 // run that was stopped or lost its way to the host or the cluster, and not one that
 // comes when all is verified.
-func (h *hostRun) takesBack(ctx context.Context, sum *HostSummary) bool {
-	if h.trial == nil || sum.Failed == "" || lostWay(ctx, sum.Err) {
+func (h *hostRun) rollsBack(ctx context.Context, sum *HostSummary) bool {
+	if h.rollbackTo == nil || sum.Failed == "" || lostWay(ctx, sum.Err) {
 		return false
 	}
 	i := slices.IndexFunc(h.node.Steps, func(s steps.Spec) bool { return s.ID == sum.Failed })
 	return i >= 0 && h.node.Steps[i].Kind != "node_joined"
 }
 
-// lostWay tells whether err is that of a run which was stopped, or may not or cannot reach
+// lostWay reports whether err is that of a run which was stopped, or may not or cannot reach
 // the host or the cluster, and says nothing of either.
 func lostWay(ctx context.Context, err error) bool {
 	var ce *transport.ConnectError
@@ -95,42 +95,42 @@ func lostWay(ctx context.Context, err error) bool {
 	return false
 }
 
-// takeBack makes the host as it was before its trial and sees it work.
-func (h *hostRun) takeBack(ctx context.Context, sum *HostSummary) {
-	out := &TakenBack{}
+// rollBack makes the host as it was before its snapshot and waits until it works.
+func (h *hostRun) rollBack(ctx context.Context, sum *HostSummary) {
+	out := &Rollback{}
 	before := h.heartbeat(ctx)
-	var reply steps.TakeBackReply
-	h.backPhase(ctx, out, "rollback", func() (err error) {
-		reply, err = ask(ctx, h, "applying", wire.TakeBack, steps.TakeBackRequest{Node: h.node.Name})
+	var reply steps.RollbackReply
+	h.rollbackPhase(ctx, out, "rollback", func() (err error) {
+		reply, err = ask(ctx, h, "applying", wire.Rollback, steps.RollbackRequest{Node: h.node.Name})
 		if err == nil && reply.Err != nil {
 			out.Failed, err = reply.Failed, reply.Err
 		}
 		return err
 	})
 	out.Left = reply.Left
-	if out.Err == nil && reply.Trial == nil { // nothing of the host had been changed
-		restored := h.putNodeBack(ctx, out, *h.trial)
+	if out.Err == nil && reply.Before == nil { // nothing of the host had been changed
+		restored := h.restoreNode(ctx, out, *h.rollbackTo)
 		if h.cordoned && h.api != nil {
-			h.backPhase(ctx, out, "uncordon", func() error { return absentIsFine(h.api.Uncordon(ctx, h.node.Name)) })
+			h.rollbackPhase(ctx, out, "uncordon", func() error { return absentIsFine(h.api.Uncordon(ctx, h.node.Name)) })
 		}
 		if out.Err == nil && !restored {
 			return
 		}
 	}
-	sum.TakenBack = out
+	sum.Rollback = out
 	sum.Changed = slices.DeleteFunc(sum.Changed, func(id string) bool {
 		return slices.ContainsFunc(h.node.Steps, func(s steps.Spec) bool {
 			k, _ := steps.Lookup(s.Kind)
 			return s.ID == id && (k.Place == steps.OnHost || s.Kind == "node_labels" || s.Kind == "node_taints")
 		})
 	})
-	if out.Err == nil && reply.Trial != nil {
-		h.seeBack(ctx, out, *reply.Trial, reply.Services, func(n kube.Node) bool { return !n.Heartbeat.Equal(before) })
+	if out.Err == nil && reply.Before != nil {
+		h.awaitWorking(ctx, out, *reply.Before, reply.Services, func(n kube.Node) bool { return !n.Heartbeat.Equal(before) })
 	}
 }
 
-// backPhase runs a part of taking back; none after one that failed.
-func (h *hostRun) backPhase(ctx context.Context, out *TakenBack, id string, f func() error) {
+// rollbackPhase runs a part of the rollback; none after one that failed.
+func (h *hostRun) rollbackPhase(ctx context.Context, out *Rollback, id string, f func() error) {
 	if out.Err != nil {
 		return
 	}
@@ -139,52 +139,52 @@ func (h *hostRun) backPhase(ctx context.Context, out *TakenBack, id string, f fu
 	}
 }
 
-// seeBack sees a machine work that was put back, and puts the cluster's side of it back;
-// alive tells that a kubelet which was started again has reported. Then the trial ends.
-// What the cluster could not be asked stays for the next run.
-func (h *hostRun) seeBack(ctx context.Context, out *TakenBack, start steps.TrialStart, services []string, alive func(kube.Node) bool) {
+// awaitWorking waits until a machine works that was rolled back, and rolls the cluster's
+// side of it back; alive reports whether a kubelet that was started again has reported.
+// Then the snapshot is closed. What the cluster could not be asked stays for the next run.
+func (h *hostRun) awaitWorking(ctx context.Context, out *Rollback, start steps.NodeBefore, services []string, alive func(kube.Node) bool) {
 	uncordon := func() error { return absentIsFine(h.api.Uncordon(ctx, h.node.Name)) }
-	h.backPhase(ctx, out, "gates", func() error { return h.gatesOf(ctx, services) })
+	h.rollbackPhase(ctx, out, "gates", func() error { return h.gatesOf(ctx, services) })
 	switch {
 	case start.Ready && h.api != nil:
-		h.backPhase(ctx, out, "node_ready", func() error {
+		h.rollbackPhase(ctx, out, "node_ready", func() error {
 			restarted := slices.Contains(services, "kubelet")
 			return h.awaitReady(ctx, start.Version, func(n kube.Node) bool { return !restarted || alive(n) })
 		})
-		h.putNodeBack(ctx, out, start)
-		h.backPhase(ctx, out, "uncordon", uncordon)
+		h.restoreNode(ctx, out, start)
+		h.rollbackPhase(ctx, out, "uncordon", uncordon)
 		if out.Err == nil {
 			out.Version = start.Version
 		}
-	case start.Node == "" && h.api != nil && needsCluster(h.node):
-		h.backPhase(ctx, out, "node_removed", func() error { return h.forgetNode(ctx) })
+	case start.UID == "" && h.api != nil && needsCluster(h.node):
+		h.rollbackPhase(ctx, out, "node_removed", func() error { return h.forgetNode(ctx) })
 	case h.api != nil: // it was not Ready before, and may be again by itself
-		h.putNodeBack(ctx, out, start)
+		h.restoreNode(ctx, out, start)
 		if h.cordoned {
-			h.backPhase(ctx, out, "uncordon", uncordon)
+			h.rollbackPhase(ctx, out, "uncordon", uncordon)
 		}
 	}
 	if out.Err == nil || !lostWay(ctx, out.Err) {
-		// What cannot be told to the machine any more is seen again by the next run.
+		// If the machine does not get this, the next run waits for it again.
 		_, _ = ask(ctx, h, "applying", wire.Verified, wire.None{})
 	}
 }
 
-// putNodeBack gives the Node the labels and taints again that it had before the trial;
-// true where there was anything to do.
-func (h *hostRun) putNodeBack(ctx context.Context, out *TakenBack, start steps.TrialStart) bool {
+// restoreNode restores the labels and taints that the Node had before the snapshot; true
+// where there was anything to do.
+func (h *hostRun) restoreNode(ctx context.Context, out *Rollback, start steps.NodeBefore) bool {
 	if out.Err != nil || h.api == nil || start.Given == nil {
 		return false
 	}
 	n, err := h.api.Node(ctx, h.node.Name)
 	var put func(context.Context, kube.API) error
-	if err == nil && n.UID == start.Node {
-		put = start.Given.PutBack(n)
+	if err == nil && n.UID == start.UID {
+		put = start.Given.Restore(n)
 	}
 	if err = absentIsFine(err); err == nil && put == nil {
 		return false
 	}
-	h.backPhase(ctx, out, "node_labels_taints", func() error {
+	h.rollbackPhase(ctx, out, "node_labels_taints", func() error {
 		if err != nil {
 			return err
 		}
@@ -193,22 +193,22 @@ func (h *hostRun) putNodeBack(ctx context.Context, out *TakenBack, start steps.T
 	return out.Err == nil
 }
 
-// finishTakeBack sees a machine work that an earlier run has put back, and says so: that
-// run did not come to it. One that does not work again is no reason not to go on.
-func (h *hostRun) finishTakeBack(ctx context.Context) error {
-	t := h.report.Trial
-	if t == nil || t.Back == nil {
+// finishRollback waits until a machine works that an earlier run has rolled back, and
+// reports it: that run ended before. If it does not work, this run continues anyway.
+func (h *hostRun) finishRollback(ctx context.Context) error {
+	s := h.report.Snapshot
+	if s == nil || s.RolledBack == nil {
 		return nil
 	}
-	start, out := t.TrialStart, &TakenBack{Left: t.Back.Left}
-	if n := h.report.KubeNode; start.Node == "" && n != nil && n.Ready && !slices.Contains(n.Taints, kube.Joining) {
-		start.Node = n.UID // somebody has joined the machine since: that Node is none of the run's
+	start, out := s.Node, &Rollback{Left: s.RolledBack.Left}
+	if n := h.report.KubeNode; start.UID == "" && n != nil && n.Ready && !slices.Contains(n.Taints, kube.Joining) {
+		start.UID = n.UID // somebody has joined the machine since: that Node is not the run's
 	}
-	h.seeBack(ctx, out, start, t.Back.Services, func(kube.Node) bool { return true })
+	h.awaitWorking(ctx, out, start, s.RolledBack.Services, func(kube.Node) bool { return true })
 	if out.Err != nil && lostWay(ctx, out.Err) {
 		return out.Err
 	}
-	h.emit(event.Warning{Host: h.node.Name, Summary: "an earlier run was taken back", Detail: fmt.Sprintf("The run that began %s did not come to say so. %s", t.Begun.Format("2006-01-02T15:04Z"), out)})
+	h.emit(event.Warning{Host: h.node.Name, Summary: "an earlier run was rolled back", Detail: fmt.Sprintf("The run that began %s ended before it had reported that. %s", s.Begun.Format("2006-01-02T15:04Z"), out)})
 	h.report.KubeNode = nil
 	if h.api != nil && needsCluster(h.node) {
 		if err := h.checkNode(ctx, h.api); err != nil {
@@ -221,7 +221,7 @@ func (h *hostRun) finishTakeBack(ctx context.Context) error {
 	return nil
 }
 
-// heartbeat is when the kubelet last said that it lives; zero where that is not known.
+// heartbeat is when the kubelet last reported; zero where that is not known.
 func (h *hostRun) heartbeat(ctx context.Context) time.Time {
 	if h.api == nil {
 		return time.Time{}
@@ -233,7 +233,7 @@ func (h *hostRun) heartbeat(ctx context.Context) time.Time {
 	return n.Heartbeat
 }
 
-// gatesOf waits until the services answer that were put back, as the plan's own gates of
+// gatesOf waits until the services that were restored answer, as the plan's own gates of
 // them would.
 func (h *hostRun) gatesOf(ctx context.Context, services []string) error {
 	var gates []steps.Spec
@@ -262,17 +262,17 @@ func (h *hostRun) awaitReady(ctx context.Context, version string, alive func(kub
 	return steps.AwaitNode(ctx, h.api, h.node.Name, "the Node did not become Ready again", progress, func(n kube.Node) string {
 		switch {
 		case compat.Canonical(n.KubeletVersion) != version:
-			return fmt.Sprintf("the Node says that its kubelet is %s, not %s yet", n.KubeletVersion, version)
+			return fmt.Sprintf("the Node reports kubelet %s, not %s yet", n.KubeletVersion, version)
 		case !n.Ready:
 			return "the Node is not Ready: " + n.ReadyReason
 		case !alive(n):
-			return "the kubelet that was put back has not reported yet"
+			return "the restored kubelet has not reported yet"
 		}
 		return ""
 	})
 }
 
-// forgetNode takes from the cluster what a first join has made there.
+// forgetNode removes from the cluster what a first join has made there.
 func (h *hostRun) forgetNode(ctx context.Context) error {
 	n, err := h.api.Node(ctx, h.node.Name)
 	if err == nil {
@@ -290,9 +290,9 @@ func (h *hostRun) forgetNode(ctx context.Context) error {
 	return err
 }
 
-// verified ends the trial of the host, if there is one.
+// verified closes the snapshot of the host, if there is one.
 func (h *hostRun) verified(ctx context.Context) error {
-	if h.trial == nil && h.report.Trial == nil || h.node.Partial {
+	if h.rollbackTo == nil && h.report.Snapshot == nil || h.node.Partial {
 		return nil
 	}
 	_, err := ask(ctx, h, "applying", wire.Verified, wire.None{})

@@ -179,16 +179,16 @@ var processes = regexp.MustCompile(`"(pid|PID)": [0-9]+`)
 func (w *world) mustBeBack(sum *engine.Summary, before map[string]string) {
 	w.t.Helper()
 	h := sum.Hosts[0]
-	if h.TakenBack == nil || h.TakenBack.Err != nil || h.TakenBack.Version != "1.35.4" || len(h.TakenBack.Left) > 0 {
-		w.t.Fatalf("failed at %s: %v; taken back: %+v", h.Failed, h.Err, h.TakenBack)
+	if h.Rollback == nil || h.Rollback.Err != nil || h.Rollback.Version != "1.35.4" || len(h.Rollback.Left) > 0 {
+		w.t.Fatalf("failed at %s: %v; rolled back: %+v", h.Failed, h.Err, h.Rollback)
 	}
 	w.wantVersion("win-1", "1.35.4")
 	_, dir := w.box()
 	if diff := cmp.Diff(before, kept(snapshot(w.t, dir))); diff != "" {
 		w.t.Fatalf("the machine is not as it was (-before +after):\n%s", diff)
 	}
-	if r := w.check(); r.Hosts[0].Trial != nil {
-		w.t.Errorf("a trial is open: %+v", r.Hosts[0].Trial)
+	if r := w.check(); r.Hosts[0].Snapshot != nil {
+		w.t.Errorf("a trial is open: %+v", r.Hosts[0].Snapshot)
 	}
 	left, err := os.ReadDir(filepath.Join(dir, "C", "ProgramData", "nodejoin", "previous"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -202,9 +202,9 @@ func (w *world) mustBeBack(sum *engine.Summary, before map[string]string) {
 	}
 }
 
-// An upgrade whose kubelet does not run is taken back, with all that the run had changed;
+// An upgrade whose kubelet does not run is rolled back, with all that the run had changed;
 // the mended one goes through.
-func TestUpgradeTakenBack(t *testing.T) {
+func TestUpgradeRolledBack(t *testing.T) {
 	w, before := upgradable(t, true)
 	_, sum := w.apply(-1)
 	if h := sum.Hosts[0]; h.Failed != "kubelet" || !strings.Contains(h.Err.Error(), "ended by itself") {
@@ -224,8 +224,8 @@ func TestUpgradeTakenBack(t *testing.T) {
 }
 
 // A run that was killed anywhere in an upgrade that cannot work, and one killed while it
-// was taken back: the next one takes it back, whichever of them changed what.
-func TestTakenBackAfterAKill(t *testing.T) {
+// was rolled back: the next one takes it back, whichever of them changed what.
+func TestRolledBackAfterAKill(t *testing.T) {
 	first, before := upgradable(t, true)
 	w := first.copy(t)
 	w.apply(-1)
@@ -250,33 +250,33 @@ func TestTakenBackAfterAKill(t *testing.T) {
 
 // The answer to taking back is lost after the machine is as it was: the run asks again,
 // and sees it work all the same.
-func TestTakenBackAnswerLost(t *testing.T) {
+func TestRollbackAnswerLost(t *testing.T) {
 	w, before := failsLate(t)
-	w.lostBacks = 2
+	w.lostRollbacks = 2
 	_, sum := w.apply(-1)
 	w.mustBeBack(sum, before)
 	w.wantLabels(map[string]string{"zone": "one"})
 }
 
-// cutOff is an apply whose failure is taken back; the way to the machine is lost with the
+// cutOff is an apply whose failure is rolled back; the way to the machine is lost with the
 // answer, and back when the run has ended.
 func (w *world) cutOff() {
 	w.t.Helper()
-	w.lostBacks, w.cut = 1, true
+	w.lostRollbacks, w.cut = 1, true
 	_, sum := w.apply(-1)
-	if b := sum.Hosts[0].TakenBack; b == nil || b.Failed != "rollback" || !strings.Contains(b.String(), "no answer") {
-		w.t.Fatalf("failed at %s: %v; taken back: %+v", sum.Hosts[0].Failed, sum.Hosts[0].Err, b)
+	if b := sum.Hosts[0].Rollback; b == nil || b.Failed != "rollback" || !strings.Contains(b.String(), "no answer") {
+		w.t.Fatalf("failed at %s: %v; rolled back: %+v", sum.Hosts[0].Failed, sum.Hosts[0].Err, b)
 	}
 	w.away = false
-	if r := w.check(); r.Hosts[0].Trial == nil || r.Hosts[0].Trial.Back == nil || r.Pending() == 0 {
-		w.t.Fatalf("the trial is %+v, %d pending", r.Hosts[0].Trial, r.Pending())
+	if r := w.check(); r.Hosts[0].Snapshot == nil || r.Hosts[0].Snapshot.RolledBack == nil || r.Pending() == 0 {
+		w.t.Fatalf("the trial is %+v, %d pending", r.Hosts[0].Snapshot, r.Pending())
 	}
 }
 
-// earlier is what was told of an earlier run that was taken back.
+// earlier is what was told of an earlier run that was rolled back.
 func (w *world) earlier() (told []string) {
 	for _, e := range w.events {
-		if m, ok := e.(event.Warning); ok && m.Summary == "an earlier run was taken back" {
+		if m, ok := e.(event.Warning); ok && m.Summary == "an earlier run was rolled back" {
 			told = append(told, m.Detail)
 		}
 	}
@@ -285,9 +285,9 @@ func (w *world) earlier() (told []string) {
 
 // The way to the machine is lost with the answer. The run says so; the next one sees the
 // machine work, puts back what is left to, tells of it and goes on.
-func TestTakenBackCutOff(t *testing.T) { synctest.Test(t, takenBackCutOff) }
+func TestRollbackCutOff(t *testing.T) { synctest.Test(t, rollbackCutOff) }
 
-func takenBackCutOff(t *testing.T) {
+func rollbackCutOff(t *testing.T) {
 	w, before := failsLate(t)
 	w.heard = func(e event.Event) {
 		if s, ok := e.(event.StepStarted); ok && s.Step == "rollback" {
@@ -368,8 +368,8 @@ func TestUpgradeKept(t *testing.T) {
 	w.edit(`(?m)^  profile  = profile.windows$`, "  profile  = profile.windows\n  on_failure = \"keep\"")
 	_, sum := w.apply(-1)
 	h := sum.Hosts[0]
-	if h.Failed != "kubelet" || h.TakenBack != nil {
-		t.Errorf("failed at %s: %v; %+v", h.Failed, h.Err, h.TakenBack)
+	if h.Failed != "kubelet" || h.Rollback != nil {
+		t.Errorf("failed at %s: %v; %+v", h.Failed, h.Err, h.Rollback)
 	}
 	if n, err := w.cluster().Node(t.Context(), "win-1"); err != nil || n.Ready || !n.Unschedulable {
 		t.Errorf("the Node is %+v, %v", n, err)
@@ -381,7 +381,7 @@ func TestUpgradeKept(t *testing.T) {
 
 // A run that is stopped is no failure of the upgrade: what it did stays, and the next
 // apply goes on.
-func TestNotTakenBackNeedlessly(t *testing.T) {
+func TestNotRolledBackNeedlessly(t *testing.T) {
 	w, _ := upgradable(t, false)
 	w.before = func(req steps.Request) {
 		if req.Steps[0].ID == "kubernetes_node" || len(req.Steps) > 1 && req.Steps[1].ID == "kubernetes_node" {
@@ -389,8 +389,8 @@ func TestNotTakenBackNeedlessly(t *testing.T) {
 		}
 	}
 	_, sum := w.apply(-1)
-	if h := sum.Hosts[0]; h.TakenBack != nil || steps.AsError(h.Err).Code != steps.CodeInterrupted {
-		t.Errorf("failed at %s: %v; %+v", h.Failed, h.Err, h.TakenBack)
+	if h := sum.Hosts[0]; h.Rollback != nil || steps.AsError(h.Err).Code != steps.CodeInterrupted {
+		t.Errorf("failed at %s: %v; %+v", h.Failed, h.Err, h.Rollback)
 	}
 	w.before = nil
 	if n, err := w.cluster().Node(t.Context(), "win-1"); err != nil || !n.Unschedulable {
@@ -398,14 +398,14 @@ func TestNotTakenBackNeedlessly(t *testing.T) {
 	}
 	w.mustConverge()
 	w.wantVersion("win-1", "1.36.3")
-	if r := w.check(); r.Hosts[0].Trial != nil || r.Pending() > 0 {
-		t.Errorf("%d pending, trial %+v", r.Pending(), r.Hosts[0].Trial)
+	if r := w.check(); r.Hosts[0].Snapshot != nil || r.Pending() > 0 {
+		t.Errorf("%d pending, trial %+v", r.Pending(), r.Hosts[0].Snapshot)
 	}
 }
 
 // A first join that fails leaves the machine as it was before, where the plan says so,
 // and no Node.
-func TestFirstJoinTakenBack(t *testing.T) {
+func TestFirstJoinRolledBack(t *testing.T) {
 	for _, ends := range []string{"kube-proxy", "kubelet"} {
 		t.Run(ends, func(t *testing.T) {
 			w := newWorld(t)
@@ -417,8 +417,8 @@ func TestFirstJoinTakenBack(t *testing.T) {
 			w.broken = map[string]string{ends + ".exe": "exit 3"}
 			_, sum := w.apply(-1)
 			r := sum.Hosts[0]
-			if r.TakenBack == nil || r.TakenBack.Err != nil || r.TakenBack.Version != "" || len(r.TakenBack.Left) > 0 {
-				t.Fatalf("failed at %s: %v; taken back: %+v", r.Failed, r.Err, r.TakenBack)
+			if r.Rollback == nil || r.Rollback.Err != nil || r.Rollback.Version != "" || len(r.Rollback.Left) > 0 {
+				t.Fatalf("failed at %s: %v; rolled back: %+v", r.Failed, r.Err, r.Rollback)
 			}
 			after := kept(snapshot(t, dir))
 			for _, k := range []string{"C/ProgramData/nodejoin", "C/ProgramData/nodejoin/bin"} {
@@ -453,8 +453,8 @@ func TestNoHalfNodeTakesPods(t *testing.T) {
 	w.one = true
 	w.broken = map[string]string{"kube-proxy.exe": "exit 3"}
 	_, sum := w.apply(-1)
-	if h := sum.Hosts[0]; h.Failed != "kube_proxy" || h.TakenBack != nil {
-		t.Fatalf("failed at %s: %v; taken back: %+v", h.Failed, h.Err, h.TakenBack)
+	if h := sum.Hosts[0]; h.Failed != "kube_proxy" || h.Rollback != nil {
+		t.Fatalf("failed at %s: %v; rolled back: %+v", h.Failed, h.Err, h.Rollback)
 	}
 	if n, err := w.cluster().Node(t.Context(), "win-1"); err != nil || !slices.Contains(n.Taints, kube.Joining) {
 		t.Errorf("taints %v, %v", n.Taints, err)
@@ -469,7 +469,7 @@ func TestNoHalfNodeTakesPods(t *testing.T) {
 
 // A run that is stopped when its Node takes pods again has verified it: a later failure
 // takes nothing back.
-func TestNothingIsTakenBackOnceJoined(t *testing.T) {
+func TestNothingIsRolledBackOnceJoined(t *testing.T) {
 	w, _ := upgradable(t, false)
 	w.heard = func(e event.Event) {
 		if d, ok := e.(event.StepDone); ok && d.Step == "joined" {
@@ -480,8 +480,8 @@ func TestNothingIsTakenBackOnceJoined(t *testing.T) {
 	w.heard = nil
 	w.add("\nstep \"file\" \"bad\" {\n  on      = node.win\n  path    = \"C:\\\\own\\\\late.txt\\\\x\"\n  content = \"x\"\n}\n")
 	_, sum := w.apply(-1)
-	if h := sum.Hosts[0]; h.Err == nil || h.TakenBack != nil {
-		t.Errorf("error %v, taken back %+v", h.Err, h.TakenBack)
+	if h := sum.Hosts[0]; h.Err == nil || h.Rollback != nil {
+		t.Errorf("error %v, rolled back %+v", h.Err, h.Rollback)
 	}
 	n, err := w.cluster().Node(t.Context(), "win-1")
 	if err != nil || n.KubeletVersion != "v1.36.3" || !n.Ready || n.Unschedulable {

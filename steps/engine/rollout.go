@@ -43,7 +43,7 @@ func (h *hostRun) takesTurn() bool {
 	if h.report.Err != nil || slices.ContainsFunc(h.report.Steps, func(s StepReport) bool { return s.Result.Err != nil }) {
 		return false // nothing is done to it
 	}
-	pending := h.report.Trial != nil || slices.ContainsFunc(h.report.Steps, func(s StepReport) bool { return !s.Result.Change.NoOp() })
+	pending := h.report.Snapshot != nil || slices.ContainsFunc(h.report.Steps, func(s StepReport) bool { return !s.Result.Change.NoOp() })
 	return h.report.Interruption != nil || h.out() && pending
 }
 

@@ -118,7 +118,7 @@ func begun(sum *engine.Summary) (worked, failed []string, held string) {
 
 // Twenty nodes are upgraded, three at a time, of which two fail: there are never more
 // than three out of service, the run stops when both have failed, and the next one goes
-// on. What fails keeps its place, whether it is taken back or not.
+// on. What fails keeps its place, whether it is rolled back or not.
 func TestRollout(t *testing.T) {
 	for failing, nodes := range map[string]int{"keep": 20, "rollback": 13} {
 		t.Run(failing, func(t *testing.T) {

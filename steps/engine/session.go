@@ -49,8 +49,8 @@ type hostRun struct {
 	seen    map[string]string // versions that earlier runs have seen run, by step
 	// cordoned: this run has cordoned the Node.
 	cordoned bool
-	// trial is set while this run takes back what it changes if a step fails.
-	trial *steps.TrialStart
+	// rollbackTo is what the Node was, while this run rolls its changes back if a step fails.
+	rollbackTo *steps.NodeBefore
 	// rebootLeft is why the machine is to be rebooted yet, where the plan does not let
 	// this run do it and nothing had to wait for it.
 	rebootLeft *steps.Error
@@ -177,7 +177,7 @@ func (h *hostRun) check(ctx context.Context) {
 	}
 	h.report.Facts, h.report.Mutations = reply.Facts, reply.Mutations
 	h.report.Last, h.report.LastUnknown = reply.Last, reply.LastUnknown
-	h.report.Trial, h.report.Untouched, h.seen = reply.Trial, reply.Untouched, reply.Seen
+	h.report.Snapshot, h.report.Untouched, h.seen = reply.Snapshot, reply.Untouched, reply.Seen
 	if results == nil {
 		results = map[string]steps.Result{}
 	}
@@ -188,6 +188,7 @@ func (h *hostRun) check(ctx context.Context) {
 	maps.Copy(h.values, steps.FactValues(reply.Facts)) // for the cluster's steps that name the machine
 	h.checkConditional(ctx, results)
 	h.checkFiles(ctx, results)
+	h.report.Steps = make([]StepReport, 0, len(h.node.Steps))
 	for _, spec := range h.node.Steps {
 		k, _ := steps.Lookup(spec.Kind)
 		h.report.Steps = append(h.report.Steps, StepReport{Spec: spec, Place: k.Place, Result: results[spec.ID]})

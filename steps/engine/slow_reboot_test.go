@@ -200,7 +200,7 @@ func TestSlowReboot(t *testing.T) {
 			t.Errorf("failed at %q: %v; told %d times", h.Failed, h.Err, w.boots.asked)
 		}
 	})
-	t.Run("a feature is taken back", func(t *testing.T) {
+	t.Run("a feature is rolled back", func(t *testing.T) {
 		w := newWorld(t)
 		w.one, w.boots = true, &slowBoot{undone: "Microsoft-Hyper-V"}
 		w.says(`features = ["Containers", "Microsoft-Hyper-V"]

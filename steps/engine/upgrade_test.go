@@ -305,8 +305,8 @@ func TestUpgradeRespectsBudgets(t *testing.T) {
 	before := kept(snapshot(t, dir))
 	w.drain.Timeout = 50 * time.Millisecond
 	_, sum := w.apply(-1)
-	if h := sum.Hosts[0]; h.Err == nil || !strings.Contains(h.Err.Error(), "d/web") || len(h.Changed) > 0 || h.TakenBack != nil {
-		t.Errorf("failed at %s: %v; changed %v, taken back %+v", h.Failed, h.Err, h.Changed, h.TakenBack)
+	if h := sum.Hosts[0]; h.Err == nil || !strings.Contains(h.Err.Error(), "d/web") || len(h.Changed) > 0 || h.Rollback != nil {
+		t.Errorf("failed at %s: %v; changed %v, rolled back %+v", h.Failed, h.Err, h.Changed, h.Rollback)
 	}
 	if d := cmp.Diff(before, kept(snapshot(t, dir))); d != "" {
 		t.Errorf("the machine was changed (-before +after):\n%s", d)

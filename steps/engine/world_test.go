@@ -46,22 +46,22 @@ type world struct {
 	quick      bool
 	members    []string // names of all nodes; compile sets it
 
-	parallel  int
-	downgrade bool
-	drain     kube.DrainOptions
-	ends      bool               // the kubelet of the next archive ends as soon as it is started
-	broken    map[string]string  // programs of the machines that end, as sandbox.Config has it
-	cancel    context.CancelFunc // of the apply that runs
-	skip      []string           // nodes that --skip names
-	heard     func(event.Event)  // is told each event; may be nil
-	now       func() time.Time   // of engine.Options
-	holder    steps.Holder       // of engine.Options
-	boots     *slowBoot          // how machines go down and come back; nil = at once
-	lostBacks int                // answers to taking back that are lost
-	cut       bool               // and with them the way to the machine
-	away      bool               // no machine answers
-	self      string             // node whose machine is the one that the run is made on
-	resume    func(plan.Node, host.Facts) (*engine.Resume, error)
+	parallel      int
+	downgrade     bool
+	drain         kube.DrainOptions
+	ends          bool               // the kubelet of the next archive ends as soon as it is started
+	broken        map[string]string  // programs of the machines that end, as sandbox.Config has it
+	cancel        context.CancelFunc // of the apply that runs
+	skip          []string           // nodes that --skip names
+	heard         func(event.Event)  // is told each event; may be nil
+	now           func() time.Time   // of engine.Options
+	holder        steps.Holder       // of engine.Options
+	boots         *slowBoot          // how machines go down and come back; nil = at once
+	lostRollbacks int                // answers to taking back that are lost
+	cut           bool               // and with them the way to the machine
+	away          bool               // no machine answers
+	self          string             // node whose machine is the one that the run is made on
+	resume        func(plan.Node, host.Facts) (*engine.Resume, error)
 }
 
 var errKilled = errors.New("killed")
@@ -262,10 +262,10 @@ func (f *flaky) Do(ctx context.Context, m wire.Message, emit func(event.Event)) 
 			}
 			return transport.ErrDropped
 		}
-	case wire.TakeBack.Method: // it is done, and its answer lost while the world wants it
+	case wire.Rollback.Method: // it is done, and its answer lost while the world wants it
 		err := f.Conn.Do(ctx, m, emit)
-		if err == nil && f.w.lostBacks > 0 {
-			f.w.lostBacks--
+		if err == nil && f.w.lostRollbacks > 0 {
+			f.w.lostRollbacks--
 			f.w.away = f.w.cut
 			return transport.ErrDropped
 		}

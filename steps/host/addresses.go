@@ -9,7 +9,7 @@ import (
 
 // Addresses brings a list of addresses of a firewall rule into one form: "" for
 // any, else addresses and networks (ADDRESS/BITS, of one address without the bits),
-// sorted, each once, with commas between. The firewall gives back "192.0.2.1" as
+// sorted, each once, with commas between. The firewall returns "192.0.2.1" as
 // "192.0.2.1/255.255.255.255" or as a range of one, and takes all of these
 // (learn.microsoft.com, INetFwRule::put_RemoteAddresses). What is none of them is
 // kept as it is, in lower case.
@@ -60,7 +60,7 @@ func address(text string) string {
 	return text
 }
 
-// ValidAddresses tells whether a list holds addresses and networks only.
+// ValidAddresses reports whether a list holds addresses and networks only.
 func ValidAddresses(list string) bool {
 	normal := Addresses(list)
 	if normal == "" {

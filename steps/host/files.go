@@ -12,7 +12,7 @@ type FilesReader interface {
 	Stat(ctx context.Context, path string) (FileInfo, error)
 	// Open reads a file from its start.
 	Open(ctx context.Context, path string) (io.ReadCloser, error)
-	// List gives the entries of a directory, sorted by name.
+	// List returns the entries of a directory, sorted by name.
 	List(ctx context.Context, path string) ([]FileInfo, error)
 	// FreeBytes is the space left on the volume that holds path (or would hold it).
 	FreeBytes(ctx context.Context, path string) (uint64, error)
@@ -26,7 +26,7 @@ type FilesReader interface {
 type Files interface {
 	FilesReader
 
-	// Mkdir makes a directory and its missing parents; an existing one is kept
+	// Mkdir creates a directory and its missing parents; an existing one is kept
 	// and only its access is set. On Windows only the system and administrators can
 	// change a folder that it makes, whatever C:\ gives to others; what is made in it
 	// later inherits what it would else (but for AccessPrivate).
@@ -35,14 +35,14 @@ type Files interface {
 	// and makes missing parents, as Mkdir does. The temporary name is TempName(path), so that a
 	// later run takes up or overwrites what an interrupted one left.
 	WriteFile(ctx context.Context, path string, r io.Reader, opt WriteOptions) error
-	// CreateExclusive makes a new file with this content, or fails with fs.ErrExist.
+	// CreateExclusive creates a new file with this content, or fails with fs.ErrExist.
 	CreateExclusive(ctx context.Context, path string, data []byte) error
 	// Rename moves a file, replacing newPath. A program that runs from newPath is ErrBusy.
 	Rename(ctx context.Context, oldPath, newPath string) error
-	// Remove deletes a file or an empty directory; absent is no error. A program
+	// Remove deletes a file or an empty directory; absence is not an error. A program
 	// that runs from path is ErrBusy.
 	Remove(ctx context.Context, path string) error
-	// Unmount takes off what was mounted last at exactly this path; nothing is no error.
+	// Unmount takes off what was mounted last at exactly this path; nothing is not an error.
 	// One that is in use is ErrBusy.
 	Unmount(ctx context.Context, path string) error
 	// SetAccess changes who may read and write path.

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Intercept gives a Host that calls before, with the name and subject of the
+// Intercept returns a Host that calls before, with the name and subject of the
 // call, ahead of every mutating call of h; an error of before is returned and the
 // call is not made. It counts mutations, and stands for a killed process in tests.
 func Intercept(h Host, before func(op, subject string) error) Host {
@@ -18,7 +18,7 @@ func Intercept(h Host, before func(op, subject string) error) Host {
 	})
 }
 
-// Around gives a Host that hands every mutating call of h to around, with its name
+// Around returns a Host that hands every mutating call of h to around, with its name
 // and subject; around makes the call or does not, and its error is that of the call.
 func Around(h Host, around func(op, subject string, call func() error) error) Host {
 	return &intercepted{Host: h, do: around}

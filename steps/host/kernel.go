@@ -33,15 +33,15 @@ type Kernel interface {
 	// not have is fs.ErrNotExist.
 	SetSysctl(ctx context.Context, name, value string) error
 	// LoadKernelModule loads a module, with those that it needs, into the running
-	// kernel; one that is there already is no error.
+	// kernel; one that is there already is not an error.
 	LoadKernelModule(ctx context.Context, name string) error
 	// DeleteInterface removes an interface that programs have made, such as a bridge;
-	// absent is no error.
+	// absence is not an error.
 	DeleteInterface(ctx context.Context, name string) error
 	// DeleteFilterChains removes chains with their rules, and the rules of others that lead
-	// to them; absent is no error.
+	// to them; absence is not an error.
 	DeleteFilterChains(ctx context.Context, chains []FilterChain) error
-	// DeleteFilterTables removes tables with all that is in them; absent is no error.
+	// DeleteFilterTables removes tables with all that is in them; absence is not an error.
 	DeleteFilterTables(ctx context.Context, tables []FilterTable) error
 }
 

@@ -16,7 +16,7 @@ type NetworkReader interface {
 	// Listeners lists the TCP ports on which programs listen and the UDP ports that
 	// are bound, sorted by protocol and port; each port once.
 	Listeners(ctx context.Context) ([]Listener, error)
-	// DynamicPorts gives the ports of "tcp" or "udp" of which a program gets one that
+	// DynamicPorts returns the ports of "tcp" or "udp" of which a program gets one that
 	// asks for any. Machines whose kernel parameters these are answer ErrUnsupported, to
 	// the calls on reserved ports, too.
 	DynamicPorts(ctx context.Context, protocol string) (PortRange, error)
@@ -56,28 +56,28 @@ type NetworkReader interface {
 type Network interface {
 	NetworkReader
 
-	// DeleteRoutes removes routes that are as Routes gives them; absent is no error. Windows
+	// DeleteRoutes removes routes that are as Routes gives them; absence is not an error. Windows
 	// answers ErrUnsupported.
 	DeleteRoutes(ctx context.Context, routes []Route) error
 	// SetDynamicPorts changes what DynamicPorts gives, now and after each boot. A range
 	// that is not ValidDynamic is fs.ErrInvalid.
 	SetDynamicPorts(ctx context.Context, r PortRange) error
 	// ReservePorts takes a range out of the ports that programs get which ask for any,
-	// now and after each boot. One that is reserved already is no error; a port of it
+	// now and after each boot. One that is reserved already is not an error; a port of it
 	// that a program or another reservation has is ErrBusy.
 	ReservePorts(ctx context.Context, r PortRange) error
-	// ReleasePorts ends a reservation; absent is no error.
+	// ReleasePorts ends a reservation; absence is not an error.
 	ReleasePorts(ctx context.Context, r PortRange) error
 	// PutFirewallRule adds the rule or replaces the one of the same name.
 	PutFirewallRule(ctx context.Context, r FirewallRule) error
-	// DeleteFirewallRule removes a rule by name; absent is no error.
+	// DeleteFirewallRule removes a rule by name; absence is not an error.
 	DeleteFirewallRule(ctx context.Context, name string) error
-	// CreateHNSNetwork makes a network that outlives boots. One of the name
+	// CreateHNSNetwork creates a network that outlives boots. One of the name
 	// (case-insensitive) is fs.ErrExist. On a machine whose adapter has no virtual switch
 	// one is made, and for some seconds the machine has no connections.
 	CreateHNSNetwork(ctx context.Context, n HNSNetworkConfig) error
 	// DeleteHNSNetwork removes a network by name (case-insensitive), with its endpoints
-	// and the load balancers over these; absent is no error.
+	// and the load balancers over these; absence is not an error.
 	DeleteHNSNetwork(ctx context.Context, name string) error
 }
 

@@ -53,7 +53,7 @@ func Base(os, p string) string {
 	return p[strings.LastIndex(p, `\`)+1:]
 }
 
-// SamePath tells whether two paths name the same file on the given OS
+// SamePath reports whether two paths name the same file on the given OS
 // (Windows: case and the kind of slash do not count).
 func SamePath(os, a, b string) bool { return PathKey(os, a) == PathKey(os, b) }
 

@@ -9,7 +9,7 @@ type RegistryReader interface {
 	// RegistryValue reads one value of a key written `HKLM\SOFTWARE\...`.
 	// Machines without a registry answer ErrUnsupported.
 	RegistryValue(ctx context.Context, key, name string) (RegistryValue, error)
-	// RegistryNames gives the names of the keys and of the values directly below a
+	// RegistryNames returns the names of the keys and of the values directly below a
 	// key, each sorted. A key that holds nothing is there; one that is not is fs.ErrNotExist.
 	RegistryNames(ctx context.Context, key string) (keys, values []string, err error)
 }
@@ -19,9 +19,9 @@ type Registry interface {
 	RegistryReader
 
 	SetRegistryValue(ctx context.Context, key, name string, v RegistryValue) error
-	// DeleteRegistryValue removes one value; absent is no error. Its key stays.
+	// DeleteRegistryValue removes one value; absence is not an error. Its key stays.
 	DeleteRegistryValue(ctx context.Context, key, name string) error
-	// DeleteRegistryKey removes a key that holds nothing; absent is no error. One with
+	// DeleteRegistryKey removes a key that holds nothing; absence is not an error. One with
 	// values or keys below it stays, which is ErrBusy.
 	DeleteRegistryKey(ctx context.Context, key string) error
 }

@@ -29,13 +29,13 @@ type Services interface {
 	StartService(ctx context.Context, name string) error
 	// StopService stops and waits until the service reports stopped and its
 	// process is gone, bounded by ctx. A process that stays long after that report is
-	// ended. Stopped already is no error. Running dependents are ErrDependents.
+	// ended. Stopped already is not an error. Running dependents are ErrDependents.
 	StopService(ctx context.Context, name string) error
 	// DeleteService unregisters a stopped service. Running: ErrServiceRunning.
-	// Registered services that depend on it: ErrDependents. Absent is no error.
+	// Registered services that depend on it: ErrDependents. Absent is not an error.
 	DeleteService(ctx context.Context, name string) error
 	// RunProgram runs a program to its end and gives its exit code; a code other than
-	// 0 is no error. It runs in its own folder, with this process's environment and
+	// 0 is not an error. It runs in its own folder, with this process's environment and
 	// rights and without input; what it prints is in p.Log when the call returns. A
 	// program that is not there is fs.ErrNotExist. When ctx ends first, the program and
 	// what it has started are killed, and so they are when this process ends. Services

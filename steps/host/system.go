@@ -24,7 +24,7 @@ type SystemReader interface {
 	Feature(ctx context.Context, name string) (FeatureState, error)
 	// HostName gives the machine's name, now and after the next boot.
 	HostName(ctx context.Context) (HostName, error)
-	// RebootNoted gives what was noted with NoteReboot since the machine has booted,
+	// RebootNoted returns what was noted with NoteReboot since the machine has booted,
 	// sorted; it knows by itself that the machine has booted, whatever its clock did.
 	RebootNoted(ctx context.Context) ([]string, error)
 }
@@ -34,27 +34,27 @@ type System interface {
 	SystemReader
 
 	SetMachineEnv(ctx context.Context, name, value string) error
-	// UnsetMachineEnv removes a variable; absent is no error.
+	// UnsetMachineEnv removes a variable; absence is not an error.
 	UnsetMachineEnv(ctx context.Context, name string) error
 	// TrustCA puts an authority (one certificate in DER) into the machine's store; one
-	// that is there already is no error. Programs read the store when they start, or later.
+	// that is there already is not an error. Programs read the store when they start, or later.
 	TrustCA(ctx context.Context, ca []byte) error
-	// DistrustCA takes out an authority that TrustCA has put in; absent is no error. One
+	// DistrustCA takes out an authority that TrustCA has put in; absence is not an error. One
 	// that the machine trusts for another reason as well stays trusted.
 	DistrustCA(ctx context.Context, ca []byte) error
 	// EnableFeature turns a feature on, with those that it needs. Where that takes a
 	// reboot, its state says so then. One that Windows does not know is fs.ErrNotExist.
 	EnableFeature(ctx context.Context, name string) error
-	// DisableFeature turns a feature off; its files stay. Off already is no error.
+	// DisableFeature turns a feature off; its files stay. Off already is not an error.
 	DisableFeature(ctx context.Context, name string) error
 	// SetHostName changes the machine's name: on Windows from the next boot on, on Linux
-	// now and after each boot. One that it has already is no error; one that no machine
+	// now and after each boot. One that it has already is not an error; one that no machine
 	// can have (CheckHostName), or that the machine refuses, is fs.ErrInvalid.
 	SetHostName(ctx context.Context, name string) error
 	// NoteReboot notes, until the machine boots, what needs a reboot.
 	NoteReboot(ctx context.Context, what string) error
 	// Reboot asks for a reboot and returns once it is taken; the machine goes down soon
-	// after. One that is under way already is no error.
+	// after. One that is under way already is not an error.
 	Reboot(ctx context.Context) error
 }
 

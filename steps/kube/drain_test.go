@@ -17,7 +17,7 @@ import (
 type pods struct {
 	kube.API
 	list    []kube.Pod
-	refuse  map[string]int // name -> how often its budget refuses; -1 = for ever
+	refuse  map[string]int // name -> how often its budget refuses; -1 = forever
 	grace   int            // looks that an evicted pod is still seen
 	evicted []string
 	asked   int // Evict calls

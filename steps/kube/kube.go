@@ -33,7 +33,7 @@ type Reader interface {
 	ServingRequests(ctx context.Context, node string) ([]ServingRequest, error)
 	// NodeEvents lists the events of a Node that the cluster still keeps, oldest first.
 	NodeEvents(ctx context.Context, node string) ([]NodeEvent, error)
-	// ServiceAccount tells whether the account exists and carries the wanted rules.
+	// ServiceAccount reports whether the account exists and carries the wanted rules.
 	ServiceAccount(ctx context.Context, want ServiceAccount) (ServiceAccountState, error)
 	// Manifest returns what applying it would change, by a server-side dry run. Errors besides those of every
 	// request: *OwnershipError, unless forced; ErrNotServed; what the API server would reject of the object.
@@ -65,17 +65,17 @@ type API interface {
 	// SetAnnotations sets these annotations on a Node and removes those named; others stay.
 	SetAnnotations(ctx context.Context, node string, set map[string]string, remove []string) error
 
-	// Cordon makes a Node unschedulable and records in CordonedBy that nodejoin did so and why. A Node that is
+	// Cordon creates a Node unschedulable and records in CordonedBy that nodejoin did so and why. A Node that is
 	// already unschedulable, by whomever, stays as it is.
 	Cordon(ctx context.Context, node, why string) error
-	// Uncordon makes a Node schedulable that Cordon made unschedulable. A Node that somebody else has cordoned,
+	// Uncordon creates a Node schedulable that Cordon made unschedulable. A Node that somebody else has cordoned,
 	// also in addition, stays cordoned, which is not an error. CordonedBy is removed in any case.
 	Uncordon(ctx context.Context, node string) error
 	// Evict requests the eviction of a pod (policy/v1): its disruption budget may reject it for now, which is
 	// ErrBudget. It is not an error if the pod is absent, or another pod has that name by now. The pod is gone
 	// only when Pods no longer lists it.
 	Evict(ctx context.Context, p Pod) error
-	// TakeLease gives the holder a Lease of kube-system (coordination.k8s.io/v1), or renews it. It replaces a
+	// TakeLease returns the holder a Lease of kube-system (coordination.k8s.io/v1), or renews it. It replaces a
 	// holder whose time has run out and the one named in from ("" = nobody); it returns what that Lease was,
 	// otherwise a zero one. A Lease of anybody else is ErrHeld, and is returned.
 	TakeLease(ctx context.Context, want Lease, from string) (Lease, error)

@@ -4,7 +4,7 @@
 // module: as a service it runs the program that the parameters of the service in the
 // registry name, ends it when the service stops, and starts it again when it ends by
 // itself. A parameter that nssm does not have, or has in another type, ends the service,
-// where nssm would go on without. No log is put aside.
+// where nssm would go on without. No log is moved away.
 package main
 
 import (
@@ -99,7 +99,7 @@ func (s service) failed(err error) (specific bool, code uint32) {
 	return true, 1
 }
 
-// read gives what it has read with an error, too.
+// read returns what it has read with an error, too.
 func read(name string) (service, error) {
 	var s service
 	key := `SYSTEM\CurrentControlSet\Services\` + name

@@ -54,7 +54,7 @@ func Workspace(t testing.TB) string {
 	return dir
 }
 
-// Compile gives the plan of a folder; a warning fails the test, too, but for those
+// Compile returns the plan of a folder; a warning fails the test, too, but for those
 // whose summaries are given.
 func Compile(t testing.TB, dir string, vars map[string]string, warnings ...string) *plan.Compiled {
 	t.Helper()
@@ -80,7 +80,8 @@ func Compile(t testing.TB, dir string, vars map[string]string, warnings ...strin
 // Host is the sandbox of a node.
 func Host(n plan.Node) (*sandbox.Host, error) {
 	s := n.Connection.Sandbox
-	return sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, IP6: s.IP6, Hostname: n.Name, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
+	return sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, IP6: s.IP6, Hostname: n.Name,
+		DataDir: n.DataDir, ClusterDir: s.ClusterDir})
 }
 
 // Cluster is the sandbox of the plan's cluster.
@@ -94,7 +95,8 @@ func Cluster(t testing.TB, c *plan.Compiled) *sandbox.Cluster {
 }
 
 func openCluster(c *plan.Compiled) (*sandbox.Cluster, error) {
-	return sandbox.OpenClusterConfig(context.Background(), sandbox.ClusterConfig{Dir: c.Cluster.Sandbox, PodCIDR: c.Cluster.PodCIDR, Version: "v" + c.Cluster.Version})
+	return sandbox.OpenClusterConfig(context.Background(),
+		sandbox.ClusterConfig{Dir: c.Cluster.Sandbox, PodCIDR: c.Cluster.PodCIDR, Version: "v" + c.Cluster.Version})
 }
 
 // Session is one run of the command, without its output.
@@ -118,7 +120,7 @@ func Session(t testing.TB, c *plan.Compiled) *engine.Session {
 	return s
 }
 
-// Check gives the changes that are to be made, by "node/step".
+// Check returns the changes that are to be made, by "node/step".
 func Check(t testing.TB, ctx context.Context, s *engine.Session) map[string]steps.Change {
 	t.Helper()
 	return changes(t, s.Check(ctx))
@@ -185,7 +187,8 @@ func Join(t testing.TB, ctx context.Context, c *plan.Compiled) (changed []string
 	}
 	maps.DeleteFunc(pending, func(_ string, c steps.Change) bool { return c.Action == steps.ActionWait })
 	if len(changed) < planned || len(changed) > planned+unknown {
-		t.Errorf("the plan counts %d changes, and %d that are not known yet; the apply %d:\n%s", planned, unknown, len(changed),
+		t.Errorf("the plan counts %d changes, and %d that are not known yet; the apply %d:\n%s", planned,
+			unknown, len(changed),
 			cmp.Diff(slices.Sorted(maps.Keys(pending)), slices.Sorted(slices.Values(changed))))
 	}
 	return changed, mutations

@@ -171,7 +171,8 @@ func (s *suite) hasAccess(path string, want host.Access, file bool) {
 }
 
 func (s *suite) access() {
-	all := []host.Access{host.AccessDefault, host.AccessPrivate, host.AccessProgram, host.AccessPrivate, host.AccessDefault}
+	all := []host.Access{host.AccessDefault, host.AccessPrivate, host.AccessProgram, host.AccessPrivate,
+		host.AccessDefault}
 	for _, access := range all { // replaces the file and changes the folder
 		s.must(s.Host.WriteFile(s.ctx, s.path("f"), strings.NewReader("x"), host.WriteOptions{Access: access}))
 		s.hasAccess(s.path("f"), access, true)

@@ -30,7 +30,8 @@ func (s *suite) dynamicPorts() {
 	other, err := s.Host.DynamicPorts(s.ctx, "udp")
 	s.must(err)
 	s.equal("ports of the other protocol", other, udp)
-	for _, bad := range []host.PortRange{{Protocol: "tcp", First: 1024, Last: 65535}, {Protocol: "tcp", First: 40000, Last: 40100}, {Protocol: "sctp", First: 40000, Last: 50000}} {
+	for _, bad := range []host.PortRange{{Protocol: "tcp", First: 1024, Last: 65535},
+		{Protocol: "tcp", First: 40000, Last: 40100}, {Protocol: "sctp", First: 40000, Last: 50000}} {
 		s.is("set "+bad.String(), s.Host.SetDynamicPorts(s.ctx, bad), fs.ErrInvalid)
 	}
 	_, err = s.Host.DynamicPorts(s.ctx, "sctp")
@@ -72,7 +73,8 @@ func (s *suite) reservedPorts() {
 		s.must(s.Host.ReleasePorts(s.ctx, r))
 		is("released", r, false)
 	}
-	for _, bad := range []host.PortRange{{Protocol: "tcp", Last: 5}, {Protocol: "tcp", First: 9, Last: 5}, {First: 5, Last: 5}} {
+	for _, bad := range []host.PortRange{{Protocol: "tcp", Last: 5}, {Protocol: "tcp", First: 9, Last: 5},
+		{First: 5, Last: 5}} {
 		_, err := s.Host.PortsReserved(s.ctx, bad)
 		s.is("look for "+bad.String(), err, fs.ErrInvalid)
 		s.is("reserve "+bad.String(), s.Host.ReservePorts(s.ctx, bad), fs.ErrInvalid)

@@ -9,7 +9,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// programRun: the exit code, what was printed, and absence. A log is made anew.
+// programRun: the exit code, what was printed, and absence. A log is written again from its start.
 func (s *suite) programRun() {
 	p, prints := s.Once(s.T)
 	p.Log = s.path("logs", "once.log")

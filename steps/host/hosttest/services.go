@@ -107,7 +107,8 @@ func (s *suite) serviceConfig() {
 	want.Command = append(slices.Clone(s.Program), "other")
 	want.DependsOn = []string{"njt-a", "njt-b"} // registered or not
 	want.Environment = []string{"A=1", "B=two words", "C=x=y"}
-	want.Recovery = []host.RecoveryAction{{Action: "restart", Delay: 5 * time.Second}, {Action: "restart", Delay: 1500 * time.Millisecond}, {Action: "none"}}
+	want.Recovery = []host.RecoveryAction{{Action: "restart", Delay: 5 * time.Second},
+		{Action: "restart", Delay: 1500 * time.Millisecond}, {Action: "none"}}
 	want.RecoveryReset = 3600
 	for _, start := range []host.StartType{host.StartAuto, host.StartDelayed, host.StartDisabled, host.StartManual} {
 		want.Start = start
@@ -220,7 +221,8 @@ func (s *suite) serviceDependents() {
 	s.dependents("njt-top")
 	order, err := s.Host.Dependents(s.ctx, "njt-base")
 	s.must(err)
-	if mid, top := slices.Index(order, "njt-mid"), slices.Index(order, "njt-top"); len(order) != 3 || mid < top || !slices.Contains(order, "njt-side") {
+	if mid, top := slices.Index(order, "njt-mid"), slices.Index(order, "njt-top"); len(order) != 3 || mid < top ||
+		!slices.Contains(order, "njt-side") {
 		s.Fatalf("dependents of njt-base: %q", order)
 	}
 	s.is("stop with running dependents", s.Host.StopService(s.ctx, "njt-base"), host.ErrDependents)

@@ -36,7 +36,8 @@ func (s *suite) registry() {
 		s.must(err)
 		s.equal(want.Type, have, want)
 	}
-	s.isNoAnswer("dword that is too large", s.Host.SetRegistryValue(s.ctx, key+`\deep`, "v", host.RegistryValue{Type: "dword", Number: 1 << 32}))
+	s.isNoAnswer("dword that is too large",
+		s.Host.SetRegistryValue(s.ctx, key+`\deep`, "v", host.RegistryValue{Type: "dword", Number: 1 << 32}))
 	s.isNoAnswer("unknown type", s.Host.SetRegistryValue(s.ctx, key+`\deep`, "v", host.RegistryValue{Type: "text"}))
 	_, err = s.Host.RegistryValue(s.ctx, key+`\deep`, "other")
 	s.is("other value", err, fs.ErrNotExist)
@@ -75,7 +76,8 @@ func (s *suite) environment() {
 	_, err := s.Host.MachineEnv(s.ctx, name)
 	s.is("absent variable", err, fs.ErrNotExist)
 	s.must(s.Host.SetMachineEnv(s.ctx, other, "other"))
-	for _, want := range []string{"plain", "two words", ` spaces around `, `%SystemRoot%\x`, "a=b", `"quoted"`, "a#b", "$HOME", "plain"} {
+	for _, want := range []string{"plain", "two words", ` spaces around `, `%SystemRoot%\x`, "a=b", `"quoted"`, "a#b",
+		"$HOME", "plain"} {
 		s.must(s.Host.SetMachineEnv(s.ctx, name, want))
 		have, err := s.Host.MachineEnv(s.ctx, name)
 		s.must(err)
@@ -169,7 +171,8 @@ func (s *suite) kernel() {
 	if _, err := s.Host.FilterTables(s.ctx); err == nil { // the same of nft
 		s.must(s.Host.DeleteFilterTables(s.ctx, []host.FilterTable{{Family: "ip", Name: "njt-none"}}))
 	}
-	s.must(s.Host.DeleteRoutes(s.ctx, []host.Route{{Destination: "203.0.113.0/24", Gateway: "192.0.2.1", Interface: "njt-none"}}))
+	s.must(s.Host.DeleteRoutes(s.ctx,
+		[]host.Route{{Destination: "203.0.113.0/24", Gateway: "192.0.2.1", Interface: "njt-none"}}))
 	have, err := s.Host.Sysctl(s.ctx, s.Sysctl)
 	s.must(err)
 	if have == "" || have != strings.Join(strings.Fields(have), " ") {
@@ -219,7 +222,8 @@ func (s *suite) probeHTTP() {
 func (s *suite) probePipe() {
 	if s.AbsentPipe != "" {
 		s.is("absent pipe", s.Host.ProbePipe(s.ctx, s.AbsentPipe, ""), fs.ErrNotExist)
-		s.is("absent pipe, with a call", s.Host.ProbePipe(s.ctx, s.AbsentPipe, "/runtime.v1.RuntimeService/Version"), fs.ErrNotExist)
+		s.is("absent pipe, with a call", s.Host.ProbePipe(s.ctx, s.AbsentPipe, "/runtime.v1.RuntimeService/Version"),
+			fs.ErrNotExist)
 	}
 	if s.Pipe == nil {
 		s.Skip("no pipe to connect to")
@@ -314,8 +318,10 @@ func (s *suite) cancelled() {
 		"tables":      ignore(h.FilterTables(ctx)),
 		"drop tables": h.DeleteFilterTables(ctx, nil),
 		"drop routes": h.DeleteRoutes(ctx, nil),
-		"put rule":    h.PutFirewallRule(ctx, host.FirewallRule{Name: "x", Direction: "in", Action: "allow", Protocol: "tcp"}),
-		"create hns":  h.CreateHNSNetwork(ctx, host.HNSNetworkConfig{Name: "x", Type: "L2Bridge", Subnet: "192.168.255.0/30", Gateway: "192.168.255.1"}),
+		"put rule": h.PutFirewallRule(ctx,
+			host.FirewallRule{Name: "x", Direction: "in", Action: "allow", Protocol: "tcp"}),
+		"create hns": h.CreateHNSNetwork(ctx,
+			host.HNSNetworkConfig{Name: "x", Type: "L2Bridge", Subnet: "192.168.255.0/30", Gateway: "192.168.255.1"}),
 		"delete hns":  h.DeleteHNSNetwork(ctx, "x"),
 		"delete rule": h.DeleteFirewallRule(ctx, "x"),
 	} {

@@ -77,7 +77,9 @@ func (s *suite) routes() {
 	adapters, err := s.Host.Adapters(s.ctx)
 	s.must(err)
 	for _, a := range adapters {
-		found := slices.ContainsFunc(list, func(r host.Route) bool { return r.Destination == "0.0.0.0/0" && r.Interface == a.Name })
+		found := slices.ContainsFunc(list, func(r host.Route) bool {
+			return r.Destination == "0.0.0.0/0" && r.Interface == a.Name
+		})
 		if found != a.Gateway {
 			s.Errorf("a default route is %t through %+v: %+v", found, a, list)
 		}
@@ -154,7 +156,9 @@ func (s *suite) probeAPI() {
 			s.Errorf("%s was asked", url)
 		}
 	}
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+	}))
 	defer server.Close()
 	answer, err := s.Host.ProbeAPI(s.ctx, server.URL)
 	s.must(err)

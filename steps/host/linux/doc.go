@@ -5,7 +5,7 @@
 // small service manager of nodejoin's own, below its data folder. That manager has no
 // process of its own. What it knows is on disk, and every call looks at the processes
 // themselves. Hence nothing restarts a service that failed or starts it at boot: start
-// type and recovery are kept and given back, and a service that is not running is
+// type and recovery are kept and restored, and a service that is not running is
 // started by the next apply.
 //
 // Everything but this comment is built for Linux only.

@@ -66,7 +66,8 @@ func (h *Host) fixedFacts() (host.Facts, error) {
 
 		OS: "linux", Arch: archOf(unix.ByteSliceToString(u.Machine[:])), Hostname: unix.ByteSliceToString(u.Nodename[:]),
 		Build: unix.ByteSliceToString(u.Release[:]), Product: product, BootTime: boot,
-		Admin: os.Geteuid() == 0, DataDir: h.dataDir, Memory: uint64(info.Totalram) * uint64(info.Unit), CPUs: runtime.NumCPU(),
+		Admin: os.Geteuid() == 0, DataDir: h.dataDir, CPUs: runtime.NumCPU(),
+		Memory: uint64(info.Totalram) * uint64(info.Unit), //nolint:unconvert // other architectures have another type
 	}, errors.Join(err1, err2, err3, err4, err5, err6)
 }
 
@@ -117,7 +118,7 @@ func bootTime() (time.Time, error) {
 	return time.Time{}, errors.New("/proc/stat has no btime")
 }
 
-// managementAddress gives the interface of the default route with its first IPv4
+// managementAddress returns the interface of the default route with its first IPv4
 // address and network; all empty where there is no such route.
 func managementAddress() (name, ip, subnet string, err error) {
 	raw, err := os.ReadFile("/proc/net/route")

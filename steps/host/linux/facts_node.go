@@ -37,7 +37,7 @@ func cgroupVersion(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", dir, err)
 	}
-	switch int64(s.Type) {
+	switch int64(s.Type) { //nolint:unconvert // other architectures have another type
 	case unix.CGROUP2_SUPER_MAGIC:
 		return "v2", nil
 	case unix.TMPFS_MAGIC, unix.CGROUP_SUPER_MAGIC: // the hierarchies are folders of a tmpfs

@@ -100,7 +100,7 @@ func (h *Host) Open(ctx context.Context, path string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// List gives the entries of a directory, sorted by name. A link is described by
+// List returns the entries of a directory, sorted by name. A link is described by
 // what it leads to, a broken one by itself.
 func (h *Host) List(ctx context.Context, path string) ([]host.FileInfo, error) {
 	const op = "list"
@@ -135,7 +135,7 @@ func (h *Host) List(ctx context.Context, path string) ([]host.FileInfo, error) {
 	return out, nil
 }
 
-// elsewhere tells whether an entry is a link or a mount point. A kernel before 5.8
+// elsewhere reports whether an entry is a link or a mount point. A kernel before 5.8
 // cannot say the latter (statx(2), STATX_ATTR_MOUNT_ROOT), which is an error for a
 // directory: nobody is to go into another file system unknowingly.
 func elsewhere(path string, e fs.DirEntry) (bool, error) {

@@ -173,7 +173,7 @@ func TestUnmount(t *testing.T) {
 	}
 }
 
-// Reading what never ends is not for ever.
+// Reading what never ends is not forever.
 func TestOpenFifo(t *testing.T) {
 	h, path := newHost(t), filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(path, 0o600); err != nil {

@@ -20,7 +20,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// Mkdir makes a directory and its missing parents.
+// Mkdir creates a directory and its missing parents.
 func (h *Host) Mkdir(ctx context.Context, path string, access host.Access) error {
 	const op = "make directory"
 	if err := begin(ctx, op, path); err != nil {
@@ -42,7 +42,7 @@ func (h *Host) Mkdir(ctx context.Context, path string, access host.Access) error
 	return failed(op, path, setMode(path, mode, true))
 }
 
-// makeDirs makes a directory and its missing parents with the default access,
+// makeDirs creates a directory and its missing parents with the default access,
 // whatever the process's umask is.
 func makeDirs(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -140,7 +140,7 @@ func writeFile(ctx context.Context, path string, r io.Reader, opt host.WriteOpti
 	return nil
 }
 
-// writeTemp makes the temporary file anew, so that nobody has it open, and checks
+// writeTemp makes the temporary file again, so that nobody has it open, and checks
 // the digest before it returns.
 func writeTemp(ctx context.Context, temp string, r io.Reader, path string, mode fs.FileMode, want string) error {
 	if err := drop(temp); err != nil {
@@ -210,7 +210,7 @@ func replace(from, to string) error {
 }
 
 // syncDir has the entries of a directory written to the disk; a file system that
-// cannot do that (EINVAL, fsync(2)) is no error.
+// cannot do that (EINVAL, fsync(2)) is not an error.
 func syncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
@@ -223,7 +223,7 @@ func syncDir(path string) error {
 	return joined(err, d.Close())
 }
 
-// CreateExclusive makes a new file that appears with all its content. Its parents
+// CreateExclusive creates a new file that appears with all its content. Its parents
 // are made as for WriteFile.
 func (h *Host) CreateExclusive(ctx context.Context, path string, data []byte) error {
 	const op = "create file"

@@ -128,7 +128,7 @@ func filterAndInterfaces(t *testing.T) {
 	}
 	want([]string{"cni0", "theirs"}, "ipv4/nat/KUBE-SEP", "ipv4/nat/KUBE-SERVICES", "ipv4/nat/THEIRS", "ipv6/filter/KUBE-FORWARD")
 	ours := []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "KUBE-SERVICES"}, {Family: "ipv4", Table: "nat", Name: "KUBE-SEP"}, {Family: "ipv6", Table: "filter", Name: "KUBE-FORWARD"}}
-	for range 2 { // again is no error
+	for range 2 { // again is not an error
 		if err := errors.Join(h.DeleteInterface(t.Context(), "cni0"), h.DeleteFilterChains(t.Context(), ours)); err != nil {
 			t.Error(err)
 		}

@@ -102,10 +102,10 @@ func failed(op, subject string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := err.(*host.Error); ok {
+	if _, ok := err.(*host.Error); ok { //nolint:errorlint // what wraps it says its own kind
 		return err
 	}
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // the same
 	case *fs.PathError:
 		if e.Path == subject {
 			err = e.Err

@@ -19,7 +19,7 @@ import (
 // journalLines is how much of a service's output the journal is asked for.
 const journalLines = "2000"
 
-// journalOf gives the service whose log path is. Under systemd what a service prints
+// journalOf returns the service whose log path is. Under systemd what a service prints
 // is in the journal, and the file that the other manager writes is not there: to read
 // it is to read the journal's end.
 func (h *Host) journalOf(path string) (name string, ok bool) {

@@ -117,7 +117,7 @@ func (h *Host) KernelModule(ctx context.Context, name string) (host.KernelModule
 	return "", failed(op, name, fs.ErrNotExist)
 }
 
-// lineWith tells whether a file has a line that matches; a missing file has none. A
+// lineWith reports whether a file has a line that matches; a missing file has none. A
 // kernel without loadable modules has no /proc/modules.
 func lineWith(file string, match func(line string) bool) (bool, error) {
 	raw, err := os.ReadFile(file)

@@ -47,7 +47,7 @@ func (h *Host) UpdateService(ctx context.Context, c host.ServiceConfig) error {
 }
 
 // StartService starts a service and, before it, those that it depends on. A program
-// that ends at once leaves the service stopped, which is no error of the start.
+// that ends at once leaves the service stopped, which is not an error of the start.
 func (h *Host) StartService(ctx context.Context, name string) error {
 	return h.services.StartService(ctx, name)
 }

@@ -44,7 +44,7 @@ func (h *Host) nameAtBoot() (string, error) {
 }
 
 // SetHostName sets the name at boot, then that of the running kernel. systemd-hostnamed
-// reads both anew when it is asked.
+// reads both again when it is asked.
 func (h *Host) SetHostName(ctx context.Context, name string) error {
 	const op = "set host name"
 	if ctx.Err() != nil {

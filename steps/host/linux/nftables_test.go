@@ -58,7 +58,7 @@ func tablesAndRoutes(t *testing.T) {
 	ours := []host.FilterTable{{Family: "ip", Name: "kube-proxy"}, {Family: "ip6", Name: "kube-proxy"}}
 	ways := []host.Route{via("10.244.1.0/24", "192.0.2.2"), via("10.244.2.0/24", "192.0.2.3"), slow, via("10.244.3.0/24", "192.0.2.2"), via("10.244.3.0/24", "192.0.2.3"), v6}
 	want(append(slices.Clone(ours), theirs), ways...)
-	for range 2 { // again is no error; one of two next hops alone is none of ours
+	for range 2 { // again is not an error; one of two next hops alone is none of ours
 		if err := h.DeleteFilterTables(t.Context(), ours); err != nil {
 			t.Error(err)
 		}

@@ -57,7 +57,7 @@ type processStat struct {
 	start   uint64
 }
 
-// ended tells whether the process runs no more: it waits to be reaped (Z) or is
+// ended reports whether the process runs no more: it waits to be reaped (Z) or is
 // being taken away (X), and none of its threads is left but the first.
 func (s processStat) ended() bool { return (s.state == 'Z' || s.state == 'X') && s.threads <= 1 }
 
@@ -84,7 +84,7 @@ func readStat(pid int) (processStat, error) {
 	return s, errors.Join(errs[:]...)
 }
 
-// Runs tells whether a process of this number runs, whosever it is. A zombie does not;
+// Runs reports whether a process of this number runs, whosever it is. A zombie does not;
 // where that cannot be asked, it does.
 func Runs(pid int) bool {
 	s, err := readStat(pid)
@@ -94,7 +94,7 @@ func Runs(pid int) bool {
 	return err != nil || !s.ended()
 }
 
-// identify gives the full name of a process that is there, ended or not.
+// identify returns the full name of a process that is there, ended or not.
 func identify(pid int) (processID, error) {
 	boot, err := bootID()
 	if err != nil {
@@ -104,7 +104,7 @@ func identify(pid int) (processID, error) {
 	return processID{PID: pid, Start: s.start, Boot: boot}, err
 }
 
-// alive tells whether exactly this process runs. A zombie does not.
+// alive reports whether exactly this process runs. A zombie does not.
 func (p processID) alive() (bool, error) {
 	if p.PID == 0 {
 		return false, nil
@@ -120,7 +120,7 @@ func (p processID) alive() (bool, error) {
 	return err == nil && s.start == p.Start && !s.ended(), err
 }
 
-// groupAlive tells whether any process of the group that p leads, or led, runs.
+// groupAlive reports whether any process of the group that p leads, or led, runs.
 func (p processID) groupAlive() (bool, error) {
 	boot, err := bootID()
 	if err != nil || boot != p.Boot || p.PID == 0 {

@@ -49,7 +49,7 @@ type child struct {
 	code  int
 }
 
-// process gives the last process of a service and whether it runs.
+// process returns the last process of a service and whether it runs.
 func (h *Host) process(name string) (processID, bool, error) {
 	var r run
 	err := readJSON(h.serviceFile(name, runExt), &r)
@@ -105,7 +105,7 @@ func (h *Host) exitCode(id processID) int {
 }
 
 // StartService starts a service and, before it, those that it depends on. A program
-// that ends at once leaves the service stopped, which is no error of the start.
+// that ends at once leaves the service stopped, which is not an error of the start.
 func (h supervisor) StartService(ctx context.Context, name string) error {
 	return failed("start service", name, h.locked(ctx, func() error {
 		c, err := h.definition(name)

@@ -227,9 +227,9 @@ func (h *Host) dependents(name string) ([]string, error) {
 }
 
 // CreateService registers a service, stopped.
-func (h supervisor) CreateService(ctx context.Context, c host.ServiceConfig) error {
-	return failed("create service", c.Name, h.locked(ctx, func() error {
-		c, err := normal(c)
+func (h supervisor) CreateService(ctx context.Context, config host.ServiceConfig) error {
+	return failed("create service", config.Name, h.locked(ctx, func() error {
+		c, err := normal(config)
 		if err != nil {
 			return err
 		}
@@ -248,9 +248,9 @@ func (h supervisor) CreateService(ctx context.Context, c host.ServiceConfig) err
 
 // UpdateService changes a registered service; a running one goes on as it was
 // started.
-func (h supervisor) UpdateService(ctx context.Context, c host.ServiceConfig) error {
-	return failed("update service", c.Name, h.locked(ctx, func() error {
-		c, err := normal(c)
+func (h supervisor) UpdateService(ctx context.Context, config host.ServiceConfig) error {
+	return failed("update service", config.Name, h.locked(ctx, func() error {
+		c, err := normal(config)
 		if err != nil {
 			return err
 		}

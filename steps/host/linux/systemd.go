@@ -44,7 +44,7 @@ func checkUnit(name string) error {
 }
 
 // connected calls f with a connection to systemd: root has one without the message
-// bus. It is made anew each time, since systemd drops them all when it is updated.
+// bus. It is made again each time, since systemd drops them all when it is updated.
 func connected(ctx context.Context, f func(*dbus.Conn) error) error {
 	conn, err := dbus.NewSystemdConnectionContext(ctx)
 	if err != nil && os.Geteuid() != 0 {
@@ -80,7 +80,7 @@ func unit(ctx context.Context, c *dbus.Conn, name string) (properties, error) {
 	return p, err
 }
 
-// up tells whether anything of the unit runs, or is about to by itself.
+// up reports whether anything of the unit runs, or is about to by itself.
 func (p properties) up() bool {
 	return !slices.Contains([]string{"inactive", "failed", ""}, p.text("ActiveState"))
 }
@@ -166,7 +166,7 @@ func (h systemd) text(c host.ServiceConfig) (string, error) {
 	return unitText(c, h.envFile, env)
 }
 
-// find gives a registered service, with what systemd says of it; fs.ErrNotExist when
+// find returns a registered service, with what systemd says of it; fs.ErrNotExist when
 // there is none.
 func (h systemd) find(ctx context.Context, conn *dbus.Conn, name string) (s host.Service, p properties, ours bool, err error) {
 	if err := checkUnit(name); err != nil {
@@ -309,7 +309,7 @@ func (h systemd) definitions() ([]host.ServiceConfig, error) {
 	return all, nil
 }
 
-// unknownUnit tells whether systemd has no such unit loaded.
+// unknownUnit reports whether systemd has no such unit loaded.
 func unknownUnit(err error) bool {
 	e, ok := errors.AsType[bus.Error](err)
 	return ok && e.Name == "org.freedesktop.systemd1.NoSuchUnit"

@@ -24,9 +24,9 @@ func (h systemd) change(ctx context.Context, op, name string, f func(*dbus.Conn)
 }
 
 // CreateService writes a unit; it is not started.
-func (h systemd) CreateService(ctx context.Context, c host.ServiceConfig) error {
-	return h.change(ctx, "create service", c.Name, func(conn *dbus.Conn) error {
-		c, err := h.normal(c)
+func (h systemd) CreateService(ctx context.Context, config host.ServiceConfig) error {
+	return h.change(ctx, "create service", config.Name, func(conn *dbus.Conn) error {
+		c, err := h.normal(config)
 		if err != nil {
 			return err
 		}
@@ -55,11 +55,11 @@ func (h systemd) normal(c host.ServiceConfig) (host.ServiceConfig, error) {
 	return c, err
 }
 
-// UpdateService writes a unit of nodejoin anew; a running one goes on as it was
+// UpdateService writes a unit of nodejoin again; a running one goes on as it was
 // started.
-func (h systemd) UpdateService(ctx context.Context, c host.ServiceConfig) error {
-	return h.change(ctx, "update service", c.Name, func(conn *dbus.Conn) error {
-		c, err := h.normal(c)
+func (h systemd) UpdateService(ctx context.Context, config host.ServiceConfig) error {
+	return h.change(ctx, "update service", config.Name, func(conn *dbus.Conn) error {
+		c, err := h.normal(config)
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (h systemd) write(ctx context.Context, conn *dbus.Conn, c host.ServiceConfi
 	if err != nil {
 		return notAbsence(err)
 	}
-	return conn.ReloadContext(ctx) // what is wanted by a target is read anew, too
+	return conn.ReloadContext(ctx) // what is wanted by a target is read again, too
 }
 
 // jobPoll is the pause between two looks at a unit that is being started.

@@ -41,7 +41,7 @@ var trustStores = []trustStore{
 
 var sbinDirs = []string{"/usr/sbin", "/sbin", "/usr/bin", "/bin"}
 
-// findTrust gives the store of this machine, its program with the whole path.
+// findTrust returns the store of this machine, its program with the whole path.
 func (h *Host) findTrust() (trustStore, error) {
 	for _, s := range h.trust {
 		if info, err := os.Stat(s.anchors); errors.Is(absent(err), fs.ErrNotExist) || err == nil && !info.IsDir() {
@@ -75,7 +75,7 @@ func (s trustStore) going(ca []byte) string {
 	return strings.TrimSuffix(s.anchor(ca), ".crt") + ".going"
 }
 
-// AddedCA tells whether an authority has a file of ours, or what an interrupted change
+// AddedCA reports whether an authority has a file of ours, or what an interrupted change
 // of it has left.
 func (h *Host) AddedCA(ctx context.Context, ca []byte) (bool, error) {
 	const op = "look for added authority"
@@ -94,7 +94,7 @@ func (h *Host) AddedCA(ctx context.Context, ca []byte) (bool, error) {
 	return false, nil
 }
 
-// TrustedCA tells whether an authority is among those that programs read, and not on
+// TrustedCA reports whether an authority is among those that programs read, and not on
 // its way out of them.
 func (h *Host) TrustedCA(ctx context.Context, ca []byte) (bool, error) {
 	const op = "look for trusted authority"
@@ -135,7 +135,7 @@ func (h *Host) trustOf(ctx context.Context, ca []byte) (trustStore, error) {
 	return h.findTrust()
 }
 
-// TrustCA adds an authority; one that is trusted already is no error.
+// TrustCA adds an authority; one that is trusted already is not an error.
 func (h *Host) TrustCA(ctx context.Context, ca []byte) error {
 	const op = "trust authority"
 	s, err := h.trustOf(ctx, ca)

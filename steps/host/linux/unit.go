@@ -176,8 +176,8 @@ var environmentUnescape = strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\$`, `$`, "
 func environmentOf(text string) (env []string) {
 	for line := range strings.Lines(text) {
 		name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), `="`)
-		if value, quoted := strings.CutSuffix(value, `"`); ok && quoted {
-			env = append(env, name+"="+environmentUnescape.Replace(value))
+		if text, quoted := strings.CutSuffix(value, `"`); ok && quoted {
+			env = append(env, name+"="+environmentUnescape.Replace(text))
 		}
 	}
 	return env

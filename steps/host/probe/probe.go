@@ -107,7 +107,7 @@ func Pipe(ctx context.Context, dial Dialer, address, grpcMethod string) error {
 		return conn.Close()
 	}
 	conn = readFirst(conn)
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	return call(ctx, conn, grpcMethod)
 }
 

@@ -44,7 +44,8 @@ func (k *Cluster) ServiceAccount(ctx context.Context, want kube.ServiceAccount) 
 
 func equalRules(a, b []kube.Rule) bool {
 	return slices.EqualFunc(a, b, func(x, y kube.Rule) bool {
-		return slices.Equal(x.APIGroups, y.APIGroups) && slices.Equal(x.Resources, y.Resources) && slices.Equal(x.Verbs, y.Verbs)
+		return slices.Equal(x.APIGroups, y.APIGroups) && slices.Equal(x.Resources, y.Resources) &&
+			slices.Equal(x.Verbs, y.Verbs)
 	})
 }
 
@@ -83,7 +84,8 @@ const jwtHeader = `{"alg":"HS256","typ":"JWT"}`
 
 // ServiceAccountToken mints a signed JSON web token (RFC 7519). As the API server
 // does, it refuses a life of less than ten minutes.
-func (k *Cluster) ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (string, time.Time, error) {
+func (k *Cluster) ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (string,
+	time.Time, error) {
 	var token string
 	now := time.Now()
 	expires := now.Add(ttl).UTC().Truncate(time.Second)

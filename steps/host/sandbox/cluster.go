@@ -18,8 +18,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// ClusterConfig describes a sandbox cluster. What a cluster was made with stays;
-// later values of the others are ignored.
+// ClusterConfig describes a sandbox cluster. It counts when the cluster is made;
+// later values are ignored.
 type ClusterConfig struct {
 	Dir     string // folder of the cluster, made when it is missing
 	PodCIDR string // default 10.244.0.0/16, of two families the IPv4 one, which comes first; each node gets a /24 of it
@@ -28,8 +28,8 @@ type ClusterConfig struct {
 	Server  string // URL of the API server that nothing serves, default https://kubernetes.sandbox:6443
 }
 
-// Cluster is a Kubernetes cluster in a file: what a join asks of a cluster, with
-// the same refusals. Several machines and processes may use it at once.
+// Cluster is a Kubernetes cluster in a file: it answers what a join asks of a cluster
+// and refuses what a real one refuses. Several machines and processes may use it at once.
 type Cluster struct {
 	dir   string
 	state *document
@@ -126,7 +126,7 @@ func OpenClusterConfig(ctx context.Context, c ClusterConfig) (*Cluster, error) {
 	return k, nil
 }
 
-// make gives a new cluster what it comes with.
+// make fills a new cluster.
 func (s *clusterState) make(c ClusterConfig) (err error) {
 	if s.CA.Cert != "" {
 		return nil
@@ -149,7 +149,7 @@ func (s *clusterState) make(c ClusterConfig) (err error) {
 	return err
 }
 
-// Upgrade gives the API server another version, as an upgrade of the control plane does.
+// Upgrade changes the version of the API server, as an upgrade of the control plane does.
 func (k *Cluster) Upgrade(ctx context.Context, version string) error {
 	if info, err := k.Info(ctx); err != nil || info.Version == version {
 		return err
@@ -181,7 +181,8 @@ func (k *Cluster) tell(ctx context.Context, op, subject string, f func(*clusterS
 	return k.call(ctx, k.change, op, subject, f)
 }
 
-func (k *Cluster) call(ctx context.Context, use func(context.Context, func(*clusterState) error) error, op, subject string, f func(*clusterState) error) error {
+func (k *Cluster) call(ctx context.Context, use func(context.Context, func(*clusterState) error) error, op,
+	subject string, f func(*clusterState) error) error {
 	err := use(ctx, func(s *clusterState) error {
 		if s.Down {
 			return kube.ErrUnreachable
@@ -194,7 +195,7 @@ func (k *Cluster) call(ctx context.Context, use func(context.Context, func(*clus
 	return nil
 }
 
-// SetDown makes every call of the API fail with kube.ErrUnreachable, or ends that.
+// SetDown makes every call of the API fail with kube.ErrUnreachable, or work again.
 func (k *Cluster) SetDown(ctx context.Context, down bool) error {
 	return k.change(ctx, func(s *clusterState) error {
 		s.Down = down
@@ -227,8 +228,8 @@ func (k *Cluster) Node(ctx context.Context, name string) (kube.Node, error) {
 	return out, err
 }
 
-// BootstrapTokens lists the tokens of a node that have not ended: the token
-// controller of a real cluster deletes expired ones.
+// BootstrapTokens lists the tokens of a node that have not expired: the token
+// controller of a real cluster deletes those that have.
 func (k *Cluster) BootstrapTokens(ctx context.Context, node string) ([]kube.BootstrapToken, error) {
 	var out []kube.BootstrapToken
 	err := k.ask(ctx, "list bootstrap tokens of", node, func(s *clusterState) error {
@@ -243,10 +244,11 @@ func (k *Cluster) BootstrapTokens(ctx context.Context, node string) ([]kube.Boot
 }
 
 // MintToken makes a token of the form that kubeadm and the API server know: an id
-// of 6 and a secret of 16 lower-case letters and digits. A ttl that is not positive
-// gives a token that has ended already.
+// of 6 and a secret of 16 lower-case letters and digits. With a ttl that is not
+// positive the token has expired.
 func (k *Cluster) MintToken(ctx context.Context, node string, ttl time.Duration) (kube.BootstrapToken, error) {
-	t := kube.BootstrapToken{ID: randomHex(3), Secret: randomHex(8), Expires: time.Now().Add(ttl).UTC().Truncate(time.Second)}
+	t := kube.BootstrapToken{ID: randomHex(3), Secret: randomHex(8),
+		Expires: time.Now().Add(ttl).UTC().Truncate(time.Second)}
 	err := k.tell(ctx, "mint bootstrap token of", node, func(s *clusterState) error {
 		for id, old := range s.Tokens.all() {
 			if time.Since(old.Expires) > time.Hour {
@@ -305,7 +307,9 @@ func (k *Cluster) SetLabels(ctx context.Context, node string, set map[string]str
 func (k *Cluster) SetTaints(ctx context.Context, node string, set, remove []kube.Taint) error {
 	return k.onNode(ctx, "taint node", node, func(n *kube.Node) {
 		for _, t := range slices.Concat(remove, set) {
-			n.Taints = slices.DeleteFunc(n.Taints, func(have kube.Taint) bool { return have.Key == t.Key && have.Effect == t.Effect })
+			n.Taints = slices.DeleteFunc(n.Taints, func(have kube.Taint) bool {
+				return have.Key == t.Key && have.Effect == t.Effect
+			})
 		}
 		n.Taints = append(n.Taints, set...)
 	})

@@ -12,7 +12,8 @@ import (
 // of its DNS, at the first and the tenth address of the default network of services
 // (kubeadm, cmd/kubeadm/app/constants/constants.go, GetDNSIP).
 func dnsServices(ip string) []kube.Service {
-	return []kube.Service{{Namespace: "default", Name: "kubernetes", ClusterIP: "10.96.0.1"}, {Namespace: "kube-system", Name: "kube-dns", ClusterIP: or(ip, "10.96.0.10")}}
+	return []kube.Service{{Namespace: "default", Name: "kubernetes", ClusterIP: "10.96.0.1"},
+		{Namespace: "kube-system", Name: "kube-dns", ClusterIP: or(ip, "10.96.0.10")}}
 }
 
 // Services lists the services.
@@ -30,7 +31,7 @@ func (k *Cluster) Services(ctx context.Context) ([]kube.Service, error) {
 	return out, err
 }
 
-// SetServices makes these all the services there are.
+// SetServices replaces all services.
 func (k *Cluster) SetServices(ctx context.Context, list []kube.Service) error {
 	return k.change(ctx, func(s *clusterState) error {
 		for name := range s.Services.all() {

@@ -18,12 +18,14 @@ func TestConformance(t *testing.T) {
 }
 
 func fixture(t *testing.T, os string) hosttest.Fixture {
-	h, err := Open(Config{Path: t.TempDir(), OS: os, Broken: map[string]string{"once.exe": "exit 3", "endless.exe": "hang"}})
+	h, err := Open(Config{Path: t.TempDir(), OS: os,
+		Broken: map[string]string{"once.exe": "exit 3", "endless.exe": "hang"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := hosttest.Fixture{
-		Host: h, Dir: "/srv/scratch", Program: []string{"/srv/k/program"}, AbsentPipe: "unix:///run/no.sock", Trust: true, Notes: true, Rename: true,
+		Host: h, Dir: "/srv/scratch", Program: []string{"/srv/k/program"}, AbsentPipe: "unix:///run/no.sock", Trust: true,
+		Notes: true, Rename: true,
 		Pipe: func(t *testing.T) (string, func()) { return pipes[os][containerd], play(t, h, containerd) },
 		HTTP: func(t *testing.T) (string, int, func()) {
 			return "http://127.0.0.1:10256/healthz", 200, play(t, h, kubeProxy)
@@ -54,7 +56,8 @@ func fixture(t *testing.T, os string) hosttest.Fixture {
 // put writes a program of the machine.
 func put(t *testing.T, h *Host, path, text string) {
 	t.Helper()
-	if err := h.WriteFile(t.Context(), path, strings.NewReader(text), host.WriteOptions{Access: host.AccessProgram}); err != nil {
+	if err := h.WriteFile(t.Context(), path, strings.NewReader(text),
+		host.WriteOptions{Access: host.AccessProgram}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -67,7 +70,8 @@ func play(t *testing.T, h *Host, name string) (stop func()) {
 		command[0] = `C:\k\` + name + ".exe"
 	}
 	put(t, h, command[0], name)
-	if err := h.CreateService(t.Context(), host.ServiceConfig{Name: name, Command: command, Start: host.StartManual}); err != nil {
+	if err := h.CreateService(t.Context(),
+		host.ServiceConfig{Name: name, Command: command, Start: host.StartManual}); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.StartService(t.Context(), name); err != nil {

@@ -23,7 +23,7 @@ import (
 // process also holds in memory and reads again only when another process, or a person,
 // has changed it.
 //
-// A change rewrites the file. Once the file is large, a change of what is kept in tables
+// A change rewrites the file. Once the file is large, a change of a table
 // is appended to a journal beside it: one line per call, a JSON object of the file's
 // shape in which null removes an entry. When the journal is as large as the file, the
 // file is rewritten and the journal removed. Both are complete after each call, so a
@@ -35,8 +35,15 @@ type document struct {
 
 	// free holds one value while no call of this process uses what is below.
 	free chan struct{}
+	*reading
+	// last is the reading of the last call. The garbage collector may take it, so that a
+	// thousand idle machines need no memory; a state with tables is kept.
+	last weak.Pointer[reading]
+}
 
-	state contents // nil: not read yet
+// reading is what a document has read of its file.
+type reading struct {
+	state contents // nil: nothing
 	rest  []byte   // JSON of state.rest as it is in the file
 	file  identity
 	lines int64 // bytes of the journal that state holds
@@ -56,8 +63,8 @@ type contents interface {
 // a journal.
 const largeDocument = 64 << 10
 
-// identity of a file: write gives each version of a document a time of its own, in
-// nanoseconds. The zero value is that of a missing file.
+// identity of a version of a file: write sets a time in nanoseconds, which no other
+// version has. The zero value is that of a missing file.
 type identity struct {
 	size     int64
 	modified time.Time
@@ -78,7 +85,7 @@ func identify(path string) (identity, error) {
 // shared, because each kubelet of a thousand opens the cluster that it joins.
 var documents sync.Map
 
-// openDocument gives the document at path. Its lock is a file of its own.
+// openDocument returns the document at path. Its lock is a file of its own.
 func openDocument(path, journal, lock string, empty func() contents) *document {
 	for {
 		if v, ok := documents.Load(path); ok {
@@ -87,7 +94,8 @@ func openDocument(path, journal, lock string, empty func() contents) *document {
 			}
 			documents.CompareAndDelete(path, v)
 		}
-		d := &document{path: path, journal: journal, lock: lock, empty: empty, large: largeDocument, free: make(chan struct{}, 1)}
+		d := &document{path: path, journal: journal, lock: lock, empty: empty, large: largeDocument,
+			free: make(chan struct{}, 1)}
 		d.free <- struct{}{}
 		p := weak.Make(d)
 		if _, taken := documents.LoadOrStore(path, p); !taken {
@@ -104,13 +112,24 @@ func (d *document) acquire(ctx context.Context) error {
 	}
 	select {
 	case <-d.free:
+		if d.reading == nil {
+			d.reading = d.last.Value()
+		}
+		if d.reading == nil {
+			d.reading = &reading{}
+		}
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for another use of %s: %w", d.path, context.Cause(ctx))
 	}
 }
 
-func (d *document) release() { d.free <- struct{}{} }
+func (d *document) release() {
+	if d.state == nil || len(d.state.tables()) == 0 {
+		d.last, d.reading = weak.Make(d.reading), nil
+	}
+	d.free <- struct{}{}
+}
 
 // view calls f with the state, which f must not change or keep parts of.
 func (d *document) view(ctx context.Context, f func(contents) error) error {

@@ -47,7 +47,8 @@ func fileSize(path string) int64 {
 // another is the cluster as a process sees it that has not used it yet.
 func another(k *Cluster) *Cluster {
 	d := k.state
-	fresh := &document{path: d.path, journal: d.journal, lock: d.lock, empty: d.empty, large: d.large, free: make(chan struct{}, 1)}
+	fresh := &document{path: d.path, journal: d.journal, lock: d.lock, empty: d.empty, large: d.large,
+		free: make(chan struct{}, 1)}
 	fresh.free <- struct{}{}
 	return &Cluster{dir: k.dir, state: fresh}
 }
@@ -171,7 +172,8 @@ func TestDocumentFollowsItsFile(t *testing.T) {
 	k := crowded(t)
 	raw, err := os.ReadFile(k.state.path)
 	must(t, err)
-	must(t, os.WriteFile(k.state.path, bytes.Replace(raw, []byte(`"version": "v1.36.3"`), []byte(`"version": "v1.36.4"`), 1), 0o600))
+	must(t, os.WriteFile(k.state.path,
+		bytes.Replace(raw, []byte(`"version": "v1.36.3"`), []byte(`"version": "v1.36.4"`), 1), 0o600))
 	if info, err := k.Info(t.Context()); err != nil || info.Version != "v1.36.4" {
 		t.Errorf("%s, %v", info.Version, err)
 	}
@@ -180,7 +182,8 @@ func TestDocumentFollowsItsFile(t *testing.T) {
 		s.Nodes.remove("old-1")
 		return fs.ErrPermission
 	})
-	if info, infoErr := k.Info(t.Context()); err == nil || infoErr != nil || info.Version != "v1.36.4" || !nodeNames(t, k)["old-1"] {
+	if info, infoErr := k.Info(t.Context()); err == nil || infoErr != nil || info.Version != "v1.36.4" ||
+		!nodeNames(t, k)["old-1"] {
 		t.Errorf("%v; %s, %v", err, info.Version, infoErr)
 	}
 	must(t, os.Remove(k.state.path))

@@ -16,7 +16,7 @@ const servicesKey = `hklm\system\currentcontrolset\services\`
 // factoryFeatures are the features of a fresh machine.
 var factoryFeatures = map[string]host.FeatureState{"Containers": host.FeatureOn, "Microsoft-Hyper-V": host.FeatureOff}
 
-// feature gives the state of a feature, "" for one that Windows does not know.
+// feature returns the state of a feature, "" for one that Windows does not know.
 func (h *Host) feature(s *state, q Quirks, name string) host.FeatureState {
 	if have, ok := s.Features[h.fold(name)]; ok {
 		return have
@@ -31,7 +31,7 @@ func (h *Host) feature(s *state, q Quirks, name string) host.FeatureState {
 	return ""
 }
 
-// Feature gives the state of a feature.
+// Feature returns the state of a feature.
 func (h *Host) Feature(ctx context.Context, name string) (out host.FeatureState, err error) {
 	q, err := h.ask(ctx, "Feature", name)
 	if err != nil {
@@ -89,7 +89,7 @@ func (h *Host) setFeature(ctx context.Context, op, name string, want, pending ho
 	}))
 }
 
-// finishFeatures is the part of a boot that ends what was begun.
+// finishFeatures is the part of a boot that finishes pending changes.
 func (h *Host) finishFeatures(s *state) {
 	for name, f := range s.Features {
 		on := f == host.FeatureOnPending
@@ -113,13 +113,13 @@ func (h *Host) finishFeatures(s *state) {
 	}
 }
 
-// servicingKeys are those by which Windows notes that it waits to be rebooted.
+// servicingKeys are the keys that Windows sets while it waits for a reboot.
 var servicingKeys = []string{
 	`hklm\software\microsoft\windows\currentversion\component based servicing\rebootpending`,
 	`hklm\software\microsoft\windows\currentversion\windowsupdate\auto update\rebootrequired`,
 }
 
-// finishServicing is the part of a boot after which Windows waits for no other.
+// finishServicing is the part of a boot that removes them.
 func finishServicing(s *state) {
 	for _, key := range servicingKeys {
 		delete(s.Registry, key)
@@ -141,7 +141,7 @@ func (h *Host) WithoutContainers(ctx context.Context) error {
 	}))
 }
 
-// RebootNoted gives what was noted since the last boot.
+// RebootNoted returns what was noted since the last boot.
 func (h *Host) RebootNoted(ctx context.Context) (out []string, err error) {
 	if _, err := h.ask(ctx, "RebootNoted", "reboot"); err != nil {
 		return nil, err

@@ -178,7 +178,7 @@ func (h *Host) Mkdir(ctx context.Context, path string, access host.Access) error
 	}))
 }
 
-// Mounts gives none: a sandbox mounts nothing.
+// Mounts lists none: a sandbox mounts nothing.
 func (h *Host) Mounts(ctx context.Context, path string) ([]string, error) {
 	return nil, h.view(ctx, "list mounts", path, func(*state) error {
 		_, err := h.real(path)

@@ -59,7 +59,8 @@ func (h *Host) launchFlanneld(ctx context.Context, s *state, p program) error {
 	if strings.EqualFold(conf.Backend.Type, "vxlan") && conf.Backend.VNI == 0 && h.windows() {
 		conf.Backend.VNI = defaultVNI
 	}
-	subnet, err := h.podSubnet(ctx, kubeconfig, strings.ToLower(or(p.environ("NODE_NAME"), h.cfg.Hostname)), network, conf)
+	subnet, err := h.podSubnet(ctx, kubeconfig, strings.ToLower(or(p.environ("NODE_NAME"), h.cfg.Hostname)), network,
+		conf)
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,8 @@ func (h *Host) onDrive(p string) string {
 
 // podSubnet is the pod CIDR of the node, which flannel's Kubernetes subnet manager
 // needs, and on which it announces what it runs.
-func (h *Host) podSubnet(ctx context.Context, kubeconfig credential, node string, network netip.Prefix, conf netConf) (netip.Prefix, error) {
+func (h *Host) podSubnet(ctx context.Context, kubeconfig credential, node string, network netip.Prefix,
+	conf netConf) (netip.Prefix, error) {
 	if h.cfg.ClusterDir == "" {
 		return netip.PrefixFrom(network.Masked().Addr(), max(24, network.Bits())), nil
 	}

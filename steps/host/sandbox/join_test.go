@@ -45,7 +45,8 @@ func write(t *testing.T, h *Host, path, text string) {
 
 func serve(t *testing.T, h *Host, name string, dependsOn []string, command ...string) {
 	t.Helper()
-	must(t, h.CreateService(t.Context(), host.ServiceConfig{Name: name, Start: host.StartAuto, Command: command, DependsOn: dependsOn}))
+	must(t, h.CreateService(t.Context(),
+		host.ServiceConfig{Name: name, Start: host.StartAuto, Command: command, DependsOn: dependsOn}))
 }
 
 func stateOf(t *testing.T, h *Host, name string) (host.ServiceState, int) {
@@ -72,13 +73,18 @@ func node(t *testing.T, clusterDir string) *Host {
 	write(t, h, `C:\k\kubelet.yaml`, "registerWithTaints:\n- {key: os, value: windows, effect: NoSchedule}\n")
 	write(t, h, `C:\k\net-conf.json`, `{"Network":"10.244.0.0/16","Backend":{"Type":"vxlan","VNI":4096,"Port":4789}}`)
 	serve(t, h, "containerd", nil, `C:\k\containerd.exe`, "--run-service")
-	serve(t, h, "kubelet", []string{"containerd"}, `C:\k\kube-log-runner.exe`, `-log-file=C:\var\log\kubelet.log`, `C:\k\kubelet.exe`, "--windows-service",
-		`--config=C:\k\kubelet.yaml`, `--kubeconfig=C:\k\kubelet.kubeconfig`, `--bootstrap-kubeconfig`, `C:\k\bootstrap.kubeconfig`, "--hostname-override=win-1", "--node-labels=zone=a,team=x")
-	serve(t, h, "flanneld", nil, `C:\k\nodejoin-agent.exe`, "supervise", "--", `C:\k\flanneld.exe`, `--kubeconfig-file=C:\k\flannel.kubeconfig`,
+	serve(t, h, "kubelet", []string{"containerd"}, `C:\k\kube-log-runner.exe`, `-log-file=C:\var\log\kubelet.log`,
+		`C:\k\kubelet.exe`, "--windows-service",
+		`--config=C:\k\kubelet.yaml`, `--kubeconfig=C:\k\kubelet.kubeconfig`, `--bootstrap-kubeconfig`,
+		`C:\k\bootstrap.kubeconfig`, "--hostname-override=win-1", "--node-labels=zone=a,team=x")
+	serve(t, h, "flanneld", nil, `C:\k\nodejoin-agent.exe`, "supervise", "--", `C:\k\flanneld.exe`,
+		`--kubeconfig-file=C:\k\flannel.kubeconfig`,
 		`--net-config-path=C:\k\net-conf.json`, `--subnet-file=C:\run\flannel\subnet.env`)
-	must(t, h.UpdateService(t.Context(), host.ServiceConfig{Name: "flanneld", Start: host.StartAuto, Environment: []string{"NODE_NAME=win-1"},
-		Command: []string{`C:\k\nodejoin-agent.exe`, "supervise", "--", `C:\k\flanneld.exe`, `--kubeconfig-file=C:\k\flannel.kubeconfig`,
-			`--net-config-path=C:\k\net-conf.json`, `--subnet-file=C:\run\flannel\subnet.env`}}))
+	must(t, h.UpdateService(t.Context(),
+		host.ServiceConfig{Name: "flanneld", Start: host.StartAuto, Environment: []string{"NODE_NAME=win-1"},
+			Command: []string{`C:\k\nodejoin-agent.exe`, "supervise", "--", `C:\k\flanneld.exe`,
+				`--kubeconfig-file=C:\k\flannel.kubeconfig`,
+				`--net-config-path=C:\k\net-conf.json`, `--subnet-file=C:\run\flannel\subnet.env`}}))
 	return h
 }
 
@@ -117,9 +123,11 @@ func TestJoin(t *testing.T) {
 	}
 	got, err := c.Node(ctx, "win-1")
 	must(t, err)
-	want := kube.Node{Name: "win-1", UID: got.UID, Ready: true, ReadyReason: got.ReadyReason, PodCIDR: "10.244.0.0/24", InternalIP: "192.0.2.21", KubeletVersion: "v1.36.3",
+	want := kube.Node{Name: "win-1", UID: got.UID, Ready: true, ReadyReason: got.ReadyReason, PodCIDR: "10.244.0.0/24",
+		InternalIP: "192.0.2.21", KubeletVersion: "v1.36.3",
 		Taints: []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}},
-		Labels: map[string]string{"kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "kubernetes.io/hostname": "win-1",
+		Labels: map[string]string{"kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64",
+			"kubernetes.io/hostname":           "win-1",
 			"node.kubernetes.io/windows-build": "10.0.20348", "zone": "a", "team": "x"}}
 	want.Heartbeat = got.Heartbeat
 	if d := cmp.Diff(want, got); d != "" {
@@ -134,14 +142,15 @@ func TestJoin(t *testing.T) {
 	must(t, err)
 	cert, err := parseCertificate(string(cred.user.Cert))
 	must(t, err)
-	if cert.Subject.CommonName != "system:node:win-1" || cert.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth || cred.server != info.Server {
+	if cert.Subject.CommonName != "system:node:win-1" || cert.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth ||
+		cred.server != info.Server {
 		t.Errorf("certificate %+v of %s", cert.Subject, cred.server)
 	}
 	if fi, err := h.Stat(ctx, `C:\k\kubelet.kubeconfig`); err != nil || fi.Access != host.AccessPrivate {
 		t.Errorf("kubeconfig: %+v, %v", fi, err)
 	}
 
-	// The token is needed no more.
+	// The token is no longer needed.
 	must(t, c.RevokeToken(ctx, token.ID))
 	must(t, h.Remove(ctx, `C:\k\bootstrap.kubeconfig`))
 	must(t, h.StopService(ctx, "kubelet"))
@@ -162,16 +171,19 @@ func TestJoin(t *testing.T) {
 	must(t, h.StartService(ctx, "flanneld"))
 	network, err := h.HNSNetwork(ctx, "Flannel.4096")
 	must(t, err)
-	wantNetwork := host.HNSNetwork{ID: network.ID, Name: "flannel.4096", Type: "Overlay", ManagementIP: "192.0.2.21", Subnets: []string{"10.244.0.0/24"}, VNI: 4096, Port: 4789}
+	wantNetwork := host.HNSNetwork{ID: network.ID, Name: "flannel.4096", Type: "Overlay", ManagementIP: "192.0.2.21",
+		Subnets: []string{"10.244.0.0/24"}, VNI: 4096, Port: 4789}
 	if d := cmp.Diff(wantNetwork, network); d != "" {
 		t.Errorf("network (-want +got):\n%s", d)
 	}
 	env, err := h.read(`C:\run\flannel\subnet.env`)
 	must(t, err)
-	if want := "FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=10.244.0.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=false\n"; string(env) != want {
+	wantEnv := "FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=10.244.0.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=false\n"
+	if string(env) != wantEnv {
 		t.Errorf("subnet.env:\n%s", env)
 	}
-	for _, exe := range []string{`c:\K\FLANNELD.exe`, `C:\k\nodejoin-agent.exe`, `C:\k\kubelet.exe`, `C:\k\kube-log-runner.exe`} {
+	for _, exe := range []string{`c:\K\FLANNELD.exe`, `C:\k\nodejoin-agent.exe`, `C:\k\kubelet.exe`,
+		`C:\k\kube-log-runner.exe`} {
 		if err := h.WriteFile(ctx, exe, strings.NewReader("new"), host.WriteOptions{}); !errors.Is(err, host.ErrBusy) {
 			t.Errorf("overwriting %s: %v", exe, err)
 		}
@@ -186,7 +198,8 @@ func TestJoin(t *testing.T) {
 func TestBroken(t *testing.T) {
 	ctx := t.Context()
 	h := node(t, "")
-	must(t, os.WriteFile(filepath.Join(h.cfg.Path, stateDir, "broken.json"), []byte(`{"Containerd.exe":"exit 7"}`), 0o644))
+	must(t, os.WriteFile(filepath.Join(h.cfg.Path, stateDir, "broken.json"),
+		[]byte(`{"Containerd.exe":"exit 7"}`), 0o644))
 	must(t, h.StartService(ctx, "containerd"))
 	if got, code := stateOf(t, h, "containerd"); got != host.ServiceStopped || code != 7 {
 		t.Errorf("a broken program: %s, exit code %d", got, code)

@@ -69,7 +69,7 @@ func (h *Host) SetSysctl(ctx context.Context, name, value string) error {
 	}))
 }
 
-// KernelModule tells how the kernel has a module.
+// KernelModule reports how the kernel has a module.
 func (h *Host) KernelModule(ctx context.Context, name string) (host.KernelModule, error) {
 	var out host.KernelModule
 	err := h.view(ctx, "look for kernel module", name, func(s *state) error {
@@ -222,10 +222,13 @@ var kernelTraces = map[string]struct {
 	links  []string
 	chains []host.FilterChain
 }{
-	containerd: {links: []string{"cni0"}, chains: []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "CNI-HOSTPORT-DNAT"}}},
-	kubelet:    {chains: []host.FilterChain{{Family: "ipv4", Table: "mangle", Name: "KUBE-KUBELET-CANARY"}}},
-	flanneld:   {links: []string{"flannel.4096"}, chains: []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "FLANNEL-POSTRTG"}}},
-	kubeProxy:  {chains: []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "KUBE-SERVICES"}, {Family: "ipv6", Table: "nat", Name: "KUBE-SERVICES"}}},
+	containerd: {links: []string{"cni0"},
+		chains: []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "CNI-HOSTPORT-DNAT"}}},
+	kubelet: {chains: []host.FilterChain{{Family: "ipv4", Table: "mangle", Name: "KUBE-KUBELET-CANARY"}}},
+	flanneld: {links: []string{"flannel.4096"},
+		chains: []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "FLANNEL-POSTRTG"}}},
+	kubeProxy: {chains: []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "KUBE-SERVICES"},
+		{Family: "ipv6", Table: "nat", Name: "KUBE-SERVICES"}}},
 }
 
 // makeInKernel is what a program makes there, until the next boot.

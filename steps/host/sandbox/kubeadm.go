@@ -33,7 +33,7 @@ type joinConfig struct {
 }
 
 // kubeadmJoin plays `kubeadm join --config FILE` of a worker, in the order of the real
-// one (kubernetes cmd/kubeadm/app/cmd/join.go and phases/join). It gives what it prints.
+// one (kubernetes cmd/kubeadm/app/cmd/join.go and phases/join). It returns what kubeadm prints.
 func (h *Host) kubeadmJoin(ctx context.Context, s *state, p program) (printed string, err error) {
 	if len(p.args) == 0 || p.args[0] != "join" {
 		return "", exit("the sandbox plays kubeadm join only, not kubeadm %s", strings.Join(p.args, " "))
@@ -43,7 +43,8 @@ func (h *Host) kubeadmJoin(ctx context.Context, s *state, p program) (printed st
 		return "", exit("unable to read config from %q: %v", p.flag("config"), err)
 	}
 	var c joinConfig
-	if err := yaml.Unmarshal(raw, &c); err != nil || c.Kind != "JoinConfiguration" || c.APIVersion != "kubeadm.k8s.io/v1beta3" && c.APIVersion != "kubeadm.k8s.io/v1beta4" {
+	if err := yaml.Unmarshal(raw, &c); err != nil || c.Kind != "JoinConfiguration" ||
+		c.APIVersion != "kubeadm.k8s.io/v1beta3" && c.APIVersion != "kubeadm.k8s.io/v1beta4" {
 		return "", exit("no JoinConfiguration of kubeadm.k8s.io/v1beta3 or v1beta4 in %s: %v", p.flag("config"), err)
 	}
 	etc, lib := "/etc/kubernetes", "/var/lib/kubelet"
@@ -56,11 +57,13 @@ func (h *Host) kubeadmJoin(ctx context.Context, s *state, p program) (printed st
 		return "", exit("[preflight] Some fatal errors occurred:\n\t[ERROR %s", strings.Join(errs, "\n\t[ERROR "))
 	}
 	if drive, _, ok := strings.Cut(c.Discovery.File.KubeConfigPath, ":"); ok && drive != "https" {
-		return "", exit("discovery.file.kubeConfigPath: Invalid value: %q: if a URL is used, the scheme must be https", c.Discovery.File.KubeConfigPath)
+		return "", exit("discovery.file.kubeConfigPath: Invalid value: %q: if a URL is used, the scheme must be https",
+			c.Discovery.File.KubeConfigPath)
 	}
 	found, err := h.credential(h.onDrive(c.Discovery.File.KubeConfigPath))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", exit("discovery.file.kubeConfigPath: Invalid value: %q: not a valid HTTPS URL or a file on disk", c.Discovery.File.KubeConfigPath)
+		return "", exit("discovery.file.kubeConfigPath: Invalid value: %q: not a valid HTTPS URL or a file on disk",
+			c.Discovery.File.KubeConfigPath)
 	}
 	if err != nil {
 		return "", err
@@ -75,8 +78,10 @@ func (h *Host) kubeadmJoin(ctx context.Context, s *state, p program) (printed st
 	}
 	for _, f := range []struct{ path, text string }{
 		{boot, bootstrapText(found)}, {ca, found.ca},
-		{file(lib, "config.yaml"), "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nrotateCertificates: true\nclusterDNS: [" + dns + "]\n"},
-		{file(lib, "kubeadm-flags.env"), fmt.Sprintf("KUBELET_KUBEADM_ARGS=%q\n", "--container-runtime-endpoint="+c.NodeRegistration.CRISocket)},
+		{file(lib, "config.yaml"), "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: " +
+			"KubeletConfiguration\nrotateCertificates: true\nclusterDNS: [" + dns + "]\n"},
+		{file(lib, "kubeadm-flags.env"),
+			fmt.Sprintf("KUBELET_KUBEADM_ARGS=%q\n", "--container-runtime-endpoint="+c.NodeRegistration.CRISocket)},
 	} {
 		if err := h.write(ctx, s, f.path, f.text, host.AccessPrivate); err != nil {
 			return "", err
@@ -157,7 +162,8 @@ func (h *Host) joinable(ctx context.Context, c joinConfig, found credential) err
 		return refusal(err)
 	}
 	if strings.TrimSpace(found.ca) != strings.TrimSpace(info.CA) {
-		return exit("couldn't validate the identity of the API Server: tls: failed to verify certificate: x509: certificate signed by unknown authority")
+		return exit("couldn't validate the identity of the API Server: tls: failed to verify certificate: x509: " +
+			"certificate signed by unknown authority")
 	}
 	if err := cluster.authenticated(ctx, c.Discovery.TLSBootstrapToken); err != nil {
 		return refusal(err)
@@ -167,14 +173,16 @@ func (h *Host) joinable(ctx context.Context, c joinConfig, found credential) err
 		return nil
 	}
 	if err == nil && node.Ready {
-		return exit("a Node with name %q and status \"Ready\" already exists in the cluster. You must delete the existing Node or change the name of this new joining Node", node.Name)
+		return exit("a Node with name %q and status \"Ready\" already exists in the cluster. You must delete the existing "+
+			"Node or change the name of this new joining Node", node.Name)
 	}
 	return refusal(err)
 }
 
 func bootstrapText(c credential) string {
 	k := kubeconfig{APIVersion: "v1", Kind: "Config", CurrentContext: "tls-bootstrap-token-user@kubernetes",
-		Clusters: make([]namedCluster, 1), Contexts: make([]namedContext, 1), Users: []namedUser{{"tls-bootstrap-token-user", c.user}}}
+		Clusters: make([]namedCluster, 1), Contexts: make([]namedContext, 1),
+		Users: []namedUser{{"tls-bootstrap-token-user", c.user}}}
 	k.Clusters[0].Name = "kubernetes"
 	k.Clusters[0].Cluster.Server, k.Clusters[0].Cluster.CA = c.server, []byte(c.ca)
 	k.Contexts[0].Name = k.CurrentContext

@@ -21,7 +21,9 @@ func (k *Cluster) Kubeconfig(ctx context.Context, node, server string) ([]byte, 
 	}
 	type list = []map[string]any
 	return yaml.Marshal(map[string]any{"apiVersion": "v1", "kind": "Config", "current-context": "default",
-		"clusters": list{{"name": "default", "cluster": map[string]any{"server": server, "certificate-authority-data": []byte(ca.Cert)}}},
-		"users":    list{{"name": node, "user": map[string]any{"client-certificate-data": []byte(user.Cert), "client-key-data": []byte(user.Key)}}},
+		"clusters": list{{"name": "default",
+			"cluster": map[string]any{"server": server, "certificate-authority-data": []byte(ca.Cert)}}},
+		"users": list{{"name": node,
+			"user": map[string]any{"client-certificate-data": []byte(user.Cert), "client-key-data": []byte(user.Key)}}},
 		"contexts": list{{"name": "default", "context": map[string]any{"cluster": "default", "user": node}}}})
 }

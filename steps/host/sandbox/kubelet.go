@@ -138,10 +138,13 @@ func (h *Host) launchKubelet(ctx context.Context, s *state, p program) error {
 		return err
 	}
 	ip, _, _ := strings.Cut(p.flag("node-ip"), ",")
-	want := kube.Node{Name: node, KubeletVersion: version, InternalIP: or(ip, h.cfg.IP), Taints: config.RegisterWithTaints,
-		Labels: map[string]string{"kubernetes.io/os": h.cfg.OS, "kubernetes.io/arch": h.cfg.Arch, "kubernetes.io/hostname": node}}
+	want := kube.Node{Name: node, KubeletVersion: version, InternalIP: or(ip, h.cfg.IP),
+		Taints: config.RegisterWithTaints,
+		Labels: map[string]string{"kubernetes.io/os": h.cfg.OS, "kubernetes.io/arch": h.cfg.Arch,
+			"kubernetes.io/hostname": node}}
 	if h.windows() {
-		want.Labels["node.kubernetes.io/windows-build"] = strings.Join(strings.SplitN(h.cfg.Build, ".", 4)[:min(3, 1+strings.Count(h.cfg.Build, "."))], ".")
+		want.Labels["node.kubernetes.io/windows-build"] = strings.Join(strings.SplitN(h.cfg.Build, ".",
+			4)[:min(3, 1+strings.Count(h.cfg.Build, "."))], ".")
 	}
 	want.Taints = append(want.Taints, taintsOf(p.flag("register-with-taints"))...)
 	for _, pair := range strings.Split(p.flag("node-labels"), ",") {
@@ -171,8 +174,8 @@ func taintsOf(flag string) []kube.Taint {
 	return out
 }
 
-// clientCertificate is the certificate of the kubeconfig, got with the bootstrap
-// kubeconfig when there is none that holds.
+// clientCertificate is the certificate of the kubeconfig; if it is missing or has
+// expired, a new one is requested with the bootstrap kubeconfig.
 func (h *Host) clientCertificate(ctx context.Context, s *state, p program, node string) (string, error) {
 	path := p.flag("kubeconfig")
 	have, err := h.credential(path)

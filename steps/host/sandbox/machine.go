@@ -17,7 +17,8 @@ import (
 
 // hives are the roots of the registry, with their short names.
 var hives = map[string]string{"HKEY_LOCAL_MACHINE": "HKLM", "HKEY_USERS": "HKU", "HKEY_CLASSES_ROOT": "HKCR",
-	"HKEY_CURRENT_USER": "HKCU", "HKEY_CURRENT_CONFIG": "HKCC", "HKLM": "HKLM", "HKU": "HKU", "HKCR": "HKCR", "HKCU": "HKCU", "HKCC": "HKCC"}
+	"HKEY_CURRENT_USER": "HKCU", "HKEY_CURRENT_CONFIG": "HKCC", "HKLM": "HKLM", "HKU": "HKU", "HKCR": "HKCR",
+	"HKCU": "HKCU", "HKCC": "HKCC"}
 
 // registryKey is the form under which a key is kept.
 func (h *Host) registryKey(key string) (string, error) {
@@ -235,7 +236,8 @@ func (h *Host) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, er
 			return host.ErrUnsupported
 		}
 		n, ok := s.Networks[h.fold(name)]
-		if i := slices.IndexFunc(q.Networks, func(n host.HNSNetwork) bool { return strings.EqualFold(n.Name, name) }); !ok && i >= 0 {
+		if i := slices.IndexFunc(q.Networks, func(n host.HNSNetwork) bool { return strings.EqualFold(n.Name, name) }); !ok &&
+			i >= 0 {
 			n, ok = q.Networks[i], true
 		}
 		if !ok {
@@ -257,7 +259,8 @@ func (h *Host) CreateHNSNetwork(ctx context.Context, n host.HNSNetworkConfig) er
 		if _, there := s.Networks[key]; there {
 			return fs.ErrExist
 		}
-		s.Networks[key] = host.HNSNetwork{ID: networkID(), Name: n.Name, Type: n.Type, ManagementIP: h.cfg.IP, Subnets: []string{n.Subnet}, VNI: n.VNI}
+		s.Networks[key] = host.HNSNetwork{ID: networkID(), Name: n.Name, Type: n.Type, ManagementIP: h.cfg.IP,
+			Subnets: []string{n.Subnet}, VNI: n.VNI}
 		s.Lasting = append(s.Lasting, key)
 		return nil
 	}))
@@ -316,7 +319,7 @@ func (h *Host) Reboot(ctx context.Context) error {
 	}))
 }
 
-// later gives a boot time that differs from the last one.
+// later returns a boot time that differs from the last one.
 func later(last, now time.Time) time.Time {
 	if now.After(last) {
 		return now

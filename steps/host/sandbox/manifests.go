@@ -30,7 +30,7 @@ func objectKey(m kube.Manifest) string {
 	return strings.Join([]string{group, m.Kind, m.Namespace, m.Name}, "/")
 }
 
-// Manifest tells what an apply would change.
+// Manifest reports what an apply would change.
 func (k *Cluster) Manifest(ctx context.Context, want kube.Manifest) (kube.ManifestState, error) {
 	var out kube.ManifestState
 	err := k.ask(ctx, "read", want.String(), func(s *clusterState) error {
@@ -45,7 +45,8 @@ func (k *Cluster) Manifest(ctx context.Context, want kube.Manifest) (kube.Manife
 		}
 		out.Differs = kube.DiffFields(have.Fields, then.Fields)
 		if len(out.Differs) == 0 && !reflect.DeepEqual(have.Managers, then.Managers) {
-			out.Differs = []kube.FieldDiff{{Path: "metadata.managedFields", Have: "nodejoin owns other fields than these", Want: "nodejoin owns these fields"}}
+			out.Differs = []kube.FieldDiff{{Path: "metadata.managedFields",
+				Have: "nodejoin owns other fields than these", Want: "nodejoin owns these fields"}}
 		}
 		return nil
 	})
@@ -104,8 +105,9 @@ func (o *object) applied(want kube.Manifest, manager string) (*object, error) {
 		if mine[p] || !slices.Contains(m, manager) {
 			continue
 		}
-		// It was nodejoin's and is wanted no more.
-		if out.Managers[p] = slices.DeleteFunc(slices.Clone(m), func(m string) bool { return m == manager }); len(out.Managers[p]) == 0 {
+		// It was nodejoin's and is no longer wanted.
+		if out.Managers[p] = slices.DeleteFunc(slices.Clone(m),
+			func(m string) bool { return m == manager }); len(out.Managers[p]) == 0 {
 			delete(out.Managers, p)
 			delete(fields, p)
 		}
@@ -120,7 +122,7 @@ func (o *object) applied(want kube.Manifest, manager string) (*object, error) {
 	return out, nil
 }
 
-// leaves calls f for each field that is no map with fields of its own.
+// leaves calls f for each field that is not a map with fields of its own.
 func leaves(path []string, v map[string]any, f func([]string, any)) {
 	for k, v := range v {
 		at := append(slices.Clone(path), k)

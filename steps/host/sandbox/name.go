@@ -12,7 +12,7 @@ const (
 	computerNames  = `hklm\system\currentcontrolset\control\computername\`
 )
 
-// hostName gives the names; a machine that was never renamed has its configured one.
+// hostName returns the names; a machine that was never renamed has its configured one.
 func (h *Host) hostName(s *state, q Quirks) host.HostName {
 	came := or(q.HostName, h.cfg.Hostname)
 	out := host.HostName{Now: or(s.HostName, came), Domain: q.Domain}
@@ -20,7 +20,7 @@ func (h *Host) hostName(s *state, q Quirks) host.HostName {
 	return out
 }
 
-// HostName gives the machine's name.
+// HostName returns the machine's name.
 func (h *Host) HostName(ctx context.Context) (out host.HostName, err error) {
 	q, err := h.ask(ctx, "HostName", "name of the machine")
 	if err != nil {
@@ -50,7 +50,7 @@ func (h *Host) SetHostName(ctx context.Context, name string) error {
 	}))
 }
 
-// finishName is the part of a boot that makes the new name count.
+// finishName is the part of a boot that puts the new name into effect.
 func (h *Host) finishName(s *state) {
 	if s.NextName == "" {
 		return

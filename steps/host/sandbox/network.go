@@ -29,7 +29,8 @@ func (k *Cluster) ConfigMap(ctx context.Context, namespace, name string) (map[st
 	var out map[string]string
 	err := k.ask(ctx, "read configmap", namespace+"/"+name, func(s *clusterState) error {
 		data, ok := s.ConfigMaps.get(namespace + "/" + name)
-		applied, isObject := s.Objects.get(objectKey(kube.Manifest{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: name}))
+		applied, isObject := s.Objects.get(
+			objectKey(kube.Manifest{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: name}))
 		if !ok && !isObject {
 			return fs.ErrNotExist
 		}
@@ -73,6 +74,7 @@ func (k *Cluster) announce(ctx context.Context, node, ip string, conf netConf) e
 		data = fmt.Sprintf(`{"VNI":%d,"VtepMAC":"00:15:5d:00:00:01"}`, conf.Backend.VNI)
 	}
 	const prefix = "flannel.alpha.coreos.com/"
-	return k.SetAnnotations(ctx, node, map[string]string{prefix + "backend-type": strings.ToLower(conf.Backend.Type), prefix + "backend-data": data,
-		prefix + "public-ip": ip, prefix + "kube-subnet-manager": "true"}, nil)
+	return k.SetAnnotations(ctx, node,
+		map[string]string{prefix + "backend-type": strings.ToLower(conf.Backend.Type), prefix + "backend-data": data,
+			prefix + "public-ip": ip, prefix + "kube-subnet-manager": "true"}, nil)
 }

@@ -29,9 +29,10 @@ func (k *Cluster) join(ctx context.Context, node, token string) (joined, error) 
 		if out.cert, out.key, err = s.CA.nodeCertificate(node); err != nil {
 			return err
 		}
-		s.Requests.set(s.Requests.nextNumber(), kube.SigningRequest{Name: "node-csr-" + node + "-" + randomHex(8), Requestor: user,
-			Created: time.Now().UTC().Truncate(time.Second), Approved: true, Issued: true,
-			Message: "Auto approving kubelet client certificate after SubjectAccessReview."})
+		s.Requests.set(s.Requests.nextNumber(),
+			kube.SigningRequest{Name: "node-csr-" + node + "-" + randomHex(8), Requestor: user,
+				Created: time.Now().UTC().Truncate(time.Second), Approved: true, Issued: true,
+				Message: "Auto approving kubelet client certificate after SubjectAccessReview."})
 		return nil
 	})
 	return out, err
@@ -59,9 +60,11 @@ func (k *Cluster) register(ctx context.Context, cert string, want kube.Node) err
 			if err != nil {
 				return err
 			}
-			n = kube.Node{Name: want.Name, UID: randomHex(16), PodCIDR: subnet.String(), Labels: want.Labels, Taints: want.Taints}
+			n = kube.Node{Name: want.Name, UID: randomHex(16), PodCIDR: subnet.String(), Labels: want.Labels,
+				Taints: want.Taints}
 		}
-		for _, key := range []string{"kubernetes.io/os", "kubernetes.io/arch", "kubernetes.io/hostname", "node.kubernetes.io/windows-build"} {
+		for _, key := range []string{"kubernetes.io/os", "kubernetes.io/arch", "kubernetes.io/hostname",
+			"node.kubernetes.io/windows-build"} {
 			if v, ok := want.Labels[key]; ok {
 				n.Labels = with(n.Labels, key, v)
 			}
@@ -75,7 +78,7 @@ func (k *Cluster) register(ctx context.Context, cert string, want kube.Node) err
 	})
 }
 
-// lost marks a Node that its kubelet has left; a Node that is not there is no error.
+// lost marks a Node that its kubelet has left; a missing Node is not an error.
 func (k *Cluster) lost(ctx context.Context, node string) error {
 	return k.change(ctx, func(s *clusterState) error {
 		if n, ok := s.Nodes.edit(node); ok {

@@ -30,7 +30,8 @@ func newAuthority() (authority, error) {
 // nodeCertificate issues what a kubelet gets: CN system:node:<name> in the group
 // system:nodes, one year (kubernetes.io, "PKI certificates and requirements").
 func (a authority) nodeCertificate(node string) (cert, key string, err error) {
-	out, err := issue(&a, pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}, 365*24*time.Hour)
+	out, err := issue(&a, pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
+		365*24*time.Hour)
 	return out.Cert, out.Key, err
 }
 
@@ -44,7 +45,8 @@ func issue(by *authority, name pkix.Name, life time.Duration) (authority, error)
 		return authority{}, err
 	}
 	now := time.Now()
-	template := &x509.Certificate{SerialNumber: serial, Subject: name, NotBefore: now.Add(-5 * time.Minute), NotAfter: now.Add(life),
+	template := &x509.Certificate{SerialNumber: serial, Subject: name, NotBefore: now.Add(-5 * time.Minute),
+		NotAfter:              now.Add(life),
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature}
 	parent, signer := template, crypto.Signer(key)
 	if by == nil {
@@ -122,7 +124,8 @@ func (a authority) nodeOf(pemCert string, now time.Time) (string, bool) {
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(ca)
-	_, err = cert.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	_, err = cert.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	const prefix = "system:node:"
 	cn := cert.Subject.CommonName
 	if err != nil || len(cn) <= len(prefix) || cn[:len(prefix)] != prefix {

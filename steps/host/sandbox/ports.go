@@ -8,12 +8,12 @@ import (
 	"nodejoin/steps/host"
 )
 
-// factoryPorts are the ports that a fresh Windows gives out by itself.
+// factoryPorts are the dynamic ports of a fresh Windows.
 func factoryPorts(protocol string) host.PortRange {
 	return host.PortRange{Protocol: protocol, First: 49152, Last: 65535}
 }
 
-// DynamicPorts gives the ports that Windows gives out by itself.
+// DynamicPorts returns the range of dynamic ports.
 func (h *Host) DynamicPorts(ctx context.Context, protocol string) (host.PortRange, error) {
 	out := factoryPorts(protocol)
 	err := h.view(ctx, "read dynamic ports", protocol, func(s *state) error {
@@ -44,7 +44,7 @@ func (h *Host) SetDynamicPorts(ctx context.Context, r host.PortRange) error {
 	}))
 }
 
-// PortsReserved tells whether a range is reserved.
+// PortsReserved reports whether a range is reserved.
 func (h *Host) PortsReserved(ctx context.Context, r host.PortRange) (bool, error) {
 	reserved := false
 	err := h.view(ctx, "look for reserved ports", r.String(), func(s *state) error {
@@ -57,7 +57,7 @@ func (h *Host) PortsReserved(ctx context.Context, r host.PortRange) (bool, error
 	return reserved, err
 }
 
-// PortExcluded tells whether the quirks keep a port from the programs.
+// PortExcluded reports whether the quirks keep a port from the programs.
 func (h *Host) PortExcluded(ctx context.Context, protocol string, port uint16) (bool, error) {
 	r := host.PortRange{Protocol: protocol, First: port, Last: port}
 	q, err := h.ask(ctx, "PortExcluded", r.String())
@@ -70,7 +70,9 @@ func (h *Host) PortExcluded(ctx context.Context, protocol string, port uint16) (
 		return false, failed("look for an excluded port", r.String(), r.Valid())
 	}
 	held, err := h.Listeners(ctx)
-	if err != nil || slices.ContainsFunc(held, func(l host.Listener) bool { return l.Protocol == protocol && l.Port == port }) {
+	if err != nil || slices.ContainsFunc(held, func(l host.Listener) bool {
+		return l.Protocol == protocol && l.Port == port
+	}) {
 		return false, err
 	}
 	return slices.ContainsFunc(q.Excluded, func(e host.PortRange) bool {
@@ -107,7 +109,7 @@ func (h *Host) ReservePorts(ctx context.Context, r host.PortRange) error {
 	}))
 }
 
-// ReleasePorts gives a range free.
+// ReleasePorts removes a reservation.
 func (h *Host) ReleasePorts(ctx context.Context, r host.PortRange) error {
 	return failed("release ports", r.String(), h.change(ctx, func(s *state) error {
 		if !h.windows() {

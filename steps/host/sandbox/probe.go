@@ -19,19 +19,21 @@ import (
 var (
 	healthPorts = map[string]string{"10248": kubelet, "10256": kubeProxy}
 	pipes       = map[string]map[string]string{ // by OS and program
-		"windows": {containerd: `\\.\pipe\containerd-containerd`, dockerd: `\\.\pipe\docker_engine`, csiProxy: `\\.\pipe\csi-proxy-filesystem-v1`},
-		"linux":   {containerd: "/run/containerd/containerd.sock", dockerd: "/var/run/docker.sock"},
+		"windows": {containerd: `\\.\pipe\containerd-containerd`, dockerd: `\\.\pipe\docker_engine`,
+			csiProxy: `\\.\pipe\csi-proxy-filesystem-v1`},
+		"linux": {containerd: "/run/containerd/containerd.sock", dockerd: "/var/run/docker.sock"},
 	}
-	grpcMethods = []string{"/runtime.v1.RuntimeService/", "/runtime.v1alpha2.RuntimeService/", "/containerd.services.version.v1.Version/"}
+	grpcMethods = []string{"/runtime.v1.RuntimeService/", "/runtime.v1alpha2.RuntimeService/",
+		"/containerd.services.version.v1.Version/"}
 )
 
-// running tells whether a service runs the played program.
+// running reports whether a service runs the played program.
 func (h *Host) running(s *state, name string) bool {
 	_, ok := h.runs(s, name)
 	return ok
 }
 
-// runs gives the played program that a service runs.
+// runs returns the played program that a service runs.
 func (h *Host) runs(s *state, name string) (program, bool) {
 	for _, svc := range s.Services {
 		if svc.State != host.ServiceRunning {
@@ -104,7 +106,7 @@ func (h *Host) ProbePipe(ctx context.Context, address, grpcMethod string) error 
 		case grpcMethod == "":
 			return nil
 		case name == dockerd:
-			return fmt.Errorf("%s: the answer is no gRPC", grpcMethod)
+			return fmt.Errorf("%s: the answer is not gRPC", grpcMethod)
 		case name == csiProxy:
 			return errors.New("grpc-status 12: unknown service " + grpcMethod)
 		case !slices.ContainsFunc(grpcMethods, served):

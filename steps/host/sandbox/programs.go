@@ -242,7 +242,7 @@ func (h *Host) nodeName(p program) string {
 	return strings.ToLower(or(p.flag("hostname-override"), h.cfg.Hostname))
 }
 
-// read gives a file of the machine.
+// read returns the content of a file of the machine.
 func (h *Host) read(path string) ([]byte, error) {
 	at, err := h.real(path)
 	if err != nil {
@@ -261,7 +261,7 @@ func (h *Host) write(ctx context.Context, s *state, path, text string, access ho
 }
 
 // refusal turns an answer of the API server into the end of a program; an error
-// that is no answer stays one.
+// that is not an answer stays one.
 func refusal(err error) error {
 	if errors.Is(err, kube.ErrUnauthorized) || errors.Is(err, kube.ErrUnreachable) {
 		return exit("%v", err)

@@ -67,7 +67,7 @@ func (h *Host) quirks() (Quirks, error) {
 	return q, err
 }
 
-// ask gives the quirks for the question named method.
+// ask returns the quirks, or an error if the question named method is one of Unasked.
 func (h *Host) ask(ctx context.Context, method, subject string) (Quirks, error) {
 	if ctx.Err() != nil {
 		return Quirks{}, failed("ask for", subject, context.Cause(ctx))
@@ -91,12 +91,14 @@ func (h *Host) factoryRegistry(q Quirks) map[string]map[string]host.RegistryValu
 	name := text(host.NetBIOSName(came))
 	revision, _, _ := strings.Cut(strings.TrimPrefix(h.cfg.Build, "10.0."), ".")
 	return map[string]map[string]host.RegistryValue{
-		`hklm\software\microsoft\windows nt\currentversion`: {"currentbuildnumber": text(revision), "productname": text(h.product()),
+		`hklm\software\microsoft\windows nt\currentversion`: {"currentbuildnumber": text(revision),
+			"productname":      text(h.product()),
 			"installationtype": text("Server"), "ubr": number(9999)},
 		control + `computername\computername`:       {"computername": name},
 		control + `computername\activecomputername`: {"computername": name},
 		nameParameters: {"hostname": text(came), "nv hostname": text(came)},
-		control + `session manager\memory management`: {"pagingfiles": {Type: "multi_string", Strings: []string{`?:\pagefile.sys`}}},
+		control + `session manager\memory management`: {"pagingfiles": {Type: "multi_string",
+			Strings: []string{`?:\pagefile.sys`}}},
 		services + "hns":       {"start": number(3)},
 		services + "vmcompute": {"start": number(3)},
 	}
@@ -182,7 +184,8 @@ func (h *Host) Adapters(ctx context.Context) ([]host.Adapter, error) {
 	if !h.windows() {
 		name = "eth0"
 	}
-	return []host.Adapter{{Name: name, Addresses: []string{netip.PrefixFrom(netip.MustParseAddr(h.cfg.IP), h.prefix.Bits()).String()}, Gateway: true}}, nil
+	return []host.Adapter{{Name: name,
+		Addresses: []string{netip.PrefixFrom(netip.MustParseAddr(h.cfg.IP), h.prefix.Bits()).String()}, Gateway: true}}, nil
 }
 
 // HNSEndpoints lists those of the quirks.
@@ -262,7 +265,7 @@ func (h *Host) ProbeAPI(ctx context.Context, address string) (host.APIAnswer, er
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Scheme != "https" || u.Host == "":
-		err = fmt.Errorf("%w: %q is no https address", fs.ErrInvalid, address)
+		err = fmt.Errorf("%w: %q is not an https address", fs.ErrInvalid, address)
 	case q.API == "name":
 		err = fmt.Errorf("%w: %s", host.ErrNameUnknown, u.Hostname())
 	case q.API != "":
@@ -272,7 +275,8 @@ func (h *Host) ProbeAPI(ctx context.Context, address string) (host.APIAnswer, er
 		return host.APIAnswer{}, failed("ask", address, err)
 	}
 	now := time.Now().UTC()
-	return host.APIAnswer{Date: now.Truncate(time.Second), Clock: now.Add(q.ClockSkew), Certificates: q.APICertificates}, nil
+	return host.APIAnswer{Date: now.Truncate(time.Second), Clock: now.Add(q.ClockSkew), Certificates: q.APICertificates},
+		nil
 }
 
 // ProbeTCP plays the way to another machine: it listens, unless the quirks say otherwise.

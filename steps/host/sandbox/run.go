@@ -15,7 +15,8 @@ import (
 func (h *Host) RunProgram(ctx context.Context, p host.Program) (exitCode int, err error) {
 	const op = "run program"
 	if len(p.Command) == 0 || !h.absolute(p.Command[0]) {
-		return 0, failed(op, strings.Join(p.Command, " "), fmt.Errorf("%w: the command does not begin with the absolute path of a program", fs.ErrInvalid))
+		return 0, failed(op, strings.Join(p.Command, " "),
+			fmt.Errorf("%w: the command does not begin with the absolute path of a program", fs.ErrInvalid))
 	}
 	name, hangs := p.Command[0], false
 	err = h.change(ctx, func(s *state) error {

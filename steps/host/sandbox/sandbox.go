@@ -112,7 +112,7 @@ func OpenContext(ctx context.Context, c Config) (*Host, error) {
 	return h, nil
 }
 
-// make gives a new machine what it comes with.
+// make fills a new machine.
 func (h *Host) make(ctx context.Context, s *state) error {
 	if s.BootTime.IsZero() {
 		// It was up before the first run looks at it: if that run were killed, the next
@@ -135,7 +135,8 @@ func (h *Host) install(ctx context.Context, s *state) error {
 		return nil
 	}
 	for _, program := range []string{"iptables", "nft"} {
-		if err := h.write(ctx, s, "/usr/sbin/"+program, "stand-in: a sandbox has no packets to filter\n", host.AccessProgram); err != nil {
+		if err := h.write(ctx, s, "/usr/sbin/"+program, "stand-in: a sandbox has no packets to filter\n",
+			host.AccessProgram); err != nil {
 			return err
 		}
 	}
@@ -156,7 +157,8 @@ func (h *Host) LockDir() string { return filepath.Join(h.cfg.Path, stateDir) }
 // Open or the last Reboot.
 func (h *Host) Facts(ctx context.Context) (host.Facts, error) {
 	f := host.Facts{OS: h.cfg.OS, Arch: h.cfg.Arch, Hostname: h.cfg.Hostname, Build: h.cfg.Build, Product: h.product(),
-		ManagementIP: h.cfg.IP, Interface: "Ethernet", Subnet: h.prefix.Masked().String(), Admin: true, DataDir: h.cfg.DataDir}
+		ManagementIP: h.cfg.IP, Interface: "Ethernet", Subnet: h.prefix.Masked().String(), Admin: true,
+		DataDir: h.cfg.DataDir}
 	if h.cfg.IP6 != "" {
 		f.IPv6 = []string{h.cfg.IP6}
 	}

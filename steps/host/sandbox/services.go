@@ -106,7 +106,8 @@ func (h *Host) normal(c host.ServiceConfig) (host.ServiceConfig, error) {
 		return c, fmt.Errorf("%w: service name %q", fs.ErrInvalid, c.Name)
 	case len(c.Command) == 0 || !h.absolute(c.Command[0]):
 		return c, fmt.Errorf("%w: the command does not begin with the absolute path of a program", fs.ErrInvalid)
-	case !slices.Contains([]host.StartType{host.StartAuto, host.StartDelayed, host.StartManual, host.StartDisabled}, c.Start):
+	case !slices.Contains([]host.StartType{host.StartAuto, host.StartDelayed, host.StartManual, host.StartDisabled},
+		c.Start):
 		return c, fmt.Errorf("%w: start type %q", fs.ErrInvalid, c.Start)
 	}
 	for _, a := range c.Recovery {
@@ -140,7 +141,7 @@ func sorted(list []string) []string {
 
 // StartService starts a service and, before it, those that it depends on. A
 // program that ends at once leaves the service stopped with its exit code, which
-// is no error of the start.
+// is not an error of the start.
 func (h *Host) StartService(ctx context.Context, name string) error {
 	var startErr error
 	err := h.change(ctx, func(s *state) error {
@@ -290,7 +291,9 @@ func (h *Host) DeleteService(ctx context.Context, name string) error {
 		delete(s.Services, h.fold(name))
 		if h.windows() { // its key goes with all that is below it
 			key := serviceKey(name)
-			maps.DeleteFunc(s.Registry, func(k string, _ map[string]host.RegistryValue) bool { return k == key || strings.HasPrefix(k, key+`\`) })
+			maps.DeleteFunc(s.Registry, func(k string, _ map[string]host.RegistryValue) bool {
+				return k == key || strings.HasPrefix(k, key+`\`)
+			})
 		}
 		return nil
 	}))

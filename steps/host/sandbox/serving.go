@@ -41,7 +41,8 @@ func (h *Host) requestServing(ctx context.Context, c *Cluster, p program, node, 
 			}
 		}
 		q := servingRequest{Machine: h.cfg, Dir: dir}
-		q.SigningRequest = kube.SigningRequest{Name: "csr-" + randomHex(3), Requestor: "system:node:" + node, Created: time.Now().UTC().Truncate(time.Second)}
+		q.SigningRequest = kube.SigningRequest{Name: "csr-" + randomHex(3), Requestor: "system:node:" + node,
+			Created: time.Now().UTC().Truncate(time.Second)}
 		q.Groups, q.Usages = []string{"system:nodes", "system:authenticated"}, []string{"digital signature", "server auth"}
 		q.CommonName, q.Organization = "system:node:"+node, []string{"system:nodes"}
 		q.DNSNames, q.IPs = []string{node}, []string{ip}

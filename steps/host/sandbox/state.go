@@ -14,29 +14,33 @@ const stateDir = ".sandbox"
 // state is everything of the machine that is not a file. Maps are keyed by lower-case
 // names on windows, where names have no case.
 type state struct {
-	BootTime time.Time                                `json:"boot_time,omitzero"`
-	Factory  bool                                     `json:"factory,omitempty"` // the registry has what a fresh machine's has
-	LastPID  int                                      `json:"last_pid,omitempty"`
-	Access   map[string]host.Access                   `json:"access,omitempty"` // by key of the path; only others than the default
+	BootTime time.Time `json:"boot_time,omitzero"`
+	// the registry has what a fresh machine's has
+	Factory bool `json:"factory,omitempty"`
+	LastPID int  `json:"last_pid,omitempty"`
+	// by key of the path; only others than the default
+	Access   map[string]host.Access                   `json:"access,omitempty"`
 	Services map[string]*service                      `json:"services,omitempty"`
 	Registry map[string]map[string]host.RegistryValue `json:"registry,omitempty"`
 	Env      map[string]string                        `json:"env,omitempty"`
 	Firewall map[string]host.FirewallRule             `json:"firewall,omitempty"`
 	Networks map[string]host.HNSNetwork               `json:"networks,omitempty"`
-	Lasting  []string                                 `json:"lasting,omitempty"`        // keys of networks that outlive boots
-	Dynamic  map[string]host.PortRange                `json:"dynamic_ports,omitempty"`  // by protocol; only others than a fresh machine's
-	Reserved map[string]host.PortRange                `json:"reserved_ports,omitempty"` // by their text
-	Sysctls  map[string]string                        `json:"sysctls,omitempty"`        // only others than at boot
-	Links    []string                                 `json:"links,omitempty"`          // interfaces that programs have made
-	Chains   []host.FilterChain                       `json:"chains,omitempty"`         // that programs have made
-	Tables   []host.FilterTable                       `json:"tables,omitempty"`         // of nftables, that programs have made
-	Routes   []host.Route                             `json:"routes,omitempty"`         // that programs have made
-	Modules  []string                                 `json:"modules,omitempty"`        // loaded
-	Trusted  []string                                 `json:"trusted,omitempty"`        // sha256 of authorities
-	Features map[string]host.FeatureState             `json:"features,omitempty"`       // only others than a fresh machine's
-	HostName string                                   `json:"host_name,omitempty"`      // "" = as it came
-	NextName string                                   `json:"next_name,omitempty"`      // after a boot; "" = HostName
-	Noted    []string                                 `json:"noted,omitempty"`          // what needs a reboot
+	// keys of networks that outlive boots
+	Lasting []string `json:"lasting,omitempty"`
+	// by protocol; only others than a fresh machine's
+	Dynamic  map[string]host.PortRange    `json:"dynamic_ports,omitempty"`
+	Reserved map[string]host.PortRange    `json:"reserved_ports,omitempty"` // by their text
+	Sysctls  map[string]string            `json:"sysctls,omitempty"`        // only others than at boot
+	Links    []string                     `json:"links,omitempty"`          // interfaces that programs have made
+	Chains   []host.FilterChain           `json:"chains,omitempty"`         // that programs have made
+	Tables   []host.FilterTable           `json:"tables,omitempty"`         // of nftables, that programs have made
+	Routes   []host.Route                 `json:"routes,omitempty"`         // that programs have made
+	Modules  []string                     `json:"modules,omitempty"`        // loaded
+	Trusted  []string                     `json:"trusted,omitempty"`        // sha256 of authorities
+	Features map[string]host.FeatureState `json:"features,omitempty"`       // only others than a fresh machine's
+	HostName string                       `json:"host_name,omitempty"`      // "" = as it came
+	NextName string                       `json:"next_name,omitempty"`      // after a boot; "" = HostName
+	Noted    []string                     `json:"noted,omitempty"`          // what needs a reboot
 }
 
 // service is a registered service and its last run.

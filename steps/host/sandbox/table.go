@@ -24,7 +24,7 @@ type journaled interface {
 	discard()
 }
 
-// get gives the entry of that name, which must not be changed.
+// get returns the entry of that name, which must not be changed.
 func (t *table[V]) get(name string) (v V, ok bool) {
 	if next, noted := t.next[name]; noted {
 		if next == nil {
@@ -36,7 +36,7 @@ func (t *table[V]) get(name string) (v V, ok bool) {
 	return v, ok
 }
 
-// edit gives a copy of the entry of that name, to be changed and set.
+// edit returns a copy of the entry of that name, to be changed and set.
 func (t *table[V]) edit(name string) (V, bool) {
 	v, ok := t.get(name)
 	if !ok {
@@ -64,7 +64,7 @@ func (t *table[V]) note(name string, v *V) {
 	t.next[name] = v
 }
 
-// all gives the entries in the order of their names. They must not be changed, but
+// all iterates over the entries in the order of their names. They must not be changed, but
 // may be set and removed.
 func (t *table[V]) all() iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {

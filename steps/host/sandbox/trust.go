@@ -9,7 +9,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// TrustedCA tells whether the machine trusts an authority: one that was added, or one of
+// TrustedCA reports whether the machine trusts an authority: one that was added, or one of
 // the quirks.
 func (h *Host) TrustedCA(ctx context.Context, ca []byte) (bool, error) {
 	q, err := h.ask(ctx, "TrustedCA", "trusted authorities")
@@ -21,7 +21,7 @@ func (h *Host) TrustedCA(ctx context.Context, ca []byte) (bool, error) {
 	return err == nil && (added || slices.Contains(q.Authorities, name)), err
 }
 
-// AddedCA tells whether an authority was added.
+// AddedCA reports whether an authority was added.
 func (h *Host) AddedCA(ctx context.Context, ca []byte) (added bool, err error) {
 	name, bad := caName(ca)
 	err = h.view(ctx, "look for authority", name, func(s *state) error {

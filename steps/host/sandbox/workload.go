@@ -176,7 +176,8 @@ func (k *Cluster) MakeService(ctx context.Context, spec kube.ServiceSpec) (out k
 		made := playedService{spec, fmt.Sprintf("10.96.200.%d", taken+1), int32(30000 + taken + 1)}
 		n.Services = append(n.Services, made)
 		s.Namespaces.set(n.Name, n)
-		out = kube.Service{Namespace: spec.Namespace, Name: spec.Name, ClusterIP: made.ClusterIP, NodePorts: []int32{made.NodePort}}
+		out = kube.Service{Namespace: spec.Namespace, Name: spec.Name, ClusterIP: made.ClusterIP,
+			NodePorts: []int32{made.NodePort}}
 		return nil
 	})
 	return out, err
@@ -304,7 +305,8 @@ func (s *clusterState) arrives(n *namespace, from *kube.Node, itself bool, args 
 	for _, svc := range n.Services {
 		answers := int32(noConnection)
 		for i, p := range n.Pods {
-			if node, _ := s.schedule(p); node != nil && node.Ready && q.Waiting == "" && q.Fails["ready"] == 0 && contains(p.Labels, svc.Selector) && s.podIP(n, i) != "" {
+			if node, _ := s.schedule(p); node != nil && node.Ready && q.Waiting == "" && q.Fails["ready"] == 0 &&
+				contains(p.Labels, svc.Selector) && s.podIP(n, i) != "" {
 				answers = 0
 			}
 		}
@@ -366,7 +368,8 @@ func (k *Cluster) Outside(ctx context.Context, address string) error {
 				}
 				for _, node := range s.Nodes.all() {
 					if node.InternalIP == u.Hostname() && node.Ready && q.Fails["node-port"] == 0 &&
-						s.arrives(&n, &node, false, []string{svc.ClusterIP}, ClusterQuirks{Waiting: q.Waiting, Fails: map[string]int32{"ready": q.Fails["ready"]}}) == 0 {
+						s.arrives(&n, &node, false, []string{svc.ClusterIP},
+							ClusterQuirks{Waiting: q.Waiting, Fails: map[string]int32{"ready": q.Fails["ready"]}}) == 0 {
 						return nil
 					}
 				}

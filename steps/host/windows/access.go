@@ -50,7 +50,7 @@ func trustedSIDs() ([]*windows.SID, error) {
 	return append(sids, sid), nil
 }
 
-// isAdmin tells whether the process's token has the Administrators group enabled.
+// isAdmin reports whether the process's token has the Administrators group enabled.
 func isAdmin() (bool, error) {
 	admins, err := windows.CreateWellKnownSid(windows.WinBuiltinAdministratorsSid)
 	if err != nil {
@@ -113,7 +113,7 @@ func (h *Host) access(path string) (access host.Access, open bool, err error) {
 	return access, open, nil
 }
 
-// Mounts gives none: folders hold volumes at the administrator's word only.
+// Mounts returns none: folders hold volumes at the administrator's word only.
 func (h *Host) Mounts(ctx context.Context, path string) ([]string, error) {
 	return nil, begin(ctx, "list mounts", path)
 }

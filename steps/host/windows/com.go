@@ -32,7 +32,7 @@ func (e hresultError) Error() string {
 	return fmt.Sprintf("COM error 0x%08X", uint32(e))
 }
 
-// hresult gives the code that the object itself failed with.
+// hresult returns the code that the object itself failed with.
 func hresult(err error) error {
 	var oleErr *ole.OleError
 	if !errors.As(err, &oleErr) {

@@ -105,7 +105,7 @@ func bootTime() (time.Time, error) {
 	return time.Unix(0, t.Nanoseconds()).UTC(), nil
 }
 
-// managementAddress gives the first IPv4 address of the interface that packets
+// managementAddress returns the first IPv4 address of the interface that packets
 // to the outside leave by; all empty where there is no such route.
 func managementAddress() (ip, name, subnet string, err error) {
 	// TEST-NET-3 (RFC 5737): only the default route leads there.

@@ -64,7 +64,7 @@ func TestFeaturesAsked(t *testing.T) {
 }
 
 // TestReboot: Windows is asked with the privilege that it wants; one that is on its way
-// already is not asked for anew.
+// already is not requested again.
 func TestReboot(t *testing.T) {
 	onlyStandIn(t)
 	const asked = `C:\windows\shutdown-stand-in.asked`

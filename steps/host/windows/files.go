@@ -97,7 +97,7 @@ func (h *Host) Open(ctx context.Context, path string) (io.ReadCloser, error) {
 	return os.NewFile(uintptr(f), path), nil
 }
 
-// List gives the entries of a directory. An entry that the system keeps locked
+// List returns the entries of a directory. An entry that the system keeps locked
 // (a page file) is listed without ID and access.
 func (h *Host) List(ctx context.Context, path string) ([]host.FileInfo, error) {
 	if err := begin(ctx, "list", path); err != nil {

@@ -19,7 +19,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// Mkdir makes a directory and its missing parents, which only administrators can change.
+// Mkdir creates a directory and its missing parents, which only administrators can change.
 func (h *Host) Mkdir(ctx context.Context, path string, access host.Access) error {
 	const op = "make directory"
 	if err := begin(ctx, op, path); err != nil {
@@ -70,7 +70,7 @@ func (h *Host) WriteFile(ctx context.Context, path string, r io.Reader, opt host
 // touch tells those who watch a file's folder of it once more. They hear of the move into
 // place while the move itself still holds the file, may find that they cannot read it, and
 // try again only when they hear of it again: containerd, which reads CNI configurations so
-// (internal/cri/server/cni_conf_syncer.go), would stay without a network for ever.
+// (internal/cri/server/cni_conf_syncer.go), would stay without a network forever.
 func touch(path string) error {
 	p, err := windows.UTF16PtrFromString(path)
 	if err != nil {
@@ -91,7 +91,7 @@ func dropTemp(temp string) error {
 	return nil
 }
 
-// writeTemp makes the temporary file anew, so that it has the access that opt
+// writeTemp makes the temporary file again, so that it has the access that opt
 // wants from its first byte, and checks the digest before it returns.
 func writeTemp(ctx context.Context, temp string, r io.Reader, path string, opt host.WriteOptions) error {
 	if err := dropTemp(temp); err != nil {
@@ -145,7 +145,7 @@ func createNew(path string, access host.Access) (*os.File, error) {
 	return os.NewFile(uintptr(f), path), nil
 }
 
-// CreateExclusive makes a new file with this content; its access is inherited.
+// CreateExclusive creates a new file with this content; its access is inherited.
 func (h *Host) CreateExclusive(ctx context.Context, path string, data []byte) error {
 	const op = "create file"
 	if err := begin(ctx, op, path); err != nil {

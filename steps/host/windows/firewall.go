@@ -215,7 +215,7 @@ func removeRules(rules object, name string) error {
 	return fmt.Errorf("more than %d rules have this name", sameNameLimit)
 }
 
-// DeleteFirewallRule removes every rule of the name; absent is no error.
+// DeleteFirewallRule removes every rule of the name; absence is not an error.
 func (h *Host) DeleteFirewallRule(ctx context.Context, name string) error {
 	return withRules(ctx, "delete firewall rule", name, func(rules object) error {
 		return removeRules(rules, name)

@@ -195,7 +195,7 @@ func legacyManagementIP(id string) (string, error) {
 
 // DeleteHNSNetwork removes a network by name. Load balancers go first, then the
 // endpoints that they name, then the network: the service keeps what is in use.
-// What is gone meanwhile is no error.
+// What is gone meanwhile is not an error.
 func (h *Host) DeleteHNSNetwork(ctx context.Context, name string) error {
 	const op = "delete HNS network"
 	have, err := h.HNSNetwork(ctx, name)

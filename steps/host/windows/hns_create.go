@@ -13,7 +13,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// CreateHNSNetwork makes a network that outlives boots: one without the flag
+// CreateHNSNetwork creates a network that outlives boots: one without the flag
 // EnableNonPersistent.
 func (h *Host) CreateHNSNetwork(ctx context.Context, n host.HNSNetworkConfig) error {
 	const op = "create HNS network"

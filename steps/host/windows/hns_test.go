@@ -64,7 +64,7 @@ func TestHNS(t *testing.T) {
 	}
 }
 
-// overlay makes a network as flanneld does for VXLAN.
+// overlay creates a network as flanneld does for VXLAN.
 func overlay(t *testing.T, name string) *hcn.HostComputeNetwork {
 	t.Helper()
 	setting := func(v any) json.RawMessage {

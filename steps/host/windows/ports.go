@@ -23,7 +23,7 @@ import (
 // written by netsh, whose words nobody reads: its exit code counts, and what WMI
 // says after it. There is no documented call for either.
 
-// DynamicPorts gives the ports that Windows gives to programs which ask for any.
+// DynamicPorts returns the ports that Windows gives to programs which ask for any.
 func (h *Host) DynamicPorts(ctx context.Context, protocol string) (host.PortRange, error) {
 	const op = "read dynamic ports"
 	if ctx.Err() != nil {
@@ -156,7 +156,7 @@ func (v reservation) call(r host.PortRange, token bool) error {
 	return nil
 }
 
-// PortsReserved tells whether exactly this range is reserved.
+// PortsReserved reports whether exactly this range is reserved.
 func (h *Host) PortsReserved(ctx context.Context, r host.PortRange) (bool, error) {
 	const op = "look for reserved ports"
 	if ctx.Err() != nil {
@@ -179,7 +179,7 @@ func (h *Host) ReservePorts(ctx context.Context, r host.PortRange) error {
 	return failed(op, r.String(), createReservation.call(r, true)) // ERROR_SHARING_VIOLATION: a port of it is taken
 }
 
-// ReleasePorts gives a range free.
+// ReleasePorts returns a range free.
 func (h *Host) ReleasePorts(ctx context.Context, r host.PortRange) error {
 	const op = "release ports"
 	if ctx.Err() != nil {

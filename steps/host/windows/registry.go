@@ -92,7 +92,7 @@ func readValue(k registry.Key, name string) (v host.RegistryValue, err error) {
 	return v, err
 }
 
-// RegistryNames gives the names below a key.
+// RegistryNames returns the names below a key.
 func (h *Host) RegistryNames(ctx context.Context, key string) (keys, values []string, err error) {
 	const op = "read registry key"
 	if ctx.Err() != nil {
@@ -150,7 +150,7 @@ func writeValue(k registry.Key, name string, v host.RegistryValue) error {
 	return fmt.Errorf("unknown registry type %q", v.Type)
 }
 
-// DeleteRegistryValue removes one value; an absent value or key is no error.
+// DeleteRegistryValue removes one value; an absent value or key is not an error.
 func (h *Host) DeleteRegistryValue(ctx context.Context, key, name string) error {
 	const op = "delete registry value"
 	subject := key + `\` + name

@@ -208,7 +208,7 @@ func (h *Host) StartService(ctx context.Context, name string) error {
 const takenWithin = time.Second
 
 // awaitTaken returns once the service shows no longer what it did before its start.
-// One that started and ended at once may show the same again: the bound is no error.
+// One that started and ended at once may show the same again: the bound is not an error.
 func awaitTaken(ctx context.Context, s *mgr.Service, before svc.Status) error {
 	ctx, cancel := context.WithTimeout(ctx, takenWithin)
 	defer cancel()
@@ -275,7 +275,7 @@ var deafBound = 30 * time.Second // a test shortens it
 
 // endProcess waits for the end of the process of a stopped service; 0 is no process.
 // One that outlives endBound is ended: its service has told that it is done, and what
-// keeps it would keep its files open for ever.
+// keeps it would keep its files open forever.
 func endProcess(ctx context.Context, process windows.Handle) error {
 	if process == 0 {
 		return nil

@@ -43,7 +43,7 @@ func rootStore(ctx context.Context, provider uintptr, ca []byte, f func(store wi
 	return f(store)
 }
 
-// findCA gives the entry of an authority, nil when there is none; the caller frees it.
+// findCA returns the entry of an authority, nil when there is none; the caller frees it.
 func findCA(store windows.Handle, ca []byte) (*windows.CertContext, error) {
 	var at *windows.CertContext
 	for {
@@ -60,12 +60,12 @@ func findCA(store windows.Handle, ca []byte) (*windows.CertContext, error) {
 	}
 }
 
-// TrustedCA tells whether an authority is in the machine's store.
+// TrustedCA reports whether an authority is in the machine's store.
 func (h *Host) TrustedCA(ctx context.Context, ca []byte) (bool, error) {
 	return hasCA(ctx, wholeStore, ca)
 }
 
-// AddedCA tells whether an authority is in the part of the store that TrustCA changes.
+// AddedCA reports whether an authority is in the part of the store that TrustCA changes.
 func (h *Host) AddedCA(ctx context.Context, ca []byte) (bool, error) {
 	return hasCA(ctx, ownStore, ca)
 }
@@ -94,7 +94,7 @@ func (h *Host) TrustCA(ctx context.Context, ca []byte) error {
 	}))
 }
 
-// DistrustCA takes an authority out of the machine's store; absent is no error.
+// DistrustCA takes an authority out of the machine's store; absence is not an error.
 func (h *Host) DistrustCA(ctx context.Context, ca []byte) error {
 	return failed("distrust authority", "ROOT", rootStore(ctx, ownStore, ca, func(store windows.Handle) error {
 		found, err := findCA(store, ca)

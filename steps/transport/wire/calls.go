@@ -21,9 +21,9 @@ var (
 	Check = Call[steps.Request, steps.CheckReply]{"check", true, (*steps.Executor).Check}
 	// Apply emits the events of the steps as they happen.
 	Apply = Call[steps.Request, steps.ApplyReply]{"apply", false, (*steps.Executor).Apply}
-	// TakeBack makes the machine as it was before its open trial.
-	TakeBack = Call[steps.TakeBackRequest, steps.TakeBackReply]{"take_back", false, (*steps.Executor).TakeBack}
-	// Verified ends the open trial of the machine: nothing can be taken back any more.
+	// Rollback makes the machine as it was before its open snapshot.
+	Rollback = Call[steps.RollbackRequest, steps.RollbackReply]{"rollback", false, (*steps.Executor).Rollback}
+	// Verified closes the snapshot of the machine: nothing can be rolled back any more.
 	Verified = Call[None, None]{"verified", false, func(x *steps.Executor, ctx context.Context, _ None) (None, error) {
 		return None{}, x.Verified(ctx)
 	}}
@@ -43,7 +43,7 @@ var (
 
 // Calls are all of them.
 var Calls = []interface{ Empty() Message }{
-	Check, Apply, TakeBack, Verified, CheckLeave, Leave, Note, Collect, Diagnose,
+	Check, Apply, Rollback, Verified, CheckLeave, Leave, Note, Collect, Diagnose,
 }
 
 // None is a request or a reply without content.

@@ -114,7 +114,7 @@ func writeHost(w io.Writer, h engine.HostReport, o PlanOptions) bool {
 			n++
 		}
 	}
-	if h.Trial != nil {
+	if h.Snapshot != nil {
 		n++
 	}
 	if n == 0 && !o.Full {
@@ -177,10 +177,10 @@ func writeUpgrade(w io.Writer, h engine.HostReport, o PlanOptions) {
 			fmt.Fprintf(w, "    %s\n", l)
 		}
 	}
-	if t := h.Trial; t != nil {
+	if t := h.Snapshot; t != nil {
 		what := "was stopped before it had verified or rolled back what it changed; this run finishes that"
-		if t.Back != nil {
-			what = "was rolled back, and stopped before the machine was seen to work again; this run checks it"
+		if t.RolledBack != nil {
+			what = "was rolled back, and stopped before it had observed that the machine works; this run checks it"
 		}
 		line(Yellow, "!", fmt.Sprintf("a run started at %s %s", t.Begun.Format("2006-01-02T15:04Z"), what))
 	}

@@ -302,7 +302,7 @@ func (c *Cluster) Logs() string {
 	return b.String()
 }
 
-// freePorts gives ports that were free a moment ago; the programs cannot be told to
+// freePorts returns ports that were free a moment ago; the programs cannot be told to
 // choose their own.
 func freePorts(n int) ([]int, error) {
 	ports := make([]int, n)

@@ -75,7 +75,7 @@ func (s *Server) Close() {
 	s.work.Wait()
 }
 
-// Network gives the network of that name, nil if there is none. Names are unique
+// Network returns the network of that name, nil if there is none. Names are unique
 // without regard to case.
 func (s *Server) Network(name string) Object {
 	s.mu.Lock()
@@ -95,7 +95,7 @@ func (s *Server) Count(kind string) int {
 	return len(s.objects[kind])
 }
 
-// Endpoint gives the endpoint with that address, nil if there is none.
+// Endpoint returns the endpoint with that address, nil if there is none.
 func (s *Server) Endpoint(address string) Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()

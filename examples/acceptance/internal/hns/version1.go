@@ -46,7 +46,7 @@ func (s *Server) version1(method, path, request string) string {
 
 func failed(why string) string { return encode(Object{"Success": false, "Error": why}) }
 
-// create1 makes a network or endpoint and adds what the newer interface calls the same.
+// create1 creates a network or endpoint and adds what the newer interface calls the same.
 func (s *Server) create1(kind, request string) string {
 	object := Object{}
 	if err := json.Unmarshal([]byte(request), &object); err != nil {

@@ -32,7 +32,7 @@ func (m *Machine) Dial(ctx context.Context, network, address string) (net.Conn, 
 	return conn, errors.Join(err, context.Cause(ctx))
 }
 
-// socket makes a socket in the machine's network namespace, to which it belongs from then
+// socket creates a socket in the machine's network namespace, to which it belongs from then
 // on. The thread comes back from there and lives on: the programs that it has started are to
 // be killed when it ends (prctl(2), PR_SET_PDEATHSIG), and may be a whole control plane.
 func (m *Machine) socket() (fd int, err error) {

@@ -45,7 +45,7 @@ type Machine struct {
 // (k8s.io/kubernetes pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables).
 var sharedParameters = []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
 
-// Start makes a machine, boots it and connects it.
+// Start creates a machine, boots it and connects it.
 func Start(ctx context.Context, opt Options) (m *Machine, err error) {
 	m = &Machine{opt: opt, shared: map[string][]byte{}}
 	defer func() {
@@ -242,7 +242,7 @@ func (m *Machine) makeNetwork(ctx context.Context) error {
 	})
 }
 
-// Connect gives a machine that has booted its network.
+// Connect returns a machine that has booted its network.
 func (m *Machine) Connect(ctx context.Context) error {
 	commands := [][]string{}
 	inside := func(args string) {
@@ -330,7 +330,7 @@ func (m *Machine) Stop() error {
 	return errors.Join(errs...)
 }
 
-// removeGroup removes a control group with those below it, and tells whether it is gone.
+// removeGroup removes a control group with those below it, and reports whether it is gone.
 func removeGroup(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -142,7 +142,7 @@ var sidePrograms = []release{
 }
 
 // Make fills the mirror folder of the set with the artifacts for an operating system
-// and gives its path and those artifacts. What was made of the same components before
+// and returns its path and those artifacts. What was made of the same components before
 // is kept: compressing takes seconds.
 func Make(ctx context.Context, set *components.Set, goos string) (dir string, artifacts map[string]Artifact, err error) {
 	dir = filepath.Join(set.Dir, "mirror")

@@ -128,7 +128,7 @@ func makePrefix(ctx context.Context, set *components.Set, prefix string) error {
 	return killPrefix(prefix)
 }
 
-// copyPrefix makes a machine of the template by hard links, which costs no time and
+// copyPrefix creates a machine of the template by hard links, which costs no time and
 // no space. What Wine or a program rewrites in place must not be a link.
 func copyPrefix(ctx context.Context, from, to string) error {
 	if out, err := exec.CommandContext(ctx, "cp", "-al", from, to).CombinedOutput(); err != nil {

@@ -16,11 +16,11 @@ import (
 // programs are the artifacts of the generations of a machine.
 var programs = memory{"http://m/one": []byte("stand-in one"), "http://m/two": []byte("stand-in two"), "http://m/three": []byte("stand-in three")}
 
-// tried applies the list in a trial; the executor is that of one connection.
-func tried(t *testing.T, h host.Host, list []steps.Spec) *steps.Executor {
+// withSnapshot applies the list with a snapshot; the executor is that of one connection.
+func withSnapshot(t *testing.T, h host.Host, list []steps.Spec) *steps.Executor {
 	t.Helper()
 	x := steps.NewExecutor(h, programs, func(event.Event) {})
-	reply, err := x.Apply(t.Context(), steps.Request{Node: "win-1", Steps: list, Trial: &steps.TrialStart{Node: "uid", Ready: true, Version: "1.35.4"}})
+	reply, err := x.Apply(t.Context(), steps.Request{Node: "win-1", Steps: list, Snapshot: &steps.NodeBefore{UID: "uid", Ready: true, Version: "1.35.4"}})
 	must(t, err)
 	if reply.Err != nil {
 		t.Fatalf("step %s: %v", reply.Failed, reply.Err)
@@ -52,21 +52,21 @@ func machineOf(generation string) []steps.Spec {
 	}
 }
 
-// What was changed in a trial goes back to what it was, by whatever connection: secrets
-// are not in the record on the way, and what nodejoin keeps for a leave stays.
-func TestTrialTakenBack(t *testing.T) {
+// A rollback restores what was changed since the snapshot, by whatever connection: secrets
+// are not in the record on the way, and what nodejoin stores for a leave stays.
+func TestRollback(t *testing.T) {
 	h := openHost(t, "windows")
 	must(t, h.WriteFile(t.Context(), `C:\theirs.txt`, strings.NewReader(strings.Repeat("theirs ", 20000)), host.WriteOptions{})) // too large for the record
 	applied(t, h, programs, machineOf("one"))
-	kept := previousFiles(t, h)
-	x := tried(t, h, machineOf("two"))
+	stored := previousFiles(t, h)
+	x := withSnapshot(t, h, machineOf("two"))
 	if record := text(t, h, `C:\ProgramData\nodejoin\record.json`); strings.Contains(record, "-secret-") {
 		t.Error("the record holds a secret")
 	}
 	for range 2 { // of the connection that made the changes, then of another, which is told the same
-		reply, err := x.TakeBack(t.Context(), steps.TakeBackRequest{Node: "win-1"})
+		reply, err := x.Rollback(t.Context(), steps.RollbackRequest{Node: "win-1"})
 		must(t, err)
-		if reply.Err != nil || len(reply.Left) > 0 || reply.Trial == nil || reply.Trial.Version != "1.35.4" || !cmp.Equal(reply.Services, []string{"worker"}) {
+		if reply.Err != nil || len(reply.Left) > 0 || reply.Before == nil || reply.Before.Version != "1.35.4" || !cmp.Equal(reply.Services, []string{"worker"}) {
 			t.Fatalf("%s: %v; %+v", reply.Failed, reply.Err, reply)
 		}
 		settled(t, h, programs, machineOf("one"))
@@ -76,10 +76,10 @@ func TestTrialTakenBack(t *testing.T) {
 		x = steps.NewExecutor(h, programs, func(event.Event) {})
 	}
 	must(t, x.Verified(t.Context()))
-	if diff := cmp.Diff(kept, previousFiles(t, h)); diff != "" {
-		t.Errorf("kept (-before +after):\n%s", diff)
+	if diff := cmp.Diff(stored, previousFiles(t, h)); diff != "" {
+		t.Errorf("stored (-before +after):\n%s", diff)
 	}
-	if reply, err := x.TakeBack(t.Context(), steps.TakeBackRequest{Node: "win-1"}); err != nil || reply.Trial != nil {
+	if reply, err := x.Rollback(t.Context(), steps.RollbackRequest{Node: "win-1"}); err != nil || reply.Before != nil {
 		t.Errorf("once it is verified: %+v, %v", reply, err)
 	}
 	reply, err := x.Leave(t.Context(), steps.LeaveRequest{Node: "win-1"})
@@ -89,39 +89,39 @@ func TestTrialTakenBack(t *testing.T) {
 	}
 }
 
-// A trial that is verified leaves nothing behind, and nothing can be taken back any more;
-// one of another connection goes on.
-func TestTrialVerified(t *testing.T) {
+// A snapshot that is verified leaves nothing behind, and nothing can be rolled back any
+// more; one of another connection goes on.
+func TestSnapshotVerified(t *testing.T) {
 	h := openHost(t, "windows")
 	applied(t, h, programs, machineOf("one"))
-	kept := previousFiles(t, h)
-	tried(t, h, machineOf("two"))
-	x := tried(t, h, machineOf("three"))
+	stored := previousFiles(t, h)
+	withSnapshot(t, h, machineOf("two"))
+	x := withSnapshot(t, h, machineOf("three"))
 	check, err := steps.NewExecutor(h, programs, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "win-1"})
-	if err != nil || check.Trial == nil || check.Trial.Version != "1.35.4" {
-		t.Errorf("a check tells %+v, %v", check.Trial, err)
+	if err != nil || check.Snapshot == nil || check.Snapshot.Node.Version != "1.35.4" {
+		t.Errorf("a check reports %+v, %v", check.Snapshot, err)
 	}
 	must(t, x.Verified(t.Context()))
-	must(t, steps.NewExecutor(h, programs, func(event.Event) {}).Verified(t.Context())) // no trial is no error
-	reply, err := x.TakeBack(t.Context(), steps.TakeBackRequest{Node: "win-1"})
-	if err != nil || reply.Trial != nil {
+	must(t, steps.NewExecutor(h, programs, func(event.Event) {}).Verified(t.Context())) // no snapshot is no error
+	reply, err := x.Rollback(t.Context(), steps.RollbackRequest{Node: "win-1"})
+	if err != nil || reply.Before != nil {
 		t.Errorf("%+v, %v", reply, err)
 	}
-	if diff := cmp.Diff(kept, previousFiles(t, h)); diff != "" {
-		t.Errorf("kept (-before +after):\n%s", diff)
+	if diff := cmp.Diff(stored, previousFiles(t, h)); diff != "" {
+		t.Errorf("stored (-before +after):\n%s", diff)
 	}
 	settled(t, h, programs, machineOf("three"))
 }
 
-// A running service that the run did not touch is not stopped when it is taken back.
-func TestTrialLeavesRunningAlone(t *testing.T) {
+// A running service that the run did not touch is not stopped by a rollback.
+func TestRollbackLeavesRunningAlone(t *testing.T) {
 	h := openHost(t, "windows")
 	list := machineOf("one")
 	applied(t, h, programs, list)
 	before, err := h.Service(t.Context(), "worker")
 	must(t, err)
-	x := tried(t, h, append(list, spec("file", "more", &steps.File{Path: `C:\k\sub\more.txt`, Content: "x"})))
-	reply, err := x.TakeBack(t.Context(), steps.TakeBackRequest{Node: "win-1"})
+	x := withSnapshot(t, h, append(list, spec("file", "more", &steps.File{Path: `C:\k\sub\more.txt`, Content: "x"})))
+	reply, err := x.Rollback(t.Context(), steps.RollbackRequest{Node: "win-1"})
 	must(t, err)
 	after, err := h.Service(t.Context(), "worker")
 	must(t, err)

@@ -1,0 +1,158 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"nodejoin/steps/host"
+	"nodejoin/steps/record"
+	"strings"
+)
+
+// claimFile notes that path, and the folders above it that are missing, are about to
+// be made or changed, with what the file held before. Secret contents and those of
+// private files go to record.PreviousDir alone.
+func claimFile(ctx context.Context, h host.Host, e *Env, path string, secret bool) error {
+	c := record.New{Key: record.File.Of(path)}
+	if have, ok := e.Record.Lookup(c.Key); ok && !have.Undone && !e.Record.Snapshot.Wants(c.Key) {
+		return nil
+	}
+	fi, err := h.Stat(ctx, path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		parents, err := e.Parents(ctx, h, path)
+		if err != nil {
+			return err
+		}
+		return e.Claim(ctx, h, append(parents, c)...)
+	case err != nil:
+		return err
+	}
+	prev := record.PreviousFile{Size: fi.Size, Access: fi.Access}
+	if fi.Size <= maxInline && !secret && fi.Access != host.AccessPrivate {
+		have, err := readFile(ctx, h, path, maxInline)
+		if err != nil {
+			return err
+		}
+		if have != nil && !have.cut {
+			prev.Content, prev.Size = have.Content, int64(len(have.Content))
+			c.Previous = prev
+			return e.Claim(ctx, h, c)
+		}
+	}
+	if prev.SHA256, err = record.StoreFile(ctx, h, e.Facts, path); err != nil {
+		return err
+	}
+	if e.Facts.OS == "windows" && prev.Access == host.AccessPrivate {
+		// It may have that of its folder, which comes back by itself with the folder's.
+		dir, err := h.Stat(ctx, host.Dir(e.Facts.OS, path))
+		if err != nil {
+			return err
+		}
+		if dir.Access == host.AccessPrivate {
+			prev.Access = host.AccessDefault
+		}
+	}
+	c.Previous = prev
+	return e.Claim(ctx, h, c)
+}
+
+// maxInline is the size up to which the earlier content of a file stands in the record
+// itself (bytes).
+const maxInline = 64 << 10
+
+// undoFile removes a file that nodejoin made, or restores its earlier content and access.
+// It removes what an interrupted write left beside the file, too.
+func undoFile(key record.Key, claim record.Claim) (Undoing, error) {
+	path := key.Name
+	prev, err := record.Previous[record.PreviousFile](claim)
+	check := func(ctx context.Context, r host.Reader, e *Env) (Change, string, error) {
+		temp, err := exists(ctx, r, host.TempName(path))
+		if err != nil {
+			return Change{}, "", err
+		}
+		fi, err := r.Stat(ctx, path)
+		there := err == nil
+		switch {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return Change{}, "", err
+		case there && fi.Dir:
+			return Change{}, "a directory is in its place now", nil
+		case !claim.Existed && !there && !temp:
+			return Change{}, "", nil
+		case !claim.Existed:
+			return Change{Action: ActionDelete}, "", nil
+		}
+		same, err := holdsPrevious(ctx, r, e, prev, path, there)
+		switch {
+		case err != nil:
+			return Change{}, "", err
+		case same && len(accessDiff(e.Facts.OS, fi.Access, prev.Access)) == 0 && !temp:
+			return Change{}, "", nil
+		case !same && prev.SHA256 != "":
+			stored, err := e.fileDigest(ctx, r, record.BlobPath(e.Facts, prev.SHA256))
+			if err != nil {
+				return Change{}, "", err
+			}
+			if stored != prev.SHA256 {
+				return Change{}, "its earlier content is not in nodejoin's folder any more; the file stays as it is", nil
+			}
+		}
+		return restored(), "", nil
+	}
+	apply := func(ctx context.Context, h host.Host, e *Env) error {
+		temp, err := exists(ctx, h, host.TempName(path))
+		if err == nil && temp {
+			err = h.Remove(ctx, host.TempName(path))
+		}
+		if err != nil {
+			return err
+		}
+		if !claim.Existed {
+			return inUse(h.Remove(ctx, path))
+		}
+		there, err := exists(ctx, h, path)
+		if err != nil {
+			return err
+		}
+		if same, err := holdsPrevious(ctx, h, e, prev, path, there); err != nil {
+			return err
+		} else if same {
+			return h.SetAccess(ctx, path, prev.Access)
+		}
+		opt := host.WriteOptions{Access: prev.Access}
+		if prev.SHA256 == "" {
+			return inUse(h.WriteFile(ctx, path, strings.NewReader(string(prev.Content)), opt))
+		}
+		opt.SHA256 = prev.SHA256
+		rc, err := h.Open(ctx, record.BlobPath(e.Facts, prev.SHA256))
+		if err != nil {
+			return err
+		}
+		defer rc.Close()
+		return inUse(h.WriteFile(ctx, path, rc, opt))
+	}
+	return Undoing{check, apply}, err
+}
+
+// holdsPrevious reports whether the file holds what it held before.
+func holdsPrevious(ctx context.Context, r host.Reader, e *Env, p record.PreviousFile, path string, there bool) (bool, error) {
+	if !there {
+		return false, nil
+	}
+	if p.SHA256 != "" {
+		have, err := e.fileDigest(ctx, r, path)
+		return have == p.SHA256, err
+	}
+	have, err := readFile(ctx, r, path, maxInline)
+	return err == nil && have != nil && !have.cut && string(have.Content) == string(p.Content), err
+}
+
+// inUse says what to do about a program that still runs though its service is gone.
+func inUse(err error) error {
+	if !errors.Is(err, host.ErrBusy) {
+		return err
+	}
+	return &Error{Code: CodeFailed, Summary: "a program still runs", Detail: err.Error(),
+		Remedy: "containers outlive the services that started them: end them, or restart the machine; then leave again, it continues from here"}
+}

@@ -1,0 +1,107 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"nodejoin/steps/host"
+	"nodejoin/steps/record"
+	"nodejoin/steps/wait"
+	"slices"
+	"strings"
+)
+
+// undoService stops and unregisters a service. One that something else registered
+// since under the same name is not touched; others that depend on it must go first.
+func undoService(key record.Key, _ record.Claim) (Undoing, error) {
+	name := key.Name
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, e *Env) (Change, string, error) {
+			svc, err := r.Service(ctx, name)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return Change{}, "", nil
+			case err != nil:
+				return Change{}, "", err
+			case svc.Description != "" && !strings.HasSuffix(strings.TrimSpace(svc.Description), OwnershipMark):
+				// Without any description it is a registration of ours that was interrupted.
+				return Change{}, "its description says no more that nodejoin manages it: it is taken for somebody else's", nil
+			}
+			dependents, err := r.Dependents(ctx, name)
+			if err != nil {
+				return Change{}, "", err
+			}
+			for _, d := range dependents {
+				other, err := r.Service(ctx, d)
+				if err == nil && !ours(other, e.Record) {
+					return Change{}, "", &Error{Code: CodeFailed, Summary: "a service of others depends on ours",
+						Detail: fmt.Sprintf("service %s runs and depends on %s", d, name), Remedy: "stop and unregister it, or take the dependency from it; then leave again"}
+				}
+			}
+			return Change{Action: ActionDelete, Reason: "it is " + string(svc.State)}, "", nil
+		},
+		Apply: func(ctx context.Context, h host.Host, e *Env) error {
+			if err := stopService(ctx, h, e, name); err != nil {
+				return err
+			}
+			if err := h.DeleteService(ctx, name); err != nil && !errors.Is(err, host.ErrMarkedDeleted) {
+				return err
+			}
+			delete(e.Record.Fingerprints, name)
+			delete(e.Record.Starts, name)
+			delete(e.Record.Stopped, name)
+			// A service that others hold open is gone when they let go of it.
+			return wait.Until(ctx, lookMost, func() (bool, error) {
+				_, err := h.Service(ctx, name)
+				if errors.Is(err, fs.ErrNotExist) {
+					return true, nil
+				}
+				return false, err
+			})
+		},
+	}, nil
+}
+
+// undoMade removes what a program of ours has made, with everything in it. Links are
+// not followed, and what is mounted there is taken off and stays as it is.
+func undoMade(key record.Key, claim record.Claim) (Undoing, error) {
+	path := key.Name
+	return Undoing{
+		Check: func(ctx context.Context, r host.Reader, e *Env) (Change, string, error) {
+			there, err := exists(ctx, r, path)
+			if err != nil || !there {
+				return Change{}, "", err
+			}
+			theirs, err := backupRestored(ctx, r, e, path)
+			switch {
+			case err != nil || theirs:
+				return Change{}, "", err
+			case claim.Existed:
+				return Change{}, "it was there before nodejoin", nil
+			}
+			return Change{Action: ActionDelete}, "", nil
+		},
+		Apply: func(ctx context.Context, h host.Host, e *Env) error {
+			// A volume that a kubelet has left mounted is nobody's to empty.
+			mounts, err := h.Mounts(ctx, path)
+			if err != nil {
+				return err
+			}
+			for _, at := range slices.Backward(mounts) {
+				if err := inUse(h.Unmount(ctx, at)); err != nil {
+					return err
+				}
+			}
+			return removeTree(ctx, h, e.Facts.OS, path)
+		},
+	}, nil
+}
+
+// removesProgramData is Undo.Removes of what a program makes.
+func removesProgramData(e *Env, name, path string) Removal {
+	if host.Within(e.Facts.OS, name, path) {
+		return RemovesTree
+	}
+	return RemovesNothing
+}
