@@ -61,7 +61,7 @@ func newDoctor(a *app) *cobra.Command {
 	x := &doctorCommand{app: a}
 	c := &cobra.Command{
 		Use:   "doctor [PLAN]",
-		Short: "Diagnose the hosts of a plan, and fix what steps of the plan can fix",
+		Short: "Diagnose the hosts of a plan, and fix what can be fixed",
 		Long: `Runs the checks of the preflight on every host of a plan. On a host that has joined it
 also looks for the known problems of Windows nodes: services, pod network, addresses left
 by an earlier join, pause image, DNS, proxy. Prints everything it finds, including notes

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -106,117 +104,146 @@ func jsonFields(t reflect.Type) (all, always []string) {
 	return all, always
 }
 
-// TestOutputKeepsToSchemas runs the program and holds what it writes against the
-// schemas, in which no other fields are allowed for this.
+// outputs runs the program on a copy of the quickstart and checks what it prints against
+// the schemas. No fields but those of the schemas are allowed.
+type outputs struct {
+	t               *testing.T
+	dir, quickstart string
+	schemas         map[string]*jsonschema.Schema // compiled so far
+}
+
+// TestOutputKeepsToSchemas goes through the life of a plan; the order matters.
 func TestOutputKeepsToSchemas(t *testing.T) {
 	dir := t.TempDir()
-	quickstart := filepath.Join(dir, "quickstart")
-	if err := os.CopyFS(quickstart, os.DirFS("../../examples/quickstart")); err != nil {
+	o := &outputs{t, dir, filepath.Join(dir, "quickstart"), map[string]*jsonschema.Schema{}}
+	if err := os.CopyFS(o.quickstart, os.DirFS("../../examples/quickstart")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(filepath.Join(quickstart, ".sandbox")); err != nil {
+	if err := os.RemoveAll(filepath.Join(o.quickstart, ".sandbox")); err != nil {
 		t.Fatal(err)
 	}
-	run := func(code int, args ...string) []byte {
-		t.Helper()
-		c := exec.CommandContext(t.Context(), "nodejoin", args...)
-		c.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME=", "XDG_CACHE_HOME="+filepath.Join(dir, ".cache"),
-			"SSH_AUTH_SOCK=")
-		out, err := c.Output()
-		if c.ProcessState == nil || c.ProcessState.ExitCode() != code {
-			t.Fatalf("%v: %v, want exit code %d\n%s", args, err, code, out)
-		}
-		return out
-	}
-	validate, plan, line := compileSchema(t, "validate"), compileSchema(t, "plan"), compileSchema(t, "event")
-	one := func(s *jsonschema.Schema, out []byte) map[string]any {
-		t.Helper()
-		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(out))
-		if err != nil {
-			t.Fatalf("%v in %s", err, out)
-		}
-		if err := s.Validate(v); err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
-		return v.(map[string]any)
-	}
+	o.validate()
+	o.check()
+	o.apply()
+	o.one("plan", o.run(exitOK, "status", "--json", o.quickstart))
+	o.one("logs", o.run(exitOK, "logs", "--json", "--output", filepath.Join(dir, "logs.zip"), o.quickstart))
+	o.leave()
+	o.history()
+	o.unreachable()
+}
 
-	fifty := one(validate, run(exitInvalid, "validate", "--json", fiftyMistakes(t)))
+func (o *outputs) run(code int, args ...string) []byte {
+	o.t.Helper()
+	c := exec.CommandContext(o.t.Context(), "nodejoin", args...)
+	c.Env = append(os.Environ(), "HOME="+o.dir, "XDG_STATE_HOME=", "XDG_CACHE_HOME="+filepath.Join(o.dir, ".cache"),
+		"SSH_AUTH_SOCK=")
+	out, err := c.Output()
+	if c.ProcessState == nil || c.ProcessState.ExitCode() != code {
+		o.t.Fatalf("%v: %v, want exit code %d\n%s", args, err, code, out)
+	}
+	return out
+}
+
+// value is a JSON value that keeps to a schema.
+func (o *outputs) value(schema string, out []byte) any {
+	o.t.Helper()
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(out))
+	if err != nil {
+		o.t.Fatalf("%v in %s", err, out)
+	}
+	if o.schemas[schema] == nil {
+		o.schemas[schema] = compileSchema(o.t, schema)
+	}
+	if err := o.schemas[schema].Validate(v); err != nil {
+		o.t.Errorf("%v\n%s", err, out)
+	}
+	return v
+}
+
+func (o *outputs) one(schema string, out []byte) map[string]any {
+	o.t.Helper()
+	return o.value(schema, out).(map[string]any)
+}
+
+func (o *outputs) validate() {
+	fifty := o.one("validate", o.run(exitInvalid, "validate", "--json", fiftyMistakes(o.t)))
 	list := fifty["diagnostics"].([]any)
 	if len(list) < 50 || fifty["valid"] != false || fifty["error_count"] != json.Number(strconv.Itoa(len(list))) {
-		t.Errorf("%d diagnostics of 50 mistakes, %v errors, valid: %v", len(list), fifty["error_count"], fifty["valid"])
+		o.t.Errorf("%d diagnostics of 50 mistakes, %v errors, valid: %v", len(list), fifty["error_count"], fifty["valid"])
 	}
-	if good := one(validate, run(exitOK, "validate", "--json", quickstart)); good["valid"] != true ||
-		len(good["diagnostics"].([]any)) != 0 {
-		t.Errorf("the quickstart: %v", good)
+	good := o.one("validate", o.run(exitOK, "validate", "--json", o.quickstart))
+	if good["valid"] != true || len(good["diagnostics"].([]any)) != 0 {
+		o.t.Errorf("the quickstart: %v", good)
 	}
-	one(validate, run(exitInvalid, "validate", "--json", filepath.Join(dir, "none")))
+	o.one("validate", o.run(exitInvalid, "validate", "--json", filepath.Join(o.dir, "none")))
+}
 
-	pods := filepath.Join(dir, "pods.yaml")
+func (o *outputs) check() {
+	pods := filepath.Join(o.dir, "pods.yaml")
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n" +
 		"spec: {os: {name: windows}, hostPID: true, containers: [{name: a, image: a}]}\n"
 	if err := os.WriteFile(pods, []byte(pod), 0o600); err != nil {
-		t.Fatal(err)
+		o.t.Fatal(err)
 	}
-	found := one(compileSchema(t, "check"), run(exitFailed, "check", "--json", "--plan", quickstart, pods))
+	found := o.one("check", o.run(exitFailed, "check", "--json", "--plan", o.quickstart, pods))
 	if len(found["findings"].([]any)) == 0 {
-		t.Errorf("check: %v", found)
+		o.t.Errorf("check: %v", found)
 	}
+}
 
-	before := one(plan, run(exitPending, "plan", "--json", "--detailed-exitcode", quickstart))
+func (o *outputs) apply() {
+	before := o.one("plan", o.run(exitPending, "plan", "--json", "--detailed-exitcode", o.quickstart))
 	if hosts := before["hosts"].([]any); len(hosts) != 2 || before["pending"] == json.Number("0") {
-		t.Errorf("%d hosts, pending %v", len(hosts), before["pending"])
+		o.t.Errorf("%d hosts, pending %v", len(hosts), before["pending"])
 	}
 	types := map[string]int{}
-	lines := bufio.NewScanner(bytes.NewReader(run(exitOK, "apply", "--json", quickstart)))
-	lines.Buffer(nil, 4<<20)
-	for lines.Scan() {
-		types[one(line, lines.Bytes())["type"].(string)]++
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
+	for line := range bytes.Lines(o.run(exitOK, "apply", "--json", o.quickstart)) {
+		types[o.one("event", line)["type"].(string)]++
 	}
 	if types["version"] != 1 || types["summary"] != 1 || types["step_done"] == 0 || types["host_state"] == 0 {
-		t.Errorf("lines by type: %v", types)
+		o.t.Errorf("lines by type: %v", types)
 	}
-	one(plan, run(exitOK, "status", "--json", quickstart))
-	one(compileSchema(t, "logs"), run(exitOK, "logs", "--json", "--output", filepath.Join(dir, "logs.zip"), quickstart))
-	left := bytes.Split(bytes.TrimSpace(run(exitOK, "leave", "--json", "--target", "win-2", quickstart)), []byte("\n"))
-	for _, l := range left[:len(left)-1] {
-		one(line, l)
+}
+
+func (o *outputs) leave() {
+	lines := bytes.Split(bytes.TrimSpace(o.run(exitOK, "leave", "--json", "--target", "win-2", o.quickstart)), []byte("\n"))
+	last := lines[len(lines)-1]
+	for _, l := range lines[:len(lines)-1] {
+		o.one("event", l)
 	}
-	sum := one(compileSchema(t, "leave"), left[len(left)-1])
+	sum := o.one("leave", last)
 	if items := sum["hosts"].([]any)[0].(map[string]any)["items"].([]any); len(items) < 20 {
-		t.Errorf("leave: %s", left[len(left)-1])
+		o.t.Errorf("leave: %s", last)
 	}
-	runs, err := jsonschema.UnmarshalJSON(bytes.NewReader(run(exitOK, "history", "--json", quickstart)))
-	if err = errors.Join(err, compileSchema(t, "history").Validate(runs)); err != nil {
-		t.Fatal(err)
+}
+
+func (o *outputs) history() {
+	runs := o.value("history", o.run(exitOK, "history", "--json", o.quickstart)).([]any)
+	if len(runs) != 2 {
+		o.t.Fatalf("%d runs in the history, want the apply and the leave", len(runs))
 	}
-	if list := runs.([]any); len(list) != 2 {
-		t.Errorf("%d runs in the history, want the apply and the leave", len(list))
-	} else {
-		name := list[1].(map[string]any)["run"].(string)
-		if r := one(compileSchema(t, "history"), run(exitOK, "history", "--json", name)); len(r["events"].([]any)) == 0 {
-			t.Errorf("run %s has no events", name)
-		}
+	name := runs[1].(map[string]any)["run"].(string)
+	if r := o.one("history", o.run(exitOK, "history", "--json", name)); len(r["events"].([]any)) == 0 {
+		o.t.Errorf("run %s has no events", name)
 	}
-	// A machine that cannot be asked.
-	box := filepath.Join(quickstart, ".sandbox")
+}
+
+// unreachable puts a file in place of the sandboxes.
+func (o *outputs) unreachable() {
+	box := filepath.Join(o.quickstart, ".sandbox")
 	if err := os.RemoveAll(box); err != nil {
-		t.Fatal(err)
+		o.t.Fatal(err)
 	}
 	if err := os.WriteFile(box, nil, 0o600); err != nil {
-		t.Fatal(err)
+		o.t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), "nodejoin", "status", "--json", quickstart)
-	out, err := c.Output()
+	out, err := exec.CommandContext(o.t.Context(), "nodejoin", "status", "--json", o.quickstart).Output()
 	if err == nil {
-		t.Error("a file in place of the sandboxes was no error")
+		o.t.Error("a file in place of the sandboxes was no error")
 	}
-	failed := one(plan, out)
+	failed := o.one("plan", out)
 	if failed["cluster_error"] == nil && failed["hosts"].([]any)[0].(map[string]any)["error"] == nil {
-		t.Errorf("no error in %s", out)
+		o.t.Errorf("no error in %s", out)
 	}
 }
 
@@ -253,8 +280,8 @@ func readSchema(t *testing.T, name string) map[string]any {
 	return v.(map[string]any)
 }
 
-// compileSchema gives a schema in which objects have no fields but those it names.
-// As published it allows others, since later versions may add some.
+// compileSchema compiles a schema that allows no fields but its own. The published schema
+// allows others, since later versions may add some.
 func compileSchema(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	doc := readSchema(t, name)

@@ -67,55 +67,67 @@ func (s *seen) Write(b []byte) (int, error) {
 	return s.to.Write(b)
 }
 
-// seeSecrets has every script end with a search: in all that its processes printed, in
-// their history, in bundles, and in the notes on simulated machines.
+// seeSecrets makes every script end with a search for secrets: in everything that its
+// processes printed, in their history, in bundles, and in the notes on simulated machines.
 func seeSecrets(e *testscript.Env) error {
 	dir, err := os.MkdirTemp("", "nodejoin-seen-")
 	if err != nil {
 		return err
 	}
 	e.Vars = append(e.Vars, seenEnv+"="+dir)
-	t := e.T().(interface{ Errorf(string, ...any) })
+	search := &secretSearch{e.T().(interface{ Errorf(string, ...any) })}
 	e.Defer(func() {
 		defer os.RemoveAll(dir)
-		look := func(name string, b []byte) {
-			if first, rest, _ := strings.Cut(string(b), "\n"); strings.HasPrefix(filepath.Base(name), "output-") {
-				name, b = first, []byte(rest) // what it was called with is the script's
-			}
-			for _, s := range secretForms.FindAllString(string(b), 3) {
-				i := strings.Index(string(b), s)
-				t.Errorf("%s: a secret is in it: ...%s...", name, b[max(0, i-100):min(len(b), i+len(s)+20)])
-			}
-		}
-		for _, root := range []string{dir, filepath.Join(e.WorkDir, ".local", "state")} {
-			_ = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-				if err == nil && d.Type().IsRegular() {
-					if b, err := os.ReadFile(p); err != nil {
-						t.Errorf("%v", err)
-					} else {
-						look(p, b)
-					}
-				}
-				return nil
-			})
-		}
-		_ = filepath.WalkDir(e.WorkDir, func(p string, d fs.DirEntry, err error) error {
-			switch {
-			case err != nil || !d.Type().IsRegular():
-			case filepath.Ext(p) == ".zip" && filepath.Base(filepath.Dir(p)) != "mirror":
-				err := eachEntry(p, look)
-				if err != nil {
-					t.Errorf("%s: %v", p, err)
-				}
-			case d.Name() == "history.json":
-				if b, err := os.ReadFile(p); err == nil {
-					look(p, b)
-				}
-			}
-			return nil
-		})
+		search.folder(dir, search.everything)
+		search.folder(filepath.Join(e.WorkDir, ".local", "state"), search.everything)
+		search.folder(e.WorkDir, search.bundlesAndNotes)
 	})
 	return nil
+}
+
+// secretSearch reports secrets in files.
+type secretSearch struct {
+	t interface{ Errorf(string, ...any) }
+}
+
+// folder searches the regular files below a folder, which need not exist.
+func (x *secretSearch) folder(root string, file func(path string) error) {
+	_ = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if err := file(p); err != nil {
+				x.t.Errorf("%s: %v", p, err)
+			}
+		}
+		return nil
+	})
+}
+
+func (x *secretSearch) everything(path string) error {
+	b, err := os.ReadFile(path)
+	if err == nil {
+		x.text(path, b)
+	}
+	return err
+}
+
+func (x *secretSearch) bundlesAndNotes(path string) error {
+	switch {
+	case filepath.Ext(path) == ".zip" && filepath.Base(filepath.Dir(path)) != "mirror":
+		return eachEntry(path, x.text)
+	case filepath.Base(path) == "history.json":
+		return x.everything(path)
+	}
+	return nil
+}
+
+func (x *secretSearch) text(name string, b []byte) {
+	if first, rest, _ := strings.Cut(string(b), "\n"); strings.HasPrefix(filepath.Base(name), "output-") {
+		name, b = first, []byte(rest) // the first line is the command of the script
+	}
+	for _, s := range secretForms.FindAllString(string(b), 3) {
+		i := strings.Index(string(b), s)
+		x.t.Errorf("%s: a secret is in it: ...%s...", name, b[max(0, i-100):min(len(b), i+len(s)+20)])
+	}
 }
 
 func eachEntry(name string, f func(name string, b []byte)) error {

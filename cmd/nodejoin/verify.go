@@ -41,7 +41,7 @@ func newVerify(a *app) *cobra.Command {
 	x := &verifyCommand{app: a}
 	c := &cobra.Command{
 		Use:   "verify [PLAN]",
-		Short: "Run a web server on the nodes, and try every way that pods and others reach it",
+		Short: "Run a web server on the nodes, and test every way to reach it",
 		Long: `Tests whether nodes that have joined can run pods. The sample web server of the Kubernetes
 guides runs on each node, and is asked by pods on the same node and on others, by the
 kubelet, through a service by address and by name, and through a port of the node from

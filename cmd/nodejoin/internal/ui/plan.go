@@ -127,44 +127,44 @@ func writeHost(w io.Writer, h engine.HostReport, o PlanOptions) bool {
 	for _, s := range h.Steps {
 		idw = max(idw, len(s.Spec.ID))
 	}
-	idw = min(idw, 28)
 	for _, s := range h.Steps {
-		c := s.Result.Change
-		room := max(o.Width-idw-5, 24)
-		row := func(style Style, sign, text string) {
-			lines := strings.Split(Wrap(CleanLine(text), "", room), "\n")
-			fmt.Fprintf(w, "  %s %-*s %s\n", Paint(o.Color, style, sign), idw, s.Spec.ID, lines[0])
-			for _, l := range lines[1:] {
-				fmt.Fprintf(w, "    %-*s %s\n", idw, "", l)
-			}
-		}
-		if s.Result.Err != nil {
-			row(Red, "x", s.Result.Err.Error())
-			continue
-		}
-		if c.NoOp() {
-			if o.Full {
-				fmt.Fprintf(w, "    %s\n", Paint(o.Color, Dim, fmt.Sprintf("%-*s %s", idw, s.Spec.ID, CleanLine(s.Spec.Title))))
-			}
-			continue
-		}
-		m := marks[c.Action]
-		text := s.Spec.Title
-		if c.Reason != "" {
-			if text != "" {
-				text += ": "
-			}
-			text += c.Reason
-		}
-		row(m.style, m.sign, text)
-		if c.Action != steps.ActionCreate || o.Full {
-			for _, d := range c.Diffs {
-				writeDiff(w, d, o)
-			}
-		}
+		writeStep(w, s, min(idw, 28), o)
 	}
 	fmt.Fprintln(w)
 	return true
+}
+
+// writeStep prints what would change in a step. Its id gets idw columns.
+func writeStep(w io.Writer, s engine.StepReport, idw int, o PlanOptions) {
+	row := func(style Style, sign, text string) {
+		lines := strings.Split(Wrap(CleanLine(text), "", max(o.Width-idw-5, 24)), "\n")
+		fmt.Fprintf(w, "  %s %-*s %s\n", Paint(o.Color, style, sign), idw, s.Spec.ID, lines[0])
+		for _, l := range lines[1:] {
+			fmt.Fprintf(w, "    %-*s %s\n", idw, "", l)
+		}
+	}
+	c := s.Result.Change
+	switch {
+	case s.Result.Err != nil:
+		row(Red, "x", s.Result.Err.Error())
+		return
+	case c.NoOp():
+		if o.Full {
+			text := fmt.Sprintf("%-*s %s", idw, s.Spec.ID, CleanLine(s.Spec.Title))
+			fmt.Fprintf(w, "    %s\n", Paint(o.Color, Dim, text))
+		}
+		return
+	}
+	text := s.Spec.Title
+	if text != "" && c.Reason != "" {
+		text += ": "
+	}
+	row(marks[c.Action].style, marks[c.Action].sign, text+c.Reason)
+	if c.Action != steps.ActionCreate || o.Full {
+		for _, d := range c.Diffs {
+			writeDiff(w, d, o)
+		}
+	}
 }
 
 // writeUpgrade prints a change of the version of Kubernetes, what it means, and how the
@@ -197,28 +197,34 @@ func writeUpgrade(w io.Writer, h engine.HostReport, o PlanOptions) {
 			line(Dim, " ", "if a step fails, the changes are rolled back to "+u.From)
 		}
 	}
-	if i := h.Interruption; i != nil {
-		text := "interruption: the Node is cordoned, "
-		switch n := len(i.Evict); {
-		case n > 0:
-			const most = 10
-			list := i.Evict[:min(n, most)]
-			if n > most {
-				list = append(list[:most:most], fmt.Sprintf("and %d more", n-most))
-			}
-			text += fmt.Sprintf("%d %s evicted (%s), ", n, plural(n, "pod"), strings.Join(list, ", "))
-		case h.KubeNode != nil && !h.KubeNode.Ready:
-			text += "not drained, as it is not Ready, "
-		}
-		var what []string
-		if i.Reboot {
-			what = append(what, "the machine is rebooted")
-		}
-		if len(i.Services) > 0 {
-			what = append(what, strings.Join(i.Services, " and ")+" stop and start")
-		}
-		line(Yellow, "!", text+strings.Join(what, ", ")+"; then it takes pods again")
+	if h.Interruption != nil {
+		line(Yellow, "!", interruption(h))
 	}
+}
+
+// interruption is what pods notice of an apply.
+func interruption(h engine.HostReport) string {
+	i := h.Interruption
+	text := "interruption: the Node is cordoned, "
+	switch n := len(i.Evict); {
+	case n > 0:
+		const most = 10
+		list := i.Evict[:min(n, most)]
+		if n > most {
+			list = append(list[:most:most], fmt.Sprintf("and %d more", n-most))
+		}
+		text += fmt.Sprintf("%d %s evicted (%s), ", n, plural(n, "pod"), strings.Join(list, ", "))
+	case h.KubeNode != nil && !h.KubeNode.Ready:
+		text += "not drained, as it is not Ready, "
+	}
+	var what []string
+	if i.Reboot {
+		what = append(what, "the machine is rebooted")
+	}
+	if len(i.Services) > 0 {
+		what = append(what, strings.Join(i.Services, " and ")+" stop and start")
+	}
+	return text + strings.Join(what, ", ") + "; then it takes pods again"
 }
 
 func writeDiff(w io.Writer, d steps.Diff, o PlanOptions) {
