@@ -150,7 +150,7 @@ func (r *manual) kind(s *kindSpec) {
 			arg := s.args[a.Name]
 			doc := a.Doc
 			var words []string
-			for _, w := range choices[s.Name+"."+a.Name] {
+			for _, w := range arg.choices {
 				if q := strconv.Quote(w); !strings.Contains(doc, q) {
 					words = append(words, q)
 				}

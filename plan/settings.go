@@ -229,8 +229,9 @@ var fileSpec = &eval.Spec{Name: "file", Labels: []string{"name"}, Doc: "a small 
 }}
 
 func (j *settingJudge) file() {
-	if a := j.Str("access"); a != "" && !slices.Contains(choices["file.access"], a) {
-		j.Fail("access", "unknown value", "%q is nothing that %q can be. Use %s.%s", a, "access", eval.OneOf(choices["file.access"]), eval.DidYouMean(a, choices["file.access"]))
+	words := kindSpecs()["file"].args["access"].choices
+	if a := j.Str("access"); a != "" && !slices.Contains(words, a) {
+		j.Fail("access", "unknown value", "%q is nothing that %q can be. Use %s.%s", a, "access", eval.OneOf(words), eval.DidYouMean(a, words))
 	}
 	jsonFile(j.Section, map[string]any{"path": j.Str("path"), "content": j.Str("content")})
 }

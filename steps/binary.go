@@ -11,16 +11,21 @@ import (
 )
 
 var binaryKind = Kind{Name: "binary", Place: OnHost, Doc: "one downloaded file, verified by digest",
-	New: func() any { return &Binary{} }}
+	New:   func() any { return &Binary{} },
+	Makes: makes((*Binary).thing)}
 
 // Binary is one file fetched from an artifact source.
 type Binary struct {
 	Source
-	Path   string      `json:"path" doc:"absolute path of the file"`
-	Access host.Access `json:"access,omitempty" doc:"as for file; default \"program\""`
+	Path   string      `json:"path" doc:"absolute path of the file" id:"true" path:"true"`
+	Access host.Access `json:"access,omitempty" doc:"as for file; default \"program\"" choices:"private,program"`
 	// Services run from the file; they are stopped, processes gone, before an
 	// existing one is replaced. Their service steps start them again.
 	Services []string `json:"services,omitempty" doc:"services to stop before the file is replaced"`
+}
+
+func (b *Binary) thing(string) Thing {
+	return Thing{Key: record.File.Of(b.Path), Words: "the file " + b.Path}
 }
 
 func (b *Binary) access() host.Access {

@@ -24,7 +24,7 @@ var serviceAccountTokenKind = Kind{Name: "service_account_token", Place: OnClust
 // spec's only_if keeps it from running when nothing needs one. With Absent it
 // removes every token that was minted for the node.
 type BootstrapToken struct {
-	TTL    string `json:"ttl,omitempty" doc:"life of the token, default 15m"`
+	TTL    string `json:"ttl,omitempty" doc:"life of the token, default 15m" present:"true"`
 	Absent bool   `json:"absent,omitempty" doc:"remove the tokens of this node"`
 }
 
@@ -100,7 +100,7 @@ func (b *BootstrapToken) Apply(ctx context.Context, a kube.API, e *Env, c Change
 // ServiceAccount keeps an account of a node component.
 type ServiceAccount struct {
 	Namespace   string      `json:"namespace" doc:"namespace of the account"`
-	Name        string      `json:"name" doc:"name of the account"`
+	Name        string      `json:"name" doc:"name of the account" id:"true"`
 	ClusterRole string      `json:"cluster_role" doc:"ClusterRole to bind"`
 	Rules       []kube.Rule `json:"rules,omitempty" doc:"rules of the ClusterRole, where nodejoin makes it"`
 }
@@ -127,7 +127,7 @@ func (s *ServiceAccount) Apply(ctx context.Context, a kube.API, e *Env, c Change
 // ServiceAccountToken mints a token (output "token", sensitive) each time it runs; see only_if.
 type ServiceAccountToken struct {
 	Namespace string `json:"namespace" doc:"namespace of the account"`
-	Name      string `json:"name" doc:"name of the account"`
+	Name      string `json:"name" doc:"name of the account" id:"true"`
 	TTL       string `json:"ttl,omitempty" doc:"life of the token, default 8760h; the API server may shorten it"`
 }
 

@@ -18,7 +18,7 @@ var cniConfFirstKind = Kind{Name: "cni_conf_first", Place: OnHost, Doc: "no othe
 // left, such as 0-containerd-nat.json of the usual install scripts, gives all pods
 // another network, and no error says so. Each is removed as a file step does it.
 type CNIConfFirst struct {
-	Path string `json:"path" doc:"the configuration that is to be read; it need not be there yet"`
+	Path string `json:"path" doc:"the configuration that is to be read; it need not be there yet" id:"true" path:"true"`
 }
 
 func (f *CNIConfFirst) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {

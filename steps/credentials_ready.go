@@ -9,7 +9,8 @@ import (
 )
 
 var credentialsReadyKind = Kind{Name: "credentials_ready", Place: OnHost, Timeout: 5 * time.Minute, Doc: "a gate: a kubeconfig holds a valid client certificate of the node",
-	New: func() any { return &CredentialsReady{} }}
+	New:  func() any { return &CredentialsReady{} },
+	Gate: gate((*CredentialsReady).behind)}
 
 // CredentialsReady waits until a kubeconfig of the cluster holds a client
 // certificate of the node, with its key, that is valid for a while yet. It is what
@@ -18,12 +19,14 @@ var credentialsReadyKind = Kind{Name: "credentials_ready", Place: OnHost, Timeou
 // its kubeconfig before it has the certificate that this names
 // (kubernetes pkg/kubelet/certificate/bootstrap).
 type CredentialsReady struct {
-	Path    string `json:"path" doc:"absolute path of the kubeconfig"`
+	Path    string `json:"path" doc:"absolute path of the kubeconfig" id:"true" path:"true"`
 	Server  string `json:"server,omitempty" doc:"URL of the API server that it must be for; without it any of a cluster with that CA"`
 	CA      string `json:"ca" doc:"PEM of the cluster's CA that it must trust"`
 	Service string `json:"service,omitempty" doc:"as for http_ready"`
-	Log     string `json:"log,omitempty" doc:"as for http_ready"`
+	Log     string `json:"log,omitempty" doc:"as for http_ready" path:"true"`
 }
+
+func (p *CredentialsReady) behind() string { return p.Service }
 
 func (p *CredentialsReady) gate(e *Env) readiness {
 	return readiness{what: fmt.Sprintf("%s holds a valid client certificate of node %s", p.Path, e.Node), service: p.Service, log: p.Log,

@@ -10,13 +10,18 @@ import (
 )
 
 var directoryKind = Kind{Name: "directory", Place: OnHost, Doc: "a directory, with its missing parents; on Windows a new one is its administrators' to change, and what is made in it inherits as without it",
-	Undo: map[record.Prefix]Undo{record.Directory: {New: undoDirectory, Removes: RemovesItself, Snapshot: SnapshotInline}},
-	New:  func() any { return &Directory{} }}
+	Undo:  map[record.Prefix]Undo{record.Directory: {New: undoDirectory, Removes: RemovesItself, Snapshot: SnapshotInline}},
+	New:   func() any { return &Directory{} },
+	Makes: makes((*Directory).thing)}
 
 // Directory is a directory that exists with the wanted access.
 type Directory struct {
-	Path   string      `json:"path" doc:"absolute path"`
-	Access host.Access `json:"access,omitempty" doc:"\"private\": only the system and administrators"`
+	Path   string      `json:"path" doc:"absolute path" id:"true" path:"true"`
+	Access host.Access `json:"access,omitempty" doc:"\"private\": only the system and administrators" choices:"private"`
+}
+
+func (d *Directory) thing(string) Thing {
+	return Thing{Key: record.Directory.Of(d.Path), Words: "the folder " + d.Path}
 }
 
 func (d *Directory) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {

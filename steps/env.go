@@ -17,16 +17,49 @@ var envKind = Kind{Name: "env", Place: OnHost, Doc: "a variable of the machine's
 		record.Env:     {New: undoEnv},
 		record.EnvFile: {New: undoEnvFile, Removes: RemovesItself, Snapshot: SnapshotNew},
 	},
-	New: func() any { return &MachineEnv{} }}
+	New:   func() any { return &MachineEnv{} },
+	Makes: makes((*MachineEnv).thing), Title: title((*MachineEnv).title), Secrets: secrets((*MachineEnv).secrets)}
 
 // MachineEnv is one machine environment variable. On Linux it is a line of a file.
 type MachineEnv struct {
-	Name  string `json:"name" doc:"name of the variable"`
-	Value string `json:"value,omitempty" doc:"its value"`
-	File  string `json:"file,omitempty" doc:"Linux: the file of NAME=value lines, default /etc/environment"`
+	Name  string `json:"name" doc:"name of the variable" id:"true"`
+	Value string `json:"value,omitempty" doc:"its value" present:"true" secret:"true"`
+	File  string `json:"file,omitempty" doc:"Linux: the file of NAME=value lines, default /etc/environment" os:"linux"`
 	// Sensitive: neither the value nor the one that is there is shown.
-	Sensitive bool `json:"sensitive,omitempty" doc:"never show the value in a diff"`
+	Sensitive bool `json:"sensitive,omitempty" doc:"never show the value in a diff" present:"true"`
 	Absent    bool `json:"absent,omitempty" doc:"the variable must not be set"`
+}
+
+func (m *MachineEnv) thing(os string) Thing {
+	return Thing{Key: m.key(os), Words: "the variable " + m.Name}
+}
+
+// maxTitleValue bounds the value of a variable in its title, in characters.
+const maxTitleValue = 60
+
+// title is what the variable is set to, where that may be shown, and in which file.
+func (m *MachineEnv) title() string {
+	t := m.Name
+	if m.Sensitive {
+		return t
+	}
+	if m.Value != "" {
+		v := []rune(ShowRefs(ShowCredentials(m.Value)))
+		if len(v) > maxTitleValue {
+			v = append(v[:maxTitleValue], []rune("...")...)
+		}
+		t += "=" + string(v)
+	}
+	if m.File != "" {
+		t += " in " + m.File
+	}
+	return t
+}
+
+func (m *MachineEnv) secrets(shown func(string) string) {
+	if m.Sensitive && m.Value != "" {
+		m.Value = shown(m.Value)
+	}
 }
 
 // defaultEnvFile is read by pam_env for every login on Linux, see environment(5).

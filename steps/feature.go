@@ -19,7 +19,7 @@ var featureKind = Kind{Name: "feature", Place: OnHost, Timeout: 30 * time.Minute
 // Feature is an optional feature that is on. Whether it works already, or after a
 // reboot only, is for the step reboot.
 type Feature struct {
-	Name string `json:"name" doc:"as Windows names it: Containers, Microsoft-Hyper-V"`
+	Name string `json:"name" doc:"as Windows names it: Containers, Microsoft-Hyper-V" id:"true"`
 }
 
 func (f *Feature) Check(ctx context.Context, r host.Reader, _ *Env) (Change, error) {

@@ -13,16 +13,27 @@ import (
 )
 
 var fileKind = Kind{Name: "file", Place: OnHost, Doc: "a file with this content, written atomically, or its absence",
-	Undo: map[record.Prefix]Undo{record.File: {New: undoFile, Removes: RemovesItself, Snapshot: SnapshotInline}},
-	New:  func() any { return &File{} }}
+	Undo:  map[record.Prefix]Undo{record.File: {New: undoFile, Removes: RemovesItself, Snapshot: SnapshotInline}},
+	New:   func() any { return &File{} },
+	Makes: makes((*File).thing), Secrets: secrets((*File).secrets)}
 
 // File is a file with wanted content and access, or its absence.
 type File struct {
-	Path      string      `json:"path" doc:"absolute path"`
-	Content   string      `json:"content,omitempty" doc:"the whole content"`
-	Access    host.Access `json:"access,omitempty" doc:"\"private\": only the system and administrators; \"program\": executable on Linux"`
-	Sensitive bool        `json:"sensitive,omitempty" doc:"never show the content in a diff"`
+	Path      string      `json:"path" doc:"absolute path" id:"true" path:"true"`
+	Content   string      `json:"content,omitempty" doc:"the whole content" present:"true" secret:"true"`
+	Access    host.Access `json:"access,omitempty" doc:"\"private\": only the system and administrators; \"program\": executable on Linux" choices:"private,program" present:"true"`
+	Sensitive bool        `json:"sensitive,omitempty" doc:"never show the content in a diff" present:"true"`
 	Absent    bool        `json:"absent,omitempty" doc:"the file must not exist"`
+}
+
+func (f *File) thing(string) Thing {
+	return Thing{Key: record.File.Of(f.Path), Words: "the file " + f.Path}
+}
+
+func (f *File) secrets(shown func(string) string) {
+	if f.Sensitive && f.Content != "" {
+		f.Content = shown(f.Content)
+	}
 }
 
 func (f *File) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {

@@ -12,14 +12,19 @@ import (
 	"nodejoin/steps/record"
 )
 
-var firewallRuleKind = Kind{Name: "firewall_rule", Place: OnHost, Doc: "a rule of the Windows Firewall",
-	Undo: map[record.Prefix]Undo{record.FirewallRule: {New: undoFirewallRule}},
-	New:  func() any { return &FirewallRule{} }}
+var firewallRuleKind = Kind{Name: "firewall_rule", Place: OnHost, OS: "windows", Doc: "a rule of the Windows Firewall",
+	Undo:  map[record.Prefix]Undo{record.FirewallRule: {New: undoFirewallRule}},
+	New:   func() any { return &FirewallRule{} },
+	Makes: makes((*FirewallRule).thing)}
 
 // FirewallRule is a firewall rule by its unique name.
 type FirewallRule struct {
 	host.FirewallRule
 	Absent bool `json:"absent,omitempty" doc:"the rule must not exist"`
+}
+
+func (f *FirewallRule) thing(string) Thing {
+	return Thing{Key: f.key(), Words: "the firewall rule " + f.Name}
 }
 
 func (f *FirewallRule) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {

@@ -13,14 +13,15 @@ import (
 )
 
 var flannelAgreesKind = Kind{Name: "flannel_agrees", Place: OnCluster, Doc: "a condition: what the cluster's Linux nodes run of flannel is what this node is to run; it changes nothing",
-	New: func() any { return &FlannelAgrees{} }}
+	New:    func() any { return &FlannelAgrees{} },
+	Review: review((*FlannelAgrees).review)}
 
 // FlannelAgrees compares the pod network of a node with that of the cluster before
 // the node gets it: nodes with another backend, VNI or port exchange no packet of a
 // pod, and nothing says so. It asks what flanneld announces on the Linux nodes, and
 // the ConfigMap of flannel's manifest where there is one that may be read.
 type FlannelAgrees struct {
-	Backend string `json:"backend" doc:"\"vxlan\" or \"host-gw\""`
+	Backend string `json:"backend" doc:"\"vxlan\" or \"host-gw\"" choices:"vxlan,host-gw"`
 	VNI     uint32 `json:"vni,omitempty" doc:"VXLAN network identifier"`
 	Port    uint16 `json:"port,omitempty" doc:"VXLAN port"`
 	Network string `json:"network" doc:"network of all pods, for example 10.244.0.0/16"`
@@ -46,6 +47,15 @@ const (
 
 // mostNodes bounds the Nodes that are looked at. A cluster has one flannel.
 const mostNodes = 50
+
+func (f *FlannelAgrees) review(w Written) (out []Remark) {
+	for _, name := range []string{"vni", "port"} {
+		if f.Backend == "host-gw" && w.Has(name) {
+			out = append(out, Remark{Arg: name, Detail: fmt.Sprintf("The argument %q is of VXLAN, and the backend is \"host-gw\", which has none. Remove it.", name)})
+		}
+	}
+	return out
+}
 
 func (f *FlannelAgrees) Check(ctx context.Context, r kube.Reader, e *Env) (Change, error) {
 	nodes, err := r.LinuxNodes(ctx, mostNodes)

@@ -26,31 +26,6 @@ type FormerSettings struct {
 	Keys []record.Key `json:"keys,omitempty" doc:"what the plan's settings make, as the record names it"`
 }
 
-// SettingKey is the key under which a step of these arguments claims what it makes; ""
-// where it stays once the plan names it no more: features and names of machines, which
-// take a reboot, go with a leave.
-func SettingKey(os string, args any) record.Key {
-	switch a := args.(type) {
-	case *Registry:
-		return a.key()
-	case *MachineEnv:
-		return a.key(os)
-	case *FirewallRule:
-		return a.key()
-	case *DynamicPorts:
-		return a.key()
-	case *ReservedPorts:
-		return a.key()
-	case *TrustedCA:
-		if ca, err := a.parse(); err == nil {
-			return caKey(ca)
-		}
-	case *File:
-		return record.File.Of(a.Path)
-	}
-	return record.Key{}
-}
-
 // former are the claims of settings that are to be put back, the last one first.
 func (f *FormerSettings) former(r *record.Record) []record.Key {
 	var out []record.Key

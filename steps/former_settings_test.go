@@ -21,7 +21,7 @@ func TestFormerSettings(t *testing.T) {
 		f := &steps.FormerSettings{Plan: plan}
 		out := []steps.Spec{{}}
 		for _, n := range names {
-			f.Keys = append(f.Keys, steps.SettingKey("windows", value(n)))
+			f.Keys = append(f.Keys, steps.MakesOf(spec("registry", "s", value(n)), "windows").Key)
 			out = append(out, spec("registry", n, value(n)))
 		}
 		out[0] = spec("former_settings", "former", f)

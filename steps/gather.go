@@ -267,43 +267,23 @@ func tail(ctx context.Context, r host.Reader, path string, most int64) (b []byte
 func Secrets(specs []Spec) []string {
 	var out []string
 	for _, s := range specs {
-		if step, _, err := Kinds().Decode(s); err == nil {
-			out = append(out, secretsOf(step)...)
+		step, k, err := Kinds().Decode(s)
+		if err != nil || k.Secrets == nil {
+			continue
 		}
-	}
-	return out
-}
-
-// secretsOf are the secrets that the arguments of a step hold.
-func secretsOf(step any) []string {
-	var out []string
-	add := func(s string) {
-		if s != "" && len(ArgRefs([]byte(s))) == 0 {
-			out = append(out, s)
-		}
-	}
-	switch s := step.(type) {
-	case *File:
-		if s.Sensitive {
-			add(s.Content)
-			for l := range strings.Lines(s.Content) {
-				if l = strings.TrimSpace(l); len(l) >= 8 {
-					add(l)
+		k.Secrets(step, func(secret string) string {
+			if HasRef(secret) {
+				return secret
+			}
+			out = append(out, secret)
+			// A log may hold a line of a file.
+			for l := range strings.Lines(secret) {
+				if l = strings.TrimSpace(l); len(l) >= 8 && l != secret {
+					out = append(out, l)
 				}
 			}
-		}
-	case *MachineEnv:
-		if s.Sensitive {
-			add(s.Value)
-		}
-	case *Service:
-		for _, v := range s.Environment {
-			if name, value, _ := strings.Cut(v, "="); slices.Contains(s.SensitiveEnvironment, name) {
-				add(value)
-			}
-		}
-	case *Kubeconfig:
-		add(s.Token)
+			return secret
+		})
 	}
 	return out
 }

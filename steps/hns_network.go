@@ -15,7 +15,7 @@ import (
 	"nodejoin/steps/record"
 )
 
-var hnsNetworkKind = Kind{Name: "hns_network", Place: OnHost, Timeout: 3 * time.Minute, Doc: "a network of HNS that outlives boots; its making may cut the machine's connections for some seconds", Outputs: []string{"management_ip"},
+var hnsNetworkKind = Kind{Name: "hns_network", Place: OnHost, OS: "windows", Timeout: 3 * time.Minute, Doc: "a network of HNS that outlives boots; its making may cut the machine's connections for some seconds", Outputs: []string{"management_ip"},
 	Undo: map[record.Prefix]Undo{record.HNSNetwork: {New: undoNetwork, Order: UndoOfPrograms, Snapshot: SnapshotNew}},
 	New:  func() any { return &HNSNetwork{} }}
 
@@ -27,7 +27,7 @@ var hnsNetworkKind = Kind{Name: "hns_network", Place: OnHost, Timeout: 3 * time.
 // A network of the name and type that somebody else has made serves as well, and stays on
 // leave.
 type HNSNetwork struct {
-	Name    string `json:"name" doc:"its name, for example External"`
+	Name    string `json:"name" doc:"its name, for example External" id:"true"`
 	Type    string `json:"type" doc:"\"Overlay\" or \"L2Bridge\""`
 	Subnet  string `json:"subnet" doc:"its network, for example 192.168.255.0/30"`
 	Gateway string `json:"gateway" doc:"address of the gateway in it"`

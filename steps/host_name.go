@@ -18,7 +18,7 @@ var hostNameKind = Kind{Name: "host_name", Place: OnHost, Doc: "the machine's ow
 // differs in that only is left as it is. Whether a name counts already on Windows is for
 // the step reboot.
 type HostName struct {
-	Name string `json:"name" doc:"letters, digits and '-', at most 63, without a domain"`
+	Name string `json:"name" doc:"letters, digits and '-', at most 63, without a domain" id:"true"`
 }
 
 // hostNameKey is the key of the claim that holds the earlier name.

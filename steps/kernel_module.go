@@ -9,7 +9,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-var kernelModuleKind = Kind{Name: "kernel_module", Place: OnHost, Doc: "Linux: a module of the kernel, loaded now and at every boot, or built in",
+var kernelModuleKind = Kind{Name: "kernel_module", Place: OnHost, OS: "linux", Doc: "Linux: a module of the kernel, loaded now and at every boot, or built in",
 	New: func() any { return &KernelModule{} }}
 
 // KernelModule is a loaded module and the file that loads it at boot,
@@ -17,7 +17,7 @@ var kernelModuleKind = Kind{Name: "kernel_module", Place: OnHost, Doc: "Linux: a
 // kernel needs neither. A leave takes the file away; the module stays loaded until the
 // next boot, as others may use it by then.
 type KernelModule struct {
-	Name string `json:"name" doc:"its name, for example br_netfilter"`
+	Name string `json:"name" doc:"its name, for example br_netfilter" id:"true"`
 }
 
 var moduleName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]*$`)

@@ -14,7 +14,8 @@ import (
 )
 
 var kubeadmJoinKind = Kind{Name: "kubeadm_join", Place: OnHost, Timeout: 15 * time.Minute, Doc: "a machine that kubeadm has joined to the cluster as a worker",
-	New: func() any { return &KubeadmJoin{} }}
+	New:     func() any { return &KubeadmJoin{} },
+	Secrets: secrets((*KubeadmJoin).secrets)}
 
 // KubeadmJoin is a machine that `kubeadm join` has made a node of the cluster. It is
 // judged by what that leaves: a kubeconfig of the kubelet that is of this cluster (its
@@ -27,16 +28,18 @@ var kubeadmJoinKind = Kind{Name: "kubeadm_join", Place: OnHost, Timeout: 15 * ti
 // looked after it. Files are removed only where the record says that they were made by
 // an earlier try; of others kubeadm's preflight checks speak by their names.
 type KubeadmJoin struct {
-	Program       string   `json:"program" doc:"kubeadm; its drive holds \\etc\\kubernetes and \\var\\lib\\kubelet, and its folder the kubelet"`
-	ConfigVersion string   `json:"config_version" doc:"version of JoinConfiguration that it reads: \"v1beta3\" or \"v1beta4\" (from Kubernetes 1.31)"`
+	Program       string   `json:"program" doc:"kubeadm; its drive holds \\etc\\kubernetes and \\var\\lib\\kubelet, and its folder the kubelet" path:"true"`
+	ConfigVersion string   `json:"config_version" doc:"version of JoinConfiguration that it reads: \"v1beta3\" or \"v1beta4\" (from Kubernetes 1.31)" choices:"v1beta3,v1beta4"`
 	Server        string   `json:"server" doc:"URL of the API server"`
 	CA            string   `json:"ca" doc:"PEM of the cluster's CA; the API server is trusted by it alone"`
 	Token         string   `json:"token" doc:"bootstrap token"`
 	CRISocket     string   `json:"cri_socket" doc:"endpoint of the container runtime"`
 	Kubelet       []string `json:"kubelet" doc:"command of the service kubelet, for where it is not registered yet"`
-	Log           string   `json:"log" doc:"file for what kubeadm prints; it is made anew"`
+	Log           string   `json:"log" doc:"file for what kubeadm prints; it is made anew" path:"true"`
 	Ignore        []string `json:"ignore_preflight_errors,omitempty" doc:"preflight checks whose errors do not end the join, by the names that kubeadm gives them"`
 }
+
+func (k *KubeadmJoin) secrets(shown func(string) string) { k.Token = hideToken(k.Token, shown) }
 
 // JoinConfigVersions are the versions of kubeadm's JoinConfiguration that are known.
 var JoinConfigVersions = []string{"v1beta3", "v1beta4"}

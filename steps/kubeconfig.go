@@ -19,8 +19,9 @@ import (
 )
 
 var kubeconfigKind = Kind{Name: "kubeconfig", Place: OnHost, Doc: "a kubeconfig with a token, private to the system",
-	Undo: map[record.Prefix]Undo{record.Backup: backupUndo},
-	New:  func() any { return &Kubeconfig{} }}
+	Undo:  map[record.Prefix]Undo{record.Backup: backupUndo},
+	New:   func() any { return &Kubeconfig{} },
+	Makes: makes((*Kubeconfig).thing), Secrets: secrets((*Kubeconfig).secrets)}
 
 // Kubeconfig is a kubeconfig file that carries a token. It is in order when server
 // and CA are as wanted and the credential still holds: with Unless, when that
@@ -36,15 +37,15 @@ var kubeconfigKind = Kind{Name: "kubeconfig", Place: OnHost, Doc: "a kubeconfig 
 // dependents first, before a file that they would have to read again is written.
 // Their service steps start them.
 type Kubeconfig struct {
-	Path        string   `json:"path" doc:"absolute path"`
+	Path        string   `json:"path" doc:"absolute path" id:"true" path:"true"`
 	Server      string   `json:"server" doc:"URL of the API server"`
 	CA          string   `json:"ca" doc:"PEM of the cluster's CA"`
 	User        string   `json:"user" doc:"name of the user entry"`
 	Token       string   `json:"token" doc:"bearer token"`
-	Unless      string   `json:"unless,omitempty" doc:"not needed while this kubeconfig holds a valid client certificate for the server"`
+	Unless      string   `json:"unless,omitempty" doc:"not needed while this kubeconfig holds a valid client certificate for the server" path:"true"`
 	RenewBefore string   `json:"renew_before,omitempty" doc:"renew the token this long before it ends, default 168h"`
 	Services    []string `json:"services,omitempty" doc:"services to stop before the file is replaced"`
-	Backup      []string `json:"backup,omitempty" doc:"credentials that would be used instead of it and are no longer valid; they are renamed before the file is written, and leave restores them"`
+	Backup      []string `json:"backup,omitempty" doc:"credentials that would be used instead of it and are no longer valid; they are renamed before the file is written, and leave restores them" path:"true"`
 }
 
 const (
@@ -136,6 +137,20 @@ func (k *Kubeconfig) render() ([]byte, error) {
 	f.Clusters, f.Contexts = []kubeCluster{c}, []kubeContext{x}
 	f.Users = []kubeUser{{Name: k.User, User: kubeSecret{Token: k.Token}}}
 	return yaml.Marshal(f)
+}
+
+func (k *Kubeconfig) thing(string) Thing {
+	return Thing{Key: record.File.Of(k.Path), Words: "the file " + k.Path}
+}
+
+func (k *Kubeconfig) secrets(shown func(string) string) { k.Token = hideToken(k.Token, shown) }
+
+// hideToken leaves a token that is only a reference.
+func hideToken(token string, shown func(string) string) string {
+	if refs := Refs(token); token == "" || len(refs) == 1 && token == Ref(refs[0]) {
+		return token
+	}
+	return shown(token)
 }
 
 func (k *Kubeconfig) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {

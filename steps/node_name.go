@@ -18,7 +18,7 @@ var nodeNameFreeKind = Kind{Name: "node_name_free", Place: OnCluster, Doc: "a co
 // cmd/kubeadm/app/cmd/phases/join/kubelet.go); here one of the same address passes,
 // since it is this machine in an earlier life. It changes nothing.
 type NodeNameFree struct {
-	Address string `json:"address" doc:"address of the machine, as the Node would report it"`
+	Address string `json:"address" doc:"address of the machine, as the Node would report it" id:"true"`
 }
 
 func (n *NodeNameFree) Check(ctx context.Context, r kube.Reader, e *Env) (Change, error) {

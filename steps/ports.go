@@ -9,23 +9,31 @@ import (
 	"nodejoin/steps/record"
 )
 
-var dynamicPortsKind = Kind{Name: "dynamic_ports", Place: OnHost, Doc: "Windows: the ports that programs get which ask for any",
-	Undo: map[record.Prefix]Undo{record.DynamicPorts: {New: undoDynamicPorts}},
-	New:  func() any { return &DynamicPorts{} }}
+var dynamicPortsKind = Kind{Name: "dynamic_ports", Place: OnHost, OS: "windows", Doc: "Windows: the ports that programs get which ask for any",
+	Undo:  map[record.Prefix]Undo{record.DynamicPorts: {New: undoDynamicPorts}},
+	New:   func() any { return &DynamicPorts{} },
+	Makes: makes((*DynamicPorts).thing), Title: title((*DynamicPorts).title)}
 
-var reservedPortsKind = Kind{Name: "reserved_ports", Place: OnHost, Doc: "Windows: ports that no program gets which asks for any, also after a boot",
-	Undo: map[record.Prefix]Undo{record.ReservedPorts: {New: undoReservedPorts}},
-	New:  func() any { return &ReservedPorts{} }}
+var reservedPortsKind = Kind{Name: "reserved_ports", Place: OnHost, OS: "windows", Doc: "Windows: ports that no program gets which asks for any, also after a boot",
+	Undo:  map[record.Prefix]Undo{record.ReservedPorts: {New: undoReservedPorts}},
+	New:   func() any { return &ReservedPorts{} },
+	Makes: makes((*ReservedPorts).thing), Title: title((*ReservedPorts).title)}
 
 // DynamicPorts is the range of ports from which Windows gives a program one that asks
 // for any, as each connection to the outside does.
 type DynamicPorts struct {
-	Protocol string `json:"protocol" doc:"\"tcp\" or \"udp\""`
+	Protocol string `json:"protocol" doc:"\"tcp\" or \"udp\"" choices:"tcp,udp"`
 	First    uint16 `json:"first" doc:"the first port, 1025 or higher"`
 	Last     uint16 `json:"last" doc:"the last port; there are 255 or more"`
 }
 
 func (d *DynamicPorts) ports() host.PortRange { return host.PortRange(*d) }
+
+func (d *DynamicPorts) thing(string) Thing {
+	return Thing{Key: d.key(), Words: "the dynamic ports of " + d.Protocol}
+}
+
+func (d *DynamicPorts) title() string { return d.ports().String() }
 
 func (d *DynamicPorts) key() record.Key { return record.DynamicPorts.Of(d.Protocol) }
 
@@ -80,12 +88,16 @@ func undoDynamicPorts(key record.Key, claim record.Claim) (Undoing, error) {
 // ReservedPorts is a range of ports that Windows gives to no program which asks for
 // any: ports that services of the node or of the cluster have.
 type ReservedPorts struct {
-	Protocol string `json:"protocol" doc:"\"tcp\" or \"udp\""`
+	Protocol string `json:"protocol" doc:"\"tcp\" or \"udp\"" choices:"tcp,udp"`
 	First    uint16 `json:"first" doc:"the first port"`
 	Last     uint16 `json:"last" doc:"the last port"`
 }
 
 func (p *ReservedPorts) ports() host.PortRange { return host.PortRange(*p) }
+
+func (p *ReservedPorts) thing(string) Thing { return Thing{Key: p.key()} }
+
+func (p *ReservedPorts) title() string { return p.ports().String() }
 
 func (p *ReservedPorts) key() record.Key { return record.ReservedPorts.Of(p.ports().String()) }
 

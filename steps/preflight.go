@@ -22,12 +22,12 @@ var preflightKind = Kind{Name: "preflight", Place: OnHost, Doc: "conditions of t
 //
 // An argument that is not given leaves out what would be held against it.
 type Preflight struct {
-	OS           string            `json:"os,omitempty" doc:"\"windows\" or \"linux\""`
-	Arch         string            `json:"arch,omitempty" doc:"\"amd64\" or \"arm64\""`
-	MinBuild     string            `json:"min_build,omitempty" doc:"lowest Windows build, for example 10.0.17763"`
-	MinRevisions map[string]int    `json:"min_revisions,omitempty" doc:"lowest update revision by build, for example \"10.0.17763\" = 379"`
-	BadRevisions map[string]string `json:"bad_revisions,omitempty" doc:"what is wrong with a build of four parts, for example \"10.0.20348.2582\""`
-	Path         string            `json:"path,omitempty" doc:"volume on which min_free is wanted; default that of nodejoin's folder"`
+	OS           string            `json:"os,omitempty" doc:"\"windows\" or \"linux\"" choices:"windows,linux"`
+	Arch         string            `json:"arch,omitempty" doc:"\"amd64\" or \"arm64\"" choices:"amd64,arm64"`
+	MinBuild     string            `json:"min_build,omitempty" doc:"lowest Windows build, for example 10.0.17763" os:"windows"`
+	MinRevisions map[string]int    `json:"min_revisions,omitempty" doc:"lowest update revision by build, for example \"10.0.17763\" = 379" os:"windows"`
+	BadRevisions map[string]string `json:"bad_revisions,omitempty" doc:"what is wrong with a build of four parts, for example \"10.0.20348.2582\"" os:"windows"`
+	Path         string            `json:"path,omitempty" doc:"volume on which min_free is wanted; default that of nodejoin's folder" path:"true" with:"min_free" why:"it names the volume for min_free, which is not given"`
 	MinFree      string            `json:"min_free,omitempty" doc:"free space on path's volume, for example 2GiB"`
 	Address      string            `json:"address,omitempty" doc:"the node's address, which one of the machine's adapters must have"`
 	Address6     string            `json:"address6,omitempty" doc:"the node's address of IPv6, likewise"`
@@ -39,17 +39,17 @@ type Preflight struct {
 	Services     []string          `json:"services,omitempty" doc:"services that may exist only if nodejoin registered them"`
 	Required     []string          `json:"required,omitempty" doc:"services that must run, whoever registered them"`
 	Ports        []string          `json:"ports,omitempty" doc:"ports that those services will hold, for example \"tcp/10250\""`
-	HNSNetworks  []string          `json:"hns_networks,omitempty" doc:"HNS networks that are the node's own"`
-	NoSwap       bool              `json:"no_swap,omitempty" doc:"Linux: no swap space is in use, as a kubelet wants it unless told otherwise"`
-	CgroupV2     bool              `json:"cgroup_v2,omitempty" doc:"Linux: the unified hierarchy of control groups, as a kubelet from 1.35 on wants it unless told otherwise"`
+	HNSNetworks  []string          `json:"hns_networks,omitempty" doc:"HNS networks that are the node's own" os:"windows"`
+	NoSwap       bool              `json:"no_swap,omitempty" doc:"Linux: no swap space is in use, as a kubelet wants it unless told otherwise" os:"linux"`
+	CgroupV2     bool              `json:"cgroup_v2,omitempty" doc:"Linux: the unified hierarchy of control groups, as a kubelet from 1.35 on wants it unless told otherwise" os:"linux"`
 	Features     []string          `json:"features,omitempty" doc:"features to be turned on, of a machine that may not be rebooted before"`
-	Programs     []string          `json:"programs,omitempty" doc:"Linux: programs that must be installed, by name"`
+	Programs     []string          `json:"programs,omitempty" doc:"Linux: programs that must be installed, by name" os:"linux"`
 	Leftovers    []string          `json:"leftovers,omitempty" doc:"files and folders that an earlier node leaves behind"`
 	Guarded      []string          `json:"guarded,omitempty" doc:"Windows: folders that steps close to all but administrators; nobody else may rename those above them either"`
 	Proxy        bool              `json:"proxy,omitempty" doc:"the plan gives the machine its proxy, so what it has now does not count"`
 	Proxies      []string          `json:"proxies,omitempty" doc:"HOST:PORT of the plan's proxies, as far as they may be shown"`
 	Named        bool              `json:"named,omitempty" doc:"the plan gives the machine its name, so the one that it has now does not count"`
-	StaticKept   bool              `json:"static_kept,omitempty" doc:"the plan has HNS keep a static address"`
+	StaticKept   bool              `json:"static_kept,omitempty" doc:"the plan has HNS keep a static address" os:"windows"`
 	Only         []string          `json:"only,omitempty" doc:"ids of the findings to look for, for example [\"operating-system\", \"disk-space\"]; default all"`
 	Waive        []string          `json:"waive,omitempty" doc:"ids of findings that do not count"`
 }

@@ -18,16 +18,20 @@ import (
 )
 
 var httpReadyKind = Kind{Name: "http_ready", Place: OnHost, Timeout: 3 * time.Minute, Doc: "a gate: an address on the machine answers",
-	New: func() any { return &HTTPReady{} }}
+	New:  func() any { return &HTTPReady{} },
+	Gate: gate((*HTTPReady).behind)}
 
 var pipeReadyKind = Kind{Name: "pipe_ready", Place: OnHost, Timeout: 3 * time.Minute, Doc: "a gate: a named pipe or unix socket answers",
-	New: func() any { return &PipeReady{} }}
+	New:  func() any { return &PipeReady{} },
+	Gate: gate((*PipeReady).behind)}
 
 var fileReadyKind = Kind{Name: "file_ready", Place: OnHost, Timeout: 5 * time.Minute, Doc: "a gate: a program has written a file",
-	New: func() any { return &FileReady{} }}
+	New:  func() any { return &FileReady{} },
+	Gate: gate((*FileReady).behind)}
 
-var hnsReadyKind = Kind{Name: "hns_network_ready", Place: OnHost, Timeout: 5 * time.Minute, Doc: "a gate: an HNS network exists and has its management address", Outputs: []string{"management_ip"},
-	New: func() any { return &HNSNetworkReady{} }}
+var hnsReadyKind = Kind{Name: "hns_network_ready", Place: OnHost, OS: "windows", Timeout: 5 * time.Minute, Doc: "a gate: an HNS network exists and has its management address", Outputs: []string{"management_ip"},
+	New:  func() any { return &HNSNetworkReady{} },
+	Gate: gate((*HNSNetworkReady).behind)}
 
 // statusOK is HTTP's 200 (RFC 9110, 15.3.1). The kinds themselves need no HTTP
 // library: hosts do the asking.
@@ -35,37 +39,37 @@ const statusOK = 200
 
 // HTTPReady waits until an address answers with the wanted status.
 type HTTPReady struct {
-	URL     string `json:"url" doc:"http address on the machine"`
+	URL     string `json:"url" doc:"http address on the machine" id:"true"`
 	Status  int    `json:"status,omitempty" doc:"wanted status, default 200"`
 	Service string `json:"service,omitempty" doc:"the service behind it: the wait ends at once when it stops"`
-	Log     string `json:"log,omitempty" doc:"its log file; the tail is shown when the wait fails"`
+	Log     string `json:"log,omitempty" doc:"its log file; the tail is shown when the wait fails" path:"true"`
 }
 
 // PipeReady waits until a pipe or socket accepts, and answers a gRPC call if one is named.
 type PipeReady struct {
-	Address    string `json:"address" doc:"\\\\.\\pipe\\NAME or the path of a unix socket"`
+	Address    string `json:"address" doc:"\\\\.\\pipe\\NAME or the path of a unix socket" id:"true"`
 	GRPCMethod string `json:"grpc_method,omitempty" doc:"a unary gRPC method that takes an empty message"`
 	Service    string `json:"service,omitempty" doc:"as for http_ready"`
-	Log        string `json:"log,omitempty" doc:"as for http_ready"`
+	Log        string `json:"log,omitempty" doc:"as for http_ready" path:"true"`
 }
 
 // FileReady waits until a file exists and holds a text.
 type FileReady struct {
-	Path     string `json:"path" doc:"absolute path"`
+	Path     string `json:"path" doc:"absolute path" id:"true" path:"true"`
 	Contains string `json:"contains,omitempty" doc:"text that it must hold"`
 	Service  string `json:"service,omitempty" doc:"as for http_ready"`
-	Log      string `json:"log,omitempty" doc:"as for http_ready"`
+	Log      string `json:"log,omitempty" doc:"as for http_ready" path:"true"`
 }
 
 // HNSNetworkReady waits for an HNS network with a management IP. Outputs:
 // management_ip. A network of another type or VNI is an error, not a wait.
 type HNSNetworkReady struct {
-	Name    string `json:"name" doc:"name of the network, for example flannel.4096"`
+	Name    string `json:"name" doc:"name of the network, for example flannel.4096" id:"true"`
 	Type    string `json:"type,omitempty" doc:"wanted type, for example Overlay"`
 	VNI     uint32 `json:"vni,omitempty" doc:"wanted VXLAN network identifier"`
 	Subnet  string `json:"subnet,omitempty" doc:"a subnet that it must have; one of an earlier join is waited for to be replaced"`
 	Service string `json:"service,omitempty" doc:"as for http_ready"`
-	Log     string `json:"log,omitempty" doc:"as for http_ready"`
+	Log     string `json:"log,omitempty" doc:"as for http_ready" path:"true"`
 }
 
 // readiness is a condition that something else brings about.
@@ -167,6 +171,8 @@ func (g readiness) alive(ctx context.Context, r host.Reader) error {
 	return fmt.Errorf("the step waits until %s: %w", g.what, exited(ctx, r, svc, g.log))
 }
 
+func (p *HTTPReady) behind() string { return p.Service }
+
 func (p *HTTPReady) gate() readiness {
 	want := p.Status
 	if want == 0 {
@@ -181,6 +187,8 @@ func (p *HTTPReady) gate() readiness {
 			return observation{ok: status == want, seen: fmt.Sprintf("status %d", status)}, nil
 		}}
 }
+
+func (p *PipeReady) behind() string { return p.Service }
 
 func (p *PipeReady) gate() readiness {
 	what := p.Address + " accepts a connection"
@@ -203,6 +211,8 @@ func silent(err error) (observation, error) {
 	}
 	return observation{seen: err.Error()}, nil
 }
+
+func (p *FileReady) behind() string { return p.Service }
 
 func (p *FileReady) gate() readiness {
 	what := p.Path + " exists"
@@ -252,6 +262,8 @@ func contains(r io.Reader, text []byte) (bool, error) {
 		}
 	}
 }
+
+func (p *HNSNetworkReady) behind() string { return p.Service }
 
 func (p *HNSNetworkReady) gate() readiness {
 	what := fmt.Sprintf("HNS network %s has its management address", p.Name)

@@ -14,18 +14,36 @@ import (
 	"nodejoin/steps/record"
 )
 
-var registryKind = Kind{Name: "registry", Place: OnHost, Doc: "a registry value, or its absence",
-	Undo: map[record.Prefix]Undo{record.Registry: {New: undoRegistry}, record.RegistryKey: {New: undoRegistryKey}},
-	New:  func() any { return &Registry{} }}
+var registryKind = Kind{Name: "registry", Place: OnHost, OS: "windows", Doc: "a registry value, or its absence",
+	Undo:  map[record.Prefix]Undo{record.Registry: {New: undoRegistry}, record.RegistryKey: {New: undoRegistryKey}},
+	New:   func() any { return &Registry{} },
+	Makes: makes((*Registry).thing), Review: review((*Registry).review)}
 
 // Registry is one value of a registry key.
 type Registry struct {
-	Key  string `json:"key" doc:"for example HKLM\\SYSTEM\\CurrentControlSet\\Services\\hns\\State"`
-	Name string `json:"name" doc:"name of the value; \"\" is the key's default value"`
+	Key  string `json:"key" doc:"for example HKLM\\SYSTEM\\CurrentControlSet\\Services\\hns\\State" id:"true"`
+	Name string `json:"name" doc:"name of the value; \"\" is the key's default value" id:"true"`
 	host.RegistryValue
 	Absent bool `json:"absent,omitempty" doc:"the value must not exist"`
 	// Reboot says what the value is, for what tells why a reboot is needed.
 	Reboot string `json:"reboot,omitempty" doc:"the value counts after a reboot only: what it is, in words"`
+}
+
+func (g *Registry) thing(string) Thing {
+	return Thing{Key: g.key(), Words: "the registry value " + g.Key + `\` + g.Name}
+}
+
+// dataOf is the argument that holds the data of a type.
+var dataOf = map[string]string{"string": "string", "expand_string": "string", "multi_string": "strings", "dword": "number", "qword": "number", "binary": "binary"}
+
+func (g *Registry) review(w Written) (out []Remark) {
+	want, known := dataOf[g.Type]
+	for _, name := range []string{"string", "strings", "number", "binary"} {
+		if known && name != want && w.Has(name) {
+			out = append(out, Remark{Arg: name, Detail: fmt.Sprintf("With type = %q the argument %q has no effect: the data of that type is the argument %q. Remove one of the two.", g.Type, name, want)})
+		}
+	}
+	return out
 }
 
 func (g *Registry) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {

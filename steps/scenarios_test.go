@@ -176,7 +176,7 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 	longPaths := steps.Registry{Key: `HKLM\SYSTEM\CurrentControlSet\Control\FileSystem`, Name: "LongPathsEnabled", RegistryValue: host.RegistryValue{Type: "dword", Number: 1}}
 	ports := steps.ReservedPorts{Protocol: "tcp", First: 30000, Last: 32767}
 	otherPorts := steps.ReservedPorts{Protocol: "tcp", First: 30500, Last: 33100}
-	before := []steps.Spec{former(steps.SettingKey("windows", &longPaths), steps.SettingKey("windows", &ports)),
+	before := []steps.Spec{former(steps.MakesOf(spec("registry", "s", &longPaths), "windows").Key, steps.MakesOf(spec("reserved_ports", "s", &ports), "windows").Key),
 		spec("registry", "long_paths", &longPaths), spec("reserved_ports", "ports", &ports)}
 	nodePorts := host.PortRange{Protocol: "tcp", First: 30000, Last: 32767}
 	reserve := []steps.Spec{spec("reserved_ports", "node_ports", &steps.ReservedPorts{Protocol: "tcp", First: 30000, Last: 32767}),
@@ -199,7 +199,7 @@ func scenarios(t *testing.T) ([]scenario, memory) {
 	}
 
 	return []scenario{
-		{name: "settings that the plan names no more", before: before, list: []steps.Spec{former(steps.SettingKey("windows", &otherPorts)), spec("reserved_ports", "ports", &otherPorts)},
+		{name: "settings that the plan names no more", before: before, list: []steps.Spec{former(steps.MakesOf(spec("reserved_ports", "s", &otherPorts), "windows").Key), spec("reserved_ports", "ports", &otherPorts)},
 			verify: func(t *testing.T, h host.Host) {
 				if _, err := h.RegistryValue(t.Context(), longPaths.Key, longPaths.Name); !errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("long paths: %v", err)

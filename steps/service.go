@@ -26,7 +26,8 @@ var serviceKind = Kind{Name: "service", Place: OnHost, Doc: "a registered servic
 		record.Routes:      {New: undoRoutes, Order: UndoOfPrograms, Snapshot: SnapshotNew},
 		record.Namespaces:  {New: undoNamespaces, Order: UndoOfPrograms, Snapshot: SnapshotNew, Removes: removesNamespaces},
 	},
-	New: func() any { return &Service{} }}
+	New:   func() any { return &Service{} },
+	Makes: makes((*Service).thing), Secrets: secrets((*Service).secrets), Review: review((*Service).review)}
 
 // Service is a registered service. It is changed in place, and restarted when what
 // it was last started from (command, environment, its program, watched files) has
@@ -35,21 +36,21 @@ type Service struct {
 	host.ServiceConfig
 	// SensitiveEnvironment names variables of Environment whose values are not shown.
 	SensitiveEnvironment []string          `json:"sensitive_environment,omitempty" doc:"names of variables of environment whose values are never shown"`
-	State                host.ServiceState `json:"state,omitempty" doc:"\"running\" (default) or \"stopped\""`
+	State                host.ServiceState `json:"state,omitempty" doc:"\"running\" (default) or \"stopped\"" choices:"running,stopped"`
 	Watch                []string          `json:"watch,omitempty" doc:"files whose change restarts the service"`
 	// RestartIf and RestartOn restart a service that runs well and yet for something
 	// that is no more: they are given by references to what the cluster says.
 	RestartIf string   `json:"restart_if,omitempty" doc:"a reason: a service that runs is started anew by each run for which it is not empty"`
 	RestartOn []string `json:"restart_on,omitempty" doc:"values whose change restarts the service"`
-	FlagsFile string   `json:"flags_file,omitempty" doc:"file with KUBELET_KUBEADM_ARGS, as kubeadm writes it; those of its flags that the command lacks are appended"`
+	FlagsFile string   `json:"flags_file,omitempty" doc:"file with KUBELET_KUBEADM_ARGS, as kubeadm writes it; those of its flags that the command lacks are appended" path:"true"`
 	// FlagsGone: kubeadm leaves its file as an older version of the program was to read it.
 	FlagsGone []string `json:"flags_gone,omitempty" doc:"names of flags of that file that the program has no more; they are left out"`
-	Log       string   `json:"log,omitempty" doc:"its log file; the tail is shown when it ends by itself"`
+	Log       string   `json:"log,omitempty" doc:"its log file; the tail is shown when it ends by itself" path:"true"`
 	// Parameters are written before the service starts.
 	Parameters []ServiceParameter `json:"parameters,omitempty" doc:"Windows: values below its key Parameters in the registry, { name, type, string, strings or number }, for a program such as nssm that reads them; a change restarts it"`
 	// Makes and HNSNetworks are what its program makes besides; what was there before
 	// the service is not its own.
-	Makes       []string `json:"makes,omitempty" doc:"files and folders that its program makes; leave removes them with all that is in them"`
+	Makes       []string `json:"makes,omitempty" doc:"files and folders that its program makes; leave removes them with all that is in them" path:"true"`
 	HNSNetworks []string `json:"hns_networks,omitempty" doc:"HNS networks that its program makes; leave removes them with their endpoints"`
 	// Interfaces and those after it are the same in the kernel of Linux.
 	Interfaces        []string `json:"interfaces,omitempty" doc:"Linux: network interfaces that its program makes; leave removes them"`
@@ -57,6 +58,43 @@ type Service struct {
 	FilterTables      []string `json:"filter_tables,omitempty" doc:"Linux: tables of nftables that its program makes, by their names; leave removes them"`
 	Routes            []string `json:"routes,omitempty" doc:"Linux: networks, \"10.244.0.0/16\", into parts of which its program makes routes over other machines; leave removes these"`
 	NetworkNamespaces []string `json:"network_namespaces,omitempty" doc:"Linux: how the names of those network namespaces begin that its program makes; leave removes them"`
+}
+
+func (s *Service) thing(string) Thing {
+	return Thing{Key: serviceKey(s.Name), Words: "the service " + s.Name}
+}
+
+func (s *Service) secrets(shown func(string) string) {
+	for i, v := range s.Environment {
+		name, value, _ := strings.Cut(v, "=")
+		if slices.Contains(s.SensitiveEnvironment, name) {
+			s.Environment[i] = name + "=" + shown(value)
+		}
+	}
+}
+
+func (s *Service) review(w Written) (out []Remark) {
+	if w.OS == "linux" && w.Has("hns_networks") {
+		out = append(out, Remark{Arg: "hns_networks", Detail: "The argument \"hns_networks\" is for Windows: Linux has no Host Networking Service. Remove it, or name Windows nodes in the argument \"on\"."})
+	}
+	for _, name := range []string{"interfaces", "chains", "network_namespaces"} {
+		if w.OS == "windows" && w.Has(name) {
+			out = append(out, Remark{Arg: name, Detail: fmt.Sprintf("The argument %q is for Linux: Windows has a Host Networking Service, and the argument hns_networks. Remove it, or name Linux nodes in the argument \"on\".", name)})
+		}
+	}
+	// A state that is computed may be another tomorrow.
+	if s.State != host.ServiceStopped || !w.Constant("state") {
+		return out
+	}
+	for _, a := range []struct{ name, why string }{
+		{"watch", "a service that is to be stopped is never restarted"},
+		{"log", "it is shown when the service ends by itself, and this one is to be stopped"},
+	} {
+		if w.Has(a.name) {
+			out = append(out, Remark{Arg: a.name, Detail: fmt.Sprintf("With state = \"stopped\" the argument %q has no effect: %s. Remove one of the two.", a.name, a.why)})
+		}
+	}
+	return out
 }
 
 func (s *Service) running() bool { return s.State != host.ServiceStopped }

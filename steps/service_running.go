@@ -14,8 +14,8 @@ var serviceRunningKind = Kind{Name: "service_running", Place: OnHost, Doc: "a se
 // ServiceRunning starts a service that is registered and does not run. It changes
 // nothing else of it, and leave leaves it as it is.
 type ServiceRunning struct {
-	Name string `json:"name" doc:"name of the service"`
-	Log  string `json:"log,omitempty" doc:"its log file; the tail is shown when it ends by itself"`
+	Name string `json:"name" doc:"name of the service" id:"true"`
+	Log  string `json:"log,omitempty" doc:"its log file; the tail is shown when it ends by itself" path:"true"`
 }
 
 func (s *ServiceRunning) Check(ctx context.Context, r host.Reader, e *Env) (Change, error) {

@@ -12,7 +12,7 @@ import (
 	"nodejoin/steps/record"
 )
 
-var sysctlKind = Kind{Name: "sysctl", Place: OnHost, Doc: "Linux: a kernel parameter, now and after every boot",
+var sysctlKind = Kind{Name: "sysctl", Place: OnHost, OS: "linux", Doc: "Linux: a kernel parameter, now and after every boot",
 	Undo: map[record.Prefix]Undo{record.Sysctl: {New: undoSysctl}},
 	New:  func() any { return &Sysctl{} }}
 
@@ -20,7 +20,7 @@ var sysctlKind = Kind{Name: "sysctl", Place: OnHost, Doc: "Linux: a kernel param
 // /etc/sysctl.d/90-nodejoin-NAME.conf (sysctl.d(5)). A file that sorts later may say
 // otherwise at boot; the running value counts at every check.
 type Sysctl struct {
-	Name  string `json:"name" doc:"its name with dots, for example net.ipv4.ip_forward"`
+	Name  string `json:"name" doc:"its name with dots, for example net.ipv4.ip_forward" id:"true"`
 	Value string `json:"value" doc:"its value, as sysctl shows it"`
 }
 

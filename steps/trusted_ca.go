@@ -15,8 +15,9 @@ import (
 )
 
 var trustedCAKind = Kind{Name: "trusted_ca", Place: OnHost, Timeout: 3 * time.Minute, Doc: "a certificate authority that the machine trusts",
-	Undo: map[record.Prefix]Undo{record.TrustedCA: {New: undoTrustedCA}},
-	New:  func() any { return &TrustedCA{} }}
+	Undo:  map[record.Prefix]Undo{record.TrustedCA: {New: undoTrustedCA}},
+	New:   func() any { return &TrustedCA{} },
+	Makes: makes((*TrustedCA).thing), Review: review((*TrustedCA).review)}
 
 // TrustedCA is a certificate authority in the machine's own store: that of Windows
 // (LocalMachine\Root), or what the distribution's programs read.
@@ -48,6 +49,28 @@ func Authorities(text string) ([]*x509.Certificate, error) {
 		}
 		out = append(out, ca)
 	}
+}
+
+func (t *TrustedCA) thing(string) Thing {
+	ca, err := t.parse()
+	if err != nil {
+		return Thing{}
+	}
+	return Thing{Key: caKey(ca)}
+}
+
+func (t *TrustedCA) review(Written) []Remark {
+	if t.Certificate == "" || HasRef(t.Certificate) {
+		return nil
+	}
+	list, err := Authorities(t.Certificate)
+	switch {
+	case err != nil:
+		return []Remark{{Arg: "certificate", Summary: "invalid certificate", Detail: fmt.Sprintf("This cannot be an authority to trust: %v. Give the authority's certificate in PEM, for example file(\"ca.pem\").", err)}}
+	case len(list) > 1:
+		return []Remark{{Arg: "certificate", Summary: "several certificates", Detail: fmt.Sprintf("There are %d certificates in it, and a step is for one. Give each a step of its own, or name the text in the argument \"trusted_cas\" of a host block.", len(list))}}
+	}
+	return nil
 }
 
 func (c *TrustedCA) parse() (*x509.Certificate, error) {

@@ -176,11 +176,15 @@ func (b *build) named() *Setting {
 // formerSettings is the step, and its kind, that undoes what the plan no longer names.
 const formerSettings = "former_settings"
 
+// setting adds the step of a setting. What it makes is put back once the plan names it no
+// more; features and names of machines, which take a reboot, make nothing and go with a
+// leave.
 func (b *build) setting(s Setting, after ...string) {
-	if key := steps.SettingKey(b.in.OS, s.Args); key != (record.Key{}) {
-		b.claimed = append(b.claimed, key)
+	spec := b.add(s.ID, s.Kind, s.Title, s.Args, after...)
+	spec.Source = s.Source
+	if made := steps.MakesOf(*spec, b.in.OS); made.Key != (record.Key{}) {
+		b.claimed = append(b.claimed, made.Key)
 	}
-	b.add(s.ID, s.Kind, s.Title, s.Args, after...).Source = s.Source
 }
 
 // FirewallID returns the id of the step of a rule.

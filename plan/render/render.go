@@ -100,31 +100,27 @@ func (t *tree) step(s steps.Spec) (args json.RawMessage, file string, err error)
 	if err := json.Unmarshal(s.Args, v); err != nil {
 		return nil, "", err
 	}
+	if k.Secrets != nil {
+		k.Secrets(v, func(string) string { return Hidden })
+	}
 	switch a := v.(type) {
 	case *steps.File:
 		if a.Absent {
 			t.add("absent.json", a.Path)
 			break
 		}
-		content := a.Content
 		if a.Sensitive {
-			content = Hidden + "\n"
+			a.Content = Hidden + "\n"
 		}
-		file = t.host(s.ID, a.Path, []byte(steps.ShowRefs(content)))
+		file = t.host(s.ID, a.Path, []byte(steps.ShowRefs(a.Content)))
 		a.Content = ""
 	case *steps.Kubeconfig:
-		if !onlyRefs(a.Token) {
-			a.Token = Hidden
-		}
 		b, err := kubeconfig(a)
 		if err != nil {
 			return nil, "", err
 		}
 		file = t.host(s.ID, a.Path, b)
 	case *steps.KubeadmJoin:
-		if !onlyRefs(a.Token) {
-			a.Token = Hidden
-		}
 		shown := *a
 		shown.Token = steps.ShowRefs(a.Token)
 		path, text, err := shown.ConfigFile(t.node.OS, t.node.Name)
@@ -144,9 +140,6 @@ func (t *tree) step(s steps.Spec) (args json.RawMessage, file string, err error)
 		t.add("firewall.json", a)
 	case *steps.MachineEnv:
 		a.Value = steps.ShowCredentials(a.Value)
-		if a.Sensitive && !a.Absent {
-			a.Value = Hidden
-		}
 		t.add("environment.json", a)
 	case *steps.Directory:
 		t.add("directories.json", a)
@@ -231,12 +224,6 @@ func encode(v any, indent string) ([]byte, error) {
 // showJSON is steps.ShowRefs for encoded JSON, in which NUL is written \u0000.
 func showJSON(s string) string {
 	return steps.ShowRefs(strings.ReplaceAll(s, `\u0000`, "\x00"))
-}
-
-// onlyRefs reports whether s is a single reference without text around it.
-func onlyRefs(s string) bool {
-	refs := steps.Refs(s)
-	return s == "" || len(refs) == 1 && s == steps.Ref(refs[0])
 }
 
 // name turns s into a path element that is valid on every OS.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/json"
 	"slices"
 
 	"nodejoin/plan"
@@ -50,7 +49,7 @@ func Mending(n plan.Node, found []steps.Symptom) plan.Node {
 	}
 	slices.Reverse(stops) // what depends on others comes after them in a plan
 	for _, s := range n.Steps {
-		if named[gateOf(s)] {
+		if named[steps.GateOf(s)] {
 			want[s.ID] = true
 		}
 	}
@@ -111,9 +110,8 @@ type serviceStep struct {
 
 func servicesOf(n plan.Node) (out []serviceStep) {
 	for _, s := range n.Steps {
-		v := serviceStep{spec: s}
-		if s.Kind == "service" && json.Unmarshal(s.Args, &v.Service) == nil && v.State != host.ServiceStopped {
-			out = append(out, v)
+		if v, ok := steps.As[steps.Service](s); ok && v.State != host.ServiceStopped {
+			out = append(out, serviceStep{Service: *v, spec: s})
 		}
 	}
 	return out
@@ -125,18 +123,4 @@ func (s serviceStep) stop() steps.Spec {
 	args := s.Service
 	args.State = host.ServiceStopped
 	return steps.Spec{ID: s.spec.ID + stopSuffix, Kind: "service", Title: "Stop service " + s.Name + ", to start it anew", Args: steps.MustArgs(&args), Source: s.spec.Source}
-}
-
-// gateOf is the service behind a gate; "" where the step is none.
-func gateOf(s steps.Spec) string {
-	var gate struct {
-		Service string `json:"service"`
-	}
-	switch s.Kind {
-	case "http_ready", "pipe_ready", "file_ready", "hns_network_ready":
-		if json.Unmarshal(s.Args, &gate) == nil {
-			return gate.Service
-		}
-	}
-	return ""
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -239,10 +238,7 @@ func (h *hostRun) heartbeat(ctx context.Context) time.Time {
 func (h *hostRun) gatesOf(ctx context.Context, services []string) error {
 	var gates []steps.Spec
 	for _, s := range h.node.Steps {
-		var of struct {
-			Service string `json:"service"`
-		}
-		if (s.Kind == "http_ready" || s.Kind == "pipe_ready") && json.Unmarshal(s.Args, &of) == nil && slices.Contains(services, of.Service) {
+		if slices.Contains(services, steps.GateOf(s)) {
 			gates = append(gates, s)
 		}
 	}

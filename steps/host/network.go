@@ -84,17 +84,17 @@ type Network interface {
 
 // FirewallRule is a rule of the Windows Firewall.
 type FirewallRule struct {
-	Name        string `json:"name"` // unique key
-	DisplayName string `json:"display_name,omitempty"`
-	Description string `json:"description,omitempty"`
-	Direction   string `json:"direction"`       // "in" or "out"
-	Action      string `json:"action"`          // "allow" or "block"
-	Protocol    string `json:"protocol"`        // "tcp" or "udp"
-	Ports       string `json:"ports,omitempty"` // local ports, "10250" or "30000-32767"; empty = all
-	Program     string `json:"program,omitempty"`
+	Name        string `json:"name" id:"true"` // unique key
+	DisplayName string `json:"display_name,omitempty" present:"true"`
+	Description string `json:"description,omitempty" present:"true"`
+	Direction   string `json:"direction" default:"in" choices:"in,out" present:"true"`      // "in" or "out"
+	Action      string `json:"action" default:"allow" choices:"allow,block" present:"true"` // "allow" or "block"
+	Protocol    string `json:"protocol" choices:"tcp,udp" present:"true"`                   // "tcp" or "udp"
+	Ports       string `json:"ports,omitempty" present:"true"`                              // local ports, "10250" or "30000-32767"; empty = all
+	Program     string `json:"program,omitempty" path:"true" present:"true"`
 	// Remote are the addresses that the rule is for, in the form of Addresses; "" = any.
 	Remote  string `json:"remote,omitempty"`
-	Enabled bool   `json:"enabled"`
+	Enabled bool   `json:"enabled" default:"true" present:"true"`
 }
 
 // HNSNetwork is a network of the Windows Host Networking Service.
