@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"encoding"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -92,10 +93,15 @@ func (s *kindSpec) fields(t reflect.Type) {
 	}
 }
 
+// textual reports whether the values of a type are written as texts.
+func textual(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
 // ctyType is the type that the language gives a field.
 func ctyType(t reflect.Type) cty.Type {
 	switch {
-	case t == durationType, t == bytesType:
+	case t == durationType, t == bytesType, textual(t):
 		return cty.String
 	}
 	switch t.Kind() {
@@ -135,6 +141,11 @@ func goValue(v cty.Value, t reflect.Type) (any, error) {
 	case t == bytesType:
 		if _, err := base64.StdEncoding.DecodeString(v.AsString()); err != nil {
 			return nil, fmt.Errorf("it must be base64")
+		}
+		return v.AsString(), nil
+	case textual(t):
+		if err := reflect.New(t).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(v.AsString())); err != nil {
+			return nil, err
 		}
 		return v.AsString(), nil
 	}

@@ -186,7 +186,7 @@ func (r *manual) fields(name string, t reflect.Type) {
 	for t.Kind() == reflect.Slice && t != bytesType || t.Kind() == reflect.Map {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct {
+	if t.Kind() != reflect.Struct || textual(t) {
 		return
 	}
 	for i := range t.NumField() {

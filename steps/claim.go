@@ -118,7 +118,7 @@ func (e *Env) Snapshot(ctx context.Context, h host.Host, n record.New) (bool, er
 
 // NewPath reports whether path was not there before the open snapshot: it is not there,
 // or was made since.
-func (e *Env) NewPath(ctx context.Context, r host.Reader, path string) bool {
+func NewPath(ctx context.Context, r host.Reader, e *Env, path string) bool {
 	for _, prefix := range []record.Prefix{record.Directory, record.File} {
 		if item, ok := e.Record.Snapshot.Items[prefix.Of(path)]; ok && !item.Existed {
 			return true

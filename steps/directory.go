@@ -68,8 +68,8 @@ func (d *Directory) claim(ctx context.Context, h host.Host, e *Env) error {
 	return e.Claim(ctx, h, own)
 }
 
-// undoDirectory removes a folder that nodejoin made, if nothing is left in it, or gives
-// back the access of one that was there.
+// undoDirectory removes a folder that nodejoin made, if nothing is left in it, or restores
+// the access of one that was there.
 func undoDirectory(key record.Key, claim record.Claim) (Undoing, error) {
 	path := key.Name
 	prev, err := record.Previous[record.PreviousFile](claim)
@@ -107,8 +107,8 @@ func undoDirectory(key record.Key, claim record.Claim) (Undoing, error) {
 	}, err
 }
 
-// othersIn are what stays in a folder when leave has removed what it is going to, a folder
-// of ours with others in it too.
+// othersIn are the entries of a folder that stay when leave has removed what it will, also
+// folders of ours that hold such entries.
 func othersIn(ctx context.Context, r host.Reader, e *Env, dir string) ([]string, error) {
 	list, err := r.List(ctx, dir)
 	if err != nil {

@@ -26,7 +26,7 @@ type FormerSettings struct {
 	Keys []record.Key `json:"keys,omitempty" doc:"what the plan's settings make, as the record names it"`
 }
 
-// former are the claims of settings that are to be put back, the last one first.
+// former are the claims of settings that are to be undone, the last one first.
 func (f *FormerSettings) former(r *record.Record) []record.Key {
 	var out []record.Key
 	for _, key := range r.Settings[f.Plan] {

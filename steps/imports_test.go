@@ -28,6 +28,9 @@ func TestImports(t *testing.T) {
 			if pkg.ImportPath == "nodejoin/steps" && (imp == "net/http" || imp == "os/exec" || imp == "net") {
 				t.Errorf("%s imports %s; kinds reach machines and the network through their interfaces only", pkg.ImportPath, imp)
 			}
+			if pkg.ImportPath == "nodejoin/steps/record" && under(imp, "nodejoin") && imp != "nodejoin/steps/host" {
+				t.Errorf("%s imports %s; the record knows of hosts alone", pkg.ImportPath, imp)
+			}
 			if under(imp, "nodejoin/cmd") && !under(pkg.ImportPath, "nodejoin/cmd") {
 				t.Errorf("%s imports %s; commands are for nobody", pkg.ImportPath, imp)
 			}

@@ -181,7 +181,8 @@ func (k *Kubeconfig) Check(ctx context.Context, r host.Reader, e *Env) (Change, 
 	c := k.diff(have, e.Facts.OS, now, renew)
 	if !c.NoOp() {
 		c.Touches = []Touch{{Path: k.Path}}
-		if onlyAccess := len(c.Diffs) == 1 && c.Diffs[0].Name == "access"; !onlyAccess {
+		onlyAccess := len(c.Diffs) == 1 && c.Diffs[0].Name == "access"
+		if !onlyAccess {
 			for _, s := range k.Services {
 				c.Touches = append(c.Touches, Touch{Service: s})
 			}
@@ -192,6 +193,7 @@ func (k *Kubeconfig) Check(ctx context.Context, r host.Reader, e *Env) (Change, 
 				}
 				if there {
 					c.Diffs = append(c.Diffs, Diff{Name: "backup", Have: p})
+					c.Touches = append(c.Touches, Touch{Path: p})
 				}
 			}
 		}
@@ -412,9 +414,9 @@ func (k *Kubeconfig) Apply(ctx context.Context, h host.Host, e *Env, c Change) (
 			return Outcome{}, err
 		}
 	}
-	for _, d := range c.Diffs {
-		if d.Name == "backup" {
-			if err := backUp(ctx, h, e, d.Have); err != nil {
+	for _, p := range k.Backup {
+		if slices.Contains(c.Touches, Touch{Path: p}) {
+			if err := backUp(ctx, h, e, p); err != nil {
 				return Outcome{}, err
 			}
 		}

@@ -388,7 +388,7 @@ func TestLeaveKeepsWhatIsNotOurs(t *testing.T) {
 			stays += i.Key.String() + ": " + i.Left + "\n"
 		}
 	}
-	want := "service:w: its description says no more that nodejoin manages it: it is taken for somebody else's\ndirectory:C:\\k: it holds what is not nodejoin's: theirs.txt\n"
+	want := "service:w: its description no longer says that nodejoin manages it, so it may be somebody else's\ndirectory:C:\\k: it holds what is not nodejoin's: theirs.txt\n"
 	if stays != want {
 		t.Errorf("stays:\n%s, want\n%s", stays, want)
 	}

@@ -17,9 +17,8 @@ import (
 
 var serviceKind = Kind{Name: "service", Place: OnHost, Doc: "a registered service, its settings and its run state",
 	Undo: map[record.Prefix]Undo{
-		record.Service: {New: undoService, Order: UndoServices, State: readServiceState, Rollback: rollBackService},
-		record.ProgramData: {New: undoMade, Removes: removesProgramData, Snapshot: SnapshotNew,
-			IsNew: func(ctx context.Context, r host.Reader, e *Env, path string) bool { return e.NewPath(ctx, r, path) }},
+		record.Service:     {New: undoService, Order: UndoServices, State: readServiceState, Rollback: rollBackService},
+		record.ProgramData: {New: undoMade, Removes: removesProgramData, Snapshot: SnapshotNew, IsNew: NewPath},
 		record.Interface:   {New: undoInterface, Order: UndoOfPrograms, Snapshot: SnapshotNew},
 		record.Chains:      {New: undoChains, Order: UndoOfPrograms, Snapshot: SnapshotNew},
 		record.FilterTable: {New: undoFilterTable, Order: UndoOfPrograms, Snapshot: SnapshotNew},

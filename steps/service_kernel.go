@@ -152,7 +152,7 @@ func undoChains(key record.Key, claim record.Claim) (Undoing, error) {
 		Check: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
 			have, err := chainsWith(ctx, r, prefix, before)
 			if errors.Is(err, fs.ErrNotExist) {
-				return Change{}, "iptables is not there any more to ask", nil
+				return Change{}, "iptables is no longer there, so its chains are not known", nil
 			}
 			return goneNames(before, names(have), err)
 		},
@@ -174,7 +174,7 @@ func undoFilterTable(key record.Key, claim record.Claim) (Undoing, error) {
 		Check: func(ctx context.Context, r host.Reader, _ *Env) (Change, string, error) {
 			have, err := tablesNamed(ctx, r, name, before)
 			if errors.Is(err, fs.ErrNotExist) {
-				return Change{}, "nft is not there any more to ask", nil
+				return Change{}, "nft is no longer there, so its tables are not known", nil
 			}
 			return goneNames(before, names(have), err)
 		},
@@ -207,8 +207,8 @@ func undoRoutes(key record.Key, claim record.Claim) (Undoing, error) {
 	}, err
 }
 
-// undoNamespaces takes the names from network namespaces that programs of ours have
-// made: without processes they are gone then.
+// undoNamespaces removes the names of network namespaces that programs of ours have made:
+// without processes they are gone then.
 func undoNamespaces(key record.Key, claim record.Claim) (Undoing, error) {
 	prefix := key.Name
 	before, err := record.Previous[[]string](claim)

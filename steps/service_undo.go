@@ -13,8 +13,9 @@ import (
 	"nodejoin/steps/wait"
 )
 
-// undoService stops and unregisters a service. One that something else registered
-// since under the same name is not touched; others that depend on it must go first.
+// undoService stops and unregisters a service. One that something else has
+// registered since under the same name is not touched. Services that depend on it must be
+// unregistered first.
 func undoService(key record.Key, _ record.Claim) (Undoing, error) {
 	name := key.Name
 	return Undoing{
@@ -27,7 +28,7 @@ func undoService(key record.Key, _ record.Claim) (Undoing, error) {
 				return Change{}, "", err
 			case svc.Description != "" && !strings.HasSuffix(strings.TrimSpace(svc.Description), OwnershipMark):
 				// Without any description it is a registration of ours that was interrupted.
-				return Change{}, "its description says no more that nodejoin manages it: it is taken for somebody else's", nil
+				return Change{}, "its description no longer says that nodejoin manages it, so it may be somebody else's", nil
 			}
 			dependents, err := r.Dependents(ctx, name)
 			if err != nil {
@@ -36,8 +37,9 @@ func undoService(key record.Key, _ record.Claim) (Undoing, error) {
 			for _, d := range dependents {
 				other, err := r.Service(ctx, d)
 				if err == nil && !Ours(other, e.Record) {
-					return Change{}, "", &Error{Code: CodeFailed, Summary: "a service of others depends on ours",
-						Detail: fmt.Sprintf("service %s runs and depends on %s", d, name), Remedy: "stop and unregister it, or take the dependency from it; then leave again"}
+					return Change{}, "", &Error{Code: CodeFailed, Summary: "a service that nodejoin did not register depends on this one",
+						Detail: fmt.Sprintf("service %s runs and depends on %s", d, name),
+						Remedy: "stop and unregister it, or remove its dependency; then leave again"}
 				}
 			}
 			return Change{Action: ActionDelete, Reason: "it is " + string(svc.State)}, "", nil
@@ -52,7 +54,7 @@ func undoService(key record.Key, _ record.Claim) (Undoing, error) {
 			delete(e.Record.Fingerprints, name)
 			delete(e.Record.Starts, name)
 			delete(e.Record.Stopped, name)
-			// A service that others hold open is gone when they let go of it.
+			// A service that others hold open is gone when they close it.
 			return wait.Until(ctx, lookMost, func() (bool, error) {
 				_, err := h.Service(ctx, name)
 				if errors.Is(err, fs.ErrNotExist) {
@@ -64,8 +66,8 @@ func undoService(key record.Key, _ record.Claim) (Undoing, error) {
 	}, nil
 }
 
-// undoMade removes what a program of ours has made, with everything in it. Links are
-// not followed, and what is mounted there is taken off and stays as it is.
+// undoMade removes what a program of ours has made, with everything in it. Links are not
+// followed; what is mounted there is unmounted and stays as it is.
 func undoMade(key record.Key, claim record.Claim) (Undoing, error) {
 	path := key.Name
 	return Undoing{
@@ -84,7 +86,7 @@ func undoMade(key record.Key, claim record.Claim) (Undoing, error) {
 			return Change{Action: ActionDelete}, "", nil
 		},
 		Apply: func(ctx context.Context, h host.Host, e *Env) error {
-			// A volume that a kubelet has left mounted is nobody's to empty.
+			// A volume that a kubelet has left mounted must not be emptied.
 			mounts, err := h.Mounts(ctx, path)
 			if err != nil {
 				return err

@@ -73,7 +73,12 @@ func (u *undoRun) run(ctx context.Context, key record.Key, find func() (Undoing,
 		r.Err = AsError(u.undone(context.WithoutCancel(ctx), key))
 	}
 	if started || r.Err != nil {
-		u.x.emit(stepDone(u.node, key, action, began, r.Err))
+		var err error
+		if r.Err != nil {
+			err = r.Err
+		}
+		done := event.StepDone{Host: u.node, Step: key.String(), Result: "changed", Action: string(action), Duration: time.Since(began)}
+		u.x.emit(Done(done, err))
 	}
 	return r
 }
@@ -92,14 +97,6 @@ func (u *undoRun) apply(ctx context.Context, e *Env, key record.Key, undoing Und
 }
 
 func withTimeout(ctx context.Context, bound time.Duration, key record.Key) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, bound, &Error{Code: CodeTimeout, Summary: "not done in time", Detail: fmt.Sprintf("%s took longer than %s", key, bound)})
-}
-
-// stepDone is the event of one thing that was undone, or was not.
-func stepDone(node string, key record.Key, action Action, began time.Time, err *Error) event.StepDone {
-	d := event.StepDone{Host: node, Step: key.String(), Result: "changed", Action: string(action), Duration: time.Since(began)}
-	if err != nil {
-		d.Result, d.Summary, d.Detail, d.Remedy = "failed", err.Summary, err.Detail, err.Remedy
-	}
-	return d
+	return context.WithTimeoutCause(ctx, bound, &Error{Code: CodeTimeout, Summary: "not done in time",
+		Detail: fmt.Sprintf("%s took longer than %s", key, bound)})
 }

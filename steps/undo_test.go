@@ -1,0 +1,49 @@
+package steps_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+
+	"nodejoin/steps"
+	"nodejoin/steps/record"
+)
+
+// Each prefix of the record's keys has one kind that says how its claims are undone.
+func TestUndoOfEachPrefix(t *testing.T) {
+	declared := map[record.Prefix]string{}
+	for _, k := range steps.Kinds() {
+		for prefix, u := range k.Undo {
+			if other, ok := declared[prefix]; ok {
+				t.Errorf("%s and %s both undo %s", other, k.Name, prefix)
+			}
+			declared[prefix] = k.Name
+			if u.New == nil {
+				t.Errorf("%s: nothing undoes %s", k.Name, prefix)
+			}
+			if u.State != nil && u.Rollback == nil || u.IsNew != nil && u.Snapshot != steps.SnapshotNew {
+				t.Errorf("%s: what a snapshot holds of %s is used by nothing", k.Name, prefix)
+			}
+		}
+	}
+	text, err := os.ReadFile("record/key.go")
+	must(t, err)
+	var known []string
+	for _, m := range regexp.MustCompile(`Prefix += "([a-z_]+)"`).FindAllSubmatch(text, -1) {
+		known = append(known, string(m[1]))
+	}
+	if len(known) < 23 {
+		t.Fatalf("prefixes %v", known)
+	}
+	for _, prefix := range known {
+		if _, ok := declared[record.Prefix(prefix)]; !ok {
+			t.Errorf("no kind undoes %s", prefix)
+		}
+	}
+	for prefix, kind := range declared {
+		if !slices.Contains(known, string(prefix)) {
+			t.Errorf("%s undoes %s, which steps/record does not name", kind, prefix)
+		}
+	}
+}
