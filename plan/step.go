@@ -299,7 +299,7 @@ func (c *compiler) kindArgs(b *stepBlock, m *machine, s *eval.Section, ctx *hcl.
 // of paths.
 func (c *compiler) checkArg(b *stepBlock, m *machine, s *eval.Section, name string, v any) {
 	if b.kind.Name == "preflight" && name == "waive" {
-		c.waived(s)
+		waived(s)
 		return
 	}
 	arg := b.kind.args[name]

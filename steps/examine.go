@@ -64,7 +64,7 @@ type Symptom struct {
 func Symptoms() []Findable {
 	var out []Findable
 	for _, s := range symptoms {
-		out = append(out, Findable{s.id, s.severity, s.why})
+		out = append(out, Findable{ID: s.id, Severity: s.severity, Doc: s.why})
 	}
 	return out
 }

@@ -133,7 +133,7 @@ func undoFile(key record.Key, claim record.Claim) (Undoing, error) {
 		defer rc.Close()
 		return inUse(h.WriteFile(ctx, path, rc, opt))
 	}
-	return Undoing{check, apply}, err
+	return Undoing{Check: check, Apply: apply}, err
 }
 
 // holdsPrevious reports whether the file holds what it held before.

@@ -58,7 +58,7 @@ type Preflight struct {
 func Findables() []Findable {
 	var out []Findable
 	for _, c := range preflightChecks {
-		out = append(out, Findable{c.id, c.severity, c.why})
+		out = append(out, Findable{ID: c.id, Severity: c.severity, Doc: c.why})
 	}
 	return out
 }
