@@ -28,9 +28,9 @@ import (
 
 const schemas = "../../examples/schema"
 
-// TestSchemasAreOfTypes: each schema has the fields of the types that are written,
-// and requires those that are always there. A field more is a new one there; a field
-// less is a new format_version.
+// TestSchemasAreOfTypes: each schema has the fields of the types that are written, and
+// requires those that are always there. A new field is added to the schema; a removed
+// one needs a new format_version.
 func TestSchemasAreOfTypes(t *testing.T) {
 	problem := map[string]any{"problem": ui.Problem{}, "range": ui.Range{}, "position": ui.Pos{}}
 	for file, types := range map[string]map[string]any{
@@ -206,7 +206,8 @@ func (o *outputs) apply() {
 }
 
 func (o *outputs) leave() {
-	lines := bytes.Split(bytes.TrimSpace(o.run(exitOK, "leave", "--json", "--target", "win-2", o.quickstart)), []byte("\n"))
+	out := o.run(exitOK, "leave", "--json", "--target", "win-2", o.quickstart)
+	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 	last := lines[len(lines)-1]
 	for _, l := range lines[:len(lines)-1] {
 		o.one("event", l)
@@ -247,7 +248,7 @@ func (o *outputs) unreachable() {
 	}
 }
 
-// fiftyMistakes is the folder of the plan of that case of the language's corpus.
+// fiftyMistakes is a folder with the plan of that case of the language's corpus.
 func fiftyMistakes(t *testing.T) string {
 	t.Helper()
 	src, err := os.ReadFile("../../plan/testdata/invalid/fifty_mistakes.txtar")
