@@ -30,7 +30,8 @@ func TestManifestsPods(t *testing.T) {
 	if err != nil || len(r.Findings) > 0 || r.Windows != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	old := "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  nodeSelector: {beta.kubernetes.io/os: windows}\n  containers: [{name: web, image: 'mcr.microsoft.com/windows/servercore:ltsc2019'}]\n"
+	old := "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  nodeSelector: {beta.kubernetes.io/os: " +
+		"windows}\n  containers: [{name: web, image: 'mcr.microsoft.com/windows/servercore:ltsc2019'}]\n"
 	r, err = check.Run([]check.File{{Name: "old.yaml", Data: []byte(old)}}, cluster)
 	found := map[string]bool{}
 	for _, f := range r.Findings {

@@ -24,7 +24,8 @@ func ownValues(_ context.Context, dir string) error {
 	}
 	standIns := map[string]string{
 		"kubernetes-node-windows-amd64.tar.gz": "kubernetes_node", "containerd-2.2.1-windows-amd64.tar.gz": "containerd",
-		"cni-plugins-windows-amd64-v1.9.1.tgz": "cni_plugins", "flannel-amd64.exe": "flannel_cni", "flanneld.exe": "flanneld",
+		"cni-plugins-windows-amd64-v1.9.1.tgz": "cni_plugins", "flannel-amd64.exe": "flannel_cni",
+		"flanneld.exe": "flanneld",
 	}
 	sums := "sha256 = {\n"
 	for _, name := range slices.Sorted(maps.Keys(standIns)) {

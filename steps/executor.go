@@ -120,7 +120,7 @@ func (x *Executor) Refresh(ctx context.Context) error {
 
 // onlyDrift drops the times of what was written before the last run noted its end: a run
 // wrote that, or saw it and left it. The note is a file of the same machine, so that one
-// clock made both times. Without a note no time is told.
+// clock made both times. Without a note no time is given.
 func (x *Executor) onlyDrift(ctx context.Context, results []Result) {
 	if !slices.ContainsFunc(results, func(r Result) bool { return r.Change.Since != nil }) {
 		return

@@ -177,7 +177,7 @@ func planRuns(args []string) ([]history.Run, error) {
 	return history.Runs(root, path)
 }
 
-func (b *bundle) host(c *plan.Compiled, g engine.Gathered) {
+func (b *bundle) host(c *plan.Compiled, g engine.Collected) {
 	dir := g.Node.Name + "/"
 	if g.Err != nil {
 		p := problemOf(g.Err)

@@ -31,7 +31,7 @@ func fixes(compiled *plan.Compiled, found []engine.Diagnosis) *plan.Compiled {
 		if d.Err != nil {
 			continue
 		}
-		if n := engine.Mending(d.Node, d.Found); len(n.Steps) > 0 {
+		if n := engine.Fixes(d.Node, d.Found); len(n.Steps) > 0 {
 			out.Nodes = append(out.Nodes, n)
 		}
 	}

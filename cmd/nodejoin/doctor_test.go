@@ -10,8 +10,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// example copies an example into a folder of its own, without what runs of it have left,
-// and gives a way to run the program there and hold its output against a schema.
+// example copies an example, without what runs of it left, into a new folder. It returns a
+// function that runs the program there and checks its output against a schema.
 func example(t *testing.T, name string) (dir string,
 	run func(schema *jsonschema.Schema, code int, args ...string) map[string]any) {
 	t.Helper()
@@ -44,7 +44,7 @@ func example(t *testing.T, name string) (dir string,
 	}
 }
 
-// TestDoctorKeepsToSchema: before a join, after it, with something wrong, and fixed.
+// TestDoctorKeepsToSchema: before a join, after it, with a problem, and after a fix.
 func TestDoctorKeepsToSchema(t *testing.T) {
 	dir, run := example(t, "quickstart")
 	doctor := compileSchema(t, "doctor")

@@ -36,7 +36,7 @@ func TestErrorCode(t *testing.T) {
 			t.Errorf("%v: exit code %d, want %d", tt.err, have, tt.want)
 		}
 	}
-	// Several hosts: what a person must look at first.
+	// Several hosts: the code is that of the worst.
 	if have := worst(exitUnreachable, exitNotVerified, exitFailed, exitOK); have != exitFailed {
 		t.Errorf("of all: %d", have)
 	}
@@ -54,7 +54,7 @@ func TestErrorCode(t *testing.T) {
 	}
 }
 
-// Ctrl-C at the question ends it, though nobody answers.
+// Ctrl-C ends the question without an answer.
 func TestInterruptedQuestion(t *testing.T) {
 	in, out := io.Pipe()
 	defer out.Close()

@@ -10,8 +10,8 @@ import (
 	"nodejoin/cmd/nodejoin/internal/ui"
 )
 
-// TestHelpFits: the help of every command fits narrow and wide terminals. A command to
-// be typed and a flag's name stay whole.
+// TestHelpFits: the help of every command fits narrow and wide terminals. Commands and
+// names of flags are not broken.
 func TestHelpFits(t *testing.T) {
 	root := newRoot(&app{term: &ui.Term{}})
 	all := append([]*cobra.Command{root}, root.Commands()...)

@@ -7,7 +7,7 @@ import (
 	"nodejoin/steps/event"
 )
 
-// What a run has changed that was killed is what it had told of until then.
+// The changes of a run that was killed are those of its events.
 func TestChangedByAKilledRun(t *testing.T) {
 	var r history.Run
 	for _, e := range []event.Event{
@@ -31,7 +31,7 @@ func TestChangedByAKilledRun(t *testing.T) {
 	}
 }
 
-// The word for a run follows from its exit code; one that stops for a reboot has not failed.
+// The result of a run follows from its exit code; one that stops for a reboot has not failed.
 func TestRunResult(t *testing.T) {
 	for code, want := range map[int]string{exitOK: "done", exitFailed: "failed", exitReboot: "reboot pending",
 		exitInterrupted: "interrupted", exitUnreachable: "failed"} {

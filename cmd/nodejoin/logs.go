@@ -88,7 +88,7 @@ func (x *logsCommand) collect(ctx context.Context) (*bundle, int, error) {
 	s := engine.New(x.compiled, x.options(x.compiled, d.Emit))
 	defer s.Close()
 	report := s.Check(ctx)
-	collected := s.Gather(ctx)
+	collected := s.Collect(ctx)
 	d.Close()
 	if ctx.Err() != nil {
 		return nil, 0, exitError(exitInterrupted)

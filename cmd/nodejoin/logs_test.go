@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A bundle has a bound, and says what it leaves out for it; what is smaller still goes in.
+// A bundle has a limit, and names what it leaves out; smaller entries still go in.
 func TestBundleIsBounded(t *testing.T) {
 	b := &bundle{size: maxBundle - 10}
 	b.add("a", "eleven bytes")

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A run that was killed is gone, also while nobody has reaped its process: its Lease
-// does not hold up the next run.
+// A run that was killed is gone even if its process was not reaped: its Lease does not
+// block the next run.
 func TestKilledProcessIsGone(t *testing.T) {
 	cmd := exec.Command("sleep", "600")
 	if err := cmd.Start(); err != nil {

@@ -24,7 +24,7 @@ import (
 	"nodejoin/steps/host/sandbox"
 )
 
-// resumePlan has two sandboxes; what is said of a connection that is local holds for them.
+// resumePlan has two sandboxes, which stand for machines with a local connection.
 const resumePlan = `
 variable "word" {
   type      = string
@@ -48,7 +48,7 @@ step "file" "text" {
 }
 `
 
-// ownMachine is a machine whose service this process is.
+// ownMachine is a machine with this process as its service.
 type ownMachine struct {
 	*sandbox.Host
 	deleted []string
@@ -59,7 +59,7 @@ func (m *ownMachine) DeleteOwnService(_ context.Context, name string) error {
 	return nil
 }
 
-// resumed is a plan that is to be finished on win-1, and the service that does it.
+// resumed is a plan to finish on win-1, and the service that does it.
 type resumed struct {
 	*resuming
 	t       *testing.T
@@ -130,7 +130,7 @@ func (f files) Remove(ctx context.Context, path string) error {
 	return os.Remove(path)
 }
 
-// over wants that the file and the service are gone, and what was reported.
+// over checks that the file and the service are gone, and what was reported.
 func (r *resumed) over(want string) {
 	r.t.Helper()
 	if _, err := os.Stat(r.file); !errors.Is(err, fs.ErrNotExist) ||
@@ -147,8 +147,8 @@ func (r *resumed) text(node string) string {
 	return string(b)
 }
 
-// TestResume: what apply has left is done for its node alone, with the values of then,
-// and takes itself away.
+// TestResume: the service finishes the plan for its node only, with the values of the
+// apply, and then removes itself.
 func TestResume(t *testing.T) {
 	r := newResumed(t, "text=given")
 	if err := r.run(t.Context()); err != nil {
@@ -165,8 +165,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestResumeEnds: a plan that is another now, one that fails and a machine that boots
-// again and again are left alone, once and for all; a run that is stopped is not.
+// TestResumeEnds: the service gives up on a plan that has changed, a plan that fails, and
+// a machine that boots again and again; not on a run that is stopped.
 func TestResumeEnds(t *testing.T) {
 	t.Run("changed", func(t *testing.T) {
 		r := newResumed(t)
@@ -220,8 +220,8 @@ func TestResumeEnds(t *testing.T) {
 	})
 }
 
-// TestResumeAgain: a plan with two reboots is finished after the second, and no third is
-// made. What the machine has for that stays until then, and only the file changes.
+// TestResumeAgain: a plan with two reboots is finished after the second; there is no third.
+// The service stays until then, and only its file changes.
 func TestResumeAgain(t *testing.T) {
 	r := newResumed(t)
 	first, err := readResumption(r.file)
@@ -264,8 +264,8 @@ func TestResumeAgain(t *testing.T) {
 	r.over("finished on node win-1")
 }
 
-// TestResumeNeeds: what the plan takes from this run alone is named, and no reboot made;
-// what is in files, and where they are, is no such thing.
+// TestResumeNeeds: values that only this run has are named, and there is no reboot. Files
+// and folders are not such values.
 func TestResumeNeeds(t *testing.T) {
 	t.Setenv("NODEJOIN_TEST_WORD", "secret-1")
 	for name, c := range map[string]struct {
@@ -300,8 +300,8 @@ func TestResumeNeeds(t *testing.T) {
 	}
 }
 
-// TestResumeSteps: what apply leaves on a machine is closed to others, and a leave takes
-// all of it away.
+// TestResumeSteps: others have no access to what apply puts on a machine, and a leave
+// deletes all of it.
 func TestResumeSteps(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "nodejoin")
 	if err := os.WriteFile(program, []byte("program"), 0o755); err != nil {

@@ -28,9 +28,9 @@ import (
 
 const schemas = "../../examples/schema"
 
-// TestSchemasAreOfTypes: each schema has the fields of the types that are written,
-// and requires those that are always there. A field more is a new one there; a field
-// less is a new format_version.
+// TestSchemasAreOfTypes: each schema has the fields of the types that are written, and
+// requires those that are always there. A new field is added to the schema; a removed
+// one needs a new format_version.
 func TestSchemasAreOfTypes(t *testing.T) {
 	problem := map[string]any{"problem": ui.Problem{}, "range": ui.Range{}, "position": ui.Pos{}}
 	for file, types := range map[string]map[string]any{
@@ -247,7 +247,7 @@ func (o *outputs) unreachable() {
 	}
 }
 
-// fiftyMistakes is the folder of the plan of that case of the language's corpus.
+// fiftyMistakes is a folder with the plan of that case of the language's corpus.
 func fiftyMistakes(t *testing.T) string {
 	t.Helper()
 	src, err := os.ReadFile("../../plan/testdata/invalid/fifty_mistakes.txtar")

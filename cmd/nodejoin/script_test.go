@@ -53,7 +53,7 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// setup gives every script the examples, a home of its own, no colour and no ssh-agent.
+// setup gives every script the examples, its own home folder, no colour and no ssh-agent.
 func setup(e *testscript.Env) error {
 	if err := seeSecrets(e); err != nil {
 		return err
@@ -108,7 +108,7 @@ func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdWithin is exit for a command that must end in time: within 30s CODE COMMAND [ARG...]
+// cmdWithin is cmdExit for a command that must end in time: within 30s CODE COMMAND [ARG...]
 func cmdWithin(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: within DURATION CODE COMMAND [ARG...]")
@@ -122,8 +122,8 @@ func cmdWithin(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdJSONLines wants every line of a file to be an object with a type and the last
-// one to be the summary with this exit code and this number of mutations:
+// cmdJSONLines checks that every line of a file is an object with a type, and the last
+// one the summary with this exit code and this number of mutations:
 // jsonlines stdout CODE [MUTATIONS]
 func cmdJSONLines(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
@@ -160,7 +160,7 @@ func cmdJSONLines(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdEdit replaces text in a file, every place of it: edit FILE OLD NEW
+// cmdEdit replaces all occurrences of a text in a file: edit FILE OLD NEW
 func cmdEdit(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: edit FILE OLD NEW")
@@ -189,7 +189,7 @@ func cmdWaitFile(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdWaitText waits until a file holds a text, at most a minute: waittext FILE TEXT
+// cmdWaitText waits until a file has a text, at most a minute: waittext FILE TEXT
 func cmdWaitText(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: waittext FILE TEXT")
@@ -218,7 +218,7 @@ func cmdLatest(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("RUN", runs[0].Run)
 }
 
-// cmdNarrow wants no line of a file to be longer than so many columns: narrow FILE COLUMNS
+// cmdNarrow checks that no line of a file is longer than a number of columns: narrow FILE COLUMNS
 func cmdNarrow(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: narrow FILE COLUMNS")

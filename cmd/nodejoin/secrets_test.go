@@ -14,16 +14,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// What a script's plan has for a secret begins with this; it must appear in nothing that
-// nodejoin prints or keeps on the controller. So must nothing that has the form of a
-// token or a private key, which a run mints.
+// Secrets in the plans of scripts begin with this. They must not appear in anything that
+// nodejoin prints or keeps on the controller, and neither must tokens and private keys.
 var secretForms = regexp.MustCompile(`S3CR3T[-_A-Za-z0-9]*|\b[a-z0-9]{6}\.[a-z0-9]{16}\b|` +
 	`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
 
-// seenEnv names the folder in which mainSeen keeps what a process prints.
+// seenEnv is the folder in which mainSeen keeps what a process prints.
 const seenEnv = "NODEJOIN_TEST_SEEN"
 
-// mainSeen is main, with a copy of what it prints in a file. A terminal it leaves alone.
+// mainSeen is main, with a copy of its output in a file, except output to a terminal.
 func mainSeen() {
 	dir := os.Getenv(seenEnv)
 	if fi, err := os.Stdout.Stat(); dir == "" || err != nil || fi.Mode()&fs.ModeCharDevice != 0 {
@@ -52,7 +51,7 @@ func mainSeen() {
 	os.Exit(code)
 }
 
-// seen writes to both; the copy is there before the output is.
+// seen writes to both, to the copy first.
 type seen struct {
 	to, f *os.File
 	mu    *sync.Mutex

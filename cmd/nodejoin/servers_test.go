@@ -95,7 +95,7 @@ func cmdAPI(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(kubeconfig(srv.URL, ca)), 0o600))
 }
 
-// cmdSilentAPI takes connections on loopback and never says a word, and writes a
+// cmdSilentAPI accepts connections on loopback and never answers, and writes a
 // kubeconfig for it: silentapi FILE
 func cmdSilentAPI(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 {
@@ -128,7 +128,7 @@ func cmdSilentAPI(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(kubeconfig("https://"+l.Addr().String(), ca)), 0o600))
 }
 
-// cmdClosedPort writes a kubeconfig for a port of loopback where nobody listens
+// cmdClosedPort writes a kubeconfig for a port of loopback where nothing listens
 // and sets CLOSED_PORT to it: closedport FILE
 func cmdClosedPort(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 {

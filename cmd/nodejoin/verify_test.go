@@ -10,7 +10,7 @@ import (
 	"nodejoin/steps/verify"
 )
 
-// TestVerifyKeepsToSchema: before a join and after it, and every flow has its name there.
+// TestVerifyKeepsToSchema: before a join and after it, with every flow by its name.
 func TestVerifyKeepsToSchema(t *testing.T) {
 	dir, run := example(t, "quickstart")
 	schema := compileSchema(t, "verify")

@@ -27,12 +27,16 @@ func (b *bed) wantNeverGivenOut(ctx context.Context, t *testing.T, vip net.IP) {
 	}
 	call := func(command, container string, from, to netip.Addr) (string, error) {
 		// The store is host-local's default, which flannel leaves as it is.
-		conf, err := json.Marshal(map[string]any{"cniVersion": conflist.CNIVersion, "name": conflist.Name, "type": "win-overlay",
-			"ipam": map[string]any{"type": "host-local", "ranges": [][]map[string]string{{{"subnet": pods.String(), "rangeStart": from.String(), "rangeEnd": to.String()}}}}})
+		conf, err := json.Marshal(map[string]any{"cniVersion": conflist.CNIVersion, "name": conflist.Name,
+			"type": "win-overlay",
+			"ipam": map[string]any{"type": "host-local",
+				"ranges": [][]map[string]string{{{"subnet": pods.String(), "rangeStart": from.String(),
+					"rangeEnd": to.String()}}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return b.host.RunWith(ctx, []string{"CNI_COMMAND=" + command, "CNI_CONTAINERID=" + container, "CNI_NETNS=none", "CNI_IFNAME=eth0", `CNI_PATH=C:\opt\cni\bin`},
+		return b.host.RunWith(ctx, []string{"CNI_COMMAND=" + command, "CNI_CONTAINERID=" + container, "CNI_NETNS=none",
+			"CNI_IFNAME=eth0", `CNI_PATH=C:\opt\cni\bin`},
 			string(conf), `C:\opt\cni\bin\host-local.exe`)
 	}
 	add := func(container string, from, to netip.Addr) netip.Addr {

@@ -77,7 +77,8 @@ func newBed(ctx context.Context, t *testing.T, cluster *controlplane.Cluster) *b
 		t.Fatal(err)
 	}
 	t.Cleanup(b.network.Close)
-	if b.host, err = wine.Start(ctx, wine.Options{Components: componentSet(t), Dir: b.dir, HNSPort: b.network.Port()}); err != nil {
+	if b.host, err = wine.Start(ctx,
+		wine.Options{Components: componentSet(t), Dir: b.dir, HNSPort: b.network.Port()}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -229,7 +230,8 @@ func (p program) apply(ctx context.Context, t *testing.T, args []string, on func
 }
 
 // run is apply for any command that changes nodes.
-func (p program) run(ctx context.Context, t *testing.T, command string, args []string, on func(streamEvent, *os.Process)) *result {
+func (p program) run(ctx context.Context, t *testing.T, command string, args []string,
+	on func(streamEvent, *os.Process)) *result {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(ctx, applyWait, fmt.Errorf("%s took longer than %v", command, applyWait))
 	defer cancel()
@@ -325,6 +327,7 @@ func (p program) wantNothing(ctx context.Context, t *testing.T, args []string) {
 	t.Helper()
 	r := p.mustApply(ctx, t, args)
 	if r.summary.Pending != 0 || r.mutations() != 0 || len(r.changed()) != 0 {
-		t.Errorf("another apply: %d pending, %v changed, %d mutating calls, want none\n%s", r.summary.Pending, r.changed(), r.mutations(), r)
+		t.Errorf("another apply: %d pending, %v changed, %d mutating calls, want none\n%s", r.summary.Pending, r.changed(),
+			r.mutations(), r)
 	}
 }

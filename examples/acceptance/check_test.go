@@ -21,10 +21,12 @@ func TestCheck(t *testing.T) {
 	combinations, text := matrix(t)
 	newest := strings.Split(combinations[len(combinations)-1], ", ")
 	kind, version, _ := strings.Cut(newest[1], " ")
-	values := map[string]string{"KUBERNETES": newest[0], "RUNTIME": kind, "RUNTIME_VERSION": version, "BACKEND": newest[2], "BUILD": newest[3], "NAMES": "$NAMES"}
+	values := map[string]string{"KUBERNETES": newest[0], "RUNTIME": kind, "RUNTIME_VERSION": version,
+		"BACKEND": newest[2], "BUILD": newest[3], "NAMES": "$NAMES"}
 	dir := t.TempDir()
 	plan, pod := filepath.Join(dir, "a.join.hcl"), filepath.Join(dir, "pod.json")
-	if err := os.WriteFile(plan, []byte(os.Expand(text, func(name string) string { return values[name] })), 0o600); err != nil {
+	if err := os.WriteFile(plan, []byte(os.Expand(text, func(name string) string { return values[name] })),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	cluster := startCluster(ctx, t)
@@ -56,7 +58,8 @@ func TestCheck(t *testing.T) {
 		{`"hostPID": true`, "", "host-pid"}, {`"hostPID": false`, "", ""},
 		{`"hostIPC": true`, "", "host-ipc"},
 		{`"hostUsers": false`, "", "host-users"}, {`"hostUsers": true`, "", "host-users"},
-		{`"shareProcessNamespace": true`, "", "share-process-namespace"}, {`"shareProcessNamespace": false`, "", "share-process-namespace"},
+		{`"shareProcessNamespace": true`, "", "share-process-namespace"},
+		{`"shareProcessNamespace": false`, "", "share-process-namespace"},
 		{`"securityContext": {"seLinuxOptions": {"level": "s0"}}`, "", "se-linux"},
 		{`"securityContext": {"seLinuxChangePolicy": "MountOption"}`, "", "se-linux"},
 		{`"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}`, "", "seccomp"},
@@ -95,7 +98,8 @@ func TestCheck(t *testing.T) {
 		if have := check(template); !slices.Equal(have, want) {
 			t.Errorf("%s%s: check says %v, want %v", c.pod, c.container, have, want)
 		}
-		err := cluster.Client.CoreV1().RESTClient().Post().AbsPath("/api/v1/namespaces/default/podtemplates").Param("dryRun", "All").Param("fieldValidation", "Strict").
+		err := cluster.Client.CoreV1().RESTClient().Post().AbsPath("/api/v1/namespaces/default/podtemplates").Param("dryRun",
+			"All").Param("fieldValidation", "Strict").
 			SetHeader("Content-Type", "application/json").Body([]byte(template)).Do(ctx).Error()
 		switch {
 		case c.id == "" && err != nil:

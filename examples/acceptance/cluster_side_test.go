@@ -25,15 +25,18 @@ import (
 // manifestsPlan are the parts of the example plan that ask for what the cluster is to
 // have, and for a serving certificate: pairs for planWith.
 var manifestsPlan = []string{
-	"\nruntime \"containerd\"", "\nmanifests {\n  bootstrap       = true\n  flannel         = true\n  kube_proxy      = true\n  runtime_classes = true\n}\n\nruntime \"containerd\"",
-	`os     = "windows"`, "os     = \"windows\"\n  build  = \"10.0.20348\"\n  kubelet {\n    config = { serverTLSBootstrap = true }\n  }",
+	"\nruntime \"containerd\"", "\nmanifests {\n  bootstrap       = true\n  flannel         = true\n  kube_proxy      " +
+		"= true\n  runtime_classes = true\n}\n\nruntime \"containerd\"",
+	`os     = "windows"`, "os     = \"windows\"\n  build  = \"10.0.20348\"\n  kubelet {\n    config = { " +
+		"serverTLSBootstrap = true }\n  }",
 }
 
 // bareCluster takes what kubeadm has made for joining nodes, and gives a DaemonSet
 // kube-proxy that goes to every node: what manifests are for.
 func (b *bed) bareCluster(ctx context.Context) {
 	b.t.Helper()
-	for _, name := range []string{"kubeadm:kubelet-bootstrap", "kubeadm:node-autoapprove-bootstrap", "kubeadm:node-autoapprove-certificate-rotation"} {
+	for _, name := range []string{"kubeadm:kubelet-bootstrap", "kubeadm:node-autoapprove-bootstrap",
+		"kubeadm:node-autoapprove-certificate-rotation"} {
 		if err := b.cluster.Client.RbacV1().ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 			b.t.Fatal(err)
 		}
@@ -45,9 +48,12 @@ func (b *bed) bareCluster(ctx context.Context) {
 func (b *bed) createKubeProxy(ctx context.Context) {
 	b.t.Helper()
 	labels := map[string]string{"k8s-app": "kube-proxy"}
-	if _, err := b.cluster.Client.AppsV1().DaemonSets("kube-system").Create(ctx, &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "kube-proxy"},
-		Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "kube-proxy", Image: "registry.k8s.io/kube-proxy:v1.36.3"}}}}}}, metav1.CreateOptions{}); err != nil {
+	if _, err := b.cluster.Client.AppsV1().DaemonSets("kube-system").Create(ctx,
+		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "kube-proxy"},
+			Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+					Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "kube-proxy",
+						Image: "registry.k8s.io/kube-proxy:v1.36.3"}}}}}}, metav1.CreateOptions{}); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -64,13 +70,17 @@ func (b *bed) wantRefused(ctx context.Context, args []string) {
 			b.t.Fatal(err)
 		}
 	}
-	_, err := nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "linux-1", Labels: map[string]string{corev1.LabelOSStable: "linux"},
-		Annotations: map[string]string{"flannel.alpha.coreos.com/backend-type": "vxlan", "flannel.alpha.coreos.com/backend-data": `{"VNI":1,"VtepMAC":"0e:2a:00:00:00:01"}`}}}, metav1.CreateOptions{})
+	_, err := nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "linux-1",
+		Labels: map[string]string{corev1.LabelOSStable: "linux"},
+		Annotations: map[string]string{"flannel.alpha.coreos.com/backend-type": "vxlan",
+			"flannel.alpha.coreos.com/backend-data": `{"VNI":1,"VtepMAC":"0e:2a:00:00:00:01"}`}}}, metav1.CreateOptions{})
 	must(err)
 	_, err = configs.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kube-flannel-cfg"},
-		Data: map[string]string{"net-conf.json": `{"Network": "10.200.0.0/16", "Backend": {"Type": "host-gw"}}`}}, metav1.CreateOptions{})
+		Data: map[string]string{"net-conf.json": `{"Network": "10.200.0.0/16", "Backend": {"Type": "host-gw"}}`}},
+		metav1.CreateOptions{})
 	must(err)
-	b.wantUntouched(ctx, args, "the cluster's pod network is another", `Node linux-1 announces the backend "vxlan"`, "ConfigMap kube-system/kube-flannel-cfg has the network 10.200.0.0/16")
+	b.wantUntouched(ctx, args, "the cluster's pod network is another", `Node linux-1 announces the backend "vxlan"`,
+		"ConfigMap kube-system/kube-flannel-cfg has the network 10.200.0.0/16")
 	must(nodes.Delete(ctx, "linux-1", metav1.DeleteOptions{}))
 	must(configs.Delete(ctx, "kube-flannel-cfg", metav1.DeleteOptions{}))
 
@@ -78,12 +88,14 @@ func (b *bed) wantRefused(ctx context.Context, args []string) {
 	must(err)
 	now := metav1.Now()
 	status, err := json.Marshal(map[string]any{"status": corev1.NodeStatus{
-		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: now, LastTransitionTime: now, Reason: "KubeletReady"}},
-		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "203.0.113.9"}}}})
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: now,
+			LastTransitionTime: now, Reason: "KubeletReady"}},
+		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "203.0.113.9"}}}})
 	must(err)
 	_, err = nodes.PatchStatus(ctx, nodeName, status) // the controllers write the Node as well
 	must(err)
-	b.wantUntouched(ctx, args, "another machine has the node's name", "is Ready at 203.0.113.9", "kubectl delete node "+nodeName)
+	b.wantUntouched(ctx, args, "another machine has the node's name", "is Ready at 203.0.113.9",
+		"kubectl delete node "+nodeName)
 	must(nodes.Delete(ctx, nodeName, metav1.DeleteOptions{}))
 }
 
@@ -99,7 +111,8 @@ func (b *bed) wantUntouched(ctx context.Context, args []string, says ...string) 
 			b.t.Errorf("%q is not said:\n%s", want, r.stderr)
 		}
 	}
-	secrets, err := b.cluster.Client.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{FieldSelector: "type=" + string(corev1.SecretTypeBootstrapToken)})
+	secrets, err := b.cluster.Client.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx,
+		metav1.ListOptions{FieldSelector: "type=" + string(corev1.SecretTypeBootstrapToken)})
 	if err != nil || len(secrets.Items) != 0 {
 		b.t.Errorf("%d bootstrap tokens were minted, %v", len(secrets.Items), err)
 	}
@@ -125,14 +138,16 @@ func (b *bed) wantManifests(ctx context.Context) {
 		}
 	}
 	conf, err := b.cluster.Client.CoreV1().ConfigMaps("kube-flannel").Get(ctx, "kube-flannel-cfg", metav1.GetOptions{})
-	if err != nil || !strings.Contains(conf.Data["net-conf.json"], `"host-gw"`) || !strings.Contains(conf.Data["net-conf.json"], `"10.244.0.0/16"`) {
+	if err != nil || !strings.Contains(conf.Data["net-conf.json"], `"host-gw"`) ||
+		!strings.Contains(conf.Data["net-conf.json"], `"10.244.0.0/16"`) {
 		b.t.Errorf("flannel's net-conf.json: %v, %v", conf, err)
 	}
 	class, err := b.cluster.Client.NodeV1().RuntimeClasses().Get(ctx, "windows-2022", metav1.GetOptions{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if class.Handler != "runhcs-wcow-process" || class.Scheduling == nil || class.Scheduling.NodeSelector[corev1.LabelWindowsBuild] != "10.0.20348" || len(class.Scheduling.Tolerations) != 1 {
+	if class.Handler != "runhcs-wcow-process" || class.Scheduling == nil ||
+		class.Scheduling.NodeSelector[corev1.LabelWindowsBuild] != "10.0.20348" || len(class.Scheduling.Tolerations) != 1 {
 		b.t.Errorf("RuntimeClass windows-2022: %+v", class)
 	}
 }
@@ -151,7 +166,8 @@ func managedBy(fields []metav1.ManagedFieldsEntry, manager string) bool {
 func (b *bed) wantServing(ctx context.Context, args []string) {
 	b.t.Helper()
 	requests := b.cluster.Client.CertificatesV1().CertificateSigningRequests()
-	list, err := requests.List(ctx, metav1.ListOptions{FieldSelector: "spec.signerName=" + certificatesv1.KubeletServingSignerName})
+	list, err := requests.List(ctx,
+		metav1.ListOptions{FieldSelector: "spec.signerName=" + certificatesv1.KubeletServingSignerName})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -164,7 +180,8 @@ func (b *bed) wantServing(ctx context.Context, args []string) {
 	if issued == 0 {
 		b.t.Errorf("the kubelet has no serving certificate; its requests: %+v", list.Items)
 	}
-	_, err = b.asNode().CertificatesV1().CertificateSigningRequests().Create(ctx, b.foreignRequest(), metav1.CreateOptions{})
+	_, err = b.asNode().CertificatesV1().CertificateSigningRequests().Create(ctx, b.foreignRequest(),
+		metav1.CreateOptions{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -181,7 +198,8 @@ func (b *bed) wantServing(ctx context.Context, args []string) {
 			b.t.Error(err)
 		}
 	})
-	if want := "csr-foreign is left alone: it asks for the address 203.0.113.9"; r.code != 0 || !strings.Contains(left, want) {
+	if want := "csr-foreign is left alone: it asks for the address 203.0.113.9"; r.code != 0 ||
+		!strings.Contains(left, want) {
 		b.t.Errorf("the run saw %q, want %q: %s", left, want, r)
 	}
 }
@@ -218,8 +236,10 @@ func (b *bed) foreignRequest() *certificatesv1.CertificateSigningRequest {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + nodeName, Organization: []string{"system:nodes"}},
-		DNSNames: []string{nodeName}, IPAddresses: []net.IP{net.ParseIP("203.0.113.9")}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + nodeName,
+			Organization: []string{"system:nodes"}},
+			DNSNames: []string{nodeName}, IPAddresses: []net.IP{net.ParseIP("203.0.113.9")}}, key)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -68,7 +68,8 @@ func testUnderWine(t *testing.T, name, pkg string) {
 	if err != nil {
 		t.Error("the tests failed as a Windows program, see above")
 	}
-	if strings.Contains(out, "no tests to run") || strings.Contains(out, "--- SKIP") || !strings.Contains(out, "--- PASS") {
+	if strings.Contains(out, "no tests to run") || strings.Contains(out, "--- SKIP") ||
+		!strings.Contains(out, "--- PASS") {
 		t.Error("a test did not run")
 	}
 }

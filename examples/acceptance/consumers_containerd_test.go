@@ -18,12 +18,14 @@ var logLine = regexp.MustCompile(`(?m)^time="[^\n]*\n`)
 // which keeps each value of it, and refuses a schema that it does not know.
 func (c *consumers) containerd17(ctx context.Context, a *artifact) {
 	dump := func(content string) (string, error) {
-		return c.run(ctx, c.program("containerd-1.7.exe"), "--config", c.put(c.dir+`\config.toml`, content), "config", "dump")
+		return c.run(ctx, c.program("containerd-1.7.exe"), "--config", c.put(c.dir+`\config.toml`, content),
+			"config", "dump")
 	}
 	out, err := dump(a.content)
 	m := pauseImage.FindStringSubmatch(a.content)
 	if err != nil || m == nil || !strings.Contains(out, m[1]) || !strings.Contains(out, "runhcs-wcow-process") {
-		c.t.Errorf("%s: containerd 1.7: %v; its pause image or runtime is not in what containerd makes of the file:\n%s\n%s", a, err, a.content, tail(out))
+		c.t.Errorf("%s: containerd 1.7: %v; its pause image or runtime is not in what containerd makes of the file:\n%s\n%s",
+			a, err, a.content, tail(out))
 	}
 	c.wantKept17(a, out)
 	if out, err := dump(strings.Replace(a.content, "version = 2", "version = 3", 1)); err == nil {

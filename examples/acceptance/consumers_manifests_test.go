@@ -15,8 +15,9 @@ const manifestsFolder = "_manifests/"
 
 // manifestPlaces are those of the kinds in manifests; %s is the namespace.
 var manifestPlaces = map[string]string{
-	"v1 Namespace": "/api/v1/namespaces", "v1 ServiceAccount": "/api/v1/namespaces/%s/serviceaccounts", "v1 ConfigMap": "/api/v1/namespaces/%s/configmaps",
-	"apps/v1 DaemonSet":                               "/apis/apps/v1/namespaces/%s/daemonsets",
+	"v1 Namespace": "/api/v1/namespaces", "v1 ServiceAccount": "/api/v1/namespaces/%s/serviceaccounts",
+	"v1 ConfigMap":      "/api/v1/namespaces/%s/configmaps",
+	"apps/v1 DaemonSet": "/apis/apps/v1/namespaces/%s/daemonsets",
 	"rbac.authorization.k8s.io/v1 ClusterRole":        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
 	"rbac.authorization.k8s.io/v1 ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 	"node.k8s.io/v1 RuntimeClass":                     "/apis/node.k8s.io/v1/runtimeclasses",
@@ -24,7 +25,8 @@ var manifestPlaces = map[string]string{
 
 var manifestField = map[string]*regexp.Regexp{
 	"apiVersion": regexp.MustCompile(`(?m)^apiVersion: (\S+)$`), "kind": regexp.MustCompile(`(?m)^kind: (\S+)$`),
-	"name": regexp.MustCompile(`(?m)^  name: '?([^\s']+)'?$`), "namespace": regexp.MustCompile(`(?m)^  namespace: (\S+)$`),
+	"name":      regexp.MustCompile(`(?m)^  name: '?([^\s']+)'?$`),
+	"namespace": regexp.MustCompile(`(?m)^  namespace: (\S+)$`),
 }
 
 // prepareManifests makes what manifests need to be there: the namespace, which comes
@@ -32,7 +34,8 @@ var manifestField = map[string]*regexp.Regexp{
 func (c *consumers) prepareManifests(ctx context.Context) {
 	c.t.Helper()
 	k := c.bed.cluster.Client
-	if _, err := k.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-flannel"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := k.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-flannel"}}, metav1.CreateOptions{}); err != nil {
 		c.t.Fatal(err)
 	}
 	c.bed.createKubeProxy(ctx)
@@ -60,7 +63,8 @@ func (c *consumers) manifest(ctx context.Context, a *artifact) {
 		}
 		place = strings.Replace(place, "%s", field["namespace"], 1) + "/" + field["name"]
 		apply := func(doc string) error {
-			q := c.bed.cluster.Client.CoreV1().RESTClient().Patch(types.ApplyPatchType).AbsPath(place).Param("dryRun", "All").Param("fieldValidation", "Strict")
+			q := c.bed.cluster.Client.CoreV1().RESTClient().Patch(types.ApplyPatchType).AbsPath(place).Param("dryRun",
+				"All").Param("fieldValidation", "Strict")
 			return q.Param("fieldManager", "nodejoin").Body([]byte(doc)).Do(ctx).Error()
 		}
 		if err := apply(doc); err != nil {

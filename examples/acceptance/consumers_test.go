@@ -52,7 +52,8 @@ func rendered(ctx context.Context, t *testing.T, plan, combination string) map[s
 	t.Helper()
 	f := strings.Split(combination, ", ")
 	kind, version, _ := strings.Cut(f[1], " ")
-	values := map[string]string{"KUBERNETES": f[0], "RUNTIME": kind, "RUNTIME_VERSION": version, "BACKEND": f[2], "BUILD": f[3], "NAMES": "$NAMES"}
+	values := map[string]string{"KUBERNETES": f[0], "RUNTIME": kind, "RUNTIME_VERSION": version, "BACKEND": f[2],
+		"BUILD": f[3], "NAMES": "$NAMES"}
 	dir := t.TempDir()
 	file, out := filepath.Join(dir, "a.join.hcl"), filepath.Join(dir, "out")
 	text := os.Expand(plan, func(name string) string { return values[name] })
@@ -142,7 +143,8 @@ func TestConsumers(t *testing.T) {
 		case kubeletFile, proxyFile, "services/kubelet.json", "services/kube-proxy.json":
 			return strings.HasPrefix(combination, newest)
 		}
-		return path == containerdFile || path == netConfFile || path == cniFile || strings.HasPrefix(path, "cluster/") || strings.HasPrefix(path, manifestsFolder)
+		return path == containerdFile || path == netConfFile || path == cniFile || strings.HasPrefix(path, "cluster/") ||
+			strings.HasPrefix(path, manifestsFolder)
 	})
 	cluster := startCluster(ctx, t)
 	b := newBed(ctx, t, cluster)
@@ -150,7 +152,8 @@ func TestConsumers(t *testing.T) {
 	if err := os.MkdirAll(b.host.Path(c.dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cluster.Client.CoreV1().ServiceAccounts("kube-system").Create(ctx, &account, metav1.CreateOptions{}); err != nil {
+	if _, err := cluster.Client.CoreV1().ServiceAccounts("kube-system").Create(ctx, &account,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c.prepareManifests(ctx)
@@ -177,8 +180,10 @@ func TestConsumers(t *testing.T) {
 			c.object(ctx, a)
 		}
 	}
-	for _, path := range []string{containerdFile, kubeletFile, proxyFile, netConfFile, cniFile, "cluster/node.yaml", "cluster/bootstrap-token.yaml",
-		manifestsFolder + "bootstrap.yaml", manifestsFolder + "flannel.yaml", manifestsFolder + "kube_proxy.yaml", manifestsFolder + "runtime_classes.yaml"} {
+	for _, path := range []string{containerdFile, kubeletFile, proxyFile, netConfFile, cniFile, "cluster/node.yaml",
+		"cluster/bootstrap-token.yaml",
+		manifestsFolder + "bootstrap.yaml", manifestsFolder + "flannel.yaml", manifestsFolder + "kube_proxy.yaml",
+		manifestsFolder + "runtime_classes.yaml"} {
 		t.Logf("%d different %s", counts[path], path)
 		if counts[path] == 0 {
 			t.Errorf("no combination has %s", path)
@@ -247,7 +252,8 @@ var (
 // makes of it.
 func (c *consumers) containerd(ctx context.Context, a *artifact) {
 	run := func(content string) (out string, unknown []string) {
-		out, err := c.run(ctx, c.program("containerd.exe"), "--config", c.put(c.dir+`\config.toml`, content), "config", "dump")
+		out, err := c.run(ctx, c.program("containerd.exe"), "--config", c.put(c.dir+`\config.toml`, content),
+			"config", "dump")
 		if err != nil {
 			c.t.Errorf("%s: %v", a, err)
 		}
@@ -265,17 +271,21 @@ func (c *consumers) containerd(ctx context.Context, a *artifact) {
 	out, unknown := run(a.content)
 	m := pauseImage.FindStringSubmatch(a.content)
 	if m == nil || !strings.Contains(out, m[1]) || !slices.Equal(unknown, want) {
-		c.t.Errorf("%s: containerd does not know the keys %q, want %q, or the pause image is not in what it makes of the file:\n%s\n%s", a, unknown, want, a.content, tail(out))
+		c.t.Errorf("%s: containerd does not know the keys %q, want %q, or the pause image is not in what it makes of the "+
+			"file:\n%s\n%s", a, unknown, want, a.content, tail(out))
 	}
 	// What is built here is of the newest line, whose own schema needs no migration.
-	if own := strings.Contains(a.content, "version = 4"); strings.Contains(out, migrated) == own || !strings.Contains(out, `\\.\pipe\containerd-containerd.ttrpc`) {
-		c.t.Errorf("%s: containerd migrates its own schema, or no older one, or the pipe is not that of the file:\n%s\n%s", a, a.content, tail(out))
+	if own := strings.Contains(a.content, "version = 4"); strings.Contains(out, migrated) == own ||
+		!strings.Contains(out, `\\.\pipe\containerd-containerd.ttrpc`) {
+		c.t.Errorf("%s: containerd migrates its own schema, or no older one, or the pipe is not that of the file:\n%s\n%s",
+			a, a.content, tail(out))
 	}
 	if slices.ContainsFunc(a.of, func(of string) bool { return strings.Contains(of, "containerd 1.") }) {
 		c.containerd17(ctx, a)
 	}
 	for _, broken := range []string{a.content + "\n[plugins\n", "version = 99\n"} {
-		if out, err := c.run(ctx, c.program("containerd.exe"), "--config", c.put(c.dir+`\config.toml`, broken), "config", "dump"); err == nil {
+		if out, err := c.run(ctx, c.program("containerd.exe"), "--config", c.put(c.dir+`\config.toml`, broken), "config",
+			"dump"); err == nil {
 			c.t.Errorf("a file that containerd cannot read is not seen:\n%s", tail(out))
 		}
 	}
@@ -315,7 +325,8 @@ func (c *consumers) kubelet(ctx context.Context, a *artifact, all []*artifact) {
 		}
 		args := flags(c.t, "kubelet.exe", s.content)
 		if out := run(args...); !strings.Contains(out, missing) || strings.Contains(out, lenient) {
-			c.t.Errorf("%s: kubelet did not come to the missing credentials, or does not know all of its file:\n%s", a, tail(out))
+			c.t.Errorf("%s: kubelet did not come to the missing credentials, or does not know all of its file:\n%s", a,
+				tail(out))
 		}
 		// A flag and a field that it does not have are seen.
 		if out := run(append(args, "--no-such-flag=1")...); !strings.Contains(out, "unknown flag") {
@@ -340,9 +351,11 @@ func (c *consumers) kubeProxy(ctx context.Context, a *artifact) {
 		return out
 	}
 	if out := run(content); !strings.Contains(out, "kube-proxy.conf") || strings.Contains(out, lenient) {
-		c.t.Errorf("%s: kube-proxy did not come to the missing credentials, or does not know all of its file:\n%s", a, tail(out))
+		c.t.Errorf("%s: kube-proxy did not come to the missing credentials, or does not know all of its file:\n%s", a,
+			tail(out))
 	}
-	if out := run(content + "noSuchField: 1\n"); !strings.Contains(out, lenient) && !strings.Contains(out, "noSuchField") {
+	if out := run(content + "noSuchField: 1\n"); !strings.Contains(out, lenient) &&
+		!strings.Contains(out, "noSuchField") {
 		c.t.Errorf("a field that kube-proxy does not have is not seen:\n%s", tail(out))
 	}
 }
@@ -350,7 +363,8 @@ func (c *consumers) kubeProxy(ctx context.Context, a *artifact) {
 // flanneld reads net-conf.json and says which backend it asks for. It is ended then:
 // what it does next is for TestJoin.
 func (c *consumers) flanneld(ctx context.Context, a *artifact) {
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, fmt.Errorf("flanneld did not read its file within a minute"))
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute,
+		fmt.Errorf("flanneld did not read its file within a minute"))
 	defer cancel()
 	admin, err := os.ReadFile(c.bed.cluster.Kubeconfig)
 	if err != nil {
@@ -366,7 +380,8 @@ func (c *consumers) flanneld(ctx context.Context, a *artifact) {
 		c.t.Fatal(err)
 	}
 	defer log.Close()
-	cmd := c.bed.host.Command(ctx, c.program("flanneld.exe"), "--kube-subnet-mgr", "--kubeconfig-file="+c.put(c.dir+`\admin.conf`, string(admin)),
+	cmd := c.bed.host.Command(ctx, c.program("flanneld.exe"), "--kube-subnet-mgr",
+		"--kubeconfig-file="+c.put(c.dir+`\admin.conf`, string(admin)),
 		"--net-config-path="+c.put(c.dir+`\net-conf.json`, a.content), "--subnet-file="+c.dir+`\subnet.env`)
 	cmd.Env = append(cmd.Env, "NODE_NAME=win-1")
 	cmd.Stdout, cmd.Stderr = log, log
@@ -408,7 +423,8 @@ func (c *consumers) cni(ctx context.Context, a *artifact) {
 		Name    string
 		Plugins []map[string]any
 	}
-	if err := json.Unmarshal([]byte(laterValue.ReplaceAllString(a.content, "10.0.0.0/24")), &list); err != nil || len(list.Plugins) != 1 {
+	if err := json.Unmarshal([]byte(laterValue.ReplaceAllString(a.content, "10.0.0.0/24")), &list); err != nil ||
+		len(list.Plugins) != 1 {
 		c.t.Errorf("%s: %d plugins, %v", a, len(list.Plugins), err)
 		return
 	}
@@ -416,7 +432,8 @@ func (c *consumers) cni(ctx context.Context, a *artifact) {
 	// The flannel plugin that is built here is older than version 1.0.0 of CNI.
 	conf["name"], conf["cniVersion"] = list.Name, "0.4.0"
 	conf["runtimeConfig"] = map[string]any{"dns": map[string]any{"servers": []string{controlplane.DNSIP}}}
-	c.put(`C:\run\flannel\subnet.env`, "FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=10.244.1.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n")
+	c.put(`C:\run\flannel\subnet.env`,
+		"FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=10.244.1.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n")
 	for _, p := range []string{"host-local.exe", "win-overlay.exe", "win-bridge.exe"} {
 		c.program(p)
 	}
@@ -427,29 +444,34 @@ func (c *consumers) cni(ctx context.Context, a *artifact) {
 		}
 		ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, fmt.Errorf("the CNI plugin did not end within a minute"))
 		defer cancel()
-		out, err := c.bed.host.RunWith(ctx, []string{"CNI_COMMAND=ADD", "CNI_CONTAINERID=consumer", "CNI_NETNS=6e1a6b5e-3b8f-4a47-9a63-5f1d2e6c7b80", "CNI_IFNAME=eth0", "CNI_PATH=" + c.dir},
+		out, err := c.bed.host.RunWith(ctx, []string{"CNI_COMMAND=ADD", "CNI_CONTAINERID=consumer",
+			"CNI_NETNS=6e1a6b5e-3b8f-4a47-9a63-5f1d2e6c7b80", "CNI_IFNAME=eth0", "CNI_PATH=" + c.dir},
 			string(text), c.program("flannel.exe"))
 		if err == nil {
 			c.t.Errorf("%s: the plugin found a network:\n%s", a, tail(out))
 		}
 		return out
 	}
-	if out := add(conf); !strings.Contains(out, list.Name) || strings.Contains(out, "parse") || strings.Contains(out, "unmarshal") {
+	if out := add(conf); !strings.Contains(out, list.Name) || strings.Contains(out, "parse") ||
+		strings.Contains(out, "unmarshal") {
 		c.t.Errorf("%s: the plugins did not come to the missing network %s:\n%s", a, list.Name, tail(out))
 	}
 	delegate := maps.Clone(conf["delegate"].(map[string]any))
 	delegate["policies"] = "none"
 	conf["delegate"] = delegate
-	if out := add(conf); !strings.Contains(out, "unmarshal") && !strings.Contains(out, "parse") && !strings.Contains(out, "load") {
+	if out := add(conf); !strings.Contains(out, "unmarshal") && !strings.Contains(out, "parse") &&
+		!strings.Contains(out, "load") {
 		c.t.Errorf("%s: a configuration that the last plugin cannot read is not seen:\n%s", a, tail(out))
 	}
 }
 
 // places of the objects that nodejoin makes, in the API.
 var places = map[string]string{
-	"ServiceAccount": "/api/v1/namespaces/kube-system/serviceaccounts", "Secret": "/api/v1/namespaces/kube-system/secrets", "Node": "/api/v1/nodes",
-	"ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles", "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-	"TokenRequest": "/api/v1/namespaces/kube-system/serviceaccounts/consumer/token",
+	"ServiceAccount": "/api/v1/namespaces/kube-system/serviceaccounts",
+	"Secret":         "/api/v1/namespaces/kube-system/secrets", "Node": "/api/v1/nodes",
+	"ClusterRole":        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+	"ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+	"TokenRequest":       "/api/v1/namespaces/kube-system/serviceaccounts/consumer/token",
 }
 
 // account has its tokens asked for.
@@ -470,7 +492,8 @@ func (c *consumers) object(ctx context.Context, a *artifact) {
 			doc = regexp.MustCompile(`(?m)^  name: .*$`).ReplaceAllString(doc, "  name: "+account.Name)
 		}
 		post := func(doc string) error {
-			raw := c.bed.cluster.Client.CoreV1().RESTClient().Post().AbsPath(places[m[1]]).Param("dryRun", "All").Param("fieldValidation", "Strict")
+			raw := c.bed.cluster.Client.CoreV1().RESTClient().Post().AbsPath(places[m[1]]).Param("dryRun",
+				"All").Param("fieldValidation", "Strict")
 			return raw.SetHeader("Content-Type", "application/yaml").Body([]byte(doc)).Do(ctx).Error()
 		}
 		if err := post(doc); err != nil {

@@ -38,14 +38,18 @@ func startDNS(ctx context.Context, t *testing.T, c *controlplane.Cluster, addres
 		}
 	}()
 	protocol, name, port := corev1.ProtocolUDP, "dns", int32(conn.LocalAddr().(*net.UDPAddr).Port)
-	if _, err := c.Client.CoreV1().Services("kube-system").Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "kube-dns"},
-		Spec: corev1.ServiceSpec{ClusterIP: controlplane.DNSIP, Ports: []corev1.ServicePort{{Name: name, Port: 53, Protocol: protocol}}}}, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client.CoreV1().Services("kube-system").Create(ctx,
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "kube-dns"},
+			Spec: corev1.ServiceSpec{ClusterIP: controlplane.DNSIP,
+				Ports: []corev1.ServicePort{{Name: name, Port: 53, Protocol: protocol}}}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Client.DiscoveryV1().EndpointSlices("kube-system").Create(ctx, &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: "kube-dns", Labels: map[string]string{discoveryv1.LabelServiceName: "kube-dns"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "kube-dns",
+			Labels: map[string]string{discoveryv1.LabelServiceName: "kube-dns"}},
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}}},
-		Ports: []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}}}, metav1.CreateOptions{}); err != nil {
+		Ports: []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -57,14 +61,16 @@ func answerDNS(ctx context.Context, c *controlplane.Cluster, packet []byte) []by
 		return nil
 	}
 	q := m.Questions[0]
-	m.Header = dnsmessage.Header{ID: m.ID, Response: true, Authoritative: true, RecursionDesired: m.RecursionDesired, RecursionAvailable: true, RCode: dnsmessage.RCodeNameError}
+	m.Header = dnsmessage.Header{ID: m.ID, Response: true, Authoritative: true, RecursionDesired: m.RecursionDesired,
+		RecursionAvailable: true, RCode: dnsmessage.RCodeNameError}
 	m.Additionals = nil
 	if name, ok := strings.CutSuffix(q.Name.String(), ".svc.cluster.local."); ok && strings.Count(name, ".") == 1 {
 		service, namespace, _ := strings.Cut(name, ".")
 		if s, err := c.Client.CoreV1().Services(namespace).Get(ctx, service, metav1.GetOptions{}); err == nil {
 			m.RCode = dnsmessage.RCodeSuccess
 			if q.Type == dnsmessage.TypeA {
-				m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 5},
+				m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type,
+					Class: q.Class, TTL: 5},
 					Body: &dnsmessage.AResource{A: [4]byte(net.ParseIP(s.Spec.ClusterIP).To4())}}}
 			}
 		}

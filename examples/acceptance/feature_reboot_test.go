@@ -106,10 +106,14 @@ func TestFeatureReboot(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What Windows does as it boots the stand-in does when it is asked.
-	if out, code := released(t).output(ctx, t, append([]string{"plan", "--detailed-exitcode"}, args...)...); code != 2 || !strings.Contains(out, "Containers") {
+	if out, code := released(t).output(ctx, t, append([]string{"plan", "--detailed-exitcode"}, args...)...); code != 2 ||
+		!strings.Contains(out, "Containers") {
 		t.Errorf("plan has exit code %d:\n%s", code, out)
 	}
-	d := slices.DeleteFunc(different(before, b.everything(ctx)), func(name string) bool { return strings.Contains(name, `\.nodejoin\`) }) // the agent, which plan and doctor leave
+	// the agent, which plan and doctor leave
+	d := slices.DeleteFunc(different(before, b.everything(ctx)), func(name string) bool {
+		return strings.Contains(name, `\.nodejoin\`)
+	})
 	if len(d) > 0 {
 		t.Errorf("the machine is not what it was before the join:\n%s", strings.Join(d[:min(len(d), 60)], "\n"))
 	}
@@ -182,7 +186,8 @@ func (b *bed) rebootAsked(ctx context.Context) error {
 	}
 	var wait, force, reboot int
 	var reason uint32
-	if _, err := fmt.Sscanf(words, "%d %d %d 0x%x", &wait, &force, &reboot, &reason); err != nil || force != 1 || reboot != 1 || reason != 0x80020004 {
+	if _, err := fmt.Sscanf(words, "%d %d %d 0x%x", &wait, &force, &reboot, &reason); err != nil || force != 1 ||
+		reboot != 1 || reason != 0x80020004 {
 		return fmt.Errorf("asked for %q (%w), want a forced reboot for a planned reconfiguration", words, err)
 	}
 	select {
@@ -212,7 +217,8 @@ func (b *bed) wantRebooted(r *result, needs string, after ...string) {
 	}
 	b.t.Logf("%d steps changed in %.1fs; while it rebooted: %q", len(order), r.took.Seconds(), seen)
 	at := slices.Index(order, "reboot")
-	if at < 0 || !slices.Contains(order[:at], needs) || slices.Contains(order[at+1:], "reboot") || len(seen) == 0 || !slices.Contains(r.changed(), "reboot") {
+	if at < 0 || !slices.Contains(order[:at], needs) || slices.Contains(order[at+1:], "reboot") || len(seen) == 0 ||
+		!slices.Contains(r.changed(), "reboot") {
 		b.t.Fatalf("the order is %v, the report %v; while it rebooted: %q", order, r.changed(), seen)
 	}
 	for _, step := range after {

@@ -28,7 +28,8 @@ func TestJoinKubeconfig(t *testing.T) {
 	b := newBed(ctx, t, startCluster(ctx, t))
 	before := b.everything(ctx)
 	given := filepath.Join(t.TempDir(), "given.conf")
-	plan := planWith(t, append([]string{`join "bootstrap_token" { ttl = "15m" }`, fmt.Sprintf("join \"kubeconfig\" { path = %q }", given),
+	plan := planWith(t, append([]string{`join "bootstrap_token" { ttl = "15m" }`,
+		fmt.Sprintf("join \"kubeconfig\" { path = %q }", given),
 		`backend = "vxlan"`, "backend = \"vxlan\"\n  delegate = \"sdnoverlay\""}, b.sdn()...)...)
 	args := append(b.variables(b.host.Port()).write(t)[:2], plan)
 	warning := `administrator's credentials on nodes`
@@ -49,8 +50,10 @@ func TestJoinKubeconfig(t *testing.T) {
 	}
 	b.give(given, own)
 	second := mustApply(ctx, t, args)
-	if have := second.changed(); !slices.Contains(have, "kubelet_kubeconfig") || !slices.Contains(have, "kubelet") || strings.Contains(unwrapped(second.stderr), warning) {
-		t.Errorf("with the node's own kubeconfig: %v changed, want kubelet_kubeconfig and kubelet, and no warning:\n%s", have, second.stderr)
+	if have := second.changed(); !slices.Contains(have, "kubelet_kubeconfig") || !slices.Contains(have, "kubelet") ||
+		strings.Contains(unwrapped(second.stderr), warning) {
+		t.Errorf("with the node's own kubeconfig: %v changed, want kubelet_kubeconfig and kubelet, and no warning:\n%s",
+			have, second.stderr)
 	}
 	b.wantJoined(ctx)
 	b.wantNoCredentialsLeft(ctx)
@@ -84,7 +87,8 @@ func (b *bed) sdn() []string {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	block := fmt.Sprintf("artifact %q {\n  version = %q\n  sha256  = %q\n}\n", mirror.SDNCNI, components.SDNCNI, others[mirror.SDNCNI].SHA256)
+	block := fmt.Sprintf("artifact %q {\n  version = %q\n  sha256  = %q\n}\n", mirror.SDNCNI, components.SDNCNI,
+		others[mirror.SDNCNI].SHA256)
 	return []string{`artifact "flannel_cni"`, block + `artifact "flannel_cni"`}
 }
 
@@ -103,7 +107,8 @@ func (b *bed) wantHandedOver(ctx context.Context, delegate string) {
 		Name, CNIVersion string
 		Plugins          []map[string]any
 	}
-	if err := json.Unmarshal(b.read(`C:\etc\cni\net.d\10-flannel.conflist`), &list); err != nil || len(list.Plugins) != 1 {
+	if err := json.Unmarshal(b.read(`C:\etc\cni\net.d\10-flannel.conflist`), &list); err != nil ||
+		len(list.Plugins) != 1 {
 		b.t.Fatalf("CNI configuration: %d plugins, %v", len(list.Plugins), err)
 	}
 	conf := list.Plugins[0] // as a runtime gives it to the plugin (CNI specification, "Deriving execution configuration")
@@ -115,7 +120,8 @@ func (b *bed) wantHandedOver(ctx context.Context, delegate string) {
 	const plugins = `C:\opt\cni\bin`
 	ask := func(command string) (asked map[string]any) {
 		b.t.Helper()
-		out, err := b.host.RunWith(ctx, []string{"CNI_COMMAND=" + command, "CNI_CONTAINERID=handed-over", "CNI_NETNS=6e1a6b5e-3b8f-4a47-9a63-5f1d2e6c7b80", "CNI_IFNAME=eth0", "CNI_PATH=" + plugins},
+		out, err := b.host.RunWith(ctx, []string{"CNI_COMMAND=" + command, "CNI_CONTAINERID=handed-over",
+			"CNI_NETNS=6e1a6b5e-3b8f-4a47-9a63-5f1d2e6c7b80", "CNI_IFNAME=eth0", "CNI_PATH=" + plugins},
 			string(text), plugins+`\flannel.exe`)
 		if err != nil {
 			b.t.Fatalf("%s by flannel's plugin: %v\n%s", command, err, out)
@@ -134,7 +140,8 @@ func (b *bed) wantHandedOver(ctx context.Context, delegate string) {
 	}
 	ipam, _ := asked["ipam"].(map[string]any)
 	if asked["name"] != list.Name || ipam["type"] != "host-local" || ipam["subnet"] != node.Spec.PodCIDR {
-		b.t.Errorf("%s gets the network %v with addresses of %v, want %s with host-local and %s", delegate, asked["name"], ipam, list.Name, node.Spec.PodCIDR)
+		b.t.Errorf("%s gets the network %v with addresses of %v, want %s with host-local and %s", delegate, asked["name"],
+			ipam, list.Name, node.Spec.PodCIDR)
 	}
 	ask("DEL")
 }

@@ -22,13 +22,15 @@ import (
 	"nodejoin/examples/acceptance/internal/hns"
 )
 
-var flannelPlan = regexp.MustCompile(`(?s)network "flannel" \{.*?\n\}|artifact "(cni_plugins|flannel_cni|flanneld)" \{.*?\}\n`)
+var flannelPlan = regexp.MustCompile(
+	`(?s)network "flannel" \{.*?\n\}|artifact "(cni_plugins|flannel_cni|flanneld)" \{.*?\}\n`)
 
 // planWithout is the example plan with another network block in place of flannel, for a
 // cluster of both families. address is the node's own of IPv6.
 func planWithout(t *testing.T, block, address string) string {
 	t.Helper()
-	dir := planWith(t, `"10.244.0.0/16"`, fmt.Sprintf("%q", controlplane.PodCIDR+","+controlplane.PodCIDR6), `"10.96.0.0/12"`, fmt.Sprintf("%q", controlplane.ServiceCIDR+","+controlplane.ServiceCIDR6),
+	dir := planWith(t, `"10.244.0.0/16"`, fmt.Sprintf("%q", controlplane.PodCIDR+","+controlplane.PodCIDR6),
+		`"10.96.0.0/12"`, fmt.Sprintf("%q", controlplane.ServiceCIDR+","+controlplane.ServiceCIDR6),
 		`profile  = profile.windows`, fmt.Sprintf("profile  = profile.windows\n  management_ip6 = %q", address),
 		`os     = "windows"`, "os     = \"windows\"\n  kubelet {\n    config = { serverTLSBootstrap = true }\n  }")
 	file := filepath.Join(dir, "plan.join.hcl")
@@ -101,7 +103,8 @@ func (b *bed) wantWaiting(ctx context.Context) {
 		b.t.Fatal(err)
 	}
 	i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
-	if i < 0 || node.Status.Conditions[i].Status != corev1.ConditionFalse || !strings.Contains(node.Status.Conditions[i].Message, "cni") {
+	if i < 0 || node.Status.Conditions[i].Status != corev1.ConditionFalse ||
+		!strings.Contains(node.Status.Conditions[i].Message, "cni") {
 		b.t.Errorf("want a Node that is not Ready for its CNI: %+v", node.Status.Conditions)
 	}
 	if node.Labels["example.com/pool"] != "windows" || node.Spec.Unschedulable {
@@ -128,7 +131,8 @@ func (b *bed) wantAddresses(ctx context.Context, address6 string) {
 		}
 	}
 	if want := []string{ip, address6}; !slices.Equal(have, want) || len(node.Spec.PodCIDRs) != 2 {
-		b.t.Errorf("the Node has the addresses %v and the pod networks %v, want %v and one of each family", have, node.Spec.PodCIDRs, want)
+		b.t.Errorf("the Node has the addresses %v and the pod networks %v, want %v and one of each family", have,
+			node.Spec.PodCIDRs, want)
 	}
 	block, _ := pem.Decode(b.read(`C:\var\lib\kubelet\pki\kubelet-server-current.pem`))
 	if block == nil {
@@ -146,7 +150,8 @@ func (b *bed) wantAddresses(ctx context.Context, address6 string) {
 // putCNI does what the pods of a CNI do on a node: they put their configuration there.
 func (b *bed) putCNI() {
 	b.t.Helper()
-	text, err := json.Marshal(map[string]any{"cniVersion": "0.3.1", "name": "cluster", "plugins": []any{map[string]any{"type": "cluster-cni"}}})
+	text, err := json.Marshal(map[string]any{"cniVersion": "0.3.1", "name": "cluster",
+		"plugins": []any{map[string]any{"type": "cluster-cni"}}})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -63,7 +63,8 @@ func TestJoinBehindProxy(t *testing.T) {
 	}
 	b := newBed(ctx, t, startClusterWith(ctx, t, controlplane.Options{Address: ip}))
 	p := newRefusingProxy(t)
-	plan := planWith(t, `os     = "windows"`, fmt.Sprintf("os     = \"windows\"\n  proxy {\n    http  = %q\n    https = %q\n  }", p.URL, p.URL))
+	plan := planWith(t, `os     = "windows"`,
+		fmt.Sprintf("os     = \"windows\"\n  proxy {\n    http  = %q\n    https = %q\n  }", p.URL, p.URL))
 	args := append(b.variables(b.host.Port()).write(t)[:2], plan)
 
 	first := mustApply(ctx, t, args)
@@ -87,13 +88,15 @@ func TestJoinBehindProxy(t *testing.T) {
 	}
 
 	before = len(b.bootLog())
-	if out, err := b.host.Run(ctx, "reg", "delete", `HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment`, "/v", "NO_PROXY", "/f"); err != nil {
+	if out, err := b.host.Run(ctx, "reg", "delete", `HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment`,
+		"/v", "NO_PROXY", "/f"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if err := b.host.Reboot(ctx); err != nil {
 		t.Fatal(err)
 	}
-	wait, stop := context.WithTimeoutCause(ctx, healWait, fmt.Errorf("nobody has asked the proxy for the API server within %v", healWait))
+	wait, stop := context.WithTimeoutCause(ctx, healWait,
+		fmt.Errorf("nobody has asked the proxy for the API server within %v", healWait))
 	defer stop()
 	for !p.wasAsked(ip) {
 		b.wait(wait, tail(b.bootLog()[before:]))
@@ -111,7 +114,8 @@ func (b *bed) wantProxied(ctx context.Context, service, proxy, apiServer string)
 			text = multiString(b.t, value)
 		}
 	}
-	for _, want := range []string{"HTTP_PROXY=" + proxy + "\n", "HTTPS_PROXY=" + proxy + "\n", "NO_PROXY=localhost,127.0.0.1," + apiServer + "," + controlplane.PodCIDR + ","} {
+	for _, want := range []string{"HTTP_PROXY=" + proxy + "\n", "HTTPS_PROXY=" + proxy + "\n",
+		"NO_PROXY=localhost,127.0.0.1," + apiServer + "," + controlplane.PodCIDR + ","} {
 		if !strings.Contains(text, want) {
 			b.t.Errorf("the environment of the service %s has no %q:\n%s", service, want, text)
 		}
@@ -139,7 +143,8 @@ func (b *bed) askForImages(ctx context.Context, p *refusingProxy) {
 	b.t.Helper()
 	const crictl = `C:\windows\crictl.exe`
 	b.copyIn(componentSet(b.t).Bin("crictl.exe"), crictl)
-	out, err := b.host.Run(ctx, crictl, "--runtime-endpoint", "npipe:////./pipe/containerd-containerd", "pull", "registry.k8s.io/pause:3.10")
+	out, err := b.host.Run(ctx, crictl, "--runtime-endpoint", "npipe:////./pipe/containerd-containerd", "pull",
+		"registry.k8s.io/pause:3.10")
 	if err == nil || !p.wasAsked("registry.k8s.io") {
 		b.t.Errorf("containerd has fetched an image (%v), or has asked the proxy for none but %v:\n%s", err, p.all(), out)
 	}

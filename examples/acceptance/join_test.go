@@ -166,7 +166,8 @@ func (b *bed) wantSourceVIP(ctx context.Context, node *corev1.Node) net.IP {
 	if ip == nil || !pods.Contains(ip) {
 		b.t.Fatalf("source VIP %q of kube-proxy, want one in %s", vip, pods)
 	}
-	if holder := string(b.read(`C:\var\lib\cni\networks\` + network + `\` + vip)); !strings.HasPrefix(holder, "kube-proxy") {
+	if holder := string(b.read(`C:\var\lib\cni\networks\` + network + `\` + vip)); !strings.HasPrefix(holder,
+		"kube-proxy") {
 		b.t.Errorf("the source VIP is held by %q", holder)
 	}
 	// kube-proxy makes the endpoint when it first writes its rules, shortly after it
@@ -243,7 +244,8 @@ func (b *bed) wantNoCredentialsLeft(ctx context.Context) {
 // everyone else is "other".
 func (b *bed) wantKeysPrivate() {
 	b.t.Helper()
-	b.wantPrivate(`C:\etc\kubernetes`, `C:\etc\kubernetes\flannel.conf`, `C:\etc\kubernetes\kube-proxy.conf`, `C:\var\lib\kubelet\pki`, `C:\var\lib\kubelet\config.yaml`)
+	b.wantPrivate(`C:\etc\kubernetes`, `C:\etc\kubernetes\flannel.conf`, `C:\etc\kubernetes\kube-proxy.conf`,
+		`C:\var\lib\kubelet\pki`, `C:\var\lib\kubelet\config.yaml`)
 	// The keys are the kubelet's own files; they lie in the private folder alone.
 	err := filepath.WalkDir(b.host.Path(`C:\`), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || filepath.Ext(path) != ".key" && filepath.Ext(path) != ".pem" {

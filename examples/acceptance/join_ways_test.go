@@ -43,7 +43,8 @@ func TestJoinHostGW(t *testing.T) {
 	b := newBed(ctx, t, startCluster(ctx, t))
 	b.network.OnAttach(b.addAddress)
 	b.bareCluster(ctx)
-	plan := planWith(t, append([]string{`"vxlan"`, `"host-gw"`, "\n  vni     = 4096", "\n  placeholder = true", "\n  port    = 4789", ""}, manifestsPlan...)...)
+	plan := planWith(t, append([]string{`"vxlan"`, `"host-gw"`, "\n  vni     = 4096", "\n  placeholder = true",
+		"\n  port    = 4789", ""}, manifestsPlan...)...)
 	args := append(b.variables(b.host.Port()).write(t)[:2], plan)
 
 	b.wantRefused(ctx, args)
@@ -69,7 +70,8 @@ func TestJoinHostGW(t *testing.T) {
 	b.wantServing(ctx, args)
 	wantNothing(ctx, t, args)
 
-	args[2] = planWith(t, append([]string{`"vxlan"`, "\"host-gw\"\n  delegate = \"sdnbridge\"", "\n  vni     = 4096", "", "\n  port    = 4789", ""}, append(manifestsPlan, b.sdn()...)...)...)
+	args[2] = planWith(t, append([]string{`"vxlan"`, "\"host-gw\"\n  delegate = \"sdnbridge\"", "\n  vni     = 4096", "",
+		"\n  port    = 4789", ""}, append(manifestsPlan, b.sdn()...)...)...)
 	mustApply(ctx, t, args)
 	b.wantHandedOver(ctx, "sdnbridge")
 	wantNothing(ctx, t, args)
@@ -101,14 +103,16 @@ func (b *bed) wantBridge(podCIDR string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if !strings.Contains(string(text), `"Type":"L2Bridge"`) || !strings.Contains(string(text), `"AddressPrefix":"`+podCIDR+`"`) {
+	if !strings.Contains(string(text), `"Type":"L2Bridge"`) ||
+		!strings.Contains(string(text), `"AddressPrefix":"`+podCIDR+`"`) {
 		b.t.Errorf("HNS network cbr0: %s, want an L2Bridge with %s", text, podCIDR)
 	}
 	host := strings.TrimSuffix(podCIDR, "0/24") + "2"
 	if b.network.Endpoint(host) == nil {
 		b.t.Errorf("the HNS has no endpoint of the host, %s", host)
 	}
-	for path, want := range map[string]string{`C:\etc\cni\net.d\10-flannel.conflist`: `"win-bridge"`, `C:\etc\kube-flannel\net-conf.json`: `"host-gw"`,
+	for path, want := range map[string]string{`C:\etc\cni\net.d\10-flannel.conflist`: `"win-bridge"`,
+		`C:\etc\kube-flannel\net-conf.json`: `"host-gw"`,
 		`C:\etc\kubernetes\kube-proxy.yaml`: "networkName: 'cbr0'", `C:\run\flannel\subnet.env`: "FLANNEL_SUBNET="} {
 		if text := string(b.read(path)); !strings.Contains(text, want) {
 			b.t.Errorf("%s has no %s:\n%s", path, want, text)
@@ -125,7 +129,8 @@ func TestKubeadmJoin(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
-	plan := planWith(t, `join "bootstrap_token" { ttl = "15m" }`, `join "kubeadm" {}`, `os     = "windows"`, "os     = \"windows\"\n  max_pods = 50")
+	plan := planWith(t, `join "bootstrap_token" { ttl = "15m" }`, `join "kubeadm" {}`, `os     = "windows"`,
+		"os     = \"windows\"\n  max_pods = 50")
 	args := append(b.variables(b.host.Port()).write(t)[:2], plan)
 
 	first := mustApply(ctx, t, args)
@@ -139,13 +144,16 @@ func TestKubeadmJoin(t *testing.T) {
 // wantByKubeadm: kubeadm has run, and the kubelet has its settings and the plan's.
 func (b *bed) wantByKubeadm(ctx context.Context) {
 	b.t.Helper()
-	for path, want := range map[string]string{`C:\var\log\kubelet\kubeadm.log`: "This node has joined the cluster", `C:\var\lib\kubelet\config.yaml`: "staticPodPath:",
-		`C:\var\lib\kubelet\config.conf.d\50-nodejoin.conf`: "maxPods: 50", `C:\var\lib\kubelet\kubeadm-flags.env`: "KUBELET_KUBEADM_ARGS="} {
+	for path, want := range map[string]string{`C:\var\log\kubelet\kubeadm.log`: "This node has joined the cluster",
+		`C:\var\lib\kubelet\config.yaml`:                    "staticPodPath:",
+		`C:\var\lib\kubelet\config.conf.d\50-nodejoin.conf`: "maxPods: 50",
+		`C:\var\lib\kubelet\kubeadm-flags.env`:              "KUBELET_KUBEADM_ARGS="} {
 		if text := string(b.read(path)); !strings.Contains(text, want) {
 			b.t.Errorf("%s has no %q:\n%s", path, want, tail(text))
 		}
 	}
-	b.wantPrivate(`C:\var\lib\kubelet\config.yaml`, `C:\var\lib\kubelet\config.conf.d`, `C:\var\lib\kubelet\kubeadm-flags.env`)
+	b.wantPrivate(`C:\var\lib\kubelet\config.yaml`, `C:\var\lib\kubelet\config.conf.d`,
+		`C:\var\lib\kubelet\kubeadm-flags.env`)
 	node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
 	if err != nil {
 		b.t.Fatal(err)

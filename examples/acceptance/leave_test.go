@@ -52,7 +52,8 @@ func TestLeaveAndRejoin(t *testing.T) {
 		t.Logf("round %d: joined in %.1fs, left in %.1fs", round+1, r.took.Seconds(), left.took.Seconds())
 		after := b.everything(ctx)
 		if d := different(before, after); len(d) > 0 {
-			t.Fatalf("round %d: the machine is not what it was before the join:\n%s", round+1, strings.Join(d[:min(len(d), 60)], "\n"))
+			t.Fatalf("round %d: the machine is not what it was before the join:\n%s", round+1,
+				strings.Join(d[:min(len(d), 60)], "\n"))
 		}
 		if _, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("round %d: the Node after the leave: %v", round+1, err)
@@ -66,8 +67,10 @@ func TestLeaveAndRejoin(t *testing.T) {
 // seed puts onto the machine what is not nodejoin's, beside what nodejoin makes.
 func (b *bed) seed(ctx context.Context) {
 	b.t.Helper()
-	for path, text := range map[string]string{`C:\opt\cni\bin\theirs.exe`: "theirs", `C:\var\log\theirs.log`: "theirs", `C:\etc\cni\net.d\99-theirs.conf`: "{}", `C:\ProgramData\theirs.txt`: "x"} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(b.host.Path(path)), 0o755), os.WriteFile(b.host.Path(path), []byte(text), 0o644)); err != nil {
+	for path, text := range map[string]string{`C:\opt\cni\bin\theirs.exe`: "theirs", `C:\var\log\theirs.log`: "theirs",
+		`C:\etc\cni\net.d\99-theirs.conf`: "{}", `C:\ProgramData\theirs.txt`: "x"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(b.host.Path(path)), 0o755),
+			os.WriteFile(b.host.Path(path), []byte(text), 0o644)); err != nil {
 			b.t.Fatal(err)
 		}
 	}

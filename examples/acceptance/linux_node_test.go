@@ -40,8 +40,10 @@ type linuxBed struct {
 func newLinuxBed(ctx context.Context, t *testing.T, systemd bool) *linuxBed {
 	t.Helper()
 	b := &linuxBed{t: t, dir: t.TempDir()}
-	b.machine = startMachine(ctx, t, machine.Options{Dir: t.TempDir(), Name: linuxNode, Systemd: systemd, Network: linuxNetwork})
-	c, err := controlplane.Start(ctx, controlplane.Options{Components: componentSet(t), Dir: t.TempDir(), Address: b.machine.Gateway()})
+	b.machine = startMachine(ctx, t,
+		machine.Options{Dir: t.TempDir(), Name: linuxNode, Systemd: systemd, Network: linuxNetwork})
+	c, err := controlplane.Start(ctx,
+		controlplane.Options{Components: componentSet(t), Dir: t.TempDir(), Address: b.machine.Gateway()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +64,8 @@ func newLinuxBed(ctx context.Context, t *testing.T, systemd bool) *linuxBed {
 func (b *linuxBed) startSSHD(ctx context.Context) {
 	b.t.Helper()
 	for _, name := range []string{"host", "user"} {
-		if out, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(b.dir, name)).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
+			filepath.Join(b.dir, name)).CombinedOutput(); err != nil {
 			b.t.Fatalf("ssh-keygen: %v\n%s", err, out)
 		}
 	}
@@ -70,7 +73,8 @@ func (b *linuxBed) startSSHD(ctx context.Context) {
 	if err := os.MkdirAll(b.machine.Path(dir), 0o700); err != nil {
 		b.t.Fatal(err)
 	}
-	config := fmt.Sprintf("ListenAddress %[1]s:22\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/user.pub\nStrictModes no\nPidFile none\nPermitRootLogin yes\nUsePAM no\nSubsystem sftp internal-sftp\n", b.machine.IP(), dir)
+	config := fmt.Sprintf("ListenAddress %[1]s:22\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/user.pub\nStrictModes "+
+		"no\nPidFile none\nPermitRootLogin yes\nUsePAM no\nSubsystem sftp internal-sftp\n", b.machine.IP(), dir)
 	files := map[string][]byte{"sshd_config": []byte(config)}
 	for _, name := range []string{"host", "user.pub", "host.pub"} {
 		text, err := os.ReadFile(filepath.Join(b.dir, name))
@@ -84,7 +88,8 @@ func (b *linuxBed) startSSHD(ctx context.Context) {
 			b.t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(b.dir, "known_hosts"), fmt.Appendf(nil, "%s %s", b.machine.IP(), files["host.pub"]), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(b.dir, "known_hosts"),
+		fmt.Appendf(nil, "%s %s", b.machine.IP(), files["host.pub"]), 0o600); err != nil {
 		b.t.Fatal(err)
 	}
 	if err := os.MkdirAll(b.machine.Path("/run/sshd"), 0o755); err != nil { // its privilege separation wants it
@@ -236,7 +241,8 @@ func (b *linuxBed) wantLinuxNode(ctx context.Context, driver string) {
 	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
-	if i := node.Status.NodeInfo; !ready || i.OperatingSystem != "linux" || i.KubeletVersion != "v1.36.3" || i.ContainerRuntimeVersion != "containerd://v2.4.2" && i.ContainerRuntimeVersion != "containerd://2.4.2" {
+	if i := node.Status.NodeInfo; !ready || i.OperatingSystem != "linux" || i.KubeletVersion != "v1.36.3" ||
+		i.ContainerRuntimeVersion != "containerd://v2.4.2" && i.ContainerRuntimeVersion != "containerd://2.4.2" {
 		b.t.Errorf("ready %v: %+v", ready, i)
 	}
 	if node.Labels["example.com/pool"] != "linux" || node.Spec.Unschedulable {

@@ -66,16 +66,19 @@ func TestLinuxLocalReboot(t *testing.T) {
 	b.wantResumed(ctx, 2)
 	b.wantLinuxNode(ctx, "systemd")
 	for _, name := range []string{"net.bridge.bridge-nf-call-iptables", "net.ipv4.ip_forward"} {
-		if out, err := b.machine.Run(ctx, "cat", "/proc/sys/"+strings.ReplaceAll(name, ".", "/")); err != nil || strings.TrimSpace(out) != "1" {
+		if out, err := b.machine.Run(ctx, "cat", "/proc/sys/"+strings.ReplaceAll(name, ".", "/")); err != nil ||
+			strings.TrimSpace(out) != "1" {
 			t.Errorf("%s after the boot: %q, %v", name, out, err)
 		}
 	}
 	wantPod(ctx, t, b.cluster, b.machine, linuxNode)
 
-	if out, code := b.runLocally(ctx, "apply", "--auto-approve", plan); code != 0 || !strings.Contains(out, "No changes") {
+	if out, code := b.runLocally(ctx, "apply", "--auto-approve", plan); code != 0 ||
+		!strings.Contains(out, "No changes") {
 		t.Errorf("once more: exit code %d\n%s", code, out)
 	}
-	if out, code := b.runLocally(ctx, "history", plan); code != 0 || strings.Count(out, "resume") != 2 || strings.Count(out, "reboot pending") != 2 {
+	if out, code := b.runLocally(ctx, "history", plan); code != 0 || strings.Count(out, "resume") != 2 ||
+		strings.Count(out, "reboot pending") != 2 {
 		t.Errorf("history: exit code %d\n%s", code, out)
 	}
 	if out, code := b.runLocally(ctx, "leave", "--auto-approve", "--target", linuxNode, plan); code != 0 {
@@ -95,7 +98,8 @@ func TestLinuxLocalReboot(t *testing.T) {
 func (b *linuxBed) putLocalPlan() string {
 	b.t.Helper()
 	kubeconfig := planDir + "/admin.kubeconfig"
-	plan := strings.ReplaceAll(b.head(), b.cluster.Kubeconfig, kubeconfig) + b.linuxHostBy(`connection "local" {}`) + rebootStep
+	plan := strings.ReplaceAll(b.head(), b.cluster.Kubeconfig,
+		kubeconfig) + b.linuxHostBy(`connection "local" {}`) + rebootStep
 	if err := os.Mkdir(b.machine.Path(planDir), 0o700); err != nil {
 		b.t.Fatal(err)
 	}
@@ -192,7 +196,9 @@ func (b *linuxBed) wantResumed(ctx context.Context, n int) {
 		}
 		return err
 	})
-	for _, path := range []string{"/etc/systemd/system/" + resumeService + ".service", "/etc/systemd/system/multi-user.target.wants/" + resumeService + ".service", "/var/lib/nodejoin/resume/resume.json"} {
+	for _, path := range []string{"/etc/systemd/system/" + resumeService + ".service",
+		"/etc/systemd/system/multi-user.target.wants/" + resumeService + ".service",
+		"/var/lib/nodejoin/resume/resume.json"} {
 		if _, err := os.Lstat(b.machine.Path(path)); !errors.Is(err, fs.ErrNotExist) {
 			b.t.Errorf("%s is still there: %v", path, err)
 		}

@@ -85,7 +85,8 @@ func TestLinuxOverOpenSSH(t *testing.T) {
 	sweepAgents(t)
 	port := startSSHD(ctx, t, dir)
 	digest := writeTools(t, filepath.Join(dir, "tools.tar.gz"))
-	if err := os.WriteFile(filepath.Join(dir, "box.join.hcl"), fmt.Appendf(nil, linuxPlan, dir, digest), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "box.join.hcl"), fmt.Appendf(nil, linuxPlan, dir, digest),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	program := goBuild(t, "linux", "nodejoin-plain", "build", "./cmd/nodejoin")
@@ -93,7 +94,9 @@ func TestLinuxOverOpenSSH(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // it also ends what the test started
 		defer cancel()
-		cmd := exec.CommandContext(ctx, program, append([]string{"apply", dir, "--auto-approve", "--display", "plain", "--var", fmt.Sprintf("port=%d", port)}, args...)...)
+		cmd := exec.CommandContext(ctx, program,
+			append([]string{"apply", dir, "--auto-approve", "--display", "plain", "--var", fmt.Sprintf("port=%d", port)},
+				args...)...)
 		cmd.Dir = repository(t)
 		out, err := cmd.CombinedOutput()
 		noSecret(t, "apply", out)
@@ -136,7 +139,8 @@ func sweepAgents(t *testing.T) {
 func startSSHD(ctx context.Context, t *testing.T, dir string) int {
 	t.Helper()
 	for _, name := range []string{"host", "user"} {
-		if out, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, name)).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
+			filepath.Join(dir, name)).CombinedOutput(); err != nil {
 			t.Fatalf("ssh-keygen: %v\n%s", err, out)
 		}
 	}
@@ -152,7 +156,8 @@ func startSSHD(ctx context.Context, t *testing.T, dir string) int {
 	}
 	for name, text := range map[string]string{
 		"known_hosts": fmt.Sprintf("[127.0.0.1]:%d %s", addr.Port, hostKey),
-		"sshd_config": fmt.Sprintf("ListenAddress %s\nHostKey %s/host\nAuthorizedKeysFile %s/user.pub\nStrictModes no\nPidFile none\nPermitRootLogin yes\nUsePAM no\nSubsystem sftp internal-sftp\n", addr, dir, dir),
+		"sshd_config": fmt.Sprintf("ListenAddress %s\nHostKey %s/host\nAuthorizedKeysFile %s/user.pub\nStrictModes "+
+			"no\nPidFile none\nPermitRootLogin yes\nUsePAM no\nSubsystem sftp internal-sftp\n", addr, dir, dir),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -19,7 +19,8 @@ func TestLinuxNodeHostGW(t *testing.T) {
 	defer cancel()
 	b := newLinuxBed(ctx, t, false)
 	other := b.linuxNeighbour(ctx)
-	for _, argv := range []string{"ip route add 10.244.77.0/24 via " + b.machine.Gateway(), "nft add table inet kube-proxy"} {
+	for _, argv := range []string{"ip route add 10.244.77.0/24 via " + b.machine.Gateway(),
+		"nft add table inet kube-proxy"} {
 		if _, err := b.machine.Run(ctx, strings.Fields(argv)...); err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +31,8 @@ func TestLinuxNodeHostGW(t *testing.T) {
 	host := strings.Replace(b.linuxHost(), "kube_proxy { config = { ", `kube_proxy { config = { mode = "nftables", `, 1)
 	args := writePlan(t, head, host)
 	mustApply(ctx, t, args)
-	for what, argv := range map[string]string{"ip/kube-proxy": "nft list table ip kube-proxy", "ip6/kube-proxy": "nft list table ip6 kube-proxy", other: "ip route show " + other} {
+	for what, argv := range map[string]string{"ip/kube-proxy": "nft list table ip kube-proxy",
+		"ip6/kube-proxy": "nft list table ip6 kube-proxy", other: "ip route show " + other} {
 		until(ctx, t, what, func() error {
 			out, err := b.machine.Run(ctx, strings.Fields(argv)...)
 			if err == nil && out == "" {

@@ -16,9 +16,12 @@ func TestLinuxNodeWithoutProxy(t *testing.T) {
 	defer cancel()
 	b := newLinuxBed(ctx, t, false)
 	before := b.snapshot()
-	args := writePlan(t, b.head(), strings.Replace(b.linuxHost(), "kube_proxy { config = { conntrack = { maxPerCore = 0, min = 0 } } }", "kube_proxy { enabled = false }", 1))
+	args := writePlan(t, b.head(),
+		strings.Replace(b.linuxHost(), "kube_proxy { config = { conntrack = { maxPerCore = 0, min = 0 } } }",
+			"kube_proxy { enabled = false }", 1))
 	mustApply(ctx, t, args)
-	for _, path := range []string{"/usr/local/bin/kube-proxy", "/etc/kubernetes/kube-proxy.conf", "/etc/kubernetes/kube-proxy.yaml"} {
+	for _, path := range []string{"/usr/local/bin/kube-proxy", "/etc/kubernetes/kube-proxy.conf",
+		"/etc/kubernetes/kube-proxy.yaml"} {
 		if _, err := os.Stat(b.machine.Path(path)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is there: %v", path, err)
 		}

@@ -38,7 +38,8 @@ func TestLocalReboot(t *testing.T) {
 	if code != 6 || !strings.Contains(out, "this machine is rebooted now") || !strings.Contains(out, "nodejoin-resume") {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
-	if r := readStream(t, strings.NewReader(onlyJSON(out)), func(streamEvent) {}); r.summary == nil || slices.Contains(r.changed(), "feature_containers") {
+	if r := readStream(t, strings.NewReader(onlyJSON(out)), func(streamEvent) {}); r.summary == nil ||
+		slices.Contains(r.changed(), "feature_containers") {
 		t.Fatalf("not what is to be done before the reboot:\n%s", out)
 	}
 	if err := b.rebootAsked(ctx); err != nil {
@@ -52,7 +53,8 @@ func TestLocalReboot(t *testing.T) {
 	b.wantJoined(ctx)
 	b.awaitGone(ctx, "nodejoin-resume")
 
-	if out, code := b.runLocally(ctx, local, "apply", "--auto-approve"); code != 0 || !strings.Contains(out, "No changes") {
+	if out, code := b.runLocally(ctx, local, "apply", "--auto-approve"); code != 0 ||
+		!strings.Contains(out, "No changes") {
 		t.Errorf("once more: exit code %d\n%s", code, out)
 	}
 	if out, code := b.runLocally(ctx, local[len(local)-1:], "history"); code != 0 || !strings.Contains(out, "resume") {

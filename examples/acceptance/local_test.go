@@ -24,7 +24,8 @@ func (b *bed) wantNothingLocally(ctx context.Context) {
 		b.t.Fatalf("no summary: %s", out)
 	}
 	if r.summary.Pending != 0 || r.mutations() != 0 {
-		b.t.Errorf("nodejoin.exe on the machine: %d pending, %d mutating calls, want none\n%s", r.summary.Pending, r.mutations(), out)
+		b.t.Errorf("nodejoin.exe on the machine: %d pending, %d mutating calls, want none\n%s", r.summary.Pending,
+			r.mutations(), out)
 	}
 }
 

@@ -119,7 +119,8 @@ func nodejoinWith(t *testing.T, goos, agentTag string) string {
 	t.Helper()
 	agents := map[string]string{}
 	for _, system := range []string{"windows", "linux"} {
-		agents[filepath.Join(repository(t), "steps", "agentbin", "bin", system+"-amd64")] = goBuild(t, system, "nodejoin-agent"+agentTag+"-"+system+".exe",
+		agents[filepath.Join(repository(t), "steps", "agentbin", "bin", system+"-amd64")] = goBuild(t, system,
+			"nodejoin-agent"+agentTag+"-"+system+".exe",
 			"build", "-trimpath", "-tags", agentTag, "-ldflags", "-s -w", "./cmd/nodejoin-agent")
 	}
 	text, err := json.Marshal(map[string]any{"Replace": agents})
@@ -130,7 +131,8 @@ func nodejoinWith(t *testing.T, goos, agentTag string) string {
 	if err := os.WriteFile(overlay, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return goBuild(t, goos, "nodejoin"+agentTag+"-"+goos+".exe", "build", "-trimpath", "-tags", "embedagent", "-overlay", overlay, "./cmd/nodejoin")
+	return goBuild(t, goos, "nodejoin"+agentTag+"-"+goos+".exe", "build", "-trimpath", "-tags", "embedagent", "-overlay",
+		overlay, "./cmd/nodejoin")
 }
 
 // bounded returns the context of a test, which ends everything that the test waits for

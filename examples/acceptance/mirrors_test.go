@@ -68,12 +68,15 @@ func TestMirrors(t *testing.T) {
 	}))
 	defer server.Close()
 	own := strings.TrimPrefix(server.URL, "https://")
-	etc, socket := renderMirrors(ctx, t, fmt.Sprintf(mirrorsPlan, server.URL, own), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	etc, socket := renderMirrors(ctx, t, fmt.Sprintf(mirrorsPlan, server.URL, own),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	runContainerd(ctx, t, etc, socket)
 
-	for image, want := range map[string]string{"registry.k8s.io/pause:3.10": "/v2/k8s/pause/manifests/3.10", "quay.io/one/two:3": "/v2/one/two/manifests/3", own + "/own:1": "/v2/own/manifests/1"} {
+	for image, want := range map[string]string{"registry.k8s.io/pause:3.10": "/v2/k8s/pause/manifests/3.10",
+		"quay.io/one/two:3": "/v2/one/two/manifests/3", own + "/own:1": "/v2/own/manifests/1"} {
 		// The pull fails, as there is no image; where it was looked for counts.
-		out, _ := exec.CommandContext(ctx, componentSet(t).Bin("ctr"), "--address", socket, "images", "pull", "--hosts-dir", filepath.Join(etc, "certs.d"), image).CombinedOutput()
+		out, _ := exec.CommandContext(ctx, componentSet(t).Bin("ctr"), "--address", socket, "images", "pull", "--hosts-dir",
+			filepath.Join(etc, "certs.d"), image).CombinedOutput()
 		asked.Lock()
 		if !slices.Contains(asked.paths, want) {
 			t.Errorf("%s: containerd has asked for %q, want %s among them\n%s", image, asked.paths, want, out)
@@ -95,7 +98,8 @@ func renderMirrors(ctx context.Context, t *testing.T, plan string, ca []byte) (e
 	if err := os.WriteFile(filepath.Join(dir, "ca.pem"), ca, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := exec.CommandContext(ctx, string(released(t)), "render", "--out", out, file).CombinedOutput(); err != nil {
+	if b, err := exec.CommandContext(ctx, string(released(t)), "render", "--out", out,
+		file).CombinedOutput(); err != nil {
 		t.Fatalf("render: %v\n%s", err, b)
 	}
 	etc = filepath.Join(out, "lin-1", "files", "etc", "containerd")
@@ -108,7 +112,8 @@ func renderMirrors(ctx context.Context, t *testing.T, plan string, ca []byte) (e
 			return err
 		}
 		text = laterValue.ReplaceAll(text, []byte("false"))
-		for from, to := range map[string]string{"/etc/containerd": etc, "/var/lib/containerd": filepath.Join(dir, "root"), "/run/containerd": filepath.Join(dir, "state")} {
+		for from, to := range map[string]string{"/etc/containerd": etc, "/var/lib/containerd": filepath.Join(dir, "root"),
+			"/run/containerd": filepath.Join(dir, "state")} {
 			text = bytes.ReplaceAll(text, []byte(from), []byte(to))
 		}
 		return os.WriteFile(path, text, 0o600)
@@ -139,7 +144,8 @@ func runContainerd(ctx context.Context, t *testing.T, etc, socket string) {
 	})
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for exec.CommandContext(ctx, componentSet(t).Bin("ctr"), "--address", socket, "--timeout", "5s", "version").Run() != nil {
+	for exec.CommandContext(ctx, componentSet(t).Bin("ctr"), "--address", socket, "--timeout", "5s",
+		"version").Run() != nil {
 		select {
 		case <-ctx.Done():
 			t.Fatal("containerd does not answer")

@@ -45,8 +45,10 @@ func TestWrongPin(t *testing.T) {
 		t.Fatal(err)
 	}
 	const pin = "sha256:" + "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-	v := variables{APIServer: server.URL, CAHash: pin, Kubeconfig: kubeconfig, Hosts: map[string]string{nodeName: "127.0.0.1"},
-		Mirror: dir, SHA256: map[string]string{}, User: "nobody", Port: closedPort(t), Identity: []string{}, KnownHosts: []string{}}
+	v := variables{APIServer: server.URL, CAHash: pin, Kubeconfig: kubeconfig,
+		Hosts:  map[string]string{nodeName: "127.0.0.1"},
+		Mirror: dir, SHA256: map[string]string{}, User: "nobody", Port: closedPort(t), Identity: []string{},
+		KnownHosts: []string{}}
 	for name, a := range artifacts {
 		v.SHA256[name] = a.SHA256
 	}

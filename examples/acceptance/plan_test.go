@@ -37,7 +37,8 @@ func (b *bed) variables(port int) variables {
 		b.t.Fatal(err)
 	}
 	v := variables{
-		APIServer: b.cluster.URL, CAHash: b.cluster.CAHash, Kubeconfig: b.cluster.Kubeconfig, Hosts: map[string]string{nodeName: "127.0.0.1"},
+		APIServer: b.cluster.URL, CAHash: b.cluster.CAHash, Kubeconfig: b.cluster.Kubeconfig,
+		Hosts:  map[string]string{nodeName: "127.0.0.1"},
 		Mirror: dir, SHA256: map[string]string{}, User: wine.User, Port: port,
 		Identity: []string{b.host.Identity}, KnownHosts: []string{filepath.Join(b.dir, "known_hosts")},
 	}

@@ -38,7 +38,8 @@ const (
 func images(t *testing.T) []byte {
 	t.Helper()
 	program := filepath.Join(scratch, "podimage")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, "./podimage")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o",
+		program, "./podimage")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -59,10 +60,12 @@ func images(t *testing.T) []byte {
 	for _, image := range []struct {
 		name    string
 		command []string
-	}{{sandboxImage, []string{"/podimage"}}, {serveImage, []string{"/podimage", "serve"}}, {agnhostImage, []string{"/podimage"}}} {
+	}{{sandboxImage, []string{"/podimage"}}, {serveImage, []string{"/podimage", "serve"}},
+		{agnhostImage, []string{"/podimage"}}} {
 		config, err := json.Marshal(map[string]any{
 			"architecture": "amd64", "os": "linux", "config": map[string]any{"Entrypoint": image.command},
-			"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}}, "history": []any{map[string]any{"created_by": "test"}},
+			"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}},
+			"history": []any{map[string]any{"created_by": "test"}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -82,7 +85,8 @@ func tarOf(t *testing.T, files map[string][]byte, order ...string) []byte {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, name := range order {
-		if err := errors.Join(w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(files[name]))})); err != nil {
+		if err := errors.Join(w.WriteHeader(&tar.Header{Name: name, Mode: 0o755,
+			Size: int64(len(files[name]))})); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.Write(files[name]); err != nil {

@@ -15,7 +15,8 @@ import (
 
 // secretForms are the forms of what a run mints or gets: bootstrap tokens, tokens of
 // service accounts, private keys.
-var secretForms = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
+var secretForms = regexp.MustCompile(
+	`\b[a-z0-9]{6}\.[a-z0-9]{16}\b|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
 
 // secretIn returns a secret that is in text, with what is around it; "" = none.
 func secretIn(text []byte) string {
@@ -60,7 +61,8 @@ func noSecretBelow(root, pattern string) error {
 // noSecretKept wants no secret in nodejoin's notes on the machine, nor in any log of it.
 func (b *bed) noSecretKept() {
 	b.t.Helper()
-	if err := errors.Join(noSecretBelow(b.host.Path(dataDir), "*.json"), noSecretBelow(b.host.Path(`C:\var\log`), "*.log*")); err != nil {
+	if err := errors.Join(noSecretBelow(b.host.Path(dataDir), "*.json"),
+		noSecretBelow(b.host.Path(`C:\var\log`), "*.log*")); err != nil {
 		b.t.Error(err)
 	}
 }

@@ -23,7 +23,8 @@ import (
 // windows_exporter are services. The exporter's collectors are one that Wine has an
 // answer for, and the plan's own of files.
 var sidePrograms = []string{
-	`runtime "containerd" { version = "2.4.2" }`, fmt.Sprintf("runtime \"containerd\" {\n  version = \"2.4.2\"\n  crictl  = %q\n}", components.Crictl),
+	`runtime "containerd" { version = "2.4.2" }`,
+	fmt.Sprintf("runtime \"containerd\" {\n  version = \"2.4.2\"\n  crictl  = %q\n}", components.Crictl),
 	`artifact "flanneld" { sha256 = var.sha256["flanneld"] }`, `artifact "flanneld" { sha256 = var.sha256["flanneld"] }
 artifact "crictl" { sha256 = var.sha256["crictl"] }
 artifact "csi_proxy" { sha256 = var.sha256["csi_proxy"] }
@@ -140,7 +141,8 @@ func (b *bed) wantMetrics(ctx context.Context, t *testing.T) {
 		t.Fatal(err)
 	}
 	text := get(ctx, t, "http://127.0.0.1:9182/metrics")
-	for _, want := range []string{"windows_exporter_collector_success{collector=\"cs\"} 1\n", "windows_cs_hostname{", "nodejoin_test 1\n"} {
+	for _, want := range []string{"windows_exporter_collector_success{collector=\"cs\"} 1\n", "windows_cs_hostname{",
+		"nodejoin_test 1\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in the metrics:\n%s", want, tail(text))
 		}
@@ -179,7 +181,8 @@ func (b *bed) wantMkdir(ctx context.Context, t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, allowed := range map[string]bool{`C:\var\lib\kubelet\plugins\example\a`: true, `C:\storage\a`: true, `C:\k\a`: false} {
+	for path, allowed := range map[string]bool{`C:\var\lib\kubelet\plugins\example\a`: true, `C:\storage\a`: true,
+		`C:\k\a`: false} {
 		out := b.ask(ctx, t, mkdirProgram, path)
 		want := "made\n"
 		if !allowed {

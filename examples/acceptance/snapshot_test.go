@@ -23,8 +23,10 @@ import (
 func (b *linuxBed) snapshot() map[string]string {
 	b.t.Helper()
 	all := map[string]string{}
-	hidden := []string{"/root/.nodejoin", "/usr/libexec/kubernetes", "/var/log/containers", "/var/log/pods"} // by boot.sh; programs under Wine and agents of other tests make them here
-	ignored := []string{"/run/systemd", "/run/log", "/run/udev", "/run/lock", "/var/log/journal", "/var/lib/systemd", "/root/.cache"}
+	// by boot.sh; programs under Wine and agents of other tests make them here
+	hidden := []string{"/root/.nodejoin", "/usr/libexec/kubernetes", "/var/log/containers", "/var/log/pods"}
+	ignored := []string{"/run/systemd", "/run/log", "/run/udev", "/run/lock", "/var/log/journal",
+		"/var/lib/systemd", "/root/.cache"}
 	walk := func(root string, lower bool, at string) {
 		err := filepath.WalkDir(filepath.Join(root, at), func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
@@ -85,7 +87,9 @@ func (b *linuxBed) kernel(all map[string]string) {
 		}
 	}
 	for _, line := range show("nft", "list", "tables") {
-		if f := strings.Fields(line); len(f) == 3 && !slices.Contains([]string{"filter", "nat", "mangle", "raw", "security"}, f[2]) { // which iptables makes
+		// which iptables makes
+		if f := strings.Fields(line); len(f) == 3 &&
+			!slices.Contains([]string{"filter", "nat", "mangle", "raw", "security"}, f[2]) {
 			all[line] = "there"
 		}
 	}
@@ -133,7 +137,8 @@ func wantSame(t *testing.T, before, after map[string]string) {
 // wantLeft leaves with the Linux node and wants its machine as it was.
 func (b *linuxBed) wantLeft(ctx context.Context, args []string, before map[string]string) {
 	b.t.Helper()
-	leave := exec.CommandContext(ctx, string(released(b.t)), append([]string{"leave", "--auto-approve", "--target", "node." + linuxNode}, args...)...)
+	leave := exec.CommandContext(ctx, string(released(b.t)),
+		append([]string{"leave", "--auto-approve", "--target", "node." + linuxNode}, args...)...)
 	leave.Dir = repository(b.t)
 	leave.Env = environment(b.t)
 	leave.WaitDelay = 10 * time.Second

@@ -40,7 +40,8 @@ func TestHostConformanceUnderSystemd(t *testing.T) {
 	if err := os.WriteFile(m.Path(path), b, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	out, err := m.Run(ctx, "env", "NODEJOIN_TEST_SYSTEMD=1", path, "-test.v", "-test.run=^TestSystemd", "-test.timeout=4m")
+	out, err := m.Run(ctx, "env", "NODEJOIN_TEST_SYSTEMD=1", path, "-test.v", "-test.run=^TestSystemd",
+		"-test.timeout=4m")
 	for _, line := range strings.Split(out, "\n") {
 		if strings.Contains(line, "--- ") || err != nil {
 			t.Log(line)

@@ -47,7 +47,8 @@ func TestTokenExpired(t *testing.T) {
 		t.Errorf("failed steps %v, want registered alone: %s", failed, r)
 	}
 	text := unwrapped(r.stderr)
-	for _, want := range []string{"Error: the bootstrap token has ended", "no certificate request of system:node:" + nodeName, "it has expired or was removed",
+	for _, want := range []string{"Error: the bootstrap token has ended", "no certificate request of system:node:" +
+		nodeName, "it has expired or was removed",
 		"windows-ssh.join.hcl:" + fmt.Sprint(b.nodeLine()) + ",1", "What to do: apply again, which mints a new token"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not said:\n%s", want, r.stderr)

@@ -37,8 +37,8 @@ const (
 
 // TestRoundTrips: what a whole run of the real recipe costs in round trips on the way
 // to its host. A run with nothing to do is the handshake and three; a join adds the
-// lock, the note in the history, and one for each batch of host steps, which is what lies between two steps on the cluster's
-// side, and none for a step. The host fetches the artifacts itself.
+// lock, the note in the history, and one for each batch of host steps, which is what lies between two steps on the
+// cluster's side, and none for a step. The host fetches the artifacts itself.
 func TestRoundTrips(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
@@ -76,7 +76,8 @@ func TestRoundTrips(t *testing.T) {
 	cold, r := counted()
 	alive := int64(r.took / keepAlive)
 	most := int64(noopTrips+changeTrips+batches) + alive
-	t.Logf("handshake %d; join of %d steps in %d batches: %d round trips more, %d of them may be signs of life", handshake, len(steps), batches, cold, alive)
+	t.Logf("handshake %d; join of %d steps in %d batches: %d round trips more, %d of them may be signs of life",
+		handshake, len(steps), batches, cold, alive)
 	if cold > most {
 		t.Errorf("the join cost %d round trips after the handshake, want at most %d", cold, most)
 	}
@@ -87,7 +88,8 @@ func TestRoundTrips(t *testing.T) {
 	noop, r := counted()
 	t.Logf("nothing to change: %d round trips after the handshake", noop)
 	if noop > noopTrips+int64(r.took/keepAlive) || r.summary.Pending != 0 {
-		t.Errorf("a run with %d steps to do cost %d round trips after the handshake, want none to do and at most %d", r.summary.Pending, noop, noopTrips)
+		t.Errorf("a run with %d steps to do cost %d round trips after the handshake, want none to do and at most %d",
+			r.summary.Pending, noop, noopTrips)
 	}
 }
 
@@ -111,8 +113,9 @@ func (b *bed) handshakeTrips() int64 {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	c, err := ssh.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(proxy.Port())), &ssh.ClientConfig{User: wine.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)},
-		HostKeyCallback: ssh.FixedHostKey(host), Timeout: 30 * time.Second})
+	c, err := ssh.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(proxy.Port())),
+		&ssh.ClientConfig{User: wine.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)},
+			HostKeyCallback: ssh.FixedHostKey(host), Timeout: 30 * time.Second})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -127,7 +130,8 @@ type plannedStep struct {
 }
 
 // clusterKinds are the kinds that work on the cluster, from the controller.
-var clusterKinds = regexp.MustCompile(`^(node_.*|service_account.*|bootstrap_token|flannel_agrees|serving_certificate)$`)
+var clusterKinds = regexp.MustCompile(
+	`^(node_.*|service_account.*|bootstrap_token|flannel_agrees|serving_certificate)$`)
 
 func plannedSteps(ctx context.Context, t *testing.T, args []string) []plannedStep {
 	t.Helper()
@@ -175,7 +179,8 @@ func planWithURLs(t *testing.T, server string) string {
 	text = artifactBlock.ReplaceAllFunc(text, func(block []byte) []byte {
 		n++
 		name := string(artifactBlock.FindSubmatch(block)[1])
-		return []byte("artifact \"" + name + "\" {\n  url    = \"" + server + "/" + artifacts[name].File + "\"\n  sha256 = var.sha256[\"" + name + "\"]\n}\n")
+		return []byte("artifact \"" + name + "\" {\n  url    = \"" + server + "/" + artifacts[name].File +
+			"\"\n  sha256 = var.sha256[\"" + name + "\"]\n}\n")
 	})
 	if n != len(artifacts) {
 		t.Fatalf("%s has %d artifact blocks, want %d", examplePlan, n, len(artifacts))

@@ -38,8 +38,10 @@ func TestUpgrade(t *testing.T) {
 	pods := b.deploy(ctx)
 
 	t.Run("shown", func(t *testing.T) {
-		out, code := released(t).output(ctx, t, append([]string{"plan", "--detailed-exitcode"}, b.planOf(components.Kubernetes, mirror.KubernetesNode)...)...)
-		for _, want := range []string{"upgrade of Kubernetes: " + components.OldKubernetes + " -> " + components.Kubernetes, "2 pods evicted", "kubelet stop", "rolled back to " + components.OldKubernetes} {
+		out, code := released(t).output(ctx, t,
+			append([]string{"plan", "--detailed-exitcode"}, b.planOf(components.Kubernetes, mirror.KubernetesNode)...)...)
+		for _, want := range []string{"upgrade of Kubernetes: " + components.OldKubernetes + " -> " + components.Kubernetes,
+			"2 pods evicted", "kubelet stop", "rolled back to " + components.OldKubernetes} {
 			if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 				t.Errorf("plan does not say %q", want)
 			}
@@ -54,10 +56,12 @@ func TestUpgrade(t *testing.T) {
 			t.Fatalf("apply of a kubelet that ends at once: %s", r)
 		}
 		h := r.summary.Hosts[0]
-		if h.Error == nil || h.Error.Step != "kubelet" && h.Error.Step != "kubelet_ready" || h.Rollback == nil || h.Rollback.Error != nil || h.Rollback.Version != components.OldKubernetes || len(h.Rollback.Left) > 0 {
+		if h.Error == nil || h.Error.Step != "kubelet" && h.Error.Step != "kubelet_ready" || h.Rollback == nil ||
+			h.Rollback.Error != nil || h.Rollback.Version != components.OldKubernetes || len(h.Rollback.Left) > 0 {
 			t.Errorf("error %+v, rolled back %+v: %s", h.Error, h.Rollback, r)
 		}
-		if !strings.Contains(strings.Join(strings.Fields(strings.ReplaceAll(r.stderr, "|", "")), " "), "Node is Ready again with "+components.OldKubernetes) {
+		if !strings.Contains(strings.Join(strings.Fields(strings.ReplaceAll(r.stderr, "|", "")), " "),
+			"Node is Ready again with "+components.OldKubernetes) {
 			t.Errorf("the run does not say so: %s", r.stderr)
 		}
 		t.Logf("failed and rolled back after %.1fs: %s: %s", r.took.Seconds(), h.Error.Step, h.Error.Summary)
@@ -104,7 +108,9 @@ func (b *bed) planOf(version, artifact string) []string {
 	}
 	a := artifacts[artifact]
 	text = versionArgument.ReplaceAll(text, fmt.Appendf(nil, "  kubernetes = %q", version))
-	text = programsBlock.ReplaceAll(text, fmt.Appendf(nil, "artifact \"kubernetes_node\" {\n  file   = %q\n  sha256 = %q\n}", filepath.Join(dir, a.File), a.SHA256))
+	text = programsBlock.ReplaceAll(text,
+		fmt.Appendf(nil, "artifact \"kubernetes_node\" {\n  file   = %q\n  sha256 = %q\n}",
+			filepath.Join(dir, a.File), a.SHA256))
 	args := b.variables(b.host.Port()).write(b.t)
 	args[len(args)-1] = filepath.Join(b.t.TempDir(), "plan.join.hcl")
 	if err := os.WriteFile(args[len(args)-1], text, 0o600); err != nil {
@@ -138,7 +144,8 @@ func (b *bed) wantKubelet(ctx context.Context, version string) {
 		b.t.Fatal(err)
 	}
 	if n.Status.NodeInfo.KubeletVersion != "v"+version || n.Spec.Unschedulable {
-		b.t.Errorf("the kubelet is %s, cordoned: %v; want v%s that takes pods", n.Status.NodeInfo.KubeletVersion, n.Spec.Unschedulable, version)
+		b.t.Errorf("the kubelet is %s, cordoned: %v; want v%s that takes pods", n.Status.NodeInfo.KubeletVersion,
+			n.Spec.Unschedulable, version)
 	}
 	for _, taint := range n.Spec.Taints {
 		if strings.HasPrefix(taint.Key, "nodejoin") {
@@ -167,14 +174,16 @@ func (b *bed) schedule(ctx context.Context) {
 			if err != nil || n.Spec.Unschedulable {
 				continue
 			}
-			pods, err := b.cluster.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
+			pods, err := b.cluster.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx,
+				metav1.ListOptions{FieldSelector: "spec.nodeName="})
 			if err != nil {
 				continue
 			}
 			for _, p := range pods.Items {
 				// A binding that fails is tried again with the next look.
-				_ = b.cluster.Client.CoreV1().Pods(p.Namespace).Bind(ctx, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: p.UID},
-					Target: corev1.ObjectReference{Kind: "Node", Name: nodeName}}, metav1.CreateOptions{})
+				_ = b.cluster.Client.CoreV1().Pods(p.Namespace).Bind(ctx,
+					&corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: p.UID},
+						Target: corev1.ObjectReference{Kind: "Node", Name: nodeName}}, metav1.CreateOptions{})
 			}
 		}
 	}()
@@ -191,8 +200,10 @@ func (b *bed) deploy(ctx context.Context) []string {
 		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
 				TerminationGracePeriodSeconds: &grace, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
-				NodeSelector: map[string]string{corev1.LabelOSStable: "windows"}, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-				Containers: []corev1.Container{{Name: "web", Image: "registry.invalid/web:1", ImagePullPolicy: corev1.PullNever}},
+				NodeSelector: map[string]string{corev1.LabelOSStable: "windows"},
+				Tolerations:  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+				Containers: []corev1.Container{{Name: "web", Image: "registry.invalid/web:1",
+					ImagePullPolicy: corev1.PullNever}},
 			}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -209,7 +220,8 @@ func (b *bed) wantOtherPods(ctx context.Context, before []string) []string {
 	defer cancel()
 	for {
 		var uids, names []string
-		pods, err := b.cluster.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=web"})
+		pods, err := b.cluster.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx,
+			metav1.ListOptions{LabelSelector: "app=web"})
 		if err == nil {
 			for _, p := range pods.Items {
 				names = append(names, fmt.Sprintf("%s on %q", p.Name, p.Spec.NodeName))

@@ -61,7 +61,8 @@ func (b *bed) wantDoctor(ctx context.Context, t *testing.T, args []string) {
 	t.Helper()
 	look := func(code int, more ...string) (r doctorReport) {
 		t.Helper()
-		if have := reported(ctx, t, &r, append(append([]string{"doctor", "--json"}, more...), args...)...); have != code || len(r.Hosts) != 1 || !r.Hosts[0].Joined || r.Hosts[0].Mutations != 0 {
+		if have := reported(ctx, t, &r, append(append([]string{"doctor", "--json"}, more...), args...)...); have != code ||
+			len(r.Hosts) != 1 || !r.Hosts[0].Joined || r.Hosts[0].Mutations != 0 {
 			t.Errorf("exit code %d, want %d: %+v", have, code, r)
 		}
 		return r
@@ -69,7 +70,9 @@ func (b *bed) wantDoctor(ctx context.Context, t *testing.T, args []string) {
 	if have := look(1).errors(); len(have) != 1 || !strings.HasPrefix(have[0], "dns: ") {
 		t.Errorf("errors: %q", have)
 	}
-	dns := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "kube-dns"}, Spec: corev1.ServiceSpec{ClusterIP: "10.96.0.10", Ports: []corev1.ServicePort{{Port: 53, Protocol: corev1.ProtocolUDP}}}}
+	dns := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "kube-dns"},
+		Spec: corev1.ServiceSpec{ClusterIP: "10.96.0.10",
+			Ports: []corev1.ServicePort{{Port: 53, Protocol: corev1.ProtocolUDP}}}}
 	if _, err := b.cluster.Client.CoreV1().Services("kube-system").Create(ctx, dns, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -108,21 +111,25 @@ func (b *linuxBed) wantVerify(ctx context.Context, args []string) {
 	}
 	startDNS(ctx, b.t, b.cluster, b.machine.Gateway())
 	var r verifyReport
-	code := reported(ctx, b.t, &r, append([]string{"verify", "--json", "--start-timeout", "45s", "--clean-timeout", "90s", "--image", "linux=" + agnhostImage}, args...)...)
+	code := reported(ctx, b.t, &r,
+		append([]string{"verify", "--json", "--start-timeout", "45s", "--clean-timeout", "90s", "--image",
+			"linux=" + agnhostImage}, args...)...)
 	if code != 1 || r.Failed != 1 || r.Remains != "" || r.Namespace == "" || r.Cluster != nil {
 		b.t.Errorf("exit code %d: %+v", code, r)
 	}
 	const noServer = "the web server does not run on the node"
 	want := map[string]verifyFlow{
-		nodeName + " node":            {Status: "pass", Detail: "Ready, kubelet v1.36.3"},
-		nodeName + " web-server":      {Status: "fail", Detail: "waited until the web server runs (image mcr.microsoft.com/windows/servercore:"},
+		nodeName + " node": {Status: "pass", Detail: "Ready, kubelet v1.36.3"},
+		nodeName + " web-server": {Status: "fail",
+			Detail: "waited until the web server runs (image mcr.microsoft.com/windows/servercore:"},
 		linuxNode + " node":           {Status: "pass", Detail: "Ready, kubelet v1.36.3"},
 		linuxNode + " web-server":     {Status: "pass", Detail: agnhostImage},
 		linuxNode + " pod-to-linux":   {Status: "not_possible", Detail: "there is no other Linux node that takes pods"},
 		linuxNode + " pod-to-windows": {Status: "not_possible", Detail: "the web server does not run on " + nodeName},
 		linuxNode + " node-port":      {Status: "pass", Detail: "http://" + b.machine.IP() + ":"},
 	}
-	for _, flow := range []string{"node-to-pod", "pod-to-pod", "pod-to-node", "service", "name", "short-name", "outbound", "node-port-local", "service-from-node"} {
+	for _, flow := range []string{"node-to-pod", "pod-to-pod", "pod-to-node", "service", "name", "short-name", "outbound",
+		"node-port-local", "service-from-node"} {
 		want[linuxNode+" "+flow] = verifyFlow{Status: "pass"}
 		want[nodeName+" "+flow] = verifyFlow{Status: "not_possible", Detail: noServer}
 	}
@@ -140,11 +147,13 @@ func (b *linuxBed) wantVerify(ctx context.Context, args []string) {
 	if len(want) > 0 {
 		b.t.Errorf("there is no result of %v", want)
 	}
-	if _, err := b.cluster.Client.CoreV1().Namespaces().Get(ctx, r.Namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := b.cluster.Client.CoreV1().Namespaces().Get(ctx, r.Namespace,
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		b.t.Errorf("the namespace %s is still there: %v", r.Namespace, err)
 	}
 	// Nothing runs. What is left of it in the runtime's books the kubelet collects in its own time.
-	if left, err := b.machine.Command(ctx, "/usr/local/bin/ctr", "--namespace", "k8s.io", "tasks", "list", "--quiet").Output(); err != nil || len(left) > 0 {
+	if left, err := b.machine.Command(ctx, "/usr/local/bin/ctr", "--namespace", "k8s.io", "tasks", "list",
+		"--quiet").Output(); err != nil || len(left) > 0 {
 		b.t.Errorf("what runs in containers on the Linux machine: %q, %v", left, err)
 	}
 }
@@ -157,7 +166,8 @@ func (b *bed) wantVerify(ctx context.Context, t *testing.T, args []string) {
 		t.Fatal(err)
 	}
 	var r verifyReport
-	code := reported(ctx, t, &r, append([]string{"verify", "--json", "--start-timeout", "20s", "--clean-timeout", "3m"}, args...)...)
+	code := reported(ctx, t, &r, append([]string{"verify", "--json", "--start-timeout", "20s", "--clean-timeout", "3m"},
+		args...)...)
 	if code != 1 || r.Failed != 1 || r.Remains != "" || r.Namespace == "" || r.Cluster != nil {
 		t.Errorf("exit code %d: %+v", code, r)
 	}
@@ -168,7 +178,8 @@ func (b *bed) wantVerify(ctx context.Context, t *testing.T, args []string) {
 			want = "pass"
 		case "web-server":
 			want = "fail"
-			if !strings.Contains(f.Detail, "waited until the web server runs (image mcr.microsoft.com/windows/servercore:") || strings.Contains(f.Detail, "no Node takes it") {
+			if !strings.Contains(f.Detail, "waited until the web server runs (image mcr.microsoft.com/windows/servercore:") ||
+				strings.Contains(f.Detail, "no Node takes it") {
 				t.Error(f.Detail)
 			}
 			t.Log(f.Detail)

@@ -38,8 +38,10 @@ func TestJoinsBoth(t *testing.T) {
 	}
 	// What the recipe decides by facts of the machine.
 	box := c.Nodes[0].Connection.Sandbox.Path
-	for file, want := range map[string]string{"etc/containerd/config.toml": "SystemdCgroup = true\n", "var/lib/kubelet/config.yaml": "cgroupDriver: 'systemd'\n",
-		"etc/kubernetes/kube-proxy.yaml": "mode: nftables\n", "etc/sysctl.d/90-nodejoin-net.bridge.bridge-nf-call-iptables.conf": "= 1\n"} {
+	for file, want := range map[string]string{"etc/containerd/config.toml": "SystemdCgroup = true\n",
+		"var/lib/kubelet/config.yaml":                                      "cgroupDriver: 'systemd'\n",
+		"etc/kubernetes/kube-proxy.yaml":                                   "mode: nftables\n",
+		"etc/sysctl.d/90-nodejoin-net.bridge.bridge-nf-call-iptables.conf": "= 1\n"} {
 		text, err := os.ReadFile(filepath.Join(box, file))
 		if err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s of %s: no %q in it, %v:\n%s", file, c.Nodes[0].Name, want, err, text)

@@ -36,12 +36,14 @@ func settingsOf(t *testing.T, dir string) (first, second string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+		c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+			NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 		der, err := x509.CreateCertificate(rand.Reader, c, c, public, key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		return name
@@ -62,8 +64,10 @@ func settingsOf(t *testing.T, dir string) (first, second string) {
     features            = ["Microsoft-Hyper-V"]
     reboot              = "auto"
 `
-	return fmt.Sprintf(block, "rack-7", 8096, "off", true, "kernel", true, "60s", "34000-65535", "30000-32767/tcp", ca("one.pem")),
-		fmt.Sprintf(block, "rack-8", 4096, "notify", false, "small", false, "2m", "33000-65000", "30500-33100/tcp", ca("two.pem"))
+	return fmt.Sprintf(block, "rack-7", 8096, "off", true, "kernel", true, "60s", "34000-65535",
+			"30000-32767/tcp", ca("one.pem")),
+		fmt.Sprintf(block, "rack-8", 4096, "notify", false, "small", false, "2m", "33000-65000",
+			"30500-33100/tcp", ca("two.pem"))
 }
 
 // TestSettingsGivenBack: whatever the settings were before, and however the plan changes

@@ -37,7 +37,8 @@ func TestJoin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !n.Ready || n.Labels["example.com/pool"] != "windows" || n.Labels["kubernetes.io/os"] != "windows" || len(n.Taints) != 1 || n.Taints[0] != (kube.Taint{Key: "os", Value: "windows", Effect: "NoSchedule"}) {
+		if !n.Ready || n.Labels["example.com/pool"] != "windows" || n.Labels["kubernetes.io/os"] != "windows" ||
+			len(n.Taints) != 1 || n.Taints[0] != (kube.Taint{Key: "os", Value: "windows", Effect: "NoSchedule"}) {
 			t.Errorf("Node %+v", n)
 		}
 		if tokens, err := trial.Cluster(t, c).BootstrapTokens(ctx, name); err != nil || len(tokens) > 0 {
@@ -114,7 +115,8 @@ func TestNameTaken(t *testing.T) {
 		}
 	}
 	for _, h := range s.Apply(ctx).Hosts {
-		if h.Mutations > 0 || h.Node == "win-1" && (h.Failed != "name_free" || !strings.Contains(h.Err.Error(), "Ready at 192.0.2.11, this machine is 192.0.2.77")) {
+		if h.Mutations > 0 || h.Node == "win-1" && (h.Failed != "name_free" ||
+			!strings.Contains(h.Err.Error(), "Ready at 192.0.2.11, this machine is 192.0.2.77")) {
 			t.Errorf("%s: %d mutating calls, step %q failed: %v", h.Node, h.Mutations, h.Failed, h.Err)
 		}
 	}

@@ -34,7 +34,8 @@ func TestCompiles(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, []byte("apiVersion: v1\nkind: Config\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, diags := plan.Load(dir, plan.Options{Version: "0.1.0", VarFiles: []string{"example.joinvars"}, Vars: map[string]string{"kubeconfig": kubeconfig},
+	p, diags := plan.Load(dir, plan.Options{Version: "0.1.0", VarFiles: []string{"example.joinvars"},
+		Vars: map[string]string{"kubeconfig": kubeconfig},
 		Agent: func(_, _, connection string) (steps.Source, error) {
 			return steps.Source{File: filepath.Join(dir, "agent-for-"+connection), SHA256: strings.Repeat("0", 64)}, nil
 		}})

@@ -61,7 +61,7 @@ func LongPaths(on bool) []Setting {
 		currentControl+`\Control\FileSystem`, "LongPathsEnabled", dword(onOff(on)))}
 }
 
-// PageFile returns the page file of drive C: a fixed size in MiB. Windows has no OOM killer, so without a page
+// PageFile sets the page file of drive C: to a fixed size in MiB. Windows has no OOM killer, so without a page
 // file a full node stalls. The value is "PATH INITIAL MAXIMUM" for each file, in megabytes.
 func PageFile(size int64) []Setting {
 	return []Setting{counted(registrySetting("page_file", fmt.Sprintf("Page file of %d MiB", size)+afterBoot,

@@ -1,6 +1,5 @@
-// Package agentbin finds the agent for a machine: embedded in a release build
-// (build tag embedagent), else built from the module's own source and cached in
-// the user's cache folder.
+// Package agentbin provides the agent for a machine: embedded in a release build (build tag embedagent),
+// otherwise built from the module's own source and cached in the user's cache folder.
 package agentbin
 
 //go:generate go run ./gen
@@ -23,12 +22,11 @@ var Targets = []string{"linux/amd64", "linux/arm64", "windows/amd64", "windows/a
 // ErrNoAgent: no agent is embedded for the machine and none can be built.
 var ErrNoAgent = errors.New("no agent for this machine")
 
-// Get returns the agent for a machine as a file and its sha256 in lower-case hex. The
-// file stays as it is while it is used. Building, where it is needed, takes as long
-// as the Go tool takes, bounded by ctx.
+// Get returns the agent for a machine as a file and its sha256 in lower-case hex. The file does not change
+// while it is used. If it has to be built, that takes as long as the Go tool does, bounded by ctx.
 func Get(ctx context.Context, os, arch string) (path, sha256 string, err error) {
 	if !slices.Contains(Targets, os+"/"+arch) {
-		return "", "", fmt.Errorf("%w: %s/%s is none of %v", ErrNoAgent, os, arch, Targets)
+		return "", "", fmt.Errorf("%w: %s/%s is not one of %v", ErrNoAgent, os, arch, Targets)
 	}
 	dir, err := cacheDir()
 	if err != nil {
@@ -56,8 +54,7 @@ func cacheDir() (string, error) {
 	return filepath.Join(base, "nodejoin", "agents"), nil
 }
 
-// fileName of an agent in the cache: told by its content, so that a file of this
-// name never changes.
+// fileName of an agent in the cache contains its digest, so a file of this name never changes.
 func fileName(os, arch, digest string) string {
 	name := "nodejoin-agent-" + os + "-" + arch + "-" + digest[:16]
 	if os == "windows" {
@@ -66,7 +63,7 @@ func fileName(os, arch, digest string) string {
 	return name
 }
 
-// keep puts an agent into the cache.
+// keep stores an agent in the cache.
 func keep(dir, goos, goarch string, b []byte) (path, digest string, err error) {
 	sum := sha256.Sum256(b)
 	digest = hex.EncodeToString(sum[:])
@@ -77,7 +74,7 @@ func keep(dir, goos, goarch string, b []byte) (path, digest string, err error) {
 	return path, digest, writeFile(path, b)
 }
 
-// writeFile writes a file whole or not at all; what it writes may be run.
+// writeFile writes an executable file, whole or not at all.
 func writeFile(path string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

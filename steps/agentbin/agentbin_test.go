@@ -20,7 +20,8 @@ func fakeModule(t *testing.T) source {
 	s := source{root: t.TempDir(), cache: filepath.Join(t.TempDir(), "agents")}
 	edit(t, s, "go.mod", "module nodejoin\n\ngo 1.26.0\n")
 	edit(t, s, "go.sum", "")
-	edit(t, s, "cmd/nodejoin-agent/main.go", "package main\n\nimport \"nodejoin/said\"\n\nfunc main() { println(said.Text) }\n")
+	edit(t, s, "cmd/nodejoin-agent/main.go",
+		"package main\n\nimport \"nodejoin/said\"\n\nfunc main() { println(said.Text) }\n")
 	edit(t, s, "said/said.go", "package said\n\nimport _ \"embed\"\n\n//go:embed text\nvar Text string\n")
 	edit(t, s, "said/text", "one")
 	edit(t, s, "said/said_test.go", "package said\n")
@@ -79,7 +80,8 @@ func TestBuildAndCache(t *testing.T) {
 		t.Error("files that do not go in count")
 	}
 	edit(t, s, "said/text", "twice")
-	if _, _, err := s.get(t.Context(), runtime.GOOS, runtime.GOARCH); !errors.Is(err, ErrNoAgent) || !strings.Contains(err.Error(), "Go tool") {
+	if _, _, err := s.get(t.Context(), runtime.GOOS, runtime.GOARCH); !errors.Is(err, ErrNoAgent) ||
+		!strings.Contains(err.Error(), "Go tool") {
 		t.Errorf("changed and no Go tool: %v", err)
 	}
 	t.Setenv("PATH", tool)
@@ -102,7 +104,8 @@ func TestBuildAndCache(t *testing.T) {
 func TestBuildFails(t *testing.T) {
 	s := fakeModule(t)
 	edit(t, s, "said/said.go", "package said\n\nvar Text = 1 +\n")
-	if _, _, err := s.get(t.Context(), "linux", "amd64"); err == nil || !strings.Contains(err.Error(), "said.go:") || !strings.Contains(err.Error(), "linux/amd64") {
+	if _, _, err := s.get(t.Context(), "linux", "amd64"); err == nil || !strings.Contains(err.Error(), "said.go:") ||
+		!strings.Contains(err.Error(), "linux/amd64") {
 		t.Errorf("%v, want what the compiler says", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())

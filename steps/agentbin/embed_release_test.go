@@ -32,7 +32,8 @@ func TestRelease(t *testing.T) {
 		for _, s := range info.Settings {
 			have[s.Key] = s.Value
 		}
-		if have["GOOS"] != goos || have["GOARCH"] != arch || info.Path != module+"/cmd/nodejoin-agent" || have["-tags"] != "" {
+		if have["GOOS"] != goos || have["GOARCH"] != arch || info.Path != module+"/cmd/nodejoin-agent" ||
+			have["-tags"] != "" {
 			t.Errorf("%s: carries %s, %v", target, info.Path, have)
 		}
 		path, digest, err := Get(t.Context(), goos, arch)

@@ -48,7 +48,8 @@ func findSource(cache string) (source, error) {
 			return source{root: root, cache: cache}, nil
 		}
 	}
-	return source{}, fmt.Errorf("the source to build it from is not on this machine (looked upwards from %s); use a release of nodejoin, or run it inside its source", strings.Join(starts, ", "))
+	return source{}, fmt.Errorf("its source is not on this machine (searched upwards from %s); use a release of "+
+		"nodejoin, or run it inside its source", strings.Join(starts, ", "))
 }
 
 // moduleRoot is the nearest folder upwards from dir with this module's go.mod.
@@ -66,8 +67,8 @@ func moduleRoot(dir string) (string, bool) {
 	}
 }
 
-// manifest says of which source files an agent was built. It is found valid by
-// looking at the files' sizes and times alone.
+// manifest records which source files an agent was built from. It is validated by the files' sizes and times
+// alone.
 type manifest struct {
 	Go     string            `json:"go"` // version that nodejoin itself was built with
 	Files  map[string]string `json:"files"`
@@ -86,7 +87,7 @@ func (s source) get(ctx context.Context, goos, goarch string) (path, digest stri
 	if err := os.MkdirAll(s.cache, 0o700); err != nil {
 		return "", "", err
 	}
-	// One build at a time; the others find what it made.
+	// One build at a time; the others use its result.
 	l := flock.New(name + ".lock")
 	if _, err := l.TryLockContext(ctx, 50*time.Millisecond); err != nil {
 		return "", "", fmt.Errorf("wait for another build of the agent: %w", err)
@@ -98,7 +99,7 @@ func (s source) get(ctx context.Context, goos, goarch string) (path, digest stri
 	return s.build(ctx, goos, goarch, name)
 }
 
-// fresh reads the manifest and reports whether everything is as it says.
+// fresh reads the manifest and reports whether the files are unchanged.
 func (s source) fresh(name string) (manifest, bool) {
 	var m manifest
 	b, err := os.ReadFile(name)
@@ -121,7 +122,7 @@ func (s source) fresh(name string) (manifest, bool) {
 	return m, true
 }
 
-// stamp tells versions of a file apart without reading it.
+// stamp distinguishes versions of a file without reading it.
 func stamp(path string) (string, error) {
 	fi, err := os.Stat(path)
 	if err != nil {
@@ -148,7 +149,8 @@ func (s source) stamps(dirs, extra []string) (map[string]string, error) {
 		}
 		for _, e := range list {
 			n := e.Name()
-			if e.IsDir() || strings.HasSuffix(n, "_test.go") || !slices.Contains([]string{".go", ".s", ".h", ".c", ".syso"}, filepath.Ext(n)) {
+			if e.IsDir() || strings.HasSuffix(n, "_test.go") ||
+				!slices.Contains([]string{".go", ".s", ".h", ".c", ".syso"}, filepath.Ext(n)) {
 				continue
 			}
 			if err := add(filepath.Join(d, n)); err != nil {
@@ -164,8 +166,8 @@ func (s source) stamps(dirs, extra []string) (map[string]string, error) {
 	return out, nil
 }
 
-// build makes the agent and its manifest. The stamps are taken before the build: a
-// file that is edited meanwhile makes the next Get build again.
+// build builds the agent and its manifest. The stamps are taken before the build: if a file is edited
+// meanwhile, the next Get builds again.
 func (s source) build(ctx context.Context, goos, goarch, name string) (path, digest string, err error) {
 	tool, err := goTool()
 	if err != nil {
@@ -185,7 +187,8 @@ func (s source) build(ctx context.Context, goos, goarch, name string) (path, dig
 	defer os.RemoveAll(dir)
 	out := filepath.Join(dir, "agent")
 	// No VCS stamp: the digest must not change with every commit elsewhere.
-	if _, err := s.run(ctx, tool, goos, goarch, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out, agentPackage); err != nil {
+	if _, err := s.run(ctx, tool, goos, goarch, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out,
+		agentPackage); err != nil {
 		return "", "", err
 	}
 	b, err := os.ReadFile(out)
@@ -207,7 +210,7 @@ func (s source) build(ctx context.Context, goos, goarch, name string) (path, dig
 	return path, digest, writeFile(name, j)
 }
 
-// keepFor is how long agents of earlier source stay; a run may still be using one.
+// keepFor is how long agents of earlier source are kept; a run may still be using one.
 const keepFor = 24 * time.Hour
 
 func (s source) sweep(goos, goarch, current string) {
@@ -219,8 +222,8 @@ func (s source) sweep(goos, goarch, current string) {
 	}
 }
 
-// inputs asks the Go tool what goes into the agent: the folders of this module's
-// packages, and the files besides their Go files.
+// inputs asks the Go tool what the agent is built from: the folders of this module's packages, and files
+// other than their Go files.
 func (s source) inputs(ctx context.Context, tool, goos, goarch string) (dirs, extra []string, err error) {
 	out, err := s.run(ctx, tool, goos, goarch, "list", "-deps", "-json=Dir,Standard,Module,EmbedFiles", agentPackage)
 	if err != nil {
@@ -238,7 +241,7 @@ func (s source) inputs(ctx context.Context, tool, goos, goarch string) (dirs, ex
 			return nil, nil, fmt.Errorf("go list: %w", err)
 		}
 		if p.Module == nil || !p.Module.Main {
-			continue // go.sum names their content
+			continue // go.sum covers their content
 		}
 		rel, err := filepath.Rel(s.root, p.Dir)
 		if err != nil {
@@ -274,7 +277,7 @@ func (s source) run(ctx context.Context, tool, goos, goarch string, args ...stri
 	return nil, fmt.Errorf("build the agent for %s/%s in %s: go %s: %w\n%s", goos, goarch, s.root, args[0], err, text)
 }
 
-// maxText bounds what of the Go tool's complaints is shown, in bytes.
+// maxText bounds the shown output of the Go tool, in bytes.
 const maxText = 2000
 
 // goTool finds the Go tool.

@@ -1,7 +1,7 @@
-// Package artifact fetches the bytes of artifacts and unpacks archives. It is the
-// implementation of steps.Artifacts and the only importer of the archive library.
+// Package artifact fetches artifacts and unpacks archives. It is the implementation of steps.Artifacts and
+// the only importer of the archive library.
 //
-// Nothing here is verified by digest: that is the caller's, who sees every byte.
+// It verifies no digests: the caller does, who sees every byte.
 package artifact
 
 import (
@@ -20,15 +20,14 @@ import (
 
 // Options of a Store.
 type Options struct {
-	// Direct: File sources are read where they are (the Store runs on the
-	// controller). Otherwise only what was staged in BlobDir is there.
+	// Direct: File sources are read where they are (the Store runs on the controller). Otherwise only artifacts
+	// staged in BlobDir are available.
 	Direct bool
 	// BlobDir holds staged artifacts, each named by its digest in lower-case hex.
 	// A URL source that is staged is not fetched. "" = none.
 	BlobDir string
-	// MachineEnv looks up a variable of the machine's environment, which says through
-	// what proxy a URL is fetched; absent is fs.ErrNotExist. nil = only that of this
-	// process counts.
+	// MachineEnv looks up a variable of the machine's environment, which names the proxy for URLs; absence is
+	// fs.ErrNotExist. nil = only this process's environment counts.
 	MachineEnv func(ctx context.Context, name string) (string, error)
 	// Client fetches URLs; nil = one with bounded waits.
 	Client *http.Client
@@ -52,10 +51,11 @@ func New(opt Options) *Store {
 	return &Store{opt: opt, limits: defaultLimits, fetch: fetcher{client: c, pace: defaultPace}}
 }
 
-// Open returns the bytes of src, unverified; size is -1 when not known.
+// Open returns the bytes of src, unverified; size is -1 if unknown.
 func (s *Store) Open(ctx context.Context, src steps.Source) (io.ReadCloser, int64, error) {
 	if (src.URL == "") == (src.File == "") {
-		return nil, 0, &steps.Error{Code: steps.CodeInvalid, Summary: "no artifact source", Detail: "exactly one of url and file must be set"}
+		return nil, 0, &steps.Error{Code: steps.CodeInvalid, Summary: "no artifact source",
+			Detail: "exactly one of url and file must be set"}
 	}
 	algorithm, digest := src.Digest()
 	if s.opt.Direct && src.File != "" {
@@ -75,7 +75,7 @@ func (s *Store) Open(ctx context.Context, src steps.Source) (io.ReadCloser, int6
 		return s.fetch.open(ctx, src.URL)
 	}
 	return nil, 0, &steps.Error{Code: steps.CodeBlobMissing, Summary: "artifact not staged", Digest: digest,
-		Detail: fmt.Sprintf("%s (%s %s) was not handed to this machine yet", src.File, algorithm, digest)}
+		Detail: fmt.Sprintf("%s (%s %s) was not copied to this machine yet", src.File, algorithm, digest)}
 }
 
 // blobPath is where the artifact of a digest is staged; "" without a BlobDir or a digest.
@@ -89,7 +89,7 @@ func (s *Store) blobPath(algorithm, digest string) (string, error) {
 	}
 	if len(digest) != want || strings.Trim(digest, "0123456789abcdef") != "" {
 		return "", &steps.Error{Code: steps.CodeInvalid, Summary: "wrong digest form",
-			Detail: fmt.Sprintf("a %s is %d lower-case hex digits, this is %q", algorithm, want, digest)}
+			Detail: fmt.Sprintf("a %s is %d lower-case hex digits, not %q", algorithm, want, digest)}
 	}
 	if s.opt.BlobDir == "" {
 		return "", nil

@@ -17,14 +17,14 @@ import (
 
 // pace bounds the waits of a download.
 type pace struct {
-	tries int           // tries in a row that bring no byte
+	tries int           // tries in a row without a byte
 	first time.Duration // pause before the second try; doubles
-	idle  time.Duration // without a byte for this long a connection counts as cut
+	idle  time.Duration // a connection without a byte for this long counts as broken
 }
 
 var defaultPace = pace{tries: 5, first: 250 * time.Millisecond, idle: 60 * time.Second}
 
-// newClient bounds every wait but that for the body, which fetcher bounds itself.
+// newClient bounds every wait except for the body, which download bounds itself.
 func newClient(machineEnv func(context.Context, string) (string, error)) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		Proxy:                 proxyOf(machineEnv),
@@ -44,13 +44,13 @@ type fetcher struct {
 	pace   pace
 }
 
-// open starts a download. A connection that is cut is taken up again where it
-// broke off, by a range request; the caller's digest covers the whole.
+// open starts a download. A broken connection is resumed where it ended, by a range request; the caller's
+// digest covers the whole.
 func (f fetcher) open(ctx context.Context, raw string) (io.ReadCloser, int64, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, 0, &steps.Error{Code: steps.CodeInvalid, Summary: "wrong artifact address",
-			Detail: fmt.Sprintf("%q is no http or https URL", showURL(raw))}
+			Detail: fmt.Sprintf("%q is not an http or https URL", showURL(raw))}
 	}
 	d := &download{fetcher: f, ctx: ctx, url: raw, size: -1}
 	if err := d.connect(); err != nil {
@@ -64,16 +64,16 @@ type download struct {
 	fetcher
 	ctx       context.Context
 	url       string
-	size      int64  // -1 = not known
-	validator string // strong ETag or Last-Modified of the first answer
-	off       int64  // bytes handed out
+	size      int64  // -1 = unknown
+	validator string // strong ETag or Last-Modified of the first response
+	off       int64  // bytes returned
 
 	body   io.ReadCloser
 	cancel context.CancelFunc
 	failed int // tries in a row without a byte
 }
 
-// Read hands out bytes in order; when it fails, it fails for good.
+// Read returns bytes in order; an error is permanent.
 func (d *download) Read(p []byte) (int, error) {
 	for {
 		if d.body == nil {
@@ -132,7 +132,7 @@ func (d *download) Close() error {
 	return err
 }
 
-// connect opens a connection at d.off, with further tries where one may help.
+// connect opens a connection at d.off and retries if that may help.
 func (d *download) connect() error {
 	for {
 		again, err := d.request()
@@ -174,7 +174,7 @@ func (d *download) wrap(err error) error {
 	return fmt.Errorf("fetching %s: %w", showURL(d.url), err)
 }
 
-// request makes one request; again reports whether another try may help.
+// request makes one request; again reports whether a retry may help.
 func (d *download) request() (again bool, err error) {
 	ctx, cancel := context.WithCancel(d.ctx)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url, nil)
@@ -204,9 +204,10 @@ func (d *download) request() (again bool, err error) {
 	case resp.StatusCode == http.StatusOK && d.off == 0:
 		d.size, d.validator = resp.ContentLength, validator(resp.Header)
 	case resp.StatusCode == http.StatusOK:
-		// The server gives the whole again: skip what is there already.
+		// The server sends the whole again: skip what is there already.
 		if resp.ContentLength != d.size {
-			return fail(false, "it changed on the server while it was fetched (%d bytes, before %d)", resp.ContentLength, d.size)
+			return fail(false, "it changed on the server while it was fetched (%d bytes, before %d)",
+				resp.ContentLength, d.size)
 		}
 		watch := time.AfterFunc(d.pace.idle, cancel)
 		_, err := io.CopyN(io.Discard, resetting{resp.Body, watch, d.pace.idle}, d.off)
@@ -217,11 +218,13 @@ func (d *download) request() (again bool, err error) {
 	case resp.StatusCode == http.StatusPartialContent && d.off > 0:
 		start, total, ok := contentRange(resp.Header.Get("Content-Range"))
 		if !ok || start != d.off || total >= 0 && total != d.size {
-			return fail(false, "the server answers a request from byte %d with the range %q of %d bytes", d.off, resp.Header.Get("Content-Range"), d.size)
+			return fail(false, "the server answered a request from byte %d with the range %q of %d bytes", d.off,
+				resp.Header.Get("Content-Range"), d.size)
 		}
 	default:
-		transient := resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout
-		return fail(transient, "the server answers %s", resp.Status)
+		transient := resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented ||
+			resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout
+		return fail(transient, "the server answered %s", resp.Status)
 	}
 	d.body, d.cancel = resp.Body, cancel
 	return false, nil
@@ -272,7 +275,7 @@ func contentRange(s string) (start, total int64, ok bool) {
 	return start, total, err == nil
 }
 
-// plain takes the URL out of an error: the one of a redirect may hold a signature.
+// plain removes the URL from an error: that of a redirect may contain a signature.
 func plain(err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {
@@ -281,7 +284,7 @@ func plain(err error) error {
 	return err
 }
 
-// showURL is raw without what may be secret: password and query.
+// showURL returns raw without parts that may be secret: password and query.
 func showURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {

@@ -109,19 +109,22 @@ func TestFetchFails(t *testing.T) {
 	defer srv.Close()
 	defer close(stop)
 	for path, want := range map[string]string{
-		"/none?token=hush": "404 Not Found", "/down": "given up after 3 tries: the server answers 503", "/silent": "no byte for", "/changed": "changed on the server",
+		"/none?token=hush": "404 Not Found", "/down": "given up after 3 tries: the server answers 503",
+		"/silent": "no byte for", "/changed": "changed on the server",
 	} {
 		_, _, err := fetchAll(testStore(Options{}), srv.URL+path)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: have %v, want %q", path, err, want)
 		}
 	}
-	if _, _, err := fetchAll(testStore(Options{}), "ftp://example.test/x"); err == nil || !strings.Contains(err.Error(), "no http") {
+	if _, _, err := fetchAll(testStore(Options{}), "ftp://example.test/x"); err == nil ||
+		!strings.Contains(err.Error(), "no http") {
 		t.Errorf("ftp: %v", err)
 	}
 	closed := httptest.NewServer(mux)
 	closed.Close()
-	if _, _, err := fetchAll(testStore(Options{}), closed.URL); err == nil || !strings.Contains(err.Error(), "given up after 3 tries") {
+	if _, _, err := fetchAll(testStore(Options{}), closed.URL); err == nil ||
+		!strings.Contains(err.Error(), "given up after 3 tries") {
 		t.Errorf("closed port: %v", err)
 	}
 }
@@ -136,7 +139,8 @@ func TestFetchKeepsCompressedBytes(t *testing.T) {
 		w.Write(want)
 	}))
 	defer srv.Close()
-	if have, _, err := fetchAll(testStore(Options{Client: srv.Client()}), srv.URL); err != nil || !bytes.Equal(have, want) {
+	if have, _, err := fetchAll(testStore(Options{Client: srv.Client()}), srv.URL); err != nil ||
+		!bytes.Equal(have, want) {
 		t.Errorf("have %q, %v", have, err)
 	}
 }
@@ -181,11 +185,13 @@ func TestOpenBlobs(t *testing.T) {
 			t.Errorf("%+v: have %q", src, have)
 		}
 	}
-	if _, _, err := s.Open(ctx, steps.Source{File: "x", SHA256: "../../etc/passwd"}); !errors.As(err, &se) || se.Code != steps.CodeInvalid {
+	if _, _, err := s.Open(ctx, steps.Source{File: "x", SHA256: "../../etc/passwd"}); !errors.As(err, &se) ||
+		se.Code != steps.CodeInvalid {
 		t.Errorf("a digest that is a path: %v", err)
 	}
 	direct := New(Options{Direct: true})
-	if _, _, err := direct.Open(ctx, steps.Source{File: filepath.Join(dir, "none"), SHA256: digest}); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := direct.Open(ctx, steps.Source{File: filepath.Join(dir, "none"), SHA256: digest}); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("direct, absent: %v", err)
 	}
 	if _, _, err := direct.Open(ctx, steps.Source{File: dir}); err == nil {

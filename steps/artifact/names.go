@@ -19,8 +19,8 @@ func newNames(targetOS string) *names {
 	return &names{windows: targetOS == "windows", files: map[string]bool{}, dirs: map[string]bool{}}
 }
 
-// add returns the clean form of a member's name, or says what is wrong with it.
-// The clean form of the archive's root folder is ".".
+// add returns the clean form of a member's name, or what is wrong with it. The clean form of the archive's
+// root folder is ".".
 func (n *names) add(name string, dir bool) (clean, problem string) {
 	clean, problem = cleanName(name, n.windows)
 	if problem != "" || clean == "." && dir {
@@ -32,13 +32,13 @@ func (n *names) add(name string, dir bool) (clean, problem string) {
 	key := n.key(clean)
 	if dir {
 		if n.files[key] {
-			return "", "is a folder, and a file before"
+			return "", "is both a folder and a file"
 		}
 		n.dirs[key] = true
 		return clean, ""
 	}
 	if n.files[key] || n.dirs[key] {
-		return "", "is there twice (the target system does not tell the two names apart)"
+		return "", "occurs twice (the target system treats the names as equal)"
 	}
 	n.files[key] = true
 	for p := path.Dir(key); p != "."; p = path.Dir(p) {
@@ -50,7 +50,7 @@ func (n *names) add(name string, dir bool) (clean, problem string) {
 	return clean, ""
 }
 
-// key is equal for names that the target OS takes for the same.
+// key is equal for names that are the same to the target OS.
 func (n *names) key(s string) string {
 	if !n.windows {
 		return s
@@ -65,7 +65,7 @@ const (
 	maxName    = 1024
 )
 
-// cleanName validates name as a relative path and takes leading "./" off.
+// cleanName validates name as a relative path and removes a leading "./".
 func cleanName(name string, windows bool) (clean, problem string) {
 	switch {
 	case name == "":
@@ -107,11 +107,11 @@ func cleanName(name string, windows bool) (clean, problem string) {
 // deviceDigits are the characters that make COM and LPT names of devices.
 const deviceDigits = "0123456789¹²³"
 
-// windowsElement says what Windows would make of one element other than it says.
-// Source: "Naming Files, Paths, and Namespaces", Microsoft Learn.
+// windowsElement returns how Windows would misinterpret an element. Source: "Naming Files, Paths, and
+// Namespaces", Microsoft Learn.
 func windowsElement(e string) (problem string) {
 	if i := strings.IndexAny(e, `<>:"|?*`); i >= 0 {
-		return fmt.Sprintf("has %q in its name, which Windows does not take", e[i])
+		return fmt.Sprintf("has %q in its name, which Windows does not accept", e[i])
 	}
 	if strings.HasSuffix(e, ".") || strings.HasSuffix(e, " ") {
 		return "has a name that ends in a dot or a space, which Windows drops"

@@ -13,9 +13,9 @@ import (
 	"nodejoin/steps/host"
 )
 
-// proxyOf returns the proxy of a request by the machine's environment, as it is now: a
-// step of the same run may just have set it, which the environment of this process
-// does not show. A machine without these variables has the proxy of the process.
+// proxyOf returns the proxy of a request by the machine's environment as it is now: a step of the same run
+// may just have set it, which the environment of this process does not show. A machine without these
+// variables uses the proxy of the process.
 func proxyOf(machine func(ctx context.Context, name string) (string, error)) func(*http.Request) (*url.URL, error) {
 	if machine == nil {
 		return http.ProxyFromEnvironment

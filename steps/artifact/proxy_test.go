@@ -44,7 +44,9 @@ func TestFetchThroughTheMachinesProxy(t *testing.T) {
 
 // A machine whose environment cannot be read is not one without a proxy.
 func TestFetchWithoutAnAnswerOnTheProxy(t *testing.T) {
-	s := testStore(Options{MachineEnv: func(context.Context, string) (string, error) { return "", errors.New("no access") }})
+	s := testStore(Options{MachineEnv: func(context.Context, string) (string, error) {
+		return "", errors.New("no access")
+	}})
 	if _, _, err := fetchAll(s, "http://127.0.0.1:1/x"); err == nil || !strings.Contains(err.Error(), "no access") {
 		t.Errorf("error %v", err)
 	}

@@ -17,8 +17,8 @@ import (
 	"nodejoin/steps"
 )
 
-// limits of one archive. A join's largest archives (containerd, the Kubernetes
-// node binaries) unpack to about 1 GiB and some hundred files.
+// limits of one archive. A join's largest archives (containerd, the Kubernetes node binaries) unpack to about
+// 1 GiB and some hundred files.
 type limits struct {
 	members  int   // files and folders
 	unpacked int64 // bytes, counted as they are unpacked
@@ -27,11 +27,11 @@ type limits struct {
 
 var defaultLimits = limits{members: 100_000, unpacked: 16 << 30, spooled: 8 << 30}
 
-// Unpack reads a .tar, .tar.gz, .tgz or .zip archive (by name) and hands its
-// regular files to each, in order. An archive with any member that is not a
-// regular file or folder, or with a name that the target OS cannot hold safely,
-// is refused when that member is reached.
-func (s *Store) Unpack(ctx context.Context, r io.Reader, name, targetOS string, each func(steps.Member, io.Reader) error) error {
+// Unpack reads a .tar, .tar.gz, .tgz or .zip archive (by name) and passes its regular files to each, in
+// order. It fails when it reaches a member that is not a regular file or folder, or whose name the target OS
+// cannot represent safely.
+func (s *Store) Unpack(ctx context.Context, r io.Reader, name, targetOS string,
+	each func(steps.Member, io.Reader) error) error {
 	u := &unpacking{limits: s.limits, names: newNames(targetOS), each: each, archive: base(name)}
 	r = &contextReader{ctx, r}
 	err := u.run(ctx, r, strings.ToLower(u.archive))
@@ -39,7 +39,7 @@ func (s *Store) Unpack(ctx context.Context, r io.Reader, name, targetOS string, 
 	case u.failed != nil:
 		return u.failed // what each said, without the library's wrapping
 	case err == nil && u.members == 0:
-		return u.refuse("it holds no file")
+		return u.refuse("it contains no files")
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%s is truncated: %w", u.archive, err)
 	case err != nil && ctx.Err() == nil:
@@ -70,14 +70,15 @@ func (u *unpacking) run(ctx context.Context, r io.Reader, name string) error {
 	case strings.HasSuffix(name, ".tar.gz"), strings.HasSuffix(name, ".tgz"):
 		gz, err := archiver.Gz{}.OpenReader(r)
 		if err != nil {
-			return fmt.Errorf("it is no gzip file: %w", err)
+			return fmt.Errorf("it is not a gzip file: %w", err)
 		}
 		defer gz.Close()
 		return u.tar(ctx, gz)
 	case strings.HasSuffix(name, ".tar"):
 		return u.tar(ctx, r)
 	}
-	return &steps.Error{Code: steps.CodeInvalid, Summary: "unknown archive type", Detail: fmt.Sprintf("%s is not named .tar, .tar.gz, .tgz or .zip", u.archive)}
+	return &steps.Error{Code: steps.CodeInvalid, Summary: "unknown archive type",
+		Detail: fmt.Sprintf("%s is not named .tar, .tar.gz, .tgz or .zip", u.archive)}
 }
 
 func (u *unpacking) tar(ctx context.Context, r io.Reader) error {
@@ -85,7 +86,7 @@ func (u *unpacking) tar(ctx context.Context, r io.Reader) error {
 	counted := &countedReader{u, r}
 	if err := (archiver.Tar{}).Extract(ctx, counted, u.member); err != nil {
 		if errors.Is(err, tar.ErrHeader) {
-			return fmt.Errorf("it is no tar archive, or damaged: %w", err)
+			return fmt.Errorf("it is not a tar archive, or damaged: %w", err)
 		}
 		return err
 	}
@@ -117,7 +118,7 @@ func (u *unpacking) zip(ctx context.Context, r io.Reader) (err error) {
 	}
 	err = archiver.Zip{}.Extract(ctx, f, u.member)
 	if errors.Is(err, zip.ErrFormat) {
-		return fmt.Errorf("it is no zip archive, or truncated: %w", err)
+		return fmt.Errorf("it is not a zip archive, or truncated: %w", err)
 	}
 	return err
 }
@@ -140,7 +141,7 @@ func sweepSpool() {
 // member is called for every entry of the archive.
 func (u *unpacking) member(ctx context.Context, f archiver.FileInfo) error {
 	if u.members++; u.members > u.limits.members {
-		return u.refuse("it holds more than %d files", u.limits.members)
+		return u.refuse("it contains more than %d files", u.limits.members)
 	}
 	what := fmt.Sprintf("member %q", f.NameInArchive)
 	dir, regular := f.IsDir(), f.Mode().IsRegular()
@@ -149,7 +150,7 @@ func (u *unpacking) member(ctx context.Context, f archiver.FileInfo) error {
 		dir, regular = h.Typeflag == tar.TypeDir, h.Typeflag == tar.TypeReg
 	case zip.FileHeader:
 		if h.Method != zip.Store && h.Method != zip.Deflate {
-			return u.refuse("%s is compressed with method %d; only store and deflate are known", what, h.Method)
+			return u.refuse("%s is compressed with method %d; only store and deflate are supported", what, h.Method)
 		}
 	}
 	if !dir && !regular {
@@ -162,8 +163,8 @@ func (u *unpacking) member(ctx context.Context, f archiver.FileInfo) error {
 	if dir {
 		return nil
 	}
-	// A sparse member of a tar is read without bytes of the archive, so the sizes
-	// that members declare are bounded as well as the bytes that come.
+	// A sparse member of a tar unpacks to more than its bytes in the archive, so both the declared sizes and the
+	// unpacked bytes are bounded.
 	if size := f.Size(); size < 0 || size > u.limits.unpacked-u.declared {
 		return u.refuse("with %s it unpacks to more than %d bytes", what, u.limits.unpacked)
 	}
@@ -189,8 +190,9 @@ func (u *unpacking) member(ctx context.Context, f archiver.FileInfo) error {
 }
 
 func (u *unpacking) refuse(format string, a ...any) error {
-	return &steps.Error{Code: steps.CodeInvalid, Summary: "archive refused", Detail: u.archive + ": " + fmt.Sprintf(format, a...),
-		Remedy: "use the archive that the project publishes; nothing of this one was kept"}
+	return &steps.Error{Code: steps.CodeInvalid, Summary: "archive refused",
+		Detail: u.archive + ": " + fmt.Sprintf(format, a...),
+		Remedy: "use the archive that the project publishes; nothing was unpacked"}
 }
 
 // countedReader bounds what an archive unpacks to.

@@ -34,7 +34,8 @@ func tarOf(t *testing.T, entries ...entry) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, e := range entries {
-		h := &tar.Header{Name: e.name, Mode: 0o644 | e.mode, Size: int64(len(e.body)), Typeflag: tar.TypeReg, Format: tar.FormatPAX}
+		h := &tar.Header{Name: e.name, Mode: 0o644 | e.mode, Size: int64(len(e.body)), Typeflag: tar.TypeReg,
+			Format: tar.FormatPAX}
 		if e.typ != 0 {
 			h.Typeflag = e.typ
 		}
@@ -98,7 +99,8 @@ func unpackAll(s *Store, name, os string, b []byte) ([]string, error) {
 }
 
 func TestUnpack(t *testing.T) {
-	entries := []entry{{name: "./", typ: tar.TypeDir}, {name: "./bin/", typ: tar.TypeDir}, {name: "./bin/kubelet.exe", body: "one", mode: 0o111}, {name: "LICENSE", body: "two"}}
+	entries := []entry{{name: "./", typ: tar.TypeDir}, {name: "./bin/", typ: tar.TypeDir},
+		{name: "./bin/kubelet.exe", body: "one", mode: 0o111}, {name: "LICENSE", body: "two"}}
 	want := []string{"bin/kubelet.exe 3 true one", "LICENSE 3 false two"}
 	plain := tarOf(t, entries...)
 	for name, b := range map[string][]byte{
@@ -122,7 +124,9 @@ func TestUnpackSeesEveryByteOfTheArchive(t *testing.T) {
 	} {
 		h := sha256.New()
 		r := io.TeeReader(bytes.NewReader(b), h)
-		err := New(Options{}).Unpack(context.Background(), r, name, "linux", func(steps.Member, io.Reader) error { return nil })
+		err := New(Options{}).Unpack(context.Background(), r, name, "linux", func(steps.Member, io.Reader) error {
+			return nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +179,8 @@ func TestUnpackRefuses(t *testing.T) {
 			}
 		}
 	}
-	if have, err := unpackAll(New(Options{}), "a.tar", "linux", tarOf(t, entry{name: "A"}, entry{name: "a"}, entry{name: "con"})); err != nil || len(have) != 3 {
+	if have, err := unpackAll(New(Options{}), "a.tar", "linux",
+		tarOf(t, entry{name: "A"}, entry{name: "a"}, entry{name: "con"})); err != nil || len(have) != 3 {
 		t.Errorf("names that only Windows takes for the same: %v, %v", have, err)
 	}
 }
@@ -217,8 +222,10 @@ func TestUnpackBounds(t *testing.T) {
 	}{
 		{"gzip bomb", "a.tar.gz", "unpacks to more", gzipOf(tarOf(t, entry{name: "a", body: zeros}))},
 		{"zip bomb", "a.zip", "unpacks to more", zipOf(t, entry{name: "a", body: zeros})},
-		{"zip bomb in parts", "a.zip", "unpacks to more", zipOf(t, entry{name: "a", body: zeros[:1<<19+1]}, entry{name: "b", body: zeros[:1<<19]})},
-		{"bomb in parts", "a.tar.gz", "unpacks to more", gzipOf(tarOf(t, entry{name: "a", body: zeros[:1<<19]}, entry{name: "b", body: zeros[:1<<19]}))},
+		{"zip bomb in parts", "a.zip", "unpacks to more",
+			zipOf(t, entry{name: "a", body: zeros[:1<<19+1]}, entry{name: "b", body: zeros[:1<<19]})},
+		{"bomb in parts", "a.tar.gz", "unpacks to more",
+			gzipOf(tarOf(t, entry{name: "a", body: zeros[:1<<19]}, entry{name: "b", body: zeros[:1<<19]}))},
 		{"bomb after the end", "a.tar.gz", "unpacks to more", gzipOf(append(tarOf(t, entry{name: "a"}), zeros...))},
 		{"many", "a.tar.gz", "more than 3 files", gzipOf(tarOf(t, many...))},
 		{"many", "a.zip", "more than 3 files", zipOf(t, many...)},
@@ -285,7 +292,8 @@ func FuzzCleanName(f *testing.F) {
 		if problem != "" {
 			return
 		}
-		if clean == "" || strings.HasPrefix(clean, "/") || strings.ContainsAny(clean, "\\\x00") || strings.Contains("/"+clean+"/", "/../") || strings.Contains("/"+clean, "//") {
+		if clean == "" || strings.HasPrefix(clean, "/") || strings.ContainsAny(clean, "\\\x00") ||
+			strings.Contains("/"+clean+"/", "/../") || strings.Contains("/"+clean, "//") {
 			t.Errorf("%q is taken as %q", name, clean)
 		}
 		if windows && strings.ContainsAny(clean, `:*?"<>|`) {

@@ -20,7 +20,7 @@ import (
 type Diagnosis struct {
 	Node  plan.Node
 	Facts host.Facts
-	// Joined tells that symptoms of a joined machine were looked for.
+	// Joined: symptoms of a joined machine were looked for.
 	Joined bool
 	// Found are the findings of the preflight, then the symptoms.
 	Found     []steps.Symptom
@@ -29,13 +29,12 @@ type Diagnosis struct {
 }
 
 // Diagnose looks at every host as its preflight does, and for the symptoms of one that
-// has joined. A cluster that does not answer keeps away what it alone can tell, and
-// each of that is a finding. Nothing is changed anywhere.
+// has joined. What only the cluster knows is a finding each where it does not answer. Nothing is changed anywhere.
 func (s *Session) Diagnose(ctx context.Context) []Diagnosis {
 	out := make([]Diagnosis, len(s.hosts))
 	index := s.index()
 	view := s.viewServices(ctx)
-	s.each(ctx, func(ctx context.Context, h *hostRun) { out[index[h]] = h.diagnose(ctx, view) })
+	s.each(ctx, func(ctx context.Context, h *hostRun) { out[index[h]] = diagnosing{h}.run(ctx, view) })
 	return out
 }
 
@@ -62,8 +61,11 @@ func why(err error) string {
 	return err.Error()
 }
 
-// viewNode adds what is of one node. The API is asked no more where it did not answer.
-func (h *hostRun) viewNode(ctx context.Context, v steps.ClusterView) steps.ClusterView {
+// diagnosing is the diagnosis of one host.
+type diagnosing struct{ *hostRun }
+
+// viewNode adds what is of one node. An API server that did not answer is not asked again.
+func (h diagnosing) viewNode(ctx context.Context, v steps.ClusterView) steps.ClusterView {
 	if h.api == nil || h.openErr != nil {
 		v.NodeWhy, v.PodsWhy = v.ServicesWhy, v.ServicesWhy
 		return v
@@ -83,7 +85,7 @@ func (h *hostRun) viewNode(ctx context.Context, v steps.ClusterView) steps.Clust
 	return v
 }
 
-func (h *hostRun) diagnose(ctx context.Context, view steps.ClusterView) (d Diagnosis) {
+func (h diagnosing) run(ctx context.Context, view steps.ClusterView) (d Diagnosis) {
 	d.Node = h.node
 	defer func() {
 		if d.Err != nil {
@@ -104,7 +106,7 @@ func (h *hostRun) diagnose(ctx context.Context, view steps.ClusterView) (d Diagn
 			values["cluster.ca"] = h.info.CA
 		}
 	}
-	check, err := ask(ctx, h, "checking", wire.Check, steps.Request{Node: h.node.Name, Steps: flight, Values: values})
+	check, err := ask(ctx, h.hostRun, "checking", wire.Check, steps.Request{Node: h.node.Name, Steps: flight, Values: values})
 	if d.Err = err; err != nil {
 		return d
 	}
@@ -119,7 +121,7 @@ func (h *hostRun) diagnose(ctx context.Context, view steps.ClusterView) (d Diagn
 		}
 	}
 	view = h.viewNode(ctx, view)
-	exam, err := ask(ctx, h, "checking", wire.Diagnose,
+	exam, err := ask(ctx, h.hostRun, "checking", wire.Diagnose,
 		steps.ExamineRequest{Node: h.node.Name, Steps: h.specs(steps.OnHost), Cluster: view})
 	if d.Err = err; err != nil {
 		return d
@@ -131,7 +133,7 @@ func (h *hostRun) diagnose(ctx context.Context, view steps.ClusterView) (d Diagn
 }
 
 // pauseSymptoms judges the pause image of a Windows machine.
-func (h *hostRun) pauseSymptoms(exam steps.ExamineReply) (out []steps.Symptom) {
+func (h diagnosing) pauseSymptoms(exam steps.ExamineReply) (out []steps.Symptom) {
 	if exam.Pause == "" || exam.Facts.OS != "windows" {
 		return nil
 	}
@@ -154,7 +156,7 @@ func (h *hostRun) pauseSymptoms(exam steps.ExamineReply) (out []steps.Symptom) {
 }
 
 // waived are the ids of findings that the plan waives for the node.
-func (h *hostRun) waived() []string {
+func (h diagnosing) waived() []string {
 	var out []string
 	for _, s := range h.node.Steps {
 		out = append(out, steps.Waived(s)...)

@@ -114,14 +114,14 @@ func TestMending(t *testing.T) {
 		"restart": {steps.Symptom{Restart: []string{"flanneld"}}, "kube_proxy_stop flanneld_stop registered flanneld flannel_network subnet_env kube_proxy kube_proxy_ready"},
 	} {
 		var ids []string
-		for _, s := range engine.Mending(node, []steps.Symptom{c.found}).Steps {
+		for _, s := range engine.Fixes(node, []steps.Symptom{c.found}).Steps {
 			ids = append(ids, s.ID)
 		}
 		if have := strings.Join(ids, " "); have != c.want {
 			t.Errorf("%s: %s, want %s", name, have, c.want)
 		}
 	}
-	if n := engine.Mending(plan.Node{}, []steps.Symptom{{Restart: []string{"flanneld"}}}); len(n.Steps) != 0 {
+	if n := engine.Fixes(plan.Node{}, []steps.Symptom{{Restart: []string{"flanneld"}}}); len(n.Steps) != 0 {
 		t.Errorf("a node without steps: %+v", n)
 	}
 }

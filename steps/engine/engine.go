@@ -42,7 +42,7 @@ type Options struct {
 	// Resume gives what lets the machine that this process runs on finish its part of the
 	// plan after a boot, or why nothing can. nil = that machine is not rebooted.
 	Resume func(n plan.Node, f host.Facts) (*Resume, error)
-	// Gone tells that a holder's run has ended, as far as can be seen from here. nil = never.
+	// Gone reports whether a holder's run has ended, as far as can be seen from here. nil = never.
 	Gone func(steps.Holder) bool
 }
 
@@ -51,7 +51,7 @@ type Report struct {
 	Hosts   []HostReport
 	Rollout plan.Rollout // of the plan
 	Cluster *steps.Error // the cluster could not be asked; nil = fine or not needed
-	// Former are the Nodes that the plan joined and names no more, by name.
+	// Former are the Nodes that the plan joined and no longer names, by name.
 	Former []kube.Node
 }
 
@@ -144,6 +144,6 @@ type HostSummary struct {
 	Err      error     // *steps.Error, *transport.ConnectError or another
 	Rollback *Rollback // nil = nothing was rolled back
 	// Mutations counts mutating host calls; after a lost connection those that were
-	// not told any more are missing.
+	// not reported are missing.
 	Mutations int64
 }

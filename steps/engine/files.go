@@ -17,7 +17,7 @@ import (
 )
 
 // checkFiles looks at the artifacts of the controller that steps will read, so that
-// all that is missing or other than promised is told at once, before anything is changed.
+// everything that is missing or different is reported at once, before anything is changed.
 func (h *hostRun) checkFiles(ctx context.Context, results map[string]steps.Result) {
 	var specs []steps.Spec
 	for _, spec := range h.specs(steps.OnHost) {
@@ -58,7 +58,7 @@ func (a *artifacts) check(ctx context.Context, src steps.Source) *steps.Error {
 		return steps.Interrupted("apply")
 	case err != nil:
 		return &steps.Error{Code: steps.CodeFailed, Summary: "an artifact cannot be read", Detail: err.Error(),
-			Remedy: "put the file there, or mend the path or the version in the plan"}
+			Remedy: "put the file there, or correct the path or the version in the plan"}
 	case have != want:
 		return steps.AsError(&host.DigestError{Subject: src.File, Algorithm: algorithm, Want: want, Got: have})
 	}
@@ -78,11 +78,11 @@ func (a *artifacts) sum(ctx context.Context, key artifactKey) func() (string, er
 	return a.sums[key]
 }
 
-// digestOf reads a file, which must be none that may never end.
+// digestOf reads a file, which must be a regular file.
 func digestOf(ctx context.Context, key artifactKey) (string, error) {
 	fi, err := os.Stat(key.file)
 	if err == nil && !fi.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: key.file, Err: errors.New("it is no file")}
+		err = &fs.PathError{Op: "open", Path: key.file, Err: errors.New("it is not a regular file")}
 	}
 	if err != nil {
 		return "", err

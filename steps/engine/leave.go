@@ -11,10 +11,8 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/steps"
-	"nodejoin/steps/event"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
-	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -35,7 +33,7 @@ type LeaveReport struct {
 type LeaveHost struct {
 	Node   plan.Node
 	Facts  host.Facts
-	Items  []steps.LeaveItem // in the order in which they are put back
+	Items  []steps.LeaveItem // in the order in which they are undone
 	Folder bool              // nodejoin's own folder is there
 	// KubeNode is the Node object; nil: there is none, or the cluster is left alone.
 	KubeNode    *kube.Node
@@ -43,7 +41,7 @@ type LeaveHost struct {
 	Err         error // the host or its Node cannot leave; nothing is done to them
 }
 
-// Pending tells whether there is anything to do.
+// Pending reports whether there is anything to do.
 func (h *LeaveHost) Pending() bool {
 	for _, i := range h.Items {
 		if !i.Change.NoOp() {
@@ -64,7 +62,7 @@ type LeaveResult struct {
 	Node  string
 	Items []steps.LeaveItem // as they were found in the end; Left says what stays
 	Files []string          // in nodejoin's folder that nodejoin did not put there
-	// NodeGone tells that the cluster was asked and has no such Node any more.
+	// NodeGone: the cluster was asked and no longer has the Node.
 	NodeGone  bool
 	Failed    string // where it ended; "" = it is done
 	Err       error
@@ -75,7 +73,7 @@ type LeaveResult struct {
 func (s *Session) CheckLeave(ctx context.Context, o LeaveOptions) *LeaveReport {
 	r := &LeaveReport{Hosts: make([]LeaveHost, len(s.hosts))}
 	index := s.index()
-	s.each(ctx, func(ctx context.Context, h *hostRun) { r.Hosts[index[h]] = h.checkLeave(ctx, o) })
+	s.each(ctx, func(ctx context.Context, h *hostRun) { r.Hosts[index[h]] = leaving{h, o}.check(ctx) })
 	if s.withCluster(o) {
 		if err := errors.Join(s.openErr, s.infoErr); err != nil {
 			r.Cluster = steps.AsError(err)
@@ -94,7 +92,13 @@ func (s *Session) index() map[*hostRun]int {
 
 func (s *Session) withCluster(o LeaveOptions) bool { return s.plan.Cluster != nil && !o.WithoutCluster }
 
-func (h *hostRun) checkLeave(ctx context.Context, o LeaveOptions) (out LeaveHost) {
+// leaving is the leave of one host.
+type leaving struct {
+	*hostRun
+	options LeaveOptions
+}
+
+func (h leaving) check(ctx context.Context) (out LeaveHost) {
 	out.Node = h.node
 	defer func() {
 		if out.Err != nil {
@@ -105,16 +109,16 @@ func (h *hostRun) checkLeave(ctx context.Context, o LeaveOptions) (out LeaveHost
 	}()
 	var g errgroup.Group
 	var clusterErr error
-	if h.withCluster(o) {
+	if h.withCluster(h.options) {
 		if out.Err = h.open(ctx); out.Err != nil {
 			return out
 		}
-		g.Go(func() error { clusterErr = h.leaveNode(ctx, o, &out); return nil })
+		g.Go(func() error { clusterErr = h.checkNode(ctx, &out); return nil })
 	}
 	var reply steps.LeaveReply
 	var err error
 	g.Go(func() error {
-		reply, err = ask(ctx, h, "checking", wire.CheckLeave, steps.LeaveRequest{Node: h.node.Name})
+		reply, err = ask(ctx, h.hostRun, "checking", wire.CheckLeave, steps.LeaveRequest{Node: h.node.Name})
 		return nil
 	})
 	_ = g.Wait()
@@ -133,8 +137,8 @@ func (h *hostRun) checkLeave(ctx context.Context, o LeaveOptions) (out LeaveHost
 	return out
 }
 
-// leaveNode looks at the Node object and its pods.
-func (h *hostRun) leaveNode(ctx context.Context, o LeaveOptions, out *LeaveHost) error {
+// checkNode looks at the Node object and its pods.
+func (h leaving) checkNode(ctx context.Context, out *LeaveHost) error {
 	api, err := h.cluster(ctx)
 	if err != nil {
 		return err
@@ -148,21 +152,21 @@ func (h *hostRun) leaveNode(ctx context.Context, o LeaveOptions, out *LeaveHost)
 	}
 	out.KubeNode = &n
 	if !n.Ready {
-		return nil // nobody would end its pods; they go with the Node
+		return nil // no kubelet would end its pods; they go with the Node
 	}
 	pods, err := api.Pods(ctx, h.node.Name)
 	if err != nil {
 		return err
 	}
 	var blocked []kube.Blocked
-	if out.Evict, out.Stay, blocked = kube.DrainPlan(pods, o.Drain); len(blocked) > 0 {
+	if out.Evict, out.Stay, blocked = kube.DrainPlan(pods, h.options.Drain); len(blocked) > 0 {
 		return drainError(&kube.BlockedError{Pods: blocked})
 	}
 	return nil
 }
 
 // sameMachine refuses a Node object that another machine keeps.
-func (h *hostRun) sameMachine(l LeaveHost) error {
+func (h leaving) sameMachine(l LeaveHost) error {
 	want := h.node.ManagementIP
 	if want == "" {
 		want = l.Facts.ManagementIP
@@ -175,44 +179,8 @@ func (h *hostRun) sameMachine(l LeaveHost) error {
 		Remedy: "look at the node's name and connection in the plan; --without-cluster leaves the Node alone and clears this machine only"}
 }
 
-// drainError says what to do about a drain that cannot be.
-func drainError(err error) error {
-	var blocked *kube.BlockedError
-	var late *kube.DrainTimeoutError
-	switch {
-	case errors.As(err, &blocked):
-		return &steps.Error{Code: steps.CodeFailed, Summary: "pods block the drain", Detail: blocked.Error(),
-			Remedy: "move them away, or accept the loss: --delete-emptydir-data for the data of emptyDir volumes, --force for pods that nothing makes anew"}
-	case errors.As(err, &late):
-		return &steps.Error{Code: steps.CodeTimeout, Summary: "the drain was not done in time", Detail: late.Error(),
-			Remedy: "see why they stay (kubectl get pdb, kubectl describe pod), then run the same again: it goes on from here; --drain-timeout gives it more time"}
-	}
-	return err
-}
-
-// retryDropped makes a call over the host's connection; a lost one is made anew.
-func retryDropped[T any](ctx context.Context, h *hostRun, state string, call func() (T, error)) (out T, err error) {
-	if err = h.connect(ctx); err != nil {
-		return out, err
-	}
-	h.state(state, "")
-	out, err = call()
-	for drops := 1; err != nil && dropped(err) && ctx.Err() == nil && drops <= maxDrops; drops++ {
-		if err = h.reconnect(ctx, err, state); err == nil {
-			out, err = call()
-		}
-	}
-	return out, err
-}
-
-// ask makes a call over the host's connection, which emits into the run's events. A lost
-// connection is made again, and the call repeated.
-func ask[Req, Reply any](ctx context.Context, h *hostRun, state string, call wire.Call[Req, Reply], req Req) (Reply, error) {
-	return retryDropped(ctx, h, state, func() (Reply, error) { return transport.Do(ctx, h.conn, call, req, h.emit) })
-}
-
-// Leave takes every host out of the cluster and puts back what nodejoin did to it: the
-// Node is cordoned and drained, the host put back, the Node object deleted, and
+// Leave takes every host out of the cluster and undoes what nodejoin did to it: the
+// Node is cordoned and drained, the host restored, the Node object deleted, and
 // nodejoin's own folder goes last. CheckLeave must have run; a host that it found in
 // no state to leave is left as it is. What is interrupted is finished by the next Leave.
 func (s *Session) Leave(ctx context.Context, r *LeaveReport, o LeaveOptions) *LeaveSummary {
@@ -227,7 +195,7 @@ func (s *Session) Leave(ctx context.Context, r *LeaveReport, o LeaveOptions) *Le
 			sum.Hosts[i].Err = held
 		}
 		if sum.Hosts[i].Err == nil {
-			h.leave(ctx, r.Hosts[i], o, &sum.Hosts[i])
+			leaving{h, o}.run(ctx, r.Hosts[i], &sum.Hosts[i])
 		}
 		if sum.Hosts[i].Err != nil {
 			h.state("failed", "")
@@ -239,51 +207,38 @@ func (s *Session) Leave(ctx context.Context, r *LeaveReport, o LeaveOptions) *Le
 	return sum
 }
 
-func (h *hostRun) leave(ctx context.Context, l LeaveHost, o LeaveOptions, res *LeaveResult) {
+func (h leaving) run(ctx context.Context, l LeaveHost, res *LeaveResult) {
 	h.state("applying", "")
 	if res.Err = h.hold(ctx); res.Err != nil {
 		return
 	}
 	defer h.letGo(ctx)
-	// phase runs one part, told as a step; it is skipped once something failed.
-	phase := func(id, action string, f func() error) {
+	// phase is skipped once something failed.
+	phase := func(id string, action steps.Action, f func() error) {
 		if res.Err != nil {
 			return
 		}
-		start := time.Now()
-		h.emit(event.StepStarted{Host: h.node.Name, Step: id, Kind: "leave", Action: action})
-		err := f()
-		if ctx.Err() != nil {
-			err = steps.Interrupted("leave")
-		}
-		d := event.StepDone{Host: h.node.Name, Step: id, Result: "changed", Action: action, Duration: time.Since(start)}
-		if err != nil {
-			e := steps.AsError(err)
-			if ce := (*transport.ConnectError)(nil); errors.As(err, &ce) {
-				e = &steps.Error{Summary: ce.Summary, Detail: ce.Detail, Remedy: ce.Remedy}
-			}
-			d.Result, d.Summary, d.Detail, d.Remedy = "failed", e.Summary, e.Detail, e.Remedy
+		if err := h.shown(ctx, part{id: id, kind: "leave", action: action}, f); err != nil {
 			res.Failed, res.Err = id, err
 		}
-		h.emit(d)
 	}
 	if l.KubeNode != nil {
 		if !l.KubeNode.Unschedulable {
-			phase("cordon", "update", func() error { return absentIsFine(h.api.Cordon(ctx, h.node.Name, "leave")) })
+			phase("cordon", steps.ActionUpdate, func() error { return absentIsFine(h.api.Cordon(ctx, h.node.Name, "leave")) })
 		}
 		if l.KubeNode.Ready {
-			phase("drain", "update", func() error { return h.drain(ctx, o.Drain) })
+			phase("drain", steps.ActionUpdate, func() error { return h.drain(ctx, h.options.Drain) })
 		}
 	}
 	if res.Err == nil {
-		h.leaveHost(ctx, res)
+		h.undo(ctx, res)
 	}
-	if h.withCluster(o) {
-		phase("node_object", "delete", func() error { return h.deleteNode(ctx, l.KubeNode) })
+	if h.withCluster(h.options) {
+		phase("node_object", steps.ActionDelete, func() error { return h.deleteNode(ctx, l.KubeNode) })
 		res.NodeGone = res.Err == nil
 	}
-	phase("own_folder", "delete", func() error {
-		reply, err := retryDropped(ctx, h, "applying", func() (steps.ForgetReply, error) {
+	phase("own_folder", steps.ActionDelete, func() error {
+		reply, err := retryDropped(ctx, h.hostRun, "applying", func() (steps.ForgetReply, error) {
 			return h.conn.Forget(ctx, steps.LeaveRequest{Node: h.node.Name})
 		})
 		res.Files = reply.Left
@@ -299,21 +254,10 @@ func absentIsFine(err error) error {
 	return err
 }
 
-func (h *hostRun) drain(ctx context.Context, o kube.DrainOptions) error {
-	o.Progress = func(s kube.DrainState) {
-		note := fmt.Sprintf("%d pods are leaving", len(s.Leaving))
-		if len(s.Refused) > 0 {
-			note += fmt.Sprintf(", a disruption budget holds %s", s.Refused[0])
-		}
-		h.emit(event.StepProgress{Host: h.node.Name, Step: "drain", Note: note})
-	}
-	return drainError(kube.Drain(ctx, h.api, h.node.Name, o))
-}
-
-// leaveHost has the host put back. Networks go while it does, and with them perhaps
+// undo has the host undo what nodejoin did. Networks go while it does, and with them perhaps
 // the connection.
-func (h *hostRun) leaveHost(ctx context.Context, res *LeaveResult) {
-	reply, err := ask(ctx, h, "applying", wire.Leave, steps.LeaveRequest{Node: h.node.Name})
+func (h leaving) undo(ctx context.Context, res *LeaveResult) {
+	reply, err := ask(ctx, h.hostRun, "applying", wire.Leave, steps.LeaveRequest{Node: h.node.Name})
 	res.Items, res.Mutations = reply.Items, reply.Mutations
 	switch {
 	case ctx.Err() != nil:
@@ -350,5 +294,5 @@ func (h *hostRun) deleteNode(ctx context.Context, n *kube.Node) error {
 		return err
 	}
 	return &steps.Error{Code: steps.CodeNotConverged, Summary: "did not converge",
-		Detail: fmt.Sprintf("the Node %s (UID %s) is in the cluster: it was registered anew meanwhile", have.Name, have.UID), Remedy: "leave again"}
+		Detail: fmt.Sprintf("the Node %s (UID %s) is in the cluster: it was registered again meanwhile", have.Name, have.UID), Remedy: "leave again"}
 }

@@ -28,7 +28,7 @@ const (
 	letGoFor = 10 * time.Second
 )
 
-// hold locks the host for this run. A connection that is lost meanwhile is made anew.
+// hold locks the host for this run. A connection that is lost meanwhile is made again.
 func (h *hostRun) hold(ctx context.Context) error {
 	if h.opt.Holder.Run == "" {
 		return nil
@@ -48,7 +48,7 @@ func (h *hostRun) hold(ctx context.Context) error {
 }
 
 // lock locks the connected host. A run that has ended, this one before its connection
-// was lost, and the healing after a boot are waited for; any other is told at once.
+// was lost, and the healing after a boot are waited for; any other lock holder is an error at once.
 func (h *hostRun) lock(ctx context.Context) error {
 	reply, err := h.conn.Lock(ctx, steps.LockRequest{Holder: h.opt.Holder})
 	if err == nil && reply.By != nil && (reply.By.Run == h.opt.Holder.Run || h.gone(*reply.By)) {
@@ -69,7 +69,7 @@ func (h *hostRun) lock(ctx context.Context) error {
 	case reply.By != nil:
 		return steps.Locked("the machine "+h.node.Name, *reply.By)
 	case reply.Left != nil && h.report.Facts.BootTime.After(reply.Left.Since):
-		h.emit(event.Warning{Host: h.node.Name, Summary: notEnded, Detail: reply.Left.String() + "; the machine was started anew since then" + goesOn})
+		h.emit(event.Warning{Host: h.node.Name, Summary: notEnded, Detail: reply.Left.String() + "; the machine has restarted since then" + goesOn})
 	case reply.Left != nil && h.firstOf(*reply.Left):
 		h.emit(event.Warning{Host: h.node.Name, Summary: notEnded, Detail: reply.Left.String() + goesOn})
 	}
@@ -79,19 +79,19 @@ func (h *hostRun) lock(ctx context.Context) error {
 // What is said of a run that died.
 const (
 	notEnded = "an earlier run did not end"
-	goesOn   = "; this run goes on from there"
+	goesOn   = "; this run continues from there"
 )
 
-// firstOf tells whether the run that left something behind was not told of yet: its
+// firstOf reports whether the run that left something behind was not reported yet: its
 // Lease and the locks of all its hosts are left, and are one story.
 func (s *Session) firstOf(by steps.Holder) bool {
-	_, told := s.told.LoadOrStore(by.Run, true)
-	return !told
+	_, known := s.reported.LoadOrStore(by.Run, true)
+	return !known
 }
 
 func (s *Session) gone(by steps.Holder) bool { return s.opt.Gone != nil && s.opt.Gone(by) }
 
-// letGo ends hold. What cannot be told to the host any more is found by the next run.
+// letGo ends hold. If the host can no longer be reached, the next run finds the lock.
 func (h *hostRun) letGo(ctx context.Context) {
 	if !h.holds {
 		return
@@ -131,7 +131,7 @@ func (s *Session) holdCluster(ctx context.Context) (letGo func(), err error) {
 		e.Remedy += fmt.Sprintf("; if it has ended without a word, its Lease ends %s", before.Renewed.Add(before.Duration).UTC().Format(time.RFC3339))
 		return func() {}, e
 	case ctx.Err() != nil:
-		return func() {}, nil // told by the hosts
+		return func() {}, nil // reported by the hosts
 	case err != nil:
 		s.emit(event.Warning{Summary: "no Lease in the cluster", Detail: err.Error() + "; runs from elsewhere are kept off only by the lock of each machine"})
 		return func() {}, nil

@@ -11,7 +11,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// findFormer looks for the Nodes that the plan joined and names no more, by the mark
+// findFormer looks for the Nodes that the plan joined and no longer names, by the mark
 // that they carry (kube.PlanOf). That they cannot be listed is a warning: nothing of
 // the plan depends on them.
 func (s *Session) findFormer(ctx context.Context) []kube.Node {
@@ -20,12 +20,12 @@ func (s *Session) findFormer(ctx context.Context) []kube.Node {
 	}
 	api, err := s.cluster(ctx)
 	if err != nil {
-		return nil // told with the hosts
+		return nil // reported with the hosts
 	}
 	all, err := api.Nodes(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.emit(event.Warning{Summary: "it is not known whether the cluster has nodes that the plan names no more", Detail: err.Error()})
+			s.emit(event.Warning{Summary: "it is not known whether the cluster has nodes that the plan no longer names", Detail: err.Error()})
 		}
 		return nil
 	}
@@ -38,7 +38,7 @@ func (s *Session) findFormer(ctx context.Context) []kube.Node {
 	return out
 }
 
-// PruneResult is what became of a Node that the plan names no more.
+// PruneResult is what became of a Node that the plan no longer names.
 type PruneResult struct {
 	Node   string
 	Failed string // where it ended; "" = it is gone
@@ -47,8 +47,8 @@ type PruneResult struct {
 
 // Prune takes the Nodes of r.Former out of the cluster, one after the other: each is
 // cordoned, drained where it is Ready, and deleted with its bootstrap tokens. Their
-// machines are not touched: the plan does not say any more how they are reached. One
-// that fails does not stop the others, and the next Prune goes on.
+// machines are not touched: the plan no longer says how they are reached. One
+// that fails does not stop the others, and the next Prune continues.
 func (s *Session) Prune(ctx context.Context, r *Report) []PruneResult {
 	letGo, held := s.holdCluster(ctx)
 	defer letGo()
@@ -83,7 +83,7 @@ func (s *Session) prune(ctx context.Context, n kube.Node, res *PruneResult) {
 		res.Err, res.Failed = err, "node_object"
 		return
 	case now.UID != n.UID || now.Annotations[kube.PlanOf] != n.Annotations[kube.PlanOf]:
-		res.Err, res.Failed = &steps.Error{Code: steps.CodeFailed, Summary: "the Node is another's now", Detail: "since it was listed it was made anew, or another plan has taken it; it is left as it is"}, "node_object"
+		res.Err, res.Failed = &steps.Error{Code: steps.CodeFailed, Summary: "the Node belongs to another now", Detail: "since it was listed it was created again, or another plan has taken it; it is left as it is"}, "node_object"
 		return
 	}
 	n = now

@@ -41,7 +41,7 @@ func (h *hostRun) reboots() (id string, may bool) {
 
 func (i *Interruption) reboots() bool { return i != nil && i.Reboot }
 
-// mayReboot tells why this run may not reboot the machine now; "" = it may.
+// mayReboot says why this run may not reboot the machine now; "" = it may.
 func (h *hostRun) mayReboot(spec steps.Spec) (args steps.Reboot, why string) {
 	if err := json.Unmarshal(spec.Args, &args); err != nil {
 		return args, err.Error()
@@ -64,71 +64,82 @@ func (s *Session) now() time.Time {
 
 // applyReboot reboots the machine where something needs it and the plan lets it, and
 // waits until it is back. Where it may not be, the run ends here if later steps need it,
-// and else tells of it in the end.
+// and otherwise says so at the end.
 func (h *hostRun) applyReboot(ctx context.Context, spec steps.Spec, sum *HostSummary) {
-	c, err := h.lookReboot(ctx, spec)
+	rebooting{h, spec, sum}.run(ctx)
+}
+
+// rebooting is the reboot of a machine by the step of the plan.
+type rebooting struct {
+	*hostRun
+	spec steps.Spec
+	sum  *HostSummary
+}
+
+func (h rebooting) run(ctx context.Context) {
+	c, err := h.check(ctx)
 	if err != nil {
-		sum.Failed, sum.Source, sum.Err = spec.ID, spec.Source, err
+		h.sum.Failed, h.sum.Source, h.sum.Err = h.spec.ID, h.spec.Source, err
 		return
 	}
 	if c.NoOp() {
-		sum.Unchanged = append(sum.Unchanged, spec.ID)
+		h.sum.Unchanged = append(h.sum.Unchanged, h.spec.ID)
 		return
 	}
-	_, why := h.mayReboot(spec)
-	if why == "" && h.report.KubeNode != nil && !h.stopsFirst(spec.ID) && !h.report.Interruption.reboots() {
-		why = "this was not to be seen when the run began, so its pods were not to be moved"
+	_, why := h.mayReboot(h.spec)
+	if why == "" && h.report.KubeNode != nil && !h.stopsFirst(h.spec.ID) && !h.report.Interruption.reboots() {
+		why = "this was not known when the run began, so its pods were not moved"
 	}
 	if why != "" { // also one that an earlier run has asked for, and that did not come
 		e := &steps.Error{Code: steps.CodeReboot, Summary: "a reboot is pending", Detail: fmt.Sprintf("%s is to be rebooted for %s; %s", h.node.Name, strings.Join(c.Reboot.Why, ", "), why),
-			Remedy: "reboot it when it suits, then apply again, which goes on from here; or let the plan do it: host { reboot = \"auto\" }"}
+			Remedy: "reboot it when it suits, then apply again, which continues from here; or let the plan do it: host { reboot = \"auto\" }"}
 		if c.Reboot.Blocks {
-			sum.Failed, sum.Source, sum.Err = spec.ID, spec.Source, e
+			h.sum.Failed, h.sum.Source, h.sum.Err = h.spec.ID, h.spec.Source, e
 		} else {
-			sum.Unchanged, h.rebootLeft = append(sum.Unchanged, spec.ID), e
+			h.sum.Unchanged, h.rebootLeft = append(h.sum.Unchanged, h.spec.ID), e
 		}
 		return
 	}
 	if h.node.Connection.Type == "local" {
-		h.rebootSelf(ctx, spec, c.Reboot.Why, sum)
+		h.self(ctx, c.Reboot.Why)
 		return
 	}
-	reply, err := transport.Do(ctx, h.conn, wire.Apply, h.request([]steps.Spec{spec}), h.emit)
+	reply, err := transport.Do(ctx, h.conn, wire.Apply, h.request([]steps.Spec{h.spec}), h.emit)
 	switch {
 	case err == nil && reply.Err != nil:
 		err = reply.Err
 	case err == nil:
 		h.connMutations = reply.Mutations
 	case dropped(err):
-		err = nil // it may have gone down at once; else it is told again
+		err = nil // it may have gone down at once; else it is sent again
 	}
 	if err == nil {
 		h.lostMutations, h.connMutations = h.lostMutations+h.connMutations, 0
-		sum.Mutations = h.lostMutations
-		err = h.phase(ctx, "boot", func() error { return h.awaitBoot(ctx, spec) })
+		h.sum.Mutations = h.lostMutations
+		err = h.phase(ctx, "boot", func() error { return h.await(ctx) })
 	}
 	if err == nil {
 		h.booted = time.Now()
-		err = h.featuresKept(ctx, spec)
+		err = h.featuresKept(ctx)
 	}
 	if err != nil {
-		sum.Failed, sum.Source, sum.Err = spec.ID, spec.Source, err
+		h.sum.Failed, h.sum.Source, h.sum.Err = h.spec.ID, h.spec.Source, err
 		return
 	}
-	sum.Changed = append(sum.Changed, spec.ID)
+	h.sum.Changed = append(h.sum.Changed, h.spec.ID)
 }
 
-// lookReboot asks the machine what is to be rebooted for.
-func (h *hostRun) lookReboot(ctx context.Context, spec steps.Spec) (steps.Change, error) {
-	reply, err := retryDropped(ctx, h, "applying", func() (steps.CheckReply, error) { return h.askReboot(ctx, spec) })
+// check asks the machine what is to be rebooted for.
+func (h rebooting) check(ctx context.Context) (steps.Change, error) {
+	reply, err := retryDropped(ctx, h.hostRun, "applying", func() (steps.CheckReply, error) { return h.ask(ctx) })
 	if err != nil {
 		return steps.Change{}, err
 	}
 	return reply.Results[0].Change, nil
 }
 
-func (h *hostRun) askReboot(ctx context.Context, spec steps.Spec) (steps.CheckReply, error) {
-	reply, err := transport.Do(ctx, h.conn, wire.Check, h.request([]steps.Spec{spec}), nil)
+func (h rebooting) ask(ctx context.Context) (steps.CheckReply, error) {
+	reply, err := transport.Do(ctx, h.conn, wire.Check, h.request([]steps.Spec{h.spec}), nil)
 	switch {
 	case err != nil:
 	case len(reply.Results) != 1:
@@ -139,17 +150,17 @@ func (h *hostRun) askReboot(ctx context.Context, spec steps.Spec) (steps.CheckRe
 	return reply, err
 }
 
-// awaitBoot waits until the machine has booted: until what it noted when it was told to
+// await waits until the machine has booted: until what it noted when it was asked to
 // reboot is gone, however long it takes to go down, and whatever its clock says. The
 // machine is locked again then. Whatever else it answers meanwhile, or does not, is that
 // of a machine on its way. It fails where the same is needed still.
-func (h *hostRun) awaitBoot(ctx context.Context, spec steps.Spec) error {
+func (h rebooting) await(ctx context.Context) error {
 	bound, cancel := context.WithTimeout(ctx, rebootFor)
 	defer cancel()
 	h.disconnect()
-	told, last := "", "nothing of it"
+	shown, last := "", "nothing of it"
 	for {
-		c, err := h.lookBooted(bound, spec)
+		c, err := h.checkBooted(bound)
 		seen := "it is going down"
 		switch {
 		case err == nil && c.NoOp():
@@ -158,7 +169,7 @@ func (h *hostRun) awaitBoot(ctx context.Context, spec steps.Spec) error {
 		case err == nil && !c.Reboot.Asked:
 			return &steps.Error{Code: steps.CodeFailed, Summary: "a reboot was not enough", Detail: fmt.Sprintf("%s has rebooted, and still wants it for %s", h.node.Name, strings.Join(c.Reboot.Why, ", ")),
 				Remedy: "look into the event log of the machine (Setup, System) for what failed; then apply again"}
-		case err != nil && noBootMends(err):
+		case err != nil && permanent(err):
 			return err
 		case err != nil:
 			h.disconnect()
@@ -171,8 +182,8 @@ func (h *hostRun) awaitBoot(ctx context.Context, spec steps.Spec) error {
 				last += ": " + err.Error()
 			}
 		}
-		if seen != told {
-			told = seen
+		if seen != shown {
+			shown = seen
 			h.state("rebooting", seen)
 		}
 		if wait.Pause(bound, rebootLook) != nil {
@@ -180,12 +191,12 @@ func (h *hostRun) awaitBoot(ctx context.Context, spec steps.Spec) error {
 				return context.Cause(ctx)
 			}
 			return &steps.Error{Code: steps.CodeTimeout, Summary: "not back in time",
-				Detail: fmt.Sprintf("%s has not come back within %s of its reboot; last seen: %s", h.node.Name, rebootFor, last), Remedy: "look at its console; the next apply goes on from here"}
+				Detail: fmt.Sprintf("%s has not come back within %s of its reboot; last seen: %s", h.node.Name, rebootFor, last), Remedy: "look at its console; the next apply continues from here"}
 		}
 	}
 }
 
-// comesUp tells whether a step may have failed because this run has rebooted the machine a
+// comesUp reports whether a step may have failed because this run has rebooted the machine a
 // short time ago: it is a service, or waits for something.
 func (h *hostRun) comesUp(d event.StepDone) bool {
 	service := slices.ContainsFunc(h.node.Steps, func(s steps.Spec) bool { return s.ID == d.Step && s.Kind == "service" })
@@ -207,10 +218,10 @@ func (h *hostRun) services(before string) []steps.Spec {
 }
 
 // featuresKept wants that the features which were turned on before the reboot are on still:
-// Windows takes back while it boots what it cannot finish.
-func (h *hostRun) featuresKept(ctx context.Context, reboot steps.Spec) error {
+// Windows undoes while it boots what it cannot finish.
+func (h rebooting) featuresKept(ctx context.Context) error {
 	var features []steps.Spec
-	for _, s := range h.node.Steps[:slices.IndexFunc(h.node.Steps, func(s steps.Spec) bool { return s.ID == reboot.ID })] {
+	for _, s := range h.node.Steps[:slices.IndexFunc(h.node.Steps, func(s steps.Spec) bool { return s.ID == h.spec.ID })] {
 		if s.Kind == "feature" {
 			features = append(features, s)
 		}
@@ -218,7 +229,7 @@ func (h *hostRun) featuresKept(ctx context.Context, reboot steps.Spec) error {
 	if len(features) == 0 {
 		return nil
 	}
-	reply, err := ask(ctx, h, "applying", wire.Check, h.request(features))
+	reply, err := ask(ctx, h.hostRun, "applying", wire.Check, h.request(features))
 	if err != nil {
 		return err
 	}
@@ -234,27 +245,27 @@ func (h *hostRun) featuresKept(ctx context.Context, reboot steps.Spec) error {
 	return nil
 }
 
-// noBootMends tells whether err stays whatever the machine still does: it is another
+// permanent reports whether err stays, whatever the machine still does: it is another
 // machine, the key to it is lost, or another run has it.
-func noBootMends(err error) bool {
+func permanent(err error) bool {
 	if ce := (*transport.ConnectError)(nil); errors.As(err, &ce) {
 		return ce.Reason == transport.ReasonHostKey || ce.Reason == transport.ReasonUnknownHost || ce.Reason == transport.ReasonKey
 	}
 	return steps.AsError(err).Code == steps.CodeLocked
 }
 
-// unanswered tells whether err comes from the way to the machine, not from the machine.
+// unanswered reports whether err comes from the way to the machine, not from the machine.
 func unanswered(err error) bool {
 	var ce *transport.ConnectError
 	return errors.As(err, &ce) && ce.Reason == transport.ReasonUnreachable || dropped(err)
 }
 
-// lookBooted connects anew, where it is not connected, and looks.
-func (h *hostRun) lookBooted(ctx context.Context, spec steps.Spec) (c steps.Change, err error) {
+// checkBooted connects again, where it is not connected, and looks.
+func (h rebooting) checkBooted(ctx context.Context) (c steps.Change, err error) {
 	if err := h.connect(ctx); err != nil {
 		return c, err
 	}
-	reply, err := h.askReboot(ctx, spec)
+	reply, err := h.ask(ctx)
 	if err != nil {
 		return c, err
 	}

@@ -29,17 +29,18 @@ func (s *Session) resume(n plan.Node, f host.Facts) (*Resume, error) {
 	return s.opt.Resume(n, f)
 }
 
-// rebootsSelf tells whether the run ends with a reboot of the machine that it runs on.
+// rebootsSelf reports whether the run ends with a reboot of the machine that it runs on.
 func (h *hostRun) rebootsSelf() bool {
 	_, may := h.reboots()
 	return may && h.node.Connection.Type == "local"
 }
 
-// rebootSelf makes the machine that this process runs on finish the plan after its next
+// self makes the machine that this process runs on finish the plan after its next
 // boot, and ends the host's run. The reboot itself is for RebootSelf, when nothing else
 // is left to do.
-func (h *hostRun) rebootSelf(ctx context.Context, spec steps.Spec, why []string, sum *HostSummary) {
-	sum.Failed, sum.Source = spec.ID, spec.Source
+func (h rebooting) self(ctx context.Context, why []string) {
+	sum := h.sum
+	sum.Failed, sum.Source = h.spec.ID, h.spec.Source
 	r, err := h.resume(h.node, h.report.Facts)
 	var reply steps.ApplyReply
 	if err == nil {
@@ -54,7 +55,7 @@ func (h *hostRun) rebootSelf(ctx context.Context, spec steps.Spec, why []string,
 		sum.Err = err
 		return
 	}
-	h.goesDown = &spec
+	h.goesDown = &h.spec
 	sum.GoesDown = true
 	sum.Err = &steps.Error{Code: steps.CodeReboot, Summary: "this machine is rebooted now", Detail: fmt.Sprintf("%s is rebooted for %s, and nodejoin ends with it", h.node.Name, strings.Join(why, ", ")),
 		Remedy: fmt.Sprintf("wait: the service %s does the rest of the plan on this machine after the boot, once; what it did is in %s then, and in 'nodejoin history'", r.Service, r.Log)}

@@ -31,13 +31,13 @@ type rollout struct {
 	failures int
 }
 
-// out tells whether the Node of a host takes no pods, or does not run those that it has.
+// out reports whether the Node of a host takes no pods, or does not run those that it has.
 func (h *hostRun) out() bool {
 	n := h.report.KubeNode
 	return n != nil && (!n.Ready || n.Unschedulable)
 }
 
-// takesTurn tells whether a host has something to do that takes its Node out of service,
+// takesTurn reports whether a host has something to do that takes its Node out of service,
 // or that could bring it back.
 func (h *hostRun) takesTurn() bool {
 	if h.report.Err != nil || slices.ContainsFunc(h.report.Steps, func(s StepReport) bool { return s.Result.Err != nil }) {

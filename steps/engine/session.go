@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -32,7 +31,7 @@ type Session struct {
 	infoOnce sync.Once
 	info     kube.Info
 	infoErr  error
-	told     sync.Map // ids of runs that died, of which was told
+	reported sync.Map // ids of runs that died and were reported
 	turns    sync.Map // locks, by sharedKey: what nodes share is made by one, and seen by the others
 
 	artifacts artifacts
@@ -112,7 +111,7 @@ func (s *Session) cluster(ctx context.Context) (kube.API, error) {
 	return s.api, s.infoErr
 }
 
-// needsCluster tells whether a step runs there or refers to it.
+// needsCluster reports whether a step runs there or refers to it.
 func needsCluster(n plan.Node) bool {
 	for _, spec := range n.Steps {
 		if k, _ := steps.Lookup(spec.Kind); k.Place == steps.OnCluster {
@@ -205,7 +204,7 @@ func (h *hostRun) note(r steps.Result) {
 	}
 }
 
-// checkCluster checks the cluster's side of a node, but for the steps that run
+// checkCluster checks the cluster's side of a node, except for the steps that run
 // only when a host step needs them.
 func (h *hostRun) checkCluster(ctx context.Context) (map[string]steps.Result, error) {
 	api, err := h.cluster(ctx)
@@ -238,7 +237,7 @@ func (h *hostRun) checkConditional(ctx context.Context, results map[string]steps
 		if s.OnlyIf != "" {
 			needed[s.Kind] = needed[s.Kind] || h.pending[s.OnlyIf]
 		}
-		if s.OnlyIf != "" || needed[s.Kind] { // one that takes back what the former makes
+		if s.OnlyIf != "" || needed[s.Kind] { // one that undoes what the former makes
 			specs = append(specs, s)
 		}
 	}
@@ -269,26 +268,3 @@ func (h *hostRun) specs(p steps.Place) []steps.Spec {
 func (h *hostRun) state(state, detail string) {
 	h.emit(event.HostState{Host: h.node.Name, State: state, Detail: detail})
 }
-
-func (h *hostRun) connect(ctx context.Context) error {
-	if h.conn != nil {
-		return nil
-	}
-	h.state("connecting", "")
-	c, err := h.opt.Connect(ctx, h.node)
-	if err != nil {
-		return err
-	}
-	h.conn = c
-	return nil
-}
-
-func (h *hostRun) disconnect() {
-	if h.conn != nil {
-		_ = h.conn.Close()
-		h.conn = nil
-	}
-}
-
-// dropped tells whether err says that the connection was lost.
-func dropped(err error) bool { return errors.Is(err, transport.ErrDropped) }

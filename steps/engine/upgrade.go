@@ -56,9 +56,15 @@ func (h *hostRun) checkNode(ctx context.Context, api kube.API) error {
 // looks at the pods that are to be moved. What is refused is the error of a step, so
 // that the host is left as it is.
 func (h *hostRun) checkUpgrade(ctx context.Context) {
-	if h.api == nil || h.plan.Cluster == nil {
-		return
+	if h.api != nil && h.plan.Cluster != nil {
+		upgradeCheck{h}.check(ctx)
 	}
+}
+
+// upgradeCheck is the part of a host's check that is about another version.
+type upgradeCheck struct{ *hostRun }
+
+func (h upgradeCheck) check(ctx context.Context) {
 	kubelet := h.program(compat.KubeletProgram)
 	if kubelet != nil && kubelet.step.Result.Err == nil {
 		if err := h.checkVersion(kubelet); err != nil {
@@ -85,11 +91,11 @@ func (h *hostRun) checkUpgrade(ctx context.Context) {
 
 // checkVersion judges the version that the kubelet would get against the API server
 // and against what runs, and notes the upgrade.
-func (h *hostRun) checkVersion(kubelet *program) *steps.Error {
+func (h upgradeCheck) checkVersion(kubelet *program) *steps.Error {
 	c := kubelet.step.Result.Change
 	to, node := h.plan.Cluster.Version, h.report.KubeNode
 	order, known := 0, false
-	if node != nil && c.Action != steps.ActionCreate { // a kubelet that is not on the host is nobody's version
+	if node != nil && c.Action != steps.ActionCreate { // a kubelet that is not on the host has no version
 		order, known = compat.Compare(node.KubeletVersion, to)
 	}
 	if c.NoOp() || known && order == 0 {
@@ -119,7 +125,7 @@ type program struct {
 }
 
 // program finds the service step that runs a program; nil = none.
-func (h *hostRun) program(name string) *program {
+func (h upgradeCheck) program(name string) *program {
 	for i := range h.report.Steps {
 		s := &h.report.Steps[i]
 		if s.Spec.Kind != "service" {
@@ -139,7 +145,7 @@ func (h *hostRun) program(name string) *program {
 }
 
 // meaning compares how the programs run with how they will, by the tables of versions.
-func (h *hostRun) meaning(from, to string) []string {
+func (h upgradeCheck) meaning(from, to string) []string {
 	var out []string
 	for _, name := range []string{compat.KubeletProgram, compat.KubeProxyProgram} {
 		p := h.program(name)
@@ -161,7 +167,7 @@ func (h *hostRun) meaning(from, to string) []string {
 
 // configOf are the texts of the file of --config, as found and as wanted; "" where
 // they are not known.
-func (h *hostRun) configOf(command []string) (have, want string) {
+func (h upgradeCheck) configOf(command []string) (have, want string) {
 	path := ""
 	for _, a := range command {
 		if v, ok := strings.CutPrefix(a, "--config="); ok {
@@ -185,7 +191,7 @@ func (h *hostRun) configOf(command []string) (have, want string) {
 
 // interruption is what would stop of kubelet and runtime while the Node is
 // registered; nil = nothing. A service that does not run cannot stop.
-func (h *hostRun) interruption() *Interruption {
+func (h upgradeCheck) interruption() *Interruption {
 	if h.report.KubeNode == nil {
 		return nil
 	}
@@ -223,8 +229,8 @@ func (h *hostRun) interruption() *Interruption {
 	return out
 }
 
-// before tells whether step a comes before b.
-func (h *hostRun) before(a, b string) bool {
+// before reports whether step a comes before b.
+func (h upgradeCheck) before(a, b string) bool {
 	at := func(id string) int {
 		return slices.IndexFunc(h.node.Steps, func(s steps.Spec) bool { return s.ID == id })
 	}

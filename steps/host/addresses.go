@@ -7,12 +7,10 @@ import (
 	"strings"
 )
 
-// Addresses brings a list of addresses of a firewall rule into one form: "" for
-// any, else addresses and networks (ADDRESS/BITS, of one address without the bits),
-// sorted, each once, with commas between. The firewall returns "192.0.2.1" as
-// "192.0.2.1/255.255.255.255" or as a range of one, and takes all of these
-// (learn.microsoft.com, INetFwRule::put_RemoteAddresses). What is none of them is
-// kept as it is, in lower case.
+// Addresses normalizes a list of addresses of a firewall rule: "" for any, otherwise addresses and networks
+// (ADDRESS/BITS, a single address without bits), sorted, without duplicates, separated by commas. The
+// firewall returns "192.0.2.1" as "192.0.2.1/255.255.255.255" or as a range of one, and accepts all of these
+// (learn.microsoft.com, INetFwRule::put_RemoteAddresses). Anything else is kept, in lower case.
 func Addresses(list string) string {
 	var out []string
 	for part := range strings.SplitSeq(list, ",") {
@@ -39,7 +37,7 @@ func address(text string) string {
 		if m := net.ParseIP(mask).To4(); m != nil {
 			ones, bits := net.IPMask(m).Size()
 			if bits == 0 {
-				return text // no mask of a network
+				return text // not the mask of a network
 			}
 			ip, err := netip.ParseAddr(at)
 			if err != nil {
@@ -60,7 +58,7 @@ func address(text string) string {
 	return text
 }
 
-// ValidAddresses reports whether a list holds addresses and networks only.
+// ValidAddresses reports whether a list holds only addresses and networks.
 func ValidAddresses(list string) bool {
 	normal := Addresses(list)
 	if normal == "" {
@@ -76,7 +74,7 @@ func ValidAddresses(list string) bool {
 	return true
 }
 
-// GlobalIPv6 are the addresses of IPv6 of this machine at which others may reach it, sorted.
+// GlobalIPv6 returns the IPv6 addresses at which other machines can reach this one, sorted.
 func GlobalIPv6() ([]string, error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {

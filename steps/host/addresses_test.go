@@ -16,7 +16,8 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%q: %q, want %q", in, have, want)
 		}
 	}
-	for in, want := range map[string]bool{"": true, "*": true, "10.0.0.0/8": true, "10.0.0.1,fd00::/8": true, "10.0.0.1-10.0.0.9": false, "LocalSubnet": false, "10.0.0": false, ",": false} {
+	for in, want := range map[string]bool{"": true, "*": true, "10.0.0.0/8": true, "10.0.0.1,fd00::/8": true,
+		"10.0.0.1-10.0.0.9": false, "LocalSubnet": false, "10.0.0": false, ",": false} {
 		if have := ValidAddresses(in); have != want {
 			t.Errorf("%q: valid %v", in, have)
 		}

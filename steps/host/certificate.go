@@ -6,7 +6,7 @@ import (
 	"io/fs"
 )
 
-// CheckCertificate wants one certificate in DER; else the error is fs.ErrInvalid.
+// CheckCertificate accepts exactly one certificate in DER; any other input is fs.ErrInvalid.
 func CheckCertificate(der []byte) error {
 	if _, err := x509.ParseCertificate(der); err != nil {
 		return fmt.Errorf("%w: %w", fs.ErrInvalid, err)

@@ -2,8 +2,7 @@ package host
 
 import "strings"
 
-// CommandLine writes arguments as one Windows command line, so that programs take it
-// apart into the same arguments
+// CommandLine joins arguments into one Windows command line that programs split into the same arguments
 // (learn.microsoft.com/cpp/c-language/parsing-c-command-line-arguments).
 func CommandLine(args []string) string {
 	var b strings.Builder
@@ -36,7 +35,7 @@ func CommandLine(args []string) string {
 	return b.String()
 }
 
-// SplitCommandLine takes a Windows command line apart.
+// SplitCommandLine splits a Windows command line into arguments.
 func SplitCommandLine(line string) []string {
 	var out []string
 	var arg strings.Builder

@@ -14,11 +14,11 @@ var (
 	ErrDependents     = errors.New("other services depend on it")
 	ErrMarkedDeleted  = errors.New("the service is marked for deletion")
 	ErrNoSpace        = errors.New("no space left on the volume")
-	// ErrServiceExited: the service started and ended by itself.
+	// ErrServiceExited: the service started and then ended by itself.
 	ErrServiceExited = errors.New("the service ended by itself")
 	// ErrNameUnknown: the machine's resolver does not find a name.
 	ErrNameUnknown = errors.New("the name is not found")
-	// ErrNoAnswer: a connection was tried, and nothing took it.
+	// ErrNoAnswer: a connection was tried and failed.
 	ErrNoAnswer = errors.New("no answer")
 )
 
@@ -32,7 +32,7 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.Subject, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
 
-// DigestError: bytes are not those that were promised. Nothing of them was kept.
+// DigestError reports bytes that differ from the expected ones. None of them are kept.
 type DigestError struct {
 	Subject   string // URL or path of what was read
 	Algorithm string // "sha256" or "sha512"

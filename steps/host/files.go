@@ -16,9 +16,8 @@ type FilesReader interface {
 	List(ctx context.Context, path string) ([]FileInfo, error)
 	// FreeBytes is the space left on the volume that holds path (or would hold it).
 	FreeBytes(ctx context.Context, path string) (uint64, error)
-	// Mounts are where file systems are mounted, at path or below it, in the order in
-	// which they were. Windows has volumes, which nobody but an administrator puts into
-	// folders, and answers that there are none; so it is of a path that is not there.
+	// Mounts lists the mount points at path and below, in mount order. Windows, whose volumes only an
+	// administrator mounts in folders, returns none; so does a path that does not exist.
 	Mounts(ctx context.Context, path string) ([]string, error)
 }
 
@@ -26,14 +25,13 @@ type FilesReader interface {
 type Files interface {
 	FilesReader
 
-	// Mkdir creates a directory and its missing parents; an existing one is kept
-	// and only its access is set. On Windows only the system and administrators can
-	// change a folder that it makes, whatever C:\ gives to others; what is made in it
-	// later inherits what it would else (but for AccessPrivate).
+	// Mkdir creates a directory and its missing parents; for an existing one it only sets the access. On
+	// Windows, only the system and administrators can change a folder that it creates, whatever C:\ grants to
+	// others; entries created in it later inherit as usual (except with AccessPrivate).
 	Mkdir(ctx context.Context, path string, access Access) error
-	// WriteFile replaces path atomically (temporary file beside it, flush, rename)
-	// and makes missing parents, as Mkdir does. The temporary name is TempName(path), so that a
-	// later run takes up or overwrites what an interrupted one left.
+	// WriteFile replaces path atomically (temporary file beside it, flush, rename) and creates missing parents,
+	// as Mkdir does. The temporary name is TempName(path), so a later run reuses or overwrites what an
+	// interrupted one left.
 	WriteFile(ctx context.Context, path string, r io.Reader, opt WriteOptions) error
 	// CreateExclusive creates a new file with this content, or fails with fs.ErrExist.
 	CreateExclusive(ctx context.Context, path string, data []byte) error
@@ -42,8 +40,8 @@ type Files interface {
 	// Remove deletes a file or an empty directory; absence is not an error. A program
 	// that runs from path is ErrBusy.
 	Remove(ctx context.Context, path string) error
-	// Unmount takes off what was mounted last at exactly this path; nothing is not an error.
-	// One that is in use is ErrBusy.
+	// Unmount removes the topmost mount at exactly this path; it is not an error if there is none. One that is
+	// in use is ErrBusy.
 	Unmount(ctx context.Context, path string) error
 	// SetAccess changes who may read and write path.
 	SetAccess(ctx context.Context, path string, access Access) error
@@ -53,8 +51,8 @@ type Files interface {
 type Access string
 
 const (
-	// AccessDefault is what the parent gives. Windows: inherited, a new directory as Mkdir says; Linux: 0644,
-	// directories 0755.
+	// AccessDefault is what the parent grants. Windows: inherited, a new directory as described at Mkdir; Linux:
+	// 0644, directories 0755.
 	AccessDefault Access = ""
 	AccessPrivate Access = "private" // SYSTEM and Administrators only, inheritance off; Linux: 0600, directories 0700
 	AccessProgram Access = "program" // Windows: as AccessDefault; Linux: 0755
@@ -73,19 +71,18 @@ type FileInfo struct {
 	// Open: others than the system and administrators can rename it or what lies in it,
 	// or give themselves the right to. It is looked for on Windows only.
 	Open bool `json:"open,omitempty"`
-	// ID changes when the file is replaced (inode and change time, or file index);
-	// empty where the machine has none.
+	// ID changes when the file is replaced (inode and change time, or file index); empty if the machine has
+	// none.
 	ID string `json:"id,omitempty"`
-	// Elsewhere marks an entry of List that leads to another place: a link, a junction,
-	// a mount point. The other fields describe that place; Remove of a link or junction
-	// removes it alone.
+	// Elsewhere marks an entry of List that leads to another place: a link, a junction, a mount point. The other
+	// fields describe that place; Remove of a link or junction removes only the link.
 	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
 // WriteOptions are the attributes of a written file.
 type WriteOptions struct {
 	Access Access
-	// SHA256, when set, is checked against the bytes that were read; a mismatch
-	// leaves nothing behind and is a *DigestError.
+	// SHA256, if set, is checked against the bytes that were read; a mismatch leaves nothing behind and is a
+	// *DigestError.
 	SHA256 string
 }

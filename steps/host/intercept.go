@@ -6,9 +6,9 @@ import (
 	"io"
 )
 
-// Intercept returns a Host that calls before, with the name and subject of the
-// call, ahead of every mutating call of h; an error of before is returned and the
-// call is not made. It counts mutations, and stands for a killed process in tests.
+// Intercept returns a Host that calls before, with the name and subject of the call, ahead of every mutating
+// call of h; an error of before is returned and the call is not made. It counts changes, and simulates a
+// killed process in tests.
 func Intercept(h Host, before func(op, subject string) error) Host {
 	return Around(h, func(op, subject string, call func() error) error {
 		if err := before(op, subject); err != nil {
@@ -18,8 +18,8 @@ func Intercept(h Host, before func(op, subject string) error) Host {
 	})
 }
 
-// Around returns a Host that hands every mutating call of h to around, with its name
-// and subject; around makes the call or does not, and its error is that of the call.
+// Around returns a Host that passes every mutating call of h to around, with its name and subject; around
+// makes the call or not, and its error is the error of the call.
 func Around(h Host, around func(op, subject string, call func() error) error) Host {
 	return &intercepted{Host: h, do: around}
 }
@@ -118,11 +118,15 @@ func (i *intercepted) DeleteInterface(ctx context.Context, name string) error {
 }
 
 func (i *intercepted) DeleteFilterChains(ctx context.Context, chains []FilterChain) error {
-	return i.do("delete filter chains", fmt.Sprint(chains), func() error { return i.Host.DeleteFilterChains(ctx, chains) })
+	return i.do("delete filter chains", fmt.Sprint(chains), func() error {
+		return i.Host.DeleteFilterChains(ctx, chains)
+	})
 }
 
 func (i *intercepted) DeleteFilterTables(ctx context.Context, tables []FilterTable) error {
-	return i.do("delete filter tables", fmt.Sprint(tables), func() error { return i.Host.DeleteFilterTables(ctx, tables) })
+	return i.do("delete filter tables", fmt.Sprint(tables), func() error {
+		return i.Host.DeleteFilterTables(ctx, tables)
+	})
 }
 
 func (i *intercepted) DeleteRoutes(ctx context.Context, routes []Route) error {

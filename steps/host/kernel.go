@@ -6,22 +6,21 @@ import (
 
 // KernelReader observes the kernel of a Linux machine: parameters, modules, interfaces and the packet filter.
 type KernelReader interface {
-	// Sysctl reads a kernel parameter by its name with dots ("net.ipv4.ip_forward"),
-	// as sysctl(8) shows it, runs of blanks as one. Machines without them answer
-	// ErrUnsupported.
+	// Sysctl reads a kernel parameter by its dotted name ("net.ipv4.ip_forward"), as sysctl(8) shows it, with
+	// runs of blanks collapsed. Machines without them return ErrUnsupported.
 	Sysctl(ctx context.Context, name string) (string, error)
 	// KernelModule says how the running kernel has a module; fs.ErrNotExist when it
 	// neither is loaded nor known to be part of the kernel. Machines without modules
 	// answer ErrUnsupported.
 	KernelModule(ctx context.Context, name string) (KernelModule, error)
-	// Interfaces names the network interfaces, up or not, sorted. Machines whose packet
-	// filter is not iptables' answer ErrUnsupported to this and to the calls on chains.
+	// Interfaces returns the names of the network interfaces, up or not, sorted. Machines without iptables'
+	// packet filter return ErrUnsupported here and in the calls on chains.
 	Interfaces(ctx context.Context) ([]string, error)
-	// FilterChains lists the chains of the packet filter that programs have made. Where
-	// iptables is not installed it is fs.ErrNotExist.
+	// FilterChains lists the chains of the packet filter that programs have created; fs.ErrNotExist if iptables
+	// is not installed.
 	FilterChains(ctx context.Context) ([]FilterChain, error)
-	// FilterTables lists the tables of nftables, those that iptables has there, too. Where
-	// nft is not installed it is fs.ErrNotExist; Windows answers ErrUnsupported.
+	// FilterTables lists the tables of nftables, including those of iptables; fs.ErrNotExist if nft is not
+	// installed, ErrUnsupported on Windows.
 	FilterTables(ctx context.Context) ([]FilterTable, error)
 }
 
@@ -29,19 +28,18 @@ type KernelReader interface {
 type Kernel interface {
 	KernelReader
 
-	// SetSysctl sets a kernel parameter until the next boot. One that the kernel does
-	// not have is fs.ErrNotExist.
+	// SetSysctl sets a kernel parameter until the next boot; fs.ErrNotExist if the kernel does not have it.
 	SetSysctl(ctx context.Context, name, value string) error
-	// LoadKernelModule loads a module, with those that it needs, into the running
-	// kernel; one that is there already is not an error.
+	// LoadKernelModule loads a module and its dependencies into the running kernel; it is not an error if it is
+	// loaded already.
 	LoadKernelModule(ctx context.Context, name string) error
-	// DeleteInterface removes an interface that programs have made, such as a bridge;
-	// absence is not an error.
+	// DeleteInterface removes an interface that programs have created, such as a bridge; absence is not an
+	// error.
 	DeleteInterface(ctx context.Context, name string) error
-	// DeleteFilterChains removes chains with their rules, and the rules of others that lead
-	// to them; absence is not an error.
+	// DeleteFilterChains removes chains with their rules, and the rules of other chains that jump to them;
+	// absence is not an error.
 	DeleteFilterChains(ctx context.Context, chains []FilterChain) error
-	// DeleteFilterTables removes tables with all that is in them; absence is not an error.
+	// DeleteFilterTables removes tables with all their contents; absence is not an error.
 	DeleteFilterTables(ctx context.Context, tables []FilterTable) error
 }
 
@@ -69,5 +67,5 @@ type KernelModule string
 
 const (
 	ModuleLoaded  KernelModule = "loaded"
-	ModuleBuiltIn KernelModule = "built in" // part of the kernel itself
+	ModuleBuiltIn KernelModule = "built in" // built into the kernel
 )

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// SortListeners puts listeners into the order of Reader.Listeners and keeps one of
-// those that hold the same port, as one for IPv4 and one for IPv6 do.
+// SortListeners sorts listeners in the order of Reader.Listeners and removes duplicates of a port, such as
+// its IPv4 and IPv6 listeners.
 func SortListeners(list []Listener) []Listener {
 	slices.SortFunc(list, func(a, b Listener) int {
 		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port), cmp.Compare(b.PID, a.PID))

@@ -7,18 +7,18 @@ import (
 	"unicode"
 )
 
-// HostName is the name of a machine, without the domain that it is looked up in.
+// HostName is the name of a machine, without its domain.
 type HostName struct {
-	Now  string `json:"now"`            // as programs are told it
+	Now  string `json:"now"`            // as programs see it
 	Next string `json:"next,omitempty"` // after the next boot
 	// Domain is the Windows domain that the machine is a member of; "" = none.
 	Domain string `json:"domain,omitempty"`
 }
 
-// CheckHostName refuses, with fs.ErrInvalid, what no machine takes for its name. It lets
-// pass names that RFC 1123 does not: a machine may have one, and be given it back.
+// CheckHostName rejects, with fs.ErrInvalid, names that no machine can have. It accepts names that RFC 1123
+// does not: a machine may have one, and restoring it must work.
 func CheckHostName(name string) error {
-	const longest = 64 // of Linux (sethostname(2)); Windows takes 63
+	const longest = 64 // of Linux (sethostname(2)); Windows allows 63
 	odd := func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(`/\:*?"<>|`, r)
 	}
@@ -28,8 +28,8 @@ func CheckHostName(name string) error {
 	return nil
 }
 
-// HostNameFault says why a name is no single label of RFC 1123 (2.1) that every system
-// takes, as words that follow it; "" when it is one.
+// HostNameFault says why a name is not a single label of RFC 1123 (2.1) that every system accepts, in words
+// that follow the name; "" if it is one.
 func HostNameFault(name string) string {
 	switch {
 	case name == "":
@@ -43,7 +43,7 @@ func HostNameFault(name string) string {
 	case strings.HasPrefix(name, "-") || strings.HasSuffix(name, "-"):
 		return "begins or ends with '-'"
 	case !strings.ContainsFunc(name, letter):
-		return "has no letter, and Windows takes no such name"
+		return "has no letter, which Windows does not accept"
 	}
 	return ""
 }
@@ -52,6 +52,6 @@ func letter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
 
 func digit(r rune) bool { return '0' <= r && r <= '9' }
 
-// NetBIOSName is what programs of older kind see of a Windows machine's name: its first
-// 15 characters, in capitals (learn.microsoft.com, SetComputerNameExW).
+// NetBIOSName is the name of a Windows machine that older programs see: the first 15 characters, in capitals
+// (learn.microsoft.com, SetComputerNameExW).
 func NetBIOSName(name string) string { return strings.ToUpper(name[:min(len(name), 15)]) }

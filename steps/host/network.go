@@ -16,15 +16,13 @@ type NetworkReader interface {
 	// Listeners lists the TCP ports on which programs listen and the UDP ports that
 	// are bound, sorted by protocol and port; each port once.
 	Listeners(ctx context.Context) ([]Listener, error)
-	// DynamicPorts returns the ports of "tcp" or "udp" of which a program gets one that
-	// asks for any. Machines whose kernel parameters these are answer ErrUnsupported, to
-	// the calls on reserved ports, too.
+	// DynamicPorts returns the ephemeral ports of "tcp" or "udp". Machines on which they are kernel parameters
+	// return ErrUnsupported, also in the calls on reserved ports.
 	DynamicPorts(ctx context.Context, protocol string) (PortRange, error)
 	// PortsReserved reports whether exactly this range is reserved (ReservePorts).
 	PortsReserved(ctx context.Context, r PortRange) (bool, error)
-	// PortExcluded reports whether the machine refuses a port of "tcp" or "udp" to a
-	// program that asks for it, and none holds it: one of a range that Windows or its NAT
-	// has set aside. It takes the port for a moment to know.
+	// PortExcluded reports whether the machine denies a port of "tcp" or "udp" to programs although none holds
+	// it: it is in a range that Windows or its NAT has excluded. It binds the port for a moment to find out.
 	PortExcluded(ctx context.Context, protocol string, port uint16) (bool, error)
 	// FirewallRule reads an inbound or outbound rule by its unique name.
 	FirewallRule(ctx context.Context, name string) (FirewallRule, error)
@@ -32,23 +30,22 @@ type NetworkReader interface {
 	HNSNetwork(ctx context.Context, name string) (HNSNetwork, error)
 	// HNSNetworks lists them all, sorted by name.
 	HNSNetworks(ctx context.Context) ([]HNSNetwork, error)
-	// HNSEndpoints lists the endpoints of all networks of HNS, sorted by network, name
-	// and id. Where HNSNetworks is ErrUnsupported it is, too.
+	// HNSEndpoints lists the endpoints of all HNS networks, sorted by network, name and id. It is ErrUnsupported
+	// if HNSNetworks is.
 	HNSEndpoints(ctx context.Context) ([]HNSEndpoint, error)
-	// ProbeHTTP asks url (http only, loopback or the machine's own address) and
-	// gives the status code. An error means that nothing answered.
+	// ProbeHTTP requests url (http only, loopback or the machine's own address) and returns the status code. An
+	// error means that nothing answered.
 	ProbeHTTP(ctx context.Context, url string) (status int, err error)
-	// ProbePipe connects to a named pipe (`\\.\pipe\x`) or unix socket. With a
-	// grpcMethod (`/runtime.v1.RuntimeService/Version`) it also makes that call
-	// with an empty message and wants grpc-status 0.
+	// ProbePipe connects to a named pipe (`\\.\pipe\x`) or unix socket. With a grpcMethod
+	// (`/runtime.v1.RuntimeService/Version`) it also makes that call with an empty message and expects
+	// grpc-status 0.
 	ProbePipe(ctx context.Context, address, grpcMethod string) error
-	// ProbeAPI asks an API server (https) from this machine, without credentials and
-	// without trusting its certificate: the answer says whether there is a
-	// way, what time it is there, and what the certificate is. A name that is not found is ErrNameUnknown.
+	// ProbeAPI requests the version of an API server (https) from this machine, without credentials and without
+	// trusting its certificate: the response shows whether it is reachable, its clock and its certificate. An
+	// unknown name is ErrNameUnknown.
 	ProbeAPI(ctx context.Context, url string) (APIAnswer, error)
-	// ProbeTCP connects to address (HOST:PORT) from this machine and says nothing. A
-	// name that is not found is ErrNameUnknown, a way that does not lead to a listener
-	// ErrNoAnswer; any other error means that it could not be asked.
+	// ProbeTCP connects to address (HOST:PORT) from this machine and sends nothing. An unknown name is
+	// ErrNameUnknown, a failed connection ErrNoAnswer; any other error means that it could not be tried.
 	ProbeTCP(ctx context.Context, address string) error
 }
 
@@ -56,15 +53,14 @@ type NetworkReader interface {
 type Network interface {
 	NetworkReader
 
-	// DeleteRoutes removes routes that are as Routes gives them; absence is not an error. Windows
-	// answers ErrUnsupported.
+	// DeleteRoutes removes routes that equal those of Routes; absence is not an error. Windows returns
+	// ErrUnsupported.
 	DeleteRoutes(ctx context.Context, routes []Route) error
-	// SetDynamicPorts changes what DynamicPorts gives, now and after each boot. A range
-	// that is not ValidDynamic is fs.ErrInvalid.
+	// SetDynamicPorts changes the ephemeral ports, now and after each boot. A range that is not ValidDynamic is
+	// fs.ErrInvalid.
 	SetDynamicPorts(ctx context.Context, r PortRange) error
-	// ReservePorts takes a range out of the ports that programs get which ask for any,
-	// now and after each boot. One that is reserved already is not an error; a port of it
-	// that a program or another reservation has is ErrBusy.
+	// ReservePorts excludes a range from the ephemeral ports, now and after each boot. It is not an error if it
+	// is reserved already; ErrBusy if a program or another reservation has one of its ports.
 	ReservePorts(ctx context.Context, r PortRange) error
 	// ReleasePorts ends a reservation; absence is not an error.
 	ReleasePorts(ctx context.Context, r PortRange) error
@@ -72,12 +68,12 @@ type Network interface {
 	PutFirewallRule(ctx context.Context, r FirewallRule) error
 	// DeleteFirewallRule removes a rule by name; absence is not an error.
 	DeleteFirewallRule(ctx context.Context, name string) error
-	// CreateHNSNetwork creates a network that outlives boots. One of the name
-	// (case-insensitive) is fs.ErrExist. On a machine whose adapter has no virtual switch
-	// one is made, and for some seconds the machine has no connections.
+	// CreateHNSNetwork creates a network that survives reboots. A duplicate name (case-insensitive) is
+	// fs.ErrExist. If the machine's adapter has no virtual switch one is created, which interrupts the machine's
+	// connections for some seconds.
 	CreateHNSNetwork(ctx context.Context, n HNSNetworkConfig) error
-	// DeleteHNSNetwork removes a network by name (case-insensitive), with its endpoints
-	// and the load balancers over these; absence is not an error.
+	// DeleteHNSNetwork removes a network by name (case-insensitive), with its endpoints and their load
+	// balancers; absence is not an error.
 	DeleteHNSNetwork(ctx context.Context, name string) error
 }
 
@@ -91,7 +87,7 @@ type FirewallRule struct {
 	Protocol    string `json:"protocol" choices:"tcp,udp" present:"true"`                   // "tcp" or "udp"
 	Ports       string `json:"ports,omitempty" present:"true"`                              // local ports, "10250" or "30000-32767"; empty = all
 	Program     string `json:"program,omitempty" path:"true" present:"true"`
-	// Remote are the addresses that the rule is for, in the form of Addresses; "" = any.
+	// Remote are the addresses that the rule applies to, in the form of Addresses; "" = any.
 	Remote  string `json:"remote,omitempty"`
 	Enabled bool   `json:"enabled" default:"true" present:"true"`
 }
@@ -107,24 +103,24 @@ type HNSNetwork struct {
 	Port         uint16   `json:"port,omitempty"`          // VXLAN port of the network's policy, 0 = not set (4789)
 }
 
-// HNSNetworkConfig is a network of HNS that is to be made.
+// HNSNetworkConfig is an HNS network to create.
 type HNSNetworkConfig struct {
 	Name    string
 	Type    string // "Overlay" or "L2Bridge"
 	Subnet  string // CIDR
 	Gateway string // address in Subnet
 	VNI     uint32 // of the subnet, Overlay only
-	Adapter string // name of the adapter that its switch is made on; "" = HNS picks one
+	Adapter string // name of the adapter for its switch; "" = HNS chooses one
 }
 
-// HNSEndpoint is what a container, or a backend of a Service, has in a network of HNS.
+// HNSEndpoint is the end of a container, or of a Service's backend, in an HNS network.
 type HNSEndpoint struct {
 	ID        string   `json:"id"`
 	Name      string   `json:"name,omitempty"`
 	Network   string   `json:"network"`             // HNSNetwork.ID
 	Addresses []string `json:"addresses,omitempty"` // with the bits of their network
 	MAC       string   `json:"mac,omitempty"`
-	Remote    bool     `json:"remote,omitempty"` // it stands for one on another machine
+	Remote    bool     `json:"remote,omitempty"` // it represents one on another machine
 }
 
 // Adapter is a network adapter of the machine.
@@ -132,15 +128,15 @@ type Adapter struct {
 	Name      string   `json:"name"`
 	Addresses []string `json:"addresses,omitempty"` // IPv4 with the bits of its network, "192.0.2.10/24"
 	Gateway   bool     `json:"gateway,omitempty"`   // a default route leads through it
-	DHCP      bool     `json:"dhcp,omitempty"`      // its address is leased; false where that is not known (Linux)
+	DHCP      bool     `json:"dhcp,omitempty"`      // its address is leased; false if that is unknown (Linux)
 }
 
-// Route is a way of the machine's packets.
+// Route is an entry of the routing table.
 type Route struct {
 	Destination string `json:"destination"`         // "10.244.1.0/24"; "0.0.0.0/0", "::/0" = the default
 	Gateway     string `json:"gateway,omitempty"`   // "" = the destination is on the link
-	Interface   string `json:"interface,omitempty"` // "" = what goes there is dropped (Linux: blackhole and the like)
-	Metric      uint32 `json:"metric,omitempty"`    // the least counts; Windows adds that of the interface
+	Interface   string `json:"interface,omitempty"` // "" = packets are dropped (Linux: blackhole and the like)
+	Metric      uint32 `json:"metric,omitempty"`    // the lowest wins; Windows adds that of the interface
 }
 
 // Listener is a port that a program of the machine holds.
@@ -150,10 +146,10 @@ type Listener struct {
 	PID      int    `json:"pid,omitempty"` // of one that holds it; 0 = not known
 }
 
-// APIAnswer is what an API server answered.
+// APIAnswer is the response of an API server.
 type APIAnswer struct {
-	Date  time.Time `json:"date,omitzero"` // its clock, in whole seconds; zero = it did not say
+	Date  time.Time `json:"date,omitzero"` // its clock, in whole seconds; zero = not given
 	Clock time.Time `json:"clock"`         // the machine's clock at that moment
-	// Certificates are those that it showed, in DER, its own first; none = not known.
+	// Certificates are those that it presented, in DER, its own first; none = unknown.
 	Certificates [][]byte `json:"certificates,omitempty"`
 }

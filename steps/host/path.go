@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// TempName is where a write to p is prepared: beside it, so that the rename is
-// atomic, and always the same, so that an interrupted write leaves one file that
-// the next write takes over.
+// TempName is where a write to p is prepared: beside it, so that the rename is atomic, and always the same,
+// so that the next write reuses what an interrupted one left.
 func TempName(p string) string { return p + ".nodejoin-new" }
 
 // Join joins elements with the separator of the given OS.
@@ -53,8 +52,8 @@ func Base(os, p string) string {
 	return p[strings.LastIndex(p, `\`)+1:]
 }
 
-// SamePath reports whether two paths name the same file on the given OS
-// (Windows: case and the kind of slash do not count).
+// SamePath reports whether two paths name the same file on the given OS (on Windows regardless of case and
+// kind of slash).
 func SamePath(os, a, b string) bool { return PathKey(os, a) == PathKey(os, b) }
 
 // PathKey is a form of p that is equal for equal paths.

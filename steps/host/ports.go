@@ -24,14 +24,14 @@ func (r PortRange) String() string {
 // Count is the number of ports.
 func (r PortRange) Count() int { return int(r.Last) - int(r.First) + 1 }
 
-// What Windows takes for the ports that it gives out by itself
+// What Windows accepts for its ephemeral ports
 // (learn.microsoft.com/troubleshoot/windows-server/networking/default-dynamic-port-range-tcpip-chang).
 const (
 	MinDynamicPort  = 1025 // the lowest
-	MinDynamicPorts = 255  // the least number of them
+	MinDynamicPorts = 255  // their lowest number
 )
 
-// Valid says what is wrong with a range: fs.ErrInvalid.
+// Valid returns what is wrong with a range: fs.ErrInvalid.
 func (r PortRange) Valid() error {
 	switch {
 	case r.Protocol != "tcp" && r.Protocol != "udp":
@@ -42,19 +42,19 @@ func (r PortRange) Valid() error {
 	return nil
 }
 
-// ValidDynamic is Valid for ports that Windows gives out by itself.
+// ValidDynamic is Valid for ephemeral ports of Windows.
 func (r PortRange) ValidDynamic() error {
 	if err := r.Valid(); err != nil {
 		return err
 	}
 	if r.First < MinDynamicPort || r.Count() < MinDynamicPorts {
-		return fmt.Errorf("%w: ports %s; they begin at %d or higher and are %d or more", fs.ErrInvalid, r, MinDynamicPort, MinDynamicPorts)
+		return fmt.Errorf("%w: ports %s; the first must be at least %d and their number at least %d", fs.ErrInvalid, r,
+			MinDynamicPort, MinDynamicPorts)
 	}
 	return nil
 }
 
-// ParsePortRange reads what String gives, "10250/tcp" or "30000-32767/tcp". What is
-// wrong with it is fs.ErrInvalid.
+// ParsePortRange parses the form of String, "10250/tcp" or "30000-32767/tcp". Errors are fs.ErrInvalid.
 func ParsePortRange(text string) (PortRange, error) {
 	ports, protocol, _ := strings.Cut(text, "/")
 	first, last, isRange := strings.Cut(ports, "-")
@@ -64,7 +64,7 @@ func ParsePortRange(text string) (PortRange, error) {
 	f, err1 := strconv.ParseUint(first, 10, 16)
 	l, err2 := strconv.ParseUint(last, 10, 16)
 	if err1 != nil || err2 != nil {
-		return PortRange{}, fmt.Errorf("%w: %q is no range of ports", fs.ErrInvalid, text)
+		return PortRange{}, fmt.Errorf("%w: %q is not a port range", fs.ErrInvalid, text)
 	}
 	r := PortRange{Protocol: protocol, First: uint16(f), Last: uint16(l)}
 	return r, r.Valid()

@@ -9,8 +9,8 @@ type RegistryReader interface {
 	// RegistryValue reads one value of a key written `HKLM\SOFTWARE\...`.
 	// Machines without a registry answer ErrUnsupported.
 	RegistryValue(ctx context.Context, key, name string) (RegistryValue, error)
-	// RegistryNames returns the names of the keys and of the values directly below a
-	// key, each sorted. A key that holds nothing is there; one that is not is fs.ErrNotExist.
+	// RegistryNames returns the names of the keys and of the values directly below a key, each sorted. An empty
+	// key has none; an absent one is fs.ErrNotExist.
 	RegistryNames(ctx context.Context, key string) (keys, values []string, err error)
 }
 
@@ -21,8 +21,8 @@ type Registry interface {
 	SetRegistryValue(ctx context.Context, key, name string, v RegistryValue) error
 	// DeleteRegistryValue removes one value; absence is not an error. Its key stays.
 	DeleteRegistryValue(ctx context.Context, key, name string) error
-	// DeleteRegistryKey removes a key that holds nothing; absence is not an error. One with
-	// values or keys below it stays, which is ErrBusy.
+	// DeleteRegistryKey removes an empty key; absence is not an error. One with values or keys below it stays,
+	// which is ErrBusy.
 	DeleteRegistryKey(ctx context.Context, key string) error
 }
 

@@ -24,22 +24,21 @@ type Services interface {
 	CreateService(ctx context.Context, c ServiceConfig) error
 	// UpdateService changes a registered service in place (never delete and create).
 	UpdateService(ctx context.Context, c ServiceConfig) error
-	// StartService asks for a start and returns once the service manager has taken
-	// it; starting a running service is ErrServiceRunning.
+	// StartService requests a start and returns once the service manager has accepted it; starting a running
+	// service is ErrServiceRunning.
 	StartService(ctx context.Context, name string) error
-	// StopService stops and waits until the service reports stopped and its
-	// process is gone, bounded by ctx. A process that stays long after that report is
-	// ended. Stopped already is not an error. Running dependents are ErrDependents.
+	// StopService stops and waits until the service reports stopped and its process is gone, bounded by ctx. A
+	// process that stays long after that report is killed. It is not an error if the service is stopped already.
+	// Running dependents are ErrDependents.
 	StopService(ctx context.Context, name string) error
 	// DeleteService unregisters a stopped service. Running: ErrServiceRunning.
 	// Registered services that depend on it: ErrDependents. Absent is not an error.
 	DeleteService(ctx context.Context, name string) error
-	// RunProgram runs a program to its end and gives its exit code; a code other than
-	// 0 is not an error. It runs in its own folder, with this process's environment and
-	// rights and without input; what it prints is in p.Log when the call returns. A
-	// program that is not there is fs.ErrNotExist. When ctx ends first, the program and
-	// what it has started are killed, and so they are when this process ends. Services
-	// that it has started through the service manager run on.
+	// RunProgram runs a program to its end and returns its exit code; a code other than 0 is not an error. It
+	// runs in its own folder, with this process's environment and rights and without input; its output is in
+	// p.Log when the call returns. A missing program is fs.ErrNotExist. If ctx ends first, or this process ends,
+	// the program and its children are killed. Services that it has started through the service manager keep
+	// running.
 	RunProgram(ctx context.Context, p Program) (exitCode int, err error)
 }
 
@@ -63,8 +62,7 @@ type ServiceConfig struct {
 	DependsOn   []string         `json:"depends_on,omitempty"`  // sorted
 	Environment []string         `json:"environment,omitempty"` // "KEY=value", sorted
 	Recovery    []RecoveryAction `json:"recovery,omitempty"`    // first, second, later failures
-	// RecoveryReset is the time without failure, in seconds, after which the count
-	// of failures starts again; 0 = never reset.
+	// RecoveryReset is the time without failure, in seconds, after which the failure count is reset; 0 = never.
 	RecoveryReset uint32 `json:"recovery_reset,omitempty" with:"recovery" why:"it counts failures for the actions of recovery, and there are none"`
 }
 
@@ -89,13 +87,13 @@ type Service struct {
 	ServiceConfig
 	State ServiceState `json:"state"`
 	PID   int          `json:"pid,omitempty"` // 0 when not running
-	// ExitCode of the last run, where the manager knows it.
+	// ExitCode of the last run, if the manager knows it.
 	ExitCode int `json:"exit_code,omitempty"`
-	// Restarting: it has ended by itself, and the manager is about to start it again.
-	// State is then ServiceStarting; it can be stopped and started like any other.
+	// Restarting: it ended by itself, and the manager is about to restart it. State is then ServiceStarting; it
+	// can be stopped and started like any other.
 	Restarting bool `json:"restarting,omitempty"`
-	// Altered says what of its registration was changed by hand besides the
-	// configuration; UpdateService undoes it. "" = nothing.
+	// Altered says what of its registration was changed by hand besides the configuration; UpdateService
+	// restores it. "" = nothing.
 	Altered string `json:"altered,omitempty"`
 }
 
@@ -104,7 +102,7 @@ type Program struct {
 	Command []string // absolute path of the program, and its arguments
 	// PathFirst is a folder that comes first in the program's PATH; "" = none.
 	PathFirst string
-	Log       string // file for all that it prints, replaced, AccessPrivate
+	Log       string // file for all its output, replaced, AccessPrivate
 }
 
 func (p Program) name() string {

@@ -41,7 +41,7 @@ type Lock struct {
 // New is the lock of the machine whose folder dir is; nothing is touched yet.
 func New(dir string) *Lock { return &Lock{dir: dir} }
 
-// Held tells whether it is held.
+// Held reports whether it is held.
 func (l *Lock) Held() bool { return l.run != "" }
 
 // Take takes the lock, waiting for another run for up to req.Wait. What is held

@@ -33,7 +33,7 @@ type Reader interface {
 	ServingRequests(ctx context.Context, node string) ([]ServingRequest, error)
 	// NodeEvents lists the events of a Node that the cluster still keeps, oldest first.
 	NodeEvents(ctx context.Context, node string) ([]NodeEvent, error)
-	// ServiceAccount reports whether the account exists and carries the wanted rules.
+	// ServiceAccount returns what the account lacks of the wanted rules.
 	ServiceAccount(ctx context.Context, want ServiceAccount) (ServiceAccountState, error)
 	// Manifest returns what applying it would change, by a server-side dry run. Errors besides those of every
 	// request: *OwnershipError, unless forced; ErrNotServed; what the API server would reject of the object.

@@ -114,7 +114,7 @@ func (c *rpc) greet(params json.RawMessage) error {
 	return nil
 }
 
-// spoke tells whether the agent has said hello.
+// spoke reports whether the agent has said hello.
 func (c *rpc) spoke() bool {
 	select {
 	case <-c.hello:
@@ -124,7 +124,7 @@ func (c *rpc) spoke() bool {
 	}
 }
 
-// gone tells whether the stream has ended.
+// gone reports whether the stream has ended.
 func (c *rpc) gone() bool {
 	select {
 	case <-c.ended:

@@ -198,7 +198,7 @@ func (s *sshConn) Unlock(ctx context.Context) error {
 	return s.call(ctx, wire.MethodUnlock, wire.None{}, &wire.None{})
 }
 
-// is tells whether the agent that said hello is the file of this digest.
+// is reports whether the agent that said hello is the file of this digest.
 func (c *rpc) is(digest string) bool { return c.spoke() && c.said.Digest == digest }
 
 // call makes a call and adds to a lost connection what is known of the loss.
@@ -302,7 +302,7 @@ func (s *sshConn) failed(ctx context.Context, err error) error {
 		Remedy: "the SSH server must allow commands and the SFTP subsystem, and the user must be an administrator who may write " + s.cfg.DataDir}
 }
 
-// dead tells whether the connection has ended. What failed because of it may be
+// dead reports whether the connection has ended. What failed because of it may be
 // seen a moment earlier than the end itself, hence the wait.
 func (s *sshConn) dead() bool {
 	t := time.NewTimer(exitWait)

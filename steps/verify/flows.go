@@ -109,7 +109,7 @@ func (r *run) servers() (out []*server) {
 	return out
 }
 
-// free tells whether a node that is no target takes pods that tolerate no more than
+// free reports whether a node that is no target takes pods that tolerate no more than
 // what targets ask for.
 func (r *run) free(n kube.Node, have []*server, tolerate []kube.Taint) bool {
 	return n.Ready && !n.Unschedulable && !slices.ContainsFunc(n.Taints, func(t kube.Taint) bool { return t.Effect != "PreferNoSchedule" && !slices.Contains(tolerate, t) }) &&
@@ -199,7 +199,7 @@ func (r *run) watch(ctx context.Context, s *server, flow, pod, what string, boun
 	return last, err.Error()
 }
 
-// serves tells whether all containers of a web server run; one that has been started and
+// serves reports whether all containers of a web server run; one that has been started and
 // ended again does not count.
 func serves(p kube.PodState) bool {
 	return p.Running && p.IP != "" && !slices.ContainsFunc(p.Containers, func(c kube.ContainerState) bool { return !c.Up })

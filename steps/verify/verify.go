@@ -252,7 +252,7 @@ func (r *run) clear(ctx context.Context, name string) (remains string) {
 	return fmt.Sprintf("the namespace %s is not gone after %s: %s", name, r.Clean, last)
 }
 
-// node judges the Node of a target, and tells whether pods can be tried on it.
+// node judges the Node of a target, and reports whether pods can be tried on it.
 func (r *run) node(t Target) bool {
 	n, there := r.nodes[t.Node]
 	res, why := Result{Node: t.Node, Flow: "node", Status: Pass, Detail: "Ready, kubelet " + n.KubeletVersion}, ""

@@ -38,5 +38,6 @@ func run(command string) error {
 	if command != "ADD" {
 		return nil
 	}
-	return json.NewEncoder(os.Stdout).Encode(map[string]any{"cniVersion": asked.CNIVersion, "ip4": map[string]string{"ip": "10.244.0.9/24"}})
+	return json.NewEncoder(os.Stdout).Encode(map[string]any{"cniVersion": asked.CNIVersion,
+		"ip4": map[string]string{"ip": "10.244.0.9/24"}})
 }

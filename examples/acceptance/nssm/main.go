@@ -37,7 +37,8 @@ func main() {
 type handler struct{}
 
 // Execute implements svc.Handler. args[0] is the name of the service.
-func (handler) Execute(args []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (specific bool, code uint32) {
+func (handler) Execute(args []string, requests <-chan svc.ChangeRequest,
+	status chan<- svc.Status) (specific bool, code uint32) {
 	now := svc.Status{State: svc.StartPending, WaitHint: uint32(2 * throttle / time.Millisecond)}
 	status <- now
 	s, err := read(args[0])
@@ -103,8 +104,10 @@ func (s service) failed(err error) (specific bool, code uint32) {
 func read(name string) (service, error) {
 	var s service
 	key := `SYSTEM\CurrentControlSet\Services\` + name
-	words := map[string]*string{"Application": &s.program, "AppParameters": &s.arguments, "AppDirectory": &s.directory, "AppStdout": &s.stdout, "AppStderr": &s.stderr}
-	numbers := map[string]uint32{"AppRotateFiles": 0, "AppRotateOnline": 0, "AppRotateSeconds": 0, "AppRotateBytes": 0, "AppRestartDelay": 0, "AppPriority": windows.NORMAL_PRIORITY_CLASS, "AppNoConsole": 0}
+	words := map[string]*string{"Application": &s.program, "AppParameters": &s.arguments, "AppDirectory": &s.directory,
+		"AppStdout": &s.stdout, "AppStderr": &s.stderr}
+	numbers := map[string]uint32{"AppRotateFiles": 0, "AppRotateOnline": 0, "AppRotateSeconds": 0, "AppRotateBytes": 0,
+		"AppRestartDelay": 0, "AppPriority": windows.NORMAL_PRIORITY_CLASS, "AppNoConsole": 0}
 	err := values(key+`\Parameters`, func(k registry.Key, name string) error {
 		if to, ok := words[name]; ok {
 			text, kind, err := k.GetStringValue(name)

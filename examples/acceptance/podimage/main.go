@@ -39,9 +39,10 @@ func main() {
 func serve(port int) {
 	name, _ := os.Hostname()
 	fmt.Println("served by", name)
-	server := &http.Server{Addr: fmt.Sprintf(":%d", port), ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, "%s, process %d", name, os.Getpid())
-	})}
+	server := &http.Server{Addr: fmt.Sprintf(":%d", port), ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, "%s, process %d", name, os.Getpid())
+		})}
 	go func() {
 		fmt.Fprintln(os.Stderr, server.ListenAndServe())
 		os.Exit(1)

@@ -71,8 +71,10 @@ func TestCheckRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []Proof{Example("none"), Test("steps", "TestNone"), Test("none", "TestLeave"), Script("none"), Refused("none", "unknown flag"),
-		Refused("kubelet_flags", "none"), Warned("kubelet_flags", "unknown flag"), Compiled("none"), Finding("none"), Doc("README.md", "None"), Doc("none.md", "A plan")} {
+	for _, p := range []Proof{Example("none"), Test("steps", "TestNone"), Test("none", "TestLeave"), Script("none"),
+		Refused("none", "unknown flag"),
+		Refused("kubelet_flags", "none"), Warned("kubelet_flags", "unknown flag"), Compiled("none"), Finding("none"),
+		Doc("README.md", "None"), Doc("none.md", "A plan")} {
 		if err := (Row{ID: "X", Proof: []Proof{p}}).Check(root); err == nil {
 			t.Errorf("%+v passes", p)
 		}
@@ -82,7 +84,8 @@ func TestCheckRefuses(t *testing.T) {
 			t.Errorf("%+v passes", r)
 		}
 	}
-	if err := (Row{ID: "X", Proof: []Proof{Finding("memory"), Doc("README.md", "A plan"), Test("steps", "TestLeave")}}).Check(root); err != nil {
+	if err := (Row{ID: "X", Proof: []Proof{Finding("memory"), Doc("README.md", "A plan"),
+		Test("steps", "TestLeave")}}).Check(root); err != nil {
 		t.Error(err)
 	}
 }

@@ -30,7 +30,8 @@ var archives = []struct {
 	{"kubernetes-node-windows-amd64.tar.gz", []string{
 		"kubernetes/node/bin/kubeadm.exe", "kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe",
 		"kubernetes/node/bin/kubectl.exe", "kubernetes/node/bin/kubelet.exe"}},
-	{"containerd-2.2.1-windows-amd64.tar.gz", []string{"bin/containerd-shim-runhcs-v1.exe", "bin/containerd.exe", "bin/ctr.exe"}},
+	{"containerd-2.2.1-windows-amd64.tar.gz",
+		[]string{"bin/containerd-shim-runhcs-v1.exe", "bin/containerd.exe", "bin/ctr.exe"}},
 	{"cni-plugins-windows-amd64-v1.9.1.tgz", []string{"./host-local.exe", "./win-bridge.exe", "./win-overlay.exe"}},
 	{"kubernetes-node-linux-amd64.tar.gz", []string{"kubernetes/node/bin/kube-proxy", "kubernetes/node/bin/kubelet"}},
 	{"containerd-2.2.1-linux-amd64.tar.gz", []string{"bin/containerd", "bin/containerd-shim-runc-v2", "bin/ctr"}},
@@ -42,7 +43,8 @@ var archives = []struct {
 	{"nssm-2.24.zip", []string{"nssm-2.24/win32/nssm.exe", "nssm-2.24/win64/nssm.exe"}},
 }
 
-var programs = []string{"flannel-amd64.exe", "flanneld.exe", "flannel-amd64", "flanneld-amd64", "runc.amd64", "csi-proxy.exe", "windows_exporter-0.31.3-amd64.exe"}
+var programs = []string{"flannel-amd64.exe", "flanneld.exe", "flannel-amd64", "flanneld-amd64", "runc.amd64",
+	"csi-proxy.exe", "windows_exporter-0.31.3-amd64.exe"}
 
 func standIn(name string) []byte {
 	return []byte("stand-in for " + name + ": a sandbox plays its programs\n")

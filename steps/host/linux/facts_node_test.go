@@ -11,7 +11,8 @@ import (
 func TestSwapBytes(t *testing.T) {
 	const head = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 	for text, want := range map[string]uint64{"": 0, head: 0,
-		head + "/dev/zram0                              partition\t1048576\t\t0\t\t100\n/swap\\040file   file\t\t1024\t0\t-2\n": (1048576 + 1024) << 10,
+		head + "/dev/zram0                              partition\t1048576\t\t0\t\t100\n/swap\\040file   " +
+			"file\t\t1024\t0\t-2\n": (1048576 + 1024) << 10,
 		head + "broken\n":                         1,
 		head + "/x file many 0 -2\n":              1,
 		head + "/swap file (deleted) file 8 0 -2": 8 << 10,

@@ -37,7 +37,8 @@ func TestUmask(t *testing.T) {
 		t.Fatal(err)
 	}
 	for p, want := range map[string]fs.FileMode{
-		path: 0o755, path + "x": 0o644, filepath.Dir(path): 0o755 | fs.ModeDir, filepath.Join(dir, "a"): 0o755 | fs.ModeDir, h.envFile: 0o644,
+		path: 0o755, path + "x": 0o644, filepath.Dir(path): 0o755 | fs.ModeDir, filepath.Join(dir, "a"): 0o755 | fs.ModeDir,
+		h.envFile: 0o644,
 	} {
 		if info, err := os.Stat(p); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v %v, want %v", p, info.Mode(), err, want)
@@ -47,9 +48,11 @@ func TestUmask(t *testing.T) {
 
 func TestAccessOf(t *testing.T) {
 	for mode, want := range map[fs.FileMode]host.Access{
-		0o600: host.AccessPrivate, 0o400: host.AccessPrivate, 0o700: host.AccessPrivate, 0o640: host.AccessDefault, 0o604: host.AccessDefault,
+		0o600: host.AccessPrivate, 0o400: host.AccessPrivate, 0o700: host.AccessPrivate, 0o640: host.AccessDefault,
+		0o604: host.AccessDefault,
 		0o644: host.AccessDefault, 0o755: host.AccessProgram, 0o750: host.AccessProgram, 0o622: host.AccessDefault,
-		fs.ModeDir | 0o700: host.AccessPrivate, fs.ModeDir | 0o755: host.AccessDefault, fs.ModeDir | 0o711: host.AccessDefault,
+		fs.ModeDir | 0o700: host.AccessPrivate, fs.ModeDir | 0o755: host.AccessDefault,
+		fs.ModeDir | 0o711: host.AccessDefault,
 	} {
 		if have := accessOf(mode); have != want {
 			t.Errorf("%v: %q, want %q", mode, have, want)

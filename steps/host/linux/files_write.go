@@ -255,7 +255,8 @@ func createExclusive(path string, data []byte) error {
 		err = f.Sync()
 	}
 	if err == nil && nameless {
-		err = unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())), unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
+		err = unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())), unix.AT_FDCWD, path,
+			unix.AT_SYMLINK_FOLLOW)
 	}
 	if err = joined(err, f.Close()); err != nil {
 		if !nameless {

@@ -130,7 +130,8 @@ func filterTables(text string) (out []filterTable) {
 		t := &out[len(out)-1]
 		if strings.HasPrefix(line, "-A ") {
 			t.rules = append(t.rules, line)
-		} else if f := strings.Fields(strings.TrimPrefix(line, ":")); line != "" && line[0] == ':' && len(f) > 1 && f[1] == "-" {
+		} else if f := strings.Fields(strings.TrimPrefix(line, ":")); line != "" && line[0] == ':' &&
+			len(f) > 1 && f[1] == "-" {
 			t.chains = append(t.chains, f[0]) // "-" is no policy
 		}
 	}

@@ -62,7 +62,8 @@ func New(opt Options) (*Host, error) {
 			return nil, &host.Error{Op: "open machine", Subject: p, Err: err}
 		}
 	}
-	h := &Host{dataDir: filepath.Clean(opt.DataDir), envFile: opt.EnvFile, nameFile: "/etc/hostname", trust: trustStores, children: map[processID]*child{}}
+	h := &Host{dataDir: filepath.Clean(opt.DataDir), envFile: opt.EnvFile, nameFile: "/etc/hostname", trust: trustStores,
+		children: map[processID]*child{}}
 	manager, err := initSystem()
 	if err != nil {
 		return nil, &host.Error{Op: "open machine", Subject: "service manager", Err: err}

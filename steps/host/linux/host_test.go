@@ -79,7 +79,8 @@ func newHost(t *testing.T) *Host { return openHost(t, true) }
 func openHost(t *testing.T, supervisor bool) *Host {
 	t.Helper()
 	dir := t.TempDir()
-	h, err := New(Options{DataDir: filepath.Join(dir, "data"), EnvFile: filepath.Join(dir, "environment"), Supervisor: supervisor})
+	h, err := New(Options{DataDir: filepath.Join(dir, "data"), EnvFile: filepath.Join(dir, "environment"),
+		Supervisor: supervisor})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,9 +93,11 @@ func openHost(t *testing.T, supervisor bool) *Host {
 // ownTrust is a store of authorities in a folder, so that tests leave the machine's alone.
 func ownTrust(t *testing.T, dir string) trustStore {
 	t.Helper()
-	s := trustStore{anchors: filepath.Join(dir, "anchors"), program: filepath.Join(dir, "update"), update: []string{"first"}, bundle: filepath.Join(dir, "bundle.pem")}
+	s := trustStore{anchors: filepath.Join(dir, "anchors"), program: filepath.Join(dir, "update"),
+		update: []string{"first"}, bundle: filepath.Join(dir, "bundle.pem")}
 	s.rebuild = s.update
-	script := fmt.Sprintf("#!/bin/sh\nset -e\n[ \"$1\" = first ]\ncat %s/*.crt /dev/null > %s.new 2>/dev/null || true\nmv %[2]s.new %[2]s\n", s.anchors, s.bundle)
+	script := fmt.Sprintf("#!/bin/sh\nset -e\n[ \"$1\" = first ]\ncat %s/*.crt /dev/null > %s.new 2>/dev/null || "+
+		"true\nmv %[2]s.new %[2]s\n", s.anchors, s.bundle)
 	if err := errors.Join(os.Mkdir(s.anchors, 0o755), os.WriteFile(s.program, []byte(script), 0o755)); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +127,8 @@ func writableSysctl(t *testing.T) string {
 func presentModules(t *testing.T) []string {
 	t.Helper()
 	var out []string
-	for name, trace := range map[string]string{"br_netfilter": moduleTraces["br_netfilter"], "overlay": "/sys/module/overlay", "vxlan": "/sys/module/vxlan"} {
+	for name, trace := range map[string]string{"br_netfilter": moduleTraces["br_netfilter"],
+		"overlay": "/sys/module/overlay", "vxlan": "/sys/module/vxlan"} {
 		if _, err := os.Stat(trace); err == nil {
 			out = append(out, name)
 		}

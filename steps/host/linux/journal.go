@@ -33,7 +33,8 @@ func (h *Host) journalOf(path string) (name string, ok bool) {
 // journal is what a service printed last, as it was printed; fs.ErrNotExist when that
 // is nothing.
 func journal(ctx context.Context, name string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "journalctl", "--unit="+name+unitEnding, "--lines="+journalLines, "--output=cat", "--quiet", "--no-pager")
+	cmd := exec.CommandContext(ctx, "journalctl", "--unit="+name+unitEnding, "--lines="+journalLines, "--output=cat",
+		"--quiet", "--no-pager")
 	var problem bytes.Buffer
 	cmd.Stderr = &problem
 	out, err := cmd.Output()

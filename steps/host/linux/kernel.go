@@ -97,10 +97,11 @@ func (h *Host) KernelModule(ctx context.Context, name string) (host.KernelModule
 	if err := unix.Uname(&u); err != nil {
 		return "", failed(op, name, err)
 	}
-	builtin, err := lineWith(filepath.Join("/lib/modules", unix.ByteSliceToString(u.Release[:]), "modules.builtin"), func(line string) bool {
-		base := strings.TrimSuffix(filepath.Base(strings.TrimSpace(line)), ".ko")
-		return strings.ReplaceAll(base, "-", "_") == name
-	})
+	builtin, err := lineWith(filepath.Join("/lib/modules", unix.ByteSliceToString(u.Release[:]), "modules.builtin"),
+		func(line string) bool {
+			base := strings.TrimSuffix(filepath.Base(strings.TrimSpace(line)), ".ko")
+			return strings.ReplaceAll(base, "-", "_") == name
+		})
 	if err != nil || builtin {
 		return host.ModuleBuiltIn, failed(op, name, err)
 	}

@@ -34,7 +34,8 @@ func (h *Host) Mounts(ctx context.Context, path string) ([]string, error) {
 	}
 	all, err := mountPoints("/proc/self/mountinfo")
 	below := strings.TrimSuffix(real, "/") + "/"
-	return slices.DeleteFunc(all, func(at string) bool { return at != real && !strings.HasPrefix(at, below) }), failed(op, path, err)
+	return slices.DeleteFunc(all, func(at string) bool { return at != real && !strings.HasPrefix(at, below) }),
+		failed(op, path, err)
 }
 
 // Unmount takes off what was mounted last at path.

@@ -47,7 +47,8 @@ func TestHostName(t *testing.T) {
 		}
 		check(host.HostName{Now: "lin-1", Next: "lin-1"})
 	}
-	for text, next := range map[string]string{"": "", "# none\n\n": "", "# of the rack\n lin-2.example \nx\n": "lin-2.example"} {
+	for text, next := range map[string]string{"": "", "# none\n\n": "",
+		"# of the rack\n lin-2.example \nx\n": "lin-2.example"} {
 		if err := os.WriteFile(h.nameFile, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,8 @@ func TestNftTables(t *testing.T) {
 	const text = `{"nftables": [{"metainfo": {"version": "1.0.6", "json_schema_version": 1}}, {"table": {"family": "ip", "name": "kube-proxy", "handle": 2}},
  {"table": {"family": "ip6", "name": "kube-proxy", "handle": 3}}]}`
 	have, err := nftTables(text)
-	if want := []host.FilterTable{{Family: "ip", Name: "kube-proxy"}, {Family: "ip6", Name: "kube-proxy"}}; err != nil || !slices.Equal(have, want) {
+	if want := []host.FilterTable{{Family: "ip", Name: "kube-proxy"}, {Family: "ip6", Name: "kube-proxy"}}; err != nil ||
+		!slices.Equal(have, want) {
 		t.Errorf("%v, %v", have, err)
 	}
 	if have, err := nftTables("table ip kube-proxy"); err == nil {
@@ -29,10 +30,14 @@ func TestTablesAndRoutes(t *testing.T) { inOwnNetwork(t, nft, tablesAndRoutes) }
 func tablesAndRoutes(t *testing.T) {
 	h := &Host{}
 	if !runLines(t,
-		"nft add table ip kube-proxy", "nft add chain ip kube-proxy services", "nft add table ip6 kube-proxy", "nft add table inet kube-proxy",
-		"ip link add wire type bridge", "ip link set wire up", "ip addr add 192.0.2.1/24 dev wire", "ip addr add 2001:db8::1/64 dev wire nodad",
-		"ip route add 10.244.1.0/24 via 192.0.2.2", "ip route add 10.244.2.0/24 via 192.0.2.3", "ip route add 10.244.2.0/24 via 192.0.2.3 metric 50",
-		"ip route add 10.244.3.0/24 nexthop via 192.0.2.2 nexthop via 192.0.2.3", "ip route add 2001:db8:1::/64 via 2001:db8::2",
+		"nft add table ip kube-proxy", "nft add chain ip kube-proxy services", "nft add table ip6 kube-proxy",
+		"nft add table inet kube-proxy",
+		"ip link add wire type bridge", "ip link set wire up", "ip addr add 192.0.2.1/24 dev wire",
+		"ip addr add 2001:db8::1/64 dev wire nodad",
+		"ip route add 10.244.1.0/24 via 192.0.2.2", "ip route add 10.244.2.0/24 via 192.0.2.3",
+		"ip route add 10.244.2.0/24 via 192.0.2.3 metric 50",
+		"ip route add 10.244.3.0/24 nexthop via 192.0.2.2 nexthop via 192.0.2.3",
+		"ip route add 2001:db8:1::/64 via 2001:db8::2",
 	) {
 		return
 	}
@@ -56,7 +61,8 @@ func tablesAndRoutes(t *testing.T) {
 	}
 	theirs := host.FilterTable{Family: "inet", Name: "kube-proxy"}
 	ours := []host.FilterTable{{Family: "ip", Name: "kube-proxy"}, {Family: "ip6", Name: "kube-proxy"}}
-	ways := []host.Route{via("10.244.1.0/24", "192.0.2.2"), via("10.244.2.0/24", "192.0.2.3"), slow, via("10.244.3.0/24", "192.0.2.2"), via("10.244.3.0/24", "192.0.2.3"), v6}
+	ways := []host.Route{via("10.244.1.0/24", "192.0.2.2"), via("10.244.2.0/24", "192.0.2.3"), slow,
+		via("10.244.3.0/24", "192.0.2.2"), via("10.244.3.0/24", "192.0.2.3"), v6}
 	want(append(slices.Clone(ours), theirs), ways...)
 	for range 2 { // again is not an error; one of two next hops alone is none of ours
 		if err := h.DeleteFilterTables(t.Context(), ours); err != nil {

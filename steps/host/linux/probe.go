@@ -97,7 +97,8 @@ func (h *Host) PortsReserved(ctx context.Context, r host.PortRange) (bool, error
 // PortExcluded is host.ErrUnsupported: what ip_local_reserved_ports names is for who asks
 // for it.
 func (h *Host) PortExcluded(ctx context.Context, protocol string, port uint16) (bool, error) {
-	return false, unsupported(ctx, "look for an excluded port", (host.PortRange{Protocol: protocol, First: port, Last: port}).String())
+	return false, unsupported(ctx, "look for an excluded port",
+		(host.PortRange{Protocol: protocol, First: port, Last: port}).String())
 }
 
 // ReservePorts is host.ErrUnsupported.

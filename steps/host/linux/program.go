@@ -4,13 +4,10 @@ package linux
 
 import (
 	"context"
-	"errors"
 	"io/fs"
-	"os"
-	"strings"
 
 	"nodejoin/steps/host"
-	"nodejoin/steps/supervise"
+	"nodejoin/steps/host/program"
 )
 
 // RunProgram runs a program to its end.
@@ -23,16 +20,6 @@ func (h *Host) RunProgram(ctx context.Context, p host.Program) (exitCode int, er
 	if err := begin(ctx, op, path); err != nil {
 		return 0, err
 	}
-	if _, err := os.Stat(path); err != nil {
-		return 0, failed(op, path, absent(err))
-	}
-	if err := h.WriteFile(ctx, p.Log, strings.NewReader(""), host.WriteOptions{Access: host.AccessPrivate}); err != nil {
-		return 0, err
-	}
-	log, err := os.OpenFile(p.Log, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		return 0, failed(op, path, err)
-	}
-	exitCode, err = supervise.Once(ctx, p.Command, p.Env(os.Environ(), ":"), log)
-	return exitCode, failed(op, path, errors.Join(err, log.Close()))
+	exitCode, err = program.Run(ctx, h, p)
+	return exitCode, failed(op, path, err)
 }

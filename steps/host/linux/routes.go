@@ -79,7 +79,8 @@ func eachRoute(ctx context.Context, f func(netlink.Route, []host.Route) error) e
 		}
 		var hops []host.Route
 		for _, hop := range next {
-			have := host.Route{Destination: destination(r), Gateway: gateway(hop), Interface: names[hop.LinkIndex], Metric: uint32(r.Priority)}
+			have := host.Route{Destination: destination(r), Gateway: gateway(hop), Interface: names[hop.LinkIndex],
+				Metric: uint32(r.Priority)}
 			if have.Interface == "" && hop.LinkIndex != 0 {
 				have.Interface = fmt.Sprintf("interface %d", hop.LinkIndex)
 			}

@@ -92,7 +92,8 @@ func state(ctx context.Context, t *testing.T, h *Host, name string) host.Service
 
 func TestServiceSurroundings(t *testing.T) {
 	h, ctx := newHost(t), testContext(t)
-	if err := os.WriteFile(h.envFile, []byte("# comment\nMACHINE='of the machine'\nexport BOTH=machine\n"), 0o644); err != nil {
+	if err := os.WriteFile(h.envFile, []byte("# comment\nMACHINE='of the machine'\nexport BOTH=machine\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	c := create(t, h, "reporter", reportArg, "", `two "words"`)
@@ -110,11 +111,13 @@ func TestServiceSurroundings(t *testing.T) {
 		log, err = os.ReadFile(h.serviceFile("reporter", logExt))
 		return err == nil && strings.Contains(string(log), "done")
 	})
-	want := "args [\"\" \"two \\\"words\\\"\"]\nMACHINE=of the machine\nBOTH=service\nOWN=a b\nHOME=\ndir / leader true\ndone\n"
+	want := "args [\"\" \"two \\\"words\\\"\"]\nMACHINE=of the machine\nBOTH=service\nOWN=a b\nHOME=\ndir / leader " +
+		"true\ndone\n"
 	if diff := cmp.Diff(want, string(log)); diff != "" {
 		t.Errorf("(-want +have):\n%s", diff)
 	}
-	for _, file := range []string{h.servicesDir(), h.serviceFile("reporter", definitionExt), h.serviceFile("reporter", logExt)} {
+	for _, file := range []string{h.servicesDir(), h.serviceFile("reporter", definitionExt),
+		h.serviceFile("reporter", logExt)} {
 		if info, err := os.Stat(file); err != nil || info.Mode()&0o077 != 0 {
 			t.Errorf("%s: %v %v", file, info.Mode(), err)
 		}
@@ -150,7 +153,8 @@ func TestZombieIsStopped(t *testing.T) {
 	if err := h.StartService(ctx, "exits"); err != nil {
 		t.Fatal(err)
 	}
-	other, err := New(Options{DataDir: h.dataDir, EnvFile: h.envFile, Supervisor: true}) // does not know that the process is its child
+	// does not know that the process is its child
+	other, err := New(Options{DataDir: h.dataDir, EnvFile: h.envFile, Supervisor: true})
 	if err != nil {
 		t.Fatal(err)
 	}

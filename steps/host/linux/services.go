@@ -56,7 +56,8 @@ func normal(c host.ServiceConfig) (host.ServiceConfig, error) {
 		return c, fmt.Errorf("%w: the command does not begin with the absolute path of a program", fs.ErrInvalid)
 	case strings.ContainsRune(strings.Join(c.Command, "")+strings.Join(c.Environment, ""), 0):
 		return c, fmt.Errorf("%w: a NUL in command or environment", fs.ErrInvalid)
-	case !slices.Contains([]host.StartType{host.StartAuto, host.StartDelayed, host.StartManual, host.StartDisabled}, c.Start):
+	case !slices.Contains([]host.StartType{host.StartAuto, host.StartDelayed, host.StartManual, host.StartDisabled},
+		c.Start):
 		return c, fmt.Errorf("%w: start type %q", fs.ErrInvalid, c.Start)
 	}
 	for _, d := range c.DependsOn {

@@ -168,7 +168,8 @@ func (h systemd) text(c host.ServiceConfig) (string, error) {
 
 // find returns a registered service, with what systemd says of it; fs.ErrNotExist when
 // there is none.
-func (h systemd) find(ctx context.Context, conn *dbus.Conn, name string) (s host.Service, p properties, ours bool, err error) {
+func (h systemd) find(ctx context.Context, conn *dbus.Conn, name string) (s host.Service, p properties,
+	ours bool, err error) {
 	if err := checkUnit(name); err != nil {
 		return s, nil, false, fmt.Errorf("%w (%w)", fs.ErrNotExist, err) // such a name was never registered
 	}

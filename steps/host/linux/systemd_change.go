@@ -184,7 +184,8 @@ func (h systemd) started(ctx context.Context, conn *dbus.Conn, name string, done
 	}
 	why := p.text("Result")
 	ended := slices.Contains([]string{"success", "exit-code", "signal", "core-dump"}, why)
-	if status, _ := p["ExecMainStatus"].(int32); ended && status != unitExecFailed && (result == "failed" || result == "restarting") {
+	if status, _ := p["ExecMainStatus"].(int32); ended && status != unitExecFailed &&
+		(result == "failed" || result == "restarting") {
 		return nil
 	} else if ended && status == unitExecFailed {
 		return fmt.Errorf("systemd could not run its program")
@@ -236,7 +237,8 @@ func (h systemd) stopped(ctx context.Context, conn *dbus.Conn, name string, done
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-grace:
-			if err := conn.KillUnitWithTarget(ctx, name+unitEnding, dbus.Main, int32(unix.SIGKILL)); err != nil && !unknownUnit(err) {
+			if err := conn.KillUnitWithTarget(ctx, name+unitEnding, dbus.Main, int32(unix.SIGKILL)); err != nil &&
+				!unknownUnit(err) {
 				return err
 			}
 		case result := <-done:

@@ -99,7 +99,8 @@ func TestSystemdRestarts(t *testing.T) {
 func TestSystemdByHand(t *testing.T) {
 	h := systemdHost(t)
 	ctx := testContext(t)
-	c := host.ServiceConfig{Name: "njt-hand", DisplayName: "njt-hand", Command: []string{self(t), serveArg}, Start: host.StartAuto}
+	c := host.ServiceConfig{Name: "njt-hand", DisplayName: "njt-hand", Command: []string{self(t), serveArg},
+		Start: host.StartAuto}
 	createUnit(t, h, c)
 	wants := filepath.Join(systemdUnits, unitWantedBy+".wants", "njt-hand.service")
 	if _, err := os.Lstat(wants); err != nil {
@@ -115,7 +116,8 @@ func TestSystemdByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(unitPath(c.Name), []byte(strings.Replace(string(raw), "Type=exec", "Type=simple", 1)), 0o644); err != nil {
+	if err := os.WriteFile(unitPath(c.Name), []byte(strings.Replace(string(raw), "Type=exec", "Type=simple", 1)),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	if s := state(ctx, t, h, c.Name); s.Altered == "" {
@@ -149,20 +151,24 @@ func TestSystemdForeign(t *testing.T) {
 	}
 	reload := func() {
 		t.Helper()
-		if out, err := exec.CommandContext(context.WithoutCancel(ctx), "systemctl", "daemon-reload").CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(context.WithoutCancel(ctx), "systemctl",
+			"daemon-reload").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
 	t.Cleanup(func() { os.Remove(file); reload() })
-	if err := os.WriteFile(file, []byte("[Unit]\nDescription=Of a package\n[Service]\nExecStart=/bin/sleep 100\n"), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte("[Unit]\nDescription=Of a package\n[Service]\nExecStart=/bin/sleep 100\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	reload()
 	s := state(ctx, t, h, "njt-foreign")
-	if s.Description != "Of a package" || cmp.Diff(s.Command, []string{"/bin/sleep", "100"}) != "" || s.State != host.ServiceStopped {
+	if s.Description != "Of a package" || cmp.Diff(s.Command, []string{"/bin/sleep", "100"}) != "" ||
+		s.State != host.ServiceStopped {
 		t.Errorf("%+v", s)
 	}
-	if err := h.CreateService(ctx, host.ServiceConfig{Name: "njt-foreign", Command: []string{"/bin/true"}, Start: host.StartAuto}); !errors.Is(err, fs.ErrExist) {
+	if err := h.CreateService(ctx, host.ServiceConfig{Name: "njt-foreign", Command: []string{"/bin/true"},
+		Start: host.StartAuto}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("created over a package's: %v", err)
 	}
 	if err := h.DeleteService(ctx, "njt-foreign"); !errors.Is(err, fs.ErrPermission) {
@@ -178,7 +184,8 @@ func TestSystemdSurroundings(t *testing.T) {
 	if err := os.WriteFile(h.envFile, []byte("MACHINE='of the machine'\nBOTH=machine\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c := host.ServiceConfig{Name: "njt-reporter", Command: []string{self(t), reportArg, "", `two "words" $HOME %n`}, Start: host.StartManual,
+	c := host.ServiceConfig{Name: "njt-reporter", Command: []string{self(t), reportArg, "", `two "words" $HOME %n`},
+		Start:       host.StartManual,
 		Environment: []string{"OWN=a b \"$`\\", "BOTH=service"}}
 	createUnit(t, h, c)
 	if err := h.StartService(ctx, c.Name); err != nil {

@@ -33,10 +33,13 @@ type trustStore struct {
 // Fedora and Red Hat (update-ca-trust(8)), of SUSE and of Arch Linux. Without the
 // second argument Debian's program leaves the links to a certificate that went.
 var trustStores = []trustStore{
-	{"/usr/local/share/ca-certificates", "update-ca-certificates", nil, []string{"--fresh"}, "/etc/ssl/certs/ca-certificates.crt"},
-	{"/etc/pki/ca-trust/source/anchors", "update-ca-trust", []string{"extract"}, []string{"extract"}, "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"},
+	{"/usr/local/share/ca-certificates", "update-ca-certificates", nil, []string{"--fresh"},
+		"/etc/ssl/certs/ca-certificates.crt"},
+	{"/etc/pki/ca-trust/source/anchors", "update-ca-trust", []string{"extract"}, []string{"extract"},
+		"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"},
 	{"/etc/pki/trust/anchors", "update-ca-certificates", nil, nil, "/var/lib/ca-certificates/ca-bundle.pem"},
-	{"/etc/ca-certificates/trust-source/anchors", "update-ca-trust", nil, nil, "/etc/ca-certificates/extracted/tls-ca-bundle.pem"},
+	{"/etc/ca-certificates/trust-source/anchors", "update-ca-trust", nil, nil,
+		"/etc/ca-certificates/extracted/tls-ca-bundle.pem"},
 }
 
 var sbinDirs = []string{"/usr/sbin", "/sbin", "/usr/bin", "/bin"}
@@ -60,7 +63,9 @@ func (h *Host) findTrust() (trustStore, error) {
 			}
 		}
 	}
-	return trustStore{}, fmt.Errorf("%w: neither update-ca-certificates nor update-ca-trust is installed with its folder of certificates", host.ErrUnsupported)
+	return trustStore{}, fmt.Errorf(
+		"%w: neither update-ca-certificates nor update-ca-trust is installed with its folder of certificates",
+		host.ErrUnsupported)
 }
 
 // anchor is the file of an authority that nodejoin has added.

@@ -79,7 +79,8 @@ func TestTrustedByOthers(t *testing.T) {
 	h := newHost(t)
 	ca := hosttest.Authority(t, "nodejoin test")
 	theirs := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca})
-	err := errors.Join(h.TrustCA(t.Context(), ca), os.WriteFile(filepath.Join(h.trust[0].anchors, "theirs.crt"), theirs, 0o644), h.DistrustCA(t.Context(), ca))
+	err := errors.Join(h.TrustCA(t.Context(), ca),
+		os.WriteFile(filepath.Join(h.trust[0].anchors, "theirs.crt"), theirs, 0o644), h.DistrustCA(t.Context(), ca))
 	trusted, err2 := h.TrustedCA(t.Context(), ca)
 	added, err3 := h.AddedCA(t.Context(), ca)
 	if err := errors.Join(err, err2, err3); err != nil || !trusted || added {

@@ -52,7 +52,9 @@ func unitText(c host.ServiceConfig, machineEnv, serviceEnv string) (string, erro
 	}
 	restarts, delay := recovery(c)
 	switch {
-	case restarts == 0 || !slices.ContainsFunc(c.Recovery, func(a host.RecoveryAction) bool { return a.Action == "none" }):
+	case restarts == 0 || !slices.ContainsFunc(c.Recovery, func(a host.RecoveryAction) bool {
+		return a.Action == "none"
+	}):
 		line("StartLimitIntervalSec=0") // never given up
 	default:
 		line("StartLimitBurst=%d", restarts+1)
@@ -161,7 +163,8 @@ func environmentText(env []string) (string, error) {
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
 		if strings.ContainsAny(value, "\n\r") || !utf8.ValidString(e) || strings.ContainsAny(name, " \t#;\"'\\") {
-			return "", fmt.Errorf("%w: the variable %s is nothing that a file of variables can hold", fs.ErrInvalid, strconv.Quote(name))
+			return "", fmt.Errorf("%w: the variable %s is nothing that a file of variables can hold", fs.ErrInvalid,
+				strconv.Quote(name))
 		}
 		b.WriteString(name + `="` + environmentEscape.Replace(value) + "\"\n")
 	}

@@ -13,9 +13,11 @@ import (
 )
 
 func TestUnitText(t *testing.T) {
-	c := host.ServiceConfig{Name: "kubelet", DisplayName: "kubelet", Description: "100% agent (managed by nodejoin)", Start: host.StartAuto,
-		Command: []string{"/usr/local/bin/kubelet", "--a=$B %n", `c"d\e`, "", "ü\n"}, DependsOn: []string{"containerd"}, Environment: []string{"SECRET=hidden"},
-		Recovery: []host.RecoveryAction{{Action: "restart", Delay: 5 * time.Second}}}
+	c := host.ServiceConfig{Name: "kubelet", DisplayName: "kubelet", Description: "100% agent (managed by nodejoin)",
+		Start:   host.StartAuto,
+		Command: []string{"/usr/local/bin/kubelet", "--a=$B %n", `c"d\e`, "", "ü\n"}, DependsOn: []string{"containerd"},
+		Environment: []string{"SECRET=hidden"},
+		Recovery:    []host.RecoveryAction{{Action: "restart", Delay: 5 * time.Second}}}
 	have, err := unitText(c, "/etc/environment", "/var/lib/nodejoin/services/kubelet.env")
 	if err != nil {
 		t.Fatal(err)

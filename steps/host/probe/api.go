@@ -14,22 +14,20 @@ import (
 	"nodejoin/steps/host"
 )
 
-// apiLimit bounds one question to an API server that is far away or not there.
+// apiLimit bounds one request to an API server that is far away or absent.
 const apiLimit = 5 * time.Second
 
-// API asks an API server for its version and takes any answer, a refusal too. No
-// proxy is used, as none of a node's programs goes to its API server through one
-// that it was not told of. The certificate is not verified and nothing secret is
-// sent: the answer counts for reachability and for the clock, and says which
-// certificate there was to judge. A kubelet that is lied to here still verifies the
-// server by the cluster's CA.
+// API requests the version of an API server and accepts any response, including a rejection. It uses no
+// proxy, since no program of a node reaches its API server through a proxy unless told to. The certificate is
+// not verified and nothing secret is sent: the response only shows reachability, the clock and the
+// certificate. Even if the response is forged, the kubelet verifies the server by the cluster's CA.
 func API(ctx context.Context, address string) (host.APIAnswer, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return host.APIAnswer{}, err
 	}
 	if u.Scheme != "https" || u.Host == "" {
-		return host.APIAnswer{}, fmt.Errorf("%w: %q is no https address", fs.ErrInvalid, address)
+		return host.APIAnswer{}, fmt.Errorf("%w: %q is not an https address", fs.ErrInvalid, address)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, apiLimit, fmt.Errorf("no answer in %s", apiLimit))
 	defer cancel()

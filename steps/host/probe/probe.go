@@ -1,6 +1,5 @@
-// Package probe asks programs of this machine whether they answer: over http, and
-// over a pipe or socket, with or without a gRPC call. The machine's own way to
-// reach a pipe comes in as a Dialer.
+// Package probe checks whether programs of this machine answer: over http, and over a pipe or socket, with or
+// without a gRPC call. The caller provides the machine's way to connect to a pipe as a Dialer.
 package probe
 
 import (
@@ -18,7 +17,7 @@ import (
 	"time"
 )
 
-// limit bounds a probe whose context has no earlier end.
+// limit bounds a probe whose context does not end earlier.
 const limit = 10 * time.Second
 
 // pipeLimit bounds one connection to a pipe. It is short: a pipe that was opened
@@ -31,8 +30,8 @@ const maxBody = 4 << 20
 // Dialer connects to a pipe or socket of the machine.
 type Dialer func(ctx context.Context, address string) (net.Conn, error)
 
-// HTTP asks address, which must lie on this machine, and gives the status code. A
-// redirect is an answer; no proxy is used. An error means that nothing answered.
+// HTTP requests address, which must be on this machine, and returns the status code. A redirect is a
+// response; no proxy is used. An error means that nothing answered.
 func HTTP(ctx context.Context, address string) (int, error) {
 	if err := checkOwn(address); err != nil {
 		return 0, err
@@ -52,14 +51,14 @@ func HTTP(ctx context.Context, address string) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// checkOwn refuses an address that leads away from this machine.
+// checkOwn rejects an address of another machine.
 func checkOwn(address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
 		return err
 	}
 	if u.Scheme != "http" {
-		return fmt.Errorf("%w: scheme %q, only http is asked", fs.ErrInvalid, u.Scheme)
+		return fmt.Errorf("%w: scheme %q, only http is supported", fs.ErrInvalid, u.Scheme)
 	}
 	if strings.EqualFold(u.Hostname(), "localhost") {
 		return nil
@@ -80,7 +79,7 @@ func checkOwn(address string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %s is no address of this machine", fs.ErrInvalid, ip)
+	return fmt.Errorf("%w: %s is not an address of this machine", fs.ErrInvalid, ip)
 }
 
 // Unix connects to a unix socket, written as a path or with unix:// before it. A
@@ -90,9 +89,8 @@ func Unix(ctx context.Context, address string) (net.Conn, error) {
 	return d.DialContext(ctx, "unix", strings.TrimPrefix(address, "unix://"))
 }
 
-// Pipe connects to a pipe or socket and, with a grpcMethod
-// (`/runtime.v1.RuntimeService/Version`), makes that call with an empty message
-// and wants grpc-status 0.
+// Pipe connects to a pipe or socket and, with a grpcMethod (`/runtime.v1.RuntimeService/Version`), makes that
+// call with an empty message and expects grpc-status 0.
 func Pipe(ctx context.Context, dial Dialer, address, grpcMethod string) error {
 	if grpcMethod != "" && !strings.HasPrefix(grpcMethod, "/") {
 		return fmt.Errorf("%w: gRPC method %q", fs.ErrInvalid, grpcMethod)
@@ -142,16 +140,18 @@ func call(ctx context.Context, conn net.Conn, method string) error {
 	protocols.SetUnencryptedHTTP2(true)
 	once := make(chan net.Conn, 1)
 	once <- conn
-	transport := &http.Transport{Protocols: protocols, DialContext: func(context.Context, string, string) (net.Conn, error) {
-		select {
-		case c := <-once:
-			return c, nil
-		default:
-			return nil, fmt.Errorf("the connection was closed: %w", syscall.ECONNRESET)
-		}
-	}}
+	transport := &http.Transport{Protocols: protocols,
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			select {
+			case c := <-once:
+				return c, nil
+			default:
+				return nil, fmt.Errorf("the connection was closed: %w", syscall.ECONNRESET)
+			}
+		}}
 	defer transport.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+method, bytes.NewReader(make([]byte, 5)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+method,
+		bytes.NewReader(make([]byte, 5)))
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func call(ctx context.Context, conn net.Conn, method string) error {
 		return fmt.Errorf("%s: HTTP status %d", method, resp.StatusCode)
 	}
 	status, message := resp.Trailer.Get("Grpc-Status"), resp.Trailer.Get("Grpc-Message")
-	if status == "" { // a call without an answer has its trailers in the header
+	if status == "" { // a call without a response has its trailers in the header
 		status, message = resp.Header.Get("Grpc-Status"), resp.Header.Get("Grpc-Message")
 	}
 	if status != "0" {
@@ -181,7 +181,7 @@ func call(ctx context.Context, conn net.Conn, method string) error {
 // GRPCError is an answer that is not OK.
 type GRPCError struct {
 	Method  string
-	Status  string // number of the code; "" when the answer had none
+	Status  string // number of the code; "" if the response had none
 	Message string // as sent: percent-encoded
 }
 

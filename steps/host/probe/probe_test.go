@@ -24,7 +24,8 @@ func TestHTTP(t *testing.T) {
 	if status, err := HTTP(t.Context(), srv.URL); err == nil {
 		t.Errorf("a server that is down answers %d", status)
 	}
-	for _, away := range []string{"http://192.0.2.1/", "https://127.0.0.1/", "http://example.test/", "file:///etc/passwd"} {
+	for _, away := range []string{"http://192.0.2.1/", "https://127.0.0.1/", "http://example.test/",
+		"file:///etc/passwd"} {
 		if _, err := HTTP(t.Context(), away); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("%s: %v", away, err)
 		}

@@ -133,7 +133,7 @@ func (k *Cluster) inNamespace(ctx context.Context, op, name string, f func(*name
 func (k *Cluster) admit(kind, name string) error {
 	q, err := k.quirks()
 	if why := q.Refuses[kind]; err == nil && why != "" {
-		err = fmt.Errorf("making %s: %w: %s", name, kube.ErrForbidden, why)
+		err = fmt.Errorf("creating %s: %w: %s", name, kube.ErrForbidden, why)
 	}
 	return err
 }

@@ -23,9 +23,8 @@ const (
 	privateDir  = "O:BAD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
 )
 
-// trustedSIDs are the accounts a private file may be open to: SYSTEM,
-// Administrators, and the account of this process where it is an administrator
-// (it owns what it makes, and its access is that of the group).
+// trustedSIDs are the accounts that may have access to a private file: SYSTEM, Administrators, and the
+// account of this process if it is an administrator (it owns what it creates, with the access of the group).
 func trustedSIDs() ([]*windows.SID, error) {
 	var sids []*windows.SID
 	for _, kind := range []windows.WELL_KNOWN_SID_TYPE{windows.WinLocalSystemSid, windows.WinBuiltinAdministratorsSid} {
@@ -69,9 +68,8 @@ func (h *Host) trusts(sid *windows.SID) bool {
 	return false
 }
 
-// access reads who may use path from its owner and access list, and whether others may
-// rename it. An owner can always change the list, so a private file is also owned by a
-// trusted account.
+// access determines who may use path from its owner and access list, and whether others may rename it. An
+// owner can always change the list, so a private file must also have a trusted owner.
 func (h *Host) access(path string) (access host.Access, open bool, err error) {
 	sd, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT,
 		windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
@@ -121,8 +119,8 @@ func (h *Host) Mounts(ctx context.Context, path string) ([]string, error) {
 // Unmount has nothing to do, since nothing is mounted.
 func (h *Host) Unmount(ctx context.Context, path string) error { return begin(ctx, "unmount", path) }
 
-// SetAccess changes who may read and write path. AccessDefault and AccessProgram
-// give a private path back to what its parent hands on, and leave any other alone.
+// SetAccess changes who may read and write path. AccessDefault and AccessProgram restore inheritance on a
+// private path, and leave any other alone.
 func (h *Host) SetAccess(ctx context.Context, path string, access host.Access) error {
 	const op = "set access"
 	if err := begin(ctx, op, path); err != nil {

@@ -92,7 +92,8 @@ func (o object) put(property string, value any) error {
 }
 
 // child is the object that a property or method gives; the caller releases it.
-func (o object) child(f func(*ole.IDispatch, string, ...any) (*ole.VARIANT, error), name string, args ...any) (object, error) {
+func (o object) child(f func(*ole.IDispatch, string, ...any) (*ole.VARIANT, error), name string,
+	args ...any) (object, error) {
 	result, err := f(o.IDispatch, name, args...)
 	if err != nil {
 		return object{}, hresult(err)

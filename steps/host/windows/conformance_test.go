@@ -56,7 +56,9 @@ func httpServer(t *testing.T) (string, int, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusTeapot)
+	})}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	return fmt.Sprintf("http://%s/healthz", l.Addr()), http.StatusTeapot, func() {

@@ -97,7 +97,8 @@ func bootTime() (time.Time, error) {
 		TimeZoneID, Reserved                uint32
 		BootTimeBias, SleepTimeBias         uint64
 	}
-	err := windows.NtQuerySystemInformation(windows.SystemTimeOfDayInformation, unsafe.Pointer(&info), uint32(unsafe.Sizeof(info)), nil)
+	err := windows.NtQuerySystemInformation(windows.SystemTimeOfDayInformation, unsafe.Pointer(&info),
+		uint32(unsafe.Sizeof(info)), nil)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("boot time: %w", err)
 	}

@@ -47,7 +47,8 @@ const (
 
 // dismStates is DismPackageFeatureState.
 var dismStates = map[int32]host.FeatureState{
-	0: host.FeatureRemoved, 1: host.FeatureOffPending, 2: host.FeatureOff, 3: host.FeatureRemoved, 4: host.FeatureOn, 5: host.FeatureOnPending, 7: host.FeatureOff,
+	0: host.FeatureRemoved, 1: host.FeatureOffPending, 2: host.FeatureOff, 3: host.FeatureRemoved, 4: host.FeatureOn,
+	5: host.FeatureOnPending, 7: host.FeatureOff,
 }
 
 // result is the error of a call that gives an HRESULT. It is fs.ErrNotExist where Windows
@@ -63,7 +64,8 @@ func result(what string, r uintptr) error {
 	case code == rebootFirst:
 		return fmt.Errorf("%s: Windows waits to be rebooted for an earlier change, and takes no other before that", what)
 	case code == sourceMissing:
-		return fmt.Errorf("%s: the machine does not have the feature's files, and could not get them from Windows Update (HRESULT %#x)", what, code)
+		return fmt.Errorf("%s: the machine does not have the feature's files, and could not get them from Windows Update "+
+			"(HRESULT %#x)", what, code)
 	case code&0xffff0000 == 0x80070000: // HRESULT_FROM_WIN32
 		err := syscall.Errno(code & 0xffff)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -82,7 +84,8 @@ func (h *Host) session(ctx context.Context, op, name string, f func(session uint
 	}
 	defer func() { err = failed(op, name, err) }()
 	// A Windows without the API is one that cannot be asked, not one without the feature.
-	for _, p := range []*windows.LazyProc{dismInitialize, dismShutdown, dismOpenSession, dismCloseSession, dismFeatureInfo, dismEnableFeature, dismDisable, dismDelete} {
+	for _, p := range []*windows.LazyProc{dismInitialize, dismShutdown, dismOpenSession, dismCloseSession,
+		dismFeatureInfo, dismEnableFeature, dismDisable, dismDelete} {
 		if missing := p.Find(); missing != nil {
 			return fmt.Errorf("the DISM API cannot be asked: %s", missing.Error()) // not wrapped: it may look like absence
 		}
@@ -124,7 +127,8 @@ func (h *Host) Feature(ctx context.Context, name string) (state host.FeatureStat
 	err = h.session(ctx, "read feature", name, func(session uint32, text *uint16) error {
 		// DismFeature, packed to single bytes: the name (8 bytes), then the state.
 		var info unsafe.Pointer
-		r, _, _ := dismFeatureInfo.Call(uintptr(session), uintptr(unsafe.Pointer(text)), 0, dismPackageNone, uintptr(unsafe.Pointer(&info)))
+		r, _, _ := dismFeatureInfo.Call(uintptr(session), uintptr(unsafe.Pointer(text)), 0, dismPackageNone,
+			uintptr(unsafe.Pointer(&info)))
 		if err := result("DismGetFeatureInfo", r); err != nil {
 			return err
 		}
@@ -148,7 +152,8 @@ func (h *Host) Feature(ctx context.Context, name string) (state host.FeatureStat
 func (h *Host) EnableFeature(ctx context.Context, name string) error {
 	return h.session(ctx, "enable feature", name, func(session uint32, text *uint16) error {
 		const limitAccess, enableAll = 0, 1
-		r, _, _ := dismEnableFeature.Call(uintptr(session), uintptr(unsafe.Pointer(text)), 0, dismPackageNone, limitAccess, 0, 0, enableAll, 0, 0, 0)
+		r, _, _ := dismEnableFeature.Call(uintptr(session), uintptr(unsafe.Pointer(text)), 0, dismPackageNone, limitAccess,
+			0, 0, enableAll, 0, 0, 0)
 		return result("DismEnableFeature", r)
 	})
 }

@@ -97,7 +97,8 @@ func TestResult(t *testing.T) {
 	for code, want := range map[uintptr]string{
 		0x800f080c: "x: no feature has that name: file does not exist",
 		0x800f0902: "x: Windows is installing or removing something else; try again when it is done",
-		0x800f081f: "x: the machine does not have the feature's files, and could not get them from Windows Update (HRESULT 0x800f081f)",
+		0x800f081f: "x: the machine does not have the feature's files, and could not get them from Windows Update " +
+			"(HRESULT 0x800f081f)",
 		0xc0040001: "x: HRESULT 0xc0040001",
 	} {
 		if err := result("x", code); err == nil || err.Error() != want {

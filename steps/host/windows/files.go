@@ -74,7 +74,8 @@ func changeTime(f windows.Handle) (int64, error) {
 		FileAttributes                                          uint32
 		_                                                       uint32
 	}
-	err := windows.GetFileInformationByHandleEx(f, windows.FileBasicInfo, (*byte)(unsafe.Pointer(&basic)), uint32(unsafe.Sizeof(basic)))
+	err := windows.GetFileInformationByHandleEx(f, windows.FileBasicInfo, (*byte)(unsafe.Pointer(&basic)),
+		uint32(unsafe.Sizeof(basic)))
 	return basic.ChangeTime, err
 }
 
@@ -87,7 +88,8 @@ func (h *Host) Open(ctx context.Context, path string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, failed("open", path, err)
 	}
-	f, err := windows.CreateFile(p, windows.GENERIC_READ, shareAll, nil, windows.OPEN_EXISTING, windows.FILE_ATTRIBUTE_NORMAL, 0)
+	f, err := windows.CreateFile(p, windows.GENERIC_READ, shareAll, nil, windows.OPEN_EXISTING,
+		windows.FILE_ATTRIBUTE_NORMAL, 0)
 	if err != nil {
 		if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
 			err = errors.New("is a directory")

@@ -200,7 +200,8 @@ func replace(ctx context.Context, from, to string) error {
 	defer tick.Stop()
 	for {
 		err := replaceNow(from, to)
-		if !errors.Is(err, windows.ERROR_ACCESS_DENIED) && !errors.Is(err, windows.ERROR_SHARING_VIOLATION) || errors.Is(err, host.ErrBusy) {
+		if !errors.Is(err, windows.ERROR_ACCESS_DENIED) && !errors.Is(err, windows.ERROR_SHARING_VIOLATION) ||
+			errors.Is(err, host.ErrBusy) {
 			return err
 		}
 		select {

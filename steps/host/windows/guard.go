@@ -15,10 +15,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// makeFolders makes path with the folders above it that are missing, each so that
-// only the system and administrators can change the folder itself. Below C:\ Windows
-// hands on more than that to every user, on a client even the right to rename a folder,
-// and whoever renames C:\etc puts another in its place.
+// makeFolders creates path and its missing parents, each so that only the system and administrators can
+// change the folder itself. Below C:\ Windows grants more than that to every user, on a client even the right
+// to rename a folder, and whoever renames C:\etc can put another in its place.
 func makeFolders(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -44,8 +43,8 @@ func makeFolders(path string) error {
 	return err
 }
 
-// makeFolder makes one folder with a descriptor in SDDL; made is false where another has
-// made it since.
+// makeFolder creates one folder with a descriptor in SDDL; made is false if another process has created it
+// meanwhile.
 func makeFolder(path, sddl string) (made bool, err error) {
 	sa, err := attributes(sddl)
 	if err != nil {
@@ -70,9 +69,8 @@ type entry struct {
 	sid   *windows.SID
 }
 
-// inheritable are the entries that a folder hands on to what is made below it, further
-// down, too. Kinds of entries besides allowing and denying, which no program puts on
-// folders by itself, are left out.
+// inheritable returns the entries that a folder passes on to what is created below it, at any depth. Entries
+// other than allow and deny, which no program sets on folders by itself, are left out.
 func inheritable(dir string) ([]entry, error) {
 	sd, err := windows.GetNamedSecurityInfo(dir, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION)
 	if err != nil {
@@ -93,7 +91,8 @@ func handedOn(acl *windows.ACL) ([]entry, error) {
 			return nil, err
 		}
 		kind, flags := ace.Header.AceType, ace.Header.AceFlags
-		handed := flags&(windows.OBJECT_INHERIT_ACE|windows.CONTAINER_INHERIT_ACE) != 0 && flags&windows.NO_PROPAGATE_INHERIT_ACE == 0
+		handed := flags&(windows.OBJECT_INHERIT_ACE|windows.CONTAINER_INHERIT_ACE) != 0 &&
+			flags&windows.NO_PROPAGATE_INHERIT_ACE == 0
 		if !handed || kind != windows.ACCESS_ALLOWED_ACE_TYPE && kind != windows.ACCESS_DENIED_ACE_TYPE {
 			continue
 		}
@@ -127,7 +126,8 @@ func guardedDir(handed []entry) string {
 
 // notOthers are who has all of a folder that nodejoin makes, and who stands for whoever
 // makes something in it.
-var notOthers = []windows.WELL_KNOWN_SID_TYPE{windows.WinLocalSystemSid, windows.WinBuiltinAdministratorsSid, windows.WinCreatorOwnerSid, windows.WinCreatorGroupSid}
+var notOthers = []windows.WELL_KNOWN_SID_TYPE{windows.WinLocalSystemSid, windows.WinBuiltinAdministratorsSid,
+	windows.WinCreatorOwnerSid, windows.WinCreatorGroupSid}
 
 // readOnly is what a mask holds of the rights to read and to pass through.
 func readOnly(mask windows.ACCESS_MASK) windows.ACCESS_MASK {
@@ -162,9 +162,9 @@ const (
 	moves           = windows.DELETE | fileDeleteChild | windows.WRITE_DAC | windows.WRITE_OWNER | windows.GENERIC_ALL
 )
 
-// administers tells of an account that a private file is not open to, but that may
-// administer the machine all the same: services by their own SID, such as TrustedInstaller,
-// which owns C:\, and accounts and groups of administrators of machine and domain
+// administers reports whether an account may administer the machine although private files are not open to
+// it: services by their own SID, such as TrustedInstaller, which owns C:\, and accounts and groups of
+// administrators of machine and domain
 // (learn.microsoft.com/windows-server/identity/ad-ds/manage/understand-security-identifiers).
 func administers(sid *windows.SID) bool {
 	const (

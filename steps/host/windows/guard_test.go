@@ -24,7 +24,8 @@ func TestGuardedDir(t *testing.T) {
 				"(A;OICIIO;0x1f01ff;;;SY)(A;OICIIO;0x1f01ff;;;BA)(A;OICIIO;0x1200a9;;;BU)(A;CIIO;0x4;;;BU)(A;CIIO;0x2;;;BU)(A;OICIIO;0x10000000;;;CO)"},
 		{"C: of a client", "D:P(A;OICI;0x1200a9;;;BU)(A;OICIIO;0x1301bf;;;AU)(A;;0x4;;;AU)",
 			closed + own + "(A;;0x1200a9;;;BU)(A;;0x1200a9;;;AU)(A;OICIIO;0x1200a9;;;BU)(A;OICIIO;0x1301bf;;;AU)"},
-		{"what is handed on once only, and to files only", "D:P(A;OICINP;FA;;;BU)(A;OI;FA;;;AU)", closed + own + "(A;OIIO;0x1f01ff;;;AU)"},
+		{"what is handed on once only, and to files only", "D:P(A;OICINP;FA;;;BU)(A;OI;FA;;;AU)",
+			closed + own + "(A;OIIO;0x1f01ff;;;AU)"},
 		{"what is denied", "D:P(D;OICI;0x1301bf;;;BG)(A;OICI;GRGX;;;BU)",
 			closed + "(D;;0x1301bf;;;BG)" + own + "(A;;0x1200a9;;;BU)(D;OICIIO;0x1301bf;;;BG)(A;OICIIO;0xa0000000;;;BU)"},
 		{"a private folder", privateDir, closed + own + "(A;OICIIO;0x1f01ff;;;SY)(A;OICIIO;0x1f01ff;;;BA)"},
@@ -42,7 +43,8 @@ func TestGuardedDir(t *testing.T) {
 			t.Fatal(c.name, err)
 		}
 		got := guardedDir(list)
-		for sid, word := range map[string]string{"S-1-5-18": "SY", "S-1-5-32-544": "BA", "S-1-5-32-545": "BU", "S-1-5-11": "AU", "S-1-3-0": "CO", "S-1-5-32-546": "BG"} {
+		for sid, word := range map[string]string{"S-1-5-18": "SY", "S-1-5-32-544": "BA", "S-1-5-32-545": "BU",
+			"S-1-5-11": "AU", "S-1-3-0": "CO", "S-1-5-32-546": "BG"} {
 			got = strings.ReplaceAll(got, ";"+sid+")", ";"+word+")")
 		}
 		if got != c.want {
@@ -80,10 +82,12 @@ func TestGuardedFolders(t *testing.T) {
 	if err := h.Mkdir(ctx, filepath.Join(dir, "c", "private"), host.AccessPrivate); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.WriteFile(ctx, filepath.Join(dir, "d", "e", "f"), strings.NewReader("f"), host.WriteOptions{}); err != nil {
+	if err := h.WriteFile(ctx, filepath.Join(dir, "d", "e", "f"), strings.NewReader("f"),
+		host.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for path, open := range map[string]bool{"": true, "a": false, `a\b`: false, "c": false, `c\private`: false, "d": false, `d\e`: false} {
+	for path, open := range map[string]bool{"": true, "a": false, `a\b`: false, "c": false, `c\private`: false,
+		"d": false, `d\e`: false} {
 		info, err := h.Stat(ctx, filepath.Join(dir, path))
 		if err != nil {
 			t.Fatal(err)

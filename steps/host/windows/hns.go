@@ -214,7 +214,9 @@ func deleteNetwork(ctx context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("list endpoints: %w", err)
 	}
-	endpoints = slices.DeleteFunc(endpoints, func(e hcn.HostComputeEndpoint) bool { return !strings.EqualFold(e.HostComputeNetwork, id) })
+	endpoints = slices.DeleteFunc(endpoints, func(e hcn.HostComputeEndpoint) bool {
+		return !strings.EqualFold(e.HostComputeNetwork, id)
+	})
 	balancers, err := hcn.ListLoadBalancers()
 	if err != nil {
 		return fmt.Errorf("list load balancers: %w", err)

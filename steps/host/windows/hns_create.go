@@ -32,7 +32,8 @@ func (h *Host) CreateHNSNetwork(ctx context.Context, n host.HNSNetworkConfig) er
 
 // networkOf is the network in the words of the second HNS interface.
 func networkOf(n host.HNSNetworkConfig) (*hcn.HostComputeNetwork, error) {
-	subnet := hcn.Subnet{IpAddressPrefix: n.Subnet, Routes: []hcn.Route{{NextHop: n.Gateway, DestinationPrefix: "0.0.0.0/0"}}}
+	subnet := hcn.Subnet{IpAddressPrefix: n.Subnet,
+		Routes: []hcn.Route{{NextHop: n.Gateway, DestinationPrefix: "0.0.0.0/0"}}}
 	if n.VNI != 0 {
 		vsid, err := json.Marshal(hcn.VsidPolicySetting{IsolationId: n.VNI})
 		if err != nil {
@@ -44,7 +45,8 @@ func networkOf(n host.HNSNetworkConfig) (*hcn.HostComputeNetwork, error) {
 		}
 		subnet.Policies = append(subnet.Policies, policy)
 	}
-	network := &hcn.HostComputeNetwork{Name: n.Name, Type: hcn.NetworkType(n.Type), Ipams: []hcn.Ipam{{Type: "Static", Subnets: []hcn.Subnet{subnet}}},
+	network := &hcn.HostComputeNetwork{Name: n.Name, Type: hcn.NetworkType(n.Type),
+		Ipams:         []hcn.Ipam{{Type: "Static", Subnets: []hcn.Subnet{subnet}}},
 		SchemaVersion: hcn.SchemaVersion{Major: 2, Minor: 0}}
 	if n.Adapter != "" {
 		name, err := json.Marshal(hcn.NetAdapterNameNetworkPolicySetting{NetworkAdapterName: n.Adapter})

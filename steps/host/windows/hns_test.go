@@ -41,12 +41,14 @@ func TestHNS(t *testing.T) {
 			t.Errorf("%v %s", err, diff)
 		}
 	}
-	e, err := made.CreateEndpoint(&hcn.HostComputeEndpoint{Name: "nodejoin-test-endpoint", SchemaVersion: hcn.V2SchemaVersion(),
+	e, err := made.CreateEndpoint(&hcn.HostComputeEndpoint{Name: "nodejoin-test-endpoint",
+		SchemaVersion:    hcn.V2SchemaVersion(),
 		IpConfigurations: []hcn.IpConfig{{IpAddress: "10.244.3.7", PrefixLength: 24}}, MacAddress: "00-15-5D-00-00-07"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	endpoint := host.HNSEndpoint{ID: e.Id, Name: "nodejoin-test-endpoint", Network: made.Id, Addresses: []string{"10.244.3.7/24"}, MAC: "00-15-5D-00-00-07"}
+	endpoint := host.HNSEndpoint{ID: e.Id, Name: "nodejoin-test-endpoint", Network: made.Id,
+		Addresses: []string{"10.244.3.7/24"}, MAC: "00-15-5D-00-00-07"}
 	endpoints, err := h.HNSEndpoints(ctx)
 	if i := slices.IndexFunc(endpoints, func(o host.HNSEndpoint) bool { return o.ID == e.Id }); err != nil || i < 0 {
 		t.Errorf("the endpoint is not listed: %v, %+v", err, endpoints)

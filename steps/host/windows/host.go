@@ -35,8 +35,7 @@ type Host struct {
 
 var _ host.Host = (*Host)(nil)
 
-// New gives the machine this program runs on. It fails only where the process's
-// own token cannot be read.
+// New returns the machine this program runs on. It fails only if the process's own token cannot be read.
 func New(opt Options) (*Host, error) {
 	if opt.DataDir == "" {
 		base, err := windows.KnownFolderPath(windows.FOLDERID_ProgramData, 0)
@@ -52,7 +51,7 @@ func New(opt Options) (*Host, error) {
 	return &Host{dataDir: opt.DataDir, trusted: trusted}, nil
 }
 
-// begin refuses a call whose context has ended, and a path that is not absolute.
+// begin rejects a call whose context has ended, and a path that is not absolute.
 func begin(ctx context.Context, op, path string) error {
 	if ctx.Err() != nil {
 		return &host.Error{Op: op, Subject: path, Err: context.Cause(ctx)}

@@ -61,7 +61,8 @@ func TestFileAccess(t *testing.T) {
 	}
 	want(dir, host.AccessDefault)
 	secret, open := filepath.Join(dir, "secret"), filepath.Join(dir, "open")
-	if err := h.WriteFile(ctx, secret, strings.NewReader("s"), host.WriteOptions{Access: host.AccessPrivate}); err != nil {
+	if err := h.WriteFile(ctx, secret, strings.NewReader("s"),
+		host.WriteOptions{Access: host.AccessPrivate}); err != nil {
 		t.Fatal(err)
 	}
 	want(secret, host.AccessPrivate)
@@ -249,7 +250,8 @@ func TestFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%+v", facts)
-	if facts.OS != "windows" || facts.Hostname == "" || !strings.HasPrefix(facts.Build, "10.0.") || facts.BootTime.IsZero() || facts.DataDir == "" {
+	if facts.OS != "windows" || facts.Hostname == "" || !strings.HasPrefix(facts.Build, "10.0.") ||
+		facts.BootTime.IsZero() || facts.DataDir == "" {
 		t.Errorf("%+v", facts)
 	}
 }
@@ -326,11 +328,13 @@ func TestNextName(t *testing.T) {
 	if err != nil || now.Now == "" || now.Next != now.Now || now.Domain != "" {
 		t.Fatalf("%+v, %v", now, err)
 	}
-	if err := h.SetRegistryValue(t.Context(), tcpipParameters, nameNext, host.RegistryValue{Type: "string", String: "later"}); err != nil {
+	if err := h.SetRegistryValue(t.Context(), tcpipParameters, nameNext,
+		host.RegistryValue{Type: "string", String: "later"}); err != nil {
 		t.Fatal(err)
 	}
 	later, err := h.HostName(t.Context())
-	if err = errors.Join(err, h.DeleteRegistryValue(t.Context(), tcpipParameters, nameNext)); err != nil || later.Now != now.Now || later.Next != "later" {
+	if err = errors.Join(err, h.DeleteRegistryValue(t.Context(), tcpipParameters, nameNext)); err != nil ||
+		later.Now != now.Now || later.Next != "later" {
 		t.Errorf("%+v, %v", later, err)
 	}
 }
@@ -341,7 +345,8 @@ func TestFeatureWithoutDISM(t *testing.T) {
 	defer func() { dismInitialize = was }()
 	dismInitialize = windows.NewLazySystemDLL("nodejoin-no-such.dll").NewProc("DismInitialize")
 	h := newHost(t)
-	if _, err := h.Feature(t.Context(), "Containers"); err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrUnsupported) {
+	if _, err := h.Feature(t.Context(), "Containers"); err == nil || errors.Is(err, fs.ErrNotExist) ||
+		errors.Is(err, host.ErrUnsupported) {
 		t.Errorf("read: %v", err)
 	}
 	if err := h.EnableFeature(t.Context(), "Containers"); err == nil || errors.Is(err, fs.ErrNotExist) {

@@ -38,8 +38,8 @@ func (h *Host) HostName(ctx context.Context) (host.HostName, error) {
 	return host.HostName{Now: now, Next: next.String, Domain: domain}, failed(op, subject, errors.Join(err1, err2, err3))
 }
 
-// currentName is the name that the machine was booted with. os.Hostname asks for the
-// physical name, which is the next one where the machine is to be renamed.
+// currentName is the name that the machine was booted with. os.Hostname returns the physical name, which is
+// already the next one if the machine is to be renamed.
 func currentName() (string, error) {
 	var size uint32 = 64
 	for {

@@ -59,7 +59,8 @@ func (h *Host) Adapters(ctx context.Context) ([]host.Adapter, error) {
 			break
 		}
 		raw = make([]byte, size)
-		err = windows.GetAdaptersAddresses(windows.AF_INET, flags, 0, (*windows.IpAdapterAddresses)(unsafe.Pointer(&raw[0])), &size)
+		err = windows.GetAdaptersAddresses(windows.AF_INET, flags, 0, (*windows.IpAdapterAddresses)(unsafe.Pointer(&raw[0])),
+			&size)
 	}
 	out := []host.Adapter{}
 	if err == windows.ERROR_NO_DATA {
@@ -72,7 +73,8 @@ func (h *Host) Adapters(ctx context.Context) ([]host.Adapter, error) {
 		if a.IfType == loopback || a.OperStatus != windows.IfOperStatusUp {
 			continue
 		}
-		have := host.Adapter{Name: windows.UTF16PtrToString(a.FriendlyName), Gateway: a.FirstGatewayAddress != nil, DHCP: a.Flags&dhcp != 0}
+		have := host.Adapter{Name: windows.UTF16PtrToString(a.FriendlyName), Gateway: a.FirstGatewayAddress != nil,
+			DHCP: a.Flags&dhcp != 0}
 		for u := a.FirstUnicastAddress; u != nil; u = u.Next {
 			if ip, ok := netip.AddrFromSlice(u.Address.IP()); ok && ip.Unmap().Is4() {
 				have.Addresses = append(have.Addresses, netip.PrefixFrom(ip.Unmap(), int(u.OnLinkPrefixLength)).String())
@@ -86,10 +88,9 @@ func (h *Host) Adapters(ctx context.Context) ([]host.Adapter, error) {
 	return out, nil
 }
 
-// The tables that tell who holds a port: class TCP_TABLE_OWNER_PID_LISTENER or
-// UDP_TABLE_OWNER_PID (iprtrmib.h); a row's size, and where in it port and process
-// are: MIB_TCPROW_OWNER_PID, MIB_TCP6ROW_OWNER_PID (tcpmib.h), MIB_UDPROW_OWNER_PID,
-// MIB_UDP6ROW_OWNER_PID (udpmib.h).
+// The tables that show who holds a port: class TCP_TABLE_OWNER_PID_LISTENER or UDP_TABLE_OWNER_PID
+// (iprtrmib.h); a row's size, and the offsets of port and process in it: MIB_TCPROW_OWNER_PID,
+// MIB_TCP6ROW_OWNER_PID (tcpmib.h), MIB_UDPROW_OWNER_PID, MIB_UDP6ROW_OWNER_PID (udpmib.h).
 var portTables = []struct {
 	protocol         string
 	call             *windows.LazyProc
@@ -144,5 +145,5 @@ func portTable(call *windows.LazyProc, family, class uintptr) ([]byte, error) {
 			return nil, windows.Errno(code)
 		}
 	}
-	return nil, errors.New("the table of ports does not stop growing")
+	return nil, errors.New("the table of ports keeps growing")
 }

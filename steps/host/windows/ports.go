@@ -17,13 +17,12 @@ import (
 	"nodejoin/steps/host"
 )
 
-// The ports that Windows gives out by itself are read through WMI: class
-// MSFT_NetTCPSetting or MSFT_NetUDPSetting of root\StandardCimv2
-// (learn.microsoft.com/previous-versions/windows/desktop/nettcpipprov). They are
-// written by netsh, whose words nobody reads: its exit code counts, and what WMI
-// says after it. There is no documented call for either.
+// The ephemeral ports of Windows are read through WMI: class MSFT_NetTCPSetting or MSFT_NetUDPSetting of
+// root\StandardCimv2 (learn.microsoft.com/previous-versions/windows/desktop/nettcpipprov). They are written
+// by netsh, whose localized output is not parsed: its exit code counts, and what WMI says afterwards. There
+// is no documented call for either.
 
-// DynamicPorts returns the ports that Windows gives to programs which ask for any.
+// DynamicPorts returns the ephemeral ports.
 func (h *Host) DynamicPorts(ctx context.Context, protocol string) (host.PortRange, error) {
 	const op = "read dynamic ports"
 	if ctx.Err() != nil {
@@ -41,7 +40,8 @@ func (h *Host) DynamicPorts(ctx context.Context, protocol string) (host.PortRang
 	var code hresultError
 	if errors.As(err, &code) {
 		switch code {
-		case hresultNotRegistered, hresultNotImplemented, hresultNoMember, wbemInvalidNamespace, wbemInvalidClass, wbemProviderAbsent:
+		case hresultNotRegistered, hresultNotImplemented, hresultNoMember, wbemInvalidNamespace, wbemInvalidClass,
+			wbemProviderAbsent:
 			err = fmt.Errorf("%w: WMI does not tell them (%w)", host.ErrUnsupported, err)
 		}
 	}
@@ -94,7 +94,7 @@ func dynamicPortsOf(one object, protocol string) (r host.PortRange, ok bool, err
 	return host.PortRange{Protocol: protocol, First: uint16(f), Last: uint16(f + n - 1)}, true, nil
 }
 
-// SetDynamicPorts changes them, now and after each boot, for IPv4 and IPv6.
+// SetDynamicPorts changes the ephemeral ports, now and after each boot, for IPv4 and IPv6.
 func (h *Host) SetDynamicPorts(ctx context.Context, r host.PortRange) error {
 	const op = "set dynamic ports"
 	if ctx.Err() != nil {
@@ -104,7 +104,7 @@ func (h *Host) SetDynamicPorts(ctx context.Context, r host.PortRange) error {
 		return failed(op, r.String(), err)
 	}
 	if _, err := h.DynamicPorts(ctx, r.Protocol); err != nil {
-		return failed(op, r.String(), err) // nobody could say whether it worked
+		return failed(op, r.String(), err) // nothing could verify the change
 	}
 	dir, err := windows.GetSystemDirectory()
 	if err != nil {
@@ -128,9 +128,12 @@ func (h *Host) SetDynamicPorts(ctx context.Context, r host.PortRange) error {
 type reservation struct{ tcp, udp *windows.LazyProc }
 
 var (
-	createReservation = reservation{iphlpapi.NewProc("CreatePersistentTcpPortReservation"), iphlpapi.NewProc("CreatePersistentUdpPortReservation")}
-	lookupReservation = reservation{iphlpapi.NewProc("LookupPersistentTcpPortReservation"), iphlpapi.NewProc("LookupPersistentUdpPortReservation")}
-	deleteReservation = reservation{iphlpapi.NewProc("DeletePersistentTcpPortReservation"), iphlpapi.NewProc("DeletePersistentUdpPortReservation")}
+	createReservation = reservation{iphlpapi.NewProc("CreatePersistentTcpPortReservation"),
+		iphlpapi.NewProc("CreatePersistentUdpPortReservation")}
+	lookupReservation = reservation{iphlpapi.NewProc("LookupPersistentTcpPortReservation"),
+		iphlpapi.NewProc("LookupPersistentUdpPortReservation")}
+	deleteReservation = reservation{iphlpapi.NewProc("DeletePersistentTcpPortReservation"),
+		iphlpapi.NewProc("DeletePersistentUdpPortReservation")}
 )
 
 // call makes the call; token says that it wants the place of one.
@@ -179,7 +182,7 @@ func (h *Host) ReservePorts(ctx context.Context, r host.PortRange) error {
 	return failed(op, r.String(), createReservation.call(r, true)) // ERROR_SHARING_VIOLATION: a port of it is taken
 }
 
-// ReleasePorts returns a range free.
+// ReleasePorts frees a range.
 func (h *Host) ReleasePorts(ctx context.Context, r host.PortRange) error {
 	const op = "release ports"
 	if ctx.Err() != nil {

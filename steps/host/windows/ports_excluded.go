@@ -33,7 +33,9 @@ func (h *Host) PortExcluded(ctx context.Context, protocol string, port uint16) (
 		return false, failed(op, r.String(), err)
 	}
 	held, err := h.Listeners(ctx)
-	return err == nil && !slices.ContainsFunc(held, func(l host.Listener) bool { return l.Protocol == protocol && l.Port == port }), err
+	return err == nil && !slices.ContainsFunc(held, func(l host.Listener) bool {
+		return l.Protocol == protocol && l.Port == port
+	}), err
 }
 
 // takePort binds a socket to a port of all addresses, of IPv4 alone where the machine has

@@ -15,7 +15,8 @@ import (
 func TestPortExcluded(t *testing.T) {
 	onlyStandIn(t)
 	h, ctx := newHost(t), context30(t)
-	k, _, err := registry.CreateKey(registry.LOCAL_MACHINE, `SOFTWARE\nodejoin-stand-in\ExcludedPorts`, registry.SET_VALUE)
+	k, _, err := registry.CreateKey(registry.LOCAL_MACHINE, `SOFTWARE\nodejoin-stand-in\ExcludedPorts`,
+		registry.SET_VALUE)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sys/windows/registry"
 )
 
-// notedKey has a value for each note. It is volatile: Windows keeps such a key in memory
-// alone, so it is gone once the machine has booted
-// (learn.microsoft.com/windows/win32/api/winreg/nf-winreg-regcreatekeyexw).
+// notedKey has a value for each note. It is volatile: Windows keeps such a key in memory only, so it is gone
+// after a boot (learn.microsoft.com/windows/win32/api/winreg/nf-winreg-regcreatekeyexw).
 const notedKey = `SOFTWARE\nodejoin-reboot`
 
 // RebootNoted lists the notes.
@@ -28,7 +27,7 @@ func (h *Host) RebootNoted(ctx context.Context) ([]string, error) {
 	return out, err
 }
 
-// NoteReboot makes a note.
+// NoteReboot adds a note.
 func (h *Host) NoteReboot(ctx context.Context, what string) error {
 	const op = "note a reboot for"
 	if ctx.Err() != nil {
@@ -52,7 +51,8 @@ func createVolatile(path string) (registry.Key, error) {
 		return 0, err
 	}
 	var k windows.Handle
-	r, _, _ := regCreateKeyEx.Call(uintptr(registry.LOCAL_MACHINE), uintptr(unsafe.Pointer(name)), 0, 0, regOptionVolatile,
+	r, _, _ := regCreateKeyEx.Call(uintptr(registry.LOCAL_MACHINE), uintptr(unsafe.Pointer(name)), 0, 0,
+		regOptionVolatile,
 		registry.SET_VALUE|registry.QUERY_VALUE|registry.WOW64_64KEY, 0, uintptr(unsafe.Pointer(&k)), 0)
 	if r != 0 {
 		return 0, windows.Errno(r)
@@ -70,7 +70,7 @@ const rebootReason = 0x00020000 | 0x00000004 | 0x80000000
 
 var initiateSystemShutdownEx = windows.NewLazySystemDLL("advapi32.dll").NewProc("InitiateSystemShutdownExW")
 
-// Reboot asks Windows for a reboot. Programs that do not end by themselves are ended.
+// Reboot requests a reboot. Programs that do not end by themselves are killed.
 func (h *Host) Reboot(ctx context.Context) error {
 	const op = "reboot"
 	if ctx.Err() != nil {
@@ -79,21 +79,23 @@ func (h *Host) Reboot(ctx context.Context) error {
 	if err := holdPrivilege("SeShutdownPrivilege"); err != nil {
 		return failed(op, "the machine", err)
 	}
-	message, err := windows.UTF16PtrFromString("nodejoin: what was set up counts after a reboot")
+	message, err := windows.UTF16PtrFromString("nodejoin: changes take effect after a reboot")
 	if err != nil {
 		return failed(op, "the machine", err)
 	}
 	ok, _, err := initiateSystemShutdownEx.Call(0, uintptr(unsafe.Pointer(message)), rebootDelay, 1, 1, rebootReason)
-	if ok != 0 || errors.Is(err, windows.ERROR_SHUTDOWN_IN_PROGRESS) || errors.Is(err, windows.ERROR_SHUTDOWN_IS_SCHEDULED) {
+	if ok != 0 || errors.Is(err, windows.ERROR_SHUTDOWN_IN_PROGRESS) ||
+		errors.Is(err, windows.ERROR_SHUTDOWN_IS_SCHEDULED) {
 		return nil
 	}
 	return failed(op, "the machine", err)
 }
 
-// holdPrivilege lets this process use a privilege that its user has.
+// holdPrivilege lets this process use a privilege of its user.
 func holdPrivilege(name string) error {
 	var token windows.Token
-	if err := windows.OpenProcessToken(windows.CurrentProcess(), windows.TOKEN_ADJUST_PRIVILEGES|windows.TOKEN_QUERY, &token); err != nil {
+	if err := windows.OpenProcessToken(windows.CurrentProcess(), windows.TOKEN_ADJUST_PRIVILEGES|windows.TOKEN_QUERY,
+		&token); err != nil {
 		return err
 	}
 	defer token.Close()

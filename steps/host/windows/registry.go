@@ -263,5 +263,6 @@ func announceEnvironment() {
 	if err != nil {
 		return
 	}
-	_, _, _ = sendMessageTimeout.Call(broadcast, settingChange, 0, uintptr(unsafe.Pointer(topic)), abortIfHung, timeout, 0)
+	_, _, _ = sendMessageTimeout.Call(broadcast, settingChange, 0, uintptr(unsafe.Pointer(topic)),
+		abortIfHung, timeout, 0)
 }

@@ -44,7 +44,8 @@ func (h *Host) CreateService(ctx context.Context, c host.ServiceConfig) error {
 	if err != nil {
 		return failed(op, c.Name, err)
 	}
-	handle, err := windows.CreateService(m.Handle, name, raw.display, windows.SERVICE_ALL_ACCESS, windows.SERVICE_WIN32_OWN_PROCESS,
+	handle, err := windows.CreateService(m.Handle, name, raw.display, windows.SERVICE_ALL_ACCESS,
+		windows.SERVICE_WIN32_OWN_PROCESS,
 		raw.start, windows.SERVICE_ERROR_NORMAL, raw.command, nil, nil, raw.dependsOn, nil, nil)
 	if err != nil {
 		return failed(op, c.Name, err)
@@ -266,7 +267,8 @@ func readConfig(s *mgr.Service) (host.ServiceConfig, error) {
 		return c, fmt.Errorf("recovery actions: %w", err)
 	}
 	for _, a := range actions {
-		c.Recovery = append(c.Recovery, host.RecoveryAction{Action: actionKinds[a.Type], Delay: a.Delay.Truncate(time.Millisecond)})
+		c.Recovery = append(c.Recovery,
+			host.RecoveryAction{Action: actionKinds[a.Type], Delay: a.Delay.Truncate(time.Millisecond)})
 	}
 	if len(actions) > 0 {
 		if c.RecoveryReset, err = s.ResetPeriod(); err != nil {

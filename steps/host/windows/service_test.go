@@ -65,7 +65,8 @@ func runService(kind string) int {
 
 type testService string
 
-func (kind testService) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (bool, uint32) {
+func (kind testService) Execute(_ []string, requests <-chan svc.ChangeRequest,
+	status chan<- svc.Status) (bool, uint32) {
 	status <- svc.Status{State: svc.StartPending}
 	if kind == "exits" {
 		return true, 3

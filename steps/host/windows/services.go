@@ -77,7 +77,8 @@ func (h *Host) Service(ctx context.Context, name string) (host.Service, error) {
 		if err != nil {
 			return err
 		}
-		service = host.Service{ServiceConfig: config, State: stateOf(status.State), PID: int(status.ProcessId), ExitCode: exitCode(status)}
+		service = host.Service{ServiceConfig: config, State: stateOf(status.State), PID: int(status.ProcessId),
+			ExitCode: exitCode(status)}
 		return nil
 	})
 	return service, err
@@ -191,16 +192,17 @@ func dependency(s *mgr.Service) (dependent, []string, error) {
 // StartService asks for a start. The manager answers once the program has
 // connected to it, which it bounds itself (30 s unless ServicesPipeTimeout says otherwise).
 func (h *Host) StartService(ctx context.Context, name string) error {
-	return withService(ctx, "start service", name, windows.SERVICE_START|windows.SERVICE_QUERY_STATUS, func(_ *mgr.Mgr, s *mgr.Service) error {
-		before, err := s.Query()
-		if err != nil {
-			return err
-		}
-		if err := s.Start(); err != nil {
-			return err
-		}
-		return awaitTaken(ctx, s, before)
-	})
+	return withService(ctx, "start service", name, windows.SERVICE_START|windows.SERVICE_QUERY_STATUS,
+		func(_ *mgr.Mgr, s *mgr.Service) error {
+			before, err := s.Query()
+			if err != nil {
+				return err
+			}
+			if err := s.Start(); err != nil {
+				return err
+			}
+			return awaitTaken(ctx, s, before)
+		})
 }
 
 // takenWithin bounds the time between an accepted start and its mark in the service's
@@ -355,7 +357,8 @@ func stop(ctx context.Context, s *mgr.Service, process windows.Handle) error {
 		if asked && (told.IsZero() || status.CheckPoint != checkpoint) {
 			told, checkpoint = time.Now(), status.CheckPoint
 		}
-		if process != 0 && !told.IsZero() && time.Since(told) >= max(deafBound, time.Duration(status.WaitHint)*time.Millisecond) {
+		if process != 0 && !told.IsZero() &&
+			time.Since(told) >= max(deafBound, time.Duration(status.WaitHint)*time.Millisecond) {
 			if err := windows.TerminateProcess(process, 1); err != nil {
 				return fmt.Errorf("the service was told to stop and does nothing, and its process cannot be ended: %w", err)
 			}
@@ -375,7 +378,8 @@ func stop(ctx context.Context, s *mgr.Service, process windows.Handle) error {
 // unanswered reports whether a control was lost with the process of its service: the
 // service manager speaks to it over a pipe, and hands on what the pipe says.
 func unanswered(err error) bool {
-	return errors.Is(err, windows.ERROR_BROKEN_PIPE) || errors.Is(err, windows.ERROR_NO_DATA) || errors.Is(err, windows.ERROR_PIPE_NOT_CONNECTED)
+	return errors.Is(err, windows.ERROR_BROKEN_PIPE) || errors.Is(err, windows.ERROR_NO_DATA) ||
+		errors.Is(err, windows.ERROR_PIPE_NOT_CONNECTED)
 }
 
 // waitProcess waits for the end of a process.
@@ -425,5 +429,7 @@ func (h *Host) DeleteService(ctx context.Context, name string) error {
 // DeleteOwnService unregisters the service that this process runs as; Windows drops it
 // when the process has ended.
 func (h *Host) DeleteOwnService(ctx context.Context, name string) error {
-	return withService(ctx, "delete service", name, windows.DELETE, func(_ *mgr.Mgr, s *mgr.Service) error { return s.Delete() })
+	return withService(ctx, "delete service", name, windows.DELETE, func(_ *mgr.Mgr, s *mgr.Service) error {
+		return s.Delete()
+	})
 }

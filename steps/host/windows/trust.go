@@ -35,7 +35,8 @@ func rootStore(ctx context.Context, provider uintptr, ca []byte, f func(store wi
 	if err != nil {
 		return err
 	}
-	store, err := windows.CertOpenStore(provider, 0, 0, windows.CERT_SYSTEM_STORE_LOCAL_MACHINE, uintptr(unsafe.Pointer(name)))
+	store, err := windows.CertOpenStore(provider, 0, 0, windows.CERT_SYSTEM_STORE_LOCAL_MACHINE,
+		uintptr(unsafe.Pointer(name)))
 	if err != nil {
 		return fmt.Errorf("open the store of trusted authorities: %w", err)
 	}
@@ -49,7 +50,8 @@ func findCA(store windows.Handle, ca []byte) (*windows.CertContext, error) {
 	for {
 		next, err := windows.CertEnumCertificatesInStore(store, at) // it frees the one before
 		if next == nil {
-			if errors.Is(err, windows.Errno(windows.CRYPT_E_NOT_FOUND)) || errors.Is(err, windows.ERROR_NO_MORE_FILES) || err == nil {
+			if errors.Is(err, windows.Errno(windows.CRYPT_E_NOT_FOUND)) || errors.Is(err, windows.ERROR_NO_MORE_FILES) ||
+				err == nil {
 				return nil, nil
 			}
 			return nil, fmt.Errorf("list the trusted authorities: %w", err)
@@ -85,7 +87,8 @@ func hasCA(ctx context.Context, provider uintptr, ca []byte) (has bool, err erro
 // TrustCA puts an authority into the machine's store; one that is there is no error.
 func (h *Host) TrustCA(ctx context.Context, ca []byte) error {
 	return failed("trust authority", "ROOT", rootStore(ctx, ownStore, ca, func(store windows.Handle) error {
-		c, err := windows.CertCreateCertificateContext(windows.X509_ASN_ENCODING|windows.PKCS_7_ASN_ENCODING, &ca[0], uint32(len(ca)))
+		c, err := windows.CertCreateCertificateContext(windows.X509_ASN_ENCODING|windows.PKCS_7_ASN_ENCODING, &ca[0],
+			uint32(len(ca)))
 		if err != nil {
 			return err
 		}

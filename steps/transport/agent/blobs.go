@@ -34,7 +34,7 @@ func (b *blobs) path(digest string) string { return host.Join(b.os, b.dir, diges
 
 var errBlobName = &steps.Error{Code: steps.CodeInvalid, Summary: "wrong digest form", Detail: "an artifact is named by 64 or 128 lower-case hexadecimal digits"}
 
-// begin tells whether the blob is there, else where to send it.
+// begin reports whether the blob is there, else where to send it.
 func (b *blobs) begin(ctx context.Context, blob wire.Blob) (wire.BlobState, error) {
 	if !blob.Valid() {
 		return wire.BlobState{}, errBlobName

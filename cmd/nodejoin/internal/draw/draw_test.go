@@ -52,7 +52,7 @@ func TestArrange(t *testing.T) {
 	})
 }
 
-// reach lists for each box all that come before it.
+// reach lists for each box all boxes that come before it.
 func reach(after [][]int) [][]int {
 	out := make([][]int, len(after))
 	for i, deps := range after {

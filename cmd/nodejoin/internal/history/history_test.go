@@ -49,7 +49,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("%v, %v", fi, err)
 	}
 
-	// A run that was killed while it wrote: what is whole is read.
+	// A run that was killed during a write: complete lines are read.
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// The number of runs and the size of each are bounded.
+// The number of runs and their sizes are limited.
 func TestBounds(t *testing.T) {
 	root := t.TempDir()
 	for n := range Keep + 5 {

@@ -129,7 +129,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// screen plays the few sequences that the live display uses and gives what is seen.
+// screen plays the few sequences that the live display uses, and returns the screen.
 func screen(t *testing.T, stream string) string {
 	t.Helper()
 	lines, row := []string{""}, 0
@@ -222,7 +222,7 @@ func TestReflow(t *testing.T) {
 	}
 }
 
-// A table that is wider than the terminal has its rows below each other.
+// A table that is wider than the terminal has its columns below each other.
 func TestTable(t *testing.T) {
 	rows := [][]string{{"NODE", "STATE", "SYSTEM"}, {"win-1", "in sync", "Windows Server 2022 Datacenter"},
 		{"ä", "drifted", "-"}}
@@ -240,7 +240,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Lines that begin with a space are commands to copy, and stay whole.
+// Lines that begin with a space are commands to copy, and are not broken.
 func TestFit(t *testing.T) {
 	text := "nodejoin: one, two, three and four words\n  nodejoin validate plans/production/cluster"
 	for width, want := range map[int]string{
@@ -253,7 +253,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// A plan tells an upgrade, what it means, and what pods will notice, before its steps.
+// A plan shows an upgrade, what it means, and the interruption, before its steps.
 func TestWritePlanUpgrade(t *testing.T) {
 	var b bytes.Buffer
 	WritePlan(&b, &engine.Report{Hosts: []engine.HostReport{{

@@ -153,7 +153,8 @@ func (s *Set) builds() []build {
 			argv = append(argv, "-shared")
 		}
 		argv = append(argv, l.sources...)
-		all = append(all, build{out: s.Library(l.name), stamp: s.stamp(l.name), dir: dir, argv: append(argv, l.libs...), inputs: inputs})
+		all = append(all, build{out: s.Library(l.name), stamp: s.stamp(l.name), dir: dir, argv: append(argv, l.libs...),
+			inputs: inputs})
 	}
 	return all
 }

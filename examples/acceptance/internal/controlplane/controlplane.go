@@ -82,7 +82,8 @@ type process struct {
 
 // Start brings the control plane up and waits until it answers. Stop must follow.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, startWait, fmt.Errorf("the control plane was not up within %v", startWait))
+	ctx, cancel := context.WithTimeoutCause(ctx, startWait,
+		fmt.Errorf("the control plane was not up within %v", startWait))
 	defer cancel()
 	if o.Address == "" {
 		o.Address = "127.0.0.1"
@@ -111,7 +112,8 @@ func (c *Cluster) start(ctx context.Context) error {
 	if c.Kubeconfig, err = c.kubeconfig("admin"); err != nil {
 		return err
 	}
-	if err := c.run("etcd", "--data-dir="+c.path("etcd"), "--listen-client-urls="+c.etcdURL, "--advertise-client-urls="+c.etcdURL,
+	if err := c.run("etcd", "--data-dir="+c.path("etcd"), "--listen-client-urls="+c.etcdURL,
+		"--advertise-client-urls="+c.etcdURL,
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer,
 		"--unsafe-no-fsync", "--log-level=warn"); err != nil {
 		return err
@@ -143,9 +145,11 @@ func (c *Cluster) certificates() error {
 // until it is ready.
 func (c *Cluster) StartAPIServer(ctx context.Context) error {
 	_, services := c.opts.networks()
-	if err := c.run("kube-apiserver", "--etcd-servers="+c.etcdURL, "--bind-address="+c.opts.Address, "--advertise-address="+c.opts.Address,
+	if err := c.run("kube-apiserver", "--etcd-servers="+c.etcdURL, "--bind-address="+c.opts.Address,
+		"--advertise-address="+c.opts.Address,
 		fmt.Sprintf("--secure-port=%d", c.port), "--endpoint-reconciler-type=none",
-		"--client-ca-file="+c.path("ca.crt"), "--tls-cert-file="+c.path("apiserver.crt"), "--tls-private-key-file="+c.path("apiserver.key"),
+		"--client-ca-file="+c.path("ca.crt"), "--tls-cert-file="+c.path("apiserver.crt"), "--tls-private-key-file="+
+			c.path("apiserver.key"),
 		"--kubelet-client-certificate="+c.path("kubelet-client.crt"), "--kubelet-client-key="+c.path("kubelet-client.key"),
 		"--kubelet-preferred-address-types=InternalIP",
 		"--enable-bootstrap-token-auth", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
@@ -176,21 +180,26 @@ func (c *Cluster) startControllers(port int) error {
 	}
 	controllers := []string{"bootstrap-signer-controller", "token-cleaner-controller", "node-lifecycle-controller",
 		"taint-eviction-controller", "serviceaccount-controller", "root-ca-certificate-publisher-controller",
-		"node-ipam-controller", "namespace-controller", "pod-garbage-collector-controller", "deployment-controller", "replicaset-controller", "endpointslice-controller", "clusterrole-aggregation-controller"}
+		"node-ipam-controller", "namespace-controller", "pod-garbage-collector-controller", "deployment-controller",
+		"replicaset-controller", "endpointslice-controller", "clusterrole-aggregation-controller"}
 	if !c.opts.Unsigned {
-		controllers = append(controllers, "certificatesigningrequest-signing-controller", "certificatesigningrequest-approving-controller")
+		controllers = append(controllers, "certificatesigningrequest-signing-controller",
+			"certificatesigningrequest-approving-controller")
 	}
 	pods, services := c.opts.networks()
 	return c.run("kube-controller-manager", "--kubeconfig="+config, "--controllers="+strings.Join(controllers, ","),
-		"--cluster-signing-cert-file="+c.path("ca.crt"), "--cluster-signing-key-file="+c.path("ca.key"), "--root-ca-file="+c.path("ca.crt"),
-		"--service-account-private-key-file="+c.path("sa.key"), "--use-service-account-credentials=false", "--leader-elect=false",
+		"--cluster-signing-cert-file="+c.path("ca.crt"), "--cluster-signing-key-file="+c.path("ca.key"), "--root-ca-file="+
+			c.path("ca.crt"),
+		"--service-account-private-key-file="+c.path("sa.key"), "--use-service-account-credentials=false",
+		"--leader-elect=false",
 		"--allocate-node-cidrs=true", "--cluster-cidr="+pods, "--service-cluster-ip-range="+services,
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "-v=2")
 }
 
 // StartScheduler starts the scheduler, for tests whose pods name no node.
 func (c *Cluster) StartScheduler() error {
-	return c.run("kube-scheduler", "--kubeconfig="+c.path("controllers.kubeconfig"), "--leader-elect=false", "--secure-port=0", "-v=2")
+	return c.run("kube-scheduler", "--kubeconfig="+c.path("controllers.kubeconfig"), "--leader-elect=false",
+		"--secure-port=0", "-v=2")
 }
 
 // KubeconfigOf writes a kubeconfig with a client certificate for a user in a group, and

@@ -32,12 +32,14 @@ func TestStart(t *testing.T) {
 	t.Cleanup(c.Stop)
 	t.Logf("up after %.1fs", time.Since(began).Seconds())
 
-	if _, err := c.Client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Client.CoreV1().Secrets("kube-system").Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-abcdef"}, Type: corev1.SecretTypeBootstrapToken,
-		StringData: map[string]string{"token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-signing": "true"},
+		StringData: map[string]string{"token-id": "abcdef", "token-secret": "0123456789abcdef",
+			"usage-bootstrap-signing": "true"},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +49,8 @@ func TestStart(t *testing.T) {
 		if node, err = c.Client.CoreV1().Nodes().Get(ctx, "n", metav1.GetOptions{}); err != nil {
 			t.Fatal(err, c.Logs())
 		}
-		if info, err = c.Client.CoreV1().ConfigMaps("kube-public").Get(ctx, "cluster-info", metav1.GetOptions{}); err != nil {
+		if info, err = c.Client.CoreV1().ConfigMaps("kube-public").Get(ctx, "cluster-info",
+			metav1.GetOptions{}); err != nil {
 			t.Fatal(err, c.Logs())
 		}
 		select {

@@ -38,8 +38,10 @@ func (c *Cluster) roleBindings(ctx context.Context) error {
 	for _, b := range []struct{ name, role, group string }{
 		{"kubeadm:get-nodes", "kubeadm:get-nodes", nodeTokens},
 		{"kubeadm:kubelet-bootstrap", "system:node-bootstrapper", nodeTokens},
-		{"kubeadm:node-autoapprove-bootstrap", "system:certificates.k8s.io:certificatesigningrequests:nodeclient", nodeTokens},
-		{"kubeadm:node-autoapprove-certificate-rotation", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", "system:nodes"},
+		{"kubeadm:node-autoapprove-bootstrap", "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+			nodeTokens},
+		{"kubeadm:node-autoapprove-certificate-rotation",
+			"system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", "system:nodes"},
 	} {
 		if _, err := rbac.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: b.name},
@@ -63,7 +65,9 @@ func (c *Cluster) clusterInfo(ctx context.Context) error {
 	}
 	const namespace, role = metav1.NamespacePublic, "kubeadm:bootstrap-signer-clusterinfo"
 	// The API server makes its own namespaces, in its own time.
-	if _, err := c.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := c.Client.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	if _, err := c.Client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
@@ -73,7 +77,8 @@ func (c *Cluster) clusterInfo(ctx context.Context) error {
 	}
 	if _, err := c.Client.RbacV1().Roles(namespace).Create(ctx, &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Name: role},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"cluster-info"}, Verbs: []string{"get"}}},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"},
+			ResourceNames: []string{"cluster-info"}, Verbs: []string{"get"}}},
 	}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
@@ -142,7 +147,8 @@ func (c *Cluster) readable(ctx context.Context, name string) error {
 	rbac, role := c.Client.RbacV1(), "kubeadm:"+name
 	if _, err := rbac.Roles(metav1.NamespaceSystem).Create(ctx, &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Name: role},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{name}, Verbs: []string{"get"}}},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"},
+			ResourceNames: []string{name}, Verbs: []string{"get"}}},
 	}, metav1.CreateOptions{}); err != nil {
 		return err
 	}

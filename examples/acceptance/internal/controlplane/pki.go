@@ -70,7 +70,8 @@ func (a *authority) server(name string, ips ...net.IP) error {
 	return a.issue(name, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kube-apiserver"},
 		IPAddresses: ips,
-		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
+		DNSNames: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+			"kubernetes.default.svc.cluster.local"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 }

@@ -57,7 +57,8 @@ func Start(managementIP string, log io.Writer) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{managementIP: managementIP, log: log, listener: l, objects: map[string]map[string]Object{}, handles: map[uint64]ref{}}
+	s := &Server{managementIP: managementIP, log: log, listener: l, objects: map[string]map[string]Object{},
+		handles: map[uint64]ref{}}
 	s.work.Go(s.accept)
 	return s, nil
 }
@@ -210,7 +211,8 @@ func (s *Server) call(operation, id, settings, parent string) (status uint32, ha
 func (s *Server) enumerate(kind, query string) (uint32, uint64, string) {
 	var q struct{ Filter string }
 	filter := Object{}
-	if query != "" && json.Unmarshal([]byte(query), &q) != nil || q.Filter != "" && json.Unmarshal([]byte(q.Filter), &filter) != nil {
+	if query != "" && json.Unmarshal([]byte(query), &q) != nil ||
+		q.Filter != "" && json.Unmarshal([]byte(q.Filter), &filter) != nil {
 		return invalidArgument, 0, ""
 	}
 	found := []string{}

@@ -71,7 +71,8 @@ func TestNetwork(t *testing.T) {
 	if !strings.Contains(text, `"ProviderAddress":"192.0.2.7"`) {
 		t.Errorf("an overlay has its management address, this one is %s", text)
 	}
-	call(t, s, "Modify Network", fmt.Sprintf("#%d", handle), `{"ResourceType":"Policy","RequestType":"Add","Settings":{"Policies":[{"Type":"HostRoute"}]}}`)
+	call(t, s, "Modify Network", fmt.Sprintf("#%d", handle),
+		`{"ResourceType":"Policy","RequestType":"Add","Settings":{"Policies":[{"Type":"HostRoute"}]}}`)
 	if b, _ := json.Marshal(s.Network("flannel.4096")); !strings.Contains(string(b), "HostRoute") {
 		t.Errorf("after the policy: %s", b)
 	}
@@ -120,18 +121,21 @@ func TestVersion1Host(t *testing.T) {
 		}
 		return answer
 	}
-	network := post("/networks/", `{"Name":"cbr0","Type":"L2Bridge","Subnets":[{"AddressPrefix":"10.244.0.0/24","GatewayAddress":"10.244.0.1"}]}`)
+	network := post("/networks/",
+		`{"Name":"cbr0","Type":"L2Bridge","Subnets":[{"AddressPrefix":"10.244.0.0/24","GatewayAddress":"10.244.0.1"}]}`)
 	if !network.Success || network.Output.ManagementIP != "192.0.2.7" {
 		t.Fatalf("network: %+v", network)
 	}
 	if bad := post("/endpoints/", `{"Name":"cbr0_ep","VirtualNetwork":"none"}`); bad.Success {
 		t.Error("an endpoint without a network")
 	}
-	endpoint := post("/endpoints/", `{"Name":"cbr0_ep","IPAddress":"10.244.0.2","VirtualNetwork":"`+network.Output.ID+`"}`)
+	endpoint := post("/endpoints/", `{"Name":"cbr0_ep","IPAddress":"10.244.0.2","VirtualNetwork":"`+
+		network.Output.ID+`"}`)
 	if first := post("/endpoints/"+endpoint.Output.ID+"/attach", `{}`); !first.Success {
 		t.Errorf("attach: %+v", first)
 	}
-	if again := post("/endpoints/"+endpoint.Output.ID+"/attach", `{}`); again.Success || !strings.Contains(again.Error, "already attached to the switch") {
+	if again := post("/endpoints/"+endpoint.Output.ID+"/attach", `{}`); again.Success ||
+		!strings.Contains(again.Error, "already attached to the switch") {
 		t.Errorf("attached again: %+v", again)
 	}
 	if len(attached) != 1 || attached[0] != "10.244.0.2" {

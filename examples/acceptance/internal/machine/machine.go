@@ -43,7 +43,8 @@ type Machine struct {
 
 // sharedParameters are what a kubelet sets and no namespace keeps to itself
 // (k8s.io/kubernetes pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables).
-var sharedParameters = []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
+var sharedParameters = []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
+	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
 
 // Start creates a machine, boots it and connects it.
 func Start(ctx context.Context, opt Options) (m *Machine, err error) {
@@ -90,7 +91,8 @@ func (m *Machine) Boot(ctx context.Context) (err error) {
 	if m.opt.Systemd {
 		init = "systemd"
 	}
-	cmd := m.within("unshare", "--mount", "--pid", "--fork", "--kill-child", "--net", "--uts", "--ipc", "--cgroup", "sh", m.script(), m.opt.Dir, m.opt.Name, init)
+	cmd := m.within("unshare", "--mount", "--pid", "--fork", "--kill-child", "--net", "--uts", "--ipc", "--cgroup", "sh",
+		m.script(), m.opt.Dir, m.opt.Name, init)
 	cmd.Stdout, cmd.Stderr = m.console, m.console
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -214,7 +216,8 @@ func (m *Machine) findInit() bool {
 
 func (m *Machine) up(ctx context.Context) bool {
 	if m.opt.Systemd {
-		return exists(m.Path("/run/systemd/private")) && m.Command(ctx, "systemctl", "is-active", "--quiet", "multi-user.target").Run() == nil
+		return exists(m.Path("/run/systemd/private")) &&
+			m.Command(ctx, "systemctl", "is-active", "--quiet", "multi-user.target").Run() == nil
 	}
 	return exists(m.Path("/run/machine-up"))
 }
@@ -271,7 +274,8 @@ func runAll(ctx context.Context, commands [][]string) error {
 }
 
 func (m *Machine) enter(argv []string) []string {
-	return append([]string{"nsenter", "--target", strconv.Itoa(m.pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "--wd=/", "--"}, argv...)
+	return append([]string{"nsenter", "--target", strconv.Itoa(m.pid), "--mount", "--uts", "--ipc", "--net", "--pid",
+		"--cgroup", "--root", "--wd=/", "--"}, argv...)
 }
 
 // Command is a command that runs on the machine.

@@ -74,13 +74,16 @@ const (
 var linux = []release{
 	{KubernetesNode, "kubernetes-node-linux-amd64.tar.gz",
 		[]string{"kubernetes/", "kubernetes/node/", "kubernetes/node/bin/"},
-		[]member{{"kubernetes/node/bin/kube-proxy", "kube-proxy"}, {"kubernetes/node/bin/kubelet", "kubelet"}, {"kubernetes/LICENSES", ""}}},
+		[]member{{"kubernetes/node/bin/kube-proxy", "kube-proxy"}, {"kubernetes/node/bin/kubelet", "kubelet"},
+			{"kubernetes/LICENSES", ""}}},
 	{Containerd, "containerd-" + components.Containerd + "-linux-amd64.tar.gz",
 		[]string{"bin/"},
-		[]member{{"bin/containerd", "containerd"}, {"bin/containerd-shim-runc-v2", "containerd-shim-runc-v2"}, {"bin/ctr", "ctr"}}},
+		[]member{{"bin/containerd", "containerd"}, {"bin/containerd-shim-runc-v2", "containerd-shim-runc-v2"},
+			{"bin/ctr", "ctr"}}},
 	{CNIPlugins, "cni-plugins-linux-amd64-v" + components.CNIPlugins + ".tgz",
 		[]string{"./"},
-		[]member{{"./bridge", "bridge"}, {"./host-local", "host-local"}, {"./loopback", "loopback"}, {"./portmap", "portmap"}, {"./README.md", ""}}},
+		[]member{{"./bridge", "bridge"}, {"./host-local", "host-local"}, {"./loopback", "loopback"},
+			{"./portmap", "portmap"}, {"./README.md", ""}}},
 	{FlannelCNI, "flannel-amd64", nil, []member{{"", "flannel"}}},
 	{Flanneld, "flanneld-amd64", nil, []member{{"", "flanneld"}}},
 	{Runc, "runc.amd64", nil, []member{{"", "runc"}}},
@@ -105,7 +108,8 @@ var windows = []release{
 		}},
 	{CNIPlugins, "cni-plugins-windows-amd64-v" + components.CNIPlugins + ".tgz",
 		[]string{"./"},
-		[]member{{"./host-local.exe", "host-local.exe"}, {"./win-bridge.exe", "win-bridge.exe"}, {"./win-overlay.exe", "win-overlay.exe"}, {"./README.md", ""}}},
+		[]member{{"./host-local.exe", "host-local.exe"}, {"./win-bridge.exe", "win-bridge.exe"},
+			{"./win-overlay.exe", "win-overlay.exe"}, {"./README.md", ""}}},
 	{FlannelCNI, "flannel-amd64.exe", nil, []member{{"", "flannel.exe"}}},
 	{Flanneld, "flanneld.exe", nil, []member{{"", "flanneld.exe"}}},
 }
@@ -133,18 +137,22 @@ var others = []release{
 }
 
 var sidePrograms = []release{
-	{Crictl, "crictl-v" + components.Crictl + "-windows-amd64.tar.gz", []string{}, []member{{"crictl.exe", "crictl.exe"}}},
+	{Crictl, "crictl-v" + components.Crictl + "-windows-amd64.tar.gz", []string{},
+		[]member{{"crictl.exe", "crictl.exe"}}},
 	{CSIProxy, "csi-proxy.exe", nil, []member{{"", "csi-proxy.exe"}}},
-	{WindowsExporter, "windows_exporter-" + components.WindowsExporter + "-amd64.exe", nil, []member{{"", "windows_exporter.exe"}}},
+	{WindowsExporter, "windows_exporter-" + components.WindowsExporter + "-amd64.exe", nil,
+		[]member{{"", "windows_exporter.exe"}}},
 	{NSSM, "nssm-" + components.NSSM + ".zip",
 		[]string{"nssm-" + components.NSSM + "/", "nssm-" + components.NSSM + "/win64/"},
-		[]member{{"nssm-" + components.NSSM + "/win64/nssm.exe", "nssm.exe"}, {"nssm-" + components.NSSM + "/README.txt", ""}}},
+		[]member{{"nssm-" + components.NSSM + "/win64/nssm.exe", "nssm.exe"},
+			{"nssm-" + components.NSSM + "/README.txt", ""}}},
 }
 
 // Make fills the mirror folder of the set with the artifacts for an operating system
 // and returns its path and those artifacts. What was made of the same components before
 // is kept: compressing takes seconds.
-func Make(ctx context.Context, set *components.Set, goos string) (dir string, artifacts map[string]Artifact, err error) {
+func Make(ctx context.Context, set *components.Set, goos string) (dir string,
+	artifacts map[string]Artifact, err error) {
 	dir = filepath.Join(set.Dir, "mirror")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", nil, err

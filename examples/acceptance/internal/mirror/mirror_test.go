@@ -33,11 +33,12 @@ func TestMake(t *testing.T) {
 	}
 	for goos, wanted := range map[string]map[string][]string{
 		"windows": {
-			KubernetesNode: {"kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe", "kubernetes/node/bin/kubeadm.exe", "kubernetes/node/bin/kubelet.exe", "kubernetes/LICENSES"},
-			Containerd:     {"bin/containerd-shim-runhcs-v1.exe", "bin/containerd.exe", "bin/ctr.exe"},
-			CNIPlugins:     {"./host-local.exe", "./win-bridge.exe", "./win-overlay.exe", "./README.md"},
-			FlannelCNI:     nil,
-			Flanneld:       nil,
+			KubernetesNode: {"kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe",
+				"kubernetes/node/bin/kubeadm.exe", "kubernetes/node/bin/kubelet.exe", "kubernetes/LICENSES"},
+			Containerd: {"bin/containerd-shim-runhcs-v1.exe", "bin/containerd.exe", "bin/ctr.exe"},
+			CNIPlugins: {"./host-local.exe", "./win-bridge.exe", "./win-overlay.exe", "./README.md"},
+			FlannelCNI: nil,
+			Flanneld:   nil,
 		},
 		"linux": {
 			KubernetesNode: {"kubernetes/node/bin/kube-proxy", "kubernetes/node/bin/kubelet", "kubernetes/LICENSES"},
@@ -48,9 +49,11 @@ func TestMake(t *testing.T) {
 			Runc:           nil,
 		},
 		Others: {
-			OldKubernetesNode:    {"kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe", "kubernetes/node/bin/kubelet.exe"},
-			BrokenKubernetesNode: {"kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe", "kubernetes/node/bin/kubelet.exe"},
-			SDNCNI:               {"nat.exe", "sdnbridge.exe", "sdnoverlay.exe"},
+			OldKubernetesNode: {"kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe",
+				"kubernetes/node/bin/kubelet.exe"},
+			BrokenKubernetesNode: {"kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe",
+				"kubernetes/node/bin/kubelet.exe"},
+			SDNCNI: {"nat.exe", "sdnbridge.exe", "sdnoverlay.exe"},
 		},
 		SidePrograms: {
 			Crictl:          {"crictl.exe"},

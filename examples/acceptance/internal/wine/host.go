@@ -132,7 +132,8 @@ func (h *Host) Boot(ctx context.Context) error {
 
 // servicingWaits is the key by which servicing says that it waits for a reboot, with what is
 // in it. On Windows it is volatile; reg.exe, by which a test makes it, makes no such keys.
-var servicingWaits = regexp.MustCompile(`(?m)^\[Software\\\\Microsoft\\\\Windows\\\\CurrentVersion\\\\Component Based Servicing\\\\RebootPending\].*\n(?:.+\n)*`)
+var servicingWaits = regexp.MustCompile(
+	`(?m)^\[Software\\\\Microsoft\\\\Windows\\\\CurrentVersion\\\\Component Based Servicing\\\\RebootPending\].*\n(?:.+\n)*`)
 
 // endServicing forgets that servicing waited, while the machine is off.
 func (h *Host) endServicing() error {
@@ -234,7 +235,8 @@ func (h *Host) serve(ctx context.Context) error {
 	if err := replaceFile(h.opts.Components.Bin("winsshd.exe"), h.Path(`C:\windows\winsshd.exe`)); err != nil {
 		return err
 	}
-	argv := []string{`C:\windows\winsshd.exe`, "-port-file", `C:\windows\winsshd.port`, "-host-key", `C:\windows\ssh_host_key`,
+	argv := []string{`C:\windows\winsshd.exe`, "-port-file", `C:\windows\winsshd.port`, "-host-key",
+		`C:\windows\ssh_host_key`,
 		"-authorized-keys", `C:\windows\authorized_keys`, "-user", User}
 	if h.Addr != "" {
 		argv = append(argv, "-listen", h.Addr)

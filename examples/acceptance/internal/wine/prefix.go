@@ -18,7 +18,8 @@ import (
 )
 
 // dlls are the stand-ins that every machine has in its system folder.
-var dlls = []string{"bcryptprimitives.dll", "pdh.dll", "vmcompute.dll", "computenetwork.dll", "netfw.dll", "dismapi.dll", "netports.dll", "netsh.exe"}
+var dlls = []string{"bcryptprimitives.dll", "pdh.dll", "vmcompute.dll", "computenetwork.dll", "netfw.dll",
+	"dismapi.dll", "netports.dll", "netsh.exe"}
 
 // registryFiles of examples/acceptance/wine: the look of a Windows Server 2022, the
 // override that makes Wine prefer the stand-in of what it has itself, and the classes of
@@ -169,7 +170,8 @@ func environment(prefix string) []string {
 	env := make([]string, 0, len(os.Environ())+4)
 	for _, kv := range os.Environ() {
 		// The controller's own settings must not reach the machine.
-		if !strings.HasPrefix(kv, "WINE") && !strings.HasPrefix(kv, "KUBE") && !strings.HasPrefix(kv, "NODEJOIN_") && !strings.HasPrefix(kv, "SSH_") {
+		if !strings.HasPrefix(kv, "WINE") && !strings.HasPrefix(kv, "KUBE") && !strings.HasPrefix(kv, "NODEJOIN_") &&
+			!strings.HasPrefix(kv, "SSH_") {
 			env = append(env, kv)
 		}
 	}

@@ -8,14 +8,14 @@ import (
 	"nodejoin/steps/host"
 )
 
-// stopSuffix ends the id of a step that stops a service, to be started anew by its own.
+// stopSuffix ends the id of a step that stops a service, which its own step then starts.
 const stopSuffix = "_stop"
 
-// Mending is a node with those of its steps that mend what was found, in the plan's
-// order: the ones that the symptoms name, services to be started anew with those that
-// depend on them, each stopped first, the gates of all these services, and the steps
-// whose values any of them needs. A node that has nothing to be mended has no steps.
-func Mending(n plan.Node, found []steps.Symptom) plan.Node {
+// Fixes is a node with those of its steps that fix what was found, in the plan's order:
+// the ones that the symptoms name, services to be restarted with those that depend on
+// them, each stopped first, the gates of all these services, and the steps whose values
+// any of them needs. A node that has nothing to be fixed has no steps.
+func Fixes(n plan.Node, found []steps.Symptom) plan.Node {
 	want := map[string]bool{}
 	restart := map[string]bool{} // services
 	for _, s := range found {
@@ -30,14 +30,7 @@ func Mending(n plan.Node, found []steps.Symptom) plan.Node {
 		}
 	}
 	services := servicesOf(n)
-	for grown := true; grown; {
-		grown = false
-		for _, s := range services {
-			if !restart[s.Name] && slices.ContainsFunc(s.DependsOn, func(d string) bool { return restart[d] }) {
-				restart[s.Name], grown = true, true
-			}
-		}
-	}
+	addDependents(services, restart)
 	var stops []steps.Spec
 	named := map[string]bool{} // services whose gates are waited for
 	for _, s := range services {
@@ -66,6 +59,18 @@ func Mending(n plan.Node, found []steps.Symptom) plan.Node {
 		out.Steps = append(stops, out.Steps...)
 	}
 	return out
+}
+
+// addDependents adds the services that depend on one to be restarted.
+func addDependents(services []serviceStep, restart map[string]bool) {
+	for grown := true; grown; {
+		grown = false
+		for _, s := range services {
+			if !restart[s.Name] && slices.ContainsFunc(s.DependsOn, func(d string) bool { return restart[d] }) {
+				restart[s.Name], grown = true, true
+			}
+		}
+	}
 }
 
 // closeOver adds the steps whose values are needed, and those that a conditional one
@@ -117,10 +122,11 @@ func servicesOf(n plan.Node) (out []serviceStep) {
 	return out
 }
 
-// stop is the step that stops the service. It is otherwise as the plan has it, but for
-// what its own step knows only then.
+// stop is the step that stops the service. It is otherwise as the plan has it, without
+// what its own step learns when it runs.
 func (s serviceStep) stop() steps.Spec {
 	args := s.Service
 	args.State = host.ServiceStopped
-	return steps.Spec{ID: s.spec.ID + stopSuffix, Kind: "service", Title: "Stop service " + s.Name + ", to start it anew", Args: steps.MustArgs(&args), Source: s.spec.Source}
+	return steps.Spec{ID: s.spec.ID + stopSuffix, Kind: "service", Args: steps.MustArgs(&args), Source: s.spec.Source,
+		Title: "Stop service " + s.Name + ", to restart it"}
 }

@@ -12,26 +12,29 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-// Gathered is what a bug report needs of one host.
-type Gathered struct {
+// Collected is what a bug report needs of one host.
+type Collected struct {
 	Node  plan.Node
 	Check HostReport // Err says what of it is missing
 	Parts []steps.Part
 	Err   error // the host could not be asked
 }
 
-// Gather asks hosts and cluster for what a bug report needs; nothing is changed. Check
-// must have run. Of a host whose cluster does not answer its own side is checked.
-func (s *Session) Gather(ctx context.Context) []Gathered {
-	out := make([]Gathered, len(s.hosts))
+// Collect asks hosts and cluster for what a bug report needs; nothing is changed. Check
+// must have run. Where the cluster does not answer, only the host's side is checked.
+func (s *Session) Collect(ctx context.Context) []Collected {
+	out := make([]Collected, len(s.hosts))
 	index := s.index()
-	s.each(ctx, func(ctx context.Context, h *hostRun) { out[index[h]] = h.gather(ctx) })
+	s.each(ctx, func(ctx context.Context, h *hostRun) { out[index[h]] = collecting{h}.run(ctx) })
 	return out
 }
 
-func (h *hostRun) gather(ctx context.Context) Gathered {
-	g := Gathered{Node: h.node, Check: h.report}
-	reply, err := ask(ctx, h, "checking", wire.Collect, steps.GatherRequest{Node: h.node.Name, Steps: h.node.Steps})
+// collecting reads what a bug report needs of one host.
+type collecting struct{ *hostRun }
+
+func (h collecting) run(ctx context.Context) Collected {
+	g := Collected{Node: h.node, Check: h.report}
+	reply, err := ask(ctx, h.hostRun, "checking", wire.Collect, steps.GatherRequest{Node: h.node.Name, Steps: h.node.Steps})
 	g.Parts, g.Err = reply.Parts, err
 	if err == nil && g.Check.Err != nil {
 		g.Check.Facts = reply.Facts
@@ -45,7 +48,7 @@ func (h *hostRun) gather(ctx context.Context) Gathered {
 			}
 		}
 	}
-	g.Parts = append(g.Parts, h.gatherCluster(ctx)...)
+	g.Parts = append(g.Parts, h.cluster(ctx)...)
 	if err != nil {
 		h.state("failed", "")
 	} else {
@@ -54,8 +57,8 @@ func (h *hostRun) gather(ctx context.Context) Gathered {
 	return g
 }
 
-// gatherCluster asks for the Node, its pods and its events, each by itself.
-func (h *hostRun) gatherCluster(ctx context.Context) (out []steps.Part) {
+// cluster asks for the Node, its pods and its events, each by itself.
+func (h collecting) cluster(ctx context.Context) (out []steps.Part) {
 	if h.plan.Cluster == nil {
 		return nil
 	}

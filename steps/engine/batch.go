@@ -1,0 +1,222 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/transport"
+	"nodejoin/steps/transport/wire"
+	"nodejoin/steps/wait"
+)
+
+// batch is consecutive host steps that go out in one call, so that a step costs no
+// round trip of its own. After a lost connection the rest of them is sent again.
+type batch struct {
+	*hostRun
+	sum      *HostSummary
+	specs    []steps.Spec // still to be sent
+	staged   map[string]bool
+	done     map[string]bool // steps that the running call has done: whether they changed
+	starting bool            // a step failed while services still start after a boot
+	drops    int             // in a row, without a step done in between
+}
+
+// maxDrops bounds the losses in a row without any step done in between.
+const maxDrops = 5
+
+func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostSummary) {
+	b := &batch{hostRun: h, sum: sum, specs: specs, staged: map[string]bool{}}
+	for again := true; again; {
+		reply, err := b.send(ctx)
+		if err != nil {
+			again = b.broken(ctx, err)
+		} else {
+			again = b.answered(ctx, reply)
+		}
+	}
+}
+
+// send makes the call, after the artifacts that its steps will read.
+func (b *batch) send(ctx context.Context) (steps.ApplyReply, error) {
+	b.done, b.starting = map[string]bool{}, false
+	if err := b.stage(ctx); err != nil {
+		return steps.ApplyReply{}, err
+	}
+	req := b.request(b.specs)
+	req.Snapshot = b.rollbackTo
+	return transport.Do(ctx, b.conn, wire.Apply, req, func(e event.Event) {
+		d, ok := e.(event.StepDone)
+		switch {
+		case ok && d.Result != "failed":
+			b.done[d.Step] = d.Result == "changed"
+		case ok && b.comesUp(d):
+			b.starting = true
+			note := d.Summary + "; the machine has just booted, so it is tried again"
+			e = event.StepProgress{Host: d.Host, Step: d.Step, Note: note}
+		}
+		b.emit(e)
+	})
+}
+
+// answered takes a reply; again is true where there is more to send.
+func (b *batch) answered(ctx context.Context, reply steps.ApplyReply) (again bool) {
+	b.take(reply, b.sum)
+	if reply.Err == nil {
+		return false
+	}
+	rest := b.specs[slices.IndexFunc(b.specs, func(s steps.Spec) bool { return s.ID == reply.Failed }):]
+	switch {
+	case reply.Err.Code == steps.CodeBlobMissing && !b.staged[reply.Failed]:
+		b.pending[reply.Failed] = true // the check did not foresee it: it is sent now
+		b.specs = rest
+		return true
+	case b.starting && wait.Pause(ctx, rebootLook) == nil:
+		b.specs = append(b.services(reply.Failed), rest...)
+		return true
+	}
+	b.sum.Failed, b.sum.Source, b.sum.Err = reply.Failed, rest[0].Source, reply.Err
+	return false
+}
+
+// broken handles a call without an answer; again is true once a lost connection is back.
+func (b *batch) broken(ctx context.Context, err error) (again bool) {
+	var se *stageError
+	switch {
+	case ctx.Err() != nil:
+		b.sum.Err = steps.Interrupted("apply")
+		return false
+	case !dropped(err) && errors.As(err, &se):
+		b.sum.Failed, b.sum.Source, b.sum.Err = se.spec.ID, se.spec.Source, se.err
+		return false
+	case !dropped(err):
+		b.sum.Err = err
+		return false
+	}
+	b.keepDone()
+	b.lostMutations += b.connMutations
+	b.connMutations = 0
+	if b.drops++; b.drops > maxDrops {
+		b.sum.Err = &transport.ConnectError{
+			Reason: transport.ReasonUnreachable, Host: b.node.Name, Summary: "connection lost",
+			Detail: fmt.Sprintf("it was lost %d times in a row without a step done: %v", maxDrops, err),
+			Remedy: "look at the network and the SSH server of the host; the next apply continues from here", Err: err,
+		}
+		return false
+	}
+	b.sum.Err = b.reconnect(ctx, err, "applying")
+	return b.sum.Err == nil
+}
+
+// keepDone counts the steps that were done before the connection was lost; they are not
+// sent again. Their outputs are lost with the reply, so from the first step that gives
+// any, the steps run again: they find everything in order.
+func (b *batch) keepDone() {
+	n := 0
+	for n < len(b.specs) {
+		changed, ok := b.done[b.specs[n].ID]
+		if !ok {
+			break
+		}
+		b.count(b.specs[n].ID, changed, b.sum)
+		n++
+	}
+	if n > 0 {
+		b.drops = 0
+	}
+	first := slices.IndexFunc(b.specs[:n], func(s steps.Spec) bool {
+		k, _ := steps.Lookup(s.Kind)
+		return len(k.Outputs) > 0
+	})
+	if first >= 0 {
+		n = first
+	}
+	b.specs = b.specs[n:]
+}
+
+// take adds a reply to the summary and to the known values.
+func (h *hostRun) take(reply steps.ApplyReply, sum *HostSummary) {
+	maps.Copy(h.values, reply.Values)
+	for _, id := range reply.Changed {
+		h.count(id, true, sum)
+	}
+	for _, id := range reply.Unchanged {
+		h.count(id, false, sum)
+	}
+	h.connMutations = reply.Mutations
+	sum.Mutations = h.lostMutations + h.connMutations
+}
+
+// count adds a step that is done; one that was changed once stays changed.
+func (h *hostRun) count(id string, changed bool, sum *HostSummary) {
+	if slices.Contains(sum.Changed, id) {
+		return
+	}
+	if i := slices.Index(sum.Unchanged, id); i >= 0 {
+		if !changed {
+			return
+		}
+		sum.Unchanged = slices.Delete(sum.Unchanged, i, i+1)
+	}
+	if changed {
+		sum.Changed = append(sum.Changed, id)
+	} else {
+		sum.Unchanged = append(sum.Unchanged, id)
+	}
+}
+
+// needsBlob reports whether the step will read an artifact of the controller.
+func (h *hostRun) needsBlob(spec steps.Spec) bool {
+	return h.pending[spec.ID] && blobOf(spec).File != ""
+}
+
+// blobOf is the artifact of the controller that a step's arguments name, if any.
+func blobOf(spec steps.Spec) steps.Source {
+	var src steps.Source
+	if json.Unmarshal(spec.Args, &src) != nil {
+		return steps.Source{}
+	}
+	if _, digest := src.Digest(); digest == "" {
+		return steps.Source{} // another kind's argument of that name
+	}
+	return src
+}
+
+// stage brings the controller's artifacts that the steps will read.
+func (b *batch) stage(ctx context.Context) error {
+	for _, spec := range b.specs {
+		if !b.pending[spec.ID] || b.staged[spec.ID] {
+			continue
+		}
+		src := blobOf(spec)
+		if src.File == "" {
+			continue
+		}
+		err := b.conn.Stage(ctx, src, func(done, total int64) {
+			b.emit(event.StepProgress{Host: b.node.Name, Step: spec.ID, Done: done, Total: total, Note: "sending"})
+		})
+		if err != nil {
+			if dropped(err) || ctx.Err() != nil {
+				return err
+			}
+			b.emit(steps.Done(event.StepDone{Host: b.node.Name, Step: spec.ID, Source: spec.Source}, err))
+			return &stageError{spec: spec, err: steps.AsError(err)}
+		}
+		b.staged[spec.ID] = true
+	}
+	return nil
+}
+
+// stageError is an artifact that could not be brought to the host, with its step.
+type stageError struct {
+	spec steps.Spec
+	err  *steps.Error
+}
+
+func (e *stageError) Error() string { return e.err.Error() }
+func (e *stageError) Unwrap() error { return e.err }
