@@ -23,8 +23,8 @@ import (
 // connector opens the connection of a node.
 func connector(emit func(event.Event)) func(context.Context, plan.Node) (transport.Conn, error) {
 	found := &agents{}
+	direct := artifact.New(artifact.Options{Direct: true})
 	return func(ctx context.Context, n plan.Node) (transport.Conn, error) {
-		direct := artifact.New(artifact.Options{Direct: true})
 		switch n.Connection.Type {
 		case "sandbox":
 			s := n.Connection.Sandbox

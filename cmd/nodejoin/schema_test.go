@@ -206,7 +206,8 @@ func (o *outputs) apply() {
 }
 
 func (o *outputs) leave() {
-	lines := bytes.Split(bytes.TrimSpace(o.run(exitOK, "leave", "--json", "--target", "win-2", o.quickstart)), []byte("\n"))
+	out := o.run(exitOK, "leave", "--json", "--target", "win-2", o.quickstart)
+	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 	last := lines[len(lines)-1]
 	for _, l := range lines[:len(lines)-1] {
 		o.one("event", l)

@@ -101,13 +101,14 @@ func openCluster(c *plan.Compiled) (*sandbox.Cluster, error) {
 
 // Session is one run of the command, without its output.
 func Session(t testing.TB, c *plan.Compiled) *engine.Session {
+	direct := artifact.New(artifact.Options{Direct: true})
 	s := engine.New(c, engine.Options{
 		Connect: func(_ context.Context, n plan.Node) (transport.Conn, error) {
 			h, err := Host(n)
 			if err != nil {
 				return nil, err
 			}
-			return transport.NewLocal(h, artifact.New(artifact.Options{Direct: true}), h.LockDir()), nil
+			return transport.NewLocal(h, direct, h.LockDir()), nil
 		},
 		Cluster: func(context.Context) (kube.API, error) { return openCluster(c) },
 		Emit: func(e event.Event) {
