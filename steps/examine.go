@@ -248,21 +248,6 @@ func (x *diagnosis) registered(ctx context.Context, name string) (svc host.Servi
 	return svc, err == nil, err
 }
 
-// flagOf is the value of --name or -name in a command, in either form.
-func flagOf(command []string, name string) (value string, given bool) {
-	for i, a := range command {
-		key, v, joined := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		if !strings.HasPrefix(a, "-") || key != name {
-			continue
-		}
-		if !joined && i+1 < len(command) && !strings.HasPrefix(command[i+1], "-") {
-			v = command[i+1]
-		}
-		return v, true
-	}
-	return "", false
-}
-
 // pauseLine is the assignment of the pause image in containerd's configuration:
 // sandbox_image to schema 2, sandbox of pinned_images from schema 3 on (containerd
 // docs/cri/config.md).
@@ -276,14 +261,14 @@ func (x *diagnosis) pause(ctx context.Context) (image string, mend []string, err
 	if !ok {
 		have, _, err := x.registered(ctx, "kubelet")
 		_, kubelet, _ := x.service("kubelet")
-		image, _ = flagOf(have.Command, "pod-infra-container-image")
+		image, _ = host.Flag(have.Command, "pod-infra-container-image")
 		return image, []string{kubelet}, err
 	}
 	have, there, err := x.registered(ctx, "containerd")
 	if err != nil || !there {
 		return "", nil, err
 	}
-	path, _ := flagOf(have.Command, "config")
+	path, _ := host.Flag(have.Command, "config")
 	if path == "" {
 		return "", nil, nil
 	}

@@ -33,7 +33,10 @@ func (s *Service) withFlags(ctx context.Context, r host.Reader) (*Service, error
 	out := *s
 	out.Command = slices.Clone(s.Command)
 	for _, f := range flags {
-		if !hasFlag(s.Command, f) && !slices.ContainsFunc(s.FlagsGone, func(gone string) bool { return flagName(gone) == flagName(f) }) {
+		name := host.FlagName(f)
+		_, given := host.Flag(s.Command, name)
+		gone := slices.ContainsFunc(s.FlagsGone, func(flag string) bool { return host.FlagName(flag) == name })
+		if !given && !gone {
 			out.Command = append(out.Command, f)
 		}
 	}
@@ -61,15 +64,4 @@ func kubeadmFlags(text string) (flags []string, ok bool) {
 		ok = true
 	}
 	return flags, ok
-}
-
-// hasFlag tells whether a command gives the flag, whatever its value is.
-func hasFlag(command []string, flag string) bool {
-	return slices.ContainsFunc(command, func(arg string) bool { return strings.HasPrefix(arg, "-") && flagName(arg) == flagName(flag) })
-}
-
-// flagName is the name of "--name=value".
-func flagName(flag string) string {
-	name, _, _ := strings.Cut(flag, "=")
-	return strings.TrimLeft(name, "-")
 }

@@ -199,7 +199,7 @@ func (x *diagnosis) proxySource(ctx context.Context) (string, error) {
 	if _, err = x.configOf(ctx, have, "config", &config); errors.Is(err, errNoYAML) {
 		err = nil // told with kube-proxy's name
 	}
-	flag, _ := flagOf(have.Command, "source-vip")
+	flag, _ := host.Flag(have.Command, "source-vip")
 	return cmp.Or(flag, config.Winkernel.SourceVip), err
 }
 

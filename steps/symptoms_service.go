@@ -175,7 +175,7 @@ var errNoYAML = errors.New("is no YAML, and its program does not start with it")
 // configOf reads the YAML file that a flag of a registered service names. path is "" where
 // there is no such flag; a file that cannot be understood is errNoYAML.
 func (x *diagnosis) configOf(ctx context.Context, have host.Service, flag string, into any) (path string, err error) {
-	path, _ = flagOf(have.Command, flag)
+	path, _ = host.Flag(have.Command, flag)
 	if path == "" {
 		return "", nil
 	}
@@ -206,7 +206,7 @@ func kubeProxyName(ctx context.Context, x *diagnosis) ([]finding, error) {
 	if err != nil && !broken {
 		return nil, err
 	}
-	name, given := flagOf(have.Command, "hostname-override")
+	name, given := host.Flag(have.Command, "hostname-override")
 	if name = cmp.Or(name, config.HostnameOverride); !broken && strings.EqualFold(name, x.e.Node) {
 		return nil, nil
 	}

@@ -82,3 +82,24 @@ func SplitCommandLine(line string) []string {
 	}
 	return out
 }
+
+// FlagName is the name of a flag, "name" of "--name=value" and of "-name".
+func FlagName(arg string) string {
+	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	return name
+}
+
+// Flag is the value of --name or -name in a command, as "--name=value" or "--name value".
+func Flag(command []string, name string) (value string, given bool) {
+	for i, a := range command {
+		if !strings.HasPrefix(a, "-") || FlagName(a) != name {
+			continue
+		}
+		_, v, joined := strings.Cut(a, "=")
+		if !joined && i+1 < len(command) && !strings.HasPrefix(command[i+1], "-") {
+			v = command[i+1]
+		}
+		return v, true
+	}
+	return "", false
+}

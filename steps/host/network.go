@@ -88,7 +88,7 @@ type FirewallRule struct {
 	Protocol    string `json:"protocol" choices:"tcp,udp" present:"true"`                   // "tcp" or "udp"
 	Ports       string `json:"ports,omitempty" present:"true"`                              // local ports, "10250" or "30000-32767"; empty = all
 	Program     string `json:"program,omitempty" path:"true" present:"true"`
-	// Remote are the addresses that the rule is for, in the form of Addresses; "" = any.
+	// Remote are the addresses that the rule applies to, in the form of Addresses; "" = any.
 	Remote  string `json:"remote,omitempty"`
 	Enabled bool   `json:"enabled" default:"true" present:"true"`
 }

@@ -62,8 +62,7 @@ type ServiceConfig struct {
 	DependsOn   []string         `json:"depends_on,omitempty"`  // sorted
 	Environment []string         `json:"environment,omitempty"` // "KEY=value", sorted
 	Recovery    []RecoveryAction `json:"recovery,omitempty"`    // first, second, later failures
-	// RecoveryReset is the time without failure, in seconds, after which the count
-	// of failures starts again; 0 = never reset.
+	// RecoveryReset is the time without failure, in seconds, after which the failure count is reset; 0 = never.
 	RecoveryReset uint32 `json:"recovery_reset,omitempty" with:"recovery" why:"it counts failures for the actions of recovery, and there are none"`
 }
 
