@@ -18,6 +18,7 @@ import (
 
 	"nodejoin/plan/eval"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 // kindSpec is how a step block of one kind is decoded. It is derived from the
@@ -48,7 +49,7 @@ type argument struct {
 // kindSpecs are made once: kinds do not change while a program runs.
 var kindSpecs = sync.OnceValue(func() map[string]*kindSpec {
 	out := map[string]*kindSpec{}
-	for _, k := range steps.Kinds() {
+	for _, k := range kinds.Catalog() {
 		s := &kindSpec{Kind: k, args: map[string]argument{}, block: &eval.Spec{Name: "step", Doc: k.Doc}}
 		s.fields(reflect.TypeOf(k.New()).Elem())
 		s.block.Attrs = append(s.block.Attrs, stepAttrs...)

@@ -9,7 +9,7 @@ import (
 
 	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
-	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 // settingSpecs are the blocks of what holds for the machine itself, in a profile and
@@ -245,5 +245,5 @@ func (w *settingWriter) file(name string, b settingBlock) {
 		w.c.Fail(b.args["path"].at, "invalid path", "%q cannot be a path on %s: %s.", path, w.m.OS, why)
 		return
 	}
-	w.add(b.at, recipe.ManagedFile(name, steps.File{Path: path, Content: b.text("content"), Access: access(b.text("access")), Sensitive: b.args["content"].secret}))
+	w.add(b.at, recipe.ManagedFile(name, kinds.File{Path: path, Content: b.text("content"), Access: access(b.text("access")), Sensitive: b.args["content"].secret}))
 }

@@ -7,6 +7,7 @@ import (
 	"nodejoin/plan/graph"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 // shape is the recipe of machines that differ in name and address only, with what
@@ -107,7 +108,7 @@ func (c *compiler) newShape(m *machine, in recipe.Input) (*shape, error) {
 // makes notes what a step of a shape makes. A recipe does not contradict itself; the
 // settings of the machine may, and are held against it and each other.
 func (c *compiler) makes(s *shape, m *machine, spec steps.Spec) {
-	made := steps.MakesOf(spec, m.OS)
+	made := kinds.Makes(spec, m.OS)
 	key := made.Same(m.OS)
 	if key == "" {
 		return

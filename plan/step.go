@@ -15,6 +15,7 @@ import (
 
 	"nodejoin/plan/eval"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 // stepBlock is a step block before it is evaluated for a node.
@@ -283,10 +284,10 @@ func (c *compiler) kindArgs(b *stepBlock, m *machine, s *eval.Section, ctx *hcl.
 	c.withoutEffect(b, m, s, step)
 	adminCredentials(c.decoded, s, args)
 	switch step.(type) {
-	case *steps.File:
+	case *kinds.File:
 		jsonFile(s, args)
 		c.runtimeClasses(s, args)
-	case *steps.Manifest:
+	case *kinds.Manifest:
 		c.manifestStep(s, args)
 	}
 	if secret {

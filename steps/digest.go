@@ -47,8 +47,8 @@ func (e *Env) Digest(ctx context.Context, r host.Reader, path string) (string, e
 	return sum, nil
 }
 
-// absentFile stands for the digest of a file that is not there.
-const absentFile = "absent"
+// AbsentFile stands for the digest of a file that is not there.
+const AbsentFile = "absent"
 
 // Fingerprint is a digest over what a service is started from: its registered
 // command, environment and the content of the watched files, as it is or, in a
@@ -62,11 +62,11 @@ func (e *Env) Fingerprint(ctx context.Context, r host.Reader, c host.ServiceConf
 		fmt.Fprintf(h, "env %q\n", s)
 	}
 	for _, p := range slices.Sorted(slices.Values(watch)) {
-		d, known := e.futureDigest(p)
+		d, known := e.FutureDigest(p)
 		if !known {
 			var err error
 			if d, err = e.Digest(ctx, r, p); errors.Is(err, fs.ErrNotExist) {
-				d = absentFile
+				d = AbsentFile
 			} else if err != nil {
 				return "", err
 			}

@@ -100,21 +100,21 @@ type Remark struct {
 
 // The functions of a Kind take any step; these make them of functions of its own struct.
 
-func makes[S any](f func(*S, string) Thing) func(any, string) Thing {
+func Makes[S any](f func(*S, string) Thing) func(any, string) Thing {
 	return func(step any, os string) Thing { return f(step.(*S), os) }
 }
 
-func title[S any](f func(*S) string) func(any) string {
+func Title[S any](f func(*S) string) func(any) string {
 	return func(step any) string { return f(step.(*S)) }
 }
 
-func gate[S any](f func(*S) string) func(any) string { return title(f) }
+func Gate[S any](f func(*S) string) func(any) string { return Title(f) }
 
-func secrets[S any](f func(*S, func(string) string)) func(any, func(string) string) {
+func Secrets[S any](f func(*S, func(string) string)) func(any, func(string) string) {
 	return func(step any, shown func(string) string) { f(step.(*S), shown) }
 }
 
-func review[S any](f func(*S, Written) []Remark) func(any, Written) []Remark {
+func Review[S any](f func(*S, Written) []Remark) func(any, Written) []Remark {
 	return func(step any, w Written) []Remark { return f(step.(*S), w) }
 }
 

@@ -73,7 +73,7 @@ func ArgRefs(args json.RawMessage) []string {
 		return nil
 	}
 	var out []string
-	mapStrings(v, func(s string) string {
+	MapStrings(v, func(s string) string {
 		for _, r := range Refs(s) {
 			if !slices.Contains(out, r) {
 				out = append(out, r)
@@ -94,16 +94,16 @@ func ResolveArgs(args json.RawMessage, values map[string]string) (json.RawMessag
 	if err := json.Unmarshal(args, &v); err != nil {
 		return nil, fmt.Errorf("step arguments: %w", err)
 	}
-	return json.Marshal(mapStrings(v, func(s string) string { return Resolve(s, values) }))
+	return json.Marshal(MapStrings(v, func(s string) string { return Resolve(s, values) }))
 }
 
-func mapStrings(v any, f func(string) string) any {
+func MapStrings(v any, f func(string) string) any {
 	switch t := v.(type) {
 	case string:
 		return f(t)
 	case []any:
 		for i := range t {
-			t[i] = mapStrings(t[i], f)
+			t[i] = MapStrings(t[i], f)
 		}
 	case map[string]any:
 		keys := make([]string, 0, len(t))
@@ -112,7 +112,7 @@ func mapStrings(v any, f func(string) string) any {
 		}
 		slices.Sort(keys)
 		for _, k := range keys {
-			t[k] = mapStrings(t[k], f)
+			t[k] = MapStrings(t[k], f)
 		}
 	}
 	return v

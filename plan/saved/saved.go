@@ -18,6 +18,7 @@ import (
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 )
 
 // FormatVersion is the version of the files that this package writes and reads.
@@ -113,7 +114,7 @@ func Make(version string, in Inputs, files []File, c *plan.Compiled, hosts []Hos
 
 // specDigest leaves out secrets and the position in the plan.
 func specDigest(s steps.Spec) (string, error) {
-	step, k, err := steps.Kinds().Decode(s)
+	step, k, err := kinds.Catalog().Decode(s)
 	if err != nil {
 		return "", err
 	}

@@ -5,7 +5,9 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/steps"
+	"nodejoin/steps/doctor"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 )
 
 // stopSuffix ends the id of a step that stops a service, which its own step then starts.
@@ -15,7 +17,7 @@ const stopSuffix = "_stop"
 // the ones that the symptoms name, services to be restarted with those that depend on
 // them, each stopped first, the gates of all these services, and the steps whose values
 // any of them needs. A node that has nothing to be fixed has no steps.
-func Fixes(n plan.Node, found []steps.Symptom) plan.Node {
+func Fixes(n plan.Node, found []doctor.Symptom) plan.Node {
 	want := map[string]bool{}
 	restart := map[string]bool{} // services
 	for _, s := range found {
@@ -42,7 +44,7 @@ func Fixes(n plan.Node, found []steps.Symptom) plan.Node {
 	}
 	slices.Reverse(stops) // what depends on others comes after them in a plan
 	for _, s := range n.Steps {
-		if named[steps.GateOf(s)] {
+		if named[kinds.Gate(s)] {
 			want[s.ID] = true
 		}
 	}
@@ -109,13 +111,13 @@ func refsOf(s steps.Spec) (out []string) {
 }
 
 type serviceStep struct {
-	steps.Service
+	kinds.Service
 	spec steps.Spec
 }
 
 func servicesOf(n plan.Node) (out []serviceStep) {
 	for _, s := range n.Steps {
-		if v, ok := steps.As[steps.Service](s); ok && v.State != host.ServiceStopped {
+		if v, ok := kinds.As[kinds.Service](s); ok && v.State != host.ServiceStopped {
 			out = append(out, serviceStep{Service: *v, spec: s})
 		}
 	}
