@@ -1,3 +1,4 @@
+// Package collect gathers the bug report of one machine, with its secrets taken out.
 package collect
 
 import (

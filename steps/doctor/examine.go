@@ -1,3 +1,4 @@
+// Package doctor finds the symptoms of a machine that has joined, and names what fixes them.
 package doctor
 
 import (

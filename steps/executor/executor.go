@@ -1,3 +1,4 @@
+// Package executor runs steps on one machine, undoes what they made (leave), and rolls a failed change back.
 package executor
 
 import (

@@ -1,3 +1,4 @@
+// Package kinds holds the step kinds, one file each with its arguments, check, apply and undo, and lists them.
 package kinds
 
 import (

@@ -1,3 +1,4 @@
+// Package preflight holds the conditions of a machine that are looked at before a join changes anything.
 package preflight
 
 import (

@@ -1,3 +1,4 @@
+// Package stepstest has what the tests of steps share: a sandbox with quirks, artifacts in memory, certificates.
 package stepstest
 
 import (
