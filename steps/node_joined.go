@@ -53,7 +53,11 @@ func (n *NodeJoined) Apply(ctx context.Context, a kube.API, e *Env, c Change) (O
 	if err := a.SetAnnotations(ctx, e.Node, map[string]string{kube.PlanOf: n.Plan}, nil); err != nil {
 		return Outcome{}, nodeAbsent(e.Node, err)
 	}
-	if slices.ContainsFunc(c.Diffs, func(d Diff) bool { return d.Name == "taint "+taintID(kube.Joining) }) {
+	node, err := a.Node(ctx, e.Node)
+	if err != nil {
+		return Outcome{}, nodeAbsent(e.Node, err)
+	}
+	if slices.ContainsFunc(node.Taints, func(t kube.Taint) bool { return taintID(t) == taintID(kube.Joining) }) {
 		if err := a.SetTaints(ctx, e.Node, nil, []kube.Taint{kube.Joining}); err != nil {
 			return Outcome{}, nodeAbsent(e.Node, err)
 		}
