@@ -54,7 +54,11 @@ func (n *NodeJoined) Apply(ctx context.Context, a kube.API, e *steps.Env, c step
 	if err := a.SetAnnotations(ctx, e.Node, map[string]string{kube.PlanOf: n.Plan}, nil); err != nil {
 		return steps.Outcome{}, nodeAbsent(e.Node, err)
 	}
-	if slices.ContainsFunc(c.Diffs, func(d steps.Diff) bool { return d.Name == "taint "+steps.TaintID(kube.Joining) }) {
+	node, err := a.Node(ctx, e.Node)
+	if err != nil {
+		return steps.Outcome{}, nodeAbsent(e.Node, err)
+	}
+	if slices.ContainsFunc(node.Taints, func(t kube.Taint) bool { return steps.TaintID(t) == steps.TaintID(kube.Joining) }) {
 		if err := a.SetTaints(ctx, e.Node, nil, []kube.Taint{kube.Joining}); err != nil {
 			return steps.Outcome{}, nodeAbsent(e.Node, err)
 		}

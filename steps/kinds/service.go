@@ -279,10 +279,10 @@ func (s *Service) stale(ctx context.Context, r host.Reader, e *steps.Env, have h
 		return have.Altered, nil
 	}
 	want := s.want()
-	switch d := configDiffs(have.ServiceConfig, want, s.SensitiveEnvironment); {
-	case slices.ContainsFunc(d, func(d steps.Diff) bool { return d.Name == "command" }):
+	switch is := normal(have.ServiceConfig); {
+	case !slices.Equal(is.Command, want.Command):
 		return "its command changes", nil
-	case slices.ContainsFunc(d, func(d steps.Diff) bool { return d.Name == "environment" }):
+	case !slices.Equal(is.Environment, want.Environment):
 		return "its environment changes", nil
 	}
 	if why := s.outdated(e); why != "" {
