@@ -17,7 +17,7 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// The records in testdata/record were written by nodejoin 0.1 (record version 1): one of a
+// The records in ../record/testdata were written by nodejoin 0.1 (record version 1): one of a
 // Windows and one of a Linux node that had joined with most kinds of claims, one of an
 // upgrade that was killed, and two of upgrades that failed and were undone, before a run
 // had seen the machine work again. They are never rewritten.
@@ -32,7 +32,7 @@ func fixtureMachine(t *testing.T, name string) (host.Host, host.Facts) {
 	h := stepstest.OpenHost(t, osName)
 	f, err := h.Facts(t.Context())
 	stepstest.Must(t, err)
-	b, err := os.ReadFile(filepath.Join("testdata", "record", name))
+	b, err := os.ReadFile(filepath.Join("..", "record", "testdata", name))
 	stepstest.Must(t, err)
 	stepstest.Must(t, h.WriteFile(t.Context(), record.Path(f), bytes.NewReader(b), host.WriteOptions{Access: host.AccessPrivate}))
 	return h, f
