@@ -8,6 +8,7 @@ import (
 
 	"nodejoin/plan/eval"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 )
 
@@ -100,7 +101,7 @@ func (c *compiler) self(m *machine, specs []steps.Spec) cty.Value {
 		"data_dir": eval.LaterString("fact.data_dir"), "vars": m.vars,
 	}
 	for _, s := range m.settings.Steps {
-		if n, ok := s.Args.(*steps.HostName); ok {
+		if n, ok := s.Args.(*kinds.HostName); ok {
 			self["hostname"] = cty.StringVal(n.Name)
 		}
 	}

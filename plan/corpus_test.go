@@ -19,6 +19,7 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 var update = flag.Bool("update", false, "write what the corpus gives as what is wanted")
@@ -302,7 +303,7 @@ func writeStep(b *strings.Builder, node string, s steps.Spec) {
 		Content     string   `json:"content"`
 		Command     []string `json:"command"`
 		Environment []string `json:"environment"`
-		Parameters  []steps.ServiceParameter
+		Parameters  []kinds.ServiceParameter
 	}
 	if err := json.Unmarshal(s.Args, &args); err != nil {
 		panic(err)

@@ -14,8 +14,8 @@ import (
 	"nodejoin/plan/compat"
 	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
-	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 )
 
 // hostSetting is an argument of the host block.
@@ -143,7 +143,7 @@ func (j *settingJudge) host() {
 func (j *settingJudge) authorities(name string) {
 	seen := map[string]bool{}
 	for i, text := range j.Strs(name) {
-		list, err := steps.Authorities(text)
+		list, err := kinds.Authorities(text)
 		if err != nil {
 			j.FailAt(j.AtIndex(name, i), "invalid certificate", "This cannot be an authority to trust: %v. Give the authority's certificate in PEM, for example file(\"ca.pem\").", err)
 		}

@@ -1,8 +1,10 @@
 package plan
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/big"
@@ -16,6 +18,7 @@ import (
 
 	"nodejoin/plan/eval"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 // kindSpec is how a step block of one kind is decoded. It is derived from the
@@ -28,44 +31,25 @@ type kindSpec struct {
 	absent bool // has the argument "absent", which makes most others unneeded
 }
 
-// argument is one field of an argument struct.
+// argument is one field of an argument struct. See steps.Kind for its tags.
 type argument struct {
 	typ      reflect.Type
 	required bool
 	fallback any // used when it is not written; nil = the field is left out
+	choices  []string
+	id       bool   // needed with "absent", too
+	present  bool   // without effect with "absent"
+	path     bool   // one of the machine, or a list of such
+	secret   bool   // takes a sensitive value
+	os       string // the one OS on which it has an effect
+	with     string // the argument without which it has none, because of why
+	why      string
 }
-
-// fallbacks of arguments whose zero value would surprise.
-var fallbacks = map[string]map[string]any{
-	"service":       {"start": "auto"},
-	"firewall_rule": {"direction": "in", "action": "allow", "enabled": true},
-}
-
-// identity names the arguments that say which thing a step is about: they are
-// needed with "absent", too.
-var identity = map[string]bool{"path": true, "name": true, "key": true}
-
-// choices of arguments that take one of a few words.
-var choices = map[string][]string{
-	"directory.access": {"private"}, "file.access": {"private", "program"}, "binary.access": {"private", "program"},
-	"service.start": {"auto", "delayed", "manual", "disabled"}, "service.state": {"running", "stopped"},
-	"registry.type":           {"string", "expand_string", "multi_string", "dword", "qword", "binary"},
-	"firewall_rule.direction": {"in", "out"}, "firewall_rule.action": {"allow", "block"}, "firewall_rule.protocol": {"tcp", "udp"},
-	"dynamic_ports.protocol": {"tcp", "udp"}, "reserved_ports.protocol": {"tcp", "udp"},
-	"flannel_agrees.backend": {"vxlan", "host-gw"}, "kubeadm_join.config_version": steps.JoinConfigVersions,
-	"preflight.os": {"windows", "linux"}, "preflight.arch": {"amd64", "arm64"},
-}
-
-// paths are arguments that hold an absolute path of the machine.
-var paths = map[string]bool{"path": true, "to": true, "log": true, "dir": true, "unless": true, "program": true, "flags_file": true}
-
-// pathLists are arguments that hold several.
-var pathLists = map[string]bool{"makes": true, "backup": true}
 
 // kindSpecs are made once: kinds do not change while a program runs.
 var kindSpecs = sync.OnceValue(func() map[string]*kindSpec {
 	out := map[string]*kindSpec{}
-	for _, k := range steps.Kinds() {
+	for _, k := range kinds.Catalog() {
 		s := &kindSpec{Kind: k, args: map[string]argument{}, block: &eval.Spec{Name: "step", Doc: k.Doc}}
 		s.fields(reflect.TypeOf(k.New()).Elem())
 		s.block.Attrs = append(s.block.Attrs, stepAttrs...)
@@ -92,9 +76,17 @@ func (s *kindSpec) fields(t reflect.Type) {
 		if !f.IsExported() || name == "" || name == "-" {
 			continue
 		}
-		a := argument{typ: f.Type, required: !strings.Contains(opts, "omitempty") && !strings.Contains(opts, "omitzero"), fallback: fallbacks[s.Name][name]}
-		if a.fallback != nil {
-			a.required = false
+		a := argument{typ: f.Type, required: !strings.Contains(opts, "omitempty") && !strings.Contains(opts, "omitzero"),
+			id: f.Tag.Get("id") != "", present: f.Tag.Get("present") != "", path: f.Tag.Get("path") != "", secret: f.Tag.Get("secret") != "",
+			os: f.Tag.Get("os"), with: f.Tag.Get("with"), why: f.Tag.Get("why")}
+		if words, ok := f.Tag.Lookup("choices"); ok {
+			a.choices = strings.Split(words, ",")
+		}
+		if text, ok := f.Tag.Lookup("default"); ok {
+			a.fallback, a.required = text, false
+			if f.Type.Kind() == reflect.Bool {
+				a.fallback = text == "true"
+			}
 		}
 		s.absent = s.absent || name == "absent"
 		s.args[name] = a
@@ -224,6 +216,30 @@ func number(f *big.Float, t reflect.Type) (any, error) {
 		return nil, fmt.Errorf("it must be a whole number from 0 to %d", uint64(1<<bits-1))
 	}
 	return n, nil
+}
+
+// step is the kind's argument struct with these arguments. Those that a plan lacks, or
+// that were reported as wrong, are zero.
+func (s *kindSpec) step(args map[string]any) any {
+	v := s.New()
+	if raw, err := json.Marshal(args); err == nil {
+		_ = json.Unmarshal(raw, v)
+	}
+	return v
+}
+
+// title is the short line that plans show for a step.
+func (s *kindSpec) title(step any, args map[string]any) string {
+	if s.Title != nil {
+		return s.Title(step)
+	}
+	var names []string
+	for _, a := range s.block.Attrs {
+		if text, ok := args[a.Name].(string); ok && s.args[a.Name].id {
+			names = append(names, text)
+		}
+	}
+	return cmp.Or(strings.Join(names, `\`), s.Name)
 }
 
 // replacedKinds are kinds that there were once, and what takes their place.

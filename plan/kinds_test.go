@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,43 +17,27 @@ func TestKindsHaveNoArgumentOfSteps(t *testing.T) {
 	}
 }
 
-// What the language knows of arguments beyond their types names arguments that exist.
-func TestArgumentTablesAreCurrent(t *testing.T) {
-	has := func(kind, argument string) bool {
-		k := kindSpecs()[kind]
-		if k == nil {
-			return false
-		}
-		_, ok := k.args[argument]
-		return ok
-	}
-	for key := range choices {
-		kind, argument, _ := strings.Cut(key, ".")
-		if !has(kind, argument) {
-			t.Errorf("choices has %q, which does not exist", key)
-		}
-	}
-	for kind, list := range fallbacks {
-		for argument := range list {
-			if !has(kind, argument) {
-				t.Errorf("fallbacks has %s.%s, which does not exist", kind, argument)
+// The tags of arguments agree with each other: what one needs exists, a default is a word
+// that it can be, and only what a step can want absent has arguments of what is present.
+func TestArgumentTags(t *testing.T) {
+	for name, k := range kindSpecs() {
+		for argument, a := range k.args {
+			where := name + "." + argument
+			if _, ok := k.args[a.with]; a.with != "" && (!ok || a.why == "") {
+				t.Errorf("%s has no effect without %q, which does not exist, or does not say why", where, a.with)
 			}
-		}
-	}
-	for what, table := range map[string]map[string]bool{"paths": paths, "identity": identity, "pointless": pointless} {
-		for argument := range table {
-			found := false
-			for _, kind := range kindNames() {
-				found = found || has(kind, argument)
+			if text, ok := a.fallback.(string); ok && a.choices != nil && !slices.Contains(a.choices, text) {
+				t.Errorf("%s is %q by default, which is none of %q", where, text, a.choices)
 			}
-			if !found {
-				t.Errorf("%s has %q, which no kind has", what, argument)
+			if a.os != "" && systemNames[a.os] == "" {
+				t.Errorf("%s is for %q, which is no system", where, a.os)
 			}
-		}
-	}
-	for kind := range ownKinds {
-		if kindSpecs()[kind] == nil {
-			t.Errorf("ownKinds has %q, which is no kind", kind)
+			if a.id && a.present {
+				t.Errorf("%s names the thing and describes it", where)
+			}
+			if _, ok := k.args["sensitive"]; a.secret && !ok {
+				t.Errorf("%s takes a secret, and the kind has no argument sensitive", where)
+			}
 		}
 	}
 }

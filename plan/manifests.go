@@ -9,6 +9,7 @@ import (
 	"nodejoin/plan/compat"
 	"nodejoin/plan/eval"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 var documentEnd = regexp.MustCompile(`(?m)^---.*$`)
@@ -19,7 +20,7 @@ func (c *compiler) manifestStep(s *eval.Section, args map[string]any) {
 	if text == "" || steps.HasRef(text) {
 		return
 	}
-	if _, err := (&steps.Manifest{Content: text}).Objects(); err != nil {
+	if _, err := (&kinds.Manifest{Content: text}).Objects(); err != nil {
 		s.Fail("content", "invalid manifest", "The content is no manifest: %s. Write objects as for kubectl apply, with a line of --- between them.", steps.AsError(err).Detail)
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 	"nodejoin/templates"
 )
@@ -174,7 +175,7 @@ func (x *expansion) oneManifest() {
 		if s.Kind != "manifest" {
 			continue
 		}
-		var m steps.Manifest
+		var m kinds.Manifest
 		if json.Unmarshal(s.Args, &m) != nil || steps.HasRef(m.Content) {
 			continue // what is known only later is not judged
 		}
@@ -189,7 +190,7 @@ func (x *expansion) oneManifest() {
 }
 
 // note keeps the objects of a manifest, or gives those that another has otherwise.
-func (c *compiler) note(m *steps.Manifest, of clusterObject, twice func(o kube.Manifest, before clusterObject)) {
+func (c *compiler) note(m *kinds.Manifest, of clusterObject, twice func(o kube.Manifest, before clusterObject)) {
 	list, read := c.manifests[m.Content]
 	if !read {
 		list, _ = m.Objects() // what is wrong with it was reported

@@ -11,6 +11,7 @@ import (
 	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps"
+	"nodejoin/steps/preflight"
 )
 
 // proxySpec is the way of a machine to the outside.
@@ -69,7 +70,7 @@ func (w *settingWriter) proxy(b settingBlock) {
 	for _, name := range []string{"http", "https"} {
 		u, err := url.Parse(b.text(name))
 		p.Sensitive = p.Sensitive || b.args[name].secret || err == nil && u.User != nil
-		if address, ok := steps.ProxyAddress(b.text(name)); ok && !b.args[name].secret && !slices.Contains(p.Addresses, address) {
+		if address, ok := preflight.ProxyAddress(b.text(name)); ok && !b.args[name].secret && !slices.Contains(p.Addresses, address) {
 			p.Addresses = append(p.Addresses, address)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
-	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 // rebootSettings are the arguments of the host block for features of Windows, and for
@@ -22,7 +22,7 @@ var rebootSettings = []hostSetting{
 		}},
 	{attr: eval.Attr{Name: "reboot", Typ: cty.String, Doc: "whether apply reboots the machine for what counts after a reboot only: \"auto\", \"window\" (at reboot_times), \"never\" (default); a Node that is Ready is drained before"},
 		judge: func(j *settingJudge, name string) {
-			j.oneOf(name, []string{steps.RebootAuto, steps.RebootNever, steps.RebootWindow})
+			j.oneOf(name, []string{kinds.RebootAuto, kinds.RebootNever, kinds.RebootWindow})
 		},
 		steps: func(w *settingWriter, g setting) []recipe.Setting {
 			w.reboot(g)
@@ -55,7 +55,7 @@ func (j *settingJudge) features(name string) {
 
 func (j *settingJudge) rebootTimes(name string) {
 	for i, t := range j.Strs(name) {
-		if _, err := steps.ParseRebootTime(t); err != nil {
+		if _, err := kinds.ParseRebootTime(t); err != nil {
 			j.FailAt(j.AtIndex(name, i), "invalid time", "%q is no time of the week. Write days and a span in UTC, for example \"Sat,Sun 22:00-04:00\", or the span alone for every day.", t)
 		}
 	}
@@ -65,7 +65,7 @@ func (j *settingJudge) rebootTimes(name string) {
 func (w *settingWriter) reboot(g setting) {
 	w.out.Reboot = &recipe.Reboot{Policy: g.value.AsString(), Source: w.c.Files.Place(g.at)}
 	w.note("reboot", g.at)
-	if _, given := w.block.args["reboot_times"]; w.out.Reboot.Policy == steps.RebootWindow && !given {
+	if _, given := w.block.args["reboot_times"]; w.out.Reboot.Policy == kinds.RebootWindow && !given {
 		w.c.FailOn(w.m.Name, g.at, "missing argument", "With reboot = \"window\" the machine of node %q is never rebooted unless \"reboot_times\" says when.", w.m.Name)
 	}
 }
@@ -74,7 +74,7 @@ func (w *settingWriter) rebootTimes(g setting) {
 	if said, given := w.block.args["reboot"]; given && w.wrong(said.at) {
 		return // it may have meant these times
 	}
-	if w.out.Reboot == nil || w.out.Reboot.Policy != steps.RebootWindow {
+	if w.out.Reboot == nil || w.out.Reboot.Policy != kinds.RebootWindow {
 		w.c.FailOn(w.m.Name, g.at, "argument without effect", "Node %q has no reboot = \"window\", so these times count for nothing. Add it, or remove them.", w.m.Name)
 		return
 	}

@@ -14,6 +14,8 @@ import (
 	"nodejoin/plan/eval"
 	"nodejoin/plan/source"
 	"nodejoin/steps"
+	"nodejoin/steps/doctor"
+	"nodejoin/steps/preflight"
 )
 
 //go:generate go run ./internal/genreference
@@ -51,13 +53,13 @@ func (r *manual) findings() {
 	r.line("What the preflight of a node can find, before anything is changed. An error keeps the machine as it is, unless its id is in the argument `waive`.\n")
 	r.line("| id | severity | why it matters |")
 	r.line("|---|---|---|")
-	for _, f := range steps.Findables() {
+	for _, f := range preflight.Findables() {
 		r.line("| `%s` | %s | %s |", f.ID, f.Severity, cell(f.Doc))
 	}
 	r.line("\nWhat `nodejoin doctor` looks for besides, on a machine that has joined; `waive` is for these too.\n")
 	r.line("| id | severity | why it matters |")
 	r.line("|---|---|---|")
-	for _, f := range steps.Symptoms() {
+	for _, f := range doctor.Symptoms() {
 		r.line("| `%s` | %s | %s |", f.ID, f.Severity, cell(f.Doc))
 	}
 }
@@ -150,7 +152,7 @@ func (r *manual) kind(s *kindSpec) {
 			arg := s.args[a.Name]
 			doc := a.Doc
 			var words []string
-			for _, w := range choices[s.Name+"."+a.Name] {
+			for _, w := range arg.choices {
 				if q := strconv.Quote(w); !strings.Contains(doc, q) {
 					words = append(words, q)
 				}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"nodejoin/plan/eval"
-	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 // The committed reference is what this nodejoin takes.
@@ -47,7 +47,7 @@ func TestReferenceIsComplete(t *testing.T) {
 		}
 	}
 	walk(rootSpec)
-	for _, k := range steps.Kinds() {
+	for _, k := range kinds.Catalog() {
 		_, section, ok := strings.Cut(text, "### `step "+strconv.Quote(k.Name)+"`\n")
 		if !ok {
 			t.Errorf("no kind %s in the reference", k.Name)

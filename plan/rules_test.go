@@ -66,7 +66,7 @@ func TestCorpusSize(t *testing.T) {
 func rulesOf(t *testing.T) map[string]string {
 	t.Helper()
 	var files []string
-	for _, folder := range []string{".", "source", "eval"} {
+	for _, folder := range []string{".", "source", "eval", "../steps"} {
 		list, err := filepath.Glob(filepath.Join(folder, "*.go"))
 		if err != nil || len(list) == 0 {
 			t.Fatalf("no source in %s: %v", folder, err)
@@ -99,6 +99,12 @@ func rulesOf(t *testing.T) map[string]string {
 			t.Errorf("%s: the summary of a diagnostic is no literal, so no case can be demanded for it", at)
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
+			if strings.HasPrefix(name, "..") { // a kind's remarks on arguments are diagnostics; its errors are not
+				if lit, ok := n.(*ast.CompositeLit); ok && keyed(lit, "Arg") != nil && keyed(lit, "Summary") != nil {
+					note(keyed(lit, "Summary"))
+				}
+				return true
+			}
 			switch n := n.(type) {
 			case *ast.CallExpr:
 				sel, ok := n.Fun.(*ast.SelectorExpr)
@@ -117,6 +123,18 @@ func rulesOf(t *testing.T) map[string]string {
 		})
 	}
 	return rules
+}
+
+// keyed is the value of a field in a composite literal; nil = it is not there.
+func keyed(lit *ast.CompositeLit, field string) ast.Expr {
+	for _, e := range lit.Elts {
+		if kv, ok := e.(*ast.KeyValueExpr); ok {
+			if id, ok := kv.Key.(*ast.Ident); ok && id.Name == field {
+				return kv.Value
+			}
+		}
+	}
+	return nil
 }
 
 var caseLine = regexp.MustCompile(`(?m)^[^\n]*?: (?:error|warning): ([^:\n]+): `)

@@ -9,7 +9,7 @@ import (
 
 	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
-	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 // settingSpecs are the blocks of what holds for the machine itself, in a profile and
@@ -229,8 +229,9 @@ var fileSpec = &eval.Spec{Name: "file", Labels: []string{"name"}, Doc: "a small 
 }}
 
 func (j *settingJudge) file() {
-	if a := j.Str("access"); a != "" && !slices.Contains(choices["file.access"], a) {
-		j.Fail("access", "unknown value", "%q is nothing that %q can be. Use %s.%s", a, "access", eval.OneOf(choices["file.access"]), eval.DidYouMean(a, choices["file.access"]))
+	words := kindSpecs()["file"].args["access"].choices
+	if a := j.Str("access"); a != "" && !slices.Contains(words, a) {
+		j.Fail("access", "unknown value", "%q is nothing that %q can be. Use %s.%s", a, "access", eval.OneOf(words), eval.DidYouMean(a, words))
 	}
 	jsonFile(j.Section, map[string]any{"path": j.Str("path"), "content": j.Str("content")})
 }
@@ -244,5 +245,5 @@ func (w *settingWriter) file(name string, b settingBlock) {
 		w.c.Fail(b.args["path"].at, "invalid path", "%q cannot be a path on %s: %s.", path, w.m.OS, why)
 		return
 	}
-	w.add(b.at, recipe.ManagedFile(name, steps.File{Path: path, Content: b.text("content"), Access: access(b.text("access")), Sensitive: b.args["content"].secret}))
+	w.add(b.at, recipe.ManagedFile(name, kinds.File{Path: path, Content: b.text("content"), Access: access(b.text("access")), Sensitive: b.args["content"].secret}))
 }

@@ -7,6 +7,7 @@ import (
 	"nodejoin/plan/graph"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 // shape is the recipe of machines that differ in name and address only, with what
@@ -107,7 +108,8 @@ func (c *compiler) newShape(m *machine, in recipe.Input) (*shape, error) {
 // makes notes what a step of a shape makes. A recipe does not contradict itself; the
 // settings of the machine may, and are held against it and each other.
 func (c *compiler) makes(s *shape, m *machine, spec steps.Spec) {
-	key, words := ownedBySpec(m.OS, spec)
+	made := kinds.Makes(spec, m.OS)
+	key := made.Same(m.OS)
 	if key == "" {
 		return
 	}
@@ -117,7 +119,7 @@ func (c *compiler) makes(s *shape, m *machine, spec steps.Spec) {
 		at, set = m.settingAt[before]
 	}
 	if again && set {
-		c.FailOn(m.Name, at, "two steps for one thing", "The steps %q and %q both make %s on node %q, so each would undo the other. Remove one of them.", before, spec.ID, words, m.Name)
+		c.FailOn(m.Name, at, "two steps for one thing", "The steps %q and %q both make %s on node %q, so each would undo the other. Remove one of them.", before, spec.ID, made.Words, m.Name)
 		return
 	}
 	s.things[key] = spec.ID

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -16,6 +15,7 @@ import (
 
 	"nodejoin/plan/eval"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 // stepBlock is a step block before it is evaluated for a node.
@@ -36,8 +36,8 @@ type stepArgs struct {
 	*eval.Section
 	spec          steps.Spec
 	after, before []string
-	key, words    string // what it makes, see owned
-	refers        bool   // some argument holds a reference
+	makes         steps.Thing
+	refers        bool // some argument holds a reference
 }
 
 // stepBlocks reads what of the step blocks does not depend on a node.
@@ -192,8 +192,11 @@ func (c *compiler) stepInstance(b *stepBlock, m *machine, ctx *hcl.EvalContext, 
 		return nil, false
 	}
 	a.spec.Args = raw
-	a.spec.Title = title(b.kind.Name, args)
-	a.key, a.words = ownedByArgs(m.OS, b.kind.Name, args)
+	step := b.kind.step(args)
+	a.spec.Title = b.kind.title(step, args)
+	if b.kind.Makes != nil {
+		a.makes = b.kind.Makes(step, m.OS)
+	}
 	a.refers = bytes.Contains(raw, []byte(`\u0000`))
 	return a, true
 }
@@ -215,8 +218,7 @@ func (c *compiler) kindArgs(b *stepBlock, m *machine, s *eval.Section, ctx *hcl.
 			}
 			continue
 		}
-		secretHere := b.kind.Name == "file" && spec.Name == "content" || b.kind.Name == "env" && spec.Name == "value"
-		v, marked, o := c.Evaluate(at.Expr, ctx, spec.Name, spec.Typ, eval.Allow{Sensitive: secretHere, Later: true})
+		v, marked, o := c.Evaluate(at.Expr, ctx, spec.Name, spec.Typ, eval.Allow{Sensitive: arg.secret, Later: true})
 		switch {
 		case o == eval.IsWrong:
 			s.OK = false
@@ -257,7 +259,7 @@ func (c *compiler) kindArgs(b *stepBlock, m *machine, s *eval.Section, ctx *hcl.
 	for _, spec := range b.kind.block.Attrs {
 		name := spec.Name
 		arg := b.kind.args[name]
-		if _, given := args[name]; given || !arg.required || s.Has(name) || absent && !identity[name] || s.Misspelt(name) {
+		if _, given := args[name]; given || !arg.required || s.Has(name) || absent && !arg.id || s.Misspelt(name) {
 			continue
 		}
 		s.OK = false
@@ -272,27 +274,21 @@ func (c *compiler) kindArgs(b *stepBlock, m *machine, s *eval.Section, ctx *hcl.
 			switch {
 			case b.kind.args[name].fallback != nil && !s.Has(name):
 				delete(args, name)
-			case pointless[name] && s.Has(name):
+			case b.kind.args[name].present && s.Has(name):
 				s.OK = false
 				c.Fail(s.Attrs[name].NameRange, "argument without effect", "With absent = true the argument %q has no effect. Remove one of the two.", name)
 			}
 		}
 	}
-	c.withoutEffect(b, m, s, args)
+	step := b.kind.step(args)
+	c.withoutEffect(b, m, s, step)
 	adminCredentials(c.decoded, s, args)
-	if b.kind.Name == "file" {
+	switch step.(type) {
+	case *kinds.File:
 		jsonFile(s, args)
 		c.runtimeClasses(s, args)
-	}
-	if b.kind.Name == "manifest" {
+	case *kinds.Manifest:
 		c.manifestStep(s, args)
-	}
-	if text, _ := args["certificate"].(string); b.kind.Name == "trusted_ca" && text != "" && !steps.HasRef(text) {
-		if list, err := steps.Authorities(text); err != nil {
-			s.Fail("certificate", "invalid certificate", "This cannot be an authority to trust: %v. Give the authority's certificate in PEM, for example file(\"ca.pem\").", err)
-		} else if len(list) > 1 {
-			s.Fail("certificate", "several certificates", "There are %d certificates in it, and a step is for one. Give each a step of its own, or name the text in the argument \"trusted_cas\" of a host block.", len(list))
-		}
 	}
 	if secret {
 		args["sensitive"] = true // whatever the block says
@@ -300,16 +296,15 @@ func (c *compiler) kindArgs(b *stepBlock, m *machine, s *eval.Section, ctx *hcl.
 	return args
 }
 
-// pointless names the arguments that say how a thing is, which one that must be
-// absent is not.
-var pointless = map[string]bool{
-	"content": true, "access": true, "sensitive": true, "value": true, "type": true, "string": true, "strings": true, "number": true, "binary": true,
-	"display_name": true, "description": true, "direction": true, "action": true, "protocol": true, "ports": true, "program": true, "enabled": true, "ttl": true,
-}
-
-// checkArg judges one argument by what its name stands for.
+// checkArg checks the value of one argument against the words that it can be, or the form
+// of paths.
 func (c *compiler) checkArg(b *stepBlock, m *machine, s *eval.Section, name string, v any) {
-	if list, isList := v.([]any); isList && pathLists[name] {
+	if b.kind.Name == "preflight" && name == "waive" {
+		waived(s)
+		return
+	}
+	arg := b.kind.args[name]
+	if list, isList := v.([]any); isList && arg.path {
 		for _, one := range list {
 			c.checkPath(m, s, name, one)
 		}
@@ -319,11 +314,11 @@ func (c *compiler) checkArg(b *stepBlock, m *machine, s *eval.Section, name stri
 	if !isText || steps.HasRef(text) {
 		return
 	}
-	if list := choices[b.kind.Name+"."+name]; list != nil && !slices.Contains(list, text) {
-		s.Fail(name, "unknown value", "%q is nothing that %q can be. Use %s.%s", text, name, eval.OneOf(list), eval.DidYouMean(text, list))
+	if arg.choices != nil && !slices.Contains(arg.choices, text) {
+		s.Fail(name, "unknown value", "%q is nothing that %q can be. Use %s.%s", text, name, eval.OneOf(arg.choices), eval.DidYouMean(text, arg.choices))
 		return
 	}
-	if paths[name] && b.kind.Place == steps.OnHost {
+	if arg.path {
 		c.checkPath(m, s, name, text)
 	}
 }
@@ -336,46 +331,4 @@ func (c *compiler) checkPath(m *machine, s *eval.Section, name string, v any) {
 	if why := badPath(m.OS, text); why != "" {
 		s.Fail(name, "invalid path", "%q cannot be a path on %s: %s.", text, m.OS, why)
 	}
-}
-
-// title is the short line that plans show for a step.
-func title(kind string, args map[string]any) string {
-	if kind == "env" && args["sensitive"] != true {
-		return envTitle(args)
-	}
-	for _, n := range []string{"path", "to", "key", "name", "url", "address"} {
-		if t, ok := args[n].(string); ok && t != "" {
-			if n == "key" {
-				if v, ok := args["name"].(string); ok {
-					t += `\` + v
-				}
-			}
-			return t
-		}
-	}
-	if p, ok := args["protocol"].(string); ok && args["first"] != nil {
-		return fmt.Sprintf("%v-%v/%s", args["first"], args["last"], p)
-	}
-	return kind
-}
-
-// maxTitleValue bounds the value of a variable in its title.
-const maxTitleValue = 60
-
-// envTitle is the title of a variable: what it is set to, where that may be shown,
-// and in which file.
-func envTitle(args map[string]any) string {
-	t, _ := args["name"].(string)
-	if v, ok := args["value"].(string); ok && args["sensitive"] != true {
-		if r := []rune(steps.ShowRefs(steps.ShowCredentials(v))); len(r) > maxTitleValue {
-			v = string(r[:maxTitleValue]) + "..."
-		} else {
-			v = string(r)
-		}
-		t += "=" + v
-	}
-	if f, ok := args["file"].(string); ok {
-		t += " in " + f
-	}
-	return t
 }

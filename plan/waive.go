@@ -4,7 +4,8 @@ import (
 	"slices"
 
 	"nodejoin/plan/eval"
-	"nodejoin/steps"
+	"nodejoin/steps/doctor"
+	"nodejoin/steps/preflight"
 )
 
 // waived reads the findings of preflight and doctor that do not count. One that does not
@@ -15,7 +16,7 @@ func waived(s *eval.Section) []string {
 		return nil
 	}
 	var known []string
-	for _, f := range slices.Concat(steps.Findables(), steps.Symptoms()) {
+	for _, f := range slices.Concat(preflight.Findables(), doctor.Symptoms()) {
 		known = append(known, f.ID)
 	}
 	for i, id := range ids {

@@ -51,7 +51,7 @@ func BootText(node string, specs []Spec) string {
 
 // ReadBoot reads what BootText wrote. Steps of the cluster are refused: the machine
 // has no way there.
-func ReadBoot(b []byte) (BootPlan, error) {
+func ReadBoot(b []byte, kinds Catalog) (BootPlan, error) {
 	var p BootPlan
 	if err := json.Unmarshal([]byte(strings.ReplaceAll(string(b), lateMark, `\u0000`)), &p); err != nil {
 		return p, fmt.Errorf("boot plan: %w", err)
@@ -60,7 +60,7 @@ func ReadBoot(b []byte) (BootPlan, error) {
 		return p, fmt.Errorf("boot plan: version %d, this nodejoin knows %d", p.Version, bootVersion)
 	}
 	for _, s := range p.Steps {
-		if k, ok := Lookup(s.Kind); !ok || k.Place != OnHost {
+		if k, ok := kinds.Lookup(s.Kind); !ok || k.Place != OnHost {
 			return p, fmt.Errorf("boot plan: step %s is of kind %q, which is none of a machine", s.ID, s.Kind)
 		}
 	}

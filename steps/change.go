@@ -29,7 +29,7 @@ type Change struct {
 	// from a file is planned to restart.
 	Touches []Touch `json:"touches,omitempty"`
 	// Digests are what files that Apply would alter hold then, path to sha256 or
-	// absentFile, where that is known.
+	// AbsentFile, where that is known.
 	Digests map[string]string `json:"digests,omitempty"`
 	// Blobs are the artifacts of the controller that Apply would read.
 	Blobs []Source `json:"blobs,omitempty"`
@@ -44,9 +44,9 @@ type Change struct {
 	Outputs map[string]string `json:"outputs,omitempty"`
 }
 
-// writtenAt notes when a file that is there was last written, where its content or its
+// WrittenAt notes when a file that is there was last written, where its content or its
 // being there is what differs. The access of a file has no time.
-func (c Change) writtenAt(t time.Time) Change {
+func (c Change) WrittenAt(t time.Time) Change {
 	if len(c.Touches) > 0 && !t.IsZero() {
 		t = t.UTC()
 		c.Since = &t
@@ -81,4 +81,13 @@ type Result struct {
 	ID     string `json:"id"`
 	Change Change `json:"change"`
 	Err    *Error `json:"err,omitempty"`
+}
+
+// RebootNeed is why a machine is to be rebooted.
+type RebootNeed struct {
+	Why []string `json:"why"`
+	// Blocks: later steps cannot work before it.
+	Blocks bool `json:"blocks,omitempty"`
+	// Asked: the machine was told to, and has not gone down yet.
+	Asked bool `json:"asked,omitempty"`
 }

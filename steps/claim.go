@@ -141,9 +141,9 @@ func (e *Env) SetArchive(u record.Unpacked) {
 	e.Record.Archives[e.StepID] = u
 }
 
-// created reports whether one of keys is claimed as a thing that was not there before
+// Created reports whether one of keys is claimed as a thing that was not there before
 // nodejoin, and has not been undone.
-func created(e *Env, keys ...record.Key) bool {
+func Created(e *Env, keys ...record.Key) bool {
 	for _, key := range keys {
 		if c, ok := e.Record.Lookup(key); ok && !c.Existed && !c.Undone {
 			return true

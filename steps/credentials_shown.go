@@ -10,7 +10,7 @@ import (
 const Hidden = "(sensitive)"
 
 var (
-	inURL   = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s]*@`)
+	InURL   = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s]*@`)
 	atFront = regexp.MustCompile(`^[^/?#\s@]*:[^/?#\s]*@`)
 )
 
@@ -18,7 +18,7 @@ var (
 // http://(sensitive)@proxy:3128. They may also stand in front without a scheme, as
 // the variables of proxies allow (golang.org/x/net/http/httpproxy).
 func ShowCredentials(text string) string {
-	text = inURL.ReplaceAllString(text, "${1}"+Hidden+"@")
+	text = InURL.ReplaceAllString(text, "${1}"+Hidden+"@")
 	return atFront.ReplaceAllString(text, Hidden+"@")
 }
 

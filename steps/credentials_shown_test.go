@@ -7,6 +7,9 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
+	"nodejoin/steps/kinds"
+	"nodejoin/steps/stepstest"
 )
 
 func TestShowCredentials(t *testing.T) {
@@ -31,16 +34,16 @@ func TestShowCredentials(t *testing.T) {
 
 // A service whose secret variable changes is seen to differ, and the value is not shown.
 func TestServiceSecretEnvironment(t *testing.T) {
-	h := openHost(t, "")
-	put(t, h, `C:\k\worker.exe`, "w")
+	h := stepstest.OpenHost(t, "")
+	stepstest.Put(t, h, `C:\k\worker.exe`, "w")
 	with := func(secret string) steps.Spec {
-		s := service("worker", `C:\k\worker.exe`)
+		s := stepstest.Service("worker", `C:\k\worker.exe`)
 		s.Environment, s.SensitiveEnvironment = []string{"P=" + secret}, []string{"P"}
-		return spec("service", "worker", s)
+		return stepstest.Spec("service", "worker", s)
 	}
-	applied(t, h, nil, []steps.Spec{with("first-secret")})
-	reply, err := steps.NewExecutor(h, nil, func(event.Event) {}).Check(t.Context(), steps.Request{Node: "n", Steps: []steps.Spec{with("second-secret")}})
-	must(t, err)
+	stepstest.Applied(t, h, nil, []steps.Spec{with("first-secret")})
+	reply, err := executor.NewExecutor(kinds.Catalog(), h, nil, func(event.Event) {}).Check(t.Context(), executor.Request{Node: "n", Steps: []steps.Spec{with("second-secret")}})
+	stepstest.Must(t, err)
 	c := reply.Results[0].Change
 	if c.Action != steps.ActionUpdate || len(c.Diffs) != 1 || !c.Diffs[0].Sensitive {
 		t.Errorf("change %+v", c)
@@ -50,6 +53,6 @@ func TestServiceSecretEnvironment(t *testing.T) {
 			t.Errorf("shown: %+v", d)
 		}
 	}
-	applied(t, h, nil, []steps.Spec{with("second-secret")})
-	settled(t, h, nil, []steps.Spec{with("second-secret")})
+	stepstest.Applied(t, h, nil, []steps.Spec{with("second-secret")})
+	stepstest.Settled(t, h, nil, []steps.Spec{with("second-secret")})
 }

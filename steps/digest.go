@@ -47,8 +47,8 @@ func (e *Env) Digest(ctx context.Context, r host.Reader, path string) (string, e
 	return sum, nil
 }
 
-// absentFile stands for the digest of a file that is not there.
-const absentFile = "absent"
+// AbsentFile stands for the digest of a file that is not there.
+const AbsentFile = "absent"
 
 // Fingerprint is a digest over what a service is started from: its registered
 // command, environment and the content of the watched files, as it is or, in a
@@ -62,11 +62,11 @@ func (e *Env) Fingerprint(ctx context.Context, r host.Reader, c host.ServiceConf
 		fmt.Fprintf(h, "env %q\n", s)
 	}
 	for _, p := range slices.Sorted(slices.Values(watch)) {
-		d, known := e.futureDigest(p)
+		d, known := e.FutureDigest(p)
 		if !known {
 			var err error
 			if d, err = e.Digest(ctx, r, p); errors.Is(err, fs.ErrNotExist) {
-				d = absentFile
+				d = AbsentFile
 			} else if err != nil {
 				return "", err
 			}
@@ -74,4 +74,23 @@ func (e *Env) Fingerprint(ctx context.Context, r host.Reader, c host.ServiceConf
 		fmt.Fprintf(h, "file %q %s\n", p, d)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Stamp notes the digest of a file just written, so that a later check need not read it.
+func (e *Env) Stamp(ctx context.Context, r host.Reader, path, sha256 string) error {
+	fi, err := r.Stat(ctx, path)
+	if err != nil {
+		return err
+	}
+	e.Record.Digests[host.PathKey(e.Facts.OS, path)] = record.Stamp{Size: fi.Size, ModTime: fi.ModTime, ID: fi.ID, SHA256: sha256}
+	return nil
+}
+
+// FileDigest is Env.Digest with "" for a file that is not there.
+func (e *Env) FileDigest(ctx context.Context, r host.Reader, path string) (string, error) {
+	d, err := e.Digest(ctx, r, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return d, err
 }

@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"nodejoin/steps/event"
@@ -26,6 +27,9 @@ func AsError(err error) *Error {
 	case errors.As(err, &de):
 		e.Code, e.Summary = CodeDigest, "wrong digest"
 		e.Remedy = "nothing of it was kept; compare the digest in the plan with the one its publisher gives, then mend the plan or the mirror"
+	case errors.Is(err, host.ErrDirectory):
+		e.Code, e.Summary = CodeInvalid, "a directory is in the way"
+		e.Remedy = "move the directory away, or use another path"
 	case errors.Is(err, host.ErrNoSpace):
 		e.Code, e.Summary = CodeNoSpace, "disk full"
 		e.Remedy = "free space on that volume and apply again; the run goes on from this step"
@@ -64,4 +68,9 @@ func Done(d event.StepDone, err error) event.StepDone {
 		d.Result, d.Summary, d.Detail, d.Remedy = "failed", e.Summary, e.Detail, e.Remedy
 	}
 	return d
+}
+
+// Invalid is the error for arguments of a step that make no sense.
+func Invalid(format string, args ...any) error {
+	return &Error{Code: CodeInvalid, Summary: "wrong step arguments", Detail: fmt.Sprintf(format, args...)}
 }

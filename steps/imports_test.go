@@ -6,9 +6,22 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// floors are the packages of ours that those of the steps may import.
+var floors = map[string][]string{
+	"nodejoin/steps/record":    {"steps/host"},
+	"nodejoin/steps":           {"steps/event", "steps/host", "steps/kube", "steps/record"},
+	"nodejoin/steps/preflight": {"steps", "steps/host"},
+	"nodejoin/steps/kinds": {"steps", "steps/event", "steps/host", "steps/kube", "steps/preflight", "steps/record",
+		"steps/wait"},
+	"nodejoin/steps/executor": {"steps", "steps/event", "steps/host", "steps/kube", "steps/record", "steps/wait"},
+	"nodejoin/steps/collect":  {"steps", "steps/executor", "steps/host", "steps/kinds", "steps/record"},
+	"nodejoin/steps/doctor":   {"steps", "steps/host", "steps/kinds", "steps/kube", "steps/preflight"},
+}
 
 // TestImports holds who may import what, for the whole module.
 func TestImports(t *testing.T) {
@@ -25,8 +38,13 @@ func TestImports(t *testing.T) {
 			if under(pkg.ImportPath, "nodejoin/steps") && !under(pkg.ImportPath, "nodejoin/steps/engine") && under(imp, "nodejoin/plan") {
 				t.Errorf("%s imports %s; steps do not know of plans", pkg.ImportPath, imp)
 			}
-			if pkg.ImportPath == "nodejoin/steps" && (imp == "net/http" || imp == "os/exec" || imp == "net") {
-				t.Errorf("%s imports %s; kinds reach machines and the network through their interfaces only", pkg.ImportPath, imp)
+			if floor, ok := floors[pkg.ImportPath]; ok {
+				if under(imp, "nodejoin") && !slices.Contains(floor, strings.TrimPrefix(imp, "nodejoin/")) {
+					t.Errorf("%s imports %s, which is not below it", pkg.ImportPath, imp)
+				}
+				if imp == "net/http" || imp == "os/exec" || imp == "net" {
+					t.Errorf("%s imports %s; steps reach machines and the network through their interfaces only", pkg.ImportPath, imp)
+				}
 			}
 			if pkg.ImportPath == "nodejoin/steps/record" && under(imp, "nodejoin") && imp != "nodejoin/steps/host" {
 				t.Errorf("%s imports %s; the record knows of hosts alone", pkg.ImportPath, imp)

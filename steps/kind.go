@@ -1,12 +1,12 @@
 package steps
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"reflect"
+	"strings"
 	"time"
 
 	"nodejoin/steps/event"
@@ -40,9 +40,21 @@ type ClusterStep interface {
 	Apply(ctx context.Context, a kube.API, e *Env, c Change) (Outcome, error)
 }
 
-// Kind describes a step kind. New gives a pointer to a zero argument struct that
-// is a HostStep or a ClusterStep. Its exported fields are the arguments: `json`
-// names them (`omitempty` = optional), `doc` says what they are.
+// Kind describes a step kind. New returns a pointer to a zero argument struct that
+// is a HostStep or a ClusterStep. Its exported fields are the arguments; their tags:
+//
+//	json     the argument's name; with omitempty it is optional
+//	doc      what it is, for the reference of the language
+//	default  its value where the plan gives none
+//	choices  the words that it can be, with a comma between them
+//	id       "true": it names what the step is about; a step that wants it absent needs it too
+//	present  "true": it describes a thing that exists, so it has no effect with absent
+//	path     "true": an absolute path of the machine, or a list of such
+//	os       the one operating system on which it has an effect
+//	with     the argument without which it has no effect; why says why
+//	secret   "true": it takes a sensitive value, which sets the argument sensitive
+//
+// The functions get an argument struct of New; nil means that there is nothing to say.
 type Kind struct {
 	Name    string
 	Doc     string
@@ -57,7 +69,75 @@ type Kind struct {
 	Reboots bool
 	// Undo says how what the kind claims on a machine is undone, by the prefix of the key.
 	Undo map[record.Prefix]Undo
-	New  func() any
+	// OS is the only operating system that has such a thing; "" = every one.
+	OS  string
+	New func() any
+	// Makes is what a step makes on a machine of the OS.
+	Makes func(step any, os string) Thing
+	// Title is a step's line in a plan; without it, the arguments with the tag id.
+	Title func(step any) string
+	// Gate is the service that a gate waits for; "" = none.
+	Gate func(step any) string
+	// Secrets replaces each secret in the arguments by what shown returns for it.
+	Secrets func(step any, shown func(secret string) string)
+	// Review finds arguments that are wrong, or that have no effect beside the others.
+	Review func(step any, w Written) []Remark
+}
+
+// Written is how a plan writes a step.
+type Written struct {
+	OS       string                // of the machine; "" = not known yet
+	Has      func(arg string) bool // the plan gives the argument
+	Constant func(arg string) bool // it gives it as a value that is not computed
+}
+
+// Remark is a fault of a step's argument.
+type Remark struct {
+	Arg     string
+	Summary string // of the diagnostic; "" = the argument has no effect
+	Detail  string
+}
+
+// The functions of a Kind take any step; these make them of functions of its own struct.
+
+func Makes[S any](f func(*S, string) Thing) func(any, string) Thing {
+	return func(step any, os string) Thing { return f(step.(*S), os) }
+}
+
+func Title[S any](f func(*S) string) func(any) string {
+	return func(step any) string { return f(step.(*S)) }
+}
+
+func Gate[S any](f func(*S) string) func(any) string { return Title(f) }
+
+func Secrets[S any](f func(*S, func(string) string)) func(any, func(string) string) {
+	return func(step any, shown func(string) string) { f(step.(*S), shown) }
+}
+
+func Review[S any](f func(*S, Written) []Remark) func(any, Written) []Remark {
+	return func(step any, w Written) []Remark { return f(step.(*S), w) }
+}
+
+// Thing is what a step makes. The zero Thing is nothing that another step could make too.
+type Thing struct {
+	// Key names it as the record does.
+	Key record.Key
+	// Words name it for people. Two steps for one thing would each undo the other; "" = they
+	// would not.
+	Words string
+}
+
+// Same is the key that is equal for things of the OS that are the same one.
+func (t Thing) Same(os string) string {
+	switch {
+	case t.Words == "":
+		return ""
+	case t.Key.Prefix == record.File || t.Key.Prefix == record.Directory:
+		return "path " + host.PathKey(os, t.Key.Name)
+	case os == "windows":
+		return strings.ToLower(t.Key.String())
+	}
+	return t.Key.String()
 }
 
 // DefaultTimeout bounds an apply whose kind and plan say nothing else.
@@ -103,17 +183,6 @@ type Member struct {
 	Name       string // '/'-separated, relative, clean
 	Size       int64
 	Executable bool
-}
-
-// decode fills an argument struct strictly.
-func decode(k Kind, args json.RawMessage) (any, error) {
-	v := k.New()
-	d := json.NewDecoder(bytes.NewReader(args))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return nil, fmt.Errorf("arguments of kind %q: %w", k.Name, err)
-	}
-	return v, nil
 }
 
 // MustArgs encodes an argument struct as a Spec carries it.

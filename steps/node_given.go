@@ -63,7 +63,7 @@ func (g *NodeGiven) Restore(n kube.Node) func(context.Context, kube.API) error {
 
 func (g *NodeGiven) labels(n kube.Node) (set map[string]string, remove []string) {
 	set = map[string]string{}
-	now, before := notedLabels(n.Annotations), notedLabels(g.Notes)
+	now, before := NotedLabels(n.Annotations), NotedLabels(g.Notes)
 	for _, k := range slices.Sorted(maps.Keys(now)) {
 		was, had := g.Labels[k]
 		if have, has := n.Labels[k]; !has || have != now[k] {
@@ -84,7 +84,7 @@ func (g *NodeGiven) labels(n kube.Node) (set map[string]string, remove []string)
 }
 
 func (g *NodeGiven) taints(n kube.Node) (set, remove []kube.Taint) {
-	now, before := notedTaints(n.Annotations), notedTaints(g.Notes)
+	now, before := NotedTaints(n.Annotations), NotedTaints(g.Notes)
 	for _, t := range now {
 		if !slices.Contains(n.Taints, t) {
 			continue
@@ -103,16 +103,16 @@ func (g *NodeGiven) taints(n kube.Node) (set, remove []kube.Taint) {
 	return set, remove
 }
 
-// notedLabels are the labels that a plan gave, by the annotations of the Node; what cannot
+// NotedLabels are the labels that a plan gave, by the annotations of the Node; what cannot
 // be read is not nodejoin's.
-func notedLabels(annotations map[string]string) map[string]string {
+func NotedLabels(annotations map[string]string) map[string]string {
 	noted := map[string]string{}
 	_ = json.Unmarshal([]byte(annotations[kube.LabelsOf]), &noted)
 	return noted
 }
 
-// notedTaints is notedLabels for taints.
-func notedTaints(annotations map[string]string) []kube.Taint {
+// NotedTaints is NotedLabels for taints.
+func NotedTaints(annotations map[string]string) []kube.Taint {
 	var noted []kube.Taint
 	_ = json.Unmarshal([]byte(annotations[kube.TaintsOf]), &noted)
 	return noted
@@ -121,9 +121,12 @@ func notedTaints(annotations map[string]string) []kube.Taint {
 // sameTaint finds the taint of the same key and effect; nil = none.
 func sameTaint(list []kube.Taint, t kube.Taint) *kube.Taint {
 	for i := range list {
-		if taintID(list[i]) == taintID(t) {
+		if TaintID(list[i]) == TaintID(t) {
 			return &list[i]
 		}
 	}
 	return nil
 }
+
+// TaintID is what makes two taints the same one: a Node holds one of each key and effect.
+func TaintID(t kube.Taint) string { return t.Key + ":" + t.Effect }

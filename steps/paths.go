@@ -5,20 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"nodejoin/steps/host"
 	"strings"
+
+	"nodejoin/steps/host"
 )
 
-func exists(ctx context.Context, r host.Reader, path string) (bool, error) {
-	_, err := r.Stat(ctx, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// some names the first few of a list.
-func some(names []string) string {
+// Some names the first few of a list.
+func Some(names []string) string {
 	const most = 5
 	if len(names) > most {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
@@ -26,8 +19,8 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// removeTree removes a file, or a folder with all that is in it.
-func removeTree(ctx context.Context, h host.Host, os, path string) error {
+// RemoveTree removes a file, or a folder with all that is in it.
+func RemoveTree(ctx context.Context, h host.Host, os, path string) error {
 	fi, err := h.Stat(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -43,14 +36,14 @@ func removeTree(ctx context.Context, h host.Host, os, path string) error {
 		}
 		for _, s := range siblings {
 			if host.SamePath(os, host.Join(os, host.Dir(os, path), s.Name), path) && s.Elsewhere {
-				return inUse(h.Remove(ctx, path))
+				return InUse(h.Remove(ctx, path))
 			}
 		}
 		if err := removeContents(ctx, h, os, path); err != nil {
 			return err
 		}
 	}
-	return inUse(h.Remove(ctx, path))
+	return InUse(h.Remove(ctx, path))
 }
 
 func removeContents(ctx context.Context, h host.Host, os, dir string) error {
@@ -65,9 +58,18 @@ func removeContents(ctx context.Context, h host.Host, os, dir string) error {
 				return err
 			}
 		}
-		if err := inUse(h.Remove(ctx, path)); err != nil {
+		if err := InUse(h.Remove(ctx, path)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// InUse says what to do about a program that still runs though its service is gone.
+func InUse(err error) error {
+	if !errors.Is(err, host.ErrBusy) {
+		return err
+	}
+	return &Error{Code: CodeFailed, Summary: "a program still runs", Detail: err.Error(),
+		Remedy: "containers outlive the services that started them: end them, or restart the machine; then leave again, it continues from here"}
 }

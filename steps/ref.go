@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"nodejoin/steps/host"
 )
 
 // A reference is a hole in a string argument for a value that is known only
@@ -70,7 +73,7 @@ func ArgRefs(args json.RawMessage) []string {
 		return nil
 	}
 	var out []string
-	mapStrings(v, func(s string) string {
+	MapStrings(v, func(s string) string {
 		for _, r := range Refs(s) {
 			if !slices.Contains(out, r) {
 				out = append(out, r)
@@ -91,16 +94,16 @@ func ResolveArgs(args json.RawMessage, values map[string]string) (json.RawMessag
 	if err := json.Unmarshal(args, &v); err != nil {
 		return nil, fmt.Errorf("step arguments: %w", err)
 	}
-	return json.Marshal(mapStrings(v, func(s string) string { return Resolve(s, values) }))
+	return json.Marshal(MapStrings(v, func(s string) string { return Resolve(s, values) }))
 }
 
-func mapStrings(v any, f func(string) string) any {
+func MapStrings(v any, f func(string) string) any {
 	switch t := v.(type) {
 	case string:
 		return f(t)
 	case []any:
 		for i := range t {
-			t[i] = mapStrings(t[i], f)
+			t[i] = MapStrings(t[i], f)
 		}
 	case map[string]any:
 		keys := make([]string, 0, len(t))
@@ -109,8 +112,26 @@ func mapStrings(v any, f func(string) string) any {
 		}
 		slices.Sort(keys)
 		for _, k := range keys {
-			t[k] = mapStrings(t[k], f)
+			t[k] = MapStrings(t[k], f)
 		}
 	}
 	return v
+}
+
+// FactValues are the references that a host's facts fill.
+func FactValues(f host.Facts) map[string]string {
+	return map[string]string{
+		"fact.management_ip": f.ManagementIP, "fact.hostname": f.Hostname, "fact.build": f.Build,
+		"fact.subnet": f.Subnet, "fact.interface": f.Interface, "fact.data_dir": f.DataDir, "fact.arch": f.Arch,
+		"fact.cgroup_driver": cgroupDriver(f), "fact.systemd_cgroup": strconv.FormatBool(f.Init == "systemd"), "fact.resolv_conf": f.ResolvConf,
+	}
+}
+
+// cgroupDriver is how kubelet and runtime share control groups: through systemd where
+// it runs, as it takes itself for their only owner (kubernetes.io, "Container Runtimes").
+func cgroupDriver(f host.Facts) string {
+	if f.Init == "systemd" {
+		return "systemd"
+	}
+	return "cgroupfs"
 }

@@ -1,15 +1,15 @@
-// Package steps holds the step kinds: small idempotent states of one machine or
-// of one cluster, each with a check that only reads, a change that says what is
-// different, and an apply that mends it.
+// Package steps is the contract of the step kinds: small idempotent states of one machine or of one cluster, each
+// with a check that only reads, a change that says what differs, and an apply that makes it so.
 //
-// A plan compiles into Specs (data, JSON), ordered per node. An Executor turns
-// Specs into steps and runs them against a host.Host: in process for local and
-// sandbox hosts, inside the agent for hosts reached over SSH. To add a kind,
-// write one file with its argument struct and list it in catalog.go.
+// A plan compiles into Specs (data, JSON), ordered per node. Package kinds holds the kinds, package executor runs
+// them against a host.Host: in process for local and sandbox hosts, inside the agent for hosts reached over SSH.
 package steps
 
 import (
+	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/json"
+	"hash"
 	"time"
 )
 
@@ -41,6 +41,14 @@ func (s Source) Digest() (algorithm, hex string) {
 		return "sha256", s.SHA256
 	}
 	return "sha512", s.SHA512
+}
+
+// NewHash is the digest of an algorithm that Source.Digest names.
+func NewHash(algorithm string) hash.Hash {
+	if algorithm == "sha512" {
+		return sha512.New()
+	}
+	return sha256.New()
 }
 
 // Name is the URL or file path.

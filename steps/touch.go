@@ -45,10 +45,10 @@ func (e *Env) WillChange(t Touch) (step string, ok bool) {
 	}
 }
 
-// futureDigest is what the file at path will hold once the earlier steps of a plan are
-// applied: a sha256 or absentFile. ok is false where they do not alter it, or that is not
+// FutureDigest is what the file at path will hold once the earlier steps of a plan are
+// applied: a sha256 or AbsentFile. ok is false where they do not alter it, or that is not
 // known.
-func (e *Env) futureDigest(path string) (digest string, ok bool) {
+func (e *Env) FutureDigest(path string) (digest string, ok bool) {
 	digest, ok = e.Future[Touch{Path: path}.Key(e.Facts.OS)]
 	return digest, ok
 }

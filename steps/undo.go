@@ -42,8 +42,8 @@ const (
 	UndoOfPrograms
 )
 
-// rank is the place of the order in a run.
-func (o UndoOrder) rank() int {
+// Rank is the place of the order in a run.
+func (o UndoOrder) Rank() int {
 	switch o {
 	case UndoServices:
 		return 0
@@ -106,14 +106,14 @@ func UndosOf(kinds []Kind) Undos {
 
 // Undoing is that of a claim.
 func (u Undos) Undoing(key record.Key, c record.Claim) (Undoing, error) {
-	undo, err := u.of(key)
+	undo, err := u.Of(key)
 	if err != nil {
 		return Undoing{}, err
 	}
 	return undo.New(key, c)
 }
 
-func (u Undos) of(key record.Key) (Undo, error) {
+func (u Undos) Of(key record.Key) (Undo, error) {
 	undo, ok := u[key.Prefix]
 	if !ok {
 		return Undo{}, &Error{Code: CodeInvalid, Summary: "the record holds a claim that this nodejoin cannot undo", Detail: key.String(),
@@ -145,8 +145,8 @@ func RemovesItself(e *Env, name, path string) Removal {
 	return RemovesNothing
 }
 
-// restored is the Change of something that is given its earlier state.
-func restored(diffs ...Diff) Change {
+// Restored is the Change of something that is given its earlier state.
+func Restored(diffs ...Diff) Change {
 	return Change{Action: ActionUpdate, Reason: "as it was before nodejoin", Diffs: diffs}
 }
 

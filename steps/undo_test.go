@@ -7,13 +7,15 @@ import (
 	"testing"
 
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/record"
+	"nodejoin/steps/stepstest"
 )
 
 // Each prefix of the record's keys has one kind that says how its claims are undone.
 func TestUndoOfEachPrefix(t *testing.T) {
 	declared := map[record.Prefix]string{}
-	for _, k := range steps.Kinds() {
+	for _, k := range kinds.Catalog() {
 		for prefix, u := range k.Undo {
 			if other, ok := declared[prefix]; ok {
 				t.Errorf("%s and %s both undo %s", other, k.Name, prefix)
@@ -28,7 +30,7 @@ func TestUndoOfEachPrefix(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile("record/key.go")
-	must(t, err)
+	stepstest.Must(t, err)
 	var known []string
 	for _, m := range regexp.MustCompile(`Prefix += "([a-z_]+)"`).FindAllSubmatch(text, -1) {
 		known = append(known, string(m[1]))

@@ -16,7 +16,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
-	"nodejoin/steps"
+	"nodejoin/steps/collect"
 	"nodejoin/steps/engine"
 )
 
@@ -41,12 +41,12 @@ type entry struct {
 }
 
 func (b *bundle) missing(name, why string) {
-	b.lacks = append(b.lacks, name+": "+steps.Redact(ui.CleanLine(why), b.known))
+	b.lacks = append(b.lacks, name+": "+collect.Redact(ui.CleanLine(why), b.known))
 }
 
 // add removes secrets, even if the host has done so before.
 func (b *bundle) add(name, text string) {
-	text = steps.Redact(text, b.known)
+	text = collect.Redact(text, b.known)
 	if b.size += len(text); b.size > maxBundle {
 		b.size -= len(text)
 		b.missing(name, fmt.Sprintf("left out: the limit of %d MiB is reached", maxBundle>>20))
@@ -103,7 +103,7 @@ func knownSecrets(p *plan.Plan, vars map[string]string, c *plan.Compiled) []stri
 		}
 	}
 	for _, n := range c.Nodes {
-		out = append(out, steps.Secrets(n.Steps)...)
+		out = append(out, collect.Secrets(n.Steps)...)
 		if s := n.Connection.SSH; s != nil {
 			out = append(out, loginSecrets(s.PasswordEnv, s.PassphraseEnv)...)
 		}

@@ -10,7 +10,9 @@ import (
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps"
+	"nodejoin/steps/doctor"
 	"nodejoin/steps/engine"
+	"nodejoin/steps/preflight"
 )
 
 // doctorCommand is one run of doctor.
@@ -176,7 +178,7 @@ func (x *doctorCommand) unreached(r diagnosed) {
 
 func (x *doctorCommand) listFindings() error {
 	rows := [][]string{{"ID", "SEVERITY", "WHY IT MATTERS"}}
-	for _, f := range slices.Concat(steps.Findables(), steps.Symptoms()) {
+	for _, f := range slices.Concat(preflight.Findables(), doctor.Symptoms()) {
 		rows = append(rows, []string{f.ID, string(f.Severity), f.Doc})
 	}
 	return ui.Table(x.term.Out, x.term.OutLimit(), rows)

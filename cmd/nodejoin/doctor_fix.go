@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"nodejoin/plan"
-	"nodejoin/steps"
+	"nodejoin/steps/doctor"
 	"nodejoin/steps/engine"
 )
 
@@ -20,7 +20,7 @@ type fixing struct {
 }
 
 // fixable reports whether steps of the plan fix what was found.
-func fixable(s steps.Symptom) bool { return !s.Waived && len(s.Mend)+len(s.Restart) > 0 }
+func fixable(s doctor.Symptom) bool { return !s.Waived && len(s.Mend)+len(s.Restart) > 0 }
 
 // fixes is the plan with only the steps that fix what was found, and only the nodes
 // that have such steps.

@@ -8,6 +8,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps"
+	"nodejoin/steps/doctor"
 	"nodejoin/steps/engine"
 )
 
@@ -114,7 +115,7 @@ func (t *doctorText) host(d engine.Diagnosis) {
 	fmt.Fprintln(t.term.Out)
 }
 
-func (t *doctorText) finding(f steps.Symptom, style ui.Style) {
+func (t *doctorText) finding(f doctor.Symptom, style ui.Style) {
 	word := string(f.Severity)
 	if f.Waived {
 		word += ", waived"

@@ -6,6 +6,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
+	"nodejoin/steps/executor"
 )
 
 // leaveJSON writes a leave as a stream of JSON lines: its events, and a summary last.
@@ -81,7 +82,7 @@ func (j *jsonLeaveHost) add(h engine.LeaveResult) {
 	j.Left, j.Error = h.Err == nil, jsonProblem(h.Err, "", "")
 }
 
-func (j *jsonLeaveHost) setItems(items []steps.LeaveItem) {
+func (j *jsonLeaveHost) setItems(items []executor.LeaveItem) {
 	j.Items = []jsonLeaveItem{}
 	for _, i := range items {
 		j.Items = append(j.Items, jsonLeaveItem{i.Key.String(), i.Change.Action, i.Left})

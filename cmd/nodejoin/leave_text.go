@@ -8,6 +8,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/kube"
 )
 
@@ -119,7 +120,7 @@ func (p *leavePlan) drain(h engine.LeaveHost) {
 	}
 }
 
-func (p *leavePlan) item(i steps.LeaveItem) {
+func (p *leavePlan) item(i executor.LeaveItem) {
 	switch {
 	case i.Change.Action == steps.ActionDelete:
 		p.remove++

@@ -7,6 +7,7 @@ import (
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
+	"nodejoin/steps/executor"
 )
 
 // jsonStep is a step in the JSON output of plan and status.
@@ -33,7 +34,7 @@ type jsonHost struct {
 	// rolled back what it changed.
 	UnverifiedSince *time.Time `json:"unverified_since,omitempty"`
 	// LastRun is the last run that changed the host, by the note it left there.
-	LastRun *steps.RunNote `json:"last_run,omitempty"`
+	LastRun *executor.RunNote `json:"last_run,omitempty"`
 }
 
 // jsonPlan is the JSON output of plan and status (examples/schema/plan.schema.json).

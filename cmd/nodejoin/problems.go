@@ -8,6 +8,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
+	"nodejoin/steps/preflight"
 	"nodejoin/steps/transport"
 )
 
@@ -86,7 +87,7 @@ func findingProblems(h engine.HostReport, s engine.StepReport, level findingLeve
 		if f.Waived || f.Severity == steps.SeverityNote || f.Severity == steps.SeverityWarning && level < findingsAll {
 			continue
 		}
-		p := ui.Problem{Level: "error", Summary: steps.PreflightSummary + " (" + f.ID + ")", Remedy: f.Remedy,
+		p := ui.Problem{Level: "error", Summary: preflight.PreflightSummary + " (" + f.ID + ")", Remedy: f.Remedy,
 			Detail: f.Seen + ". Why it matters: " + f.Why + ".", Host: h.Node.Name, Step: s.Spec.ID, Source: s.Spec.Source}
 		if f.Severity == steps.SeverityWarning {
 			p.Warning, p.Level, p.Summary = true, "warning", "the machine may not fit ("+f.ID+")"
@@ -101,5 +102,5 @@ func findingProblems(h engine.HostReport, s engine.StepReport, level findingLeve
 
 // findingsRefuse reports whether the error of a step only repeats its findings.
 func findingsRefuse(s engine.StepReport) bool {
-	return s.Result.Err != nil && s.Result.Err.Summary == steps.PreflightSummary && len(s.Result.Change.Findings) > 0
+	return s.Result.Err != nil && s.Result.Err.Summary == preflight.PreflightSummary && len(s.Result.Change.Findings) > 0
 }

@@ -15,8 +15,10 @@ import (
 	"nodejoin/plan"
 	"nodejoin/plan/saved"
 	"nodejoin/steps"
+	"nodejoin/steps/doctor"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/supervise"
 )
 
@@ -44,9 +46,9 @@ var folderVariables = []string{"HOME", "USERPROFILE", "LOCALAPPDATA", "XDG_CACHE
 // resumeLog is the log of the service on a machine.
 func resumeLog(goos string) string {
 	if goos == "windows" {
-		return `C:\var\log\` + steps.ResumeService + `\resume.log`
+		return `C:\var\log\` + doctor.ResumeService + `\resume.log`
 	}
-	return "/var/log/" + steps.ResumeService + "/resume.log"
+	return "/var/log/" + doctor.ResumeService + "/resume.log"
 }
 
 // resumer returns engine.Options.Resume: how this machine finishes its part of the plan
@@ -112,7 +114,7 @@ func (a *app) resumeAgain(n plan.Node, f host.Facts) (*engine.Resume, error) {
 	}
 	list := resumeSteps(f, steps.Source{}, text).Steps
 	i := slices.IndexFunc(list, func(s steps.Spec) bool { return s.ID == resumePlanID })
-	return &engine.Resume{Service: steps.ResumeService, Log: resumeLog(f.OS), Steps: list[i : i+1]}, nil
+	return &engine.Resume{Service: doctor.ResumeService, Log: resumeLog(f.OS), Steps: list[i : i+1]}, nil
 }
 
 // resumePlanID is the step that writes the resumption.
@@ -130,18 +132,18 @@ func resumeSteps(f host.Facts, program steps.Source, text string) *engine.Resume
 		return steps.Spec{ID: id, Kind: kind, Title: title, Args: steps.MustArgs(args)}
 	}
 	logDir := host.Dir(f.OS, log)
-	return &engine.Resume{Service: steps.ResumeService, Log: log, Steps: []steps.Spec{
+	return &engine.Resume{Service: doctor.ResumeService, Log: log, Steps: []steps.Spec{
 		spec("resume_dir", "directory", "Folder for after the reboot",
-			&steps.Directory{Path: dir, Access: host.AccessPrivate}),
-		spec("resume_log_dir", "directory", "Folder of the log of "+steps.ResumeService,
-			&steps.Directory{Path: logDir, Access: host.AccessPrivate}),
-		spec("resume_program", "binary", "nodejoin, for after the reboot", &steps.Binary{Source: program, Path: path,
-			Services: []string{steps.ResumeService}}),
+			&kinds.Directory{Path: dir, Access: host.AccessPrivate}),
+		spec("resume_log_dir", "directory", "Folder of the log of "+doctor.ResumeService,
+			&kinds.Directory{Path: logDir, Access: host.AccessPrivate}),
+		spec("resume_program", "binary", "nodejoin, for after the reboot", &kinds.Binary{Source: program, Path: path,
+			Services: []string{doctor.ResumeService}}),
 		spec(resumePlanID, "file", "The plan, for after the reboot",
-			&steps.File{Path: file, Content: text, Access: host.AccessPrivate}),
-		spec("resume_service", "service", "Service "+steps.ResumeService+", for after the reboot", &steps.Service{
+			&kinds.File{Path: file, Content: text, Access: host.AccessPrivate}),
+		spec("resume_service", "service", "Service "+doctor.ResumeService+", for after the reboot", &kinds.Service{
 			State: host.ServiceStopped, Log: log, Makes: []string{logDir},
-			ServiceConfig: host.ServiceConfig{Name: steps.ResumeService, DisplayName: steps.ResumeService,
+			ServiceConfig: host.ServiceConfig{Name: doctor.ResumeService, DisplayName: doctor.ResumeService,
 				Description: "Finishes a join plan once, after a reboot", Command: []string{path, "resume", file},
 				Start: host.StartAuto}}),
 	}}

@@ -14,7 +14,7 @@ import (
 
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
-	"nodejoin/steps"
+	"nodejoin/steps/doctor"
 	"nodejoin/steps/heal"
 	"nodejoin/steps/host"
 	"nodejoin/steps/supervise"
@@ -45,7 +45,7 @@ func newResume(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "resume FILE",
 		Short: "Finish a plan after a reboot",
-		Long: "The service " + steps.ResumeService +
+		Long: "The service " + doctor.ResumeService +
 			" runs this. Apply installs it before it reboots the machine that it runs on.",
 		Hidden: true,
 	}
@@ -61,7 +61,7 @@ func newResume(a *app) *cobra.Command {
 			return err
 		}
 		say := heal.SayTo(log)
-		code := heal.Service{Name: steps.ResumeService, Say: say, Ends: true,
+		code := heal.Service{Name: doctor.ResumeService, Say: say, Ends: true,
 			Work: func(ctx context.Context, report func(heal.Level, string)) error {
 				h, err := localHost(plan.Node{DataDir: filepath.Dir(filepath.Dir(args[0]))})
 				if err == nil {
@@ -117,7 +117,7 @@ func (x *resuming) run(ctx context.Context) error {
 		text := fmt.Sprintf("The plan is not finished: %v. See %s and run apply again.", err, resumeLog(runtime.GOOS))
 		x.report(heal.Error, text)
 	}
-	return errors.Join(err, x.machine.Remove(ctx, x.file), x.machine.DeleteOwnService(ctx, steps.ResumeService))
+	return errors.Join(err, x.machine.Remove(ctx, x.file), x.machine.DeleteOwnService(ctx, doctor.ResumeService))
 }
 
 func (x *resuming) finish(ctx context.Context, r *resumption) error {

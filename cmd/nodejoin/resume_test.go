@@ -18,10 +18,13 @@ import (
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/artifact"
+	"nodejoin/steps/doctor"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/heal"
 	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/kinds"
 )
 
 // resumePlan has two sandboxes, which stand for machines with a local connection.
@@ -134,7 +137,7 @@ func (f files) Remove(ctx context.Context, path string) error {
 func (r *resumed) over(want string) {
 	r.t.Helper()
 	if _, err := os.Stat(r.file); !errors.Is(err, fs.ErrNotExist) ||
-		!slices.Equal(r.machine.deleted, []string{steps.ResumeService}) {
+		!slices.Equal(r.machine.deleted, []string{doctor.ResumeService}) {
 		r.t.Errorf("the file: %v; services deleted: %q", err, r.machine.deleted)
 	}
 	if len(r.reports) != 1 || !strings.Contains(r.reports[0], want) {
@@ -237,10 +240,10 @@ func TestResumeAgain(t *testing.T) {
 	node := plan.Node{Name: "win-1", Address: "node.win-1",
 		Steps: []steps.Spec{{ID: "reboot_first", Kind: "reboot"}, {ID: "reboot", Kind: "reboot"}}}
 	again, err := a.resumeAgain(node, facts)
-	if err != nil || len(again.Steps) != 1 || again.Service != steps.ResumeService {
+	if err != nil || len(again.Steps) != 1 || again.Service != doctor.ResumeService {
 		t.Fatalf("%+v, %v", again, err)
 	}
-	var file steps.File
+	var file kinds.File
 	if err := json.Unmarshal(again.Steps[0].Args, &file); err != nil || file.Access != host.AccessPrivate {
 		t.Fatalf("%+v, %v", file, err)
 	}
@@ -318,7 +321,7 @@ func TestResumeSteps(t *testing.T) {
 		}
 		r := resumeSteps(f, steps.Source{File: program, SHA256: sha256Hex([]byte("program"))}, "{}\n")
 		applySteps(t, h, r.Steps)
-		svc, err := h.Service(t.Context(), steps.ResumeService)
+		svc, err := h.Service(t.Context(), doctor.ResumeService)
 		if err != nil || svc.State != host.ServiceStopped || svc.Start != host.StartAuto || len(svc.Command) != 3 ||
 			svc.Command[1] != "resume" {
 			t.Fatalf("%s: %+v, %v", goos, svc, err)
@@ -339,8 +342,8 @@ func TestResumeSteps(t *testing.T) {
 
 func applySteps(t *testing.T, h host.Host, list []steps.Spec) {
 	t.Helper()
-	x := steps.NewExecutor(h, artifact.New(artifact.Options{Direct: true}), func(event.Event) {})
-	reply, err := x.Apply(t.Context(), steps.Request{Node: "n", Steps: list})
+	x := executor.NewExecutor(kinds.Catalog(), h, artifact.New(artifact.Options{Direct: true}), func(event.Event) {})
+	reply, err := x.Apply(t.Context(), executor.Request{Node: "n", Steps: list})
 	if err == nil && reply.Err != nil {
 		err = reply.Err
 	}
@@ -351,14 +354,14 @@ func applySteps(t *testing.T, h host.Host, list []steps.Spec) {
 
 func leaveAll(t *testing.T, h host.Host) {
 	t.Helper()
-	x := steps.NewExecutor(h, artifact.New(artifact.Options{}), func(event.Event) {})
-	reply, err := x.Leave(t.Context(), steps.LeaveRequest{Node: "n"})
+	x := executor.NewExecutor(kinds.Catalog(), h, artifact.New(artifact.Options{}), func(event.Event) {})
+	reply, err := x.Leave(t.Context(), executor.LeaveRequest{Node: "n"})
 	if err == nil && reply.Err != nil {
 		err = reply.Err
 	}
 	if err == nil {
-		var f steps.ForgetReply
-		if f, err = x.Forget(t.Context(), steps.LeaveRequest{Node: "n"}); len(f.Left) > 0 {
+		var f executor.ForgetReply
+		if f, err = x.Forget(t.Context(), executor.LeaveRequest{Node: "n"}); len(f.Left) > 0 {
 			t.Errorf("left: %q", f.Left)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
 )
@@ -40,7 +41,7 @@ func TestSchemasAreOfTypes(t *testing.T) {
 			"interruption": engine.Interruption{}, "step": jsonStep{}, "change": steps.Change{},
 			"reboot_need": steps.RebootNeed{}, "diff": steps.Diff{},
 			"touch": steps.Touch{}, "object_kind": kube.ObjectKind{}, "finding": steps.Finding{},
-			"artifact": steps.Source{}, "step_error": steps.Error{}, "facts": host.Facts{}, "last_run": steps.RunNote{},
+			"artifact": steps.Source{}, "step_error": steps.Error{}, "facts": host.Facts{}, "last_run": executor.RunNote{},
 			"holder": steps.Holder{}},
 		"doctor":  {"": jsonDoctor{}, "host": jsonDoctorHost{}, "finding": jsonSymptom{}, "facts": host.Facts{}},
 		"leave":   {"": jsonLeave{}, "host": jsonLeaveHost{}, "item": jsonLeaveItem{}},

@@ -24,9 +24,9 @@ import (
 
 	"nodejoin/examples/internal/trial"
 	"nodejoin/plan"
-	"nodejoin/steps"
 	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/kinds"
 )
 
 // settingsOf are all settings of a machine, with one value each and with another.
@@ -137,13 +137,13 @@ func withSettings(t *testing.T, dir, block string) *plan.Compiled {
 }
 
 // set are the values of the registry that the host block of a node sets.
-func set(t *testing.T, n plan.Node) (out []steps.Registry) {
+func set(t *testing.T, n plan.Node) (out []kinds.Registry) {
 	t.Helper()
 	for _, spec := range settings(n) {
 		if spec.Kind != "registry" {
 			continue
 		}
-		var a steps.Registry
+		var a kinds.Registry
 		if err := json.Unmarshal(spec.Args, &a); err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func set(t *testing.T, n plan.Node) (out []steps.Registry) {
 }
 
 // before gives the machine other values of all that the steps set.
-func before(t *testing.T, ctx context.Context, h host.Host, list []steps.Registry) {
+func before(t *testing.T, ctx context.Context, h host.Host, list []kinds.Registry) {
 	t.Helper()
 	for _, a := range list {
 		if err := h.SetRegistryValue(ctx, a.Key, a.Name, host.RegistryValue{Type: "dword", Number: 77}); err != nil {
@@ -174,7 +174,7 @@ func before(t *testing.T, ctx context.Context, h host.Host, list []steps.Registr
 }
 
 // valuesOf are those values, the ports and the authorities, as the machine has them.
-func valuesOf(t *testing.T, ctx context.Context, h *sandbox.Host, list []steps.Registry) map[string]any {
+func valuesOf(t *testing.T, ctx context.Context, h *sandbox.Host, list []kinds.Registry) map[string]any {
 	t.Helper()
 	out := map[string]any{}
 	for _, a := range list {

@@ -10,6 +10,7 @@ import (
 
 	"nodejoin/plan/compat"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/record"
 )
 
@@ -98,12 +99,12 @@ func newBuild(in Input) (*build, error) {
 
 // add appends a step that runs after the given ids. Ids that the settings skip are ignored.
 func (b *build) add(id, kind, title string, args any, after ...string) *steps.Spec {
-	if s, ok := args.(*steps.Service); ok {
+	if s, ok := args.(*kinds.Service); ok {
 		args = b.withSettings(s)
 	}
 	switch args.(type) {
 	// these read the settings at their start or are fetched through the proxy
-	case *steps.Service, *steps.Archive, *steps.Binary:
+	case *kinds.Service, *kinds.Archive, *kinds.Binary:
 		after = slices.AppendSeq(slices.Clone(after), maps.Keys(b.before))
 	}
 	after = slices.DeleteFunc(slices.Clone(after), func(id string) bool { return b.left[id] })

@@ -8,6 +8,8 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
+	"nodejoin/steps/preflight"
 )
 
 // TestGuarded: whatever a service of a Windows node is started from, only the system and
@@ -39,7 +41,7 @@ func wantGuarded(t *testing.T, specs []steps.Spec) {
 		case s.Kind == "file" && a.Access == host.AccessPrivate || s.Kind == "kubeconfig":
 			files = append(files, strings.ToLower(a.Path))
 		case s.Kind == "preflight":
-			var q steps.Preflight
+			var q preflight.Preflight
 			if err := json.Unmarshal(s.Args, &q); err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +61,7 @@ func wantGuarded(t *testing.T, specs []steps.Spec) {
 		if s.Kind != "service" {
 			continue
 		}
-		var svc steps.Service
+		var svc kinds.Service
 		if err := json.Unmarshal(s.Args, &svc); err != nil {
 			t.Fatal(err)
 		}

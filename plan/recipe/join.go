@@ -7,6 +7,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 )
 
@@ -48,7 +49,7 @@ func (b *build) winJoin() (ready []string) {
 	}
 	b.nameFree("bootstrap_kubeconfig")
 	b.bootstrapToken("bootstrap_kubeconfig", b.runtime.ready, "kubelet_config", "kubernetes_node")
-	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &steps.Kubeconfig{
+	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &kinds.Kubeconfig{
 		Path: bootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
 		Token: steps.Ref("join_token.token"), Unless: kubeletConf,
 		Services: []string{"kubelet"}, Backup: []string{kubeletConf, winKubeletPKI + `\kubelet-client-current.pem`},
@@ -58,7 +59,7 @@ func (b *build) winJoin() (ready []string) {
 
 // bootstrapToken mints a token for the step needed.
 func (b *build) bootstrapToken(needed string, after ...string) {
-	join := &steps.BootstrapToken{}
+	join := &kinds.BootstrapToken{}
 	if b.in.Join.TTL > 0 {
 		join.TTL = b.in.Join.TTL.String()
 	}
@@ -72,7 +73,7 @@ func (b *build) bootstrapToken(needed string, after ...string) {
 // holds no credentials of that Node. It runs in the check, before anything is changed.
 func (b *build) nameFree(needed string) {
 	b.add("name_free", "node_name_free", "No other machine is the Node "+b.in.Node,
-		&steps.NodeNameFree{Address: b.managementIP()}, "require").OnlyIf = needed
+		&kinds.NodeNameFree{Address: b.managementIP()}, "require").OnlyIf = needed
 }
 
 // winGivenKubeconfig writes the plan's kubeconfig to the node. The kubelet reads the file when it starts and
@@ -80,13 +81,13 @@ func (b *build) nameFree(needed string) {
 // timeout.
 func (b *build) winGivenKubeconfig() (ready []string) {
 	b.nameFree("kubelet_kubeconfig")
-	b.add("kubelet_kubeconfig", "file", "Kubeconfig of the kubelet", &steps.File{
+	b.add("kubelet_kubeconfig", "file", "Kubeconfig of the kubelet", &kinds.File{
 		Path: kubeletConf, Content: b.in.Join.Kubeconfig, Access: host.AccessPrivate, Sensitive: true}, "kubernetes_dir")
 	if !b.in.Join.Certificate {
 		return []string{"kubelet_kubeconfig"}
 	}
 	b.add("kubelet_credentials", "credentials_ready", "Kubeconfig of the kubelet is valid for this cluster",
-		&steps.CredentialsReady{
+		&kinds.CredentialsReady{
 			Path: kubeletConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca")},
 		"kubelet_kubeconfig").Timeout = 5 * time.Second
 	return []string{"kubelet_credentials"}
@@ -99,7 +100,7 @@ func (b *build) serving(current, log string) {
 	if on, _ := b.in.Kubelet.Config["serverTLSBootstrap"].(bool); !on {
 		return
 	}
-	own := steps.ServingCertificate{Addresses: b.addresses()}
+	own := kinds.ServingCertificate{Addresses: b.addresses()}
 	first := own
 	first.Wait = true
 	after := "registered"
@@ -108,7 +109,7 @@ func (b *build) serving(current, log string) {
 	}
 	b.add("serving_request", "serving_certificate", "First serving certificate of the kubelet is approved", &first,
 		after).OnlyIf = "serving_certificate"
-	b.add("serving_certificate", "file_ready", "Kubelet has its serving certificate", &steps.FileReady{
+	b.add("serving_certificate", "file_ready", "Kubelet has its serving certificate", &kinds.FileReady{
 		Path: current, Contains: "BEGIN CERTIFICATE", Service: "kubelet", Log: log}, "serving_request")
 	b.add("serving_renewal", "serving_certificate", "Renewed serving certificate of the kubelet is approved", &own,
 		"serving_certificate")
@@ -123,7 +124,7 @@ func (b *build) firstTaints() []kube.Taint {
 // joined lets pods onto the Node once everything else is done. The compiler puts it behind the plan's own
 // steps, too.
 func (b *build) joined(after ...string) {
-	b.add(JoinedStep, "node_joined", "Node takes pods", &steps.NodeJoined{Plan: b.in.Cluster}, after...)
+	b.add(JoinedStep, "node_joined", "Node takes pods", &kinds.NodeJoined{Plan: b.in.Cluster}, after...)
 }
 
 // JoinedStep is the id of the last step of a node.
@@ -139,6 +140,6 @@ func (b *build) nodeOwned() {
 	if taints == nil {
 		taints = []kube.Taint{}
 	}
-	b.add("node_labels", "node_labels", "Labels of the Node", &steps.NodeLabels{Labels: labels}, "registered")
-	b.add("node_taints", "node_taints", "Taints of the Node", &steps.NodeTaints{Taints: taints}, "registered")
+	b.add("node_labels", "node_labels", "Labels of the Node", &kinds.NodeLabels{Labels: labels}, "registered")
+	b.add("node_taints", "node_taints", "Taints of the Node", &kinds.NodeTaints{Taints: taints}, "registered")
 }

@@ -7,6 +7,7 @@ import (
 	"nodejoin/plan/compat"
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 )
 
 // The kubelet files that kubeadm writes, and the file beside them that holds nodejoin's settings and takes
@@ -39,7 +40,7 @@ func (b *build) winKubeadm() (ready []string) {
 				`the plan has %s. Use join "bootstrap_token"`, b.in.Kubernetes)})
 		return nil
 	}
-	args := &steps.KubeadmJoin{Program: winBin + `\kubeadm.exe`, ConfigVersion: "v1beta3", Server: b.in.APIServer,
+	args := &kinds.KubeadmJoin{Program: winBin + `\kubeadm.exe`, ConfigVersion: "v1beta3", Server: b.in.APIServer,
 		CA:    steps.Ref("cluster.ca"),
 		Token: steps.Ref("join_token.token"), CRISocket: containerdEndpoint,
 		Kubelet: b.logged(kubeletLog, b.winKubeletCommand()...), Log: kubeadmLog,
@@ -53,7 +54,7 @@ func (b *build) winKubeadm() (ready []string) {
 	b.add("kubeadm_join", "kubeadm_join", "kubeadm join", args, "join_token", b.runtime.ready, "kubelet_config",
 		"kubernetes_node",
 		"pki_dir", "kubelet_pki_dir", "kubelet_log_dir", "firewall_kubelet")
-	b.add("ca", "file", "The cluster's CA", &steps.File{Path: winCA, Content: steps.Ref("cluster.ca")},
+	b.add("ca", "file", "The cluster's CA", &kinds.File{Path: winCA, Content: steps.Ref("cluster.ca")},
 		"pki_dir", "kubeadm_join")
 	return []string{"kubeadm_join"}
 }
@@ -71,5 +72,5 @@ func (b *build) kubeadmFlagsGone() []string {
 // dropInDir adds the folder of kubelet settings beside kubeadm's file.
 func (b *build) dropInDir() {
 	b.add("kubelet_config_dir", "directory", "Folder of the kubelet's settings",
-		&steps.Directory{Path: kubeletDropIn, Access: host.AccessPrivate}, "kubelet_dir")
+		&kinds.Directory{Path: kubeletDropIn, Access: host.AccessPrivate}, "kubelet_dir")
 }

@@ -7,6 +7,7 @@ import (
 	"nodejoin/plan/compat"
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 	"nodejoin/templates"
 )
 
@@ -106,17 +107,17 @@ func (b *build) linPrepare() {
 	b.linPreflight()
 	b.settings("require")
 
-	b.add("module_overlay", "kernel_module", "Kernel module overlay", &steps.KernelModule{Name: "overlay"}, "require")
+	b.add("module_overlay", "kernel_module", "Kernel module overlay", &kinds.KernelModule{Name: "overlay"}, "require")
 	b.add("module_br_netfilter", "kernel_module", "Kernel module br_netfilter",
-		&steps.KernelModule{Name: "br_netfilter"}, "require")
+		&kinds.KernelModule{Name: "br_netfilter"}, "require")
 	if b.flannel() && b.in.Network.Backend == VXLAN {
-		b.add("module_vxlan", "kernel_module", "Kernel module vxlan", &steps.KernelModule{Name: "vxlan"}, "require")
+		b.add("module_vxlan", "kernel_module", "Kernel module vxlan", &kinds.KernelModule{Name: "vxlan"}, "require")
 	}
 	// Traffic over a bridge must pass the rules of kube-proxy, and the machine forwards it (kubernetes.io,
 	// "Container Runtimes"; the guides for Windows nodes require the first of the cluster's Linux nodes).
 	b.add("sysctl_bridge_iptables", "sysctl", "Bridged packets pass iptables",
-		&steps.Sysctl{Name: "net.bridge.bridge-nf-call-iptables", Value: "1"}, "module_br_netfilter")
-	b.add("sysctl_ip_forward", "sysctl", "Packets are forwarded", &steps.Sysctl{Name: "net.ipv4.ip_forward", Value: "1"},
+		&kinds.Sysctl{Name: "net.bridge.bridge-nf-call-iptables", Value: "1"}, "module_br_netfilter")
+	b.add("sysctl_ip_forward", "sysctl", "Packets are forwarded", &kinds.Sysctl{Name: "net.ipv4.ip_forward", Value: "1"},
 		"require")
 
 	dirs := []struct {
@@ -134,28 +135,28 @@ func (b *build) linPrepare() {
 		{"cni_conf_dir", linCNIConf, "Folder of CNI configuration", host.AccessDefault, "require"},
 	}
 	for _, d := range dirs {
-		b.add(d.id, "directory", d.title, &steps.Directory{Path: d.path, Access: d.access}, d.after)
+		b.add(d.id, "directory", d.title, &kinds.Directory{Path: d.path, Access: d.access}, d.after)
 	}
 	if b.flannel() {
 		b.add("flannel_conf_dir", "directory", "Folder of flannel configuration",
-			&steps.Directory{Path: linFlannelConf}, "require")
+			&kinds.Directory{Path: linFlannelConf}, "require")
 		b.add("flannel_run_dir", "directory", "Folder of flannel's subnet file",
-			&steps.Directory{Path: linFlannelRun}, "require")
+			&kinds.Directory{Path: linFlannelRun}, "require")
 	}
 }
 
 // linPrograms adds all artifacts.
 func (b *build) linPrograms() {
 	b.archive("containerd_files", "containerd "+b.in.Runtime.Version,
-		steps.Archive{Source: b.artifact(compat.ContainerdName), To: linBin, Strip: 1,
+		kinds.Archive{Source: b.artifact(compat.ContainerdName), To: linBin, Strip: 1,
 			Include: []string{"bin/containerd", "bin/containerd-shim-runc-v2", "bin/ctr"}, Services: []string{"containerd"}},
 		"require")
 	if b.in.Runtime.Crictl != "" {
 		b.archive("crictl", "crictl "+b.in.Runtime.Crictl,
-			steps.Archive{Source: b.artifact(compat.Crictl), To: linBin, Include: []string{"crictl"}}, "require")
+			kinds.Archive{Source: b.artifact(compat.Crictl), To: linBin, Include: []string{"crictl"}}, "require")
 		// The default path of its configuration (cri-tools docs/crictl.md).
 		b.add("crictl_config", "file", "crictl configuration",
-			&steps.File{Path: "/etc/crictl.yaml", Content: b.render(templates.Crictl{
+			&kinds.File{Path: "/etc/crictl.yaml", Content: b.render(templates.Crictl{
 				Endpoint: "unix://" + linContainerdSocket})}, "require")
 	}
 	b.program("runc", compat.Runc, linBin+"/runc", "runc", "", "require")
@@ -164,11 +165,11 @@ func (b *build) linPrograms() {
 		include, services = append(include, "kubernetes/node/bin/kube-proxy"), append(services, "kube-proxy")
 	}
 	b.archive("kubernetes_node", "Kubernetes "+b.in.Kubernetes+" node programs",
-		steps.Archive{Source: b.artifact(compat.KubernetesNode), To: linBin, Strip: 3,
+		kinds.Archive{Source: b.artifact(compat.KubernetesNode), To: linBin, Strip: 3,
 			Include: include, Services: services, Versions: map[string]string{"kubelet": "v" + b.in.Kubernetes}}, "require")
 	if b.flannel() {
 		b.archive("cni_plugins", "CNI plugins bridge, host-local, loopback and portmap",
-			steps.Archive{Source: b.artifact(compat.CNIPlugins), To: linCNIBin,
+			kinds.Archive{Source: b.artifact(compat.CNIPlugins), To: linCNIBin,
 				Include: []string{"bridge", "host-local", "loopback", "portmap"}}, "cni_bin_dir")
 		b.program("flannel_cni", compat.FlannelCNI, linCNIBin+"/flannel", "CNI plugin flannel", "", "cni_bin_dir")
 		b.program("flanneld_program", compat.Flanneld, linBin+"/flanneld", "flanneld "+b.in.Network.Version,
@@ -206,7 +207,7 @@ func (b *build) linRuntime() {
 		certs = linContainerd + "/certs.d"
 	}
 	b.add("containerd_config", "file", "containerd configuration",
-		&steps.File{Path: config, Content: b.render(templates.ContainerdLinux{
+		&kinds.File{Path: config, Content: b.render(templates.ContainerdLinux{
 			ConfigPath: certs,
 			Schema:     b.containerd.Schema, BinDirs: b.containerd.BinDirs, Root: "/var/lib/containerd",
 			State: "/run/containerd", Address: linContainerdSocket,
@@ -214,7 +215,7 @@ func (b *build) linRuntime() {
 			Runc:          linBin + "/runc",
 			SystemdCgroup: steps.Ref("fact.systemd_cgroup"),
 		})}, "containerd_dir")
-	b.add("containerd", "service", "Service containerd", &steps.Service{
+	b.add("containerd", "service", "Service containerd", &kinds.Service{
 		ServiceConfig: linService("containerd", "Container runtime", []string{linBin + "/containerd", "--config", config}),
 		Watch:         []string{linBin + "/containerd-shim-runc-v2", config},
 		Log:           b.linLog("containerd"),
@@ -223,7 +224,7 @@ func (b *build) linRuntime() {
 		// Made by the CNI plugins flannel and portmap, and for pods (containerd, pkg/netns).
 		Interfaces: b.withFlannel("cni0"), Chains: b.withFlannel("CNI-"), NetworkNamespaces: []string{"cni-"},
 	}, "containerd_files", "containerd_config", "runc", "module_overlay", "data_dir")
-	b.add("containerd_ready", "pipe_ready", "containerd answers", &steps.PipeReady{
+	b.add("containerd_ready", "pipe_ready", "containerd answers", &kinds.PipeReady{
 		Address: linContainerdSocket, GRPCMethod: "/runtime." + b.runtime.api + ".RuntimeService/Version",
 		Service: "containerd", Log: b.linLog("containerd"),
 	}, "containerd")

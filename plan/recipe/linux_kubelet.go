@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 	"nodejoin/templates"
 )
 
@@ -21,7 +22,7 @@ const (
 // linCredentials adds the CA and a kubeconfig for each component. A token is minted only if the kubeconfig
 // that holds it has to be written.
 func (b *build) linCredentials() {
-	b.add("ca", "file", "The cluster's CA", &steps.File{Path: linCA, Content: steps.Ref("cluster.ca")}, "pki_dir")
+	b.add("ca", "file", "The cluster's CA", &kinds.File{Path: linCA, Content: steps.Ref("cluster.ca")}, "pki_dir")
 	k := templates.KubeletLinux{ClientCAFile: linCA, RuntimeEndpoint: linContainerdEndpoint, ClusterDNS: b.in.DNSIP,
 		ClusterDomain: b.in.DNSDomain,
 		CgroupDriver:  steps.Ref("fact.cgroup_driver"), ResolvConf: steps.Ref("fact.resolv_conf"),
@@ -30,24 +31,24 @@ func (b *build) linCredentials() {
 		k.Taints = append(k.Taints, templates.Taint(t))
 	}
 	b.add("kubelet_config", "file", "Kubelet configuration",
-		&steps.File{Path: linKubeletConfig, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, "kubelet_dir")
+		&kinds.File{Path: linKubeletConfig, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, "kubelet_dir")
 
 	manifests := b.manifests()
 	if b.flannel() {
 		flannel := flannelAccount
 		b.add("flannel_account", "service_account", "Account of flanneld", &flannel, "require")
 		b.add("flannel_token", "service_account_token", "Token of flanneld",
-			&steps.ServiceAccountToken{Namespace: flannel.Namespace, Name: flannel.Name}, "flannel_account",
+			&kinds.ServiceAccountToken{Namespace: flannel.Namespace, Name: flannel.Name}, "flannel_account",
 			"containerd_ready").OnlyIf = "flannel_kubeconfig"
 	}
 	if b.proxy() {
 		proxy := kubeProxyAccount
 		b.add("kube_proxy_account", "service_account", "Account of kube-proxy", &proxy, "require")
 		b.add("kube_proxy_token", "service_account_token", "Token of kube-proxy",
-			&steps.ServiceAccountToken{Namespace: proxy.Namespace, Name: proxy.Name}, "kube_proxy_account",
+			&kinds.ServiceAccountToken{Namespace: proxy.Namespace, Name: proxy.Name}, "kube_proxy_account",
 			"containerd_ready").OnlyIf = "kube_proxy_kubeconfig"
 	}
-	join := &steps.BootstrapToken{}
+	join := &kinds.BootstrapToken{}
 	if b.in.Join.TTL > 0 {
 		join.TTL = b.in.Join.TTL.String()
 	}
@@ -60,7 +61,7 @@ func (b *build) linCredentials() {
 	if b.proxy() {
 		b.kubeconfig("kube_proxy_kubeconfig", "Kubeconfig of kube-proxy", linProxyKube, "kube-proxy", "kube_proxy_token")
 	}
-	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &steps.Kubeconfig{
+	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &kinds.Kubeconfig{
 		Path: linBootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
 		Token: steps.Ref("join_token.token"), Unless: linKubeletConf, Services: []string{"kubelet"},
 		Backup: []string{linKubeletConf, linKubeletPKI + "/kubelet-client-current.pem"},
@@ -73,7 +74,7 @@ func (b *build) linKubelet() {
 		"--kubeconfig=" + linKubeletConf,
 		"--cert-dir=" + linKubeletPKI, "--root-dir=" + linKubelet, "--hostname-override=" + b.in.Node,
 		"--node-ip=" + b.nodeIPs()}
-	b.add("kubelet", "service", "Service kubelet", &steps.Service{
+	b.add("kubelet", "service", "Service kubelet", &kinds.Service{
 		ServiceConfig: linService("kubelet", "Kubernetes node agent", append(command, b.in.Kubelet.Args...), "containerd"),
 		Watch:         []string{linKubeletConfig, linCA},
 		RestartIf:     missing(),
@@ -84,7 +85,7 @@ func (b *build) linKubelet() {
 	}, "seen", "kubernetes_node", "kubelet_config", "ca", "bootstrap_kubeconfig", "kubelet_pki_dir", "containerd_ready",
 		"sysctl_bridge_iptables", "sysctl_ip_forward")
 	b.add("kubelet_ready", "http_ready", "Kubelet is healthy",
-		&steps.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: b.linLog("kubelet")}, "kubelet")
+		&kinds.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: b.linLog("kubelet")}, "kubelet")
 }
 
 // linRegistered adds the Node's labels and taints and the kubelet's certificate, in the order that
@@ -92,13 +93,13 @@ func (b *build) linKubelet() {
 func (b *build) linRegistered() {
 	if b.flannel() {
 		b.add("registered", "node_registered", "Node is registered and has a pod network",
-			&steps.NodeRegistered{PodCIDR: true, Version: b.in.Kubernetes}, "kubelet_ready")
+			&kinds.NodeRegistered{PodCIDR: true, Version: b.in.Kubernetes}, "kubelet_ready")
 	} else {
-		b.add("registered", "node_registered", "Node is registered", &steps.NodeRegistered{Version: b.in.Kubernetes},
+		b.add("registered", "node_registered", "Node is registered", &kinds.NodeRegistered{Version: b.in.Kubernetes},
 			"kubelet_ready")
 	}
 	b.nodeOwned()
-	b.add("kubelet_certificate", "credentials_ready", "Kubelet has its certificate", &steps.CredentialsReady{
+	b.add("kubelet_certificate", "credentials_ready", "Kubelet has its certificate", &kinds.CredentialsReady{
 		Path: linKubeletConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), Service: "kubelet",
 		Log: b.linLog("kubelet"),
 	}, "registered")
@@ -107,7 +108,7 @@ func (b *build) linRegistered() {
 // linFlannel adds the node's pod network and its CNI configuration. The configuration comes last, so that the
 // Node is not Ready before its network exists.
 func (b *build) linFlannel() {
-	b.add("net_conf", "file", "flannel net-conf.json", &steps.File{Path: linNetConf, Content: b.render(netConfOf(b.in))},
+	b.add("net_conf", "file", "flannel net-conf.json", &kinds.File{Path: linNetConf, Content: b.render(netConfOf(b.in))},
 		"flannel_conf_dir")
 	flanneld := linService("flanneld", "Pod network (flannel)",
 		[]string{linBin + "/flanneld", "--kube-subnet-mgr", "--kubeconfig-file=" + linFlannelKube,
@@ -123,14 +124,14 @@ func (b *build) linFlannel() {
 		routes = []string{b.in.PodCIDR}
 	}
 	b.add("flanneld", "service", "Service flanneld",
-		&steps.Service{ServiceConfig: flanneld, Watch: []string{linNetConf, linFlannelKube}, RestartOn: lifeOf(),
+		&kinds.Service{ServiceConfig: flanneld, Watch: []string{linNetConf, linFlannelKube}, RestartOn: lifeOf(),
 			Log:   b.linLog("flanneld"),
 			Makes: []string{linFlannelRun}, Interfaces: vtep, Routes: routes, Chains: []string{"FLANNEL-"}}, after...)
-	b.add("subnet_env", "file_ready", "flanneld has written subnet.env", &steps.FileReady{
+	b.add("subnet_env", "file_ready", "flanneld has written subnet.env", &kinds.FileReady{
 		Path: linSubnetFile, Contains: "FLANNEL_SUBNET=" + steps.Ref("registered.subnet_gateway"), Service: "flanneld",
 		Log: b.linLog("flanneld")}, "flanneld")
 	b.add("cni_conf", "file", "CNI configuration",
-		&steps.File{Path: linCNIConf + "/10-flannel.conflist", Content: b.render(templates.CNILinux{
+		&kinds.File{Path: linCNIConf + "/10-flannel.conflist", Content: b.render(templates.CNILinux{
 			SubnetFile: linSubnetFile, DataDir: linCNIState + "/flannel"})}, "cni_conf_dir", "cni_plugins",
 		"flannel_cni", "subnet_env")
 }
@@ -138,7 +139,7 @@ func (b *build) linFlannel() {
 // linProxy adds kube-proxy.
 func (b *build) linProxy() {
 	b.add("kube_proxy_config", "file", "kube-proxy configuration",
-		&steps.File{Path: linProxyConfig, Content: b.merged(b.render(templates.KubeProxyLinux{
+		&kinds.File{Path: linProxyConfig, Content: b.merged(b.render(templates.KubeProxyLinux{
 			Kubeconfig: linProxyKube, NodeName: b.in.Node, BindAddress: b.managementIP(), ClusterCIDR: b.in.PodCIDR,
 			HealthzPort: kubeProxyHealthz, MetricsPort: kubeProxyMetrics,
 		}), b.in.KubeProxy.Config)}, "kubernetes_dir")
@@ -147,7 +148,7 @@ func (b *build) linProxy() {
 	if b.nftables() {
 		tables = []string{"kube-proxy"} // of both families (kubernetes pkg/proxy/nftables/proxier.go)
 	}
-	b.add("kube_proxy", "service", "Service kube-proxy", &steps.Service{
+	b.add("kube_proxy", "service", "Service kube-proxy", &kinds.Service{
 		ServiceConfig: linService("kube-proxy", "Kubernetes network proxy", command),
 		Watch:         []string{linProxyConfig, linProxyKube},
 		Log:           b.linLog("kube-proxy"),
@@ -155,7 +156,7 @@ func (b *build) linProxy() {
 		FilterTables:  tables,
 	}, "kubernetes_node", "kube_proxy_config", "kube_proxy_kubeconfig", "kubelet_ready", "subnet_env")
 	b.add("kube_proxy_ready", "http_ready", "kube-proxy is healthy",
-		&steps.HTTPReady{URL: loopback(kubeProxyHealthz), Service: "kube-proxy", Log: b.linLog("kube-proxy")}, "kube_proxy")
+		&kinds.HTTPReady{URL: loopback(kubeProxyHealthz), Service: "kube-proxy", Log: b.linLog("kube-proxy")}, "kube_proxy")
 }
 
 // nftables reports whether kube-proxy writes its rules with nft(8).
@@ -173,11 +174,11 @@ func (b *build) linReady() {
 		after = append(after, "kube_proxy_ready")
 	}
 	if b.flannel() || b.in.Network.Ready {
-		b.add("node_ready", "node_ready", "Node is Ready", &steps.NodeReady{}, after...)
+		b.add("node_ready", "node_ready", "Node is Ready", &kinds.NodeReady{}, after...)
 		after = []string{"node_ready"}
 	}
-	b.add("token_removed", "bootstrap_token", "Bootstrap token is revoked", &steps.BootstrapToken{Absent: true}, after...)
+	b.add("token_removed", "bootstrap_token", "Bootstrap token is revoked", &kinds.BootstrapToken{Absent: true}, after...)
 	b.add("bootstrap_removed", "file", "Bootstrap kubeconfig is removed",
-		&steps.File{Path: linBootstrapConf, Absent: true, Sensitive: true}, after...)
+		&kinds.File{Path: linBootstrapConf, Absent: true, Sensitive: true}, after...)
 	b.joined("token_removed", "bootstrap_removed")
 }

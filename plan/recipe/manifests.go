@@ -2,7 +2,7 @@ package recipe
 
 import (
 	"nodejoin/plan/compat"
-	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 	"nodejoin/templates"
 )
 
@@ -21,8 +21,8 @@ type Manifest struct {
 func (m Manifest) ID() string { return "manifest_" + m.Name }
 
 // Step returns the arguments of its step.
-func (m Manifest) Step() *steps.Manifest {
-	return &steps.Manifest{Content: m.Content, Existing: m.Existing, Force: m.Force}
+func (m Manifest) Step() *kinds.Manifest {
+	return &kinds.Manifest{Content: m.Content, Existing: m.Existing, Force: m.Force}
 }
 
 // Wanted are the manifests that the plan asks for.

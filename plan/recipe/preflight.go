@@ -6,12 +6,13 @@ import (
 
 	"nodejoin/plan/compat"
 	"nodejoin/steps"
+	"nodejoin/steps/preflight"
 )
 
 // winPreflight checks the machine against everything that is known about the node.
 func (b *build) winPreflight(after ...string) {
 	n := b.in.Network
-	q := &steps.Preflight{OS: "windows", Arch: b.in.Arch, MinBuild: compat.MinBuild(), Path: `C:\`, MinFree: minFree,
+	q := &preflight.Preflight{OS: "windows", Arch: b.in.Arch, MinBuild: compat.MinBuild(), Path: `C:\`, MinFree: minFree,
 		Address: b.in.ManagementIP, Address6: b.in.ManagementIP6, APIServer: b.in.APIServer, CA: steps.Ref("cluster.ca"),
 		PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR,
 		Services: slices.Concat(b.runtimeServices(), winServices), Required: b.runtimeRequired(), Ports: portTexts(b.in),
@@ -87,7 +88,7 @@ const PlaceholderSubnet = "192.168.255.0/30"
 
 // linPreflight does the same for a Linux node.
 func (b *build) linPreflight() {
-	q := &steps.Preflight{OS: "linux", Arch: b.in.Arch, Path: "/var/lib", MinFree: minFree,
+	q := &preflight.Preflight{OS: "linux", Arch: b.in.Arch, Path: "/var/lib", MinFree: minFree,
 		Address: b.in.ManagementIP, Address6: b.in.ManagementIP6, APIServer: b.in.APIServer, CA: steps.Ref("cluster.ca"),
 		PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR,
 		Services: linServices, Ports: portTexts(b.in), Waive: b.in.Waive,

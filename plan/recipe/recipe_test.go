@@ -19,6 +19,7 @@ import (
 
 	"nodejoin/plan/graph"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 )
 
@@ -331,7 +332,7 @@ func wantRestarts(t *testing.T, specs []steps.Spec) {
 		if s.Kind != "service" {
 			continue
 		}
-		var svc steps.Service
+		var svc kinds.Service
 		if err := json.Unmarshal(s.Args, &svc); err != nil {
 			t.Fatal(err)
 		}

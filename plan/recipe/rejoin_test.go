@@ -13,7 +13,9 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 )
 
@@ -167,13 +169,13 @@ func TestTokenEndedOfRunningKubelet(t *testing.T) {
 	}
 	// The bootstrap kubeconfig of the run that was interrupted.
 	boot := steps.Spec{ID: "boot", Kind: "kubeconfig",
-		Args: steps.MustArgs(&steps.Kubeconfig{Path: bootstrapConf, Server: "https://10.0.0.10:6443",
+		Args: steps.MustArgs(&kinds.Kubeconfig{Path: bootstrapConf, Server: "https://10.0.0.10:6443",
 			CA: info.CA, User: "tls-bootstrap-token-user", Token: ended.ID + "." + ended.Secret})}
 	r, err := n.run(ctx, m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reply, err := r.x.Apply(ctx, steps.Request{Node: "win-1", Steps: []steps.Spec{boot}}); err != nil ||
+	if reply, err := r.x.Apply(ctx, executor.Request{Node: "win-1", Steps: []steps.Spec{boot}}); err != nil ||
 		reply.Err != nil {
 		t.Fatal(err, reply.Err)
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"nodejoin/plan/compat"
-	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 	"nodejoin/templates"
 )
 
@@ -119,13 +119,13 @@ func (b *build) registries(after string) {
 			name = strings.ReplaceAll(name, ":", "")
 		}
 		id, dir := fmt.Sprintf("registry_%d", i+1), host.Join(b.in.OS, base, name)
-		b.add(id+"_dir", "directory", "Folder of registry "+r.Host, &steps.Directory{Path: dir, Access: access}, after)
+		b.add(id+"_dir", "directory", "Folder of registry "+r.Host, &kinds.Directory{Path: dir, Access: access}, after)
 		hosts, needs := templates.RegistryHosts{Registry: r.Host, Mirrors: r.Mirrors}, []string{id + "_dir"}
 		if r.CA != "" {
 			hosts.CA, needs = host.Join(b.in.OS, dir, "ca.crt"), append(needs, id+"_ca")
-			b.add(id+"_ca", "file", "CA of registry "+r.Host, &steps.File{Path: hosts.CA, Content: r.CA}, id+"_dir")
+			b.add(id+"_ca", "file", "CA of registry "+r.Host, &kinds.File{Path: hosts.CA, Content: r.CA}, id+"_dir")
 		}
 		b.add(id, "file", "Registry "+r.Host,
-			&steps.File{Path: host.Join(b.in.OS, dir, "hosts.toml"), Content: b.render(hosts)}, needs...)
+			&kinds.File{Path: host.Join(b.in.OS, dir, "hosts.toml"), Content: b.render(hosts)}, needs...)
 	}
 }

@@ -22,8 +22,10 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/artifact"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 )
 
@@ -102,13 +104,13 @@ func (n *node) machine(t *testing.T) *sandbox.Host {
 // run is one run over a machine: what a check finds, then each step in order.
 type run struct {
 	node    *node
-	x       *steps.Executor
+	x       *executor.Executor
 	values  map[string]string
 	pending map[string]bool
 }
 
 func place(s steps.Spec) steps.Place {
-	k, _ := steps.Lookup(s.Kind)
+	k, _ := kinds.Lookup(s.Kind)
 	return k.Place
 }
 
@@ -118,7 +120,7 @@ func (n *node) run(ctx context.Context, h host.Host) (*run, error) {
 		return nil, err
 	}
 	r := &run{node: n, values: map[string]string{"cluster.ca": info.CA}, pending: map[string]bool{},
-		x: steps.NewExecutor(h, artifact.New(artifact.Options{Direct: true}), func(e event.Event) {
+		x: executor.NewExecutor(kinds.Catalog(), h, artifact.New(artifact.Options{Direct: true}), func(e event.Event) {
 			if n.emit != nil {
 				n.emit(e)
 			}
@@ -133,8 +135,8 @@ func (n *node) run(ctx context.Context, h host.Host) (*run, error) {
 		}
 	}
 	var results []steps.Result
-	results = append(results, steps.CheckCluster(ctx, "win-1", onCluster, r.values, map[string]bool{}, n.cluster)...)
-	reply, err := r.x.Check(ctx, steps.Request{Node: "win-1", Steps: onHost, Values: r.values})
+	results = append(results, executor.CheckCluster(ctx, kinds.Catalog(), "win-1", onCluster, r.values, map[string]bool{}, n.cluster)...)
+	reply, err := r.x.Check(ctx, executor.Request{Node: "win-1", Steps: onHost, Values: r.values})
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +165,7 @@ func (r *run) changes() []string {
 func (r *run) apply(ctx context.Context) (changed []string, err error) {
 	for _, s := range r.node.specs {
 		if place(s) == steps.OnHost {
-			reply, err := r.x.Apply(ctx, steps.Request{Node: "win-1", Steps: []steps.Spec{s}, Values: r.values})
+			reply, err := r.x.Apply(ctx, executor.Request{Node: "win-1", Steps: []steps.Spec{s}, Values: r.values})
 			if err != nil {
 				return changed, err
 			}
@@ -178,7 +180,7 @@ func (r *run) apply(ctx context.Context) (changed []string, err error) {
 			continue
 		}
 		e := &steps.Env{Node: "win-1", StepID: s.ID, Progress: func(event.StepProgress) {}}
-		res := steps.Run(ctx, "win-1", s, r.values, e, func(event.Event) {}, steps.Target{Kube: r.node.cluster})
+		res := executor.Run(ctx, "win-1", s, r.values, e, func(event.Event) {}, executor.Target{Kinds: kinds.Catalog(), Kube: r.node.cluster})
 		if res.Err != nil {
 			return changed, fmt.Errorf("%s: %w", s.ID, res.Err)
 		}

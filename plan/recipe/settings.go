@@ -9,6 +9,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/record"
 )
 
@@ -76,7 +77,7 @@ func (b *build) settings(after ...string) {
 	first := len(b.specs)
 	if b.in.Cluster != "" {
 		b.add(formerSettings, formerSettings, "Settings that the plan no longer names are restored",
-			&steps.FormerSettings{}, after...)
+			&kinds.FormerSettings{}, after...)
 		after = append(slices.Clone(after), formerSettings)
 	}
 	rebooted := b.rebootFirst(after...)
@@ -92,7 +93,7 @@ func (b *build) settings(after ...string) {
 		b.setting(firewallSetting(r), after...)
 	}
 	if b.in.Cluster != "" {
-		b.specs[first].Args = steps.MustArgs(&steps.FormerSettings{Plan: b.in.Cluster, Keys: b.claimed})
+		b.specs[first].Args = steps.MustArgs(&kinds.FormerSettings{Plan: b.in.Cluster, Keys: b.claimed})
 	}
 	b.reboot(first, after...)
 	for _, s := range b.specs[first:] {
@@ -112,20 +113,20 @@ func (b *build) rebootFirst(after ...string) []string {
 	}
 	r := b.in.Settings.Reboot
 	b.add("reboot_first", "reboot", "The reboot that Windows already has pending",
-		&steps.Reboot{Policy: r.Policy, Windows: r.Windows, FeaturesAfter: names}, after...).Source = r.Source
+		&kinds.Reboot{Policy: r.Policy, Windows: r.Windows, FeaturesAfter: names}, after...).Source = r.Source
 	return []string{"reboot_first"}
 }
 
 // reboots reports whether nodejoin may reboot the machine, immediately or at a time of the plan.
 func (b *build) reboots() bool {
 	r := b.in.Settings.Reboot
-	return r != nil && (r.Policy == steps.RebootAuto || r.Policy == steps.RebootWindow)
+	return r != nil && (r.Policy == kinds.RebootAuto || r.Policy == kinds.RebootWindow)
 }
 
 // features adds the Windows features that the plan turns on.
 func (b *build) features() (names []string) {
 	for _, s := range b.in.Settings.Steps {
-		if f, ok := s.Args.(*steps.Feature); ok {
+		if f, ok := s.Args.(*kinds.Feature); ok {
 			names = append(names, f.Name)
 		}
 	}
@@ -135,14 +136,14 @@ func (b *build) features() (names []string) {
 // reboot adds one reboot for all settings, after them. If the plan does not mention reboots, the step is
 // added only for a feature or a host name, which may need one.
 func (b *build) reboot(first int, after ...string) {
-	args, source := steps.Reboot{Features: b.features()}, ""
+	args, source := kinds.Reboot{Features: b.features()}, ""
 	for _, s := range b.in.Settings.Steps {
 		if s.Kind == "feature" {
 			source = s.Source
 		}
 	}
 	if n := b.named(); n != nil && b.in.OS == "windows" {
-		args.HostName, source = n.Args.(*steps.HostName).Name, n.Source
+		args.HostName, source = n.Args.(*kinds.HostName).Name, n.Source
 	}
 	if r := b.in.Settings.Reboot; r != nil {
 		args.Policy, args.Windows, source = r.Policy, r.Windows, r.Source
@@ -161,7 +162,7 @@ func HostName(name, os string) []Setting {
 	if os == "windows" {
 		title += afterBoot
 	}
-	return []Setting{{ID: "host_name", Title: title, Kind: "host_name", Args: &steps.HostName{Name: name}}}
+	return []Setting{{ID: "host_name", Title: title, Kind: "host_name", Args: &kinds.HostName{Name: name}}}
 }
 
 // named returns the setting of the machine's name, nil if the plan gives none.
@@ -176,11 +177,15 @@ func (b *build) named() *Setting {
 // formerSettings is the step, and its kind, that undoes what the plan no longer names.
 const formerSettings = "former_settings"
 
+// setting adds the step of a setting. What it makes is put back once the plan names it no
+// more; features and names of machines, which take a reboot, make nothing and go with a
+// leave.
 func (b *build) setting(s Setting, after ...string) {
-	if key := steps.SettingKey(b.in.OS, s.Args); key != (record.Key{}) {
-		b.claimed = append(b.claimed, key)
+	spec := b.add(s.ID, s.Kind, s.Title, s.Args, after...)
+	spec.Source = s.Source
+	if made := kinds.Makes(*spec, b.in.OS); made.Key != (record.Key{}) {
+		b.claimed = append(b.claimed, made.Key)
 	}
-	b.add(s.ID, s.Kind, s.Title, s.Args, after...).Source = s.Source
 }
 
 // FirewallID returns the id of the step of a rule.
@@ -189,7 +194,7 @@ func FirewallID(name string) string { return "allow_" + name }
 func firewallSetting(r FirewallRule) Setting {
 	return Setting{ID: FirewallID(r.Name), Kind: "firewall_rule",
 		Title: fmt.Sprintf("Firewall: %s/%s in", r.Ports, r.Protocol), Source: r.Source,
-		Args: &steps.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-" + r.Name, DisplayName: r.Name,
+		Args: &kinds.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-" + r.Name, DisplayName: r.Name,
 			Description: "Managed by nodejoin", Direction: "in", Action: "allow", Protocol: r.Protocol, Ports: r.Ports,
 			Enabled: true, Remote: strings.Join(r.Remote, ",")}}}
 }
@@ -198,14 +203,14 @@ func firewallSetting(r FirewallRule) Setting {
 func TrustedCAs(texts []string) []Setting {
 	var out []Setting
 	for _, text := range texts {
-		list, err := steps.Authorities(text)
+		list, err := kinds.Authorities(text)
 		if err != nil {
 			continue // the plan provides it
 		}
 		for _, ca := range list {
 			out = append(out, Setting{ID: fmt.Sprintf("trusted_ca_%d", len(out)+1),
 				Title: "Trusted authority " + ca.Subject.String(), Kind: "trusted_ca",
-				Args: &steps.TrustedCA{Certificate: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}))}})
+				Args: &kinds.TrustedCA{Certificate: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}))}})
 		}
 	}
 	return out
@@ -276,7 +281,7 @@ func (b *build) noProxy() []string {
 func (b *build) proxyEnvironment(after ...string) {
 	p := b.in.Settings.Proxy
 	for _, v := range b.proxyVariables() {
-		args := steps.MachineEnv{Name: v.name, Value: v.value, Sensitive: p.Sensitive && v.name != "NO_PROXY"}
+		args := kinds.MachineEnv{Name: v.name, Value: v.value, Sensitive: p.Sensitive && v.name != "NO_PROXY"}
 		title := "Proxy: " + v.name
 		b.setting(Setting{ID: strings.ToLower(v.name), Kind: "env", Title: title, Args: &args, Source: p.Source}, after...)
 		if b.in.OS != "windows" {
@@ -290,7 +295,7 @@ func (b *build) proxyEnvironment(after ...string) {
 
 // withSettings completes a service with its recovery settings and, if it connects to the outside, with the
 // proxy.
-func (b *build) withSettings(s *steps.Service) *steps.Service {
+func (b *build) withSettings(s *kinds.Service) *kinds.Service {
 	s = b.in.Settings.Services.recovery(s)
 	p := b.in.Settings.Proxy
 	if p == nil || !slices.Contains(proxied, s.Name) {

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 )
 
@@ -40,7 +41,7 @@ func TestShape(t *testing.T) {
 			}
 			switch x.ID {
 			case "kube_proxy_config":
-				var args steps.File
+				var args kinds.File
 				var file struct{ HostnameOverride, BindAddress any }
 				if err := json.Unmarshal(x.Args, &args); err != nil {
 					t.Fatal(err)

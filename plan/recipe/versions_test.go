@@ -10,6 +10,7 @@ import (
 
 	"nodejoin/plan/compat"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 // flagsWithoutField are deprecated in versions that have nothing in their place:
@@ -76,13 +77,13 @@ func acceptedBy(t *testing.T, version string, specs []steps.Spec) {
 		seen++
 		switch s.Kind {
 		case "service":
-			var svc steps.Service
+			var svc kinds.Service
 			if err := json.Unmarshal(s.Args, &svc); err != nil {
 				t.Fatal(err)
 			}
 			acceptedFlags(t, program, version, k, svc.Command)
 		case "file":
-			var f steps.File
+			var f kinds.File
 			if err := json.Unmarshal(s.Args, &f); err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"nodejoin/plan/compat"
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 )
 
 // Paths on a Windows node, as used by kubeadm, by the upstream install scripts and by flannel's defaults.
@@ -93,7 +94,7 @@ func (b *build) winPrepare() {
 		case "kubelet_pki_dir":
 			after = []string{"kubelet_dir"}
 		}
-		b.add(d.id, "directory", d.title, &steps.Directory{Path: d.path, Access: d.access}, after...)
+		b.add(d.id, "directory", d.title, &kinds.Directory{Path: d.path, Access: d.access}, after...)
 	}
 	b.winFirewall("firewall_kubelet", "nodejoin-kubelet", "Kubelet API", "tcp", "10250")
 	b.winNetworkPrepare()
@@ -106,7 +107,7 @@ func (b *build) winFirewall(id, name, what, protocol, ports string) {
 		return
 	}
 	b.add(id, "firewall_rule", fmt.Sprintf("Firewall: %s/%s in", ports, protocol),
-		&steps.FirewallRule{FirewallRule: host.FirewallRule{
+		&kinds.FirewallRule{FirewallRule: host.FirewallRule{
 			Name: name, DisplayName: what, Description: "Managed by nodejoin", Direction: "in", Action: "allow",
 			Protocol: protocol, Ports: ports, Enabled: true,
 			Remote: strings.Join(b.in.Settings.Firewall.Remote, ","),
@@ -116,7 +117,7 @@ func (b *build) winFirewall(id, name, what, protocol, ports string) {
 // winPrograms adds all artifacts.
 func (b *build) winPrograms() {
 	if b.in.Settings.Services.NSSM {
-		b.archive("nssm", "nssm", steps.Archive{Source: b.artifact(compat.NSSM), To: winBin, Strip: 2,
+		b.archive("nssm", "nssm", kinds.Archive{Source: b.artifact(compat.NSSM), To: winBin, Strip: 2,
 			Include: []string{"nssm-*/win64/nssm.exe"}, Services: winServices}, "bin_dir")
 	}
 	if b.in.Network.Kind == "flannel" {
@@ -125,7 +126,7 @@ func (b *build) winPrograms() {
 	}
 	b.winRuntimeFiles()
 	b.archive("kubernetes_node", "Kubernetes "+b.in.Kubernetes+" node programs",
-		steps.Archive{Source: b.artifact(compat.KubernetesNode),
+		kinds.Archive{Source: b.artifact(compat.KubernetesNode),
 			To: winBin, Strip: 3, Include: []string{"kubernetes/node/bin/*.exe"}, Services: []string{"kubelet", "kube-proxy"},
 			Versions: map[string]string{"kubelet.exe": "v" + b.in.Kubernetes}}, "bin_dir")
 	b.winNetworkPrograms()
@@ -138,14 +139,14 @@ func (b *build) program(id, artifact, path, title, service, after string, others
 	if isArchive(src) {
 		b.fail(fmt.Errorf("artifact %q: %s is an archive; give the program itself", artifact, src.Name()))
 	}
-	args := &steps.Binary{Source: src, Path: path}
+	args := &kinds.Binary{Source: src, Path: path}
 	if service != "" {
 		args.Services = append([]string{service}, others...)
 	}
 	b.add(id, "binary", title, args, after).Retries = downloadRetries(src)
 }
 
-func (b *build) archive(id, title string, a steps.Archive, after string) {
+func (b *build) archive(id, title string, a kinds.Archive, after string) {
 	b.add(id, "archive", title, &a, after).Retries = downloadRetries(a.Source)
 }
 

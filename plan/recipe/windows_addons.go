@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"nodejoin/plan/compat"
-	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 )
 
 // CSIProxy is csi-proxy as a service. Storage plugins in unprivileged pods use it to work on the machine.
@@ -67,20 +67,20 @@ func (b *build) winCSIProxy(p *CSIProxy) {
 	program, log := winBin+`\csi-proxy.exe`, winCSIProxyLog+`\csi-proxy.log`
 	b.program("csi_proxy_program", compat.CSIProxy, program, "csi-proxy "+p.Version, csiProxyService, "bin_dir")
 	b.add("csi_proxy_log_dir", "directory", "Folder of csi-proxy's log",
-		&steps.Directory{Path: winCSIProxyLog, Access: host.AccessPrivate}, "require")
+		&kinds.Directory{Path: winCSIProxyLog, Access: host.AccessPrivate}, "require")
 	command := []string{program, "-windows-service", "-kubelet-path=" + winKubelet}
 	for _, d := range p.WorkingDirs {
 		command = append(command, "-working-dir="+d)
 	}
 	command = append(command, "-logtostderr=false", "-log_file="+log, "-log_file_max_size=100") // MiB; klog v2 klog.go
-	b.add("csi_proxy", "service", "Service csi-proxy", &steps.Service{
+	b.add("csi_proxy", "service", "Service csi-proxy", &kinds.Service{
 		ServiceConfig: winService(csiProxyService, "Storage for pods (csi-proxy)", command),
 		Watch:         []string{program},
 		Log:           log,
 		Makes:         []string{winCSIProxyLog},
 	}, "csi_proxy_program", "csi_proxy_log_dir", "kubelet_dir").Source = p.Source
 	b.add("csi_proxy_ready", "pipe_ready", "csi-proxy answers",
-		&steps.PipeReady{Address: csiProxyPipe, Service: csiProxyService, Log: log}, "csi_proxy").Source = p.Source
+		&kinds.PipeReady{Address: csiProxyPipe, Service: csiProxyService, Log: log}, "csi_proxy").Source = p.Source
 }
 
 func (b *build) winExporter(x *Exporter) {
@@ -88,12 +88,12 @@ func (b *build) winExporter(x *Exporter) {
 	b.program("exporter_program", compat.WindowsExporter, program, "windows_exporter "+x.Version,
 		exporterService, "bin_dir")
 	b.add("exporter_log_dir", "directory", "Folder of windows_exporter's log",
-		&steps.Directory{Path: winExporterLog, Access: host.AccessPrivate}, "require")
+		&kinds.Directory{Path: winExporterLog, Access: host.AccessPrivate}, "require")
 	after := []string{"exporter_program", "exporter_log_dir"}
 	command := []string{program, fmt.Sprintf("--web.listen-address=:%d", x.Port), "--log.file=" + log}
 	collectors := x.Collectors
 	if x.Textfile != "" {
-		b.add("exporter_textfile_dir", "directory", "Folder of metrics in files", &steps.Directory{Path: x.Textfile},
+		b.add("exporter_textfile_dir", "directory", "Folder of metrics in files", &kinds.Directory{Path: x.Textfile},
 			"require").Source = x.Source
 		after = append(after, "exporter_textfile_dir")
 		if len(collectors) == 0 {
@@ -107,13 +107,13 @@ func (b *build) winExporter(x *Exporter) {
 	if x.Textfile != "" {
 		command = append(command, "--collector.textfile.directories="+x.Textfile)
 	}
-	b.add("exporter", "service", "Service windows_exporter", &steps.Service{
+	b.add("exporter", "service", "Service windows_exporter", &kinds.Service{
 		ServiceConfig: winService(exporterService, "Metrics of the machine (windows_exporter)", command),
 		Watch:         []string{program},
 		Log:           log,
 		Makes:         []string{winExporterLog},
 	}, after...).Source = x.Source
 	b.add("exporter_ready", "http_ready", "windows_exporter is healthy",
-		&steps.HTTPReady{URL: fmt.Sprintf("http://127.0.0.1:%d/health", x.Port), Service: exporterService, Log: log},
+		&kinds.HTTPReady{URL: fmt.Sprintf("http://127.0.0.1:%d/health", x.Port), Service: exporterService, Log: log},
 		"exporter").Source = x.Source
 }

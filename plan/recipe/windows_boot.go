@@ -6,6 +6,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 )
 
 // bootService restores the node after a boot: flanneld's overlay network does not survive one, and kube-proxy
@@ -31,10 +32,10 @@ func (b *build) winBoot() {
 	if b.kubeProxy() {
 		last = "kube_proxy_ready"
 	}
-	b.add("boot_steps", "file", "Steps to repeat after a boot", &steps.File{Path: file, Access: host.AccessPrivate,
+	b.add("boot_steps", "file", "Steps to repeat after a boot", &kinds.File{Path: file, Access: host.AccessPrivate,
 		Content: steps.BootText(b.in.Node, b.bootPart())}, "data_dir", last)
 	b.add("boot_log_dir", "directory", "Folder of the boot log",
-		&steps.Directory{Path: logDir, Access: host.AccessPrivate}, "require")
+		&kinds.Directory{Path: logDir, Access: host.AccessPrivate}, "require")
 	for _, v := range []struct {
 		id, name string
 		value    host.RegistryValue
@@ -45,10 +46,10 @@ func (b *build) winBoot() {
 		{"boot_event_types", "TypesSupported", dword(7)}, // errors, warnings, information
 	} {
 		b.add(v.id, "registry", "Event log: entries of "+bootService,
-			&steps.Registry{Key: bootSource, Name: v.name, RegistryValue: v.value}, "require")
+			&kinds.Registry{Key: bootSource, Name: v.name, RegistryValue: v.value}, "require")
 	}
 	log := logDir + `\boot.log`
-	b.add("boot_service", "service", "Service "+bootService, &steps.Service{
+	b.add("boot_service", "service", "Service "+bootService, &kinds.Service{
 		ServiceConfig: winService(bootService, "Restores the node after a boot", []string{b.agentPath(), "boot",
 			"--name", bootService, "--data", b.dataDir(), "--steps", file, "--log", log}),
 		Watch: []string{b.agentPath(), file},
@@ -68,9 +69,9 @@ func (b *build) bootPart() []steps.Spec {
 		}
 		s := b.specs[i]
 		if s.Kind == "service" && id != "flanneld" && id != "kube_proxy" {
-			var service steps.Service
+			var service kinds.Service
 			b.fail(json.Unmarshal(s.Args, &service))
-			s.Kind, s.Args = "service_running", steps.MustArgs(&steps.ServiceRunning{Name: service.Name, Log: service.Log})
+			s.Kind, s.Args = "service_running", steps.MustArgs(&kinds.ServiceRunning{Name: service.Name, Log: service.Log})
 		}
 		out = append(out, s)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 	"nodejoin/templates"
 )
@@ -25,13 +26,13 @@ const (
 // Accounts of the components that have no credentials of their own. flannel's own account is left alone: on a
 // Linux cluster its manifest owns it.
 var (
-	flannelAccount = steps.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-flannel",
+	flannelAccount = kinds.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-flannel",
 		ClusterRole: "nodejoin:flannel",
 		Rules: []kube.Rule{ // flannel Documentation/kube-flannel.yml
 			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
 			{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
 		}}
-	kubeProxyAccount = steps.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-kube-proxy",
+	kubeProxyAccount = kinds.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-kube-proxy",
 		ClusterRole: "system:node-proxier"}
 )
 
@@ -39,7 +40,7 @@ var (
 // that holds it has to be written.
 func (b *build) winCredentials() (ready []string) {
 	if !b.byKubeadm() {
-		b.add("ca", "file", "The cluster's CA", &steps.File{Path: winCA, Content: steps.Ref("cluster.ca")}, "pki_dir")
+		b.add("ca", "file", "The cluster's CA", &kinds.File{Path: winCA, Content: steps.Ref("cluster.ca")}, "pki_dir")
 	}
 	b.kubeletConfigFile()
 
@@ -51,7 +52,7 @@ func (b *build) winCredentials() (ready []string) {
 }
 
 func (b *build) kubeconfig(id, title, path, user, token string) {
-	b.add(id, "kubeconfig", title, &steps.Kubeconfig{Path: path, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"),
+	b.add(id, "kubeconfig", title, &kinds.Kubeconfig{Path: path, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"),
 		User: user, Token: steps.Ref(token + ".token")}, token, "kubernetes_dir")
 }
 
@@ -73,7 +74,7 @@ func (b *build) kubeletConfigFile() {
 		dir = "kubelet_config_dir"
 	}
 	b.add("kubelet_config", "file", "Kubelet configuration",
-		&steps.File{Path: b.kubeletSettings(), Access: host.AccessPrivate,
+		&kinds.File{Path: b.kubeletSettings(), Access: host.AccessPrivate,
 			Content: b.merged(b.render(k), b.in.Kubelet.Config)}, dir)
 }
 
@@ -106,7 +107,7 @@ func (b *build) winKubelet(credentials []string) {
 	}
 	after := append([]string{"seen", "kubernetes_node", "kubelet_config", "ca", "kubelet_pki_dir", "kubelet_log_dir",
 		"firewall_kubelet", b.runtime.ready}, credentials...)
-	b.add("kubelet", "service", "Service kubelet", b.underNSSM(&steps.Service{
+	b.add("kubelet", "service", "Service kubelet", b.underNSSM(&kinds.Service{
 		ServiceConfig: winService("kubelet", "Kubernetes node agent", b.serviceCommand(log, b.winKubeletCommand()...),
 			b.runtime.service),
 		RestartIf: missing(),
@@ -117,7 +118,7 @@ func (b *build) winKubelet(credentials []string) {
 		Makes:     []string{winKubelet, kubeletConf, winLog + `\kubelet`, winLog + `\pods`, winLog + `\containers`},
 	}, b.in.Settings.Services.Priority), b.afterNSSM(after...)...)
 	b.add("kubelet_ready", "http_ready", "Kubelet is healthy",
-		&steps.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: log}, "kubelet")
+		&kinds.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: log}, "kubelet")
 }
 
 // kubeletRuntimeFlags returns the flags that name the runtime, for versions that take it from the command
@@ -161,10 +162,10 @@ func (b *build) kubeletFieldFlags() []string {
 func (b *build) winRegistered() {
 	if b.in.Network.Kind == "none" { // a CNI may assign networks to nodes in its own way
 		b.add("registered", "node_registered", "Node is registered (Ready when the cluster's CNI runs)",
-			&steps.NodeRegistered{Version: b.in.Kubernetes}, "kubelet_ready")
+			&kinds.NodeRegistered{Version: b.in.Kubernetes}, "kubelet_ready")
 	} else {
 		b.add("registered", "node_registered", "Node is registered and has a pod network",
-			&steps.NodeRegistered{PodCIDR: true, Version: b.in.Kubernetes}, "kubelet_ready")
+			&kinds.NodeRegistered{PodCIDR: true, Version: b.in.Kubernetes}, "kubelet_ready")
 	}
 	b.nodeOwned()
 	if b.in.Join.Kind == "kubeconfig" {
@@ -174,7 +175,7 @@ func (b *build) winRegistered() {
 	if b.byKubeadm() {
 		server = "" // kubeadm may take it from the cluster's cluster-info
 	}
-	b.add("kubelet_certificate", "credentials_ready", "Kubelet has its certificate", &steps.CredentialsReady{
+	b.add("kubelet_certificate", "credentials_ready", "Kubelet has its certificate", &kinds.CredentialsReady{
 		Path: kubeletConf, Server: server, CA: steps.Ref("cluster.ca"), Service: "kubelet", Log: kubeletLog,
 	}, "registered")
 }
@@ -195,14 +196,14 @@ func (b *build) winReady() {
 	}
 	after = append(after, "node_labels", "node_taints")
 	if b.in.Network.Kind != "none" || b.in.Network.Ready {
-		b.add("node_ready", "node_ready", "Node is Ready", &steps.NodeReady{}, after...)
+		b.add("node_ready", "node_ready", "Node is Ready", &kinds.NodeReady{}, after...)
 		after = []string{"node_ready"}
 	}
 	if b.in.Join.Kind != "kubeconfig" {
 		b.add("token_removed", "bootstrap_token", "Bootstrap token is revoked",
-			&steps.BootstrapToken{Absent: true}, after...)
+			&kinds.BootstrapToken{Absent: true}, after...)
 		b.add("bootstrap_removed", "file", "Bootstrap kubeconfig is removed",
-			&steps.File{Path: bootstrapConf, Absent: true, Sensitive: true}, after...)
+			&kinds.File{Path: bootstrapConf, Absent: true, Sensitive: true}, after...)
 		after = []string{"token_removed", "bootstrap_removed"}
 	}
 	b.joined(after...)

@@ -8,6 +8,7 @@ import (
 	"nodejoin/plan/compat"
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 	"nodejoin/templates"
 )
 
@@ -27,14 +28,14 @@ func (b *build) networkAgrees() []string {
 		return nil
 	}
 	defer b.seen()
-	b.add("network_agrees", "flannel_agrees", "The cluster's Linux nodes have the same pod network", &steps.FlannelAgrees{
+	b.add("network_agrees", "flannel_agrees", "The cluster's Linux nodes have the same pod network", &kinds.FlannelAgrees{
 		Backend: n.Backend, VNI: n.VNI, Port: n.Port, Network: b.in.PodCIDR})
 	return []string{"network_agrees"}
 }
 
 // seen looks up the Node before anything is changed: a kubelet whose Node was deleted has to be restarted.
 func (b *build) seen() {
-	b.add("seen", "node_seen", "What the cluster knows about the Node", &steps.NodeSeen{})
+	b.add("seen", "node_seen", "What the cluster knows about the Node", &kinds.NodeSeen{})
 }
 
 // missing reports that the Node is gone, for services that keep running without it.
@@ -54,7 +55,7 @@ func (b *build) winPlaceholder() {
 	if !n.Placeholder {
 		return
 	}
-	args := &steps.HNSNetwork{Name: placeholderNetwork, Type: "L2Bridge", Subnet: PlaceholderSubnet,
+	args := &kinds.HNSNetwork{Name: placeholderNetwork, Type: "L2Bridge", Subnet: PlaceholderSubnet,
 		Gateway: "192.168.255.1", Address: b.managementIP()}
 	if n.Backend == VXLAN {
 		args.Type, args.VNI = "Overlay", 9999
@@ -72,7 +73,7 @@ func (b *build) winPlaceholder() {
 // winNetworkPrepare adds folders and firewall rules of the pod network and of kube-proxy.
 func (b *build) winNetworkPrepare() {
 	folder := func(id, path, title string) {
-		b.add(id, "directory", title, &steps.Directory{Path: path, Access: host.AccessPrivate}, "require")
+		b.add(id, "directory", title, &kinds.Directory{Path: path, Access: host.AccessPrivate}, "require")
 	}
 	if b.kubeProxy() {
 		folder("kube_proxy_log_dir", winLog+`\kube-proxy`, "Folder of kube-proxy's log")
@@ -100,10 +101,10 @@ func (b *build) winNetworkPrograms() {
 		plugins = append(plugins, n.delegate())
 	}
 	b.archive("cni_plugins", "CNI plugins "+strings.Join(plugins, " and "),
-		steps.Archive{Source: b.artifact(compat.CNIPlugins),
+		kinds.Archive{Source: b.artifact(compat.CNIPlugins),
 			To: winCNIBin, Include: programs(plugins...)}, "cni_bin_dir")
 	if n.sdn() {
-		b.archive("sdn_cni", "CNI plugin "+n.delegate(), steps.Archive{Source: b.artifact(compat.SDNCNI),
+		b.archive("sdn_cni", "CNI plugin "+n.delegate(), kinds.Archive{Source: b.artifact(compat.SDNCNI),
 			To: winCNIBin, Include: programs(n.delegate())}, "cni_bin_dir")
 	}
 	b.program("flannel_cni", compat.FlannelCNI, winCNIBin+`\flannel.exe`, "CNI plugin flannel", "", "cni_bin_dir")
@@ -120,12 +121,12 @@ func programs(names ...string) []string {
 
 // winAccounts adds the accounts of flanneld and kube-proxy, with a token for each.
 func (b *build) winAccounts() {
-	account := func(id, of string, a steps.ServiceAccount) {
+	account := func(id, of string, a kinds.ServiceAccount) {
 		b.add(id+"_account", "service_account", "Account of "+of, &a, "require")
 	}
-	token := func(id, of string, a steps.ServiceAccount) {
+	token := func(id, of string, a kinds.ServiceAccount) {
 		b.add(id+"_token", "service_account_token", "Token of "+of,
-			&steps.ServiceAccountToken{Namespace: a.Namespace, Name: a.Name}, id+"_account", b.runtime.ready).OnlyIf = id +
+			&kinds.ServiceAccountToken{Namespace: a.Namespace, Name: a.Name}, id+"_account", b.runtime.ready).OnlyIf = id +
 			"_kubeconfig"
 	}
 	if b.in.Network.Kind == "flannel" {
@@ -159,13 +160,13 @@ func (b *build) winNetwork() {
 	if n.Kind == "none" {
 		if n.HNSNetwork != "" {
 			b.add("pod_network", "hns_network_ready", "HNS network "+n.HNSNetwork+" of the cluster's CNI",
-				&steps.HNSNetworkReady{
+				&kinds.HNSNetworkReady{
 					Name: n.HNSNetwork, Type: "L2Bridge"}, "registered")
 		}
 		return
 	}
 	log := winLog + `\flanneld\flanneld.log`
-	b.add("net_conf", "file", "flannel net-conf.json", &steps.File{Path: netConf, Content: b.render(netConfOf(b.in))},
+	b.add("net_conf", "file", "flannel net-conf.json", &kinds.File{Path: netConf, Content: b.render(netConfOf(b.in))},
 		"flannel_conf_dir")
 
 	flanneld := winBin + `\flanneld.exe`
@@ -183,7 +184,7 @@ func (b *build) winNetwork() {
 	service.Environment = []string{"NODE_NAME=" + b.in.Node}
 	after := []string{"agent", "flanneld_program", "net_conf", "flannel_kubeconfig", "flannel_run_dir",
 		"flanneld_log_dir", "registered"}
-	ready := steps.HNSNetworkReady{Name: b.networkName(), Type: "L2Bridge", Subnet: steps.Ref("registered.pod_cidr"),
+	ready := kinds.HNSNetworkReady{Name: b.networkName(), Type: "L2Bridge", Subnet: steps.Ref("registered.pod_cidr"),
 		Service: "flanneld", Log: log}
 	if n.Placeholder {
 		after = append(after, "placeholder")
@@ -192,7 +193,7 @@ func (b *build) winNetwork() {
 		after = append(after, "firewall_vxlan")
 		ready.Type, ready.VNI = "Overlay", n.VNI
 	}
-	b.add("flanneld", "service", "Service flanneld", b.underNSSM(&steps.Service{
+	b.add("flanneld", "service", "Service flanneld", b.underNSSM(&kinds.Service{
 		ServiceConfig: service,
 		Watch:         watch,
 		RestartOn:     lifeOf(),
@@ -201,17 +202,17 @@ func (b *build) winNetwork() {
 		HNSNetworks:   []string{b.networkName()},
 	}, ""), b.afterNSSM(after...)...)
 	b.add("flannel_network", "hns_network_ready", "HNS network "+b.networkName(), &ready, "flanneld")
-	b.add("subnet_env", "file_ready", "flanneld has written subnet.env", &steps.FileReady{
+	b.add("subnet_env", "file_ready", "flanneld has written subnet.env", &kinds.FileReady{
 		Path: subnetFile, Contains: "FLANNEL_SUBNET=" + steps.Ref("registered.subnet_gateway"), Service: "flanneld",
 		Log: log}, "flannel_network")
 	conf := winCNIConf + `\10-flannel.conflist`
 	b.add("cni_conf_first", "cni_conf_first", "No other CNI configuration takes precedence",
-		&steps.CNIConfFirst{Path: conf}, "cni_conf_dir")
+		&kinds.CNIConfFirst{Path: conf}, "cni_conf_dir")
 	after = []string{"cni_conf_dir", "cni_conf_first", "cni_plugins", "flannel_cni", "subnet_env"}
 	if n.sdn() {
 		after = append(after, "sdn_cni")
 	}
-	b.add("cni_conf", "file", "CNI configuration", &steps.File{Path: conf, Content: b.render(b.cni())}, after...)
+	b.add("cni_conf", "file", "CNI configuration", &kinds.File{Path: conf, Content: b.render(b.cni())}, after...)
 }
 
 // cni is the CNI configuration. It uses the second HNS API (apiVersion 2) for containerd, which gives each
@@ -241,19 +242,19 @@ func (b *build) winProxy() {
 		network, services = "pod_network", []string{"kubelet"}
 	}
 	if b.in.Network.Kind == "flannel" && b.in.Network.Backend == VXLAN {
-		b.add("source_vip", "source_vip", "Source VIP of kube-proxy", &steps.SourceVIP{
+		b.add("source_vip", "source_vip", "Source VIP of kube-proxy", &kinds.SourceVIP{
 			Dir: hostLocalStore, Network: b.networkName(), Subnet: steps.Ref("registered.pod_cidr")},
 			"cni_state_dir", "subnet_env")
 		config.SourceVIP = steps.Ref("source_vip.address")
 		configAfter = append(configAfter, "source_vip")
 	}
-	b.add("kube_proxy_config", "file", "kube-proxy configuration", &steps.File{Path: kubeProxyFile,
+	b.add("kube_proxy_config", "file", "kube-proxy configuration", &kinds.File{Path: kubeProxyFile,
 		Content: b.merged(b.render(config), b.in.KubeProxy.Config)}, configAfter...)
 	// The flag, not the field windowsRunAsService: kube-proxy decides whether it is a service before it reads
 	// its file (v1.36.3 cmd/kube-proxy/app/server.go), so the field alone leaves the service manager waiting.
 	program := slices.Concat([]string{winBin + `\kube-proxy.exe`}, b.asService(), []string{"--config=" + kubeProxyFile})
 	program = append(program, b.in.KubeProxy.Args...)
-	b.add("kube_proxy", "service", "Service kube-proxy", b.underNSSM(&steps.Service{
+	b.add("kube_proxy", "service", "Service kube-proxy", b.underNSSM(&kinds.Service{
 		ServiceConfig: winService("kube-proxy", "Kubernetes network proxy", b.serviceCommand(log, program...), services...),
 		Watch:         append(b.programs("kube-proxy.exe"), kubeProxyFile, kubeProxyConf),
 		Log:           log,
@@ -261,7 +262,7 @@ func (b *build) winProxy() {
 	}, ""), b.afterNSSM("kubernetes_node", "kube_proxy_config", "kube_proxy_kubeconfig", "kube_proxy_log_dir",
 		"kubelet_ready", network)...)
 	b.add("kube_proxy_ready", "http_ready", "kube-proxy is healthy",
-		&steps.HTTPReady{URL: loopback(kubeProxyHealthz), Service: "kube-proxy", Log: log}, "kube_proxy")
+		&kinds.HTTPReady{URL: loopback(kubeProxyHealthz), Service: "kube-proxy", Log: log}, "kube_proxy")
 }
 
 // proxyGates returns the feature gates without which this version of kube-proxy supports no overlay networks,

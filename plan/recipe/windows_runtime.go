@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 
 	"nodejoin/plan/compat"
-	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 	"nodejoin/templates"
 )
 
@@ -53,17 +53,17 @@ func (b *build) winRuntimeFiles() {
 	switch {
 	case r.Installed:
 	case r.Kind != "containerd":
-		b.archive("docker_files", r.title(), steps.Archive{Source: b.artifact(r.Kind),
+		b.archive("docker_files", r.title(), kinds.Archive{Source: b.artifact(r.Kind),
 			// Mirantis' programs may have libraries beside them
 			To: winDocker, Strip: 1, Include: []string{"docker/*.exe", "docker/*.dll"}, Services: []string{"docker"}},
 			"require")
 	default:
-		b.archive("containerd_files", r.title(), steps.Archive{Source: b.artifact(compat.ContainerdName),
+		b.archive("containerd_files", r.title(), kinds.Archive{Source: b.artifact(compat.ContainerdName),
 			To: winContainerd, Strip: 1, Include: []string{"bin/*.exe"}, Services: []string{"containerd"}}, "require")
 	}
 	if r.Crictl != "" {
 		b.archive("crictl", "crictl "+r.Crictl,
-			steps.Archive{Source: b.artifact(compat.Crictl), To: winBin, Include: []string{"crictl.exe"}}, "bin_dir")
+			kinds.Archive{Source: b.artifact(compat.Crictl), To: winBin, Include: []string{"crictl.exe"}}, "bin_dir")
 	}
 }
 
@@ -82,14 +82,14 @@ func (b *build) winRuntime() {
 	}
 	config, log := winContainerd+`\config.toml`, winLog+`\containerd\containerd.log`
 	b.containerdConfig(config)
-	b.add("containerd", "service", "Service containerd", &steps.Service{
+	b.add("containerd", "service", "Service containerd", &kinds.Service{
 		ServiceConfig: winService("containerd", "Container runtime", []string{winContainerd + `\containerd.exe`,
 			"--run-service", "--service-name", "containerd", "--config", config, "--log-file", log}),
 		Watch: []string{winContainerd + `\containerd.exe`, winContainerd + `\containerd-shim-runhcs-v1.exe`, config},
 		Log:   log,
 		Makes: []string{winContainerdData, winCNIState, winLog + `\containerd`}, // the CNI plugins are its child processes
 	}, "containerd_files", "containerd_config", "containerd_log_dir")
-	b.add("containerd_ready", "pipe_ready", "containerd answers", &steps.PipeReady{
+	b.add("containerd_ready", "pipe_ready", "containerd answers", &kinds.PipeReady{
 		Address: containerdPipe, GRPCMethod: "/runtime." + b.runtime.api + ".RuntimeService/Version",
 		Service: "containerd", Log: log,
 	}, "containerd")
@@ -97,7 +97,7 @@ func (b *build) winRuntime() {
 	if b.in.Runtime.Crictl != "" {
 		// Beside the program, where crictl looks when the user has none (cri-tools pkg/common/config.go).
 		b.add("crictl_config", "file", "crictl configuration",
-			&steps.File{Path: winBin + `\crictl.yaml`, Content: b.render(templates.Crictl{
+			&kinds.File{Path: winBin + `\crictl.yaml`, Content: b.render(templates.Crictl{
 				Endpoint: containerdEndpoint})}, "bin_dir")
 	}
 }
@@ -109,14 +109,14 @@ func (b *build) containerdConfig(path string) {
 	if len(b.in.Runtime.Registries) > 0 {
 		c.ConfigPath = containerdCerts
 	}
-	b.add("containerd_config", "file", "containerd configuration", &steps.File{Path: path, Content: b.render(c)},
+	b.add("containerd_config", "file", "containerd configuration", &kinds.File{Path: path, Content: b.render(c)},
 		"containerd_files")
 }
 
 // winDocker adds dockerd as a service, or uses the one that the machine has. It logs to the Windows event log
 // (moby cmd/dockerd/service_windows.go).
 func (b *build) winDocker() {
-	gate := &steps.PipeReady{Address: dockerPipe, Service: "docker"}
+	gate := &kinds.PipeReady{Address: dockerPipe, Service: "docker"}
 	if b.in.Runtime.Installed {
 		b.add("docker_ready", "pipe_ready", "docker answers", gate, "require")
 		return
@@ -126,9 +126,9 @@ func (b *build) winDocker() {
 		prune(Merge(map[string]any{"hosts": []any{dockerEndpoint}, "data-root": winDockerData}, b.in.Runtime.Config)), "",
 		"  ")
 	b.fail(err)
-	b.add("docker_config", "file", "docker configuration", &steps.File{Path: config, Content: string(text) + "\n"},
+	b.add("docker_config", "file", "docker configuration", &kinds.File{Path: config, Content: string(text) + "\n"},
 		"docker_conf_dir")
-	b.add("docker", "service", "Service docker", &steps.Service{
+	b.add("docker", "service", "Service docker", &kinds.Service{
 		ServiceConfig: winService("docker", "Container runtime", []string{winDocker + `\dockerd.exe`,
 			"--run-service", "--service-name", "docker", "--config-file", config}),
 		Watch: []string{winDocker + `\dockerd.exe`, config},

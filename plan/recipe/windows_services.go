@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 )
 
 // Services is how the programs of a Windows node run as services.
@@ -52,7 +52,7 @@ func (s Services) logAge() string {
 }
 
 // recovery returns the service with its recovery settings.
-func (s Services) recovery(v *steps.Service) *steps.Service {
+func (s Services) recovery(v *kinds.Service) *kinds.Service {
 	if s.RestartDelay == 0 && s.RestartReset == 0 || len(v.Recovery) == 0 {
 		return v
 	}
@@ -92,16 +92,16 @@ const nssm = winBin + `\nssm.exe`
 // underNSSM turns a service into one that nssm runs, if the plan asks for it. nssm reads its settings from
 // the parameters of the service (nssm.cc, "Usage"); it passes on the environment that it gets from the
 // service manager.
-func (b *build) underNSSM(s *steps.Service, priority string) *steps.Service {
+func (b *build) underNSSM(s *kinds.Service, priority string) *kinds.Service {
 	set := b.in.Settings.Services
 	if !set.NSSM {
 		return s
 	}
-	text := func(name, v string) steps.ServiceParameter {
-		return steps.ServiceParameter{Name: name, Type: "expand_string", String: v}
+	text := func(name, v string) kinds.ServiceParameter {
+		return kinds.ServiceParameter{Name: name, Type: "expand_string", String: v}
 	}
-	number := func(name string, n uint64) steps.ServiceParameter {
-		return steps.ServiceParameter{Name: name, Type: "dword", Number: n}
+	number := func(name string, n uint64) kinds.ServiceParameter {
+		return kinds.ServiceParameter{Name: name, Type: "dword", Number: n}
 	}
 	if priority == "" {
 		priority = "normal"
@@ -113,7 +113,7 @@ func (b *build) underNSSM(s *steps.Service, priority string) *steps.Service {
 	out := *s
 	program := s.Command[0]
 	out.Command = []string{nssm}
-	out.Parameters = []steps.ServiceParameter{
+	out.Parameters = []kinds.ServiceParameter{
 		text("Application", program), text("AppParameters", host.CommandLine(s.Command[1:])), text("AppDirectory", winBin),
 		text("AppStdout", s.Log), text("AppStderr", s.Log),
 		// Rotated by size while the program runs; nssm never deletes rotated files.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 )
 
 // afterBoot ends the title of a setting that Windows reads when it boots.
@@ -20,12 +20,12 @@ const (
 )
 
 func registrySetting(id, title, key, name string, v host.RegistryValue) Setting {
-	return Setting{ID: id, Title: title, Kind: "registry", Args: &steps.Registry{Key: key, Name: name, RegistryValue: v}}
+	return Setting{ID: id, Title: title, Kind: "registry", Args: &kinds.Registry{Key: key, Name: name, RegistryValue: v}}
 }
 
 // counted is a registry setting that Windows reads when it boots.
 func counted(s Setting, what string) Setting {
-	s.Args.(*steps.Registry).Reboot = what
+	s.Args.(*kinds.Registry).Reboot = what
 	return s
 }
 
@@ -40,7 +40,7 @@ func Features(names []string) []Setting {
 			return '_'
 		}, strings.ToLower(n))
 		out = append(out, Setting{ID: "feature_" + id, Title: "Windows feature " + n, Kind: "feature",
-			Args: &steps.Feature{Name: n}})
+			Args: &kinds.Feature{Name: n}})
 	}
 	return out
 }
@@ -125,7 +125,7 @@ func KeepAlive(silence time.Duration) []Setting {
 // DynamicPorts sets the range of ephemeral ports. If it is too small, a node with many connections runs out
 // (kubernetes-sigs/image-builder#947, Azure/AKS#1375).
 func DynamicPorts(r host.PortRange) []Setting {
-	d := steps.DynamicPorts(r)
+	d := kinds.DynamicPorts(r)
 	return []Setting{{ID: "dynamic_ports", Title: "Dynamic ports " + r.String(), Kind: "dynamic_ports", Args: &d}}
 }
 
@@ -134,7 +134,7 @@ func DynamicPorts(r host.PortRange) []Setting {
 func ReservedPorts(list []host.PortRange) []Setting {
 	var out []Setting
 	for i, r := range list {
-		p := steps.ReservedPorts(r)
+		p := kinds.ReservedPorts(r)
 		out = append(out, Setting{ID: "reserved_ports_" + strconv.Itoa(i+1), Title: "Reserved ports " + r.String(),
 			Kind: "reserved_ports", Args: &p})
 	}
@@ -177,6 +177,6 @@ func NodePrograms(runtime string) (processes, folders []string) {
 }
 
 // ManagedFile is a small file of the plan.
-func ManagedFile(name string, f steps.File) Setting {
+func ManagedFile(name string, f kinds.File) Setting {
 	return Setting{ID: "file_" + name, Title: "File " + f.Path, Kind: "file", Args: &f}
 }

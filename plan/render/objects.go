@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 )
 
@@ -18,30 +19,30 @@ var ownership = object{"app.kubernetes.io/managed-by": "nodejoin"}
 // cluster renders what a step creates in the cluster; other steps have no file.
 func (t *tree) cluster(s steps.Spec, v any) (string, error) {
 	switch a := v.(type) {
-	case *steps.NodeLabels:
+	case *kinds.NodeLabels:
 		labels := object{}
 		for k, v := range a.Labels {
 			labels[k] = v
 		}
 		t.merge("labels", labels)
 		return "cluster/node.yaml", nil
-	case *steps.NodeTaints:
+	case *kinds.NodeTaints:
 		have, _ := t.spec["taints"].([]any)
 		for _, x := range a.Taints {
 			have = append(have, x)
 		}
 		t.spec["taints"] = have
 		return "cluster/node.yaml", nil
-	case *steps.NodeJoined:
+	case *kinds.NodeJoined:
 		t.merge("annotations", object{kube.PlanOf: a.Plan})
 		return "cluster/node.yaml", nil
-	case *steps.ServiceAccount:
+	case *kinds.ServiceAccount:
 		return t.manifest("serviceaccount-"+name(a.Namespace)+"-"+name(a.Name), s.ID, account(a)...)
-	case *steps.ServiceAccountToken:
+	case *kinds.ServiceAccountToken:
 		return t.manifest("token-"+name(a.Namespace)+"-"+name(a.Name), s.ID, object{
 			"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
 			"metadata": object{"name": a.Name, "namespace": a.Namespace}})
-	case *steps.Manifest:
+	case *kinds.Manifest:
 		if own := strings.TrimPrefix(s.ID, "manifest_"); t.shared[own] == a.Content {
 			a.Content = ""
 			return "../" + sharedFile(own), nil
@@ -50,7 +51,7 @@ func (t *tree) cluster(s steps.Spec, v any) (string, error) {
 		t.put(p, []byte(steps.ShowRefs(a.Content)))
 		a.Content = ""
 		return p, nil
-	case *steps.BootstrapToken:
+	case *kinds.BootstrapToken:
 		if a.Absent {
 			return "", nil
 		}
@@ -107,7 +108,7 @@ func (t *tree) manifest(base, id string, objects ...object) (string, error) {
 }
 
 // account is a service account with its role and binding, as steps/cluster creates them.
-func account(a *steps.ServiceAccount) []object {
+func account(a *kinds.ServiceAccount) []object {
 	out := []object{{"apiVersion": "v1", "kind": "ServiceAccount",
 		"metadata": object{"name": a.Name, "namespace": a.Namespace, "labels": ownership}}}
 	if len(a.Rules) > 0 {
@@ -126,7 +127,7 @@ func account(a *steps.ServiceAccount) []object {
 }
 
 // kubeconfig is the file that the step writes, with references shown.
-func kubeconfig(k *steps.Kubeconfig) ([]byte, error) {
+func kubeconfig(k *kinds.Kubeconfig) ([]byte, error) {
 	const in = "default"    // as package steps writes it
 	ca := any([]byte(k.CA)) // base64, as in the real file
 	if steps.HasRef(k.CA) {

@@ -11,6 +11,7 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 // File is one rendered file.
@@ -92,7 +93,7 @@ func (t *tree) run() error {
 
 // step renders one step: its arguments without secrets, and the file that holds its content, if any.
 func (t *tree) step(s steps.Spec) (args json.RawMessage, file string, err error) {
-	k, ok := steps.Lookup(s.Kind)
+	k, ok := kinds.Lookup(s.Kind)
 	if !ok {
 		return nil, "", fmt.Errorf("unknown kind %q", s.Kind)
 	}
@@ -100,31 +101,27 @@ func (t *tree) step(s steps.Spec) (args json.RawMessage, file string, err error)
 	if err := json.Unmarshal(s.Args, v); err != nil {
 		return nil, "", err
 	}
+	if k.Secrets != nil {
+		k.Secrets(v, func(string) string { return Hidden })
+	}
 	switch a := v.(type) {
-	case *steps.File:
+	case *kinds.File:
 		if a.Absent {
 			t.add("absent.json", a.Path)
 			break
 		}
-		content := a.Content
 		if a.Sensitive {
-			content = Hidden + "\n"
+			a.Content = Hidden + "\n"
 		}
-		file = t.host(s.ID, a.Path, []byte(steps.ShowRefs(content)))
+		file = t.host(s.ID, a.Path, []byte(steps.ShowRefs(a.Content)))
 		a.Content = ""
-	case *steps.Kubeconfig:
-		if !onlyRefs(a.Token) {
-			a.Token = Hidden
-		}
+	case *kinds.Kubeconfig:
 		b, err := kubeconfig(a)
 		if err != nil {
 			return nil, "", err
 		}
 		file = t.host(s.ID, a.Path, b)
-	case *steps.KubeadmJoin:
-		if !onlyRefs(a.Token) {
-			a.Token = Hidden
-		}
+	case *kinds.KubeadmJoin:
 		shown := *a
 		shown.Token = steps.ShowRefs(a.Token)
 		path, text, err := shown.ConfigFile(t.node.OS, t.node.Name)
@@ -132,27 +129,24 @@ func (t *tree) step(s steps.Spec) (args json.RawMessage, file string, err error)
 			return nil, "", err
 		}
 		file = t.host(s.ID, path, text)
-	case *steps.Service:
+	case *kinds.Service:
 		a.Environment = steps.ShowEnvironment(a.Environment, a.SensitiveEnvironment)
 		file = t.place("services", name(steps.ShowRefs(a.Name)), s.ID, ".json")
 		if err := t.json(file, a); err != nil {
 			return nil, "", err
 		}
-	case *steps.Registry:
+	case *kinds.Registry:
 		t.add("registry.json", a)
-	case *steps.FirewallRule:
+	case *kinds.FirewallRule:
 		t.add("firewall.json", a)
-	case *steps.MachineEnv:
+	case *kinds.MachineEnv:
 		a.Value = steps.ShowCredentials(a.Value)
-		if a.Sensitive && !a.Absent {
-			a.Value = Hidden
-		}
 		t.add("environment.json", a)
-	case *steps.Directory:
+	case *kinds.Directory:
 		t.add("directories.json", a)
-	case *steps.Archive:
+	case *kinds.Archive:
 		t.add("artifacts.json", a)
-	case *steps.Binary:
+	case *kinds.Binary:
 		t.add("artifacts.json", a)
 	default:
 		file, err = t.cluster(s, v)
@@ -231,12 +225,6 @@ func encode(v any, indent string) ([]byte, error) {
 // showJSON is steps.ShowRefs for encoded JSON, in which NUL is written \u0000.
 func showJSON(s string) string {
 	return steps.ShowRefs(strings.ReplaceAll(s, `\u0000`, "\x00"))
-}
-
-// onlyRefs reports whether s is a single reference without text around it.
-func onlyRefs(s string) bool {
-	refs := steps.Refs(s)
-	return s == "" || len(refs) == 1 && s == steps.Ref(refs[0])
 }
 
 // name turns s into a path element that is valid on every OS.

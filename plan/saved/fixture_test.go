@@ -30,7 +30,7 @@ func TestReads01(t *testing.T) {
 	}
 	now := *p
 	now.Version = "0.2.0"
-	if c := p.InputChanges(&now); len(c) != 1 || !strings.Contains(c[0], "made by nodejoin 0.1.0-dev") {
+	if c := p.InputChanges(&now); len(c) != 1 || !strings.Contains(c[0], "nodejoin 0.1.0-dev; this is 0.2.0") {
 		t.Errorf("%q", c)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 )
 
 // FormatVersion is the version of the files that this package writes and reads.
@@ -113,27 +114,15 @@ func Make(version string, in Inputs, files []File, c *plan.Compiled, hosts []Hos
 
 // specDigest leaves out secrets and the position in the plan.
 func specDigest(s steps.Spec) (string, error) {
-	var args map[string]any
-	if err := json.Unmarshal(s.Args, &args); err != nil {
+	step, k, err := kinds.Catalog().Decode(s)
+	if err != nil {
 		return "", err
 	}
-	if args["sensitive"] == true {
-		delete(args, "content")
-		delete(args, "value")
-	}
-	hidden, _ := args["sensitive_environment"].([]any)
-	environment, _ := args["environment"].([]any)
-	for i, v := range environment {
-		text, _ := v.(string)
-		if name, _, _ := strings.Cut(text, "="); slices.Contains(hidden, any(name)) {
-			environment[i] = name
-		}
-	}
-	if text, ok := args["token"].(string); ok && s.Kind == "kubeconfig" && !steps.HasRef(text) {
-		delete(args, "token")
+	if k.Secrets != nil {
+		k.Secrets(step, func(string) string { return "" })
 	}
 	s.Args, s.Source, s.Title = nil, "", ""
-	return digest([]any{s, args}), nil
+	return digest([]any{s, step}), nil
 }
 
 // changeDigest is the digest of what is shown of a change. What a gate observes while it waits varies, and

@@ -9,15 +9,16 @@ import (
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 )
 
 func sample(t testing.TB, edit func(c *plan.Compiled, h []Host, f []File)) *Plan {
 	c := &plan.Compiled{Cluster: &plan.Cluster{Name: "c", Source: "a:1,1"},
 		Nodes: []plan.Node{{Name: "win-1", Address: "node.win-1", OS: "windows", Steps: []steps.Spec{
-			{ID: "dir", Kind: "directory", Args: steps.MustArgs(&steps.Directory{Path: `C:\k`}), Source: "a:3,1"},
-			{ID: "conf", Kind: "file", Args: steps.MustArgs(&steps.File{Path: `C:\k\c`, Content: "hunter2", Sensitive: true}),
+			{ID: "dir", Kind: "directory", Args: steps.MustArgs(&kinds.Directory{Path: `C:\k`}), Source: "a:3,1"},
+			{ID: "conf", Kind: "file", Args: steps.MustArgs(&kinds.File{Path: `C:\k\c`, Content: "hunter2", Sensitive: true}),
 				After: []string{"dir"}},
-			{ID: "gate", Kind: "file_ready", Args: steps.MustArgs(&steps.FileReady{Path: `C:\k\r`})},
+			{ID: "gate", Kind: "file_ready", Args: steps.MustArgs(&kinds.FileReady{Path: `C:\k\r`})},
 		}}}}
 	h := []Host{{Facts: host.Facts{Hostname: "WIN-1", OS: "windows"}, Results: []steps.Result{
 		{ID: "dir"}, {ID: "conf", Change: steps.Change{Action: steps.ActionUpdate,
@@ -59,12 +60,12 @@ func TestChanges(t *testing.T) {
 		"connection": {func(c *plan.Compiled, _ []Host, _ []File) { c.Nodes[0].Connection.Type = "ssh" },
 			[]string{"node.win-1 is another machine or is connected to differently"}, nil},
 		"argument": {func(c *plan.Compiled, _ []Host, _ []File) {
-			c.Nodes[0].Steps[0].Args = steps.MustArgs(&steps.Directory{Path: `C:\x`})
+			c.Nodes[0].Steps[0].Args = steps.MustArgs(&kinds.Directory{Path: `C:\x`})
 		}, []string{"node.win-1.dir: the plan has changed"}, nil},
 		"order": {func(c *plan.Compiled, _ []Host, _ []File) { c.Nodes[0].Steps[2].After = []string{"dir"} },
 			[]string{"node.win-1.gate: the plan has changed"}, nil},
 		"secret": {func(c *plan.Compiled, _ []Host, _ []File) {
-			c.Nodes[0].Steps[1].Args = steps.MustArgs(&steps.File{Path: `C:\k\c`, Content: "x", Sensitive: true})
+			c.Nodes[0].Steps[1].Args = steps.MustArgs(&kinds.File{Path: `C:\k\c`, Content: "x", Sensitive: true})
 		}, nil, nil},
 		"step gone": {func(c *plan.Compiled, _ []Host, _ []File) { c.Nodes[0].Steps = c.Nodes[0].Steps[:2] },
 			[]string{"node.win-1.gate is gone"}, nil},

@@ -12,6 +12,8 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 )
 
@@ -47,10 +49,10 @@ handler: runhcs-wcow-process
 // manifests applies objects, finds drift by hand and nothing else, keeps off what others
 // manage, and lets go of what is wanted no more.
 func (p *controlPlane) manifests(ctx context.Context, a kube.API) {
-	check := func(m *steps.Manifest) (steps.Change, error) {
+	check := func(m *kinds.Manifest) (steps.Change, error) {
 		return m.Check(ctx, a, &steps.Env{Node: testNode, Progress: func(event.StepProgress) {}})
 	}
-	m := &steps.Manifest{Content: manifestText}
+	m := &kinds.Manifest{Content: manifestText}
 	c, err := check(m)
 	if err != nil || c.Action != steps.ActionCreate ||
 		!strings.Contains(c.Reason, "missing: Namespace tools; ConfigMap tools/settings; DaemonSet tools/agent; "+
@@ -93,7 +95,7 @@ func (p *controlPlane) manifests(ctx context.Context, a kube.API) {
 	have.Data["foreign"] = "kept"
 	_, err = maps.Update(ctx, have, metav1.UpdateOptions{FieldManager: "somebody"})
 	p.must(err)
-	p.run(ctx, a, "manifest", &steps.Manifest{Content: strings.Replace(manifestText, `, other: "1"`, "", 1)})
+	p.run(ctx, a, "manifest", &kinds.Manifest{Content: strings.Replace(manifestText, `, other: "1"`, "", 1)})
 	have, err = maps.Get(ctx, "settings", metav1.GetOptions{})
 	p.must(err)
 	if _, there := have.Data["other"]; there || have.Data["foreign"] != "kept" {
@@ -101,7 +103,7 @@ func (p *controlPlane) manifests(ctx context.Context, a kube.API) {
 	}
 
 	// Only fields of what is there.
-	patch := &steps.Manifest{Existing: true,
+	patch := &kinds.Manifest{Existing: true,
 		Content: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: absent, namespace: tools}\ndata: {a: b}\n"}
 	if c, err := check(patch); err != nil || !c.NoOp() {
 		p.t.Errorf("absent, to be left: %+v, %v", c, err)
@@ -130,7 +132,7 @@ func (p *controlPlane) manifests(ctx context.Context, a kube.API) {
 		"a: 1\na: 2\n":      "document 1: line 2: key \"a\" already set in map",
 		"{":                 "document 1", "": "no object",
 	} {
-		if _, err := check(&steps.Manifest{Content: content}); err == nil ||
+		if _, err := check(&kinds.Manifest{Content: content}); err == nil ||
 			!strings.Contains(err.Error(), want) && !strings.Contains(steps.AsError(err).Detail, want) {
 			p.t.Errorf("%q: %v, want %q", content, err, want)
 		}
@@ -166,12 +168,12 @@ func thing(kind string) string {
 // definitions: objects whose kind comes with the plan itself, in one step and in two.
 func (p *controlPlane) definitions(ctx context.Context, a kube.API) {
 	p.t.Helper()
-	p.run(ctx, a, "both", &steps.Manifest{Content: definition("gadgets", "Gadget") + thing("Gadget")})
-	first, second := &steps.Manifest{Content: definition("widgets", "Widget")}, &steps.Manifest{Content: thing("Widget")}
-	spec := func(id string, m *steps.Manifest) steps.Spec {
+	p.run(ctx, a, "both", &kinds.Manifest{Content: definition("gadgets", "Gadget") + thing("Gadget")})
+	first, second := &kinds.Manifest{Content: definition("widgets", "Widget")}, &kinds.Manifest{Content: thing("Widget")}
+	spec := func(id string, m *kinds.Manifest) steps.Spec {
 		return steps.Spec{ID: id, Kind: "manifest", Args: steps.MustArgs(m)}
 	}
-	for _, r := range steps.CheckCluster(ctx, testNode, []steps.Spec{spec("first", first), spec("second", second)},
+	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), testNode, []steps.Spec{spec("first", first), spec("second", second)},
 		map[string]string{}, map[string]bool{}, a) {
 		if r.Err != nil || r.Change.Action != steps.ActionCreate {
 			p.t.Errorf("%s: %+v, %v", r.ID, r.Change, r.Err)

@@ -26,6 +26,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 )
 
@@ -52,11 +53,11 @@ func TestRealCluster(t *testing.T) {
 	p.bindBootstrappers(ctx)
 	token, bootstrap := p.mint(ctx, a)
 	key := newKey(t)
-	p.waitFor(ctx, a, &steps.NodeRegistered{PodCIDR: true}, "no certificate request of system:node:win-1")
+	p.waitFor(ctx, a, &kinds.NodeRegistered{PodCIDR: true}, "no certificate request of system:node:win-1")
 	p.request(ctx, bootstrap, "csr-win-1", key)
-	p.waitFor(ctx, a, &steps.NodeRegistered{PodCIDR: true}, "csr-win-1 of system:bootstrap:"+token.ID+" is pending")
+	p.waitFor(ctx, a, &kinds.NodeRegistered{PodCIDR: true}, "csr-win-1 of system:bootstrap:"+token.ID+" is pending")
 	cert := p.approve(ctx, a, "csr-win-1")
-	p.waitFor(ctx, a, &steps.NodeRegistered{PodCIDR: true}, "was issued, but the kubelet")
+	p.waitFor(ctx, a, &kinds.NodeRegistered{PodCIDR: true}, "was issued, but the kubelet")
 	if other, err := a.SigningRequests(ctx, "win-2"); err != nil || len(other) != 0 {
 		t.Errorf("requests of another node: %v, %v", other, err)
 	}
@@ -67,7 +68,7 @@ func TestRealCluster(t *testing.T) {
 			Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "foreign", Value: "kept",
 				Effect: corev1.TaintEffectNoSchedule}}}}, metav1.CreateOptions{})
 	p.must(err)
-	out := p.run(ctx, a, "node_registered", &steps.NodeRegistered{PodCIDR: true})
+	out := p.run(ctx, a, "node_registered", &kinds.NodeRegistered{PodCIDR: true})
 	if !strings.HasPrefix(out["pod_cidr"], "10.244.") {
 		t.Errorf("pod CIDR: %v", out)
 	}
@@ -185,7 +186,7 @@ func whoami(ctx context.Context, c *kubernetes.Clientset) (string, error) {
 
 // mint creates a token by its step and authenticates with it.
 func (p *controlPlane) mint(ctx context.Context, a kube.API) (kube.BootstrapToken, *kubernetes.Clientset) {
-	out := p.run(ctx, a, "bootstrap_token", &steps.BootstrapToken{TTL: "5m"})
+	out := p.run(ctx, a, "bootstrap_token", &kinds.BootstrapToken{TTL: "5m"})
 	have, err := a.BootstrapTokens(ctx, testNode)
 	p.must(err)
 	if len(have) != 1 || have[0].Secret != "" || time.Until(have[0].Expires) > 5*time.Minute ||
@@ -204,7 +205,7 @@ func (p *controlPlane) mint(ctx context.Context, a kube.API) (kube.BootstrapToke
 }
 
 func (p *controlPlane) revoke(ctx context.Context, a kube.API, token kube.BootstrapToken) {
-	p.run(ctx, a, "bootstrap_token_end", &steps.BootstrapToken{Absent: true})
+	p.run(ctx, a, "bootstrap_token_end", &kinds.BootstrapToken{Absent: true})
 	if have, err := a.BootstrapTokens(ctx, testNode); err != nil || len(have) != 0 {
 		p.t.Errorf("after revoking: %v, %v", have, err)
 	}
@@ -285,9 +286,9 @@ func (p *controlPlane) labelsAndTaints(ctx context.Context, a kube.API) {
 		}
 		written <- n
 	}()
-	p.run(ctx, a, "labels", &steps.NodeLabels{Labels: map[string]string{"pool": "one", "example.test/empty": ""}})
-	p.run(ctx, a, "taints", &steps.NodeTaints{Taints: []kube.Taint{{Key: "os", Value: "linux", Effect: "NoSchedule"}}})
-	p.run(ctx, a, "taints", &steps.NodeTaints{Taints: []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"},
+	p.run(ctx, a, "labels", &kinds.NodeLabels{Labels: map[string]string{"pool": "one", "example.test/empty": ""}})
+	p.run(ctx, a, "taints", &kinds.NodeTaints{Taints: []kube.Taint{{Key: "os", Value: "linux", Effect: "NoSchedule"}}})
+	p.run(ctx, a, "taints", &kinds.NodeTaints{Taints: []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"},
 		{Key: "gpu", Effect: "NoExecute"}}})
 	done()
 	if n := <-written; n == 0 {
@@ -314,7 +315,7 @@ func (p *controlPlane) labelsAndTaints(ctx context.Context, a kube.API) {
 	if n, err = a.Node(ctx, testNode); err != nil || len(n.Taints) != 0 {
 		p.t.Errorf("taints are left: %v, %v", n.Taints, err)
 	}
-	p.run(ctx, a, "taints", &steps.NodeTaints{Taints: []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}}})
+	p.run(ctx, a, "taints", &kinds.NodeTaints{Taints: []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}}})
 	if err := a.SetTaints(ctx, testNode, []kube.Taint{{Key: "no key!", Effect: "NoSchedule"}}, nil); err == nil ||
 		!strings.Contains(err.Error(), "no key!") {
 		p.t.Errorf("a wrong taint: %v", err)
@@ -345,31 +346,31 @@ func (p *controlPlane) readiness(ctx context.Context, a kube.API, kubelet *kuber
 		})
 	}
 	report(corev1.ConditionFalse, "KubeletNotReady", "cni plugin not initialized")
-	p.waitFor(ctx, a, &steps.NodeReady{}, "KubeletNotReady: cni plugin not initialized")
+	p.waitFor(ctx, a, &kinds.NodeReady{}, "KubeletNotReady: cni plugin not initialized")
 	report(corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
-	p.run(ctx, a, "ready", &steps.NodeReady{})
+	p.run(ctx, a, "ready", &kinds.NodeReady{})
 }
 
 // account creates an account, and uses its token for what it may and may not do.
 func (p *controlPlane) account(ctx context.Context, a kube.API) {
-	account := &steps.ServiceAccount{Namespace: "kube-flannel", Name: "flannel", ClusterRole: "flannel",
+	account := &kinds.ServiceAccount{Namespace: "kube-flannel", Name: "flannel", ClusterRole: "flannel",
 		Rules: []kube.Rule{
 			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list"}}}}
 	p.run(ctx, a, "account", account)
 	account.Rules = append(account.Rules,
 		kube.Rule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}})
 	p.run(ctx, a, "account", account)
-	p.run(ctx, a, "proxy", &steps.ServiceAccount{Namespace: "kube-system", Name: "kube-proxy",
+	p.run(ctx, a, "proxy", &kinds.ServiceAccount{Namespace: "kube-system", Name: "kube-proxy",
 		ClusterRole: "system:node-proxier"})
 	e := &steps.Env{Node: testNode, Progress: func(event.StepProgress) {}}
-	for _, bad := range []steps.ServiceAccount{{Namespace: "kube-system", Name: "x", ClusterRole: "absent"},
+	for _, bad := range []kinds.ServiceAccount{{Namespace: "kube-system", Name: "x", ClusterRole: "absent"},
 		{Namespace: "kube-system", Name: "x", ClusterRole: "system:node-proxier",
 			Rules: []kube.Rule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}}} {
 		if _, err := bad.Apply(ctx, a, e, steps.Change{}); err == nil {
 			p.t.Errorf("%+v was made", bad)
 		}
 	}
-	out := p.run(ctx, a, "token", &steps.ServiceAccountToken{Namespace: "kube-flannel", Name: "flannel", TTL: "1h"})
+	out := p.run(ctx, a, "token", &kinds.ServiceAccountToken{Namespace: "kube-flannel", Name: "flannel", TTL: "1h"})
 	name, err := whoami(ctx, p.as(rest.Config{BearerToken: out["token"]}))
 	if err != nil || name != "system:serviceaccount:kube-flannel:flannel" {
 		p.t.Errorf("the token is of %s, %v", name, err)
@@ -390,7 +391,7 @@ func (p *controlPlane) account(ctx context.Context, a kube.API) {
 	if _, err := none.Node(ctx, testNode); !errors.Is(err, kube.ErrUnauthorized) {
 		p.t.Errorf("unauthorized: %v", err)
 	}
-	if _, err := (&steps.ServiceAccountToken{Namespace: "kube-system", Name: "nobody"}).Apply(ctx, a, e,
+	if _, err := (&kinds.ServiceAccountToken{Namespace: "kube-system", Name: "nobody"}).Apply(ctx, a, e,
 		steps.Change{}); err == nil || !strings.Contains(err.Error(), "does not exist") {
 		p.t.Errorf("token of nobody: %v", err)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
+	"nodejoin/steps/kinds"
 )
 
 // Apply makes every host as the plan wants it. Check must have run. A host that
@@ -100,7 +102,7 @@ func (a *hostApply) runSteps(ctx context.Context) {
 			return
 		}
 		n := 1
-		switch k, _ := steps.Lookup(rest[0].Kind); {
+		switch k, _ := kinds.Lookup(rest[0].Kind); {
 		case k.Place == steps.OnCluster:
 			a.applyCluster(ctx, rest[0], &a.sum)
 		case k.Reboots:
@@ -135,7 +137,7 @@ func (a *hostApply) prepare(ctx context.Context, next steps.Spec) {
 func (a *hostApply) batchOf(rest []steps.Spec) int {
 	blob := a.needsBlob(rest[0])
 	for n := 1; n < len(rest); n++ {
-		k, _ := steps.Lookup(rest[n].Kind)
+		k, _ := kinds.Lookup(rest[n].Kind)
 		if k.Place == steps.OnCluster || k.Reboots || !blob && a.needsBlob(rest[n]) || a.stopsFirst(rest[n].ID) {
 			return n
 		}
@@ -173,7 +175,7 @@ func (h *hostRun) applyCluster(ctx context.Context, spec steps.Spec, sum *HostSu
 		sum.Unchanged = append(sum.Unchanged, spec.ID)
 		return
 	}
-	if k, _ := steps.Lookup(spec.Kind); k.Shared {
+	if k, _ := kinds.Lookup(spec.Kind); k.Shared {
 		turn, _ := h.turns.LoadOrStore(sharedKey(spec), new(sync.Mutex))
 		turn.(*sync.Mutex).Lock()
 		defer turn.(*sync.Mutex).Unlock()
@@ -183,7 +185,7 @@ func (h *hostRun) applyCluster(ctx context.Context, spec steps.Spec, sum *HostSu
 		*e.Kubelet = n.KubeletVersion
 	}
 	e.Progress = func(p event.StepProgress) { p.Host, p.Step = h.node.Name, spec.ID; h.emit(p) }
-	r := steps.Run(ctx, h.node.Name, spec, h.values, e, h.emit, steps.Target{Kube: h.api})
+	r := executor.Run(ctx, h.node.Name, spec, h.values, e, h.emit, executor.Target{Kinds: kinds.Catalog(), Kube: h.api})
 	for k, v := range r.Outputs {
 		h.values[spec.ID+"."+k] = v
 	}

@@ -10,6 +10,8 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/wire"
 	"nodejoin/steps/wait"
@@ -43,10 +45,10 @@ func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostS
 }
 
 // send makes the call, after the artifacts that its steps will read.
-func (b *batch) send(ctx context.Context) (steps.ApplyReply, error) {
+func (b *batch) send(ctx context.Context) (executor.ApplyReply, error) {
 	b.done, b.starting = map[string]bool{}, false
 	if err := b.stage(ctx); err != nil {
-		return steps.ApplyReply{}, err
+		return executor.ApplyReply{}, err
 	}
 	req := b.request(b.specs)
 	req.Snapshot = b.rollbackTo
@@ -65,7 +67,7 @@ func (b *batch) send(ctx context.Context) (steps.ApplyReply, error) {
 }
 
 // answered takes a reply; again is true where there is more to send.
-func (b *batch) answered(ctx context.Context, reply steps.ApplyReply) (again bool) {
+func (b *batch) answered(ctx context.Context, reply executor.ApplyReply) (again bool) {
 	b.take(reply, b.sum)
 	if reply.Err == nil {
 		return false
@@ -130,7 +132,7 @@ func (b *batch) keepDone() {
 		b.drops = 0
 	}
 	first := slices.IndexFunc(b.specs[:n], func(s steps.Spec) bool {
-		k, _ := steps.Lookup(s.Kind)
+		k, _ := kinds.Lookup(s.Kind)
 		return len(k.Outputs) > 0
 	})
 	if first >= 0 {
@@ -140,7 +142,7 @@ func (b *batch) keepDone() {
 }
 
 // take adds a reply to the summary and to the known values.
-func (h *hostRun) take(reply steps.ApplyReply, sum *HostSummary) {
+func (h *hostRun) take(reply executor.ApplyReply, sum *HostSummary) {
 	maps.Copy(h.values, reply.Values)
 	for _, id := range reply.Changed {
 		h.count(id, true, sum)

@@ -8,6 +8,7 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/steps"
+	"nodejoin/steps/collect"
 	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/wire"
 )
@@ -16,7 +17,7 @@ import (
 type Collected struct {
 	Node  plan.Node
 	Check HostReport // Err says what of it is missing
-	Parts []steps.Part
+	Parts []collect.Part
 	Err   error // the host could not be asked
 }
 
@@ -34,7 +35,7 @@ type collecting struct{ *hostRun }
 
 func (h collecting) run(ctx context.Context) Collected {
 	g := Collected{Node: h.node, Check: h.report}
-	reply, err := ask(ctx, h.hostRun, "checking", wire.Collect, steps.GatherRequest{Node: h.node.Name, Steps: h.node.Steps})
+	reply, err := ask(ctx, h.hostRun, "checking", wire.Collect, collect.GatherRequest{Node: h.node.Name, Steps: h.node.Steps})
 	g.Parts, g.Err = reply.Parts, err
 	if err == nil && g.Check.Err != nil {
 		g.Check.Facts = reply.Facts
@@ -58,12 +59,12 @@ func (h collecting) run(ctx context.Context) Collected {
 }
 
 // cluster asks for the Node, its pods and its events, each by itself.
-func (h collecting) cluster(ctx context.Context) (out []steps.Part) {
+func (h collecting) cluster(ctx context.Context) (out []collect.Part) {
 	if h.plan.Cluster == nil {
 		return nil
 	}
 	part := func(name string, ask func() (any, error)) {
-		p := steps.Part{Name: "cluster/" + name}
+		p := collect.Part{Name: "cluster/" + name}
 		v, err := any(nil), cmp.Or(h.open(ctx), h.infoErr)
 		if err == nil {
 			v, err = ask()
@@ -75,7 +76,7 @@ func (h collecting) cluster(ctx context.Context) (out []steps.Part) {
 		if err != nil {
 			p.Missing = errors.Join(err).Error()
 		}
-		p.Text = steps.Redact(string(b), nil)
+		p.Text = collect.Redact(string(b), nil)
 		out = append(out, p)
 	}
 	part("info.json", func() (any, error) { return h.api.Info(ctx) })

@@ -11,6 +11,8 @@ import (
 	"nodejoin/plan"
 	"nodejoin/plan/compat"
 	"nodejoin/steps"
+	"nodejoin/steps/doctor"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/transport/wire"
@@ -23,7 +25,7 @@ type Diagnosis struct {
 	// Joined: symptoms of a joined machine were looked for.
 	Joined bool
 	// Found are the findings of the preflight, then the symptoms.
-	Found     []steps.Symptom
+	Found     []doctor.Symptom
 	Err       error // the host could not be looked at
 	Mutations int64 // mutating calls on the host: always 0
 }
@@ -39,7 +41,7 @@ func (s *Session) Diagnose(ctx context.Context) []Diagnosis {
 }
 
 // viewServices reads what is the same for all nodes.
-func (s *Session) viewServices(ctx context.Context) (v steps.ClusterView) {
+func (s *Session) viewServices(ctx context.Context) (v doctor.ClusterView) {
 	v.Clock = time.Now()
 	if s.plan.Cluster == nil {
 		v.ServicesWhy = "the plan names no cluster"
@@ -65,7 +67,7 @@ func why(err error) string {
 type diagnosing struct{ *hostRun }
 
 // viewNode adds what is of one node. An API server that did not answer is not asked again.
-func (h diagnosing) viewNode(ctx context.Context, v steps.ClusterView) steps.ClusterView {
+func (h diagnosing) viewNode(ctx context.Context, v doctor.ClusterView) doctor.ClusterView {
 	if h.api == nil || h.openErr != nil {
 		v.NodeWhy, v.PodsWhy = v.ServicesWhy, v.ServicesWhy
 		return v
@@ -85,7 +87,7 @@ func (h diagnosing) viewNode(ctx context.Context, v steps.ClusterView) steps.Clu
 	return v
 }
 
-func (h diagnosing) run(ctx context.Context, view steps.ClusterView) (d Diagnosis) {
+func (h diagnosing) run(ctx context.Context, view doctor.ClusterView) (d Diagnosis) {
 	d.Node = h.node
 	defer func() {
 		if d.Err != nil {
@@ -106,14 +108,14 @@ func (h diagnosing) run(ctx context.Context, view steps.ClusterView) (d Diagnosi
 			values["cluster.ca"] = h.info.CA
 		}
 	}
-	check, err := ask(ctx, h.hostRun, "checking", wire.Check, steps.Request{Node: h.node.Name, Steps: flight, Values: values})
+	check, err := ask(ctx, h.hostRun, "checking", wire.Check, executor.Request{Node: h.node.Name, Steps: flight, Values: values})
 	if d.Err = err; err != nil {
 		return d
 	}
 	d.Facts, d.Mutations = check.Facts, check.Mutations
 	for _, r := range check.Results {
 		for _, f := range r.Change.Findings {
-			d.Found = append(d.Found, steps.Symptom{Finding: f})
+			d.Found = append(d.Found, doctor.Symptom{Finding: f})
 		}
 		if r.Err != nil && len(r.Change.Findings) == 0 {
 			d.Err = r.Err
@@ -122,7 +124,7 @@ func (h diagnosing) run(ctx context.Context, view steps.ClusterView) (d Diagnosi
 	}
 	view = h.viewNode(ctx, view)
 	exam, err := ask(ctx, h.hostRun, "checking", wire.Diagnose,
-		steps.ExamineRequest{Node: h.node.Name, Steps: h.specs(steps.OnHost), Cluster: view})
+		doctor.ExamineRequest{Node: h.node.Name, Steps: h.specs(steps.OnHost), Cluster: view})
 	if d.Err = err; err != nil {
 		return d
 	}
@@ -133,24 +135,24 @@ func (h diagnosing) run(ctx context.Context, view steps.ClusterView) (d Diagnosi
 }
 
 // pauseSymptoms judges the pause image of a Windows machine.
-func (h diagnosing) pauseSymptoms(exam steps.ExamineReply) (out []steps.Symptom) {
+func (h diagnosing) pauseSymptoms(exam doctor.ExamineReply) (out []doctor.Symptom) {
 	if exam.Pause == "" || exam.Facts.OS != "windows" {
 		return nil
 	}
 	add := func(id, seen, remedy string) {
-		list := steps.Symptoms()
+		list := doctor.Symptoms()
 		f := list[slices.IndexFunc(list, func(f steps.Findable) bool { return f.ID == id })]
-		out = append(out, steps.Symptom{Finding: steps.Finding{ID: id, Severity: f.Severity, Seen: seen, Why: f.Doc, Remedy: remedy, Waived: slices.Contains(h.waived(), id)}, Mend: exam.PauseMend})
+		out = append(out, doctor.Symptom{Finding: steps.Finding{ID: id, Severity: f.Severity, Seen: seen, Why: f.Doc, Remedy: remedy, Waived: slices.Contains(h.waived(), id)}, Mend: exam.PauseMend})
 	}
 	if v := compat.CheckPause(exam.Pause, exam.Facts.Build); v.Status == compat.Refused {
 		remedy := "give the plan an image for this build: runtime { pause_image = ... }"
 		if v.Instead != "" {
 			remedy = fmt.Sprintf("apply the plan, or give it pause_image = %q", v.Instead)
 		}
-		add(steps.PauseImageSymptom, v.Why, remedy)
+		add(doctor.PauseImageSymptom, v.Why, remedy)
 	}
 	if compat.CheckPortForward(exam.Pause).Status == compat.Refused {
-		add(steps.PortForwardSymptom, fmt.Sprintf("the pause image is %s, older than the first with wincat", exam.Pause), "use a newer pause image: "+compat.PauseImage("windows", exam.Facts.Build))
+		add(doctor.PortForwardSymptom, fmt.Sprintf("the pause image is %s, older than the first with wincat", exam.Pause), "use a newer pause image: "+compat.PauseImage("windows", exam.Facts.Build))
 	}
 	return out
 }
@@ -159,7 +161,7 @@ func (h diagnosing) pauseSymptoms(exam steps.ExamineReply) (out []steps.Symptom)
 func (h diagnosing) waived() []string {
 	var out []string
 	for _, s := range h.node.Steps {
-		out = append(out, steps.Waived(s)...)
+		out = append(out, doctor.Waived(s)...)
 	}
 	return out
 }

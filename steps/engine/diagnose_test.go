@@ -12,6 +12,7 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/steps"
+	"nodejoin/steps/doctor"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/kube"
 )
@@ -37,7 +38,7 @@ func TestDiagnose(t *testing.T) {
 	}
 	w.mustConverge()
 	config := filepath.Join(w.dir, ".sandbox", "win-1", "C", "Program Files", "containerd", "config.toml")
-	image := func(name string) []steps.Symptom {
+	image := func(name string) []doctor.Symptom {
 		t.Helper()
 		b, err := os.ReadFile(config)
 		if err != nil {
@@ -51,8 +52,8 @@ func TestDiagnose(t *testing.T) {
 		if d.Err != nil || !d.Joined || d.Mutations != 0 {
 			t.Fatalf("%s: %+v", name, d)
 		}
-		return slices.DeleteFunc(d.Found, func(s steps.Symptom) bool {
-			return s.ID != steps.PauseImageSymptom && s.ID != steps.PortForwardSymptom
+		return slices.DeleteFunc(d.Found, func(s doctor.Symptom) bool {
+			return s.ID != doctor.PauseImageSymptom && s.ID != doctor.PortForwardSymptom
 		})
 	}
 	for name, want := range map[string]string{"registry.k8s.io/pause:3.6": "", "mirror.example/my-pause:1": "", "registry.k8s.io/pause:3.5": "pause-image",
@@ -104,24 +105,24 @@ func TestMending(t *testing.T) {
 	w := newWorld(t)
 	node := w.compile().Nodes[0]
 	for name, c := range map[string]struct {
-		found steps.Symptom
+		found doctor.Symptom
 		want  string
 	}{
-		"nothing": {steps.Symptom{}, ""},
-		"waived":  {steps.Symptom{Finding: steps.Finding{Waived: true}, Mend: []string{"kubelet"}}, ""},
-		"file":    {steps.Symptom{Mend: []string{"cni_conf"}}, "cni_conf"},
-		"values":  {steps.Symptom{Mend: []string{"kube_proxy_config", "kube_proxy"}}, "registered source_vip kube_proxy_config kube_proxy kube_proxy_ready"},
-		"restart": {steps.Symptom{Restart: []string{"flanneld"}}, "kube_proxy_stop flanneld_stop registered flanneld flannel_network subnet_env kube_proxy kube_proxy_ready"},
+		"nothing": {doctor.Symptom{}, ""},
+		"waived":  {doctor.Symptom{Finding: steps.Finding{Waived: true}, Mend: []string{"kubelet"}}, ""},
+		"file":    {doctor.Symptom{Mend: []string{"cni_conf"}}, "cni_conf"},
+		"values":  {doctor.Symptom{Mend: []string{"kube_proxy_config", "kube_proxy"}}, "registered source_vip kube_proxy_config kube_proxy kube_proxy_ready"},
+		"restart": {doctor.Symptom{Restart: []string{"flanneld"}}, "kube_proxy_stop flanneld_stop registered flanneld flannel_network subnet_env kube_proxy kube_proxy_ready"},
 	} {
 		var ids []string
-		for _, s := range engine.Fixes(node, []steps.Symptom{c.found}).Steps {
+		for _, s := range engine.Fixes(node, []doctor.Symptom{c.found}).Steps {
 			ids = append(ids, s.ID)
 		}
 		if have := strings.Join(ids, " "); have != c.want {
 			t.Errorf("%s: %s, want %s", name, have, c.want)
 		}
 	}
-	if n := engine.Fixes(plan.Node{}, []steps.Symptom{{Restart: []string{"flanneld"}}}); len(n.Steps) != 0 {
+	if n := engine.Fixes(plan.Node{}, []doctor.Symptom{{Restart: []string{"flanneld"}}}); len(n.Steps) != 0 {
 		t.Errorf("a node without steps: %+v", n)
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/transport"
 )
@@ -67,13 +69,13 @@ type HostReport struct {
 	Err          error         // *transport.ConnectError or another; the host could not be checked
 	Mutations    int64         // mutating calls on the host during the check: always 0
 	// Last and LastUnknown are those of steps.CheckReply.
-	Last        *steps.RunNote
+	Last        *executor.RunNote
 	LastUnknown bool
 	// Untouched is that of steps.CheckReply: nodejoin has nothing on the machine.
 	Untouched bool
 	// Snapshot is that of steps.CheckReply: an earlier run was stopped before it had verified
 	// or rolled back what it changed.
-	Snapshot *steps.OpenSnapshot
+	Snapshot *executor.OpenSnapshot
 }
 
 // StepReport is one step's check.
@@ -107,7 +109,7 @@ func (r *Report) Actions() map[steps.Action]int {
 			if s.Result.Err != nil || s.Result.Change.NoOp() {
 				continue
 			}
-			if k, _ := steps.Lookup(s.Spec.Kind); k.Shared {
+			if k, _ := kinds.Lookup(s.Spec.Kind); k.Shared {
 				key := sharedKey(s.Spec)
 				if shared[key] {
 					continue

@@ -1,12 +1,13 @@
 package engine
 
 import (
-	"encoding/json"
 	"slices"
 
 	"nodejoin/plan"
 	"nodejoin/steps"
+	"nodejoin/steps/doctor"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 )
 
 // stopSuffix ends the id of a step that stops a service, which its own step then starts.
@@ -16,7 +17,7 @@ const stopSuffix = "_stop"
 // the ones that the symptoms name, services to be restarted with those that depend on
 // them, each stopped first, the gates of all these services, and the steps whose values
 // any of them needs. A node that has nothing to be fixed has no steps.
-func Fixes(n plan.Node, found []steps.Symptom) plan.Node {
+func Fixes(n plan.Node, found []doctor.Symptom) plan.Node {
 	want := map[string]bool{}
 	restart := map[string]bool{} // services
 	for _, s := range found {
@@ -43,7 +44,7 @@ func Fixes(n plan.Node, found []steps.Symptom) plan.Node {
 	}
 	slices.Reverse(stops) // what depends on others comes after them in a plan
 	for _, s := range n.Steps {
-		if named[gateOf(s)] {
+		if named[kinds.Gate(s)] {
 			want[s.ID] = true
 		}
 	}
@@ -110,15 +111,14 @@ func refsOf(s steps.Spec) (out []string) {
 }
 
 type serviceStep struct {
-	steps.Service
+	kinds.Service
 	spec steps.Spec
 }
 
 func servicesOf(n plan.Node) (out []serviceStep) {
 	for _, s := range n.Steps {
-		v := serviceStep{spec: s}
-		if s.Kind == "service" && json.Unmarshal(s.Args, &v.Service) == nil && v.State != host.ServiceStopped {
-			out = append(out, v)
+		if v, ok := kinds.As[kinds.Service](s); ok && v.State != host.ServiceStopped {
+			out = append(out, serviceStep{Service: *v, spec: s})
 		}
 	}
 	return out
@@ -131,18 +131,4 @@ func (s serviceStep) stop() steps.Spec {
 	args.State = host.ServiceStopped
 	return steps.Spec{ID: s.spec.ID + stopSuffix, Kind: "service", Args: steps.MustArgs(&args), Source: s.spec.Source,
 		Title: "Stop service " + s.Name + ", to restart it"}
-}
-
-// gateOf is the service behind a gate; "" where the step is none.
-func gateOf(s steps.Spec) string {
-	var gate struct {
-		Service string `json:"service"`
-	}
-	switch s.Kind {
-	case "http_ready", "pipe_ready", "file_ready", "hns_network_ready":
-		if json.Unmarshal(s.Args, &gate) == nil {
-			return gate.Service
-		}
-	}
-	return ""
 }

@@ -11,6 +11,7 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/steps"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/transport/wire"
@@ -33,8 +34,8 @@ type LeaveReport struct {
 type LeaveHost struct {
 	Node   plan.Node
 	Facts  host.Facts
-	Items  []steps.LeaveItem // in the order in which they are undone
-	Folder bool              // nodejoin's own folder is there
+	Items  []executor.LeaveItem // in the order in which they are undone
+	Folder bool                 // nodejoin's own folder is there
 	// KubeNode is the Node object; nil: there is none, or the cluster is left alone.
 	KubeNode    *kube.Node
 	Evict, Stay []kube.Pod
@@ -60,8 +61,8 @@ type LeaveSummary struct {
 // LeaveResult is what a leave came to on one host.
 type LeaveResult struct {
 	Node  string
-	Items []steps.LeaveItem // as they were found in the end; Left says what stays
-	Files []string          // in nodejoin's folder that nodejoin did not put there
+	Items []executor.LeaveItem // as they were found in the end; Left says what stays
+	Files []string             // in nodejoin's folder that nodejoin did not put there
 	// NodeGone: the cluster was asked and no longer has the Node.
 	NodeGone  bool
 	Failed    string // where it ended; "" = it is done
@@ -115,10 +116,10 @@ func (h leaving) check(ctx context.Context) (out LeaveHost) {
 		}
 		g.Go(func() error { clusterErr = h.checkNode(ctx, &out); return nil })
 	}
-	var reply steps.LeaveReply
+	var reply executor.LeaveReply
 	var err error
 	g.Go(func() error {
-		reply, err = ask(ctx, h.hostRun, "checking", wire.CheckLeave, steps.LeaveRequest{Node: h.node.Name})
+		reply, err = ask(ctx, h.hostRun, "checking", wire.CheckLeave, executor.LeaveRequest{Node: h.node.Name})
 		return nil
 	})
 	_ = g.Wait()
@@ -238,8 +239,8 @@ func (h leaving) run(ctx context.Context, l LeaveHost, res *LeaveResult) {
 		res.NodeGone = res.Err == nil
 	}
 	phase("own_folder", steps.ActionDelete, func() error {
-		reply, err := retryDropped(ctx, h.hostRun, "applying", func() (steps.ForgetReply, error) {
-			return h.conn.Forget(ctx, steps.LeaveRequest{Node: h.node.Name})
+		reply, err := retryDropped(ctx, h.hostRun, "applying", func() (executor.ForgetReply, error) {
+			return h.conn.Forget(ctx, executor.LeaveRequest{Node: h.node.Name})
 		})
 		res.Files = reply.Left
 		return err
@@ -257,7 +258,7 @@ func absentIsFine(err error) error {
 // undo has the host undo what nodejoin did. Networks go while it does, and with them perhaps
 // the connection.
 func (h leaving) undo(ctx context.Context, res *LeaveResult) {
-	reply, err := ask(ctx, h.hostRun, "applying", wire.Leave, steps.LeaveRequest{Node: h.node.Name})
+	reply, err := ask(ctx, h.hostRun, "applying", wire.Leave, executor.LeaveRequest{Node: h.node.Name})
 	res.Items, res.Mutations = reply.Items, reply.Mutations
 	switch {
 	case ctx.Err() != nil:

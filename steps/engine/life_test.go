@@ -16,6 +16,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/transport"
@@ -83,7 +84,7 @@ func TestExpiredToken(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
 	cluster := w.compile().Cluster
-	w.before = func(req steps.Request) {
+	w.before = func(req executor.Request) {
 		if !slices.ContainsFunc(req.Steps, func(s steps.Spec) bool { return s.ID == "kubelet" }) {
 			return
 		}

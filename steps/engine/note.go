@@ -9,6 +9,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/wire"
@@ -23,7 +24,7 @@ func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time)
 	if !h.holds || len(sum.Changed) == 0 && sum.Err == nil {
 		return
 	}
-	n := steps.RunNote{Holder: h.opt.Holder, Ended: time.Now().UTC().Truncate(time.Second), Took: time.Since(start), Version: h.opt.Version,
+	n := executor.RunNote{Holder: h.opt.Holder, Ended: time.Now().UTC().Truncate(time.Second), Took: time.Since(start), Version: h.opt.Version,
 		Plan: h.opt.PlanDigest, Result: "done", Changed: append([]string{}, sum.Changed...), Failed: sum.Failed}
 	if sum.Err != nil {
 		n.Result, n.Error = "failed", steps.AsError(sum.Err).Summary

@@ -11,6 +11,8 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/wire"
 	"nodejoin/steps/wait"
@@ -42,7 +44,7 @@ func (h *hostRun) reboots() (id string, may bool) {
 func (i *Interruption) reboots() bool { return i != nil && i.Reboot }
 
 // mayReboot says why this run may not reboot the machine now; "" = it may.
-func (h *hostRun) mayReboot(spec steps.Spec) (args steps.Reboot, why string) {
+func (h *hostRun) mayReboot(spec steps.Spec) (args kinds.Reboot, why string) {
 	if err := json.Unmarshal(spec.Args, &args); err != nil {
 		return args, err.Error()
 	}
@@ -131,14 +133,14 @@ func (h rebooting) run(ctx context.Context) {
 
 // check asks the machine what is to be rebooted for.
 func (h rebooting) check(ctx context.Context) (steps.Change, error) {
-	reply, err := retryDropped(ctx, h.hostRun, "applying", func() (steps.CheckReply, error) { return h.ask(ctx) })
+	reply, err := retryDropped(ctx, h.hostRun, "applying", func() (executor.CheckReply, error) { return h.ask(ctx) })
 	if err != nil {
 		return steps.Change{}, err
 	}
 	return reply.Results[0].Change, nil
 }
 
-func (h rebooting) ask(ctx context.Context) (steps.CheckReply, error) {
+func (h rebooting) ask(ctx context.Context) (executor.CheckReply, error) {
 	reply, err := transport.Do(ctx, h.conn, wire.Check, h.request([]steps.Spec{h.spec}), nil)
 	switch {
 	case err != nil:

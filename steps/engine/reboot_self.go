@@ -8,6 +8,7 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/steps"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
 	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/wire"
@@ -42,9 +43,9 @@ func (h rebooting) self(ctx context.Context, why []string) {
 	sum := h.sum
 	sum.Failed, sum.Source = h.spec.ID, h.spec.Source
 	r, err := h.resume(h.node, h.report.Facts)
-	var reply steps.ApplyReply
+	var reply executor.ApplyReply
 	if err == nil {
-		reply, err = transport.Do(ctx, h.conn, wire.Apply, steps.Request{Node: h.node.Name, Steps: r.Steps}, h.emit)
+		reply, err = transport.Do(ctx, h.conn, wire.Apply, executor.Request{Node: h.node.Name, Steps: r.Steps}, h.emit)
 	}
 	h.connMutations = reply.Mutations
 	sum.Mutations = h.lostMutations + h.connMutations

@@ -12,6 +12,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 )
 
 // leaveResume is a Resume that leaves a file, and the service that would read it.
@@ -21,9 +22,9 @@ func leaveResume(plan.Node, host.Facts) (*engine.Resume, error) {
 		return steps.Spec{ID: id, Kind: kind, Args: steps.MustArgs(args)}
 	}
 	return &engine.Resume{Service: "resume", Log: `C:\resume\log`, Steps: []steps.Spec{
-		spec("program", "file", &steps.File{Path: program, Content: "p"}),
-		spec("plan", "file", &steps.File{Path: file, Content: "plan"}),
-		spec("service", "service", &steps.Service{State: host.ServiceStopped, ServiceConfig: host.ServiceConfig{Name: "resume", Command: []string{program, file}}}),
+		spec("program", "file", &kinds.File{Path: program, Content: "p"}),
+		spec("plan", "file", &kinds.File{Path: file, Content: "plan"}),
+		spec("service", "service", &kinds.Service{State: host.ServiceStopped, ServiceConfig: host.ServiceConfig{Name: "resume", Command: []string{program, file}}}),
 	}}, nil
 }
 

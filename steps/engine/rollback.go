@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +13,8 @@ import (
 	"nodejoin/plan/compat"
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/wire"
@@ -51,10 +52,10 @@ const readyAgain = 5 * time.Minute
 // nodeBefore is what the Node is before this run, where the plan wants a failed change
 // of the host to be rolled back; else nil. By default: an upgrade of a Ready Node, or a
 // snapshot that an earlier run opened.
-func (h *hostRun) nodeBefore() *steps.NodeBefore {
-	start := &steps.NodeBefore{}
+func (h *hostRun) nodeBefore() *executor.NodeBefore {
+	start := &executor.NodeBefore{}
 	if n := h.report.KubeNode; n != nil {
-		*start = steps.NodeBefore{UID: n.UID, Ready: n.Ready, Version: compat.Canonical(n.KubeletVersion), Given: steps.GivenTo(*n)}
+		*start = executor.NodeBefore{UID: n.UID, Ready: n.Ready, Version: compat.Canonical(n.KubeletVersion), Given: steps.GivenTo(*n)}
 	}
 	if h.node.Partial { // it neither proves the Node nor fails for all of it
 		return nil
@@ -100,9 +101,9 @@ func lostWay(ctx context.Context, err error) bool {
 func (h *hostRun) rollBack(ctx context.Context, sum *HostSummary) {
 	out := &Rollback{}
 	before := h.heartbeat(ctx)
-	var reply steps.RollbackReply
+	var reply executor.RollbackReply
 	h.rollbackPhase(ctx, out, "rollback", func() (err error) {
-		reply, err = ask(ctx, h, "applying", wire.Rollback, steps.RollbackRequest{Node: h.node.Name})
+		reply, err = ask(ctx, h, "applying", wire.Rollback, executor.RollbackRequest{Node: h.node.Name})
 		if err == nil && reply.Err != nil {
 			out.Failed, err = reply.Failed, reply.Err
 		}
@@ -121,7 +122,7 @@ func (h *hostRun) rollBack(ctx context.Context, sum *HostSummary) {
 	sum.Rollback = out
 	sum.Changed = slices.DeleteFunc(sum.Changed, func(id string) bool {
 		return slices.ContainsFunc(h.node.Steps, func(s steps.Spec) bool {
-			k, _ := steps.Lookup(s.Kind)
+			k, _ := kinds.Lookup(s.Kind)
 			return s.ID == id && (k.Place == steps.OnHost || s.Kind == "node_labels" || s.Kind == "node_taints")
 		})
 	})
@@ -143,7 +144,7 @@ func (h *hostRun) rollbackPhase(ctx context.Context, out *Rollback, id string, f
 // awaitWorking waits until a machine works that was rolled back, and rolls the cluster's
 // side of it back; alive reports whether a kubelet that was started again has reported.
 // Then the snapshot is closed. What the cluster could not be asked stays for the next run.
-func (h *hostRun) awaitWorking(ctx context.Context, out *Rollback, start steps.NodeBefore, services []string, alive func(kube.Node) bool) {
+func (h *hostRun) awaitWorking(ctx context.Context, out *Rollback, start executor.NodeBefore, services []string, alive func(kube.Node) bool) {
 	uncordon := func() error { return absentIsFine(h.api.Uncordon(ctx, h.node.Name)) }
 	h.rollbackPhase(ctx, out, "gates", func() error { return h.gatesOf(ctx, services) })
 	switch {
@@ -173,7 +174,7 @@ func (h *hostRun) awaitWorking(ctx context.Context, out *Rollback, start steps.N
 
 // restoreNode restores the labels and taints that the Node had before the snapshot; true
 // where there was anything to do.
-func (h *hostRun) restoreNode(ctx context.Context, out *Rollback, start steps.NodeBefore) bool {
+func (h *hostRun) restoreNode(ctx context.Context, out *Rollback, start executor.NodeBefore) bool {
 	if out.Err != nil || h.api == nil || start.Given == nil {
 		return false
 	}
@@ -239,17 +240,14 @@ func (h *hostRun) heartbeat(ctx context.Context) time.Time {
 func (h *hostRun) gatesOf(ctx context.Context, services []string) error {
 	var gates []steps.Spec
 	for _, s := range h.node.Steps {
-		var of struct {
-			Service string `json:"service"`
-		}
-		if (s.Kind == "http_ready" || s.Kind == "pipe_ready") && json.Unmarshal(s.Args, &of) == nil && slices.Contains(services, of.Service) {
+		if slices.Contains(services, kinds.Gate(s)) {
 			gates = append(gates, s)
 		}
 	}
 	if len(gates) == 0 {
 		return nil
 	}
-	reply, err := retryDropped(ctx, h, "applying", func() (steps.ApplyReply, error) {
+	reply, err := retryDropped(ctx, h, "applying", func() (executor.ApplyReply, error) {
 		return transport.Do(ctx, h.conn, wire.Apply, h.request(gates), nil)
 	})
 	if err == nil && reply.Err != nil {
@@ -263,7 +261,7 @@ func (h *hostRun) awaitReady(ctx context.Context, version string, alive func(kub
 	ctx, cancel := context.WithTimeout(ctx, readyAgain)
 	defer cancel()
 	progress := func(p event.StepProgress) { p.Host, p.Step = h.node.Name, "node_ready"; h.emit(p) }
-	return steps.AwaitNode(ctx, h.api, h.node.Name, "the Node did not become Ready again", progress, func(n kube.Node) string {
+	return kinds.AwaitNode(ctx, h.api, h.node.Name, "the Node did not become Ready again", progress, func(n kube.Node) string {
 		switch {
 		case compat.Canonical(n.KubeletVersion) != version:
 			return fmt.Sprintf("the Node reports kubelet %s, not %s yet", n.KubeletVersion, version)

@@ -20,6 +20,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/kube"
 )
 
@@ -383,7 +384,7 @@ func TestUpgradeKept(t *testing.T) {
 // apply goes on.
 func TestNotRolledBackNeedlessly(t *testing.T) {
 	w, _ := upgradable(t, false)
-	w.before = func(req steps.Request) {
+	w.before = func(req executor.Request) {
 		if req.Steps[0].ID == "kubernetes_node" || len(req.Steps) > 1 && req.Steps[1].ID == "kubernetes_node" {
 			w.cancel()
 		}

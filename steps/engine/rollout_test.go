@@ -11,9 +11,9 @@ import (
 	"sync"
 	"testing"
 
-	"nodejoin/steps"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
 )
 
 // fleet is a world of so many joined nodes of 1.35.4, whose plan wants 1.36.3. Those in
@@ -211,7 +211,7 @@ func TestRolloutIsForInterruptions(t *testing.T) {
 	var mu sync.Mutex
 	waiting := 0
 	both := make(chan struct{})
-	w.before = func(req steps.Request) {
+	w.before = func(req executor.Request) {
 		mu.Lock()
 		if waiting++; waiting == 2 {
 			close(both)

@@ -12,6 +12,8 @@ import (
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/wire"
@@ -49,7 +51,7 @@ type hostRun struct {
 	// cordoned: this run has cordoned the Node.
 	cordoned bool
 	// rollbackTo is what the Node was, while this run rolls its changes back if a step fails.
-	rollbackTo *steps.NodeBefore
+	rollbackTo *executor.NodeBefore
 	// rebootLeft is why the machine is to be rebooted yet, where the plan does not let
 	// this run do it and nothing had to wait for it.
 	rebootLeft *steps.Error
@@ -114,7 +116,7 @@ func (s *Session) cluster(ctx context.Context) (kube.API, error) {
 // needsCluster reports whether a step runs there or refers to it.
 func needsCluster(n plan.Node) bool {
 	for _, spec := range n.Steps {
-		if k, _ := steps.Lookup(spec.Kind); k.Place == steps.OnCluster {
+		if k, _ := kinds.Lookup(spec.Kind); k.Place == steps.OnCluster {
 			return true
 		}
 		for _, r := range steps.ArgRefs(spec.Args) {
@@ -189,7 +191,7 @@ func (h *hostRun) check(ctx context.Context) {
 	h.checkFiles(ctx, results)
 	h.report.Steps = make([]StepReport, 0, len(h.node.Steps))
 	for _, spec := range h.node.Steps {
-		k, _ := steps.Lookup(spec.Kind)
+		k, _ := kinds.Lookup(spec.Kind)
 		h.report.Steps = append(h.report.Steps, StepReport{Spec: spec, Place: k.Place, Result: results[spec.ID]})
 	}
 	h.checkUpgrade(ctx)
@@ -222,7 +224,7 @@ func (h *hostRun) checkCluster(ctx context.Context) (map[string]steps.Result, er
 		}
 	}
 	results := map[string]steps.Result{}
-	for _, r := range steps.CheckCluster(ctx, h.node.Name, specs, maps.Clone(h.values), map[string]bool{}, api) {
+	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), h.node.Name, specs, maps.Clone(h.values), map[string]bool{}, api) {
 		results[r.ID] = r
 		h.note(r)
 	}
@@ -244,21 +246,21 @@ func (h *hostRun) checkConditional(ctx context.Context, results map[string]steps
 	if len(specs) == 0 {
 		return
 	}
-	for _, r := range steps.CheckCluster(ctx, h.node.Name, specs, maps.Clone(h.values), maps.Clone(h.pending), h.api) {
+	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), h.node.Name, specs, maps.Clone(h.values), maps.Clone(h.pending), h.api) {
 		results[r.ID] = r
 		h.note(r)
 	}
 }
 
 // request asks for a check or an apply of steps, with the values known so far.
-func (h *hostRun) request(specs []steps.Spec) steps.Request {
-	return steps.Request{Node: h.node.Name, Steps: specs, Values: h.values}
+func (h *hostRun) request(specs []steps.Spec) executor.Request {
+	return executor.Request{Node: h.node.Name, Steps: specs, Values: h.values}
 }
 
 func (h *hostRun) specs(p steps.Place) []steps.Spec {
 	var out []steps.Spec
 	for _, s := range h.node.Steps {
-		if k, _ := steps.Lookup(s.Kind); k.Place == p {
+		if k, _ := kinds.Lookup(s.Kind); k.Place == p {
 			out = append(out, s)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 )
 
@@ -121,7 +122,7 @@ func (h upgradeCheck) checkVersion(kubelet *program) *steps.Error {
 // program is a program of Kubernetes as its service step runs it.
 type program struct {
 	step *StepReport
-	args steps.Service
+	args kinds.Service
 }
 
 // program finds the service step that runs a program; nil = none.
@@ -175,7 +176,7 @@ func (h upgradeCheck) configOf(command []string) (have, want string) {
 		}
 	}
 	for _, s := range h.report.Steps {
-		var f steps.File
+		var f kinds.File
 		if path == "" || s.Spec.Kind != "file" || json.Unmarshal(s.Spec.Args, &f) != nil || f.Path != path {
 			continue
 		}
@@ -207,7 +208,7 @@ func (h upgradeCheck) interruption() *Interruption {
 			if first == "" && s.Result.Err == nil && !c.NoOp() && slices.Contains(c.Touches, steps.Touch{Service: name}) {
 				first = s.Spec.ID
 			}
-			var svc steps.Service
+			var svc kinds.Service
 			if s.Spec.Kind == "service" && json.Unmarshal(s.Spec.Args, &svc) == nil && svc.Name == name {
 				runs = c.Action != steps.ActionStart && c.Action != steps.ActionCreate
 			}

@@ -19,6 +19,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/kube"
 )
 
@@ -257,7 +258,7 @@ func TestUpgradeKilledAgainAndAgain(t *testing.T) {
 	}
 	w.kubernetes("1.36.3")
 	stopped := 0
-	w.before = func(req steps.Request) {
+	w.before = func(req executor.Request) {
 		if !slices.ContainsFunc(req.Steps, func(s steps.Spec) bool { return s.ID == "kubernetes_node" }) {
 			return
 		}

@@ -18,6 +18,7 @@ import (
 	"nodejoin/steps/artifact"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/kube"
@@ -39,7 +40,7 @@ type world struct {
 	at    func(done int64)
 	drops atomic.Int64 // connection losses to inject: one in each of the next N applies
 	// before is called ahead of each batch of host steps; may be nil.
-	before func(req steps.Request)
+	before func(req executor.Request)
 	// checkDrops are the same for checks.
 	checkDrops atomic.Int64
 	events     []event.Event
@@ -248,7 +249,7 @@ func (f *flaky) Do(ctx context.Context, m wire.Message, emit func(event.Event)) 
 			return transport.ErrDropped
 		}
 	case wire.Apply.Method:
-		req := *m.Request().(*steps.Request)
+		req := *m.Request().(*executor.Request)
 		if f.w.before != nil {
 			f.w.before(req)
 		}

@@ -16,8 +16,10 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
 	"nodejoin/steps/hostlock"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/wait"
 )
 
@@ -112,7 +114,7 @@ func (h *healer) plan(ctx context.Context) (steps.BootPlan, error) {
 	if err != nil {
 		return steps.BootPlan{}, fmt.Errorf("read %s: %w", h.Path, err)
 	}
-	p, err := steps.ReadBoot(b)
+	p, err := steps.ReadBoot(b, kinds.Catalog())
 	if err != nil {
 		return p, fmt.Errorf("%s: %w", h.Path, err)
 	}
@@ -121,8 +123,8 @@ func (h *healer) plan(ctx context.Context) (steps.BootPlan, error) {
 
 // attempt looks, and does what is to be done. It gives what it has changed.
 func (h *healer) attempt(ctx context.Context, plan steps.BootPlan) (changed []string, err error) {
-	req := steps.Request{Node: plan.Node, Steps: plan.Steps}
-	reply, err := steps.NewExecutor(h.Host, none{}, func(event.Event) {}).Check(ctx, req)
+	req := executor.Request{Node: plan.Node, Steps: plan.Steps}
+	reply, err := executor.NewExecutor(kinds.Catalog(), h.Host, none{}, func(event.Event) {}).Check(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +148,7 @@ func (h *healer) attempt(ctx context.Context, plan steps.BootPlan) (changed []st
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
 	// A new executor: its record is that of now, and no other run can change it.
-	applied, err := steps.NewExecutor(h.Host, none{}, h.event).Apply(ctx, req)
+	applied, err := executor.NewExecutor(kinds.Catalog(), h.Host, none{}, h.event).Apply(ctx, req)
 	if err != nil {
 		return nil, err
 	}

@@ -12,9 +12,11 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/hostlock"
+	"nodejoin/steps/kinds"
 )
 
 const (
@@ -46,11 +48,11 @@ func newMachine(t *testing.T) *machine {
 	var boot []steps.Spec
 	for _, s := range m.specs() {
 		if s.ID == "a" {
-			s.Kind, s.Args = "service_running", steps.MustArgs(&steps.ServiceRunning{Name: "a"})
+			s.Kind, s.Args = "service_running", steps.MustArgs(&kinds.ServiceRunning{Name: "a"})
 		}
 		boot = append(boot, s)
 	}
-	m.apply(spec("boot", "file", &steps.File{Path: planFile, Content: steps.BootText("win-1", boot), Access: host.AccessPrivate}))
+	m.apply(spec("boot", "file", &kinds.File{Path: planFile, Content: steps.BootText("win-1", boot), Access: host.AccessPrivate}))
 	return m
 }
 
@@ -59,15 +61,15 @@ func spec(id, kind string, args any) steps.Spec {
 }
 
 func (m *machine) specs() []steps.Spec {
-	service := func(name string, dependsOn ...string) *steps.Service {
-		return &steps.Service{ServiceConfig: host.ServiceConfig{Name: name, Command: []string{`C:\k\` + name + `.exe`}, DependsOn: dependsOn}}
+	service := func(name string, dependsOn ...string) *kinds.Service {
+		return &kinds.Service{ServiceConfig: host.ServiceConfig{Name: name, Command: []string{`C:\k\` + name + `.exe`}, DependsOn: dependsOn}}
 	}
 	b := service("b", "a")
 	b.Watch = []string{config}
 	return []steps.Spec{
 		spec("a", "service", service("a")),
-		spec("vip", "source_vip", &steps.SourceVIP{Dir: `C:\var\lib\cni\networks`, Network: "n", Subnet: "10.244.3.0/24"}),
-		spec("conf", "file", &steps.File{Path: config, Content: "node " + steps.Ref("fact.hostname") + "\nvip " + steps.Ref("vip.address") + "\n"}),
+		spec("vip", "source_vip", &kinds.SourceVIP{Dir: `C:\var\lib\cni\networks`, Network: "n", Subnet: "10.244.3.0/24"}),
+		spec("conf", "file", &kinds.File{Path: config, Content: "node " + steps.Ref("fact.hostname") + "\nvip " + steps.Ref("vip.address") + "\n"}),
 		spec("b", "service", b),
 	}
 }
@@ -81,7 +83,7 @@ func (m *machine) write(path, text string) {
 
 func (m *machine) apply(list ...steps.Spec) {
 	m.t.Helper()
-	reply, err := steps.NewExecutor(m.Host, none{}, func(event.Event) {}).Apply(m.t.Context(), steps.Request{Node: "win-1", Steps: list})
+	reply, err := executor.NewExecutor(kinds.Catalog(), m.Host, none{}, func(event.Event) {}).Apply(m.t.Context(), executor.Request{Node: "win-1", Steps: list})
 	if err == nil && reply.Err != nil {
 		err = reply.Err
 	}

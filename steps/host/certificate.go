@@ -2,6 +2,7 @@ package host
 
 import (
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io/fs"
 )
@@ -12,4 +13,15 @@ func CheckCertificate(der []byte) error {
 		return fmt.Errorf("%w: %w", fs.ErrInvalid, err)
 	}
 	return nil
+}
+
+// Certificates are those of a text in PEM, each in DER.
+func Certificates(text []byte) [][]byte {
+	var out [][]byte
+	for p, rest := pem.Decode(text); p != nil; p, rest = pem.Decode(rest) {
+		if p.Type == "CERTIFICATE" {
+			out = append(out, p.Bytes)
+		}
+	}
+	return out
 }

@@ -14,7 +14,9 @@ var (
 	ErrDependents     = errors.New("other services depend on it")
 	ErrMarkedDeleted  = errors.New("the service is marked for deletion")
 	ErrNoSpace        = errors.New("no space left on the volume")
-	// ErrServiceExited: the service started and then ended by itself.
+	// ErrDirectory: a directory is where a file is wanted.
+	ErrDirectory = errors.New("a directory is in the way")
+	// ErrServiceExited: the service started and ended by itself.
 	ErrServiceExited = errors.New("the service ended by itself")
 	// ErrNameUnknown: the machine's resolver does not find a name.
 	ErrNameUnknown = errors.New("the name is not found")

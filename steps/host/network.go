@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"net/netip"
 	"time"
 )
 
@@ -79,17 +80,17 @@ type Network interface {
 
 // FirewallRule is a rule of the Windows Firewall.
 type FirewallRule struct {
-	Name        string `json:"name"` // unique key
-	DisplayName string `json:"display_name,omitempty"`
-	Description string `json:"description,omitempty"`
-	Direction   string `json:"direction"`       // "in" or "out"
-	Action      string `json:"action"`          // "allow" or "block"
-	Protocol    string `json:"protocol"`        // "tcp" or "udp"
-	Ports       string `json:"ports,omitempty"` // local ports, "10250" or "30000-32767"; empty = all
-	Program     string `json:"program,omitempty"`
+	Name        string `json:"name" id:"true"` // unique key
+	DisplayName string `json:"display_name,omitempty" present:"true"`
+	Description string `json:"description,omitempty" present:"true"`
+	Direction   string `json:"direction" default:"in" choices:"in,out" present:"true"`      // "in" or "out"
+	Action      string `json:"action" default:"allow" choices:"allow,block" present:"true"` // "allow" or "block"
+	Protocol    string `json:"protocol" choices:"tcp,udp" present:"true"`                   // "tcp" or "udp"
+	Ports       string `json:"ports,omitempty" present:"true"`                              // local ports, "10250" or "30000-32767"; empty = all
+	Program     string `json:"program,omitempty" path:"true" present:"true"`
 	// Remote are the addresses that the rule applies to, in the form of Addresses; "" = any.
 	Remote  string `json:"remote,omitempty"`
-	Enabled bool   `json:"enabled"`
+	Enabled bool   `json:"enabled" default:"true" present:"true"`
 }
 
 // HNSNetwork is a network of the Windows Host Networking Service.
@@ -131,7 +132,18 @@ type Adapter struct {
 	DHCP      bool     `json:"dhcp,omitempty"`      // its address is leased; false if that is unknown (Linux)
 }
 
-// Route is an entry of the routing table.
+// Prefixes are the addresses of the adapter that can be parsed.
+func (a Adapter) Prefixes() []netip.Prefix {
+	var out []netip.Prefix
+	for _, text := range a.Addresses {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Route is a way of the machine's packets.
 type Route struct {
 	Destination string `json:"destination"`         // "10.244.1.0/24"; "0.0.0.0/0", "::/0" = the default
 	Gateway     string `json:"gateway,omitempty"`   // "" = the destination is on the link

@@ -54,16 +54,16 @@ const (
 
 // ServiceConfig is a service as it is registered.
 type ServiceConfig struct {
-	Name        string           `json:"name"`
+	Name        string           `json:"name" id:"true"`
 	DisplayName string           `json:"display_name,omitempty"` // default: Name
 	Description string           `json:"description,omitempty"`
 	Command     []string         `json:"command"` // program and arguments; the implementation quotes
-	Start       StartType        `json:"start"`
+	Start       StartType        `json:"start" default:"auto" choices:"auto,delayed,manual,disabled"`
 	DependsOn   []string         `json:"depends_on,omitempty"`  // sorted
 	Environment []string         `json:"environment,omitempty"` // "KEY=value", sorted
 	Recovery    []RecoveryAction `json:"recovery,omitempty"`    // first, second, later failures
 	// RecoveryReset is the time without failure, in seconds, after which the failure count is reset; 0 = never.
-	RecoveryReset uint32 `json:"recovery_reset,omitempty"`
+	RecoveryReset uint32 `json:"recovery_reset,omitempty" with:"recovery" why:"it counts failures for the actions of recovery, and there are none"`
 }
 
 // RecoveryAction is what the service manager does after a failure.

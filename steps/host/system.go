@@ -95,3 +95,6 @@ const (
 	FeatureOffPending FeatureState = "off after a reboot"
 	FeatureRemoved    FeatureState = "off, and its files are not on the machine"
 )
+
+// Enabled reports whether the feature is on, or will be after the next boot.
+func (s FeatureState) Enabled() bool { return s == FeatureOn || s == FeatureOnPending }

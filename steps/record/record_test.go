@@ -45,7 +45,7 @@ func TestKeys(t *testing.T) {
 // A record of version 1 is converted with everything that it holds, and the result is read
 // as it was written.
 func TestVersion1(t *testing.T) {
-	names, err := filepath.Glob("../testdata/record/0.1-*.json")
+	names, err := filepath.Glob("testdata/0.1-*.json")
 	if err != nil || len(names) < 5 {
 		t.Fatal(names, err)
 	}

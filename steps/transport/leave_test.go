@@ -12,6 +12,7 @@ import (
 	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/transport"
 )
 
@@ -46,9 +47,9 @@ func (j *joined) session() *engine.Session {
 		return steps.Spec{ID: id, Kind: kind, Args: steps.MustArgs(args)}
 	}
 	p := &plan.Compiled{Nodes: []plan.Node{{Name: "n1", OS: "linux", Steps: []steps.Spec{
-		spec("outer", "directory", &steps.Directory{Path: j.dir}),
-		spec("inner", "directory", &steps.Directory{Path: filepath.Join(j.dir, "inner")}),
-		spec("text", "file", &steps.File{Path: filepath.Join(j.dir, "inner", "a.txt"), Content: "a", Access: host.AccessPrivate}),
+		spec("outer", "directory", &kinds.Directory{Path: j.dir}),
+		spec("inner", "directory", &kinds.Directory{Path: filepath.Join(j.dir, "inner")}),
+		spec("text", "file", &kinds.File{Path: filepath.Join(j.dir, "inner", "a.txt"), Content: "a", Access: host.AccessPrivate}),
 	}}}}
 	s := engine.New(p, engine.Options{
 		Holder: steps.Holder{Run: "r", User: "alice", Host: "ctl", PID: os.Getpid(), Command: "leave"},

@@ -6,8 +6,10 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
 	"nodejoin/steps/hostlock"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -16,12 +18,12 @@ import (
 // computer that this process runs on. Close closes nothing of h.
 func NewLocal(h host.Host, a steps.Artifacts, lockDir string) Conn {
 	l := &local{lock: hostlock.New(lockDir)}
-	l.exec = steps.NewExecutor(h, a, l.event)
+	l.exec = executor.NewExecutor(kinds.Catalog(), h, a, l.event)
 	return l
 }
 
 type local struct {
-	exec *steps.Executor
+	exec *executor.Executor
 	lock *hostlock.Lock
 
 	mu   sync.Mutex
@@ -48,9 +50,9 @@ func (l *local) Do(ctx context.Context, m wire.Message, emit func(event.Event)) 
 	return m.Run(ctx, l.exec)
 }
 
-func (l *local) Forget(ctx context.Context, req steps.LeaveRequest) (steps.ForgetReply, error) {
+func (l *local) Forget(ctx context.Context, req executor.LeaveRequest) (executor.ForgetReply, error) {
 	if err := l.Unlock(ctx); err != nil { // the folder to be removed holds its file
-		return steps.ForgetReply{}, err
+		return executor.ForgetReply{}, err
 	}
 	return l.exec.Forget(ctx, req)
 }

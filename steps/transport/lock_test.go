@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"nodejoin/steps"
+	"nodejoin/steps/collect"
+	"nodejoin/steps/doctor"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -64,15 +67,15 @@ func TestGatherOverSSH(t *testing.T) {
 	if err := os.WriteFile(conf, []byte("a: hush-hush\npassword: other\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	reply, err := Do(t.Context(), m.dial(t, m.config(m.addr)), wire.Collect, steps.GatherRequest{Node: "n1", Steps: []steps.Spec{
-		{ID: "c", Kind: "file", Args: steps.MustArgs(&steps.File{Path: conf})},
-		{ID: "k", Kind: "kubeconfig", Args: steps.MustArgs(&steps.Kubeconfig{Path: filepath.Join(dir, "none"), Token: "hush-hush"})},
-		{ID: "r", Kind: "file_ready", Args: steps.MustArgs(&steps.FileReady{Path: log})},
+	reply, err := Do(t.Context(), m.dial(t, m.config(m.addr)), wire.Collect, collect.GatherRequest{Node: "n1", Steps: []steps.Spec{
+		{ID: "c", Kind: "file", Args: steps.MustArgs(&kinds.File{Path: conf})},
+		{ID: "k", Kind: "kubeconfig", Args: steps.MustArgs(&kinds.Kubeconfig{Path: filepath.Join(dir, "none"), Token: "hush-hush"})},
+		{ID: "r", Kind: "file_ready", Args: steps.MustArgs(&kinds.FileReady{Path: log})},
 	}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := map[string]steps.Part{}
+	parts := map[string]collect.Part{}
 	for _, p := range reply.Parts {
 		parts[p.Name] = p
 	}
@@ -94,8 +97,8 @@ func TestGatherOverSSH(t *testing.T) {
 // What is wrong with a joined machine is looked for over the wire too.
 func TestExamineOverSSH(t *testing.T) {
 	m := newMachine(t)
-	kubelet := steps.Spec{ID: "kubelet", Kind: "service", Args: steps.MustArgs(&steps.Service{ServiceConfig: host.ServiceConfig{Name: "nodejoin-no-such-service", Command: []string{"/x"}}})}
-	reply, err := Do(t.Context(), m.dial(t, m.config(m.addr)), wire.Diagnose, steps.ExamineRequest{Node: "n1", Steps: []steps.Spec{kubelet}}, nil)
+	kubelet := steps.Spec{ID: "kubelet", Kind: "service", Args: steps.MustArgs(&kinds.Service{ServiceConfig: host.ServiceConfig{Name: "nodejoin-no-such-service", Command: []string{"/x"}}})}
+	reply, err := Do(t.Context(), m.dial(t, m.config(m.addr)), wire.Diagnose, doctor.ExamineRequest{Node: "n1", Steps: []steps.Spec{kubelet}}, nil)
 	if err != nil || reply.Joined || len(reply.Symptoms) != 0 || reply.Facts.OS == "" {
 		t.Errorf("a machine that has not joined: %+v, %v", reply, err)
 	}

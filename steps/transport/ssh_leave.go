@@ -11,7 +11,7 @@ import (
 
 	"github.com/pkg/sftp"
 
-	"nodejoin/steps"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/transport/wire"
 	"nodejoin/steps/wait"
 )
@@ -22,7 +22,7 @@ const agentGone = 15 * time.Second
 
 // Forget has the agent remove nodejoin's folder, ends it, and removes its program with
 // those of earlier versions from the home folder of the user that logs in.
-func (s *sshConn) Forget(ctx context.Context, req steps.LeaveRequest) (reply steps.ForgetReply, err error) {
+func (s *sshConn) Forget(ctx context.Context, req executor.LeaveRequest) (reply executor.ForgetReply, err error) {
 	if err := s.ready(ctx); err != nil {
 		return reply, err
 	}

@@ -15,15 +15,17 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/transport/wire"
 )
 
-func directories(dir string, n int) steps.Request {
-	req := steps.Request{Node: "n1"}
+func directories(dir string, n int) executor.Request {
+	req := executor.Request{Node: "n1"}
 	for i := range n {
 		req.Steps = append(req.Steps, steps.Spec{ID: fmt.Sprintf("d%d", i), Kind: "directory",
-			Args: steps.MustArgs(&steps.Directory{Path: filepath.Join(dir, fmt.Sprintf("d%d", i))})})
+			Args: steps.MustArgs(&kinds.Directory{Path: filepath.Join(dir, fmt.Sprintf("d%d", i))})})
 	}
 	return req
 }
@@ -398,8 +400,8 @@ func TestCancelInStage(t *testing.T) {
 	}
 }
 
-func slowStep(dir string) steps.Request {
-	return steps.Request{Node: "n1", Steps: []steps.Spec{{ID: "slow", Kind: "directory", Args: steps.MustArgs(&steps.Directory{Path: filepath.Join(dir, "slow")})}}}
+func slowStep(dir string) executor.Request {
+	return executor.Request{Node: "n1", Steps: []steps.Spec{{ID: "slow", Kind: "directory", Args: steps.MustArgs(&kinds.Directory{Path: filepath.Join(dir, "slow")})}}}
 }
 
 func TestDropInApply(t *testing.T) {

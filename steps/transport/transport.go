@@ -10,6 +10,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -32,7 +33,7 @@ type Conn interface {
 	Unlock(ctx context.Context) error
 	// Forget removes nodejoin's own folder and what the transport itself put onto the
 	// machine, after a Leave. The connection is of no use any more.
-	Forget(ctx context.Context, req steps.LeaveRequest) (steps.ForgetReply, error)
+	Forget(ctx context.Context, req executor.LeaveRequest) (executor.ForgetReply, error)
 	Close() error
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"nodejoin/steps"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
 	"nodejoin/steps/transport/wire"
 )
@@ -85,7 +86,7 @@ func (b *blobs) finish(ctx context.Context, blob wire.Blob) (wire.None, error) {
 // used removes the blobs of the steps that are done, and those that turned out to
 // have other bytes than their name says, so that the next run sends them again.
 // Failing to is no failure of the apply: the next clear removes them.
-func (b *blobs) used(ctx context.Context, req steps.Request, reply steps.ApplyReply) {
+func (b *blobs) used(ctx context.Context, req executor.Request, reply executor.ApplyReply) {
 	for _, spec := range req.Steps {
 		done := slices.Contains(reply.Changed, spec.ID) || slices.Contains(reply.Unchanged, spec.ID)
 		broken := reply.Failed == spec.ID && reply.Err != nil && reply.Err.Code == steps.CodeDigest

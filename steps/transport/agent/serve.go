@@ -15,8 +15,10 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
 	"nodejoin/steps/hostlock"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -46,7 +48,7 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, opt Options) e
 	defer cancel(nil)
 	s := &server{opt: opt, ctx: ctx, blobs: &blobs{host: opt.Host, os: opt.Hello.OS, dir: BlobDir(opt.Hello.OS, opt.DataDir), own: opt.Program, ownDigest: opt.Hello.Digest}}
 	s.lock = hostlock.New(opt.DataDir)
-	s.exec = steps.NewExecutor(opt.Host, opt.Artifacts, s.event)
+	s.exec = executor.NewExecutor(kinds.Catalog(), opt.Host, opt.Artifacts, s.event)
 	s.rpc = jrpc2.NewServer(s, &jrpc2.ServerOptions{
 		AllowPush: true, DisableBuiltin: true,
 		Concurrency: 8, // a call and the notifications that may come meanwhile
@@ -97,7 +99,7 @@ func (h *heard) Recv() ([]byte, error) {
 type server struct {
 	opt   Options
 	ctx   context.Context // of the whole connection
-	exec  *steps.Executor
+	exec  *executor.Executor
 	rpc   *jrpc2.Server
 	blobs *blobs
 	lock  *hostlock.Lock // for the whole run
@@ -193,8 +195,8 @@ func (s *server) run(ctx context.Context, m wire.Message) error {
 	if err := m.Run(ctx, s.exec); err != nil {
 		return err
 	}
-	if reply, ok := m.Reply().(*steps.ApplyReply); ok {
-		s.blobs.used(context.WithoutCancel(ctx), *m.Request().(*steps.Request), *reply)
+	if reply, ok := m.Reply().(*executor.ApplyReply); ok {
+		s.blobs.used(context.WithoutCancel(ctx), *m.Request().(*executor.Request), *reply)
 	}
 	return nil
 }
@@ -230,14 +232,14 @@ func (s *server) event(e event.Event) {
 }
 
 // forget waits until it is alone and lets go of the lock, whose file it removes.
-func (s *server) forget(ctx context.Context, req steps.LeaveRequest) (steps.ForgetReply, error) {
+func (s *server) forget(ctx context.Context, req executor.LeaveRequest) (executor.ForgetReply, error) {
 	unlock, err := s.alone(ctx)
 	if err != nil {
-		return steps.ForgetReply{}, err
+		return executor.ForgetReply{}, err
 	}
 	unlock()
 	if err := s.lock.Release(); err != nil {
-		return steps.ForgetReply{}, err
+		return executor.ForgetReply{}, err
 	}
 	return s.exec.Forget(ctx, req)
 }

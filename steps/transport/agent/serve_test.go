@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"nodejoin/steps"
+	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
 	"nodejoin/steps/transport/wire"
 )
@@ -112,8 +113,8 @@ func TestBlobs(t *testing.T) {
 	spec := func(id, c string) steps.Spec {
 		return steps.Spec{ID: id, Args: steps.MustArgs(steps.Source{File: "/m/" + c, SHA256: digest(c)})}
 	}
-	req := steps.Request{Steps: []steps.Spec{spec("s1", "a"), spec("s2", "b"), spec("s3", "c"), spec("s4", "d"), {ID: "s5", Args: []byte(`{}`)}}}
-	b.used(ctx, req, steps.ApplyReply{Changed: []string{"s1"}, Unchanged: []string{"s2", "s5"}, Failed: "s3", Err: &steps.Error{Code: steps.CodeDigest}})
+	req := executor.Request{Steps: []steps.Spec{spec("s1", "a"), spec("s2", "b"), spec("s3", "c"), spec("s4", "d"), {ID: "s5", Args: []byte(`{}`)}}}
+	b.used(ctx, req, executor.ApplyReply{Changed: []string{"s1"}, Unchanged: []string{"s2", "s5"}, Failed: "s3", Err: &steps.Error{Code: steps.CodeDigest}})
 	if have := h.names(); !slices.Equal(have, []string{digest("d")}) {
 		t.Errorf("left %q, want the one that no step has read", have)
 	}

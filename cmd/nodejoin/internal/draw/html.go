@@ -10,6 +10,7 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 //go:embed page.html
@@ -147,7 +148,7 @@ func (g *group) draw() {
 
 // class is the colour of a kind's boxes.
 func class(kind string) string {
-	k, _ := steps.Lookup(kind)
+	k, _ := kinds.Lookup(kind)
 	switch {
 	case strings.HasSuffix(kind, "_ready"), kind == "preflight", kind == "flannel_agrees", kind == "node_registered":
 		return "wait"

@@ -1,0 +1,293 @@
+// Package collect gathers the bug report of one machine, with its secrets taken out.
+package collect
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"nodejoin/steps"
+	"nodejoin/steps/executor"
+	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
+	"nodejoin/steps/record"
+)
+
+// Bounds of what is gathered on one machine, in bytes.
+const (
+	gatherTail  = 256 << 10 // of one log, its end
+	gatherFile  = 64 << 10  // of one configuration, its end
+	gatherTotal = 4 << 20
+	// gatherRead bounds what is read of a file that cannot be read from its end.
+	gatherRead = 256 << 20
+)
+
+// GatherRequest asks what there is to know of a machine when something is wrong.
+type GatherRequest struct {
+	Node  string       `json:"node"`
+	Steps []steps.Spec `json:"steps"` // of the node; they name what is looked at
+}
+
+// Part is one thing that was looked at. Secrets were taken out of it on the machine.
+type Part struct {
+	Name string `json:"name"` // with '/', "logs/kubelet.log", "service kubelet"
+	Text string `json:"text,omitempty"`
+	// Missing says why there is no text; "" = there is.
+	Missing string `json:"missing,omitempty"`
+	Cut     bool   `json:"cut,omitempty"` // only its end
+}
+
+// GatherReply is the answer.
+type GatherReply struct {
+	Facts host.Facts `json:"facts"`
+	Parts []Part     `json:"parts"`
+}
+
+// Gather looks at what the steps of a node name: services, configurations, the ends of
+// logs, HNS networks, addresses, routes and ports, firewall rules, and at nodejoin's own notes. One part that cannot
+// be had does not keep the others away.
+func Gather(ctx context.Context, r host.Reader, req GatherRequest) (GatherReply, error) {
+	f, err := r.Facts(ctx)
+	if err != nil {
+		return GatherReply{}, err
+	}
+	g := &gatherer{r: r, f: f, seen: map[string]bool{}}
+	known := Secrets(req.Steps)
+	g.json("facts.json", f, nil)
+	g.record(ctx)
+	g.networks(ctx)
+	for _, s := range req.Steps {
+		step, k, err := kinds.Catalog().Decode(s)
+		if err == nil && k.Place == steps.OnHost {
+			g.step(ctx, step)
+		}
+	}
+	for i := range g.parts {
+		g.parts[i].Text = Redact(g.parts[i].Text, known)
+	}
+	return GatherReply{Facts: f, Parts: g.parts}, nil
+}
+
+// gatherer collects; r cannot change the machine.
+type gatherer struct {
+	r     host.Reader
+	f     host.Facts
+	parts []Part
+	seen  map[string]bool
+	total int
+}
+
+func (g *gatherer) add(name, text string, cut bool, err error) {
+	p := Part{Name: name, Text: text, Cut: cut}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		p.Text, p.Missing = "", "it is not there"
+	case err != nil:
+		p.Text, p.Missing = "", err.Error()
+	case g.total+len(text) > gatherTotal:
+		p.Text, p.Missing = "", fmt.Sprintf("left out: the bound of %d bytes for one machine is reached", gatherTotal)
+	}
+	g.total += len(p.Text)
+	g.parts = append(g.parts, p)
+}
+
+func (g *gatherer) json(name string, v any, err error) {
+	var b []byte
+	if err == nil {
+		b, err = json.MarshalIndent(v, "", "  ")
+	}
+	g.add(name, string(b), false, err)
+}
+
+// once tells whether name is looked at for the first time.
+func (g *gatherer) once(name string) bool {
+	key := host.PathKey(g.f.OS, name)
+	if name == "" || len(steps.ArgRefs([]byte(name))) > 0 || g.seen[key] {
+		return false
+	}
+	g.seen[key] = true
+	return true
+}
+
+// record adds which things are nodejoin's own, without what was there before them, and
+// the notes of earlier runs.
+func (g *gatherer) record(ctx context.Context) {
+	rec, err := record.Load(ctx, g.r, g.f)
+	var claims []string
+	if err == nil {
+		for key, c := range rec.Claims {
+			text := key.String()
+			if c.Existed {
+				text += " (was there before)"
+			}
+			claims = append(claims, text)
+		}
+		slices.Sort(claims)
+	}
+	g.json("claims.json", claims, err)
+	notes, err := executor.Notes(ctx, g.r, g.f)
+	g.json("history.json", notes, err)
+}
+
+func (g *gatherer) step(ctx context.Context, step any) {
+	switch s := step.(type) {
+	case *kinds.Service:
+		if g.once("service " + s.Name) {
+			have, err := g.r.Service(ctx, s.Name)
+			have.Environment = steps.ShowEnvironment(have.Environment, s.SensitiveEnvironment)
+			g.json("services/"+s.Name+".json", have, err)
+		}
+		g.file(ctx, "logs", s.Log, gatherTail)
+		for _, n := range s.HNSNetworks {
+			g.network(ctx, n)
+		}
+	case *kinds.HNSNetworkReady:
+		g.network(ctx, s.Name)
+	case *kinds.File:
+		if s.Sensitive {
+			if g.once(s.Path) {
+				g.add("files/"+entryName(s.Path), "", false, errors.New("left out: the plan marks its content as sensitive"))
+			}
+			return
+		}
+		g.file(ctx, "files", s.Path, gatherFile)
+	case *kinds.Kubeconfig:
+		g.file(ctx, "files", s.Path, gatherFile)
+		g.file(ctx, "files", s.Unless, gatherFile)
+	case *kinds.FileReady:
+		g.file(ctx, "files", s.Path, gatherFile)
+	case *kinds.FirewallRule:
+		if g.once("firewall " + s.Name) {
+			have, err := g.r.FirewallRule(ctx, s.Name)
+			g.json("firewall/"+entryName(s.Name)+".json", have, err)
+		}
+	case *kinds.MachineEnv:
+		if g.once("env " + s.Name) {
+			have, err := g.r.MachineEnv(ctx, s.Name)
+			have = steps.ShowCredentials(have)
+			if s.Sensitive && have != "" {
+				have = steps.Hidden
+			}
+			g.add("env/"+entryName(s.Name), have, false, err)
+		}
+	}
+}
+
+// networks adds the addresses of the machine, through which adapter its default route
+// leads, its routes, the ports that are held, and all HNS networks and endpoints, whoever
+// made them.
+func (g *gatherer) networks(ctx context.Context) {
+	adapters, err := g.r.Adapters(ctx)
+	g.json("network/adapters.json", adapters, err)
+	routes, err := g.r.Routes(ctx)
+	g.json("network/routes.json", routes, err)
+	listeners, err := g.r.Listeners(ctx)
+	g.json("network/ports.json", listeners, err)
+	if g.f.OS != "windows" {
+		return
+	}
+	endpoints, err := g.r.HNSEndpoints(ctx)
+	g.json("network/hns_endpoints.json", endpoints, err)
+	networks, err := g.r.HNSNetworks(ctx)
+	if err != nil {
+		g.json("hns", nil, err)
+	}
+	for _, n := range networks {
+		g.network(ctx, n.Name)
+	}
+}
+
+func (g *gatherer) network(ctx context.Context, name string) {
+	if g.once("hns " + name) {
+		have, err := g.r.HNSNetwork(ctx, name)
+		g.json("hns/"+entryName(name)+".json", have, err)
+	}
+}
+
+func (g *gatherer) file(ctx context.Context, folder, path string, most int64) {
+	if !g.once(path) {
+		return
+	}
+	b, cut, err := tail(ctx, g.r, path, most)
+	g.add(folder+"/"+entryName(path), string(b), cut, err)
+}
+
+// entryName makes a path or a name the name of an entry: C:\k\config.yaml becomes
+// C/k/config.yaml.
+func entryName(path string) string {
+	parts := strings.FieldsFunc(path, func(r rune) bool { return r == '\\' || r == '/' || r == ':' })
+	for i, p := range parts {
+		if p == ".." || p == "." {
+			parts[i] = "_"
+		}
+	}
+	return cmp.Or(strings.Join(parts, "/"), "_")
+}
+
+// tail reads the end of a file, from a line's begin on where it is cut.
+func tail(ctx context.Context, r host.Reader, path string, most int64) (b []byte, cut bool, err error) {
+	fi, err := r.Stat(ctx, path)
+	if err != nil {
+		return nil, false, err
+	}
+	if fi.Dir {
+		return nil, false, errors.New("it is a folder")
+	}
+	rc, err := r.Open(ctx, path)
+	if err != nil {
+		return nil, false, err
+	}
+	defer rc.Close()
+	if skip := fi.Size - most; skip > 0 {
+		cut = true
+		if s, ok := rc.(io.Seeker); ok {
+			_, err = s.Seek(skip, io.SeekStart)
+		} else if skip > gatherRead {
+			return nil, false, fmt.Errorf("it has %d bytes, and cannot be read from its end", fi.Size)
+		} else {
+			_, err = io.CopyN(io.Discard, rc, skip)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	if b, err = io.ReadAll(io.LimitReader(rc, most)); err != nil {
+		return nil, false, err
+	}
+	if i := bytes.IndexByte(b, '\n'); cut && i >= 0 {
+		b = b[i+1:]
+	}
+	return bytes.ToValidUTF8(b, []byte("\uFFFD")), cut, nil
+}
+
+// Secrets are those that the arguments of steps hold.
+func Secrets(specs []steps.Spec) []string {
+	var out []string
+	for _, s := range specs {
+		step, k, err := kinds.Catalog().Decode(s)
+		if err != nil || k.Secrets == nil {
+			continue
+		}
+		k.Secrets(step, func(secret string) string {
+			if steps.HasRef(secret) {
+				return secret
+			}
+			out = append(out, secret)
+			// A log may hold a line of a file.
+			for l := range strings.Lines(secret) {
+				if l = strings.TrimSpace(l); len(l) >= 8 && l != secret {
+					out = append(out, l)
+				}
+			}
+			return secret
+		})
+	}
+	return out
+}

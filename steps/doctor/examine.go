@@ -1,0 +1,312 @@
+// Package doctor finds the symptoms of a machine that has joined, and names what fixes them.
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
+	"nodejoin/steps/kube"
+	"nodejoin/steps/preflight"
+)
+
+// ExamineRequest asks what is wrong with a machine that has joined.
+type ExamineRequest struct {
+	Node    string       `json:"node"`
+	Steps   []steps.Spec `json:"steps"` // of the node; they say how it should be
+	Cluster ClusterView  `json:"cluster"`
+}
+
+// ClusterView is what the controller has read of the cluster for one node. A Why says
+// why its part could not be read; then that part is neither there nor absent.
+type ClusterView struct {
+	Node     *kube.Node     `json:"node,omitempty"` // nil: there is none, or NodeWhy
+	NodeWhy  string         `json:"node_why,omitempty"`
+	Pods     []kube.Pod     `json:"pods,omitempty"` // of the node
+	PodsWhy  string         `json:"pods_why,omitempty"`
+	Services []kube.Service `json:"services,omitempty"` // of the whole cluster
+	// ServicesWhy, as the others.
+	ServicesWhy string    `json:"services_why,omitempty"`
+	Clock       time.Time `json:"clock"` // of the controller, when it asked
+}
+
+// ExamineReply is the answer.
+type ExamineReply struct {
+	Facts host.Facts `json:"facts"`
+	// Joined tells that nodejoin has registered the node's kubelet here; else nothing
+	// was looked for.
+	Joined   bool      `json:"joined"`
+	Symptoms []Symptom `json:"symptoms"`
+	// Pause is the image of pause containers that the runtime is configured with; ""
+	// where no such configuration is the plan's. Which builds of Windows an image is for
+	// is known to the controller. PauseMend are the steps that write it.
+	Pause     string   `json:"pause,omitempty"`
+	PauseMend []string `json:"pause_mend,omitempty"`
+	Mutations int64    `json:"mutations"`
+}
+
+// Symptom is a finding on a machine that has joined, with what would mend it.
+type Symptom struct {
+	steps.Finding
+	// Mend names steps of the plan that put it right.
+	Mend []string `json:"mend,omitempty"`
+	// Restart names services of the plan that are to be started anew.
+	Restart []string `json:"restart,omitempty"`
+}
+
+// Symptoms lists what can be found on a machine that has joined, in the order in which
+// it is looked for.
+func Symptoms() []steps.Findable {
+	var out []steps.Findable
+	for _, s := range symptoms {
+		out = append(out, steps.Findable{ID: s.id, Severity: s.severity, Doc: s.why})
+	}
+	return out
+}
+
+// symptom is a row of the table.
+type symptom struct {
+	id       string
+	severity steps.Severity
+	os       string // it is looked for on this OS only; "" = on all
+	why      string
+	look     func(ctx context.Context, x *diagnosis) ([]finding, error)
+}
+
+// observed is what was found, and what to do about it.
+type observed struct{ what, remedy string }
+
+// finding is what a row of the table has found, with what fixes it.
+type finding struct {
+	observed
+	mend, restart []string
+}
+
+// symptoms of a joined node: the troubleshooting section of the Kubernetes guide to
+// Windows nodes, each entry with what can be looked at of it.
+var symptoms = slices.Concat(serviceSymptoms, networkSymptoms, podSymptoms)
+
+// diagnosis is one pass over the table.
+type diagnosis struct {
+	r host.Reader
+	e *steps.Env
+	c ClusterView
+	// steps of the node, with the references filled that are known.
+	steps []plannedStep
+}
+
+type plannedStep struct {
+	id   string
+	args any
+	refs []string // to facts and outputs of other steps
+}
+
+// Examine looks for the symptoms of a machine that has joined; nothing is changed.
+func Examine(ctx context.Context, r host.Reader, e *steps.Env, req ExamineRequest) (ExamineReply, error) {
+	ex := &diagnosis{r: r, e: e, c: req.Cluster}
+	values := steps.FactValues(e.Facts)
+	if n := req.Cluster.Node; n != nil && n.PodCIDR != "" {
+		values["registered.pod_cidr"] = n.PodCIDR
+	}
+	var waived []string
+	for _, s := range req.Steps {
+		args, _, err := kinds.Catalog().Open(s, values)
+		if err != nil {
+			return ExamineReply{}, err
+		}
+		ex.steps = append(ex.steps, plannedStep{s.ID, args, steps.ArgRefs(s.Args)})
+		waived = append(waived, Waived(s)...)
+	}
+	reply := ExamineReply{Facts: e.Facts, Symptoms: []Symptom{}}
+	var err error
+	if reply.Joined, err = ex.joined(ctx); err != nil || !reply.Joined {
+		return reply, err
+	}
+	for _, s := range symptoms {
+		if s.os != "" && s.os != e.Facts.OS {
+			continue
+		}
+		signs, err := s.look(ctx, ex)
+		if ctx.Err() != nil {
+			return reply, context.Cause(ctx)
+		}
+		base := steps.Finding{ID: s.id, Severity: s.severity, Why: s.why, Waived: slices.Contains(waived, s.id)}
+		for _, g := range signs {
+			f := base
+			f.Seen, f.Remedy = g.what, g.remedy
+			reply.Symptoms = append(reply.Symptoms, Symptom{f, g.mend, g.restart})
+		}
+		if err != nil {
+			f := base
+			f.Unasked, f.Seen, f.Remedy = true, "could not be looked at: "+err.Error(), "mend what kept it from being asked, and look again"
+			if f.Severity == steps.SeverityError {
+				f.Severity = steps.SeverityWarning
+			}
+			reply.Symptoms = append(reply.Symptoms, Symptom{Finding: f})
+		}
+	}
+	if reply.Pause, reply.PauseMend, err = ex.pause(ctx); err != nil {
+		reply.Symptoms = append(reply.Symptoms, Symptom{Finding: steps.Finding{ID: PauseImageSymptom, Severity: steps.SeverityWarning, Unasked: true,
+			Seen: "could not be looked at: " + err.Error(), Why: pauseWhy, Remedy: "mend what kept it from being asked, and look again"}})
+	}
+	return reply, nil
+}
+
+// joined tells whether the node's kubelet is a service that nodejoin registered.
+func (x *diagnosis) joined(ctx context.Context) (bool, error) {
+	s, _, ok := x.service("kubelet")
+	if !ok {
+		return false, nil
+	}
+	have, err := x.r.Service(ctx, s.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		// Registered once, by the record: then that it is gone is the finding.
+		_, registered := x.e.Record.Lookup(kinds.ServiceKey(s.Name))
+		return registered, nil
+	}
+	return err == nil && steps.Ours(have, x.e.Record), err
+}
+
+// of gives the steps of a kind with their ids, in the plan's order.
+func of[T any](x *diagnosis) (ids []string, list []T) {
+	for _, s := range x.steps {
+		if v, ok := s.args.(T); ok {
+			ids, list = append(ids, s.id), append(list, v)
+		}
+	}
+	return ids, list
+}
+
+// using are the steps that take a value ("registered.pod_cidr"), those that take outputs
+// of them, and services that are started from files among them; in the plan's order.
+func (x *diagnosis) using(value string) (ids []string) {
+	var files []string
+	for _, s := range x.steps { // a step comes after those whose outputs it takes
+		takes := slices.ContainsFunc(s.refs, func(r string) bool {
+			step, _, _ := strings.Cut(r, ".")
+			return r == value || slices.Contains(ids, step)
+		})
+		if v, ok := s.args.(*kinds.Service); ok && len(v.Command) > 0 {
+			takes = takes || slices.ContainsFunc(v.Watched(), func(p string) bool { return slices.Contains(files, host.PathKey(x.e.Facts.OS, p)) })
+		}
+		if !takes {
+			continue
+		}
+		ids = append(ids, s.id)
+		if f, ok := s.args.(*kinds.File); ok {
+			files = append(files, host.PathKey(x.e.Facts.OS, f.Path))
+		}
+	}
+	return ids
+}
+
+// service finds the step of a service that is to run.
+func (x *diagnosis) service(name string) (s *kinds.Service, id string, ok bool) {
+	ids, list := of[*kinds.Service](x)
+	for i, s := range list {
+		if s.Name == name && s.Running() {
+			return s, ids[i], true
+		}
+	}
+	return nil, "", false
+}
+
+// file finds the step that writes a file.
+func (x *diagnosis) file(path string) (f *kinds.File, id string, ok bool) {
+	ids, list := of[*kinds.File](x)
+	for i, f := range list {
+		if host.PathKey(x.e.Facts.OS, f.Path) == host.PathKey(x.e.Facts.OS, path) {
+			return f, ids[i], true
+		}
+	}
+	return nil, "", false
+}
+
+// read gives a file of the machine; there is false where it is absent.
+func (x *diagnosis) read(ctx context.Context, path string) (b []byte, there bool, err error) {
+	f, err := host.ReadFile(ctx, x.r, path, host.MaxText)
+	if err != nil || f == nil {
+		return nil, false, err
+	}
+	if f.Truncated {
+		return nil, true, fmt.Errorf("%s is larger than %s", path, host.FormatSize(host.MaxText))
+	}
+	return f.Content, true, nil
+}
+
+// registered is a service as the machine has it; there is false where it is absent.
+func (x *diagnosis) registered(ctx context.Context, name string) (svc host.Service, there bool, err error) {
+	svc, err = x.r.Service(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return svc, false, nil
+	}
+	return svc, err == nil, err
+}
+
+// pauseLine is the assignment of the pause image in containerd's configuration:
+// sandbox_image to schema 2, sandbox of pinned_images from schema 3 on (containerd
+// docs/cri/config.md).
+var pauseLine = regexp.MustCompile(`(?m)^\s*(?:sandbox_image|sandbox)\s*=\s*['"]([^'"]*)['"]`)
+
+// pause reads the pause image out of the configuration that containerd is started with,
+// or out of the kubelet's flag where Docker is the runtime, and names the steps that
+// write it.
+func (x *diagnosis) pause(ctx context.Context) (image string, mend []string, err error) {
+	_, runtime, ok := x.service("containerd")
+	if !ok {
+		have, _, err := x.registered(ctx, "kubelet")
+		_, kubelet, _ := x.service("kubelet")
+		image, _ = host.Flag(have.Command, "pod-infra-container-image")
+		return image, []string{kubelet}, err
+	}
+	have, there, err := x.registered(ctx, "containerd")
+	if err != nil || !there {
+		return "", nil, err
+	}
+	path, _ := host.Flag(have.Command, "config")
+	if path == "" {
+		return "", nil, nil
+	}
+	b, _, err := x.read(ctx, path)
+	m := pauseLine.FindSubmatch(b)
+	if err != nil || m == nil {
+		return "", nil, err
+	}
+	if _, file, ok := x.file(path); ok {
+		mend = append(mend, file)
+	}
+	return string(m[1]), append(mend, runtime), nil
+}
+
+// asked is the error of a part of the cluster that could not be read; nil = it was.
+func asked(why string) error {
+	if why == "" {
+		return nil
+	}
+	return errors.New(why)
+}
+
+// jsonOf reads what may be JSON of any form.
+func jsonOf(b []byte) (any, error) {
+	var v any
+	err := json.Unmarshal(b, &v)
+	return v, err
+}
+
+// Waived are the ids of findings that a step of kind preflight is told not to count.
+func Waived(s steps.Spec) []string {
+	step, _, err := kinds.Catalog().Decode(s)
+	if p, is := step.(*preflight.Preflight); err == nil && is {
+		return p.Waive
+	}
+	return nil
+}

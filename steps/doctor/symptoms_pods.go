@@ -1,0 +1,118 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/kube"
+
+	"nodejoin/steps/host"
+)
+
+// PauseImageSymptom and PortForwardSymptom are judged by the controller from the pause
+// image that ExamineReply tells, as the tables of images are there.
+const (
+	PauseImageSymptom  = "pause-image"
+	PortForwardSymptom = "port-forward"
+)
+
+const pauseWhy = "every pod begins with a pause container, which holds its addresses while its containers come and go; on Windows its image must be made for the machine's build, or the pod stays in ContainerCreating"
+
+// podSymptoms: what pods of the node show, and what nobody can mend on Windows.
+var podSymptoms = []symptom{
+	{id: PauseImageSymptom, severity: steps.SeverityError, os: "windows", why: pauseWhy, look: nothingHere},
+	{id: PortForwardSymptom, severity: steps.SeverityWarning, os: "windows", why: "kubectl port-forward runs the program wincat inside the pause container, which its image has from 1.4.1 on", look: nothingHere},
+	{id: "pods-creating", severity: steps.SeverityWarning, why: "a pod that is not running after minutes will not run by itself: mostly the pause image, the CNI plugin or an image is the cause", look: podsCreating},
+	{id: "image-pull", severity: steps.SeverityWarning, why: "images are fetched by the runtime, which knows the proxy only from its own environment at its start", look: imagePull},
+	{id: "node-port-local", severity: steps.SeverityNote, os: "windows", why: "a Windows node does not reach NodePorts on itself, by design; other nodes and the outside do", look: nodePortLocal},
+	{id: "service-address-local", severity: steps.SeverityNote, os: "windows", why: "a Windows node itself does not reach the addresses of services, by design; its pods do", look: serviceAddressLocal},
+}
+
+func nothingHere(context.Context, *diagnosis) ([]finding, error) { return nil, nil }
+
+// creatingMost is how long a pod may be on its way before that is told: the first
+// images of a Windows node are some GB.
+const creatingMost = 10 * time.Minute
+
+func pullFails(p kube.Pod) bool {
+	return slices.ContainsFunc([]string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}, func(r string) bool { return strings.HasPrefix(p.Waiting, r) })
+}
+
+func podsCreating(_ context.Context, x *diagnosis) (out []finding, err error) {
+	for _, p := range x.c.Pods {
+		if p.Waiting == "" || p.Finished || p.Ending || pullFails(p) || x.c.Clock.Sub(p.Created) < creatingMost {
+			continue
+		}
+		out = append(out, finding{observed: observed{fmt.Sprintf("pod %s is not running after %s: %s", p, x.c.Clock.Sub(p.Created).Round(time.Minute), p.Waiting),
+			fmt.Sprintf("kubectl describe pod --namespace %s %s", p.Namespace, p.Name)}})
+	}
+	return out, asked(x.c.PodsWhy)
+}
+
+func imagePull(ctx context.Context, x *diagnosis) (out []finding, err error) {
+	if err := asked(x.c.PodsWhy); err != nil {
+		return nil, err
+	}
+	var proxies []string
+	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY"} {
+		v, err := host.LookupEnv(ctx, x.r, name)
+		if err != nil {
+			return nil, err
+		}
+		if v != "" {
+			proxies = append(proxies, name)
+		}
+	}
+	remedy := "the machine has no proxy: if it needs one for the outside, say proxy { ... } in the plan; if not, correct the image or give the plan a registry that has it"
+	if len(proxies) > 0 {
+		remedy = "the machine has " + strings.Join(proxies, " and ") + ": correct it, or start the runtime anew where it is newer than the runtime's start; else correct the image"
+	}
+	for _, p := range x.c.Pods {
+		if pullFails(p) && !p.Finished && !p.Ending {
+			out = append(out, finding{observed: observed{fmt.Sprintf("pod %s gets no image: %s", p, p.Waiting), remedy}})
+		}
+	}
+	return out, nil
+}
+
+// services names some of the cluster's services that match.
+func (x *diagnosis) services(of func(kube.Service) bool, show func(kube.Service) string) (list string, n int) {
+	var names []string
+	for _, s := range x.c.Services {
+		if of(s) {
+			if n++; n <= 3 {
+				names = append(names, show(s))
+			}
+		}
+	}
+	if n > 3 {
+		names = append(names, fmt.Sprintf("and %d more", n-3))
+	}
+	return strings.Join(names, ", "), n
+}
+
+func nodePortLocal(_ context.Context, x *diagnosis) ([]finding, error) {
+	list, n := x.services(func(s kube.Service) bool { return len(s.NodePorts) > 0 }, func(s kube.Service) string {
+		return fmt.Sprintf("%s (port %d)", s, s.NodePorts[0])
+	})
+	if n == 0 {
+		return nil, asked(x.c.ServicesWhy)
+	}
+	return []finding{{observed: observed{"there are NodePorts that do not answer on this machine itself: " + list, "ask them from another machine"}}}, nil
+}
+
+func serviceAddressLocal(_ context.Context, x *diagnosis) ([]finding, error) {
+	list, n := x.services(func(s kube.Service) bool {
+		return s.ClusterIP != "" && s.Namespace != "kube-system" && s.String() != "default/kubernetes"
+	}, func(s kube.Service) string {
+		return fmt.Sprintf("%s (%s)", s, s.ClusterIP)
+	})
+	if n == 0 {
+		return nil, asked(x.c.ServicesWhy)
+	}
+	return []finding{{observed: observed{"there are services whose addresses do not answer on this machine itself: " + list, "ask them from a pod"}}}, nil
+}

@@ -1,0 +1,201 @@
+package executor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/record"
+)
+
+// LeaveRequest names the node that leaves; the record says what is to be undone.
+type LeaveRequest struct {
+	Node string `json:"node"`
+}
+
+// ForgetReply names what stays in nodejoin's folder, because nodejoin did not put it there.
+type ForgetReply struct {
+	Left []string `json:"left,omitempty"`
+}
+
+// LeaveReply is what a check of what nodejoin has on a machine found, or the result of a
+// leave.
+type LeaveReply struct {
+	Facts     host.Facts   `json:"facts"`
+	Items     []LeaveItem  `json:"items"`            // in the order in which they are undone
+	Folder    bool         `json:"folder,omitempty"` // nodejoin's own folder is there
+	Failed    string       `json:"failed,omitempty"`
+	Err       *steps.Error `json:"err,omitempty"` // why the leave ended early; the next one continues from there
+	Mutations int64        `json:"mutations"`
+}
+
+// LeaveItem is one thing that nodejoin made or altered on a machine.
+type LeaveItem struct {
+	Key    record.Key   `json:"key"` // "service:kubelet"
+	Change steps.Change `json:"change"`
+	// Left says why it stays, or what of it; "" = nothing stays.
+	Left string       `json:"left,omitempty"`
+	Done bool         `json:"done,omitempty"` // undone, by this leave or an earlier one
+	Err  *steps.Error `json:"err,omitempty"`
+}
+
+// claimed is the keys of the record in the order in which they are undone: services
+// first, then what their programs made in the kernel, then backwards in the order of
+// the claims. Nodejoin's own folder and those above it are not among them.
+func (x *Executor) claimed() []record.Key {
+	var keys []record.Key
+	for key := range x.record.Claims {
+		if !record.Own(x.facts, key) {
+			keys = append(keys, key)
+		}
+	}
+	rank := func(key record.Key) int { return x.undos[key.Prefix].Order.Rank() }
+	slices.SortFunc(keys, func(a, b record.Key) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(x.record.Claims[b].Seq, x.record.Claims[a].Seq), strings.Compare(b.String(), a.String()))
+	})
+	return keys
+}
+
+// leaving is the undo run of a leave.
+func (x *Executor) leaving(node string) *undoRun {
+	return &undoRun{x: x, node: node, command: "leave", undone: func(ctx context.Context, key record.Key) error {
+		if c, _ := x.record.Lookup(key); c.Undone {
+			return nil
+		}
+		x.record.SetUndone(key)
+		return x.record.Save(ctx, x.host, x.facts)
+	}}
+}
+
+// item is what came of one claim.
+func (x *Executor) item(key record.Key, r undoResult) LeaveItem {
+	c, _ := x.record.Lookup(key)
+	return LeaveItem{Key: key, Change: r.Change, Left: r.Left, Done: c.Undone, Err: r.Err}
+}
+
+// undoing finds the undoing of a claim.
+func (x *Executor) undoing(key record.Key) func() (steps.Undoing, error) {
+	return func() (steps.Undoing, error) { return x.undos.Undoing(key, x.record.Claims[key]) }
+}
+
+// checkItem finds what is to be done about one claim.
+func (x *Executor) checkItem(ctx context.Context, u *undoRun, key record.Key) LeaveItem {
+	r, _ := u.check(ctx, x.env(u.node, key.String()), key, x.undoing(key))
+	return x.item(key, r)
+}
+
+// CheckLeave says what a leave would do; nothing is changed.
+func (x *Executor) CheckLeave(ctx context.Context, req LeaveRequest) (LeaveReply, error) {
+	if err := x.prepare(ctx); err != nil {
+		return LeaveReply{}, err
+	}
+	reply := LeaveReply{Facts: x.facts, Items: []LeaveItem{}}
+	u := x.leaving(req.Node)
+	for _, key := range x.claimed() {
+		reply.Items = append(reply.Items, x.checkItem(ctx, u, key))
+	}
+	reply.Mutations = x.Mutations()
+	var err error
+	reply.Folder, err = host.Exists(ctx, x.host, x.facts.DataDir)
+	return reply, err
+}
+
+// Leave undoes everything that nodejoin made or altered on the machine, but for its own
+// folder, and checks each thing again in the end. It stops at the first failure; the
+// next leave continues from there.
+func (x *Executor) Leave(ctx context.Context, req LeaveRequest) (LeaveReply, error) {
+	if err := x.prepare(ctx); err != nil {
+		return LeaveReply{}, err
+	}
+	reply := LeaveReply{Facts: x.facts, Items: []LeaveItem{}}
+	x.record.Snapshot = nil // everything goes back further than that
+	keys := x.claimed()
+	u := x.leaving(req.Node)
+	for _, key := range keys {
+		item := x.item(key, u.run(ctx, key, x.undoing(key)))
+		if item.Err != nil {
+			reply.Failed, reply.Err = key.String(), item.Err
+			break
+		}
+		reply.Items = append(reply.Items, item)
+	}
+	if reply.Err == nil {
+		reply.Items, reply.Failed, reply.Err = x.verifyLeft(ctx, u, keys)
+	}
+	reply.Mutations = x.Mutations()
+	return reply, nil
+}
+
+// verifyLeft checks everything once more.
+func (x *Executor) verifyLeft(ctx context.Context, u *undoRun, keys []record.Key) (items []LeaveItem, failed string, err *steps.Error) {
+	for _, key := range keys {
+		item := x.checkItem(ctx, u, key)
+		items = append(items, item)
+		switch {
+		case err != nil:
+		case item.Err != nil:
+			failed, err = key.String(), item.Err
+		case !item.Change.NoOp():
+			failed, err = key.String(), steps.AsError(notConverged(steps.Spec{ID: key.String()}, item.Change))
+		}
+	}
+	return items, failed, err
+}
+
+// dataEntries are what nodejoin keeps in its folder; the record goes last of them.
+// services and .host.lock are of Linux machines (steps/host/linux), whose services have
+// gone by then.
+var dataEntries = []string{"bin", "blobs", "previous", "resume", "services", ".host.lock", "apply.lock", "apply.holder.json", "history.json", "record.json"}
+
+// Forget removes nodejoin's own folder with all that nodejoin keeps in it, and the
+// folders above that it made, if they are empty. It refuses while something is still
+// to be undone. What else lies in the folder stays, and is named.
+func (x *Executor) Forget(ctx context.Context, req LeaveRequest) (reply ForgetReply, err error) {
+	if err := x.prepare(ctx); err != nil {
+		return reply, err
+	}
+	u := x.leaving(req.Node)
+	for _, key := range x.claimed() {
+		if item := x.checkItem(ctx, u, key); item.Err != nil || !item.Change.NoOp() {
+			return reply, &steps.Error{Code: steps.CodeFailed, Summary: "something is still to be undone", Detail: key.String(), Remedy: "leave again"}
+		}
+	}
+	dir := x.facts.DataDir
+	for _, name := range dataEntries {
+		path := host.Join(x.facts.OS, dir, name)
+		for _, p := range []string{path, host.TempName(path)} {
+			if err := steps.RemoveTree(ctx, x.host, x.facts.OS, p); err != nil {
+				return reply, err
+			}
+		}
+	}
+	rec := x.record
+	x.record = nil // the next call finds none
+	for ; ; dir = host.Dir(x.facts.OS, dir) {
+		list, err := x.host.List(ctx, dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return reply, err
+		case len(list) > 0:
+			if dir == x.facts.DataDir {
+				for _, fi := range list {
+					reply.Left = append(reply.Left, host.Join(x.facts.OS, dir, fi.Name))
+				}
+			}
+			return reply, nil
+		default:
+			if err := x.host.Remove(ctx, dir); err != nil {
+				return reply, err
+			}
+		}
+		if c, ours := rec.Lookup(record.Directory.Of(host.Dir(x.facts.OS, dir))); !ours || c.Existed {
+			return reply, nil
+		}
+	}
+}

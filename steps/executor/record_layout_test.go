@@ -1,0 +1,95 @@
+package executor_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
+	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
+	"nodejoin/steps/record"
+	"nodejoin/steps/stepstest"
+)
+
+// The records in ../record/testdata were written by nodejoin 0.1 (record version 1): one of a
+// Windows and one of a Linux node that had joined with most kinds of claims, one of an
+// upgrade that was killed, and two of upgrades that failed and were undone, before a run
+// had seen the machine work again. They are never rewritten.
+
+// fixtureMachine is a machine with nothing but this record.
+func fixtureMachine(t *testing.T, name string) (host.Host, host.Facts) {
+	t.Helper()
+	osName := "windows"
+	if strings.Contains(name, "linux") {
+		osName = "linux"
+	}
+	h := stepstest.OpenHost(t, osName)
+	f, err := h.Facts(t.Context())
+	stepstest.Must(t, err)
+	b, err := os.ReadFile(filepath.Join("..", "record", "testdata", name))
+	stepstest.Must(t, err)
+	stepstest.Must(t, h.WriteFile(t.Context(), record.Path(f), bytes.NewReader(b), host.WriteOptions{Access: host.AccessPrivate}))
+	return h, f
+}
+
+func TestRecordLayouts(t *testing.T) {
+	windows := map[string]int{"backup": 1, "directory": 22, "dynamic_ports": 1, "env": 4, "feature": 1, "file": 26, "firewall_rule": 5, "hns_network": 1,
+		"host_name": 1, "made": 12, "registry": 16, "registry_key": 14, "reserved_ports": 1, "service": 5, "source_vip": 1, "trusted_ca": 1}
+	linux := map[string]int{"backup": 1, "chains": 3, "directory": 16, "env": 6, "env_file": 1, "file": 27, "filter_table": 1, "interface": 2, "made": 11,
+		"netns": 1, "routes": 1, "service": 5, "sysctl": 3, "trusted_ca": 1}
+	for name, want := range map[string]map[string]int{"0.1-windows.json": windows, "0.1-linux.json": linux} {
+		h, f := fixtureMachine(t, name)
+		rec, err := record.Load(t.Context(), h, f)
+		stepstest.Must(t, err)
+		have := map[string]int{}
+		for key := range rec.Claims {
+			have[string(key.Prefix)]++
+		}
+		if diff := cmp.Diff(want, have); diff != "" {
+			t.Errorf("%s: claims (-want +have):\n%s", name, diff)
+		}
+		reply, err := executor.NewExecutor(kinds.Catalog(), h, nil, func(event.Event) {}).CheckLeave(t.Context(), executor.LeaveRequest{Node: "n"})
+		stepstest.Must(t, err)
+		// Nodejoin's own folder and those above it are not among them.
+		if n := len(rec.Claims) - len(reply.Items); n < 0 || n > 3 {
+			t.Errorf("%s: leave knows %d of %d claims", name, len(reply.Items), len(rec.Claims))
+		}
+		for _, item := range reply.Items {
+			if item.Err != nil {
+				t.Errorf("%s: %s: %v", name, item.Key, item.Err)
+			}
+		}
+	}
+}
+
+// A change that 0.1 had begun on a machine is ended by this version.
+func TestRecordLayoutSnapshots(t *testing.T) {
+	for name, rolledBack := range map[string]bool{"0.1-windows-open.json": false, "0.1-windows-rolled-back.json": true, "0.1-linux-rolled-back.json": true} {
+		h, _ := fixtureMachine(t, name)
+		x := executor.NewExecutor(kinds.Catalog(), h, nil, func(event.Event) {})
+		check, err := x.Check(t.Context(), executor.Request{Node: "n"})
+		stepstest.Must(t, err)
+		if s := check.Snapshot; s == nil || s.Begun.IsZero() || s.Closed != rolledBack || (s.RolledBack != nil) != rolledBack {
+			t.Errorf("%s: a check reports %+v", name, s)
+		}
+		reply, err := x.Rollback(t.Context(), executor.RollbackRequest{Node: "n"})
+		if rolledBack {
+			want := []string{"kubelet", "kube-proxy"}
+			if err != nil || reply.Before == nil || !reply.Before.Ready || reply.Before.Version != "1.36.3" || reply.Before.UID == "" || len(reply.Before.Given.Labels) < 3 || !cmp.Equal(reply.Services, want) {
+				t.Errorf("%s: %+v, %v", name, reply, err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), "previous") {
+			t.Errorf("%s: its files in previous are not there: %v", name, err)
+		}
+		stepstest.Must(t, x.Verified(t.Context()))
+		if check, err = x.Check(t.Context(), executor.Request{Node: "n"}); err != nil || check.Snapshot != nil {
+			t.Errorf("%s: once it is verified, a check reports %+v, %v", name, check.Snapshot, err)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+)
+
+// RunNote says in short what a run did to a machine, or to its Node.
+type RunNote struct {
+	Holder  steps.Holder  `json:"holder"`
+	Ended   time.Time     `json:"ended"`
+	Took    time.Duration `json:"took"`           // nanoseconds
+	Version string        `json:"version"`        // of nodejoin
+	Plan    string        `json:"plan,omitempty"` // digest of the plan's files, "sha256:..."
+	Result  string        `json:"result"`         // done, failed, interrupted
+	Changed []string      `json:"changed"`        // step ids
+	Failed  string        `json:"failed,omitempty"`
+	Error   string        `json:"error,omitempty"` // summary
+	// Seen are the versions that the run has seen run, by the step that unpacked them.
+	Seen map[string]string `json:"seen,omitempty"`
+}
+
+// KeepNotes is how many notes a machine keeps; older ones are dropped.
+const KeepNotes = 20
+
+// NotesPath is where the notes of a machine lie.
+func NotesPath(f host.Facts) string { return host.Join(f.OS, f.DataDir, "history.json") }
+
+// Notes reads the notes of a machine, oldest first; without any it gives none. Notes
+// that cannot be parsed count as none, as they are of no consequence.
+func Notes(ctx context.Context, r host.Reader, f host.Facts) ([]RunNote, error) {
+	rc, err := r.Open(ctx, NotesPath(f))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer rc.Close()
+	b, err := io.ReadAll(io.LimitReader(rc, 4<<20))
+	if err != nil {
+		return nil, err
+	}
+	var out []RunNote
+	if json.Unmarshal(b, &out) != nil {
+		return nil, nil
+	}
+	return out, nil
+}
+
+// Note adds a note to those of the machine, and to the record the versions that the run
+// has seen run.
+func (x *Executor) Note(ctx context.Context, n RunNote) error {
+	if err := x.prepare(ctx); err != nil {
+		return err
+	}
+	changed := false
+	for _, id := range slices.Sorted(maps.Keys(n.Seen)) {
+		if u, ok := x.record.Archives[id]; ok && u.Version != n.Seen[id] {
+			u.Version = n.Seen[id]
+			x.record.Archives[id], changed = u, true
+		}
+	}
+	if changed {
+		if err := x.record.Save(ctx, x.host, x.facts); err != nil {
+			return fmt.Errorf("note the run: %w", err)
+		}
+	}
+	notes, err := Notes(ctx, x.host, x.facts)
+	if err != nil {
+		return err
+	}
+	notes = append(notes, n)
+	b, err := json.MarshalIndent(notes[max(0, len(notes)-KeepNotes):], "", " ")
+	if err != nil {
+		return err
+	}
+	if err := x.host.WriteFile(ctx, NotesPath(x.facts), bytes.NewReader(append(b, '\n')), host.WriteOptions{Access: host.AccessPrivate}); err != nil {
+		return fmt.Errorf("note the run: %w", err)
+	}
+	return nil
+}

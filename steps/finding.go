@@ -1,0 +1,28 @@
+package steps
+
+// Severity is how much a finding weighs.
+type Severity string
+
+const (
+	SeverityError   Severity = "error"   // the join would fail or break something: nothing is changed
+	SeverityWarning Severity = "warning" // it may fail, now or later
+	SeverityNote    Severity = "note"    // a node is better off otherwise
+)
+
+// Finding is one condition of a machine that does not hold, or was not to be asked.
+type Finding struct {
+	ID       string   `json:"id"` // stable, see Findables
+	Severity Severity `json:"severity"`
+	Seen     string   `json:"seen"`             // what was seen, or why it could not be asked
+	Why      string   `json:"why,omitempty"`    // why it matters
+	Remedy   string   `json:"remedy,omitempty"` // how to mend it
+	Unasked  bool     `json:"unasked,omitempty"`
+	Waived   bool     `json:"waived,omitempty"` // the plan says that it does not count
+}
+
+// Findable is a finding that there can be.
+type Findable struct {
+	ID       string
+	Severity Severity
+	Doc      string // why it matters: a sentence without its full stop
+}

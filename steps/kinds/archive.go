@@ -1,0 +1,246 @@
+package kinds
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/record"
+)
+
+var archiveKind = steps.Kind{Name: "archive", Place: steps.OnHost, Doc: "files unpacked from an archive that is verified by digest",
+	New: func() any { return &Archive{} }}
+
+// Archive is a set of files unpacked from one archive (.tar, .tar.gz, .tgz, .zip).
+type Archive struct {
+	steps.Source
+	To       string   `json:"to" doc:"absolute folder that receives the files" id:"true" path:"true"`
+	Strip    int      `json:"strip,omitempty" doc:"leading folders of member names to drop"`
+	Include  []string `json:"include,omitempty" doc:"patterns (path.Match) of member names to unpack; default all"`
+	Services []string `json:"services,omitempty" doc:"services to stop before files are replaced"`
+	// Versions by the names of files in the archive.
+	Versions map[string]string `json:"versions,omitempty" doc:"version that a program in it tells of itself, by file name, for example { \"kubelet.exe\" = \"v1.36.3\" }; a program of Go in which it does not occur is refused, and nothing is put in place"`
+}
+
+// identity is what the record keeps as the digest of the archive: the digest
+// itself, and what was taken from it to where when that is not everything.
+func (a *Archive) identity() string {
+	alg, digest := a.Digest()
+	id := alg + ":" + digest + ";to=" + a.To
+	if a.Strip != 0 {
+		id += fmt.Sprintf(";strip=%d", a.Strip)
+	}
+	if len(a.Include) > 0 {
+		id += fmt.Sprintf(";include=%q", a.Include)
+	}
+	return id
+}
+
+func (a *Archive) validate() error {
+	if err := validSource(a.Source); err != nil {
+		return err
+	}
+	if a.Strip < 0 {
+		return steps.Invalid("strip is %d; it counts folders", a.Strip)
+	}
+	for _, p := range a.Include {
+		if _, err := path.Match(p, ""); err != nil {
+			return steps.Invalid("include %q is not a pattern: %v", p, err)
+		}
+	}
+	return nil
+}
+
+func (a *Archive) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
+	if err := a.validate(); err != nil {
+		return steps.Change{}, err
+	}
+	rec, ok := e.Record.Archives[e.StepID]
+	if !ok {
+		fi, err := r.Stat(ctx, a.To)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return steps.Change{}, err
+		}
+		return a.diff(nil, nil, err == nil && fi.Dir), nil
+	}
+	have := map[string]string{}
+	for p := range rec.Files {
+		d, err := e.FileDigest(ctx, r, p)
+		if err != nil {
+			return steps.Change{}, err
+		}
+		have[p] = d
+	}
+	return a.diff(&rec, have, true), nil
+}
+
+// diff compares the recorded unpacking (nil: none) and the files found, path to
+// sha256 or "" where absent, with what is wanted.
+func (a *Archive) diff(rec *record.Unpacked, have map[string]string, folder bool) steps.Change {
+	c := steps.Change{Action: steps.ActionUpdate, Blobs: blobs(a.Source)}
+	for _, s := range a.Services {
+		c.Touches = append(c.Touches, steps.Touch{Service: s})
+	}
+	if rec == nil {
+		// What a folder without a record holds may be replaced, so its services count.
+		c.Action, c.Touches = steps.ActionCreate, append(c.Touches, steps.Touch{Path: a.To})
+		if !folder {
+			c.Touches = []steps.Touch{{Path: a.To}}
+		}
+		return c
+	}
+	if rec.Digest != a.identity() {
+		c.Reason = "another archive or selection was unpacked before"
+		c.Diffs = append(c.Diffs, steps.Diff{Name: "archive", Have: rec.Digest, Want: a.identity()})
+		c.Touches = append(c.Touches, steps.Touch{Path: a.To})
+		return c
+	}
+	for _, p := range slices.Sorted(maps.Keys(rec.Files)) {
+		if have[p] == rec.Files[p] {
+			continue
+		}
+		d := steps.Diff{Name: p, Have: "absent", Want: "sha256 " + rec.Files[p]}
+		if have[p] != "" {
+			d.Have = "sha256 " + have[p]
+		}
+		c.Diffs = append(c.Diffs, d)
+		c.Touches = append(c.Touches, steps.Touch{Path: p})
+		if c.Digests == nil {
+			c.Digests = map[string]string{}
+		}
+		c.Digests[p] = rec.Files[p]
+	}
+	if len(c.Diffs) == 0 {
+		return steps.Change{}
+	}
+	return c
+}
+
+// dest is where a member goes; "" if it is not wanted.
+func (a *Archive) dest(os, member string) string {
+	if len(a.Include) > 0 && !slices.ContainsFunc(a.Include, func(p string) bool { ok, _ := path.Match(p, member); return ok }) {
+		return ""
+	}
+	parts := strings.Split(member, "/")
+	if len(parts) <= a.Strip {
+		return ""
+	}
+	return host.Join(os, append([]string{a.To}, parts[a.Strip:]...)...)
+}
+
+func (a *Archive) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
+	staged := map[string]string{} // final path -> sha256; the bytes lie at TempName
+	if err := a.stage(ctx, h, e, staged); err != nil {
+		for _, p := range slices.Sorted(maps.Keys(staged)) {
+			discard(ctx, h, host.TempName(p))
+		}
+		return steps.Outcome{}, err
+	}
+	return steps.Outcome{}, a.moveIn(ctx, h, e, staged)
+}
+
+// stage unpacks every wanted member beside its place while the whole archive goes
+// through its digest, and fails unless that holds. It adds to staged before it writes.
+func (a *Archive) stage(ctx context.Context, h host.Host, e *steps.Env, staged map[string]string) error {
+	d, err := fetch(ctx, e, a.Source)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	keys := map[string]string{} // path key -> member
+	err = e.Artifacts.Unpack(ctx, d, a.Name(), e.Facts.OS, func(m steps.Member, r io.Reader) error {
+		p := a.dest(e.Facts.OS, m.Name)
+		if p == "" {
+			return nil
+		}
+		key := host.PathKey(e.Facts.OS, p)
+		if first, ok := keys[key]; ok {
+			return steps.Invalid("%s: members %s and %s would both become %s", a.Source.Name(), first, m.Name, p)
+		}
+		keys[key] = m.Name
+		if err := claimFile(ctx, h, e, p, false); err != nil {
+			return err
+		}
+		staged[p] = ""
+		access := host.AccessDefault
+		if m.Executable {
+			access = host.AccessProgram
+		}
+		sum, scan := sha256.New(), a.scan(m.Name)
+		through := []io.Writer{sum}
+		if scan != nil {
+			through = append(through, scan)
+		}
+		if err := h.WriteFile(ctx, host.TempName(p), io.TeeReader(r, io.MultiWriter(through...)), host.WriteOptions{Access: access}); err != nil {
+			return err
+		}
+		staged[p] = hex.EncodeToString(sum.Sum(nil))
+		return a.otherVersion(m.Name, scan)
+	})
+	// Bytes that are not those that were promised explain any trouble with unpacking
+	// them; trouble with the host does not depend on them.
+	var onHost *host.Error
+	if ctx.Err() != nil || errors.As(err, &onHost) {
+		return err
+	}
+	if end := d.drain(); end != nil {
+		return end
+	}
+	if err == nil && len(staged) == 0 {
+		err = steps.Invalid("%s: no member matches include %q with strip %d", a.Source.Name(), a.Include, a.Strip)
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Versions)) {
+		if err == nil && !slices.ContainsFunc(slices.Sorted(maps.Keys(staged)), func(p string) bool { return host.Base(e.Facts.OS, p) == name }) {
+			err = steps.Invalid("%s: versions names %q, and no such file is unpacked", a.Source.Name(), name)
+		}
+	}
+	return err
+}
+
+// moveIn puts the staged files in their places, stopping what runs from those that
+// it replaces, and notes them in the record.
+func (a *Archive) moveIn(ctx context.Context, h host.Host, e *steps.Env, staged map[string]string) error {
+	paths := slices.Sorted(maps.Keys(staged))
+	have := map[string]string{}
+	replaces := false
+	for _, p := range paths {
+		d, err := e.FileDigest(ctx, h, p)
+		if err != nil {
+			return err
+		}
+		have[p] = d
+		// A program that was deleted may run all the same.
+		replaces = replaces || d != staged[p]
+	}
+	if replaces {
+		if err := stopUsers(ctx, h, e, a.Services); err != nil {
+			return err
+		}
+	}
+	for _, p := range paths {
+		var err error
+		if have[p] == staged[p] {
+			err = h.Remove(ctx, host.TempName(p))
+		} else {
+			err = moveIn(ctx, h, host.TempName(p), p)
+		}
+		if err == nil {
+			err = e.Stamp(ctx, h, p, staged[p])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	e.SetArchive(record.Unpacked{Digest: a.identity(), Files: staged})
+	return nil
+}

@@ -1,0 +1,83 @@
+// Package kinds holds the step kinds, one file each with its arguments, check, apply and undo, and lists them.
+package kinds
+
+import (
+	"nodejoin/steps"
+	"nodejoin/steps/preflight"
+)
+
+// Catalog lists every step kind, sorted by name. To add one, write its file and name it here.
+func Catalog() steps.Catalog {
+	return steps.Catalog{
+		archiveKind,
+		binaryKind,
+		bootstrapTokenKind,
+		cniConfFirstKind,
+		credentialsReadyKind,
+		directoryKind,
+		dynamicPortsKind,
+		envKind,
+		featureKind,
+		fileKind,
+		fileReadyKind,
+		firewallRuleKind,
+		flannelAgreesKind,
+		formerSettingsKind,
+		hnsNetworkKind,
+		hnsReadyKind,
+		hostNameKind,
+		httpReadyKind,
+		kernelModuleKind,
+		kubeadmJoinKind,
+		kubeconfigKind,
+		manifestKind,
+		nodeJoinedKind,
+		nodeLabelsKind,
+		nodeNameFreeKind,
+		nodeReadyKind,
+		nodeRegisteredKind,
+		nodeSeenKind,
+		nodeTaintsKind,
+		pipeReadyKind,
+		preflight.PreflightKind,
+		rebootKind,
+		registryKind,
+		reservedPortsKind,
+		serviceKind,
+		serviceAccountKind,
+		serviceAccountTokenKind,
+		serviceRunningKind,
+		servingCertificateKind,
+		sourceVIPKind,
+		sysctlKind,
+		trustedCAKind,
+	}
+}
+
+// Lookup finds a kind by name.
+func Lookup(name string) (steps.Kind, bool) { return Catalog().Lookup(name) }
+
+// As is the argument struct of a spec, if it is of the kind that has that struct.
+func As[S any](s steps.Spec) (*S, bool) {
+	v, _, err := Catalog().Decode(s)
+	out, ok := v.(*S)
+	return out, ok && err == nil
+}
+
+// Makes is what a step makes on a machine of the OS.
+func Makes(s steps.Spec, os string) steps.Thing {
+	v, k, err := Catalog().Decode(s)
+	if err != nil || k.Makes == nil {
+		return steps.Thing{}
+	}
+	return k.Makes(v, os)
+}
+
+// Gate is the service that a step waits for as a gate; "" = it is none.
+func Gate(s steps.Spec) string {
+	v, k, err := Catalog().Decode(s)
+	if err != nil || k.Gate == nil {
+		return ""
+	}
+	return k.Gate(v)
+}

@@ -1,0 +1,170 @@
+package kinds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/kube"
+)
+
+var bootstrapTokenKind = steps.Kind{Name: "bootstrap_token", Place: steps.OnCluster, Doc: "a short-lived bootstrap token of this node, or the absence of any", Outputs: []string{"token"},
+	New: func() any { return &BootstrapToken{} }}
+
+var serviceAccountKind = steps.Kind{Name: "service_account", Place: steps.OnCluster, Shared: true, Doc: "a ServiceAccount with its role and binding",
+	New: func() any { return &ServiceAccount{} }}
+
+var serviceAccountTokenKind = steps.Kind{Name: "service_account_token", Place: steps.OnCluster, Doc: "a token of a ServiceAccount, minted when it is needed", Outputs: []string{"token"},
+	New: func() any { return &ServiceAccountToken{} }}
+
+// BootstrapToken mints a token (output "token", sensitive) each time it runs; the
+// spec's only_if keeps it from running when nothing needs one. With Absent it
+// removes every token that was minted for the node.
+type BootstrapToken struct {
+	TTL    string `json:"ttl,omitempty" doc:"life of the token, default 15m" present:"true"`
+	Absent bool   `json:"absent,omitempty" doc:"remove the tokens of this node"`
+}
+
+// Default lives of tokens. A join takes minutes; kube-proxy and flanneld keep
+// theirs until the node is joined anew.
+const (
+	defaultBootstrapTTL      = 15 * time.Minute
+	defaultServiceAccountTTL = 365 * 24 * time.Hour
+)
+
+// Shortest life that the API server takes for each: a bootstrap token that expires
+// before it is used is of no use, and TokenRequest refuses less than 10 minutes
+// (k8s.io/kubernetes/pkg/apis/authentication/validation).
+const (
+	minBootstrapTTL      = time.Minute
+	minServiceAccountTTL = 10 * time.Minute
+)
+
+func (b *BootstrapToken) Check(ctx context.Context, r kube.Reader, e *steps.Env) (steps.Change, error) {
+	if _, err := tokenTTL(b.TTL, defaultBootstrapTTL, minBootstrapTTL); err != nil {
+		return steps.Change{}, err
+	}
+	minted := e.Applied["token"]
+	if !b.Absent && minted == "" {
+		return steps.Change{Action: steps.ActionCreate, Touches: []steps.Touch{{Tokens: true}}}, nil
+	}
+	have, err := r.BootstrapTokens(ctx, e.Node)
+	if err != nil {
+		return steps.Change{}, err
+	}
+	if b.Absent {
+		if step, minted := e.Pending[steps.Touch{Tokens: true}]; len(have) == 0 && minted {
+			return steps.Change{Action: steps.ActionDelete, Reason: step + " mints one"}, nil
+		}
+		if len(have) == 0 {
+			return steps.Change{}, nil
+		}
+		return steps.Change{Action: steps.ActionDelete, Reason: fmt.Sprintf("%d bootstrap %s of this node still there", len(have), plural(len(have), "token is", "tokens are"))}, nil
+	}
+	id, _, _ := strings.Cut(minted, ".")
+	for _, t := range have {
+		if t.ID == id {
+			return steps.Change{}, nil
+		}
+	}
+	return steps.Change{Action: steps.ActionCreate, Reason: "the token that was minted is gone"}, nil
+}
+
+func (b *BootstrapToken) Apply(ctx context.Context, a kube.API, e *steps.Env, c steps.Change) (steps.Outcome, error) {
+	if b.Absent {
+		have, err := a.BootstrapTokens(ctx, e.Node)
+		if err != nil {
+			return steps.Outcome{}, err
+		}
+		for _, t := range have {
+			if err := a.RevokeToken(ctx, t.ID); err != nil {
+				return steps.Outcome{}, err
+			}
+		}
+		return steps.Outcome{}, nil
+	}
+	ttl, err := tokenTTL(b.TTL, defaultBootstrapTTL, minBootstrapTTL)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	t, err := a.MintToken(ctx, e.Node, ttl)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	return steps.Outcome{Outputs: map[string]string{"token": t.ID + "." + t.Secret}, Sensitive: []string{"token"}}, nil
+}
+
+// ServiceAccount keeps an account of a node component.
+type ServiceAccount struct {
+	Namespace   string      `json:"namespace" doc:"namespace of the account"`
+	Name        string      `json:"name" doc:"name of the account" id:"true"`
+	ClusterRole string      `json:"cluster_role" doc:"ClusterRole to bind"`
+	Rules       []kube.Rule `json:"rules,omitempty" doc:"rules of the ClusterRole, where nodejoin makes it"`
+}
+
+func (s *ServiceAccount) want() kube.ServiceAccount {
+	return kube.ServiceAccount{Namespace: s.Namespace, Name: s.Name, ClusterRole: s.ClusterRole, Rules: s.Rules}
+}
+
+func (s *ServiceAccount) Check(ctx context.Context, r kube.Reader, e *steps.Env) (steps.Change, error) {
+	if s.Namespace == "" || s.Name == "" || s.ClusterRole == "" {
+		return steps.Change{}, &steps.Error{Code: steps.CodeInvalid, Summary: "incomplete service account", Detail: "namespace, name and cluster_role must be set"}
+	}
+	have, err := r.ServiceAccount(ctx, s.want())
+	if err != nil || len(have.Missing) == 0 {
+		return steps.Change{}, err
+	}
+	return steps.Change{Action: steps.ActionCreate, Reason: "missing: " + strings.Join(have.Missing, "; ")}, nil
+}
+
+func (s *ServiceAccount) Apply(ctx context.Context, a kube.API, e *steps.Env, c steps.Change) (steps.Outcome, error) {
+	return steps.Outcome{}, a.EnsureServiceAccount(ctx, s.want())
+}
+
+// ServiceAccountToken mints a token (output "token", sensitive) each time it runs; see only_if.
+type ServiceAccountToken struct {
+	Namespace string `json:"namespace" doc:"namespace of the account"`
+	Name      string `json:"name" doc:"name of the account" id:"true"`
+	TTL       string `json:"ttl,omitempty" doc:"life of the token, default 8760h; the API server may shorten it"`
+}
+
+func (s *ServiceAccountToken) Check(ctx context.Context, r kube.Reader, e *steps.Env) (steps.Change, error) {
+	if _, err := tokenTTL(s.TTL, defaultServiceAccountTTL, minServiceAccountTTL); err != nil {
+		return steps.Change{}, err
+	}
+	if e.Applied["token"] != "" {
+		return steps.Change{}, nil
+	}
+	return steps.Change{Action: steps.ActionCreate}, nil
+}
+
+func (s *ServiceAccountToken) Apply(ctx context.Context, a kube.API, e *steps.Env, c steps.Change) (steps.Outcome, error) {
+	ttl, err := tokenTTL(s.TTL, defaultServiceAccountTTL, minServiceAccountTTL)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	token, _, err := a.ServiceAccountToken(ctx, s.Namespace, s.Name, ttl)
+	if errors.Is(err, fs.ErrNotExist) {
+		return steps.Outcome{}, &steps.Error{Code: steps.CodeFailed, Summary: "no such service account", Detail: fmt.Sprintf("ServiceAccount %s/%s does not exist: %v", s.Namespace, s.Name, err),
+			Remedy: "make it with a service_account step that comes before"}
+	}
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	return steps.Outcome{Outputs: map[string]string{"token": token}, Sensitive: []string{"token"}}, nil
+}
+
+func tokenTTL(s string, byDefault, least time.Duration) (time.Duration, error) {
+	if s == "" {
+		return byDefault, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < least {
+		return 0, &steps.Error{Code: steps.CodeInvalid, Summary: "wrong ttl", Detail: fmt.Sprintf("%q is no duration of %s or more, written like 15m or 24h", s, least)}
+	}
+	return d, nil
+}

@@ -1,0 +1,145 @@
+package kinds
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/record"
+)
+
+var fileKind = steps.Kind{Name: "file", Place: steps.OnHost, Doc: "a file with this content, written atomically, or its absence",
+	Undo:  map[record.Prefix]steps.Undo{record.File: {New: undoFile, Removes: steps.RemovesItself, Snapshot: steps.SnapshotInline}},
+	New:   func() any { return &File{} },
+	Makes: steps.Makes((*File).thing), Secrets: steps.Secrets((*File).secrets)}
+
+// File is a file with wanted content and access, or its absence.
+type File struct {
+	Path      string      `json:"path" doc:"absolute path" id:"true" path:"true"`
+	Content   string      `json:"content,omitempty" doc:"the whole content" present:"true" secret:"true"`
+	Access    host.Access `json:"access,omitempty" doc:"\"private\": only the system and administrators; \"program\": executable on Linux" choices:"private,program" present:"true"`
+	Sensitive bool        `json:"sensitive,omitempty" doc:"never show the content in a diff" present:"true"`
+	Absent    bool        `json:"absent,omitempty" doc:"the file must not exist"`
+}
+
+func (f *File) thing(string) steps.Thing {
+	return steps.Thing{Key: record.File.Of(f.Path), Words: "the file " + f.Path}
+}
+
+func (f *File) secrets(shown func(string) string) {
+	if f.Sensitive && f.Content != "" {
+		f.Content = shown(f.Content)
+	}
+}
+
+func (f *File) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
+	have, err := host.ReadFile(ctx, r, f.Path, max(host.MaxText, len(f.Content)))
+	if err != nil {
+		return steps.Change{}, err
+	}
+	step, made := e.Pending[steps.Touch{Path: f.Path}.Key(e.Facts.OS)]
+	if digest, _ := e.FutureDigest(f.Path); f.Absent && have == nil && made && digest != steps.AbsentFile {
+		have = &host.File{} // it will be there
+		c := f.diff(have, e.Facts.OS)
+		c.Reason = step + " makes it"
+		return c, nil
+	}
+	c := f.diff(have, e.Facts.OS)
+	if have != nil {
+		c = c.WrittenAt(have.ModTime)
+	}
+	return c, nil
+}
+
+// diff compares; have is nil when there is no file.
+func (f *File) diff(have *host.File, os string) steps.Change {
+	switch {
+	case f.Absent && have == nil:
+		return steps.Change{}
+	case f.Absent:
+		return steps.Change{Action: steps.ActionDelete, Touches: []steps.Touch{{Path: f.Path}}, Digests: map[string]string{f.Path: steps.AbsentFile}}
+	}
+	c := steps.Change{Action: steps.ActionUpdate}
+	if have == nil {
+		c.Action = steps.ActionCreate
+		have = &host.File{Access: f.Access}
+		if f.Content == "" {
+			c.Touches = []steps.Touch{{Path: f.Path}}
+		}
+	}
+	if have.Truncated || string(have.Content) != f.Content {
+		c.Diffs = append(c.Diffs, contentDiff(have, f.Content, f.Sensitive))
+		c.Touches = []steps.Touch{{Path: f.Path}}
+	}
+	c.Diffs = append(c.Diffs, accessDiff(os, have.Access, f.Access)...)
+	if c.Action == steps.ActionUpdate && len(c.Diffs) == 0 {
+		return steps.Change{}
+	}
+	if len(c.Touches) > 0 && !steps.HasRef(f.Content) && !f.Sensitive {
+		sum := sha256.Sum256([]byte(f.Content))
+		c.Digests = map[string]string{f.Path: hex.EncodeToString(sum[:])}
+	}
+	return c
+}
+
+func contentDiff(have *host.File, want string, sensitive bool) steps.Diff {
+	switch {
+	case sensitive:
+		return steps.Diff{Name: "content", Sensitive: true}
+	case !have.Truncated && utf8.Valid(have.Content) && utf8.ValidString(want):
+		return steps.Diff{Name: "content", Have: string(have.Content), Want: want, Text: true}
+	}
+	sum := sha256.Sum256([]byte(want))
+	return steps.Diff{Name: "content", Have: describe(have), Want: fmt.Sprintf("%d bytes, sha256 %s", len(want), hex.EncodeToString(sum[:]))}
+}
+
+func (f *File) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
+	have, err := host.ReadFile(ctx, h, f.Path, max(host.MaxText, len(f.Content)))
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	if err := claimFile(ctx, h, e, f.Path, f.Sensitive); err != nil {
+		return steps.Outcome{}, err
+	}
+	switch {
+	case f.Absent:
+		return steps.Outcome{}, h.Remove(ctx, f.Path)
+	case have != nil && !have.Truncated && string(have.Content) == f.Content:
+		return steps.Outcome{}, h.SetAccess(ctx, f.Path, f.Access)
+	}
+	return steps.Outcome{}, h.WriteFile(ctx, f.Path, strings.NewReader(f.Content), host.WriteOptions{Access: f.Access})
+}
+
+// describe is the size of a content that is not shown, with its digest where all of it was read.
+func describe(f *host.File) string {
+	if f.Truncated {
+		return fmt.Sprintf("%d bytes", f.Size)
+	}
+	sum := sha256.Sum256(f.Content)
+	return fmt.Sprintf("%d bytes, sha256 %s", f.Size, hex.EncodeToString(sum[:]))
+}
+
+// accessDiff compares access. On Windows only private counts: what a parent gives
+// may itself be private, and "program" is the same as the default there.
+func accessDiff(os string, have, want host.Access) []steps.Diff {
+	differs := have != want
+	if os == "windows" {
+		differs = want == host.AccessPrivate && have != want
+	}
+	if !differs {
+		return nil
+	}
+	return []steps.Diff{{Name: "access", Have: accessText(have), Want: accessText(want)}}
+}
+
+func accessText(a host.Access) string {
+	if a == host.AccessDefault {
+		return "default"
+	}
+	return string(a)
+}

@@ -1,0 +1,340 @@
+package kinds
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/host"
+	"nodejoin/steps/wait"
+)
+
+var httpReadyKind = steps.Kind{Name: "http_ready", Place: steps.OnHost, Timeout: 3 * time.Minute, Doc: "a gate: an address on the machine answers",
+	New:  func() any { return &HTTPReady{} },
+	Gate: steps.Gate((*HTTPReady).behind)}
+
+var pipeReadyKind = steps.Kind{Name: "pipe_ready", Place: steps.OnHost, Timeout: 3 * time.Minute, Doc: "a gate: a named pipe or unix socket answers",
+	New:  func() any { return &PipeReady{} },
+	Gate: steps.Gate((*PipeReady).behind)}
+
+var fileReadyKind = steps.Kind{Name: "file_ready", Place: steps.OnHost, Timeout: 5 * time.Minute, Doc: "a gate: a program has written a file",
+	New:  func() any { return &FileReady{} },
+	Gate: steps.Gate((*FileReady).behind)}
+
+var hnsReadyKind = steps.Kind{Name: "hns_network_ready", Place: steps.OnHost, OS: "windows", Timeout: 5 * time.Minute, Doc: "a gate: an HNS network exists and has its management address", Outputs: []string{"management_ip"},
+	New:  func() any { return &HNSNetworkReady{} },
+	Gate: steps.Gate((*HNSNetworkReady).behind)}
+
+// statusOK is HTTP's 200 (RFC 9110, 15.3.1). The kinds themselves need no HTTP
+// library: hosts do the asking.
+const statusOK = 200
+
+// HTTPReady waits until an address answers with the wanted status.
+type HTTPReady struct {
+	URL     string `json:"url" doc:"http address on the machine" id:"true"`
+	Status  int    `json:"status,omitempty" doc:"wanted status, default 200"`
+	Service string `json:"service,omitempty" doc:"the service behind it: the wait ends at once when it stops"`
+	Log     string `json:"log,omitempty" doc:"its log file; the tail is shown when the wait fails" path:"true"`
+}
+
+// PipeReady waits until a pipe or socket accepts, and answers a gRPC call if one is named.
+type PipeReady struct {
+	Address    string `json:"address" doc:"\\\\.\\pipe\\NAME or the path of a unix socket" id:"true"`
+	GRPCMethod string `json:"grpc_method,omitempty" doc:"a unary gRPC method that takes an empty message"`
+	Service    string `json:"service,omitempty" doc:"as for http_ready"`
+	Log        string `json:"log,omitempty" doc:"as for http_ready" path:"true"`
+}
+
+// FileReady waits until a file exists and holds a text.
+type FileReady struct {
+	Path     string `json:"path" doc:"absolute path" id:"true" path:"true"`
+	Contains string `json:"contains,omitempty" doc:"text that it must hold"`
+	Service  string `json:"service,omitempty" doc:"as for http_ready"`
+	Log      string `json:"log,omitempty" doc:"as for http_ready" path:"true"`
+}
+
+// HNSNetworkReady waits for an HNS network with a management IP. Outputs:
+// management_ip. A network of another type or VNI is an error, not a wait.
+type HNSNetworkReady struct {
+	Name    string `json:"name" doc:"name of the network, for example flannel.4096" id:"true"`
+	Type    string `json:"type,omitempty" doc:"wanted type, for example Overlay"`
+	VNI     uint32 `json:"vni,omitempty" doc:"wanted VXLAN network identifier"`
+	Subnet  string `json:"subnet,omitempty" doc:"a subnet that it must have; one of an earlier join is waited for to be replaced"`
+	Service string `json:"service,omitempty" doc:"as for http_ready"`
+	Log     string `json:"log,omitempty" doc:"as for http_ready" path:"true"`
+}
+
+// readiness is a condition that something else brings about.
+type readiness struct {
+	what         string // completes "waits until ..."
+	service, log string
+	// observe looks once. seen says what was found instead; an error ends the wait.
+	observe func(ctx context.Context, r host.Reader) (o observation, err error)
+}
+
+type observation struct {
+	ok      bool
+	seen    string
+	outputs map[string]string
+}
+
+// probeTimeout bounds one look at a gate.
+const probeTimeout = 5 * time.Second
+
+func (g readiness) look(ctx context.Context, r host.Reader) (observation, error) {
+	once, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	o, err := g.observe(once, r)
+	if err != nil && once.Err() != nil && ctx.Err() == nil {
+		return observation{seen: "no answer within " + probeTimeout.String()}, nil
+	}
+	return o, err
+}
+
+func (g readiness) check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
+	wait := steps.Change{Action: steps.ActionWait, Reason: "waits until " + g.what}
+	if g.service != "" {
+		if _, ok := e.WillChange(steps.Touch{Service: g.service}); ok {
+			return wait, nil
+		}
+	}
+	if steps.HasRef(g.what) {
+		return wait, nil
+	}
+	o, err := g.look(ctx, r)
+	if err != nil {
+		return steps.Change{}, err
+	}
+	if o.ok {
+		return steps.Change{Outputs: o.outputs}, nil
+	}
+	return wait, nil
+}
+
+func (g readiness) apply(ctx context.Context, h host.Host, e *steps.Env) (steps.Outcome, error) {
+	var last observation
+	start, told := time.Now(), time.Now()
+	err := wait.Until(ctx, lookMost, func() (bool, error) {
+		o, err := g.look(ctx, h)
+		if err != nil {
+			return false, err
+		}
+		if last = o; o.ok {
+			return true, nil
+		}
+		if err := g.alive(ctx, h); err != nil {
+			return false, err
+		}
+		if time.Since(told) >= 2*time.Second {
+			told = time.Now()
+			e.Progress(event.StepProgress{Note: fmt.Sprintf("waits until %s; so far: %s", g.what, o.seen)})
+		}
+		return false, nil
+	})
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return steps.Outcome{}, &steps.Error{Code: steps.CodeTimeout, Summary: "not ready in time",
+			Detail: fmt.Sprintf("waited %s until %s; last seen: %s%s", time.Since(start).Round(time.Second), g.what, cmp.Or(last.seen, "nothing"), logTail(ctx, h, g.log)),
+			Remedy: g.remedy()}
+	}
+	return steps.Outcome{Outputs: last.outputs}, err
+}
+
+func (g readiness) remedy() string {
+	if g.service == "" {
+		return "look at the program that should bring it about; raise the step's timeout if the machine is slow"
+	}
+	return fmt.Sprintf("look at service %s and its log; raise the step's timeout if the machine is slow", g.service)
+}
+
+// alive fails when the service behind the gate has stopped, for then it will not come.
+func (g readiness) alive(ctx context.Context, r host.Reader) error {
+	if g.service == "" {
+		return nil
+	}
+	svc, err := r.Service(ctx, g.service)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &steps.Error{Code: steps.CodeFailed, Summary: "the service is not registered",
+			Detail: fmt.Sprintf("the step waits until %s, but service %s, which brings it about, is not registered", g.what, g.service),
+			Remedy: "let the step that registers the service come first"}
+	}
+	if err != nil || !ended(svc) {
+		return err
+	}
+	return fmt.Errorf("the step waits until %s: %w", g.what, exited(ctx, r, svc, g.log))
+}
+
+func (p *HTTPReady) behind() string { return p.Service }
+
+func (p *HTTPReady) gate() readiness {
+	want := p.Status
+	if want == 0 {
+		want = statusOK
+	}
+	return readiness{what: fmt.Sprintf("%s answers with status %d", p.URL, want), service: p.Service, log: p.Log,
+		observe: func(ctx context.Context, r host.Reader) (observation, error) {
+			status, err := r.ProbeHTTP(ctx, p.URL)
+			if err != nil {
+				return silent(err)
+			}
+			return observation{ok: status == want, seen: fmt.Sprintf("status %d", status)}, nil
+		}}
+}
+
+func (p *PipeReady) behind() string { return p.Service }
+
+func (p *PipeReady) gate() readiness {
+	what := p.Address + " accepts a connection"
+	if p.GRPCMethod != "" {
+		what = p.Address + " answers " + p.GRPCMethod
+	}
+	return readiness{what: what, service: p.Service, log: p.Log,
+		observe: func(ctx context.Context, r host.Reader) (observation, error) {
+			if err := r.ProbePipe(ctx, p.Address, p.GRPCMethod); err != nil {
+				return silent(err)
+			}
+			return observation{ok: true}, nil
+		}}
+}
+
+// silent takes a failed probe for "nothing answers", except where waiting cannot help.
+func silent(err error) (observation, error) {
+	if errors.Is(err, host.ErrUnsupported) {
+		return observation{}, err
+	}
+	return observation{seen: err.Error()}, nil
+}
+
+func (p *FileReady) behind() string { return p.Service }
+
+func (p *FileReady) gate() readiness {
+	what := p.Path + " exists"
+	if p.Contains != "" {
+		what = fmt.Sprintf("%s holds %s", p.Path, p.Contains)
+	}
+	return readiness{what: what, service: p.Service, log: p.Log,
+		observe: func(ctx context.Context, r host.Reader) (observation, error) {
+			if p.Contains == "" {
+				_, err := r.Stat(ctx, p.Path)
+				if errors.Is(err, fs.ErrNotExist) {
+					return observation{seen: "it does not exist"}, nil
+				}
+				return observation{ok: err == nil}, err
+			}
+			rc, err := r.Open(ctx, p.Path)
+			if errors.Is(err, fs.ErrNotExist) {
+				return observation{seen: "it does not exist"}, nil
+			}
+			if err != nil {
+				return observation{}, err
+			}
+			defer rc.Close()
+			found, err := contains(rc, []byte(p.Contains))
+			return observation{ok: found, seen: "it exists without that text"}, err
+		}}
+}
+
+// contains searches a stream without holding it in memory.
+func contains(r io.Reader, text []byte) (bool, error) {
+	buf := make([]byte, 64<<10+len(text))
+	n := 0
+	for {
+		m, err := r.Read(buf[n:])
+		n += m
+		if bytes.Contains(buf[:n], text) {
+			return true, nil
+		}
+		if err == io.EOF {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if keep := len(text) - 1; n > keep {
+			n = copy(buf, buf[n-keep:n])
+		}
+	}
+}
+
+func (p *HNSNetworkReady) behind() string { return p.Service }
+
+func (p *HNSNetworkReady) gate() readiness {
+	what := fmt.Sprintf("HNS network %s has its management address", p.Name)
+	if p.Subnet != "" {
+		what = fmt.Sprintf("HNS network %s has the subnet %s and its management address", p.Name, p.Subnet)
+	}
+	return readiness{what: what, service: p.Service, log: p.Log,
+		observe: func(ctx context.Context, r host.Reader) (observation, error) {
+			n, err := r.HNSNetwork(ctx, p.Name)
+			if errors.Is(err, fs.ErrNotExist) {
+				return observation{seen: "there is no such network"}, nil
+			}
+			if err != nil {
+				return observation{}, err
+			}
+			return p.judge(n)
+		}}
+}
+
+// judge compares a network that is there with the wanted one.
+func (p *HNSNetworkReady) judge(n host.HNSNetwork) (observation, error) {
+	var wrong []string
+	if p.Type != "" && !strings.EqualFold(p.Type, n.Type) {
+		wrong = append(wrong, fmt.Sprintf("is of type %s, wanted is %s", n.Type, p.Type))
+	}
+	if p.VNI != 0 && p.VNI != n.VNI {
+		wrong = append(wrong, fmt.Sprintf("has VNI %d, wanted is %d", n.VNI, p.VNI))
+	}
+	if len(wrong) > 0 {
+		return observation{}, &steps.Error{Code: steps.CodeFailed, Summary: "another HNS network is in the way",
+			Detail: fmt.Sprintf("HNS network %s (%s) %s", n.Name, n.ID, strings.Join(wrong, " and ")),
+			Remedy: "if no pods use it, remove it (hnsdiag delete networks " + n.ID + ") and apply again; otherwise give the plan the network's type and VNI"}
+	}
+	if p.Subnet != "" && !slices.Contains(n.Subnets, p.Subnet) {
+		return observation{seen: "the network has the subnet " + cmp.Or(strings.Join(n.Subnets, ", "), "none")}, nil
+	}
+	if n.ManagementIP == "" {
+		return observation{seen: "the network exists without a management address"}, nil
+	}
+	return observation{ok: true, outputs: map[string]string{"management_ip": n.ManagementIP}}, nil
+}
+
+func (p *HTTPReady) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
+	return p.gate().check(ctx, r, e)
+}
+
+func (p *HTTPReady) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
+	return p.gate().apply(ctx, h, e)
+}
+
+func (p *PipeReady) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
+	return p.gate().check(ctx, r, e)
+}
+
+func (p *PipeReady) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
+	return p.gate().apply(ctx, h, e)
+}
+
+func (p *FileReady) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
+	return p.gate().check(ctx, r, e)
+}
+
+func (p *FileReady) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
+	return p.gate().apply(ctx, h, e)
+}
+
+func (p *HNSNetworkReady) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
+	return p.gate().check(ctx, r, e)
+}
+
+func (p *HNSNetworkReady) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
+	return p.gate().apply(ctx, h, e)
+}

@@ -1,0 +1,244 @@
+package kinds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+)
+
+var rebootKind = steps.Kind{Name: "reboot", Place: steps.OnHost, Reboots: true, Doc: "the machine has booted since something was set up that counts after a reboot",
+	New: func() any { return &Reboot{} }}
+
+// Reboot is one reboot for all that the steps before it need. The engine judges whether
+// it may be, takes the Node's pods away first, and waits for the machine.
+type Reboot struct {
+	Policy        string   `json:"policy,omitempty" doc:"\"auto\", \"window\" or \"never\" (default)"`
+	Windows       []string `json:"windows,omitempty" doc:"with \"window\": when, for example \"Sat,Sun 22:00-04:00\", in UTC"`
+	HostName      string   `json:"host_name,omitempty" doc:"name that the machine must have, and not only after a reboot"`
+	Features      []string `json:"features,omitempty" doc:"features that must be on, and not only after a reboot, before a later step can work"`
+	FeaturesAfter []string `json:"features_after,omitempty" doc:"features that are turned on after it: as long as one of them is off it is for what Windows waits for already, and never for anything else"`
+}
+
+// Words of Policy.
+const (
+	RebootAuto   = "auto"
+	RebootWindow = "window"
+	RebootNever  = "never"
+)
+
+// rebootAsked is noted on the machine when it is told to reboot.
+const rebootAsked = "a reboot that nodejoin has asked for"
+
+func (b *Reboot) validate() error {
+	if !slices.Contains([]string{"", RebootAuto, RebootWindow, RebootNever}, b.Policy) {
+		return steps.Invalid("policy %q is not one of auto, window, never", b.Policy)
+	}
+	if (len(b.Windows) > 0) != (b.Policy == RebootWindow) {
+		return steps.Invalid("windows go with the policy \"window\", and only with it")
+	}
+	if len(b.FeaturesAfter) > 0 && (len(b.Features) > 0 || b.HostName != "") {
+		return steps.Invalid("features_after is for a reboot before features are turned on; give features and host_name to one after it")
+	}
+	for _, w := range b.Windows {
+		if _, err := ParseRebootTime(w); err != nil {
+			return steps.Invalid("%v", err)
+		}
+	}
+	return nil
+}
+
+func (b *Reboot) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
+	if err := b.validate(); err != nil {
+		return steps.Change{}, err
+	}
+	need := steps.RebootNeed{}
+	noted, err := r.RebootNoted(ctx)
+	if err != nil {
+		return steps.Change{}, err
+	}
+	for _, what := range noted {
+		if what == rebootAsked {
+			need.Asked, need.Blocks = true, true
+		} else if len(b.FeaturesAfter) == 0 {
+			need.Why = append(need.Why, what)
+		}
+	}
+	if need.Asked { // a machine that goes down is not asked for its features: it may answer with errors
+		return steps.Change{Action: steps.ActionReboot, Reason: "for " + strings.Join(append(need.Why, "a reboot that was asked for"), ", "), Reboot: &need}, nil
+	}
+	if len(b.FeaturesAfter) > 0 {
+		why, err := host.FeaturesWait(ctx, r, b.FeaturesAfter)
+		if err != nil || len(why) == 0 {
+			return steps.Change{}, err
+		}
+		return steps.Change{Action: steps.ActionReboot, Reason: "for " + strings.Join(why, ", "), Reboot: &steps.RebootNeed{Why: why, Blocks: true}}, nil
+	}
+	for _, name := range b.Features {
+		state, err := r.Feature(ctx, name)
+		if err != nil {
+			return steps.Change{}, err
+		}
+		if state == host.FeatureOnPending {
+			need.Why, need.Blocks = append(need.Why, featureReason(name)), true
+		}
+	}
+	if b.HostName != "" {
+		pending, err := namePending(ctx, r, b.HostName)
+		if err != nil {
+			return steps.Change{}, err
+		}
+		if pending {
+			need.Why = append(need.Why, newName+b.HostName)
+		}
+	}
+	for t := range e.Pending {
+		if t.Reboot == "" {
+			continue
+		}
+		need.Why = append(need.Why, t.Reboot)
+		need.Blocks = need.Blocks || slices.ContainsFunc(b.Features, func(name string) bool { return strings.EqualFold(t.Reboot, featureReason(name)) })
+	}
+	if b.Policy == RebootAuto || b.Policy == RebootWindow { // else it is nobody's business here; the preflight tells of it
+		others, err := othersReboot(ctx, r)
+		if err != nil {
+			return steps.Change{}, err
+		}
+		for _, what := range others {
+			// Of a new name Windows notes the NetBIOS form, which may be another.
+			if !strings.HasPrefix(what, newName) || !slices.ContainsFunc(need.Why, func(w string) bool { return strings.HasPrefix(w, newName) }) {
+				need.Why = append(need.Why, what)
+			}
+		}
+	}
+	if len(need.Why) == 0 {
+		return steps.Change{}, nil
+	}
+	slices.Sort(need.Why)
+	need.Why = slices.Compact(need.Why)
+	return steps.Change{Action: steps.ActionReboot, Reason: "for " + strings.Join(need.Why, ", "), Reboot: &need}, nil
+}
+
+// othersReboot asks in the places where Windows notes that it wants a reboot itself:
+// servicing, Windows Update, and the name of the machine. Files to be renamed at the
+// next boot are noted by many programs for no need of their own, and do not count.
+func othersReboot(ctx context.Context, r host.Reader) ([]string, error) {
+	out, err := host.ServicingWaits(ctx, r)
+	if errors.Is(err, host.ErrUnsupported) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	const names = host.CurrentControlSet + `Control\ComputerName\`
+	next, err1 := r.RegistryValue(ctx, names+"ComputerName", "ComputerName")
+	now, err2 := r.RegistryValue(ctx, names+"ActiveComputerName", "ComputerName")
+	for _, err := range []error{err1, err2} {
+		if errors.Is(err, fs.ErrNotExist) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if !strings.EqualFold(next.String, now.String) {
+		out = append(out, newName+next.String)
+	}
+	return out, nil
+}
+
+// Apply tells the machine to reboot. That it has is seen by a check after it is back.
+func (b *Reboot) Apply(ctx context.Context, h host.Host, _ *steps.Env, c steps.Change) (steps.Outcome, error) {
+	if c.Reboot != nil && c.Reboot.Asked {
+		return steps.Outcome{}, h.Reboot(ctx) // it may have been lost with the run that asked
+	}
+	if err := h.NoteReboot(ctx, rebootAsked); err != nil {
+		return steps.Outcome{}, err
+	}
+	return steps.Outcome{}, h.Reboot(ctx)
+}
+
+// RebootTime is a span of the week in which machines may be rebooted, in UTC.
+type RebootTime struct {
+	days     [7]bool       // on which it begins, by time.Weekday
+	from, to time.Duration // since midnight; to before from ends on the next day
+}
+
+var weekdays = []string{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"}
+
+// ParseRebootTime reads "22:00-04:00" (every day), "Sat 01:00-05:00" or
+// "Mon-Fri,Sun 22:00-04:00"; the days are those on which it begins.
+func ParseRebootTime(text string) (RebootTime, error) {
+	w := RebootTime{}
+	wrong := fmt.Errorf("%q is no time of the week such as \"Sat,Sun 22:00-04:00\" (UTC)", text)
+	days, span, ok := strings.Cut(text, " ")
+	if !ok {
+		days, span = "Sun-Sat", text
+	}
+	for part := range strings.SplitSeq(days, ",") {
+		first, last, isSpan := strings.Cut(part, "-")
+		if !isSpan {
+			last = first
+		}
+		a, b := slices.Index(weekdays, first), slices.Index(weekdays, last)
+		if a < 0 || b < 0 {
+			return w, wrong
+		}
+		for d := a; ; d = (d + 1) % 7 {
+			if w.days[d] = true; d == b {
+				break
+			}
+		}
+	}
+	from, to, ok := strings.Cut(span, "-")
+	if !ok {
+		return w, wrong
+	}
+	for _, p := range []struct {
+		text string
+		at   *time.Duration
+	}{{from, &w.from}, {to, &w.to}} {
+		t, err := time.Parse("15:04", p.text)
+		if err != nil {
+			return w, wrong
+		}
+		*p.at = time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute
+	}
+	if w.from == w.to {
+		return w, wrong
+	}
+	return w, nil
+}
+
+// Holds tells whether t is in the span.
+func (w RebootTime) Holds(t time.Time) bool {
+	t = t.UTC()
+	at := time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second
+	today, yesterday := w.days[t.Weekday()], w.days[(t.Weekday()+6)%7]
+	if w.from < w.to {
+		return today && at >= w.from && at < w.to
+	}
+	return today && at >= w.from || yesterday && at < w.to
+}
+
+// May tells whether the machine may be rebooted at a time, and else why not.
+func (b *Reboot) May(now time.Time) (ok bool, why string) {
+	switch b.Policy {
+	case RebootAuto:
+		return true, ""
+	case RebootWindow:
+		for _, text := range b.Windows {
+			if w, err := ParseRebootTime(text); err == nil && w.Holds(now) {
+				return true, ""
+			}
+		}
+		return false, fmt.Sprintf("it is %s, and the plan lets it reboot at %s only", now.UTC().Format("Mon 15:04"), strings.Join(b.Windows, ", "))
+	}
+	return false, "the plan does not let nodejoin reboot it"
+}

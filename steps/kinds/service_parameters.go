@@ -1,0 +1,125 @@
+package kinds
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+)
+
+// ServiceParameter is a value below the key Parameters of a Windows service, where
+// programs that run others as a service (nssm) read what to do. It goes with the
+// service.
+type ServiceParameter struct {
+	Name    string   `json:"name"` // `AppStdout`, `AppExit\` for the default value of a key below
+	Type    string   `json:"type"` // as of a registry value, without binary
+	String  string   `json:"string,omitempty"`
+	Strings []string `json:"strings,omitempty"`
+	Number  uint64   `json:"number,omitempty"`
+}
+
+// registry is the parameter as a registry value of its own.
+func (p ServiceParameter) registry(service string) *Registry {
+	key := host.CurrentControlSet + `Services\` + service + `\Parameters`
+	name := p.Name
+	if i := strings.LastIndex(name, `\`); i >= 0 {
+		key, name = key+`\`+name[:i], name[i+1:]
+	}
+	return &Registry{Key: key, Name: name, RegistryValue: host.RegistryValue{Type: p.Type, String: p.String, Strings: p.Strings, Number: p.Number}}
+}
+
+func (s *Service) validateParameters(os string) error {
+	if len(s.Parameters) > 0 && os != "windows" {
+		return steps.Invalid("service %s: parameters are kept in the registry, which Windows has", s.Name)
+	}
+	seen := map[string]bool{}
+	for _, p := range s.Parameters {
+		key := strings.ToLower(p.Name)
+		switch {
+		case p.Name == "" || strings.HasPrefix(p.Name, `\`) || strings.Contains(p.Name, `\\`):
+			return steps.Invalid("service %s: %q is no name of a parameter", s.Name, p.Name)
+		case p.Type == "binary":
+			return steps.Invalid("service %s: parameter %s: its type cannot be binary", s.Name, p.Name)
+		case seen[key]:
+			return steps.Invalid("service %s has two parameters %s", s.Name, p.Name)
+		}
+		seen[key] = true
+		if err := p.registry(s.Name).validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parameterDiffs compares; parameters of other names are left alone. With absent
+// nothing is there yet, and nothing is asked.
+func (s *Service) parameterDiffs(ctx context.Context, r host.Reader, absent bool) ([]steps.Diff, error) {
+	var out []steps.Diff
+	for _, p := range s.Parameters {
+		g := p.registry(s.Name)
+		var have *host.RegistryValue
+		if !absent {
+			var err error
+			if have, err = g.read(ctx, r); err != nil {
+				return nil, err
+			}
+		}
+		for _, d := range g.diff(have).Diffs {
+			d.Name = "parameter " + p.Name
+			out = append(out, d)
+		}
+	}
+	return out, nil
+}
+
+// setParameters writes those that differ. What the service was last started from is
+// forgotten before, so that it is restarted even if this run ends in between.
+func (s *Service) setParameters(ctx context.Context, h host.Host, e *steps.Env) error {
+	for _, p := range s.Parameters {
+		g := p.registry(s.Name)
+		have, err := h.RegistryValue(ctx, g.Key, g.Name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err == nil && sameRegistryValue(have, g.RegistryValue) {
+			continue
+		}
+		if _, known := e.Record.Fingerprints[s.Name]; known {
+			delete(e.Record.Fingerprints, s.Name)
+			if err := e.Record.Save(ctx, h, e.Facts); err != nil {
+				return err
+			}
+		}
+		if err := h.SetRegistryValue(ctx, g.Key, g.Name, g.RegistryValue); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startedFrom is the configuration with everything that a start depends on, for a
+// fingerprint.
+func (s *Service) startedFrom() host.ServiceConfig {
+	c := s.want()
+	c.Command = slices.Clone(c.Command)
+	for _, p := range s.Parameters {
+		c.Command = append(c.Command, "parameter "+p.Name+" "+registryText(p.registry(s.Name).RegistryValue))
+	}
+	return c
+}
+
+// withParameters is the change with differences of parameters, which alone make it an update.
+func withParameters(c steps.Change, more []steps.Diff) steps.Change {
+	if c.Action == steps.ActionNone || c.Action == steps.ActionRestart || c.Action == steps.ActionStart {
+		if c.Action == steps.ActionRestart {
+			c.Reason = "restarts: " + c.Reason
+		}
+		c.Action = steps.ActionUpdate
+	}
+	c.Diffs = append(c.Diffs, more...)
+	return c
+}

@@ -1,0 +1,179 @@
+package kinds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/record"
+	"nodejoin/steps/wait"
+)
+
+func ServiceKey(name string) record.Key { return record.Service.Of(name) }
+
+// stopService stops a service, its running dependents first; those are noted, so
+// that its service step starts them again even if this run ends in between. An
+// absent service is no error.
+func stopService(ctx context.Context, h host.Host, e *steps.Env, name string) error {
+	svc, err := h.Service(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && svc.State == host.ServiceStarting && !svc.Restarting {
+		// A service manager takes no stop while a service starts.
+		svc, err = awaitState(ctx, h, name, host.ServiceRunning, host.ServiceStopped)
+	}
+	if err != nil || svc.State == host.ServiceStopped {
+		return err
+	}
+	dependents, err := h.Dependents(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := snapshotStops(ctx, h, e, append(slices.Clone(dependents), name)...); err != nil {
+		return err
+	}
+	if len(dependents) > 0 {
+		noted := e.Record.Stopped[name]
+		for _, d := range dependents {
+			noted = append(slices.DeleteFunc(slices.Clone(noted), func(n string) bool { return n == d }), d)
+		}
+		e.Record.Stopped[name] = noted
+		if err := e.Record.Save(ctx, h, e.Facts); err != nil {
+			return err
+		}
+	}
+	for _, d := range dependents {
+		if err := h.StopService(ctx, d); err != nil {
+			return fmt.Errorf("%s depends on %s: %w", d, name, err)
+		}
+	}
+	return h.StopService(ctx, name)
+}
+
+// startAgain starts what stopService stopped besides the service itself, in the
+// reverse order. Services of nodejoin that do not start are left to their own steps.
+func startAgain(ctx context.Context, h host.Host, e *steps.Env, name string) error {
+	noted := e.Record.Stopped[name]
+	if len(noted) == 0 {
+		return nil
+	}
+	for _, d := range slices.Backward(noted) {
+		svc, err := h.Service(ctx, d)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !ended(svc) {
+			continue
+		}
+		if err := h.StartService(ctx, d); err != nil && !errors.Is(err, host.ErrServiceRunning) && !steps.Ours(svc, e.Record) {
+			return fmt.Errorf("%s depends on %s and was stopped for it: %w", d, name, err)
+		}
+		if start, ok := e.Record.Starts[d]; ok && !e.StartedByOthers(svc) {
+			if svc, err = h.Service(ctx, d); err != nil {
+				return err
+			}
+			start.PID = svc.PID
+			e.Record.Starts[d] = start
+		}
+	}
+	delete(e.Record.Stopped, name)
+	return e.Record.Save(ctx, h, e.Facts)
+}
+
+// awaitState polls until the service is in one of states; one that the manager is
+// about to start again has ended, and is not waited for.
+func awaitState(ctx context.Context, r host.Reader, name string, states ...host.ServiceState) (host.Service, error) {
+	var svc host.Service
+	err := wait.Until(ctx, lookMost, func() (done bool, err error) {
+		svc, err = r.Service(ctx, name)
+		return slices.Contains(states, svc.State) || svc.Restarting, err
+	})
+	return svc, err
+}
+
+// startService starts a stopped service and waits until it runs. A service that
+// ends by itself is host.ErrServiceExited with what its log says.
+func startService(ctx context.Context, h host.Host, name, log string) error {
+	if err := h.StartService(ctx, name); err != nil && !errors.Is(err, host.ErrServiceRunning) && !errors.Is(err, host.ErrServiceExited) {
+		return err
+	}
+	svc, err := awaitState(ctx, h, name, host.ServiceRunning, host.ServiceStopped)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &steps.Error{Code: steps.CodeTimeout, Summary: "not done in time",
+			Detail: fmt.Sprintf("service %s did not come to run, its last state is %q%s", name, svc.State, logTail(ctx, h, log)),
+			Remedy: "read its log; raise the step's timeout if the machine is slow"}
+	}
+	if err != nil {
+		return err
+	}
+	if ended(svc) {
+		return exited(ctx, h, svc, log)
+	}
+	return nil
+}
+
+// ended tells whether the service's program does not run, though the service manager
+// may be about to start it again.
+func ended(svc host.Service) bool { return svc.State == host.ServiceStopped || svc.Restarting }
+
+// exited is the error of a service that was found ended.
+func exited(ctx context.Context, r host.Reader, svc host.Service, log string) error {
+	return fmt.Errorf("service %s: %w with exit code %d%s", svc.Name, host.ErrServiceExited, svc.ExitCode, logTail(ctx, r, log))
+}
+
+const (
+	tailLines = 20
+	tailBytes = 4 << 10
+)
+
+// logTail is the end of a log for an error message; it works after ctx has ended.
+func logTail(ctx context.Context, r host.Reader, log string) string {
+	if log == "" {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	rc, err := r.Open(ctx, log)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "; it has written no log " + log
+	}
+	if err != nil {
+		return fmt.Sprintf("; its log cannot be read: %v", err)
+	}
+	defer rc.Close()
+	var last []byte
+	buf := make([]byte, 64<<10)
+	for ctx.Err() == nil {
+		n, err := rc.Read(buf)
+		if last = append(last, buf[:n]...); len(last) > tailBytes {
+			last = slices.Clone(last[len(last)-tailBytes:])
+		}
+		if err != nil {
+			if err != io.EOF {
+				return fmt.Sprintf("; its log cannot be read: %v", err)
+			}
+			break
+		}
+	}
+	text := strings.TrimRight(strings.ToValidUTF8(string(last), "?"), "\r\n\t ")
+	if text == "" {
+		return "; its log " + log + " is empty"
+	}
+	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	lines = lines[max(0, len(lines)-tailLines):]
+	return fmt.Sprintf("; the end of %s:\n%s", log, strings.Join(lines, "\n"))
+}
+
+// lookMost bounds the pause between two looks at something of a machine that is waited for.
+const lookMost = time.Second

@@ -1,0 +1,76 @@
+package kinds
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/record"
+)
+
+// noteStart keeps that nodejoin has started the service, which runs.
+func (s *Service) noteStart(ctx context.Context, h host.Host, e *steps.Env, fingerprint string) error {
+	svc, err := h.Service(ctx, s.Name)
+	if err != nil {
+		return err
+	}
+	e.Record.Fingerprints[s.Name] = fingerprint
+	e.Record.Starts[s.Name] = record.Start{PID: svc.PID, Watch: s.Watched(), On: s.on()}
+	return e.Record.Save(ctx, h, e.Facts)
+}
+
+// on is the digest of the values of RestartOn, "" where there are none.
+func (s *Service) on() string {
+	if len(s.RestartOn) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", s.RestartOn))
+	return hex.EncodeToString(sum[:])
+}
+
+// outdated says why a running service must be started anew though no file of it has
+// changed. A run that has just started it asks no more.
+func (s *Service) outdated(e *steps.Env) string {
+	switch {
+	case e.Applied != nil:
+	case s.RestartIf != "" && !steps.HasRef(s.RestartIf):
+		return s.RestartIf
+	case slices.ContainsFunc(s.RestartOn, steps.HasRef):
+		if e.Pending != nil { // in a check; a run knows the values, or does without them
+			return "it runs for values that will be known anew: " + strings.Join(s.RestartOn, ", ")
+		}
+	case len(s.RestartOn) > 0 && e.Record.Starts[s.Name].On != s.on():
+		return "it was started for other values than " + strings.Join(s.RestartOn, ", ")
+	}
+	return ""
+}
+
+// formerNetworks are HNS networks that the program of this step made for an earlier
+// plan, and would not remove by itself; they are in the way of the ones it makes now.
+func (s *Service) formerNetworks(ctx context.Context, r host.Reader, e *steps.Env) ([]string, error) {
+	var out []string
+	for _, key := range e.Record.Active() {
+		name := key.Name
+		c, _ := e.Record.Lookup(key)
+		wanted := slices.ContainsFunc(s.HNSNetworks, func(n string) bool { return strings.EqualFold(n, name) })
+		if key.Prefix != record.HNSNetwork || c.Existed || c.Step != e.StepID || wanted {
+			continue
+		}
+		_, err := r.HNSNetwork(ctx, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, host.ErrUnsupported):
+		case err != nil:
+			return nil, err
+		default:
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,180 @@
+// Package preflight holds the conditions of a machine that are looked at before a join changes anything.
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+)
+
+var PreflightKind = steps.Kind{Name: "preflight", Place: steps.OnHost, Doc: "conditions of the machine, all looked at before anything is changed; those that do not hold are findings", Outputs: []string{"subnet"},
+	New: func() any { return &Preflight{} }}
+
+// Preflight looks at the machine with the table of Findables, or with those rows of it
+// that Only names, and changes nothing.
+// Its Change carries every finding; one of severity error that is not waived is an
+// error of the check, so that the machine is left as it is. A question that could
+// not be asked is a finding of its own, never an answer. Outputs: subnet, the network
+// of the node's address.
+//
+// An argument that is not given leaves out what would be held against it.
+type Preflight struct {
+	OS           string            `json:"os,omitempty" doc:"\"windows\" or \"linux\"" choices:"windows,linux"`
+	Arch         string            `json:"arch,omitempty" doc:"\"amd64\" or \"arm64\"" choices:"amd64,arm64"`
+	MinBuild     string            `json:"min_build,omitempty" doc:"lowest Windows build, for example 10.0.17763" os:"windows"`
+	MinRevisions map[string]int    `json:"min_revisions,omitempty" doc:"lowest update revision by build, for example \"10.0.17763\" = 379" os:"windows"`
+	BadRevisions map[string]string `json:"bad_revisions,omitempty" doc:"what is wrong with a build of four parts, for example \"10.0.20348.2582\"" os:"windows"`
+	Path         string            `json:"path,omitempty" doc:"volume on which min_free is wanted; default that of nodejoin's folder" path:"true" with:"min_free" why:"it names the volume for min_free, which is not given"`
+	MinFree      string            `json:"min_free,omitempty" doc:"free space on path's volume, for example 2GiB"`
+	Address      string            `json:"address,omitempty" doc:"the node's address, which one of the machine's adapters must have"`
+	Address6     string            `json:"address6,omitempty" doc:"the node's address of IPv6, likewise"`
+	APIServer    string            `json:"api_server,omitempty" doc:"URL of the API server that the machine must reach"`
+	CA           string            `json:"ca,omitempty" doc:"certificates (PEM) of the authority by which that server must be known"`
+	PodCIDR      string            `json:"pod_cidr,omitempty" doc:"network of all pods, or its two (with a comma), which the machine's own must be apart from"`
+	ServiceCIDR  string            `json:"service_cidr,omitempty" doc:"network of the services, likewise"`
+	Placeholder  string            `json:"placeholder,omitempty" doc:"network of the HNS network that holds the adapter's switch, likewise"`
+	Services     []string          `json:"services,omitempty" doc:"services that may exist only if nodejoin registered them"`
+	Required     []string          `json:"required,omitempty" doc:"services that must run, whoever registered them"`
+	Ports        []string          `json:"ports,omitempty" doc:"ports that those services will hold, for example \"tcp/10250\""`
+	HNSNetworks  []string          `json:"hns_networks,omitempty" doc:"HNS networks that are the node's own" os:"windows"`
+	NoSwap       bool              `json:"no_swap,omitempty" doc:"Linux: no swap space is in use, as a kubelet wants it unless told otherwise" os:"linux"`
+	CgroupV2     bool              `json:"cgroup_v2,omitempty" doc:"Linux: the unified hierarchy of control groups, as a kubelet from 1.35 on wants it unless told otherwise" os:"linux"`
+	Features     []string          `json:"features,omitempty" doc:"features to be turned on, of a machine that may not be rebooted before"`
+	Programs     []string          `json:"programs,omitempty" doc:"Linux: programs that must be installed, by name" os:"linux"`
+	Leftovers    []string          `json:"leftovers,omitempty" doc:"files and folders that an earlier node leaves behind"`
+	Guarded      []string          `json:"guarded,omitempty" doc:"Windows: folders that steps close to all but administrators; nobody else may rename those above them either"`
+	Proxy        bool              `json:"proxy,omitempty" doc:"the plan gives the machine its proxy, so what it has now does not count"`
+	Proxies      []string          `json:"proxies,omitempty" doc:"HOST:PORT of the plan's proxies, as far as they may be shown"`
+	Named        bool              `json:"named,omitempty" doc:"the plan gives the machine its name, so the one that it has now does not count"`
+	StaticKept   bool              `json:"static_kept,omitempty" doc:"the plan has HNS keep a static address" os:"windows"`
+	Only         []string          `json:"only,omitempty" doc:"ids of the findings to look for, for example [\"operating-system\", \"disk-space\"]; default all"`
+	Waive        []string          `json:"waive,omitempty" doc:"ids of findings that do not count"`
+}
+
+// Findables lists what Preflight can find, in the order in which it looks.
+func Findables() []steps.Findable {
+	var out []steps.Findable
+	for _, c := range preflightChecks {
+		out = append(out, steps.Findable{ID: c.id, Severity: c.severity, Doc: c.why})
+	}
+	return out
+}
+
+// preflightCheck is a row of the table.
+type preflightCheck struct {
+	id       string
+	severity steps.Severity
+	os       string // it is asked on this OS only; "" = on all
+	why      string
+	// look tells what does not hold. Absence is an answer to be judged by it; any other
+	// error means that it could not be asked.
+	look func(ctx context.Context, s *survey) ([]seen, error)
+}
+
+// seen is what one look found.
+type seen struct{ what, remedy string }
+
+// found is a look's answer of one thing.
+func found(remedy, format string, args ...any) ([]seen, error) {
+	return []seen{{fmt.Sprintf(format, args...), remedy}}, nil
+}
+
+// Check looks at everything and gives all that was found.
+func (q *Preflight) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
+	if err := q.valid(); err != nil {
+		return steps.Change{}, err
+	}
+	var c steps.Change
+	s := &survey{q: q, r: r, e: e}
+	for _, check := range preflightChecks {
+		if check.os != "" && check.os != e.Facts.OS || len(q.Only) > 0 && !slices.Contains(q.Only, check.id) {
+			continue
+		}
+		list, err := check.look(ctx, s)
+		if ctx.Err() != nil {
+			return steps.Change{}, context.Cause(ctx)
+		}
+		base := steps.Finding{ID: check.id, Severity: check.severity, Why: check.why, Waived: slices.Contains(q.Waive, check.id)}
+		for _, l := range list {
+			f := base
+			f.Seen, f.Remedy = l.what, l.remedy
+			c.Findings = append(c.Findings, f)
+		}
+		if err != nil {
+			f := base
+			f.Unasked, f.Seen = true, "could not be checked: "+err.Error()
+			f.Remedy = fmt.Sprintf("mend what kept it from being asked, or look yourself and say waive = [%q]", check.id)
+			if errors.Is(err, host.ErrUnsupported) && f.Severity == steps.SeverityError {
+				f.Severity = steps.SeverityWarning // the machine has no such thing to ask, so asking again does not help
+			}
+			c.Findings = append(c.Findings, f)
+		}
+	}
+	if network := s.network(ctx); network != "" {
+		c.Outputs = map[string]string{"subnet": network}
+	}
+	return c, refusal(c.Findings)
+}
+
+// refusal is the error that findings come to; nil when none of them forbids to go on.
+func refusal(list []steps.Finding) error {
+	var what, remedies []string
+	for _, f := range list {
+		if f.Severity == steps.SeverityError && !f.Waived {
+			what = append(what, f.ID+": "+f.Seen)
+			if !slices.Contains(remedies, f.Remedy) {
+				remedies = append(remedies, f.Remedy)
+			}
+		}
+	}
+	if what == nil {
+		return nil
+	}
+	return &steps.Error{Code: steps.CodeFailed, Summary: PreflightSummary, Detail: strings.Join(what, "; "), Remedy: strings.Join(remedies, "; ")}
+}
+
+// PreflightSummary is the summary of the error that findings come to.
+const PreflightSummary = "the machine does not fit"
+
+// valid refuses arguments that no machine can answer.
+func (q *Preflight) valid() error {
+	if q.MinBuild != "" {
+		if _, ok := host.BuildNumbers(q.MinBuild); !ok {
+			return steps.Invalid("min_build %q is not a build such as 10.0.17763", q.MinBuild)
+		}
+	}
+	if q.MinFree != "" {
+		if _, err := host.ParseSize(q.MinFree); err != nil {
+			return steps.Invalid("min_free: %v", err)
+		}
+	}
+	if q.CA != "" && !steps.HasRef(q.CA) && len(host.Certificates([]byte(q.CA))) == 0 {
+		return steps.Invalid("ca has no certificate (PEM)")
+	}
+	for _, p := range q.Ports {
+		if _, _, ok := splitPort(p); !ok {
+			return steps.Invalid("port %q is not written like tcp/10250", p)
+		}
+	}
+	for _, p := range q.Proxies {
+		if address, ok := ProxyAddress(p); !ok || address != p {
+			return steps.Invalid("proxy %q is not written HOST:PORT", steps.ShowCredentials(p))
+		}
+	}
+	for _, id := range q.Only {
+		if !slices.ContainsFunc(preflightChecks, func(c preflightCheck) bool { return c.id == id }) {
+			return steps.Invalid("there is no finding %q to look for", id)
+		}
+	}
+	return nil
+}
+
+// Apply is never reached: Check has nothing to do or fails.
+func (q *Preflight) Apply(context.Context, host.Host, *steps.Env, steps.Change) (steps.Outcome, error) {
+	return steps.Outcome{}, nil
+}

@@ -1,0 +1,42 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"nodejoin/steps/host"
+)
+
+// openFolders looks at the folders above those that steps close. A folder that nodejoin
+// makes on the way is closed as well; one that was there keeps what it has.
+func openFolders(ctx context.Context, s *survey) ([]seen, error) {
+	var out []seen
+	os := s.facts().OS
+	asked := map[string]bool{} // by path key, or closed by a step
+	for _, dir := range s.q.Guarded {
+		asked[host.PathKey(os, dir)] = true
+	}
+	for _, path := range s.q.Guarded {
+		for dir := host.Dir(os, path); !host.SamePath(os, host.Dir(os, dir), dir); dir = host.Dir(os, dir) {
+			if asked[host.PathKey(os, dir)] {
+				continue
+			}
+			asked[host.PathKey(os, dir)] = true
+			fi, err := s.r.Stat(ctx, dir)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+			case err != nil:
+				return out, err
+			case fi.Open:
+				out = append(out, seen{"others than administrators may rename " + dir + " or what lies in it",
+					fmt.Sprintf("take the rights to change %s itself from all but SYSTEM and Administrators (icacls, this folder only; what is in it may keep its own), or move it away, so that nodejoin makes it", dir)})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b seen) int { return strings.Compare(a.what, b.what) })
+	return out, nil
+}

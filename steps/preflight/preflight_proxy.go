@@ -1,0 +1,78 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"nodejoin/steps/host"
+)
+
+// proxyPorts are those of a proxy whose URL has none.
+var proxyPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
+
+// ProxyAddress is HOST:PORT of a proxy that is written as programs take it from their
+// environment: a URL, or HOST:PORT alone (golang.org/x/net/http/httpproxy).
+func ProxyAddress(text string) (address string, ok bool) {
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Hostname() == "" {
+		return "", false
+	}
+	if u.Port() != "" {
+		return u.Host, true
+	}
+	port, ok := proxyPorts[u.Scheme]
+	return strings.TrimSuffix(u.Host, ":") + ":" + port, ok
+}
+
+// proxyUnreachable asks the plan's proxies, and those that the machine's programs have
+// from its environment, unless the plan changes that.
+func proxyUnreachable(ctx context.Context, s *survey) ([]seen, error) {
+	out, err := s.askProxies(ctx, s.q.Proxies, "the plan", "correct the proxy block of the plan, or open the way from the machine to the proxy")
+	if s.q.Proxy {
+		return out, err
+	}
+	list, err1 := s.environmentProxies(ctx)
+	more, err2 := s.askProxies(ctx, list, "the machine's environment", "correct or remove HTTP_PROXY and HTTPS_PROXY of the machine, or open the way from the machine to the proxy")
+	return append(out, more...), errors.Join(err, err1, err2)
+}
+
+func (s *survey) askProxies(ctx context.Context, list []string, of, remedy string) (out []seen, unknown error) {
+	for _, address := range list {
+		err := s.r.ProbeTCP(ctx, address)
+		switch {
+		case errors.Is(err, host.ErrNameUnknown):
+			out = append(out, seen{fmt.Sprintf("the machine does not find the proxy %s of %s", address, of), remedy})
+		case errors.Is(err, host.ErrNoAnswer):
+			out = append(out, seen{fmt.Sprintf("the proxy %s of %s does not answer the machine: %v", address, of, reason(err)), remedy})
+		case err != nil:
+			unknown = errors.Join(unknown, err)
+		}
+	}
+	return out, unknown
+}
+
+// environmentProxies are the addresses of the proxies in the machine's environment.
+// Errors tell no value, as one may hold a password.
+func (s *survey) environmentProxies(ctx context.Context) (list []string, err error) {
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY"} {
+		text, e := host.LookupEnv(ctx, s.r, name)
+		if e != nil || text == "" {
+			err = errors.Join(err, e)
+			continue
+		}
+		address, ok := ProxyAddress(text)
+		if !ok {
+			err = errors.Join(err, fmt.Errorf("%s of the machine's environment is no address of a proxy", name))
+		} else if !slices.Contains(list, address) {
+			list = append(list, address)
+		}
+	}
+	return list, err
+}

@@ -1,0 +1,151 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+)
+
+// survey is one pass over the table. What several rows ask for is asked once.
+type survey struct {
+	q *Preflight
+	r host.Reader
+	e *steps.Env
+
+	adaptersKnown bool
+	adapterList   []host.Adapter
+	adaptersErr   error
+	joinedKnown   bool
+	joined        []string
+	joinedErr     error
+	apiKnown      bool
+	apiAnswer     host.APIAnswer
+	apiErr        error
+}
+
+func (s *survey) facts() host.Facts { return s.e.Facts }
+
+func (s *survey) adapters(ctx context.Context) ([]host.Adapter, error) {
+	if !s.adaptersKnown {
+		s.adapterList, s.adaptersErr = s.r.Adapters(ctx)
+		s.adaptersKnown = true
+	}
+	return s.adapterList, s.adaptersErr
+}
+
+// network is that of the node's address on the machine; where no adapter has it, that of
+// the machine's own address.
+func (s *survey) network(ctx context.Context) string {
+	list, _ := s.adapters(ctx) // the checks tell of the error
+	for _, a := range list {
+		for _, p := range a.Prefixes() {
+			if p.Addr() == s.address() {
+				return p.Masked().String()
+			}
+		}
+	}
+	return s.facts().Subnet
+}
+
+// own names the node's services that nodejoin has registered already.
+func (s *survey) own(ctx context.Context) ([]string, error) {
+	if s.joinedKnown {
+		return s.joined, s.joinedErr
+	}
+	s.joinedKnown = true
+	for _, name := range s.q.Services {
+		svc, err := s.r.Service(ctx, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			s.joinedErr = errors.Join(s.joinedErr, err)
+		case steps.Ours(svc, s.e.Record):
+			s.joined = append(s.joined, name)
+		}
+	}
+	return s.joined, s.joinedErr
+}
+
+// address is the node's; invalid when neither plan nor machine gives one.
+func (s *survey) address() netip.Addr {
+	text := s.q.Address
+	if text == "" || steps.HasRef(text) {
+		text = s.facts().ManagementIP
+	}
+	ip, _ := netip.ParseAddr(text)
+	return ip
+}
+
+// holder is the adapter that has the node's address.
+func (s *survey) holder(ctx context.Context) (host.Adapter, bool, error) {
+	list, err := s.adapters(ctx)
+	ip := s.address()
+	for _, a := range list {
+		for _, p := range a.Prefixes() {
+			if p.Addr() == ip {
+				return a, true, err
+			}
+		}
+	}
+	return host.Adapter{}, false, err
+}
+
+// clusterNetwork is one network of the cluster, of the pods or of the services.
+type clusterNetwork struct {
+	what string
+	netip.Prefix
+}
+
+// taken are the networks that the machine's own must be apart from.
+func (s *survey) taken() []clusterNetwork {
+	out := s.clusterNetworks()
+	if p, err := netip.ParsePrefix(s.q.Placeholder); err == nil {
+		out = append(out, clusterNetwork{"placeholder on the adapter", p})
+	}
+	return out
+}
+
+// clusterNetworks are those of the cluster, with what they are for.
+func (s *survey) clusterNetworks() []clusterNetwork {
+	var out []clusterNetwork
+	for _, of := range []struct{ what, networks string }{{"pods", s.q.PodCIDR}, {"services", s.q.ServiceCIDR}} {
+		for text := range strings.SplitSeq(of.networks, ",") {
+			if p, err := netip.ParsePrefix(text); err == nil {
+				out = append(out, clusterNetwork{of.what, p})
+			}
+		}
+	}
+	return out
+}
+
+// registered tells which of services the machine has.
+func (s *survey) registered(ctx context.Context, names ...string) ([]host.Service, error) {
+	var out []host.Service
+	for _, name := range names {
+		svc, err := s.r.Service(ctx, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return out, err
+		}
+		if !slices.ContainsFunc(slices.Concat(s.q.Services, s.q.Required), func(own string) bool { return strings.EqualFold(own, name) }) {
+			out = append(out, svc)
+		}
+	}
+	return out, nil
+}
+
+// splitPort reads "tcp/10250".
+func splitPort(text string) (protocol string, port uint16, ok bool) {
+	protocol, number, _ := strings.Cut(text, "/")
+	n, err := strconv.ParseUint(number, 10, 16)
+	return protocol, uint16(n), err == nil && n > 0 && (protocol == "tcp" || protocol == "udp")
+}

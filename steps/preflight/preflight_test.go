@@ -1,0 +1,418 @@
+package preflight_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/preflight"
+	"nodejoin/steps/stepstest"
+)
+
+// ethernet is an adapter with a default route.
+func ethernet(name string, addresses ...string) host.Adapter {
+	return host.Adapter{Name: name, Addresses: addresses, Gateway: true}
+}
+
+// findableCases: what provokes each finding, and what comes near to it and does not.
+var findableCases = []struct {
+	id      string
+	provoke func(s *stepstest.Survey)
+	near    func(s *stepstest.Survey)
+	has     string // part of what is seen
+}{
+	{id: "operating-system", provoke: func(s *stepstest.Survey) { s.Args.OS = "linux" }, near: func(s *stepstest.Survey) { s.Args.OS = "" }, has: "runs windows, wanted is linux"},
+	{id: "architecture", provoke: func(s *stepstest.Survey) { s.Args.Arch = "arm64" }, near: func(s *stepstest.Survey) { s.Args.Arch, s.Config.Arch = "arm64", "arm64" }, has: "is amd64"},
+	{id: "administrator", provoke: func(s *stepstest.Survey) { s.Quirks.NoAdmin = true }, near: func(s *stepstest.Survey) {}, has: "no administrator rights"},
+	{id: "disk-space", provoke: func(s *stepstest.Survey) { s.Args.MinFree = "1000TiB" }, near: func(s *stepstest.Survey) { s.Args.MinFree = "" }, has: "wanted are 1000 TiB"},
+	{id: "memory", provoke: func(s *stepstest.Survey) { s.Quirks.Memory = 2 << 30 }, near: func(s *stepstest.Survey) { s.Quirks.Memory = 4<<30 - 1<<20 }, has: "2 GiB of memory"},
+	{id: "processors", provoke: func(s *stepstest.Survey) { s.Quirks.CPUs = 1 }, near: func(s *stepstest.Survey) { s.Quirks.CPUs = 2 }, has: "one processor"},
+	{id: "host-name", provoke: func(s *stepstest.Survey) { s.Config.Hostname = "win_1" }, near: func(s *stepstest.Survey) { s.Config.Hostname = "WIN-1.example" }, has: `"win_1" has characters`},
+	{id: "host-name-differs", provoke: func(s *stepstest.Survey) { s.Config.Hostname = "WIN-AB12CD" }, near: func(s *stepstest.Survey) { s.Node, s.Config.Hostname = "win-1.example", "WIN-1" }, has: "named WIN-AB12CD, its node win-1"},
+	{id: "windows-build", provoke: func(s *stepstest.Survey) { s.Config.Build = "10.0.14393" }, near: func(s *stepstest.Survey) { s.Config.Build = "10.0.17763"; s.Args.StaticKept = true }, has: "is 10.0.14393, the lowest that works is 10.0.17763"},
+	{id: "windows-edition", provoke: func(s *stepstest.Survey) { s.Text(stepstest.VersionKey, "InstallationType", "Client") }, near: func(s *stepstest.Survey) { s.Text(stepstest.VersionKey, "InstallationType", "Server Core") }, has: `"Client"`},
+	{id: "update-missing", provoke: func(s *stepstest.Survey) { s.Config.Build = "10.0.17763"; s.Number(stepstest.VersionKey, "UBR", 292) },
+		near: func(s *stepstest.Survey) { s.Config.Build = "10.0.17763"; s.Number(stepstest.VersionKey, "UBR", 379) }, has: "10.0.17763.292, the lowest that works is 10.0.17763.379"},
+	{id: "update-broken", provoke: func(s *stepstest.Survey) { s.Number(stepstest.VersionKey, "UBR", 2582) }, near: func(s *stepstest.Survey) { s.Number(stepstest.VersionKey, "UBR", 2583) }, has: "10.0.20348.2582: it breaks HNS"},
+	{id: "pending-reboot", provoke: func(s *stepstest.Survey) {
+		s.Number(stepstest.Servicing+"RebootPending", "x", 1)
+		s.Number(`HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired`, "x", 1)
+		s.Registry(stepstest.Manager, "PendingFileRenameOperations", host.RegistryValue{Type: "multi_string", Strings: []string{`\??\C:\a`}})
+	}, near: func(s *stepstest.Survey) {
+		s.Number(stepstest.Servicing+"SessionsPending", "x", 1)
+		s.Registry(stepstest.Manager, "PendingFileRenameOperations", host.RegistryValue{Type: "multi_string"})
+	}, has: "by Windows Update, features or updates of Windows, files that are in use"},
+	{id: "feature-reboot", provoke: func(s *stepstest.Survey) {
+		s.Args.Features = []string{"Containers", "Microsoft-Hyper-V"}
+		s.Number(stepstest.Servicing+"RebootPending", "x", 1)
+	}, near: func(s *stepstest.Survey) {
+		s.Args.Features = []string{"Containers"} // which is on
+		s.Number(stepstest.Servicing+"RebootPending", "x", 1)
+	}, has: "features are to be turned on (Containers, Microsoft-Hyper-V), and Windows waits to be rebooted for features or updates of Windows"},
+	{id: "pending-rename", provoke: func(s *stepstest.Survey) { s.Text(stepstest.Names+"ComputerName", "ComputerName", "OTHER") }, near: func(s *stepstest.Survey) { s.Text(stepstest.Names+"ComputerName", "ComputerName", "win-1") }, has: "WIN-1 and will be OTHER"},
+	{id: "containers-feature", provoke: func(s *stepstest.Survey) {
+		s.Without(stepstest.Services+"hns", "Start")
+		s.Without(stepstest.Services+"vmcompute", "Start")
+	},
+		near: func(s *stepstest.Survey) { s.Number(stepstest.Services+"hns", "Start", 2) }, has: "no service vmcompute and no service hns"},
+	{id: "containers-services", provoke: func(s *stepstest.Survey) { s.Number(stepstest.Services+"hns", "Start", 4) }, near: func(s *stepstest.Survey) { s.Number(stepstest.Services+"hns", "Start", 3) }, has: "hns is disabled"},
+	{id: "page-file", provoke: func(s *stepstest.Survey) {
+		s.Registry(stepstest.Manager+`\Memory Management`, "PagingFiles", host.RegistryValue{Type: "multi_string"})
+	},
+		near: func(s *stepstest.Survey) {
+			s.Registry(stepstest.Manager+`\Memory Management`, "PagingFiles", host.RegistryValue{Type: "multi_string", Strings: []string{`C:\pagefile.sys 8096 8096`}})
+		}, has: "no page file"},
+	{id: "long-paths", provoke: func(s *stepstest.Survey) {
+		s.Number(`HKLM\SYSTEM\CurrentControlSet\Control\FileSystem`, "LongPathsEnabled", 0)
+	},
+		near: func(s *stepstest.Survey) {
+			s.Number(`HKLM\SYSTEM\CurrentControlSet\Control\FileSystem`, "LongPathsEnabled", 1)
+		}, has: "long paths are off"},
+	{id: "automatic-updates", provoke: func(s *stepstest.Survey) {}, near: func(s *stepstest.Survey) {
+		s.Number(`HKLM\SOFTWARE\Policies\Microsoft\Windows\WindowsUpdate\AU`, "NoAutoUpdate", 1)
+	}, has: "no policy"},
+	{id: "defender-exclusions", provoke: func(s *stepstest.Survey) { s.Number(stepstest.Services+"WinDefend", "Start", 2) }, near: func(s *stepstest.Survey) {
+		s.Number(stepstest.Services+"WinDefend", "Start", 2)
+		s.Text(`HKLM\SOFTWARE\Policies\Microsoft\Windows Defender\Exclusions\Processes`, `C:\Program Files\containerd\containerd.exe`, "0")
+	}, has: "Defender runs"},
+	{id: "folder-open", provoke: func(s *stepstest.Survey) {
+		s.Args.Guarded, s.Quirks.Open = []string{`C:\k`, `C:\opt\cni\bin`, `C:\opt\cni\bin\x`}, []string{`C:\OPT`, `C:\opt\cni\bin`}
+		s.File(`C:\opt\cni\bin\x\y`)
+	}, near: func(s *stepstest.Survey) { // closed by a step, not there, and beside them
+		s.Args.Guarded, s.Quirks.Open = []string{`C:\k`, `C:\opt\cni\bin`}, []string{`C:\k`, `C:\opt`, `C:\etc`}
+		s.File(`C:\etc\cni\x`)
+	}, has: `others than administrators may rename C:\opt or`},
+	{id: "no-address", provoke: func(s *stepstest.Survey) { s.Config.IP = "169.254.7.7" }, near: func(s *stepstest.Survey) { s.Config.IP = "169.253.7.7" }, has: "169.254.7.7"},
+	{id: "address-elsewhere", provoke: func(s *stepstest.Survey) { s.Args.Address = "192.0.2.99" }, near: func(s *stepstest.Survey) { s.Args.Address = "192.0.2.10" }, has: "says 192.0.2.99"},
+	{id: "address-in-cluster-network", provoke: func(s *stepstest.Survey) { s.Config.IP = "10.244.3.3" }, near: func(s *stepstest.Survey) { s.Config.IP = "10.245.3.3" }, has: "10.244.3.3 lies in the network of the pods"},
+	{id: "network-overlap", provoke: func(s *stepstest.Survey) {
+		s.Adapters(ethernet("Ethernet", "192.0.2.10/24"), host.Adapter{Name: "Storage", Addresses: []string{"10.100.0.5/16"}})
+	},
+		near: func(s *stepstest.Survey) {
+			s.Adapters(ethernet("Ethernet", "192.0.2.10/24"), host.Adapter{Name: "vEthernet (flannel.4096)", Addresses: []string{"10.244.3.1/24"}})
+		}, has: "10.100.0.0/16 of Storage overlaps that of the services"},
+	{id: "address-leased", provoke: func(s *stepstest.Survey) {
+		s.Adapters(host.Adapter{Name: "Ethernet", Addresses: []string{"192.0.2.10/24"}, Gateway: true, DHCP: true})
+	},
+		near: func(s *stepstest.Survey) {
+			s.Adapters(ethernet("Ethernet", "192.0.2.10/24"), host.Adapter{Name: "Other", Addresses: []string{"198.51.100.1/24"}, DHCP: true})
+		}, has: "192.0.2.10 of Ethernet is leased"},
+	{id: "static-address-lost", provoke: func(s *stepstest.Survey) { s.Config.Build = "10.0.17763" }, near: func(s *stepstest.Survey) {
+		s.Config.Build = "10.0.17763"
+		s.Number(stepstest.Services+`hns\State`, "DeviceLessNicDisabled", 1)
+	}, has: "192.0.2.10 of Ethernet is static"},
+	{id: "address-on-switch", provoke: func(s *stepstest.Survey) { s.Adapters(ethernet("vEthernet (Lab)", "192.0.2.10/24")) }, near: func(s *stepstest.Survey) {
+		s.Adapters(ethernet("vEthernet (Ethernet)", "192.0.2.10/24"))
+		s.Quirks.Networks = []host.HNSNetwork{{Name: "flannel.4096", Type: "Overlay"}}
+	}, has: "192.0.2.10 is that of vEthernet (Lab)"},
+	{id: "default-routes", provoke: func(s *stepstest.Survey) {
+		s.Adapters(ethernet("A", "192.0.2.10/24"), ethernet("B", "198.51.100.1/24"))
+	},
+		near: func(s *stepstest.Survey) {
+			s.Adapters(ethernet("A", "192.0.2.10/24"), ethernet("B", "198.51.100.1/24"))
+			s.Args.Address = "192.0.2.10"
+		}, has: "A, B"},
+	{id: "api-name", provoke: func(s *stepstest.Survey) { s.Quirks.API = "name" }, near: func(s *stepstest.Survey) { s.Quirks.API = "connection refused" }, has: "does not find https://api.example:6443"},
+	{id: "api-unreachable", provoke: func(s *stepstest.Survey) { s.Quirks.API = "connection refused" }, near: func(s *stepstest.Survey) { s.Quirks.API = "name" }, has: "connection refused"},
+	{id: "api-certificate", provoke: func(s *stepstest.Survey) { serves(s, newAPICert(s.T, "api.example"), newAPICert(s.T, "api.example")) },
+		near: func(s *stepstest.Survey) { c := newAPICert(s.T, "api.example"); serves(s, c, c) }, has: "and the cluster's CA has not signed it"},
+	{id: "clock-skew", provoke: func(s *stepstest.Survey) { s.Quirks.ClockSkew = -7 * time.Minute }, near: func(s *stepstest.Survey) { s.Quirks.ClockSkew = 4 * time.Minute }, has: "behind the API server's"},
+	{id: "proxy-exceptions", provoke: func(s *stepstest.Survey) {
+		s.Env("HTTPS_PROXY", "http://proxy.example:3128")
+		s.Env("NO_PROXY", "localhost,other.example")
+	}, near: func(s *stepstest.Survey) {
+		s.Env("HTTPS_PROXY", "http://proxy.example:3128")
+		s.Env("NO_PROXY", "localhost, .example, 10.0.0.0/8")
+	}, has: "NO_PROXY does not have api.example, 10.244.0.0/16, 10.96.0.0/12"},
+	{id: "proxy-unreachable", provoke: func(s *stepstest.Survey) {
+		s.Quirks.TCP = "connection refused"
+		s.Env("HTTP_PROXY", "http://user:word@proxy.example:3128")
+	}, near: func(s *stepstest.Survey) {
+		s.Quirks.TCP = "connection refused" // of the machine's proxy, in whose stead the plan gives another
+		s.Args.Proxy = true
+		s.Env("HTTP_PROXY", "http://proxy.example:3128")
+	}, has: "the proxy proxy.example:3128 of the machine's environment does not answer"},
+	{id: "foreign-service", provoke: func(s *stepstest.Survey) { s.Service("kubelet", false) }, near: func(s *stepstest.Survey) { s.Service("kubelet", true) }, has: `kubelet is registered (C:\x\kubelet.exe)`},
+	{id: "service-missing", provoke: func(s *stepstest.Survey) { s.Args.Required = []string{"docker"} }, near: func(s *stepstest.Survey) { s.Args.Required = []string{"docker"}; s.Running("docker") }, has: "docker is not registered"},
+	{id: "other-kubernetes", provoke: func(s *stepstest.Survey) { s.Service("rke2", false) }, near: func(s *stepstest.Survey) { s.Service("rke3", false) }, has: "rke2 runs a node"},
+	{id: "other-runtime", provoke: func(s *stepstest.Survey) { s.Service("docker", false) }, near: func(s *stepstest.Survey) { s.Service("docker", false); s.Args.Services = []string{"docker"} }, has: "docker is another"},
+	{id: "port-taken", provoke: func(s *stepstest.Survey) {
+		s.Quirks.Listeners = []host.Listener{{Protocol: "tcp", Port: 10250, PID: 77}}
+	}, near: func(s *stepstest.Survey) {
+		s.Quirks.Listeners = []host.Listener{{Protocol: "udp", Port: 10250}, {Protocol: "tcp", Port: 4789}}
+	}, has: "process 77 holds port 10250/tcp"},
+	{id: "port-dynamic", provoke: func(s *stepstest.Survey) { s.Dynamic("tcp", 10000); s.Dynamic("udp", 4000) }, near: func(s *stepstest.Survey) { s.Dynamic("tcp", 10251); s.Dynamic("udp", 4790) },
+		has: "the dynamic ports 10000-65535/tcp hold 10250 of the node"},
+	{id: "port-excluded", provoke: func(s *stepstest.Survey) {
+		s.Quirks.Excluded = []host.PortRange{{Protocol: "tcp", First: 10200, Last: 10299}, {Protocol: "udp", First: 4789, Last: 4789}}
+	}, near: func(s *stepstest.Survey) {
+		s.Quirks.Excluded = []host.PortRange{{Protocol: "udp", First: 10200, Last: 10299}, {Protocol: "tcp", First: 4789, Last: 4789}, {Protocol: "tcp", First: 10251, Last: 10300}}
+	}, has: "no program holds port 10250/tcp, and Windows refuses it"},
+	{id: "hns-network-foreign", provoke: func(s *stepstest.Survey) { s.Quirks.Networks = []host.HNSNetwork{{Name: "External", Type: "L2Bridge"}} },
+		near: func(s *stepstest.Survey) {
+			s.Quirks.Networks = []host.HNSNetwork{{Name: "nat", Type: "NAT"}, {Name: "Flannel.4096", Type: "Overlay"}}
+		}, has: "External of type L2Bridge"},
+	{id: "swap", provoke: func(s *stepstest.Survey) { s.Linux(); s.Args.NoSwap, s.Quirks.Swap = true, 2<<30 }, near: func(s *stepstest.Survey) { s.Linux(); s.Quirks.Swap = 2 << 30 }, has: "2 GiB of swap space"},
+	{id: "control-groups", provoke: func(s *stepstest.Survey) { s.Linux(); s.Args.CgroupV2, s.Quirks.Cgroup = true, "v1" }, near: func(s *stepstest.Survey) { s.Linux(); s.Args.CgroupV2 = true }, has: "control groups v1"},
+	{id: "program-missing", provoke: func(s *stepstest.Survey) { s.Linux(); s.Args.Programs = []string{"no-such-program"} }, near: func(s *stepstest.Survey) { s.Linux(); s.Args.Programs = []string{"iptables"} }, has: "no-such-program is not installed"},
+	{id: "leftovers", provoke: func(s *stepstest.Survey) { s.File(`C:\run\flannel\subnet.env`) }, near: func(s *stepstest.Survey) { s.File(`C:\run\flannel\subnet.env`); s.Service("kubelet", true) }, has: "subnet.env"},
+}
+
+// TestFindables provokes every finding, and comes near to it. A row of the table
+// without both is a failure.
+func TestFindables(t *testing.T) {
+	var ids []string
+	for _, c := range findableCases {
+		ids = append(ids, c.id)
+		t.Run(c.id, func(t *testing.T) {
+			t.Parallel()
+			s := stepstest.NewSurvey(t)
+			c.provoke(s)
+			list, refused := s.Findings()
+			i := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == c.id })
+			if i < 0 || !strings.Contains(list[i].Seen, c.has) || list[i].Why == "" || list[i].Remedy == "" || list[i].Unasked {
+				t.Fatalf("not found, want %q in what is seen: %+v", c.has, list)
+			}
+			if has := refused != nil && strings.Contains(refused.Detail, c.id+": "); has != (list[i].Severity == steps.SeverityError) {
+				t.Errorf("severity %s, and the check gives %v", list[i].Severity, refused)
+			}
+			s = stepstest.NewSurvey(t)
+			c.near(s)
+			if list, _ := s.Findings(); slices.ContainsFunc(list, func(f steps.Finding) bool { return f.ID == c.id && !f.Unasked }) {
+				t.Errorf("found, where it is not so: %+v", list)
+			}
+			s = stepstest.NewSurvey(t)
+			c.provoke(s)
+			s.Args.Waive = []string{c.id}
+			list, refused = s.Findings()
+			if refused != nil && strings.Contains(refused.Detail, c.id+": ") || !list[slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == c.id })].Waived {
+				t.Errorf("waived, and yet: %+v, %v", list, refused)
+			}
+		})
+	}
+	slices.Sort(ids)
+	var want []string
+	for _, f := range preflight.Findables() {
+		want = append(want, f.ID)
+		if f.Doc == "" || strings.HasSuffix(f.Doc, ".") || f.Severity == "" {
+			t.Errorf("%s has no severity or no reason: %+v", f.ID, f)
+		}
+	}
+	slices.Sort(want)
+	if !slices.Equal(ids, want) {
+		t.Errorf("cases for\n%q, want one for each of\n%q", ids, want)
+	}
+}
+
+// TestPreflightInOrder: a machine in good order has nothing but notes.
+func TestPreflightInOrder(t *testing.T) {
+	list, refused := stepstest.NewSurvey(t).Findings()
+	if refused != nil || slices.ContainsFunc(list, func(f steps.Finding) bool { return f.Severity != steps.SeverityNote }) {
+		t.Errorf("%+v, %v", list, refused)
+	}
+}
+
+// TestPreflightFamilies: the networks of IPv6 are kept apart from the machine's, too.
+func TestPreflightFamilies(t *testing.T) {
+	for address, told := range map[string]string{
+		"fd00:10:244:7::5/64":   "fd00:10:244:7::/64 of Storage overlaps that of the pods, fd00:10:244::/56",
+		"fd00:10:96::5/112":     "fd00:10:96::/112 of Storage overlaps that of the services, fd00:10:96::/112",
+		"fd00:10:244:100::5/64": "",
+	} {
+		s := stepstest.NewSurvey(t)
+		s.Args.PodCIDR, s.Args.ServiceCIDR = "10.244.0.0/16,fd00:10:244::/56", "10.96.0.0/12,fd00:10:96::/112"
+		s.Adapters(ethernet("Ethernet", "192.0.2.10/24"), host.Adapter{Name: "Storage", Addresses: []string{address}})
+		list, _ := s.Findings()
+		at := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == "network-overlap" })
+		if (at >= 0) != (told != "") || at >= 0 && !strings.Contains(list[at].Seen, told) {
+			t.Errorf("%s: have %+v, want %q", address, list, told)
+		}
+	}
+}
+
+// TestPreflightAddress6: the machine has the address of IPv6 that the plan says.
+func TestPreflightAddress6(t *testing.T) {
+	for _, machine := range []string{"", "fd00::11", "fd00::10"} {
+		s := stepstest.NewSurvey(t)
+		s.Config.IP6, s.Args.Address6 = machine, "fd00::10"
+		list, _ := s.Findings()
+		at := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == "address-elsewhere" })
+		if (at >= 0) != (machine != "fd00::10") || at >= 0 && (!strings.Contains(list[at].Seen, "the plan says fd00::10") || !strings.Contains(list[at].Remedy, "management_ip6")) {
+			t.Errorf("the machine has %q: %+v", machine, list)
+		}
+	}
+}
+
+// TestPreflightPlaceholder: where the plan wants that network, no adapter has an address of it.
+func TestPreflightPlaceholder(t *testing.T) {
+	for placeholder, want := range map[string]string{"": "", "192.168.255.0/30": "192.168.255.0/24 of Storage overlaps that of the placeholder on the adapter, 192.168.255.0/30"} {
+		s := stepstest.NewSurvey(t)
+		s.Args.Placeholder = placeholder
+		s.Adapters(ethernet("Ethernet", "192.0.2.10/24"), host.Adapter{Name: "Storage", Addresses: []string{"192.168.255.9/24"}})
+		list, _ := s.Findings()
+		at := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == "network-overlap" })
+		if (at >= 0) != (want != "") || at >= 0 && !strings.Contains(list[at].Seen, want) {
+			t.Errorf("%q: have %+v, want %q", placeholder, list, want)
+		}
+	}
+}
+
+// TestPreflightNamed: a machine that the plan gives its name is not told to have another.
+func TestPreflightNamed(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		s := stepstest.NewSurvey(t)
+		s.Config.Hostname, s.Args.Named = "old_1", named
+		s.Text(stepstest.Names+"ComputerName", "ComputerName", "win-1")
+		list, _ := s.Findings()
+		told := 0
+		for _, f := range list {
+			if slices.Contains([]string{"host-name", "host-name-differs", "pending-rename"}, f.ID) {
+				told++
+				if f.ID != "pending-rename" && !strings.Contains(f.Remedy, "host { hostname = ") {
+					t.Errorf("%s: %s", f.ID, f.Remedy)
+				}
+			}
+		}
+		if want := map[bool]int{false: 3}[named]; told != want {
+			t.Errorf("named %v: %d findings, want %d", named, told, want)
+		}
+	}
+}
+
+// TestPreflightHostName: names of RFC 1123, which have no case.
+func TestPreflightHostName(t *testing.T) {
+	for name, has := range map[string]string{
+		"WIN-1": "", "7": "", "win-1.10.example": "", strings.Repeat("a", 63): "",
+		strings.Repeat("a", 64): "64 characters", "wïn": "characters besides", "-win": "begins or ends", "win-.example": "begins or ends", "win..example": "is empty",
+	} {
+		s := stepstest.NewSurvey(t)
+		s.Quirks.HostName = name
+		list, refused := s.Findings()
+		at := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == "host-name" })
+		if (at >= 0) != (has != "") || at >= 0 && (!strings.Contains(list[at].Seen, has) || refused == nil) {
+			t.Errorf("%s: %+v, %v; want %q", name, list, refused, has)
+		}
+	}
+}
+
+// TestPreflightUnasked: what could not be asked is never taken for an answer.
+func TestPreflightUnasked(t *testing.T) {
+	for question, ids := range map[string][]string{
+		"Adapters": {"network-overlap", "default-routes", "address-leased"}, "Listeners": {"port-taken"}, "PortExcluded": {"port-excluded"}, "HNSNetworks": {"hns-network-foreign"}, "ProbeTCP": {"proxy-unreachable"}, "RegistryNames": {"pending-reboot"},
+		"RegistryValue " + stepstest.VersionKey: {"windows-edition", "update-broken"}, "RegistryValue " + stepstest.Services + "hns": {"containers-feature", "containers-services"},
+	} {
+		s := stepstest.NewSurvey(t)
+		s.Quirks.Unasked = []string{question}
+		s.Env("HTTPS_PROXY", "http://proxy.example:3128")
+		list, refused := s.Findings()
+		for _, id := range ids {
+			i := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == id && f.Unasked })
+			if i < 0 {
+				t.Errorf("%s: no finding %s: %+v", question, id, list)
+			} else if list[i].Severity == steps.SeverityError && (refused == nil || !strings.Contains(refused.Detail, id)) {
+				t.Errorf("%s: %s is not asked, and yet %v", question, id, refused)
+			}
+		}
+	}
+}
+
+// TestPreflightProxyExceptions: the API server, and the cluster's networks as a whole.
+func TestPreflightProxyExceptions(t *testing.T) {
+	for exceptions, want := range map[string]string{
+		"*":                                        "",
+		"api.example,10.244.0.0/16,10.96.0.0/12":   "",
+		"api.example,10.244.0.0/16,10.96.0.0/16":   "10.96.0.0/12",
+		"api.example, 10.240.0.0/12 ,10.96.0.0/12": "",
+		"10.0.0.0/8":                               "api.example",
+		".other.example,192.0.2.0/24":              "api.example, 10.244.0.0/16, 10.96.0.0/12",
+	} {
+		s := stepstest.NewSurvey(t)
+		s.Env("HTTPS_PROXY", "http://proxy.example:3128")
+		s.Env("NO_PROXY", exceptions)
+		list, _ := s.Findings()
+		have := ""
+		for _, f := range list {
+			if f.ID == "proxy-exceptions" {
+				_, have, _ = strings.Cut(f.Seen, "NO_PROXY does not have ")
+			}
+		}
+		if have != want {
+			t.Errorf("%s: have %q, want %q", exceptions, have, want)
+		}
+	}
+}
+
+// TestPreflightProxies: each of the plan's and of the machine's proxies is asked once,
+// and no more of it is told than where it is.
+func TestPreflightProxies(t *testing.T) {
+	for _, c := range []struct {
+		name, tcp, http, https string
+		plan                   []string
+		want                   []string // what is seen
+		unasked                bool
+	}{
+		{name: "answers", http: "http://proxy.example:3128"},
+		{name: "asked once", tcp: "refused", http: "http://proxy.example", https: "proxy.example:80", want: []string{"the proxy proxy.example:80 of the machine's environment does not answer the machine: no answer: refused"}},
+		{name: "of version 6", tcp: "refused", http: "http://[2001:db8::1]", want: []string{"the proxy [2001:db8::1]:80 of the machine's environment does not answer the machine: no answer: refused"}},
+		{name: "not found", tcp: "name", https: "https://proxy.example", want: []string{"the machine does not find the proxy proxy.example:443 of the machine's environment"}},
+		{name: "of the plan", tcp: "refused", http: "http://old.example", plan: []string{"new.example:3128"}, want: []string{"the proxy new.example:3128 of the plan does not answer the machine: no answer: refused"}},
+		{name: "no address", http: "http://user:word@:3128", want: []string{"could not be checked: HTTP_PROXY of the machine's environment is no address of a proxy"}, unasked: true},
+	} {
+		s := stepstest.NewSurvey(t)
+		s.Quirks.TCP, s.Args.Proxies, s.Args.Proxy = c.tcp, c.plan, c.plan != nil
+		for name, v := range map[string]string{"HTTP_PROXY": c.http, "HTTPS_PROXY": c.https, "NO_PROXY": "*"} {
+			if v != "" {
+				s.Env(name, v)
+			}
+		}
+		list, _ := s.Findings()
+		var have []string
+		for _, f := range list {
+			if f.ID == "proxy-unreachable" {
+				have = append(have, f.Seen)
+				if f.Unasked != c.unasked {
+					t.Errorf("%s: unasked is %v", c.name, f.Unasked)
+				}
+			}
+		}
+		if !slices.Equal(have, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, have, c.want)
+		}
+	}
+}
+
+// TestDefenderOfRuntime: what Defender is to leave alone is the runtime that the node has.
+func TestDefenderOfRuntime(t *testing.T) {
+	for _, c := range []struct{ excluded, seen string }{
+		{`C:\Program Files\containerd\containerd.exe`, "Defender runs and scans docker"},
+		{`C:\Program Files\docker\dockerd.exe`, ""},
+	} {
+		s := stepstest.NewSurvey(t)
+		s.Args.Services = []string{"docker", "kubelet"}
+		s.Number(stepstest.Services+"WinDefend", "Start", 2)
+		s.Text(`HKLM\SOFTWARE\Policies\Microsoft\Windows Defender\Exclusions\Processes`, c.excluded, "0")
+		list, _ := s.Findings()
+		seen := ""
+		for _, f := range list {
+			if f.ID == "defender-exclusions" {
+				seen = f.Seen
+			}
+		}
+		if seen != c.seen {
+			t.Errorf("%s is excluded: found is %q, want %q", c.excluded, seen, c.seen)
+		}
+	}
+}
+
+func TestPreflightArguments(t *testing.T) {
+	for _, args := range []preflight.Preflight{{MinBuild: "ten"}, {MinFree: "much"}, {Ports: []string{"10250"}}, {Ports: []string{"tcp/0"}}, {CA: "x"}, {Proxies: []string{"http://proxy.example:3128"}}} {
+		s := stepstest.NewSurvey(t)
+		s.Args = args
+		if _, refused := s.Findings(); refused == nil || refused.Code != steps.CodeInvalid {
+			t.Errorf("%+v: %v", args, refused)
+		}
+	}
+}
