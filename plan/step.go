@@ -300,7 +300,13 @@ func (c *compiler) kindArgs(b *stepBlock, m *machine, s *eval.Section, ctx *hcl.
 // of paths.
 func (c *compiler) checkArg(b *stepBlock, m *machine, s *eval.Section, name string, v any) {
 	if b.kind.Name == "preflight" && name == "waive" {
-		waived(s)
+		var ids []string
+		list, _ := v.([]any)
+		for _, one := range list {
+			id, _ := one.(string)
+			ids = append(ids, id)
+		}
+		checkWaived(s, ids)
 		return
 	}
 	arg := b.kind.args[name]

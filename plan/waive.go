@@ -12,9 +12,12 @@ import (
 // occur is no mistake: what is on a machine is not known here.
 func waived(s *eval.Section) []string {
 	ids := s.Strs("waive")
-	if len(ids) == 0 {
-		return nil
-	}
+	checkWaived(s, ids)
+	return ids
+}
+
+// checkWaived reports ids that no finding has, and those that are named twice.
+func checkWaived(s *eval.Section, ids []string) {
 	var known []string
 	for _, f := range slices.Concat(preflight.Findables(), doctor.Symptoms()) {
 		known = append(known, f.ID)
@@ -34,5 +37,4 @@ func waived(s *eval.Section) []string {
 		}
 		s.Scope.Fail(s.AtIndex("waive", i), "unknown finding", "The preflight has no finding %q.%s", id, hint)
 	}
-	return ids
 }
