@@ -130,7 +130,21 @@ func TestFindSource(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(s.root, "cmd", "nodejoin-agent")); err != nil {
 		t.Error(err)
 	}
-	if _, ok := moduleRoot(t.TempDir()); ok {
-		t.Error("a folder without go.mod is taken for the source")
+}
+
+// TestSourceOfTheWorkingFolder: a program that does not know its source does not take that
+// of a checkout that it is run in: it may be a stranger's pull request.
+func TestSourceOfTheWorkingFolder(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "get")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", program, "./testdata/get")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	get := exec.CommandContext(t.Context(), program)
+	get.Dir = fakeModule(t).root
+	get.Env = append(os.Environ(), "XDG_CACHE_HOME="+t.TempDir())
+	out, err := get.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "built with -trimpath") {
+		t.Errorf("%v: %s", err, out)
 	}
 }

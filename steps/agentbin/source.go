@@ -30,41 +30,22 @@ type source struct {
 	cache string
 }
 
-// findSource looks for the module where this program was compiled, then upwards
-// from the working folder and from the program itself.
+// findSource is the source that this program was compiled from, and no other: a module that
+// lies around the working folder or the program may be somebody else's, and its agent would
+// run as an administrator of the hosts. A program built with -trimpath does not know its source.
 func findSource(cache string) (source, error) {
-	var starts []string
-	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
-		starts = append(starts, filepath.Dir(file))
+	_, file, _, ok := runtime.Caller(0)
+	if !ok || !filepath.IsAbs(file) {
+		return source{}, errors.New("this nodejoin was built with -trimpath, so it does not know its own source; " +
+			"use a release of nodejoin, or build it without -trimpath")
 	}
-	if wd, err := os.Getwd(); err == nil {
-		starts = append(starts, wd)
+	root := filepath.Dir(filepath.Dir(filepath.Dir(file))) // of steps/agentbin/source.go
+	b, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if first, _, _ := strings.Cut(string(b), "\n"); err != nil || strings.TrimSpace(first) != "module "+module {
+		return source{}, fmt.Errorf("the source that this nodejoin was built from is no longer in %s; "+
+			"use a release of nodejoin, or build it again", root)
 	}
-	if exe, err := os.Executable(); err == nil {
-		starts = append(starts, filepath.Dir(exe))
-	}
-	for _, dir := range starts {
-		if root, ok := moduleRoot(dir); ok {
-			return source{root: root, cache: cache}, nil
-		}
-	}
-	return source{}, fmt.Errorf("its source is not on this machine (searched upwards from %s); use a release of "+
-		"nodejoin, or run it inside its source", strings.Join(starts, ", "))
-}
-
-// moduleRoot is the nearest folder upwards from dir with this module's go.mod.
-func moduleRoot(dir string) (string, bool) {
-	for {
-		b, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if first, _, _ := strings.Cut(string(b), "\n"); err == nil && strings.TrimSpace(first) == "module "+module {
-			return dir, true
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			return "", false
-		}
-		dir = up
-	}
+	return source{root: root, cache: cache}, nil
 }
 
 // manifest records which source files an agent was built from. It is validated by the files' sizes and times
