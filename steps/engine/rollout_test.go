@@ -145,8 +145,10 @@ func TestRollout(t *testing.T) {
 			if have["v1.36.3"] != len(worked)-2 || have["v1.36.3"]+have["v1.35.4"] != nodes {
 				t.Errorf("versions %v after work on %d", have, len(worked))
 			}
-			// Both still fail, and are out of service: they are tried first, and nothing else.
+			// Both still fail, and are out of service: they are tried first, and with two at a time nothing else.
+			w.edit("max_unavailable = 3", "max_unavailable = 2")
 			_, sum = w.apply(-1)
+			w.edit("max_unavailable = 2", "max_unavailable = 3")
 			if worked, failed, held := begun(sum); len(failed) != 2 || !strings.Contains(held, "stopped after 2 failures") {
 				t.Errorf("worked on %v, failed %v, held: %q", worked, failed, held)
 			}
