@@ -50,21 +50,44 @@ func adminSecrets(p *decoded) []string {
 // adminCredentials reports arguments of a step that would put the administrator's
 // credentials onto a node.
 func adminCredentials(p *decoded, s *eval.Section, args map[string]any) {
-	const how = "Whoever reads it there rules the cluster. Nodes get credentials of their own from nodejoin; a program gets those of a service account, with a step of kind \"service_account_token\"."
 	for _, name := range slices.Sorted(maps.Keys(args)) {
 		text, ok := args[name].(string)
 		if !ok || text == "" {
 			continue
 		}
 		if name == "file" && p.cluster != nil && text == p.cluster.Kubeconfig {
-			s.Fail(name, "administrator's credentials on a node", "The argument %q is the cluster's kubeconfig, which must not leave the controller. %s", name, how)
+			s.Fail(name, "administrator's credentials on a node",
+				"The argument %q is the cluster's kubeconfig, which must not leave the controller. %s", name, ownCredentials)
 			continue
 		}
 		for _, secret := range adminSecrets(p) {
 			if strings.Contains(text, secret) {
-				s.Fail(name, "administrator's credentials on a node", "The argument %q holds a key or token of the cluster's kubeconfig, which must not leave the controller. %s", name, how)
+				s.Fail(name, "administrator's credentials on a node",
+					"The argument %q holds a key or token of the cluster's kubeconfig, which must not leave the controller. %s",
+					name, ownCredentials)
 				break
 			}
 		}
 	}
 }
+
+// fileCredentials reports a file block that would put the administrator's credentials onto a machine.
+func fileCredentials(p *decoded, m *machine) {
+	for _, key := range slices.Sorted(maps.Keys(m.said)) {
+		content, given := m.said[key].args["content"]
+		if !strings.HasPrefix(key, "file ") || !given || content.value.IsNull() || !content.value.IsKnown() {
+			continue
+		}
+		text := content.value.AsString()
+		if slices.ContainsFunc(adminSecrets(p), func(secret string) bool { return strings.Contains(text, secret) }) {
+			p.Fail(content.at, "administrator's credentials on a node",
+				"The argument \"content\" holds a key or token of the cluster's kubeconfig, which must not leave the controller. %s",
+				ownCredentials)
+			m.OK = false
+		}
+	}
+}
+
+// ownCredentials says what to do instead of giving a node the administrator's credentials.
+const ownCredentials = "Whoever reads it there controls the cluster. Nodes get credentials of their own from " +
+	"nodejoin; a program gets those of a service account, with a step of kind \"service_account_token\"."

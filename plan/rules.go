@@ -32,6 +32,7 @@ var rules = []rule{
 	{name: "direct server return", node: serverReturn},
 	{name: "addresses from a cloud", node: cloudAddresses},
 	{name: "fields of another system", node: otherSystem},
+	{name: "credentials in files", node: fileCredentials},
 	{name: "names of Nodes", plan: nodeNames},
 	{name: "one machine, one node", plan: sameMachine},
 	{name: "room for nodes", plan: roomForNodes},
