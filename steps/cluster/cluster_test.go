@@ -175,7 +175,7 @@ func TestErrors(t *testing.T) {
 		{"a gateway", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "bad gateway", 502) },
 			kube.ErrUnreachable, "https://127.0.0.1"},
 		{"not an API server", func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }, nil,
-			"not as an API server does"},
+			"responds, but not like an API server"},
 		{"a web page", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "<html>") }, nil, ""},
 	} {
 		a, _ := serve(t, c.answer)

@@ -85,7 +85,7 @@ func TestCheckRefuses(t *testing.T) {
 		}
 	}
 	if err := (Row{ID: "X", Proof: []Proof{Finding("memory"), Doc("README.md", "A plan"),
-		Test("steps", "TestLeave")}}).Check(root); err != nil {
+		Test("steps/kinds", "TestLeave")}}).Check(root); err != nil {
 		t.Error(err)
 	}
 }
