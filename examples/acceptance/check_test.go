@@ -44,7 +44,7 @@ func TestCheck(t *testing.T) {
 			t.Fatalf("%v, %v: %s", err, bad, out)
 		}
 		for _, f := range r.Findings {
-			if strings.Contains(f.Seen, "the API server refuses it") {
+			if strings.Contains(f.Seen, "the API server rejects it") {
 				refused = append(refused, f.ID)
 			}
 		}

@@ -94,7 +94,7 @@ func (b *bed) wantBundle(ctx context.Context, t *testing.T, args []string) {
 		texts[e.Name] = string(text)
 	}
 	for entry, want := range map[string]string{
-		"about.txt":                                       "Left for you to say",
+		"about.txt":                                       "Please add: what you did",
 		nodeName + "/check.json":                          `"in_sync"`,
 		nodeName + "/services/kubelet.json":               `"running"`,
 		nodeName + "/logs/C/var/log/kubelet/kubelet.log":  "kubelet",
