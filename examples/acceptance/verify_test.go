@@ -39,7 +39,7 @@ type doctorReport struct {
 	Errors int
 	Hosts  []struct {
 		Joined    bool
-		Mended    []string
+		Fixed     []string
 		Mutations int64
 		Findings  []struct{ ID, Severity, Seen string }
 	}
@@ -83,8 +83,8 @@ func (b *bed) wantDoctor(ctx context.Context, t *testing.T, args []string) {
 	if have := look(1).errors(); len(have) != 1 || !strings.HasPrefix(have[0], "subnet-file: ") {
 		t.Errorf("errors: %q", have)
 	}
-	if r := look(0, "--fix", "--auto-approve"); !strings.Contains(strings.Join(r.Hosts[0].Mended, " "), ".flanneld") {
-		t.Errorf("mended: %q", r.Hosts[0].Mended)
+	if r := look(0, "--fix", "--auto-approve"); !strings.Contains(strings.Join(r.Hosts[0].Fixed, " "), ".flanneld") {
+		t.Errorf("fixed: %q", r.Hosts[0].Fixed)
 	}
 	if _, err := os.Stat(b.host.Path(`C:\run\flannel\subnet.env`)); err != nil {
 		t.Error(err)
