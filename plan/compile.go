@@ -6,7 +6,9 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"nodejoin/plan/block"
 	"nodejoin/plan/eval"
+	"nodejoin/plan/rule"
 	"nodejoin/steps"
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
@@ -16,7 +18,7 @@ import (
 type compiler struct {
 	opt Options
 	dir string // of the plan
-	*decoded
+	*block.Plan
 	used map[string]bool // "var.x", "local.x", "profile.x", "artifact.x"
 
 	hostNames map[string]string // names that the plan gives machines, in lower case -> node
@@ -26,7 +28,7 @@ type compiler struct {
 	shapes map[string]*shape
 	orders map[string][]int // of steps, see orderOf
 
-	// Room that each node uses anew.
+	// Room that each node uses again.
 	extra     int // the most steps that step blocks gave one
 	unordered []steps.Spec
 	orderKey  []byte
@@ -40,67 +42,67 @@ type agent struct {
 }
 
 func newCompiler(p *Plan) *compiler {
-	d := &decoded{Scope: eval.NewScope(p.files, p.opt.Env), written: p.blocks, lost: p.lost}
-	return &compiler{decoded: d, opt: p.opt, dir: p.files.Dir, used: map[string]bool{},
+	d := &block.Plan{Scope: eval.NewScope(p.files, p.opt.Env), Written: p.blocks, Lost: p.lost}
+	return &compiler{Plan: d, opt: p.opt, dir: p.files.Dir, used: map[string]bool{},
 		agents: map[string]agent{}, shapes: map[string]*shape{}, orders: map[string][]int{},
 		hostNames: map[string]string{}, manifests: map[string][]kube.Manifest{}, objects: map[string]clusterObject{}}
 }
 
 // run goes through the blocks in the order in which they can depend on each other.
 func (c *compiler) run(alone bool) *Compiled {
-	decode(c.decoded, eval.Inputs{Vars: c.opt.Vars, Files: c.opt.VarFiles, Alone: alone})
-	judge(c.decoded)
-	for _, m := range c.machines {
-		m.bad = !m.OK || m.OS == ""
-		c.machineSettings(m, m.said)
-		if box := m.Connection.Sandbox; box != nil && c.cluster != nil {
-			box.ClusterDir = c.cluster.Sandbox
+	block.Decode(c.Plan, eval.Inputs{Vars: c.opt.Vars, Files: c.opt.VarFiles, Alone: alone})
+	rule.Apply(c.Plan)
+	for _, m := range c.Machines {
+		m.Bad = !m.OK || m.OS == ""
+		c.machineSettings(m, m.Said)
+		if box := m.Connection.Sandbox; box != nil && c.Cluster != nil {
+			box.ClusterDir = c.Cluster.Sandbox
 		}
 	}
 	c.manifestsBlock()
-	stepBlocks := c.stepBlocks()
+	stepBlocks := c.Steps
 	out := &Compiled{Dir: c.Files.Dir}
-	if c.cluster != nil {
-		out.Cluster = &c.cluster.Cluster
-		out.Manifests = c.cluster.manifests
+	if c.Cluster != nil {
+		out.Cluster = &c.Cluster.Cluster
+		out.Manifests = c.Cluster.Manifests
 	}
-	for _, m := range c.machines {
-		m.Labels, m.Taints = m.labels, m.taints
+	for _, m := range c.Machines {
+		m.Labels, m.Taints = m.GivenLabels, m.GivenTaints
 		if m.OS == "windows" {
-			m.Build = m.knownBuild()
+			m.Build = m.KnownBuild()
 		}
-		if !m.bad {
+		if !m.Bad {
 			c.expand(m, stepBlocks)
 		}
 		out.Nodes = append(out.Nodes, m.Node)
 	}
 	for _, b := range stepBlocks {
-		if !b.evaluated {
+		if !b.Evaluated {
 			c.judge(b)
 		}
 	}
 	if !c.List.HasErrors() { // else what seems unused may be misspelt elsewhere
 		c.idle(stepBlocks)
-		unused(c.decoded)
+		rule.Unused(c.Plan)
 		c.unusedArtifacts()
 	}
 	out.Rollout = c.rollout(len(out.Nodes))
-	slices.SortFunc(out.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out.Nodes, func(a, b block.Node) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
 // self is the object that step blocks see of their node.
-func (c *compiler) self(m *machine, specs []steps.Spec) cty.Value {
+func (c *compiler) self(m *block.Machine, specs []steps.Spec) cty.Value {
 	ip := eval.LaterString("fact.management_ip")
-	if m.managementIP != "" {
-		ip = cty.StringVal(m.managementIP)
+	if m.IP != "" {
+		ip = cty.StringVal(m.IP)
 	}
 	self := map[string]cty.Value{
 		"name": cty.StringVal(m.Name), "os": cty.StringVal(m.OS), "arch": cty.StringVal(m.Arch),
 		"management_ip": ip, "hostname": eval.LaterString("fact.hostname"), "build": eval.LaterString("fact.build"),
-		"data_dir": eval.LaterString("fact.data_dir"), "vars": m.vars,
+		"data_dir": eval.LaterString("fact.data_dir"), "vars": m.Vars,
 	}
-	for _, s := range m.settings.Steps {
+	for _, s := range m.RecipeSettings.Steps {
 		if n, ok := s.Args.(*kinds.HostName); ok {
 			self["hostname"] = cty.StringVal(n.Name)
 		}
@@ -110,11 +112,11 @@ func (c *compiler) self(m *machine, specs []steps.Spec) cty.Value {
 	}
 	// The gate on the Node's registration gives its pod CIDR.
 	for _, s := range specs {
-		if s.Kind == "node_registered" && c.cluster != nil && c.cluster.base.Network.Kind != "none" {
+		if s.Kind == "node_registered" && c.Cluster != nil && c.Cluster.Base.Network.Kind != "none" {
 			self["pod_cidr"] = eval.LaterString(s.ID + ".pod_cidr")
 		}
 	}
-	if c.cluster != nil && len(specs) == 0 {
+	if c.Cluster != nil && len(specs) == 0 {
 		self["pod_cidr"] = cty.DynamicVal // why there is no recipe was reported
 	}
 	return cty.ObjectVal(self)

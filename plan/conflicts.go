@@ -6,7 +6,7 @@ func (x *expansion) conflicts() {
 	own := map[string]string{}
 	for _, s := range x.specs[x.recipe:] {
 		o := x.origins[s.ID]
-		key := o.makes.Same(x.m.OS)
+		key := o.Makes.Same(x.m.OS)
 		if key == "" {
 			continue
 		}
@@ -15,7 +15,9 @@ func (x *expansion) conflicts() {
 			before, again = x.shape.things[key]
 		}
 		if again {
-			x.c.FailOn(x.m.Name, o.Block.DefRange, "two steps for one thing", "The steps %q and %q both make %s on node %q, so each would undo the other. Remove one of them.", before, s.ID, o.makes.Words, x.m.Name)
+			x.c.FailOn(x.m.Name, o.Block.DefRange, "two steps for one thing",
+				"The steps %q and %q both make %s on node %q, so each would undo the other. Remove one of them.", before, s.ID,
+				o.Makes.Words, x.m.Name)
 			continue
 		}
 		own[key] = s.ID

@@ -65,7 +65,8 @@ func runCase(t *testing.T, file string, valid bool) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	c := corpusCase{dir: dir, path: dir, opt: plan.Options{Version: "0.1.0", Vars: map[string]string{}, Agent: testAgent}, env: map[string]string{}}
+	c := corpusCase{dir: dir, path: dir, opt: plan.Options{Version: "0.1.0", Vars: map[string]string{}, Agent: testAgent},
+		env: map[string]string{}}
 	c.opt.Env = func(name string) (string, bool) { v, ok := c.env[name]; return v, ok }
 	if err := c.directives(string(ar.Comment)); err != nil {
 		t.Fatal(err)
@@ -259,7 +260,8 @@ func writeCompiled(b *strings.Builder, out *plan.Compiled, recipe bool) {
 		}
 	}
 	for _, m := range out.Manifests {
-		fmt.Fprintf(b, "manifest %s at %s\n    %s\n", m.Name, m.Source, strings.ReplaceAll(strings.TrimSpace(m.Content), "\n", "\n    "))
+		fmt.Fprintf(b, "manifest %s at %s\n    %s\n", m.Name, m.Source, strings.ReplaceAll(strings.TrimSpace(m.Content),
+			"\n", "\n    "))
 	}
 	for _, n := range out.Nodes {
 		fmt.Fprintf(b, "node %s %s/%s %s at %s\n", n.Address, n.OS, n.Arch, n.Connection.Type, n.Source)

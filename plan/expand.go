@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"nodejoin/plan/block"
 	"nodejoin/plan/eval"
 	"nodejoin/plan/graph"
 	"nodejoin/plan/recipe"
@@ -17,22 +18,23 @@ import (
 // then those of step blocks.
 type expansion struct {
 	c       *compiler
-	m       *machine
+	m       *block.Machine
 	specs   []steps.Spec
 	shape   *shape
 	recipe  int // how many of specs are the recipe's
 	index   map[string]int
-	origins map[string]*stepArgs // of the steps of step blocks
-	groups  map[string][]string  // name of a block with for_each -> its steps
-	skipped map[string]bool      // names of blocks that gave nothing, or not all
+	origins map[string]*block.Step // of the steps of step blocks
+	groups  map[string][]string    // name of a block with for_each -> its steps
+	skipped map[string]bool        // names of blocks that gave nothing, or not all
 }
 
 // expand makes the ordered steps of a machine.
-func (c *compiler) expand(m *machine, blocks []*stepBlock) {
+func (c *compiler) expand(m *block.Machine, blocks []*block.StepBlock) {
 	before := c.Errors()
 	specs, shape := c.recipe(m, c.extra)
 	x := &expansion{c: c, m: m, specs: specs, shape: shape, recipe: len(specs),
-		index: make(map[string]int, len(specs)+len(blocks)), origins: map[string]*stepArgs{}, groups: map[string][]string{}, skipped: map[string]bool{}}
+		index: make(map[string]int, len(specs)+len(blocks)), origins: map[string]*block.Step{},
+		groups: map[string][]string{}, skipped: map[string]bool{}}
 	for i, s := range x.specs {
 		x.index[s.ID] = i
 	}
@@ -54,30 +56,31 @@ func (c *compiler) expand(m *machine, blocks []*stepBlock) {
 }
 
 // addBlocks evaluates the step blocks of the node.
-func (x *expansion) addBlocks(blocks []*stepBlock) {
+func (x *expansion) addBlocks(blocks []*block.StepBlock) {
 	self := x.c.self(x.m, x.specs)
 	for _, b := range blocks {
-		if !b.runsOn(x.m) {
+		if !b.RunsOn(x.m) {
 			continue
 		}
-		b.evaluated = true
+		b.Evaluated = true
 		list, ok := x.c.stepArgs(b, x.m, self)
-		x.skipped[b.name] = !ok || len(list) == 0
+		x.skipped[b.Name] = !ok || len(list) == 0
 		for _, args := range list {
-			id := args.spec.ID
+			id := args.Out.ID
 			if i, again := x.index[id]; again {
 				what := "Another step block"
 				if i < x.recipe {
 					what = "The recipe"
 				}
-				x.c.FailOn(x.m.Name, b.block.LabelRanges[1], "duplicate name", "%s of node %q has a step %q already. Names of steps are unique on a node, so that they can be referred to; choose another.", what, x.m.Name, id)
+				x.c.FailOn(x.m.Name, b.Block.LabelRanges[1], "duplicate name", "%s of node %q has a step %q already. Names of "+
+					"steps are unique on a node, so that they can be referred to; choose another.", what, x.m.Name, id)
 				continue
 			}
 			x.index[id] = len(x.specs)
 			x.origins[id] = args
-			x.specs = append(x.specs, args.spec)
-			if id != b.name {
-				x.groups[b.name] = append(x.groups[b.name], id)
+			x.specs = append(x.specs, args.Out)
+			if id != b.Name {
+				x.groups[b.Name] = append(x.groups[b.Name], id)
 			}
 		}
 	}
@@ -87,17 +90,17 @@ func (x *expansion) addBlocks(blocks []*stepBlock) {
 func (x *expansion) link() {
 	for i := x.recipe; i < len(x.specs); i++ {
 		o := x.origins[x.specs[i].ID]
-		for n, name := range o.after {
+		for n, name := range o.After {
 			for _, j := range x.named(o, "after", n, name) {
 				x.need(i, j)
 			}
 		}
-		for n, name := range o.before {
+		for n, name := range o.Before {
 			for _, j := range x.named(o, "before", n, name) {
 				x.need(j, i)
 			}
 		}
-		if !o.refers {
+		if !o.Refers {
 			continue
 		}
 		for _, ref := range steps.ArgRefs(x.specs[i].Args) {
@@ -144,7 +147,7 @@ func (x *expansion) need(i, j int) {
 }
 
 // named finds the steps that element n of the argument "after" or "before" means.
-func (x *expansion) named(o *stepArgs, argument string, n int, name string) []int {
+func (x *expansion) named(o *block.Step, argument string, n int, name string) []int {
 	at := o.AtIndex(argument, n)
 	ids := x.groups[name]
 	if _, ok := x.index[name]; ok {
@@ -152,8 +155,9 @@ func (x *expansion) named(o *stepArgs, argument string, n int, name string) []in
 	}
 	var out []int
 	for _, id := range ids {
-		if id == o.spec.ID {
-			x.c.Fail(at, "step waits for itself", "The step %q cannot come %s itself. Remove it from the argument %q.", name, argument, argument)
+		if id == o.Out.ID {
+			x.c.Fail(at, "step waits for itself", "The step %q cannot come %s itself. Remove it from the argument %q.", name,
+				argument, argument)
 			continue
 		}
 		out = append(out, x.index[id])
@@ -161,7 +165,7 @@ func (x *expansion) named(o *stepArgs, argument string, n int, name string) []in
 	if len(ids) > 0 || x.skipped[name] {
 		return out
 	}
-	if x.recipe == 0 && x.c.cluster != nil {
+	if x.recipe == 0 && x.c.Cluster != nil {
 		return nil // it may be the recipe's, and why there is none was reported
 	}
 	var known []string
@@ -185,10 +189,11 @@ func (x *expansion) order() []int {
 	}
 	var dangling *danglingError
 	if errors.As(err, &dangling) {
-		x.c.FailOn(x.m.Name, x.m.at, "invalid recipe", "The step %q of node %q comes after %q, which the node does not have.", dangling.step, x.m.Name, dangling.after)
+		x.c.FailOn(x.m.Name, x.m.Range, "invalid recipe",
+			"The step %q of node %q comes after %q, which the node does not have.", dangling.step, x.m.Name, dangling.after)
 		return nil
 	}
-	at := x.m.at
+	at := x.m.Range
 	var cycle *graph.CycleError[string]
 	if !errors.As(err, &cycle) {
 		x.c.FailOn(x.m.Name, at, "invalid recipe", "The steps of node %q have no order: %s.", x.m.Name, err)
@@ -203,21 +208,26 @@ func (x *expansion) order() []int {
 			break
 		}
 	}
-	x.c.FailOn(x.m.Name, at, "steps in a circle", "On node %q each of these steps waits for the one before it, so none can start: %s. Remove one of the links.", x.m.Name, strings.Join(cycle.Path, " -> "))
+	x.c.FailOn(x.m.Name, at, "steps in a circle",
+		"On node %q each of these steps waits for the one before it, so none can start: %s. Remove one of the links.",
+		x.m.Name, strings.Join(cycle.Path, " -> "))
 	return nil
 }
 
 // idle warns of nodes on which nothing would be done.
-func (c *compiler) idle(blocks []*stepBlock) {
-	if len(c.written["node"]) == 0 {
-		c.Warn(hcl.Range{}, "no nodes", "The plan has no node block, so there is nothing to do. Add: node \"NAME\" { os = \"windows\" ... }.")
+func (c *compiler) idle(blocks []*block.StepBlock) {
+	if len(c.Written["node"]) == 0 {
+		c.Warn(hcl.Range{}, "no nodes",
+			"The plan has no node block, so there is nothing to do. Add: node \"NAME\" { os = \"windows\" ... }.")
 	}
-	if c.cluster != nil {
+	if c.Cluster != nil {
 		return
 	}
-	for _, m := range c.machines {
-		if !m.bad && len(m.Steps) == 0 && !slices.ContainsFunc(blocks, func(b *stepBlock) bool { return b.runsOn(m) }) {
-			c.WarnOn(m.Name, m.at, "nothing to do", "Node %q joins no cluster and has no step. Add a cluster block, or a step block for it.", m.Name)
+	for _, m := range c.Machines {
+		if !m.Bad && len(m.Steps) == 0 && !slices.ContainsFunc(blocks,
+			func(b *block.StepBlock) bool { return b.RunsOn(m) }) {
+			c.WarnOn(m.Name, m.Range, "nothing to do",
+				"Node %q joins no cluster and has no step. Add a cluster block, or a step block for it.", m.Name)
 		}
 	}
 }

@@ -16,7 +16,7 @@ const VarSuffix = ".joinvars"
 // byteOrderMark of UTF-8; HCL refuses it, and it is not part of the text.
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// Formats tells whether a file of this name holds text that Format is for.
+// Formats reports whether a file of this name holds text that Format is for.
 func Formats(name string) bool {
 	return strings.HasSuffix(name, source.Suffix) || strings.HasSuffix(name, VarSuffix)
 }

@@ -12,11 +12,12 @@ import (
 func TestFormat(t *testing.T) {
 	for name, c := range map[string]struct{ src, want string }{
 		"spaces and alignment": {"a=1\nlong  =   2\n", "a    = 1\nlong = 2\n"},
-		"indentation":          {"node \"a\" {\nos=\"windows\"\n  taint {\nkey=\"k\"\n}\n}", "node \"a\" {\n  os = \"windows\"\n  taint {\n    key = \"k\"\n  }\n}\n"},
-		"CRLF and mark":        {"\xef\xbb\xbfa = 1\r\n\r\n", "a = 1\n"},
-		"comments stay":        {"# x\na=1 // y\n", "# x\na = 1 // y\n"},
-		"heredoc stays":        {"a = <<EOT\n  x=1\n y\nEOT\n", "a = <<EOT\n  x=1\n y\nEOT\n"},
-		"empty":                {"", ""},
+		"indentation": {"node \"a\" {\nos=\"windows\"\n  taint {\nkey=\"k\"\n}\n}",
+			"node \"a\" {\n  os = \"windows\"\n  taint {\n    key = \"k\"\n  }\n}\n"},
+		"CRLF and mark": {"\xef\xbb\xbfa = 1\r\n\r\n", "a = 1\n"},
+		"comments stay": {"# x\na=1 // y\n", "# x\na = 1 // y\n"},
+		"heredoc stays": {"a = <<EOT\n  x=1\n y\nEOT\n", "a = <<EOT\n  x=1\n y\nEOT\n"},
+		"empty":         {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			have, diags := Format("a.join.hcl", []byte(c.src))

@@ -78,9 +78,10 @@ func checkDiagnostic(t *testing.T, d *hcl.Diagnostic, size int) {
 	}
 }
 
-// tooMuch tells whether the text may ask for a lot of work on purpose.
+// tooMuch reports whether the text may ask for a lot of work on purpose.
 func tooMuch(src string) bool {
-	return slices.ContainsFunc([]string{"count", "range", "setproduct", "pow", "indent", "format", "chunklist"}, func(word string) bool {
-		return strings.Contains(src, word)
-	})
+	return slices.ContainsFunc([]string{"count", "range", "setproduct", "pow", "indent", "format", "chunklist"},
+		func(word string) bool {
+			return strings.Contains(src, word)
+		})
 }

@@ -13,7 +13,8 @@ import (
 // TestImports: the language touches no host and no network. It links nothing that
 // could, so that a plan can be judged anywhere, by anyone, without effect.
 func TestImports(t *testing.T) {
-	forbidden := []string{"net/http", "os/exec", "nodejoin/steps/transport", "nodejoin/steps/engine", "nodejoin/steps/cluster",
+	forbidden := []string{"net/http", "os/exec", "nodejoin/steps/transport", "nodejoin/steps/engine",
+		"nodejoin/steps/cluster",
 		"nodejoin/steps/artifact", "golang.org/x/crypto/ssh", "k8s.io/client-go", "github.com/mholt/archiver/v4"}
 	for _, pkg := range deps(t, "nodejoin/plan/...") {
 		for _, not := range forbidden {

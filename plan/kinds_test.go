@@ -4,13 +4,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"nodejoin/plan/block"
 )
 
 // Arguments of kinds and those of every step share one block.
 func TestKindsHaveNoArgumentOfSteps(t *testing.T) {
-	for _, name := range kindNames() {
-		for _, a := range stepAttrs {
-			if _, clash := kindSpecs()[name].args[a.Name]; clash {
+	for _, name := range block.KindNames() {
+		for _, a := range block.StepAttrs {
+			if _, clash := block.KindSpecs()[name].Args[a.Name]; clash {
 				t.Errorf("the kind %q has an argument %q, which every step block has", name, a.Name)
 			}
 		}
@@ -20,22 +22,22 @@ func TestKindsHaveNoArgumentOfSteps(t *testing.T) {
 // The tags of arguments agree with each other: what one needs exists, a default is a word
 // that it can be, and only what a step can want absent has arguments of what is present.
 func TestArgumentTags(t *testing.T) {
-	for name, k := range kindSpecs() {
-		for argument, a := range k.args {
+	for name, k := range block.KindSpecs() {
+		for argument, a := range k.Args {
 			where := name + "." + argument
-			if _, ok := k.args[a.with]; a.with != "" && (!ok || a.why == "") {
-				t.Errorf("%s has no effect without %q, which does not exist, or does not say why", where, a.with)
+			if _, ok := k.Args[a.With]; a.With != "" && (!ok || a.Why == "") {
+				t.Errorf("%s has no effect without %q, which does not exist, or does not say why", where, a.With)
 			}
-			if text, ok := a.fallback.(string); ok && a.choices != nil && !slices.Contains(a.choices, text) {
-				t.Errorf("%s is %q by default, which is none of %q", where, text, a.choices)
+			if text, ok := a.Fallback.(string); ok && a.Choices != nil && !slices.Contains(a.Choices, text) {
+				t.Errorf("%s is %q by default, which is none of %q", where, text, a.Choices)
 			}
-			if a.os != "" && systemNames[a.os] == "" {
-				t.Errorf("%s is for %q, which is no system", where, a.os)
+			if a.OS != "" && a.OS != "windows" && a.OS != "linux" {
+				t.Errorf("%s is for %q, which is no system", where, a.OS)
 			}
-			if a.id && a.present {
+			if a.ID && a.Present {
 				t.Errorf("%s names the thing and describes it", where)
 			}
-			if _, ok := k.args["sensitive"]; a.secret && !ok {
+			if _, ok := k.Args["sensitive"]; a.Secret && !ok {
 				t.Errorf("%s takes a secret, and the kind has no argument sensitive", where)
 			}
 		}
@@ -49,15 +51,18 @@ func TestBadPath(t *testing.T) {
 	}{
 		{"windows", `C:\k`, true}, {"windows", `c:/k/x`, true}, {"windows", `C:\`, true}, {"windows", `C:\k\`, true},
 		{"windows", `C:\Program Files\x`, true}, {"windows", `C:\ü\日`, true},
-		{"windows", `k`, false}, {"windows", `\k`, false}, {"windows", `C:`, false}, {"windows", `C:k`, false}, {"windows", `1:\k`, false},
-		{"windows", `\\?\C:\k`, false}, {"windows", `C:\a\\b`, false}, {"windows", `C:\nul`, false}, {"windows", `C:\LPT1.txt`, false},
+		{"windows", `k`, false}, {"windows", `\k`, false}, {"windows", `C:`, false}, {"windows", `C:k`, false}, {"windows",
+			`1:\k`, false},
+		{"windows", `\\?\C:\k`, false}, {"windows", `C:\a\\b`, false}, {"windows", `C:\nul`, false}, {"windows",
+			`C:\LPT1.txt`, false},
 		{"windows", `C:\console`, true}, {"windows", `C:\a\.. `, false}, {"windows", "C:\\a\tb", false},
 		{"windows", `C:\` + strings.Repeat(`a\`, 200), false}, {"windows", `C:\` + strings.Repeat(`a`, 256), false},
-		{"linux", `/etc/x`, true}, {"linux", `/`, true}, {"linux", `/a b`, true}, {"linux", `etc`, false}, {"linux", `~/x`, false},
+		{"linux", `/etc/x`, true}, {"linux", `/`, true}, {"linux", `/a b`, true}, {"linux", `etc`, false}, {"linux", `~/x`,
+			false},
 		{"linux", `/a/../b`, false}, {"linux", "/a\nb", false}, {"linux", `/` + strings.Repeat("a", 256), false},
 		{"linux", `/` + strings.Repeat("a/", 2100), false},
 	} {
-		if why := badPath(c.os, c.path); (why == "") != c.ok {
+		if why := block.BadPath(c.os, c.path); (why == "") != c.ok {
 			t.Errorf("%s %q: %q, want it to be right: %v", c.os, c.path, why, c.ok)
 		}
 	}

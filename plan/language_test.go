@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"nodejoin/plan/block"
 	"nodejoin/plan/eval"
 	"nodejoin/plan/source"
 )
@@ -54,11 +55,11 @@ func TestLanguageHasCases(t *testing.T) {
 			missing = append(missing, path)
 		}
 	}
-	wantSpec(want, "", rootSpec)
-	for name, k := range kindSpecs() {
+	wantSpec(want, "", block.RootSpec)
+	for name, k := range block.KindSpecs() {
 		want("step " + name)
-		for _, a := range k.block.Attrs {
-			if !slices.ContainsFunc(stepAttrs, func(b eval.Attr) bool { return b.Name == a.Name }) {
+		for _, a := range k.Block.Attrs {
+			if !slices.ContainsFunc(block.StepAttrs, func(b eval.Attr) bool { return b.Name == a.Name }) {
 				want("step " + name + "." + a.Name)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"nodejoin/plan/block"
 	"nodejoin/plan/eval"
 	"nodejoin/plan/source"
 )
@@ -62,15 +63,15 @@ func (p *Plan) load(path string, d *eval.Diags) {
 	if p.broken {
 		return
 	}
-	schema := rootSpec.Schema()
+	schema := block.RootSpec.Schema()
 	for _, body := range bodies {
 		content, list := body.Content(schema)
-		p.early.Extend(eval.ClarifyBody(list, rootSpec))
-		for _, b := range slices.Concat(content.Blocks, eval.Meant(body, rootSpec)) {
+		p.early.Extend(eval.ClarifyBody(list, block.RootSpec))
+		for _, b := range slices.Concat(content.Blocks, eval.Meant(body, block.RootSpec)) {
 			p.blocks[b.Type] = append(p.blocks[b.Type], b)
 		}
-		for _, s := range rootSpec.Blocks {
-			p.lost[s.Name] = p.lost[s.Name] || eval.Lost(body, rootSpec, s.Name)
+		for _, s := range block.RootSpec.Blocks {
+			p.lost[s.Name] = p.lost[s.Name] || eval.Lost(body, block.RootSpec, s.Name)
 		}
 	}
 	if p.twoPlans(d) {
@@ -94,14 +95,16 @@ func (p *Plan) twoPlans(d *eval.Diags) bool {
 		case first == nil:
 			first = b
 		case first.DefRange.Filename != b.DefRange.Filename:
-			d.Fail(b.DefRange, "two plans in one folder", "This file has a cluster with nodes, and so has %s. All files of a folder are one plan, which has one cluster. Name one of the files instead of the folder, or give each plan a folder of its own.", p.files.Place(first.DefRange))
+			d.Fail(b.DefRange, "two plans in one folder", "This file has a cluster with nodes, and so has %s. All files of "+
+				"a folder are one plan, which has one cluster. Name one of the files instead of the folder, or give each plan "+
+				"a folder of its own.", p.files.Place(first.DefRange))
 			return true
 		}
 	}
 	return false
 }
 
-// requiredVersion tells whether this nodejoin may judge the plan.
+// requiredVersion reports whether this nodejoin may judge the plan.
 func (p *Plan) requiredVersion(bodies []hcl.Body, d *eval.Diags) bool {
 	ok := true
 	for _, body := range bodies {
@@ -116,24 +119,29 @@ func (p *Plan) requiredVersion(bodies []hcl.Body, d *eval.Diags) bool {
 			if v, list := a.Expr.Value(nil); !list.HasErrors() && v.Type() == cty.String && v.IsKnown() && !v.IsNull() {
 				text = v.AsString()
 			} else {
-				p.early.Fail(a.Expr.Range(), "invalid version constraint", "The argument \"required_version\" wants a text as it is, since it is read before anything else. Write for example \">= 0.1.0\".")
+				p.early.Fail(a.Expr.Range(), "invalid version constraint", "The argument \"required_version\" wants a text as "+
+					"it is, since it is read before anything else. Write for example \">= 0.1.0\".")
 				continue
 			}
 			want, err := semver.NewConstraint(text)
 			if err != nil {
-				p.early.Fail(a.Expr.Range(), "invalid version constraint", "%q is no version constraint. Write for example \">= 0.1.0\" or \">= 0.1.0, < 2.0.0\".", text)
+				p.early.Fail(a.Expr.Range(), "invalid version constraint",
+					"%q is not a version constraint. Write for example \">= 0.1.0\" or \">= 0.1.0, < 2.0.0\".", text)
 				continue
 			}
 			have, err := semver.NewVersion(p.opt.Version)
 			if err != nil {
-				d.Warn(a.Expr.Range(), "version not checked", "This nodejoin does not know its own version (%q), so required_version was not checked.", p.opt.Version)
+				d.Warn(a.Expr.Range(), "version not checked",
+					"This nodejoin does not know its own version (%q), so required_version was not checked.", p.opt.Version)
 				continue
 			}
 			// A pre-release of a version is taken for that version.
 			core, _ := have.SetPrerelease("")
 			if !want.Check(&core) {
 				ok = false
-				d.Fail(a.Expr.Range(), "another version of nodejoin is needed", "The plan asks for nodejoin %s; this is %s. Nothing else of it was judged. Install a version that fits, or change required_version.", text, p.opt.Version)
+				d.Fail(a.Expr.Range(), "another version of nodejoin is needed",
+					"The plan asks for nodejoin %s; this is %s. Nothing else of it was judged. Install a version that fits, or "+
+						"change required_version.", text, p.opt.Version)
 			}
 		}
 	}
@@ -143,8 +151,9 @@ func (p *Plan) requiredVersion(bodies []hcl.Body, d *eval.Diags) bool {
 // duplicates finds blocks that may be there once and names that are given twice.
 // Only the first of each counts from here on.
 func (p *Plan) duplicates(d *eval.Diags) {
-	for _, spec := range rootSpec.Blocks {
-		if !spec.One && len(spec.Labels) == 0 || spec.Name == "artifact" { // artifacts are told apart by their arguments, too
+	for _, spec := range block.RootSpec.Blocks {
+		// artifacts are told apart by their arguments, too
+		if !spec.One && len(spec.Labels) == 0 || spec.Name == "artifact" {
 			continue
 		}
 		first := map[string]*hcl.Block{}
@@ -160,9 +169,12 @@ func (p *Plan) duplicates(d *eval.Diags) {
 				first[key] = b
 				kept = append(kept, b)
 			case spec.One:
-				d.Fail(b.DefRange, "duplicate block", "A plan has one %s block; the first is at %s. Remove one of them.", spec.Name, p.files.Place(before.DefRange))
+				d.Fail(b.DefRange, "duplicate block", "A plan has one %s block; the first is at %s. Remove one of them.",
+					spec.Name, p.files.Place(before.DefRange))
 			default:
-				d.Fail(b.DefRange, "duplicate name", "There is another %s %q at %s. Names must be unique, so that they can be referred to; rename one of them.", spec.Name, key, p.files.Place(before.DefRange))
+				d.Fail(b.DefRange, "duplicate name",
+					"There is another %s %q at %s. Names must be unique, so that they can be referred to; rename one of them.",
+					spec.Name, key, p.files.Place(before.DefRange))
 			}
 		}
 		p.blocks[spec.Name] = kept

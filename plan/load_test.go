@@ -79,7 +79,7 @@ func TestFunctionFileRefusesDevices(t *testing.T) {
   path    = "/a"
   content = file("/dev/zero")
 }`)
-	if out, diags := load(t, dir, plan.Options{}); out != nil || !strings.Contains(diags, "/dev/zero is no file") {
+	if out, diags := load(t, dir, plan.Options{}); out != nil || !strings.Contains(diags, "/dev/zero is not a file") {
 		t.Errorf("have %q", diags)
 	}
 }
@@ -89,7 +89,8 @@ func TestFunctionFileRefusesDevices(t *testing.T) {
 func TestLoadFolder(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "a"+plan.Suffix), minimal)
-	writeFile(t, filepath.Join(dir, "b"+plan.Suffix), "step \"file\" \"f\" {\n  path = \"/a\"\n  content = file(\"x.txt\")\n}\n")
+	writeFile(t, filepath.Join(dir, "b"+plan.Suffix),
+		"step \"file\" \"f\" {\n  path = \"/a\"\n  content = file(\"x.txt\")\n}\n")
 	writeFile(t, filepath.Join(dir, "x.txt"), "text")
 	writeFile(t, filepath.Join(dir, ".hidden"+plan.Suffix), "broken {")
 	writeFile(t, filepath.Join(dir, "other.hcl"), "broken {")
@@ -108,7 +109,7 @@ func TestLoadFolder(t *testing.T) {
 	}
 }
 
-// Compile reads what the plan reads anew each time.
+// Compile reads what the plan reads again each time.
 func TestCompileTwice(t *testing.T) {
 	dir := t.TempDir()
 	vars := filepath.Join(dir, "v.joinvars")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"nodejoin/plan/block"
 	"nodejoin/plan/compat"
 	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
@@ -18,34 +19,39 @@ import (
 // manifestsBlock renders what the cluster is to have. The nodes are known then, and not
 // expanded yet.
 func (c *compiler) manifestsBlock() {
-	blocks := c.written["manifests"]
+	blocks := c.Written["manifests"]
 	if len(blocks) == 0 {
 		return
 	}
 	b := blocks[0]
 	before := c.Errors()
-	s := c.Section(rootBlock("manifests"), b, c.Ctx)
-	k := c.cluster
+	s := c.Section(block.Root("manifests"), b, c.Ctx)
+	k := c.Cluster
 	if k == nil {
-		c.Fail(b.DefRange, "block without effect", "Manifests are objects of a cluster, and the plan has no cluster block. Add one, or remove this block.")
+		c.Fail(b.DefRange, "block without effect",
+			"Manifests are objects of a cluster, and the plan has no cluster block. Add one, or remove this block.")
 		return
 	}
-	w := recipe.Wanted{Flannel: s.Bool("flannel"), KubeProxy: s.Bool("kube_proxy"), Bootstrap: s.Bool("bootstrap"), FlannelImage: s.Str("flannel_image"),
+	w := recipe.Wanted{Flannel: s.Bool("flannel"), KubeProxy: s.Bool("kube_proxy"), Bootstrap: s.Bool("bootstrap"),
+		FlannelImage:    s.Str("flannel_image"),
 		FlannelCNIImage: s.Str("flannel_cni_image"), Force: s.Bool("force"), Source: c.Files.Place(b.DefRange)}
 	classes := s.Bool("runtime_classes")
-	if !s.OK || !k.whole() {
+	if !s.OK || !k.Whole() {
 		return
 	}
 	apply := !s.Has("apply") || s.Bool("apply")
 	if !w.Flannel && !w.KubeProxy && !w.Bootstrap && !classes {
-		c.Fail(b.DefRange, "block without effect", "The block asks for no manifest. Write bootstrap, flannel, kube_proxy or runtime_classes = true, or remove it.")
+		c.Fail(b.DefRange, "block without effect",
+			"The block asks for no manifest. Write bootstrap, flannel, kube_proxy or runtime_classes = true, or remove it.")
 	}
 	if w.Force && !apply {
-		s.Fail("force", "argument without effect", "With apply = false nothing is applied, so nothing is taken over. Remove one of the two.")
+		s.Fail("force", "argument without effect",
+			"With apply = false nothing is applied, so nothing is taken over. Remove one of the two.")
 	}
 	c.flannelManifest(s, w)
-	if w.Bootstrap && k.base.Join.Kind == "kubeconfig" {
-		s.Fail("bootstrap", "argument without effect", "The nodes join with the kubeconfig that the plan names, without bootstrap tokens. Remove it.")
+	if w.Bootstrap && k.Base.Join.Kind == "kubeconfig" {
+		s.Fail("bootstrap", "argument without effect",
+			"The nodes join with the kubeconfig that the plan names, without bootstrap tokens. Remove it.")
 	}
 	if classes {
 		w.Classes = c.runtimeClassesOf(s)
@@ -53,42 +59,47 @@ func (c *compiler) manifestsBlock() {
 	if c.Errors() > before {
 		return
 	}
-	list, err := recipe.Manifests(k.base, w, cmp.Or(k.ServerVersion, k.Version))
+	list, err := recipe.Manifests(k.Base, w, cmp.Or(k.ServerVersion, k.Version))
 	if err != nil {
 		c.Fail(b.DefRange, "invalid manifest", "The manifests cannot be rendered: %s.", err)
 		return
 	}
 	for _, m := range list {
-		k.manifests = append(k.manifests, Manifest{Name: m.Name, Content: m.Content, Source: m.Source})
+		k.Manifests = append(k.Manifests, block.Manifest{Name: m.Name, Content: m.Content, Source: m.Source})
 		if apply {
 			c.note(m.Step(), clusterObject{step: m.ID()}, nil)
 		}
 	}
 	if apply {
-		k.base.Manifests = list
+		k.Base.Manifests = list
 	}
 }
 
 // flannelManifest judges what is said of flannel's manifest.
 func (c *compiler) flannelManifest(s *eval.Section, w recipe.Wanted) {
-	k := c.cluster
+	k := c.Cluster
 	for _, name := range []string{"flannel_image", "flannel_cni_image"} {
 		if s.Has(name) && !w.Flannel {
-			s.Fail(name, "argument without effect", "The argument %q is of flannel's manifest, which the block does not ask for. Write flannel = true, or remove it.", name)
+			s.Fail(name, "argument without effect",
+				"The argument %q is of flannel's manifest, which the block does not ask for. Write flannel = true, or remove it.",
+				name)
 		} else if text := s.Str(name); text != "" && strings.ContainsAny(text, " \t\r\n\"'") {
-			s.Fail(name, "invalid image", "%q is no name of an image.", text)
+			s.Fail(name, "invalid image", "%q is not a name of an image.", text)
 		}
 	}
 	switch {
 	case !w.Flannel:
 		return
-	case k.base.Network.Kind != "flannel":
-		s.Fail("flannel", "argument without effect", "The network block says that the cluster brings its network itself, so there is no flannel. Remove it.")
+	case k.Base.Network.Kind != "flannel":
+		s.Fail("flannel", "argument without effect",
+			"The network block says that the cluster brings its network itself, so there is no flannel. Remove it.")
 		return
 	}
-	for _, m := range c.machines {
+	for _, m := range c.Machines {
 		if m.OS == "linux" {
-			s.Fail("flannel", "two flannels on one node", "The manifest runs flannel on all Linux nodes of the cluster, and node %q gets flanneld as a service from this plan. Join the Linux nodes of the cluster without nodejoin, or remove flannel here.", m.Name)
+			s.Fail("flannel", "two flannels on one node", "The manifest runs flannel on all Linux nodes of the cluster, and "+
+				"node %q gets flanneld as a service from this plan. Join the Linux nodes of the cluster without nodejoin, or "+
+				"remove flannel here.", m.Name)
 			return
 		}
 	}
@@ -98,14 +109,16 @@ func (c *compiler) flannelManifest(s *eval.Section, w recipe.Wanted) {
 func (c *compiler) runtimeClassesOf(s *eval.Section) []templates.RuntimeClass {
 	var out []templates.RuntimeClass
 	seen := false
-	for _, m := range c.machines {
-		if m.OS != "windows" || m.bad {
+	for _, m := range c.Machines {
+		if m.OS != "windows" || m.Bad {
 			continue
 		}
 		seen = true
-		build := m.knownBuild()
+		build := m.KnownBuild()
 		if build == "" {
-			c.FailOn(m.Name, m.at, "build not known", "A RuntimeClass selects nodes by their Windows build, and the plan does not say which node %q has. Write build = \"10.0.20348\" in its profile or node block, or remove runtime_classes from the manifests block.", m.Name)
+			c.FailOn(m.Name, m.Range, "build not known", "A RuntimeClass selects nodes by their Windows build, and the plan "+
+				"does not say which node %q has. Write build = \"10.0.20348\" in its profile or node block, or remove "+
+				"runtime_classes from the manifests block.", m.Name)
 			continue
 		}
 		if !compat.ValidBuild(build) {
@@ -113,18 +126,22 @@ func (c *compiler) runtimeClassesOf(s *eval.Section) []templates.RuntimeClass {
 		}
 		build = labelledBuild(build)
 		class := templates.RuntimeClass{Name: className(build, m.Arch), Arch: m.Arch, Build: build}
-		i := slices.IndexFunc(out, func(o templates.RuntimeClass) bool { return o.Build == class.Build && o.Arch == class.Arch })
+		i := slices.IndexFunc(out, func(o templates.RuntimeClass) bool {
+			return o.Build == class.Build &&
+				o.Arch == class.Arch
+		})
 		if i < 0 {
 			i, out = len(out), append(out, class)
 		}
-		for _, t := range m.taints {
+		for _, t := range m.GivenTaints {
 			if t := templates.Taint(t); !slices.Contains(out[i].Tolerations, t) {
 				out[i].Tolerations = append(out[i].Tolerations, t)
 			}
 		}
 	}
-	if !seen && len(c.machines) > 0 {
-		s.Fail("runtime_classes", "argument without effect", "RuntimeClasses are for the Windows nodes of the plan, which has none. Remove it.")
+	if !seen && len(c.Machines) > 0 {
+		s.Fail("runtime_classes", "argument without effect",
+			"RuntimeClasses are for the Windows nodes of the plan, which has none. Remove it.")
 	}
 	for i := range out {
 		slices.SortFunc(out[i].Tolerations, func(a, b templates.Taint) int {
@@ -133,14 +150,6 @@ func (c *compiler) runtimeClassesOf(s *eval.Section) []templates.RuntimeClass {
 	}
 	slices.SortFunc(out, func(a, b templates.RuntimeClass) int { return strings.Compare(a.Name, b.Name) })
 	return out
-}
-
-// knownBuild is the build of a Windows machine as the plan says it; "" = it does not.
-func (m *machine) knownBuild() string {
-	if box := m.Connection.Sandbox; box != nil {
-		return cmp.Or(box.Build, sandboxBuild)
-	}
-	return m.build
 }
 
 // labelledBuild is a build as the kubelet labels its Node, without the revision
@@ -184,7 +193,9 @@ func (x *expansion) oneManifest() {
 			if before.node == "" {
 				other = "the manifests block"
 			}
-			c.FailOn(x.m.Name, x.origins[s.ID].Block.DefRange, "two manifests for one object", "The step %q of node %q writes %s with other fields than %s, so each would undo the other. Write the object once, with all its fields.", s.ID, x.m.Name, o, other)
+			c.FailOn(x.m.Name, x.origins[s.ID].Block.DefRange, "two manifests for one object",
+				"The step %q of node %q writes %s with other fields than %s, so each would undo the other. Write the object "+
+					"once, with all its fields.", s.ID, x.m.Name, o, other)
 		})
 	}
 }

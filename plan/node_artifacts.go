@@ -4,20 +4,23 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"nodejoin/plan/compat"
-	"nodejoin/plan/recipe"
-	"nodejoin/steps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"nodejoin/plan/block"
+	"nodejoin/plan/compat"
+	"nodejoin/plan/recipe"
+	"nodejoin/plan/rule"
+	"nodejoin/steps"
 )
 
 // sources gives the artifacts that a machine's recipe asks for; ok is false when
 // one is missing or wrong, which was reported.
-func (c *compiler) sources(m *machine, names []string) (map[string]steps.Source, bool) {
+func (c *compiler) sources(m *block.Machine, names []string) (map[string]steps.Source, bool) {
 	out, ok := map[string]steps.Source{}, true
 	for _, name := range names {
 		if name == recipe.AgentArtifact {
@@ -30,7 +33,7 @@ func (c *compiler) sources(m *machine, names []string) (map[string]steps.Source,
 			ok = false
 			continue
 		}
-		a.used, c.used["artifact"] = true, true
+		a.Used, c.used["artifact"] = true, true
 		if !a.OK {
 			ok = false
 			continue
@@ -43,84 +46,95 @@ func (c *compiler) sources(m *machine, names []string) (map[string]steps.Source,
 
 // artifact is the block of an artifact that is closest to a machine; nil when there is
 // none, which is reported.
-func (c *compiler) artifact(m *machine, name string) *artifact {
-	var best *artifact
+func (c *compiler) artifact(m *block.Machine, name string) *block.Artifact {
+	var best *block.Artifact
 	most := -1
-	for _, a := range c.artifacts[name] {
-		if n, ok := a.fits(m.OS, m.Arch); ok && n > most {
+	for _, a := range c.Artifacts[name] {
+		if n, ok := a.Fits(m.OS, m.Arch); ok && n > most {
 			best, most = a, n
 		}
 	}
-	have, all := m.OS+"/"+m.Arch, c.artifacts[name]
+	have, all := m.OS+"/"+m.Arch, c.Artifacts[name]
 	switch {
 	case best == nil && c.failedBefore("artifact."+name+" "+have):
 	case best == nil && len(all) == 0 && c.failedBefore("artifact."+name):
 	case best == nil && len(all) == 0:
-		c.Fail(c.clusterAt(), "missing artifact", "The nodes need the artifact %q, and nothing is installed without a digest. Add: artifact %q { sha256 = \"...\" }.", name, name)
+		c.Fail(c.clusterAt(), "missing artifact", "The nodes need the artifact %q, and nothing is installed without a "+
+			"digest. Add: artifact %q { sha256 = \"...\" }.", name, name)
 	case best == nil:
-		c.FailOn(m.Name, all[0].at, "artifact for other nodes", "Node %q runs %s, and no block of the artifact %q is for that. Add one beside this: artifact %q { os = %q, sha256 = \"...\" }, each argument on a line of its own.", m.Name, have, name, name, m.OS)
-	case best.for_ == "":
-		best.for_ = have
-		best.forVersion = c.ownedVersion(m, name)
-	case best.for_ != have && !c.failedBefore("artifact at "+c.Files.Place(best.at)):
+		c.FailOn(m.Name, all[0].Range, "artifact for other nodes", "Node %q runs %s, and no block of the artifact %q is "+
+			"for that. Add one beside this: artifact %q { os = %q, sha256 = \"...\" }, each argument on a line of its own.",
+			m.Name, have, name, name, m.OS)
+	case best.For == "":
+		best.For = have
+		best.ForVersion = c.ownedVersion(m, name)
+	case best.For != have && !c.failedBefore("artifact at "+c.Files.Place(best.Range)):
 		argument := "os"
-		if strings.HasPrefix(best.for_, m.OS+"/") {
+		if strings.HasPrefix(best.For, m.OS+"/") {
 			argument = "arch"
 		}
-		c.Fail(best.at, "artifact for two kinds of nodes", "Nodes of the plan run %s and %s, and the programs of the one do not run on the other, so one digest cannot be for both. Give each a block of the artifact %q with the argument %q.", best.for_, have, name, argument)
+		c.Fail(best.Range, "artifact for two kinds of nodes", "Nodes of the plan run %s and %s, and the programs of the "+
+			"one do not run on the other, so one digest cannot be for both. Give each a block of the artifact %q with the "+
+			"argument %q.", best.For, have, name, argument)
 	}
-	if best != nil && best.for_ == have && best.forVersion != c.ownedVersion(m, name) && !c.failedBefore("artifact version at "+c.Files.Place(best.at)) {
-		c.Fail(best.at, "artifact for two versions", "Nodes of the plan want the versions %s and %s of the artifact %q, and one digest cannot be for both. Let all have one.", best.forVersion, c.ownedVersion(m, name), name)
+	if best != nil && best.For == have && best.ForVersion != c.ownedVersion(m, name) &&
+		!c.failedBefore("artifact version at "+c.Files.Place(best.Range)) {
+		c.Fail(best.Range, "artifact for two versions", "Nodes of the plan want the versions %s and %s of the artifact "+
+			"%q, and one digest cannot be for both. Let all have one.", best.ForVersion, c.ownedVersion(m, name), name)
 	}
 	return best
 }
 
 // ownedVersion is the version of an artifact that another block gives, "" = none does.
-func (c *compiler) ownedVersion(m *machine, name string) string {
-	if owner, has := versionOwners[name]; has && c.cluster != nil {
-		return owner.version(c.cluster, m)
+func (c *compiler) ownedVersion(m *block.Machine, name string) string {
+	if owner, has := rule.VersionOwners[name]; has && c.Cluster != nil {
+		return owner.Version(c.Cluster, m)
 	}
 	return ""
 }
 
 // upstream completes the source of an artifact that names neither url nor file: its
 // upstream name in the mirror, or its upstream address.
-func (c *compiler) upstream(m *machine, name string, a *artifact) (src steps.Source, ok bool) {
-	src = a.source
+func (c *compiler) upstream(m *block.Machine, name string, a *block.Artifact) (src steps.Source, ok bool) {
+	src = a.Source
 	if src.URL != "" || src.File != "" {
 		return src, true
 	}
-	if c.mirror != nil && c.mirror.path == "" {
+	if c.Mirror != nil && c.Mirror.Path == "" {
 		return src, false // what is wrong with the mirror was reported
 	}
-	version := a.version
-	if owner, has := versionOwners[name]; has {
-		version = owner.version(c.cluster, m)
+	version := a.Version
+	if owner, has := rule.VersionOwners[name]; has {
+		version = owner.Version(c.Cluster, m)
 	}
-	if version == "" && needsVersion(c.decoded, name) {
-		c.Fail(a.at, "missing argument", "The artifact %q needs the argument \"version\": its upstream name or address is made of it, and no other block gives it.", name)
+	if version == "" && rule.NeedsVersion(c.Plan, name) {
+		c.Fail(a.Range, "missing argument", "The artifact %q needs the argument \"version\": its upstream name or "+
+			"address is made of it, and no other block gives it.", name)
 		return src, false
 	}
 	file, address := compat.Artifact(name, version, m.OS, m.Arch)
 	switch {
 	case file == "":
-		c.Fail(a.at, "artifact not published", "Upstream publishes no %s for %s/%s. Give url or file.", name, m.OS, m.Arch)
+		c.Fail(a.Range, "artifact not published", "Upstream publishes no %s for %s/%s. Give url or file.", name, m.OS,
+			m.Arch)
 		return src, false
-	case c.mirror == nil && address == "" && name == compat.CSIProxy:
-		c.Fail(a.at, "artifact not published", "The project of csi-proxy publishes no program; it is built from its source (make build). Give url or file, or a mirror.")
+	case c.Mirror == nil && address == "" && name == compat.CSIProxy:
+		c.Fail(a.Range, "artifact not published", "The project of csi-proxy publishes no program; it is built from its "+
+			"source (make build). Give url or file, or a mirror.")
 		return src, false
-	case c.mirror == nil && address == "":
-		c.Fail(a.at, "artifact not published", "The publisher of %s gives it to its customers and has no address for all. Give url or file, or a mirror.", name)
+	case c.Mirror == nil && address == "":
+		c.Fail(a.Range, "artifact not published",
+			"The publisher of %s gives it to its customers and has no address for all. Give url or file, or a mirror.", name)
 		return src, false
-	case c.mirror != nil:
-		src.File, c.used["mirror"] = filepath.Join(c.mirror.path, file), true
+	case c.Mirror != nil:
+		src.File, c.used["mirror"] = filepath.Join(c.Mirror.Path, file), true
 	default:
 		src.URL = address
 	}
 	return src, true
 }
 
-func (c *compiler) clusterAt() hcl.Range { return c.written["cluster"][0].DefRange }
+func (c *compiler) clusterAt() hcl.Range { return c.Written["cluster"][0].DefRange }
 
 // failedBefore tells, the second time it is asked for the same thing, that it was reported.
 func (c *compiler) failedBefore(key string) bool {
@@ -130,19 +144,19 @@ func (c *compiler) failedBefore(key string) bool {
 }
 
 // agent is the agent program for a machine.
-func (c *compiler) agent(m *machine) (steps.Source, bool) {
+func (c *compiler) agent(m *block.Machine) (steps.Source, bool) {
 	key := m.OS + "/" + m.Arch + "/" + m.Connection.Type
 	a, ok := c.agents[key]
 	if !ok {
 		if c.opt.Agent == nil {
-			c.Fail(m.at, "no agent", "This nodejoin has no agent for %s/%s.", m.OS, m.Arch)
+			c.Fail(m.Range, "no agent", "This nodejoin has no agent for %s/%s.", m.OS, m.Arch)
 			return steps.Source{}, false
 		}
 		a.source, a.err = c.opt.Agent(m.OS, m.Arch, m.Connection.Type)
 		c.agents[key] = a
 	}
 	if a.err != nil {
-		c.Fail(m.at, "no agent", "The agent for %s/%s cannot be had: %s.", m.OS, m.Arch, a.err)
+		c.Fail(m.Range, "no agent", "The agent for %s/%s is not available: %s.", m.OS, m.Arch, a.err)
 		return steps.Source{}, false
 	}
 	return a.source, true
@@ -150,33 +164,36 @@ func (c *compiler) agent(m *machine) (steps.Source, bool) {
 
 // unusedArtifacts reports artifacts that no node needs, and a mirror from which nothing is taken.
 func (c *compiler) unusedArtifacts() {
-	if c.mirror != nil && c.used["artifact"] && !c.used["mirror"] {
-		c.Fail(c.mirror.at, "block without effect", "Every artifact of the plan has its own url or file, so nothing is taken from the mirror. Remove the mirror block, or the url or file of the artifacts that it holds.")
+	if c.Mirror != nil && c.used["artifact"] && !c.used["mirror"] {
+		c.Fail(c.Mirror.Range, "block without effect", "Every artifact of the plan has its own url or file, so nothing "+
+			"is taken from the mirror. Remove the mirror block, or the url or file of the artifacts that it holds.")
 	}
 	if c.used["mirror"] {
-		switch fi, err := os.Stat(c.mirror.path); { // the files in it are told when the hosts are checked
+		switch fi, err := os.Stat(c.Mirror.Path); { // the files in it are told when the hosts are checked
 		case errors.Is(err, fs.ErrNotExist):
-			c.Warn(c.mirror.at, "mirror is not there", "The folder %s does not exist on this machine, so nothing could be installed from here. Make it with the artifacts in it, or mend the path.", c.mirror.path)
+			c.Warn(c.Mirror.Range, "mirror is not there", "The folder %s does not exist on this machine, so nothing could "+
+				"be installed from here. Make it with the artifacts in it, or fix the path.", c.Mirror.Path)
 		case err == nil && !fi.IsDir():
-			c.Warn(c.mirror.at, "mirror is not there", "%s is no folder, so nothing could be installed from here. Mend the path.", c.mirror.path)
+			c.Warn(c.Mirror.Range, "mirror is not there",
+				"%s is not a folder, so nothing could be installed from here. Fix the path.", c.Mirror.Path)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.artifacts)) {
-		for _, a := range c.artifacts[name] {
-			if len(c.machines) > 0 && !a.used {
-				c.Warn(a.at, "unused artifact", "No node of the plan needs the artifact %q%s. Remove it.", name, forNodes(a))
+	for _, name := range slices.Sorted(maps.Keys(c.Artifacts)) {
+		for _, a := range c.Artifacts[name] {
+			if len(c.Machines) > 0 && !a.Used {
+				c.Warn(a.Range, "unused artifact", "No node of the plan needs the artifact %q%s. Remove it.", name, forNodes(a))
 			}
 		}
 	}
 }
 
 // forNodes says in words which nodes an artifact is for.
-func forNodes(a *artifact) string {
+func forNodes(a *block.Artifact) string {
 	switch {
-	case a.os != "" && a.arch != "":
-		return " for " + a.os + "/" + a.arch
-	case a.os != "" || a.arch != "":
-		return " for " + a.os + a.arch
+	case a.OS != "" && a.Arch != "":
+		return " for " + a.OS + "/" + a.Arch
+	case a.OS != "" || a.Arch != "":
+		return " for " + a.OS + a.Arch
 	}
 	return ""
 }

@@ -1,24 +1,28 @@
 package plan
 
-import "nodejoin/plan/recipe"
+import (
+	"nodejoin/plan/block"
+	"nodejoin/plan/recipe"
+)
 
-// input is what the recipe is told of a machine.
-func (k *cluster) input(m *machine) recipe.Input {
-	in := k.base
+// recipeInput is what the recipe is told of a machine.
+func recipeInput(k *block.ClusterBlocks, m *block.Machine) recipe.Input {
+	in := k.Base
 	in.Node, in.OS, in.Arch, in.DataDir = m.Name, m.OS, m.Arch, m.DataDir
 	in.Sandbox = m.Connection.Type == "sandbox"
-	in.ManagementIP, in.ManagementIP6, in.Taints, in.Labels, in.MaxPods = m.managementIP, m.management6, m.taints, m.labels, m.maxPods
-	in.Build, in.Settings, in.Waive = m.build, m.settings, m.waive
+	in.ManagementIP, in.ManagementIP6, in.Taints, in.Labels, in.MaxPods = m.IP, m.IP6, m.GivenTaints, m.GivenLabels,
+		m.MaxPods
+	in.Build, in.Settings, in.Waive = m.GivenBuild, m.RecipeSettings, m.Waive
 	if box := m.Connection.Sandbox; box != nil {
 		in.Build = box.Build
 	}
-	in.Kubelet, in.KubeProxy = m.component("kubelet"), m.component("kube_proxy")
+	in.Kubelet, in.KubeProxy = componentOf(m, "kubelet"), componentOf(m, "kube_proxy")
 	in.Source = m.Source
 	return in
 }
 
-// component is what the recipe is told of one program.
-func (m *machine) component(block string) recipe.Component {
-	k := m.components[block]
-	return recipe.Component{Config: k.config, Args: k.args, Off: k.on != nil && !*k.on}
+// componentOf is what the recipe is told of one program.
+func componentOf(m *block.Machine, name string) recipe.Component {
+	k := m.Components[name]
+	return recipe.Component{Config: k.Config, Args: k.Args, Off: k.On != nil && !*k.On}
 }

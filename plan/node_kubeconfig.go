@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/pem"
-	"nodejoin/plan/recipe"
-	"nodejoin/plan/source"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,10 +11,15 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"nodejoin/plan/block"
+	"nodejoin/plan/recipe"
+	"nodejoin/plan/source"
 )
 
 // rightForm says what is to stand instead of credentials that are more than a node's.
-const rightForm = "Let each node get its own: join \"bootstrap_token\" {}. Or give a folder of kubeconfigs, each made with: kubeadm kubeconfig user --client-name system:node:NAME --org system:nodes"
+const rightForm = "Let each node get its own: join \"bootstrap_token\" {}. Or give a folder of kubeconfigs, each " +
+	"made with: kubeadm kubeconfig user --client-name system:node:NAME --org system:nodes"
 
 // Groups whose members may do everything in a cluster: system:masters by itself,
 // kubeadm:cluster-admins by what kubeadm binds to it since 1.29
@@ -64,24 +67,25 @@ type kubeconfigUser struct {
 // nodeKubeconfig reads the kubeconfig for a node's kubelet and writes it as the node
 // can use it: one context, every credential inside, the address of the API server that
 // nodes use.
-func (c *compiler) nodeKubeconfig(m *machine, j *recipe.Join) bool {
-	g := c.cluster.joinFile
-	path := g.path
-	if g.folder {
+func (c *compiler) nodeKubeconfig(m *block.Machine, j *recipe.Join) bool {
+	g := c.Cluster.JoinFile
+	path := g.Path
+	if g.Folder {
 		path = filepath.Join(path, m.Name+".conf")
 	}
 	src, err := source.ReadFile(path)
 	if err != nil {
-		c.FailOn(m.Name, g.s.At("path"), "unreadable kubeconfig", "The kubeconfig for node %q cannot be read: %v.", m.Name, err)
+		c.FailOn(m.Name, g.S.At("path"), "unreadable kubeconfig", "The kubeconfig for node %q cannot be read: %v.", m.Name,
+			err)
 		return false
 	}
 	var f kubeconfigFile
 	wrong := func(why string) bool {
-		c.FailOn(m.Name, g.s.At("path"), "unusable kubeconfig", "%s cannot be put on node %q: %s.", path, m.Name, why)
+		c.FailOn(m.Name, g.S.At("path"), "unusable kubeconfig", "%s cannot be put on node %q: %s.", path, m.Name, why)
 		return false
 	}
 	if err := yaml.Unmarshal(src, &f); err != nil {
-		return wrong("it is no kubeconfig") // the parser's words could quote a secret
+		return wrong("it is not a kubeconfig") // the parser's words could quote a secret
 	}
 	head, user, why := f.current()
 	if why != "" {
@@ -93,9 +97,11 @@ func (c *compiler) nodeKubeconfig(m *machine, j *recipe.Join) bool {
 	ca, _ := pem.Decode(head.CA)
 	switch {
 	case ca == nil || ca.Type != "CERTIFICATE":
-		return wrong("it holds no CA certificate (certificate-authority-data), so the node could not tell the API server from another")
+		return wrong("it holds no CA certificate (certificate-authority-data), so the node could not tell the API server " +
+			"from another")
 	case len(user.Cert) == 0 && user.Token == "":
-		return wrong("its user has neither a client certificate nor a token; a password, a plugin or a login of the controller is of no use to a kubelet")
+		return wrong("its user has neither a client certificate nor a token; a password, a plugin or a login of the " +
+			"controller is of no use to a kubelet")
 	}
 	if len(user.Cert) > 0 {
 		user.Token = ""
@@ -107,7 +113,7 @@ func (c *compiler) nodeKubeconfig(m *machine, j *recipe.Join) bool {
 	}
 	j.Certificate = len(user.Cert) > 0
 	out := kubeconfigFile{APIVersion: "v1", Kind: "Config", CurrentContext: "default"}
-	head.Server = c.cluster.APIServer
+	head.Server = c.Cluster.APIServer
 	out.Clusters = append(out.Clusters, f.Clusters[0])
 	out.Users = append(out.Users, f.Users[0])
 	out.Contexts = append(out.Contexts, f.Contexts[0])
@@ -153,7 +159,8 @@ func inline(dir string, head *kubeconfigHead, user *kubeconfigUser) (why string)
 		data *[]byte
 		path *string
 		what string
-	}{{&head.CA, &head.CAFile, "CA"}, {&user.Cert, &user.CertFile, "client certificate"}, {&user.Key, &user.KeyFile, "client key"}, {&token, &user.TokenFile, "token"}} {
+	}{{&head.CA, &head.CAFile, "CA"}, {&user.Cert, &user.CertFile, "client certificate"}, {&user.Key, &user.KeyFile,
+		"client key"}, {&token, &user.TokenFile, "token"}} {
 		path := *p.path
 		*p.path = ""
 		if len(*p.data) > 0 || path == "" {
@@ -173,8 +180,8 @@ func inline(dir string, head *kubeconfigHead, user *kubeconfigUser) (why string)
 }
 
 // nodeCertificate judges a client certificate that a node is to have.
-func (c *compiler) nodeCertificate(m *machine, path string, user kubeconfigUser) bool {
-	at := c.cluster.joinFile.s.At("path")
+func (c *compiler) nodeCertificate(m *block.Machine, path string, user kubeconfigUser) bool {
+	at := c.Cluster.JoinFile.S.At("path")
 	b, _ := pem.Decode(user.Cert)
 	var cert *x509.Certificate
 	err := error(nil)
@@ -182,25 +189,30 @@ func (c *compiler) nodeCertificate(m *machine, path string, user kubeconfigUser)
 		cert, err = x509.ParseCertificate(b.Bytes)
 	}
 	if b == nil || err != nil || !bytes.Contains(user.Key, []byte("PRIVATE KEY")) {
-		c.FailOn(m.Name, at, "unusable kubeconfig", "%s cannot be put on node %q: its client certificate or the key of it cannot be read.", path, m.Name)
+		c.FailOn(m.Name, at, "unusable kubeconfig",
+			"%s cannot be put on node %q: its client certificate or the key of it cannot be read.", path, m.Name)
 		return false
 	}
-	name, isNode := strings.CutPrefix(cert.Subject.CommonName, nodeUser)
+	name, isNode := strings.CutPrefix(cert.Subject.CommonName, block.NodeUser)
 	switch {
 	case time.Now().After(cert.NotAfter):
-		c.FailOn(m.Name, at, "credentials have ended", "The client certificate of %s ended at %s. Make a new one, or let nodes get their own: join \"bootstrap_token\" {}.", path, cert.NotAfter.UTC().Format(time.RFC3339))
+		c.FailOn(m.Name, at, "credentials have ended", "The client certificate of %s ended at %s. Make a new one, or let "+
+			"nodes get their own: join \"bootstrap_token\" {}.", path, cert.NotAfter.UTC().Format(time.RFC3339))
 		return false
 	case isNode && name != m.Name:
-		c.FailOn(m.Name, at, "credentials of another node", "%s is the kubeconfig of node %q, and node %q would get it: the API server lets it write to no other Node. Give a folder that holds one for each node, NAME.conf.", path, name, m.Name)
+		c.FailOn(m.Name, at, "credentials of another node", "%s is the kubeconfig of node %q, and node %q would get it: "+
+			"the API server lets it write to no other Node. Give a folder that holds one for each node, NAME.conf.", path, name,
+			m.Name)
 		return false
-	case isNode && slices.Contains(cert.Subject.Organization, nodeGroup):
+	case isNode && slices.Contains(cert.Subject.Organization, block.NodeGroup):
 		return true
 	}
 	for _, g := range adminGroups {
 		if slices.Contains(cert.Subject.Organization, g) {
-			if !c.cluster.joinFile.warned[path] {
-				c.cluster.joinFile.warned[path] = true
-				c.Warn(at, "administrator's credentials on nodes", "%s is the kubeconfig of %q in the group %s. Whoever reads it on a node rules the cluster, and it cannot be taken back before %s. %s.",
+			if !c.Cluster.JoinFile.Warned[path] {
+				c.Cluster.JoinFile.Warned[path] = true
+				c.Warn(at, "administrator's credentials on nodes", "%s is the kubeconfig of %q in the group %s. Whoever reads "+
+					"it on a node rules the cluster, and it cannot be taken back before %s. %s.",
 					path, cert.Subject.CommonName, g, cert.NotAfter.UTC().Format(time.DateOnly), rightForm)
 			}
 			return true
@@ -211,11 +223,13 @@ func (c *compiler) nodeCertificate(m *machine, path string, user kubeconfigUser)
 }
 
 // notOwn warns once of credentials that are not those of a node.
-func (c *compiler) notOwn(m *machine, path, what string) {
-	g := c.cluster.joinFile
-	if g.warned[path] {
+func (c *compiler) notOwn(m *block.Machine, path, what string) {
+	g := c.Cluster.JoinFile
+	if g.Warned[path] {
 		return
 	}
-	g.warned[path] = true
-	c.Warn(g.s.At("path"), "credentials that are not a node's", "%s holds %s. What keeps a kubelet to its own Node (the node authorizer, NodeRestriction) knows only users %sNAME in the group %s. %s.", path, what, nodeUser, nodeGroup, rightForm)
+	g.Warned[path] = true
+	c.Warn(g.S.At("path"), "credentials that are not a node's", "%s holds %s. What keeps a kubelet to its own Node "+
+		"(the node authorizer, NodeRestriction) knows only users %sNAME in the group %s. %s.", path, what, block.NodeUser,
+		block.NodeGroup, rightForm)
 }

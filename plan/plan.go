@@ -9,6 +9,8 @@ import (
 	"nodejoin/steps"
 )
 
+//go:generate go run ./internal/genreference
+
 // Suffix ends the names of plan files.
 const Suffix = source.Suffix
 
@@ -53,7 +55,8 @@ type Plan struct {
 // for another version of nodejoin. The Plan is never nil, so that its Files can
 // show them. Everything else is found by Compile.
 func Load(path string, opt Options) (*Plan, hcl.Diagnostics) {
-	p := &Plan{opt: opt, files: &source.Files{Parser: hclparse.NewParser(), Relative: map[string]string{}}, blocks: map[string][]*hcl.Block{}, early: eval.NewDiags(), lost: map[string]bool{}}
+	p := &Plan{opt: opt, files: &source.Files{Parser: hclparse.NewParser(), Relative: map[string]string{}},
+		blocks: map[string][]*hcl.Block{}, early: eval.NewDiags(), lost: map[string]bool{}}
 	d := eval.NewDiags()
 	p.load(path, d)
 	return p, d.Sorted()
@@ -64,7 +67,7 @@ func (p *Plan) Files() map[string]*hcl.File { return p.files.Parser.Files() }
 
 // Compile evaluates the plan and expands every node into its ordered steps. The
 // result is nil when there are errors. After a Load with errors it does nothing.
-// It may be called more than once, each time reading what the plan reads anew.
+// It may be called more than once, each time reading again what the plan reads.
 func (p *Plan) Compile() (*Compiled, hcl.Diagnostics) {
 	if p.broken {
 		return nil, nil

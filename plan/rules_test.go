@@ -20,8 +20,10 @@ var summaryAt = map[string]int{"Fail": 1, "FailAt": 1, "Warn": 1, "FailOn": 2, "
 // table and what was asked for (componentJudge.verdict).
 var computed = []string{
 	"unknown flag", "removed flag", "too new flag", "deprecated flag",
-	"unknown configuration field", "removed configuration field", "too new configuration field", "refused configuration field",
-	"unknown feature gate", "removed feature gate", "too new feature gate", "refused feature gate", "deprecated feature gate",
+	"unknown configuration field", "removed configuration field", "too new configuration field",
+	"refused configuration field",
+	"unknown feature gate", "removed feature gate", "too new feature gate", "refused feature gate",
+	"deprecated feature gate",
 }
 
 // internal rules need a mistake in nodejoin itself, or a file system that fails.
@@ -66,7 +68,7 @@ func TestCorpusSize(t *testing.T) {
 func rulesOf(t *testing.T) map[string]string {
 	t.Helper()
 	var files []string
-	for _, folder := range []string{".", "source", "eval", "../steps"} {
+	for _, folder := range []string{".", "source", "eval", "block", "rule", "../steps"} {
 		list, err := filepath.Glob(filepath.Join(folder, "*.go"))
 		if err != nil || len(list) == 0 {
 			t.Fatalf("no source in %s: %v", folder, err)
@@ -93,7 +95,7 @@ func rulesOf(t *testing.T) map[string]string {
 			if id, ok := e.(*ast.Ident); ok && id.Name == "summary" {
 				return // handed on by the function of that parameter
 			}
-			if b, ok := e.(*ast.BinaryExpr); ok && name == "component.go" && b.Op == token.ADD {
+			if b, ok := e.(*ast.BinaryExpr); ok && filepath.Base(name) == "component.go" && b.Op == token.ADD {
 				return // computed
 			}
 			t.Errorf("%s: the summary of a diagnostic is no literal, so no case can be demanded for it", at)

@@ -4,17 +4,20 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"nodejoin/plan/block"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps/host"
 )
 
 // samePort reports programs of one recipe that cannot both have their port. Only what the
 // plan says of them can bring that about.
-func (c *compiler) samePort(m *machine, ports []recipe.Port) {
+func (c *compiler) samePort(m *block.Machine, ports []recipe.Port) {
 	for i, p := range ports {
 		for _, before := range ports[:i] {
 			if p.Meets(before) {
-				c.FailOn(m.Name, m.at, "two programs on one port", "On node %q %s, so one of them could not start. Give one another port in the kubelet, kube_proxy or windows_exporter block of the node or its profile.", m.Name, bothListen(before, p))
+				c.FailOn(m.Name, m.Range, "two programs on one port", "On node %q %s, so one of them could not start. Give one "+
+					"another port in the kubelet, kube_proxy or windows_exporter block of the node or its profile.", m.Name,
+					bothListen(before, p))
 			}
 		}
 	}
@@ -35,7 +38,8 @@ func (x *expansion) servicePorts() {
 		for _, p := range recipe.PortsOf(service.Name, service.Command) {
 			for _, before := range all {
 				if p.Meets(before) {
-					x.c.FailOn(x.m.Name, x.origins[s.ID].At("command"), "two programs on one port", "On node %q %s, so one of them could not start. Give the service another port.", x.m.Name, bothListen(before, p))
+					x.c.FailOn(x.m.Name, x.origins[s.ID].At("command"), "two programs on one port",
+						"On node %q %s, so one of them could not start. Give the service another port.", x.m.Name, bothListen(before, p))
 				}
 			}
 			all = append(all, p)

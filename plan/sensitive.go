@@ -6,7 +6,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Sensitive tells whether the value of a variable must not be kept or shown: the
+// Sensitive reports whether the value of a variable must not be kept or shown: the
 // plan marks it so, in whatever way, or has no such variable.
 func (p *Plan) Sensitive(name string) bool {
 	for _, b := range p.blocks["variable"] {

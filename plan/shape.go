@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"nodejoin/plan/block"
 	"nodejoin/plan/graph"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps"
@@ -20,20 +21,21 @@ type shape struct {
 
 // recipe gives the steps that make the machine a node of the cluster, and their
 // shape; none when the machine cannot be one, which was reported.
-func (c *compiler) recipe(m *machine, spare int) ([]steps.Spec, *shape) {
-	if c.cluster == nil {
+func (c *compiler) recipe(m *block.Machine, spare int) ([]steps.Spec, *shape) {
+	if c.Cluster == nil {
 		s := &shape{things: map[string]string{}}
-		specs := recipe.SettingSteps(recipe.Input{Node: m.Name, OS: m.OS, ManagementIP: m.managementIP, Settings: m.settings, Source: m.Source})
+		specs := recipe.SettingSteps(recipe.Input{Node: m.Name, OS: m.OS, ManagementIP: m.IP, Settings: m.RecipeSettings,
+			Source: m.Source})
 		for _, spec := range specs {
 			c.makes(s, m, spec)
 		}
 		return specs, s
 	}
-	if !c.cluster.whole() {
+	if !c.Cluster.Whole() {
 		return nil, &shape{}
 	}
-	in := c.cluster.input(m)
-	if c.cluster.joinFile != nil && !c.nodeKubeconfig(m, &in.Join) {
+	in := recipeInput(c.Cluster, m)
+	if c.Cluster.JoinFile != nil && !c.nodeKubeconfig(m, &in.Join) {
 		return nil, &shape{}
 	}
 	key, err := recipe.ShapeKey(in)
@@ -54,7 +56,7 @@ func (c *compiler) recipe(m *machine, spare int) ([]steps.Spec, *shape) {
 	}
 	var specs []steps.Spec
 	if err == nil {
-		specs, err = s.Expand(recipe.Own{Node: m.Name, Address: m.managementIP, Address6: m.management6}, spare)
+		specs, err = s.Expand(recipe.Own{Node: m.Name, Address: m.IP, Address6: m.IP6}, spare)
 	}
 	if err != nil {
 		c.noRecipe(m, err)
@@ -64,20 +66,20 @@ func (c *compiler) recipe(m *machine, spare int) ([]steps.Spec, *shape) {
 }
 
 // noRecipe reports why there is none.
-func (c *compiler) noRecipe(m *machine, err error) {
-	at := m.at
+func (c *compiler) noRecipe(m *block.Machine, err error) {
+	at := m.Range
 	why := err.Error()
 	var unsupported *recipe.UnsupportedError
 	if errors.As(err, &unsupported) {
 		why = unsupported.Why
-		if b := c.written[unsupported.What]; len(b) == 1 {
+		if b := c.Written[unsupported.What]; len(b) == 1 {
 			at = b[0].DefRange
 		}
 	}
 	c.FailOn(m.Name, at, "no recipe for the node", "Node %q cannot join the cluster as the plan asks: %s.", m.Name, why)
 }
 
-func (c *compiler) newShape(m *machine, in recipe.Input) (*shape, error) {
+func (c *compiler) newShape(m *block.Machine, in recipe.Input) (*shape, error) {
 	r, err := recipe.NewShape(in)
 	if err != nil {
 		return nil, err
@@ -88,7 +90,7 @@ func (c *compiler) newShape(m *machine, in recipe.Input) (*shape, error) {
 	specs := r.Steps()
 	for i := range specs {
 		c.makes(s, m, specs[i])
-		// A step that installs an artifact stands for that block: it is where a digest is mended.
+		// A step that installs an artifact stands for that block: it is where a digest is fixed.
 		if specs[i].Kind != "archive" && specs[i].Kind != "binary" {
 			continue
 		}
@@ -98,7 +100,7 @@ func (c *compiler) newShape(m *machine, in recipe.Input) (*shape, error) {
 		}
 		for name, have := range in.Artifacts {
 			if have == src && name != recipe.AgentArtifact {
-				specs[i].Source = c.Files.Place(c.artifact(m, name).at)
+				specs[i].Source = c.Files.Place(c.artifact(m, name).Range)
 			}
 		}
 	}
@@ -106,20 +108,22 @@ func (c *compiler) newShape(m *machine, in recipe.Input) (*shape, error) {
 }
 
 // makes notes what a step of a shape makes. A recipe does not contradict itself; the
-// settings of the machine may, and are held against it and each other.
-func (c *compiler) makes(s *shape, m *machine, spec steps.Spec) {
+// settings of the machine may, and are checked against it and each other.
+func (c *compiler) makes(s *shape, m *block.Machine, spec steps.Spec) {
 	made := kinds.Makes(spec, m.OS)
 	key := made.Same(m.OS)
 	if key == "" {
 		return
 	}
 	before, again := s.things[key]
-	at, set := m.settingAt[spec.ID]
+	at, set := m.SettingAt[spec.ID]
 	if again && !set {
-		at, set = m.settingAt[before]
+		at, set = m.SettingAt[before]
 	}
 	if again && set {
-		c.FailOn(m.Name, at, "two steps for one thing", "The steps %q and %q both make %s on node %q, so each would undo the other. Remove one of them.", before, spec.ID, made.Words, m.Name)
+		c.FailOn(m.Name, at, "two steps for one thing",
+			"The steps %q and %q both make %s on node %q, so each would undo the other. Remove one of them.", before, spec.ID,
+			made.Words, m.Name)
 		return
 	}
 	s.things[key] = spec.ID

@@ -62,7 +62,7 @@ func (d *Diags) Extend(list hcl.Diagnostics) {
 }
 
 // Fail adds an error. The summary is short and fixed; the detail says what is
-// wrong, why it matters and how to mend it.
+// wrong, why it matters and how to fix it.
 func (d *Diags) Fail(subject hcl.Range, summary, detail string, args ...any) {
 	d.put(hcl.DiagError, subject, summary, detail, args)
 }

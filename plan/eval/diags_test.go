@@ -19,7 +19,8 @@ func TestSimilarDiagnosticsAreBounded(t *testing.T) {
 	if len(list) != maxSimilar+1 || d.errs != 10001 {
 		t.Fatalf("%d diagnostics of %d errors", len(list), d.errs)
 	}
-	if list[0].Summary != "other" || !strings.HasSuffix(list[maxSimilar].Detail, "(There are 9990 more like this here.)") {
+	if list[0].Summary != "other" || !strings.HasSuffix(list[maxSimilar].Detail,
+		"(There are 9990 more like this here.)") {
 		t.Errorf("have %v", list)
 	}
 	for i := range 100 {

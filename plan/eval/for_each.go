@@ -15,23 +15,28 @@ type Element struct {
 func (sc *Scope) ForEach(a *hcl.Attribute, ctx *hcl.EvalContext) []Element {
 	v, o := sc.EvaluateMarked(a.Expr, ctx, "for_each", cty.DynamicPseudoType, Allow{Sensitive: true, Later: true})
 	if o == IsNull {
-		sc.Fail(a.Expr.Range(), "missing value", "The argument \"for_each\" is null here. For nothing at all let it be an empty map, {}.")
+		sc.Fail(a.Expr.Range(), "missing value",
+			"The argument \"for_each\" is null here. For nothing at all let it be an empty map, {}.")
 	}
 	if o != IsValue {
 		return nil
 	}
 	v, marks := v.Unmark()
 	if _, secret := marks[sensitive]; secret {
-		sc.Fail(a.Expr.Range(), "sensitive value", "The keys of \"for_each\" name what it makes and are shown in plans and logs, so they cannot come from a sensitive value. Values of a map can.")
+		sc.Fail(a.Expr.Range(), "sensitive value", "The keys of \"for_each\" name what it makes and are shown in plans "+
+			"and logs, so they cannot come from a sensitive value. Values of a map can.")
 		return nil
 	}
 	if _, isLater := marks[later]; isLater {
-		sc.Fail(a.Expr.Range(), "value known too late", "The keys of \"for_each\" name what it makes, so they must be known while the plan is compiled. Values of a map may be known later.")
+		sc.Fail(a.Expr.Range(), "value known too late", "The keys of \"for_each\" name what it makes, so they must be "+
+			"known while the plan is compiled. Values of a map may be known later.")
 		return nil
 	}
 	t := v.Type()
 	if !t.IsMapType() && !t.IsObjectType() && (!t.IsSetType() || t.ElementType() != cty.String) {
-		sc.Fail(a.Expr.Range(), "wrong type", "The argument \"for_each\" wants a map or a set of strings, and this is %s. A list becomes a set with toset(...).", friendly(t))
+		sc.Fail(a.Expr.Range(), "wrong type",
+			"The argument \"for_each\" wants a map or a set of strings, and this is %s. A list becomes a set with toset(...).",
+			friendly(t))
 		return nil
 	}
 	var out []Element
@@ -41,7 +46,8 @@ func (sc *Scope) ForEach(a *hcl.Attribute, ctx *hcl.EvalContext) []Element {
 			k = e
 		}
 		if k.IsNull() {
-			sc.Fail(a.Expr.Range(), "missing value", "The argument \"for_each\" holds a null element; each must be a string, as it names one of the results. Leave null ones out: [for x in LIST : x if x != null].")
+			sc.Fail(a.Expr.Range(), "missing value", "The argument \"for_each\" holds a null element; each must be a "+
+				"string, as it names one of the results. Leave null ones out: [for x in LIST : x if x != null].")
 			return nil
 		}
 		out = append(out, Element{k.AsString(), e})

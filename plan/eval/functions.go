@@ -31,29 +31,38 @@ func (sc *Scope) Functions() map[string]function.Function {
 	table := map[string]function.Function{
 		// numbers
 		"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "max": stdlib.MaxFunc,
-		"min": stdlib.MinFunc, "parseint": stdlib.ParseIntFunc, "pow": stdlib.PowFunc, "signum": stdlib.SignumFunc, "log": stdlib.LogFunc, "int": stdlib.IntFunc,
+		"min": stdlib.MinFunc, "parseint": stdlib.ParseIntFunc, "pow": stdlib.PowFunc, "signum": stdlib.SignumFunc,
+		"log": stdlib.LogFunc, "int": stdlib.IntFunc,
 		// strings
-		"chomp": stdlib.ChompFunc, "format": stdlib.FormatFunc, "formatlist": stdlib.FormatListFunc, "indent": stdlib.IndentFunc,
-		"join": stdlib.JoinFunc, "lower": stdlib.LowerFunc, "regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc,
-		"regexreplace": stdlib.RegexReplaceFunc, "replace": stdlib.ReplaceFunc, "split": stdlib.SplitFunc, "strlen": stdlib.StrlenFunc,
+		"chomp": stdlib.ChompFunc, "format": stdlib.FormatFunc, "formatlist": stdlib.FormatListFunc,
+		"indent": stdlib.IndentFunc,
+		"join":   stdlib.JoinFunc, "lower": stdlib.LowerFunc, "regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc,
+		"regexreplace": stdlib.RegexReplaceFunc, "replace": stdlib.ReplaceFunc, "split": stdlib.SplitFunc,
+		"strlen": stdlib.StrlenFunc,
 		"strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc, "title": stdlib.TitleFunc, "trim": stdlib.TrimFunc,
-		"trimprefix": stdlib.TrimPrefixFunc, "trimsuffix": stdlib.TrimSuffixFunc, "trimspace": stdlib.TrimSpaceFunc, "upper": stdlib.UpperFunc,
+		"trimprefix": stdlib.TrimPrefixFunc, "trimsuffix": stdlib.TrimSuffixFunc, "trimspace": stdlib.TrimSpaceFunc,
+		"upper":      stdlib.UpperFunc,
 		"startswith": textTest(strings.HasPrefix, "prefix"), "endswith": textTest(strings.HasSuffix, "suffix"),
 		// collections
 		"chunklist": stdlib.ChunklistFunc, "coalesce": stdlib.CoalesceFunc, "coalescelist": stdlib.CoalesceListFunc,
-		"compact": stdlib.CompactFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "distinct": stdlib.DistinctFunc,
-		"element": stdlib.ElementFunc, "flatten": stdlib.FlattenFunc, "index": stdlib.IndexFunc, "keys": stdlib.KeysFunc,
+		"compact": stdlib.CompactFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc,
+		"distinct": stdlib.DistinctFunc,
+		"element":  stdlib.ElementFunc, "flatten": stdlib.FlattenFunc, "index": stdlib.IndexFunc, "keys": stdlib.KeysFunc,
 		"length": stdlib.LengthFunc, "lookup": stdlib.LookupFunc, "merge": stdlib.MergeFunc, "range": stdlib.RangeFunc,
-		"reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc, "setproduct": stdlib.SetProductFunc,
-		"setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc, "slice": stdlib.SliceFunc, "sort": stdlib.SortFunc,
+		"reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc,
+		"setproduct":  stdlib.SetProductFunc,
+		"setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc, "slice": stdlib.SliceFunc,
+		"sort":   stdlib.SortFunc,
 		"values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc, "hasindex": stdlib.HasIndexFunc,
 		"sethaselement": stdlib.SetHasElementFunc, "setsymmetricdifference": stdlib.SetSymmetricDifferenceFunc,
 		// times
 		"formatdate": stdlib.FormatDateFunc, "timeadd": stdlib.TimeAddFunc,
 		// conversion
-		"tobool": stdlib.MakeToFunc(cty.Bool), "tonumber": stdlib.MakeToFunc(cty.Number), "tostring": stdlib.MakeToFunc(cty.String),
-		"tolist": stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)), "tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)),
-		"toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
+		"tobool": stdlib.MakeToFunc(cty.Bool), "tonumber": stdlib.MakeToFunc(cty.Number),
+		"tostring": stdlib.MakeToFunc(cty.String),
+		"tolist":   stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)),
+		"tomap":    stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)),
+		"toset":    stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
 		// encodings
 		"csvdecode": stdlib.CSVDecodeFunc, "jsondecode": jsonDecode, "jsonencode": stdlib.JSONEncodeFunc,
 		"yamldecode": yamlDecode, "yamlencode": yamlEncode, "base64encode": base64Encode, "base64decode": base64Decode,
@@ -104,7 +113,8 @@ func guard(name string, f function.Function) function.Function {
 			_, s, _ := marksOf(a)
 			secret = secret || s
 			if !passing[name] && holdsRef(a) {
-				return function.NewArgErrorf(i, "the value is known only when the node is joined, so %s cannot work on it now; put it into a template, \"${self.management_ip}\"", name)
+				return function.NewArgErrorf(i, "the value is known only when the node is joined, so %s cannot work on it now; "+
+					"put it into a template, \"${self.management_ip}\"", name)
 			}
 		}
 		err := do(args)
@@ -222,8 +232,9 @@ func (sc *Scope) fileExists() function.Function {
 // Its own names are not known in it. Values known only later may be among them.
 func (sc *Scope) templateFile(table map[string]function.Function) function.Function {
 	return function.New(&function.Spec{
-		Params: []function.Parameter{{Name: "path", Type: cty.String}, {Name: "values", Type: cty.DynamicPseudoType, AllowMarked: true}},
-		Type:   function.StaticReturnType(cty.String),
+		Params: []function.Parameter{{Name: "path", Type: cty.String}, {Name: "values", Type: cty.DynamicPseudoType,
+			AllowMarked: true}},
+		Type: function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			name := args[0].AsString()
 			src, err := sc.read(name)
@@ -267,7 +278,8 @@ func (sc *Scope) templateFile(table map[string]function.Function) function.Funct
 var jsonDecode = function.New(&function.Spec{Params: text("text"), Type: func(args []cty.Value) (cty.Type, error) {
 	if args[0].IsKnown() {
 		if _, deep := source.JsonTooDeep([]byte(args[0].AsString())); deep {
-			return cty.NilType, fmt.Errorf("more than %d lists and objects are open, each inside the one before", source.MaxNesting)
+			return cty.NilType, fmt.Errorf("more than %d lists and objects are open, each inside the one before",
+				source.MaxNesting)
 		}
 	}
 	return stdlib.JSONDecodeFunc.ReturnTypeForValues(args)
@@ -290,7 +302,8 @@ var yamlDecode = function.New(&function.Spec{Params: text("text"), Type: func(ar
 	return stdlib.JSONDecode(cty.StringVal(string(j)))
 }})
 
-var yamlEncode = function.New(&function.Spec{Params: []function.Parameter{{Name: "value", Type: cty.DynamicPseudoType, AllowNull: true}},
+var yamlEncode = function.New(&function.Spec{Params: []function.Parameter{{Name: "value", Type: cty.DynamicPseudoType,
+	AllowNull: true}},
 	Type: function.StaticReturnType(cty.String), Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 		j, err := stdlib.JSONEncode(args[0])
 		if err != nil || !j.IsKnown() {
@@ -329,8 +342,9 @@ var cidrNetmask = stringFunc(func(a []string) (string, error) {
 }, "network")
 
 var cidrSubnet = function.New(&function.Spec{
-	Params: []function.Parameter{{Name: "network", Type: cty.String}, {Name: "newbits", Type: cty.Number}, {Name: "number", Type: cty.Number}},
-	Type:   function.StaticReturnType(cty.String),
+	Params: []function.Parameter{{Name: "network", Type: cty.String}, {Name: "newbits", Type: cty.Number},
+		{Name: "number", Type: cty.Number}},
+	Type: function.StaticReturnType(cty.String),
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 		p, err := netip.ParsePrefix(args[0].AsString())
 		if err != nil {

@@ -26,16 +26,16 @@ func boolFunc(do func(args []string) (bool, error), params ...string) function.F
 		}})
 }
 
-// semverSatisfies tells whether a version fits a constraint, ">= 1.27, < 1.31". A
+// semverSatisfies reports whether a version fits a constraint, ">= 1.27, < 1.31". A
 // pre-release fits only a constraint that names one (semver 2.0.0, as npm has it).
 var semverSatisfies = boolFunc(func(a []string) (bool, error) {
 	v, err := semver.NewVersion(a[0])
 	if err != nil {
-		return false, function.NewArgErrorf(0, "%q is no version; write for example \"1.36.3\"", a[0])
+		return false, function.NewArgErrorf(0, "%q is not a version; write for example \"1.36.3\"", a[0])
 	}
 	want, err := semver.NewConstraint(a[1])
 	if err != nil {
-		return false, function.NewArgErrorf(1, "%q is no version constraint; write for example \">= 1.27, < 1.31\"", a[1])
+		return false, function.NewArgErrorf(1, "%q is not a version constraint; write for example \">= 1.27, < 1.31\"", a[1])
 	}
 	return want.Check(v), nil
 }, "version", "constraint")
@@ -48,17 +48,17 @@ var semverCompare = function.New(&function.Spec{Params: text("a", "b"), Type: fu
 		for i, a := range args {
 			var err error
 			if v[i], err = semver.NewVersion(a.AsString()); err != nil {
-				return cty.NilVal, function.NewArgErrorf(i, "%q is no version; write for example \"1.36.3\"", a.AsString())
+				return cty.NilVal, function.NewArgErrorf(i, "%q is not a version; write for example \"1.36.3\"", a.AsString())
 			}
 		}
 		return cty.NumberIntVal(int64(v[0].Compare(v[1]))), nil
 	}})
 
-// cidrContains tells whether an address or a whole network lies in a network.
+// cidrContains reports whether an address or a whole network lies in a network.
 var cidrContains = boolFunc(func(a []string) (bool, error) {
 	p, err := netip.ParsePrefix(a[0])
 	if err != nil {
-		return false, function.NewArgErrorf(0, "%q is no network; write for example \"10.244.0.0/16\"", a[0])
+		return false, function.NewArgErrorf(0, "%q is not a network; write for example \"10.244.0.0/16\"", a[0])
 	}
 	if ip, err := netip.ParseAddr(a[1]); err == nil {
 		return p.Contains(ip), nil

@@ -3,13 +3,14 @@ package eval
 import (
 	"errors"
 	"maps"
-	"nodejoin/plan/graph"
-	"nodejoin/plan/source"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
+
+	"nodejoin/plan/graph"
+	"nodejoin/plan/source"
 )
 
 // Locals evaluates the locals in the order in which they depend on each other.
@@ -21,7 +22,8 @@ func (sc *Scope) Locals(blocks []*hcl.Block, refs []source.Reference) {
 		sc.Extend(diags)
 		for _, n := range slices.Sorted(maps.Keys(list)) {
 			if before := attrs[n]; before != nil {
-				sc.Fail(list[n].NameRange, "duplicate name", "local.%s is given at %s already. Names must be unique; rename one of them.", n, sc.Files.Place(before.NameRange))
+				sc.Fail(list[n].NameRange, "duplicate name",
+					"local.%s is given at %s already. Names must be unique; rename one of them.", n, sc.Files.Place(before.NameRange))
 				continue
 			}
 			attrs[n] = list[n]
@@ -76,7 +78,8 @@ func (sc *Scope) localsOrder(names []string, attrs map[string]*hcl.Attribute, va
 			return order
 		}
 		path := "local." + strings.Join(cycle.Path, " -> local.")
-		sc.Fail(attrs[cycle.Path[0]].NameRange, "locals in a circle", "Each of these needs the one before it, so none has a value: %s.", path)
+		sc.Fail(attrs[cycle.Path[0]].NameRange, "locals in a circle",
+			"Each of these needs the one before it, so none has a value: %s.", path)
 		for _, n := range cycle.Path {
 			values[n] = cty.DynamicVal
 		}

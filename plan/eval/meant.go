@@ -53,7 +53,7 @@ func (s *Spec) meantBy(name string) *Spec {
 	return best
 }
 
-// Lost tells whether a body holds a block of a type, misspelt or not: when it has
+// Lost reports whether a body holds a block of a type, misspelt or not: when it has
 // none that can be judged, that was reported.
 func Lost(body hcl.Body, spec *Spec, name string) bool {
 	native, ok := body.(*hclsyntax.Body)

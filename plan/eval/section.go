@@ -35,12 +35,14 @@ func (sc *Scope) Section(spec *Spec, b *hcl.Block, ctx *hcl.EvalContext) *Sectio
 	content := sc.content(spec, b)
 	sc.Extend(content.wrong)
 	// A section leaves out arguments that are null.
-	s := &Section{Scope: sc, Spec: spec, Block: b, Attrs: maps.Clone(content.attrs), Blocks: content.blocks, Values: map[string]cty.Value{}, Sensitive: map[string]bool{}}
+	s := &Section{Scope: sc, Spec: spec, Block: b, Attrs: maps.Clone(content.attrs), Blocks: content.blocks,
+		Values: map[string]cty.Value{}, Sensitive: map[string]bool{}}
 	for _, a := range spec.Attrs {
 		at := content.attrs[a.Name]
 		if at == nil {
 			if a.Required && !s.Misspelt(a.Name) {
-				sc.Fail(b.DefRange, "missing argument", "The %s block needs the argument %q%s", spec.Title(b), a.Name, Explain(a.Doc))
+				sc.Fail(b.DefRange, "missing argument", "The %s block needs the argument %q%s", spec.Title(b), a.Name,
+					Explain(a.Doc))
 			}
 			continue
 		}
@@ -49,13 +51,16 @@ func (sc *Scope) Section(spec *Spec, b *hcl.Block, ctx *hcl.EvalContext) *Sectio
 		}
 		switch v, secret, o := sc.Evaluate(at.Expr, ctx, a.Name, a.Typ, Allow{Sensitive: a.Secret}); {
 		case o == IsNull && a.Required:
-			sc.Fail(at.Expr.Range(), "missing value", "The argument %q is null here, and the %s block needs it%s", a.Name, spec.Title(b), Explain(a.Doc))
+			sc.Fail(at.Expr.Range(), "missing value", "The argument %q is null here, and the %s block needs it%s", a.Name,
+				spec.Title(b), Explain(a.Doc))
 		case o == IsValue && a.Typ == cty.String && v.AsString() == "" && !a.Empty:
 			if a.Required {
-				sc.Fail(at.Expr.Range(), "missing value", "The argument %q is empty, and the %s block needs it%s", a.Name, spec.Title(b), Explain(a.Doc))
+				sc.Fail(at.Expr.Range(), "missing value", "The argument %q is empty, and the %s block needs it%s", a.Name,
+					spec.Title(b), Explain(a.Doc))
 				continue
 			}
-			sc.Fail(at.Expr.Range(), "missing value", "The argument %q is empty. Leave it out, or let it be null, where there is nothing to say.", a.Name)
+			sc.Fail(at.Expr.Range(), "missing value",
+				"The argument %q is empty. Leave it out, or let it be null, where there is nothing to say.", a.Name)
 		case o == IsNull:
 			delete(s.Attrs, a.Name)
 		case o == IsWrong:
@@ -91,12 +96,13 @@ func (sc *Scope) content(spec *Spec, b *hcl.Block) *content {
 		return have
 	}
 	body, list := b.Body.Content(spec.Schema())
-	out := &content{attrs: body.Attributes, blocks: slices.Concat(body.Blocks, Meant(b.Body, spec)), wrong: ClarifyBody(list, spec)}
+	out := &content{attrs: body.Attributes, blocks: slices.Concat(body.Blocks, Meant(b.Body, spec)),
+		wrong: ClarifyBody(list, spec)}
 	sc.contents[b] = out
 	return out
 }
 
-// Misspelt tells whether a name that is written and unknown may mean this one.
+// Misspelt reports whether a name that is written and unknown may mean this one.
 func (s *Section) Misspelt(name string) bool {
 	attrs, _ := s.Block.Body.JustAttributes()
 	for _, n := range slices.Sorted(maps.Keys(attrs)) {
@@ -173,7 +179,8 @@ func (s *Section) AtKey(name, key string) hcl.Range {
 	if a := s.Attrs[name]; a != nil {
 		pairs, diags := hcl.ExprMap(a.Expr)
 		for _, p := range pairs {
-			if k, list := p.Key.Value(nil); !diags.HasErrors() && !list.HasErrors() && k.Type() == cty.String && k.IsKnown() && !k.IsNull() && k.AsString() == key {
+			if k, list := p.Key.Value(nil); !diags.HasErrors() && !list.HasErrors() && k.Type() == cty.String && k.IsKnown() &&
+				!k.IsNull() && k.AsString() == key {
 				return hcl.RangeBetween(p.Key.Range(), p.Value.Range())
 			}
 		}
@@ -236,11 +243,13 @@ func (s *Section) Duration(name string, least, most, fallback time.Duration) tim
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		s.Fail(name, "invalid duration", "%q is no duration. Write a number with its unit, for example \"90s\", \"15m\" or \"1h30m\".", text)
+		s.Fail(name, "invalid duration",
+			"%q is not a duration. Write a number with its unit, for example \"90s\", \"15m\" or \"1h30m\".", text)
 		return fallback
 	}
 	if d < least || d > most {
-		s.Fail(name, "duration out of range", "The argument %q takes a duration from %s to %s.", name, short(least), short(most))
+		s.Fail(name, "duration out of range", "The argument %q takes a duration from %s to %s.", name, short(least),
+			short(most))
 		return fallback
 	}
 	return d
@@ -274,7 +283,8 @@ func (s *Section) StrMap(name string) map[string]string {
 		k, e := it.Element()
 		if e.IsNull() {
 			s.OK = false
-			s.Scope.Fail(s.AtKey(name, k.AsString()), "missing value", "The argument %q has no value for %q.", name, k.AsString())
+			s.Scope.Fail(s.AtKey(name, k.AsString()), "missing value", "The argument %q has no value for %q.", name,
+				k.AsString())
 			continue
 		}
 		out[k.AsString()] = e.AsString()
@@ -290,7 +300,8 @@ func (s *Section) Object(name, because string) map[string]any {
 		return nil
 	}
 	if t := v.Type(); !t.IsObjectType() && !t.IsMapType() {
-		s.Fail(name, "wrong type", "The argument %q wants an object, as %s: %s = { ... }; this is %s.", name, because, name, friendly(v.Type()))
+		s.Fail(name, "wrong type", "The argument %q wants an object, as %s: %s = { ... }; this is %s.", name, because, name,
+			friendly(v.Type()))
 		return nil
 	}
 	var out map[string]any

@@ -38,7 +38,7 @@ func marksOf(v cty.Value) (plain cty.Value, isSensitive, isLater bool) {
 	return plain, isSensitive, isLater
 }
 
-// holdsRef tells whether a string somewhere in v holds a reference.
+// holdsRef reports whether a string somewhere in v holds a reference.
 func holdsRef(v cty.Value) bool {
 	found := false
 	v, _ = v.UnmarkDeep()
@@ -68,7 +68,8 @@ const (
 
 // Evaluate gives the value of an expression as typ, without marks, and whether it
 // was sensitive. There is no value unless the outcome is isValue.
-func (sc *Scope) Evaluate(e hcl.Expression, ctx *hcl.EvalContext, name string, typ cty.Type, may Allow) (v cty.Value, secret bool, o Outcome) {
+func (sc *Scope) Evaluate(e hcl.Expression, ctx *hcl.EvalContext, name string, typ cty.Type, may Allow) (v cty.Value,
+	secret bool, o Outcome) {
 	v, o = sc.EvaluateMarked(e, ctx, name, typ, may)
 	if o != IsValue {
 		return cty.NilVal, false, o
@@ -78,7 +79,8 @@ func (sc *Scope) Evaluate(e hcl.Expression, ctx *hcl.EvalContext, name string, t
 }
 
 // EvaluateMarked is evaluate with the marks left on the value.
-func (sc *Scope) EvaluateMarked(e hcl.Expression, ctx *hcl.EvalContext, name string, typ cty.Type, may Allow) (cty.Value, Outcome) {
+func (sc *Scope) EvaluateMarked(e hcl.Expression, ctx *hcl.EvalContext, name string, typ cty.Type,
+	may Allow) (cty.Value, Outcome) {
 	have, list := e.Value(ctx)
 	if list.HasErrors() {
 		sc.Extend(sc.clarify(list))
@@ -97,24 +99,29 @@ func (sc *Scope) EvaluateMarked(e hcl.Expression, ctx *hcl.EvalContext, name str
 		return cty.NilVal, IsNull
 	}
 	if secret && !may.Sensitive {
-		sc.Fail(e.Range(), "sensitive value", "The argument %q is shown in plans and logs, so it cannot take a sensitive value. Only the content of a file, the value of a variable of the environment and the URL of a proxy can.", name)
+		sc.Fail(e.Range(), "sensitive value", "The argument %q is shown in plans and logs, so it cannot take a sensitive "+
+			"value. Only the content of a file, the value of a variable of the environment and the URL of a proxy can.", name)
 		return cty.NilVal, IsWrong
 	}
 	switch {
 	case !isLater && holdsRef(plain):
-		sc.Fail(e.Range(), "invalid character", "The argument %q holds a NUL character, which no file, path or command line can hold.", name)
+		sc.Fail(e.Range(), "invalid character",
+			"The argument %q holds a NUL character, which no file, path or command line can hold.", name)
 		return cty.NilVal, IsWrong
 	case isLater && !may.Later:
-		sc.Fail(e.Range(), "value known too late", "The argument %q is needed while the plan is compiled; self.management_ip and its like are known only when the node is joined. Use them in arguments of steps.", name)
+		sc.Fail(e.Range(), "value known too late", "The argument %q is needed while the plan is compiled; "+
+			"self.management_ip and its like are known only when the node is joined. Use them in arguments of steps.", name)
 		return cty.NilVal, IsWrong
 	case isLater && (!laterIntact(v) || decidesByLater(e, ctx)):
-		sc.Fail(e.Range(), "value known too late", "The argument %q decides by a value that is known only when the node is joined, so nothing can be decided now. Such values can be passed on whole or in a template, \"http://${self.management_ip}:10248\".", name)
+		sc.Fail(e.Range(), "value known too late", "The argument %q decides by a value that is known only when the node "+
+			"is joined, so nothing can be decided now. Such values can be passed on whole or in a template, "+
+			"\"http://${self.management_ip}:10248\".", name)
 		return cty.NilVal, IsWrong
 	}
 	return v, IsValue
 }
 
-// decidesByLater tells whether a condition in the expression depends on a value
+// decidesByLater reports whether a condition in the expression depends on a value
 // that is known only later. The result may hold a reference all the same.
 func decidesByLater(e hcl.Expression, ctx *hcl.EvalContext) bool {
 	node, ok := e.(hclsyntax.Node)
@@ -155,7 +162,7 @@ func mismatch(have cty.Value, typ cty.Type, err error) string {
 	return ", and this is " + friendly(have.Type())
 }
 
-// laterIntact tells whether each value that carries the mark still is a string
+// laterIntact reports whether each value that carries the mark still is a string
 // with a reference: else something was made of it that will not hold later.
 func laterIntact(v cty.Value) bool {
 	plain, paths := v.UnmarkDeepWithPaths()
@@ -214,7 +221,8 @@ func (sc *Scope) clarify(list hcl.Diagnostics) hcl.Diagnostics {
 			case "var", "local":
 				g.Detail = "Variables and locals cannot be used here; write the value itself."
 			default:
-				g.Detail = fmt.Sprintf("There is no value %q. A text stands in quotes. Values are var.NAME and local.NAME; each.key and each.value with for_each, count.index with count; self.NAME in steps.", root)
+				g.Detail = fmt.Sprintf("There is no value %q. A text stands in quotes. Values are var.NAME and local.NAME; "+
+					"each.key and each.value with for_each, count.index with count; self.NAME in steps.", root)
 			}
 		}
 	}
@@ -227,10 +235,12 @@ func clarifyAttribute(g *hcl.Diagnostic) {
 		for i := 1; i < len(t); i++ {
 			have, list := t[:i].TraverseAbs(g.EvalContext)
 			name, ok := t[i].(hcl.TraverseAttr)
-			if !ok || list.HasErrors() || !have.Type().IsObjectType() || have.Type().HasAttribute(name.Name) || t.RootName() == "self" {
+			if !ok || list.HasErrors() || !have.Type().IsObjectType() || have.Type().HasAttribute(name.Name) ||
+				t.RootName() == "self" {
 				continue
 			}
-			g.Detail = UnknownName("value of "+traversed(t[:i])+" named", name.Name, slices.Sorted(maps.Keys(have.Type().AttributeTypes())))
+			g.Detail = UnknownName("value of "+traversed(t[:i])+" named", name.Name,
+				slices.Sorted(maps.Keys(have.Type().AttributeTypes())))
 			return
 		}
 	}
@@ -306,14 +316,15 @@ func clarifySelf(g *hcl.Diagnostic) {
 			continue
 		}
 		if name.Name == "pod_cidr" {
-			g.Detail = "self.pod_cidr exists only for nodes of a cluster with a pod network of nodejoin: the plan has no cluster block, or its network is \"none\"."
+			g.Detail = "self.pod_cidr exists only for nodes of a cluster with a pod network of nodejoin: the plan has no " +
+				"cluster block, or its network is \"none\"."
 			continue
 		}
 		g.Detail = UnknownName("value of self named", name.Name, slices.Sorted(maps.Keys(self.Type().AttributeTypes())))
 	}
 }
 
-// showsMarked tells whether a value that the diagnostic would show is marked.
+// showsMarked reports whether a value that the diagnostic would show is marked.
 func showsMarked(g *hcl.Diagnostic) bool {
 	for _, t := range g.Expression.Variables() {
 		if v, list := t.TraverseAbs(g.EvalContext); !list.HasErrors() && v.ContainsMarked() {

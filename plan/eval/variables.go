@@ -113,7 +113,8 @@ func (sc *Scope) autoFiles() []string {
 	dir := sc.Files.Dir
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		sc.Fail(hcl.Range{}, "unreadable variable file", "The plan's folder cannot be searched for *%s files: %s.", AutoSuffix, err)
+		sc.Fail(hcl.Range{}, "unreadable variable file", "The plan's folder cannot be searched for *%s files: %s.",
+			AutoSuffix, err)
 		return nil
 	}
 	var out []string
@@ -190,7 +191,8 @@ func (sc *Scope) declare(spec *Spec, b *hcl.Block) (*declaration, bool) {
 	d := &declaration{name: b.Labels[0], typ: cty.DynamicPseudoType}
 	d.Section = sc.Section(spec, b, &hcl.EvalContext{Functions: sc.Ctx.Functions})
 	if !hclsyntax.ValidIdentifier(d.name) {
-		sc.Fail(b.LabelRanges[0], "invalid name", "%q is no name: a variable is referred to as var.NAME, so it has letters, digits, '_' and '-' and begins with a letter.", d.name)
+		sc.Fail(b.LabelRanges[0], "invalid name", "%q is not a name: a variable is referred to as var.NAME, so it has "+
+			"letters, digits, '_' and '-' and begins with a letter.", d.name)
 	}
 	if a := d.Attrs["sensitive"]; a != nil {
 		v, _, o := sc.Evaluate(a.Expr, nil, "sensitive", cty.Bool, Allow{})
@@ -239,7 +241,8 @@ func (sc *Scope) variable(spec *Spec, b *hcl.Block, values *givenValues) cty.Val
 		return d.finish(v, "default", a.Expr.Range())
 	}
 	if !values.lost {
-		sc.Fail(b.DefRange, "variable without a value", "var.%s has no default and was not given. Give it with --var %s=..., in a --var-file or *.auto.joinvars file, or as %s%s.", d.name, d.name, EnvPrefix, d.name)
+		sc.Fail(b.DefRange, "variable without a value", "var.%s has no default and was not given. Give it with --var "+
+			"%s=..., in a --var-file or *.auto.joinvars file, or as %s%s.", d.name, d.name, EnvPrefix, d.name)
 	}
 	return cty.DynamicVal
 }
@@ -252,7 +255,8 @@ func (d *declaration) parse(g given) cty.Value {
 		v, list = expr.Value(nil)
 	}
 	if list.HasErrors() {
-		d.Scope.Fail(d.Block.DefRange, "wrong type", "The value of var.%s (%s) must be %s, written as in a plan%s.", d.name, g.from, friendly(d.typ), written(d.typ))
+		d.Scope.Fail(d.Block.DefRange, "wrong type", "The value of var.%s (%s) must be %s, written as in a plan%s.", d.name,
+			g.from, friendly(d.typ), written(d.typ))
 		return cty.DynamicVal
 	}
 	return d.finish(v, g.from, d.Block.DefRange)
@@ -266,7 +270,8 @@ func (d *declaration) finish(have cty.Value, from string, at hcl.Range) cty.Valu
 	}
 	v, err := convert.Convert(v, d.typ)
 	if err != nil {
-		d.Scope.Fail(at, "wrong type", "The value of var.%s (%s) must be %s%s.", d.name, from, friendly(d.typ), mismatch(have, d.typ, err))
+		d.Scope.Fail(at, "wrong type", "The value of var.%s (%s) must be %s%s.", d.name, from, friendly(d.typ),
+			mismatch(have, d.typ, err))
 		return cty.DynamicVal
 	}
 	if holdsRef(v) {
@@ -300,7 +305,8 @@ func written(t cty.Type) string {
 // validate checks the value against the block's conditions.
 func (d *declaration) validate(v cty.Value) cty.Value {
 	sc := d.Scope
-	ctx := &hcl.EvalContext{Functions: sc.Ctx.Functions, Variables: map[string]cty.Value{"var": cty.ObjectVal(map[string]cty.Value{d.name: v})}}
+	ctx := &hcl.EvalContext{Functions: sc.Ctx.Functions,
+		Variables: map[string]cty.Value{"var": cty.ObjectVal(map[string]cty.Value{d.name: v})}}
 	for _, b := range d.Blocks.OfType("validation") {
 		s := sc.Section(d.Spec.Child("validation"), b, ctx)
 		cond := s.Attrs["condition"]
@@ -313,7 +319,8 @@ func (d *declaration) validate(v cty.Value) cty.Value {
 		}
 		if o == IsValue && ok.False() {
 			text := cmp.Or(strings.TrimSpace(s.Str("error_message")), "The condition does not hold.")
-			sc.Fail(d.Block.DefRange, "invalid value of a variable", "var.%s: %s (The condition is at %s.)", d.name, text, sc.Files.Place(cond.Expr.Range()))
+			sc.Fail(d.Block.DefRange, "invalid value of a variable", "var.%s: %s (The condition is at %s.)", d.name, text,
+				sc.Files.Place(cond.Expr.Range()))
 			return cty.DynamicVal
 		}
 	}
@@ -330,7 +337,8 @@ func (d *declaration) strayReferences(e hcl.Expression) bool {
 			}
 		}
 		stray = true
-		d.Scope.Fail(t.SourceRange(), "unknown value", "A condition can name only its own variable, var.%s: variables do not depend on each other.", d.name)
+		d.Scope.Fail(t.SourceRange(), "unknown value",
+			"A condition can name only its own variable, var.%s: variables do not depend on each other.", d.name)
 	}
 	return stray
 }

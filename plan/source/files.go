@@ -86,7 +86,8 @@ func Find(path string) ([]string, error) {
 		return nil, err
 	case !fi.IsDir():
 		if !strings.HasSuffix(path, Suffix) {
-			return nil, fmt.Errorf("%s does not end in %s; rename it, so that it is found together with its folder", path, Suffix)
+			return nil, fmt.Errorf("%s does not end in %s; rename it, so that it is found together with its folder", path,
+				Suffix)
 		}
 		return []string{path}, nil
 	}
@@ -101,7 +102,8 @@ func Find(path string) ([]string, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%s holds no file that ends in %s; name the folder of a plan, or write a first one with 'nodejoin init'", path, Suffix)
+		return nil, fmt.Errorf("%s holds no file that ends in %s; name the folder of a plan, or write a first one with "+
+			"'nodejoin init'", path, Suffix)
 	}
 	slices.Sort(out)
 	return out, nil
@@ -115,7 +117,7 @@ func ReadFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	if !fi.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file", name)
+		return nil, fmt.Errorf("%s is not a file", name)
 	}
 	return ReadStream(name)
 }
@@ -153,6 +155,8 @@ func NotText(src []byte, name string) *hcl.Diagnostic {
 	}
 	end := at
 	end.Byte, end.Column = at.Byte+1, at.Column+1
-	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "not a text file", Subject: &hcl.Range{Filename: name, Start: at, End: end},
-		Detail: "The file is not UTF-8 text from here on. Save it as UTF-8; Windows PowerShell's > and Out-File write UTF-16 unless told otherwise."}
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "not a text file", Subject: &hcl.Range{Filename: name,
+		Start: at, End: end},
+		Detail: "The file is not UTF-8 text from here on. Save it as UTF-8; Windows PowerShell's > and Out-File write " +
+			"UTF-16 unless told otherwise."}
 }

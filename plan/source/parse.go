@@ -41,10 +41,11 @@ func clarifySyntax(list hcl.Diagnostics) hcl.Diagnostics {
 		case "Invalid escape sequence":
 			again := g.Subject.Start.Line == line
 			line = g.Subject.Start.Line
-			g.Detail = "In quotes a backslash begins an escape. Where it stands for itself, as in a path, write it twice: \"C:\\\\k\\\\README.txt\"."
+			g.Detail = "In quotes a backslash begins an escape. Where it stands for itself, as in a path, write it twice: " +
+				"\"C:\\\\k\\\\README.txt\"."
 			return again
 		case "Invalid number literal":
-			g.Detail = "This is no number. A text stands in quotes, an address or a version, too: \"10.244.0.0/16\"."
+			g.Detail = "This is not a number. A text stands in quotes, an address or a version, too: \"10.244.0.0/16\"."
 		}
 		return false
 	})
@@ -53,7 +54,8 @@ func clarifySyntax(list hcl.Diagnostics) hcl.Diagnostics {
 // ParseJSON parses a file of values in JSON.
 func ParseJSON(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
 	if at, deep := JsonTooDeep(src); deep {
-		return &hcl.File{Body: hcl.EmptyBody(), Bytes: src}, hcl.Diagnostics{deeper(hcl.Range{Filename: name, Start: at, End: hcl.Pos{Line: at.Line, Column: at.Column + 1, Byte: at.Byte + 1}})}
+		return &hcl.File{Body: hcl.EmptyBody(), Bytes: src}, hcl.Diagnostics{deeper(hcl.Range{Filename: name, Start: at,
+			End: hcl.Pos{Line: at.Line, Column: at.Column + 1, Byte: at.Byte + 1}})}
 	}
 	return json.Parse(src, name)
 }
@@ -85,13 +87,18 @@ func ParseExpression(src []byte, name string, place func(hcl.Range) string) (hcl
 }
 
 var (
-	opening = []hclsyntax.TokenType{hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc,
+	opening = []hclsyntax.TokenType{hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen,
+		hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc,
 		hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl}
-	closing = []hclsyntax.TokenType{hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc,
+	closing = []hclsyntax.TokenType{hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen,
+		hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc,
 		hclsyntax.TokenTemplateSeqEnd}
-	operators = []hclsyntax.TokenType{hclsyntax.TokenPlus, hclsyntax.TokenMinus, hclsyntax.TokenStar, hclsyntax.TokenSlash, hclsyntax.TokenPercent,
-		hclsyntax.TokenBang, hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual, hclsyntax.TokenLessThan,
-		hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThan, hclsyntax.TokenGreaterThanEq, hclsyntax.TokenQuestion, hclsyntax.TokenColon, hclsyntax.TokenDoubleColon}
+	operators = []hclsyntax.TokenType{hclsyntax.TokenPlus, hclsyntax.TokenMinus, hclsyntax.TokenStar,
+		hclsyntax.TokenSlash, hclsyntax.TokenPercent,
+		hclsyntax.TokenBang, hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual,
+		hclsyntax.TokenLessThan,
+		hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThan, hclsyntax.TokenGreaterThanEq, hclsyntax.TokenQuestion,
+		hclsyntax.TokenColon, hclsyntax.TokenDoubleColon}
 )
 
 // tooDeep finds the place from where on a text is too deep to be parsed; nil when it is not.
@@ -123,7 +130,8 @@ func tooDeep(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 			row[last] = 0
 		case t.Type == hclsyntax.TokenNewline || t.Type == hclsyntax.TokenComment:
 			// Inside some brackets the parser sees no ends of lines.
-			if next := after(i); !joins(next) && next != hclsyntax.TokenOBrack && next != hclsyntax.TokenNewline && next != hclsyntax.TokenComment && (i == 0 || !joins(tokens[i-1].Type)) {
+			if next := after(i); !joins(next) && next != hclsyntax.TokenOBrack && next != hclsyntax.TokenNewline &&
+				next != hclsyntax.TokenComment && (i == 0 || !joins(tokens[i-1].Type)) {
 				row[last] = 0
 			}
 		case t.Type == hclsyntax.TokenIdent && i > 0 && tokens[i-1].Type == hclsyntax.TokenTemplateControl:
@@ -139,7 +147,8 @@ func tooDeep(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 			return deeper(t.Range)
 		case row[len(row)-1] > maxOperators:
 			return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "expression too long", Subject: t.Range.Ptr(),
-				Detail: fmt.Sprintf("This expression has more than %d operators and indexes. Give parts of it names of their own in a locals block.", maxOperators)}
+				Detail: fmt.Sprintf("This expression has more than %d operators and indexes. Give parts of it names of their "+
+					"own in a locals block.", maxOperators)}
 		}
 	}
 	return nil
@@ -147,7 +156,8 @@ func tooDeep(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 
 func deeper(at hcl.Range) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "nested too deep", Subject: &at,
-		Detail: fmt.Sprintf("More than %d brackets and templates are open here, each inside the one before; nothing of the text was judged. Give what is inside a name of its own in a locals block.", MaxNesting)}
+		Detail: fmt.Sprintf("More than %d brackets and templates are open here, each inside the one before; nothing of "+
+			"the text was judged. Give what is inside a name of its own in a locals block.", MaxNesting)}
 }
 
 // JsonTooDeep finds the place from where on a JSON text is too deep to be read.
@@ -199,7 +209,8 @@ func DuplicateKeys(e any, place func(hcl.Range) string) (out hcl.Diagnostics) {
 			at := item.KeyExpr.Range()
 			if before, again := first[key]; again {
 				out = append(out, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "duplicate key", Subject: &at,
-					Detail: fmt.Sprintf("This object has the key %q at %s already, and the last one would win. Remove one of them.", key, place(before))})
+					Detail: fmt.Sprintf("This object has the key %q at %s already, and the last one would win. Remove one of them.",
+						key, place(before))})
 				continue
 			}
 			first[key] = at

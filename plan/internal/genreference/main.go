@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-
-	"nodejoin/plan"
 )
 
 func main() {
-	if err := os.WriteFile(filepath.Join("..", "examples", "language.md"), []byte(plan.Reference()), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join("..", "examples", "language.md"), []byte(Reference()), 0o644); err != nil {
 		fmt.Fprintln(os.Stderr, "write the reference:", err)
 		os.Exit(1)
 	}

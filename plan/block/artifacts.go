@@ -1,0 +1,124 @@
+package block
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"nodejoin/plan/compat"
+	"nodejoin/plan/eval"
+	"nodejoin/steps"
+)
+
+// Artifact is an artifact block.
+type Artifact struct {
+	*eval.Section
+	Name    string
+	Source  steps.Source // URL and File only where the block gives them
+	Version string
+	OS      string // of the nodes that it is for; "" = any
+	Arch    string // as os
+	Range   hcl.Range
+	Used    bool
+	For     string // "windows/amd64" of the first node that got it
+	// ForVersion is the version that the first node wants; "" where no block gives one.
+	ForVersion string
+}
+
+// Fits reports whether an artifact is for the nodes of an OS and architecture, and how
+// closely it says so.
+func (a *Artifact) Fits(os, arch string) (closeness int, ok bool) {
+	if a.OS != "" && a.OS != os || a.Arch != "" && a.Arch != arch {
+		return 0, false
+	}
+	return eval.Btoi(a.OS != "")*2 + eval.Btoi(a.Arch != ""), true
+}
+
+var (
+	hex256 = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	hex512 = regexp.MustCompile(`^[0-9a-f]{128}$`)
+)
+
+// artifactBlocks reads the artifact blocks.
+func decodeArtifacts(sc *eval.Scope, blocks []*hcl.Block) map[string][]*Artifact {
+	out := map[string][]*Artifact{}
+	for _, b := range blocks {
+		name := b.Labels[0]
+		s := sc.Section(Root("artifact"), b, sc.Ctx)
+		if !slices.Contains(compat.ArtifactNames(), name) {
+			sc.Fail(b.LabelRanges[0], "unknown artifact", "%s", eval.UnknownName("artifact", name, compat.ArtifactNames()))
+			continue
+		}
+		a := &Artifact{Section: s, Name: name, Version: version(s, "version"), OS: s.Str("os"), Arch: s.Str("arch"),
+			Range: b.DefRange}
+		knownOS(s, "os", a.OS)
+		knownArch(s, "arch", a.Arch)
+		a.Source = artifactSource(s, b.DefRange, false)
+		same := func(o *Artifact) bool { return o.OS == a.OS && o.Arch == a.Arch }
+		if i := slices.IndexFunc(out[name], same); i >= 0 {
+			sc.Fail(b.DefRange, "duplicate artifact", "There is another artifact %q for the same nodes at %s. One can be "+
+				"for each operating system and architecture: os = \"linux\". Remove one of them.", name,
+				sc.Files.Place(out[name][i].Range))
+			continue
+		}
+		out[name] = append(out[name], a)
+	}
+	return out
+}
+
+// decodeMirror reads the mirror block; nil when there is none.
+func decodeMirror(sc *eval.Scope, blocks []*hcl.Block) *mirror {
+	var out *mirror
+	for _, b := range blocks {
+		out = &mirror{Range: b.DefRange}
+		if s := sc.Section(Root("mirror"), b, sc.Ctx); s.Str("path") != "" {
+			out.Path = sc.Files.Home(s.Str("path"))
+		}
+	}
+	return out
+}
+
+// source reads url, file, sha256 and sha512. Where need is set one of url and file must be there.
+func artifactSource(s *eval.Section, at hcl.Range, need bool) steps.Source {
+	src := steps.Source{URL: s.Str("url"), SHA256: strings.ToLower(s.Str("sha256")),
+		SHA512: strings.ToLower(s.Str("sha512"))}
+	if f := s.Str("file"); f != "" {
+		src.File = s.Scope.Files.Home(f)
+	}
+	switch {
+	case s.Has("url") && s.Has("file"):
+		s.Fail("file", "arguments exclude each other",
+			"An artifact comes from a url, fetched by the host, or from a file of the controller. Remove one of the two.")
+	case need && !s.Has("url") && !s.Has("file") && !s.Misspelt("url") && !s.Misspelt("file"):
+		s.FailAt(at, "missing argument", "There is neither \"url\" nor \"file\", so there is nothing to install.")
+	}
+	if src.URL != "" {
+		if u, err := url.Parse(src.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+			s.Fail("url", "invalid URL", "%q is not an http or https address.", src.URL)
+		}
+	}
+	if src.SHA256 != "" && !hex256.MatchString(src.SHA256) {
+		s.Fail("sha256", "invalid digest", "A sha256 digest has 64 hex digits; this has %d characters%s.", len(src.SHA256),
+			notHex(src.SHA256))
+	}
+	if src.SHA512 != "" && !hex512.MatchString(src.SHA512) {
+		s.Fail("sha512", "invalid digest", "A sha512 digest has 128 hex digits; this has %d characters%s.", len(src.SHA512),
+			notHex(src.SHA512))
+	}
+	if !s.Has("sha256") && !s.Has("sha512") && !s.Misspelt("sha256") && !s.Misspelt("sha512") {
+		s.FailAt(at, "artifact without a digest",
+			"Nothing is installed unchecked. Give sha256 or sha512, as its publisher shows it.")
+	}
+	return src
+}
+
+// notHex says that s has other characters than hex digits, "" when it has none.
+func notHex(s string) string {
+	if strings.Trim(s, "0123456789abcdef") == "" {
+		return ""
+	}
+	return " and not all are hex digits"
+}

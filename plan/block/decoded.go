@@ -1,0 +1,73 @@
+package block
+
+import (
+	"github.com/hashicorp/hcl/v2"
+
+	"nodejoin/plan/eval"
+	"nodejoin/plan/source"
+)
+
+// decoded is a plan as its blocks say it: values with their places, each block judged by itself.
+type Plan struct {
+	*eval.Scope
+	Written map[string][]*hcl.Block // the blocks, by type, in order of files and lines
+	Lost    map[string]bool         // types of blocks that are written, rightly or not
+	Refs    []source.Reference      // every var.x and local.x
+
+	Mirror    *mirror // nil = none
+	Cluster   *ClusterBlocks
+	Artifacts map[string][]*Artifact
+	Profiles  map[string]*profile
+	Machines  []*Machine
+	Steps     []*StepBlock
+	Secrets   *[]string // see adminSecrets
+}
+
+// mirror is the mirror block.
+type mirror struct {
+	Path  string // absolute; "" = what is wrong with it was reported
+	Range hcl.Range
+}
+
+// Decode reads the blocks of a plan, in the order in which they can depend on each other.
+func Decode(p *Plan, in eval.Inputs) {
+	for _, b := range p.Written["nodejoin"] {
+		p.Section(Root("nodejoin"), b, p.Ctx) // Load has judged its one argument
+	}
+	p.Refs = p.Files.References()
+	p.Variables(Root("variable"), p.Written["variable"], in, p.Refs)
+	p.Locals(p.Written["locals"], p.Refs)
+	p.Mirror = decodeMirror(p.Scope, p.Written["mirror"])
+	p.Artifacts = decodeArtifacts(p.Scope, p.Written["artifact"])
+	runtimes, networks := []*Runtime{}, []*network{}
+	before := p.Errors()
+	var k *ClusterBlocks
+	for _, b := range p.Written["cluster"] {
+		k = decodeCluster(p.Scope, b)
+	}
+	for _, b := range p.Written["runtime"] {
+		runtimes = append(runtimes, decodeRuntime(p.Scope, b))
+	}
+	for _, b := range p.Written["network"] {
+		networks = append(networks, decodeNetwork(p.Scope, b))
+	}
+	if p.Cluster = k; k != nil {
+		if len(runtimes) > 0 && runtimes[0] != nil {
+			k.RuntimeBlock, k.Base.Runtime = runtimes[0], runtimes[0].Runtime
+		}
+		if len(networks) > 0 && networks[0] != nil {
+			k.NetworkBlock, k.Base.Network = networks[0], networks[0].Network
+		}
+		k.Runtime = k.Base.Runtime.Kind
+		k.complete = p.Errors() == before && k.RuntimeBlock != nil && k.NetworkBlock != nil
+	}
+	version := ""
+	if k != nil {
+		version = k.Version
+	}
+	p.Profiles = decodeProfiles(p.Scope, p.Written["profile"], version)
+	for _, b := range p.Written["node"] {
+		p.Machines = append(p.Machines, decodeNodes(p.Scope, b, p.Profiles, version)...)
+	}
+	p.Steps = decodeSteps(p.Scope, p.Written["step"], p.Written["node"])
+}

@@ -1,0 +1,148 @@
+package block
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+
+	"nodejoin/plan/eval"
+	"nodejoin/plan/recipe"
+	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
+)
+
+// hostSetting is an argument of the host block.
+type hostSetting struct {
+	Attr eval.Attr
+	// judge finds what is wrong with the value, wherever it stands; nil = nothing can be.
+	judge func(j *settingJudge, name string)
+	// Anywhere: not of Windows alone.
+	Anywhere bool
+	// Usual is the value that "defaults" gives, where the argument is not given; cty.NilVal = none.
+	Usual cty.Value
+}
+
+// hostSettings are the arguments of the host block. A setting that is not given is left as
+// the machine has it, or with "defaults" is as those who run many Windows nodes set it: the
+// ports, updates and names of SMB shares as kubernetes-sigs/image-builder (ansible/windows,
+// systemprep), the exclusions as it and openshift/windows-machine-config-operator, the
+// keep-alive as kubernetes cluster/gce/windows. Nobody of them turns on long paths; volumes of
+// pods come near to the limit. A page file is for a machine's memory and disk to say.
+var hostSettings = []hostSetting{
+	{Attr: eval.Attr{Name: "hostname", Typ: cty.String, Doc: "the machine's own name: letters, digits and '-', at " +
+		"most 63, without a domain; each machine has its own, so it mostly stands in a node (hostname = each.key); on " +
+		"Windows and Linux; counts on Windows after a reboot"},
+		judge:    func(j *settingJudge, name string) { j.hostName(name) },
+		Anywhere: true},
+	{Attr: eval.Attr{Name: "long_paths", Typ: cty.Bool, Doc: "programs may use paths of more than 260 characters, " +
+		"which volumes of pods come near to; counts for programs started later"},
+		Usual: cty.True},
+	{Attr: eval.Attr{Name: "page_file", Typ: cty.Number,
+		Doc: "fixed size of the page file of drive C: in MiB, for example 8096; counts after a reboot"},
+		judge: func(j *settingJudge, name string) { j.Int(name, 16, 1<<20, 0) }},
+	{Attr: eval.Attr{Name: "crash_dump", Typ: cty.String, Doc: "what is kept when Windows crashes: \"none\", " +
+		"\"small\", \"kernel\", \"complete\" or \"automatic\"; counts after a reboot"},
+		judge: func(j *settingJudge, name string) {
+			j.oneOf(name, slices.Sorted(maps.Keys(recipe.CrashDumps)))
+		}},
+	{Attr: eval.Attr{Name: "windows_update", Typ: cty.String,
+		Doc: "how updates come: \"off\" (only by hand), \"notify\" or \"download\" (installed by hand); updates that " +
+			"come by themselves have broken pod networks and reboot nodes that were not drained"},
+		Usual: cty.StringVal("off"),
+		judge: func(j *settingJudge, name string) {
+			j.oneOf(name, slices.Sorted(maps.Keys(recipe.WindowsUpdates)))
+		}},
+	{Attr: eval.Attr{Name: "defender_exclusions", Typ: cty.Bool,
+		Doc: "Defender does not scan the programs of the node and the folder of its images as they are used, by policy"},
+		Usual: cty.True},
+	{Attr: eval.Attr{Name: "static_address", Typ: cty.Bool,
+		Doc: "the machine's address is static: HNS keeps it when it makes a virtual switch (needed before Windows Server " +
+			"2022)"},
+		judge: func(j *settingJudge, name string) { j.onlyTrue(name) }},
+	{Attr: eval.Attr{Name: "smb_names", Typ: cty.Bool, Doc: "containers find SMB shares by name under containerd"},
+		Usual: cty.True},
+	{Attr: eval.Attr{Name: "tcp_keepalive", Typ: cty.String, Doc: "silence after which the other side of a TCP " +
+		"connection is asked whether it is there, \"60s\" (of Windows: two hours), so that a lost API server is noticed; " +
+		"counts after a reboot"},
+		Usual: cty.StringVal("60s"),
+		judge: func(j *settingJudge, name string) { j.Duration(name, time.Second, 24*time.Hour, 0) }},
+	{Attr: eval.Attr{Name: "trusted_cas", Typ: cty.List(cty.String),
+		Doc: "certificate authorities that the machine's programs trust, each in PEM, as file(\"ca.pem\") gives it; on " +
+			"Windows and Linux"},
+		judge:    func(j *settingJudge, name string) { j.authorities(name) },
+		Anywhere: true},
+}
+
+var hostSpec = func() *eval.Spec {
+	s := &eval.Spec{Name: "host", One: true, Doc: "settings of the machine, most of Windows, that a node does better " +
+		"with; what is not given stays as it is, or becomes again what it was"}
+	usual := ""
+	for _, h := range AllHostSettings() {
+		s.Attrs = append(s.Attrs, h.Attr)
+		if h.Usual != cty.NilVal {
+			usual += fmt.Sprintf(", %s = %s", h.Attr.Name, hclwrite.TokensForValue(h.Usual).Bytes())
+		}
+	}
+	s.Attrs = append(s.Attrs, eval.Attr{Name: DefaultsArg, Typ: cty.Bool,
+		Doc: "settings that have proved themselves on Windows nodes, each where it is not given: " + usual[2:]})
+	return s
+}()
+
+// DefaultsArg asks for the usual values of all other settings.
+const DefaultsArg = "defaults"
+
+func AllHostSettings() []hostSetting {
+	return slices.Concat(hostSettings, portSettings, rebootSettings)
+}
+
+func (j *settingJudge) host() {
+	for _, h := range AllHostSettings() {
+		if _, given := j.Values[h.Attr.Name]; given && h.judge != nil {
+			h.judge(j, h.Attr.Name)
+		}
+	}
+}
+
+// authorities judges a list of certificates: each element is one or more authorities in
+// PEM, and none comes twice.
+func (j *settingJudge) authorities(name string) {
+	seen := map[string]bool{}
+	for i, text := range j.Strs(name) {
+		list, err := kinds.Authorities(text)
+		if err != nil {
+			j.FailAt(j.AtIndex(name, i), "invalid certificate", "This cannot be an authority to trust: %v. Give the "+
+				"authority's certificate in PEM, for example file(\"ca.pem\").", err)
+		}
+		for _, ca := range list {
+			if seen[string(ca.Raw)] {
+				j.FailAt(j.AtIndex(name, i), "duplicate certificate",
+					"The authority %s is in this list twice. Remove one of the two.", ca.Subject)
+			}
+			seen[string(ca.Raw)] = true
+		}
+	}
+}
+
+func (j *settingJudge) hostName(name string) {
+	if why := host.HostNameFault(j.Str(name)); why != "" && j.Str(name) != "" {
+		j.Fail(name, "invalid host name", "%q cannot be the name of a machine: it %s.", j.Str(name), why)
+	}
+}
+
+func (j *settingJudge) oneOf(name string, words []string) {
+	if v := j.Str(name); v != "" && !slices.Contains(words, v) {
+		j.Fail(name, "unknown value", "%q is not a value of %q. Use %s.%s", v, name, eval.OneOf(words),
+			eval.DidYouMean(v, words))
+	}
+}
+
+// onlyTrue is for what can be asked for, and not against.
+func (j *settingJudge) onlyTrue(name string) {
+	if !j.Bool(name) {
+		j.Fail(name, "argument without effect", "%s = false leaves the machine as it is. Remove it.", name)
+	}
+}

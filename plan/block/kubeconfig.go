@@ -1,0 +1,37 @@
+package block
+
+import (
+	"os"
+
+	"nodejoin/plan/eval"
+)
+
+// joinFile is what join "kubeconfig" names: one file, or a folder with one for each node.
+type joinFile struct {
+	Path   string
+	Folder bool
+	S      *eval.Section
+	Warned map[string]bool // files of which was warned
+}
+
+// nodeGroup is the group, and with the node's name the user, that the node authorizer
+// takes for a kubelet (kubernetes.io, "Using Node Authorization").
+const (
+	NodeGroup = "system:nodes"
+	NodeUser  = "system:node:"
+)
+
+func givenKubeconfig(s *eval.Section) *joinFile {
+	path := s.Str("path")
+	if path == "" {
+		return nil
+	}
+	g := &joinFile{Path: s.Scope.Files.Home(path), S: s, Warned: map[string]bool{}}
+	fi, err := os.Stat(g.Path)
+	if err != nil {
+		s.Fail("path", "unreadable kubeconfig", "The kubeconfig for the nodes cannot be read: %v.", err)
+		return nil
+	}
+	g.Folder = fi.IsDir()
+	return g
+}

@@ -1,0 +1,174 @@
+package block
+
+import (
+	"slices"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"nodejoin/plan/eval"
+)
+
+var taintSpec = &eval.Spec{Name: "taint", Doc: "a taint of the Node", Attrs: []eval.Attr{
+	{Name: "key", Typ: cty.String, Required: true, Doc: "key of the taint"},
+	{Name: "value", Typ: cty.String, Empty: true, Doc: "its value"},
+	{Name: "effect", Typ: cty.String, Required: true, Doc: "NoSchedule, PreferNoSchedule or NoExecute"},
+}}
+
+// machineAttrs may stand in a profile and in a node; those of the node win.
+var machineAttrs = []eval.Attr{
+	{Name: "os", Typ: cty.String, Doc: "\"windows\" or \"linux\""},
+	{Name: "arch", Typ: cty.String, Doc: "\"amd64\" (default) or \"arm64\""},
+	{Name: "build", Typ: cty.String, Doc: "Windows build that the machine has at least, for example 10.0.20348; " +
+		"versions are checked against it, and the machine's when it joins"},
+	{Name: "data_dir", Typ: cty.String, Doc: "nodejoin's own folder on the machine; default by OS"},
+	{Name: "max_pods", Typ: cty.Number, Doc: "most pods on the node; default of the kubelet"},
+	{Name: "labels", Typ: eval.StrMap, Doc: "labels of the Node"},
+	{Name: "on_failure", Typ: cty.String, Doc: "what becomes of a machine on which a step fails: \"keep\" leaves it " +
+		"to the next apply, \"rollback\" makes it as it was before the run; default: an upgrade of a Ready Node is " +
+		"rolled back, all else kept"},
+	{Name: "waive", Typ: eval.Strings, Doc: "ids of findings of the preflight that do not count (listed under " +
+		"Findings); those of the profile and of the node together"},
+}
+
+var connectionSpecs = map[string]*eval.Spec{
+	"ssh": {Name: "connection", Doc: "over SSH", Attrs: []eval.Attr{
+		{Name: "host", Typ: cty.String, Required: true, Doc: "address or name, or a Host of ssh_config"},
+		{Name: "port", Typ: cty.Number, Doc: "default 22 or what ssh_config says"},
+		{Name: "user", Typ: cty.String, Doc: "default what ssh_config says"},
+		{Name: "identity", Typ: eval.Strings,
+			Doc: "private key files on the controller; default ssh_config, the agent and the usual names"},
+		{Name: "known_hosts", Typ: eval.Strings, Doc: "files of host keys; default ssh_config or ~/.ssh/known_hosts"},
+		{Name: "host_key", Typ: cty.String,
+			Doc: "the machine's host key, \"ssh-ed25519 AAAA...\" or \"SHA256:...\"; default known_hosts"},
+		{Name: "accept_new", Typ: cty.Bool, Doc: "note an unknown machine's key in known_hosts at first contact"},
+		{Name: "password_env", Typ: cty.String, Doc: "environment variable of the controller that holds the password"},
+		{Name: "passphrase_env", Typ: cty.String,
+			Doc: "environment variable of the controller that holds the key files' passphrase"},
+		{Name: "jump", Typ: eval.Strings, Doc: "machines to go through, \"user@host:port\", outermost first"},
+		{Name: "timeout", Typ: cty.String, Doc: "bound of one attempt to connect, for example \"30s\""},
+	}},
+	"local": {Name: "connection", Doc: "the machine that nodejoin runs on"},
+	"sandbox": {Name: "connection", Doc: "a simulated machine in a folder", Attrs: []eval.Attr{
+		{Name: "path", Typ: cty.String, Required: true, Doc: "folder of the machine, relative to the plan"},
+		{Name: "build", Typ: cty.String, Doc: "Windows build, default 10.0.20348"},
+		{Name: "ip", Typ: cty.String, Doc: "its management address, default 192.0.2.10"},
+		{Name: "ip6", Typ: cty.String, Doc: "its address of IPv6, default none"},
+		{Name: "capacity", Typ: cty.Number, Doc: "bytes that its volume holds, default as many as the real one"},
+	}},
+}
+
+var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
+	{Name: "nodejoin", One: true, Doc: "demands on nodejoin itself", Attrs: []eval.Attr{
+		{Name: "required_version", Typ: cty.String, Required: true, Static: true, Doc: "constraint on nodejoin's version"},
+	}},
+	{Name: "variable", Labels: []string{"name"}, Doc: "a value given from outside", Attrs: []eval.Attr{
+		{Name: "type", Static: true, Doc: "type of the value, default any"},
+		{Name: "default", Static: true, Doc: "value when none is given"},
+		{Name: "description", Typ: cty.String, Static: true, Doc: "what it is for"},
+		{Name: "sensitive", Typ: cty.Bool, Static: true, Doc: "never shown"},
+	}, Blocks: []*eval.Spec{
+		{Name: "validation", Doc: "a condition on the value", Attrs: []eval.Attr{
+			{Name: "condition", Typ: cty.Bool, Required: true, Static: true, Doc: "must be true"},
+			{Name: "error_message", Typ: cty.String, Required: true, Doc: "said when it is not"},
+		}},
+	}},
+	{Name: "locals", Open: true, Doc: "named values"},
+	{Name: "cluster", Labels: []string{"name"}, One: true, Doc: "the cluster that the nodes join", Attrs: []eval.Attr{
+		{Name: "kubernetes", Typ: cty.String, Required: true, Doc: "version of the node components"},
+		{Name: "api_server", Typ: cty.String, Required: true, Doc: "URL of the API server, as the nodes reach it"},
+		{Name: "kubeconfig", Typ: cty.String, Doc: "kubeconfig on the controller; never copied to a node"},
+		{Name: "sandbox", Typ: cty.String, Doc: "folder of a simulated cluster, instead of kubeconfig"},
+		{Name: "pod_cidr", Typ: cty.String, Doc: "network of all pods, default 10.244.0.0/16; with network \"none\" both " +
+			"families as kubeadm takes them, IPv4 first: \"10.244.0.0/16,fd00:10:244::/56\""},
+		{Name: "service_cidr", Typ: cty.String,
+			Doc: "network of the services, default 10.96.0.0/12; of both families where pod_cidr is"},
+		{Name: "node_cidr_mask", Typ: cty.Number, Doc: "bits of the network that each node gets of pod_cidr, as " +
+			"kube-controller-manager's --node-cidr-mask-size; default 24"},
+		{Name: "server_version", Typ: cty.String,
+			Doc: "version of the API server, where it is another than that of the nodes, to hold theirs against it"},
+		{Name: "dns_ip", Typ: cty.String, Doc: "address of the cluster's DNS service, default the tenth of service_cidr"},
+		{Name: "dns_domain", Typ: cty.String, Doc: "domain of the cluster, default cluster.local"},
+		{Name: "ca_hash", Typ: cty.String, Doc: "pin of the cluster's CA, \"sha256:...\" as kubeadm writes it"},
+	}, Blocks: []*eval.Spec{
+		{Name: "join", Labels: []string{"kind"}, One: true, Doc: "how the kubelet gets its first credentials",
+			Kinds: joinSpecs},
+	}},
+	{Name: "runtime", Labels: []string{"kind"}, One: true, Doc: "the container runtime of the nodes",
+		Kinds: runtimeSpecs},
+	{Name: "network", Labels: []string{"kind"}, One: true, Doc: "the pod network", Kinds: networkSpecs},
+	{Name: "manifests", One: true, Doc: "objects that the cluster is to have, applied by each node that joins (step " +
+		"kind manifest) as the same for all; they stay when nodes leave", Attrs: []eval.Attr{
+		{Name: "bootstrap", Typ: cty.Bool, Doc: "true: the bindings by which nodes with a bootstrap token get and renew " +
+			"their certificates; a cluster of kubeadm has them"},
+		{Name: "flannel", Typ: cty.Bool,
+			Doc: "true: flannel for the cluster's Linux nodes, with the VNI, port and networks of this plan"},
+		{Name: "flannel_image", Typ: cty.String, Doc: "its image; default upstream's of the version of the network block"},
+		{Name: "flannel_cni_image", Typ: cty.String, Doc: "image of its CNI plugin; default upstream's"},
+		{Name: "kube_proxy", Typ: cty.Bool,
+			Doc: "true: the DaemonSet kube-proxy of kube-system, where there is one, keeps to Linux nodes"},
+		{Name: "runtime_classes", Typ: cty.Bool, Doc: "true: a RuntimeClass for each Windows build of the plan, " +
+			"\"windows-2022\": a pod that names it lands there and tolerates the taints"},
+		{Name: "apply", Typ: cty.Bool, Doc: "false: they are not applied; nodejoin render writes them"},
+		{Name: "force", Typ: cty.Bool,
+			Doc: "true: fields that another manager has set otherwise are taken over, which is else an error"},
+	}},
+	{Name: "profile", Labels: []string{"name"}, Doc: "settings that nodes share", Attrs: append([]eval.Attr{
+		{Name: "inherits", Static: true,
+			Doc: "another profile whose settings hold where this one says nothing, for example profile.base"},
+	}, machineAttrs...), Blocks: slices.Concat([]*eval.Spec{taintSpec}, componentSpecs, settingSpecs)},
+	{Name: "node", Labels: []string{"name"}, Doc: "a machine, or with for_each or count several",
+		Attrs: append([]eval.Attr{
+			{Name: "for_each", Static: true, Doc: "a map or set of strings: one node for each element"},
+			{Name: "count", Static: true, Doc: "number of nodes"},
+			{Name: "name", Typ: cty.String, Doc: "name of the Node object; default the label, each.key, or label-index"},
+			{Name: "profile", Static: true, Doc: "a profile, for example profile.windows"},
+			{Name: "vars", Static: true, Doc: "values of this machine, for steps: self.vars.NAME"},
+			{Name: "management_ip", Typ: cty.String,
+				Doc: "the machine's address in the management network; default that of its default route"},
+			{Name: "management_ip6", Typ: cty.String,
+				Doc: "its address of IPv6, with pods and services of both families: the kubelet reports both; default none"},
+		}, machineAttrs...), Blocks: slices.Concat([]*eval.Spec{taintSpec,
+			{Name: "connection", Labels: []string{"type"}, One: true, Doc: "how the machine is reached",
+				Kinds: connectionSpecs}}, componentSpecs, settingSpecs)},
+	{Name: "rollout", One: true, Doc: "how Nodes that serve pods are changed, where kubelet or runtime stops: in the " +
+		"order of their names, those that are out of service first", Attrs: []eval.Attr{
+		{Name: "max_unavailable", Typ: cty.String, Doc: "Nodes out of service at once, those that are so already " +
+			"included: a number, or \"25%\" of the plan's nodes, rounded up; default 1"},
+		{Name: "max_failures", Typ: cty.Number, Doc: "failed machines after which no further one is begun; default 1"},
+	}},
+	{Name: "mirror", One: true, Doc: "a folder of artifacts under their upstream file names", Attrs: []eval.Attr{
+		{Name: "path", Typ: cty.String, Required: true, Doc: "folder on the controller, relative to the plan"},
+	}},
+	{Name: "artifact", Labels: []string{"name"}, Doc: "digest and origin of something that is installed; in a plan " +
+		"with nodes of several operating systems or architectures one for each", Attrs: []eval.Attr{
+		{Name: "os", Typ: cty.String, Doc: "operating system of the nodes that it is for, default any"},
+		{Name: "arch", Typ: cty.String, Doc: "architecture of the nodes that it is for, default any"},
+		{Name: "version", Typ: cty.String, Doc: "its version, where no other block gives it"},
+		{Name: "url", Typ: cty.String, Doc: "address, default upstream's"},
+		{Name: "file", Typ: cty.String, Doc: "file on the controller, relative to the plan"},
+		{Name: "sha256", Typ: cty.String, Doc: "digest in hex"},
+		{Name: "sha512", Typ: cty.String, Doc: "digest in hex"},
+	}},
+	{Name: "step", Labels: []string{"kind", "name"}, Doc: "one step of any kind", Attrs: StepAttrs},
+}}
+
+// StepAttrs may stand in every step block, besides the arguments of its kind.
+var StepAttrs = []eval.Attr{
+	{Name: "for_each", Typ: cty.DynamicPseudoType, Static: true,
+		Doc: "a map or set of strings: one step for each element, named NAME_KEY"},
+	{Name: "on", Static: true, Doc: "nodes that get the step, node.NAME or a list; default all"},
+	{Name: "after", Typ: eval.Strings, Doc: "names of steps that come before this one"},
+	{Name: "before", Typ: eval.Strings, Doc: "names of steps that come after this one"},
+	{Name: "when", Typ: cty.Bool, Doc: "false leaves the step out"},
+	{Name: "timeout", Typ: cty.String, Doc: "bound of one apply with its verification"},
+	{Name: "retries", Typ: cty.Number, Doc: "further tries after a failure, at most 10"},
+}
+
+func Root(name string) *eval.Spec {
+	for _, b := range RootSpec.Blocks {
+		if b.Name == name {
+			return b
+		}
+	}
+	panic("plan: no block " + name)
+}

@@ -1,0 +1,338 @@
+package block
+
+import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"nodejoin/plan/compat"
+	"nodejoin/plan/eval"
+	"nodejoin/plan/recipe"
+	"nodejoin/steps/kube"
+)
+
+// Machine is one node with what its expansion needs besides the result.
+type Machine struct {
+	*eval.Section // the node block, for this machine
+	Node
+	label   string // of the node block
+	Profile string // that the block names; "" = none
+	Range   hcl.Range
+	Reached hcl.Range // its connection block
+	Bad     bool      // something of it was reported; it is not expanded
+	IP      string
+	IP6     string    // address of IPv6; "" = none
+	IPAt    hcl.Range // where the plan gives its address, if it does
+	IP6At   hcl.Range // where it gives that of IPv6
+	MaxPods int
+	// OwnMaxPods and inheritedMaxPods are what the block and its profile say; 0 = nothing.
+	OwnMaxPods, InheritedMaxPods int
+	Conn                         *eval.Section // the connection block
+	GivenLabels                  map[string]string
+	GivenTaints                  []kube.Taint
+	Components                   map[string]component
+	GivenBuild                   string // "" = not known before the machine is asked; of a sandbox its connection has it
+	Vars                         cty.Value
+	Waive                        []string
+	Said                         Settings // blocks of settings, of the node and its profile
+	RecipeSettings               recipe.Settings
+	SettingAt                    map[string]hcl.Range // where the setting stands that a step comes from
+}
+
+var taintEffects = []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}
+
+// sameTaint is the index of the taint that stands for the same thing, -1 when
+// there is none: a Node has one taint for a key and an effect.
+func sameTaint(list []kube.Taint, t kube.Taint) int {
+	return slices.IndexFunc(list, func(o kube.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect })
+}
+
+var (
+	labelName  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
+	dnsName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
+	stepNameRE = regexp.MustCompile(`^[a-z0-9_]+$`)
+)
+
+// longestNodeName is what the value of a label can have, as the kubelet makes one of the
+// name (kubernetes pkg/kubelet/kubelet_node_status.go, initialNode). The API would take 253.
+const longestNodeName = 63
+
+// badLabel says why key=value is no Kubernetes label, "" when it is one
+// (apimachinery pkg/util/validation: IsQualifiedName, IsValidLabelValue).
+func badLabel(key, value string) string {
+	prefix, name, slash := strings.Cut(key, "/")
+	if !slash {
+		prefix, name = "", key
+	} else if len(prefix) > 253 || !dnsName.MatchString(prefix) {
+		return "the part before the slash must be a DNS name in lower case"
+	}
+	if !labelName.MatchString(name) {
+		return "a name has 1 to 63 letters, digits, '-', '_' and '.', and begins and ends with a letter or digit"
+	}
+	if value != "" && !labelName.MatchString(value) {
+		return "a value has at most 63 letters, digits, '-', '_' and '.', and begins and ends with a letter or digit"
+	}
+	return ""
+}
+
+// decodeNodes makes one machine of a node block, or with for_each or count several.
+func decodeNodes(sc *eval.Scope, b *hcl.Block, profiles map[string]*profile, version string) []*Machine {
+	attrs, _ := b.Body.JustAttributes() // wrong ones are reported when the block is decoded
+	each, count := attrs["for_each"], attrs["count"]
+	one := func(ctx *hcl.EvalContext, name string) *Machine {
+		return decodeNode(sc, b, ctx, name, profiles, version)
+	}
+	var out []*Machine
+	switch {
+	case each != nil && count != nil:
+		sc.Fail(count.NameRange, "arguments exclude each other", "A node block has for_each or count, not both.")
+	case each != nil:
+		for _, e := range sc.ForEach(each, sc.Ctx) {
+			out = append(out, one(sc.With("each", map[string]cty.Value{"key": cty.StringVal(e.Key), "value": e.Value}), e.Key))
+		}
+	case count != nil:
+		for i := range nodeCount(sc, count) {
+			out = append(out, one(sc.With("count", map[string]cty.Value{"index": cty.NumberIntVal(i)}),
+				b.Labels[0]+"-"+strconv.FormatInt(i, 10)))
+		}
+	default:
+		out = append(out, one(sc.Ctx, b.Labels[0]))
+	}
+	return out
+}
+
+// nodeCount is the argument "count"; 0 when it is wrong.
+func nodeCount(sc *eval.Scope, a *hcl.Attribute) int64 {
+	v, _, o := sc.Evaluate(a.Expr, sc.Ctx, "count", cty.Number, eval.Allow{})
+	if o == eval.IsNull {
+		sc.Fail(a.Expr.Range(), "missing value",
+			"The argument \"count\" is null here. It takes a whole number from 0 to 10000.")
+	}
+	if o != eval.IsValue {
+		return 0
+	}
+	n, exact := v.AsBigFloat().Int64()
+	if exact != 0 || n < 0 || n > 10000 {
+		sc.Fail(a.Expr.Range(), "number out of range", "The argument \"count\" takes a whole number from 0 to 10000.")
+		return 0
+	}
+	return n
+}
+
+// decodeNode reads a node block for one machine, and lays it over its profile.
+func decodeNode(sc *eval.Scope, b *hcl.Block, ctx *hcl.EvalContext, name string, profiles map[string]*profile,
+	version string) *Machine {
+	s := sc.Section(Root("node"), b, ctx)
+	m := &Machine{Section: s, label: b.Labels[0], Range: b.DefRange}
+	m.Name = s.StrOr("name", name)
+	m.Address, m.Source = "node."+m.Name, sc.Files.Place(b.DefRange)
+	own := machineArgs(s, ctx, version)
+	base := &profile{}
+	used, found := profileName(s, "profile", profiles)
+	if m.Profile = used; found {
+		base = profiles[used]
+	}
+	all := own.over(base)
+	m.OS, m.Arch, m.DataDir, m.MaxPods = all.OS, cmp.Or(all.arch, "amd64"), all.dataDir, all.maxPods
+	m.OwnMaxPods, m.InheritedMaxPods = own.maxPods, base.maxPods
+	m.GivenBuild, m.Waive, m.OnFailure = all.build, all.waive, all.onFailure
+	m.GivenLabels, m.GivenTaints, m.Components, m.Said = all.labels, all.taints, all.components, all.settings
+	m.Vars = nodeVars(s, ctx)
+	nodeName(m)
+	if m.OS == "" && !s.Has("os") && !s.Misspelt("os") && !s.Misspelt("profile") && (!s.Has("profile") || base.known) {
+		sc.FailOn(m.Name, b.DefRange, "missing argument",
+			"Node %q has no operating system. Give os = \"windows\" or os = \"linux\" here or in its profile.", m.Name)
+		s.OK = false
+	}
+	if !slices.Contains(systems, m.OS) {
+		m.OS = "" // which was reported
+	}
+	if !slices.Contains(architectures, m.Arch) {
+		s.OK = false
+	}
+	nodeAddresses(s, m)
+	if m.DataDir != "" && m.OS != "" {
+		if why := BadPath(m.OS, m.DataDir); why != "" {
+			s.Fail("data_dir", "invalid path", "%q cannot be a folder on %s: %s.", m.DataDir, m.OS, why)
+		}
+	}
+	decodeConnection(s, b, ctx, m)
+	return m
+}
+
+// nodeName judges the name of the Node.
+func nodeName(m *Machine) {
+	if m.Name == "" || len(m.Name) <= longestNodeName && dnsName.MatchString(m.Name) {
+		return
+	}
+	why := "Names of Nodes have lower-case letters, digits, '-' and '.', and begin and end with a letter or digit " +
+		"(RFC 1123)."
+	if low := strings.ToLower(m.Name); low != m.Name && dnsName.MatchString(low) {
+		why += " Use " + strconv.Quote(low) + ": the kubelet writes names in lower case."
+	}
+	if len(m.Name) > longestNodeName {
+		why += fmt.Sprintf(" This one has %d characters, and the kubelet gives its Node a label with it "+
+			"(kubernetes.io/hostname), which has %d at most.", len(m.Name), longestNodeName)
+	}
+	m.FailAt(m.At("name"), "invalid node name", "%q cannot be the name of a Node. %s", m.Name, why)
+}
+
+// nodeAddresses reads the machine's addresses in the management network, which its kubelet reports.
+func nodeAddresses(s *eval.Section, m *Machine) {
+	m.IP = s.Str("management_ip")
+	m.ManagementIP = m.IP
+	if text := m.IP; text != "" {
+		ip, err := netip.ParseAddr(text)
+		if err != nil || !ip.Is4() {
+			s.Fail("management_ip", "invalid address", "%q is not an IPv4 address.", text)
+		} else {
+			m.IPAt = s.At("management_ip")
+		}
+	}
+	if text := s.Str("management_ip6"); text != "" {
+		m.IP6, m.IP6At = address6(s, "management_ip6", text), s.At("management_ip6")
+	}
+}
+
+// vars are the values that steps read as self.vars.NAME. They may be sensitive.
+func nodeVars(s *eval.Section, ctx *hcl.EvalContext) cty.Value {
+	a := s.Attrs["vars"]
+	if a == nil {
+		return cty.EmptyObjectVal
+	}
+	v, o := s.Scope.EvaluateMarked(a.Expr, ctx, "vars", cty.DynamicPseudoType, eval.Allow{Sensitive: true})
+	switch {
+	case o == eval.IsNull:
+		return cty.EmptyObjectVal
+	case o == eval.IsWrong:
+		s.OK = false
+		return cty.DynamicVal
+	case !v.Type().IsMapType() && !v.Type().IsObjectType():
+		s.Fail("vars", "wrong type",
+			"The argument \"vars\" wants a map or an object: values of this machine that steps read as self.vars.NAME.")
+		return cty.DynamicVal
+	}
+	return v
+}
+
+// connection reads how a machine is reached.
+func decodeConnection(s *eval.Section, b *hcl.Block, ctx *hcl.EvalContext, m *Machine) {
+	sc := s.Scope
+	blocks := s.Blocks.OfType("connection")
+	if len(blocks) == 0 {
+		s.OK = false
+		if !eval.Lost(b.Body, s.Spec, "connection") {
+			sc.FailOn(m.Name, b.DefRange, "missing block",
+				"Node %q has no connection. Add: connection \"ssh\" { host = \"...\" }.", m.Name)
+		}
+		return
+	}
+	cb := blocks[0]
+	spec := sc.Kind(Root("node").Child("connection"), cb)
+	if spec == nil {
+		s.OK = false
+		return
+	}
+	m.Conn = sc.Section(spec, cb, ctx)
+	m.Connection = Connection{Type: cb.Labels[0], Source: sc.Files.Place(cb.DefRange)}
+	m.Reached = cb.DefRange
+	switch m.Connection.Type {
+	case "ssh":
+		m.Connection.SSH = decodeSSH(m.Conn)
+	case "sandbox":
+		m.Connection.Sandbox = decodeSandbox(m.Conn, m)
+	}
+	s.OK = s.OK && m.Conn.OK
+}
+
+// decodeSSH reads connection "ssh".
+func decodeSSH(s *eval.Section) *SSH {
+	home := s.Scope.Files.Home
+	ssh := &SSH{Host: s.Str("host"), Port: int(s.Int("port", 1, 65535, 0)), User: s.Str("user"),
+		HostKey:   s.Str("host_key"),
+		AcceptNew: s.Bool("accept_new"), PasswordEnv: s.Str("password_env"), PassphraseEnv: s.Str("passphrase_env"),
+		Jump:    s.Strs("jump"),
+		Timeout: s.Duration("timeout", time.Second, 10*time.Minute, 0)}
+	for _, f := range s.Strs("identity") {
+		ssh.Identity = append(ssh.Identity, home(f))
+	}
+	for _, f := range s.Strs("known_hosts") {
+		ssh.KnownHosts = append(ssh.KnownHosts, home(f))
+	}
+	withoutEffectSSH(s)
+	if ssh.HostKey != "" && !validHostKey(ssh.HostKey) {
+		s.Fail("host_key", "invalid host key", "%q is not a host key. Write it as ssh-keyscan shows it, \"ssh-ed25519 "+
+			"AAAA...\", or its fingerprint, \"SHA256:...\".", ssh.HostKey)
+	}
+	for i, j := range ssh.Jump {
+		if !jumpHost.MatchString(j) {
+			s.FailAt(s.AtIndex("jump", i), "invalid jump host",
+				"%q is not a machine to go through. Write HOST, USER@HOST or USER@HOST:PORT.", j)
+		}
+	}
+	return ssh
+}
+
+// decodeSandbox reads connection "sandbox".
+func decodeSandbox(s *eval.Section, m *Machine) *Sandbox {
+	box := &Sandbox{Build: s.Str("build"), IP: s.Str("ip"), IP6: s.Str("ip6"), Capacity: s.Int("capacity", 1, 1<<50, 0)}
+	if p := s.Str("path"); p != "" {
+		box.Path = s.Scope.Files.Home(p)
+	}
+	if box.Build != "" && !compat.ValidBuild(box.Build) {
+		s.Fail("build", "invalid build", "%q is not a Windows build. Write it as 10.0.20348.", box.Build)
+	}
+	if box.IP != "" {
+		if ip, err := netip.ParseAddr(box.IP); err != nil || !ip.Is4() {
+			s.Fail("ip", "invalid address", "%q is not an IPv4 address.", box.IP)
+		} else if m.IP == "" {
+			m.IPAt = s.At("ip")
+		}
+	}
+	if box.IP6 != "" {
+		box.IP6 = address6(s, "ip6", box.IP6)
+	}
+	return box
+}
+
+var (
+	jumpHost    = regexp.MustCompile(`^([^@\s:]+@)?([^@\s:\[\]]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
+	fingerprint = regexp.MustCompile(`^SHA256:[A-Za-z0-9+/]{43}=?$`)
+)
+
+// validHostKey reports whether a host key has one of its two forms.
+func validHostKey(s string) bool {
+	if fingerprint.MatchString(s) {
+		return true
+	}
+	fields := strings.Fields(s)
+	if len(fields) < 2 {
+		return false
+	}
+	raw, err := base64.StdEncoding.DecodeString(fields[1])
+	// RFC 4253, 6.6: the key begins with its own type as a string with its length before.
+	return err == nil && len(raw) > 4+len(fields[0]) && string(raw[4:4+len(fields[0])]) == fields[0]
+}
+
+// withoutEffectSSH reports what a pinned host key leaves without effect. A jump host
+// of the plan is verified by known_hosts and accept_new, whatever is pinned.
+func withoutEffectSSH(s *eval.Section) {
+	if !s.Has("host_key") || s.Has("jump") || s.Misspelt("jump") {
+		return
+	}
+	for _, name := range []string{"known_hosts", "accept_new"} {
+		if s.Has(name) && !(name == "accept_new" && !s.Bool(name)) {
+			s.Fail(name, "arguments exclude each other", "A pinned host_key is the only one that is accepted, and there is "+
+				"no jump host, so %s has no effect. Remove one of the two.", name)
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package block
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"nodejoin/plan/compat"
+	"nodejoin/plan/eval"
+	"nodejoin/steps/kube"
+)
+
+// profile is what a profile block, or the same arguments of a node, say.
+type profile struct {
+	*eval.Section            // the block
+	Names             string // the profile that the block names; "" = none
+	OwnMaxPods        int    // of the block itself; 0 = it does not say
+	known             bool   // a profile block that is there
+	OS, arch, dataDir string
+	build             string
+	onFailure         string
+	maxPods           int
+	waive             []string // sorted
+	labels            map[string]string
+	taints            []kube.Taint
+	components        map[string]component // by block
+	settings          Settings
+}
+
+// over gives what holds when p is said on top of base.
+func (p *profile) over(base *profile) *profile {
+	out := &profile{Section: p.Section, Names: p.Names, OwnMaxPods: p.OwnMaxPods, known: p.known, OS: cmp.Or(p.OS,
+		base.OS), arch: cmp.Or(p.arch, base.arch), dataDir: cmp.Or(p.dataDir, base.dataDir), build: cmp.Or(p.build,
+		base.build), onFailure: cmp.Or(p.onFailure, base.onFailure), maxPods: p.maxPods, labels: map[string]string{}}
+	if out.maxPods == 0 {
+		out.maxPods = base.maxPods
+	}
+	for _, from := range []map[string]string{base.labels, p.labels} {
+		for k, v := range from {
+			out.labels[k] = v
+		}
+	}
+	out.taints = slices.Clone(base.taints)
+	for _, t := range p.taints {
+		if i := sameTaint(out.taints, t); i >= 0 {
+			out.taints[i] = t
+			continue
+		}
+		out.taints = append(out.taints, t)
+	}
+	out.waive = slices.Concat(base.waive, p.waive)
+	slices.Sort(out.waive)
+	out.waive = slices.Compact(out.waive)
+	out.components = componentsOver(p.components, base.components)
+	out.settings = p.settings.over(base.settings)
+	return out
+}
+
+// failures are the values of on_failure.
+var failures = []string{"keep", "rollback"}
+
+// decodeProfiles reads the profiles, and gives each what it inherits. version is the
+// cluster's of Kubernetes; "" = not known.
+func decodeProfiles(sc *eval.Scope, blocks []*hcl.Block, version string) map[string]*profile {
+	l := &lineage{profiles: map[string]*profile{}, parents: map[string]string{}, done: map[string]bool{}}
+	var names []string
+	for _, b := range blocks {
+		s := sc.Section(Root("profile"), b, sc.Ctx)
+		p := machineArgs(s, sc.Ctx, version)
+		p.known = s.OK || p.OS != ""
+		names = append(names, b.Labels[0])
+		l.profiles[b.Labels[0]] = p
+	}
+	for _, n := range names {
+		p := l.profiles[n]
+		name, known := profileName(p.Section, "inherits", l.profiles)
+		p.Names = name
+		if known {
+			l.parents[n] = name
+		} else if p.Has("inherits") {
+			p.known = p.OS != ""
+		}
+	}
+	for _, n := range names {
+		l.inherit(n, nil)
+	}
+	return l.profiles
+}
+
+// lineage completes profiles with what they inherit.
+type lineage struct {
+	profiles map[string]*profile
+	parents  map[string]string
+	done     map[string]bool
+}
+
+// inherit completes a profile with its parent's settings, the parent first. Those
+// in a circle are reported once, and inherit nothing.
+func (l *lineage) inherit(name string, path []string) {
+	p := l.profiles[name]
+	if i := slices.Index(path, name); i >= 0 {
+		circle := append(slices.Clone(path[i:]), name)
+		p.Fail("inherits", "profiles in a circle",
+			"Each of these inherits from the next one, so none has settings: profile.%s. Remove one of the links.",
+			strings.Join(circle, " -> profile."))
+		for _, n := range circle {
+			l.done[n] = true
+			l.profiles[n].known = false
+		}
+		return
+	}
+	if l.done[name] {
+		return
+	}
+	if parent, ok := l.parents[name]; ok {
+		l.inherit(parent, append(path, name))
+		if l.done[name] {
+			return // it was in a circle
+		}
+		base := l.profiles[parent]
+		all := p.over(base)
+		all.known = p.known && (base.known || p.OS != "")
+		l.profiles[name] = all
+	}
+	l.done[name] = true
+}
+
+// machineArgs reads the arguments that profiles and nodes share.
+func machineArgs(s *eval.Section, ctx *hcl.EvalContext, version string) *profile {
+	p := &profile{Section: s, OS: s.Str("os"), arch: s.Str("arch"), dataDir: s.Str("data_dir"), build: s.Str("build"),
+		onFailure: s.Str("on_failure"), maxPods: int(s.Int("max_pods", 1, 65535, 0)), labels: s.StrMap("labels")}
+	p.OwnMaxPods = p.maxPods
+	knownOS(s, "os", p.OS)
+	knownArch(s, "arch", p.arch)
+	if f := p.onFailure; f != "" && !slices.Contains(failures, f) {
+		s.Fail("on_failure", "unknown value", "%q is not a value of %q. Use %s.%s", f, "on_failure",
+			eval.OneOf(failures), eval.DidYouMean(f, failures))
+	}
+	for _, k := range slices.Sorted(maps.Keys(p.labels)) {
+		if why := badLabel(k, p.labels[k]); why != "" {
+			s.FailAt(s.AtKey("labels", k), "invalid label", "%q = %q cannot be a label of a Node: %s.", k, p.labels[k], why)
+		}
+	}
+	for _, b := range s.Blocks.OfType("taint") {
+		t := s.Scope.Section(taintSpec, b, ctx)
+		taint := kube.Taint{Key: t.Str("key"), Value: t.Str("value"), Effect: t.Str("effect")}
+		if e := taint.Effect; e != "" && e != "NoSchedule" && e != "PreferNoSchedule" && e != "NoExecute" {
+			t.Fail("effect", "unknown effect", "%q is not an effect of a taint. %s", e,
+				cmp.Or(strings.TrimSpace(eval.DidYouMean(e, taintEffects)), "Use "+eval.OneOf(taintEffects)+"."))
+		}
+		if taint.Key != "" {
+			if why := badLabel(taint.Key, taint.Value); why != "" {
+				t.Fail("key", "invalid taint", "%q = %q cannot be a taint of a Node: %s.", taint.Key, taint.Value, why)
+			}
+		}
+		s.OK = s.OK && t.OK
+		if i := sameTaint(p.taints, taint); i >= 0 && taint.Key != "" && taint.Effect != "" {
+			s.FailAt(b.DefRange, "duplicate taint",
+				"There is another taint with the key %q and the effect %s here, and a Node can have one. Remove one of them.",
+				taint.Key, taint.Effect)
+			continue
+		}
+		p.taints = append(p.taints, taint)
+	}
+	labelKeys(s, p, version)
+	if p.build != "" && !compat.ValidBuild(p.build) && s.Spec.Name == "profile" {
+		s.Fail("build", "invalid build", "%q is not a Windows build. Write it as 10.0.20348.", p.build)
+	}
+	p.waive = waived(s)
+	p.components = componentBlocks(s, ctx, version)
+	p.settings = settingBlocks(s, ctx)
+	return p
+}
+
+// What nodes run.
+var (
+	systems       = []string{"windows", "linux"}
+	architectures = []string{"amd64", "arm64"}
+)
+
+// knownOS reports an operating system that there is not.
+func knownOS(s *eval.Section, name, os string) {
+	if os != "" && !slices.Contains(systems, os) {
+		s.Fail(name, "unknown operating system", "%q is not an operating system that nodejoin knows.%s", os,
+			cmp.Or(eval.DidYouMean(os, systems), " Use "+eval.OneOf(systems)+"."))
+	}
+}
+
+// knownArch reports an architecture that there is not.
+func knownArch(s *eval.Section, name, arch string) {
+	if arch != "" && !slices.Contains(architectures, arch) {
+		s.Fail(name, "unknown architecture", "%q is not an architecture that nodejoin knows. Use %s.", arch,
+			eval.OneOf(architectures))
+	}
+}
+
+// profileName is the name of the profile block that an argument refers to, and whether
+// there is such a profile.
+func profileName(s *eval.Section, argument string, profiles map[string]*profile) (string, bool) {
+	a := s.Attrs[argument]
+	if a == nil {
+		return "", false
+	}
+	t, list := hcl.AbsTraversalForExpr(a.Expr)
+	if list.HasErrors() || len(t) != 2 || t.RootName() != "profile" {
+		name := "NAME"
+		v, list := a.Expr.Value(nil)
+		if !list.HasErrors() && v.Type() == cty.String && v.IsKnown() && !v.IsNull() && profiles[v.AsString()] != nil {
+			name = v.AsString() // in quotes
+		}
+		s.Fail(argument, "not a profile", "The argument %q names a profile block: %s = profile.%s, without quotes.",
+			argument, argument, name)
+		return "", false
+	}
+	name, ok := t[1].(hcl.TraverseAttr)
+	if ok && profiles[name.Name] != nil {
+		return name.Name, true
+	}
+	s.Fail(argument, "unknown profile", "%s", eval.UnknownName("profile", name.Name, slices.Sorted(maps.Keys(profiles))))
+	return name.Name, false
+}

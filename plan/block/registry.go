@@ -1,0 +1,34 @@
+package block
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"net/url"
+	"regexp"
+)
+
+// registryHost is the host part of an image's name (distribution reference/regexp.go,
+// DomainRegexp; in lower case, as Windows does not tell folders apart by case).
+var registryHost = regexp.MustCompile(
+	`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*(:[0-9]{1,5})?$`)
+
+func mirrorURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil &&
+		u.RawQuery == "" && u.Fragment == ""
+}
+
+// certificates reports whether text is one or more certificates in PEM.
+func certificates(text string) bool {
+	rest, n := []byte(text), 0
+	for {
+		var b *pem.Block
+		if b, rest = pem.Decode(rest); b == nil {
+			return n > 0
+		}
+		if _, err := x509.ParseCertificate(b.Bytes); err != nil || b.Type != "CERTIFICATE" {
+			return false
+		}
+		n++
+	}
+}

@@ -1,0 +1,179 @@
+package block
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"nodejoin/plan/compat"
+	"nodejoin/plan/eval"
+	"nodejoin/plan/recipe"
+)
+
+// runtimeSpecs are the container runtimes.
+var runtimeSpecs = map[string]*eval.Spec{
+	"containerd": {Name: "runtime", Doc: "containerd as a service", Attrs: []eval.Attr{
+		{Name: "version", Typ: cty.String, Required: true, Doc: "its version"},
+		pauseAttr,
+		{Name: "crictl", Typ: cty.String,
+			Doc: "version of crictl to install beside it, with its configuration; default none"},
+	}, Blocks: []*eval.Spec{registrySpec}},
+	"docker": {Name: "runtime", Doc: "Docker Engine as a service, for Kubernetes before 1.24", Attrs: dockerAttrs},
+	"mcr": {Name: "runtime", Doc: "Mirantis Container Runtime as a service, for Kubernetes before 1.24",
+		Attrs: dockerAttrs},
+}
+
+var pauseAttr = eval.Attr{Name: "pause_image", Typ: cty.String, Doc: "sandbox image, default by OS and build"}
+
+var dockerAttrs = []eval.Attr{
+	{Name: "version", Typ: cty.String, Doc: "its version; needed unless installed"},
+	pauseAttr,
+	{Name: "installed", Typ: cty.Bool,
+		Doc: "the machine has it, as the service \"docker\"; nodejoin only demands that it runs"},
+	{Name: "config", Typ: cty.DynamicPseudoType,
+		Doc: "fields of daemon.json, merged by key into what nodejoin writes; null removes a field"},
+}
+
+var registrySpec = &eval.Spec{Name: "registry", Labels: []string{"host"},
+	Doc: "where the images of one registry come from, as hosts.toml; containerd 1.5 and later", Attrs: []eval.Attr{
+		{Name: "mirrors", Typ: eval.Strings, Doc: "addresses that are asked before the registry itself, in their order; " +
+			"of one with /v2/ in its path that is where its API begins (\"https://images.example/v2/k8s\")"},
+		{Name: "ca", Typ: cty.String,
+			Doc: "CA of the mirrors, or of the registry where there are none, in PEM: file(\"ca.pem\"); default that of the " +
+				"machine"},
+	}}
+
+// Runtime is the runtime block.
+type Runtime struct {
+	*eval.Section
+	recipe.Runtime
+}
+
+// decodeRuntime reads a runtime block; nil when there is no such runtime, which was reported.
+func decodeRuntime(sc *eval.Scope, b *hcl.Block) *Runtime {
+	spec := sc.Kind(Root("runtime"), b)
+	if spec == nil {
+		return nil
+	}
+	s := sc.Section(spec, b, sc.Ctx)
+	r := &Runtime{Section: s, Runtime: recipe.Runtime{Kind: b.Labels[0], Pause: s.Str("pause_image")}}
+	if r.Runtime.Kind != "containerd" {
+		decodeDocker(s, &r.Runtime)
+		return r
+	}
+	r.Version, r.Crictl = version(s, "version"), version(s, "crictl")
+	r.Registries = registries(s)
+	if r.Version == "" {
+		return r
+	}
+	v, err := compat.LookupContainerd(r.Version)
+	switch {
+	case err != nil:
+	case !v.Supported:
+		s.Fail("version", "version not supported",
+			"containerd %s cannot serve a kubelet on Windows; 1.4.0 is the first that can. Use a newer one.", r.Version)
+	case len(r.Registries) > 0 && !v.ConfigPath:
+		s.Fail("version", "version not supported",
+			"containerd %s reads no hosts.toml, which a registry block writes. Use 1.5 or newer, or remove the block.",
+			r.Version)
+	case v.Assumed != "":
+		sc.Warn(s.At("version"), "version newer than the tables", "%s.", v.Assumed)
+	}
+	return r
+}
+
+// docker reads a runtime of the kinds docker and mcr.
+func decodeDocker(s *eval.Section, r *recipe.Runtime) {
+	r.Installed = s.Bool("installed")
+	for _, name := range []string{"version", "config"} {
+		if r.Installed && s.Has(name) {
+			s.Fail(name, "arguments exclude each other",
+				"With installed = true nodejoin does not touch the machine's docker, so %q says nothing. Remove one of the two.",
+				name)
+		}
+	}
+	if !r.Installed && !s.Has("version") {
+		s.FailAt(s.Block.DefRange, "missing argument", "The %s block needs the argument \"version\": what is installed. "+
+			"Where the machine has it already, give installed = true.", s.Spec.Title(s.Block))
+	}
+	if text := s.Str("version"); text != "" {
+		version, err := compat.ParseDocker(text)
+		r.Version = version
+		if err != nil {
+			s.Fail("version", "invalid version", "%s. Write all three numbers, for example \"20.10.24\".", err)
+		} else if v := compat.CheckDockerVersion(version); !v.Accepted() {
+			s.Fail("version", "version not supported", "%s%s", v.Why, Instead(v))
+		}
+	}
+	r.Config = daemonConfig(s)
+}
+
+// daemonConfig reads the argument "config" of a docker.
+func daemonConfig(s *eval.Section) map[string]any {
+	out := s.Object("config", "daemon.json is one")
+	for _, name := range slices.Sorted(maps.Keys(out)) {
+		why := map[string]string{"hosts": "it is the pipe on which the kubelet speaks to it"}[name]
+		if why != "" {
+			s.Fail("config", "field that nodejoin sets", "The field %q of daemon.json cannot be given here: %s.", name, why)
+		}
+	}
+	return out
+}
+
+// registries reads the registry blocks of a containerd.
+func registries(s *eval.Section) []recipe.Registry {
+	var out []recipe.Registry
+	var sections []*eval.Section
+	seen := map[string]bool{}
+	for _, b := range s.Blocks.OfType("registry") {
+		in := s.Scope.Section(registrySpec, b, s.Scope.Ctx)
+		r := recipe.Registry{Host: b.Labels[0], Mirrors: in.Strs("mirrors"), CA: in.Str("ca")}
+		switch {
+		case !registryHost.MatchString(r.Host):
+			s.FailAt(b.LabelRanges[0], "invalid registry", "%q is not a registry as images name it: a name or address in "+
+				"lower case, and a port if it has one, for example \"docker.io\" or \"registry.example:5000\".", r.Host)
+		case seen[strings.ReplaceAll(r.Host, ":", "")]:
+			s.FailAt(b.DefRange, "duplicate block", "There is another registry block for %q. Remove one of them.", r.Host)
+		case !in.Has("mirrors") && !in.Has("ca"):
+			s.FailAt(b.DefRange, "missing argument",
+				"The registry block has neither \"mirrors\" nor \"ca\", so it says nothing. Give one of them, or remove it.")
+		}
+		seen[strings.ReplaceAll(r.Host, ":", "")] = true
+		for i, m := range r.Mirrors {
+			if !mirrorURL(m) {
+				s.FailAt(in.AtIndex("mirrors", i), "invalid URL",
+					"%q is not an http or https address of a registry. Write https://HOST:PORT.", m)
+			}
+		}
+		if r.CA != "" && !certificates(r.CA) {
+			in.Fail("ca", "invalid certificate",
+				"The argument \"ca\" holds no certificate in PEM, or something beside. Give file(\"ca.pem\").")
+		}
+		s.OK = s.OK && in.OK
+		out, sections = append(out, r), append(sections, in)
+	}
+	mirrorCAs(out, sections)
+	return out
+}
+
+// mirrorCAs warns of a mirror whose own registry block has a CA and whose use as a mirror
+// has none: containerd reads the file of the registry that an image names, and no other.
+func mirrorCAs(list []recipe.Registry, at []*eval.Section) {
+	for i, r := range list {
+		for n, m := range r.Mirrors {
+			u, err := url.Parse(m)
+			if err != nil || r.CA != "" || u.Scheme != "https" {
+				continue
+			}
+			if slices.ContainsFunc(list, func(o recipe.Registry) bool { return o.Host == u.Host && o.CA != "" }) {
+				at[i].Scope.Warn(at[i].AtIndex("mirrors", n), "CA of a mirror missing",
+					"The CA of registry %q counts for images that name it. As a mirror of %q it is not trusted, unless the "+
+						"machine trusts its CA. Give ca in this block, too.", u.Host, r.Host)
+			}
+		}
+	}
+}

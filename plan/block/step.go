@@ -1,0 +1,317 @@
+package block
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"nodejoin/plan/eval"
+	"nodejoin/steps"
+)
+
+// StepBlock is a step block before it is evaluated for a node.
+type StepBlock struct {
+	Block *hcl.Block
+	Kind  *Kind
+	Name  string
+	on    map[string]bool // labels of node blocks; nil = all
+	// Evaluated for some node, so that everything wrong with it was found.
+	Evaluated bool
+}
+
+// maxStepName bounds the names of steps, which stand in every line of output.
+const maxStepName = 100
+
+// Step is a step block evaluated for one node and one element of its for_each.
+type Step struct {
+	*eval.Section
+	Kind          *Kind
+	Out           steps.Spec     // but for Args
+	Args          map[string]any // of the kind
+	Value         any            // the kind's argument struct with Args
+	After, Before []string
+	Makes         steps.Thing
+	Refers        bool // some argument holds a reference
+}
+
+// decodeSteps reads what of the step blocks does not depend on a node. nodes are the node blocks.
+func decodeSteps(sc *eval.Scope, blocks, nodes []*hcl.Block) []*StepBlock {
+	var out []*StepBlock
+	for _, b := range blocks {
+		kind := KindSpecs()[b.Labels[0]]
+		if instead, gone := replacedKinds[b.Labels[0]]; gone {
+			sc.Fail(b.LabelRanges[0], "unknown kind", "There is no kind of step %q: %s.", b.Labels[0], instead)
+			continue
+		}
+		if kind == nil {
+			sc.Fail(b.LabelRanges[0], "unknown kind", "There is no kind of step %q.%s", b.Labels[0],
+				cmp.Or(eval.DidYouMean(b.Labels[0], KindNames()), " There is "+strings.ReplaceAll(eval.OneOf(KindNames()), " or ",
+					" and ")+"."))
+			continue
+		}
+		s := &StepBlock{Block: b, Kind: kind, Name: b.Labels[1]}
+		if len(s.Name) > maxStepName {
+			sc.Fail(b.LabelRanges[1], "invalid name", "The name of a step has at most %d characters; this has %d.", maxStepName,
+				len(s.Name))
+			continue
+		}
+		if !stepNameRE.MatchString(s.Name) {
+			sc.Fail(b.LabelRanges[1], "invalid name", "%q cannot be the name of a step: it has lower-case letters, digits "+
+				"and '_', since it is part of the step's address.", s.Name)
+			continue
+		}
+		attrs, _ := b.Body.JustAttributes()
+		if a := attrs["on"]; a != nil {
+			s.on = stepNodes(sc, a, nodes)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// stepNodes reads node.NAME or a list of such; what is wrong is reported.
+func stepNodes(sc *eval.Scope, a *hcl.Attribute, nodes []*hcl.Block) map[string]bool {
+	out := map[string]bool{}
+	var labels []string
+	for _, b := range nodes {
+		labels = append(labels, b.Labels[0])
+	}
+	exprs := []hcl.Expression{a.Expr}
+	if list, diags := hcl.ExprList(a.Expr); !diags.HasErrors() {
+		exprs = list
+	}
+	for _, e := range exprs {
+		t, list := hcl.AbsTraversalForExpr(e)
+		name, ok := hcl.TraverseAttr{}, false
+		if !list.HasErrors() && len(t) == 2 && t.RootName() == "node" {
+			name, ok = t[1].(hcl.TraverseAttr)
+		}
+		if !ok {
+			sc.Fail(e.Range(), "not a node", "The argument \"on\" names node blocks: on = node.NAME, or on = [node.A, node.B].")
+			continue
+		}
+		found := false
+		for _, l := range labels {
+			found = found || l == name.Name
+		}
+		if !found {
+			sc.Fail(e.Range(), "unknown node", "%s", eval.UnknownName("node", name.Name, labels))
+			continue
+		}
+		out[name.Name] = true
+	}
+	return out
+}
+
+func (b *StepBlock) RunsOn(m *Machine) bool { return b.on == nil || b.on[m.label] }
+
+// DecodeStep evaluates a step block for a node: one result, or with for_each one
+// for each element. ok is false when something was wrong, which was reported.
+func DecodeStep(sc *eval.Scope, b *StepBlock, m *Machine, self cty.Value) (out []*Step, ok bool) {
+	ctx := sc.Ctx.NewChild()
+	ctx.Variables = map[string]cty.Value{"self": self}
+	attrs, _ := b.Block.Body.JustAttributes()
+	each := attrs["for_each"]
+	if each == nil {
+		a, ok := stepInstance(sc, b, m, ctx, b.Name)
+		if a == nil {
+			return nil, ok
+		}
+		return []*Step{a}, ok
+	}
+	ok = true
+	ids := map[string]string{}
+	before := sc.Errors()
+	elements := sc.ForEach(each, ctx)
+	if sc.Errors() > before {
+		return nil, false
+	}
+	for _, e := range elements {
+		if stepID(e.Key) == "" {
+			sc.Fail(each.Expr.Range(), "invalid key",
+				"The key %q has no letter and no digit, so no name of a step can be made of it. Choose another key.", e.Key)
+			return nil, false
+		}
+		one := ctx.NewChild()
+		one.Variables = map[string]cty.Value{"each": cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(e.Key),
+			"value": e.Value})}
+		id := b.Name + "_" + stepID(e.Key)
+		if before, again := ids[id]; again {
+			sc.Fail(each.Expr.Range(), "duplicate name", "The keys %q and %q both make the step %q: of a key only letters "+
+				"and digits count, in lower case. Rename one of them.", before, e.Key, id)
+			return nil, false
+		}
+		ids[id] = e.Key
+		a, good := stepInstance(sc, b, m, one, id)
+		ok = ok && good
+		if a != nil {
+			out = append(out, a)
+		}
+	}
+	return out, ok
+}
+
+var notInID = regexp.MustCompile(`[^a-z0-9]+`)
+
+// stepID makes a key of for_each a part of a step's name.
+func stepID(key string) string {
+	return strings.Trim(notInID.ReplaceAllString(strings.ToLower(key), "_"), "_")
+}
+
+// stepInstance evaluates one step; nil with ok when "when" leaves it out.
+func stepInstance(sc *eval.Scope, b *StepBlock, m *Machine, ctx *hcl.EvalContext, id string) (out *Step, ok bool) {
+	s := sc.Section(b.Kind.Block, b.Block, ctx)
+	if v, given := s.Values["when"]; given && v.False() {
+		return nil, s.OK
+	}
+	a := &Step{Section: s, Kind: b.Kind, After: s.Strs("after"), Before: s.Strs("before")}
+	a.Out = steps.Spec{ID: id, Kind: b.Kind.Name, Source: sc.Files.Place(b.Block.DefRange),
+		Timeout: s.Duration("timeout", time.Second, 24*time.Hour, 0), Retries: int(s.Int("retries", 0, 10, 0))}
+	a.Args = kindArgs(b, m, s, ctx)
+	a.Value = b.Kind.step(a.Args)
+	if s.OK {
+		a.Out.Title = b.Kind.title(a.Value, a.Args)
+		if b.Kind.Makes != nil {
+			a.Makes = b.Kind.Makes(a.Value, m.OS)
+		}
+	}
+	return a, s.OK
+}
+
+// kindArgs evaluates the arguments of the kind.
+func kindArgs(b *StepBlock, m *Machine, s *eval.Section, ctx *hcl.EvalContext) map[string]any {
+	args := map[string]any{}
+	absent, secret := false, false
+	null := map[string]hcl.Range{} // arguments that are written and null
+	for _, spec := range b.Kind.Block.Attrs {
+		arg, mine := b.Kind.Args[spec.Name]
+		if !mine {
+			continue
+		}
+		at := s.Attrs[spec.Name]
+		if at == nil {
+			if arg.Fallback != nil {
+				args[spec.Name] = arg.Fallback
+			}
+			continue
+		}
+		v, marked, o := s.Scope.Evaluate(at.Expr, ctx, spec.Name, spec.Typ, eval.Allow{Sensitive: arg.Secret, Later: true})
+		switch {
+		case o == eval.IsWrong:
+			s.OK = false
+			continue
+		case o == eval.IsNull && arg.Fallback != nil:
+			args[spec.Name] = arg.Fallback
+			delete(s.Attrs, spec.Name)
+			continue
+		case o == eval.IsNull:
+			null[spec.Name] = at.Expr.Range()
+			delete(s.Attrs, spec.Name)
+			continue
+		}
+		secret = secret || marked
+		g, err := goValue(v, arg.Typ)
+		if err != nil {
+			s.Fail(spec.Name, "wrong type", "The argument %q is wrong: %s.", spec.Name, err)
+			continue
+		}
+		args[spec.Name] = g
+		checkArg(b, m, s, spec.Name, g)
+		absent = absent || spec.Name == "absent" && g == true
+	}
+	if b.Kind.Source {
+		// Known to the section as static arguments: evaluated above.
+		for _, n := range []string{"url", "file", "sha256", "sha512"} {
+			if text, ok := args[n].(string); ok {
+				s.Values[n] = cty.StringVal(text)
+			}
+		}
+		src := artifactSource(s, b.Block.DefRange, true)
+		for n, v := range map[string]string{"file": src.File, "sha256": src.SHA256, "sha512": src.SHA512} {
+			if v != "" {
+				args[n] = v
+			}
+		}
+	}
+	for _, spec := range b.Kind.Block.Attrs {
+		name := spec.Name
+		arg := b.Kind.Args[name]
+		if _, given := args[name]; given || !arg.Required || s.Has(name) || absent && !arg.ID || s.Misspelt(name) {
+			continue
+		}
+		s.OK = false
+		if at, ok := null[name]; ok {
+			s.Scope.Fail(at, "missing value", "The argument %q is null here, and a step of kind %q needs it%s", name,
+				b.Kind.Name, eval.Explain(spec.Doc))
+			continue
+		}
+		s.Scope.Fail(b.Block.DefRange, "missing argument", "A step of kind %q needs the argument %q%s", b.Kind.Name, name,
+			eval.Explain(spec.Doc))
+	}
+	if absent {
+		for _, name := range slices.Sorted(maps.Keys(args)) {
+			switch {
+			case b.Kind.Args[name].Fallback != nil && !s.Has(name):
+				delete(args, name)
+			case b.Kind.Args[name].Present && s.Has(name):
+				s.OK = false
+				s.Scope.Fail(s.Attrs[name].NameRange, "argument without effect",
+					"With absent = true the argument %q has no effect. Remove one of the two.", name)
+			}
+		}
+	}
+	if secret {
+		args["sensitive"] = true // whatever the block says
+	}
+	return args
+}
+
+// checkArg checks the value of one argument against the words that it can be, or the form
+// of paths.
+func checkArg(b *StepBlock, m *Machine, s *eval.Section, name string, v any) {
+	if b.Kind.Name == "preflight" && name == "waive" {
+		var ids []string
+		list, _ := v.([]any)
+		for _, one := range list {
+			id, _ := one.(string)
+			ids = append(ids, id)
+		}
+		checkWaived(s, ids)
+		return
+	}
+	arg := b.Kind.Args[name]
+	if list, isList := v.([]any); isList && arg.path {
+		for _, one := range list {
+			checkPath(m, s, name, one)
+		}
+		return
+	}
+	text, isText := v.(string)
+	if !isText || steps.HasRef(text) {
+		return
+	}
+	if arg.Choices != nil && !slices.Contains(arg.Choices, text) {
+		s.Fail(name, "unknown value", "%q is not a value of %q. Use %s.%s", text, name, eval.OneOf(arg.Choices),
+			eval.DidYouMean(text, arg.Choices))
+		return
+	}
+	if arg.path {
+		checkPath(m, s, name, text)
+	}
+}
+
+func checkPath(m *Machine, s *eval.Section, name string, v any) {
+	text, isText := v.(string)
+	if !isText || steps.HasRef(text) || m.OS == "" {
+		return
+	}
+	if why := BadPath(m.OS, text); why != "" {
+		s.Fail(name, "invalid path", "%q cannot be a path on %s: %s.", text, m.OS, why)
+	}
+}

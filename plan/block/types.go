@@ -1,0 +1,92 @@
+package block
+
+import (
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/kube"
+)
+
+// Node is one machine to be joined.
+type Node struct {
+	Name    string // name of the Node object, RFC 1123
+	Address string // "node.win-1": how --target and the output name it
+	OS      string // "windows" or "linux"
+	Arch    string // "amd64" or "arm64"
+	DataDir string // nodejoin's own folder on the host; "" = default of the OS
+	// ManagementIP is the address of the machine as the plan gives it; "" = the host's own fact.
+	ManagementIP string
+	// OnFailure is "keep", "rollback", or "" for the default: an upgrade is rolled back.
+	OnFailure string
+	// Build is the Windows build that the machine has at least, "10.0.20348"; "" = the plan
+	// does not say it.
+	Build      string
+	Labels     map[string]string // that the plan gives the Node; not to be changed
+	Taints     []kube.Taint
+	Connection Connection
+	Steps      []steps.Spec // in an order in which they can run
+	Partial    bool         // Steps are not all: some were left out, of a run that is for others
+	Source     string       // "plan.join.hcl:12,3"
+}
+
+// Manifest is a file of objects of the cluster, in YAML.
+type Manifest struct {
+	Name    string // "flannel"
+	Content string
+	Source  string
+}
+
+// Connection says how a node is reached. Type is "ssh", "local" or "sandbox".
+type Connection struct {
+	Type    string
+	SSH     *SSH
+	Sandbox *Sandbox
+	Source  string
+}
+
+// SSH is `connection "ssh"`.
+type SSH struct {
+	Host       string
+	Port       int // 0 = 22 or what ssh_config says
+	User       string
+	Identity   []string // key files; empty = ssh_config, agent and the default names
+	KnownHosts []string // files; empty = ssh_config or ~/.ssh/known_hosts
+	HostKey    string   // a pinned key, authorized_keys form or SHA256:...; "" = known_hosts
+	AcceptNew  bool     // note an unknown host's key in known_hosts at first contact
+	// PasswordEnv and PassphraseEnv name environment variables of the controller.
+	PasswordEnv   string
+	PassphraseEnv string
+	Jump          []string // "user@host:port", outermost first
+	Timeout       time.Duration
+}
+
+// Sandbox is `connection "sandbox"`: a machine in a folder.
+type Sandbox struct {
+	Path  string // absolute folder on the controller
+	Build string // "10.0.20348"; default Windows Server 2022
+	IP    string // its management address, default 192.0.2.10
+	IP6   string `json:",omitempty"` // its address of IPv6; "" = none
+	// Capacity of its volume in bytes; 0 = that of the controller's.
+	Capacity int64
+	// ClusterDir is the folder of the simulated cluster that its kubelet joins; "" = none.
+	ClusterDir string
+}
+
+// Cluster is the cluster that the nodes join.
+type Cluster struct {
+	Name    string
+	Version string // "1.36.3"
+	Runtime string // of its nodes: "containerd", "docker" or "mcr"
+	// ServerVersion is that of the API server as the plan gives it; "" = as it says itself.
+	ServerVersion string
+	APIServer     string // URL that the nodes use
+	Kubeconfig    string // absolute path on the controller; "" with Sandbox
+	// Sandbox is the folder of a simulated cluster; "" = a real one.
+	Sandbox string
+	CAHash  string // "sha256:..." pin; "" = trust the kubeconfig's CA
+	PodCIDR string
+	DNSIP   string // address of the cluster's DNS service
+	// DNSDomain is the end of all names of the cluster, "cluster.local".
+	DNSDomain string
+	Source    string
+}

@@ -1,0 +1,47 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"nodejoin/plan/block"
+	"nodejoin/plan/rule"
+)
+
+// judge evaluates a step block that no node of the plan evaluates, to find what is
+// wrong with it: everything of its node is unknown.
+func (c *compiler) judge(b *block.StepBlock) {
+	self := map[string]cty.Value{"vars": cty.DynamicVal}
+	for _, n := range []string{"name", "os", "arch", "management_ip", "hostname", "build", "data_dir"} {
+		self[n] = cty.UnknownVal(cty.String)
+	}
+	if len(c.Written["cluster"]) > 0 {
+		self["pod_cidr"] = cty.UnknownVal(cty.String)
+	}
+	c.stepArgs(b, &block.Machine{}, cty.ObjectVal(self))
+}
+
+// stepArgs evaluates a step block for a node: one result, or with for_each one
+// for each element. ok is false when something was wrong, which was reported.
+func (c *compiler) stepArgs(b *block.StepBlock, m *block.Machine, self cty.Value) (out []*block.Step, ok bool) {
+	list, ok := block.DecodeStep(c.Scope, b, m, self)
+	for _, a := range list {
+		rule.ApplyStep(c.Plan, m, a)
+		if !a.OK {
+			ok = false
+			continue
+		}
+		raw, err := json.Marshal(a.Args)
+		if err != nil {
+			a.FailAt(a.Block.DefRange, "invalid step", "%s", err)
+			ok = false
+			continue
+		}
+		a.Out.Args = raw
+		a.Refers = bytes.Contains(raw, []byte(`\u0000`))
+		out = append(out, a)
+	}
+	return out, ok
+}

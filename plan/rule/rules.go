@@ -1,0 +1,106 @@
+package rule
+
+import (
+	"nodejoin/plan/block"
+	"nodejoin/plan/eval"
+)
+
+// Rule is one rule over a decoded plan. One of its functions is set.
+type Rule struct {
+	name string
+	// plan looks at the plan as a whole.
+	plan func(p *block.Plan)
+	// node looks at one machine, laid over its profile.
+	node func(p *block.Plan, m *block.Machine)
+	// block looks at what a profile block or a node block says itself. node is the name of
+	// the Node, "" = of a profile; own and inherited are what it and its profile say of max_pods.
+	block func(p *block.Plan, s *eval.Section, own, inherited int, node string)
+	// step looks at a step of a step block, evaluated for a node.
+	step func(p *block.Plan, m *block.Machine, a *block.Step)
+}
+
+// rules are all rules, in the order in which they look. Rows that look at nodes one after the
+// other look at each node in turn. A rule marks what it finds wrong, so that later rules and the
+// expansion leave it out.
+var rules = []Rule{
+	{name: "blocks of a cluster", plan: blocksOfACluster},
+	{name: "a cluster has runtime and network", plan: clusterHasBlocks},
+	{name: "the runtime fits Kubernetes", plan: runtimeFitsKubernetes},
+	{name: "flannel carries IPv4", plan: flannelFamilies},
+	{name: "versions of artifacts", plan: artifactVersions},
+	{name: "arguments without a cluster", block: func(p *block.Plan, s *eval.Section, _, _ int,
+		_ string) {
+		withoutCluster(p, s)
+	}},
+	{name: "settings without a kube-proxy", block: func(p *block.Plan, s *eval.Section, _, _ int,
+		_ string) {
+		withoutProxy(p, s)
+	}},
+	{name: "addresses for max_pods", block: manyPods},
+	{name: "addresses of machines", node: addressesApart},
+	{name: "addresses of one family", node: addressOfOneFamily},
+	{name: "the Windows build", node: windowsBuild},
+	{name: "direct server return", node: serverReturn},
+	{name: "addresses from a cloud", node: cloudAddresses},
+	{name: "fields of another system", node: otherSystem},
+	{name: "credentials in files", node: fileCredentials},
+	{name: "names of Nodes", plan: nodeNames},
+	{name: "one machine, one node", plan: sameMachine},
+	{name: "room for nodes", plan: roomForNodes},
+	{name: "one link for host-gw", plan: onOneLink},
+	{name: "steps of a cluster", plan: stepsOfACluster},
+	{name: "kinds and arguments of another system", step: systemsOf},
+	{name: "arguments without effect", step: withoutEffect},
+	{name: "contents of steps", step: stepContents},
+}
+
+// Apply applies the rules to a plan.
+func Apply(p *block.Plan) {
+	for i := 0; i < len(rules); {
+		if r := rules[i]; r.plan != nil || r.step != nil {
+			if r.plan != nil {
+				r.plan(p)
+			}
+			i++
+			continue
+		}
+		n := i
+		for n < len(rules) && rules[n].plan == nil && rules[n].step == nil {
+			n++
+		}
+		judgeNodes(p, rules[i:n])
+		i = n
+	}
+}
+
+// judgeNodes applies rules to each profile and each machine in turn.
+func judgeNodes(p *block.Plan, list []Rule) {
+	for _, b := range p.Written["profile"] {
+		o := p.Profiles[b.Labels[0]]
+		for _, r := range list {
+			if r.block != nil {
+				r.block(p, o.Section, o.OwnMaxPods, 0, "")
+			}
+		}
+	}
+	for _, m := range p.Machines {
+		for _, r := range list {
+			if r.block != nil {
+				r.block(p, m.Section, m.OwnMaxPods, m.InheritedMaxPods, m.Name)
+			} else {
+				r.node(p, m)
+			}
+		}
+	}
+}
+
+// artifactVersions reports versions of artifacts that have no effect or contradict another block.
+func artifactVersions(p *block.Plan) {
+	for _, b := range p.Written["artifact"] {
+		for _, a := range p.Artifacts[b.Labels[0]] {
+			if a.Range == b.DefRange {
+				artifactVersion(p, a)
+			}
+		}
+	}
+}

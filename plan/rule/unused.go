@@ -1,0 +1,40 @@
+package rule
+
+import (
+	"maps"
+	"slices"
+
+	"nodejoin/plan/block"
+)
+
+// Unused warns of what is given and named nowhere.
+func Unused(p *block.Plan) {
+	used := map[string]bool{}
+	for _, r := range p.Refs {
+		used[r.Root+"."+r.Name] = true
+	}
+	for _, b := range p.Written["profile"] {
+		used["profile."+p.Profiles[b.Labels[0]].Names] = true
+	}
+	for _, m := range p.Machines {
+		used["profile."+m.Profile] = true
+	}
+	for _, b := range p.Written["variable"] {
+		if !used["var."+b.Labels[0]] {
+			p.Warn(b.DefRange, "unused variable", "Nothing refers to var.%s. Remove it, or use it.", b.Labels[0])
+		}
+	}
+	for _, b := range p.Written["locals"] {
+		attrs, _ := b.Body.JustAttributes()
+		for _, n := range slices.Sorted(maps.Keys(attrs)) {
+			if !used["local."+n] {
+				p.Warn(attrs[n].NameRange, "unused local", "Nothing refers to local.%s. Remove it, or use it.", n)
+			}
+		}
+	}
+	for _, b := range p.Written["profile"] {
+		if !used["profile."+b.Labels[0]] {
+			p.Warn(b.DefRange, "unused profile", "No node has profile.%s. Remove it, or use it.", b.Labels[0])
+		}
+	}
+}
