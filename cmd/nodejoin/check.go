@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,9 +12,6 @@ import (
 	"nodejoin/plan"
 	"nodejoin/plan/check"
 )
-
-// maxManifest is the largest file that is checked, in bytes.
-const maxManifest = 16 << 20
 
 // jsonCheck is the JSON output of check (examples/schema/check.schema.json).
 type jsonCheck struct {
@@ -83,7 +78,7 @@ func (x *checkCommand) run(c *cobra.Command, args []string) error {
 	if len(cluster.Nodes) == 0 {
 		return errors.New("the plan has no Windows node, so there is nothing to check the files against")
 	}
-	files, err := readManifests(args, c.InOrStdin())
+	files, err := check.ReadFiles(args, c.InOrStdin())
 	if err != nil {
 		return err
 	}
@@ -104,56 +99,6 @@ func noPlans(names []string) error {
 		}
 	}
 	return nil
-}
-
-// readManifests reads the files. A file named twice, and an empty one, are mistakes: an
-// empty standard input means that the program before it in the pipe has failed.
-func readManifests(names []string, stdin io.Reader) ([]check.File, error) {
-	var out []check.File
-	visited := map[string]bool{}
-	for _, name := range names {
-		if visited[name] {
-			return nil, fmt.Errorf("%s is named twice", name)
-		}
-		visited[name] = true
-		f, err := readManifest(name, stdin)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, f)
-	}
-	return out, nil
-}
-
-func readManifest(name string, stdin io.Reader) (check.File, error) {
-	shown, in := name, stdin
-	if name == "-" {
-		shown = "standard input"
-	} else {
-		f, err := os.Open(name)
-		if err != nil {
-			return check.File{}, err
-		}
-		defer func() { _ = f.Close() }() // it is only read
-		fi, err := f.Stat()
-		if err != nil {
-			return check.File{}, err
-		}
-		if fi.IsDir() {
-			return check.File{}, fmt.Errorf("%s is a folder; name its files", name)
-		}
-		in = f
-	}
-	b, err := io.ReadAll(io.LimitReader(in, maxManifest+1))
-	switch {
-	case err != nil:
-		return check.File{}, fmt.Errorf("%s: %w", shown, err)
-	case len(b) > maxManifest:
-		return check.File{}, fmt.Errorf("%s is larger than %d bytes", shown, maxManifest)
-	case strings.TrimSpace(string(b)) == "":
-		return check.File{}, fmt.Errorf("%s is empty", shown)
-	}
-	return check.File{Name: shown, Data: b}, nil
 }
 
 func (a *app) listChecks() error {

@@ -12,15 +12,15 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/firstplan"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
-	"nodejoin/steps"
 )
 
 // initializer is one run of init.
 type initializer struct {
 	*app
-	answers
+	firstplan.Answers
 	hosts []string // of --host, name=address
 	input *bufio.Reader
 }
@@ -49,8 +49,8 @@ Without it the plan has a variable for them, with a comment that lists the artif
 		RunE: func(c *cobra.Command, args []string) error { return i.run(c, planArg(args)) },
 	}
 	f := c.Flags()
-	for _, q := range i.questions() {
-		f.StringVar(q.value, q.flag, "", q.help)
+	for _, q := range i.Questions() {
+		f.StringVar(q.Value, q.Flag, "", q.Help)
 	}
 	f.StringArrayVar(&i.hosts, "host", nil, "a machine, `name=address`; may be repeated")
 	f.BoolVar(&i.Sandbox, "sandbox", false, "simulated machines and a simulated cluster, in folders beside the plan")
@@ -64,14 +64,12 @@ func (i *initializer) run(c *cobra.Command, folder string) error {
 	if err := i.answer(c); err != nil {
 		return err
 	}
-	if err := i.locate(folder); err != nil {
-		return err
-	}
-	if err := i.digests(); err != nil {
+	text, err := i.Plan(folder)
+	if err != nil {
 		return err
 	}
 	name := filepath.Join(folder, i.Name+plan.Suffix)
-	src, diags := plan.Format(name, i.text(folder))
+	src, diags := plan.Format(name, text)
 	if diags.HasErrors() {
 		return fmt.Errorf("the answers do not make a plan: %w", diags)
 	}
@@ -130,13 +128,10 @@ func (i *initializer) validate(name string, src []byte) error {
 	if err := os.WriteFile(tmp, src, 0o600); err != nil {
 		return err
 	}
-	opt := plan.Options{Vars: map[string]string{}, Env: lookupEnv, Version: version, Dir: filepath.Dir(name)}
+	opt := plan.Options{Vars: map[string]string{}, Env: lookupEnv, Version: version, Dir: filepath.Dir(name),
+		Agent: anyAgent}
 	if len(i.Digests) == 0 {
-		opt.Vars["sha256"] = anyDigests() // the real ones are given later
-	}
-	// Any agent will do here, and building the real one takes long.
-	opt.Agent = func(string, string, string) (steps.Source, error) {
-		return steps.Source{File: tmp, SHA256: strings.Repeat("0", 64)}, nil
+		opt.Vars["sha256"] = firstplan.AnyDigests() // the real ones are given later
 	}
 	p, diags := plan.Load(tmp, opt)
 	if p != nil && !diags.HasErrors() {

@@ -10,20 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/firstplan"
 	"nodejoin/cmd/nodejoin/internal/ui"
 )
-
-// question asks for what a flag can say.
-type question struct {
-	flag, help, ask string
-	value           *string
-	fallback        func() string
-	need            bool        // it has no usual answer, except in a sandbox
-	unless          func() bool // it does not apply; nil = it always does
-	check           func(string) error
-}
-
-func (q question) skip() bool { return q.unless != nil && q.unless() }
 
 // answer fills in the answers: from flags, from a person, and with what is usual.
 func (i *initializer) answer(c *cobra.Command) error {
@@ -38,7 +27,7 @@ func (i *initializer) answer(c *cobra.Command) error {
 		return err
 	}
 	if i.Sandbox && len(i.Hosts) == 0 {
-		i.Hosts = []initHost{{"win-1", "192.0.2.11"}, {"win-2", "192.0.2.12"}}
+		i.Hosts = []firstplan.Host{{Name: "win-1", Address: "192.0.2.11"}, {Name: "win-2", Address: "192.0.2.12"}}
 	}
 	if len(i.Hosts) == 0 {
 		return i.askHosts(c.Context())
@@ -53,16 +42,16 @@ func (i *initializer) checkFlags(c *cobra.Command) error {
 			return usageError{c, fmt.Errorf("--%s cannot be used with --sandbox", f)}
 		}
 	}
-	for _, q := range i.questions() {
-		if !c.Flags().Changed(q.flag) {
+	for _, q := range i.Questions() {
+		if !c.Flags().Changed(q.Flag) {
 			continue
 		}
-		if err := q.check(*q.value); err != nil {
-			return fmt.Errorf("--%s: %w", q.flag, err)
+		if err := q.Check(*q.Value); err != nil {
+			return fmt.Errorf("--%s: %w", q.Flag, err)
 		}
 	}
 	for _, h := range i.hosts {
-		if err := i.addHost(h); err != nil {
+		if err := i.AddHost(h); err != nil {
 			return fmt.Errorf("--host %s: %w", h, err)
 		}
 	}
@@ -75,9 +64,9 @@ func (i *initializer) missing(c *cobra.Command) []string {
 		return nil
 	}
 	var out []string
-	for _, q := range i.questions() {
-		if q.need && !c.Flags().Changed(q.flag) {
-			out = append(out, fmt.Sprintf("--%-12s %s", q.flag, strings.ReplaceAll(q.help, "`", "")))
+	for _, q := range i.Questions() {
+		if q.Required && !c.Flags().Changed(q.Flag) {
+			out = append(out, fmt.Sprintf("--%-12s %s", q.Flag, strings.ReplaceAll(q.Help, "`", "")))
 		}
 	}
 	if len(i.Hosts) == 0 {
@@ -88,15 +77,15 @@ func (i *initializer) missing(c *cobra.Command) []string {
 
 // answerQuestions answers what no flag says: by asking, or with what is usual.
 func (i *initializer) answerQuestions(c *cobra.Command, ask bool) (err error) {
-	for _, q := range i.questions() {
-		if c.Flags().Changed(q.flag) || q.skip() {
+	for _, q := range i.Questions() {
+		if c.Flags().Changed(q.Flag) || !q.Applies() {
 			continue
 		}
-		*q.value = q.fallback()
+		*q.Value = q.Default()
 		if !ask {
 			continue
 		}
-		if *q.value, err = i.ask(c.Context(), q.ask, *q.value, q.check); err != nil {
+		if *q.Value, err = i.ask(c.Context(), q.Text, *q.Value, q.Check); err != nil {
 			return err
 		}
 	}
@@ -105,14 +94,14 @@ func (i *initializer) answerQuestions(c *cobra.Command, ask bool) (err error) {
 
 // askHosts asks for machines, one at least.
 func (i *initializer) askHosts(ctx context.Context) error {
-	if _, err := i.ask(ctx, "Machine, as name=address", "", i.addHost); err != nil {
+	if _, err := i.ask(ctx, "Machine, as name=address", "", i.AddHost); err != nil {
 		return err
 	}
 	another := func(s string) error {
 		if s == "" {
 			return nil
 		}
-		return i.addHost(s)
+		return i.AddHost(s)
 	}
 	for {
 		answer, err := i.ask(ctx, "Another machine, name=address (empty: no more)", "", another)
@@ -157,22 +146,4 @@ func (i *initializer) ask(ctx context.Context, text, fallback string, check func
 			return "", errInputEnded
 		}
 	}
-}
-
-// addHost adds a machine, given as name=address.
-func (i *initializer) addHost(s string) error {
-	h, err := parseHost(s, i.Sandbox)
-	if err != nil {
-		return err
-	}
-	for _, o := range i.Hosts {
-		switch {
-		case o.Name == h.Name:
-			return fmt.Errorf("there is already a machine %q", h.Name)
-		case strings.EqualFold(o.Address, h.Address):
-			return fmt.Errorf("the machine %q already has the address %s", o.Name, h.Address)
-		}
-	}
-	i.Hosts = append(i.Hosts, h)
-	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"nodejoin/cmd/nodejoin/internal/selection"
 	"nodejoin/plan"
 	"nodejoin/plan/saved"
 	"nodejoin/steps"
@@ -169,7 +170,7 @@ func (a *app) resumption(ctx context.Context, args []string, n plan.Node) (*resu
 		err = fmt.Errorf("the plan changed while it was read: %w", diags)
 	}
 	if err == nil {
-		err = b.target(c)
+		err = selection.Apply(c, b.targets, b.skips)
 	}
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/connect"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps/doctor"
@@ -33,13 +34,6 @@ const (
 	resumeLogSize = 1 << 20
 	resumeLogKeep = 3
 )
-
-// localMachine is the machine that this process runs on.
-type localMachine interface {
-	host.Host
-	// DeleteOwnService unregisters the service that this process runs as.
-	DeleteOwnService(ctx context.Context, name string) error
-}
 
 func newResume(a *app) *cobra.Command {
 	c := &cobra.Command{
@@ -63,7 +57,7 @@ func newResume(a *app) *cobra.Command {
 		say := heal.SayTo(log)
 		code := heal.Service{Name: doctor.ResumeService, Say: say, Ends: true,
 			Work: func(ctx context.Context, report func(heal.Level, string)) error {
-				h, err := localHost(plan.Node{DataDir: filepath.Dir(filepath.Dir(args[0]))})
+				h, err := connect.Local(plan.Node{DataDir: filepath.Dir(filepath.Dir(args[0]))})
 				if err == nil {
 					err = (&resuming{machine: h, file: args[0], out: log, say: say, report: report, pause: resumePause}).run(ctx)
 				}
@@ -85,7 +79,7 @@ func newResume(a *app) *cobra.Command {
 
 // resuming finishes a plan on the machine that was rebooted for it.
 type resuming struct {
-	machine localMachine
+	machine connect.Machine
 	file    string
 	out     io.Writer // for the output of apply
 	say     func(string)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"nodejoin/cmd/nodejoin/internal/connect"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps/engine"
@@ -56,7 +57,7 @@ func (a *app) options(p *plan.Compiled, sink func(event.Event)) engine.Options {
 		sink(e)
 	}
 	return engine.Options{
-		Connect: connector(emit), Cluster: clusterOpener(p), Emit: emit, Parallel: a.parallel,
+		Connect: connect.Hosts(emit), Cluster: connect.Cluster(p), Emit: emit, Parallel: a.parallel,
 		Holder: a.holder, Gone: gone, Version: version, PlanDigest: a.digest, Members: a.members,
 		AllowDowngrade: a.downgrade, Drain: a.drain, Resume: a.resume,
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/connect"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/plan/compat"
@@ -123,7 +124,7 @@ func imagesByOS(flags []string) (map[string]string, error) {
 // test runs the web server and all tests.
 func (x *verifyCommand) test(ctx context.Context) verified {
 	x.hold("verify")
-	api, err := clusterOpener(x.compiled)(ctx)
+	api, err := connect.Cluster(x.compiled)(ctx)
 	if err != nil {
 		return verified{report: &verify.Report{}, err: err}
 	}

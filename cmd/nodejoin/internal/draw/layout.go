@@ -1,5 +1,5 @@
-// Package draw lays out step graphs and writes them as a page that needs no network and
-// no library.
+// Package draw writes step graphs: for Graphviz, for Mermaid, and laid out as a page that
+// needs no network and no library.
 package draw
 
 import (

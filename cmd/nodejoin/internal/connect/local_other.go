@@ -1,6 +1,6 @@
 //go:build !linux && !windows
 
-package main
+package connect
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"nodejoin/plan"
 )
 
-// localHost: nodes are Windows or Linux machines.
-func localHost(n plan.Node) (localMachine, error) {
+// Local returns an error: nodes are Windows or Linux machines.
+func Local(n plan.Node) (Machine, error) {
 	return nil, fmt.Errorf("%s: connection \"local\" works only on Windows and Linux, not on %s", n.Address, runtime.GOOS)
 }

@@ -1,8 +1,11 @@
-package main
+// Package connect opens what a plan names: its hosts, its cluster, and the agents for its hosts.
+package connect
 
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,13 +18,22 @@ import (
 	"nodejoin/steps/artifact"
 	"nodejoin/steps/cluster"
 	"nodejoin/steps/event"
+	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/transport"
 )
 
-// connector opens the connection of a node.
-func connector(emit func(event.Event)) func(context.Context, plan.Node) (transport.Conn, error) {
+// Machine is the machine that this process runs on.
+type Machine interface {
+	host.Host
+	// DeleteOwnService unregisters the service that this process runs as.
+	DeleteOwnService(ctx context.Context, name string) error
+}
+
+// Hosts returns a function that opens the connection of a node. emit gets the states of
+// connections, from several hosts at once.
+func Hosts(emit func(event.Event)) func(context.Context, plan.Node) (transport.Conn, error) {
 	found := &agents{}
 	direct := artifact.New(artifact.Options{Direct: true})
 	return func(ctx context.Context, n plan.Node) (transport.Conn, error) {
@@ -35,7 +47,7 @@ func connector(emit func(event.Event)) func(context.Context, plan.Node) (transpo
 			}
 			return transport.NewLocal(h, direct, h.LockDir()), nil
 		case "local":
-			h, err := localHost(n)
+			h, err := Local(n)
 			if err != nil {
 				return nil, err
 			}
@@ -61,8 +73,8 @@ func sandboxError(ctx context.Context, summary, dir string, err error) error {
 		Remedy: "fix what is named above, or remove the folder " + dir + " to start the simulation again"}
 }
 
-// clusterOpener opens the plan's cluster, real or simulated.
-func clusterOpener(p *plan.Compiled) func(context.Context) (kube.API, error) {
+// Cluster returns a function that opens the plan's cluster, real or simulated.
+func Cluster(p *plan.Compiled) func(context.Context) (kube.API, error) {
 	return func(ctx context.Context) (kube.API, error) {
 		c := p.Cluster
 		switch {
@@ -92,9 +104,9 @@ func clusterOpener(p *plan.Compiled) func(context.Context) (kube.API, error) {
 	}
 }
 
-// agentSource finds the agent for a node. A sandbox runs no programs and gets a small
-// stand-in, so that the quickstart needs no cross-build.
-func agentSource(ctx context.Context) func(os, arch, connection string) (steps.Source, error) {
+// Agent returns a function that finds the agent for a node. A sandbox runs no programs
+// and gets a small stand-in, so that the quickstart needs no cross-build.
+func Agent(ctx context.Context) func(os, arch, connection string) (steps.Source, error) {
 	return func(goos, arch, connection string) (steps.Source, error) {
 		if connection == "sandbox" {
 			return sandboxAgent()
@@ -115,7 +127,8 @@ func sandboxAgent() (steps.Source, error) {
 		dir = os.TempDir()
 	}
 	path := filepath.Join(dir, "nodejoin", "sandbox-agent.txt")
-	digest := sha256Hex([]byte(sandboxAgentText))
+	sum := sha256.Sum256([]byte(sandboxAgentText))
+	digest := hex.EncodeToString(sum[:])
 	if have, err := os.ReadFile(path); err == nil && string(have) == sandboxAgentText {
 		return steps.Source{File: path, SHA256: digest}, nil
 	}

@@ -1,11 +1,11 @@
-package main
+package connect
 
 import (
 	"nodejoin/plan"
 	"nodejoin/steps/host/linux"
 )
 
-// localHost is this machine.
-func localHost(n plan.Node) (localMachine, error) {
+// Local opens this machine.
+func Local(n plan.Node) (Machine, error) {
 	return linux.New(linux.Options{DataDir: n.DataDir})
 }

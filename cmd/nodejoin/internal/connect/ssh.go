@@ -1,9 +1,7 @@
-package main
+package connect
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"sync"
 
 	"nodejoin/plan"
@@ -46,9 +44,4 @@ func dialSSH(ctx context.Context, n plan.Node, a *agents, emit func(event.Event)
 			emit(event.HostState{Host: n.Name, State: state, Detail: detail})
 		},
 	}, a.get)
-}
-
-func sha256Hex(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
 }

@@ -1,11 +1,11 @@
-package main
+package connect
 
 import (
 	"nodejoin/plan"
 	"nodejoin/steps/host/windows"
 )
 
-// localHost is this machine.
-func localHost(n plan.Node) (localMachine, error) {
+// Local opens this machine.
+func Local(n plan.Node) (Machine, error) {
 	return windows.New(windows.Options{DataDir: n.DataDir})
 }

@@ -1,0 +1,133 @@
+package firstplan
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"nodejoin/plan/compat"
+)
+
+// version of an artifact.
+func (a *Answers) version(artifact string) string {
+	return map[string]string{
+		compat.KubernetesNode: a.Kubernetes, compat.ContainerdName: a.Containerd, compat.CNIPlugins: a.CNIPlugins,
+		compat.FlannelCNI: cmp.Or(a.FlannelCNI, usualFlannelCNI), compat.Flanneld: a.Flannel,
+	}[artifact]
+}
+
+// artifacts are those of a first plan.
+var artifacts = []string{compat.KubernetesNode, compat.ContainerdName, compat.CNIPlugins, compat.FlannelCNI,
+	compat.Flanneld}
+
+// ownFile is a path of the plan language, which knows "~/", as this process opens it.
+func ownFile(p string) string {
+	if rest, ok := strings.CutPrefix(p, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			return filepath.Join(home, rest)
+		}
+	}
+	return p
+}
+
+// inMirror is the version in the name of the artifact's file in the mirror, or the usual
+// one if the mirror does not have exactly one such file.
+func (a *Answers) inMirror(artifact, usual string) string {
+	const mark = "0.0.0"
+	pattern, _ := compat.Artifact(artifact, mark, "windows", "amd64")
+	before, after, ok := strings.Cut(pattern, mark)
+	if a.Mirror == "" || !ok {
+		return usual
+	}
+	entries, err := os.ReadDir(ownFile(a.Mirror))
+	if err != nil {
+		return usual // readDigests reports the error
+	}
+	var found []string
+	for _, e := range entries {
+		v, ok := strings.CutPrefix(e.Name(), before)
+		if v, ok2 := strings.CutSuffix(v, after); ok && ok2 && checkVersion(v) == nil {
+			found = append(found, v)
+		}
+	}
+	if len(found) != 1 {
+		return usual
+	}
+	return found[0]
+}
+
+// locate turns paths relative to this folder into paths relative to the plan.
+func (a *Answers) locate(folder string) error {
+	a.mirror = ownFile(a.Mirror)
+	base, err := filepath.Abs(folder)
+	if err != nil {
+		return err
+	}
+	for _, p := range []*string{&a.Mirror, &a.Kubeconfig} {
+		if *p == "" || filepath.IsAbs(*p) || strings.HasPrefix(*p, "~/") {
+			continue
+		}
+		abs, err := filepath.Abs(*p)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(base, abs)
+		if err != nil { // another drive
+			*p = abs
+			continue
+		}
+		if rel = filepath.ToSlash(rel); !strings.HasPrefix(rel, "..") {
+			rel = "./" + rel
+		}
+		*p = rel
+	}
+	return nil
+}
+
+// readDigests computes the digests of the artifacts in the mirror. A sandbox can do without.
+func (a *Answers) readDigests() error {
+	if a.mirror == "" {
+		return nil
+	}
+	found, missing := map[string]string{}, ""
+	for _, name := range artifacts {
+		file, address := compat.Artifact(name, a.version(name), "windows", "amd64")
+		sum, err := fileDigest(filepath.Join(a.mirror, file))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			missing += fmt.Sprintf("\n  %s (%s)\n    %s", file, name, address)
+		case err != nil:
+			return fmt.Errorf("--mirror: %w", err)
+		default:
+			found[name] = sum
+		}
+	}
+	switch {
+	case missing == "":
+		a.Digests = found
+	case !a.Sandbox:
+		return fmt.Errorf("--mirror %s: these artifacts are missing there. Download them, and keep their file names:%s",
+			a.mirror, missing)
+	}
+	return nil
+}
+
+func fileDigest(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
