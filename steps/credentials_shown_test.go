@@ -42,7 +42,8 @@ func TestServiceSecretEnvironment(t *testing.T) {
 		return stepstest.Spec("service", "worker", s)
 	}
 	stepstest.Applied(t, h, nil, []steps.Spec{with("first-secret")})
-	reply, err := executor.NewExecutor(kinds.Catalog(), h, nil, func(event.Event) {}).Check(t.Context(), executor.Request{Node: "n", Steps: []steps.Spec{with("second-secret")}})
+	reply, err := executor.NewExecutor(kinds.Catalog(), h, nil, func(event.Event) {}).Check(t.Context(),
+		executor.Request{Node: "n", Steps: []steps.Spec{with("second-secret")}})
 	stepstest.Must(t, err)
 	c := reply.Results[0].Change
 	if c.Action != steps.ActionUpdate || len(c.Diffs) != 1 || !c.Diffs[0].Sensitive {

@@ -28,7 +28,8 @@ func (e *Env) Digest(ctx context.Context, r host.Reader, path string) (string, e
 		return "", fmt.Errorf("%s is a directory", path)
 	}
 	key := host.PathKey(e.Facts.OS, path)
-	if s, ok := e.Record.Digests[key]; ok && fi.Size > smallFile && s.Size == fi.Size && s.ModTime.Equal(fi.ModTime) && s.ID == fi.ID {
+	if s, ok := e.Record.Digests[key]; ok && fi.Size > smallFile && s.Size == fi.Size && s.ModTime.Equal(fi.ModTime) &&
+		s.ID == fi.ID {
 		return s.SHA256, nil
 	}
 	rc, err := r.Open(ctx, path)
@@ -82,7 +83,8 @@ func (e *Env) Stamp(ctx context.Context, r host.Reader, path, sha256 string) err
 	if err != nil {
 		return err
 	}
-	e.Record.Digests[host.PathKey(e.Facts.OS, path)] = record.Stamp{Size: fi.Size, ModTime: fi.ModTime, ID: fi.ID, SHA256: sha256}
+	e.Record.Digests[host.PathKey(e.Facts.OS, path)] = record.Stamp{Size: fi.Size, ModTime: fi.ModTime, ID: fi.ID,
+		SHA256: sha256}
 	return nil
 }
 

@@ -18,7 +18,8 @@ type Holder struct {
 
 // String is "apply by alice on ctl-1 (process 4711), since 2006-01-02T15:04:05Z".
 func (h Holder) String() string {
-	return fmt.Sprintf("%s by %s on %s (process %d), since %s", h.Command, h.User, h.Host, h.PID, h.Since.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s by %s on %s (process %d), since %s", h.Command, h.User, h.Host, h.PID,
+		h.Since.UTC().Format(time.RFC3339))
 }
 
 // LockRequest asks for a machine to be held until Unlock or the end of the connection.

@@ -35,7 +35,8 @@ func TestImports(t *testing.T) {
 					t.Errorf("%s imports %s; only %s may", pkg.ImportPath, imp, owner)
 				}
 			}
-			if under(pkg.ImportPath, "nodejoin/steps") && !under(pkg.ImportPath, "nodejoin/steps/engine") && under(imp, "nodejoin/plan") {
+			if under(pkg.ImportPath, "nodejoin/steps") && !under(pkg.ImportPath, "nodejoin/steps/engine") &&
+				under(imp, "nodejoin/plan") {
 				t.Errorf("%s imports %s; steps do not know of plans", pkg.ImportPath, imp)
 			}
 			if floor, ok := floors[pkg.ImportPath]; ok {
@@ -61,7 +62,8 @@ func TestImports(t *testing.T) {
 func TestAgentImports(t *testing.T) {
 	for _, goos := range []string{"windows", "linux"} {
 		for _, pkg := range list(t, goos, "-deps", "nodejoin/cmd/nodejoin-agent") {
-			for _, not := range []string{"github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "k8s.io", "nodejoin/plan", "nodejoin/steps/cluster", "nodejoin/steps/engine"} {
+			for _, not := range []string{"github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "k8s.io",
+				"nodejoin/plan", "nodejoin/steps/cluster", "nodejoin/steps/engine"} {
 				if under(pkg.ImportPath, not) {
 					t.Errorf("%s: the agent links %s", goos, pkg.ImportPath)
 				}

@@ -30,5 +30,6 @@ func Ours(svc host.Service, rec *record.Record) bool {
 
 // ForeignRemedy is what to do about a service that nodejoin did not register.
 func ForeignRemedy(name string) string {
-	return fmt.Sprintf("remove service %s with the tool that registered it, or let that tool keep the machine; nodejoin does not take over what it did not make", name)
+	return fmt.Sprintf("remove service %s with the tool that registered it, or let that tool keep the machine; "+
+		"nodejoin does not take over what it did not make", name)
 }

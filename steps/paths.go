@@ -71,5 +71,6 @@ func InUse(err error) error {
 		return err
 	}
 	return &Error{Code: CodeFailed, Summary: "a program still runs", Detail: err.Error(),
-		Remedy: "containers outlive the services that started them: end them, or restart the machine; then leave again, it continues from here"}
+		Remedy: "containers outlive the services that started them: end them, or restart the machine; then leave " +
+			"again, it continues from here"}
 }

@@ -123,7 +123,8 @@ func FactValues(f host.Facts) map[string]string {
 	return map[string]string{
 		"fact.management_ip": f.ManagementIP, "fact.hostname": f.Hostname, "fact.build": f.Build,
 		"fact.subnet": f.Subnet, "fact.interface": f.Interface, "fact.data_dir": f.DataDir, "fact.arch": f.Arch,
-		"fact.cgroup_driver": cgroupDriver(f), "fact.systemd_cgroup": strconv.FormatBool(f.Init == "systemd"), "fact.resolv_conf": f.ResolvConf,
+		"fact.cgroup_driver": cgroupDriver(f), "fact.systemd_cgroup": strconv.FormatBool(f.Init == "systemd"),
+		"fact.resolv_conf": f.ResolvConf,
 	}
 }
 

@@ -116,7 +116,8 @@ func (u Undos) Undoing(key record.Key, c record.Claim) (Undoing, error) {
 func (u Undos) Of(key record.Key) (Undo, error) {
 	undo, ok := u[key.Prefix]
 	if !ok {
-		return Undo{}, &Error{Code: CodeInvalid, Summary: "the record holds a claim that this nodejoin cannot undo", Detail: key.String(),
+		return Undo{}, &Error{Code: CodeInvalid, Summary: "the record holds a claim that this nodejoin cannot undo",
+			Detail: key.String(),
 			Remedy: "leave with the nodejoin that made it, or a newer one"}
 	}
 	return undo, nil

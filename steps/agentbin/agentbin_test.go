@@ -136,7 +136,8 @@ func TestFindSource(t *testing.T) {
 // of a checkout that it is run in: it may be a stranger's pull request.
 func TestSourceOfTheWorkingFolder(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "get")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", program, "./testdata/get")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", program,
+		"./testdata/get")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

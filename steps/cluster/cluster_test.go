@@ -115,7 +115,10 @@ func TestOpenRefuses(t *testing.T) {
 	defer srv.Close()
 	insecure := filepath.Join(t.TempDir(), "insecure")
 	os.WriteFile(insecure, []byte(
-		`{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],"clusters":[{"name":"c","cluster":{"server":"`+srv.URL+`","insecure-skip-tls-verify":true}}],"users":[{"name":"u","user":{"token":"hush"}}]}`), 0o600)
+		`{"apiVersion":"v1","kind":"Config","current-context":"x",`+
+			`"contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],`+
+			`"clusters":[{"name":"c","cluster":{"server":"`+srv.URL+`","insecure-skip-tls-verify":true}}],`+
+			`"users":[{"name":"u","user":{"token":"hush"}}]}`), 0o600)
 	for _, c := range []struct {
 		config Config
 		want   string
@@ -243,7 +246,8 @@ func TestUnreachable(t *testing.T) {
 
 func TestSetTaintsTakesUpAConflict(t *testing.T) {
 	patches := 0
-	taints := `[{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule","new-field":1},{"key":"old","effect":"NoExecute"}]`
+	taints := `[{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule","new-field":1},` +
+		`{"key":"old","effect":"NoExecute"}]`
 	a, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPatch {
 			var ops []struct {
@@ -272,7 +276,8 @@ func TestSetTaintsTakesUpAConflict(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := `[{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule","new-field":1},{"key":"foreign","effect":"NoSchedule"},{"key":"os","value":"windows","effect":"NoSchedule"}]`
+	want := `[{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule","new-field":1},` +
+		`{"key":"foreign","effect":"NoSchedule"},{"key":"os","value":"windows","effect":"NoSchedule"}]`
 	if taints != want {
 		t.Errorf("have %s", taints)
 	}

@@ -121,20 +121,22 @@ func (p *controlPlane) manifests(ctx context.Context, a kube.API) {
 
 	p.definitions(ctx, a)
 
-	for content, want := range map[string]string{
-		"apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\n":                                       "example.com/v1",
-		"apiVersion: v1\nkind: Thing\nmetadata: {name: a}\n":                                                   "Thing of v1",
-		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nspec: {}\n":                                     "field not declared in schema",
-		"apiVersion: v1\nkind: Namespace\nmetadata: {name: a, namespace: b}\n":                                 "have no namespace",
-		"apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: a}\nspec: {selector: {matchLabels: {a: b}}}\n": "spec.template",
-		"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n":                                                  "cannot contain Secrets",
-		"kind: ConfigMap\n": "an object needs",
-		"a: 1\na: 2\n":      "document 1: line 2: key \"a\" already set in map",
-		"{":                 "document 1", "": "no object",
+	for _, c := range []struct{ content, want string }{
+		{"apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\n", "example.com/v1"},
+		{"apiVersion: v1\nkind: Thing\nmetadata: {name: a}\n", "Thing of v1"},
+		{"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nspec: {}\n", "field not declared in schema"},
+		{"apiVersion: v1\nkind: Namespace\nmetadata: {name: a, namespace: b}\n", "have no namespace"},
+		{"apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: a}\nspec: {selector: {matchLabels: {a: b}}}\n",
+			"spec.template"},
+		{"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n", "cannot contain Secrets"},
+		{"kind: ConfigMap\n", "an object needs"},
+		{"a: 1\na: 2\n", "document 1: line 2: key \"a\" already set in map"},
+		{"{", "document 1"},
+		{"", "no object"},
 	} {
-		if _, err := check(&kinds.Manifest{Content: content}); err == nil ||
-			!strings.Contains(err.Error(), want) && !strings.Contains(steps.AsError(err).Detail, want) {
-			p.t.Errorf("%q: %v, want %q", content, err, want)
+		if _, err := check(&kinds.Manifest{Content: c.content}); err == nil ||
+			!strings.Contains(err.Error(), c.want) && !strings.Contains(steps.AsError(err).Detail, c.want) {
+			p.t.Errorf("%q: %v, want %q", c.content, err, c.want)
 		}
 	}
 	if _, err := a.(*client).object(ctx, "/api/v1/namespaces/tools/configmaps/none", kube.Manifest{}); !errors.Is(err,
@@ -156,7 +158,10 @@ spec:
   - name: v1
     served: true
     storage: true
-    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 ---
 `, plural, strings.ToLower(kind), kind)
 }
@@ -173,7 +178,8 @@ func (p *controlPlane) definitions(ctx context.Context, a kube.API) {
 	spec := func(id string, m *kinds.Manifest) steps.Spec {
 		return steps.Spec{ID: id, Kind: "manifest", Args: steps.MustArgs(m)}
 	}
-	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), testNode, []steps.Spec{spec("first", first), spec("second", second)},
+	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), testNode,
+		[]steps.Spec{spec("first", first), spec("second", second)},
 		map[string]string{}, map[string]bool{}, a) {
 		if r.Err != nil || r.Change.Action != steps.ActionCreate {
 			p.t.Errorf("%s: %+v, %v", r.ID, r.Change, r.Err)

@@ -220,13 +220,15 @@ func (p *controlPlane) refused(ctx context.Context, a kube.API) {
 	p.verifies(ctx, less, "forbidden", `cannot create resource "pods"`)
 
 	policies := p.admin.AdmissionregistrationV1()
-	rule := admissionregistrationv1.RuleWithOperations{Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+	rule := admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
 		Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
 			Resources: []string{"pods"}}}
+	matches := []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}}
 	_, err = policies.ValidatingAdmissionPolicies().Create(ctx,
 		&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}}},
+				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: matches},
 				Validations:      []admissionregistrationv1.Validation{{Expression: "false", Message: "no pods on a Sunday"}}}},
 		metav1.CreateOptions{})
 	p.must(err)

@@ -12,8 +12,10 @@ import (
 var (
 	// A key whose end names a secret, and its value on the same line: YAML, JSON, TOML,
 	// HCL, NAME=value and flags.
-	secretKey = regexp.MustCompile(`(?i)((?:token|password|passwd|passphrase|secret|client-key-data|access[-_]?key|private[-_]?key|api[-_]?key|\bauth)["']?[ \t]*[:=][ \t]*)("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[^\s"',;}\])]+)`)
-	bearer    = regexp.MustCompile(`(?i)\b((?:bearer|basic)[ \t]+)[A-Za-z0-9._~+/=-]{8,}`)
+	secretKey = regexp.MustCompile(`(?i)((?:token|password|passwd|passphrase|secret|client-key-data|` +
+		`access[-_]?key|private[-_]?key|api[-_]?key|\bauth)["']?[ \t]*[:=][ \t]*)` +
+		`("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[^\s"',;}\])]+)`)
+	bearer = regexp.MustCompile(`(?i)\b((?:bearer|basic)[ \t]+)[A-Za-z0-9._~+/=-]{8,}`)
 	// ID and secret of a bootstrap token (k8s.io/cluster-bootstrap/token/api, BootstrapTokenPattern).
 	bootstrapForm = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
 	jwtForm       = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`)

@@ -10,12 +10,16 @@ import (
 func TestRedact(t *testing.T) {
 	const s = "s3cr3t-V4lue"
 	for _, text := range []string{
-		`password: ` + s, `"password": "` + s + `"`, `PASSWORD=` + s, `--token=` + s, `db_passphrase = "` + s + `"`, `password = "a\"` + s + `"`,
-		"    token: " + s + "\n", "client-key-data: " + s, `auth = "` + s + `"`, "Authorization: Bearer " + s, "http://me:" + s + "@proxy:3128/x",
-		"-----BEGIN EC PRIVATE KEY-----\n" + s + "\n-----END EC PRIVATE KEY-----", "half of a line " + s + "\n-----END PRIVATE KEY-----\nrest",
+		`password: ` + s, `"password": "` + s + `"`, `PASSWORD=` + s, `--token=` + s, `db_passphrase = "` + s + `"`,
+		`password = "a\"` + s + `"`,
+		"    token: " + s + "\n", "client-key-data: " + s, `auth = "` + s + `"`, "Authorization: Bearer " + s,
+		"http://me:" + s + "@proxy:3128/x",
+		"-----BEGIN EC PRIVATE KEY-----\n" + s + "\n-----END EC PRIVATE KEY-----",
+		"half of a line " + s + "\n-----END PRIVATE KEY-----\nrest",
 		"x\n-----BEGIN RSA PRIVATE KEY-----\n" + s, "the known one, " + s + ", in a sentence",
 	} {
-		if have := Redact(text, []string{s[:3], "known-by-none"}); strings.Contains(have, s) && !strings.Contains(text, "sentence") {
+		if have := Redact(text, []string{s[:3], "known-by-none"}); strings.Contains(have, s) && !strings.Contains(text,
+			"sentence") {
 			t.Errorf("%q became %q", text, have)
 		}
 		if have := Redact(text, []string{s[:6], s}); strings.Contains(have, s) || strings.Contains(have, s[6:]) {
@@ -28,8 +32,10 @@ func TestRedact(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"tokenTTL: 15m\nclusterDomain: cluster.local", "  secret:\n    secretName: x", "address: http://10.0.0.1:8080/healthz",
-		"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----", "kubelet.exe --config=C:\\k\\config.yaml", "password_env = \"PW\"",
+		"tokenTTL: 15m\nclusterDomain: cluster.local", "  secret:\n    secretName: x",
+		"address: http://10.0.0.1:8080/healthz",
+		"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----", "kubelet.exe --config=C:\\k\\config.yaml",
+		"password_env = \"PW\"",
 	} {
 		if have := Redact(text, nil); have != text {
 			t.Errorf("%q became %q", text, have)

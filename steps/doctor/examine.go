@@ -147,7 +147,8 @@ func Examine(ctx context.Context, r host.Reader, e *steps.Env, req ExamineReques
 		}
 		if err != nil {
 			f := base
-			f.Unasked, f.Seen, f.Remedy = true, "could not be looked at: "+err.Error(), "mend what kept it from being asked, and look again"
+			f.Unasked, f.Seen, f.Remedy = true, "could not be looked at: "+err.Error(),
+				"mend what kept it from being asked, and look again"
 			if f.Severity == steps.SeverityError {
 				f.Severity = steps.SeverityWarning
 			}
@@ -155,8 +156,10 @@ func Examine(ctx context.Context, r host.Reader, e *steps.Env, req ExamineReques
 		}
 	}
 	if reply.Pause, reply.PauseMend, err = ex.pause(ctx); err != nil {
-		reply.Symptoms = append(reply.Symptoms, Symptom{Finding: steps.Finding{ID: PauseImageSymptom, Severity: steps.SeverityWarning, Unasked: true,
-			Seen: "could not be looked at: " + err.Error(), Why: pauseWhy, Remedy: "mend what kept it from being asked, and look again"}})
+		reply.Symptoms = append(reply.Symptoms,
+			Symptom{Finding: steps.Finding{ID: PauseImageSymptom, Severity: steps.SeverityWarning, Unasked: true,
+				Seen: "could not be looked at: " + err.Error(), Why: pauseWhy,
+				Remedy: "mend what kept it from being asked, and look again"}})
 	}
 	return reply, nil
 }
@@ -196,7 +199,9 @@ func (x *diagnosis) using(value string) (ids []string) {
 			return r == value || slices.Contains(ids, step)
 		})
 		if v, ok := s.args.(*kinds.Service); ok && len(v.Command) > 0 {
-			takes = takes || slices.ContainsFunc(v.Watched(), func(p string) bool { return slices.Contains(files, host.PathKey(x.e.Facts.OS, p)) })
+			takes = takes || slices.ContainsFunc(v.Watched(), func(p string) bool {
+				return slices.Contains(files, host.PathKey(x.e.Facts.OS, p))
+			})
 		}
 		if !takes {
 			continue

@@ -18,13 +18,28 @@ import (
 
 // networkSymptoms: the pod network of the node.
 var networkSymptoms = []symptom{
-	{id: "network-adapter", severity: steps.SeverityError, os: "windows", why: "pods get their adapters from this HNS network; a kubelet without it finds none, and no pod starts", look: missingNetwork},
-	{id: "network-address", severity: steps.SeverityError, os: "windows", why: "flanneld waits for the network's management address (\"Waiting for the Network to be created\") and writes no subnet before it has one", look: networkAddress},
-	{id: "subnet-file", severity: steps.SeverityError, why: "the CNI plugin reads the node's pod network from this file; without it no pod starts, with a wrong one pods have addresses that nobody routes here", look: subnetFileSymptom},
-	{id: "stale-subnet", severity: steps.SeverityError, why: "a node that has joined again has another pod network; kube-proxy with an address of the old one sends from where no answer comes back", look: staleSubnet},
-	{id: "outbound-exceptions", severity: steps.SeverityError, os: "windows", why: "pods reach each other and services without address translation only where it is excepted, and the outside only where it is not. A ping proves nothing: Windows pods have no rules for ICMP, so try TCP", look: outboundExceptions},
-	{id: "cni-other", severity: steps.SeverityError, why: "the runtime takes the first CNI configuration of its folder by name: new pods get the network of that one, and no error says so", look: otherCNIConf},
-	{id: "mac-spoofing", severity: steps.SeverityNote, os: "windows", why: "in an L2 bridge each pod sends with a hardware address of its own, which a hypervisor drops unless the virtual machine's adapters allow it (Hyper-V: MAC address spoofing)", look: macSpoofing},
+	{id: "network-adapter", severity: steps.SeverityError, os: "windows",
+		why:  "pods get their adapters from this HNS network; a kubelet without it finds none, and no pod starts",
+		look: missingNetwork},
+	{id: "network-address", severity: steps.SeverityError, os: "windows",
+		why: "flanneld waits for the network's management address (\"Waiting for the Network to be created\") and " +
+			"writes no subnet before it has one", look: networkAddress},
+	{id: "subnet-file", severity: steps.SeverityError,
+		why: "the CNI plugin reads the node's pod network from this file; without it no pod starts, with a wrong " +
+			"one pods have addresses that nobody routes here", look: subnetFileSymptom},
+	{id: "stale-subnet", severity: steps.SeverityError,
+		why: "a node that has joined again has another pod network; kube-proxy with an address of the old one sends " +
+			"from where no answer comes back", look: staleSubnet},
+	{id: "outbound-exceptions", severity: steps.SeverityError, os: "windows",
+		why: "pods reach each other and services without address translation only where it is excepted, and the " +
+			"outside only where it is not. A ping proves nothing: Windows pods have no rules for ICMP, so try TCP",
+		look: outboundExceptions},
+	{id: "cni-other", severity: steps.SeverityError,
+		why: "the runtime takes the first CNI configuration of its folder by name: new pods get the network of that " +
+			"one, and no error says so", look: otherCNIConf},
+	{id: "mac-spoofing", severity: steps.SeverityNote, os: "windows",
+		why: "in an L2 bridge each pod sends with a hardware address of its own, which a hypervisor drops unless " +
+			"the virtual machine's adapters allow it (Hyper-V: MAC address spoofing)", look: macSpoofing},
 }
 
 // networks are those that the node's gates wait for, without the ones that are not
@@ -62,12 +77,16 @@ func missingNetwork(ctx context.Context, x *diagnosis) (out []finding, err error
 		case err != nil:
 			return out, err
 		case !there:
-			out = append(out, finding{observed: observed{"there is no HNS network " + want.Name, "start the service anew that makes it; where it does not come, its log says why"}, restart: again(want.Service)})
+			out = append(out,
+				finding{observed: observed{"there is no HNS network " + want.Name,
+					"start the service anew that makes it; where it does not come, its log says why"}, restart: again(want.Service)})
 		case n.ManagementIP != "" && !slices.ContainsFunc(adapters, func(a host.Adapter) bool {
 			return slices.ContainsFunc(a.Prefixes(), func(p netip.Prefix) bool { return p.Addr().String() == n.ManagementIP })
 		}):
-			out = append(out, finding{observed: observed{fmt.Sprintf("no adapter of the machine has %s, the address of HNS network %s", n.ManagementIP, n.Name),
-				"the machine's address has changed: give it back its own, or apply the plan with the new one"}})
+			out = append(out,
+				finding{observed: observed{fmt.Sprintf("no adapter of the machine has %s, the address of HNS "+
+					"network %s", n.ManagementIP, n.Name),
+					"the machine's address has changed: give it back its own, or apply the plan with the new one"}})
 		}
 	}
 	return out, nil
@@ -80,7 +99,9 @@ func networkAddress(ctx context.Context, x *diagnosis) (out []finding, err error
 			return out, err
 		}
 		if there && n.ManagementIP == "" {
-			out = append(out, finding{observed: observed{fmt.Sprintf("HNS network %s has no management address", n.Name), "start the service anew that makes it"}, restart: again(want.Service)})
+			out = append(out,
+				finding{observed: observed{fmt.Sprintf("HNS network %s has no management address", n.Name),
+					"start the service anew that makes it"}, restart: again(want.Service)})
 		}
 	}
 	return out, nil
@@ -96,7 +117,9 @@ func subnetFileSymptom(ctx context.Context, x *diagnosis) (out []finding, err er
 			continue
 		}
 		found := func(format string, args ...any) {
-			out = append(out, finding{observed: observed{fmt.Sprintf(format, args...), "start flanneld anew, which writes it"}, restart: again(want.Service)})
+			out = append(out,
+				finding{observed: observed{fmt.Sprintf(format, args...), "start flanneld anew, which writes it"},
+					restart: again(want.Service)})
 		}
 		b, there, err := x.read(ctx, want.Path)
 		switch {
@@ -161,7 +184,10 @@ func staleSubnet(ctx context.Context, x *diagnosis) (out []finding, err error) {
 			return out, err
 		}
 		if _, stale := v.Diff(s, subnet.Masked()); len(stale) > 0 {
-			out = append(out, finding{observed{fmt.Sprintf("%s is reserved as source address of kube-proxy, outside of the Node's pod network %s", kinds.JoinAddrs(stale), subnet), "apply the plan, which reserves another and tells kube-proxy"}, mend, nil})
+			out = append(out,
+				finding{observed{fmt.Sprintf("%s is reserved as source address of kube-proxy, outside of the Node's "+
+					"pod network %s", kinds.JoinAddrs(stale), subnet),
+					"apply the plan, which reserves another and tells kube-proxy"}, mend, nil})
 		}
 	}
 	vip, err := x.proxySource(ctx)
@@ -169,7 +195,9 @@ func staleSubnet(ctx context.Context, x *diagnosis) (out []finding, err error) {
 		return out, err
 	}
 	if a, err := netip.ParseAddr(vip); err == nil && !subnet.Contains(a) {
-		out = append(out, finding{observed{fmt.Sprintf("kube-proxy sends from %s, outside of the Node's pod network %s", a, subnet), "apply the plan, which tells it an address of that network"}, mend, nil})
+		out = append(out,
+			finding{observed{fmt.Sprintf("kube-proxy sends from %s, outside of the Node's pod network %s", a, subnet),
+				"apply the plan, which tells it an address of that network"}, mend, nil})
 	}
 	if x.e.Facts.OS != "windows" {
 		return out, nil
@@ -182,7 +210,9 @@ func staleSubnet(ctx context.Context, x *diagnosis) (out []finding, err error) {
 		if _, _, own := x.file(path); own || !there || !strangeAddress(b, subnet) {
 			continue
 		}
-		out = append(out, finding{observed: observed{fmt.Sprintf("%s is there from an earlier node, with addresses outside of the Node's pod network %s", path, subnet), "remove it; nodejoin did not make it, and deletes nothing of others"}})
+		out = append(out,
+			finding{observed: observed{fmt.Sprintf("%s is there from an earlier node, with addresses outside of the "+
+				"Node's pod network %s", path, subnet), "remove it; nodejoin did not make it, and deletes nothing of others"}})
 	}
 	return out, nil
 }
@@ -236,12 +266,14 @@ func outboundExceptions(ctx context.Context, x *diagnosis) (out []finding, err e
 			return out, err
 		}
 		if !there {
-			out = append(out, finding{observed{f.Path + " is missing", "apply the plan, which writes it"}, []string{ids[i]}, nil})
+			out = append(out, finding{observed{f.Path + " is missing", "apply the plan, which writes it"},
+				[]string{ids[i]}, nil})
 			continue
 		}
 		var broken *json.SyntaxError
 		if _, err := jsonOf(b); errors.As(err, &broken) {
-			out = append(out, finding{observed{fmt.Sprintf("%s is no JSON (%v; JSON has no comments)", f.Path, broken), "apply the plan, which writes it anew"}, []string{ids[i]}, nil})
+			out = append(out, finding{observed{fmt.Sprintf("%s is no JSON (%v; JSON has no comments)", f.Path, broken),
+				"apply the plan, which writes it anew"}, []string{ids[i]}, nil})
 			continue
 		}
 		have, _ := exceptionsOf(b)
@@ -264,7 +296,9 @@ func outboundExceptions(ctx context.Context, x *diagnosis) (out []finding, err e
 			what = append(what, "excepts "+strings.Join(more, ", ")+" besides, from where pods get no answers")
 		}
 		if len(what) > 0 {
-			out = append(out, finding{observed{f.Path + " " + strings.Join(what, ", and "), "apply the plan; pods that run keep what they have until they are made anew"}, []string{ids[i]}, nil})
+			out = append(out,
+				finding{observed{f.Path + " " + strings.Join(what, ", and "),
+					"apply the plan; pods that run keep what they have until they are made anew"}, []string{ids[i]}, nil})
 		}
 	}
 	return out, nil
@@ -319,7 +353,10 @@ func otherCNIConf(ctx context.Context, x *diagnosis) (out []finding, err error) 
 			return out, err
 		}
 		for _, path := range before {
-			out = append(out, finding{observed{fmt.Sprintf("%s is read in place of %s", path, host.Base(x.e.Facts.OS, f.Path)), "apply the plan, which removes it (a leave puts it back); make pods anew that started meanwhile"}, []string{ids[i]}, nil})
+			out = append(out,
+				finding{observed{fmt.Sprintf("%s is read in place of %s", path, host.Base(x.e.Facts.OS, f.Path)),
+					"apply the plan, which removes it (a leave puts it back); make pods anew that started meanwhile"},
+					[]string{ids[i]}, nil})
 		}
 	}
 	return out, nil
@@ -328,7 +365,8 @@ func otherCNIConf(ctx context.Context, x *diagnosis) (out []finding, err error) 
 const biosKey = `HKLM\HARDWARE\DESCRIPTION\System\BIOS`
 
 // virtualNames are parts of the product names and makers of virtual machines, in lower case.
-var virtualNames = []string{"virtual machine", "vmware", "virtualbox", "kvm", "qemu", "standard pc", "hvm domu", "bochs"}
+var virtualNames = []string{"virtual machine", "vmware", "virtualbox", "kvm", "qemu", "standard pc", "hvm domu",
+	"bochs"}
 
 func macSpoofing(ctx context.Context, x *diagnosis) ([]finding, error) {
 	for _, want := range x.networks() {
@@ -351,7 +389,8 @@ func macSpoofing(ctx context.Context, x *diagnosis) ([]finding, error) {
 		}
 		about := strings.Join(names, " ")
 		if slices.ContainsFunc(virtualNames, func(v string) bool { return strings.Contains(strings.ToLower(about), v) }) {
-			return []finding{{observed: observed{fmt.Sprintf("the machine is virtual (%s), and its pod network %s is an L2 bridge; what the hypervisor lets through cannot be seen from inside", about, n.Name),
+			return []finding{{observed: observed{fmt.Sprintf("the machine is virtual (%s), and its pod network %s "+
+				"is an L2 bridge; what the hypervisor lets through cannot be seen from inside", about, n.Name),
 				"allow MAC address spoofing for the virtual machine's adapters, where pods have no connection"}}}, nil
 		}
 	}

@@ -20,16 +20,27 @@ const (
 	PortForwardSymptom = "port-forward"
 )
 
-const pauseWhy = "every pod begins with a pause container, which holds its addresses while its containers come and go; on Windows its image must be made for the machine's build, or the pod stays in ContainerCreating"
+const pauseWhy = "every pod begins with a pause container, which holds its addresses while its containers come and " +
+	"go; on Windows its image must be made for the machine's build, or the pod stays in ContainerCreating"
 
 // podSymptoms: what pods of the node show, and what nobody can mend on Windows.
 var podSymptoms = []symptom{
 	{id: PauseImageSymptom, severity: steps.SeverityError, os: "windows", why: pauseWhy, look: nothingHere},
-	{id: PortForwardSymptom, severity: steps.SeverityWarning, os: "windows", why: "kubectl port-forward runs the program wincat inside the pause container, which its image has from 1.4.1 on", look: nothingHere},
-	{id: "pods-creating", severity: steps.SeverityWarning, why: "a pod that is not running after minutes will not run by itself: mostly the pause image, the CNI plugin or an image is the cause", look: podsCreating},
-	{id: "image-pull", severity: steps.SeverityWarning, why: "images are fetched by the runtime, which knows the proxy only from its own environment at its start", look: imagePull},
-	{id: "node-port-local", severity: steps.SeverityNote, os: "windows", why: "a Windows node does not reach NodePorts on itself, by design; other nodes and the outside do", look: nodePortLocal},
-	{id: "service-address-local", severity: steps.SeverityNote, os: "windows", why: "a Windows node itself does not reach the addresses of services, by design; its pods do", look: serviceAddressLocal},
+	{id: PortForwardSymptom, severity: steps.SeverityWarning, os: "windows",
+		why: "kubectl port-forward runs the program wincat inside the pause container, which its image has from " +
+			"1.4.1 on", look: nothingHere},
+	{id: "pods-creating", severity: steps.SeverityWarning,
+		why: "a pod that is not running after minutes will not run by itself: mostly the pause image, the CNI " +
+			"plugin or an image is the cause", look: podsCreating},
+	{id: "image-pull", severity: steps.SeverityWarning,
+		why:  "images are fetched by the runtime, which knows the proxy only from its own environment at its start",
+		look: imagePull},
+	{id: "node-port-local", severity: steps.SeverityNote, os: "windows",
+		why:  "a Windows node does not reach NodePorts on itself, by design; other nodes and the outside do",
+		look: nodePortLocal},
+	{id: "service-address-local", severity: steps.SeverityNote, os: "windows",
+		why:  "a Windows node itself does not reach the addresses of services, by design; its pods do",
+		look: serviceAddressLocal},
 }
 
 func nothingHere(context.Context, *diagnosis) ([]finding, error) { return nil, nil }
@@ -39,7 +50,8 @@ func nothingHere(context.Context, *diagnosis) ([]finding, error) { return nil, n
 const creatingMost = 10 * time.Minute
 
 func pullFails(p kube.Pod) bool {
-	return slices.ContainsFunc([]string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}, func(r string) bool { return strings.HasPrefix(p.Waiting, r) })
+	return slices.ContainsFunc([]string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"},
+		func(r string) bool { return strings.HasPrefix(p.Waiting, r) })
 }
 
 func podsCreating(_ context.Context, x *diagnosis) (out []finding, err error) {
@@ -47,8 +59,10 @@ func podsCreating(_ context.Context, x *diagnosis) (out []finding, err error) {
 		if p.Waiting == "" || p.Finished || p.Ending || pullFails(p) || x.c.Clock.Sub(p.Created) < creatingMost {
 			continue
 		}
-		out = append(out, finding{observed: observed{fmt.Sprintf("pod %s is not running after %s: %s", p, x.c.Clock.Sub(p.Created).Round(time.Minute), p.Waiting),
-			fmt.Sprintf("kubectl describe pod --namespace %s %s", p.Namespace, p.Name)}})
+		out = append(out,
+			finding{observed: observed{fmt.Sprintf("pod %s is not running after %s: %s", p,
+				x.c.Clock.Sub(p.Created).Round(time.Minute), p.Waiting),
+				fmt.Sprintf("kubectl describe pod --namespace %s %s", p.Namespace, p.Name)}})
 	}
 	return out, asked(x.c.PodsWhy)
 }
@@ -67,9 +81,11 @@ func imagePull(ctx context.Context, x *diagnosis) (out []finding, err error) {
 			proxies = append(proxies, name)
 		}
 	}
-	remedy := "the machine has no proxy: if it needs one for the outside, say proxy { ... } in the plan; if not, correct the image or give the plan a registry that has it"
+	remedy := "the machine has no proxy: if it needs one for the outside, say proxy { ... } in the plan; if not, " +
+		"correct the image or give the plan a registry that has it"
 	if len(proxies) > 0 {
-		remedy = "the machine has " + strings.Join(proxies, " and ") + ": correct it, or start the runtime anew where it is newer than the runtime's start; else correct the image"
+		remedy = "the machine has " + strings.Join(proxies, " and ") +
+			": correct it, or start the runtime anew where it is newer than the runtime's start; else correct the image"
 	}
 	for _, p := range x.c.Pods {
 		if pullFails(p) && !p.Finished && !p.Ending {
@@ -102,7 +118,8 @@ func nodePortLocal(_ context.Context, x *diagnosis) ([]finding, error) {
 	if n == 0 {
 		return nil, asked(x.c.ServicesWhy)
 	}
-	return []finding{{observed: observed{"there are NodePorts that do not answer on this machine itself: " + list, "ask them from another machine"}}}, nil
+	return []finding{{observed: observed{"there are NodePorts that do not answer on this machine itself: " + list,
+		"ask them from another machine"}}}, nil
 }
 
 func serviceAddressLocal(_ context.Context, x *diagnosis) ([]finding, error) {
@@ -114,5 +131,6 @@ func serviceAddressLocal(_ context.Context, x *diagnosis) ([]finding, error) {
 	if n == 0 {
 		return nil, asked(x.c.ServicesWhy)
 	}
-	return []finding{{observed: observed{"there are services whose addresses do not answer on this machine itself: " + list, "ask them from a pod"}}}, nil
+	return []finding{{observed: observed{"there are services whose addresses do not answer on this machine itself: " +
+		list, "ask them from a pod"}}}, nil
 }

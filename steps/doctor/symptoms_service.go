@@ -19,14 +19,29 @@ import (
 // serviceSymptoms: the programs of a node, how they are registered, and what the
 // cluster says of the Node.
 var serviceSymptoms = []symptom{
-	{id: "node-service-stopped", severity: steps.SeverityError, why: "a node is its services: runtime, kubelet, pod network, kube-proxy", look: stoppedServices},
-	{id: "node-not-ready", severity: steps.SeverityError, why: "no pod is started on a Node that is not Ready", look: nodeNotReady},
-	{id: "node-pressure", severity: steps.SeverityError, why: "the cluster gives a Node such a taint while it lacks something, and starts no pods there; where disk or memory are short, the kubelet ends pods as well", look: nodePressure},
-	{id: "plan-unfinished", severity: steps.SeverityWarning, why: "an apply that reboots the machine it runs on leaves the rest of its plan to a service, once", look: planUnfinished},
-	{id: "service-flags", severity: steps.SeverityError, os: "windows", why: "without --windows-service the program never answers the service manager, which ends it after 30 seconds (guides write --service, which no program of Kubernetes knows)", look: serviceFlags},
-	{id: "service-wrapper", severity: steps.SeverityWarning, os: "windows", why: "what a program prints under nssm is lost unless nssm is told to keep it, and with it why the program ended", look: serviceWrapper},
-	{id: "kube-proxy-name", severity: steps.SeverityError, os: "windows", why: "kube-proxy takes the endpoints of its own node for those of another one, and the containers' adapters and HNS endpoints go", look: kubeProxyName},
-	{id: "dns", severity: steps.SeverityError, why: "pods ask the name server that the kubelet gives them. On Windows a pod has one DNS suffix only, and a name with a dot in it must be whole (kubernetes.default is not found, kubernetes.default.svc.cluster.local is)", look: clusterDNS},
+	{id: "node-service-stopped", severity: steps.SeverityError,
+		why: "a node is its services: runtime, kubelet, pod network, kube-proxy", look: stoppedServices},
+	{id: "node-not-ready", severity: steps.SeverityError, why: "no pod is started on a Node that is not Ready",
+		look: nodeNotReady},
+	{id: "node-pressure", severity: steps.SeverityError,
+		why: "the cluster gives a Node such a taint while it lacks something, and starts no pods there; where disk " +
+			"or memory are short, the kubelet ends pods as well", look: nodePressure},
+	{id: "plan-unfinished", severity: steps.SeverityWarning,
+		why:  "an apply that reboots the machine it runs on leaves the rest of its plan to a service, once",
+		look: planUnfinished},
+	{id: "service-flags", severity: steps.SeverityError, os: "windows",
+		why: "without --windows-service the program never answers the service manager, which ends it after 30 " +
+			"seconds (guides write --service, which no program of Kubernetes knows)", look: serviceFlags},
+	{id: "service-wrapper", severity: steps.SeverityWarning, os: "windows",
+		why: "what a program prints under nssm is lost unless nssm is told to keep it, and with it why the program " +
+			"ended", look: serviceWrapper},
+	{id: "kube-proxy-name", severity: steps.SeverityError, os: "windows",
+		why: "kube-proxy takes the endpoints of its own node for those of another one, and the containers' adapters " +
+			"and HNS endpoints go", look: kubeProxyName},
+	{id: "dns", severity: steps.SeverityError,
+		why: "pods ask the name server that the kubelet gives them. On Windows a pod has one DNS suffix only, and a " +
+			"name with a dot in it must be whole (kubernetes.default is not found, " +
+			"kubernetes.default.svc.cluster.local is)", look: clusterDNS},
 }
 
 func stoppedServices(ctx context.Context, x *diagnosis) (out []finding, err error) {
@@ -45,16 +60,20 @@ func stoppedServices(ctx context.Context, x *diagnosis) (out []finding, err erro
 		}
 		switch {
 		case !there:
-			out = append(out, finding{observed{fmt.Sprintf("service %s is not registered", s.Name), "apply the plan"}, []string{ids[i]}, nil})
+			out = append(out, finding{observed{fmt.Sprintf("service %s is not registered", s.Name), "apply the plan"},
+				[]string{ids[i]}, nil})
 		case have.State == host.ServiceRunning:
 		case !steps.Ours(have, x.e.Record):
-			out = append(out, finding{observed: observed{fmt.Sprintf("service %s is %s, and was not registered by nodejoin", s.Name, have.State), steps.ForeignRemedy(s.Name)}})
+			out = append(out,
+				finding{observed: observed{fmt.Sprintf("service %s is %s, and was not registered by nodejoin", s.Name,
+					have.State), steps.ForeignRemedy(s.Name)}})
 		default:
 			what := fmt.Sprintf("service %s is %s", s.Name, have.State)
 			if have.ExitCode != 0 {
 				what += fmt.Sprintf(", its exit code was %d", have.ExitCode)
 			}
-			out = append(out, finding{observed{what + about, "read its log, and start it: apply the plan"}, []string{ids[i]}, nil})
+			out = append(out, finding{observed{what + about, "read its log, and start it: apply the plan"},
+				[]string{ids[i]}, nil})
 		}
 	}
 	return out, nil
@@ -69,7 +88,8 @@ func planUnfinished(ctx context.Context, x *diagnosis) ([]finding, error) {
 	if err != nil || !there {
 		return nil, err
 	}
-	s := observed{"the service " + ResumeService + " is registered, and finishes a plan after the next boot", "reboot the machine when it suits; a leave takes the service away"}
+	s := observed{"the service " + ResumeService + " is registered, and finishes a plan after the next boot",
+		"reboot the machine when it suits; a leave takes the service away"}
 	if have.State == host.ServiceRunning {
 		s = observed{"the service " + ResumeService + " is finishing a plan", "wait for it; its log says what it does"}
 	}
@@ -82,9 +102,11 @@ func nodeNotReady(_ context.Context, x *diagnosis) ([]finding, error) {
 	case x.c.NodeWhy != "":
 		return nil, asked(x.c.NodeWhy)
 	case n == nil:
-		return []finding{{observed: observed{"the cluster has no Node " + x.e.Node, "apply the plan, which joins it again; read the kubelet's log where it does not come"}}}, nil
+		return []finding{{observed: observed{"the cluster has no Node " + x.e.Node,
+			"apply the plan, which joins it again; read the kubelet's log where it does not come"}}}, nil
 	case !n.Ready:
-		return []finding{{observed: observed{kinds.NotReady(*n), "mend what else is found here first; then read the kubelet's log"}}}, nil
+		return []finding{{observed: observed{kinds.NotReady(*n),
+			"mend what else is found here first; then read the kubelet's log"}}}, nil
 	}
 	return nil, nil
 }
@@ -93,11 +115,14 @@ func nodeNotReady(_ context.Context, x *diagnosis) ([]finding, error) {
 // or cordoned, with what ends them (kubernetes.io, "Well-Known Labels, Annotations and
 // Taints", "Node-pressure Eviction").
 var pressures = map[string]string{
-	"node.kubernetes.io/disk-pressure":               "free space on the volumes of the kubelet and of images, of which it wants 10 and 15 percent to be free; or say kubelet { config = { evictionHard = { ... } } } in the plan",
-	"node.kubernetes.io/memory-pressure":             "give the machine more memory, or its pods limits",
-	"node.kubernetes.io/pid-pressure":                "find what starts so many processes",
-	"node.kubernetes.io/network-unavailable":         "see that the network plugin, or the cloud's controller of routes, runs; it removes the taint",
-	"node.cloudprovider.kubernetes.io/uninitialized": "see that the cloud's controller manager runs and knows the machine; it removes the taint",
+	"node.kubernetes.io/disk-pressure": "free space on the volumes of the kubelet and of images, of " +
+		"which it wants 10 and 15 percent to be free; or say kubelet { config = { evictionHard = { ... } } } in the plan",
+	"node.kubernetes.io/memory-pressure": "give the machine more memory, or its pods limits",
+	"node.kubernetes.io/pid-pressure":    "find what starts so many processes",
+	"node.kubernetes.io/network-unavailable": "see that the network plugin, or the cloud's controller of " +
+		"routes, runs; it removes the taint",
+	"node.cloudprovider.kubernetes.io/uninitialized": "see that the cloud's controller manager runs and knows the " +
+		"machine; it removes the taint",
 }
 
 func nodePressure(_ context.Context, x *diagnosis) (out []finding, err error) {
@@ -159,7 +184,8 @@ func serviceWrapper(ctx context.Context, x *diagnosis) (out []finding, err error
 			if kept {
 				continue
 			}
-			g := finding{observed: observed{fmt.Sprintf("service %s runs under nssm, which is not told where its output goes (%s)", name, value),
+			g := finding{observed: observed{fmt.Sprintf("service %s runs under nssm, which is not told where its "+
+				"output goes (%s)", name, value),
 				fmt.Sprintf(`nssm set %s %s C:\var\log\%s.log, or let nodejoin register the service`, name, value, name)}}
 			if planned && steps.Ours(have, x.e.Record) {
 				g.mend = []string{id}
@@ -220,7 +246,8 @@ func kubeProxyName(ctx context.Context, x *diagnosis) ([]finding, error) {
 	} else if strings.EqualFold(x.e.Facts.Hostname, x.e.Node) {
 		return nil, nil // it takes the machine's name, which is the Node's
 	}
-	g := finding{observed: observed{what, "apply the plan, which gives it the name (hostnameOverride)"}, mend: []string{id}}
+	g := finding{observed: observed{what, "apply the plan, which gives it the name (hostnameOverride)"},
+		mend: []string{id}}
 	if _, file, ok := x.file(path); ok {
 		g.mend = []string{file, id}
 	}
@@ -246,7 +273,8 @@ func clusterDNS(ctx context.Context, x *diagnosis) (out []finding, err error) {
 		return nil, err
 	}
 	// A file that no step writes is kubeadm's, which has it from the cluster.
-	remedy, mend := "correct the ConfigMap kube-system/kubelet-config, from which kubeadm has written "+path+", and that file", []string(nil)
+	remedy, mend := "correct the ConfigMap kube-system/kubelet-config, from which kubeadm has written "+path+
+		", and that file", []string(nil)
 	if f, file, ok := x.file(path); ok {
 		remedy, mend = "apply the plan, which writes "+path, []string{file, id}
 		if yaml.Unmarshal([]byte(f.Content), &planned) != nil {
@@ -257,21 +285,29 @@ func clusterDNS(ctx context.Context, x *diagnosis) (out []finding, err error) {
 		return append(out, finding{observed{err.Error(), remedy}, mend, nil}), nil
 	}
 	if x.e.Facts.OS == "windows" && config.ResolvConf != nil && *config.ResolvConf != "" {
-		out = append(out, finding{observed{fmt.Sprintf("the kubelet reads its name servers from %s, a file that Windows does not have", *config.ResolvConf), remedy}, mend, nil})
+		out = append(out,
+			finding{observed{fmt.Sprintf("the kubelet reads its name servers from %s, a file that Windows does not "+
+				"have", *config.ResolvConf), remedy}, mend, nil})
 	}
 	if len(config.ClusterDNS) == 0 {
-		return append(out, finding{observed{"the kubelet gives pods no name server of the cluster (clusterDNS is empty)", remedy}, mend, nil}), nil
+		return append(out,
+			finding{observed{"the kubelet gives pods no name server of the cluster (clusterDNS is empty)", remedy},
+				mend, nil}), nil
 	}
 	if planned.ClusterDNS != nil && !slices.Equal(config.ClusterDNS, planned.ClusterDNS) {
-		return append(out, finding{observed{fmt.Sprintf("pods ask %s for names, and the plan says %s", strings.Join(config.ClusterDNS, ", "), strings.Join(planned.ClusterDNS, ", ")), remedy}, mend, nil}), nil
+		return append(out,
+			finding{observed{fmt.Sprintf("pods ask %s for names, and the plan says %s",
+				strings.Join(config.ClusterDNS, ", "), strings.Join(planned.ClusterDNS, ", ")), remedy}, mend, nil}), nil
 	}
 	if err := asked(x.c.ServicesWhy); err != nil {
 		return out, err
 	}
 	for _, ip := range config.ClusterDNS {
 		if !slices.ContainsFunc(x.c.Services, func(s kube.Service) bool { return s.ClusterIP == ip }) {
-			out = append(out, finding{observed: observed{fmt.Sprintf("pods ask %s for names, and no service of the cluster has that address", ip),
-				"install the cluster's DNS (CoreDNS) at that address, or give its own in the plan: dns_ip"}})
+			out = append(out,
+				finding{observed: observed{fmt.Sprintf("pods ask %s for names, and no service of the cluster has "+
+					"that address", ip),
+					"install the cluster's DNS (CoreDNS) at that address, or give its own in the plan: dns_ip"}})
 		}
 	}
 	return out, nil

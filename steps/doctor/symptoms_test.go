@@ -32,33 +32,47 @@ type patient struct {
 }
 
 const (
-	cniConfV2 = `{"name":"flannel.4096","plugins":[{"type":"flannel","delegate":{"type":"win-overlay","policies":[{"name":"EndpointPolicy","value":{"Type":"OutBoundNAT","Settings":{"Exceptions":["10.244.0.0/16","10.96.0.0/12"]}}}]}}]}`
+	cniConfV2 = `{"name":"flannel.4096","plugins":[{"type":"flannel","delegate":{"type":"win-overlay","policies":[` +
+		`{"name":"EndpointPolicy","value":{"Type":"OutBoundNAT",` +
+		`"Settings":{"Exceptions":["10.244.0.0/16","10.96.0.0/12"]}}}]}}]}`
 	subnetEnv = "FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=10.244.3.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n"
 )
 
 func newPatient(t *testing.T) *patient {
 	service := func(name string, args ...string) steps.Spec {
-		return stepstest.Spec("service", strings.ReplaceAll(name, "-", "_"), &kinds.Service{ServiceConfig: host.ServiceConfig{Name: name, Command: append([]string{`C:\x\` + name + `-run.exe`}, args...)}, Log: `C:\x\` + name + ".log"})
+		return stepstest.Spec("service", strings.ReplaceAll(name, "-", "_"),
+			&kinds.Service{ServiceConfig: host.ServiceConfig{Name: name,
+				Command: append([]string{`C:\x\` + name + `-run.exe`}, args...)}, Log: `C:\x\` + name + ".log"})
 	}
 	node := &kube.Node{Name: "win-1", Ready: true, PodCIDR: "10.244.3.0/24"}
 	p := &patient{t: t, config: sandbox.Config{Path: t.TempDir(), Hostname: "win-host", IP: "192.0.2.10"},
-		quirks: sandbox.Quirks{Networks: []host.HNSNetwork{{Name: "flannel.4096", Type: "Overlay", ManagementIP: "192.0.2.10"}}},
+		quirks: sandbox.Quirks{Networks: []host.HNSNetwork{{Name: "flannel.4096", Type: "Overlay",
+			ManagementIP: "192.0.2.10"}}},
 		view: doctor.ClusterView{Node: node, Clock: time.Now(), Services: []kube.Service{
-			{Namespace: "default", Name: "kubernetes", ClusterIP: "10.96.0.1"}, {Namespace: "kube-system", Name: "kube-dns", ClusterIP: "10.96.0.10"}}},
+			{Namespace: "default", Name: "kubernetes", ClusterIP: "10.96.0.1"},
+			{Namespace: "kube-system", Name: "kube-dns", ClusterIP: "10.96.0.10"}}},
 	}
 	p.list = []steps.Spec{
 		stepstest.Spec("preflight", "require", &preflight.Preflight{}),
-		stepstest.Spec("file", "containerd_config", &kinds.File{Path: `C:\x\config.toml`, Content: "[plugins.'io.containerd.cri.v1.images'.pinned_images]\n  sandbox = 'registry.k8s.io/pause:3.10.2'\n"}),
+		stepstest.Spec("file", "containerd_config",
+			&kinds.File{Path: `C:\x\config.toml`,
+				Content: "[plugins.'io.containerd.cri.v1.images'.pinned_images]\n  sandbox = 'registry.k8s.io/pause:3.10.2'\n"}),
 		service("containerd", "--config", `C:\x\config.toml`),
-		stepstest.Spec("file", "kubelet_config", &kinds.File{Path: `C:\x\kubelet.yaml`, Content: "resolvConf: \"\"\nclusterDNS: ['10.96.0.10']\n"}),
+		stepstest.Spec("file", "kubelet_config",
+			&kinds.File{Path: `C:\x\kubelet.yaml`, Content: "resolvConf: \"\"\nclusterDNS: ['10.96.0.10']\n"}),
 		service("kubelet", "--windows-service", `--config=C:\x\kubelet.yaml`),
 		service("flanneld"),
-		stepstest.Spec("hns_network_ready", "flannel_network", &kinds.HNSNetworkReady{Name: "flannel.4096", Type: "Overlay", Service: "flanneld"}),
-		stepstest.Spec("file_ready", "subnet_env", &kinds.FileReady{Path: `C:\run\flannel\subnet.env`, Contains: "FLANNEL_SUBNET=", Service: "flanneld"}),
+		stepstest.Spec("hns_network_ready", "flannel_network", &kinds.HNSNetworkReady{Name: "flannel.4096",
+			Type: "Overlay", Service: "flanneld"}),
+		stepstest.Spec("file_ready", "subnet_env", &kinds.FileReady{Path: `C:\run\flannel\subnet.env`,
+			Contains: "FLANNEL_SUBNET=", Service: "flanneld"}),
 		stepstest.Spec("file", "cni_conf", &kinds.File{Path: `C:\x\10-flannel.conflist`, Content: cniConfV2}),
 		stepstest.Spec("cni_conf_first", "cni_conf_first", &kinds.CNIConfFirst{Path: `C:\x\10-flannel.conflist`}),
-		stepstest.Spec("source_vip", "source_vip", &kinds.SourceVIP{Dir: `C:\x\networks`, Network: "flannel.4096", Subnet: steps.Ref("registered.pod_cidr")}),
-		stepstest.Spec("file", "kube_proxy_config", &kinds.File{Path: `C:\x\kube-proxy.yaml`, Content: "hostnameOverride: win-1\nwinkernel:\n  sourceVip: " + steps.Ref("source_vip.address") + "\n"}),
+		stepstest.Spec("source_vip", "source_vip", &kinds.SourceVIP{Dir: `C:\x\networks`, Network: "flannel.4096",
+			Subnet: steps.Ref("registered.pod_cidr")}),
+		stepstest.Spec("file", "kube_proxy_config",
+			&kinds.File{Path: `C:\x\kube-proxy.yaml`, Content: "hostnameOverride: win-1\nwinkernel:\n  sourceVip: " +
+				steps.Ref("source_vip.address") + "\n"}),
 		service("kube-proxy", "--windows-service", `--config=C:\x\kube-proxy.yaml`),
 	}
 	return p
@@ -67,8 +81,10 @@ func newPatient(t *testing.T) *patient {
 // linux makes it a Linux machine with the same services.
 func (p *patient) linux() {
 	p.config.OS, p.quirks.Networks = "linux", nil
-	p.list = []steps.Spec{stepstest.Spec("service", "kubelet", &kinds.Service{ServiceConfig: host.ServiceConfig{Name: "kubelet", Command: []string{"/x/kubelet-run"}}}),
-		stepstest.Spec("file_ready", "subnet_env", &kinds.FileReady{Path: `/run/flannel/subnet.env`, Contains: "FLANNEL_SUBNET=", Service: "flanneld"})}
+	p.list = []steps.Spec{stepstest.Spec("service", "kubelet",
+		&kinds.Service{ServiceConfig: host.ServiceConfig{Name: "kubelet", Command: []string{"/x/kubelet-run"}}}),
+		stepstest.Spec("file_ready", "subnet_env", &kinds.FileReady{Path: `/run/flannel/subnet.env`,
+			Contains: "FLANNEL_SUBNET=", Service: "flanneld"})}
 	p.file("/run/flannel/subnet.env", subnetEnv)
 }
 
@@ -107,7 +123,8 @@ func (p *patient) bridge(network string) {
 }
 
 func (p *patient) pod(waiting string, age time.Duration) {
-	p.view.Pods = append(p.view.Pods, kube.Pod{Namespace: "d", Name: "web", Waiting: waiting, Created: p.view.Clock.Add(-age)})
+	p.view.Pods = append(p.view.Pods, kube.Pod{Namespace: "d", Name: "web", Waiting: waiting,
+		Created: p.view.Clock.Add(-age)})
 }
 
 // nssm makes a service run under it, by hand, with these values.
@@ -167,9 +184,14 @@ var symptomCases = []struct {
 	has     string   // part of what is seen
 	mend    []string // steps, or "restart NAME"
 }{
-	{id: "node-service-stopped", provoke: func(p *patient) { p.do(func(h host.Host) error { return h.StopService(p.t.Context(), "flanneld") }) },
+	{id: "node-service-stopped", provoke: func(p *patient) {
+		p.do(func(h host.Host) error { return h.StopService(p.t.Context(), "flanneld") })
+	},
 		near: func(p *patient) {
-			p.list = append(p.list, stepstest.Spec("service", "idle", &kinds.Service{ServiceConfig: host.ServiceConfig{Name: "idle", Start: host.StartManual, Command: []string{`C:\x\kubelet-run.exe`}}, State: host.ServiceStopped}))
+			p.list = append(p.list,
+				stepstest.Spec("service", "idle",
+					&kinds.Service{ServiceConfig: host.ServiceConfig{Name: "idle", Start: host.StartManual,
+						Command: []string{`C:\x\kubelet-run.exe`}}, State: host.ServiceStopped}))
 		}, has: `service flanneld is stopped; its log is C:\x\flanneld.log`, mend: []string{"flanneld"}},
 	{id: "node-not-ready", provoke: func(p *patient) {
 		p.view.Node.Ready, p.view.Node.ReadyReason = false, "KubeletNotReady: container runtime network not ready"
@@ -178,65 +200,82 @@ var symptomCases = []struct {
 	{id: "node-pressure", provoke: func(p *patient) {
 		p.view.Node.Taints = []kube.Taint{{Key: "node.kubernetes.io/disk-pressure", Effect: "NoSchedule"}}
 	}, near: func(p *patient) {
-		p.view.Node.Taints = []kube.Taint{{Key: "node.kubernetes.io/unschedulable", Effect: "NoSchedule"}, {Key: "os", Value: "windows", Effect: "NoSchedule"}}
+		p.view.Node.Taints = []kube.Taint{{Key: "node.kubernetes.io/unschedulable", Effect: "NoSchedule"},
+			{Key: "os", Value: "windows", Effect: "NoSchedule"}}
 	}, has: "the Node has the taint node.kubernetes.io/disk-pressure:NoSchedule"},
 	{id: "plan-unfinished", provoke: func(p *patient) {
 		p.file(`C:\x\resume.exe`, "program")
 		p.do(func(h host.Host) error {
-			return h.CreateService(p.t.Context(), host.ServiceConfig{Name: doctor.ResumeService, Command: []string{`C:\x\resume.exe`}, Start: host.StartAuto})
+			return h.CreateService(p.t.Context(), host.ServiceConfig{Name: doctor.ResumeService,
+				Command: []string{`C:\x\resume.exe`}, Start: host.StartAuto})
 		})
-	}, near: func(p *patient) { p.file(`C:\ProgramData\nodejoin\resume\resume.json`, "{}") }, has: "finishes a plan after the next boot"},
+	}, near: func(p *patient) { p.file(`C:\ProgramData\nodejoin\resume\resume.json`, "{}") },
+		has: "finishes a plan after the next boot"},
 	{id: "service-flags", provoke: func(p *patient) {
 		p.register("kubelet", func(c *host.ServiceConfig) { c.Command[1] = "--service" })
 	}, near: func(p *patient) {
 		p.register("kubelet", func(c *host.ServiceConfig) { c.Command = append(c.Command, "--v=4") })
 	}, has: "kubelet is registered without --windows-service, but with --service", mend: []string{"kubelet"}},
-	{id: "service-wrapper", provoke: func(p *patient) { p.nssm("AppStdout") }, near: func(p *patient) { p.nssm("AppStdout", "AppStderr") },
-		has: "kube-proxy runs under nssm, which is not told where its output goes (AppStderr)", mend: []string{"kube_proxy"}},
+	{id: "service-wrapper", provoke: func(p *patient) { p.nssm("AppStdout") }, near: func(p *patient) {
+		p.nssm("AppStdout", "AppStderr")
+	},
+		has:  "kube-proxy runs under nssm, which is not told where its output goes (AppStderr)",
+		mend: []string{"kube_proxy"}},
 	{id: "kube-proxy-name", provoke: func(p *patient) { p.file(`C:\x\kube-proxy.yaml`, "mode: kernelspace\n") },
 		near: func(p *patient) {
 			p.config.Hostname = "WIN-1"
 			p.file(`C:\x\kube-proxy.yaml`, "mode: kernelspace\n")
 		}, has: "kube-proxy is not told the name of its Node", mend: []string{"kube_proxy_config", "kube_proxy"}},
 	{id: "dns", provoke: func(p *patient) { p.view.Services[1].ClusterIP = "10.96.0.11" },
-		near: func(p *patient) { p.view.Services[1].Namespace = "elsewhere" }, has: "pods ask 10.96.0.10 for names, and no service of the cluster has that address"},
+		near: func(p *patient) { p.view.Services[1].Namespace = "elsewhere" },
+		has:  "pods ask 10.96.0.10 for names, and no service of the cluster has that address"},
 	{id: "network-adapter", provoke: func(p *patient) { p.quirks.Networks = nil },
 		near: func(p *patient) {
 			p.quirks.Networks[0].Name = "Flannel.4096"
 		}, has: "there is no HNS network flannel.4096", mend: []string{"restart flanneld"}},
 	{id: "network-address", provoke: func(p *patient) { p.quirks.Networks[0].ManagementIP = "" },
-		near: func(p *patient) { p.quirks.Networks[0].Subnets = nil }, has: "flannel.4096 has no management address", mend: []string{"restart flanneld"}},
+		near: func(p *patient) { p.quirks.Networks[0].Subnets = nil }, has: "flannel.4096 has no management address",
+		mend: []string{"restart flanneld"}},
 	{id: "subnet-file", provoke: func(p *patient) { p.remove(podSubnet) },
 		near: func(p *patient) {
 			p.file(podSubnet, strings.ReplaceAll(subnetEnv, "\n", "\r\n")+"FLANNEL_IPV6_NETWORK=\r\n")
 		}, has: podSubnet + " is missing", mend: []string{"restart flanneld"}},
 	{id: "stale-subnet", provoke: func(p *patient) { p.view.Node.PodCIDR = "10.244.9.0/24" },
-		near: func(p *patient) { p.file(`C:\k\SourceVip.json`, `{"ip4":{"ip":"10.244.3.9/24"}}`) }, has: "outside of the Node's pod network 10.244.9.0/24", mend: []string{"source_vip", "kube_proxy_config", "kube_proxy"}},
+		near: func(p *patient) { p.file(`C:\k\SourceVip.json`, `{"ip4":{"ip":"10.244.3.9/24"}}`) },
+		has:  "outside of the Node's pod network 10.244.9.0/24", mend: []string{"source_vip", "kube_proxy_config",
+			"kube_proxy"}},
 	{id: "outbound-exceptions", provoke: func(p *patient) {
 		p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.96.0.0/12"`, `"0.0.0.0/0"`, 1))
 	}, near: func(p *patient) {
-		p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.244.0.0/16","10.96.0.0/12"`, `"10.96.0.0/12", "10.244.0.0/16"`, 1))
-	}, has: "does not except 10.96.0.0/12 from address translation, and excepts 0.0.0.0/0 besides", mend: []string{"cni_conf"}},
-	{id: "cni-other", provoke: func(p *patient) { p.file(`C:\x\0-containerd-nat.json`, "{}") }, near: func(p *patient) { p.file(`C:\x\20-other.conf`, "{}") },
-		has: `C:\x\0-containerd-nat.json is read in place of 10-flannel.conflist`, mend: []string{"cni_conf_first"}},
+		p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.244.0.0/16","10.96.0.0/12"`,
+			`"10.96.0.0/12", "10.244.0.0/16"`, 1))
+	}, has: "does not except 10.96.0.0/12 from address translation, and excepts 0.0.0.0/0 besides",
+		mend: []string{"cni_conf"}},
+	{id: "cni-other", provoke: func(p *patient) { p.file(`C:\x\0-containerd-nat.json`, "{}") },
+		near: func(p *patient) { p.file(`C:\x\20-other.conf`, "{}") },
+		has:  `C:\x\0-containerd-nat.json is read in place of 10-flannel.conflist`, mend: []string{"cni_conf_first"}},
 	{id: "mac-spoofing", provoke: func(p *patient) {
 		p.bridge("L2Bridge")
 		p.registry(`HKLM\HARDWARE\DESCRIPTION\System\BIOS`, "SystemProductName", "Virtual Machine")
 	}, near: func(p *patient) {
 		p.registry(`HKLM\HARDWARE\DESCRIPTION\System\BIOS`, "SystemProductName", "Virtual Machine")
 	}, has: "the machine is virtual (Virtual Machine), and its pod network flannel.4096 is an L2 bridge"},
-	{id: "pods-creating", provoke: func(p *patient) { p.pod("ContainerCreating", 11*time.Minute) }, near: func(p *patient) { p.pod("ContainerCreating", 9*time.Minute) },
-		has: "pod d/web is not running after 11m0s: ContainerCreating"},
+	{id: "pods-creating", provoke: func(p *patient) { p.pod("ContainerCreating", 11*time.Minute) },
+		near: func(p *patient) { p.pod("ContainerCreating", 9*time.Minute) },
+		has:  "pod d/web is not running after 11m0s: ContainerCreating"},
 	{id: "image-pull", provoke: func(p *patient) { p.pod("ImagePullBackOff: Back-off pulling image", time.Minute) },
-		near: func(p *patient) { p.pod("CrashLoopBackOff: back-off", time.Hour) }, has: "pod d/web gets no image: ImagePullBackOff"},
+		near: func(p *patient) { p.pod("CrashLoopBackOff: back-off", time.Hour) },
+		has:  "pod d/web gets no image: ImagePullBackOff"},
 	{id: "node-port-local", provoke: func(p *patient) {
-		p.view.Services = append(p.view.Services, kube.Service{Namespace: "d", Name: "web", ClusterIP: "10.96.7.7", NodePorts: []int32{30080}})
+		p.view.Services = append(p.view.Services, kube.Service{Namespace: "d", Name: "web", ClusterIP: "10.96.7.7",
+			NodePorts: []int32{30080}})
 	}, near: func(p *patient) {
 		p.view.Services = append(p.view.Services, kube.Service{Namespace: "d", Name: "web", ClusterIP: "10.96.7.7"})
 	}, has: "d/web (port 30080)"},
 	{id: "service-address-local", provoke: func(p *patient) {
 		p.view.Services = append(p.view.Services, kube.Service{Namespace: "d", Name: "web", ClusterIP: "10.96.7.7"})
-	}, near: func(p *patient) { p.view.Services = append(p.view.Services, kube.Service{Namespace: "d", Name: "web"}) }, has: "d/web (10.96.7.7)"},
+	}, near: func(p *patient) { p.view.Services = append(p.view.Services, kube.Service{Namespace: "d", Name: "web"}) },
+		has: "d/web (10.96.7.7)"},
 }
 
 // TestSymptoms provokes every symptom, and comes near to it. A row of the table without
@@ -277,7 +316,8 @@ func TestSymptoms(t *testing.T) {
 	}
 	for _, f := range doctor.Symptoms() {
 		judged := f.ID == doctor.PauseImageSymptom || f.ID == doctor.PortForwardSymptom
-		if slices.Contains(ids, f.ID) == judged || f.Doc == "" || slices.ContainsFunc(preflight.Findables(), func(o steps.Findable) bool { return o.ID == f.ID }) {
+		if slices.Contains(ids, f.ID) == judged || f.Doc == "" || slices.ContainsFunc(preflight.Findables(),
+			func(o steps.Findable) bool { return o.ID == f.ID }) {
 			t.Errorf("%s: it has no case, no reason, or the id of a finding", f.ID)
 		}
 	}
@@ -303,19 +343,27 @@ func TestSymptomsElsewhere(t *testing.T) {
 				return h.DeleteService(p.t.Context(), "kubelet")
 			})
 		}, "node-service-stopped", "service kubelet is not registered"},
-		"another's name": {func(p *patient) { p.file(`C:\x\kube-proxy.yaml`, "hostnameOverride: win-2\n") }, "kube-proxy-name", `its Node is "win-2", and it is win-1`},
+		"another's name": {func(p *patient) { p.file(`C:\x\kube-proxy.yaml`, "hostnameOverride: win-2\n") },
+			"kube-proxy-name", `its Node is "win-2", and it is win-1`},
 		"resolvConf": {func(p *patient) {
 			p.file(`C:\x\kubelet.yaml`, "resolvConf: /etc/resolv.conf\nclusterDNS: ['10.96.0.10']\n")
 		}, "dns", "/etc/resolv.conf, a file that Windows does not have"},
-		"no name server":         {func(p *patient) { p.file(`C:\x\kubelet.yaml`, "resolvConf: \"\"\n") }, "dns", "clusterDNS is empty"},
-		"no YAML of kube-proxy":  {func(p *patient) { p.file(`C:\x\kube-proxy.yaml`, "{{") }, "kube-proxy-name", `C:\x\kube-proxy.yaml is no YAML, and its program does not start with it`},
-		"no YAML of the kubelet": {func(p *patient) { p.file(`C:\x\kubelet.yaml`, "{{") }, "dns", `C:\x\kubelet.yaml is no YAML`},
+		"no name server": {func(p *patient) { p.file(`C:\x\kubelet.yaml`, "resolvConf: \"\"\n") }, "dns",
+			"clusterDNS is empty"},
+		"no YAML of kube-proxy": {func(p *patient) { p.file(`C:\x\kube-proxy.yaml`, "{{") }, "kube-proxy-name",
+			`C:\x\kube-proxy.yaml is no YAML, and its program does not start with it`},
+		"no YAML of the kubelet": {func(p *patient) { p.file(`C:\x\kubelet.yaml`, "{{") }, "dns",
+			`C:\x\kubelet.yaml is no YAML`},
 		"another name server": {func(p *patient) {
 			p.file(`C:\x\kubelet.yaml`, "resolvConf: \"\"\nclusterDNS: ['10.96.0.53']\n")
 		}, "dns", "pods ask 10.96.0.53 for names, and the plan says 10.96.0.10"},
-		"address gone":       {func(p *patient) { p.quirks.Networks[0].ManagementIP = "192.0.2.77" }, "network-adapter", "no adapter of the machine has 192.0.2.77"},
-		"half a subnet file": {func(p *patient) { p.file(podSubnet, "FLANNEL_SUBNET=10.244.3.1/24\n") }, "subnet-file", "lacks FLANNEL_NETWORK, FLANNEL_MTU, FLANNEL_IPMASQ"},
-		"another subnet":     {func(p *patient) { p.file(podSubnet, strings.Replace(subnetEnv, "10.244.3.1", "10.244.4.1", 1)) }, "subnet-file", "says 10.244.4.1/24, and the Node's pod network is 10.244.3.0/24"},
+		"address gone": {func(p *patient) { p.quirks.Networks[0].ManagementIP = "192.0.2.77" },
+			"network-adapter", "no adapter of the machine has 192.0.2.77"},
+		"half a subnet file": {func(p *patient) { p.file(podSubnet, "FLANNEL_SUBNET=10.244.3.1/24\n") }, "subnet-file",
+			"lacks FLANNEL_NETWORK, FLANNEL_MTU, FLANNEL_IPMASQ"},
+		"another subnet": {func(p *patient) {
+			p.file(podSubnet, strings.Replace(subnetEnv, "10.244.3.1", "10.244.4.1", 1))
+		}, "subnet-file", "says 10.244.4.1/24, and the Node's pod network is 10.244.3.0/24"},
 		"files of other scripts": {func(p *patient) {
 			p.file(`C:\k\SourceVipRequest.json`, `{"ipam":{"ranges":[[{"subnet":"10.244.8.0/24"}]]}}`)
 		}, "stale-subnet", `C:\k\SourceVipRequest.json is there from an earlier node`},
@@ -323,21 +371,26 @@ func TestSymptomsElsewhere(t *testing.T) {
 			p.file(`C:\x\kube-proxy.yaml`, "hostnameOverride: win-1\nwinkernel: {sourceVip: 10.244.8.2}\n")
 		}, "stale-subnet", "kube-proxy sends from 10.244.8.2, outside of the Node's pod network 10.244.3.0/24"},
 		"comments in JSON": {func(p *patient) {
-			p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.244.0.0/16",`, "\"10.244.0.0/16\", # cluster\n", 1))
+			p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.244.0.0/16",`,
+				"\"10.244.0.0/16\", # cluster\n", 1))
 		}, "outbound-exceptions", "is no JSON"},
-		"no CNI configuration": {func(p *patient) { p.remove(`C:\x\10-flannel.conflist`) }, "outbound-exceptions", "is missing"},
+		"no CNI configuration": {func(p *patient) { p.remove(`C:\x\10-flannel.conflist`) }, "outbound-exceptions",
+			"is missing"},
 		"with a proxy": {func(p *patient) {
 			p.pod("ErrImagePull: timeout", time.Minute)
 			p.do(func(h host.Host) error { return h.SetMachineEnv(p.t.Context(), "HTTPS_PROXY", "http://p:3128") })
 		}, "image-pull", "ErrImagePull: timeout"},
-		"Linux, no subnet file": {func(p *patient) { p.linux(); p.remove("/run/flannel/subnet.env") }, "subnet-file", "/run/flannel/subnet.env is missing"},
+		"Linux, no subnet file": {func(p *patient) { p.linux(); p.remove("/run/flannel/subnet.env") }, "subnet-file",
+			"/run/flannel/subnet.env is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPatient(t)
 			c.do(p)
 			list := p.examine().Symptoms
-			if !slices.ContainsFunc(list, func(s doctor.Symptom) bool { return s.ID == c.id && strings.Contains(s.Seen, c.has) && !s.Unasked }) {
+			if !slices.ContainsFunc(list, func(s doctor.Symptom) bool {
+				return s.ID == c.id && strings.Contains(s.Seen, c.has) && !s.Unasked
+			}) {
 				t.Errorf("want %s with %q: %+v", c.id, c.has, list)
 			}
 		})
@@ -361,7 +414,8 @@ func TestSymptomsOfSoundMachines(t *testing.T) {
 		}
 	}
 	h := stepstest.OpenHost(t, "windows")
-	reply, err := examine(t, executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {}), doctor.ExamineRequest{Node: "win-1", Steps: newPatient(t).list})
+	reply, err := examine(t, executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {}),
+		doctor.ExamineRequest{Node: "win-1", Steps: newPatient(t).list})
 	if err != nil || reply.Joined || len(reply.Symptoms) > 0 {
 		t.Errorf("a machine that has not joined: %+v, %v", reply, err)
 	}
@@ -374,7 +428,8 @@ func TestSymptomsOfDocker(t *testing.T) {
 	p.register("kubelet", func(c *host.ServiceConfig) {
 		c.Command = append(c.Command, "--pod-infra-container-image=mcr.microsoft.com/k8s/core/pause:1.2.0")
 	})
-	if reply := p.examine(); reply.Pause != "mcr.microsoft.com/k8s/core/pause:1.2.0" || !slices.Equal(reply.PauseMend, []string{"kubelet"}) {
+	if reply := p.examine(); reply.Pause != "mcr.microsoft.com/k8s/core/pause:1.2.0" || !slices.Equal(reply.PauseMend,
+		[]string{"kubelet"}) {
 		t.Errorf("pause image %q, mended by %q", reply.Pause, reply.PauseMend)
 	}
 }
@@ -382,10 +437,13 @@ func TestSymptomsOfDocker(t *testing.T) {
 // TestSymptomsUnasked: what could not be looked at is told, and is no answer.
 func TestSymptomsUnasked(t *testing.T) {
 	p := newPatient(t)
-	p.view = doctor.ClusterView{NodeWhy: "no answer (node)", PodsWhy: "no answer (pods)", ServicesWhy: "no answer (services)"}
+	p.view = doctor.ClusterView{NodeWhy: "no answer (node)", PodsWhy: "no answer (pods)",
+		ServicesWhy: "no answer (services)"}
 	p.quirks.Unasked = []string{"Adapters"}
-	want := map[string]string{"node-not-ready": "no answer (node)", "node-pressure": "no answer (node)", "dns": "no answer (services)", "network-adapter": "it cannot be asked", "subnet-file": "no answer (node)",
-		"stale-subnet": "no answer (node)", "pods-creating": "no answer (pods)", "image-pull": "no answer (pods)", "node-port-local": "no answer (services)", "service-address-local": "no answer (services)"}
+	want := map[string]string{"node-not-ready": "no answer (node)", "node-pressure": "no answer (node)",
+		"dns": "no answer (services)", "network-adapter": "it cannot be asked", "subnet-file": "no answer (node)",
+		"stale-subnet": "no answer (node)", "pods-creating": "no answer (pods)", "image-pull": "no answer (pods)",
+		"node-port-local": "no answer (services)", "service-address-local": "no answer (services)"}
 	for _, s := range p.examine().Symptoms {
 		if !s.Unasked || want[s.ID] == "" || !strings.Contains(s.Seen, want[s.ID]) || s.Severity == steps.SeverityError {
 			t.Errorf("%+v", s)

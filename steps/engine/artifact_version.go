@@ -32,8 +32,10 @@ func (s *Session) checkArtifactVersions() {
 		}
 		h.report.Upgrade = nil
 		a.Result.Err = &steps.Error{Code: steps.CodeOtherVersion, Summary: "the artifact is another version",
-			Detail: fmt.Sprintf("the plan wants Kubernetes %s, and the archive of this digest (%s %s) holds %s: a node of the plan runs it", want, algorithm, digest, is),
-			Remedy: fmt.Sprintf("give the artifact %s the digest of %s, and the mirror its archive; or write kubernetes = %q again", compat.KubernetesNode, want, is)}
+			Detail: fmt.Sprintf("the plan wants Kubernetes %s, and the archive of this digest (%s %s) holds %s: a "+
+				"node of the plan runs it", want, algorithm, digest, is),
+			Remedy: fmt.Sprintf("give the artifact %s the digest of %s, and the mirror its archive; or write "+
+				"kubernetes = %q again", compat.KubernetesNode, want, is)}
 	}
 }
 

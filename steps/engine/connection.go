@@ -83,6 +83,7 @@ func retryDropped[T any](ctx context.Context, h *hostRun, state string, call fun
 
 // ask makes a call over the host's connection, which emits into the run's events. A lost
 // connection is made again, and the call repeated.
-func ask[Req, Reply any](ctx context.Context, h *hostRun, state string, call wire.Call[Req, Reply], req Req) (Reply, error) {
+func ask[Req, Reply any](ctx context.Context, h *hostRun, state string, call wire.Call[Req, Reply], req Req) (Reply,
+	error) {
 	return retryDropped(ctx, h, state, func() (Reply, error) { return transport.Do(ctx, h.conn, call, req, h.emit) })
 }

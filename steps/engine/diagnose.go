@@ -108,7 +108,8 @@ func (h diagnosing) run(ctx context.Context, view doctor.ClusterView) (d Diagnos
 			values["cluster.ca"] = h.info.CA
 		}
 	}
-	check, err := ask(ctx, h.hostRun, "checking", wire.Check, executor.Request{Node: h.node.Name, Steps: flight, Values: values})
+	check, err := ask(ctx, h.hostRun, "checking", wire.Check, executor.Request{Node: h.node.Name, Steps: flight,
+		Values: values})
 	if d.Err = err; err != nil {
 		return d
 	}
@@ -142,7 +143,8 @@ func (h diagnosing) pauseSymptoms(exam doctor.ExamineReply) (out []doctor.Sympto
 	add := func(id, seen, remedy string) {
 		list := doctor.Symptoms()
 		f := list[slices.IndexFunc(list, func(f steps.Findable) bool { return f.ID == id })]
-		out = append(out, doctor.Symptom{Finding: steps.Finding{ID: id, Severity: f.Severity, Seen: seen, Why: f.Doc, Remedy: remedy, Waived: slices.Contains(h.waived(), id)}, Mend: exam.PauseMend})
+		out = append(out, doctor.Symptom{Finding: steps.Finding{ID: id, Severity: f.Severity, Seen: seen, Why: f.Doc,
+			Remedy: remedy, Waived: slices.Contains(h.waived(), id)}, Mend: exam.PauseMend})
 	}
 	if v := compat.CheckPause(exam.Pause, exam.Facts.Build); v.Status == compat.Refused {
 		remedy := "give the plan an image for this build: runtime { pause_image = ... }"
@@ -152,7 +154,8 @@ func (h diagnosing) pauseSymptoms(exam doctor.ExamineReply) (out []doctor.Sympto
 		add(doctor.PauseImageSymptom, v.Why, remedy)
 	}
 	if compat.CheckPortForward(exam.Pause).Status == compat.Refused {
-		add(doctor.PortForwardSymptom, fmt.Sprintf("the pause image is %s, older than the first with wincat", exam.Pause), "use a newer pause image: "+compat.PauseImage("windows", exam.Facts.Build))
+		add(doctor.PortForwardSymptom, fmt.Sprintf("the pause image is %s, older than the first with wincat",
+			exam.Pause), "use a newer pause image: "+compat.PauseImage("windows", exam.Facts.Build))
 	}
 	return out
 }

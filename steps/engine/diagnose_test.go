@@ -56,12 +56,15 @@ func TestDiagnose(t *testing.T) {
 			return s.ID != doctor.PauseImageSymptom && s.ID != doctor.PortForwardSymptom
 		})
 	}
-	for name, want := range map[string]string{"registry.k8s.io/pause:3.6": "", "mirror.example/my-pause:1": "", "registry.k8s.io/pause:3.5": "pause-image",
-		"mcr.microsoft.com/k8s/core/pause:1.2.0": "pause-image port-forward", "mcr.microsoft.com/oss/kubernetes/pause:1.4.1": "pause-image"} {
+	for name, want := range map[string]string{"registry.k8s.io/pause:3.6": "", "mirror.example/my-pause:1": "",
+		"registry.k8s.io/pause:3.5":                    "pause-image",
+		"mcr.microsoft.com/k8s/core/pause:1.2.0":       "pause-image port-forward",
+		"mcr.microsoft.com/oss/kubernetes/pause:1.4.1": "pause-image"} {
 		var ids []string
 		for _, s := range image(name) {
 			ids = append(ids, s.ID)
-			if s.Seen == "" || s.Why == "" || s.Remedy == "" || !slices.Equal(s.Mend, []string{"containerd_config", "containerd"}) {
+			if s.Seen == "" || s.Why == "" || s.Remedy == "" ||
+				!slices.Equal(s.Mend, []string{"containerd_config", "containerd"}) {
 				t.Errorf("%s: %+v", name, s)
 			}
 		}
@@ -111,8 +114,10 @@ func TestMending(t *testing.T) {
 		"nothing": {doctor.Symptom{}, ""},
 		"waived":  {doctor.Symptom{Finding: steps.Finding{Waived: true}, Mend: []string{"kubelet"}}, ""},
 		"file":    {doctor.Symptom{Mend: []string{"cni_conf"}}, "cni_conf"},
-		"values":  {doctor.Symptom{Mend: []string{"kube_proxy_config", "kube_proxy"}}, "registered source_vip kube_proxy_config kube_proxy kube_proxy_ready"},
-		"restart": {doctor.Symptom{Restart: []string{"flanneld"}}, "kube_proxy_stop flanneld_stop registered flanneld flannel_network subnet_env kube_proxy kube_proxy_ready"},
+		"values": {doctor.Symptom{Mend: []string{"kube_proxy_config", "kube_proxy"}},
+			"registered source_vip kube_proxy_config kube_proxy kube_proxy_ready"},
+		"restart": {doctor.Symptom{Restart: []string{"flanneld"}},
+			"kube_proxy_stop flanneld_stop registered flanneld flannel_network subnet_env kube_proxy kube_proxy_ready"},
 	} {
 		var ids []string
 		for _, s := range engine.Fixes(node, []doctor.Symptom{c.found}).Steps {

@@ -68,10 +68,12 @@ func drainError(err error) error {
 	switch {
 	case errors.As(err, &blocked):
 		return &steps.Error{Code: steps.CodeFailed, Summary: "pods block the drain", Detail: blocked.Error(),
-			Remedy: "move them away, or accept the loss: --delete-emptydir-data for the data of emptyDir volumes, --force for pods that no controller creates again"}
+			Remedy: "move them away, or accept the loss: --delete-emptydir-data for the data of emptyDir volumes, " +
+				"--force for pods that no controller creates again"}
 	case errors.As(err, &late):
 		return &steps.Error{Code: steps.CodeTimeout, Summary: "the drain was not done in time", Detail: late.Error(),
-			Remedy: "see why they stay (kubectl get pdb, kubectl describe pod), then run the same again: it continues from here; --drain-timeout gives it more time"}
+			Remedy: "see why they stay (kubectl get pdb, kubectl describe pod), then run the same again: it " +
+				"continues from here; --drain-timeout gives it more time"}
 	}
 	return err
 }

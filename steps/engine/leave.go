@@ -129,7 +129,8 @@ func (h leaving) check(ctx context.Context) (out LeaveHost) {
 	}
 	for _, i := range out.Items {
 		if i.Err != nil && out.Err == nil {
-			out.Err = &steps.Error{Code: i.Err.Code, Summary: i.Err.Summary, Detail: i.Key.String() + ": " + i.Err.Detail, Remedy: i.Err.Remedy}
+			out.Err = &steps.Error{Code: i.Err.Code, Summary: i.Err.Summary, Detail: i.Key.String() + ": " +
+				i.Err.Detail, Remedy: i.Err.Remedy}
 		}
 	}
 	if out.Err == nil {
@@ -177,7 +178,8 @@ func (h leaving) sameMachine(l LeaveHost) error {
 	}
 	return &steps.Error{Code: steps.CodeFailed, Summary: "the Node is another machine's",
 		Detail: fmt.Sprintf("the Node %s has the address %s, this machine has %s", h.node.Name, l.KubeNode.InternalIP, want),
-		Remedy: "look at the node's name and connection in the plan; --without-cluster leaves the Node alone and clears this machine only"}
+		Remedy: "look at the node's name and connection in the plan; --without-cluster leaves the Node alone and " +
+			"clears this machine only"}
 }
 
 // Leave takes every host out of the cluster and undoes what nodejoin did to it: the
@@ -295,5 +297,6 @@ func (h *hostRun) deleteNode(ctx context.Context, n *kube.Node) error {
 		return err
 	}
 	return &steps.Error{Code: steps.CodeNotConverged, Summary: "did not converge",
-		Detail: fmt.Sprintf("the Node %s (UID %s) is in the cluster: it was registered again meanwhile", have.Name, have.UID), Remedy: "leave again"}
+		Detail: fmt.Sprintf("the Node %s (UID %s) is in the cluster: it was registered again meanwhile", have.Name,
+			have.UID), Remedy: "leave again"}
 }

@@ -86,13 +86,16 @@ func seed(t *testing.T, h *sandbox.Host) {
 		return h.WriteFile(ctx, path, strings.NewReader("theirs"), host.WriteOptions{})
 	}
 	for _, err := range []error{
-		put(`C:\ProgramData\theirs.txt`), put(`C:\theirs\svc.exe`), put(`C:\var\log\theirs.log`), put(`C:\var\lib\kubelet.txt`), put(`C:\etc\hosts`), put(`C:\opt\cni\bin\theirs.exe`),
+		put(`C:\ProgramData\theirs.txt`), put(`C:\theirs\svc.exe`), put(`C:\var\log\theirs.log`),
+		put(`C:\var\lib\kubelet.txt`), put(`C:\etc\hosts`), put(`C:\opt\cni\bin\theirs.exe`),
 		put(`C:\k\README.txt`), h.SetAccess(ctx, `C:\opt\cni\bin`, host.AccessDefault),
-		h.CreateService(ctx, host.ServiceConfig{Name: "theirs", Command: []string{`C:\theirs\svc.exe`}, Start: host.StartAuto}),
+		h.CreateService(ctx, host.ServiceConfig{Name: "theirs", Command: []string{`C:\theirs\svc.exe`},
+			Start: host.StartAuto}),
 		h.StartService(ctx, "theirs"),
 		h.SetRegistryValue(ctx, `HKLM\SOFTWARE\theirs`, "v", host.RegistryValue{Type: "dword", Number: 1}),
 		h.SetMachineEnv(ctx, "THEIRS", "x"),
-		h.PutFirewallRule(ctx, host.FirewallRule{Name: "theirs", Direction: "in", Action: "allow", Protocol: "tcp", Ports: "10250", Enabled: true}),
+		h.PutFirewallRule(ctx, host.FirewallRule{Name: "theirs", Direction: "in", Action: "allow", Protocol: "tcp",
+			Ports: "10250", Enabled: true}),
 		h.PutHNSNetwork(ctx, host.HNSNetwork{ID: "1", Name: "nat", Type: "NAT"}),
 	} {
 		if err != nil {
@@ -155,7 +158,8 @@ func TestLeaveOneCallAtATime(t *testing.T) {
 	}
 	w.mustConverge()
 	api := w.cluster()
-	for _, p := range []kube.Pod{{Namespace: "d", Name: "web", Controller: "ReplicaSet"}, {Namespace: "kube-system", Name: "agent", Controller: "DaemonSet"}} {
+	for _, p := range []kube.Pod{{Namespace: "d", Name: "web", Controller: "ReplicaSet"},
+		{Namespace: "kube-system", Name: "agent", Controller: "DaemonSet"}} {
 		if err := api.AddPod(t.Context(), "win-1", p, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +228,8 @@ func TestLeaveRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A budget holds it up: the bound is kept, the host is not touched, and the next leave goes on.
-	if err := errors.Join(api.AddPod(ctx, "win-1", kube.Pod{Namespace: "d", Name: "web", Controller: "ReplicaSet"}, "web"), api.SetBudget(ctx, "web", 0)); err != nil {
+	if err := errors.Join(api.AddPod(ctx, "win-1", kube.Pod{Namespace: "d", Name: "web", Controller: "ReplicaSet"},
+		"web"), api.SetBudget(ctx, "web", 0)); err != nil {
 		t.Fatal(err)
 	}
 	force := engine.LeaveOptions{Drain: kube.DrainOptions{Force: true, Timeout: 50 * time.Millisecond}}

@@ -63,7 +63,8 @@ func TestDroppedConnections(t *testing.T) {
 	}
 	for i, h := range sum.Hosts {
 		if want := smooth.Hosts[i]; len(h.Changed) != len(want.Changed) || len(h.Unchanged) != len(want.Unchanged) {
-			t.Errorf("%s: %d changed and %d not, without losses %d and %d", h.Node, len(h.Changed), len(h.Unchanged), len(want.Changed), len(want.Unchanged))
+			t.Errorf("%s: %d changed and %d not, without losses %d and %d", h.Node, len(h.Changed), len(h.Unchanged),
+				len(want.Changed), len(want.Unchanged))
 		}
 	}
 	seen := 0
@@ -135,7 +136,8 @@ func TestDriftIsMendedAlone(t *testing.T) {
 		}, "motd"},
 		{"a stopped service", func() error { return h.StopService(ctx, "kube-proxy") }, "kube_proxy"},
 		{"a deleted rule", func() error { return h.DeleteFirewallRule(ctx, "nodejoin-kubelet") }, "firewall_kubelet"},
-		{"a taint removed", func() error { return w.cluster().SetTaints(ctx, "win-1", nil, w.node("win-1").Taints) }, "node_taints"},
+		{"a taint removed", func() error { return w.cluster().SetTaints(ctx, "win-1", nil, w.node("win-1").Taints) },
+			"node_taints"},
 		{"a service that runs something else", func() error {
 			s, err := h.Service(ctx, "flanneld")
 			if err != nil {
@@ -154,7 +156,8 @@ func TestDriftIsMendedAlone(t *testing.T) {
 			for _, h := range r.Hosts {
 				for _, s := range h.Steps {
 					// Gates of what is to change are pending with it.
-					if a := s.Result.Change.Action; !s.Result.Change.NoOp() && a != steps.ActionWait && (h.Node.Name != "win-1" || s.Spec.ID != c.step) {
+					if a := s.Result.Change.Action; !s.Result.Change.NoOp() && a != steps.ActionWait &&
+						(h.Node.Name != "win-1" || s.Spec.ID != c.step) {
 						t.Errorf("%s.%s is found to differ: %+v", h.Node.Name, s.Spec.ID, s.Result.Change)
 					}
 				}

@@ -53,13 +53,15 @@ func (h *hostRun) lock(ctx context.Context) error {
 	reply, err := h.conn.Lock(ctx, steps.LockRequest{Holder: h.opt.Holder})
 	if err == nil && reply.By != nil && (reply.By.Run == h.opt.Holder.Run || h.gone(*reply.By)) {
 		h.state("waiting", "for the lock of a run whose connection was lost: "+reply.By.String())
-		if reply, err = h.conn.Lock(ctx, steps.LockRequest{Holder: h.opt.Holder, Wait: lostFor}); err == nil && reply.By == nil {
+		if reply, err = h.conn.Lock(ctx, steps.LockRequest{Holder: h.opt.Holder, Wait: lostFor}); err == nil &&
+			reply.By == nil {
 			h.state("applying", "")
 		}
 	}
 	if err == nil && reply.By != nil && reply.By.Command == steps.BootCommand {
 		h.state("waiting", "for the machine to be in order after its boot: "+reply.By.String())
-		if reply, err = h.conn.Lock(ctx, steps.LockRequest{Holder: h.opt.Holder, Wait: healFor}); err == nil && reply.By == nil {
+		if reply, err = h.conn.Lock(ctx, steps.LockRequest{Holder: h.opt.Holder, Wait: healFor}); err == nil &&
+			reply.By == nil {
 			h.state("applying", "")
 		}
 	}
@@ -69,7 +71,8 @@ func (h *hostRun) lock(ctx context.Context) error {
 	case reply.By != nil:
 		return steps.Locked("the machine "+h.node.Name, *reply.By)
 	case reply.Left != nil && h.report.Facts.BootTime.After(reply.Left.Since):
-		h.emit(event.Warning{Host: h.node.Name, Summary: notEnded, Detail: reply.Left.String() + "; the machine has restarted since then" + goesOn})
+		h.emit(event.Warning{Host: h.node.Name, Summary: notEnded, Detail: reply.Left.String() +
+			"; the machine has restarted since then" + goesOn})
 	case reply.Left != nil && h.firstOf(*reply.Left):
 		h.emit(event.Warning{Host: h.node.Name, Summary: notEnded, Detail: reply.Left.String() + goesOn})
 	}
@@ -116,7 +119,8 @@ func (s *Session) holdCluster(ctx context.Context) (letGo func(), err error) {
 	if err != nil {
 		return func() {}, err
 	}
-	want := kube.Lease{Name: leaseName(s.plan.Cluster.Name), Holder: s.opt.Holder.Run, Note: string(note), Duration: leaseFor}
+	want := kube.Lease{Name: leaseName(s.plan.Cluster.Name), Holder: s.opt.Holder.Run, Note: string(note),
+		Duration: leaseFor}
 	take := func(from string) (kube.Lease, error) {
 		want.Renewed = time.Now()
 		return s.api.TakeLease(ctx, want, from)
@@ -128,17 +132,20 @@ func (s *Session) holdCluster(ctx context.Context) (letGo func(), err error) {
 	switch {
 	case errors.Is(err, kube.ErrHeld):
 		e := steps.Locked("the cluster of the plan (Lease kube-system/"+want.Name+")", holderOf(before))
-		e.Remedy += fmt.Sprintf("; if it has ended without a word, its Lease ends %s", before.Renewed.Add(before.Duration).UTC().Format(time.RFC3339))
+		e.Remedy += fmt.Sprintf("; if it has ended without a word, its Lease ends %s",
+			before.Renewed.Add(before.Duration).UTC().Format(time.RFC3339))
 		return func() {}, e
 	case ctx.Err() != nil:
 		return func() {}, nil // reported by the hosts
 	case err != nil:
-		s.emit(event.Warning{Summary: "no Lease in the cluster", Detail: err.Error() + "; runs from elsewhere are kept off only by the lock of each machine"})
+		s.emit(event.Warning{Summary: "no Lease in the cluster",
+			Detail: err.Error() + "; runs from elsewhere are kept off only by the lock of each machine"})
 		return func() {}, nil
 	case before.Holder != "":
 		by := holderOf(before)
 		s.firstOf(by)
-		s.emit(event.Warning{Summary: notEnded, Detail: by.String() + "; its Lease kube-system/" + want.Name + " is taken over" + goesOn})
+		s.emit(event.Warning{Summary: notEnded, Detail: by.String() + "; its Lease kube-system/" + want.Name +
+			" is taken over" + goesOn})
 	}
 	renewing, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -168,7 +175,8 @@ func (s *Session) renew(ctx context.Context, l kube.Lease) {
 		l.Renewed = time.Now()
 		before, err := s.api.TakeLease(ctx, l, "")
 		if errors.Is(err, kube.ErrHeld) {
-			s.emit(event.Warning{Summary: "the Lease in the cluster was lost", Detail: "another run has it now: " + holderOf(before).String()})
+			s.emit(event.Warning{Summary: "the Lease in the cluster was lost", Detail: "another run has it now: " +
+				holderOf(before).String()})
 			return
 		}
 	}

@@ -24,8 +24,9 @@ func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time)
 	if !h.holds || len(sum.Changed) == 0 && sum.Err == nil {
 		return
 	}
-	n := executor.RunNote{Holder: h.opt.Holder, Ended: time.Now().UTC().Truncate(time.Second), Took: time.Since(start), Version: h.opt.Version,
-		Plan: h.opt.PlanDigest, Result: "done", Changed: append([]string{}, sum.Changed...), Failed: sum.Failed}
+	n := executor.RunNote{Holder: h.opt.Holder, Ended: time.Now().UTC().Truncate(time.Second), Took: time.Since(start),
+		Version: h.opt.Version,
+		Plan:    h.opt.PlanDigest, Result: "done", Changed: append([]string{}, sum.Changed...), Failed: sum.Failed}
 	if sum.Err != nil {
 		n.Result, n.Error = "failed", steps.AsError(sum.Err).Summary
 		if steps.AsError(sum.Err).Code == steps.CodeInterrupted {

@@ -25,7 +25,8 @@ func (s *Session) findFormer(ctx context.Context) []kube.Node {
 	all, err := api.Nodes(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.emit(event.Warning{Summary: "it is not known whether the cluster has nodes that the plan no longer names", Detail: err.Error()})
+			s.emit(event.Warning{Detail: err.Error(),
+				Summary: "it is not known whether the cluster has nodes that the plan no longer names"})
 		}
 		return nil
 	}
@@ -83,7 +84,9 @@ func (s *Session) prune(ctx context.Context, n kube.Node, res *PruneResult) {
 		res.Err, res.Failed = err, "node_object"
 		return
 	case now.UID != n.UID || now.Annotations[kube.PlanOf] != n.Annotations[kube.PlanOf]:
-		res.Err, res.Failed = &steps.Error{Code: steps.CodeFailed, Summary: "the Node belongs to another now", Detail: "since it was listed it was created again, or another plan has taken it; it is left as it is"}, "node_object"
+		res.Err, res.Failed = &steps.Error{Code: steps.CodeFailed, Summary: "the Node belongs to another now",
+			Detail: "since it was listed it was created again, or another plan has taken it; it is left as it is"},
+			"node_object"
 		return
 	}
 	n = now

@@ -93,8 +93,10 @@ func (h rebooting) run(ctx context.Context) {
 		why = "this was not known when the run began, so its pods were not moved"
 	}
 	if why != "" { // also one that an earlier run has asked for, and that did not come
-		e := &steps.Error{Code: steps.CodeReboot, Summary: "a reboot is pending", Detail: fmt.Sprintf("%s is to be rebooted for %s; %s", h.node.Name, strings.Join(c.Reboot.Why, ", "), why),
-			Remedy: "reboot it when it suits, then apply again, which continues from here; or let the plan do it: host { reboot = \"auto\" }"}
+		e := &steps.Error{Code: steps.CodeReboot, Summary: "a reboot is pending",
+			Detail: fmt.Sprintf("%s is to be rebooted for %s; %s", h.node.Name, strings.Join(c.Reboot.Why, ", "), why),
+			Remedy: "reboot it when it suits, then apply again, which continues from here; or let the plan do it: " +
+				"host { reboot = \"auto\" }"}
 		if c.Reboot.Blocks {
 			h.sum.Failed, h.sum.Source, h.sum.Err = h.spec.ID, h.spec.Source, e
 		} else {
@@ -169,7 +171,8 @@ func (h rebooting) await(ctx context.Context) error {
 			h.state("applying", "")
 			return nil
 		case err == nil && !c.Reboot.Asked:
-			return &steps.Error{Code: steps.CodeFailed, Summary: "a reboot was not enough", Detail: fmt.Sprintf("%s has rebooted, and still wants it for %s", h.node.Name, strings.Join(c.Reboot.Why, ", ")),
+			return &steps.Error{Code: steps.CodeFailed, Summary: "a reboot was not enough",
+				Detail: fmt.Sprintf("%s has rebooted, and still wants it for %s", h.node.Name, strings.Join(c.Reboot.Why, ", ")),
 				Remedy: "look into the event log of the machine (Setup, System) for what failed; then apply again"}
 		case err != nil && permanent(err):
 			return err
@@ -193,7 +196,8 @@ func (h rebooting) await(ctx context.Context) error {
 				return context.Cause(ctx)
 			}
 			return &steps.Error{Code: steps.CodeTimeout, Summary: "not back in time",
-				Detail: fmt.Sprintf("%s has not come back within %s of its reboot; last seen: %s", h.node.Name, rebootFor, last), Remedy: "look at its console; the next apply continues from here"}
+				Detail: fmt.Sprintf("%s has not come back within %s of its reboot; last seen: %s", h.node.Name,
+					rebootFor, last), Remedy: "look at its console; the next apply continues from here"}
 		}
 	}
 }
@@ -223,7 +227,9 @@ func (h *hostRun) services(before string) []steps.Spec {
 // Windows undoes while it boots what it cannot finish.
 func (h rebooting) featuresKept(ctx context.Context) error {
 	var features []steps.Spec
-	for _, s := range h.node.Steps[:slices.IndexFunc(h.node.Steps, func(s steps.Spec) bool { return s.ID == h.spec.ID })] {
+	for _, s := range h.node.Steps[:slices.IndexFunc(h.node.Steps, func(s steps.Spec) bool {
+		return s.ID == h.spec.ID
+	})] {
 		if s.Kind == "feature" {
 			features = append(features, s)
 		}
@@ -240,8 +246,10 @@ func (h rebooting) featuresKept(ctx context.Context) error {
 			return r.Err
 		}
 		if !r.Change.NoOp() {
-			return &steps.Error{Code: steps.CodeFailed, Summary: "a feature did not outlive the reboot", Detail: fmt.Sprintf("step %s: Windows has turned the feature off again while %s booted", r.ID, h.node.Name),
-				Remedy: "look into the event log of the machine (Setup) and C:\\Windows\\Logs\\CBS\\CBS.log for why; then apply again"}
+			return &steps.Error{Code: steps.CodeFailed, Summary: "a feature did not outlive the reboot",
+				Detail: fmt.Sprintf("step %s: Windows has turned the feature off again while %s booted", r.ID, h.node.Name),
+				Remedy: "look into the event log of the machine (Setup) and C:\\Windows\\Logs\\CBS\\CBS.log for " +
+					"why; then apply again"}
 		}
 	}
 	return nil
@@ -251,7 +259,8 @@ func (h rebooting) featuresKept(ctx context.Context) error {
 // machine, the key to it is lost, or another run has it.
 func permanent(err error) bool {
 	if ce := (*transport.ConnectError)(nil); errors.As(err, &ce) {
-		return ce.Reason == transport.ReasonHostKey || ce.Reason == transport.ReasonUnknownHost || ce.Reason == transport.ReasonKey
+		return ce.Reason == transport.ReasonHostKey || ce.Reason == transport.ReasonUnknownHost ||
+			ce.Reason == transport.ReasonKey
 	}
 	return steps.AsError(err).Code == steps.CodeLocked
 }

@@ -58,8 +58,10 @@ func (h rebooting) self(ctx context.Context, why []string) {
 	}
 	h.goesDown = &h.spec
 	sum.GoesDown = true
-	sum.Err = &steps.Error{Code: steps.CodeReboot, Summary: "this machine is rebooted now", Detail: fmt.Sprintf("%s is rebooted for %s, and nodejoin ends with it", h.node.Name, strings.Join(why, ", ")),
-		Remedy: fmt.Sprintf("wait: the service %s does the rest of the plan on this machine after the boot, once; what it did is in %s then, and in 'nodejoin history'", r.Service, r.Log)}
+	sum.Err = &steps.Error{Code: steps.CodeReboot, Summary: "this machine is rebooted now",
+		Detail: fmt.Sprintf("%s is rebooted for %s, and nodejoin ends with it", h.node.Name, strings.Join(why, ", ")),
+		Remedy: fmt.Sprintf("wait: the service %s does the rest of the plan on this machine after the boot, once; "+
+			"what it did is in %s then, and in 'nodejoin history'", r.Service, r.Log)}
 }
 
 // RebootSelf reboots the machine that this process runs on, where Apply has left that to

@@ -24,7 +24,9 @@ func leaveResume(plan.Node, host.Facts) (*engine.Resume, error) {
 	return &engine.Resume{Service: "resume", Log: `C:\resume\log`, Steps: []steps.Spec{
 		spec("program", "file", &kinds.File{Path: program, Content: "p"}),
 		spec("plan", "file", &kinds.File{Path: file, Content: "plan"}),
-		spec("service", "service", &kinds.Service{State: host.ServiceStopped, ServiceConfig: host.ServiceConfig{Name: "resume", Command: []string{program, file}}}),
+		spec("service", "service",
+			&kinds.Service{State: host.ServiceStopped, ServiceConfig: host.ServiceConfig{Name: "resume",
+				Command: []string{program, file}}}),
 	}}, nil
 }
 
@@ -53,10 +55,12 @@ func TestRebootSelf(t *testing.T) {
 	before := w.bootTime()
 	s, sum := w.applySelf()
 	res := w.pendingReboot(sum, "win-1 is rebooted for the feature Containers")
-	if !res.GoesDown || res.Failed != "reboot" || slices.Contains(res.NotRun, "feature_containers") || !slices.Contains(res.NotRun, "containerd_files") {
+	if !res.GoesDown || res.Failed != "reboot" || slices.Contains(res.NotRun, "feature_containers") ||
+		!slices.Contains(res.NotRun, "containerd_files") {
 		t.Errorf("goes down %v, failed at %q, not run: %v", res.GoesDown, res.Failed, res.NotRun)
 	}
-	if se := steps.AsError(res.Err); !strings.Contains(se.Remedy, "service resume") || !strings.Contains(se.Remedy, `C:\resume\log`) {
+	if se := steps.AsError(res.Err); !strings.Contains(se.Remedy, "service resume") || !strings.Contains(se.Remedy,
+		`C:\resume\log`) {
 		t.Errorf("said: %s", se.Remedy)
 	}
 	if other := sum.Hosts[1]; other.Err != nil || other.GoesDown {
@@ -65,7 +69,8 @@ func TestRebootSelf(t *testing.T) {
 	if !w.node("win-2").Ready {
 		t.Error("win-2 has not joined")
 	}
-	if svc, err := h.Service(t.Context(), "resume"); err != nil || svc.State != host.ServiceStopped || svc.Start != host.StartAuto || !w.bootTime().Equal(before) {
+	if svc, err := h.Service(t.Context(), "resume"); err != nil || svc.State != host.ServiceStopped ||
+		svc.Start != host.StartAuto || !w.bootTime().Equal(before) {
 		t.Errorf("the service is %+v (%v); booted %v, before %v", svc, err, w.bootTime(), before)
 	}
 	if err := s.RebootSelf(t.Context()); err != nil || !w.bootTime().After(before) {
@@ -101,7 +106,9 @@ func TestRebootSelfRefused(t *testing.T) {
 		resume func(plan.Node, host.Facts) (*engine.Resume, error)
 	}{
 		{"nodejoin runs on this machine itself", nil},
-		{"the plan needs SECRET", func(plan.Node, host.Facts) (*engine.Resume, error) { return nil, errors.New("the plan needs SECRET") }},
+		{"the plan needs SECRET", func(plan.Node, host.Facts) (*engine.Resume, error) {
+			return nil, errors.New("the plan needs SECRET")
+		}},
 	} {
 		w := newWorld(t)
 		w.one = true

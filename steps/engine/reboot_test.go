@@ -25,7 +25,8 @@ func (w *world) says(text string) {
 func (w *world) pendingReboot(sum *engine.Summary, why string) engine.HostSummary {
 	w.t.Helper()
 	h := sum.Hosts[0]
-	if se := (*steps.Error)(nil); !errors.As(h.Err, &se) || se.Code != steps.CodeReboot || !strings.Contains(se.Detail, why) || h.Rollback != nil {
+	if se := (*steps.Error)(nil); !errors.As(h.Err, &se) || se.Code != steps.CodeReboot || !strings.Contains(se.Detail,
+		why) || h.Rollback != nil {
 		w.t.Fatalf("failed at %q: %v; want a pending reboot: %s", h.Failed, h.Err, why)
 	}
 	return h
@@ -68,7 +69,8 @@ func TestRebootForFeature(t *testing.T) {
 	}
 	sum := w.mustConverge()
 	changed := sum.Hosts[0].Changed
-	if at := slices.Index(changed, "reboot"); reboots != 1 || !w.bootTime().After(before) || at < slices.Index(changed, "feature_containers") ||
+	if at := slices.Index(changed, "reboot"); reboots != 1 || !w.bootTime().After(before) ||
+		at < slices.Index(changed, "feature_containers") ||
 		at < slices.Index(changed, "page_file") || at > slices.Index(changed, "containerd_files") {
 		t.Errorf("%d reboots, in %v", reboots, changed)
 	}
@@ -92,7 +94,8 @@ func TestRebootByHand(t *testing.T) {
 		{"nothing said", `features = ["Containers"]`, "the plan does not let nodejoin reboot it", true},
 		{"window", `features = ["Containers"]
 	reboot = "window"
-	reboot_times = ["Sat,Sun 22:00-04:00"]`, "it is Sun 12:00, and the plan lets it reboot at Sat,Sun 22:00-04:00 only", false},
+	reboot_times = ["Sat,Sun 22:00-04:00"]`,
+			"it is Sun 12:00, and the plan lets it reboot at Sat,Sun 22:00-04:00 only", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -107,11 +110,13 @@ func TestRebootByHand(t *testing.T) {
 			for range 2 { // the same again comes to the same
 				_, sum := w.apply(-1)
 				res := w.pendingReboot(sum, c.why)
-				if res.Failed != "reboot" || !slices.Contains(res.NotRun, "containerd_files") || slices.Contains(res.NotRun, "feature_containers") {
+				if res.Failed != "reboot" || !slices.Contains(res.NotRun, "containerd_files") ||
+					slices.Contains(res.NotRun, "feature_containers") {
 					t.Errorf("failed at %q, not run: %v", res.Failed, res.NotRun)
 				}
 			}
-			if f, err := h.Feature(t.Context(), "Containers"); err != nil || f != host.FeatureOnPending || !w.bootTime().Equal(before) {
+			if f, err := h.Feature(t.Context(), "Containers"); err != nil || f != host.FeatureOnPending ||
+				!w.bootTime().Equal(before) {
 				t.Errorf("the feature is %q, %v; booted %v, before %v", f, err, w.bootTime(), before)
 			}
 			if c.byHand {
@@ -137,7 +142,8 @@ func TestRebootBeforeFeature(t *testing.T) {
 		w := newWorld(t)
 		w.one = true
 		h, _ := w.box()
-		if err := errors.Join(h.WithoutContainers(t.Context()), h.SetRegistryValue(t.Context(), pending, "x", host.RegistryValue{Type: "dword", Number: 1})); err != nil {
+		if err := errors.Join(h.WithoutContainers(t.Context()), h.SetRegistryValue(t.Context(), pending, "x",
+			host.RegistryValue{Type: "dword", Number: 1})); err != nil {
 			t.Fatal(err)
 		}
 		return w, h
@@ -167,7 +173,8 @@ func TestRebootBeforeFeature(t *testing.T) {
 		}
 		w.edit(`(?m)^  name     = each.key`, "  name     = each.key\n  waive    = [\"feature-reboot\"]")
 		_, sum := w.apply(-1)
-		if res := w.pendingReboot(sum, "the plan does not let nodejoin reboot it"); !slices.Contains(res.Changed, "feature_containers") {
+		if res := w.pendingReboot(sum, "the plan does not let nodejoin reboot it"); !slices.Contains(res.Changed,
+			"feature_containers") {
 			t.Errorf("waived, and yet changed %v", res.Changed)
 		}
 		if err := h.Reboot(t.Context()); err != nil {
@@ -183,7 +190,8 @@ func joinedWithPods(t *testing.T) *world {
 	w := newWorld(t)
 	w.one = true
 	w.mustConverge()
-	if err := w.cluster().AddPod(t.Context(), "win-1", kube.Pod{Namespace: "d", Name: "web", Controller: "ReplicaSet"}, ""); err != nil {
+	if err := w.cluster().AddPod(t.Context(), "win-1", kube.Pod{Namespace: "d", Name: "web", Controller: "ReplicaSet"},
+		""); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -201,13 +209,15 @@ func TestRebootOfReadyNode(t *testing.T) {
 	}
 	var order []string
 	w.heard = func(e event.Event) {
-		if d, ok := e.(event.StepDone); ok && d.Result == "changed" && slices.Contains([]string{"page_file", "cordon", "drain", "reboot", "boot", "joined"}, d.Step) {
+		if d, ok := e.(event.StepDone); ok && d.Result == "changed" &&
+			slices.Contains([]string{"page_file", "cordon", "drain", "reboot", "boot", "joined"}, d.Step) {
 			order = append(order, d.Step)
 		}
 	}
 	before := w.bootTime()
 	w.mustConverge()
-	if want := "page_file cordon drain reboot boot joined"; strings.Join(order, " ") != want || !w.bootTime().After(before) {
+	if want := "page_file cordon drain reboot boot joined"; strings.Join(order, " ") != want ||
+		!w.bootTime().After(before) {
 		t.Errorf("have %q, want %q", order, want)
 	}
 	if pods, err := w.cluster().Pods(t.Context(), "win-1"); err != nil || len(pods) > 0 {
@@ -226,7 +236,8 @@ func TestRebootLeft(t *testing.T) {
 	w.edit(`was joined by nodejoin`, "has joined")
 	r, sum := w.apply(-1)
 	res := w.pendingReboot(sum, "for the page file")
-	if r.Hosts[0].Interruption != nil || len(res.NotRun) > 0 || !slices.Contains(res.Changed, "motd") || res.Failed != "" {
+	if r.Hosts[0].Interruption != nil || len(res.NotRun) > 0 || !slices.Contains(res.Changed, "motd") ||
+		res.Failed != "" {
 		t.Errorf("%+v; changed %v, not run %v", r.Hosts[0].Interruption, res.Changed, res.NotRun)
 	}
 	if pods, err := w.cluster().Pods(t.Context(), "win-1"); err != nil || len(pods) != 1 {

@@ -89,7 +89,8 @@ func credentials(t *testing.T, server, node string, life time.Duration) (conf, p
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "system:node:" + node,
+		Organization: []string{"system:nodes"}},
 		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(life), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 	if err != nil {
@@ -102,15 +103,18 @@ func credentials(t *testing.T, server, node string, life time.Duration) (conf, p
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	private := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
 	b64 := base64.StdEncoding.EncodeToString
-	return `{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":"` + server + `","certificate-authority-data":"` + b64(cert) +
-		`"}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"c"}}],"users":[{"name":"c","user":{"client-certificate-data":"` + b64(cert) +
-		`","client-key-data":"` + b64(private) + `"}}]}`, string(cert) + string(private)
+	return `{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":"` +
+		server + `","certificate-authority-data":"` + b64(cert) +
+		`"}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"c"}}],` +
+		`"users":[{"name":"c","user":{"client-certificate-data":"` + b64(cert) + `","client-key-data":"` +
+		b64(private) + `"}}]}`, string(cert) + string(private)
 }
 
 func (w *world) put(path, text string) {
 	w.t.Helper()
 	h, _ := w.box()
-	if err := h.WriteFile(w.t.Context(), path, strings.NewReader(text), host.WriteOptions{Access: host.AccessPrivate}); err != nil {
+	if err := h.WriteFile(w.t.Context(), path, strings.NewReader(text),
+		host.WriteOptions{Access: host.AccessPrivate}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -160,7 +164,9 @@ func TestRejoin(t *testing.T) {
 			w.deleteNode("win-1")
 			w.otherSubnet("win-1", "10.244.78.0/24")
 			h, _ := w.box()
-			for _, err := range []error{h.StopService(t.Context(), "kube-proxy"), h.StopService(t.Context(), "kubelet"), h.StartService(t.Context(), "kubelet"), h.StartService(t.Context(), "kube-proxy")} {
+			for _, err := range []error{h.StopService(t.Context(), "kube-proxy"),
+				h.StopService(t.Context(), "kubelet"), h.StartService(t.Context(), "kubelet"),
+				h.StartService(t.Context(), "kube-proxy")} {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -209,7 +215,9 @@ func TestRejoin(t *testing.T) {
 			w.edit(`(?m)^  sandbox .*`, `  sandbox = ".sandbox/other"`)
 			w.edit(`"10.244.0.0/16"`, `"10.200.0.0/16"`)
 		}, "win-1"},
-		{"address of the API server", func(t *testing.T, w *world) { w.edit(`https://10.0.0.10:6443`, `https://10.0.0.11:6443`) }, "win-1"},
+		{"address of the API server", func(t *testing.T, w *world) {
+			w.edit(`https://10.0.0.10:6443`, `https://10.0.0.11:6443`)
+		}, "win-1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -269,7 +277,8 @@ func TestNameOfAnother(t *testing.T) {
 	w.edit(`\.sandbox/\$\{each.key\}`, `.sandbox/new`)
 	r, sum := w.apply(-1)
 	e := refusal(t, r)
-	if e.Summary != "another machine has the node's name" || !strings.Contains(e.Remedy, "kubectl delete node win-1") || sum.Hosts[0].Err == nil {
+	if e.Summary != "another machine has the node's name" ||
+		!strings.Contains(e.Remedy, "kubectl delete node win-1") || sum.Hosts[0].Err == nil {
 		t.Errorf("refused with %+v, %v", e, sum.Hosts[0].Err)
 	}
 	if n := w.calls.Load(); n != 0 {
@@ -325,7 +334,8 @@ func TestCordonOfAPersonAfterOurs(t *testing.T) {
 	w.one = true
 	w.mustConverge()
 	c := w.cluster()
-	for _, err := range []error{c.Cordon(t.Context(), "win-1", "upgrade"), c.SetUnschedulable(t.Context(), "win-1", false), c.SetUnschedulable(t.Context(), "win-1", true)} {
+	for _, err := range []error{c.Cordon(t.Context(), "win-1", "upgrade"),
+		c.SetUnschedulable(t.Context(), "win-1", false), c.SetUnschedulable(t.Context(), "win-1", true)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -349,7 +359,8 @@ func TestPruneKilled(t *testing.T) {
 		t.Fatalf("before: %+v", r.Former)
 	}
 	w.edit(`, "win-2" = "192.0.2.12"`, "")
-	if err := w.cluster().AddPod(t.Context(), "win-2", kube.Pod{Namespace: "d", Name: "web", Controller: "ReplicaSet"}, ""); err != nil {
+	if err := w.cluster().AddPod(t.Context(), "win-2", kube.Pod{Namespace: "d", Name: "web", Controller: "ReplicaSet"},
+		""); err != nil {
 		t.Fatal(err)
 	}
 	runs := 0

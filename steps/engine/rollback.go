@@ -35,7 +35,8 @@ func (r *Rollback) String() string {
 	out := "What this run had changed on the machine was rolled back"
 	switch {
 	case r.Err != nil:
-		return fmt.Sprintf("The rollback failed as well, at %s: %s; the next apply continues from there", r.Failed, steps.AsError(r.Err).Error())
+		return fmt.Sprintf("The rollback failed as well, at %s: %s; the next apply continues from there", r.Failed,
+			steps.AsError(r.Err).Error())
 	case r.Version != "":
 		out += ": its Node is Ready again with " + r.Version
 	}
@@ -55,7 +56,8 @@ const readyAgain = 5 * time.Minute
 func (h *hostRun) nodeBefore() *executor.NodeBefore {
 	start := &executor.NodeBefore{}
 	if n := h.report.KubeNode; n != nil {
-		*start = executor.NodeBefore{UID: n.UID, Ready: n.Ready, Version: compat.Canonical(n.KubeletVersion), Given: steps.GivenTo(*n)}
+		*start = executor.NodeBefore{UID: n.UID, Ready: n.Ready, Version: compat.Canonical(n.KubeletVersion),
+			Given: steps.GivenTo(*n)}
 	}
 	if h.node.Partial { // it neither proves the Node nor fails for all of it
 		return nil
@@ -144,7 +146,8 @@ func (h *hostRun) rollbackPhase(ctx context.Context, out *Rollback, id string, f
 // awaitWorking waits until a machine works that was rolled back, and rolls the cluster's
 // side of it back; alive reports whether a kubelet that was started again has reported.
 // Then the snapshot is closed. What the cluster could not be asked stays for the next run.
-func (h *hostRun) awaitWorking(ctx context.Context, out *Rollback, start executor.NodeBefore, services []string, alive func(kube.Node) bool) {
+func (h *hostRun) awaitWorking(ctx context.Context, out *Rollback, start executor.NodeBefore, services []string,
+	alive func(kube.Node) bool) {
 	uncordon := func() error { return absentIsFine(h.api.Uncordon(ctx, h.node.Name)) }
 	h.rollbackPhase(ctx, out, "gates", func() error { return h.gatesOf(ctx, services) })
 	switch {
@@ -210,7 +213,9 @@ func (h *hostRun) finishRollback(ctx context.Context) error {
 	if out.Err != nil && lostWay(ctx, out.Err) {
 		return out.Err
 	}
-	h.emit(event.Warning{Host: h.node.Name, Summary: "an earlier run was rolled back", Detail: fmt.Sprintf("The run that began %s ended before it had reported that. %s", s.Begun.Format("2006-01-02T15:04Z"), out)})
+	h.emit(event.Warning{Host: h.node.Name, Summary: "an earlier run was rolled back",
+		Detail: fmt.Sprintf("The run that began %s ended before it had reported that. %s",
+			s.Begun.Format("2006-01-02T15:04Z"), out)})
 	h.report.KubeNode = nil
 	if h.api != nil && needsCluster(h.node) {
 		if err := h.checkNode(ctx, h.api); err != nil {
@@ -261,17 +266,18 @@ func (h *hostRun) awaitReady(ctx context.Context, version string, alive func(kub
 	ctx, cancel := context.WithTimeout(ctx, readyAgain)
 	defer cancel()
 	progress := func(p event.StepProgress) { p.Host, p.Step = h.node.Name, "node_ready"; h.emit(p) }
-	return kinds.AwaitNode(ctx, h.api, h.node.Name, "the Node did not become Ready again", progress, func(n kube.Node) string {
-		switch {
-		case compat.Canonical(n.KubeletVersion) != version:
-			return fmt.Sprintf("the Node reports kubelet %s, not %s yet", n.KubeletVersion, version)
-		case !n.Ready:
-			return "the Node is not Ready: " + n.ReadyReason
-		case !alive(n):
-			return "the restored kubelet has not reported yet"
-		}
-		return ""
-	})
+	return kinds.AwaitNode(ctx, h.api, h.node.Name, "the Node did not become Ready again", progress,
+		func(n kube.Node) string {
+			switch {
+			case compat.Canonical(n.KubeletVersion) != version:
+				return fmt.Sprintf("the Node reports kubelet %s, not %s yet", n.KubeletVersion, version)
+			case !n.Ready:
+				return "the Node is not Ready: " + n.ReadyReason
+			case !alive(n):
+				return "the restored kubelet has not reported yet"
+			}
+			return ""
+		})
 }
 
 // forgetNode removes from the cluster what a first join has made there.

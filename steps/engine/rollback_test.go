@@ -99,7 +99,8 @@ func upgradable(t *testing.T, broken bool) (*world, map[string]string) {
 	w.add(strings.ReplaceAll(changes, "PORT", "1000"))
 	w.mustConverge()
 	api := w.cluster()
-	for _, p := range []kube.Pod{{Namespace: "d", Name: "web", Controller: "ReplicaSet"}, {Namespace: "kube-system", Name: "agent", Controller: "DaemonSet"}} {
+	for _, p := range []kube.Pod{{Namespace: "d", Name: "web", Controller: "ReplicaSet"},
+		{Namespace: "kube-system", Name: "agent", Controller: "DaemonSet"}} {
 		if err := api.AddPod(t.Context(), "win-1", p, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +156,9 @@ func kept(s map[string]string) map[string]string {
 	out := maps.Clone(s)
 	own := filepath.FromSlash("C/ProgramData/nodejoin")
 	for k := range s {
-		if strings.HasPrefix(k, own+string(filepath.Separator)) && (strings.HasSuffix(k, ".json") || strings.Contains(k, "previous")) || strings.Contains(k, filepath.FromSlash("var/log/")) {
+		if strings.HasPrefix(k, own+string(filepath.Separator)) &&
+			(strings.HasSuffix(k, ".json") || strings.Contains(k, "previous")) ||
+			strings.Contains(k, filepath.FromSlash("var/log/")) {
 			delete(out, k)
 		}
 	}
@@ -358,7 +361,9 @@ func (w *world) wantLabels(want map[string]string) {
 		w.t.Error(err)
 	}
 	taint := kube.Taint{Key: "zone", Value: want["zone"], Effect: "PreferNoSchedule"}
-	if d := cmp.Diff(want, have); d != "" || !slices.Contains(n.Taints, taint) || !strings.Contains(n.Annotations[kube.TaintsOf], want["zone"]) || noted["zone"] != want["zone"] || noted["tier"] != want["tier"] {
+	if d := cmp.Diff(want, have); d != "" || !slices.Contains(n.Taints, taint) ||
+		!strings.Contains(n.Annotations[kube.TaintsOf], want["zone"]) || noted["zone"] != want["zone"] ||
+		noted["tier"] != want["tier"] {
 		w.t.Errorf("labels (-want +have):\n%s\ntaints %v, notes %v", d, n.Taints, n.Annotations)
 	}
 }
@@ -462,7 +467,8 @@ func TestNoHalfNodeTakesPods(t *testing.T) {
 	}
 	w.broken = nil
 	w.mustConverge()
-	if n, err := w.cluster().Node(t.Context(), "win-1"); err != nil || slices.Contains(n.Taints, kube.Joining) || len(n.Taints) != 1 {
+	if n, err := w.cluster().Node(t.Context(), "win-1"); err != nil || slices.Contains(n.Taints, kube.Joining) ||
+		len(n.Taints) != 1 {
 		t.Errorf("taints %v, %v", n.Taints, err)
 	}
 	w.mustBeQuiet()
@@ -479,7 +485,8 @@ func TestNothingIsRolledBackOnceJoined(t *testing.T) {
 	}
 	w.apply(-1)
 	w.heard = nil
-	w.add("\nstep \"file\" \"bad\" {\n  on      = node.win\n  path    = \"C:\\\\own\\\\late.txt\\\\x\"\n  content = \"x\"\n}\n")
+	w.add("\nstep \"file\" \"bad\" {\n  on      = node.win\n  path    = \"C:\\\\own\\\\late.txt\\\\x\"\n  content = " +
+		"\"x\"\n}\n")
 	_, sum := w.apply(-1)
 	if h := sum.Hosts[0]; h.Err == nil || h.Rollback != nil {
 		t.Errorf("error %v, rolled back %+v", h.Err, h.Rollback)

@@ -40,16 +40,21 @@ func (h *hostRun) out() bool {
 // takesTurn reports whether a host has something to do that takes its Node out of service,
 // or that could bring it back.
 func (h *hostRun) takesTurn() bool {
-	if h.report.Err != nil || slices.ContainsFunc(h.report.Steps, func(s StepReport) bool { return s.Result.Err != nil }) {
+	if h.report.Err != nil || slices.ContainsFunc(h.report.Steps, func(s StepReport) bool {
+		return s.Result.Err != nil
+	}) {
 		return false // nothing is done to it
 	}
-	pending := h.report.Snapshot != nil || slices.ContainsFunc(h.report.Steps, func(s StepReport) bool { return !s.Result.Change.NoOp() })
+	pending := h.report.Snapshot != nil || slices.ContainsFunc(h.report.Steps, func(s StepReport) bool {
+		return !s.Result.Change.NoOp()
+	})
 	return h.report.Interruption != nil || h.out() && pending
 }
 
 // roll runs all hosts and waits for them.
 func (s *Session) roll(ctx context.Context, sum *Summary, run func(ctx context.Context, h *hostRun) HostSummary) {
-	r := &rollout{Session: s, run: run, place: s.index(), sum: sum, slots: make(chan struct{}, s.opt.Parallel), out: map[*hostRun]bool{}}
+	r := &rollout{Session: s, run: run, place: s.index(), sum: sum, slots: make(chan struct{}, s.opt.Parallel),
+		out: map[*hostRun]bool{}}
 	r.changed = sync.NewCond(&r.mu)
 	var turns, others []*hostRun
 	for _, h := range s.hosts {
@@ -66,7 +71,8 @@ func (s *Session) roll(ctx context.Context, sum *Summary, run func(ctx context.C
 	// Those that are out already cost nothing more, and may come back. The machine that
 	// this process runs on stays out when the run ends, if it is to be rebooted.
 	slices.SortStableFunc(turns, func(a, b *hostRun) int {
-		return cmp.Or(cmp.Compare(number(a.rebootsSelf()), number(b.rebootsSelf())), cmp.Compare(number(b.out()), number(a.out())))
+		return cmp.Or(cmp.Compare(number(a.rebootsSelf()), number(b.rebootsSelf())),
+			cmp.Compare(number(b.out()), number(a.out())))
 	})
 	var wait sync.WaitGroup
 	wait.Go(func() {
@@ -118,7 +124,8 @@ func (r *rollout) turns(ctx context.Context, hosts []*hostRun) {
 			if r.out[h] = out; !out {
 				delete(r.out, h)
 			}
-			if res.Err != nil && steps.AsError(res.Err).Code != steps.CodeInterrupted && steps.AsError(res.Err).Code != steps.CodeReboot {
+			if res.Err != nil && steps.AsError(res.Err).Code != steps.CodeInterrupted &&
+				steps.AsError(res.Err).Code != steps.CodeReboot {
 				r.failures++
 			}
 			r.changed.Broadcast()
@@ -157,7 +164,8 @@ func (r *rollout) countAway(ctx context.Context) error {
 
 // turn waits until the host may begin; it gives why it may not in this run.
 func (r *rollout) turn(h *hostRun) (why string) {
-	limit := plan.Rollout{MaxUnavailable: max(1, r.plan.Rollout.MaxUnavailable), MaxFailures: max(1, r.plan.Rollout.MaxFailures)}
+	limit := plan.Rollout{MaxUnavailable: max(1, r.plan.Rollout.MaxUnavailable),
+		MaxFailures: max(1, r.plan.Rollout.MaxFailures)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
@@ -175,7 +183,8 @@ func (r *rollout) turn(h *hostRun) (why string) {
 			r.out[h] = true
 			return ""
 		case r.busy == 0:
-			return fmt.Sprintf("the rollout may have %d %s out of service, and %s out already", limit.MaxUnavailable, plural(limit.MaxUnavailable, "Node"), r.names())
+			return fmt.Sprintf("the rollout may have %d %s out of service, and %s out already", limit.MaxUnavailable,
+				plural(limit.MaxUnavailable, "Node"), r.names())
 		}
 		r.changed.Wait()
 	}

@@ -131,7 +131,8 @@ func TestRollout(t *testing.T) {
 			most := w.watch(t.Context())
 			_, sum := w.apply(-1)
 			worked, failed, held := begun(sum)
-			if !slices.Equal(failed, []string{nodeName(4), nodeName(9)}) || !strings.Contains(held, "stopped after 2 failures") {
+			if !slices.Equal(failed, []string{nodeName(4), nodeName(9)}) ||
+				!strings.Contains(held, "stopped after 2 failures") {
 				t.Fatalf("failed %v, held: %q", failed, held)
 			}
 			// In their order: at most two are at work beside the one that fails last.
@@ -190,7 +191,8 @@ func TestRolloutCountsOthers(t *testing.T) {
 	most := w.watch(t.Context())
 	_, sum := w.apply(-1)
 	worked, failed, held := begun(sum)
-	if !slices.Equal(worked, []string{nodeName(2)}) || len(failed) > 0 || !strings.Contains(held, "may have 1 Node out of service, and n-02 is out already") {
+	if !slices.Equal(worked, []string{nodeName(2)}) || len(failed) > 0 ||
+		!strings.Contains(held, "may have 1 Node out of service, and n-02 is out already") {
 		t.Errorf("worked on %v, failed %v, held: %q", worked, failed, held)
 	}
 	if out := most(); len(out) != 1 {

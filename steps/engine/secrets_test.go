@@ -11,7 +11,8 @@ import (
 
 // secretForms are the forms of what a run mints: bootstrap tokens, tokens of service
 // accounts, private keys.
-var secretForms = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
+var secretForms = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b|` +
+	`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
 
 // noSecret wants no secret in something that is shown or kept.
 func (w *world) noSecret(what string, text []byte) {
@@ -40,7 +41,8 @@ func (w *world) noSecretKept(sum *engine.Summary) {
 		}
 	}
 	for _, n := range w.compile().Nodes {
-		notes, _ := filepath.Glob(filepath.Join(n.Connection.Sandbox.Path, "C", "ProgramData", "nodejoin", "*.json")) // the pattern is well-formed
+		// the pattern is well-formed
+		notes, _ := filepath.Glob(filepath.Join(n.Connection.Sandbox.Path, "C", "ProgramData", "nodejoin", "*.json"))
 		for _, name := range notes {
 			text, err := os.ReadFile(name)
 			if err != nil {

@@ -216,7 +216,8 @@ func (h *hostRun) checkCluster(ctx context.Context) (map[string]steps.Result, er
 	if err := h.checkNode(ctx, api); err != nil {
 		return nil, err
 	}
-	h.values["cluster.ca"], h.values["cluster.ca_hash"], h.values["cluster.version"] = h.info.CA, h.info.CAHash, h.info.Version
+	h.values["cluster.ca"], h.values["cluster.ca_hash"], h.values["cluster.version"] = h.info.CA, h.info.CAHash,
+		h.info.Version
 	var specs []steps.Spec
 	for _, s := range h.specs(steps.OnCluster) {
 		if s.OnlyIf == "" {
@@ -224,7 +225,8 @@ func (h *hostRun) checkCluster(ctx context.Context) (map[string]steps.Result, er
 		}
 	}
 	results := map[string]steps.Result{}
-	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), h.node.Name, specs, maps.Clone(h.values), map[string]bool{}, api) {
+	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), h.node.Name, specs, maps.Clone(h.values),
+		map[string]bool{}, api) {
 		results[r.ID] = r
 		h.note(r)
 	}
@@ -246,7 +248,8 @@ func (h *hostRun) checkConditional(ctx context.Context, results map[string]steps
 	if len(specs) == 0 {
 		return
 	}
-	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), h.node.Name, specs, maps.Clone(h.values), maps.Clone(h.pending), h.api) {
+	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), h.node.Name, specs, maps.Clone(h.values),
+		maps.Clone(h.pending), h.api) {
 		results[r.ID] = r
 		h.note(r)
 	}

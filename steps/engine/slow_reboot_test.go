@@ -182,7 +182,8 @@ func TestSlowReboot(t *testing.T) {
 			began := time.Now()
 			_, sum := w.apply(-1)
 			h := sum.Hosts[0]
-			if h.Failed != "reboot" || steps.AsError(h.Err).Code != steps.CodeTimeout || !strings.HasSuffix(steps.AsError(h.Err).Detail, "last seen: it is not ready yet: "+errNotReady.Error()) {
+			if h.Failed != "reboot" || steps.AsError(h.Err).Code != steps.CodeTimeout ||
+				!strings.HasSuffix(steps.AsError(h.Err).Detail, "last seen: it is not ready yet: "+errNotReady.Error()) {
 				t.Errorf("failed at %q: %v", h.Failed, h.Err)
 			}
 			if took := time.Since(began); took < 30*time.Minute || took > 31*time.Minute {
@@ -196,7 +197,8 @@ func TestSlowReboot(t *testing.T) {
 		w.says(`page_file = 8096
 	reboot = "auto"`)
 		_, sum := w.apply(-1)
-		if h := sum.Hosts[0]; h.Failed != "reboot" || !strings.Contains(fmt.Sprint(h.Err), "a reboot was not enough") || w.boots.asked != 1 {
+		if h := sum.Hosts[0]; h.Failed != "reboot" || !strings.Contains(fmt.Sprint(h.Err),
+			"a reboot was not enough") || w.boots.asked != 1 {
 			t.Errorf("failed at %q: %v; told %d times", h.Failed, h.Err, w.boots.asked)
 		}
 	})
@@ -207,7 +209,8 @@ func TestSlowReboot(t *testing.T) {
 	reboot = "auto"`)
 		_, sum := w.apply(-1)
 		h := sum.Hosts[0]
-		if e := steps.AsError(h.Err); h.Failed != "reboot" || e == nil || e.Summary != "a feature did not outlive the reboot" || !strings.Contains(e.Detail, "feature_microsoft_hyper_v") {
+		if e := steps.AsError(h.Err); h.Failed != "reboot" || e == nil ||
+			e.Summary != "a feature did not outlive the reboot" || !strings.Contains(e.Detail, "feature_microsoft_hyper_v") {
 			t.Errorf("failed at %q: %v", h.Failed, h.Err)
 		}
 		w.boots.undone = ""

@@ -103,18 +103,25 @@ func (h upgradeCheck) checkVersion(kubelet *program) *steps.Error {
 		return nil // what runs stays
 	}
 	if v := compat.CheckSkew(compat.KubeletProgram, to, h.info.Version); v.Status == compat.NoVersion {
-		h.emit(event.Warning{Host: h.node.Name, Summary: "the version of the API server is not known", Detail: v.Why + "; whether it goes with Kubernetes " + to + " was not judged"})
+		h.emit(event.Warning{Host: h.node.Name, Summary: "the version of the API server is not known",
+			Detail: v.Why + "; whether it goes with Kubernetes " + to + " was not judged"})
 	} else if !v.Accepted() {
-		return &steps.Error{Code: steps.CodeFailed, Summary: "version skew", Detail: fmt.Sprintf("the API server is %s, the plan wants Kubernetes %s on the node: %s", h.info.Version, to, v.Why),
+		return &steps.Error{Code: steps.CodeFailed, Summary: "version skew",
+			Detail: fmt.Sprintf("the API server is %s, the plan wants Kubernetes %s on the node: %s", h.info.Version,
+				to, v.Why),
 			Remedy: "possible is " + v.Instead + "; upgrade the control plane first, or write such a version into the plan"}
 	}
 	if !known {
 		return nil
 	}
-	h.report.Upgrade = &Upgrade{From: compat.Canonical(node.KubeletVersion), To: to, Downgrade: order > 0, Notes: h.meaning(node.KubeletVersion, to)}
+	h.report.Upgrade = &Upgrade{From: compat.Canonical(node.KubeletVersion), To: to, Downgrade: order > 0,
+		Notes: h.meaning(node.KubeletVersion, to)}
 	if order > 0 && !h.opt.AllowDowngrade {
-		return &steps.Error{Code: steps.CodeFailed, Summary: "a downgrade", Detail: fmt.Sprintf("the kubelet of the node is %s, the plan wants the older %s; Kubernetes does not test that way", node.KubeletVersion, to),
-			Remedy: "write " + compat.Canonical(node.KubeletVersion) + " or a later version into the plan; --allow-downgrade goes back all the same"}
+		return &steps.Error{Code: steps.CodeFailed, Summary: "a downgrade",
+			Detail: fmt.Sprintf("the kubelet of the node is %s, the plan wants the older %s; Kubernetes does not "+
+				"test that way", node.KubeletVersion, to),
+			Remedy: "write " + compat.Canonical(node.KubeletVersion) +
+				" or a later version into the plan; --allow-downgrade goes back all the same"}
 	}
 	return nil
 }
@@ -137,7 +144,8 @@ func (h upgradeCheck) program(name string) *program {
 			continue
 		}
 		for _, word := range p.args.Command {
-			if strings.ContainsAny(word, `\/`) && strings.TrimSuffix(strings.ToLower(host.Base(h.node.OS, word)), ".exe") == name {
+			if strings.ContainsAny(word, `\/`) && strings.TrimSuffix(strings.ToLower(host.Base(h.node.OS, word)),
+				".exe") == name {
 				return p
 			}
 		}

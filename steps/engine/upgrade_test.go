@@ -34,7 +34,8 @@ func (w *world) kubernetes(version string) {
 		if w.ends && name == "kubelet.exe" {
 			text += "It exits with 3.\n"
 		}
-		if err := tw.WriteHeader(&tar.Header{Name: "kubernetes/node/bin/" + name, Mode: 0o755, Size: int64(len(text))}); err != nil {
+		if err := tw.WriteHeader(&tar.Header{Name: "kubernetes/node/bin/" + name, Mode: 0o755,
+			Size: int64(len(text))}); err != nil {
 			w.t.Fatal(err)
 		}
 		if _, err := tw.Write([]byte(text)); err != nil {
@@ -46,7 +47,8 @@ func (w *world) kubernetes(version string) {
 		w.t.Fatal(err)
 	}
 	w.edit(`(?m)^  kubernetes .*$`, fmt.Sprintf("  kubernetes = %q", version))
-	w.edit(`artifact "kubernetes_node" .*`, fmt.Sprintf("artifact \"kubernetes_node\" { sha256 = %q }", sha256File(w.t, archive)))
+	w.edit(`artifact "kubernetes_node" .*`, fmt.Sprintf("artifact \"kubernetes_node\" { sha256 = %q }",
+		sha256File(w.t, archive)))
 }
 
 // edit replaces text in the plan.
@@ -107,7 +109,8 @@ func TestPlanShowsUpgrade(t *testing.T) {
 	w.mustConverge()
 	w.wantVersion("win-1", "1.35.4")
 	w.mustBeQuiet()
-	for _, p := range []kube.Pod{{Namespace: "d", Name: "web", Controller: "ReplicaSet"}, {Namespace: "kube-system", Name: "agent", Controller: "DaemonSet"}} {
+	for _, p := range []kube.Pod{{Namespace: "d", Name: "web", Controller: "ReplicaSet"},
+		{Namespace: "kube-system", Name: "agent", Controller: "DaemonSet"}} {
 		if err := w.cluster().AddPod(t.Context(), "win-1", p, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +118,8 @@ func TestPlanShowsUpgrade(t *testing.T) {
 	w.kubernetes("1.36.3")
 	r := w.check()
 	for _, s := range r.Hosts[0].Steps {
-		if s.Spec.ID == "registered" && (s.Result.Change.Action != steps.ActionWait || s.Result.Change.Outputs["pod_cidr"] == "") {
+		if s.Spec.ID == "registered" && (s.Result.Change.Action != steps.ActionWait ||
+			s.Result.Change.Outputs["pod_cidr"] == "") {
 			t.Errorf("the gate of the version tells %+v", s.Result.Change)
 		}
 		if s.Spec.ID == "source_vip" && !s.Result.Change.NoOp() {
@@ -163,7 +167,8 @@ func TestPlanTellsFlags(t *testing.T) {
 	if u == nil || u.From != "1.26.15" || u.To != "1.27.16" {
 		t.Fatalf("the upgrade is told as %+v", u)
 	}
-	for _, want := range []string{"kubelet: flag --container-runtime-endpoint dropped: ", "kubelet: field containerRuntimeEndpoint added: "} {
+	for _, want := range []string{"kubelet: flag --container-runtime-endpoint dropped: ",
+		"kubelet: field containerRuntimeEndpoint added: "} {
 		if !slices.ContainsFunc(u.Notes, func(n string) bool { return strings.HasPrefix(n, want) }) {
 			t.Errorf("%q is not told: %q", want, u.Notes)
 		}
@@ -223,10 +228,12 @@ func TestArchiveOfAnotherVersion(t *testing.T) {
 	w.holder = steps.Holder{Run: "20261122-120000-AAAAAA", Command: "apply"} // else nothing is noted
 	w.kubernetes("1.36.2")
 	w.edit(`(?m)^  kubernetes .*$`, `  kubernetes = "1.36.3"`)
-	if _, sum := w.apply(-1); sum.Hosts[0].Failed != "registered" || steps.AsError(sum.Hosts[0].Err).Code != steps.CodeOtherVersion {
+	if _, sum := w.apply(-1); sum.Hosts[0].Failed != "registered" ||
+		steps.AsError(sum.Hosts[0].Err).Code != steps.CodeOtherVersion {
 		t.Fatalf("have %s: %v", sum.Hosts[0].Failed, sum.Hosts[0].Err)
 	}
-	if e := refusal(t, w.check()); e.Code != steps.CodeOtherVersion || !strings.Contains(e.Detail, "the plan wants Kubernetes 1.36.3") || !strings.Contains(e.Remedy, `"1.36.2"`) {
+	if e := refusal(t, w.check()); e.Code != steps.CodeOtherVersion ||
+		!strings.Contains(e.Detail, "the plan wants Kubernetes 1.36.3") || !strings.Contains(e.Remedy, `"1.36.2"`) {
 		t.Errorf("the next run is refused with %+v", e)
 	}
 	w.edit(`(?m)^  kubernetes .*$`, `  kubernetes = "1.36.2"`)
@@ -251,7 +258,8 @@ func TestUpgradeKilledAgainAndAgain(t *testing.T) {
 	w.kubernetes("1.35.4")
 	w.mustConverge()
 	api := w.cluster()
-	for _, p := range []kube.Pod{{Namespace: "d", Name: "web", Controller: "ReplicaSet"}, {Namespace: "kube-system", Name: "agent", Controller: "DaemonSet"}} {
+	for _, p := range []kube.Pod{{Namespace: "d", Name: "web", Controller: "ReplicaSet"},
+		{Namespace: "kube-system", Name: "agent", Controller: "DaemonSet"}} {
 		if err := api.AddPod(t.Context(), "win-1", p, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -299,14 +307,16 @@ func TestUpgradeRespectsBudgets(t *testing.T) {
 	w.mustConverge()
 	_, dir := w.box()
 	api, ctx := w.cluster(), t.Context()
-	if err := errors.Join(api.AddPod(ctx, "win-1", kube.Pod{Namespace: "d", Name: "web", Controller: "ReplicaSet"}, "web"), api.SetBudget(ctx, "web", 0)); err != nil {
+	if err := errors.Join(api.AddPod(ctx, "win-1", kube.Pod{Namespace: "d", Name: "web", Controller: "ReplicaSet"},
+		"web"), api.SetBudget(ctx, "web", 0)); err != nil {
 		t.Fatal(err)
 	}
 	w.kubernetes("1.36.3")
 	before := kept(snapshot(t, dir))
 	w.drain.Timeout = 50 * time.Millisecond
 	_, sum := w.apply(-1)
-	if h := sum.Hosts[0]; h.Err == nil || !strings.Contains(h.Err.Error(), "d/web") || len(h.Changed) > 0 || h.Rollback != nil {
+	if h := sum.Hosts[0]; h.Err == nil || !strings.Contains(h.Err.Error(), "d/web") || len(h.Changed) > 0 ||
+		h.Rollback != nil {
 		t.Errorf("failed at %s: %v; changed %v, rolled back %+v", h.Failed, h.Err, h.Changed, h.Rollback)
 	}
 	if d := cmp.Diff(before, kept(snapshot(t, dir))); d != "" {

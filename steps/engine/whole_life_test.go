@@ -91,7 +91,8 @@ func TestWholeLife(t *testing.T) {
 		{"mend", func(t *testing.T, w *world) {
 			h, dir := w.box()
 			for _, err := range []error{
-				os.WriteFile(filepath.Join(dir, "C", "var", "lib", "kubelet", "config.yaml"), []byte("kind: KubeletConfiguration\n"), 0o644),
+				os.WriteFile(filepath.Join(dir, "C", "var", "lib", "kubelet", "config.yaml"),
+					[]byte("kind: KubeletConfiguration\n"), 0o644),
 				os.Remove(filepath.Join(dir, "C", "etc", "kubernetes", "flannel.conf")),
 				h.StopService(t.Context(), "kube-proxy"),
 				h.DeleteFirewallRule(t.Context(), "nodejoin-kubelet"),

@@ -167,13 +167,15 @@ func (w *world) session(c *plan.Compiled) *engine.Session {
 				return nil, &transport.ConnectError{Reason: transport.ReasonUnreachable, Host: n.Name, Summary: "no answer"}
 			}
 			s := n.Connection.Sandbox
-			h, err := sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, Hostname: n.Name, DataDir: n.DataDir, ClusterDir: s.ClusterDir, Broken: w.broken})
+			h, err := sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, Hostname: n.Name,
+				DataDir: n.DataDir, ClusterDir: s.ClusterDir, Broken: w.broken})
 			if err != nil {
 				return nil, err
 			}
 			k := host.Intercept(w.boots.of(h), func(op, subject string) error { return w.killed() })
 			if w.boots != nil {
-				return &bootingConn{Conn: transport.NewLocal(k, artifact.New(artifact.Options{Direct: true}), h.LockDir()), s: w.boots, h: h}, nil
+				return &bootingConn{Conn: transport.NewLocal(k, artifact.New(artifact.Options{Direct: true}),
+					h.LockDir()), s: w.boots, h: h}, nil
 			}
 			return &flaky{Conn: transport.NewLocal(k, artifact.New(artifact.Options{Direct: true}), h.LockDir()), w: w}, nil
 		},
@@ -309,7 +311,8 @@ func (k killableCluster) ApplyManifest(ctx context.Context, want kube.Manifest) 
 	return k.API.ApplyManifest(ctx, want)
 }
 
-func (k killableCluster) ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (string, time.Time, error) {
+func (k killableCluster) ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (string,
+	time.Time, error) {
 	if err := k.w.killed(); err != nil {
 		return "", time.Time{}, err
 	}
@@ -330,7 +333,8 @@ func (k killableCluster) SetTaints(ctx context.Context, node string, set, remove
 	return k.API.SetTaints(ctx, node, set, remove)
 }
 
-func (k killableCluster) SetAnnotations(ctx context.Context, node string, set map[string]string, remove []string) error {
+func (k killableCluster) SetAnnotations(ctx context.Context, node string, set map[string]string,
+	remove []string) error {
 	if err := k.w.killed(); err != nil {
 		return err
 	}

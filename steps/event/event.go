@@ -17,8 +17,9 @@ type Event interface{ kind() string }
 
 // HostState: a host enters a phase of the run.
 type HostState struct {
-	Host   string `json:"host"`
-	State  string `json:"state"` // connecting, pushing_agent, checking, waiting, applying, reconnecting, rebooting, done, failed
+	Host string `json:"host"`
+	// connecting, pushing_agent, checking, waiting, applying, reconnecting, rebooting, done, failed
+	State  string `json:"state"`
 	Detail string `json:"detail,omitempty"`
 }
 

@@ -246,16 +246,19 @@ type RunResult struct {
 // Run checks one step, applies it where it differs, and verifies. It emits
 // StepStarted and StepDone, and never panics.
 func Run(
-	ctx context.Context, node string, s steps.Spec, values map[string]string, e *steps.Env, emit func(event.Event), t Target,
+	ctx context.Context, node string, s steps.Spec, values map[string]string, e *steps.Env, emit func(event.Event),
+	t Target,
 ) RunResult {
-	r := &stepRun{spec: s, node: node, values: values, env: e, emit: emit, on: t, action: steps.ActionNone, start: time.Now()}
+	r := &stepRun{spec: s, node: node, values: values, env: e, emit: emit, on: t, action: steps.ActionNone,
+		start: time.Now()}
 	var err error
 	if r.step, r.kind, err = t.Kinds.Open(s, values); err != nil {
 		return r.done(0, err)
 	}
 	timeout := cmp.Or(s.Timeout, r.kind.Timeout, steps.DefaultTimeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, &steps.Error{Code: steps.CodeTimeout, Summary: "not done in time",
-		Detail: fmt.Sprintf("%s took longer than %s", s.ID, timeout)})
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
+		&steps.Error{Code: steps.CodeTimeout, Summary: "not done in time",
+			Detail: fmt.Sprintf("%s took longer than %s", s.ID, timeout)})
 	defer cancel()
 	for attempt := 1; ; attempt++ {
 		err := r.try(ctx)
@@ -435,20 +438,24 @@ type walk struct {
 }
 
 func newWalk(kinds steps.Catalog, req Request, facts map[string]string) *walk {
-	w := &walk{kinds: kinds, values: facts, pending: map[steps.Touch]string{}, future: map[steps.Touch]string{}, changed: map[string]bool{}}
+	w := &walk{kinds: kinds, values: facts, pending: map[steps.Touch]string{}, future: map[steps.Touch]string{},
+		changed: map[string]bool{}}
 	maps.Copy(w.values, req.Values)
 	return w
 }
 
 // check runs one read-only check with the knowledge of the pass and adds to it.
-func (w *walk) check(ctx context.Context, s steps.Spec, f func(step any, e *steps.Env) (steps.Change, error), e *steps.Env) (r steps.Result) {
+func (w *walk) check(ctx context.Context, s steps.Spec, f func(step any, e *steps.Env) (steps.Change, error),
+	e *steps.Env) (r steps.Result) {
 	r.ID = s.ID
 	if s.OnlyIf != "" && !w.changed[s.OnlyIf] {
 		return r
 	}
 	step, _, err := w.kinds.Open(s, w.values)
-	ctx, cancel := context.WithTimeoutCause(ctx, checkTimeout, &steps.Error{Code: steps.CodeTimeout, Summary: "the check was not done in time",
-		Detail: fmt.Sprintf("looking at %s took longer than %s", s.ID, checkTimeout), Remedy: "something on the machine or the way to the cluster hangs; look at it and try again"})
+	ctx, cancel := context.WithTimeoutCause(ctx, checkTimeout,
+		&steps.Error{Code: steps.CodeTimeout, Summary: "the check was not done in time",
+			Detail: fmt.Sprintf("looking at %s took longer than %s", s.ID, checkTimeout),
+			Remedy: "something on the machine or the way to the cluster hangs; look at it and try again"})
 	defer cancel()
 	if err == nil {
 		e.Pending, e.Future = w.pending, w.future
@@ -489,8 +496,10 @@ func (w *walk) check(ctx context.Context, s steps.Spec, f func(step any, e *step
 
 // CheckCluster runs read-only checks of cluster steps with the same rules as
 // Executor.Check; values must hold the outputs known so far and is added to.
-func CheckCluster(ctx context.Context, kinds steps.Catalog, node string, specs []steps.Spec, values map[string]string, changed map[string]bool, r kube.Reader) []steps.Result {
-	w := &walk{kinds: kinds, values: values, pending: map[steps.Touch]string{}, future: map[steps.Touch]string{}, changed: changed}
+func CheckCluster(ctx context.Context, kinds steps.Catalog, node string, specs []steps.Spec, values map[string]string,
+	changed map[string]bool, r kube.Reader) []steps.Result {
+	w := &walk{kinds: kinds, values: values, pending: map[steps.Touch]string{}, future: map[steps.Touch]string{},
+		changed: changed}
 	var out []steps.Result
 	for _, s := range specs {
 		out = append(out, w.check(ctx, s, func(step any, e *steps.Env) (steps.Change, error) {

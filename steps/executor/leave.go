@@ -56,7 +56,8 @@ func (x *Executor) claimed() []record.Key {
 	}
 	rank := func(key record.Key) int { return x.undos[key.Prefix].Order.Rank() }
 	slices.SortFunc(keys, func(a, b record.Key) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(x.record.Claims[b].Seq, x.record.Claims[a].Seq), strings.Compare(b.String(), a.String()))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(x.record.Claims[b].Seq, x.record.Claims[a].Seq),
+			strings.Compare(b.String(), a.String()))
 	})
 	return keys
 }
@@ -132,7 +133,8 @@ func (x *Executor) Leave(ctx context.Context, req LeaveRequest) (LeaveReply, err
 }
 
 // verifyLeft checks everything once more.
-func (x *Executor) verifyLeft(ctx context.Context, u *undoRun, keys []record.Key) (items []LeaveItem, failed string, err *steps.Error) {
+func (x *Executor) verifyLeft(ctx context.Context, u *undoRun, keys []record.Key) (items []LeaveItem, failed string,
+	err *steps.Error) {
 	for _, key := range keys {
 		item := x.checkItem(ctx, u, key)
 		items = append(items, item)
@@ -150,7 +152,8 @@ func (x *Executor) verifyLeft(ctx context.Context, u *undoRun, keys []record.Key
 // dataEntries are what nodejoin keeps in its folder; the record goes last of them.
 // services and .host.lock are of Linux machines (steps/host/linux), whose services have
 // gone by then.
-var dataEntries = []string{"bin", "blobs", "previous", "resume", "services", ".host.lock", "apply.lock", "apply.holder.json", "history.json", "record.json"}
+var dataEntries = []string{"bin", "blobs", "previous", "resume", "services", ".host.lock", "apply.lock",
+	"apply.holder.json", "history.json", "record.json"}
 
 // Forget removes nodejoin's own folder with all that nodejoin keeps in it, and the
 // folders above that it made, if they are empty. It refuses while something is still
@@ -162,7 +165,8 @@ func (x *Executor) Forget(ctx context.Context, req LeaveRequest) (reply ForgetRe
 	u := x.leaving(req.Node)
 	for _, key := range x.claimed() {
 		if item := x.checkItem(ctx, u, key); item.Err != nil || !item.Change.NoOp() {
-			return reply, &steps.Error{Code: steps.CodeFailed, Summary: "something is still to be undone", Detail: key.String(), Remedy: "leave again"}
+			return reply, &steps.Error{Code: steps.CodeFailed, Summary: "something is still to be undone",
+				Detail: key.String(), Remedy: "leave again"}
 		}
 	}
 	dir := x.facts.DataDir

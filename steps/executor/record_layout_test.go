@@ -34,14 +34,18 @@ func fixtureMachine(t *testing.T, name string) (host.Host, host.Facts) {
 	stepstest.Must(t, err)
 	b, err := os.ReadFile(filepath.Join("..", "record", "testdata", name))
 	stepstest.Must(t, err)
-	stepstest.Must(t, h.WriteFile(t.Context(), record.Path(f), bytes.NewReader(b), host.WriteOptions{Access: host.AccessPrivate}))
+	stepstest.Must(t, h.WriteFile(t.Context(), record.Path(f), bytes.NewReader(b),
+		host.WriteOptions{Access: host.AccessPrivate}))
 	return h, f
 }
 
 func TestRecordLayouts(t *testing.T) {
-	windows := map[string]int{"backup": 1, "directory": 22, "dynamic_ports": 1, "env": 4, "feature": 1, "file": 26, "firewall_rule": 5, "hns_network": 1,
-		"host_name": 1, "made": 12, "registry": 16, "registry_key": 14, "reserved_ports": 1, "service": 5, "source_vip": 1, "trusted_ca": 1}
-	linux := map[string]int{"backup": 1, "chains": 3, "directory": 16, "env": 6, "env_file": 1, "file": 27, "filter_table": 1, "interface": 2, "made": 11,
+	windows := map[string]int{"backup": 1, "directory": 22, "dynamic_ports": 1, "env": 4, "feature": 1, "file": 26,
+		"firewall_rule": 5, "hns_network": 1,
+		"host_name": 1, "made": 12, "registry": 16, "registry_key": 14, "reserved_ports": 1, "service": 5,
+		"source_vip": 1, "trusted_ca": 1}
+	linux := map[string]int{"backup": 1, "chains": 3, "directory": 16, "env": 6, "env_file": 1, "file": 27,
+		"filter_table": 1, "interface": 2, "made": 11,
 		"netns": 1, "routes": 1, "service": 5, "sysctl": 3, "trusted_ca": 1}
 	for name, want := range map[string]map[string]int{"0.1-windows.json": windows, "0.1-linux.json": linux} {
 		h, f := fixtureMachine(t, name)
@@ -54,7 +58,8 @@ func TestRecordLayouts(t *testing.T) {
 		if diff := cmp.Diff(want, have); diff != "" {
 			t.Errorf("%s: claims (-want +have):\n%s", name, diff)
 		}
-		reply, err := executor.NewExecutor(kinds.Catalog(), h, nil, func(event.Event) {}).CheckLeave(t.Context(), executor.LeaveRequest{Node: "n"})
+		reply, err := executor.NewExecutor(kinds.Catalog(), h, nil, func(event.Event) {}).CheckLeave(t.Context(),
+			executor.LeaveRequest{Node: "n"})
 		stepstest.Must(t, err)
 		// Nodejoin's own folder and those above it are not among them.
 		if n := len(rec.Claims) - len(reply.Items); n < 0 || n > 3 {
@@ -70,18 +75,21 @@ func TestRecordLayouts(t *testing.T) {
 
 // A change that 0.1 had begun on a machine is ended by this version.
 func TestRecordLayoutSnapshots(t *testing.T) {
-	for name, rolledBack := range map[string]bool{"0.1-windows-open.json": false, "0.1-windows-rolled-back.json": true, "0.1-linux-rolled-back.json": true} {
+	for name, rolledBack := range map[string]bool{"0.1-windows-open.json": false, "0.1-windows-rolled-back.json": true,
+		"0.1-linux-rolled-back.json": true} {
 		h, _ := fixtureMachine(t, name)
 		x := executor.NewExecutor(kinds.Catalog(), h, nil, func(event.Event) {})
 		check, err := x.Check(t.Context(), executor.Request{Node: "n"})
 		stepstest.Must(t, err)
-		if s := check.Snapshot; s == nil || s.Begun.IsZero() || s.Closed != rolledBack || (s.RolledBack != nil) != rolledBack {
+		if s := check.Snapshot; s == nil || s.Begun.IsZero() || s.Closed != rolledBack ||
+			(s.RolledBack != nil) != rolledBack {
 			t.Errorf("%s: a check reports %+v", name, s)
 		}
 		reply, err := x.Rollback(t.Context(), executor.RollbackRequest{Node: "n"})
 		if rolledBack {
 			want := []string{"kubelet", "kube-proxy"}
-			if err != nil || reply.Before == nil || !reply.Before.Ready || reply.Before.Version != "1.36.3" || reply.Before.UID == "" || len(reply.Before.Given.Labels) < 3 || !cmp.Equal(reply.Services, want) {
+			if err != nil || reply.Before == nil || !reply.Before.Ready || reply.Before.Version != "1.36.3" ||
+				reply.Before.UID == "" || len(reply.Before.Given.Labels) < 3 || !cmp.Equal(reply.Services, want) {
 				t.Errorf("%s: %+v, %v", name, reply, err)
 			}
 		} else if err == nil || !strings.Contains(err.Error(), "previous") {

@@ -86,7 +86,8 @@ func (x *Executor) Note(ctx context.Context, n RunNote) error {
 	if err != nil {
 		return err
 	}
-	if err := x.host.WriteFile(ctx, NotesPath(x.facts), bytes.NewReader(append(b, '\n')), host.WriteOptions{Access: host.AccessPrivate}); err != nil {
+	if err := x.host.WriteFile(ctx, NotesPath(x.facts), bytes.NewReader(append(b, '\n')),
+		host.WriteOptions{Access: host.AccessPrivate}); err != nil {
 		return fmt.Errorf("note the run: %w", err)
 	}
 	return nil

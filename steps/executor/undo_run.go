@@ -33,7 +33,8 @@ type undoResult struct {
 }
 
 // check finds what is to be done; find gives the undoing.
-func (u *undoRun) check(ctx context.Context, e *steps.Env, key record.Key, find func() (steps.Undoing, error)) (r undoResult, undoing steps.Undoing) {
+func (u *undoRun) check(ctx context.Context, e *steps.Env, key record.Key,
+	find func() (steps.Undoing, error)) (r undoResult, undoing steps.Undoing) {
 	ctx, cancel := withTimeout(ctx, checkTimeout, key)
 	defer cancel()
 	err := func() (err error) {
@@ -59,7 +60,8 @@ func (u *undoRun) run(ctx context.Context, key record.Key, find func() (steps.Un
 	action := r.Change.Action
 	started := r.Err == nil && !r.Change.NoOp()
 	if started {
-		u.x.emit(event.StepStarted{Host: u.node, Step: key.String(), Kind: u.command, Action: string(action), Reason: r.Change.Reason})
+		u.x.emit(event.StepStarted{Host: u.node, Step: key.String(), Kind: u.command, Action: string(action),
+			Reason: r.Change.Reason})
 		if err := u.apply(ctx, e, key, undoing); err != nil {
 			r.Err = steps.AsError(err)
 		} else {
@@ -78,7 +80,8 @@ func (u *undoRun) run(ctx context.Context, key record.Key, find func() (steps.Un
 		if r.Err != nil {
 			err = r.Err
 		}
-		done := event.StepDone{Host: u.node, Step: key.String(), Result: "changed", Action: string(action), Duration: time.Since(began)}
+		done := event.StepDone{Host: u.node, Step: key.String(), Result: "changed", Action: string(action),
+			Duration: time.Since(began)}
 		u.x.emit(steps.Done(done, err))
 	}
 	return r

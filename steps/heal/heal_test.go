@@ -52,7 +52,8 @@ func newMachine(t *testing.T) *machine {
 		}
 		boot = append(boot, s)
 	}
-	m.apply(spec("boot", "file", &kinds.File{Path: planFile, Content: steps.BootText("win-1", boot), Access: host.AccessPrivate}))
+	m.apply(spec("boot", "file", &kinds.File{Path: planFile, Content: steps.BootText("win-1", boot),
+		Access: host.AccessPrivate}))
 	return m
 }
 
@@ -62,14 +63,16 @@ func spec(id, kind string, args any) steps.Spec {
 
 func (m *machine) specs() []steps.Spec {
 	service := func(name string, dependsOn ...string) *kinds.Service {
-		return &kinds.Service{ServiceConfig: host.ServiceConfig{Name: name, Command: []string{`C:\k\` + name + `.exe`}, DependsOn: dependsOn}}
+		return &kinds.Service{ServiceConfig: host.ServiceConfig{Name: name, Command: []string{`C:\k\` + name + `.exe`},
+			DependsOn: dependsOn}}
 	}
 	b := service("b", "a")
 	b.Watch = []string{config}
 	return []steps.Spec{
 		spec("a", "service", service("a")),
 		spec("vip", "source_vip", &kinds.SourceVIP{Dir: `C:\var\lib\cni\networks`, Network: "n", Subnet: "10.244.3.0/24"}),
-		spec("conf", "file", &kinds.File{Path: config, Content: "node " + steps.Ref("fact.hostname") + "\nvip " + steps.Ref("vip.address") + "\n"}),
+		spec("conf", "file", &kinds.File{Path: config, Content: "node " + steps.Ref("fact.hostname") + "\nvip " +
+			steps.Ref("vip.address") + "\n"}),
 		spec("b", "service", b),
 	}
 }
@@ -83,7 +86,8 @@ func (m *machine) write(path, text string) {
 
 func (m *machine) apply(list ...steps.Spec) {
 	m.t.Helper()
-	reply, err := executor.NewExecutor(kinds.Catalog(), m.Host, none{}, func(event.Event) {}).Apply(m.t.Context(), executor.Request{Node: "win-1", Steps: list})
+	reply, err := executor.NewExecutor(kinds.Catalog(), m.Host, none{}, func(event.Event) {}).Apply(m.t.Context(),
+		executor.Request{Node: "win-1", Steps: list})
 	if err == nil && reply.Err != nil {
 		err = reply.Err
 	}
@@ -144,7 +148,8 @@ func (m *machine) stop(names ...string) {
 func TestInOrder(t *testing.T) {
 	m := newMachine(t)
 	other := hostlock.New(m.lockDir)
-	if _, err := other.Take(t.Context(), steps.LockRequest{Holder: steps.Holder{Run: "1", Command: "apply"}}); err != nil {
+	if _, err := other.Take(t.Context(),
+		steps.LockRequest{Holder: steps.Holder{Run: "1", Command: "apply"}}); err != nil {
 		t.Fatal(err)
 	}
 	calls := 0
@@ -181,7 +186,8 @@ func TestHeals(t *testing.T) {
 	if want := "node " + f.Hostname + "\nvip 10.244.3.3\n"; err != nil || string(text[:n]) != want {
 		t.Errorf("%s holds %q, want %q; %v", config, text[:n], want, err)
 	}
-	if want := []string{"Node win-1 is in order again. Done: a, vip, conf, b."}; len(m.reports) != 1 || m.reports[0] != want[0] {
+	if want := []string{"Node win-1 is in order again. Done: a, vip, conf, b."}; len(m.reports) != 1 ||
+		m.reports[0] != want[0] {
 		t.Errorf("reported %q, want %q", m.reports, want)
 	}
 	m.said(t.Context(), "everything is in order now; done: a, vip, conf, b")
@@ -209,7 +215,8 @@ func TestTriesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.wantRunning("a", "b")
-	if failures != 3 || len(m.reports) != 2 || !strings.HasPrefix(m.reports[0], "error: Node win-1 is not in order") || !strings.Contains(m.reports[1], "in order again") {
+	if failures != 3 || len(m.reports) != 2 || !strings.HasPrefix(m.reports[0], "error: Node win-1 is not in order") ||
+		!strings.Contains(m.reports[1], "in order again") {
 		t.Errorf("%d failures, reported %q", failures, m.reports)
 	}
 }
@@ -222,7 +229,8 @@ func TestWaitsForAnotherRun(t *testing.T) {
 	m := newMachine(t)
 	m.stop("b", "a")
 	other := hostlock.New(m.lockDir)
-	if _, err := other.Take(ctx, steps.LockRequest{Holder: steps.Holder{Run: "1", Command: "apply", User: "alice"}}); err != nil {
+	if _, err := other.Take(ctx,
+		steps.LockRequest{Holder: steps.Holder{Run: "1", Command: "apply", User: "alice"}}); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
@@ -256,7 +264,8 @@ func TestStopped(t *testing.T) {
 			if name == "pause" {
 				opt.Host, line = host.Intercept(m.Host, func(string, string) error { return errors.New("no") }), "next try in"
 				opt.Pause = time.Hour
-			} else if _, err := hostlock.New(m.lockDir).Take(ctx, steps.LockRequest{Holder: steps.Holder{Run: "1"}}); err != nil {
+			} else if _, err := hostlock.New(m.lockDir).Take(ctx,
+				steps.LockRequest{Holder: steps.Holder{Run: "1"}}); err != nil {
 				t.Fatal(err)
 			}
 			ended := make(chan error, 1)
@@ -273,7 +282,8 @@ func TestStopped(t *testing.T) {
 // TestNoPlan: a file that is missing, damaged, of another version or with steps that no
 // machine can do is refused, and that is reported.
 func TestNoPlan(t *testing.T) {
-	for name, text := range map[string]string{"missing": "", "damaged": "{", "newer": `{"version":2}`, "cluster": `{"version":1,"steps":[{"id":"x","kind":"node_ready","args":{}}]}`} {
+	for name, text := range map[string]string{"missing": "", "damaged": "{", "newer": `{"version":2}`,
+		"cluster": `{"version":1,"steps":[{"id":"x","kind":"node_ready","args":{}}]}`} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
 			if text == "" {

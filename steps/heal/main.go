@@ -72,7 +72,8 @@ func parse(args []string) (options, error) {
 	for _, f := range []struct {
 		to          *string
 		name, usage string
-	}{{&opt.name, "name", "name of the service"}, {&opt.data, "data", "nodejoin's folder"}, {&opt.steps, "steps", "file of the steps"}, {&opt.log, "log", "log file"}} {
+	}{{&opt.name, "name", "name of the service"}, {&opt.data, "data", "nodejoin's folder"},
+		{&opt.steps, "steps", "file of the steps"}, {&opt.log, "log", "log file"}} {
 		flags.StringVar(f.to, f.name, "", f.usage)
 	}
 	if err := flags.Parse(args); err != nil {
@@ -102,6 +103,7 @@ func SayTo(w io.Writer) func(string) {
 	return func(line string) {
 		mu.Lock()
 		defer mu.Unlock()
-		fmt.Fprintf(w, "%s %s\n", time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), line) // the log counts what it could not write
+		// the log counts what it could not write
+		fmt.Fprintf(w, "%s %s\n", time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), line)
 	}
 }

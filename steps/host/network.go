@@ -86,8 +86,9 @@ type FirewallRule struct {
 	Direction   string `json:"direction" default:"in" choices:"in,out" present:"true"`      // "in" or "out"
 	Action      string `json:"action" default:"allow" choices:"allow,block" present:"true"` // "allow" or "block"
 	Protocol    string `json:"protocol" choices:"tcp,udp" present:"true"`                   // "tcp" or "udp"
-	Ports       string `json:"ports,omitempty" present:"true"`                              // local ports, "10250" or "30000-32767"; empty = all
-	Program     string `json:"program,omitempty" path:"true" present:"true"`
+	// local ports, "10250" or "30000-32767"; empty = all
+	Ports   string `json:"ports,omitempty" present:"true"`
+	Program string `json:"program,omitempty" path:"true" present:"true"`
 	// Remote are the addresses that the rule applies to, in the form of Addresses; "" = any.
 	Remote  string `json:"remote,omitempty"`
 	Enabled bool   `json:"enabled" default:"true" present:"true"`

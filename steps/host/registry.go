@@ -28,11 +28,12 @@ type Registry interface {
 
 // RegistryValue is one registry value. Exactly one of the data fields counts, by Type.
 type RegistryValue struct {
-	Type    string   `json:"type" choices:"string,expand_string,multi_string,dword,qword,binary" present:"true"` // string, expand_string, multi_string, dword, qword, binary
-	String  string   `json:"string,omitempty" present:"true"`                                                    // string, expand_string
-	Strings []string `json:"strings,omitempty" present:"true"`                                                   // multi_string
-	Number  uint64   `json:"number,omitempty" present:"true"`                                                    // dword, qword
-	Binary  []byte   `json:"binary,omitempty" present:"true"`                                                    // binary
+	// string, expand_string, multi_string, dword, qword, binary
+	Type    string   `json:"type" choices:"string,expand_string,multi_string,dword,qword,binary" present:"true"`
+	String  string   `json:"string,omitempty" present:"true"`  // string, expand_string
+	Strings []string `json:"strings,omitempty" present:"true"` // multi_string
+	Number  uint64   `json:"number,omitempty" present:"true"`  // dword, qword
+	Binary  []byte   `json:"binary,omitempty" present:"true"`  // binary
 }
 
 // CurrentControlSet is the key of the settings that Windows runs with, with a backslash at its end.

@@ -63,7 +63,7 @@ type ServiceConfig struct {
 	Environment []string         `json:"environment,omitempty"` // "KEY=value", sorted
 	Recovery    []RecoveryAction `json:"recovery,omitempty"`    // first, second, later failures
 	// RecoveryReset is the time without failure, in seconds, after which the failure count is reset; 0 = never.
-	RecoveryReset uint32 `json:"recovery_reset,omitempty" with:"recovery" why:"it counts failures for the actions of recovery, and there are none"`
+	RecoveryReset uint32 `json:"recovery_reset,omitempty" with:"recovery" why:"there are no recovery actions"`
 }
 
 // RecoveryAction is what the service manager does after a failure.

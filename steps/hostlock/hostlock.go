@@ -52,7 +52,8 @@ func (l *Lock) Take(ctx context.Context, req steps.LockRequest) (steps.LockReply
 		return steps.LockReply{}, nil
 	}
 	if l.run != "" || req.Holder.Run == "" {
-		return steps.LockReply{}, fmt.Errorf("lock %s: it is held for the run %q, asked for by %q", l.dir, l.run, req.Holder.Run)
+		return steps.LockReply{}, fmt.Errorf("lock %s: it is held for the run %q, asked for by %q", l.dir, l.run,
+			req.Holder.Run)
 	}
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		return steps.LockReply{}, err
@@ -67,7 +68,8 @@ func (l *Lock) Take(ctx context.Context, req steps.LockRequest) (steps.LockReply
 			return steps.LockReply{}, err
 		}
 		if by == nil {
-			by = &steps.Holder{Command: "a run", User: "somebody", Host: "an unknown machine"} // it has not written its name yet
+			// it has not written its name yet
+			by = &steps.Holder{Command: "a run", User: "somebody", Host: "an unknown machine"}
 		}
 		return steps.LockReply{By: by}, nil
 	}
@@ -130,7 +132,8 @@ func (l *Lock) holder() (*steps.Holder, error) {
 		return nil, err
 	}
 	if fi.Size() > maxHolder || json.Unmarshal(b, &h) != nil || h.Run == "" {
-		return &steps.Holder{Run: "unknown", Command: "a run", User: "somebody", Host: "an unknown machine", Since: fi.ModTime()}, nil
+		return &steps.Holder{Run: "unknown", Command: "a run", User: "somebody", Host: "an unknown machine",
+			Since: fi.ModTime()}, nil
 	}
 	return &h, nil
 }

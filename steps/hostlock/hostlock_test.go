@@ -12,7 +12,8 @@ import (
 )
 
 func holder(run string) steps.Holder {
-	return steps.Holder{Run: run, User: "alice", Host: "ctl", PID: 7, Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Command: "apply"}
+	return steps.Holder{Run: run, User: "alice", Host: "ctl", PID: 7,
+		Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Command: "apply"}
 }
 
 func TestOneRunHoldsIt(t *testing.T) {
@@ -36,7 +37,8 @@ func TestOneRunHoldsIt(t *testing.T) {
 	// A wait ends with its context, and with the release.
 	waiting, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := two.Take(waiting, steps.LockRequest{Holder: holder("2"), Wait: time.Minute}); !errors.Is(err, context.Canceled) {
+	if _, err := two.Take(waiting, steps.LockRequest{Holder: holder("2"), Wait: time.Minute}); !errors.Is(err,
+		context.Canceled) {
 		t.Fatalf("cancelled: %v", err)
 	}
 	got := make(chan error, 1)
@@ -75,7 +77,8 @@ func TestLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	l = New(dir)
-	if r, err := l.Take(t.Context(), steps.LockRequest{Holder: holder("2")}); err != nil || r.By != nil || r.Left == nil || *r.Left != holder("1") {
+	if r, err := l.Take(t.Context(), steps.LockRequest{Holder: holder("2")}); err != nil || r.By != nil ||
+		r.Left == nil || *r.Left != holder("1") {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if err := l.Release(); err != nil {
@@ -85,7 +88,8 @@ func TestLeft(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, HolderFile), []byte(damaged), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := l.Take(t.Context(), steps.LockRequest{Holder: holder("3")}); err != nil || r.Left == nil || r.Left.Run != "unknown" {
+		if r, err := l.Take(t.Context(), steps.LockRequest{Holder: holder("3")}); err != nil || r.Left == nil ||
+			r.Left.Run != "unknown" {
 			t.Errorf("%q: %+v, %v", damaged, r, err)
 		}
 		if err := l.Release(); err != nil {

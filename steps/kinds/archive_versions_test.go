@@ -32,8 +32,9 @@ func TestArchiveVersions(t *testing.T) {
 			h := stepstest.OpenHost(t, "windows")
 			stepstest.Put(t, h, `C:\k\kubelet.exe`, "earlier")
 			tgz := stepstest.Tarball(t, "node/bin/kubelet.exe", c.program, "node/bin/kube-proxy.exe", info+"v1.35.4")
-			list := []steps.Spec{stepstest.Spec("archive", "node", &kinds.Archive{Source: steps.Source{URL: "http://m/node.tgz", SHA256: stepstest.Hex256(tgz)}, To: `C:\k`, Strip: 2,
-				Versions: map[string]string{"kubelet.exe": "v1.36.3"}})}
+			list := []steps.Spec{stepstest.Spec("archive", "node",
+				&kinds.Archive{Source: steps.Source{URL: "http://m/node.tgz", SHA256: stepstest.Hex256(tgz)}, To: `C:\k`, Strip: 2,
+					Versions: map[string]string{"kubelet.exe": "v1.36.3"}})}
 			reply := stepstest.Apply(t, h, stepstest.Memory{"http://m/node.tgz": tgz}, list)
 			if !c.refused {
 				if have := stepstest.Text(t, h, `C:\k\kubelet.exe`); reply.Err != nil || have != c.program {
@@ -41,7 +42,8 @@ func TestArchiveVersions(t *testing.T) {
 				}
 				return
 			}
-			if e := reply.Err; e == nil || e.Code != steps.CodeOtherVersion || !strings.Contains(e.Detail, "kubelet.exe of version v1.36.3") || e.Remedy == "" {
+			if e := reply.Err; e == nil || e.Code != steps.CodeOtherVersion ||
+				!strings.Contains(e.Detail, "kubelet.exe of version v1.36.3") || e.Remedy == "" {
 				t.Errorf("%+v", e)
 			}
 			if have := stepstest.Text(t, h, `C:\k\kubelet.exe`); have != "earlier" {
@@ -59,9 +61,12 @@ func TestArchiveVersions(t *testing.T) {
 // A version of a file that is not unpacked is a mistake.
 func TestArchiveVersionsOfNothing(t *testing.T) {
 	tgz := stepstest.Tarball(t, "bin/a.exe", "a", "doc/kubelet.exe", "d")
-	list := []steps.Spec{stepstest.Spec("archive", "node", &kinds.Archive{Source: steps.Source{URL: "http://m/node.tgz", SHA256: stepstest.Hex256(tgz)}, To: `C:\k`, Include: []string{"bin/*"},
-		Versions: map[string]string{"kubelet.exe": "v1.36.3"}})}
-	if e := stepstest.Apply(t, stepstest.OpenHost(t, "windows"), stepstest.Memory{"http://m/node.tgz": tgz}, list).Err; e == nil || e.Code != steps.CodeInvalid || !strings.Contains(e.Detail, `"kubelet.exe"`) {
+	list := []steps.Spec{stepstest.Spec("archive", "node",
+		&kinds.Archive{Source: steps.Source{URL: "http://m/node.tgz", SHA256: stepstest.Hex256(tgz)}, To: `C:\k`,
+			Include:  []string{"bin/*"},
+			Versions: map[string]string{"kubelet.exe": "v1.36.3"}})}
+	if e := stepstest.Apply(t, stepstest.OpenHost(t, "windows"), stepstest.Memory{"http://m/node.tgz": tgz},
+		list).Err; e == nil || e.Code != steps.CodeInvalid || !strings.Contains(e.Detail, `"kubelet.exe"`) {
 		t.Errorf("%+v", e)
 	}
 }
@@ -73,8 +78,9 @@ func TestArchiveVersionsAtAnyCut(t *testing.T) {
 	for at := chunk - 8; at <= chunk; at++ {
 		program := "\xff Go buildinf:" + strings.Repeat("x", at-14) + "v1.36.3" + strings.Repeat("y", chunk)
 		tgz := stepstest.Tarball(t, "kubelet.exe", program)
-		list := []steps.Spec{stepstest.Spec("archive", "node", &kinds.Archive{Source: steps.Source{URL: "http://m/node.tgz", SHA256: stepstest.Hex256(tgz)}, To: `C:\k`,
-			Versions: map[string]string{"kubelet.exe": "v1.36.3"}})}
+		list := []steps.Spec{stepstest.Spec("archive", "node",
+			&kinds.Archive{Source: steps.Source{URL: "http://m/node.tgz", SHA256: stepstest.Hex256(tgz)}, To: `C:\k`,
+				Versions: map[string]string{"kubelet.exe": "v1.36.3"}})}
 		if reply := stepstest.Apply(t, h, stepstest.Memory{"http://m/node.tgz": tgz}, list); reply.Err != nil {
 			t.Errorf("at %d: %v", at, reply.Err)
 		}

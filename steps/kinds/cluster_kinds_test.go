@@ -49,7 +49,8 @@ func (s *scriptedCluster) BootstrapTokens(ctx context.Context, node string) ([]k
 }
 
 func (s *scriptedCluster) MintToken(ctx context.Context, node string, ttl time.Duration) (kube.BootstrapToken, error) {
-	t := kube.BootstrapToken{ID: fmt.Sprintf("%06d", len(s.tokens)), Secret: "0123456789abcdef", Expires: time.Now().Add(ttl)}
+	t := kube.BootstrapToken{ID: fmt.Sprintf("%06d", len(s.tokens)), Secret: "0123456789abcdef",
+		Expires: time.Now().Add(ttl)}
 	s.tokens = append(s.tokens, kube.BootstrapToken{ID: t.ID, Expires: t.Expires})
 	return t, nil
 }
@@ -61,10 +62,12 @@ func (s *scriptedCluster) RevokeToken(ctx context.Context, id string) error {
 }
 
 // applyGate applies a step under a deadline in virtual time; it gives what was reported.
-func applyGate(t *testing.T, step steps.ClusterStep, s *scriptedCluster, bound time.Duration) (notes []string, waited time.Duration, err error) {
+func applyGate(t *testing.T, step steps.ClusterStep, s *scriptedCluster, bound time.Duration) (notes []string,
+	waited time.Duration, err error) {
 	t.Helper()
 	s.start = time.Now()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), bound, &steps.Error{Code: steps.CodeTimeout, Summary: "not done in time"})
+	ctx, cancel := context.WithTimeoutCause(context.Background(), bound,
+		&steps.Error{Code: steps.CodeTimeout, Summary: "not done in time"})
 	defer cancel()
 	e := &steps.Env{Node: "win-1", StepID: "x", Progress: func(p event.StepProgress) { notes = append(notes, p.Note) }}
 	_, err = step.Apply(ctx, s, e, steps.Change{Action: steps.ActionWait})
@@ -94,13 +97,18 @@ func TestNodeRegisteredSaysWhatItSees(t *testing.T) {
 		remedy   string
 		waited   time.Duration
 	}{
-		{"no request", nil, nil, steps.CodeTimeout, "no certificate request of system:node:win-1", "bootstrap token", time.Minute},
+		{"no request", nil, nil, steps.CodeTimeout, "no certificate request of system:node:win-1", "bootstrap token",
+			time.Minute},
 		{"expired token", nil, nil, steps.CodeFailed, "it has expired or was removed", "ttl = ", tokenGrace + 2*time.Second},
-		{"pending", nil, one(kube.SigningRequest{}), steps.CodeTimeout, "csr-1 of system:bootstrap:abcdef is pending", "kubectl certificate approve csr-1", time.Minute},
-		{"approved", nil, one(kube.SigningRequest{Approved: true}), steps.CodeTimeout, "no certificate was issued", "--cluster-signing-cert-file", time.Minute},
-		{"issued", nil, one(kube.SigningRequest{Approved: true, Issued: true}), steps.CodeTimeout, "was issued, but the kubelet", "kubelet's log", time.Minute},
+		{"pending", nil, one(kube.SigningRequest{}), steps.CodeTimeout, "csr-1 of system:bootstrap:abcdef is pending",
+			"kubectl certificate approve csr-1", time.Minute},
+		{"approved", nil, one(kube.SigningRequest{Approved: true}), steps.CodeTimeout, "no certificate was issued",
+			"--cluster-signing-cert-file", time.Minute},
+		{"issued", nil, one(kube.SigningRequest{Approved: true, Issued: true}), steps.CodeTimeout,
+			"was issued, but the kubelet", "kubelet's log", time.Minute},
 		{"no pod CIDR", after(0, kube.Node{}), nil, steps.CodeTimeout, "assigns none", "--allocate-node-cidrs", time.Minute},
-		{"denied before", nil, one(kube.SigningRequest{Denied: true, Message: "no"}), steps.CodeDenied, "csr-1 was denied: no", "kubectl delete csr csr-1", 22 * time.Second},
+		{"denied before", nil, one(kube.SigningRequest{Denied: true, Message: "no"}), steps.CodeDenied,
+			"csr-1 was denied: no", "kubectl delete csr csr-1", 22 * time.Second},
 		{"denied", nil, func(age time.Duration) []kube.SigningRequest {
 			return []kube.SigningRequest{{Name: "csr-2", Denied: age > 3*time.Second}}
 		}, steps.CodeDenied, "csr-2 was denied", "", 5 * time.Second},
@@ -110,9 +118,11 @@ func TestNodeRegisteredSaysWhatItSees(t *testing.T) {
 			if c.title == "expired token" {
 				tokens[0].Expires = time.Now().Add(-time.Second)
 			}
-			notes, waited, err := applyGate(t, &NodeRegistered{PodCIDR: true}, &scriptedCluster{node: c.node, requests: c.requests, tokens: tokens}, time.Minute)
+			notes, waited, err := applyGate(t, &NodeRegistered{PodCIDR: true},
+				&scriptedCluster{node: c.node, requests: c.requests, tokens: tokens}, time.Minute)
 			var se *steps.Error
-			if !errors.As(err, &se) || se.Code != c.code || !strings.Contains(se.Detail, c.want) || !strings.Contains(se.Remedy, c.remedy) {
+			if !errors.As(err, &se) || se.Code != c.code || !strings.Contains(se.Detail, c.want) ||
+				!strings.Contains(se.Remedy, c.remedy) {
 				t.Errorf("%s: have %#v", c.title, err)
 			}
 			if waited > c.waited {
@@ -133,7 +143,8 @@ func TestNodeRegisteredIsReached(t *testing.T) {
 			t.Errorf("%v after %s and %d questions", err, waited, s.reads)
 		}
 		c, err := (&NodeRegistered{PodCIDR: true}).Check(t.Context(), s, &steps.Env{Node: "win-1"})
-		if d := cmp.Diff(steps.Change{Outputs: map[string]string{"pod_cidr": "10.244.1.0/24", "subnet_gateway": "10.244.1.1/24", "uid": "u"}}, c); d != "" || err != nil {
+		if d := cmp.Diff(steps.Change{Outputs: map[string]string{"pod_cidr": "10.244.1.0/24",
+			"subnet_gateway": "10.244.1.1/24", "uid": "u"}}, c); d != "" || err != nil {
 			t.Error(d, err)
 		}
 	})
@@ -150,20 +161,27 @@ func TestNodeRegisteredWithAnotherVersion(t *testing.T) {
 		want    string // summary
 		waited  time.Duration
 	}{
-		{"a new Node", &none, after(3*time.Second, kube.Node{KubeletVersion: "v1.36.2"}), "the kubelet is another version", otherGrace + 6*time.Second},
-		{"a Node that has changed", &earlier, after(0, kube.Node{KubeletVersion: "v1.36.2"}), "the kubelet is another version", otherGrace + 2*time.Second},
-		{"an earlier kubelet", &earlier, after(0, kube.Node{KubeletVersion: "v1.35.4"}), "the Node did not register in time with the kubelet of the plan", time.Minute},
-		{"not known", nil, after(0, kube.Node{KubeletVersion: "v1.36.2"}), "the Node did not register in time with the kubelet of the plan", time.Minute},
+		{"a new Node", &none, after(3*time.Second, kube.Node{KubeletVersion: "v1.36.2"}),
+			"the kubelet is another version", otherGrace + 6*time.Second},
+		{"a Node that has changed", &earlier, after(0, kube.Node{KubeletVersion: "v1.36.2"}),
+			"the kubelet is another version", otherGrace + 2*time.Second},
+		{"an earlier kubelet", &earlier, after(0, kube.Node{KubeletVersion: "v1.35.4"}),
+			"the Node did not register in time with the kubelet of the plan", time.Minute},
+		{"not known", nil, after(0, kube.Node{KubeletVersion: "v1.36.2"}),
+			"the Node did not register in time with the kubelet of the plan", time.Minute},
 		{"a kubelet of another name", &none, after(0, kube.Node{KubeletVersion: "v1.36.3-vendor.1"}), "", 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &scriptedCluster{node: c.node, start: time.Now()}
-			ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, &steps.Error{Code: steps.CodeTimeout, Summary: "not done in time"})
+			ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute,
+				&steps.Error{Code: steps.CodeTimeout, Summary: "not done in time"})
 			defer cancel()
 			e := &steps.Env{Node: "win-1", StepID: "x", Kubelet: c.earlier, Progress: func(event.StepProgress) {}}
 			_, err := (&NodeRegistered{Version: "1.36.3"}).Apply(ctx, s, e, steps.Change{Action: steps.ActionWait})
 			var se *steps.Error
-			if waited := time.Since(s.start); errors.As(err, &se) != (c.want != "") || se != nil && (se.Summary != c.want || (se.Code == steps.CodeOtherVersion) != (c.want == "the kubelet is another version")) || waited > c.waited {
+			if waited := time.Since(s.start); errors.As(err, &se) != (c.want != "") || se != nil &&
+				(se.Summary != c.want ||
+					(se.Code == steps.CodeOtherVersion) != (c.want == "the kubelet is another version")) || waited > c.waited {
 				t.Errorf("%s: have %v after %s", c.title, err, waited)
 			}
 		})
@@ -203,12 +221,14 @@ func TestGateOutlastsARestartOfTheAPIServer(t *testing.T) {
 func TestGateEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scriptedCluster{node: func(time.Duration) (kube.Node, error) { return kube.Node{}, kube.ErrUnauthorized }}
-		if _, waited, err := applyGate(t, &NodeReady{}, s, time.Minute); !errors.Is(err, kube.ErrUnauthorized) || waited != 0 {
+		if _, waited, err := applyGate(t, &NodeReady{}, s, time.Minute); !errors.Is(err, kube.ErrUnauthorized) ||
+			waited != 0 {
 			t.Errorf("%v after %s", err, waited)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := (&NodeReady{}).Apply(ctx, &scriptedCluster{}, &steps.Env{Node: "win-1", Progress: func(event.StepProgress) {}}, steps.Change{})
+		_, err := (&NodeReady{}).Apply(ctx, &scriptedCluster{},
+			&steps.Env{Node: "win-1", Progress: func(event.StepProgress) {}}, steps.Change{})
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled: %v", err)
 		}
@@ -240,7 +260,8 @@ func TestBootstrapToken(t *testing.T) {
 	if c, err = gone.Check(ctx, s, e2); err != nil || !c.NoOp() {
 		t.Error(c, err)
 	}
-	if c, err = step.Check(ctx, s, e); err != nil || c.Action != steps.ActionCreate || strings.Contains(fmt.Sprint(c), "0123456789abcdef") {
+	if c, err = step.Check(ctx, s, e); err != nil || c.Action != steps.ActionCreate || strings.Contains(fmt.Sprint(c),
+		"0123456789abcdef") {
 		t.Error(c, err)
 	}
 	for _, ttl := range []string{"soon", "-1h", "1s"} {
@@ -254,10 +275,12 @@ func TestBootstrapToken(t *testing.T) {
 func TestNodeLabelsAndTaints(t *testing.T) {
 	ctx, e := context.Background(), &steps.Env{Node: "win-1"}
 	labels := &NodeLabels{Labels: map[string]string{"b": "2", "a": "", "c": "3"}}
-	taints := &NodeTaints{Taints: []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}, {Key: "gpu", Effect: "NoExecute"}}}
+	taints := &NodeTaints{Taints: []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"},
+		{Key: "gpu", Effect: "NoExecute"}}}
 	s := &scriptedCluster{node: after(0, kube.Node{Labels: map[string]string{"b": "1", "c": "3", "z": "9"},
 		Taints: []kube.Taint{{Key: "os", Value: "linux", Effect: "NoSchedule"}, {Key: "gpu", Effect: "NoSchedule"}}})}
-	noted := &scriptedCluster{node: after(0, kube.Node{Labels: map[string]string{"c": "3"}, Taints: []kube.Taint{{Key: "gpu", Effect: "NoSchedule"}},
+	noted := &scriptedCluster{node: after(0, kube.Node{Labels: map[string]string{"c": "3"},
+		Taints:      []kube.Taint{{Key: "gpu", Effect: "NoSchedule"}},
 		Annotations: map[string]string{kube.LabelsOf: `{"c":"3"}`, kube.TaintsOf: `[{"key":"gpu","effect":"NoSchedule"}]`}})}
 	s.start, noted.start = time.Now(), time.Now()
 	for _, c := range []struct {
@@ -265,20 +288,27 @@ func TestNodeLabelsAndTaints(t *testing.T) {
 		cluster *scriptedCluster
 		want    steps.Change
 	}{
-		{labels, s, steps.Change{Action: steps.ActionUpdate, Diffs: []steps.Diff{{Name: "label a", Want: `""`}, {Name: "label b", Have: `"1"`, Want: `"2"`}}}},
-		{taints, s, steps.Change{Action: steps.ActionUpdate, Diffs: []steps.Diff{{Name: "taint gpu:NoExecute", Want: "gpu:NoExecute"},
-			{Name: "taint os:NoSchedule", Have: "os=linux:NoSchedule", Want: "os=windows:NoSchedule"}}}},
-		{&NodeLabels{Labels: map[string]string{"a": "1"}}, &scriptedCluster{}, steps.Change{Action: steps.ActionCreate, Reason: notRegistered, Diffs: []steps.Diff{{Name: "label a", Want: `"1"`}}}},
+		{labels, s, steps.Change{Action: steps.ActionUpdate, Diffs: []steps.Diff{{Name: "label a", Want: `""`},
+			{Name: "label b", Have: `"1"`, Want: `"2"`}}}},
+		{taints, s, steps.Change{Action: steps.ActionUpdate,
+			Diffs: []steps.Diff{{Name: "taint gpu:NoExecute", Want: "gpu:NoExecute"},
+				{Name: "taint os:NoSchedule", Have: "os=linux:NoSchedule", Want: "os=windows:NoSchedule"}}}},
+		{&NodeLabels{Labels: map[string]string{"a": "1"}}, &scriptedCluster{},
+			steps.Change{Action: steps.ActionCreate, Reason: notRegistered,
+				Diffs: []steps.Diff{{Name: "label a", Want: `"1"`}}}},
 		{&NodeLabels{Labels: map[string]string{"c": "3"}}, noted, steps.Change{}},
 		{&NodeTaints{Taints: []kube.Taint{{Key: "gpu", Effect: "NoSchedule"}}}, noted, steps.Change{}},
-		{&NodeTaints{Taints: []kube.Taint{}}, noted, steps.Change{Action: steps.ActionUpdate, Diffs: []steps.Diff{{Name: "taint gpu:NoSchedule", Have: "gpu:NoSchedule"}}}},
+		{&NodeTaints{Taints: []kube.Taint{}}, noted,
+			steps.Change{Action: steps.ActionUpdate,
+				Diffs: []steps.Diff{{Name: "taint gpu:NoSchedule", Have: "gpu:NoSchedule"}}}},
 	} {
 		have, err := c.step.Check(ctx, c.cluster, e)
 		if d := cmp.Diff(c.want, have); d != "" || err != nil {
 			t.Error(d, err)
 		}
 	}
-	for _, bad := range [][]kube.Taint{{{Key: "a", Effect: "Never"}}, {{Key: "a", Value: "1", Effect: "NoExecute"}, {Key: "a", Effect: "NoExecute"}}} {
+	for _, bad := range [][]kube.Taint{{{Key: "a", Effect: "Never"}}, {{Key: "a", Value: "1", Effect: "NoExecute"},
+		{Key: "a", Effect: "NoExecute"}}} {
 		var se *steps.Error
 		if _, err := (&NodeTaints{Taints: bad}).Check(ctx, s, e); !errors.As(err, &se) || se.Code != steps.CodeInvalid {
 			t.Errorf("%v: %v", bad, err)
@@ -303,9 +333,11 @@ func TestNodeNameFree(t *testing.T) {
 		{"no address known of the Node", "192.0.2.1", there(true, ""), ""},
 		{"machine not asked yet", steps.Ref("fact.management_ip"), there(true, "192.0.2.2"), ""},
 		{"no address", "", nil, steps.CodeInvalid},
-		{"no answer", "192.0.2.1", func(time.Duration) (kube.Node, error) { return kube.Node{}, kube.ErrUnreachable }, steps.CodeUnreachable},
+		{"no answer", "192.0.2.1", func(time.Duration) (kube.Node, error) { return kube.Node{}, kube.ErrUnreachable },
+			steps.CodeUnreachable},
 	} {
-		change, err := (&NodeNameFree{Address: c.address}).Check(t.Context(), &scriptedCluster{node: c.node}, &steps.Env{Node: "win-1"})
+		change, err := (&NodeNameFree{Address: c.address}).Check(t.Context(), &scriptedCluster{node: c.node},
+			&steps.Env{Node: "win-1"})
 		if !change.NoOp() || (err != nil) != (c.code != "") || err != nil && steps.AsError(err).Code != c.code {
 			t.Errorf("%s: change %+v, error %v, want code %q", c.title, change, err, c.code)
 		}

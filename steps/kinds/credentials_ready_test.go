@@ -21,7 +21,9 @@ import (
 // clientKubeconfig is a kubeconfig as the kubelet writes it: the certificate is in a
 // file that it names.
 func clientKubeconfig(server, ca, certFile string) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster: {server: %q, certificate-authority-data: %s}\nusers:\n- name: u\n  user: {client-certificate: '%s', client-key: '%s'}\ncontexts:\n- name: x\n  context: {cluster: c, user: u}\ncurrent-context: x\n",
+	return fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster: {server: %q, "+
+		"certificate-authority-data: %s}\nusers:\n- name: u\n  user: {client-certificate: '%s', client-key: "+
+		"'%s'}\ncontexts:\n- name: x\n  context: {cluster: c, user: u}\ncurrent-context: x\n",
 		server, base64.StdEncoding.EncodeToString([]byte(ca)), certFile, certFile)
 }
 
@@ -46,7 +48,8 @@ type issued struct {
 func (i *issued) Open(ctx context.Context, path string) (io.ReadCloser, error) {
 	if path == gateConf {
 		if i.looks++; i.looks == 3 {
-			if err := i.Host.WriteFile(ctx, gatePEM, strings.NewReader(i.pem), host.WriteOptions{Access: host.AccessPrivate}); err != nil {
+			if err := i.Host.WriteFile(ctx, gatePEM, strings.NewReader(i.pem),
+				host.WriteOptions{Access: host.AccessPrivate}); err != nil {
 				return nil, err
 			}
 		}
@@ -81,7 +84,8 @@ func TestCredentialsGateTimeout(t *testing.T) {
 		{"no key", good, cert, "has no key"},
 		{"ended", good, ended + endedKey, "ended or ends at"},
 		{"other node", good, other + otherKey, "is that of node win-2"},
-		{"other server", clientKubeconfig("https://192.0.2.9:6443", ca, gatePEM), cert + key, "is for https://192.0.2.9:6443"},
+		{"other server", clientKubeconfig("https://192.0.2.9:6443", ca, gatePEM), cert + key,
+			"is for https://192.0.2.9:6443"},
 		{"other CA", clientKubeconfig(gateServer, otherCA, gatePEM), cert + key, "another CA"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -126,7 +130,8 @@ func TestCredentialsGateCannotAsk(t *testing.T) {
 	ca := stepstest.TestCA(t)
 	h := stepstest.OpenHost(t, "windows")
 	stepstest.Put(t, h, gateConf, clientKubeconfig(gateServer, ca, gatePEM))
-	r := stepstest.Apply(t, unreadable{h}, stepstest.Memory{}, []steps.Spec{stepstest.Spec("credentials_ready", "g", credentialsGate(ca))})
+	r := stepstest.Apply(t, unreadable{h}, stepstest.Memory{},
+		[]steps.Spec{stepstest.Spec("credentials_ready", "g", credentialsGate(ca))})
 	if r.Err == nil || r.Err.Code == steps.CodeTimeout || !strings.Contains(r.Err.Detail, errDisk.Error()) {
 		t.Errorf("%+v", r.Err)
 	}
@@ -143,23 +148,28 @@ func TestBootstrapStopsItsService(t *testing.T) {
 	app.DependsOn = []string{"worker"}
 	list := func(token string) []steps.Spec {
 		return []steps.Spec{
-			stepstest.Spec("kubeconfig", "boot", &kinds.Kubeconfig{Path: `C:\k\boot.conf`, Server: gateServer, CA: ca, User: "b", Token: token, Services: []string{"worker"}}),
-			stepstest.Spec("service", "worker", stepstest.Service("worker", `C:\k\worker.exe`)), stepstest.Spec("service", "app", app),
+			stepstest.Spec("kubeconfig", "boot", &kinds.Kubeconfig{Path: `C:\k\boot.conf`, Server: gateServer, CA: ca,
+				User: "b", Token: token, Services: []string{"worker"}}),
+			stepstest.Spec("service", "worker", stepstest.Service("worker", `C:\k\worker.exe`)),
+			stepstest.Spec("service", "app", app),
 		}
 	}
 	const write = `write file C:\k\boot.conf`
-	if diff := cmp.Diff([]string{write, "create service worker", "start service worker", "create service app", "start service app"},
+	if diff := cmp.Diff([]string{write, "create service worker", "start service worker", "create service app",
+		"start service app"},
 		calls(t, h, stepstest.Memory{}, list("aaaaaa.0123456789abcdef"))); diff != "" {
 		t.Error(diff)
 	}
 	stepstest.Settled(t, h, stepstest.Memory{}, list("aaaaaa.0123456789abcdef"))
-	if diff := cmp.Diff([]string{"stop service app", "stop service worker", write, "start service worker", "start service app"},
+	if diff := cmp.Diff([]string{"stop service app", "stop service worker", write, "start service worker",
+		"start service app"},
 		calls(t, h, stepstest.Memory{}, list("bbbbbb.0123456789abcdef"))); diff != "" {
 		t.Error(diff)
 	}
 	// A file that is gone is written for a program that ran without it.
 	stepstest.Must(t, h.Remove(t.Context(), `C:\k\boot.conf`))
-	if diff := cmp.Diff([]string{"stop service app", "stop service worker", write, "start service worker", "start service app"},
+	if diff := cmp.Diff([]string{"stop service app", "stop service worker", write, "start service worker",
+		"start service app"},
 		calls(t, h, stepstest.Memory{}, list("bbbbbb.0123456789abcdef"))); diff != "" {
 		t.Error(diff)
 	}

@@ -31,15 +31,21 @@ func TestWrongDigestLeavesNothing(t *testing.T) {
 		spec            steps.Spec
 	}{
 		{"binary", promised, stepstest.Hex256([]byte("real")),
-			stepstest.Spec("binary", "s", &kinds.Binary{Source: steps.Source{URL: "http://m/x", SHA256: promised}, Path: `C:\k\x.exe`})},
+			stepstest.Spec("binary", "s", &kinds.Binary{Source: steps.Source{URL: "http://m/x", SHA256: promised},
+				Path: `C:\k\x.exe`})},
 		{"binary sha512", stepstest.Hex512([]byte("promised")), stepstest.Hex512([]byte("real")),
-			stepstest.Spec("binary", "s", &kinds.Binary{Source: steps.Source{URL: "http://m/x", SHA512: stepstest.Hex512([]byte("promised"))}, Path: `C:\k\x.exe`})},
+			stepstest.Spec("binary", "s",
+				&kinds.Binary{Source: steps.Source{URL: "http://m/x", SHA512: stepstest.Hex512([]byte("promised"))},
+					Path: `C:\k\x.exe`})},
 		{"archive", promised, stepstest.Hex256(tgz),
-			stepstest.Spec("archive", "s", &kinds.Archive{Source: steps.Source{URL: "http://m/x.tgz", SHA256: promised}, To: `C:\k`})},
+			stepstest.Spec("archive", "s",
+				&kinds.Archive{Source: steps.Source{URL: "http://m/x.tgz", SHA256: promised}, To: `C:\k`})},
 		{"truncated archive", stepstest.Hex256(tgz), stepstest.Hex256(tgz[:len(tgz)/2]),
-			stepstest.Spec("archive", "s", &kinds.Archive{Source: steps.Source{URL: "http://m/cut.tgz", SHA256: stepstest.Hex256(tgz)}, To: `C:\k`})},
+			stepstest.Spec("archive", "s",
+				&kinds.Archive{Source: steps.Source{URL: "http://m/cut.tgz", SHA256: stepstest.Hex256(tgz)}, To: `C:\k`})},
 		{"archive with bytes added", stepstest.Hex256(tgz), stepstest.Hex256(append(append([]byte(nil), tgz...), "more"...)),
-			stepstest.Spec("archive", "s", &kinds.Archive{Source: steps.Source{URL: "http://m/long.tgz", SHA256: stepstest.Hex256(tgz)}, To: `C:\k`})},
+			stepstest.Spec("archive", "s",
+				&kinds.Archive{Source: steps.Source{URL: "http://m/long.tgz", SHA256: stepstest.Hex256(tgz)}, To: `C:\k`})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			art["http://m/long.tgz"] = append(append([]byte(nil), tgz...), "more"...)
@@ -47,7 +53,8 @@ func TestWrongDigestLeavesNothing(t *testing.T) {
 			stepstest.Must(t, h.Mkdir(t.Context(), `C:\k`, ""))
 			stepstest.Put(t, h, `C:\k\a.exe`, "old")
 			r := stepstest.Apply(t, h, art, []steps.Spec{c.spec})
-			if r.Err == nil || r.Err.Code != steps.CodeDigest || !strings.Contains(r.Err.Detail, c.want) || !strings.Contains(r.Err.Detail, c.got) || !strings.Contains(r.Err.Detail, "http://m/") {
+			if r.Err == nil || r.Err.Code != steps.CodeDigest || !strings.Contains(r.Err.Detail, c.want) ||
+				!strings.Contains(r.Err.Detail, c.got) || !strings.Contains(r.Err.Detail, "http://m/") {
 				t.Fatalf("%+v, want a digest error that names the source, %s and %s", r.Err, c.want, c.got)
 			}
 			left, err := h.List(t.Context(), `C:\k`)
@@ -62,7 +69,9 @@ func TestWrongDigestLeavesNothing(t *testing.T) {
 func TestArchiveWithoutMatch(t *testing.T) {
 	tgz := stepstest.Tarball(t, "a.exe", "aaa")
 	r := stepstest.Apply(t, stepstest.OpenHost(t, "windows"), stepstest.Memory{"http://m/x.tgz": tgz}, []steps.Spec{
-		stepstest.Spec("archive", "s", &kinds.Archive{Source: steps.Source{URL: "http://m/x.tgz", SHA256: stepstest.Hex256(tgz)}, To: `C:\k`, Include: []string{"bin/*"}})})
+		stepstest.Spec("archive", "s",
+			&kinds.Archive{Source: steps.Source{URL: "http://m/x.tgz", SHA256: stepstest.Hex256(tgz)}, To: `C:\k`,
+				Include: []string{"bin/*"}})})
 	if r.Err == nil || r.Err.Code != steps.CodeInvalid || !strings.Contains(r.Err.Detail, "bin/*") {
 		t.Errorf("%+v", r.Err)
 	}
@@ -71,17 +80,21 @@ func TestArchiveWithoutMatch(t *testing.T) {
 // A file that has the wanted digest is taken as it is, wherever it came from.
 func TestBinaryWithoutRecord(t *testing.T) {
 	b := []byte("program")
-	for _, src := range []steps.Source{{File: "/m/x", SHA256: stepstest.Hex256(b)}, {File: "/m/x", SHA512: stepstest.Hex512(b)}} {
+	for _, src := range []steps.Source{{File: "/m/x", SHA256: stepstest.Hex256(b)},
+		{File: "/m/x", SHA512: stepstest.Hex512(b)}} {
 		h := stepstest.OpenHost(t, "windows")
 		stepstest.Put(t, h, `C:\k\x.exe`, "program")
-		stepstest.Settled(t, h, stepstest.Memory{}, []steps.Spec{stepstest.Spec("binary", "s", &kinds.Binary{Source: src, Path: `C:\k\x.exe`})})
+		stepstest.Settled(t, h, stepstest.Memory{},
+			[]steps.Spec{stepstest.Spec("binary", "s", &kinds.Binary{Source: src, Path: `C:\k\x.exe`})})
 	}
 }
 
 func TestBlobsAreNamed(t *testing.T) {
 	src := steps.Source{File: "/mirror/x.tgz", SHA256: stepstest.Hex256([]byte("x"))}
-	list := []steps.Spec{stepstest.Spec("binary", "b", &kinds.Binary{Source: src, Path: `C:\k\x.exe`}), stepstest.Spec("archive", "a", &kinds.Archive{Source: src, To: `C:\k`})}
-	reply, err := executor.NewExecutor(kinds.Catalog(), stepstest.OpenHost(t, "windows"), stepstest.Memory{}, func(event.Event) {}).Check(t.Context(), executor.Request{Node: "n", Steps: list})
+	list := []steps.Spec{stepstest.Spec("binary", "b", &kinds.Binary{Source: src, Path: `C:\k\x.exe`}),
+		stepstest.Spec("archive", "a", &kinds.Archive{Source: src, To: `C:\k`})}
+	reply, err := executor.NewExecutor(kinds.Catalog(), stepstest.OpenHost(t, "windows"), stepstest.Memory{},
+		func(event.Event) {}).Check(t.Context(), executor.Request{Node: "n", Steps: list})
 	stepstest.Must(t, err)
 	for _, r := range reply.Results {
 		if diff := cmp.Diff([]steps.Source{src}, r.Change.Blobs); diff != "" {
@@ -110,7 +123,8 @@ func TestForeignDependentRunsAgain(t *testing.T) {
 	art := stepstest.Memory{"http://m/1": one, "http://m/2": two}
 	list := func(b []byte, url string) []steps.Spec {
 		return []steps.Spec{
-			stepstest.Spec("binary", "exe", &kinds.Binary{Source: steps.Source{URL: url, SHA256: stepstest.Hex256(b)}, Path: `C:\k\base.exe`, Services: []string{"base"}}),
+			stepstest.Spec("binary", "exe", &kinds.Binary{Source: steps.Source{URL: url, SHA256: stepstest.Hex256(b)},
+				Path: `C:\k\base.exe`, Services: []string{"base"}}),
 			stepstest.Spec("service", "base", stepstest.Service("base", `C:\k\base.exe`)),
 		}
 	}
@@ -118,7 +132,9 @@ func TestForeignDependentRunsAgain(t *testing.T) {
 		h := stepstest.OpenHost(t, "windows")
 		stepstest.Applied(t, h, art, list(one, "http://m/1"))
 		stepstest.Put(t, h, `C:\x\other.exe`, "other")
-		stepstest.Must(t, h.CreateService(t.Context(), host.ServiceConfig{Name: "other", Command: []string{`C:\x\other.exe`}, Start: host.StartManual, DependsOn: []string{"base"}}))
+		stepstest.Must(t,
+			h.CreateService(t.Context(), host.ServiceConfig{Name: "other", Command: []string{`C:\x\other.exe`},
+				Start: host.StartManual, DependsOn: []string{"base"}}))
 		stepstest.Must(t, h.StartService(t.Context(), "other"))
 		count := 0
 		r := stepstest.Apply(t, host.Intercept(h, func(op, subject string) error {
@@ -146,16 +162,20 @@ func TestOrderOfReplacement(t *testing.T) {
 	app.DependsOn = []string{"base"}
 	list := func(b []byte, url string, args ...string) []steps.Spec {
 		return []steps.Spec{
-			stepstest.Spec("binary", "exe", &kinds.Binary{Source: steps.Source{URL: url, SHA256: stepstest.Hex256(b)}, Path: `C:\k\base.exe`, Services: []string{"base"}}),
-			stepstest.Spec("service", "base", stepstest.Service("base", `C:\k\base.exe`, args...)), stepstest.Spec("service", "app", app),
+			stepstest.Spec("binary", "exe", &kinds.Binary{Source: steps.Source{URL: url, SHA256: stepstest.Hex256(b)},
+				Path: `C:\k\base.exe`, Services: []string{"base"}}),
+			stepstest.Spec("service", "base", stepstest.Service("base", `C:\k\base.exe`, args...)),
+			stepstest.Spec("service", "app", app),
 		}
 	}
 	stepstest.Applied(t, h, art, list(one, "http://m/1"))
-	if diff := cmp.Diff([]string{`update service base`, `stop service app`, `stop service base`, `start service base`, `start service app`},
+	if diff := cmp.Diff([]string{`update service base`, `stop service app`, `stop service base`, `start service base`,
+		`start service app`},
 		calls(t, h, art, list(one, "http://m/1", "-v"))); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{`write file C:\k\base.exe.nodejoin-new`, `stop service app`, `stop service base`, `rename to C:\k\base.exe`,
+	if diff := cmp.Diff([]string{`write file C:\k\base.exe.nodejoin-new`, `stop service app`, `stop service base`,
+		`rename to C:\k\base.exe`,
 		`start service base`, `start service app`}, calls(t, h, art, list(two, "http://m/2", "-v"))); diff != "" {
 		t.Error(diff)
 	}
@@ -169,15 +189,18 @@ func TestPlanForesees(t *testing.T) {
 	svc.Watch = []string{`C:\c\config.toml`}
 	list := func(conf string) []steps.Spec {
 		return []steps.Spec{
-			stepstest.Spec("archive", "unpack", &kinds.Archive{Source: steps.Source{URL: "http://m/x.tgz", SHA256: stepstest.Hex256(tgz)}, To: `C:\c`}),
+			stepstest.Spec("archive", "unpack",
+				&kinds.Archive{Source: steps.Source{URL: "http://m/x.tgz", SHA256: stepstest.Hex256(tgz)}, To: `C:\c`}),
 			stepstest.Spec("file", "config", &kinds.File{Path: `C:\c\config.toml`, Content: conf}),
 			stepstest.Spec("service", "containerd", svc),
-			stepstest.Spec("pipe_ready", "ready", &kinds.PipeReady{Address: `\\.\pipe\containerd-containerd`, Service: "containerd"}),
+			stepstest.Spec("pipe_ready", "ready", &kinds.PipeReady{Address: `\\.\pipe\containerd-containerd`,
+				Service: "containerd"}),
 		}
 	}
 	h := stepstest.OpenHost(t, "windows")
 	actions := func(list []steps.Spec) (out []steps.Action, reasons []string) {
-		reply, err := executor.NewExecutor(kinds.Catalog(), h, art, func(event.Event) {}).Check(t.Context(), executor.Request{Node: "n", Steps: list})
+		reply, err := executor.NewExecutor(kinds.Catalog(), h, art, func(event.Event) {}).Check(t.Context(),
+			executor.Request{Node: "n", Steps: list})
 		stepstest.Must(t, err)
 		for _, r := range reply.Results {
 			if r.Err != nil {
@@ -212,7 +235,8 @@ func TestPlanForesees(t *testing.T) {
 	stepstest.Applied(t, h, art, list("edited")[2:])
 	stepstest.Settled(t, h, art, list("edited"))
 	have, reasons = actions(list("1"))
-	if diff := cmp.Diff([]steps.Action{"", "update", "restart", "wait"}, have); diff != "" || reasons[2] != `C:\c\config.toml changes` {
+	if diff := cmp.Diff([]steps.Action{"", "update", "restart", "wait"}, have); diff != "" ||
+		reasons[2] != `C:\c\config.toml changes` {
 		t.Error(diff, reasons[2])
 	}
 }
@@ -221,12 +245,16 @@ func TestUnknownValues(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	list := []steps.Spec{
 		stepstest.Spec("file", "f", &kinds.File{Path: `C:\k\a`, Content: "cidr " + steps.Ref("registered.pod_cidr")}),
-		stepstest.Spec("source_vip", "vip", &kinds.SourceVIP{Dir: `C:\n`, Network: "flannel.4096", Subnet: steps.Ref("registered.pod_cidr")}),
-		stepstest.Spec("service", "proxy", stepstest.Service("proxy", `C:\k\p.exe`, "--source-vip="+steps.Ref("vip.address"))),
+		stepstest.Spec("source_vip", "vip", &kinds.SourceVIP{Dir: `C:\n`, Network: "flannel.4096",
+			Subnet: steps.Ref("registered.pod_cidr")}),
+		stepstest.Spec("service", "proxy",
+			stepstest.Service("proxy", `C:\k\p.exe`, "--source-vip="+steps.Ref("vip.address"))),
 	}
-	reply, err := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {}).Check(t.Context(), executor.Request{Node: "n", Steps: list})
+	reply, err := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {}).Check(t.Context(),
+		executor.Request{Node: "n", Steps: list})
 	stepstest.Must(t, err)
-	for i, want := range []string{"cidr (known after registered)", "an address of (known after registered)", "--source-vip=(known after vip)"} {
+	for i, want := range []string{"cidr (known after registered)", "an address of (known after registered)",
+		"--source-vip=(known after vip)"} {
 		found := false
 		for _, d := range reply.Results[i].Change.Diffs {
 			found = found || strings.Contains(d.Want, want)
@@ -244,9 +272,14 @@ func TestKubeconfigWithoutToken(t *testing.T) {
 	cert, key := stepstest.TestCert(t, "system:node:win-1", 48*time.Hour)
 	const pki = `C:\var\lib\kubelet\pki\kubelet-client-current.pem`
 	stepstest.Put(t, h, pki, cert+key)
-	kubelet := "apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster: {server: \"https://192.0.2.1:6443\"}\nusers:\n- name: u\n  user: {client-certificate: '\\var\\lib\\kubelet\\pki\\kubelet-client-current.pem', client-key: '\\var\\lib\\kubelet\\pki\\kubelet-client-current.pem'}\ncontexts:\n- name: x\n  context: {cluster: c, user: u}\ncurrent-context: x\n"
+	kubelet := "apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster: {server: " +
+		"\"https://192.0.2.1:6443\"}\nusers:\n- name: u\n  user: {client-certificate: " +
+		"'\\var\\lib\\kubelet\\pki\\kubelet-client-current.pem', client-key: " +
+		"'\\var\\lib\\kubelet\\pki\\kubelet-client-current.pem'}\ncontexts:\n- name: x\n  context: {cluster: c, " +
+		"user: u}\ncurrent-context: x\n"
 	stepstest.Put(t, h, `C:\k\kubelet.conf`, kubelet)
-	k := kinds.Kubeconfig{Path: `C:\k\bootstrap.conf`, Server: "https://192.0.2.1:6443", CA: ca, User: "b", Token: steps.Ref("join_token.token"), Unless: `C:\k\kubelet.conf`}
+	k := kinds.Kubeconfig{Path: `C:\k\bootstrap.conf`, Server: "https://192.0.2.1:6443", CA: ca, User: "b",
+		Token: steps.Ref("join_token.token"), Unless: `C:\k\kubelet.conf`}
 	list := []steps.Spec{stepstest.Spec("kubeconfig", "b", &k)}
 	stepstest.Settled(t, h, stepstest.Memory{}, list)
 
@@ -254,12 +287,15 @@ func TestKubeconfigWithoutToken(t *testing.T) {
 		"other server": func() {
 			stepstest.Put(t, h, `C:\k\kubelet.conf`, strings.ReplaceAll(kubelet, "192.0.2.1", "192.0.2.2"))
 		},
-		"no file":    func() { stepstest.Must(t, h.Remove(t.Context(), `C:\k\kubelet.conf`)) },
-		"no pem":     func() { stepstest.Must(t, h.Remove(t.Context(), pki)) },
-		"no key":     func() { stepstest.Put(t, h, pki, cert) },
-		"other node": func() { c, k := stepstest.TestCert(t, "system:node:win-2", time.Hour); stepstest.Put(t, h, pki, c+k) },
-		"expired":    func() { c, k := stepstest.TestCert(t, "system:node:win-1", time.Minute); stepstest.Put(t, h, pki, c+k) },
-		"garbage":    func() { stepstest.Put(t, h, pki, "garbage") },
+		"no file": func() { stepstest.Must(t, h.Remove(t.Context(), `C:\k\kubelet.conf`)) },
+		"no pem":  func() { stepstest.Must(t, h.Remove(t.Context(), pki)) },
+		"no key":  func() { stepstest.Put(t, h, pki, cert) },
+		"other node": func() {
+			c, k := stepstest.TestCert(t, "system:node:win-2", time.Hour)
+			stepstest.Put(t, h, pki, c+k)
+		},
+		"expired": func() { c, k := stepstest.TestCert(t, "system:node:win-1", time.Minute); stepstest.Put(t, h, pki, c+k) },
+		"garbage": func() { stepstest.Put(t, h, pki, "garbage") },
 	} {
 		stepstest.Put(t, h, pki, cert+key)
 		stepstest.Put(t, h, `C:\k\kubelet.conf`, kubelet)
@@ -272,11 +308,15 @@ func TestKubeconfigWithoutToken(t *testing.T) {
 
 func TestTokensAreNeverShown(t *testing.T) {
 	const secret = "abcdef.0123456789abcdef"
-	list := []steps.Spec{stepstest.Spec("kubeconfig", "k", &kinds.Kubeconfig{Path: `C:\k\x.conf`, Server: "https://a:1", CA: stepstest.TestCA(t), User: "u", Token: secret}),
+	list := []steps.Spec{stepstest.Spec("kubeconfig", "k",
+		&kinds.Kubeconfig{Path: `C:\k\x.conf`, Server: "https://a:1", CA: stepstest.TestCA(t), User: "u", Token: secret}),
 		stepstest.Spec("file", "f", &kinds.File{Path: `C:\k\s`, Content: secret, Sensitive: true})}
 	h := stepstest.OpenHost(t, "windows")
 	var shown strings.Builder
-	x := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(e event.Event) { b, _ := event.Encode(e); shown.Write(b) })
+	x := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(e event.Event) {
+		b, _ := event.Encode(e)
+		shown.Write(b)
+	})
 	check, err := x.Check(t.Context(), executor.Request{Node: "n", Steps: list})
 	stepstest.Must(t, err)
 	reply, err := x.Apply(t.Context(), executor.Request{Node: "n", Steps: list})
@@ -284,7 +324,8 @@ func TestTokensAreNeverShown(t *testing.T) {
 	stepstest.Put(t, h, `C:\k\s`, secret+"2")
 	again, err := x.Check(t.Context(), executor.Request{Node: "n", Steps: list})
 	stepstest.Must(t, err)
-	if all := string(steps.MustArgs(check)) + string(steps.MustArgs(reply)) + string(steps.MustArgs(again)) + shown.String(); strings.Contains(all, secret) {
+	all := string(steps.MustArgs(check)) + string(steps.MustArgs(reply)) + string(steps.MustArgs(again)) + shown.String()
+	if strings.Contains(all, secret) {
 		t.Error("the secret is shown")
 	}
 }
@@ -299,7 +340,8 @@ func TestRecordHoldsNoSecrets(t *testing.T) {
 	}
 	stepstest.Put(t, h, `C:\k\open`, "token: "+secret+"\n") // readable by anybody, but the plan says that it is a secret
 	stepstest.Apply(t, h, stepstest.Memory{}, []steps.Spec{
-		stepstest.Spec("kubeconfig", "k", &kinds.Kubeconfig{Path: `C:\k\x.conf`, Server: "https://a:1", CA: stepstest.TestCA(t), User: "u", Token: secret}),
+		stepstest.Spec("kubeconfig", "k", &kinds.Kubeconfig{Path: `C:\k\x.conf`, Server: "https://a:1",
+			CA: stepstest.TestCA(t), User: "u", Token: secret}),
 		stepstest.Spec("file", "s", &kinds.File{Path: `C:\k\s`, Content: "new", Access: host.AccessPrivate}),
 		stepstest.Spec("file", "gone", &kinds.File{Path: `C:\k\gone`, Absent: true}),
 		stepstest.Spec("file", "open", &kinds.File{Path: `C:\k\open`, Content: "other " + secret, Sensitive: true})})
@@ -323,7 +365,9 @@ func TestRecordHoldsNoSecrets(t *testing.T) {
 }
 
 func TestPreflightSaysWhatWasSeen(t *testing.T) {
-	r := stepstest.Apply(t, stepstest.OpenHost(t, "windows"), stepstest.Memory{}, []steps.Spec{stepstest.Spec("preflight", "r", &preflight.Preflight{OS: "linux", Arch: "arm64", MinBuild: "10.0.26100", MinFree: "1000TiB"})})
+	r := stepstest.Apply(t, stepstest.OpenHost(t, "windows"), stepstest.Memory{},
+		[]steps.Spec{stepstest.Spec("preflight", "r", &preflight.Preflight{OS: "linux", Arch: "arm64",
+			MinBuild: "10.0.26100", MinFree: "1000TiB"})})
 	for _, want := range []string{"windows", "amd64", "10.0.20348", "10.0.26100", "1000 TiB"} {
 		if r.Err == nil || !strings.Contains(r.Err.Detail, want) {
 			t.Errorf("%+v does not say %q", r.Err, want)
@@ -338,7 +382,9 @@ func TestPreflightOnly(t *testing.T) {
 	found := func(only ...string) (out []string) {
 		p := all
 		p.Only = only
-		reply, err := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {}).Check(t.Context(), executor.Request{Node: "n", Steps: []steps.Spec{stepstest.Spec("preflight", "p", &p)}})
+		reply, err := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{},
+			func(event.Event) {}).Check(t.Context(),
+			executor.Request{Node: "n", Steps: []steps.Spec{stepstest.Spec("preflight", "p", &p)}})
 		stepstest.Must(t, err)
 		if r := reply.Results[0]; r.Err == nil {
 			t.Errorf("only %q: no error", only)
@@ -357,7 +403,8 @@ func TestPreflightOnly(t *testing.T) {
 	if have := found(); len(have) <= 3 {
 		t.Errorf("all: %q", have)
 	}
-	r := stepstest.Apply(t, h, stepstest.Memory{}, []steps.Spec{stepstest.Spec("preflight", "p", &preflight.Preflight{Only: []string{"no-such"}})})
+	r := stepstest.Apply(t, h, stepstest.Memory{},
+		[]steps.Spec{stepstest.Spec("preflight", "p", &preflight.Preflight{Only: []string{"no-such"}})})
 	if r.Err == nil || r.Err.Code != steps.CodeInvalid || !strings.Contains(r.Err.Detail, `"no-such"`) {
 		t.Errorf("%+v", r.Err)
 	}
@@ -366,16 +413,20 @@ func TestPreflightOnly(t *testing.T) {
 // A service of the machine must be there and run.
 func TestRequiredServices(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
-	list := []steps.Spec{stepstest.Spec("preflight", "r", &preflight.Preflight{Required: []string{"docker"}, Only: []string{"service-missing"}})}
+	list := []steps.Spec{stepstest.Spec("preflight", "r", &preflight.Preflight{Required: []string{"docker"},
+		Only: []string{"service-missing"}})}
 	refused := func(want string) {
 		t.Helper()
-		if r := stepstest.Apply(t, h, stepstest.Memory{}, list); r.Err == nil || !strings.Contains(r.Err.Detail, want) || r.Err.Remedy == "" {
+		if r := stepstest.Apply(t, h, stepstest.Memory{}, list); r.Err == nil || !strings.Contains(r.Err.Detail,
+			want) || r.Err.Remedy == "" {
 			t.Errorf("%+v does not say %q, or not how to mend it", r.Err, want)
 		}
 	}
 	refused("service docker is not registered")
 	stepstest.Put(t, h, `C:\docker\dockerd.exe`, "program")
-	stepstest.Must(t, h.CreateService(t.Context(), host.ServiceConfig{Name: "docker", Command: []string{`C:\docker\dockerd.exe`}, Start: host.StartManual}))
+	stepstest.Must(t,
+		h.CreateService(t.Context(), host.ServiceConfig{Name: "docker", Command: []string{`C:\docker\dockerd.exe`},
+			Start: host.StartManual}))
 	refused("service docker is stopped")
 	stepstest.Must(t, h.StartService(t.Context(), "docker"))
 	stepstest.Applied(t, h, stepstest.Memory{}, list)
@@ -387,8 +438,10 @@ func TestPreviousStateIsKept(t *testing.T) {
 	stepstest.Put(t, h, `C:\k\a`, "before")
 	stepstest.Must(t, h.SetMachineEnv(t.Context(), "K", "old"))
 	for _, v := range []string{"1", "2"} {
-		stepstest.Applied(t, h, stepstest.Memory{}, []steps.Spec{stepstest.Spec("file", "f", &kinds.File{Path: `C:\k\a`, Content: v}), stepstest.Spec("env", "e", &kinds.MachineEnv{Name: "K", Value: v}),
-			stepstest.Spec("file", "g", &kinds.File{Path: `C:\k\new`, Content: v})})
+		stepstest.Applied(t, h, stepstest.Memory{},
+			[]steps.Spec{stepstest.Spec("file", "f", &kinds.File{Path: `C:\k\a`, Content: v}),
+				stepstest.Spec("env", "e", &kinds.MachineEnv{Name: "K", Value: v}),
+				stepstest.Spec("file", "g", &kinds.File{Path: `C:\k\new`, Content: v})})
 	}
 	facts, err := h.Facts(t.Context())
 	stepstest.Must(t, err)
@@ -401,7 +454,8 @@ func TestPreviousStateIsKept(t *testing.T) {
 	}
 	for k, w := range want {
 		have := rec.Claims[k]
-		if have.Step != w.Step || have.Existed != w.Existed || strings.Join(strings.Fields(string(have.Previous)), "") != string(w.Previous) {
+		if have.Step != w.Step || have.Existed != w.Existed || strings.Join(strings.Fields(string(have.Previous)),
+			"") != string(w.Previous) {
 			t.Errorf("%s: %+v %s", k, have, have.Previous)
 		}
 	}
@@ -415,8 +469,10 @@ func TestDiskFull(t *testing.T) {
 	tgz := stepstest.Tarball(t, "x.exe", string(big))
 	art := stepstest.Memory{"http://m/x": big, "http://m/x.tgz": tgz}
 	for _, s := range []steps.Spec{
-		stepstest.Spec("binary", "b", &kinds.Binary{Source: steps.Source{URL: "http://m/x", SHA256: stepstest.Hex256(big)}, Path: `C:\k\x.exe`}),
-		stepstest.Spec("archive", "a", &kinds.Archive{Source: steps.Source{URL: "http://m/x.tgz", SHA256: stepstest.Hex256(tgz)}, To: `C:\k`}),
+		stepstest.Spec("binary", "b",
+			&kinds.Binary{Source: steps.Source{URL: "http://m/x", SHA256: stepstest.Hex256(big)}, Path: `C:\k\x.exe`}),
+		stepstest.Spec("archive", "a",
+			&kinds.Archive{Source: steps.Source{URL: "http://m/x.tgz", SHA256: stepstest.Hex256(tgz)}, To: `C:\k`}),
 	} {
 		r := stepstest.Apply(t, h, art, []steps.Spec{s})
 		if r.Err == nil || r.Err.Code != steps.CodeNoSpace {

@@ -17,7 +17,8 @@ import (
 func TestFormerSettings(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	value := func(name string) *kinds.Registry {
-		return &kinds.Registry{Key: `HKLM\SOFTWARE\Test`, Name: name, RegistryValue: host.RegistryValue{Type: "dword", Number: 1}}
+		return &kinds.Registry{Key: `HKLM\SOFTWARE\Test`, Name: name, RegistryValue: host.RegistryValue{Type: "dword",
+			Number: 1}}
 	}
 	plan := func(plan string, names ...string) []steps.Spec {
 		f := &kinds.FormerSettings{Plan: plan}
@@ -41,7 +42,8 @@ func TestFormerSettings(t *testing.T) {
 			}
 		}
 	}
-	stepstest.Applied(t, h, stepstest.Memory{}, []steps.Spec{stepstest.Spec("registry", "d", value("d"))}) // of a step, not of a setting
+	// of a step, not of a setting
+	stepstest.Applied(t, h, stepstest.Memory{}, []steps.Spec{stepstest.Spec("registry", "d", value("d"))})
 	stepstest.Applied(t, h, stepstest.Memory{}, plan("one", "a", "b"))
 	stepstest.Applied(t, h, stepstest.Memory{}, plan("two", "b", "c"))
 	there("a", "b", "c", "d")
@@ -50,7 +52,8 @@ func TestFormerSettings(t *testing.T) {
 	stepstest.Settled(t, h, stepstest.Memory{}, plan("one"))
 
 	// Set by hand since: it is no more the plan's.
-	stepstest.Must(t, h.SetRegistryValue(t.Context(), `HKLM\SOFTWARE\Test`, "a", host.RegistryValue{Type: "dword", Number: 5}))
+	stepstest.Must(t, h.SetRegistryValue(t.Context(), `HKLM\SOFTWARE\Test`, "a",
+		host.RegistryValue{Type: "dword", Number: 5}))
 	stepstest.Settled(t, h, stepstest.Memory{}, plan("one"))
 	there("a", "b", "c", "d")
 

@@ -78,8 +78,10 @@ func TestHostNameKept(t *testing.T) {
 	if r.Err == nil || r.Mutations > 0 || !strings.Contains(r.Err.Detail, "WIN-1 in the domain CORP") {
 		t.Errorf("in a domain: %d calls, %+v", r.Mutations, r.Err)
 	}
-	stepstest.Must(t, os.WriteFile(filepath.Join(dir, ".sandbox", "quirks.json"), []byte(`{"unasked":["HostName"]}`), 0o644))
-	if r := stepstest.Apply(t, h, stepstest.Memory{}, named("win-2")); r.Err == nil || r.Mutations > 0 || r.Err.Code == steps.CodeInvalid {
+	stepstest.Must(t, os.WriteFile(filepath.Join(dir, ".sandbox", "quirks.json"), []byte(`{"unasked":["HostName"]}`),
+		0o644))
+	if r := stepstest.Apply(t, h, stepstest.Memory{}, named("win-2")); r.Err == nil || r.Mutations > 0 ||
+		r.Err.Code == steps.CodeInvalid {
 		t.Errorf("not to be asked: %d calls, %+v", r.Mutations, r.Err)
 	}
 }

@@ -29,7 +29,8 @@ func (s shown) Facts(ctx context.Context) (host.Facts, error) {
 
 func checkOne(t *testing.T, h host.Host, list ...steps.Spec) *steps.Error {
 	t.Helper()
-	reply, err := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {}).Check(t.Context(), executor.Request{Node: "lin-1", Steps: list})
+	reply, err := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {}).Check(t.Context(),
+		executor.Request{Node: "lin-1", Steps: list})
 	stepstest.Must(t, err)
 	return reply.Results[len(reply.Results)-1].Err
 }
@@ -49,13 +50,18 @@ func wantDetail(t *testing.T, err *steps.Error, parts ...string) {
 // What a kubelet on Linux demands of the machine is found before anything is changed.
 func TestPreflightOfLinux(t *testing.T) {
 	plain := stepstest.OpenHost(t, "linux")
-	all := stepstest.Spec("preflight", "r", &preflight.Preflight{OS: "linux", NoSwap: true, CgroupV2: true, Programs: []string{"iptables"}})
+	all := stepstest.Spec("preflight", "r", &preflight.Preflight{OS: "linux", NoSwap: true, CgroupV2: true,
+		Programs: []string{"iptables"}})
 	if err := checkOne(t, plain, all); err != nil {
 		t.Errorf("a machine that fits: %v", err)
 	}
 	odd := shown{plain, func(f *host.Facts) { f.Swap, f.Cgroup = 2<<30, "v1" }}
-	wantDetail(t, checkOne(t, odd, all), "2 GiB of swap", "failSwapOn = false", "control groups v1", "failCgroupV1 = false")
-	wantDetail(t, checkOne(t, plain, stepstest.Spec("preflight", "r", &preflight.Preflight{Programs: []string{"iptables", "no-such-program"}})), "no-such-program is not installed")
+	wantDetail(t, checkOne(t, odd, all), "2 GiB of swap", "failSwapOn = false", "control groups v1",
+		"failCgroupV1 = false")
+	wantDetail(t,
+		checkOne(t, plain,
+			stepstest.Spec("preflight", "r", &preflight.Preflight{Programs: []string{"iptables", "no-such-program"}})),
+		"no-such-program is not installed")
 }
 
 // A parameter that no module brings is an error at the check; with the module before
@@ -64,10 +70,13 @@ func TestSysctlWithoutItsModule(t *testing.T) {
 	h := stepstest.OpenHost(t, "linux")
 	bridge := stepstest.Spec("sysctl", "s", &kinds.Sysctl{Name: "net.bridge.bridge-nf-call-iptables", Value: "1"})
 	wantDetail(t, checkOne(t, h, bridge), "no such kernel parameter", "br_netfilter")
-	if err := checkOne(t, h, stepstest.Spec("kernel_module", "m", &kinds.KernelModule{Name: "br_netfilter"}), bridge); err != nil {
+	if err := checkOne(t, h, stepstest.Spec("kernel_module", "m", &kinds.KernelModule{Name: "br_netfilter"}),
+		bridge); err != nil {
 		t.Errorf("with the module before it: %v", err)
 	}
-	wantDetail(t, stepstest.Apply(t, h, stepstest.Memory{}, []steps.Spec{stepstest.Spec("kernel_module", "m", &kinds.KernelModule{Name: "no_such"})}).Err, "no_such")
+	wantDetail(t,
+		stepstest.Apply(t, h, stepstest.Memory{},
+			[]steps.Spec{stepstest.Spec("kernel_module", "m", &kinds.KernelModule{Name: "no_such"})}).Err, "no_such")
 	if _, err := h.Stat(t.Context(), "/etc/modules-load.d/nodejoin-no_such.conf"); err == nil {
 		t.Error("a module that cannot be loaded is in a file for the boot")
 	}

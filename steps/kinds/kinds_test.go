@@ -58,8 +58,10 @@ func TestInterrupted(t *testing.T) {
 				if again := stepstest.Apply(t, h, art, s.list); again.Err != nil {
 					t.Fatalf("after a run killed at call %d, %s: step %s: %v", n+1, killed, again.Failed, again.Err)
 				}
-				if third := stepstest.Apply(t, h, art, s.list); third.Err != nil || len(third.Changed) > 0 || third.Mutations != 0 {
-					t.Fatalf("killed at call %d, %s: the third run changed %v with %d mutating calls, %v", n+1, killed, third.Changed, third.Mutations, third.Err)
+				if third := stepstest.Apply(t, h, art, s.list); third.Err != nil || len(third.Changed) > 0 ||
+					third.Mutations != 0 {
+					t.Fatalf("killed at call %d, %s: the third run changed %v with %d mutating calls, %v", n+1, killed,
+						third.Changed, third.Mutations, third.Err)
 				}
 				if s.verify != nil {
 					s.verify(t, h)
@@ -75,7 +77,8 @@ func TestCheckOnlyReads(t *testing.T) {
 	for _, s := range all {
 		t.Run(s.name, func(t *testing.T) {
 			h := s.open(t, art)
-			reply, err := executor.NewExecutor(kinds.Catalog(), h, art, func(event.Event) {}).Check(t.Context(), executor.Request{Node: "win-1", Steps: s.list})
+			reply, err := executor.NewExecutor(kinds.Catalog(), h, art, func(event.Event) {}).Check(t.Context(),
+				executor.Request{Node: "win-1", Steps: s.list})
 			stepstest.Must(t, err)
 			if reply.Mutations != 0 {
 				t.Errorf("%d mutating calls", reply.Mutations)
@@ -99,7 +102,8 @@ func TestCatalog(t *testing.T) {
 		_, onHost := v.(steps.HostStep)
 		_, onCluster := v.(steps.ClusterStep)
 		if onHost != (k.Place == steps.OnHost) || onCluster != (k.Place == steps.OnCluster) {
-			t.Errorf("%s: place is %q, but its argument struct is host step %v, cluster step %v", k.Name, k.Place, onHost, onCluster)
+			t.Errorf("%s: place is %q, but its argument struct is host step %v, cluster step %v", k.Name, k.Place,
+				onHost, onCluster)
 		}
 		if k.Doc == "" {
 			t.Errorf("%s has no doc", k.Name)

@@ -17,8 +17,10 @@ import (
 // kubeadm are the steps of a join by kubeadm on a machine of the sandbox that has no
 // cluster: programs, the container runtime, the join, and the service of the kubelet.
 func kubeadm(ca string) []steps.Spec {
-	kubelet := stepstest.Service("kubelet", `C:\k\kubelet.exe`, `--bootstrap-kubeconfig=C:\etc\kubernetes\bootstrap-kubelet.conf`,
-		`--kubeconfig=C:\etc\kubernetes\kubelet.conf`, `--config=C:\var\lib\kubelet\config.yaml`, "--hostname-override=win-1")
+	kubelet := stepstest.Service("kubelet", `C:\k\kubelet.exe`,
+		`--bootstrap-kubeconfig=C:\etc\kubernetes\bootstrap-kubelet.conf`,
+		`--kubeconfig=C:\etc\kubernetes\kubelet.conf`, `--config=C:\var\lib\kubelet\config.yaml`,
+		"--hostname-override=win-1")
 	kubelet.FlagsFile = `C:\var\lib\kubelet\kubeadm-flags.env`
 	kubelet.Watch = []string{`C:\var\lib\kubelet\config.yaml`, `C:\etc\kubernetes\pki\ca.crt`}
 	return []steps.Spec{
@@ -28,12 +30,14 @@ func kubeadm(ca string) []steps.Spec {
 		stepstest.Spec("service", "containerd", stepstest.Service("containerd", `C:\c\containerd.exe`)),
 		stepstest.Spec("kubeadm_join", "join", kubeadmArgs(ca, kubelet.Command)),
 		stepstest.Spec("service", "kubelet", kubelet),
-		stepstest.Spec("credentials_ready", "certificate", &kinds.CredentialsReady{Path: `C:\etc\kubernetes\kubelet.conf`, CA: ca}),
+		stepstest.Spec("credentials_ready", "certificate",
+			&kinds.CredentialsReady{Path: `C:\etc\kubernetes\kubelet.conf`, CA: ca}),
 	}
 }
 
 func kubeadmArgs(ca string, kubelet []string) *kinds.KubeadmJoin {
-	return &kinds.KubeadmJoin{Program: `C:\k\kubeadm.exe`, ConfigVersion: "v1beta4", Server: "https://192.0.2.1:6443", CA: ca, Token: "abcdef.0123456789abcdef",
+	return &kinds.KubeadmJoin{Program: `C:\k\kubeadm.exe`, ConfigVersion: "v1beta4", Server: "https://192.0.2.1:6443",
+		CA: ca, Token: "abcdef.0123456789abcdef",
 		CRISocket: "npipe:////./pipe/containerd-containerd", Kubelet: kubelet, Log: `C:\var\log\kubelet\kubeadm.log`}
 }
 
@@ -50,11 +54,14 @@ func joined(t *testing.T, h host.Host) {
 		t.Errorf("the command lacks the flag of kubeadm-flags.env: %q", svc.Command)
 	}
 	for _, flag := range []string{"--config=", "--hostname-override="} {
-		if n := len(slices.DeleteFunc(slices.Clone(svc.Command), func(a string) bool { return !strings.HasPrefix(a, flag) })); n != 1 {
+		if n := len(slices.DeleteFunc(slices.Clone(svc.Command), func(a string) bool {
+			return !strings.HasPrefix(a, flag)
+		})); n != 1 {
 			t.Errorf("%d times %s in %q", n, flag, svc.Command)
 		}
 	}
-	for _, path := range []string{`C:\etc\kubernetes\nodejoin-kubeadm.yaml`, `C:\etc\kubernetes\nodejoin-discovery.conf`, `C:\etc\kubernetes\bootstrap-kubelet.conf`} {
+	for _, path := range []string{`C:\etc\kubernetes\nodejoin-kubeadm.yaml`,
+		`C:\etc\kubernetes\nodejoin-discovery.conf`, `C:\etc\kubernetes\bootstrap-kubelet.conf`} {
 		if _, err := h.Stat(t.Context(), path); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is there after the join (%v)", path, err)
 		}
@@ -75,18 +82,22 @@ func TestKubeadmPreflight(t *testing.T) {
 	const foreign, name = `C:\etc\kubernetes\pki\ca.crt`, `FileAvailable-\etc\kubernetes\pki\ca.crt`
 	stepstest.Put(t, h, foreign, "of another")
 	r := stepstest.Apply(t, h, nil, list)
-	if r.Failed != "join" || r.Err.Summary != "kubeadm's preflight checks failed" || !strings.Contains(r.Err.Detail, name+`: \etc\kubernetes\pki\ca.crt already exists`) {
+	if r.Failed != "join" || r.Err.Summary != "kubeadm's preflight checks failed" || !strings.Contains(r.Err.Detail,
+		name+`: \etc\kubernetes\pki\ca.crt already exists`) {
 		t.Fatalf("step %s: %v", r.Failed, r.Err)
 	}
 	if have := stepstest.Text(t, h, foreign); have != "of another" {
 		t.Errorf("%s holds %q", foreign, have)
 	}
-	for _, path := range []string{`C:\etc\kubernetes\nodejoin-kubeadm.yaml`, `C:\etc\kubernetes\nodejoin-discovery.conf`} {
+	for _, path := range []string{`C:\etc\kubernetes\nodejoin-kubeadm.yaml`,
+		`C:\etc\kubernetes\nodejoin-discovery.conf`} {
 		if _, err := h.Stat(t.Context(), path); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is there after a join that failed (%v)", path, err)
 		}
 	}
-	args := kubeadmArgs(ca, []string{`C:\k\kubelet.exe`, `--bootstrap-kubeconfig=C:\etc\kubernetes\bootstrap-kubelet.conf`, `--kubeconfig=C:\etc\kubernetes\kubelet.conf`})
+	args := kubeadmArgs(ca,
+		[]string{`C:\k\kubelet.exe`, `--bootstrap-kubeconfig=C:\etc\kubernetes\bootstrap-kubelet.conf`,
+			`--kubeconfig=C:\etc\kubernetes\kubelet.conf`})
 	args.Ignore = []string{name}
 	list[4] = stepstest.Spec("kubeadm_join", "join", args)
 	stepstest.Applied(t, h, nil, list)
@@ -98,7 +109,8 @@ func TestKubeadmFails(t *testing.T) {
 	h, err := sandbox.Open(sandbox.Config{Path: t.TempDir(), Broken: map[string]string{"kubeadm.exe": "exit 7"}})
 	stepstest.Must(t, err)
 	r := stepstest.Apply(t, h, nil, kubeadm(stepstest.TestCA(t)))
-	if r.Failed != "join" || r.Err.Summary != "kubeadm could not join the machine" || !strings.Contains(r.Err.Detail, "exit code 7") || !strings.Contains(r.Err.Detail, "join --config") {
+	if r.Failed != "join" || r.Err.Summary != "kubeadm could not join the machine" || !strings.Contains(r.Err.Detail,
+		"exit code 7") || !strings.Contains(r.Err.Detail, "join --config") {
 		t.Fatalf("step %s: %v", r.Failed, r.Err)
 	}
 	if strings.Contains(r.Err.Error(), "abcdef.0123456789abcdef") {
@@ -110,8 +122,11 @@ func TestKubeadmFails(t *testing.T) {
 func TestKubeadmForeignService(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	stepstest.Put(t, h, `C:\other\kubelet.exe`, "kubelet")
-	stepstest.Must(t, h.CreateService(t.Context(), host.ServiceConfig{Name: "kubelet", Command: []string{`C:\other\kubelet.exe`}, Start: host.StartManual}))
-	r := stepstest.Apply(t, h, nil, []steps.Spec{stepstest.Spec("kubeadm_join", "join", kubeadmArgs(stepstest.TestCA(t), []string{`C:\k\kubelet.exe`}))})
+	stepstest.Must(t,
+		h.CreateService(t.Context(), host.ServiceConfig{Name: "kubelet", Command: []string{`C:\other\kubelet.exe`},
+			Start: host.StartManual}))
+	r := stepstest.Apply(t, h, nil,
+		[]steps.Spec{stepstest.Spec("kubeadm_join", "join", kubeadmArgs(stepstest.TestCA(t), []string{`C:\k\kubelet.exe`}))})
 	if r.Err == nil || r.Err.Summary != "a service of this name exists" || r.Mutations != 0 {
 		t.Fatalf("%d mutating calls, %v", r.Mutations, r.Err)
 	}
@@ -122,7 +137,9 @@ func TestKubeadmForeignService(t *testing.T) {
 func TestKubeadmFlagsOfBefore(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	const file = `C:\var\lib\kubelet\kubeadm-flags.env`
-	stepstest.Put(t, h, file, `KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=npipe:////./pipe/x --pod-infra-container-image=registry.k8s.io/pause:3.9 --v 3"`+"\n")
+	stepstest.Put(t, h, file,
+		`KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=npipe:////./pipe/x `+
+			`--pod-infra-container-image=registry.k8s.io/pause:3.9 --v 3"`+"\n")
 	stepstest.Put(t, h, `C:\k\worker.exe`, "worker")
 	run := func(gone ...string) []string {
 		s := stepstest.Service("worker", `C:\k\worker.exe`, "--v=2")
@@ -133,10 +150,12 @@ func TestKubeadmFlagsOfBefore(t *testing.T) {
 		stepstest.Must(t, err)
 		return svc.Command[1:]
 	}
-	if have, want := run(), []string{"--v=2", "--container-runtime-endpoint=npipe:////./pipe/x", "--pod-infra-container-image=registry.k8s.io/pause:3.9"}; !slices.Equal(have, want) {
+	if have, want := run(), []string{"--v=2", "--container-runtime-endpoint=npipe:////./pipe/x",
+		"--pod-infra-container-image=registry.k8s.io/pause:3.9"}; !slices.Equal(have, want) {
 		t.Errorf("before: %q, want %q", have, want)
 	}
-	if have, want := run("container-runtime", "pod-infra-container-image"), []string{"--v=2", "--container-runtime-endpoint=npipe:////./pipe/x"}; !slices.Equal(have, want) {
+	if have, want := run("container-runtime", "pod-infra-container-image"),
+		[]string{"--v=2", "--container-runtime-endpoint=npipe:////./pipe/x"}; !slices.Equal(have, want) {
 		t.Errorf("after: %q, want %q", have, want)
 	}
 }

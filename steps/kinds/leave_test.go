@@ -68,11 +68,14 @@ func (m *machine) seed(t *testing.T, os string) {
 	stepstest.Put(t, m, `C:\theirs\svc.exe`, "x")
 	stepstest.Put(t, m, `C:\var\lib\theirs.txt`, "x")
 	stepstest.Must(t, m.SetAccess(ctx, `C:\theirs`, host.AccessPrivate))
-	stepstest.Must(t, m.CreateService(ctx, host.ServiceConfig{Name: "theirs", Command: []string{`C:\theirs\svc.exe`}, Start: host.StartAuto}))
+	stepstest.Must(t, m.CreateService(ctx, host.ServiceConfig{Name: "theirs", Command: []string{`C:\theirs\svc.exe`},
+		Start: host.StartAuto}))
 	stepstest.Must(t, m.StartService(ctx, "theirs"))
-	stepstest.Must(t, m.SetRegistryValue(ctx, `HKLM\SOFTWARE\nodejoin`, "Theirs", host.RegistryValue{Type: "string", String: "x"}))
+	stepstest.Must(t, m.SetRegistryValue(ctx, `HKLM\SOFTWARE\nodejoin`, "Theirs",
+		host.RegistryValue{Type: "string", String: "x"}))
 	stepstest.Must(t, m.SetMachineEnv(ctx, "THEIRS", "x"))
-	stepstest.Must(t, m.PutFirewallRule(ctx, host.FirewallRule{Name: "theirs", Direction: "in", Action: "allow", Protocol: "tcp", Ports: "1", Enabled: true}))
+	stepstest.Must(t, m.PutFirewallRule(ctx, host.FirewallRule{Name: "theirs", Direction: "in", Action: "allow",
+		Protocol: "tcp", Ports: "1", Enabled: true}))
 	stepstest.Must(t, m.PutHNSNetwork(ctx, host.HNSNetwork{ID: "1", Name: "nat", Type: "NAT"}))
 }
 
@@ -117,7 +120,8 @@ func (m *machine) snapshot(t *testing.T) map[string]string {
 				continue // as one that was never named
 			case m.boots && part == "networks":
 				continue
-			case m.boots && part == "registry" && (strings.HasSuffix(name, `\activecomputername`) || strings.HasSuffix(name, `\tcpip\parameters`)):
+			case m.boots && part == "registry" && (strings.HasSuffix(name, `\activecomputername`) ||
+				strings.HasSuffix(name, `\tcpip\parameters`)):
 				delete(v.(map[string]any), "computername") // the name that counts until the next boot
 				delete(v.(map[string]any), "hostname")
 			case m.boots && part == "services":
@@ -278,7 +282,8 @@ func TestLeaveAfterInterruptedApply(t *testing.T) {
 					}
 					return nil
 				})
-				if reply := stepstest.Apply(t, applyUntil, art, s.list); len(reply.Changed) > 0 || reply.Failed != "" && changedEnv(m, t, before) {
+				if reply := stepstest.Apply(t, applyUntil, art, s.list); len(reply.Changed) > 0 ||
+					reply.Failed != "" && changedEnv(m, t, before) {
 					comesBackAs(before)
 				}
 				stepstest.Must(t, left(t, m))
@@ -306,20 +311,24 @@ func TestLeaveRestores(t *testing.T) {
 	stepstest.Must(t, m.Mkdir(ctx, `C:\open`, host.AccessDefault))
 	stepstest.Must(t, m.SetMachineEnv(ctx, "PATH", "old"))
 	stepstest.Must(t, m.SetRegistryValue(ctx, `HKLM\SOFTWARE\x`, `a\b`, host.RegistryValue{Type: "dword", Number: 7}))
-	rule := host.FirewallRule{Name: "kubelet", DisplayName: "kubelet", Direction: "in", Action: "block", Protocol: "tcp", Ports: "10250", Enabled: true}
+	rule := host.FirewallRule{Name: "kubelet", DisplayName: "kubelet", Direction: "in", Action: "block",
+		Protocol: "tcp", Ports: "10250", Enabled: true}
 	stepstest.Must(t, m.PutFirewallRule(ctx, rule))
 	before := m.snapshot(t)
 	rule.Action = "allow"
 	file := func(id, path string) steps.Spec {
 		return stepstest.Spec("file", id, &kinds.File{Path: path, Content: "new", Access: host.AccessPrivate})
 	}
-	stepstest.Applied(t, m, stepstest.Memory{}, []steps.Spec{file("a", `C:\k\small.txt`), file("b", `C:\k\large.txt`), file("c", `C:\k\private.txt`),
+	stepstest.Applied(t, m, stepstest.Memory{}, []steps.Spec{file("a", `C:\k\small.txt`), file("b", `C:\k\large.txt`),
+		file("c", `C:\k\private.txt`),
 		stepstest.Spec("directory", "d", &kinds.Directory{Path: `C:\open`, Access: host.AccessPrivate}),
 		stepstest.Spec("env", "e", &kinds.MachineEnv{Name: "PATH", Value: "new"}),
-		stepstest.Spec("registry", "r", &kinds.Registry{Key: `HKLM\SOFTWARE\x`, Name: `a\b`, RegistryValue: host.RegistryValue{Type: "dword", Number: 8}}),
+		stepstest.Spec("registry", "r", &kinds.Registry{Key: `HKLM\SOFTWARE\x`, Name: `a\b`,
+			RegistryValue: host.RegistryValue{Type: "dword", Number: 8}}),
 		stepstest.Spec("firewall_rule", "f", &kinds.FirewallRule{FirewallRule: rule}),
 	})
-	if record := stepstest.Text(t, m, `C:\ProgramData\nodejoin\record.json`); strings.Contains(record, "ZWFybGllciBzZWNyZXQ") || strings.Contains(record, "earlier secret") {
+	if record := stepstest.Text(t, m, `C:\ProgramData\nodejoin\record.json`); strings.Contains(record,
+		"ZWFybGllciBzZWNyZXQ") || strings.Contains(record, "earlier secret") {
 		t.Error("the record holds what a private file held")
 	}
 	stepstest.Must(t, left(t, m))
@@ -338,7 +347,9 @@ func TestLeaveMade(t *testing.T) {
 	worker.Makes = []string{`C:\old`, `C:\state`, `C:\w\worker.conf`}
 	worker.HNSNetworks = []string{"pods", "nat"}
 	before := m.snapshot(t)
-	stepstest.Applied(t, m, stepstest.Memory{}, []steps.Spec{stepstest.Spec("file", "exe", &kinds.File{Path: `C:\w\worker.exe`, Content: "w"}), stepstest.Spec("service", "worker", worker)})
+	stepstest.Applied(t, m, stepstest.Memory{},
+		[]steps.Spec{stepstest.Spec("file", "exe", &kinds.File{Path: `C:\w\worker.exe`, Content: "w"}),
+			stepstest.Spec("service", "worker", worker)})
 	stepstest.Put(t, m, `C:\state\pods\1\volume`, "x")
 	stepstest.Put(t, m, `C:\w\worker.conf`, "x")
 	stepstest.Put(t, m, `C:\old\ours.txt`, "x")
@@ -359,7 +370,8 @@ func TestLeaveMade(t *testing.T) {
 			stays[i.Key.String()] = i.Left
 		}
 	}
-	if d := cmp.Diff(map[string]string{`made:C:\old`: "it was there before nodejoin", "hns_network:nat": "it was there before nodejoin"}, stays); d != "" {
+	if d := cmp.Diff(map[string]string{`made:C:\old`: "it was there before nodejoin",
+		"hns_network:nat": "it was there before nodejoin"}, stays); d != "" {
 		t.Error(d)
 	}
 	_, err = x.Forget(t.Context(), executor.LeaveRequest{Node: "win-1"})
@@ -374,13 +386,18 @@ func TestLeaveMade(t *testing.T) {
 func TestLeaveKeepsWhatIsNotOurs(t *testing.T) {
 	m := newMachine(t, "windows")
 	ctx := t.Context()
-	stepstest.Applied(t, m, stepstest.Memory{}, []steps.Spec{stepstest.Spec("directory", "d", &kinds.Directory{Path: `C:\k`}),
-		stepstest.Spec("file", "exe", &kinds.File{Path: `C:\k\w.exe`, Content: "w"}), stepstest.Spec("service", "w", stepstest.Service("w", `C:\k\w.exe`))})
+	stepstest.Applied(t, m, stepstest.Memory{},
+		[]steps.Spec{stepstest.Spec("directory", "d", &kinds.Directory{Path: `C:\k`}),
+			stepstest.Spec("file", "exe", &kinds.File{Path: `C:\k\w.exe`, Content: "w"}),
+			stepstest.Spec("service", "w", stepstest.Service("w", `C:\k\w.exe`))})
 	stepstest.Put(t, m, `C:\k\theirs.txt`, "x")
 	stepstest.Must(t, m.StopService(ctx, "w"))
 	stepstest.Must(t, m.DeleteService(ctx, "w"))
-	stepstest.Must(t, m.CreateService(ctx, host.ServiceConfig{Name: "w", Description: "theirs", Command: []string{`C:\theirs\svc.exe`}, Start: host.StartManual}))
-	reply, err := executor.NewExecutor(kinds.Catalog(), m, stepstest.Memory{}, func(event.Event) {}).Leave(ctx, executor.LeaveRequest{Node: "win-1"})
+	stepstest.Must(t,
+		m.CreateService(ctx, host.ServiceConfig{Name: "w", Description: "theirs",
+			Command: []string{`C:\theirs\svc.exe`}, Start: host.StartManual}))
+	reply, err := executor.NewExecutor(kinds.Catalog(), m, stepstest.Memory{}, func(event.Event) {}).Leave(ctx,
+		executor.LeaveRequest{Node: "win-1"})
 	stepstest.Must(t, err)
 	if reply.Err != nil {
 		t.Fatal(reply.Failed, reply.Err)
@@ -391,7 +408,8 @@ func TestLeaveKeepsWhatIsNotOurs(t *testing.T) {
 			stays += i.Key.String() + ": " + i.Left + "\n"
 		}
 	}
-	want := "service:w: its description no longer says that nodejoin manages it, so it may be somebody else's\ndirectory:C:\\k: it holds what is not nodejoin's: theirs.txt\n"
+	want := "service:w: its description no longer says that nodejoin manages it, so it may be somebody " +
+		"else's\ndirectory:C:\\k: it holds what is not nodejoin's: theirs.txt\n"
 	if stays != want {
 		t.Errorf("stays:\n%s, want\n%s", stays, want)
 	}
@@ -409,7 +427,9 @@ func TestLeaveTrustedByOthers(t *testing.T) {
 	m := newMachine(t, "windows")
 	ca := stepstest.TestAuthority(t)
 	before := m.snapshot(t)
-	stepstest.Applied(t, m, stepstest.Memory{}, []steps.Spec{stepstest.Spec("trusted_ca", "ca", &kinds.TrustedCA{Certificate: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}))})})
+	stepstest.Applied(t, m, stepstest.Memory{},
+		[]steps.Spec{stepstest.Spec("trusted_ca", "ca",
+			&kinds.TrustedCA{Certificate: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}))})})
 	quirks, err := json.Marshal(sandbox.Quirks{Authorities: []string{fmt.Sprintf("%x", sha256.Sum256(ca.Raw))}})
 	stepstest.Must(t, err)
 	stepstest.Must(t, os.WriteFile(filepath.Join(m.dir, ".sandbox", "quirks.json"), quirks, 0o600))
@@ -430,7 +450,8 @@ func TestClaimWithoutUndo(t *testing.T) {
 	rec, err := record.Load(t.Context(), m, f)
 	stepstest.Must(t, err)
 	e := &steps.Env{Facts: f, Record: rec, Undos: steps.UndosOf(kinds.Catalog())}
-	if err := e.Claim(t.Context(), m, record.New{Key: record.Prefix("unheard_of").Of("x")}); err == nil || !strings.Contains(err.Error(), "unheard_of:x") {
+	if err := e.Claim(t.Context(), m, record.New{Key: record.Prefix("unheard_of").Of("x")}); err == nil ||
+		!strings.Contains(err.Error(), "unheard_of:x") {
 		t.Errorf("%v, want a refusal", err)
 	}
 }

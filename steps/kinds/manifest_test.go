@@ -32,7 +32,8 @@ data: {one: "1", two: "2"}
 func runOnce(t *testing.T, k kube.API, m *kinds.Manifest) (changed bool, err error) {
 	t.Helper()
 	e := &steps.Env{Node: "win-1", StepID: "m", Progress: func(event.StepProgress) {}}
-	r := executor.Run(t.Context(), "win-1", stepstest.Spec("manifest", "m", m), map[string]string{}, e, func(event.Event) {}, executor.Target{Kinds: kinds.Catalog(), Kube: k})
+	r := executor.Run(t.Context(), "win-1", stepstest.Spec("manifest", "m", m), map[string]string{}, e,
+		func(event.Event) {}, executor.Target{Kinds: kinds.Catalog(), Kube: k})
 	if r.Err != nil {
 		return r.Changed, r.Err
 	}
@@ -84,12 +85,15 @@ func TestManifest(t *testing.T) {
 		t.Errorf("the ConfigMap that was applied: %v, %v", data, err)
 	}
 	// Somebody else sets a field of nodejoin's by force, and one of their own.
-	by := parsed(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: tools}\ndata: {two: '3', foreign: kept}\n")[0]
+	by := parsed(t,
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: tools}\ndata: {two: '3', foreign: "+
+			"kept}\n")[0]
 	by.Force = true
 	stepstest.Must(t, k.ApplyManifestAs(t.Context(), by, "kubectl"))
 	_, err := runOnce(t, k, m)
 	var se *steps.Error
-	if !errors.As(err, &se) || se.Detail != `ConfigMap tools/settings: data.two is set by "kubectl"` || !strings.Contains(se.Remedy, "force = true") {
+	if !errors.As(err, &se) || se.Detail != `ConfigMap tools/settings: data.two is set by "kubectl"` ||
+		!strings.Contains(se.Remedy, "force = true") {
 		t.Errorf("a field of somebody else: %#v", err)
 	}
 	m.Force = true
@@ -112,7 +116,8 @@ func TestManifest(t *testing.T) {
 // What is not there and somebody else's is left alone; what is there gets its field.
 func TestManifestOfSomebodyElse(t *testing.T) {
 	k := manifestCluster(t)
-	const selector = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: kube-proxy, namespace: kube-system}\nspec: {template: {spec: {nodeSelector: {kubernetes.io/os: linux}}}}\n"
+	const selector = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: kube-proxy, namespace: " +
+		"kube-system}\nspec: {template: {spec: {nodeSelector: {kubernetes.io/os: linux}}}}\n"
 	m := &kinds.Manifest{Content: selector, Existing: true}
 	if changed, err := runOnce(t, k, m); err != nil || changed {
 		t.Fatalf("absent: changed %v, %v", changed, err)
@@ -120,8 +125,13 @@ func TestManifestOfSomebodyElse(t *testing.T) {
 	if s, err := k.Manifest(t.Context(), parsed(t, selector)[0]); err != nil || s.Exists {
 		t.Fatalf("it was made: %+v, %v", s, err)
 	}
-	stepstest.Must(t, k.ApplyManifestAs(t.Context(), parsed(t, "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: kube-proxy, namespace: kube-system}\nspec: {template: {spec: {hostNetwork: true, nodeSelector: {}}}}\n")[0], "kubeadm"))
-	if have := diffs(t, k, m); have != `DaemonSet kube-system/kube-proxy spec.template.spec.nodeSelector["kubernetes.io/os"]:  -> linux` {
+	stepstest.Must(t,
+		k.ApplyManifestAs(t.Context(),
+			parsed(t,
+				"apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: kube-proxy, namespace: kube-system}\nspec: "+
+					"{template: {spec: {hostNetwork: true, nodeSelector: {}}}}\n")[0], "kubeadm"))
+	if have := diffs(t, k,
+		m); have != `DaemonSet kube-system/kube-proxy spec.template.spec.nodeSelector["kubernetes.io/os"]:  -> linux` {
 		t.Errorf("have %s", have)
 	}
 	for _, want := range []bool{true, false} {
@@ -173,8 +183,10 @@ type slowly struct {
 }
 
 const (
-	widgets = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.example.test}\n" +
-		"spec: {group: example.test, names: {kind: Widget}, versions: [{name: v1, served: true}, {name: v0, served: false}]}\n---\n"
+	widgets = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +
+		"widgets.example.test}\n" +
+		"spec: {group: example.test, names: {kind: Widget}, versions: [{name: v1, served: true}, {name: v0, served: " +
+		"false}]}\n---\n"
 	widget = "apiVersion: example.test/v1\nkind: Widget\nmetadata: {name: one}\n"
 )
 
@@ -204,7 +216,9 @@ func TestManifestOfAKindThatComes(t *testing.T) {
 	both := &kinds.Manifest{Content: widgets + widget}
 	first, second := &kinds.Manifest{Content: widgets}, &kinds.Manifest{Content: widget}
 	plan := func(k kube.Reader) (out []string) {
-		for _, r := range executor.CheckCluster(t.Context(), kinds.Catalog(), "win-1", []steps.Spec{stepstest.Spec("manifest", "first", first), stepstest.Spec("manifest", "second", second)}, map[string]string{}, map[string]bool{}, k) {
+		for _, r := range executor.CheckCluster(t.Context(), kinds.Catalog(), "win-1",
+			[]steps.Spec{stepstest.Spec("manifest", "first", first), stepstest.Spec("manifest", "second", second)},
+			map[string]string{}, map[string]bool{}, k) {
 			text := string(r.Change.Action)
 			if r.Err != nil {
 				text = r.Err.Error()
@@ -234,14 +248,16 @@ func TestManifestOfAKindThatComes(t *testing.T) {
 			}
 		})
 	}
-	if _, err := runOnce(t, &slowly{API: manifestCluster(t), looks: 2}, second); err == nil || !strings.Contains(err.Error(), "unknown kind of object") {
+	if _, err := runOnce(t, &slowly{API: manifestCluster(t), looks: 2}, second); err == nil ||
+		!strings.Contains(err.Error(), "unknown kind of object") {
 		t.Errorf("a kind that nothing defines: %v", err)
 	}
 	k := manifestCluster(t)
 	synctest.Test(t, func(t *testing.T) {
 		_, err := runOnce(t, &slowly{API: k, looks: -1}, first)
 		var se *steps.Error
-		if !errors.As(err, &se) || se.Code != steps.CodeTimeout || !strings.Contains(se.Detail, "it is not established yet") {
+		if !errors.As(err, &se) || se.Code != steps.CodeTimeout || !strings.Contains(se.Detail,
+			"it is not established yet") {
 			t.Errorf("a kind that never comes: %v", err)
 		}
 	})

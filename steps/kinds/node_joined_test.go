@@ -73,7 +73,9 @@ func (o *oneNode) SetTaints(_ context.Context, _ string, set, remove []kube.Tain
 		return err
 	}
 	for _, t := range slices.Concat(set, remove) {
-		o.node.Taints = slices.DeleteFunc(o.node.Taints, func(have kube.Taint) bool { return steps.TaintID(have) == steps.TaintID(t) })
+		o.node.Taints = slices.DeleteFunc(o.node.Taints, func(have kube.Taint) bool {
+			return steps.TaintID(have) == steps.TaintID(t)
+		})
 	}
 	o.node.Taints = append(o.node.Taints, set...)
 	return nil
@@ -94,14 +96,16 @@ func (o *oneNode) Uncordon(context.Context, string) error {
 func (o *oneNode) run(step any, kind string, limit int) executor.RunResult {
 	o.limit, o.calls = limit, nil
 	e := &steps.Env{Node: "win-1", StepID: "x", Progress: func(event.StepProgress) {}}
-	return executor.Run(context.Background(), "win-1", steps.Spec{ID: "x", Kind: kind, Args: steps.MustArgs(step)}, nil, e, func(event.Event) {}, executor.Target{Kinds: Catalog(), Kube: o})
+	return executor.Run(context.Background(), "win-1", steps.Spec{ID: "x", Kind: kind, Args: steps.MustArgs(step)},
+		nil, e, func(event.Event) {}, executor.Target{Kinds: Catalog(), Kube: o})
 }
 
 // A Node takes pods only in the end, whichever run comes there; a run that dies on the
 // way leaves it to the next one.
 func TestNodeJoinedDiesAnywhere(t *testing.T) {
 	foreign := kube.Taint{Key: "os", Value: "windows", Effect: "NoSchedule"}
-	start := kube.Node{Name: "win-1", Unschedulable: true, OwnCordon: "upgrade", Taints: []kube.Taint{foreign, kube.Joining},
+	start := kube.Node{Name: "win-1", Unschedulable: true, OwnCordon: "upgrade",
+		Taints:      []kube.Taint{foreign, kube.Joining},
 		Annotations: map[string]string{kube.CordonedBy: "upgrade", kube.PlanOf: "old", "theirs": "x"}}
 	for limit := 0; ; limit++ {
 		o := &oneNode{node: start}
@@ -119,7 +123,8 @@ func TestNodeJoinedDiesAnywhere(t *testing.T) {
 		if r := o.run(&NodeJoined{Plan: "prod"}, "node_joined", 9); r.Err != nil || !r.Changed {
 			t.Fatalf("the next run: changed %v, %v", r.Changed, r.Err)
 		}
-		want := kube.Node{Name: "win-1", Taints: []kube.Taint{foreign}, Annotations: map[string]string{kube.PlanOf: "prod", "theirs": "x"}}
+		want := kube.Node{Name: "win-1", Taints: []kube.Taint{foreign},
+			Annotations: map[string]string{kube.PlanOf: "prod", "theirs": "x"}}
 		if d := cmp.Diff(want, o.node); d != "" {
 			t.Error(d)
 		}
@@ -144,12 +149,14 @@ func TestNodeJoinedKeepsForeignCordon(t *testing.T) {
 // others' stays, and a run that dies between is finished by the next one.
 func TestLabelsAndTaintsFollowThePlan(t *testing.T) {
 	taint := func(key, value string) kube.Taint { return kube.Taint{Key: key, Value: value, Effect: "NoSchedule"} }
-	start := kube.Node{Name: "win-1", Labels: map[string]string{"theirs": "x"}, Taints: []kube.Taint{taint("theirs", "x")}}
+	start := kube.Node{Name: "win-1", Labels: map[string]string{"theirs": "x"},
+		Taints: []kube.Taint{taint("theirs", "x")}}
 	steps := func(labels map[string]string, taints ...kube.Taint) map[string]any {
 		if labels == nil {
 			labels = map[string]string{}
 		}
-		return map[string]any{"node_labels": &NodeLabels{Labels: labels}, "node_taints": &NodeTaints{Taints: append([]kube.Taint{}, taints...)}}
+		return map[string]any{"node_labels": &NodeLabels{Labels: labels},
+			"node_taints": &NodeTaints{Taints: append([]kube.Taint{}, taints...)}}
 	}
 	for _, c := range []struct {
 		name        string
@@ -158,10 +165,12 @@ func TestLabelsAndTaintsFollowThePlan(t *testing.T) {
 		labels      map[string]string
 		taints      []kube.Taint
 	}{
-		{"removed", steps(map[string]string{"a": "1", "b": "2"}, taint("a", "1"), taint("b", "2")), steps(map[string]string{"a": "1"}, taint("a", "1")), nil,
+		{"removed", steps(map[string]string{"a": "1", "b": "2"}, taint("a", "1"), taint("b", "2")),
+			steps(map[string]string{"a": "1"}, taint("a", "1")), nil,
 			map[string]string{"theirs": "x", "a": "1"}, []kube.Taint{taint("theirs", "x"), taint("a", "1")}},
 		{"all removed", steps(map[string]string{"a": "1"}, taint("a", "1")), steps(nil), nil, start.Labels, start.Taints},
-		{"changed and removed", steps(map[string]string{"a": "1", "b": "2"}, taint("a", "1"), taint("b", "2")), steps(map[string]string{"a": "3"}, taint("a", "3")), nil,
+		{"changed and removed", steps(map[string]string{"a": "1", "b": "2"}, taint("a", "1"), taint("b", "2")),
+			steps(map[string]string{"a": "3"}, taint("a", "3")), nil,
 			map[string]string{"theirs": "x", "a": "3"}, []kube.Taint{taint("theirs", "x"), taint("a", "3")}},
 		{"taken over by a person", steps(map[string]string{"a": "1"}, taint("a", "1")), steps(nil), func(o *oneNode) {
 			o.node.Labels["a"] = "theirs"
@@ -211,7 +220,8 @@ func TestNodeGivenRestore(t *testing.T) {
 	labels := func(m map[string]string) *NodeLabels { return &NodeLabels{Labels: m} }
 	taints := func(list ...kube.Taint) *NodeTaints { return &NodeTaints{Taints: list} }
 	prepared := func() (*oneNode, kube.Node, *steps.NodeGiven) {
-		o := &oneNode{node: kube.Node{Name: "win-1", Labels: map[string]string{"theirs": "x", "took": "theirs"}, Taints: []kube.Taint{taint("theirs", "x")}}}
+		o := &oneNode{node: kube.Node{Name: "win-1", Labels: map[string]string{"theirs": "x", "took": "theirs"},
+			Taints: []kube.Taint{taint("theirs", "x")}}}
 		apply := func(l *NodeLabels, ts *NodeTaints) {
 			for kind, step := range map[string]any{"node_labels": l, "node_taints": ts} {
 				if r := o.run(step, kind, 9); r.Err != nil {
@@ -219,10 +229,12 @@ func TestNodeGivenRestore(t *testing.T) {
 				}
 			}
 		}
-		apply(labels(map[string]string{"stays": "1", "changes": "1", "goes": "1"}), taints(taint("changes", "1"), taint("goes", "1")))
+		apply(labels(map[string]string{"stays": "1", "changes": "1", "goes": "1"}),
+			taints(taint("changes", "1"), taint("goes", "1")))
 		before, _ := o.Node(t.Context(), "")
 		given := steps.GivenTo(before)
-		apply(labels(map[string]string{"stays": "1", "changes": "2", "comes": "2", "took": "ours", "person": "2"}), taints(taint("changes", "2"), taint("comes", "2"), taint("person", "2")))
+		apply(labels(map[string]string{"stays": "1", "changes": "2", "comes": "2", "took": "ours", "person": "2"}),
+			taints(taint("changes", "2"), taint("comes", "2"), taint("person", "2")))
 		o.limit, o.calls = 9, nil
 		o.node.Labels["person"], o.node.Labels["new"] = "theirs", "x"
 		before.Labels["person"], before.Labels["new"] = "theirs", "x"

@@ -47,7 +47,8 @@ func TestRebootTimes(t *testing.T) {
 			}
 		}
 	}
-	for _, wrong := range []string{"", "22:00", "Sat", "sat 22:00-04:00", "Sat 22:00-22:00", "Sat 24:00-01:00", "Sat, Sun 22:00-04:00", "Sat-22:00-04:00"} {
+	for _, wrong := range []string{"", "22:00", "Sat", "sat 22:00-04:00", "Sat 22:00-22:00", "Sat 24:00-01:00",
+		"Sat, Sun 22:00-04:00", "Sat-22:00-04:00"} {
 		if _, err := kinds.ParseRebootTime(wrong); err == nil {
 			t.Errorf("%q is taken", wrong)
 		}
@@ -55,13 +56,15 @@ func TestRebootTimes(t *testing.T) {
 }
 
 func TestRebootMay(t *testing.T) {
-	night, noon := time.Date(2026, 3, 1, 23, 0, 0, 0, time.UTC), time.Date(2026, 3, 1, 12, 0, 0, 0, time.FixedZone("x", -3600))
+	night, noon := time.Date(2026, 3, 1, 23, 0, 0, 0, time.UTC),
+		time.Date(2026, 3, 1, 12, 0, 0, 0, time.FixedZone("x", -3600))
 	for _, c := range []struct {
 		r    kinds.Reboot
 		at   time.Time
 		want bool
 	}{
-		{kinds.Reboot{Policy: "auto"}, noon, true}, {kinds.Reboot{}, night, false}, {kinds.Reboot{Policy: "never"}, night, false},
+		{kinds.Reboot{Policy: "auto"}, noon, true}, {kinds.Reboot{}, night, false},
+		{kinds.Reboot{Policy: "never"}, night, false},
 		{kinds.Reboot{Policy: "window", Windows: []string{"01:00-02:00", "22:00-04:00"}}, night, true},
 		{kinds.Reboot{Policy: "window", Windows: []string{"22:00-04:00"}}, noon, false},
 	} {
@@ -85,30 +88,40 @@ func TestRebootIsWanted(t *testing.T) {
 		do                 func(t *testing.T, h *sandbox.Host)
 	}{
 		{"nothing", "auto", "", false, func(*testing.T, *sandbox.Host) {}},
-		{"noted", "never", "for the page file", false, func(t *testing.T, h *sandbox.Host) { stepstest.Must(t, h.NoteReboot(t.Context(), "the page file")) }},
+		{"noted", "never", "for the page file", false, func(t *testing.T, h *sandbox.Host) {
+			stepstest.Must(t, h.NoteReboot(t.Context(), "the page file"))
+		}},
 		{"feature", "never", "for the feature Microsoft-Hyper-V", true, func(t *testing.T, h *sandbox.Host) {
 			stepstest.Must(t, h.EnableFeature(t.Context(), "Microsoft-Hyper-V"))
 		}},
-		{"servicing", "auto", "for features or updates of Windows", false, set(windows+`Component Based Servicing\RebootPending`, "x", one)},
+		{"servicing", "auto", "for features or updates of Windows", false,
+			set(windows+`Component Based Servicing\RebootPending`, "x", one)},
 		{"servicing, never", "never", "", false, set(windows+`Component Based Servicing\RebootPending`, "x", one)},
 		{"update", "auto", "for Windows Update", false, set(windows+`WindowsUpdate\Auto Update\RebootRequired`, "x", one)},
 		{"update, never", "never", "", false, set(windows+`WindowsUpdate\Auto Update\RebootRequired`, "x", one)},
-		{"name", "auto", "for the machine's new name NEW", false, set(`HKLM\SYSTEM\CurrentControlSet\Control\ComputerName\ComputerName`, "ComputerName", host.RegistryValue{Type: "string", String: "NEW"})},
+		{"name", "auto", "for the machine's new name NEW", false,
+			set(`HKLM\SYSTEM\CurrentControlSet\Control\ComputerName\ComputerName`, "ComputerName",
+				host.RegistryValue{Type: "string", String: "NEW"})},
 		{"own name", "auto", "for the machine's new name long-enough-to-be-cut", false, func(t *testing.T, h *sandbox.Host) {
 			stepstest.Must(t, h.NoteReboot(t.Context(), "the machine's new name long-enough-to-be-cut"))
 			stepstest.Must(t, h.SetHostName(t.Context(), "long-enough-to-be-cut"))
 		}},
-		{"own name, not noted", "never", "for the machine's new name wanted-1", false, func(t *testing.T, h *sandbox.Host) { stepstest.Must(t, h.SetHostName(t.Context(), "WANTED-1")) }},
-		{"files", "auto", "", false, set(`HKLM\SYSTEM\CurrentControlSet\Control\Session Manager`, "PendingFileRenameOperations", host.RegistryValue{Type: "multi_string", Strings: []string{"a", "b"}})},
+		{"own name, not noted", "never", "for the machine's new name wanted-1", false,
+			func(t *testing.T, h *sandbox.Host) { stepstest.Must(t, h.SetHostName(t.Context(), "WANTED-1")) }},
+		{"files", "auto", "", false, set(`HKLM\SYSTEM\CurrentControlSet\Control\Session Manager`,
+			"PendingFileRenameOperations", host.RegistryValue{Type: "multi_string", Strings: []string{"a", "b"}})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := stepstest.OpenHost(t, "windows").(*sandbox.Host)
 			c.do(t, h)
-			reply, err := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {}).Check(t.Context(), executor.Request{Node: "n",
-				Steps: []steps.Spec{stepstest.Spec("reboot", "boot", &kinds.Reboot{Policy: c.policy, HostName: "wanted-1", Features: []string{"Microsoft-Hyper-V"}})}})
+			reply, err := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{},
+				func(event.Event) {}).Check(t.Context(), executor.Request{Node: "n",
+				Steps: []steps.Spec{stepstest.Spec("reboot", "boot",
+					&kinds.Reboot{Policy: c.policy, HostName: "wanted-1", Features: []string{"Microsoft-Hyper-V"}})}})
 			stepstest.Must(t, err)
 			r := reply.Results[0]
-			if r.Err != nil || r.Change.Reason != c.want || (c.want == "") != (r.Change.Reboot == nil) || r.Change.Reboot != nil && r.Change.Reboot.Blocks != c.blocks {
+			if r.Err != nil || r.Change.Reason != c.want || (c.want == "") != (r.Change.Reboot == nil) ||
+				r.Change.Reboot != nil && r.Change.Reboot.Blocks != c.blocks {
 				t.Errorf("%+v, %v", r.Change, r.Err)
 			}
 		})
@@ -125,11 +138,20 @@ func TestRebootBeforeFeatures(t *testing.T) {
 		do         func(t *testing.T, h *sandbox.Host)
 	}{
 		{"nothing", "", []string{"Microsoft-Hyper-V"}, func(*testing.T, *sandbox.Host) {}},
-		{"servicing", "for features or updates of Windows", []string{"Containers", "Microsoft-Hyper-V"}, func(t *testing.T, h *sandbox.Host) { pends(t, h, windows+`Component Based Servicing\RebootPending`) }},
-		{"update", "for Windows Update", []string{"Microsoft-Hyper-V"}, func(t *testing.T, h *sandbox.Host) { pends(t, h, windows+`WindowsUpdate\Auto Update\RebootRequired`) }},
-		{"all are on", "", []string{"Containers"}, func(t *testing.T, h *sandbox.Host) { pends(t, h, windows+`WindowsUpdate\Auto Update\RebootRequired`) }},
-		{"unknown feature", "", []string{"HyperV"}, func(t *testing.T, h *sandbox.Host) { pends(t, h, windows+`WindowsUpdate\Auto Update\RebootRequired`) }},
-		{"noted for something else", "", []string{"Microsoft-Hyper-V"}, func(t *testing.T, h *sandbox.Host) { stepstest.Must(t, h.NoteReboot(t.Context(), "the page file")) }},
+		{"servicing", "for features or updates of Windows", []string{"Containers", "Microsoft-Hyper-V"},
+			func(t *testing.T, h *sandbox.Host) { pends(t, h, windows+`Component Based Servicing\RebootPending`) }},
+		{"update", "for Windows Update", []string{"Microsoft-Hyper-V"}, func(t *testing.T, h *sandbox.Host) {
+			pends(t, h, windows+`WindowsUpdate\Auto Update\RebootRequired`)
+		}},
+		{"all are on", "", []string{"Containers"}, func(t *testing.T, h *sandbox.Host) {
+			pends(t, h, windows+`WindowsUpdate\Auto Update\RebootRequired`)
+		}},
+		{"unknown feature", "", []string{"HyperV"}, func(t *testing.T, h *sandbox.Host) {
+			pends(t, h, windows+`WindowsUpdate\Auto Update\RebootRequired`)
+		}},
+		{"noted for something else", "", []string{"Microsoft-Hyper-V"}, func(t *testing.T, h *sandbox.Host) {
+			stepstest.Must(t, h.NoteReboot(t.Context(), "the page file"))
+		}},
 		{"one waits itself", "", []string{"Microsoft-Hyper-V", "Containers"}, func(t *testing.T, h *sandbox.Host) {
 			stepstest.Must(t, h.WithoutContainers(t.Context()))
 			stepstest.Must(t, h.EnableFeature(t.Context(), "Microsoft-Hyper-V"))
@@ -140,13 +162,15 @@ func TestRebootBeforeFeatures(t *testing.T) {
 			h := stepstest.OpenHost(t, "windows").(*sandbox.Host)
 			c.do(t, h)
 			check := func() steps.Result {
-				reply, err := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {}).Check(t.Context(), executor.Request{Node: "n",
+				reply, err := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{},
+					func(event.Event) {}).Check(t.Context(), executor.Request{Node: "n",
 					Steps: []steps.Spec{stepstest.Spec("reboot", "boot", &kinds.Reboot{Policy: "never", FeaturesAfter: c.features})}})
 				stepstest.Must(t, err)
 				return reply.Results[0]
 			}
 			r := check()
-			if r.Err != nil || r.Change.Reason != c.want || (c.want == "") != (r.Change.Reboot == nil) || r.Change.Reboot != nil && !r.Change.Reboot.Blocks {
+			if r.Err != nil || r.Change.Reason != c.want || (c.want == "") != (r.Change.Reboot == nil) ||
+				r.Change.Reboot != nil && !r.Change.Reboot.Blocks {
 				t.Errorf("%+v, %v", r.Change, r.Err)
 			}
 			stepstest.Must(t, h.Reboot(t.Context()))
@@ -168,12 +192,15 @@ func TestRebootIsForeseen(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	list := []steps.Spec{
 		stepstest.Spec("feature", "f", &kinds.Feature{Name: "Microsoft-Hyper-V"}),
-		stepstest.Spec("registry", "flags", &kinds.Registry{Key: `HKLM\SOFTWARE\nodejoin`, Name: "Flags", RegistryValue: host.RegistryValue{Type: "dword", Number: 1}, Reboot: "the flags"}),
+		stepstest.Spec("registry", "flags", &kinds.Registry{Key: `HKLM\SOFTWARE\nodejoin`, Name: "Flags",
+			RegistryValue: host.RegistryValue{Type: "dword", Number: 1}, Reboot: "the flags"}),
 		stepstest.Spec("reboot", "boot", &kinds.Reboot{Features: []string{"Microsoft-Hyper-V"}}),
 	}
-	reply, err := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {}).Check(t.Context(), executor.Request{Node: "n", Steps: list})
+	reply, err := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {}).Check(t.Context(),
+		executor.Request{Node: "n", Steps: list})
 	stepstest.Must(t, err)
-	if c := reply.Results[2].Change; c.Action != steps.ActionReboot || c.Reason != "for the feature Microsoft-Hyper-V, the flags" || !c.Reboot.Blocks {
+	if c := reply.Results[2].Change; c.Action != steps.ActionReboot ||
+		c.Reason != "for the feature Microsoft-Hyper-V, the flags" || !c.Reboot.Blocks {
 		t.Errorf("%+v", c)
 	}
 }
@@ -182,16 +209,20 @@ func TestRebootIsForeseen(t *testing.T) {
 // cannot be asked for is neither absent nor off.
 func TestFeatureUnknown(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
-	r := stepstest.Apply(t, h, stepstest.Memory{}, []steps.Spec{stepstest.Spec("feature", "f", &kinds.Feature{Name: "HyperV"})})
+	r := stepstest.Apply(t, h, stepstest.Memory{},
+		[]steps.Spec{stepstest.Spec("feature", "f", &kinds.Feature{Name: "HyperV"})})
 	if r.Err == nil || r.Err.Code != steps.CodeInvalid || !strings.Contains(r.Err.Detail, `"HyperV"`) {
 		t.Errorf("%+v", r.Err)
 	}
 	dir := t.TempDir()
 	box, err := sandbox.Open(sandbox.Config{Path: dir})
 	stepstest.Must(t, err)
-	stepstest.Must(t, os.WriteFile(filepath.Join(dir, ".sandbox", "quirks.json"), []byte(`{"unasked":["Feature"]}`), 0o644))
-	r = stepstest.Apply(t, box, stepstest.Memory{}, []steps.Spec{stepstest.Spec("feature", "f", &kinds.Feature{Name: "Containers"})})
-	if r.Err == nil || r.Err.Code == steps.CodeInvalid || !strings.Contains(r.Err.Error(), "cannot be asked") || r.Mutations > 0 {
+	stepstest.Must(t, os.WriteFile(filepath.Join(dir, ".sandbox", "quirks.json"), []byte(`{"unasked":["Feature"]}`),
+		0o644))
+	r = stepstest.Apply(t, box, stepstest.Memory{},
+		[]steps.Spec{stepstest.Spec("feature", "f", &kinds.Feature{Name: "Containers"})})
+	if r.Err == nil || r.Err.Code == steps.CodeInvalid || !strings.Contains(r.Err.Error(), "cannot be asked") ||
+		r.Mutations > 0 {
 		t.Errorf("%+v", r.Err)
 	}
 	if _, err := stepstest.OpenHost(t, "linux").Feature(t.Context(), "Containers"); !errors.Is(err, host.ErrUnsupported) {
@@ -202,16 +233,19 @@ func TestFeatureUnknown(t *testing.T) {
 // TestLeaveTurnsFeatureOff: one that was on stays.
 func TestLeaveTurnsFeatureOff(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows").(*sandbox.Host)
-	list := []steps.Spec{stepstest.Spec("feature", "a", &kinds.Feature{Name: "Microsoft-Hyper-V"}), stepstest.Spec("feature", "b", &kinds.Feature{Name: "Containers"})}
+	list := []steps.Spec{stepstest.Spec("feature", "a", &kinds.Feature{Name: "Microsoft-Hyper-V"}),
+		stepstest.Spec("feature", "b", &kinds.Feature{Name: "Containers"})}
 	stepstest.Applied(t, h, stepstest.Memory{}, list)
 	stepstest.Must(t, h.Reboot(t.Context()))
-	reply, err := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {}).Leave(t.Context(), executor.LeaveRequest{Node: "n"})
+	reply, err := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {}).Leave(t.Context(),
+		executor.LeaveRequest{Node: "n"})
 	stepstest.Must(t, err)
 	if reply.Err != nil {
 		t.Fatal(reply.Err)
 	}
 	stepstest.Must(t, h.Reboot(t.Context()))
-	for name, want := range map[string]host.FeatureState{"Microsoft-Hyper-V": host.FeatureOff, "Containers": host.FeatureOn} {
+	for name, want := range map[string]host.FeatureState{"Microsoft-Hyper-V": host.FeatureOff,
+		"Containers": host.FeatureOn} {
 		if s, err := h.Feature(t.Context(), name); err != nil || s != want {
 			t.Errorf("%s is %q, %v", name, s, err)
 		}

@@ -18,11 +18,14 @@ func TestRecordIsReadUnderTheLock(t *testing.T) {
 	late := executor.NewExecutor(kinds.Catalog(), h, programs, func(event.Event) {})
 	_, err := late.Check(t.Context(), executor.Request{Node: "win-1", Steps: machineOf("three")})
 	stepstest.Must(t, err)
-	other := withSnapshot(t, h, append(machineOf("three"), stepstest.Spec("file", "extra", &kinds.File{Path: `C:\extra.txt`, Content: "b"})))
+	other := withSnapshot(t, h,
+		append(machineOf("three"), stepstest.Spec("file", "extra", &kinds.File{Path: `C:\extra.txt`, Content: "b"})))
 	stepstest.Must(t, other.Verified(t.Context()))
 
 	stepstest.Must(t, late.Refresh(t.Context()))
-	_, err = late.Apply(t.Context(), executor.Request{Node: "win-1", Steps: append(machineOf("three"), stepstest.Spec("file", "own", &kinds.File{Path: `C:\own.txt`, Content: "a"}))})
+	_, err = late.Apply(t.Context(),
+		executor.Request{Node: "win-1",
+			Steps: append(machineOf("three"), stepstest.Spec("file", "own", &kinds.File{Path: `C:\own.txt`, Content: "a"}))})
 	stepstest.Must(t, err)
 	f, err := h.Facts(t.Context())
 	stepstest.Must(t, err)

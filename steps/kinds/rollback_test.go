@@ -17,13 +17,15 @@ import (
 )
 
 // programs are the artifacts of the generations of a machine.
-var programs = stepstest.Memory{"http://m/one": []byte("stand-in one"), "http://m/two": []byte("stand-in two"), "http://m/three": []byte("stand-in three")}
+var programs = stepstest.Memory{"http://m/one": []byte("stand-in one"), "http://m/two": []byte("stand-in two"),
+	"http://m/three": []byte("stand-in three")}
 
 // withSnapshot applies the list with a snapshot; the executor is that of one connection.
 func withSnapshot(t *testing.T, h host.Host, list []steps.Spec) *executor.Executor {
 	t.Helper()
 	x := executor.NewExecutor(kinds.Catalog(), h, programs, func(event.Event) {})
-	reply, err := x.Apply(t.Context(), executor.Request{Node: "win-1", Steps: list, Snapshot: &executor.NodeBefore{UID: "uid", Ready: true, Version: "1.35.4"}})
+	reply, err := x.Apply(t.Context(), executor.Request{Node: "win-1", Steps: list,
+		Snapshot: &executor.NodeBefore{UID: "uid", Ready: true, Version: "1.35.4"}})
 	stepstest.Must(t, err)
 	if reply.Err != nil {
 		t.Fatalf("step %s: %v", reply.Failed, reply.Err)
@@ -47,10 +49,15 @@ func machineOf(generation string) []steps.Spec {
 	svc := stepstest.Service("worker", `C:\k\worker.exe`)
 	svc.Environment, svc.SensitiveEnvironment = []string{"TOKEN=service-secret-" + generation}, []string{"TOKEN"}
 	return []steps.Spec{
-		stepstest.Spec("binary", "program", &kinds.Binary{Source: steps.Source{URL: "http://m/" + generation, SHA512: stepstest.Hex512(programs["http://m/"+generation])}, Path: `C:\k\worker.exe`, Services: []string{"worker"}}),
-		stepstest.Spec("file", "config", &kinds.File{Path: `C:\k\secret.conf`, Content: "file-secret-" + generation, Sensitive: true, Access: host.AccessPrivate}),
+		stepstest.Spec("binary", "program",
+			&kinds.Binary{Source: steps.Source{URL: "http://m/" + generation,
+				SHA512: stepstest.Hex512(programs["http://m/"+generation])}, Path: `C:\k\worker.exe`,
+				Services: []string{"worker"}}),
+		stepstest.Spec("file", "config", &kinds.File{Path: `C:\k\secret.conf`, Content: "file-secret-" + generation,
+			Sensitive: true, Access: host.AccessPrivate}),
 		stepstest.Spec("file", "theirs", &kinds.File{Path: `C:\theirs.txt`, Content: "ours " + generation}),
-		stepstest.Spec("env", "proxy", &kinds.MachineEnv{Name: "HTTP_PROXY", Value: "http://u:env-secret-" + generation + "@p", Sensitive: true}),
+		stepstest.Spec("env", "proxy",
+			&kinds.MachineEnv{Name: "HTTP_PROXY", Value: "http://u:env-secret-" + generation + "@p", Sensitive: true}),
 		stepstest.Spec("service", "worker", svc),
 	}
 }
@@ -59,7 +66,9 @@ func machineOf(generation string) []steps.Spec {
 // are not in the record on the way, and what nodejoin stores for a leave stays.
 func TestRollback(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
-	stepstest.Must(t, h.WriteFile(t.Context(), `C:\theirs.txt`, strings.NewReader(strings.Repeat("theirs ", 20000)), host.WriteOptions{})) // too large for the record
+	// too large for the record
+	stepstest.Must(t, h.WriteFile(t.Context(), `C:\theirs.txt`, strings.NewReader(strings.Repeat("theirs ", 20000)),
+		host.WriteOptions{}))
 	stepstest.Applied(t, h, programs, machineOf("one"))
 	stored := previousFiles(t, h)
 	x := withSnapshot(t, h, machineOf("two"))
@@ -69,7 +78,8 @@ func TestRollback(t *testing.T) {
 	for range 2 { // of the connection that made the changes, then of another, which is told the same
 		reply, err := x.Rollback(t.Context(), executor.RollbackRequest{Node: "win-1"})
 		stepstest.Must(t, err)
-		if reply.Err != nil || len(reply.Left) > 0 || reply.Before == nil || reply.Before.Version != "1.35.4" || !cmp.Equal(reply.Services, []string{"worker"}) {
+		if reply.Err != nil || len(reply.Left) > 0 || reply.Before == nil || reply.Before.Version != "1.35.4" ||
+			!cmp.Equal(reply.Services, []string{"worker"}) {
 			t.Fatalf("%s: %v; %+v", reply.Failed, reply.Err, reply)
 		}
 		stepstest.Settled(t, h, programs, machineOf("one"))
@@ -100,12 +110,14 @@ func TestSnapshotVerified(t *testing.T) {
 	stored := previousFiles(t, h)
 	withSnapshot(t, h, machineOf("two"))
 	x := withSnapshot(t, h, machineOf("three"))
-	check, err := executor.NewExecutor(kinds.Catalog(), h, programs, func(event.Event) {}).Check(t.Context(), executor.Request{Node: "win-1"})
+	check, err := executor.NewExecutor(kinds.Catalog(), h, programs, func(event.Event) {}).Check(t.Context(),
+		executor.Request{Node: "win-1"})
 	if err != nil || check.Snapshot == nil || check.Snapshot.Node.Version != "1.35.4" {
 		t.Errorf("a check reports %+v, %v", check.Snapshot, err)
 	}
 	stepstest.Must(t, x.Verified(t.Context()))
-	stepstest.Must(t, executor.NewExecutor(kinds.Catalog(), h, programs, func(event.Event) {}).Verified(t.Context())) // no snapshot is no error
+	// no snapshot is no error
+	stepstest.Must(t, executor.NewExecutor(kinds.Catalog(), h, programs, func(event.Event) {}).Verified(t.Context()))
 	reply, err := x.Rollback(t.Context(), executor.RollbackRequest{Node: "win-1"})
 	if err != nil || reply.Before != nil {
 		t.Errorf("%+v, %v", reply, err)
@@ -123,7 +135,8 @@ func TestRollbackLeavesRunningAlone(t *testing.T) {
 	stepstest.Applied(t, h, programs, list)
 	before, err := h.Service(t.Context(), "worker")
 	stepstest.Must(t, err)
-	x := withSnapshot(t, h, append(list, stepstest.Spec("file", "more", &kinds.File{Path: `C:\k\sub\more.txt`, Content: "x"})))
+	x := withSnapshot(t, h,
+		append(list, stepstest.Spec("file", "more", &kinds.File{Path: `C:\k\sub\more.txt`, Content: "x"})))
 	reply, err := x.Rollback(t.Context(), executor.RollbackRequest{Node: "win-1"})
 	stepstest.Must(t, err)
 	after, err := h.Service(t.Context(), "worker")

@@ -18,7 +18,9 @@ import (
 func TestForeignServiceIsRefused(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	stepstest.Put(t, h, `C:\x\kubelet.exe`, "x")
-	stepstest.Must(t, h.CreateService(t.Context(), host.ServiceConfig{Name: "kubelet", Command: []string{`C:\x\kubelet.exe`}, Start: host.StartAuto}))
+	stepstest.Must(t,
+		h.CreateService(t.Context(), host.ServiceConfig{Name: "kubelet", Command: []string{`C:\x\kubelet.exe`},
+			Start: host.StartAuto}))
 	for _, s := range []steps.Spec{
 		stepstest.Spec("service", "s", stepstest.Service("kubelet", `C:\k\kubelet.exe`)),
 		stepstest.Spec("preflight", "r", &preflight.Preflight{Services: []string{"kubelet"}}),
@@ -38,7 +40,8 @@ func TestServiceThatEnds(t *testing.T) {
 	s := stepstest.Service("bad", `C:\k\bad.exe`)
 	s.Log = `C:\k\bad.log`
 	r := stepstest.Apply(t, h, stepstest.Memory{}, []steps.Spec{stepstest.Spec("service", "bad", s)})
-	if r.Err == nil || !strings.Contains(r.Err.Detail, "exit code 7") || !strings.HasSuffix(r.Err.Detail, "unknown flag: --nope") || strings.Count(r.Err.Detail, "\n") != 20 {
+	if r.Err == nil || !strings.Contains(r.Err.Detail, "exit code 7") || !strings.HasSuffix(r.Err.Detail,
+		"unknown flag: --nope") || strings.Count(r.Err.Detail, "\n") != 20 {
 		t.Errorf("%+v", r.Err)
 	}
 }
@@ -78,11 +81,13 @@ func TestServiceThatRestarts(t *testing.T) {
 	h := &looping{Host: stepstest.OpenHost(t, "windows"), crashes: true}
 	stepstest.Put(t, h, `C:\k\x.exe`, "x")
 	list := []steps.Spec{stepstest.Spec("service", "x", stepstest.Service("x", `C:\k\x.exe`))}
-	if r := stepstest.Apply(t, h, stepstest.Memory{}, list); r.Err == nil || !strings.Contains(r.Err.Detail, "exit code 3") {
+	if r := stepstest.Apply(t, h, stepstest.Memory{}, list); r.Err == nil || !strings.Contains(r.Err.Detail,
+		"exit code 3") {
 		t.Errorf("%+v", r.Err)
 	}
 	gate := []steps.Spec{stepstest.Spec("file_ready", "g", &kinds.FileReady{Path: `C:\run\x`, Service: "x"})}
-	if r := stepstest.Apply(t, h, stepstest.Memory{}, gate); r.Err == nil || r.Err.Code != steps.CodeFailed || !strings.Contains(r.Err.Detail, "exit code 3") {
+	if r := stepstest.Apply(t, h, stepstest.Memory{}, gate); r.Err == nil || r.Err.Code != steps.CodeFailed ||
+		!strings.Contains(r.Err.Detail, "exit code 3") {
 		t.Errorf("%+v", r.Err)
 	}
 	stopped := stepstest.Service("x", `C:\k\x.exe`)
@@ -120,14 +125,16 @@ func TestServiceAlteredByHand(t *testing.T) {
 func TestGateEndsWithItsService(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	stepstest.Put(t, h, `C:\k\x.exe`, "x")
-	stepstest.Must(t, h.CreateService(t.Context(), host.ServiceConfig{Name: "x", Command: []string{`C:\k\x.exe`}, Start: host.StartManual}))
+	stepstest.Must(t, h.CreateService(t.Context(), host.ServiceConfig{Name: "x", Command: []string{`C:\k\x.exe`},
+		Start: host.StartManual}))
 	start := time.Now()
 	for _, s := range []steps.Spec{
 		stepstest.Spec("file_ready", "g", &kinds.FileReady{Path: `C:\run\x`, Service: "x"}),
 		stepstest.Spec("http_ready", "g", &kinds.HTTPReady{URL: "http://127.0.0.1:10248/healthz", Service: "x"}),
 		stepstest.Spec("pipe_ready", "g", &kinds.PipeReady{Address: `\\.\pipe\x`, Service: "x"}),
 		stepstest.Spec("hns_network_ready", "g", &kinds.HNSNetworkReady{Name: "flannel.4096", Service: "x"}),
-		stepstest.Spec("credentials_ready", "g", &kinds.CredentialsReady{Path: `C:\k\kubelet.conf`, Server: "https://192.0.2.1:6443", CA: stepstest.TestCA(t), Service: "x"}),
+		stepstest.Spec("credentials_ready", "g", &kinds.CredentialsReady{Path: `C:\k\kubelet.conf`,
+			Server: "https://192.0.2.1:6443", CA: stepstest.TestCA(t), Service: "x"}),
 	} {
 		r := stepstest.Apply(t, h, stepstest.Memory{}, []steps.Spec{s})
 		if r.Err == nil || r.Err.Code != steps.CodeFailed || !strings.Contains(r.Err.Detail, "exit code") {
@@ -174,7 +181,8 @@ func (l *late) Open(ctx context.Context, path string) (io.ReadCloser, error) {
 
 func TestGateIsReached(t *testing.T) {
 	l := &late{Host: stepstest.OpenHost(t, "windows")}
-	r := stepstest.Applied(t, l, stepstest.Memory{}, []steps.Spec{stepstest.Spec("file_ready", "g", &kinds.FileReady{Path: `C:\run\x`, Contains: "done"})})
+	r := stepstest.Applied(t, l, stepstest.Memory{},
+		[]steps.Spec{stepstest.Spec("file_ready", "g", &kinds.FileReady{Path: `C:\run\x`, Contains: "done"})})
 	if l.looks != 4 || r.Mutations != 0 {
 		t.Errorf("looked %d times, %d mutating calls", l.looks, r.Mutations)
 	}
@@ -210,7 +218,8 @@ func TestServiceThatStartsSlowly(t *testing.T) {
 	s.looks = 1 << 30
 	list = []steps.Spec{stepstest.Spec("service", "x", stepstest.Service("x", `C:\k\x.exe`, "-v"))}
 	list[0].Timeout = 200 * time.Millisecond
-	if r := stepstest.Apply(t, s, stepstest.Memory{}, list); r.Err == nil || r.Err.Code != steps.CodeTimeout || !strings.Contains(r.Err.Detail, "starting") {
+	if r := stepstest.Apply(t, s, stepstest.Memory{}, list); r.Err == nil || r.Err.Code != steps.CodeTimeout ||
+		!strings.Contains(r.Err.Detail, "starting") {
 		t.Errorf("%+v", r.Err)
 	}
 	s.left, s.looks = 4, 0

@@ -14,9 +14,11 @@ import (
 )
 
 func servingRequest(change func(*kube.ServingRequest)) kube.ServingRequest {
-	q := kube.ServingRequest{SigningRequest: kube.SigningRequest{Name: "csr-1", Requestor: "system:node:win-1"}, Groups: []string{"system:nodes", "system:authenticated"},
-		Usages: []string{"digital signature", "server auth"}, CommonName: "system:node:win-1", Organization: []string{"system:nodes"},
-		DNSNames: []string{"win-1"}, IPs: []string{"192.0.2.1"}}
+	q := kube.ServingRequest{SigningRequest: kube.SigningRequest{Name: "csr-1", Requestor: "system:node:win-1"},
+		Groups: []string{"system:nodes", "system:authenticated"},
+		Usages: []string{"digital signature", "server auth"}, CommonName: "system:node:win-1",
+		Organization: []string{"system:nodes"},
+		DNSNames:     []string{"win-1"}, IPs: []string{"192.0.2.1"}}
 	if change != nil {
 		change(&q)
 	}
@@ -64,20 +66,25 @@ func TestServingCertificateOfNode(t *testing.T) {
 		{"does not ask for the usages", func(q *kube.ServingRequest) { q.Usages = []string{"server auth"} }},
 		{`usage "client auth"`, func(q *kube.ServingRequest) { q.Usages = append(q.Usages, "client auth") }},
 		{"neither a DNS name nor", func(q *kube.ServingRequest) { q.Others = []string{"spiffe://x"} }},
-		{`the name "kubernetes.default"`, func(q *kube.ServingRequest) { q.DNSNames = append(q.DNSNames, "kubernetes.default") }},
+		{`the name "kubernetes.default"`, func(q *kube.ServingRequest) {
+			q.DNSNames = append(q.DNSNames, "kubernetes.default")
+		}},
 		{"the address 192.0.2.9", func(q *kube.ServingRequest) { q.IPs = append(q.IPs, "192.0.2.9") }},
 		{"no name and no address", func(q *kube.ServingRequest) { q.IPs, q.DNSNames = nil, nil }},
 		{"was denied", func(q *kube.ServingRequest) { q.Denied = true }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &servingCluster{start: time.Now(), requests: func(time.Duration) []kube.ServingRequest { return []kube.ServingRequest{servingRequest(c.change)} }}
+			s := &servingCluster{start: time.Now(), requests: func(time.Duration) []kube.ServingRequest {
+				return []kube.ServingRequest{servingRequest(c.change)}
+			}}
 			step := &ServingCertificate{Addresses: []string{"192.0.2.1"}, Names: []string{"win-1.example.com"}}
 			e := &steps.Env{Node: "win-1", Progress: func(event.StepProgress) {}}
 			before, err := step.Check(t.Context(), s, e)
 			if err != nil || before.NoOp() || c.why != "" && !strings.Contains(before.Reason, c.why) {
 				t.Errorf("%q: check before: %+v, %v", c.why, before, err)
 			}
-			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, &steps.Error{Code: steps.CodeTimeout, Summary: "not done in time"})
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute,
+				&steps.Error{Code: steps.CodeTimeout, Summary: "not done in time"})
 			defer cancel()
 			_, err = step.Apply(ctx, s, e, before)
 			if c.why == "" {
@@ -88,7 +95,8 @@ func TestServingCertificateOfNode(t *testing.T) {
 				return
 			}
 			var se *steps.Error
-			if !errors.As(err, &se) || se.Code != steps.CodeTimeout || !strings.Contains(se.Detail, c.why) || !strings.Contains(se.Remedy, "kubectl delete csr csr-1") || len(s.approved) != 0 {
+			if !errors.As(err, &se) || se.Code != steps.CodeTimeout || !strings.Contains(se.Detail, c.why) ||
+				!strings.Contains(se.Remedy, "kubectl delete csr csr-1") || len(s.approved) != 0 {
 				t.Errorf("%q: approved %v, error %#v", c.why, s.approved, err)
 			}
 		})

@@ -16,7 +16,8 @@ import (
 const store = `C:\var\lib\cni\networks\flannel.4096`
 
 func sourceVIP(subnet string) []steps.Spec {
-	return []steps.Spec{stepstest.Spec("source_vip", "vip", &kinds.SourceVIP{Dir: `C:\var\lib\cni\networks`, Network: "flannel.4096", Subnet: subnet})}
+	return []steps.Spec{stepstest.Spec("source_vip", "vip", &kinds.SourceVIP{Dir: `C:\var\lib\cni\networks`,
+		Network: "flannel.4096", Subnet: subnet})}
 }
 
 // racing is a machine on which a plugin reserves an address just before we do.

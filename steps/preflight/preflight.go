@@ -12,8 +12,10 @@ import (
 	"nodejoin/steps/host"
 )
 
-var PreflightKind = steps.Kind{Name: "preflight", Place: steps.OnHost, Doc: "conditions of the machine, all looked at before anything is changed; those that do not hold are findings", Outputs: []string{"subnet"},
-	New: func() any { return &Preflight{} }}
+var PreflightKind = steps.Kind{Name: "preflight", Place: steps.OnHost,
+	Doc:     "conditions of the machine, all looked at before anything is changed; those that do not hold are findings",
+	Outputs: []string{"subnet"},
+	New:     func() any { return &Preflight{} }}
 
 // Preflight looks at the machine with the table of Findables, or with those rows of it
 // that Only names, and changes nothing.
@@ -26,34 +28,36 @@ var PreflightKind = steps.Kind{Name: "preflight", Place: steps.OnHost, Doc: "con
 type Preflight struct {
 	OS           string            `json:"os,omitempty" doc:"\"windows\" or \"linux\"" choices:"windows,linux"`
 	Arch         string            `json:"arch,omitempty" doc:"\"amd64\" or \"arm64\"" choices:"amd64,arm64"`
-	MinBuild     string            `json:"min_build,omitempty" doc:"lowest Windows build, for example 10.0.17763" os:"windows"`
-	MinRevisions map[string]int    `json:"min_revisions,omitempty" doc:"lowest update revision by build, for example \"10.0.17763\" = 379" os:"windows"`
-	BadRevisions map[string]string `json:"bad_revisions,omitempty" doc:"what is wrong with a build of four parts, for example \"10.0.20348.2582\"" os:"windows"`
-	Path         string            `json:"path,omitempty" doc:"volume on which min_free is wanted; default that of nodejoin's folder" path:"true" with:"min_free" why:"it names the volume for min_free, which is not given"`
-	MinFree      string            `json:"min_free,omitempty" doc:"free space on path's volume, for example 2GiB"`
-	Address      string            `json:"address,omitempty" doc:"the node's address, which one of the machine's adapters must have"`
-	Address6     string            `json:"address6,omitempty" doc:"the node's address of IPv6, likewise"`
-	APIServer    string            `json:"api_server,omitempty" doc:"URL of the API server that the machine must reach"`
-	CA           string            `json:"ca,omitempty" doc:"certificates (PEM) of the authority by which that server must be known"`
-	PodCIDR      string            `json:"pod_cidr,omitempty" doc:"network of all pods, or its two (with a comma), which the machine's own must be apart from"`
-	ServiceCIDR  string            `json:"service_cidr,omitempty" doc:"network of the services, likewise"`
-	Placeholder  string            `json:"placeholder,omitempty" doc:"network of the HNS network that holds the adapter's switch, likewise"`
-	Services     []string          `json:"services,omitempty" doc:"services that may exist only if nodejoin registered them"`
-	Required     []string          `json:"required,omitempty" doc:"services that must run, whoever registered them"`
-	Ports        []string          `json:"ports,omitempty" doc:"ports that those services will hold, for example \"tcp/10250\""`
-	HNSNetworks  []string          `json:"hns_networks,omitempty" doc:"HNS networks that are the node's own" os:"windows"`
-	NoSwap       bool              `json:"no_swap,omitempty" doc:"Linux: no swap space is in use, as a kubelet wants it unless told otherwise" os:"linux"`
-	CgroupV2     bool              `json:"cgroup_v2,omitempty" doc:"Linux: the unified hierarchy of control groups, as a kubelet from 1.35 on wants it unless told otherwise" os:"linux"`
-	Features     []string          `json:"features,omitempty" doc:"features to be turned on, of a machine that may not be rebooted before"`
-	Programs     []string          `json:"programs,omitempty" doc:"Linux: programs that must be installed, by name" os:"linux"`
-	Leftovers    []string          `json:"leftovers,omitempty" doc:"files and folders that an earlier node leaves behind"`
-	Guarded      []string          `json:"guarded,omitempty" doc:"Windows: folders that steps close to all but administrators; nobody else may rename those above them either"`
-	Proxy        bool              `json:"proxy,omitempty" doc:"the plan gives the machine its proxy, so what it has now does not count"`
-	Proxies      []string          `json:"proxies,omitempty" doc:"HOST:PORT of the plan's proxies, as far as they may be shown"`
-	Named        bool              `json:"named,omitempty" doc:"the plan gives the machine its name, so the one that it has now does not count"`
-	StaticKept   bool              `json:"static_kept,omitempty" doc:"the plan has HNS keep a static address" os:"windows"`
-	Only         []string          `json:"only,omitempty" doc:"ids of the findings to look for, for example [\"operating-system\", \"disk-space\"]; default all"`
-	Waive        []string          `json:"waive,omitempty" doc:"ids of findings that do not count"`
+	MinBuild     string            `json:"min_build,omitempty" doc:"lowest Windows build, as 10.0.17763" os:"windows"`
+	MinRevisions map[string]int    `json:"min_revisions,omitempty" doc:"lowest update revision by build" os:"windows"`
+	BadRevisions map[string]string `json:"bad_revisions,omitempty" doc:"known fault by full build number" os:"windows"`
+
+	Path    string `json:"path,omitempty" doc:"volume of min_free" path:"true" with:"min_free" why:"min_free is missing"`
+	MinFree string `json:"min_free,omitempty" doc:"space wanted on path's volume (default nodejoin's), as 2GiB"`
+
+	Address     string   `json:"address,omitempty" doc:"the node's IPv4 address; an adapter must have it"`
+	Address6    string   `json:"address6,omitempty" doc:"the node's IPv6 address, likewise"`
+	APIServer   string   `json:"api_server,omitempty" doc:"URL of the API server that the machine must reach"`
+	CA          string   `json:"ca,omitempty" doc:"certificates (PEM) of the cluster's authority"`
+	PodCIDR     string   `json:"pod_cidr,omitempty" doc:"pod network, or two; must not overlap the machine's"`
+	ServiceCIDR string   `json:"service_cidr,omitempty" doc:"service network, likewise"`
+	Placeholder string   `json:"placeholder,omitempty" doc:"network of the placeholder HNS network, likewise"`
+	Services    []string `json:"services,omitempty" doc:"services that only nodejoin may have registered"`
+	Required    []string `json:"required,omitempty" doc:"services that must run, whoever registered them"`
+	Ports       []string `json:"ports,omitempty" doc:"ports of those services, as \"tcp/10250\""`
+	HNSNetworks []string `json:"hns_networks,omitempty" doc:"HNS networks that are the node's own" os:"windows"`
+	NoSwap      bool     `json:"no_swap,omitempty" doc:"Linux: swap must be off" os:"linux"`
+	CgroupV2    bool     `json:"cgroup_v2,omitempty" doc:"Linux: cgroup v2 must be in use" os:"linux"`
+	Features    []string `json:"features,omitempty" doc:"features to turn on where no reboot is allowed"`
+	Programs    []string `json:"programs,omitempty" doc:"Linux: names of programs that must exist" os:"linux"`
+	Leftovers   []string `json:"leftovers,omitempty" doc:"files and folders that an earlier node leaves"`
+	Guarded     []string `json:"guarded,omitempty" doc:"Windows: folders to close to non-administrators"`
+	Proxy       bool     `json:"proxy,omitempty" doc:"the plan sets the proxy"`
+	Proxies     []string `json:"proxies,omitempty" doc:"HOST:PORT of the plan's proxies that may be shown"`
+	Named       bool     `json:"named,omitempty" doc:"the plan sets the machine's name"`
+	StaticKept  bool     `json:"static_kept,omitempty" doc:"the plan keeps a static address in HNS" os:"windows"`
+	Only        []string `json:"only,omitempty" doc:"ids of the findings to check for; default all"`
+	Waive       []string `json:"waive,omitempty" doc:"ids of findings that do not count"`
 }
 
 // Findables lists what Preflight can find, in the order in which it looks.
@@ -99,7 +103,8 @@ func (q *Preflight) Check(ctx context.Context, r host.Reader, e *steps.Env) (ste
 		if ctx.Err() != nil {
 			return steps.Change{}, context.Cause(ctx)
 		}
-		base := steps.Finding{ID: check.id, Severity: check.severity, Why: check.why, Waived: slices.Contains(q.Waive, check.id)}
+		base := steps.Finding{ID: check.id, Severity: check.severity, Why: check.why,
+			Waived: slices.Contains(q.Waive, check.id)}
 		for _, l := range list {
 			f := base
 			f.Seen, f.Remedy = l.what, l.remedy
@@ -135,7 +140,8 @@ func refusal(list []steps.Finding) error {
 	if what == nil {
 		return nil
 	}
-	return &steps.Error{Code: steps.CodeFailed, Summary: PreflightSummary, Detail: strings.Join(what, "; "), Remedy: strings.Join(remedies, "; ")}
+	return &steps.Error{Code: steps.CodeFailed, Summary: PreflightSummary, Detail: strings.Join(what, "; "),
+		Remedy: strings.Join(remedies, "; ")}
 }
 
 // PreflightSummary is the summary of the error that findings come to.

@@ -33,19 +33,24 @@ func apiCertificate(ctx context.Context, s *survey) ([]seen, error) {
 	case shown == nil:
 		return nil, err
 	case errors.As(err, &name):
-		return found("give api_server a name or address that the certificate has, or the API server a certificate for this one (kubeadm: certSANs)",
+		return found("give api_server a name or address that the certificate has, or the API server a certificate "+
+			"for this one (kubeadm: certSANs)",
 			"the certificate that %s shows the machine is for %s, not for %s", s.q.APIServer, certNames(shown), u.Hostname())
 	case errors.As(err, &authority):
-		return found("correct api_server, or what stands between the machine and it (a load balancer of another cluster, a proxy that opens TLS); the CA is that of the plan's kubeconfig",
-			"the certificate that %s shows the machine is of %q, and the cluster's CA has not signed it", s.q.APIServer, shown.Issuer.String())
+		return found("correct api_server, or what stands between the machine and it (a load balancer of another "+
+			"cluster, a proxy that opens TLS); the CA is that of the plan's kubeconfig",
+			"the certificate that %s shows the machine is of %q, and the cluster's CA has not signed it",
+			s.q.APIServer, shown.Issuer.String())
 	}
-	return found("renew the API server's certificate (kubeadm certs renew apiserver)", "the certificate that %s shows the machine does not count: %v", s.q.APIServer, err)
+	return found("renew the API server's certificate (kubeadm certs renew apiserver)",
+		"the certificate that %s shows the machine does not count: %v", s.q.APIServer, err)
 }
 
 // verifyServer tells why a server is not the one of a name that ca has signed. Without a
 // certificate it is not known.
 func verifyServer(answer host.APIAnswer, ca, name string) (shown *x509.Certificate, err error) {
-	opts := x509.VerifyOptions{DNSName: name, Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: answer.Date}
+	opts := x509.VerifyOptions{DNSName: name, Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(),
+		CurrentTime: answer.Date}
 	if answer.Date.IsZero() {
 		opts.CurrentTime = answer.Clock
 	}

@@ -33,7 +33,8 @@ func openFolders(ctx context.Context, s *survey) ([]seen, error) {
 				return out, err
 			case fi.Open:
 				out = append(out, seen{"others than administrators may rename " + dir + " or what lies in it",
-					fmt.Sprintf("take the rights to change %s itself from all but SYSTEM and Administrators (icacls, this folder only; what is in it may keep its own), or move it away, so that nodejoin makes it", dir)})
+					fmt.Sprintf("take the rights to change %s itself from all but SYSTEM and Administrators "+
+						"(icacls, this folder only; what is in it may keep its own), or move it away, so that nodejoin makes it", dir)})
 			}
 		}
 	}

@@ -12,17 +12,21 @@ import (
 
 // linuxChecks: what a kubelet on Linux demands.
 var linuxChecks = []preflightCheck{
-	{id: "swap", severity: steps.SeverityError, os: "linux", why: "the kubelet does not start while swap space is in use, unless it is told otherwise",
+	{id: "swap", severity: steps.SeverityError, os: "linux",
+		why: "the kubelet does not start while swap space is in use, unless it is told otherwise",
 		look: func(_ context.Context, s *survey) ([]seen, error) {
 			if have := s.facts().Swap; s.q.NoSwap && have > 0 {
-				return found("turn it off (swapoff -a, and its lines in /etc/fstab), or tell the kubelet in the plan: config = { failSwapOn = false }", "%s of swap space are in use", host.FormatSize(have))
+				return found("turn it off (swapoff -a, and its lines in /etc/fstab), or tell the kubelet in the "+
+					"plan: config = { failSwapOn = false }", "%s of swap space are in use", host.FormatSize(have))
 			}
 			return nil, nil
 		}},
-	{id: "control-groups", severity: steps.SeverityError, os: "linux", why: "the kubelet from 1.35 on starts with version 2 of control groups only, unless it is told otherwise",
+	{id: "control-groups", severity: steps.SeverityError, os: "linux",
+		why: "the kubelet from 1.35 on starts with version 2 of control groups only, unless it is told otherwise",
 		look: func(_ context.Context, s *survey) ([]seen, error) {
 			if have := s.facts().Cgroup; s.q.CgroupV2 && have != "v2" {
-				return found("boot with systemd.unified_cgroup_hierarchy=1, or tell the kubelet in the plan: config = { failCgroupV1 = false }", "the machine has control groups %s", cmp.Or(have, "of no known version"))
+				return found("boot with systemd.unified_cgroup_hierarchy=1, or tell the kubelet in the plan: config "+
+					"= { failCgroupV1 = false }", "the machine has control groups %s", cmp.Or(have, "of no known version"))
 			}
 			return nil, nil
 		}},
@@ -35,7 +39,9 @@ var linuxChecks = []preflightCheck{
 					return out, err
 				}
 				if !there {
-					out = append(out, seen{fmt.Sprintf("the program %s is not installed (%s)", name, strings.Join(programDirs, ", ")), "install it with the machine's package manager"})
+					out = append(out,
+						seen{fmt.Sprintf("the program %s is not installed (%s)", name,
+							strings.Join(programDirs, ", ")), "install it with the machine's package manager"})
 				}
 			}
 			return out, nil

@@ -22,7 +22,8 @@ var preflightChecks = slices.Concat(machineChecks, windowsChecks, linuxChecks, n
 
 // machineChecks: the machine as such.
 var machineChecks = []preflightCheck{
-	{id: "operating-system", severity: steps.SeverityError, why: "the programs and settings of a node are those of its operating system",
+	{id: "operating-system", severity: steps.SeverityError,
+		why: "the programs and settings of a node are those of its operating system",
 		look: func(_ context.Context, s *survey) ([]seen, error) {
 			if want, have := s.q.OS, s.facts().OS; want != "" && want != have {
 				return found("give the node a profile for its operating system", "the machine runs %s, wanted is %s", have, want)
@@ -36,38 +37,48 @@ var machineChecks = []preflightCheck{
 			}
 			return nil, nil
 		}},
-	{id: "administrator", severity: steps.SeverityError, why: "services, the registry and the firewall can be changed by administrators only",
+	{id: "administrator", severity: steps.SeverityError,
+		why: "services, the registry and the firewall can be changed by administrators only",
 		look: func(_ context.Context, s *survey) ([]seen, error) {
 			if !s.facts().Admin {
 				return found("connect as an administrator (Linux: root)", "the login has no administrator rights")
 			}
 			return nil, nil
 		}},
-	{id: "disk-space", severity: steps.SeverityError, why: "programs and the first images would not find room, and a kubelet without space evicts its pods", look: diskSpace},
+	{id: "disk-space", severity: steps.SeverityError,
+		why:  "programs and the first images would not find room, and a kubelet without space evicts its pods",
+		look: diskSpace},
 	// 2 GiB are what the Kubernetes documentation advises to keep for Windows and its services.
-	{id: "memory", severity: steps.SeverityWarning, why: "Windows and its services want 2 GiB for themselves, and what is left is for pods",
+	{id: "memory", severity: steps.SeverityWarning,
+		why: "Windows and its services want 2 GiB for themselves, and what is left is for pods",
 		look: func(_ context.Context, s *survey) ([]seen, error) {
 			if have := s.facts().Memory; have > 0 && have < 4<<30-256<<20 { // firmware keeps some of it
 				return found("give the machine 4 GiB or more", "the machine has %s of memory", host.FormatSize(have))
 			}
 			return nil, nil
 		}},
-	{id: "processors", severity: steps.SeverityWarning, why: "the node's own programs keep one processor busy while pods start",
+	{id: "processors", severity: steps.SeverityWarning,
+		why: "the node's own programs keep one processor busy while pods start",
 		look: func(_ context.Context, s *survey) ([]seen, error) {
 			if have := s.facts().CPUs; have == 1 {
 				return found("give the machine two processors or more", "the machine has one processor")
 			}
 			return nil, nil
 		}},
-	{id: "host-name", severity: steps.SeverityError, why: "programs that ask the machine for its name, and not nodejoin for the Node's, put it into certificates, DNS and objects of the cluster, which take names of RFC 1123 only", look: hostName},
-	{id: "host-name-differs", severity: steps.SeverityNote, why: "logs and tools on the machine show another name than the cluster does",
+	{id: "host-name", severity: steps.SeverityError,
+		why: "programs that ask the machine for its name, and not nodejoin for the Node's, put it into " +
+			"certificates, DNS and objects of the cluster, which take names of RFC 1123 only", look: hostName},
+	{id: "host-name-differs", severity: steps.SeverityNote,
+		why: "logs and tools on the machine show another name than the cluster does",
 		look: func(_ context.Context, s *survey) ([]seen, error) {
 			name, _, _ := strings.Cut(s.e.Node, ".")
 			if s.q.Named {
 				return nil, nil
 			}
 			if have := s.facts().Hostname; !strings.EqualFold(have, s.e.Node) && !strings.EqualFold(have, name) {
-				return found(fmt.Sprintf("where one name for both is wanted, say host { hostname = %q } in the plan, which renames the machine, or rename the node", name), "the machine is named %s, its node %s", have, s.e.Node)
+				return found(fmt.Sprintf("where one name for both is wanted, say host { hostname = %q } in the "+
+					"plan, which renames the machine, or rename the node", name),
+					"the machine is named %s, its node %s", have, s.e.Node)
 			}
 			return nil, nil
 		}},
@@ -86,7 +97,8 @@ func diskSpace(ctx context.Context, s *survey) ([]seen, error) {
 	if err != nil || have >= want {
 		return nil, err
 	}
-	return found("free space on that volume", "%s are free on the volume of %s, wanted are %s", host.FormatSize(have), path, host.FormatSize(want))
+	return found("free space on that volume", "%s are free on the volume of %s, wanted are %s", host.FormatSize(have),
+		path, host.FormatSize(want))
 }
 
 // hostName: RFC 1123, 2.1, letters of either case, as the kubelet writes names in lower
@@ -112,12 +124,14 @@ func hostName(_ context.Context, s *survey) ([]seen, error) {
 	default:
 		return nil, nil
 	}
-	return found("give the machine another name: host { hostname = ... } in the plan", "the machine's name %q %s", name, why)
+	return found("give the machine another name: host { hostname = ... } in the plan", "the machine's name %q %s",
+		name, why)
 }
 
 // windowsChecks: Windows itself.
 var windowsChecks = []preflightCheck{
-	{id: "windows-build", severity: steps.SeverityError, os: "windows", why: "older builds lack what the node's network and runtime call",
+	{id: "windows-build", severity: steps.SeverityError, os: "windows",
+		why: "older builds lack what the node's network and runtime call",
 		look: func(_ context.Context, s *survey) ([]seen, error) {
 			if s.q.MinBuild == "" {
 				return nil, nil
@@ -126,23 +140,44 @@ var windowsChecks = []preflightCheck{
 			if err != nil || !old {
 				return nil, err
 			}
-			return found("update the operating system, or plan a version that supports this build", "the machine's build is %s, the lowest that works is %s", s.facts().Build, s.q.MinBuild)
+			return found("update the operating system, or plan a version that supports this build",
+				"the machine's build is %s, the lowest that works is %s", s.facts().Build, s.q.MinBuild)
 		}},
-	{id: "windows-edition", severity: steps.SeverityWarning, os: "windows", why: "Kubernetes is tested on Windows Server only", look: windowsEdition},
-	{id: "update-missing", severity: steps.SeverityError, os: "windows", why: "the pod network needs what a cumulative update brought", look: updateMissing},
-	{id: "update-broken", severity: steps.SeverityWarning, os: "windows", why: "a cumulative update is known to break nodes", look: updateBroken},
-	{id: "pending-reboot", severity: steps.SeverityWarning, os: "windows", why: "updates or features are half installed, and the node would go down with the reboot that ends them", look: pendingReboot},
-	{id: "feature-reboot", severity: steps.SeverityError, os: "windows", why: "Windows may refuse to turn a feature on, or lose it with the reboot, while an earlier change waits for that", look: featureReboot},
-	{id: "pending-rename", severity: steps.SeverityWarning, os: "windows", why: "the machine will have another name after its next reboot", look: pendingRename},
-	{id: "containers-feature", severity: steps.SeverityError, os: "windows", why: "the feature Containers brings the services that make containers and their networks", look: containersFeature},
-	{id: "containers-services", severity: steps.SeverityError, os: "windows", why: "a container runtime cannot start a container without these services", look: containersServices},
-	{id: "page-file", severity: steps.SeverityWarning, os: "windows", why: "Windows ends no process for want of memory, so without a page file a full node stands still", look: pageFile},
-	{id: "long-paths", severity: steps.SeverityNote, os: "windows", why: "volumes of pods come near to the 260 characters that a path may have otherwise",
-		look: registryFlag(host.CurrentControlSet+`Control\FileSystem`, "LongPathsEnabled", 1, "long paths are off", `say host { long_paths = true } in the plan`)},
-	{id: "automatic-updates", severity: steps.SeverityNote, os: "windows", why: "updates that come by themselves reboot nodes that were not drained, and have broken pod networks",
-		look: registryFlag(`HKLM\SOFTWARE\Policies\Microsoft\Windows\WindowsUpdate\AU`, "NoAutoUpdate", 1, "no policy keeps updates from coming by themselves", `say host { windows_update = "off" } in the plan, and update by hand`)},
-	{id: "defender-exclusions", severity: steps.SeverityNote, os: "windows", why: "Defender reads every file of an image as it is unpacked, which has taken a third of a node's processors", look: defenderExclusions},
-	{id: "folder-open", severity: steps.SeverityWarning, os: "windows", why: "who renames a folder above programs or settings of the node's services puts others in their place, and they run as SYSTEM", look: openFolders},
+	{id: "windows-edition", severity: steps.SeverityWarning, os: "windows",
+		why: "Kubernetes is tested on Windows Server only", look: windowsEdition},
+	{id: "update-missing", severity: steps.SeverityError, os: "windows",
+		why: "the pod network needs what a cumulative update brought", look: updateMissing},
+	{id: "update-broken", severity: steps.SeverityWarning, os: "windows",
+		why: "a cumulative update is known to break nodes", look: updateBroken},
+	{id: "pending-reboot", severity: steps.SeverityWarning, os: "windows",
+		why:  "updates or features are half installed, and the node would go down with the reboot that ends them",
+		look: pendingReboot},
+	{id: "feature-reboot", severity: steps.SeverityError, os: "windows",
+		why: "Windows may refuse to turn a feature on, or lose it with the reboot, while an earlier change waits " +
+			"for that", look: featureReboot},
+	{id: "pending-rename", severity: steps.SeverityWarning, os: "windows",
+		why: "the machine will have another name after its next reboot", look: pendingRename},
+	{id: "containers-feature", severity: steps.SeverityError, os: "windows",
+		why: "the feature Containers brings the services that make containers and their networks", look: containersFeature},
+	{id: "containers-services", severity: steps.SeverityError, os: "windows",
+		why: "a container runtime cannot start a container without these services", look: containersServices},
+	{id: "page-file", severity: steps.SeverityWarning, os: "windows",
+		why: "Windows ends no process for want of memory, so without a page file a full node stands still", look: pageFile},
+	{id: "long-paths", severity: steps.SeverityNote, os: "windows",
+		why: "volumes of pods come near to the 260 characters that a path may have otherwise",
+		look: registryFlag(host.CurrentControlSet+`Control\FileSystem`, "LongPathsEnabled", 1, "long paths are off",
+			`say host { long_paths = true } in the plan`)},
+	{id: "automatic-updates", severity: steps.SeverityNote, os: "windows",
+		why: "updates that come by themselves reboot nodes that were not drained, and have broken pod networks",
+		look: registryFlag(`HKLM\SOFTWARE\Policies\Microsoft\Windows\WindowsUpdate\AU`, "NoAutoUpdate", 1,
+			"no policy keeps updates from coming by themselves",
+			`say host { windows_update = "off" } in the plan, and update by hand`)},
+	{id: "defender-exclusions", severity: steps.SeverityNote, os: "windows",
+		why:  "Defender reads every file of an image as it is unpacked, which has taken a third of a node's processors",
+		look: defenderExclusions},
+	{id: "folder-open", severity: steps.SeverityWarning, os: "windows",
+		why: "who renames a folder above programs or settings of the node's services puts others in their place, " +
+			"and they run as SYSTEM", look: openFolders},
 }
 
 func windowsEdition(ctx context.Context, s *survey) ([]seen, error) {
@@ -171,7 +206,8 @@ func updateMissing(ctx context.Context, s *survey) ([]seen, error) {
 	if err != nil || have >= want {
 		return nil, err
 	}
-	return found("install the newest cumulative update", "the machine's build is %s.%d, the lowest that works is %s.%d", build, have, build, want)
+	return found("install the newest cumulative update",
+		"the machine's build is %s.%d, the lowest that works is %s.%d", build, have, build, want)
 }
 
 func updateBroken(ctx context.Context, s *survey) ([]seen, error) {
@@ -216,7 +252,9 @@ func featureReboot(ctx context.Context, s *survey) ([]seen, error) {
 	if err != nil || len(why) == 0 {
 		return nil, err
 	}
-	return found(`reboot the machine, or let the plan do it: host { reboot = "auto" }`, "features are to be turned on (%s), and Windows waits to be rebooted for %s", strings.Join(s.q.Features, ", "), strings.Join(why, ", "))
+	return found(`reboot the machine, or let the plan do it: host { reboot = "auto" }`,
+		"features are to be turned on (%s), and Windows waits to be rebooted for %s", strings.Join(s.q.Features, ", "),
+		strings.Join(why, ", "))
 }
 
 func pendingRename(ctx context.Context, s *survey) ([]seen, error) {
@@ -262,7 +300,8 @@ func containersFeature(ctx context.Context, s *survey) ([]seen, error) {
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	return found("install the Windows feature Containers and reboot the machine", "the machine has no service %s", strings.Join(missing, " and no service "))
+	return found("install the Windows feature Containers and reboot the machine", "the machine has no service %s",
+		strings.Join(missing, " and no service "))
 }
 
 func containersServices(ctx context.Context, s *survey) ([]seen, error) {
@@ -273,7 +312,8 @@ func containersServices(ctx context.Context, s *survey) ([]seen, error) {
 			return out, err
 		}
 		if start == serviceDisabled {
-			out = append(out, seen{fmt.Sprintf("the service %s is disabled", name), "set the start type of service " + name + " to manual"})
+			out = append(out, seen{fmt.Sprintf("the service %s is disabled", name), "set the start type of service " +
+				name + " to manual"})
 		}
 	}
 	return out, nil
@@ -281,14 +321,17 @@ func containersServices(ctx context.Context, s *survey) ([]seen, error) {
 
 func pageFile(ctx context.Context, s *survey) ([]seen, error) {
 	v, there, err := host.LookupRegistry(ctx, s.r, sessionManager+`\Memory Management`, "PagingFiles")
-	if err != nil || there && len(slices.DeleteFunc(slices.Clone(v.Strings), func(l string) bool { return strings.TrimSpace(l) == "" })) > 0 {
+	if err != nil || there && len(slices.DeleteFunc(slices.Clone(v.Strings), func(l string) bool {
+		return strings.TrimSpace(l) == ""
+	})) > 0 {
 		return nil, err
 	}
 	return found(`say host { page_file = 8096 } in the plan, and reboot the machine`, "the machine has no page file")
 }
 
 // registryFlag looks whether a value is the number that is wanted.
-func registryFlag(key, name string, want uint64, otherwise, remedy string) func(context.Context, *survey) ([]seen, error) {
+func registryFlag(key, name string, want uint64, otherwise, remedy string) func(context.Context, *survey) ([]seen,
+	error) {
 	return func(ctx context.Context, s *survey) ([]seen, error) {
 		v, _, err := host.LookupRegistry(ctx, s.r, key, name)
 		if err != nil || v.Number == want {
@@ -309,7 +352,8 @@ func defenderExclusions(ctx context.Context, s *survey) ([]seen, error) {
 	if slices.Contains(s.q.Services, "docker") || slices.Contains(s.q.Required, "docker") {
 		runtime = "docker"
 	}
-	for _, key := range []string{`HKLM\SOFTWARE\Microsoft\Windows Defender\Exclusions\`, `HKLM\SOFTWARE\Policies\Microsoft\Windows Defender\Exclusions\`} {
+	for _, key := range []string{`HKLM\SOFTWARE\Microsoft\Windows Defender\Exclusions\`,
+		`HKLM\SOFTWARE\Policies\Microsoft\Windows Defender\Exclusions\`} {
 		for _, sub := range []string{"Processes", "Paths"} {
 			values, _, err := host.LookupRegistryNames(ctx, s.r, key+sub)
 			if err != nil {

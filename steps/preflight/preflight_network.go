@@ -17,18 +17,22 @@ import (
 
 // networkChecks: the machine's addresses and its way to the cluster.
 var networkChecks = []preflightCheck{
-	{id: "no-address", severity: steps.SeverityError, why: "the kubelet reports an address, and other nodes send the pods' packets to it",
+	{id: "no-address", severity: steps.SeverityError,
+		why: "the kubelet reports an address, and other nodes send the pods' packets to it",
 		look: func(_ context.Context, s *survey) ([]seen, error) {
 			ip := s.address()
 			switch {
 			case !ip.IsValid():
-				return found("give the machine an address and a default route, or say management_ip in the plan", "the machine has no IPv4 address with a default route")
+				return found("give the machine an address and a default route, or say management_ip in the plan",
+					"the machine has no IPv4 address with a default route")
 			case ip.IsLinkLocalUnicast():
-				return found("give the machine an address by DHCP or by hand", "the machine's address is %s, which machines give themselves when none is leased to them", ip)
+				return found("give the machine an address by DHCP or by hand",
+					"the machine's address is %s, which machines give themselves when none is leased to them", ip)
 			}
 			return nil, nil
 		}},
-	{id: "address-elsewhere", severity: steps.SeverityError, why: "the pods' packets would be sent to another machine, or to none",
+	{id: "address-elsewhere", severity: steps.SeverityError,
+		why: "the pods' packets would be sent to another machine, or to none",
 		look: func(ctx context.Context, s *survey) ([]seen, error) {
 			const says = "the plan says %s, and none of the machine's adapters has it"
 			var out []seen
@@ -40,25 +44,35 @@ var networkChecks = []preflightCheck{
 			}
 			_, has, err := s.holder(ctx)
 			if err == nil && !has {
-				out = append(out, seen{fmt.Sprintf(says, s.q.Address), "correct management_ip in the plan, or the machine's address"})
+				out = append(out,
+					seen{fmt.Sprintf(says, s.q.Address), "correct management_ip in the plan, or the machine's address"})
 			}
 			return out, err
 		}},
-	{id: "address-in-cluster-network", severity: steps.SeverityError, why: "pods would take the machine's packets for those of a pod or a service", look: addressInCluster},
-	{id: "network-overlap", severity: steps.SeverityError, why: "what is meant for the machine's own network would go to pods or services", look: networkOverlap},
-	{id: "address-leased", severity: steps.SeverityNote, why: "the pod network is bound to the address that the node joined with",
+	{id: "address-in-cluster-network", severity: steps.SeverityError,
+		why: "pods would take the machine's packets for those of a pod or a service", look: addressInCluster},
+	{id: "network-overlap", severity: steps.SeverityError,
+		why: "what is meant for the machine's own network would go to pods or services", look: networkOverlap},
+	{id: "address-leased", severity: steps.SeverityNote,
+		why: "the pod network is bound to the address that the node joined with",
 		look: func(ctx context.Context, s *survey) ([]seen, error) {
 			a, has, err := s.holder(ctx)
 			if err != nil || !has || !a.DHCP {
 				return nil, err
 			}
-			return found("keep the lease for this machine, or set the address by hand", "the address %s of %s is leased by DHCP", s.address(), a.Name)
+			return found("keep the lease for this machine, or set the address by hand",
+				"the address %s of %s is leased by DHCP", s.address(), a.Name)
 		}},
 	// Before Windows Server 2022 HNS drops a static address when it makes a switch on
 	// the adapter (openshift/windows-machine-config-operator, pkg/windows/windows.go).
-	{id: "static-address-lost", severity: steps.SeverityError, os: "windows", why: "before Windows Server 2022 HNS drops a static address when it makes a virtual switch, and the machine is gone from the network", look: staticAddress},
-	{id: "address-on-switch", severity: steps.SeverityWarning, os: "windows", why: "HNS makes the pod network's switch on an adapter of the machine, and a virtual switch that is there already holds it", look: addressOnSwitch},
-	{id: "default-routes", severity: steps.SeverityWarning, why: "which address the node reports depends on metrics that change",
+	{id: "static-address-lost", severity: steps.SeverityError, os: "windows",
+		why: "before Windows Server 2022 HNS drops a static address when it makes a virtual switch, and the machine " +
+			"is gone from the network", look: staticAddress},
+	{id: "address-on-switch", severity: steps.SeverityWarning, os: "windows",
+		why: "HNS makes the pod network's switch on an adapter of the machine, and a virtual switch that is there " +
+			"already holds it", look: addressOnSwitch},
+	{id: "default-routes", severity: steps.SeverityWarning,
+		why: "which address the node reports depends on metrics that change",
 		look: func(ctx context.Context, s *survey) ([]seen, error) {
 			list, err := s.adapters(ctx)
 			var names []string
@@ -70,26 +84,36 @@ var networkChecks = []preflightCheck{
 			if err != nil || len(names) < 2 || s.q.Address != "" && !steps.HasRef(s.q.Address) {
 				return nil, err
 			}
-			return found("say management_ip in the plan, or leave one default route", "several adapters have a default route: %s", strings.Join(names, ", "))
+			return found("say management_ip in the plan, or leave one default route",
+				"several adapters have a default route: %s", strings.Join(names, ", "))
 		}},
 	{id: "api-name", severity: steps.SeverityError, why: "no program of the node would find the cluster",
 		look: func(ctx context.Context, s *survey) ([]seen, error) {
 			if _, err := s.api(ctx); errors.Is(err, host.ErrNameUnknown) {
-				return found("mend the machine's name servers, or give api_server a name or address that it knows", "the machine does not find %s", s.q.APIServer)
+				return found("mend the machine's name servers, or give api_server a name or address that it knows",
+					"the machine does not find %s", s.q.APIServer)
 			}
 			return nil, nil
 		}},
 	{id: "api-unreachable", severity: steps.SeverityError, why: "the kubelet would never be registered",
 		look: func(ctx context.Context, s *survey) ([]seen, error) {
 			if _, err := s.api(ctx); err != nil && !errors.Is(err, host.ErrNameUnknown) {
-				return found("open the way from the machine to the API server (route, firewall, load balancer), or correct api_server", "%s does not answer the machine: %v", s.q.APIServer, reason(err))
+				return found("open the way from the machine to the API server (route, firewall, load balancer), or "+
+					"correct api_server", "%s does not answer the machine: %v", s.q.APIServer, reason(err))
 			}
 			return nil, nil
 		}},
-	{id: "api-certificate", severity: steps.SeverityError, why: "the node's programs speak only with a server whose certificate the cluster's CA has signed for the name that they ask", look: apiCertificate},
-	{id: "clock-skew", severity: steps.SeverityError, why: "certificates and tokens count within their times only, and what is outside looks like a wrong login", look: clockSkew},
-	{id: "proxy-exceptions", severity: steps.SeverityWarning, why: "programs that read these variables, those in HostProcess pods too, would ask the proxy for the API server, pods and services", look: proxyExceptions},
-	{id: "proxy-unreachable", severity: steps.SeverityWarning, why: "what is fetched through it, images of containers too, never comes", look: proxyUnreachable},
+	{id: "api-certificate", severity: steps.SeverityError,
+		why: "the node's programs speak only with a server whose certificate the cluster's CA has signed for the " +
+			"name that they ask", look: apiCertificate},
+	{id: "clock-skew", severity: steps.SeverityError,
+		why:  "certificates and tokens count within their times only, and what is outside looks like a wrong login",
+		look: clockSkew},
+	{id: "proxy-exceptions", severity: steps.SeverityWarning,
+		why: "programs that read these variables, those in HostProcess pods too, would ask the proxy for the API " +
+			"server, pods and services", look: proxyExceptions},
+	{id: "proxy-unreachable", severity: steps.SeverityWarning,
+		why: "what is fetched through it, images of containers too, never comes", look: proxyUnreachable},
 }
 
 // reason takes what was asked off an error that says it once more.
@@ -105,7 +129,8 @@ func addressInCluster(_ context.Context, s *survey) ([]seen, error) {
 	ip := s.address()
 	for _, c := range s.taken() {
 		if c.Contains(ip) {
-			return found("choose networks of the cluster apart from the machines', or another address", "the machine's address %s lies in the network of the %s, %s", ip, c.what, c)
+			return found("choose networks of the cluster apart from the machines', or another address",
+				"the machine's address %s lies in the network of the %s, %s", ip, c.what, c)
 		}
 	}
 	return nil, nil
@@ -120,13 +145,16 @@ func networkOverlap(ctx context.Context, s *survey) ([]seen, error) {
 	}
 	var out []seen
 	for _, a := range list {
-		if strings.HasPrefix(a.Name, "vEthernet") || slices.ContainsFunc([]string{"cni", "flannel", "veth"}, func(p string) bool { return strings.HasPrefix(a.Name, p) }) {
+		if strings.HasPrefix(a.Name, "vEthernet") || slices.ContainsFunc([]string{"cni", "flannel", "veth"},
+			func(p string) bool { return strings.HasPrefix(a.Name, p) }) {
 			continue
 		}
 		for _, p := range a.Prefixes() {
 			for _, c := range s.taken() {
 				if p.Overlaps(c.Prefix) && !c.Contains(s.address()) {
-					out = append(out, seen{fmt.Sprintf("the network %s of %s overlaps that of the %s, %s", p.Masked(), a.Name, c.what, c), "choose networks of the cluster apart from the machine's"})
+					out = append(out,
+						seen{fmt.Sprintf("the network %s of %s overlaps that of the %s, %s", p.Masked(), a.Name,
+							c.what, c), "choose networks of the cluster apart from the machine's"})
 				}
 			}
 		}
@@ -169,7 +197,8 @@ func addressOnSwitch(ctx context.Context, s *survey) ([]seen, error) {
 	if err != nil && !errors.Is(err, host.ErrUnsupported) || slices.ContainsFunc(list, s.ownNetwork) {
 		return nil, err
 	}
-	return found("remove that switch where no one needs it, or say management_ip of another adapter in the plan", "the address %s is that of %s, of a virtual switch", s.address(), a.Name)
+	return found("remove that switch where no one needs it, or say management_ip of another adapter in the plan",
+		"the address %s is that of %s, of a virtual switch", s.address(), a.Name)
 }
 
 // api asks the API server once for all rows; without an api_server there is no answer and no error.
@@ -208,7 +237,8 @@ func clockSkew(ctx context.Context, s *survey) ([]seen, error) {
 	if skew < 0 {
 		word = "behind"
 	}
-	return found("set the machine's clock, and its time server", "the machine's clock is %s %s the API server's", skew.Abs(), word)
+	return found("set the machine's clock, and its time server", "the machine's clock is %s %s the API server's",
+		skew.Abs(), word)
 }
 
 // proxyExceptions reads what Go programs read (golang.org/x/net/http/httpproxy):
@@ -238,7 +268,8 @@ func proxyExceptions(ctx context.Context, s *survey) ([]seen, error) {
 	if missing == nil {
 		return nil, nil
 	}
-	return found("say proxy { ... } in the plan, which completes NO_PROXY from the cluster, or add them to NO_PROXY", "HTTPS_PROXY is set, and NO_PROXY does not have %s", strings.Join(missing, ", "))
+	return found("say proxy { ... } in the plan, which completes NO_PROXY from the cluster, or add them to NO_PROXY",
+		"HTTPS_PROXY is set, and NO_PROXY does not have %s", strings.Join(missing, ", "))
 }
 
 func exceptedNetwork(list string, p netip.Prefix) bool {
@@ -261,7 +292,8 @@ func excepted(list, name string) bool {
 		if p, err := netip.ParsePrefix(word); err == nil && ipErr == nil && p.Contains(ip) {
 			return true
 		}
-		if below := strings.TrimPrefix(word, "*"); word != "" && ipErr != nil && strings.HasSuffix("."+strings.ToLower(name), "."+strings.TrimPrefix(below, ".")) {
+		if below := strings.TrimPrefix(word, "*"); word != "" && ipErr != nil &&
+			strings.HasSuffix("."+strings.ToLower(name), "."+strings.TrimPrefix(below, ".")) {
 			return true
 		}
 	}
@@ -270,21 +302,33 @@ func excepted(list, name string) bool {
 
 // neighbourChecks: what else is on the machine.
 var neighbourChecks = []preflightCheck{
-	{id: "foreign-service", severity: steps.SeverityError, why: "nodejoin does not take over what it did not make", look: foreignServices},
-	{id: "service-missing", severity: steps.SeverityError, why: "the node is built on a service that something else brings", look: missingServices},
-	{id: "other-kubernetes", severity: steps.SeverityError, why: "two kubelets on one machine undo each other's network and containers",
+	{id: "foreign-service", severity: steps.SeverityError, why: "nodejoin does not take over what it did not make",
+		look: foreignServices},
+	{id: "service-missing", severity: steps.SeverityError,
+		why: "the node is built on a service that something else brings", look: missingServices},
+	{id: "other-kubernetes", severity: steps.SeverityError,
+		why: "two kubelets on one machine undo each other's network and containers",
 		look: func(ctx context.Context, s *survey) ([]seen, error) {
-			return registeredServices(ctx, s, "runs a node of its own", "remove that node with the tool that made it", "rke2", "k3s", "k0sworker", "rancher-wins", "microk8s", "windows-instance-config-daemon")
+			return registeredServices(ctx, s, "runs a node of its own", "remove that node with the tool that made it",
+				"rke2", "k3s", "k0sworker", "rancher-wins", "microk8s", "windows-instance-config-daemon")
 		}},
-	{id: "other-runtime", severity: steps.SeverityWarning, why: "a second container runtime makes networks and uses space that the node does not know of",
+	{id: "other-runtime", severity: steps.SeverityWarning,
+		why: "a second container runtime makes networks and uses space that the node does not know of",
 		look: func(ctx context.Context, s *survey) ([]seen, error) {
-			return registeredServices(ctx, s, "is another container runtime", "remove it where no one needs it", "docker", "com.docker.service", "cri-dockerd", "crio", "podman")
+			return registeredServices(ctx, s, "is another container runtime", "remove it where no one needs it",
+				"docker", "com.docker.service", "cri-dockerd", "crio", "podman")
 		}},
 	{id: "port-taken", severity: steps.SeverityError, why: "a program of the node could not listen", look: portsTaken},
-	{id: "port-dynamic", severity: steps.SeverityWarning, os: "windows", why: "Windows gives such a port to any program that asks for one, and its NAT sets them aside by the hundred; then a program of the node cannot listen", look: portsDynamic},
-	{id: "port-excluded", severity: steps.SeverityError, os: "windows", why: "Windows, or its NAT, has set the port aside, and refuses it to the program of the node that needs it", look: portsExcluded},
-	{id: "hns-network-foreign", severity: steps.SeverityWarning, os: "windows", why: "another virtual switch may hold the adapter that the pod network needs", look: foreignNetworks},
-	{id: "leftovers", severity: steps.SeverityWarning, why: "addresses and networks of an earlier node would be taken for this one's", look: leftovers},
+	{id: "port-dynamic", severity: steps.SeverityWarning, os: "windows",
+		why: "Windows gives such a port to any program that asks for one, and its NAT sets them aside by the " +
+			"hundred; then a program of the node cannot listen", look: portsDynamic},
+	{id: "port-excluded", severity: steps.SeverityError, os: "windows",
+		why:  "Windows, or its NAT, has set the port aside, and refuses it to the program of the node that needs it",
+		look: portsExcluded},
+	{id: "hns-network-foreign", severity: steps.SeverityWarning, os: "windows",
+		why: "another virtual switch may hold the adapter that the pod network needs", look: foreignNetworks},
+	{id: "leftovers", severity: steps.SeverityWarning,
+		why: "addresses and networks of an earlier node would be taken for this one's", look: leftovers},
 }
 
 func foreignServices(ctx context.Context, s *survey) ([]seen, error) {
@@ -298,7 +342,9 @@ func foreignServices(ctx context.Context, s *survey) ([]seen, error) {
 			return out, err
 		}
 		if !steps.Ours(svc, s.e.Record) {
-			out = append(out, seen{fmt.Sprintf("service %s is registered (%s) but not by nodejoin", name, strings.Join(svc.Command, " ")), steps.ForeignRemedy(name)})
+			out = append(out,
+				seen{fmt.Sprintf("service %s is registered (%s) but not by nodejoin", name,
+					strings.Join(svc.Command, " ")), steps.ForeignRemedy(name)})
 		}
 	}
 	return out, nil
@@ -310,7 +356,8 @@ func missingServices(ctx context.Context, s *survey) ([]seen, error) {
 		svc, err := s.r.Service(ctx, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			out = append(out, seen{fmt.Sprintf("service %s is not registered", name), fmt.Sprintf("install what service %s belongs to", name)})
+			out = append(out, seen{fmt.Sprintf("service %s is not registered", name),
+				fmt.Sprintf("install what service %s belongs to", name)})
 		case err != nil:
 			return out, err
 		case svc.State != host.ServiceRunning:
@@ -340,8 +387,10 @@ func foreignNetworks(ctx context.Context, s *survey) ([]seen, error) {
 	}
 	var out []seen
 	for _, n := range list {
-		if !s.ownNetwork(n) && slices.Contains([]string{"overlay", "l2bridge", "l2tunnel", "transparent"}, strings.ToLower(n.Type)) {
-			out = append(out, seen{fmt.Sprintf("there is an HNS network %s of type %s", n.Name, n.Type), "remove the network with the tool that made it, where no one needs it"})
+		if !s.ownNetwork(n) && slices.Contains([]string{"overlay", "l2bridge", "l2tunnel", "transparent"},
+			strings.ToLower(n.Type)) {
+			out = append(out, seen{fmt.Sprintf("there is an HNS network %s of type %s", n.Name, n.Type),
+				"remove the network with the tool that made it, where no one needs it"})
 		}
 	}
 	return out, err

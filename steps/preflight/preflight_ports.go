@@ -31,7 +31,8 @@ func portsTaken(ctx context.Context, s *survey) ([]seen, error) {
 				if l.PID != 0 {
 					by = fmt.Sprintf("process %d", l.PID)
 				}
-				out = append(out, seen{fmt.Sprintf("%s holds port %d/%s", by, port, protocol), "end that program, or give it another port"})
+				out = append(out, seen{fmt.Sprintf("%s holds port %d/%s", by, port, protocol),
+					"end that program, or give it another port"})
 			}
 		}
 	}
@@ -61,12 +62,15 @@ func portsDynamic(ctx context.Context, s *survey) ([]seen, error) {
 		}
 	}
 	var out []seen
-	for _, r := range slices.SortedFunc(maps.Keys(within), func(a, b host.PortRange) int { return strings.Compare(a.Protocol, b.Protocol) }) {
+	for _, r := range slices.SortedFunc(maps.Keys(within), func(a, b host.PortRange) int {
+		return strings.Compare(a.Protocol, b.Protocol)
+	}) {
 		remedy := `say host { dynamic_ports = "34000-65535" } in the plan`
 		if r.Protocol == "udp" {
 			remedy = "netsh interface ipv4 set dynamicport udp start=34000 num=31536, and the same for ipv6"
 		}
-		out = append(out, seen{fmt.Sprintf("the dynamic ports %s hold %s of the node", r, strings.Join(within[r], ", ")), remedy})
+		out = append(out,
+			seen{fmt.Sprintf("the dynamic ports %s hold %s of the node", r, strings.Join(within[r], ", ")), remedy})
 	}
 	return out, nil
 }
@@ -87,8 +91,10 @@ func portsExcluded(ctx context.Context, s *survey) ([]seen, error) {
 		}
 		if excluded {
 			out = append(out, seen{fmt.Sprintf("no program holds port %d/%s, and Windows refuses it", port, protocol),
-				fmt.Sprintf("see whose range it is in (netsh interface ipv4 show excludedportrange %s): one with a star is deleted by netsh, others are of Windows' NAT, which takes them out of the dynamic ports; "+
-					"move those beyond the node's (host { dynamic_ports = \"34000-65535\" } in the plan, netsh for udp) and reboot the machine", protocol)})
+				fmt.Sprintf("see whose range it is in (netsh interface ipv4 show excludedportrange %s): one with a "+
+					"star is deleted by netsh, others are of Windows' NAT, which takes them out of the dynamic ports; "+
+					"move those beyond the node's (host { dynamic_ports = \"34000-65535\" } in the plan, netsh for "+
+					"udp) and reboot the machine", protocol)})
 		}
 	}
 	return out, nil

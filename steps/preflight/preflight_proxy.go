@@ -34,12 +34,14 @@ func ProxyAddress(text string) (address string, ok bool) {
 // proxyUnreachable asks the plan's proxies, and those that the machine's programs have
 // from its environment, unless the plan changes that.
 func proxyUnreachable(ctx context.Context, s *survey) ([]seen, error) {
-	out, err := s.askProxies(ctx, s.q.Proxies, "the plan", "correct the proxy block of the plan, or open the way from the machine to the proxy")
+	out, err := s.askProxies(ctx, s.q.Proxies, "the plan",
+		"correct the proxy block of the plan, or open the way from the machine to the proxy")
 	if s.q.Proxy {
 		return out, err
 	}
 	list, err1 := s.environmentProxies(ctx)
-	more, err2 := s.askProxies(ctx, list, "the machine's environment", "correct or remove HTTP_PROXY and HTTPS_PROXY of the machine, or open the way from the machine to the proxy")
+	more, err2 := s.askProxies(ctx, list, "the machine's environment",
+		"correct or remove HTTP_PROXY and HTTPS_PROXY of the machine, or open the way from the machine to the proxy")
 	return append(out, more...), errors.Join(err, err1, err2)
 }
 
@@ -50,7 +52,8 @@ func (s *survey) askProxies(ctx context.Context, list []string, of, remedy strin
 		case errors.Is(err, host.ErrNameUnknown):
 			out = append(out, seen{fmt.Sprintf("the machine does not find the proxy %s of %s", address, of), remedy})
 		case errors.Is(err, host.ErrNoAnswer):
-			out = append(out, seen{fmt.Sprintf("the proxy %s of %s does not answer the machine: %v", address, of, reason(err)), remedy})
+			out = append(out,
+				seen{fmt.Sprintf("the proxy %s of %s does not answer the machine: %v", address, of, reason(err)), remedy})
 		case err != nil:
 			unknown = errors.Join(unknown, err)
 		}

@@ -136,7 +136,9 @@ func (s *survey) registered(ctx context.Context, names ...string) ([]host.Servic
 		if err != nil {
 			return out, err
 		}
-		if !slices.ContainsFunc(slices.Concat(s.q.Services, s.q.Required), func(own string) bool { return strings.EqualFold(own, name) }) {
+		if !slices.ContainsFunc(slices.Concat(s.q.Services, s.q.Required), func(own string) bool {
+			return strings.EqualFold(own, name)
+		}) {
 			out = append(out, svc)
 		}
 	}

@@ -83,7 +83,8 @@ func StoreState(ctx context.Context, h host.Host, f host.Facts, state any) (stri
 	if there, err := holds(ctx, h, BlobPath(f, sum), sum); err != nil || there {
 		return sum, err
 	}
-	return sum, h.WriteFile(ctx, BlobPath(f, sum), bytes.NewReader(b), host.WriteOptions{Access: host.AccessPrivate, SHA256: sum})
+	return sum, h.WriteFile(ctx, BlobPath(f, sum), bytes.NewReader(b), host.WriteOptions{Access: host.AccessPrivate,
+		SHA256: sum})
 }
 
 // ReadState gives the JSON form of a state that StoreState stored.

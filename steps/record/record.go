@@ -129,7 +129,8 @@ func parse(b []byte) (*Record, error) {
 	var err error
 	switch {
 	case layout.Version > Version:
-		return nil, fmt.Errorf("a newer nodejoin wrote it (record version %d, this one reads up to %d)", layout.Version, Version)
+		return nil, fmt.Errorf("a newer nodejoin wrote it (record version %d, this one reads up to %d)",
+			layout.Version, Version)
 	case layout.Version < 2:
 		rec, err = parseVersion1(b)
 	default:

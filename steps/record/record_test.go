@@ -79,9 +79,11 @@ func TestVersion1(t *testing.T) {
 			settings += len(list) - len(rec.Settings[plan])
 		}
 		if len(rec.Claims) != len(old.Owned) || items != len(old.Trial.Kept) || settings != 0 || len(rec.Fingerprints) == 0 {
-			t.Errorf("%s: %d of %d claims, %d of %d items, %d settings missing", name, len(rec.Claims), len(old.Owned), items, len(old.Trial.Kept), settings)
+			t.Errorf("%s: %d of %d claims, %d of %d items, %d settings missing", name, len(rec.Claims), len(old.Owned),
+				items, len(old.Trial.Kept), settings)
 		}
-		if !cmp.Equal(rec.Archives, old.Archives) || !cmp.Equal(rec.Starts, old.Starts) || len(rec.Digests) != len(old.Digests) {
+		if !cmp.Equal(rec.Archives, old.Archives) || !cmp.Equal(rec.Starts, old.Starts) ||
+			len(rec.Digests) != len(old.Digests) {
 			t.Errorf("%s: archives, starts or digests differ", name)
 		}
 		for key, c := range rec.Claims {

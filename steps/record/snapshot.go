@@ -92,7 +92,9 @@ func (s *Snapshot) Add(key Key, item Item) {
 
 // Keys are those of the items, the last one first.
 func (s *Snapshot) Keys() []Key {
-	return slices.SortedFunc(maps.Keys(s.Items), func(a, b Key) int { return compare(s.Items[b].Seq, a, s.Items[a].Seq, b) })
+	return slices.SortedFunc(maps.Keys(s.Items), func(a, b Key) int {
+		return compare(s.Items[b].Seq, a, s.Items[a].Seq, b)
+	})
 }
 
 // blobs are the digests of the files that the snapshot needs, each once, in order.

@@ -89,7 +89,8 @@ func (t *snapshot1) convert() (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{Node: node, Begun: t.Begun, Items: map[Key]Item{}, Archives: t.Archives, Closed: t.Ended, RolledBack: t.Back}
+	s := &Snapshot{Node: node, Begun: t.Begun, Items: map[Key]Item{}, Archives: t.Archives, Closed: t.Ended,
+		RolledBack: t.Back}
 	for text, item := range t.Kept {
 		if strings.HasPrefix(text, "dropped:") { // its file only waits to be removed
 			s.Leftover = append(s.Leftover, item.Blob)

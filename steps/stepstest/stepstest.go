@@ -41,7 +41,8 @@ func (m Memory) Open(ctx context.Context, src steps.Source) (io.ReadCloser, int6
 	return io.NopCloser(bytes.NewReader(b)), int64(len(b)), nil
 }
 
-func (m Memory) Unpack(ctx context.Context, r io.Reader, name, targetOS string, each func(steps.Member, io.Reader) error) error {
+func (m Memory) Unpack(ctx context.Context, r io.Reader, name, targetOS string,
+	each func(steps.Member, io.Reader) error) error {
 	gz, err := gzip.NewReader(r)
 	if err != nil {
 		return err
@@ -99,7 +100,8 @@ func OpenHost(t *testing.T, os string) host.Host {
 
 func Apply(t *testing.T, h host.Host, a steps.Artifacts, list []steps.Spec) executor.ApplyReply {
 	t.Helper()
-	reply, err := executor.NewExecutor(kinds.Catalog(), h, a, func(event.Event) {}).Apply(t.Context(), executor.Request{Node: "win-1", Steps: list})
+	reply, err := executor.NewExecutor(kinds.Catalog(), h, a, func(event.Event) {}).Apply(t.Context(),
+		executor.Request{Node: "win-1", Steps: list})
 	if err != nil {
 		return executor.ApplyReply{Err: steps.AsError(err)}
 	}
@@ -157,12 +159,14 @@ func TestCert(t *testing.T, name string, life time.Duration) (cert, key string) 
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	Must(t, err)
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(life)}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(life)}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, k.Public(), k)
 	Must(t, err)
 	kd, err := x509.MarshalECPrivateKey(k)
 	Must(t, err)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: kd}))
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: kd}))
 }
 
 // TestAuthority is an authority whose key nobody has.
@@ -170,7 +174,8 @@ func TestAuthority(t *testing.T) *x509.Certificate {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	Must(t, err)
-	c := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "authority"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	c := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "authority"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, k.Public(), k)
 	Must(t, err)
@@ -180,6 +185,7 @@ func TestAuthority(t *testing.T) *x509.Certificate {
 }
 
 func Service(name, exe string, args ...string) *kinds.Service {
-	return &kinds.Service{ServiceConfig: host.ServiceConfig{Name: name, Description: "Test", Command: append([]string{exe}, args...),
+	return &kinds.Service{ServiceConfig: host.ServiceConfig{Name: name, Description: "Test",
+		Command:  append([]string{exe}, args...),
 		Recovery: []host.RecoveryAction{{Action: "restart", Delay: 10 * time.Second}}, RecoveryReset: 60}}
 }

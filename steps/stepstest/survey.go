@@ -27,12 +27,16 @@ type Survey struct {
 }
 
 func NewSurvey(t *testing.T) *Survey {
-	return &Survey{T: t, Node: "win-1", Config: sandbox.Config{Path: t.TempDir(), Hostname: "win-1", IP: "192.0.2.10"}, Args: preflight.Preflight{
-		OS: "windows", Arch: "amd64", MinBuild: "10.0.17763", MinRevisions: map[string]int{"10.0.17763": 379}, BadRevisions: map[string]string{"10.0.20348.2582": "it breaks HNS"},
-		Path: `C:\`, MinFree: "1MiB", APIServer: "https://api.example:6443", PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12",
-		Services: []string{"containerd", "kubelet"}, Ports: []string{"tcp/10250", "udp/4789"}, HNSNetworks: []string{"flannel.4096"},
-		Leftovers: []string{`C:\run\flannel\subnet.env`},
-	}}
+	return &Survey{T: t, Node: "win-1", Config: sandbox.Config{Path: t.TempDir(), Hostname: "win-1", IP: "192.0.2.10"},
+		Args: preflight.Preflight{
+			OS: "windows", Arch: "amd64", MinBuild: "10.0.17763", MinRevisions: map[string]int{"10.0.17763": 379},
+			BadRevisions: map[string]string{"10.0.20348.2582": "it breaks HNS"},
+			Path:         `C:\`, MinFree: "1MiB", APIServer: "https://api.example:6443", PodCIDR: "10.244.0.0/16",
+			ServiceCIDR: "10.96.0.0/12",
+			Services:    []string{"containerd", "kubelet"}, Ports: []string{"tcp/10250", "udp/4789"},
+			HNSNetworks: []string{"flannel.4096"},
+			Leftovers:   []string{`C:\run\flannel\subnet.env`},
+		}}
 }
 
 // Linux makes it a machine of Linux.
@@ -109,7 +113,8 @@ func (s *Survey) Open() host.Host {
 func (s *Survey) Findings() (list []steps.Finding, refused *steps.Error) {
 	s.T.Helper()
 	x := executor.NewExecutor(kinds.Catalog(), s.Open(), Memory{}, func(event.Event) {})
-	reply, err := x.Check(s.T.Context(), executor.Request{Node: s.Node, Steps: []steps.Spec{Spec("preflight", "p", &s.Args)}})
+	reply, err := x.Check(s.T.Context(),
+		executor.Request{Node: s.Node, Steps: []steps.Spec{Spec("preflight", "p", &s.Args)}})
 	Must(s.T, err)
 	if reply.Mutations != 0 {
 		s.T.Errorf("%d mutating calls", reply.Mutations)

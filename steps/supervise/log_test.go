@@ -117,7 +117,9 @@ func TestLogTellsLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := regexp.MustCompile(`^half a line\n\S+Z \[supervise x\] 5 bytes of output were lost: .*\n\S+Z \[supervise x\] own words\n$`); !want.Match(b) {
+	want := regexp.MustCompile(`^half a line\n` +
+		`\S+Z \[supervise x\] 5 bytes of output were lost: .*\n\S+Z \[supervise x\] own words\n$`)
+	if !want.Match(b) {
 		t.Errorf("have %q", b)
 	}
 }

@@ -34,7 +34,8 @@ func Once(ctx context.Context, command, env []string, out *os.File) (code int, e
 	case <-p.ended:
 		return 0, errors.Join(context.Cause(ctx), killed)
 	case <-bound.C:
-		return 0, errors.Join(context.Cause(ctx), killed, fmt.Errorf("%s is still there %s after it was killed", p, killGrace))
+		return 0, errors.Join(context.Cause(ctx), killed, fmt.Errorf("%s is still there %s after it was killed", p,
+			killGrace))
 	}
 }
 

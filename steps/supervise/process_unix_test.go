@@ -97,7 +97,9 @@ func number(t *testing.T, text, pattern string) int {
 func TestRestartsRealProgram(t *testing.T) {
 	cmd, log := runSupervisor(t, `echo out; echo err >&2; exit 7`)
 	text := awaitLog(t, log, `(?s)(started /bin/sh.*){3}`)
-	for _, want := range []string{`(?m)^out$`, `(?m)^err$`, `(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \[supervise x\] ended by itself after .*: exit status 7$`, `next start in 20ms`, `next start in 40ms`} {
+	for _, want := range []string{`(?m)^out$`, `(?m)^err$`,
+		`(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \[supervise x\] ended by itself after .*: exit status 7$`,
+		`next start in 20ms`, `next start in 40ms`} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("no %s in:\n%s", want, text)
 		}
@@ -112,7 +114,10 @@ func TestRestartsRealProgram(t *testing.T) {
 
 // TestStopEndsTree: the program hears SIGTERM, and what it leaves running goes too.
 func TestStopEndsTree(t *testing.T) {
-	cmd, log := runSupervisor(t, `trap 'echo heard; exit 0' TERM; (trap '' TERM; echo grandchild $(exec sh -c 'echo $PPID'); while :; do sleep 0.1; done) & while :; do sleep 0.1; done`)
+	cmd, log := runSupervisor(t,
+		`trap 'echo heard; exit 0' TERM; `+
+			`(trap '' TERM; echo grandchild $(exec sh -c 'echo $PPID'); `+
+			`while :; do sleep 0.1; done) & while :; do sleep 0.1; done`)
 	text := awaitLog(t, log, `grandchild \d+\n`)
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -148,7 +153,8 @@ func TestNoProgram(t *testing.T) {
 }
 
 func TestRealRotation(t *testing.T) {
-	cmd, log := runSupervisor(t, `i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done; echo full; sleep 60`, "--log-max-size", "4096", "--log-keep", "3")
+	cmd, log := runSupervisor(t, `i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done; echo full; sleep 60`,
+		"--log-max-size", "4096", "--log-keep", "3")
 	awaitLog(t, log, `(?m)^full$`)
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -46,7 +46,8 @@ type handler struct {
 const progress = 2 * time.Second
 
 // Execute implements svc.Handler. args[0] is the name under which the service is registered.
-func (h *handler) Execute(args []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (specific bool, code uint32) {
+func (h *handler) Execute(args []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (specific bool,
+	code uint32) {
 	status <- svc.Status{State: svc.StartPending, WaitHint: uint32(2 * progress / time.Millisecond)}
 	name := h.opt.name
 	if len(args) > 0 && args[0] != "" {
@@ -69,7 +70,8 @@ func (h *handler) Execute(args []string, requests <-chan svc.ChangeRequest, stat
 }
 
 // serve answers the manager until the supervisor is done.
-func (h *handler) serve(stop func(), running <-chan struct{}, done <-chan error, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (bool, uint32) {
+func (h *handler) serve(stop func(), running <-chan struct{}, done <-chan error, requests <-chan svc.ChangeRequest,
+	status chan<- svc.Status) (bool, uint32) {
 	now := svc.Status{State: svc.StartPending}
 	tick := time.NewTicker(progress)
 	defer tick.Stop()

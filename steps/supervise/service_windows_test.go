@@ -99,7 +99,8 @@ func service(t *testing.T, kind string) (*mgr.Service, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(key.SetStringsValue("Environment", []string{"NODE_NAME=win-1", "OTHER=x"}), key.Close()); err != nil {
+	if err := errors.Join(key.SetStringsValue("Environment", []string{"NODE_NAME=win-1", "OTHER=x"}),
+		key.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return s, log

@@ -128,11 +128,13 @@ func TestStopInThePause(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	have, err := parse([]string{"--name", "flanneld", "--log", "f.log", "--log-max-size", "1000", "--log-keep=2", "--restart-delay", "50ms", "--", "flanneld", "--kube-subnet-mgr", "--name", "x"})
+	have, err := parse([]string{"--name", "flanneld", "--log", "f.log", "--log-max-size", "1000", "--log-keep=2",
+		"--restart-delay", "50ms", "--", "flanneld", "--kube-subnet-mgr", "--name", "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := options{name: "flanneld", log: "f.log", maxSize: 1000, keep: 2, delay: 50 * time.Millisecond, command: []string{"flanneld", "--kube-subnet-mgr", "--name", "x"}}
+	want := options{name: "flanneld", log: "f.log", maxSize: 1000, keep: 2, delay: 50 * time.Millisecond,
+		command: []string{"flanneld", "--kube-subnet-mgr", "--name", "x"}}
 	if diff := cmp.Diff(want, have, cmp.AllowUnexported(options{})); diff != "" {
 		t.Error(diff)
 	}
@@ -141,8 +143,10 @@ func TestParse(t *testing.T) {
 	if diff := cmp.Diff(want, have, cmp.AllowUnexported(options{})); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	for _, args := range []string{"", "--name n -- p", "--log l -- p", "--name n --log l", "--name n --log l --log-max-size 0 -- p",
-		"--name n --log l --log-keep -1 -- p", "--name n --log l --restart-delay 0s -- p", "--name n --log l --restart-delay 31s -- p", "--nmae n"} {
+	for _, args := range []string{"", "--name n -- p", "--log l -- p", "--name n --log l",
+		"--name n --log l --log-max-size 0 -- p",
+		"--name n --log l --log-keep -1 -- p", "--name n --log l --restart-delay 0s -- p",
+		"--name n --log l --restart-delay 31s -- p", "--nmae n"} {
 		if _, err := parse(strings.Fields(args)); err == nil {
 			t.Errorf("%q is taken", args)
 		}

@@ -49,7 +49,8 @@ func (j *joined) session() *engine.Session {
 	p := &plan.Compiled{Nodes: []plan.Node{{Name: "n1", OS: "linux", Steps: []steps.Spec{
 		spec("outer", "directory", &kinds.Directory{Path: j.dir}),
 		spec("inner", "directory", &kinds.Directory{Path: filepath.Join(j.dir, "inner")}),
-		spec("text", "file", &kinds.File{Path: filepath.Join(j.dir, "inner", "a.txt"), Content: "a", Access: host.AccessPrivate}),
+		spec("text", "file", &kinds.File{Path: filepath.Join(j.dir, "inner", "a.txt"), Content: "a",
+			Access: host.AccessPrivate}),
 	}}}}
 	s := engine.New(p, engine.Options{
 		Holder: steps.Holder{Run: "r", User: "alice", Host: "ctl", PID: os.Getpid(), Command: "leave"},
@@ -110,14 +111,17 @@ func TestLeaveOverSSH(t *testing.T) {
 		if d, ok := e.(event.StepDone); ok {
 			order = append(order, d.Step)
 		}
-		if s, ok := e.(event.StepStarted); ok && s.Step == "own_folder" && (there(j.dir) || !there(j.Data()) || !there(agents)) {
-			t.Errorf("when its own folder goes: what was made is there %v, the folder %v, the agent %v", there(j.dir), there(j.Data()), there(agents))
+		if s, ok := e.(event.StepStarted); ok && s.Step == "own_folder" && (there(j.dir) || !there(j.Data()) ||
+			!there(agents)) {
+			t.Errorf("when its own folder goes: what was made is there %v, the folder %v, the agent %v", there(j.dir),
+				there(j.Data()), there(agents))
 		}
 	}
 	if l := j.leave(); l.Err != nil || len(l.Files) > 0 || l.Mutations == 0 {
 		t.Fatalf("%+v", l)
 	}
-	want := []string{"file:" + filepath.Join(j.dir, "inner", "a.txt"), "directory:" + filepath.Join(j.dir, "inner"), "directory:" + j.dir, "own_folder"}
+	want := []string{"file:" + filepath.Join(j.dir, "inner", "a.txt"), "directory:" + filepath.Join(j.dir, "inner"),
+		"directory:" + j.dir, "own_folder"}
 	if !slices.Equal(order, want) {
 		t.Errorf("the order is %q, want %q", order, want)
 	}

@@ -26,14 +26,16 @@ func TestLockOverSSH(t *testing.T) {
 	if r, err := one.Lock(t.Context(), steps.LockRequest{Holder: holder("1")}); err != nil || r != (steps.LockReply{}) {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if reply, err := Do(t.Context(), one, wire.Apply, directories(t.TempDir(), 2), nil); err != nil || reply.Err != nil || len(reply.Changed) != 2 {
+	if reply, err := Do(t.Context(), one, wire.Apply, directories(t.TempDir(), 2), nil); err != nil ||
+		reply.Err != nil || len(reply.Changed) != 2 {
 		t.Fatalf("the holder's own apply: %+v, %v", reply, err)
 	}
 	r, err := two.Lock(t.Context(), steps.LockRequest{Holder: holder("2")})
 	if err != nil || r.By == nil || *r.By != holder("1") {
 		t.Fatalf("the second: %+v, %v", r, err)
 	}
-	if have := steps.Locked("the machine n1", *r.By).Error(); !strings.Contains(have, "apply by alice on ctl (process 7), since 2001-09-09T01:46:40Z") {
+	if have := steps.Locked("the machine n1", *r.By).Error(); !strings.Contains(have,
+		"apply by alice on ctl (process 7), since 2001-09-09T01:46:40Z") {
 		t.Error(have)
 	}
 
@@ -67,11 +69,13 @@ func TestGatherOverSSH(t *testing.T) {
 	if err := os.WriteFile(conf, []byte("a: hush-hush\npassword: other\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	reply, err := Do(t.Context(), m.dial(t, m.config(m.addr)), wire.Collect, collect.GatherRequest{Node: "n1", Steps: []steps.Spec{
-		{ID: "c", Kind: "file", Args: steps.MustArgs(&kinds.File{Path: conf})},
-		{ID: "k", Kind: "kubeconfig", Args: steps.MustArgs(&kinds.Kubeconfig{Path: filepath.Join(dir, "none"), Token: "hush-hush"})},
-		{ID: "r", Kind: "file_ready", Args: steps.MustArgs(&kinds.FileReady{Path: log})},
-	}}, nil)
+	reply, err := Do(t.Context(), m.dial(t, m.config(m.addr)), wire.Collect,
+		collect.GatherRequest{Node: "n1", Steps: []steps.Spec{
+			{ID: "c", Kind: "file", Args: steps.MustArgs(&kinds.File{Path: conf})},
+			{ID: "k", Kind: "kubeconfig",
+				Args: steps.MustArgs(&kinds.Kubeconfig{Path: filepath.Join(dir, "none"), Token: "hush-hush"})},
+			{ID: "r", Kind: "file_ready", Args: steps.MustArgs(&kinds.FileReady{Path: log})},
+		}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +84,8 @@ func TestGatherOverSSH(t *testing.T) {
 		parts[p.Name] = p
 	}
 	name := func(path string) string { return "files/" + strings.TrimPrefix(path, "/") }
-	if p := parts[name(log)]; !p.Cut || !strings.HasPrefix(p.Text, "an old line\n") || !strings.HasSuffix(p.Text, "the last line\n") || len(p.Text) > 64<<10 {
+	if p := parts[name(log)]; !p.Cut || !strings.HasPrefix(p.Text, "an old line\n") ||
+		!strings.HasSuffix(p.Text, "the last line\n") || len(p.Text) > 64<<10 {
 		t.Errorf("the log: %d bytes, cut %v, %q", len(p.Text), p.Cut, p.Missing)
 	}
 	if p := parts[name(conf)]; p.Text != "a: (sensitive)\npassword: \"(sensitive)\"\n" {
@@ -97,8 +102,11 @@ func TestGatherOverSSH(t *testing.T) {
 // What is wrong with a joined machine is looked for over the wire too.
 func TestExamineOverSSH(t *testing.T) {
 	m := newMachine(t)
-	kubelet := steps.Spec{ID: "kubelet", Kind: "service", Args: steps.MustArgs(&kinds.Service{ServiceConfig: host.ServiceConfig{Name: "nodejoin-no-such-service", Command: []string{"/x"}}})}
-	reply, err := Do(t.Context(), m.dial(t, m.config(m.addr)), wire.Diagnose, doctor.ExamineRequest{Node: "n1", Steps: []steps.Spec{kubelet}}, nil)
+	kubelet := steps.Spec{ID: "kubelet", Kind: "service",
+		Args: steps.MustArgs(&kinds.Service{ServiceConfig: host.ServiceConfig{Name: "nodejoin-no-such-service",
+			Command: []string{"/x"}}})}
+	reply, err := Do(t.Context(), m.dial(t, m.config(m.addr)), wire.Diagnose,
+		doctor.ExamineRequest{Node: "n1", Steps: []steps.Spec{kubelet}}, nil)
 	if err != nil || reply.Joined || len(reply.Symptoms) != 0 || reply.Facts.OS == "" {
 		t.Errorf("a machine that has not joined: %+v, %v", reply, err)
 	}

@@ -196,7 +196,8 @@ func (c *rpc) call(ctx context.Context, method string, params, result any) error
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case c.client.IsStopped() || c.gone() || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, net.ErrClosed):
+	case c.client.IsStopped() || c.gone() || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) ||
+		errors.Is(err, net.ErrClosed):
 		return c.dropped(err)
 	}
 	return fmt.Errorf("%s: %w", method, err)

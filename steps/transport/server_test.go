@@ -107,7 +107,8 @@ func newMachine(t testing.TB, options ...func(*machine)) *machine {
 	t.Setenv("SSH_AUTH_SOCK", "")
 	key := ed25519Key(t)
 	home := t.TempDir()
-	m := &machine{home: home, dir: filepath.Join(home, "data"), host: newSigner(t, ed25519Key(t)), user: newSigner(t, key)}
+	m := &machine{home: home, dir: filepath.Join(home, "data"), host: newSigner(t, ed25519Key(t)),
+		user: newSigner(t, key)}
 	m.identity = writeKey(t, filepath.Join(t.TempDir(), "id"), key, "")
 	m.Server = &gssh.Server{
 		Handler:           m.command,
@@ -115,7 +116,8 @@ func newMachine(t testing.TB, options ...func(*machine)) *machine {
 		PublicKeyHandler: func(_ gssh.Context, k gssh.PublicKey) bool {
 			return gssh.KeysEqual(k, m.user.PublicKey())
 		},
-		ChannelHandlers: map[string]gssh.ChannelHandler{"session": gssh.DefaultSessionHandler, "direct-tcpip": gssh.DirectTCPIPHandler},
+		ChannelHandlers: map[string]gssh.ChannelHandler{"session": gssh.DefaultSessionHandler,
+			"direct-tcpip": gssh.DirectTCPIPHandler},
 		LocalPortForwardingCallback: func(gssh.Context, string, uint32) bool {
 			m.forwards.Add(1)
 			return true
@@ -151,8 +153,9 @@ func (m *machine) command(s gssh.Session) {
 func (m *machine) config(addr string) SSHConfig {
 	h, p, _ := net.SplitHostPort(addr)
 	port, _ := strconv.Atoi(p)
-	return SSHConfig{Host: h, Port: port, User: "admin", Identity: []string{m.identity}, HostKey: ssh.FingerprintSHA256(m.host.PublicKey()),
-		OS: "linux", Arch: "amd64", DataDir: m.dir, ConfigFile: "none", Timeout: 20 * time.Second}
+	return SSHConfig{Host: h, Port: port, User: "admin", Identity: []string{m.identity},
+		HostKey: ssh.FingerprintSHA256(m.host.PublicKey()),
+		OS:      "linux", Arch: "amd64", DataDir: m.dir, ConfigFile: "none", Timeout: 20 * time.Second}
 }
 
 // selfAgent is an AgentSource with the test program.

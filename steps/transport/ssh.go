@@ -272,7 +272,8 @@ func (s *sshConn) secure(ctx context.Context) error {
 	if !errors.As(err, &se) || ctx.Err() != nil {
 		return err
 	}
-	return &ConnectError{Reason: ReasonAgent, Host: s.way.name, Summary: "nodejoin's folder cannot be made", Detail: s.cfg.DataDir + ": " + err.Error(), Err: err,
+	return &ConnectError{Reason: ReasonAgent, Host: s.way.name, Summary: "nodejoin's folder cannot be made",
+		Detail: s.cfg.DataDir + ": " + err.Error(), Err: err,
 		Remedy: "log in as an administrator who may write there, or name another folder with data_dir"}
 }
 
@@ -281,8 +282,10 @@ func (s *sshConn) noStart(how string, err error) error {
 	if how != "" {
 		detail += ": " + how
 	}
-	return &ConnectError{Reason: ReasonAgent, Host: s.way.name, Summary: "the agent does not start", Detail: detail + ": " + err.Error(), Err: err,
-		Remedy: fmt.Sprintf("check that the machine is %s/%s, that the user may run programs there, and that no virus scanner stops them", s.cfg.OS, s.cfg.Arch)}
+	return &ConnectError{Reason: ReasonAgent, Host: s.way.name, Summary: "the agent does not start",
+		Detail: detail + ": " + err.Error(), Err: err,
+		Remedy: fmt.Sprintf("check that the machine is %s/%s, that the user may run programs there, and that no "+
+			"virus scanner stops them", s.cfg.OS, s.cfg.Arch)}
 }
 
 // failed gives an error of the SSH connection its type: lost, cancelled, or the agent's.
@@ -298,8 +301,10 @@ func (s *sshConn) failed(ctx context.Context, err error) error {
 	case s.dead():
 		return fmt.Errorf("%w: %w", ErrDropped, err)
 	}
-	return &ConnectError{Reason: ReasonAgent, Host: s.way.name, Summary: "the agent could not be pushed", Detail: err.Error(), Err: err,
-		Remedy: "the SSH server must allow commands and the SFTP subsystem, and the user must be an administrator who may write " + s.cfg.DataDir}
+	return &ConnectError{Reason: ReasonAgent, Host: s.way.name, Summary: "the agent could not be pushed",
+		Detail: err.Error(), Err: err,
+		Remedy: "the SSH server must allow commands and the SFTP subsystem, and the user must be an administrator " +
+			"who may write " + s.cfg.DataDir}
 }
 
 // dead reports whether the connection has ended. What failed because of it may be
@@ -344,7 +349,8 @@ const closeBound = 2 * time.Second
 // checkDataDir refuses what cannot be a folder of the machine.
 func checkDataDir(c SSHConfig) error {
 	if c.OS != "windows" && c.OS != "linux" {
-		return &ConnectError{Reason: ReasonAgent, Host: c.Host, Summary: "unknown operating system", Detail: fmt.Sprintf("%q is neither windows nor linux", c.OS)}
+		return &ConnectError{Reason: ReasonAgent, Host: c.Host, Summary: "unknown operating system",
+			Detail: fmt.Sprintf("%q is neither windows nor linux", c.OS)}
 	}
 	if strings.ContainsAny(c.DataDir, "\x00\n\r") || !absolute(c.OS, c.DataDir) {
 		return &ConnectError{Reason: ReasonAgent, Host: c.Host, Summary: "unusable data folder",

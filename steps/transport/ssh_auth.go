@@ -42,7 +42,8 @@ func newLogin(ctx context.Context, c SSHConfig, h hop) (*login, error) {
 	for _, path := range h.identity {
 		s, err := readKey(path, passphrase, fromAgent)
 		if err == nil {
-			files, fileOffers = append(files, s), append(fileOffers, fmt.Sprintf("key %s (%s)", path, ssh.FingerprintSHA256(s.PublicKey())))
+			files, fileOffers = append(files, s),
+				append(fileOffers, fmt.Sprintf("key %s (%s)", path, ssh.FingerprintSHA256(s.PublicKey())))
 			continue
 		}
 		if h.explicit {
@@ -67,7 +68,8 @@ func newLogin(ctx context.Context, c SSHConfig, h hop) (*login, error) {
 		password, ok := os.LookupEnv(c.PasswordEnv)
 		if !ok {
 			l.close()
-			return nil, &ConnectError{Reason: ReasonKey, Host: h.name(), Summary: "no password", Detail: "the environment variable " + c.PasswordEnv + " is not set",
+			return nil, &ConnectError{Reason: ReasonKey, Host: h.name(), Summary: "no password",
+				Detail: "the environment variable " + c.PasswordEnv + " is not set",
 				Remedy: "set it, or use a key", Err: fs.ErrNotExist}
 		}
 		l.methods = append(l.methods, ssh.Password(password), ssh.KeyboardInteractive(answerPassword(password)))
@@ -130,7 +132,9 @@ func readKey(path, passphrase string, fromAgent []ssh.Signer) (ssh.Signer, error
 		}
 	}
 	if public != nil {
-		i := slices.IndexFunc(fromAgent, func(s ssh.Signer) bool { return string(s.PublicKey().Marshal()) == string(public.Marshal()) })
+		i := slices.IndexFunc(fromAgent, func(s ssh.Signer) bool {
+			return string(s.PublicKey().Marshal()) == string(public.Marshal())
+		})
 		if i >= 0 {
 			return fromAgent[i], nil
 		}
@@ -139,7 +143,8 @@ func readKey(path, passphrase string, fromAgent []ssh.Signer) (ssh.Signer, error
 }
 
 func unreadableKey(h hop, c SSHConfig, path string, hasPassphrase bool, err error) error {
-	e := &ConnectError{Reason: ReasonKey, Host: h.name(), Summary: "the key cannot be used", Detail: fmt.Sprintf("%s: %v", path, err), Err: err}
+	e := &ConnectError{Reason: ReasonKey, Host: h.name(), Summary: "the key cannot be used",
+		Detail: fmt.Sprintf("%s: %v", path, err), Err: err}
 	switch {
 	case errors.Is(err, errEncrypted) && c.PassphraseEnv != "":
 		e.Remedy = "set the environment variable " + c.PassphraseEnv + ", or add the key to the ssh-agent"
@@ -195,6 +200,7 @@ func (l *login) refused(err error) error {
 	if len(l.skipped) > 0 {
 		e.Detail += "; not usable: " + strings.Join(l.skipped, ", ")
 	}
-	e.Remedy = "check the user, and that the key is in its authorized_keys (administrators of Windows: C:\\ProgramData\\ssh\\administrators_authorized_keys)"
+	e.Remedy = "check the user, and that the key is in its authorized_keys (administrators of Windows: " +
+		"C:\\ProgramData\\ssh\\administrators_authorized_keys)"
 	return e
 }

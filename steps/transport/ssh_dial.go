@@ -43,7 +43,8 @@ func dialWay(ctx context.Context, c SSHConfig) (*way, error) {
 	defer cancel()
 	hops, err := c.hops()
 	if err != nil {
-		return nil, &ConnectError{Reason: ReasonKey, Host: c.Host, Summary: "the SSH configuration cannot be used", Detail: err.Error(),
+		return nil, &ConnectError{Reason: ReasonKey, Host: c.Host, Summary: "the SSH configuration cannot be used",
+			Detail: err.Error(),
 			Remedy: "mend ~/.ssh/config, or set host, port, user and jump in the connection", Err: err}
 	}
 	w := &way{name: hops[len(hops)-1].name()}
@@ -149,7 +150,8 @@ func unreachable(ctx context.Context, h hop, err error) error {
 	if lookup := (*net.DNSError)(nil); errors.As(err, &lookup) && lookup.IsNotFound {
 		remedy = "nobody knows a machine of this name: look for a misspelling, or write its address"
 	}
-	return &ConnectError{Reason: ReasonUnreachable, Host: h.name(), Summary: "no connection", Detail: err.Error(), Remedy: remedy, Err: err}
+	return &ConnectError{Reason: ReasonUnreachable, Host: h.name(), Summary: "no connection", Detail: err.Error(),
+		Remedy: remedy, Err: err}
 }
 
 // keepAlive asks for a sign of life every interval and, when two in a row stay

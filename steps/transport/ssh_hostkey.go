@@ -31,7 +31,8 @@ type hostKeys struct {
 // keyAlgorithms are asked for when nothing is known of the server, best first.
 // Algorithms that the library holds for insecure are left out.
 var keyAlgorithms = []string{
-	ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256,
+	ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSASHA512,
+	ssh.KeyAlgoRSASHA256,
 }
 
 func newHostKeys(c SSHConfig, h hop, last bool) (*hostKeys, error) {
@@ -45,12 +46,14 @@ func newHostKeys(c SSHConfig, h hop, last bool) (*hostKeys, error) {
 		case err == nil:
 			files = append(files, f)
 		case !errors.Is(err, fs.ErrNotExist):
-			return nil, keyError(h, "known_hosts cannot be read", err.Error(), "mend the file's access, or pin the host key in the plan", err)
+			return nil, keyError(h, "known_hosts cannot be read", err.Error(),
+				"mend the file's access, or pin the host key in the plan", err)
 		}
 	}
 	db, err := knownhosts.NewDB(files...)
 	if err != nil {
-		return nil, keyError(h, "known_hosts cannot be read", err.Error(), "mend the line it names, or pin the host key in the plan", err)
+		return nil, keyError(h, "known_hosts cannot be read", err.Error(),
+			"mend the line it names, or pin the host key in the plan", err)
 	}
 	k.db = db
 	if known := db.HostKeyAlgorithms(h.addr()); len(known) > 0 {
@@ -67,7 +70,8 @@ func (k *hostKeys) setPin(pin string) error {
 	}
 	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(pin))
 	if err != nil {
-		return &ConnectError{Reason: ReasonHostKey, Host: k.hop.name(), Summary: "the pinned host key cannot be read", Detail: err.Error(), Err: err,
+		return &ConnectError{Reason: ReasonHostKey, Host: k.hop.name(), Summary: "the pinned host key cannot be read",
+			Detail: err.Error(), Err: err,
 			Remedy: `write it as "ssh-ed25519 AAAA..." or "SHA256:..."; ssh-keyscan and ssh-keygen -l print them`}
 	}
 	k.pin, k.pinKey = ssh.FingerprintSHA256(key), key
@@ -114,21 +118,25 @@ func (k *hostKeys) check(addr string, remote net.Addr, key ssh.PublicKey) error 
 		return k.mismatch(fmt.Sprintf("%s:%d", w.Filename, w.Line), ssh.FingerprintSHA256(w.Key))
 	case errors.As(err, &ke) && k.acceptNew:
 		if err := k.note(addr, remote, key); err != nil {
-			return keyError(k.hop, "the new host key cannot be noted", err.Error(), "mend the access of the known_hosts file, or pin the key in the plan", err)
+			return keyError(k.hop, "the new host key cannot be noted", err.Error(),
+				"mend the access of the known_hosts file, or pin the key in the plan", err)
 		}
 		k.verified = true
 		return nil
 	case errors.As(err, &ke):
 		return &ConnectError{Reason: ReasonUnknownHost, Host: k.hop.name(), Summary: "unknown host key", Err: err,
 			Detail: fmt.Sprintf("no key of %s is known; it shows %s %s", addr, key.Type(), ssh.FingerprintSHA256(key)),
-			Remedy: fmt.Sprintf("compare the fingerprint on the machine itself (ssh-keygen -lf ssh_host_ed25519_key.pub), then set host_key = %q in the connection, add it to known_hosts, or set accept_new = true", ssh.FingerprintSHA256(key))}
+			Remedy: fmt.Sprintf("compare the fingerprint on the machine itself (ssh-keygen -lf "+
+				"ssh_host_ed25519_key.pub), then set host_key = %q in the connection, add it to known_hosts, or set "+
+				"accept_new = true", ssh.FingerprintSHA256(key))}
 	}
 	return keyError(k.hop, "known_hosts cannot be used", err.Error(), "", err)
 }
 
 func (k *hostKeys) mismatch(where, want string) error {
 	return &ConnectError{Reason: ReasonHostKey, Host: k.hop.name(), Summary: "the host key has changed",
-		Detail: fmt.Sprintf("%s shows %s %s, but %s has %s; either the machine was set up anew, or someone answers in its place", k.hop.addr(), k.seen.Type(), ssh.FingerprintSHA256(k.seen), where, want),
+		Detail: fmt.Sprintf("%s shows %s %s, but %s has %s; either the machine was set up anew, or someone answers "+
+			"in its place", k.hop.addr(), k.seen.Type(), ssh.FingerprintSHA256(k.seen), where, want),
 		Remedy: "compare the fingerprint on the machine itself; if it is right, mend the line named above", Err: errHostKey}
 }
 

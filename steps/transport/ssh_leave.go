@@ -46,7 +46,8 @@ func (s *sshConn) Forget(ctx context.Context, req executor.LeaveRequest) (reply 
 		}
 		// Windows keeps the program of a process for a moment after its end.
 		if wait.Pause(ctx, 200*time.Millisecond) != nil {
-			return reply, &ConnectError{Reason: ReasonAgent, Host: s.way.name, Summary: "the agent's program cannot be removed", Detail: err.Error(), Err: err,
+			return reply, &ConnectError{Reason: ReasonAgent, Host: s.way.name,
+				Summary: "the agent's program cannot be removed", Detail: err.Error(), Err: err,
 				Remedy: "everything else is done; delete the folder .nodejoin in the home folder of the user that logs in"}
 		}
 	}

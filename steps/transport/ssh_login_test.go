@@ -90,7 +90,8 @@ func TestHostKey(t *testing.T) {
 		{name: "changed", files: changed, want: ReasonHostKey, texts: []string{changed + ":2", fp(m.host), fp(other)}},
 		{name: "changed, accept new", files: changed, new: true, want: ReasonHostKey},
 		{name: "revoked", files: known("@revoked " + line(m.host)), want: ReasonHostKey, texts: []string{":1"}},
-		{name: "unknown", files: known("other.example " + authorized(other)), want: ReasonUnknownHost, texts: []string{fp(m.host), "host_key = ", "accept_new"}},
+		{name: "unknown", files: known("other.example " + authorized(other)), want: ReasonUnknownHost,
+			texts: []string{fp(m.host), "host_key = ", "accept_new"}},
 		{name: "no file", files: missing, want: ReasonUnknownHost},
 		{name: "unreadable file", files: known("garbage that is no line"), want: ReasonKey},
 		{name: "accept new", files: missing, new: true},
@@ -117,7 +118,8 @@ func TestHostKeyOfAKindThatIsGone(t *testing.T) {
 	m := newMachine(t)
 	c := m.config(m.addr)
 	gone := newSigner(t, rsaKey(t))
-	c.HostKey, c.KnownHosts = "", []string{writeText(t, filepath.Join(t.TempDir(), "k"), knownhosts.Line([]string{m.addr}, gone.PublicKey()))}
+	c.HostKey, c.KnownHosts = "",
+		[]string{writeText(t, filepath.Join(t.TempDir(), "k"), knownhosts.Line([]string{m.addr}, gone.PublicKey()))}
 	wantError(t, tryLogin(t, c), ReasonHostKey, c.KnownHosts[0])
 }
 
@@ -151,13 +153,16 @@ func TestLogin(t *testing.T) {
 		{name: "encrypted key", identity: []string{locked}, passphrase: "TEST_SECRET"},
 		{name: "password", password: "TEST_SECRET"},
 		{name: "refused key, then password", identity: []string{wrong}, password: "TEST_SECRET"},
-		{name: "wrong passphrase", identity: []string{locked}, passphrase: "TEST_WRONG", want: ReasonKey, texts: []string{locked, "TEST_WRONG"}},
+		{name: "wrong passphrase", identity: []string{locked}, passphrase: "TEST_WRONG", want: ReasonKey,
+			texts: []string{locked, "TEST_WRONG"}},
 		{name: "no passphrase", identity: []string{locked}, want: ReasonKey, texts: []string{locked, "passphrase_env"}},
-		{name: "passphrase not set", identity: []string{locked}, passphrase: "TEST_UNSET", want: ReasonKey, texts: []string{"TEST_UNSET"}},
+		{name: "passphrase not set", identity: []string{locked}, passphrase: "TEST_UNSET", want: ReasonKey,
+			texts: []string{"TEST_UNSET"}},
 		{name: "public key", identity: []string{public}, want: ReasonKey, texts: []string{public}},
 		{name: "missing key", identity: []string{filepath.Join(dir, "none")}, want: ReasonKey, texts: []string{"none"}},
 		{name: "password not set", password: "TEST_UNSET", want: ReasonKey, texts: []string{"TEST_UNSET"}},
-		{name: "refused key", identity: []string{wrong}, want: ReasonAuth, texts: []string{wrong, "admin", "publickey", "password"}},
+		{name: "refused key", identity: []string{wrong}, want: ReasonAuth, texts: []string{wrong, "admin", "publickey",
+			"password"}},
 		{name: "refused password", password: "TEST_WRONG", want: ReasonAuth, texts: []string{"$TEST_WRONG"}},
 		{name: "nothing to offer", want: ReasonAuth, texts: []string{"nothing could be offered"}},
 	} {
@@ -173,7 +178,8 @@ func TestLogin(t *testing.T) {
 				return
 			}
 			wantError(t, ce, tt.want, tt.texts...)
-			if all := fmt.Sprintf("%v %+v %v", ce, *ce, ce.Err); strings.Contains(all, secret) || strings.Contains(all, "hunter2") {
+			if all := fmt.Sprintf("%v %+v %v", ce, *ce, ce.Err); strings.Contains(all, secret) ||
+				strings.Contains(all, "hunter2") {
 				t.Errorf("a secret is told: %s", all)
 			}
 		})
@@ -272,7 +278,8 @@ func TestJumpHosts(t *testing.T) {
 	c := m.config(m.addr)
 	c.Identity = []string{writeKey(t, filepath.Join(t.TempDir(), "id"), key, "")}
 	c.KnownHosts = []string{writeText(t, filepath.Join(t.TempDir(), "known"),
-		knownhosts.Line([]string{one.addr}, one.host.PublicKey())+"\n"+knownhosts.Line([]string{two.addr}, two.host.PublicKey()))}
+		knownhosts.Line([]string{one.addr}, one.host.PublicKey())+"\n"+knownhosts.Line([]string{two.addr},
+			two.host.PublicKey()))}
 	c.Jump = []string{"u@" + one.addr, "ssh://" + two.addr}
 	conn := m.dial(t, c)
 	if _, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil); err != nil {
@@ -295,7 +302,8 @@ func TestSSHConfigFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeText(t, filepath.Join(home, ".ssh", "config"), fmt.Sprintf(
-		"Host win-*\n  HostName %s\n  Port %s\n  User Administrator\n  IdentityFile %s\n  UserKnownHostsFile ~/hosts\nHost far\n  ProxyJump jim@win-1,other:2200\n", host, port, m.identity))
+		"Host win-*\n  HostName %s\n  Port %s\n  User Administrator\n  IdentityFile %s\n  UserKnownHostsFile "+
+			"~/hosts\nHost far\n  ProxyJump jim@win-1,other:2200\n", host, port, m.identity))
 	writeText(t, filepath.Join(home, "hosts"), knownhosts.Line([]string{m.addr}, m.host.PublicKey()))
 	c := SSHConfig{Host: "win-7"}
 	if ce := tryLogin(t, c); ce != nil {
@@ -308,15 +316,17 @@ func TestSSHConfigFile(t *testing.T) {
 	}
 	hops, err = SSHConfig{Host: "far", User: "u"}.hops()
 	n, _ := strconv.Atoi(port)
-	if err != nil || len(hops) != 3 || hops[0].user != "jim" || hops[0].port != n || hops[1].addr() != "other:2200" || hops[2].name() != "u@far:22" {
+	if err != nil || len(hops) != 3 || hops[0].user != "jim" || hops[0].port != n || hops[1].addr() != "other:2200" ||
+		hops[2].name() != "u@far:22" {
 		t.Errorf("ProxyJump: %+v, %v", hops, err)
 	}
 }
 
 func TestParseJump(t *testing.T) {
 	for in, want := range map[string]string{
-		"host": "|host|0", "u@host:22": "u|host|22", "a@b@host": "a@b|host|0", "[fe80::1]:22": "|fe80::1|22", "[fe80::1]": "|fe80::1|0",
-		"": "error", "u@": "error", "host:ssh": "error", "host:70000": "error",
+		"host": "|host|0", "u@host:22": "u|host|22", "a@b@host": "a@b|host|0", "[fe80::1]:22": "|fe80::1|22",
+		"[fe80::1]": "|fe80::1|0",
+		"":          "error", "u@": "error", "host:ssh": "error", "host:70000": "error",
 	} {
 		u, h, p, err := parseJump(in)
 		have := fmt.Sprintf("%s|%s|%d", u, h, p)
@@ -334,8 +344,10 @@ func TestDataDir(t *testing.T) {
 		os, dir string
 		line    string // "" = refused
 	}{
-		{"windows", `C:\ProgramData\nodejoin`, `.nodejoin\agent\nodejoin-agent-0123456789abcdef.exe serve 433a5c50726f6772616d446174615c6e6f64656a6f696e`},
-		{"windows", `C:\Program Files\a&b`, `.nodejoin\agent\nodejoin-agent-0123456789abcdef.exe serve 433a5c50726f6772616d2046696c65735c612662`},
+		{"windows", `C:\ProgramData\nodejoin`,
+			`.nodejoin\agent\nodejoin-agent-0123456789abcdef.exe serve 433a5c50726f6772616d446174615c6e6f64656a6f696e`},
+		{"windows", `C:\Program Files\a&b`,
+			`.nodejoin\agent\nodejoin-agent-0123456789abcdef.exe serve 433a5c50726f6772616d2046696c65735c612662`},
 		{"windows", `data`, ""},
 		{"linux", "/it's", `.nodejoin/agent/nodejoin-agent-0123456789abcdef serve 2f69742773`},
 		{"linux", "data", ""},

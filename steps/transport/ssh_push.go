@@ -40,7 +40,8 @@ func newAgentFile(c SSHConfig, local, digest string) agentFile {
 	if c.OS == "windows" {
 		name += ".exe"
 	}
-	return agentFile{os: c.OS, local: local, digest: digest, remote: host.Join(c.OS, append(slices.Clone(agentFolder), name)...), data: c.DataDir}
+	return agentFile{os: c.OS, local: local, digest: digest,
+		remote: host.Join(c.OS, append(slices.Clone(agentFolder), name)...), data: c.DataDir}
 }
 
 // serve is the command line that starts the agent, for cmd.exe, PowerShell and sh
@@ -145,7 +146,8 @@ func sweep(c *sftp.Client, dir string) {
 		return
 	}
 	for _, fi := range list {
-		if strings.HasPrefix(fi.Name(), "nodejoin-agent-") && strings.HasSuffix(fi.Name(), leftover) && time.Since(fi.ModTime()) > leftoverAge {
+		if strings.HasPrefix(fi.Name(), "nodejoin-agent-") && strings.HasSuffix(fi.Name(), leftover) &&
+			time.Since(fi.ModTime()) > leftoverAge {
 			_ = c.Remove(path.Join(dir, fi.Name()))
 		}
 	}

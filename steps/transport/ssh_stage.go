@@ -19,7 +19,8 @@ func (s *sshConn) Stage(ctx context.Context, src steps.Source, progress func(don
 	algorithm, digest := src.Digest()
 	blob := wire.Blob{Algorithm: algorithm, Digest: digest}
 	if src.File == "" || !blob.Valid() {
-		return &steps.Error{Code: steps.CodeInvalid, Summary: "no artifact to send", Detail: fmt.Sprintf("%q needs a file and a digest", src.Name())}
+		return &steps.Error{Code: steps.CodeInvalid, Summary: "no artifact to send",
+			Detail: fmt.Sprintf("%q needs a file and a digest", src.Name())}
 	}
 	f, err := os.Open(src.File)
 	if err != nil {
@@ -51,7 +52,8 @@ func (s *sshConn) Stage(ctx context.Context, src steps.Source, progress func(don
 	return s.call(ctx, wire.MethodBlobEnd, blob, &wire.None{})
 }
 
-func (s *sshConn) send(ctx context.Context, f io.Reader, src steps.Source, blob wire.Blob, temp string, progress func(done, total int64)) error {
+func (s *sshConn) send(ctx context.Context, f io.Reader, src steps.Source, blob wire.Blob, temp string,
+	progress func(done, total int64)) error {
 	c, err := s.files(ctx)
 	if err != nil {
 		return s.stageFailed(ctx, src, err)
@@ -78,7 +80,8 @@ func (s *sshConn) send(ctx context.Context, f io.Reader, src steps.Source, blob 
 	if de := (*host.DigestError)(nil); !errors.Is(err, ErrDropped) && m.err == nil && !errors.As(err, &de) {
 		// SFTP has no word for a full disk; the agent sees it.
 		var full *steps.Error
-		if e := s.call(ctx, wire.MethodBlobBegin, blob, &wire.BlobState{}); errors.As(e, &full) && full.Code == steps.CodeNoSpace {
+		if e := s.call(ctx, wire.MethodBlobBegin, blob, &wire.BlobState{}); errors.As(e, &full) &&
+			full.Code == steps.CodeNoSpace {
 			err = full
 		}
 	}

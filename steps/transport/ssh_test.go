@@ -198,7 +198,9 @@ func TestGreeting(t *testing.T) {
 func TestNoAgentForTheMachine(t *testing.T) {
 	m := newMachine(t)
 	why := errors.New("none is embedded")
-	_, err := DialSSH(t.Context(), m.config(m.addr), func(context.Context, string, string) (string, string, error) { return "", "", why })
+	_, err := DialSSH(t.Context(), m.config(m.addr), func(context.Context, string, string) (string, string, error) {
+		return "", "", why
+	})
 	var ce *ConnectError
 	if !errors.As(err, &ce) || ce.Reason != ReasonAgent || !errors.Is(err, why) {
 		t.Fatalf("%v, want a ConnectError with its cause", err)
@@ -239,7 +241,8 @@ func TestAgentThatDoesNotStart(t *testing.T) {
 	conn := m.dial(t, m.config(m.addr))
 	_, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil)
 	var ce *ConnectError
-	if !errors.As(err, &ce) || ce.Reason != ReasonAgent || !strings.Contains(ce.Detail, "no such instruction") || !strings.Contains(ce.Detail, "exit status 1") {
+	if !errors.As(err, &ce) || ce.Reason != ReasonAgent || !strings.Contains(ce.Detail, "no such instruction") ||
+		!strings.Contains(ce.Detail, "exit status 1") {
 		t.Fatalf("%v, want a ConnectError with what the agent said", err)
 	}
 }
@@ -282,7 +285,8 @@ func artifact(t *testing.T, size int) steps.Source {
 	b := make([]byte, size)
 	rand.NewChaCha8([32]byte{1}).Read(b)
 	sum := sha256.Sum256(b)
-	return steps.Source{File: writeText(t, filepath.Join(t.TempDir(), "mirror.tar.gz"), string(b)), SHA256: hex.EncodeToString(sum[:])}
+	return steps.Source{File: writeText(t, filepath.Join(t.TempDir(), "mirror.tar.gz"), string(b)),
+		SHA256: hex.EncodeToString(sum[:])}
 }
 
 func TestStage(t *testing.T) {
@@ -401,7 +405,9 @@ func TestCancelInStage(t *testing.T) {
 }
 
 func slowStep(dir string) executor.Request {
-	return executor.Request{Node: "n1", Steps: []steps.Spec{{ID: "slow", Kind: "directory", Args: steps.MustArgs(&kinds.Directory{Path: filepath.Join(dir, "slow")})}}}
+	return executor.Request{Node: "n1",
+		Steps: []steps.Spec{{ID: "slow", Kind: "directory",
+			Args: steps.MustArgs(&kinds.Directory{Path: filepath.Join(dir, "slow")})}}}
 }
 
 func TestDropInApply(t *testing.T) {
@@ -419,9 +425,13 @@ func TestDropInApply(t *testing.T) {
 		t.Fatalf("%v, want ErrDropped", err)
 	}
 	// The agent notices and gives its step up, so that the next one may run.
-	until(t, "the step is given up", func() bool { _, err := os.Stat(filepath.Join(dir, "slow.given-up")); return err == nil })
+	until(t, "the step is given up", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "slow.given-up"))
+		return err == nil
+	})
 	again := m.dial(t, m.config(m.addr))
-	if reply, err := Do(t.Context(), again, wire.Apply, directories(dir, 1), func(event.Event) {}); err != nil || reply.Err != nil {
+	if reply, err := Do(t.Context(), again, wire.Apply, directories(dir, 1), func(event.Event) {}); err != nil ||
+		reply.Err != nil {
 		t.Fatalf("%+v, %v", reply, err)
 	}
 }

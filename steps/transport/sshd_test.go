@@ -37,8 +37,10 @@ func TestOpenSSH(t *testing.T) {
 	addr := l.Addr().(*net.TCPAddr)
 	_ = l.Close()
 	config := writeText(t, filepath.Join(dir, "sshd_config"), fmt.Sprintf(
-		"ListenAddress %s\nHostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nPidFile none\nPermitRootLogin yes\nUsePAM no\nSubsystem sftp internal-sftp\n",
-		addr, writeKey(t, filepath.Join(dir, "host"), hostKey, ""), writeText(t, filepath.Join(dir, "keys"), authorized(newSigner(t, userKey)))))
+		"ListenAddress %s\nHostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nPidFile none\nPermitRootLogin "+
+			"yes\nUsePAM no\nSubsystem sftp internal-sftp\n",
+		addr, writeKey(t, filepath.Join(dir, "host"), hostKey, ""),
+		writeText(t, filepath.Join(dir, "keys"), authorized(newSigner(t, userKey)))))
 	var log tail
 	cmd := exec.Command(sshd, "-D", "-e", "-f", config)
 	cmd.Stderr = &log
@@ -52,7 +54,8 @@ func TestOpenSSH(t *testing.T) {
 			t.Log(log.String())
 		}
 	})
-	m := &machine{dir: filepath.Join(dir, "data"), host: newSigner(t, hostKey), identity: writeKey(t, filepath.Join(dir, "id"), userKey, "")}
+	m := &machine{dir: filepath.Join(dir, "data"), host: newSigner(t, hostKey),
+		identity: writeKey(t, filepath.Join(dir, "id"), userKey, "")}
 	t.Cleanup(func() { // sshd has the home folder that the system says
 		if self, err := selfDigest(); err == nil {
 			if home, err := os.UserHomeDir(); err == nil {
@@ -80,7 +83,8 @@ func TestOpenSSH(t *testing.T) {
 	if err := conn.Stage(t.Context(), src, nil); err != nil {
 		t.Fatal(err)
 	}
-	if reply, err := Do(t.Context(), conn, wire.Apply, req, func(event.Event) {}); err != nil || len(reply.Changed) != 30 {
+	if reply, err := Do(t.Context(), conn, wire.Apply, req, func(event.Event) {}); err != nil ||
+		len(reply.Changed) != 30 {
 		t.Fatalf("%+v, %v", reply, err)
 	}
 	_ = conn.Close()
@@ -99,7 +103,8 @@ func TestOpenSSH(t *testing.T) {
 	if err != nil || check.Mutations != 0 {
 		t.Fatalf("%+v, %v", check, err)
 	}
-	t.Logf("no-op at 40 ms: %s, %d round trips up to the start of the agent, %d in all", time.Since(start), handshake, q.trips.Load())
+	t.Logf("no-op at 40 ms: %s, %d round trips up to the start of the agent, %d in all", time.Since(start), handshake,
+		q.trips.Load())
 
 	// A lost connection in the middle of a step.
 	_, err = Do(t.Context(), conn, wire.Apply, slowStep(dir), func(e event.Event) {
@@ -110,7 +115,10 @@ func TestOpenSSH(t *testing.T) {
 	if !errors.Is(err, ErrDropped) {
 		t.Fatalf("%v, want ErrDropped", err)
 	}
-	until(t, "the step is given up", func() bool { _, err := os.Stat(filepath.Join(dir, "slow.given-up")); return err == nil })
+	until(t, "the step is given up", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "slow.given-up"))
+		return err == nil
+	})
 
 	c.User = "no-such-user"
 	ce := tryLogin(t, c)

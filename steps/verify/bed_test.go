@@ -29,7 +29,8 @@ type bed struct {
 var osTaint = kube.Taint{Key: "os", Value: "windows", Effect: "NoSchedule"}
 
 func node(name, os, ip, subnet string, taints ...kube.Taint) kube.Node {
-	n := kube.Node{Name: name, UID: name, Ready: true, PodCIDR: subnet, InternalIP: ip, KubeletVersion: "v1.36.3", Taints: taints,
+	n := kube.Node{Name: name, UID: name, Ready: true, PodCIDR: subnet, InternalIP: ip, KubeletVersion: "v1.36.3",
+		Taints: taints,
 		Labels: map[string]string{"kubernetes.io/os": os, "kubernetes.io/hostname": name}}
 	if os == "windows" {
 		n.Labels["node.kubernetes.io/windows-build"] = "10.0.20348"
@@ -45,9 +46,11 @@ func newBed(t *testing.T) *bed {
 	b.put(node("win-1", "windows", "192.0.2.11", "10.244.1.0/24", osTaint))
 	b.put(node("win-2", "windows", "192.0.2.12", "10.244.2.0/24", osTaint))
 	b.put(node("lin-1", "linux", "192.0.2.13", "10.244.3.0/24"))
-	b.opt = verify.Options{API: b.cluster, Targets: []verify.Target{{Node: "win-1", Version: "1.36.3"}}, DNSDomain: "cluster.local", Outbound: "https://192.0.2.1:6443",
+	b.opt = verify.Options{API: b.cluster, Targets: []verify.Target{{Node: "win-1", Version: "1.36.3"}},
+		DNSDomain: "cluster.local", Outbound: "https://192.0.2.1:6443",
 		Image:   func(os, build string) (string, error) { return "image-for-" + os + "-" + build, nil },
-		Outside: b.cluster.Outside, Holder: "ctl 7", Start: verify.DefaultStart, Answer: verify.DefaultAnswer, Clean: verify.DefaultClean, Tell: b}
+		Outside: b.cluster.Outside, Holder: "ctl 7", Start: verify.DefaultStart, Answer: verify.DefaultAnswer,
+		Clean: verify.DefaultClean, Tell: b}
 	return b
 }
 

@@ -15,8 +15,10 @@ const webServer = `$listener = New-Object System.Net.HttpListener; ` +
 	`$listener.Prefixes.Add('http://*:80/'); $listener.Start(); ` +
 	`while ($listener.IsListening) { ` +
 	`$context = $listener.GetContext(); $response = $context.Response; ` +
-	`$buffer = [System.Text.Encoding]::UTF8.GetBytes('<html><body><H1>Windows Container Web Server</H1></body></html>'); ` +
-	`$response.ContentLength64 = $buffer.Length; $response.OutputStream.Write($buffer, 0, $buffer.Length); $response.Close() }`
+	`$buffer = [System.Text.Encoding]::UTF8.GetBytes(` +
+	`'<html><body><H1>Windows Container Web Server</H1></body></html>'); ` +
+	`$response.ContentLength64 = $buffer.Length; ` +
+	`$response.OutputStream.Write($buffer, 0, $buffer.Length); $response.Close() }`
 
 // serve is how the web server is run in its image: the sample on Windows, agnhost
 // (kubernetes test/images/agnhost) on Linux.
@@ -56,7 +58,8 @@ func (q question) at() string {
 }
 
 // curlCodes are what curl's exit codes say (curl.se, "man page", EXIT CODES).
-var curlCodes = map[int32]string{6: "the name is not found", 7: "no connection", 22: "it answers with an error", 28: "no answer in time", 35: "no TLS", 52: "an empty answer", 56: "the connection broke"}
+var curlCodes = map[int32]string{6: "the name is not found", 7: "no connection", 22: "it answers with an error",
+	28: "no answer in time", 35: "no TLS", 52: "an empty answer", 56: "the connection broke"}
 
 // exitCode is an exit code for people.
 func exitCode(os string, code int32) string {

@@ -73,7 +73,8 @@ func (r *run) each(list []*server, f func(*server)) {
 func (r *run) servers() (out []*server) {
 	var tolerate []kube.Taint
 	add := func(n kube.Node, target bool) {
-		out = append(out, &server{node: n, os: n.Labels[osLabel], name: fmt.Sprintf("web-%d", len(out)+1), target: target, tolerate: tolerate})
+		out = append(out, &server{node: n, os: n.Labels[osLabel], name: fmt.Sprintf("web-%d", len(out)+1),
+			target: target, tolerate: tolerate})
 	}
 	for _, t := range r.Targets {
 		// Pods of its own kind are what the plan's taints are there for; those that the
@@ -112,7 +113,9 @@ func (r *run) servers() (out []*server) {
 // free reports whether a node that is no target takes pods that tolerate no more than
 // what targets ask for.
 func (r *run) free(n kube.Node, have []*server, tolerate []kube.Taint) bool {
-	return n.Ready && !n.Unschedulable && !slices.ContainsFunc(n.Taints, func(t kube.Taint) bool { return t.Effect != "PreferNoSchedule" && !slices.Contains(tolerate, t) }) &&
+	return n.Ready && !n.Unschedulable && !slices.ContainsFunc(n.Taints, func(t kube.Taint) bool {
+		return t.Effect != "PreferNoSchedule" && !slices.Contains(tolerate, t)
+	}) &&
 		!slices.ContainsFunc(have, func(s *server) bool { return s.node.Name == n.Name }) &&
 		!slices.ContainsFunc(r.Targets, func(t Target) bool { return t.Node == n.Name })
 }
@@ -138,7 +141,8 @@ func (r *run) launch(ctx context.Context, s *server) error {
 	if s.why, err = refused(r.API.RunPod(ctx, pod)); err != nil || s.why != "" {
 		return err
 	}
-	s.service, err = r.API.MakeService(ctx, kube.ServiceSpec{Namespace: r.ns, Name: s.name, Selector: map[string]string{appLabel: s.name}, Port: webPort})
+	s.service, err = r.API.MakeService(ctx, kube.ServiceSpec{Namespace: r.ns, Name: s.name,
+		Selector: map[string]string{appLabel: s.name}, Port: webPort})
 	s.unserved, err = refused(err)
 	return err
 }
@@ -155,7 +159,8 @@ func (r *run) pod(s *server, name string, containers ...kube.Container) kube.Pod
 
 // watch reads a pod until ok, at most for bound; flow is what waits for it. It gives
 // the last state and, where it ended without, why.
-func (r *run) watch(ctx context.Context, s *server, flow, pod, what string, bound time.Duration, ok func(kube.PodState) bool) (last kube.PodState, why string) {
+func (r *run) watch(ctx context.Context, s *server, flow, pod, what string, bound time.Duration,
+	ok func(kube.PodState) bool) (last kube.PodState, why string) {
 	timed, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	seen := "nothing yet"
@@ -180,8 +185,11 @@ func (r *run) watch(ctx context.Context, s *server, flow, pod, what string, boun
 			seen = state.Waiting
 		} else if !state.Running {
 			seen = "its containers have not been started"
-		} else if i := slices.IndexFunc(state.Containers, func(c kube.ContainerState) bool { return c.Failed && !c.Up }); i >= 0 {
-			seen = fmt.Sprintf("container %s ended with %d, %d times so far", state.Containers[i].Name, state.Containers[i].ExitCode, state.Containers[i].Tries)
+		} else if i := slices.IndexFunc(state.Containers, func(c kube.ContainerState) bool {
+			return c.Failed && !c.Up
+		}); i >= 0 {
+			seen = fmt.Sprintf("container %s ended with %d, %d times so far", state.Containers[i].Name,
+				state.Containers[i].ExitCode, state.Containers[i].Tries)
 		} else {
 			seen = "it runs, and is not there yet"
 		}
@@ -202,7 +210,9 @@ func (r *run) watch(ctx context.Context, s *server, flow, pod, what string, boun
 // serves reports whether all containers of a web server run; one that has been started and
 // ended again does not count.
 func serves(p kube.PodState) bool {
-	return p.Running && p.IP != "" && !slices.ContainsFunc(p.Containers, func(c kube.ContainerState) bool { return !c.Up })
+	return p.Running && p.IP != "" && !slices.ContainsFunc(p.Containers, func(c kube.ContainerState) bool {
+		return !c.Up
+	})
 }
 
 // await waits for a web server. The bound counts from the last time that something
@@ -227,7 +237,8 @@ func (r *run) await(ctx context.Context, s *server) {
 	s.up = true
 	tell("web-server", Pass, s.image)
 	began = time.Now()
-	state, why := r.watch(ctx, s, "node-to-pod", s.name, "the web server answers the kubelet", r.Answer, func(p kube.PodState) bool { return p.Ready })
+	state, why := r.watch(ctx, s, "node-to-pod", s.name, "the web server answers the kubelet", r.Answer,
+		func(p kube.PodState) bool { return p.Ready })
 	if why != "" {
 		tell("node-to-pod", Fail, why)
 		return
@@ -256,7 +267,8 @@ func (r *run) ask(ctx context.Context, s *server, servers []*server) {
 		r.not(node, "pod-to-node", "the Node has no address")
 	}
 	if s.unserved == "" {
-		list = append(list, question{"service", s.service.ClusterIP, ""}, question{"name", s.name + "." + r.ns + ".svc." + r.DNSDomain, ""}, question{"short-name", s.name, ""})
+		list = append(list, question{"service", s.service.ClusterIP, ""},
+			question{"name", s.name + "." + r.ns + ".svc." + r.DNSDomain, ""}, question{"short-name", s.name, ""})
 	} else {
 		for _, flow := range []string{"service", "name", "short-name", "node-port"} {
 			r.done(Result{Node: node, Flow: flow, Status: Fail, Detail: s.unserved})
@@ -353,7 +365,8 @@ func (r *run) askPods(ctx context.Context, s *server, pod kube.PodSpec, list []q
 		}
 		return
 	}
-	if _, why := r.watch(ctx, s, list[0].flow, pod.Name, "the pod that asks runs", r.Start, func(p kube.PodState) bool { return p.Running }); why != "" {
+	if _, why := r.watch(ctx, s, list[0].flow, pod.Name, "the pod that asks runs", r.Start,
+		func(p kube.PodState) bool { return p.Running }); why != "" {
 		for _, q := range list {
 			done(q.flow, Fail, "the pod that asks does not run: "+why)
 		}
@@ -375,7 +388,8 @@ func (r *run) askPods(ctx context.Context, s *server, pod kube.PodSpec, list []q
 		switch {
 		case i >= 0 && state.Containers[i].Failed:
 			c := state.Containers[i]
-			done(q.flow, Fail, fmt.Sprintf("%s did not answer: %s, after %d tries in %s", q.at(), exitCode(s.os, c.ExitCode), c.Tries, r.Answer))
+			done(q.flow, Fail, fmt.Sprintf("%s did not answer: %s, after %d tries in %s", q.at(),
+				exitCode(s.os, c.ExitCode), c.Tries, r.Answer))
 		default: // one that is done was told before
 			done(q.flow, Fail, fmt.Sprintf("%s: %s", q.at(), why))
 		}
@@ -418,6 +432,7 @@ func (r *run) askOutside(ctx context.Context, s *server) {
 	case err == nil:
 		r.done(Result{Node: s.node.Name, Flow: flow, Status: Pass, Detail: url, Took: time.Since(began)})
 	default:
-		r.done(Result{Node: s.node.Name, Flow: flow, Status: Fail, Detail: fmt.Sprintf("%s did not answer from here in %s: %v", url, r.Answer, last), Took: time.Since(began)})
+		r.done(Result{Node: s.node.Name, Flow: flow, Status: Fail,
+			Detail: fmt.Sprintf("%s did not answer from here in %s: %v", url, r.Answer, last), Took: time.Since(began)})
 	}
 }

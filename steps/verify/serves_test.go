@@ -8,7 +8,8 @@ import (
 
 // A web server whose container ends and is started again does not serve.
 func TestServes(t *testing.T) {
-	up, ended := kube.ContainerState{Name: "web", Up: true, Failed: true, Tries: 1}, kube.ContainerState{Name: "web", Failed: true, ExitCode: 128, Tries: 2}
+	up, ended := kube.ContainerState{Name: "web", Up: true, Failed: true, Tries: 1},
+		kube.ContainerState{Name: "web", Failed: true, ExitCode: 128, Tries: 2}
 	for _, c := range []struct {
 		pod  kube.PodState
 		want bool

@@ -175,7 +175,8 @@ func (r *run) inNamespace(ctx context.Context, report *Report) error {
 	if slices.ContainsFunc(r.Targets, func(t Target) bool { return r.nodes[t.Node].Labels[osLabel] == "linux" }) {
 		level = "privileged" // for the pods that ask from Linux nodes themselves
 	}
-	ns := kube.Namespace{Name: r.ns, Labels: map[string]string{Label: "", "pod-security.kubernetes.io/enforce": level}, Annotations: map[string]string{holderNote: r.Holder, untilNote: until}}
+	ns := kube.Namespace{Name: r.ns, Labels: map[string]string{Label: "", "pod-security.kubernetes.io/enforce": level},
+		Annotations: map[string]string{holderNote: r.Holder, untilNote: until}}
 	made, cancel := context.WithTimeoutCause(ctx, r.Answer, fmt.Errorf("it was not ready for pods after %s", r.Answer))
 	err := r.API.MakeNamespace(made, ns)
 	cancel()
@@ -201,7 +202,8 @@ func (r *run) clearEarlier(ctx context.Context, report *Report) error {
 	for _, n := range list {
 		until, err := time.Parse(time.RFC3339, n.Annotations[untilNote])
 		over := err == nil && time.Now().After(until)
-		if !strings.HasPrefix(n.Name, prefix) || !n.Ending && !over && (r.Gone == nil || !r.Gone(n.Annotations[holderNote])) {
+		if !strings.HasPrefix(n.Name, prefix) || !n.Ending && !over &&
+			(r.Gone == nil || !r.Gone(n.Annotations[holderNote])) {
 			report.Others = append(report.Others, n.Name)
 			continue
 		}
@@ -262,7 +264,8 @@ func (r *run) node(t Target) bool {
 	case !n.Ready:
 		res.Status, res.Detail, why = Fail, "the Node is not Ready: "+n.ReadyReason, "the Node is not Ready"
 	case t.Version != "" && strings.TrimPrefix(n.KubeletVersion, "v") != t.Version:
-		res.Status, res.Detail = Fail, fmt.Sprintf("Ready, but its kubelet is %s, and the plan says %s", n.KubeletVersion, t.Version)
+		res.Status, res.Detail = Fail, fmt.Sprintf("Ready, but its kubelet is %s, and the plan says %s",
+			n.KubeletVersion, t.Version)
 	}
 	if why == "" && n.Unschedulable {
 		why = "the Node is cordoned and takes no pods"

@@ -39,7 +39,8 @@ func TestVerify(t *testing.T) {
 				t.Errorf("%s: it has no result, or says nothing", f.Name)
 			}
 		}
-		if len(names) != len(of(r, "win-1")) || len(names) != len(of(r, "lin-1")) || !strings.HasPrefix(r.Namespace, "nodejoin-verify-") || r.Failed() != 0 {
+		if len(names) != len(of(r, "win-1")) || len(names) != len(of(r, "lin-1")) || !strings.HasPrefix(r.Namespace,
+			"nodejoin-verify-") || r.Failed() != 0 {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -54,11 +55,16 @@ func TestVerifyFromNode(t *testing.T) {
 		flow   string
 		has    string
 	}{
-		"node port": {sandbox.ClusterQuirks{Fails: map[string]int32{"node-port-local": 1}}, "node-port-local=fail", "node-port-local", "192.0.2.13:30001 did not answer: exit code 1, after 3 tries"},
-		"service":   {sandbox.ClusterQuirks{Fails: map[string]int32{"service-from-node": 1}}, "service-from-node=fail", "service-from-node", "10.96.200.1:80 did not answer"},
-		"policy":    {sandbox.ClusterQuirks{Refuses: map[string]string{"host": "host namespaces are not allowed"}}, "node-port-local=not_possible service-from-node=not_possible", "service-from-node", "host namespaces are not allowed"},
+		"node port": {sandbox.ClusterQuirks{Fails: map[string]int32{"node-port-local": 1}}, "node-port-local=fail",
+			"node-port-local", "192.0.2.13:30001 did not answer: exit code 1, after 3 tries"},
+		"service": {sandbox.ClusterQuirks{Fails: map[string]int32{"service-from-node": 1}}, "service-from-node=fail",
+			"service-from-node", "10.96.200.1:80 did not answer"},
+		"policy": {sandbox.ClusterQuirks{Refuses: map[string]string{"host": "host namespaces are not allowed"}},
+			"node-port-local=not_possible service-from-node=not_possible", "service-from-node",
+			"host namespaces are not allowed"},
 		"no service": {sandbox.ClusterQuirks{Refuses: map[string]string{"service": "quota"}},
-			"service=fail name=fail short-name=fail node-port=fail node-port-local=fail service-from-node=fail", "service-from-node", "quota"},
+			"service=fail name=fail short-name=fail node-port=fail node-port-local=fail service-from-node=fail",
+			"service-from-node", "quota"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,7 +92,8 @@ func TestVerifyFails(t *testing.T) {
 		flow   string
 		has    []string
 	}{
-		"pod":        {"pod-to-pod=fail", "pod-to-pod", []string{"10.244.1.10:80", "no answer in time (exit code 28)", "3 tries"}},
+		"pod": {"pod-to-pod=fail", "pod-to-pod", []string{"10.244.1.10:80", "no answer in time (exit code 28)",
+			"3 tries"}},
 		"node":       {"pod-to-node=fail", "pod-to-node", []string{"192.0.2.11:10250", "no answer in time (exit code 28)"}},
 		"other-node": {"pod-to-linux=fail pod-to-windows=fail", "pod-to-linux", []string{"10.244.3."}},
 		"service":    {"service=fail", "service", []string{"10.96.200.1:80"}},
@@ -124,10 +131,12 @@ func TestVerifyNotReadyServer(t *testing.T) {
 		b := newBed(t)
 		b.quirks(sandbox.ClusterQuirks{Fails: map[string]int32{"ready": 1}})
 		r := b.run()
-		if have := states(r, "win-1"); have != "node-to-pod=fail service=fail name=fail short-name=fail node-port=fail "+windowsLimits {
+		if have := states(r,
+			"win-1"); have != "node-to-pod=fail service=fail name=fail short-name=fail node-port=fail "+windowsLimits {
 			t.Errorf("have %s", have)
 		}
-		if d := of(r, "win-1")["node-to-pod"].Detail; !strings.Contains(d, "timed out after 2m0s: waited until the web server answers the kubelet") {
+		if d := of(r, "win-1")["node-to-pod"].Detail; !strings.Contains(d,
+			"timed out after 2m0s: waited until the web server answers the kubelet") {
 			t.Error(d)
 		}
 	})
@@ -140,7 +149,9 @@ func TestVerifyNothingStarts(t *testing.T) {
 		do  func(b *bed)
 		has string
 	}{
-		"image": {func(b *bed) { b.quirks(sandbox.ClusterQuirks{Waiting: "ImagePullBackOff: Back-off pulling image"}) }, "last seen: ImagePullBackOff: Back-off pulling image"},
+		"image": {func(b *bed) {
+			b.quirks(sandbox.ClusterQuirks{Waiting: "ImagePullBackOff: Back-off pulling image"})
+		}, "last seen: ImagePullBackOff: Back-off pulling image"},
 		"creating": {func(b *bed) {
 			b.quirks(sandbox.ClusterQuirks{Waiting: "ContainerCreating: FailedCreatePodSandBox: no"})
 		}, "last seen: ContainerCreating: FailedCreatePodSandBox"},
@@ -160,7 +171,9 @@ func TestVerifyNothingStarts(t *testing.T) {
 				c.do(b)
 				r := b.run()
 				res := of(r, "win-1")
-				if f := res["web-server"]; f.Status != verify.Fail || !strings.Contains(f.Detail, "timed out after 20m0s: waited until the web server runs") || !strings.Contains(f.Detail, c.has) {
+				if f := res["web-server"]; f.Status != verify.Fail ||
+					!strings.Contains(f.Detail, "timed out after 20m0s: waited until the web server runs") ||
+					!strings.Contains(f.Detail, c.has) {
 					t.Errorf("%+v", f)
 				}
 				for _, f := range verify.Flows[2:] {
@@ -189,13 +202,16 @@ func TestVerifyRefused(t *testing.T) {
 		flow   string
 		has    string
 	}{
-		"the web server": {sandbox.ClusterQuirks{Refuses: map[string]string{"pod": quota}}, "web-server=fail " + strings.Join(untried, " "), "web-server", quota},
+		"the web server": {sandbox.ClusterQuirks{Refuses: map[string]string{"pod": quota}},
+			"web-server=fail " + strings.Join(untried, " "), "web-server", quota},
 		"the service": {sandbox.ClusterQuirks{Refuses: map[string]string{"service": quota}},
 			"service=fail name=fail short-name=fail node-port=fail " + windowsLimits, "node-port", quota},
 		"the pod that asks": {sandbox.ClusterQuirks{Refuses: map[string]string{"once": quota}},
-			"pod-to-pod=fail pod-to-node=fail pod-to-linux=fail pod-to-windows=fail service=fail name=fail short-name=fail outbound=fail " + windowsLimits, "outbound", quota},
+			"pod-to-pod=fail pod-to-node=fail pod-to-linux=fail pod-to-windows=fail service=fail name=fail " +
+				"short-name=fail outbound=fail " + windowsLimits, "outbound", quota},
 		"the start of the pod that asks": {sandbox.ClusterQuirks{WaitingOnce: "no Node takes it: Insufficient pods"},
-			"pod-to-pod=fail pod-to-node=fail pod-to-linux=fail pod-to-windows=fail service=fail name=fail short-name=fail outbound=fail " + windowsLimits, "service", "last seen: no Node takes it: Insufficient pods"},
+			"pod-to-pod=fail pod-to-node=fail pod-to-linux=fail pod-to-windows=fail service=fail name=fail " +
+				"short-name=fail outbound=fail " + windowsLimits, "service", "last seen: no Node takes it: Insufficient pods"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -224,11 +240,15 @@ func TestVerifyNodes(t *testing.T) {
 		has    string // of the Node
 		why    string // of the rest; "" = it is tried
 	}{
-		"not ready":     {func(n *kube.Node) { n.Ready, n.ReadyReason = false, "KubeletNotReady: cni" }, verify.Fail, "the Node is not Ready: KubeletNotReady: cni", "the Node is not Ready"},
-		"gone":          {func(n *kube.Node) { n.Name = "other" }, verify.Fail, "the cluster has no Node win-9", "there is no Node"},
-		"cordoned":      {func(n *kube.Node) { n.Unschedulable = true }, verify.Pass, "Ready", "cordoned"},
-		"other version": {func(n *kube.Node) { n.KubeletVersion = "v1.35.4" }, verify.Fail, "its kubelet is v1.35.4, and the plan says 1.36.3", ""},
-		"no image":      {func(n *kube.Node) { n.Labels["node.kubernetes.io/windows-build"] = "10.0.1" }, verify.Pass, "Ready", "no image for 10.0.1"},
+		"not ready": {func(n *kube.Node) { n.Ready, n.ReadyReason = false, "KubeletNotReady: cni" }, verify.Fail,
+			"the Node is not Ready: KubeletNotReady: cni", "the Node is not Ready"},
+		"gone": {func(n *kube.Node) { n.Name = "other" }, verify.Fail, "the cluster has no Node win-9",
+			"there is no Node"},
+		"cordoned": {func(n *kube.Node) { n.Unschedulable = true }, verify.Pass, "Ready", "cordoned"},
+		"other version": {func(n *kube.Node) { n.KubeletVersion = "v1.35.4" }, verify.Fail,
+			"its kubelet is v1.35.4, and the plan says 1.36.3", ""},
+		"no image": {func(n *kube.Node) { n.Labels["node.kubernetes.io/windows-build"] = "10.0.1" }, verify.Pass,
+			"Ready", "no image for 10.0.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -251,7 +271,8 @@ func TestVerifyNodes(t *testing.T) {
 				if f := res["node"]; f.Status != c.status || !strings.Contains(f.Detail, c.has) {
 					t.Errorf("%+v", f)
 				}
-				if f := res["web-server"]; c.why != "" && (f.Status != verify.NotPossible || !strings.Contains(f.Detail, c.why)) || c.why == "" && f.Status != verify.Pass {
+				if f := res["web-server"]; c.why != "" &&
+					(f.Status != verify.NotPossible || !strings.Contains(f.Detail, c.why)) || c.why == "" && f.Status != verify.Pass {
 					t.Errorf("%+v", f)
 				}
 				if made := r.Namespace != ""; made != (c.why == "" || name == "no image") {
@@ -267,7 +288,8 @@ func TestVerifyNodes(t *testing.T) {
 func TestVerifyPeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t)
-		lin := node("lin-1", "linux", "192.0.2.13", "10.244.3.0/24", kube.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: "NoSchedule"})
+		lin := node("lin-1", "linux", "192.0.2.13", "10.244.3.0/24",
+			kube.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: "NoSchedule"})
 		b.put(lin)
 		if have := states(b.run(), "win-1"); have != "pod-to-linux=not_possible "+windowsLimits {
 			t.Errorf("have %s", have)
@@ -290,7 +312,8 @@ func TestVerifyPeerDown(t *testing.T) {
 		has    string
 	}{
 		"does not start": {nil, "pod-to-linux=fail ", "the web server does not run on lin-1: timed out after 20m0s"},
-		"no image":       {errors.New("no image for it"), "pod-to-linux=not_possible ", "the web server does not run on lin-1: no image for it"},
+		"no image": {errors.New("no image for it"), "pod-to-linux=not_possible ",
+			"the web server does not run on lin-1: no image for it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -339,17 +362,22 @@ func TestVerifyClears(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t)
 		for name, notes := range map[string]map[string]string{
-			"nodejoin-verify-over": {"nodejoin.dev/verify-until": "1999-01-01T00:00:00Z", "nodejoin.dev/verify-holder": "ctl 1"},
-			"nodejoin-verify-gone": {"nodejoin.dev/verify-until": "2999-01-01T00:00:00Z", "nodejoin.dev/verify-holder": "ctl 2"},
-			"nodejoin-verify-busy": {"nodejoin.dev/verify-until": "2999-01-01T00:00:00Z", "nodejoin.dev/verify-holder": "ctl 3"},
-			"somebody-else":        {"nodejoin.dev/verify-until": "1999-01-01T00:00:00Z"},
+			"nodejoin-verify-over": {"nodejoin.dev/verify-until": "1999-01-01T00:00:00Z",
+				"nodejoin.dev/verify-holder": "ctl 1"},
+			"nodejoin-verify-gone": {"nodejoin.dev/verify-until": "2999-01-01T00:00:00Z",
+				"nodejoin.dev/verify-holder": "ctl 2"},
+			"nodejoin-verify-busy": {"nodejoin.dev/verify-until": "2999-01-01T00:00:00Z",
+				"nodejoin.dev/verify-holder": "ctl 3"},
+			"somebody-else": {"nodejoin.dev/verify-until": "1999-01-01T00:00:00Z"},
 		} {
-			must(t, b.cluster.MakeNamespace(t.Context(), kube.Namespace{Name: name, Labels: map[string]string{verify.Label: ""}, Annotations: notes}))
+			must(t, b.cluster.MakeNamespace(t.Context(),
+				kube.Namespace{Name: name, Labels: map[string]string{verify.Label: ""}, Annotations: notes}))
 		}
 		b.opt.Gone = func(holder string) bool { return holder == "ctl 2" }
 		r, err := verify.Run(t.Context(), b.opt)
 		must(t, err)
-		if !slices.Equal(r.Removed, []string{"nodejoin-verify-gone", "nodejoin-verify-over"}) || !slices.Equal(r.Others, []string{"nodejoin-verify-busy", "somebody-else"}) || r.Remains != "" {
+		if !slices.Equal(r.Removed, []string{"nodejoin-verify-gone", "nodejoin-verify-over"}) ||
+			!slices.Equal(r.Others, []string{"nodejoin-verify-busy", "somebody-else"}) || r.Remains != "" {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -368,7 +396,8 @@ func TestVerifyRemains(t *testing.T) {
 		b.quirks(sandbox.ClusterQuirks{})
 		b.opt.Gone = func(string) bool { return true }
 		b.told = nil
-		if again := b.run(); len(again.Removed)+len(again.Others) > 1 { // a namespace that is deleted already may be gone before it is looked at
+		// a namespace that is deleted already may be gone before it is looked at
+		if again := b.run(); len(again.Removed)+len(again.Others) > 1 {
 			t.Errorf("%+v", again)
 		}
 	})

@@ -238,10 +238,14 @@ func TestDefaultInterface(t *testing.T) {
 	for _, test := range []struct{ table, want string }{
 		{head, ""},
 		{head + "eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n", ""},
-		{head + "wlan0\t00000000\t010200C0\t0003\t0\t0\t600\t00000000\t0\t0\t0\neth1\t00000000\t010200C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n", "eth1"},
+		{head +
+			"wlan0\t00000000\t010200C0\t0003\t0\t0\t600\t00000000\t0\t0\t0\n" +
+			"eth1\t00000000\t010200C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n", "eth1"},
 		{head + "eth0\t00000000\t010200C0\t0002\t0\t0\t0\t00000000\t0\t0\t0\n", ""},
 		{head + "vpn0\t00000000\t00000000\t0001\t0\t0\t0\t00000080\t0\t0\t0\n", ""},
-		{head + "*\t00000000\t00000000\t0201\t0\t0\t0\t00000000\t0\t0\t0\neth0\t00000000\t010200C0\t0003\t0\t0\t10\t00000000\t0\t0\t0\n", "eth0"},
+		{head +
+			"*\t00000000\t00000000\t0201\t0\t0\t0\t00000000\t0\t0\t0\n" +
+			"eth0\t00000000\t010200C0\t0003\t0\t0\t10\t00000000\t0\t0\t0\n", "eth0"},
 	} {
 		if have, err := defaultInterface([]byte(test.table)); err != nil || have != test.want {
 			t.Errorf("%q %v, want %q of\n%s", have, err, test.want, test.table)

@@ -37,7 +37,8 @@ COMMIT
 // Chains go with their rules, and with what leads to them; everything else stays.
 func TestFilterWithout(t *testing.T) {
 	tables := filterTables(savedFilter)
-	if len(tables) != 2 || !slices.Equal(tables[0].chains, []string{"KUBE-SERVICES", "KUBE-SEP", "THEIRS"}) || tables[1].chains != nil {
+	if len(tables) != 2 || !slices.Equal(tables[0].chains, []string{"KUBE-SERVICES", "KUBE-SEP", "THEIRS"}) ||
+		tables[1].chains != nil {
 		t.Fatalf("%+v", tables)
 	}
 	ours := func(name string) bool { return strings.HasPrefix(name, "KUBE-") }
@@ -104,15 +105,18 @@ func filterAndInterfaces(t *testing.T) {
 	h := &Host{}
 	if !runLines(t,
 		"ip link add cni0 type bridge", "ip link add theirs type bridge",
-		"iptables -t nat -N KUBE-SERVICES", "iptables -t nat -N KUBE-SEP", "iptables -t nat -N THEIRS", "iptables -t nat -A KUBE-SERVICES -j KUBE-SEP",
-		"iptables -t nat -A PREROUTING -m comment --comment kubernetes -j KUBE-SERVICES", "iptables -t nat -A PREROUTING -j THEIRS", "ip6tables -N KUBE-FORWARD", "ip6tables -A FORWARD -j KUBE-FORWARD",
+		"iptables -t nat -N KUBE-SERVICES", "iptables -t nat -N KUBE-SEP", "iptables -t nat -N THEIRS",
+		"iptables -t nat -A KUBE-SERVICES -j KUBE-SEP",
+		"iptables -t nat -A PREROUTING -m comment --comment kubernetes -j KUBE-SERVICES",
+		"iptables -t nat -A PREROUTING -j THEIRS", "ip6tables -N KUBE-FORWARD", "ip6tables -A FORWARD -j KUBE-FORWARD",
 	) {
 		return
 	}
 	want := func(links []string, chains ...string) {
 		t.Helper()
 		have, err := h.Interfaces(t.Context())
-		have = slices.DeleteFunc(have, func(name string) bool { return name != "cni0" && name != "theirs" }) // some kernels bring others
+		// some kernels bring others
+		have = slices.DeleteFunc(have, func(name string) bool { return name != "cni0" && name != "theirs" })
 		if err != nil || !slices.Equal(have, links) {
 			t.Errorf("interfaces %q, %v, want %q", have, err, links)
 		}
@@ -126,15 +130,18 @@ func filterAndInterfaces(t *testing.T) {
 			t.Errorf("chains %q, %v, want %q", names, err, chains)
 		}
 	}
-	want([]string{"cni0", "theirs"}, "ipv4/nat/KUBE-SEP", "ipv4/nat/KUBE-SERVICES", "ipv4/nat/THEIRS", "ipv6/filter/KUBE-FORWARD")
-	ours := []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "KUBE-SERVICES"}, {Family: "ipv4", Table: "nat", Name: "KUBE-SEP"}, {Family: "ipv6", Table: "filter", Name: "KUBE-FORWARD"}}
+	want([]string{"cni0", "theirs"}, "ipv4/nat/KUBE-SEP", "ipv4/nat/KUBE-SERVICES", "ipv4/nat/THEIRS",
+		"ipv6/filter/KUBE-FORWARD")
+	ours := []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "KUBE-SERVICES"},
+		{Family: "ipv4", Table: "nat", Name: "KUBE-SEP"}, {Family: "ipv6", Table: "filter", Name: "KUBE-FORWARD"}}
 	for range 2 { // again is not an error
 		if err := errors.Join(h.DeleteInterface(t.Context(), "cni0"), h.DeleteFilterChains(t.Context(), ours)); err != nil {
 			t.Error(err)
 		}
 		want([]string{"theirs"}, "ipv4/nat/THEIRS")
 	}
-	if rules, err := runFilter(t.Context(), "", "iptables-save"); err != nil || strings.Count(rules, "-A ") != 1 || !strings.Contains(rules, "-A PREROUTING -j THEIRS") {
+	if rules, err := runFilter(t.Context(), "", "iptables-save"); err != nil || strings.Count(rules, "-A ") != 1 ||
+		!strings.Contains(rules, "-A PREROUTING -j THEIRS") {
 		t.Errorf("rules: %v\n%s", err, rules)
 	}
 	if _, err := runFilter(t.Context(), "", "iptables-of-nobody"); !errors.Is(err, fs.ErrNotExist) {

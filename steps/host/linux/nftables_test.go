@@ -11,7 +11,8 @@ import (
 
 // What nft prints of its tables, and of the rest; no JSON is no answer.
 func TestNftTables(t *testing.T) {
-	const text = `{"nftables": [{"metainfo": {"version": "1.0.6", "json_schema_version": 1}}, {"table": {"family": "ip", "name": "kube-proxy", "handle": 2}},
+	const text = `{"nftables": [{"metainfo": {"version": "1.0.6", "json_schema_version": 1}},
+ {"table": {"family": "ip", "name": "kube-proxy", "handle": 2}},
  {"table": {"family": "ip6", "name": "kube-proxy", "handle": 3}}]}`
 	have, err := nftTables(text)
 	if want := []host.FilterTable{{Family: "ip", Name: "kube-proxy"}, {Family: "ip6", Name: "kube-proxy"}}; err != nil ||

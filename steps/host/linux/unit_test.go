@@ -45,7 +45,9 @@ RestartSec=5000ms
 WantedBy=multi-user.target
 
 [X-Nodejoin]
-Definition={"name":"kubelet","display_name":"kubelet","description":"100% agent (managed by nodejoin)","command":["/usr/local/bin/kubelet","--a=$B %n","c\"d\\e","","ü\n"],"start":"auto","depends_on":["containerd"],"recovery":[{"action":"restart","delay":5000000000}]}
+Definition={"name":"kubelet","display_name":"kubelet","description":"100% agent (managed by nodejoin)",` +
+		`"command":["/usr/local/bin/kubelet","--a=$B %n","c\"d\\e","","ü\n"],"start":"auto",` +
+		`"depends_on":["containerd"],"recovery":[{"action":"restart","delay":5000000000}]}
 `
 	if diff := cmp.Diff(want, have); diff != "" {
 		t.Errorf("(-want +have):\n%s", diff)

@@ -163,7 +163,8 @@ func makePrivate(path string, dir bool) error {
 	}
 	// By name, so that what is in a folder inherits; then on the object itself,
 	// where Wine, unlike Windows, has kept the parent's entries.
-	const what = windows.OWNER_SECURITY_INFORMATION | windows.DACL_SECURITY_INFORMATION | windows.PROTECTED_DACL_SECURITY_INFORMATION
+	const what = windows.OWNER_SECURITY_INFORMATION | windows.DACL_SECURITY_INFORMATION |
+		windows.PROTECTED_DACL_SECURITY_INFORMATION
 	if err := windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, what, owner, nil, acl, nil); err != nil {
 		return err
 	}

@@ -19,9 +19,11 @@ func TestGuardedDir(t *testing.T) {
 	const closed = "O:BAD:P"
 	const own = "(A;;FA;;;SY)(A;;FA;;;BA)"
 	for _, c := range []struct{ name, parent, want string }{
-		{"C: of a server", "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)(A;OICI;0x1200a9;;;BU)(A;CI;0x4;;;BU)(A;CIIO;0x2;;;BU)(A;OICIIO;GA;;;CO)",
+		{"C: of a server",
+			"D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)(A;OICI;0x1200a9;;;BU)(A;CI;0x4;;;BU)(A;CIIO;0x2;;;BU)(A;OICIIO;GA;;;CO)",
 			closed + own + "(A;;0x1200a9;;;BU)" +
-				"(A;OICIIO;0x1f01ff;;;SY)(A;OICIIO;0x1f01ff;;;BA)(A;OICIIO;0x1200a9;;;BU)(A;CIIO;0x4;;;BU)(A;CIIO;0x2;;;BU)(A;OICIIO;0x10000000;;;CO)"},
+				"(A;OICIIO;0x1f01ff;;;SY)(A;OICIIO;0x1f01ff;;;BA)(A;OICIIO;0x1200a9;;;BU)" +
+				"(A;CIIO;0x4;;;BU)(A;CIIO;0x2;;;BU)(A;OICIIO;0x10000000;;;CO)"},
 		{"C: of a client", "D:P(A;OICI;0x1200a9;;;BU)(A;OICIIO;0x1301bf;;;AU)(A;;0x4;;;AU)",
 			closed + own + "(A;;0x1200a9;;;BU)(A;;0x1200a9;;;AU)(A;OICIIO;0x1200a9;;;BU)(A;OICIIO;0x1301bf;;;AU)"},
 		{"what is handed on once only, and to files only", "D:P(A;OICINP;FA;;;BU)(A;OI;FA;;;AU)",

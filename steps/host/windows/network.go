@@ -48,7 +48,8 @@ func (h *Host) Adapters(ctx context.Context) ([]host.Adapter, error) {
 		return nil, failed(op, subject, context.Cause(ctx))
 	}
 	const (
-		flags    = windows.GAA_FLAG_SKIP_ANYCAST | windows.GAA_FLAG_SKIP_MULTICAST | windows.GAA_FLAG_SKIP_DNS_SERVER | windows.GAA_FLAG_INCLUDE_GATEWAYS
+		flags = windows.GAA_FLAG_SKIP_ANYCAST | windows.GAA_FLAG_SKIP_MULTICAST | windows.GAA_FLAG_SKIP_DNS_SERVER |
+			windows.GAA_FLAG_INCLUDE_GATEWAYS
 		loopback = 24     // IF_TYPE_SOFTWARE_LOOPBACK (ipifcons.h)
 		dhcp     = 0x0004 // IP_ADAPTER_DHCP_ENABLED (iptypes.h)
 	)

@@ -111,8 +111,9 @@ func (h *Host) SetDynamicPorts(ctx context.Context, r host.PortRange) error {
 		return failed(op, r.String(), err)
 	}
 	for _, family := range []string{"ipv4", "ipv6"} {
-		program := exec.CommandContext(ctx, filepath.Join(dir, "netsh.exe"), "interface", family, "set", "dynamicport", r.Protocol, //nolint:gosec // Windows' own
-			"start="+strconv.Itoa(int(r.First)), "num="+strconv.Itoa(r.Count()))
+		program := exec.CommandContext(ctx, filepath.Join(dir, "netsh.exe"), //nolint:gosec // Windows' own
+			"interface", family, "set", "dynamicport", r.Protocol, "start="+strconv.Itoa(int(r.First)),
+			"num="+strconv.Itoa(r.Count()))
 		if err := program.Run(); err != nil {
 			if ctx.Err() != nil {
 				err = context.Cause(ctx)

@@ -33,7 +33,8 @@ type blobs struct {
 
 func (b *blobs) path(digest string) string { return host.Join(b.os, b.dir, digest) }
 
-var errBlobName = &steps.Error{Code: steps.CodeInvalid, Summary: "wrong digest form", Detail: "an artifact is named by 64 or 128 lower-case hexadecimal digits"}
+var errBlobName = &steps.Error{Code: steps.CodeInvalid, Summary: "wrong digest form",
+	Detail: "an artifact is named by 64 or 128 lower-case hexadecimal digits"}
 
 // begin reports whether the blob is there, else where to send it.
 func (b *blobs) begin(ctx context.Context, blob wire.Blob) (wire.BlobState, error) {
@@ -56,7 +57,8 @@ func (b *blobs) begin(ctx context.Context, blob wire.Blob) (wire.BlobState, erro
 			return wire.BlobState{}, err
 		}
 		defer f.Close()
-		return wire.BlobState{Have: true}, b.host.WriteFile(ctx, b.path(blob.Digest), f, host.WriteOptions{Access: host.AccessPrivate, SHA256: b.ownDigest})
+		return wire.BlobState{Have: true}, b.host.WriteFile(ctx, b.path(blob.Digest), f,
+			host.WriteOptions{Access: host.AccessPrivate, SHA256: b.ownDigest})
 	}
 	free, err := b.host.FreeBytes(ctx, b.dir)
 	if err == nil && blob.Size > 0 && free < uint64(blob.Size) {

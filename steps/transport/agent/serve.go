@@ -46,7 +46,8 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, opt Options) e
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &server{opt: opt, ctx: ctx, blobs: &blobs{host: opt.Host, os: opt.Hello.OS, dir: BlobDir(opt.Hello.OS, opt.DataDir), own: opt.Program, ownDigest: opt.Hello.Digest}}
+	s := &server{opt: opt, ctx: ctx, blobs: &blobs{host: opt.Host, os: opt.Hello.OS,
+		dir: BlobDir(opt.Hello.OS, opt.DataDir), own: opt.Program, ownDigest: opt.Hello.Digest}}
 	s.lock = hostlock.New(opt.DataDir)
 	s.exec = executor.NewExecutor(kinds.Catalog(), opt.Host, opt.Artifacts, s.event)
 	s.rpc = jrpc2.NewServer(s, &jrpc2.ServerOptions{

@@ -113,8 +113,10 @@ func TestBlobs(t *testing.T) {
 	spec := func(id, c string) steps.Spec {
 		return steps.Spec{ID: id, Args: steps.MustArgs(steps.Source{File: "/m/" + c, SHA256: digest(c)})}
 	}
-	req := executor.Request{Steps: []steps.Spec{spec("s1", "a"), spec("s2", "b"), spec("s3", "c"), spec("s4", "d"), {ID: "s5", Args: []byte(`{}`)}}}
-	b.used(ctx, req, executor.ApplyReply{Changed: []string{"s1"}, Unchanged: []string{"s2", "s5"}, Failed: "s3", Err: &steps.Error{Code: steps.CodeDigest}})
+	req := executor.Request{Steps: []steps.Spec{spec("s1", "a"), spec("s2", "b"), spec("s3", "c"), spec("s4", "d"),
+		{ID: "s5", Args: []byte(`{}`)}}}
+	b.used(ctx, req, executor.ApplyReply{Changed: []string{"s1"}, Unchanged: []string{"s2", "s5"}, Failed: "s3",
+		Err: &steps.Error{Code: steps.CodeDigest}})
 	if have := h.names(); !slices.Equal(have, []string{digest("d")}) {
 		t.Errorf("left %q, want the one that no step has read", have)
 	}
@@ -149,7 +151,8 @@ func TestSilence(t *testing.T) {
 		line, _ := bufio.NewReader(r).ReadString('\n')
 		said <- line
 	}()
-	err = Serve(t.Context(), in, w, Options{Host: &blobHost{}, Hello: wire.Hello{Digest: "x"}, Idle: 20 * time.Millisecond})
+	err = Serve(t.Context(), in, w, Options{Host: &blobHost{}, Hello: wire.Hello{Digest: "x"},
+		Idle: 20 * time.Millisecond})
 	if !errors.Is(err, errSilent) {
 		t.Errorf("%v, want errSilent", err)
 	}

@@ -34,9 +34,10 @@ var (
 	// Leave undoes what nodejoin made or altered, except for its own folder.
 	Leave = Call[executor.LeaveRequest, executor.LeaveReply]{"leave", false, (*executor.Executor).Leave}
 	// Note adds what a run did to the notes of the machine.
-	Note = Call[executor.RunNote, None]{"note", false, func(x *executor.Executor, ctx context.Context, n executor.RunNote) (None, error) {
-		return None{}, x.Note(ctx, n)
-	}}
+	Note = Call[executor.RunNote, None]{"note", false,
+		func(x *executor.Executor, ctx context.Context, n executor.RunNote) (None, error) {
+			return None{}, x.Note(ctx, n)
+		}}
 	// Collect reads what a bug report needs of the machine.
 	Collect = Call[collect.GatherRequest, collect.GatherReply]{"collect", true, collectParts}
 	// Diagnose looks for what is wrong with a machine that has joined.
