@@ -1,10 +1,10 @@
 package kinds
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
-	"strings"
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
@@ -66,86 +66,108 @@ const maxInline = 64 << 10
 // undoFile removes a file that nodejoin made, or restores its earlier content and access.
 // It removes what an interrupted write left beside the file, too.
 func undoFile(key record.Key, claim record.Claim) (steps.Undoing, error) {
-	path := key.Name
 	prev, err := record.Previous[record.PreviousFile](claim)
-	check := func(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, string, error) {
-		temp, err := host.Exists(ctx, r, host.TempName(path))
-		if err != nil {
-			return steps.Change{}, "", err
-		}
-		fi, err := r.Stat(ctx, path)
-		there := err == nil
-		switch {
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return steps.Change{}, "", err
-		case there && fi.Dir:
-			return steps.Change{}, "a directory is in its place now", nil
-		case !claim.Existed && !there && !temp:
-			return steps.Change{}, "", nil
-		case !claim.Existed:
-			return steps.Change{Action: steps.ActionDelete}, "", nil
-		}
-		same, err := holdsPrevious(ctx, r, e, prev, path, there)
-		switch {
-		case err != nil:
-			return steps.Change{}, "", err
-		case same && len(accessDiff(e.Facts.OS, fi.Access, prev.Access)) == 0 && !temp:
-			return steps.Change{}, "", nil
-		case !same && prev.SHA256 != "":
-			stored, err := e.FileDigest(ctx, r, record.BlobPath(e.Facts, prev.SHA256))
-			if err != nil {
-				return steps.Change{}, "", err
-			}
-			if stored != prev.SHA256 {
-				return steps.Change{}, "its earlier content is not in nodejoin's folder any more; the file stays as it is", nil
-			}
-		}
-		return steps.Restored(), "", nil
+	u := fileUndo{path: key.Name, existed: claim.Existed, prev: prev}
+	return steps.Undoing{Check: u.check, Apply: u.apply}, err
+}
+
+// fileUndo is the undoing of one claimed file.
+type fileUndo struct {
+	path    string
+	existed bool
+	prev    record.PreviousFile
+}
+
+func (u fileUndo) check(ctx context.Context, r host.Reader, e *steps.Env) (c steps.Change, left string, err error) {
+	temp, err := host.Exists(ctx, r, host.TempName(u.path))
+	if err != nil {
+		return steps.Change{}, "", err
 	}
-	apply := func(ctx context.Context, h host.Host, e *steps.Env) error {
-		temp, err := host.Exists(ctx, h, host.TempName(path))
-		if err == nil && temp {
-			err = h.Remove(ctx, host.TempName(path))
-		}
-		if err != nil {
-			return err
-		}
-		if !claim.Existed {
-			return steps.InUse(h.Remove(ctx, path))
-		}
-		there, err := host.Exists(ctx, h, path)
-		if err != nil {
-			return err
-		}
-		if same, err := holdsPrevious(ctx, h, e, prev, path, there); err != nil {
-			return err
-		} else if same {
-			return h.SetAccess(ctx, path, prev.Access)
-		}
-		opt := host.WriteOptions{Access: prev.Access}
-		if prev.SHA256 == "" {
-			return steps.InUse(h.WriteFile(ctx, path, strings.NewReader(string(prev.Content)), opt))
-		}
-		opt.SHA256 = prev.SHA256
-		rc, err := h.Open(ctx, record.BlobPath(e.Facts, prev.SHA256))
-		if err != nil {
-			return err
-		}
-		defer rc.Close()
-		return steps.InUse(h.WriteFile(ctx, path, rc, opt))
+	fi, err := r.Stat(ctx, u.path)
+	there := err == nil
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return steps.Change{}, "", err
+	case there && fi.Dir:
+		return steps.Change{}, "a directory is in its place now", nil
+	case u.existed:
+		return u.checkRestored(ctx, r, e, fi, there, temp)
+	case there || temp:
+		return steps.Change{Action: steps.ActionDelete}, "", nil
 	}
-	return steps.Undoing{Check: check, Apply: apply}, err
+	return steps.Change{}, "", nil
+}
+
+// checkRestored is check for a file that was there before nodejoin.
+func (u fileUndo) checkRestored(ctx context.Context, r host.Reader, e *steps.Env, fi host.FileInfo, there, temp bool) (
+	c steps.Change, left string, err error) {
+	same, err := u.holdsPrevious(ctx, r, e, there)
+	switch {
+	case err != nil:
+		return steps.Change{}, "", err
+	case same && !temp && len(accessDiff(e.Facts.OS, fi.Access, u.prev.Access)) == 0:
+		return steps.Change{}, "", nil
+	case !same && u.prev.SHA256 != "":
+		stored, err := e.FileDigest(ctx, r, record.BlobPath(e.Facts, u.prev.SHA256))
+		if err != nil {
+			return steps.Change{}, "", err
+		}
+		if stored != u.prev.SHA256 {
+			return steps.Change{}, "its earlier content is not in nodejoin's folder any more; the file stays as it is", nil
+		}
+	}
+	return steps.Restored(), "", nil
+}
+
+func (u fileUndo) apply(ctx context.Context, h host.Host, e *steps.Env) error {
+	temp, err := host.Exists(ctx, h, host.TempName(u.path))
+	if err == nil && temp {
+		err = h.Remove(ctx, host.TempName(u.path))
+	}
+	if err != nil {
+		return err
+	}
+	if !u.existed {
+		return steps.InUse(h.Remove(ctx, u.path))
+	}
+	there, err := host.Exists(ctx, h, u.path)
+	if err != nil {
+		return err
+	}
+	same, err := u.holdsPrevious(ctx, h, e, there)
+	switch {
+	case err != nil:
+		return err
+	case same:
+		return h.SetAccess(ctx, u.path, u.prev.Access)
+	}
+	return u.write(ctx, h, e)
+}
+
+// write puts the earlier content in place.
+func (u fileUndo) write(ctx context.Context, h host.Host, e *steps.Env) error {
+	opt := host.WriteOptions{Access: u.prev.Access}
+	if u.prev.SHA256 == "" {
+		return steps.InUse(h.WriteFile(ctx, u.path, bytes.NewReader(u.prev.Content), opt))
+	}
+	opt.SHA256 = u.prev.SHA256
+	rc, err := h.Open(ctx, record.BlobPath(e.Facts, u.prev.SHA256))
+	if err != nil {
+		return err
+	}
+	defer rc.Close()
+	return steps.InUse(h.WriteFile(ctx, u.path, rc, opt))
 }
 
 // holdsPrevious reports whether the file holds what it held before.
-func holdsPrevious(ctx context.Context, r host.Reader, e *steps.Env, p record.PreviousFile, path string, there bool) (bool, error) {
+func (u fileUndo) holdsPrevious(ctx context.Context, r host.Reader, e *steps.Env, there bool) (bool, error) {
 	if !there {
 		return false, nil
 	}
-	if p.SHA256 != "" {
-		have, err := e.FileDigest(ctx, r, path)
-		return have == p.SHA256, err
+	if u.prev.SHA256 != "" {
+		have, err := e.FileDigest(ctx, r, u.path)
+		return have == u.prev.SHA256, err
 	}
-	have, err := host.ReadFile(ctx, r, path, maxInline)
-	return err == nil && have != nil && !have.Truncated && string(have.Content) == string(p.Content), err
+	have, err := host.ReadFile(ctx, r, u.path, maxInline)
+	return err == nil && have != nil && !have.Truncated && bytes.Equal(have.Content, u.prev.Content), err
 }

@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/base64"
@@ -155,65 +156,81 @@ func hideToken(token string, shown func(string) string) string {
 }
 
 func (k *Kubeconfig) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
-	renew := renewBefore
-	if k.RenewBefore != "" {
-		d, err := time.ParseDuration(k.RenewBefore)
-		if err != nil || d < 0 {
-			return steps.Change{}, steps.Invalid("renew_before %q is not a duration such as 168h", k.RenewBefore)
-		}
-		renew = d
-	}
-	if k.User == "" || k.Server == "" {
-		return steps.Change{}, steps.Invalid("kubeconfig %s needs a server and a user", k.Path)
+	renew, err := k.validate()
+	if err != nil {
+		return steps.Change{}, err
 	}
 	now := time.Now()
 	reason := ""
 	if k.Unless != "" {
-		why, err := clientConfig{path: k.Unless, server: k.Server, ca: k.CA}.unusable(ctx, r, e, now)
-		if err != nil || why == "" {
+		reason, err = clientConfig{path: k.Unless, server: k.Server, ca: k.CA}.unusable(ctx, r, e, now)
+		if err != nil || reason == "" {
 			return steps.Change{}, err
 		}
-		reason = why
 	}
 	have, err := host.ReadFile(ctx, r, k.Path, host.MaxText)
 	if err != nil {
 		return steps.Change{}, err
 	}
-	c := k.diff(have, e.Facts.OS, now, renew)
-	if !c.NoOp() {
-		c.Touches = []steps.Touch{{Path: k.Path}}
-		onlyAccess := len(c.Diffs) == 1 && c.Diffs[0].Name == "access"
-		if !onlyAccess {
-			for _, s := range k.Services {
-				c.Touches = append(c.Touches, steps.Touch{Service: s})
-			}
-			for _, p := range k.Backup {
-				there, err := host.Exists(ctx, r, p)
-				if err != nil {
-					return steps.Change{}, err
-				}
-				if there {
-					c.Diffs = append(c.Diffs, steps.Diff{Name: "backup", Have: p})
-					c.Touches = append(c.Touches, steps.Touch{Path: p})
-				}
-			}
-		}
-		if c.Reason == "" {
-			c.Reason = reason
-		}
+	c := k.diff(have, now, renew)
+	replaced := !c.NoOp() // and not only given another access
+	if have != nil {
+		c.Diffs = append(c.Diffs, accessDiff(e.Facts.OS, have.Access, host.AccessPrivate)...)
 	}
-	return c, nil
+	if len(c.Diffs) == 0 {
+		return steps.Change{}, nil
+	}
+	c.Action, c.Reason = cmp.Or(c.Action, steps.ActionUpdate), cmp.Or(c.Reason, reason)
+	c.Touches = []steps.Touch{{Path: k.Path}}
+	if replaced {
+		err = k.replaces(ctx, r, &c)
+	}
+	return c, err
 }
 
-// diff compares; have is nil when there is no file.
-func (k *Kubeconfig) diff(have *host.File, os string, now time.Time, renew time.Duration) steps.Change {
+// validate checks the arguments, and gives the life that a token in the file must have left.
+func (k *Kubeconfig) validate() (renew time.Duration, err error) {
+	renew = renewBefore
+	if k.RenewBefore != "" {
+		if renew, err = time.ParseDuration(k.RenewBefore); err != nil || renew < 0 {
+			return 0, steps.Invalid("renew_before %q is not a duration such as 168h", k.RenewBefore)
+		}
+	}
+	if k.User == "" || k.Server == "" {
+		return 0, steps.Invalid("kubeconfig %s needs a server and a user", k.Path)
+	}
+	return renew, nil
+}
+
+// replaces adds what a new content of the file means for others: Services stop, and what
+// there is of Backup is renamed.
+func (k *Kubeconfig) replaces(ctx context.Context, r host.Reader, c *steps.Change) error {
+	for _, s := range k.Services {
+		c.Touches = append(c.Touches, steps.Touch{Service: s})
+	}
+	for _, p := range k.Backup {
+		there, err := host.Exists(ctx, r, p)
+		if err != nil {
+			return err
+		}
+		if there {
+			c.Diffs = append(c.Diffs, steps.Diff{Name: "backup", Have: p})
+			c.Touches = append(c.Touches, steps.Touch{Path: p})
+		}
+	}
+	return nil
+}
+
+// diff compares the content; have is nil when there is no file.
+func (k *Kubeconfig) diff(have *host.File, now time.Time, renew time.Duration) steps.Change {
 	token := steps.Diff{Name: "token", Sensitive: true}
+	whole := []steps.Diff{{Name: "server", Want: k.Server}, {Name: "user", Want: k.User}, token}
 	if have == nil {
-		return steps.Change{Action: steps.ActionCreate, Diffs: []steps.Diff{{Name: "server", Want: k.Server}, {Name: "user", Want: k.User}, token}}
+		return steps.Change{Action: steps.ActionCreate, Diffs: whole}
 	}
 	f, err := parseKubeconfig(have.Content)
 	if err != nil || have.Truncated {
-		return steps.Change{Action: steps.ActionUpdate, Reason: "what is there is no usable kubeconfig", Diffs: []steps.Diff{{Name: "server", Want: k.Server}, {Name: "user", Want: k.User}, token}}
+		return steps.Change{Action: steps.ActionUpdate, Reason: "what is there is not a usable kubeconfig", Diffs: whole}
 	}
 	c := steps.Change{Action: steps.ActionUpdate}
 	if f.server != k.Server {
@@ -232,7 +249,7 @@ func (k *Kubeconfig) diff(have *host.File, os string, now time.Time, renew time.
 	} else if f.secret.Token != k.Token {
 		c.Diffs = append(c.Diffs, token)
 	}
-	if c.Diffs = append(c.Diffs, accessDiff(os, have.Access, host.AccessPrivate)...); len(c.Diffs) == 0 {
+	if len(c.Diffs) == 0 {
 		return steps.Change{}
 	}
 	return c

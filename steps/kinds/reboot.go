@@ -58,72 +58,99 @@ func (b *Reboot) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.
 	if err := b.validate(); err != nil {
 		return steps.Change{}, err
 	}
-	need := steps.RebootNeed{}
 	noted, err := r.RebootNoted(ctx)
 	if err != nil {
 		return steps.Change{}, err
 	}
-	for _, what := range noted {
-		if what == rebootAsked {
-			need.Asked, need.Blocks = true, true
-		} else if len(b.FeaturesAfter) == 0 {
-			need.Why = append(need.Why, what)
-		}
+	var need steps.RebootNeed
+	switch {
+	case slices.Contains(noted, rebootAsked):
+		// No other question here: a machine that is going down may answer with errors.
+		need = b.asked(noted)
+	case len(b.FeaturesAfter) > 0:
+		need.Blocks = true
+		need.Why, err = host.FeaturesWait(ctx, r, b.FeaturesAfter)
+	default:
+		need, err = b.need(ctx, r, e, noted)
 	}
-	if need.Asked { // a machine that goes down is not asked for its features: it may answer with errors
-		return steps.Change{Action: steps.ActionReboot, Reason: "for " + strings.Join(append(need.Why, "a reboot that was asked for"), ", "), Reboot: &need}, nil
+	if err != nil || len(need.Why) == 0 && !need.Asked {
+		return steps.Change{}, err
 	}
-	if len(b.FeaturesAfter) > 0 {
-		why, err := host.FeaturesWait(ctx, r, b.FeaturesAfter)
-		if err != nil || len(why) == 0 {
-			return steps.Change{}, err
-		}
-		return steps.Change{Action: steps.ActionReboot, Reason: "for " + strings.Join(why, ", "), Reboot: &steps.RebootNeed{Why: why, Blocks: true}}, nil
+	why := need.Why
+	if need.Asked {
+		why = append(slices.Clone(why), "a reboot that was asked for")
 	}
-	for _, name := range b.Features {
-		state, err := r.Feature(ctx, name)
-		if err != nil {
-			return steps.Change{}, err
-		}
-		if state == host.FeatureOnPending {
-			need.Why, need.Blocks = append(need.Why, featureReason(name)), true
-		}
+	return steps.Change{Action: steps.ActionReboot, Reason: "for " + strings.Join(why, ", "), Reboot: &need}, nil
+}
+
+// asked is the need of a machine that was told to reboot, and has not yet.
+func (b *Reboot) asked(noted []string) steps.RebootNeed {
+	need := steps.RebootNeed{Asked: true, Blocks: true}
+	if len(b.FeaturesAfter) == 0 {
+		need.Why = slices.DeleteFunc(slices.Clone(noted), func(what string) bool { return what == rebootAsked })
 	}
+	return need
+}
+
+// need collects what a reboot is needed for: what nodejoin has noted, what counts only
+// after a boot, what earlier steps are about to change and, if the plan allows reboots,
+// what Windows itself waits for.
+func (b *Reboot) need(ctx context.Context, r host.Reader, e *steps.Env, noted []string) (steps.RebootNeed, error) {
+	features, err := b.pendingFeatures(ctx, r)
+	if err != nil {
+		return steps.RebootNeed{}, err
+	}
+	why := slices.Concat(noted, features)
 	if b.HostName != "" {
 		pending, err := namePending(ctx, r, b.HostName)
 		if err != nil {
-			return steps.Change{}, err
+			return steps.RebootNeed{}, err
 		}
 		if pending {
-			need.Why = append(need.Why, newName+b.HostName)
+			why = append(why, newName+b.HostName)
 		}
 	}
+	need := steps.RebootNeed{Blocks: len(features) > 0}
 	for t := range e.Pending {
-		if t.Reboot == "" {
-			continue
+		if t.Reboot != "" {
+			why = append(why, t.Reboot)
+			need.Blocks = need.Blocks || b.isFeature(t.Reboot)
 		}
-		need.Why = append(need.Why, t.Reboot)
-		need.Blocks = need.Blocks || slices.ContainsFunc(b.Features, func(name string) bool { return strings.EqualFold(t.Reboot, featureReason(name)) })
 	}
-	if b.Policy == RebootAuto || b.Policy == RebootWindow { // else it is nobody's business here; the preflight tells of it
+	if b.Policy == RebootAuto || b.Policy == RebootWindow { // otherwise it is a preflight finding
 		others, err := othersReboot(ctx, r)
 		if err != nil {
-			return steps.Change{}, err
+			return steps.RebootNeed{}, err
 		}
-		for _, what := range others {
-			// Of a new name Windows notes the NetBIOS form, which may be another.
-			if !strings.HasPrefix(what, newName) || !slices.ContainsFunc(need.Why, func(w string) bool { return strings.HasPrefix(w, newName) }) {
-				need.Why = append(need.Why, what)
-			}
-		}
+		// For a new name, Windows notes the NetBIOS form, which may differ.
+		named := slices.ContainsFunc(why, isNewName)
+		why = append(why, slices.DeleteFunc(others, func(what string) bool { return named && isNewName(what) })...)
 	}
-	if len(need.Why) == 0 {
-		return steps.Change{}, nil
-	}
-	slices.Sort(need.Why)
-	need.Why = slices.Compact(need.Why)
-	return steps.Change{Action: steps.ActionReboot, Reason: "for " + strings.Join(need.Why, ", "), Reboot: &need}, nil
+	slices.Sort(why)
+	need.Why = slices.Compact(why)
+	return need, nil
 }
+
+// pendingFeatures are the reasons of those Features that are on only after a reboot.
+func (b *Reboot) pendingFeatures(ctx context.Context, r host.Reader) (why []string, err error) {
+	for _, name := range b.Features {
+		state, err := r.Feature(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if state == host.FeatureOnPending {
+			why = append(why, featureReason(name))
+		}
+	}
+	return why, nil
+}
+
+// isFeature reports whether a reason for a reboot is one of Features.
+func (b *Reboot) isFeature(why string) bool {
+	return slices.ContainsFunc(b.Features, func(name string) bool { return strings.EqualFold(why, featureReason(name)) })
+}
+
+func isNewName(why string) bool { return strings.HasPrefix(why, newName) }
 
 // othersReboot asks in the places where Windows notes that it wants a reboot itself:
 // servicing, Windows Update, and the name of the machine. Files to be renamed at the
