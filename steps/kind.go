@@ -50,6 +50,7 @@ type ClusterStep interface {
 //	id       "true": it names what the step is about; a step that wants it absent needs it too
 //	present  "true": it describes a thing that exists, so it has no effect with absent
 //	path     "true": an absolute path of the machine, or a list of such
+//	findings "true": a list of ids of findings that do not count
 //	os       the one operating system on which it has an effect
 //	with     the argument without which it has no effect; why says why
 //	secret   "true": it takes a sensitive value, which sets the argument sensitive

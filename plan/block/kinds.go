@@ -40,6 +40,7 @@ type Argument struct {
 	ID       bool   // needed with "absent", too
 	Present  bool   // without effect with "absent"
 	path     bool   // one of the machine, or a list of such
+	findings bool   // ids of findings that do not count
 	Secret   bool   // takes a sensitive value
 	OS       string // the one OS on which it has an effect
 	With     string // the argument without which it has none, because of Why
@@ -78,7 +79,7 @@ func (s *Kind) fields(t reflect.Type) {
 		}
 		a := Argument{Typ: f.Type, Required: !strings.Contains(opts, "omitempty") && !strings.Contains(opts, "omitzero"),
 			ID: f.Tag.Get("id") != "", Present: f.Tag.Get("present") != "", path: f.Tag.Get("path") != "",
-			Secret: f.Tag.Get("secret") != "", OS: f.Tag.Get("os"), With: f.Tag.Get("with"), Why: f.Tag.Get("why")}
+			findings: f.Tag.Get("findings") != "", Secret: f.Tag.Get("secret") != "", OS: f.Tag.Get("os"), With: f.Tag.Get("with"), Why: f.Tag.Get("why")}
 		if words, ok := f.Tag.Lookup("choices"); ok {
 			a.Choices = strings.Split(words, ",")
 		}

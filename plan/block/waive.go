@@ -12,12 +12,12 @@ import (
 // occur is no mistake: what is on a machine is not known here.
 func waived(s *eval.Section) []string {
 	ids := s.Strs("waive")
-	checkWaived(s, ids)
+	checkWaived(s, "waive", ids)
 	return ids
 }
 
-// checkWaived reports ids that no finding has, and those that are named twice.
-func checkWaived(s *eval.Section, ids []string) {
+// checkWaived reports ids in an argument that no finding has, and those that are named twice.
+func checkWaived(s *eval.Section, arg string, ids []string) {
 	var known []string
 	for _, f := range slices.Concat(preflight.Findables(), doctor.Symptoms()) {
 		known = append(known, f.ID)
@@ -28,13 +28,13 @@ func checkWaived(s *eval.Section, ids []string) {
 		}
 		s.OK = false
 		if slices.Contains(known, id) {
-			s.Scope.Fail(s.AtIndex("waive", i), "duplicate name", "%q is waived twice here. Remove one.", id)
+			s.Scope.Fail(s.AtIndex(arg, i), "duplicate name", "%q is waived twice here. Remove one.", id)
 			continue
 		}
 		hint := eval.DidYouMean(id, known)
 		if hint == "" {
 			hint = " Those that there are stand at the end of the reference of the language, under Findings."
 		}
-		s.Scope.Fail(s.AtIndex("waive", i), "unknown finding", "The preflight has no finding %q.%s", id, hint)
+		s.Scope.Fail(s.AtIndex(arg, i), "unknown finding", "The preflight has no finding %q.%s", id, hint)
 	}
 }

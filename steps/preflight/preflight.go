@@ -57,7 +57,7 @@ type Preflight struct {
 	Named       bool     `json:"named,omitempty" doc:"the plan sets the machine's name"`
 	StaticKept  bool     `json:"static_kept,omitempty" doc:"the plan keeps a static address in HNS" os:"windows"`
 	Only        []string `json:"only,omitempty" doc:"ids of the findings to check for; default all"`
-	Waive       []string `json:"waive,omitempty" doc:"ids of findings that do not count"`
+	Waive       []string `json:"waive,omitempty" doc:"ids of findings that do not count" findings:"true"`
 }
 
 // Findables lists what Preflight can find, in the order in which it looks.
