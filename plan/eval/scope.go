@@ -19,6 +19,7 @@ type Scope struct {
 	contents  map[*hcl.Block]*content         // a block that is evaluated for many nodes is decoded once
 	templates map[string]hclsyntax.Expression // by name and text of a file
 	texts     map[string]fileText             // by name: a file is read once, and is the same for all
+	rendering []string                        // the paths of the templates that are being rendered, the outermost first
 }
 
 // NewScope is a scope with the functions of the language and no values. env looks up the
