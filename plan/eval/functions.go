@@ -119,6 +119,9 @@ func guard(name string, f function.Function) function.Function {
 					"put it into a template, \"${self.management_ip}\"", name)
 			}
 		}
+		if err := tooLarge(name, args); err != nil {
+			return err
+		}
 		err := do(args)
 		if err != nil && secret {
 			return errors.New("it failed; an argument is sensitive, so the reason is not shown")
@@ -130,7 +133,12 @@ func guard(name string, f function.Function) function.Function {
 		return t, err
 	}
 	spec.Impl = func(args []cty.Value, _ cty.Type) (v cty.Value, err error) {
-		err = call(args, func(args []cty.Value) (err error) { v, err = f.Call(args); return err })
+		err = call(args, func(args []cty.Value) (err error) {
+			if v, err = f.Call(args); err == nil {
+				err = within(v)
+			}
+			return err
+		})
 		return v, err
 	}
 	return function.New(spec)

@@ -46,6 +46,9 @@ func (sc *Scope) Locals(blocks []*hcl.Block, refs []source.Reference) {
 		if list.HasErrors() {
 			sc.Extend(sc.clarify(list))
 			v = cty.DynamicVal
+		} else if err := within(v); err != nil {
+			sc.Fail(attrs[n].Expr.Range(), "value too large", "local.%s: %s.", n, err)
+			v = cty.DynamicVal
 		}
 		values[n] = v
 	}
