@@ -42,7 +42,7 @@ func (sc *Scope) Locals(blocks []*hcl.Block, refs []source.Reference) {
 	}
 	order := sc.localsOrder(names, attrs, values)
 	for _, n := range order {
-		v, list := attrs[n].Expr.Value(sc.withLocals(attrs[n].Expr, values))
+		v, list := sc.value(attrs[n].Expr, sc.withLocals(attrs[n].Expr, values))
 		if list.HasErrors() {
 			sc.Extend(sc.clarify(list))
 			v = cty.DynamicVal
