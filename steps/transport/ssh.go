@@ -81,7 +81,7 @@ func DialSSH(ctx context.Context, c SSHConfig, agents AgentSource) (Conn, error)
 	})
 	if err := s.start(); err != nil {
 		err = s.failed(ctx, err)
-		_ = s.Close()
+		_ = s.Close() //nolint:contextcheck // ctx may have ended; the connection closes all the same
 		return nil, err
 	}
 	return s, nil
