@@ -58,6 +58,9 @@ func (c *compiler) run(alone bool) *Compiled {
 		}
 	}
 	c.manifestsBlock()
+	for _, m := range c.Machines {
+		m.Forget()
+	}
 	stepBlocks := c.Steps
 	out := &Compiled{Dir: c.Files.Dir}
 	if c.Cluster != nil {

@@ -48,6 +48,10 @@ type Machine struct {
 	SettingAt                    map[string]hcl.Range // where the setting stands that a step comes from
 }
 
+// Forget drops what only rules look at: of thousands of machines it is as much as all
+// their steps. Of the node block the place remains.
+func (m *Machine) Forget() { m.Section, m.Conn, m.Said = nil, nil, nil }
+
 var taintEffects = []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}
 
 // sameTaint is the index of the taint that stands for the same thing, -1 when

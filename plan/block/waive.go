@@ -18,6 +18,9 @@ func waived(s *eval.Section) []string {
 
 // checkWaived reports ids in an argument that no finding has, and those that are named twice.
 func checkWaived(s *eval.Section, arg string, ids []string) {
+	if len(ids) == 0 {
+		return
+	}
 	var known []string
 	for _, f := range slices.Concat(preflight.Findables(), doctor.Symptoms()) {
 		known = append(known, f.ID)
