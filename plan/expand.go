@@ -9,7 +9,6 @@ import (
 	"nodejoin/plan/eval"
 	"nodejoin/plan/graph"
 	"nodejoin/plan/recipe"
-	"nodejoin/plan/rule"
 	"nodejoin/steps"
 
 	"github.com/hashicorp/hcl/v2"
@@ -43,8 +42,9 @@ func (c *compiler) expand(m *block.Machine, blocks []*block.StepBlock) {
 	c.extra = max(c.extra, len(x.specs)-x.recipe)
 	x.link()
 	order := x.order()
-	rule.ApplyExpanded(c.Plan, &rule.Expanded{Machine: m, Given: x.specs[x.recipe:], Origins: x.origins,
-		Made: x.shape.made, Ports: x.shape.ports, Objects: c.objects})
+	x.conflicts()
+	x.oneManifest()
+	x.servicePorts()
 	if c.Errors() > before {
 		return
 	}

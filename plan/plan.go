@@ -35,8 +35,6 @@ type Options struct {
 	// type of the node's connection. It is called only where a recipe needs it.
 	// nil = such plans are refused.
 	Agent func(os, arch, connection string) (steps.Source, error)
-	// Limits bound what compiling may take; the zero value stands for DefaultLimits.
-	Limits Limits
 }
 
 // Plan is a parsed plan: known to be HCL, not yet known to make sense.
@@ -74,18 +72,12 @@ func (p *Plan) Compile() (*Compiled, hcl.Diagnostics) {
 	if p.broken {
 		return nil, nil
 	}
-	limits := p.opt.Limits
-	if limits == (Limits{}) {
-		limits = DefaultLimits
-	}
 	c := newCompiler(p)
-	return limits.within(&c.At, func() (*Compiled, hcl.Diagnostics) {
-		c.Extend(p.early.List)
-		out := c.run(p.alone)
-		list := c.Sorted()
-		if list.HasErrors() {
-			return nil, list
-		}
-		return out, list
-	})
+	c.Extend(p.early.List)
+	out := c.run(p.alone)
+	list := c.Sorted()
+	if list.HasErrors() {
+		return nil, list
+	}
+	return out, list
 }

@@ -62,8 +62,8 @@ func (c Change) NoOp() bool { return c.Action == ActionNone }
 // the kind leaves both sides empty and sets Sensitive.
 type Diff struct {
 	Name      string `json:"name"`
-	Have      string `json:"have,omitempty"`
-	Want      string `json:"want,omitempty"`
+	Have      string `json:"have,omitempty" lines:"true"`
+	Want      string `json:"want,omitempty" lines:"true"`
 	Text      bool   `json:"text,omitempty"`
 	Sensitive bool   `json:"sensitive,omitempty"`
 }

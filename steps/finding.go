@@ -13,9 +13,9 @@ const (
 type Finding struct {
 	ID       string   `json:"id"` // stable, see Findables
 	Severity Severity `json:"severity"`
-	Seen     string   `json:"seen"`             // what was seen, or why it could not be asked
-	Why      string   `json:"why,omitempty"`    // why it matters
-	Remedy   string   `json:"remedy,omitempty"` // how to mend it
+	Seen     string   `json:"seen" lines:"true"`             // what was seen, or why it could not be asked
+	Why      string   `json:"why,omitempty" lines:"true"`    // why it matters
+	Remedy   string   `json:"remedy,omitempty" lines:"true"` // how to mend it
 	Unasked  bool     `json:"unasked,omitempty"`
 	Waived   bool     `json:"waived,omitempty"` // the plan says that it does not count
 }

@@ -62,10 +62,10 @@ func (s Source) Name() string {
 // Error is a failed step in a form that crosses the wire.
 type Error struct {
 	Code    Code   `json:"code"`
-	Summary string `json:"summary"`          // short and fixed: "wrong digest"
-	Detail  string `json:"detail,omitempty"` // what is wrong, and why it matters
-	Remedy  string `json:"remedy,omitempty"` // how to mend it
-	Digest  string `json:"digest,omitempty"` // with CodeBlobMissing: which
+	Summary string `json:"summary"`                       // short and fixed: "wrong digest"
+	Detail  string `json:"detail,omitempty" lines:"true"` // what is wrong, and why it matters
+	Remedy  string `json:"remedy,omitempty" lines:"true"` // how to mend it
+	Digest  string `json:"digest,omitempty"`              // with CodeBlobMissing: which
 }
 
 func (e *Error) Error() string {

@@ -120,9 +120,9 @@ func stop(cmd *exec.Cmd) {
 	if cmd.ProcessState != nil {
 		return
 	}
-	_ = cmd.Process.Signal(syscall.SIGTERM)
+	cmd.Process.Signal(syscall.SIGTERM)
 	kill := time.AfterFunc(3*time.Second, func() { cmd.Process.Kill() })
-	_ = cmd.Wait()
+	cmd.Wait()
 	kill.Stop()
 }
 

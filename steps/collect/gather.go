@@ -38,7 +38,7 @@ type GatherRequest struct {
 // Part is one thing that was looked at. Secrets were taken out of it on the machine.
 type Part struct {
 	Name string `json:"name"` // with '/', "logs/kubelet.log", "service kubelet"
-	Text string `json:"text,omitempty"`
+	Text string `json:"text,omitempty" lines:"true"`
 	// Missing says why there is no text; "" = there is.
 	Missing string `json:"missing,omitempty"`
 	Cut     bool   `json:"cut,omitempty"` // only its end

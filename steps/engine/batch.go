@@ -52,7 +52,7 @@ func (b *batch) send(ctx context.Context) (executor.ApplyReply, error) {
 	}
 	req := b.request(b.specs)
 	req.Snapshot = b.rollbackTo
-	return transport.Do(ctx, b.conn, wire.Apply, req, func(e event.Event) {
+	return do(ctx, b.hostRun, wire.Apply, req, func(e event.Event) {
 		d, ok := e.(event.StepDone)
 		switch {
 		case ok && d.Result != "failed":
@@ -72,9 +72,17 @@ func (b *batch) answered(ctx context.Context, reply executor.ApplyReply) (again 
 	if reply.Err == nil {
 		return false
 	}
-	rest := b.specs[slices.IndexFunc(b.specs, func(s steps.Spec) bool { return s.ID == reply.Failed }):]
+	at := slices.IndexFunc(b.specs, func(s steps.Spec) bool { return s.ID == reply.Failed })
+	if at < 0 {
+		b.sum.Err = reply.Err // of no step that was sent
+		return false
+	}
+	if reply.Err.Code == steps.CodeInterrupted && ctx.Err() == nil { // nobody has stopped this run
+		reply.Err.Code = steps.CodeFailed
+	}
+	rest := b.specs[at:]
 	switch {
-	case reply.Err.Code == steps.CodeBlobMissing && !b.staged[reply.Failed]:
+	case reply.Err.Code == steps.CodeBlobMissing && !b.staged[reply.Failed] && blobOf(rest[0]).File != "":
 		b.pending[reply.Failed] = true // the check did not foresee it: it is sent now
 		b.specs = rest
 		return true

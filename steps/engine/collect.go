@@ -9,7 +9,6 @@ import (
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/collect"
-	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -26,7 +25,8 @@ type Collected struct {
 func (s *Session) Collect(ctx context.Context) []Collected {
 	out := make([]Collected, len(s.hosts))
 	index := s.index()
-	s.each(ctx, func(ctx context.Context, h *hostRun) { out[index[h]] = collecting{h}.run(ctx) })
+	s.each(ctx, func(ctx context.Context, h *hostRun) { out[index[h]] = collecting{h}.run(ctx) },
+		func(h *hostRun, err error) { out[index[h]] = Collected{Node: h.node, Check: h.report, Err: err} })
 	return out
 }
 
@@ -40,7 +40,7 @@ func (h collecting) run(ctx context.Context) Collected {
 	g.Parts, g.Err = reply.Parts, err
 	if err == nil && g.Check.Err != nil {
 		g.Check.Facts = reply.Facts
-		if check, err := transport.Do(ctx, h.conn, wire.Check, h.request(h.specs(steps.OnHost)), nil); err == nil {
+		if check, err := do(ctx, h.hostRun, wire.Check, h.request(h.specs(steps.OnHost)), nil); err == nil {
 			results := map[string]steps.Result{}
 			for _, r := range check.Results {
 				results[r.ID] = r

@@ -85,5 +85,5 @@ func retryDropped[T any](ctx context.Context, h *hostRun, state string, call fun
 // connection is made again, and the call repeated.
 func ask[Req, Reply any](ctx context.Context, h *hostRun, state string, call wire.Call[Req, Reply], req Req) (Reply,
 	error) {
-	return retryDropped(ctx, h, state, func() (Reply, error) { return transport.Do(ctx, h.conn, call, req, h.emit) })
+	return retryDropped(ctx, h, state, func() (Reply, error) { return do(ctx, h, call, req, h.emit) })
 }

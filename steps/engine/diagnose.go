@@ -36,7 +36,8 @@ func (s *Session) Diagnose(ctx context.Context) []Diagnosis {
 	out := make([]Diagnosis, len(s.hosts))
 	index := s.index()
 	view := s.viewServices(ctx)
-	s.each(ctx, func(ctx context.Context, h *hostRun) { out[index[h]] = diagnosing{h}.run(ctx, view) })
+	s.each(ctx, func(ctx context.Context, h *hostRun) { out[index[h]] = diagnosing{h}.run(ctx, view) },
+		func(h *hostRun, err error) { out[index[h]] = Diagnosis{Node: h.node, Err: err} })
 	return out
 }
 

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/executor"
@@ -74,7 +72,8 @@ type LeaveResult struct {
 func (s *Session) CheckLeave(ctx context.Context, o LeaveOptions) *LeaveReport {
 	r := &LeaveReport{Hosts: make([]LeaveHost, len(s.hosts))}
 	index := s.index()
-	s.each(ctx, func(ctx context.Context, h *hostRun) { r.Hosts[index[h]] = leaving{h, o}.check(ctx) })
+	s.each(ctx, func(ctx context.Context, h *hostRun) { r.Hosts[index[h]] = leaving{h, o}.check(ctx) },
+		func(h *hostRun, err error) { r.Hosts[index[h]] = LeaveHost{Node: h.node, Err: err} })
 	if s.withCluster(o) {
 		if err := errors.Join(s.openErr, s.infoErr); err != nil {
 			r.Cluster = steps.AsError(err)
@@ -108,21 +107,18 @@ func (h leaving) check(ctx context.Context) (out LeaveHost) {
 			h.state("done", "")
 		}
 	}()
-	var g errgroup.Group
-	var clusterErr error
+	var reply executor.LeaveReply
+	var err, clusterErr error
+	asks := []func(){func() {
+		reply, err = ask(ctx, h.hostRun, "checking", wire.CheckLeave, executor.LeaveRequest{Node: h.node.Name})
+	}}
 	if h.withCluster(h.options) {
 		if out.Err = h.open(ctx); out.Err != nil {
 			return out
 		}
-		g.Go(func() error { clusterErr = h.checkNode(ctx, &out); return nil })
+		asks = append(asks, func() { clusterErr = h.checkNode(ctx, &out) })
 	}
-	var reply executor.LeaveReply
-	var err error
-	g.Go(func() error {
-		reply, err = ask(ctx, h.hostRun, "checking", wire.CheckLeave, executor.LeaveRequest{Node: h.node.Name})
-		return nil
-	})
-	_ = g.Wait()
+	together(asks...)
 	out.Facts, out.Items, out.Folder = reply.Facts, reply.Items, reply.Folder
 	if out.Err = clusterErr; out.Err == nil {
 		out.Err = err
@@ -205,7 +201,7 @@ func (s *Session) Leave(ctx context.Context, r *LeaveReport, o LeaveOptions) *Le
 		} else {
 			h.state("done", "")
 		}
-	})
+	}, func(h *hostRun, err error) { sum.Hosts[index[h]] = LeaveResult{Node: h.node.Name, Err: err} })
 	sum.Duration = time.Since(start)
 	return sum
 }

@@ -11,6 +11,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/kube"
+	"nodejoin/steps/transport"
 )
 
 const (
@@ -65,7 +66,11 @@ func (h *hostRun) lock(ctx context.Context) error {
 			h.state("applying", "")
 		}
 	}
+	var ce *transport.ConnectError
 	switch {
+	case errors.As(err, &ce) && ce.Host == "":
+		ce.Host = h.node.Name
+		return ce
 	case err != nil:
 		return err
 	case reply.By != nil:
@@ -136,11 +141,11 @@ func (s *Session) holdCluster(ctx context.Context) (letGo func(), err error) {
 			before.Renewed.Add(before.Duration).UTC().Format(time.RFC3339))
 		return func() {}, e
 	case ctx.Err() != nil:
-		return func() {}, nil //nolint:nilerr // the hosts report it
+		return func() {}, nil // reported by the hosts
 	case err != nil:
 		s.emit(event.Warning{Summary: "no Lease in the cluster",
 			Detail: err.Error() + "; runs from elsewhere are kept off only by the lock of each machine"})
-		return func() {}, nil //nolint:nilerr // the machines have locks of their own
+		return func() {}, nil
 	case before.Holder != "":
 		by := holderOf(before)
 		s.firstOf(by)
@@ -156,9 +161,9 @@ func (s *Session) holdCluster(ctx context.Context) (letGo func(), err error) {
 	return func() {
 		stop()
 		<-done
-		release, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoFor)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoFor)
 		defer cancel()
-		_ = s.api.ReleaseLease(release, want.Name, want.Holder) // else it ends by itself
+		_ = s.api.ReleaseLease(ctx, want.Name, want.Holder) // else it ends by itself
 	}, nil
 }
 

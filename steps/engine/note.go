@@ -11,7 +11,6 @@ import (
 	"nodejoin/steps/event"
 	"nodejoin/steps/executor"
 	"nodejoin/steps/kube"
-	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -40,7 +39,7 @@ func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time)
 	defer cancel()
 	n.Seen = h.versionSeen(ctx, sum)
 	if h.conn != nil {
-		if _, err := transport.Do(ctx, h.conn, wire.Note, n, nil); err != nil && !dropped(err) {
+		if _, err := do(ctx, h, wire.Note, n, nil); err != nil && !dropped(err) {
 			h.emit(event.Warning{Host: h.node.Name, Summary: "the run is not noted on the machine", Detail: err.Error()})
 		}
 	}

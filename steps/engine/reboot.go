@@ -34,7 +34,7 @@ const (
 func (h *hostRun) reboots() (id string, may bool) {
 	for _, s := range h.report.Steps {
 		if need := s.Result.Change.Reboot; need != nil && s.Result.Err == nil {
-			why := h.mayReboot(s.Spec)
+			_, why := h.mayReboot(s.Spec)
 			return s.Spec.ID, why == ""
 		}
 	}
@@ -43,18 +43,17 @@ func (h *hostRun) reboots() (id string, may bool) {
 
 func (i *Interruption) reboots() bool { return i != nil && i.Reboot }
 
-// mayReboot returns why this run may not reboot the machine now; "" = it may.
-func (h *hostRun) mayReboot(spec steps.Spec) (why string) {
-	var args kinds.Reboot
+// mayReboot says why this run may not reboot the machine now; "" = it may.
+func (h *hostRun) mayReboot(spec steps.Spec) (args kinds.Reboot, why string) {
 	if err := json.Unmarshal(spec.Args, &args); err != nil {
-		return err.Error()
+		return args, err.Error()
 	}
 	if _, why = args.May(h.now()); why == "" && h.node.Connection.Type == "local" {
 		if _, err := h.resume(h.node, h.report.Facts); err != nil {
 			why = err.Error()
 		}
 	}
-	return why
+	return args, why
 }
 
 // now is the controller's clock.
@@ -89,7 +88,7 @@ func (h rebooting) run(ctx context.Context) {
 		h.sum.Unchanged = append(h.sum.Unchanged, h.spec.ID)
 		return
 	}
-	why := h.mayReboot(h.spec)
+	_, why := h.mayReboot(h.spec)
 	if why == "" && h.report.KubeNode != nil && !h.stopsFirst(h.spec.ID) && !h.report.Interruption.reboots() {
 		why = "this was not known when the run began, so its pods were not moved"
 	}
@@ -109,7 +108,7 @@ func (h rebooting) run(ctx context.Context) {
 		h.self(ctx, c.Reboot.Why)
 		return
 	}
-	reply, err := transport.Do(ctx, h.conn, wire.Apply, h.request([]steps.Spec{h.spec}), h.emit)
+	reply, err := do(ctx, h.hostRun, wire.Apply, h.request([]steps.Spec{h.spec}), h.emit)
 	switch {
 	case err == nil && reply.Err != nil:
 		err = reply.Err
@@ -144,7 +143,7 @@ func (h rebooting) check(ctx context.Context) (steps.Change, error) {
 }
 
 func (h rebooting) ask(ctx context.Context) (executor.CheckReply, error) {
-	reply, err := transport.Do(ctx, h.conn, wire.Check, h.request([]steps.Spec{h.spec}), nil)
+	reply, err := do(ctx, h.hostRun, wire.Check, h.request([]steps.Spec{h.spec}), nil)
 	switch {
 	case err != nil:
 	case len(reply.Results) != 1:
@@ -260,7 +259,7 @@ func (h rebooting) featuresKept(ctx context.Context) error {
 // machine, the key to it is lost, or another run has it.
 func permanent(err error) bool {
 	if ce := (*transport.ConnectError)(nil); errors.As(err, &ce) {
-		return ce.Reason == transport.ReasonHostKey || ce.Reason == transport.ReasonUnknownHost ||
+		return ce.Reason == transport.ReasonHostKey || ce.Reason == transport.ReasonUnknownHost || ce.Reason == transport.ReasonAnswer ||
 			ce.Reason == transport.ReasonKey
 	}
 	return steps.AsError(err).Code == steps.CodeLocked

@@ -10,7 +10,6 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
-	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -45,7 +44,7 @@ func (h rebooting) self(ctx context.Context, why []string) {
 	r, err := h.resume(h.node, h.report.Facts)
 	var reply executor.ApplyReply
 	if err == nil {
-		reply, err = transport.Do(ctx, h.conn, wire.Apply, executor.Request{Node: h.node.Name, Steps: r.Steps}, h.emit)
+		reply, err = do(ctx, h.hostRun, wire.Apply, executor.Request{Node: h.node.Name, Steps: r.Steps}, h.emit)
 	}
 	h.connMutations = reply.Mutations
 	sum.Mutations = h.lostMutations + h.connMutations
@@ -74,7 +73,7 @@ func (s *Session) RebootSelf(ctx context.Context) error {
 		if err := h.connect(ctx); err != nil {
 			return err
 		}
-		reply, err := transport.Do(ctx, h.conn, wire.Apply, h.request([]steps.Spec{*h.goesDown}), h.emit)
+		reply, err := do(ctx, h, wire.Apply, h.request([]steps.Spec{*h.goesDown}), h.emit)
 		if err == nil && reply.Err != nil {
 			err = reply.Err
 		}

@@ -253,7 +253,7 @@ func (h *hostRun) gatesOf(ctx context.Context, services []string) error {
 		return nil
 	}
 	reply, err := retryDropped(ctx, h, "applying", func() (executor.ApplyReply, error) {
-		return transport.Do(ctx, h.conn, wire.Apply, h.request(gates), nil)
+		return do(ctx, h, wire.Apply, h.request(gates), nil)
 	})
 	if err == nil && reply.Err != nil {
 		err = reply.Err

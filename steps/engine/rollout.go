@@ -89,7 +89,7 @@ func (s *Session) roll(ctx context.Context, sum *Summary, run func(ctx context.C
 		r.slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-r.slots }()
-			sum.Hosts[r.place[h]] = run(ctx, h)
+			sum.Hosts[r.place[h]] = r.one(ctx, h)
 		})
 	}
 	wait.Wait()
@@ -114,9 +114,12 @@ func (r *rollout) turns(ctx context.Context, hosts []*hostRun) {
 		}
 		r.slots <- struct{}{}
 		wait.Go(func() {
-			res := r.run(ctx, h)
+			res := r.one(ctx, h)
 			<-r.slots
-			out := h.outNow(ctx)
+			out := true // as long as it is not known
+			if err := guarded(func() { out = h.outNow(ctx) }); err != nil && res.Err == nil {
+				res.Err = err
+			}
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.sum.Hosts[r.place[h]] = res
@@ -131,6 +134,15 @@ func (r *rollout) turns(ctx context.Context, hosts []*hostRun) {
 			r.changed.Broadcast()
 		})
 	}
+}
+
+// one runs one host; a panic is its failure alone.
+func (r *rollout) one(ctx context.Context, h *hostRun) (res HostSummary) {
+	if err := guarded(func() { res = r.run(ctx, h) }); err != nil {
+		res = HostSummary{Node: h.node.Name, NotRun: ids(h.node.Steps), Err: err}
+		h.state("failed", "")
+	}
+	return res
 }
 
 // hold leaves hosts for another run.

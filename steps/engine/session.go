@@ -90,12 +90,18 @@ func (s *Session) emit(e event.Event) {
 	s.opt.Emit(e)
 }
 
-// each runs f for all hosts, at most Parallel at a time, and waits.
-func (s *Session) each(ctx context.Context, f func(ctx context.Context, h *hostRun)) {
+// each runs f for all hosts, at most Parallel at a time, and waits. A host over which f panics is told to failed.
+func (s *Session) each(ctx context.Context, f func(ctx context.Context, h *hostRun), failed func(h *hostRun, err error)) {
 	var g errgroup.Group
 	g.SetLimit(s.opt.Parallel)
 	for _, h := range s.hosts {
-		g.Go(func() error { f(ctx, h); return nil })
+		g.Go(func() error {
+			if err := guarded(func() { f(ctx, h) }); err != nil {
+				failed(h, err)
+				h.state("failed", "")
+			}
+			return nil
+		})
 	}
 	_ = g.Wait()
 }
@@ -130,7 +136,8 @@ func needsCluster(n plan.Node) bool {
 
 // Check looks at every step of every host; nothing is changed anywhere.
 func (s *Session) Check(ctx context.Context) *Report {
-	s.each(ctx, func(ctx context.Context, h *hostRun) { h.check(ctx) })
+	s.each(ctx, func(ctx context.Context, h *hostRun) { h.check(ctx) },
+		func(h *hostRun, err error) { h.report = HostReport{Node: h.node, Err: err} })
 	s.checkArtifactVersions()
 	r := &Report{Rollout: s.plan.Rollout}
 	for _, h := range s.hosts {
@@ -147,21 +154,17 @@ func (h *hostRun) check(ctx context.Context) {
 	h.report = HostReport{Node: h.node}
 	h.values, h.pending = map[string]string{}, map[string]bool{}
 	// The cluster and the host are asked at the same time: their round trips overlap.
-	var g errgroup.Group
 	var results map[string]steps.Result
 	var clusterErr error
+	asks := []func(){func() { h.report.Err = h.connect(ctx) }}
 	if needsCluster(h.node) {
 		if h.report.Err = h.open(ctx); h.report.Err != nil {
 			h.state("failed", "")
 			return
 		}
-		g.Go(func() error {
-			results, clusterErr = h.checkCluster(ctx)
-			return nil
-		})
+		asks = append(asks, func() { results, clusterErr = h.checkCluster(ctx) })
 	}
-	g.Go(func() error { h.report.Err = h.connect(ctx); return nil })
-	_ = g.Wait()
+	together(asks...)
 	if clusterErr != nil {
 		h.report.Err = clusterErr
 	}

@@ -4,6 +4,13 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+	"time"
+
+	gssh "github.com/gliderlabs/ssh"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/transport/wire"
 )
 
 // TestMachine is an SSH server on loopback for tests of whole runs, reached through a
@@ -36,3 +43,22 @@ func (m *TestMachine) Dial(ctx context.Context) (Conn, error) {
 
 // Cut ends its connections.
 func (m *TestMachine) Cut() { m.proxy.cut() }
+
+// Hostile is a machine whose SSH server runs serve for each command, with the digest that the agent should have,
+// instead of a command.
+func Hostile(t *testing.T, serve func(s gssh.Session, digest string), bounds func(string, wire.Bound) wire.Bound) func(context.Context) (Conn, error) {
+	program := writeText(t, filepath.Join(t.TempDir(), "agent"), "no program")
+	digest, err := fileDigest(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMachine(t, func(m *machine) { m.Handler = func(s gssh.Session) { serve(s, digest) } })
+	return func(ctx context.Context) (Conn, error) {
+		c := m.config(m.addr)
+		c.Bounds, c.KeepAlive = bounds, time.Second
+		return DialSSH(ctx, c, func(context.Context, string, string) (string, string, error) { return program, digest, nil })
+	}
+}
+
+// FileHost is a machine of which only the files exist, with nodejoin's folder dir.
+func FileHost(dir string) (host.Host, steps.Artifacts) { return &fileHost{dataDir: dir}, noArtifacts{} }

@@ -8,17 +8,19 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/creachadair/jrpc2"
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/hosttext"
 	"nodejoin/steps/transport/wire"
 )
 
 const (
-	// cancelGrace is how long a cancelled call waits for the agent to end its step
+	// cancelGrace is the longest that a cancelled call waits for the agent to end its step
 	// and answer; after that the connection is given up.
 	cancelGrace = 5 * time.Second
 	// maxNoise bounds what a login shell may print before the agent speaks, in bytes.
@@ -38,15 +40,28 @@ type rpc struct {
 	ended chan struct{} // closed when nothing more will come
 	why   error         // set before ended is closed
 
+	bytes, values atomic.Int64 // of the wire.Bound of the running call; 0 = none runs
+
 	mu   sync.Mutex
 	emit func(event.Event) // nil but during an apply
+	life func()            // hears that the agent has said something; nil but during a call
 }
 
 // newRPC speaks over the agent's output r and input w; the agent may not run yet.
 func newRPC(r io.Reader, w io.WriteCloser, abort func(cause error)) *rpc {
 	c := &rpc{abort: abort, hello: make(chan struct{}), ended: make(chan struct{})}
-	c.client = jrpc2.NewClient(&incoming{Channel: wire.NewChannel(r, w), rpc: c}, nil)
+	ch := wire.NewChannel(r, w)
+	ch.Limit = c.limit
+	c.client = jrpc2.NewClient(&incoming{Channel: ch, rpc: c}, nil)
 	return c
+}
+
+// limit bounds the line that is being read: only the reply to a call of an agent that has said hello may be long.
+func (c *rpc) limit() int {
+	if !c.spoke() {
+		return wire.Line
+	}
+	return max(wire.Line, int(c.bytes.Load()))
 }
 
 // close frees what newRPC took; the connection must have ended or end now.
@@ -58,11 +73,12 @@ type incoming struct {
 	*wire.Channel
 	rpc   *rpc
 	noise int
+	flood flood
 }
 
 func (i *incoming) Recv() ([]byte, error) {
 	for {
-		b, err := i.Channel.Recv()
+		b, err := i.receive()
 		if err != nil {
 			return nil, i.end(err)
 		}
@@ -73,7 +89,9 @@ func (i *incoming) Recv() ([]byte, error) {
 		}
 		if json.Unmarshal(b, &m) != nil || m.Version != jrpc2.Version {
 			// A login shell may greet before the agent speaks.
-			if i.noise += len(b) + 1; i.rpc.spoke() || i.noise > maxNoise {
+			if i.noise += len(b) + 1; i.rpc.spoke() {
+				return nil, i.end(fmt.Errorf("%w: the output is not the agent's: %.80q", errAnswer, b))
+			} else if i.noise > maxNoise {
 				return nil, i.end(fmt.Errorf("%w: the output is not the agent's: %.80q", errNoAgent, b))
 			}
 			continue
@@ -96,6 +114,30 @@ func (i *incoming) Recv() ([]byte, error) {
 		}
 	}
 }
+
+// receive reads a message within the bounds of its line and of the running call.
+func (i *incoming) receive() ([]byte, error) {
+	b, err := i.Channel.Recv()
+	switch {
+	case errors.Is(err, wire.ErrTooLong) && !i.rpc.spoke():
+		return nil, fmt.Errorf("%w: %w", errNoAgent, err)
+	case errors.Is(err, wire.ErrTooLong):
+		return nil, fmt.Errorf("%w: %w", errAnswer, err)
+	case err != nil:
+		return nil, err
+	}
+	if err := wire.Holds(b, max(lineValues, int(i.rpc.values.Load()))); err != nil {
+		return nil, fmt.Errorf("%w: %w", errAnswer, err)
+	}
+	if err := i.flood.one(time.Now()); err != nil {
+		return nil, err
+	}
+	i.rpc.alive()
+	return b, nil
+}
+
+// lineValues bounds the values of what is no reply.
+const lineValues = 256
 
 func (i *incoming) end(err error) error {
 	i.rpc.why = err
@@ -172,16 +214,71 @@ func (c *rpc) setEmit(f func(event.Event)) {
 	c.emit = f
 }
 
-// call makes one call. When ctx ends the agent is asked to give up and may still
+// alive notes that the agent has said something.
+func (c *rpc) alive() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.life != nil {
+		c.life()
+	}
+}
+
+func (c *rpc) setLife(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.life = f
+}
+
+// within gives ctx the bounds in time of a call; over ends them.
+func (c *rpc) within(ctx context.Context, method string, b wire.Bound) (bounded context.Context, over func()) {
+	bounded, cancel := context.WithCancelCause(ctx)
+	c.bytes.Store(int64(b.Bytes))
+	c.values.Store(int64(b.Values))
+	var timers []*time.Timer
+	if b.Within > 0 {
+		timers = append(timers, time.AfterFunc(b.Within, func() { cancel(silent(method, b.Within, "no reply")) }))
+	}
+	if b.Silence > 0 {
+		t := time.AfterFunc(b.Silence, func() { cancel(silent(method, b.Silence, "neither a reply nor a sign of work")) })
+		timers = append(timers, t)
+		c.setLife(func() { t.Reset(b.Silence) })
+	}
+	return bounded, func() {
+		c.setLife(nil)
+		for _, t := range timers {
+			t.Stop()
+		}
+		c.bytes.Store(0)
+		c.values.Store(0)
+		cancel(nil)
+	}
+}
+
+// call makes one call within its bound. When ctx ends the agent is asked to give up and may still
 // answer; without an answer the connection is given up. Errors: *steps.Error of
-// the agent, the cause of ctx, ErrDropped.
-func (c *rpc) call(ctx context.Context, method string, params, result any) error {
+// the agent, the cause of ctx, ErrDropped, a *ConnectError for what broke a bound.
+func (c *rpc) call(ctx context.Context, method string, bound wire.Bound, params, result any) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
+	caller := ctx
+	ctx, over := c.within(ctx, method, bound)
+	defer over()
+	grace := cancelGrace
+	if bound.Within > 0 {
+		grace = min(grace, bound.Within)
+	}
+	err := c.make(ctx, method, grace, params, result)
+	if late := context.Cause(ctx); late != nil && caller.Err() == nil {
+		return late // what it may have answered since came too late
+	}
+	return err
+}
+
+func (c *rpc) make(ctx context.Context, method string, grace time.Duration, params, result any) error {
 	detached, over := context.WithCancel(context.WithoutCancel(ctx))
 	defer over()
-	stop := context.AfterFunc(ctx, func() { c.giveUp(detached, context.Cause(ctx)) })
+	stop := context.AfterFunc(ctx, func() { c.giveUp(detached, context.Cause(ctx), grace) })
 	defer stop()
 	err := c.client.CallResult(detached, method, params, result)
 	if err == nil {
@@ -190,6 +287,10 @@ func (c *rpc) call(ctx context.Context, method string, params, result any) error
 	if re := (*jrpc2.Error)(nil); errors.As(err, &re) && len(re.Data) > 0 {
 		var se steps.Error
 		if json.Unmarshal(re.Data, &se) == nil && se.Summary != "" {
+			hosttext.Strings(&se)
+			if err := wire.VerifyError(&se); err != nil {
+				return untrusted(method, err)
+			}
 			return &se
 		}
 	}
@@ -198,9 +299,12 @@ func (c *rpc) call(ctx context.Context, method string, params, result any) error
 		return context.Cause(ctx)
 	case c.client.IsStopped() || c.gone() || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) ||
 		errors.Is(err, net.ErrClosed):
+		if c.gone() && errors.Is(c.why, errAnswer) {
+			return untrusted(method, c.why)
+		}
 		return c.dropped(err)
 	}
-	return fmt.Errorf("%s: %w", method, err)
+	return untrusted(method, err)
 }
 
 // dropped says why the stream ended; err is what the call saw of it.
@@ -212,9 +316,9 @@ func (c *rpc) dropped(err error) error {
 }
 
 // giveUp asks the agent to end the running call, and ends the connection when it
-// does not within cancelGrace. call is done when the call has returned.
-func (c *rpc) giveUp(call context.Context, cause error) {
-	t := time.AfterFunc(cancelGrace, func() {
+// does not within grace. call is done when the call has returned.
+func (c *rpc) giveUp(call context.Context, cause error, grace time.Duration) {
+	t := time.AfterFunc(grace, func() {
 		if call.Err() == nil {
 			c.abort(cause)
 		}

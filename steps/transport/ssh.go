@@ -13,6 +13,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/hosttext"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -23,6 +24,10 @@ type AgentSource func(ctx context.Context, os, arch string) (path, sha256 string
 // helloBound is how long a started agent may take to say hello. The first start of
 // a new program may wait for a virus scanner.
 const helloBound = 60 * time.Second
+
+func (s *sshConn) helloBound() time.Duration {
+	return s.cfg.boundOf(wire.NoteHello, wire.Bound{Within: helloBound}).Within
+}
 
 // DialSSH connects to a machine, logs in and starts the agent there. Whether the
 // agent is there shows only at the first call, which sends its request without
@@ -60,7 +65,7 @@ func DialSSH(ctx context.Context, c SSHConfig, agents AgentSource) (Conn, error)
 	if err != nil {
 		cancel()
 		<-lookup
-		return nil, err
+		return nil, cleaned(err)
 	}
 	f := <-lookup
 	if f.err != nil {
@@ -79,9 +84,9 @@ func DialSSH(ctx context.Context, c SSHConfig, agents AgentSource) (Conn, error)
 		_ = w.last().Wait()
 		close(s.over)
 	})
-	if err := s.start(); err != nil {
-		err = s.failed(ctx, err)
-		_ = s.Close() //nolint:contextcheck // ctx may have ended; the connection closes all the same
+	if err := s.start(ctx); err != nil {
+		err = cleaned(s.failed(ctx, err))
+		_ = s.Close()
 		return nil, err
 	}
 	return s, nil
@@ -136,8 +141,12 @@ func (s *sshConn) lostBy() error {
 }
 
 // start starts the agent and takes the place of an earlier one.
-func (s *sshConn) start() error {
-	p, err := start(s.way.last(), s.file.serve())
+func (s *sshConn) start(ctx context.Context) error {
+	var p *process
+	err := s.bounded(ctx, "start the agent", func() (err error) {
+		p, err = start(s.way.last(), s.file.serve())
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -158,17 +167,17 @@ func (s *sshConn) Do(ctx context.Context, m wire.Message, emit func(event.Event)
 		r, _ := s.agent()
 		r.setEmit(emit)
 		defer r.setEmit(nil)
-		return s.call(ctx, m.Method(), m.Request(), m.Reply())
+		return s.call(ctx, m.Method(), m.Bound(), m.Request(), m.Reply())
 	}
 	r, p := s.agent()
 	// What never says hello is no agent, however long it runs.
-	bound := time.AfterFunc(helloBound, func() {
+	bound := time.AfterFunc(s.helloBound(), func() {
 		if !r.spoke() {
 			_ = p.Close()
 		}
 	})
 	var reply json.RawMessage
-	err := s.call(ctx, m.Method(), m.Request(), &reply)
+	err := s.call(ctx, m.Method(), m.Bound(), m.Request(), &reply)
 	bound.Stop()
 	var se *steps.Error
 	unheard := err != nil && !errors.As(err, &se) && ctx.Err() == nil && !r.spoke()
@@ -177,12 +186,12 @@ func (s *sshConn) Do(ctx context.Context, m wire.Message, emit func(event.Event)
 		if err := s.ready(ctx); err != nil {
 			return err
 		}
-		err = s.call(ctx, m.Method(), m.Request(), &reply)
+		err = s.call(ctx, m.Method(), m.Bound(), m.Request(), &reply)
 	}
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(reply, m.Reply())
+	return untrusted(m.Method(), json.Unmarshal(reply, m.Reply()))
 }
 
 // Lock has the agent hold the machine; it lets go when it ends.
@@ -190,21 +199,27 @@ func (s *sshConn) Lock(ctx context.Context, req steps.LockRequest) (reply steps.
 	if err := s.ready(ctx); err != nil {
 		return reply, err
 	}
-	err = s.call(ctx, wire.MethodLock, req, &reply)
+	err = cleaned(s.call(ctx, wire.MethodLock, wire.OfMethod(wire.MethodLock, req.Wait), req, &reply))
+	hosttext.Strings(&reply)
 	return reply, err
 }
 
 func (s *sshConn) Unlock(ctx context.Context) error {
-	return s.call(ctx, wire.MethodUnlock, wire.None{}, &wire.None{})
+	return cleaned(s.own(ctx, wire.MethodUnlock, wire.None{}, &wire.None{}))
 }
 
 // is reports whether the agent that said hello is the file of this digest.
 func (c *rpc) is(digest string) bool { return c.spoke() && c.said.Digest == digest }
 
+// own makes a call to the agent itself.
+func (s *sshConn) own(ctx context.Context, method string, params, result any) error {
+	return s.call(ctx, method, wire.OfMethod(method, 0), params, result)
+}
+
 // call makes a call and adds to a lost connection what is known of the loss.
-func (s *sshConn) call(ctx context.Context, method string, params, result any) error {
+func (s *sshConn) call(ctx context.Context, method string, bound wire.Bound, params, result any) error {
 	r, p := s.agent()
-	err := r.call(ctx, method, params, result)
+	err := r.call(ctx, method, s.cfg.boundOf(method, bound), params, result)
 	if errors.Is(err, ErrDropped) {
 		err = s.explain(err, p)
 	}
@@ -214,7 +229,7 @@ func (s *sshConn) call(ctx context.Context, method string, params, result any) e
 // explain adds why the connection was lost: our own reason, or how the agent ended.
 func (s *sshConn) explain(err error, p *process) error {
 	if lost := s.lostBy(); lost != nil {
-		return fmt.Errorf("%w: %w", ErrDropped, lost)
+		return lostConnection(lost)
 	}
 	if how := p.end(exitWait); how != "" {
 		return fmt.Errorf("%w: the agent ended: %s", ErrDropped, how)
@@ -229,7 +244,7 @@ const exitWait = time.Second
 func (s *sshConn) ready(ctx context.Context) error {
 	for pushed := false; ; pushed = true {
 		r, p := s.agent()
-		err := r.wait(ctx, helloBound)
+		err := r.wait(ctx, s.helloBound())
 		if err == nil && !r.is(s.file.digest) {
 			err = fmt.Errorf("%w: the agent on the machine has another digest: %s", errNoAgent, r.said.Digest)
 		}
@@ -244,7 +259,7 @@ func (s *sshConn) ready(ctx context.Context) error {
 			return err
 		}
 		if lost := s.lostBy(); lost != nil {
-			return fmt.Errorf("%w: %w", ErrDropped, lost)
+			return lostConnection(lost)
 		}
 		if r.spoke() {
 			_ = p.Close() // it runs; there is no exit status to wait for
@@ -259,7 +274,7 @@ func (s *sshConn) ready(ctx context.Context) error {
 		if err := s.push(ctx); err != nil {
 			return s.failed(ctx, err)
 		}
-		if err := s.start(); err != nil {
+		if err := s.start(ctx); err != nil {
 			return s.failed(ctx, err)
 		}
 	}
@@ -267,7 +282,7 @@ func (s *sshConn) ready(ctx context.Context) error {
 
 // secure makes nodejoin's folder on the machine, or takes it from others.
 func (s *sshConn) secure(ctx context.Context) error {
-	err := s.call(ctx, wire.MethodSecure, wire.None{}, &wire.None{})
+	err := s.own(ctx, wire.MethodSecure, wire.None{}, &wire.None{})
 	var se *steps.Error
 	if !errors.As(err, &se) || ctx.Err() != nil {
 		return err
@@ -297,7 +312,7 @@ func (s *sshConn) failed(ctx context.Context, err error) error {
 	case errors.As(err, &ce) || errors.Is(err, ErrDropped):
 		return err
 	case s.lostBy() != nil:
-		return fmt.Errorf("%w: %w", ErrDropped, s.lostBy())
+		return lostConnection(s.lostBy())
 	case s.dead():
 		return fmt.Errorf("%w: %w", ErrDropped, err)
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	sshconfig "github.com/kevinburke/ssh_config"
+
+	"nodejoin/steps/transport/wire"
 )
 
 // SSHConfig says how to reach a machine over SSH. What is not set comes from the
@@ -43,6 +45,8 @@ type SSHConfig struct {
 	// KeepAlive is the time between two signs of life; a machine that leaves two
 	// unanswered is taken for gone. 0 = 10 s.
 	KeepAlive time.Duration
+	// Bounds replaces the bounds of calls to the machine; nil = as they are.
+	Bounds func(method string, b wire.Bound) wire.Bound
 	// Notify hears of phases that take long: "pushing_agent". May be nil.
 	Notify func(state, detail string)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/pkg/sftp"
 
 	"nodejoin/steps/executor"
+	"nodejoin/steps/hosttext"
 	"nodejoin/steps/transport/wire"
 	"nodejoin/steps/wait"
 )
@@ -26,9 +27,10 @@ func (s *sshConn) Forget(ctx context.Context, req executor.LeaveRequest) (reply 
 	if err := s.ready(ctx); err != nil {
 		return reply, err
 	}
-	if err := s.call(ctx, wire.MethodForget, req, &reply); err != nil {
-		return reply, err
+	if err := s.own(ctx, wire.MethodForget, req, &reply); err != nil {
+		return executor.ForgetReply{}, cleaned(err)
 	}
+	hosttext.Strings(&reply)
 	_, p := s.agent()
 	_ = p.CloseWrite()
 	p.end(agentGone)
@@ -36,6 +38,8 @@ func (s *sshConn) Forget(ctx context.Context, req executor.LeaveRequest) (reply 
 	if err != nil {
 		return reply, s.failed(ctx, err)
 	}
+	_, rest := s.watch("remove the agent")
+	defer rest()
 	dir := path.Dir(sftpPath(s.cfg.OS, s.file.remote))
 	ctx, cancel := context.WithTimeout(ctx, agentGone)
 	defer cancel()
@@ -79,7 +83,7 @@ func removeAgents(c *sftp.Client, dir string) error {
 		return fmt.Errorf("remove %s: %w", dir, err)
 	}
 	if list, err := c.ReadDir(path.Dir(dir)); err != nil || len(list) > 0 {
-		return nil //nolint:nilerr // a folder that cannot be read may hold something, so it stays
+		return nil
 	}
 	if err := c.RemoveDirectory(path.Dir(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove %s: %w", path.Dir(dir), err)

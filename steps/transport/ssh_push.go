@@ -69,11 +69,12 @@ func (s *sshConn) files(ctx context.Context) (*sftp.Client, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	// The opening knows no context; a server that does not answer is given up.
-	stop := context.AfterFunc(ctx, func() { s.lose(context.Cause(ctx)) })
-	defer stop()
 	// 128 requests of 32 KiB fill the send window of OpenSSH (2 MiB) at any delay.
-	c, err := sftp.NewClient(s.way.last(), sftp.UseConcurrentWrites(true), sftp.MaxConcurrentRequestsPerFile(128))
+	var c *sftp.Client
+	err := s.bounded(ctx, "open SFTP", func() (err error) {
+		c, err = sftp.NewClient(s.way.last(), sftp.UseConcurrentWrites(true), sftp.MaxConcurrentRequestsPerFile(128))
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open SFTP: %w", err)
 	}
@@ -95,7 +96,7 @@ func (s *sshConn) push(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }()
+	defer f.Close()
 	fi, err := f.Stat()
 	if err != nil {
 		return err
@@ -110,6 +111,8 @@ func (s *sshConn) push(ctx context.Context) error {
 			s.closeFiles()
 		}
 	}()
+	alive, rest := s.watch("send the agent")
+	defer rest()
 	dest := sftpPath(s.cfg.OS, s.file.remote)
 	if err := makeFolder(c, path.Dir(dest)); err != nil {
 		return err
@@ -117,7 +120,7 @@ func (s *sshConn) push(ctx context.Context) error {
 	// Its own name: two controllers may push at the same time.
 	temp := dest + "." + strings.ToLower(rand.Text()[:8]) + leftover
 	sweep(c, path.Dir(dest))
-	if err := send(c, temp, &meter{ctx: ctx, r: f, total: fi.Size()}); err != nil {
+	if err := send(c, temp, &meter{ctx: ctx, r: f, total: fi.Size(), alive: alive}); err != nil {
 		_ = c.Remove(temp)
 		return fmt.Errorf("send the agent to %s: %w", s.file.remote, err)
 	}
@@ -205,6 +208,7 @@ type meter struct {
 	ctx      context.Context
 	r        io.Reader
 	total    int64
+	alive    func()                  // hears that there is progress
 	progress func(done, total int64) // may be nil
 	done     int64
 	said     time.Time
@@ -222,6 +226,7 @@ func (m *meter) Read(p []byte) (int, error) {
 		m.err = err
 		return 0, err
 	}
+	m.alive()
 	n, err := m.r.Read(p)
 	m.done += int64(n)
 	if err != nil && err != io.EOF {

@@ -15,7 +15,8 @@ import (
 
 // Stage sends an artifact to <DataDir>/blobs/<digest>. Its digest is checked while
 // it is read here; the step that uses it checks it again over there.
-func (s *sshConn) Stage(ctx context.Context, src steps.Source, progress func(done, total int64)) error {
+func (s *sshConn) Stage(ctx context.Context, src steps.Source, progress func(done, total int64)) (err error) {
+	defer func() { err = cleaned(err) }()
 	algorithm, digest := src.Digest()
 	blob := wire.Blob{Algorithm: algorithm, Digest: digest}
 	if src.File == "" || !blob.Valid() {
@@ -26,7 +27,7 @@ func (s *sshConn) Stage(ctx context.Context, src steps.Source, progress func(don
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }()
+	defer f.Close()
 	fi, err := f.Stat()
 	if err != nil {
 		return err
@@ -39,7 +40,7 @@ func (s *sshConn) Stage(ctx context.Context, src steps.Source, progress func(don
 		return err
 	}
 	var state wire.BlobState
-	if err := s.call(ctx, wire.MethodBlobBegin, blob, &state); err != nil {
+	if err := s.own(ctx, wire.MethodBlobBegin, blob, &state); err != nil {
 		return err
 	}
 	s.staged = true
@@ -49,7 +50,7 @@ func (s *sshConn) Stage(ctx context.Context, src steps.Source, progress func(don
 	if err := s.send(ctx, f, src, blob, state.Temp, progress); err != nil {
 		return err
 	}
-	return s.call(ctx, wire.MethodBlobEnd, blob, &wire.None{})
+	return s.own(ctx, wire.MethodBlobEnd, blob, &wire.None{})
 }
 
 func (s *sshConn) send(ctx context.Context, f io.Reader, src steps.Source, blob wire.Blob, temp string,
@@ -58,9 +59,11 @@ func (s *sshConn) send(ctx context.Context, f io.Reader, src steps.Source, blob 
 	if err != nil {
 		return s.stageFailed(ctx, src, err)
 	}
+	alive, rest := s.watch("send an artifact")
+	defer rest()
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	sum := steps.NewHash(blob.Algorithm)
-	m := &meter{ctx: ctx, r: io.TeeReader(f, sum), total: blob.Size, progress: progress}
+	m := &meter{ctx: ctx, r: io.TeeReader(f, sum), total: blob.Size, alive: alive, progress: progress}
 	err = send(c, sftpPath(s.cfg.OS, temp), m)
 	have := hex.EncodeToString(sum.Sum(nil))
 	if !stop() {
@@ -80,7 +83,7 @@ func (s *sshConn) send(ctx context.Context, f io.Reader, src steps.Source, blob 
 	if de := (*host.DigestError)(nil); !errors.Is(err, ErrDropped) && m.err == nil && !errors.As(err, &de) {
 		// SFTP has no word for a full disk; the agent sees it.
 		var full *steps.Error
-		if e := s.call(ctx, wire.MethodBlobBegin, blob, &wire.BlobState{}); errors.As(e, &full) &&
+		if e := s.own(ctx, wire.MethodBlobBegin, blob, &wire.BlobState{}); errors.As(e, &full) &&
 			full.Code == steps.CodeNoSpace {
 			err = full
 		}
@@ -97,7 +100,7 @@ func (s *sshConn) stageFailed(ctx context.Context, src steps.Source, err error) 
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case s.lostBy() != nil:
-		return fmt.Errorf("%w: %w", ErrDropped, s.lostBy())
+		return lostConnection(s.lostBy())
 	case s.dead():
 		return fmt.Errorf("%w: %w", ErrDropped, err)
 	}

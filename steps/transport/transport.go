@@ -37,19 +37,23 @@ type Conn interface {
 	Close() error
 }
 
-// Do makes a call over a connection, see Conn.Do.
+// Do makes a call over a connection, see Conn.Do. The reply is one to the request: it was held against it, and
+// its text can be printed. An answer that is none is a *ConnectError.
 func Do[Req, Reply any](
 	ctx context.Context, c Conn, call wire.Call[Req, Reply], req Req, emit func(event.Event),
 ) (Reply, error) {
 	m := call.With(req)
-	err := c.Do(ctx, m, emit)
-	return m.Answer, err
+	err := c.Do(ctx, m, m.Admit(emit))
+	if err == nil {
+		err = untrusted(call.Method, m.Verify())
+	}
+	return m.Answer, cleaned(err)
 }
 
-// ErrDropped says that the connection was lost.
+// ErrDropped: the connection was lost.
 var ErrDropped = errors.New("the connection was lost")
 
-// ConnectError says why a machine could not be reached or refused the login. Exit code 4.
+// ConnectError: a machine could not be reached or did not let us in. Exit code 4.
 type ConnectError struct {
 	Reason  Reason
 	Host    string // "Administrator@10.0.0.21:22"
@@ -72,4 +76,6 @@ const (
 	ReasonAuth        Reason = "auth"         // the login was refused
 	ReasonKey         Reason = "key"          // a key file cannot be read or opened
 	ReasonAgent       Reason = "agent"        // the agent could not be pushed or started
+	ReasonSilent      Reason = "silent"       // a call was not answered in time
+	ReasonAnswer      Reason = "answer"       // what was answered is no answer to what was asked
 )

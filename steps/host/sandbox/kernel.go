@@ -73,14 +73,14 @@ func (h *Host) SetSysctl(ctx context.Context, name, value string) error {
 func (h *Host) KernelModule(ctx context.Context, name string) (host.KernelModule, error) {
 	var out host.KernelModule
 	err := h.view(ctx, "look for kernel module", name, func(s *state) error {
-		switch module := strings.ReplaceAll(name, "-", "_"); {
+		switch name := strings.ReplaceAll(name, "-", "_"); {
 		case h.windows():
 			return host.ErrUnsupported
-		case module == "" || strings.ContainsAny(module, "/ \n"):
+		case name == "" || strings.ContainsAny(name, "/ \n"):
 			return fmt.Errorf("%w: module name %q", fs.ErrInvalid, name)
-		case slices.Contains(builtInModules, module):
+		case slices.Contains(builtInModules, name):
 			out = host.ModuleBuiltIn
-		case slices.Contains(s.Modules, module):
+		case slices.Contains(s.Modules, name):
 			out = host.ModuleLoaded
 		default:
 			return fs.ErrNotExist
@@ -93,16 +93,16 @@ func (h *Host) KernelModule(ctx context.Context, name string) (host.KernelModule
 // LoadKernelModule loads a module.
 func (h *Host) LoadKernelModule(ctx context.Context, name string) error {
 	return failed("load kernel module", name, h.change(ctx, func(s *state) error {
-		module := strings.ReplaceAll(name, "-", "_")
+		name := strings.ReplaceAll(name, "-", "_")
 		switch {
 		case h.windows():
 			return host.ErrUnsupported
-		case slices.Contains(builtInModules, module) || slices.Contains(s.Modules, module):
+		case slices.Contains(builtInModules, name) || slices.Contains(s.Modules, name):
 			return nil
-		case !slices.Contains(loadableModules, module):
+		case !slices.Contains(loadableModules, name):
 			return fmt.Errorf("%w: there is no module %q for this kernel", fs.ErrInvalid, name)
 		}
-		s.Modules = append(s.Modules, module)
+		s.Modules = append(s.Modules, name)
 		return nil
 	}))
 }

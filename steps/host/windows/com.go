@@ -39,8 +39,7 @@ func hresult(err error) error {
 		return err
 	}
 	code := uint32(oleErr.Code())
-	var info ole.EXCEPINFO
-	if errors.As(oleErr.SubError(), &info) && code == hresultDispException && info.SCODE() != 0 {
+	if info, ok := oleErr.SubError().(ole.EXCEPINFO); ok && code == hresultDispException && info.SCODE() != 0 {
 		code = info.SCODE()
 	}
 	return hresultError(code)

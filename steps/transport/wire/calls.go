@@ -2,10 +2,13 @@ package wire
 
 import (
 	"context"
+	"time"
 
 	"nodejoin/steps/collect"
 	"nodejoin/steps/doctor"
+	"nodejoin/steps/event"
 	"nodejoin/steps/executor"
+	"nodejoin/steps/hosttext"
 )
 
 // Call is a request that the executor of a machine answers, in this process or in the
@@ -16,32 +19,79 @@ type Call[Req, Reply any] struct {
 	// and sent again. Any other call waits until no other run works on the machine.
 	ReadOnly bool
 	Run      func(x *executor.Executor, ctx context.Context, req Req) (Reply, error)
+	// Bound is what the reply to a request may take.
+	Bound func(req Req) Bound
+	// Verify says what of a reply is no answer to its request. Nothing of it is used then.
+	Verify func(req Req, reply Reply) error
+	// Scope is whom the events of the call may be about.
+	Scope func(req Req) Scope
 }
 
 // The calls.
 var (
-	Check = Call[executor.Request, executor.CheckReply]{"check", true, (*executor.Executor).Check}
+	Check = Call[executor.Request, executor.CheckReply]{
+		Method: "check", ReadOnly: true, Run: (*executor.Executor).Check,
+		Bound:  func(req executor.Request) Bound { return reading(len(req.Steps)) },
+		Verify: verifyCheck, Scope: scopeOfSteps,
+	}
 	// Apply emits the events of the steps as they happen.
-	Apply = Call[executor.Request, executor.ApplyReply]{"apply", false, (*executor.Executor).Apply}
+	Apply = Call[executor.Request, executor.ApplyReply]{
+		Method: "apply", Run: (*executor.Executor).Apply,
+		Bound:  func(req executor.Request) Bound { return applying(req.Steps) },
+		Verify: verifyApply, Scope: scopeOfSteps,
+	}
 	// Rollback makes the machine as it was before its open snapshot.
-	Rollback = Call[executor.RollbackRequest, executor.RollbackReply]{"rollback", false, (*executor.Executor).Rollback}
+	Rollback = Call[executor.RollbackRequest, executor.RollbackReply]{
+		Method: "rollback", Run: (*executor.Executor).Rollback,
+		Bound:  func(executor.RollbackRequest) Bound { return undoing() },
+		Verify: verifyRollback, Scope: func(req executor.RollbackRequest) Scope { return Scope{Node: req.Node, Kind: "rollback"} },
+	}
 	// Verified closes the snapshot of the machine: nothing can be rolled back any more.
-	Verified = Call[None, None]{"verified", false, func(x *executor.Executor, ctx context.Context, _ None) (None, error) {
-		return None{}, x.Verified(ctx)
-	}}
+	Verified = Call[None, None]{
+		Method: "verified", Run: func(x *executor.Executor, ctx context.Context, _ None) (None, error) {
+			return None{}, x.Verified(ctx)
+		},
+		Bound: func(None) Bound { return brief(within) },
+	}
 	// CheckLeave reports what a leave would undo.
-	CheckLeave = Call[executor.LeaveRequest, executor.LeaveReply]{"leave_check", true, (*executor.Executor).CheckLeave}
+	CheckLeave = Call[executor.LeaveRequest, executor.LeaveReply]{
+		Method: "leave_check", ReadOnly: true, Run: (*executor.Executor).CheckLeave,
+		Bound: func(executor.LeaveRequest) Bound {
+			b := undoing()
+			b.Within, b.Silence = within, 0
+			return b
+		},
+		Verify: verifyLeave, Scope: func(req executor.LeaveRequest) Scope { return Scope{Node: req.Node, Kind: "leave"} },
+	}
 	// Leave undoes what nodejoin made or altered, except for its own folder.
-	Leave = Call[executor.LeaveRequest, executor.LeaveReply]{"leave", false, (*executor.Executor).Leave}
+	Leave = Call[executor.LeaveRequest, executor.LeaveReply]{
+		Method: "leave", Run: (*executor.Executor).Leave,
+		Bound:  func(executor.LeaveRequest) Bound { return undoing() },
+		Verify: verifyLeave, Scope: func(req executor.LeaveRequest) Scope { return Scope{Node: req.Node, Kind: "leave"} },
+	}
 	// Note adds what a run did to the notes of the machine.
-	Note = Call[executor.RunNote, None]{"note", false,
-		func(x *executor.Executor, ctx context.Context, n executor.RunNote) (None, error) {
+	Note = Call[executor.RunNote, None]{
+		Method: "note", Run: func(x *executor.Executor, ctx context.Context, n executor.RunNote) (None, error) {
 			return None{}, x.Note(ctx, n)
-		}}
+		},
+		Bound: func(executor.RunNote) Bound { return brief(time.Minute) },
+	}
 	// Collect reads what a bug report needs of the machine.
-	Collect = Call[collect.GatherRequest, collect.GatherReply]{"collect", true, collectParts}
+	Collect = Call[collect.GatherRequest, collect.GatherReply]{
+		Method: "collect", ReadOnly: true, Run: collectParts,
+		Bound: func(req collect.GatherRequest) Bound {
+			b := reading(len(req.Steps))
+			b.Bytes = perReply
+			return b
+		},
+		Verify: verifyCollect,
+	}
 	// Diagnose looks for what is wrong with a machine that has joined.
-	Diagnose = Call[doctor.ExamineRequest, doctor.ExamineReply]{"diagnose", true, diagnoseNode}
+	Diagnose = Call[doctor.ExamineRequest, doctor.ExamineReply]{
+		Method: "diagnose", ReadOnly: true, Run: diagnoseNode,
+		Bound:  func(req doctor.ExamineRequest) Bound { return reading(len(req.Steps)) },
+		Verify: verifyDiagnose,
+	}
 )
 
 // Calls are all of them.
@@ -70,6 +120,7 @@ type None struct{}
 type Message interface {
 	Method() string
 	ReadOnly() bool
+	Bound() Bound
 	Request() any // a pointer
 	Reply() any   // a pointer
 	// Run has the executor answer; it sets the reply.
@@ -97,6 +148,9 @@ func (m *Made[Req, Reply]) Method() string { return m.call.Method }
 // ReadOnly is that of the call.
 func (m *Made[Req, Reply]) ReadOnly() bool { return m.call.ReadOnly }
 
+// Bound is that of the request.
+func (m *Made[Req, Reply]) Bound() Bound { return m.call.Bound(m.request) }
+
 // Request is a pointer to what is asked.
 func (m *Made[Req, Reply]) Request() any { return &m.request }
 
@@ -107,4 +161,26 @@ func (m *Made[Req, Reply]) Reply() any { return &m.Answer }
 func (m *Made[Req, Reply]) Run(ctx context.Context, x *executor.Executor) (err error) {
 	m.Answer, err = m.call.Run(x, ctx, m.request)
 	return err
+}
+
+// Verify cleans the answer and holds it against the request; with an error the answer is empty.
+func (m *Made[Req, Reply]) Verify() error {
+	hosttext.Strings(&m.Answer)
+	if m.call.Verify == nil {
+		return nil
+	}
+	err := m.call.Verify(m.request, m.Answer)
+	if err != nil {
+		var none Reply
+		m.Answer = none
+	}
+	return err
+}
+
+// Admit gives the function that passes on the events of the call which are its own, with its host; nil drops all.
+func (m *Made[Req, Reply]) Admit(emit func(event.Event)) func(event.Event) {
+	if emit == nil || m.call.Scope == nil {
+		return nil
+	}
+	return m.call.Scope(m.request).admit(emit)
 }

@@ -13,7 +13,7 @@ import (
 // MaxMessage bounds one message, in bytes.
 const MaxMessage = 256 << 20
 
-// ErrTooLong says that a line is longer than MaxMessage.
+// ErrTooLong: a line is longer than its bound.
 var ErrTooLong = errors.New("message is too long")
 
 // Channel frames messages as lines of pure ASCII: characters outside of it are
@@ -23,6 +23,8 @@ var ErrTooLong = errors.New("message is too long")
 type Channel struct {
 	r *bufio.Reader
 	w io.WriteCloser
+	// Limit gives the bound of the message that is being read, in bytes; nil = MaxMessage.
+	Limit func() int
 }
 
 // NewChannel reads messages from r and writes them to w.
@@ -44,12 +46,13 @@ func (c *Channel) Recv() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := c.r.ReadSlice('\n')
+		if limit := c.limit(); len(line)+len(part) > limit {
+			return nil, fmt.Errorf("%w: over %d bytes", ErrTooLong, limit)
+		}
 		line = append(line, part...)
 		switch {
 		case err == nil:
 			return bytes.TrimRight(line, "\r\n"), nil
-		case len(line) > MaxMessage:
-			return nil, fmt.Errorf("%w: over %d bytes", ErrTooLong, MaxMessage)
 		case errors.Is(err, bufio.ErrBufferFull):
 		case errors.Is(err, io.EOF) && len(line) > 0:
 			return nil, io.ErrUnexpectedEOF
@@ -57,6 +60,13 @@ func (c *Channel) Recv() ([]byte, error) {
 			return nil, err
 		}
 	}
+}
+
+func (c *Channel) limit() int {
+	if c.Limit == nil {
+		return MaxMessage
+	}
+	return c.Limit()
 }
 
 // Close closes the writing side.

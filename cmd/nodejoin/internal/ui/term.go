@@ -8,10 +8,11 @@ import (
 	"io"
 	"os"
 	"strings"
-	"unicode"
 
 	"github.com/charmbracelet/colorprofile"
 	"golang.org/x/term"
+
+	"nodejoin/steps/hosttext"
 )
 
 // Term is where output goes: results on Out, progress and diagnostics on Err.
@@ -93,27 +94,7 @@ func Paint(color bool, style Style, s string) string {
 
 // Clean makes untrusted text safe to print: control characters (except line feeds and
 // tabs) and characters that reorder text become escapes.
-func Clean(s string) string {
-	bad := func(r rune) bool {
-		return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\ufeff' ||
-			r == unicode.ReplacementChar)
-	}
-	if strings.IndexFunc(s, bad) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range strings.ReplaceAll(s, "\r\n", "\n") {
-		switch {
-		case !bad(r):
-			b.WriteRune(r)
-		case r < 0x100:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
-}
+func Clean(s string) string { return hosttext.Clean(s) }
 
 // CleanLine is Clean for text that must stay on one line.
 func CleanLine(s string) string {

@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/transport"
+	"nodejoin/steps/transport/wire"
+)
+
+// do makes a call over the host's connection, see transport.Do; its errors name the host.
+func do[Req, Reply any](
+	ctx context.Context, h *hostRun, call wire.Call[Req, Reply], req Req, emit func(event.Event),
+) (Reply, error) {
+	reply, err := transport.Do(ctx, h.conn, call, req, emit)
+	var ce *transport.ConnectError
+	if errors.As(err, &ce) && ce.Host == "" {
+		ce.Host = h.node.Name
+	}
+	return reply, err
+}
+
+// guarded runs f for one host. A panic ends the work on this host alone, as its error.
+func guarded(f func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = crashed(p)
+		}
+	}()
+	f()
+	return nil
+}
+
+func crashed(p any) *steps.Error {
+	if e, ok := p.(*steps.Error); ok {
+		return e
+	}
+	return &steps.Error{Code: steps.CodeFailed, Summary: "nodejoin failed over this host", Detail: fmt.Sprintf("%v\n%s", p, debug.Stack()),
+		Remedy: "this is a bug of nodejoin: please report it with this text. Other hosts are not affected"}
+}
+
+// together runs all of fs at the same time. A panic of one is a panic of the caller, once all have ended.
+func together(fs ...func()) {
+	var wait sync.WaitGroup
+	errs := make([]error, len(fs))
+	for i, f := range fs {
+		wait.Go(func() { errs[i] = guarded(f) })
+	}
+	wait.Wait()
+	for _, err := range errs {
+		if err != nil {
+			panic(err)
+		}
+	}
+}

@@ -1,0 +1,548 @@
+package transport_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gssh "github.com/gliderlabs/ssh"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/engine"
+	"nodejoin/steps/event"
+	"nodejoin/steps/kinds"
+	"nodejoin/steps/transport"
+	"nodejoin/steps/transport/agent"
+	"nodejoin/steps/transport/wire"
+)
+
+// object is a JSON object that a lie changes.
+type object = map[string]any
+
+// lie is one way in which the agent of a machine does not behave.
+type lie struct {
+	name string
+	on   string // the method whose reply is another one; the run goes as far as that takes
+	// reply changes the result of an honest agent, or gives another one.
+	reply func(result object) any
+	// raw takes the place of the reply, with everything that comes after it.
+	raw func(id string, w io.Writer)
+	// before comes ahead of the reply.
+	before func(w io.Writer)
+	// hello is said instead of the honest one, with a digest in it; nil = honest.
+	hello func(digest string) string
+	want  string // of the error of the machine; "" = it has none
+}
+
+// result replaces the results of the check at index i.
+func result(i int, f func(r object)) func(object) any {
+	return func(o object) any {
+		f(o["results"].([]any)[i].(object))
+		return o
+	}
+}
+
+// field replaces a field of the reply.
+func field(name string, value any) func(object) any {
+	return func(o object) any { o[name] = value; return o }
+}
+
+func fact(name string, value any) func(object) any {
+	return func(o object) any { o["facts"].(object)[name] = value; return o }
+}
+
+func change(name string, value any) func(object) any {
+	return result(0, func(r object) { r["change"].(object)[name] = value })
+}
+
+// note is a notification, as a line.
+func note(method string, params any) string {
+	b, _ := json.Marshal(object{"jsonrpc": "2.0", "method": method, "params": params})
+	return string(b) + "\n"
+}
+
+func says(events ...object) func(io.Writer) {
+	return func(w io.Writer) {
+		for _, e := range events {
+			_, _ = io.WriteString(w, note("event", e))
+		}
+	}
+}
+
+// line is what comes in place of a reply; ID stands for the id of the request.
+func line(text string) func(string, io.Writer) {
+	return func(id string, w io.Writer) { _, _ = io.WriteString(w, strings.ReplaceAll(text, "ID", id)) }
+}
+
+// endless repeats a text after a head, until the connection ends or there were 300 MB.
+func endless(head, text string) func(string, io.Writer) {
+	return func(id string, w io.Writer) {
+		_, _ = io.WriteString(w, strings.ReplaceAll(head, "ID", id))
+		block := strings.Repeat(text, 1+(32<<10)/len(text))
+		for n := 0; n < 300<<20; n += len(block) {
+			if _, err := io.WriteString(w, block); err != nil {
+				return
+			}
+		}
+	}
+}
+
+func hang(string, io.Writer) {}
+
+const (
+	distrust = "cannot be trusted"
+	noAnswer = "does not answer"
+	escape   = "\x1b]0;x\a\u009b2J\u202e"
+)
+
+func failure(code string) object {
+	return object{"code": code, "summary": "no" + escape, "detail": "d" + escape}
+}
+
+// lies are grouped by what is lied about.
+var lies = slices.Concat(helloLies, lineLies, factLies, checkLies, applyLies, eventLies, otherLies)
+
+var helloLies = []lie{
+	{name: "hello without end", hello: func(string) string { return strings.Repeat("x", 1<<20) }, want: "does not start"},
+	{name: "hello is not JSON-RPC", hello: func(string) string { return "{\"hello\":1}\n" }, on: "-", want: "does not start"},
+	{name: "hello has another digest", hello: func(string) string { return note("hello", object{"digest": "00"}) }, want: "does not start"},
+	{name: "hello has a digest that is no text", hello: func(string) string { return note("hello", object{"digest": []int{1}}) }, want: "does not start"},
+	{name: "hello has an escape for a digest", hello: func(string) string { return note("hello", object{"digest": escape}) }, want: "does not start"},
+	{name: "hello is an event", hello: func(string) string { return note("event", object{}) }, want: "does not start"},
+	{name: "hello twice, the second with another digest", hello: func(d string) string {
+		return note("hello", object{"digest": d}) + note("hello", object{"digest": "00"})
+	}},
+	{name: "hello never", hello: func(string) string { return "" }, on: "-", want: "does not start"},
+}
+
+var lineLies = []lie{
+	{name: "check hangs", on: "check", raw: hang, want: noAnswer},
+	{name: "check hangs while events go on", on: "check", raw: func(_ string, w io.Writer) {
+		for {
+			if _, err := io.WriteString(w, note("event", object{"type": "step_progress", "step": "d0", "done": 1})); err != nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}, want: noAnswer},
+	{name: "check has millions of results", on: "check", raw: endless(`{"jsonrpc":"2.0","id":ID,"result":{"results":[`, `{},`), want: distrust},
+	{name: "check is a string without end", on: "check", raw: endless(`{"jsonrpc":"2.0","id":ID,"result":"`, `x`), want: distrust},
+	{name: "check is deep", on: "check", raw: line(`{"jsonrpc":"2.0","id":ID,"result":` + strings.Repeat("[", 5000) + "\n"), want: distrust},
+	{name: "check has many small values", on: "check", raw: line(`{"jsonrpc":"2.0","id":ID,"result":{"results":[` + strings.Repeat("{},", 60_000) + "{}]}}\n"), want: distrust},
+	{name: "check is not JSON", on: "check", raw: line("yes\n"), want: distrust},
+	{name: "check is a batch", on: "check", raw: line(`[{"jsonrpc":"2.0","id":ID,"result":{}}]` + "\n"), want: distrust},
+	{name: "check has another id", on: "check", raw: line(`{"jsonrpc":"2.0","id":4711,"result":{}}` + "\n"), want: noAnswer},
+	{name: "check has neither result nor error", on: "check", raw: line(`{"jsonrpc":"2.0","id":ID}` + "\n"), want: distrust},
+	{name: "check has an error of no form", on: "check", raw: line(`{"jsonrpc":"2.0","id":ID,"error":{"code":-1,"message":"\u001b[2J","data":[]}}` + "\n"), want: distrust},
+	{name: "check has an error that stops the run", on: "check", raw: line(`{"jsonrpc":"2.0","id":ID,"error":{"code":-32603,"message":"x","data":{"code":"locked","summary":"x"}}}` + "\n"), want: distrust},
+	{name: "check has an error with escapes", on: "check", raw: line(`{"jsonrpc":"2.0","id":ID,"error":{"code":-32603,"message":"\u001b","data":{"code":"failed","summary":"no\u001b[2J\u009b","detail":"\u202e"}}}` + "\n"), want: `no\x1b[2J\x9b`},
+	{name: "check is answered by calls", on: "check", raw: endless(``, `{"jsonrpc":"2.0","id":7,"method":"exec","params":{}}`+"\n"), want: distrust},
+	{name: "check is answered by events without end", on: "check", raw: endless(``, note("event", object{"type": "warning", "summary": "x"})), want: distrust},
+	{name: "check is of another type", on: "check", reply: func(object) any { return []int{1} }, want: distrust},
+	{name: "check is null", on: "check", reply: func(object) any { return nil }, want: distrust},
+	{name: "stderr without end", on: "check", raw: func(id string, w io.Writer) {
+		endless("", escape)("", w.(gssh.Session).Stderr())
+	}, want: noAnswer},
+}
+
+var factLies = []lie{
+	{name: "the address is a name", on: "check", reply: fact("management_ip", "api.example.com"), want: distrust},
+	{name: "the address has a line more", on: "check", reply: fact("management_ip", "192.0.2.1\nx: y"), want: distrust},
+	{name: "the address is every one", on: "check", reply: fact("management_ip", "0.0.0.0"), want: distrust},
+	{name: "the name has an escape", on: "check", reply: fact("hostname", "n"+escape), want: distrust},
+	{name: "the name has a blank", on: "check", reply: fact("hostname", "a b"), want: distrust},
+	{name: "the name is long", on: "check", reply: fact("hostname", strings.Repeat("a", 4000)), want: distrust},
+	{name: "the operating system is another one", on: "check", reply: fact("os", "plan9"), want: distrust},
+	{name: "the architecture has an escape", on: "check", reply: fact("arch", escape), want: distrust},
+	{name: "the folder leads upwards", on: "check", reply: fact("data_dir", "/var/../etc"), want: distrust},
+	{name: "the network is none", on: "check", reply: fact("subnet", "10.0.0.0/99"), want: distrust},
+	{name: "an IPv6 address is none", on: "check", reply: fact("ipv6", []string{"10.0.0.1"}), want: distrust},
+	{name: "processors below zero", on: "check", reply: fact("cpus", -1), want: distrust},
+	{name: "the service manager is another one", on: "check", reply: fact("init", "x\ny"), want: distrust},
+	{name: "the resolver's file is relative", on: "check", reply: fact("resolv_conf", "../x"), want: distrust},
+	{name: "the boot time is no time", on: "check", reply: fact("boot_time", "yesterday"), want: distrust},
+}
+
+var checkLies = []lie{
+	{name: "no results", on: "check", reply: field("results", []any{}), want: distrust},
+	{name: "one result too many", on: "check", reply: func(o object) any {
+		o["results"] = append(o["results"].([]any), object{"id": "d9", "change": object{}})
+		return o
+	}, want: distrust},
+	{name: "a result of a cluster's step", on: "check", reply: result(1, func(r object) { r["id"] = "join_token" }), want: distrust},
+	{name: "a result twice", on: "check", reply: result(1, func(r object) { r["id"] = "d0" }), want: distrust},
+	{name: "an output that the kind has not", on: "check", reply: change("outputs", object{"token": "abc"}), want: distrust},
+	{name: "an unknown action", on: "check", reply: change("action", escape), want: distrust},
+	{name: "a reboot that no step asks for", on: "check", reply: change("reboot", object{"why": []string{"x"}}), want: distrust},
+	{name: "findings of a folder", on: "check", reply: change("findings", []object{{"id": "x", "severity": "error", "seen": "y"}}), want: distrust},
+	{name: "a reason with an escape", on: "check", reply: change("reason", "x"+escape)},
+	{name: "a difference with an escape", on: "check", reply: change("diffs", []object{{"name": "n" + escape, "have": "a" + escape + "\nb", "want": "c\r"}})},
+	{name: "an error that ends the run", on: "check", reply: result(0, func(r object) { r["err"] = failure("interrupted_by_host") }), want: distrust},
+	{name: "an error of the cluster", on: "check", reply: result(0, func(r object) { r["err"] = failure("unauthorized") }), want: distrust},
+	{name: "an error without words", on: "check", reply: result(0, func(r object) { r["err"] = object{"code": "failed"} }), want: distrust},
+	{name: "an error with escapes", on: "check", reply: result(0, func(r object) { r["err"] = failure("failed") }), want: `no\x1b`},
+	{name: "changes below zero", on: "check", reply: field("mutations", -1), want: distrust},
+	{name: "a last run of an unknown result", on: "check", reply: field("last", object{"result": "x"}), want: distrust},
+	{name: "a last run with escapes", on: "check", reply: field("last", object{"result": "done", "error": escape, "version": escape, "holder": object{"user": escape}})},
+	{name: "seen versions with escapes", on: "check", reply: field("seen", object{"d0" + escape: "v" + escape})},
+}
+
+var applyLies = []lie{
+	{name: "apply hangs", on: "apply", raw: hang, want: noAnswer},
+	{name: "a step failed that is none", on: "apply", reply: func(object) any { return object{"failed": "no_such_step", "err": failure("failed")} }, want: distrust},
+	{name: "a step failed without an error", on: "apply", reply: func(object) any { return object{"failed": "d0"} }, want: distrust},
+	{name: "an error of no step", on: "apply", reply: func(object) any { return object{"err": failure("failed")} }, want: distrust},
+	{name: "a later step failed", on: "apply", reply: func(object) any { return object{"failed": "d2", "err": failure("failed")} }, want: distrust},
+	{name: "apply answers nothing", on: "apply", reply: func(object) any { return object{} }, want: distrust},
+	{name: "a step is left out", on: "apply", reply: func(o object) any { o["changed"] = o["changed"].([]any)[1:]; return o }, want: distrust},
+	{name: "a step is done twice", on: "apply", reply: func(o object) any { o["unchanged"] = []string{"d0"}; return o }, want: distrust},
+	{name: "a step is done that was not sent", on: "apply", reply: func(o object) any { o["changed"] = append(o["changed"].([]any), "kubelet"); return o }, want: distrust},
+	{name: "a value of the cluster", on: "apply", reply: field("values", object{"cluster.ca": "x"}), want: distrust},
+	{name: "a value of another step", on: "apply", reply: field("values", object{"join_token.token": "x"}), want: distrust},
+	{name: "a value that the step has not", on: "apply", reply: field("values", object{"d0.token": "x"}), want: distrust},
+	{name: "a value without a step", on: "apply", reply: field("values", object{"": "x"}), want: distrust},
+	{name: "a secret that is not given", on: "apply", reply: field("sensitive", []string{"d0.x"}), want: distrust},
+	{name: "a failure that claims an interruption", on: "apply", reply: func(object) any { return object{"failed": "d0", "err": failure("interrupted")} }, want: `no\x1b`},
+	{name: "a failure that claims a pending reboot", on: "apply", reply: func(object) any { return object{"failed": "d0", "err": failure("reboot")} }, want: distrust},
+	{name: "a missing artifact again and again", on: "apply", reply: func(object) any { return object{"failed": "d0", "err": failure("blob_missing")} }, want: `no\x1b`},
+	{name: "changes of an apply below zero", on: "apply", reply: field("mutations", -7), want: distrust},
+	{name: "lock hangs", on: "lock", raw: hang, want: noAnswer},
+	{name: "lock is held by an escape", on: "lock", reply: func(object) any {
+		return object{"by": object{"run": "x", "user": escape, "host": escape + "\nprod: ok", "command": escape}}
+	}, want: "another nodejoin is at work"},
+	{name: "lock is of another type", on: "lock", reply: func(object) any { return "yes" }, want: distrust},
+}
+
+var eventLies = []lie{
+	{name: "events of another host", on: "apply", before: says(object{"type": "step_done", "host": "prod-db", "step": "d0", "result": "changed"},
+		object{"type": "step_started", "host": "good", "step": "d1", "step_kind": "k" + escape, "title": escape, "reason": escape, "action": "create"})},
+	{name: "events of another step", on: "apply", before: says(object{"type": "step_done", "step": "all steps\nprod-db: ok", "result": "changed"})},
+	{name: "events with escapes", on: "apply", before: says(object{"type": "step_done", "step": "d0", "result": "failed" + escape},
+		object{"type": "step_done", "step": "d0", "action": escape, "result": "changed"},
+		object{"type": "step_progress", "step": "d0", "note": escape + "\ngood: ok"},
+		object{"type": "warning", "host": escape, "summary": escape + "\nx", "detail": escape})},
+	{name: "states of hosts", on: "apply", before: says(object{"type": "host_state", "host": "good", "state": "failed" + escape})},
+	{name: "events of unknown types", on: "apply", before: says(object{"type": escape}, object{}, object{"type": 7})},
+	{name: "events with numbers below zero", on: "apply", before: says(object{"type": "step_done", "step": "d0", "result": "changed", "duration": -1},
+		object{"type": "step_progress", "step": "d0", "done": -1, "total": -1})},
+	{name: "an event that is too long", on: "apply", before: says(object{"type": "warning", "summary": strings.Repeat("x", 8<<20)}), want: distrust},
+	{name: "a flood of events", on: "apply", before: func(w io.Writer) {
+		endless("", note("event", object{"type": "step_progress", "step": "d0", "note": "x"}))("", w)
+	}, want: distrust},
+}
+
+var otherLies = []lie{
+	{name: "leave of things of no sort", on: "leave_check", reply: field("items", []object{{"key": "x:y", "change": object{}}}), want: distrust},
+	{name: "leave of one thing twice", on: "leave_check", reply: field("items", []object{{"key": "file:/a", "change": object{}}, {"key": "file:/a", "change": object{}}}), want: distrust},
+	{name: "leave of a thing that is no key", on: "leave_check", reply: field("items", []object{{"key": "nothing", "change": object{}}}), want: distrust},
+	{name: "leave of a thing with an escape", on: "leave_check", reply: field("items", []object{{"key": "file:/a" + escape + "\nb", "change": object{}, "left": escape}})},
+	{name: "leave_check hangs", on: "leave_check", raw: hang, want: noAnswer},
+	{name: "leave fails without a reason", on: "leave", reply: field("failed", "file:/a"), want: distrust},
+	{name: "leave hangs", on: "leave", raw: hang, want: noAnswer},
+	{name: "forget hangs", on: "forget", raw: hang, want: noAnswer},
+	{name: "collect hangs", on: "collect", raw: hang, want: noAnswer},
+	{name: "collect has a false fact", on: "collect", reply: fact("os", "x"), want: distrust},
+	{name: "collect has names with escapes", on: "collect", reply: field("parts", []object{{"name": "../" + escape + "\nx", "text": escape, "missing": escape}})},
+	{name: "collect has too many parts", on: "collect", reply: field("parts", make([]object, 300_000)), want: distrust},
+	{name: "diagnose hangs", on: "diagnose", raw: hang, want: noAnswer},
+	{name: "diagnose fixes by a step that was not sent", on: "diagnose", reply: func(o object) any {
+		o["joined"], o["symptoms"] = true, []object{{"id": "x", "severity": "error", "seen": "y", "mend": []string{"reboot"}}}
+		return o
+	}, want: distrust},
+	{name: "diagnose has an unknown severity", on: "diagnose", reply: func(o object) any {
+		o["joined"], o["symptoms"] = true, []object{{"id": "x", "severity": escape, "seen": "y"}}
+		return o
+	}, want: distrust},
+	{name: "diagnose has escapes", on: "diagnose", reply: func(o object) any {
+		o["joined"], o["symptoms"] = true, []object{{"id": "x", "severity": "error", "seen": escape, "remedy": escape, "restart": []string{escape}}}
+		return o
+	}},
+	{name: "diagnose has symptoms of a machine that did not join", on: "diagnose", reply: field("symptoms", []object{{"id": "x", "severity": "error"}}), want: distrust},
+}
+
+// raw finds what a terminal would obey, as JSON shows it.
+var rawText = regexp.MustCompile(`\\u00(0[0-8b-f]|1[0-9a-f]|7f|8[0-9a-f]|9[0-9a-f])|[\x{80}-\x{9f}\x{202a}-\x{202e}]`)
+
+// TestHostileHosts: whatever the agent of a machine says or does not say, the run ends in time, the machine has
+// its error, another one is served as if it were alone, and nothing of what was said can move a cursor.
+func TestHostileHosts(t *testing.T) {
+	for _, l := range lies {
+		t.Run(l.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			r := newHostileRun(t, l)
+			r.run(ctx)
+			if ctx.Err() != nil {
+				t.Fatal("the run did not end in time")
+			}
+			if l.want == "" && r.evil != nil || l.want != "" && (r.evil == nil || !strings.Contains(r.evil.Error(), l.want)) {
+				t.Errorf("the lying machine: %v, want %q", r.evil, l.want)
+			}
+			var dropped *transport.ConnectError
+			if errors.Is(r.evil, transport.ErrDropped) && !errors.As(r.evil, &dropped) {
+				t.Errorf("it counts as a lost connection: %v", r.evil)
+			}
+			if n := r.commands; n > 4 {
+				t.Errorf("the agent was started %d times", n)
+			}
+			if r.good != nil {
+				t.Errorf("the other machine: %v", r.good)
+			}
+			r.mustBeClean()
+		})
+	}
+}
+
+func TestLiesAreMany(t *testing.T) {
+	if len(lies) < 80 {
+		t.Errorf("%d lies", len(lies))
+	}
+}
+
+// hostileRun is a run over a machine that lies and one that does not.
+type hostileRun struct {
+	t    *testing.T
+	lie  lie
+	dir  string
+	dial func(context.Context) (transport.Conn, error)
+
+	mu         sync.Mutex
+	commands   int
+	events     []event.Event
+	seen       []any
+	evil, good error
+}
+
+func newHostileRun(t *testing.T, l lie) *hostileRun {
+	r := &hostileRun{t: t, lie: l, dir: t.TempDir()}
+	r.dial = transport.Hostile(t, r.serve, func(method string, b wire.Bound) wire.Bound {
+		// What no honest machine takes long for; the flood and what is endless need their time.
+		if l.want == noAnswer && method == l.on || l.on == "-" && method == "hello" {
+			b.Within = 300 * time.Millisecond
+		}
+		return b
+	})
+	return r
+}
+
+// serve is the agent that lies: an honest one, with a filter before its output.
+func (r *hostileRun) serve(s gssh.Session, digest string) {
+	r.mu.Lock()
+	r.commands++
+	r.mu.Unlock()
+	hello := wire.Hello{Protocol: wire.Protocol, OS: "linux", Arch: "amd64", Digest: digest}
+	f := &filter{Session: s, lie: r.lie, methods: map[string]string{}}
+	if r.lie.hello != nil {
+		_, _ = io.WriteString(s, r.lie.hello(digest))
+		f.mute = true
+	}
+	h, a := transport.FileHost(filepath.Join(r.dir, "data"))
+	_ = agent.Serve(s.Context(), f.requests(), f, agent.Options{Host: h, Artifacts: a, DataDir: filepath.Join(r.dir, "data"), Hello: hello})
+	_ = s.Exit(0)
+}
+
+// filter changes what an honest agent says.
+type filter struct {
+	gssh.Session
+	lie     lie
+	mute    bool // the hello was said
+	mu      sync.Mutex
+	methods map[string]string // of the requests, by id
+	silent  bool
+	buf     bytes.Buffer
+}
+
+// requests notes the methods of what the controller asks.
+func (f *filter) requests() io.Reader {
+	pr, pw := io.Pipe()
+	go func() {
+		ch := wire.NewChannel(f.Session, f.Session)
+		for {
+			b, err := ch.Recv()
+			if err != nil {
+				_ = pw.CloseWithError(err)
+				return
+			}
+			var m struct {
+				ID     json.RawMessage `json:"id"`
+				Method string          `json:"method"`
+			}
+			_ = json.Unmarshal(b, &m)
+			f.mu.Lock()
+			f.methods[string(m.ID)] = m.Method
+			f.mu.Unlock()
+			if _, err := pw.Write(append(b, '\n')); err != nil {
+				return
+			}
+		}
+	}()
+	return pr
+}
+
+func (f *filter) Close() error { return f.Session.Close() }
+
+func (f *filter) Write(b []byte) (int, error) {
+	f.buf.Write(b)
+	for {
+		i := bytes.IndexByte(f.buf.Bytes(), '\n')
+		if i < 0 {
+			return len(b), nil
+		}
+		line := bytes.Clone(f.buf.Next(i + 1))
+		if err := f.say(line); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (f *filter) say(line []byte) error {
+	var m object
+	if json.Unmarshal(line, &m) != nil {
+		return errors.New("no message")
+	}
+	id, _ := json.Marshal(m["id"])
+	f.mu.Lock()
+	method := f.methods[string(id)]
+	f.mu.Unlock()
+	switch {
+	case f.silent || m["method"] == "hello" && f.mute:
+		return nil
+	case m["id"] == nil || method != f.lie.on:
+	case f.lie.raw != nil:
+		f.silent = true
+		go f.lie.raw(string(id), f.Session)
+		return nil
+	default:
+		if f.lie.before != nil {
+			f.lie.before(f.Session)
+		}
+		if f.lie.reply != nil && m["result"] != nil {
+			m["result"] = f.lie.reply(m["result"].(object))
+			line, _ = json.Marshal(m)
+			line = append(line, '\n')
+		}
+	}
+	_, err := f.Session.Write(line)
+	return err
+}
+
+func (r *hostileRun) session(ctx context.Context) *engine.Session {
+	nodes := []plan.Node{}
+	for _, name := range []string{"evil", "good"} {
+		n := plan.Node{Name: name, OS: "linux"}
+		for _, id := range []string{"d0", "d1", "d2"} {
+			n.Steps = append(n.Steps, steps.Spec{ID: id, Kind: "directory", Args: steps.MustArgs(&kinds.Directory{Path: filepath.Join(r.dir, name, id)})})
+		}
+		nodes = append(nodes, n)
+	}
+	s := engine.New(&plan.Compiled{Nodes: nodes}, engine.Options{
+		Holder: steps.Holder{Run: "r", User: "alice", Host: "ctl", PID: os.Getpid(), Command: "apply"},
+		Emit:   func(e event.Event) { r.events = append(r.events, e) },
+		Connect: func(ctx context.Context, n plan.Node) (transport.Conn, error) {
+			if n.Name == "evil" {
+				return r.dial(ctx)
+			}
+			h, a := transport.FileHost(filepath.Join(r.dir, "good-data"))
+			return transport.NewLocal(h, a, filepath.Join(r.dir, "lock")), nil
+		},
+	})
+	r.t.Cleanup(s.Close)
+	return s
+}
+
+// run goes on until it meets the lie.
+func (r *hostileRun) run(ctx context.Context) {
+	for _, dir := range []string{"lock", "good-data", "data", "good", "evil"} {
+		if err := os.MkdirAll(filepath.Join(r.dir, dir), 0o700); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	s := r.session(ctx)
+	note := func(host int, err error) {
+		if to := []*error{&r.evil, &r.good}[host]; *to == nil {
+			*to = err
+		}
+	}
+	switch r.lie.on {
+	case "leave_check", "leave", "forget":
+		o := engine.LeaveOptions{WithoutCluster: true}
+		s.Check(ctx)
+		s.Apply(ctx)
+		report := s.CheckLeave(ctx, o)
+		sum := s.Leave(ctx, report, o)
+		for i, h := range sum.Hosts {
+			note(i, h.Err)
+		}
+		r.seen = append(r.seen, report, sum)
+	case "collect":
+		s.Check(ctx)
+		out := s.Collect(ctx)
+		for i, h := range out {
+			note(i, h.Err)
+		}
+		r.seen = append(r.seen, out)
+	case "diagnose":
+		out := s.Diagnose(ctx)
+		for i, h := range out {
+			note(i, h.Err)
+		}
+		r.seen = append(r.seen, out)
+	default:
+		report := s.Check(ctx)
+		sum := s.Apply(ctx)
+		for i, h := range report.Hosts {
+			note(i, h.Err)
+		}
+		for i, h := range sum.Hosts {
+			note(i, h.Err)
+		}
+		if n := len(sum.Hosts[1].Changed); n != 3 {
+			r.t.Errorf("the other machine had %d changes", n)
+		}
+		r.seen = append(r.seen, report, sum)
+	}
+}
+
+// mustBeClean holds what came out of the run against the rules for text, and events against their host.
+func (r *hostileRun) mustBeClean() {
+	r.t.Helper()
+	for _, v := range append([]any{r.events}, r.seen...) {
+		b, err := json.Marshal(v)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if m := rawText.FindIndex(b); m != nil {
+			r.t.Errorf("raw text: %q", b[max(0, m[0]-60):min(len(b), m[1]+60)])
+		}
+	}
+	for _, err := range []error{r.evil, r.good} {
+		if err == nil {
+			continue
+		}
+		if b, _ := json.Marshal(err.Error()); rawText.Match(b) {
+			r.t.Errorf("raw text in the error %q", err)
+		}
+	}
+	for _, e := range r.events {
+		b, _ := json.Marshal(e)
+		var m struct{ Host, Step, State string }
+		_ = json.Unmarshal(b, &m)
+		if m.Host != "evil" && m.Host != "good" || strings.ContainsAny(m.Step, "\n\x1b") {
+			r.t.Errorf("an event of %q: %s", m.Host, b)
+		}
+		if d, ok := e.(event.StepDone); ok && d.Host == "good" && r.good != nil {
+			r.t.Errorf("a forged event: %s", b)
+		}
+	}
+}

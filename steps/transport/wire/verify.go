@@ -1,0 +1,264 @@
+package wire
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"nodejoin/steps"
+	"nodejoin/steps/collect"
+	"nodejoin/steps/doctor"
+	"nodejoin/steps/executor"
+	"nodejoin/steps/kinds"
+	"nodejoin/steps/record"
+)
+
+// A reply is a machine's word. What follows holds it against the request, so that a machine speaks of the steps
+// that it was asked about, and of nothing else. That it lies about these is its own affair.
+
+// longestValue bounds an output, in bytes.
+const longestValue = 4 << 10
+
+// actions are those that a change may have.
+var actions = []steps.Action{steps.ActionNone, steps.ActionCreate, steps.ActionUpdate, steps.ActionDelete, steps.ActionRestart,
+	steps.ActionStart, steps.ActionReboot, steps.ActionWait, steps.ActionUnknown}
+
+// codes are those of errors on a machine. The others are of the controller and of the cluster: they decide how a
+// run goes on, and its exit code.
+var codes = []steps.Code{steps.CodeFailed, steps.CodeNotConverged, steps.CodeTimeout, steps.CodeDigest, steps.CodeBlobMissing,
+	steps.CodeNoSpace, steps.CodeDenied, steps.CodeUnsupported, steps.CodeUnreachable, steps.CodeInvalid,
+	steps.CodeInterrupted, steps.CodeOtherVersion}
+
+// VerifyError says what is wrong with an error of a machine; nil is none.
+func VerifyError(e *steps.Error) error {
+	switch {
+	case e == nil:
+		return nil
+	case !slices.Contains(codes, e.Code):
+		return fmt.Errorf("an error of the kind %q, which no machine gives", e.Code)
+	case e.Summary == "":
+		return fmt.Errorf("an error without a summary")
+	}
+	return nil
+}
+
+func verifyCheck(req executor.Request, r executor.CheckReply) error {
+	if err := verifyFacts(r.Facts); err != nil {
+		return err
+	}
+	if len(r.Results) != len(req.Steps) {
+		return fmt.Errorf("%d results for %d steps", len(r.Results), len(req.Steps))
+	}
+	for i, res := range r.Results {
+		if res.ID != req.Steps[i].ID {
+			return fmt.Errorf("a result for %q where %q was asked", res.ID, req.Steps[i].ID)
+		}
+		if err := verifyResult(req.Steps[i], res); err != nil {
+			return fmt.Errorf("step %s: %w", res.ID, err)
+		}
+	}
+	if n := r.Last; n != nil && !slices.Contains([]string{"done", "failed", "interrupted"}, n.Result) {
+		return fmt.Errorf("a last run with the result %q", n.Result)
+	}
+	return verifyCount(r.Mutations)
+}
+
+func verifyResult(s steps.Spec, r steps.Result) error {
+	k, _ := kinds.Lookup(s.Kind)
+	if err := VerifyError(r.Err); err != nil {
+		return err
+	}
+	if err := verifyChange(r.Change); err != nil {
+		return err
+	}
+	if r.Change.Reboot != nil && !k.Reboots {
+		return fmt.Errorf("a reboot, which a step of the kind %q does not ask for", s.Kind)
+	}
+	if len(r.Change.Findings) > 0 && s.Kind != "preflight" {
+		return fmt.Errorf("findings of a step of the kind %q", s.Kind)
+	}
+	for _, f := range r.Change.Findings {
+		if err := verifyFinding(f); err != nil {
+			return err
+		}
+	}
+	for name, value := range r.Change.Outputs {
+		if err := verifyOutput(s, name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func verifyChange(c steps.Change) error {
+	if !slices.Contains(actions, c.Action) {
+		return fmt.Errorf("an unknown action %q", c.Action)
+	}
+	return nil
+}
+
+func verifyFinding(f steps.Finding) error {
+	if !slices.Contains([]steps.Severity{steps.SeverityError, steps.SeverityWarning, steps.SeverityNote}, f.Severity) {
+		return fmt.Errorf("a finding of the severity %q", f.Severity)
+	}
+	if !plainName(f.ID) {
+		return fmt.Errorf("a finding with the id %q", f.ID)
+	}
+	return nil
+}
+
+// plainName reports whether a name is like those that nodejoin gives: [a-z0-9_-]+.
+func plainName(s string) bool {
+	odd := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-' }
+	return s != "" && len(s) <= 128 && !strings.ContainsFunc(s, odd)
+}
+
+// verifyOutput holds one output against what the kind of the step gives.
+func verifyOutput(s steps.Spec, name, value string) error {
+	k, _ := kinds.Lookup(s.Kind)
+	if !slices.Contains(k.Outputs, name) {
+		return fmt.Errorf("an output %q, which a step of the kind %q does not have", name, s.Kind)
+	}
+	if len(value) > longestValue {
+		return fmt.Errorf("the output %s has %d bytes", name, len(value))
+	}
+	if name == "management_ip" || name == "address" { // of hns_network, hns_network_ready and source_vip
+		if _, err := netip.ParseAddr(value); err != nil && value != "" {
+			return fmt.Errorf("the output %s is %q, not an address", name, value)
+		}
+	}
+	return nil
+}
+
+func verifyApply(req executor.Request, r executor.ApplyReply) error {
+	if err := VerifyError(r.Err); err != nil {
+		return err
+	}
+	if (r.Failed == "") != (r.Err == nil) {
+		return fmt.Errorf("a failed step %q with the error %v", r.Failed, r.Err)
+	}
+	// Steps are taken in their order, up to the one that failed.
+	done := slices.Concat(r.Changed, r.Unchanged)
+	if r.Failed != "" {
+		done = append(done, r.Failed)
+	} else if len(done) != len(req.Steps) {
+		return fmt.Errorf("%d of %d steps are done, and none failed", len(done), len(req.Steps))
+	}
+	if len(done) > len(req.Steps) {
+		return fmt.Errorf("%d steps are done of %d", len(done), len(req.Steps))
+	}
+	ran := req.Steps[:len(done)]
+	for i, s := range ran {
+		if n := count(done, s.ID); n != 1 {
+			return fmt.Errorf("step %s is done %d times of %d steps", s.ID, n, len(done))
+		}
+		if r.Failed != "" && (r.Failed == s.ID) != (i == len(ran)-1) {
+			return fmt.Errorf("step %s failed, which is not the last that ran", r.Failed)
+		}
+	}
+	for full, value := range r.Values {
+		id, name, _ := strings.Cut(full, ".")
+		i := slices.IndexFunc(ran, func(s steps.Spec) bool { return s.ID == id })
+		if i < 0 {
+			return fmt.Errorf("a value %q, of no step that was sent", full)
+		}
+		if err := verifyOutput(ran[i], name, value); err != nil {
+			return fmt.Errorf("step %s: %w", id, err)
+		}
+	}
+	for _, full := range r.Sensitive {
+		if _, ok := r.Values[full]; !ok {
+			return fmt.Errorf("a sensitive value %q that is not given", full)
+		}
+	}
+	return verifyCount(r.Mutations)
+}
+
+func count(list []string, s string) (n int) {
+	for _, have := range list {
+		if have == s {
+			n++
+		}
+	}
+	return n
+}
+
+func verifyCount(n int64) error {
+	if n < 0 {
+		return fmt.Errorf("%d changes", n)
+	}
+	return nil
+}
+
+func verifyRollback(_ executor.RollbackRequest, r executor.RollbackReply) error {
+	if r.Failed != "" && r.Err == nil {
+		return fmt.Errorf("a failed part %q without an error", r.Failed)
+	}
+	if err := VerifyError(r.Err); err != nil {
+		return err
+	}
+	return verifyCount(r.Mutations)
+}
+
+func verifyLeave(_ executor.LeaveRequest, r executor.LeaveReply) error {
+	if err := verifyFacts(r.Facts); err != nil {
+		return err
+	}
+	if (r.Failed == "") != (r.Err == nil) {
+		return fmt.Errorf("a failed part %q with the error %v", r.Failed, r.Err)
+	}
+	if err := VerifyError(r.Err); err != nil {
+		return err
+	}
+	seen := map[record.Key]bool{}
+	for _, item := range r.Items {
+		name := item.Key.String()
+		if !knownPrefix(item.Key.Prefix) {
+			return fmt.Errorf("an item %q of no known sort", name)
+		}
+		if seen[item.Key] {
+			return fmt.Errorf("the item %q twice", name)
+		}
+		seen[item.Key] = true
+		if err := VerifyError(item.Err); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := verifyChange(item.Change); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return verifyCount(r.Mutations)
+}
+
+func verifyCollect(_ collect.GatherRequest, r collect.GatherReply) error { return verifyFacts(r.Facts) }
+
+func verifyDiagnose(req doctor.ExamineRequest, r doctor.ExamineReply) error {
+	if err := verifyFacts(r.Facts); err != nil {
+		return err
+	}
+	known := func(id string) bool {
+		return slices.ContainsFunc(req.Steps, func(s steps.Spec) bool { return s.ID == id })
+	}
+	unknown := func(ids []string) error {
+		if i := slices.IndexFunc(ids, func(id string) bool { return !known(id) }); i >= 0 {
+			return fmt.Errorf("a fix by step %q, which was not sent", ids[i])
+		}
+		return nil
+	}
+	if !r.Joined && len(r.Symptoms) > 0 {
+		return fmt.Errorf("symptoms of a machine that has not joined")
+	}
+	for _, s := range r.Symptoms {
+		if err := verifyFinding(s.Finding); err != nil {
+			return err
+		}
+		if err := unknown(s.Mend); err != nil {
+			return err
+		}
+	}
+	if err := unknown(r.PauseMend); err != nil {
+		return err
+	}
+	return verifyCount(r.Mutations)
+}
