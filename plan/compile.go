@@ -11,7 +11,6 @@ import (
 	"nodejoin/plan/rule"
 	"nodejoin/steps"
 	"nodejoin/steps/kinds"
-	"nodejoin/steps/kube"
 )
 
 // compiler is the state of one Compile.
@@ -21,8 +20,8 @@ type compiler struct {
 	*block.Plan
 	used map[string]bool // "var.x", "local.x", "profile.x", "artifact.x"
 
-	hostNames map[string]string // names that the plan gives machines, in lower case -> node
-	agents    map[string]agent
+	agents  map[string]agent
+	objects *rule.Objects
 
 	// What is the same for many nodes, or many times for one.
 	shapes map[string]*shape
@@ -32,8 +31,6 @@ type compiler struct {
 	extra     int // the most steps that step blocks gave one
 	unordered []steps.Spec
 	orderKey  []byte
-	manifests map[string][]kube.Manifest // by their text
-	objects   map[string]clusterObject   // that manifests write, by objectKey
 }
 
 type agent struct {
@@ -44,8 +41,7 @@ type agent struct {
 func newCompiler(p *Plan) *compiler {
 	d := &block.Plan{Scope: eval.NewScope(p.files, p.opt.Env), Written: p.blocks, Lost: p.lost}
 	return &compiler{Plan: d, opt: p.opt, dir: p.files.Dir, used: map[string]bool{},
-		agents: map[string]agent{}, shapes: map[string]*shape{}, orders: map[string][]int{},
-		hostNames: map[string]string{}, manifests: map[string][]kube.Manifest{}, objects: map[string]clusterObject{}}
+		agents: map[string]agent{}, objects: rule.NewObjects(), shapes: map[string]*shape{}, orders: map[string][]int{}}
 }
 
 // run goes through the blocks in the order in which they can depend on each other.
@@ -54,7 +50,9 @@ func (c *compiler) run(alone bool) *Compiled {
 	rule.Apply(c.Plan)
 	for _, m := range c.Machines {
 		m.Bad = !m.OK || m.OS == ""
-		c.machineSettings(m, m.Said)
+		if !m.Bad {
+			c.machineSettings(m)
+		}
 		if box := m.Connection.Sandbox; box != nil && c.Cluster != nil {
 			box.ClusterDir = c.Cluster.Sandbox
 		}

@@ -9,6 +9,7 @@ import (
 	"nodejoin/plan/eval"
 	"nodejoin/plan/graph"
 	"nodejoin/plan/recipe"
+	"nodejoin/plan/rule"
 	"nodejoin/steps"
 
 	"github.com/hashicorp/hcl/v2"
@@ -42,9 +43,8 @@ func (c *compiler) expand(m *block.Machine, blocks []*block.StepBlock) {
 	c.extra = max(c.extra, len(x.specs)-x.recipe)
 	x.link()
 	order := x.order()
-	x.conflicts()
-	x.oneManifest()
-	x.servicePorts()
+	rule.ApplyExpanded(c.Plan, &rule.Expanded{Machine: m, Given: x.specs[x.recipe:], Origins: x.origins,
+		Made: x.shape.made, Ports: x.shape.ports, Objects: c.objects})
 	if c.Errors() > before {
 		return
 	}

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -10,9 +9,6 @@ import (
 	"nodejoin/plan/compat"
 	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
-	"nodejoin/steps"
-	"nodejoin/steps/kinds"
-	"nodejoin/steps/kube"
 	"nodejoin/templates"
 )
 
@@ -67,7 +63,7 @@ func (c *compiler) manifestsBlock() {
 	for _, m := range list {
 		k.Manifests = append(k.Manifests, block.Manifest{Name: m.Name, Content: m.Content, Source: m.Source})
 		if apply {
-			c.note(m.Step(), clusterObject{step: m.ID()}, nil)
+			c.objects.Add(m.Step(), m.ID())
 		}
 	}
 	if apply {
@@ -170,68 +166,4 @@ func className(build, arch string) string {
 		name += "-" + arch
 	}
 	return name
-}
-
-// clusterObject is an object that a step of the plan writes.
-type clusterObject struct{ text, step, node string }
-
-// oneManifest reports an object of the cluster that two steps write, on whatever
-// nodes, with other fields: both write as nodejoin, so the fields that only one of them
-// has would come and go with each apply.
-func (x *expansion) oneManifest() {
-	c := x.c
-	for _, s := range x.specs[x.recipe:] {
-		if s.Kind != "manifest" {
-			continue
-		}
-		var m kinds.Manifest
-		if json.Unmarshal(s.Args, &m) != nil || steps.HasRef(m.Content) {
-			continue // what is known only later is not judged
-		}
-		c.note(&m, clusterObject{step: s.ID, node: x.m.Name}, func(o kube.Manifest, before clusterObject) {
-			other := before.step + " of node " + before.node
-			if before.node == "" {
-				other = "the manifests block"
-			}
-			c.FailOn(x.m.Name, x.origins[s.ID].Block.DefRange, "two manifests for one object",
-				"The step %q of node %q writes %s with other fields than %s, so each would undo the other. Write the object "+
-					"once, with all its fields.", s.ID, x.m.Name, o, other)
-		})
-	}
-}
-
-// note keeps the objects of a manifest, or gives those that another has otherwise.
-func (c *compiler) note(m *kinds.Manifest, of clusterObject, twice func(o kube.Manifest, before clusterObject)) {
-	list, read := c.manifests[m.Content]
-	if !read {
-		list, _ = m.Objects() // what is wrong with it was reported
-		c.manifests[m.Content] = list
-	}
-	for _, o := range list {
-		text, err := json.Marshal(o.Object)
-		if err != nil {
-			continue
-		}
-		now := of
-		now.text = string(text)
-		before, again := c.objects[objectKey(o)]
-		if !again {
-			c.objects[objectKey(o)] = now
-		} else if before.text != now.text {
-			twice(o, before)
-		}
-	}
-}
-
-// objectKey is equal for manifests of one object.
-func objectKey(o kube.Manifest) string {
-	group, _, found := strings.Cut(o.APIVersion, "/")
-	if !found {
-		group = ""
-	}
-	namespace := o.Namespace
-	if namespace == "" {
-		namespace = "default"
-	}
-	return strings.Join([]string{group, o.Kind, namespace, o.Name}, " ")
 }

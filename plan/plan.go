@@ -35,6 +35,8 @@ type Options struct {
 	// type of the node's connection. It is called only where a recipe needs it.
 	// nil = such plans are refused.
 	Agent func(os, arch, connection string) (steps.Source, error)
+	// Limits bound what compiling may take; the zero value stands for DefaultLimits.
+	Limits Limits
 }
 
 // Plan is a parsed plan: known to be HCL, not yet known to make sense.
@@ -72,12 +74,18 @@ func (p *Plan) Compile() (*Compiled, hcl.Diagnostics) {
 	if p.broken {
 		return nil, nil
 	}
-	c := newCompiler(p)
-	c.Extend(p.early.List)
-	out := c.run(p.alone)
-	list := c.Sorted()
-	if list.HasErrors() {
-		return nil, list
+	limits := p.opt.Limits
+	if limits == (Limits{}) {
+		limits = DefaultLimits
 	}
-	return out, list
+	c := newCompiler(p)
+	return limits.within(&c.At, func() (*Compiled, hcl.Diagnostics) {
+		c.Extend(p.early.List)
+		out := c.run(p.alone)
+		list := c.Sorted()
+		if list.HasErrors() {
+			return nil, list
+		}
+		return out, list
+	})
 }

@@ -26,10 +26,12 @@ var computed = []string{
 	"deprecated feature gate",
 }
 
-// internal rules need a mistake in nodejoin itself, or a file system that fails.
+// internal rules need a mistake in nodejoin itself, a file system that fails, or a minute of work.
 var internal = map[string]string{
 	"invalid recipe": "a recipe names a step that it does not have",
 	"invalid step":   "the arguments of a step cannot be written as JSON",
+
+	"the plan takes too much": "TestLimits shows it, with small limits",
 }
 
 // TestRulesHaveCases reads the rules, which are the summaries of diagnostics, from

@@ -7,27 +7,27 @@ import (
 	"nodejoin/plan/block"
 	"nodejoin/plan/graph"
 	"nodejoin/plan/recipe"
+	"nodejoin/plan/rule"
 	"nodejoin/steps"
-	"nodejoin/steps/kinds"
 )
 
 // shape is the recipe of machines that differ in name and address only, with what
 // is the same for all of them. Nodes of one block mostly have one.
 type shape struct {
 	*recipe.Shape
-	things map[string]string // what its steps make, by key: the step
-	ports  []recipe.Port     // of its programs
+	made  rule.Made     // by its steps
+	ports []recipe.Port // of its programs
 }
 
 // recipe gives the steps that make the machine a node of the cluster, and their
 // shape; none when the machine cannot be one, which was reported.
 func (c *compiler) recipe(m *block.Machine, spare int) ([]steps.Spec, *shape) {
 	if c.Cluster == nil {
-		s := &shape{things: map[string]string{}}
+		s := &shape{made: rule.Made{}}
 		specs := recipe.SettingSteps(recipe.Input{Node: m.Name, OS: m.OS, ManagementIP: m.IP, Settings: m.RecipeSettings,
 			Source: m.Source})
 		for _, spec := range specs {
-			c.makes(s, m, spec)
+			s.made.Add(c.Plan, m, spec)
 		}
 		return specs, s
 	}
@@ -84,12 +84,11 @@ func (c *compiler) newShape(m *block.Machine, in recipe.Input) (*shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &shape{Shape: r, things: map[string]string{}}
+	s := &shape{Shape: r, made: rule.Made{}}
 	s.ports = recipe.Ports(in)
-	c.samePort(m, s.ports)
 	specs := r.Steps()
 	for i := range specs {
-		c.makes(s, m, specs[i])
+		s.made.Add(c.Plan, m, specs[i])
 		// A step that installs an artifact stands for that block: it is where a digest is fixed.
 		if specs[i].Kind != "archive" && specs[i].Kind != "binary" {
 			continue
@@ -105,28 +104,6 @@ func (c *compiler) newShape(m *block.Machine, in recipe.Input) (*shape, error) {
 		}
 	}
 	return s, nil
-}
-
-// makes notes what a step of a shape makes. A recipe does not contradict itself; the
-// settings of the machine may, and are checked against it and each other.
-func (c *compiler) makes(s *shape, m *block.Machine, spec steps.Spec) {
-	made := kinds.Makes(spec, m.OS)
-	key := made.Same(m.OS)
-	if key == "" {
-		return
-	}
-	before, again := s.things[key]
-	at, set := m.SettingAt[spec.ID]
-	if again && !set {
-		at, set = m.SettingAt[before]
-	}
-	if again && set {
-		c.FailOn(m.Name, at, "two steps for one thing",
-			"The steps %q and %q both make %s on node %q, so each would undo the other. Remove one of them.", before, spec.ID,
-			made.Words, m.Name)
-		return
-	}
-	s.things[key] = spec.ID
 }
 
 // orderOf is the order of steps, by their place in specs. Nodes of one block mostly

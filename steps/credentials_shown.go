@@ -10,20 +10,21 @@ import (
 const Hidden = "(sensitive)"
 
 var (
+	// InURL matches the scheme and the credentials of an address; its group is the scheme.
 	InURL   = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s]*@`)
 	atFront = regexp.MustCompile(`^[^/?#\s@]*:[^/?#\s]*@`)
 )
 
-// ShowCredentials is text without the user and password that addresses in it carry:
-// http://(sensitive)@proxy:3128. They may also stand in front without a scheme, as
-// the variables of proxies allow (golang.org/x/net/http/httpproxy).
+// ShowCredentials hides the user and password of each address in text:
+// http://(sensitive)@proxy:3128. An address at the start needs no scheme, as in proxy
+// variables (golang.org/x/net/http/httpproxy).
 func ShowCredentials(text string) string {
 	text = InURL.ReplaceAllString(text, "${1}"+Hidden+"@")
 	return atFront.ReplaceAllString(text, Hidden+"@")
 }
 
-// ShowEnvironment is a service's environment as it may be shown; the values of the
-// variables that sensitive names are hidden, and credentials in all others.
+// ShowEnvironment hides the values of the sensitive variables of a service's environment,
+// and credentials in all others.
 func ShowEnvironment(environment, sensitive []string) []string {
 	out := make([]string, 0, len(environment))
 	for _, v := range environment {

@@ -99,22 +99,25 @@ type Remark struct {
 	Detail  string
 }
 
-// The functions of a Kind take any step; these make them of functions of its own struct.
-
+// Makes makes Kind.Makes of a function that takes the kind's own struct.
 func Makes[S any](f func(*S, string) Thing) func(any, string) Thing {
 	return func(step any, os string) Thing { return f(step.(*S), os) }
 }
 
+// Title makes Kind.Title of a function that takes the kind's own struct.
 func Title[S any](f func(*S) string) func(any) string {
 	return func(step any) string { return f(step.(*S)) }
 }
 
+// Gate makes Kind.Gate of a function that takes the kind's own struct.
 func Gate[S any](f func(*S) string) func(any) string { return Title(f) }
 
+// Secrets makes Kind.Secrets of a function that takes the kind's own struct.
 func Secrets[S any](f func(*S, func(string) string)) func(any, func(string) string) {
 	return func(step any, shown func(string) string) { f(step.(*S), shown) }
 }
 
+// Review makes Kind.Review of a function that takes the kind's own struct.
 func Review[S any](f func(*S, Written) []Remark) func(any, Written) []Remark {
 	return func(step any, w Written) []Remark { return f(step.(*S), w) }
 }

@@ -97,6 +97,7 @@ func ResolveArgs(args json.RawMessage, values map[string]string) (json.RawMessag
 	return json.Marshal(MapStrings(v, func(s string) string { return Resolve(s, values) }))
 }
 
+// MapStrings replaces each string in decoded JSON by f of it, in place where it can, in a fixed order.
 func MapStrings(v any, f func(string) string) any {
 	switch t := v.(type) {
 	case string:

@@ -104,7 +104,7 @@ func UndosOf(kinds []Kind) Undos {
 	return out
 }
 
-// Undoing is that of a claim.
+// Undoing returns how a claim is undone.
 func (u Undos) Undoing(key record.Key, c record.Claim) (Undoing, error) {
 	undo, err := u.Of(key)
 	if err != nil {
@@ -113,6 +113,7 @@ func (u Undos) Undoing(key record.Key, c record.Claim) (Undoing, error) {
 	return undo.New(key, c)
 }
 
+// Of returns the undo of the key's prefix; the error says that this nodejoin has none.
 func (u Undos) Of(key record.Key) (Undo, error) {
 	undo, ok := u[key.Prefix]
 	if !ok {

@@ -32,6 +32,22 @@ var exporterSpec = &eval.Spec{Name: "windows_exporter", One: true,
 		{Name: "install", Typ: cty.Bool, Doc: installDoc},
 	}}
 
+// Installed reports whether the block is there and does not say install = false.
+func (b SettingBlock) Installed() bool {
+	g, ok := b.Args["install"]
+	return b.Args != nil && !(ok && g.Value.False())
+}
+
+// Port returns the argument "port"; ok is false for a number that was reported.
+func (b SettingBlock) Port(fallback uint16) (port uint16, ok bool) {
+	g, given := b.Args["port"]
+	if !given {
+		return fallback, true
+	}
+	n, _ := g.Value.AsBigFloat().Int64()
+	return uint16(n), n >= 1 && n <= 65535
+}
+
 // addonVersion judges the version of a program that is no part of a node.
 func (j *settingJudge) addonVersion(artifact string) {
 	text := version(j.Section, "version")

@@ -81,7 +81,7 @@ var hostSpec = func() *eval.Spec {
 	s := &eval.Spec{Name: "host", One: true, Doc: "settings of the machine, most of Windows, that a node does better " +
 		"with; what is not given stays as it is, or becomes again what it was"}
 	usual := ""
-	for _, h := range AllHostSettings() {
+	for _, h := range allHostSettings {
 		s.Attrs = append(s.Attrs, h.Attr)
 		if h.Usual != cty.NilVal {
 			usual += fmt.Sprintf(", %s = %s", h.Attr.Name, hclwrite.TokensForValue(h.Usual).Bytes())
@@ -95,12 +95,42 @@ var hostSpec = func() *eval.Spec {
 // DefaultsArg asks for the usual values of all other settings.
 const DefaultsArg = "defaults"
 
-func AllHostSettings() []hostSetting {
-	return slices.Concat(hostSettings, portSettings, rebootSettings)
+var allHostSettings = slices.Concat(hostSettings, portSettings, rebootSettings)
+
+// HostArg is an argument of the host block as it applies to a machine.
+type HostArg struct {
+	Setting
+	Name     string
+	Written  string // Name, or DefaultsArg if that gives the value
+	Anywhere bool   // it is for Linux too
+}
+
+// HostArgs returns the arguments of a host block, in the order in which they apply, with
+// the values that it takes from "defaults".
+func (b SettingBlock) HostArgs() []HostArg {
+	if b.Args == nil {
+		return nil
+	}
+	var out []HostArg
+	for _, h := range allHostSettings {
+		name := h.Attr.Name
+		if g, ok := b.Args[name]; ok {
+			out = append(out, HostArg{g, name, name, h.Anywhere})
+		} else if b.Defaults() && h.Usual != cty.NilVal {
+			out = append(out, HostArg{Setting{Value: h.Usual, At: b.Args[DefaultsArg].At}, name, DefaultsArg, h.Anywhere})
+		}
+	}
+	return out
+}
+
+// Defaults reports whether a host block asks for the usual values.
+func (b SettingBlock) Defaults() bool {
+	d, ok := b.Args[DefaultsArg]
+	return ok && d.Value.True()
 }
 
 func (j *settingJudge) host() {
-	for _, h := range AllHostSettings() {
+	for _, h := range allHostSettings {
 		if _, given := j.Values[h.Attr.Name]; given && h.judge != nil {
 			h.judge(j, h.Attr.Name)
 		}

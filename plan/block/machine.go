@@ -119,14 +119,16 @@ func nodeCount(sc *eval.Scope, a *hcl.Attribute) int64 {
 	v, _, o := sc.Evaluate(a.Expr, sc.Ctx, "count", cty.Number, eval.Allow{})
 	if o == eval.IsNull {
 		sc.Fail(a.Expr.Range(), "missing value",
-			"The argument \"count\" is null here. It takes a whole number from 0 to 10000.")
+			"The argument \"count\" is null here. It takes a whole number from 0 to %d.",
+			eval.MaxInstances)
 	}
 	if o != eval.IsValue {
 		return 0
 	}
 	n, exact := v.AsBigFloat().Int64()
-	if exact != 0 || n < 0 || n > 10000 {
-		sc.Fail(a.Expr.Range(), "number out of range", "The argument \"count\" takes a whole number from 0 to 10000.")
+	if exact != 0 || n < 0 || n > eval.MaxInstances {
+		sc.Fail(a.Expr.Range(), "number out of range", "The argument \"count\" takes a whole number from 0 to %d.",
+			eval.MaxInstances)
 		return 0
 	}
 	return n

@@ -40,6 +40,22 @@ func DynamicRange(text string) (r host.PortRange, why string) {
 	return r, ""
 }
 
+// ReservedPorts returns the ranges of the argument reserved_ports; those that are wrong
+// were reported.
+func ReservedPorts(g Setting) (out []host.PortRange) {
+	if g.Value == cty.NilVal {
+		return nil
+	}
+	for it := g.Value.ElementIterator(); it.Next(); {
+		if _, e := it.Element(); !e.IsNull() {
+			if r, err := host.ParsePortRange(strings.ReplaceAll(e.AsString(), " ", "")); err == nil {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
 func (j *settingJudge) dynamicPorts(name string) {
 	if text := j.Str(name); text != "" {
 		if _, why := DynamicRange(text); why != "" {

@@ -139,12 +139,18 @@ func (b SettingBlock) Text(name string) string {
 
 // Texts of a list argument.
 func (b SettingBlock) Texts(name string) []string {
-	var out []string
 	if g, ok := b.Args[name]; ok {
-		for it := g.Value.ElementIterator(); it.Next(); {
-			if _, e := it.Element(); !e.IsNull() {
-				out = append(out, e.AsString())
-			}
+		return g.Texts()
+	}
+	return nil
+}
+
+// Texts of a list.
+func (g Setting) Texts() []string {
+	var out []string
+	for it := g.Value.ElementIterator(); it.Next(); {
+		if _, e := it.Element(); !e.IsNull() {
+			out = append(out, e.AsString())
 		}
 	}
 	return out

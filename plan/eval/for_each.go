@@ -5,6 +5,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
+// MaxInstances bounds what one block makes with count or for_each.
+const MaxInstances = 10000
+
 // Element is one of for_each.
 type Element struct {
 	Key   string
@@ -37,6 +40,11 @@ func (sc *Scope) ForEach(a *hcl.Attribute, ctx *hcl.EvalContext) []Element {
 		sc.Fail(a.Expr.Range(), "wrong type",
 			"The argument \"for_each\" wants a map or a set of strings, and this is %s. A list becomes a set with toset(...).",
 			friendly(t))
+		return nil
+	}
+	if n := v.LengthInt(); n > MaxInstances {
+		sc.Fail(a.Expr.Range(), "too many elements",
+			"The argument \"for_each\" has %d elements; it takes at most %d. Divide them over several blocks.", n, MaxInstances)
 		return nil
 	}
 	var out []Element

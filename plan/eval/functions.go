@@ -12,6 +12,8 @@ import (
 	"math/big"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -117,6 +119,9 @@ func guard(name string, f function.Function) function.Function {
 					"put it into a template, \"${self.management_ip}\"", name)
 			}
 		}
+		if err := tooLarge(name, args); err != nil {
+			return err
+		}
 		err := do(args)
 		if err != nil && secret {
 			return errors.New("it failed; an argument is sensitive, so the reason is not shown")
@@ -128,7 +133,12 @@ func guard(name string, f function.Function) function.Function {
 		return t, err
 	}
 	spec.Impl = func(args []cty.Value, _ cty.Type) (v cty.Value, err error) {
-		err = call(args, func(args []cty.Value) (err error) { v, err = f.Call(args); return err })
+		err = call(args, func(args []cty.Value) (err error) {
+			if v, err = f.Call(args); err == nil {
+				err = within(v)
+			}
+			return err
+		})
 		return v, err
 	}
 	return function.New(spec)
@@ -254,6 +264,11 @@ func (sc *Scope) templateFile(table map[string]function.Function) function.Funct
 				}
 				sc.templates[key], expr = parsed, parsed
 			}
+			leave, err := sc.enterTemplate(name)
+			if err != nil {
+				return cty.NilVal, function.NewArgError(0, err)
+			}
+			defer leave()
 			ctx := &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: table}
 			_, secret, _ := marksOf(args[1])
 			for it := values.ElementIterator(); it.Next(); {
@@ -272,6 +287,32 @@ func (sc *Scope) templateFile(table map[string]function.Function) function.Funct
 			}
 			return v.WithMarks(outer), nil
 		}})
+}
+
+// maxTemplates is how deep templates may render others. It ends paths through links, in which one file has no end
+// of names.
+const maxTemplates = 50
+
+// enterTemplate notes that the template is being rendered until the returned function runs. A template that would
+// render itself, by itself or through others, would have no end: that is an error.
+func (sc *Scope) enterTemplate(name string) (leave func(), err error) {
+	path := sc.Files.Abs(name)
+	if i := slices.Index(sc.rendering, path); i >= 0 {
+		through := ""
+		for _, p := range sc.rendering[i+1:] {
+			through += filepath.Base(p) + " and "
+		}
+		if through != "" {
+			through = ", through " + strings.TrimSuffix(through, " and ")
+		}
+		return nil, fmt.Errorf("%s renders itself%s, so it would never end; a template may only render others",
+			name, through)
+	}
+	if len(sc.rendering) == maxTemplates {
+		return nil, fmt.Errorf("more than %d templates render each other, each inside the one before", maxTemplates)
+	}
+	sc.rendering = append(sc.rendering, path)
+	return func() { sc.rendering = sc.rendering[:len(sc.rendering)-1] }, nil
 }
 
 // jsonDecode is that of the standard library for texts that are not too deep for it.

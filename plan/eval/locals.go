@@ -42,15 +42,45 @@ func (sc *Scope) Locals(blocks []*hcl.Block, refs []source.Reference) {
 	}
 	order := sc.localsOrder(names, attrs, values)
 	for _, n := range order {
-		sc.Ctx.Variables["local"] = cty.ObjectVal(values)
-		v, list := attrs[n].Expr.Value(sc.Ctx)
+		v, list := sc.value(attrs[n].Expr, sc.withLocals(attrs[n].Expr, values))
 		if list.HasErrors() {
 			sc.Extend(sc.clarify(list))
+			v = cty.DynamicVal
+		} else if err := within(v); err != nil {
+			sc.Fail(attrs[n].Expr.Range(), "value too large", "local.%s: %s.", n, err)
 			v = cty.DynamicVal
 		}
 		values[n] = v
 	}
 	sc.Ctx.Variables["local"] = cty.ObjectVal(values)
+}
+
+// withLocals is the context for an expression of a local. It has only the locals that the expression names, because
+// an object of all of them for each one takes a time that grows with the square of their number.
+func (sc *Scope) withLocals(expr hcl.Expression, values map[string]cty.Value) *hcl.EvalContext {
+	named := map[string]cty.Value{}
+	for _, t := range expr.Variables() {
+		if t.RootName() != "local" {
+			continue
+		}
+		name, ok := localName(t)
+		if !ok { // such as keys(local): all that have a value by now
+			return sc.With("local", values)
+		}
+		if v, ok := values[name]; ok {
+			named[name] = v
+		}
+	}
+	return sc.With("local", named)
+}
+
+// localName is the name in local.NAME; ok is false for an expression that takes the locals in another way.
+func localName(t hcl.Traversal) (name string, ok bool) {
+	if len(t) < 2 {
+		return "", false
+	}
+	a, ok := t[1].(hcl.TraverseAttr)
+	return a.Name, ok
 }
 
 // localsOrder lists the locals so that each comes after those that it needs. Those
@@ -64,11 +94,8 @@ func (sc *Scope) localsOrder(names []string, attrs map[string]*hcl.Attribute, va
 		}
 		for _, n := range names {
 			for _, t := range attrs[n].Expr.Variables() {
-				if len(t) < 2 || t.RootName() != "local" {
-					continue
-				}
-				if a, ok := t[1].(hcl.TraverseAttr); ok && g.Has(a.Name) {
-					_ = g.Edge(a.Name, n) // both are nodes
+				if name, ok := localName(t); ok && t.RootName() == "local" && g.Has(name) {
+					_ = g.Edge(name, n) // both are nodes
 				}
 			}
 		}

@@ -1,6 +1,8 @@
 package eval
 
 import (
+	"sync/atomic"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -14,11 +16,14 @@ type Scope struct {
 	*Diags
 	Files *source.Files
 	Ctx   *hcl.EvalContext // var, local and the functions
-	env   func(name string) (string, bool)
+	// At is the expression that is being evaluated; it may be read while the scope is at work.
+	At  atomic.Pointer[hcl.Range]
+	env func(name string) (string, bool)
 
 	contents  map[*hcl.Block]*content         // a block that is evaluated for many nodes is decoded once
 	templates map[string]hclsyntax.Expression // by name and text of a file
 	texts     map[string]fileText             // by name: a file is read once, and is the same for all
+	rendering []string                        // the paths of the templates that are being rendered, the outermost first
 }
 
 // NewScope is a scope with the functions of the language and no values. env looks up the
@@ -28,6 +33,13 @@ func NewScope(files *source.Files, env func(name string) (string, bool)) *Scope 
 		templates: map[string]hclsyntax.Expression{}, texts: map[string]fileText{}}
 	sc.Ctx = &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: sc.Functions()}
 	return sc
+}
+
+// value evaluates an expression.
+func (sc *Scope) value(e hcl.Expression, ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	at := e.Range()
+	sc.At.Store(&at)
+	return e.Value(ctx)
 }
 
 // With is a context with further values, by the name that they begin with.

@@ -81,7 +81,7 @@ func (sc *Scope) Evaluate(e hcl.Expression, ctx *hcl.EvalContext, name string, t
 // EvaluateMarked is evaluate with the marks left on the value.
 func (sc *Scope) EvaluateMarked(e hcl.Expression, ctx *hcl.EvalContext, name string, typ cty.Type,
 	may Allow) (cty.Value, Outcome) {
-	have, list := e.Value(ctx)
+	have, list := sc.value(e, ctx)
 	if list.HasErrors() {
 		sc.Extend(sc.clarify(list))
 		return cty.NilVal, IsWrong

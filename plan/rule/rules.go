@@ -17,6 +17,8 @@ type Rule struct {
 	block func(p *block.Plan, s *eval.Section, own, inherited int, node string)
 	// step looks at a step of a step block, evaluated for a node.
 	step func(p *block.Plan, m *block.Machine, a *block.Step)
+	// expanded looks at all steps of one machine.
+	expanded func(p *block.Plan, x *Expanded)
 }
 
 // rules are all rules, in the order in which they look. Rows that look at nodes one after the
@@ -49,29 +51,45 @@ var rules = []Rule{
 	{name: "room for nodes", plan: roomForNodes},
 	{name: "one link for host-gw", plan: onOneLink},
 	{name: "steps of a cluster", plan: stepsOfACluster},
+	{name: "settings of Windows", node: settings(settingsOfWindows)},
+	{name: "the address of a proxy", node: settings(proxyAddress)},
+	{name: "paths of files", node: settings(filePaths)},
+	{name: "services of a node", node: settings(services)},
+	{name: "programs beside the node's own", node: settings(addons)},
+	{name: "collectors of windows_exporter", node: settings(collectors)},
+	{name: "settings of the firewall", node: settings(firewallEffect)},
+	{name: "one port, one firewall rule", node: settings(firewallPorts)},
+	{name: "settings of the machine", node: settings(hostEffect)},
+	{name: "times for reboots", node: settings(rebootTimes)},
+	{name: "dynamic ports", node: settings(dynamicPorts)},
+	{name: "reserved ports", node: settings(reservedPorts)},
+	{name: "the port of windows_exporter", node: settings(exporterPort)},
+	{name: "names of machines", plan: hostNames},
 	{name: "kinds and arguments of another system", step: systemsOf},
 	{name: "arguments without effect", step: withoutEffect},
 	{name: "contents of steps", step: stepContents},
+	{name: "one thing, one step", expanded: onceMade},
+	{name: "one object, one manifest", expanded: onceWritten},
+	{name: "one port, one program", expanded: programPorts},
 }
 
 // Apply applies the rules to a plan.
 func Apply(p *block.Plan) {
 	for i := 0; i < len(rules); {
-		if r := rules[i]; r.plan != nil || r.step != nil {
-			if r.plan != nil {
-				r.plan(p)
-			}
-			i++
-			continue
-		}
 		n := i
-		for n < len(rules) && rules[n].plan == nil && rules[n].step == nil {
+		for n < len(rules) && rules[n].ofNodes() {
 			n++
 		}
 		judgeNodes(p, rules[i:n])
-		i = n
+		if n < len(rules) && rules[n].plan != nil {
+			rules[n].plan(p)
+		}
+		i = n + 1
 	}
 }
+
+// ofNodes reports whether the rule looks at one node or profile at a time.
+func (r Rule) ofNodes() bool { return r.node != nil || r.block != nil }
 
 // judgeNodes applies rules to each profile and each machine in turn.
 func judgeNodes(p *block.Plan, list []Rule) {

@@ -1,8 +1,10 @@
 package source
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -20,12 +22,14 @@ const (
 	// maxOperators bounds the operators and indexes of one expression, not counting
 	// those in brackets of its own.
 	maxOperators = 1000
+	// maxDigits bounds the digits of a number.
+	maxDigits = 1000
 )
 
 // ParseFile parses a file of a plan or of values.
 func ParseFile(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
 	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos)
-	if g := tooDeep(tokens); g != nil {
+	if g := tooMuch(tokens); g != nil {
 		return &hcl.File{Body: hcl.EmptyBody(), Bytes: src}, hcl.Diagnostics{g}
 	}
 	f, list := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
@@ -63,7 +67,7 @@ func ParseJSON(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
 // ParseTemplate parses the text of a template.
 func ParseTemplate(src []byte, name string, place func(hcl.Range) string) (hclsyntax.Expression, hcl.Diagnostics) {
 	tokens, _ := hclsyntax.LexTemplate(src, name, hcl.InitialPos)
-	if g := tooDeep(tokens); g != nil {
+	if g := tooMuch(tokens); g != nil {
 		return nil, hcl.Diagnostics{g}
 	}
 	e, list := hclsyntax.ParseTemplate(src, name, hcl.InitialPos)
@@ -76,7 +80,7 @@ func ParseTemplate(src []byte, name string, place func(hcl.Range) string) (hclsy
 // ParseExpression parses an expression that stands alone.
 func ParseExpression(src []byte, name string, place func(hcl.Range) string) (hclsyntax.Expression, hcl.Diagnostics) {
 	tokens, _ := hclsyntax.LexExpression(src, name, hcl.InitialPos)
-	if g := tooDeep(tokens); g != nil {
+	if g := tooMuch(tokens); g != nil {
 		return nil, hcl.Diagnostics{g}
 	}
 	e, list := hclsyntax.ParseExpression(src, name, hcl.InitialPos)
@@ -101,8 +105,8 @@ var (
 		hclsyntax.TokenColon, hclsyntax.TokenDoubleColon}
 )
 
-// tooDeep finds the place from where on a text is too deep to be parsed; nil when it is not.
-func tooDeep(tokens hclsyntax.Tokens) *hcl.Diagnostic {
+// tooMuch finds the place from where on a text is too deep or too long to be parsed; nil when it is not.
+func tooMuch(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 	row := []int{0} // operators so far, of each bracket that is open
 	directives := 0
 	after := func(i int) hclsyntax.TokenType {
@@ -145,6 +149,9 @@ func tooDeep(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 		switch {
 		case len(row)+max(directives, 0) > MaxNesting:
 			return deeper(t.Range)
+		case t.Type == hclsyntax.TokenNumberLit && hugeNumber(t.Bytes):
+			return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "number out of range", Subject: t.Range.Ptr(),
+				Detail: fmt.Sprintf("A number may have at most %d digits before or after its point.", maxDigits)}
 		case row[len(row)-1] > maxOperators:
 			return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "expression too long", Subject: t.Range.Ptr(),
 				Detail: fmt.Sprintf("This expression has more than %d operators and indexes. Give parts of it names of their "+
@@ -152,6 +159,13 @@ func tooDeep(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 		}
 	}
 	return nil
+}
+
+// hugeNumber reports a number literal that would take up memory and time when it is written out.
+func hugeNumber(literal []byte) bool {
+	mantissa, exponent, _ := bytes.Cut(bytes.ToLower(literal), []byte("e"))
+	n, err := strconv.Atoi(string(exponent))
+	return len(mantissa) > maxDigits || len(exponent) > 0 && (err != nil || n > maxDigits || n < -maxDigits)
 }
 
 func deeper(at hcl.Range) *hcl.Diagnostic {

@@ -19,7 +19,7 @@ import (
 // Targets are the machines that a release carries agents for, as "os/arch".
 var Targets = []string{"linux/amd64", "linux/arm64", "windows/amd64", "windows/arm64"}
 
-// ErrNoAgent: no agent is embedded for the machine and none can be built.
+// ErrNoAgent says that no agent is embedded for the machine and none can be built.
 var ErrNoAgent = errors.New("no agent for this machine")
 
 // Get returns the agent for a machine as a file and its sha256 in lower-case hex. The file does not change

@@ -165,7 +165,7 @@ func (s source) build(ctx context.Context, goos, goarch, name string) (path, dig
 	if err != nil {
 		return "", "", err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	out := filepath.Join(dir, "agent")
 	// No VCS stamp: the digest must not change with every commit elsewhere.
 	if _, err := s.run(ctx, tool, goos, goarch, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out,

@@ -53,7 +53,7 @@ func (f fetcher) open(ctx context.Context, raw string) (io.ReadCloser, int64, er
 			Detail: fmt.Sprintf("%q is not an http or https URL", showURL(raw))}
 	}
 	d := &download{fetcher: f, ctx: ctx, url: raw, size: -1}
-	if err := d.connect(); err != nil {
+	if err := d.connect(ctx); err != nil {
 		return nil, 0, err
 	}
 	return d, d.size, nil
@@ -77,7 +77,7 @@ type download struct {
 func (d *download) Read(p []byte) (int, error) {
 	for {
 		if d.body == nil {
-			if err := d.connect(); err != nil {
+			if err := d.connect(d.ctx); err != nil {
 				return 0, err
 			}
 		}
@@ -133,14 +133,14 @@ func (d *download) Close() error {
 }
 
 // connect opens a connection at d.off and retries if that may help.
-func (d *download) connect() error {
+func (d *download) connect(ctx context.Context) error {
 	for {
-		again, err := d.request()
+		again, err := d.request(ctx)
 		if err == nil {
 			return nil
 		}
-		if d.ctx.Err() != nil {
-			return context.Cause(d.ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		if !again {
 			return d.wrap(err)
@@ -175,8 +175,8 @@ func (d *download) wrap(err error) error {
 }
 
 // request makes one request; again reports whether a retry may help.
-func (d *download) request() (again bool, err error) {
-	ctx, cancel := context.WithCancel(d.ctx)
+func (d *download) request(ctx context.Context) (again bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url, nil)
 	if err != nil {
 		cancel()

@@ -104,7 +104,7 @@ func TestFetchFails(t *testing.T) {
 		w.Header().Set("Content-Length", strconv.Itoa(1000+int(flaky.Add(1))))
 		(&cutWriter{w, 500}).Write(make([]byte, 1000))
 	})
-	mux.HandleFunc("/down", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) })
+	mux.HandleFunc("/down", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	srv := httptest.NewServer(mux)
 	defer srv.Close()
 	defer close(stop)
@@ -146,7 +146,9 @@ func TestFetchKeepsCompressedBytes(t *testing.T) {
 }
 
 func TestFetchObeysItsContext(t *testing.T) {
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500) }))
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
 	defer srv.Close()
 	s := testStore(Options{})
 	s.fetch.pace.first = time.Hour

@@ -20,6 +20,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -114,11 +115,14 @@ func TestOpenRefuses(t *testing.T) {
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
 	defer srv.Close()
 	insecure := filepath.Join(t.TempDir(), "insecure")
-	os.WriteFile(insecure, []byte(
+	err := os.WriteFile(insecure, []byte(
 		`{"apiVersion":"v1","kind":"Config","current-context":"x",`+
 			`"contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],`+
 			`"clusters":[{"name":"c","cluster":{"server":"`+srv.URL+`","insecure-skip-tls-verify":true}}],`+
 			`"users":[{"name":"u","user":{"token":"hush"}}]}`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		config Config
 		want   string
@@ -175,11 +179,11 @@ func TestErrors(t *testing.T) {
 		{"overload", func(w http.ResponseWriter, r *http.Request) {
 			status(w, 503, metav1.StatusReasonServiceUnavailable, "down")
 		}, kube.ErrUnreachable, "https://127.0.0.1"},
-		{"a gateway", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "bad gateway", 502) },
+		{"a gateway", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) },
 			kube.ErrUnreachable, "https://127.0.0.1"},
 		{"not an API server", func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }, nil,
 			"responds, but not like an API server"},
-		{"a web page", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "<html>") }, nil, ""},
+		{"a web page", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<html>") }, nil, ""},
 	} {
 		a, _ := serve(t, c.answer)
 		_, err := a.Node(t.Context(), "win-1")
@@ -191,7 +195,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: have %v", c.title, err)
 		}
 		for _, other := range []error{fs.ErrNotExist, kube.ErrUnreachable, kube.ErrUnauthorized, kube.ErrForbidden} {
-			if other != c.is && errors.Is(err, other) {
+			if !errors.Is(c.is, other) && errors.Is(err, other) {
 				t.Errorf("%s: %v is also %v", c.title, err, other)
 			}
 		}
@@ -295,7 +299,7 @@ func TestSetTaintsRefused(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"win-1"},"spec":{}}`)
+		fmt.Fprint(w, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"win-1"},"spec":{}}`)
 	})
 	err := a.SetTaints(t.Context(), "win-1", []kube.Taint{{Key: "no key!", Effect: "NoSchedule"}}, nil)
 	if err == nil || !strings.Contains(err.Error(), "qualified name") || patches != 1 {
@@ -314,7 +318,7 @@ func TestUncovered(t *testing.T) {
 		return kube.Rule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 	}
 	want := []kube.Rule{rule("", "secrets", "get"), rule("", "nodes", "get", "patch")}
-	all := append(want, rule("", "nodes", "get", "list", "watch"), rule("apps", "deployments", "delete"))
+	all := append(slices.Clone(want), rule("", "nodes", "get", "list", "watch"), rule("apps", "deployments", "delete"))
 	if d := cmp.Diff(want, uncovered(have, all)); d != "" {
 		t.Error(d)
 	}

@@ -120,9 +120,9 @@ func stop(cmd *exec.Cmd) {
 	if cmd.ProcessState != nil {
 		return
 	}
-	cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Process.Signal(syscall.SIGTERM)
 	kill := time.AfterFunc(3*time.Second, func() { cmd.Process.Kill() })
-	cmd.Wait()
+	_ = cmd.Wait()
 	kill.Stop()
 }
 

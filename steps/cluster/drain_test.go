@@ -204,7 +204,7 @@ func TestCordon(t *testing.T) {
 func cordoner(manager string) []metav1.ManagedFieldsEntry {
 	entry := func(manager, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1",
-			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	return []metav1.ManagedFieldsEntry{entry("nodejoin",
 		`{"f:metadata":{"f:annotations":{"f:nodejoin.dev/cordoned":{}}}}`),

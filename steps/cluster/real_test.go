@@ -159,7 +159,7 @@ func (p *controlPlane) waitFor(ctx context.Context, a kube.API, step steps.Clust
 			steps.Change{Action: steps.ActionWait})
 		var se *steps.Error
 		if !errors.As(err, &se) || se.Code != steps.CodeTimeout || !strings.Contains(se.Detail, want) {
-			return fmt.Errorf("have %v", err)
+			return fmt.Errorf("have %w", err)
 		}
 		return nil
 	})

@@ -244,7 +244,7 @@ func (p *controlPlane) refused(ctx context.Context, a kube.API) {
 		_, err := p.admin.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, pod,
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil || !strings.Contains(err.Error(), "no pods on a Sunday") {
-			return fmt.Errorf("a pod is taken, or refused for another reason: %v", err)
+			return errors.Join(errors.New("a pod is taken, or refused for another reason"), err)
 		}
 		return nil
 	})

@@ -228,7 +228,7 @@ func (x *diagnosis) proxySource(ctx context.Context) (string, error) {
 			SourceVip string `json:"sourceVip"`
 		} `json:"winkernel"`
 	}
-	if _, err = x.configOf(ctx, have, "config", &config); errors.Is(err, errNoYAML) {
+	if _, err = x.configOf(ctx, have, "config", &config); errors.Is(err, errNotYAML) {
 		err = nil // told with kube-proxy's name
 	}
 	flag, _ := host.Flag(have.Command, "source-vip")

@@ -197,11 +197,11 @@ func serviceWrapper(ctx context.Context, x *diagnosis) (out []finding, err error
 	return out, nil
 }
 
-// errNoYAML is that of a configuration with which its program does not start.
-var errNoYAML = errors.New("is no YAML, and its program does not start with it")
+// errNotYAML is the error of a configuration that its program cannot read.
+var errNotYAML = errors.New("is not YAML, so its program does not start")
 
 // configOf reads the YAML file that a flag of a registered service names. path is "" where
-// there is no such flag; a file that cannot be understood is errNoYAML.
+// there is no such flag; a file that cannot be understood is errNotYAML.
 func (x *diagnosis) configOf(ctx context.Context, have host.Service, flag string, into any) (path string, err error) {
 	path, _ = host.Flag(have.Command, flag)
 	if path == "" {
@@ -212,7 +212,7 @@ func (x *diagnosis) configOf(ctx context.Context, have host.Service, flag string
 		return path, err
 	}
 	if err := yaml.Unmarshal(b, into); err != nil {
-		return path, fmt.Errorf("%s %w (%v)", path, errNoYAML, err)
+		return path, fmt.Errorf("%s %w (%w)", path, errNotYAML, err)
 	}
 	return path, nil
 }
@@ -230,7 +230,7 @@ func kubeProxyName(ctx context.Context, x *diagnosis) ([]finding, error) {
 		HostnameOverride string `json:"hostnameOverride"`
 	}
 	path, err := x.configOf(ctx, have, "config", &config)
-	broken := errors.Is(err, errNoYAML)
+	broken := errors.Is(err, errNotYAML)
 	if err != nil && !broken {
 		return nil, err
 	}
@@ -238,13 +238,14 @@ func kubeProxyName(ctx context.Context, x *diagnosis) ([]finding, error) {
 	if name = cmp.Or(name, config.HostnameOverride); !broken && strings.EqualFold(name, x.e.Node) {
 		return nil, nil
 	}
-	what := "kube-proxy is not told the name of its Node"
-	if broken {
+	what := "kube-proxy does not know the name of its Node"
+	switch {
+	case broken:
 		what = err.Error()
-	} else if given || name != "" {
-		what = fmt.Sprintf("kube-proxy is told that its Node is %q, and it is %s", name, x.e.Node)
-	} else if strings.EqualFold(x.e.Facts.Hostname, x.e.Node) {
-		return nil, nil // it takes the machine's name, which is the Node's
+	case given || name != "":
+		what = fmt.Sprintf("kube-proxy is configured for the Node %q instead of %s", name, x.e.Node)
+	case strings.EqualFold(x.e.Facts.Hostname, x.e.Node):
+		return nil, nil // its default is the machine's name
 	}
 	g := finding{observed: observed{what, "apply the plan, which gives it the name (hostnameOverride)"},
 		mend: []string{id}}
@@ -268,7 +269,7 @@ func clusterDNS(ctx context.Context, x *diagnosis) (out []finding, err error) {
 		ResolvConf *string  `json:"resolvConf"`
 	}
 	path, err := x.configOf(ctx, have, "config", &config)
-	broken := errors.Is(err, errNoYAML)
+	broken := errors.Is(err, errNotYAML)
 	if err != nil && !broken || path == "" {
 		return nil, err
 	}

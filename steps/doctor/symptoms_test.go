@@ -225,7 +225,7 @@ var symptomCases = []struct {
 		near: func(p *patient) {
 			p.config.Hostname = "WIN-1"
 			p.file(`C:\x\kube-proxy.yaml`, "mode: kernelspace\n")
-		}, has: "kube-proxy is not told the name of its Node", mend: []string{"kube_proxy_config", "kube_proxy"}},
+		}, has: "kube-proxy does not know the name of its Node", mend: []string{"kube_proxy_config", "kube_proxy"}},
 	{id: "dns", provoke: func(p *patient) { p.view.Services[1].ClusterIP = "10.96.0.11" },
 		near: func(p *patient) { p.view.Services[1].Namespace = "elsewhere" },
 		has:  "pods ask 10.96.0.10 for names, and no service of the cluster has that address"},
@@ -302,7 +302,8 @@ func TestSymptoms(t *testing.T) {
 			}
 			p = newPatient(t)
 			c.near(p)
-			if list := p.examine().Symptoms; slices.ContainsFunc(list, func(s doctor.Symptom) bool { return s.ID == c.id }) {
+			list = p.examine().Symptoms
+			if slices.ContainsFunc(list, func(s doctor.Symptom) bool { return s.ID == c.id }) {
 				t.Errorf("found, where it is not so: %+v", list)
 			}
 			p = newPatient(t)
@@ -344,16 +345,16 @@ func TestSymptomsElsewhere(t *testing.T) {
 			})
 		}, "node-service-stopped", "service kubelet is not registered"},
 		"another's name": {func(p *patient) { p.file(`C:\x\kube-proxy.yaml`, "hostnameOverride: win-2\n") },
-			"kube-proxy-name", `its Node is "win-2", and it is win-1`},
+			"kube-proxy-name", `the Node "win-2" instead of win-1`},
 		"resolvConf": {func(p *patient) {
 			p.file(`C:\x\kubelet.yaml`, "resolvConf: /etc/resolv.conf\nclusterDNS: ['10.96.0.10']\n")
 		}, "dns", "/etc/resolv.conf, a file that Windows does not have"},
 		"no name server": {func(p *patient) { p.file(`C:\x\kubelet.yaml`, "resolvConf: \"\"\n") }, "dns",
 			"clusterDNS is empty"},
 		"no YAML of kube-proxy": {func(p *patient) { p.file(`C:\x\kube-proxy.yaml`, "{{") }, "kube-proxy-name",
-			`C:\x\kube-proxy.yaml is no YAML, and its program does not start with it`},
+			`C:\x\kube-proxy.yaml is not YAML, so its program does not start`},
 		"no YAML of the kubelet": {func(p *patient) { p.file(`C:\x\kubelet.yaml`, "{{") }, "dns",
-			`C:\x\kubelet.yaml is no YAML`},
+			`C:\x\kubelet.yaml is not YAML`},
 		"another name server": {func(p *patient) {
 			p.file(`C:\x\kubelet.yaml`, "resolvConf: \"\"\nclusterDNS: ['10.96.0.53']\n")
 		}, "dns", "pods ask 10.96.0.53 for names, and the plan says 10.96.0.10"},

@@ -34,7 +34,7 @@ const (
 func (h *hostRun) reboots() (id string, may bool) {
 	for _, s := range h.report.Steps {
 		if need := s.Result.Change.Reboot; need != nil && s.Result.Err == nil {
-			_, why := h.mayReboot(s.Spec)
+			why := h.mayReboot(s.Spec)
 			return s.Spec.ID, why == ""
 		}
 	}
@@ -43,17 +43,18 @@ func (h *hostRun) reboots() (id string, may bool) {
 
 func (i *Interruption) reboots() bool { return i != nil && i.Reboot }
 
-// mayReboot says why this run may not reboot the machine now; "" = it may.
-func (h *hostRun) mayReboot(spec steps.Spec) (args kinds.Reboot, why string) {
+// mayReboot returns why this run may not reboot the machine now; "" = it may.
+func (h *hostRun) mayReboot(spec steps.Spec) (why string) {
+	var args kinds.Reboot
 	if err := json.Unmarshal(spec.Args, &args); err != nil {
-		return args, err.Error()
+		return err.Error()
 	}
 	if _, why = args.May(h.now()); why == "" && h.node.Connection.Type == "local" {
 		if _, err := h.resume(h.node, h.report.Facts); err != nil {
 			why = err.Error()
 		}
 	}
-	return args, why
+	return why
 }
 
 // now is the controller's clock.
@@ -88,7 +89,7 @@ func (h rebooting) run(ctx context.Context) {
 		h.sum.Unchanged = append(h.sum.Unchanged, h.spec.ID)
 		return
 	}
-	_, why := h.mayReboot(h.spec)
+	why := h.mayReboot(h.spec)
 	if why == "" && h.report.KubeNode != nil && !h.stopsFirst(h.spec.ID) && !h.report.Interruption.reboots() {
 		why = "this was not known when the run began, so its pods were not moved"
 	}

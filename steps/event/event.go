@@ -15,7 +15,7 @@ const Version = "1"
 // Event is one of the types of this package.
 type Event interface{ kind() string }
 
-// HostState: a host enters a phase of the run.
+// HostState says that a host enters a phase of the run.
 type HostState struct {
 	Host string `json:"host"`
 	// connecting, pushing_agent, checking, waiting, applying, reconnecting, rebooting, done, failed
@@ -23,7 +23,7 @@ type HostState struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// StepStarted: an apply begins.
+// StepStarted says that the apply of a step begins.
 type StepStarted struct {
 	Host   string `json:"host"`
 	Step   string `json:"step"`
@@ -33,7 +33,7 @@ type StepStarted struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// StepProgress: bytes moved, or what a wait still waits for.
+// StepProgress reports the bytes moved, or what a wait still waits for.
 type StepProgress struct {
 	Host  string `json:"host"`
 	Step  string `json:"step"`
@@ -42,7 +42,7 @@ type StepProgress struct {
 	Note  string `json:"note,omitempty"`
 }
 
-// StepDone: a step was applied, found as wanted, failed, or was not reached.
+// StepDone says that a step was applied, was unchanged, failed or was not reached.
 type StepDone struct {
 	Host     string        `json:"host"`
 	Step     string        `json:"step"`
@@ -56,7 +56,7 @@ type StepDone struct {
 	Attempt  int           `json:"attempt,omitempty"`
 }
 
-// Warning: something that does not stop the run.
+// Warning reports something that does not stop the run.
 type Warning struct {
 	Host    string `json:"host,omitempty"`
 	Summary string `json:"summary"`

@@ -34,7 +34,8 @@ type Executor struct {
 	undos     steps.Undos
 }
 
-// NewExecutor: emit is called from the caller's goroutine only, and must not block for long.
+// NewExecutor returns an executor for one machine. It calls emit from the caller's goroutine
+// only; emit must not block for long.
 func NewExecutor(kinds steps.Catalog, h host.Host, a steps.Artifacts, emit func(event.Event)) *Executor {
 	x := &Executor{kinds: kinds, artifacts: a, emit: emit, undos: steps.UndosOf(kinds)}
 	x.host = host.Intercept(h, func(op, subject string) error {
@@ -158,11 +159,13 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 			return step.(steps.HostStep).Check(ctx, x.host, e)
 		}, x.env(req.Node, s.ID)))
 	}
-	notes, err := Notes(ctx, x.host, x.facts)
-	if reply.LastUnknown = err != nil; len(notes) > 0 {
+	notes, unread := Notes(ctx, x.host, x.facts)
+	reply.LastUnknown = unread != nil
+	if len(notes) > 0 {
 		reply.Last = &notes[len(notes)-1]
 	}
 	x.onlyDrift(ctx, reply.Results)
+	var err error
 	if reply.Snapshot, err = openSnapshot(x.record.Snapshot); err != nil {
 		return CheckReply{}, err
 	}
@@ -212,16 +215,14 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 			values[s.ID+"."+k], reply.Values[s.ID+"."+k] = v, v
 		}
 		reply.Sensitive = append(reply.Sensitive, r.Sensitive...)
-		switch {
-		case r.Err != nil:
-			reply.Failed, reply.Err = s.ID, r.Err
-		case r.Changed:
-			reply.Changed = append(reply.Changed, s.ID)
-		default:
-			reply.Unchanged = append(reply.Unchanged, s.ID)
-		}
 		if r.Err != nil {
+			reply.Failed, reply.Err = s.ID, r.Err
 			break
+		}
+		if r.Changed {
+			reply.Changed = append(reply.Changed, s.ID)
+		} else {
+			reply.Unchanged = append(reply.Unchanged, s.ID)
 		}
 	}
 	reply.Mutations = x.Mutations()

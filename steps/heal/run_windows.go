@@ -51,15 +51,18 @@ const progress = 2 * time.Second
 func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (bool, uint32) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	done := make(chan error, 1)
-	go func() { done <- h.Work(ctx, h.report) }()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = h.Work(ctx, h.report) // the logs have its error; a restart would meet it again
+	}()
 	now := svc.Status{State: svc.Running, Accepts: svc.AcceptStop | svc.AcceptShutdown}
 	status <- now
 	tick := time.NewTicker(progress)
 	defer tick.Stop()
 	for stopping := false; ; {
 		select {
-		case <-done: // what went wrong is in the logs; a restart would find the same
+		case <-done:
 			if done = nil; stopping || h.Ends {
 				return false, 0
 			}

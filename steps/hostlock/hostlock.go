@@ -132,8 +132,8 @@ func (l *Lock) holder() (*steps.Holder, error) {
 		return nil, err
 	}
 	if fi.Size() > maxHolder || json.Unmarshal(b, &h) != nil || h.Run == "" {
-		return &steps.Holder{Run: "unknown", Command: "a run", User: "somebody", Host: "an unknown machine",
-			Since: fi.ModTime()}, nil
+		h = steps.Holder{Run: "unknown", Command: "a run", User: "somebody", Host: "an unknown machine",
+			Since: fi.ModTime()}
 	}
 	return &h, nil
 }

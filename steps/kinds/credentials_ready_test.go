@@ -48,7 +48,7 @@ type issued struct {
 func (i *issued) Open(ctx context.Context, path string) (io.ReadCloser, error) {
 	if path == gateConf {
 		if i.looks++; i.looks == 3 {
-			if err := i.Host.WriteFile(ctx, gatePEM, strings.NewReader(i.pem),
+			if err := i.WriteFile(ctx, gatePEM, strings.NewReader(i.pem),
 				host.WriteOptions{Access: host.AccessPrivate}); err != nil {
 				return nil, err
 			}

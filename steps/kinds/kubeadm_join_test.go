@@ -121,9 +121,9 @@ func TestKubeadmFails(t *testing.T) {
 // TestKubeadmForeignService: a kubelet of others is refused before anything is changed.
 func TestKubeadmForeignService(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
-	stepstest.Put(t, h, `C:\other\kubelet.exe`, "kubelet")
+	stepstest.Put(t, h, `C:\foreign\kubelet.exe`, "kubelet")
 	stepstest.Must(t,
-		h.CreateService(t.Context(), host.ServiceConfig{Name: "kubelet", Command: []string{`C:\other\kubelet.exe`},
+		h.CreateService(t.Context(), host.ServiceConfig{Name: "kubelet", Command: []string{`C:\foreign\kubelet.exe`},
 			Start: host.StartManual}))
 	r := stepstest.Apply(t, h, nil,
 		[]steps.Spec{stepstest.Spec("kubeadm_join", "join", kubeadmArgs(stepstest.TestCA(t), []string{`C:\k\kubelet.exe`}))})

@@ -3,6 +3,7 @@ package kinds_test
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ import (
 // namespaces.
 func inKernel(links ...string) []steps.Spec {
 	s := stepstest.Service("containerd", "/usr/local/bin/containerd")
-	s.Interfaces, s.Chains, s.NetworkNamespaces = append(links, "cni0"), []string{"CNI-"}, []string{"cni-"}
+	s.Interfaces, s.Chains, s.NetworkNamespaces = append(slices.Clone(links), "cni0"), []string{"CNI-"}, []string{"cni-"}
 	s.FilterTables, s.Routes = []string{"kube-proxy"}, []string{"10.244.0.0/16"}
 	return []steps.Spec{stepstest.Spec("file", "program", &kinds.File{Path: "/usr/local/bin/containerd",
 		Content: "containerd", Access: host.AccessProgram}), stepstest.Spec("service", "containerd", s)}

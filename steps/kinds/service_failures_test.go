@@ -171,7 +171,7 @@ type late struct {
 func (l *late) Open(ctx context.Context, path string) (io.ReadCloser, error) {
 	if path == `C:\run\x` {
 		if l.looks++; l.looks == 3 {
-			if err := l.Host.WriteFile(ctx, path, strings.NewReader("done"), host.WriteOptions{}); err != nil {
+			if err := l.WriteFile(ctx, path, strings.NewReader("done"), host.WriteOptions{}); err != nil {
 				return nil, err
 			}
 		}

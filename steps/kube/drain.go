@@ -61,7 +61,7 @@ type Blocked struct {
 	Why string
 }
 
-// BlockedError: pods block a drain; nothing was evicted.
+// BlockedError says that pods block a drain; nothing was evicted.
 type BlockedError struct{ Pods []Blocked }
 
 func (e *BlockedError) Error() string {
@@ -72,7 +72,7 @@ func (e *BlockedError) Error() string {
 	return "pods block the drain: " + strings.Join(list, ", ")
 }
 
-// DrainTimeoutError: the timeout of a drain passed before all pods were gone.
+// DrainTimeoutError says that the timeout of a drain passed before all pods were gone.
 type DrainTimeoutError struct {
 	Timeout time.Duration
 	DrainState

@@ -197,7 +197,7 @@ type Taint struct {
 	Effect string `json:"effect"` // NoSchedule, PreferNoSchedule, NoExecute
 }
 
-// BootstrapToken: Secret is known only for a token that was just minted.
+// BootstrapToken is a bootstrap token of the cluster. Secret is known only if it was just minted.
 type BootstrapToken struct {
 	ID      string
 	Secret  string

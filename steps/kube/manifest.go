@@ -75,7 +75,7 @@ func (m Manifest) Defines() []ObjectKind {
 // as JSON; "" = the field is absent.
 type FieldDiff struct{ Path, Have, Want string }
 
-// OwnershipError: other managers set fields of an object differently, so nodejoin may not change them.
+// OwnershipError says that other managers set fields of an object to other values, so nodejoin may not change them.
 type OwnershipError struct {
 	Object string
 	Fields []OwnedField
@@ -92,7 +92,7 @@ func (e *OwnershipError) Error() string {
 	return e.Object + ": " + strings.Join(list, ", ")
 }
 
-// ErrNotServed: the API server has no such kind of object.
+// ErrNotServed says that the API server does not know the kind of an object.
 var ErrNotServed = errors.New("the API server does not serve this kind of object")
 
 // ParseManifests parses the objects of a file: YAML documents, or JSON. Empty documents are skipped, and a

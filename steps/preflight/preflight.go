@@ -1,4 +1,4 @@
-// Package preflight holds the conditions of a machine that are looked at before a join changes anything.
+// Package preflight checks the conditions of a machine before a join changes anything.
 package preflight
 
 import (
@@ -12,8 +12,9 @@ import (
 	"nodejoin/steps/host"
 )
 
+// PreflightKind is the kind of a Preflight.
 var PreflightKind = steps.Kind{Name: "preflight", Place: steps.OnHost,
-	Doc:     "conditions of the machine, all looked at before anything is changed; those that do not hold are findings",
+	Doc:     "conditions of the machine, checked before anything is changed; those that do not hold are findings",
 	Outputs: []string{"subnet"},
 	New:     func() any { return &Preflight{} }}
 

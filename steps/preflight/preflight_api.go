@@ -18,7 +18,7 @@ import (
 func apiCertificate(ctx context.Context, s *survey) ([]seen, error) {
 	answer, err := s.api(ctx)
 	if err != nil || s.q.CA == "" || steps.HasRef(s.q.CA) || len(answer.Certificates) == 0 {
-		return nil, nil // api-name and api-unreachable tell of the error
+		return nil, nil //nolint:nilerr // api-name and api-unreachable report it
 	}
 	u, err := url.Parse(s.q.APIServer)
 	if err != nil {

@@ -109,12 +109,12 @@ func hostName(_ context.Context, s *survey) ([]seen, error) {
 		return nil, nil
 	}
 	part := func(ill func(string) bool) bool { return slices.ContainsFunc(strings.Split(name, "."), ill) }
-	why := ""
+	var why string
 	switch {
 	case len(name) > 63:
 		why = fmt.Sprintf("has %d characters, more than 63", len(name))
 	case strings.ContainsFunc(name, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '.')
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '.'
 	}):
 		why = "has characters besides letters, digits and '-'"
 	case part(func(p string) bool { return strings.HasPrefix(p, "-") || strings.HasSuffix(p, "-") }):

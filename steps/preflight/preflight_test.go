@@ -248,15 +248,14 @@ func TestFindables(t *testing.T) {
 			if i < 0 || !strings.Contains(list[i].Seen, c.has) || list[i].Why == "" || list[i].Remedy == "" || list[i].Unasked {
 				t.Fatalf("not found, want %q in what is seen: %+v", c.has, list)
 			}
-			if has := refused != nil && strings.Contains(refused.Detail,
-				c.id+": "); has != (list[i].Severity == steps.SeverityError) {
+			has := refused != nil && strings.Contains(refused.Detail, c.id+": ")
+			if has != (list[i].Severity == steps.SeverityError) {
 				t.Errorf("severity %s, and the check gives %v", list[i].Severity, refused)
 			}
 			s = stepstest.NewSurvey(t)
 			c.near(s)
-			if list, _ := s.Findings(); slices.ContainsFunc(list, func(f steps.Finding) bool {
-				return f.ID == c.id && !f.Unasked
-			}) {
+			list, _ = s.Findings()
+			if slices.ContainsFunc(list, func(f steps.Finding) bool { return f.ID == c.id && !f.Unasked }) {
 				t.Errorf("found, where it is not so: %+v", list)
 			}
 			s = stepstest.NewSurvey(t)

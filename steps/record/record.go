@@ -123,7 +123,7 @@ func parse(b []byte) (*Record, error) {
 		Version int `json:"version"`
 	}
 	if json.Unmarshal(b, &layout) != nil {
-		return &Record{}, nil
+		return &Record{}, nil //nolint:nilerr // a record that cannot be parsed counts as empty
 	}
 	rec := &Record{}
 	var err error
@@ -137,7 +137,7 @@ func parse(b []byte) (*Record, error) {
 		err = json.Unmarshal(b, rec)
 	}
 	if err != nil {
-		return &Record{}, nil
+		return &Record{}, nil //nolint:nilerr // likewise
 	}
 	return rec, nil
 }

@@ -15,6 +15,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"io"
 	"math/big"
 	"strings"
@@ -33,6 +34,7 @@ import (
 // Memory implements steps.Artifacts over byte slices; archives are .tar.gz.
 type Memory map[string][]byte
 
+// Open implements steps.Artifacts.
 func (m Memory) Open(ctx context.Context, src steps.Source) (io.ReadCloser, int64, error) {
 	b, ok := m[src.Name()]
 	if !ok {
@@ -41,6 +43,7 @@ func (m Memory) Open(ctx context.Context, src steps.Source) (io.ReadCloser, int6
 	return io.NopCloser(bytes.NewReader(b)), int64(len(b)), nil
 }
 
+// Unpack implements steps.Artifacts.
 func (m Memory) Unpack(ctx context.Context, r io.Reader, name, targetOS string,
 	each func(steps.Member, io.Reader) error) error {
 	gz, err := gzip.NewReader(r)
@@ -50,7 +53,7 @@ func (m Memory) Unpack(ctx context.Context, r io.Reader, name, targetOS string,
 	t := tar.NewReader(gz)
 	for {
 		h, err := t.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
@@ -62,6 +65,7 @@ func (m Memory) Unpack(ctx context.Context, r io.Reader, name, targetOS string,
 	}
 }
 
+// Tarball packs files, given as name and content in turn, into a .tar.gz.
 func Tarball(t *testing.T, files ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -77,6 +81,7 @@ func Tarball(t *testing.T, files ...string) []byte {
 	return b.Bytes()
 }
 
+// Must fails the test unless err is nil.
 func Must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -84,13 +89,18 @@ func Must(t *testing.T, err error) {
 	}
 }
 
+// Hex256 is the sha256 of b in hex.
 func Hex256(b []byte) string { s := sha256.Sum256(b); return hex.EncodeToString(s[:]) }
+
+// Hex512 is the sha512 of b in hex.
 func Hex512(b []byte) string { s := sha512.Sum512(b); return hex.EncodeToString(s[:]) }
 
+// Spec is a step with a short timeout.
 func Spec(kind, id string, args any) steps.Spec {
 	return steps.Spec{ID: id, Kind: kind, Args: steps.MustArgs(args), Timeout: 20 * time.Second}
 }
 
+// OpenHost makes a fresh machine of the operating system.
 func OpenHost(t *testing.T, os string) host.Host {
 	t.Helper()
 	h, err := sandbox.Open(sandbox.Config{Path: t.TempDir(), OS: os})
@@ -98,6 +108,7 @@ func OpenHost(t *testing.T, os string) host.Host {
 	return h
 }
 
+// Apply applies list on h as the node win-1.
 func Apply(t *testing.T, h host.Host, a steps.Artifacts, list []steps.Spec) executor.ApplyReply {
 	t.Helper()
 	reply, err := executor.NewExecutor(kinds.Catalog(), h, a, func(event.Event) {}).Apply(t.Context(),
@@ -108,6 +119,7 @@ func Apply(t *testing.T, h host.Host, a steps.Artifacts, list []steps.Spec) exec
 	return reply
 }
 
+// Applied is Apply, which must succeed.
 func Applied(t *testing.T, h host.Host, a steps.Artifacts, list []steps.Spec) executor.ApplyReply {
 	t.Helper()
 	r := Apply(t, h, a, list)
@@ -125,11 +137,13 @@ func Settled(t *testing.T, h host.Host, a steps.Artifacts, list []steps.Spec) {
 	}
 }
 
+// Put writes a file of the machine.
 func Put(t *testing.T, h host.Host, path, text string) {
 	t.Helper()
 	Must(t, h.WriteFile(t.Context(), path, strings.NewReader(text), host.WriteOptions{}))
 }
 
+// Text reads a file of the machine.
 func Text(t *testing.T, h host.Host, path string) string {
 	t.Helper()
 	rc, err := h.Open(t.Context(), path)
@@ -140,6 +154,7 @@ func Text(t *testing.T, h host.Host, path string) string {
 	return string(b)
 }
 
+// LoadRecord reads the machine's record.
 func LoadRecord(t *testing.T, h host.Host) *record.Record {
 	t.Helper()
 	f, err := h.Facts(t.Context())
@@ -149,12 +164,14 @@ func LoadRecord(t *testing.T, h host.Host) *record.Record {
 	return rec
 }
 
+// TestCA is the certificate of a fresh authority, in PEM.
 func TestCA(t *testing.T) string {
 	t.Helper()
 	cert, _ := TestCert(t, "ca", time.Hour)
 	return cert
 }
 
+// TestCert is a fresh self-signed certificate and its key, in PEM.
 func TestCert(t *testing.T, name string, life time.Duration) (cert, key string) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -184,6 +201,7 @@ func TestAuthority(t *testing.T) *x509.Certificate {
 	return c
 }
 
+// Service is a service that runs exe and is restarted when it fails.
 func Service(name, exe string, args ...string) *kinds.Service {
 	return &kinds.Service{ServiceConfig: host.ServiceConfig{Name: name, Description: "Test",
 		Command:  append([]string{exe}, args...),

@@ -15,8 +15,7 @@ import (
 	"nodejoin/steps/preflight"
 )
 
-// Survey is a machine and what is held against it: in good order but for what a
-// case does to it.
+// Survey is a machine and the preflight step that checks it. It has no findings except those that a case provokes.
 type Survey struct {
 	T      *testing.T
 	Config sandbox.Config
@@ -26,6 +25,7 @@ type Survey struct {
 	then   []func(h host.Host) // once the machine is there
 }
 
+// NewSurvey is a Windows machine without findings.
 func NewSurvey(t *testing.T) *Survey {
 	return &Survey{T: t, Node: "win-1", Config: sandbox.Config{Path: t.TempDir(), Hostname: "win-1", IP: "192.0.2.10"},
 		Args: preflight.Preflight{
@@ -39,44 +39,50 @@ func NewSurvey(t *testing.T) *Survey {
 		}}
 }
 
-// Linux makes it a machine of Linux.
+// Linux makes it a Linux machine.
 func (s *Survey) Linux() {
 	s.Config.OS = "linux"
 	s.Args = preflight.Preflight{OS: "linux", Path: "/", MinFree: "1MiB", Services: []string{"kubelet"}}
 }
 
+// Registry sets a value in the registry.
 func (s *Survey) Registry(key, name string, v host.RegistryValue) {
 	s.then = append(s.then, func(h host.Host) { Must(s.T, h.SetRegistryValue(s.T.Context(), key, name, v)) })
 }
 
+// Number sets a dword in the registry.
 func (s *Survey) Number(key, name string, n uint64) {
 	s.Registry(key, name, host.RegistryValue{Type: "dword", Number: n})
 }
 
+// Text sets a string in the registry.
 func (s *Survey) Text(key, name, v string) {
 	s.Registry(key, name, host.RegistryValue{Type: "string", String: v})
 }
 
+// Without deletes a value from the registry.
 func (s *Survey) Without(key, name string) {
 	s.then = append(s.then, func(h host.Host) { Must(s.T, h.DeleteRegistryValue(s.T.Context(), key, name)) })
 }
 
-// Dynamic has Windows give out the ports from first on.
+// Dynamic makes the ports from first on the dynamic ones.
 func (s *Survey) Dynamic(protocol string, first uint16) {
 	s.then = append(s.then, func(h host.Host) {
 		Must(s.T, h.SetDynamicPorts(s.T.Context(), host.PortRange{Protocol: protocol, First: first, Last: 65535}))
 	})
 }
 
+// Env sets a variable of the machine's environment.
 func (s *Survey) Env(name, v string) {
 	s.then = append(s.then, func(h host.Host) { Must(s.T, h.SetMachineEnv(s.T.Context(), name, v)) })
 }
 
+// File writes a file.
 func (s *Survey) File(path string) {
 	s.then = append(s.then, func(h host.Host) { Put(s.T, h, path, "x") })
 }
 
-// Service registers one by hand, or as nodejoin does.
+// Service registers a service by hand, or as nodejoin does.
 func (s *Survey) Service(name string, ours bool) {
 	s.then = append(s.then, func(h host.Host) {
 		c := host.ServiceConfig{Name: name, Command: []string{`C:\x\` + name + ".exe"}, Start: host.StartManual}
@@ -88,14 +94,16 @@ func (s *Survey) Service(name string, ours bool) {
 	})
 }
 
+// Running registers and starts a service.
 func (s *Survey) Running(name string) {
 	s.Service(name, false)
 	s.then = append(s.then, func(h host.Host) { Must(s.T, h.StartService(s.T.Context(), name)) })
 }
 
+// Adapters replaces the network adapters.
 func (s *Survey) Adapters(list ...host.Adapter) { s.Quirks.Adapters = list }
 
-// Open opens the machine and does to it what the case says.
+// Open opens the machine and changes it as the case says.
 func (s *Survey) Open() host.Host {
 	s.T.Helper()
 	h, err := sandbox.Open(s.Config)
@@ -109,7 +117,7 @@ func (s *Survey) Open() host.Host {
 	return h
 }
 
-// Findings looks at the machine.
+// Findings runs the preflight step; refused is its error.
 func (s *Survey) Findings() (list []steps.Finding, refused *steps.Error) {
 	s.T.Helper()
 	x := executor.NewExecutor(kinds.Catalog(), s.Open(), Memory{}, func(event.Event) {})
@@ -122,6 +130,7 @@ func (s *Survey) Findings() (list []steps.Finding, refused *steps.Error) {
 	return reply.Results[0].Change.Findings, reply.Results[0].Err
 }
 
+// Keys of the registry that preflight reads.
 const (
 	VersionKey = `HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion`
 	Servicing  = `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\`

@@ -39,7 +39,7 @@ func runSupervisor(t *testing.T, script string, flags ...string) (*exec.Cmd, str
 	t.Cleanup(func() {
 		if cmd.ProcessState == nil {
 			cmd.Process.Kill()
-			cmd.Wait()
+			_ = cmd.Wait()
 		}
 	})
 	return cmd, log
@@ -140,7 +140,7 @@ func TestEndWithSupervisor(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	cmd.Wait()
+	_ = cmd.Wait()
 	awaitGone(t, number(t, text, `process (\d+)`))
 }
 

@@ -110,7 +110,7 @@ func (t *tree) interrupt(p *os.Process) error {
 		if err := joinConsole(p.Pid); err != nil {
 			return err
 		}
-		defer freeConsole.Call() // a console that is left already is no matter
+		defer func() { _, _, _ = freeConsole.Call() }() // it may have been left already
 	}
 	return windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.Pid))
 }
@@ -134,7 +134,7 @@ func joinConsole(pid int) error {
 	if err := errors.Join(attachConsole.Find(), freeConsole.Find()); err != nil {
 		return err
 	}
-	freeConsole.Call() // fails where there is none to leave
+	_, _, _ = freeConsole.Call() // fails where there is none to leave
 	if ok, _, err := attachConsole.Call(uintptr(pid)); ok == 0 {
 		return fmt.Errorf("attach to the console of process %d: %w", pid, err)
 	}

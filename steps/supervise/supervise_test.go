@@ -146,7 +146,7 @@ func TestParse(t *testing.T) {
 	for _, args := range []string{"", "--name n -- p", "--log l -- p", "--name n --log l",
 		"--name n --log l --log-max-size 0 -- p",
 		"--name n --log l --log-keep -1 -- p", "--name n --log l --restart-delay 0s -- p",
-		"--name n --log l --restart-delay 31s -- p", "--nmae n"} {
+		"--name n --log l --restart-delay 31s -- p", "--title n"} {
 		if _, err := parse(strings.Fields(args)); err == nil {
 			t.Errorf("%q is taken", args)
 		}

@@ -30,11 +30,11 @@ func TestLockOverSSH(t *testing.T) {
 		reply.Err != nil || len(reply.Changed) != 2 {
 		t.Fatalf("the holder's own apply: %+v, %v", reply, err)
 	}
-	r, err := two.Lock(t.Context(), steps.LockRequest{Holder: holder("2")})
-	if err != nil || r.By == nil || *r.By != holder("1") {
-		t.Fatalf("the second: %+v, %v", r, err)
+	second, err := two.Lock(t.Context(), steps.LockRequest{Holder: holder("2")})
+	if err != nil || second.By == nil || *second.By != holder("1") {
+		t.Fatalf("the second: %+v, %v", second, err)
 	}
-	if have := steps.Locked("the machine n1", *r.By).Error(); !strings.Contains(have,
+	if have := steps.Locked("the machine n1", *second.By).Error(); !strings.Contains(have,
 		"apply by alice on ctl (process 7), since 2001-09-09T01:46:40Z") {
 		t.Error(have)
 	}
@@ -48,7 +48,7 @@ func TestLockOverSSH(t *testing.T) {
 	}
 	// Lost: free once the agent has found out, and told.
 	two.(*sshConn).way.close()
-	r, err = one.Lock(t.Context(), steps.LockRequest{Holder: holder("3"), Wait: 20 * time.Second})
+	r, err := one.Lock(t.Context(), steps.LockRequest{Holder: holder("3"), Wait: 20 * time.Second})
 	if err != nil || r.By != nil || r.Left == nil || *r.Left != holder("2") {
 		t.Fatalf("after the loss: %+v, %v", r, err)
 	}

@@ -135,7 +135,7 @@ func newMachine(t testing.TB, options ...func(*machine)) *machine {
 	done := make(chan error, 1)
 	go func() { done <- m.Serve(l) }()
 	t.Cleanup(func() {
-		_ = m.Server.Close()
+		_ = m.Close()
 		if err := <-done; !errors.Is(err, gssh.ErrServerClosed) {
 			t.Errorf("server: %v", err)
 		}
@@ -179,7 +179,7 @@ var selfDigest = sync.OnceValues(func() (string, error) {
 // place puts the agent onto the machine beforehand.
 func (m *machine) place(t testing.TB) string {
 	t.Helper()
-	path, digest, err := selfAgent(nil, "", "")
+	path, digest, err := selfAgent(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func DialSSH(ctx context.Context, c SSHConfig, agents AgentSource) (Conn, error)
 	})
 	if err := s.start(ctx); err != nil {
 		err = cleaned(s.failed(ctx, err))
-		_ = s.Close()
+		_ = s.Close() //nolint:contextcheck // ctx may have ended; the connection closes all the same
 		return nil, err
 	}
 	return s, nil

@@ -48,7 +48,7 @@ func newLogin(ctx context.Context, c SSHConfig, h hop) (*login, error) {
 		}
 		if h.explicit {
 			l.close()
-			return nil, unreadableKey(h, c, path, passphrase != "", err)
+			return nil, unreadableKey(h, c, path, err)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			l.skipped = append(l.skipped, fmt.Sprintf("%s: %v", path, err))
@@ -142,7 +142,7 @@ func readKey(path, passphrase string, fromAgent []ssh.Signer) (ssh.Signer, error
 	return nil, errEncrypted
 }
 
-func unreadableKey(h hop, c SSHConfig, path string, hasPassphrase bool, err error) error {
+func unreadableKey(h hop, c SSHConfig, path string, err error) error {
 	e := &ConnectError{Reason: ReasonKey, Host: h.name(), Summary: "the key cannot be used",
 		Detail: fmt.Sprintf("%s: %v", path, err), Err: err}
 	switch {

@@ -27,7 +27,7 @@ func (s *sshConn) Stage(ctx context.Context, src steps.Source, progress func(don
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	fi, err := f.Stat()
 	if err != nil {
 		return err

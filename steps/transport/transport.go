@@ -50,10 +50,10 @@ func Do[Req, Reply any](
 	return m.Answer, cleaned(err)
 }
 
-// ErrDropped: the connection was lost.
+// ErrDropped says that the connection was lost.
 var ErrDropped = errors.New("the connection was lost")
 
-// ConnectError: a machine could not be reached or did not let us in. Exit code 4.
+// ConnectError says why a machine could not be reached or refused the login. Exit code 4.
 type ConnectError struct {
 	Reason  Reason
 	Host    string // "Administrator@10.0.0.21:22"

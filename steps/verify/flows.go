@@ -126,7 +126,7 @@ func (r *run) launch(ctx context.Context, s *server) error {
 	var err error
 	if s.image, err = r.Image(s.os, s.node.Labels[buildLabel]); err != nil {
 		s.why, s.status = err.Error(), NotPossible
-		return nil
+		return nil //nolint:nilerr // it is the result of the flows to this server
 	}
 	s.status = Fail
 	refused := func(err error) (why string, _ error) {
@@ -168,7 +168,7 @@ func (r *run) watch(ctx context.Context, s *server, flow, pod, what string, boun
 		state, err := r.API.PodState(timed, r.ns, pod)
 		switch {
 		case timed.Err() != nil:
-			return false, nil
+			return false, nil //nolint:nilerr // the end of its time is reported below
 		case unasked(err):
 			seen = err.Error()
 			return false, nil

@@ -236,7 +236,7 @@ func (r *run) clear(ctx context.Context, name string) (remains string) {
 		list, err := r.API.Namespaces(ctx, Label)
 		if err != nil {
 			last = err.Error()
-			return false, nil
+			return false, nil //nolint:nilerr // asked again until the time is over
 		}
 		i := slices.IndexFunc(list, func(n kube.Namespace) bool { return n.Name == name })
 		if i < 0 {

@@ -28,7 +28,7 @@ func TestUntil(t *testing.T) {
 			}
 		}
 		broken := errors.New("broken")
-		if err := Until(ctx, time.Second, func() (bool, error) { return false, broken }); err != broken {
+		if err := Until(ctx, time.Second, func() (bool, error) { return false, broken }); !errors.Is(err, broken) {
 			t.Errorf("%v, want the error of the look", err)
 		}
 		// Also after its context has ended it looks once.

@@ -16,7 +16,7 @@ func InMemory() {
 	if os.Getenv("TMPDIR") != "" || unix.Statfs(folder, &fs) != nil || unix.Access(folder, unix.W_OK) != nil {
 		return
 	}
-	if fs.Type == unix.TMPFS_MAGIC && fs.Flags&unix.ST_NOEXEC == 0 && uint64(fs.Bavail)*uint64(fs.Bsize) > enough {
-		os.Setenv("TMPDIR", folder)
+	if fs.Type == unix.TMPFS_MAGIC && fs.Flags&unix.ST_NOEXEC == 0 && fs.Bavail*uint64(fs.Bsize) > enough {
+		_ = os.Setenv("TMPDIR", folder)
 	}
 }

@@ -59,7 +59,12 @@ func grpcServer(t *testing.T) string {
 	})}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
-	t.Cleanup(func() { srv.Close(); <-done })
+	t.Cleanup(func() {
+		_ = srv.Close()
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
 	return path
 }
 

@@ -227,7 +227,7 @@ func (d *document) readJournal() error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	raw, err := io.ReadAll(io.NewSectionReader(f, d.lines, 1<<62))
 	if err != nil {
 		return err

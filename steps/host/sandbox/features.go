@@ -76,12 +76,12 @@ func (h *Host) setFeature(ctx context.Context, op, name string, want, pending ho
 			}
 			s.Features[h.fold(name)] = f
 		}
-		switch {
-		case have == "":
+		switch have {
+		case "":
 			return fs.ErrNotExist
-		case have == want, have == pending:
-		case have == host.FeatureOnPending || have == host.FeatureOffPending:
-			set(want) // what was asked for is taken back
+		case want, pending:
+		case host.FeatureOnPending, host.FeatureOffPending:
+			set(want) // the pending change is canceled
 		default:
 			set(pending)
 		}

@@ -79,7 +79,7 @@ func (h *Host) Open(ctx context.Context, path string) (io.ReadCloser, error) {
 		return nil, failed(op, path, absent(err))
 	}
 	if fi, err := f.Stat(); err != nil || fi.IsDir() {
-		f.Close()
+		_ = f.Close()
 		return nil, failed(op, path, errors.Join(err, errors.New("it is a directory")))
 	}
 	return f, nil

@@ -73,14 +73,14 @@ func (h *Host) SetSysctl(ctx context.Context, name, value string) error {
 func (h *Host) KernelModule(ctx context.Context, name string) (host.KernelModule, error) {
 	var out host.KernelModule
 	err := h.view(ctx, "look for kernel module", name, func(s *state) error {
-		switch name := strings.ReplaceAll(name, "-", "_"); {
+		switch module := strings.ReplaceAll(name, "-", "_"); {
 		case h.windows():
 			return host.ErrUnsupported
-		case name == "" || strings.ContainsAny(name, "/ \n"):
+		case module == "" || strings.ContainsAny(module, "/ \n"):
 			return fmt.Errorf("%w: module name %q", fs.ErrInvalid, name)
-		case slices.Contains(builtInModules, name):
+		case slices.Contains(builtInModules, module):
 			out = host.ModuleBuiltIn
-		case slices.Contains(s.Modules, name):
+		case slices.Contains(s.Modules, module):
 			out = host.ModuleLoaded
 		default:
 			return fs.ErrNotExist
@@ -93,16 +93,16 @@ func (h *Host) KernelModule(ctx context.Context, name string) (host.KernelModule
 // LoadKernelModule loads a module.
 func (h *Host) LoadKernelModule(ctx context.Context, name string) error {
 	return failed("load kernel module", name, h.change(ctx, func(s *state) error {
-		name := strings.ReplaceAll(name, "-", "_")
+		module := strings.ReplaceAll(name, "-", "_")
 		switch {
 		case h.windows():
 			return host.ErrUnsupported
-		case slices.Contains(builtInModules, name) || slices.Contains(s.Modules, name):
+		case slices.Contains(builtInModules, module) || slices.Contains(s.Modules, module):
 			return nil
-		case !slices.Contains(loadableModules, name):
+		case !slices.Contains(loadableModules, module):
 			return fmt.Errorf("%w: there is no module %q for this kernel", fs.ErrInvalid, name)
 		}
-		s.Modules = append(s.Modules, name)
+		s.Modules = append(s.Modules, module)
 		return nil
 	}))
 }

@@ -88,7 +88,7 @@ func (h *Host) head(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	head := make([]byte, 256)
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -231,7 +231,7 @@ func (h *Host) withdraw(ctx context.Context, svc *service) error {
 	if !ok || p.name != kubelet || h.cfg.ClusterDir == "" {
 		return nil
 	}
-	c, err := OpenCluster(h.cfg.ClusterDir, "")
+	c, err := OpenClusterConfig(ctx, ClusterConfig{Dir: h.cfg.ClusterDir})
 	if err != nil {
 		return err
 	}

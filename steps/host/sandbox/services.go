@@ -70,14 +70,14 @@ func (h *Host) dependsOn(svc *service, name string) bool {
 // CreateService registers a service.
 func (h *Host) CreateService(ctx context.Context, c host.ServiceConfig) error {
 	return failed("create service", c.Name, h.change(ctx, func(s *state) error {
-		c, err := h.normal(c)
+		want, err := h.normal(c)
 		if err != nil {
 			return err
 		}
-		if s.Services[h.fold(c.Name)] != nil {
+		if s.Services[h.fold(want.Name)] != nil {
 			return fs.ErrExist
 		}
-		s.Services[h.fold(c.Name)] = &service{Service: host.Service{ServiceConfig: c, State: host.ServiceStopped}}
+		s.Services[h.fold(want.Name)] = &service{Service: host.Service{ServiceConfig: want, State: host.ServiceStopped}}
 		return nil
 	}))
 }
@@ -85,16 +85,16 @@ func (h *Host) CreateService(ctx context.Context, c host.ServiceConfig) error {
 // UpdateService changes a registered service; a running one goes on as it was started.
 func (h *Host) UpdateService(ctx context.Context, c host.ServiceConfig) error {
 	return failed("update service", c.Name, h.change(ctx, func(s *state) error {
-		c, err := h.normal(c)
+		want, err := h.normal(c)
 		if err != nil {
 			return err
 		}
-		svc := s.Services[h.fold(c.Name)]
+		svc := s.Services[h.fold(want.Name)]
 		if svc == nil {
 			return fs.ErrNotExist
 		}
-		c.Name = svc.Name
-		svc.ServiceConfig = c
+		want.Name = svc.Name
+		svc.ServiceConfig = want
 		return nil
 	}))
 }

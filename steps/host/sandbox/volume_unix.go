@@ -16,7 +16,7 @@ func volumeFree(path string) (uint64, error) {
 	if err := unix.Statfs(path, &st); err != nil {
 		return 0, err
 	}
-	return uint64(st.Bavail) * uint64(st.Bsize), nil
+	return uint64(st.Bavail) * uint64(st.Bsize), nil //nolint:unconvert // Bavail is signed on FreeBSD
 }
 
 // fileID changes when a file is replaced: inode numbers are used again, times are not.

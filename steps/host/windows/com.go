@@ -39,7 +39,8 @@ func hresult(err error) error {
 		return err
 	}
 	code := uint32(oleErr.Code())
-	if info, ok := oleErr.SubError().(ole.EXCEPINFO); ok && code == hresultDispException && info.SCODE() != 0 {
+	var info ole.EXCEPINFO
+	if errors.As(oleErr.SubError(), &info) && code == hresultDispException && info.SCODE() != 0 {
 		code = info.SCODE()
 	}
 	return hresultError(code)

@@ -107,8 +107,8 @@ func (h *Host) session(ctx context.Context, op, name string, f func(session uint
 		return err
 	}
 	defer func() {
-		r, _, _ := dismShutdown.Call()
-		err = errors.Join(err, result("DismShutdown", r))
+		code, _, _ := dismShutdown.Call()
+		err = errors.Join(err, result("DismShutdown", code))
 	}()
 	var session uint32
 	r, _, _ = dismOpenSession.Call(uintptr(unsafe.Pointer(image)), 0, 0, uintptr(unsafe.Pointer(&session)))
@@ -116,8 +116,8 @@ func (h *Host) session(ctx context.Context, op, name string, f func(session uint
 		return err
 	}
 	defer func() {
-		r, _, _ := dismCloseSession.Call(uintptr(session))
-		err = errors.Join(err, result("DismCloseSession", r))
+		code, _, _ := dismCloseSession.Call(uintptr(session))
+		err = errors.Join(err, result("DismCloseSession", code))
 	}()
 	return f(session, text)
 }
@@ -136,7 +136,7 @@ func (h *Host) Feature(ctx context.Context, name string) (state host.FeatureStat
 			return errors.New("DismGetFeatureInfo gave nothing")
 		}
 		number := *(*int32)(unsafe.Add(info, unsafe.Sizeof(uintptr(0))))
-		dismDelete.Call(uintptr(info))
+		_, _, _ = dismDelete.Call(uintptr(info))
 		var known bool
 		if state, known = dismStates[number]; !known {
 			return fmt.Errorf("it is in a state with the number %d", number)

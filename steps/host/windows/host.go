@@ -91,7 +91,7 @@ func failed(op, subject string, err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
-	switch e := err.(type) { // not errors.As: what wraps the native error says its kind
+	switch e := err.(type) { //nolint:errorlint // what wraps the native error says its kind
 	case *fs.PathError:
 		err = e.Err
 	case *os.LinkError:

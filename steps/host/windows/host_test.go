@@ -272,7 +272,9 @@ func TestProbeHTTP(t *testing.T) {
 	if err := server.Close(); err != nil {
 		t.Error(err)
 	}
-	<-done
+	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
 	if _, err := h.ProbeHTTP(ctx, url); err == nil {
 		t.Error("an ended server answered")
 	}

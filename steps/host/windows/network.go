@@ -56,7 +56,7 @@ func (h *Host) Adapters(ctx context.Context) ([]host.Adapter, error) {
 	size, err := uint32(15000), error(windows.ERROR_BUFFER_OVERFLOW) // the size that its documentation begins with
 	var raw []byte
 	for range tableTries {
-		if err != windows.ERROR_BUFFER_OVERFLOW {
+		if !errors.Is(err, windows.ERROR_BUFFER_OVERFLOW) {
 			break
 		}
 		raw = make([]byte, size)
@@ -64,7 +64,7 @@ func (h *Host) Adapters(ctx context.Context) ([]host.Adapter, error) {
 			&size)
 	}
 	out := []host.Adapter{}
-	if err == windows.ERROR_NO_DATA {
+	if errors.Is(err, windows.ERROR_NO_DATA) {
 		return out, nil
 	}
 	if err != nil {

@@ -111,7 +111,7 @@ func (h *Host) SetDynamicPorts(ctx context.Context, r host.PortRange) error {
 		return failed(op, r.String(), err)
 	}
 	for _, family := range []string{"ipv4", "ipv6"} {
-		program := exec.CommandContext(ctx, filepath.Join(dir, "netsh.exe"), //nolint:gosec // Windows' own
+		program := exec.CommandContext(ctx, filepath.Join(dir, "netsh.exe"),
 			"interface", family, "set", "dynamicport", r.Protocol, "start="+strconv.Itoa(int(r.First)),
 			"num="+strconv.Itoa(r.Count()))
 		if err := program.Run(); err != nil {

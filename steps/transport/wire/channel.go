@@ -13,7 +13,7 @@ import (
 // MaxMessage bounds one message, in bytes.
 const MaxMessage = 256 << 20
 
-// ErrTooLong: a line is longer than its bound.
+// ErrTooLong says that a line is longer than its bound.
 var ErrTooLong = errors.New("message is too long")
 
 // Channel frames messages as lines of pure ASCII: characters outside of it are

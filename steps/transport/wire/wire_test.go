@@ -44,7 +44,7 @@ func TestChannelKeepsMessages(t *testing.T) {
 				t.Fatalf("have %q, want %q (%v)", have, m, err)
 			}
 		}
-		if _, err := c.Recv(); err != io.EOF {
+		if _, err := c.Recv(); !errors.Is(err, io.EOF) {
 			t.Fatalf("at the end: %v, want io.EOF", err)
 		}
 	})

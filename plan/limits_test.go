@@ -1,0 +1,45 @@
+package plan_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"nodejoin/plan"
+)
+
+// TestLimits compiles plans whose expressions ask for more than there is: each ends with one diagnostic at the
+// expression.
+func TestLimits(t *testing.T) {
+	const loops = `locals {
+  n = range(200)
+  small = 1
+  large = [for a in local.n : [for b in local.n : [for c in local.n : "${a} ${b} ${c}"]]]
+}
+`
+	for _, c := range []struct {
+		name   string
+		limits plan.Limits
+		want   string
+	}{
+		{"time", plan.Limits{Time: 50 * time.Millisecond, Memory: 1 << 40}, "After 50ms the plan is not compiled."},
+		{"memory", plan.Limits{Time: time.Minute, Memory: 128 << 20}, "takes more than 128 MiB of memory."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			writeFile(t, filepath.Join(dir, "main"+plan.Suffix), loops)
+			p, diags := plan.Load(dir, plan.Options{Version: "0.1.0", Limits: c.limits})
+			if diags.HasErrors() {
+				t.Fatal(diags)
+			}
+			out, diags := p.Compile()
+			if out != nil || len(diags) != 1 || !strings.Contains(diags[0].Detail, c.want) {
+				t.Fatalf("%v, %v; want one that says %q", out, diags, c.want)
+			}
+			if at := diags[0].Subject; at == nil || at.Start.Line != 4 {
+				t.Errorf("the diagnostic points to %v, want line 4", at)
+			}
+		})
+	}
+}
