@@ -113,8 +113,8 @@ func (c *compiler) self(m *block.Machine, specs []steps.Spec) cty.Value {
 	}
 	// The gate on the Node's registration gives its pod CIDR.
 	for _, s := range specs {
-		if s.Kind == "node_registered" && c.Cluster != nil && c.Cluster.Base.Network.Kind != "none" {
-			self["pod_cidr"] = eval.LaterString(s.ID + ".pod_cidr")
+		if slices.Contains(kinds.Of(s).Outputs, kinds.PodCIDR) && c.Cluster != nil && c.Cluster.Base.Network.Kind != "none" {
+			self["pod_cidr"] = eval.LaterString(s.ID + "." + kinds.PodCIDR)
 		}
 	}
 	if c.Cluster != nil && len(specs) == 0 {

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"errors"
 
 	"nodejoin/plan/block"
@@ -9,6 +8,7 @@ import (
 	"nodejoin/plan/recipe"
 	"nodejoin/plan/rule"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 // shape is the recipe of machines that differ in name and address only, with what
@@ -90,11 +90,8 @@ func (c *compiler) newShape(m *block.Machine, in recipe.Input) (*shape, error) {
 	for i := range specs {
 		s.made.Add(c.Plan, m, specs[i])
 		// A step that installs an artifact stands for that block: it is where a digest is fixed.
-		if specs[i].Kind != "archive" && specs[i].Kind != "binary" {
-			continue
-		}
-		var src steps.Source
-		if json.Unmarshal(specs[i].Args, &src) != nil {
+		src, ok := kinds.Installs(specs[i])
+		if !ok {
 			continue
 		}
 		for name, have := range in.Artifacts {

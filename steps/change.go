@@ -1,6 +1,9 @@
 package steps
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Action is what a step would do.
 type Action string
@@ -57,9 +60,20 @@ func (c Change) WrittenAt(t time.Time) Change {
 // NoOp tells that nothing is to be done.
 func (c Change) NoOp() bool { return c.Action == ActionNone }
 
-// Diff is one attribute that differs. Have and Want are written for people;
-// multi-line Text is shown as a unified diff. Sensitive values are never in it:
-// the kind leaves both sides empty and sets Sensitive.
+// FoundText is what was found of the text that the step writes: the content of a file, or
+// a command with an argument a line. differs is false where it is as wanted or not known.
+func (c Change) FoundText() (text string, differs bool) {
+	i := slices.IndexFunc(c.Diffs, func(d Diff) bool { return d.Text })
+	if i < 0 {
+		return "", false
+	}
+	return c.Diffs[i].Have, true
+}
+
+// Diff is one attribute that differs. Have and Want are written for people. With Text
+// they are the text itself, which is shown as a unified diff; a Change has one such Diff
+// at most. Sensitive values are never in it: the kind leaves both sides empty and sets
+// Sensitive.
 type Diff struct {
 	Name      string `json:"name"`
 	Have      string `json:"have,omitempty" lines:"true"`

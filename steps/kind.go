@@ -68,6 +68,17 @@ type Kind struct {
 	// Reboots: its apply ends with the machine going down; whoever runs it looks again
 	// once the machine is back.
 	Reboots bool
+	// AfterBoot: on Windows, what it makes counts only after a boot, which may undo it.
+	AfterBoot bool
+	// Waits: it changes nothing; its apply waits until something is so, or fails.
+	Waits bool
+	// Finds: it changes nothing; its check reports findings.
+	Finds bool
+	// Restored: of a kind of the cluster, a rollback of the machine restores it, too.
+	Restored bool
+	// Ends: it comes after all other steps of a join. From it on the node is verified, takes
+	// pods, and is not rolled back.
+	Ends bool
 	// Undo says how what the kind claims on a machine is undone, by the prefix of the key.
 	Undo map[record.Prefix]Undo
 	// OS is the only operating system that has such a thing; "" = every one.
@@ -77,6 +88,10 @@ type Kind struct {
 	Makes func(step any, os string) Thing
 	// Title is a step's line in a plan; without it, the arguments with the tag id.
 	Title func(step any) string
+	// Installs is the artifact that a step puts on the machine.
+	Installs func(step any) Source
+	// Runs is the service that a step registers.
+	Runs func(step any) host.ServiceConfig
 	// Gate is the service that a gate waits for; "" = none.
 	Gate func(step any) string
 	// Secrets replaces each secret in the arguments by what shown returns for it.
@@ -97,6 +112,16 @@ type Remark struct {
 	Arg     string
 	Summary string // of the diagnostic; "" = the argument has no effect
 	Detail  string
+}
+
+// Installs makes Kind.Installs of a function that takes the kind's own struct.
+func Installs[S any](f func(*S) Source) func(any) Source {
+	return func(step any) Source { return f(step.(*S)) }
+}
+
+// Runs makes Kind.Runs of a function that takes the kind's own struct.
+func Runs[S any](f func(*S) host.ServiceConfig) func(any) host.ServiceConfig {
+	return func(step any) host.ServiceConfig { return f(step.(*S)) }
 }
 
 // Makes makes Kind.Makes of a function that takes the kind's own struct.

@@ -12,6 +12,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/doctor"
 	"nodejoin/steps/engine"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/preflight"
 )
 
@@ -134,7 +135,7 @@ func (x *doctorCommand) load(c *cobra.Command, args []string) (err error) {
 }
 
 func hasPreflight(n plan.Node) bool {
-	return slices.ContainsFunc(n.Steps, func(s steps.Spec) bool { return s.Kind == "preflight" })
+	return slices.ContainsFunc(n.Steps, func(s steps.Spec) bool { return kinds.Of(s).Finds })
 }
 
 // diagnose asks all hosts once.

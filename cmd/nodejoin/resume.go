@@ -100,7 +100,7 @@ func (a *app) makeResume(ctx context.Context, args []string, n plan.Node, f host
 func (a *app) resumeAgain(n plan.Node, f host.Facts) (*engine.Resume, error) {
 	planned := 0
 	for _, s := range n.Steps {
-		if s.Kind == "reboot" {
+		if kinds.Of(s).Reboots {
 			planned++
 		}
 	}

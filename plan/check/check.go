@@ -11,6 +11,7 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 )
 
@@ -123,14 +124,11 @@ func Of(c *plan.Compiled) Cluster {
 }
 
 func manifestOf(s steps.Spec) (text string, ok bool) {
-	if s.Kind != "manifest" || steps.HasRef(string(s.Args)) {
+	m, ok := kinds.As[kinds.Manifest](s)
+	if !ok || steps.HasRef(m.Content) {
 		return "", false
 	}
-	o, err := read(File{Data: s.Args}) // its arguments are JSON, which is YAML
-	if err != nil || len(o) != 1 {
-		return "", false
-	}
-	return o[0].at("content").str(), true
+	return m.Content, true
 }
 
 // Run checks files. The RuntimeClasses in them count as well. An error is a file that cannot be parsed as

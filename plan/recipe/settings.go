@@ -82,7 +82,7 @@ func (b *build) settings(after ...string) {
 	}
 	rebooted := b.rebootFirst(after...)
 	for _, s := range b.in.Settings.Steps {
-		if s.Kind == "feature" {
+		if _, ok := s.Args.(*kinds.Feature); ok {
 			b.setting(s, rebooted...)
 		} else {
 			b.setting(s, after...)
@@ -134,20 +134,18 @@ func (b *build) features() (names []string) {
 }
 
 // reboot adds one reboot for all settings, after them. If the plan does not mention reboots, the step is
-// added only for a feature or a host name, which may need one.
+// added only for what counts after a boot, such as a feature.
 func (b *build) reboot(first int, after ...string) {
-	args, source := kinds.Reboot{Features: b.features()}, ""
+	var args kinds.Reboot
+	needed, source := false, ""
 	for _, s := range b.in.Settings.Steps {
-		if s.Kind == "feature" {
-			source = s.Source
+		if b.in.OS == "windows" && args.Add(s.Args) && !needed {
+			needed, source = true, s.Source
 		}
-	}
-	if n := b.named(); n != nil && b.in.OS == "windows" {
-		args.HostName, source = n.Args.(*kinds.HostName).Name, n.Source
 	}
 	if r := b.in.Settings.Reboot; r != nil {
 		args.Policy, args.Windows, source = r.Policy, r.Windows, r.Source
-	} else if len(args.Features) == 0 && args.HostName == "" {
+	} else if !needed {
 		return
 	}
 	for _, s := range b.specs[first:] {
@@ -163,15 +161,6 @@ func HostName(name, os string) []Setting {
 		title += afterBoot
 	}
 	return []Setting{{ID: "host_name", Title: title, Kind: "host_name", Args: &kinds.HostName{Name: name}}}
-}
-
-// named returns the setting of the machine's name, nil if the plan gives none.
-func (b *build) named() *Setting {
-	i := slices.IndexFunc(b.in.Settings.Steps, func(s Setting) bool { return s.Kind == "host_name" })
-	if i < 0 {
-		return nil
-	}
-	return &b.in.Settings.Steps[i]
 }
 
 // formerSettings is the step, and its kind, that undoes what the plan no longer names.

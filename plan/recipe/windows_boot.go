@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"encoding/json"
 	"slices"
 
 	"nodejoin/steps"
@@ -68,9 +67,8 @@ func (b *build) bootPart() []steps.Spec {
 			continue
 		}
 		s := b.specs[i]
-		if s.Kind == "service" && id != "flanneld" && id != "kube_proxy" {
-			var service kinds.Service
-			b.fail(json.Unmarshal(s.Args, &service))
+		service, ok := kinds.As[kinds.Service](s)
+		if ok && id != "flanneld" && id != "kube_proxy" {
 			s.Kind, s.Args = "service_running", steps.MustArgs(&kinds.ServiceRunning{Name: service.Name, Log: service.Log})
 		}
 		out = append(out, s)

@@ -100,14 +100,11 @@ func (c *Objects) Add(m *kinds.Manifest, step string) { c.note(m, written{step: 
 // come and go with each apply.
 func onceWritten(p *block.Plan, x *Expanded) {
 	for _, s := range x.Given {
-		if s.Kind != "manifest" {
-			continue
-		}
-		var m kinds.Manifest
-		if json.Unmarshal(s.Args, &m) != nil || steps.HasRef(m.Content) {
+		m, ok := kinds.As[kinds.Manifest](s)
+		if !ok || steps.HasRef(m.Content) {
 			continue // it is complete only later
 		}
-		x.Objects.note(&m, written{step: s.ID, node: x.Name}, func(o kube.Manifest, before written) {
+		x.Objects.note(m, written{step: s.ID, node: x.Name}, func(o kube.Manifest, before written) {
 			other := before.step + " of node " + before.node
 			if before.node == "" {
 				other = "the manifests block"

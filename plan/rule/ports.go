@@ -2,7 +2,6 @@ package rule
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"nodejoin/plan/block"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 )
 
 // nodePorts is the range of ports of services of type NodePort, unless the plan gives
@@ -210,8 +210,8 @@ func programPorts(p *block.Plan, x *Expanded) {
 	}
 	all := slices.Clip(x.Ports)
 	for _, s := range x.Given {
-		var service host.ServiceConfig
-		if s.Kind != "service" || json.Unmarshal(s.Args, &service) != nil {
+		service, ok := kinds.Runs(s)
+		if !ok {
 			continue
 		}
 		for _, o := range recipe.PortsOf(service.Name, service.Command) {

@@ -24,6 +24,8 @@ type ExamineRequest struct {
 	Node    string       `json:"node"`
 	Steps   []steps.Spec `json:"steps"` // of the node; they say how it should be
 	Cluster ClusterView  `json:"cluster"`
+	// PodCIDR are the references, in Steps, to the Node's pod CIDR.
+	PodCIDR []string `json:"pod_cidr,omitempty"`
 }
 
 // ClusterView is what the controller has read of the cluster for one node. A Why says
@@ -100,6 +102,8 @@ type diagnosis struct {
 	r host.Reader
 	e *steps.Env
 	c ClusterView
+	// podCIDR are references to the Node's pod CIDR.
+	podCIDR []string
 	// steps of the node, with the references filled that are known.
 	steps []plannedStep
 }
@@ -112,10 +116,12 @@ type plannedStep struct {
 
 // Examine looks for the symptoms of a machine that has joined; nothing is changed.
 func Examine(ctx context.Context, r host.Reader, e *steps.Env, req ExamineRequest) (ExamineReply, error) {
-	ex := &diagnosis{r: r, e: e, c: req.Cluster}
+	ex := &diagnosis{r: r, e: e, c: req.Cluster, podCIDR: req.PodCIDR}
 	values := steps.FactValues(e.Facts)
 	if n := req.Cluster.Node; n != nil && n.PodCIDR != "" {
-		values["registered.pod_cidr"] = n.PodCIDR
+		for _, ref := range req.PodCIDR {
+			values[ref] = n.PodCIDR
+		}
 	}
 	var waived []string
 	for _, s := range req.Steps {
@@ -189,14 +195,14 @@ func of[T any](x *diagnosis) (ids []string, list []T) {
 	return ids, list
 }
 
-// using are the steps that take a value ("registered.pod_cidr"), those that take outputs
-// of them, and services that are started from files among them; in the plan's order.
-func (x *diagnosis) using(value string) (ids []string) {
+// using are the steps that take one of these references, those that take outputs of them,
+// and services that are started from files among them; in the plan's order.
+func (x *diagnosis) using(values []string) (ids []string) {
 	var files []string
 	for _, s := range x.steps { // a step comes after those whose outputs it takes
 		takes := slices.ContainsFunc(s.refs, func(r string) bool {
 			step, _, _ := strings.Cut(r, ".")
-			return r == value || slices.Contains(ids, step)
+			return slices.Contains(values, r) || slices.Contains(ids, step)
 		})
 		if v, ok := s.args.(*kinds.Service); ok && len(v.Command) > 0 {
 			takes = takes || slices.ContainsFunc(v.Watched(), func(p string) bool {

@@ -170,7 +170,7 @@ func staleSubnet(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("the Node's pod network %q is none", x.c.Node.PodCIDR)
 	}
-	mend := x.using("registered.pod_cidr")
+	mend := x.using(x.podCIDR)
 	if _, proxy, ok := x.service("kube-proxy"); ok && !slices.Contains(mend, proxy) {
 		mend = append(mend, proxy)
 	}

@@ -165,7 +165,7 @@ func (p *patient) examine() doctor.ExamineReply {
 	stepstest.Must(p.t, err)
 	stepstest.Must(p.t, os.WriteFile(filepath.Join(p.config.Path, ".sandbox", "quirks.json"), raw, 0o600))
 	x := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {})
-	reply, err := examine(p.t, x, doctor.ExamineRequest{Node: "win-1", Steps: p.list, Cluster: p.view})
+	reply, err := examine(p.t, x, doctor.ExamineRequest{Node: "win-1", Steps: p.list, PodCIDR: []string{"registered.pod_cidr"}, Cluster: p.view})
 	stepstest.Must(p.t, err)
 	if reply.Mutations != 0 {
 		p.t.Errorf("%d mutating calls", reply.Mutations)

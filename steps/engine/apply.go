@@ -102,7 +102,7 @@ func (a *hostApply) runSteps(ctx context.Context) {
 			return
 		}
 		n := 1
-		switch k, _ := kinds.Lookup(rest[0].Kind); {
+		switch k := kinds.Of(rest[0]); {
 		case k.Place == steps.OnCluster:
 			a.applyCluster(ctx, rest[0], &a.sum)
 		case k.Reboots:
@@ -124,7 +124,7 @@ func (a *hostApply) prepare(ctx context.Context, next steps.Spec) {
 			return
 		}
 	}
-	if next.Kind == "node_joined" {
+	if kinds.Of(next).Ends {
 		// All is verified, and the Node takes pods from here on: it is no longer rolled back.
 		if a.sum.Err = a.verified(ctx); a.sum.Err == nil {
 			a.rollbackTo = nil
@@ -137,7 +137,7 @@ func (a *hostApply) prepare(ctx context.Context, next steps.Spec) {
 func (a *hostApply) batchOf(rest []steps.Spec) int {
 	blob := a.needsBlob(rest[0])
 	for n := 1; n < len(rest); n++ {
-		k, _ := kinds.Lookup(rest[n].Kind)
+		k := kinds.Of(rest[n])
 		if k.Place == steps.OnCluster || k.Reboots || !blob && a.needsBlob(rest[n]) || a.stopsFirst(rest[n].ID) {
 			return n
 		}
@@ -175,7 +175,7 @@ func (h *hostRun) applyCluster(ctx context.Context, spec steps.Spec, sum *HostSu
 		sum.Unchanged = append(sum.Unchanged, spec.ID)
 		return
 	}
-	if k, _ := kinds.Lookup(spec.Kind); k.Shared {
+	if kinds.Of(spec).Shared {
 		turn, _ := h.turns.LoadOrStore(sharedKey(spec), new(sync.Mutex))
 		turn.(*sync.Mutex).Lock()
 		defer turn.(*sync.Mutex).Unlock()

@@ -6,6 +6,7 @@ import (
 
 	"nodejoin/plan/compat"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 // checkArtifactVersions refuses a plan that names another version of Kubernetes for an
@@ -67,7 +68,8 @@ func (h *hostRun) kubernetesArchive() *StepReport {
 		return nil
 	}
 	for i := range h.report.Steps {
-		if s := &h.report.Steps[i]; s.Spec.ID == compat.KubernetesNode && s.Spec.Kind == "archive" {
+		s := &h.report.Steps[i]
+		if _, ok := kinds.Installs(s.Spec); ok && s.Spec.ID == compat.KubernetesNode {
 			return s
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"nodejoin/steps/doctor"
 	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/transport/wire"
 )
@@ -99,7 +100,7 @@ func (h diagnosing) run(ctx context.Context, view doctor.ClusterView) (d Diagnos
 	}()
 	var flight []steps.Spec
 	for _, s := range h.node.Steps {
-		if s.Kind == "preflight" {
+		if kinds.Of(s).Finds {
 			flight = append(flight, s)
 		}
 	}
@@ -126,7 +127,7 @@ func (h diagnosing) run(ctx context.Context, view doctor.ClusterView) (d Diagnos
 	}
 	view = h.viewNode(ctx, view)
 	exam, err := ask(ctx, h.hostRun, "checking", wire.Diagnose,
-		doctor.ExamineRequest{Node: h.node.Name, Steps: h.specs(steps.OnHost), Cluster: view})
+		doctor.ExamineRequest{Node: h.node.Name, Steps: h.specs(steps.OnHost), Cluster: view, PodCIDR: podCIDRs(h.node)})
 	if d.Err = err; err != nil {
 		return d
 	}
@@ -134,6 +135,16 @@ func (h diagnosing) run(ctx context.Context, view doctor.ClusterView) (d Diagnos
 	d.Found = append(d.Found, exam.Symptoms...)
 	d.Found = append(d.Found, h.pauseSymptoms(exam)...)
 	return d
+}
+
+// podCIDRs are the references to the Node's pod CIDR that the steps of a node may hold.
+func podCIDRs(n plan.Node) (refs []string) {
+	for _, s := range n.Steps {
+		if slices.Contains(kinds.Of(s).Outputs, kinds.PodCIDR) {
+			refs = append(refs, s.ID+"."+kinds.PodCIDR)
+		}
+	}
+	return refs
 }
 
 // pauseSymptoms judges the pause image of a Windows machine.

@@ -8,6 +8,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 )
 
@@ -42,7 +43,7 @@ func (h *hostRun) drainNode(ctx context.Context) error {
 func (h *hostRun) uncordonNode(ctx context.Context) error {
 	n := h.report.KubeNode
 	earlier := n != nil && n.OwnCordon == upgradeCordon
-	joins := slices.ContainsFunc(h.node.Steps, func(s steps.Spec) bool { return s.Kind == "node_joined" })
+	joins := slices.ContainsFunc(h.node.Steps, func(s steps.Spec) bool { return kinds.Of(s).Ends })
 	if !h.cordoned && !earlier || joins {
 		return nil
 	}

@@ -129,6 +129,6 @@ func servicesOf(n plan.Node) (out []serviceStep) {
 func (s serviceStep) stop() steps.Spec {
 	args := s.Service
 	args.State = host.ServiceStopped
-	return steps.Spec{ID: s.spec.ID + stopSuffix, Kind: "service", Args: steps.MustArgs(&args), Source: s.spec.Source,
+	return steps.Spec{ID: s.spec.ID + stopSuffix, Kind: s.spec.Kind, Args: steps.MustArgs(&args), Source: s.spec.Source,
 		Title: "Stop service " + s.Name + ", to restart it"}
 }

@@ -125,7 +125,7 @@ func (h rebooting) run(ctx context.Context) {
 	}
 	if err == nil {
 		h.booted = time.Now()
-		err = h.featuresKept(ctx)
+		err = h.outlived(ctx)
 	}
 	if err != nil {
 		h.sum.Failed, h.sum.Source, h.sum.Err = h.spec.ID, h.spec.Source, err
@@ -206,7 +206,9 @@ func (h rebooting) await(ctx context.Context) error {
 // comesUp reports whether a step may have failed because this run has rebooted the machine a
 // short time ago: it is a service, or waits for something.
 func (h *hostRun) comesUp(d event.StepDone) bool {
-	service := slices.ContainsFunc(h.node.Steps, func(s steps.Spec) bool { return s.ID == d.Step && s.Kind == "service" })
+	service := slices.ContainsFunc(h.node.Steps, func(s steps.Spec) bool {
+		return s.ID == d.Step && kinds.Of(s).Runs != nil
+	})
 	return (service || d.Action == string(steps.ActionWait)) && !h.booted.IsZero() && time.Since(h.booted) < comingUp
 }
 
@@ -217,28 +219,29 @@ func (h *hostRun) services(before string) []steps.Spec {
 		if s.ID == before {
 			break
 		}
-		if s.Kind == "service" {
+		if kinds.Of(s).Runs != nil {
 			out = append(out, s)
 		}
 	}
 	return out
 }
 
-// featuresKept wants that the features which were turned on before the reboot are on still:
-// Windows undoes while it boots what it cannot finish.
-func (h rebooting) featuresKept(ctx context.Context) error {
-	var features []steps.Spec
-	for _, s := range h.node.Steps[:slices.IndexFunc(h.node.Steps, func(s steps.Spec) bool {
-		return s.ID == h.spec.ID
-	})] {
-		if s.Kind == "feature" {
-			features = append(features, s)
+// outlived checks that what was made before the reboot, and counts only after one, is still
+// there: Windows undoes while it boots what it cannot finish.
+func (h rebooting) outlived(ctx context.Context) error {
+	var made []steps.Spec
+	for _, s := range h.node.Steps {
+		if s.ID == h.spec.ID {
+			break
+		}
+		if kinds.Of(s).AfterBoot {
+			made = append(made, s)
 		}
 	}
-	if len(features) == 0 {
+	if len(made) == 0 {
 		return nil
 	}
-	reply, err := ask(ctx, h.hostRun, "applying", wire.Check, h.request(features))
+	reply, err := ask(ctx, h.hostRun, "applying", wire.Check, h.request(made))
 	if err != nil {
 		return err
 	}
@@ -247,8 +250,8 @@ func (h rebooting) featuresKept(ctx context.Context) error {
 			return r.Err
 		}
 		if !r.Change.NoOp() {
-			return &steps.Error{Code: steps.CodeFailed, Summary: "a feature did not outlive the reboot",
-				Detail: fmt.Sprintf("step %s: Windows has turned the feature off again while %s booted", r.ID, h.node.Name),
+			return &steps.Error{Code: steps.CodeFailed, Summary: "a change did not outlive the reboot",
+				Detail: fmt.Sprintf("step %s: Windows undid it while %s booted", r.ID, h.node.Name),
 				Remedy: "look into the event log of the machine (Setup) and C:\\Windows\\Logs\\CBS\\CBS.log for " +
 					"why; then apply again"}
 		}

@@ -82,7 +82,7 @@ func (h *hostRun) rollsBack(ctx context.Context, sum *HostSummary) bool {
 		return false
 	}
 	i := slices.IndexFunc(h.node.Steps, func(s steps.Spec) bool { return s.ID == sum.Failed })
-	return i >= 0 && h.node.Steps[i].Kind != "node_joined"
+	return i >= 0 && !kinds.Of(h.node.Steps[i]).Ends
 }
 
 // lostWay reports whether err is that of a run which was stopped, or may not or cannot reach
@@ -124,8 +124,8 @@ func (h *hostRun) rollBack(ctx context.Context, sum *HostSummary) {
 	sum.Rollback = out
 	sum.Changed = slices.DeleteFunc(sum.Changed, func(id string) bool {
 		return slices.ContainsFunc(h.node.Steps, func(s steps.Spec) bool {
-			k, _ := kinds.Lookup(s.Kind)
-			return s.ID == id && (k.Place == steps.OnHost || s.Kind == "node_labels" || s.Kind == "node_taints")
+			k := kinds.Of(s)
+			return s.ID == id && (k.Place == steps.OnHost || k.Restored)
 		})
 	})
 	if out.Err == nil && reply.Before != nil {

@@ -210,7 +210,7 @@ func TestSlowReboot(t *testing.T) {
 		_, sum := w.apply(-1)
 		h := sum.Hosts[0]
 		if e := steps.AsError(h.Err); h.Failed != "reboot" || e == nil ||
-			e.Summary != "a feature did not outlive the reboot" || !strings.Contains(e.Detail, "feature_microsoft_hyper_v") {
+			e.Summary != "a change did not outlive the reboot" || !strings.Contains(e.Detail, "feature_microsoft_hyper_v") {
 			t.Errorf("failed at %q: %v", h.Failed, h.Err)
 		}
 		w.boots.undone = ""

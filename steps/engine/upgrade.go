@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -128,25 +127,19 @@ func (h upgradeCheck) checkVersion(kubelet *program) *steps.Error {
 
 // program is a program of Kubernetes as its service step runs it.
 type program struct {
-	step *StepReport
-	args kinds.Service
+	step    *StepReport
+	command []string // as the plan wants it
 }
 
 // program finds the service step that runs a program; nil = none.
 func (h upgradeCheck) program(name string) *program {
 	for i := range h.report.Steps {
 		s := &h.report.Steps[i]
-		if s.Spec.Kind != "service" {
-			continue
-		}
-		p := &program{step: s}
-		if json.Unmarshal(s.Spec.Args, &p.args) != nil {
-			continue
-		}
-		for _, word := range p.args.Command {
+		service, _ := kinds.Runs(s.Spec)
+		for _, word := range service.Command {
 			if strings.ContainsAny(word, `\/`) && strings.TrimSuffix(strings.ToLower(host.Base(h.node.OS, word)),
 				".exe") == name {
-				return p
+				return &program{step: s, command: service.Command}
 			}
 		}
 	}
@@ -161,14 +154,12 @@ func (h upgradeCheck) meaning(from, to string) []string {
 		if p == nil {
 			continue
 		}
-		want := compat.Use{Args: p.args.Command}
+		want := compat.Use{Args: p.command}
 		have := want
-		for _, d := range p.step.Result.Change.Diffs {
-			if d.Name == "command" && d.Text {
-				have.Args = strings.Split(d.Have, "\n")
-			}
+		if command, differs := p.step.Result.Change.FoundText(); differs {
+			have.Args = strings.Split(command, "\n")
 		}
-		have.Config, want.Config = h.configOf(p.args.Command)
+		have.Config, want.Config = h.configOf(p.command)
 		out = append(out, compat.Changes(name, have, want, from, to)...)
 	}
 	return out
@@ -184,15 +175,13 @@ func (h upgradeCheck) configOf(command []string) (have, want string) {
 		}
 	}
 	for _, s := range h.report.Steps {
-		var f kinds.File
-		if path == "" || s.Spec.Kind != "file" || json.Unmarshal(s.Spec.Args, &f) != nil || f.Path != path {
+		f, ok := kinds.As[kinds.File](s.Spec)
+		if !ok || path == "" || f.Path != path {
 			continue
 		}
 		have, want = f.Content, f.Content
-		for _, d := range s.Result.Change.Diffs {
-			if d.Name == "content" {
-				have = d.Have
-			}
+		if text, differs := s.Result.Change.FoundText(); differs {
+			have = text
 		}
 	}
 	return have, want
@@ -216,8 +205,7 @@ func (h upgradeCheck) interruption() *Interruption {
 			if first == "" && s.Result.Err == nil && !c.NoOp() && slices.Contains(c.Touches, steps.Touch{Service: name}) {
 				first = s.Spec.ID
 			}
-			var svc kinds.Service
-			if s.Spec.Kind == "service" && json.Unmarshal(s.Spec.Args, &svc) == nil && svc.Name == name {
+			if svc, ok := kinds.Runs(s.Spec); ok && svc.Name == name {
 				runs = c.Action != steps.ActionStart && c.Action != steps.ActionCreate
 			}
 		}

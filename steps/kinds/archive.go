@@ -19,7 +19,8 @@ import (
 )
 
 var archiveKind = steps.Kind{Name: "archive", Place: steps.OnHost, Doc: "files unpacked from an archive that is verified by digest",
-	New: func() any { return &Archive{} }}
+	New:      func() any { return &Archive{} },
+	Installs: steps.Installs(func(a *Archive) steps.Source { return a.Source })}
 
 // Archive is a set of files unpacked from one archive (.tar, .tar.gz, .tgz, .zip).
 type Archive struct {

@@ -3,6 +3,7 @@ package kinds
 
 import (
 	"nodejoin/steps"
+	"nodejoin/steps/host"
 	"nodejoin/steps/preflight"
 )
 
@@ -59,9 +60,42 @@ func Lookup(name string) (steps.Kind, bool) { return Catalog().Lookup(name) }
 
 // As is the argument struct of a spec, if it is of the kind that has that struct.
 func As[S any](s steps.Spec) (*S, bool) {
+	if k, ok := Lookup(s.Kind); !ok {
+		return nil, false
+	} else if _, is := k.New().(*S); !is {
+		return nil, false
+	}
 	v, _, err := Catalog().Decode(s)
 	out, ok := v.(*S)
 	return out, ok && err == nil
+}
+
+// Of is the kind of a spec; one that is not in the catalog has no properties.
+func Of(s steps.Spec) steps.Kind {
+	k, _ := Lookup(s.Kind)
+	return k
+}
+
+// Installs is the artifact that a step puts on the machine.
+func Installs(s steps.Spec) (src steps.Source, ok bool) {
+	if k := Of(s); k.Installs != nil {
+		v, _, err := Catalog().Decode(s)
+		if err == nil {
+			return k.Installs(v), true
+		}
+	}
+	return steps.Source{}, false
+}
+
+// Runs is the service that a step registers.
+func Runs(s steps.Spec) (service host.ServiceConfig, ok bool) {
+	if k := Of(s); k.Runs != nil {
+		v, _, err := Catalog().Decode(s)
+		if err == nil {
+			return k.Runs(v), true
+		}
+	}
+	return host.ServiceConfig{}, false
 }
 
 // Makes is what a step makes on a machine of the OS.

@@ -16,11 +16,14 @@ import (
 	"nodejoin/steps/wait"
 )
 
-var nodeRegisteredKind = steps.Kind{Name: "node_registered", Place: steps.OnCluster, Timeout: 5 * time.Minute, Doc: "a gate: the Node object exists, with its pod CIDR and the version of its kubelet", Outputs: []string{"pod_cidr", "subnet_gateway", "uid"},
+var nodeRegisteredKind = steps.Kind{Name: "node_registered", Place: steps.OnCluster, Waits: true, Timeout: 5 * time.Minute, Doc: "a gate: the Node object exists, with its pod CIDR and the version of its kubelet", Outputs: []string{PodCIDR, "subnet_gateway", "uid"},
 	New: func() any { return &NodeRegistered{} }}
 
-var nodeReadyKind = steps.Kind{Name: "node_ready", Place: steps.OnCluster, Timeout: 5 * time.Minute, Doc: "a gate: the Node is Ready",
+var nodeReadyKind = steps.Kind{Name: "node_ready", Place: steps.OnCluster, Waits: true, Timeout: 5 * time.Minute, Doc: "a gate: the Node is Ready",
 	New: func() any { return &NodeReady{} }}
+
+// PodCIDR is the output, of whatever kind, that is the Node's pod CIDR.
+const PodCIDR = "pod_cidr"
 
 // NodeRegistered waits for the Node and its pod CIDR, and says of the certificate
 // request what it sees. Outputs: uid, and where the Node has a pod CIDR that and the
@@ -43,7 +46,7 @@ func (n *NodeRegistered) Check(ctx context.Context, r kube.Reader, e *steps.Env)
 	if err == nil {
 		c.Outputs = map[string]string{"uid": node.UID}
 		if node.PodCIDR != "" {
-			c.Outputs["pod_cidr"], c.Outputs["subnet_gateway"] = node.PodCIDR, gateway(node.PodCIDR)
+			c.Outputs[PodCIDR], c.Outputs["subnet_gateway"] = node.PodCIDR, gateway(node.PodCIDR)
 		}
 	}
 	switch {

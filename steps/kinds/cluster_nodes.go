@@ -13,10 +13,10 @@ import (
 	"nodejoin/steps/kube"
 )
 
-var nodeLabelsKind = steps.Kind{Name: "node_labels", Place: steps.OnCluster, Doc: "labels of the Node; those that the plan gave it before go, others stay",
+var nodeLabelsKind = steps.Kind{Name: "node_labels", Place: steps.OnCluster, Restored: true, Doc: "labels of the Node; those that the plan gave it before go, others stay",
 	New: func() any { return &NodeLabels{} }}
 
-var nodeTaintsKind = steps.Kind{Name: "node_taints", Place: steps.OnCluster, Doc: "taints of the Node; those that the plan gave it before go, others stay",
+var nodeTaintsKind = steps.Kind{Name: "node_taints", Place: steps.OnCluster, Restored: true, Doc: "taints of the Node; those that the plan gave it before go, others stay",
 	New: func() any { return &NodeTaints{} }}
 
 const notRegistered = "the Node is not registered yet"

@@ -9,7 +9,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-var credentialsReadyKind = steps.Kind{Name: "credentials_ready", Place: steps.OnHost, Timeout: 5 * time.Minute, Doc: "a gate: a kubeconfig holds a valid client certificate of the node",
+var credentialsReadyKind = steps.Kind{Name: "credentials_ready", Place: steps.OnHost, Waits: true, Timeout: 5 * time.Minute, Doc: "a gate: a kubeconfig holds a valid client certificate of the node",
 	New:  func() any { return &CredentialsReady{} },
 	Gate: steps.Gate((*CredentialsReady).behind)}
 

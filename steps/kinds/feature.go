@@ -12,9 +12,12 @@ import (
 	"nodejoin/steps/record"
 )
 
+// featurePrefix is that of the claims.
+const featurePrefix record.Prefix = "feature"
+
 // Turning on a feature with its files at hand takes minutes; fetching them longer.
-var featureKind = steps.Kind{Name: "feature", Place: steps.OnHost, Timeout: 30 * time.Minute, Doc: "an optional feature of Windows that is on, or is after the next reboot",
-	Undo: map[record.Prefix]steps.Undo{record.Feature: {New: undoFeature, Snapshot: steps.SnapshotNone}},
+var featureKind = steps.Kind{Name: "feature", Place: steps.OnHost, AfterBoot: true, Timeout: 30 * time.Minute, Doc: "an optional feature of Windows that is on, or is after the next reboot",
+	Undo: map[record.Prefix]steps.Undo{featurePrefix: {New: undoFeature, Snapshot: steps.SnapshotNone}},
 	New:  func() any { return &Feature{} }}
 
 // Feature is an optional feature that is on. Whether it works already, or after a
@@ -45,7 +48,7 @@ func (f *Feature) state(ctx context.Context, r host.Reader) (host.FeatureState, 
 }
 
 func (f *Feature) Apply(ctx context.Context, h host.Host, e *steps.Env, _ steps.Change) (steps.Outcome, error) {
-	if err := e.Claim(ctx, h, record.New{Key: record.Feature.Of(f.Name)}); err != nil {
+	if err := e.Claim(ctx, h, record.New{Key: featurePrefix.Of(f.Name)}); err != nil {
 		return steps.Outcome{}, err
 	}
 	return steps.Outcome{}, h.EnableFeature(ctx, f.Name)

@@ -13,7 +13,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-var flannelAgreesKind = steps.Kind{Name: "flannel_agrees", Place: steps.OnCluster, Doc: "a condition: what the cluster's Linux nodes run of flannel is what this node is to run; it changes nothing",
+var flannelAgreesKind = steps.Kind{Name: "flannel_agrees", Place: steps.OnCluster, Waits: true, Doc: "a condition: what the cluster's Linux nodes run of flannel is what this node is to run; it changes nothing",
 	New:    func() any { return &FlannelAgrees{} },
 	Review: steps.Review((*FlannelAgrees).review)}
 

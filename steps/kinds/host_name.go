@@ -11,8 +11,11 @@ import (
 	"nodejoin/steps/record"
 )
 
-var hostNameKind = steps.Kind{Name: "host_name", Place: steps.OnHost, Doc: "the machine's own name; on Windows it counts after a reboot",
-	Undo: map[record.Prefix]steps.Undo{record.HostName: {New: undoHostName, Snapshot: steps.SnapshotNone}},
+// hostNamePrefix is that of the claims.
+const hostNamePrefix record.Prefix = "host_name"
+
+var hostNameKind = steps.Kind{Name: "host_name", Place: steps.OnHost, AfterBoot: true, Doc: "the machine's own name; on Windows it counts after a reboot",
+	Undo: map[record.Prefix]steps.Undo{hostNamePrefix: {New: undoHostName, Snapshot: steps.SnapshotNone}},
 	New:  func() any { return &HostName{} }}
 
 // HostName is the name of the machine. Names have no case (RFC 1123), so one that
@@ -23,7 +26,7 @@ type HostName struct {
 }
 
 // hostNameKey is the key of the claim that holds the earlier name.
-var hostNameKey = record.HostName.Of("machine")
+var hostNameKey = hostNamePrefix.Of("machine")
 
 // newName begins what is told of a name that counts after a reboot.
 const newName = "the machine's new name "

@@ -10,7 +10,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-var nodeJoinedKind = steps.Kind{Name: "node_joined", Place: steps.OnCluster, Doc: "the end of a join: the Node carries the mark of its plan and takes pods; a cordon of anybody else stays",
+var nodeJoinedKind = steps.Kind{Name: "node_joined", Place: steps.OnCluster, Ends: true, Doc: "the end of a join: the Node carries the mark of its plan and takes pods; a cordon of anybody else stays",
 	New: func() any { return &NodeJoined{} }}
 
 // NodeJoined is the one place that lets a Node take pods: it takes back what kept them

@@ -10,13 +10,19 @@ import (
 	"nodejoin/steps/record"
 )
 
+// The prefixes of the claims.
+const (
+	dynamicPortsPrefix  record.Prefix = "dynamic_ports"
+	reservedPortsPrefix record.Prefix = "reserved_ports"
+)
+
 var dynamicPortsKind = steps.Kind{Name: "dynamic_ports", Place: steps.OnHost, OS: "windows", Doc: "Windows: the ports that programs get which ask for any",
-	Undo:  map[record.Prefix]steps.Undo{record.DynamicPorts: {New: undoDynamicPorts}},
+	Undo:  map[record.Prefix]steps.Undo{dynamicPortsPrefix: {New: undoDynamicPorts}},
 	New:   func() any { return &DynamicPorts{} },
 	Makes: steps.Makes((*DynamicPorts).thing), Title: steps.Title((*DynamicPorts).title)}
 
 var reservedPortsKind = steps.Kind{Name: "reserved_ports", Place: steps.OnHost, OS: "windows", Doc: "Windows: ports that no program gets which asks for any, also after a boot",
-	Undo:  map[record.Prefix]steps.Undo{record.ReservedPorts: {New: undoReservedPorts}},
+	Undo:  map[record.Prefix]steps.Undo{reservedPortsPrefix: {New: undoReservedPorts}},
 	New:   func() any { return &ReservedPorts{} },
 	Makes: steps.Makes((*ReservedPorts).thing), Title: steps.Title((*ReservedPorts).title)}
 
@@ -36,7 +42,7 @@ func (d *DynamicPorts) thing(string) steps.Thing {
 
 func (d *DynamicPorts) title() string { return d.ports().String() }
 
-func (d *DynamicPorts) key() record.Key { return record.DynamicPorts.Of(d.Protocol) }
+func (d *DynamicPorts) key() record.Key { return dynamicPortsPrefix.Of(d.Protocol) }
 
 func windowsPorts(e *steps.Env, r host.PortRange, err error) error {
 	switch {
@@ -100,7 +106,7 @@ func (p *ReservedPorts) thing(string) steps.Thing { return steps.Thing{Key: p.ke
 
 func (p *ReservedPorts) title() string { return p.ports().String() }
 
-func (p *ReservedPorts) key() record.Key { return record.ReservedPorts.Of(p.ports().String()) }
+func (p *ReservedPorts) key() record.Key { return reservedPortsPrefix.Of(p.ports().String()) }
 
 func (p *ReservedPorts) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
 	if err := windowsPorts(e, p.ports(), p.ports().Valid()); err != nil {

@@ -18,19 +18,19 @@ import (
 	"nodejoin/steps/wait"
 )
 
-var httpReadyKind = steps.Kind{Name: "http_ready", Place: steps.OnHost, Timeout: 3 * time.Minute, Doc: "a gate: an address on the machine answers",
+var httpReadyKind = steps.Kind{Name: "http_ready", Place: steps.OnHost, Waits: true, Timeout: 3 * time.Minute, Doc: "a gate: an address on the machine answers",
 	New:  func() any { return &HTTPReady{} },
 	Gate: steps.Gate((*HTTPReady).behind)}
 
-var pipeReadyKind = steps.Kind{Name: "pipe_ready", Place: steps.OnHost, Timeout: 3 * time.Minute, Doc: "a gate: a named pipe or unix socket answers",
+var pipeReadyKind = steps.Kind{Name: "pipe_ready", Place: steps.OnHost, Waits: true, Timeout: 3 * time.Minute, Doc: "a gate: a named pipe or unix socket answers",
 	New:  func() any { return &PipeReady{} },
 	Gate: steps.Gate((*PipeReady).behind)}
 
-var fileReadyKind = steps.Kind{Name: "file_ready", Place: steps.OnHost, Timeout: 5 * time.Minute, Doc: "a gate: a program has written a file",
+var fileReadyKind = steps.Kind{Name: "file_ready", Place: steps.OnHost, Waits: true, Timeout: 5 * time.Minute, Doc: "a gate: a program has written a file",
 	New:  func() any { return &FileReady{} },
 	Gate: steps.Gate((*FileReady).behind)}
 
-var hnsReadyKind = steps.Kind{Name: "hns_network_ready", Place: steps.OnHost, OS: "windows", Timeout: 5 * time.Minute, Doc: "a gate: an HNS network exists and has its management address", Outputs: []string{"management_ip"},
+var hnsReadyKind = steps.Kind{Name: "hns_network_ready", Place: steps.OnHost, Waits: true, OS: "windows", Timeout: 5 * time.Minute, Doc: "a gate: an HNS network exists and has its management address", Outputs: []string{"management_ip"},
 	New:  func() any { return &HNSNetworkReady{} },
 	Gate: steps.Gate((*HNSNetworkReady).behind)}
 

@@ -26,6 +26,19 @@ type Reboot struct {
 	FeaturesAfter []string `json:"features_after,omitempty" doc:"features that are turned on after it: as long as one of them is off it is for what Windows waits for already, and never for anything else"`
 }
 
+// Add makes the reboot one for what a step makes, where that counts only after a boot.
+func (b *Reboot) Add(step any) bool {
+	switch s := step.(type) {
+	case *Feature:
+		b.Features = append(b.Features, s.Name)
+	case *HostName:
+		b.HostName = s.Name
+	default:
+		return false
+	}
+	return true
+}
+
 // Words of Policy.
 const (
 	RebootAuto   = "auto"

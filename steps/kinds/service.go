@@ -27,7 +27,9 @@ var serviceKind = steps.Kind{Name: "service", Place: steps.OnHost, Doc: "a regis
 		record.Namespaces:  {New: undoNamespaces, Order: steps.UndoOfPrograms, Snapshot: steps.SnapshotNew, Removes: removesNamespaces},
 	},
 	New:   func() any { return &Service{} },
-	Makes: steps.Makes((*Service).thing), Secrets: steps.Secrets((*Service).secrets), Review: steps.Review((*Service).review)}
+	Makes: steps.Makes((*Service).thing), Secrets: steps.Secrets((*Service).secrets),
+	Runs:   steps.Runs(func(s *Service) host.ServiceConfig { return s.ServiceConfig }),
+	Review: steps.Review((*Service).review)}
 
 // Service is a registered service. It is changed in place, and restarted when what
 // it was last started from (command, environment, its program, watched files) has

@@ -15,8 +15,11 @@ import (
 	"nodejoin/steps/record"
 )
 
+// sourceVIPPrefix is that of the claims.
+const sourceVIPPrefix record.Prefix = "source_vip"
+
 var sourceVIPKind = steps.Kind{Name: "source_vip", Place: steps.OnHost, Doc: "an address of the node's pod network, reserved in the host-local store for kube-proxy", Outputs: []string{"address"},
-	Undo: map[record.Prefix]steps.Undo{record.SourceVIP: {New: undoSourceVIP, Snapshot: steps.SnapshotNew}},
+	Undo: map[record.Prefix]steps.Undo{sourceVIPPrefix: {New: undoSourceVIP, Snapshot: steps.SnapshotNew}},
 	New:  func() any { return &SourceVIP{} }}
 
 // SourceVIP is a reservation in the store of the host-local IPAM plugin
@@ -190,7 +193,7 @@ func (v *SourceVIP) Apply(ctx context.Context, h host.Host, e *steps.Env, _ step
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	claims := []record.New{{Key: record.SourceVIP.Of(v.store(e)), Detail: v.key()}}
+	claims := []record.New{{Key: sourceVIPPrefix.Of(v.store(e)), Detail: v.key()}}
 	if !s.there {
 		parents, err := e.Parents(ctx, h, host.Join(e.Facts.OS, v.store(e), lastReserved))
 		if err != nil {

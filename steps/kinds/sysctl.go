@@ -13,8 +13,11 @@ import (
 	"nodejoin/steps/record"
 )
 
+// sysctlPrefix is that of the claims.
+const sysctlPrefix record.Prefix = "sysctl"
+
 var sysctlKind = steps.Kind{Name: "sysctl", Place: steps.OnHost, OS: "linux", Doc: "Linux: a kernel parameter, now and after every boot",
-	Undo: map[record.Prefix]steps.Undo{record.Sysctl: {New: undoSysctl}},
+	Undo: map[record.Prefix]steps.Undo{sysctlPrefix: {New: undoSysctl}},
 	New:  func() any { return &Sysctl{} }}
 
 // Sysctl is a kernel parameter and the file that sets it at boot,
@@ -82,7 +85,7 @@ func (s *Sysctl) Apply(ctx context.Context, h host.Host, e *steps.Env, _ steps.C
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	if err := e.Claim(ctx, h, record.New{Key: record.Sysctl.Of(s.Name), Previous: have}); err != nil {
+	if err := e.Claim(ctx, h, record.New{Key: sysctlPrefix.Of(s.Name), Previous: have}); err != nil {
 		return steps.Outcome{}, err
 	}
 	if err := applyFile(ctx, h, e, s.file()); err != nil {

@@ -15,8 +15,11 @@ import (
 	"nodejoin/steps/record"
 )
 
+// trustedCAPrefix is that of the claims.
+const trustedCAPrefix record.Prefix = "trusted_ca"
+
 var trustedCAKind = steps.Kind{Name: "trusted_ca", Place: steps.OnHost, Timeout: 3 * time.Minute, Doc: "a certificate authority that the machine trusts",
-	Undo:  map[record.Prefix]steps.Undo{record.TrustedCA: {New: undoTrustedCA}},
+	Undo:  map[record.Prefix]steps.Undo{trustedCAPrefix: {New: undoTrustedCA}},
 	New:   func() any { return &TrustedCA{} },
 	Makes: steps.Makes((*TrustedCA).thing), Review: steps.Review((*TrustedCA).review)}
 
@@ -108,7 +111,7 @@ func (c *TrustedCA) Apply(ctx context.Context, h host.Host, e *steps.Env, _ step
 	return steps.Outcome{}, h.TrustCA(ctx, ca.Raw)
 }
 
-func caKey(ca *x509.Certificate) record.Key { return record.TrustedCA.Of(fingerprint(ca.Raw)) }
+func caKey(ca *x509.Certificate) record.Key { return trustedCAPrefix.Of(fingerprint(ca.Raw)) }
 
 // fingerprint is the sha256 of a certificate, as browsers and openssl show it, but in
 // lower case and without colons.

@@ -13,7 +13,7 @@ import (
 )
 
 // PreflightKind is the kind of a Preflight.
-var PreflightKind = steps.Kind{Name: "preflight", Place: steps.OnHost,
+var PreflightKind = steps.Kind{Name: "preflight", Place: steps.OnHost, Finds: true,
 	Doc:     "conditions of the machine, checked before anything is changed; those that do not hold are findings",
 	Outputs: []string{"subnet"},
 	New:     func() any { return &Preflight{} }}

@@ -10,31 +10,25 @@ import (
 // declare how each is undone (steps.Kind.Undo).
 type Prefix string
 
-// The prefixes of what nodejoin, or a program that it runs, makes or alters.
+// The prefixes that more than one kind or package uses, or that have a key of their own form below. Those of one
+// kind stand in its file.
 const (
-	Service       Prefix = "service"
-	Feature       Prefix = "feature"
-	HostName      Prefix = "host_name"
-	HNSNetwork    Prefix = "hns_network"
-	Interface     Prefix = "interface"
-	Chains        Prefix = "chains"
-	FilterTable   Prefix = "filter_table"
-	Routes        Prefix = "routes"
-	Namespaces    Prefix = "netns"
-	FirewallRule  Prefix = "firewall_rule"
-	Registry      Prefix = "registry"
-	RegistryKey   Prefix = "registry_key"
-	Sysctl        Prefix = "sysctl"
-	DynamicPorts  Prefix = "dynamic_ports"
-	ReservedPorts Prefix = "reserved_ports"
-	TrustedCA     Prefix = "trusted_ca"
-	Env           Prefix = "env"
-	EnvFile       Prefix = "env_file"
-	SourceVIP     Prefix = "source_vip"
-	ProgramData   Prefix = "made" // a file or folder that a program makes
-	Backup        Prefix = "backup"
-	File          Prefix = "file"
-	Directory     Prefix = "directory"
+	Service      Prefix = "service"
+	HNSNetwork   Prefix = "hns_network"
+	Interface    Prefix = "interface"
+	Chains       Prefix = "chains"
+	FilterTable  Prefix = "filter_table"
+	Routes       Prefix = "routes"
+	Namespaces   Prefix = "netns"
+	FirewallRule Prefix = "firewall_rule"
+	Registry     Prefix = "registry"
+	RegistryKey  Prefix = "registry_key"
+	Env          Prefix = "env"
+	EnvFile      Prefix = "env_file"
+	ProgramData  Prefix = "made" // a file or folder that a program makes
+	Backup       Prefix = "backup"
+	File         Prefix = "file"
+	Directory    Prefix = "directory"
 )
 
 // Key names one thing on a machine. Its text form, "prefix:name", is that of

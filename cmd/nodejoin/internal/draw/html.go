@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"slices"
 	"strings"
 
 	"nodejoin/plan"
@@ -119,7 +118,7 @@ func (g *group) draw() {
 			tip += "\n" + s.Source
 		}
 		y := top(p.row)
-		g.Boxes = append(g.Boxes, box{ID: s.ID, Kind: s.Kind, Class: class(s.Kind), Tip: tip,
+		g.Boxes = append(g.Boxes, box{ID: s.ID, Kind: s.Kind, Class: class(kinds.Of(s)), Tip: tip,
 			Search: strings.ToLower(s.ID + " " + s.Kind),
 			X:      px(p.x - p.width/2), Y: px(y), W: px(p.width), H: px(boxHeight), Mid: px(p.x), Text1: px(y + 17),
 			Text2: px(y + 32)})
@@ -147,16 +146,15 @@ func (g *group) draw() {
 }
 
 // class is the colour of a kind's boxes.
-func class(kind string) string {
-	k, _ := kinds.Lookup(kind)
+func class(k steps.Kind) string {
 	switch {
-	case strings.HasSuffix(kind, "_ready"), kind == "preflight", kind == "flannel_agrees", kind == "node_registered":
+	case k.Waits, k.Finds:
 		return "wait"
 	case k.Place == steps.OnCluster:
 		return "kube"
-	case kind == "service":
+	case k.Runs != nil:
 		return "run"
-	case slices.Contains([]string{"archive", "binary"}, kind):
+	case k.Installs != nil:
 		return "get"
 	}
 	return "set"

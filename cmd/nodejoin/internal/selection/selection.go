@@ -10,6 +10,7 @@ import (
 	"nodejoin/plan"
 	"nodejoin/plan/eval"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 // Apply keeps the nodes and steps of c that targets name, or all if there are none, and
@@ -157,7 +158,7 @@ func needs(s steps.Spec) []string {
 func neededBy(all []steps.Spec) func(steps.Spec) []string {
 	by := map[string][]string{}
 	for _, s := range all {
-		if s.Kind == "node_joined" {
+		if kinds.Of(s).Ends {
 			continue
 		}
 		for _, n := range needs(s) {
