@@ -82,6 +82,17 @@ type Diff struct {
 	Sensitive bool   `json:"sensitive,omitempty"`
 }
 
+// HideDiff is c with nothing shown of the named attribute but that it differs.
+func (c Change) HideDiff(name string) Change {
+	c.Diffs = slices.Clone(c.Diffs)
+	for i, d := range c.Diffs {
+		if d.Name == name {
+			c.Diffs[i] = Diff{Name: name, Sensitive: true}
+		}
+	}
+	return c
+}
+
 // Outcome is what an apply gives besides the new state.
 type Outcome struct {
 	// Outputs that only the apply can know (a minted token); sensitive ones are

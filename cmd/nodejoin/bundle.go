@@ -16,6 +16,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
+	"nodejoin/steps"
 	"nodejoin/steps/collect"
 	"nodejoin/steps/engine"
 )
@@ -41,12 +42,12 @@ type entry struct {
 }
 
 func (b *bundle) missing(name, why string) {
-	b.lacks = append(b.lacks, name+": "+collect.Redact(ui.CleanLine(why), b.known))
+	b.lacks = append(b.lacks, name+": "+steps.Redact(ui.CleanLine(why), b.known))
 }
 
 // add removes secrets, even if the host has done so before.
 func (b *bundle) add(name, text string) {
-	text = collect.Redact(text, b.known)
+	text = steps.Redact(text, b.known)
 	if b.size += len(text); b.size > maxBundle {
 		b.size -= len(text)
 		b.missing(name, fmt.Sprintf("left out: the limit of %d MiB is reached", maxBundle>>20))

@@ -70,7 +70,7 @@ func Gather(ctx context.Context, r host.Reader, req GatherRequest) (GatherReply,
 		}
 	}
 	for i := range g.parts {
-		g.parts[i].Text = Redact(g.parts[i].Text, known)
+		g.parts[i].Text = steps.Redact(g.parts[i].Text, known)
 	}
 	return GatherReply{Facts: f, Parts: g.parts}, nil
 }

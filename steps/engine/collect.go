@@ -77,7 +77,7 @@ func (h collecting) cluster(ctx context.Context) (out []collect.Part) {
 		if err != nil {
 			p.Missing = errors.Join(err).Error()
 		}
-		p.Text = collect.Redact(string(b), nil)
+		p.Text = steps.Redact(string(b), nil)
 		out = append(out, p)
 	}
 	part("info.json", func() (any, error) { return h.api.Info(ctx) })

@@ -50,6 +50,9 @@ func (f *File) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Ch
 		return c, nil
 	}
 	c := f.diff(have, e.Facts.OS)
+	if e.Record.Secret(e.Facts.OS, f.Path) {
+		c = c.HideDiff("content")
+	}
 	if have != nil {
 		c = c.WrittenAt(have.ModTime)
 	}
@@ -73,7 +76,7 @@ func (f *File) diff(have *host.File, os string) steps.Change {
 		}
 	}
 	if have.Truncated || string(have.Content) != f.Content {
-		c.Diffs = append(c.Diffs, contentDiff(have, f.Content, f.Sensitive))
+		c.Diffs = append(c.Diffs, f.contentDiff(have))
 		c.Touches = []steps.Touch{{Path: f.Path}}
 	}
 	c.Diffs = append(c.Diffs, accessDiff(os, have.Access, f.Access)...)
@@ -87,15 +90,24 @@ func (f *File) diff(have *host.File, os string) steps.Change {
 	return c
 }
 
-func contentDiff(have *host.File, want string, sensitive bool) steps.Diff {
+// contentDiff shows what differs, but nothing of a file that either side keeps private: the plan's content is
+// sensitive, or the file is, or becomes, closed to others. Of the rest it hides what looks like a secret.
+func (f *File) contentDiff(have *host.File) steps.Diff {
+	hidden := steps.Diff{Name: "content", Sensitive: true}
 	switch {
-	case sensitive:
-		return steps.Diff{Name: "content", Sensitive: true}
-	case !have.Truncated && utf8.Valid(have.Content) && utf8.ValidString(want):
-		return steps.Diff{Name: "content", Have: string(have.Content), Want: want, Text: true}
+	case f.Sensitive, f.Access == host.AccessPrivate, have.Access == host.AccessPrivate:
+		return hidden
+	case !have.Truncated && utf8.Valid(have.Content) && utf8.ValidString(f.Content):
+		d := steps.Diff{Name: "content", Have: steps.Redact(string(have.Content), nil),
+			Want: steps.Redact(f.Content, nil), Text: true}
+		if d.Have == d.Want {
+			return hidden // only the secrets differ
+		}
+		return d
 	}
-	sum := sha256.Sum256([]byte(want))
-	return steps.Diff{Name: "content", Have: describe(have), Want: fmt.Sprintf("%d bytes, sha256 %s", len(want), hex.EncodeToString(sum[:]))}
+	sum := sha256.Sum256([]byte(f.Content))
+	return steps.Diff{Name: "content", Have: describe(have),
+		Want: fmt.Sprintf("%d bytes, sha256 %s", len(f.Content), hex.EncodeToString(sum[:]))}
 }
 
 func (f *File) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
@@ -106,13 +118,34 @@ func (f *File) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Cha
 	if err := claimFile(ctx, h, e, f.Path, f.Sensitive); err != nil {
 		return steps.Outcome{}, err
 	}
+	if f.Sensitive {
+		if err := f.noteSecret(ctx, h, e, true); err != nil {
+			return steps.Outcome{}, err
+		}
+	}
+	if err := f.write(ctx, h, have); err != nil || f.Sensitive {
+		return steps.Outcome{}, err
+	}
+	return steps.Outcome{}, f.noteSecret(ctx, h, e, false)
+}
+
+// noteSecret notes before a sensitive content is written, and after another one was, whether the file holds one: a
+// plan that no longer says so does not make it public.
+func (f *File) noteSecret(ctx context.Context, h host.Host, e *steps.Env, secret bool) error {
+	if !e.Record.SetSecret(e.Facts.OS, f.Path, secret) {
+		return nil
+	}
+	return e.Record.Save(ctx, h, e.Facts)
+}
+
+func (f *File) write(ctx context.Context, h host.Host, have *host.File) error {
 	switch {
 	case f.Absent:
-		return steps.Outcome{}, h.Remove(ctx, f.Path)
+		return h.Remove(ctx, f.Path)
 	case have != nil && !have.Truncated && string(have.Content) == f.Content:
-		return steps.Outcome{}, h.SetAccess(ctx, f.Path, f.Access)
+		return h.SetAccess(ctx, f.Path, f.Access)
 	}
-	return steps.Outcome{}, h.WriteFile(ctx, f.Path, strings.NewReader(f.Content), host.WriteOptions{Access: f.Access})
+	return h.WriteFile(ctx, f.Path, strings.NewReader(f.Content), host.WriteOptions{Access: f.Access})
 }
 
 // describe is the size of a content that is not shown, with its digest where all of it was read.

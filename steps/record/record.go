@@ -35,6 +35,9 @@ type Record struct {
 	// plan's cluster. They stay when the plan no longer names them.
 	Settings map[string][]Key `json:"settings,omitempty"`
 
+	// Secrets are the path keys of files that nodejoin wrote with a sensitive content.
+	Secrets []string `json:"secrets,omitempty"`
+
 	// Snapshot is open while a change of the machine may be rolled back; nil = none.
 	Snapshot *Snapshot `json:"snapshot,omitempty"`
 }
@@ -175,6 +178,26 @@ func (r *Record) Save(ctx context.Context, h host.Host, f host.Facts) error {
 		return err
 	}
 	return h.WriteFile(ctx, Path(f), bytes.NewReader(b), host.WriteOptions{Access: host.AccessPrivate})
+}
+
+// Secret reports whether the file holds a sensitive content that nodejoin wrote.
+func (r *Record) Secret(os, path string) bool {
+	return slices.Contains(r.Secrets, host.PathKey(os, path))
+}
+
+// SetSecret notes whether the file holds a sensitive content. It reports whether the record, which is not saved,
+// has changed.
+func (r *Record) SetSecret(os, path string, secret bool) (changed bool) {
+	if secret == r.Secret(os, path) {
+		return false
+	}
+	key := host.PathKey(os, path)
+	if secret {
+		r.Secrets = append(r.Secrets, key)
+	} else {
+		r.Secrets = slices.DeleteFunc(r.Secrets, func(s string) bool { return s == key })
+	}
+	return true
 }
 
 // Lookup finds a claim. There is one for whatever nodejoin made (Existed is false) or

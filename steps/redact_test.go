@@ -1,4 +1,4 @@
-package collect
+package steps_test
 
 import (
 	"strings"
@@ -18,16 +18,16 @@ func TestRedact(t *testing.T) {
 		"half of a line " + s + "\n-----END PRIVATE KEY-----\nrest",
 		"x\n-----BEGIN RSA PRIVATE KEY-----\n" + s, "the known one, " + s + ", in a sentence",
 	} {
-		if have := Redact(text, []string{s[:3], "known-by-none"}); strings.Contains(have, s) && !strings.Contains(text,
+		if have := steps.Redact(text, []string{s[:3], "known-by-none"}); strings.Contains(have, s) && !strings.Contains(text,
 			"sentence") {
 			t.Errorf("%q became %q", text, have)
 		}
-		if have := Redact(text, []string{s[:6], s}); strings.Contains(have, s) || strings.Contains(have, s[6:]) {
+		if have := steps.Redact(text, []string{s[:6], s}); strings.Contains(have, s) || strings.Contains(have, s[6:]) {
 			t.Errorf("known: %q became %q", text, have)
 		}
 	}
 	for _, token := range []string{"abcdef.0123456789abcdef", "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2ln"} {
-		if have := Redact("got "+token+" from", nil); have != "got "+steps.Hidden+" from" {
+		if have := steps.Redact("got "+token+" from", nil); have != "got "+steps.Hidden+" from" {
 			t.Errorf("%q", have)
 		}
 	}
@@ -37,7 +37,7 @@ func TestRedact(t *testing.T) {
 		"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----", "kubelet.exe --config=C:\\k\\config.yaml",
 		"password_env = \"PW\"",
 	} {
-		if have := Redact(text, nil); have != text {
+		if have := steps.Redact(text, nil); have != text {
 			t.Errorf("%q became %q", text, have)
 		}
 	}

@@ -1,12 +1,10 @@
-package collect
+package steps
 
 import (
 	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
-
-	"nodejoin/steps"
 )
 
 var (
@@ -35,17 +33,17 @@ func Redact(text string, known []string) string {
 		if len(k) < 4 {
 			continue
 		}
-		text = strings.ReplaceAll(text, k, steps.Hidden)
+		text = strings.ReplaceAll(text, k, Hidden)
 		if b, err := json.Marshal(k); err == nil { // as a string of JSON has it
-			text = strings.ReplaceAll(text, string(b[1:len(b)-1]), steps.Hidden)
+			text = strings.ReplaceAll(text, string(b[1:len(b)-1]), Hidden)
 		}
 	}
-	text = keyWhole.ReplaceAllString(text, steps.Hidden)
-	text = keyEnd.ReplaceAllString(text, steps.Hidden)
-	text = keyBegin.ReplaceAllString(text, steps.Hidden)
-	text = steps.InURL.ReplaceAllString(text, "${1}"+steps.Hidden+"@")
-	text = jwtForm.ReplaceAllString(text, steps.Hidden)
-	text = bootstrapForm.ReplaceAllString(text, steps.Hidden)
-	text = bearer.ReplaceAllString(text, "${1}"+steps.Hidden)
-	return secretKey.ReplaceAllString(text, `${1}"`+steps.Hidden+`"`)
+	text = keyWhole.ReplaceAllString(text, Hidden)
+	text = keyEnd.ReplaceAllString(text, Hidden)
+	text = keyBegin.ReplaceAllString(text, Hidden)
+	text = InURL.ReplaceAllString(text, "${1}"+Hidden+"@")
+	text = jwtForm.ReplaceAllString(text, Hidden)
+	text = bootstrapForm.ReplaceAllString(text, Hidden)
+	text = bearer.ReplaceAllString(text, "${1}"+Hidden)
+	return secretKey.ReplaceAllString(text, `${1}"`+Hidden+`"`)
 }
