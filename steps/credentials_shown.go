@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,6 +22,19 @@ var (
 func ShowCredentials(text string) string {
 	text = InURL.ReplaceAllString(text, "${1}"+Hidden+"@")
 	return atFront.ReplaceAllString(text, Hidden+"@")
+}
+
+// ShowURL is an address without what may be secret in it: password, query (as of presigned addresses) and fragment.
+func ShowURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "the address"
+	}
+	if u.RawQuery != "" {
+		u.RawQuery = "..."
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u.Redacted()
 }
 
 // ShowEnvironment hides the values of the sensitive variables of a service's environment,

@@ -57,3 +57,16 @@ func TestServiceSecretEnvironment(t *testing.T) {
 	stepstest.Applied(t, h, nil, []steps.Spec{with("second-secret")})
 	stepstest.Settled(t, h, nil, []steps.Spec{with("second-secret")})
 }
+
+// What is wrong with an artifact is told without the secrets of its address.
+func TestSourceName(t *testing.T) {
+	for in, want := range map[string]string{
+		"https://example.com/a.zip":                      "https://example.com/a.zip",
+		"https://u:SECRET@example.com/a.zip?sig=SECRET":  "https://u:xxxxx@example.com/a.zip?...",
+		"https://example.com/a.zip?X-Amz-Signature=x#at": "https://example.com/a.zip?...",
+	} {
+		if have := (steps.Source{URL: in}).Name(); have != want {
+			t.Errorf("%q is named %q, want %q", in, have, want)
+		}
+	}
+}

@@ -51,12 +51,12 @@ func NewHash(algorithm string) hash.Hash {
 	return sha256.New()
 }
 
-// Name is the URL or file path.
+// Name is the file path, or the URL without what may be secret in it.
 func (s Source) Name() string {
 	if s.File != "" {
 		return s.File
 	}
-	return s.URL
+	return ShowURL(s.URL)
 }
 
 // Error is a failed step in a form that crosses the wire.

@@ -48,7 +48,7 @@ func New(opt Options) *Store {
 	if c == nil {
 		c = newClient(opt.MachineEnv)
 	}
-	return &Store{opt: opt, limits: defaultLimits, fetch: fetcher{client: c, pace: defaultPace}}
+	return &Store{opt: opt, limits: defaultLimits, fetch: fetcher{client: c, pace: defaultPace, limit: maxDownload}}
 }
 
 // Open returns the bytes of src, unverified; size is -1 if unknown.

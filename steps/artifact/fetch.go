@@ -39,9 +39,13 @@ func newClient(machineEnv func(context.Context, string) (string, error)) *http.C
 	}}
 }
 
+// maxDownload bounds a download in bytes, whatever its server says. No artifact of a node comes near it.
+const maxDownload = 16 << 30
+
 type fetcher struct {
 	client *http.Client
 	pace   pace
+	limit  int64 // bytes of one download
 }
 
 // open starts a download. A broken connection is resumed where it ended, by a range request; the caller's
@@ -50,11 +54,15 @@ func (f fetcher) open(ctx context.Context, raw string) (io.ReadCloser, int64, er
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, 0, &steps.Error{Code: steps.CodeInvalid, Summary: "wrong artifact address",
-			Detail: fmt.Sprintf("%q is not an http or https URL", showURL(raw))}
+			Detail: fmt.Sprintf("%q is not an http or https URL", steps.ShowURL(raw))}
 	}
 	d := &download{fetcher: f, ctx: ctx, url: raw, size: -1}
 	if err := d.connect(ctx); err != nil {
 		return nil, 0, err
+	}
+	if d.size > d.limit {
+		_ = d.Close()
+		return nil, 0, d.tooLong()
 	}
 	return d, d.size, nil
 }
@@ -86,9 +94,13 @@ func (d *download) Read(p []byte) (int, error) {
 		late := !watch.Stop()
 		if d.size >= 0 && d.off+int64(n) > d.size {
 			_ = d.Close()
-			return 0, fmt.Errorf("%s: more bytes than the %d promised", showURL(d.url), d.size)
+			return 0, fmt.Errorf("%s: more bytes than the %d promised", steps.ShowURL(d.url), d.size)
 		}
 		d.off += int64(n)
+		if d.off > d.limit {
+			_ = d.Close()
+			return 0, d.tooLong()
+		}
 		if n > 0 {
 			d.failed = 0
 		}
@@ -167,11 +179,15 @@ func (d *download) pause(err error) error {
 	}
 }
 
+func (d *download) tooLong() error {
+	return fmt.Errorf("%s: more than %d bytes, which no artifact has", steps.ShowURL(d.url), d.limit)
+}
+
 func (d *download) wrap(err error) error {
 	if d.off > 0 {
-		return fmt.Errorf("fetching %s broke off after %d bytes: %w", showURL(d.url), d.off, err)
+		return fmt.Errorf("fetching %s broke off after %d bytes: %w", steps.ShowURL(d.url), d.off, err)
 	}
-	return fmt.Errorf("fetching %s: %w", showURL(d.url), err)
+	return fmt.Errorf("fetching %s: %w", steps.ShowURL(d.url), err)
 }
 
 // request makes one request; again reports whether a retry may help.
@@ -282,16 +298,4 @@ func plain(err error) error {
 		return ue.Err
 	}
 	return err
-}
-
-// showURL returns raw without parts that may be secret: password and query.
-func showURL(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return "the address"
-	}
-	if u.RawQuery != "" {
-		u.RawQuery = "..."
-	}
-	return u.Redacted()
 }

@@ -200,3 +200,26 @@ func TestOpenBlobs(t *testing.T) {
 		t.Error("direct: a folder was opened")
 	}
 }
+
+// TestFetchIsBounded: a server that sends without end, and one that promises more than any artifact has.
+func TestFetchIsBounded(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/promised" {
+			w.Header().Set("Content-Length", "1000000")
+		}
+		for {
+			if _, err := w.Write(make([]byte, 1<<10)); err != nil {
+				return
+			}
+		}
+	}))
+	defer srv.Close()
+	s := testStore(Options{})
+	s.fetch.limit = 100 << 10
+	for _, path := range []string{"/endless", "/promised"} {
+		if b, _, err := fetchAll(s, srv.URL+path+"?sig=SECRET"); err == nil || len(b) > 101<<10 ||
+			!strings.Contains(err.Error(), "more than 102400 bytes") || strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("%s: %d bytes, %v", path, len(b), err)
+		}
+	}
+}
