@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
 	"time"
@@ -25,13 +26,20 @@ func (l Limits) within(at *atomic.Pointer[hcl.Range], compile func() (*Compiled,
 	*Compiled, hcl.Diagnostics,
 ) {
 	type result struct {
-		out  *Compiled
-		list hcl.Diagnostics
+		out    *Compiled
+		list   hcl.Diagnostics
+		failed any // what the compilation panicked with
 	}
 	done := make(chan result, 1)
 	go func() {
-		out, list := compile()
-		done <- result{out, list}
+		var r result
+		defer func() {
+			if p := recover(); p != nil {
+				r.failed = fmt.Sprintf("%v\n%s", p, debug.Stack())
+			}
+			done <- r
+		}()
+		r.out, r.list = compile()
 	}()
 	late := time.After(l.Time)
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -39,6 +47,9 @@ func (l Limits) within(at *atomic.Pointer[hcl.Range], compile func() (*Compiled,
 	for {
 		select {
 		case r := <-done:
+			if r.failed != nil {
+				panic(r.failed)
+			}
 			return r.out, r.list
 		case <-late:
 			return nil, beyond(at.Load(), fmt.Sprintf("After %s the plan is not compiled.", l.Time))

@@ -19,7 +19,9 @@ const (
 	exitNotVerified = 5   // applied, but the check after it still finds a difference
 	exitReboot      = 6   // a reboot is pending that this run may not make, or this machine reboots now
 	exitLocked      = 7   // another run holds a host or the cluster
-	exitInterrupted = 130 // Ctrl-C
+	exitPanic       = 8   // a defect of nodejoin; it wrote a report
+	exitOutput      = 9   // done, but the results could not be written
+	exitInterrupted = 130 // Ctrl-C, or another signal that ends programs
 )
 
 // exitError ends the command with a code; everything has been printed before.

@@ -17,10 +17,24 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 // run is main with its exit code, so that tests can call it.
 func run(args []string) int {
+	// A reader that goes away, as in "nodejoin apply | head", does not end a run in the middle of a change: the write
+	// fails instead. Unlike an ignored signal, one that is asked for is not inherited by the programs that we start.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	term := ui.NewTerm()
+	out := &output{File: os.Stdout}
+	term.Out = out
+	code := guarded(term.Err, strings.Join(args[:min(1, len(args))], ""), func() int {
+		return runUntilSignal(term, args)
+	})
+	return withOutput(code, out.lost(), term.Err)
+}
+
+// runUntilSignal runs a command that a signal interrupts.
+func runUntilSignal(term *ui.Term, args []string) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	sig := make(chan os.Signal, 2)
-	signal.Notify(sig, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(sig, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(sig)
 	go func() {
 		if _, ok := <-sig; !ok {
@@ -32,7 +46,7 @@ func run(args []string) int {
 			os.Exit(exitInterrupted)
 		}
 	}()
-	return execute(ctx, &app{term: ui.NewTerm()}, args)
+	return execute(ctx, &app{term: term}, args)
 }
 
 // execute runs one command and returns its exit code.
@@ -47,6 +61,9 @@ func execute(ctx context.Context, a *app, args []string) int {
 		return exitOK
 	case errors.As(err, &exit):
 		return int(exit)
+	}
+	if out, ok := a.term.Out.(*output); ok && out.lost() != nil && errors.Is(err, out.lost()) {
+		return exitOutput // run says so
 	}
 	text := "nodejoin: " + ui.Clean(strings.TrimSpace(err.Error()))
 	if a.term.ErrTTY { // in files and pipes lines stay whole, for grep

@@ -63,7 +63,7 @@ func width(w io.Writer) int {
 
 // columns is the width of the terminal behind w, 0 without one.
 func columns(w io.Writer) int {
-	if f, ok := w.(*os.File); ok {
+	if f, ok := w.(interface{ Fd() uintptr }); ok {
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 20 {
 			return n
 		}
