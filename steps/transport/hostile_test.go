@@ -463,7 +463,7 @@ func (r *hostileRun) session(ctx context.Context) *engine.Session {
 
 // run goes on until it meets the lie.
 func (r *hostileRun) run(ctx context.Context) {
-	for _, dir := range []string{"lock", "good-data", "data", "good", "evil"} {
+	for _, dir := range []string{"lock", "evil-lock", "good-data", "data", "good", "evil"} {
 		if err := os.MkdirAll(filepath.Join(r.dir, dir), 0o700); err != nil {
 			r.t.Fatal(err)
 		}

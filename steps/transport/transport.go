@@ -44,6 +44,7 @@ func Do[Req, Reply any](
 ) (Reply, error) {
 	m := call.With(req)
 	err := c.Do(ctx, m, m.Admit(emit))
+	m.Clean()
 	if err == nil {
 		err = untrusted(call.Method, m.Verify())
 	}

@@ -28,7 +28,7 @@ const depth = 32
 // Bounds of replies.
 const (
 	perStep       = 64 << 10 // bytes: a file's content, before and after
-	perReply      = 16 << 20 // bytes, of any
+	perReply      = 12 << 20 // bytes, of any; a bug report has 4 MiB of text
 	valuesOfAll   = 4 << 10
 	valuesPerStep = 1 << 10
 	valuesMost    = 128 << 10

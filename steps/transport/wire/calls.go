@@ -163,9 +163,11 @@ func (m *Made[Req, Reply]) Run(ctx context.Context, x *executor.Executor) (err e
 	return err
 }
 
-// Verify cleans the answer and holds it against the request; with an error the answer is empty.
+// Clean makes the text of the answer one that can be printed.
+func (m *Made[Req, Reply]) Clean() { hosttext.Strings(&m.Answer) }
+
+// Verify holds the answer, once it is clean, against the request; with an error the answer is empty.
 func (m *Made[Req, Reply]) Verify() error {
-	hosttext.Strings(&m.Answer)
 	if m.call.Verify == nil {
 		return nil
 	}
