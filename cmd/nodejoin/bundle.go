@@ -26,6 +26,8 @@ const (
 	maxBundle = 64 << 20
 	// bundleRuns is how many of the last runs a bundle has.
 	bundleRuns = 3
+	// maxEntries bounds the files of a bundle, and the lines of missing.txt.
+	maxEntries = 10_000
 )
 
 // bundle is the content of the zip file.
@@ -34,6 +36,7 @@ type bundle struct {
 	lacks   []string // "win-1/logs/x.log: why"
 	known   []string // secrets
 	size    int
+	names   map[string]int // the last number that was put to a name, by its lower case; 1 = none
 }
 
 type entry struct {
@@ -42,7 +45,14 @@ type entry struct {
 }
 
 func (b *bundle) missing(name, why string) {
-	b.lacks = append(b.lacks, name+": "+steps.Redact(ui.CleanLine(why), b.known))
+	switch n := len(b.lacks); {
+	case n > maxEntries:
+		return
+	case n == maxEntries:
+		b.lacks = append(b.lacks, "more is missing; the list ends here")
+		return
+	}
+	b.lacks = append(b.lacks, ui.CleanLine(name)+": "+steps.Redact(ui.CleanLine(why), b.known))
 }
 
 // add removes secrets, even if the host has done so before.
@@ -51,6 +61,10 @@ func (b *bundle) add(name, text string) {
 	if b.size += len(text); b.size > maxBundle {
 		b.size -= len(text)
 		b.missing(name, fmt.Sprintf("left out: the limit of %d MiB is reached", maxBundle>>20))
+		return
+	}
+	if len(b.entries) >= maxEntries {
+		b.missing(name, fmt.Sprintf("left out: the limit of %d entries is reached", maxEntries))
 		return
 	}
 	b.entries = append(b.entries, entry{name, text})
@@ -190,14 +204,19 @@ func (b *bundle) host(c *plan.Compiled, g engine.Collected) {
 	}
 	b.json(dir+"check.json", planJSON(c, &engine.Report{Hosts: []engine.HostReport{g.Check}}))
 	for _, p := range g.Parts {
-		switch {
-		case p.Missing != "":
-			b.missing(dir+p.Name, p.Missing)
-		case p.Cut:
-			b.add(dir+p.Name, "(only the end)\n"+p.Text)
-		default:
-			b.add(dir+p.Name, p.Text)
-		}
+		b.part(dir, p)
+	}
+}
+
+// part adds what a host calls by a name of its own.
+func (b *bundle) part(dir string, p collect.Part) {
+	switch {
+	case p.Missing != "":
+		b.missing(dir+p.Name, p.Missing)
+	case p.Cut:
+		b.add(b.name(dir, p.Name), "(only the end)\n"+p.Text)
+	default:
+		b.add(b.name(dir, p.Name), p.Text)
 	}
 }
 

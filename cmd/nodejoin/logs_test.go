@@ -2,7 +2,10 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"nodejoin/steps/collect"
 )
 
 // A bundle has a limit, and names what it leaves out; smaller entries still go in.
@@ -17,5 +20,60 @@ func TestBundleIsBounded(t *testing.T) {
 	if want := []string{"a: left out: the limit of 64 MiB is reached",
 		"c: left out: the limit of 64 MiB is reached"}; !slices.Equal(b.lacks, want) {
 		t.Errorf("missing: %q", b.lacks)
+	}
+}
+
+// Names of entries are made here: what a host calls its parts cannot leave the host's folder, hide, or come twice.
+func TestBundleNames(t *testing.T) {
+	for in, want := range map[string]string{
+		"logs/C/k/kubelet.log":              "n1/logs/C/k/kubelet.log",
+		"files/etc/kubernetes/kubelet.conf": "n1/files/etc/kubernetes/kubelet.conf",
+		"services/kube proxy (1).json":      "n1/services/kube proxy (1).json",
+		"hns/네트워크.json":                     "n1/hns/네트워크.json",
+		"../../../../OUT/zipslip.txt":       "n1/_/_/_/_/OUT/zipslip.txt",
+		"/etc/cron.d/x":                     "n1/etc/cron.d/x",
+		`..\..\win.txt`:                     "n1/_/_/win.txt",
+		`C:\Windows\x`:                      "n1/C/Windows/x",
+		"a/./b//c/":                         "n1/a/b/c",
+		"":                                  "n1/_",
+		"..":                                "n1/_",
+		"NUL/con.txt":                       "n1/_NUL/_con.txt",
+		"x.txt:stream":                      "n1/x.txt/stream",
+		"end. /dot.":                        "n1/end/dot",
+		"a\x1b[2J\nb<|>?*\"":                "n1/a_[2J_b______",
+		"-rf":                               "n1/_-rf",
+		"\u202etxt.exe":                     "n1/_txt.exe",
+		strings.Repeat("a", 300):            "n1/" + strings.Repeat("a", 100),
+		strings.Repeat("a/", 300):           "n1/" + strings.Repeat("a/", 15) + "a",
+	} {
+		b := &bundle{}
+		if have := b.name("n1/", in); have != want {
+			t.Errorf("%q: %q, want %q", in, have, want)
+		}
+	}
+	b := &bundle{}
+	for _, want := range []string{"n1/facts.json", "n1/facts-2.json", "n1/facts-3.json"} {
+		if have := b.name("n1/", "facts.json"); have != want {
+			t.Errorf("%q, want %q", have, want)
+		}
+	}
+	if have := b.name("n1/", "FACTS.json"); have != "n1/FACTS-4.json" {
+		t.Errorf("%q: equal on Windows", have)
+	}
+	given := map[string]bool{}
+	for _, said := range []string{"a.txt", "a-2.txt", "a.txt", "A.TXT", "a-2.txt", "a-3.txt", "a.txt"} {
+		name := strings.ToLower(b.name("n2/", said))
+		if given[name] {
+			t.Errorf("%q twice", name)
+		}
+		given[name] = true
+	}
+	b = &bundle{}
+	for range 3 * maxEntries {
+		b.part("n1/", collect.Part{Name: "x"})
+		b.part("n1/", collect.Part{Name: "y", Missing: "\x1b"})
+	}
+	if len(b.entries) > maxEntries || len(b.lacks) > maxEntries+1 {
+		t.Errorf("%d entries, %d missing", len(b.entries), len(b.lacks))
 	}
 }

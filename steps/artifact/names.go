@@ -118,6 +118,9 @@ func windowsElement(e string) (problem string) {
 	}
 	stem, _, _ := strings.Cut(e, ".")
 	stem = strings.ToUpper(strings.TrimRight(stem, " "))
+	if shortName(e) {
+		return "has the form of a short name (NAME~1), by which Windows may find another file"
+	}
 	switch stem {
 	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$":
 		return "has the name of a Windows device"
@@ -131,4 +134,16 @@ func windowsElement(e string) (problem string) {
 		}
 	}
 	return ""
+}
+
+// shortName reports whether Windows may have made an element up as the 8.3 name of a longer one: at most six
+// characters, a tilde and digits, eight in all, and an ending of at most three ("Naming Files, Paths, and
+// Namespaces", Microsoft Learn).
+func shortName(e string) bool {
+	stem, end, _ := strings.Cut(e, ".")
+	i := strings.LastIndexByte(stem, '~')
+	if i < 1 || len(stem) > 8 || len(end) > 3 || i == len(stem)-1 {
+		return false
+	}
+	return strings.Trim(stem[i+1:], "0123456789") == ""
 }

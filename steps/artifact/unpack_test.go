@@ -159,6 +159,8 @@ func TestUnpackRefuses(t *testing.T) {
 		{"port", "windows", "device", []entry{{name: "Com1"}}},
 		{"superscript port", "windows", "device", []entry{{name: "LPT².log"}}},
 		{"device with space", "windows", "device", []entry{{name: "CON .x"}}},
+		{"short name", "windows", "short name", []entry{{name: "PROGRA~1/x"}}},
+		{"short name of a file", "windows", "short name", []entry{{name: "bin/kubel~12.exe"}}},
 		{"trailing dot", "windows", "dot or a space", []entry{{name: "a./b"}}},
 		{"trailing space", "windows", "dot or a space", []entry{{name: "a.exe "}}},
 		{"wildcard", "windows", `'*'`, []entry{{name: "a*"}}},
@@ -186,7 +188,7 @@ func TestUnpackRefuses(t *testing.T) {
 		}
 	}
 	if have, err := unpackAll(New(Options{}), "a.tar", "linux",
-		tarOf(t, entry{name: "A"}, entry{name: "a"}, entry{name: "con"})); err != nil || len(have) != 3 {
+		tarOf(t, entry{name: "A"}, entry{name: "a"}, entry{name: "con"}, entry{name: "a~1"})); err != nil || len(have) != 4 {
 		t.Errorf("names that only Windows takes for the same: %v, %v", have, err)
 	}
 }

@@ -255,6 +255,7 @@ var otherLies = []lie{
 	{name: "collect has a false fact", on: "collect", reply: fact("os", "x"), want: distrust},
 	{name: "collect has names with escapes", on: "collect", reply: field("parts", []object{{"name": "../" + escape + "\nx", "text": escape, "missing": escape}})},
 	{name: "collect has too many parts", on: "collect", reply: field("parts", make([]object, 300_000)), want: distrust},
+	{name: "collect forges what the controller saw", on: "collect", reply: field("parts", []object{{"name": "cluster/node.json", "text": "x"}}), want: distrust},
 	{name: "diagnose hangs", on: "diagnose", raw: hang, want: noAnswer},
 	{name: "diagnose fixes by a step that was not sent", on: "diagnose", reply: func(o object) any {
 		o["joined"], o["symptoms"] = true, []object{{"id": "x", "severity": "error", "seen": "y", "mend": []string{"reboot"}}}

@@ -231,7 +231,17 @@ func verifyLeave(_ executor.LeaveRequest, r executor.LeaveReply) error {
 	return verifyCount(r.Mutations)
 }
 
-func verifyCollect(_ collect.GatherRequest, r collect.GatherReply) error { return verifyFacts(r.Facts) }
+func verifyCollect(req collect.GatherRequest, r collect.GatherReply) error {
+	if most := 512 + 16*len(req.Steps); len(r.Parts) > most {
+		return fmt.Errorf("%d parts, more than %d", len(r.Parts), most)
+	}
+	for _, p := range r.Parts {
+		if len(p.Name) > 4<<10 || strings.HasPrefix(p.Name, "cluster/") || p.Name == "check.json" {
+			return fmt.Errorf("a part with the name %.80q, which is the controller's", p.Name)
+		}
+	}
+	return verifyFacts(r.Facts)
+}
 
 func verifyDiagnose(req doctor.ExamineRequest, r doctor.ExamineReply) error {
 	if err := verifyFacts(r.Facts); err != nil {
