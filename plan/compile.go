@@ -26,8 +26,10 @@ type compiler struct {
 	// What is the same for many nodes, or many times for one.
 	shapes map[string]*shape
 	orders map[string][]int // of steps, see orderOf
+	shared map[sharedSteps][]*block.Step
 
 	// Room that each node uses again.
+	index     map[string]int
 	extra     int // the most steps that step blocks gave one
 	unordered []steps.Spec
 	orderKey  []byte
@@ -41,7 +43,8 @@ type agent struct {
 func newCompiler(p *Plan) *compiler {
 	d := &block.Plan{Scope: eval.NewScope(p.files, p.opt.Env), Written: p.blocks, Lost: p.lost}
 	return &compiler{Plan: d, opt: p.opt, dir: p.files.Dir, used: map[string]bool{},
-		agents: map[string]agent{}, objects: rule.NewObjects(), shapes: map[string]*shape{}, orders: map[string][]int{}}
+		agents: map[string]agent{}, objects: rule.NewObjects(), shapes: map[string]*shape{}, orders: map[string][]int{},
+		shared: map[sharedSteps][]*block.Step{}, index: map[string]int{}}
 }
 
 // run goes through the blocks in the order in which they can depend on each other.

@@ -34,8 +34,9 @@ func (c *compiler) expand(m *block.Machine, blocks []*block.StepBlock) {
 	before := c.Errors()
 	specs, shape := c.recipe(m, c.extra)
 	x := &expansion{c: c, m: m, specs: specs, shape: shape, recipe: len(specs),
-		index: make(map[string]int, len(specs)+len(blocks)), origins: map[string]*block.Step{},
+		index: c.index, origins: map[string]*block.Step{},
 		groups: map[string][]string{}, skipped: map[string]bool{}}
+	clear(x.index)
 	for i, s := range x.specs {
 		x.index[s.ID] = i
 	}
@@ -63,7 +64,7 @@ func (x *expansion) addBlocks(blocks []*block.StepBlock) {
 			continue
 		}
 		b.Evaluated = true
-		list, ok := x.c.stepArgs(b, x.m, self)
+		list, ok := x.c.stepsOf(b, x.m, self)
 		x.skipped[b.Name] = !ok || len(list) == 0
 		for _, args := range list {
 			id := args.Out.ID

@@ -23,8 +23,27 @@ func (c *compiler) judge(b *block.StepBlock) {
 	c.stepArgs(b, &block.Machine{}, cty.ObjectVal(self))
 }
 
-// stepArgs evaluates a step block for a node: one result, or with for_each one
-// for each element. ok is false when something was wrong, which was reported.
+// sharedSteps is a step block that makes the same steps on all nodes of a system.
+type sharedSteps struct {
+	block *block.StepBlock
+	os    string
+}
+
+// stepsOf returns the steps that a step block makes on a node: one, or with for_each one for
+// each element. ok is false when something was wrong, which was reported. Callers must not
+// change the steps.
+func (c *compiler) stepsOf(b *block.StepBlock, m *block.Machine, self cty.Value) (out []*block.Step, ok bool) {
+	key := sharedSteps{b, m.OS}
+	if out, ok = c.shared[key]; ok {
+		return out, true
+	}
+	if out, ok = c.stepArgs(b, m, self); ok && !b.OfNode {
+		c.shared[key] = out
+	}
+	return out, ok
+}
+
+// stepArgs evaluates a step block for a node.
 func (c *compiler) stepArgs(b *block.StepBlock, m *block.Machine, self cty.Value) (out []*block.Step, ok bool) {
 	list, ok := block.DecodeStep(c.Scope, b, m, self)
 	for _, a := range list {

@@ -10,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/eval"
+	"nodejoin/plan/source"
 	"nodejoin/steps"
 )
 
@@ -21,6 +22,8 @@ type StepBlock struct {
 	on    map[string]bool // labels of node blocks; nil = all
 	// Evaluated for some node, so that everything wrong with it was found.
 	Evaluated bool
+	// OfNode: it mentions its node, so that it differs between nodes of one system.
+	OfNode bool
 }
 
 // maxStepName bounds the names of steps, which stand in every line of output.
@@ -53,7 +56,7 @@ func decodeSteps(sc *eval.Scope, blocks, nodes []*hcl.Block) []*StepBlock {
 					" and ")+"."))
 			continue
 		}
-		s := &StepBlock{Block: b, Kind: kind, Name: b.Labels[1]}
+		s := &StepBlock{Block: b, Kind: kind, Name: b.Labels[1], OfNode: source.Mentions(b.Body, "self")}
 		if len(s.Name) > maxStepName {
 			sc.Fail(b.LabelRanges[1], "invalid name", "The name of a step has at most %d characters; this has %d.", maxStepName,
 				len(s.Name))

@@ -37,3 +37,19 @@ func (s *Files) References() []Reference {
 	}
 	return out
 }
+
+// Mentions reports whether an expression in body names root, or may do so unseen.
+func Mentions(body hcl.Body, root string) bool {
+	b, ok := body.(*hclsyntax.Body)
+	if !ok {
+		return true
+	}
+	found := false
+	_ = hclsyntax.VisitAll(b, func(n hclsyntax.Node) hcl.Diagnostics {
+		if e, ok := n.(*hclsyntax.ScopeTraversalExpr); ok && e.Traversal.RootName() == root {
+			found = true
+		}
+		return nil
+	})
+	return found
+}
