@@ -65,7 +65,7 @@ func (c *compiler) run(alone bool) *Compiled {
 		m.Forget()
 	}
 	stepBlocks := c.Steps
-	out := &Compiled{Dir: c.Files.Dir}
+	out := &Compiled{Dir: c.Files.Dir, Nodes: make([]block.Node, 0, len(c.Machines))}
 	if c.Cluster != nil {
 		out.Cluster = &c.Cluster.Cluster
 		out.Manifests = c.Cluster.Manifests
@@ -95,16 +95,24 @@ func (c *compiler) run(alone bool) *Compiled {
 	return out
 }
 
+// Values of self that only the machine knows.
+var (
+	laterIP       = eval.LaterString("fact.management_ip")
+	laterHostname = eval.LaterString("fact.hostname")
+	laterBuild    = eval.LaterString("fact.build")
+	laterDataDir  = eval.LaterString("fact.data_dir")
+)
+
 // self is the object that step blocks see of their node.
 func (c *compiler) self(m *block.Machine, specs []steps.Spec) cty.Value {
-	ip := eval.LaterString("fact.management_ip")
+	ip := laterIP
 	if m.IP != "" {
 		ip = cty.StringVal(m.IP)
 	}
 	self := map[string]cty.Value{
 		"name": cty.StringVal(m.Name), "os": cty.StringVal(m.OS), "arch": cty.StringVal(m.Arch),
-		"management_ip": ip, "hostname": eval.LaterString("fact.hostname"), "build": eval.LaterString("fact.build"),
-		"data_dir": eval.LaterString("fact.data_dir"), "vars": m.Vars,
+		"management_ip": ip, "hostname": laterHostname, "build": laterBuild,
+		"data_dir": laterDataDir, "vars": m.Vars,
 	}
 	for _, s := range m.RecipeSettings.Steps {
 		if n, ok := s.Args.(*kinds.HostName); ok {

@@ -35,6 +35,9 @@ type Settings map[string]SettingBlock
 
 // over gives what holds when own is said on top of base.
 func (own Settings) over(base Settings) Settings {
+	if len(own) == 0 {
+		return base
+	}
 	out := maps.Clone(base)
 	if out == nil {
 		out = Settings{}
