@@ -96,6 +96,8 @@ type Kind struct {
 	Gate func(step any) string
 	// Secrets replaces each secret in the arguments by what shown returns for it.
 	Secrets func(step any, shown func(secret string) string)
+	// Evidence is what a bug report shows of a step.
+	Evidence func(step any) []Evidence
 	// Review finds arguments that are wrong, or that have no effect beside the others.
 	Review func(step any, w Written) []Remark
 }
@@ -122,6 +124,11 @@ func Installs[S any](f func(*S) Source) func(any) Source {
 // Runs makes Kind.Runs of a function that takes the kind's own struct.
 func Runs[S any](f func(*S) host.ServiceConfig) func(any) host.ServiceConfig {
 	return func(step any) host.ServiceConfig { return f(step.(*S)) }
+}
+
+// Shows makes Kind.Evidence of a function that takes the kind's own struct.
+func Shows[S any](f func(*S) []Evidence) func(any) []Evidence {
+	return func(step any) []Evidence { return f(step.(*S)) }
 }
 
 // Makes makes Kind.Makes of a function that takes the kind's own struct.

@@ -65,8 +65,11 @@ func Gather(ctx context.Context, r host.Reader, req GatherRequest) (GatherReply,
 	g.networks(ctx)
 	for _, s := range req.Steps {
 		step, k, err := kinds.Catalog().Decode(s)
-		if err == nil && k.Place == steps.OnHost {
-			g.step(ctx, step)
+		if err != nil || k.Evidence == nil {
+			continue
+		}
+		for _, e := range k.Evidence(step) {
+			g.evidence(ctx, e)
 		}
 	}
 	for i := range g.parts {
@@ -136,47 +139,31 @@ func (g *gatherer) record(ctx context.Context) {
 	g.json("history.json", notes, err)
 }
 
-func (g *gatherer) step(ctx context.Context, step any) {
-	switch s := step.(type) {
-	case *kinds.Service:
-		if g.once("service " + s.Name) {
-			have, err := g.r.Service(ctx, s.Name)
-			have.Environment = steps.ShowEnvironment(have.Environment, s.SensitiveEnvironment)
-			g.json("services/"+s.Name+".json", have, err)
+// evidence adds one thing, unless another step has named it.
+func (g *gatherer) evidence(ctx context.Context, e steps.Evidence) {
+	switch {
+	case e.Service != "" && g.once("service "+e.Service):
+		have, err := g.r.Service(ctx, e.Service)
+		have.Environment = steps.ShowEnvironment(have.Environment, e.SecretEnv)
+		g.json("services/"+e.Service+".json", have, err)
+	case e.Log != "":
+		g.file(ctx, "logs", e.Log, gatherTail)
+	case e.File != "" && !e.Secret:
+		g.file(ctx, "files", e.File, gatherFile)
+	case e.File != "" && g.once(e.File):
+		g.add("files/"+entryName(e.File), "", false, errors.New("left out: the plan marks its content as sensitive"))
+	case e.Variable != "" && g.once("env "+e.Variable):
+		have, err := g.r.MachineEnv(ctx, e.Variable)
+		have = steps.ShowCredentials(have)
+		if e.Secret && have != "" {
+			have = steps.Hidden
 		}
-		g.file(ctx, "logs", s.Log, gatherTail)
-		for _, n := range s.HNSNetworks {
-			g.network(ctx, n)
-		}
-	case *kinds.HNSNetworkReady:
-		g.network(ctx, s.Name)
-	case *kinds.File:
-		if s.Sensitive {
-			if g.once(s.Path) {
-				g.add("files/"+entryName(s.Path), "", false, errors.New("left out: the plan marks its content as sensitive"))
-			}
-			return
-		}
-		g.file(ctx, "files", s.Path, gatherFile)
-	case *kinds.Kubeconfig:
-		g.file(ctx, "files", s.Path, gatherFile)
-		g.file(ctx, "files", s.Unless, gatherFile)
-	case *kinds.FileReady:
-		g.file(ctx, "files", s.Path, gatherFile)
-	case *kinds.FirewallRule:
-		if g.once("firewall " + s.Name) {
-			have, err := g.r.FirewallRule(ctx, s.Name)
-			g.json("firewall/"+entryName(s.Name)+".json", have, err)
-		}
-	case *kinds.MachineEnv:
-		if g.once("env " + s.Name) {
-			have, err := g.r.MachineEnv(ctx, s.Name)
-			have = steps.ShowCredentials(have)
-			if s.Sensitive && have != "" {
-				have = steps.Hidden
-			}
-			g.add("env/"+entryName(s.Name), have, false, err)
-		}
+		g.add("env/"+entryName(e.Variable), have, false, err)
+	case e.Firewall != "" && g.once("firewall "+e.Firewall):
+		have, err := g.r.FirewallRule(ctx, e.Firewall)
+		g.json("firewall/"+entryName(e.Firewall)+".json", have, err)
+	case e.HNSNetwork != "":
+		g.network(ctx, e.HNSNetwork)
 	}
 }
 

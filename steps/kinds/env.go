@@ -18,7 +18,10 @@ var envKind = steps.Kind{Name: "env", Place: steps.OnHost, Doc: "a variable of t
 		record.Env:     {New: undoEnv},
 		record.EnvFile: {New: undoEnvFile, Removes: steps.RemovesItself, Snapshot: steps.SnapshotNew},
 	},
-	New:   func() any { return &MachineEnv{} },
+	New: func() any { return &MachineEnv{} },
+	Evidence: steps.Shows(func(m *MachineEnv) []steps.Evidence {
+		return []steps.Evidence{{Variable: m.Name, Secret: m.Sensitive}}
+	}),
 	Makes: steps.Makes((*MachineEnv).thing), Title: steps.Title((*MachineEnv).title), Secrets: steps.Secrets((*MachineEnv).secrets)}
 
 // MachineEnv is one machine environment variable. On Linux it is a line of a file.

@@ -14,9 +14,10 @@ import (
 )
 
 var firewallRuleKind = steps.Kind{Name: "firewall_rule", Place: steps.OnHost, OS: "windows", Doc: "a rule of the Windows Firewall",
-	Undo:  map[record.Prefix]steps.Undo{record.FirewallRule: {New: undoFirewallRule}},
-	New:   func() any { return &FirewallRule{} },
-	Makes: steps.Makes((*FirewallRule).thing)}
+	Undo:     map[record.Prefix]steps.Undo{record.FirewallRule: {New: undoFirewallRule}},
+	New:      func() any { return &FirewallRule{} },
+	Makes:    steps.Makes((*FirewallRule).thing),
+	Evidence: steps.Shows(func(f *FirewallRule) []steps.Evidence { return []steps.Evidence{{Firewall: f.Name}} })}
 
 // FirewallRule is a firewall rule by its unique name.
 type FirewallRule struct {

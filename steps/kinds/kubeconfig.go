@@ -23,7 +23,8 @@ import (
 var kubeconfigKind = steps.Kind{Name: "kubeconfig", Place: steps.OnHost, Doc: "a kubeconfig with a token, private to the system",
 	Undo:  map[record.Prefix]steps.Undo{record.Backup: backupUndo},
 	New:   func() any { return &Kubeconfig{} },
-	Makes: steps.Makes((*Kubeconfig).thing), Secrets: steps.Secrets((*Kubeconfig).secrets)}
+	Makes: steps.Makes((*Kubeconfig).thing), Secrets: steps.Secrets((*Kubeconfig).secrets),
+	Evidence: steps.Shows(func(k *Kubeconfig) []steps.Evidence { return []steps.Evidence{{File: k.Path}, {File: k.Unless}} })}
 
 // Kubeconfig is a kubeconfig file that carries a token. It is in order when server
 // and CA are as wanted and the credential still holds: with Unless, when that

@@ -28,11 +28,15 @@ var pipeReadyKind = steps.Kind{Name: "pipe_ready", Place: steps.OnHost, Waits: t
 
 var fileReadyKind = steps.Kind{Name: "file_ready", Place: steps.OnHost, Waits: true, Timeout: 5 * time.Minute, Doc: "a gate: a program has written a file",
 	New:  func() any { return &FileReady{} },
-	Gate: steps.Gate((*FileReady).behind)}
+	Gate: steps.Gate((*FileReady).behind), Evidence: steps.Shows(func(f *FileReady) []steps.Evidence {
+		return []steps.Evidence{{File: f.Path}}
+	})}
 
 var hnsReadyKind = steps.Kind{Name: "hns_network_ready", Place: steps.OnHost, Waits: true, OS: "windows", Timeout: 5 * time.Minute, Doc: "a gate: an HNS network exists and has its management address", Outputs: []string{"management_ip"},
 	New:  func() any { return &HNSNetworkReady{} },
-	Gate: steps.Gate((*HNSNetworkReady).behind)}
+	Gate: steps.Gate((*HNSNetworkReady).behind), Evidence: steps.Shows(func(n *HNSNetworkReady) []steps.Evidence {
+		return []steps.Evidence{{HNSNetwork: n.Name}}
+	})}
 
 // statusOK is HTTP's 200 (RFC 9110, 15.3.1). The kinds themselves need no HTTP
 // library: hosts do the asking.

@@ -28,8 +28,9 @@ var serviceKind = steps.Kind{Name: "service", Place: steps.OnHost, Doc: "a regis
 	},
 	New:   func() any { return &Service{} },
 	Makes: steps.Makes((*Service).thing), Secrets: steps.Secrets((*Service).secrets),
-	Runs:   steps.Runs(func(s *Service) host.ServiceConfig { return s.ServiceConfig }),
-	Review: steps.Review((*Service).review)}
+	Evidence: steps.Shows((*Service).evidence),
+	Runs:     steps.Runs(func(s *Service) host.ServiceConfig { return s.ServiceConfig }),
+	Review:   steps.Review((*Service).review)}
 
 // Service is a registered service. It is changed in place, and restarted when what
 // it was last started from (command, environment, its program, watched files) has
@@ -64,6 +65,14 @@ type Service struct {
 
 func (s *Service) thing(string) steps.Thing {
 	return steps.Thing{Key: ServiceKey(s.Name), Words: "the service " + s.Name}
+}
+
+func (s *Service) evidence() []steps.Evidence {
+	out := []steps.Evidence{{Service: s.Name, SecretEnv: s.SensitiveEnvironment}, {Log: s.Log}}
+	for _, n := range s.HNSNetworks {
+		out = append(out, steps.Evidence{HNSNetwork: n})
+	}
+	return out
 }
 
 func (s *Service) secrets(shown func(string) string) {

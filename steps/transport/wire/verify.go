@@ -75,7 +75,7 @@ func verifyResult(s steps.Spec, r steps.Result) error {
 	if r.Change.Reboot != nil && !k.Reboots {
 		return fmt.Errorf("a reboot, which a step of the kind %q does not ask for", s.Kind)
 	}
-	if len(r.Change.Findings) > 0 && s.Kind != "preflight" {
+	if len(r.Change.Findings) > 0 && !k.Finds {
 		return fmt.Errorf("findings of a step of the kind %q", s.Kind)
 	}
 	for _, f := range r.Change.Findings {
