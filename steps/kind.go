@@ -65,6 +65,9 @@ type Kind struct {
 	// Shared: its state is the cluster's, not the node's. Of several nodes with the same
 	// step the first makes it so.
 	Shared bool
+	// Trusts: what it makes is trusted by others because of its arguments, so that no value fills them that a
+	// machine said of itself. The machine's address is then the one at which it was reached (ReachedAddress).
+	Trusts bool
 	// Reboots: its apply ends with the machine going down; whoever runs it looks again
 	// once the machine is back.
 	Reboots bool

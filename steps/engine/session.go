@@ -72,6 +72,7 @@ func New(p *plan.Compiled, opt Options) *Session {
 	}
 	s := &Session{plan: p, opt: opt}
 	for _, n := range p.Nodes {
+		n.Steps = distrusting(n.Steps)
 		s.hosts = append(s.hosts, &hostRun{Session: s, node: n})
 	}
 	return s
@@ -190,6 +191,9 @@ func (h *hostRun) check(ctx context.Context) {
 		h.note(r)
 	}
 	maps.Copy(h.values, steps.FactValues(reply.Facts)) // for the cluster's steps that name the machine
+	if ip := h.reached(reply.Facts); ip != "" {
+		h.values[steps.ReachedAddress] = ip
+	}
 	h.checkConditional(ctx, results)
 	h.checkFiles(ctx, results)
 	h.report.Steps = make([]StepReport, 0, len(h.node.Steps))

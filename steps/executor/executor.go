@@ -10,6 +10,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -309,8 +310,7 @@ func (r *stepRun) try(ctx context.Context) error {
 	}
 	// A step that is in order does without the value of one that was not run.
 	if refs := unresolved(r.spec.Args, r.values); len(refs) > 0 {
-		return &steps.Error{Code: steps.CodeInvalid, Summary: "value not known",
-			Detail: fmt.Sprintf("%s needs %v, which no earlier step has given", r.spec.ID, refs)}
+		return unknownValue(r.spec.ID, refs)
 	}
 	r.begin(c)
 	if r.on.Host != nil && len(c.Touches) > 0 {
@@ -337,6 +337,18 @@ func (r *stepRun) try(ctx context.Context) error {
 		r.res.Sensitive = append(r.res.Sensitive, r.spec.ID+"."+n)
 	}
 	return nil
+}
+
+// unknownValue is the error of a step that needs what nobody has said.
+func unknownValue(id string, refs []string) error {
+	if slices.ContainsFunc(refs, func(r string) bool { return strings.HasPrefix(r, "reached.") }) {
+		return &steps.Error{Code: steps.CodeInvalid, Summary: "the machine's address is not known",
+			Detail: id + " makes others trust the machine, so that it takes no address or name that only the machine itself says; " +
+				"the connection does not show which address is its own",
+			Remedy: "give the node its management_ip in the plan, then apply again, which continues from here"}
+	}
+	return &steps.Error{Code: steps.CodeInvalid, Summary: "value not known",
+		Detail: fmt.Sprintf("%s needs %v, which no earlier step has given", id, refs)}
 }
 
 // begin emits that the step starts, once, and counts it as changed before anything is:

@@ -3,6 +3,7 @@ package kinds
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +12,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-var servingCertificateKind = steps.Kind{Name: "serving_certificate", Place: steps.OnCluster, Timeout: 2 * time.Minute, Doc: "the kubelet's request for a serving certificate is approved, where it asks for no more than the node is",
+var servingCertificateKind = steps.Kind{Name: "serving_certificate", Place: steps.OnCluster, Timeout: 2 * time.Minute, Trusts: true, Doc: "the kubelet's request for a serving certificate is approved, where it asks for no more than the node is",
 	New: func() any { return &ServingCertificate{} }}
 
 // ServingCertificate approves the newest serving-certificate request of the node's
@@ -83,6 +84,57 @@ func (s *ServingCertificate) look(requests []kube.ServingRequest, node string) (
 	return q.Name, sight{}
 }
 
+// judge is look, and holds the addresses of a request that is to be approved against those of everything else in
+// the cluster: whatever the plan or a connection says, a kubelet's certificate is never for one of these.
+func (s *ServingCertificate) judge(
+	ctx context.Context, r kube.Reader, requests []kube.ServingRequest, node string,
+) (approve string, out sight, err error) {
+	approve, out = s.look(requests, node)
+	if approve == "" || len(requests[0].IPs) == 0 {
+		return approve, out, nil
+	}
+	others, err := addressesOfOthers(ctx, r, node)
+	if err != nil {
+		return "", sight{}, err
+	}
+	for _, ip := range requests[0].IPs {
+		if whose := others[ip]; whose != "" {
+			return "", sight{seen: fmt.Sprintf("the certificate request %s is left alone: it asks for the address %s, which is that of %s", approve, ip, whose),
+				remedy: "look at the node's management_ip and connection in the plan, and at who is at work on the machine"}, nil
+		}
+	}
+	return approve, out, nil
+}
+
+// addressesOfOthers are the addresses in the cluster that are not the node's, with whose they are.
+func addressesOfOthers(ctx context.Context, r kube.Reader, node string) (map[string]string, error) {
+	out := map[string]string{}
+	nodes, err := r.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
+		if n.Name != node {
+			out[n.InternalIP] = "the Node " + n.Name
+		}
+	}
+	services, err := r.Services(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range services {
+		out[s.ClusterIP] = "the Service " + s.String()
+	}
+	info, err := r.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if u, err := url.Parse(info.Server); err == nil {
+		out[u.Hostname()] = "the API server"
+	}
+	return out, nil
+}
+
 func (s *ServingCertificate) Check(ctx context.Context, r kube.Reader, e *steps.Env) (steps.Change, error) {
 	if len(s.Addresses) == 0 {
 		return steps.Change{}, steps.Invalid("serving_certificate needs the addresses of the node")
@@ -91,8 +143,10 @@ func (s *ServingCertificate) Check(ctx context.Context, r kube.Reader, e *steps.
 	if err != nil {
 		return steps.Change{}, err
 	}
-	name, seen := s.look(requests, e.Node)
+	name, seen, err := s.judge(ctx, r, requests, e.Node)
 	switch {
+	case err != nil:
+		return steps.Change{}, err
 	case name != "":
 		return steps.Change{Action: steps.ActionUpdate, Reason: fmt.Sprintf("the certificate request %s is pending", name)}, nil
 	case seen.reached:
@@ -111,9 +165,9 @@ func (s *ServingCertificate) Apply(ctx context.Context, a kube.API, e *steps.Env
 		if err != nil {
 			return sight{}, err
 		}
-		name, seen := s.look(requests, e.Node)
-		if name == "" {
-			return seen, nil
+		name, seen, err := s.judge(ctx, a, requests, e.Node)
+		if name == "" || err != nil {
+			return seen, err
 		}
 		return sight{reached: true}, a.ApproveRequest(ctx, name)
 	})

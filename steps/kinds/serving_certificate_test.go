@@ -43,6 +43,33 @@ func (s *servingCluster) ServingRequests(context.Context, string) ([]kube.Servin
 	return out, nil
 }
 
+func (s *servingCluster) Nodes(context.Context) ([]kube.Node, error) {
+	return []kube.Node{{Name: "win-1", InternalIP: "192.0.2.1"}, {Name: "win-2", InternalIP: "192.0.2.22"}}, nil
+}
+
+func (s *servingCluster) Services(context.Context) ([]kube.Service, error) {
+	return []kube.Service{{Namespace: "default", Name: "kubernetes", ClusterIP: "10.96.0.1"}}, nil
+}
+
+func (s *servingCluster) Info(context.Context) (kube.Info, error) {
+	return kube.Info{Server: "https://192.0.2.10:6443"}, nil
+}
+
+// TestServingCertificateOfOthers: even where the plan says that an address is the node's, a certificate for one
+// of the API server, a Service or another Node is not approved.
+func TestServingCertificateOfOthers(t *testing.T) {
+	for ip, whose := range map[string]string{"192.0.2.10": "that of the API server", "10.96.0.1": "Service default/kubernetes", "192.0.2.22": "Node win-2"} {
+		s := &servingCluster{requests: func(time.Duration) []kube.ServingRequest {
+			return []kube.ServingRequest{servingRequest(func(q *kube.ServingRequest) { q.IPs = []string{"192.0.2.1", ip} })}
+		}}
+		step := &ServingCertificate{Addresses: []string{"192.0.2.1", ip}}
+		c, err := step.Check(t.Context(), s, &steps.Env{Node: "win-1"})
+		if err != nil || c.Action != steps.ActionWait || !strings.Contains(c.Reason, whose) {
+			t.Errorf("%s: %+v, %v", ip, c, err)
+		}
+	}
+}
+
 func (s *servingCluster) ApproveRequest(_ context.Context, name string) error {
 	s.approved = append(s.approved, name)
 	return nil

@@ -70,6 +70,8 @@ func (l *local) Lock(ctx context.Context, req steps.LockRequest) (steps.LockRepl
 	return reply, err
 }
 
+func (l *local) Address(f host.Facts) string { return f.ManagementIP }
+
 func (l *local) Unlock(context.Context) error { return l.lock.Release() }
 
 func (l *local) Close() error { return l.Unlock(context.Background()) }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/host"
 	"nodejoin/steps/hosttext"
 	"nodejoin/steps/transport/wire"
 )
@@ -333,6 +335,20 @@ func (s *sshConn) dead() bool {
 	case <-t.C:
 		return false
 	}
+}
+
+// Address is the address that was connected to; behind a jump host that is known only where the plan gives it.
+func (s *sshConn) Address(host.Facts) string {
+	text := s.way.target
+	if len(s.way.clients) == 1 {
+		text = s.way.last().RemoteAddr().String()
+	}
+	at, err := netip.ParseAddrPort(text)
+	ip := at.Addr().Unmap()
+	if err != nil || ip.Zone() != "" || !ip.IsGlobalUnicast() { // loopback: something passes the connection on
+		return ""
+	}
+	return ip.String()
 }
 
 // Close ends the connection without waiting for the machine. What was staged and

@@ -21,6 +21,7 @@ const (
 type way struct {
 	clients []*ssh.Client
 	name    string // "Administrator@10.0.0.21:22"
+	target  string // address and port of the last, as they were written
 }
 
 func (w *way) last() *ssh.Client { return w.clients[len(w.clients)-1] }
@@ -47,7 +48,7 @@ func dialWay(ctx context.Context, c SSHConfig) (*way, error) {
 			Detail: err.Error(),
 			Remedy: "mend ~/.ssh/config, or set host, port, user and jump in the connection", Err: err}
 	}
-	w := &way{name: hops[len(hops)-1].name()}
+	w := &way{name: hops[len(hops)-1].name(), target: hops[len(hops)-1].addr()}
 	for i, h := range hops {
 		client, err := w.dialHop(ctx, c, h, i == len(hops)-1)
 		if err != nil {

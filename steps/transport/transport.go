@@ -11,6 +11,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/executor"
+	"nodejoin/steps/host"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -34,6 +35,9 @@ type Conn interface {
 	// Forget removes nodejoin's own folder and what the transport itself put onto the
 	// machine, after a Leave. The connection is of no use any more.
 	Forget(ctx context.Context, req executor.LeaveRequest) (executor.ForgetReply, error)
+	// Address is the machine's own address as far as the controller knows it: "" = it does not. f is what the
+	// machine says, which counts only where this process is the machine.
+	Address(f host.Facts) string
 	Close() error
 }
 
