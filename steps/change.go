@@ -17,6 +17,7 @@ const (
 	ActionStart   Action = "start"   // as wanted, but not running
 	ActionReboot  Action = "reboot"  // the machine is to boot anew
 	ActionWait    Action = "wait"    // a gate: not yet reached
+	ActionRemove  Action = "remove"  // the plan no longer has it: it goes, or is as it was before
 	ActionUnknown Action = "unknown" // cannot be told before an earlier step is applied
 )
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"slices"
 
 	"nodejoin/steps/host"
 	"nodejoin/steps/record"
@@ -20,6 +21,7 @@ func (e *Env) Claim(ctx context.Context, h host.Host, claims ...record.New) erro
 			return unknownPrefix(c.Key)
 		}
 	}
+	claims = slices.Clone(claims)
 	forget, err := e.snapshot(ctx, h, claims)
 	if err != nil {
 		return err
@@ -33,6 +35,9 @@ func (e *Env) Claim(ctx context.Context, h host.Host, claims ...record.New) erro
 		for _, dir := range missing {
 			claims = append(claims, record.New{Key: record.Directory.Of(dir)})
 		}
+	}
+	for i := range claims {
+		claims[i].Plan = e.Plan
 	}
 	err = e.Record.Claim(ctx, h, e.Facts, e.StepID, forget != nil, claims...)
 	if err != nil && forget != nil {

@@ -89,6 +89,9 @@ type Kind struct {
 	New func() any
 	// Makes is what a step makes on a machine of the OS.
 	Makes func(step any, os string) Thing
+	// Claims are the keys of all that a step, as it is written, claims on a machine, except
+	// for the folders and registry keys above; nil = the key of Makes alone.
+	Claims func(step any, e *Env) []record.Key
 	// Title is a step's line in a plan; without it, the arguments with the tag id.
 	Title func(step any) string
 	// Installs is the artifact that a step puts on the machine.
@@ -139,6 +142,11 @@ func Makes[S any](f func(*S, string) Thing) func(any, string) Thing {
 	return func(step any, os string) Thing { return f(step.(*S), os) }
 }
 
+// Claims makes Kind.Claims of a function that takes the kind's own struct.
+func Claims[S any](f func(*S, *Env) []record.Key) func(any, *Env) []record.Key {
+	return func(step any, e *Env) []record.Key { return f(step.(*S), e) }
+}
+
 // Title makes Kind.Title of a function that takes the kind's own struct.
 func Title[S any](f func(*S) string) func(any) string {
 	return func(step any) string { return f(step.(*S)) }
@@ -186,10 +194,13 @@ const DefaultTimeout = 10 * time.Minute
 type Env struct {
 	Node      string // name of the node
 	StepID    string
+	Plan      string // that has the step, as Claim.Plans names it; "" = none
 	Facts     host.Facts
 	Artifacts Artifacts
 	Record    *record.Record // of the host; nil on the cluster's side
 	Undos     Undos          // of all kinds; nil on the cluster's side
+	// Undoes reports whether what is under way undoes a claim; nil = it undoes all of them.
+	Undoes func(record.Key) bool
 	// Applied holds what this run's own Apply of the step gave, when Check verifies it.
 	Applied map[string]string
 	// Pending are the Touches (by Key) of earlier steps that were checked but not applied

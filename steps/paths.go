@@ -65,12 +65,15 @@ func removeContents(ctx context.Context, h host.Host, os, dir string) error {
 	return nil
 }
 
+// StillRuns is the summary of the error of InUse.
+const StillRuns = "a program still runs"
+
 // InUse says what to do about a program that still runs though its service is gone.
 func InUse(err error) error {
 	if !errors.Is(err, host.ErrBusy) {
 		return err
 	}
-	return &Error{Code: CodeFailed, Summary: "a program still runs", Detail: err.Error(),
+	return &Error{Code: CodeFailed, Summary: StillRuns, Detail: err.Error(),
 		Remedy: "containers outlive the services that started them: end them, or restart the machine; then leave " +
 			"again, it continues from here"}
 }

@@ -24,6 +24,8 @@ type Spec struct {
 	Retries int             `json:"retries,omitempty"` // further tries after a failure
 	Source  string          `json:"source,omitempty"`  // "plan.join.hcl:12,3", where the plan asks for it
 	Title   string          `json:"title,omitempty"`   // one short line for people
+	// Keep leaves what it makes on the machine once the plan no longer has the step.
+	Keep bool `json:"keep,omitempty"`
 }
 
 // Source says where the bytes of an artifact come from and which they must be.

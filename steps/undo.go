@@ -19,6 +19,22 @@ type Undo struct {
 	// before; nil = nothing.
 	Removes func(e *Env, name, path string) Removal
 
+	// Early reports whether what a plan no longer has goes before the plan's steps run,
+	// because those may want the same port, or read it when they start; nil = it goes after
+	// them.
+	Early func(record.Key) bool
+	// Stays says why a thing stays that a plan no longer has, until the machine leaves;
+	// "" = it goes.
+	Stays string
+	// Holds reports whether the thing with this name is needed for that of key: it is a
+	// folder above it. Such a thing goes with the last that it holds; nil = it holds nothing.
+	Holds func(e *Env, name string, key record.Key) bool
+	// Now is the state of the thing as it is, nil where it is not there; from it New makes
+	// what restores it. nil = programs change it, so that no state of it is nodejoin's.
+	Now func(ctx context.Context, r host.Reader, e *Env, key record.Key, c record.Claim) (any, error)
+	// Store is Now for a snapshot, where that needs more than to read; nil = Now.
+	Store func(ctx context.Context, h host.Host, e *Env, key record.Key, c record.Claim) (any, error)
+
 	// Snapshot is what a snapshot holds of it.
 	Snapshot SnapshotMode
 	// State reads the earlier state that a snapshot holds, nil where the thing is not
@@ -132,7 +148,8 @@ func (e *Env) Removes(path string) Removal {
 	}
 	out := RemovesNothing
 	for key, c := range e.Record.Claims {
-		if removes := e.Undos[key.Prefix].Removes; removes != nil && !c.Existed && !c.Undone {
+		removes := e.Undos[key.Prefix].Removes
+		if removes != nil && !c.Existed && !c.Undone && (e.Undoes == nil || e.Undoes(key)) {
 			out = max(out, removes(e, key.Name, path))
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // applyCommand is one run of apply.
 type applyCommand struct {
 	*app
-	auto, full, prune bool // flags
+	auto, full, prune, removal bool // flags
 
 	args     []string    // of the plan; a saved plan's path is replaced by that of its plan
 	saved    *saved.Plan // nil: the argument is a plan
@@ -77,6 +77,8 @@ applied, without asking. It is refused if the plan or its hosts have changed sin
 	a.changeFlags(c)
 	f := c.Flags()
 	f.BoolVar(&x.auto, "auto-approve", false, "do not ask for approval")
+	f.BoolVar(&x.removal, "approve-removal", false,
+		"do not ask before more than half of what was made on a node is removed")
 	f.BoolVar(&x.prune, "prune", false, "also remove nodes from the cluster that this plan joined and no longer has")
 	f.BoolVar(&x.full, "full", false, "also show the contents of new files and the steps without changes")
 	return c
@@ -163,8 +165,8 @@ func (x *applyCommand) pruning(r *engine.Report) bool {
 
 // confirm asks for approval, except for a saved plan, which was approved as it is.
 func (x *applyCommand) confirm(ctx context.Context, r *engine.Report) error {
-	if x.auto || x.saved != nil {
-		return nil
+	if err := x.confirmRemoval(ctx, r); err != nil || x.auto || x.saved != nil {
+		return err
 	}
 	question := "Apply these changes?"
 	if x.pruning(r) {
@@ -173,6 +175,29 @@ func (x *applyCommand) confirm(ctx context.Context, r *engine.Report) error {
 	}
 	return x.approve(ctx, x.compiled, question,
 		"review the changes with 'nodejoin plan', then run apply with --auto-approve")
+}
+
+// confirmRemoval asks before most of what was made on a node goes: a plan that lost its
+// blocks by mistake looks the same as one that gave them up.
+func (x *applyCommand) confirmRemoval(ctx context.Context, r *engine.Report) error {
+	if x.removal || x.resumed != nil {
+		return nil
+	}
+	for _, h := range r.Hosts {
+		if h.Err != nil || !h.Removals.Most() {
+			continue
+		}
+		question := fmt.Sprintf("The plan no longer has %d of the %d steps that made something on %s. Remove all of that?",
+			h.Removals.Steps, h.Removals.Of, ui.CleanLine(h.Node.Name))
+		if !x.term.InTTY || x.json {
+			return fmt.Errorf("the plan no longer has %d of the %d steps that made something on %s: review the removal "+
+				"with 'nodejoin plan', then run apply with --approve-removal", h.Removals.Steps, h.Removals.Of, h.Node.Name)
+		}
+		if err := x.approve(ctx, x.compiled, question, ""); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // change applies the plan, and prunes if all of it succeeded.

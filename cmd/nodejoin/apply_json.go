@@ -33,12 +33,15 @@ type jsonPruned struct {
 }
 
 type jsonSummaryHost struct {
-	Node      string      `json:"node"`
-	Changed   []string    `json:"changed"`
-	Unchanged int         `json:"unchanged"`
-	NotRun    []string    `json:"not_run"`
-	Error     *ui.Problem `json:"error,omitempty"`
-	Held      string      `json:"held,omitempty"` // why the host was not started
+	Node      string   `json:"node"`
+	Changed   []string `json:"changed"`
+	Unchanged int      `json:"unchanged"`
+	// Removed is what the plan no longer named; Left is what of it stays, with why.
+	Removed []string      `json:"removed,omitempty"`
+	Left    []jsonRemoval `json:"left,omitempty"`
+	NotRun  []string      `json:"not_run"`
+	Error   *ui.Problem   `json:"error,omitempty"`
+	Held    string        `json:"held,omitempty"` // why the host was not started
 	// Rollback says what was rolled back after the error, if anything was.
 	Rollback  *jsonRollback `json:"rollback,omitempty"`
 	Mutations int64         `json:"mutations"`
@@ -105,6 +108,12 @@ func checkedHost(r *engine.Report, h engine.HostReport) jsonSummaryHost {
 func appliedHost(h engine.HostSummary) jsonSummaryHost {
 	j := jsonSummaryHost{Node: h.Node, Changed: append([]string{}, h.Changed...), Unchanged: len(h.Unchanged),
 		NotRun: append([]string{}, h.NotRun...), Held: h.Held, Mutations: h.Mutations}
+	for _, r := range h.Removed {
+		j.Removed = append(j.Removed, r.Key.String())
+	}
+	for _, r := range h.Left {
+		j.Left = append(j.Left, removalJSON(r))
+	}
 	j.Error = jsonProblem(h.Err, h.Failed, h.Source)
 	if t := h.Rollback; t != nil {
 		j.Rollback = &jsonRollback{Version: t.Version, Left: append([]string{}, t.Left...),

@@ -24,6 +24,12 @@ func (t *applyText) result(r applied) {
 		return // showPlan has said so
 	}
 	t.term.Say("%s (%s).", tallyOf(r.summary).text(t.term.OutColor), r.summary.Duration.Round(10*time.Millisecond))
+	for _, h := range r.summary.Hosts {
+		for _, i := range h.Left {
+			fmt.Fprintf(t.term.Out, "  %s stays on %s: %s\n", ui.CleanLine(ui.ThingWords(i.Key)), ui.CleanLine(h.Node),
+				ui.CleanLine(i.Left))
+		}
+	}
 	for _, n := range r.pruned {
 		if n.Err == nil {
 			fmt.Fprintf(t.term.Out, "Removed the Node %s from the cluster.\n", ui.CleanLine(n.Node))
@@ -63,6 +69,7 @@ func (a *app) applyProblems(r applied) {
 
 // tally counts the steps and hosts of an apply.
 type tally struct {
+	removed                                 int // things that the plan no longer named
 	changed, unchanged, left                int // steps
 	failed, rolledBack, interrupted, reboot int // hosts
 	held                                    int // hosts that were not started
@@ -73,6 +80,7 @@ func tallyOf(sum *engine.Summary) tally {
 	var t tally
 	for _, h := range sum.Hosts {
 		t.changed += len(h.Changed)
+		t.removed += len(h.Removed)
 		t.unchanged += len(h.Unchanged)
 		t.left += len(h.NotRun)
 		if h.Held != "" {
@@ -107,6 +115,9 @@ func (t tally) text(color bool) string {
 		word = ui.Paint(color, ui.Red, "Not finished")
 	}
 	s := fmt.Sprintf("%s: %d changed, %d unchanged", word, t.changed, t.unchanged)
+	if t.removed > 0 {
+		s += fmt.Sprintf(", %d removed", t.removed)
+	}
 	if t.interrupted > 0 {
 		s += fmt.Sprintf(", %d %s interrupted", t.interrupted, plural(t.interrupted, "host"))
 	}

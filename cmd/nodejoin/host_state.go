@@ -22,7 +22,7 @@ func hostState(h engine.HostReport) string {
 		return "failed"
 	}
 	state := "in_sync"
-	if h.Snapshot != nil {
+	if h.Snapshot != nil || h.Removals.Pending() > 0 {
 		state = "drifted"
 	}
 	for _, s := range h.Steps {

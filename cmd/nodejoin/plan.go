@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/ui"
@@ -85,6 +87,9 @@ func (a *app) showPlan(r *engine.Report, full bool) {
 		}
 		a.term.Say("No changes: %d %s, %d %s, all as planned.", len(r.Hosts), plural(len(r.Hosts), "host"), n,
 			plural(n, "step"))
+	}
+	if slices.ContainsFunc(r.Hosts, func(h engine.HostReport) bool { return h.Node.Partial }) {
+		a.term.Say("Only some steps were checked, so nothing is removed that the plan no longer has.")
 	}
 	a.showFormer(r)
 }

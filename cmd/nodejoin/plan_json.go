@@ -20,6 +20,16 @@ type jsonStep struct {
 	Error   *steps.Error `json:"error,omitempty"`
 }
 
+// jsonRemoval is something that the plan no longer names.
+type jsonRemoval struct {
+	Key    string       `json:"key"`
+	Step   string       `json:"step"` // that made it
+	Action steps.Action `json:"action,omitempty"`
+	// Restored: it was there before nodejoin, and is as it was then.
+	Restored bool   `json:"restored,omitempty"`
+	Left     string `json:"left,omitempty"` // why it stays, or what of it
+}
+
 type jsonHost struct {
 	Node         string               `json:"node"`
 	Address      string               `json:"address"`
@@ -28,8 +38,10 @@ type jsonHost struct {
 	Upgrade      *engine.Upgrade      `json:"upgrade,omitempty"`
 	Interruption *engine.Interruption `json:"interruption,omitempty"`
 	Steps        []jsonStep           `json:"steps"`
-	Error        *ui.Problem          `json:"error,omitempty"`
-	Mutations    int64                `json:"mutations"`
+	// Removals are what the plan no longer names.
+	Removals  []jsonRemoval `json:"removals,omitempty"`
+	Error     *ui.Problem   `json:"error,omitempty"`
+	Mutations int64         `json:"mutations"`
 	// UnverifiedSince is the start of a run that was stopped before it had verified or
 	// rolled back what it changed.
 	UnverifiedSince *time.Time `json:"unverified_since,omitempty"`
@@ -72,11 +84,18 @@ func planJSON(p *plan.Compiled, r *engine.Report) jsonPlan {
 	return out
 }
 
+func removalJSON(r executor.Removal) jsonRemoval {
+	return jsonRemoval{Key: r.Key.String(), Step: r.Step, Action: r.Change.Action, Restored: r.Restored, Left: r.Left}
+}
+
 func planHostJSON(h engine.HostReport) jsonHost {
 	j := jsonHost{Node: h.Node.Name, Address: h.Node.Address, State: hostState(h), Steps: []jsonStep{},
 		Mutations: h.Mutations, LastRun: h.Last}
 	if h.Snapshot != nil {
 		j.UnverifiedSince = &h.Snapshot.Begun
+	}
+	for _, r := range h.Removals.Items {
+		j.Removals = append(j.Removals, removalJSON(r))
 	}
 	if h.Err == nil {
 		j.Facts, j.Upgrade, j.Interruption = h.Facts, h.Upgrade, h.Interruption

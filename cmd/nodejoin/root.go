@@ -26,15 +26,16 @@ var version = "0.1.0-dev"
 type app struct {
 	term *ui.Term
 
-	vars      []string
-	varFiles  []string
-	targets   []string
-	skips     []string
-	json      bool
-	display   string
-	parallel  int
-	downgrade bool              // --allow-downgrade
-	drain     kube.DrainOptions // of commands whose changes interrupt pods
+	vars         []string
+	varFiles     []string
+	targets      []string
+	skips        []string
+	json         bool
+	display      string
+	parallel     int
+	downgrade    bool              // --allow-downgrade
+	pruneChanged bool              // --prune-changed
+	drain        kube.DrainOptions // of commands whose changes interrupt pods
 
 	clusterAt string                           // place of the cluster block in the plan; load sets it
 	digest    string                           // of the plan's files; load sets it
@@ -187,6 +188,8 @@ func (a *app) planFlags(c *cobra.Command) {
 // changeFlags are those of every command that shows or makes changes.
 func (a *app) changeFlags(c *cobra.Command) {
 	c.Flags().BoolVar(&a.downgrade, "allow-downgrade", false, "allow an older version of Kubernetes than nodes have")
+	c.Flags().BoolVar(&a.pruneChanged, "prune-changed", false,
+		"remove what the plan no longer has even if somebody changed it since")
 	drainFlags(c, &a.drain)
 }
 

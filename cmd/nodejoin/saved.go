@@ -90,10 +90,18 @@ func (a *app) describe(args []string, c *plan.Compiled, r *engine.Report) (*save
 			for _, s := range h.Steps {
 				results = append(results, s.Result)
 			}
-			hosts = append(hosts, saved.Host{Facts: h.Facts, Results: results})
+			hosts = append(hosts, saved.Host{Facts: h.Facts, Results: results, Removals: removalsOf(h)})
 		}
 	}
 	return saved.Make(version, in, files, c, hosts)
+}
+
+// removalsOf is what a node is to lose, as it is saved.
+func removalsOf(h engine.HostReport) (out []string) {
+	for _, r := range h.Removals.Removing() {
+		out = append(out, r.Key.String())
+	}
+	return out
 }
 
 func readSaved(name string) ([]byte, error) {

@@ -38,7 +38,7 @@ func TestSchemasAreOfTypes(t *testing.T) {
 		"validate": {"": jsonDiagnostics{}},
 		"check":    {"": jsonCheck{}, "finding": check.Finding{}},
 		"plan": {"": jsonPlan{}, "former_node": jsonFormer{}, "host": jsonHost{}, "upgrade": engine.Upgrade{},
-			"interruption": engine.Interruption{}, "step": jsonStep{}, "change": steps.Change{},
+			"interruption": engine.Interruption{}, "removal": jsonRemoval{}, "step": jsonStep{}, "change": steps.Change{},
 			"reboot_need": steps.RebootNeed{}, "diff": steps.Diff{},
 			"touch": steps.Touch{}, "object_kind": kube.ObjectKind{}, "finding": steps.Finding{},
 			"artifact": steps.Source{}, "step_error": steps.Error{}, "facts": host.Facts{}, "last_run": executor.RunNote{},
@@ -51,7 +51,7 @@ func TestSchemasAreOfTypes(t *testing.T) {
 		"event": {"host_state": event.HostState{}, "step_started": event.StepStarted{},
 			"step_progress": event.StepProgress{},
 			"step_done":     event.StepDone{}, "warning": event.Warning{}, "summary": jsonSummary{},
-			"summary_host": jsonSummaryHost{}, "pruned": jsonPruned{}, "rollback": jsonRollback{}, "version": nil},
+			"summary_host": jsonSummaryHost{}, "removal": jsonRemoval{}, "pruned": jsonPruned{}, "rollback": jsonRollback{}, "version": nil},
 	} {
 		for name, v := range problem {
 			if file == "check" || file == "logs" || file == "history" {

@@ -80,7 +80,14 @@ func differences(h engine.HostReport) (inOrder int, differs string) {
 			first += ", written " + t.UTC().Format(minutes)
 		}
 	}
-	switch n := len(h.Steps) - inOrder; {
+	n := len(h.Steps) - inOrder
+	if gone := h.Removals.Removing(); len(gone) > 0 {
+		n += len(gone)
+		if first == "" {
+			first = ui.CleanLine(ui.ThingWords(gone[0].Key)) + " is no longer in the plan"
+		}
+	}
+	switch {
 	case n > 0:
 		return inOrder, fmt.Sprintf("%d (first: %s)", n, first)
 	case h.Snapshot != nil:

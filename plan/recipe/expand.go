@@ -11,7 +11,6 @@ import (
 	"nodejoin/plan/compat"
 	"nodejoin/steps"
 	"nodejoin/steps/kinds"
-	"nodejoin/steps/record"
 )
 
 // AgentArtifact is the nodejoin-agent program, for hosts that run a supervised service. The other artifact
@@ -75,7 +74,6 @@ type build struct {
 	runtime    runtimeFacts
 	specs      []steps.Spec
 	before     map[string]bool // ids of settings that come before services
-	claimed    []record.Key    // what the settings claim
 	left       map[string]bool // ids that the settings skip
 	err        error           // the first one; later calls do nothing
 }

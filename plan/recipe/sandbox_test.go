@@ -229,7 +229,7 @@ func TestJoinsSandbox(t *testing.T) {
 	}
 	// Everything but the condition, and what asks for the absence of things.
 	if have, want := len(r.changes()),
-		len(n.specs)-len([]string{"network_agrees", "seen", "require", "former_settings", "name_free", "cni_conf_first",
+		len(n.specs)-len([]string{"network_agrees", "seen", "require", "name_free", "cni_conf_first",
 			"token_removed", "flannel_token", "kube_proxy_token", "join_token"}); have != want {
 		t.Errorf("a fresh machine: %d steps have something to do, want %d: %v", have, want, r.changes())
 	}

@@ -10,7 +10,6 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
-	"nodejoin/steps/record"
 )
 
 // Settings are a plan's settings of the machine itself, as opposed to the node on it.
@@ -75,11 +74,6 @@ func SettingSteps(in Input) []steps.Spec {
 func (b *build) settings(after ...string) {
 	b.before = map[string]bool{}
 	first := len(b.specs)
-	if b.in.Cluster != "" {
-		b.add(formerSettings, formerSettings, "Settings that the plan no longer names are restored",
-			&kinds.FormerSettings{}, after...)
-		after = append(slices.Clone(after), formerSettings)
-	}
 	rebooted := b.rebootFirst(after...)
 	for _, s := range b.in.Settings.Steps {
 		if _, ok := s.Args.(*kinds.Feature); ok {
@@ -92,14 +86,9 @@ func (b *build) settings(after ...string) {
 	for _, r := range b.in.Settings.Firewall.Rules {
 		b.setting(firewallSetting(r), after...)
 	}
-	if b.in.Cluster != "" {
-		b.specs[first].Args = steps.MustArgs(&kinds.FormerSettings{Plan: b.in.Cluster, Keys: b.claimed})
-	}
 	b.reboot(first, after...)
 	for _, s := range b.specs[first:] {
-		if s.ID != formerSettings { // no service reads the restored ones
-			b.before[s.ID] = true
-		}
+		b.before[s.ID] = true
 	}
 }
 
@@ -163,18 +152,9 @@ func HostName(name, os string) []Setting {
 	return []Setting{{ID: "host_name", Title: title, Kind: "host_name", Args: &kinds.HostName{Name: name}}}
 }
 
-// formerSettings is the step, and its kind, that undoes what the plan no longer names.
-const formerSettings = "former_settings"
-
-// setting adds the step of a setting. What it makes is put back once the plan names it no
-// more; features and names of machines, which take a reboot, make nothing and go with a
-// leave.
+// setting adds the step of a setting.
 func (b *build) setting(s Setting, after ...string) {
-	spec := b.add(s.ID, s.Kind, s.Title, s.Args, after...)
-	spec.Source = s.Source
-	if made := kinds.Makes(*spec, b.in.OS); made.Key != (record.Key{}) {
-		b.claimed = append(b.claimed, made.Key)
-	}
+	b.add(s.ID, s.Kind, s.Title, s.Args, after...).Source = s.Source
 }
 
 // FirewallID returns the id of the step of a rule.

@@ -55,6 +55,9 @@ func (p *Plan) HostChanges(now *Plan) []string {
 				out = append(out, at+": its state has changed since the plan was shown")
 			}
 		})
+		compare(a.Removals, b.Removals, func(key string) string { return key }, func(key, what string) {
+			out = append(out, fmt.Sprintf("%s: the removal of %s %s", a.Address, key, what))
+		}, func(string, string) {})
 	})
 	return out
 }

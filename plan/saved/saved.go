@@ -61,6 +61,8 @@ type Node struct {
 	Reach   string `json:"reach"` // digest of its connection
 	Facts   string `json:"facts"` // digest of the machine's identity
 	Steps   []Step `json:"steps"`
+	// Removals are the keys of what the plan no longer names and the apply removes.
+	Removals []string `json:"removals,omitempty"`
 }
 
 // Step is one step with what its check found.
@@ -75,6 +77,8 @@ type Step struct {
 type Host struct {
 	Facts   host.Facts
 	Results []steps.Result
+	// Removals are the keys of what is to be removed.
+	Removals []string
 }
 
 // Make describes a compiled plan and what a check of its hosts found; hosts are in the order of the plan's
@@ -95,6 +99,7 @@ func Make(version string, in Inputs, files []File, c *plan.Compiled, hosts []Hos
 		if i < len(hosts) {
 			f := hosts[i].Facts
 			out.Facts = digest([]string{f.OS, f.Arch, f.Hostname, f.Build, f.ManagementIP, f.DataDir})
+			out.Removals = hosts[i].Removals
 			for _, r := range hosts[i].Results {
 				found[r.ID] = r
 			}

@@ -53,7 +53,9 @@ func (h *hostRun) apply(ctx context.Context) HostSummary {
 		h.rollbackTo = h.nodeBefore()
 		start := time.Now()
 		defer func() { h.noteRun(ctx, a.sum, start) }()
-		a.runSteps(ctx)
+		if a.removeEarly(ctx); a.sum.Err == nil {
+			a.runSteps(ctx)
+		}
 		a.finish(ctx)
 	}
 	for _, spec := range h.node.Steps {
@@ -152,6 +154,9 @@ func (a *hostApply) finish(ctx context.Context) {
 		a.sum.Err = a.verified(ctx)
 	case a.sum.Err != nil && !a.undrained && a.rollsBack(ctx, &a.sum):
 		a.rollBack(ctx, &a.sum)
+	}
+	if a.sum.Err == nil {
+		a.removeLate(ctx)
 	}
 	if a.sum.Err == nil {
 		a.sum.Err = a.uncordonNode(ctx)

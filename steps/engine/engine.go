@@ -46,6 +46,8 @@ type Options struct {
 	Resume func(n plan.Node, f host.Facts) (*Resume, error)
 	// Gone reports whether a holder's run has ended, as far as can be seen from here. nil = never.
 	Gone func(steps.Holder) bool
+	// PruneChanged removes what the plan no longer names even if it was changed since.
+	PruneChanged bool
 }
 
 // Report is what a check of all hosts found.
@@ -76,6 +78,9 @@ type HostReport struct {
 	// Snapshot is that of steps.CheckReply: an earlier run was stopped before it had verified
 	// or rolled back what it changed.
 	Snapshot *executor.OpenSnapshot
+	// Removals is what the plan no longer names; of a node with a part of its steps none is
+	// looked for.
+	Removals executor.Removals
 }
 
 // StepReport is one step's check.
@@ -105,6 +110,9 @@ func (r *Report) Actions() map[steps.Action]int {
 	out := map[steps.Action]int{}
 	shared := map[string]bool{}
 	for _, h := range r.Hosts {
+		if n := h.Removals.Pending(); n > 0 {
+			out[steps.ActionRemove] += n
+		}
 		for _, s := range h.Steps {
 			if s.Result.Err != nil || s.Result.Change.NoOp() {
 				continue
@@ -136,9 +144,11 @@ type HostSummary struct {
 	Node      string
 	Changed   []string // step ids
 	Unchanged []string
-	NotRun    []string // left for the next apply
-	Failed    string   // step id; "" = none
-	Source    string   // of the failed step
+	Removed   []executor.Removal // what the plan no longer named
+	Left      []executor.Removal // and what of it stays, with why
+	NotRun    []string           // left for the next apply
+	Failed    string             // step id; "" = none
+	Source    string             // of the failed step
 	// Held says why the host was not begun: the rollout does not allow it; "" = it was.
 	Held string
 	// GoesDown: it is the machine that this process runs on, ready for RebootSelf. Err says so.

@@ -20,12 +20,15 @@ const noteFor = 15 * time.Second
 // noteRun notes an apply that changed something, or failed in doing so, on the host and
 // at the Node. It is no part of the plan: what goes wrong with it is a warning.
 func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time) {
-	if !h.holds || len(sum.Changed) == 0 && sum.Err == nil {
+	if !h.holds || len(sum.Changed)+len(sum.Removed) == 0 && sum.Err == nil {
 		return
 	}
 	n := executor.RunNote{Holder: h.opt.Holder, Ended: time.Now().UTC().Truncate(time.Second), Took: time.Since(start),
 		Version: h.opt.Version,
 		Plan:    h.opt.PlanDigest, Result: "done", Changed: append([]string{}, sum.Changed...), Failed: sum.Failed}
+	for _, r := range sum.Removed {
+		n.Changed = append(n.Changed, r.Key.String())
+	}
 	if sum.Err != nil {
 		n.Result, n.Error = "failed", steps.AsError(sum.Err).Summary
 		if steps.AsError(sum.Err).Code == steps.CodeInterrupted {

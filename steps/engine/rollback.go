@@ -82,7 +82,10 @@ func (h *hostRun) rollsBack(ctx context.Context, sum *HostSummary) bool {
 		return false
 	}
 	i := slices.IndexFunc(h.node.Steps, func(s steps.Spec) bool { return s.ID == sum.Failed })
-	return i >= 0 && !kinds.Of(h.node.Steps[i]).Ends
+	if i < 0 { // what failed is a removal; before the steps it is rolled back
+		return len(sum.Changed)+len(sum.Unchanged) == 0
+	}
+	return !kinds.Of(h.node.Steps[i]).Ends
 }
 
 // lostWay reports whether err is that of a run which was stopped, or may not or cannot reach
@@ -121,7 +124,7 @@ func (h *hostRun) rollBack(ctx context.Context, sum *HostSummary) {
 			return
 		}
 	}
-	sum.Rollback = out
+	sum.Rollback, sum.Removed = out, nil
 	sum.Changed = slices.DeleteFunc(sum.Changed, func(id string) bool {
 		return slices.ContainsFunc(h.node.Steps, func(s steps.Spec) bool {
 			k := kinds.Of(s)

@@ -173,7 +173,9 @@ func (h *hostRun) check(ctx context.Context) {
 		h.state("failed", "")
 		return
 	}
-	reply, err := ask(ctx, h, "checking", wire.Check, h.request(h.specs(steps.OnHost)))
+	req := h.request(h.specs(steps.OnHost))
+	req.Whole = !h.node.Partial
+	reply, err := ask(ctx, h, "checking", wire.Check, req)
 	if err != nil {
 		h.report.Err = err
 		h.state("failed", "")
@@ -182,6 +184,15 @@ func (h *hostRun) check(ctx context.Context) {
 	}
 	h.report.Facts, h.report.Mutations = reply.Facts, reply.Mutations
 	h.report.Last, h.report.LastUnknown = reply.Last, reply.LastUnknown
+	h.report.Removals = reply.Removals
+	for _, r := range reply.Removals.Items {
+		if r.Err != nil { // nothing is changed on partial knowledge
+			h.report.Err = &steps.Error{Code: r.Err.Code, Summary: r.Err.Summary,
+				Detail: r.Key.String() + ", which the plan no longer names: " + r.Err.Detail, Remedy: r.Err.Remedy}
+			h.state("failed", "")
+			return
+		}
+	}
 	h.report.Snapshot, h.report.Untouched, h.seen = reply.Snapshot, reply.Untouched, reply.Seen
 	if results == nil {
 		results = map[string]steps.Result{}
@@ -264,7 +275,8 @@ func (h *hostRun) checkConditional(ctx context.Context, results map[string]steps
 
 // request asks for a check or an apply of steps, with the values known so far.
 func (h *hostRun) request(specs []steps.Spec) executor.Request {
-	return executor.Request{Node: h.node.Name, Steps: specs, Values: h.values}
+	return executor.Request{Node: h.node.Name, Steps: specs, Values: h.values, Plan: h.planName(),
+		PruneChanged: h.opt.PruneChanged}
 }
 
 func (h *hostRun) specs(p steps.Place) []steps.Spec {

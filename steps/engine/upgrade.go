@@ -83,7 +83,10 @@ func (h upgradeCheck) check(ctx context.Context) {
 				err = drainError(&kube.BlockedError{Pods: blocked})
 			}
 		}
-		if s := h.step(i.first); err != nil && s.Result.Err == nil {
+		if i.first == removalStep && err != nil {
+			h.report.Err = err
+		}
+		if s := h.step(i.first); s != nil && err != nil && s.Result.Err == nil {
 			s.Result.Err = steps.AsError(err)
 		}
 	}
@@ -209,6 +212,9 @@ func (h upgradeCheck) interruption() *Interruption {
 				runs = c.Action != steps.ActionStart && c.Action != steps.ActionCreate
 			}
 		}
+		if h.removesCarrier(name) {
+			first, runs = removalStep, true
+		}
 		if first == "" || !runs {
 			continue
 		}
@@ -235,5 +241,9 @@ func (h upgradeCheck) before(a, b string) bool {
 }
 
 func (h *hostRun) step(id string) *StepReport {
-	return &h.report.Steps[slices.IndexFunc(h.report.Steps, func(s StepReport) bool { return s.Spec.ID == id })]
+	i := slices.IndexFunc(h.report.Steps, func(s StepReport) bool { return s.Spec.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &h.report.Steps[i]
 }

@@ -55,6 +55,13 @@ type Request struct {
 	// Snapshot: an apply opens a snapshot, unless one is open, so that what it changes can
 	// be rolled back. It is what the Node is now.
 	Snapshot *NodeBefore `json:"snapshot,omitempty"`
+	// Plan is the name of the plan whose steps these are, for their claims; "" = none.
+	Plan string `json:"plan,omitempty"`
+	// Whole: the steps are all that the plan has for the machine, so that a check finds what
+	// the plan no longer names.
+	Whole bool `json:"whole,omitempty"`
+	// PruneChanged: what the plan no longer names goes even if it was changed since.
+	PruneChanged bool `json:"prune_changed,omitempty"`
 }
 
 // CheckReply is the answer to a check: one Result a step, in order.
@@ -74,6 +81,8 @@ type CheckReply struct {
 	// Seen are the versions that an earlier run has seen run of what is unpacked, by the
 	// step that unpacked it.
 	Seen map[string]string `json:"seen,omitempty"`
+	// Removals is what the plan no longer names, of a request for the Whole plan.
+	Removals Removals `json:"removals,omitzero"`
 }
 
 // ApplyReply is the answer to an apply. Failed is the step that ended it, if any.
@@ -159,6 +168,13 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 		reply.Results = append(reply.Results, w.check(ctx, s, func(step any, e *steps.Env) (steps.Change, error) {
 			return step.(steps.HostStep).Check(ctx, x.host, e)
 		}, x.env(req.Node, s.ID)))
+		w.note(&reply.Results[len(reply.Results)-1], x.noted(s, w.values))
+	}
+	if req.Whole {
+		var err error
+		if reply.Removals, err = x.checkRemovals(ctx, req, w.values); err != nil {
+			return CheckReply{}, err
+		}
 	}
 	notes, unread := Notes(ctx, x.host, x.facts)
 	reply.LastUnknown = unread != nil
@@ -205,8 +221,14 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 	}
 	for _, s := range req.Steps {
 		e := x.env(req.Node, s.ID)
+		e.Plan = req.Plan
 		r := Run(ctx, req.Node, s, values, e, x.emit, Target{Kinds: x.kinds, Host: x.host})
+		noted := r.Err == nil && x.note(s, values)
 		if r.Changed {
+			x.noteStates(ctx, s, values, r.Err == nil)
+		}
+		if r.Changed || noted {
+			r.Changed = true
 			// One save a changed step: stamps and fingerprints survive an interruption.
 			if err := x.record.Save(context.WithoutCancel(ctx), x.host, x.facts); err != nil && r.Err == nil {
 				r.Err = steps.AsError(err)

@@ -245,8 +245,12 @@ func (r *rollback) settle(ctx context.Context) error {
 		}
 	}
 	for key, item := range r.snapshot.Items {
-		if !item.Claimed && !record.Own(r.x.facts, key) {
+		switch c, ok := rec.Lookup(key); {
+		case !item.Claimed && !record.Own(r.x.facts, key):
 			rec.SetUndone(key)
+		case item.Claimed && ok: // it may have been removed
+			c.Undone, c.Removing = false, false
+			rec.Claims[key] = c
 		}
 	}
 	done := r.reply.Rollback

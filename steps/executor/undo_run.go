@@ -19,7 +19,9 @@ const undoTimeout = 10 * time.Minute
 type undoRun struct {
 	x       *Executor
 	node    string
-	command string // kind of its events: "leave" or "rollback"
+	command string // kind of its events: "leave", "rollback" or "remove"
+	// undoes reports whether the run undoes a claim; nil = it undoes all of them.
+	undoes func(record.Key) bool
 	// undone notes in the record that nothing is left to do for a thing; nil = the whole
 	// run is noted at once.
 	undone func(ctx context.Context, key record.Key) error
@@ -37,6 +39,7 @@ func (u *undoRun) check(ctx context.Context, e *steps.Env, key record.Key,
 	find func() (steps.Undoing, error)) (r undoResult, undoing steps.Undoing) {
 	ctx, cancel := withTimeout(ctx, checkTimeout, key)
 	defer cancel()
+	e.Undoes = u.undoes
 	err := func() (err error) {
 		defer recoverInto(&err)
 		if undoing, err = find(); err != nil || undoing.Check == nil {

@@ -123,8 +123,13 @@ func (h *healer) plan(ctx context.Context) (steps.BootPlan, error) {
 
 // attempt looks, and does what is to be done. It gives what it has changed.
 func (h *healer) attempt(ctx context.Context, plan steps.BootPlan) (changed []string, err error) {
-	req := executor.Request{Node: plan.Node, Steps: plan.Steps}
-	reply, err := executor.NewExecutor(kinds.Catalog(), h.Host, none{}, func(event.Event) {}).Check(ctx, req)
+	x := executor.NewExecutor(kinds.Catalog(), h.Host, none{}, func(event.Event) {})
+	list, err := x.Standing(ctx, plan.Steps)
+	if err != nil {
+		return nil, err
+	}
+	req := executor.Request{Node: plan.Node, Steps: list}
+	reply, err := x.Check(ctx, req)
 	if err != nil {
 		return nil, err
 	}

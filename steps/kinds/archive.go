@@ -20,6 +20,7 @@ import (
 
 var archiveKind = steps.Kind{Name: "archive", Place: steps.OnHost, Doc: "files unpacked from an archive that is verified by digest",
 	New:      func() any { return &Archive{} },
+	Claims:   steps.Claims((*Archive).claims),
 	Installs: steps.Installs(func(a *Archive) steps.Source { return a.Source })}
 
 // Archive is a set of files unpacked from one archive (.tar, .tar.gz, .tgz, .zip).
@@ -45,6 +46,24 @@ func (a *Archive) identity() string {
 		id += fmt.Sprintf(";include=%q", a.Include)
 	}
 	return id
+}
+
+// claims are the files that were unpacked. What another archive will bring is not known
+// until it is unpacked: till then all that it may replace counts.
+func (a *Archive) claims(e *steps.Env) (out []record.Key) {
+	unpacked := e.Record.Archives[e.StepID]
+	for path := range unpacked.Files {
+		out = append(out, record.File.Of(path))
+	}
+	if unpacked.Digest == a.identity() {
+		return out
+	}
+	for key := range e.Record.Claims {
+		if key.Prefix == record.File && host.Within(e.Facts.OS, a.To, key.Name) {
+			out = append(out, key)
+		}
+	}
+	return out
 }
 
 func (a *Archive) validate() error {

@@ -12,7 +12,8 @@ import (
 )
 
 // backupUndo is the undo of files that backUp renamed.
-var backupUndo = steps.Undo{New: undoBackup}
+var backupUndo = steps.Undo{New: undoBackup,
+	Stays: "it would replace credentials in use; it is restored when the machine leaves"}
 
 // backupPath is where a file of others lies that was in the way of path, until a leave
 // restores it; Detail of the claim, where there is one, says it.

@@ -23,7 +23,6 @@ func Catalog() steps.Catalog {
 		fileReadyKind,
 		firewallRuleKind,
 		flannelAgreesKind,
-		formerSettingsKind,
 		hnsNetworkKind,
 		hnsReadyKind,
 		hostNameKind,

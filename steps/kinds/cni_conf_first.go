@@ -9,10 +9,12 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var cniConfFirstKind = steps.Kind{Name: "cni_conf_first", Place: steps.OnHost, Doc: "no other CNI configuration of its folder is read in place of this one: those that sort before it are removed, and put back on leave",
-	New: func() any { return &CNIConfFirst{} }}
+	New:    func() any { return &CNIConfFirst{} },
+	Claims: steps.Claims((*CNIConfFirst).claims)}
 
 // CNIConfFirst removes the configurations that hide the one at Path. The runtime
 // takes the first of a folder by name, so that one which an earlier installation
@@ -64,11 +66,28 @@ func (f *CNIConfFirst) Before(ctx context.Context, r host.Reader, os string) ([]
 	}
 	var out []string
 	for _, fi := range entries {
-		dot := strings.LastIndexByte(fi.Name, '.')
-		if fi.Dir || fi.Name >= own || dot < 0 || !slices.Contains([]string{".conf", ".conflist", ".json"}, fi.Name[dot:]) {
+		if fi.Dir || !readBefore(fi.Name, own) {
 			continue
 		}
 		out = append(out, host.Join(os, dir, fi.Name))
 	}
 	return out, nil
+}
+
+// readBefore reports whether libcni reads the file name before own.
+func readBefore(name, own string) bool {
+	dot := strings.LastIndexByte(name, '.')
+	return name < own && dot >= 0 && slices.Contains([]string{".conf", ".conflist", ".json"}, name[dot:])
+}
+
+// claims are the files that were there and that it has removed.
+func (f *CNIConfFirst) claims(e *steps.Env) (out []record.Key) {
+	os := e.Facts.OS
+	for key, c := range e.Record.Claims {
+		inFolder := key.Prefix == record.File && c.Existed && host.SamePath(os, host.Dir(os, key.Name), host.Dir(os, f.Path))
+		if inFolder && readBefore(host.Base(os, key.Name), host.Base(os, f.Path)) {
+			out = append(out, key)
+		}
+	}
+	return out
 }

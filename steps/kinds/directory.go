@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
+	"strings"
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
@@ -11,7 +13,7 @@ import (
 )
 
 var directoryKind = steps.Kind{Name: "directory", Place: steps.OnHost, Doc: "a directory, with its missing parents; on Windows a new one is its administrators' to change, and what is made in it inherits as without it",
-	Undo:  map[record.Prefix]steps.Undo{record.Directory: {New: undoDirectory, Removes: steps.RemovesItself, Snapshot: steps.SnapshotInline}},
+	Undo:  map[record.Prefix]steps.Undo{record.Directory: {New: undoDirectory, Removes: steps.RemovesItself, Snapshot: steps.SnapshotInline, Holds: holdsPath}},
 	New:   func() any { return &Directory{} },
 	Makes: steps.Makes((*Directory).thing)}
 
@@ -67,6 +69,26 @@ func (d *Directory) claim(ctx context.Context, h host.Host, e *steps.Env) error 
 	}
 	own.Previous = record.PreviousFile{Access: fi.Access}
 	return e.Claim(ctx, h, own)
+}
+
+// paths are the prefixes of claims that are named by a path.
+var paths = []record.Prefix{record.File, record.Directory, record.ProgramData, sourceVIPPrefix, record.EnvFile}
+
+// holdsPath is Undo.Holds of a folder.
+func holdsPath(e *steps.Env, name string, key record.Key) bool {
+	path := key.Name
+	switch key.Prefix {
+	case record.Env:
+		path = path[:max(0, strings.LastIndexByte(path, ':'))]
+	case record.Namespaces:
+		path = netnsDir
+	case record.Backup:
+	default:
+		if !slices.Contains(paths, key.Prefix) {
+			return false
+		}
+	}
+	return path != "" && host.Within(e.Facts.OS, name, path)
 }
 
 // undoDirectory removes a folder that nodejoin made, if nothing is left in it, or restores

@@ -15,8 +15,11 @@ import (
 
 var envKind = steps.Kind{Name: "env", Place: steps.OnHost, Doc: "a variable of the machine's environment, or its absence",
 	Undo: map[record.Prefix]steps.Undo{
-		record.Env:     {New: undoEnv},
-		record.EnvFile: {New: undoEnvFile, Removes: steps.RemovesItself, Snapshot: steps.SnapshotNew},
+		record.Env: {New: undoEnv, Early: always, Now: envNow},
+		record.EnvFile: {New: undoEnvFile, Removes: steps.RemovesItself, Snapshot: steps.SnapshotNew,
+			Holds: func(_ *steps.Env, name string, key record.Key) bool {
+				return key.Prefix == record.Env && strings.HasPrefix(key.Name, name+":")
+			}},
 	},
 	New: func() any { return &MachineEnv{} },
 	Evidence: steps.Shows(func(m *MachineEnv) []steps.Evidence {
@@ -253,6 +256,19 @@ func replaceEnvLines(text, name, insert string) string {
 		out = append(out, insert)
 	}
 	return strings.Join(out, "")
+}
+
+// envNow is the variable as it is in a claim: its value, on Linux whole lines of its file.
+func envNow(ctx context.Context, r host.Reader, e *steps.Env, key record.Key, claim record.Claim) (any, error) {
+	m := &MachineEnv{Name: claim.Detail, File: key.EnvPath(claim.Detail)}
+	have, f, err := m.read(ctx, r, e.Facts.OS)
+	if err != nil || len(have) == 0 {
+		return nil, err
+	}
+	if f != nil {
+		return envLines(string(f.Content), m.Name), nil
+	}
+	return have[0], nil
 }
 
 // undoEnv: Detail holds the name of the variable. The earlier state is the value, on

@@ -17,14 +17,18 @@ const featurePrefix record.Prefix = "feature"
 
 // Turning on a feature with its files at hand takes minutes; fetching them longer.
 var featureKind = steps.Kind{Name: "feature", Place: steps.OnHost, AfterBoot: true, Timeout: 30 * time.Minute, Doc: "an optional feature of Windows that is on, or is after the next reboot",
-	Undo: map[record.Prefix]steps.Undo{featurePrefix: {New: undoFeature, Snapshot: steps.SnapshotNone}},
-	New:  func() any { return &Feature{} }}
+	Undo: map[record.Prefix]steps.Undo{featurePrefix: {New: undoFeature, Snapshot: steps.SnapshotNone,
+		Stays: "Windows turns a feature off with a reboot; it goes when the machine leaves"}},
+	New:    func() any { return &Feature{} },
+	Claims: steps.Claims((*Feature).claims)}
 
 // Feature is an optional feature that is on. Whether it works already, or after a
 // reboot only, is for the step reboot.
 type Feature struct {
 	Name string `json:"name" doc:"as Windows names it: Containers, Microsoft-Hyper-V" id:"true"`
 }
+
+func (f *Feature) claims(*steps.Env) []record.Key { return []record.Key{featurePrefix.Of(f.Name)} }
 
 func (f *Feature) Check(ctx context.Context, r host.Reader, _ *steps.Env) (steps.Change, error) {
 	state, err := f.state(ctx, r)

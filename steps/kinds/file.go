@@ -14,7 +14,7 @@ import (
 )
 
 var fileKind = steps.Kind{Name: "file", Place: steps.OnHost, Doc: "a file with this content, written atomically, or its absence",
-	Undo:  map[record.Prefix]steps.Undo{record.File: {New: undoFile, Removes: steps.RemovesItself, Snapshot: steps.SnapshotInline}},
+	Undo:  map[record.Prefix]steps.Undo{record.File: filesUndo},
 	New:   func() any { return &File{} },
 	Makes: steps.Makes((*File).thing), Secrets: steps.Secrets((*File).secrets),
 	Evidence: steps.Shows(func(f *File) []steps.Evidence { return []steps.Evidence{{File: f.Path, Secret: f.Sensitive}} })}

@@ -17,51 +17,89 @@ import (
 func claimFile(ctx context.Context, h host.Host, e *steps.Env, path string, secret bool) error {
 	c := record.New{Key: record.File.Of(path)}
 	if have, ok := e.Record.Lookup(c.Key); ok && !have.Undone && !e.Record.Snapshot.Wants(c.Key) {
-		return nil
+		return e.Claim(ctx, h, c)
 	}
-	fi, err := h.Stat(ctx, path)
+	prev, err := previousFile(ctx, h, e, path, secret)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case prev == nil:
 		parents, err := e.Parents(ctx, h, path)
 		if err != nil {
 			return err
 		}
 		return e.Claim(ctx, h, append(parents, c)...)
-	case err != nil:
-		return err
 	}
-	prev := record.PreviousFile{Size: fi.Size, Access: fi.Access}
+	c.Previous = *prev
+	return e.Claim(ctx, h, c)
+}
+
+// previousFile is the state of a file that undoFile restores; nil = there is none.
+func previousFile(ctx context.Context, h host.Host, e *steps.Env, path string, secret bool) (*record.PreviousFile, error) {
+	fi, err := h.Stat(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	prev := &record.PreviousFile{Size: fi.Size, Access: fi.Access}
 	if fi.Size <= maxInline && !secret && fi.Access != host.AccessPrivate {
 		have, err := host.ReadFile(ctx, h, path, maxInline)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if have != nil && !have.Truncated {
 			prev.Content, prev.Size = have.Content, int64(len(have.Content))
-			c.Previous = prev
-			return e.Claim(ctx, h, c)
+			return prev, nil
 		}
 	}
 	if prev.SHA256, err = record.StoreFile(ctx, h, e.Facts, path); err != nil {
-		return err
+		return nil, err
 	}
 	if e.Facts.OS == "windows" && prev.Access == host.AccessPrivate {
 		// It may have that of its folder, which comes back by itself with the folder's.
 		dir, err := h.Stat(ctx, host.Dir(e.Facts.OS, path))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if dir.Access == host.AccessPrivate {
 			prev.Access = host.AccessDefault
 		}
 	}
-	c.Previous = prev
-	return e.Claim(ctx, h, c)
+	return prev, nil
 }
 
 // maxInline is the size up to which the earlier content of a file stands in the record
 // itself (bytes).
 const maxInline = 64 << 10
+
+// filesUndo is the undo of files that nodejoin made or changed.
+var filesUndo = steps.Undo{New: undoFile, Removes: steps.RemovesItself, Snapshot: steps.SnapshotInline, Now: fileNow,
+	Store: storeFile}
+
+// fileNow is the digest of what a file holds.
+func fileNow(ctx context.Context, r host.Reader, e *steps.Env, key record.Key, _ record.Claim) (any, error) {
+	fi, err := r.Stat(ctx, key.Name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case fi.Dir:
+		return "a directory", nil
+	}
+	return e.Digest(ctx, r, key.Name)
+}
+
+// storeFile is the state of a file in a form that undoFile restores.
+func storeFile(ctx context.Context, h host.Host, e *steps.Env, key record.Key, _ record.Claim) (any, error) {
+	prev, err := previousFile(ctx, h, e, key.Name, true)
+	if prev == nil {
+		return nil, err
+	}
+	return *prev, err
+}
 
 // undoFile removes a file that nodejoin made, or restores its earlier content and access.
 // It removes what an interrupted write left beside the file, too.

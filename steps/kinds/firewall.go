@@ -14,7 +14,7 @@ import (
 )
 
 var firewallRuleKind = steps.Kind{Name: "firewall_rule", Place: steps.OnHost, OS: "windows", Doc: "a rule of the Windows Firewall",
-	Undo:     map[record.Prefix]steps.Undo{record.FirewallRule: {New: undoFirewallRule}},
+	Undo:     map[record.Prefix]steps.Undo{record.FirewallRule: {New: undoFirewallRule, Now: firewallRuleNow}},
 	New:      func() any { return &FirewallRule{} },
 	Makes:    steps.Makes((*FirewallRule).thing),
 	Evidence: steps.Shows(func(f *FirewallRule) []steps.Evidence { return []steps.Evidence{{Firewall: f.Name}} })}
@@ -134,6 +134,14 @@ func (f *FirewallRule) Apply(ctx context.Context, h host.Host, e *steps.Env, c s
 		return steps.Outcome{}, h.DeleteFirewallRule(ctx, f.Name)
 	}
 	return steps.Outcome{}, h.PutFirewallRule(ctx, f.want())
+}
+
+func firewallRuleNow(ctx context.Context, r host.Reader, _ *steps.Env, key record.Key, _ record.Claim) (any, error) {
+	have, err := (&FirewallRule{FirewallRule: host.FirewallRule{Name: key.Name}}).read(ctx, r)
+	if have == nil {
+		return nil, err
+	}
+	return *have, err
 }
 
 func undoFirewallRule(key record.Key, claim record.Claim) (steps.Undoing, error) {

@@ -17,8 +17,9 @@ import (
 )
 
 var hnsNetworkKind = steps.Kind{Name: "hns_network", Place: steps.OnHost, OS: "windows", Timeout: 3 * time.Minute, Doc: "a network of HNS that outlives boots; its making may cut the machine's connections for some seconds", Outputs: []string{"management_ip"},
-	Undo: map[record.Prefix]steps.Undo{record.HNSNetwork: {New: undoNetwork, Order: steps.UndoOfPrograms, Snapshot: steps.SnapshotNew}},
-	New:  func() any { return &HNSNetwork{} }}
+	Undo:   map[record.Prefix]steps.Undo{record.HNSNetwork: {New: undoNetwork, Order: steps.UndoOfPrograms, Snapshot: steps.SnapshotNew}},
+	New:    func() any { return &HNSNetwork{} },
+	Claims: steps.Claims((*HNSNetwork).claims)}
 
 // HNSNetwork is a network of the Host Networking Service that has its management
 // address. The first on an adapter makes its virtual switch, which takes the adapter from
@@ -34,6 +35,10 @@ type HNSNetwork struct {
 	Gateway string `json:"gateway" doc:"address of the gateway in it"`
 	VNI     uint32 `json:"vni,omitempty" doc:"VXLAN network identifier, for type Overlay"`
 	Address string `json:"address,omitempty" doc:"of the adapter that its switch is made on; default that of the default route"`
+}
+
+func (n *HNSNetwork) claims(*steps.Env) []record.Key {
+	return []record.Key{record.HNSNetwork.Of(n.Name)}
 }
 
 func (n *HNSNetwork) validate() error {

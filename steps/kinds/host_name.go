@@ -15,8 +15,10 @@ import (
 const hostNamePrefix record.Prefix = "host_name"
 
 var hostNameKind = steps.Kind{Name: "host_name", Place: steps.OnHost, AfterBoot: true, Doc: "the machine's own name; on Windows it counts after a reboot",
-	Undo: map[record.Prefix]steps.Undo{hostNamePrefix: {New: undoHostName, Snapshot: steps.SnapshotNone}},
-	New:  func() any { return &HostName{} }}
+	Undo: map[record.Prefix]steps.Undo{hostNamePrefix: {New: undoHostName, Snapshot: steps.SnapshotNone,
+		Stays: "the Node is known by it; the earlier name is restored when the machine leaves"}},
+	New:    func() any { return &HostName{} },
+	Claims: steps.Claims((*HostName).claims)}
 
 // HostName is the name of the machine. Names have no case (RFC 1123), so one that
 // differs in that only is left as it is. Whether a name counts already on Windows is for
@@ -27,6 +29,8 @@ type HostName struct {
 
 // hostNameKey is the key of the claim that holds the earlier name.
 var hostNameKey = hostNamePrefix.Of("machine")
+
+func (n *HostName) claims(*steps.Env) []record.Key { return []record.Key{hostNameKey} }
 
 // newName begins what is told of a name that counts after a reboot.
 const newName = "the machine's new name "

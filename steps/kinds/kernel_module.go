@@ -8,10 +8,12 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 var kernelModuleKind = steps.Kind{Name: "kernel_module", Place: steps.OnHost, OS: "linux", Doc: "Linux: a module of the kernel, loaded now and at every boot, or built in",
-	New: func() any { return &KernelModule{} }}
+	New:   func() any { return &KernelModule{} },
+	Makes: steps.Makes((*KernelModule).thing)}
 
 // KernelModule is a loaded module and the file that loads it at boot,
 // /etc/modules-load.d/nodejoin-NAME.conf (modules-load.d(5)). What is built into the
@@ -19,6 +21,10 @@ var kernelModuleKind = steps.Kind{Name: "kernel_module", Place: steps.OnHost, OS
 // next boot, as others may use it by then.
 type KernelModule struct {
 	Name string `json:"name" doc:"its name, for example br_netfilter" id:"true"`
+}
+
+func (m *KernelModule) thing(string) steps.Thing {
+	return steps.Thing{Key: record.File.Of(m.file().Path)}
 }
 
 var moduleName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]*$`)

@@ -16,6 +16,7 @@ import (
 
 var kubeadmJoinKind = steps.Kind{Name: "kubeadm_join", Place: steps.OnHost, Timeout: 15 * time.Minute, Doc: "a machine that kubeadm has joined to the cluster as a worker",
 	New:     func() any { return &KubeadmJoin{} },
+	Claims:  steps.Claims((*KubeadmJoin).claims),
 	Secrets: steps.Secrets((*KubeadmJoin).secrets)}
 
 // KubeadmJoin is a machine that `kubeadm join` has made a node of the cluster. It is
@@ -69,6 +70,20 @@ func (k *KubeadmJoin) files(os string) kubeadmFiles {
 		certificate: host.Join(os, lib, "pki", clientCertificate),
 		join:        host.Join(os, etc, "nodejoin-kubeadm.yaml"), discovery: host.Join(os, etc, "nodejoin-discovery.conf"),
 	}
+}
+
+// claimed are the files that a join makes or replaces.
+func (k *KubeadmJoin) claimed(f kubeadmFiles) []string {
+	return []string{f.conf, f.bootstrap, f.ca, f.kubeletConfig, f.flags, f.criConfig, k.Log}
+}
+
+func (k *KubeadmJoin) claims(e *steps.Env) []record.Key {
+	f := k.files(e.Facts.OS)
+	out := []record.Key{ServiceKey(kubeletService), record.Backup.Of(f.certificate)}
+	for _, path := range k.claimed(f) {
+		out = append(out, record.File.Of(path))
+	}
+	return out
 }
 
 func (k *KubeadmJoin) validate() error {
@@ -196,7 +211,7 @@ func (k *KubeadmJoin) Apply(ctx context.Context, h host.Host, e *steps.Env, c st
 // prepare claims what the join will make, takes away what an earlier one left, and
 // sees to the service.
 func (k *KubeadmJoin) prepare(ctx context.Context, h host.Host, e *steps.Env, f kubeadmFiles) error {
-	for _, path := range []string{f.conf, f.bootstrap, f.ca, f.kubeletConfig, f.flags, f.criConfig, k.Log} {
+	for _, path := range k.claimed(f) {
 		if createdFile(e, path) {
 			continue
 		}

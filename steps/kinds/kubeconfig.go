@@ -23,7 +23,7 @@ import (
 var kubeconfigKind = steps.Kind{Name: "kubeconfig", Place: steps.OnHost, Doc: "a kubeconfig with a token, private to the system",
 	Undo:  map[record.Prefix]steps.Undo{record.Backup: backupUndo},
 	New:   func() any { return &Kubeconfig{} },
-	Makes: steps.Makes((*Kubeconfig).thing), Secrets: steps.Secrets((*Kubeconfig).secrets),
+	Makes: steps.Makes((*Kubeconfig).thing), Claims: steps.Claims((*Kubeconfig).claims), Secrets: steps.Secrets((*Kubeconfig).secrets),
 	Evidence: steps.Shows(func(k *Kubeconfig) []steps.Evidence { return []steps.Evidence{{File: k.Path}, {File: k.Unless}} })}
 
 // Kubeconfig is a kubeconfig file that carries a token. It is in order when server
@@ -144,6 +144,14 @@ func (k *Kubeconfig) render() ([]byte, error) {
 
 func (k *Kubeconfig) thing(string) steps.Thing {
 	return steps.Thing{Key: record.File.Of(k.Path), Words: "the file " + k.Path}
+}
+
+func (k *Kubeconfig) claims(*steps.Env) []record.Key {
+	out := []record.Key{record.File.Of(k.Path)}
+	for _, path := range k.Backup {
+		out = append(out, record.Backup.Of(path))
+	}
+	return out
 }
 
 func (k *Kubeconfig) secrets(shown func(string) string) { k.Token = hideToken(k.Token, shown) }

@@ -17,12 +17,12 @@ const (
 )
 
 var dynamicPortsKind = steps.Kind{Name: "dynamic_ports", Place: steps.OnHost, OS: "windows", Doc: "Windows: the ports that programs get which ask for any",
-	Undo:  map[record.Prefix]steps.Undo{dynamicPortsPrefix: {New: undoDynamicPorts}},
+	Undo:  map[record.Prefix]steps.Undo{dynamicPortsPrefix: {New: undoDynamicPorts, Early: always, Now: dynamicPortsNow}},
 	New:   func() any { return &DynamicPorts{} },
 	Makes: steps.Makes((*DynamicPorts).thing), Title: steps.Title((*DynamicPorts).title)}
 
 var reservedPortsKind = steps.Kind{Name: "reserved_ports", Place: steps.OnHost, OS: "windows", Doc: "Windows: ports that no program gets which asks for any, also after a boot",
-	Undo:  map[record.Prefix]steps.Undo{reservedPortsPrefix: {New: undoReservedPorts}},
+	Undo:  map[record.Prefix]steps.Undo{reservedPortsPrefix: {New: undoReservedPorts, Early: always, Now: reservedPortsNow}},
 	New:   func() any { return &ReservedPorts{} },
 	Makes: steps.Makes((*ReservedPorts).thing), Title: steps.Title((*ReservedPorts).title)}
 
@@ -74,6 +74,10 @@ func (d *DynamicPorts) Apply(ctx context.Context, h host.Host, e *steps.Env, _ s
 		return steps.Outcome{}, err
 	}
 	return steps.Outcome{}, h.SetDynamicPorts(ctx, d.ports())
+}
+
+func dynamicPortsNow(ctx context.Context, r host.Reader, _ *steps.Env, key record.Key, _ record.Claim) (any, error) {
+	return r.DynamicPorts(ctx, key.Name)
 }
 
 // undoDynamicPorts restores the earlier range.
@@ -131,18 +135,40 @@ func (p *ReservedPorts) Apply(ctx context.Context, h host.Host, e *steps.Env, _ 
 	return steps.Outcome{}, err
 }
 
-// undoReservedPorts releases ports that nodejoin has reserved.
-func undoReservedPorts(key record.Key, _ record.Claim) (steps.Undoing, error) {
+// reservedPortsNow is true where the ports are reserved.
+func reservedPortsNow(ctx context.Context, r host.Reader, _ *steps.Env, key record.Key, _ record.Claim) (any, error) {
+	ports, err := host.ParsePortRange(key.Name)
+	if err != nil {
+		return nil, err
+	}
+	have, err := r.PortsReserved(ctx, ports)
+	if err != nil || !have {
+		return nil, err
+	}
+	return true, nil
+}
+
+// undoReservedPorts releases ports that nodejoin has reserved, or, in a rollback, reserves
+// those again that were reserved before.
+func undoReservedPorts(key record.Key, claim record.Claim) (steps.Undoing, error) {
 	ports := key.Name
 	r, err := host.ParsePortRange(ports)
 	return steps.Undoing{
 		Check: func(ctx context.Context, h host.Reader, _ *steps.Env) (steps.Change, string, error) {
 			have, err := h.PortsReserved(ctx, r)
-			if err != nil || !have {
+			switch {
+			case err != nil || have == claim.Existed:
 				return steps.Change{}, "", err
+			case claim.Existed:
+				return steps.Restored(), "", nil
 			}
 			return steps.Change{Action: steps.ActionDelete}, "", nil
 		},
-		Apply: func(ctx context.Context, h host.Host, _ *steps.Env) error { return h.ReleasePorts(ctx, r) },
+		Apply: func(ctx context.Context, h host.Host, _ *steps.Env) error {
+			if claim.Existed {
+				return h.ReservePorts(ctx, r)
+			}
+			return h.ReleasePorts(ctx, r)
+		},
 	}, err
 }

@@ -16,7 +16,13 @@ import (
 )
 
 var registryKind = steps.Kind{Name: "registry", Place: steps.OnHost, OS: "windows", Doc: "a registry value, or its absence",
-	Undo:  map[record.Prefix]steps.Undo{record.Registry: {New: undoRegistry}, record.RegistryKey: {New: undoRegistryKey}},
+	Undo: map[record.Prefix]steps.Undo{
+		record.Registry: {New: undoRegistry, Early: notOfService, Now: registryNow},
+		record.RegistryKey: {New: undoRegistryKey, Holds: func(_ *steps.Env, name string, key record.Key) bool {
+			registry := key.Prefix == record.Registry || key.Prefix == record.RegistryKey
+			return registry && strings.HasPrefix(strings.ToLower(key.Name), strings.ToLower(name)+`\`)
+		}},
+	},
 	New:   func() any { return &Registry{} },
 	Makes: steps.Makes((*Registry).thing), Review: steps.Review((*Registry).review)}
 
@@ -174,6 +180,20 @@ func missingKeys(ctx context.Context, r host.Reader, key string) ([]record.New, 
 	}
 	slices.Reverse(out)
 	return out, nil
+}
+
+// notOfService reports whether a value is not a parameter of a service, which reads it until
+// its step has given it another program.
+func notOfService(key record.Key) bool {
+	return !strings.HasPrefix(strings.ToLower(key.Name), strings.ToLower(host.CurrentControlSet+`Services\`))
+}
+
+func registryNow(ctx context.Context, r host.Reader, _ *steps.Env, key record.Key, claim record.Claim) (any, error) {
+	have, err := (&Registry{Key: key.RegistryPath(claim.Detail), Name: claim.Detail}).read(ctx, r)
+	if have == nil {
+		return nil, err
+	}
+	return *have, err
 }
 
 func undoRegistry(key record.Key, claim record.Claim) (steps.Undoing, error) {

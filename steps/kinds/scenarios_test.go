@@ -191,16 +191,6 @@ func scenarios(t *testing.T) ([]scenario, stepstest.Memory) {
 			}
 		}
 	}
-	former := func(keys ...record.Key) steps.Spec {
-		return stepstest.Spec("former_settings", "former", &kinds.FormerSettings{Plan: "prod", Keys: keys})
-	}
-	longPaths := kinds.Registry{Key: `HKLM\SYSTEM\CurrentControlSet\Control\FileSystem`, Name: "LongPathsEnabled",
-		RegistryValue: host.RegistryValue{Type: "dword", Number: 1}}
-	ports := kinds.ReservedPorts{Protocol: "tcp", First: 30000, Last: 32767}
-	otherPorts := kinds.ReservedPorts{Protocol: "tcp", First: 30500, Last: 33100}
-	before := []steps.Spec{former(kinds.Makes(stepstest.Spec("registry", "s", &longPaths), "windows").Key,
-		kinds.Makes(stepstest.Spec("reserved_ports", "s", &ports), "windows").Key),
-		stepstest.Spec("registry", "long_paths", &longPaths), stepstest.Spec("reserved_ports", "ports", &ports)}
 	nodePorts := host.PortRange{Protocol: "tcp", First: 30000, Last: 32767}
 	reserve := []steps.Spec{stepstest.Spec("reserved_ports", "node_ports",
 		&kinds.ReservedPorts{Protocol: "tcp", First: 30000, Last: 32767}),
@@ -225,19 +215,6 @@ func scenarios(t *testing.T) ([]scenario, stepstest.Memory) {
 	}
 
 	return []scenario{
-		{name: "settings that the plan names no more", before: before,
-			list: []steps.Spec{former(kinds.Makes(stepstest.Spec("reserved_ports", "s", &otherPorts), "windows").Key),
-				stepstest.Spec("reserved_ports", "ports", &otherPorts)},
-			verify: func(t *testing.T, h host.Host) {
-				if _, err := h.RegistryValue(t.Context(), longPaths.Key, longPaths.Name); !errors.Is(err, fs.ErrNotExist) {
-					t.Errorf("long paths: %v", err)
-				}
-				for r, want := range map[host.PortRange]bool{host.PortRange(ports): false, host.PortRange(otherPorts): true} {
-					if have, err := h.PortsReserved(t.Context(), r); err != nil || have != want {
-						t.Errorf("%s are reserved: %v, %v", r, have, err)
-					}
-				}
-			}},
 		{name: "directory",
 			list: []steps.Spec{stepstest.Spec("directory", "d", &kinds.Directory{Path: `C:\a\b`, Access: host.AccessPrivate})}},
 		{name: "file fresh", list: []steps.Spec{config("x")}, verify: content(`C:\c\config.toml`, "x")},

@@ -18,8 +18,10 @@ import (
 
 var serviceKind = steps.Kind{Name: "service", Place: steps.OnHost, Doc: "a registered service, its settings and its run state",
 	Undo: map[record.Prefix]steps.Undo{
-		record.Service:     {New: undoService, Order: steps.UndoServices, State: readServiceState, Rollback: rollBackService},
-		record.ProgramData: {New: undoMade, Removes: removesProgramData, Snapshot: steps.SnapshotNew, IsNew: steps.NewPath},
+		record.Service: {New: undoService, Order: steps.UndoServices, State: readServiceState, Rollback: rollBackService,
+			Early: always, Now: serviceNow},
+		record.ProgramData: {New: undoMade, Removes: removesProgramData, Snapshot: steps.SnapshotNew, IsNew: steps.NewPath,
+			Holds: holdsPath},
 		record.Interface:   {New: undoInterface, Order: steps.UndoOfPrograms, Snapshot: steps.SnapshotNew},
 		record.Chains:      {New: undoChains, Order: steps.UndoOfPrograms, Snapshot: steps.SnapshotNew},
 		record.FilterTable: {New: undoFilterTable, Order: steps.UndoOfPrograms, Snapshot: steps.SnapshotNew},
@@ -27,10 +29,13 @@ var serviceKind = steps.Kind{Name: "service", Place: steps.OnHost, Doc: "a regis
 		record.Namespaces:  {New: undoNamespaces, Order: steps.UndoOfPrograms, Snapshot: steps.SnapshotNew, Removes: removesNamespaces},
 	},
 	New:   func() any { return &Service{} },
-	Makes: steps.Makes((*Service).thing), Secrets: steps.Secrets((*Service).secrets),
+	Makes: steps.Makes((*Service).thing), Claims: steps.Claims((*Service).claims), Secrets: steps.Secrets((*Service).secrets),
 	Evidence: steps.Shows((*Service).evidence),
 	Runs:     steps.Runs(func(s *Service) host.ServiceConfig { return s.ServiceConfig }),
 	Review:   steps.Review((*Service).review)}
+
+// always is Undo.Early of what goes before the steps run.
+func always(record.Key) bool { return true }
 
 // Service is a registered service. It is changed in place, and restarted when what
 // it was last started from (command, environment, its program, watched files) has
@@ -71,6 +76,25 @@ func (s *Service) evidence() []steps.Evidence {
 	out := []steps.Evidence{{Service: s.Name, SecretEnv: s.SensitiveEnvironment}, {Log: s.Log}}
 	for _, n := range s.HNSNetworks {
 		out = append(out, steps.Evidence{HNSNetwork: n})
+	}
+	return out
+}
+
+// claims are the keys of the service and of what its program makes.
+func (s *Service) claims(*steps.Env) []record.Key {
+	out := []record.Key{ServiceKey(s.Name)}
+	for _, p := range s.Parameters {
+		out = append(out, p.registry(s.Name).key())
+	}
+	for _, of := range []struct {
+		prefix record.Prefix
+		names  []string
+	}{{record.ProgramData, s.Makes}, {record.HNSNetwork, s.HNSNetworks}, {record.Interface, s.Interfaces},
+		{record.Chains, s.Chains}, {record.FilterTable, s.FilterTables}, {record.Routes, s.Routes},
+		{record.Namespaces, s.NetworkNamespaces}} {
+		for _, name := range of.names {
+			out = append(out, of.prefix.Of(name))
+		}
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 )
 
 // ServiceParameter is a value below the key Parameters of a Windows service, where
@@ -79,6 +80,9 @@ func (s *Service) parameterDiffs(ctx context.Context, r host.Reader, absent bool
 // setParameters writes those that differ. What the service was last started from is
 // forgotten before, so that it is restarted even if this run ends in between.
 func (s *Service) setParameters(ctx context.Context, h host.Host, e *steps.Env) error {
+	if err := s.claimParameters(ctx, h, e); err != nil {
+		return err
+	}
 	for _, p := range s.Parameters {
 		g := p.registry(s.Name)
 		have, err := h.RegistryValue(ctx, g.Key, g.Name)
@@ -99,6 +103,37 @@ func (s *Service) setParameters(ctx context.Context, h host.Host, e *steps.Env) 
 		}
 	}
 	return nil
+}
+
+// claimParameters claims the values. Those of a registration by nodejoin 0.1, which claimed
+// none, are nodejoin's as well.
+func (s *Service) claimParameters(ctx context.Context, h host.Host, e *steps.Env) error {
+	var claims []record.New
+	for _, p := range s.Parameters {
+		g := p.registry(s.Name)
+		have, err := g.read(ctx, h)
+		if err != nil {
+			return err
+		}
+		c, ok := e.Record.Lookup(g.key())
+		claimed := ok && !c.Undone
+		if have != nil && !claimed && e.Record.Snapshot.Open() {
+			continue
+		}
+		own := record.New{Key: g.key(), Detail: g.Name}
+		if have != nil && claimed {
+			own.Previous = *have
+		}
+		keys, err := missingKeys(ctx, h, g.Key)
+		if err != nil {
+			return err
+		}
+		claims = append(append(claims, keys...), own)
+	}
+	if len(claims) == 0 {
+		return nil
+	}
+	return e.Claim(ctx, h, claims...)
 }
 
 // startedFrom is the configuration with everything that a start depends on, for a

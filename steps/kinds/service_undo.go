@@ -67,6 +67,15 @@ func undoService(key record.Key, _ record.Claim) (steps.Undoing, error) {
 	}, nil
 }
 
+// serviceNow is how a service is registered, whether it runs or not.
+func serviceNow(ctx context.Context, r host.Reader, _ *steps.Env, key record.Key, _ record.Claim) (any, error) {
+	svc, err := r.Service(ctx, key.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return normal(svc.ServiceConfig), err
+}
+
 // undoMade removes what a program of ours has made, with everything in it. Links are not
 // followed; what is mounted there is unmounted and stays as it is.
 func undoMade(key record.Key, claim record.Claim) (steps.Undoing, error) {

@@ -19,8 +19,9 @@ import (
 const sourceVIPPrefix record.Prefix = "source_vip"
 
 var sourceVIPKind = steps.Kind{Name: "source_vip", Place: steps.OnHost, Doc: "an address of the node's pod network, reserved in the host-local store for kube-proxy", Outputs: []string{"address"},
-	Undo: map[record.Prefix]steps.Undo{sourceVIPPrefix: {New: undoSourceVIP, Snapshot: steps.SnapshotNew}},
-	New:  func() any { return &SourceVIP{} }}
+	Undo:   map[record.Prefix]steps.Undo{sourceVIPPrefix: {New: undoSourceVIP, Snapshot: steps.SnapshotNew}},
+	New:    func() any { return &SourceVIP{} },
+	Claims: steps.Claims((*SourceVIP).claims)}
 
 // SourceVIP is a reservation in the store of the host-local IPAM plugin
 // (containernetworking/plugins, plugins/ipam/host-local/backend/disk). Outputs: address.
@@ -50,6 +51,10 @@ func (v *SourceVIP) container() string         { return cmp.Or(v.Container, "kub
 func (v *SourceVIP) ifname() string            { return cmp.Or(v.Interface, "source-vip") }
 func (v *SourceVIP) key() string               { return v.container() + storeLineBreak + v.ifname() }
 func (v *SourceVIP) store(e *steps.Env) string { return host.Join(e.Facts.OS, v.Dir, v.Network) }
+
+func (v *SourceVIP) claims(e *steps.Env) []record.Key {
+	return []record.Key{sourceVIPPrefix.Of(v.store(e))}
+}
 
 func (v *SourceVIP) path(e *steps.Env, a netip.Addr) string {
 	name := a.String()

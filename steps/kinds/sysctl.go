@@ -17,8 +17,9 @@ import (
 const sysctlPrefix record.Prefix = "sysctl"
 
 var sysctlKind = steps.Kind{Name: "sysctl", Place: steps.OnHost, OS: "linux", Doc: "Linux: a kernel parameter, now and after every boot",
-	Undo: map[record.Prefix]steps.Undo{sysctlPrefix: {New: undoSysctl}},
-	New:  func() any { return &Sysctl{} }}
+	Undo:  map[record.Prefix]steps.Undo{sysctlPrefix: {New: undoSysctl, Now: sysctlNow}},
+	New:   func() any { return &Sysctl{} },
+	Makes: steps.Makes((*Sysctl).thing), Claims: steps.Claims((*Sysctl).claims)}
 
 // Sysctl is a kernel parameter and the file that sets it at boot,
 // /etc/sysctl.d/90-nodejoin-NAME.conf (sysctl.d(5)). A file that sorts later may say
@@ -26,6 +27,20 @@ var sysctlKind = steps.Kind{Name: "sysctl", Place: steps.OnHost, OS: "linux", Do
 type Sysctl struct {
 	Name  string `json:"name" doc:"its name with dots, for example net.ipv4.ip_forward" id:"true"`
 	Value string `json:"value" doc:"its value, as sysctl shows it"`
+}
+
+func (s *Sysctl) thing(string) steps.Thing { return steps.Thing{Key: sysctlPrefix.Of(s.Name)} }
+
+func (s *Sysctl) claims(*steps.Env) []record.Key {
+	return []record.Key{sysctlPrefix.Of(s.Name), record.File.Of(s.file().Path)}
+}
+
+func sysctlNow(ctx context.Context, r host.Reader, _ *steps.Env, key record.Key, _ record.Claim) (any, error) {
+	have, err := r.Sysctl(ctx, key.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return have, err
 }
 
 var sysctlName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_:@+-]+)+$`)

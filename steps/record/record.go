@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"nodejoin/steps/host"
@@ -31,8 +32,7 @@ type Record struct {
 	// one that names the entry, in that order; its service step starts them again.
 	Stopped map[string][]string `json:"stopped,omitempty"`
 
-	// Settings are the keys that the settings of plans have claimed, by the name of the
-	// plan's cluster. They stay when the plan no longer names them.
+	// Settings is how records of nodejoin 0.1 hold what Claim.Plans says; it is only read.
 	Settings map[string][]Key `json:"settings,omitempty"`
 
 	// Secrets are the path keys of files that nodejoin wrote with a sensitive content.
@@ -57,6 +57,15 @@ type Claim struct {
 	Detail string `json:"detail,omitempty"`
 	// Undone: it has been undone, and no apply has claimed it since.
 	Undone bool `json:"undone,omitempty"`
+	// Plans are the plans with a step that makes it. A plan that no longer has one gives it
+	// up; without any it is a claim of nodejoin 0.1.
+	Plans []string `json:"plans,omitempty"`
+	// State is the digest of the state in which nodejoin left it; "" = not known.
+	State string `json:"state,omitempty"`
+	// Keep: it stays on the machine when the plan no longer names it.
+	Keep bool `json:"keep,omitempty"`
+	// Removing: a run removes it because the plan no longer names it, and has not ended.
+	Removing bool `json:"removing,omitempty"`
 }
 
 // New is a claim that is about to be made.
@@ -65,6 +74,7 @@ type New struct {
 	// Previous is the earlier state, nil where the thing was not there.
 	Previous any
 	Detail   string
+	Plan     string // that has the step; "" = none
 }
 
 // Start is the last start of a service by nodejoin.
@@ -154,11 +164,50 @@ func (r *Record) fill() {
 	fill(&r.Archives)
 	fill(&r.Digests)
 	fill(&r.Stopped)
-	fill(&r.Settings)
+	r.attribute()
 	if s := r.Snapshot; s != nil {
 		fill(&s.Items)
 		fill(&s.Archives)
 	}
+}
+
+// attribute moves what Settings says into the claims.
+func (r *Record) attribute() {
+	for _, plan := range slices.Sorted(maps.Keys(r.Settings)) {
+		for _, key := range r.Settings[plan] {
+			if c, ok := r.Claims[key]; ok {
+				r.Claims[key] = c.With(plan)
+			}
+		}
+	}
+	r.Settings = nil
+}
+
+// Of reports whether a plan alone has a claim. A claim of nodejoin 0.1 is that of the only
+// plan that the record knows; what finishes a plan after a reboot is nobody's.
+func (r *Record) Of(plan string, c Claim) bool {
+	switch {
+	case plan == "":
+		return false
+	case len(c.Plans) > 0:
+		return len(c.Plans) == 1 && c.Plans[0] == plan
+	case strings.HasPrefix(c.Step, "resume_"):
+		return false
+	}
+	for _, other := range r.Claims {
+		if slices.ContainsFunc(other.Plans, func(p string) bool { return p != plan }) {
+			return false
+		}
+	}
+	return true
+}
+
+// With is the claim with the plan among its plans.
+func (c Claim) With(plan string) Claim {
+	if plan != "" && !slices.Contains(c.Plans, plan) {
+		c.Plans = append(slices.Clone(c.Plans), plan)
+	}
+	return c
 }
 
 func fill[K comparable, V any](m *map[K]V) {
@@ -229,10 +278,15 @@ func (r *Record) Claim(ctx context.Context, h host.Host, f host.Facts, step stri
 	}
 	changed := save
 	for _, n := range claims {
-		if c, ok := r.Lookup(n.Key); ok && !c.Undone {
+		if have, ok := r.Lookup(n.Key); ok && !have.Undone {
+			// Its state is about to change.
+			c := have.With(n.Plan)
+			c.State, c.Removing = "", false
+			r.Claims[n.Key] = c
+			changed = changed || have.State != "" || have.Removing || len(c.Plans) > len(have.Plans)
 			continue
 		}
-		c := Claim{Step: step, Seq: next, Detail: n.Detail}
+		c := Claim{Step: step, Seq: next, Detail: n.Detail}.With(n.Plan)
 		if n.Previous != nil {
 			b, err := json.Marshal(n.Previous)
 			if err != nil {
@@ -256,7 +310,7 @@ func (r *Record) Claim(ctx context.Context, h host.Host, f host.Facts, step stri
 // SetUndone notes that a claim has been undone; the record is not saved.
 func (r *Record) SetUndone(key Key) {
 	if c, ok := r.Lookup(key); ok {
-		c.Undone = true
+		c.Undone, c.Removing = true, false
 		r.Claims[key] = c
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"strings"
@@ -117,6 +118,36 @@ func Apply(t *testing.T, h host.Host, a steps.Artifacts, list []steps.Spec) exec
 		return executor.ApplyReply{Err: steps.AsError(err)}
 	}
 	return reply
+}
+
+// Plan is an apply of the whole plan of a machine, with what it no longer names.
+func Plan(ctx context.Context, h host.Host, a steps.Artifacts, plan string, list []steps.Spec) (executor.CheckReply, error) {
+	x := executor.NewExecutor(kinds.Catalog(), h, a, func(event.Event) {})
+	req := executor.Request{Node: "win-1", Steps: list, Plan: plan, Whole: true}
+	found, err := x.Check(ctx, req)
+	if err != nil {
+		return found, err
+	}
+	remove := func(early bool) error {
+		r, err := x.Remove(ctx, executor.RemoveRequest{Request: req, Early: early})
+		if err == nil && r.Err != nil {
+			err = r.Err
+		}
+		return err
+	}
+	if found.Removals.Pending() > 0 {
+		if err := remove(true); err != nil {
+			return found, err
+		}
+	}
+	r, err := x.Apply(ctx, req)
+	if err == nil && r.Err != nil {
+		err = fmt.Errorf("step %s: %w", r.Failed, r.Err)
+	}
+	if err == nil && (found.Removals.Pending() > 0 || len(r.Changed) > 0) {
+		err = remove(false)
+	}
+	return found, err
 }
 
 // Applied is Apply, which must succeed.

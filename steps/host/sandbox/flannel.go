@@ -77,6 +77,8 @@ func (h *Host) launchFlanneld(ctx context.Context, s *state, p program) error {
 			n.ID = have.ID
 		}
 		s.Networks[h.fold(n.Name)] = n
+	} else if strings.EqualFold(conf.Backend.Type, "vxlan") {
+		s.addLink(fmt.Sprintf("flannel.%d", max(conf.Backend.VNI, 1))) // pkg/backend/vxlan/vxlan.go
 	}
 	gateway := subnet.Addr().Next()
 	text := fmt.Sprintf("FLANNEL_NETWORK=%s\nFLANNEL_SUBNET=%s/%d\nFLANNEL_MTU=%d\nFLANNEL_IPMASQ=%t\n",

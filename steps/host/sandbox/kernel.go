@@ -216,28 +216,30 @@ func (h *Host) DeleteRoutes(ctx context.Context, routes []host.Route) error {
 	}))
 }
 
-// kernelTraces are what programs of a Linux node make in its kernel, of flannel those
-// with a VNI of 4096.
+// kernelTraces are what programs of a Linux node make in its kernel.
 var kernelTraces = map[string]struct {
 	links  []string
 	chains []host.FilterChain
 }{
 	containerd: {links: []string{"cni0"},
 		chains: []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "CNI-HOSTPORT-DNAT"}}},
-	kubelet: {chains: []host.FilterChain{{Family: "ipv4", Table: "mangle", Name: "KUBE-KUBELET-CANARY"}}},
-	flanneld: {links: []string{"flannel.4096"},
-		chains: []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "FLANNEL-POSTRTG"}}},
+	kubelet:  {chains: []host.FilterChain{{Family: "ipv4", Table: "mangle", Name: "KUBE-KUBELET-CANARY"}}},
+	flanneld: {chains: []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "FLANNEL-POSTRTG"}}},
 	kubeProxy: {chains: []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "KUBE-SERVICES"},
 		{Family: "ipv6", Table: "nat", Name: "KUBE-SERVICES"}}},
+}
+
+func (s *state) addLink(name string) {
+	if !slices.Contains(s.Links, name) {
+		s.Links = append(s.Links, name)
+	}
 }
 
 // makeInKernel is what a program makes there, until the next boot.
 func (s *state) makeInKernel(program string) {
 	made := kernelTraces[program]
 	for _, link := range made.links {
-		if !slices.Contains(s.Links, link) {
-			s.Links = append(s.Links, link)
-		}
+		s.addLink(link)
 	}
 	for _, c := range made.chains {
 		if !slices.Contains(s.Chains, c) {

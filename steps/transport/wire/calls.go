@@ -53,6 +53,13 @@ var (
 		},
 		Bound: func(None) Bound { return brief(within) },
 	}
+	// Remove undoes what the plan no longer names.
+	Remove = Call[executor.RemoveRequest, executor.RemoveReply]{
+		Method: "remove", Run: (*executor.Executor).Remove,
+		Bound:  func(executor.RemoveRequest) Bound { return undoing() },
+		Verify: verifyRemove,
+		Scope:  func(req executor.RemoveRequest) Scope { return Scope{Node: req.Node, Kind: "remove"} },
+	}
 	// CheckLeave reports what a leave would undo.
 	CheckLeave = Call[executor.LeaveRequest, executor.LeaveReply]{
 		Method: "leave_check", ReadOnly: true, Run: (*executor.Executor).CheckLeave,
@@ -96,7 +103,7 @@ var (
 
 // Calls are all of them.
 var Calls = []interface{ Empty() Message }{
-	Check, Apply, Rollback, Verified, CheckLeave, Leave, Note, Collect, Diagnose,
+	Check, Apply, Remove, Rollback, Verified, CheckLeave, Leave, Note, Collect, Diagnose,
 }
 
 func collectParts(x *executor.Executor, ctx context.Context, req collect.GatherRequest) (collect.GatherReply, error) {

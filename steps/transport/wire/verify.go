@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -57,6 +58,15 @@ func verifyCheck(req executor.Request, r executor.CheckReply) error {
 		if err := verifyResult(req.Steps[i], res); err != nil {
 			return fmt.Errorf("step %s: %w", res.ID, err)
 		}
+	}
+	if !req.Whole && len(r.Removals.Items) > 0 {
+		return errors.New("removals, which were not asked for")
+	}
+	if err := verifyRemovals(r.Removals.Items); err != nil {
+		return err
+	}
+	if err := verifyCount(int64(min(r.Removals.Steps, r.Removals.Of-r.Removals.Steps))); err != nil {
+		return err
 	}
 	if n := r.Last; n != nil && !slices.Contains([]string{"done", "failed", "interrupted"}, n.Result) {
 		return fmt.Errorf("a last run with the result %q", n.Result)
@@ -199,6 +209,43 @@ func verifyRollback(_ executor.RollbackRequest, r executor.RollbackReply) error 
 		return err
 	}
 	return verifyCount(r.Mutations)
+}
+
+func verifyRemove(_ executor.RemoveRequest, r executor.RemoveReply) error {
+	if r.Failed != "" && r.Err == nil {
+		return fmt.Errorf("a failed part %q without an error", r.Failed)
+	}
+	if err := VerifyError(r.Err); err != nil {
+		return err
+	}
+	if err := verifyRemovals(r.Removed); err != nil {
+		return err
+	}
+	if err := verifyRemovals(r.Left); err != nil {
+		return err
+	}
+	return verifyCount(r.Mutations)
+}
+
+func verifyRemovals(items []executor.Removal) error {
+	seen := map[record.Key]bool{}
+	for _, item := range items {
+		name := item.Key.String()
+		if !knownPrefix(item.Key.Prefix) {
+			return fmt.Errorf("an item %q of no known sort", name)
+		}
+		if seen[item.Key] {
+			return fmt.Errorf("the item %q twice", name)
+		}
+		seen[item.Key] = true
+		if err := VerifyError(item.Err); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if a := item.Change.Action; a != steps.ActionNone && a != steps.ActionRemove {
+			return fmt.Errorf("%s: a removal with the action %q", name, a)
+		}
+	}
+	return nil
 }
 
 func verifyLeave(_ executor.LeaveRequest, r executor.LeaveReply) error {

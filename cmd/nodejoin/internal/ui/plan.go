@@ -20,6 +20,7 @@ var marks = map[steps.Action]struct {
 	steps.ActionCreate:  {"+", Green, "create"},
 	steps.ActionUpdate:  {"~", Yellow, "update"},
 	steps.ActionDelete:  {"-", Red, "delete"},
+	steps.ActionRemove:  {"-", Red, "remove"},
 	steps.ActionRestart: {"!", Yellow, "restart"},
 	steps.ActionStart:   {">", Green, "start"},
 	steps.ActionReboot:  {"!", Red, "reboot"},
@@ -62,7 +63,7 @@ func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 		fmt.Fprintf(w, "%s  %s\n%s", strings.Join(names[body], ", "), head, rest)
 	}
 	var parts []string
-	for _, a := range []steps.Action{steps.ActionCreate, steps.ActionUpdate, steps.ActionDelete, steps.ActionRestart,
+	for _, a := range []steps.Action{steps.ActionCreate, steps.ActionUpdate, steps.ActionDelete, steps.ActionRemove, steps.ActionRestart,
 		steps.ActionReboot, steps.ActionStart, steps.ActionUnknown, steps.ActionWait} {
 		if n := count[a]; n > 0 {
 			verb := "to " + marks[a].verb
@@ -117,6 +118,7 @@ func writeHost(w io.Writer, h engine.HostReport, o PlanOptions) bool {
 	if h.Snapshot != nil {
 		n++
 	}
+	n += h.Removals.Pending()
 	if n == 0 && !o.Full {
 		return false
 	}
@@ -130,6 +132,7 @@ func writeHost(w io.Writer, h engine.HostReport, o PlanOptions) bool {
 	for _, s := range h.Steps {
 		writeStep(w, s, min(idw, 28), o)
 	}
+	writeRemovals(w, h, o)
 	fmt.Fprintln(w)
 	return true
 }

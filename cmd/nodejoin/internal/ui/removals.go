@@ -1,0 +1,68 @@
+package ui
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"nodejoin/steps"
+	"nodejoin/steps/engine"
+	"nodejoin/steps/executor"
+	"nodejoin/steps/record"
+)
+
+// words are what a claim of a prefix is called.
+var words = map[record.Prefix]string{
+	"service": "service", "feature": "Windows feature", "host_name": "host name", "hns_network": "HNS network",
+	"interface": "network interface", "chains": "packet filter chains", "filter_table": "packet filter table",
+	"routes": "routes", "netns": "network namespaces", "firewall_rule": "firewall rule", "registry": "registry value",
+	"registry_key": "registry key", "sysctl": "kernel parameter", "dynamic_ports": "dynamic ports",
+	"reserved_ports": "reserved ports", "trusted_ca": "trusted authority", "env": "variable",
+	"env_file": "file of variables", "source_vip": "address reserved in", "made": "data of a program:",
+	"backup": "backup of", "file": "file", "directory": "folder",
+}
+
+// ThingWords names what a claim is about.
+func ThingWords(key record.Key) string {
+	if w, ok := words[key.Prefix]; ok {
+		return w + " " + key.Name
+	}
+	return key.String()
+}
+
+// writeRemovals prints what the plan no longer names, grouped: what goes, what is restored,
+// and what stays, with why. Folders and registry keys that go with the rest are counted.
+func writeRemovals(w io.Writer, h engine.HostReport, o PlanOptions) {
+	if len(h.Removals.Items) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "  "+Paint(o.Color, Bold, "no longer in the plan:"))
+	empty := 0
+	for _, r := range h.Removals.Items {
+		switch implied := r.Key.Prefix == record.Directory || r.Key.Prefix == record.RegistryKey; {
+		case implied && !o.Full && !r.Restored && !r.Change.NoOp():
+			empty++
+		case implied && !o.Full && r.Change.NoOp(): // others use it
+		default:
+			writeRemoval(w, r, o)
+		}
+	}
+	if empty > 0 {
+		fmt.Fprintf(w, "  %s %d empty %s\n", Paint(o.Color, Red, "-"), empty, plural(empty, "folder"))
+	}
+}
+
+func writeRemoval(w io.Writer, r executor.Removal, o PlanOptions) {
+	mark, text := marks[steps.ActionRemove], ThingWords(r.Key)
+	style, sign := mark.style, mark.sign
+	switch {
+	case r.Change.NoOp():
+		style, sign, text = Dim, " ", text+" stays: "+r.Left
+	case r.Restored:
+		style, sign, text = Yellow, "~", text+": as it was before nodejoin"
+	case r.Key.Prefix == record.Service:
+		text += ": it stops and is unregistered"
+	}
+	text = strings.ReplaceAll(Wrap(CleanLine(text), "", max(o.Width-4, 24)), "\n", "\n    ")
+	fmt.Fprintf(w, "  %s %s\n", Paint(o.Color, style, sign), text)
+}

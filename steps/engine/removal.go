@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"nodejoin/steps"
+	"nodejoin/steps/executor"
+	"nodejoin/steps/kinds"
+	"nodejoin/steps/transport/wire"
+)
+
+// machinePlan is the name of a plan without a cluster in the claims of a machine. No cluster
+// can have it.
+const machinePlan = "."
+
+// planName is the name of the plan in the claims of a machine.
+func (s *Session) planName() string {
+	if s.plan.Cluster == nil {
+		return machinePlan
+	}
+	return s.plan.Cluster.Name
+}
+
+// removalStep stands in for a step where what the plan no longer names is removed before the
+// first of them.
+const removalStep = "removal"
+
+// removesEarly reports whether a run removes something before its steps.
+func (a *hostApply) removesEarly() bool { return a.report.Removals.Pending() > 0 }
+
+// removeEarly removes what has to go before the steps run: services first, so that nothing
+// holds what the steps need. The Node is drained before, where its pods would notice.
+func (a *hostApply) removeEarly(ctx context.Context) {
+	if !a.removesEarly() {
+		return
+	}
+	if a.stopsFirst(removalStep) {
+		if a.sum.Err = a.drainNode(ctx); a.sum.Err != nil {
+			a.sum.Failed, a.undrained = removalStep, true
+			return
+		}
+	}
+	a.remove(ctx, true)
+}
+
+// removeLate removes the rest, once the steps are done: nothing uses it any more, and it is
+// known what of an archive is left over.
+func (a *hostApply) removeLate(ctx context.Context) {
+	if a.node.Partial || !a.removesEarly() && len(a.sum.Changed) == 0 {
+		return
+	}
+	a.remove(ctx, false)
+}
+
+func (a *hostApply) remove(ctx context.Context, early bool) {
+	req := executor.RemoveRequest{Request: a.request(a.specs(steps.OnHost)), Early: early}
+	if early {
+		req.Snapshot = a.rollbackTo
+	}
+	reply, err := ask(ctx, a.hostRun, "applying", wire.Remove, req)
+	a.sum.Removed = append(a.sum.Removed, reply.Removed...)
+	if !early {
+		a.sum.Left = reply.Left
+	}
+	if err == nil {
+		a.connMutations = reply.Mutations
+		a.sum.Mutations = a.lostMutations + a.connMutations
+	}
+	switch {
+	case ctx.Err() != nil:
+		a.sum.Err = steps.Interrupted("apply")
+	case err != nil:
+		a.sum.Err = err
+	case reply.Err != nil:
+		a.sum.Failed, a.sum.Err = reply.Failed, reply.Err
+	}
+}
+
+// removesCarrier reports which of the services that carry pods go.
+func (h *hostRun) removesCarrier(name string) bool {
+	return slices.ContainsFunc(h.report.Removals.Items, func(r executor.Removal) bool {
+		return r.Key == kinds.ServiceKey(name) && !r.Change.NoOp()
+	})
+}
