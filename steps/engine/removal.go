@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
 
 	"nodejoin/steps"
@@ -10,14 +11,11 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-// machinePlan is the name of a plan without a cluster in the claims of a machine. No cluster
-// can have it.
-const machinePlan = "."
-
-// planName is the name of the plan in the claims of a machine.
+// planName is the name of the plan in the claims of a machine: that of its cluster, or the
+// name of its folder, as several plans without a cluster may be for one machine.
 func (s *Session) planName() string {
 	if s.plan.Cluster == nil {
-		return machinePlan
+		return "./" + filepath.Base(s.plan.Dir) // no cluster has such a name
 	}
 	return s.plan.Cluster.Name
 }

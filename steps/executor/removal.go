@@ -91,9 +91,12 @@ func (x *Executor) newRemoval(req Request, values map[string]string) (*removal, 
 		}
 		made = append(made, keys...)
 	}
+	old := x.oldIs(made)
 	for _, key := range x.record.Active() {
-		switch c := x.record.Claims[key]; {
-		case record.Own(x.facts, key) || !x.record.Of(req.Plan, c) || x.needed(key, made):
+		c := x.record.Claims[key]
+		ours := len(c.Plans) == 1 && c.Plans[0] == req.Plan || c.Old() && old
+		switch {
+		case record.Own(x.facts, key) || !ours || x.needed(key, made):
 		case c.Keep:
 			m.forget = append(m.forget, key)
 		default:
@@ -109,6 +112,22 @@ func (x *Executor) newRemoval(req Request, values map[string]string) (*removal, 
 		}
 	}
 	return m, nil
+}
+
+// oldIs reports whether the claims whose plan is not noted are of the plan whose steps make
+// these things: it still makes most of them.
+func (x *Executor) oldIs(made []record.Key) bool {
+	kept, all := 0, 0
+	for _, key := range x.record.Active() {
+		if !x.record.Claims[key].Old() {
+			continue
+		}
+		all++
+		if x.needed(key, made) {
+			kept++
+		}
+	}
+	return 2*kept > all
 }
 
 // claimsOf are the keys of all that a step claims.

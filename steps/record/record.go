@@ -183,24 +183,9 @@ func (r *Record) attribute() {
 	r.Settings = nil
 }
 
-// Of reports whether a plan alone has a claim. A claim of nodejoin 0.1 is that of the only
-// plan that the record knows; what finishes a plan after a reboot is nobody's.
-func (r *Record) Of(plan string, c Claim) bool {
-	switch {
-	case plan == "":
-		return false
-	case len(c.Plans) > 0:
-		return len(c.Plans) == 1 && c.Plans[0] == plan
-	case strings.HasPrefix(c.Step, "resume_"):
-		return false
-	}
-	for _, other := range r.Claims {
-		if slices.ContainsFunc(other.Plans, func(p string) bool { return p != plan }) {
-			return false
-		}
-	}
-	return true
-}
+// Old reports whether nodejoin 0.1 made the claim, which did not note the plan. What finishes
+// a plan after a reboot is no plan's.
+func (c Claim) Old() bool { return len(c.Plans) == 0 && !strings.HasPrefix(c.Step, "resume_") }
 
 // With is the claim with the plan among its plans.
 func (c Claim) With(plan string) Claim {
