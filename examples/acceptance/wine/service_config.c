@@ -207,12 +207,29 @@ static BOOL WINAPI query_config2(SC_HANDLE handle, DWORD level, LPBYTE buffer, D
     return ok;
 }
 
+/* The error with which a service refuses to be read, from the value StandInQueryError of its key; 0 = none.
+ * Real ones do so whose display name cannot be loaded (15100), or which a security product guards (5).
+ */
+static DWORD refusal(HKEY key)
+{
+    DWORD error = 0, n = sizeof error;
+    if (!key || RegQueryValueExW(key, L"StandInQueryError", NULL, NULL, (BYTE *)&error, &n))
+        return 0;
+    return error;
+}
+
 /* Reserves the end of the caller's buffer for the dependencies. */
 static BOOL WINAPI query_config(SC_HANDLE handle, QUERY_SERVICE_CONFIGW *config, DWORD size, LPDWORD needed)
 {
     WCHAR dependencies[1024] = {0};
     DWORD n = sizeof dependencies - 4; /* ends with two NULs whatever the registry holds */
     HKEY key = key_of(handle);
+    DWORD refused = refusal(key);
+    if (refused) {
+        RegCloseKey(key);
+        SetLastError(refused);
+        return FALSE;
+    }
     if (!key || RegQueryValueExW(key, L"DependOnService", NULL, NULL, (BYTE *)dependencies, &n))
         n = 0;
     if (key)

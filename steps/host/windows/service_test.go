@@ -296,3 +296,45 @@ func TestServiceEndsWithItsProcess(t *testing.T) {
 		})
 	}
 }
+
+// TestForeignServicesThatCannotBeRead: the machine of the stand-ins has services that refuse to be
+// read (15100, access denied). They stop nothing, and what such a one needs is known from the registry.
+func TestForeignServicesThatCannotBeRead(t *testing.T) {
+	onlyStandIn(t)
+	h, ctx := newHost(t), context30(t)
+	for name, code := range map[string]error{"dcsvc": windows.ERROR_MUI_FILE_NOT_FOUND,
+		"GuardedAgent": windows.ERROR_ACCESS_DENIED} {
+		if _, err := h.Service(ctx, name); !errors.Is(err, code) {
+			t.Fatalf("service %s of the stand-in: %v, want %v", name, err, code)
+		}
+	}
+	base, other := testConfig(t, h, "njt-read", "runs"), testConfig(t, h, "njt-unread", "runs")
+	other.DependsOn = []string{base.Name}
+	for _, c := range []host.ServiceConfig{base, other} {
+		if err := h.CreateService(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.StartService(ctx, c.Name); err != nil {
+			t.Fatal(err)
+		}
+		waitState(ctx, t, h, c.Name, host.ServiceRunning)
+	}
+	refuse := host.RegistryValue{Type: "dword", Number: uint64(windows.ERROR_MUI_FILE_NOT_FOUND)}
+	if err := h.SetRegistryValue(ctx, servicesKey+other.Name, "StandInQueryError", refuse); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.StopService(ctx, base.Name); !errors.Is(err, host.ErrDependents) {
+		t.Errorf("stop with a running dependent that cannot be read: %v", err)
+	}
+	if err := h.DeleteRegistryValue(ctx, servicesKey+other.Name, "StandInQueryError"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{other.Name, base.Name} {
+		if err := h.StopService(ctx, name); err != nil {
+			t.Error(err)
+		}
+		if err := h.DeleteService(ctx, name); err != nil {
+			t.Error(err)
+		}
+	}
+}

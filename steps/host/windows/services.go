@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/registry"
 	"golang.org/x/sys/windows/svc"
 	"golang.org/x/sys/windows/svc/mgr"
 
@@ -131,8 +132,8 @@ type dependent struct {
 // dependents finds the registered services that depend on name, directly or not,
 // those furthest away first. It asks every service for its dependencies and not the
 // manager for the dependents: the manager's answer is empty in Wine. A service that
-// does not let administrators read its configuration is passed over; the manager
-// still refuses to stop what that one needs.
+// cannot be opened is passed over, whatever the error: it is somebody else's, and the
+// manager still refuses to stop what it needs.
 func dependents(ctx context.Context, m *mgr.Mgr, name string) ([]dependent, error) {
 	all, err := m.ListServices()
 	if err != nil {
@@ -145,20 +146,11 @@ func dependents(ctx context.Context, m *mgr.Mgr, name string) ([]dependent, erro
 			return nil, context.Cause(ctx)
 		}
 		s, err := openService(m, n, windows.SERVICE_QUERY_CONFIG|windows.SERVICE_QUERY_STATUS)
-		if errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) || errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+		if err != nil {
 			continue
 		}
-		if err != nil {
-			return nil, fmt.Errorf("open service %s: %w", n, err)
-		}
-		d, on, err := dependency(s)
+		d, on := dependency(s)
 		s.Close()
-		if errors.Is(err, windows.ERROR_SERVICE_MARKED_FOR_DELETE) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read service %s: %w", n, err)
-		}
 		for _, other := range on {
 			key := strings.ToLower(other)
 			needs[key] = append(needs[key], d)
@@ -180,13 +172,25 @@ func dependents(ctx context.Context, m *mgr.Mgr, name string) ([]dependent, erro
 	return order, nil
 }
 
-func dependency(s *mgr.Service) (dependent, []string, error) {
-	basic, err := queryConfig(s)
-	if err != nil {
-		return dependent{}, nil, err
+// dependency says what a service needs. Reading the configuration fails for some services
+// of a healthy machine: where their display name is a resource that is missing in its
+// language (ERROR_MUI_FILE_NOT_FOUND), or where a security product guards them. The
+// registry answers all the same. What fails there too needs nothing that is known.
+func dependency(s *mgr.Service) (dependent, []string) {
+	on := []string{}
+	if basic, err := queryConfig(s); err == nil {
+		on = basic.dependsOn
+	} else if k, err := openKey(servicesKey+s.Name, registry.QUERY_VALUE); err == nil {
+		defer k.Close()
+		if list, _, err := k.GetStringsValue("DependOnService"); err == nil {
+			on = list
+		}
 	}
 	status, err := s.Query()
-	return dependent{s.Name, status.State}, basic.dependsOn, err
+	if err != nil {
+		return dependent{}, nil
+	}
+	return dependent{s.Name, status.State}, on
 }
 
 // StartService asks for a start. The manager answers once the program has
