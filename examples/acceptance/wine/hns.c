@@ -15,7 +15,7 @@
 
 #define API __declspec(dllexport) HRESULT WINAPI
 #define PORT_FILE "C:\\windows\\hns-stand-in.port"
-#define NOT_INSTALLED HRESULT_FROM_WIN32(ERROR_SERVICE_DOES_NOT_EXIST) /* no port file */
+#define NOT_INSTALLED ((HRESULT)REGDB_E_CLASSNOTREG) /* no port file: the feature Containers is off (moby/moby#34920) */
 #define NOT_RUNNING HRESULT_FROM_WIN32(ERROR_SERVICE_NOT_ACTIVE)       /* nobody at the port */
 
 static int send_all(SOCKET s, const char *p, int n)

@@ -86,7 +86,23 @@ func listNetworks(ctx context.Context) ([]hcn.HostComputeNetwork, error) {
 	return askHNS(ctx, hcn.ListNetworks)
 }
 
-// askHNS calls list where the machine has what it needs.
+// lists is how often HNS is asked for a list while something in it vanishes.
+const lists = 5
+
+// Codes of a machine without the feature Containers.
+const (
+	serviceNotInstalled = hcn.ErrorCode(windows.ERROR_SERVICE_DOES_NOT_EXIST)
+	classNotRegistered  = hcn.ErrorCode(windows.REGDB_E_CLASSNOTREG)
+)
+
+// vanished reports whether err is about an object that was there a moment ago.
+func vanished(err error) bool {
+	return hcn.IsNotFoundError(err) || hcn.CheckErrorWithCode(err, hcn.ErrorCode(windows.HCN_E_NETWORK_NOT_FOUND)) ||
+		hcn.CheckErrorWithCode(err, hcn.ErrorCode(windows.HCN_E_ENDPOINT_NOT_FOUND))
+}
+
+// askHNS calls list where the machine has what it needs. The library lists ids and opens
+// each, so what vanishes in between fails the whole: then it is asked again.
 func askHNS[T any](ctx context.Context, list func() ([]T, error)) ([]T, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -95,8 +111,11 @@ func askHNS[T any](ctx context.Context, list func() ([]T, error)) ([]T, error) {
 		return nil, fmt.Errorf("%w: no Host Compute Network library (%w)", host.ErrUnsupported, err)
 	}
 	out, err := list()
-	if hcn.CheckErrorWithCode(err, hcn.ErrorCode(windows.ERROR_SERVICE_DOES_NOT_EXIST)) {
-		err = fmt.Errorf("%w: no Host Networking Service", host.ErrUnsupported)
+	for n := 1; n < lists && vanished(err) && ctx.Err() == nil; n++ {
+		out, err = list()
+	}
+	if hcn.CheckErrorWithCode(err, serviceNotInstalled) || hcn.CheckErrorWithCode(err, classNotRegistered) {
+		err = fmt.Errorf("%w: no Host Networking Service (the feature Containers is not installed)", host.ErrUnsupported)
 	}
 	return out, err
 }
@@ -210,14 +229,14 @@ func (h *Host) DeleteHNSNetwork(ctx context.Context, name string) error {
 
 func deleteNetwork(ctx context.Context, id string) error {
 	// All are listed and compared here: the service's filters are not documented.
-	endpoints, err := hcn.ListEndpoints()
+	endpoints, err := askHNS(ctx, hcn.ListEndpoints)
 	if err != nil {
 		return fmt.Errorf("list endpoints: %w", err)
 	}
 	endpoints = slices.DeleteFunc(endpoints, func(e hcn.HostComputeEndpoint) bool {
 		return !strings.EqualFold(e.HostComputeNetwork, id)
 	})
-	balancers, err := hcn.ListLoadBalancers()
+	balancers, err := askHNS(ctx, hcn.ListLoadBalancers)
 	if err != nil {
 		return fmt.Errorf("list load balancers: %w", err)
 	}
@@ -231,7 +250,7 @@ func deleteNetwork(ctx context.Context, id string) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := b.Delete(); err != nil && !hcn.IsNotFoundError(err) {
+		if err := b.Delete(); err != nil && !vanished(err) {
 			return fmt.Errorf("load balancer %s: %w", b.Id, err)
 		}
 	}
@@ -239,12 +258,12 @@ func deleteNetwork(ctx context.Context, id string) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := e.Delete(); err != nil && !hcn.IsNotFoundError(err) {
+		if err := e.Delete(); err != nil && !vanished(err) {
 			return fmt.Errorf("endpoint %s: %w", e.Id, err)
 		}
 	}
 	network := hcn.HostComputeNetwork{Id: id}
-	if err := network.Delete(); err != nil && !hcn.IsNotFoundError(err) {
+	if err := network.Delete(); err != nil && !vanished(err) {
 		return err
 	}
 	return nil

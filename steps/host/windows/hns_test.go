@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"os"
 	"slices"
 	"testing"
 
@@ -58,11 +59,67 @@ func TestHNS(t *testing.T) {
 	if err := e.Delete(); err != nil {
 		t.Fatal(err)
 	}
+	// What was deleted just now may be listed once more, and is not found when it is opened.
+	if endpoints, err := h.HNSEndpoints(ctx); err != nil ||
+		slices.ContainsFunc(endpoints, func(o host.HNSEndpoint) bool { return o.ID == e.Id }) {
+		t.Errorf("endpoints after one was deleted: %v, %+v", err, endpoints)
+	}
 	if err := made.Delete(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.HNSNetwork(ctx, name); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("deleted: %v", err)
+	}
+}
+
+// TestDeleteHNSNetwork: what vanishes while it is listed does not stop the deletion.
+func TestDeleteHNSNetwork(t *testing.T) {
+	onlyStandIn(t)
+	h, ctx := newHost(t), context30(t)
+	made := overlay(t, "nodejoin-test-4097")
+	for _, name := range []string{"a", "b"} {
+		e, err := made.CreateEndpoint(&hcn.HostComputeEndpoint{Name: name, SchemaVersion: hcn.V2SchemaVersion()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "b" {
+			if err := e.Delete(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := h.DeleteHNSNetwork(ctx, made.Name); err != nil {
+		t.Error(err)
+	}
+	if err := h.DeleteHNSNetwork(ctx, made.Name); err != nil {
+		t.Errorf("once more: %v", err)
+	}
+	if endpoints, err := h.HNSEndpoints(ctx); err != nil || len(endpoints) > 0 {
+		t.Errorf("left: %+v, %v", endpoints, err)
+	}
+}
+
+// TestNoHNS: where the feature Containers is off, the service's interface is not registered.
+func TestNoHNS(t *testing.T) {
+	onlyStandIn(t)
+	const installed = `C:\windows\hns-stand-in.port`
+	if err := os.Rename(installed, installed+".off"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.Rename(installed+".off", installed); err != nil {
+			t.Error(err)
+		}
+	})
+	h, ctx := newHost(t), context30(t)
+	if _, err := h.HNSNetwork(ctx, "x"); !errors.Is(err, host.ErrUnsupported) {
+		t.Errorf("network: %v", err)
+	}
+	if _, err := h.HNSNetworks(ctx); !errors.Is(err, host.ErrUnsupported) {
+		t.Errorf("networks: %v", err)
+	}
+	if _, err := h.HNSEndpoints(ctx); !errors.Is(err, host.ErrUnsupported) {
+		t.Errorf("endpoints: %v", err)
 	}
 }
 

@@ -45,6 +45,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	objects map[string]map[string]Object // kind, id
+	gone    map[string]map[string]Object // deleted, and listed once more
 	handles map[uint64]ref
 }
 
@@ -58,7 +59,7 @@ func Start(managementIP string, log io.Writer) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{managementIP: managementIP, log: log, listener: l, objects: map[string]map[string]Object{},
-		handles: map[uint64]ref{}}
+		gone: map[string]map[string]Object{}, handles: map[uint64]ref{}}
 	s.work.Go(s.accept)
 	return s, nil
 }
@@ -123,6 +124,7 @@ func (s *Server) Reboot() {
 		}
 	}
 	delete(s.objects, "LoadBalancer")
+	clear(s.gone)
 	clear(s.handles)
 }
 
@@ -202,10 +204,22 @@ func (s *Server) call(operation, id, settings, parent string) (status uint32, ha
 	case "Modify":
 		return modify(object, settings), 0, ""
 	case "Delete":
-		delete(s.objects[kind], id)
+		s.remove(kind, id)
 		return ok, 0, ""
 	}
 	return notImplemented, 0, ""
+}
+
+// remove deletes an object. A list that was begun before still has it: callers list ids
+// and open each, and what goes in between is not found.
+func (s *Server) remove(kind, id string) {
+	if o := s.objects[kind][id]; o != nil {
+		if s.gone[kind] == nil {
+			s.gone[kind] = map[string]Object{}
+		}
+		s.gone[kind][id] = o
+	}
+	delete(s.objects[kind], id)
 }
 
 func (s *Server) enumerate(kind, query string) (uint32, uint64, string) {
@@ -215,11 +229,14 @@ func (s *Server) enumerate(kind, query string) (uint32, uint64, string) {
 		q.Filter != "" && json.Unmarshal([]byte(q.Filter), &filter) != nil {
 		return invalidArgument, 0, ""
 	}
+	all := maps.Clone(s.objects[kind])
+	maps.Copy(all, s.gone[kind])
+	delete(s.gone, kind)
 	found := []string{}
-	for _, id := range slices.Sorted(maps.Keys(s.objects[kind])) {
+	for _, id := range slices.Sorted(maps.Keys(all)) {
 		match := true
 		for k, want := range filter {
-			match = match && strings.EqualFold(fmt.Sprint(s.objects[kind][id][k]), fmt.Sprint(want))
+			match = match && strings.EqualFold(fmt.Sprint(all[id][k]), fmt.Sprint(want))
 		}
 		if match {
 			found = append(found, id)

@@ -36,7 +36,7 @@ func (s *Server) version1(method, path, request string) string {
 	case method == "GET":
 		return encode(Object{"Success": true, "Output": object})
 	case method == "DELETE":
-		delete(s.objects[kind], id)
+		s.remove(kind, id)
 		return `{"Success":true}`
 	case method == "POST" && verb == "attach" && kind == "Endpoint":
 		return s.attach1(object)
