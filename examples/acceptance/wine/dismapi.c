@@ -188,7 +188,10 @@ static HRESULT change(const feature *f, DismPackageFeatureState want, DismPackag
             set_state(f, want); /* what was asked for is taken back */
     } else
         set_state(f, f->restart == DismRestartRequired ? pending : want);
-    return f->restart == DismRestartRequired ? ERROR_SUCCESS_REBOOT_REQUIRED : S_OK;
+    if (f->restart != DismRestartRequired)
+        return S_OK;
+    /* The documentation names the code, and not in which form it comes: here each is met. */
+    return want == DismStateInstalled ? HRESULT_FROM_WIN32(ERROR_SUCCESS_REBOOT_REQUIRED) : ERROR_SUCCESS_REBOOT_REQUIRED;
 }
 
 API DismEnableFeature(DismSession session, PCWSTR name, PCWSTR identifier, DismPackageIdentifier kind, WINBOOL limit, PCWSTR *sources,

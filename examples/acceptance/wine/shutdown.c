@@ -21,11 +21,14 @@ static BOOL holds(const WCHAR *privilege)
     return held;
 }
 
+/* A login by SSH is a network logon, whose requests Windows takes for those of another machine. */
+static BOOL network_logon(void) { return GetEnvironmentVariableW(L"SSH_CONNECTION", NULL, 0) != 0; }
+
 static BOOL WINAPI initiate(LPWSTR machine, LPWSTR message, DWORD timeout, BOOL force, BOOL reboot, DWORD reason)
 {
     char text[64];
     DWORD written;
-    if (machine || !holds(L"SeShutdownPrivilege")) {
+    if (machine || !holds(network_logon() ? L"SeRemoteShutdownPrivilege" : L"SeShutdownPrivilege")) {
         SetLastError(ERROR_ACCESS_DENIED);
         return FALSE;
     }

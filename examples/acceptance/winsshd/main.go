@@ -114,6 +114,7 @@ func command(s ssh.Session) {
 		return
 	}
 	cmd := shell(s.RawCommand())
+	cmd.Env = append(os.Environ(), "SSH_CONNECTION="+connection(s))
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = s, s.Stderr(), endWait
 	in, err := cmd.StdinPipe()
 	if err == nil {
@@ -134,6 +135,12 @@ func command(s ssh.Session) {
 		return
 	}
 	s.Exit(cmd.ProcessState.ExitCode())
+}
+
+// connection is the value that sshd gives SSH_CONNECTION: address and port of both ends.
+func connection(s ssh.Session) string {
+	client, server := s.RemoteAddr().(*net.TCPAddr), s.LocalAddr().(*net.TCPAddr)
+	return fmt.Sprintf("%s %d %s %d", client.IP, client.Port, server.IP, server.Port)
 }
 
 func files(s ssh.Session) {

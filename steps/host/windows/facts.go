@@ -88,8 +88,9 @@ func nativeArch() string {
 	return runtime.GOARCH
 }
 
-// bootTime is kept by the kernel and the same at every reading, which the wall
-// clock less the time since boot is not.
+// bootTime is when the kernel started, by the clock of that moment. A step of the clock moves
+// what Windows gives as its boot time along and adds the step to the bias; without it the
+// value is the same at every reading.
 func bootTime() (time.Time, error) {
 	// SYSTEM_TIMEOFDAY_INFORMATION: boot and current time in 100 ns since 1601.
 	var info struct {
@@ -102,7 +103,8 @@ func bootTime() (time.Time, error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("boot time: %w", err)
 	}
-	t := windows.Filetime{LowDateTime: uint32(info.BootTime), HighDateTime: uint32(info.BootTime >> 32)}
+	boot := info.BootTime - int64(info.BootTimeBias)
+	t := windows.Filetime{LowDateTime: uint32(boot), HighDateTime: uint32(boot >> 32)}
 	return time.Unix(0, t.Nanoseconds()).UTC(), nil
 }
 

@@ -38,11 +38,13 @@ const (
 	dismPackageNone = 0
 
 	rebootRequired = 3010       // ERROR_SUCCESS_REBOOT_REQUIRED, which is a success here
+	rebootToo      = 0x80070bc2 // the same as an HRESULT; the documentation does not say which comes
 	reloadRequired = 1          // DISMAPI_S_RELOAD_IMAGE_SESSION_REQUIRED
 	unknownFeature = 0x800f080c // DISMAPI_E_UNKNOWN_FEATURE
 	servicingBusy  = 0x800f0902 // DISMAPI_E_BUSY
 	rebootFirst    = 0x80070bc9 // HRESULT_FROM_WIN32(ERROR_FAIL_REBOOT_REQUIRED)
 	sourceMissing  = 0x800f081f // CBS_E_SOURCE_MISSING
+	notElevated    = 0x800702e4 // HRESULT_FROM_WIN32(ERROR_ELEVATION_REQUIRED)
 )
 
 // dismStates is DismPackageFeatureState.
@@ -55,7 +57,7 @@ var dismStates = map[int32]host.FeatureState{
 // knows no such feature, and only then: what a call itself has not found is no answer.
 func result(what string, r uintptr) error {
 	switch code := uint32(r); {
-	case code == 0, code == rebootRequired, code == reloadRequired:
+	case code == 0, code == rebootRequired, code == rebootToo, code == reloadRequired:
 		return nil
 	case code == unknownFeature:
 		return fmt.Errorf("%s: no feature has that name: %w", what, fs.ErrNotExist)
@@ -65,7 +67,9 @@ func result(what string, r uintptr) error {
 		return fmt.Errorf("%s: Windows waits to be rebooted for an earlier change, and takes no other before that", what)
 	case code == sourceMissing:
 		return fmt.Errorf("%s: the machine does not have the feature's files, and could not get them from Windows Update "+
-			"(HRESULT %#x)", what, code)
+			"(HRESULT %#x); from an SSH session Windows Update may refuse itself: turn the feature on from the console", what, code)
+	case code == notElevated:
+		return fmt.Errorf("%s: it takes an elevated administrator (HRESULT %#x)", what, code)
 	case code&0xffff0000 == 0x80070000: // HRESULT_FROM_WIN32
 		err := syscall.Errno(code & 0xffff)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -63,8 +63,8 @@ func TestFeaturesAsked(t *testing.T) {
 	all.Wait()
 }
 
-// TestReboot: Windows is asked with the privilege that it wants; one that is on its way
-// already is not requested again.
+// TestReboot: Windows is asked with the privilege that it wants, which is another of a network
+// logon; a reboot that is on its way already is not requested again.
 func TestReboot(t *testing.T) {
 	onlyStandIn(t)
 	const asked = `C:\windows\shutdown-stand-in.asked`
@@ -77,7 +77,8 @@ func TestReboot(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for range 2 {
+	for _, connection := range []string{"192.0.2.1 50000 192.0.2.2 22", ""} {
+		t.Setenv("SSH_CONNECTION", connection) // to the stand-in a network logon
 		if err := h.Reboot(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +90,7 @@ func TestReboot(t *testing.T) {
 }
 
 func TestResult(t *testing.T) {
-	for _, code := range []uintptr{0, 1, 3010} {
+	for _, code := range []uintptr{0, 1, 3010, 0x80070bc2} {
 		if err := result("x", code); err != nil {
 			t.Errorf("%#x: %v", code, err)
 		}
@@ -98,7 +99,8 @@ func TestResult(t *testing.T) {
 		0x800f080c: "x: no feature has that name: file does not exist",
 		0x800f0902: "x: Windows is installing or removing something else; try again when it is done",
 		0x800f081f: "x: the machine does not have the feature's files, and could not get them from Windows Update " +
-			"(HRESULT 0x800f081f)",
+			"(HRESULT 0x800f081f); from an SSH session Windows Update may refuse itself: turn the feature on from the console",
+		0x800702e4: "x: it takes an elevated administrator (HRESULT 0x800702e4)",
 		0xc0040001: "x: HRESULT 0xc0040001",
 	} {
 		if err := result("x", code); err == nil || err.Error() != want {
@@ -108,7 +110,7 @@ func TestResult(t *testing.T) {
 	if err := result("x", 0x80070002); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that a call has not found: %v", err)
 	}
-	if err := result("x", 0x800702e4); !errors.Is(err, windows.ERROR_ELEVATION_REQUIRED) {
+	if err := result("x", 0x80070005); !errors.Is(err, windows.ERROR_ACCESS_DENIED) {
 		t.Error(err)
 	}
 }

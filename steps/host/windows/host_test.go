@@ -256,6 +256,24 @@ func TestFacts(t *testing.T) {
 	}
 }
 
+// TestBootTimeOutlivesClockSteps: Windows moves what it says of its boot when its clock is set.
+func TestBootTimeOutlivesClockSteps(t *testing.T) {
+	onlyStandIn(t)
+	h, ctx := newHost(t), context30(t)
+	before, err := bootTime()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const key, value, hour = `HKLM\SOFTWARE\nodejoin-stand-in`, "ClockStep", 36_000_000_000 // 100 ns
+	if err := h.SetRegistryValue(ctx, key, value, host.RegistryValue{Type: "qword", Number: hour}); err != nil {
+		t.Fatal(err)
+	}
+	after, err := bootTime()
+	if err = errors.Join(err, h.DeleteRegistryValue(ctx, key, value)); err != nil || !after.Equal(before) {
+		t.Errorf("boot at %s, and after a step of the clock at %s, %v", before, after, err)
+	}
+}
+
 func TestProbeHTTP(t *testing.T) {
 	h, ctx := newHost(t), context30(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -76,6 +76,9 @@ func (h *Host) Reboot(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return failed(op, "the machine", context.Cause(ctx))
 	}
+	// Which of the two Windows asks for depends on how the user has logged in: SSH is a
+	// network logon. One that the user does not have is reported by the call itself.
+	_ = holdPrivilege("SeRemoteShutdownPrivilege")
 	if err := holdPrivilege("SeShutdownPrivilege"); err != nil {
 		return failed(op, "the machine", err)
 	}
