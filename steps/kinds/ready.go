@@ -278,11 +278,13 @@ func (p *HNSNetworkReady) gate() readiness {
 	return readiness{what: what, service: p.Service, log: p.Log,
 		observe: func(ctx context.Context, r host.Reader) (observation, error) {
 			n, err := r.HNSNetwork(ctx, p.Name)
-			if errors.Is(err, fs.ErrNotExist) {
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
 				return observation{seen: "there is no such network"}, nil
-			}
-			if err != nil {
+			case errors.Is(err, host.ErrUnsupported):
 				return observation{}, err
+			case err != nil: // it errs while a virtual switch is made, and while it restarts
+				return observation{seen: "HNS does not answer: " + err.Error()}, nil
 			}
 			return p.judge(n)
 		}}
@@ -294,7 +296,7 @@ func (p *HNSNetworkReady) judge(n host.HNSNetwork) (observation, error) {
 	if p.Type != "" && !strings.EqualFold(p.Type, n.Type) {
 		wrong = append(wrong, fmt.Sprintf("is of type %s, wanted is %s", n.Type, p.Type))
 	}
-	if p.VNI != 0 && p.VNI != n.VNI {
+	if p.VNI != 0 && n.VNI != 0 && p.VNI != n.VNI { // HNS does not promise to give it back
 		wrong = append(wrong, fmt.Sprintf("has VNI %d, wanted is %d", n.VNI, p.VNI))
 	}
 	if len(wrong) > 0 {

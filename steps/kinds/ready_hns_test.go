@@ -1,0 +1,76 @@
+package kinds_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
+	"nodejoin/steps/stepstest"
+)
+
+// changing is a machine whose HNS answers with an error at first, as it does while a
+// virtual switch is made or the service restarts.
+type changing struct {
+	host.Host
+	errors int
+	err    error
+}
+
+func (c *changing) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, error) {
+	if c.errors > 0 {
+		c.errors--
+		return host.HNSNetwork{}, c.err
+	}
+	return c.Host.HNSNetwork(ctx, name)
+}
+
+func hnsGate() []steps.Spec {
+	s := stepstest.Spec("hns_network_ready", "g", &kinds.HNSNetworkReady{Name: "flannel.4096", Type: "Overlay", VNI: 4096})
+	s.Timeout = 10 * time.Second
+	return []steps.Spec{s}
+}
+
+func withNetwork(t *testing.T) host.Host {
+	h := stepstest.OpenHost(t, "windows")
+	stepstest.Must(t, h.CreateHNSNetwork(t.Context(), host.HNSNetworkConfig{Name: "flannel.4096", Type: "Overlay",
+		Subnet: "10.244.3.0/24", Gateway: "10.244.3.1", VNI: 4096}))
+	return h
+}
+
+// TestHNSGateOutlivesErrors: an error of HNS is not yet its answer while the gate has time; one that
+// waiting cannot help ends it.
+func TestHNSGateOutlivesErrors(t *testing.T) {
+	rpc := errors.New("RPC server is unavailable (0x800706ba)")
+	c := &changing{Host: withNetwork(t), errors: 4, err: rpc}
+	if r := stepstest.Apply(t, c, stepstest.Memory{}, hnsGate()); r.Err != nil {
+		t.Errorf("four errors, then an answer: %+v", r.Err)
+	}
+	c.errors = 1 << 30
+	short := hnsGate()
+	short[0].Timeout = 300 * time.Millisecond
+	r := stepstest.Apply(t, c, stepstest.Memory{}, short)
+	if r.Err == nil || r.Err.Code != steps.CodeTimeout || !strings.Contains(r.Err.Detail, "HNS does not answer: RPC server is unavailable") {
+		t.Errorf("nothing but errors: %+v", r.Err)
+	}
+	c.err = fmt.Errorf("no library: %w", host.ErrUnsupported)
+	began := time.Now()
+	if r := stepstest.Apply(t, c, stepstest.Memory{}, hnsGate()); r.Err == nil || time.Since(began) > 5*time.Second {
+		t.Errorf("a machine without HNS: %+v after %s", r.Err, time.Since(began))
+	}
+}
+
+// TestHNSGateWithoutVNI: HNS does not promise that it gives back the VNI of an overlay.
+func TestHNSGateWithoutVNI(t *testing.T) {
+	h := stepstest.OpenHost(t, "windows")
+	stepstest.Must(t, h.CreateHNSNetwork(t.Context(), host.HNSNetworkConfig{Name: "flannel.4096", Type: "Overlay",
+		Subnet: "10.244.3.0/24", Gateway: "10.244.3.1"}))
+	if r := stepstest.Apply(t, h, stepstest.Memory{}, hnsGate()); r.Err != nil {
+		t.Errorf("%+v", r.Err)
+	}
+}
