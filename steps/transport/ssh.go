@@ -242,9 +242,15 @@ func (s *sshConn) explain(err error, p *process) error {
 // exitWait is how long the exit status of an agent that closed its output is awaited.
 const exitWait = time.Second
 
+// notFound is how a POSIX shell says that there is no such program (POSIX.1-2017, XCU 2.8.2).
+const notFound = "exit status 127"
+
 // ready waits for the agent's hello, and pushes the agent where it is missing or not ours.
+// On Windows another path is tried where the shell may be one of POSIX.
 func (s *sshConn) ready(ctx context.Context) error {
-	for pushed := false; ; pushed = true {
+	pushed := false
+	var unstarted error // of the path that Windows' own shells take
+	for {
 		r, p := s.agent()
 		err := r.wait(ctx, s.helloBound())
 		if err == nil && !r.is(s.file.digest) {
@@ -269,12 +275,22 @@ func (s *sshConn) ready(ctx context.Context) error {
 		how := p.end(exitWait)
 		_ = p.Close()
 		r.close()
-		if pushed {
+		switch {
+		case s.cfg.OS == "windows" && !s.file.posix && (pushed || strings.Contains(how, notFound)):
+			s.file.posix = true
+			if pushed {
+				unstarted = s.noStart(how, err)
+			}
+		case unstarted != nil:
+			return unstarted
+		case pushed:
 			return s.noStart(how, err)
-		}
-		s.cfg.Notify("pushing_agent", s.file.remote)
-		if err := s.push(ctx); err != nil {
-			return s.failed(ctx, err)
+		default:
+			s.cfg.Notify("pushing_agent", s.file.remote)
+			if err := s.push(ctx); err != nil {
+				return s.failed(ctx, err)
+			}
+			pushed = true
 		}
 		if err := s.start(ctx); err != nil {
 			return s.failed(ctx, err)
@@ -299,10 +315,13 @@ func (s *sshConn) noStart(how string, err error) error {
 	if how != "" {
 		detail += ": " + how
 	}
+	remedy := fmt.Sprintf("check that the machine is %s/%s, that the user may run programs there, and that no "+
+		"virus scanner stops them", s.cfg.OS, s.cfg.Arch)
+	if s.cfg.OS == "windows" {
+		remedy += `; the shell of SSH sessions is cmd.exe unless HKLM\SOFTWARE\OpenSSH\DefaultShell says otherwise`
+	}
 	return &ConnectError{Reason: ReasonAgent, Host: s.way.name, Summary: "the agent does not start",
-		Detail: detail + ": " + err.Error(), Err: err,
-		Remedy: fmt.Sprintf("check that the machine is %s/%s, that the user may run programs there, and that no "+
-			"virus scanner stops them", s.cfg.OS, s.cfg.Arch)}
+		Detail: detail + ": " + err.Error(), Err: err, Remedy: remedy}
 }
 
 // failed gives an error of the SSH connection its type: lost, cancelled, or the agent's.

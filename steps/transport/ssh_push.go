@@ -26,6 +26,7 @@ type agentFile struct {
 	digest string // sha256, lower-case hex
 	remote string // path on the machine, with the digest in its name
 	data   string // nodejoin's folder on the machine
+	posix  bool   // the user's shell takes a backslash for a quote
 }
 
 // agentFolder is where agents lie, relative to the home folder of the user that
@@ -44,9 +45,17 @@ func newAgentFile(c SSHConfig, local, digest string) agentFile {
 		remote: host.Join(c.OS, append(slices.Clone(agentFolder), name)...), data: c.DataDir}
 }
 
-// serve is the command line that starts the agent, for cmd.exe, PowerShell and sh
-// alike: a path without blanks, and the data folder in hex.
-func (a agentFile) serve() string { return a.remote + " serve " + hex.EncodeToString([]byte(a.data)) }
+// serve is the command line that starts the agent: a path without blanks, and the data
+// folder in hex. On Windows cmd.exe and PowerShell take the same one, and the shells of
+// POSIX, of which one may be the default shell of OpenSSH, another: cmd.exe takes what
+// follows a slash for options.
+func (a agentFile) serve() string {
+	program := a.remote
+	if a.posix {
+		program = strings.ReplaceAll(program, `\`, "/")
+	}
+	return program + " serve " + hex.EncodeToString([]byte(a.data))
+}
 
 // sftpPath is the form of a machine's path in SFTP: OpenSSH on Windows has
 // /C:/x for C:\x.

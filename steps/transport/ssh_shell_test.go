@@ -1,0 +1,61 @@
+package transport
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	gssh "github.com/gliderlabs/ssh"
+
+	"nodejoin/steps/transport/wire"
+)
+
+// TestBashAsDefaultShell: to a POSIX shell, which may be the default shell of OpenSSH on
+// Windows, a backslash is no separator. The agent is found there all the same, and pushed once.
+func TestBashAsDefaultShell(t *testing.T) {
+	m := newMachine(t)
+	c := m.config(m.addr)
+	c.OS, c.DataDir = "windows", `C:\ProgramData\nodejoin`
+	for _, want := range []string{"pushing_agent", ""} {
+		var phases []string
+		c.Notify = func(state, _ string) { phases = append(phases, state) }
+		conn := m.dial(t, c)
+		check, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 2), nil)
+		if err != nil || len(check.Results) != 2 {
+			t.Fatalf("%+v, %v", check, err)
+		}
+		if have := strings.Join(phases, " "); have != want {
+			t.Errorf("phases %q, want %q", have, want)
+		}
+	}
+	if list, err := os.ReadDir(filepath.Join(m.home, ".nodejoin", "agent")); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v: want one agent", list, err)
+	}
+}
+
+// TestAgentThatDoesNotStartOnWindows: what is reported is why the first path did not do, and where the
+// default shell is set.
+func TestAgentThatDoesNotStartOnWindows(t *testing.T) {
+	m := newMachine(t)
+	// The agent ends with this status before it speaks, as one that a virus scanner stops.
+	shell := func(s gssh.Session) {
+		if strings.Contains(s.RawCommand(), `\`) {
+			_, _ = io.WriteString(s.Stderr(), "blocked by your administrator")
+		} else {
+			_, _ = io.WriteString(s.Stderr(), "'.nodejoin' is not recognized")
+		}
+		_ = s.Exit(1)
+	}
+	m.Handler = shell
+	c := m.config(m.addr)
+	c.OS, c.DataDir = "windows", `C:\ProgramData\nodejoin`
+	_, err := Do(t.Context(), m.dial(t, c), wire.Check, directories(t.TempDir(), 1), nil)
+	var ce *ConnectError
+	if !errors.As(err, &ce) || !strings.Contains(ce.Detail, "blocked by your administrator") ||
+		!strings.Contains(ce.Remedy, "DefaultShell") {
+		t.Errorf("%v, want what the machine said", err)
+	}
+}
