@@ -73,6 +73,7 @@ func serve(dataHex string) error {
 	if err != nil {
 		return err
 	}
+	agent.CrashTo(program + wire.CrashSuffix)
 	data, err := hex.DecodeString(dataHex)
 	if err != nil || len(data) == 0 {
 		return fmt.Errorf("serve: %q is no folder in hex", dataHex)

@@ -20,8 +20,13 @@ func TestHostConformanceUnderWine(t *testing.T) {
 // TestSupervisorUnderWine: the supervisor as a service of a service manager.
 func TestSupervisorUnderWine(t *testing.T) { testUnderWine(t, "supervise", "./steps/supervise") }
 
+// TestAgentCrashUnderWine: the agent's last words, where nobody reads its standard error.
+func TestAgentCrashUnderWine(t *testing.T) {
+	testUnderWine(t, "agent", "./steps/transport/agent", "-test.run=^TestCrash")
+}
+
 // testUnderWine runs the tests of a package as a Windows program. None may be skipped.
-func testUnderWine(t *testing.T, name, pkg string) {
+func testUnderWine(t *testing.T, name, pkg string, flags ...string) {
 	ctx, cancel := bounded(t, 5*time.Minute)
 	defer cancel()
 	program := goBuild(t, "windows", name+".test.exe", "test", pkg)
@@ -59,7 +64,7 @@ func testUnderWine(t *testing.T, name, pkg string) {
 	if err := os.WriteFile(h.Path(dir+`\host.test.exe`), b, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	out, err := h.Run(ctx, dir+`\host.test.exe`, "-test.v", "-test.timeout=4m")
+	out, err := h.Run(ctx, append([]string{dir + `\host.test.exe`, "-test.v", "-test.timeout=4m"}, flags...)...)
 	for _, line := range strings.Split(out, "\n") {
 		if strings.Contains(line, "--- ") || err != nil {
 			t.Log(line)

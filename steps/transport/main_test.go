@@ -52,6 +52,13 @@ func serveTestAgent(dataHex string) error {
 	if why, err := os.ReadFile(filepath.Join(dir, "crash")); err == nil {
 		return errors.New(string(why))
 	}
+	if _, err := os.Stat(filepath.Join(dir, "crash in a call")); err == nil {
+		go func() {
+			<-crashNow
+			_ = os.WriteFile(exe+wire.CrashSuffix, []byte("panic: the last words"), 0o600)
+			os.Exit(2)
+		}()
+	}
 	return agent.Serve(context.Background(), os.Stdin, os.Stdout, agent.Options{
 		Host: &fileHost{dataDir: dir}, Artifacts: noArtifacts{}, DataDir: dir,
 		Hello: wire.Hello{Protocol: wire.Protocol, OS: "linux", Arch: runtime.GOARCH, Digest: digest},
@@ -63,6 +70,9 @@ func fileDigest(path string) (string, error) {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:]), err
 }
+
+// crashNow is closed by a call that crashes the agent.
+var crashNow = make(chan struct{})
 
 type noArtifacts struct{ steps.Artifacts }
 
@@ -116,6 +126,10 @@ func (h *fileHost) Listeners(context.Context) ([]host.Listener, error) {
 func (h *fileHost) FreeBytes(context.Context, string) (uint64, error) { return 1 << 40, nil }
 
 func (h *fileHost) Mkdir(ctx context.Context, path string, access host.Access) error {
+	if strings.Contains(path, "crash") {
+		close(crashNow)
+		select {}
+	}
 	if strings.Contains(path, "slow") {
 		if err := os.WriteFile(path+".begun", nil, 0o600); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"strings"
 	"sync"
@@ -234,10 +235,36 @@ func (s *sshConn) explain(err error, p *process) error {
 		return lostConnection(lost)
 	}
 	if how := p.end(exitWait); how != "" {
+		if p.stderr.String() == "" {
+			how += s.crashed()
+		}
 		return fmt.Errorf("%w: the agent ended: %s", ErrDropped, how)
 	}
 	return err
 }
+
+// crashed is what the agent wrote to its file when it crashed; "" if it did not.
+func (s *sshConn) crashed() string {
+	ctx, cancel := context.WithTimeout(context.Background(), crashBound)
+	defer cancel()
+	c, err := s.files(ctx)
+	if err != nil {
+		return ""
+	}
+	f, err := c.Open(sftpPath(s.cfg.OS, s.file.remote) + wire.CrashSuffix)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, tailSize)) // the reason is at the beginning
+	if err != nil || len(b) == 0 {
+		return ""
+	}
+	return ": " + strings.TrimSpace(strings.ToValidUTF8(string(b), "?"))
+}
+
+// crashBound bounds the reading of the file of a crash.
+const crashBound = 5 * time.Second
 
 // exitWait is how long the exit status of an agent that closed its output is awaited.
 const exitWait = time.Second

@@ -13,7 +13,7 @@ import (
 // process is a program that was started on the machine.
 type process struct {
 	ssh.Channel
-	done chan struct{} // closed when the channel's requests have ended
+	done chan struct{} // closed when the channel's requests have ended, and standard error is read
 
 	mu     sync.Mutex
 	status string // "exit status 127", "signal KILL"; "" = not known
@@ -28,8 +28,16 @@ func start(client *ssh.Client, line string) (*process, error) {
 		return nil, err
 	}
 	p := &process{Channel: ch, done: make(chan struct{})}
-	go p.serve(requests)
-	go func() { _, _ = io.Copy(&p.stderr, ch.Stderr()) }() // ends with the channel
+	heard := make(chan struct{})
+	go func() { // ends with the channel
+		_, _ = io.Copy(&p.stderr, ch.Stderr())
+		close(heard)
+	}()
+	go func() {
+		p.serve(requests)
+		<-heard
+		close(p.done)
+	}()
 	if _, err := ch.SendRequest("exec", false, ssh.Marshal(struct{ Command string }{line})); err != nil {
 		_ = ch.Close()
 		return nil, err
@@ -39,7 +47,6 @@ func start(client *ssh.Client, line string) (*process, error) {
 
 // serve notes how the program ended (RFC 4254, 6.10).
 func (p *process) serve(requests <-chan *ssh.Request) {
-	defer close(p.done)
 	for r := range requests {
 		p.mu.Lock()
 		switch r.Type {

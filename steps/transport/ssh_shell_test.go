@@ -59,3 +59,17 @@ func TestAgentThatDoesNotStartOnWindows(t *testing.T) {
 		t.Errorf("%v, want what the machine said", err)
 	}
 }
+
+// TestCrashOfTheAgent: what an agent that crashes in a call wrote to its file is in the report.
+func TestCrashOfTheAgent(t *testing.T) {
+	m := newMachine(t)
+	m.place(t)
+	if err := os.Mkdir(m.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeText(t, filepath.Join(m.dir, "crash in a call"), "")
+	_, err := Do(t.Context(), m.dial(t, m.config(m.addr)), wire.Apply, directories(filepath.Join(t.TempDir(), "crash"), 1), nil)
+	if !errors.Is(err, ErrDropped) || !strings.Contains(err.Error(), "exit status 2: panic: the last words") {
+		t.Errorf("%v, want the last words", err)
+	}
+}

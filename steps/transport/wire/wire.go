@@ -31,6 +31,10 @@ const (
 	NoteBye    = "bye"    // controller: the run is over, drop what was staged
 )
 
+// CrashSuffix follows the path of the agent's program in the path of the file with what it said
+// when it crashed, where that does not go to standard error.
+const CrashSuffix = ".crash"
+
 // Hello is the agent's first message.
 type Hello struct {
 	Protocol int    `json:"protocol"`
