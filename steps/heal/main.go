@@ -30,7 +30,7 @@ const (
 type options struct{ name, data, steps, log string }
 
 // Main runs the boot part of this machine's node: once as a program, or as a service of
-// Windows, which runs on with nothing to do until it is told to stop. args are
+// Windows, which then keeps logs small until it is told to stop. args are
 //
 //	--name SERVICE --data FOLDER --steps FILE --log FILE
 //
@@ -48,7 +48,12 @@ func Main(args []string, open func(dataDir string) (host.Host, error)) int {
 		return exitFailed
 	}
 	say := SayTo(log)
-	code := Service{Name: opt.name, Say: say, Work: func(ctx context.Context, report func(Level, string)) error {
+	keep := func(ctx context.Context) {
+		if h, err := open(opt.data); err == nil {
+			keepLogs(ctx, h, opt.steps, say)
+		}
+	}
+	code := Service{Name: opt.name, Say: say, Keep: keep, Work: func(ctx context.Context, report func(Level, string)) error {
 		h, err := open(opt.data)
 		if err == nil {
 			err = Run(ctx, Options{Host: h, Path: opt.steps, LockDir: opt.data, Log: say, Report: report})
@@ -92,6 +97,8 @@ type Service struct {
 	Say  func(line string) // tells the log
 	// Work ends with ctx. report tells the machine's own event log.
 	Work func(ctx context.Context, report func(Level, string)) error
+	// Keep runs beside the work, and after it, in a service of Windows, until ctx ends; may be nil.
+	Keep func(ctx context.Context)
 	// Ends: the service ends with its work. Others count as running until they are told
 	// to stop.
 	Ends bool

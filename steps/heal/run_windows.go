@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -54,7 +55,12 @@ func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, status 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		var keep sync.WaitGroup
+		if h.Keep != nil {
+			keep.Go(func() { h.Keep(ctx) })
+		}
 		_ = h.Work(ctx, h.report) // the logs have its error; a restart would meet it again
+		keep.Wait()
 	}()
 	now := svc.Status{State: svc.Running, Accepts: svc.AcceptStop | svc.AcceptShutdown}
 	status <- now
