@@ -25,6 +25,14 @@ func TestAgentCrashUnderWine(t *testing.T) {
 	testUnderWine(t, "agent", "./steps/transport/agent", "-test.run=^TestCrash")
 }
 
+// TestHostLockUnderWine: the lock's files while another program holds them open.
+func TestHostLockUnderWine(t *testing.T) {
+	testUnderWine(t, "hostlock", "./steps/hostlock", "-test.run=^TestHolder")
+}
+
+// TestLogsUnderWine: a log is cut that its program holds open.
+func TestLogsUnderWine(t *testing.T) { testUnderWine(t, "heal", "./steps/heal", "-test.run=^TestCutLog") }
+
 // testUnderWine runs the tests of a package as a Windows program. None may be skipped.
 func testUnderWine(t *testing.T, name, pkg string, flags ...string) {
 	ctx, cancel := bounded(t, 5*time.Minute)

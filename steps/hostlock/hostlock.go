@@ -92,7 +92,7 @@ func (l *Lock) Release() error {
 	if l.run == "" {
 		return nil
 	}
-	err := os.Remove(filepath.Join(l.dir, HolderFile))
+	err := patiently(func() error { return os.Remove(filepath.Join(l.dir, HolderFile)) })
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
@@ -124,7 +124,11 @@ func (l *Lock) holder() (*steps.Holder, error) {
 		return nil, err
 	}
 	var h steps.Holder
-	b, err := os.ReadFile(path)
+	var b []byte
+	err = patiently(func() error {
+		b, err = os.ReadFile(path)
+		return err
+	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -149,7 +153,23 @@ func (l *Lock) write(h steps.Holder) error {
 	if err := os.WriteFile(temp, append(b, '\n'), 0o600); err != nil {
 		return err
 	}
-	return os.Rename(temp, path)
+	return patiently(func() error { return os.Rename(temp, path) })
+}
+
+// heldBound and heldEvery say how long, and how often, a file is tried that another run reads.
+const (
+	heldBound = 2 * time.Second
+	heldEvery = 20 * time.Millisecond
+)
+
+// patiently calls f until the file is no longer held by another program; that takes
+// moments, so the bound is not a caller's.
+func patiently(f func() error) error {
+	for end := time.Now().Add(heldBound); ; time.Sleep(heldEvery) {
+		if err := f(); !held(err) || time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 // Abandon lets go and leaves the holder's file, so that the next run hears of it.
