@@ -33,6 +33,11 @@ func TestHostLockUnderWine(t *testing.T) {
 // TestLogsUnderWine: a log is cut that its program holds open.
 func TestLogsUnderWine(t *testing.T) { testUnderWine(t, "heal", "./steps/heal", "-test.run=^TestCutLog") }
 
+// TestControllerUnderWine: nodejoin on Windows takes keys from its ssh-agent.
+func TestControllerUnderWine(t *testing.T) {
+	testUnderWine(t, "transport", "./steps/transport", "-test.run=^TestWindowsAgent$")
+}
+
 // testUnderWine runs the tests of a package as a Windows program. None may be skipped.
 func testUnderWine(t *testing.T, name, pkg string, flags ...string) {
 	ctx, cancel := bounded(t, 5*time.Minute)

@@ -29,10 +29,7 @@ type login struct {
 // newLogin reads keys and the environment; close frees the ssh-agent.
 func newLogin(ctx context.Context, c SSHConfig, h hop) (*login, error) {
 	l := &login{hop: h}
-	var fromAgent []ssh.Signer
-	if path := os.Getenv("SSH_AUTH_SOCK"); path != "" {
-		fromAgent = l.openAgent(ctx, path)
-	}
+	fromAgent := l.openAgent(ctx)
 	passphrase := ""
 	if c.PassphraseEnv != "" {
 		passphrase = os.Getenv(c.PassphraseEnv)
@@ -85,10 +82,12 @@ func (l *login) close() {
 }
 
 // openAgent asks the ssh-agent for its keys; one that does not answer is noted and left out.
-func (l *login) openAgent(ctx context.Context, path string) []ssh.Signer {
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
+func (l *login) openAgent(ctx context.Context) []ssh.Signer {
+	conn, err := dialAgent(ctx)
 	if err != nil {
 		l.skipped = append(l.skipped, "ssh-agent: "+err.Error())
+	}
+	if err != nil || conn == nil {
 		return nil
 	}
 	if deadline, ok := ctx.Deadline(); ok {

@@ -1,0 +1,32 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+
+	winio "github.com/Microsoft/go-winio"
+)
+
+// windowsAgent is the pipe of the ssh-agent that comes with Windows, whose clients need no
+// variable (PowerShell/openssh-portable contrib/win32/win32compat/ssh-agent/agent.c).
+const windowsAgent = `\\.\pipe\openssh-ssh-agent`
+
+// dialAgent connects to the ssh-agent; nil without an error where there is none.
+func dialAgent(ctx context.Context) (net.Conn, error) {
+	path := os.Getenv("SSH_AUTH_SOCK")
+	switch {
+	case path == "":
+		c, err := winio.DialPipeContext(ctx, windowsAgent)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return c, err
+	case strings.HasPrefix(strings.ReplaceAll(path, "/", `\`), `\\.\pipe\`):
+		return winio.DialPipeContext(ctx, path)
+	}
+	return new(net.Dialer).DialContext(ctx, "unix", path)
+}
