@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -30,6 +31,8 @@ const (
 	// yet; resumePause is the time between two tries.
 	resumeTries = 20
 	resumePause = 15 * time.Second
+	// startTries is how often a machine that is still starting is asked, with the same pause.
+	startTries = 40
 	// Limits of the log: bytes per file, and how many older files are kept.
 	resumeLogSize = 1 << 20
 	resumeLogKeep = 3
@@ -92,8 +95,9 @@ type resuming struct {
 var errNextBoot = errors.New("the machine reboots once more for the plan")
 
 // run applies the plan and removes the service and its file, whether or not the apply
-// succeeded. They stay for the next boot only if the run is stopped or the machine goes
-// down: for a reboot of the plan, or at most resumeStarts times.
+// succeeded. They stay for the next boot only if the machine has not finished starting, or
+// the run is stopped or the machine goes down: for a reboot of the plan, or at most
+// resumeStarts times.
 func (x *resuming) run(ctx context.Context) error {
 	r, err := readResumption(x.file)
 	if err == nil {
@@ -102,6 +106,11 @@ func (x *resuming) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		x.say("stopped; the service continues after the next boot")
 		return context.Cause(ctx)
+	}
+	if errors.Is(err, errStarting) {
+		x.report(heal.Error, fmt.Sprintf("The plan is not finished: %v. The service continues after the next boot; "+
+			"to finish the plan before that, run apply again.", err))
+		return err
 	}
 	if errors.Is(err, errNextBoot) {
 		x.say("the machine reboots once more; the service continues after that")
@@ -128,6 +137,9 @@ func (x *resuming) finish(ctx context.Context, r *resumption) error {
 	if err != nil {
 		return err
 	}
+	if err := x.started(ctx); err != nil {
+		return err
+	}
 	x.say(fmt.Sprintf("node %s: finishing the plan %s", r.Node, r.saved.Path))
 	for try := 1; ; try++ {
 		code := x.apply(ctx, r)
@@ -149,6 +161,54 @@ func (x *resuming) finish(ctx context.Context, r *resumption) error {
 			return err
 		}
 	}
+}
+
+// errStarting means that the machine did not come to answer what a plan asks it.
+var errStarting = errors.New("the machine has not finished starting")
+
+// started waits until the machine answers what a plan asks first. What starts with a
+// machine may find its network, service manager or HNS not there yet, and their calls fail.
+func (x *resuming) started(ctx context.Context) error {
+	said := ""
+	for try := 1; ; try++ {
+		err := x.answers(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case try == startTries:
+			return fmt.Errorf("%w: %w", errStarting, err)
+		case err.Error() != said:
+			said = err.Error()
+			x.say("waiting for the machine to finish starting: " + said)
+		}
+		if err := wait.Pause(ctx, x.pause); err != nil {
+			return err
+		}
+	}
+}
+
+// answers asks the machine once.
+func (x *resuming) answers(ctx context.Context) error {
+	if _, err := x.machine.Facts(ctx); err != nil {
+		return err
+	}
+	adapters, err := x.machine.Adapters(ctx)
+	if err == nil && len(adapters) == 0 {
+		err = errors.New("no network adapter has an address")
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := x.machine.Service(ctx, doctor.ResumeService); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	_, err = x.machine.HNSNetworks(ctx)
+	if errors.Is(err, host.ErrUnsupported) {
+		return nil
+	}
+	return err
 }
 
 // continues reports whether apply left the rest of the plan for after a reboot that it made.

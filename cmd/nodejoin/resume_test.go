@@ -225,6 +225,41 @@ func TestResumeEnds(t *testing.T) {
 	})
 }
 
+// starting is a machine whose network is not there yet for a number of questions.
+type starting struct {
+	localMachine
+	asked, errors int
+}
+
+func (s *starting) Adapters(ctx context.Context) ([]host.Adapter, error) {
+	if s.asked++; s.asked <= s.errors {
+		return nil, errors.New("getadaptersaddresses: File not found")
+	}
+	return s.localMachine.Adapters(ctx)
+}
+
+// TestResumeWaitsForTheMachine: what a machine that is still starting answers is not yet the end. One
+// that never answers is left to the next boot.
+func TestResumeWaitsForTheMachine(t *testing.T) {
+	r := newResumed(t, "text=given")
+	r.resuming.machine = &starting{localMachine: r.resuming.machine, errors: 3}
+	if err := r.run(t.Context()); err != nil || r.text("win-1") != "given EXTRA" ||
+		strings.Count(r.out.String(), "waiting for the machine to finish starting: getadaptersaddresses") != 1 {
+		t.Fatalf("%v\n%s", err, r.out.String())
+	}
+	r.over("finished on node win-1")
+
+	r = newResumed(t)
+	r.resuming.machine = &starting{localMachine: r.resuming.machine, errors: 1 << 30}
+	if err := r.run(t.Context()); !errors.Is(err, errStarting) || r.text("win-1") != "" {
+		t.Fatalf("%v\n%s", err, r.out.String())
+	}
+	if _, err := readResumption(r.file); err != nil || len(r.machine.deleted) > 0 ||
+		len(r.reports) != 1 || !strings.Contains(r.reports[0], "continues after the next boot") {
+		t.Errorf("%v, deleted %q, reported %q", err, r.machine.deleted, r.reports)
+	}
+}
+
 // TestResumeAgain: a plan with two reboots is finished after the second; there is no third.
 // The service stays until then, and only its file changes.
 func TestResumeAgain(t *testing.T) {
