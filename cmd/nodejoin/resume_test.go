@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"nodejoin/cmd/nodejoin/internal/connect"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps"
@@ -227,7 +228,7 @@ func TestResumeEnds(t *testing.T) {
 
 // starting is a machine whose network is not there yet for a number of questions.
 type starting struct {
-	localMachine
+	connect.Machine
 	asked, errors int
 }
 
@@ -235,14 +236,14 @@ func (s *starting) Adapters(ctx context.Context) ([]host.Adapter, error) {
 	if s.asked++; s.asked <= s.errors {
 		return nil, errors.New("getadaptersaddresses: File not found")
 	}
-	return s.localMachine.Adapters(ctx)
+	return s.Machine.Adapters(ctx)
 }
 
 // TestResumeWaitsForTheMachine: what a machine that is still starting answers is not yet the end. One
 // that never answers is left to the next boot.
 func TestResumeWaitsForTheMachine(t *testing.T) {
 	r := newResumed(t, "text=given")
-	r.resuming.machine = &starting{localMachine: r.resuming.machine, errors: 3}
+	r.resuming.machine = &starting{Machine: r.resuming.machine, errors: 3}
 	if err := r.run(t.Context()); err != nil || r.text("win-1") != "given EXTRA" ||
 		strings.Count(r.out.String(), "waiting for the machine to finish starting: getadaptersaddresses") != 1 {
 		t.Fatalf("%v\n%s", err, r.out.String())
@@ -250,7 +251,7 @@ func TestResumeWaitsForTheMachine(t *testing.T) {
 	r.over("finished on node win-1")
 
 	r = newResumed(t)
-	r.resuming.machine = &starting{localMachine: r.resuming.machine, errors: 1 << 30}
+	r.resuming.machine = &starting{Machine: r.resuming.machine, errors: 1 << 30}
 	if err := r.run(t.Context()); !errors.Is(err, errStarting) || r.text("win-1") != "" {
 		t.Fatalf("%v\n%s", err, r.out.String())
 	}

@@ -31,7 +31,9 @@ func TestHostLockUnderWine(t *testing.T) {
 }
 
 // TestLogsUnderWine: a log is cut that its program holds open.
-func TestLogsUnderWine(t *testing.T) { testUnderWine(t, "heal", "./steps/heal", "-test.run=^TestCutLog") }
+func TestLogsUnderWine(t *testing.T) {
+	testUnderWine(t, "heal", "./steps/heal", "-test.run=^TestCutLog")
+}
 
 // TestControllerUnderWine: nodejoin on Windows takes keys from its ssh-agent.
 func TestControllerUnderWine(t *testing.T) {
