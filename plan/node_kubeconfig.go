@@ -109,7 +109,7 @@ func (c *compiler) nodeKubeconfig(m *block.Machine, j *recipe.Join) bool {
 			return false
 		}
 	} else {
-		c.notOwn(m, path, "a token, of which its file does not say whose it is")
+		c.notOwn(path, "a token, of which its file does not say whose it is")
 	}
 	j.Certificate = len(user.Cert) > 0
 	out := kubeconfigFile{APIVersion: "v1", Kind: "Config", CurrentContext: "default"}
@@ -218,12 +218,12 @@ func (c *compiler) nodeCertificate(m *block.Machine, path string, user kubeconfi
 			return true
 		}
 	}
-	c.notOwn(m, path, "the certificate of user "+strconv.Quote(cert.Subject.CommonName))
+	c.notOwn(path, "the certificate of user "+strconv.Quote(cert.Subject.CommonName))
 	return true
 }
 
 // notOwn warns once of credentials that are not those of a node.
-func (c *compiler) notOwn(m *block.Machine, path, what string) {
+func (c *compiler) notOwn(path, what string) {
 	g := c.Cluster.JoinFile
 	if g.Warned[path] {
 		return

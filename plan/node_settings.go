@@ -140,8 +140,8 @@ func (w *settings) exporter(b block.SettingBlock) {
 	if !valid || version == "" || !b.Installed() {
 		return
 	}
-	w.Exporter = &recipe.Exporter{Version: strings.TrimPrefix(version, "v"), Port: port, Collectors: b.Texts("collectors"),
-		Textfile: b.Text("textfile_dir"), Source: w.place(b.At)}
+	w.Exporter = &recipe.Exporter{Version: strings.TrimPrefix(version, "v"), Port: port,
+		Collectors: b.Texts("collectors"), Textfile: b.Text("textfile_dir"), Source: w.place(b.At)}
 	w.at["exporter_textfile_dir"] = b.At
 	if g, open := b.Args["remote"]; open {
 		w.open("windows_exporter", "tcp", strconv.Itoa(int(port)), b.Texts("remote"), g.At)

@@ -37,7 +37,8 @@ func crashing(h host.Host, dataDir string) host.Host {
 		if calls.Add(1) != n {
 			return err
 		}
-		if err := errors.Join(os.Remove(order), os.WriteFile(filepath.Join(dataDir, "crashed"), []byte(op+" "+subject), 0o600)); err != nil {
+		note := filepath.Join(dataDir, "crashed")
+		if err := errors.Join(os.Remove(order), os.WriteFile(note, []byte(op+" "+subject), 0o600)); err != nil {
 			fmt.Fprintln(os.Stderr, "nodejoin-agent:", err)
 		}
 		os.Exit(137)

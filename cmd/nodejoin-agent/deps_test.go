@@ -22,7 +22,9 @@ func TestDependencies(t *testing.T) {
 			t.Fatalf("go list for %s: %v", goos, err)
 		}
 		for _, pkg := range strings.Fields(string(out)) {
-			for _, not := range []string{"github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "k8s.io/client-go", "k8s.io/api", "golang.org/x/crypto/ssh", "github.com/pkg/sftp", "github.com/spf13/cobra", "nodejoin/plan", "nodejoin/steps/engine"} {
+			for _, not := range []string{"github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "k8s.io/client-go",
+				"k8s.io/api", "golang.org/x/crypto/ssh", "github.com/pkg/sftp", "github.com/spf13/cobra", "nodejoin/plan",
+				"nodejoin/steps/engine"} {
 				if pkg == not || strings.HasPrefix(pkg, not+"/") {
 					t.Errorf("%s: the agent links %s", goos, pkg)
 				}

@@ -84,8 +84,9 @@ func serve(dataHex string) error {
 		return err
 	}
 	store := artifact.New(artifact.Options{BlobDir: agent.BlobDir(runtime.GOOS, dataDir), MachineEnv: h.MachineEnv})
-	err = agent.Serve(ctx, os.Stdin, out, agent.Options{Host: crashing(h, dataDir), Artifacts: store, DataDir: dataDir, Program: program,
-		Hello: wire.Hello{Protocol: wire.Protocol, Version: version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Digest: digest}})
+	err = agent.Serve(ctx, os.Stdin, out, agent.Options{Host: crashing(h, dataDir), Artifacts: store,
+		DataDir: dataDir, Program: program, Hello: wire.Hello{Protocol: wire.Protocol, Version: version(), OS: runtime.GOOS,
+			Arch: runtime.GOARCH, Digest: digest}})
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

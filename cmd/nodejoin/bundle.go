@@ -113,7 +113,7 @@ func knownSecrets(p *plan.Plan, vars map[string]string, c *plan.Compiled) []stri
 	const fromEnv = "NODEJOIN_VAR_"
 	for _, v := range os.Environ() {
 		name, value, _ := strings.Cut(v, "=")
-		if name, ok := strings.CutPrefix(name, fromEnv); ok && p.Sensitive(name) {
+		if variable, ok := strings.CutPrefix(name, fromEnv); ok && p.Sensitive(variable) {
 			out = append(out, value)
 		}
 	}

@@ -95,7 +95,7 @@ func noPlans(names []string) error {
 		found, err := filepath.Glob(filepath.Join(name, "*"+plan.Suffix))
 		if strings.HasSuffix(name, plan.Suffix) || err == nil && len(found) > 0 {
 			return fmt.Errorf("%[1]s is a join plan, but check reads pod manifests. To check the plan, run\n"+
-				"  nodejoin validate %[1]s\nTo check manifests against it, run\n  nodejoin check --plan %[1]s FILE...", name)
+				"  nodejoin validate %[1]s\nTo check manifests against it, run\n  nodejoin check --plan %[1]s FILE", name)
 		}
 	}
 	return nil

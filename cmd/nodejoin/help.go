@@ -39,7 +39,7 @@ func writeHelp(w io.Writer, c *cobra.Command, text string, width int) {
 		fmt.Fprintf(w, "\nAvailable Commands:\n")
 		for _, s := range c.Commands() {
 			if s.IsAvailableCommand() || s.Name() == "help" {
-				io.WriteString(w, ui.Columns(s.Name(), s.Short, c.Commands()[0].NamePadding(), width))
+				fmt.Fprint(w, ui.Columns(s.Name(), s.Short, c.Commands()[0].NamePadding(), width))
 			}
 		}
 	}

@@ -51,7 +51,7 @@ func runUntilSignal(term *ui.Term, args []string) int {
 
 // execute runs one command and returns its exit code.
 func execute(ctx context.Context, a *app, args []string) int {
-	root := newRoot(a)
+	root := newRoot(a) //nolint:contextcheck // cobra hands ctx to each command
 	root.SetArgs(args)
 	root.SetContext(ctx)
 	err := root.Execute()

@@ -61,15 +61,16 @@ func reason(err error) string {
 func guarded(w io.Writer, command string, do func() int) (code int) {
 	defer func() {
 		if p := recover(); p != nil {
-			code = recovered(w, command, p)
+			recovered(w, command, p)
+			code = exitPanic
 		}
 	}()
 	return do()
 }
 
-// recovered writes a report of a panic, which is a defect of nodejoin, and returns the exit code for it. The report
-// has the name of the command, and not its arguments, which may hold secrets.
-func recovered(w io.Writer, command string, p any) int {
+// recovered writes a report of a panic, which is a defect of nodejoin, with the name of the command, and
+// without its arguments, which may hold secrets.
+func recovered(w io.Writer, command string, p any) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "nodejoin %s, command %q\npanic: %v\n\n%s", version, command, p, debug.Stack())
 	fmt.Fprintf(w, "\nnodejoin: internal error: %s\n", ui.CleanLine(fmt.Sprint(p)))
@@ -82,9 +83,8 @@ func recovered(w io.Writer, command string, p any) int {
 	}
 	if err != nil {
 		fmt.Fprintf(w, "The report could not be written (%v); it is:\n%s\n", err, b.Bytes())
-		return exitPanic
+		return
 	}
 	fmt.Fprintf(w, "This is a defect of nodejoin, not of the plan or the machines. What was done stays done, and the next\n"+
 		"run goes on from there. Please send the report, which has no arguments or values of yours: %s\n", f.Name())
-	return exitPanic
 }

@@ -14,7 +14,7 @@ func TestKilledProcessIsGone(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer cmd.Wait()
+	defer func() { _ = cmd.Wait() }() // it was killed
 	if !processRuns(cmd.Process.Pid) || !processRuns(os.Getpid()) {
 		t.Error("processes that run are taken for ended")
 	}

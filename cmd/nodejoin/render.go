@@ -133,8 +133,8 @@ func removeWithFolders(root *os.Root, name string) error {
 		return err
 	}
 	for d := path.Dir(name); d != "."; d = path.Dir(d) {
-		if root.Remove(d) != nil {
-			break // it is not empty
+		if err := root.Remove(d); err != nil { // it is not empty
+			return nil //nolint:nilerr // so are those above it
 		}
 	}
 	return nil

@@ -38,7 +38,7 @@ const (
 	resumeLogKeep = 3
 )
 
-func newResume(a *app) *cobra.Command {
+func newResume() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "resume FILE",
 		Short: "Finish a plan after a reboot",

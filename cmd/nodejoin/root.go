@@ -79,7 +79,7 @@ each step checked, applied and verified. Running it again changes only what diff
 	})
 	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newLeave(a), newStatus(a), newHistory(a), newLogs(a),
 		newGraph(a), newVersion(a))
-	root.AddCommand(newDoctor(a), newCheck(a), newVerify(a), newInit(a), newFmt(a), newRender(a), newResume(a))
+	root.AddCommand(newDoctor(a), newCheck(a), newVerify(a), newInit(a), newFmt(a), newRender(a), newResume())
 	strictBuiltins(root)
 	a.wrapHelp(root)
 	return root

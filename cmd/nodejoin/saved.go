@@ -128,7 +128,7 @@ func (a *app) openSaved(c *cobra.Command, args []string) (*saved.Plan, []string,
 		return nil, args, nil
 	}
 	if fi, err := os.Stat(args[0]); err != nil || fi.IsDir() {
-		return nil, args, nil // load reports the error
+		return nil, args, nil //nolint:nilerr // load reports the error
 	}
 	b, err := readSaved(args[0])
 	if err != nil {

@@ -58,11 +58,9 @@ func setup(e *testscript.Env) error {
 	if err := seeSecrets(e); err != nil {
 		return err
 	}
-	for _, v := range []string{"HOME=" + e.WorkDir, "USERPROFILE=" + e.WorkDir,
+	e.Vars = append(e.Vars, []string{"HOME=" + e.WorkDir, "USERPROFILE=" + e.WorkDir,
 		"XDG_CACHE_HOME=" + filepath.Join(e.WorkDir, ".cache"),
-		"LocalAppData=" + filepath.Join(e.WorkDir, ".cache"), "SSH_AUTH_SOCK=", "TERM=xterm-256color"} {
-		e.Vars = append(e.Vars, v)
-	}
+		"LocalAppData=" + filepath.Join(e.WorkDir, ".cache"), "SSH_AUTH_SOCK=", "TERM=xterm-256color"}...)
 	for _, example := range []string{"quickstart", "host-gw", "kubeadm"} {
 		if err := copyExample(os.DirFS("../../examples/"+example), filepath.Join(e.WorkDir, example)); err != nil {
 			return err

@@ -175,10 +175,10 @@ func (r *result) String() string {
 	fmt.Fprintf(&b, "exit code %d after %.1fs\n", r.code, r.took.Seconds())
 	running := map[string]bool{}
 	for _, e := range r.events {
-		switch {
-		case e.Type == "step_started":
+		switch e.Type {
+		case "step_started":
 			running[e.Host+"/"+e.Step] = true
-		case e.Type == "step_done":
+		case "step_done":
 			delete(running, e.Host+"/"+e.Step)
 			if e.Result == "failed" {
 				fmt.Fprintf(&b, "failed: %s/%s: %s: %s\n", e.Host, e.Step, e.Summary, e.Detail)

@@ -173,10 +173,13 @@ func wantPod(ctx context.Context, t *testing.T, c *controlplane.Cluster, m *mach
 	}
 	until(ctx, t, "the end of the pod", func() error {
 		_, err := pods.Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
+		switch {
+		case apierrors.IsNotFound(err):
 			return nil
+		case err != nil:
+			return err
 		}
-		return fmt.Errorf("it is still there (%v)", err)
+		return errors.New("it is still there")
 	})
 }
 

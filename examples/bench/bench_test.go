@@ -29,10 +29,14 @@ func TestBench(t *testing.T) {
 	repo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(archive) }))
 	defer repo.Close()
 	c := trial.Compile(t, dir, map[string]string{
-		"hosts":    `{ h1 = { address = "192.0.2.1", port = 22, node_ip = "10.0.0.1", pod_cidr = "10.244.1.0/24" }, h2 = { address = "192.0.2.2", port = 22, node_ip = "10.0.0.2", pod_cidr = "10.244.2.0/24" } }`,
+		"hosts":    `{
+			h1 = { address = "192.0.2.1", port = 22, node_ip = "10.0.0.1", pod_cidr = "10.244.1.0/24" },
+			h2 = { address = "192.0.2.2", port = 22, node_ip = "10.0.0.2", pod_cidr = "10.244.2.0/24" } }`,
 		"identity": "id", "known_hosts": "known_hosts", "repo": repo.URL,
 		"archives": fmt.Sprintf(`{ node = "%x" }`, sha256.Sum256(archive)),
-		"settings": `{ api_server = "https://10.0.0.10:6443", cluster_dns = "10.96.0.10", cluster_cidr = "10.244.0.0/16", service_cidr = "10.96.0.0/12", pause_image = "pause:3.10", bootstrap_token = "none", kube_version = "1.36.3" }`,
+		"settings": `{
+			api_server = "https://10.0.0.10:6443", cluster_dns = "10.96.0.10", cluster_cidr = "10.244.0.0/16",
+			service_cidr = "10.96.0.0/12", pause_image = "pause:3.10", bootstrap_token = "none", kube_version = "1.36.3" }`,
 	})
 	for i := range c.Nodes {
 		c.Nodes[i].Connection = plan.Connection{Type: "sandbox",

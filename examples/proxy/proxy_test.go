@@ -26,7 +26,8 @@ const password = "hunter2hunter2"
 // joined is the plan applied once, with credentials in the proxy's URL.
 func joined(t *testing.T, ctx context.Context) (*plan.Compiled, host.Host) {
 	t.Helper()
-	c := trial.Compile(t, trial.Workspace(t), map[string]string{"proxy": "http://user:" + password + "@proxy.example:3128"})
+	proxy := "http://user:" + password + "@proxy.example:3128"
+	c := trial.Compile(t, trial.Workspace(t), map[string]string{"proxy": proxy})
 	s := trial.Session(t, c)
 	for id, change := range trial.Check(t, ctx, s) {
 		noSecret(t, id, change)
@@ -49,7 +50,7 @@ func noSecret(t *testing.T, what string, v any) {
 // settings are the specs that are no part of joining a cluster.
 func settings(n plan.Node) (out []steps.Spec) {
 	for _, s := range n.Steps {
-		if s.Source != n.Source && (s.Kind == "registry" || s.Kind == "env" || s.Kind == "file" || s.Kind == "firewall_rule") {
+		if s.Source != n.Source && slices.Contains([]string{"registry", "env", "file", "firewall_rule"}, s.Kind) {
 			out = append(out, s)
 		}
 	}
@@ -68,7 +69,8 @@ func TestSettings(t *testing.T) {
 		}
 		text := strings.Join(s.Environment, "\n")
 		for _, want := range []string{"HTTP_PROXY=http://user:" + password + "@proxy.example:3128", "HTTPS_PROXY=http",
-			"NO_PROXY=localhost,127.0.0.1,10.0.0.10,10.244.0.0/16,10.96.0.0/12,.svc,.cluster.local,win-1,192.0.2.11,.corp.example"} {
+			"NO_PROXY=localhost,127.0.0.1,10.0.0.10,10.244.0.0/16,10.96.0.0/12,.svc,.cluster.local,win-1,192.0.2.11," +
+				".corp.example"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s runs with\n%s\nwithout %s", name, text, want)
 			}
@@ -163,7 +165,8 @@ func TestPrevious(t *testing.T) {
 		t.Fatal(err)
 	}
 	for claimed, want := range map[record.Key]string{
-		record.RegistryValueKey(key, "LongPathsEnabled"): `{"type":"dword"}`, record.EnvKey("", "HTTP_PROXY"): `"http://before:1"`,
+		record.RegistryValueKey(key, "LongPathsEnabled"): `{"type":"dword"}`,
+		record.EnvKey("", "HTTP_PROXY"):                  `"http://before:1"`,
 	} {
 		var have bytes.Buffer
 		c, _ := rec.Lookup(claimed)
@@ -171,7 +174,8 @@ func TestPrevious(t *testing.T) {
 			t.Errorf("%s: previous %s, want %s (%v)", claimed, have.String(), want, err)
 		}
 	}
-	for _, claimed := range []record.Key{record.Env.Of("NO_PROXY"), record.File.Of(`C:\k\site.txt`), record.FirewallRule.Of("nodejoin-windows_exporter")} {
+	for _, claimed := range []record.Key{record.Env.Of("NO_PROXY"), record.File.Of(`C:\k\site.txt`),
+		record.FirewallRule.Of("nodejoin-windows_exporter")} {
 		if c, ok := rec.Lookup(claimed); !ok || c.Existed {
 			t.Errorf("%s: claimed %v, %+v", claimed, ok, c)
 		}

@@ -35,7 +35,7 @@ var exporterSpec = &eval.Spec{Name: "windows_exporter", One: true,
 // Installed reports whether the block is there and does not say install = false.
 func (b SettingBlock) Installed() bool {
 	g, ok := b.Args["install"]
-	return b.Args != nil && !(ok && g.Value.False())
+	return b.Args != nil && (!ok || !g.Value.False())
 }
 
 // Port returns the argument "port"; ok is false for a number that was reported.

@@ -12,7 +12,7 @@ import (
 	"nodejoin/plan/recipe"
 )
 
-// cluster is the cluster block with the blocks that say what its nodes run.
+// ClusterBlocks is the cluster block with the blocks that say what its nodes run.
 type ClusterBlocks struct {
 	*eval.Section
 	Cluster

@@ -259,6 +259,7 @@ func (j *componentJudge) verdict(at hcl.Range, what string, v compat.Verdict) bo
 	return false
 }
 
+// Instead returns the end of a sentence: what to use, if the table has something.
 func Instead(v compat.Verdict) string {
 	if v.Instead == "" {
 		return "."

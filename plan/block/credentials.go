@@ -7,8 +7,8 @@ import (
 	"nodejoin/plan/eval"
 )
 
-// JsonFile warns of a file that is named JSON and is none, such as one with comments.
-func JsonFile(s *eval.Section, args map[string]any) {
+// JSONFile warns of a file that is named JSON and is none, such as one with comments.
+func JSONFile(s *eval.Section, args map[string]any) {
 	path, _ := args["path"].(string)
 	text, _ := args["content"].(string)
 	if low := strings.ToLower(path); text == "" || !strings.HasSuffix(low, ".json") && !strings.HasSuffix(low,

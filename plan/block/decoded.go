@@ -7,7 +7,7 @@ import (
 	"nodejoin/plan/source"
 )
 
-// decoded is a plan as its blocks say it: values with their places, each block judged by itself.
+// Plan is a plan as its blocks say it: values with their places, each block checked by itself.
 type Plan struct {
 	*eval.Scope
 	Written map[string][]*hcl.Block // the blocks, by type, in order of files and lines

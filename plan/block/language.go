@@ -57,6 +57,7 @@ var connectionSpecs = map[string]*eval.Spec{
 	}},
 }
 
+// RootSpec is the whole language: the blocks of a plan file.
 var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 	{Name: "nodejoin", One: true, Doc: "demands on nodejoin itself", Attrs: []eval.Attr{
 		{Name: "required_version", Typ: cty.String, Required: true, Static: true, Doc: "constraint on nodejoin's version"},
@@ -164,6 +165,7 @@ var StepAttrs = []eval.Attr{
 	{Name: "retries", Typ: cty.Number, Doc: "further tries after a failure, at most 10"},
 }
 
+// Root returns the spec of a block of a plan file.
 func Root(name string) *eval.Spec {
 	for _, b := range RootSpec.Blocks {
 		if b.Name == name {

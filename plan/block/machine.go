@@ -75,7 +75,7 @@ const longestNodeName = 63
 func badLabel(key, value string) string {
 	prefix, name, slash := strings.Cut(key, "/")
 	if !slash {
-		prefix, name = "", key
+		name = key
 	} else if len(prefix) > 253 || !dnsName.MatchString(prefix) {
 		return "the part before the slash must be a DNS name in lower case"
 	}
@@ -336,7 +336,7 @@ func withoutEffectSSH(s *eval.Section) {
 		return
 	}
 	for _, name := range []string{"known_hosts", "accept_new"} {
-		if s.Has(name) && !(name == "accept_new" && !s.Bool(name)) {
+		if s.Has(name) && (name != "accept_new" || s.Bool(name)) {
 			s.Fail(name, "arguments exclude each other", "A pinned host_key is the only one that is accepted, and there is "+
 				"no jump host, so %s has no effect. Remove one of the two.", name)
 		}

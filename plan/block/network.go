@@ -98,7 +98,7 @@ func decodeFlannel(s *eval.Section) recipe.Network {
 	return n
 }
 
-// address is the machine's in the management network, where the plan says it.
+// IPv4 is the machine's address in the management network; the zero Addr if the plan has none.
 func (m *Machine) IPv4() netip.Addr {
 	text := m.IP
 	if box := m.Connection.Sandbox; text == "" && box != nil {
@@ -110,12 +110,12 @@ func (m *Machine) IPv4() netip.Addr {
 
 // GivenAddress is an address that the plan gives a machine, with its place.
 type GivenAddress struct {
-	Ip netip.Addr
+	IP netip.Addr
 	At hcl.Range
 	Of *Machine
 }
 
-// given are all the addresses of the machine that the plan gives.
+// Addresses are all the addresses of the machine that the plan gives.
 func (m *Machine) Addresses() (out []GivenAddress) {
 	if ip := m.IPv4(); ip.IsValid() {
 		out = append(out, GivenAddress{ip, m.IPAt, m})

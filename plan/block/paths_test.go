@@ -79,8 +79,8 @@ func FuzzPaths(f *testing.F) {
 		if units(os, host.Base(os, host.TempName(p))) > 255 {
 			t.Fatalf("%q cannot be written", p)
 		}
-		if windows && host.SamePath(os, p,
-			strings.ToUpper(p)) != (strings.ToLower(strings.ToUpper(p)) == strings.ToLower(p)) {
+		low := strings.ToLower(p) // EqualFold also takes letters for one that Windows keeps apart
+		if windows && host.SamePath(os, p, strings.ToUpper(p)) != (strings.ToLower(strings.ToUpper(p)) == low) {
 			t.Fatalf("case counts in %q", p)
 		}
 	})

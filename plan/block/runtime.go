@@ -61,7 +61,7 @@ func decodeRuntime(sc *eval.Scope, b *hcl.Block) *Runtime {
 	}
 	s := sc.Section(spec, b, sc.Ctx)
 	r := &Runtime{Section: s, Runtime: recipe.Runtime{Kind: b.Labels[0], Pause: s.Str("pause_image")}}
-	if r.Runtime.Kind != "containerd" {
+	if r.Kind != "containerd" {
 		decodeDocker(s, &r.Runtime)
 		return r
 	}

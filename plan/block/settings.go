@@ -175,5 +175,5 @@ func (j *settingJudge) file() {
 		j.Fail("access", "unknown value", "%q is not a value of %q. Use %s.%s", a, "access", eval.OneOf(words),
 			eval.DidYouMean(a, words))
 	}
-	JsonFile(j.Section, map[string]any{"path": j.Str("path"), "content": j.Str("content")})
+	JSONFile(j.Section, map[string]any{"path": j.Str("path"), "content": j.Str("content")})
 }

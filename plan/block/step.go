@@ -110,6 +110,7 @@ func stepNodes(sc *eval.Scope, a *hcl.Attribute, nodes []*hcl.Block) map[string]
 	return out
 }
 
+// RunsOn reports whether the block is for a machine.
 func (b *StepBlock) RunsOn(m *Machine) bool { return b.on == nil || b.on[m.label] }
 
 // DecodeStep evaluates a step block for a node: one result, or with for_each one

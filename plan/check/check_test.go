@@ -119,8 +119,8 @@ func testNode(name, build string, more ...string) Node {
 	}
 	for _, m := range more {
 		key, value, _ := strings.Cut(m, "=")
-		if value, effect, ok := strings.Cut(value, ":"); ok {
-			n.Taints = append(n.Taints, kube.Taint{Key: key, Value: value, Effect: effect})
+		if taint, effect, ok := strings.Cut(value, ":"); ok {
+			n.Taints = append(n.Taints, kube.Taint{Key: key, Value: taint, Effect: effect})
 		} else {
 			n.Labels[key] = value
 		}

@@ -11,7 +11,7 @@ import (
 
 func TestParse(t *testing.T) {
 	for in, want := range map[string]string{"1.36.3": "1.36.3", "v1.36.3": "1.36.3", "1.9.1-flannel1": "1.9.1-flannel1",
-		"1.36": "", "1": "", "": "", "latest": "", "1.36.3.4": "", "V1.2.3": "", "vv1.2.3": "", " 1.2.3": ""} {
+		"1.36": "", "1": "", "": "", "latest": "", "1.36.3.4": "", "V1.2.3": "", "vv1.2.3": "", "\x201.2.3": ""} {
 		v, err := Parse(in)
 		if (err == nil) != (want != "") || err == nil && v.String() != want {
 			t.Errorf("%q: have %v, %v, want %q", in, v, err, want)

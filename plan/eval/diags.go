@@ -20,6 +20,7 @@ type Diags struct {
 	errs int                 // errors so far, repeated ones too
 }
 
+// NewDiags returns an empty Diags.
 func NewDiags() *Diags { return &Diags{seen: map[string]bool{}, same: map[string]*similar{}} }
 
 // similar are the diagnostics of one place with one summary. One block that makes
@@ -33,6 +34,7 @@ type similar struct {
 // maxSimilar bounds the diagnostics of one place with one summary.
 const maxSimilar = 10
 
+// Extend adds diagnostics.
 func (d *Diags) Extend(list hcl.Diagnostics) {
 	for _, g := range list {
 		if g.Severity == hcl.DiagError {
@@ -67,14 +69,14 @@ func (d *Diags) Fail(subject hcl.Range, summary, detail string, args ...any) {
 	d.put(hcl.DiagError, subject, summary, detail, args)
 }
 
-// FailOn is fail for a mistake that every node of a block has: of diagnostics that
+// FailOn is Fail for a mistake that every node of a block has: of diagnostics that
 // differ in the quoted name of the node only, the first counts.
 func (d *Diags) FailOn(node string, subject hcl.Range, summary, detail string, args ...any) {
 	d.errs++
 	d.putOn(hcl.DiagError, node, subject, summary, fmt.Sprintf(detail, args...))
 }
 
-// WarnOn is failOn for a warning.
+// WarnOn is FailOn for a warning.
 func (d *Diags) WarnOn(node string, subject hcl.Range, summary, detail string, args ...any) {
 	d.putOn(hcl.DiagWarning, node, subject, summary, fmt.Sprintf(detail, args...))
 }
@@ -87,6 +89,7 @@ func (d *Diags) putOn(sev hcl.DiagnosticSeverity, node string, subject hcl.Range
 	}
 }
 
+// Warn is Fail for a warning.
 func (d *Diags) Warn(subject hcl.Range, summary, detail string, args ...any) {
 	d.put(hcl.DiagWarning, subject, summary, detail, args)
 }
@@ -161,6 +164,7 @@ func OneOf(names []string) string {
 	return strings.Join(q[:len(q)-1], ", ") + " or " + q[len(q)-1]
 }
 
+// Btoi is 1 for true and 0 for false.
 func Btoi(b bool) int {
 	if b {
 		return 1

@@ -318,7 +318,7 @@ func (sc *Scope) enterTemplate(name string) (leave func(), err error) {
 // jsonDecode is that of the standard library for texts that are not too deep for it.
 var jsonDecode = function.New(&function.Spec{Params: text("text"), Type: func(args []cty.Value) (cty.Type, error) {
 	if args[0].IsKnown() {
-		if _, deep := source.JsonTooDeep([]byte(args[0].AsString())); deep {
+		if _, deep := source.JSONTooDeep([]byte(args[0].AsString())); deep {
 			return cty.NilType, fmt.Errorf("more than %d lists and objects are open, each inside the one before",
 				source.MaxNesting)
 		}

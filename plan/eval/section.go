@@ -154,6 +154,7 @@ func ClarifyBody(list hcl.Diagnostics, spec *Spec) hcl.Diagnostics {
 	return list
 }
 
+// Has reports whether an argument is written, rightly or not.
 func (s *Section) Has(name string) bool { return s.Attrs[name] != nil }
 
 // At is where an argument's value stands, or the block's head.
@@ -188,6 +189,7 @@ func (s *Section) AtKey(name, key string) hcl.Range {
 	return s.At(name)
 }
 
+// Fail reports an error of an argument.
 func (s *Section) Fail(name, summary, detail string, args ...any) {
 	s.OK = false
 	s.Scope.Fail(s.At(name), summary, detail, args...)
@@ -199,6 +201,7 @@ func (s *Section) FailAt(at hcl.Range, summary, detail string, args ...any) {
 	s.Scope.Fail(at, summary, detail, args...)
 }
 
+// Str is a string argument; "" if it is not given or wrong.
 func (s *Section) Str(name string) string {
 	if v, ok := s.Values[name]; ok {
 		return v.AsString()
@@ -206,8 +209,8 @@ func (s *Section) Str(name string) string {
 	return ""
 }
 
-// or is a string argument or its default where it is not written. One that is
-// written and wrong, if only its name, is "".
+// StrOr is Str with a default for an argument that is not written. One that is written and
+// wrong, if only its name, is "".
 func (s *Section) StrOr(name, fallback string) string {
 	if s.Has(name) || s.Misspelt(name) {
 		return s.Str(name)
@@ -215,12 +218,13 @@ func (s *Section) StrOr(name, fallback string) string {
 	return fallback
 }
 
+// Bool is a bool argument; false if it is not given or wrong.
 func (s *Section) Bool(name string) bool {
 	v, ok := s.Values[name]
 	return ok && v.True()
 }
 
-// whole is a number argument between least and most, or fallback.
+// Int is a number argument between least and most, or fallback.
 func (s *Section) Int(name string, least, most, fallback int64) int64 {
 	v, ok := s.Values[name]
 	if !ok {
@@ -234,6 +238,7 @@ func (s *Section) Int(name string, least, most, fallback int64) int64 {
 	return n
 }
 
+// Duration is a duration between least and most, or fallback.
 func (s *Section) Duration(name string, least, most, fallback time.Duration) time.Duration {
 	text := s.Str(name)
 	if text == "" {
@@ -255,6 +260,7 @@ func (s *Section) Duration(name string, least, most, fallback time.Duration) tim
 	return d
 }
 
+// Strs is a list of strings.
 func (s *Section) Strs(name string) []string {
 	v, ok := s.Values[name]
 	if !ok {
@@ -273,6 +279,7 @@ func (s *Section) Strs(name string) []string {
 	return out
 }
 
+// StrMap is a map of strings.
 func (s *Section) StrMap(name string) map[string]string {
 	v, ok := s.Values[name]
 	if !ok {

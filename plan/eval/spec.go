@@ -9,8 +9,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// blockSpec describes a block of the language. The specs are what blocks are
-// decoded with, so that a reference generated from them cannot go stale.
+// Spec describes a block of the language. Blocks are decoded with these specs, so that a
+// reference generated from them cannot go stale.
 type Spec struct {
 	Name   string
 	Labels []string
@@ -34,7 +34,7 @@ func (sc *Scope) Kind(s *Spec, b *hcl.Block) *Spec {
 	return k
 }
 
-// attrSpec describes one argument of a block.
+// Attr describes one argument of a block.
 type Attr struct {
 	Name     string
 	Typ      cty.Type
@@ -53,6 +53,7 @@ func (s *Spec) Title(b *hcl.Block) string {
 	return s.Name + " " + strconv.Quote(b.Labels[0])
 }
 
+// Attr returns the argument of that name.
 func (s *Spec) Attr(name string) (Attr, bool) {
 	for _, a := range s.Attrs {
 		if a.Name == name {
@@ -74,11 +75,13 @@ func (s *Spec) Schema() *hcl.BodySchema {
 	return out
 }
 
+// Types of arguments.
 var (
 	Strings = cty.List(cty.String)
 	StrMap  = cty.Map(cty.String)
 )
 
+// Child returns the spec of a block inside this one.
 func (s *Spec) Child(name string) *Spec {
 	for _, b := range s.Blocks {
 		if b.Name == name {

@@ -43,7 +43,8 @@ func checkRuntime(in Input) error {
 	case "containerd":
 	case "docker", "mcr":
 		if in.OS != "windows" {
-			return &UnsupportedError{"runtime", fmt.Sprintf("%s is not supported on %s; use containerd", in.Runtime.Kind, in.OS)}
+			return &UnsupportedError{"runtime", fmt.Sprintf("%s is not supported on %s; use containerd",
+				in.Runtime.Kind, in.OS)}
 		}
 	default:
 		return &UnsupportedError{"runtime",

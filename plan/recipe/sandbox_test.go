@@ -135,7 +135,8 @@ func (n *node) run(ctx context.Context, h host.Host) (*run, error) {
 		}
 	}
 	var results []steps.Result
-	results = append(results, executor.CheckCluster(ctx, kinds.Catalog(), "win-1", onCluster, r.values, map[string]bool{}, n.cluster)...)
+	results = append(results, executor.CheckCluster(ctx, kinds.Catalog(), "win-1", onCluster, r.values,
+		map[string]bool{}, n.cluster)...)
 	reply, err := r.x.Check(ctx, executor.Request{Node: "win-1", Steps: onHost, Values: r.values})
 	if err != nil {
 		return nil, err
@@ -180,7 +181,8 @@ func (r *run) apply(ctx context.Context) (changed []string, err error) {
 			continue
 		}
 		e := &steps.Env{Node: "win-1", StepID: s.ID, Progress: func(event.StepProgress) {}}
-		res := executor.Run(ctx, "win-1", s, r.values, e, func(event.Event) {}, executor.Target{Kinds: kinds.Catalog(), Kube: r.node.cluster})
+		res := executor.Run(ctx, "win-1", s, r.values, e, func(event.Event) {},
+			executor.Target{Kinds: kinds.Catalog(), Kube: r.node.cluster})
 		if res.Err != nil {
 			return changed, fmt.Errorf("%s: %w", s.ID, res.Err)
 		}

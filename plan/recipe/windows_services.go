@@ -64,7 +64,7 @@ func (s Services) recovery(v *kinds.Service) *kinds.Service {
 		}
 	}
 	if s.RestartReset != 0 {
-		out.RecoveryReset = uint32(s.RestartReset / time.Second) //nolint:gosec // the plan bounds it
+		out.RecoveryReset = uint32(s.RestartReset / time.Second)
 	}
 	return &out
 }
@@ -118,7 +118,7 @@ func (b *build) underNSSM(s *kinds.Service, priority string) *kinds.Service {
 		text("AppStdout", s.Log), text("AppStderr", s.Log),
 		// Rotated by size while the program runs; nssm never deletes rotated files.
 		number("AppRotateFiles", 1), number("AppRotateOnline", 1), number("AppRotateSeconds", 0),
-		number("AppRotateBytes", uint64(set.logSize())<<20), //nolint:gosec // never negative
+		number("AppRotateBytes", uint64(set.logSize())<<20),
 		{Name: `AppExit\`, Type: "string", String: "Restart"}, number("AppRestartDelay", uint64(delay.Milliseconds())),
 		number("AppPriority", Priorities[priority].number),
 		// 2.24 cannot start programs with a console on Windows 10 1703 and later (nssm.cc, 2017-04-26)

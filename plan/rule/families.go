@@ -11,7 +11,7 @@ import (
 // flannelFamilies reports networks of both families that flannel would have to carry.
 func flannelFamilies(p *block.Plan) {
 	k := p.Cluster
-	if k == nil || k.NetworkBlock == nil || k.NetworkBlock.Network.Kind != "flannel" || !k.Pods6.IsValid() {
+	if k == nil || k.NetworkBlock == nil || k.NetworkBlock.Kind != "flannel" || !k.Pods6.IsValid() {
 		return
 	}
 	why := "flannel and kube-proxy use an overlay for IPv4 only"

@@ -40,14 +40,14 @@ func sameMachine(p *block.Plan) {
 			continue // in a cluster a Node is found by its address
 		}
 		for _, a := range m.Addresses() {
-			if before, there := addresses[a.Ip]; there {
+			if before, there := addresses[a.IP]; there {
 				p.FailOn(m.Name, a.At, "two nodes with one address", "Node %q has the address %s, and so has node %q at %s: "+
-					"what the cluster sends to the one would reach the other. Give each its own%s.", m.Name, a.Ip, before.Of.Name,
+					"what the cluster sends to the one would reach the other. Give each its own%s.", m.Name, a.IP, before.Of.Name,
 					p.Files.Place(before.At), byEach(before.Of, m))
 				m.OK = false
 				break
 			}
-			addresses[a.Ip] = a
+			addresses[a.IP] = a
 		}
 	}
 }

@@ -39,7 +39,7 @@ func boundPorts(p *block.Plan) []boundPort {
 	out := []boundPort{{"The kubelet", "tcp", 10248}, {"The kube-proxy", "tcp", 10249}, {"The kubelet", "tcp", 10250},
 		{"The kube-proxy", "tcp", 10256}}
 	if port := p.Cluster.Base.Network.Port; port != 0 {
-		out = append(out, boundPort{"The pod network", "udp", uint16(port)}) //nolint:gosec // checked in its block
+		out = append(out, boundPort{"The pod network", "udp", port})
 	}
 	return out
 }
@@ -58,7 +58,8 @@ func dynamicPorts(p *block.Plan, m *block.Machine) {
 		bound := boundPorts(p)
 		if i := slices.IndexFunc(bound, func(o boundPort) bool { return o.in(r) }); i >= 0 {
 			p.FailOn(m.Name, a.At, "ports of the node",
-				"%s of node %q has port %d, which any program could get before it starts. Let the dynamic ports begin after %d.",
+				"%s of node %q has port %d, which any program could get before it starts. Let the dynamic ports begin after "+
+					"%d.",
 				bound[i].program, m.Name, bound[i].port, bound[i].port)
 			continue
 		}

@@ -13,7 +13,7 @@ func runtimeFitsKubernetes(p *block.Plan) {
 		return
 	}
 	r, kubernetes := p.Cluster.RuntimeBlock, p.Cluster.Version
-	if r.Runtime.Kind == "containerd" {
+	if r.Kind == "containerd" {
 		containerdFits(p, r, kubernetes)
 		return
 	}
@@ -22,7 +22,7 @@ func runtimeFitsKubernetes(p *block.Plan) {
 	case compat.Removed:
 		r.FailAt(at, "runtime not supported",
 			"Kubernetes %s cannot use %s: %s, and cri-dockerd, which would stand between, is not supported%s", kubernetes,
-			r.Runtime.Kind, v.Why, block.Instead(v))
+			r.Kind, v.Why, block.Instead(v))
 	case compat.Deprecated:
 		p.Warn(at, "deprecated runtime", "%s%s", v.Why, block.Instead(v))
 	}

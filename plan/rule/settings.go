@@ -119,20 +119,18 @@ func logEffect(p *block.Plan, m *block.Machine, b block.SettingBlock, nssm bool)
 		return
 	}
 	for _, name := range []string{"log_size", "log_age"} {
-		g, ok := b.Args[name]
-		why := ""
+		var why string
 		switch {
-		case !ok:
-			continue
 		case nssm && name == "log_age":
 			why = "nssm removes no log that it has rotated"
 		case nssm:
-			continue
 		case !k.LogRunner && name == "log_age":
 			why = "the programs of Kubernetes " + p.Cluster.Version + " keep one file of bounded size"
 		case k.LogRunner && !k.LogRunnerRotationFlags:
 			why = "kube-log-runner of Kubernetes " + p.Cluster.Version + " keeps one file and has no bound for it (1.34 has)"
-		default:
+		}
+		g, ok := b.Args[name]
+		if !ok || why == "" {
 			continue
 		}
 		remedy := "Remove it."
@@ -152,7 +150,8 @@ func addons(p *block.Plan, m *block.Machine) {
 			continue
 		}
 		if len(p.Written["cluster"]) == 0 {
-			p.FailOn(m.Name, b.At, "block without effect", "Node %q joins no cluster, so it gets no %s. Remove it.", m.Name, name)
+			p.FailOn(m.Name, b.At, "block without effect", "Node %q joins no cluster, so it gets no %s. Remove it.",
+				m.Name, name)
 		} else if b.Args["version"].Value == cty.NilVal {
 			p.FailOn(m.Name, b.At, "missing argument", "The %s block of node %q has no \"version\", here or in its profile.",
 				name, m.Name)

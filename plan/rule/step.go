@@ -21,7 +21,7 @@ func stepContents(p *block.Plan, _ *block.Machine, a *block.Step) {
 	adminCredentials(p, s, args)
 	switch a.Value.(type) {
 	case *kinds.File:
-		block.JsonFile(s, args)
+		block.JSONFile(s, args)
 		runtimeClasses(p, s, args)
 	case *kinds.Manifest:
 		manifestStep(p, s, args)

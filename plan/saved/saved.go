@@ -163,7 +163,7 @@ func (p *Plan) Encode() ([]byte, error) {
 // MaxSize bounds the text of a saved plan (bytes); 10,000 nodes of 55 steps take about 110 MB.
 const MaxSize = 1 << 30
 
-// ErrNotSaved: a text is not a saved plan.
+// ErrNotSaved is the error for a text that is not a saved plan.
 var ErrNotSaved = errors.New("not a saved plan; create one with 'nodejoin plan --out FILE'")
 
 // Decode parses the text of Encode, in this format version.

@@ -22,7 +22,7 @@ const Suffix = ".join.hcl"
 // maxFile bounds one plan file (bytes): more is a mistake, not a plan.
 const maxFile = 8 << 20
 
-// fileSet is the files of one plan: where they are, and what was parsed of them.
+// Files are the files of one plan: where they are, and what was parsed of them.
 type Files struct {
 	Dir    string // absolute folder of the plan
 	base   string // absolute; where relative paths begin
@@ -31,7 +31,7 @@ type Files struct {
 	Relative map[string]string
 }
 
-// newFileSet is the set of the files in dir. Relative paths of the plan begin at base,
+// NewFiles returns the files in dir. Relative paths of the plan begin at base,
 // "" = dir.
 func NewFiles(dir, base string) (*Files, error) {
 	s := &Files{Parser: hclparse.NewParser(), Relative: map[string]string{}}
@@ -76,7 +76,7 @@ func (s *Files) Home(path string) string {
 	return s.Abs(path)
 }
 
-// planFiles names the files of a plan: path itself, or the plan files in it, sorted.
+// Find names the files of a plan: path itself, or the plan files in it, sorted.
 func Find(path string) ([]string, error) {
 	fi, err := os.Stat(path)
 	switch {
@@ -109,7 +109,7 @@ func Find(path string) ([]string, error) {
 	return out, nil
 }
 
-// readBounded reads a regular file of at most maxFile bytes. Devices and pipes,
+// ReadFile reads a regular file of at most maxFile bytes. Devices and pipes,
 // which may never end, are refused.
 func ReadFile(name string) ([]byte, error) {
 	fi, err := os.Stat(name)
@@ -122,7 +122,7 @@ func ReadFile(name string) ([]byte, error) {
 	return ReadStream(name)
 }
 
-// readLimited reads at most maxFile bytes of whatever name is.
+// ReadStream reads at most maxFile bytes of whatever name is.
 func ReadStream(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

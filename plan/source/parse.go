@@ -57,7 +57,7 @@ func clarifySyntax(list hcl.Diagnostics) hcl.Diagnostics {
 
 // ParseJSON parses a file of values in JSON.
 func ParseJSON(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
-	if at, deep := JsonTooDeep(src); deep {
+	if at, deep := JSONTooDeep(src); deep {
 		return &hcl.File{Body: hcl.EmptyBody(), Bytes: src}, hcl.Diagnostics{deeper(hcl.Range{Filename: name, Start: at,
 			End: hcl.Pos{Line: at.Line, Column: at.Column + 1, Byte: at.Byte + 1}})}
 	}
@@ -174,8 +174,8 @@ func deeper(at hcl.Range) *hcl.Diagnostic {
 			"the text was judged. Give what is inside a name of its own in a locals block.", MaxNesting)}
 }
 
-// JsonTooDeep finds the place from where on a JSON text is too deep to be read.
-func JsonTooDeep(src []byte) (at hcl.Pos, deep bool) {
+// JSONTooDeep finds the place from where on a JSON text is too deep to be read.
+func JSONTooDeep(src []byte) (at hcl.Pos, deep bool) {
 	at = hcl.InitialPos
 	depth, quoted, escaped := 0, false, false
 	for _, b := range src {

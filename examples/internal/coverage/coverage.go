@@ -172,9 +172,8 @@ func Markdown() string {
 	var b strings.Builder
 	b.WriteString(`# What the documents name, and where it is here
 
-Made of ` + "`internal/coverage/rows.go`" + ` by ` + "`go generate ./examples/internal/coverage`" + `; do not edit. A test fails for a row whose proof does not exist.
-
-`)
+Made of ` + "`internal/coverage/rows.go`" + ` by ` + "`go generate ./examples/internal/coverage`" +
+		"; do not edit. A test fails for a row whose proof does not exist.\n\n")
 	total, open := 0, Open()
 	for _, d := range Documents {
 		total += len(d.Rows)

@@ -78,24 +78,26 @@ func Compile(t testing.TB, dir string, vars map[string]string, warnings ...strin
 }
 
 // Host is the sandbox of a node.
-func Host(n plan.Node) (*sandbox.Host, error) {
+func Host(n plan.Node) (*sandbox.Host, error) { return openHost(context.Background(), n) }
+
+func openHost(ctx context.Context, n plan.Node) (*sandbox.Host, error) {
 	s := n.Connection.Sandbox
-	return sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, IP6: s.IP6, Hostname: n.Name,
-		DataDir: n.DataDir, ClusterDir: s.ClusterDir})
+	return sandbox.OpenContext(ctx, sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, IP6: s.IP6,
+		Hostname: n.Name, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
 }
 
 // Cluster is the sandbox of the plan's cluster.
 func Cluster(t testing.TB, c *plan.Compiled) *sandbox.Cluster {
 	t.Helper()
-	k, err := openCluster(c)
+	k, err := openCluster(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return k
 }
 
-func openCluster(c *plan.Compiled) (*sandbox.Cluster, error) {
-	return sandbox.OpenClusterConfig(context.Background(),
+func openCluster(ctx context.Context, c *plan.Compiled) (*sandbox.Cluster, error) {
+	return sandbox.OpenClusterConfig(ctx,
 		sandbox.ClusterConfig{Dir: c.Cluster.Sandbox, PodCIDR: c.Cluster.PodCIDR, Version: "v" + c.Cluster.Version})
 }
 
@@ -103,14 +105,14 @@ func openCluster(c *plan.Compiled) (*sandbox.Cluster, error) {
 func Session(t testing.TB, c *plan.Compiled) *engine.Session {
 	direct := artifact.New(artifact.Options{Direct: true})
 	s := engine.New(c, engine.Options{
-		Connect: func(_ context.Context, n plan.Node) (transport.Conn, error) {
-			h, err := Host(n)
+		Connect: func(ctx context.Context, n plan.Node) (transport.Conn, error) {
+			h, err := openHost(ctx, n)
 			if err != nil {
 				return nil, err
 			}
 			return transport.NewLocal(h, direct, h.LockDir()), nil
 		},
-		Cluster: func(context.Context) (kube.API, error) { return openCluster(c) },
+		Cluster: func(ctx context.Context) (kube.API, error) { return openCluster(ctx, c) },
 		Emit: func(e event.Event) {
 			if d, ok := e.(event.StepDone); ok && d.Result == "failed" {
 				t.Logf("%s %s: %s: %s", d.Host, d.Step, d.Summary, d.Detail)

@@ -3,6 +3,7 @@ package draw
 import (
 	"bytes"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -101,10 +102,11 @@ func TestHTML(t *testing.T) {
 		strings.Contains(rest, "src=") {
 		t.Error("the page refers to something outside")
 	}
-	svg := one.String()[strings.Index(one.String(), "<svg"):]
-	svg = svg[:strings.Index(svg, "</svg>")+6]
+	_, svg, _ := strings.Cut(one.String(), "<svg")
+	svg, _, _ = strings.Cut(svg, "</svg>")
+	svg = "<svg" + svg + "</svg>"
 	for d := xml.NewDecoder(strings.NewReader(svg)); ; {
-		if _, err := d.Token(); err == io.EOF {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			t.Fatalf("the drawing is no XML: %v", err)

@@ -127,8 +127,8 @@ func (g *group) draw() {
 		var d strings.Builder
 		for k, i := range path {
 			p := l.places[i]
-			switch {
-			case k == 0:
+			switch k {
+			case 0:
 				fmt.Fprintf(&d, "M%s %s", px(p.x), px(top(p.row)+boxHeight))
 			default:
 				prev := l.places[path[k-1]]

@@ -52,8 +52,8 @@ func (a *Answers) inMirror(artifact, usual string) string {
 	}
 	var found []string
 	for _, e := range entries {
-		v, ok := strings.CutPrefix(e.Name(), before)
-		if v, ok2 := strings.CutSuffix(v, after); ok && ok2 && checkVersion(v) == nil {
+		rest, ok := strings.CutPrefix(e.Name(), before)
+		if v, ok2 := strings.CutSuffix(rest, after); ok && ok2 && checkVersion(v) == nil {
 			found = append(found, v)
 		}
 	}

@@ -136,7 +136,7 @@ func WriteProblem(w io.Writer, p Problem, files map[string]*hcl.File, color bool
 		line("%s", Wrap(Clean("What to do: "+p.Remedy), "", width-2))
 	}
 	b.WriteByte('\n')
-	io.WriteString(w, b.String())
+	fmt.Fprint(w, b.String())
 }
 
 // snippet is the first line of a range and the marks below it. There are no marks if the

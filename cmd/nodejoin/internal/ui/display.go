@@ -223,7 +223,7 @@ func (l *live) draw(finished string) {
 		fmt.Fprintf(&b, "%s %s\n", Paint(l.t.ErrColor, Cyan, s), Paint(l.t.ErrColor, Dim, took))
 	}
 	l.drawn = min(len(l.busy), most+1)
-	io.WriteString(l.t.Err, b.String())
+	fmt.Fprint(l.t.Err, b.String())
 }
 
 func (l *live) Close() {
@@ -273,5 +273,5 @@ func (j *JSON) Emit(e event.Event) {
 func (j *JSON) Raw(b []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.w.Write(append(b, '\n'))
+	fmt.Fprintf(j.w, "%s\n", b)
 }

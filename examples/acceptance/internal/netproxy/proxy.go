@@ -168,7 +168,7 @@ func (p *Proxy) pipe(to, from net.Conn, took func(n int), gave func()) {
 			way <- held{buffer[:n], time.Now().Add(p.oneWay)}
 		}
 		if err != nil {
-			if err != io.EOF {
+			if !errors.Is(err, io.EOF) {
 				to.Close()
 			}
 			return

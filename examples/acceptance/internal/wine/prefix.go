@@ -226,7 +226,7 @@ func killPrefix(prefix string) error {
 	err := kill.Run()
 	var exit *exec.ExitError
 	// Exit code 1 only says that no server runs.
-	if err != nil && !(errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).ExitStatus() == 1) {
+	if err != nil && (!errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).ExitStatus() != 1) {
 		return fmt.Errorf("wineserver -k: %w", err)
 	}
 	return waitPrefix(prefix)
