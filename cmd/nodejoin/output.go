@@ -85,6 +85,6 @@ func recovered(w io.Writer, command string, p any) {
 		fmt.Fprintf(w, "The report could not be written (%v); it is:\n%s\n", err, b.Bytes())
 		return
 	}
-	fmt.Fprintf(w, "This is a defect of nodejoin, not of the plan or the machines. What was done stays done, and the next\n"+
-		"run goes on from there. Please send the report, which has no arguments or values of yours: %s\n", f.Name())
+	fmt.Fprintf(w, "This is a defect of nodejoin, not of the plan or the machines. What was done stays done, and "+
+		"the next\nrun goes on from there. Please send the report, which has no arguments or values of yours: %s\n", f.Name())
 }

@@ -3,6 +3,7 @@ package acceptance_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -442,9 +443,9 @@ func (c *consumers) cni(ctx context.Context, a *artifact) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, fmt.Errorf("the CNI plugin did not end within a minute"))
+		minute, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("the CNI plugin did not end within a minute"))
 		defer cancel()
-		out, err := c.bed.host.RunWith(ctx, []string{"CNI_COMMAND=ADD", "CNI_CONTAINERID=consumer",
+		out, err := c.bed.host.RunWith(minute, []string{"CNI_COMMAND=ADD", "CNI_CONTAINERID=consumer",
 			"CNI_NETNS=6e1a6b5e-3b8f-4a47-9a63-5f1d2e6c7b80", "CNI_IFNAME=eth0", "CNI_PATH=" + c.dir},
 			string(text), c.program("flannel.exe"))
 		if err == nil {

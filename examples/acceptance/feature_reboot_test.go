@@ -62,17 +62,19 @@ func TestFeatureReboot(t *testing.T) {
 	b.wantRebooted(r, "feature_containers", "containerd", "kubelet")
 	b.wantJoined(ctx)
 	joined := b.everything(ctx)
+	const machine, policies = `registry HKEY_LOCAL_MACHINE\System\CurrentControlSet\`,
+		`registry HKEY_LOCAL_MACHINE\Software\Policies\Microsoft\`
 	for name, want := range map[string]string{
-		containers:                                   "dword:00000004",
-		standIn + `\DynamicPorts "ipv4 tcp"`:         "dword:9c4063c0", // 40000, 25536 of them
-		standIn + `\DynamicPorts "ipv6 tcp"`:         "dword:9c4063c0",
-		standIn + `\ReservedPorts "tcp 50100-50199"`: "hex(b):01,00,00,00,00,00,00,00",
-		`registry HKEY_LOCAL_MACHINE\System\CurrentControlSet\Services\hns "Start"`:                                               "dword:00000003",
-		`registry HKEY_LOCAL_MACHINE\Software\Policies\Microsoft\Windows\WindowsUpdate\AU "NoAutoUpdate"`:                         "dword:00000001",
-		`registry HKEY_LOCAL_MACHINE\Software\Policies\Microsoft\Windows Defender\Exclusions\Paths "C:\\ProgramData\\containerd"`: `"0"`,
-		`registry HKEY_LOCAL_MACHINE\System\CurrentControlSet\Services\hns\State "DeviceLessNicDisabled"`:                         "dword:00000001",
-		`registry HKEY_LOCAL_MACHINE\System\CurrentControlSet\Services\Tcpip\Parameters "KeepAliveTime"`:                          "dword:0000ea60",
-		`registry HKEY_LOCAL_MACHINE\System\CurrentControlSet\Control\CrashControl "CrashDumpEnabled"`:                            "dword:00000002",
+		containers:                                                                   "dword:00000004",
+		standIn + `\DynamicPorts "ipv4 tcp"`:                                         "dword:9c4063c0", // 40000, 25536 of them
+		standIn + `\DynamicPorts "ipv6 tcp"`:                                         "dword:9c4063c0",
+		standIn + `\ReservedPorts "tcp 50100-50199"`:                                 "hex(b):01,00,00,00,00,00,00,00",
+		machine + `Services\hns "Start"`:                                             "dword:00000003",
+		policies + `Windows\WindowsUpdate\AU "NoAutoUpdate"`:                         "dword:00000001",
+		policies + `Windows Defender\Exclusions\Paths "C:\\ProgramData\\containerd"`: `"0"`,
+		machine + `Services\hns\State "DeviceLessNicDisabled"`:                       "dword:00000001",
+		machine + `Services\Tcpip\Parameters "KeepAliveTime"`:                        "dword:0000ea60",
+		machine + `Control\CrashControl "CrashDumpEnabled"`:                          "dword:00000002",
 	} {
 		if joined[name] != want {
 			t.Errorf("%s is %q, want %q", name, joined[name], want)
@@ -158,7 +160,8 @@ func (b *bed) wantPendingSeen(ctx context.Context, args []string) {
 			seen += f.Seen
 		}
 	}
-	if want := "a reboot is pending, asked for by Windows Update, features or updates of Windows, files that are in use"; seen != want {
+	want := "a reboot is pending, asked for by Windows Update, features or updates of Windows, files that are in use"
+	if seen != want {
 		b.t.Errorf("doctor says %q, want %q", seen, want)
 	}
 	b.reg(ctx, "delete", servicingWaits, "/f")

@@ -31,7 +31,7 @@ func TestJoinKubeconfig(t *testing.T) {
 	plan := planWith(t, append([]string{`join "bootstrap_token" { ttl = "15m" }`,
 		fmt.Sprintf("join \"kubeconfig\" { path = %q }", given),
 		`backend = "vxlan"`, "backend = \"vxlan\"\n  delegate = \"sdnoverlay\""}, b.sdn()...)...)
-	args := append(b.variables(b.host.Port()).write(t)[:2], plan)
+	args := b.variables(b.host.Port()).with(t, plan)
 	warning := `administrator's credentials on nodes`
 
 	b.give(given, b.cluster.Kubeconfig)

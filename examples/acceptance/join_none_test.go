@@ -60,7 +60,7 @@ func TestJoinWithoutNetwork(t *testing.T) {
 	if err := b.addAddress(address); err != nil {
 		t.Fatal(err)
 	}
-	args := append(b.variables(b.host.Port()).write(t)[:2], planWithout(t, `network "none" {}`, address))
+	args := b.variables(b.host.Port()).with(t, planWithout(t, `network "none" {}`, address))
 
 	first := mustApply(ctx, t, args)
 	t.Logf("joined after %.1fs", first.took.Seconds())

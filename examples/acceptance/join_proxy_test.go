@@ -65,7 +65,7 @@ func TestJoinBehindProxy(t *testing.T) {
 	p := newRefusingProxy(t)
 	plan := planWith(t, `os     = "windows"`,
 		fmt.Sprintf("os     = \"windows\"\n  proxy {\n    http  = %q\n    https = %q\n  }", p.URL, p.URL))
-	args := append(b.variables(b.host.Port()).write(t)[:2], plan)
+	args := b.variables(b.host.Port()).with(t, plan)
 
 	first := mustApply(ctx, t, args)
 	t.Logf("joined after %.1fs", first.took.Seconds())

@@ -106,10 +106,10 @@ func (b *bed) wantNetwork(node *corev1.Node) {
 		Type  string
 		Ipams []struct {
 			Subnets []struct {
-				IpAddressPrefix string
+				IPAddressPrefix string
 				Policies        []struct {
 					Type     string
-					Settings struct{ IsolationId int }
+					Settings struct{ IsolationID int }
 				}
 			}
 		}
@@ -120,12 +120,12 @@ func (b *bed) wantNetwork(node *corev1.Node) {
 	vni := 0
 	if len(have.Ipams) == 1 && len(have.Ipams[0].Subnets) == 1 {
 		subnet := have.Ipams[0].Subnets[0]
-		if subnet.IpAddressPrefix != node.Spec.PodCIDR {
-			b.t.Errorf("subnet of the HNS network %s, want the node's %s", subnet.IpAddressPrefix, node.Spec.PodCIDR)
+		if subnet.IPAddressPrefix != node.Spec.PodCIDR {
+			b.t.Errorf("subnet of the HNS network %s, want the node's %s", subnet.IPAddressPrefix, node.Spec.PodCIDR)
 		}
 		for _, p := range subnet.Policies {
 			if p.Type == "VSID" {
-				vni = p.Settings.IsolationId
+				vni = p.Settings.IsolationID
 			}
 		}
 	}

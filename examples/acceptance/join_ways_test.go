@@ -45,7 +45,7 @@ func TestJoinHostGW(t *testing.T) {
 	b.bareCluster(ctx)
 	plan := planWith(t, append([]string{`"vxlan"`, `"host-gw"`, "\n  vni     = 4096", "\n  placeholder = true",
 		"\n  port    = 4789", ""}, manifestsPlan...)...)
-	args := append(b.variables(b.host.Port()).write(t)[:2], plan)
+	args := b.variables(b.host.Port()).with(t, plan)
 
 	b.wantRefused(ctx, args)
 	first := mustApply(ctx, t, args)
@@ -131,7 +131,7 @@ func TestKubeadmJoin(t *testing.T) {
 	b := newBed(ctx, t, startCluster(ctx, t))
 	plan := planWith(t, `join "bootstrap_token" { ttl = "15m" }`, `join "kubeadm" {}`, `os     = "windows"`,
 		"os     = \"windows\"\n  max_pods = 50")
-	args := append(b.variables(b.host.Port()).write(t)[:2], plan)
+	args := b.variables(b.host.Port()).with(t, plan)
 
 	first := mustApply(ctx, t, args)
 	t.Logf("joined after %.1fs", first.took.Seconds())

@@ -219,7 +219,8 @@ network "flannel" {
 }
 
 mirror { path = %q }
-`, b.cluster.URL, b.cluster.Kubeconfig, b.cluster.CAHash, controlplane.PodCIDR, controlplane.ServiceCIDR, controlplane.DNSIP, sandboxImage, dir)
+`, b.cluster.URL, b.cluster.Kubeconfig, b.cluster.CAHash, controlplane.PodCIDR, controlplane.ServiceCIDR,
+		controlplane.DNSIP, sandboxImage, dir)
 }
 
 func writePlan(t *testing.T, parts ...string) (args []string) {

@@ -66,6 +66,12 @@ func (v variables) write(t *testing.T) []string {
 	return []string{"--var-file", file, examplePlan}
 }
 
+// with is write for another plan.
+func (v variables) with(t *testing.T, plan string) []string {
+	t.Helper()
+	return append(v.write(t)[:2:2], plan)
+}
+
 var sshBlock = regexp.MustCompile(`(?s)connection "ssh" \{.*?\n  \}`)
 
 // localPlan is the text of the example plan with connection "local".

@@ -154,7 +154,7 @@ func TestConnectionCut(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer proxy.Close()
-			args := append(b.variables(proxy.Port()).write(t)[:2], plan)
+			args := b.variables(proxy.Port()).with(t, plan)
 			cut := false
 			r := apply(ctx, t, args, func(e streamEvent, _ *os.Process) {
 				if !cut {

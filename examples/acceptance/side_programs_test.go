@@ -64,7 +64,7 @@ func TestSidePrograms(t *testing.T) {
 	for name, a := range artifacts {
 		v.SHA256[name] = a.SHA256
 	}
-	args := append(v.write(t)[:2], planWith(t, sidePrograms...))
+	args := v.with(t, planWith(t, sidePrograms...))
 	before := b.everything(ctx)
 
 	first := mustApply(ctx, t, args)

@@ -47,7 +47,7 @@ func TestRoundTrips(t *testing.T) {
 	files := httptest.NewServer(http.FileServer(http.Dir(v.Mirror)))
 	defer files.Close()
 	plan := planWithURLs(t, files.URL)
-	direct := append(v.write(t)[:2], plan)
+	direct := v.with(t, plan)
 	// The agent comes to the machine before anything is counted, both the one that
 	// runs the steps and the one that will supervise flanneld.
 	mustApply(ctx, t, append(direct, "--target", "node."+nodeName+".agent"))

@@ -29,7 +29,7 @@ func TestBench(t *testing.T) {
 	repo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(archive) }))
 	defer repo.Close()
 	c := trial.Compile(t, dir, map[string]string{
-		"hosts":    `{
+		"hosts": `{
 			h1 = { address = "192.0.2.1", port = 22, node_ip = "10.0.0.1", pod_cidr = "10.244.1.0/24" },
 			h2 = { address = "192.0.2.2", port = 22, node_ip = "10.0.0.2", pod_cidr = "10.244.2.0/24" } }`,
 		"identity": "id", "known_hosts": "known_hosts", "repo": repo.URL,

@@ -80,8 +80,8 @@ func (s *Kind) fields(t reflect.Type) {
 		}
 		a := Argument{Typ: f.Type, Required: !strings.Contains(opts, "omitempty") && !strings.Contains(opts, "omitzero"),
 			ID: f.Tag.Get("id") != "", Present: f.Tag.Get("present") != "", path: f.Tag.Get("path") != "",
-			findings: f.Tag.Get("findings") != "", Secret: f.Tag.Get("secret") != "", OS: f.Tag.Get("os"), With: f.Tag.Get("with"),
-			Why: f.Tag.Get("why")}
+			findings: f.Tag.Get("findings") != "", Secret: f.Tag.Get("secret") != "", OS: f.Tag.Get("os"),
+			With: f.Tag.Get("with"), Why: f.Tag.Get("why")}
 		if words, ok := f.Tag.Lookup("choices"); ok {
 			a.Choices = strings.Split(words, ",")
 		}

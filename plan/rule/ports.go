@@ -58,8 +58,8 @@ func dynamicPorts(p *block.Plan, m *block.Machine) {
 		bound := boundPorts(p)
 		if i := slices.IndexFunc(bound, func(o boundPort) bool { return o.in(r) }); i >= 0 {
 			p.FailOn(m.Name, a.At, "ports of the node",
-				"%s of node %q has port %d, which any program could get before it starts. Let the dynamic ports begin after "+
-					"%d.",
+				"%s of node %q has port %d, which any program could get before it starts. Let the dynamic ports "+
+					"begin after %d.",
 				bound[i].program, m.Name, bound[i].port, bound[i].port)
 			continue
 		}
@@ -98,7 +98,8 @@ func reservedPorts(p *block.Plan, m *block.Machine) {
 		for _, o := range boundPorts(p) {
 			if o.in(r) {
 				p.FailOn(m.Name, g.At, "ports of the node", "%s of node %q has port %d/%s, and a program may not get a "+
-					"reserved port even if it asks for it. Leave it out of \"reserved_ports\".", o.program, m.Name, o.port, o.protocol)
+					"reserved port even if it asks for it. Leave it out of \"reserved_ports\".", o.program, m.Name, o.port,
+					o.protocol)
 				return
 			}
 		}

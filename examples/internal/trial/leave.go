@@ -37,22 +37,19 @@ func Leave(t testing.TB, ctx context.Context, c *plan.Compiled) {
 func Snapshot(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(dir, path)
+	files := os.DirFS(dir)
+	err := fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case rel == ".sandbox":
+		case path == ".sandbox":
 			return fs.SkipDir
 		case d.IsDir():
-			out[rel] = "folder"
+			out[path] = "folder"
 			return nil
 		}
-		text, err := os.ReadFile(path)
-		out[rel] = string(text)
+		text, err := fs.ReadFile(files, path)
+		out[path] = string(text)
 		return err
 	})
 	raw, readErr := os.ReadFile(filepath.Join(dir, ".sandbox", "state.json"))

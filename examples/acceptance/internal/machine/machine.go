@@ -163,7 +163,10 @@ func (m *Machine) PowerOff(ctx context.Context) error {
 
 // within is a command that runs in the machine's control groups.
 func (m *Machine) within(argv ...string) *exec.Cmd {
-	const join = `for d in /sys/fs/cgroup/*/"$0" /sys/fs/cgroup/"$0"; do if [ -d "$d" ]; then echo $$ > "$d/cgroup.procs"; fi; done; exec "$@"`
+	const join = `for d in /sys/fs/cgroup/*/"$0" /sys/fs/cgroup/"$0"; do
+	if [ -d "$d" ]; then echo $$ > "$d/cgroup.procs"; fi
+done
+exec "$@"`
 	return exec.Command("sh", append([]string{"-c", join, m.group()}, argv...)...)
 }
 
@@ -227,8 +230,10 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// IP is the machine's address, Gateway this one's on the same network.
-func (m *Machine) IP() string      { return m.opt.Network + ".2" }
+// IP is the machine's address.
+func (m *Machine) IP() string { return m.opt.Network + ".2" }
+
+// Gateway is the address of this machine on the same network.
 func (m *Machine) Gateway() string { return m.opt.Network + ".1" }
 
 func (m *Machine) link() string { return "nj" + m.opt.Name }

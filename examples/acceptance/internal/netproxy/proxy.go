@@ -3,6 +3,7 @@
 package netproxy
 
 import (
+	"errors"
 	"io"
 	"net"
 	"sync"

@@ -133,7 +133,8 @@ func (h *Host) Boot(ctx context.Context) error {
 // servicingWaits is the key by which servicing says that it waits for a reboot, with what is
 // in it. On Windows it is volatile; reg.exe, by which a test makes it, makes no such keys.
 var servicingWaits = regexp.MustCompile(
-	`(?m)^\[Software\\\\Microsoft\\\\Windows\\\\CurrentVersion\\\\Component Based Servicing\\\\RebootPending\].*\n(?:.+\n)*`)
+	`(?m)^\[Software\\\\Microsoft\\\\Windows\\\\CurrentVersion\\\\` +
+		`Component Based Servicing\\\\RebootPending\].*\n(?:.+\n)*`)
 
 // endServicing forgets that servicing waited, while the machine is off.
 func (h *Host) endServicing() error {
