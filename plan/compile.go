@@ -114,10 +114,8 @@ func (c *compiler) self(m *block.Machine, specs []steps.Spec) cty.Value {
 		"management_ip": ip, "hostname": laterHostname, "build": laterBuild,
 		"data_dir": laterDataDir, "vars": m.Vars,
 	}
-	for _, s := range m.RecipeSettings.Steps {
-		if n, ok := s.Args.(*kinds.HostName); ok {
-			self["hostname"] = cty.StringVal(n.Name)
-		}
+	if name := m.RecipeSettings.HostName(); name != "" {
+		self["hostname"] = cty.StringVal(name)
 	}
 	if m.DataDir != "" {
 		self["data_dir"] = cty.StringVal(m.DataDir)

@@ -55,7 +55,7 @@ func (b *build) winPreflight(after ...string) {
 		q.Guarded = append(q.Guarded, winFlannelConf, winFlannelRun)
 	}
 	q.StaticKept = b.sets("static_address")
-	q.Named = b.sets("host_name")
+	q.Named = b.sets(hostName)
 	q.Proxies = b.proxyAddresses()
 	if !b.reboots() {
 		q.Features = b.features()
@@ -93,7 +93,7 @@ func (b *build) linPreflight() {
 		PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR,
 		Services: linServices, Ports: portTexts(b.in), Waive: b.in.Waive,
 		NoSwap: !b.refused("failSwapOn"), CgroupV2: b.kubernetes.CgroupV1Fails && !b.refused("failCgroupV1")}
-	q.Named = b.sets("host_name")
+	q.Named = b.sets(hostName)
 	q.Proxy, q.Proxies = b.in.Settings.Proxy != nil, b.proxyAddresses()
 	if b.flannel() {
 		q.Leftovers = []string{linFlannelRun + "/subnet.env"}

@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"encoding/pem"
 	"fmt"
 	"net/url"
 	"slices"
@@ -143,15 +142,6 @@ func (b *build) reboot(first int, after ...string) {
 	b.add("reboot", "reboot", "One reboot for all changes that need it", &args, after...).Source = source
 }
 
-// HostName is the machine's own name.
-func HostName(name, os string) []Setting {
-	title := "Host name " + name
-	if os == "windows" {
-		title += afterBoot
-	}
-	return []Setting{{ID: "host_name", Title: title, Kind: "host_name", Args: &kinds.HostName{Name: name}}}
-}
-
 // setting adds the step of a setting.
 func (b *build) setting(s Setting, after ...string) {
 	b.add(s.ID, s.Kind, s.Title, s.Args, after...).Source = s.Source
@@ -166,23 +156,6 @@ func firewallSetting(r FirewallRule) Setting {
 		Args: &kinds.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-" + r.Name, DisplayName: r.Name,
 			Description: "Managed by nodejoin", Direction: "in", Action: "allow", Protocol: r.Protocol, Ports: r.Ports,
 			Enabled: true, Remote: strings.Join(r.Remote, ",")}}}
-}
-
-// TrustedCAs are certificate authorities that the machine trusts, in PEM. One text may hold several.
-func TrustedCAs(texts []string) []Setting {
-	var out []Setting
-	for _, text := range texts {
-		list, err := kinds.Authorities(text)
-		if err != nil {
-			continue // the plan provides it
-		}
-		for _, ca := range list {
-			out = append(out, Setting{ID: fmt.Sprintf("trusted_ca_%d", len(out)+1),
-				Title: "Trusted authority " + ca.Subject.String(), Kind: "trusted_ca",
-				Args: &kinds.TrustedCA{Certificate: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}))}})
-		}
-	}
-	return out
 }
 
 // proxied are the services that connect to the outside: the runtime pulls images, the kubelet asks credential
