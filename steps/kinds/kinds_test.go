@@ -110,3 +110,19 @@ func TestCatalog(t *testing.T) {
 		}
 	}
 }
+
+// Every kind that changes a machine has a scenario, so that it runs fresh, drifted and interrupted.
+func TestEveryKindHasAScenario(t *testing.T) {
+	all, _ := scenarios(t)
+	for _, k := range kinds.Catalog() {
+		ran := slices.ContainsFunc(all, func(s scenario) bool {
+			return slices.ContainsFunc(s.list, func(spec steps.Spec) bool { return spec.Kind == k.Name })
+		})
+		if k.Place == steps.OnHost && !ran && !k.Waits && !k.Finds {
+			t.Errorf("no scenario has a step of kind %s", k.Name)
+		}
+		if k.Gate != nil && !k.Waits {
+			t.Errorf("%s is a gate and does not wait", k.Name)
+		}
+	}
+}
