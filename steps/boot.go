@@ -18,7 +18,7 @@ type BootPlan struct {
 
 const bootVersion = 1
 
-// BootCommand is the Command of the Holder that runs a BootPlan.
+// BootCommand is the Command of the LockHolder that runs a BootPlan.
 const BootCommand = "boot"
 
 // How a reference stands in JSON, and one that is to be filled by the run after the boot.

@@ -13,7 +13,7 @@ const (
 type Finding struct {
 	ID       string   `json:"id"` // stable, see Findables
 	Severity Severity `json:"severity"`
-	Seen     string   `json:"seen" lines:"true"`             // what was seen, or why it could not be asked
+	Observed string   `json:"observed" lines:"true"`         // or why it could not be checked
 	Why      string   `json:"why,omitempty" lines:"true"`    // why it matters
 	Remedy   string   `json:"remedy,omitempty" lines:"true"` // how to mend it
 	Unasked  bool     `json:"unasked,omitempty"`

@@ -143,7 +143,7 @@ func (a *app) writeCheck(r jsonCheck) {
 	for _, f := range r.Findings {
 		severity := ui.Paint(a.term.OutColor, styles[f.Severity], string(f.Severity)+":")
 		fmt.Fprintf(w, "%s:%d,%d %s %s\n", ui.CleanLine(f.File), f.Line, f.Column, severity, f.ID)
-		for _, text := range []string{f.Object + ", " + f.Field + ": " + f.Seen, "why: " + f.Why,
+		for _, text := range []string{f.Object + ", " + f.Field + ": " + f.Observed, "why: " + f.Why,
 			"what to do: " + f.Remedy} {
 			fmt.Fprintf(w, "    %s\n", strings.ReplaceAll(ui.Wrap(ui.CleanLine(text), "", max(width-4, 24)), "\n", "\n      "))
 		}

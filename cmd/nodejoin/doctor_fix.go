@@ -20,7 +20,7 @@ type fixing struct {
 }
 
 // fixable reports whether steps of the plan fix what was found.
-func fixable(s doctor.Symptom) bool { return !s.Waived && len(s.Mend)+len(s.Restart) > 0 }
+func fixable(s doctor.Symptom) bool { return !s.Waived && len(s.Fix)+len(s.Restart) > 0 }
 
 // fixes is the plan with only the steps that fix what was found, and only the nodes
 // that have such steps.

@@ -40,7 +40,7 @@ type jsonDoctorHost struct {
 type jsonSymptom struct {
 	ID       string         `json:"id"`
 	Severity steps.Severity `json:"severity"`
-	Seen     string         `json:"seen"`
+	Observed string         `json:"observed"`
 	Why      string         `json:"why,omitempty"`
 	Remedy   string         `json:"remedy,omitempty"`
 	Unasked  bool           `json:"unasked,omitempty"`
@@ -62,7 +62,7 @@ func diagnosisJSON(r diagnosed) jsonDoctor {
 			if f.Severity == steps.SeverityError && !f.Waived {
 				out.Errors++
 			}
-			j.Findings = append(j.Findings, jsonSymptom{f.ID, f.Severity, f.Seen, f.Why, f.Remedy, f.Unasked, f.Waived,
+			j.Findings = append(j.Findings, jsonSymptom{f.ID, f.Severity, f.Observed, f.Why, f.Remedy, f.Unasked, f.Waived,
 				fixable(f)})
 		}
 		if r.fixed != nil {

@@ -122,7 +122,7 @@ func (t *doctorText) finding(f doctor.Symptom, style ui.Style) {
 	}
 	fmt.Fprintf(t.term.Out, "  %s %s\n", ui.Paint(t.term.OutColor, style, word+":"), f.ID)
 	width := max(t.term.Width()-6, 24)
-	for _, text := range []string{f.Seen, "why: " + f.Why, "what to do: " + f.Remedy} {
+	for _, text := range []string{f.Observed, "why: " + f.Why, "what to do: " + f.Remedy} {
 		lines := slices.Collect(strings.Lines(ui.Wrap(ui.CleanLine(text), "", width)))
 		fmt.Fprintf(t.term.Out, "      %s\n", strings.Join(lines, "        "))
 	}

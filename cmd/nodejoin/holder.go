@@ -13,7 +13,7 @@ import (
 // hold names this process as the lock holder.
 func (a *app) hold(command string) {
 	now := time.Now().UTC().Truncate(time.Second)
-	a.holder = steps.Holder{Run: now.Format("20060102-150405-") + rand.Text()[:6], Command: command,
+	a.holder = steps.LockHolder{Run: now.Format("20060102-150405-") + rand.Text()[:6], Command: command,
 		User: "an unknown user", Host: "an unknown machine", PID: os.Getpid(), Since: now}
 	if u, err := user.Current(); err == nil {
 		a.holder.User = u.Username
@@ -25,7 +25,7 @@ func (a *app) hold(command string) {
 
 // gone reports whether a lock holder was a process of this computer that has ended. If
 // another process has its number now, it counts as running.
-func gone(h steps.Holder) bool {
+func gone(h steps.LockHolder) bool {
 	name, err := os.Hostname()
 	return err == nil && h.Host == name && h.PID > 0 && h.PID != os.Getpid() && !processRuns(h.PID)
 }
@@ -35,7 +35,7 @@ func holderNote(host string, pid int) string { return fmt.Sprintf("%s %d", host,
 
 // holderGone is gone for a holderNote; false for any other text.
 func holderGone(note string) bool {
-	var h steps.Holder
+	var h steps.LockHolder
 	n, err := fmt.Sscanf(note, "%s %d", &h.Host, &h.PID)
 	return err == nil && n == 2 && gone(h)
 }

@@ -88,7 +88,7 @@ func findingProblems(h engine.HostReport, s engine.StepReport, level findingLeve
 			continue
 		}
 		p := ui.Problem{Level: "error", Summary: preflight.PreflightSummary + " (" + f.ID + ")", Remedy: f.Remedy,
-			Detail: f.Seen + ". Why it matters: " + f.Why + ".", Host: h.Node.Name, Step: s.Spec.ID, Source: s.Spec.Source}
+			Detail: f.Observed + ". Why it matters: " + f.Why + ".", Host: h.Node.Name, Step: s.Spec.ID, Source: s.Spec.Source}
 		if f.Severity == steps.SeverityWarning {
 			p.Warning, p.Level, p.Summary = true, "warning", "the machine may not fit ("+f.ID+")"
 		}

@@ -44,8 +44,8 @@ type app struct {
 	resumed   *resumption                      // what this process finishes after a reboot; nil = nothing
 	// resume is engine.Options.Resume; load sets it.
 	resume func(plan.Node, host.Facts) (*engine.Resume, error)
-	holder steps.Holder    // of a command that changes hosts; hold sets it
-	run    *history.Writer // the record of this run; nil = none
+	holder steps.LockHolder // of a command that changes hosts; hold sets it
+	run    *history.Writer  // the record of this run; nil = none
 }
 
 func newRoot(a *app) *cobra.Command {

@@ -42,7 +42,7 @@ func TestSchemasAreOfTypes(t *testing.T) {
 			"reboot_need": steps.RebootNeed{}, "diff": steps.Diff{},
 			"touch": steps.Touch{}, "object_kind": kube.ObjectKind{}, "finding": steps.Finding{},
 			"artifact": steps.Source{}, "step_error": steps.Error{}, "facts": host.Facts{}, "last_run": executor.RunNote{},
-			"holder": steps.Holder{}},
+			"holder": steps.LockHolder{}},
 		"doctor":  {"": jsonDoctor{}, "host": jsonDoctorHost{}, "finding": jsonSymptom{}, "facts": host.Facts{}},
 		"leave":   {"": jsonLeave{}, "host": jsonLeaveHost{}, "item": jsonLeaveItem{}},
 		"logs":    {"": jsonLogs{}},

@@ -38,13 +38,13 @@ func TestCheck(t *testing.T) {
 		}
 		out, err := exec.CommandContext(ctx, string(released(t)), "check", "--json", "--plan", plan, pod).Output()
 		var r struct {
-			Findings []struct{ ID, Seen string }
+			Findings []struct{ ID, Observed string }
 		}
 		if bad := json.Unmarshal(out, &r); bad != nil {
 			t.Fatalf("%v, %v: %s", err, bad, out)
 		}
 		for _, f := range r.Findings {
-			if strings.Contains(f.Seen, "the API server rejects it") {
+			if strings.Contains(f.Observed, "the API server rejects it") {
 				refused = append(refused, f.ID)
 			}
 		}

@@ -157,7 +157,7 @@ func (b *bed) wantPendingSeen(ctx context.Context, args []string) {
 	seen := ""
 	for _, f := range r.Hosts[0].Findings {
 		if f.ID == "pending-reboot" {
-			seen += f.Seen
+			seen += f.Observed
 		}
 	}
 	want := "a reboot is pending, asked for by Windows Update, features or updates of Windows, files that are in use"

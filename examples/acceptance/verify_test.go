@@ -41,14 +41,14 @@ type doctorReport struct {
 		Joined    bool
 		Fixed     []string
 		Mutations int64
-		Findings  []struct{ ID, Severity, Seen string }
+		Findings  []struct{ ID, Severity, Observed string }
 	}
 }
 
 func (r doctorReport) errors() (out []string) {
 	for _, f := range r.Hosts[0].Findings {
 		if f.Severity == "error" {
-			out = append(out, f.ID+": "+f.Seen)
+			out = append(out, f.ID+": "+f.Observed)
 		}
 	}
 	return out

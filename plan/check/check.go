@@ -32,7 +32,7 @@ type Finding struct {
 	Column   int      `json:"column"` // from 1
 	Object   string   `json:"object"` // "Deployment default/web"
 	Field    string   `json:"field"`  // "spec.template.spec.hostPID"
-	Seen     string   `json:"seen"`
+	Observed string   `json:"observed"`
 	Why      string   `json:"why"`
 	Remedy   string   `json:"remedy"`
 }
@@ -200,7 +200,7 @@ func (k *checker) findAs(s Severity, id string, at value, seen string, args ...a
 	line, column := at.position()
 	k.report.Findings = append(k.report.Findings,
 		Finding{ID: id, Severity: s, File: k.object.file, Line: line, Column: column, Object: k.object.String(),
-			Field: at.path, Seen: fmt.Sprintf(seen, args...), Why: row.why, Remedy: row.remedy})
+			Field: at.path, Observed: fmt.Sprintf(seen, args...), Why: row.why, Remedy: row.remedy})
 }
 
 // pod checks the specification of pods.

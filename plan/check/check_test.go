@@ -81,7 +81,7 @@ func text(r Report, err error) string {
 	var b strings.Builder
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "%s:%d,%d: %s: %s: %s %s: %s\n", f.File, f.Line, f.Column, f.Severity, f.ID, f.Object,
-			f.Field, f.Seen)
+			f.Field, f.Observed)
 	}
 	fmt.Fprintf(&b, "%d objects, %d with pods, %d for Windows\n", r.Objects, r.Pods, r.Windows)
 	return b.String()

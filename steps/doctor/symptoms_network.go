@@ -170,9 +170,9 @@ func staleSubnet(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("the Node's pod network %q is none", x.c.Node.PodCIDR)
 	}
-	mend := x.using(x.podCIDR)
-	if _, proxy, ok := x.service("kube-proxy"); ok && !slices.Contains(mend, proxy) {
-		mend = append(mend, proxy)
+	fix := x.using(x.podCIDR)
+	if _, proxy, ok := x.service("kube-proxy"); ok && !slices.Contains(fix, proxy) {
+		fix = append(fix, proxy)
 	}
 	_, list := of[*kinds.SourceVIP](x)
 	for _, v := range list {
@@ -187,7 +187,7 @@ func staleSubnet(ctx context.Context, x *diagnosis) (out []finding, err error) {
 			out = append(out,
 				finding{observed{fmt.Sprintf("%s is reserved as source address of kube-proxy, outside of the Node's "+
 					"pod network %s", kinds.JoinAddrs(stale), subnet),
-					"apply the plan, which reserves another and tells kube-proxy"}, mend, nil})
+					"apply the plan, which reserves another and tells kube-proxy"}, fix, nil})
 		}
 	}
 	vip, err := x.proxySource(ctx)
@@ -197,7 +197,7 @@ func staleSubnet(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	if a, err := netip.ParseAddr(vip); err == nil && !subnet.Contains(a) {
 		out = append(out,
 			finding{observed{fmt.Sprintf("kube-proxy sends from %s, outside of the Node's pod network %s", a, subnet),
-				"apply the plan, which tells it an address of that network"}, mend, nil})
+				"apply the plan, which tells it an address of that network"}, fix, nil})
 	}
 	if x.e.Facts.OS != "windows" {
 		return out, nil

@@ -14,7 +14,7 @@ import (
 )
 
 // PauseImageSymptom and PortForwardSymptom are judged by the controller from the pause
-// image that ExamineReply tells, as the tables of images are there.
+// image that DiagnoseReply tells, as the tables of images are there.
 const (
 	PauseImageSymptom  = "pause-image"
 	PortForwardSymptom = "port-forward"

@@ -188,7 +188,7 @@ func serviceWrapper(ctx context.Context, x *diagnosis) (out []finding, err error
 				"output goes (%s)", name, value),
 				fmt.Sprintf(`nssm set %s %s C:\var\log\%s.log, or let nodejoin register the service`, name, value, name)}}
 			if planned && steps.Ours(have, x.e.Record) {
-				g.mend = []string{id}
+				g.fix = []string{id}
 			}
 			out = append(out, g)
 			break
@@ -248,9 +248,9 @@ func kubeProxyName(ctx context.Context, x *diagnosis) ([]finding, error) {
 		return nil, nil // its default is the machine's name
 	}
 	g := finding{observed: observed{what, "apply the plan, which gives it the name (hostnameOverride)"},
-		mend: []string{id}}
+		fix: []string{id}}
 	if _, file, ok := x.file(path); ok {
-		g.mend = []string{file, id}
+		g.fix = []string{file, id}
 	}
 	return []finding{g}, nil
 }
@@ -274,31 +274,31 @@ func clusterDNS(ctx context.Context, x *diagnosis) (out []finding, err error) {
 		return nil, err
 	}
 	// A file that no step writes is kubeadm's, which has it from the cluster.
-	remedy, mend := "correct the ConfigMap kube-system/kubelet-config, from which kubeadm has written "+path+
+	remedy, fix := "correct the ConfigMap kube-system/kubelet-config, from which kubeadm has written "+path+
 		", and that file", []string(nil)
 	if f, file, ok := x.file(path); ok {
-		remedy, mend = "apply the plan, which writes "+path, []string{file, id}
+		remedy, fix = "apply the plan, which writes "+path, []string{file, id}
 		if yaml.Unmarshal([]byte(f.Content), &planned) != nil {
 			planned.ClusterDNS = nil // it has values that are not known yet
 		}
 	}
 	if broken {
-		return append(out, finding{observed{err.Error(), remedy}, mend, nil}), nil
+		return append(out, finding{observed{err.Error(), remedy}, fix, nil}), nil
 	}
 	if x.e.Facts.OS == "windows" && config.ResolvConf != nil && *config.ResolvConf != "" {
 		out = append(out,
 			finding{observed{fmt.Sprintf("the kubelet reads its name servers from %s, a file that Windows does not "+
-				"have", *config.ResolvConf), remedy}, mend, nil})
+				"have", *config.ResolvConf), remedy}, fix, nil})
 	}
 	if len(config.ClusterDNS) == 0 {
 		return append(out,
 			finding{observed{"the kubelet gives pods no name server of the cluster (clusterDNS is empty)", remedy},
-				mend, nil}), nil
+				fix, nil}), nil
 	}
 	if planned.ClusterDNS != nil && !slices.Equal(config.ClusterDNS, planned.ClusterDNS) {
 		return append(out,
 			finding{observed{fmt.Sprintf("pods ask %s for names, and the plan says %s",
-				strings.Join(config.ClusterDNS, ", "), strings.Join(planned.ClusterDNS, ", ")), remedy}, mend, nil}), nil
+				strings.Join(config.ClusterDNS, ", "), strings.Join(planned.ClusterDNS, ", ")), remedy}, fix, nil}), nil
 	}
 	if err := asked(x.c.ServicesWhy); err != nil {
 		return out, err

@@ -136,7 +136,7 @@ func (p *patient) nssm(values ...string) {
 }
 
 // examine makes the machine, does to it what the case says, and looks.
-func (p *patient) examine() doctor.ExamineReply {
+func (p *patient) examine() doctor.DiagnoseReply {
 	p.t.Helper()
 	h, err := sandbox.Open(p.config)
 	stepstest.Must(p.t, err)
@@ -165,7 +165,7 @@ func (p *patient) examine() doctor.ExamineReply {
 	stepstest.Must(p.t, err)
 	stepstest.Must(p.t, os.WriteFile(filepath.Join(p.config.Path, ".sandbox", "quirks.json"), raw, 0o600))
 	x := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {})
-	reply, err := examine(p.t, x, doctor.ExamineRequest{Node: "win-1", Steps: p.list, PodCIDR: []string{"registered.pod_cidr"}, Cluster: p.view})
+	reply, err := examine(p.t, x, doctor.DiagnoseRequest{Node: "win-1", Steps: p.list, PodCIDR: []string{"registered.pod_cidr"}, Cluster: p.view})
 	stepstest.Must(p.t, err)
 	if reply.Mutations != 0 {
 		p.t.Errorf("%d mutating calls", reply.Mutations)
@@ -182,7 +182,7 @@ var symptomCases = []struct {
 	provoke func(p *patient)
 	near    func(p *patient)
 	has     string   // part of what is seen
-	mend    []string // steps, or "restart NAME"
+	fix     []string // steps, or "restart NAME"
 }{
 	{id: "node-service-stopped", provoke: func(p *patient) {
 		p.do(func(h host.Host) error { return h.StopService(p.t.Context(), "flanneld") })
@@ -192,7 +192,7 @@ var symptomCases = []struct {
 				stepstest.Spec("service", "idle",
 					&kinds.Service{ServiceConfig: host.ServiceConfig{Name: "idle", Start: host.StartManual,
 						Command: []string{`C:\x\kubelet-run.exe`}}, State: host.ServiceStopped}))
-		}, has: `service flanneld is stopped; its log is C:\x\flanneld.log`, mend: []string{"flanneld"}},
+		}, has: `service flanneld is stopped; its log is C:\x\flanneld.log`, fix: []string{"flanneld"}},
 	{id: "node-not-ready", provoke: func(p *patient) {
 		p.view.Node.Ready, p.view.Node.ReadyReason = false, "KubeletNotReady: container runtime network not ready"
 	},
@@ -215,34 +215,34 @@ var symptomCases = []struct {
 		p.register("kubelet", func(c *host.ServiceConfig) { c.Command[1] = "--service" })
 	}, near: func(p *patient) {
 		p.register("kubelet", func(c *host.ServiceConfig) { c.Command = append(c.Command, "--v=4") })
-	}, has: "kubelet is registered without --windows-service, but with --service", mend: []string{"kubelet"}},
+	}, has: "kubelet is registered without --windows-service, but with --service", fix: []string{"kubelet"}},
 	{id: "service-wrapper", provoke: func(p *patient) { p.nssm("AppStdout") }, near: func(p *patient) {
 		p.nssm("AppStdout", "AppStderr")
 	},
-		has:  "kube-proxy runs under nssm, which is not told where its output goes (AppStderr)",
-		mend: []string{"kube_proxy"}},
+		has: "kube-proxy runs under nssm, which is not told where its output goes (AppStderr)",
+		fix: []string{"kube_proxy"}},
 	{id: "kube-proxy-name", provoke: func(p *patient) { p.file(`C:\x\kube-proxy.yaml`, "mode: kernelspace\n") },
 		near: func(p *patient) {
 			p.config.Hostname = "WIN-1"
 			p.file(`C:\x\kube-proxy.yaml`, "mode: kernelspace\n")
-		}, has: "kube-proxy does not know the name of its Node", mend: []string{"kube_proxy_config", "kube_proxy"}},
+		}, has: "kube-proxy does not know the name of its Node", fix: []string{"kube_proxy_config", "kube_proxy"}},
 	{id: "dns", provoke: func(p *patient) { p.view.Services[1].ClusterIP = "10.96.0.11" },
 		near: func(p *patient) { p.view.Services[1].Namespace = "elsewhere" },
 		has:  "pods ask 10.96.0.10 for names, and no service of the cluster has that address"},
 	{id: "network-adapter", provoke: func(p *patient) { p.quirks.Networks = nil },
 		near: func(p *patient) {
 			p.quirks.Networks[0].Name = "Flannel.4096"
-		}, has: "there is no HNS network flannel.4096", mend: []string{"restart flanneld"}},
+		}, has: "there is no HNS network flannel.4096", fix: []string{"restart flanneld"}},
 	{id: "network-address", provoke: func(p *patient) { p.quirks.Networks[0].ManagementIP = "" },
 		near: func(p *patient) { p.quirks.Networks[0].Subnets = nil }, has: "flannel.4096 has no management address",
-		mend: []string{"restart flanneld"}},
+		fix: []string{"restart flanneld"}},
 	{id: "subnet-file", provoke: func(p *patient) { p.remove(podSubnet) },
 		near: func(p *patient) {
 			p.file(podSubnet, strings.ReplaceAll(subnetEnv, "\n", "\r\n")+"FLANNEL_IPV6_NETWORK=\r\n")
-		}, has: podSubnet + " is missing", mend: []string{"restart flanneld"}},
+		}, has: podSubnet + " is missing", fix: []string{"restart flanneld"}},
 	{id: "stale-subnet", provoke: func(p *patient) { p.view.Node.PodCIDR = "10.244.9.0/24" },
 		near: func(p *patient) { p.file(`C:\k\SourceVip.json`, `{"ip4":{"ip":"10.244.3.9/24"}}`) },
-		has:  "outside of the Node's pod network 10.244.9.0/24", mend: []string{"source_vip", "kube_proxy_config",
+		has:  "outside of the Node's pod network 10.244.9.0/24", fix: []string{"source_vip", "kube_proxy_config",
 			"kube_proxy"}},
 	{id: "outbound-exceptions", provoke: func(p *patient) {
 		p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.96.0.0/12"`, `"0.0.0.0/0"`, 1))
@@ -250,10 +250,10 @@ var symptomCases = []struct {
 		p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.244.0.0/16","10.96.0.0/12"`,
 			`"10.96.0.0/12", "10.244.0.0/16"`, 1))
 	}, has: "does not except 10.96.0.0/12 from address translation, and excepts 0.0.0.0/0 besides",
-		mend: []string{"cni_conf"}},
+		fix: []string{"cni_conf"}},
 	{id: "cni-other", provoke: func(p *patient) { p.file(`C:\x\0-containerd-nat.json`, "{}") },
 		near: func(p *patient) { p.file(`C:\x\20-other.conf`, "{}") },
-		has:  `C:\x\0-containerd-nat.json is read in place of 10-flannel.conflist`, mend: []string{"cni_conf_first"}},
+		has:  `C:\x\0-containerd-nat.json is read in place of 10-flannel.conflist`, fix: []string{"cni_conf_first"}},
 	{id: "mac-spoofing", provoke: func(p *patient) {
 		p.bridge("L2Bridge")
 		p.registry(`HKLM\HARDWARE\DESCRIPTION\System\BIOS`, "SystemProductName", "Virtual Machine")
@@ -290,15 +290,15 @@ func TestSymptoms(t *testing.T) {
 			c.provoke(p)
 			list := p.examine().Symptoms
 			i := slices.IndexFunc(list, func(s doctor.Symptom) bool { return s.ID == c.id })
-			if i < 0 || !strings.Contains(list[i].Seen, c.has) || list[i].Why == "" || list[i].Remedy == "" || list[i].Unasked {
+			if i < 0 || !strings.Contains(list[i].Observed, c.has) || list[i].Why == "" || list[i].Remedy == "" || list[i].Unasked {
 				t.Fatalf("not found, want %q in what is seen: %+v", c.has, list)
 			}
-			mend := slices.Clone(list[i].Mend)
+			fix := slices.Clone(list[i].Fix)
 			for _, r := range list[i].Restart {
-				mend = append(mend, "restart "+r)
+				fix = append(fix, "restart "+r)
 			}
-			if !slices.Equal(mend, c.mend) {
-				t.Errorf("it is mended by %q, want %q", mend, c.mend)
+			if !slices.Equal(fix, c.fix) {
+				t.Errorf("it is fixed by %q, want %q", fix, c.fix)
 			}
 			p = newPatient(t)
 			c.near(p)
@@ -390,7 +390,7 @@ func TestSymptomsElsewhere(t *testing.T) {
 			c.do(p)
 			list := p.examine().Symptoms
 			if !slices.ContainsFunc(list, func(s doctor.Symptom) bool {
-				return s.ID == c.id && strings.Contains(s.Seen, c.has) && !s.Unasked
+				return s.ID == c.id && strings.Contains(s.Observed, c.has) && !s.Unasked
 			}) {
 				t.Errorf("want %s with %q: %+v", c.id, c.has, list)
 			}
@@ -416,7 +416,7 @@ func TestSymptomsOfSoundMachines(t *testing.T) {
 	}
 	h := stepstest.OpenHost(t, "windows")
 	reply, err := examine(t, executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {}),
-		doctor.ExamineRequest{Node: "win-1", Steps: newPatient(t).list})
+		doctor.DiagnoseRequest{Node: "win-1", Steps: newPatient(t).list})
 	if err != nil || reply.Joined || len(reply.Symptoms) > 0 {
 		t.Errorf("a machine that has not joined: %+v, %v", reply, err)
 	}
@@ -429,9 +429,9 @@ func TestSymptomsOfDocker(t *testing.T) {
 	p.register("kubelet", func(c *host.ServiceConfig) {
 		c.Command = append(c.Command, "--pod-infra-container-image=mcr.microsoft.com/k8s/core/pause:1.2.0")
 	})
-	if reply := p.examine(); reply.Pause != "mcr.microsoft.com/k8s/core/pause:1.2.0" || !slices.Equal(reply.PauseMend,
+	if reply := p.examine(); reply.Pause != "mcr.microsoft.com/k8s/core/pause:1.2.0" || !slices.Equal(reply.PauseFix,
 		[]string{"kubelet"}) {
-		t.Errorf("pause image %q, mended by %q", reply.Pause, reply.PauseMend)
+		t.Errorf("pause image %q, fixed by %q", reply.Pause, reply.PauseFix)
 	}
 }
 
@@ -446,7 +446,7 @@ func TestSymptomsUnasked(t *testing.T) {
 		"stale-subnet": "no answer (node)", "pods-creating": "no answer (pods)", "image-pull": "no answer (pods)",
 		"node-port-local": "no answer (services)", "service-address-local": "no answer (services)"}
 	for _, s := range p.examine().Symptoms {
-		if !s.Unasked || want[s.ID] == "" || !strings.Contains(s.Seen, want[s.ID]) || s.Severity == steps.SeverityError {
+		if !s.Unasked || want[s.ID] == "" || !strings.Contains(s.Observed, want[s.ID]) || s.Severity == steps.SeverityError {
 			t.Errorf("%+v", s)
 		}
 		delete(want, s.ID)
@@ -456,10 +456,10 @@ func TestSymptomsUnasked(t *testing.T) {
 	}
 }
 
-func examine(t *testing.T, x *executor.Executor, req doctor.ExamineRequest) (doctor.ExamineReply, error) {
+func examine(t *testing.T, x *executor.Executor, req doctor.DiagnoseRequest) (doctor.DiagnoseReply, error) {
 	h, e, err := x.Machine(t.Context(), req.Node, "doctor")
 	stepstest.Must(t, err)
-	reply, err := doctor.Examine(t.Context(), h, e, req)
+	reply, err := doctor.Diagnose(t.Context(), h, e, req)
 	reply.Mutations = x.Mutations()
 	return reply, err
 }

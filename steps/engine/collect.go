@@ -36,7 +36,7 @@ type collecting struct{ *hostRun }
 func (h collecting) run(ctx context.Context) Collected {
 	g := Collected{Node: h.node, Check: h.report}
 	reply, err := ask(ctx, h.hostRun, "checking", wire.Collect,
-		collect.GatherRequest{Node: h.node.Name, Steps: h.node.Steps})
+		collect.CollectRequest{Node: h.node.Name, Steps: h.node.Steps})
 	g.Parts, g.Err = reply.Parts, err
 	if err == nil && g.Check.Err != nil {
 		g.Check.Facts = reply.Facts

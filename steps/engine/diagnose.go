@@ -127,7 +127,7 @@ func (h diagnosing) run(ctx context.Context, view doctor.ClusterView) (d Diagnos
 	}
 	view = h.viewNode(ctx, view)
 	exam, err := ask(ctx, h.hostRun, "checking", wire.Diagnose,
-		doctor.ExamineRequest{Node: h.node.Name, Steps: h.specs(steps.OnHost), Cluster: view, PodCIDR: podCIDRs(h.node)})
+		doctor.DiagnoseRequest{Node: h.node.Name, Steps: h.specs(steps.OnHost), Cluster: view, PodCIDR: podCIDRs(h.node)})
 	if d.Err = err; err != nil {
 		return d
 	}
@@ -148,15 +148,15 @@ func podCIDRs(n plan.Node) (refs []string) {
 }
 
 // pauseSymptoms judges the pause image of a Windows machine.
-func (h diagnosing) pauseSymptoms(exam doctor.ExamineReply) (out []doctor.Symptom) {
+func (h diagnosing) pauseSymptoms(exam doctor.DiagnoseReply) (out []doctor.Symptom) {
 	if exam.Pause == "" || exam.Facts.OS != "windows" {
 		return nil
 	}
 	add := func(id, seen, remedy string) {
 		list := doctor.Symptoms()
 		f := list[slices.IndexFunc(list, func(f steps.Findable) bool { return f.ID == id })]
-		out = append(out, doctor.Symptom{Finding: steps.Finding{ID: id, Severity: f.Severity, Seen: seen, Why: f.Doc,
-			Remedy: remedy, Waived: slices.Contains(h.waived(), id)}, Mend: exam.PauseMend})
+		out = append(out, doctor.Symptom{Finding: steps.Finding{ID: id, Severity: f.Severity, Observed: seen, Why: f.Doc,
+			Remedy: remedy, Waived: slices.Contains(h.waived(), id)}, Fix: exam.PauseFix})
 	}
 	if v := compat.CheckPause(exam.Pause, exam.Facts.Build); v.Status == compat.Refused {
 		remedy := "give the plan an image for this build: runtime { pause_image = ... }"

@@ -63,8 +63,8 @@ func TestDiagnose(t *testing.T) {
 		var ids []string
 		for _, s := range image(name) {
 			ids = append(ids, s.ID)
-			if s.Seen == "" || s.Why == "" || s.Remedy == "" ||
-				!slices.Equal(s.Mend, []string{"containerd_config", "containerd"}) {
+			if s.Observed == "" || s.Why == "" || s.Remedy == "" ||
+				!slices.Equal(s.Fix, []string{"containerd_config", "containerd"}) {
 				t.Errorf("%s: %+v", name, s)
 			}
 		}
@@ -91,7 +91,7 @@ func TestDiagnoseWithoutCluster(t *testing.T) {
 		}
 		if s.Unasked {
 			unasked++
-			if !strings.Contains(s.Seen, kube.ErrUnreachable.Error()) {
+			if !strings.Contains(s.Observed, kube.ErrUnreachable.Error()) {
 				t.Errorf("%+v", s)
 			}
 		}
@@ -112,9 +112,9 @@ func TestMending(t *testing.T) {
 		want  string
 	}{
 		"nothing": {doctor.Symptom{}, ""},
-		"waived":  {doctor.Symptom{Finding: steps.Finding{Waived: true}, Mend: []string{"kubelet"}}, ""},
-		"file":    {doctor.Symptom{Mend: []string{"cni_conf"}}, "cni_conf"},
-		"values": {doctor.Symptom{Mend: []string{"kube_proxy_config", "kube_proxy"}},
+		"waived":  {doctor.Symptom{Finding: steps.Finding{Waived: true}, Fix: []string{"kubelet"}}, ""},
+		"file":    {doctor.Symptom{Fix: []string{"cni_conf"}}, "cni_conf"},
+		"values": {doctor.Symptom{Fix: []string{"kube_proxy_config", "kube_proxy"}},
 			"registered source_vip kube_proxy_config kube_proxy kube_proxy_ready"},
 		"restart": {doctor.Symptom{Restart: []string{"flanneld"}},
 			"kube_proxy_stop flanneld_stop registered flanneld flannel_network subnet_env kube_proxy kube_proxy_ready"},

@@ -32,7 +32,7 @@ type Options struct {
 	Drain kube.DrainOptions
 	// Holder is who changes hosts and cluster; they are locked for it while they are
 	// changed. Without a Run nothing is locked.
-	Holder steps.Holder
+	Holder steps.LockHolder
 	// Version of nodejoin and PlanDigest of the plan's files are noted on hosts and
 	// Nodes that a run with a Holder has changed.
 	Version, PlanDigest string
@@ -45,7 +45,7 @@ type Options struct {
 	// plan after a boot, or why nothing can. nil = that machine is not rebooted.
 	Resume func(n plan.Node, f host.Facts) (*Resume, error)
 	// Gone reports whether a holder's run has ended, as far as can be seen from here. nil = never.
-	Gone func(steps.Holder) bool
+	Gone func(steps.LockHolder) bool
 	// PruneChanged removes what the plan no longer names even if it was changed since.
 	PruneChanged bool
 }

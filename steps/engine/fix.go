@@ -24,7 +24,7 @@ func Fixes(n plan.Node, found []doctor.Symptom) plan.Node {
 		if s.Waived {
 			continue
 		}
-		for _, id := range s.Mend {
+		for _, id := range s.Fix {
 			want[id] = true
 		}
 		for _, name := range s.Restart {

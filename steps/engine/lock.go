@@ -92,12 +92,12 @@ const (
 
 // firstOf reports whether the run that left something behind was not reported yet: its
 // Lease and the locks of all its hosts are left, and are one story.
-func (s *Session) firstOf(by steps.Holder) bool {
+func (s *Session) firstOf(by steps.LockHolder) bool {
 	_, known := s.reported.LoadOrStore(by.Run, true)
 	return !known
 }
 
-func (s *Session) gone(by steps.Holder) bool { return s.opt.Gone != nil && s.opt.Gone(by) }
+func (s *Session) gone(by steps.LockHolder) bool { return s.opt.Gone != nil && s.opt.Gone(by) }
 
 // letGo ends hold. If the host can no longer be reached, the next run finds the lock.
 func (h *hostRun) letGo(ctx context.Context) {
@@ -188,10 +188,10 @@ func (s *Session) renew(ctx context.Context, l kube.Lease) {
 }
 
 // holderOf reads the note of a Lease; one that is not nodejoin's has its holder's name.
-func holderOf(l kube.Lease) steps.Holder {
-	var h steps.Holder
+func holderOf(l kube.Lease) steps.LockHolder {
+	var h steps.LockHolder
 	if json.Unmarshal([]byte(l.Note), &h) != nil || h.Run != l.Holder {
-		h = steps.Holder{Run: l.Holder, User: l.Holder, Host: "an unknown machine", Command: "a run", Since: l.Renewed}
+		h = steps.LockHolder{Run: l.Holder, User: l.Holder, Host: "an unknown machine", Command: "a run", Since: l.Renewed}
 	}
 	return h
 }

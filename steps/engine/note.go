@@ -40,7 +40,7 @@ func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteFor)
 	defer cancel()
-	n.Seen = h.versionSeen(ctx, sum)
+	n.RanVersions = h.versionSeen(ctx, sum)
 	if h.conn != nil {
 		if _, err := do(ctx, h, wire.Note, n, nil); err != nil && !dropped(err) {
 			h.emit(event.Warning{Host: h.node.Name, Summary: "the run is not noted on the machine", Detail: err.Error()})

@@ -193,7 +193,7 @@ func (h *hostRun) check(ctx context.Context) {
 			return
 		}
 	}
-	h.report.Snapshot, h.report.Untouched, h.seen = reply.Snapshot, reply.Untouched, reply.Seen
+	h.report.Snapshot, h.report.Untouched, h.seen = reply.Snapshot, reply.Untouched, reply.RanVersions
 	if results == nil {
 		results = map[string]steps.Result{}
 	}

@@ -225,7 +225,7 @@ func TestArchiveOfAnotherVersion(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.one = true
-	w.holder = steps.Holder{Run: "20261122-120000-AAAAAA", Command: "apply"} // else nothing is noted
+	w.holder = steps.LockHolder{Run: "20261122-120000-AAAAAA", Command: "apply"} // else nothing is noted
 	w.kubernetes("1.36.2")
 	w.edit(`(?m)^  kubernetes .*$`, `  kubernetes = "1.36.3"`)
 	if _, sum := w.apply(-1); sum.Hosts[0].Failed != "registered" ||

@@ -56,7 +56,7 @@ type world struct {
 	skip          []string           // nodes that --skip names
 	heard         func(event.Event)  // is told each event; may be nil
 	now           func() time.Time   // of engine.Options
-	holder        steps.Holder       // of engine.Options
+	holder        steps.LockHolder   // of engine.Options
 	boots         *slowBoot          // how machines go down and come back; nil = at once
 	lostRollbacks int                // answers to taking back that are lost
 	cut           bool               // and with them the way to the machine

@@ -80,7 +80,7 @@ type CheckReply struct {
 	Snapshot *OpenSnapshot `json:"snapshot,omitempty"`
 	// Seen are the versions that an earlier run has seen run of what is unpacked, by the
 	// step that unpacked it.
-	Seen map[string]string `json:"seen,omitempty"`
+	RanVersions map[string]string `json:"ran_versions,omitempty"`
 	// Removals is what the plan no longer names, of a request for the Whole plan.
 	Removals Removals `json:"removals,omitzero"`
 }
@@ -188,10 +188,10 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 	}
 	for id, u := range x.record.Archives {
 		if u.Version != "" {
-			if reply.Seen == nil {
-				reply.Seen = map[string]string{}
+			if reply.RanVersions == nil {
+				reply.RanVersions = map[string]string{}
 			}
-			reply.Seen[id] = u.Version
+			reply.RanVersions[id] = u.Version
 		}
 	}
 	reply.Mutations = x.Mutations()

@@ -18,17 +18,17 @@ import (
 
 // RunNote says in short what a run did to a machine, or to its Node.
 type RunNote struct {
-	Holder  steps.Holder  `json:"holder"`
-	Ended   time.Time     `json:"ended"`
-	Took    time.Duration `json:"took"`           // nanoseconds
-	Version string        `json:"version"`        // of nodejoin
-	Plan    string        `json:"plan,omitempty"` // digest of the plan's files, "sha256:..."
-	Result  string        `json:"result"`         // done, failed, interrupted
-	Changed []string      `json:"changed"`        // step ids
-	Failed  string        `json:"failed,omitempty"`
-	Error   string        `json:"error,omitempty"` // summary
+	Holder  steps.LockHolder `json:"holder"`
+	Ended   time.Time        `json:"ended"`
+	Took    time.Duration    `json:"took"`           // nanoseconds
+	Version string           `json:"version"`        // of nodejoin
+	Plan    string           `json:"plan,omitempty"` // digest of the plan's files, "sha256:..."
+	Result  string           `json:"result"`         // done, failed, interrupted
+	Changed []string         `json:"changed"`        // step ids
+	Failed  string           `json:"failed,omitempty"`
+	Error   string           `json:"error,omitempty"` // summary
 	// Seen are the versions that the run has seen run, by the step that unpacked them.
-	Seen map[string]string `json:"seen,omitempty"`
+	RanVersions map[string]string `json:"ran_versions,omitempty"`
 }
 
 // KeepNotes is how many notes a machine keeps; older ones are dropped.
@@ -66,9 +66,9 @@ func (x *Executor) Note(ctx context.Context, n RunNote) error {
 		return err
 	}
 	changed := false
-	for _, id := range slices.Sorted(maps.Keys(n.Seen)) {
-		if u, ok := x.record.Archives[id]; ok && u.Version != n.Seen[id] {
-			u.Version = n.Seen[id]
+	for _, id := range slices.Sorted(maps.Keys(n.RanVersions)) {
+		if u, ok := x.record.Archives[id]; ok && u.Version != n.RanVersions[id] {
+			u.Version = n.RanVersions[id]
 			x.record.Archives[id], changed = u, true
 		}
 	}

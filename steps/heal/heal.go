@@ -166,7 +166,7 @@ func (h *healer) attempt(ctx context.Context, plan steps.BootPlan) (changed []st
 // take takes the lock, for as long as it may take another run to let go of it.
 func (h *healer) take(ctx context.Context, lock *hostlock.Lock, f host.Facts) error {
 	now := time.Now().UTC()
-	by := steps.Holder{Run: fmt.Sprintf("boot-%s-%d", now.Format("20060102-150405"), os.Getpid()),
+	by := steps.LockHolder{Run: fmt.Sprintf("boot-%s-%d", now.Format("20060102-150405"), os.Getpid()),
 		User: "the service of nodejoin", Host: f.Hostname,
 		PID: os.Getpid(), Since: now.Truncate(time.Second), Command: steps.BootCommand}
 	req := steps.LockRequest{Holder: by}

@@ -149,7 +149,7 @@ func TestInOrder(t *testing.T) {
 	m := newMachine(t)
 	other := hostlock.New(m.lockDir)
 	if _, err := other.Take(t.Context(),
-		steps.LockRequest{Holder: steps.Holder{Run: "1", Command: "apply"}}); err != nil {
+		steps.LockRequest{Holder: steps.LockHolder{Run: "1", Command: "apply"}}); err != nil {
 		t.Fatal(err)
 	}
 	calls := 0
@@ -230,7 +230,7 @@ func TestWaitsForAnotherRun(t *testing.T) {
 	m.stop("b", "a")
 	other := hostlock.New(m.lockDir)
 	if _, err := other.Take(ctx,
-		steps.LockRequest{Holder: steps.Holder{Run: "1", Command: "apply", User: "alice"}}); err != nil {
+		steps.LockRequest{Holder: steps.LockHolder{Run: "1", Command: "apply", User: "alice"}}); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
@@ -265,7 +265,7 @@ func TestStopped(t *testing.T) {
 				opt.Host, line = host.Intercept(m.Host, func(string, string) error { return errors.New("no") }), "next try in"
 				opt.Pause = time.Hour
 			} else if _, err := hostlock.New(m.lockDir).Take(ctx,
-				steps.LockRequest{Holder: steps.Holder{Run: "1"}}); err != nil {
+				steps.LockRequest{Holder: steps.LockHolder{Run: "1"}}); err != nil {
 				t.Fatal(err)
 			}
 			ended := make(chan error, 1)

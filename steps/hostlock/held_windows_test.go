@@ -29,7 +29,7 @@ func TestHolderIsRead(t *testing.T) {
 	}
 	l := New(dir)
 	read()
-	reply, err := l.Take(t.Context(), steps.LockRequest{Holder: steps.Holder{Run: "new"}})
+	reply, err := l.Take(t.Context(), steps.LockRequest{Holder: steps.LockHolder{Run: "new"}})
 	if err != nil || reply.By != nil || reply.Left == nil || reply.Left.Run != "old" {
 		t.Fatalf("%+v, %v", reply, err)
 	}

@@ -69,7 +69,7 @@ func (l *Lock) Take(ctx context.Context, req steps.LockRequest) (steps.LockReply
 		}
 		if by == nil {
 			// it has not written its name yet
-			by = &steps.Holder{Command: "a run", User: "somebody", Host: "an unknown machine"}
+			by = &steps.LockHolder{Command: "a run", User: "somebody", Host: "an unknown machine"}
 		}
 		return steps.LockReply{By: by}, nil
 	}
@@ -114,7 +114,7 @@ func tryFor(ctx context.Context, file *flock.Flock, bound time.Duration) error {
 const maxHolder = 16 << 10
 
 // holder reads whose the lock is or was; nil: nobody's.
-func (l *Lock) holder() (*steps.Holder, error) {
+func (l *Lock) holder() (*steps.LockHolder, error) {
 	path := filepath.Join(l.dir, HolderFile)
 	fi, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -123,7 +123,7 @@ func (l *Lock) holder() (*steps.Holder, error) {
 	if err != nil {
 		return nil, err
 	}
-	var h steps.Holder
+	var h steps.LockHolder
 	var b []byte
 	err = patiently(func() error {
 		b, err = os.ReadFile(path)
@@ -136,14 +136,14 @@ func (l *Lock) holder() (*steps.Holder, error) {
 		return nil, err
 	}
 	if fi.Size() > maxHolder || json.Unmarshal(b, &h) != nil || h.Run == "" {
-		h = steps.Holder{Run: "unknown", Command: "a run", User: "somebody", Host: "an unknown machine",
+		h = steps.LockHolder{Run: "unknown", Command: "a run", User: "somebody", Host: "an unknown machine",
 			Since: fi.ModTime()}
 	}
 	return &h, nil
 }
 
 // write replaces the holder's file. The lock is held, so nobody else writes it.
-func (l *Lock) write(h steps.Holder) error {
+func (l *Lock) write(h steps.LockHolder) error {
 	b, err := json.Marshal(h)
 	if err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"nodejoin/steps"
 )
 
-func holder(run string) steps.Holder {
-	return steps.Holder{Run: run, User: "alice", Host: "ctl", PID: 7,
+func holder(run string) steps.LockHolder {
+	return steps.LockHolder{Run: run, User: "alice", Host: "ctl", PID: 7,
 		Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Command: "apply"}
 }
 

@@ -78,15 +78,15 @@ type preflightCheck struct {
 	why      string
 	// look tells what does not hold. Absence is an answer to be judged by it; any other
 	// error means that it could not be asked.
-	look func(ctx context.Context, s *survey) ([]seen, error)
+	look func(ctx context.Context, s *survey) ([]observed, error)
 }
 
-// seen is what one look found.
-type seen struct{ what, remedy string }
+// observed is what one look found.
+type observed struct{ what, remedy string }
 
 // found is a look's answer of one thing.
-func found(remedy, format string, args ...any) ([]seen, error) {
-	return []seen{{fmt.Sprintf(format, args...), remedy}}, nil
+func found(remedy, format string, args ...any) ([]observed, error) {
+	return []observed{{fmt.Sprintf(format, args...), remedy}}, nil
 }
 
 // Check looks at everything and gives all that was found.
@@ -108,12 +108,12 @@ func (q *Preflight) Check(ctx context.Context, r host.Reader, e *steps.Env) (ste
 			Waived: slices.Contains(q.Waive, check.id)}
 		for _, l := range list {
 			f := base
-			f.Seen, f.Remedy = l.what, l.remedy
+			f.Observed, f.Remedy = l.what, l.remedy
 			c.Findings = append(c.Findings, f)
 		}
 		if err != nil {
 			f := base
-			f.Unasked, f.Seen = true, "could not be checked: "+err.Error()
+			f.Unasked, f.Observed = true, "could not be checked: "+err.Error()
 			f.Remedy = fmt.Sprintf("mend what kept it from being asked, or look yourself and say waive = [%q]", check.id)
 			if errors.Is(err, host.ErrUnsupported) && f.Severity == steps.SeverityError {
 				f.Severity = steps.SeverityWarning // the machine has no such thing to ask, so asking again does not help
@@ -132,7 +132,7 @@ func refusal(list []steps.Finding) error {
 	var what, remedies []string
 	for _, f := range list {
 		if f.Severity == steps.SeverityError && !f.Waived {
-			what = append(what, f.ID+": "+f.Seen)
+			what = append(what, f.ID+": "+f.Observed)
 			if !slices.Contains(remedies, f.Remedy) {
 				remedies = append(remedies, f.Remedy)
 			}

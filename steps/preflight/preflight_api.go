@@ -15,7 +15,7 @@ import (
 // apiCertificate judges the API server as programs of the node will: by the name that they
 // ask, and the cluster's CA. The times of the certificate are held against the server's
 // clock, as clock-skew tells of the machine's.
-func apiCertificate(ctx context.Context, s *survey) ([]seen, error) {
+func apiCertificate(ctx context.Context, s *survey) ([]observed, error) {
 	answer, err := s.api(ctx)
 	if err != nil || s.q.CA == "" || steps.HasRef(s.q.CA) || len(answer.Certificates) == 0 {
 		return nil, nil //nolint:nilerr // api-name and api-unreachable report it

@@ -83,7 +83,7 @@ func TestPreflightAPICertificate(t *testing.T) {
 		}
 		list, refused := s.Findings()
 		at := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == "api-certificate" })
-		if (at >= 0) != (c.has != "") || at >= 0 && (!strings.Contains(list[at].Seen, c.has) ||
+		if (at >= 0) != (c.has != "") || at >= 0 && (!strings.Contains(list[at].Observed, c.has) ||
 			list[at].Unasked != c.unasked || refused == nil) {
 			t.Errorf("%s: %+v, %v; want %q", c.what, list, refused, c.has)
 		}

@@ -13,8 +13,8 @@ import (
 
 // openFolders looks at the folders above those that steps close. A folder that nodejoin
 // makes on the way is closed as well; one that was there keeps what it has.
-func openFolders(ctx context.Context, s *survey) ([]seen, error) {
-	var out []seen
+func openFolders(ctx context.Context, s *survey) ([]observed, error) {
+	var out []observed
 	os := s.facts().OS
 	asked := map[string]bool{} // by path key, or closed by a step
 	for _, dir := range s.q.Guarded {
@@ -32,12 +32,12 @@ func openFolders(ctx context.Context, s *survey) ([]seen, error) {
 			case err != nil:
 				return out, err
 			case fi.Open:
-				out = append(out, seen{"others than administrators may rename " + dir + " or what lies in it",
+				out = append(out, observed{"others than administrators may rename " + dir + " or what lies in it",
 					fmt.Sprintf("take the rights to change %s itself from all but SYSTEM and Administrators "+
 						"(icacls, this folder only; what is in it may keep its own), or move it away, so that nodejoin makes it", dir)})
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b seen) int { return strings.Compare(a.what, b.what) })
+	slices.SortFunc(out, func(a, b observed) int { return strings.Compare(a.what, b.what) })
 	return out, nil
 }

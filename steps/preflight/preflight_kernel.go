@@ -14,7 +14,7 @@ import (
 var linuxChecks = []preflightCheck{
 	{id: "swap", severity: steps.SeverityError, os: "linux",
 		why: "the kubelet does not start while swap space is in use, unless it is told otherwise",
-		look: func(_ context.Context, s *survey) ([]seen, error) {
+		look: func(_ context.Context, s *survey) ([]observed, error) {
 			if have := s.facts().Swap; s.q.NoSwap && have > 0 {
 				return found("turn it off (swapoff -a, and its lines in /etc/fstab), or tell the kubelet in the "+
 					"plan: config = { failSwapOn = false }", "%s of swap space are in use", host.FormatSize(have))
@@ -23,7 +23,7 @@ var linuxChecks = []preflightCheck{
 		}},
 	{id: "control-groups", severity: steps.SeverityError, os: "linux",
 		why: "the kubelet from 1.35 on starts with version 2 of control groups only, unless it is told otherwise",
-		look: func(_ context.Context, s *survey) ([]seen, error) {
+		look: func(_ context.Context, s *survey) ([]observed, error) {
 			if have := s.facts().Cgroup; s.q.CgroupV2 && have != "v2" {
 				return found("boot with systemd.unified_cgroup_hierarchy=1, or tell the kubelet in the plan: config "+
 					"= { failCgroupV1 = false }", "the machine has control groups %s", cmp.Or(have, "of no known version"))
@@ -31,8 +31,8 @@ var linuxChecks = []preflightCheck{
 			return nil, nil
 		}},
 	{id: "program-missing", severity: steps.SeverityError, os: "linux", why: "the node's services run it",
-		look: func(ctx context.Context, s *survey) ([]seen, error) {
-			var out []seen
+		look: func(ctx context.Context, s *survey) ([]observed, error) {
+			var out []observed
 			for _, name := range s.q.Programs {
 				there, err := installed(ctx, s.r, name)
 				if err != nil {
@@ -40,7 +40,7 @@ var linuxChecks = []preflightCheck{
 				}
 				if !there {
 					out = append(out,
-						seen{fmt.Sprintf("the program %s is not installed (%s)", name,
+						observed{fmt.Sprintf("the program %s is not installed (%s)", name,
 							strings.Join(programDirs, ", ")), "install it with the machine's package manager"})
 				}
 			}

@@ -24,14 +24,14 @@ var preflightChecks = slices.Concat(machineChecks, windowsChecks, linuxChecks, n
 var machineChecks = []preflightCheck{
 	{id: "operating-system", severity: steps.SeverityError,
 		why: "the programs and settings of a node are those of its operating system",
-		look: func(_ context.Context, s *survey) ([]seen, error) {
+		look: func(_ context.Context, s *survey) ([]observed, error) {
 			if want, have := s.q.OS, s.facts().OS; want != "" && want != have {
 				return found("give the node a profile for its operating system", "the machine runs %s, wanted is %s", have, want)
 			}
 			return nil, nil
 		}},
 	{id: "architecture", severity: steps.SeverityError, why: "programs of another architecture do not start",
-		look: func(_ context.Context, s *survey) ([]seen, error) {
+		look: func(_ context.Context, s *survey) ([]observed, error) {
 			if want, have := s.q.Arch, s.facts().Arch; want != "" && want != have {
 				return found("set the node's arch in the plan", "the machine's architecture is %s, wanted is %s", have, want)
 			}
@@ -39,7 +39,7 @@ var machineChecks = []preflightCheck{
 		}},
 	{id: "administrator", severity: steps.SeverityError,
 		why: "services, the registry and the firewall can be changed by administrators only",
-		look: func(_ context.Context, s *survey) ([]seen, error) {
+		look: func(_ context.Context, s *survey) ([]observed, error) {
 			if !s.facts().Admin {
 				return found("connect as an administrator (Linux: root)", "the login has no administrator rights")
 			}
@@ -51,7 +51,7 @@ var machineChecks = []preflightCheck{
 	// 2 GiB are what the Kubernetes documentation advises to keep for Windows and its services.
 	{id: "memory", severity: steps.SeverityWarning,
 		why: "Windows and its services want 2 GiB for themselves, and what is left is for pods",
-		look: func(_ context.Context, s *survey) ([]seen, error) {
+		look: func(_ context.Context, s *survey) ([]observed, error) {
 			if have := s.facts().Memory; have > 0 && have < 4<<30-256<<20 { // firmware keeps some of it
 				return found("give the machine 4 GiB or more", "the machine has %s of memory", host.FormatSize(have))
 			}
@@ -59,7 +59,7 @@ var machineChecks = []preflightCheck{
 		}},
 	{id: "processors", severity: steps.SeverityWarning,
 		why: "the node's own programs keep one processor busy while pods start",
-		look: func(_ context.Context, s *survey) ([]seen, error) {
+		look: func(_ context.Context, s *survey) ([]observed, error) {
 			if have := s.facts().CPUs; have == 1 {
 				return found("give the machine two processors or more", "the machine has one processor")
 			}
@@ -70,7 +70,7 @@ var machineChecks = []preflightCheck{
 			"certificates, DNS and objects of the cluster, which take names of RFC 1123 only", look: hostName},
 	{id: "host-name-differs", severity: steps.SeverityNote,
 		why: "logs and tools on the machine show another name than the cluster does",
-		look: func(_ context.Context, s *survey) ([]seen, error) {
+		look: func(_ context.Context, s *survey) ([]observed, error) {
 			name, _, _ := strings.Cut(s.e.Node, ".")
 			if s.q.Named {
 				return nil, nil
@@ -84,7 +84,7 @@ var machineChecks = []preflightCheck{
 		}},
 }
 
-func diskSpace(ctx context.Context, s *survey) ([]seen, error) {
+func diskSpace(ctx context.Context, s *survey) ([]observed, error) {
 	if s.q.MinFree == "" {
 		return nil, nil
 	}
@@ -103,7 +103,7 @@ func diskSpace(ctx context.Context, s *survey) ([]seen, error) {
 
 // hostName: RFC 1123, 2.1, letters of either case, as the kubelet writes names in lower
 // case; at most 63 characters with the domain, as a label of Kubernetes can have.
-func hostName(_ context.Context, s *survey) ([]seen, error) {
+func hostName(_ context.Context, s *survey) ([]observed, error) {
 	name := s.facts().Hostname
 	if s.q.Named {
 		return nil, nil
@@ -132,7 +132,7 @@ func hostName(_ context.Context, s *survey) ([]seen, error) {
 var windowsChecks = []preflightCheck{
 	{id: "windows-build", severity: steps.SeverityError, os: "windows",
 		why: "older builds lack what the node's network and runtime call",
-		look: func(_ context.Context, s *survey) ([]seen, error) {
+		look: func(_ context.Context, s *survey) ([]observed, error) {
 			if s.q.MinBuild == "" {
 				return nil, nil
 			}
@@ -180,7 +180,7 @@ var windowsChecks = []preflightCheck{
 			"and they run as SYSTEM", look: openFolders},
 }
 
-func windowsEdition(ctx context.Context, s *survey) ([]seen, error) {
+func windowsEdition(ctx context.Context, s *survey) ([]observed, error) {
 	v, there, err := host.LookupRegistry(ctx, s.r, windowsVersionKey, "InstallationType")
 	if err != nil || !there || strings.HasPrefix(v.String, "Server") { // "Server", "Server Core"
 		return nil, err
@@ -197,7 +197,7 @@ func (s *survey) revision(ctx context.Context) (build string, revision int, err 
 	return s.facts().Build, int(v.Number), err
 }
 
-func updateMissing(ctx context.Context, s *survey) ([]seen, error) {
+func updateMissing(ctx context.Context, s *survey) ([]observed, error) {
 	want, ok := s.q.MinRevisions[s.facts().Build]
 	if !ok {
 		return nil, nil
@@ -210,7 +210,7 @@ func updateMissing(ctx context.Context, s *survey) ([]seen, error) {
 		"the machine's build is %s.%d, the lowest that works is %s.%d", build, have, build, want)
 }
 
-func updateBroken(ctx context.Context, s *survey) ([]seen, error) {
+func updateBroken(ctx context.Context, s *survey) ([]observed, error) {
 	if len(s.q.BadRevisions) == 0 {
 		return nil, nil
 	}
@@ -226,7 +226,7 @@ func updateBroken(ctx context.Context, s *survey) ([]seen, error) {
 
 // pendingReboot looks in the three places where Windows notes it: those of
 // servicing, of Windows Update, and of files to be renamed while it boots.
-func pendingReboot(ctx context.Context, s *survey) ([]seen, error) {
+func pendingReboot(ctx context.Context, s *survey) ([]observed, error) {
 	by, err := host.ServicingWaits(ctx, s.r)
 	if err != nil {
 		return nil, err
@@ -247,7 +247,7 @@ func pendingReboot(ctx context.Context, s *survey) ([]seen, error) {
 
 // featureReboot is of a machine that nodejoin may not reboot. One that it may is rebooted
 // first, by a step of its own (Reboot.FeaturesAfter).
-func featureReboot(ctx context.Context, s *survey) ([]seen, error) {
+func featureReboot(ctx context.Context, s *survey) ([]observed, error) {
 	why, err := host.FeaturesWait(ctx, s.r, s.q.Features)
 	if err != nil || len(why) == 0 {
 		return nil, err
@@ -257,7 +257,7 @@ func featureReboot(ctx context.Context, s *survey) ([]seen, error) {
 		strings.Join(why, ", "))
 }
 
-func pendingRename(ctx context.Context, s *survey) ([]seen, error) {
+func pendingRename(ctx context.Context, s *survey) ([]observed, error) {
 	if s.q.Named {
 		return nil, nil
 	}
@@ -286,7 +286,7 @@ func (s *survey) serviceStart(ctx context.Context, name string) (start uint64, t
 
 const serviceDisabled = 4
 
-func containersFeature(ctx context.Context, s *survey) ([]seen, error) {
+func containersFeature(ctx context.Context, s *survey) ([]observed, error) {
 	var missing []string
 	for _, name := range containerServices {
 		_, there, err := s.serviceStart(ctx, name)
@@ -304,22 +304,22 @@ func containersFeature(ctx context.Context, s *survey) ([]seen, error) {
 		strings.Join(missing, " and no service "))
 }
 
-func containersServices(ctx context.Context, s *survey) ([]seen, error) {
-	var out []seen
+func containersServices(ctx context.Context, s *survey) ([]observed, error) {
+	var out []observed
 	for _, name := range containerServices {
 		start, _, err := s.serviceStart(ctx, name)
 		if err != nil {
 			return out, err
 		}
 		if start == serviceDisabled {
-			out = append(out, seen{fmt.Sprintf("the service %s is disabled", name), "set the start type of service " +
+			out = append(out, observed{fmt.Sprintf("the service %s is disabled", name), "set the start type of service " +
 				name + " to manual"})
 		}
 	}
 	return out, nil
 }
 
-func pageFile(ctx context.Context, s *survey) ([]seen, error) {
+func pageFile(ctx context.Context, s *survey) ([]observed, error) {
 	v, there, err := host.LookupRegistry(ctx, s.r, sessionManager+`\Memory Management`, "PagingFiles")
 	if err != nil || there && len(slices.DeleteFunc(slices.Clone(v.Strings), func(l string) bool {
 		return strings.TrimSpace(l) == ""
@@ -330,9 +330,9 @@ func pageFile(ctx context.Context, s *survey) ([]seen, error) {
 }
 
 // registryFlag looks whether a value is the number that is wanted.
-func registryFlag(key, name string, want uint64, otherwise, remedy string) func(context.Context, *survey) ([]seen,
+func registryFlag(key, name string, want uint64, otherwise, remedy string) func(context.Context, *survey) ([]observed,
 	error) {
-	return func(ctx context.Context, s *survey) ([]seen, error) {
+	return func(ctx context.Context, s *survey) ([]observed, error) {
 		v, _, err := host.LookupRegistry(ctx, s.r, key, name)
 		if err != nil || v.Number == want {
 			return nil, err
@@ -343,7 +343,7 @@ func registryFlag(key, name string, want uint64, otherwise, remedy string) func(
 
 // defenderExclusions: Defender runs as the service WinDefend, and keeps what it does
 // not scan below its own key or that of its policies.
-func defenderExclusions(ctx context.Context, s *survey) ([]seen, error) {
+func defenderExclusions(ctx context.Context, s *survey) ([]observed, error) {
 	start, there, err := s.serviceStart(ctx, "WinDefend")
 	if err != nil || !there || start == serviceDisabled {
 		return nil, err

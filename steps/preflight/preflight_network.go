@@ -19,7 +19,7 @@ import (
 var networkChecks = []preflightCheck{
 	{id: "no-address", severity: steps.SeverityError,
 		why: "the kubelet reports an address, and other nodes send the pods' packets to it",
-		look: func(_ context.Context, s *survey) ([]seen, error) {
+		look: func(_ context.Context, s *survey) ([]observed, error) {
 			ip := s.address()
 			switch {
 			case !ip.IsValid():
@@ -33,9 +33,9 @@ var networkChecks = []preflightCheck{
 		}},
 	{id: "address-elsewhere", severity: steps.SeverityError,
 		why: "the pods' packets would be sent to another machine, or to none",
-		look: func(ctx context.Context, s *survey) ([]seen, error) {
+		look: func(ctx context.Context, s *survey) ([]observed, error) {
 			const says = "the plan says %s, and none of the machine's adapters has it"
-			var out []seen
+			var out []observed
 			if ip := s.q.Address6; ip != "" && !steps.HasRef(ip) && !slices.Contains(s.facts().IPv6, ip) {
 				out, _ = found("correct management_ip6 in the plan, or the machine's address", says, ip)
 			}
@@ -45,7 +45,7 @@ var networkChecks = []preflightCheck{
 			_, has, err := s.holder(ctx)
 			if err == nil && !has {
 				out = append(out,
-					seen{fmt.Sprintf(says, s.q.Address), "correct management_ip in the plan, or the machine's address"})
+					observed{fmt.Sprintf(says, s.q.Address), "correct management_ip in the plan, or the machine's address"})
 			}
 			return out, err
 		}},
@@ -55,7 +55,7 @@ var networkChecks = []preflightCheck{
 		why: "what is meant for the machine's own network would go to pods or services", look: networkOverlap},
 	{id: "address-leased", severity: steps.SeverityNote,
 		why: "the pod network is bound to the address that the node joined with",
-		look: func(ctx context.Context, s *survey) ([]seen, error) {
+		look: func(ctx context.Context, s *survey) ([]observed, error) {
 			a, has, err := s.holder(ctx)
 			if err != nil || !has || !a.DHCP {
 				return nil, err
@@ -73,7 +73,7 @@ var networkChecks = []preflightCheck{
 			"already holds it", look: addressOnSwitch},
 	{id: "default-routes", severity: steps.SeverityWarning,
 		why: "which address the node reports depends on metrics that change",
-		look: func(ctx context.Context, s *survey) ([]seen, error) {
+		look: func(ctx context.Context, s *survey) ([]observed, error) {
 			list, err := s.adapters(ctx)
 			var names []string
 			for _, a := range list {
@@ -88,7 +88,7 @@ var networkChecks = []preflightCheck{
 				"several adapters have a default route: %s", strings.Join(names, ", "))
 		}},
 	{id: "api-name", severity: steps.SeverityError, why: "no program of the node would find the cluster",
-		look: func(ctx context.Context, s *survey) ([]seen, error) {
+		look: func(ctx context.Context, s *survey) ([]observed, error) {
 			if _, err := s.api(ctx); errors.Is(err, host.ErrNameUnknown) {
 				return found("mend the machine's name servers, or give api_server a name or address that it knows",
 					"the machine does not find %s", s.q.APIServer)
@@ -96,7 +96,7 @@ var networkChecks = []preflightCheck{
 			return nil, nil
 		}},
 	{id: "api-unreachable", severity: steps.SeverityError, why: "the kubelet would never be registered",
-		look: func(ctx context.Context, s *survey) ([]seen, error) {
+		look: func(ctx context.Context, s *survey) ([]observed, error) {
 			if _, err := s.api(ctx); err != nil && !errors.Is(err, host.ErrNameUnknown) {
 				return found("open the way from the machine to the API server (route, firewall, load balancer), or "+
 					"correct api_server", "%s does not answer the machine: %v", s.q.APIServer, reason(err))
@@ -125,7 +125,7 @@ func reason(err error) error {
 	return err
 }
 
-func addressInCluster(_ context.Context, s *survey) ([]seen, error) {
+func addressInCluster(_ context.Context, s *survey) ([]observed, error) {
 	ip := s.address()
 	for _, c := range s.taken() {
 		if c.Contains(ip) {
@@ -138,12 +138,12 @@ func addressInCluster(_ context.Context, s *survey) ([]seen, error) {
 
 // networkOverlap leaves out the adapters that a virtual switch gives the machine
 // ("vEthernet (NAME)"): those of the pod network have addresses of pods.
-func networkOverlap(ctx context.Context, s *survey) ([]seen, error) {
+func networkOverlap(ctx context.Context, s *survey) ([]observed, error) {
 	list, err := s.adapters(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var out []seen
+	var out []observed
 	for _, a := range list {
 		if strings.HasPrefix(a.Name, "vEthernet") || slices.ContainsFunc([]string{"cni", "flannel", "veth"},
 			func(p string) bool { return strings.HasPrefix(a.Name, p) }) {
@@ -153,7 +153,7 @@ func networkOverlap(ctx context.Context, s *survey) ([]seen, error) {
 			for _, c := range s.taken() {
 				if p.Overlaps(c.Prefix) && !c.Contains(s.address()) {
 					out = append(out,
-						seen{fmt.Sprintf("the network %s of %s overlaps that of the %s, %s", p.Masked(), a.Name,
+						observed{fmt.Sprintf("the network %s of %s overlaps that of the %s, %s", p.Masked(), a.Name,
 							c.what, c), "choose networks of the cluster apart from the machine's"})
 				}
 			}
@@ -162,7 +162,7 @@ func networkOverlap(ctx context.Context, s *survey) ([]seen, error) {
 	return out, nil
 }
 
-func staticAddress(ctx context.Context, s *survey) ([]seen, error) {
+func staticAddress(ctx context.Context, s *survey) ([]observed, error) {
 	old, err := host.OlderBuild(s.facts().Build, "10.0.20348")
 	if err != nil || !old || s.q.StaticKept {
 		return nil, err
@@ -184,7 +184,7 @@ func staticAddress(ctx context.Context, s *survey) ([]seen, error) {
 
 // addressOnSwitch looks whether the machine's address is that of a virtual switch
 // ("vEthernet (NAME)"). One of the node's own networks, from an earlier life, is taken over.
-func addressOnSwitch(ctx context.Context, s *survey) ([]seen, error) {
+func addressOnSwitch(ctx context.Context, s *survey) ([]observed, error) {
 	own, err := s.own(ctx)
 	if err != nil || len(own) > 0 || s.q.HNSNetworks == nil {
 		return nil, err
@@ -218,7 +218,7 @@ func (s *survey) api(ctx context.Context) (host.APIAnswer, error) {
 // pkg/controller/certificates/signer, `backdate`).
 const maxSkew = 5 * time.Minute
 
-func clockSkew(ctx context.Context, s *survey) ([]seen, error) {
+func clockSkew(ctx context.Context, s *survey) ([]observed, error) {
 	answer, err := s.api(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("the API server's clock is not known: %w", reason(err))
@@ -243,7 +243,7 @@ func clockSkew(ctx context.Context, s *survey) ([]seen, error) {
 
 // proxyExceptions reads what Go programs read (golang.org/x/net/http/httpproxy):
 // NO_PROXY has names, with what is below them, addresses and networks.
-func proxyExceptions(ctx context.Context, s *survey) ([]seen, error) {
+func proxyExceptions(ctx context.Context, s *survey) ([]observed, error) {
 	u, err := url.Parse(s.q.APIServer)
 	if s.q.Proxy || s.q.APIServer == "" || err != nil {
 		return nil, err
@@ -308,13 +308,13 @@ var neighbourChecks = []preflightCheck{
 		why: "the node is built on a service that something else brings", look: missingServices},
 	{id: "other-kubernetes", severity: steps.SeverityError,
 		why: "two kubelets on one machine undo each other's network and containers",
-		look: func(ctx context.Context, s *survey) ([]seen, error) {
+		look: func(ctx context.Context, s *survey) ([]observed, error) {
 			return registeredServices(ctx, s, "runs a node of its own", "remove that node with the tool that made it",
 				"rke2", "k3s", "k0sworker", "rancher-wins", "microk8s", "windows-instance-config-daemon")
 		}},
 	{id: "other-runtime", severity: steps.SeverityWarning,
 		why: "a second container runtime makes networks and uses space that the node does not know of",
-		look: func(ctx context.Context, s *survey) ([]seen, error) {
+		look: func(ctx context.Context, s *survey) ([]observed, error) {
 			return registeredServices(ctx, s, "is another container runtime", "remove it where no one needs it",
 				"docker", "com.docker.service", "cri-dockerd", "crio", "podman")
 		}},
@@ -331,8 +331,8 @@ var neighbourChecks = []preflightCheck{
 		why: "addresses and networks of an earlier node would be taken for this one's", look: leftovers},
 }
 
-func foreignServices(ctx context.Context, s *survey) ([]seen, error) {
-	var out []seen
+func foreignServices(ctx context.Context, s *survey) ([]observed, error) {
+	var out []observed
 	for _, name := range s.q.Services {
 		svc, err := s.r.Service(ctx, name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -343,41 +343,41 @@ func foreignServices(ctx context.Context, s *survey) ([]seen, error) {
 		}
 		if !steps.Ours(svc, s.e.Record) {
 			out = append(out,
-				seen{fmt.Sprintf("service %s is registered (%s) but not by nodejoin", name,
+				observed{fmt.Sprintf("service %s is registered (%s) but not by nodejoin", name,
 					strings.Join(svc.Command, " ")), steps.ForeignRemedy(name)})
 		}
 	}
 	return out, nil
 }
 
-func missingServices(ctx context.Context, s *survey) ([]seen, error) {
-	var out []seen
+func missingServices(ctx context.Context, s *survey) ([]observed, error) {
+	var out []observed
 	for _, name := range s.q.Required {
 		svc, err := s.r.Service(ctx, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			out = append(out, seen{fmt.Sprintf("service %s is not registered", name),
+			out = append(out, observed{fmt.Sprintf("service %s is not registered", name),
 				fmt.Sprintf("install what service %s belongs to", name)})
 		case err != nil:
 			return out, err
 		case svc.State != host.ServiceRunning:
-			out = append(out, seen{fmt.Sprintf("service %s is %s", name, svc.State), fmt.Sprintf("start service %s", name)})
+			out = append(out, observed{fmt.Sprintf("service %s is %s", name, svc.State), fmt.Sprintf("start service %s", name)})
 		}
 	}
 	return out, nil
 }
 
-func registeredServices(ctx context.Context, s *survey, is, remedy string, names ...string) ([]seen, error) {
+func registeredServices(ctx context.Context, s *survey, is, remedy string, names ...string) ([]observed, error) {
 	list, err := s.registered(ctx, names...)
-	var out []seen
+	var out []observed
 	for _, svc := range list {
-		out = append(out, seen{fmt.Sprintf("service %s %s", svc.Name, is), remedy})
+		out = append(out, observed{fmt.Sprintf("service %s %s", svc.Name, is), remedy})
 	}
 	return out, err
 }
 
 // foreignNetworks counts those that hold an adapter: a network of type NAT does not.
-func foreignNetworks(ctx context.Context, s *survey) ([]seen, error) {
+func foreignNetworks(ctx context.Context, s *survey) ([]observed, error) {
 	if s.q.HNSNetworks == nil {
 		return nil, nil
 	}
@@ -385,11 +385,11 @@ func foreignNetworks(ctx context.Context, s *survey) ([]seen, error) {
 	if errors.Is(err, host.ErrUnsupported) {
 		return nil, nil // no HNS has no networks; containers-feature tells of it
 	}
-	var out []seen
+	var out []observed
 	for _, n := range list {
 		if !s.ownNetwork(n) && slices.Contains([]string{"overlay", "l2bridge", "l2tunnel", "transparent"},
 			strings.ToLower(n.Type)) {
-			out = append(out, seen{fmt.Sprintf("there is an HNS network %s of type %s", n.Name, n.Type),
+			out = append(out, observed{fmt.Sprintf("there is an HNS network %s of type %s", n.Name, n.Type),
 				"remove the network with the tool that made it, where no one needs it"})
 		}
 	}
@@ -402,12 +402,12 @@ func (s *survey) ownNetwork(n host.HNSNetwork) bool {
 }
 
 // leftovers count while no service of the node is nodejoin's: then they are the node's.
-func leftovers(ctx context.Context, s *survey) ([]seen, error) {
+func leftovers(ctx context.Context, s *survey) ([]observed, error) {
 	own, err := s.own(ctx)
 	if err != nil || len(own) > 0 {
 		return nil, err
 	}
-	var out []seen
+	var out []observed
 	for _, file := range s.q.Leftovers {
 		_, err := s.r.Stat(ctx, file)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -416,7 +416,7 @@ func leftovers(ctx context.Context, s *survey) ([]seen, error) {
 		if err != nil {
 			return out, err
 		}
-		out = append(out, seen{file + " is there from an earlier node", "remove " + file + " where that node is gone"})
+		out = append(out, observed{file + " is there from an earlier node", "remove " + file + " where that node is gone"})
 	}
 	return out, nil
 }

@@ -13,7 +13,7 @@ import (
 
 // portsTaken: once a service of the node is nodejoin's own, its ports are too; whose
 // they are cannot be told before, as a service may hold them through a child.
-func portsTaken(ctx context.Context, s *survey) ([]seen, error) {
+func portsTaken(ctx context.Context, s *survey) ([]observed, error) {
 	if len(s.q.Ports) == 0 {
 		return nil, nil
 	}
@@ -22,7 +22,7 @@ func portsTaken(ctx context.Context, s *survey) ([]seen, error) {
 		return nil, err
 	}
 	list, err := s.r.Listeners(ctx)
-	var out []seen
+	var out []observed
 	for _, text := range s.q.Ports {
 		protocol, port, _ := splitPort(text)
 		for _, l := range list {
@@ -31,7 +31,7 @@ func portsTaken(ctx context.Context, s *survey) ([]seen, error) {
 				if l.PID != 0 {
 					by = fmt.Sprintf("process %d", l.PID)
 				}
-				out = append(out, seen{fmt.Sprintf("%s holds port %d/%s", by, port, protocol),
+				out = append(out, observed{fmt.Sprintf("%s holds port %d/%s", by, port, protocol),
 					"end that program, or give it another port"})
 			}
 		}
@@ -41,7 +41,7 @@ func portsTaken(ctx context.Context, s *survey) ([]seen, error) {
 
 // portsDynamic finds ports of the node among those that Windows gives out by itself. Of
 // a machine that has joined the programs hold them.
-func portsDynamic(ctx context.Context, s *survey) ([]seen, error) {
+func portsDynamic(ctx context.Context, s *survey) ([]observed, error) {
 	own, err := s.own(ctx)
 	if err != nil || len(own) > 0 {
 		return nil, err
@@ -61,7 +61,7 @@ func portsDynamic(ctx context.Context, s *survey) ([]seen, error) {
 			}
 		}
 	}
-	var out []seen
+	var out []observed
 	for _, r := range slices.SortedFunc(maps.Keys(within), func(a, b host.PortRange) int {
 		return strings.Compare(a.Protocol, b.Protocol)
 	}) {
@@ -70,19 +70,19 @@ func portsDynamic(ctx context.Context, s *survey) ([]seen, error) {
 			remedy = "netsh interface ipv4 set dynamicport udp start=34000 num=31536, and the same for ipv6"
 		}
 		out = append(out,
-			seen{fmt.Sprintf("the dynamic ports %s hold %s of the node", r, strings.Join(within[r], ", ")), remedy})
+			observed{fmt.Sprintf("the dynamic ports %s hold %s of the node", r, strings.Join(within[r], ", ")), remedy})
 	}
 	return out, nil
 }
 
 // portsExcluded finds ports of the node that Windows gives to no program. Of a machine
 // that has joined they are not asked for, as that takes each for a moment.
-func portsExcluded(ctx context.Context, s *survey) ([]seen, error) {
+func portsExcluded(ctx context.Context, s *survey) ([]observed, error) {
 	own, err := s.own(ctx)
 	if err != nil || len(own) > 0 {
 		return nil, err
 	}
-	var out []seen
+	var out []observed
 	for _, text := range s.q.Ports {
 		protocol, port, _ := splitPort(text)
 		excluded, err := s.r.PortExcluded(ctx, protocol, port)
@@ -90,7 +90,7 @@ func portsExcluded(ctx context.Context, s *survey) ([]seen, error) {
 			return out, err
 		}
 		if excluded {
-			out = append(out, seen{fmt.Sprintf("no program holds port %d/%s, and Windows refuses it", port, protocol),
+			out = append(out, observed{fmt.Sprintf("no program holds port %d/%s, and Windows refuses it", port, protocol),
 				fmt.Sprintf("see whose range it is in (netsh interface ipv4 show excludedportrange %s): one with a "+
 					"star is deleted by netsh, others are of Windows' NAT, which takes them out of the dynamic ports; "+
 					"move those beyond the node's (host { dynamic_ports = \"34000-65535\" } in the plan, netsh for "+

@@ -33,7 +33,7 @@ func ProxyAddress(text string) (address string, ok bool) {
 
 // proxyUnreachable asks the plan's proxies, and those that the machine's programs have
 // from its environment, unless the plan changes that.
-func proxyUnreachable(ctx context.Context, s *survey) ([]seen, error) {
+func proxyUnreachable(ctx context.Context, s *survey) ([]observed, error) {
 	out, err := s.askProxies(ctx, s.q.Proxies, "the plan",
 		"correct the proxy block of the plan, or open the way from the machine to the proxy")
 	if s.q.Proxy {
@@ -45,15 +45,15 @@ func proxyUnreachable(ctx context.Context, s *survey) ([]seen, error) {
 	return append(out, more...), errors.Join(err, err1, err2)
 }
 
-func (s *survey) askProxies(ctx context.Context, list []string, of, remedy string) (out []seen, unknown error) {
+func (s *survey) askProxies(ctx context.Context, list []string, of, remedy string) (out []observed, unknown error) {
 	for _, address := range list {
 		err := s.r.ProbeTCP(ctx, address)
 		switch {
 		case errors.Is(err, host.ErrNameUnknown):
-			out = append(out, seen{fmt.Sprintf("the machine does not find the proxy %s of %s", address, of), remedy})
+			out = append(out, observed{fmt.Sprintf("the machine does not find the proxy %s of %s", address, of), remedy})
 		case errors.Is(err, host.ErrNoAnswer):
 			out = append(out,
-				seen{fmt.Sprintf("the proxy %s of %s does not answer the machine: %v", address, of, reason(err)), remedy})
+				observed{fmt.Sprintf("the proxy %s of %s does not answer the machine: %v", address, of, reason(err)), remedy})
 		case err != nil:
 			unknown = errors.Join(unknown, err)
 		}

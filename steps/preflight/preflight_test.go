@@ -245,7 +245,7 @@ func TestFindables(t *testing.T) {
 			c.provoke(s)
 			list, refused := s.Findings()
 			i := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == c.id })
-			if i < 0 || !strings.Contains(list[i].Seen, c.has) || list[i].Why == "" || list[i].Remedy == "" || list[i].Unasked {
+			if i < 0 || !strings.Contains(list[i].Observed, c.has) || list[i].Why == "" || list[i].Remedy == "" || list[i].Unasked {
 				t.Fatalf("not found, want %q in what is seen: %+v", c.has, list)
 			}
 			has := refused != nil && strings.Contains(refused.Detail, c.id+": ")
@@ -304,7 +304,7 @@ func TestPreflightFamilies(t *testing.T) {
 		s.Adapters(ethernet("Ethernet", "192.0.2.10/24"), host.Adapter{Name: "Storage", Addresses: []string{address}})
 		list, _ := s.Findings()
 		at := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == "network-overlap" })
-		if (at >= 0) != (told != "") || at >= 0 && !strings.Contains(list[at].Seen, told) {
+		if (at >= 0) != (told != "") || at >= 0 && !strings.Contains(list[at].Observed, told) {
 			t.Errorf("%s: have %+v, want %q", address, list, told)
 		}
 	}
@@ -318,7 +318,7 @@ func TestPreflightAddress6(t *testing.T) {
 		list, _ := s.Findings()
 		at := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == "address-elsewhere" })
 		if (at >= 0) != (machine != "fd00::10") || at >= 0 &&
-			(!strings.Contains(list[at].Seen, "the plan says fd00::10") || !strings.Contains(list[at].Remedy,
+			(!strings.Contains(list[at].Observed, "the plan says fd00::10") || !strings.Contains(list[at].Remedy,
 				"management_ip6")) {
 			t.Errorf("the machine has %q: %+v", machine, list)
 		}
@@ -336,7 +336,7 @@ func TestPreflightPlaceholder(t *testing.T) {
 			host.Adapter{Name: "Storage", Addresses: []string{"192.168.255.9/24"}})
 		list, _ := s.Findings()
 		at := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == "network-overlap" })
-		if (at >= 0) != (want != "") || at >= 0 && !strings.Contains(list[at].Seen, want) {
+		if (at >= 0) != (want != "") || at >= 0 && !strings.Contains(list[at].Observed, want) {
 			t.Errorf("%q: have %+v, want %q", placeholder, list, want)
 		}
 	}
@@ -375,7 +375,7 @@ func TestPreflightHostName(t *testing.T) {
 		s.Quirks.HostName = name
 		list, refused := s.Findings()
 		at := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == "host-name" })
-		if (at >= 0) != (has != "") || at >= 0 && (!strings.Contains(list[at].Seen, has) || refused == nil) {
+		if (at >= 0) != (has != "") || at >= 0 && (!strings.Contains(list[at].Observed, has) || refused == nil) {
 			t.Errorf("%s: %+v, %v; want %q", name, list, refused, has)
 		}
 	}
@@ -422,7 +422,7 @@ func TestPreflightProxyExceptions(t *testing.T) {
 		have := ""
 		for _, f := range list {
 			if f.ID == "proxy-exceptions" {
-				_, have, _ = strings.Cut(f.Seen, "NO_PROXY does not have ")
+				_, have, _ = strings.Cut(f.Observed, "NO_PROXY does not have ")
 			}
 		}
 		if have != want {
@@ -466,7 +466,7 @@ func TestPreflightProxies(t *testing.T) {
 		var have []string
 		for _, f := range list {
 			if f.ID == "proxy-unreachable" {
-				have = append(have, f.Seen)
+				have = append(have, f.Observed)
 				if f.Unasked != c.unasked {
 					t.Errorf("%s: unasked is %v", c.name, f.Unasked)
 				}
@@ -492,7 +492,7 @@ func TestDefenderOfRuntime(t *testing.T) {
 		seen := ""
 		for _, f := range list {
 			if f.ID == "defender-exclusions" {
-				seen = f.Seen
+				seen = f.Observed
 			}
 		}
 		if seen != c.seen {

@@ -448,7 +448,7 @@ func (r *hostileRun) session(ctx context.Context) *engine.Session {
 		nodes = append(nodes, n)
 	}
 	s := engine.New(&plan.Compiled{Nodes: nodes}, engine.Options{
-		Holder: steps.Holder{Run: "r", User: "alice", Host: "ctl", PID: os.Getpid(), Command: "apply"},
+		Holder: steps.LockHolder{Run: "r", User: "alice", Host: "ctl", PID: os.Getpid(), Command: "apply"},
 		Emit:   func(e event.Event) { r.events = append(r.events, e) },
 		Connect: func(ctx context.Context, n plan.Node) (transport.Conn, error) {
 			if n.Name == "evil" {

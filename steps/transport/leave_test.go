@@ -53,7 +53,7 @@ func (j *joined) session() *engine.Session {
 			Access: host.AccessPrivate}),
 	}}}}
 	s := engine.New(p, engine.Options{
-		Holder: steps.Holder{Run: "r", User: "alice", Host: "ctl", PID: os.Getpid(), Command: "leave"},
+		Holder: steps.LockHolder{Run: "r", User: "alice", Host: "ctl", PID: os.Getpid(), Command: "leave"},
 		Emit:   func(e event.Event) { j.hear(e) },
 		Connect: func(ctx context.Context, _ plan.Node) (transport.Conn, error) {
 			if j.shut {

@@ -20,8 +20,8 @@ import (
 func TestLockOverSSH(t *testing.T) {
 	m := newMachine(t)
 	one, two := m.dial(t, m.config(m.addr)), m.dial(t, m.config(m.addr))
-	holder := func(run string) steps.Holder {
-		return steps.Holder{Run: run, User: "alice", Host: "ctl", PID: 7, Since: time.Unix(1e9, 0).UTC(), Command: "apply"}
+	holder := func(run string) steps.LockHolder {
+		return steps.LockHolder{Run: run, User: "alice", Host: "ctl", PID: 7, Since: time.Unix(1e9, 0).UTC(), Command: "apply"}
 	}
 	if r, err := one.Lock(t.Context(), steps.LockRequest{Holder: holder("1")}); err != nil || r != (steps.LockReply{}) {
 		t.Fatalf("%+v, %v", r, err)
@@ -59,7 +59,7 @@ func TestLockOverSSH(t *testing.T) {
 
 // What is looked at for a bug report comes over the wire, logs by their end, without
 // the secrets that the steps name.
-func TestGatherOverSSH(t *testing.T) {
+func TestCollectOverSSH(t *testing.T) {
 	m := newMachine(t)
 	dir := t.TempDir()
 	log, conf := filepath.Join(dir, "x.log"), filepath.Join(dir, "x.conf")
@@ -70,7 +70,7 @@ func TestGatherOverSSH(t *testing.T) {
 		t.Fatal(err)
 	}
 	reply, err := Do(t.Context(), m.dial(t, m.config(m.addr)), wire.Collect,
-		collect.GatherRequest{Node: "n1", Steps: []steps.Spec{
+		collect.CollectRequest{Node: "n1", Steps: []steps.Spec{
 			{ID: "c", Kind: "file", Args: steps.MustArgs(&kinds.File{Path: conf})},
 			{ID: "k", Kind: "kubeconfig",
 				Args: steps.MustArgs(&kinds.Kubeconfig{Path: filepath.Join(dir, "none"), Token: "hush-hush"})},
@@ -100,13 +100,13 @@ func TestGatherOverSSH(t *testing.T) {
 }
 
 // What is wrong with a joined machine is looked for over the wire too.
-func TestExamineOverSSH(t *testing.T) {
+func TestDiagnoseOverSSH(t *testing.T) {
 	m := newMachine(t)
 	kubelet := steps.Spec{ID: "kubelet", Kind: "service",
 		Args: steps.MustArgs(&kinds.Service{ServiceConfig: host.ServiceConfig{Name: "nodejoin-no-such-service",
 			Command: []string{"/x"}}})}
 	reply, err := Do(t.Context(), m.dial(t, m.config(m.addr)), wire.Diagnose,
-		doctor.ExamineRequest{Node: "n1", Steps: []steps.Spec{kubelet}}, nil)
+		doctor.DiagnoseRequest{Node: "n1", Steps: []steps.Spec{kubelet}}, nil)
 	if err != nil || reply.Joined || len(reply.Symptoms) != 0 || reply.Facts.OS == "" {
 		t.Errorf("a machine that has not joined: %+v, %v", reply, err)
 	}

@@ -84,9 +84,9 @@ var (
 		Bound: func(executor.RunNote) Bound { return brief(time.Minute) },
 	}
 	// Collect reads what a bug report needs of the machine.
-	Collect = Call[collect.GatherRequest, collect.GatherReply]{
+	Collect = Call[collect.CollectRequest, collect.CollectReply]{
 		Method: "collect", ReadOnly: true, Run: collectParts,
-		Bound: func(req collect.GatherRequest) Bound {
+		Bound: func(req collect.CollectRequest) Bound {
 			b := reading(len(req.Steps))
 			b.Bytes = perReply
 			return b
@@ -94,9 +94,9 @@ var (
 		Verify: verifyCollect,
 	}
 	// Diagnose looks for what is wrong with a machine that has joined.
-	Diagnose = Call[doctor.ExamineRequest, doctor.ExamineReply]{
+	Diagnose = Call[doctor.DiagnoseRequest, doctor.DiagnoseReply]{
 		Method: "diagnose", ReadOnly: true, Run: diagnoseNode,
-		Bound:  func(req doctor.ExamineRequest) Bound { return reading(len(req.Steps)) },
+		Bound:  func(req doctor.DiagnoseRequest) Bound { return reading(len(req.Steps)) },
 		Verify: verifyDiagnose,
 	}
 )
@@ -106,16 +106,16 @@ var Calls = []interface{ Empty() Message }{
 	Check, Apply, Remove, Rollback, Verified, CheckLeave, Leave, Note, Collect, Diagnose,
 }
 
-func collectParts(x *executor.Executor, ctx context.Context, req collect.GatherRequest) (collect.GatherReply, error) {
-	return collect.Gather(ctx, x.Host(), req)
+func collectParts(x *executor.Executor, ctx context.Context, req collect.CollectRequest) (collect.CollectReply, error) {
+	return collect.Collect(ctx, x.Host(), req)
 }
 
-func diagnoseNode(x *executor.Executor, ctx context.Context, req doctor.ExamineRequest) (doctor.ExamineReply, error) {
+func diagnoseNode(x *executor.Executor, ctx context.Context, req doctor.DiagnoseRequest) (doctor.DiagnoseReply, error) {
 	h, e, err := x.Machine(ctx, req.Node, "doctor")
 	if err != nil {
-		return doctor.ExamineReply{}, err
+		return doctor.DiagnoseReply{}, err
 	}
-	reply, err := doctor.Examine(ctx, h, e, req)
+	reply, err := doctor.Diagnose(ctx, h, e, req)
 	reply.Mutations = x.Mutations()
 	return reply, err
 }

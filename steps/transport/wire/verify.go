@@ -278,7 +278,7 @@ func verifyLeave(_ executor.LeaveRequest, r executor.LeaveReply) error {
 	return verifyCount(r.Mutations)
 }
 
-func verifyCollect(req collect.GatherRequest, r collect.GatherReply) error {
+func verifyCollect(req collect.CollectRequest, r collect.CollectReply) error {
 	if most := 512 + 16*len(req.Steps); len(r.Parts) > most {
 		return fmt.Errorf("%d parts, more than %d", len(r.Parts), most)
 	}
@@ -290,7 +290,7 @@ func verifyCollect(req collect.GatherRequest, r collect.GatherReply) error {
 	return verifyFacts(r.Facts)
 }
 
-func verifyDiagnose(req doctor.ExamineRequest, r doctor.ExamineReply) error {
+func verifyDiagnose(req doctor.DiagnoseRequest, r doctor.DiagnoseReply) error {
 	if err := verifyFacts(r.Facts); err != nil {
 		return err
 	}
@@ -310,11 +310,11 @@ func verifyDiagnose(req doctor.ExamineRequest, r doctor.ExamineReply) error {
 		if err := verifyFinding(s.Finding); err != nil {
 			return err
 		}
-		if err := unknown(s.Mend); err != nil {
+		if err := unknown(s.Fix); err != nil {
 			return err
 		}
 	}
-	if err := unknown(r.PauseMend); err != nil {
+	if err := unknown(r.PauseFix); err != nil {
 		return err
 	}
 	return verifyCount(r.Mutations)

@@ -36,11 +36,11 @@ const (
 
 // Head is the first line of a run.
 type Head struct {
-	Holder  steps.Holder `json:"holder"`
-	Version string       `json:"version"` // of nodejoin
-	Plan    string       `json:"plan"`    // absolute path
-	Digest  string       `json:"digest"`  // "sha256:..." of the plan's files
-	Nodes   []string     `json:"nodes"`
+	Holder  steps.LockHolder `json:"holder"`
+	Version string           `json:"version"` // of nodejoin
+	Plan    string           `json:"plan"`    // absolute path
+	Digest  string           `json:"digest"`  // "sha256:..." of the plan's files
+	Nodes   []string         `json:"nodes"`
 }
 
 // Entry is an event and its time.

@@ -16,7 +16,7 @@ import (
 )
 
 func head(n int) Head {
-	return Head{Holder: steps.Holder{Run: fmt.Sprintf("20260102-%06d-ABCDEF", n), Command: "apply"}, Version: "1",
+	return Head{Holder: steps.LockHolder{Run: fmt.Sprintf("20260102-%06d-ABCDEF", n), Command: "apply"}, Version: "1",
 		Plan: "/p/my plan", Nodes: []string{"a"}}
 }
 
@@ -90,7 +90,7 @@ func TestBounds(t *testing.T) {
 	if other, err := Runs(root, "/q/my plan"); err != nil || len(other) != 0 {
 		t.Errorf("of another plan: %v, %v", other, err)
 	}
-	if _, err := Begin(root, Head{Holder: steps.Holder{Run: "../x"}}); err == nil {
+	if _, err := Begin(root, Head{Holder: steps.LockHolder{Run: "../x"}}); err == nil {
 		t.Error("a name that leads elsewhere is taken")
 	}
 }

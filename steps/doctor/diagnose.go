@@ -19,8 +19,8 @@ import (
 	"nodejoin/steps/preflight"
 )
 
-// ExamineRequest asks what is wrong with a machine that has joined.
-type ExamineRequest struct {
+// DiagnoseRequest asks what is wrong with a machine that has joined.
+type DiagnoseRequest struct {
 	Node    string       `json:"node"`
 	Steps   []steps.Spec `json:"steps"` // of the node; they say how it should be
 	Cluster ClusterView  `json:"cluster"`
@@ -41,8 +41,8 @@ type ClusterView struct {
 	Clock       time.Time `json:"clock"` // of the controller, when it asked
 }
 
-// ExamineReply is the answer.
-type ExamineReply struct {
+// DiagnoseReply is the answer.
+type DiagnoseReply struct {
 	Facts host.Facts `json:"facts"`
 	// Joined tells that nodejoin has registered the node's kubelet here; else nothing
 	// was looked for.
@@ -50,17 +50,17 @@ type ExamineReply struct {
 	Symptoms []Symptom `json:"symptoms"`
 	// Pause is the image of pause containers that the runtime is configured with; ""
 	// where no such configuration is the plan's. Which builds of Windows an image is for
-	// is known to the controller. PauseMend are the steps that write it.
+	// is known to the controller. PauseFix are the steps that write it.
 	Pause     string   `json:"pause,omitempty"`
-	PauseMend []string `json:"pause_mend,omitempty"`
+	PauseFix  []string `json:"pause_fix,omitempty"`
 	Mutations int64    `json:"mutations"`
 }
 
 // Symptom is a finding on a machine that has joined, with what would mend it.
 type Symptom struct {
 	steps.Finding
-	// Mend names steps of the plan that put it right.
-	Mend []string `json:"mend,omitempty"`
+	// Fix names steps of the plan that put it right.
+	Fix []string `json:"fix,omitempty"`
 	// Restart names services of the plan that are to be started anew.
 	Restart []string `json:"restart,omitempty"`
 }
@@ -90,7 +90,7 @@ type observed struct{ what, remedy string }
 // finding is what a row of the table has found, with what fixes it.
 type finding struct {
 	observed
-	mend, restart []string
+	fix, restart []string
 }
 
 // symptoms of a joined node: the troubleshooting section of the Kubernetes guide to
@@ -114,8 +114,8 @@ type plannedStep struct {
 	refs []string // to facts and outputs of other steps
 }
 
-// Examine looks for the symptoms of a machine that has joined; nothing is changed.
-func Examine(ctx context.Context, r host.Reader, e *steps.Env, req ExamineRequest) (ExamineReply, error) {
+// Diagnose looks for the symptoms of a machine that has joined; nothing is changed.
+func Diagnose(ctx context.Context, r host.Reader, e *steps.Env, req DiagnoseRequest) (DiagnoseReply, error) {
 	ex := &diagnosis{r: r, e: e, c: req.Cluster, podCIDR: req.PodCIDR}
 	values := steps.FactValues(e.Facts)
 	if n := req.Cluster.Node; n != nil && n.PodCIDR != "" {
@@ -127,12 +127,12 @@ func Examine(ctx context.Context, r host.Reader, e *steps.Env, req ExamineReques
 	for _, s := range req.Steps {
 		args, _, err := kinds.Catalog().Open(s, values)
 		if err != nil {
-			return ExamineReply{}, err
+			return DiagnoseReply{}, err
 		}
 		ex.steps = append(ex.steps, plannedStep{s.ID, args, steps.ArgRefs(s.Args)})
 		waived = append(waived, Waived(s)...)
 	}
-	reply := ExamineReply{Facts: e.Facts, Symptoms: []Symptom{}}
+	reply := DiagnoseReply{Facts: e.Facts, Symptoms: []Symptom{}}
 	var err error
 	if reply.Joined, err = ex.joined(ctx); err != nil || !reply.Joined {
 		return reply, err
@@ -148,12 +148,12 @@ func Examine(ctx context.Context, r host.Reader, e *steps.Env, req ExamineReques
 		base := steps.Finding{ID: s.id, Severity: s.severity, Why: s.why, Waived: slices.Contains(waived, s.id)}
 		for _, g := range signs {
 			f := base
-			f.Seen, f.Remedy = g.what, g.remedy
-			reply.Symptoms = append(reply.Symptoms, Symptom{f, g.mend, g.restart})
+			f.Observed, f.Remedy = g.what, g.remedy
+			reply.Symptoms = append(reply.Symptoms, Symptom{f, g.fix, g.restart})
 		}
 		if err != nil {
 			f := base
-			f.Unasked, f.Seen, f.Remedy = true, "could not be looked at: "+err.Error(),
+			f.Unasked, f.Observed, f.Remedy = true, "could not be looked at: "+err.Error(),
 				"mend what kept it from being asked, and look again"
 			if f.Severity == steps.SeverityError {
 				f.Severity = steps.SeverityWarning
@@ -161,10 +161,10 @@ func Examine(ctx context.Context, r host.Reader, e *steps.Env, req ExamineReques
 			reply.Symptoms = append(reply.Symptoms, Symptom{Finding: f})
 		}
 	}
-	if reply.Pause, reply.PauseMend, err = ex.pause(ctx); err != nil {
+	if reply.Pause, reply.PauseFix, err = ex.pause(ctx); err != nil {
 		reply.Symptoms = append(reply.Symptoms,
 			Symptom{Finding: steps.Finding{ID: PauseImageSymptom, Severity: steps.SeverityWarning, Unasked: true,
-				Seen: "could not be looked at: " + err.Error(), Why: pauseWhy,
+				Observed: "could not be looked at: " + err.Error(), Why: pauseWhy,
 				Remedy: "mend what kept it from being asked, and look again"}})
 	}
 	return reply, nil
@@ -271,7 +271,7 @@ var pauseLine = regexp.MustCompile(`(?m)^\s*(?:sandbox_image|sandbox)\s*=\s*['"]
 // pause reads the pause image out of the configuration that containerd is started with,
 // or out of the kubelet's flag where Docker is the runtime, and names the steps that
 // write it.
-func (x *diagnosis) pause(ctx context.Context) (image string, mend []string, err error) {
+func (x *diagnosis) pause(ctx context.Context) (image string, fix []string, err error) {
 	_, runtime, ok := x.service("containerd")
 	if !ok {
 		have, _, err := x.registered(ctx, "kubelet")
@@ -293,9 +293,9 @@ func (x *diagnosis) pause(ctx context.Context) (image string, mend []string, err
 		return "", nil, err
 	}
 	if _, file, ok := x.file(path); ok {
-		mend = append(mend, file)
+		fix = append(fix, file)
 	}
-	return string(m[1]), append(mend, runtime), nil
+	return string(m[1]), append(fix, runtime), nil
 }
 
 // asked is the error of a part of the cluster that could not be read; nil = it was.

@@ -22,15 +22,15 @@ import (
 
 // Bounds of what is gathered on one machine, in bytes.
 const (
-	gatherTail  = 256 << 10 // of one log, its end
-	gatherFile  = 64 << 10  // of one configuration, its end
-	gatherTotal = 4 << 20
-	// gatherRead bounds what is read of a file that cannot be read from its end.
-	gatherRead = 256 << 20
+	maxTail  = 256 << 10 // of one log, its end
+	maxFile  = 64 << 10  // of one configuration, its end
+	maxTotal = 4 << 20
+	// maxSkip bounds what is read of a file that cannot be read from its end.
+	maxSkip = 256 << 20
 )
 
-// GatherRequest asks what there is to know of a machine when something is wrong.
-type GatherRequest struct {
+// CollectRequest asks what there is to know of a machine when something is wrong.
+type CollectRequest struct {
 	Node  string       `json:"node"`
 	Steps []steps.Spec `json:"steps"` // of the node; they name what is looked at
 }
@@ -44,21 +44,21 @@ type Part struct {
 	Cut     bool   `json:"cut,omitempty"` // only its end
 }
 
-// GatherReply is the answer.
-type GatherReply struct {
+// CollectReply is the answer.
+type CollectReply struct {
 	Facts host.Facts `json:"facts"`
 	Parts []Part     `json:"parts"`
 }
 
-// Gather looks at what the steps of a node name: services, configurations, the ends of
+// Collect looks at what the steps of a node name: services, configurations, the ends of
 // logs, HNS networks, addresses, routes and ports, firewall rules, and at nodejoin's own notes. One part that cannot
 // be had does not keep the others away.
-func Gather(ctx context.Context, r host.Reader, req GatherRequest) (GatherReply, error) {
+func Collect(ctx context.Context, r host.Reader, req CollectRequest) (CollectReply, error) {
 	f, err := r.Facts(ctx)
 	if err != nil {
-		return GatherReply{}, err
+		return CollectReply{}, err
 	}
-	g := &gatherer{r: r, f: f, seen: map[string]bool{}}
+	g := &collector{r: r, f: f, seen: map[string]bool{}}
 	known := Secrets(req.Steps)
 	g.json("facts.json", f, nil)
 	g.record(ctx)
@@ -75,11 +75,11 @@ func Gather(ctx context.Context, r host.Reader, req GatherRequest) (GatherReply,
 	for i := range g.parts {
 		g.parts[i].Text = steps.Redact(g.parts[i].Text, known)
 	}
-	return GatherReply{Facts: f, Parts: g.parts}, nil
+	return CollectReply{Facts: f, Parts: g.parts}, nil
 }
 
-// gatherer collects; r cannot change the machine.
-type gatherer struct {
+// collector collects; r cannot change the machine.
+type collector struct {
 	r     host.Reader
 	f     host.Facts
 	parts []Part
@@ -87,21 +87,21 @@ type gatherer struct {
 	total int
 }
 
-func (g *gatherer) add(name, text string, cut bool, err error) {
+func (g *collector) add(name, text string, cut bool, err error) {
 	p := Part{Name: name, Text: text, Cut: cut}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		p.Text, p.Missing = "", "it is not there"
 	case err != nil:
 		p.Text, p.Missing = "", err.Error()
-	case g.total+len(text) > gatherTotal:
-		p.Text, p.Missing = "", fmt.Sprintf("left out: the bound of %d bytes for one machine is reached", gatherTotal)
+	case g.total+len(text) > maxTotal:
+		p.Text, p.Missing = "", fmt.Sprintf("left out: the bound of %d bytes for one machine is reached", maxTotal)
 	}
 	g.total += len(p.Text)
 	g.parts = append(g.parts, p)
 }
 
-func (g *gatherer) json(name string, v any, err error) {
+func (g *collector) json(name string, v any, err error) {
 	var b []byte
 	if err == nil {
 		b, err = json.MarshalIndent(v, "", "  ")
@@ -109,8 +109,8 @@ func (g *gatherer) json(name string, v any, err error) {
 	g.add(name, string(b), false, err)
 }
 
-// once tells whether name is looked at for the first time.
-func (g *gatherer) once(name string) bool {
+// once reports whether name is new, and notes it.
+func (g *collector) once(name string) bool {
 	key := host.PathKey(g.f.OS, name)
 	if name == "" || len(steps.ArgRefs([]byte(name))) > 0 || g.seen[key] {
 		return false
@@ -121,7 +121,7 @@ func (g *gatherer) once(name string) bool {
 
 // record adds which things are nodejoin's own, without what was there before them, and
 // the notes of earlier runs.
-func (g *gatherer) record(ctx context.Context) {
+func (g *collector) record(ctx context.Context) {
 	rec, err := record.Load(ctx, g.r, g.f)
 	var claims []string
 	if err == nil {
@@ -140,16 +140,16 @@ func (g *gatherer) record(ctx context.Context) {
 }
 
 // evidence adds one thing, unless another step has named it.
-func (g *gatherer) evidence(ctx context.Context, e steps.Evidence) {
+func (g *collector) evidence(ctx context.Context, e steps.Evidence) {
 	switch {
 	case e.Service != "" && g.once("service "+e.Service):
 		have, err := g.r.Service(ctx, e.Service)
 		have.Environment = steps.ShowEnvironment(have.Environment, e.SecretEnv)
 		g.json("services/"+e.Service+".json", have, err)
 	case e.Log != "":
-		g.file(ctx, "logs", e.Log, gatherTail)
+		g.file(ctx, "logs", e.Log, maxTail)
 	case e.File != "" && !e.Secret:
-		g.file(ctx, "files", e.File, gatherFile)
+		g.file(ctx, "files", e.File, maxFile)
 	case e.File != "" && g.once(e.File):
 		g.add("files/"+entryName(e.File), "", false, errors.New("left out: the plan marks its content as sensitive"))
 	case e.Variable != "" && g.once("env "+e.Variable):
@@ -170,7 +170,7 @@ func (g *gatherer) evidence(ctx context.Context, e steps.Evidence) {
 // networks adds the addresses of the machine, through which adapter its default route
 // leads, its routes, the ports that are held, and all HNS networks and endpoints, whoever
 // made them.
-func (g *gatherer) networks(ctx context.Context) {
+func (g *collector) networks(ctx context.Context) {
 	adapters, err := g.r.Adapters(ctx)
 	g.json("network/adapters.json", adapters, err)
 	routes, err := g.r.Routes(ctx)
@@ -191,14 +191,14 @@ func (g *gatherer) networks(ctx context.Context) {
 	}
 }
 
-func (g *gatherer) network(ctx context.Context, name string) {
+func (g *collector) network(ctx context.Context, name string) {
 	if g.once("hns " + name) {
 		have, err := g.r.HNSNetwork(ctx, name)
 		g.json("hns/"+entryName(name)+".json", have, err)
 	}
 }
 
-func (g *gatherer) file(ctx context.Context, folder, path string, most int64) {
+func (g *collector) file(ctx context.Context, folder, path string, most int64) {
 	if !g.once(path) {
 		return
 	}
@@ -236,7 +236,7 @@ func tail(ctx context.Context, r host.Reader, path string, most int64) (b []byte
 		cut = true
 		if s, ok := rc.(io.Seeker); ok {
 			_, err = s.Seek(skip, io.SeekStart)
-		} else if skip > gatherRead {
+		} else if skip > maxSkip {
 			return nil, false, fmt.Errorf("it has %d bytes, and cannot be read from its end", fi.Size)
 		} else {
 			_, err = io.CopyN(io.Discard, rc, skip)

@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// What is gathered on one machine has a bound, and what is left out for it is named.
+// What is collected from one machine is bounded; parts over the bound are named.
 func TestGatherIsBounded(t *testing.T) {
-	g := &gatherer{}
-	const most = gatherTotal / gatherTail
+	g := &collector{}
+	const most = maxTotal / maxTail
 	for range most + 1 {
-		g.add("logs/x", strings.Repeat("x", gatherTail), true, nil)
+		g.add("logs/x", strings.Repeat("x", maxTail), true, nil)
 	}
 	g.add("small", "", false, nil)
 	for i, p := range g.parts {
