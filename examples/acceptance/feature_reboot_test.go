@@ -160,7 +160,7 @@ func (b *bed) wantPendingSeen(ctx context.Context, args []string) {
 			seen += f.Observed
 		}
 	}
-	want := "a reboot is pending, asked for by Windows Update, features or updates of Windows, files that are in use"
+	want := "a reboot is pending for Windows Update, features or updates of Windows, files that are in use"
 	if seen != want {
 		b.t.Errorf("doctor says %q, want %q", seen, want)
 	}

@@ -19,17 +19,17 @@ import (
 	"nodejoin/steps/preflight"
 )
 
-// DiagnoseRequest asks what is wrong with a machine that has joined.
+// DiagnoseRequest asks for the symptoms of a machine that has joined.
 type DiagnoseRequest struct {
 	Node    string       `json:"node"`
-	Steps   []steps.Spec `json:"steps"` // of the node; they say how it should be
+	Steps   []steps.Spec `json:"steps"` // of the node: how it should be
 	Cluster ClusterView  `json:"cluster"`
 	// PodCIDR are the references, in Steps, to the Node's pod CIDR.
 	PodCIDR []string `json:"pod_cidr,omitempty"`
 }
 
-// ClusterView is what the controller has read of the cluster for one node. A Why says
-// why its part could not be read; then that part is neither there nor absent.
+// ClusterView is what the controller read about one node in the cluster. A Why says why its part could not
+// be read; then it is not known whether there is such a part.
 type ClusterView struct {
 	Node     *kube.Node     `json:"node,omitempty"` // nil: there is none, or NodeWhy
 	NodeWhy  string         `json:"node_why,omitempty"`
@@ -41,32 +41,29 @@ type ClusterView struct {
 	Clock       time.Time `json:"clock"` // of the controller, when it asked
 }
 
-// DiagnoseReply is the answer.
+// DiagnoseReply answers a DiagnoseRequest.
 type DiagnoseReply struct {
 	Facts host.Facts `json:"facts"`
-	// Joined tells that nodejoin has registered the node's kubelet here; else nothing
-	// was looked for.
+	// Joined reports whether nodejoin registered the node's kubelet here; if not, nothing was checked.
 	Joined   bool      `json:"joined"`
 	Symptoms []Symptom `json:"symptoms"`
-	// Pause is the image of pause containers that the runtime is configured with; ""
-	// where no such configuration is the plan's. Which builds of Windows an image is for
-	// is known to the controller. PauseFix are the steps that write it.
+	// Pause is the pause image in the runtime's configuration; "" if the plan does not write one. The
+	// controller knows which builds of Windows an image supports. PauseFix are the steps that write it.
 	Pause     string   `json:"pause,omitempty"`
 	PauseFix  []string `json:"pause_fix,omitempty"`
 	Mutations int64    `json:"mutations"`
 }
 
-// Symptom is a finding on a machine that has joined, with what would mend it.
+// Symptom is a finding on a machine that has joined, with what fixes it.
 type Symptom struct {
 	steps.Finding
-	// Fix names steps of the plan that put it right.
+	// Fix names the steps of the plan that fix it.
 	Fix []string `json:"fix,omitempty"`
-	// Restart names services of the plan that are to be started anew.
+	// Restart names the services of the plan to restart.
 	Restart []string `json:"restart,omitempty"`
 }
 
-// Symptoms lists what can be found on a machine that has joined, in the order in which
-// it is looked for.
+// Symptoms lists what can be found on a machine that has joined, in the order of the checks.
 func Symptoms() []steps.Findable {
 	var out []steps.Findable
 	for _, s := range symptoms {
@@ -79,7 +76,7 @@ func Symptoms() []steps.Findable {
 type symptom struct {
 	id       string
 	severity steps.Severity
-	os       string // it is looked for on this OS only; "" = on all
+	os       string // checked on this OS only; "" = on all
 	why      string
 	look     func(ctx context.Context, x *diagnosis) ([]finding, error)
 }
@@ -93,8 +90,7 @@ type finding struct {
 	fix, restart []string
 }
 
-// symptoms of a joined node: the troubleshooting section of the Kubernetes guide to
-// Windows nodes, each entry with what can be looked at of it.
+// symptoms of a joined node, after the troubleshooting section of the Kubernetes guide to Windows nodes.
 var symptoms = slices.Concat(serviceSymptoms, networkSymptoms, podSymptoms)
 
 // diagnosis is one pass over the table.
@@ -104,7 +100,7 @@ type diagnosis struct {
 	c ClusterView
 	// podCIDR are references to the Node's pod CIDR.
 	podCIDR []string
-	// steps of the node, with the references filled that are known.
+	// steps of the node, with the known references filled in.
 	steps []plannedStep
 }
 
@@ -114,7 +110,7 @@ type plannedStep struct {
 	refs []string // to facts and outputs of other steps
 }
 
-// Diagnose looks for the symptoms of a machine that has joined; nothing is changed.
+// Diagnose finds the symptoms of a machine that has joined. It changes nothing.
 func Diagnose(ctx context.Context, r host.Reader, e *steps.Env, req DiagnoseRequest) (DiagnoseReply, error) {
 	ex := &diagnosis{r: r, e: e, c: req.Cluster, podCIDR: req.PodCIDR}
 	values := steps.FactValues(e.Facts)
@@ -153,8 +149,8 @@ func Diagnose(ctx context.Context, r host.Reader, e *steps.Env, req DiagnoseRequ
 		}
 		if err != nil {
 			f := base
-			f.Unasked, f.Observed, f.Remedy = true, "could not be looked at: "+err.Error(),
-				"mend what kept it from being asked, and look again"
+			f.Unasked, f.Observed, f.Remedy = true, "could not be checked:  "+err.Error(),
+				"fix what prevented the check, and check again"
 			if f.Severity == steps.SeverityError {
 				f.Severity = steps.SeverityWarning
 			}
@@ -164,13 +160,13 @@ func Diagnose(ctx context.Context, r host.Reader, e *steps.Env, req DiagnoseRequ
 	if reply.Pause, reply.PauseFix, err = ex.pause(ctx); err != nil {
 		reply.Symptoms = append(reply.Symptoms,
 			Symptom{Finding: steps.Finding{ID: PauseImageSymptom, Severity: steps.SeverityWarning, Unasked: true,
-				Observed: "could not be looked at: " + err.Error(), Why: pauseWhy,
-				Remedy: "mend what kept it from being asked, and look again"}})
+				Observed: "could not be checked:  " + err.Error(), Why: pauseWhy,
+				Remedy: "fix what prevented the check, and check again"}})
 	}
 	return reply, nil
 }
 
-// joined tells whether the node's kubelet is a service that nodejoin registered.
+// joined reports whether nodejoin registered the node's kubelet.
 func (x *diagnosis) joined(ctx context.Context) (bool, error) {
 	s, _, ok := x.service("kubelet")
 	if !ok {
@@ -178,14 +174,14 @@ func (x *diagnosis) joined(ctx context.Context) (bool, error) {
 	}
 	have, err := x.r.Service(ctx, s.Name)
 	if errors.Is(err, fs.ErrNotExist) {
-		// Registered once, by the record: then that it is gone is the finding.
+		// The record knows it: then its absence is a finding.
 		_, registered := x.e.Record.Lookup(kinds.ServiceKey(s.Name))
 		return registered, nil
 	}
 	return err == nil && steps.Ours(have, x.e.Record), err
 }
 
-// of gives the steps of a kind with their ids, in the plan's order.
+// of returns the steps of a kind with their ids, in the plan's order.
 func of[T any](x *diagnosis) (ids []string, list []T) {
 	for _, s := range x.steps {
 		if v, ok := s.args.(T); ok {
@@ -220,7 +216,7 @@ func (x *diagnosis) using(values []string) (ids []string) {
 	return ids
 }
 
-// service finds the step of a service that is to run.
+// service finds the step of a service that should run.
 func (x *diagnosis) service(name string) (s *kinds.Service, id string, ok bool) {
 	ids, list := of[*kinds.Service](x)
 	for i, s := range list {
@@ -242,7 +238,7 @@ func (x *diagnosis) file(path string) (f *kinds.File, id string, ok bool) {
 	return nil, "", false
 }
 
-// read gives a file of the machine; there is false where it is absent.
+// read returns a file of the machine; there is false if it is absent.
 func (x *diagnosis) read(ctx context.Context, path string) (b []byte, there bool, err error) {
 	f, err := host.ReadFile(ctx, x.r, path, host.MaxText)
 	if err != nil || f == nil {
@@ -254,7 +250,7 @@ func (x *diagnosis) read(ctx context.Context, path string) (b []byte, there bool
 	return f.Content, true, nil
 }
 
-// registered is a service as the machine has it; there is false where it is absent.
+// registered returns a service of the machine; there is false if it is absent.
 func (x *diagnosis) registered(ctx context.Context, name string) (svc host.Service, there bool, err error) {
 	svc, err = x.r.Service(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -268,9 +264,8 @@ func (x *diagnosis) registered(ctx context.Context, name string) (svc host.Servi
 // docs/cri/config.md).
 var pauseLine = regexp.MustCompile(`(?m)^\s*(?:sandbox_image|sandbox)\s*=\s*['"]([^'"]*)['"]`)
 
-// pause reads the pause image out of the configuration that containerd is started with,
-// or out of the kubelet's flag where Docker is the runtime, and names the steps that
-// write it.
+// pause returns the pause image in containerd's configuration, or in the kubelet's flag if the runtime is
+// Docker, and the steps that write it.
 func (x *diagnosis) pause(ctx context.Context) (image string, fix []string, err error) {
 	_, runtime, ok := x.service("containerd")
 	if !ok {
@@ -298,7 +293,7 @@ func (x *diagnosis) pause(ctx context.Context) (image string, fix []string, err 
 	return string(m[1]), append(fix, runtime), nil
 }
 
-// asked is the error of a part of the cluster that could not be read; nil = it was.
+// asked is the error of a part of the cluster that could not be read, nil if it was read.
 func asked(why string) error {
 	if why == "" {
 		return nil
@@ -306,14 +301,14 @@ func asked(why string) error {
 	return errors.New(why)
 }
 
-// jsonOf reads what may be JSON of any form.
+// jsonOf decodes any JSON.
 func jsonOf(b []byte) (any, error) {
 	var v any
 	err := json.Unmarshal(b, &v)
 	return v, err
 }
 
-// Waived are the ids of findings that a step of kind preflight is told not to count.
+// Waived are the ids of findings that a preflight step waives.
 func Waived(s steps.Spec) []string {
 	step, _, err := kinds.Catalog().Decode(s)
 	if p, is := step.(*preflight.Preflight); err == nil && is {

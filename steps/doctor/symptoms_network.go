@@ -16,7 +16,7 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// networkSymptoms: the pod network of the node.
+// networkSymptoms are about the node's pod network.
 var networkSymptoms = []symptom{
 	{id: "network-adapter", severity: steps.SeverityError, os: "windows",
 		why:  "pods get their adapters from this HNS network; a kubelet without it finds none, and no pod starts",
@@ -25,31 +25,30 @@ var networkSymptoms = []symptom{
 		why: "flanneld waits for the network's management address (\"Waiting for the Network to be created\") and " +
 			"writes no subnet before it has one", look: networkAddress},
 	{id: "subnet-file", severity: steps.SeverityError,
-		why: "the CNI plugin reads the node's pod network from this file; without it no pod starts, with a wrong " +
-			"one pods have addresses that nobody routes here", look: subnetFileSymptom},
+		why: "the CNI plugin reads the node's pod network from this file; without it no pod starts, and with a " +
+			"wrong one nobody routes to the pods", look: subnetFileSymptom},
 	{id: "stale-subnet", severity: steps.SeverityError,
-		why: "a node that has joined again has another pod network; kube-proxy with an address of the old one sends " +
-			"from where no answer comes back", look: staleSubnet},
+		why: "a node that joined again has another pod network; answers to kube-proxy's address in the old one do " +
+			"not come back", look: staleSubnet},
 	{id: "outbound-exceptions", severity: steps.SeverityError, os: "windows",
-		why: "pods reach each other and services without address translation only where it is excepted, and the " +
-			"outside only where it is not. A ping proves nothing: Windows pods have no rules for ICMP, so try TCP",
+		why: "pods reach each other and services only without address translation, and the outside only with it. " +
+			"Try TCP: Windows pods have no rules for ICMP, so a ping proves nothing",
 		look: outboundExceptions},
 	{id: "cni-other", severity: steps.SeverityError,
 		why: "the runtime takes the first CNI configuration of its folder by name: new pods get the network of that " +
 			"one, and no error says so", look: otherCNIConf},
 	{id: "mac-spoofing", severity: steps.SeverityNote, os: "windows",
-		why: "in an L2 bridge each pod sends with a hardware address of its own, which a hypervisor drops unless " +
-			"the virtual machine's adapters allow it (Hyper-V: MAC address spoofing)", look: macSpoofing},
+		why: "in an L2 bridge each pod has a hardware address of its own, whose packets a hypervisor drops unless " +
+			"the virtual machine's adapters allow them (Hyper-V: MAC address spoofing)", look: macSpoofing},
 }
 
-// networks are those that the node's gates wait for, without the ones that are not
-// named yet.
+// networks are the HNS networks that the node's gates wait for and whose names are known.
 func (x *diagnosis) networks() []*kinds.HNSNetworkReady {
 	_, list := of[*kinds.HNSNetworkReady](x)
 	return slices.DeleteFunc(list, func(n *kinds.HNSNetworkReady) bool { return steps.HasRef(n.Name) })
 }
 
-// again names the service of a gate, to be started anew.
+// again names the service of a gate, to be restarted.
 func again(service string) []string {
 	if service == "" {
 		return nil
@@ -57,7 +56,7 @@ func again(service string) []string {
 	return []string{service}
 }
 
-// hnsNetwork reads a network; there is false where it is absent.
+// hnsNetwork reads a network; there is false if it is absent.
 func (x *diagnosis) hnsNetwork(ctx context.Context, name string) (n host.HNSNetwork, there bool, err error) {
 	n, err = x.r.HNSNetwork(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,14 +78,14 @@ func missingNetwork(ctx context.Context, x *diagnosis) (out []finding, err error
 		case !there:
 			out = append(out,
 				finding{observed: observed{"there is no HNS network " + want.Name,
-					"start the service anew that makes it; where it does not come, its log says why"}, restart: again(want.Service)})
+					"restart the service that makes it; if it stays away, its log says why"}, restart: again(want.Service)})
 		case n.ManagementIP != "" && !slices.ContainsFunc(adapters, func(a host.Adapter) bool {
 			return slices.ContainsFunc(a.Prefixes(), func(p netip.Prefix) bool { return p.Addr().String() == n.ManagementIP })
 		}):
 			out = append(out,
 				finding{observed: observed{fmt.Sprintf("no adapter of the machine has %s, the address of HNS "+
 					"network %s", n.ManagementIP, n.Name),
-					"the machine's address has changed: give it back its own, or apply the plan with the new one"}})
+					"the machine's address has changed: restore it, or apply the plan with the new one"}})
 		}
 	}
 	return out, nil
@@ -101,7 +100,7 @@ func networkAddress(ctx context.Context, x *diagnosis) (out []finding, err error
 		if there && n.ManagementIP == "" {
 			out = append(out,
 				finding{observed: observed{fmt.Sprintf("HNS network %s has no management address", n.Name),
-					"start the service anew that makes it"}, restart: again(want.Service)})
+					"restart the service that makes it"}, restart: again(want.Service)})
 		}
 	}
 	return out, nil
@@ -118,7 +117,7 @@ func subnetFileSymptom(ctx context.Context, x *diagnosis) (out []finding, err er
 		}
 		found := func(format string, args ...any) {
 			out = append(out,
-				finding{observed: observed{fmt.Sprintf(format, args...), "start flanneld anew, which writes it"},
+				finding{observed: observed{fmt.Sprintf(format, args...), "restart flanneld, which writes it"},
 					restart: again(want.Service)})
 		}
 		b, there, err := x.read(ctx, want.Path)
@@ -158,8 +157,8 @@ func subnetFileSymptom(ctx context.Context, x *diagnosis) (out []finding, err er
 	return out, nil
 }
 
-// vipFiles are what the scripts for Windows nodes of microsoft/SDN keep an address in
-// and take it from again after a rejoin (Kubernetes/windows/helper.psm1, GetSourceVip).
+// vipFiles are where microsoft/SDN's scripts for Windows nodes keep an address, which they use again after
+// a rejoin (Kubernetes/windows/helper.psm1, GetSourceVip).
 var vipFiles = []string{`C:\k\SourceVip.json`, `C:\k\SourceVipRequest.json`}
 
 func staleSubnet(ctx context.Context, x *diagnosis) (out []finding, err error) {
@@ -168,7 +167,7 @@ func staleSubnet(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	}
 	subnet, err := netip.ParsePrefix(x.c.Node.PodCIDR)
 	if err != nil {
-		return nil, fmt.Errorf("the Node's pod network %q is none", x.c.Node.PodCIDR)
+		return nil, fmt.Errorf("the Node's pod network %q is not a network", x.c.Node.PodCIDR)
 	}
 	fix := x.using(x.podCIDR)
 	if _, proxy, ok := x.service("kube-proxy"); ok && !slices.Contains(fix, proxy) {
@@ -185,9 +184,9 @@ func staleSubnet(ctx context.Context, x *diagnosis) (out []finding, err error) {
 		}
 		if _, stale := v.Diff(s, subnet.Masked()); len(stale) > 0 {
 			out = append(out,
-				finding{observed{fmt.Sprintf("%s is reserved as source address of kube-proxy, outside of the Node's "+
+				finding{observed{fmt.Sprintf("%s is reserved as kube-proxy's source address, outside of the Node's "+
 					"pod network %s", kinds.JoinAddrs(stale), subnet),
-					"apply the plan, which reserves another and tells kube-proxy"}, fix, nil})
+					"apply the plan, which reserves another for kube-proxy"}, fix, nil})
 		}
 	}
 	vip, err := x.proxySource(ctx)
@@ -197,7 +196,7 @@ func staleSubnet(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	if a, err := netip.ParseAddr(vip); err == nil && !subnet.Contains(a) {
 		out = append(out,
 			finding{observed{fmt.Sprintf("kube-proxy sends from %s, outside of the Node's pod network %s", a, subnet),
-				"apply the plan, which tells it an address of that network"}, fix, nil})
+				"apply the plan, which gives it an address of that network"}, fix, nil})
 	}
 	if x.e.Facts.OS != "windows" {
 		return out, nil
@@ -211,13 +210,13 @@ func staleSubnet(ctx context.Context, x *diagnosis) (out []finding, err error) {
 			continue
 		}
 		out = append(out,
-			finding{observed: observed{fmt.Sprintf("%s is there from an earlier node, with addresses outside of the "+
-				"Node's pod network %s", path, subnet), "remove it; nodejoin did not make it, and deletes nothing of others"}})
+			finding{observed: observed{fmt.Sprintf("%s is left from an earlier node, with addresses outside of the "+
+				"Node's pod network %s", path, subnet), "remove it; nodejoin did not make it, so it leaves it alone"}})
 	}
 	return out, nil
 }
 
-// proxySource is the source address that kube-proxy is told; "" where it is told none.
+// proxySource is kube-proxy's configured source address; "" if it has none.
 func (x *diagnosis) proxySource(ctx context.Context) (string, error) {
 	have, there, err := x.registered(ctx, "kube-proxy")
 	if err != nil || !there {
@@ -229,14 +228,14 @@ func (x *diagnosis) proxySource(ctx context.Context) (string, error) {
 		} `json:"winkernel"`
 	}
 	if _, err = x.configOf(ctx, have, "config", &config); errors.Is(err, errNotYAML) {
-		err = nil // told with kube-proxy's name
+		err = nil // kube-proxy-name reports it
 	}
 	flag, _ := host.Flag(have.Command, "source-vip")
 	return cmp.Or(flag, config.Winkernel.SourceVip), err
 }
 
-// strangeAddress tells that a text of JSON names an address or network, and none that
-// belongs to the subnet. What cannot be read is strange.
+// strangeAddress reports whether a JSON text names addresses or networks, but none in the subnet. What
+// cannot be read is strange.
 func strangeAddress(b []byte, subnet netip.Prefix) bool {
 	v, err := jsonOf(b)
 	if err != nil {
@@ -272,8 +271,8 @@ func outboundExceptions(ctx context.Context, x *diagnosis) (out []finding, err e
 		}
 		var broken *json.SyntaxError
 		if _, err := jsonOf(b); errors.As(err, &broken) {
-			out = append(out, finding{observed{fmt.Sprintf("%s is no JSON (%v; JSON has no comments)", f.Path, broken),
-				"apply the plan, which writes it anew"}, []string{ids[i]}, nil})
+			out = append(out, finding{observed{fmt.Sprintf("%s is not JSON (%v; JSON has no comments)", f.Path, broken),
+				"apply the plan, which rewrites it"}, []string{ids[i]}, nil})
 			continue
 		}
 		have, _ := exceptionsOf(b)
@@ -293,20 +292,20 @@ func outboundExceptions(ctx context.Context, x *diagnosis) (out []finding, err e
 			what = append(what, "does not except "+strings.Join(lack, ", ")+" from address translation")
 		}
 		if len(more) > 0 && !slices.ContainsFunc(want, steps.HasRef) {
-			what = append(what, "excepts "+strings.Join(more, ", ")+" besides, from where pods get no answers")
+			what = append(what, "also excepts "+strings.Join(more, ", ")+", from where pods get no answers")
 		}
 		if len(what) > 0 {
 			out = append(out,
 				finding{observed{f.Path + " " + strings.Join(what, ", and "),
-					"apply the plan; pods that run keep what they have until they are made anew"}, []string{ids[i]}, nil})
+					"apply the plan, then recreate running pods, which keep the old settings"}, []string{ids[i]}, nil})
 		}
 	}
 	return out, nil
 }
 
-// exceptionsOf are the networks that the policy OutBoundNAT of a CNI configuration
-// leaves alone: ExceptionList to HNS v1, Exceptions to v2 (containernetworking plugins,
-// pkg/hns/netconf.go). ok is false where there is no such policy.
+// exceptionsOf returns the networks that a CNI configuration's policy OutBoundNAT leaves alone:
+// ExceptionList to HNS v1, Exceptions to v2 (containernetworking plugins, pkg/hns/netconf.go). ok is false
+// where there is no such policy.
 func exceptionsOf(b []byte) (list []string, ok bool) {
 	if !strings.Contains(string(b), "OutBoundNAT") {
 		return nil, false
@@ -355,7 +354,7 @@ func otherCNIConf(ctx context.Context, x *diagnosis) (out []finding, err error) 
 		for _, path := range before {
 			out = append(out,
 				finding{observed{fmt.Sprintf("%s is read in place of %s", path, host.Base(x.e.Facts.OS, f.Path)),
-					"apply the plan, which removes it (a leave puts it back); make pods anew that started meanwhile"},
+					"apply the plan, which removes it until the node leaves; recreate pods that started since"},
 					[]string{ids[i]}, nil})
 		}
 	}
@@ -390,8 +389,8 @@ func macSpoofing(ctx context.Context, x *diagnosis) ([]finding, error) {
 		about := strings.Join(names, " ")
 		if slices.ContainsFunc(virtualNames, func(v string) bool { return strings.Contains(strings.ToLower(about), v) }) {
 			return []finding{{observed: observed{fmt.Sprintf("the machine is virtual (%s), and its pod network %s "+
-				"is an L2 bridge; what the hypervisor lets through cannot be seen from inside", about, n.Name),
-				"allow MAC address spoofing for the virtual machine's adapters, where pods have no connection"}}}, nil
+				"is an L2 bridge; what the hypervisor allows cannot be seen from inside", about, n.Name),
+				"if pods have no connection, allow MAC address spoofing for the virtual machine's adapters"}}}, nil
 		}
 	}
 	return nil, nil

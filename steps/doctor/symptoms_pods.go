@@ -13,8 +13,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// PauseImageSymptom and PortForwardSymptom are judged by the controller from the pause
-// image that DiagnoseReply tells, as the tables of images are there.
+// PauseImageSymptom and PortForwardSymptom are found by the controller, which has the tables of pause
+// images; DiagnoseReply has the image.
 const (
 	PauseImageSymptom  = "pause-image"
 	PortForwardSymptom = "port-forward"
@@ -23,17 +23,17 @@ const (
 const pauseWhy = "every pod begins with a pause container, which holds its addresses while its containers come and " +
 	"go; on Windows its image must be made for the machine's build, or the pod stays in ContainerCreating"
 
-// podSymptoms: what pods of the node show, and what nobody can mend on Windows.
+// podSymptoms are about the node's pods, with what nobody can fix on Windows.
 var podSymptoms = []symptom{
 	{id: PauseImageSymptom, severity: steps.SeverityError, os: "windows", why: pauseWhy, look: nothingHere},
 	{id: PortForwardSymptom, severity: steps.SeverityWarning, os: "windows",
 		why: "kubectl port-forward runs the program wincat inside the pause container, which its image has from " +
 			"1.4.1 on", look: nothingHere},
 	{id: "pods-creating", severity: steps.SeverityWarning,
-		why: "a pod that is not running after minutes will not run by itself: mostly the pause image, the CNI " +
-			"plugin or an image is the cause", look: podsCreating},
+		why: "a pod that is not running after minutes needs help; usual causes are the pause image, the CNI plugin " +
+			"or its own image", look: podsCreating},
 	{id: "image-pull", severity: steps.SeverityWarning,
-		why:  "images are fetched by the runtime, which knows the proxy only from its own environment at its start",
+		why:  "the runtime fetches images, and it knows the proxy only from its environment at its start",
 		look: imagePull},
 	{id: "node-port-local", severity: steps.SeverityNote, os: "windows",
 		why:  "a Windows node does not reach NodePorts on itself, by design; other nodes and the outside do",
@@ -45,8 +45,7 @@ var podSymptoms = []symptom{
 
 func nothingHere(context.Context, *diagnosis) ([]finding, error) { return nil, nil }
 
-// creatingMost is how long a pod may be on its way before that is told: the first
-// images of a Windows node are some GB.
+// creatingMost is how long a pod may take to start: the first images of a Windows node are several GB.
 const creatingMost = 10 * time.Minute
 
 func pullFails(p kube.Pod) bool {
@@ -81,15 +80,16 @@ func imagePull(ctx context.Context, x *diagnosis) (out []finding, err error) {
 			proxies = append(proxies, name)
 		}
 	}
-	remedy := "the machine has no proxy: if it needs one for the outside, say proxy { ... } in the plan; if not, " +
-		"correct the image or give the plan a registry that has it"
+	remedy := "the machine has no proxy: if it needs one, add proxy { ... } to the plan; else correct the image or " +
+		"add a registry that has it"
 	if len(proxies) > 0 {
 		remedy = "the machine has " + strings.Join(proxies, " and ") +
-			": correct it, or start the runtime anew where it is newer than the runtime's start; else correct the image"
+			": correct it, or restart the runtime if it started before the proxy was set; else correct the image"
 	}
 	for _, p := range x.c.Pods {
 		if pullFails(p) && !p.Finished && !p.Ending {
-			out = append(out, finding{observed: observed{fmt.Sprintf("pod %s gets no image: %s", p, p.Waiting), remedy}})
+			out = append(out, finding{observed: observed{fmt.Sprintf("pod %s cannot pull its image: %s", p, p.Waiting),
+				remedy}})
 		}
 	}
 	return out, nil
@@ -118,7 +118,7 @@ func nodePortLocal(_ context.Context, x *diagnosis) ([]finding, error) {
 	if n == 0 {
 		return nil, asked(x.c.ServicesWhy)
 	}
-	return []finding{{observed: observed{"there are NodePorts that do not answer on this machine itself: " + list,
+	return []finding{{observed: observed{"NodePorts that do not answer on this machine itself:  " + list,
 		"ask them from another machine"}}}, nil
 }
 
@@ -131,6 +131,6 @@ func serviceAddressLocal(_ context.Context, x *diagnosis) ([]finding, error) {
 	if n == 0 {
 		return nil, asked(x.c.ServicesWhy)
 	}
-	return []finding{{observed: observed{"there are services whose addresses do not answer on this machine itself: " +
+	return []finding{{observed: observed{"services whose addresses do not answer on this machine itself:  " +
 		list, "ask them from a pod"}}}, nil
 }

@@ -16,32 +16,32 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// serviceSymptoms: the programs of a node, how they are registered, and what the
-// cluster says of the Node.
+// serviceSymptoms are about the programs of a node, how they are registered, and what the cluster says of
+// the Node.
 var serviceSymptoms = []symptom{
 	{id: "node-service-stopped", severity: steps.SeverityError,
 		why: "a node is its services: runtime, kubelet, pod network, kube-proxy", look: stoppedServices},
 	{id: "node-not-ready", severity: steps.SeverityError, why: "no pod is started on a Node that is not Ready",
 		look: nodeNotReady},
 	{id: "node-pressure", severity: steps.SeverityError,
-		why: "the cluster gives a Node such a taint while it lacks something, and starts no pods there; where disk " +
-			"or memory are short, the kubelet ends pods as well", look: nodePressure},
+		why: "the cluster sets such a taint while a Node lacks something, and starts no pods there; if disk or " +
+			"memory run short, the kubelet evicts pods too", look: nodePressure},
 	{id: "plan-unfinished", severity: steps.SeverityWarning,
-		why:  "an apply that reboots the machine it runs on leaves the rest of its plan to a service, once",
+		why:  "an apply that reboots its own machine leaves the rest of the plan to a service that runs once",
 		look: planUnfinished},
 	{id: "service-flags", severity: steps.SeverityError, os: "windows",
-		why: "without --windows-service the program never answers the service manager, which ends it after 30 " +
-			"seconds (guides write --service, which no program of Kubernetes knows)", look: serviceFlags},
+		why: "without --windows-service the program never answers the service manager, which kills it after 30 " +
+			"seconds (no Kubernetes program knows the --service of some guides)", look: serviceFlags},
 	{id: "service-wrapper", severity: steps.SeverityWarning, os: "windows",
-		why: "what a program prints under nssm is lost unless nssm is told to keep it, and with it why the program " +
+		why: "the output of a program under nssm is lost unless nssm is set to keep it, and with it why the program " +
 			"ended", look: serviceWrapper},
 	{id: "kube-proxy-name", severity: steps.SeverityError, os: "windows",
-		why: "kube-proxy takes the endpoints of its own node for those of another one, and the containers' adapters " +
-			"and HNS endpoints go", look: kubeProxyName},
+		why: "kube-proxy mistakes its node's endpoints for another's and deletes the containers' adapters and HNS " +
+			"endpoints", look: kubeProxyName},
 	{id: "dns", severity: steps.SeverityError,
-		why: "pods ask the name server that the kubelet gives them. On Windows a pod has one DNS suffix only, and a " +
-			"name with a dot in it must be whole (kubernetes.default is not found, " +
-			"kubernetes.default.svc.cluster.local is)", look: clusterDNS},
+		why: "pods ask the name server that the kubelet gives them. On Windows a pod has only one DNS suffix, so " +
+			"names with a dot must be complete: kubernetes.default is not found, " +
+			"kubernetes.default.svc.cluster.local is", look: clusterDNS},
 }
 
 func stoppedServices(ctx context.Context, x *diagnosis) (out []finding, err error) {
@@ -65,7 +65,7 @@ func stoppedServices(ctx context.Context, x *diagnosis) (out []finding, err erro
 		case have.State == host.ServiceRunning:
 		case !steps.Ours(have, x.e.Record):
 			out = append(out,
-				finding{observed: observed{fmt.Sprintf("service %s is %s, and was not registered by nodejoin", s.Name,
+				finding{observed: observed{fmt.Sprintf("service %s is %s and was not registered by nodejoin", s.Name,
 					have.State), steps.ForeignRemedy(s.Name)}})
 		default:
 			what := fmt.Sprintf("service %s is %s", s.Name, have.State)
@@ -79,8 +79,8 @@ func stoppedServices(ctx context.Context, x *diagnosis) (out []finding, err erro
 	return out, nil
 }
 
-// ResumeService finishes a plan on the machine that nodejoin was run on, after a reboot
-// that the plan needed; it unregisters itself then.
+// ResumeService is the service that finishes a plan after the reboot of nodejoin's own machine. It
+// unregisters itself.
 const ResumeService = "nodejoin-resume"
 
 func planUnfinished(ctx context.Context, x *diagnosis) ([]finding, error) {
@@ -88,8 +88,8 @@ func planUnfinished(ctx context.Context, x *diagnosis) ([]finding, error) {
 	if err != nil || !there {
 		return nil, err
 	}
-	s := observed{"the service " + ResumeService + " is registered, and finishes a plan after the next boot",
-		"reboot the machine when it suits; a leave takes the service away"}
+	s := observed{"the service " + ResumeService + " is registered: it finishes a plan after the next boot",
+		"reboot the machine when it suits; a leave removes the service"}
 	if have.State == host.ServiceRunning {
 		s = observed{"the service " + ResumeService + " is finishing a plan", "wait for it; its log says what it does"}
 	}
@@ -103,25 +103,24 @@ func nodeNotReady(_ context.Context, x *diagnosis) ([]finding, error) {
 		return nil, asked(x.c.NodeWhy)
 	case n == nil:
 		return []finding{{observed: observed{"the cluster has no Node " + x.e.Node,
-			"apply the plan, which joins it again; read the kubelet's log where it does not come"}}}, nil
+			"apply the plan, which joins it again; if that fails, read the kubelet's log"}}}, nil
 	case !n.Ready:
 		return []finding{{observed: observed{kinds.NotReady(*n),
-			"mend what else is found here first; then read the kubelet's log"}}}, nil
+			"fix the other findings first; then read the kubelet's log"}}}, nil
 	}
 	return nil, nil
 }
 
-// pressures are taints of Nodes by the cluster, besides those of a Node that is not Ready
-// or cordoned, with what ends them (kubernetes.io, "Well-Known Labels, Annotations and
-// Taints", "Node-pressure Eviction").
+// pressures are the taints that the cluster gives Nodes for a lack of something, with what ends them
+// (kubernetes.io, "Well-Known Labels, Annotations and Taints", "Node-pressure Eviction").
 var pressures = map[string]string{
-	"node.kubernetes.io/disk-pressure": "free space on the volumes of the kubelet and of images, of " +
-		"which it wants 10 and 15 percent to be free; or say kubelet { config = { evictionHard = { ... } } } in the plan",
+	"node.kubernetes.io/disk-pressure": "free space on the volumes of the kubelet (10 percent) and of " +
+		"images (15 percent), or set kubelet { config = { evictionHard = { ... } } } in the plan",
 	"node.kubernetes.io/memory-pressure": "give the machine more memory, or its pods limits",
 	"node.kubernetes.io/pid-pressure":    "find what starts so many processes",
-	"node.kubernetes.io/network-unavailable": "see that the network plugin, or the cloud's controller of " +
-		"routes, runs; it removes the taint",
-	"node.cloudprovider.kubernetes.io/uninitialized": "see that the cloud's controller manager runs and knows the " +
+	"node.kubernetes.io/network-unavailable": "check that the network plugin or the cloud's route " +
+		"controller runs; it removes the taint",
+	"node.cloudprovider.kubernetes.io/uninitialized": "check that the cloud controller manager runs and knows the " +
 		"machine; it removes the taint",
 }
 
@@ -155,12 +154,12 @@ func serviceFlags(ctx context.Context, x *diagnosis) (out []finding, err error) 
 		if slices.Contains(have.Command, "--service") {
 			what += ", but with --service"
 		}
-		out = append(out, finding{observed{what, "apply the plan, which registers it as it should be"}, []string{id}, nil})
+		out = append(out, finding{observed{what, "apply the plan, which corrects it"}, []string{id}, nil})
 	}
 	return out, nil
 }
 
-// wrapped tells that a service is a program under nssm.
+// wrapped reports whether a service is a program under nssm.
 func wrapped(s host.Service) bool {
 	return len(s.Command) > 0 && strings.EqualFold(host.Base("windows", s.Command[0]), "nssm.exe")
 }
@@ -184,8 +183,8 @@ func serviceWrapper(ctx context.Context, x *diagnosis) (out []finding, err error
 			if kept {
 				continue
 			}
-			g := finding{observed: observed{fmt.Sprintf("service %s runs under nssm, which is not told where its "+
-				"output goes (%s)", name, value),
+			g := finding{observed: observed{fmt.Sprintf("service %s runs under nssm, which does not keep its output "+
+				"(%s is not set)", name, value),
 				fmt.Sprintf(`nssm set %s %s C:\var\log\%s.log, or let nodejoin register the service`, name, value, name)}}
 			if planned && steps.Ours(have, x.e.Record) {
 				g.fix = []string{id}
@@ -200,8 +199,8 @@ func serviceWrapper(ctx context.Context, x *diagnosis) (out []finding, err error
 // errNotYAML is the error of a configuration that its program cannot read.
 var errNotYAML = errors.New("is not YAML, so its program does not start")
 
-// configOf reads the YAML file that a flag of a registered service names. path is "" where
-// there is no such flag; a file that cannot be understood is errNotYAML.
+// configOf reads the YAML file that a flag of a registered service names. path is "" without the flag;
+// errNotYAML is a file that cannot be parsed.
 func (x *diagnosis) configOf(ctx context.Context, have host.Service, flag string, into any) (path string, err error) {
 	path, _ = host.Flag(have.Command, flag)
 	if path == "" {
@@ -273,9 +272,9 @@ func clusterDNS(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	if err != nil && !broken || path == "" {
 		return nil, err
 	}
-	// A file that no step writes is kubeadm's, which has it from the cluster.
-	remedy, fix := "correct the ConfigMap kube-system/kubelet-config, from which kubeadm has written "+path+
-		", and that file", []string(nil)
+	// A file that no step writes is kubeadm's, a copy from the cluster.
+	remedy, fix := "correct the ConfigMap kube-system/kubelet-config, and "+path+", which kubeadm wrote from it",
+		[]string(nil)
 	if f, file, ok := x.file(path); ok {
 		remedy, fix = "apply the plan, which writes "+path, []string{file, id}
 		if yaml.Unmarshal([]byte(f.Content), &planned) != nil {
@@ -287,17 +286,17 @@ func clusterDNS(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	}
 	if x.e.Facts.OS == "windows" && config.ResolvConf != nil && *config.ResolvConf != "" {
 		out = append(out,
-			finding{observed{fmt.Sprintf("the kubelet reads its name servers from %s, a file that Windows does not "+
-				"have", *config.ResolvConf), remedy}, fix, nil})
+			finding{observed{fmt.Sprintf("the kubelet reads its name servers from %s, which Windows does not have",
+				*config.ResolvConf), remedy}, fix, nil})
 	}
 	if len(config.ClusterDNS) == 0 {
 		return append(out,
-			finding{observed{"the kubelet gives pods no name server of the cluster (clusterDNS is empty)", remedy},
+			finding{observed{"the kubelet gives pods no cluster DNS (clusterDNS is empty)", remedy},
 				fix, nil}), nil
 	}
 	if planned.ClusterDNS != nil && !slices.Equal(config.ClusterDNS, planned.ClusterDNS) {
 		return append(out,
-			finding{observed{fmt.Sprintf("pods ask %s for names, and the plan says %s",
+			finding{observed{fmt.Sprintf("pods ask %s for names instead of %s, as the plan says",
 				strings.Join(config.ClusterDNS, ", "), strings.Join(planned.ClusterDNS, ", ")), remedy}, fix, nil}), nil
 	}
 	if err := asked(x.c.ServicesWhy); err != nil {
@@ -306,9 +305,9 @@ func clusterDNS(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	for _, ip := range config.ClusterDNS {
 		if !slices.ContainsFunc(x.c.Services, func(s kube.Service) bool { return s.ClusterIP == ip }) {
 			out = append(out,
-				finding{observed: observed{fmt.Sprintf("pods ask %s for names, and no service of the cluster has "+
+				finding{observed: observed{fmt.Sprintf("pods ask %s for names, but no service of the cluster has "+
 					"that address", ip),
-					"install the cluster's DNS (CoreDNS) at that address, or give its own in the plan: dns_ip"}})
+					"install the cluster's DNS (CoreDNS) at that address, or set dns_ip in the plan"}})
 		}
 	}
 	return out, nil

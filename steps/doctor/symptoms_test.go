@@ -165,7 +165,8 @@ func (p *patient) examine() doctor.DiagnoseReply {
 	stepstest.Must(p.t, err)
 	stepstest.Must(p.t, os.WriteFile(filepath.Join(p.config.Path, ".sandbox", "quirks.json"), raw, 0o600))
 	x := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {})
-	reply, err := examine(p.t, x, doctor.DiagnoseRequest{Node: "win-1", Steps: p.list, PodCIDR: []string{"registered.pod_cidr"}, Cluster: p.view})
+	reply, err := examine(p.t, x, doctor.DiagnoseRequest{Node: "win-1", Steps: p.list,
+		PodCIDR: []string{"registered.pod_cidr"}, Cluster: p.view})
 	stepstest.Must(p.t, err)
 	if reply.Mutations != 0 {
 		p.t.Errorf("%d mutating calls", reply.Mutations)
@@ -219,7 +220,7 @@ var symptomCases = []struct {
 	{id: "service-wrapper", provoke: func(p *patient) { p.nssm("AppStdout") }, near: func(p *patient) {
 		p.nssm("AppStdout", "AppStderr")
 	},
-		has: "kube-proxy runs under nssm, which is not told where its output goes (AppStderr)",
+		has: "kube-proxy runs under nssm, which does not keep its output (AppStderr is not set)",
 		fix: []string{"kube_proxy"}},
 	{id: "kube-proxy-name", provoke: func(p *patient) { p.file(`C:\x\kube-proxy.yaml`, "mode: kernelspace\n") },
 		near: func(p *patient) {
@@ -228,7 +229,7 @@ var symptomCases = []struct {
 		}, has: "kube-proxy does not know the name of its Node", fix: []string{"kube_proxy_config", "kube_proxy"}},
 	{id: "dns", provoke: func(p *patient) { p.view.Services[1].ClusterIP = "10.96.0.11" },
 		near: func(p *patient) { p.view.Services[1].Namespace = "elsewhere" },
-		has:  "pods ask 10.96.0.10 for names, and no service of the cluster has that address"},
+		has:  "pods ask 10.96.0.10 for names, but no service of the cluster has that address"},
 	{id: "network-adapter", provoke: func(p *patient) { p.quirks.Networks = nil },
 		near: func(p *patient) {
 			p.quirks.Networks[0].Name = "Flannel.4096"
@@ -249,7 +250,7 @@ var symptomCases = []struct {
 	}, near: func(p *patient) {
 		p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.244.0.0/16","10.96.0.0/12"`,
 			`"10.96.0.0/12", "10.244.0.0/16"`, 1))
-	}, has: "does not except 10.96.0.0/12 from address translation, and excepts 0.0.0.0/0 besides",
+	}, has: "does not except 10.96.0.0/12 from address translation, and also excepts 0.0.0.0/0",
 		fix: []string{"cni_conf"}},
 	{id: "cni-other", provoke: func(p *patient) { p.file(`C:\x\0-containerd-nat.json`, "{}") },
 		near: func(p *patient) { p.file(`C:\x\20-other.conf`, "{}") },
@@ -265,7 +266,7 @@ var symptomCases = []struct {
 		has:  "pod d/web is not running after 11m0s: ContainerCreating"},
 	{id: "image-pull", provoke: func(p *patient) { p.pod("ImagePullBackOff: Back-off pulling image", time.Minute) },
 		near: func(p *patient) { p.pod("CrashLoopBackOff: back-off", time.Hour) },
-		has:  "pod d/web gets no image: ImagePullBackOff"},
+		has:  "pod d/web cannot pull its image: ImagePullBackOff"},
 	{id: "node-port-local", provoke: func(p *patient) {
 		p.view.Services = append(p.view.Services, kube.Service{Namespace: "d", Name: "web", ClusterIP: "10.96.7.7",
 			NodePorts: []int32{30080}})
@@ -290,7 +291,8 @@ func TestSymptoms(t *testing.T) {
 			c.provoke(p)
 			list := p.examine().Symptoms
 			i := slices.IndexFunc(list, func(s doctor.Symptom) bool { return s.ID == c.id })
-			if i < 0 || !strings.Contains(list[i].Observed, c.has) || list[i].Why == "" || list[i].Remedy == "" || list[i].Unasked {
+			if i < 0 || !strings.Contains(list[i].Observed, c.has) || list[i].Why == "" || list[i].Remedy == "" ||
+				list[i].Unasked {
 				t.Fatalf("not found, want %q in what is seen: %+v", c.has, list)
 			}
 			fix := slices.Clone(list[i].Fix)
@@ -348,7 +350,7 @@ func TestSymptomsElsewhere(t *testing.T) {
 			"kube-proxy-name", `the Node "win-2" instead of win-1`},
 		"resolvConf": {func(p *patient) {
 			p.file(`C:\x\kubelet.yaml`, "resolvConf: /etc/resolv.conf\nclusterDNS: ['10.96.0.10']\n")
-		}, "dns", "/etc/resolv.conf, a file that Windows does not have"},
+		}, "dns", "/etc/resolv.conf, which Windows does not have"},
 		"no name server": {func(p *patient) { p.file(`C:\x\kubelet.yaml`, "resolvConf: \"\"\n") }, "dns",
 			"clusterDNS is empty"},
 		"no YAML of kube-proxy": {func(p *patient) { p.file(`C:\x\kube-proxy.yaml`, "{{") }, "kube-proxy-name",
@@ -357,7 +359,7 @@ func TestSymptomsElsewhere(t *testing.T) {
 			`C:\x\kubelet.yaml is not YAML`},
 		"another name server": {func(p *patient) {
 			p.file(`C:\x\kubelet.yaml`, "resolvConf: \"\"\nclusterDNS: ['10.96.0.53']\n")
-		}, "dns", "pods ask 10.96.0.53 for names, and the plan says 10.96.0.10"},
+		}, "dns", "pods ask 10.96.0.53 for names instead of 10.96.0.10, as the plan says"},
 		"address gone": {func(p *patient) { p.quirks.Networks[0].ManagementIP = "192.0.2.77" },
 			"network-adapter", "no adapter of the machine has 192.0.2.77"},
 		"half a subnet file": {func(p *patient) { p.file(podSubnet, "FLANNEL_SUBNET=10.244.3.1/24\n") }, "subnet-file",
@@ -367,14 +369,14 @@ func TestSymptomsElsewhere(t *testing.T) {
 		}, "subnet-file", "says 10.244.4.1/24, and the Node's pod network is 10.244.3.0/24"},
 		"files of other scripts": {func(p *patient) {
 			p.file(`C:\k\SourceVipRequest.json`, `{"ipam":{"ranges":[[{"subnet":"10.244.8.0/24"}]]}}`)
-		}, "stale-subnet", `C:\k\SourceVipRequest.json is there from an earlier node`},
+		}, "stale-subnet", `C:\k\SourceVipRequest.json is left from an earlier node`},
 		"source address of another subnet": {func(p *patient) {
 			p.file(`C:\x\kube-proxy.yaml`, "hostnameOverride: win-1\nwinkernel: {sourceVip: 10.244.8.2}\n")
 		}, "stale-subnet", "kube-proxy sends from 10.244.8.2, outside of the Node's pod network 10.244.3.0/24"},
 		"comments in JSON": {func(p *patient) {
 			p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.244.0.0/16",`,
 				"\"10.244.0.0/16\", # cluster\n", 1))
-		}, "outbound-exceptions", "is no JSON"},
+		}, "outbound-exceptions", "is not JSON"},
 		"no CNI configuration": {func(p *patient) { p.remove(`C:\x\10-flannel.conflist`) }, "outbound-exceptions",
 			"is missing"},
 		"with a proxy": {func(p *patient) {
@@ -435,7 +437,7 @@ func TestSymptomsOfDocker(t *testing.T) {
 	}
 }
 
-// TestSymptomsUnasked: what could not be looked at is told, and is no answer.
+// TestSymptomsUnasked: what could not be checked is told, and is no answer.
 func TestSymptomsUnasked(t *testing.T) {
 	p := newPatient(t)
 	p.view = doctor.ClusterView{NodeWhy: "no answer (node)", PodsWhy: "no answer (pods)",

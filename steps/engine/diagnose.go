@@ -27,7 +27,7 @@ type Diagnosis struct {
 	Joined bool
 	// Found are the findings of the preflight, then the symptoms.
 	Found     []doctor.Symptom
-	Err       error // the host could not be looked at
+	Err       error // the host could not be checked
 	Mutations int64 // mutating calls on the host: always 0
 }
 

@@ -40,7 +40,8 @@ func crashed(p any) *steps.Error {
 	if e, ok := p.(*steps.Error); ok {
 		return e
 	}
-	return &steps.Error{Code: steps.CodeFailed, Summary: "nodejoin failed over this host", Detail: fmt.Sprintf("%v\n%s", p, debug.Stack()),
+	return &steps.Error{Code: steps.CodeFailed, Summary: "nodejoin failed over this host",
+		Detail: fmt.Sprintf("%v\n%s", p, debug.Stack()),
 		Remedy: "this is a bug of nodejoin: please report it with this text. Other hosts are not affected"}
 }
 

@@ -263,7 +263,8 @@ func (h rebooting) outlived(ctx context.Context) error {
 // machine, the key to it is lost, or another run has it.
 func permanent(err error) bool {
 	if ce := (*transport.ConnectError)(nil); errors.As(err, &ce) {
-		return ce.Reason == transport.ReasonHostKey || ce.Reason == transport.ReasonUnknownHost || ce.Reason == transport.ReasonAnswer ||
+		return ce.Reason == transport.ReasonHostKey || ce.Reason == transport.ReasonUnknownHost ||
+			ce.Reason == transport.ReasonAnswer ||
 			ce.Reason == transport.ReasonKey
 	}
 	return steps.AsError(err).Code == steps.CodeLocked

@@ -92,7 +92,8 @@ func (s *Session) emit(e event.Event) {
 }
 
 // each runs f for all hosts, at most Parallel at a time, and waits. A host over which f panics is told to failed.
-func (s *Session) each(ctx context.Context, f func(ctx context.Context, h *hostRun), failed func(h *hostRun, err error)) {
+func (s *Session) each(ctx context.Context, f func(ctx context.Context, h *hostRun),
+	failed func(h *hostRun, err error)) {
 	var g errgroup.Group
 	g.SetLimit(s.opt.Parallel)
 	for _, h := range s.hosts {

@@ -31,19 +31,29 @@ func CheckHostName(name string) error {
 // HostNameFault says why a name is not a single label of RFC 1123 (2.1) that every system accepts, in words
 // that follow the name; "" if it is one.
 func HostNameFault(name string) string {
-	switch {
-	case name == "":
-		return "is empty"
-	case len(name) > 63:
-		return fmt.Sprintf("has %d characters, more than 63", len(name))
-	case strings.Contains(name, "."):
+	if strings.Contains(name, ".") {
 		return "has a dot: it is the machine's own name, without its domain"
-	case strings.ContainsFunc(name, func(r rune) bool { return !letter(r) && !digit(r) && r != '-' }):
-		return "has characters besides letters, digits and '-'"
-	case strings.HasPrefix(name, "-") || strings.HasSuffix(name, "-"):
-		return "begins or ends with '-'"
-	case !strings.ContainsFunc(name, letter):
+	}
+	if why := LabelFault(name); why != "" {
+		return why
+	}
+	if !strings.ContainsFunc(name, letter) {
 		return "has no letter, which Windows does not accept"
+	}
+	return ""
+}
+
+// LabelFault says why a text is not a label of a name by RFC 1123 (2.1), in words that follow it; "" if it is one.
+func LabelFault(label string) string {
+	switch {
+	case label == "":
+		return "is empty"
+	case len(label) > 63:
+		return fmt.Sprintf("has %d characters, more than 63", len(label))
+	case strings.ContainsFunc(label, func(r rune) bool { return !letter(r) && !digit(r) && r != '-' }):
+		return "has characters besides letters, digits and '-'"
+	case strings.HasPrefix(label, "-") || strings.HasSuffix(label, "-"):
+		return "begins or ends with '-'"
 	}
 	return ""
 }

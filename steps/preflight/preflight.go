@@ -18,14 +18,12 @@ var PreflightKind = steps.Kind{Name: "preflight", Place: steps.OnHost, Finds: tr
 	Outputs: []string{"subnet"},
 	New:     func() any { return &Preflight{} }}
 
-// Preflight looks at the machine with the table of Findables, or with those rows of it
-// that Only names, and changes nothing.
-// Its Change carries every finding; one of severity error that is not waived is an
-// error of the check, so that the machine is left as it is. A question that could
-// not be asked is a finding of its own, never an answer. Outputs: subnet, the network
-// of the node's address.
+// Preflight checks the machine for the findings of the table, or for those that Only names, and changes
+// nothing. Its Change has every finding. One of severity error that is not waived fails the check, so the
+// machine is left as it is. A check that could not be made is a finding too, never a pass. Outputs: subnet,
+// the network of the node's address.
 //
-// An argument that is not given leaves out what would be held against it.
+// A check whose argument is missing is left out.
 type Preflight struct {
 	OS           string            `json:"os,omitempty" doc:"\"windows\" or \"linux\"" choices:"windows,linux"`
 	Arch         string            `json:"arch,omitempty" doc:"\"amd64\" or \"arm64\"" choices:"amd64,arm64"`
@@ -61,7 +59,7 @@ type Preflight struct {
 	Waive       []string `json:"waive,omitempty" doc:"ids of findings that do not count" findings:"true"`
 }
 
-// Findables lists what Preflight can find, in the order in which it looks.
+// Findables lists what Preflight can find, in the order of the checks.
 func Findables() []steps.Findable {
 	var out []steps.Findable
 	for _, c := range preflightChecks {
@@ -74,22 +72,21 @@ func Findables() []steps.Findable {
 type preflightCheck struct {
 	id       string
 	severity steps.Severity
-	os       string // it is asked on this OS only; "" = on all
+	os       string // checked on this OS only; "" = on all
 	why      string
-	// look tells what does not hold. Absence is an answer to be judged by it; any other
-	// error means that it could not be asked.
+	// look returns what does not hold. It judges absence itself; an error means that it could not check.
 	look func(ctx context.Context, s *survey) ([]observed, error)
 }
 
-// observed is what one look found.
+// observed is what a check found, and what to do about it.
 type observed struct{ what, remedy string }
 
-// found is a look's answer of one thing.
+// found returns one thing found.
 func found(remedy, format string, args ...any) ([]observed, error) {
 	return []observed{{fmt.Sprintf(format, args...), remedy}}, nil
 }
 
-// Check looks at everything and gives all that was found.
+// Check makes all checks and returns all findings.
 func (q *Preflight) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
 	if err := q.valid(); err != nil {
 		return steps.Change{}, err
@@ -114,9 +111,9 @@ func (q *Preflight) Check(ctx context.Context, r host.Reader, e *steps.Env) (ste
 		if err != nil {
 			f := base
 			f.Unasked, f.Observed = true, "could not be checked: "+err.Error()
-			f.Remedy = fmt.Sprintf("mend what kept it from being asked, or look yourself and say waive = [%q]", check.id)
+			f.Remedy = fmt.Sprintf("fix what prevented the check, or check it yourself and say waive = [%q]", check.id)
 			if errors.Is(err, host.ErrUnsupported) && f.Severity == steps.SeverityError {
-				f.Severity = steps.SeverityWarning // the machine has no such thing to ask, so asking again does not help
+				f.Severity = steps.SeverityWarning // the machine cannot answer, now or later
 			}
 			c.Findings = append(c.Findings, f)
 		}
@@ -127,7 +124,7 @@ func (q *Preflight) Check(ctx context.Context, r host.Reader, e *steps.Env) (ste
 	return c, refusal(c.Findings)
 }
 
-// refusal is the error that findings come to; nil when none of them forbids to go on.
+// refusal is the error for findings that stop the run; nil if there are none.
 func refusal(list []steps.Finding) error {
 	var what, remedies []string
 	for _, f := range list {
@@ -145,10 +142,10 @@ func refusal(list []steps.Finding) error {
 		Remedy: strings.Join(remedies, "; ")}
 }
 
-// PreflightSummary is the summary of the error that findings come to.
-const PreflightSummary = "the machine does not fit"
+// PreflightSummary is the summary of the error for findings that stop the run.
+const PreflightSummary = "the machine is not ready to join"
 
-// valid refuses arguments that no machine can answer.
+// valid refuses arguments that make no sense for any machine.
 func (q *Preflight) valid() error {
 	if q.MinBuild != "" {
 		if _, ok := host.BuildNumbers(q.MinBuild); !ok {
@@ -175,7 +172,7 @@ func (q *Preflight) valid() error {
 	}
 	for _, id := range q.Only {
 		if !slices.ContainsFunc(preflightChecks, func(c preflightCheck) bool { return c.id == id }) {
-			return steps.Invalid("there is no finding %q to look for", id)
+			return steps.Invalid("there is no finding %q to check for", id)
 		}
 	}
 	return nil

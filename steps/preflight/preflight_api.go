@@ -12,9 +12,9 @@ import (
 	"nodejoin/steps/host"
 )
 
-// apiCertificate judges the API server as programs of the node will: by the name that they
-// ask, and the cluster's CA. The times of the certificate are held against the server's
-// clock, as clock-skew tells of the machine's.
+// apiCertificate verifies the API server as the node's programs will: by the name in api_server and the
+// cluster's CA. The certificate's times are checked against the server's clock, as clock-skew reports a
+// wrong clock of the machine.
 func apiCertificate(ctx context.Context, s *survey) ([]observed, error) {
 	answer, err := s.api(ctx)
 	if err != nil || s.q.CA == "" || steps.HasRef(s.q.CA) || len(answer.Certificates) == 0 {
@@ -33,21 +33,21 @@ func apiCertificate(ctx context.Context, s *survey) ([]observed, error) {
 	case shown == nil:
 		return nil, err
 	case errors.As(err, &name):
-		return found("give api_server a name or address that the certificate has, or the API server a certificate "+
-			"for this one (kubeadm: certSANs)",
-			"the certificate that %s shows the machine is for %s, not for %s", s.q.APIServer, certNames(shown), u.Hostname())
+		return found("use a name or address in api_server that the certificate has, or add this one to the API "+
+			"server's certificate (kubeadm: certSANs)",
+			"the certificate of %s is for %s, not for %s", s.q.APIServer, certNames(shown), u.Hostname())
 	case errors.As(err, &authority):
-		return found("correct api_server, or what stands between the machine and it (a load balancer of another "+
+		return found("correct api_server, or what is between the machine and it (a load balancer of another "+
 			"cluster, a proxy that opens TLS); the CA is that of the plan's kubeconfig",
-			"the certificate that %s shows the machine is of %q, and the cluster's CA has not signed it",
+			"the certificate of %s was issued by %q, not by the cluster's CA",
 			s.q.APIServer, shown.Issuer.String())
 	}
 	return found("renew the API server's certificate (kubeadm certs renew apiserver)",
-		"the certificate that %s shows the machine does not count: %v", s.q.APIServer, err)
+		"the certificate of %s is not valid: %v", s.q.APIServer, err)
 }
 
-// verifyServer tells why a server is not the one of a name that ca has signed. Without a
-// certificate it is not known.
+// verifyServer returns why the server's certificate is not valid for name and ca. shown is nil if that is
+// not known.
 func verifyServer(answer host.APIAnswer, ca, name string) (shown *x509.Certificate, err error) {
 	opts := x509.VerifyOptions{DNSName: name, Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(),
 		CurrentTime: answer.Date}

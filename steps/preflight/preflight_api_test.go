@@ -58,7 +58,7 @@ func TestPreflightAPICertificate(t *testing.T) {
 		{what: "an address", server: "https://192.0.2.1:6443", named: "api.example",
 			has: `is for "api.example", not for 192.0.2.1`},
 		{what: "ended", server: "https://old.example:6443", named: "old.example",
-			has: "does not count: x509: certificate has expired"},
+			has: "is not valid: x509: certificate has expired"},
 		{what: "not ended by the server's clock", server: "https://api.example:6443", named: "api.example",
 			change: func(s *stepstest.Survey) { s.Quirks.ClockSkew = 3 * time.Hour }},
 		{what: "no CA yet", server: "https://api.example:6443", named: "other.example",

@@ -11,8 +11,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// openFolders looks at the folders above those that steps close. A folder that nodejoin
-// makes on the way is closed as well; one that was there keeps what it has.
+// openFolders checks the folders above those that steps close. nodejoin closes the folders that it makes on
+// the way; one that was there before keeps its access.
 func openFolders(ctx context.Context, s *survey) ([]observed, error) {
 	var out []observed
 	os := s.facts().OS
@@ -32,9 +32,9 @@ func openFolders(ctx context.Context, s *survey) ([]observed, error) {
 			case err != nil:
 				return out, err
 			case fi.Open:
-				out = append(out, observed{"others than administrators may rename " + dir + " or what lies in it",
-					fmt.Sprintf("take the rights to change %s itself from all but SYSTEM and Administrators "+
-						"(icacls, this folder only; what is in it may keep its own), or move it away, so that nodejoin makes it", dir)})
+				out = append(out, observed{"users who are not administrators may rename  " + dir + " or what lies in it",
+					fmt.Sprintf("leave the rights to change %s itself to SYSTEM and Administrators only (icacls, "+
+						"this folder only; its content may keep its own), or move it away, so that nodejoin makes it", dir)})
 			}
 		}
 	}

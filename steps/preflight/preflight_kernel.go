@@ -10,23 +10,23 @@ import (
 	"nodejoin/steps/host"
 )
 
-// linuxChecks: what a kubelet on Linux demands.
+// linuxChecks are what a kubelet on Linux needs.
 var linuxChecks = []preflightCheck{
 	{id: "swap", severity: steps.SeverityError, os: "linux",
-		why: "the kubelet does not start while swap space is in use, unless it is told otherwise",
+		why: "the kubelet does not start while swap is on, unless its configuration allows it",
 		look: func(_ context.Context, s *survey) ([]observed, error) {
 			if have := s.facts().Swap; s.q.NoSwap && have > 0 {
-				return found("turn it off (swapoff -a, and its lines in /etc/fstab), or tell the kubelet in the "+
-					"plan: config = { failSwapOn = false }", "%s of swap space are in use", host.FormatSize(have))
+				return found("turn it off (swapoff -a, and its lines in /etc/fstab), or allow it in the plan: "+
+					"config = { failSwapOn = false }", "%s of swap space is in use", host.FormatSize(have))
 			}
 			return nil, nil
 		}},
 	{id: "control-groups", severity: steps.SeverityError, os: "linux",
-		why: "the kubelet from 1.35 on starts with version 2 of control groups only, unless it is told otherwise",
+		why: "from 1.35 on the kubelet starts only with version 2 of control groups, unless its configuration allows 1",
 		look: func(_ context.Context, s *survey) ([]observed, error) {
 			if have := s.facts().Cgroup; s.q.CgroupV2 && have != "v2" {
-				return found("boot with systemd.unified_cgroup_hierarchy=1, or tell the kubelet in the plan: config "+
-					"= { failCgroupV1 = false }", "the machine has control groups %s", cmp.Or(have, "of no known version"))
+				return found("boot with systemd.unified_cgroup_hierarchy=1, or allow it in the plan: config = { "+
+					"failCgroupV1 = false }", "the machine has control groups %s", cmp.Or(have, "of no known version"))
 			}
 			return nil, nil
 		}},

@@ -17,23 +17,24 @@ const (
 	sessionManager    = host.CurrentControlSet + `Control\Session Manager`
 )
 
-// preflightChecks is the table of what is looked at, in this order.
+// preflightChecks is the table of the checks, in their order.
 var preflightChecks = slices.Concat(machineChecks, windowsChecks, linuxChecks, networkChecks, neighbourChecks)
 
-// machineChecks: the machine as such.
+// machineChecks are about the machine as such.
 var machineChecks = []preflightCheck{
 	{id: "operating-system", severity: steps.SeverityError,
 		why: "the programs and settings of a node are those of its operating system",
 		look: func(_ context.Context, s *survey) ([]observed, error) {
 			if want, have := s.q.OS, s.facts().OS; want != "" && want != have {
-				return found("give the node a profile for its operating system", "the machine runs %s, wanted is %s", have, want)
+				return found("give the node a profile for its operating system",
+					"the machine runs %s, the plan wants %s", have, want)
 			}
 			return nil, nil
 		}},
 	{id: "architecture", severity: steps.SeverityError, why: "programs of another architecture do not start",
 		look: func(_ context.Context, s *survey) ([]observed, error) {
 			if want, have := s.q.Arch, s.facts().Arch; want != "" && want != have {
-				return found("set the node's arch in the plan", "the machine's architecture is %s, wanted is %s", have, want)
+				return found("set the node's arch in the plan", "the machine's architecture is %s, the plan wants %s", have, want)
 			}
 			return nil, nil
 		}},
@@ -46,11 +47,11 @@ var machineChecks = []preflightCheck{
 			return nil, nil
 		}},
 	{id: "disk-space", severity: steps.SeverityError,
-		why:  "programs and the first images would not find room, and a kubelet without space evicts its pods",
+		why:  "programs and the first images need space, and a kubelet without space evicts its pods",
 		look: diskSpace},
-	// 2 GiB are what the Kubernetes documentation advises to keep for Windows and its services.
+	// The Kubernetes documentation advises to reserve 2 GiB for Windows and its services.
 	{id: "memory", severity: steps.SeverityWarning,
-		why: "Windows and its services want 2 GiB for themselves, and what is left is for pods",
+		why: "Windows and its services need 2 GiB, and pods get the rest",
 		look: func(_ context.Context, s *survey) ([]observed, error) {
 			if have := s.facts().Memory; have > 0 && have < 4<<30-256<<20 { // firmware keeps some of it
 				return found("give the machine 4 GiB or more", "the machine has %s of memory", host.FormatSize(have))
@@ -66,8 +67,8 @@ var machineChecks = []preflightCheck{
 			return nil, nil
 		}},
 	{id: "host-name", severity: steps.SeverityError,
-		why: "programs that ask the machine for its name, and not nodejoin for the Node's, put it into " +
-			"certificates, DNS and objects of the cluster, which take names of RFC 1123 only", look: hostName},
+		why: "programs put the machine's name into certificates, DNS and objects of the cluster, which accept only " +
+			"names of RFC 1123", look: hostName},
 	{id: "host-name-differs", severity: steps.SeverityNote,
 		why: "logs and tools on the machine show another name than the cluster does",
 		look: func(_ context.Context, s *survey) ([]observed, error) {
@@ -76,8 +77,8 @@ var machineChecks = []preflightCheck{
 				return nil, nil
 			}
 			if have := s.facts().Hostname; !strings.EqualFold(have, s.e.Node) && !strings.EqualFold(have, name) {
-				return found(fmt.Sprintf("where one name for both is wanted, say host { hostname = %q } in the "+
-					"plan, which renames the machine, or rename the node", name),
+				return found(fmt.Sprintf("to have one name for both, say host { hostname = %q } in the plan, which "+
+					"renames the machine, or rename the node", name),
 					"the machine is named %s, its node %s", have, s.e.Node)
 			}
 			return nil, nil
@@ -97,41 +98,35 @@ func diskSpace(ctx context.Context, s *survey) ([]observed, error) {
 	if err != nil || have >= want {
 		return nil, err
 	}
-	return found("free space on that volume", "%s are free on the volume of %s, wanted are %s", host.FormatSize(have),
+	return found("free space on that volume", "%s is free on the volume of %s, the plan wants %s", host.FormatSize(have),
 		path, host.FormatSize(want))
 }
 
-// hostName: RFC 1123, 2.1, letters of either case, as the kubelet writes names in lower
-// case; at most 63 characters with the domain, as a label of Kubernetes can have.
+// hostName wants labels of RFC 1123, in letters of either case, as the kubelet writes names in lower case; and
+// at most 63 characters with the domain, the limit for values of Kubernetes labels.
 func hostName(_ context.Context, s *survey) ([]observed, error) {
 	name := s.facts().Hostname
 	if s.q.Named {
 		return nil, nil
 	}
-	part := func(ill func(string) bool) bool { return slices.ContainsFunc(strings.Split(name, "."), ill) }
-	var why string
-	switch {
-	case len(name) > 63:
+	why := ""
+	if len(name) > 63 {
 		why = fmt.Sprintf("has %d characters, more than 63", len(name))
-	case strings.ContainsFunc(name, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '.'
-	}):
-		why = "has characters besides letters, digits and '-'"
-	case part(func(p string) bool { return strings.HasPrefix(p, "-") || strings.HasSuffix(p, "-") }):
-		why = "begins or ends with '-', or a part of it does"
-	case part(func(p string) bool { return p == "" }):
-		why = "is empty, or a part of it is"
-	default:
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		why = cmp.Or(why, host.LabelFault(label))
+	}
+	if why == "" {
 		return nil, nil
 	}
 	return found("give the machine another name: host { hostname = ... } in the plan", "the machine's name %q %s",
 		name, why)
 }
 
-// windowsChecks: Windows itself.
+// windowsChecks are about Windows.
 var windowsChecks = []preflightCheck{
 	{id: "windows-build", severity: steps.SeverityError, os: "windows",
-		why: "older builds lack what the node's network and runtime call",
+		why: "older builds lack calls that the node's network and runtime need",
 		look: func(_ context.Context, s *survey) ([]observed, error) {
 			if s.q.MinBuild == "" {
 				return nil, nil
@@ -150,34 +145,34 @@ var windowsChecks = []preflightCheck{
 	{id: "update-broken", severity: steps.SeverityWarning, os: "windows",
 		why: "a cumulative update is known to break nodes", look: updateBroken},
 	{id: "pending-reboot", severity: steps.SeverityWarning, os: "windows",
-		why:  "updates or features are half installed, and the node would go down with the reboot that ends them",
+		why:  "updates or features are half installed, and the reboot that completes them would take the node down",
 		look: pendingReboot},
 	{id: "feature-reboot", severity: steps.SeverityError, os: "windows",
-		why: "Windows may refuse to turn a feature on, or lose it with the reboot, while an earlier change waits " +
-			"for that", look: featureReboot},
+		why:  "Windows may refuse to turn a feature on, or lose it at the reboot, while an earlier change waits for one",
+		look: featureReboot},
 	{id: "pending-rename", severity: steps.SeverityWarning, os: "windows",
 		why: "the machine will have another name after its next reboot", look: pendingRename},
 	{id: "containers-feature", severity: steps.SeverityError, os: "windows",
-		why: "the feature Containers brings the services that make containers and their networks", look: containersFeature},
+		why: "the feature Containers has the services that make containers and their networks", look: containersFeature},
 	{id: "containers-services", severity: steps.SeverityError, os: "windows",
 		why: "a container runtime cannot start a container without these services", look: containersServices},
 	{id: "page-file", severity: steps.SeverityWarning, os: "windows",
-		why: "Windows ends no process for want of memory, so without a page file a full node stands still", look: pageFile},
+		why: "Windows kills no process when memory runs out, so without a page file a full node hangs", look: pageFile},
 	{id: "long-paths", severity: steps.SeverityNote, os: "windows",
-		why: "volumes of pods come near to the 260 characters that a path may have otherwise",
+		why: "paths in pod volumes come near to the usual limit of 260 characters",
 		look: registryFlag(host.CurrentControlSet+`Control\FileSystem`, "LongPathsEnabled", 1, "long paths are off",
 			`say host { long_paths = true } in the plan`)},
 	{id: "automatic-updates", severity: steps.SeverityNote, os: "windows",
-		why: "updates that come by themselves reboot nodes that were not drained, and have broken pod networks",
+		why: "automatic updates reboot nodes that were not drained, and have broken pod networks",
 		look: registryFlag(`HKLM\SOFTWARE\Policies\Microsoft\Windows\WindowsUpdate\AU`, "NoAutoUpdate", 1,
-			"no policy keeps updates from coming by themselves",
+			"no policy prevents automatic updates",
 			`say host { windows_update = "off" } in the plan, and update by hand`)},
 	{id: "defender-exclusions", severity: steps.SeverityNote, os: "windows",
-		why:  "Defender reads every file of an image as it is unpacked, which has taken a third of a node's processors",
+		why:  "Defender reads every file of an image as it is unpacked, which has cost a third of a node's processor time",
 		look: defenderExclusions},
 	{id: "folder-open", severity: steps.SeverityWarning, os: "windows",
-		why: "who renames a folder above programs or settings of the node's services puts others in their place, " +
-			"and they run as SYSTEM", look: openFolders},
+		why: "whoever can rename a folder above the programs of the node's services can replace them, and they run " +
+			"as SYSTEM", look: openFolders},
 }
 
 func windowsEdition(ctx context.Context, s *survey) ([]observed, error) {
@@ -185,14 +180,14 @@ func windowsEdition(ctx context.Context, s *survey) ([]observed, error) {
 	if err != nil || !there || strings.HasPrefix(v.String, "Server") { // "Server", "Server Core"
 		return nil, err
 	}
-	return found("use a machine with Windows Server", "the machine's kind of installation is %q", v.String)
+	return found("use a machine with Windows Server", "the machine's installation type is %q", v.String)
 }
 
 // revision is the machine's build with the fourth part, its update.
 func (s *survey) revision(ctx context.Context) (build string, revision int, err error) {
 	v, there, err := host.LookupRegistry(ctx, s.r, windowsVersionKey, "UBR")
 	if err == nil && !there {
-		err = fmt.Errorf(`%s\UBR is not there`, windowsVersionKey)
+		err = fmt.Errorf(`%s\UBR does not exist`, windowsVersionKey)
 	}
 	return s.facts().Build, int(v.Number), err
 }
@@ -224,8 +219,8 @@ func updateBroken(ctx context.Context, s *survey) ([]observed, error) {
 	return nil, nil
 }
 
-// pendingReboot looks in the three places where Windows notes it: those of
-// servicing, of Windows Update, and of files to be renamed while it boots.
+// pendingReboot reads the three places where Windows notes a pending reboot: servicing, Windows Update, and
+// files to rename at boot.
 func pendingReboot(ctx context.Context, s *survey) ([]observed, error) {
 	by, err := host.ServicingWaits(ctx, s.r)
 	if err != nil {
@@ -242,18 +237,18 @@ func pendingReboot(ctx context.Context, s *survey) ([]observed, error) {
 		return nil, nil
 	}
 	slices.Sort(by)
-	return found("reboot the machine before it joins", "a reboot is pending, asked for by %s", strings.Join(by, ", "))
+	return found("reboot the machine before it joins", "a reboot is pending for %s", strings.Join(by, ", "))
 }
 
-// featureReboot is of a machine that nodejoin may not reboot. One that it may is rebooted
-// first, by a step of its own (Reboot.FeaturesAfter).
+// featureReboot is about a machine that nodejoin may not reboot. If it may, a step of its own reboots it
+// first (Reboot.FeaturesAfter).
 func featureReboot(ctx context.Context, s *survey) ([]observed, error) {
 	why, err := host.FeaturesWait(ctx, s.r, s.q.Features)
 	if err != nil || len(why) == 0 {
 		return nil, err
 	}
 	return found(`reboot the machine, or let the plan do it: host { reboot = "auto" }`,
-		"features are to be turned on (%s), and Windows waits to be rebooted for %s", strings.Join(s.q.Features, ", "),
+		"the plan turns on features (%s), and Windows waits for a reboot for %s", strings.Join(s.q.Features, ", "),
 		strings.Join(why, ", "))
 }
 
@@ -273,8 +268,8 @@ func pendingRename(ctx context.Context, s *survey) ([]observed, error) {
 	return found("reboot the machine before it joins", "the machine is named %s and will be %s", now.String, next.String)
 }
 
-// containerServices are those that the feature Containers brings: the Host Compute
-// Service and the Host Networking Service.
+// containerServices are the services of the feature Containers: the Host Compute Service and the Host
+// Networking Service.
 var containerServices = []string{"vmcompute", "hns"}
 
 // serviceStart is the start type of a service in the registry, as the service manager
@@ -329,7 +324,7 @@ func pageFile(ctx context.Context, s *survey) ([]observed, error) {
 	return found(`say host { page_file = 8096 } in the plan, and reboot the machine`, "the machine has no page file")
 }
 
-// registryFlag looks whether a value is the number that is wanted.
+// registryFlag checks that a value is the wanted number.
 func registryFlag(key, name string, want uint64, otherwise, remedy string) func(context.Context, *survey) ([]observed,
 	error) {
 	return func(ctx context.Context, s *survey) ([]observed, error) {
@@ -341,8 +336,8 @@ func registryFlag(key, name string, want uint64, otherwise, remedy string) func(
 	}
 }
 
-// defenderExclusions: Defender runs as the service WinDefend, and keeps what it does
-// not scan below its own key or that of its policies.
+// defenderExclusions: Defender is the service WinDefend; its exclusions are below its own key or that of
+// its policies.
 func defenderExclusions(ctx context.Context, s *survey) ([]observed, error) {
 	start, there, err := s.serviceStart(ctx, "WinDefend")
 	if err != nil || !there || start == serviceDisabled {

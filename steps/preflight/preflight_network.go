@@ -15,7 +15,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// networkChecks: the machine's addresses and its way to the cluster.
+// networkChecks are about the machine's addresses and its connection to the cluster.
 var networkChecks = []preflightCheck{
 	{id: "no-address", severity: steps.SeverityError,
 		why: "the kubelet reports an address, and other nodes send the pods' packets to it",
@@ -27,14 +27,14 @@ var networkChecks = []preflightCheck{
 					"the machine has no IPv4 address with a default route")
 			case ip.IsLinkLocalUnicast():
 				return found("give the machine an address by DHCP or by hand",
-					"the machine's address is %s, which machines give themselves when none is leased to them", ip)
+					"the machine's address is %s, which machines give themselves without a DHCP lease", ip)
 			}
 			return nil, nil
 		}},
 	{id: "address-elsewhere", severity: steps.SeverityError,
-		why: "the pods' packets would be sent to another machine, or to none",
+		why: "the pods' packets would go to another machine, or to none",
 		look: func(ctx context.Context, s *survey) ([]observed, error) {
-			const says = "the plan says %s, and none of the machine's adapters has it"
+			const says = "the plan says %s, but no adapter of the machine has it"
 			var out []observed
 			if ip := s.q.Address6; ip != "" && !steps.HasRef(ip) && !slices.Contains(s.facts().IPv6, ip) {
 				out, _ = found("correct management_ip6 in the plan, or the machine's address", says, ip)
@@ -42,7 +42,7 @@ var networkChecks = []preflightCheck{
 			if s.q.Address == "" || steps.HasRef(s.q.Address) {
 				return out, nil
 			}
-			_, has, err := s.holder(ctx)
+			_, has, err := s.owner(ctx)
 			if err == nil && !has {
 				out = append(out,
 					observed{fmt.Sprintf(says, s.q.Address), "correct management_ip in the plan, or the machine's address"})
@@ -50,13 +50,13 @@ var networkChecks = []preflightCheck{
 			return out, err
 		}},
 	{id: "address-in-cluster-network", severity: steps.SeverityError,
-		why: "pods would take the machine's packets for those of a pod or a service", look: addressInCluster},
+		why: "pods would mistake the machine's packets for those of a pod or a service", look: addressInCluster},
 	{id: "network-overlap", severity: steps.SeverityError,
-		why: "what is meant for the machine's own network would go to pods or services", look: networkOverlap},
+		why: "packets for the machine's own network would go to pods or services", look: networkOverlap},
 	{id: "address-leased", severity: steps.SeverityNote,
 		why: "the pod network is bound to the address that the node joined with",
 		look: func(ctx context.Context, s *survey) ([]observed, error) {
-			a, has, err := s.holder(ctx)
+			a, has, err := s.owner(ctx)
 			if err != nil || !has || !a.DHCP {
 				return nil, err
 			}
@@ -66,11 +66,11 @@ var networkChecks = []preflightCheck{
 	// Before Windows Server 2022 HNS drops a static address when it makes a switch on
 	// the adapter (openshift/windows-machine-config-operator, pkg/windows/windows.go).
 	{id: "static-address-lost", severity: steps.SeverityError, os: "windows",
-		why: "before Windows Server 2022 HNS drops a static address when it makes a virtual switch, and the machine " +
-			"is gone from the network", look: staticAddress},
+		why: "before Windows Server 2022, HNS drops a static address when it makes a virtual switch, and the " +
+			"machine loses the network", look: staticAddress},
 	{id: "address-on-switch", severity: steps.SeverityWarning, os: "windows",
-		why: "HNS makes the pod network's switch on an adapter of the machine, and a virtual switch that is there " +
-			"already holds it", look: addressOnSwitch},
+		why: "HNS makes the pod network's switch on an adapter of the machine, and another virtual switch already " +
+			"has it", look: addressOnSwitch},
 	{id: "default-routes", severity: steps.SeverityWarning,
 		why: "which address the node reports depends on metrics that change",
 		look: func(ctx context.Context, s *survey) ([]observed, error) {
@@ -90,33 +90,33 @@ var networkChecks = []preflightCheck{
 	{id: "api-name", severity: steps.SeverityError, why: "no program of the node would find the cluster",
 		look: func(ctx context.Context, s *survey) ([]observed, error) {
 			if _, err := s.api(ctx); errors.Is(err, host.ErrNameUnknown) {
-				return found("mend the machine's name servers, or give api_server a name or address that it knows",
-					"the machine does not find %s", s.q.APIServer)
+				return found("fix the machine's name servers, or use a name or address in api_server that it can resolve",
+					"the machine cannot resolve %s", s.q.APIServer)
 			}
 			return nil, nil
 		}},
 	{id: "api-unreachable", severity: steps.SeverityError, why: "the kubelet would never be registered",
 		look: func(ctx context.Context, s *survey) ([]observed, error) {
 			if _, err := s.api(ctx); err != nil && !errors.Is(err, host.ErrNameUnknown) {
-				return found("open the way from the machine to the API server (route, firewall, load balancer), or "+
-					"correct api_server", "%s does not answer the machine: %v", s.q.APIServer, reason(err))
+				return found("open the connection from the machine to the API server (route, firewall, load "+
+					"balancer), or correct api_server", "%s does not answer the machine: %v", s.q.APIServer, reason(err))
 			}
 			return nil, nil
 		}},
 	{id: "api-certificate", severity: steps.SeverityError,
-		why: "the node's programs speak only with a server whose certificate the cluster's CA has signed for the " +
-			"name that they ask", look: apiCertificate},
+		why: "the node's programs trust only a server with a certificate of the cluster's CA for the name in " +
+			"api_server", look: apiCertificate},
 	{id: "clock-skew", severity: steps.SeverityError,
-		why:  "certificates and tokens count within their times only, and what is outside looks like a wrong login",
+		why:  "certificates and tokens are valid only for a time, and outside of it a login fails",
 		look: clockSkew},
 	{id: "proxy-exceptions", severity: steps.SeverityWarning,
-		why: "programs that read these variables, those in HostProcess pods too, would ask the proxy for the API " +
-			"server, pods and services", look: proxyExceptions},
+		why: "programs that read these variables, also in HostProcess pods, would ask the proxy for the API server, " +
+			"pods and services", look: proxyExceptions},
 	{id: "proxy-unreachable", severity: steps.SeverityWarning,
-		why: "what is fetched through it, images of containers too, never comes", look: proxyUnreachable},
+		why: "nothing can be fetched through it, container images included", look: proxyUnreachable},
 }
 
-// reason takes what was asked off an error that says it once more.
+// reason is the error without the operation, which the finding names already.
 func reason(err error) error {
 	var he *host.Error
 	if errors.As(err, &he) {
@@ -129,15 +129,15 @@ func addressInCluster(_ context.Context, s *survey) ([]observed, error) {
 	ip := s.address()
 	for _, c := range s.taken() {
 		if c.Contains(ip) {
-			return found("choose networks of the cluster apart from the machines', or another address",
-				"the machine's address %s lies in the network of the %s, %s", ip, c.what, c)
+			return found("choose cluster networks that do not overlap the machines', or another address",
+				"the machine's address %s is in the network of the %s, %s", ip, c.what, c)
 		}
 	}
 	return nil, nil
 }
 
-// networkOverlap leaves out the adapters that a virtual switch gives the machine
-// ("vEthernet (NAME)"): those of the pod network have addresses of pods.
+// networkOverlap skips the adapters that a virtual switch gives the machine ("vEthernet (NAME)"): those of
+// the pod network have addresses of pods.
 func networkOverlap(ctx context.Context, s *survey) ([]observed, error) {
 	list, err := s.adapters(ctx)
 	if err != nil {
@@ -154,7 +154,7 @@ func networkOverlap(ctx context.Context, s *survey) ([]observed, error) {
 				if p.Overlaps(c.Prefix) && !c.Contains(s.address()) {
 					out = append(out,
 						observed{fmt.Sprintf("the network %s of %s overlaps that of the %s, %s", p.Masked(), a.Name,
-							c.what, c), "choose networks of the cluster apart from the machine's"})
+							c.what, c), "choose cluster networks that do not overlap the machine's"})
 				}
 			}
 		}
@@ -167,11 +167,11 @@ func staticAddress(ctx context.Context, s *survey) ([]observed, error) {
 	if err != nil || !old || s.q.StaticKept {
 		return nil, err
 	}
-	a, has, err := s.holder(ctx)
+	a, has, err := s.owner(ctx)
 	if err != nil || !has || a.DHCP {
 		return nil, err
 	}
-	// A node that has joined has its switch, and its address.
+	// A node that has joined has its switch and its address.
 	if own, err := s.own(ctx); err != nil || len(own) > 0 {
 		return nil, err
 	}
@@ -182,14 +182,14 @@ func staticAddress(ctx context.Context, s *survey) ([]observed, error) {
 	return found("say host { static_address = true } in the plan", "the address %s of %s is static", s.address(), a.Name)
 }
 
-// addressOnSwitch looks whether the machine's address is that of a virtual switch
-// ("vEthernet (NAME)"). One of the node's own networks, from an earlier life, is taken over.
+// addressOnSwitch checks whether the machine's address is that of a virtual switch ("vEthernet (NAME)").
+// The switch of the node's own network, left from an earlier join, is used again.
 func addressOnSwitch(ctx context.Context, s *survey) ([]observed, error) {
 	own, err := s.own(ctx)
 	if err != nil || len(own) > 0 || s.q.HNSNetworks == nil {
 		return nil, err
 	}
-	a, has, err := s.holder(ctx)
+	a, has, err := s.owner(ctx)
 	if err != nil || !has || !strings.HasPrefix(a.Name, "vEthernet") {
 		return nil, err
 	}
@@ -197,11 +197,11 @@ func addressOnSwitch(ctx context.Context, s *survey) ([]observed, error) {
 	if err != nil && !errors.Is(err, host.ErrUnsupported) || slices.ContainsFunc(list, s.ownNetwork) {
 		return nil, err
 	}
-	return found("remove that switch where no one needs it, or say management_ip of another adapter in the plan",
-		"the address %s is that of %s, of a virtual switch", s.address(), a.Name)
+	return found("remove that switch if nobody needs it, or set management_ip to the address of another adapter",
+		"the address %s is that of %s, a virtual switch", s.address(), a.Name)
 }
 
-// api asks the API server once for all rows; without an api_server there is no answer and no error.
+// api asks the API server once for all checks; without an api_server there is no answer and no error.
 func (s *survey) api(ctx context.Context) (host.APIAnswer, error) {
 	if s.q.APIServer == "" {
 		return host.APIAnswer{}, nil
@@ -213,9 +213,9 @@ func (s *survey) api(ctx context.Context) (host.APIAnswer, error) {
 	return s.apiAnswer, s.apiErr
 }
 
-// maxSkew is by how much the cluster dates certificates back, for clocks that differ
-// (kubernetes cmd/kube-controller-manager/app/certificates.go signs 5 minutes back:
-// pkg/controller/certificates/signer, `backdate`).
+// maxSkew is how far the cluster backdates certificates, for clocks that differ (kubernetes
+// cmd/kube-controller-manager/app/certificates.go signs 5 minutes back: pkg/controller/certificates/signer,
+// `backdate`).
 const maxSkew = 5 * time.Minute
 
 func clockSkew(ctx context.Context, s *survey) ([]observed, error) {
@@ -227,7 +227,7 @@ func clockSkew(ctx context.Context, s *survey) ([]observed, error) {
 		return nil, nil
 	}
 	if answer.Date.IsZero() {
-		return nil, errors.New("the API server does not say what time it has")
+		return nil, errors.New("the API server does not send its time")
 	}
 	skew := answer.Clock.Sub(answer.Date).Round(time.Second)
 	if skew.Abs() < maxSkew {
@@ -237,12 +237,12 @@ func clockSkew(ctx context.Context, s *survey) ([]observed, error) {
 	if skew < 0 {
 		word = "behind"
 	}
-	return found("set the machine's clock, and its time server", "the machine's clock is %s %s the API server's",
+	return found("set the machine's clock and its time server", "the machine's clock is %s %s the API server's",
 		skew.Abs(), word)
 }
 
-// proxyExceptions reads what Go programs read (golang.org/x/net/http/httpproxy):
-// NO_PROXY has names, with what is below them, addresses and networks.
+// proxyExceptions reads what Go programs read (golang.org/x/net/http/httpproxy): NO_PROXY has names, which
+// include their subdomains, addresses and networks.
 func proxyExceptions(ctx context.Context, s *survey) ([]observed, error) {
 	u, err := url.Parse(s.q.APIServer)
 	if s.q.Proxy || s.q.APIServer == "" || err != nil {
@@ -268,8 +268,8 @@ func proxyExceptions(ctx context.Context, s *survey) ([]observed, error) {
 	if missing == nil {
 		return nil, nil
 	}
-	return found("say proxy { ... } in the plan, which completes NO_PROXY from the cluster, or add them to NO_PROXY",
-		"HTTPS_PROXY is set, and NO_PROXY does not have %s", strings.Join(missing, ", "))
+	return found("say proxy { ... } in the plan, which completes NO_PROXY, or add them to NO_PROXY",
+		"HTTPS_PROXY is set, and NO_PROXY lacks %s", strings.Join(missing, ", "))
 }
 
 func exceptedNetwork(list string, p netip.Prefix) bool {
@@ -300,12 +300,12 @@ func excepted(list, name string) bool {
 	return false
 }
 
-// neighbourChecks: what else is on the machine.
+// neighbourChecks are about what else is on the machine.
 var neighbourChecks = []preflightCheck{
 	{id: "foreign-service", severity: steps.SeverityError, why: "nodejoin does not take over what it did not make",
 		look: foreignServices},
 	{id: "service-missing", severity: steps.SeverityError,
-		why: "the node is built on a service that something else brings", look: missingServices},
+		why: "the node needs a service that something else installs", look: missingServices},
 	{id: "other-kubernetes", severity: steps.SeverityError,
 		why: "two kubelets on one machine undo each other's network and containers",
 		look: func(ctx context.Context, s *survey) ([]observed, error) {
@@ -313,22 +313,22 @@ var neighbourChecks = []preflightCheck{
 				"rke2", "k3s", "k0sworker", "rancher-wins", "microk8s", "windows-instance-config-daemon")
 		}},
 	{id: "other-runtime", severity: steps.SeverityWarning,
-		why: "a second container runtime makes networks and uses space that the node does not know of",
+		why: "the node does not know about the networks and the space of a second container runtime",
 		look: func(ctx context.Context, s *survey) ([]observed, error) {
-			return registeredServices(ctx, s, "is another container runtime", "remove it where no one needs it",
+			return registeredServices(ctx, s, "is another container runtime", "remove it if nobody needs it",
 				"docker", "com.docker.service", "cri-dockerd", "crio", "podman")
 		}},
 	{id: "port-taken", severity: steps.SeverityError, why: "a program of the node could not listen", look: portsTaken},
 	{id: "port-dynamic", severity: steps.SeverityWarning, os: "windows",
-		why: "Windows gives such a port to any program that asks for one, and its NAT sets them aside by the " +
-			"hundred; then a program of the node cannot listen", look: portsDynamic},
+		why: "Windows gives such a port to any program that asks for one, and its NAT reserves them by the hundred; " +
+			"then a program of the node cannot listen", look: portsDynamic},
 	{id: "port-excluded", severity: steps.SeverityError, os: "windows",
-		why:  "Windows, or its NAT, has set the port aside, and refuses it to the program of the node that needs it",
+		why:  "Windows or its NAT has reserved the port and refuses it to the node's program",
 		look: portsExcluded},
 	{id: "hns-network-foreign", severity: steps.SeverityWarning, os: "windows",
 		why: "another virtual switch may hold the adapter that the pod network needs", look: foreignNetworks},
 	{id: "leftovers", severity: steps.SeverityWarning,
-		why: "addresses and networks of an earlier node would be taken for this one's", look: leftovers},
+		why: "this node would use addresses and networks of an earlier one", look: leftovers},
 }
 
 func foreignServices(ctx context.Context, s *survey) ([]observed, error) {
@@ -357,7 +357,7 @@ func missingServices(ctx context.Context, s *survey) ([]observed, error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			out = append(out, observed{fmt.Sprintf("service %s is not registered", name),
-				fmt.Sprintf("install what service %s belongs to", name)})
+				fmt.Sprintf("install the software that service %s belongs to", name)})
 		case err != nil:
 			return out, err
 		case svc.State != host.ServiceRunning:
@@ -376,32 +376,33 @@ func registeredServices(ctx context.Context, s *survey, is, remedy string, names
 	return out, err
 }
 
-// foreignNetworks counts those that hold an adapter: a network of type NAT does not.
+// foreignNetworks finds the networks that hold an adapter: a network of type NAT does not.
 func foreignNetworks(ctx context.Context, s *survey) ([]observed, error) {
 	if s.q.HNSNetworks == nil {
 		return nil, nil
 	}
 	list, err := s.r.HNSNetworks(ctx)
 	if errors.Is(err, host.ErrUnsupported) {
-		return nil, nil // no HNS has no networks; containers-feature tells of it
+		return nil, nil // without HNS there are no networks; containers-feature reports it
 	}
 	var out []observed
 	for _, n := range list {
 		if !s.ownNetwork(n) && slices.Contains([]string{"overlay", "l2bridge", "l2tunnel", "transparent"},
 			strings.ToLower(n.Type)) {
 			out = append(out, observed{fmt.Sprintf("there is an HNS network %s of type %s", n.Name, n.Type),
-				"remove the network with the tool that made it, where no one needs it"})
+				"remove the network with the tool that made it, if nobody needs it"})
 		}
 	}
 	return out, err
 }
 
-// ownNetwork tells whether an HNS network has the name of one of the node's.
+// ownNetwork reports whether an HNS network has the name of one of the node's.
 func (s *survey) ownNetwork(n host.HNSNetwork) bool {
 	return slices.ContainsFunc(s.q.HNSNetworks, func(o string) bool { return strings.EqualFold(o, n.Name) })
 }
 
-// leftovers count while no service of the node is nodejoin's: then they are the node's.
+// leftovers are findings only while nodejoin has registered no service of the node: later they are the
+// node's.
 func leftovers(ctx context.Context, s *survey) ([]observed, error) {
 	own, err := s.own(ctx)
 	if err != nil || len(own) > 0 {
@@ -416,7 +417,7 @@ func leftovers(ctx context.Context, s *survey) ([]observed, error) {
 		if err != nil {
 			return out, err
 		}
-		out = append(out, observed{file + " is there from an earlier node", "remove " + file + " where that node is gone"})
+		out = append(out, observed{file + " is left from an earlier node", "remove " + file + " if that node is gone"})
 	}
 	return out, nil
 }

@@ -11,8 +11,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// portsTaken: once a service of the node is nodejoin's own, its ports are too; whose
-// they are cannot be told before, as a service may hold them through a child.
+// portsTaken stops once nodejoin has registered a service of the node, which may hold its ports through a
+// child process.
 func portsTaken(ctx context.Context, s *survey) ([]observed, error) {
 	if len(s.q.Ports) == 0 {
 		return nil, nil
@@ -39,8 +39,8 @@ func portsTaken(ctx context.Context, s *survey) ([]observed, error) {
 	return out, err
 }
 
-// portsDynamic finds ports of the node among those that Windows gives out by itself. Of
-// a machine that has joined the programs hold them.
+// portsDynamic finds the node's ports in the range of dynamic ports. On a machine that has joined, the
+// programs hold them.
 func portsDynamic(ctx context.Context, s *survey) ([]observed, error) {
 	own, err := s.own(ctx)
 	if err != nil || len(own) > 0 {
@@ -70,13 +70,13 @@ func portsDynamic(ctx context.Context, s *survey) ([]observed, error) {
 			remedy = "netsh interface ipv4 set dynamicport udp start=34000 num=31536, and the same for ipv6"
 		}
 		out = append(out,
-			observed{fmt.Sprintf("the dynamic ports %s hold %s of the node", r, strings.Join(within[r], ", ")), remedy})
+			observed{fmt.Sprintf("the dynamic ports %s include %s of the node", r, strings.Join(within[r], ", ")), remedy})
 	}
 	return out, nil
 }
 
-// portsExcluded finds ports of the node that Windows gives to no program. Of a machine
-// that has joined they are not asked for, as that takes each for a moment.
+// portsExcluded finds the node's ports that Windows gives to no program. It does not check a machine that
+// has joined, because the check takes each port for a moment.
 func portsExcluded(ctx context.Context, s *survey) ([]observed, error) {
 	own, err := s.own(ctx)
 	if err != nil || len(own) > 0 {
@@ -90,11 +90,11 @@ func portsExcluded(ctx context.Context, s *survey) ([]observed, error) {
 			return out, err
 		}
 		if excluded {
-			out = append(out, observed{fmt.Sprintf("no program holds port %d/%s, and Windows refuses it", port, protocol),
-				fmt.Sprintf("see whose range it is in (netsh interface ipv4 show excludedportrange %s): one with a "+
-					"star is deleted by netsh, others are of Windows' NAT, which takes them out of the dynamic ports; "+
-					"move those beyond the node's (host { dynamic_ports = \"34000-65535\" } in the plan, netsh for "+
-					"udp) and reboot the machine", protocol)})
+			out = append(out, observed{fmt.Sprintf("no program holds port %d/%s, but Windows refuses it", port, protocol),
+				fmt.Sprintf("find the range that has it (netsh interface ipv4 show excludedportrange %s): delete "+
+					"one with a star by netsh. Others belong to Windows' NAT, which takes them from the dynamic "+
+					"ports: move these above the node's (host { dynamic_ports = \"34000-65535\" } in the plan, "+
+					"netsh for udp) and reboot the machine", protocol)})
 		}
 	}
 	return out, nil

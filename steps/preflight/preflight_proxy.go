@@ -11,11 +11,11 @@ import (
 	"nodejoin/steps/host"
 )
 
-// proxyPorts are those of a proxy whose URL has none.
+// proxyPorts are the default ports of proxy URLs.
 var proxyPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
 
-// ProxyAddress is HOST:PORT of a proxy that is written as programs take it from their
-// environment: a URL, or HOST:PORT alone (golang.org/x/net/http/httpproxy).
+// ProxyAddress returns HOST:PORT of a proxy as it is written in environment variables: a URL, or HOST:PORT
+// alone (golang.org/x/net/http/httpproxy).
 func ProxyAddress(text string) (address string, ok bool) {
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
@@ -31,17 +31,17 @@ func ProxyAddress(text string) (address string, ok bool) {
 	return strings.TrimSuffix(u.Host, ":") + ":" + port, ok
 }
 
-// proxyUnreachable asks the plan's proxies, and those that the machine's programs have
-// from its environment, unless the plan changes that.
+// proxyUnreachable connects to the plan's proxies and, unless the plan sets the proxy, to those in the
+// machine's environment.
 func proxyUnreachable(ctx context.Context, s *survey) ([]observed, error) {
 	out, err := s.askProxies(ctx, s.q.Proxies, "the plan",
-		"correct the proxy block of the plan, or open the way from the machine to the proxy")
+		"correct the proxy block of the plan, or open the connection from the machine to the proxy")
 	if s.q.Proxy {
 		return out, err
 	}
 	list, err1 := s.environmentProxies(ctx)
 	more, err2 := s.askProxies(ctx, list, "the machine's environment",
-		"correct or remove HTTP_PROXY and HTTPS_PROXY of the machine, or open the way from the machine to the proxy")
+		"correct or remove HTTP_PROXY and HTTPS_PROXY of the machine, or open the connection from the machine to the proxy")
 	return append(out, more...), errors.Join(err, err1, err2)
 }
 
@@ -50,7 +50,7 @@ func (s *survey) askProxies(ctx context.Context, list []string, of, remedy strin
 		err := s.r.ProbeTCP(ctx, address)
 		switch {
 		case errors.Is(err, host.ErrNameUnknown):
-			out = append(out, observed{fmt.Sprintf("the machine does not find the proxy %s of %s", address, of), remedy})
+			out = append(out, observed{fmt.Sprintf("the machine cannot resolve the proxy %s of %s", address, of), remedy})
 		case errors.Is(err, host.ErrNoAnswer):
 			out = append(out,
 				observed{fmt.Sprintf("the proxy %s of %s does not answer the machine: %v", address, of, reason(err)), remedy})
@@ -61,8 +61,8 @@ func (s *survey) askProxies(ctx context.Context, list []string, of, remedy strin
 	return out, unknown
 }
 
-// environmentProxies are the addresses of the proxies in the machine's environment.
-// Errors tell no value, as one may hold a password.
+// environmentProxies are the addresses of the proxies in the machine's environment. Errors show no value,
+// which may have a password.
 func (s *survey) environmentProxies(ctx context.Context) (list []string, err error) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY"} {
 		text, e := host.LookupEnv(ctx, s.r, name)
@@ -72,7 +72,7 @@ func (s *survey) environmentProxies(ctx context.Context) (list []string, err err
 		}
 		address, ok := ProxyAddress(text)
 		if !ok {
-			err = errors.Join(err, fmt.Errorf("%s of the machine's environment is no address of a proxy", name))
+			err = errors.Join(err, fmt.Errorf("%s of the machine's environment is not the address of a proxy", name))
 		} else if !slices.Contains(list, address) {
 			list = append(list, address)
 		}

@@ -13,7 +13,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// survey is one pass over the table. What several rows ask for is asked once.
+// survey is one pass over the table. It asks the machine once for what several checks need.
 type survey struct {
 	q *Preflight
 	r host.Reader
@@ -40,10 +40,9 @@ func (s *survey) adapters(ctx context.Context) ([]host.Adapter, error) {
 	return s.adapterList, s.adaptersErr
 }
 
-// network is that of the node's address on the machine; where no adapter has it, that of
-// the machine's own address.
+// network is the network of the node's address; if no adapter has that, of the machine's own address.
 func (s *survey) network(ctx context.Context) string {
-	list, _ := s.adapters(ctx) // the checks tell of the error
+	list, _ := s.adapters(ctx) // the checks report the error
 	for _, a := range list {
 		for _, p := range a.Prefixes() {
 			if p.Addr() == s.address() {
@@ -54,7 +53,7 @@ func (s *survey) network(ctx context.Context) string {
 	return s.facts().Subnet
 }
 
-// own names the node's services that nodejoin has registered already.
+// own names the node's services that nodejoin has registered.
 func (s *survey) own(ctx context.Context) ([]string, error) {
 	if s.joinedKnown {
 		return s.joined, s.joinedErr
@@ -73,7 +72,7 @@ func (s *survey) own(ctx context.Context) ([]string, error) {
 	return s.joined, s.joinedErr
 }
 
-// address is the node's; invalid when neither plan nor machine gives one.
+// address is the node's IPv4 address; invalid if neither plan nor machine has one.
 func (s *survey) address() netip.Addr {
 	text := s.q.Address
 	if text == "" || steps.HasRef(text) {
@@ -83,8 +82,8 @@ func (s *survey) address() netip.Addr {
 	return ip
 }
 
-// holder is the adapter that has the node's address.
-func (s *survey) holder(ctx context.Context) (host.Adapter, bool, error) {
+// owner is the adapter that has the node's address.
+func (s *survey) owner(ctx context.Context) (host.Adapter, bool, error) {
 	list, err := s.adapters(ctx)
 	ip := s.address()
 	for _, a := range list {
@@ -103,7 +102,7 @@ type clusterNetwork struct {
 	netip.Prefix
 }
 
-// taken are the networks that the machine's own must be apart from.
+// taken are the networks that the machine's own must not overlap.
 func (s *survey) taken() []clusterNetwork {
 	out := s.clusterNetworks()
 	if p, err := netip.ParsePrefix(s.q.Placeholder); err == nil {
@@ -125,7 +124,7 @@ func (s *survey) clusterNetworks() []clusterNetwork {
 	return out
 }
 
-// registered tells which of services the machine has.
+// registered returns those services that the machine has and the node does not use.
 func (s *survey) registered(ctx context.Context, names ...string) ([]host.Service, error) {
 	var out []host.Service
 	for _, name := range names {

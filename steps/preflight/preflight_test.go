@@ -25,13 +25,13 @@ var findableCases = []struct {
 	has     string // part of what is seen
 }{
 	{id: "operating-system", provoke: func(s *stepstest.Survey) { s.Args.OS = "linux" },
-		near: func(s *stepstest.Survey) { s.Args.OS = "" }, has: "runs windows, wanted is linux"},
+		near: func(s *stepstest.Survey) { s.Args.OS = "" }, has: "runs windows, the plan wants linux"},
 	{id: "architecture", provoke: func(s *stepstest.Survey) { s.Args.Arch = "arm64" },
 		near: func(s *stepstest.Survey) { s.Args.Arch, s.Config.Arch = "arm64", "arm64" }, has: "is amd64"},
 	{id: "administrator", provoke: func(s *stepstest.Survey) { s.Quirks.NoAdmin = true },
 		near: func(s *stepstest.Survey) {}, has: "no administrator rights"},
 	{id: "disk-space", provoke: func(s *stepstest.Survey) { s.Args.MinFree = "1000TiB" },
-		near: func(s *stepstest.Survey) { s.Args.MinFree = "" }, has: "wanted are 1000 TiB"},
+		near: func(s *stepstest.Survey) { s.Args.MinFree = "" }, has: "the plan wants 1000 TiB"},
 	{id: "memory", provoke: func(s *stepstest.Survey) { s.Quirks.Memory = 2 << 30 }, near: func(s *stepstest.Survey) {
 		s.Quirks.Memory = 4<<30 - 1<<20
 	}, has: "2 GiB of memory"},
@@ -67,7 +67,7 @@ var findableCases = []struct {
 	}, near: func(s *stepstest.Survey) {
 		s.Number(stepstest.Servicing+"SessionsPending", "x", 1)
 		s.Registry(stepstest.Manager, "PendingFileRenameOperations", host.RegistryValue{Type: "multi_string"})
-	}, has: "by Windows Update, features or updates of Windows, files that are in use"},
+	}, has: "for Windows Update, features or updates of Windows, files that are in use"},
 	{id: "feature-reboot", provoke: func(s *stepstest.Survey) {
 		s.Args.Features = []string{"Containers", "Microsoft-Hyper-V"}
 		s.Number(stepstest.Servicing+"RebootPending", "x", 1)
@@ -75,8 +75,7 @@ var findableCases = []struct {
 		s.Args.Features = []string{"Containers"} // which is on
 		s.Number(stepstest.Servicing+"RebootPending", "x", 1)
 	},
-		has: "features are to be turned on (Containers, Microsoft-Hyper-V), and Windows waits to be rebooted for " +
-			"features or updates of Windows"},
+		has: "the plan turns on features (Containers, Microsoft-Hyper-V), and Windows waits for a reboot for features or updates of Windows"},
 	{id: "pending-rename", provoke: func(s *stepstest.Survey) {
 		s.Text(stepstest.Names+"ComputerName", "ComputerName", "OTHER")
 	}, near: func(s *stepstest.Survey) { s.Text(stepstest.Names+"ComputerName", "ComputerName", "win-1") },
@@ -119,13 +118,13 @@ var findableCases = []struct {
 	}, near: func(s *stepstest.Survey) { // closed by a step, not there, and beside them
 		s.Args.Guarded, s.Quirks.Open = []string{`C:\k`, `C:\opt\cni\bin`}, []string{`C:\k`, `C:\opt`, `C:\etc`}
 		s.File(`C:\etc\cni\x`)
-	}, has: `others than administrators may rename C:\opt or`},
+	}, has: `users who are not administrators may rename  C:\opt or`},
 	{id: "no-address", provoke: func(s *stepstest.Survey) { s.Config.IP = "169.254.7.7" },
 		near: func(s *stepstest.Survey) { s.Config.IP = "169.253.7.7" }, has: "169.254.7.7"},
 	{id: "address-elsewhere", provoke: func(s *stepstest.Survey) { s.Args.Address = "192.0.2.99" },
 		near: func(s *stepstest.Survey) { s.Args.Address = "192.0.2.10" }, has: "says 192.0.2.99"},
 	{id: "address-in-cluster-network", provoke: func(s *stepstest.Survey) { s.Config.IP = "10.244.3.3" },
-		near: func(s *stepstest.Survey) { s.Config.IP = "10.245.3.3" }, has: "10.244.3.3 lies in the network of the pods"},
+		near: func(s *stepstest.Survey) { s.Config.IP = "10.245.3.3" }, has: "10.244.3.3 is in the network of the pods"},
 	{id: "network-overlap", provoke: func(s *stepstest.Survey) {
 		s.Adapters(ethernet("Ethernet", "192.0.2.10/24"),
 			host.Adapter{Name: "Storage", Addresses: []string{"10.100.0.5/16"}})
@@ -161,14 +160,14 @@ var findableCases = []struct {
 		}, has: "A, B"},
 	{id: "api-name", provoke: func(s *stepstest.Survey) { s.Quirks.API = "name" }, near: func(s *stepstest.Survey) {
 		s.Quirks.API = "connection refused"
-	}, has: "does not find https://api.example:6443"},
+	}, has: "cannot resolve https://api.example:6443"},
 	{id: "api-unreachable", provoke: func(s *stepstest.Survey) { s.Quirks.API = "connection refused" },
 		near: func(s *stepstest.Survey) { s.Quirks.API = "name" }, has: "connection refused"},
 	{id: "api-certificate", provoke: func(s *stepstest.Survey) {
 		serves(s, newAPICert(s.T, "api.example"), newAPICert(s.T, "api.example"))
 	},
 		near: func(s *stepstest.Survey) { c := newAPICert(s.T, "api.example"); serves(s, c, c) },
-		has:  "and the cluster's CA has not signed it"},
+		has:  "not by the cluster's CA"},
 	{id: "clock-skew", provoke: func(s *stepstest.Survey) { s.Quirks.ClockSkew = -7 * time.Minute },
 		near: func(s *stepstest.Survey) { s.Quirks.ClockSkew = 4 * time.Minute }, has: "behind the API server's"},
 	{id: "proxy-exceptions", provoke: func(s *stepstest.Survey) {
@@ -177,7 +176,7 @@ var findableCases = []struct {
 	}, near: func(s *stepstest.Survey) {
 		s.Env("HTTPS_PROXY", "http://proxy.example:3128")
 		s.Env("NO_PROXY", "localhost, .example, 10.0.0.0/8")
-	}, has: "NO_PROXY does not have api.example, 10.244.0.0/16, 10.96.0.0/12"},
+	}, has: "NO_PROXY lacks api.example, 10.244.0.0/16, 10.96.0.0/12"},
 	{id: "proxy-unreachable", provoke: func(s *stepstest.Survey) {
 		s.Quirks.TCP = "connection refused"
 		s.Env("HTTP_PROXY", "http://user:word@proxy.example:3128")
@@ -203,14 +202,14 @@ var findableCases = []struct {
 	}, has: "process 77 holds port 10250/tcp"},
 	{id: "port-dynamic", provoke: func(s *stepstest.Survey) { s.Dynamic("tcp", 10000); s.Dynamic("udp", 4000) },
 		near: func(s *stepstest.Survey) { s.Dynamic("tcp", 10251); s.Dynamic("udp", 4790) },
-		has:  "the dynamic ports 10000-65535/tcp hold 10250 of the node"},
+		has:  "the dynamic ports 10000-65535/tcp include 10250 of the node"},
 	{id: "port-excluded", provoke: func(s *stepstest.Survey) {
 		s.Quirks.Excluded = []host.PortRange{{Protocol: "tcp", First: 10200, Last: 10299},
 			{Protocol: "udp", First: 4789, Last: 4789}}
 	}, near: func(s *stepstest.Survey) {
 		s.Quirks.Excluded = []host.PortRange{{Protocol: "udp", First: 10200, Last: 10299},
 			{Protocol: "tcp", First: 4789, Last: 4789}, {Protocol: "tcp", First: 10251, Last: 10300}}
-	}, has: "no program holds port 10250/tcp, and Windows refuses it"},
+	}, has: "no program holds port 10250/tcp, but Windows refuses it"},
 	{id: "hns-network-foreign", provoke: func(s *stepstest.Survey) {
 		s.Quirks.Networks = []host.HNSNetwork{{Name: "External", Type: "L2Bridge"}}
 	},
@@ -245,7 +244,8 @@ func TestFindables(t *testing.T) {
 			c.provoke(s)
 			list, refused := s.Findings()
 			i := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == c.id })
-			if i < 0 || !strings.Contains(list[i].Observed, c.has) || list[i].Why == "" || list[i].Remedy == "" || list[i].Unasked {
+			if i < 0 || !strings.Contains(list[i].Observed, c.has) || list[i].Why == "" || list[i].Remedy == "" ||
+				list[i].Unasked {
 				t.Fatalf("not found, want %q in what is seen: %+v", c.has, list)
 			}
 			has := refused != nil && strings.Contains(refused.Detail, c.id+": ")
@@ -422,7 +422,7 @@ func TestPreflightProxyExceptions(t *testing.T) {
 		have := ""
 		for _, f := range list {
 			if f.ID == "proxy-exceptions" {
-				_, have, _ = strings.Cut(f.Observed, "NO_PROXY does not have ")
+				_, have, _ = strings.Cut(f.Observed, "NO_PROXY lacks ")
 			}
 		}
 		if have != want {
@@ -448,11 +448,11 @@ func TestPreflightProxies(t *testing.T) {
 			want: []string{"the proxy [2001:db8::1]:80 of the machine's environment does not answer the machine: no " +
 				"answer: refused"}},
 		{name: "not found", tcp: "name", https: "https://proxy.example",
-			want: []string{"the machine does not find the proxy proxy.example:443 of the machine's environment"}},
+			want: []string{"the machine cannot resolve the proxy proxy.example:443 of the machine's environment"}},
 		{name: "of the plan", tcp: "refused", http: "http://old.example", plan: []string{"new.example:3128"},
 			want: []string{"the proxy new.example:3128 of the plan does not answer the machine: no answer: refused"}},
 		{name: "no address", http: "http://user:word@:3128",
-			want:    []string{"could not be checked: HTTP_PROXY of the machine's environment is no address of a proxy"},
+			want:    []string{"could not be checked: HTTP_PROXY of the machine's environment is not the address of a proxy"},
 			unasked: true},
 	} {
 		s := stepstest.NewSurvey(t)

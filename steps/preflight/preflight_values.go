@@ -8,8 +8,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// programDirs are the folders in which services find programs: the usual PATH of a
-// service manager (systemd.exec(5), "Environment variables").
+// programDirs are the folders in which services find programs: the usual PATH of a service manager
+// (systemd.exec(5), "Environment variables").
 var programDirs = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
 // installed reports whether a program is in one of them.

@@ -43,7 +43,8 @@ const (
 
 // reading is the bound of a call that reads n steps.
 func reading(n int) Bound {
-	return Bound{Bytes: min(1<<20+n*perStep, perReply), Values: min(valuesOfAll+n*valuesPerStep, valuesMost), Within: within}
+	return Bound{Bytes: min(1<<20+n*perStep, perReply), Values: min(valuesOfAll+n*valuesPerStep, valuesMost),
+		Within: within}
 }
 
 // applying bounds an apply by the time that its steps may take.

@@ -44,7 +44,9 @@ var (
 	Rollback = Call[executor.RollbackRequest, executor.RollbackReply]{
 		Method: "rollback", Run: (*executor.Executor).Rollback,
 		Bound:  func(executor.RollbackRequest) Bound { return undoing() },
-		Verify: verifyRollback, Scope: func(req executor.RollbackRequest) Scope { return Scope{Node: req.Node, Kind: "rollback"} },
+		Verify: verifyRollback, Scope: func(req executor.RollbackRequest) Scope {
+			return Scope{Node: req.Node, Kind: "rollback"}
+		},
 	}
 	// Verified closes the snapshot of the machine: nothing can be rolled back any more.
 	Verified = Call[None, None]{
@@ -106,11 +108,13 @@ var Calls = []interface{ Empty() Message }{
 	Check, Apply, Remove, Rollback, Verified, CheckLeave, Leave, Note, Collect, Diagnose,
 }
 
-func collectParts(x *executor.Executor, ctx context.Context, req collect.CollectRequest) (collect.CollectReply, error) {
+func collectParts(x *executor.Executor, ctx context.Context, req collect.CollectRequest) (collect.CollectReply,
+	error) {
 	return collect.Collect(ctx, x.Host(), req)
 }
 
-func diagnoseNode(x *executor.Executor, ctx context.Context, req doctor.DiagnoseRequest) (doctor.DiagnoseReply, error) {
+func diagnoseNode(x *executor.Executor, ctx context.Context, req doctor.DiagnoseRequest) (doctor.DiagnoseReply,
+	error) {
 	h, e, err := x.Machine(ctx, req.Node, "doctor")
 	if err != nil {
 		return doctor.DiagnoseReply{}, err

@@ -93,8 +93,10 @@ func TestEveryCallIsBounded(t *testing.T) {
 			t.Errorf("%s: %+v", c.Empty().Method(), b)
 		}
 	}
-	for _, method := range []string{MethodBlobBegin, MethodBlobEnd, MethodForget, MethodSecure, MethodLock, MethodUnlock, "new"} {
-		if b := OfMethod(method, time.Minute); b.Bytes <= 0 || b.Within <= 0 || method == MethodLock && b.Within <= time.Minute {
+	for _, method := range []string{MethodBlobBegin, MethodBlobEnd, MethodForget, MethodSecure, MethodLock,
+		MethodUnlock, "new"} {
+		if b := OfMethod(method, time.Minute); b.Bytes <= 0 || b.Within <= 0 || method == MethodLock &&
+			b.Within <= time.Minute {
 			t.Errorf("%s: %+v", method, b)
 		}
 	}
@@ -110,8 +112,10 @@ func FuzzReply(f *testing.F) {
 	for _, seed := range []string{
 		`{"facts":{"os":"linux"},"results":[{"id":"d0","change":{}},{"id":"vip","change":{"outputs":{"address":"10.0.0.1"}}}]}`,
 		`{"changed":["d0"],"failed":"vip","err":{"code":"failed","summary":"x"}}`, `{"values":{"vip.address":"x"}}`,
-		`{"facts":{"os":"windows"},"items":[{"key":"file:/a","change":{"action":"delete"}}]}`, `{"parts":[{"name":"\u001b"}]}`,
-		`{"before":{"given":{"labels":{"a":"\u202e"}}},"failed":"x"}`, `{"symptoms":[{"id":"x"}]}`, `[[[[]]]]`, `null`, `{"failed":1}`,
+		`{"facts":{"os":"windows"},"items":[{"key":"file:/a","change":{"action":"delete"}}]}`,
+		`{"parts":[{"name":"\u001b"}]}`,
+		`{"before":{"given":{"labels":{"a":"\u202e"}}},"failed":"x"}`, `{"symptoms":[{"id":"x"}]}`, `[[[[]]]]`, `null`,
+		`{"failed":1}`,
 	} {
 		for i := range Calls {
 			f.Add(uint8(i), []byte(seed))
@@ -151,8 +155,10 @@ func FuzzReply(f *testing.F) {
 
 // FuzzEvent: an event that is passed on is about a step of the call, has the call's host, and can be printed.
 func FuzzEvent(f *testing.F) {
-	for _, seed := range []string{`{"type":"step_done","host":"x","step":"d0","result":"changed"}`, `{"type":"warning","summary":"\u001b"}`,
-		`{"type":"step_progress","step":"d0","note":"a\nb"}`, `{"type":"step_started","step":"d0","step_kind":"\u001b"}`, `{"type":"host_state","state":"x"}`} {
+	for _, seed := range []string{`{"type":"step_done","host":"x","step":"d0","result":"changed"}`,
+		`{"type":"warning","summary":"\u001b"}`,
+		`{"type":"step_progress","step":"d0","note":"a\nb"}`,
+		`{"type":"step_started","step":"d0","step_kind":"\u001b"}`, `{"type":"host_state","state":"x"}`} {
 		f.Add([]byte(seed))
 	}
 	scope := Scope{Node: "n1", Steps: []steps.Spec{{ID: "d0", Kind: "directory"}}}

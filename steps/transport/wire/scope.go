@@ -77,7 +77,8 @@ func (a *admission) event(e event.Event) event.Event {
 			return nil
 		}
 		e.Host, e.Source = a.Node, s.Source
-		e.Summary, e.Detail, e.Remedy = cut(hosttext.Line(e.Summary)), cut(hosttext.Clean(e.Detail)), cut(hosttext.Clean(e.Remedy))
+		e.Summary, e.Detail, e.Remedy = cut(hosttext.Line(e.Summary)), cut(hosttext.Clean(e.Detail)),
+			cut(hosttext.Clean(e.Remedy))
 		return e
 	case event.Warning:
 		if a.seen["warning"] >= warnings || !a.once("warning") {
@@ -93,7 +94,8 @@ func (a *admission) event(e event.Event) event.Event {
 func (a *admission) step(id string) (steps.Spec, bool) {
 	if a.Kind != "" {
 		key, err := record.ParseKey(id)
-		return steps.Spec{ID: id, Kind: a.Kind}, err == nil && knownPrefix(key.Prefix) && hosttext.Line(id) == id && len(id) <= longestText
+		return steps.Spec{ID: id, Kind: a.Kind}, err == nil && knownPrefix(key.Prefix) && hosttext.Line(id) == id &&
+			len(id) <= longestText
 	}
 	i := slices.IndexFunc(a.Steps, func(s steps.Spec) bool { return s.ID == id })
 	if i < 0 {
