@@ -21,8 +21,10 @@ import (
 
 // drawn is a plan that was drawn: what it has of what a plan may have.
 type drawn struct {
-	os    string
-	parts []choice
+	os string
+	// old: Kubernetes 1.23, which runs with docker as well.
+	old, docker bool
+	parts       []choice
 }
 
 // choice is one choice of a dimension; text is for the top of the plan, the profile, and the
@@ -118,6 +120,9 @@ func exporterBlock(port int, more string) string {
 
 func draw(rnd *rand.Rand, osName string) drawn {
 	d := drawn{os: osName}
+	if osName == "windows" {
+		d.docker = rnd.IntN(3) == 0
+	}
 	all := dimensions(osName)
 	for _, dim := range slices.Sorted(maps.Keys(all)) {
 		choices := all[dim]
@@ -134,6 +139,9 @@ func draw(rnd *rand.Rand, osName string) drawn {
 
 func (d drawn) String() string {
 	var out []string
+	if d.docker && d.old {
+		out = append(out, "docker")
+	}
 	for _, p := range d.parts {
 		if p.name != "" {
 			out = append(out, p.name)
@@ -159,9 +167,19 @@ func (d drawn) text(t testing.TB, mirror string) string {
 		artifacts = map[string]string{"kubernetes_node": "kubernetes-node-linux-amd64.tar.gz", "containerd": "containerd-2.2.1-linux-amd64.tar.gz",
 			"cni_plugins": "cni-plugins-linux-amd64-v1.9.1.tgz", "flannel_cni": "flannel-amd64", "flanneld": "flanneld-amd64", "runc": "runc.amd64"}
 	}
+	kubernetes, version, kind := "1.36.3", "2.2.1", "containerd"
+	if d.old {
+		kubernetes, version = "1.23.17", "1.6.36"
+		artifacts["containerd"] = "containerd-1.6.36-windows-amd64.tar.gz"
+		runtime = nil
+	}
+	if d.old && d.docker {
+		delete(artifacts, "containerd")
+		version, kind, artifacts["docker"] = "20.10.24", "docker", "docker-20.10.24.zip"
+	}
 	for part, a := range map[string][2]string{"csi": {"csi_proxy", "csi-proxy.exe"}, "exporter": {"windows_exporter", "windows_exporter-0.31.3-amd64.exe"},
 		"exporter2": {"windows_exporter", "windows_exporter-0.31.3-amd64.exe"}, "nssm": {"nssm", "nssm-2.24.zip"}, "crictl": {"crictl", "crictl-v1.36.0-windows-amd64.tar.gz"}} {
-		if d.has(part) {
+		if d.has(part) && (part != "crictl" || !d.old) {
 			artifacts[a[0]] = a[1]
 		}
 	}
@@ -171,12 +189,12 @@ func (d drawn) text(t testing.TB, mirror string) string {
 		fmt.Fprintf(&list, "artifact %q {\n%s  sha256 = %q\n}\n", name, version, sha256File(t, filepath.Join(mirror, artifacts[name])))
 	}
 	return fmt.Sprintf(`cluster "demo" {
-  kubernetes = "1.36.3"
+  kubernetes = %q
   api_server = "https://10.0.0.10:6443"
   sandbox    = ".sandbox/cluster"
 }
-runtime "containerd" {
-  version = "2.2.1"
+runtime %q {
+  version = %q
   %s
 }
 network "flannel" {
@@ -199,7 +217,7 @@ node "n" {
   }
 }
 %s
-`, nonEmpty(runtime), nonEmpty(flannel), list.String(), d.os, nonEmpty(profile), map[string]string{"windows": `build = "10.0.20348"`}[d.os], nonEmpty(top))
+`, kubernetes, kind, version, nonEmpty(runtime), nonEmpty(flannel), list.String(), d.os, nonEmpty(profile), map[string]string{"windows": `build = "10.0.20348"`}[d.os], nonEmpty(top))
 }
 
 func nonEmpty(list []string) string {
@@ -209,7 +227,17 @@ func nonEmpty(list []string) string {
 // write puts the plan in place of the world's.
 func (w *world) write(d drawn) {
 	w.t.Helper()
-	text := d.text(w.t, filepath.Join(w.dir, "mirror"))
+	mirror := filepath.Join(w.dir, "mirror")
+	if d.old {
+		b, err := os.ReadFile(filepath.Join(mirror, "containerd-2.2.1-windows-amd64.tar.gz"))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(mirror, "containerd-1.6.36-windows-amd64.tar.gz"), b, 0o644)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	text := d.text(w.t, mirror)
 	if err := os.WriteFile(filepath.Join(w.dir, "quickstart.join.hcl"), []byte(text), 0o644); err != nil {
 		w.t.Fatal(err)
 	}
@@ -288,6 +316,8 @@ func TestPlanIsTheWholeTruth(t *testing.T) {
 				t.Parallel()
 				rnd := rand.New(rand.NewPCG(s, 1))
 				a, b := draw(rnd, osName), draw(rnd, osName)
+				a.old = osName == "windows" && rnd.IntN(4) == 0
+				b.old = a.old
 				t.Logf("seed %d\nA: %s\nB: %s", s, a, b)
 				pairOf(t, a, b)
 			})
@@ -318,13 +348,6 @@ func pairOf(t *testing.T, a, b drawn) {
 		t.Errorf("A (-), A then B then A (+):\n%s", d)
 	}
 	must("A, B, A", w.quiet())
-	if os.Getenv("NODEJOIN_SHOW") != "" {
-		for k, v := range snapshot(t, w.sandboxDir()) {
-			if strings.HasSuffix(k, "record.json") {
-				t.Log(v)
-			}
-		}
-	}
 	must("leave", leaves(w))
 	left := snapshot(t, w.sandboxDir())
 	fresh := newWorld(t)
@@ -335,6 +358,69 @@ func pairOf(t *testing.T, a, b drawn) {
 	must("a machine", err)
 	if d := cmp.Diff(settled(snapshot(t, fresh.sandboxDir())), settled(left)); d != "" {
 		t.Errorf("untouched (-), after the leave (+):\n%s", d)
+	}
+}
+
+// TestKilledTransitions: the apply of the second of two plans ends at each of its mutating
+// calls. The next run ends where it would have, and the one after finds nothing to do.
+func TestKilledTransitions(t *testing.T) {
+	n, seed := pairs(t)
+	step := 1
+	if os.Getenv("NODEJOIN_PAIRS") == "" {
+		n, step = 1, 9
+	}
+	for i := range n {
+		for _, osName := range []string{"windows", "linux"} {
+			s := seed + uint64(i)
+			t.Run(fmt.Sprintf("%s-%d", osName, s), func(t *testing.T) {
+				rnd := rand.New(rand.NewPCG(s, 1))
+				a, b := draw(rnd, osName), draw(rnd, osName)
+				t.Logf("seed %d\nA: %s\nB: %s", s, a, b)
+				killedTransition(t, a, b, step)
+			})
+		}
+	}
+}
+
+func killedTransition(t *testing.T, a, b drawn, step int) {
+	alone := newWorld(t)
+	if err := alone.applied(b); err != nil {
+		t.Fatal(err)
+	}
+	want := alone.facts(t)
+	w := newWorld(t)
+	if err := w.applied(a); err != nil {
+		t.Fatal(err)
+	}
+	w.write(b)
+	ended, kept := []string{}, t.TempDir()
+	w.at = func(n int64) {
+		if n%int64(step) != 0 {
+			return
+		}
+		dir := filepath.Join(kept, fmt.Sprintf("%03d", n))
+		if err := copyTree(dir, w.dir); err != nil {
+			t.Error(err)
+		}
+		ended = append(ended, dir)
+	}
+	if err := w.applied(b); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range ended {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			t.Parallel()
+			c := w.copyOf(t, dir)
+			if err := c.applied(b); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(want, c.facts(t)); d != "" {
+				t.Errorf("the second plan alone (-), after a run that was killed (+):\n%s", d)
+			}
+			if err := c.quiet(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

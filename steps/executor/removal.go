@@ -103,15 +103,44 @@ func (x *Executor) newRemoval(req Request, values map[string]string) (*removal, 
 			m.goes[key] = true
 		}
 	}
-	// What is kept of a folder keeps the folder.
 	for _, key := range m.forget {
-		for other := range m.goes {
-			if x.holds(other, key) {
-				delete(m.goes, other)
+		m.stays(key)
+	}
+	return m, nil
+}
+
+// stays takes a thing out of those that go, with the folders that hold it.
+func (m *removal) stays(key record.Key) {
+	delete(m.goes, key)
+	for other := range m.goes {
+		if m.x.holds(other, key) {
+			delete(m.goes, other)
+		}
+	}
+}
+
+// checkAll finds what is to be done about each of the keys that goes, folders last: they
+// stay with what stays in them.
+func (m *removal) checkAll(ctx context.Context, keys []record.Key) (items []Removal) {
+	found := map[record.Key]Removal{}
+	for _, holders := range []bool{false, true} {
+		for _, key := range keys {
+			if !m.goes[key] || (m.x.undos[key.Prefix].Holds != nil) != holders {
+				continue
+			}
+			item := m.check(ctx, key)
+			// A folder may be empty once what it holds is removed: it is checked again then.
+			if found[key] = item; item.Change.NoOp() && item.Left != "" && !holders {
+				m.stays(key)
 			}
 		}
 	}
-	return m, nil
+	for _, key := range keys {
+		if item, ok := found[key]; ok {
+			items = append(items, item)
+		}
+	}
+	return items
 }
 
 // oldIs reports whether the claims whose plan is not noted are of the plan whose steps make
@@ -227,11 +256,7 @@ func (x *Executor) checkRemovals(ctx context.Context, req Request, values map[st
 	}
 	var out Removals
 	going := map[string]bool{}
-	for _, key := range x.claimed() {
-		if !m.goes[key] {
-			continue
-		}
-		item := m.check(ctx, key)
+	for _, item := range m.checkAll(ctx, x.claimed()) {
 		if item.Change.NoOp() && item.Left == "" && item.Err == nil {
 			continue
 		}
@@ -289,23 +314,26 @@ func (m *removal) run(ctx context.Context, early bool, reply *RemoveReply) error
 			keys = append(keys, key)
 		}
 	}
-	var items []Removal
-	for _, key := range keys {
-		item := m.check(ctx, key)
+	items := m.checkAll(ctx, keys)
+	for _, item := range items {
 		if item.Err != nil {
-			reply.Failed = key.String()
+			reply.Failed = item.Key.String()
 			return item.Err
 		}
-		items = append(items, item)
 	}
 	if err := m.mark(ctx, items); err != nil {
 		return err
 	}
-	for _, key := range keys {
-		item := m.check(ctx, key) // again: a folder or key may be empty by now
+	for _, item := range items {
+		switch {
+		case m.goes[item.Key]:
+			item = m.check(ctx, item.Key) // again: a key of the registry may be empty by now
+		case !item.Change.NoOp(): // what it holds stays after all
+			continue
+		}
 		switch {
 		case item.Err != nil:
-			reply.Failed = key.String()
+			reply.Failed = item.Key.String()
 			return item.Err
 		case !item.Change.NoOp():
 			if err := m.one(ctx, item, reply); err != nil {
@@ -345,6 +373,7 @@ func (m *removal) one(ctx context.Context, item Removal, reply *RemoveReply) err
 	case r.Err != nil && r.Err.Summary == steps.StillRuns:
 		item.Left = r.Err.Error() + "; the next apply removes it once the program has ended"
 		reply.Left = append(reply.Left, item)
+		m.stays(item.Key)
 		return nil
 	case r.Err != nil:
 		reply.Failed = item.Key.String()
