@@ -237,6 +237,12 @@ func (w *world) write(d drawn) {
 			w.t.Fatal(err)
 		}
 	}
+	if d.old { // what counts is how the cluster was made
+		dir := filepath.Join(w.dir, ".sandbox", "cluster")
+		if _, err := sandbox.OpenClusterConfig(w.t.Context(), sandbox.ClusterConfig{Dir: dir, Version: "v1.23.17"}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 	text := d.text(w.t, mirror)
 	if err := os.WriteFile(filepath.Join(w.dir, "quickstart.join.hcl"), []byte(text), 0o644); err != nil {
 		w.t.Fatal(err)

@@ -47,7 +47,7 @@ type LeaveItem struct {
 // claimed is the keys of the record in the order in which they are undone: services
 // first, then what their programs made in the kernel, then backwards in the order of
 // the claims. Nodejoin's own folder and those above it are not among them.
-func (x *Executor) claimed() []record.Key {
+func (x *Executor) claimed(ctx context.Context) []record.Key {
 	var keys []record.Key
 	for key := range x.record.Claims {
 		if !record.Own(x.facts, key) {
@@ -59,7 +59,35 @@ func (x *Executor) claimed() []record.Key {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(x.record.Claims[b].Seq, x.record.Claims[a].Seq),
 			strings.Compare(b.String(), a.String()))
 	})
-	return keys
+	return x.dependentsFirst(ctx, keys)
+}
+
+// dependentsFirst moves a service behind those that depend on it. The order of the claims
+// does not say it for one that was removed and made again since.
+func (x *Executor) dependentsFirst(ctx context.Context, keys []record.Key) (out []record.Key) {
+	visited := map[record.Key]bool{}
+	var add func(key record.Key)
+	add = func(key record.Key) {
+		if visited[key] {
+			return
+		}
+		visited[key] = true
+		if key.Prefix == record.Service {
+			dependents, _ := x.host.Dependents(ctx, key.Name) // of one that cannot be asked, its undoing says so
+			for _, name := range dependents {
+				for _, other := range keys {
+					if other.Prefix == record.Service && x.same(other, record.Service.Of(name)) {
+						add(other)
+					}
+				}
+			}
+		}
+		out = append(out, key)
+	}
+	for _, key := range keys {
+		add(key)
+	}
+	return out
 }
 
 // leaving is the undo run of a leave.
@@ -97,7 +125,7 @@ func (x *Executor) CheckLeave(ctx context.Context, req LeaveRequest) (LeaveReply
 	}
 	reply := LeaveReply{Facts: x.facts, Items: []LeaveItem{}}
 	u := x.leaving(req.Node)
-	for _, key := range x.claimed() {
+	for _, key := range x.claimed(ctx) {
 		reply.Items = append(reply.Items, x.checkItem(ctx, u, key))
 	}
 	reply.Mutations = x.Mutations()
@@ -115,7 +143,7 @@ func (x *Executor) Leave(ctx context.Context, req LeaveRequest) (LeaveReply, err
 	}
 	reply := LeaveReply{Facts: x.facts, Items: []LeaveItem{}}
 	x.record.Snapshot = nil // everything goes back further than that
-	keys := x.claimed()
+	keys := x.claimed(ctx)
 	u := x.leaving(req.Node)
 	for _, key := range keys {
 		item := x.item(key, u.run(ctx, key, x.undoing(key)))
@@ -163,7 +191,7 @@ func (x *Executor) Forget(ctx context.Context, req LeaveRequest) (reply ForgetRe
 		return reply, err
 	}
 	u := x.leaving(req.Node)
-	for _, key := range x.claimed() {
+	for _, key := range x.claimed(ctx) {
 		if item := x.checkItem(ctx, u, key); item.Err != nil || !item.Change.NoOp() {
 			return reply, &steps.Error{Code: steps.CodeFailed, Summary: "something is still to be undone",
 				Detail: key.String(), Remedy: "leave again"}

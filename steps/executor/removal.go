@@ -256,7 +256,7 @@ func (x *Executor) checkRemovals(ctx context.Context, req Request, values map[st
 	}
 	var out Removals
 	going := map[string]bool{}
-	for _, item := range m.checkAll(ctx, x.claimed()) {
+	for _, item := range m.checkAll(ctx, x.claimed(ctx)) {
 		if item.Change.NoOp() && item.Left == "" && item.Err == nil {
 			continue
 		}
@@ -302,7 +302,7 @@ func (x *Executor) Remove(ctx context.Context, req RemoveRequest) (RemoveReply, 
 
 func (m *removal) run(ctx context.Context, early bool, reply *RemoveReply) error {
 	var keys []record.Key
-	for _, key := range m.x.claimed() {
+	for _, key := range m.x.claimed(ctx) {
 		if !m.goes[key] {
 			continue
 		}
