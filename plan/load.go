@@ -119,8 +119,8 @@ func (p *Plan) requiredVersion(bodies []hcl.Body, d *eval.Diags) bool {
 			if v, list := a.Expr.Value(nil); !list.HasErrors() && v.Type() == cty.String && v.IsKnown() && !v.IsNull() {
 				text = v.AsString()
 			} else {
-				p.early.Fail(a.Expr.Range(), "invalid version constraint", "The argument \"required_version\" wants a text as "+
-					"it is, since it is read before anything else. Write for example \">= 0.1.0\".")
+				p.early.Fail(a.Expr.Range(), "invalid version constraint", "The argument \"required_version\" takes a "+
+					"literal string, because it is read before anything else. Write for example \">= 0.1.0\".")
 				continue
 			}
 			want, err := semver.NewConstraint(text)
@@ -140,7 +140,7 @@ func (p *Plan) requiredVersion(bodies []hcl.Body, d *eval.Diags) bool {
 			if !want.Check(&core) {
 				ok = false
 				d.Fail(a.Expr.Range(), "another version of nodejoin is needed",
-					"The plan asks for nodejoin %s; this is %s. Nothing else of it was judged. Install a version that fits, or "+
+					"The plan asks for nodejoin %s; this is %s. Nothing else in it was checked. Install a version that fits, or "+
 						"change required_version.", text, p.opt.Version)
 			}
 		}

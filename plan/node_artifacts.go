@@ -80,7 +80,7 @@ func (c *compiler) artifact(m *block.Machine, name string) *block.Artifact {
 	if best != nil && best.For == have && best.ForVersion != c.ownedVersion(m, name) &&
 		!c.failedBefore("artifact version at "+c.Files.Place(best.Range)) {
 		c.Fail(best.Range, "artifact for two versions", "Nodes of the plan want the versions %s and %s of the artifact "+
-			"%q, and one digest cannot be for both. Let all have one.", best.ForVersion, c.ownedVersion(m, name), name)
+			"%q, and one digest cannot be for both. Use one version for all.", best.ForVersion, c.ownedVersion(m, name), name)
 	}
 	return best
 }
@@ -109,7 +109,7 @@ func (c *compiler) upstream(m *block.Machine, name string, a *block.Artifact) (s
 	}
 	if version == "" && rule.NeedsVersion(c.Plan, name) {
 		c.Fail(a.Range, "missing argument", "The artifact %q needs the argument \"version\": its upstream name or "+
-			"address is made of it, and no other block gives it.", name)
+			"address contains it, and no other block gives it.", name)
 		return src, false
 	}
 	file, address := compat.Artifact(name, version, m.OS, m.Arch)
@@ -124,7 +124,8 @@ func (c *compiler) upstream(m *block.Machine, name string, a *block.Artifact) (s
 		return src, false
 	case c.Mirror == nil && address == "":
 		c.Fail(a.Range, "artifact not published",
-			"The publisher of %s gives it to its customers and has no address for all. Give url or file, or a mirror.", name)
+			"The publisher of %s gives it to its customers and has no public address for it. Give url or file, or a "+
+				"mirror.", name)
 		return src, false
 	case c.Mirror != nil:
 		src.File, c.used["mirror"] = filepath.Join(c.Mirror.Path, file), true
@@ -172,7 +173,7 @@ func (c *compiler) unusedArtifacts() {
 		switch fi, err := os.Stat(c.Mirror.Path); { // the files in it are told when the hosts are checked
 		case errors.Is(err, fs.ErrNotExist):
 			c.Warn(c.Mirror.Range, "mirror is not there", "The folder %s does not exist on this machine, so nothing could "+
-				"be installed from here. Make it with the artifacts in it, or fix the path.", c.Mirror.Path)
+				"be installed from here. Create it with the artifacts in it, or fix the path.", c.Mirror.Path)
 		case err == nil && !fi.IsDir():
 			c.Warn(c.Mirror.Range, "mirror is not there",
 				"%s is not a folder, so nothing could be installed from here. Fix the path.", c.Mirror.Path)

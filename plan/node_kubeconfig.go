@@ -97,11 +97,10 @@ func (c *compiler) nodeKubeconfig(m *block.Machine, j *recipe.Join) bool {
 	ca, _ := pem.Decode(head.CA)
 	switch {
 	case ca == nil || ca.Type != "CERTIFICATE":
-		return wrong("it holds no CA certificate (certificate-authority-data), so the node could not tell the API server " +
-			"from another")
+		return wrong("it has no CA certificate (certificate-authority-data), so the node could not verify the API server")
 	case len(user.Cert) == 0 && user.Token == "":
-		return wrong("its user has neither a client certificate nor a token; a password, a plugin or a login of the " +
-			"controller is of no use to a kubelet")
+		return wrong("its user has neither a client certificate nor a token; a kubelet cannot use a password, a " +
+			"plugin or a login of the controller")
 	}
 	if len(user.Cert) > 0 {
 		user.Token = ""
@@ -109,7 +108,7 @@ func (c *compiler) nodeKubeconfig(m *block.Machine, j *recipe.Join) bool {
 			return false
 		}
 	} else {
-		c.notOwn(path, "a token, of which its file does not say whose it is")
+		c.notOwn(path, "a token whose user is not known")
 	}
 	j.Certificate = len(user.Cert) > 0
 	out := kubeconfigFile{APIVersion: "v1", Kind: "Config", CurrentContext: "default"}
@@ -196,8 +195,8 @@ func (c *compiler) nodeCertificate(m *block.Machine, path string, user kubeconfi
 	name, isNode := strings.CutPrefix(cert.Subject.CommonName, block.NodeUser)
 	switch {
 	case time.Now().After(cert.NotAfter):
-		c.FailOn(m.Name, at, "credentials have ended", "The client certificate of %s ended at %s. Make a new one, or let "+
-			"nodes get their own: join \"bootstrap_token\" {}.", path, cert.NotAfter.UTC().Format(time.RFC3339))
+		c.FailOn(m.Name, at, "credentials have expired", "The client certificate of %s expired at %s. Make a new one, or "+
+			"let nodes get their own: join \"bootstrap_token\" {}.", path, cert.NotAfter.UTC().Format(time.RFC3339))
 		return false
 	case isNode && name != m.Name:
 		c.FailOn(m.Name, at, "credentials of another node", "%s is the kubeconfig of node %q, and node %q would get it: "+
@@ -211,8 +210,8 @@ func (c *compiler) nodeCertificate(m *block.Machine, path string, user kubeconfi
 		if slices.Contains(cert.Subject.Organization, g) {
 			if !c.Cluster.JoinFile.Warned[path] {
 				c.Cluster.JoinFile.Warned[path] = true
-				c.Warn(at, "administrator's credentials on nodes", "%s is the kubeconfig of %q in the group %s. Whoever reads "+
-					"it on a node rules the cluster, and it cannot be taken back before %s. %s.",
+				c.Warn(at, "administrator's credentials on nodes", "%s is the kubeconfig of %q in the group %s. Whoever "+
+					"reads it on a node controls the cluster, and it cannot be revoked before %s. %s.",
 					path, cert.Subject.CommonName, g, cert.NotAfter.UTC().Format(time.DateOnly), rightForm)
 			}
 			return true
@@ -229,7 +228,8 @@ func (c *compiler) notOwn(path, what string) {
 		return
 	}
 	g.Warned[path] = true
-	c.Warn(g.S.At("path"), "credentials that are not a node's", "%s holds %s. What keeps a kubelet to its own Node "+
-		"(the node authorizer, NodeRestriction) knows only users %sNAME in the group %s. %s.", path, what, block.NodeUser,
+	c.Warn(g.S.At("path"), "credentials that are not a node's", "%s holds %s. The node authorizer and "+
+		"NodeRestriction, which limit a kubelet to its own Node, know only users %sNAME in the group %s. "+
+		"%s.", path, what, block.NodeUser,
 		block.NodeGroup, rightForm)
 }

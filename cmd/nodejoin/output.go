@@ -86,5 +86,6 @@ func recovered(w io.Writer, command string, p any) {
 		return
 	}
 	fmt.Fprintf(w, "This is a defect of nodejoin, not of the plan or the machines. What was done stays done, and "+
-		"the next\nrun goes on from there. Please send the report, which has no arguments or values of yours: %s\n", f.Name())
+		"the next\nrun goes on from there. Please send the report, which has no arguments or values of yours: %s\n",
+		f.Name())
 }

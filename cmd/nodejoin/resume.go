@@ -219,7 +219,8 @@ func (a *app) applyFlags() []string {
 	for _, f := range []struct {
 		name string
 		set  bool
-	}{{"allow-downgrade", a.downgrade}, {"delete-emptydir-data", a.drain.DeleteEmptyDirData}, {"force", a.drain.Force}, {"prune-changed", a.pruneChanged}} {
+	}{{"allow-downgrade", a.downgrade}, {"delete-emptydir-data", a.drain.DeleteEmptyDirData}, {"force", a.drain.Force},
+		{"prune-changed", a.pruneChanged}} {
 		if f.set {
 			out = append(out, "--"+f.name)
 		}

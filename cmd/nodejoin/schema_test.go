@@ -51,7 +51,8 @@ func TestSchemasAreOfTypes(t *testing.T) {
 		"event": {"host_state": event.HostState{}, "step_started": event.StepStarted{},
 			"step_progress": event.StepProgress{},
 			"step_done":     event.StepDone{}, "warning": event.Warning{}, "summary": jsonSummary{},
-			"summary_host": jsonSummaryHost{}, "removal": jsonRemoval{}, "pruned": jsonPruned{}, "rollback": jsonRollback{}, "version": nil},
+			"summary_host": jsonSummaryHost{}, "removal": jsonRemoval{}, "pruned": jsonPruned{},
+			"rollback": jsonRollback{}, "version": nil},
 	} {
 		for name, v := range problem {
 			if file == "check" || file == "logs" || file == "history" {

@@ -90,7 +90,8 @@ func TestCheck(t *testing.T) {
 			fields += ", " + c.pod
 		}
 		template := `{"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "a", "namespace": "default"}, ` +
-			`"template": {"metadata": {"labels": {"a": "b"}}, "spec": {` + fields + `, "containers": [{"name": "a", "image": "a", "securityContext": {` + c.container + `}}]}}}`
+			`"template": {"metadata": {"labels": {"a": "b"}}, "spec": {` +
+			fields + `, "containers": [{"name": "a", "image": "a", "securityContext": {` + c.container + `}}]}}}`
 		var want []string
 		if c.id != "" {
 			want = []string{c.id}

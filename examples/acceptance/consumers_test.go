@@ -443,7 +443,7 @@ func (c *consumers) cni(ctx context.Context, a *artifact) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		minute, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("the CNI plugin did not end within a minute"))
+		minute, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("the CNI plugin still runs after a minute"))
 		defer cancel()
 		out, err := c.bed.host.RunWith(minute, []string{"CNI_COMMAND=ADD", "CNI_CONTAINERID=consumer",
 			"CNI_NETNS=6e1a6b5e-3b8f-4a47-9a63-5f1d2e6c7b80", "CNI_IFNAME=eth0", "CNI_PATH=" + c.dir},

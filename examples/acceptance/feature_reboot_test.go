@@ -66,7 +66,7 @@ func TestFeatureReboot(t *testing.T) {
 		`registry HKEY_LOCAL_MACHINE\Software\Policies\Microsoft\`
 	for name, want := range map[string]string{
 		containers:                                                                   "dword:00000004",
-		standIn + `\DynamicPorts "ipv4 tcp"`:                                         "dword:9c4063c0", // 40000, 25536 of them
+		standIn + `\DynamicPorts "ipv4 tcp"`:                                         "dword:9c4063c0", // 40000, 25536 ports
 		standIn + `\DynamicPorts "ipv6 tcp"`:                                         "dword:9c4063c0",
 		standIn + `\ReservedPorts "tcp 50100-50199"`:                                 "hex(b):01,00,00,00,00,00,00,00",
 		machine + `Services\hns "Start"`:                                             "dword:00000003",

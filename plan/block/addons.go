@@ -26,9 +26,9 @@ var exporterSpec = &eval.Spec{Name: "windows_exporter", One: true,
 		{Name: "port", Typ: cty.Number, Doc: "TCP port, default 9182"},
 		{Name: "collectors", Typ: eval.Strings,
 			Doc: "collectors by name, \"[defaults]\" for those that it chooses itself; default [\"[defaults]\"]"},
-		{Name: "textfile_dir", Typ: cty.String, Doc: "folder whose files *.prom are shown, too; it is made"},
+		{Name: "textfile_dir", Typ: cty.String, Doc: "folder whose *.prom files are included; it is created"},
 		{Name: "remote", Typ: eval.Strings,
-			Doc: "addresses and networks that may ask it: opens the port for them; default it is not opened"},
+			Doc: "addresses and networks that may query it; opens the port for them; default: the port stays closed"},
 		{Name: "install", Typ: cty.Bool, Doc: installDoc},
 	}}
 

@@ -120,7 +120,7 @@ func clusterNetworks(s *eval.Section, k *ClusterBlocks) {
 	for _, n := range []struct{ pods, services netip.Prefix }{{k.Pods, k.Services}, {k.Pods6, k.services6}} {
 		if n.pods.Overlaps(n.services) {
 			s.Fail("service_cidr", "overlapping networks", "The services' network %s and the pods' network %s share "+
-				"addresses, so traffic to a service could not be told from traffic to a pod. Choose networks apart.", n.services,
+				"addresses, so traffic to services and to pods could not be told apart. Choose separate networks.", n.services,
 				n.pods)
 		}
 	}

@@ -252,7 +252,7 @@ func (j *componentJudge) verdict(at hcl.Range, what string, v compat.Verdict) bo
 	detail := fmt.Sprintf("%s cannot be given to the %s of Kubernetes %s: %s%s", v.Name, j.program, j.version, v.Why,
 		Instead(v))
 	if v.Status == compat.Unknown && v.Instead != "" {
-		detail = fmt.Sprintf("%s is nothing that the %s of Kubernetes %s has, and it would refuse to start: %s. Did you "+
+		detail = fmt.Sprintf("%s does not exist in the %s of Kubernetes %s, which would refuse to start: %s. Did you "+
 			"mean %q?", v.Name, j.program, j.version, v.Why, v.Instead)
 	}
 	j.fail(at, summary, "%s", detail)

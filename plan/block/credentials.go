@@ -20,7 +20,8 @@ func JSONFile(s *eval.Section, args map[string]any) {
 		parts[i] = "0"
 	}
 	if !json.Valid([]byte(strings.Join(parts, ""))) {
-		s.Scope.Warn(s.At("content"), "invalid JSON", "The file %s is named JSON and its content is none, so what reads "+
-			"it would refuse it. JSON has no comments and no comma after the last element; jsonencode({...}) writes it.", path)
+		s.Scope.Warn(s.At("content"), "invalid JSON", "The file %s is named JSON, but its content is not JSON, so its "+
+			"reader would refuse it. JSON has no comments and no comma after the last element; jsonencode({...}) writes "+
+			"it.", path)
 	}
 }

@@ -24,7 +24,7 @@ var firewallSpec = &eval.Spec{Name: "firewall", One: true, Doc: "the rules of th
 		{Name: "allow", Labels: []string{"name"}, Doc: "a further port of the machine that is open", Attrs: []eval.Attr{
 			{Name: "protocol", Typ: cty.String, Doc: "\"tcp\" (default) or \"udp\""},
 			{Name: "ports", Typ: cty.String, Required: true, Doc: "ports and ranges, \"9182\" or \"80,8000-8010\""},
-			{Name: "remote", Typ: eval.Strings, Doc: "addresses and networks that may come; default any"},
+			{Name: "remote", Typ: eval.Strings, Doc: "addresses and networks that may connect; default any"},
 		}},
 	}}
 

@@ -34,18 +34,19 @@ type hostSetting struct {
 // pods come near to the limit. A page file is for a machine's memory and disk to say.
 var hostSettings = []hostSetting{
 	{Attr: eval.Attr{Name: "hostname", Typ: cty.String, Doc: "the machine's own name: letters, digits and '-', at " +
-		"most 63, without a domain; each machine has its own, so it mostly stands in a node (hostname = each.key); on " +
-		"Windows and Linux; counts on Windows after a reboot"},
+		"most 63, without a domain; each machine needs its own, so it usually stands in a node block (hostname = " +
+		"each.key); on " +
+		"Windows and Linux; on Windows it takes effect after a reboot"},
 		judge:    func(j *settingJudge, name string) { j.hostName(name) },
 		Anywhere: true},
 	{Attr: eval.Attr{Name: "long_paths", Typ: cty.Bool, Doc: "programs may use paths of more than 260 characters, " +
-		"which volumes of pods come near to; counts for programs started later"},
+		"which volumes of pods come close to; applies to programs started later"},
 		Usual: cty.True},
 	{Attr: eval.Attr{Name: "page_file", Typ: cty.Number,
-		Doc: "fixed size of the page file of drive C: in MiB, for example 8096; counts after a reboot"},
+		Doc: "fixed size of the page file of drive C: in MiB, for example 8096; takes effect after a reboot"},
 		judge: func(j *settingJudge, name string) { j.Int(name, 16, 1<<20, 0) }},
 	{Attr: eval.Attr{Name: "crash_dump", Typ: cty.String, Doc: "what is kept when Windows crashes: \"none\", " +
-		"\"small\", \"kernel\", \"complete\" or \"automatic\"; counts after a reboot"},
+		"\"small\", \"kernel\", \"complete\" or \"automatic\"; takes effect after a reboot"},
 		judge: func(j *settingJudge, name string) {
 			j.oneOf(name, slices.Sorted(maps.Keys(recipe.CrashDumps)))
 		}},
@@ -65,9 +66,8 @@ var hostSettings = []hostSetting{
 		judge: func(j *settingJudge, name string) { j.onlyTrue(name) }},
 	{Attr: eval.Attr{Name: "smb_names", Typ: cty.Bool, Doc: "containers find SMB shares by name under containerd"},
 		Usual: cty.True},
-	{Attr: eval.Attr{Name: "tcp_keepalive", Typ: cty.String, Doc: "silence after which the other side of a TCP " +
-		"connection is asked whether it is there, \"60s\" (of Windows: two hours), so that a lost API server is noticed; " +
-		"counts after a reboot"},
+	{Attr: eval.Attr{Name: "tcp_keepalive", Typ: cty.String, Doc: "idle time after which a TCP connection is " +
+		"probed, \"60s\" (Windows default: two hours), so that a lost API server is noticed; takes effect after a reboot"},
 		Usual: cty.StringVal("60s"),
 		judge: func(j *settingJudge, name string) { j.Duration(name, time.Second, 24*time.Hour, 0) }},
 	{Attr: eval.Attr{Name: "trusted_cas", Typ: cty.List(cty.String),
@@ -78,8 +78,8 @@ var hostSettings = []hostSetting{
 }
 
 var hostSpec = func() *eval.Spec {
-	s := &eval.Spec{Name: "host", One: true, Doc: "settings of the machine, most of Windows, that a node does better " +
-		"with; what is not given stays as it is, or becomes again what it was"}
+	s := &eval.Spec{Name: "host", One: true, Doc: "settings of the machine, mostly of Windows, that suit a node; a " +
+		"setting that is not given stays as it is or is restored"}
 	usual := ""
 	for _, h := range allHostSettings {
 		s.Attrs = append(s.Attrs, h.Attr)
@@ -88,7 +88,7 @@ var hostSpec = func() *eval.Spec {
 		}
 	}
 	s.Attrs = append(s.Attrs, eval.Attr{Name: DefaultsArg, Typ: cty.Bool,
-		Doc: "settings that have proved themselves on Windows nodes, each where it is not given: " + usual[2:]})
+		Doc: "use proven settings for Windows nodes where an argument is not given: " + usual[2:]})
 	return s
 }()
 

@@ -69,10 +69,10 @@ func preflightChecks(s *eval.Section) []string {
 				"prints it in brackets: from [ERROR Port-10250] that is \"Port-10250\".", n)
 		case slices.ContainsFunc(names[:i], func(o string) bool { return strings.EqualFold(o, n) }):
 			s.FailAt(at, "duplicate preflight check",
-				"The check %q is named twice; kubeadm does not tell upper from lower case. Remove one.", n)
+				"The check %q is named twice; kubeadm ignores case. Remove one.", n)
 		case strings.EqualFold(n, "all"):
 			s.Scope.Warn(at, "all preflight errors ignored", "kubeadm then goes on whatever is wrong with a machine, and "+
-				"what it leaves there is harder to read than its checks. Name the checks that do not matter here.")
+				"the failures that follow are harder to understand than its checks. Name the checks that do not matter here.")
 		}
 	}
 	return names

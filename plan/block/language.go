@@ -23,8 +23,8 @@ var machineAttrs = []eval.Attr{
 	{Name: "data_dir", Typ: cty.String, Doc: "nodejoin's own folder on the machine; default by OS"},
 	{Name: "max_pods", Typ: cty.Number, Doc: "most pods on the node; default of the kubelet"},
 	{Name: "labels", Typ: eval.StrMap, Doc: "labels of the Node"},
-	{Name: "on_failure", Typ: cty.String, Doc: "what becomes of a machine on which a step fails: \"keep\" leaves it " +
-		"to the next apply, \"rollback\" makes it as it was before the run; default: an upgrade of a Ready Node is " +
+	{Name: "on_failure", Typ: cty.String, Doc: "what happens to a machine on which a step fails: \"keep\" leaves it " +
+		"to the next apply, \"rollback\" restores the state before the run; default: an upgrade of a Ready Node is " +
 		"rolled back, all else kept"},
 	{Name: "waive", Typ: eval.Strings, Doc: "ids of findings of the preflight that do not count (listed under " +
 		"Findings); those of the profile and of the node together"},
@@ -40,7 +40,7 @@ var connectionSpecs = map[string]*eval.Spec{
 		{Name: "known_hosts", Typ: eval.Strings, Doc: "files of host keys; default ssh_config or ~/.ssh/known_hosts"},
 		{Name: "host_key", Typ: cty.String,
 			Doc: "the machine's host key, \"ssh-ed25519 AAAA...\" or \"SHA256:...\"; default known_hosts"},
-		{Name: "accept_new", Typ: cty.Bool, Doc: "note an unknown machine's key in known_hosts at first contact"},
+		{Name: "accept_new", Typ: cty.Bool, Doc: "add an unknown machine's key to known_hosts at first contact"},
 		{Name: "password_env", Typ: cty.String, Doc: "environment variable of the controller that holds the password"},
 		{Name: "passphrase_env", Typ: cty.String,
 			Doc: "environment variable of the controller that holds the key files' passphrase"},
@@ -86,7 +86,7 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 		{Name: "node_cidr_mask", Typ: cty.Number, Doc: "bits of the network that each node gets of pod_cidr, as " +
 			"kube-controller-manager's --node-cidr-mask-size; default 24"},
 		{Name: "server_version", Typ: cty.String,
-			Doc: "version of the API server, where it is another than that of the nodes, to hold theirs against it"},
+			Doc: "version of the API server, if it differs from that of the nodes, which are checked against it"},
 		{Name: "dns_ip", Typ: cty.String, Doc: "address of the cluster's DNS service, default the tenth of service_cidr"},
 		{Name: "dns_domain", Typ: cty.String, Doc: "domain of the cluster, default cluster.local"},
 		{Name: "ca_hash", Typ: cty.String, Doc: "pin of the cluster's CA, \"sha256:...\" as kubeadm writes it"},
@@ -111,7 +111,7 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 			"\"windows-2022\": a pod that names it lands there and tolerates the taints"},
 		{Name: "apply", Typ: cty.Bool, Doc: "false: they are not applied; nodejoin render writes them"},
 		{Name: "force", Typ: cty.Bool,
-			Doc: "true: fields that another manager has set otherwise are taken over, which is else an error"},
+			Doc: "true: take over fields that another manager has set differently; otherwise that is an error"},
 	}},
 	{Name: "profile", Labels: []string{"name"}, Doc: "settings that nodes share", Attrs: append([]eval.Attr{
 		{Name: "inherits", Static: true,
@@ -133,9 +133,9 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 				Kinds: connectionSpecs}}, componentSpecs, settingSpecs)},
 	{Name: "rollout", One: true, Doc: "how Nodes that serve pods are changed, where kubelet or runtime stops: in the " +
 		"order of their names, those that are out of service first", Attrs: []eval.Attr{
-		{Name: "max_unavailable", Typ: cty.String, Doc: "Nodes out of service at once, those that are so already " +
-			"included: a number, or \"25%\" of the plan's nodes, rounded up; default 1"},
-		{Name: "max_failures", Typ: cty.Number, Doc: "failed machines after which no further one is begun; default 1"},
+		{Name: "max_unavailable", Typ: cty.String, Doc: "Nodes out of service at once, including those that already " +
+			"are: a number, or \"25%\" of the plan's nodes, rounded up; default 1"},
+		{Name: "max_failures", Typ: cty.Number, Doc: "failed machines after which no further machine is started; default 1"},
 	}},
 	{Name: "mirror", One: true, Doc: "a folder of artifacts under their upstream file names", Attrs: []eval.Attr{
 		{Name: "path", Typ: cty.String, Required: true, Doc: "folder on the controller, relative to the plan"},

@@ -28,7 +28,7 @@ var networkSpecs = map[string]*eval.Spec{
 	"none": {Name: "network", Doc: "none from nodejoin: the cluster brings its CNI to a node in pods of its own; a " +
 		"node is joined once it is registered, and Ready when the CNI has come", Attrs: []eval.Attr{
 		{Name: "ready", Typ: cty.Bool,
-			Doc: "true: wait until the Node is Ready, for a CNI that comes without further doing"},
+			Doc: "true: wait until the Node is Ready, for a CNI that is installed without further steps"},
 		{Name: "hns_network", Typ: cty.String, Doc: "name of the L2Bridge network that the CNI makes, for kube-proxy as " +
 			"a service; default: no kube-proxy, the cluster brings it too"},
 	}},

@@ -50,8 +50,8 @@ func BadPath(os, p string) string {
 	}
 	q := strings.ReplaceAll(p, "/", `\`)
 	if len(q) < 3 || q[1] != ':' || q[2] != '\\' || !isLetter(q[0]) {
-		return "it must be absolute and begin with a drive, as in C:\\k (a path without one means another place " +
-			"to a service than to a session)"
+		return "it must be absolute and begin with a drive, as in C:\\k (without one, a service and a session resolve " +
+			"the path differently)"
 	}
 	if units(os, q) > 259 {
 		return "it is longer than 259 characters, which Windows takes only where long paths are enabled"

@@ -13,12 +13,12 @@ import (
 // portSettings are the arguments of the host block about the ports that Windows gives
 // to programs which ask for any.
 var portSettings = []hostSetting{
-	{Attr: eval.Attr{Name: "dynamic_ports", Typ: cty.String, Doc: "TCP ports that programs get which ask for any, as " +
-		"each connection to the outside does, \"34000-65535\" (of Windows: 49152-65535)"},
+	{Attr: eval.Attr{Name: "dynamic_ports", Typ: cty.String, Doc: "TCP ports for programs that ask for any port, " +
+		"as outgoing connections do, \"34000-65535\" (Windows default: 49152-65535)"},
 		Usual: cty.StringVal("34000-65535"),
 		judge: (*settingJudge).dynamicPorts},
 	{Attr: eval.Attr{Name: "reserved_ports", Typ: eval.Strings,
-		Doc: "ports that no program gets which asks for any, \"30000-32767/tcp\""},
+		Doc: "ports that are never given to programs that ask for any port, \"30000-32767/tcp\""},
 		judge: (*settingJudge).reservedPorts},
 }
 
@@ -34,7 +34,7 @@ func DynamicRange(text string) (r host.PortRange, why string) {
 	}
 	r = host.PortRange{Protocol: "tcp", First: uint16(list[0].First), Last: uint16(list[0].Last)}
 	if r.ValidDynamic() != nil {
-		return r, fmt.Sprintf("Windows takes %d ports or more that begin at %d or higher", host.MinDynamicPorts,
+		return r, fmt.Sprintf("Windows takes %d or more ports that start at %d or higher", host.MinDynamicPorts,
 			host.MinDynamicPort)
 	}
 	return r, ""
@@ -75,7 +75,8 @@ func (j *settingJudge) reservedPorts(name string) {
 		}
 		for _, o := range before {
 			if o.Protocol == r.Protocol && o.First <= r.Last && r.First <= o.Last {
-				j.FailAt(j.AtIndex(name, i), "invalid ports", "%q has ports that %s has, too, and a port can be reserved once.",
+				j.FailAt(j.AtIndex(name, i), "invalid ports", "%q has ports that %s also has, and a port can be reserved "+
+					"only once.",
 					text, o)
 				break
 			}

@@ -40,15 +40,16 @@ func (j *settingJudge) proxy() {
 				"or password %%20 stands for a space.", shown)
 		case !strings.Contains(text, "://"):
 			j.Fail(name, "invalid proxy",
-				"%s has no scheme, and programs differ in what they take it for. Write it as http://HOST:PORT.", shown)
+				"%s has no scheme, and programs interpret it differently. Write it as http://HOST:PORT.", shown)
 		case err != nil || u.Hostname() == "":
 			j.Fail(name, "invalid proxy", "%s is not a URL. Write it as http://HOST:PORT; characters such as '@', ':', '/' "+
 				"and '#' in a user or password are written as %%40, %%3A, %%2F and %%23.", shown)
 		case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5":
-			j.Fail(name, "invalid proxy", "%s has a scheme that no program of a node speaks with a proxy. Use http, https "+
-				"or socks5; that of a proxy for https is mostly http.", shown)
+			j.Fail(name, "invalid proxy", "%s has a scheme that no program of a node supports for a proxy. Use http, "+
+				"https or socks5; a proxy for https usually has http.", shown)
 		case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
-			j.Fail(name, "invalid proxy", "%s has a path, which a proxy has not. Write it as http://HOST:PORT.", shown)
+			j.Fail(name, "invalid proxy", "%s has a path, but the URL of a proxy has none. Write it as "+
+				"http://HOST:PORT.", shown)
 		}
 	}
 	for i, e := range j.Strs("no_proxy") {
@@ -58,8 +59,8 @@ func (j *settingJudge) proxy() {
 			j.FailAt(at, "invalid exception", "%q cannot stand in NO_PROXY: it is empty or holds a space or a comma, which "+
 				"ends it. Each element of the list is one name, address or network.", e)
 		case strings.Contains(e, "://"):
-			j.FailAt(at, "invalid exception", "%q is a URL. NO_PROXY has names (\"example.com\"; with a leading dot only "+
-				"what is below), addresses and networks.", e)
+			j.FailAt(at, "invalid exception", "%q is a URL. NO_PROXY has names (\"example.com\"; with a leading dot, "+
+				"only subdomains), addresses and networks.", e)
 		case e == "*":
 			j.FailAt(at, "invalid exception",
 				"\"*\" lets everything go without the proxy, so it would have no effect. Remove it, or the proxy block.")

@@ -16,8 +16,9 @@ var rebootSettings = []hostSetting{
 	{Attr: eval.Attr{Name: "features", Typ: eval.Strings, Doc: "optional features of Windows that are on, by their " +
 		"names: \"Containers\", \"Microsoft-Hyper-V\"; they work after a reboot"},
 		judge: func(j *settingJudge, name string) { j.features(name) }},
-	{Attr: eval.Attr{Name: "reboot", Typ: cty.String, Doc: "whether apply reboots the machine for what counts after a " +
-		"reboot only: \"auto\", \"window\" (at reboot_times), \"never\" (default); a Node that is Ready is drained before"},
+	{Attr: eval.Attr{Name: "reboot", Typ: cty.String, Doc: "whether apply reboots the machine for settings that " +
+		"take effect only after a reboot: \"auto\", \"window\" (at reboot_times), \"never\" (default); a Node that is " +
+		"Ready is drained before"},
 		judge: func(j *settingJudge, name string) {
 			j.oneOf(name, []string{kinds.RebootAuto, kinds.RebootNever, kinds.RebootWindow})
 		}},

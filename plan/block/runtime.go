@@ -33,15 +33,15 @@ var dockerAttrs = []eval.Attr{
 	{Name: "version", Typ: cty.String, Doc: "its version; needed unless installed"},
 	pauseAttr,
 	{Name: "installed", Typ: cty.Bool,
-		Doc: "the machine has it, as the service \"docker\"; nodejoin only demands that it runs"},
+		Doc: "the machine has it, as the service \"docker\"; nodejoin only requires that it runs"},
 	{Name: "config", Typ: cty.DynamicPseudoType,
 		Doc: "fields of daemon.json, merged by key into what nodejoin writes; null removes a field"},
 }
 
 var registrySpec = &eval.Spec{Name: "registry", Labels: []string{"host"},
 	Doc: "where the images of one registry come from, as hosts.toml; containerd 1.5 and later", Attrs: []eval.Attr{
-		{Name: "mirrors", Typ: eval.Strings, Doc: "addresses that are asked before the registry itself, in their order; " +
-			"of one with /v2/ in its path that is where its API begins (\"https://images.example/v2/k8s\")"},
+		{Name: "mirrors", Typ: eval.Strings, Doc: "addresses that are tried before the registry itself, in order; if " +
+			"one has /v2/ in its path, its API begins there (\"https://images.example/v2/k8s\")"},
 		{Name: "ca", Typ: cty.String,
 			Doc: "CA of the mirrors, or of the registry where there are none, in PEM: file(\"ca.pem\"); default that of the " +
 				"machine"},
@@ -92,13 +92,13 @@ func decodeDocker(s *eval.Section, r *recipe.Runtime) {
 	for _, name := range []string{"version", "config"} {
 		if r.Installed && s.Has(name) {
 			s.Fail(name, "arguments exclude each other",
-				"With installed = true nodejoin does not touch the machine's docker, so %q says nothing. Remove one of the two.",
+				"With installed = true nodejoin does not touch the machine's docker, so %q has no effect. Remove one of the two.",
 				name)
 		}
 	}
 	if !r.Installed && !s.Has("version") {
 		s.FailAt(s.Block.DefRange, "missing argument", "The %s block needs the argument \"version\": what is installed. "+
-			"Where the machine has it already, give installed = true.", s.Spec.Title(s.Block))
+			"If the machine already has it, give installed = true.", s.Spec.Title(s.Block))
 	}
 	if text := s.Str("version"); text != "" {
 		version, err := compat.ParseDocker(text)
@@ -140,7 +140,7 @@ func registries(s *eval.Section) []recipe.Registry {
 			s.FailAt(b.DefRange, "duplicate block", "There is another registry block for %q. Remove one of them.", r.Host)
 		case !in.Has("mirrors") && !in.Has("ca"):
 			s.FailAt(b.DefRange, "missing argument",
-				"The registry block has neither \"mirrors\" nor \"ca\", so it says nothing. Give one of them, or remove it.")
+				"The registry block has neither \"mirrors\" nor \"ca\", so it has no effect. Give one of them, or remove it.")
 		}
 		seen[strings.ReplaceAll(r.Host, ":", "")] = true
 		for i, m := range r.Mirrors {
@@ -151,7 +151,7 @@ func registries(s *eval.Section) []recipe.Registry {
 		}
 		if r.CA != "" && !certificates(r.CA) {
 			in.Fail("ca", "invalid certificate",
-				"The argument \"ca\" holds no certificate in PEM, or something beside. Give file(\"ca.pem\").")
+				"The argument \"ca\" holds no certificate in PEM, or other content. Give file(\"ca.pem\").")
 		}
 		s.OK = s.OK && in.OK
 		out, sections = append(out, r), append(sections, in)
@@ -171,7 +171,7 @@ func mirrorCAs(list []recipe.Registry, at []*eval.Section) {
 			}
 			if slices.ContainsFunc(list, func(o recipe.Registry) bool { return o.Host == u.Host && o.CA != "" }) {
 				at[i].Scope.Warn(at[i].AtIndex("mirrors", n), "CA of a mirror missing",
-					"The CA of registry %q counts for images that name it. As a mirror of %q it is not trusted, unless the "+
+					"The CA of registry %q applies to images that name it. As a mirror of %q it is not trusted, unless the "+
 						"machine trusts its CA. Give ca in this block, too.", u.Host, r.Host)
 			}
 		}

@@ -24,7 +24,7 @@ var servicesSpec = &eval.Spec{Name: "services", One: true, Doc: "how the program
 		{Name: "restart_delay", Typ: cty.String,
 			Doc: "time until a service that has failed is started again, default \"10s\""},
 		{Name: "restart_reset", Typ: cty.String,
-			Doc: "time without failure after which earlier ones do not count, default \"24h\""},
+			Doc: "time without a failure after which earlier failures are forgotten, default \"24h\""},
 	}}
 
 var managers = []string{"native", "nssm"}

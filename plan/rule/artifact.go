@@ -19,10 +19,10 @@ func artifactVersion(p *block.Plan, a *block.Artifact) {
 			owner.argument)
 	case src.URL != "" || src.File != "":
 		s.Fail("version", "argument without effect",
-			"The version of the artifact %q only makes its upstream name, and here url or file is given. Remove it.", name)
+			"The version of the artifact %q is only used in its upstream name, and url or file is given here. Remove it.", name)
 	case !NeedsVersion(p, name):
 		s.Fail("version", "argument without effect",
-			"The file name of the artifact %q holds no version, so in a mirror this says nothing. Remove it.", name)
+			"The file name of the artifact %q has no version, so this has no effect with a mirror. Remove it.", name)
 	}
 }
 

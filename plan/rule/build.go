@@ -103,10 +103,10 @@ func otherSystem(p *block.Plan, m *block.Machine) {
 				continue
 			case m.OS == "windows":
 				p.FailOn(m.Name, o.At, "field not for Windows", "Node %q runs Windows, and its %s block has %q: %s. Remove it, "+
-					"or say it in a profile for Linux nodes; nodejoin writes what works.", m.Name, k.Block, o.Field, o.Why)
+					"or move it to a profile for Linux nodes; nodejoin writes what works.", m.Name, k.Block, o.Field, o.Why)
 			default:
 				p.FailOn(m.Name, o.At, "field not for Linux",
-					"Node %q runs Linux, and its %s block has %q: %s. Remove it, or say it in a profile for Windows nodes.", m.Name,
+					"Node %q runs Linux, and its %s block has %q: %s. Remove it, or move it to a profile for Windows nodes.", m.Name,
 					k.Block, o.Field, o.Why)
 			}
 			m.OK = false
@@ -126,7 +126,7 @@ func serverReturn(p *block.Plan, m *block.Machine) {
 	k, err := compat.Kubelet(p.Cluster.Version)
 	if err == nil && k.WinDSRGate && kernel["enableDSR"] == true && gates["WinDSR"] != true {
 		p.FailOn(m.Name, m.Range, "feature gate missing", "Node %q has winkernel.enableDSR, which kube-proxy of "+
-			"Kubernetes %s takes with the feature gate WinDSR only. Add to the kube_proxy block: config = { featureGates = "+
+			"Kubernetes %s accepts only with the feature gate WinDSR. Add to the kube_proxy block: config = { featureGates = "+
 			"{ WinDSR = true } }.", m.Name, p.Cluster.Version)
 		m.OK = false
 	}

@@ -18,8 +18,8 @@ func flannelFamilies(p *block.Plan) {
 	if k.Base.Network.Backend == recipe.HostGW {
 		why = "flannel's backend \"host-gw\" routes IPv4 only, though an L2Bridge network could carry both"
 	}
-	k.FailAt(k.PodsAt, "dual stack not possible", "The networks are of both families, and on Windows %s. Give those "+
-		"of IPv4 alone, or use network \"none\" and a CNI of the cluster's own that has both on L2Bridge.", why)
+	k.FailAt(k.PodsAt, "dual stack not possible", "The networks are of both families, and on Windows %s. Give only "+
+		"those of IPv4, or use network \"none\" and a CNI of the cluster's own that has both on L2Bridge.", why)
 }
 
 // addressOfOneFamily reports an address of IPv6 of a node whose cluster has IPv4 alone.
@@ -27,8 +27,8 @@ func addressOfOneFamily(p *block.Plan, m *block.Machine) {
 	if m.IP6 == "" || p.Cluster == nil || !p.Cluster.Whole() || p.Cluster.Pods6.IsValid() {
 		return
 	}
-	m.Fail("management_ip6", "address of IPv6 not needed", "The cluster's pods and services are of IPv4 alone, and so "+
-		"are its nodes. Remove the argument, or give pod_cidr and service_cidr networks of both families.")
+	m.Fail("management_ip6", "address of IPv6 not needed", "The cluster's pods and services use IPv4 only, and so "+
+		"do its nodes. Remove the argument, or give pod_cidr and service_cidr networks of both families.")
 }
 
 // cloudAddresses reports an address of IPv6 beside a cloud provider, which gives Nodes
@@ -44,7 +44,8 @@ func cloudAddresses(p *block.Plan, m *block.Machine) {
 			continue
 		}
 		p.FailOn(m.Name, m.IP6At, "addresses come from the cloud", "Node %q has management_ip6, and the kubelet of "+
-			"Kubernetes %s ends when it is given addresses of both families beside %s: the cloud tells it. Remove "+
+			"Kubernetes %s exits when it is given addresses of both families together with %s: it takes its addresses "+
+			"from the cloud. Remove "+
 			"management_ip6, or use Kubernetes 1.29 or later with --cloud-provider=external.", m.Name, p.Cluster.Version, a)
 		m.OK = false
 	}
@@ -61,8 +62,8 @@ func roomForNodes6(p *block.Plan, k *block.ClusterBlocks) {
 	}
 	if len(p.Machines) > networks {
 		p.Warn(k.PodsAt, "network of IPv6 small", "%s has %d networks of /%d, one for each node unless "+
-			"kube-controller-manager is told otherwise (--node-cidr-mask-size-ipv6), and the plan has %d nodes. Use a "+
-			"larger network, or see that the CNI or that flag divides it further.", k.Pods6, networks, block.NodeMask6,
+			"kube-controller-manager is configured otherwise (--node-cidr-mask-size-ipv6), and the plan has %d nodes. Use a "+
+			"larger network, or make sure that the CNI or that flag divides it further.", k.Pods6, networks, block.NodeMask6,
 			len(p.Machines))
 	}
 }

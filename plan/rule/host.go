@@ -31,7 +31,8 @@ func hostNames(p *block.Plan) {
 		first[key] = m.Name
 		if m.OS == "windows" && len(name) > netBIOSLength {
 			p.Warn(g.At, "long host name", "%q has %d characters, and the NetBIOS name of a Windows machine has %d: older "+
-				"programs will know it as %s. Use a shorter one where that matters, above all where others begin alike.", name,
+				"programs will know it as %s. Use a shorter one where that matters, especially if other names start the "+
+				"same.", name,
 				len(name), netBIOSLength, host.NetBIOSName(name))
 		}
 	}
@@ -85,7 +86,7 @@ func rebootTimes(p *block.Plan, m *block.Machine) {
 		p.FailOn(m.Name, times.At, "argument without effect",
 			"Node %q has no reboot = \"window\", so these times have no effect. Add it, or remove them.", m.Name)
 	case len(b.Texts("reboot_times")) == 0:
-		p.FailOn(m.Name, times.At, "missing value", "An empty list is no time at all, so the machine of node %q is never "+
+		p.FailOn(m.Name, times.At, "missing value", "The list is empty, so the machine of node %q is never "+
 			"rebooted. Write at least one, or reboot = \"never\".", m.Name)
 	}
 }

@@ -57,7 +57,7 @@ func byEach(a, b *block.Machine) string {
 	if a.Range != b.Range {
 		return ""
 	}
-	return ": it is one block that makes both, so let it depend on each.key, each.value or count.index"
+	return ": one block makes both, so let it depend on each.key, each.value or count.index"
 }
 
 // nodeNames reports Nodes of one name.
@@ -94,8 +94,8 @@ func addressesApart(p *block.Plan, m *block.Machine) {
 		m.IPAt = hcl.Range{}
 		switch {
 		case k.Pods.Contains(ip):
-			m.Fail("management_ip", "overlapping networks", "The machine's address %s lies in the pods' network %s, so pods "+
-				"would take its packets for their own. Choose another pod_cidr.", ip, k.Pods)
+			m.Fail("management_ip", "overlapping networks", "The machine's address %s lies in the pods' network %s, so "+
+				"its packets would look like those of pods. Choose another pod_cidr.", ip, k.Pods)
 		case k.Services.Contains(ip):
 			m.Fail("management_ip", "overlapping networks",
 				"The machine's address %s lies in the services' network %s. Choose another service_cidr.", ip, k.Services)

@@ -152,7 +152,8 @@ func firewallPorts(p *block.Plan, m *block.Machine) {
 			continue
 		}
 		p.FailOn(m.Name, o.at, "two rules for one port",
-			"On node %q %s opens a port of %s/%s already. Remove it here; who may come is the argument \"remote\".", m.Name,
+			"On node %q %s opens a port of %s/%s already. Remove it here; the argument \"remote\" limits who may "+
+				"connect.", m.Name,
 			before[i].what, o.text, o.protocol)
 	}
 }

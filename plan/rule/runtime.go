@@ -21,7 +21,7 @@ func runtimeFitsKubernetes(p *block.Plan) {
 	switch v := compat.CheckDocker(kubernetes); v.Status {
 	case compat.Removed:
 		r.FailAt(at, "runtime not supported",
-			"Kubernetes %s cannot use %s: %s, and cri-dockerd, which would stand between, is not supported%s", kubernetes,
+			"Kubernetes %s cannot use %s: %s, and cri-dockerd, which would connect them, is not supported%s", kubernetes,
 			r.Kind, v.Why, block.Instead(v))
 	case compat.Deprecated:
 		p.Warn(at, "deprecated runtime", "%s%s", v.Why, block.Instead(v))

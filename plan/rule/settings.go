@@ -45,7 +45,7 @@ func settingsOfWindows(p *block.Plan, m *block.Machine) {
 	}
 	fail := func(at hcl.Range, what string) {
 		p.FailOn(m.Name, at, "setting for Windows",
-			"%s says what Windows has, and node %q runs %s. Remove it, or give it to a profile of Windows nodes only.", what,
+			"%s is only for Windows, and node %q runs %s. Remove it, or give it to a profile of Windows nodes only.", what,
 			m.Name, m.OS)
 	}
 	for _, name := range windowsBlocks {
@@ -99,8 +99,8 @@ func services(p *block.Plan, m *block.Machine) {
 	nssm := b.Text("manager") == "nssm"
 	logEffect(p, m, b, nssm)
 	if g, ok := b.Args["manager"]; ok && nssm && p.Cluster != nil && p.Cluster.Base.Join.Kind == "kubeadm" {
-		p.FailOn(m.Name, g.At, "nssm not possible", "Node %q joins by kubeadm, which starts the kubelet as the "+
-			"service that it is. Leave the manager \"native\", or join in another way.", m.Name)
+		p.FailOn(m.Name, g.At, "nssm not possible", "Node %q joins by kubeadm, which runs the kubelet as its own "+
+			"service. Leave the manager \"native\", or join in another way.", m.Name)
 	}
 	if g, ok := b.Args["priority"]; ok && slices.ContainsFunc(m.Components["kubelet"].Args,
 		func(a string) bool { return block.FlagName(a) == recipe.PriorityFlag }) {
@@ -122,12 +122,12 @@ func logEffect(p *block.Plan, m *block.Machine, b block.SettingBlock, nssm bool)
 		var why string
 		switch {
 		case nssm && name == "log_age":
-			why = "nssm removes no log that it has rotated"
+			why = "nssm never removes rotated logs"
 		case nssm:
 		case !k.LogRunner && name == "log_age":
 			why = "the programs of Kubernetes " + p.Cluster.Version + " keep one file of bounded size"
 		case k.LogRunner && !k.LogRunnerRotationFlags:
-			why = "kube-log-runner of Kubernetes " + p.Cluster.Version + " keeps one file and has no bound for it (1.34 has)"
+			why = "kube-log-runner of Kubernetes " + p.Cluster.Version + " keeps one file without a size limit (1.34 has one)"
 		}
 		g, ok := b.Args[name]
 		if !ok || why == "" {
