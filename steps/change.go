@@ -15,7 +15,7 @@ const (
 	ActionDelete  Action = "delete"  // it is there and must not be
 	ActionRestart Action = "restart" // as wanted, but what it was started from has changed
 	ActionStart   Action = "start"   // as wanted, but not running
-	ActionReboot  Action = "reboot"  // the machine is to boot anew
+	ActionReboot  Action = "reboot"  // the machine is to reboot
 	ActionWait    Action = "wait"    // a gate: not yet reached
 	ActionRemove  Action = "remove"  // the plan no longer has it: it goes, or is as it was before
 	ActionUnknown Action = "unknown" // cannot be told before an earlier step is applied

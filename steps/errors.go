@@ -27,7 +27,7 @@ func AsError(err error) *Error {
 	case errors.As(err, &de):
 		e.Code, e.Summary = CodeDigest, "wrong digest"
 		e.Remedy = "nothing of it was kept; compare the digest in the plan with the one its publisher gives, then " +
-			"mend the plan or the mirror"
+			"fix the plan or the mirror"
 	case errors.Is(err, host.ErrDirectory):
 		e.Code, e.Summary = CodeInvalid, "a directory is in the way"
 		e.Remedy = "move the directory away, or use another path"

@@ -15,7 +15,7 @@ type Finding struct {
 	Severity Severity `json:"severity"`
 	Observed string   `json:"observed" lines:"true"`         // or why it could not be checked
 	Why      string   `json:"why,omitempty" lines:"true"`    // why it matters
-	Remedy   string   `json:"remedy,omitempty" lines:"true"` // how to mend it
+	Remedy   string   `json:"remedy,omitempty" lines:"true"` // how to fix it
 	Unasked  bool     `json:"unasked,omitempty"`
 	Waived   bool     `json:"waived,omitempty"` // the plan says that it does not count
 }

@@ -72,7 +72,7 @@ func TestAgentImports(t *testing.T) {
 	}
 }
 
-// under tells whether a package is another one or lies in its folder.
+// under reports whether a package is another one or is in its folder.
 func under(pkg, root string) bool { return pkg == root || strings.HasPrefix(pkg, root+"/") }
 
 type listed struct {

@@ -29,7 +29,7 @@ func RemoveTree(ctx context.Context, h host.Host, os, path string) error {
 		return err
 	}
 	if fi.Dir {
-		// The folder's own entry tells whether it is a link.
+		// The folder's own entry says if it is a link.
 		siblings, err := h.List(ctx, host.Dir(os, path))
 		if err != nil {
 			return err

@@ -33,7 +33,7 @@ func Refs(s string) []string {
 	return out
 }
 
-// HasRef tells whether s holds a reference.
+// HasRef reports whether s holds a reference.
 func HasRef(s string) bool { return strings.IndexByte(s, 0) >= 0 }
 
 // Resolve fills the references of s that values knows and leaves the others.

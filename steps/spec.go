@@ -66,7 +66,7 @@ type Error struct {
 	Code    Code   `json:"code"`
 	Summary string `json:"summary"`                       // short and fixed: "wrong digest"
 	Detail  string `json:"detail,omitempty" lines:"true"` // what is wrong, and why it matters
-	Remedy  string `json:"remedy,omitempty" lines:"true"` // how to mend it
+	Remedy  string `json:"remedy,omitempty" lines:"true"` // how to fix it
 	Digest  string `json:"digest,omitempty"`              // with CodeBlobMissing: which
 }
 

@@ -1,4 +1,4 @@
-// Package collect gathers the bug report of one machine, with its secrets taken out.
+// Package collect collects the bug report of one machine, without its secrets.
 package collect
 
 import (
@@ -20,7 +20,7 @@ import (
 	"nodejoin/steps/record"
 )
 
-// Bounds of what is gathered on one machine, in bytes.
+// Bounds of what is collected from one machine, in bytes.
 const (
 	maxTail  = 256 << 10 // of one log, its end
 	maxFile  = 64 << 10  // of one configuration, its end
@@ -29,13 +29,13 @@ const (
 	maxSkip = 256 << 20
 )
 
-// CollectRequest asks what there is to know of a machine when something is wrong.
+// CollectRequest asks for the bug report of a machine.
 type CollectRequest struct {
 	Node  string       `json:"node"`
-	Steps []steps.Spec `json:"steps"` // of the node; they name what is looked at
+	Steps []steps.Spec `json:"steps"` // of the node: they name what to collect
 }
 
-// Part is one thing that was looked at. Secrets were taken out of it on the machine.
+// Part is one entry of the report. Its secrets were removed on the machine.
 type Part struct {
 	Name string `json:"name"` // with '/', "logs/kubelet.log", "service kubelet"
 	Text string `json:"text,omitempty" lines:"true"`
@@ -44,15 +44,15 @@ type Part struct {
 	Cut     bool   `json:"cut,omitempty"` // only its end
 }
 
-// CollectReply is the answer.
+// CollectReply answers a CollectRequest.
 type CollectReply struct {
 	Facts host.Facts `json:"facts"`
 	Parts []Part     `json:"parts"`
 }
 
-// Collect looks at what the steps of a node name: services, configurations, the ends of
-// logs, HNS networks, addresses, routes and ports, firewall rules, and at nodejoin's own notes. One part that cannot
-// be had does not keep the others away.
+// Collect reads what the steps of a node name: services, configurations, the ends of logs, HNS networks,
+// addresses, routes and ports, firewall rules, and nodejoin's own notes. A part that cannot be read does
+// not stop the others.
 func Collect(ctx context.Context, r host.Reader, req CollectRequest) (CollectReply, error) {
 	f, err := r.Facts(ctx)
 	if err != nil {
@@ -119,8 +119,8 @@ func (g *collector) once(name string) bool {
 	return true
 }
 
-// record adds which things are nodejoin's own, without what was there before them, and
-// the notes of earlier runs.
+// record adds the list of nodejoin's own things, without their earlier state, and the notes of earlier
+// runs.
 func (g *collector) record(ctx context.Context) {
 	rec, err := record.Load(ctx, g.r, g.f)
 	var claims []string
@@ -167,9 +167,8 @@ func (g *collector) evidence(ctx context.Context, e steps.Evidence) {
 	}
 }
 
-// networks adds the addresses of the machine, through which adapter its default route
-// leads, its routes, the ports that are held, and all HNS networks and endpoints, whoever
-// made them.
+// networks adds the machine's adapters with their addresses, its routes, the ports in use, and all HNS
+// networks and endpoints.
 func (g *collector) networks(ctx context.Context) {
 	adapters, err := g.r.Adapters(ctx)
 	g.json("network/adapters.json", adapters, err)
@@ -218,7 +217,7 @@ func entryName(path string) string {
 	return cmp.Or(strings.Join(parts, "/"), "_")
 }
 
-// tail reads the end of a file, from a line's begin on where it is cut.
+// tail reads the end of a file; if it is cut, from the start of a line.
 func tail(ctx context.Context, r host.Reader, path string, most int64) (b []byte, cut bool, err error) {
 	fi, err := r.Stat(ctx, path)
 	if err != nil {
@@ -254,7 +253,7 @@ func tail(ctx context.Context, r host.Reader, path string, most int64) (b []byte
 	return bytes.ToValidUTF8(b, []byte("\uFFFD")), cut, nil
 }
 
-// Secrets are those that the arguments of steps hold.
+// Secrets are the secrets in the arguments of steps.
 func Secrets(specs []steps.Spec) []string {
 	var out []string
 	for _, s := range specs {

@@ -40,9 +40,9 @@ func (s *Session) checkArtifactVersions() {
 	}
 }
 
-// versionSeen is the version that the run has seen run of the archive, by the step that
-// unpacked it: that of the plan, after whose gate the run came to its end, or another
-// one at which it failed. nil = it has seen none.
+// versionSeen is the version of the archive that the run observed running, by the step that unpacked it:
+// that of the plan, after whose gate the run came to its end, or another one at which it failed. nil = it
+// has seen none.
 func (h *hostRun) versionSeen(ctx context.Context, sum HostSummary) map[string]string {
 	if h.node.Partial || h.kubernetesArchive() == nil {
 		return nil

@@ -101,9 +101,8 @@ func TestDiagnoseWithoutCluster(t *testing.T) {
 	}
 }
 
-// TestMending: the steps that mend are those that are named, what must be started anew
-// with what depends on it, their gates, and the steps whose values they need, in the
-// plan's order.
+// TestFixing: the steps that fix are those that are named, what must be restarted with what depends on it,
+// their gates, and the steps whose values they need, in the plan's order.
 func TestMending(t *testing.T) {
 	w := newWorld(t)
 	node := w.compile().Nodes[0]

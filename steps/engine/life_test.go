@@ -51,7 +51,7 @@ func TestKilledAfterEveryCall(t *testing.T) {
 	}
 }
 
-// A connection that is lost again and again is made anew, and the run goes on by itself.
+// A connection that is lost again and again is opened again, and the run goes on by itself.
 func TestDroppedConnections(t *testing.T) {
 	smooth := newWorld(t).mustConverge()
 	w := newWorld(t)
@@ -118,8 +118,8 @@ func TestExpiredToken(t *testing.T) {
 	w.mustBeQuiet()
 }
 
-// What was changed by hand is found and mended, and nothing else is: the steps that the run
-// changed are those, and the machines are in the end what they were.
+// What was changed by hand is found and fixed, and nothing else is: the steps that the run changed are
+// those, and the machines are in the end what they were.
 func TestDriftIsMendedAlone(t *testing.T) {
 	w := newWorld(t)
 	w.mustConverge()
@@ -166,7 +166,7 @@ func TestDriftIsMendedAlone(t *testing.T) {
 				t.Errorf("changed %v, want only %s", have, c.step)
 			}
 			if d := cmp.Diff(before, kept(snapshot(t, dir))); d != "" {
-				t.Errorf("the machine before the drift (-) and after it was mended (+):\n%s", d)
+				t.Errorf("the machine before the drift (-) and after it was fixed (+):\n%s", d)
 			}
 			if d := cmp.Diff(beside, snapshot(t, other)); d != "" {
 				t.Errorf("the other machine was changed (-before +after):\n%s", d)

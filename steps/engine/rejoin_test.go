@@ -160,7 +160,7 @@ func TestRejoin(t *testing.T) {
 			w.deleteNode("win-1")
 			w.otherSubnet("win-1", "10.244.77.0/24")
 		}, "win-1"},
-		{"Node made anew by a restart of the kubelet", func(t *testing.T, w *world) {
+		{"Node created again by a restart of the kubelet", func(t *testing.T, w *world) {
 			w.deleteNode("win-1")
 			w.otherSubnet("win-1", "10.244.78.0/24")
 			h, _ := w.box()
@@ -193,7 +193,7 @@ func TestRejoin(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "win-1"},
-		{"machine made anew", func(t *testing.T, w *world) {
+		{"machine set up again", func(t *testing.T, w *world) {
 			_, dir := w.box()
 			if err := os.RemoveAll(dir); err != nil {
 				t.Fatal(err)

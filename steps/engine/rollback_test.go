@@ -207,7 +207,7 @@ func (w *world) mustBeBack(sum *engine.Summary, before map[string]string) {
 }
 
 // An upgrade whose kubelet does not run is rolled back, with all that the run had changed;
-// the mended one goes through.
+// the fixed one goes through.
 func TestUpgradeRolledBack(t *testing.T) {
 	w, before := upgradable(t, true)
 	_, sum := w.apply(-1)

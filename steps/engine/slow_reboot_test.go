@@ -145,7 +145,7 @@ func (c *bootingConn) booting(ctx context.Context) error {
 
 // A machine takes its time to go down, and does not answer for a while: it is told once,
 // waited for, and the run goes on. One that wants the same after its boot is not
-// rebooted for ever.
+// rebooted forever.
 func TestSlowReboot(t *testing.T) {
 	t.Run("goes on", func(t *testing.T) {
 		w := newWorld(t)

@@ -133,7 +133,7 @@ func TestPlanShowsUpgrade(t *testing.T) {
 	if i == nil || !slices.Equal(i.Services, []string{"kubelet"}) || !slices.Equal(i.Evict, []string{"d/web"}) {
 		t.Fatalf("the interruption is told as %+v", i)
 	}
-	// A pod that nothing makes anew is in the way, unless its loss is accepted.
+	// A pod that nothing creates again is in the way, unless its loss is accepted.
 	if err := w.cluster().AddPod(t.Context(), "win-1", kube.Pod{Namespace: "d", Name: "bare"}, ""); err != nil {
 		t.Fatal(err)
 	}

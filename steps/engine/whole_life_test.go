@@ -60,10 +60,9 @@ func copyTree(to, from string) error {
 	return errors.Join(os.MkdirAll(to, 0o755), os.CopyFS(to, os.DirFS(from)))
 }
 
-// TestWholeLife: the life of a node, from the join over drift that is mended and an
-// upgrade to the leave, ends at each single mutating call of a host or the cluster. The
-// next run finishes what was begun, the one after finds nothing to do, and what was on
-// the machine before is there in the end, byte by byte.
+// TestWholeLife: the life of a node, from the join over drift that is fixed and an upgrade to the leave,
+// ends at each single mutating call of a host or the cluster. The next run finishes what was begun, the one
+// after finds nothing to do, and what was on the machine before is there in the end, byte by byte.
 func TestWholeLife(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -88,7 +87,7 @@ func TestWholeLife(t *testing.T) {
 	}
 	for _, p := range []phase{
 		{"join", func(t *testing.T, w *world) { w.kubernetes("1.35.4") }, applies, joined("1.35.4"), 100},
-		{"mend", func(t *testing.T, w *world) {
+		{"fix", func(t *testing.T, w *world) {
 			h, dir := w.box()
 			for _, err := range []error{
 				os.WriteFile(filepath.Join(dir, "C", "var", "lib", "kubelet", "config.yaml"),

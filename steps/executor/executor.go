@@ -69,17 +69,17 @@ type CheckReply struct {
 	Facts     host.Facts     `json:"facts"`
 	Results   []steps.Result `json:"results"`
 	Mutations int64          `json:"mutations"` // mutating host calls so far on this connection
-	// Last is the note of the last run that changed the machine; nil: there is none, or
-	// with LastUnknown the notes could not be read.
+	// Last is the note of the last run that changed the machine; nil = there is none or, with LastUnknown,
+	// the notes could not be read.
 	Last        *RunNote `json:"last,omitempty"`
 	LastUnknown bool     `json:"last_unknown,omitempty"`
 	// Untouched: nodejoin has nothing on the machine. It was never joined, or has left.
 	Untouched bool `json:"untouched,omitempty"`
-	// Snapshot is on the machine: an earlier run neither verified nor rolled back what it
-	// changed, or rolled it back and ended before it had observed that the machine works.
+	// Snapshot is on the machine: an earlier run neither verified nor rolled back its changes, or it rolled
+	// them back and ended before it verified that the machine works.
 	Snapshot *OpenSnapshot `json:"snapshot,omitempty"`
-	// Seen are the versions that an earlier run has seen run of what is unpacked, by the
-	// step that unpacked it.
+	// RanVersions are the versions of unpacked programs that an earlier run observed running, by the step
+	// that unpacked them.
 	RanVersions map[string]string `json:"ran_versions,omitempty"`
 	// Removals is what the plan no longer names, of a request for the Whole plan.
 	Removals Removals `json:"removals,omitzero"`
@@ -118,7 +118,7 @@ func (x *Executor) prepare(ctx context.Context) error {
 // Host is the machine; calls that change it are counted.
 func (x *Executor) Host() host.Host { return x.host }
 
-// Machine is Host with what a step may use besides it.
+// Machine is Host with the Env that a step uses.
 func (x *Executor) Machine(ctx context.Context, node, step string) (host.Host, *steps.Env, error) {
 	if err := x.prepare(ctx); err != nil {
 		return nil, nil, err
@@ -157,7 +157,7 @@ func (x *Executor) onlyDrift(ctx context.Context, results []steps.Result) {
 	}
 }
 
-// Check looks at every step; nothing is changed.
+// Check checks every step. It changes nothing.
 func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 	if err := x.prepare(ctx); err != nil {
 		return CheckReply{}, err
@@ -229,7 +229,7 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 		}
 		if r.Changed || noted {
 			r.Changed = true
-			// One save a changed step: stamps and fingerprints survive an interruption.
+			// One save for each changed step: stamps and fingerprints survive an interruption.
 			if err := x.record.Save(context.WithoutCancel(ctx), x.host, x.facts); err != nil && r.Err == nil {
 				r.Err = steps.AsError(err)
 			}
@@ -259,7 +259,7 @@ type Target struct {
 	Kube  kube.API
 }
 
-// RunResult is what one step's run came to.
+// RunResult is the result of one step's run.
 type RunResult struct {
 	Changed   bool
 	Outputs   map[string]string
@@ -330,7 +330,7 @@ func (r *stepRun) try(ctx context.Context) error {
 		r.res.Outputs = c.Outputs
 		return nil
 	}
-	// A step that is in order does without the value of one that was not run.
+	// A step without changes does not need the value of a step that was not run.
 	if refs := unresolved(r.spec.Args, r.values); len(refs) > 0 {
 		return unknownValue(r.spec.ID, refs)
 	}
@@ -361,11 +361,12 @@ func (r *stepRun) try(ctx context.Context) error {
 	return nil
 }
 
-// unknownValue is the error of a step that needs what nobody has said.
+// unknownValue is the error of a step that needs a value that no step has given.
 func unknownValue(id string, refs []string) error {
 	if slices.ContainsFunc(refs, func(r string) bool { return strings.HasPrefix(r, "reached.") }) {
 		return &steps.Error{Code: steps.CodeInvalid, Summary: "the machine's address is not known",
-			Detail: id + " makes others trust the machine, so that it takes no address or name that only the machine itself says; " +
+			Detail: id +
+				" makes others trust the machine, so that it takes no address or name that only the machine itself says; " +
 				"the connection does not show which address is its own",
 			Remedy: "give the node its management_ip in the plan, then apply again, which continues from here"}
 	}
@@ -373,8 +374,8 @@ func unknownValue(id string, refs []string) error {
 		Detail: fmt.Sprintf("%s needs %v, which no earlier step has given", id, refs)}
 }
 
-// begin emits that the step starts, once, and counts it as changed before anything is:
-// after a failed apply its state may be half way.
+// begin emits once that the step starts, and counts it as changed before it changes anything: a failed
+// apply may have changed a part.
 func (r *stepRun) begin(c steps.Change) {
 	r.action = c.Action
 	r.res.Changed = c.Action != steps.ActionWait
@@ -417,7 +418,7 @@ func (r *stepRun) done(attempt int, err error) RunResult {
 	return r.res
 }
 
-// causeOr prefers what a step said itself about a wait that ended over the bare timeout.
+// causeOr prefers a step's own error about a wait over the bare timeout.
 func causeOr(ctx context.Context, err error) error {
 	var se *steps.Error
 	if errors.As(err, &se) && se.Code == steps.CodeTimeout {
@@ -459,11 +460,11 @@ func unresolved(args []byte, values map[string]string) []string {
 	return slices.DeleteFunc(steps.ArgRefs(args), func(r string) bool { _, ok := values[r]; return ok })
 }
 
-// checkTimeout bounds the read-only check of one step: the longest reads the
-// largest program of a node once, some hundred MB.
+// checkTimeout bounds the read-only check of one step: the longest reads a node's largest program once, a
+// few hundred MB.
 const checkTimeout = 2 * time.Minute
 
-// walk carries what earlier checks of one pass mean for later ones.
+// walk carries the results of earlier checks of one pass to later ones.
 type walk struct {
 	kinds   steps.Catalog
 	values  map[string]string

@@ -13,7 +13,7 @@ import (
 	"nodejoin/steps/record"
 )
 
-// LeaveRequest names the node that leaves; the record says what is to be undone.
+// LeaveRequest names the node that leaves; the record has what to undo.
 type LeaveRequest struct {
 	Node string `json:"node"`
 }
@@ -23,8 +23,7 @@ type ForgetReply struct {
 	Left []string `json:"left,omitempty"`
 }
 
-// LeaveReply is what a check of what nodejoin has on a machine found, or the result of a
-// leave.
+// LeaveReply is the result of a leave, or of a check of what a leave would undo.
 type LeaveReply struct {
 	Facts     host.Facts   `json:"facts"`
 	Items     []LeaveItem  `json:"items"`            // in the order in which they are undone
@@ -101,7 +100,7 @@ func (x *Executor) leaving(node string) *undoRun {
 	}}
 }
 
-// item is what came of one claim.
+// item is the result of one claim.
 func (x *Executor) item(key record.Key, r undoResult) LeaveItem {
 	c, _ := x.record.Lookup(key)
 	return LeaveItem{Key: key, Change: r.Change, Left: r.Left, Done: c.Undone, Err: r.Err}
@@ -112,13 +111,13 @@ func (x *Executor) undoing(key record.Key) func() (steps.Undoing, error) {
 	return func() (steps.Undoing, error) { return x.undos.Undoing(key, x.record.Claims[key]) }
 }
 
-// checkItem finds what is to be done about one claim.
+// checkItem finds what to do about one claim.
 func (x *Executor) checkItem(ctx context.Context, u *undoRun, key record.Key) LeaveItem {
 	r, _ := u.check(ctx, x.env(u.node, key.String()), key, x.undoing(key))
 	return x.item(key, r)
 }
 
-// CheckLeave says what a leave would do; nothing is changed.
+// CheckLeave reports what a leave would do. It changes nothing.
 func (x *Executor) CheckLeave(ctx context.Context, req LeaveRequest) (LeaveReply, error) {
 	if err := x.prepare(ctx); err != nil {
 		return LeaveReply{}, err
@@ -134,9 +133,8 @@ func (x *Executor) CheckLeave(ctx context.Context, req LeaveRequest) (LeaveReply
 	return reply, err
 }
 
-// Leave undoes everything that nodejoin made or altered on the machine, but for its own
-// folder, and checks each thing again in the end. It stops at the first failure; the
-// next leave continues from there.
+// Leave undoes everything that nodejoin made or altered on the machine, except its own folder, and checks
+// each thing again at the end. It stops at the first failure; the next leave continues from there.
 func (x *Executor) Leave(ctx context.Context, req LeaveRequest) (LeaveReply, error) {
 	if err := x.prepare(ctx); err != nil {
 		return LeaveReply{}, err
@@ -177,15 +175,14 @@ func (x *Executor) verifyLeft(ctx context.Context, u *undoRun, keys []record.Key
 	return items, failed, err
 }
 
-// dataEntries are what nodejoin keeps in its folder; the record goes last of them.
-// services and .host.lock are of Linux machines (steps/host/linux), whose services have
-// gone by then.
+// dataEntries are what nodejoin keeps in its folder; the record is removed last. services and .host.lock
+// are of Linux machines (steps/host/linux), whose services have gone by then.
 var dataEntries = []string{"bin", "blobs", "previous", "resume", "services", ".host.lock", "apply.lock",
 	"apply.holder.json", "history.json", "record.json"}
 
 // Forget removes nodejoin's own folder with all that nodejoin keeps in it, and the
-// folders above that it made, if they are empty. It refuses while something is still
-// to be undone. What else lies in the folder stays, and is named.
+// folders above that it made, if they are empty. It refuses while something is left to undo. Anything else
+// in the folder stays, and is named.
 func (x *Executor) Forget(ctx context.Context, req LeaveRequest) (reply ForgetReply, err error) {
 	if err := x.prepare(ctx); err != nil {
 		return reply, err

@@ -68,9 +68,8 @@ type RollbackReply struct {
 
 // Rollback undoes everything that was changed since the snapshot began: services that
 // were registered since are unregistered, files and settings are as they were, services
-// that ran run. It stops at the first failure, with the snapshot open: whatever comes
-// next, another rollback or a run that goes forward, starts from there. After a rollback
-// that no run has verified yet, the answer is the same again.
+// that ran run. It stops at the first failure, with the snapshot open: the next rollback or apply starts
+// from there. After a rollback that no run has verified yet, the answer is the same again.
 func (x *Executor) Rollback(ctx context.Context, req RollbackRequest) (RollbackReply, error) {
 	if err := x.prepare(ctx); err != nil {
 		return RollbackReply{}, err
@@ -206,7 +205,7 @@ func (r *rollback) one(ctx context.Context, key record.Key, undoing steps.Undoin
 	}
 }
 
-// find undoes what find gives; after a failure it does nothing.
+// find undoes what find returns; after a failure it does nothing.
 func (r *rollback) find(ctx context.Context, key record.Key, find func() (steps.Undoing, error)) {
 	if r.reply.Err != nil {
 		return

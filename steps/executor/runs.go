@@ -27,7 +27,7 @@ type RunNote struct {
 	Changed []string         `json:"changed"`        // step ids
 	Failed  string           `json:"failed,omitempty"`
 	Error   string           `json:"error,omitempty"` // summary
-	// Seen are the versions that the run has seen run, by the step that unpacked them.
+	// RanVersions are the versions that the run observed running, by the step that unpacked them.
 	RanVersions map[string]string `json:"ran_versions,omitempty"`
 }
 
@@ -37,8 +37,8 @@ const KeepNotes = 20
 // NotesPath is where the notes of a machine lie.
 func NotesPath(f host.Facts) string { return host.Join(f.OS, f.DataDir, "history.json") }
 
-// Notes reads the notes of a machine, oldest first; without any it gives none. Notes
-// that cannot be parsed count as none, as they are of no consequence.
+// Notes reads the notes of a machine, oldest first. Notes that cannot be parsed count as none, because
+// nothing depends on them.
 func Notes(ctx context.Context, r host.Reader, f host.Facts) ([]RunNote, error) {
 	rc, err := r.Open(ctx, NotesPath(f))
 	if errors.Is(err, fs.ErrNotExist) {

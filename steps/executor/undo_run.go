@@ -22,12 +22,11 @@ type undoRun struct {
 	command string // kind of its events: "leave", "rollback" or "remove"
 	// undoes reports whether the run undoes a claim; nil = it undoes all of them.
 	undoes func(record.Key) bool
-	// undone notes in the record that nothing is left to do for a thing; nil = the whole
-	// run is noted at once.
+	// undone notes in the record that a thing is undone; nil = the whole run is noted at once.
 	undone func(ctx context.Context, key record.Key) error
 }
 
-// undoResult is what came of one thing.
+// undoResult is the result of undoing one thing.
 type undoResult struct {
 	Change steps.Change // what was to be done; in the end what still is, with its first action
 	Left   string       // why it stays, or what of it

@@ -1,7 +1,6 @@
-// Package heal brings a node back to work after its machine has booted: it runs the
-// boot part of the node's steps (steps.BootPlan), which the last apply has left in a
-// file, as often as it takes. It runs as a service of the machine, without the plan
-// and without the cluster's credentials.
+// Package heal brings a node back to work after its machine has booted: it runs the boot part of the node's
+// steps (steps.BootPlan), which the last apply left in a file, until everything is in order. It is a
+// service of the machine, without the plan and without the cluster's credentials.
 package heal
 
 import (
@@ -35,7 +34,7 @@ const (
 type Options struct {
 	Host host.Host
 	Path string // of the file, on Host
-	// LockDir is the folder of this computer where runs on the machine keep each other off.
+	// LockDir is the folder with the lock of the machine, on this computer.
 	LockDir string
 	Log     func(line string)
 	// Report tells the machine's own event log.
@@ -49,14 +48,13 @@ const (
 	maxPause   = 2 * time.Minute
 	// maxPlan bounds what is read of the file (bytes); a node has about 10 kB.
 	maxPlan = 1 << 20
-	// lockLook is how often it is told that another run holds the machine.
+	// lockLook is how often it reports that another run holds the machine.
 	lockLook = time.Minute
 )
 
-// Run runs the boot part until a check finds everything in order. What another run
-// does meanwhile is waited for: nothing is changed but with the machine's lock, and the
-// lock is taken only when there is something to do. It fails when the file is not to be
-// used, and when ctx ends.
+// Run runs the boot part until a check finds everything in order. It changes the machine only under its
+// lock, which it takes only when there is something to do, and waits for other runs. It fails if the file
+// cannot be used, and when ctx ends.
 func Run(ctx context.Context, o Options) error {
 	h := &healer{Options: o}
 	plan, err := h.plan(ctx)
@@ -121,7 +119,7 @@ func (h *healer) plan(ctx context.Context) (steps.BootPlan, error) {
 	return p, nil
 }
 
-// attempt looks, and does what is to be done. It gives what it has changed.
+// attempt checks, and applies what is needed. It returns what it changed.
 func (h *healer) attempt(ctx context.Context, plan steps.BootPlan) (changed []string, err error) {
 	x := executor.NewExecutor(kinds.Catalog(), h.Host, none{}, func(event.Event) {})
 	list, err := x.Standing(ctx, plan.Steps)
@@ -152,7 +150,7 @@ func (h *healer) attempt(ctx context.Context, plan steps.BootPlan) (changed []st
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
-	// A new executor: its record is that of now, and no other run can change it.
+	// A new executor reads the record again, now that no other run can change it.
 	applied, err := executor.NewExecutor(kinds.Catalog(), h.Host, none{}, h.event).Apply(ctx, req)
 	if err != nil {
 		return nil, err
@@ -163,7 +161,7 @@ func (h *healer) attempt(ctx context.Context, plan steps.BootPlan) (changed []st
 	return applied.Changed, nil
 }
 
-// take takes the lock, for as long as it may take another run to let go of it.
+// take takes the lock, however long another run holds it.
 func (h *healer) take(ctx context.Context, lock *hostlock.Lock, f host.Facts) error {
 	now := time.Now().UTC()
 	by := steps.LockHolder{Run: fmt.Sprintf("boot-%s-%d", now.Format("20060102-150405"), os.Getpid()),

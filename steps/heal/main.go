@@ -53,16 +53,17 @@ func Main(args []string, open func(dataDir string) (host.Host, error)) int {
 			keepLogs(ctx, h, opt.steps, say)
 		}
 	}
-	code := Service{Name: opt.name, Say: say, Keep: keep, Work: func(ctx context.Context, report func(Level, string)) error {
-		h, err := open(opt.data)
-		if err == nil {
-			err = Run(ctx, Options{Host: h, Path: opt.steps, LockDir: opt.data, Log: say, Report: report})
-		}
-		if err != nil && ctx.Err() == nil {
-			say("ended: " + err.Error())
-		}
-		return err
-	}}.Run()
+	code := Service{Name: opt.name, Say: say, Keep: keep,
+		Work: func(ctx context.Context, report func(Level, string)) error {
+			h, err := open(opt.data)
+			if err == nil {
+				err = Run(ctx, Options{Host: h, Path: opt.steps, LockDir: opt.data, Log: say, Report: report})
+			}
+			if err != nil && ctx.Err() == nil {
+				say("ended: " + err.Error())
+			}
+			return err
+		}}.Run()
 	if err := log.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, "boot:", err)
 		return exitFailed
@@ -99,8 +100,7 @@ type Service struct {
 	Work func(ctx context.Context, report func(Level, string)) error
 	// Keep runs beside the work, and after it, in a service of Windows, until ctx ends; may be nil.
 	Keep func(ctx context.Context)
-	// Ends: the service ends with its work. Others count as running until they are told
-	// to stop.
+	// Ends says that the service ends with its work. Others count as running until they are stopped.
 	Ends bool
 }
 

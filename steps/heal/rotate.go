@@ -20,8 +20,8 @@ const (
 	maxLog  = 100 << 20
 )
 
-// endless is the service whose log nobody else keeps small: containerd appends to the file
-// of --log-file forever. The others rotate theirs, by kube-log-runner or the supervisor.
+// endless is the service whose log nothing else rotates: containerd appends to its --log-file forever. The
+// logs of the others are rotated by kube-log-runner or the supervisor.
 const endless = "containerd"
 
 // keepLogs keeps the logs of the services in the file of the steps small, until ctx ends.
@@ -55,14 +55,13 @@ func endlessLogs(plan steps.BootPlan) (out []string) {
 	return out
 }
 
-// olderLog follows the name of a log in that of its part that was cut off.
+// olderLog is the suffix of the part that was cut off a log.
 const olderLog = ".1"
 
-// cutLog moves what is in a log to the file beside it with the suffix olderLog, once it
-// is over most bytes, in the place of what was there; cut reports whether it was. The
-// program goes on writing to the same file, which it must have opened for appending: it
-// may not let go of it, so renaming it is not possible on Windows. What it writes between
-// the end of the copy and the cut is lost.
+// cutLog moves the content of a log of more than most bytes to the file beside it with the suffix olderLog,
+// replacing that; cut reports whether it did. The program keeps writing to the same file, which it must
+// have opened for appending; Windows cannot rename a file that a program holds open. What it writes between
+// the copy and the cut is lost.
 func cutLog(path string, most int64) (cut bool, err error) {
 	in, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

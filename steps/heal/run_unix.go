@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Run does the work until it is done or a signal comes. It gives the exit code.
+// Run does the work until it is done or a signal comes. It returns the exit code.
 func (s Service) Run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

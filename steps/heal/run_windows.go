@@ -17,7 +17,7 @@ import (
 const EventID = 1
 
 // Run does the work as a service, where the service manager has started this process,
-// and else until it is done or an interrupt comes. It gives the exit code.
+// and else until it is done or an interrupt comes. It returns the exit code.
 func (s Service) Run() int {
 	service, err := svc.IsWindowsService()
 	if err != nil {
@@ -39,13 +39,11 @@ func (s Service) Run() int {
 	return exitDone
 }
 
-// handler is the service as the service manager sees it. It counts as running from the
-// start, and on when the work is done, unless it Ends: a service that is stopped is one
-// that is missed.
+// handler is the service as the service manager sees it. It counts as running from the start, and also
+// after its work is done, unless it Ends: a stopped service looks like a fault.
 type handler struct{ Service }
 
-// progress is how often a service that is ending says so; the manager is told to wait
-// for twice that.
+// progress is how often a stopping service reports to the manager; the wait hint is twice that.
 const progress = 2 * time.Second
 
 // Execute implements svc.Handler.

@@ -27,9 +27,9 @@ type Services interface {
 	// StartService requests a start and returns once the service manager has accepted it; starting a running
 	// service is ErrServiceRunning.
 	StartService(ctx context.Context, name string) error
-	// StopService stops and waits until the service reports stopped and its process is gone, bounded by ctx. A
-	// process that stays long after that report is killed. It is not an error if the service is stopped already.
-	// Running dependents are ErrDependents.
+	// StopService stops and waits until the service reports stopped and its process is gone, bounded by
+	// ctx. A process that stays long after that report is killed. It is not an error if the service is
+	// stopped already. Running dependents are ErrDependents.
 	StopService(ctx context.Context, name string) error
 	// DeleteService unregisters a stopped service. Running: ErrServiceRunning.
 	// Registered services that depend on it: ErrDependents. Absent is not an error.

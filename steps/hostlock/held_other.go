@@ -2,5 +2,5 @@
 
 package hostlock
 
-// held: here a file that is open can be replaced and removed.
+// held: on this system an open file can be replaced and removed.
 func held(error) bool { return false }

@@ -1,8 +1,8 @@
 // Package hostlock keeps runs apart that would change one machine at the same time.
 //
 // The lock is one of the operating system (apply.lock), which drops it with the
-// process that holds it, so it is never stale. Beside it apply.holder.json says whose
-// it is; one that is found there without the lock was left by a run that did not end.
+// process that holds it, so it is never stale. Beside it apply.holder.json names the lock holder; if that
+// file is there without the lock, a run did not end properly.
 package hostlock
 
 import (
@@ -28,7 +28,7 @@ const (
 	HolderFile = "apply.holder.json"
 )
 
-// retryEvery is the pace of tries while another run holds the lock.
+// retryEvery is the pause between tries while another run holds the lock.
 const retryEvery = 100 * time.Millisecond
 
 // Lock is the lock of one machine. Calls are made one at a time.
@@ -38,15 +38,14 @@ type Lock struct {
 	run  string // of the holder; "" = not held
 }
 
-// New is the lock of the machine whose folder dir is; nothing is touched yet.
+// New is the lock in the folder dir; it touches nothing yet.
 func New(dir string) *Lock { return &Lock{dir: dir} }
 
 // Held reports whether it is held.
 func (l *Lock) Held() bool { return l.run != "" }
 
-// Take takes the lock, waiting for another run for up to req.Wait. What is held
-// already for the same run stays held. An error means that nobody knows; that
-// another run has it is a reply.
+// Take takes the lock, waiting for another run for up to req.Wait. A lock that the same run holds stays
+// held. That another run holds it is a reply; an error means that it is not known.
 func (l *Lock) Take(ctx context.Context, req steps.LockRequest) (steps.LockReply, error) {
 	if l.run == req.Holder.Run && l.run != "" {
 		return steps.LockReply{}, nil
@@ -87,7 +86,7 @@ func (l *Lock) Take(ctx context.Context, req steps.LockRequest) (steps.LockReply
 	return steps.LockReply{Left: left}, nil
 }
 
-// Release lets go; of a lock that is not held it does nothing.
+// Release releases the lock; if it is not held, it does nothing.
 func (l *Lock) Release() error {
 	if l.run == "" {
 		return nil
@@ -103,7 +102,7 @@ func (l *Lock) Release() error {
 
 var errTaken = errors.New("another process holds it")
 
-// tryFor tries at once, and then again until the wait is over.
+// tryFor tries until the wait is over, at least once.
 func tryFor(ctx context.Context, file *flock.Flock, bound time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, max(bound, 0), errTaken)
 	defer cancel()
@@ -113,7 +112,7 @@ func tryFor(ctx context.Context, file *flock.Flock, bound time.Duration) error {
 // maxHolder bounds what is read as a holder, in bytes.
 const maxHolder = 16 << 10
 
-// holder reads whose the lock is or was; nil: nobody's.
+// holder reads who holds or held the lock; nil = nobody.
 func (l *Lock) holder() (*steps.LockHolder, error) {
 	path := filepath.Join(l.dir, HolderFile)
 	fi, err := os.Stat(path)
@@ -162,8 +161,7 @@ const (
 	heldEvery = 20 * time.Millisecond
 )
 
-// patiently calls f until the file is no longer held by another program; that takes
-// moments, so the bound is not a caller's.
+// patiently calls f until no other program has the file open; that takes moments, so callers give no bound.
 func patiently(f func() error) error {
 	for end := time.Now().Add(heldBound); ; time.Sleep(heldEvery) {
 		if err := f(); !held(err) || time.Now().After(end) {
@@ -172,7 +170,7 @@ func patiently(f func() error) error {
 	}
 }
 
-// Abandon lets go and leaves the holder's file, so that the next run hears of it.
+// Abandon releases the lock but leaves the holder's file, so that the next run reports it.
 func (l *Lock) Abandon() error {
 	if l.run == "" {
 		return nil

@@ -138,7 +138,7 @@ func TestCredentialsGateCannotAsk(t *testing.T) {
 }
 
 // A program reads its bootstrap credential at its start only: it is stopped before
-// the file is written anew, what depends on it first, and started by its own step.
+// the file is rewritten, what depends on it first, and started by its own step.
 func TestBootstrapStopsItsService(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	ca := stepstest.TestCA(t)

@@ -419,7 +419,7 @@ func TestRequiredServices(t *testing.T) {
 		t.Helper()
 		if r := stepstest.Apply(t, h, stepstest.Memory{}, list); r.Err == nil || !strings.Contains(r.Err.Detail,
 			want) || r.Err.Remedy == "" {
-			t.Errorf("%+v does not say %q, or not how to mend it", r.Err, want)
+			t.Errorf("%+v does not say %q, or not how to fix it", r.Err, want)
 		}
 	}
 	refused("service docker is not registered")

@@ -149,7 +149,7 @@ func comesBackAs(snapshot map[string]string) {
 	}
 }
 
-// changedEnv tells whether an apply got as far as the file of comesBackAs.
+// changedEnv reports whether an apply got as far as the file of comesBackAs.
 func changedEnv(m *machine, t *testing.T, before map[string]string) bool {
 	return m.snapshot(t)["etc/environment"] != before["etc/environment"]
 }

@@ -71,7 +71,7 @@ type Claim struct {
 // New is a claim that is about to be made.
 type New struct {
 	Key Key
-	// Previous is the earlier state, nil where the thing was not there.
+	// Previous is the earlier state, nil if the thing did not exist.
 	Previous any
 	Detail   string
 	Plan     string // that has the step; "" = none

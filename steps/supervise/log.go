@@ -17,8 +17,8 @@ import (
 // so on; the oldest goes. Files break at line ends where there is one. It may be
 // used by several goroutines.
 //
-// Write never fails: the program whose output it takes must not be held up, nor
-// ended, by a full disk. What could not be written is counted and told later.
+// Write never fails: a full disk must neither block nor end the program. What could not be written is
+// counted and reported later.
 type log struct {
 	path string
 	max  int64
@@ -112,7 +112,7 @@ func (l *log) write(p []byte) {
 	}
 }
 
-// fit is how much of p goes into the file as it is; 0 asks for a new file.
+// fit is how much of p fits into the file; 0 asks for a new file.
 func (l *log) fit(p []byte) int {
 	room := l.limit - l.size
 	if int64(len(p)) <= room {
@@ -154,8 +154,8 @@ func (l *log) append(p []byte) {
 	}
 }
 
-// rotate begins a new file. Where the names cannot be moved (another program holds
-// one of them), the file goes on for another max bytes.
+// rotate begins a new file. If the files cannot be renamed (another program holds one open), the file grows
+// by another max bytes.
 func (l *log) rotate() {
 	var err error
 	if l.file != nil { // else the file could not be opened, and there is nothing to set aside
@@ -174,8 +174,8 @@ func (l *log) rotate() {
 	l.limit = l.size + l.max
 }
 
-// shift moves FILE to FILE.1, FILE.1 to FILE.2 ... up to the first number that is
-// free; where none is, FILE.keep goes.
+// shift moves FILE to FILE.1, FILE.1 to FILE.2 ... up to the first free number; if there is none, FILE.keep
+// is removed.
 func (l *log) shift() error {
 	if l.keep == 0 {
 		return ignoreAbsent(os.Remove(l.path))

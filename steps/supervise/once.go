@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// Once runs a program to its end, with its output to out and no input, and gives its
-// exit code. env nil is this process's. It runs in its own folder. When ctx ends first, the program and what it
-// has started are killed, and the cause of that is the error; so they are when this
-// process ends.
+// Once runs a program in its own folder to its end, with its output to out and no input, and returns its
+// exit code. env nil is this process's. If ctx ends first, it kills the program and its children and
+// returns the cause; they also end with this process.
 func Once(ctx context.Context, command, env []string, out *os.File) (code int, err error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// pipeGrace is how long output is still awaited from what a program left running.
+// pipeGrace is how long to wait for output from processes that a program left running.
 const pipeGrace = 2 * time.Second
 
-// process is one run of a program, with all that it starts.
+// process is one run of a program, with its children.
 type process struct {
 	cmd   *exec.Cmd
 	tree  tree
@@ -29,8 +29,8 @@ func startProcess(command, env []string, dir string, out io.Writer, t tree) (*pr
 	p := &process{cmd: cmd, tree: t, ended: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
-		// One goroutine from start to end: on Linux the death of the starting thread
-		// may be that of its child (see tree.start).
+		// One goroutine from start to end: on Linux a child may die with the thread that started it (see
+		// tree.start).
 		defer unlocked()()
 		err := p.tree.start(cmd)
 		started <- err

@@ -16,7 +16,7 @@ type tree struct{}
 // apart is a tree for a program that shares nothing with this process.
 func apart() tree { return tree{} }
 
-// unlocked locks the goroutine to its thread and gives the way back.
+// unlocked locks the goroutine to its thread and returns a function that unlocks it.
 func unlocked() func() {
 	runtime.LockOSThread()
 	return runtime.UnlockOSThread
@@ -32,7 +32,7 @@ func (t *tree) interrupt(p *os.Process) error { return t.signal(p, syscall.SIGTE
 func (t *tree) kill(p *os.Process) error      { return t.signal(p, syscall.SIGKILL) }
 func (t *tree) release() error                { return nil }
 
-// signal sends to the whole group; one that is gone is no error.
+// signal sends to the whole group; a group that has ended is not an error.
 func (t *tree) signal(p *os.Process, s syscall.Signal) error {
 	err := syscall.Kill(-p.Pid, s)
 	if errors.Is(err, syscall.ESRCH) {

@@ -25,8 +25,8 @@ func apart() tree { return tree{ownConsole: true} }
 
 func unlocked() func() { return func() {} }
 
-// start starts the program held, puts it into a job of its own and lets it run, so
-// that nothing it starts escapes.
+// start starts the program suspended, puts it into a job of its own and resumes it, so that no child
+// escapes the job.
 func (t *tree) start(cmd *exec.Cmd) error {
 	job, err := newJob()
 	if err != nil {
@@ -44,7 +44,7 @@ func (t *tree) start(cmd *exec.Cmd) error {
 		t.job = job
 		return nil
 	}
-	// Ended here, so the pipes close and the wait ends.
+	// Killed here, so the pipes close and the wait ends.
 	killed := cmd.Process.Kill()
 	if killed == nil {
 		_ = cmd.Wait() // says only that it was killed

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/windows/svc"
 )
 
-// run keeps the program running until the service manager that started this process
-// says stop, or outside of one until an interrupt.
+// run keeps the program running until the service manager that started this process stops it, or without
+// one until an interrupt.
 func run(opt options, log *log) int {
 	service, err := svc.IsWindowsService()
 	if err != nil {
@@ -41,8 +41,7 @@ type handler struct {
 	log *log
 }
 
-// progress is how often a service that is ending says so; the manager is told to
-// wait for twice that.
+// progress is how often a stopping service reports to the manager; the wait hint is twice that.
 const progress = 2 * time.Second
 
 // Execute implements svc.Handler. args[0] is the name under which the service is registered.

@@ -7,8 +7,7 @@ import (
 	"os"
 )
 
-// Self is the path of the program that runs, for services that are to run it, and its
-// sha256 in hex.
+// Self is the path of this program, for services that should run it, and its sha256 in hex.
 func Self() (path, digest string, err error) {
 	if path, err = os.Executable(); err != nil {
 		return "", "", err
@@ -19,7 +18,7 @@ func Self() (path, digest string, err error) {
 	}
 	defer func() { _ = f.Close() }()
 	sum := sha256.New()
-	// Large reads, and neither side's own way to copy, which reads 32 KiB at once.
+	// Large reads, bypassing WriteTo and ReadFrom, which use 32 KiB.
 	if _, err := io.CopyBuffer(struct{ io.Writer }{sum}, struct{ io.Reader }{f}, make([]byte, 1<<20)); err != nil {
 		return "", "", err
 	}

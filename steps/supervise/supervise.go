@@ -1,6 +1,5 @@
-// Package supervise runs a program that is no service as one: it starts it, starts
-// it again when it ends, keeps its output in a log of bounded size and ends it, with
-// everything it started, when it is told to stop.
+// Package supervise runs an ordinary program as a service: it restarts it when it ends, keeps its output in
+// a log of bounded size, and ends it with all its children on a stop request.
 package supervise
 
 import (
@@ -21,9 +20,9 @@ const (
 	exitUsage  = 3
 )
 
-// Delays between an end of the program and its next start, and the time after
-// which it counts as healthy, so that the delay begins small again. The bounds are
-// those of the kubelet's for its own processes, shortened: a node has nothing better to do.
+// Delays between the end of the program and its next start, and the time after which it counts as healthy
+// and the delay is reset. The bounds are shorter than the kubelet's for containers, because a node has
+// nothing better to do.
 const (
 	defaultDelay = time.Second
 	maxDelay     = 30 * time.Second
@@ -48,13 +47,13 @@ type options struct {
 	command []string
 }
 
-// Main runs a program until it is told to stop: by the service manager where it
-// was started by one (Windows), else by SIGTERM or an interrupt. args are
+// Main runs a program until it is stopped: by the service manager that started it (Windows), or by SIGTERM
+// or an interrupt. args are
 //
 //	--name NAME --log FILE [--log-max-size BYTES] [--log-keep N] [--restart-delay D] -- PROGRAM [ARG...]
 //
-// It gives the exit code: 0 stopped as asked, 1 the program could not be started
-// the first time or the log not be opened, 3 a wrong command line.
+// It returns the exit code: 0 stopped on request, 1 the program could not be started the first time or the
+// log not opened, 3 wrong command line.
 func Main(args []string) int {
 	opt, err := parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -124,9 +123,9 @@ type program interface {
 	Result() string
 	// Interrupt asks the program to end.
 	Interrupt() error
-	// Kill ends the program and everything that it started.
+	// Kill kills the program and its children.
 	Kill() error
-	// Release lets go of what outlives the program, once it has ended.
+	// Release frees what outlives the program, once it has ended.
 	Release() error
 	String() string
 }
@@ -140,8 +139,8 @@ type supervisor struct {
 	started func()
 }
 
-// run keeps the program running until ctx ends, then ends it. It fails only when
-// the first start does, or when the program does not end.
+// run keeps the program running until ctx ends, then ends it. It fails only if the first start fails or the
+// program does not end.
 func (s *supervisor) run(ctx context.Context) error {
 	delay := s.delay
 	for first := true; ; first = false {
@@ -164,7 +163,7 @@ func (s *supervisor) run(ctx context.Context) error {
 			case <-p.Ended():
 			}
 			s.log.Say("ended by itself after %v: %s", time.Since(begun).Round(time.Millisecond), p.Result())
-			// What the program left behind must not meet its successor.
+			// Processes that the program left behind must not interfere with the next run.
 			if err := errors.Join(p.Kill(), p.Release()); err != nil {
 				s.log.Say("clear away: %v", err)
 			}
@@ -185,7 +184,7 @@ func (s *supervisor) run(ctx context.Context) error {
 	}
 }
 
-// end ends a running program, by force where it does not go.
+// end ends a running program, by force if necessary.
 func (s *supervisor) end(p program) error {
 	s.log.Say("stopping %s", p)
 	if err := p.Interrupt(); err != nil {

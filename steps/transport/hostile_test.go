@@ -115,10 +115,16 @@ var lies = slices.Concat(helloLies, lineLies, factLies, checkLies, applyLies, ev
 
 var helloLies = []lie{
 	{name: "hello without end", hello: func(string) string { return strings.Repeat("x", 1<<20) }, want: "does not start"},
-	{name: "hello is not JSON-RPC", hello: func(string) string { return "{\"hello\":1}\n" }, on: "-", want: "does not start"},
-	{name: "hello has another digest", hello: func(string) string { return note("hello", object{"digest": "00"}) }, want: "does not start"},
-	{name: "hello has a digest that is no text", hello: func(string) string { return note("hello", object{"digest": []int{1}}) }, want: "does not start"},
-	{name: "hello has an escape for a digest", hello: func(string) string { return note("hello", object{"digest": escape}) }, want: "does not start"},
+	{name: "hello is not JSON-RPC", hello: func(string) string { return "{\"hello\":1}\n" }, on: "-",
+		want: "does not start"},
+	{name: "hello has another digest", hello: func(string) string { return note("hello", object{"digest": "00"}) },
+		want: "does not start"},
+	{name: "hello has a digest that is no text", hello: func(string) string {
+		return note("hello", object{"digest": []int{1}})
+	}, want: "does not start"},
+	{name: "hello has an escape for a digest", hello: func(string) string {
+		return note("hello", object{"digest": escape})
+	}, want: "does not start"},
 	{name: "hello is an event", hello: func(string) string { return note("event", object{}) }, want: "does not start"},
 	{name: "hello twice, the second with another digest", hello: func(d string) string {
 		return note("hello", object{"digest": d}) + note("hello", object{"digest": "00"})
@@ -130,25 +136,40 @@ var lineLies = []lie{
 	{name: "check hangs", on: "check", raw: hang, want: noAnswer},
 	{name: "check hangs while events go on", on: "check", raw: func(_ string, w io.Writer) {
 		for {
-			if _, err := io.WriteString(w, note("event", object{"type": "step_progress", "step": "d0", "done": 1})); err != nil {
+			if _, err := io.WriteString(w,
+				note("event", object{"type": "step_progress", "step": "d0", "done": 1})); err != nil {
 				return
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
 	}, want: noAnswer},
-	{name: "check has millions of results", on: "check", raw: endless(`{"jsonrpc":"2.0","id":ID,"result":{"results":[`, `{},`), want: distrust},
-	{name: "check is a string without end", on: "check", raw: endless(`{"jsonrpc":"2.0","id":ID,"result":"`, `x`), want: distrust},
-	{name: "check is deep", on: "check", raw: line(`{"jsonrpc":"2.0","id":ID,"result":` + strings.Repeat("[", 5000) + "\n"), want: distrust},
-	{name: "check has many small values", on: "check", raw: line(`{"jsonrpc":"2.0","id":ID,"result":{"results":[` + strings.Repeat("{},", 60_000) + "{}]}}\n"), want: distrust},
+	{name: "check has millions of results", on: "check", raw: endless(`{"jsonrpc":"2.0","id":ID,"result":{"results":[`,
+		`{},`), want: distrust},
+	{name: "check is a string without end", on: "check", raw: endless(`{"jsonrpc":"2.0","id":ID,"result":"`, `x`),
+		want: distrust},
+	{name: "check is deep", on: "check", raw: line(`{"jsonrpc":"2.0","id":ID,"result":` + strings.Repeat("[", 5000) +
+		"\n"), want: distrust},
+	{name: "check has many small values", on: "check",
+		raw:  line(`{"jsonrpc":"2.0","id":ID,"result":{"results":[` + strings.Repeat("{},", 60_000) + "{}]}}\n"),
+		want: distrust},
 	{name: "check is not JSON", on: "check", raw: line("yes\n"), want: distrust},
 	{name: "check is a batch", on: "check", raw: line(`[{"jsonrpc":"2.0","id":ID,"result":{}}]` + "\n"), want: distrust},
-	{name: "check has another id", on: "check", raw: line(`{"jsonrpc":"2.0","id":4711,"result":{}}` + "\n"), want: noAnswer},
-	{name: "check has neither result nor error", on: "check", raw: line(`{"jsonrpc":"2.0","id":ID}` + "\n"), want: distrust},
-	{name: "check has an error of no form", on: "check", raw: line(`{"jsonrpc":"2.0","id":ID,"error":{"code":-1,"message":"\u001b[2J","data":[]}}` + "\n"), want: distrust},
-	{name: "check has an error that stops the run", on: "check", raw: line(`{"jsonrpc":"2.0","id":ID,"error":{"code":-32603,"message":"x","data":{"code":"locked","summary":"x"}}}` + "\n"), want: distrust},
-	{name: "check has an error with escapes", on: "check", raw: line(`{"jsonrpc":"2.0","id":ID,"error":{"code":-32603,"message":"\u001b","data":{"code":"failed","summary":"no\u001b[2J\u009b","detail":"\u202e"}}}` + "\n"), want: `no\x1b[2J\x9b`},
-	{name: "check is answered by calls", on: "check", raw: endless(``, `{"jsonrpc":"2.0","id":7,"method":"exec","params":{}}`+"\n"), want: distrust},
-	{name: "check is answered by events without end", on: "check", raw: endless(``, note("event", object{"type": "warning", "summary": "x"})), want: distrust},
+	{name: "check has another id", on: "check", raw: line(`{"jsonrpc":"2.0","id":4711,"result":{}}` + "\n"),
+		want: noAnswer},
+	{name: "check has neither result nor error", on: "check", raw: line(`{"jsonrpc":"2.0","id":ID}` + "\n"),
+		want: distrust},
+	{name: "check has an error of no form", on: "check",
+		raw: line(`{"jsonrpc":"2.0","id":ID,"error":{"code":-1,"message":"\u001b[2J","data":[]}}` + "\n"), want: distrust},
+	{name: "check has an error that stops the run", on: "check",
+		raw: line(`{"jsonrpc":"2.0","id":ID,"error":{"code":-32603,"message":"x",` +
+			`"data":{"code":"locked","summary":"x"}}}` + "\n"), want: distrust},
+	{name: "check has an error with escapes", on: "check",
+		raw: line(`{"jsonrpc":"2.0","id":ID,"error":{"code":-32603,"message":"\u001b","data":` +
+			`{"code":"failed","summary":"no\u001b[2J\u009b","detail":"\u202e"}}}` + "\n"), want: `no\x1b[2J\x9b`},
+	{name: "check is answered by calls", on: "check",
+		raw: endless(``, `{"jsonrpc":"2.0","id":7,"method":"exec","params":{}}`+"\n"), want: distrust},
+	{name: "check is answered by events without end", on: "check",
+		raw: endless(``, note("event", object{"type": "warning", "summary": "x"})), want: distrust},
 	{name: "check is of another type", on: "check", reply: func(object) any { return []int{1} }, want: distrust},
 	{name: "check is null", on: "check", reply: func(object) any { return nil }, want: distrust},
 	{name: "stderr without end", on: "check", raw: func(id string, w io.Writer) {
@@ -180,42 +201,75 @@ var checkLies = []lie{
 		o["results"] = append(o["results"].([]any), object{"id": "d9", "change": object{}})
 		return o
 	}, want: distrust},
-	{name: "a result of a cluster's step", on: "check", reply: result(1, func(r object) { r["id"] = "join_token" }), want: distrust},
+	{name: "a result of a cluster's step", on: "check", reply: result(1, func(r object) { r["id"] = "join_token" }),
+		want: distrust},
 	{name: "a result twice", on: "check", reply: result(1, func(r object) { r["id"] = "d0" }), want: distrust},
-	{name: "an output that the kind has not", on: "check", reply: change("outputs", object{"token": "abc"}), want: distrust},
+	{name: "an output that the kind has not", on: "check", reply: change("outputs", object{"token": "abc"}),
+		want: distrust},
 	{name: "an unknown action", on: "check", reply: change("action", escape), want: distrust},
-	{name: "a reboot that no step asks for", on: "check", reply: change("reboot", object{"why": []string{"x"}}), want: distrust},
-	{name: "findings of a folder", on: "check", reply: change("findings", []object{{"id": "x", "severity": "error", "seen": "y"}}), want: distrust},
+	{name: "a reboot that no step asks for", on: "check", reply: change("reboot", object{"why": []string{"x"}}),
+		want: distrust},
+	{name: "findings of a folder", on: "check",
+		reply: change("findings", []object{{"id": "x", "severity": "error", "observed": "y"}}), want: distrust},
 	{name: "a reason with an escape", on: "check", reply: change("reason", "x"+escape)},
-	{name: "a difference with an escape", on: "check", reply: change("diffs", []object{{"name": "n" + escape, "have": "a" + escape + "\nb", "want": "c\r"}})},
-	{name: "an error that ends the run", on: "check", reply: result(0, func(r object) { r["err"] = failure("interrupted_by_host") }), want: distrust},
-	{name: "an error of the cluster", on: "check", reply: result(0, func(r object) { r["err"] = failure("unauthorized") }), want: distrust},
-	{name: "an error without words", on: "check", reply: result(0, func(r object) { r["err"] = object{"code": "failed"} }), want: distrust},
-	{name: "an error with escapes", on: "check", reply: result(0, func(r object) { r["err"] = failure("failed") }), want: `no\x1b`},
+	{name: "a difference with an escape", on: "check",
+		reply: change("diffs", []object{{"name": "n" + escape, "have": "a" + escape + "\nb", "want": "c\r"}})},
+	{name: "an error that ends the run", on: "check",
+		reply: result(0, func(r object) { r["err"] = failure("interrupted_by_host") }), want: distrust},
+	{name: "an error of the cluster", on: "check",
+		reply: result(0, func(r object) { r["err"] = failure("unauthorized") }), want: distrust},
+	{name: "an error without words", on: "check",
+		reply: result(0, func(r object) { r["err"] = object{"code": "failed"} }), want: distrust},
+	{name: "an error with escapes", on: "check", reply: result(0, func(r object) { r["err"] = failure("failed") }),
+		want: `no\x1b`},
 	{name: "changes below zero", on: "check", reply: field("mutations", -1), want: distrust},
 	{name: "a last run of an unknown result", on: "check", reply: field("last", object{"result": "x"}), want: distrust},
-	{name: "a last run with escapes", on: "check", reply: field("last", object{"result": "done", "error": escape, "version": escape, "holder": object{"user": escape}})},
-	{name: "seen versions with escapes", on: "check", reply: field("seen", object{"d0" + escape: "v" + escape})},
+	{name: "a last run with escapes", on: "check",
+		reply: field("last", object{"result": "done", "error": escape, "version": escape,
+			"holder": object{"user": escape}})},
+	{name: "ran versions with escapes", on: "check", reply: field("ran_versions", object{"d0" + escape: "v" + escape})},
 }
 
 var applyLies = []lie{
 	{name: "apply hangs", on: "apply", raw: hang, want: noAnswer},
-	{name: "a step failed that is none", on: "apply", reply: func(object) any { return object{"failed": "no_such_step", "err": failure("failed")} }, want: distrust},
-	{name: "a step failed without an error", on: "apply", reply: func(object) any { return object{"failed": "d0"} }, want: distrust},
-	{name: "an error of no step", on: "apply", reply: func(object) any { return object{"err": failure("failed")} }, want: distrust},
-	{name: "a later step failed", on: "apply", reply: func(object) any { return object{"failed": "d2", "err": failure("failed")} }, want: distrust},
+	{name: "a step failed that is none", on: "apply", reply: func(object) any {
+		return object{"failed": "no_such_step", "err": failure("failed")}
+	}, want: distrust},
+	{name: "a step failed without an error", on: "apply", reply: func(object) any { return object{"failed": "d0"} },
+		want: distrust},
+	{name: "an error of no step", on: "apply", reply: func(object) any { return object{"err": failure("failed")} },
+		want: distrust},
+	{name: "a later step failed", on: "apply", reply: func(object) any {
+		return object{"failed": "d2", "err": failure("failed")}
+	}, want: distrust},
 	{name: "apply answers nothing", on: "apply", reply: func(object) any { return object{} }, want: distrust},
-	{name: "a step is left out", on: "apply", reply: func(o object) any { o["changed"] = o["changed"].([]any)[1:]; return o }, want: distrust},
-	{name: "a step is done twice", on: "apply", reply: func(o object) any { o["unchanged"] = []string{"d0"}; return o }, want: distrust},
-	{name: "a step is done that was not sent", on: "apply", reply: func(o object) any { o["changed"] = append(o["changed"].([]any), "kubelet"); return o }, want: distrust},
+	{name: "a step is left out", on: "apply", reply: func(o object) any {
+		o["changed"] = o["changed"].([]any)[1:]
+		return o
+	}, want: distrust},
+	{name: "a step is done twice", on: "apply", reply: func(o object) any {
+		o["unchanged"] = []string{"d0"}
+		return o
+	}, want: distrust},
+	{name: "a step is done that was not sent", on: "apply", reply: func(o object) any {
+		o["changed"] = append(o["changed"].([]any), "kubelet")
+		return o
+	}, want: distrust},
 	{name: "a value of the cluster", on: "apply", reply: field("values", object{"cluster.ca": "x"}), want: distrust},
-	{name: "a value of another step", on: "apply", reply: field("values", object{"join_token.token": "x"}), want: distrust},
+	{name: "a value of another step", on: "apply", reply: field("values", object{"join_token.token": "x"}),
+		want: distrust},
 	{name: "a value that the step has not", on: "apply", reply: field("values", object{"d0.token": "x"}), want: distrust},
 	{name: "a value without a step", on: "apply", reply: field("values", object{"": "x"}), want: distrust},
 	{name: "a secret that is not given", on: "apply", reply: field("sensitive", []string{"d0.x"}), want: distrust},
-	{name: "a failure that claims an interruption", on: "apply", reply: func(object) any { return object{"failed": "d0", "err": failure("interrupted")} }, want: `no\x1b`},
-	{name: "a failure that claims a pending reboot", on: "apply", reply: func(object) any { return object{"failed": "d0", "err": failure("reboot")} }, want: distrust},
-	{name: "a missing artifact again and again", on: "apply", reply: func(object) any { return object{"failed": "d0", "err": failure("blob_missing")} }, want: `no\x1b`},
+	{name: "a failure that claims an interruption", on: "apply", reply: func(object) any {
+		return object{"failed": "d0", "err": failure("interrupted")}
+	}, want: `no\x1b`},
+	{name: "a failure that claims a pending reboot", on: "apply", reply: func(object) any {
+		return object{"failed": "d0", "err": failure("reboot")}
+	}, want: distrust},
+	{name: "a missing artifact again and again", on: "apply", reply: func(object) any {
+		return object{"failed": "d0", "err": failure("blob_missing")}
+	}, want: `no\x1b`},
 	{name: "changes of an apply below zero", on: "apply", reply: field("mutations", -7), want: distrust},
 	{name: "lock hangs", on: "lock", raw: hang, want: noAnswer},
 	{name: "lock is held by an escape", on: "lock", reply: func(object) any {
@@ -225,51 +279,68 @@ var applyLies = []lie{
 }
 
 var eventLies = []lie{
-	{name: "events of another host", on: "apply", before: says(object{"type": "step_done", "host": "prod-db", "step": "d0", "result": "changed"},
-		object{"type": "step_started", "host": "good", "step": "d1", "step_kind": "k" + escape, "title": escape, "reason": escape, "action": "create"})},
-	{name: "events of another step", on: "apply", before: says(object{"type": "step_done", "step": "all steps\nprod-db: ok", "result": "changed"})},
-	{name: "events with escapes", on: "apply", before: says(object{"type": "step_done", "step": "d0", "result": "failed" + escape},
-		object{"type": "step_done", "step": "d0", "action": escape, "result": "changed"},
-		object{"type": "step_progress", "step": "d0", "note": escape + "\ngood: ok"},
-		object{"type": "warning", "host": escape, "summary": escape + "\nx", "detail": escape})},
-	{name: "states of hosts", on: "apply", before: says(object{"type": "host_state", "host": "good", "state": "failed" + escape})},
+	{name: "events of another host", on: "apply",
+		before: says(object{"type": "step_done", "host": "prod-db", "step": "d0", "result": "changed"},
+			object{"type": "step_started", "host": "good", "step": "d1", "step_kind": "k" + escape, "title": escape,
+				"reason": escape, "action": "create"})},
+	{name: "events of another step", on: "apply",
+		before: says(object{"type": "step_done", "step": "all steps\nprod-db: ok", "result": "changed"})},
+	{name: "events with escapes", on: "apply",
+		before: says(object{"type": "step_done", "step": "d0", "result": "failed" + escape},
+			object{"type": "step_done", "step": "d0", "action": escape, "result": "changed"},
+			object{"type": "step_progress", "step": "d0", "note": escape + "\ngood: ok"},
+			object{"type": "warning", "host": escape, "summary": escape + "\nx", "detail": escape})},
+	{name: "states of hosts", on: "apply",
+		before: says(object{"type": "host_state", "host": "good", "state": "failed" + escape})},
 	{name: "events of unknown types", on: "apply", before: says(object{"type": escape}, object{}, object{"type": 7})},
-	{name: "events with numbers below zero", on: "apply", before: says(object{"type": "step_done", "step": "d0", "result": "changed", "duration": -1},
-		object{"type": "step_progress", "step": "d0", "done": -1, "total": -1})},
-	{name: "an event that is too long", on: "apply", before: says(object{"type": "warning", "summary": strings.Repeat("x", 8<<20)}), want: distrust},
+	{name: "events with numbers below zero", on: "apply",
+		before: says(object{"type": "step_done", "step": "d0", "result": "changed", "duration": -1},
+			object{"type": "step_progress", "step": "d0", "done": -1, "total": -1})},
+	{name: "an event that is too long", on: "apply",
+		before: says(object{"type": "warning", "summary": strings.Repeat("x", 8<<20)}), want: distrust},
 	{name: "a flood of events", on: "apply", before: func(w io.Writer) {
 		endless("", note("event", object{"type": "step_progress", "step": "d0", "note": "x"}))("", w)
 	}, want: distrust},
 }
 
 var otherLies = []lie{
-	{name: "leave of things of no sort", on: "leave_check", reply: field("items", []object{{"key": "x:y", "change": object{}}}), want: distrust},
-	{name: "leave of one thing twice", on: "leave_check", reply: field("items", []object{{"key": "file:/a", "change": object{}}, {"key": "file:/a", "change": object{}}}), want: distrust},
-	{name: "leave of a thing that is no key", on: "leave_check", reply: field("items", []object{{"key": "nothing", "change": object{}}}), want: distrust},
-	{name: "leave of a thing with an escape", on: "leave_check", reply: field("items", []object{{"key": "file:/a" + escape + "\nb", "change": object{}, "left": escape}})},
+	{name: "leave of things of no sort", on: "leave_check",
+		reply: field("items", []object{{"key": "x:y", "change": object{}}}), want: distrust},
+	{name: "leave of one thing twice", on: "leave_check",
+		reply: field("items", []object{{"key": "file:/a", "change": object{}},
+			{"key": "file:/a", "change": object{}}}), want: distrust},
+	{name: "leave of a thing that is no key", on: "leave_check",
+		reply: field("items", []object{{"key": "nothing", "change": object{}}}), want: distrust},
+	{name: "leave of a thing with an escape", on: "leave_check",
+		reply: field("items", []object{{"key": "file:/a" + escape + "\nb", "change": object{}, "left": escape}})},
 	{name: "leave_check hangs", on: "leave_check", raw: hang, want: noAnswer},
 	{name: "leave fails without a reason", on: "leave", reply: field("failed", "file:/a"), want: distrust},
 	{name: "leave hangs", on: "leave", raw: hang, want: noAnswer},
 	{name: "forget hangs", on: "forget", raw: hang, want: noAnswer},
 	{name: "collect hangs", on: "collect", raw: hang, want: noAnswer},
 	{name: "collect has a false fact", on: "collect", reply: fact("os", "x"), want: distrust},
-	{name: "collect has names with escapes", on: "collect", reply: field("parts", []object{{"name": "../" + escape + "\nx", "text": escape, "missing": escape}})},
+	{name: "collect has names with escapes", on: "collect",
+		reply: field("parts", []object{{"name": "../" + escape + "\nx", "text": escape, "missing": escape}})},
 	{name: "collect has too many parts", on: "collect", reply: field("parts", make([]object, 300_000)), want: distrust},
-	{name: "collect forges what the controller saw", on: "collect", reply: field("parts", []object{{"name": "cluster/node.json", "text": "x"}}), want: distrust},
+	{name: "collect forges what the controller saw", on: "collect",
+		reply: field("parts", []object{{"name": "cluster/node.json", "text": "x"}}), want: distrust},
 	{name: "diagnose hangs", on: "diagnose", raw: hang, want: noAnswer},
 	{name: "diagnose fixes by a step that was not sent", on: "diagnose", reply: func(o object) any {
-		o["joined"], o["symptoms"] = true, []object{{"id": "x", "severity": "error", "seen": "y", "mend": []string{"reboot"}}}
+		o["joined"], o["symptoms"] = true,
+			[]object{{"id": "x", "severity": "error", "observed": "y", "fix": []string{"reboot"}}}
 		return o
 	}, want: distrust},
 	{name: "diagnose has an unknown severity", on: "diagnose", reply: func(o object) any {
-		o["joined"], o["symptoms"] = true, []object{{"id": "x", "severity": escape, "seen": "y"}}
+		o["joined"], o["symptoms"] = true, []object{{"id": "x", "severity": escape, "observed": "y"}}
 		return o
 	}, want: distrust},
 	{name: "diagnose has escapes", on: "diagnose", reply: func(o object) any {
-		o["joined"], o["symptoms"] = true, []object{{"id": "x", "severity": "error", "seen": escape, "remedy": escape, "restart": []string{escape}}}
+		o["joined"], o["symptoms"] = true,
+			[]object{{"id": "x", "severity": "error", "observed": escape, "remedy": escape, "restart": []string{escape}}}
 		return o
 	}},
-	{name: "diagnose has symptoms of a machine that did not join", on: "diagnose", reply: field("symptoms", []object{{"id": "x", "severity": "error"}}), want: distrust},
+	{name: "diagnose has symptoms of a machine that did not join", on: "diagnose",
+		reply: field("symptoms", []object{{"id": "x", "severity": "error"}}), want: distrust},
 }
 
 // raw finds what a terminal would obey, as JSON shows it.
@@ -349,7 +420,8 @@ func (r *hostileRun) serve(s gssh.Session, digest string) {
 		f.mute = true
 	}
 	h, a := transport.FileHost(filepath.Join(r.dir, "data"))
-	_ = agent.Serve(s.Context(), f.requests(), f, agent.Options{Host: h, Artifacts: a, DataDir: filepath.Join(r.dir, "data"), Hello: hello})
+	_ = agent.Serve(s.Context(), f.requests(), f,
+		agent.Options{Host: h, Artifacts: a, DataDir: filepath.Join(r.dir, "data"), Hello: hello})
 	_ = s.Exit(0)
 }
 
@@ -443,7 +515,9 @@ func (r *hostileRun) session(ctx context.Context) *engine.Session {
 	for _, name := range []string{"evil", "good"} {
 		n := plan.Node{Name: name, OS: "linux"}
 		for _, id := range []string{"d0", "d1", "d2"} {
-			n.Steps = append(n.Steps, steps.Spec{ID: id, Kind: "directory", Args: steps.MustArgs(&kinds.Directory{Path: filepath.Join(r.dir, name, id)})})
+			n.Steps = append(n.Steps,
+				steps.Spec{ID: id, Kind: "directory",
+					Args: steps.MustArgs(&kinds.Directory{Path: filepath.Join(r.dir, name, id)})})
 		}
 		nodes = append(nodes, n)
 	}

@@ -46,7 +46,7 @@ func dialWay(ctx context.Context, c SSHConfig) (*way, error) {
 	if err != nil {
 		return nil, &ConnectError{Reason: ReasonKey, Host: c.Host, Summary: "the SSH configuration cannot be used",
 			Detail: err.Error(),
-			Remedy: "mend ~/.ssh/config, or set host, port, user and jump in the connection", Err: err}
+			Remedy: "fix ~/.ssh/config, or set host, port, user and jump in the connection", Err: err}
 	}
 	w := &way{name: hops[len(hops)-1].name(), target: hops[len(hops)-1].addr()}
 	for i, h := range hops {

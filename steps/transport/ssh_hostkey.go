@@ -47,13 +47,13 @@ func newHostKeys(c SSHConfig, h hop, last bool) (*hostKeys, error) {
 			files = append(files, f)
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, keyError(h, "known_hosts cannot be read", err.Error(),
-				"mend the file's access, or pin the host key in the plan", err)
+				"fix the file's access, or pin the host key in the plan", err)
 		}
 	}
 	db, err := knownhosts.NewDB(files...)
 	if err != nil {
 		return nil, keyError(h, "known_hosts cannot be read", err.Error(),
-			"mend the line it names, or pin the host key in the plan", err)
+			"fix the line it names, or pin the host key in the plan", err)
 	}
 	k.db = db
 	if known := db.HostKeyAlgorithms(h.addr()); len(known) > 0 {
@@ -119,7 +119,7 @@ func (k *hostKeys) check(addr string, remote net.Addr, key ssh.PublicKey) error 
 	case errors.As(err, &ke) && k.acceptNew:
 		if err := k.note(addr, remote, key); err != nil {
 			return keyError(k.hop, "the new host key cannot be noted", err.Error(),
-				"mend the access of the known_hosts file, or pin the key in the plan", err)
+				"fix the access of the known_hosts file, or pin the key in the plan", err)
 		}
 		k.verified = true
 		return nil
@@ -135,9 +135,9 @@ func (k *hostKeys) check(addr string, remote net.Addr, key ssh.PublicKey) error 
 
 func (k *hostKeys) mismatch(where, want string) error {
 	return &ConnectError{Reason: ReasonHostKey, Host: k.hop.name(), Summary: "the host key has changed",
-		Detail: fmt.Sprintf("%s shows %s %s, but %s has %s; either the machine was set up anew, or someone answers "+
+		Detail: fmt.Sprintf("%s shows %s %s, but %s has %s; either the machine was reinstalled, or someone answers "+
 			"in its place", k.hop.addr(), k.seen.Type(), ssh.FingerprintSHA256(k.seen), where, want),
-		Remedy: "compare the fingerprint on the machine itself; if it is right, mend the line named above", Err: errHostKey}
+		Remedy: "compare the fingerprint on the machine itself; if it is right, fix the line named above", Err: errHostKey}
 }
 
 var errHostKey = errors.New("the host key is not the known one")
@@ -150,7 +150,7 @@ func (k *hostKeys) noCommon(err error) error {
 	}
 	return &ConnectError{Reason: ReasonHostKey, Host: k.hop.name(), Summary: "the host key has changed", Err: err,
 		Detail: fmt.Sprintf("%s has no key of the kind that %s names: %v", k.hop.addr(), where, err),
-		Remedy: "compare the machine's keys on the machine itself, then mend what is known of it"}
+		Remedy: "compare the machine's keys on the machine itself, then correct the pin or the known_hosts file"}
 }
 
 // note adds the key to the first known_hosts file, in one write.

@@ -29,8 +29,8 @@ func serve(os string) (command, args []string) {
 	return nil, []string{"netexec", fmt.Sprintf("--http-port=%d", webPort)}
 }
 
-// asks is how a question is asked in the same image, to end with 0 where it is
-// answered. A question with a URL is answered by any answer.
+// asks is the command in the same image that asks a question and exits with 0 if it is answered. For a
+// question with a URL any answer counts.
 func asks(os string, q question) (command, args []string) {
 	if os == "windows" {
 		args = []string{"--silent", "--show-error", "--output", "NUL", "--connect-timeout", "5", "--max-time", "10"}

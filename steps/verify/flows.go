@@ -39,7 +39,7 @@ type server struct {
 	status   Status        // with why: Fail, or NotPossible where that is nobody's fault
 }
 
-// flows does what is done in the namespace.
+// flows runs the checks in the namespace.
 func (r *run) flows(ctx context.Context) error {
 	servers := r.servers()
 	for _, s := range servers {
@@ -68,8 +68,7 @@ func (r *run) each(list []*server, f func(*server)) {
 	all.Wait()
 }
 
-// servers are the targets on which pods can be tried, and a node more of an OS of which
-// there are not two.
+// servers are the targets that can run pods, and another node for an OS with only one.
 func (r *run) servers() (out []*server) {
 	var tolerate []kube.Taint
 	add := func(n kube.Node, target bool) {
@@ -77,8 +76,8 @@ func (r *run) servers() (out []*server) {
 			target: target, tolerate: tolerate})
 	}
 	for _, t := range r.Targets {
-		// Pods of its own kind are what the plan's taints are there for; those that the
-		// cluster sets say that a node takes none.
+		// The plan's taints are for pods like these; those that the cluster sets mean that the node takes
+		// no pods.
 		for _, taint := range r.nodes[t.Node].Taints {
 			if !strings.HasPrefix(taint.Key, "node.kubernetes.io/") && !slices.Contains(tolerate, taint) {
 				tolerate = append(tolerate, taint)
@@ -157,8 +156,8 @@ func (r *run) pod(s *server, name string, containers ...kube.Container) kube.Pod
 		NodeSelector: map[string]string{osLabel: s.os, hostLabel: host}, Tolerates: s.tolerate, Containers: containers}
 }
 
-// watch reads a pod until ok, at most for bound; flow is what waits for it. It gives
-// the last state and, where it ended without, why.
+// watch reads a pod until ok, at most for bound; flow is what waits for it. It returns the last state and
+// why it is not ok, if so.
 func (r *run) watch(ctx context.Context, s *server, flow, pod, what string, bound time.Duration,
 	ok func(kube.PodState) bool) (last kube.PodState, why string) {
 	timed, cancel := context.WithTimeout(ctx, bound)
@@ -215,8 +214,7 @@ func serves(p kube.PodState) bool {
 	})
 }
 
-// await waits for a web server. The bound counts from the last time that something
-// could be seen to go on: a pod runs, and then is Ready.
+// await waits for a web server. The bound counts from the last progress: the pod runs, then it is Ready.
 func (r *run) await(ctx context.Context, s *server) {
 	began := time.Now()
 	tell := func(flow string, status Status, detail string) {
@@ -247,8 +245,7 @@ func (r *run) await(ctx context.Context, s *server) {
 	tell("node-to-pod", Pass, "")
 }
 
-// kubeletPort is the port of the kubelet's API, which answers everybody, if only that
-// it does not know them.
+// kubeletPort is the port of the kubelet's API, which answers everybody, even if only with "unauthorized".
 const kubeletPort = "10250"
 
 // question is what a container of the asking pod asks.

@@ -114,7 +114,7 @@ func unquote(s string) string {
 	return s
 }
 
-// quote writes a value so that unquote gives it back.
+// quote writes a value so that unquote returns it.
 func quote(s string) string {
 	if s != unquote(s) || strings.ContainsAny(s, " \t#") {
 		return `"` + s + `"`

@@ -119,7 +119,7 @@ func bootTime() (time.Time, error) {
 }
 
 // managementAddress returns the interface of the default route with its first IPv4
-// address and network; all empty where there is no such route.
+// address and network; all empty if there is no such route.
 func managementAddress() (name, ip, subnet string, err error) {
 	raw, err := os.ReadFile("/proc/net/route")
 	if errors.Is(err, fs.ErrNotExist) { // a kernel without IPv4

@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// initSystem is "systemd" where it is the running service manager, which is how
-// sd_booted(3) tells, else "".
+// initSystem is "systemd" if that is the running service manager, checked as sd_booted(3) does; else "".
 func initSystem() (string, error) {
 	info, err := os.Lstat("/run/systemd/system")
 	if errors.Is(absent(err), fs.ErrNotExist) {
@@ -26,8 +25,7 @@ func initSystem() (string, error) {
 	return "systemd", nil
 }
 
-// cgroupVersion looks at the file system at dir, as the kubelet does (cgroups(7)); ""
-// where nothing is mounted.
+// cgroupVersion checks the file system at dir, as the kubelet does (cgroups(7)); "" if nothing is mounted.
 func cgroupVersion(dir string) (string, error) {
 	var s unix.Statfs_t
 	err := ignoringEINTR(func() error { return unix.Statfs(dir, &s) })
@@ -74,9 +72,8 @@ func swapBytes(file string) (uint64, error) {
 	return sum, nil
 }
 
-// resolvConf is what pods resolve names with: behind the stub of systemd-resolved on
-// a loopback address, which no pod reaches, its own list of servers
-// (systemd-resolved.service(8), "/etc/resolv.conf").
+// resolvConf is the file that pods resolve names with: if systemd-resolved has its stub on a loopback
+// address, which no pod reaches, its own list of servers (systemd-resolved.service(8), "/etc/resolv.conf").
 func resolvConf() (string, error) {
 	const plain, resolved = "/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"
 	if _, err := os.Stat(resolved); errors.Is(absent(err), fs.ErrNotExist) {

@@ -135,9 +135,9 @@ func (h *Host) List(ctx context.Context, path string) ([]host.FileInfo, error) {
 	return out, nil
 }
 
-// elsewhere reports whether an entry is a link or a mount point. A kernel before 5.8
-// cannot say the latter (statx(2), STATX_ATTR_MOUNT_ROOT), which is an error for a
-// directory: nobody is to go into another file system unknowingly.
+// elsewhere reports whether an entry is a link or a mount point. A kernel before 5.8 cannot report mount
+// points (statx(2), STATX_ATTR_MOUNT_ROOT); for a directory that is an error, so that nobody enters another
+// file system unknowingly.
 func elsewhere(path string, e fs.DirEntry) (bool, error) {
 	if e.Type()&fs.ModeSymlink != 0 {
 		return true, nil

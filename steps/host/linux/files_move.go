@@ -58,8 +58,8 @@ func (h *Host) Remove(ctx context.Context, path string) error {
 }
 
 // replaceable refuses a path that a directory occupies (fs.ErrExist) or a program
-// that runs from it (host.ErrBusy). Linux itself would let a running program's name
-// go; nodejoin does not, so that what runs is always what is on the disk.
+// that runs from it (host.ErrBusy). Linux would allow replacing a running program; nodejoin does not, so
+// that what runs is always what is on the disk.
 func replaceable(path string) error {
 	info, err := os.Lstat(path)
 	switch {

@@ -138,8 +138,8 @@ func filterTables(text string) (out []filterTable) {
 	return out
 }
 
-// without is what iptables-restore(8) reads to remove chains: they are emptied, what
-// leads to them goes, and then they do; "" = there is none of them.
+// without is the input of iptables-restore(8) that removes chains: it empties them, deletes the rules that
+// lead to them, then the chains; "" = there is none of them.
 func (t filterTable) without(gone func(name string) bool) string {
 	var empty, rules, drop strings.Builder
 	for _, name := range t.chains {

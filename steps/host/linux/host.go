@@ -122,7 +122,7 @@ func failed(op, subject string, err error) error {
 	return &host.Error{Op: op, Subject: subject, Err: err}
 }
 
-// absent takes "a parent is a file" for absence: the file is not there either way.
+// absent treats "a parent is a file" as absence: the file is missing either way.
 func absent(err error) error {
 	if errors.Is(err, syscall.ENOTDIR) {
 		return fs.ErrNotExist

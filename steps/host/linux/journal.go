@@ -19,9 +19,8 @@ import (
 // journalLines is how much of a service's output the journal is asked for.
 const journalLines = "2000"
 
-// journalOf returns the service whose log path is. Under systemd what a service prints
-// is in the journal, and the file that the other manager writes is not there: to read
-// it is to read the journal's end.
+// journalOf returns the service whose log path is. Under systemd a service's output is in the journal, and
+// the log file of the other manager does not exist: reading it reads the end of the journal.
 func (h *Host) journalOf(path string) (name string, ok bool) {
 	if _, under := h.services.(systemd); !under || filepath.Dir(path) != h.servicesDir() {
 		return "", false
@@ -30,8 +29,7 @@ func (h *Host) journalOf(path string) (name string, ok bool) {
 	return name, ok && checkUnit(name) == nil
 }
 
-// journal is what a service printed last, as it was printed; fs.ErrNotExist when that
-// is nothing.
+// journal is the end of a service's output, unchanged; fs.ErrNotExist if there is none.
 func journal(ctx context.Context, name string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "journalctl", "--unit="+name+unitEnding, "--lines="+journalLines, "--output=cat",
 		"--quiet", "--no-pager")

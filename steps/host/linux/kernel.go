@@ -19,8 +19,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// sysctlName is a parameter's name with dots; an element may hold what names of
-// network interfaces do, other than a dot.
+// sysctlName is a parameter's name with dots; an element may have the characters of network interface
+// names, except a dot.
 var sysctlName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_:@+-]+)+$`)
 
 // sysctlPath is where the kernel shows a parameter (proc_sys(5)).
@@ -68,15 +68,15 @@ func (h *Host) SetSysctl(ctx context.Context, name, value string) error {
 
 var moduleName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]*$`)
 
-// moduleTraces are what a module shows of itself once it works, for those that have
-// neither parameters nor a version and so no folder in /sys/module when built in.
+// moduleTraces are files that show that a module works, for modules without parameters and version, which
+// have no folder in /sys/module when built in.
 var moduleTraces = map[string]string{
 	"br_netfilter": "/proc/sys/net/bridge/bridge-nf-call-iptables", // net/bridge/br_netfilter_hooks.c
 }
 
-// KernelModule tells how the running kernel has a module: it is in /proc/modules, or
-// in modules.builtin of the kernel (kmod's list, Documentation/kbuild/kbuild.rst), or
-// shows itself in /sys/module or by its trace without being loaded.
+// KernelModule reports how the running kernel has a module: it is in /proc/modules, or in modules.builtin
+// of the kernel (kmod's list, Documentation/kbuild/kbuild.rst), or shows itself in /sys/module or by its
+// trace without being loaded.
 func (h *Host) KernelModule(ctx context.Context, name string) (host.KernelModule, error) {
 	const op = "look for kernel module"
 	if ctx.Err() != nil {
@@ -133,8 +133,8 @@ func lineWith(file string, match func(line string) bool) (bool, error) {
 	return false, err
 }
 
-// LoadKernelModule runs modprobe(8), which heeds what the machine's administrator says
-// of modules in /etc/modprobe.d. Its exit status counts; what it prints is only shown.
+// LoadKernelModule runs modprobe(8), which respects the administrator's settings in /etc/modprobe.d. Only
+// its exit status counts; its output is for people.
 func (h *Host) LoadKernelModule(ctx context.Context, name string) error {
 	const op = "load kernel module"
 	_, err := h.KernelModule(ctx, name)

@@ -77,7 +77,7 @@ func defaultRoutes(path string) (map[string]bool, error) {
 
 // Listeners lists the ports that sockets of this network namespace hold: in the
 // kernel's tables, TCP sockets in state 0A (TCP_LISTEN, include/net/tcp_states.h) and all
-// UDP sockets without a peer. Whose they are is not told.
+// UDP sockets without a peer. It does not find their processes.
 func (h *Host) Listeners(ctx context.Context) ([]host.Listener, error) {
 	const op, subject = "list", "ports in use"
 	out := []host.Listener{}

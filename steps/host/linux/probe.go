@@ -94,8 +94,7 @@ func (h *Host) PortsReserved(ctx context.Context, r host.PortRange) (bool, error
 	return false, unsupported(ctx, "look for reserved ports", r.String())
 }
 
-// PortExcluded is host.ErrUnsupported: what ip_local_reserved_ports names is for who asks
-// for it.
+// PortExcluded is host.ErrUnsupported: programs may ask for the ports in ip_local_reserved_ports.
 func (h *Host) PortExcluded(ctx context.Context, protocol string, port uint16) (bool, error) {
 	return false, unsupported(ctx, "look for an excluded port",
 		(host.PortRange{Protocol: protocol, First: port, Last: port}).String())

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processID names one process for good: a number is given again after its end,
-// together with the start time (and the boot) it is not.
+// processID identifies a process forever: a number may be reused after the process ends, but not with the
+// same start time and boot.
 type processID struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot, field 22 of /proc/PID/stat
@@ -57,8 +57,8 @@ type processStat struct {
 	start   uint64
 }
 
-// ended reports whether the process runs no more: it waits to be reaped (Z) or is
-// being taken away (X), and none of its threads is left but the first.
+// ended reports whether the process has ended: it waits to be reaped (Z) or is being removed (X), and only
+// its first thread is left.
 func (s processStat) ended() bool { return (s.state == 'Z' || s.state == 'X') && s.threads <= 1 }
 
 // readStat is fs.ErrNotExist when there is no such process.
@@ -84,8 +84,8 @@ func readStat(pid int) (processStat, error) {
 	return s, errors.Join(errs[:]...)
 }
 
-// Runs reports whether a process of this number runs, whosever it is. A zombie does not;
-// where that cannot be asked, it does.
+// Runs reports whether a process of this number runs, of any user. A zombie does not; if it cannot be read,
+// it counts as running.
 func Runs(pid int) bool {
 	s, err := readStat(pid)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -32,8 +32,8 @@ func (h *Host) Routes(ctx context.Context) ([]host.Route, error) {
 	return host.SortRoutes(out), nil
 }
 
-// DeleteRoutes removes routes of the kernel's main table; one with several next hops goes
-// when all of them are to.
+// DeleteRoutes removes routes of the kernel's main table; one with several next hops only if all of them
+// are to be removed.
 func (h *Host) DeleteRoutes(ctx context.Context, routes []host.Route) error {
 	return failed("delete", "routes", eachRoute(ctx, func(r netlink.Route, hops []host.Route) error {
 		if slices.ContainsFunc(hops, func(have host.Route) bool { return !slices.Contains(routes, have) }) {

@@ -29,7 +29,7 @@ const killGrace = 10 * time.Second
 // pollEvery is the pause between two looks at a process that is ending.
 const pollEvery = 20 * time.Millisecond
 
-// maxLog is the size, in bytes, from which a log is set aside at a start.
+// maxLog is the size, in bytes, from which a log is rotated at a start.
 const maxLog = 16 << 20
 
 // runVariable marks the processes of one run in their environment.
@@ -190,12 +190,12 @@ func (h *Host) launch(ctx context.Context, c host.ServiceConfig) error {
 	h.children[id] = &child{}
 	h.childMu.Unlock()
 	r.Process = id
-	// The process runs: noting that is not for ctx to end.
+	// The process runs: this is noted even if ctx ends.
 	return joined(h.writeJSON(context.WithoutCancel(ctx), h.serviceFile(c.Name, runExt), r), closed)
 }
 
-// checkProgram refuses what cannot be run. What the manager lacks must not read as the
-// absence of the service.
+// checkProgram refuses what cannot be run. The absence of the program must not look like the absence of the
+// service.
 func checkProgram(path string) error {
 	switch info, err := os.Stat(path); {
 	case errors.Is(absent(err), fs.ErrNotExist):
@@ -245,7 +245,7 @@ func (h *Host) serviceEnv(c host.ServiceConfig, mark string) ([]string, error) {
 	return env, nil
 }
 
-// openLog opens what a service prints to; a large log is set aside first.
+// openLog opens what a service prints to; a large log is rotated first.
 func (h *Host) openLog(name string) (*os.File, error) {
 	path := h.serviceFile(name, logExt)
 	if info, err := os.Stat(path); err == nil && info.Size() > maxLog {
@@ -277,7 +277,7 @@ func (h supervisor) StopService(ctx context.Context, name string) error {
 		if err := h.end(ctx, id); err != nil {
 			return err
 		}
-		// A run that ended because it was told to has no exit code.
+		// A run that ended on request has no exit code.
 		return drop(h.serviceFile(name, runExt))
 	}))
 }
@@ -304,7 +304,7 @@ func (h *Host) end(ctx context.Context, id processID) error {
 	return fmt.Errorf("process %d was killed and has not ended: %w", id.PID, context.DeadlineExceeded)
 }
 
-// waitGone waits, not longer than bound, until nothing of the group runs.
+// waitGone waits at most bound until no process of the group runs.
 func (h *Host) waitGone(ctx context.Context, id processID, bound time.Duration) (bool, error) {
 	limit := time.NewTimer(bound)
 	defer limit.Stop()

@@ -263,7 +263,7 @@ func (h supervisor) UpdateService(ctx context.Context, config host.ServiceConfig
 	}))
 }
 
-// DeleteService unregisters a stopped service. What it printed goes with it.
+// DeleteService unregisters a stopped service and removes its log.
 func (h supervisor) DeleteService(ctx context.Context, name string) error {
 	return failed("delete service", name, h.locked(ctx, func() error {
 		_, err := h.definition(name)

@@ -26,8 +26,8 @@ const systemdUnits = "/etc/systemd/system"
 // folder of services, under systemd.
 const envExt = ".env"
 
-// systemd has services as its units: written by nodejoin, and asked and told through
-// D-Bus, whose answers are the same in every language.
+// systemd has services as units. nodejoin writes them and talks to systemd over D-Bus, whose answers do not
+// depend on the language.
 type systemd struct{ *Host }
 
 func unitPath(name string) string { return filepath.Join(systemdUnits, name+unitEnding) }
@@ -44,7 +44,7 @@ func checkUnit(name string) error {
 }
 
 // connected calls f with a connection to systemd: root has one without the message
-// bus. It is made again each time, since systemd drops them all when it is updated.
+// bus. Each call opens its own, since systemd drops all connections when it is updated.
 func connected(ctx context.Context, f func(*dbus.Conn) error) error {
 	conn, err := dbus.NewSystemdConnectionContext(ctx)
 	if err != nil && os.Geteuid() != 0 {
@@ -80,7 +80,7 @@ func unit(ctx context.Context, c *dbus.Conn, name string) (properties, error) {
 	return p, err
 }
 
-// up reports whether anything of the unit runs, or is about to by itself.
+// up reports whether anything of the unit runs, or is about to be started by systemd.
 func (p properties) up() bool {
 	return !slices.Contains([]string{"inactive", "failed", ""}, p.text("ActiveState"))
 }
@@ -105,7 +105,7 @@ func (p properties) state(s *host.Service) {
 	}
 }
 
-// exitCode is that of the last run, 0 where that ended as it was told to.
+// exitCode is that of the last run, 0 if it ended on request.
 func (p properties) exitCode() int {
 	code, _ := p["ExecMainCode"].(int32)
 	status, _ := p["ExecMainStatus"].(int32)
@@ -118,8 +118,7 @@ func (p properties) exitCode() int {
 	return int(status)
 }
 
-// foreign is the configuration of a unit that nodejoin has not written, as far as
-// there is something alike.
+// foreign is the configuration of a unit that nodejoin did not write, as far as it can be expressed.
 func (p properties) foreign(name string) host.ServiceConfig {
 	c := host.ServiceConfig{Name: name, DisplayName: name, Description: p.text("Description"), Start: host.StartManual}
 	if commands, ok := p["ExecStart"].([][]any); ok && len(commands) > 0 && len(commands[0]) > 1 {
@@ -191,7 +190,7 @@ func (h systemd) find(ctx context.Context, conn *dbus.Conn, name string) (s host
 		}
 		return s, p, true, nil
 	}
-	// A file that is gone leaves its unit in systemd's memory until the next look at all.
+	// systemd keeps the unit of a removed file in memory until it next reloads.
 	gone := p.text("FragmentPath") == unitPath(name) && !exists(unitPath(name)) && !p.up()
 	if p.text("LoadState") == "not-found" && !p.up() || gone {
 		return s, p, false, fs.ErrNotExist
@@ -239,8 +238,7 @@ func (h systemd) Dependents(ctx context.Context, name string) (names []string, e
 }
 
 // running are the units that run and depend on name, directly or through others:
-// those of nodejoin as they are written, any other as far as systemd has it loaded,
-// which it has of all that run.
+// nodejoin's as written, others as far as systemd has loaded them, which it has if they run.
 func (h systemd) running(ctx context.Context, conn *dbus.Conn, name string) ([]string, error) {
 	all, err := h.definitions()
 	if err != nil {

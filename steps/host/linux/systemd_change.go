@@ -70,8 +70,8 @@ func (h systemd) UpdateService(ctx context.Context, config host.ServiceConfig) e
 	})
 }
 
-// write makes the files, has systemd read them, and has the unit started at boot or
-// not. One that was interrupted shows as a service that does not start by itself.
+// write makes the files, makes systemd read them, and enables or disables the unit. After an interruption
+// the service shows as one that does not start at boot.
 func (h systemd) write(ctx context.Context, conn *dbus.Conn, c host.ServiceConfig) error {
 	if err := h.makeServicesDir(); err != nil {
 		return err
@@ -151,8 +151,8 @@ func (h systemd) StartService(ctx context.Context, name string) error {
 	})
 }
 
-// started waits until systemd is done with a start. That of a program which ends at
-// once is done, too; the job of one that cannot be run lasts as long as systemd tries.
+// started waits until systemd has completed a start, also if the program ends at once. The job of a program
+// that cannot be run lasts as long as systemd retries.
 func (h systemd) started(ctx context.Context, conn *dbus.Conn, name string, done <-chan string) error {
 	tick := time.NewTicker(jobPoll)
 	defer tick.Stop()
@@ -215,7 +215,7 @@ func (h systemd) StopService(ctx context.Context, name string) error {
 		if err := h.stopped(ctx, conn, name, done); err != nil {
 			return err
 		}
-		// A run that ended because it was told to has no exit code.
+		// A run that ended on request has no exit code.
 		if err := conn.ResetFailedUnitContext(ctx, name+unitEnding); err != nil && !unknownUnit(err) {
 			return err
 		}
@@ -223,8 +223,8 @@ func (h systemd) StopService(ctx context.Context, name string) error {
 	})
 }
 
-// stopped waits for the end of a stop. systemd kills what stays in its own time;
-// where ctx ends before that, it is told to.
+// stopped waits for the end of a stop. systemd kills what remains after its own timeout, or at once if ctx
+// ends before that.
 func (h systemd) stopped(ctx context.Context, conn *dbus.Conn, name string, done <-chan string) error {
 	var grace <-chan time.Time
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline)/2 < stopGrace {
@@ -250,8 +250,8 @@ func (h systemd) stopped(ctx context.Context, conn *dbus.Conn, name string, done
 	}
 }
 
-// DeleteService removes a stopped unit of nodejoin, with what it wrote into nodejoin's
-// folder; the journal keeps what it printed.
+// DeleteService removes a stopped unit of nodejoin and its files in nodejoin's folder; the journal keeps
+// its output.
 func (h systemd) DeleteService(ctx context.Context, name string) error {
 	return h.unregister(ctx, name, func(p properties) error {
 		if p.up() {
@@ -261,7 +261,7 @@ func (h systemd) DeleteService(ctx context.Context, name string) error {
 	})
 }
 
-// unregister removes a unit of nodejoin, unless refuse does not let it be.
+// unregister removes a unit of nodejoin, unless refuse returns an error.
 func (h systemd) unregister(ctx context.Context, name string, refuse func(properties) error) error {
 	return h.change(ctx, "delete service", name, func(conn *dbus.Conn) error {
 		_, p, ours, err := h.find(ctx, conn, name)

@@ -19,8 +19,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// trustStore is how a distribution keeps the authorities that its programs trust: an
-// administrator's certificates in a folder, of which a program makes the rest.
+// trustStore is how a distribution keeps trusted authorities: a folder of the administrator's certificates,
+// and a program that builds the rest from it.
 type trustStore struct {
 	anchors string   // folder, one certificate a file
 	program string   // in one of sbinDirs
@@ -30,8 +30,8 @@ type trustStore struct {
 }
 
 // trustStores are those of Debian, Ubuntu and Alpine (update-ca-certificates(8)), of
-// Fedora and Red Hat (update-ca-trust(8)), of SUSE and of Arch Linux. Without the
-// second argument Debian's program leaves the links to a certificate that went.
+// Fedora and Red Hat (update-ca-trust(8)), of SUSE and of Arch Linux. Without the second argument Debian's
+// program leaves the links to a removed certificate.
 var trustStores = []trustStore{
 	{"/usr/local/share/ca-certificates", "update-ca-certificates", nil, []string{"--fresh"},
 		"/etc/ssl/certs/ca-certificates.crt"},
@@ -74,14 +74,13 @@ func (s trustStore) anchor(ca []byte) string {
 	return filepath.Join(s.anchors, "nodejoin-"+hex.EncodeToString(sum[:8])+".crt")
 }
 
-// going is the mark of an authority that is being taken out: a folder, as programs that
-// read the anchors look at files alone.
+// going marks an authority that is being removed: a folder, because programs that read the anchors read
+// only files.
 func (s trustStore) going(ca []byte) string {
 	return strings.TrimSuffix(s.anchor(ca), ".crt") + ".going"
 }
 
-// AddedCA reports whether an authority has a file of ours, or what an interrupted change
-// of it has left.
+// AddedCA reports whether an authority has a file of ours, or the remains of an interrupted change.
 func (h *Host) AddedCA(ctx context.Context, ca []byte) (bool, error) {
 	const op = "look for added authority"
 	s, err := h.trustOf(ctx, ca)
@@ -99,8 +98,7 @@ func (h *Host) AddedCA(ctx context.Context, ca []byte) (bool, error) {
 	return false, nil
 }
 
-// TrustedCA reports whether an authority is among those that programs read, and not on
-// its way out of them.
+// TrustedCA reports whether programs trust an authority, and it is not being removed.
 func (h *Host) TrustedCA(ctx context.Context, ca []byte) (bool, error) {
 	const op = "look for trusted authority"
 	s, err := h.trustOf(ctx, ca)
@@ -159,8 +157,8 @@ func (h *Host) TrustCA(ctx context.Context, ca []byte) error {
 	}))
 }
 
-// DistrustCA takes away an authority that TrustCA added. It is marked as going until
-// programs read it no more, so that an interrupted call is known.
+// DistrustCA removes an authority that TrustCA added. It is marked as going until programs no longer read
+// it, so that an interrupted call is known.
 func (h *Host) DistrustCA(ctx context.Context, ca []byte) error {
 	const op = "distrust authority"
 	s, err := h.trustOf(ctx, ca)
@@ -183,8 +181,7 @@ func (h *Host) DistrustCA(ctx context.Context, ca []byte) error {
 	}))
 }
 
-// run runs the distribution's program. Its exit status counts; what it prints is only
-// shown.
+// run runs the distribution's program. Only its exit status counts; its output is for people.
 func (s trustStore) run(ctx context.Context, args []string) error {
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, s.program, args...)

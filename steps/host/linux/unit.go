@@ -77,8 +77,8 @@ func unitText(c host.ServiceConfig, machineEnv, serviceEnv string) (string, erro
 	if serviceEnv != "" {
 		line("EnvironmentFile=%s", unitLine(serviceEnv))
 	}
-	// As containerd's own unit has it: containers outlive their runtime, and their cgroups
-	// are not systemd's. Other machines end no more than the service's own process, either.
+	// As in containerd's own unit: containers outlive their runtime, and their cgroups are not systemd's.
+	// Without systemd, too, only the service's own process is ended.
 	line("Delegate=yes\nKillMode=process\nTasksMax=infinity")
 	if restarts > 0 {
 		line("Restart=always\nRestartSec=%dms", delay)
@@ -119,8 +119,7 @@ func unitLine(s string) string {
 }
 
 // unitWord is one word of a command line, quoted so that systemd neither expands nor
-// splits it (systemd.service(5), "Command lines"). Variables are not looked for in
-// the first word.
+// splits it (systemd.service(5), "Command lines"). Variables are not expanded in the first word.
 func unitWord(s string, argument bool) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -156,8 +155,8 @@ func unitDefinition(text, name string) (c host.ServiceConfig, ok bool) {
 	return c, err == nil && c.Name == name && len(c.Command) > 0
 }
 
-// environmentText writes variables as an EnvironmentFile= has them (systemd.exec(5)):
-// in double quotes, where a backslash takes the meaning from ", \, $ and `.
+// environmentText writes variables for an EnvironmentFile= (systemd.exec(5)): in double quotes, with ", \,
+// $ and ` escaped by a backslash.
 func environmentText(env []string) (string, error) {
 	var b strings.Builder
 	for _, e := range env {
@@ -175,7 +174,7 @@ var environmentEscape = strings.NewReplacer(`"`, `\"`, `\`, `\\`, `$`, `\$`, "`"
 
 var environmentUnescape = strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\$`, `$`, "\\`", "`")
 
-// environmentOf reads what environmentText wrote; lines of another form are left out.
+// environmentOf reads what environmentText wrote; it skips other lines.
 func environmentOf(text string) (env []string) {
 	for line := range strings.Lines(text) {
 		name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), `="`)

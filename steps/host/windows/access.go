@@ -111,7 +111,7 @@ func (h *Host) access(path string) (access host.Access, open bool, err error) {
 	return access, open, nil
 }
 
-// Mounts returns none: folders hold volumes at the administrator's word only.
+// Mounts returns none: only an administrator mounts volumes in folders.
 func (h *Host) Mounts(ctx context.Context, path string) ([]string, error) {
 	return nil, begin(ctx, "list mounts", path)
 }
@@ -180,7 +180,7 @@ func makePrivate(path string, dir bool) error {
 	return errors.Join(windows.SetKernelObjectSecurity(f, what, sd), windows.CloseHandle(f))
 }
 
-// inheritAccess takes every entry of path's own off and lets the parent's in.
+// inheritAccess removes path's own entries and inherits the parent's.
 func inheritAccess(path string) error {
 	sd, err := windows.SecurityDescriptorFromString("D:") // a list without entries
 	if err != nil {
@@ -194,8 +194,8 @@ func inheritAccess(path string) error {
 		windows.DACL_SECURITY_INFORMATION|windows.UNPROTECTED_DACL_SECURITY_INFORMATION, nil, nil, empty, nil)
 }
 
-// securityAttributes are those a new file is made with, nil for inherited: a private
-// one is at no time readable by others.
+// securityAttributes are those of a new file, nil for inherited: a private file is never readable by
+// others.
 func securityAttributes(access host.Access) (*windows.SecurityAttributes, error) {
 	switch access {
 	case host.AccessDefault, host.AccessProgram:

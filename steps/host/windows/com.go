@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// COM results that are told apart.
+// COM results that are treated differently.
 const (
 	hresultSFalse          = 1          // COM was initialized on this thread before
 	hresultDispException   = 0x80020009 // the object's own code is in the exception info
@@ -60,7 +60,7 @@ func withCOM(f func() error) error {
 	return f()
 }
 
-// object is a COM object that is spoken to by name.
+// object is a COM object whose methods are called by name.
 type object struct{ *ole.IDispatch }
 
 func newObject(class *ole.GUID) (object, error) {
@@ -92,7 +92,7 @@ func (o object) put(property string, value any) error {
 	return result.Clear()
 }
 
-// child is the object that a property or method gives; the caller releases it.
+// child is the object that a property or method returns; the caller releases it.
 func (o object) child(f func(*ole.IDispatch, string, ...any) (*ole.VARIANT, error), name string,
 	args ...any) (object, error) {
 	result, err := f(o.IDispatch, name, args...)

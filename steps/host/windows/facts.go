@@ -54,8 +54,7 @@ func (h *Host) fixedFacts() (host.Facts, error) {
 	}, errors.Join(err1, err2, err3, err4, err5)
 }
 
-// version reads the build from the registry, where it is the machine's own even
-// for a program that is run in a compatibility mode.
+// version reads the build from the registry, which is right even for a program in compatibility mode.
 func version() (build, product string, err error) {
 	k, err := openKey(`HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion`, registry.QUERY_VALUE)
 	if err != nil {
@@ -88,9 +87,8 @@ func nativeArch() string {
 	return runtime.GOARCH
 }
 
-// bootTime is when the kernel started, by the clock of that moment. A step of the clock moves
-// what Windows gives as its boot time along and adds the step to the bias; without it the
-// value is the same at every reading.
+// bootTime is when the kernel started, by the clock at that moment. If the clock is set, Windows moves its
+// boot time along and adds the step to the bias; minus the bias, the value never changes.
 func bootTime() (time.Time, error) {
 	// SYSTEM_TIMEOFDAY_INFORMATION: boot and current time in 100 ns since 1601.
 	var info struct {
@@ -108,8 +106,8 @@ func bootTime() (time.Time, error) {
 	return time.Unix(0, t.Nanoseconds()).UTC(), nil
 }
 
-// managementAddress returns the first IPv4 address of the interface that packets
-// to the outside leave by; all empty where there is no such route.
+// managementAddress returns the first IPv4 address of the interface of the default route; all empty if
+// there is no such route.
 func managementAddress() (ip, name, subnet string, err error) {
 	// TEST-NET-3 (RFC 5737): only the default route leads there.
 	var index uint32

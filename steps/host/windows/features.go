@@ -53,8 +53,8 @@ var dismStates = map[int32]host.FeatureState{
 	5: host.FeatureOnPending, 7: host.FeatureOff,
 }
 
-// result is the error of a call that gives an HRESULT. It is fs.ErrNotExist where Windows
-// knows no such feature, and only then: what a call itself has not found is no answer.
+// result is the error of a call that returns an HRESULT. It is fs.ErrNotExist only if Windows knows no such
+// feature, never because the call did not find something else.
 func result(what string, r uintptr) error {
 	switch code := uint32(r); {
 	case code == 0, code == rebootRequired, code == rebootToo, code == reloadRequired:
@@ -64,10 +64,10 @@ func result(what string, r uintptr) error {
 	case code == servicingBusy:
 		return fmt.Errorf("%s: Windows is installing or removing something else; try again when it is done", what)
 	case code == rebootFirst:
-		return fmt.Errorf("%s: Windows waits to be rebooted for an earlier change, and takes no other before that", what)
+		return fmt.Errorf("%s: Windows waits for a reboot for an earlier change and accepts no other before that", what)
 	case code == sourceMissing:
 		return fmt.Errorf("%s: the machine does not have the feature's files, and could not get them from Windows Update "+
-			"(HRESULT %#x); from an SSH session Windows Update may refuse itself: turn the feature on from the console", what, code)
+			"(HRESULT %#x); Windows Update may refuse an SSH session: turn the feature on from the console", what, code)
 	case code == notElevated:
 		return fmt.Errorf("%s: it takes an elevated administrator (HRESULT %#x)", what, code)
 	case code&0xffff0000 == 0x80070000: // HRESULT_FROM_WIN32
@@ -81,13 +81,13 @@ func result(what string, r uintptr) error {
 	}
 }
 
-// session calls f with a session of the running Windows. It is one at a time.
+// session calls f with a session of the running Windows, one at a time.
 func (h *Host) session(ctx context.Context, op, name string, f func(session uint32, name *uint16) error) (err error) {
 	if ctx.Err() != nil {
 		return failed(op, name, context.Cause(ctx))
 	}
 	defer func() { err = failed(op, name, err) }()
-	// A Windows without the API is one that cannot be asked, not one without the feature.
+	// A Windows without the API cannot be asked; that does not mean that it lacks the feature.
 	for _, p := range []*windows.LazyProc{dismInitialize, dismShutdown, dismOpenSession, dismCloseSession,
 		dismFeatureInfo, dismEnableFeature, dismDisable, dismDelete} {
 		if missing := p.Find(); missing != nil {
@@ -150,9 +150,9 @@ func (h *Host) Feature(ctx context.Context, name string) (state host.FeatureStat
 	return state, err
 }
 
-// EnableFeature turns a feature on, with all that it needs. Windows Update is not asked
-// for its files where the machine has them. Once begun it goes to its end, whatever
-// becomes of ctx: Windows does not promise what is left of a change that is cancelled.
+// EnableFeature turns a feature on, with all that it needs. Windows Update is used only if the machine
+// lacks its files. Once started it runs to its end even if ctx ends: Windows does not promise anything
+// about a canceled change.
 func (h *Host) EnableFeature(ctx context.Context, name string) error {
 	return h.session(ctx, "enable feature", name, func(session uint32, text *uint16) error {
 		const limitAccess, enableAll = 0, 1

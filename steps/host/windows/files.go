@@ -34,8 +34,8 @@ func (h *Host) stat(path string) (host.FileInfo, error) {
 	if err != nil {
 		return host.FileInfo{}, err
 	}
-	// No data access is asked for, so files that others hold exclusively open too;
-	// BACKUP_SEMANTICS is what opens a directory.
+	// Without data access, files that others hold exclusively can be opened too; BACKUP_SEMANTICS opens
+	// directories.
 	f, err := windows.CreateFile(p, windows.FILE_READ_ATTRIBUTES, shareAll, nil, windows.OPEN_EXISTING,
 		windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
 	if err != nil {
@@ -65,8 +65,8 @@ func (h *Host) stat(path string) (host.FileInfo, error) {
 
 const shareAll = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
 
-// changeTime is the time of the last change of data or attributes. A file index
-// may be given again to the file that replaces another, so both make an ID.
+// changeTime is the time of the last change of data or attributes. A file that replaces another may get the
+// same index, so index and time together make the ID.
 func changeTime(f windows.Handle) (int64, error) {
 	// FILE_BASIC_INFO of winbase.h.
 	var basic struct {

@@ -67,10 +67,10 @@ func (h *Host) WriteFile(ctx context.Context, path string, r io.Reader, opt host
 	return failed(op, path, touch(path))
 }
 
-// touch tells those who watch a file's folder of it once more. They hear of the move into
-// place while the move itself still holds the file, may find that they cannot read it, and
-// try again only when they hear of it again: containerd, which reads CNI configurations so
-// (internal/cri/server/cni_conf_syncer.go), would stay without a network forever.
+// touch notifies those who watch a file's folder once more. The first notification comes while the move
+// still holds the file; a watcher that cannot read it then tries again only at the next one. containerd,
+// which reads CNI configurations this way (internal/cri/server/cni_conf_syncer.go), would stay without a
+// network forever.
 func touch(path string) error {
 	p, err := windows.UTF16PtrFromString(path)
 	if err != nil {
@@ -187,9 +187,9 @@ func (h *Host) Remove(ctx context.Context, path string) error {
 	return failed(op, path, busy(err, path))
 }
 
-// heldBound is how long a file that another program holds open for reading may keep
-// itself from being replaced: a second nodejoin that reads its record, or a scanner. Windows
-// tells of no such handle's end; Go's own tools try for as long (cmd/internal/robustio).
+// heldBound is how long to retry while another program, such as a second nodejoin or a scanner, has a file
+// open for reading. Windows does not report the end of such a handle; Go's own tools retry for as long
+// (cmd/internal/robustio).
 const heldBound = 2 * time.Second
 
 // replace moves a file over another and has the move written to the disk.
@@ -238,9 +238,9 @@ func replaceNow(from, to string) error {
 	return busy(err, to)
 }
 
-// busy tells a file in use from a refused one. Replacing or deleting the image
-// of a running program fails with ERROR_ACCESS_DENIED, as a missing right does;
-// only opening it for writing fails with ERROR_SHARING_VIOLATION.
+// busy distinguishes a file in use from missing rights. Replacing or deleting the image of a running
+// program fails with ERROR_ACCESS_DENIED, like a missing right; only opening it for writing fails with
+// ERROR_SHARING_VIOLATION.
 func busy(err error, path string) error {
 	p, ptrErr := windows.UTF16PtrFromString(path)
 	if ptrErr != nil {

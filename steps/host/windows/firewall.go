@@ -30,8 +30,8 @@ var (
 
 const (
 	allProfiles = 0x7fffffff // NET_FW_PROFILE2_ALL
-	// sameNameLimit bounds the rules of one name that a put takes away; the
-	// firewall itself does not keep names unique.
+	// sameNameLimit bounds how many rules of one name a put removes; the firewall itself does not keep
+	// names unique.
 	sameNameLimit = 100
 )
 
@@ -197,7 +197,7 @@ func newRule(r host.FirewallRule) (object, error) {
 	return rule, nil
 }
 
-// removeRules takes away every rule of the name.
+// removeRules removes every rule of the name.
 func removeRules(rules object, name string) error {
 	for range sameNameLimit {
 		rule, err := rules.child(oleutil.CallMethod, "Item", name)

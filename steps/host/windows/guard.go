@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// makeFolders creates path and its missing parents, each so that only the system and administrators can
-// change the folder itself. Below C:\ Windows grants more than that to every user, on a client even the right
-// to rename a folder, and whoever renames C:\etc can put another in its place.
+// makeFolders creates path and its missing parents. Only the system and administrators can change each
+// folder itself. Below C:\ Windows grants every user more, on a client even the right to rename a folder,
+// and whoever renames C:\etc can replace it.
 func makeFolders(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -105,10 +105,10 @@ func handedOn(acl *windows.ACL) ([]entry, error) {
 	return out, nil
 }
 
-// guardedDir is the descriptor (SDDL) of a folder below one that hands on these entries.
-// The folder itself is the system's and administrators' to change; others keep what they
-// may read of it. What is made in it inherits what it would without: pods write into
-// their volumes below C:\var\lib\kubelet by what C:\ gives to Users (kubernetes/kubernetes#75049).
+// guardedDir is the descriptor (SDDL) of a folder whose parent passes on these entries. Only the system and
+// administrators can change the folder itself; others keep their right to read. What is made in it inherits
+// the same as without the guard: pods write into their volumes below C:\var\lib\kubelet by what C:\ gives
+// to Users (kubernetes/kubernetes#75049).
 func guardedDir(handed []entry) string {
 	var denies, allows, below strings.Builder
 	for _, e := range handed {
@@ -124,12 +124,11 @@ func guardedDir(handed []entry) string {
 	return "O:BAD:P" + denies.String() + "(A;;FA;;;SY)(A;;FA;;;BA)" + allows.String() + below.String()
 }
 
-// notOthers are who has all of a folder that nodejoin makes, and who stands for whoever
-// makes something in it.
+// notOthers have full access to the folders that nodejoin makes, or stand for the creator of an entry.
 var notOthers = []windows.WELL_KNOWN_SID_TYPE{windows.WinLocalSystemSid, windows.WinBuiltinAdministratorsSid,
 	windows.WinCreatorOwnerSid, windows.WinCreatorGroupSid}
 
-// readOnly is what a mask holds of the rights to read and to pass through.
+// readOnly is the part of a mask that grants reading and traversing.
 func readOnly(mask windows.ACCESS_MASK) windows.ACCESS_MASK {
 	const read, pass = windows.FILE_GENERIC_READ, windows.FILE_GENERIC_EXECUTE
 	out := mask & (read | pass)
@@ -155,8 +154,8 @@ func ace(to *strings.Builder, kind string, flags uint8, mask windows.ACCESS_MASK
 	fmt.Fprintf(to, "(%s;%s;%#x;;;%s)", kind, words, uint32(mask), sid)
 }
 
-// moves are the rights with which a folder, or what lies in it, can be renamed or
-// removed, or that can be taken by who has them (winnt.h).
+// moves are the rights that allow to rename or remove a folder or its content, or to take such rights
+// (winnt.h).
 const (
 	fileDeleteChild = 0x40
 	moves           = windows.DELETE | fileDeleteChild | windows.WRITE_DAC | windows.WRITE_OWNER | windows.GENERIC_ALL

@@ -86,7 +86,7 @@ func listNetworks(ctx context.Context) ([]hcn.HostComputeNetwork, error) {
 	return askHNS(ctx, hcn.ListNetworks)
 }
 
-// lists is how often HNS is asked for a list while something in it vanishes.
+// lists is how often to ask HNS for a list while its entries vanish.
 const lists = 5
 
 // Codes of a machine without the feature Containers.
@@ -95,14 +95,14 @@ const (
 	classNotRegistered  = hcn.ErrorCode(windows.REGDB_E_CLASSNOTREG)
 )
 
-// vanished reports whether err is about an object that was there a moment ago.
+// vanished reports whether err is about an object that has just been deleted.
 func vanished(err error) bool {
 	return hcn.IsNotFoundError(err) || hcn.CheckErrorWithCode(err, hcn.ErrorCode(windows.HCN_E_NETWORK_NOT_FOUND)) ||
 		hcn.CheckErrorWithCode(err, hcn.ErrorCode(windows.HCN_E_ENDPOINT_NOT_FOUND))
 }
 
-// askHNS calls list where the machine has what it needs. The library lists ids and opens
-// each, so what vanishes in between fails the whole: then it is asked again.
+// askHNS calls list if the machine has the library. The library lists ids and opens each, so an entry that
+// vanishes in between fails the call; then it tries again.
 func askHNS[T any](ctx context.Context, list func() ([]T, error)) ([]T, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -213,8 +213,8 @@ func legacyManagementIP(id string) (string, error) {
 }
 
 // DeleteHNSNetwork removes a network by name. Load balancers go first, then the
-// endpoints that they name, then the network: the service keeps what is in use.
-// What is gone meanwhile is not an error.
+// endpoints that they name, then the network: the service keeps what is in use. What has vanished meanwhile
+// is not an error.
 func (h *Host) DeleteHNSNetwork(ctx context.Context, name string) error {
 	const op = "delete HNS network"
 	have, err := h.HNSNetwork(ctx, name)

@@ -12,10 +12,10 @@ import (
 	"nodejoin/steps/host"
 )
 
-// PortExcluded asks for the port as programs of a node do, for all addresses, and hears
-// WSAEACCES where Windows has set it aside (netsh interface ipv4 show excludedportrange).
-// A program that has a port for itself alone gets others the same answer; Listeners
-// names it (learn.microsoft.com/windows/win32/winsock/using-so-reuseaddr-and-so-exclusiveaddruse).
+// PortExcluded binds the port as a node's programs do, on all addresses, and gets WSAEACCES if Windows has
+// reserved it (netsh interface ipv4 show excludedportrange). A port that a program uses exclusively fails
+// the same way; Listeners names the program
+// (learn.microsoft.com/windows/win32/winsock/using-so-reuseaddr-and-so-exclusiveaddruse).
 func (h *Host) PortExcluded(ctx context.Context, protocol string, port uint16) (bool, error) {
 	const op = "look for an excluded port"
 	r := host.PortRange{Protocol: protocol, First: port, Last: port}
@@ -39,7 +39,7 @@ func (h *Host) PortExcluded(ctx context.Context, protocol string, port uint16) (
 }
 
 // takePort binds a socket to a port of all addresses, of IPv4 alone where the machine has
-// no IPv6, and closes it. It never listens, so the firewall asks nobody.
+// no IPv6, and closes it. It never listens, so the firewall does not prompt anyone.
 func takePort(protocol string, port int) error {
 	var data windows.WSAData
 	if err := windows.WSAStartup(0x202, &data); err != nil { // version 2.2

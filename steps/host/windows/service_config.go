@@ -24,8 +24,7 @@ import (
 // Environment (REG_MULTI_SZ) is read by it from there; no call sets it.
 const servicesKey = `HKLM\SYSTEM\CurrentControlSet\Services\`
 
-// CreateService registers a service, stopped. Where a setting past the first
-// call fails, the service is taken away again.
+// CreateService registers a service, stopped. If a later setting fails, it removes the service again.
 func (h *Host) CreateService(ctx context.Context, c host.ServiceConfig) error {
 	const op = "create service"
 	if ctx.Err() != nil {

@@ -131,9 +131,8 @@ type dependent struct {
 
 // dependents finds the registered services that depend on name, directly or not,
 // those furthest away first. It asks every service for its dependencies and not the
-// manager for the dependents: the manager's answer is empty in Wine. A service that
-// cannot be opened is passed over, whatever the error: it is somebody else's, and the
-// manager still refuses to stop what it needs.
+// manager for the dependents: the manager's answer is empty in Wine. It skips services that cannot be
+// opened, whatever the error: they are not ours, and the manager still refuses to stop what they need.
 func dependents(ctx context.Context, m *mgr.Mgr, name string) ([]dependent, error) {
 	all, err := m.ListServices()
 	if err != nil {
@@ -172,10 +171,10 @@ func dependents(ctx context.Context, m *mgr.Mgr, name string) ([]dependent, erro
 	return order, nil
 }
 
-// dependency says what a service needs. Reading the configuration fails for some services
-// of a healthy machine: where their display name is a resource that is missing in its
-// language (ERROR_MUI_FILE_NOT_FOUND), or where a security product guards them. The
-// registry answers all the same. What fails there too needs nothing that is known.
+// dependency returns what a service depends on. Reading the configuration fails for some services of a
+// healthy machine: if their display name is a resource that is missing in its language
+// (ERROR_MUI_FILE_NOT_FOUND), or if a security product guards them. Then it reads the registry. A service
+// that cannot be read there either counts as having no dependencies.
 func dependency(s *mgr.Service) (dependent, []string) {
 	on := []string{}
 	if basic, err := queryConfig(s); err == nil {
@@ -210,11 +209,11 @@ func (h *Host) StartService(ctx context.Context, name string) error {
 }
 
 // takenWithin bounds the time between an accepted start and its mark in the service's
-// state. Windows sets that before it answers; Wine may need a moment.
+// state. Windows sets it before it answers; Wine may need a moment.
 const takenWithin = time.Second
 
-// awaitTaken returns once the service shows no longer what it did before its start.
-// One that started and ended at once may show the same again: the bound is not an error.
+// awaitTaken returns once the service's state has changed after its start. A service that ended at once may
+// show the same state again, so the bound is not an error.
 func awaitTaken(ctx context.Context, s *mgr.Service, before svc.Status) error {
 	ctx, cancel := context.WithTimeout(ctx, takenWithin)
 	defer cancel()
@@ -276,12 +275,12 @@ func (h *Host) StopService(ctx context.Context, name string) error {
 // itself (v1.1.3 cmd/csi-proxy/main.go).
 var endBound = 10 * time.Second // a test shortens it
 
-// deafBound is how long a service that was told to stop may do nothing.
+// deafBound is how long a service may make no progress after a stop request.
 var deafBound = 30 * time.Second // a test shortens it
 
 // endProcess waits for the end of the process of a stopped service; 0 is no process.
-// One that outlives endBound is ended: its service has told that it is done, and what
-// keeps it would keep its files open forever.
+// One that outlives endBound is killed: its service has reported that it stopped, and the process might
+// keep its files open forever.
 func endProcess(ctx context.Context, process windows.Handle) error {
 	if process == 0 {
 		return nil
@@ -380,7 +379,7 @@ func stop(ctx context.Context, s *mgr.Service, process windows.Handle) error {
 }
 
 // unanswered reports whether a control was lost with the process of its service: the
-// service manager speaks to it over a pipe, and hands on what the pipe says.
+// service manager speaks to it over a pipe, and passes on the pipe's errors.
 func unanswered(err error) bool {
 	return errors.Is(err, windows.ERROR_BROKEN_PIPE) || errors.Is(err, windows.ERROR_NO_DATA) ||
 		errors.Is(err, windows.ERROR_PIPE_NOT_CONNECTED)

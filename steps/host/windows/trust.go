@@ -14,9 +14,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// Providers of the machine's store of trusted authorities, LocalMachine\Root: all that
-// it consists of, with what a policy and Windows itself put in, and the part in the
-// registry that an administrator changes
+// Providers of the machine's store of trusted authorities, LocalMachine\Root: the whole store, with the
+// entries of policies and of Windows itself, and the part in the registry that an administrator changes
 // (learn.microsoft.com/windows/win32/api/wincrypt/nf-wincrypt-certopenstore).
 const (
 	wholeStore = uintptr(windows.CERT_STORE_PROV_SYSTEM_W)
@@ -84,7 +83,7 @@ func hasCA(ctx context.Context, provider uintptr, ca []byte) (has bool, err erro
 	return has, failed("look for authority", "ROOT", err)
 }
 
-// TrustCA puts an authority into the machine's store; one that is there is not an error.
+// TrustCA adds an authority to the machine's store; one that is there is not an error.
 func (h *Host) TrustCA(ctx context.Context, ca []byte) error {
 	return failed("trust authority", "ROOT", rootStore(ctx, ownStore, ca, func(store windows.Handle) error {
 		c, err := windows.CertCreateCertificateContext(windows.X509_ASN_ENCODING|windows.PKCS_7_ASN_ENCODING, &ca[0],
@@ -97,7 +96,7 @@ func (h *Host) TrustCA(ctx context.Context, ca []byte) error {
 	}))
 }
 
-// DistrustCA takes an authority out of the machine's store; absence is not an error.
+// DistrustCA removes an authority from the machine's store; absence is not an error.
 func (h *Host) DistrustCA(ctx context.Context, ca []byte) error {
 	return failed("distrust authority", "ROOT", rootStore(ctx, ownStore, ca, func(store windows.Handle) error {
 		found, err := findCA(store, ca)

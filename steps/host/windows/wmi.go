@@ -12,14 +12,14 @@ import (
 // classLocator is WbemScripting.SWbemLocator (wbemdisp.h).
 var classLocator = ole.NewGUID("{76A64158-CB41-11D1-8B02-00600806D9B6}")
 
-// Results of WMI (wbemcli.h) that say that this Windows does not have what is asked for.
+// Results of WMI (wbemcli.h) for classes that this Windows does not have.
 const (
 	wbemInvalidNamespace = 0x8004100E
 	wbemInvalidClass     = 0x80041010
 	wbemProviderAbsent   = 0x80041011 // WBEM_E_PROVIDER_NOT_FOUND
 )
 
-// query hands every object that a WMI query gives to each. It runs within withCOM.
+// query calls each with every object that a WMI query returns. It runs within withCOM.
 func query(namespace, text string, each func(one object) error) error {
 	locator, err := newObject(classLocator)
 	if err != nil {
@@ -46,7 +46,7 @@ func query(namespace, text string, each func(one object) error) error {
 	}))
 }
 
-// property is a property of an object that query has given, nil where it has no value.
+// property is a property of an object from query, nil if it has no value.
 func property(one object, name string) (any, error) {
 	all, err := one.child(oleutil.GetProperty, "Properties_")
 	if err != nil {

@@ -80,7 +80,7 @@ func (b *blobs) finish(ctx context.Context, blob wire.Blob) (wire.None, error) {
 	}
 	if fi.Size != blob.Size {
 		return wire.None{}, &steps.Error{Code: steps.CodeFailed, Summary: "the artifact did not arrive whole",
-			Detail: temp + " has another size than was sent", Remedy: "apply again; it is sent anew"}
+			Detail: temp + " has another size than was sent", Remedy: "apply again; it is sent again"}
 	}
 	return wire.None{}, b.host.Rename(ctx, temp, b.path(blob.Digest))
 }

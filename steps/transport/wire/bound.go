@@ -97,7 +97,7 @@ func OfMethod(method string, wait time.Duration) Bound {
 var ErrOversized = errors.New("message holds too much")
 
 // Holds reports with an error that a JSON text holds more values than most, or deeper ones than any message
-// needs. It takes no memory, and leaves what is no JSON to the decoder.
+// needs. It takes no memory, and leaves invalid JSON to the decoder.
 func Holds(b []byte, most int) error {
 	n, level, quoted := 1, 0, false
 	for i := 0; i < len(b); i++ {
