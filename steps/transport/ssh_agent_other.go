@@ -3,14 +3,15 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"os"
 )
 
-// dialAgent connects to the ssh-agent; nil without an error where there is none.
-func dialAgent(ctx context.Context) (net.Conn, error) {
-	path := os.Getenv("SSH_AUTH_SOCK")
+// dialAgent connects to the ssh-agent at path, "" = the usual one; nil without an error where there is none.
+func dialAgent(ctx context.Context, path string) (net.Conn, error) {
+	path = cmp.Or(path, os.Getenv("SSH_AUTH_SOCK"))
 	if path == "" {
 		return nil, nil
 	}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -15,9 +16,9 @@ import (
 // variable (PowerShell/openssh-portable contrib/win32/win32compat/ssh-agent/agent.c).
 const windowsAgent = `\\.\pipe\openssh-ssh-agent`
 
-// dialAgent connects to the ssh-agent; nil without an error where there is none.
-func dialAgent(ctx context.Context) (net.Conn, error) {
-	path := os.Getenv("SSH_AUTH_SOCK")
+// dialAgent connects to the ssh-agent at path, "" = the usual one; nil without an error where there is none.
+func dialAgent(ctx context.Context, path string) (net.Conn, error) {
+	path = cmp.Or(path, os.Getenv("SSH_AUTH_SOCK"))
 	switch {
 	case path == "":
 		c, err := winio.DialPipeContext(ctx, windowsAgent)

@@ -26,7 +26,7 @@ func TestWindowsAgent(t *testing.T) {
 			}
 			l := &login{}
 			defer l.close()
-			if have := l.openAgent(t.Context()); len(have) != want || len(l.skipped) > 0 {
+			if have := l.openAgent(t.Context(), ""); len(have) != want || len(l.skipped) > 0 {
 				t.Errorf("%d keys, want %d; skipped %q", len(have), want, l.skipped)
 			}
 		})

@@ -29,7 +29,10 @@ type login struct {
 // newLogin reads keys and the environment; close frees the ssh-agent.
 func newLogin(ctx context.Context, c SSHConfig, h hop) (*login, error) {
 	l := &login{hop: h}
-	fromAgent := l.openAgent(ctx)
+	var fromAgent []ssh.Signer
+	if h.agent != noAgent {
+		fromAgent = l.openAgent(ctx, h.agent)
+	}
 	passphrase := ""
 	if c.PassphraseEnv != "" {
 		passphrase = os.Getenv(c.PassphraseEnv)
@@ -81,9 +84,9 @@ func (l *login) close() {
 	}
 }
 
-// openAgent asks the ssh-agent for its keys; one that does not answer is noted and left out.
-func (l *login) openAgent(ctx context.Context) []ssh.Signer {
-	conn, err := dialAgent(ctx)
+// openAgent asks the ssh-agent at path, or the usual one, for its keys; one that does not answer is noted and left out.
+func (l *login) openAgent(ctx context.Context, path string) []ssh.Signer {
+	conn, err := dialAgent(ctx, path)
 	if err != nil {
 		l.skipped = append(l.skipped, "ssh-agent: "+err.Error())
 	}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -66,6 +67,7 @@ type hop struct {
 	user       string
 	explicit   bool // identity was asked for by the plan
 	identity   []string
+	agent      string // where the ssh-agent listens, see agentPath
 	knownHosts []string
 }
 
@@ -76,6 +78,9 @@ func (h hop) name() string { return h.user + "@" + h.addr() }
 func (c SSHConfig) hops() ([]hop, error) {
 	file, err := c.readConfig()
 	if err != nil {
+		return nil, err
+	}
+	if err := unsupported(file, c, c.Host, true); err != nil {
 		return nil, err
 	}
 	last, err := c.hop(file, c.Host, c.User, c.Port)
@@ -92,6 +97,9 @@ func (c SSHConfig) hops() ([]hop, error) {
 	for _, j := range jumps {
 		user, host, port, err := parseJump(j)
 		if err != nil {
+			return nil, err
+		}
+		if err := unsupported(file, c, host, false); err != nil {
 			return nil, err
 		}
 		h, err := c.hop(file, host, user, port)
@@ -118,6 +126,9 @@ func (c SSHConfig) readConfig() (*sshconfig.Config, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if bytes.IndexByte(b, 0) >= 0 {
+		return nil, fmt.Errorf("%s is not a text file", path)
 	}
 	file, err := sshconfig.DecodeBytes(b)
 	if err != nil {
@@ -161,12 +172,18 @@ func (c SSHConfig) hop(file *sshconfig.Config, alias, login string, port int) (h
 			h.identity = expandAll([]string{"~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"})
 		}
 	}
+	h.agent = agentPath(file, alias)
 	h.knownHosts = expandAll(c.KnownHosts)
 	if len(h.knownHosts) == 0 {
 		h.knownHosts = expandAll(strings.Fields(get("UserKnownHostsFile")))
 	}
 	if len(h.knownHosts) == 0 {
-		h.knownHosts = append(expandAll([]string{"~/.ssh/known_hosts", "~/.ssh/known_hosts2"}), "/etc/ssh/ssh_known_hosts")
+		h.knownHosts = expandAll([]string{"~/.ssh/known_hosts", "~/.ssh/known_hosts2"})
+		global := expandAll(strings.Fields(get("GlobalKnownHostsFile")))
+		if len(global) == 0 {
+			global = []string{"/etc/ssh/ssh_known_hosts"}
+		}
+		h.knownHosts = append(h.knownHosts, global...)
 	}
 	return h, nil
 }

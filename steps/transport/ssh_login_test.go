@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -319,6 +320,65 @@ func TestSSHConfigFile(t *testing.T) {
 	if err != nil || len(hops) != 3 || hops[0].user != "jim" || hops[0].port != n || hops[1].addr() != "other:2200" ||
 		hops[2].name() != "u@far:22" {
 		t.Errorf("ProxyJump: %+v, %v", hops, err)
+	}
+}
+
+// TestSSHConfigOptions: what changes the way or the trust, and is not followed, is refused by its name; what would do
+// nothing, or does not count beside what the plan gives, is not.
+func TestSSHConfigOptions(t *testing.T) {
+	plain := SSHConfig{Host: "win", User: "u"}
+	with := func(set func(c *SSHConfig)) SSHConfig {
+		c := plain
+		set(&c)
+		return c
+	}
+	for _, c := range []struct {
+		line    string
+		config  SSHConfig
+		refused string
+	}{
+		{"ProxyCommand nc %h %p", plain, "it has ProxyCommand for win, which nodejoin does not follow"},
+		{"ProxyCommand none", plain, ""},
+		{"ProxyCommand nc %h %p", with(func(c *SSHConfig) { c.Jump = []string{"u@other"} }), ""},
+		{"CanonicalizeHostname always", plain, "CanonicalizeHostname"},
+		{"HostKeyAlias old", plain, "HostKeyAlias"},
+		{"HostKeyAlias old", with(func(c *SSHConfig) { c.HostKey = "SHA256:x" }), ""},
+		{"KnownHostsCommand /bin/keys", plain, "KnownHostsCommand"},
+		{"KnownHostsCommand /bin/keys", with(func(c *SSHConfig) { c.KnownHosts = []string{"k"} }), ""},
+		{"RevokedHostKeys /etc/revoked", plain, "RevokedHostKeys"},
+		{"CertificateFile ~/.ssh/id-cert.pub", plain, "CertificateFile"},
+		{"CertificateFile ~/.ssh/id-cert.pub", with(func(c *SSHConfig) { c.Identity = []string{"k"} }), ""},
+		{"PKCS11Provider /usr/lib/p.so", plain, "PKCS11Provider"},
+		{"ServerAliveInterval 5", plain, ""},
+		{"ProxyJump gate\nHost gate\n  ProxyCommand nc %h %p", plain, "ProxyCommand for gate"},
+		{"User \x00", plain, "is not a text file"},
+	} {
+		c.config.ConfigFile = filepath.Join(t.TempDir(), "config")
+		writeText(t, c.config.ConfigFile, "Host win\n  "+c.line+"\n")
+		_, err := c.config.hops()
+		if (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+			t.Errorf("%q: %v, want %q", c.line, err, c.refused)
+		}
+	}
+}
+
+// TestIdentityAgent: the ssh-agent that is asked.
+func TestIdentityAgent(t *testing.T) {
+	t.Setenv("OTHER_SOCK", "/run/other")
+	for line, want := range map[string]string{
+		"User u": "", "IdentityAgent SSH_AUTH_SOCK": "", "IdentityAgent none": noAgent, "IdentityAgent $UNSET": noAgent,
+		"IdentityAgent $OTHER_SOCK": "/run/other", "IdentityAgent /run/mine": "/run/mine",
+		"GlobalKnownHostsFile /etc/hosts.keys": "",
+	} {
+		c := SSHConfig{Host: "win", User: "u", ConfigFile: filepath.Join(t.TempDir(), "config")}
+		writeText(t, c.ConfigFile, "Host win\n  "+line+"\n")
+		hops, err := c.hops()
+		if err != nil || hops[0].agent != want {
+			t.Errorf("%q: %+v, %v, want %q", line, hops, err, want)
+		}
+		if strings.HasPrefix(line, "Global") && !slices.Contains(hops[0].knownHosts, "/etc/hosts.keys") {
+			t.Errorf("%q: %q", line, hops[0].knownHosts)
+		}
 	}
 }
 
