@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -41,6 +42,7 @@ const wantFile = "want"
 //	raw FILE "TEXT"     a file whose bytes are a quoted Go string
 //	link NAME TARGET    a symbolic link
 //	noagent             nodejoin has no agents
+//	untrusted           as --untrusted
 //	brokenagent         the agents cannot be had
 //	recipe              want the steps of the recipe, too
 //	show ID             want what the recipe's step ID writes or runs
@@ -182,13 +184,16 @@ func (c *corpusCase) directives(text string) error {
 			}
 		case "link":
 			name, target, _ := strings.Cut(rest, " ")
-			if err := os.Symlink(target, filepath.Join(c.dir, name)); err != nil {
+			name = filepath.Join(c.dir, filepath.FromSlash(name))
+			if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.Symlink(target, name)); err != nil {
 				return err
 			}
 		case "recipe":
 			c.recipe = true
 		case "show":
 			c.show = append(c.show, rest)
+		case "untrusted":
+			c.opt.Untrusted = true
 		case "noagent":
 			c.opt.Agent = nil
 		case "brokenagent":

@@ -30,9 +30,10 @@ func (p *Plan) load(path string, d *eval.Diags) {
 		d.Fail(hcl.Range{}, "no plan", "%s", err)
 		return
 	}
+	p.files.Confined = p.opt.Untrusted
 	var bodies []hcl.Body
 	for _, name := range files {
-		src, err := source.ReadFile(name)
+		src, err := p.files.Read(name)
 		if err != nil {
 			p.broken = true
 			d.Fail(hcl.Range{}, "unreadable plan file", "%s", err)

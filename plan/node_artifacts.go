@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -170,7 +169,7 @@ func (c *compiler) unusedArtifacts() {
 			"is taken from the mirror. Remove the mirror block, or the url or file of the artifacts that it holds.")
 	}
 	if c.used["mirror"] {
-		switch fi, err := os.Stat(c.Mirror.Path); { // the files in it are told when the hosts are checked
+		switch fi, err := c.Files.Stat(c.Mirror.Path); { // the files in it are told when the hosts are checked
 		case errors.Is(err, fs.ErrNotExist):
 			c.Warn(c.Mirror.Range, "mirror is not there", "The folder %s does not exist on this machine, so nothing could "+
 				"be installed from here. Create it with the artifacts in it, or fix the path.", c.Mirror.Path)

@@ -14,7 +14,6 @@ import (
 
 	"nodejoin/plan/block"
 	"nodejoin/plan/recipe"
-	"nodejoin/plan/source"
 )
 
 // rightForm says what is to stand instead of credentials that are more than a node's.
@@ -73,7 +72,7 @@ func (c *compiler) nodeKubeconfig(m *block.Machine, j *recipe.Join) bool {
 	if g.Folder {
 		path = filepath.Join(path, m.Name+".conf")
 	}
-	src, err := source.ReadFile(path)
+	src, err := c.Files.Read(path)
 	if err != nil {
 		c.FailOn(m.Name, g.S.At("path"), "unreadable kubeconfig", "The kubeconfig for node %q cannot be read: %v.", m.Name,
 			err)
@@ -91,7 +90,7 @@ func (c *compiler) nodeKubeconfig(m *block.Machine, j *recipe.Join) bool {
 	if why != "" {
 		return wrong(why)
 	}
-	if why := inline(filepath.Dir(path), &head, &user); why != "" {
+	if why := c.inline(filepath.Dir(path), &head, &user); why != "" {
 		return wrong(why)
 	}
 	ca, _ := pem.Decode(head.CA)
@@ -152,7 +151,7 @@ func (f *kubeconfigFile) current() (head kubeconfigHead, user kubeconfigUser, wh
 
 // inline takes the files that a kubeconfig names into it: their paths mean nothing on
 // a node.
-func inline(dir string, head *kubeconfigHead, user *kubeconfigUser) (why string) {
+func (c *compiler) inline(dir string, head *kubeconfigHead, user *kubeconfigUser) (why string) {
 	token := []byte(user.Token)
 	for _, p := range []struct {
 		data *[]byte
@@ -168,7 +167,7 @@ func inline(dir string, head *kubeconfigHead, user *kubeconfigUser) (why string)
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
-		src, err := source.ReadFile(path)
+		src, err := c.Files.Read(path)
 		if err != nil {
 			return "its " + p.what + " cannot be read: " + err.Error()
 		}

@@ -35,6 +35,9 @@ type Options struct {
 	// type of the node's connection. It is called only where a recipe needs it.
 	// nil = such plans are refused.
 	Agent func(os, arch, connection string) (steps.Source, error)
+	// Untrusted is for a plan of somebody else, such as that of a pull request: it reads no environment and no file
+	// outside its folder.
+	Untrusted bool
 	// Limits bound what compiling may take; the zero value stands for DefaultLimits.
 	Limits Limits
 }

@@ -48,6 +48,7 @@ be read.`,
   kustomize build overlays/prod | nodejoin check --plan plans/prod -`,
 	}
 	a.planFlags(c)
+	a.untrustedFlag(c)
 	c.Args = nil
 	f := c.Flags()
 	f.StringVar(&x.path, "plan", ".", "the `plan`: a folder with *.join.hcl files, or one such file")

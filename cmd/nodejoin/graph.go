@@ -25,6 +25,7 @@ func newGraph(a *app) *cobra.Command {
   nodejoin graph plans/prod --format html > graph.html`,
 	}
 	a.planFlags(c)
+	a.untrustedFlag(c)
 	c.Flags().StringVar(&format, "format", format, "dot, mermaid or html (one page, with search)")
 	a.targetFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {

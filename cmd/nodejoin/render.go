@@ -49,6 +49,7 @@ A folder that is not empty and was not made by render is refused without --force
 		RunE:    x.run,
 	}
 	a.planFlags(c)
+	a.untrustedFlag(c)
 	a.targetFlags(c)
 	c.Flags().StringVar(&x.out, "out", "", "the `folder` to write")
 	c.Flags().BoolVar(&x.force, "force", false, "write into a folder that has other files")
@@ -77,10 +78,10 @@ func (x *renderCommand) run(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// writeRendered makes dir have the files, and removes those of the last render that are
+// writeRendered makes dir have the files, closed to others as they may hold what nodes keep private, and removes those of the last render that are
 // no longer rendered. Nothing outside dir is touched, whatever links are in it.
 func writeRendered(dir string, files []render.File, force bool) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(dir)
@@ -121,10 +122,13 @@ func writeIfChanged(root *os.Root, f render.File) error {
 	if have, err := root.ReadFile(f.Path); err == nil && bytes.Equal(have, f.Data) {
 		return nil
 	}
-	if err := root.MkdirAll(path.Dir(f.Path), 0o755); err != nil {
+	if err := root.MkdirAll(path.Dir(f.Path), 0o700); err != nil {
 		return err
 	}
-	return root.WriteFile(f.Path, f.Data, 0o644)
+	if err := root.WriteFile(f.Path, f.Data, 0o600); err != nil {
+		return err
+	}
+	return root.Chmod(f.Path, 0o600) // also one that was there
 }
 
 // removeWithFolders removes a file and the folders above it that are empty then.
@@ -145,7 +149,7 @@ func writeMark(root *os.Root, r renderRecord) error {
 	if err != nil {
 		return err
 	}
-	return root.WriteFile(renderMark, append(b, '\n'), 0o644)
+	return root.WriteFile(renderMark, append(b, '\n'), 0o600)
 }
 
 // lastRendered is the folder's mark, empty if it has none. The error says why the folder

@@ -33,6 +33,7 @@ type app struct {
 	json         bool
 	display      string
 	parallel     int
+	untrusted    bool              // --untrusted
 	downgrade    bool              // --allow-downgrade
 	pruneChanged bool              // --prune-changed
 	drain        kube.DrainOptions // of commands whose changes interrupt pods
@@ -183,6 +184,12 @@ func (a *app) planFlags(c *cobra.Command) {
 		}
 		return nil
 	}
+}
+
+// untrustedFlag is for commands that reach no host and no cluster.
+func (a *app) untrustedFlag(c *cobra.Command) {
+	c.Flags().BoolVar(&a.untrusted, "untrusted", false,
+		"the plan is somebody else's: it reads no environment and no file outside its folder")
 }
 
 // changeFlags are those of every command that shows or makes changes.

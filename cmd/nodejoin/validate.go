@@ -42,6 +42,7 @@ everything that is wrong with it. No host and no cluster is asked.`,
 		},
 	}
 	a.planFlags(c)
+	a.untrustedFlag(c)
 	c.Flags().BoolVar(&a.json, "json", false, "print the diagnostics as JSON on standard output")
 	return c
 }

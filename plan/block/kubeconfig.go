@@ -1,7 +1,6 @@
 package block
 
 import (
-	"os"
 
 	"nodejoin/plan/eval"
 )
@@ -27,7 +26,7 @@ func givenKubeconfig(s *eval.Section) *joinFile {
 		return nil
 	}
 	g := &joinFile{Path: s.Scope.Files.Home(path), S: s, Warned: map[string]bool{}}
-	fi, err := os.Stat(g.Path)
+	fi, err := s.Scope.Files.Stat(g.Path)
 	if err != nil {
 		s.Fail("path", "unreadable kubeconfig", "The kubeconfig for the nodes cannot be read: %v.", err)
 		return nil

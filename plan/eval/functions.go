@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"math/big"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -82,6 +81,8 @@ func (sc *Scope) Functions() map[string]function.Function {
 		table[name] = guard(name, f)
 	}
 	table["templatefile"] = sc.templateFile(table)
+	table["sensitive"] = marking(func(v cty.Value) cty.Value { return v.Mark(sensitive) })
+	table["nonsensitive"] = marking(withoutSensitive)
 	// They take unevaluated expressions, which the guard must not touch.
 	table["try"], table["can"] = tryfunc.TryFunc, tryfunc.CanFunc
 	return table
@@ -181,10 +182,14 @@ var base64Decode = stringFunc(func(a []string) (string, error) {
 	return string(b), err
 }, "text")
 
-// env reads a variable of the controller's environment; one that is not set is an
-// error, so that a plan does not silently compile to something else.
+// envFunc is env(NAME), a variable of the controller's environment. What stands there is often a password, and who
+// wrote the plan may not be who runs it: the value is sensitive until nonsensitive says otherwise. One that is not set
+// is an error, so that a plan does not silently compile to something else.
 func (sc *Scope) envFunc() function.Function {
-	return stringFunc(func(a []string) (string, error) {
+	f := stringFunc(func(a []string) (string, error) {
+		if sc.Files != nil && sc.Files.Confined {
+			return "", errors.New("with --untrusted a plan cannot read the environment")
+		}
 		if sc.env != nil {
 			if v, ok := sc.env(a[0]); ok {
 				return v, nil
@@ -192,6 +197,30 @@ func (sc *Scope) envFunc() function.Function {
 		}
 		return "", fmt.Errorf("the environment variable %s is not set; set it, or use a variable with a default", a[0])
 	}, "name")
+	return function.New(&function.Spec{Params: f.Params(), Type: function.StaticReturnType(cty.String),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			v, err := f.Call(args)
+			return v.Mark(sensitive), err
+		}})
+}
+
+// marking is a function of one value of any type that changes its marks alone.
+func marking(change func(cty.Value) cty.Value) function.Function {
+	return function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "value", Type: cty.DynamicPseudoType, AllowMarked: true, AllowNull: true,
+			AllowUnknown: true, AllowDynamicType: true}},
+		Type: func(args []cty.Value) (cty.Type, error) { return args[0].Type(), nil },
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return change(args[0]), nil },
+	})
+}
+
+// withoutSensitive is v without the mark, also deep in it. Other marks stay.
+func withoutSensitive(v cty.Value) cty.Value {
+	plain, paths := v.UnmarkDeepWithPaths()
+	for _, p := range paths {
+		delete(p.Marks, sensitive)
+	}
+	return plain.MarkWithPaths(paths)
 }
 
 // fileText is what reading a file gave.
@@ -210,7 +239,7 @@ func (sc *Scope) read(name string) (string, error) {
 }
 
 func (sc *Scope) readAnew(name string) (string, error) {
-	b, err := source.ReadFile(sc.Files.Abs(name))
+	b, err := sc.Files.Read(sc.Files.Abs(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s does not exist; relative paths begin at the plan's folder", name)
 	}
@@ -227,7 +256,7 @@ func (sc *Scope) fileFunc() function.Function {
 func (sc *Scope) fileExists() function.Function {
 	return function.New(&function.Spec{Params: text("path"), Type: function.StaticReturnType(cty.Bool),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			fi, err := os.Stat(sc.Files.Abs(args[0].AsString()))
+			fi, err := sc.Files.Stat(sc.Files.Abs(args[0].AsString()))
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				return cty.False, nil

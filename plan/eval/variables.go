@@ -84,7 +84,7 @@ func (sc *Scope) Variables(spec *Spec, blocks []*hcl.Block, in Inputs, refs []so
 // themselves, files that are named, --var.
 func (g *givenValues) collect(sc *Scope) {
 	for _, n := range g.names {
-		if sc.env == nil {
+		if sc.env == nil || sc.Files.Confined {
 			break
 		}
 		if text, ok := sc.env(EnvPrefix + n); ok {
@@ -92,7 +92,7 @@ func (g *givenValues) collect(sc *Scope) {
 		}
 	}
 	for _, file := range sc.autoFiles() {
-		src, err := source.ReadFile(file)
+		src, err := sc.Files.Read(file)
 		g.file(sc, file, src, err, !g.in.Alone)
 	}
 	for _, file := range g.in.Files {

@@ -9,7 +9,6 @@ import (
 
 	"nodejoin/plan/block"
 	"nodejoin/plan/eval"
-	"nodejoin/plan/source"
 )
 
 // adminSecrets are the private parts of the cluster's kubeconfig on the controller,
@@ -23,7 +22,7 @@ func adminSecrets(p *block.Plan) []string {
 	}
 	var out []string
 	p.Secrets = &out
-	src, err := source.ReadFile(p.Cluster.Kubeconfig)
+	src, err := p.Files.Read(p.Cluster.Kubeconfig)
 	if err != nil {
 		return nil // the run will say so
 	}

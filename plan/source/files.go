@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,8 @@ type Files struct {
 	Dir    string // absolute folder of the plan
 	base   string // absolute; where relative paths begin
 	Parser *hclparse.Parser
+	// Confined: nothing outside Dir is read, whatever paths and links the plan has.
+	Confined bool
 	// Relative are the names of files as place shows them.
 	Relative map[string]string
 }
@@ -64,6 +67,53 @@ func (s *Files) Abs(path string) string {
 		return filepath.Clean(path)
 	}
 	return filepath.Join(s.base, path)
+}
+
+// Read is ReadFile for a file that the plan names.
+func (s *Files) Read(name string) ([]byte, error) {
+	if err := s.within(name); err != nil {
+		return nil, err
+	}
+	return ReadFile(name)
+}
+
+// Stat describes what is at a path that the plan names.
+func (s *Files) Stat(name string) (fs.FileInfo, error) {
+	if err := s.within(name); err != nil {
+		return nil, err
+	}
+	return os.Stat(name)
+}
+
+// within refuses what lies outside the plan's folder, where the plan is confined to it. One that is not there is
+// outside of it by its path alone.
+func (s *Files) within(name string) error {
+	if s == nil || !s.Confined {
+		return nil
+	}
+	dir, err := filepath.EvalSymlinks(s.Dir)
+	if err != nil {
+		return err
+	}
+	at, err := filepath.Abs(name)
+	if err != nil {
+		return err
+	}
+	// A folder above the plan's may be a link; what is below the plan's folder is resolved from there.
+	if rel, err := filepath.Rel(s.Dir, at); err == nil && filepath.IsLocal(rel) {
+		at = filepath.Join(dir, rel)
+	}
+	real, err := filepath.EvalSymlinks(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		real, err = at, nil
+	}
+	if err != nil {
+		return err
+	}
+	if rel, err := filepath.Rel(dir, real); err != nil || !filepath.IsLocal(rel) {
+		return fmt.Errorf("%s lies outside the plan's folder, and with --untrusted nothing there is read", name)
+	}
+	return nil
 }
 
 // Home is abs for a path that may begin with "~/", the user's home folder.
@@ -136,8 +186,14 @@ func ReadStream(name string) ([]byte, error) {
 	return b, err
 }
 
-// NotText says where src is no UTF-8 text; nil when it is one.
+// NotText says where src is not UTF-8 text with lines; nil when it is.
 func NotText(src []byte, name string) *hcl.Diagnostic {
+	if bytes.IndexByte(src, '\r') >= 0 && bytes.IndexByte(src, '\n') < 0 {
+		return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "not a text file",
+			Subject: &hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos},
+			Detail: "The lines of the file end in CR alone, so that a comment would reach to the end of the file. Save it " +
+				"with the line ends LF or CRLF."}
+	}
 	if utf8.Valid(src) {
 		return nil
 	}
