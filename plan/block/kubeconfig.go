@@ -1,7 +1,6 @@
 package block
 
 import (
-
 	"nodejoin/plan/eval"
 )
 

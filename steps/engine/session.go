@@ -252,7 +252,7 @@ func (h *hostRun) checkCluster(ctx context.Context) (map[string]steps.Result, er
 	return results, nil
 }
 
-// checkConditional adds the cluster steps whose need only the host's check shows.
+// checkConditional adds the cluster steps whose need, or whose arguments, only the host's check shows.
 func (h *hostRun) checkConditional(ctx context.Context, results map[string]steps.Result) {
 	var specs []steps.Spec
 	needed := map[string]bool{}
@@ -260,7 +260,8 @@ func (h *hostRun) checkConditional(ctx context.Context, results map[string]steps
 		if s.OnlyIf != "" {
 			needed[s.Kind] = needed[s.Kind] || h.pending[s.OnlyIf]
 		}
-		if s.OnlyIf != "" || needed[s.Kind] { // one that undoes what the former makes
+		known := results[s.ID].Change.Action == steps.ActionUnknown && len(executor.Unresolved(s.Args, h.values)) == 0
+		if s.OnlyIf != "" || known || needed[s.Kind] { // the last is one that undoes what the former makes
 			specs = append(specs, s)
 		}
 	}

@@ -331,7 +331,7 @@ func (r *stepRun) try(ctx context.Context) error {
 		return nil
 	}
 	// A step without changes does not need the value of a step that was not run.
-	if refs := unresolved(r.spec.Args, r.values); len(refs) > 0 {
+	if refs := Unresolved(r.spec.Args, r.values); len(refs) > 0 {
 		return unknownValue(r.spec.ID, refs)
 	}
 	r.begin(c)
@@ -456,7 +456,8 @@ func recoverInto(err *error) {
 	}
 }
 
-func unresolved(args []byte, values map[string]string) []string {
+// Unresolved are the references in arguments of which no value is known.
+func Unresolved(args []byte, values map[string]string) []string {
 	return slices.DeleteFunc(steps.ArgRefs(args), func(r string) bool { _, ok := values[r]; return ok })
 }
 
@@ -510,7 +511,7 @@ func (w *walk) check(ctx context.Context, s steps.Spec, f func(step any, e *step
 		return r
 	}
 	if !r.Change.NoOp() {
-		r.Change.Unknown = unresolved(s.Args, w.values)
+		r.Change.Unknown = Unresolved(s.Args, w.values)
 		for i := range r.Change.Diffs {
 			d := &r.Change.Diffs[i]
 			d.Have, d.Want = steps.ShowRefs(d.Have), steps.ShowRefs(d.Want)

@@ -40,6 +40,9 @@ func (m *Manifest) Objects() ([]kube.Manifest, error) {
 }
 
 func (m *Manifest) Check(ctx context.Context, r kube.Reader, e *steps.Env) (steps.Change, error) {
+	if steps.HasRef(m.Content) {
+		return steps.Change{Action: steps.ActionUnknown, Reason: "its content is not known yet"}, nil
+	}
 	list, err := m.Objects()
 	if err != nil {
 		return steps.Change{}, err
