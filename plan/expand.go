@@ -15,8 +15,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// expansion is one node on its way to ordered steps: first those of its recipe,
-// then those of step blocks.
+// expansion turns one node into ordered steps: first those of its recipe, then those of step
+// blocks.
 type expansion struct {
 	c       *compiler
 	m       *block.Machine
@@ -114,8 +114,8 @@ func (x *expansion) link() {
 	x.joinedLast()
 }
 
-// joinedLast puts the step with which the Node takes pods behind all steps that do not
-// ask to come after it.
+// joinedLast puts the step that lets pods onto the Node after all steps that do not ask to come
+// after it.
 func (x *expansion) joinedLast() {
 	joined, ok := x.index[recipe.JoinedStep]
 	if !ok || joined >= x.recipe {
@@ -181,8 +181,8 @@ func (x *expansion) named(o *block.Step, argument string, n int, name string) []
 	return nil
 }
 
-// order lists the steps, by their place in specs, so that each comes after what it
-// needs; a circle is reported.
+// order lists the indexes of the steps so that each comes after what it needs; a cycle is
+// reported.
 func (x *expansion) order() []int {
 	order, err := x.c.orderOf(x.specs)
 	if err == nil {
@@ -215,7 +215,7 @@ func (x *expansion) order() []int {
 	return nil
 }
 
-// idle warns of nodes on which nothing would be done.
+// idle warns of nodes without anything to do.
 func (c *compiler) idle(blocks []*block.StepBlock) {
 	if len(c.Written["node"]) == 0 {
 		c.Warn(hcl.Range{}, "no nodes",

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestImports: the language touches no host and no network. It links nothing that
-// could, so that a plan can be judged anywhere, by anyone, without effect.
+// TestImports: the language touches no host and no network. It links nothing that could, so
+// that a plan can be checked anywhere, by anyone, without effect.
 func TestImports(t *testing.T) {
 	forbidden := []string{"net/http", "os/exec", "nodejoin/steps/transport", "nodejoin/steps/engine",
 		"nodejoin/steps/cluster",

@@ -56,7 +56,7 @@ func (p *Plan) load(path string, d *eval.Diags) {
 		}
 		p.early.Extend(source.DuplicateKeys(f.Body, p.files.Place))
 	}
-	// Before anything else is judged: the plan may be for a nodejoin that knows more.
+	// First of all: the plan may be for a newer nodejoin.
 	if !p.requiredVersion(bodies, d) {
 		p.broken = true
 		return
@@ -82,8 +82,8 @@ func (p *Plan) load(path string, d *eval.Diags) {
 	p.duplicates(p.early)
 }
 
-// twoPlans reports a folder in which two files are a whole plan each, with a cluster
-// and its nodes: else each of their blocks would be told to be there twice.
+// twoPlans reports a folder in which two files are a whole plan each, with a cluster and its
+// nodes. Otherwise each of their blocks would be reported as a duplicate.
 func (p *Plan) twoPlans(d *eval.Diags) bool {
 	nodes := map[string]bool{}
 	for _, b := range p.blocks["node"] {
@@ -105,7 +105,7 @@ func (p *Plan) twoPlans(d *eval.Diags) bool {
 	return false
 }
 
-// requiredVersion reports whether this nodejoin may judge the plan.
+// requiredVersion reports whether the plan accepts this nodejoin.
 func (p *Plan) requiredVersion(bodies []hcl.Body, d *eval.Diags) bool {
 	ok := true
 	for _, body := range bodies {
@@ -136,7 +136,7 @@ func (p *Plan) requiredVersion(bodies []hcl.Body, d *eval.Diags) bool {
 					"This nodejoin does not know its own version (%q), so required_version was not checked.", p.opt.Version)
 				continue
 			}
-			// A pre-release of a version is taken for that version.
+			// A pre-release counts as its version.
 			core, _ := have.SetPrerelease("")
 			if !want.Check(&core) {
 				ok = false
@@ -149,11 +149,10 @@ func (p *Plan) requiredVersion(bodies []hcl.Body, d *eval.Diags) bool {
 	return ok
 }
 
-// duplicates finds blocks that may be there once and names that are given twice.
-// Only the first of each counts from here on.
+// duplicates reports repeated blocks and names. Only the first of each is kept.
 func (p *Plan) duplicates(d *eval.Diags) {
 	for _, spec := range block.RootSpec.Blocks {
-		// artifacts are told apart by their arguments, too
+		// artifacts differ by their arguments too
 		if !spec.One && len(spec.Labels) == 0 || spec.Name == "artifact" {
 			continue
 		}

@@ -12,8 +12,8 @@ import (
 	"nodejoin/templates"
 )
 
-// manifestsBlock renders what the cluster is to have. The nodes are known then, and not
-// expanded yet.
+// manifestsBlock renders the objects that the cluster gets. The nodes are decoded by then, and
+// not yet expanded.
 func (c *compiler) manifestsBlock() {
 	blocks := c.Written["manifests"]
 	if len(blocks) == 0 {
@@ -71,7 +71,7 @@ func (c *compiler) manifestsBlock() {
 	}
 }
 
-// flannelManifest judges what is said of flannel's manifest.
+// flannelManifest checks the arguments for flannel's manifest.
 func (c *compiler) flannelManifest(s *eval.Section, w recipe.Wanted) {
 	k := c.Cluster
 	for _, name := range []string{"flannel_image", "flannel_cni_image"} {

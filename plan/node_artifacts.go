@@ -17,8 +17,8 @@ import (
 	"nodejoin/steps"
 )
 
-// sources gives the artifacts that a machine's recipe asks for; ok is false when
-// one is missing or wrong, which was reported.
+// sources returns the artifacts that a machine's recipe needs; ok is false if one is missing or
+// wrong, which was reported.
 func (c *compiler) sources(m *block.Machine, names []string) (map[string]steps.Source, bool) {
 	out, ok := map[string]steps.Source{}, true
 	for _, name := range names {
@@ -43,8 +43,8 @@ func (c *compiler) sources(m *block.Machine, names []string) (map[string]steps.S
 	return out, ok
 }
 
-// artifact is the block of an artifact that is closest to a machine; nil when there is
-// none, which is reported.
+// artifact returns the block of an artifact that fits a machine best; nil, reported, if there
+// is none.
 func (c *compiler) artifact(m *block.Machine, name string) *block.Artifact {
 	var best *block.Artifact
 	most := -1
@@ -136,7 +136,7 @@ func (c *compiler) upstream(m *block.Machine, name string, a *block.Artifact) (s
 
 func (c *compiler) clusterAt() hcl.Range { return c.Written["cluster"][0].DefRange }
 
-// failedBefore tells, the second time it is asked for the same thing, that it was reported.
+// failedBefore reports whether it was called before with the same key.
 func (c *compiler) failedBefore(key string) bool {
 	before := c.used["failed "+key]
 	c.used["failed "+key] = true
@@ -169,7 +169,7 @@ func (c *compiler) unusedArtifacts() {
 			"is taken from the mirror. Remove the mirror block, or the url or file of the artifacts that it holds.")
 	}
 	if c.used["mirror"] {
-		switch fi, err := c.Files.Stat(c.Mirror.Path); { // the files in it are told when the hosts are checked
+		switch fi, err := c.Files.Stat(c.Mirror.Path); { // missing files in it are reported when the hosts are checked
 		case errors.Is(err, fs.ErrNotExist):
 			c.Warn(c.Mirror.Range, "mirror is not there", "The folder %s does not exist on this machine, so nothing could "+
 				"be installed from here. Create it with the artifacts in it, or fix the path.", c.Mirror.Path)

@@ -5,7 +5,7 @@ import (
 	"nodejoin/plan/recipe"
 )
 
-// recipeInput is what the recipe is told of a machine.
+// recipeInput returns the input of the recipe for a machine.
 func recipeInput(k *block.ClusterBlocks, m *block.Machine) recipe.Input {
 	in := k.Base
 	in.Node, in.OS, in.Arch, in.DataDir = m.Name, m.OS, m.Arch, m.DataDir
@@ -21,7 +21,7 @@ func recipeInput(k *block.ClusterBlocks, m *block.Machine) recipe.Input {
 	return in
 }
 
-// componentOf is what the recipe is told of one program.
+// componentOf returns the recipe's input for one program.
 func componentOf(m *block.Machine, name string) recipe.Component {
 	k := m.Components[name]
 	return recipe.Component{Config: k.Config, Args: k.Args, Off: k.On != nil && !*k.On}

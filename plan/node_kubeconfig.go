@@ -16,7 +16,7 @@ import (
 	"nodejoin/plan/recipe"
 )
 
-// rightForm says what is to stand instead of credentials that are more than a node's.
+// rightForm says what to write instead of credentials that can do more than a node's.
 const rightForm = "Let each node get its own: join \"bootstrap_token\" {}. Or give a folder of kubeconfigs, each " +
 	"made with: kubeadm kubeconfig user --client-name system:node:NAME --org system:nodes"
 
@@ -63,9 +63,8 @@ type kubeconfigUser struct {
 	TokenFile string `json:"tokenFile,omitempty"`
 }
 
-// nodeKubeconfig reads the kubeconfig for a node's kubelet and writes it as the node
-// can use it: one context, every credential inside, the address of the API server that
-// nodes use.
+// nodeKubeconfig reads the kubeconfig for a node's kubelet and rewrites it for the node: one
+// context, every credential inside, the address of the API server that nodes use.
 func (c *compiler) nodeKubeconfig(m *block.Machine, j *recipe.Join) bool {
 	g := c.Cluster.JoinFile
 	path := g.Path
@@ -84,7 +83,7 @@ func (c *compiler) nodeKubeconfig(m *block.Machine, j *recipe.Join) bool {
 		return false
 	}
 	if err := yaml.Unmarshal(src, &f); err != nil {
-		return wrong("it is not a kubeconfig") // the parser's words could quote a secret
+		return wrong("it is not a kubeconfig") // the parser's error could quote a secret
 	}
 	head, user, why := f.current()
 	if why != "" {
@@ -124,7 +123,7 @@ func (c *compiler) nodeKubeconfig(m *block.Machine, j *recipe.Join) bool {
 	return err == nil
 }
 
-// current is what the file's current context names; why says what is missing.
+// current returns the cluster and user of the file's current context; why says what is missing.
 func (f *kubeconfigFile) current() (head kubeconfigHead, user kubeconfigUser, why string) {
 	for _, x := range f.Contexts {
 		if x.Name != f.CurrentContext {
@@ -149,8 +148,8 @@ func (f *kubeconfigFile) current() (head kubeconfigHead, user kubeconfigUser, wh
 	return head, user, "its current context is not in it"
 }
 
-// inline takes the files that a kubeconfig names into it: their paths mean nothing on
-// a node.
+// inline replaces the file names in a kubeconfig by the files' contents: their paths do not
+// exist on a node.
 func (c *compiler) inline(dir string, head *kubeconfigHead, user *kubeconfigUser) (why string) {
 	token := []byte(user.Token)
 	for _, p := range []struct {
@@ -177,7 +176,7 @@ func (c *compiler) inline(dir string, head *kubeconfigHead, user *kubeconfigUser
 	return ""
 }
 
-// nodeCertificate judges a client certificate that a node is to have.
+// nodeCertificate checks a client certificate for a node.
 func (c *compiler) nodeCertificate(m *block.Machine, path string, user kubeconfigUser) bool {
 	at := c.Cluster.JoinFile.S.At("path")
 	b, _ := pem.Decode(user.Cert)
@@ -220,7 +219,7 @@ func (c *compiler) nodeCertificate(m *block.Machine, path string, user kubeconfi
 	return true
 }
 
-// notOwn warns once of credentials that are not those of a node.
+// notOwn warns once of credentials that are not a node's.
 func (c *compiler) notOwn(path, what string) {
 	g := c.Cluster.JoinFile
 	if g.Warned[path] {

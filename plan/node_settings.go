@@ -18,9 +18,9 @@ import (
 	"nodejoin/steps/preflight"
 )
 
-// settings are what the recipe is told of the machine itself, from blocks that the rules
-// have accepted for this machine. A block of a profile may still have values that were
-// reported; they are left out.
+// settings converts the blocks of settings of a machine, which the rules have accepted, into
+// the recipe's input. A block of a profile may still have values that were reported; they are
+// left out.
 type settings struct {
 	recipe.Settings
 	m       *block.Machine
@@ -29,7 +29,7 @@ type settings struct {
 	at      map[string]hcl.Range   // where the setting stands that a step comes from
 }
 
-// machineSettings turns the blocks of settings into what the machine's recipe is told.
+// machineSettings sets the recipe's input for the machine itself.
 func (c *compiler) machineSettings(m *block.Machine) {
 	w := &settings{m: m, cluster: c.Cluster, place: c.Files.Place, at: map[string]hcl.Range{}}
 	for _, key := range slices.Sorted(maps.Keys(m.Said)) {

@@ -10,8 +10,8 @@ import (
 	"nodejoin/plan/rule"
 )
 
-// judge evaluates a step block that no node of the plan evaluates, to find what is
-// wrong with it: everything of its node is unknown.
+// judge evaluates a step block that is for no node of the plan, to find its mistakes:
+// everything about its node is unknown.
 func (c *compiler) judge(b *block.StepBlock) {
 	self := map[string]cty.Value{"vars": cty.DynamicVal}
 	for _, n := range []string{"name", "os", "arch", "management_ip", "hostname", "build", "data_dir"} {

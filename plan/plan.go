@@ -16,11 +16,11 @@ const Suffix = source.Suffix
 
 // Options are what a plan is read with.
 type Options struct {
-	// Version of this nodejoin, for required_version. One that is no semantic
-	// version ("dev") leaves required_version unchecked, with a warning.
+	// Version of this nodejoin, for required_version. If it is not a semantic version ("dev"),
+	// required_version is not checked, with a warning.
 	Version string
-	// Dir is the folder at which relative paths of the plan begin; "" = the plan's own.
-	// It is for a text that is judged before it lies where it will.
+	// Dir is the folder that relative paths of the plan start from; "" = the plan's own. It is
+	// for a plan that is checked before it is in its place.
 	Dir string
 	// Vars are values of variables by name, as given with --var. For a variable of
 	// type string the text is the value, else it is read as an expression.
@@ -31,9 +31,9 @@ type Options struct {
 	// Env looks up the controller's environment, for NODEJOIN_VAR_name and the
 	// function env. nil = no variable is set.
 	Env func(name string) (string, bool)
-	// Agent gives the agent program for an OS and architecture; connection is the
-	// type of the node's connection. It is called only where a recipe needs it.
-	// nil = such plans are refused.
+	// Agent returns the agent program for an OS and architecture; connection is the type of the
+	// node's connection. It is called only where a recipe needs it. nil = such plans are
+	// refused.
 	Agent func(os, arch, connection string) (steps.Source, error)
 	// Untrusted is for a plan of somebody else, such as that of a pull request: it reads no environment and no file
 	// outside its folder.
@@ -42,23 +42,22 @@ type Options struct {
 	Limits Limits
 }
 
-// Plan is a parsed plan: known to be HCL, not yet known to make sense.
+// Plan is a parsed plan: it is HCL, but may not be valid.
 type Plan struct {
 	opt    Options
 	files  *source.Files
 	blocks map[string][]*hcl.Block // by type, in order of files and lines
 	alone  bool                    // one file was named, not its folder
 	early  *eval.Diags             // problems of the structure, for Compile to report
-	// lost are the types of blocks that are written, rightly or not.
+	// lost are the types of blocks that occur, even if they are wrong.
 	lost map[string]bool
-	// broken: the text is no HCL, or is for another version; nothing more can be said.
+	// broken: the text is not HCL, or is for another version; it cannot be compiled.
 	broken bool
 }
 
-// Load reads a plan: one file, or every *.join.hcl of a directory. Its diagnostics
-// are those after which nothing more can be said: a text that is no HCL, a plan
-// for another version of nodejoin. The Plan is never nil, so that its Files can
-// show them. Everything else is found by Compile.
+// Load reads a plan: one file, or every *.join.hcl of a directory. Its diagnostics are those
+// that prevent compiling: text that is not HCL, a plan for another version of nodejoin. The
+// Plan is never nil, so that its Files can show them. Everything else is found by Compile.
 func Load(path string, opt Options) (*Plan, hcl.Diagnostics) {
 	p := &Plan{opt: opt, files: &source.Files{Parser: hclparse.NewParser(), Relative: map[string]string{}},
 		blocks: map[string][]*hcl.Block{}, early: eval.NewDiags(), lost: map[string]bool{}}

@@ -6,8 +6,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Sensitive reports whether the value of a variable must not be kept or shown: the
-// plan marks it so, in whatever way, or has no such variable.
+// Sensitive reports whether the value of a variable must not be kept or shown: the plan marks
+// it as sensitive, or has no such variable.
 func (p *Plan) Sensitive(name string) bool {
 	for _, b := range p.blocks["variable"] {
 		if b.Labels[0] != name {
@@ -24,7 +24,7 @@ func (p *Plan) Sensitive(name string) bool {
 	return true
 }
 
-// Shown is the text of one of Files without the defaults of sensitive variables.
+// Shown returns the text of one of Files without the defaults of sensitive variables.
 func (p *Plan) Shown(name string) []byte {
 	f := p.Files()[name]
 	if f == nil {
@@ -38,7 +38,7 @@ func (p *Plan) Shown(name string) []byte {
 		attrs, _ := b.Body.JustAttributes()
 		if a := attrs["default"]; a != nil {
 			r := a.Expr.Range()
-			// Of the same length, so that the places of later ones hold.
+			// Of the same length, so that later positions stay valid.
 			for i := r.Start.Byte; i < r.End.Byte && i < len(out); i++ {
 				if out[i] != '\n' {
 					out[i] = '*'

@@ -19,8 +19,8 @@ type shape struct {
 	ports []recipe.Port // of its programs
 }
 
-// recipe gives the steps that make the machine a node of the cluster, and their
-// shape; none when the machine cannot be one, which was reported.
+// recipe returns the steps that make the machine a node of the cluster, and their shape; none,
+// reported, if it cannot be one.
 func (c *compiler) recipe(m *block.Machine, spare int) ([]steps.Spec, *shape) {
 	if c.Cluster == nil {
 		s := &shape{made: rule.Made{}}
@@ -89,7 +89,8 @@ func (c *compiler) newShape(m *block.Machine, in recipe.Input) (*shape, error) {
 	specs := r.Steps()
 	for i := range specs {
 		s.made.Add(c.Plan, m, specs[i])
-		// A step that installs an artifact stands for that block: it is where a digest is fixed.
+		// The source of a step that installs an artifact is the artifact's block: that is where
+		// to fix a digest.
 		src, ok := kinds.Installs(specs[i])
 		if !ok {
 			continue
@@ -143,7 +144,7 @@ func (c *compiler) orderOf(specs []steps.Spec) ([]int, error) {
 	return order, nil
 }
 
-// danglingError says that a step comes after one that there is not.
+// danglingError is a step that comes after one that does not exist.
 type danglingError struct{ step, after string }
 
 func (e *danglingError) Error() string {

@@ -18,10 +18,10 @@ type Compiled struct {
 	Rollout   Rollout
 }
 
-// Rollout says how Nodes are changed that serve pods.
+// Rollout limits how Nodes that serve pods are changed.
 type Rollout struct {
-	MaxUnavailable int // Nodes out of service at once, those that are so already included
-	MaxFailures    int // failed hosts after which no further one is begun
+	MaxUnavailable int // Nodes out of service at once, including those that already are
+	MaxFailures    int // failed hosts after which no further host is started
 }
 
 // What the blocks of a plan say is kept as they are decoded.

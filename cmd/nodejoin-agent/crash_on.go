@@ -15,11 +15,11 @@ import (
 	"nodejoin/steps/host"
 )
 
-// crashing is a host whose process ends at once, with nothing tidied up, when its Nth
-// mutating call returns. N is what the file crash-after in nodejoin's folder says;
-// without that file the host is as it is. The file goes with the process, so that the
-// next one lives; the file crashed then tells what the last call was. The acceptance
-// tests alone build the agent with this.
+// crashing is a host whose process ends at once, without cleaning up, when its Nth mutating
+// call returns. N is what the file crash-after in nodejoin's folder says; without that file the
+// host is as it is. The file goes with the process, so that the next one lives; the file
+// crashed then says what the last call was. The acceptance tests alone build the agent with
+// this.
 func crashing(h host.Host, dataDir string) host.Host {
 	order := filepath.Join(dataDir, "crash-after")
 	text, err := os.ReadFile(order)

@@ -1,6 +1,6 @@
-// Command nodejoin-agent runs the steps of a plan on the machine it lies on. It is
-// pushed and started by nodejoin over SSH and speaks over its standard input and
-// output; supervise and boot are its modes as a service. It reads no plan.
+// Command nodejoin-agent runs the steps of a plan on its machine. It is pushed and started by
+// nodejoin over SSH and speaks over its standard input and output; supervise and boot are its
+// modes as a service. It reads no plan.
 package main
 
 import (

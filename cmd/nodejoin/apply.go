@@ -177,8 +177,8 @@ func (x *applyCommand) confirm(ctx context.Context, r *engine.Report) error {
 		"review the changes with 'nodejoin plan', then run apply with --auto-approve")
 }
 
-// confirmRemoval asks before most of what was made on a node goes: a plan that lost its
-// blocks by mistake looks the same as one that gave them up.
+// confirmRemoval asks before most of what was made on a node is removed: a plan that lost its
+// blocks by mistake looks the same as one that dropped them.
 func (x *applyCommand) confirmRemoval(ctx context.Context, r *engine.Report) error {
 	if x.removal || x.resumed != nil {
 		return nil

@@ -220,7 +220,7 @@ func (b *bundle) part(dir string, p collect.Part) {
 	}
 }
 
-// write writes the file, all of it or nothing.
+// write writes the whole file or nothing.
 func (b *bundle) write(name string) error {
 	var buf bytes.Buffer
 	z := zip.NewWriter(&buf)

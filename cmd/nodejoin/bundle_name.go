@@ -13,8 +13,8 @@ const (
 	maxElement  = 100 // bytes of one
 )
 
-// name makes the name of an entry in the folder dir, which ends in a slash, of what a host calls it. Each is given
-// once, also on systems that do not tell capitals apart.
+// name makes the name of an entry in the folder dir, which ends in a slash, of what a host
+// calls it. Each name is used once, also on systems that ignore case.
 func (b *bundle) name(dir, said string) string {
 	var parts []string
 	for _, p := range strings.FieldsFunc(said, func(r rune) bool { return r == '\\' || r == '/' || r == ':' }) {
@@ -39,7 +39,7 @@ func (b *bundle) name(dir, said string) string {
 	return name
 }
 
-// element is one part of a name that every system takes for a plain file or folder.
+// element is one part of a name that every system accepts as a plain file or folder.
 func element(p string) string {
 	p = strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(" ._-+()[]{}@,=~#%", r) {

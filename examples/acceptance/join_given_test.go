@@ -80,7 +80,8 @@ func (b *bed) give(to, from string) {
 	}
 }
 
-// sdn gives the example plan the archive of windows-container-networking: a pair for planWith.
+// sdn returns the example plan the archive of windows-container-networking: a pair for
+// planWith.
 func (b *bed) sdn() []string {
 	b.t.Helper()
 	_, others, err := mirror.Make(b.t.Context(), componentSet(b.t), mirror.Others)

@@ -155,7 +155,7 @@ func set(t *testing.T, n plan.Node) (out []kinds.Registry) {
 	return out
 }
 
-// before gives the machine other values of all that the steps set.
+// before returns the machine other values of all that the steps set.
 func before(t *testing.T, ctx context.Context, h host.Host, list []kinds.Registry) {
 	t.Helper()
 	for _, a := range list {

@@ -25,8 +25,8 @@ const (
 // broadcast and of the source VIP, and the two that HNS takes for its gateway.
 const SpareAddresses = 5
 
-// nodeNetworks reads how large the network of a node is, and holds the networks
-// against what nodes need besides.
+// nodeNetworks reads how large the network of a node is, and compares the networks with other
+// ones that nodes use.
 func nodeNetworks(s *eval.Section, k *ClusterBlocks) {
 	k.NodeMask = int(s.Int("node_cidr_mask", DefaultNodeMask, smallestNode, DefaultNodeMask))
 	k.NodeMaskGiven = s.Has("node_cidr_mask")

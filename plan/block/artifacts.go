@@ -28,8 +28,8 @@ type Artifact struct {
 	ForVersion string
 }
 
-// Fits reports whether an artifact is for the nodes of an OS and architecture, and how
-// closely it says so.
+// Fits reports whether an artifact is for nodes of an OS and architecture, and how many of the
+// two it names.
 func (a *Artifact) Fits(os, arch string) (closeness int, ok bool) {
 	if a.OS != "" && a.OS != os || a.Arch != "" && a.Arch != arch {
 		return 0, false
@@ -81,7 +81,7 @@ func decodeMirror(sc *eval.Scope, blocks []*hcl.Block) *mirror {
 	return out
 }
 
-// source reads url, file, sha256 and sha512. Where need is set one of url and file must be there.
+// source reads url, file, sha256 and sha512. If need is set, url or file is required.
 func artifactSource(s *eval.Section, at hcl.Range, need bool) steps.Source {
 	src := steps.Source{URL: s.Str("url"), SHA256: strings.ToLower(s.Str("sha256")),
 		SHA512: strings.ToLower(s.Str("sha512"))}
@@ -115,7 +115,7 @@ func artifactSource(s *eval.Section, at hcl.Range, need bool) steps.Source {
 	return src
 }
 
-// notHex says that s has other characters than hex digits, "" when it has none.
+// notHex returns a note if s has characters other than hex digits, and else "".
 func notHex(s string) string {
 	if strings.Trim(s, "0123456789abcdef") == "" {
 		return ""

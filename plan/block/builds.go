@@ -9,7 +9,7 @@ import (
 	"nodejoin/plan/eval"
 )
 
-// SandboxBuild is the build of a sandbox that names none.
+// SandboxBuild is the default build of a sandbox.
 const SandboxBuild = "10.0.20348"
 
 // ownLabels are set by the kubelet itself, from what it runs on (kubernetes
@@ -17,7 +17,7 @@ const SandboxBuild = "10.0.20348"
 var ownLabels = map[string]bool{"kubernetes.io/os": true, "kubernetes.io/arch": true, "kubernetes.io/hostname": true,
 	"node.kubernetes.io/windows-build": true}
 
-// labelKeys judges the keys of labels and taints by name.
+// labelKeys checks the keys of labels and taints.
 func labelKeys(s *eval.Section, p *profile, version string) {
 	if version == "" {
 		return
@@ -44,7 +44,7 @@ func labelKeys(s *eval.Section, p *profile, version string) {
 	}
 }
 
-// KnownBuild is the build of a Windows machine as the plan says it; "" = it does not.
+// KnownBuild is the build of a Windows machine by the plan; "" if the plan does not give it.
 func (m *Machine) KnownBuild() string {
 	if box := m.Connection.Sandbox; box != nil {
 		return cmp.Or(box.Build, SandboxBuild)

@@ -111,7 +111,7 @@ func decodeCluster(sc *eval.Scope, b *hcl.Block) *ClusterBlocks {
 
 var caHash = regexp.MustCompile(`^sha256:[0-9a-fA-F]{64}$`)
 
-// addresses reads the networks and holds them against each other.
+// addresses reads the networks and compares them with each other.
 func clusterNetworks(s *eval.Section, k *ClusterBlocks) {
 	k.Pods, k.Pods6 = networkArg(s, "pod_cidr", defaultPodCIDR)
 	k.Services, k.services6 = networkArg(s, "service_cidr", defaultServiceCIDR)

@@ -15,8 +15,8 @@ import (
 	"nodejoin/plan/recipe"
 )
 
-// Components are the blocks that change what a recipe says to a program of
-// Kubernetes, with what the program is called in the tables.
+// Components are the blocks that change what a recipe writes for a program of Kubernetes, with
+// the program's name in the tables.
 var Components = []struct{ Block, program string }{
 	{"kubelet", compat.KubeletProgram},
 	{"kube_proxy", compat.KubeProxyProgram},
@@ -43,7 +43,7 @@ func componentAttrs(file string) []eval.Attr {
 	}
 }
 
-// component is what a kubelet or kube_proxy block says.
+// component is a kubelet or kube_proxy block.
 type component struct {
 	Config map[string]any
 	Args   []string
@@ -51,8 +51,8 @@ type component struct {
 	Only   []osOnly
 }
 
-// osOnly is a field that nodes of one OS cannot have. Which one a node runs is known
-// only where profile and node are laid upon each other.
+// osOnly is a field that nodes of one OS cannot have. The OS is known only once a node is laid
+// over its profile.
 type osOnly struct {
 	Not   string // "windows" or "linux"
 	Field string // with dots
@@ -78,7 +78,7 @@ func componentBlocks(s *eval.Section, ctx *hcl.EvalContext, version string) map[
 	return out
 }
 
-// over gives what holds when own is said on top of base.
+// over returns own laid over base.
 func (own component) over(base component) component {
 	out := component{Config: recipe.Merge(base.Config, own.Config), Args: slices.Clone(base.Args), On: cmp.Or(own.On,
 		base.On), Only: slices.Clone(own.Only)}
@@ -118,13 +118,13 @@ func componentsOver(own, base map[string]component) map[string]component {
 	return out
 }
 
-// FlagName is the name of a flag as the programs read it: underscores count as dashes.
+// FlagName returns the name of a flag as the programs read it: underscores become dashes.
 func FlagName(arg string) string {
 	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	return strings.ReplaceAll(name, "_", "-")
 }
 
-// componentJudge holds one block against the version tables.
+// componentJudge checks one block against the version tables.
 type componentJudge struct {
 	s              *eval.Section
 	block, program string
@@ -150,14 +150,14 @@ func (j *componentJudge) on() *bool {
 	return &on
 }
 
-// config reads and judges the argument "config"; nil when there is none.
+// config reads and checks the argument "config"; nil when there is none.
 func (j *componentJudge) config() map[string]any {
 	out := j.s.Object("config", "the program's configuration file is one")
 	j.fields(nil, out)
 	return out
 }
 
-// at is where the field of a path stands, or the nearest thing around it.
+// at returns the place of a field, or of the nearest block around it.
 func (j *componentJudge) at(path []string) hcl.Range {
 	at := j.s.At("config")
 	a := j.s.Attrs["config"]
@@ -185,7 +185,7 @@ func (j *componentJudge) at(path []string) hcl.Range {
 	return at
 }
 
-// fields judges every field below a path.
+// fields checks every field below a path.
 func (j *componentJudge) fields(path []string, object map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		here := append(slices.Clone(path), name)
@@ -238,7 +238,7 @@ func (j *componentJudge) hasFields(path string) bool {
 	})
 }
 
-// verdict reports what the tables say against a flag, field or gate; true when it is accepted.
+// verdict reports a flag, field or gate that the tables reject; true if they accept it.
 func (j *componentJudge) verdict(at hcl.Range, what string, v compat.Verdict) bool {
 	switch v.Status {
 	case compat.OK, compat.NoVersion:
@@ -310,7 +310,7 @@ func (j *componentJudge) systems(path []string, v any) {
 	note("windows", why)
 }
 
-// gates judges the field featureGates.
+// gates checks the field featureGates.
 func (j *componentJudge) gates(path []string, v any) {
 	object, ok := v.(map[string]any)
 	if !ok {
@@ -333,7 +333,7 @@ func (j *componentJudge) gates(path []string, v any) {
 	}
 }
 
-// args reads and judges the argument "extra_args".
+// args reads and checks the argument "extra_args".
 func (j *componentJudge) args() []string {
 	list := j.s.Strs("extra_args")
 	seen := map[string]bool{}
@@ -383,7 +383,7 @@ func (j *componentJudge) flag(at hcl.Range, arg, name string) {
 	j.verdict(at, "flag", v)
 }
 
-// endingFlags make the programs print or write something and end.
+// endingFlags make the programs print or write something and exit.
 var endingFlags = map[string]bool{"version": true, "help": true, "h": true, "cleanup": true, "init-only": true,
 	"write-config-to": true}
 
@@ -409,8 +409,8 @@ const (
 	byJoin    = "it holds the credentials that nodejoin obtains for the node"
 )
 
-// ownedFields are fields of the configuration files that other steps of the node
-// depend on, or that another block says, with what to do in place.
+// ownedFields are fields of the configuration files that other steps of the node depend on, or
+// that another block sets, with what to do instead.
 var ownedFields = map[string]map[string]string{
 	"kubelet": {
 		"apiVersion": byRecipe, "kind": byRecipe,
@@ -442,7 +442,7 @@ var ownedFields = map[string]map[string]string{
 	},
 }
 
-// ownedOldFlags are flags of older versions that nodejoin gives itself there.
+// ownedOldFlags are flags that nodejoin sets itself for older versions.
 var ownedOldFlags = map[string]string{
 	"container-runtime": byRuntime, "docker-endpoint": byRuntime,
 	"pod-infra-container-image": "give the argument \"pause_image\" of the runtime block",
@@ -450,7 +450,7 @@ var ownedOldFlags = map[string]string{
 	"logtostderr": byLog, "log-file": byLog, "log-dir": byLog,
 }
 
-// ownedFlags are the flags that nodejoin gives itself, and those for the fields above.
+// ownedFlags are the flags that nodejoin sets itself, and those for the fields above.
 var ownedFlags = map[string]map[string]string{
 	"kubelet": {
 		"windows-service": byRecipe, "config": byRecipe, "config-dir": "give the fields in the argument \"config\"",

@@ -7,7 +7,7 @@ import (
 	"nodejoin/plan/eval"
 )
 
-// JSONFile warns of a file that is named JSON and is none, such as one with comments.
+// JSONFile warns of a file that is named JSON but is not JSON, for example because of comments.
 func JSONFile(s *eval.Section, args map[string]any) {
 	path, _ := args["path"].(string)
 	text, _ := args["content"].(string)

@@ -7,7 +7,7 @@ import (
 	"nodejoin/plan/source"
 )
 
-// Plan is a plan as its blocks say it: values with their places, each block checked by itself.
+// Plan is a decoded plan: values with their places, each block checked by itself.
 type Plan struct {
 	*eval.Scope
 	Written map[string][]*hcl.Block // the blocks, by type, in order of files and lines
@@ -32,7 +32,7 @@ type mirror struct {
 // Decode reads the blocks of a plan, in the order in which they can depend on each other.
 func Decode(p *Plan, in eval.Inputs) {
 	for _, b := range p.Written["nodejoin"] {
-		p.Section(Root("nodejoin"), b, p.Ctx) // Load has judged its one argument
+		p.Section(Root("nodejoin"), b, p.Ctx) // Load has checked its one argument
 	}
 	p.Refs = p.Files.References()
 	p.Variables(Root("variable"), p.Written["variable"], in, p.Refs)

@@ -1,4 +1,4 @@
-// Package block is the floor of blocks of the language: one file per block decodes it into values
-// with the places where they stand in the plan, and judges it by itself. What two blocks say to each
-// other is judged by package rule.
+// Package block decodes the blocks of the language, one file per block, into values with their
+// places in the plan, and checks each block by itself. Rules between blocks are in package
+// rule.
 package block

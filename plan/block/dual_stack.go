@@ -62,7 +62,7 @@ func families(v4, v6 netip.Prefix) string {
 	return v4.String() + "," + v6.String()
 }
 
-// dualStack holds networks of both families against each other and the version.
+// dualStack checks networks of both families against each other and the version.
 func dualStack(s *eval.Section, k *ClusterBlocks) {
 	with, without := "pod_cidr", "service_cidr"
 	if k.services6.IsValid() {
@@ -82,7 +82,7 @@ func dualStack(s *eval.Section, k *ClusterBlocks) {
 	}
 }
 
-// address6 gives an address of IPv6 of a machine as programs write it; "" when it is wrong.
+// address6 returns a machine's IPv6 address in canonical form; "" if it is wrong.
 func address6(s *eval.Section, argument, text string) string {
 	ip, err := netip.ParseAddr(text)
 	if err != nil || !ip.Is6() || ip.Is4In6() || ip.Zone() != "" || !ip.IsGlobalUnicast() {

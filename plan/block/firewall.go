@@ -12,7 +12,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// firewallSpec is what of the Windows Firewall is nodejoin's.
+// firewallSpec is the part of the Windows Firewall that nodejoin manages.
 var firewallSpec = &eval.Spec{Name: "firewall", One: true, Doc: "the rules of the Windows Firewall that a node gets",
 	Attrs: []eval.Attr{
 		{Name: "manage", Typ: cty.Bool, Doc: "false: someone else opens the ports of the node (10250/tcp, and 4789/udp " +
@@ -65,7 +65,7 @@ func (j *settingJudge) remote(s *eval.Section) {
 	}
 }
 
-// Ports is a range.
+// Ports is a range of ports.
 type Ports struct{ First, Last uint64 }
 
 // PortRanges reads "80,8000-8010"; why says what is wrong with it.

@@ -18,20 +18,20 @@ import (
 // hostSetting is an argument of the host block.
 type hostSetting struct {
 	Attr eval.Attr
-	// judge finds what is wrong with the value, wherever it stands; nil = nothing can be.
+	// judge reports what is wrong with the value; nil = every value is valid.
 	judge func(j *settingJudge, name string)
-	// Anywhere: not of Windows alone.
+	// Anywhere: it is for Linux too.
 	Anywhere bool
 	// Usual is the value that "defaults" gives, where the argument is not given; cty.NilVal = none.
 	Usual cty.Value
 }
 
-// hostSettings are the arguments of the host block. A setting that is not given is left as
-// the machine has it, or with "defaults" is as those who run many Windows nodes set it: the
-// ports, updates and names of SMB shares as kubernetes-sigs/image-builder (ansible/windows,
+// hostSettings are the arguments of the host block. A setting that is not given is left as the
+// machine has it, or with "defaults" is set as the projects that run many Windows nodes set it:
+// the ports, updates and names of SMB shares as kubernetes-sigs/image-builder (ansible/windows,
 // systemprep), the exclusions as it and openshift/windows-machine-config-operator, the
-// keep-alive as kubernetes cluster/gce/windows. Nobody of them turns on long paths; volumes of
-// pods come near to the limit. A page file is for a machine's memory and disk to say.
+// keep-alive as kubernetes cluster/gce/windows. None of them turns on long paths, but volumes
+// of pods come close to the limit. The right page file depends on a machine's memory and disk.
 var hostSettings = []hostSetting{
 	{Attr: eval.Attr{Name: "hostname", Typ: cty.String, Doc: "the machine's own name: letters, digits and '-', at " +
 		"most 63, without a domain; each machine needs its own, so it usually stands in a node block (hostname = " +
@@ -137,8 +137,8 @@ func (j *settingJudge) host() {
 	}
 }
 
-// authorities judges a list of certificates: each element is one or more authorities in
-// PEM, and none comes twice.
+// authorities checks a list of certificates: each element is one or more authorities in PEM,
+// and none is repeated.
 func (j *settingJudge) authorities(name string) {
 	seen := map[string]bool{}
 	for i, text := range j.Strs(name) {
@@ -170,7 +170,7 @@ func (j *settingJudge) oneOf(name string, words []string) {
 	}
 }
 
-// onlyTrue is for what can be asked for, and not against.
+// onlyTrue reports a false argument: it can turn something on, but not off.
 func (j *settingJudge) onlyTrue(name string) {
 	if !j.Bool(name) {
 		j.Fail(name, "argument without effect", "%s = false leaves the machine as it is. Remove it.", name)

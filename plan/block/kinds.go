@@ -21,8 +21,8 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// Kind is how a step block of one kind is decoded. It is derived from the
-// kind's argument struct, so that a new kind is a new block at once.
+// Kind describes how a step block of one kind is decoded. It is derived from the kind's
+// argument struct, so a new kind needs no code here.
 type Kind struct {
 	steps.Kind
 	Block  *eval.Spec
@@ -47,7 +47,7 @@ type Argument struct {
 	Why      string
 }
 
-// KindSpecs are made once: kinds do not change while a program runs.
+// KindSpecs returns all kinds by name. It builds them once.
 var KindSpecs = sync.OnceValue(func() map[string]*Kind {
 	out := map[string]*Kind{}
 	for _, k := range kinds.Catalog() {
@@ -98,7 +98,7 @@ func (s *Kind) fields(t reflect.Type) {
 	}
 }
 
-// CtyType is the type that the language gives a field.
+// CtyType returns the type of a field in the language.
 func CtyType(t reflect.Type) cty.Type {
 	if t == DurationType || t == BytesType || IsText(t) {
 		return cty.String
@@ -250,7 +250,7 @@ func (s *Kind) title(step any, args map[string]any) string {
 	return cmp.Or(strings.Join(names, `\`), s.Name)
 }
 
-// replacedKinds are kinds that there were once, and what takes their place.
+// replacedKinds are former kinds, with their replacements.
 var replacedKinds = map[string]string{
 	"require": "a step \"preflight\" takes its place, whose argument only names the findings to look for, " +
 		"as in only = [\"administrator\", \"disk-space\"]",

@@ -4,7 +4,7 @@ import (
 	"nodejoin/plan/eval"
 )
 
-// joinFile is what join "kubeconfig" names: one file, or a folder with one for each node.
+// joinFile is the path of join "kubeconfig": one file, or a folder with one for each node.
 type joinFile struct {
 	Path   string
 	Folder bool
@@ -13,7 +13,7 @@ type joinFile struct {
 }
 
 // nodeGroup is the group, and with the node's name the user, that the node authorizer
-// takes for a kubelet (kubernetes.io, "Using Node Authorization").
+// recognizes as a kubelet (kubernetes.io, "Using Node Authorization").
 const (
 	NodeGroup = "system:nodes"
 	NodeUser  = "system:node:"

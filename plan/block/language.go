@@ -14,7 +14,7 @@ var taintSpec = &eval.Spec{Name: "taint", Doc: "a taint of the Node", Attrs: []e
 	{Name: "effect", Typ: cty.String, Required: true, Doc: "NoSchedule, PreferNoSchedule or NoExecute"},
 }}
 
-// machineAttrs may stand in a profile and in a node; those of the node win.
+// machineAttrs may be in a profile and in a node; those of the node win.
 var machineAttrs = []eval.Attr{
 	{Name: "os", Typ: cty.String, Doc: "\"windows\" or \"linux\""},
 	{Name: "arch", Typ: cty.String, Doc: "\"amd64\" (default) or \"arm64\""},
@@ -153,7 +153,7 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 	{Name: "step", Labels: []string{"kind", "name"}, Doc: "one step of any kind", Attrs: StepAttrs},
 }}
 
-// StepAttrs may stand in every step block, besides the arguments of its kind.
+// StepAttrs may be in every step block, besides the arguments of its kind.
 var StepAttrs = []eval.Attr{
 	{Name: "for_each", Typ: cty.DynamicPseudoType, Static: true,
 		Doc: "a map or set of strings: one step for each element, named NAME_KEY"},

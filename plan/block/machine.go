@@ -34,7 +34,7 @@ type Machine struct {
 	IPAt    hcl.Range // where the plan gives its address, if it does
 	IP6At   hcl.Range // where it gives that of IPv6
 	MaxPods int
-	// OwnMaxPods and inheritedMaxPods are what the block and its profile say; 0 = nothing.
+	// OwnMaxPods and InheritedMaxPods are those of the block and of its profile; 0 = not given.
 	OwnMaxPods, InheritedMaxPods int
 	Conn                         *eval.Section // the connection block
 	GivenLabels                  map[string]string
@@ -48,14 +48,14 @@ type Machine struct {
 	SettingAt                    map[string]hcl.Range // where the setting stands that a step comes from
 }
 
-// Forget drops what only rules look at: of thousands of machines it is as much as all
-// their steps. Of the node block the place remains.
+// Forget drops what only rules use: for thousands of machines it is as much as all their steps.
+// The place of the node block remains.
 func (m *Machine) Forget() { m.Section, m.Conn, m.Said = nil, nil, nil }
 
 var taintEffects = []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}
 
-// sameTaint is the index of the taint that stands for the same thing, -1 when
-// there is none: a Node has one taint for a key and an effect.
+// sameTaint returns the index of the taint with the same key and effect, of which a Node has
+// one; -1 without one.
 func sameTaint(list []kube.Taint, t kube.Taint) int {
 	return slices.IndexFunc(list, func(o kube.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect })
 }
@@ -66,12 +66,12 @@ var (
 	stepNameRE = regexp.MustCompile(`^[a-z0-9_]+$`)
 )
 
-// longestNodeName is what the value of a label can have, as the kubelet makes one of the
-// name (kubernetes pkg/kubelet/kubelet_node_status.go, initialNode). The API would take 253.
+// longestNodeName is the longest value of a label, since the kubelet makes a label of the name
+// (kubernetes pkg/kubelet/kubelet_node_status.go, initialNode). The API would take 253.
 const longestNodeName = 63
 
-// badLabel says why key=value is no Kubernetes label, "" when it is one
-// (apimachinery pkg/util/validation: IsQualifiedName, IsValidLabelValue).
+// badLabel says why key=value is not a Kubernetes label; "" if it is one (apimachinery
+// pkg/util/validation: IsQualifiedName, IsValidLabelValue).
 func badLabel(key, value string) string {
 	prefix, name, slash := strings.Cut(key, "/")
 	if !slash {
@@ -114,7 +114,7 @@ func decodeNodes(sc *eval.Scope, b *hcl.Block, profiles map[string]*profile, ver
 	return out
 }
 
-// nodeCount is the argument "count"; 0 when it is wrong.
+// nodeCount returns the argument "count"; 0 if it is wrong.
 func nodeCount(sc *eval.Scope, a *hcl.Attribute) int64 {
 	v, _, o := sc.Evaluate(a.Expr, sc.Ctx, "count", cty.Number, eval.Allow{})
 	if o == eval.IsNull {
@@ -175,7 +175,7 @@ func decodeNode(sc *eval.Scope, b *hcl.Block, ctx *hcl.EvalContext, name string,
 	return m
 }
 
-// nodeName judges the name of the Node.
+// nodeName checks the name of the Node.
 func nodeName(m *Machine) {
 	if m.Name == "" || len(m.Name) <= longestNodeName && dnsName.MatchString(m.Name) {
 		return
@@ -209,7 +209,7 @@ func nodeAddresses(s *eval.Section, m *Machine) {
 	}
 }
 
-// vars are the values that steps read as self.vars.NAME. They may be sensitive.
+// nodeVars returns the values that steps read as self.vars.NAME. They may be sensitive.
 func nodeVars(s *eval.Section, ctx *hcl.EvalContext) cty.Value {
 	a := s.Attrs["vars"]
 	if a == nil {
@@ -230,7 +230,7 @@ func nodeVars(s *eval.Section, ctx *hcl.EvalContext) cty.Value {
 	return v
 }
 
-// connection reads how a machine is reached.
+// decodeConnection reads how a machine is reached.
 func decodeConnection(s *eval.Section, b *hcl.Block, ctx *hcl.EvalContext, m *Machine) {
 	sc := s.Scope
 	blocks := s.Blocks.OfType("connection")
@@ -329,7 +329,7 @@ func validHostKey(s string) bool {
 	return err == nil && len(raw) > 4+len(fields[0]) && string(raw[4:4+len(fields[0])]) == fields[0]
 }
 
-// withoutEffectSSH reports what a pinned host key leaves without effect. A jump host
+// withoutEffectSSH reports arguments that a pinned host key leaves without effect. A jump host
 // of the plan is verified by known_hosts and accept_new, whatever is pinned.
 func withoutEffectSSH(s *eval.Section) {
 	if !s.Has("host_key") || s.Has("jump") || s.Misspelt("jump") {

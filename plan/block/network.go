@@ -126,7 +126,8 @@ func (m *Machine) Addresses() (out []GivenAddress) {
 	return out
 }
 
-// PrivateBlock is the block of RFC 1918 that holds the address, the zero Prefix when none does.
+// PrivateBlock returns the RFC 1918 block that contains the address; the zero Prefix if none
+// does.
 func PrivateBlock(ip netip.Addr) netip.Prefix {
 	for _, p := range []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
 		netip.MustParsePrefix("192.168.0.0/16")} {

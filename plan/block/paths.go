@@ -11,15 +11,15 @@ import (
 	"nodejoin/steps/host"
 )
 
-// reserved device names of Windows, with or without an extension; spaces before
-// that do not count (learn.microsoft.com/windows/win32/fileio/naming-a-file).
+// reserved device names of Windows, with or without an extension; spaces before the extension
+// are ignored (learn.microsoft.com/windows/win32/fileio/naming-a-file).
 var reserved = regexp.MustCompile(`(?i)^(con|conin\$|conout\$|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?$`)
 
 // maxElement bounds one name in a path: NTFS (255 UTF-16 units) and the file
 // systems of Linux (255 bytes). A file is first written under a longer name.
 var maxElement = 255 - len(host.TempName(""))
 
-// BadPath says why p is no absolute path on an OS, "" when it is one.
+// BadPath says why p is not an absolute path on an OS; "" if it is one.
 func BadPath(os, p string) string {
 	if strings.ContainsAny(p, "\x00\r\n") {
 		return "it holds a control character"
@@ -80,8 +80,8 @@ func BadPath(os, p string) string {
 	return ""
 }
 
-// units is the length of a name as file systems count it: in UTF-16 units on
-// Windows, in bytes elsewhere.
+// units returns the length of a name as file systems count it: in UTF-16 units on Windows, in
+// bytes elsewhere.
 func units(os, s string) int {
 	if os == "windows" {
 		return len(utf16.Encode([]rune(s)))

@@ -39,9 +39,9 @@ func TestBadPathLengths(t *testing.T) {
 	}
 }
 
-// FuzzPaths: whatever a path is, it is judged without a panic, and one that is
-// taken is absolute, stays itself when it is taken apart and put together, and
-// leaves room for the name under which it is written.
+// FuzzPaths: whatever a path is, it is checked without a panic, and one that is taken is
+// absolute, stays itself when it is taken apart and put together, and leaves room for the name
+// under which it is written.
 func FuzzPaths(f *testing.F) {
 	for _, p := range []string{`C:\k`, `c:/k/`, `C:\`, `\\?\C:\k`, `C:\con.txt`, "/etc/a", "/", "/a/..", "", "C:",
 		`C:\k\a:b`, "/a\x00b", "C:\\\xff", `C:\日本`, "/a//b/./c"} {

@@ -14,7 +14,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// profile is what a profile block, or the same arguments of a node, say.
+// profile is a profile block, or the same arguments of a node.
 type profile struct {
 	*eval.Section            // the block
 	Names             string // the profile that the block names; "" = none
@@ -31,7 +31,7 @@ type profile struct {
 	settings          Settings
 }
 
-// over gives what holds when p is said on top of base.
+// over returns p laid over base.
 func (p *profile) over(base *profile) *profile {
 	out := &profile{Section: p.Section, Names: p.Names, OwnMaxPods: p.OwnMaxPods, known: p.known, OS: cmp.Or(p.OS,
 		base.OS), arch: cmp.Or(p.arch, base.arch), dataDir: cmp.Or(p.dataDir, base.dataDir), build: cmp.Or(p.build,
@@ -182,7 +182,7 @@ var (
 	architectures = []string{"amd64", "arm64"}
 )
 
-// knownOS reports an operating system that there is not.
+// knownOS reports an unknown operating system.
 func knownOS(s *eval.Section, name, os string) {
 	if os != "" && !slices.Contains(systems, os) {
 		s.Fail(name, "unknown operating system", "%q is not an operating system that nodejoin knows.%s", os,
@@ -190,7 +190,7 @@ func knownOS(s *eval.Section, name, os string) {
 	}
 }
 
-// knownArch reports an architecture that there is not.
+// knownArch reports an unknown architecture.
 func knownArch(s *eval.Section, name, arch string) {
 	if arch != "" && !slices.Contains(architectures, arch) {
 		s.Fail(name, "unknown architecture", "%q is not an architecture that nodejoin knows. Use %s.", arch,

@@ -11,7 +11,7 @@ import (
 	"nodejoin/steps"
 )
 
-// proxySpec is the way of a machine to the outside.
+// proxySpec is the proxy of a machine.
 var proxySpec = &eval.Spec{Name: "proxy", One: true,
 	Doc: "the proxy of the machine and of the services that talk to the outside, as environment variables",
 	Attrs: []eval.Attr{

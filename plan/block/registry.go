@@ -8,7 +8,7 @@ import (
 )
 
 // registryHost is the host part of an image's name (distribution reference/regexp.go,
-// DomainRegexp; in lower case, as Windows does not tell folders apart by case).
+// DomainRegexp; in lower case, because folders on Windows ignore case).
 var registryHost = regexp.MustCompile(
 	`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*(:[0-9]{1,5})?$`)
 

@@ -10,20 +10,19 @@ import (
 	"nodejoin/plan/eval"
 )
 
-// settingSpecs are the blocks of what holds for the machine itself, in a profile and
-// in a node. Of the node's and the profile's block, each argument of the node wins;
-// blocks with a name stand for the whole.
+// settingSpecs are the blocks of settings of the machine itself, in a profile and in a node.
+// Each argument of the node's block overrides that of the profile's; a named block replaces the
+// whole block.
 var settingSpecs = []*eval.Spec{proxySpec, firewallSpec, hostSpec, servicesSpec, csiProxySpec, exporterSpec, fileSpec}
 
-// Setting is an argument as it was evaluated, with where it stands.
+// Setting is an evaluated argument with its place.
 type Setting struct {
 	Value  cty.Value
 	Secret bool
 	At     hcl.Range
 }
 
-// SettingBlock is what one block of settings says: its arguments, and with names the blocks
-// inside it.
+// SettingBlock is one block of settings: its arguments, and the blocks inside it by name.
 type SettingBlock struct {
 	At    hcl.Range
 	Args  map[string]Setting
@@ -33,7 +32,7 @@ type SettingBlock struct {
 // Settings are the blocks of a machine: "proxy", "firewall", "host", and "file NAME".
 type Settings map[string]SettingBlock
 
-// over gives what holds when own is said on top of base.
+// over returns own laid over base.
 func (own Settings) over(base Settings) Settings {
 	if len(own) == 0 {
 		return base
@@ -56,7 +55,7 @@ func (own Settings) over(base Settings) Settings {
 	return out
 }
 
-// says notes what a section says.
+// says returns the arguments of a section.
 func says(s *eval.Section) SettingBlock {
 	out := SettingBlock{At: s.Block.DefRange, Args: map[string]Setting{}}
 	for name, v := range s.Values {
@@ -117,7 +116,7 @@ func settingBlocks(s *eval.Section, ctx *hcl.EvalContext) Settings {
 	return out
 }
 
-// settingName judges the label of a block, which becomes part of a step's name.
+// settingName checks the label of a block, which becomes part of a step's name.
 func settingName(s *eval.Section) {
 	if len(s.Block.Labels) > 0 && (!stepNameRE.MatchString(s.Block.Labels[0]) ||
 		len(s.Block.Labels[0]) > maxStepName-10) {
@@ -132,7 +131,7 @@ type settingJudge struct {
 	rules map[string]SettingBlock
 }
 
-// Text of an argument, "" where it is not given.
+// Text returns an argument; "" if it is not given.
 func (b SettingBlock) Text(name string) string {
 	if g, ok := b.Args[name]; ok {
 		return g.Value.AsString()
@@ -140,7 +139,7 @@ func (b SettingBlock) Text(name string) string {
 	return ""
 }
 
-// Texts of a list argument.
+// Texts returns a list argument.
 func (b SettingBlock) Texts(name string) []string {
 	if g, ok := b.Args[name]; ok {
 		return g.Texts()
@@ -148,7 +147,7 @@ func (b SettingBlock) Texts(name string) []string {
 	return nil
 }
 
-// Texts of a list.
+// Texts returns the elements of a list.
 func (g Setting) Texts() []string {
 	var out []string
 	for it := g.Value.ElementIterator(); it.Next(); {

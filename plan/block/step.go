@@ -14,7 +14,7 @@ import (
 	"nodejoin/steps"
 )
 
-// StepBlock is a step block before it is evaluated for a node.
+// StepBlock is a step block, not yet evaluated for a node.
 type StepBlock struct {
 	Block *hcl.Block
 	Kind  *Kind
@@ -22,11 +22,11 @@ type StepBlock struct {
 	on    map[string]bool // labels of node blocks; nil = all
 	// Evaluated for some node, so that everything wrong with it was found.
 	Evaluated bool
-	// OfNode: it mentions its node, so that it differs between nodes of one system.
+	// OfNode: it mentions its node, so it may differ between nodes of one system.
 	OfNode bool
 }
 
-// maxStepName bounds the names of steps, which stand in every line of output.
+// maxStepName bounds the names of steps, which are on every line of output.
 const maxStepName = 100
 
 // Step is a step block evaluated for one node and one element of its for_each.
@@ -41,7 +41,8 @@ type Step struct {
 	Refers        bool // some argument holds a reference
 }
 
-// decodeSteps reads what of the step blocks does not depend on a node. nodes are the node blocks.
+// decodeSteps reads those parts of the step blocks that do not depend on a node. nodes are the
+// node blocks.
 func decodeSteps(sc *eval.Scope, blocks, nodes []*hcl.Block) []*StepBlock {
 	var out []*StepBlock
 	for _, b := range blocks {

@@ -69,8 +69,8 @@ func (d *Diags) Fail(subject hcl.Range, summary, detail string, args ...any) {
 	d.put(hcl.DiagError, subject, summary, detail, args)
 }
 
-// FailOn is Fail for a mistake that every node of a block has: of diagnostics that
-// differ in the quoted name of the node only, the first counts.
+// FailOn is Fail for a mistake that every node of a block has: of diagnostics that differ only
+// in the quoted name of the node, the first is kept.
 func (d *Diags) FailOn(node string, subject hcl.Range, summary, detail string, args ...any) {
 	d.errs++
 	d.putOn(hcl.DiagError, node, subject, summary, fmt.Sprintf(detail, args...))
@@ -123,14 +123,14 @@ func (d *Diags) Sorted() hcl.Diagnostics {
 	return d.List
 }
 
-// distance is how many letters have and a known name differ in, and whether the one
-// may be the other, misspelt.
+// distance returns how many letters of have and a known name differ, and whether have may be a
+// misspelling of it.
 func distance(have, known string) (n int, near bool) {
 	n = levenshtein.Distance(strings.ToLower(have), strings.ToLower(known), nil)
 	return n, n < 3 && n < len(known)
 }
 
-// Nearest is the known name that have is most likely meant for, misspelt; "" when none is near.
+// Nearest returns the known name that have is most likely a misspelling of; "" if none is near.
 func Nearest(have string, known []string) string {
 	best, bestDistance := "", 0
 	for _, k := range known {
@@ -141,7 +141,7 @@ func Nearest(have string, known []string) string {
 	return best
 }
 
-// DidYouMean is ` Did you mean "x"?` for the known name that is nearest, or "".
+// DidYouMean returns ` Did you mean "x"?` for the nearest known name, or "".
 func DidYouMean(have string, known []string) string {
 	if best := Nearest(have, known); best != "" {
 		return fmt.Sprintf(" Did you mean %q?", best)

@@ -14,7 +14,7 @@ type Element struct {
 	Value cty.Value
 }
 
-// ForEach gives the elements of a map, an object or a set of strings, by key.
+// ForEach returns the elements of a map, an object or a set of strings, by key.
 func (sc *Scope) ForEach(a *hcl.Attribute, ctx *hcl.EvalContext) []Element {
 	v, o := sc.EvaluateMarked(a.Expr, ctx, "for_each", cty.DynamicPseudoType, Allow{Sensitive: true, Later: true})
 	if o == IsNull {

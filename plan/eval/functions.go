@@ -88,15 +88,15 @@ func (sc *Scope) Functions() map[string]function.Function {
 	return table
 }
 
-// passing functions put their arguments together without looking into strings, so
-// that references survive them.
+// passing functions combine their arguments without looking into strings, so references survive
+// them.
 var passing = map[string]bool{
 	"join": true, "concat": true, "merge": true, "flatten": true, "values": true, "zipmap": true,
 	"lookup": true, "element": true, "tolist": true, "tomap": true, "tostring": true,
 }
 
-// guard keeps a function away from values that are known only later, and keeps
-// what it says of sensitive arguments from being shown.
+// guard refuses values that are known only later, and hides the function's errors about
+// sensitive arguments.
 func guard(name string, f function.Function) function.Function {
 	open := func(p function.Parameter) function.Parameter {
 		p.AllowMarked, p.AllowNull, p.AllowUnknown, p.AllowDynamicType = true, true, true, true
@@ -223,7 +223,7 @@ func withoutSensitive(v cty.Value) cty.Value {
 	return plain.MarkWithPaths(paths)
 }
 
-// fileText is what reading a file gave.
+// fileText is the result of reading a file.
 type fileText struct {
 	text string
 	err  error
@@ -344,7 +344,7 @@ func (sc *Scope) enterTemplate(name string) (leave func(), err error) {
 	return func() { sc.rendering = sc.rendering[:len(sc.rendering)-1] }, nil
 }
 
-// jsonDecode is that of the standard library for texts that are not too deep for it.
+// jsonDecode is the standard library's function, for texts that are not too deep for it.
 var jsonDecode = function.New(&function.Spec{Params: text("text"), Type: func(args []cty.Value) (cty.Type, error) {
 	if args[0].IsKnown() {
 		if _, deep := source.JSONTooDeep([]byte(args[0].AsString())); deep {

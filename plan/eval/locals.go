@@ -83,8 +83,8 @@ func localName(t hcl.Traversal) (name string, ok bool) {
 	return a.Name, ok
 }
 
-// localsOrder lists the locals so that each comes after those that it needs. Those
-// in a circle are reported, stand for any value, and are not in the list.
+// localsOrder lists the locals so that each comes after those that it needs. Those in a circle
+// are reported, have unknown values, and are not in the list.
 func (sc *Scope) localsOrder(names []string, attrs map[string]*hcl.Attribute, values map[string]cty.Value) []string {
 	names = slices.Clone(names)
 	for {

@@ -7,10 +7,9 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// Meant gives the blocks of a body that HCL leaves out for a misspelt type or a
-// wrong number of labels, as what they seem to be meant as. What is wrong with their
-// heads was reported. Judged as what they are meant as, they show their own mistakes,
-// and nothing is reported for want of them.
+// Meant returns the blocks of a body that HCL leaves out because of a misspelt type or a wrong
+// number of labels, with the type that was probably meant. Their heads were reported. Decoded
+// like this, their own mistakes are found, and nothing is reported because they are missing.
 func Meant(body hcl.Body, spec *Spec) hcl.Blocks {
 	native, ok := body.(*hclsyntax.Body)
 	if !ok {
@@ -22,8 +21,8 @@ func Meant(body hcl.Body, spec *Spec) hcl.Blocks {
 		if inner == nil || inner.Name == b.Type && len(inner.Labels) == len(b.Labels) {
 			continue
 		}
-		// A label that is missing is a name or a kind that nobody knows, except for
-		// the one block of a type whose name says nothing to others.
+		// A missing label is an unknown name or kind, except in a block of which there is only
+		// one and whose name nothing refers to.
 		missing := len(inner.Labels) - len(b.Labels)
 		if missing > 0 && (!inner.One || inner.Kinds != nil) {
 			continue
@@ -39,7 +38,7 @@ func Meant(body hcl.Body, spec *Spec) hcl.Blocks {
 	return out
 }
 
-// meantBy is the block that a type means, which may be misspelt; nil = none.
+// meantBy returns the block that a type, perhaps misspelt, stands for; nil = none.
 func (s *Spec) meantBy(name string) *Spec {
 	best, bestDistance := (*Spec)(nil), 0
 	for _, b := range s.Blocks {
@@ -53,8 +52,8 @@ func (s *Spec) meantBy(name string) *Spec {
 	return best
 }
 
-// Lost reports whether a body holds a block of a type, misspelt or not: when it has
-// none that can be judged, that was reported.
+// Lost reports whether a body holds a block of a type, misspelt or not: if none of them can be
+// decoded, that was reported.
 func Lost(body hcl.Body, spec *Spec, name string) bool {
 	native, ok := body.(*hclsyntax.Body)
 	return ok && slices.ContainsFunc(native.Blocks, func(b *hclsyntax.Block) bool {

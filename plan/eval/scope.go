@@ -10,8 +10,8 @@ import (
 	"nodejoin/plan/source"
 )
 
-// Scope is what the blocks of one plan are evaluated in, and where what is wrong with
-// them is reported. It is for one goroutine.
+// Scope evaluates the blocks of one plan and collects their diagnostics. It is for one
+// goroutine.
 type Scope struct {
 	*Diags
 	Files *source.Files
@@ -42,7 +42,7 @@ func (sc *Scope) value(e hcl.Expression, ctx *hcl.EvalContext) (cty.Value, hcl.D
 	return e.Value(ctx)
 }
 
-// With is a context with further values, by the name that they begin with.
+// With returns a context with further values, as NAME.key.
 func (sc *Scope) With(name string, attrs map[string]cty.Value) *hcl.EvalContext {
 	ctx := sc.Ctx.NewChild()
 	ctx.Variables = map[string]cty.Value{name: cty.ObjectVal(attrs)}

@@ -14,9 +14,9 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 )
 
-// Section is one block, decoded by its spec and evaluated. Getters give the zero
-// value for what is not there or was reported as wrong; has tells that something
-// is written at all. An argument that is null is as if it were not written.
+// Section is one block, decoded by its spec and evaluated. Getters return the zero value for
+// what is not there or was reported; Has reports whether something is written at all. A null
+// argument counts as not written.
 type Section struct {
 	Scope     *Scope
 	Spec      *Spec
@@ -102,7 +102,7 @@ func (sc *Scope) content(spec *Spec, b *hcl.Block) *content {
 	return out
 }
 
-// Misspelt reports whether a name that is written and unknown may mean this one.
+// Misspelt reports whether an unknown name in the block may be a misspelling of this one.
 func (s *Section) Misspelt(name string) bool {
 	attrs, _ := s.Block.Body.JustAttributes()
 	for _, n := range slices.Sorted(maps.Keys(attrs)) {
@@ -113,7 +113,7 @@ func (s *Section) Misspelt(name string) bool {
 	return false
 }
 
-// Explain ends a sentence with what an argument is.
+// Explain returns the end of a sentence: what an argument is.
 func Explain(doc string) string {
 	if doc == "" {
 		return "."
@@ -121,7 +121,7 @@ func Explain(doc string) string {
 	return ": " + doc + "."
 }
 
-// ClarifyBody names what a block takes, where something else is written.
+// ClarifyBody adds to diagnostics of unknown names what the block takes.
 func ClarifyBody(list hcl.Diagnostics, spec *Spec) hcl.Diagnostics {
 	for _, g := range list {
 		if strings.Contains(g.Detail, "Did you mean") {

@@ -20,12 +20,12 @@ type Spec struct {
 	Open   bool // takes any attribute: locals
 	// One: the block may appear only once in its parent.
 	One bool
-	// Kinds are what the block takes by its first label; nil = the same for every label.
+	// Kinds are the specs by the first label; nil = the same for every label.
 	Kinds map[string]*Spec
 }
 
-// Kind is what a block takes by its first label. A label that is unknown is
-// reported, and gives nil.
+// Kind returns the spec for the first label of a block. An unknown label is reported; then it
+// is nil.
 func (sc *Scope) Kind(s *Spec, b *hcl.Block) *Spec {
 	k := s.Kinds[b.Labels[0]]
 	if k == nil {
@@ -63,7 +63,7 @@ func (s *Spec) Attr(name string) (Attr, bool) {
 	return Attr{}, false
 }
 
-// Schema is what HCL is told. Arguments that are missing are reported by section.
+// Schema returns the schema for HCL. Missing arguments are reported by Section.
 func (s *Spec) Schema() *hcl.BodySchema {
 	out := &hcl.BodySchema{}
 	for _, a := range s.Attrs {

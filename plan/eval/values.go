@@ -21,16 +21,15 @@ type mark string
 const (
 	// sensitive values never reach a screen, a log, JSON output or an error.
 	sensitive mark = "sensitive"
-	// later values are known only when nodes are joined. Until then they are
-	// strings that hold a reference (steps.Ref), which templates may contain and
-	// which nothing may look at.
+	// later values are known only when nodes are joined. Until then they are strings that hold
+	// a reference (steps.Ref), which templates may contain and nothing may inspect.
 	later mark = "later"
 )
 
 // LaterString is the value of a reference.
 func LaterString(ref string) cty.Value { return cty.StringVal(steps.Ref(ref)).Mark(later) }
 
-// marksOf collects the marks of a value and of everything in it, and gives it without them.
+// marksOf returns the marks of a value and of everything in it, and the value without them.
 func marksOf(v cty.Value) (plain cty.Value, isSensitive, isLater bool) {
 	plain, marks := v.UnmarkDeep()
 	_, isSensitive = marks[sensitive]
@@ -57,7 +56,7 @@ type Allow struct {
 	Later     bool
 }
 
-// Outcome says what became of an expression.
+// Outcome is the result of an expression.
 type Outcome int
 
 const (
@@ -66,8 +65,8 @@ const (
 	IsWrong         // reported now, or before where the value comes from
 )
 
-// Evaluate gives the value of an expression as typ, without marks, and whether it
-// was sensitive. There is no value unless the outcome is isValue.
+// Evaluate returns the value of an expression as typ, without marks, and whether it was
+// sensitive. There is a value only if the outcome is IsValue.
 func (sc *Scope) Evaluate(e hcl.Expression, ctx *hcl.EvalContext, name string, typ cty.Type, may Allow) (v cty.Value,
 	secret bool, o Outcome) {
 	v, o = sc.EvaluateMarked(e, ctx, name, typ, may)
@@ -78,7 +77,7 @@ func (sc *Scope) Evaluate(e hcl.Expression, ctx *hcl.EvalContext, name string, t
 	return v, secret, IsValue
 }
 
-// EvaluateMarked is evaluate with the marks left on the value.
+// EvaluateMarked is Evaluate that leaves the marks on the value.
 func (sc *Scope) EvaluateMarked(e hcl.Expression, ctx *hcl.EvalContext, name string, typ cty.Type,
 	may Allow) (cty.Value, Outcome) {
 	have, list := sc.value(e, ctx)
@@ -152,7 +151,7 @@ func decidesByLater(e hcl.Expression, ctx *hcl.EvalContext) bool {
 	return found
 }
 
-// mismatch says of a value that is no typ what it is instead. It shows nothing of it.
+// mismatch describes a value that is not of type typ, without showing any of it.
 func mismatch(have cty.Value, typ cty.Type, err error) string {
 	if !have.Type().IsPrimitiveType() && (typ.IsCollectionType() || typ.IsObjectType()) {
 		return ": " + err.Error() // it says which element
@@ -163,8 +162,8 @@ func mismatch(have cty.Value, typ cty.Type, err error) string {
 	return ", and this is " + friendly(have.Type())
 }
 
-// laterIntact reports whether each value that carries the mark still is a string
-// with a reference: else something was made of it that will not hold later.
+// laterIntact reports whether each value with the mark is still a string with a reference. If
+// not, an expression computed something from the reference itself.
 func laterIntact(v cty.Value) bool {
 	plain, paths := v.UnmarkDeepWithPaths()
 	for _, p := range paths {
@@ -179,8 +178,8 @@ func laterIntact(v cty.Value) bool {
 	return true
 }
 
-// clarify rewords what HCL says of names that exist in other places, and keeps
-// references out of the values that a diagnostic would show.
+// clarify rewords HCL's diagnostics of names that exist elsewhere, and keeps references out of
+// the values that a diagnostic would show.
 func (sc *Scope) clarify(list hcl.Diagnostics) hcl.Diagnostics {
 	for _, g := range list {
 		if g.Expression != nil && g.EvalContext != nil && showsMarked(g) {
@@ -230,7 +229,8 @@ func (sc *Scope) clarify(list hcl.Diagnostics) hcl.Diagnostics {
 	return list
 }
 
-// clarifyAttribute names what an object has, where a name of each, count or of a value is wrong.
+// clarifyAttribute lists the attributes of an object if a name of each, count or a value is
+// wrong.
 func clarifyAttribute(g *hcl.Diagnostic) {
 	for _, t := range g.Expression.Variables() {
 		for i := 1; i < len(t); i++ {
@@ -247,8 +247,8 @@ func clarifyAttribute(g *hcl.Diagnostic) {
 	}
 }
 
-// clarifyIndex names the keys that a map or an object has, where one is wrong, or how
-// long a list is.
+// clarifyIndex lists the keys of a map or an object, or the length of a list, if an index is
+// wrong.
 func clarifyIndex(g *hcl.Diagnostic) {
 	tell := func(name string, have, key cty.Value) {
 		t := have.Type()
@@ -284,7 +284,7 @@ func clarifyIndex(g *hcl.Diagnostic) {
 	}
 }
 
-// traversed writes a traversal as in a plan, without what its indexes are.
+// traversed writes a traversal as in a plan, without the values of its indexes.
 func traversed(t hcl.Traversal) string {
 	text := t.RootName()
 	for _, step := range t[1:] {
@@ -297,7 +297,7 @@ func traversed(t hcl.Traversal) string {
 	return text
 }
 
-// clarifySelf names what self has, where a name of it is wrong.
+// clarifySelf lists the attributes of self if a name is wrong.
 func clarifySelf(g *hcl.Diagnostic) {
 	for _, t := range g.Expression.Variables() {
 		if len(t) < 2 || t.RootName() != "self" {

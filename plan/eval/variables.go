@@ -20,10 +20,10 @@ import (
 	"nodejoin/plan/source"
 )
 
-// EnvPrefix begins the names of environment variables that give variables.
+// EnvPrefix begins the names of environment variables that set variables.
 const EnvPrefix = "NODEJOIN_VAR_"
 
-// AutoSuffix ends the names of variable files that are read without being named.
+// AutoSuffix ends the names of variable files that are read automatically.
 const AutoSuffix = ".auto.joinvars"
 
 // Inputs are the values of variables from outside the plan.
@@ -52,8 +52,8 @@ type givenValues struct {
 	lost bool
 }
 
-// Variables evaluates the variable blocks, and makes them known as var.NAME. A variable
-// that is wrong or unknown stands for any value, so that nothing that uses it is reported too.
+// Variables evaluates the variable blocks, and makes them known as var.NAME. A wrong or unknown
+// variable has an unknown value, so that its uses are not reported too.
 func (sc *Scope) Variables(spec *Spec, blocks []*hcl.Block, in Inputs, refs []source.Reference) {
 	vars := map[string]cty.Value{}
 	g := &givenValues{in: in, values: map[string]given{}}
@@ -80,8 +80,8 @@ func (sc *Scope) Variables(spec *Spec, blocks []*hcl.Block, in Inputs, refs []so
 	sc.Ctx.Variables["var"] = cty.ObjectVal(vars)
 }
 
-// collect reads what was given, the later winning: environment, files that are read by
-// themselves, files that are named, --var.
+// collect reads the given values; the later wins: environment, automatic files, named files,
+// --var.
 func (g *givenValues) collect(sc *Scope) {
 	for _, n := range g.names {
 		if sc.env == nil || sc.Files.Confined {
@@ -186,7 +186,7 @@ type declaration struct {
 	defaults *typeexpr.Defaults // of the type's optional attributes
 }
 
-// declare reads what a variable block says of its variable; false when its type is wrong.
+// declare reads a variable block; false if its type is wrong.
 func (sc *Scope) declare(spec *Spec, b *hcl.Block) (*declaration, bool) {
 	d := &declaration{name: b.Labels[0], typ: cty.DynamicPseudoType}
 	d.Section = sc.Section(spec, b, &hcl.EvalContext{Functions: sc.Ctx.Functions})
@@ -327,7 +327,7 @@ func (d *declaration) validate(v cty.Value) cty.Value {
 	return v
 }
 
-// strayReferences reports what a condition of a variable names besides the variable.
+// strayReferences reports names in a variable's condition other than the variable.
 func (d *declaration) strayReferences(e hcl.Expression) bool {
 	stray := false
 	for _, t := range e.Variables() {

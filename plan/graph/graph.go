@@ -1,5 +1,5 @@
-// Package graph is a small directed acyclic graph over comparable keys. Its
-// orders are deterministic: equal input in equal order gives equal output.
+// Package graph is a directed acyclic graph over comparable keys. Its orders are deterministic:
+// equal input in equal order gives equal output.
 package graph
 
 import (

@@ -99,8 +99,8 @@ func acceptedBy(t *testing.T, version string, specs []steps.Spec) {
 	}
 }
 
-// acceptedFlags judges what follows the program; before it stands the log runner, in
-// the versions whose node archive holds it.
+// acceptedFlags checks what follows the program; before it stands the log runner, in the
+// versions whose node archive holds it.
 func acceptedFlags(t *testing.T, program, version string, k compat.Kubernetes, command []string) {
 	at := 0
 	for i, a := range command {

@@ -131,7 +131,7 @@ func renderPlan(t *testing.T, kubernetes, runtime, backend, build string) ([]ren
 // schema is the first line of containerd's configuration that says something.
 var schema = regexp.MustCompile(`(?m)^version = (\d)$`)
 
-// checkFiles holds the files of a node against the tables of its versions.
+// checkFiles checks the files of a node against the tables of its versions.
 func checkFiles(t *testing.T, name, kubernetes, runtime string, files []render.File) {
 	t.Helper()
 	seen := map[string]bool{}

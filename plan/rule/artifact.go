@@ -26,8 +26,8 @@ func artifactVersion(p *block.Plan, a *block.Artifact) {
 	}
 }
 
-// NeedsVersion reports whether the name or address of an artifact is made of its
-// version. A mirror has the upstream file names, and not all of them hold one.
+// NeedsVersion reports whether the upstream name or address of an artifact contains its
+// version. A mirror has the upstream file names, and not all of them contain one.
 func NeedsVersion(p *block.Plan, name string) bool {
 	return p.Mirror == nil || compat.VersionInFileName(name)
 }

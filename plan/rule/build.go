@@ -9,8 +9,8 @@ import (
 	"nodejoin/plan/recipe"
 )
 
-// windowsBuild holds what is known of a machine's Windows build against the
-// versions that are put on it.
+// windowsBuild checks a machine's Windows build, as far as it is known, against the versions
+// that it gets.
 func windowsBuild(p *block.Plan, m *block.Machine) {
 	s := m.Section
 	box := m.Connection.Sandbox

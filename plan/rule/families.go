@@ -51,7 +51,7 @@ func cloudAddresses(p *block.Plan, m *block.Machine) {
 	}
 }
 
-// roomForNodes6 holds the number of nodes against the pods' network of IPv6.
+// roomForNodes6 checks the number of nodes against the pods' network of IPv6.
 func roomForNodes6(p *block.Plan, k *block.ClusterBlocks) {
 	if !k.Pods6.IsValid() || k.Pods6.Bits() <= block.NodeMask6-16 {
 		return // kube-controller-manager divides a network into no more than 1<<16

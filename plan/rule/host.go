@@ -12,7 +12,7 @@ import (
 // netBIOSLength is that of the longest NetBIOS name (learn.microsoft.com, SetComputerNameExW).
 const netBIOSLength = 15
 
-// hostNames reports machines that the plan gives one name, and names that Windows shortens.
+// hostNames reports two machines with one name, and names that Windows shortens.
 func hostNames(p *block.Plan) {
 	first := map[string]string{} // name in lower case -> node
 	for _, m := range p.Machines {

@@ -5,10 +5,10 @@ import (
 	"nodejoin/plan/recipe"
 )
 
-// onOneLink reports a node that is known to lie apart from another: host-gw sends
-// packets to the other node itself, and no router may be between them. The plan does
-// not say how long the prefixes of the machines' networks are, so only addresses of
-// different private blocks (RFC 1918), or of one and of none, are certain to lie apart.
+// onOneLink reports a node that is known to be in another network than the first: host-gw sends
+// packets to the other node itself, and no router may be between them. The plan does not say
+// how long the prefixes of the machines' networks are, so only addresses of different private
+// blocks (RFC 1918), or of one and of none, are certainly in different networks.
 func onOneLink(p *block.Plan) {
 	if p.Cluster == nil || p.Cluster.Base.Network.Backend != recipe.HostGW {
 		return

@@ -52,7 +52,7 @@ func sameMachine(p *block.Plan) {
 	}
 }
 
-// byEach says how the nodes of one block come to differ.
+// byEach ends a sentence with how the nodes of one block can differ.
 func byEach(a, b *block.Machine) string {
 	if a.Range != b.Range {
 		return ""
@@ -60,7 +60,7 @@ func byEach(a, b *block.Machine) string {
 	return ": one block makes both, so let it depend on each.key, each.value or count.index"
 }
 
-// nodeNames reports Nodes of one name.
+// nodeNames reports two Nodes with one name.
 func nodeNames(p *block.Plan) {
 	first := map[string]*block.Machine{}
 	for _, m := range p.Machines {

@@ -15,7 +15,7 @@ import (
 
 var documentEnd = regexp.MustCompile(`(?m)^---.*$`)
 
-// manifestStep judges the objects of a step, as far as they are known.
+// manifestStep checks the objects of a step, as far as they are known.
 func manifestStep(p *block.Plan, s *eval.Section, args map[string]any) {
 	text, _ := args["content"].(string)
 	if text == "" || steps.HasRef(text) {
@@ -40,7 +40,7 @@ func runtimeClasses(p *block.Plan, s *eval.Section, args map[string]any) {
 	}
 	for _, part := range documentEnd.Split(text, -1) {
 		var object struct{ APIVersion, Kind, Handler string }
-		// What is not YAML, or is known only later, is nothing to judge here.
+		// What is not YAML, or is known only later, is not checked here.
 		if steps.HasRef(part) || yaml.Unmarshal([]byte(part), &object) != nil || object.Kind != "RuntimeClass" ||
 			object.Handler == "" {
 			continue

@@ -5,8 +5,8 @@ import (
 	"nodejoin/plan/eval"
 )
 
-// manyPods holds max_pods, or the kubelet's default, against the network of a node.
-// inherited is what holds where the section says nothing.
+// manyPods checks max_pods, or the kubelet's default, against the network of a node. inherited
+// applies if the section gives none.
 func manyPods(p *block.Plan, s *eval.Section, own, inherited int, node string) {
 	mask, given := block.DefaultNodeMask, false
 	if p.Cluster != nil {
@@ -37,7 +37,7 @@ func manyPods(p *block.Plan, s *eval.Section, own, inherited int, node string) {
 	}
 }
 
-// roomForNodes holds the number of nodes against the pods' network.
+// roomForNodes checks the number of nodes against the pods' network.
 func roomForNodes(p *block.Plan) {
 	k := p.Cluster
 	if k == nil || !k.Pods.IsValid() || k.Pods.Bits() > k.NodeMask {

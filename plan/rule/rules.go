@@ -8,22 +8,21 @@ import (
 // Rule is one rule over a decoded plan. One of its functions is set.
 type Rule struct {
 	name string
-	// plan looks at the plan as a whole.
+	// plan checks the plan as a whole.
 	plan func(p *block.Plan)
-	// node looks at one machine, laid over its profile.
+	// node checks one machine, laid over its profile.
 	node func(p *block.Plan, m *block.Machine)
-	// block looks at what a profile block or a node block says itself. node is the name of
-	// the Node, "" = of a profile; own and inherited are what it and its profile say of max_pods.
+	// block checks the arguments of one profile block or node block. node is the name of the
+	// Node, "" for a profile; own and inherited are its max_pods and that of its profile.
 	block func(p *block.Plan, s *eval.Section, own, inherited int, node string)
-	// step looks at a step of a step block, evaluated for a node.
+	// step checks a step of a step block, evaluated for a node.
 	step func(p *block.Plan, m *block.Machine, a *block.Step)
-	// expanded looks at all steps of one machine.
+	// expanded checks all steps of one machine.
 	expanded func(p *block.Plan, x *Expanded)
 }
 
-// rules are all rules, in the order in which they look. Rows that look at nodes one after the
-// other look at each node in turn. A rule marks what it finds wrong, so that later rules and the
-// expansion leave it out.
+// rules are all rules, in the order in which they run. Consecutive rules over nodes run node by
+// node. A rule marks what it finds wrong, and later rules and the expansion leave that out.
 var rules = []Rule{
 	{name: "blocks of a cluster", plan: blocksOfACluster},
 	{name: "a cluster has runtime and network", plan: clusterHasBlocks},
@@ -88,7 +87,7 @@ func Apply(p *block.Plan) {
 	}
 }
 
-// ofNodes reports whether the rule looks at one node or profile at a time.
+// ofNodes reports whether the rule checks one node or profile at a time.
 func (r Rule) ofNodes() bool { return r.node != nil || r.block != nil }
 
 // judgeNodes applies rules to each profile and each machine in turn.

@@ -85,7 +85,7 @@ func filePaths(p *block.Plan, m *block.Machine) {
 	}
 }
 
-// services reports what a services block asks for in vain.
+// services reports arguments of a services block that have no effect.
 func services(p *block.Plan, m *block.Machine) {
 	b, ok := m.Said["services"]
 	switch {
@@ -175,7 +175,7 @@ func exporter(p *block.Plan, m *block.Machine) (block.SettingBlock, bool) {
 	return b, b.Installed() && b.Text("version") != "" && !elsewhere(m) && len(p.Written["cluster"]) > 0
 }
 
-// firewallEffect reports what a firewall block asks for in vain.
+// firewallEffect reports arguments of a firewall block that have no effect.
 func firewallEffect(p *block.Plan, m *block.Machine) {
 	b, ok := m.Said["firewall"]
 	if !ok || elsewhere(m) {

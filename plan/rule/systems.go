@@ -4,7 +4,7 @@ import (
 	"nodejoin/plan/block"
 )
 
-// systemNames are how people write them.
+// systemNames are the names of operating systems for people.
 var systemNames = map[string]string{"windows": "Windows", "linux": "Linux"}
 
 // systemsOf reports a step, or an argument of it, that is for another operating system

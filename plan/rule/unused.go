@@ -7,7 +7,7 @@ import (
 	"nodejoin/plan/block"
 )
 
-// Unused warns of what is given and named nowhere.
+// Unused warns of variables, locals and profiles that nothing refers to.
 func Unused(p *block.Plan) {
 	used := map[string]bool{}
 	for _, r := range p.Refs {

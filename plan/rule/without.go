@@ -8,7 +8,7 @@ import (
 	"nodejoin/plan/eval"
 )
 
-// withoutCluster reports what only the node of a cluster can have.
+// withoutCluster reports arguments that only a node of a cluster can have.
 func withoutCluster(p *block.Plan, s *eval.Section) {
 	if len(p.Written["cluster"]) > 0 {
 		return

@@ -30,7 +30,7 @@ type Files struct {
 	Parser *hclparse.Parser
 	// Confined: nothing outside Dir is read, whatever paths and links the plan has.
 	Confined bool
-	// Relative are the names of files as place shows them.
+	// Relative are the names of files as Place shows them.
 	Relative map[string]string
 }
 
@@ -46,7 +46,7 @@ func NewFiles(dir, base string) (*Files, error) {
 	return s, err
 }
 
-// Place is "plan.join.hcl:12,3", relative to the plan's folder.
+// Place returns "plan.join.hcl:12,3", relative to the plan's folder.
 func (s *Files) Place(r hcl.Range) string {
 	name, ok := s.Relative[r.Filename]
 	if !ok {
@@ -116,7 +116,7 @@ func (s *Files) within(name string) error {
 	return nil
 }
 
-// Home is abs for a path that may begin with "~/", the user's home folder.
+// Home is Abs for a path that may begin with "~/", the user's home folder.
 func (s *Files) Home(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		if dir, err := os.UserHomeDir(); err == nil {

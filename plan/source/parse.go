@@ -13,9 +13,8 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// The parser and the evaluator call themselves for what stands inside or beside
-// something else, and a program that has used up its stack ends at once, whatever it
-// was doing. So every text is measured before it is parsed.
+// The parser and the evaluator are recursive, and a program that exhausts its stack ends at
+// once. So every text is measured before it is parsed.
 const (
 	// MaxNesting bounds brackets, templates and the directives of templates inside each other.
 	MaxNesting = 100
@@ -36,8 +35,8 @@ func ParseFile(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
 	return f, clarifySyntax(list)
 }
 
-// clarifySyntax says how to write what people of Windows machines write otherwise; of
-// several wrong escapes in a line the first is told.
+// clarifySyntax says how to write Windows paths; of several wrong escapes on a line it reports
+// the first.
 func clarifySyntax(list hcl.Diagnostics) hcl.Diagnostics {
 	line := 0
 	return slices.DeleteFunc(list, func(g *hcl.Diagnostic) bool {
@@ -105,7 +104,8 @@ var (
 		hclsyntax.TokenColon, hclsyntax.TokenDoubleColon}
 )
 
-// tooMuch finds the place from where on a text is too deep or too long to be parsed; nil when it is not.
+// tooMuch finds the place at which a text becomes too deep or too long to be parsed; nil if it
+// does not.
 func tooMuch(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 	row := []int{0} // operators so far, of each bracket that is open
 	directives := 0
@@ -161,7 +161,7 @@ func tooMuch(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 	return nil
 }
 
-// hugeNumber reports a number literal that would take up memory and time when it is written out.
+// hugeNumber reports a number literal that would take much memory and time to write out.
 func hugeNumber(literal []byte) bool {
 	mantissa, exponent, _ := bytes.Cut(bytes.ToLower(literal), []byte("e"))
 	n, err := strconv.Atoi(string(exponent))
@@ -174,7 +174,7 @@ func deeper(at hcl.Range) *hcl.Diagnostic {
 			"the text was judged. Give what is inside a name of its own in a locals block.", MaxNesting)}
 }
 
-// JSONTooDeep finds the place from where on a JSON text is too deep to be read.
+// JSONTooDeep finds the place at which a JSON text becomes too deep to be read.
 func JSONTooDeep(src []byte) (at hcl.Pos, deep bool) {
 	at = hcl.InitialPos
 	depth, quoted, escaped := 0, false, false
@@ -202,8 +202,8 @@ func JSONTooDeep(src []byte) (at hcl.Pos, deep bool) {
 	return at, false
 }
 
-// DuplicateKeys finds the keys that an object gives twice: of those the last one would
-// win, and nobody would be told. Keys that are computed are left alone.
+// DuplicateKeys finds keys that an object has twice: the last would win silently. Computed keys
+// are not checked.
 func DuplicateKeys(e any, place func(hcl.Range) string) (out hcl.Diagnostics) {
 	node, ok := e.(hclsyntax.Node)
 	if !ok {

@@ -97,7 +97,7 @@ func (a *Answers) Questions() []Question {
 	}
 }
 
-// usualAPIServer is an address in a sandbox, where any will do, and else "".
+// usualAPIServer is an address for a sandbox, where any works, and otherwise "".
 func (a *Answers) usualAPIServer() string {
 	if a.Sandbox {
 		return "https://10.0.0.10:6443"

@@ -23,7 +23,7 @@ func (a *Answers) version(artifact string) string {
 	}[artifact]
 }
 
-// artifacts are those of a first plan.
+// artifacts are the artifacts of a first plan.
 var artifacts = []string{compat.KubernetesNode, compat.ContainerdName, compat.CNIPlugins, compat.FlannelCNI,
 	compat.Flanneld}
 
