@@ -31,6 +31,10 @@ func AsError(err error) *Error {
 	case errors.Is(err, host.ErrDirectory):
 		e.Code, e.Summary = CodeInvalid, "a directory is in the way"
 		e.Remedy = "move the directory away, or use another path"
+	case errors.Is(err, host.ErrForeign):
+		e.Code, e.Summary = CodeDenied, "nodejoin's own files could be another's"
+		e.Remedy = "nothing of it was read; find out who made it, and rename or remove it. nodejoin makes its folder for " +
+			"administrators alone, and again where it is missing"
 	case errors.Is(err, host.ErrNoSpace):
 		e.Code, e.Summary = CodeNoSpace, "disk full"
 		e.Remedy = "free space on that volume and apply again; the run goes on from this step"

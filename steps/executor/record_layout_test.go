@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
@@ -98,6 +100,28 @@ func TestRecordLayoutSnapshots(t *testing.T) {
 		stepstest.Must(t, x.Verified(t.Context()))
 		if check, err = x.Check(t.Context(), executor.Request{Node: "n"}); err != nil || check.Snapshot != nil {
 			t.Errorf("%s: once it is verified, a check reports %+v, %v", name, check.Snapshot, err)
+		}
+	}
+}
+
+// A record that was there before nodejoin is not read, whatever it says; nothing is undone by its word.
+func TestForgedRecord(t *testing.T) {
+	for _, osName := range []string{"windows", "linux"} {
+		h := stepstest.OpenHost(t, osName)
+		f, err := h.Facts(t.Context())
+		stepstest.Must(t, err)
+		forged := []byte(`{"version":2,"claims":{"file:C:\\Windows\\System32\\x.dll":{"step":"x","existed":true}}}`)
+		stepstest.Must(t, h.WriteFile(t.Context(), record.Path(f), bytes.NewReader(forged), host.WriteOptions{}))
+		x := executor.NewExecutor(kinds.Catalog(), h, nil, func(event.Event) {})
+		_, checkErr := x.Check(t.Context(), executor.Request{Node: "n"})
+		_, leaveErr := x.Leave(t.Context(), executor.LeaveRequest{Node: "n"})
+		for _, err := range []error{checkErr, leaveErr} {
+			if !errors.Is(err, host.ErrForeign) || !strings.Contains(steps.AsError(err).Remedy, "rename or remove it") {
+				t.Errorf("%s: %v", osName, err)
+			}
+		}
+		if x.Mutations() != 0 {
+			t.Errorf("%s: %d changes", osName, x.Mutations())
 		}
 	}
 }

@@ -40,6 +40,9 @@ func NotesPath(f host.Facts) string { return host.Join(f.OS, f.DataDir, "history
 // Notes reads the notes of a machine, oldest first. Notes that cannot be parsed count as none, because
 // nothing depends on them.
 func Notes(ctx context.Context, r host.Reader, f host.Facts) ([]RunNote, error) {
+	if err := host.Own(ctx, r, NotesPath(f)); err != nil {
+		return nil, err
+	}
 	rc, err := r.Open(ctx, NotesPath(f))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -20,6 +20,8 @@ var (
 	ErrServiceExited = errors.New("the service ended by itself")
 	// ErrNameUnknown: the machine's resolver does not find a name.
 	ErrNameUnknown = errors.New("the name is not found")
+	// ErrForeign: others than administrators own it, or can change it.
+	ErrForeign = errors.New("others than administrators own it, or can change it")
 	// ErrNoAnswer: a connection was tried and failed.
 	ErrNoAnswer = errors.New("no answer")
 )

@@ -65,11 +65,11 @@ type FileInfo struct {
 	Size    int64     `json:"size"` // bytes; 0 for directories
 	ModTime time.Time `json:"mod_time"`
 	// Access as observed: AccessPrivate when nobody but the system and
-	// administrators (Linux: the owner, root) can read it, AccessProgram when a
+	// administrators (Linux: root, and the user that asks) owns it and can read it, AccessProgram when a
 	// Linux file is executable, else AccessDefault.
 	Access Access `json:"access,omitempty"`
-	// Open: others than the system and administrators can rename it or what lies in it,
-	// or give themselves the right to. It is looked for on Windows only.
+	// Open: others than the system and administrators (Linux: root, and the user that asks) own it or the link
+	// at its path, can rename it or what lies in it, or give themselves the right to.
 	Open bool `json:"open,omitempty"`
 	// ID changes when the file is replaced (inode and change time, or file index); empty if the machine has
 	// none.

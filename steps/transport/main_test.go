@@ -60,7 +60,7 @@ func serveTestAgent(dataHex string) error {
 		}()
 	}
 	return agent.Serve(context.Background(), os.Stdin, os.Stdout, agent.Options{
-		Host: &fileHost{dataDir: dir}, Artifacts: noArtifacts{}, DataDir: dir,
+		Host: &fileHost{dataDir: dir}, Artifacts: noArtifacts{}, DataDir: dir, Program: exe,
 		Hello: wire.Hello{Protocol: wire.Protocol, OS: "linux", Arch: runtime.GOARCH, Digest: digest},
 	})
 }
@@ -92,7 +92,7 @@ func (h *fileHost) Facts(context.Context) (host.Facts, error) {
 }
 
 func describe(fi fs.FileInfo) host.FileInfo {
-	out := host.FileInfo{Name: fi.Name(), Dir: fi.IsDir(), Size: fi.Size(), ModTime: fi.ModTime()}
+	out := host.FileInfo{Name: fi.Name(), Dir: fi.IsDir(), Size: fi.Size(), ModTime: fi.ModTime(), Open: fi.Mode().Perm()&0o002 != 0}
 	if fi.Mode().Perm()&0o077 == 0 {
 		out.Access = host.AccessPrivate
 	}

@@ -327,7 +327,12 @@ func (s *sshConn) ready(ctx context.Context) error {
 
 // secure makes nodejoin's folder on the machine, or takes it from others.
 func (s *sshConn) secure(ctx context.Context) error {
-	err := s.own(ctx, wire.MethodSecure, wire.None{}, &wire.None{})
+	var done wire.Secured
+	err := s.own(ctx, wire.MethodSecure, wire.None{}, &done)
+	hosttext.Strings(&done)
+	for _, path := range done.Moved {
+		s.cfg.Notify("moved_foreign", path)
+	}
 	var se *steps.Error
 	if !errors.As(err, &se) || ctx.Err() != nil {
 		return err

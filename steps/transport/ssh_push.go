@@ -123,7 +123,7 @@ func (s *sshConn) push(ctx context.Context) error {
 	alive, rest := s.watch("send the agent")
 	defer rest()
 	dest := sftpPath(s.cfg.OS, s.file.remote)
-	if err := makeFolder(c, path.Dir(dest)); err != nil {
+	if err := s.makeFolder(c, path.Dir(dest)); err != nil {
 		return err
 	}
 	// Its own name: two controllers may push at the same time.
@@ -165,22 +165,41 @@ func sweep(c *sftp.Client, dir string) {
 	}
 }
 
-// makeFolder makes dir, the agent's folder, and its parent for the owner alone;
-// folders that are there stay as they are.
-func makeFolder(c *sftp.Client, dir string) error {
-	if fi, err := c.Stat(dir); err == nil && fi.IsDir() {
-		return nil
-	}
+// makeFolder makes dir, the agent's folder, and its parent for the owner alone. Where they are there, others lose
+// what rights they have; a link, or a folder of another user, is an error.
+func (s *sshConn) makeFolder(c *sftp.Client, dir string) error {
+	home, _ := c.Lstat(".")
 	for _, d := range []string{path.Dir(dir), dir} {
-		if fi, err := c.Stat(d); err == nil && fi.IsDir() {
+		fi, err := c.Lstat(d)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			if err := c.Mkdir(d); err != nil {
+				return fmt.Errorf("make folder %s: %w", d, err)
+			}
+		case err != nil:
+			return fmt.Errorf("look at the folder %s: %w", d, err)
+		case s.cfg.OS == "windows": // whose SFTP has neither owners nor links; the home folder keeps others away
+			continue
+		case !fi.IsDir():
+			return fmt.Errorf("%s is not a folder: remove it", d)
+		case home != nil && owner(fi) != owner(home) && owner(fi) != 0:
+			return fmt.Errorf("%s belongs to another user (%d): remove it", d, owner(fi))
+		case fi.Mode().Perm()&0o077 == 0:
 			continue
 		}
-		if err := c.Mkdir(d); err != nil {
-			return fmt.Errorf("make folder %s: %w", d, err)
+		if err := c.Chmod(d, 0o700); err != nil && s.cfg.OS != "windows" {
+			return fmt.Errorf("close the folder %s to others: %w", d, err)
 		}
-		_ = c.Chmod(d, 0o700) // the home folder keeps others away where there are no such modes
 	}
 	return nil
+}
+
+// owner is the user id of a file's owner; 0 where the server does not say.
+func owner(fi fs.FileInfo) uint32 {
+	if st, ok := fi.Sys().(*sftp.FileStat); ok {
+		return st.UID
+	}
+	return 0
 }
 
 // send writes a new file with many requests under way at once.

@@ -468,3 +468,31 @@ func TestSilentMachine(t *testing.T) {
 		t.Fatalf("%v, want ErrDropped for lack of a sign of life", err)
 	}
 }
+
+// TestAgentFolderIsClosed: an agent in a folder where others may write does not run; the folder is closed, and the
+// agent is sent again.
+func TestAgentFolderIsClosed(t *testing.T) {
+	m := newMachine(t)
+	path := m.place(t)
+	if err := os.Chmod(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	c := m.config(m.addr)
+	var phases []string
+	c.Notify = func(state, _ string) { phases = append(phases, state) }
+	if _, err := Do(t.Context(), m.dial(t, c), wire.Check, directories(t.TempDir(), 1), nil); err != nil {
+		t.Fatal(err)
+	}
+	fi, err := os.Stat(filepath.Dir(path))
+	if err != nil || fi.Mode().Perm() != 0o700 || strings.Join(phases, " ") != "pushing_agent" {
+		t.Errorf("%v, %v, phases %q", fi.Mode(), err, phases)
+	}
+	// A link in its place is not followed.
+	if err := errors.Join(os.RemoveAll(filepath.Dir(path)), os.Symlink(t.TempDir(), filepath.Dir(path))); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Do(t.Context(), m.dial(t, c), wire.Check, directories(t.TempDir(), 1), nil)
+	if err == nil || !strings.Contains(err.Error(), "is not a folder: remove it") {
+		t.Errorf("a link: %v", err)
+	}
+}

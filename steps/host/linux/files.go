@@ -31,11 +31,31 @@ func (h *Host) Stat(ctx context.Context, path string) (host.FileInfo, error) {
 	if err != nil {
 		return host.FileInfo{}, failed(op, path, absent(err))
 	}
-	return describe(filepath.Base(path), info), nil
+	out := describe(filepath.Base(path), info)
+	if link, err := os.Lstat(path); err == nil && !trusted(link) {
+		out.Open = true // who owns a link can have it lead elsewhere
+	}
+	return out, nil
+}
+
+// trusted reports whether root or the user of this process owns a file: nobody else can change its access.
+func trusted(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (st.Uid == 0 || int(st.Uid) == os.Geteuid())
+}
+
+// writable reports whether others than its owner and root may change a file, or what lies in a folder.
+func writable(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return info.Mode()&0o002 != 0 || info.Mode()&0o020 != 0 && (!ok || st.Gid != 0)
 }
 
 func describe(name string, info fs.FileInfo) host.FileInfo {
-	out := host.FileInfo{Name: name, Dir: info.IsDir(), ModTime: info.ModTime(), Access: accessOf(info.Mode())}
+	out := host.FileInfo{Name: name, Dir: info.IsDir(), ModTime: info.ModTime(), Access: accessOf(info.Mode()),
+		Open: !trusted(info) || writable(info)}
+	if out.Access == host.AccessPrivate && !trusted(info) {
+		out.Access = host.AccessDefault // its owner reads it, and can let others
+	}
 	if !out.Dir {
 		out.Size = info.Size()
 	}

@@ -277,3 +277,51 @@ func skip(t *testing.T, format string, args ...any) {
 	}
 	t.Skipf(format, args...)
 }
+
+// Private is what root, or the user of this process, owns: another owner could open it again.
+func TestPrivateIncludesTheOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make files of another user")
+	}
+	const nobody = 65534
+	h, ctx, dir := newHost(t), testContext(t), t.TempDir()
+	folder, file := filepath.Join(dir, "folder"), filepath.Join(dir, "file")
+	if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(file, nil, 0o600), os.Chown(folder, nobody, nobody),
+		os.Chown(file, nobody, nobody)); err != nil {
+		t.Fatal(err)
+	}
+	look := func(path string, access host.Access, open bool) {
+		t.Helper()
+		if fi, err := h.Stat(ctx, path); err != nil || fi.Access != access || fi.Open != open {
+			t.Errorf("%s: %+v, %v; want access %q, open %v", filepath.Base(path), fi, err, access, open)
+		}
+	}
+	look(folder, host.AccessDefault, true)
+	look(file, host.AccessDefault, true)
+	if err := errors.Join(h.Mkdir(ctx, folder, host.AccessPrivate), h.SetAccess(ctx, file, host.AccessPrivate)); err != nil {
+		t.Fatal(err)
+	}
+	look(folder, host.AccessPrivate, false)
+	look(file, host.AccessPrivate, false)
+
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(folder, link); err != nil {
+		t.Fatal(err)
+	}
+	look(link, host.AccessPrivate, false)
+	if err := os.Lchown(link, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	look(link, host.AccessPrivate, true)
+	for _, err := range []error{h.Mkdir(ctx, link, host.AccessPrivate), h.SetAccess(ctx, link, host.AccessPrivate)} {
+		if !errors.Is(err, host.ErrForeign) {
+			t.Errorf("through the link of another user: %v", err)
+		}
+	}
+	for mode, open := range map[fs.FileMode]bool{0o755: false, 0o775: true, 0o757: true, 0o1777: true} {
+		if err := errors.Join(os.Chown(folder, 0, nobody), unix.Chmod(folder, uint32(mode))); err != nil {
+			t.Fatal(err)
+		}
+		look(folder, host.AccessDefault, open)
+	}
+}

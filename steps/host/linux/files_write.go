@@ -79,16 +79,39 @@ func makeDir(path string, mode fs.FileMode) error {
 // setMode changes the mode of a file or directory, unless it has it already. The
 // wrong kind of file is fs.ErrExist for a directory.
 func setMode(path string, mode fs.FileMode, dir bool) error {
+	link, err := os.Lstat(path)
+	if err != nil {
+		return absent(err)
+	}
+	if link.Mode()&fs.ModeSymlink != 0 && !trusted(link) {
+		return fmt.Errorf("%w: the link at %s", host.ErrForeign, path)
+	}
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return absent(err)
+	case mode&0o077 == 0 && !trusted(info) && (!dir || info.IsDir()):
+		return takeOver(path, mode, link.Mode()&fs.ModeSymlink != 0)
 	case dir && !info.IsDir():
 		return fmt.Errorf("%w: a file is in the way", fs.ErrExist)
 	case info.Mode()&0o7777 == mode:
 		return nil
 	}
 	return os.Chmod(path, mode)
+}
+
+// takeOver gives a file or folder to the user of this process, with a private mode. What it was opened as stays
+// what is changed, whatever its earlier owner puts in its place meanwhile.
+func takeOver(path string, mode fs.FileMode, link bool) error {
+	flags := os.O_RDONLY | unix.O_NONBLOCK
+	if !link {
+		flags |= unix.O_NOFOLLOW
+	}
+	f, err := os.OpenFile(path, flags, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chown(os.Geteuid(), -1), f.Chmod(mode), f.Close())
 }
 
 // SetAccess changes who may read and write a file or directory.

@@ -3,6 +3,7 @@
 package windows
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,6 +130,9 @@ func (h *Host) SetAccess(ctx context.Context, path string, access host.Access) e
 	info, err := h.stat(path)
 	if err != nil {
 		return failed(op, path, err)
+	}
+	if foreign, err := h.foreignLink(path); err != nil || foreign && access == host.AccessPrivate {
+		return failed(op, path, cmp.Or(err, error(host.ErrForeign)))
 	}
 	switch access {
 	case host.AccessDefault, host.AccessPrivate, host.AccessProgram:

@@ -60,7 +60,37 @@ func (h *Host) stat(path string) (host.FileInfo, error) {
 	}
 	info.ID = fmt.Sprintf("%x-%x%08x-%x", by.VolumeSerialNumber, by.FileIndexHigh, by.FileIndexLow, changed)
 	info.Access, info.Open, err = h.access(path)
+	if err == nil {
+		var foreign bool
+		foreign, err = h.foreignLink(path)
+		info.Open = info.Open || foreign
+	}
 	return info, err
+}
+
+// foreignLink reports whether a junction or link is at path that others than administrators own: they can have it
+// lead elsewhere.
+func (h *Host) foreignLink(path string) (bool, error) {
+	p, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return false, err
+	}
+	attributes, err := windows.GetFileAttributes(p)
+	if err != nil || attributes&windows.FILE_ATTRIBUTE_REPARSE_POINT == 0 {
+		return false, err
+	}
+	f, err := windows.CreateFile(p, windows.READ_CONTROL, shareAll, nil, windows.OPEN_EXISTING,
+		windows.FILE_FLAG_BACKUP_SEMANTICS|windows.FILE_FLAG_OPEN_REPARSE_POINT, 0)
+	if err != nil {
+		return false, err
+	}
+	defer windows.CloseHandle(f)
+	sd, err := windows.GetSecurityInfo(f, windows.SE_FILE_OBJECT, windows.OWNER_SECURITY_INFORMATION)
+	if err != nil {
+		return false, err
+	}
+	owner, _, err := sd.Owner()
+	return owner == nil || !h.trusts(owner) && !administers(owner), err
 }
 
 const shareAll = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE

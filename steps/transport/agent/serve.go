@@ -44,6 +44,9 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, opt Options) e
 	if opt.Idle == 0 {
 		opt.Idle = DefaultIdle
 	}
+	if err := checkProgram(ctx, opt); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &server{opt: opt, ctx: ctx, blobs: &blobs{host: opt.Host, os: opt.Hello.OS,
@@ -204,6 +207,9 @@ func (s *server) run(ctx context.Context, m wire.Message) error {
 
 // take locks the machine for the run.
 func (s *server) take(ctx context.Context, req steps.LockRequest) (steps.LockReply, error) {
+	if err := s.own(ctx); err != nil {
+		return steps.LockReply{}, err
+	}
 	reply, err := s.lock.Take(ctx, req)
 	if err == nil && reply.By == nil {
 		err = s.exec.Refresh(ctx)
@@ -251,6 +257,9 @@ func (s *server) alone(ctx context.Context) (unlock func(), err error) {
 	if s.lock.Held() {
 		return func() {}, nil
 	}
+	if err := s.own(ctx); err != nil {
+		return nil, err
+	}
 	unlock, err = lockHost(ctx, s.opt.DataDir)
 	if err != nil {
 		return nil, err
@@ -260,9 +269,4 @@ func (s *server) alone(ctx context.Context) (unlock func(), err error) {
 		return nil, err
 	}
 	return unlock, nil
-}
-
-// secure gives nodejoin's folder to the system and administrators alone.
-func (s *server) secure(ctx context.Context, _ wire.None) (wire.None, error) {
-	return wire.None{}, s.opt.Host.Mkdir(ctx, s.opt.DataDir, host.AccessPrivate)
 }

@@ -17,7 +17,7 @@ const (
 	MethodBlobBegin = "blob_begin" // Blob -> BlobState
 	MethodBlobEnd   = "blob_end"   // Blob -> None: the temporary file becomes the blob
 	MethodForget    = "forget"     // steps.LeaveRequest -> steps.ForgetReply
-	MethodSecure    = "secure"     // None -> None: the data folder becomes private
+	MethodSecure    = "secure"     // None -> Secured: the data folder becomes private
 	MethodLock      = "lock"       // steps.LockRequest -> steps.LockReply
 	MethodUnlock    = "unlock"     // None -> None
 )
@@ -55,6 +55,12 @@ var hexPattern = regexp.MustCompile(`^([0-9a-f]{64}|[0-9a-f]{128})$`)
 
 // Valid reports whether the digest has the form of one; it becomes a file name.
 func (b Blob) Valid() bool { return hexPattern.MatchString(b.Digest) }
+
+// Secured answers secure.
+type Secured struct {
+	// Moved are files and folders that others could have made; they have these paths now.
+	Moved []string `json:"moved,omitempty"`
+}
 
 // BlobState answers blob_begin.
 type BlobState struct {

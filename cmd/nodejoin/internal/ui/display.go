@@ -85,7 +85,8 @@ func line(e event.Event, color, quiet bool) string {
 
 // hostStates are states of event.HostState for people.
 var hostStates = map[string]string{"pushing_agent": "sending the agent",
-	"reconnecting": "connection lost, connecting again"}
+	"reconnecting":  "connection lost, connecting again",
+	"moved_foreign": "what nodejoin did not make lay in its folder's place, and was moved away"}
 
 // doneWords are actions that are done.
 var doneWords = map[string]string{"create": "created", "update": "updated", "delete": "deleted",
