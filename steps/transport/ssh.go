@@ -161,7 +161,7 @@ func (s *sshConn) start(ctx context.Context) error {
 }
 
 // Do makes a call. One that only reads is sent without waiting for the agent's hello: it
-// saves a round trip, and can be sent again if no agent, or not ours, was there.
+// saves a round trip, and can be sent again if no agent, or not ours, was there. One with secrets waits.
 func (s *sshConn) Do(ctx context.Context, m wire.Message, emit func(event.Event)) error {
 	if !m.ReadOnly() {
 		if err := s.ready(ctx); err != nil {
@@ -171,6 +171,11 @@ func (s *sshConn) Do(ctx context.Context, m wire.Message, emit func(event.Event)
 		r.setEmit(emit)
 		defer r.setEmit(nil)
 		return s.call(ctx, m.Method(), m.Bound(), m.Request(), m.Reply())
+	}
+	if m.Private() {
+		if err := s.ready(ctx); err != nil {
+			return err
+		}
 	}
 	r, p := s.agent()
 	// What never says hello is no agent, however long it runs.

@@ -496,3 +496,28 @@ func TestAgentFolderIsClosed(t *testing.T) {
 		t.Errorf("a link: %v", err)
 	}
 }
+
+// TestSecretsWaitForTheAgent: what holds secrets is sent to nothing but the agent with the digest that was asked
+// for, at the price of one round trip; everything else goes ahead of its hello.
+func TestSecretsWaitForTheAgent(t *testing.T) {
+	for content, early := range map[string]bool{"hush-hush": false, "": true} {
+		m := newMachine(t)
+		path := m.place(t)
+		heard := filepath.Join(t.TempDir(), "heard")
+		// Another program in the agent's place notes what it hears, and says no hello.
+		if err := os.WriteFile(path, []byte("#!/bin/sh\nexec timeout 1 cat > "+heard+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		req := directories(t.TempDir(), 1)
+		req.Steps = append(req.Steps, steps.Spec{ID: "f", Kind: "file", Args: steps.MustArgs(&kinds.File{
+			Path: filepath.Join(t.TempDir(), "f"), Content: content, Sensitive: content != "", Access: host.AccessPrivate})})
+		reply, err := Do(t.Context(), m.dial(t, m.config(m.addr)), wire.Check, req, nil)
+		if err != nil || len(reply.Results) != 2 {
+			t.Fatalf("%+v, %v", reply, err)
+		}
+		b, err := os.ReadFile(heard)
+		if err != nil || early != (len(b) > 0) || strings.Contains(string(b), "hush-hush") {
+			t.Errorf("content %q: it heard %q, %v", content, b, err)
+		}
+	}
+}

@@ -2,8 +2,10 @@ package wire
 
 import (
 	"context"
+	"strings"
 	"time"
 
+	"nodejoin/steps"
 	"nodejoin/steps/collect"
 	"nodejoin/steps/doctor"
 	"nodejoin/steps/event"
@@ -23,6 +25,8 @@ type Call[Req, Reply any] struct {
 	Bound func(req Req) Bound
 	// Verify says what of a reply is no answer to its request. Nothing of it is used then.
 	Verify func(req Req, reply Reply) error
+	// Private reports whether a request holds secrets, which only an agent gets that is known to be ours; nil = none does.
+	Private func(req Req) bool
 	// Scope is whom the events of the call may be about.
 	Scope func(req Req) Scope
 }
@@ -31,8 +35,9 @@ type Call[Req, Reply any] struct {
 var (
 	Check = Call[executor.Request, executor.CheckReply]{
 		Method: "check", ReadOnly: true, Run: (*executor.Executor).Check,
-		Bound:  func(req executor.Request) Bound { return reading(len(req.Steps)) },
-		Verify: verifyCheck, Scope: scopeOfSteps,
+		Private: func(req executor.Request) bool { return holdsSecrets(req.Steps) || holdsTokens(req.Values) },
+		Bound:   func(req executor.Request) Bound { return reading(len(req.Steps)) },
+		Verify:  verifyCheck, Scope: scopeOfSteps,
 	}
 	// Apply emits the events of the steps as they happen.
 	Apply = Call[executor.Request, executor.ApplyReply]{
@@ -88,6 +93,7 @@ var (
 	// Collect reads what a bug report needs of the machine.
 	Collect = Call[collect.CollectRequest, collect.CollectReply]{
 		Method: "collect", ReadOnly: true, Run: collectParts,
+		Private: func(req collect.CollectRequest) bool { return holdsSecrets(req.Steps) },
 		Bound: func(req collect.CollectRequest) Bound {
 			b := reading(len(req.Steps))
 			b.Bytes = perReply
@@ -98,14 +104,28 @@ var (
 	// Diagnose looks for what is wrong with a machine that has joined.
 	Diagnose = Call[doctor.DiagnoseRequest, doctor.DiagnoseReply]{
 		Method: "diagnose", ReadOnly: true, Run: diagnoseNode,
-		Bound:  func(req doctor.DiagnoseRequest) Bound { return reading(len(req.Steps)) },
-		Verify: verifyDiagnose,
+		Private: func(req doctor.DiagnoseRequest) bool { return holdsSecrets(req.Steps) },
+		Bound:   func(req doctor.DiagnoseRequest) Bound { return reading(len(req.Steps)) },
+		Verify:  verifyDiagnose,
 	}
 )
 
 // Calls are all of them.
 var Calls = []interface{ Empty() Message }{
 	Check, Apply, Remove, Rollback, Verified, CheckLeave, Leave, Note, Collect, Diagnose,
+}
+
+// holdsSecrets reports whether the arguments of a step hold a secret that the plan gives.
+func holdsSecrets(specs []steps.Spec) bool { return len(collect.Secrets(specs)) > 0 }
+
+// holdsTokens reports whether one of the values is a token that a step of the cluster has minted.
+func holdsTokens(values map[string]string) bool {
+	for name := range values {
+		if strings.HasSuffix(name, ".token") {
+			return true
+		}
+	}
+	return false
 }
 
 func collectParts(x *executor.Executor, ctx context.Context, req collect.CollectRequest) (collect.CollectReply,
@@ -132,6 +152,7 @@ type Message interface {
 	Method() string
 	ReadOnly() bool
 	Bound() Bound
+	Private() bool
 	Request() any // a pointer
 	Reply() any   // a pointer
 	// Run has the executor answer; it sets the reply.
@@ -161,6 +182,9 @@ func (m *Made[Req, Reply]) ReadOnly() bool { return m.call.ReadOnly }
 
 // Bound is that of the request.
 func (m *Made[Req, Reply]) Bound() Bound { return m.call.Bound(m.request) }
+
+// Private reports whether the request holds secrets.
+func (m *Made[Req, Reply]) Private() bool { return m.call.Private != nil && m.call.Private(m.request) }
 
 // Request is a pointer to what is asked.
 func (m *Made[Req, Reply]) Request() any { return &m.request }
