@@ -16,6 +16,8 @@ type NodeGiven struct {
 	Taints []kube.Taint      `json:"taints,omitempty"`
 	// Notes are the annotations kube.LabelsOf and kube.TaintsOf, those that it had.
 	Notes map[string]string `json:"notes,omitempty"`
+
+	machine bool // see OfMachine
 }
 
 var givenNotes = []string{kube.LabelsOf, kube.TaintsOf}
@@ -64,6 +66,10 @@ func (g *NodeGiven) Restore(n kube.Node) func(context.Context, kube.API) error {
 func (g *NodeGiven) labels(n kube.Node) (set map[string]string, remove []string) {
 	set = map[string]string{}
 	now, before := NotedLabels(n.Annotations), NotedLabels(g.Notes)
+	if g.machine {
+		maps.DeleteFunc(now, func(key, _ string) bool { return reservedLabel(key) })
+		maps.DeleteFunc(before, func(key, _ string) bool { return reservedLabel(key) })
+	}
 	for _, k := range slices.Sorted(maps.Keys(now)) {
 		was, had := g.Labels[k]
 		if have, has := n.Labels[k]; !has || have != now[k] {
@@ -89,9 +95,9 @@ func (g *NodeGiven) taints(n kube.Node) (set, remove []kube.Taint) {
 		if !slices.Contains(n.Taints, t) {
 			continue
 		}
-		if was := sameTaint(g.Taints, t); was == nil {
+		if was := sameTaint(g.Taints, t); was == nil && !g.machine {
 			remove = append(remove, t)
-		} else if *was != t {
+		} else if was != nil && *was != t {
 			set = append(set, *was)
 		}
 	}

@@ -132,8 +132,17 @@ func (h *hostRun) rollBack(ctx context.Context, sum *HostSummary) {
 		})
 	})
 	if out.Err == nil && reply.Before != nil {
-		h.awaitWorking(ctx, out, *reply.Before, reply.Services, func(n kube.Node) bool { return !n.Heartbeat.Equal(before) })
+		h.awaitWorking(ctx, out, h.before(*reply.Before), reply.Services, func(n kube.Node) bool { return !n.Heartbeat.Equal(before) })
 	}
+}
+
+// before is what the Node was, by this run where it began the snapshot, else by what the machine says.
+func (h *hostRun) before(said executor.NodeBefore) executor.NodeBefore {
+	if own := h.rollbackTo; own != nil && h.report.Snapshot == nil {
+		return *own
+	}
+	said.Given = said.Given.OfMachine()
+	return said
 }
 
 // rollbackPhase runs a part of the rollback; none after one that failed.
@@ -208,7 +217,7 @@ func (h *hostRun) finishRollback(ctx context.Context) error {
 	if s == nil || s.RolledBack == nil {
 		return nil
 	}
-	start, out := s.Node, &Rollback{Left: s.RolledBack.Left}
+	start, out := h.before(s.Node), &Rollback{Left: s.RolledBack.Left}
 	if n := h.report.KubeNode; start.UID == "" && n != nil && n.Ready && !slices.Contains(n.Taints, kube.Joining) {
 		start.UID = n.UID // somebody has joined the machine since: that Node is not the run's
 	}
