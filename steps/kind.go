@@ -57,9 +57,11 @@ type ClusterStep interface {
 //
 // The functions get an argument struct of New; nil means that there is nothing to say.
 type Kind struct {
-	Name    string
-	Doc     string
-	Place   Place
+	Name  string
+	Doc   string
+	Place Place
+	// Args describes arguments whose text is too long for the tag doc.
+	Args    map[string]string
 	Timeout time.Duration // default bound of one apply; 0 = DefaultTimeout
 	Outputs []string      // names of the values it gives to later steps
 	// Shared: its state is the cluster's, not the node's. Of several nodes with the same

@@ -94,7 +94,7 @@ func (s *Kind) fields(t reflect.Type) {
 		s.Absent = s.Absent || name == "absent"
 		s.Args[name] = a
 		s.Block.Attrs = append(s.Block.Attrs,
-			eval.Attr{Name: name, Typ: CtyType(f.Type), Static: true, Doc: f.Tag.Get("doc")})
+			eval.Attr{Name: name, Typ: CtyType(f.Type), Static: true, Doc: cmp.Or(s.Kind.Args[name], f.Tag.Get("doc"))})
 	}
 }
 

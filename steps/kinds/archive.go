@@ -18,7 +18,12 @@ import (
 	"nodejoin/steps/record"
 )
 
-var archiveKind = steps.Kind{Name: "archive", Place: steps.OnHost, Doc: "files unpacked from an archive that is verified by digest",
+var archiveKind = steps.Kind{Name: "archive", Place: steps.OnHost,
+	Doc: "files unpacked from an archive that is verified by digest",
+	Args: map[string]string{
+		"versions": "version that a program in it must have, by file name, for example { \"kubelet.exe\" = \"v1.36.3\" }; " +
+			"a Go program that does not contain it is refused, and nothing is put in place",
+	},
 	New:      func() any { return &Archive{} },
 	Claims:   steps.Claims((*Archive).claims),
 	Installs: steps.Installs(func(a *Archive) steps.Source { return a.Source })}
@@ -31,7 +36,7 @@ type Archive struct {
 	Include  []string `json:"include,omitempty" doc:"patterns (path.Match) of member names to unpack; default all"`
 	Services []string `json:"services,omitempty" doc:"services to stop before files are replaced"`
 	// Versions by the names of files in the archive.
-	Versions map[string]string `json:"versions,omitempty" doc:"version that a program in it tells of itself, by file name, for example { \"kubelet.exe\" = \"v1.36.3\" }; a program of Go in which it does not occur is refused, and nothing is put in place"`
+	Versions map[string]string `json:"versions,omitempty"`
 }
 
 // identity is what the record keeps as the digest of the archive: the digest
@@ -148,7 +153,8 @@ func (a *Archive) diff(rec *record.Unpacked, have map[string]string, folder bool
 
 // dest is where a member goes; "" if it is not wanted.
 func (a *Archive) dest(os, member string) string {
-	if len(a.Include) > 0 && !slices.ContainsFunc(a.Include, func(p string) bool { ok, _ := path.Match(p, member); return ok }) {
+	if len(a.Include) > 0 && !slices.ContainsFunc(a.Include,
+		func(p string) bool { ok, _ := path.Match(p, member); return ok }) {
 		return ""
 	}
 	parts := strings.Split(member, "/")
@@ -201,7 +207,8 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *steps.Env, staged m
 		if scan != nil {
 			through = append(through, scan)
 		}
-		if err := h.WriteFile(ctx, host.TempName(p), io.TeeReader(r, io.MultiWriter(through...)), host.WriteOptions{Access: access}); err != nil {
+		if err := h.WriteFile(ctx, host.TempName(p), io.TeeReader(r, io.MultiWriter(through...)),
+			host.WriteOptions{Access: access}); err != nil {
 			return err
 		}
 		staged[p] = hex.EncodeToString(sum.Sum(nil))
@@ -220,7 +227,8 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *steps.Env, staged m
 		err = steps.Invalid("%s: no member matches include %q with strip %d", a.Source.Name(), a.Include, a.Strip)
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Versions)) {
-		if err == nil && !slices.ContainsFunc(slices.Sorted(maps.Keys(staged)), func(p string) bool { return host.Base(e.Facts.OS, p) == name }) {
+		if err == nil && !slices.ContainsFunc(slices.Sorted(maps.Keys(staged)),
+			func(p string) bool { return host.Base(e.Facts.OS, p) == name }) {
 			err = steps.Invalid("%s: versions names %q, and no such file is unpacked", a.Source.Name(), name)
 		}
 	}

@@ -46,6 +46,8 @@ func (a *Archive) otherVersion(member string, s *versionScan) error {
 		return nil
 	}
 	return &steps.Error{Code: steps.CodeOtherVersion, Summary: "the artifact is another version",
-		Detail: fmt.Sprintf("the plan wants %s of version %s, and the one in %s, which has the digest of the plan, is not: %q does not occur in it", path.Base(member), s.want, a.Name(), s.want),
-		Remedy: "nothing of it was kept; give the artifact the digest of that version, and the mirror its archive, or write the version of the archive into the plan"}
+		Detail: fmt.Sprintf("the plan wants %s of version %s, and the one in %s, which has the digest of the plan, is "+
+			"not: %q does not occur in it", path.Base(member), s.want, a.Name(), s.want),
+		Remedy: "nothing of it was kept; give the artifact the digest of that version, and the mirror its archive, or " +
+			"write the version of the archive into the plan"}
 }

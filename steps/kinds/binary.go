@@ -98,11 +98,13 @@ func (b *Binary) diff(have *binaryState, os string) steps.Change {
 		digests = map[string]string{b.Path: want}
 	}
 	if have == nil {
-		return steps.Change{Action: steps.ActionCreate, Diffs: []steps.Diff{{Name: alg, Want: want}}, Touches: []steps.Touch{{Path: b.Path}}, Digests: digests, Blobs: blobs(b.Source)}
+		return steps.Change{Action: steps.ActionCreate, Diffs: []steps.Diff{{Name: alg, Want: want}},
+			Touches: []steps.Touch{{Path: b.Path}}, Digests: digests, Blobs: blobs(b.Source)}
 	}
 	var c steps.Change
 	if have.digest != want {
-		c = steps.Change{Diffs: []steps.Diff{{Name: alg, Have: have.digest, Want: want}}, Touches: []steps.Touch{{Path: b.Path}}, Digests: digests, Blobs: blobs(b.Source)}
+		c = steps.Change{Diffs: []steps.Diff{{Name: alg, Have: have.digest, Want: want}},
+			Touches: []steps.Touch{{Path: b.Path}}, Digests: digests, Blobs: blobs(b.Source)}
 		for _, s := range b.Services {
 			c.Touches = append(c.Touches, steps.Touch{Service: s})
 		}

@@ -16,10 +16,13 @@ import (
 	"nodejoin/steps/wait"
 )
 
-var nodeRegisteredKind = steps.Kind{Name: "node_registered", Place: steps.OnCluster, Waits: true, Timeout: 5 * time.Minute, Doc: "a gate: the Node object exists, with its pod CIDR and the version of its kubelet", Outputs: []string{PodCIDR, "subnet_gateway", "uid"},
-	New: func() any { return &NodeRegistered{} }}
+var nodeRegisteredKind = steps.Kind{Name: "node_registered", Place: steps.OnCluster, Waits: true,
+	Timeout: 5 * time.Minute, Doc: "a gate: the Node object exists, with its pod CIDR and the version of its kubelet",
+	Outputs: []string{PodCIDR, "subnet_gateway", "uid"},
+	New:     func() any { return &NodeRegistered{} }}
 
-var nodeReadyKind = steps.Kind{Name: "node_ready", Place: steps.OnCluster, Waits: true, Timeout: 5 * time.Minute, Doc: "a gate: the Node is Ready",
+var nodeReadyKind = steps.Kind{Name: "node_ready", Place: steps.OnCluster, Waits: true,
+	Timeout: 5 * time.Minute, Doc: "a gate: the Node is Ready",
 	New: func() any { return &NodeReady{} }}
 
 // PodCIDR is the output, of whatever kind, that is the Node's pod CIDR.
@@ -30,10 +33,10 @@ const PodCIDR = "pod_cidr"
 // first address of it, subnet_gateway.
 type NodeRegistered struct {
 	PodCIDR bool   `json:"pod_cidr,omitempty" doc:"wait for spec.podCIDR too"`
-	Version string `json:"version,omitempty" doc:"version of the kubelet that the Node must report, so that one of an earlier kubelet does not pass; what comes after '-' or '+' does not count"`
+	Version string `json:"version,omitempty" doc:"kubelet version that the Node must report, to the first '-' or '+'"`
 }
 
-// reports tells whether the Node is one of the wanted kubelet.
+// reports reports whether the Node is one of the wanted kubelet.
 func (n *NodeRegistered) reports(node kube.Node) bool {
 	have, _, _ := strings.Cut(strings.TrimPrefix(node.KubeletVersion, "v"), "+")
 	have, _, _ = strings.Cut(have, "-")
@@ -80,59 +83,67 @@ func (n *NodeRegistered) Apply(ctx context.Context, a kube.API, e *steps.Env, c 
 	var denied deniedRequest
 	var other time.Time // since when the Node has reported a version that is neither its earlier one nor the wanted
 	var stuck time.Time // since when there was neither a request nor a token to make one with
-	return steps.Outcome{}, await(ctx, e, "the Node did not register in time with the kubelet of the plan", func(ctx context.Context) (sight, error) {
-		node, err := a.Node(ctx, e.Node)
-		switch {
-		case err == nil && !n.reports(node):
-			s := sight{seen: n.otherKubelet(node), remedy: "look at the kubelet's log on the machine, and at the artifact kubernetes_node: when kubernetes changes in the plan, its digest does too"}
-			if e.Kubelet == nil || *e.Kubelet == node.KubeletVersion {
-				return s, nil // it may be what the Node says of an earlier kubelet
+	return steps.Outcome{}, await(ctx, e, "the Node did not register in time with the kubelet of the plan",
+		func(ctx context.Context) (sight, error) {
+			node, err := a.Node(ctx, e.Node)
+			switch {
+			case err == nil && !n.reports(node):
+				s := sight{seen: n.otherKubelet(node), remedy: "look at the kubelet's log on the machine, and at the artifact " +
+					"kubernetes_node: when kubernetes changes in the plan, its digest does too"}
+				if e.Kubelet == nil || *e.Kubelet == node.KubeletVersion {
+					return s, nil // it may be what the Node says of an earlier kubelet
+				}
+				if other.IsZero() {
+					other = time.Now()
+				}
+				if time.Since(other) >= otherGrace {
+					return sight{}, &steps.Error{Code: steps.CodeOtherVersion, Summary: "the kubelet is another version",
+						Remedy: "give the artifact kubernetes_node the digest of the version in the plan, or write the version of the " +
+							"artifact into the plan",
+						Detail: fmt.Sprintf("the plan wants Kubernetes %s, and the kubelet that this run has started has registered "+
+							"as %s", n.Version, node.KubeletVersion)}
+				}
+				return s, nil
+			case err == nil && (node.PodCIDR != "" || !n.PodCIDR):
+				return sight{reached: true}, nil
+			case err == nil:
+				return sight{seen: fmt.Sprintf("the Node %s is there, without a pod CIDR; the cluster's controller manager "+
+					"assigns none", e.Node),
+					remedy: "run kube-controller-manager with --allocate-node-cidrs and a --cluster-cidr that has free ranges"}, nil
+			case !errors.Is(err, fs.ErrNotExist):
+				return sight{}, err
 			}
-			if other.IsZero() {
-				other = time.Now()
+			requests, err := a.SigningRequests(ctx, e.Node)
+			if errors.Is(err, kube.ErrForbidden) {
+				return sight{seen: "no Node " + e.Node + " yet; its certificate request cannot be seen: " + err.Error(),
+					remedy: "look at the kubelet's log on the machine"}, nil
 			}
-			if time.Since(other) >= otherGrace {
-				return sight{}, &steps.Error{Code: steps.CodeOtherVersion, Summary: "the kubelet is another version", Remedy: "give the artifact kubernetes_node the digest of the version in the plan, or write the version of the artifact into the plan",
-					Detail: fmt.Sprintf("the plan wants Kubernetes %s, and the kubelet that this run has started has registered as %s", n.Version, node.KubeletVersion)}
+			if err != nil {
+				return sight{}, err
 			}
-			return s, nil
-		case err == nil && (node.PodCIDR != "" || !n.PodCIDR):
-			return sight{reached: true}, nil
-		case err == nil:
-			return sight{seen: fmt.Sprintf("the Node %s is there, without a pod CIDR; the cluster's controller manager assigns none", e.Node),
-				remedy: "run kube-controller-manager with --allocate-node-cidrs and a --cluster-cidr that has free ranges"}, nil
-		case !errors.Is(err, fs.ErrNotExist):
-			return sight{}, err
-		}
-		requests, err := a.SigningRequests(ctx, e.Node)
-		if errors.Is(err, kube.ErrForbidden) {
-			return sight{seen: "no Node " + e.Node + " yet; its certificate request cannot be seen: " + err.Error(),
-				remedy: "look at the kubelet's log on the machine"}, nil
-		}
-		if err != nil {
-			return sight{}, err
-		}
-		s := requestSight(e.Node, requests)
-		if len(requests) > 0 {
-			stuck = time.Time{}
+			s := requestSight(e.Node, requests)
+			if len(requests) > 0 {
+				stuck = time.Time{}
+				return s, denied.check(requests, s)
+			}
+			tokens, err := a.BootstrapTokens(ctx, e.Node)
+			tokens = slices.DeleteFunc(tokens, func(t kube.BootstrapToken) bool { return !time.Now().Before(t.Expires) })
+			if err != nil || len(tokens) > 0 {
+				stuck = time.Time{}
+				return s, denied.check(requests, s)
+			}
+			s.seen += ", and no bootstrap token of the node is left: it has expired or was removed"
+			s.remedy = "apply again, which mints a new token; where the machine is slow, give the token a longer life: join " +
+				"\"bootstrap_token\" { ttl = \"30m\" }"
+			if stuck.IsZero() {
+				stuck = time.Now()
+			}
+			if time.Since(stuck) >= tokenGrace {
+				return sight{}, &steps.Error{Code: steps.CodeFailed, Summary: "the bootstrap token has ended", Detail: s.seen,
+					Remedy: s.remedy}
+			}
 			return s, denied.check(requests, s)
-		}
-		tokens, err := a.BootstrapTokens(ctx, e.Node)
-		tokens = slices.DeleteFunc(tokens, func(t kube.BootstrapToken) bool { return !time.Now().Before(t.Expires) })
-		if err != nil || len(tokens) > 0 {
-			stuck = time.Time{}
-			return s, denied.check(requests, s)
-		}
-		s.seen += ", and no bootstrap token of the node is left: it has expired or was removed"
-		s.remedy = "apply again, which mints a new token; where the machine is slow, give the token a longer life: join \"bootstrap_token\" { ttl = \"30m\" }"
-		if stuck.IsZero() {
-			stuck = time.Now()
-		}
-		if time.Since(stuck) >= tokenGrace {
-			return sight{}, &steps.Error{Code: steps.CodeFailed, Summary: "the bootstrap token has ended", Detail: s.seen, Remedy: s.remedy}
-		}
-		return s, denied.check(requests, s)
-	})
+		})
 }
 
 // otherGrace is how long a Node may report a version that nobody wants, until the kubelet
@@ -151,7 +162,8 @@ const tokenGrace = 30 * time.Second
 func requestSight(node string, requests []kube.SigningRequest) sight {
 	if len(requests) == 0 {
 		return sight{seen: "no certificate request of system:node:" + node + " has reached the cluster",
-			remedy: "look at the kubelet's log on the machine: it cannot reach the API server, or its bootstrap token or the CA does not hold"}
+			remedy: "look at the kubelet's log on the machine: it cannot reach the API server, or its bootstrap token or " +
+				"the CA does not hold"}
 	}
 	q := requests[0]
 	switch {
@@ -159,13 +171,19 @@ func requestSight(node string, requests []kube.SigningRequest) sight {
 		return sight{seen: fmt.Sprintf("the certificate request %s was denied%s", q.Name, suffix(q.Message)),
 			remedy: fmt.Sprintf("find out who denied it; then `kubectl delete csr %s` and apply again", q.Name)}
 	case !q.Approved:
-		return sight{seen: fmt.Sprintf("the certificate request %s of %s is pending; nobody approves it", q.Name, q.Requestor),
-			remedy: fmt.Sprintf("approve it with `kubectl certificate approve %s`, or let the cluster do it: bind the ClusterRole system:certificates.k8s.io:certificatesigningrequests:nodeclient to the group system:bootstrappers:kubeadm:default-node-token", q.Name)}
+		return sight{seen: fmt.Sprintf("the certificate request %s of %s is pending; nobody approves it", q.Name,
+			q.Requestor),
+			remedy: fmt.Sprintf("approve it with `kubectl certificate approve %s`, or let the cluster do it: bind the "+
+				"ClusterRole system:certificates.k8s.io:certificatesigningrequests:nodeclient to the group "+
+				"system:bootstrappers:kubeadm:default-node-token", q.Name)}
 	case !q.Issued:
-		return sight{seen: fmt.Sprintf("the certificate request %s is approved, but no certificate was issued%s", q.Name, suffix(q.Message)),
-			remedy: "see that kube-controller-manager runs its signing controller (--cluster-signing-cert-file and --cluster-signing-key-file)"}
+		return sight{seen: fmt.Sprintf("the certificate request %s is approved, but no certificate was issued%s", q.Name,
+			suffix(q.Message)),
+			remedy: "see that kube-controller-manager runs its signing controller (--cluster-signing-cert-file and " +
+				"--cluster-signing-key-file)"}
 	}
-	return sight{seen: fmt.Sprintf("the certificate of %s was issued, but the kubelet has not registered the Node %s", q.Name, node),
+	return sight{seen: fmt.Sprintf("the certificate of %s was issued, but the kubelet has not registered the Node %s",
+		q.Name, node),
 		remedy: "look at the kubelet's log on the machine"}
 }
 
@@ -219,18 +237,20 @@ func (n *NodeReady) Check(ctx context.Context, r kube.Reader, e *steps.Env) (ste
 }
 
 func (n *NodeReady) Apply(ctx context.Context, a kube.API, e *steps.Env, c steps.Change) (steps.Outcome, error) {
-	return steps.Outcome{}, await(ctx, e, "the Node did not become Ready in time", func(ctx context.Context) (sight, error) {
-		node, err := a.Node(ctx, e.Node)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return sight{seen: "there is no Node " + e.Node, remedy: "look at the kubelet's log on the machine"}, nil
-		case err != nil:
-			return sight{}, err
-		case !node.Ready:
-			return sight{seen: NotReady(node), remedy: "look at the kubelet's log, and at the CNI configuration where the reason names the network"}, nil
-		}
-		return sight{reached: true}, nil
-	})
+	return steps.Outcome{}, await(ctx, e, "the Node did not become Ready in time",
+		func(ctx context.Context) (sight, error) {
+			node, err := a.Node(ctx, e.Node)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return sight{seen: "there is no Node " + e.Node, remedy: "look at the kubelet's log on the machine"}, nil
+			case err != nil:
+				return sight{}, err
+			case !node.Ready:
+				return sight{seen: NotReady(node), remedy: "look at the kubelet's log, and at the CNI configuration where the " +
+					"reason names the network"}, nil
+			}
+			return sight{reached: true}, nil
+		})
 }
 
 func NotReady(n kube.Node) string {
@@ -242,7 +262,8 @@ func NotReady(n kube.Node) string {
 
 // AwaitNode waits until why says nothing ("") of the Node, or ctx ends; summary is that of
 // the error then.
-func AwaitNode(ctx context.Context, r kube.Reader, node, summary string, progress func(event.StepProgress), why func(kube.Node) string) error {
+func AwaitNode(ctx context.Context, r kube.Reader, node, summary string, progress func(event.StepProgress),
+	why func(kube.Node) string) error {
 	return await(ctx, &steps.Env{Node: node, Progress: progress}, summary, func(ctx context.Context) (sight, error) {
 		n, err := r.Node(ctx, node)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -261,7 +282,7 @@ func AwaitNode(ctx context.Context, r kube.Reader, node, summary string, progres
 type sight struct {
 	reached bool
 	seen    string // what was found instead
-	remedy  string // what mends it, if waiting does not
+	remedy  string // what fixes it, if waiting does not
 }
 
 // awayMost is how long an API server may stay away during the wait of a gate (a restart)

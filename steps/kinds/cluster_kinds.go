@@ -12,14 +12,19 @@ import (
 	"nodejoin/steps/kube"
 )
 
-var bootstrapTokenKind = steps.Kind{Name: "bootstrap_token", Place: steps.OnCluster, Doc: "a short-lived bootstrap token of this node, or the absence of any", Outputs: []string{"token"},
-	New: func() any { return &BootstrapToken{} }}
+var bootstrapTokenKind = steps.Kind{Name: "bootstrap_token", Place: steps.OnCluster,
+	Doc:     "a short-lived bootstrap token of this node, or the absence of any",
+	Outputs: []string{"token"},
+	New:     func() any { return &BootstrapToken{} }}
 
-var serviceAccountKind = steps.Kind{Name: "service_account", Place: steps.OnCluster, Shared: true, Doc: "a ServiceAccount with its role and binding",
+var serviceAccountKind = steps.Kind{Name: "service_account", Place: steps.OnCluster, Shared: true,
+	Doc: "a ServiceAccount with its role and binding",
 	New: func() any { return &ServiceAccount{} }}
 
-var serviceAccountTokenKind = steps.Kind{Name: "service_account_token", Place: steps.OnCluster, Doc: "a token of a ServiceAccount, minted when it is needed", Outputs: []string{"token"},
-	New: func() any { return &ServiceAccountToken{} }}
+var serviceAccountTokenKind = steps.Kind{Name: "service_account_token", Place: steps.OnCluster,
+	Doc:     "a token of a ServiceAccount, minted when it is needed",
+	Outputs: []string{"token"},
+	New:     func() any { return &ServiceAccountToken{} }}
 
 // BootstrapToken mints a token (output "token", sensitive) each time it runs; the
 // spec's only_if keeps it from running when nothing needs one. With Absent it
@@ -30,7 +35,7 @@ type BootstrapToken struct {
 }
 
 // Default lives of tokens. A join takes minutes; kube-proxy and flanneld keep
-// theirs until the node is joined anew.
+// theirs until the node is joined again.
 const (
 	defaultBootstrapTTL      = 15 * time.Minute
 	defaultServiceAccountTTL = 365 * 24 * time.Hour
@@ -63,7 +68,9 @@ func (b *BootstrapToken) Check(ctx context.Context, r kube.Reader, e *steps.Env)
 		if len(have) == 0 {
 			return steps.Change{}, nil
 		}
-		return steps.Change{Action: steps.ActionDelete, Reason: fmt.Sprintf("%d bootstrap %s of this node still there", len(have), plural(len(have), "token is", "tokens are"))}, nil
+		return steps.Change{Action: steps.ActionDelete,
+			Reason: fmt.Sprintf("%d bootstrap %s of this node still there", len(have),
+				plural(len(have), "token is", "tokens are"))}, nil
 	}
 	id, _, _ := strings.Cut(minted, ".")
 	for _, t := range have {
@@ -112,7 +119,8 @@ func (s *ServiceAccount) want() kube.ServiceAccount {
 
 func (s *ServiceAccount) Check(ctx context.Context, r kube.Reader, e *steps.Env) (steps.Change, error) {
 	if s.Namespace == "" || s.Name == "" || s.ClusterRole == "" {
-		return steps.Change{}, &steps.Error{Code: steps.CodeInvalid, Summary: "incomplete service account", Detail: "namespace, name and cluster_role must be set"}
+		return steps.Change{}, &steps.Error{Code: steps.CodeInvalid, Summary: "incomplete service account",
+			Detail: "namespace, name and cluster_role must be set"}
 	}
 	have, err := r.ServiceAccount(ctx, s.want())
 	if err != nil || len(have.Missing) == 0 {
@@ -142,14 +150,16 @@ func (s *ServiceAccountToken) Check(ctx context.Context, r kube.Reader, e *steps
 	return steps.Change{Action: steps.ActionCreate}, nil
 }
 
-func (s *ServiceAccountToken) Apply(ctx context.Context, a kube.API, e *steps.Env, c steps.Change) (steps.Outcome, error) {
+func (s *ServiceAccountToken) Apply(ctx context.Context, a kube.API, e *steps.Env, c steps.Change) (
+	steps.Outcome, error) {
 	ttl, err := tokenTTL(s.TTL, defaultServiceAccountTTL, minServiceAccountTTL)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
 	token, _, err := a.ServiceAccountToken(ctx, s.Namespace, s.Name, ttl)
 	if errors.Is(err, fs.ErrNotExist) {
-		return steps.Outcome{}, &steps.Error{Code: steps.CodeFailed, Summary: "no such service account", Detail: fmt.Sprintf("ServiceAccount %s/%s does not exist: %v", s.Namespace, s.Name, err),
+		return steps.Outcome{}, &steps.Error{Code: steps.CodeFailed, Summary: "no such service account",
+			Detail: fmt.Sprintf("ServiceAccount %s/%s does not exist: %v", s.Namespace, s.Name, err),
 			Remedy: "make it with a service_account step that comes before"}
 	}
 	if err != nil {
@@ -164,7 +174,8 @@ func tokenTTL(s string, byDefault, least time.Duration) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d < least {
-		return 0, &steps.Error{Code: steps.CodeInvalid, Summary: "wrong ttl", Detail: fmt.Sprintf("%q is no duration of %s or more, written like 15m or 24h", s, least)}
+		return 0, &steps.Error{Code: steps.CodeInvalid, Summary: "wrong ttl",
+			Detail: fmt.Sprintf("%q is not a duration of %s or more, written like 15m or 24h", s, least)}
 	}
 	return d, nil
 }

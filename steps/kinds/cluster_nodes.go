@@ -13,10 +13,12 @@ import (
 	"nodejoin/steps/kube"
 )
 
-var nodeLabelsKind = steps.Kind{Name: "node_labels", Place: steps.OnCluster, Restored: true, Doc: "labels of the Node; those that the plan gave it before go, others stay",
+var nodeLabelsKind = steps.Kind{Name: "node_labels", Place: steps.OnCluster, Restored: true,
+	Doc: "labels of the Node; those that the plan gave it before go, others stay",
 	New: func() any { return &NodeLabels{} }}
 
-var nodeTaintsKind = steps.Kind{Name: "node_taints", Place: steps.OnCluster, Restored: true, Doc: "taints of the Node; those that the plan gave it before go, others stay",
+var nodeTaintsKind = steps.Kind{Name: "node_taints", Place: steps.OnCluster, Restored: true,
+	Doc: "taints of the Node; those that the plan gave it before go, others stay",
 	New: func() any { return &NodeTaints{} }}
 
 const notRegistered = "the Node is not registered yet"
@@ -68,7 +70,8 @@ func (l *NodeLabels) Apply(ctx context.Context, a kube.API, e *steps.Env, c step
 		}
 		both[k] = n.Labels[k]
 	}
-	return steps.Outcome{}, keepNoted(ctx, a, n, kube.LabelsOf, noteText(both, len(both)), l.note(), func() error { return a.SetLabels(ctx, e.Node, l.Labels, former) })
+	return steps.Outcome{}, keepNoted(ctx, a, n, kube.LabelsOf, noteText(both, len(both)), l.note(),
+		func() error { return a.SetLabels(ctx, e.Node, l.Labels, former) })
 }
 
 // NodeTaints keeps taints of the Node, and removes those that an earlier plan set, as
@@ -82,7 +85,8 @@ func (t *NodeTaints) Check(ctx context.Context, r kube.Reader, e *steps.Env) (st
 	for _, w := range t.Taints {
 		if w.Effect != "NoSchedule" && w.Effect != "PreferNoSchedule" && w.Effect != "NoExecute" {
 			return steps.Change{}, &steps.Error{Code: steps.CodeInvalid, Summary: "wrong taint effect",
-				Detail: fmt.Sprintf("the effect of taint %q is %q; it must be NoSchedule, PreferNoSchedule or NoExecute", w.Key, w.Effect)}
+				Detail: fmt.Sprintf("the effect of taint %q is %q; it must be NoSchedule, PreferNoSchedule or NoExecute", w.Key,
+					w.Effect)}
 		}
 		if seen[steps.TaintID(w)] {
 			return steps.Change{}, &steps.Error{Code: steps.CodeInvalid, Summary: "taint given twice", Detail: steps.TaintID(w)}
@@ -117,7 +121,8 @@ func (t *NodeTaints) Apply(ctx context.Context, a kube.API, e *steps.Env, c step
 	}
 	former := t.former(n)
 	both := slices.Concat(t.Taints, former)
-	return steps.Outcome{}, keepNoted(ctx, a, n, kube.TaintsOf, noteText(both, len(both)), t.note(), func() error { return a.SetTaints(ctx, e.Node, t.Taints, former) })
+	return steps.Outcome{}, keepNoted(ctx, a, n, kube.TaintsOf, noteText(both, len(both)), t.note(),
+		func() error { return a.SetTaints(ctx, e.Node, t.Taints, former) })
 }
 
 // noteText is the note of what a plan gives a Node, "" for nothing.
@@ -143,7 +148,8 @@ func noteDiff(diffs []steps.Diff, n kube.Node, annotation, want string) []steps.
 // keepNoted changes a Node with a note of what is the plan's: before the change of all
 // that is touched, after it of what is wanted. A run that ends in between leaves nothing
 // that the next one would not know for the plan's.
-func keepNoted(ctx context.Context, a kube.API, n kube.Node, annotation, during, after string, change func() error) error {
+func keepNoted(ctx context.Context, a kube.API, n kube.Node, annotation, during, after string,
+	change func() error) error {
 	note := func(text string) error {
 		if text == "" {
 			return a.SetAnnotations(ctx, n.Name, nil, []string{annotation})
@@ -176,7 +182,8 @@ func nodeChange(diffs []steps.Diff, absent bool) steps.Change {
 
 func nodeAbsent(node string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return &steps.Error{Code: steps.CodeFailed, Summary: "no such Node", Detail: fmt.Sprintf("the Node %s is not registered", node),
+		return &steps.Error{Code: steps.CodeFailed, Summary: "no such Node",
+			Detail: fmt.Sprintf("the Node %s is not registered", node),
 			Remedy: "let a node_registered step come before"}
 	}
 	return err

@@ -12,7 +12,8 @@ import (
 	"nodejoin/steps/record"
 )
 
-var cniConfFirstKind = steps.Kind{Name: "cni_conf_first", Place: steps.OnHost, Doc: "no other CNI configuration of its folder is read in place of this one: those that sort before it are removed, and put back on leave",
+var cniConfFirstKind = steps.Kind{Name: "cni_conf_first", Place: steps.OnHost,
+	Doc:    "CNI configurations that sort before this one are removed, so that it is read; leave restores them",
 	New:    func() any { return &CNIConfFirst{} },
 	Claims: steps.Claims((*CNIConfFirst).claims)}
 
@@ -29,7 +30,8 @@ func (f *CNIConfFirst) Check(ctx context.Context, r host.Reader, e *steps.Env) (
 	if err != nil || len(before) == 0 {
 		return steps.Change{}, err
 	}
-	c := steps.Change{Action: steps.ActionDelete, Reason: "read before " + host.Base(e.Facts.OS, f.Path), Digests: map[string]string{}}
+	c := steps.Change{Action: steps.ActionDelete, Reason: "read before " + host.Base(e.Facts.OS, f.Path),
+		Digests: map[string]string{}}
 	for _, path := range before {
 		c.Touches = append(c.Touches, steps.Touch{Path: path})
 		c.Digests[path] = steps.AbsentFile

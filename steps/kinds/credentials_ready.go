@@ -9,7 +9,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-var credentialsReadyKind = steps.Kind{Name: "credentials_ready", Place: steps.OnHost, Waits: true, Timeout: 5 * time.Minute, Doc: "a gate: a kubeconfig holds a valid client certificate of the node",
+var credentialsReadyKind = steps.Kind{Name: "credentials_ready", Place: steps.OnHost, Waits: true,
+	Timeout: 5 * time.Minute, Doc: "a gate: a kubeconfig holds a valid client certificate of the node",
 	New:  func() any { return &CredentialsReady{} },
 	Gate: steps.Gate((*CredentialsReady).behind)}
 
@@ -21,7 +22,7 @@ var credentialsReadyKind = steps.Kind{Name: "credentials_ready", Place: steps.On
 // (kubernetes pkg/kubelet/certificate/bootstrap).
 type CredentialsReady struct {
 	Path    string `json:"path" doc:"absolute path of the kubeconfig" id:"true" path:"true"`
-	Server  string `json:"server,omitempty" doc:"URL of the API server that it must be for; without it any of a cluster with that CA"`
+	Server  string `json:"server,omitempty" doc:"URL of the API server; default any of a cluster with that CA"`
 	CA      string `json:"ca" doc:"PEM of the cluster's CA that it must trust"`
 	Service string `json:"service,omitempty" doc:"as for http_ready"`
 	Log     string `json:"log,omitempty" doc:"as for http_ready" path:"true"`
@@ -30,7 +31,8 @@ type CredentialsReady struct {
 func (p *CredentialsReady) behind() string { return p.Service }
 
 func (p *CredentialsReady) gate(e *steps.Env) readiness {
-	return readiness{what: fmt.Sprintf("%s holds a valid client certificate of node %s", p.Path, e.Node), service: p.Service, log: p.Log,
+	return readiness{what: fmt.Sprintf("%s holds a valid client certificate of node %s", p.Path, e.Node),
+		service: p.Service, log: p.Log,
 		observe: func(ctx context.Context, r host.Reader) (observation, error) {
 			why, err := clientConfig{path: p.Path, server: p.Server, ca: p.CA}.unusable(ctx, r, e, time.Now())
 			return observation{ok: err == nil && why == "", seen: why}, err
@@ -51,6 +53,7 @@ func (p *CredentialsReady) Check(ctx context.Context, r host.Reader, e *steps.En
 	return p.gate(e).check(ctx, r, e)
 }
 
-func (p *CredentialsReady) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
+func (p *CredentialsReady) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (
+	steps.Outcome, error) {
 	return p.gate(e).apply(ctx, h, e)
 }

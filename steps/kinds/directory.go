@@ -12,8 +12,11 @@ import (
 	"nodejoin/steps/record"
 )
 
-var directoryKind = steps.Kind{Name: "directory", Place: steps.OnHost, Doc: "a directory, with its missing parents; on Windows a new one is its administrators' to change, and what is made in it inherits as without it",
-	Undo:  map[record.Prefix]steps.Undo{record.Directory: {New: undoDirectory, Removes: steps.RemovesItself, Snapshot: steps.SnapshotInline, Holds: holdsPath}},
+var directoryKind = steps.Kind{Name: "directory", Place: steps.OnHost,
+	Doc: "a directory, with its missing parents; on Windows only administrators may change a new one, and what is " +
+		"made in it inherits as usual",
+	Undo: map[record.Prefix]steps.Undo{record.Directory: {New: undoDirectory, Removes: steps.RemovesItself,
+		Snapshot: steps.SnapshotInline, Holds: holdsPath}},
 	New:   func() any { return &Directory{} },
 	Makes: steps.Makes((*Directory).thing)}
 
@@ -35,10 +38,12 @@ func (d *Directory) Check(ctx context.Context, r host.Reader, e *steps.Env) (ste
 	case err != nil:
 		return steps.Change{}, err
 	case !fi.Dir:
-		return steps.Change{}, &steps.Error{Code: steps.CodeInvalid, Summary: "a file is in the way", Detail: d.Path + " exists and is no directory",
+		return steps.Change{}, &steps.Error{Code: steps.CodeInvalid, Summary: "a file is in the way",
+			Detail: d.Path + " exists and is not a directory",
 			Remedy: "move the file away, or use another path"}
 	case d.Access == host.AccessPrivate && fi.Access != host.AccessPrivate:
-		return steps.Change{Action: steps.ActionUpdate, Diffs: []steps.Diff{{Name: "access", Have: "open to others", Want: "private"}}}, nil
+		return steps.Change{Action: steps.ActionUpdate,
+			Diffs: []steps.Diff{{Name: "access", Have: "open to others", Want: "private"}}}, nil
 	}
 	return steps.Change{}, nil
 }
@@ -110,7 +115,8 @@ func undoDirectory(key record.Key, claim record.Claim) (steps.Undoing, error) {
 				if prev.Access == fi.Access {
 					return steps.Change{}, "", nil
 				}
-				return steps.Restored(steps.Diff{Name: "access", Have: accessText(fi.Access), Want: accessText(prev.Access)}), "", nil
+				return steps.Restored(steps.Diff{Name: "access", Have: accessText(fi.Access),
+					Want: accessText(prev.Access)}), "", nil
 			}
 			others, err := othersIn(ctx, r, e, path)
 			if err != nil {

@@ -13,7 +13,8 @@ import (
 	"nodejoin/steps/record"
 )
 
-var envKind = steps.Kind{Name: "env", Place: steps.OnHost, Doc: "a variable of the machine's environment, or its absence",
+var envKind = steps.Kind{Name: "env", Place: steps.OnHost,
+	Doc: "a variable of the machine's environment, or its absence",
 	Undo: map[record.Prefix]steps.Undo{
 		record.Env: {New: undoEnv, Early: always, Now: envNow},
 		record.EnvFile: {New: undoEnvFile, Removes: steps.RemovesItself, Snapshot: steps.SnapshotNew,
@@ -25,7 +26,8 @@ var envKind = steps.Kind{Name: "env", Place: steps.OnHost, Doc: "a variable of t
 	Evidence: steps.Shows(func(m *MachineEnv) []steps.Evidence {
 		return []steps.Evidence{{Variable: m.Name, Secret: m.Sensitive}}
 	}),
-	Makes: steps.Makes((*MachineEnv).thing), Title: steps.Title((*MachineEnv).title), Secrets: steps.Secrets((*MachineEnv).secrets)}
+	Makes: steps.Makes((*MachineEnv).thing), Title: steps.Title((*MachineEnv).title),
+	Secrets: steps.Secrets((*MachineEnv).secrets)}
 
 // MachineEnv is one machine environment variable. On Linux it is a line of a file.
 type MachineEnv struct {
@@ -317,7 +319,8 @@ func undoEnv(key record.Key, claim record.Claim) (steps.Undoing, error) {
 				if f == nil {
 					f = &host.File{}
 				}
-				return h.WriteFile(ctx, m.File, strings.NewReader(replaceEnvLines(string(f.Content), m.Name, want)), host.WriteOptions{Access: f.Access})
+				return h.WriteFile(ctx, m.File, strings.NewReader(replaceEnvLines(string(f.Content), m.Name, want)),
+					host.WriteOptions{Access: f.Access})
 			case claim.Existed:
 				return h.SetMachineEnv(ctx, m.Name, want)
 			}

@@ -16,7 +16,8 @@ import (
 const featurePrefix record.Prefix = "feature"
 
 // Turning on a feature with its files at hand takes minutes; fetching them longer.
-var featureKind = steps.Kind{Name: "feature", Place: steps.OnHost, AfterBoot: true, Timeout: 30 * time.Minute, Doc: "an optional feature of Windows that is on, or is after the next reboot",
+var featureKind = steps.Kind{Name: "feature", Place: steps.OnHost, AfterBoot: true, Timeout: 30 * time.Minute,
+	Doc: "an optional feature of Windows that is on, or is after the next reboot",
 	Undo: map[record.Prefix]steps.Undo{featurePrefix: {New: undoFeature, Snapshot: steps.SnapshotNone,
 		Stays: "Windows turns a feature off with a reboot; it goes when the machine leaves"}},
 	New:    func() any { return &Feature{} },
@@ -35,7 +36,8 @@ func (f *Feature) Check(ctx context.Context, r host.Reader, _ *steps.Env) (steps
 	if err != nil || state.Enabled() {
 		return steps.Change{}, err
 	}
-	return steps.Change{Action: steps.ActionUpdate, Diffs: []steps.Diff{{Name: "state", Have: string(state), Want: string(host.FeatureOn)}},
+	return steps.Change{Action: steps.ActionUpdate,
+		Diffs:   []steps.Diff{{Name: "state", Have: string(state), Want: string(host.FeatureOn)}},
 		Touches: []steps.Touch{{Reboot: featureReason(f.Name)}}}, nil
 }
 
@@ -45,7 +47,8 @@ func featureReason(name string) string { return "the feature " + name }
 func (f *Feature) state(ctx context.Context, r host.Reader) (host.FeatureState, error) {
 	state, err := r.Feature(ctx, f.Name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", &steps.Error{Code: steps.CodeInvalid, Summary: "unknown feature", Detail: fmt.Sprintf("this Windows has no feature %q", f.Name),
+		return "", &steps.Error{Code: steps.CodeInvalid, Summary: "unknown feature",
+			Detail: fmt.Sprintf("this Windows has no feature %q", f.Name),
 			Remedy: "look at the names that Windows gives (dism /online /get-features)"}
 	}
 	return state, err
@@ -71,7 +74,8 @@ func undoFeature(key record.Key, _ record.Claim) (steps.Undoing, error) {
 			case err != nil || !state.Enabled():
 				return steps.Change{}, "", err
 			}
-			return steps.Change{Action: steps.ActionUpdate, Diffs: []steps.Diff{{Name: "state", Have: string(state), Want: string(host.FeatureOff)}}}, "", nil
+			return steps.Change{Action: steps.ActionUpdate,
+				Diffs: []steps.Diff{{Name: "state", Have: string(state), Want: string(host.FeatureOff)}}}, "", nil
 		},
 		Apply: func(ctx context.Context, h host.Host, _ *steps.Env) error { return h.DisableFeature(ctx, name) },
 	}, nil

@@ -13,17 +13,24 @@ import (
 	"nodejoin/steps/record"
 )
 
-var fileKind = steps.Kind{Name: "file", Place: steps.OnHost, Doc: "a file with this content, written atomically, or its absence",
-	Undo:  map[record.Prefix]steps.Undo{record.File: filesUndo},
+var fileKind = steps.Kind{Name: "file", Place: steps.OnHost,
+	Doc:  "a file with this content, written atomically, or its absence",
+	Undo: map[record.Prefix]steps.Undo{record.File: filesUndo},
+	Args: map[string]string{
+		"access": "\"private\": only the system and administrators; \"program\": executable on Linux",
+	},
 	New:   func() any { return &File{} },
 	Makes: steps.Makes((*File).thing), Secrets: steps.Secrets((*File).secrets),
-	Evidence: steps.Shows(func(f *File) []steps.Evidence { return []steps.Evidence{{File: f.Path, Secret: f.Sensitive}} })}
+	Evidence: steps.Shows(func(f *File) []steps.Evidence {
+		return []steps.Evidence{{File: f.Path, Secret: f.Sensitive}}
+	})}
 
 // File is a file with wanted content and access, or its absence.
 type File struct {
-	Path      string      `json:"path" doc:"absolute path" id:"true" path:"true"`
-	Content   string      `json:"content,omitempty" doc:"the whole content" present:"true" secret:"true"`
-	Access    host.Access `json:"access,omitempty" doc:"\"private\": only the system and administrators; \"program\": executable on Linux" choices:"private,program" present:"true"`
+	Path    string `json:"path" doc:"absolute path" id:"true" path:"true"`
+	Content string `json:"content,omitempty" doc:"the whole content" present:"true" secret:"true"`
+
+	Access    host.Access `json:"access,omitempty" choices:"private,program" present:"true"`
 	Sensitive bool        `json:"sensitive,omitempty" doc:"never show the content in a diff" present:"true"`
 	Absent    bool        `json:"absent,omitempty" doc:"the file must not exist"`
 }
@@ -66,7 +73,8 @@ func (f *File) diff(have *host.File, os string) steps.Change {
 	case f.Absent && have == nil:
 		return steps.Change{}
 	case f.Absent:
-		return steps.Change{Action: steps.ActionDelete, Touches: []steps.Touch{{Path: f.Path}}, Digests: map[string]string{f.Path: steps.AbsentFile}}
+		return steps.Change{Action: steps.ActionDelete, Touches: []steps.Touch{{Path: f.Path}},
+			Digests: map[string]string{f.Path: steps.AbsentFile}}
 	}
 	c := steps.Change{Action: steps.ActionUpdate}
 	if have == nil {

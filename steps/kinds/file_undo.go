@@ -35,7 +35,8 @@ func claimFile(ctx context.Context, h host.Host, e *steps.Env, path string, secr
 }
 
 // previousFile is the state of a file that undoFile restores; nil = there is none.
-func previousFile(ctx context.Context, h host.Host, e *steps.Env, path string, secret bool) (*record.PreviousFile, error) {
+func previousFile(ctx context.Context, h host.Host, e *steps.Env, path string, secret bool) (
+	*record.PreviousFile, error) {
 	fi, err := h.Stat(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -13,7 +13,8 @@ import (
 	"nodejoin/steps/record"
 )
 
-var firewallRuleKind = steps.Kind{Name: "firewall_rule", Place: steps.OnHost, OS: "windows", Doc: "a rule of the Windows Firewall",
+var firewallRuleKind = steps.Kind{Name: "firewall_rule", Place: steps.OnHost, OS: "windows",
+	Doc:      "a rule of the Windows Firewall",
 	Undo:     map[record.Prefix]steps.Undo{record.FirewallRule: {New: undoFirewallRule, Now: firewallRuleNow}},
 	New:      func() any { return &FirewallRule{} },
 	Makes:    steps.Makes((*FirewallRule).thing),
@@ -59,7 +60,7 @@ func (f *FirewallRule) validate() error {
 	case f.Action != "allow" && f.Action != "block":
 		return steps.Invalid("firewall rule %s: action %q is neither allow nor block", f.Name, f.Action)
 	case !host.ValidAddresses(f.Remote) && !steps.HasRef(f.Remote):
-		return steps.Invalid("firewall rule %s: remote %q is no list of addresses and networks", f.Name, f.Remote)
+		return steps.Invalid("firewall rule %s: remote %q is not a list of addresses and networks", f.Name, f.Remote)
 	case f.Protocol != "tcp" && f.Protocol != "udp":
 		return steps.Invalid("firewall rule %s: protocol %q is neither tcp nor udp", f.Name, f.Protocol)
 	}

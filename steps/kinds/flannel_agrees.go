@@ -13,7 +13,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-var flannelAgreesKind = steps.Kind{Name: "flannel_agrees", Place: steps.OnCluster, Waits: true, Doc: "a condition: what the cluster's Linux nodes run of flannel is what this node is to run; it changes nothing",
+var flannelAgreesKind = steps.Kind{Name: "flannel_agrees", Place: steps.OnCluster, Waits: true,
+	Doc:    "a condition: the cluster's Linux nodes run the same flannel backend as this node will",
 	New:    func() any { return &FlannelAgrees{} },
 	Review: steps.Review((*FlannelAgrees).review)}
 
@@ -52,7 +53,8 @@ const mostNodes = 50
 func (f *FlannelAgrees) review(w steps.Written) (out []steps.Remark) {
 	for _, name := range []string{"vni", "port"} {
 		if f.Backend == "host-gw" && w.Has(name) {
-			out = append(out, steps.Remark{Arg: name, Detail: fmt.Sprintf("The argument %q is of VXLAN, and the backend is \"host-gw\", which has none. Remove it.", name)})
+			out = append(out, steps.Remark{Arg: name, Detail: fmt.Sprintf("The argument %q is of VXLAN, and the backend is "+
+				"\"host-gw\", which has none. Remove it.", name)})
 		}
 	}
 	return out
@@ -86,7 +88,8 @@ func (f *FlannelAgrees) Check(ctx context.Context, r kube.Reader, e *steps.Env) 
 		return steps.Change{}, nil
 	}
 	return steps.Change{}, &steps.Error{Code: steps.CodeFailed, Summary: "the cluster's pod network is another",
-		Detail: fmt.Sprintf("this node is to have flannel with %s, but %s. Pods of this node and of those could not reach each other", f.words(), strings.Join(seen, "; ")),
+		Detail: fmt.Sprintf("this node is to have flannel with %s, but %s. Pods of this node and of those could not "+
+			"reach each other", f.words(), strings.Join(seen, "; ")),
 		Remedy: f.remedy()}
 }
 
@@ -130,7 +133,7 @@ func (f *FlannelAgrees) announced(n kube.Node) string {
 	return ""
 }
 
-// outside tells whether a part of the pods' network is none of Network.
+// outside reports whether a part of the pods' network is none of Network.
 func (f *FlannelAgrees) outside(part string) bool {
 	p, err1 := netip.ParsePrefix(part)
 	all, err2 := netip.ParsePrefix(f.Network)
@@ -191,7 +194,8 @@ func (f *FlannelAgrees) netConf(text string) (why []string) {
 		if b.Port != f.Port {
 			why = append(why, fmt.Sprintf("the port %d", b.Port))
 		}
-		if b.DirectRouting { // flanneld on Linux then routes to a Windows node on its link, whose overlay drops what is not wrapped
+		if b.DirectRouting {
+			// On one link, flanneld on Linux then sends packets unwrapped, and the overlay of Windows drops them.
 			why = append(why, "DirectRouting, which flannel on Windows has not (set it to false there)")
 		}
 	}
@@ -201,7 +205,9 @@ func (f *FlannelAgrees) netConf(text string) (why []string) {
 func (f *FlannelAgrees) remedy() string {
 	s := "give the plan's network block and pod_cidr what the cluster has"
 	if f.Backend == vxlan {
-		s += fmt.Sprintf("; Windows nodes need a VNI of 4096 or more and port 4789, so where the cluster has less, set \"VNI\": %d and \"Port\": %d in its net-conf.json and restart flannel on all its nodes, which interrupts their pods' network", f.VNI, f.Port)
+		s += fmt.Sprintf("; Windows nodes need a VNI of 4096 or more and port 4789, so where the cluster has less, set "+
+			"\"VNI\": %d and \"Port\": %d in its net-conf.json and restart flannel on all its nodes, which interrupts their "+
+			"pods' network", f.VNI, f.Port)
 	}
 	return s
 }

@@ -16,8 +16,11 @@ import (
 	"nodejoin/steps/record"
 )
 
-var hnsNetworkKind = steps.Kind{Name: "hns_network", Place: steps.OnHost, OS: "windows", Timeout: 3 * time.Minute, Doc: "a network of HNS that outlives boots; its making may cut the machine's connections for some seconds", Outputs: []string{"management_ip"},
-	Undo:   map[record.Prefix]steps.Undo{record.HNSNetwork: {New: undoNetwork, Order: steps.UndoOfPrograms, Snapshot: steps.SnapshotNew}},
+var hnsNetworkKind = steps.Kind{Name: "hns_network", Place: steps.OnHost, OS: "windows", Timeout: 3 * time.Minute,
+	Doc:     "a persistent HNS network; creating it may cut the machine's connections for some seconds",
+	Outputs: []string{"management_ip"},
+	Undo: map[record.Prefix]steps.Undo{record.HNSNetwork: {New: undoNetwork, Order: steps.UndoOfPrograms,
+		Snapshot: steps.SnapshotNew}},
 	New:    func() any { return &HNSNetwork{} },
 	Claims: steps.Claims((*HNSNetwork).claims)}
 
@@ -34,7 +37,7 @@ type HNSNetwork struct {
 	Subnet  string `json:"subnet" doc:"its network, for example 192.168.255.0/30"`
 	Gateway string `json:"gateway" doc:"address of the gateway in it"`
 	VNI     uint32 `json:"vni,omitempty" doc:"VXLAN network identifier, for type Overlay"`
-	Address string `json:"address,omitempty" doc:"of the adapter that its switch is made on; default that of the default route"`
+	Address string `json:"address,omitempty" doc:"adapter address for its switch; default the default route's"`
 }
 
 func (n *HNSNetwork) claims(*steps.Env) []record.Key {
@@ -50,7 +53,7 @@ func (n *HNSNetwork) validate() error {
 	case n.Type != "Overlay" && n.Type != "L2Bridge":
 		return steps.Invalid("hns_network %s: the type %q is neither Overlay nor L2Bridge", n.Name, n.Type)
 	case err != nil || err2 != nil || !subnet.Contains(gateway):
-		return steps.Invalid("hns_network %s: %q is no network with the gateway %q in it", n.Name, n.Subnet, n.Gateway)
+		return steps.Invalid("hns_network %s: %q is not a network with the gateway %q in it", n.Name, n.Subnet, n.Gateway)
 	case (n.Type == "Overlay") != (n.VNI != 0):
 		return steps.Invalid("hns_network %s: an Overlay has a vni, an L2Bridge has none", n.Name)
 	}
@@ -67,18 +70,22 @@ func (n *HNSNetwork) Check(ctx context.Context, r host.Reader, e *steps.Env) (st
 		return steps.Change{Action: steps.ActionCreate, Reason: "connections may break for some seconds",
 			Diffs: []steps.Diff{{Name: "type", Want: n.Type}, {Name: "subnet", Want: n.Subnet}}}, nil
 	case errors.Is(err, host.ErrUnsupported):
-		return steps.Change{}, &steps.Error{Code: steps.CodeInvalid, Summary: "no Host Networking Service", Detail: err.Error(),
+		return steps.Change{}, &steps.Error{Code: steps.CodeInvalid, Summary: "no Host Networking Service",
+			Detail: err.Error(),
 			Remedy: "turn on the feature Containers: host { features = [\"Containers\"] } in the profile or node"}
 	case err != nil:
 		return steps.Change{}, err
 	case !strings.EqualFold(have.Type, n.Type) && n.ours(e):
-		return steps.Change{Action: steps.ActionUpdate, Reason: "connections may break for some seconds", Diffs: []steps.Diff{{Name: "type", Have: have.Type, Want: n.Type}}}, nil
+		return steps.Change{Action: steps.ActionUpdate, Reason: "connections may break for some seconds",
+			Diffs: []steps.Diff{{Name: "type", Have: have.Type, Want: n.Type}}}, nil
 	case !strings.EqualFold(have.Type, n.Type):
 		return steps.Change{}, &steps.Error{Code: steps.CodeFailed, Summary: "another HNS network of this name exists",
-			Detail: fmt.Sprintf("HNS network %s, which nodejoin did not make, is of type %s and not %s", n.Name, have.Type, n.Type),
+			Detail: fmt.Sprintf("HNS network %s, which nodejoin did not make, is of type %s and not %s", n.Name, have.Type,
+				n.Type),
 			Remedy: "remove it with the tool that made it, or do without the network in the plan"}
 	case have.ManagementIP == "":
-		return steps.Change{Action: steps.ActionWait, Reason: fmt.Sprintf("waits until HNS network %s has a management address", n.Name)}, nil
+		return steps.Change{Action: steps.ActionWait,
+			Reason: fmt.Sprintf("waits until HNS network %s has a management address", n.Name)}, nil
 	}
 	return steps.Change{Outputs: map[string]string{"management_ip": have.ManagementIP}}, nil
 }
@@ -106,7 +113,8 @@ func (n *HNSNetwork) Apply(ctx context.Context, h host.Host, e *steps.Env, c ste
 		if err != nil {
 			return steps.Outcome{}, err
 		}
-		err = h.CreateHNSNetwork(ctx, host.HNSNetworkConfig{Name: n.Name, Type: n.Type, Subnet: n.Subnet, Gateway: n.Gateway, VNI: n.VNI, Adapter: adapter})
+		err = h.CreateHNSNetwork(ctx, host.HNSNetworkConfig{Name: n.Name, Type: n.Type, Subnet: n.Subnet,
+			Gateway: n.Gateway, VNI: n.VNI, Adapter: adapter})
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return steps.Outcome{}, err
 		}
@@ -130,7 +138,9 @@ func (n *HNSNetwork) adapter(ctx context.Context, r host.Reader, e *steps.Env) (
 			return a.Name, nil
 		}
 	}
-	return "", &steps.Error{Code: steps.CodeFailed, Summary: "no adapter has the address", Detail: fmt.Sprintf("none of the machine's adapters has %s, on which HNS network %s is to be made", cmp.Or(n.Address, "an address with a default route"), n.Name),
+	return "", &steps.Error{Code: steps.CodeFailed, Summary: "no adapter has the address",
+		Detail: fmt.Sprintf("none of the machine's adapters has %s, on which HNS network %s is to be made",
+			cmp.Or(n.Address, "an address with a default route"), n.Name),
 		Remedy: "correct management_ip in the plan, or the machine's address"}
 }
 

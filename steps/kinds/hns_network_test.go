@@ -34,10 +34,10 @@ func TestHNSNetworkOfOthers(t *testing.T) {
 
 func TestHNSNetworkArguments(t *testing.T) {
 	for want, n := range map[string]*kinds.HNSNetwork{
-		"needs a name":           {Type: "L2Bridge", Subnet: "192.168.255.0/30", Gateway: "192.168.255.1"},
-		"neither Overlay nor":    {Name: "x", Type: "NAT", Subnet: "192.168.255.0/30", Gateway: "192.168.255.1"},
-		"is no network with the": {Name: "x", Type: "L2Bridge", Subnet: "192.168.255.0/30", Gateway: "192.168.254.1"},
-		"an Overlay has a vni":   {Name: "x", Type: "Overlay", Subnet: "192.168.255.0/30", Gateway: "192.168.255.1"},
+		"needs a name":              {Type: "L2Bridge", Subnet: "192.168.255.0/30", Gateway: "192.168.255.1"},
+		"neither Overlay nor":       {Name: "x", Type: "NAT", Subnet: "192.168.255.0/30", Gateway: "192.168.255.1"},
+		"is not a network with the": {Name: "x", Type: "L2Bridge", Subnet: "192.168.255.0/30", Gateway: "192.168.254.1"},
+		"an Overlay has a vni":      {Name: "x", Type: "Overlay", Subnet: "192.168.255.0/30", Gateway: "192.168.255.1"},
 	} {
 		r := stepstest.Apply(t, stepstest.OpenHost(t, "windows"), stepstest.Memory{},
 			[]steps.Spec{stepstest.Spec("hns_network", "n", n)})

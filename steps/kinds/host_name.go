@@ -14,7 +14,8 @@ import (
 // hostNamePrefix is that of the claims.
 const hostNamePrefix record.Prefix = "host_name"
 
-var hostNameKind = steps.Kind{Name: "host_name", Place: steps.OnHost, AfterBoot: true, Doc: "the machine's own name; on Windows it counts after a reboot",
+var hostNameKind = steps.Kind{Name: "host_name", Place: steps.OnHost, AfterBoot: true,
+	Doc: "the machine's own name; on Windows it counts after a reboot",
 	Undo: map[record.Prefix]steps.Undo{hostNamePrefix: {New: undoHostName, Snapshot: steps.SnapshotNone,
 		Stays: "the Node is known by it; the earlier name is restored when the machine leaves"}},
 	New:    func() any { return &HostName{} },
@@ -46,7 +47,8 @@ func (n *HostName) Check(ctx context.Context, r host.Reader, e *steps.Env) (step
 	c := nameChange(e.Facts.OS, have, n.Name)
 	if !c.NoOp() && have.Domain != "" {
 		return steps.Change{}, &steps.Error{Code: steps.CodeFailed, Summary: "the machine is in a domain",
-			Detail: fmt.Sprintf("it is %s in the domain %s, and its account there would not be renamed with it: the domain would not know it any more", have.Now, have.Domain),
+			Detail: fmt.Sprintf("it is %s in the domain %s, and its account there would not be renamed with it: the domain "+
+				"would not know it any more", have.Now, have.Domain),
 			Remedy: "rename it with an account of the domain (netdom renamecomputer), or take the host name out of the plan"}
 	}
 	if !c.NoOp() && e.Facts.OS == "windows" {

@@ -11,7 +11,8 @@ import (
 	"nodejoin/steps/record"
 )
 
-var kernelModuleKind = steps.Kind{Name: "kernel_module", Place: steps.OnHost, OS: "linux", Doc: "Linux: a module of the kernel, loaded now and at every boot, or built in",
+var kernelModuleKind = steps.Kind{Name: "kernel_module", Place: steps.OnHost, OS: "linux",
+	Doc:   "Linux: a module of the kernel, loaded now and at every boot, or built in",
 	New:   func() any { return &KernelModule{} },
 	Makes: steps.Makes((*KernelModule).thing)}
 
@@ -34,13 +35,14 @@ func (m *KernelModule) validate(os string) error {
 	case os == "windows":
 		return steps.Invalid("kernel module %s: Windows has none", m.Name)
 	case !moduleName.MatchString(m.Name):
-		return steps.Invalid("%q is no name of a kernel module such as br_netfilter", m.Name)
+		return steps.Invalid("%q is not the name of a kernel module such as br_netfilter", m.Name)
 	}
 	return nil
 }
 
 func (m *KernelModule) file() *File {
-	return &File{Path: "/etc/modules-load.d/nodejoin-" + m.Name + ".conf", Content: "# Managed by nodejoin.\n" + m.Name + "\n"}
+	return &File{Path: "/etc/modules-load.d/nodejoin-" + m.Name + ".conf",
+		Content: "# Managed by nodejoin.\n" + m.Name + "\n"}
 }
 
 func (m *KernelModule) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {

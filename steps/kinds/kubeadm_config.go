@@ -73,7 +73,8 @@ func (k *KubeadmJoin) write(ctx context.Context, h host.Host, e *steps.Env, f ku
 	if err != nil {
 		return err
 	}
-	if err := h.WriteFile(ctx, f.discovery, bytes.NewReader(discovery), host.WriteOptions{Access: host.AccessPrivate}); err != nil {
+	if err := h.WriteFile(ctx, f.discovery, bytes.NewReader(discovery),
+		host.WriteOptions{Access: host.AccessPrivate}); err != nil {
 		return err
 	}
 	return h.WriteFile(ctx, f.join, bytes.NewReader(config), host.WriteOptions{Access: host.AccessPrivate})
@@ -87,11 +88,15 @@ var preflightError = regexp.MustCompile(`(?m)^\s*\[ERROR ([^\]]+)\]: (.*?)\r?$`)
 func (k *KubeadmJoin) failed(ctx context.Context, r host.Reader, code int) error {
 	checks, err := k.preflight(ctx, r)
 	if err == nil && len(checks) > 0 {
-		return &steps.Error{Code: steps.CodeFailed, Summary: "kubeadm's preflight checks failed", Detail: strings.Join(checks, "\n"),
-			Remedy: "mend what they name; a check that does not matter here can be named in ignore_preflight_errors. All that kubeadm said is in " + k.Log}
+		return &steps.Error{Code: steps.CodeFailed, Summary: "kubeadm's preflight checks failed",
+			Detail: strings.Join(checks, "\n"),
+			Remedy: "fix what they name; a check that does not matter here can be named in ignore_preflight_errors. All " +
+				"that kubeadm said is in " + k.Log}
 	}
-	return &steps.Error{Code: steps.CodeFailed, Summary: "kubeadm could not join the machine", Detail: fmt.Sprintf("kubeadm join ended with exit code %d%s", code, logTail(ctx, r, k.Log)),
-		Remedy: "mend what it names and apply again. A Node that is left of this machine counts as Ready for about 40 seconds after its kubelet has ended"}
+	return &steps.Error{Code: steps.CodeFailed, Summary: "kubeadm could not join the machine",
+		Detail: fmt.Sprintf("kubeadm join ended with exit code %d%s", code, logTail(ctx, r, k.Log)),
+		Remedy: "fix what it names and apply again. A Node left over from this machine counts as Ready for about 40 " +
+			"seconds after its kubelet has ended"}
 }
 
 // preflight gives the failed checks that the log names, each as "Name: message".

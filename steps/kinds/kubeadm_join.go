@@ -14,7 +14,15 @@ import (
 	"nodejoin/steps/record"
 )
 
-var kubeadmJoinKind = steps.Kind{Name: "kubeadm_join", Place: steps.OnHost, Timeout: 15 * time.Minute, Doc: "a machine that kubeadm has joined to the cluster as a worker",
+var kubeadmJoinKind = steps.Kind{Name: "kubeadm_join", Place: steps.OnHost, Timeout: 15 * time.Minute,
+	Doc: "a machine that kubeadm has joined to the cluster as a worker",
+	Args: map[string]string{
+		"program": "path of kubeadm; its drive holds \\etc\\kubernetes and \\var\\lib\\kubelet, and its " +
+			"folder the kubelet",
+		"config_version": "version of JoinConfiguration that it reads: \"v1beta3\" or \"v1beta4\" (from " +
+			"Kubernetes 1.31)",
+		"ignore_preflight_errors": "preflight checks whose errors do not end the join, by the names that kubeadm gives them",
+	},
 	New:     func() any { return &KubeadmJoin{} },
 	Claims:  steps.Claims((*KubeadmJoin).claims),
 	Secrets: steps.Secrets((*KubeadmJoin).secrets)}
@@ -30,15 +38,15 @@ var kubeadmJoinKind = steps.Kind{Name: "kubeadm_join", Place: steps.OnHost, Time
 // looked after it. Files are removed only where the record says that they were made by
 // an earlier try; of others kubeadm's preflight checks speak by their names.
 type KubeadmJoin struct {
-	Program       string   `json:"program" doc:"kubeadm; its drive holds \\etc\\kubernetes and \\var\\lib\\kubelet, and its folder the kubelet" path:"true"`
-	ConfigVersion string   `json:"config_version" doc:"version of JoinConfiguration that it reads: \"v1beta3\" or \"v1beta4\" (from Kubernetes 1.31)" choices:"v1beta3,v1beta4"`
+	Program       string   `json:"program" path:"true"`
+	ConfigVersion string   `json:"config_version" choices:"v1beta3,v1beta4"`
 	Server        string   `json:"server" doc:"URL of the API server"`
 	CA            string   `json:"ca" doc:"PEM of the cluster's CA; the API server is trusted by it alone"`
 	Token         string   `json:"token" doc:"bootstrap token"`
 	CRISocket     string   `json:"cri_socket" doc:"endpoint of the container runtime"`
 	Kubelet       []string `json:"kubelet" doc:"command of the service kubelet, for where it is not registered yet"`
-	Log           string   `json:"log" doc:"file for what kubeadm prints; it is made anew" path:"true"`
-	Ignore        []string `json:"ignore_preflight_errors,omitempty" doc:"preflight checks whose errors do not end the join, by the names that kubeadm gives them"`
+	Log           string   `json:"log" doc:"file for what kubeadm prints; it is replaced" path:"true"`
+	Ignore        []string `json:"ignore_preflight_errors,omitempty"`
 }
 
 func (k *KubeadmJoin) secrets(shown func(string) string) { k.Token = hideToken(k.Token, shown) }
@@ -65,8 +73,10 @@ func (k *KubeadmJoin) files(os string) kubeadmFiles {
 	}
 	etc, lib := host.Join(os, root, "etc", "kubernetes"), host.Join(os, root, "var", "lib", "kubelet")
 	return kubeadmFiles{
-		conf: host.Join(os, etc, "kubelet.conf"), bootstrap: host.Join(os, etc, "bootstrap-kubelet.conf"), ca: host.Join(os, etc, "pki", "ca.crt"),
-		kubeletConfig: host.Join(os, lib, "config.yaml"), flags: host.Join(os, lib, "kubeadm-flags.env"), criConfig: host.Join(os, lib, "instance-config.yaml"),
+		conf: host.Join(os, etc, "kubelet.conf"), bootstrap: host.Join(os, etc, "bootstrap-kubelet.conf"),
+		ca:            host.Join(os, etc, "pki", "ca.crt"),
+		kubeletConfig: host.Join(os, lib, "config.yaml"), flags: host.Join(os, lib, "kubeadm-flags.env"),
+		criConfig:   host.Join(os, lib, "instance-config.yaml"),
 		certificate: host.Join(os, lib, "pki", clientCertificate),
 		join:        host.Join(os, etc, "nodejoin-kubeadm.yaml"), discovery: host.Join(os, etc, "nodejoin-discovery.conf"),
 	}
@@ -109,14 +119,17 @@ func (k *KubeadmJoin) Check(ctx context.Context, r host.Reader, e *steps.Env) (s
 		svc, err := r.Service(ctx, kubeletService)
 		if err == nil && !steps.Ours(svc, e.Record) {
 			err = &steps.Error{Code: steps.CodeFailed, Summary: "a service of this name exists",
-				Detail: fmt.Sprintf("service %s (%s) was not registered by nodejoin", kubeletService, strings.Join(svc.Command, " ")), Remedy: steps.ForeignRemedy(kubeletService)}
+				Detail: fmt.Sprintf("service %s (%s) was not registered by nodejoin", kubeletService,
+					strings.Join(svc.Command, " ")), Remedy: steps.ForeignRemedy(kubeletService)}
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return steps.Change{}, err
 		}
 		return steps.Change{Action: steps.ActionCreate, Reason: why,
-			Diffs:   []steps.Diff{{Name: "server", Want: k.Server}, {Name: "ca", Want: certText([]byte(k.CA))}, {Name: "token", Sensitive: true}},
-			Touches: []steps.Touch{{Path: f.conf}, {Path: f.ca}, {Path: f.kubeletConfig}, {Path: f.flags}, {Path: f.criConfig}, {Service: kubeletService}}}, nil
+			Diffs: []steps.Diff{{Name: "server", Want: k.Server}, {Name: "ca", Want: certText([]byte(k.CA))}, {Name: "token",
+				Sensitive: true}},
+			Touches: []steps.Touch{{Path: f.conf}, {Path: f.ca}, {Path: f.kubeletConfig}, {Path: f.flags}, {Path: f.criConfig},
+				{Service: kubeletService}}}, nil
 	}
 	for _, path := range []string{f.join, f.discovery} {
 		if there, err := host.Exists(ctx, r, path); err != nil || there {
@@ -127,12 +140,14 @@ func (k *KubeadmJoin) Check(ctx context.Context, r host.Reader, e *steps.Env) (s
 	if err != nil || len(open) == 0 {
 		return steps.Change{}, err
 	}
-	return steps.Change{Action: steps.ActionUpdate, Reason: strings.Join(open, ", ") + ", as kubeadm leaves it", Diffs: []steps.Diff{{Name: "access", Have: "open to others", Want: "private"}}}, nil
+	return steps.Change{Action: steps.ActionUpdate, Reason: strings.Join(open, ", ") + ", as kubeadm leaves it",
+		Diffs: []steps.Diff{{Name: "access", Have: "open to others", Want: "private"}}}, nil
 }
 
 // open gives those of the kubelet's settings that kubeadm has written for any user of a
 // Windows machine to change.
-func (k *KubeadmJoin) open(ctx context.Context, r host.Reader, e *steps.Env, f kubeadmFiles) (list []string, err error) {
+func (k *KubeadmJoin) open(ctx context.Context, r host.Reader, e *steps.Env, f kubeadmFiles) (
+	list []string, err error) {
 	if e.Facts.OS != "windows" {
 		return nil, nil
 	}
@@ -170,7 +185,8 @@ func (k *KubeadmJoin) missing(ctx context.Context, r host.Reader, e *steps.Env, 
 	return f.kubeletConfig + " does not exist", nil
 }
 
-func (k *KubeadmJoin) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (_ steps.Outcome, err error) {
+func (k *KubeadmJoin) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (
+	_ steps.Outcome, err error) {
 	f := k.files(e.Facts.OS)
 	switch c.Action {
 	case steps.ActionDelete:
@@ -179,7 +195,7 @@ func (k *KubeadmJoin) Apply(ctx context.Context, h host.Host, e *steps.Env, c st
 		return steps.Outcome{}, k.closeFiles(ctx, h, e, f)
 	}
 	if len(host.Certificates([]byte(k.CA))) == 0 {
-		return steps.Outcome{}, steps.Invalid("the CA for the join is no PEM certificate")
+		return steps.Outcome{}, steps.Invalid("the CA for the join is not a PEM certificate")
 	}
 	if err := k.prepare(ctx, h, e, f); err != nil {
 		return steps.Outcome{}, err
@@ -224,8 +240,9 @@ func (k *KubeadmJoin) prepare(ctx context.Context, h host.Host, e *steps.Env, f 
 		if err := e.Claim(ctx, h, record.New{Key: ServiceKey(kubeletService)}); err != nil {
 			return err
 		}
-		if err := h.CreateService(ctx, host.ServiceConfig{Name: kubeletService, DisplayName: kubeletService, Description: "Kubernetes node agent " + steps.OwnershipMark,
-			Command: k.Kubelet, Start: host.StartManual}); err != nil {
+		if err := h.CreateService(ctx, host.ServiceConfig{Name: kubeletService, DisplayName: kubeletService,
+			Description: "Kubernetes node agent " + steps.OwnershipMark,
+			Command:     k.Kubelet, Start: host.StartManual}); err != nil {
 			return err
 		}
 	case err != nil:

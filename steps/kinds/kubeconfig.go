@@ -20,11 +20,20 @@ import (
 	"nodejoin/steps/record"
 )
 
-var kubeconfigKind = steps.Kind{Name: "kubeconfig", Place: steps.OnHost, Doc: "a kubeconfig with a token, private to the system",
-	Undo:  map[record.Prefix]steps.Undo{record.Backup: backupUndo},
+var kubeconfigKind = steps.Kind{Name: "kubeconfig", Place: steps.OnHost,
+	Doc:  "a kubeconfig with a token, private to the system",
+	Undo: map[record.Prefix]steps.Undo{record.Backup: backupUndo},
+	Args: map[string]string{
+		"unless": "not needed while this kubeconfig holds a valid client certificate for the server",
+		"backup": "credentials that would be used instead of it and are no longer valid; they are renamed before the " +
+			"file is written, and leave restores them",
+	},
 	New:   func() any { return &Kubeconfig{} },
-	Makes: steps.Makes((*Kubeconfig).thing), Claims: steps.Claims((*Kubeconfig).claims), Secrets: steps.Secrets((*Kubeconfig).secrets),
-	Evidence: steps.Shows(func(k *Kubeconfig) []steps.Evidence { return []steps.Evidence{{File: k.Path}, {File: k.Unless}} })}
+	Makes: steps.Makes((*Kubeconfig).thing), Claims: steps.Claims((*Kubeconfig).claims),
+	Secrets: steps.Secrets((*Kubeconfig).secrets),
+	Evidence: steps.Shows(func(k *Kubeconfig) []steps.Evidence {
+		return []steps.Evidence{{File: k.Path}, {File: k.Unless}}
+	})}
 
 // Kubeconfig is a kubeconfig file that carries a token. It is in order when server
 // and CA are as wanted and the credential still holds: with Unless, when that
@@ -45,10 +54,10 @@ type Kubeconfig struct {
 	CA          string   `json:"ca" doc:"PEM of the cluster's CA"`
 	User        string   `json:"user" doc:"name of the user entry"`
 	Token       string   `json:"token" doc:"bearer token"`
-	Unless      string   `json:"unless,omitempty" doc:"not needed while this kubeconfig holds a valid client certificate for the server" path:"true"`
+	Unless      string   `json:"unless,omitempty" path:"true"`
 	RenewBefore string   `json:"renew_before,omitempty" doc:"renew the token this long before it ends, default 168h"`
 	Services    []string `json:"services,omitempty" doc:"services to stop before the file is replaced"`
-	Backup      []string `json:"backup,omitempty" doc:"credentials that would be used instead of it and are no longer valid; they are renamed before the file is written, and leave restores them" path:"true"`
+	Backup      []string `json:"backup,omitempty" path:"true"`
 }
 
 const (
@@ -127,7 +136,8 @@ func parseKubeconfig(b []byte) (kubeEntry, error) {
 	if ci < 0 || ui < 0 {
 		return kubeEntry{}, fmt.Errorf("its context %q names a cluster or user that is not in it", f.CurrentContext)
 	}
-	return kubeEntry{server: f.Clusters[ci].Cluster.Server, ca: f.Clusters[ci].Cluster.CA, user: at.User, secret: f.Users[ui].User}, nil
+	return kubeEntry{server: f.Clusters[ci].Cluster.Server, ca: f.Clusters[ci].Cluster.CA, user: at.User,
+		secret: f.Users[ui].User}, nil
 }
 
 // render is the file as it is written.
@@ -424,7 +434,7 @@ func besides(os, file, path string) string {
 
 func (k *Kubeconfig) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
 	if len(host.Certificates([]byte(k.CA))) == 0 {
-		return steps.Outcome{}, steps.Invalid("the CA for kubeconfig %s is no PEM certificate", k.Path)
+		return steps.Outcome{}, steps.Invalid("the CA for kubeconfig %s is not a PEM certificate", k.Path)
 	}
 	if err := claimFile(ctx, h, e, k.Path, true); err != nil {
 		return steps.Outcome{}, err

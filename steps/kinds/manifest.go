@@ -12,7 +12,13 @@ import (
 	"nodejoin/steps/kube"
 )
 
-var manifestKind = steps.Kind{Name: "manifest", Place: steps.OnCluster, Shared: true, Doc: "objects of the cluster with the fields that are written, by server-side apply; other fields stay, and the objects stay when the node leaves",
+var manifestKind = steps.Kind{Name: "manifest", Place: steps.OnCluster, Shared: true,
+	Doc: "objects of the cluster, by server-side apply of the given fields; other fields stay, and the objects stay " +
+		"when the node leaves",
+	Args: map[string]string{
+		"existing": "the objects are somebody else's: only the given fields are set, and missing objects are not created",
+		"force":    "take over fields that another manager has set differently; without it that is an error",
+	},
 	New: func() any { return &Manifest{} }}
 
 // Manifest keeps objects of the cluster, in the order in which they are written. They
@@ -20,8 +26,8 @@ var manifestKind = steps.Kind{Name: "manifest", Place: steps.OnCluster, Shared: 
 type Manifest struct {
 	Content string `json:"content" doc:"the objects: documents of YAML, or JSON; no Secrets"`
 	// Existing: see kube.Manifest.
-	Existing bool `json:"existing,omitempty" doc:"the objects are somebody else's: only the fields that are written are set, and what is not there is not made"`
-	Force    bool `json:"force,omitempty" doc:"take over fields that another manager has set otherwise, which is else an error"`
+	Existing bool `json:"existing,omitempty"`
+	Force    bool `json:"force,omitempty"`
 }
 
 // Objects reads the content. An error is of CodeInvalid.
@@ -52,7 +58,8 @@ func (m *Manifest) Check(ctx context.Context, r kube.Reader, e *steps.Env) (step
 	for _, o := range list {
 		state, err := r.Manifest(ctx, o)
 		kind := steps.Touch{Object: kube.ObjectKind{APIVersion: o.APIVersion, Kind: o.Kind}}
-		if _, pending := e.Pending[kind]; errors.Is(err, kube.ErrNotServed) && (pending || slices.Contains(c.Touches, kind)) {
+		if _, pending := e.Pending[kind]; errors.Is(err, kube.ErrNotServed) &&
+			(pending || slices.Contains(c.Touches, kind)) {
 			err = nil // its definition comes before it
 		}
 		if err != nil {
@@ -70,7 +77,8 @@ func (m *Manifest) Check(ctx context.Context, r kube.Reader, e *steps.Env) (step
 			missing = append(missing, o.String())
 		}
 		for _, d := range state.Differs {
-			c.Diffs = append(c.Diffs, steps.Diff{Name: o.String() + " " + d.Path, Have: d.Have, Want: d.Want, Text: strings.Contains(d.Have+d.Want, "\n")})
+			c.Diffs = append(c.Diffs, steps.Diff{Name: o.String() + " " + d.Path, Have: d.Have, Want: d.Want,
+				Text: strings.Contains(d.Have+d.Want, "\n")})
 		}
 	}
 	switch {
@@ -120,7 +128,8 @@ func awaitDefined(ctx context.Context, r kube.Reader, e *steps.Env, o kube.Manif
 		if err != nil {
 			return sight{}, err
 		}
-		return sight{reached: state.Waits == "", seen: o.String() + ": " + state.Waits, remedy: "look at it with `kubectl describe crd " + o.Name + "`"}, nil
+		return sight{reached: state.Waits == "", seen: o.String() + ": " + state.Waits,
+			remedy: "look at it with `kubectl describe crd " + o.Name + "`"}, nil
 	})
 }
 
@@ -130,10 +139,12 @@ func manifestError(o kube.Manifest, err error) error {
 	switch {
 	case errors.As(err, &owned):
 		return &steps.Error{Code: steps.CodeFailed, Summary: "fields of another manager", Detail: owned.Error(),
-			Remedy: "leave these fields out of the manifest, or give them its values; or take them over with force = true, and see that the other manager sets them no more"}
+			Remedy: "leave these fields out of the manifest, or give them its values; or take them over with force = true, " +
+				"and see that the other manager sets them no more"}
 	case errors.Is(err, kube.ErrNotServed):
 		return &steps.Error{Code: steps.CodeFailed, Summary: "unknown kind of object", Detail: fmt.Sprintf("%s: %v", o, err),
-			Remedy: "write the apiVersion that the cluster's version has; where it is of a CustomResourceDefinition, that comes first: in the same file, or in a step that this one names in after"}
+			Remedy: "write the apiVersion that the cluster's version has; where it is of a CustomResourceDefinition, that " +
+				"comes first: in the same file, or in a step that this one names in after"}
 	}
 	return err
 }

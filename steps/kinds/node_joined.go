@@ -10,10 +10,11 @@ import (
 	"nodejoin/steps/kube"
 )
 
-var nodeJoinedKind = steps.Kind{Name: "node_joined", Place: steps.OnCluster, Ends: true, Doc: "the end of a join: the Node carries the mark of its plan and takes pods; a cordon of anybody else stays",
+var nodeJoinedKind = steps.Kind{Name: "node_joined", Place: steps.OnCluster, Ends: true,
+	Doc: "the end of a join: the Node carries the mark of its plan and takes pods; others' cordons stay",
 	New: func() any { return &NodeJoined{} }}
 
-// NodeJoined is the one place that lets a Node take pods: it takes back what kept them
+// NodeJoined is the one place that lets a Node take pods: it removes what kept them
 // away while the node was not verified, the joining taint and a cordon of nodejoin's
 // own, by this run or an earlier one that ended before it came here. It is the last
 // step of a node, so that a run that fails leaves the Node without new pods.
@@ -37,7 +38,8 @@ func (n *NodeJoined) diffs(have kube.Node) []steps.Diff {
 	if plan := have.Annotations[kube.PlanOf]; plan != n.Plan {
 		out = append(out, steps.Diff{Name: "annotation " + kube.PlanOf, Have: plan, Want: n.Plan})
 	}
-	if i := slices.IndexFunc(have.Taints, func(t kube.Taint) bool { return steps.TaintID(t) == steps.TaintID(kube.Joining) }); i >= 0 {
+	if i := slices.IndexFunc(have.Taints,
+		func(t kube.Taint) bool { return steps.TaintID(t) == steps.TaintID(kube.Joining) }); i >= 0 {
 		out = append(out, steps.Diff{Name: "taint " + steps.TaintID(kube.Joining), Have: taintText(have.Taints[i])})
 	}
 	if why, noted := have.Annotations[kube.CordonedBy]; have.OwnCordon != "" {
@@ -58,7 +60,8 @@ func (n *NodeJoined) Apply(ctx context.Context, a kube.API, e *steps.Env, c step
 	if err != nil {
 		return steps.Outcome{}, nodeAbsent(e.Node, err)
 	}
-	if slices.ContainsFunc(node.Taints, func(t kube.Taint) bool { return steps.TaintID(t) == steps.TaintID(kube.Joining) }) {
+	if slices.ContainsFunc(node.Taints,
+		func(t kube.Taint) bool { return steps.TaintID(t) == steps.TaintID(kube.Joining) }) {
 		if err := a.SetTaints(ctx, e.Node, nil, []kube.Taint{kube.Joining}); err != nil {
 			return steps.Outcome{}, nodeAbsent(e.Node, err)
 		}

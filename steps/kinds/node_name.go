@@ -10,7 +10,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-var nodeNameFreeKind = steps.Kind{Name: "node_name_free", Place: steps.OnCluster, Doc: "a condition: no other machine is the Ready Node of this name",
+var nodeNameFreeKind = steps.Kind{Name: "node_name_free", Place: steps.OnCluster,
+	Doc: "a condition: no other machine is the Ready Node of this name",
 	New: func() any { return &NodeNameFree{} }}
 
 // NodeNameFree refuses a machine whose name a Node has that is Ready and has another
@@ -36,8 +37,10 @@ func (n *NodeNameFree) Check(ctx context.Context, r kube.Reader, e *steps.Env) (
 		return steps.Change{}, nil
 	}
 	return steps.Change{}, &steps.Error{Code: steps.CodeFailed, Summary: "another machine has the node's name",
-		Detail: fmt.Sprintf("the Node %s is Ready at %s, this machine is %s and holds no credentials of that Node; its kubelet would take the Node over", e.Node, node.InternalIP, n.Address),
-		Remedy: fmt.Sprintf("give this machine another name in the plan; or, where it replaces that one, stop the kubelet there, `kubectl delete node %s`, and apply again", e.Node)}
+		Detail: fmt.Sprintf("the Node %s is Ready at %s, this machine is %s and holds no credentials of that Node; its "+
+			"kubelet would take the Node over", e.Node, node.InternalIP, n.Address),
+		Remedy: fmt.Sprintf("give this machine another name in the plan; or, where it replaces that one, stop the "+
+			"kubelet there, `kubectl delete node %s`, and apply again", e.Node)}
 }
 
 // Apply has nothing to do: Check gives no change or an error.

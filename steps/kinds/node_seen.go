@@ -10,13 +10,15 @@ import (
 	"nodejoin/steps/kube"
 )
 
-var nodeSeenKind = steps.Kind{Name: "node_seen", Place: steps.OnCluster, Doc: "what the cluster knows of the node before anything of it is changed; changes nothing", Outputs: []string{"missing"},
-	New: func() any { return &NodeSeen{} }}
+var nodeSeenKind = steps.Kind{Name: "node_seen", Place: steps.OnCluster,
+	Doc:     "what the cluster knows of the node before anything is changed; changes nothing",
+	Outputs: []string{"missing"},
+	New:     func() any { return &NodeSeen{} }}
 
 // NodeSeen looks whether there is a Node object. Outputs: missing, in words, "" where
 // there is one. A kubelet registers its Node once, at its start (kubernetes
 // pkg/kubelet/kubelet_node_status.go, registrationCompleted): when the object was
-// deleted while it ran, it has to be started anew.
+// deleted while it ran, it has to be restarted.
 type NodeSeen struct{}
 
 func (n *NodeSeen) Check(ctx context.Context, r kube.Reader, e *steps.Env) (steps.Change, error) {

@@ -16,13 +16,16 @@ const (
 	reservedPortsPrefix record.Prefix = "reserved_ports"
 )
 
-var dynamicPortsKind = steps.Kind{Name: "dynamic_ports", Place: steps.OnHost, OS: "windows", Doc: "Windows: the ports that programs get which ask for any",
+var dynamicPortsKind = steps.Kind{Name: "dynamic_ports", Place: steps.OnHost, OS: "windows",
+	Doc:   "Windows: the range of ports for programs that ask for any port",
 	Undo:  map[record.Prefix]steps.Undo{dynamicPortsPrefix: {New: undoDynamicPorts, Early: always, Now: dynamicPortsNow}},
 	New:   func() any { return &DynamicPorts{} },
 	Makes: steps.Makes((*DynamicPorts).thing), Title: steps.Title((*DynamicPorts).title)}
 
-var reservedPortsKind = steps.Kind{Name: "reserved_ports", Place: steps.OnHost, OS: "windows", Doc: "Windows: ports that no program gets which asks for any, also after a boot",
-	Undo:  map[record.Prefix]steps.Undo{reservedPortsPrefix: {New: undoReservedPorts, Early: always, Now: reservedPortsNow}},
+var reservedPortsKind = steps.Kind{Name: "reserved_ports", Place: steps.OnHost, OS: "windows",
+	Doc: "Windows: ports that programs asking for any port do not get, also after a boot",
+	Undo: map[record.Prefix]steps.Undo{reservedPortsPrefix: {New: undoReservedPorts, Early: always,
+		Now: reservedPortsNow}},
 	New:   func() any { return &ReservedPorts{} },
 	Makes: steps.Makes((*ReservedPorts).thing), Title: steps.Title((*ReservedPorts).title)}
 
@@ -47,7 +50,8 @@ func (d *DynamicPorts) key() record.Key { return dynamicPortsPrefix.Of(d.Protoco
 func windowsPorts(e *steps.Env, r host.PortRange, err error) error {
 	switch {
 	case e.Facts.OS != "windows":
-		return steps.Invalid("ports %s: on Linux they are kernel parameters, net.ipv4.ip_local_port_range and net.ipv4.ip_local_reserved_ports", r)
+		return steps.Invalid("ports %s: on Linux they are kernel parameters, net.ipv4.ip_local_port_range and "+
+			"net.ipv4.ip_local_reserved_ports", r)
 	case err != nil:
 		return steps.Invalid("%s", err)
 	}
@@ -62,7 +66,8 @@ func (d *DynamicPorts) Check(ctx context.Context, r host.Reader, e *steps.Env) (
 	if err != nil || have == d.ports() {
 		return steps.Change{}, err
 	}
-	return steps.Change{Action: steps.ActionUpdate, Diffs: []steps.Diff{{Name: "ports", Have: have.String(), Want: d.ports().String()}}}, nil
+	return steps.Change{Action: steps.ActionUpdate,
+		Diffs: []steps.Diff{{Name: "ports", Have: have.String(), Want: d.ports().String()}}}, nil
 }
 
 func (d *DynamicPorts) Apply(ctx context.Context, h host.Host, e *steps.Env, _ steps.Change) (steps.Outcome, error) {
@@ -130,7 +135,8 @@ func (p *ReservedPorts) Apply(ctx context.Context, h host.Host, e *steps.Env, _ 
 	err := h.ReservePorts(ctx, p.ports())
 	if errors.Is(err, host.ErrBusy) {
 		return steps.Outcome{}, &steps.Error{Code: steps.CodeFailed, Summary: "a port is in use", Detail: err.Error(),
-			Remedy: fmt.Sprintf("a program or another reservation has a port of %s: end it, restart the machine, or reserve other ports (netsh interface ipv4 show excludedportrange %s lists what is reserved)", p.ports(), p.Protocol)}
+			Remedy: fmt.Sprintf("a program or another reservation has a port of %s: end it, restart the machine, or reserve "+
+				"other ports (netsh interface ipv4 show excludedportrange %s lists what is reserved)", p.ports(), p.Protocol)}
 	}
 	return steps.Outcome{}, err
 }

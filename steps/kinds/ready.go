@@ -18,23 +18,28 @@ import (
 	"nodejoin/steps/wait"
 )
 
-var httpReadyKind = steps.Kind{Name: "http_ready", Place: steps.OnHost, Waits: true, Timeout: 3 * time.Minute, Doc: "a gate: an address on the machine answers",
+var httpReadyKind = steps.Kind{Name: "http_ready", Place: steps.OnHost, Waits: true, Timeout: 3 * time.Minute,
+	Doc:  "a gate: an address on the machine answers",
 	New:  func() any { return &HTTPReady{} },
 	Gate: steps.Gate((*HTTPReady).behind)}
 
-var pipeReadyKind = steps.Kind{Name: "pipe_ready", Place: steps.OnHost, Waits: true, Timeout: 3 * time.Minute, Doc: "a gate: a named pipe or unix socket answers",
+var pipeReadyKind = steps.Kind{Name: "pipe_ready", Place: steps.OnHost, Waits: true, Timeout: 3 * time.Minute,
+	Doc:  "a gate: a named pipe or unix socket answers",
 	New:  func() any { return &PipeReady{} },
 	Gate: steps.Gate((*PipeReady).behind)}
 
-var fileReadyKind = steps.Kind{Name: "file_ready", Place: steps.OnHost, Waits: true, Timeout: 5 * time.Minute, Doc: "a gate: a program has written a file",
+var fileReadyKind = steps.Kind{Name: "file_ready", Place: steps.OnHost, Waits: true,
+	Timeout: 5 * time.Minute, Doc: "a gate: a program has written a file",
 	New:  func() any { return &FileReady{} },
 	Gate: steps.Gate((*FileReady).behind), Evidence: steps.Shows(func(f *FileReady) []steps.Evidence {
 		return []steps.Evidence{{File: f.Path}}
 	})}
 
-var hnsReadyKind = steps.Kind{Name: "hns_network_ready", Place: steps.OnHost, Waits: true, OS: "windows", Timeout: 5 * time.Minute, Doc: "a gate: an HNS network exists and has its management address", Outputs: []string{"management_ip"},
-	New:  func() any { return &HNSNetworkReady{} },
-	Gate: steps.Gate((*HNSNetworkReady).behind), Evidence: steps.Shows(func(n *HNSNetworkReady) []steps.Evidence {
+var hnsReadyKind = steps.Kind{Name: "hns_network_ready", Place: steps.OnHost, Waits: true, OS: "windows",
+	Timeout: 5 * time.Minute, Doc: "a gate: an HNS network exists and has its management address",
+	Outputs: []string{"management_ip"},
+	New:     func() any { return &HNSNetworkReady{} },
+	Gate:    steps.Gate((*HNSNetworkReady).behind), Evidence: steps.Shows(func(n *HNSNetworkReady) []steps.Evidence {
 		return []steps.Evidence{{HNSNetwork: n.Name}}
 	})}
 
@@ -72,7 +77,7 @@ type HNSNetworkReady struct {
 	Name    string `json:"name" doc:"name of the network, for example flannel.4096" id:"true"`
 	Type    string `json:"type,omitempty" doc:"wanted type, for example Overlay"`
 	VNI     uint32 `json:"vni,omitempty" doc:"wanted VXLAN network identifier"`
-	Subnet  string `json:"subnet,omitempty" doc:"a subnet that it must have; one of an earlier join is waited for to be replaced"`
+	Subnet  string `json:"subnet,omitempty" doc:"a subnet that it must have; an old one is waited out"`
 	Service string `json:"service,omitempty" doc:"as for http_ready"`
 	Log     string `json:"log,omitempty" doc:"as for http_ready" path:"true"`
 }
@@ -146,7 +151,8 @@ func (g readiness) apply(ctx context.Context, h host.Host, e *steps.Env) (steps.
 	})
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return steps.Outcome{}, &steps.Error{Code: steps.CodeTimeout, Summary: "not ready in time",
-			Detail: fmt.Sprintf("waited %s until %s; last seen: %s%s", time.Since(start).Round(time.Second), g.what, cmp.Or(last.seen, "nothing"), logTail(ctx, h, g.log)),
+			Detail: fmt.Sprintf("waited %s until %s; last seen: %s%s", time.Since(start).Round(time.Second), g.what,
+				cmp.Or(last.seen, "nothing"), logTail(ctx, h, g.log)),
 			Remedy: g.remedy()}
 	}
 	return steps.Outcome{Outputs: last.outputs}, err
@@ -167,7 +173,8 @@ func (g readiness) alive(ctx context.Context, r host.Reader) error {
 	svc, err := r.Service(ctx, g.service)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &steps.Error{Code: steps.CodeFailed, Summary: "the service is not registered",
-			Detail: fmt.Sprintf("the step waits until %s, but service %s, which brings it about, is not registered", g.what, g.service),
+			Detail: fmt.Sprintf("the step waits until %s, but service %s, which brings it about, is not registered", g.what,
+				g.service),
 			Remedy: "let the step that registers the service come first"}
 	}
 	if err != nil || !ended(svc) {
@@ -302,7 +309,8 @@ func (p *HNSNetworkReady) judge(n host.HNSNetwork) (observation, error) {
 	if len(wrong) > 0 {
 		return observation{}, &steps.Error{Code: steps.CodeFailed, Summary: "another HNS network is in the way",
 			Detail: fmt.Sprintf("HNS network %s (%s) %s", n.Name, n.ID, strings.Join(wrong, " and ")),
-			Remedy: "if no pods use it, remove it (hnsdiag delete networks " + n.ID + ") and apply again; otherwise give the plan the network's type and VNI"}
+			Remedy: "if no pods use it, remove it (hnsdiag delete networks " + n.ID + ") and apply again; otherwise give " +
+				"the plan the network's type and VNI"}
 	}
 	if p.Subnet != "" && !slices.Contains(n.Subnets, p.Subnet) {
 		return observation{seen: "the network has the subnet " + cmp.Or(strings.Join(n.Subnets, ", "), "none")}, nil
@@ -341,6 +349,7 @@ func (p *HNSNetworkReady) Check(ctx context.Context, r host.Reader, e *steps.Env
 	return p.gate().check(ctx, r, e)
 }
 
-func (p *HNSNetworkReady) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
+func (p *HNSNetworkReady) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (
+	steps.Outcome, error) {
 	return p.gate().apply(ctx, h, e)
 }

@@ -31,7 +31,8 @@ func (c *changing) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork
 }
 
 func hnsGate() []steps.Spec {
-	s := stepstest.Spec("hns_network_ready", "g", &kinds.HNSNetworkReady{Name: "flannel.4096", Type: "Overlay", VNI: 4096})
+	s := stepstest.Spec("hns_network_ready", "g", &kinds.HNSNetworkReady{Name: "flannel.4096", Type: "Overlay",
+		VNI: 4096})
 	s.Timeout = 10 * time.Second
 	return []steps.Spec{s}
 }
@@ -55,7 +56,8 @@ func TestHNSGateOutlivesErrors(t *testing.T) {
 	short := hnsGate()
 	short[0].Timeout = 300 * time.Millisecond
 	r := stepstest.Apply(t, c, stepstest.Memory{}, short)
-	if r.Err == nil || r.Err.Code != steps.CodeTimeout || !strings.Contains(r.Err.Detail, "HNS does not answer: RPC server is unavailable") {
+	if r.Err == nil || r.Err.Code != steps.CodeTimeout || !strings.Contains(r.Err.Detail, "HNS does not answer: RPC "+
+		"server is unavailable") {
 		t.Errorf("nothing but errors: %+v", r.Err)
 	}
 	c.err = fmt.Errorf("no library: %w", host.ErrUnsupported)

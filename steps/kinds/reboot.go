@@ -13,17 +13,24 @@ import (
 	"nodejoin/steps/host"
 )
 
-var rebootKind = steps.Kind{Name: "reboot", Place: steps.OnHost, Reboots: true, Doc: "the machine has booted since something was set up that counts after a reboot",
+var rebootKind = steps.Kind{Name: "reboot", Place: steps.OnHost, Reboots: true,
+	Doc: "the machine has booted since the last change that takes effect after a reboot",
+	Args: map[string]string{
+		"features": "features that must be on, and not only after a reboot, before a later step can work",
+		"features_after": "features that later steps turn on: while one of them is off, the reboot is for what Windows " +
+			"already " +
+			"has pending, and for nothing else",
+	},
 	New: func() any { return &Reboot{} }}
 
 // Reboot is one reboot for all that the steps before it need. The engine judges whether
 // it may be, takes the Node's pods away first, and waits for the machine.
 type Reboot struct {
 	Policy        string   `json:"policy,omitempty" doc:"\"auto\", \"window\" or \"never\" (default)"`
-	Windows       []string `json:"windows,omitempty" doc:"with \"window\": when, for example \"Sat,Sun 22:00-04:00\", in UTC"`
-	HostName      string   `json:"host_name,omitempty" doc:"name that the machine must have, and not only after a reboot"`
-	Features      []string `json:"features,omitempty" doc:"features that must be on, and not only after a reboot, before a later step can work"`
-	FeaturesAfter []string `json:"features_after,omitempty" doc:"features that are turned on after it: as long as one of them is off it is for what Windows waits for already, and never for anything else"`
+	Windows       []string `json:"windows,omitempty" doc:"with \"window\": when, as \"Sat,Sun 22:00-04:00\" (UTC)"`
+	HostName      string   `json:"host_name,omitempty" doc:"name that the machine must have now, not only after a reboot"`
+	Features      []string `json:"features,omitempty"`
+	FeaturesAfter []string `json:"features_after,omitempty"`
 }
 
 // Add makes the reboot one for what a step makes, where that counts only after a boot.
@@ -57,7 +64,8 @@ func (b *Reboot) validate() error {
 		return steps.Invalid("windows go with the policy \"window\", and only with it")
 	}
 	if len(b.FeaturesAfter) > 0 && (len(b.Features) > 0 || b.HostName != "") {
-		return steps.Invalid("features_after is for a reboot before features are turned on; give features and host_name to one after it")
+		return steps.Invalid("features_after is for a reboot before features are turned on; give features and host_name " +
+			"to one after it")
 	}
 	for _, w := range b.Windows {
 		if _, err := ParseRebootTime(w); err != nil {
@@ -216,7 +224,7 @@ var weekdays = []string{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"}
 // "Mon-Fri,Sun 22:00-04:00"; the days are those on which it begins.
 func ParseRebootTime(text string) (RebootTime, error) {
 	w := RebootTime{}
-	wrong := fmt.Errorf("%q is no time of the week such as \"Sat,Sun 22:00-04:00\" (UTC)", text)
+	wrong := fmt.Errorf("%q is not a time of the week such as \"Sat,Sun 22:00-04:00\" (UTC)", text)
 	days, span, ok := strings.Cut(text, " ")
 	if !ok {
 		days, span = "Sun-Sat", text
@@ -256,10 +264,10 @@ func ParseRebootTime(text string) (RebootTime, error) {
 	return w, nil
 }
 
-// Holds tells whether t is in the span.
+// Holds reports whether t is in the span.
 func (w RebootTime) Holds(t time.Time) bool {
 	t = t.UTC()
-	at := time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second
+	at := t.Sub(time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)).Truncate(time.Second)
 	today, yesterday := w.days[t.Weekday()], w.days[(t.Weekday()+6)%7]
 	if w.from < w.to {
 		return today && at >= w.from && at < w.to
@@ -267,7 +275,7 @@ func (w RebootTime) Holds(t time.Time) bool {
 	return today && at >= w.from || yesterday && at < w.to
 }
 
-// May tells whether the machine may be rebooted at a time, and else why not.
+// May reports whether the machine may be rebooted at a time, and else why not.
 func (b *Reboot) May(now time.Time) (ok bool, why string) {
 	switch b.Policy {
 	case RebootAuto:
@@ -278,7 +286,8 @@ func (b *Reboot) May(now time.Time) (ok bool, why string) {
 				return true, ""
 			}
 		}
-		return false, fmt.Sprintf("it is %s, and the plan lets it reboot at %s only", now.UTC().Format("Mon 15:04"), strings.Join(b.Windows, ", "))
+		return false, fmt.Sprintf("it is %s, and the plan lets it reboot at %s only", now.UTC().Format("Mon 15:04"),
+			strings.Join(b.Windows, ", "))
 	}
 	return false, "the plan does not let nodejoin reboot it"
 }

@@ -15,7 +15,8 @@ import (
 	"nodejoin/steps/record"
 )
 
-var registryKind = steps.Kind{Name: "registry", Place: steps.OnHost, OS: "windows", Doc: "a registry value, or its absence",
+var registryKind = steps.Kind{Name: "registry", Place: steps.OnHost, OS: "windows",
+	Doc: "a registry value, or its absence",
 	Undo: map[record.Prefix]steps.Undo{
 		record.Registry: {New: undoRegistry, Early: notOfService, Now: registryNow},
 		record.RegistryKey: {New: undoRegistryKey, Holds: func(_ *steps.Env, name string, key record.Key) bool {
@@ -41,13 +42,15 @@ func (g *Registry) thing(string) steps.Thing {
 }
 
 // dataOf is the argument that holds the data of a type.
-var dataOf = map[string]string{"string": "string", "expand_string": "string", "multi_string": "strings", "dword": "number", "qword": "number", "binary": "binary"}
+var dataOf = map[string]string{"string": "string", "expand_string": "string", "multi_string": "strings",
+	"dword": "number", "qword": "number", "binary": "binary"}
 
 func (g *Registry) review(w steps.Written) (out []steps.Remark) {
 	want, known := dataOf[g.Type]
 	for _, name := range []string{"string", "strings", "number", "binary"} {
 		if known && name != want && w.Has(name) {
-			out = append(out, steps.Remark{Arg: name, Detail: fmt.Sprintf("With type = %q the argument %q has no effect: the data of that type is the argument %q. Remove one of the two.", g.Type, name, want)})
+			out = append(out, steps.Remark{Arg: name, Detail: fmt.Sprintf("With type = %q the argument %q has no effect: "+
+				"the data of that type is the argument %q. Remove one of the two.", g.Type, name, want)})
 		}
 	}
 	return out
@@ -89,8 +92,10 @@ func (g *Registry) validate() error {
 	isString, isNumber := v.Type == "string" || v.Type == "expand_string", v.Type == "dword" || v.Type == "qword"
 	switch {
 	case !isString && !isNumber && v.Type != "multi_string" && v.Type != "binary":
-		return steps.Invalid("%s: type %q is not one of string, expand_string, multi_string, dword, qword, binary", where, v.Type)
-	case v.String != "" && !isString, len(v.Strings) > 0 && v.Type != "multi_string", v.Number != 0 && !isNumber, len(v.Binary) > 0 && v.Type != "binary":
+		return steps.Invalid("%s: type %q is not one of string, expand_string, multi_string, dword, qword, binary", where,
+			v.Type)
+	case v.String != "" && !isString, len(v.Strings) > 0 && v.Type != "multi_string", v.Number != 0 && !isNumber,
+		len(v.Binary) > 0 && v.Type != "binary":
 		return steps.Invalid("%s: its data is not in the argument that type %s uses", where, v.Type)
 	case v.Type == "dword" && v.Number > math.MaxUint32:
 		return steps.Invalid("%s: %d does not fit into a dword (at most %d)", where, v.Number, uint32(math.MaxUint32))
@@ -108,15 +113,18 @@ func (g *Registry) diff(have *host.RegistryValue) steps.Change {
 	case g.Absent:
 		return steps.Change{Action: steps.ActionDelete, Diffs: []steps.Diff{{Name: "value", Have: registryText(*have)}}}
 	case have == nil:
-		return steps.Change{Action: steps.ActionCreate, Diffs: []steps.Diff{{Name: "value", Want: registryText(g.RegistryValue)}}}
+		return steps.Change{Action: steps.ActionCreate,
+			Diffs: []steps.Diff{{Name: "value", Want: registryText(g.RegistryValue)}}}
 	case sameRegistryValue(*have, g.RegistryValue):
 		return steps.Change{}
 	}
-	return steps.Change{Action: steps.ActionUpdate, Diffs: []steps.Diff{{Name: "value", Have: registryText(*have), Want: registryText(g.RegistryValue)}}}
+	return steps.Change{Action: steps.ActionUpdate,
+		Diffs: []steps.Diff{{Name: "value", Have: registryText(*have), Want: registryText(g.RegistryValue)}}}
 }
 
 func sameRegistryValue(a, b host.RegistryValue) bool {
-	return a.Type == b.Type && a.String == b.String && slices.Equal(a.Strings, b.Strings) && a.Number == b.Number && bytes.Equal(a.Binary, b.Binary)
+	return a.Type == b.Type && a.String == b.String && slices.Equal(a.Strings, b.Strings) && a.Number == b.Number &&
+		bytes.Equal(a.Binary, b.Binary)
 }
 
 func registryText(v host.RegistryValue) string {

@@ -57,7 +57,8 @@ func TestRemovalOfPlans(t *testing.T) {
 
 	// Set by hand since: it is no longer the plan's.
 	set := func(n uint64) {
-		stepstest.Must(t, h.SetRegistryValue(t.Context(), `HKLM\SOFTWARE\Test`, "a", host.RegistryValue{Type: "dword", Number: n}))
+		stepstest.Must(t, h.SetRegistryValue(t.Context(), `HKLM\SOFTWARE\Test`, "a", host.RegistryValue{Type: "dword",
+			Number: n}))
 	}
 	set(5)
 	plan("one")
@@ -151,8 +152,9 @@ func transitions(t *testing.T) ([]transition, stepstest.Memory) {
 	tgz2 := stepstest.Tarball(t, "bin/containerd.exe", "c2", "bin/new.exe", "n")
 	art := stepstest.Memory{"http://m/1.tgz": tgz1, "http://m/2.tgz": tgz2}
 	archive := func(b []byte, url string) steps.Spec {
-		return stepstest.Spec("archive", "unpack", &kinds.Archive{Source: steps.Source{URL: url, SHA256: stepstest.Hex256(b)},
-			To: `C:\c`, Strip: 1, Services: []string{"containerd"}})
+		return stepstest.Spec("archive", "unpack",
+			&kinds.Archive{Source: steps.Source{URL: url, SHA256: stepstest.Hex256(b)},
+				To: `C:\c`, Strip: 1, Services: []string{"containerd"}})
 	}
 	file := func(id, path string) steps.Spec {
 		return stepstest.Spec("file", id, &kinds.File{Path: path, Content: id})
@@ -167,8 +169,9 @@ func transitions(t *testing.T) ([]transition, stepstest.Memory) {
 	ports := func(first, last uint16) steps.Spec {
 		return stepstest.Spec("reserved_ports", "ports", &kinds.ReservedPorts{Protocol: "tcp", First: first, Last: last})
 	}
-	rule := stepstest.Spec("firewall_rule", "rule", &kinds.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-x",
-		Direction: "in", Action: "allow", Protocol: "tcp", Ports: "9182", Enabled: true}})
+	rule := stepstest.Spec("firewall_rule", "rule",
+		&kinds.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-x",
+			Direction: "in", Action: "allow", Protocol: "tcp", Ports: "9182", Enabled: true}})
 	nssm := service("worker", func(s *kinds.Service) {
 		s.Command = []string{`C:\k\nssm.exe`}
 		s.Parameters = []kinds.ServiceParameter{{Name: "Application", Type: "expand_string", String: `C:\k\worker.exe`}}
@@ -260,7 +263,8 @@ func ended(t *testing.T, h *box, art steps.Artifacts, list []steps.Spec, want *b
 		t.Fatalf("%s: %v", when, err)
 	}
 	calls := 0
-	found, err := stepstest.Plan(t.Context(), host.Intercept(h, func(string, string) error { calls++; return nil }), art, "p", list)
+	found, err := stepstest.Plan(t.Context(), host.Intercept(h, func(string, string) error { calls++; return nil }), art,
+		"p", list)
 	if err != nil || calls > 0 || found.Removals.Pending() > 0 {
 		t.Fatalf("%s: the run after it makes %d calls, %+v, %v", when, calls, found.Removals, err)
 	}

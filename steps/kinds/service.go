@@ -16,7 +16,8 @@ import (
 	"nodejoin/steps/record"
 )
 
-var serviceKind = steps.Kind{Name: "service", Place: steps.OnHost, Doc: "a registered service, its settings and its run state",
+var serviceKind = steps.Kind{Name: "service", Place: steps.OnHost,
+	Doc: "a registered service, its settings and its run state",
 	Undo: map[record.Prefix]steps.Undo{
 		record.Service: {New: undoService, Order: steps.UndoServices, State: readServiceState, Rollback: rollBackService,
 			Early: always, Now: serviceNow},
@@ -26,10 +27,33 @@ var serviceKind = steps.Kind{Name: "service", Place: steps.OnHost, Doc: "a regis
 		record.Chains:      {New: undoChains, Order: steps.UndoOfPrograms, Snapshot: steps.SnapshotNew},
 		record.FilterTable: {New: undoFilterTable, Order: steps.UndoOfPrograms, Snapshot: steps.SnapshotNew},
 		record.Routes:      {New: undoRoutes, Order: steps.UndoOfPrograms, Snapshot: steps.SnapshotNew},
-		record.Namespaces:  {New: undoNamespaces, Order: steps.UndoOfPrograms, Snapshot: steps.SnapshotNew, Removes: removesNamespaces},
+		record.Namespaces: {New: undoNamespaces, Order: steps.UndoOfPrograms, Snapshot: steps.SnapshotNew,
+			Removes: removesNamespaces},
+	},
+	Args: map[string]string{
+		"sensitive_environment": "names of variables of environment whose values are never shown",
+		"state":                 "\"running\" (default) or \"stopped\"",
+		"restart_if":            "a reason: while it is not empty, each run restarts a running service",
+		"flags_file": "file with KUBELET_KUBEADM_ARGS, as kubeadm writes it; those of its flags that the " +
+			"command lacks are appended",
+		"flags_gone": "names of flags of flags_file that the program no longer has; they are left out",
+		"parameters": "Windows: values below its key Parameters in the registry, { name, type, string, strings or number " +
+			"}, " +
+			"for a program such as nssm that reads them; a change restarts it",
+		"makes":        "files and folders that its program makes; leave removes them with all that is in them",
+		"hns_networks": "HNS networks that its program makes; leave removes them with their endpoints",
+		"interfaces":   "Linux: network interfaces that its program makes; leave removes them",
+		"chains": "Linux: prefixes of the names of packet filter chains that its program makes; leave removes them, " +
+			"and rules that lead to them",
+		"filter_tables": "Linux: nftables tables that its program makes, by name; leave removes them",
+		"routes": "Linux: networks, \"10.244.0.0/16\", into parts of which its program makes routes over other machines; " +
+			"leave removes these",
+		"network_namespaces": "Linux: prefixes of the names of network namespaces that its program makes; leave removes " +
+			"them",
 	},
 	New:   func() any { return &Service{} },
-	Makes: steps.Makes((*Service).thing), Claims: steps.Claims((*Service).claims), Secrets: steps.Secrets((*Service).secrets),
+	Makes: steps.Makes((*Service).thing), Claims: steps.Claims((*Service).claims),
+	Secrets:  steps.Secrets((*Service).secrets),
 	Evidence: steps.Shows((*Service).evidence),
 	Runs:     steps.Runs(func(s *Service) host.ServiceConfig { return s.ServiceConfig }),
 	Review:   steps.Review((*Service).review)}
@@ -43,29 +67,29 @@ func always(record.Key) bool { return true }
 type Service struct {
 	host.ServiceConfig
 	// SensitiveEnvironment names variables of Environment whose values are not shown.
-	SensitiveEnvironment []string          `json:"sensitive_environment,omitempty" doc:"names of variables of environment whose values are never shown"`
-	State                host.ServiceState `json:"state,omitempty" doc:"\"running\" (default) or \"stopped\"" choices:"running,stopped"`
+	SensitiveEnvironment []string          `json:"sensitive_environment,omitempty"`
+	State                host.ServiceState `json:"state,omitempty" choices:"running,stopped"`
 	Watch                []string          `json:"watch,omitempty" doc:"files whose change restarts the service"`
 	// RestartIf and RestartOn restart a service that runs well and yet for something
 	// that is no more: they are given by references to what the cluster says.
-	RestartIf string   `json:"restart_if,omitempty" doc:"a reason: a service that runs is started anew by each run for which it is not empty"`
+	RestartIf string   `json:"restart_if,omitempty"`
 	RestartOn []string `json:"restart_on,omitempty" doc:"values whose change restarts the service"`
-	FlagsFile string   `json:"flags_file,omitempty" doc:"file with KUBELET_KUBEADM_ARGS, as kubeadm writes it; those of its flags that the command lacks are appended" path:"true"`
+	FlagsFile string   `json:"flags_file,omitempty" path:"true"`
 	// FlagsGone: kubeadm leaves its file as an older version of the program was to read it.
-	FlagsGone []string `json:"flags_gone,omitempty" doc:"names of flags of that file that the program has no more; they are left out"`
+	FlagsGone []string `json:"flags_gone,omitempty"`
 	Log       string   `json:"log,omitempty" doc:"its log file; the tail is shown when it ends by itself" path:"true"`
 	// Parameters are written before the service starts.
-	Parameters []ServiceParameter `json:"parameters,omitempty" doc:"Windows: values below its key Parameters in the registry, { name, type, string, strings or number }, for a program such as nssm that reads them; a change restarts it"`
+	Parameters []ServiceParameter `json:"parameters,omitempty"`
 	// Makes and HNSNetworks are what its program makes besides; what was there before
 	// the service is not its own.
-	Makes       []string `json:"makes,omitempty" doc:"files and folders that its program makes; leave removes them with all that is in them" path:"true"`
-	HNSNetworks []string `json:"hns_networks,omitempty" doc:"HNS networks that its program makes; leave removes them with their endpoints"`
+	Makes       []string `json:"makes,omitempty" path:"true"`
+	HNSNetworks []string `json:"hns_networks,omitempty"`
 	// Interfaces and those after it are the same in the kernel of Linux.
-	Interfaces        []string `json:"interfaces,omitempty" doc:"Linux: network interfaces that its program makes; leave removes them"`
-	Chains            []string `json:"chains,omitempty" doc:"Linux: how the names of those chains of the packet filter begin that its program makes; leave removes them, and rules that lead to them"`
-	FilterTables      []string `json:"filter_tables,omitempty" doc:"Linux: tables of nftables that its program makes, by their names; leave removes them"`
-	Routes            []string `json:"routes,omitempty" doc:"Linux: networks, \"10.244.0.0/16\", into parts of which its program makes routes over other machines; leave removes these"`
-	NetworkNamespaces []string `json:"network_namespaces,omitempty" doc:"Linux: how the names of those network namespaces begin that its program makes; leave removes them"`
+	Interfaces        []string `json:"interfaces,omitempty"`
+	Chains            []string `json:"chains,omitempty"`
+	FilterTables      []string `json:"filter_tables,omitempty"`
+	Routes            []string `json:"routes,omitempty"`
+	NetworkNamespaces []string `json:"network_namespaces,omitempty"`
 }
 
 func (s *Service) thing(string) steps.Thing {
@@ -110,11 +134,15 @@ func (s *Service) secrets(shown func(string) string) {
 
 func (s *Service) review(w steps.Written) (out []steps.Remark) {
 	if w.OS == "linux" && w.Has("hns_networks") {
-		out = append(out, steps.Remark{Arg: "hns_networks", Detail: "The argument \"hns_networks\" is for Windows: Linux has no Host Networking Service. Remove it, or name Windows nodes in the argument \"on\"."})
+		out = append(out, steps.Remark{Arg: "hns_networks",
+			Detail: "The argument \"hns_networks\" is for Windows: Linux has no Host Networking Service. Remove it, or name " +
+				"Windows nodes in the argument \"on\"."})
 	}
 	for _, name := range []string{"interfaces", "chains", "network_namespaces"} {
 		if w.OS == "windows" && w.Has(name) {
-			out = append(out, steps.Remark{Arg: name, Detail: fmt.Sprintf("The argument %q is for Linux: Windows has a Host Networking Service, and the argument hns_networks. Remove it, or name Linux nodes in the argument \"on\".", name)})
+			out = append(out, steps.Remark{Arg: name, Detail: fmt.Sprintf("The argument %q is for Linux: Windows has a Host "+
+				"Networking Service, and the argument hns_networks. Remove it, or name Linux nodes in the argument \"on\".",
+				name)})
 		}
 	}
 	// A state that is computed may be another tomorrow.
@@ -126,7 +154,9 @@ func (s *Service) review(w steps.Written) (out []steps.Remark) {
 		{"log", "it is shown when the service ends by itself, and this one is to be stopped"},
 	} {
 		if w.Has(a.name) {
-			out = append(out, steps.Remark{Arg: a.name, Detail: fmt.Sprintf("With state = \"stopped\" the argument %q has no effect: %s. Remove one of the two.", a.name, a.why)})
+			out = append(out, steps.Remark{Arg: a.name,
+				Detail: fmt.Sprintf("With state = \"stopped\" the argument %q has no effect: %s. Remove one of the two.", a.name,
+					a.why)})
 		}
 	}
 	return out
@@ -146,7 +176,8 @@ func (s *Service) validate() error {
 		return steps.Invalid("service %s: routes %q are not all networks, such as \"10.244.0.0/16\"", s.Name, s.Routes)
 	case s.Start == host.StartDisabled && s.Running():
 		return steps.Invalid("service %s is disabled and so cannot run; set state to stopped or another start", s.Name)
-	case !slices.Contains([]host.StartType{"", host.StartAuto, host.StartDelayed, host.StartManual, host.StartDisabled}, s.Start):
+	case !slices.Contains([]host.StartType{"", host.StartAuto, host.StartDelayed, host.StartManual, host.StartDisabled},
+		s.Start):
 		return steps.Invalid("service %s: start %q is not one of auto, delayed, manual, disabled", s.Name, s.Start)
 	}
 	for _, a := range s.Recovery {
@@ -200,7 +231,8 @@ func configDiffs(have, want host.ServiceConfig, sensitive []string) []steps.Diff
 		}
 	}
 	if !slices.Equal(have.Command, want.Command) {
-		out = append(out, steps.Diff{Name: "command", Have: strings.Join(have.Command, "\n"), Want: strings.Join(want.Command, "\n"), Text: true})
+		out = append(out, steps.Diff{Name: "command", Have: strings.Join(have.Command, "\n"),
+			Want: strings.Join(want.Command, "\n"), Text: true})
 	}
 	add("display_name", have.DisplayName, want.DisplayName)
 	add("description", have.Description, want.Description)
@@ -238,7 +270,8 @@ func recoveryText(c host.ServiceConfig) string {
 func (s *Service) diff(have *host.Service, stale string) steps.Change {
 	want, touch := s.want(), []steps.Touch{{Service: s.Name}}
 	if have == nil {
-		c := steps.Change{Action: steps.ActionCreate, Diffs: configDiffs(host.ServiceConfig{Name: s.Name, Start: want.Start}, want, s.SensitiveEnvironment)}
+		c := steps.Change{Action: steps.ActionCreate,
+			Diffs: configDiffs(host.ServiceConfig{Name: s.Name, Start: want.Start}, want, s.SensitiveEnvironment)}
 		if s.Running() {
 			c.Touches = touch
 		}
@@ -258,7 +291,8 @@ func (s *Service) diff(have *host.Service, stale string) steps.Change {
 		c.Diffs = append(c.Diffs, steps.Diff{Name: "state", Have: string(have.State), Want: string(host.ServiceStopped)})
 	case s.Running() && have.Restarting:
 		if c.Touches = touch; c.Action == steps.ActionNone {
-			c.Action, c.Reason = steps.ActionRestart, fmt.Sprintf("it ends with code %d and is started again and again", have.ExitCode)
+			c.Action, c.Reason = steps.ActionRestart, fmt.Sprintf("it ends with code %d and is started again "+
+				"and again", have.ExitCode)
 		}
 	case s.Running() && !runs:
 		if c.Touches = touch; c.Action == steps.ActionNone {
@@ -386,7 +420,8 @@ func (s *Service) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps
 		c = withParameters(c, more)
 	}
 	if waiting := e.Record.Stopped[s.Name]; c.NoOp() && s.Running() && len(waiting) > 0 {
-		return steps.Change{Action: steps.ActionStart, Reason: "it runs, but not what was stopped with it: " + strings.Join(waiting, ", ")}, nil
+		return steps.Change{Action: steps.ActionStart,
+			Reason: "it runs, but not what was stopped with it: " + strings.Join(waiting, ", ")}, nil
 	}
 	return c, nil
 }
@@ -432,7 +467,8 @@ func (s *Service) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	if have.State == host.ServiceRunning && e.Record.Fingerprints[s.Name] == fp && s.outdated(e) == "" && len(former) == 0 {
+	if have.State == host.ServiceRunning && e.Record.Fingerprints[s.Name] == fp && s.outdated(e) == "" &&
+		len(former) == 0 {
 		return done, startAgain(ctx, h, e, s.Name)
 	}
 	if err := stopService(ctx, h, e, s.Name); err != nil {

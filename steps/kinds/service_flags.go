@@ -28,7 +28,8 @@ func (s *Service) withFlags(ctx context.Context, r host.Reader) (*Service, error
 	flags, ok := kubeadmFlags(string(file.Content))
 	if !ok || file.Truncated {
 		return nil, &steps.Error{Code: steps.CodeFailed, Summary: "flags cannot be read",
-			Detail: s.FlagsFile + " has no line " + kubeadmFlagsVariable + "=\"...\", as kubeadm writes it, so it is not known with which flags service " + s.Name + " is to run",
+			Detail: s.FlagsFile + " has no line " + kubeadmFlagsVariable + "=\"...\", as kubeadm writes it, so it is not " +
+				"known with which flags service " + s.Name + " is to run",
 			Remedy: "restore the file, or remove it: the service then runs with the flags of its command alone"}
 	}
 	out := *s

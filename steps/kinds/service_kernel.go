@@ -94,7 +94,10 @@ func chainsWith(ctx context.Context, r host.Reader, prefix string, but []string)
 // named in but.
 func tablesNamed(ctx context.Context, r host.Reader, name string, but []string) ([]host.FilterTable, error) {
 	all, err := r.FilterTables(ctx)
-	return slices.DeleteFunc(all, func(t host.FilterTable) bool { return t.Name != name || slices.Contains(but, t.String()) }), err
+	return slices.DeleteFunc(all, func(t host.FilterTable) bool {
+		return t.Name != name ||
+			slices.Contains(but, t.String())
+	}), err
 }
 
 // routesInto are the routes over other machines into parts of a network, without those in
@@ -102,7 +105,7 @@ func tablesNamed(ctx context.Context, r host.Reader, name string, but []string) 
 func routesInto(ctx context.Context, r host.Reader, network string, but []string) ([]host.Route, error) {
 	whole, err := netip.ParsePrefix(network)
 	if err != nil {
-		return nil, steps.Invalid("%q is no network", network)
+		return nil, steps.Invalid("%q is not a network", network)
 	}
 	all, err := r.Routes(ctx)
 	return slices.DeleteFunc(all, func(r host.Route) bool {

@@ -30,7 +30,8 @@ func (p ServiceParameter) registry(service string) *Registry {
 	if i := strings.LastIndex(name, `\`); i >= 0 {
 		key, name = key+`\`+name[:i], name[i+1:]
 	}
-	return &Registry{Key: key, Name: name, RegistryValue: host.RegistryValue{Type: p.Type, String: p.String, Strings: p.Strings, Number: p.Number}}
+	return &Registry{Key: key, Name: name,
+		RegistryValue: host.RegistryValue{Type: p.Type, String: p.String, Strings: p.Strings, Number: p.Number}}
 }
 
 func (s *Service) validateParameters(os string) error {
@@ -42,7 +43,7 @@ func (s *Service) validateParameters(os string) error {
 		key := strings.ToLower(p.Name)
 		switch {
 		case p.Name == "" || strings.HasPrefix(p.Name, `\`) || strings.Contains(p.Name, `\\`):
-			return steps.Invalid("service %s: %q is no name of a parameter", s.Name, p.Name)
+			return steps.Invalid("service %s: %q is not the name of a parameter", s.Name, p.Name)
 		case p.Type == "binary":
 			return steps.Invalid("service %s: parameter %s: its type cannot be binary", s.Name, p.Name)
 		case seen[key]:

@@ -76,7 +76,8 @@ func startAgain(ctx context.Context, h host.Host, e *steps.Env, name string) err
 		if !ended(svc) {
 			continue
 		}
-		if err := h.StartService(ctx, d); err != nil && !errors.Is(err, host.ErrServiceRunning) && !steps.Ours(svc, e.Record) {
+		if err := h.StartService(ctx, d); err != nil && !errors.Is(err, host.ErrServiceRunning) &&
+			!steps.Ours(svc, e.Record) {
 			return fmt.Errorf("%s depends on %s and was stopped for it: %w", d, name, err)
 		}
 		if start, ok := e.Record.Starts[d]; ok && !e.StartedByOthers(svc) {
@@ -105,13 +106,15 @@ func awaitState(ctx context.Context, r host.Reader, name string, states ...host.
 // startService starts a stopped service and waits until it runs. A service that
 // ends by itself is host.ErrServiceExited with what its log says.
 func startService(ctx context.Context, h host.Host, name, log string) error {
-	if err := h.StartService(ctx, name); err != nil && !errors.Is(err, host.ErrServiceRunning) && !errors.Is(err, host.ErrServiceExited) {
+	if err := h.StartService(ctx, name); err != nil && !errors.Is(err, host.ErrServiceRunning) &&
+		!errors.Is(err, host.ErrServiceExited) {
 		return err
 	}
 	svc, err := awaitState(ctx, h, name, host.ServiceRunning, host.ServiceStopped)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &steps.Error{Code: steps.CodeTimeout, Summary: "not done in time",
-			Detail: fmt.Sprintf("service %s did not come to run, its last state is %q%s", name, svc.State, logTail(ctx, h, log)),
+			Detail: fmt.Sprintf("service %s did not come to run, its last state is %q%s", name, svc.State,
+				logTail(ctx, h, log)),
 			Remedy: "read its log; raise the step's timeout if the machine is slow"}
 	}
 	if err != nil {
@@ -123,13 +126,14 @@ func startService(ctx context.Context, h host.Host, name, log string) error {
 	return nil
 }
 
-// ended tells whether the service's program does not run, though the service manager
+// ended reports whether the service's program does not run, though the service manager
 // may be about to start it again.
 func ended(svc host.Service) bool { return svc.State == host.ServiceStopped || svc.Restarting }
 
 // exited is the error of a service that was found ended.
 func exited(ctx context.Context, r host.Reader, svc host.Service, log string) error {
-	return fmt.Errorf("service %s: %w with exit code %d%s", svc.Name, host.ErrServiceExited, svc.ExitCode, logTail(ctx, r, log))
+	return fmt.Errorf("service %s: %w with exit code %d%s", svc.Name, host.ErrServiceExited, svc.ExitCode,
+		logTail(ctx, r, log))
 }
 
 const (

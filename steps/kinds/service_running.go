@@ -9,7 +9,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-var serviceRunningKind = steps.Kind{Name: "service_running", Place: steps.OnHost, Doc: "a service that is registered already runs, whoever registered it; its settings are not looked at",
+var serviceRunningKind = steps.Kind{Name: "service_running", Place: steps.OnHost,
+	Doc: "a service that is already registered, by whomever, runs; its settings are not checked",
 	New: func() any { return &ServiceRunning{} }}
 
 // ServiceRunning starts a service that is registered and does not run. It changes
@@ -25,7 +26,8 @@ func (s *ServiceRunning) Check(ctx context.Context, r host.Reader, e *steps.Env)
 		if step, ok := e.WillChange(steps.Touch{Service: s.Name}); ok {
 			return steps.Change{Action: steps.ActionUnknown, Reason: step + " registers it"}, nil
 		}
-		return steps.Change{}, &steps.Error{Code: steps.CodeFailed, Summary: "the service is not registered", Detail: "there is no service " + s.Name,
+		return steps.Change{}, &steps.Error{Code: steps.CodeFailed, Summary: "the service is not registered",
+			Detail: "there is no service " + s.Name,
 			Remedy: "let what registers it come first"}
 	}
 	if err != nil || svc.State == host.ServiceRunning {
@@ -34,7 +36,8 @@ func (s *ServiceRunning) Check(ctx context.Context, r host.Reader, e *steps.Env)
 	if e.Applied != nil && svc.State == host.ServiceStopped {
 		return steps.Change{}, exited(ctx, r, svc, s.Log) // this run saw it running
 	}
-	return steps.Change{Action: steps.ActionStart, Reason: "it is " + string(svc.State), Touches: []steps.Touch{{Service: s.Name}}}, nil
+	return steps.Change{Action: steps.ActionStart, Reason: "it is " + string(svc.State),
+		Touches: []steps.Touch{{Service: s.Name}}}, nil
 }
 
 func (s *ServiceRunning) Apply(ctx context.Context, h host.Host, e *steps.Env, _ steps.Change) (steps.Outcome, error) {

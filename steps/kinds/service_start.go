@@ -35,7 +35,7 @@ func (s *Service) on() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// outdated says why a running service must be started anew though no file of it has
+// outdated says why a running service must be restarted though no file of it has
 // changed. A run that has just started it asks no more.
 func (s *Service) outdated(e *steps.Env) string {
 	switch {
@@ -44,7 +44,7 @@ func (s *Service) outdated(e *steps.Env) string {
 		return s.RestartIf
 	case slices.ContainsFunc(s.RestartOn, steps.HasRef):
 		if e.Pending != nil { // in a check; a run knows the values, or does without them
-			return "it runs for values that will be known anew: " + strings.Join(s.RestartOn, ", ")
+			return "it runs for values that will change: " + strings.Join(s.RestartOn, ", ")
 		}
 	case len(s.RestartOn) > 0 && e.Record.Starts[s.Name].On != s.on():
 		return "it was started for other values than " + strings.Join(s.RestartOn, ", ")

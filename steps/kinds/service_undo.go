@@ -38,9 +38,10 @@ func undoService(key record.Key, _ record.Claim) (steps.Undoing, error) {
 			for _, d := range dependents {
 				other, err := r.Service(ctx, d)
 				if err == nil && !steps.Ours(other, e.Record) {
-					return steps.Change{}, "", &steps.Error{Code: steps.CodeFailed, Summary: "a service that nodejoin did not register depends on this one",
-						Detail: fmt.Sprintf("service %s runs and depends on %s", d, name),
-						Remedy: "stop and unregister it, or remove its dependency; then leave again"}
+					return steps.Change{}, "", &steps.Error{Code: steps.CodeFailed,
+						Summary: "a service that nodejoin did not register depends on this one",
+						Detail:  fmt.Sprintf("service %s runs and depends on %s", d, name),
+						Remedy:  "stop and unregister it, or remove its dependency; then leave again"}
 				}
 			}
 			return steps.Change{Action: steps.ActionDelete, Reason: "it is " + string(svc.State)}, "", nil

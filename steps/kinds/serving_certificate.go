@@ -12,7 +12,9 @@ import (
 	"nodejoin/steps/kube"
 )
 
-var servingCertificateKind = steps.Kind{Name: "serving_certificate", Place: steps.OnCluster, Timeout: 2 * time.Minute, Trusts: true, Doc: "the kubelet's request for a serving certificate is approved, where it asks for no more than the node is",
+var servingCertificateKind = steps.Kind{Name: "serving_certificate", Place: steps.OnCluster, Trusts: true,
+	Timeout: 2 * time.Minute, Doc: "the kubelet's request for a serving certificate is approved if it names only the " +
+		"node itself",
 	New: func() any { return &ServingCertificate{} }}
 
 // ServingCertificate approves the newest serving-certificate request of the node's
@@ -48,7 +50,8 @@ func (s *ServingCertificate) beyond(q kube.ServingRequest, node string) string {
 	case !slices.Contains(q.Groups, "system:nodes"):
 		return "who made it is not in the group system:nodes"
 	case q.CommonName != user || !slices.Equal(q.Organization, []string{"system:nodes"}):
-		return fmt.Sprintf("it is for %q of %q, not for %s of system:nodes", q.CommonName, strings.Join(q.Organization, ", "), user)
+		return fmt.Sprintf("it is for %q of %q, not for %s of system:nodes", q.CommonName,
+			strings.Join(q.Organization, ", "), user)
 	case missing:
 		return "it does not ask for the usages " + strings.Join(servingUsagesMust, " and ")
 	case other >= 0:
@@ -68,12 +71,15 @@ func (s *ServingCertificate) beyond(q kube.ServingRequest, node string) string {
 // look judges the newest request: its name where it is to be approved, or a sight.
 func (s *ServingCertificate) look(requests []kube.ServingRequest, node string) (approve string, out sight) {
 	if len(requests) == 0 {
-		return "", sight{reached: !s.Wait, seen: "the kubelet has made no request for a serving certificate", remedy: "look at the kubelet's log on the machine"}
+		return "", sight{reached: !s.Wait, seen: "the kubelet has made no request for a serving certificate",
+			remedy: "look at the kubelet's log on the machine"}
 	}
 	q := requests[0]
-	remedy := fmt.Sprintf("look at it with `kubectl describe csr %s`; `kubectl delete csr %s` lets the kubelet make another", q.Name, q.Name)
+	remedy := fmt.Sprintf("look at it with `kubectl describe csr %s`; `kubectl delete csr %s` lets the kubelet make "+
+		"another", q.Name, q.Name)
 	if q.Denied {
-		return "", sight{seen: fmt.Sprintf("the certificate request %s was denied%s", q.Name, suffix(q.Message)), remedy: remedy}
+		return "", sight{seen: fmt.Sprintf("the certificate request %s was denied%s", q.Name, suffix(q.Message)),
+			remedy: remedy}
 	}
 	if q.Approved {
 		return "", sight{reached: true}
@@ -99,7 +105,8 @@ func (s *ServingCertificate) judge(
 	}
 	for _, ip := range requests[0].IPs {
 		if whose := others[ip]; whose != "" {
-			return "", sight{seen: fmt.Sprintf("the certificate request %s is left alone: it asks for the address %s, which is that of %s", approve, ip, whose),
+			return "", sight{seen: fmt.Sprintf("the certificate request %s is left alone: it asks for the address %s, which "+
+				"is that of %s", approve, ip, whose),
 				remedy: "look at the node's management_ip and connection in the plan, and at who is at work on the machine"}, nil
 		}
 	}
@@ -148,7 +155,8 @@ func (s *ServingCertificate) Check(ctx context.Context, r kube.Reader, e *steps.
 	case err != nil:
 		return steps.Change{}, err
 	case name != "":
-		return steps.Change{Action: steps.ActionUpdate, Reason: fmt.Sprintf("the certificate request %s is pending", name)}, nil
+		return steps.Change{Action: steps.ActionUpdate,
+			Reason: fmt.Sprintf("the certificate request %s is pending", name)}, nil
 	case seen.reached:
 		return steps.Change{}, nil
 	case slices.ContainsFunc(s.Addresses, steps.HasRef):
@@ -159,16 +167,18 @@ func (s *ServingCertificate) Check(ctx context.Context, r kube.Reader, e *steps.
 	return steps.Change{Action: steps.ActionWait, Reason: seen.seen}, nil
 }
 
-func (s *ServingCertificate) Apply(ctx context.Context, a kube.API, e *steps.Env, c steps.Change) (steps.Outcome, error) {
-	return steps.Outcome{}, await(ctx, e, "no serving certificate could be approved in time", func(ctx context.Context) (sight, error) {
-		requests, err := a.ServingRequests(ctx, e.Node)
-		if err != nil {
-			return sight{}, err
-		}
-		name, seen, err := s.judge(ctx, a, requests, e.Node)
-		if name == "" || err != nil {
-			return seen, err
-		}
-		return sight{reached: true}, a.ApproveRequest(ctx, name)
-	})
+func (s *ServingCertificate) Apply(ctx context.Context, a kube.API, e *steps.Env, c steps.Change) (
+	steps.Outcome, error) {
+	return steps.Outcome{}, await(ctx, e, "no serving certificate could be approved in time",
+		func(ctx context.Context) (sight, error) {
+			requests, err := a.ServingRequests(ctx, e.Node)
+			if err != nil {
+				return sight{}, err
+			}
+			name, seen, err := s.judge(ctx, a, requests, e.Node)
+			if name == "" || err != nil {
+				return seen, err
+			}
+			return sight{reached: true}, a.ApproveRequest(ctx, name)
+		})
 }

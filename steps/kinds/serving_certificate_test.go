@@ -58,7 +58,8 @@ func (s *servingCluster) Info(context.Context) (kube.Info, error) {
 // TestServingCertificateOfOthers: even where the plan says that an address is the node's, a certificate for one
 // of the API server, a Service or another Node is not approved.
 func TestServingCertificateOfOthers(t *testing.T) {
-	for ip, whose := range map[string]string{"192.0.2.10": "that of the API server", "10.96.0.1": "Service default/kubernetes", "192.0.2.22": "Node win-2"} {
+	for ip, whose := range map[string]string{"192.0.2.10": "that of the API server",
+		"10.96.0.1": "Service default/kubernetes", "192.0.2.22": "Node win-2"} {
 		s := &servingCluster{requests: func(time.Duration) []kube.ServingRequest {
 			return []kube.ServingRequest{servingRequest(func(q *kube.ServingRequest) { q.IPs = []string{"192.0.2.1", ip} })}
 		}}

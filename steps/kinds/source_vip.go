@@ -18,10 +18,12 @@ import (
 // sourceVIPPrefix is that of the claims.
 const sourceVIPPrefix record.Prefix = "source_vip"
 
-var sourceVIPKind = steps.Kind{Name: "source_vip", Place: steps.OnHost, Doc: "an address of the node's pod network, reserved in the host-local store for kube-proxy", Outputs: []string{"address"},
-	Undo:   map[record.Prefix]steps.Undo{sourceVIPPrefix: {New: undoSourceVIP, Snapshot: steps.SnapshotNew}},
-	New:    func() any { return &SourceVIP{} },
-	Claims: steps.Claims((*SourceVIP).claims)}
+var sourceVIPKind = steps.Kind{Name: "source_vip", Place: steps.OnHost,
+	Doc:     "an address of the node's pod network, reserved in the host-local store for kube-proxy",
+	Outputs: []string{"address"},
+	Undo:    map[record.Prefix]steps.Undo{sourceVIPPrefix: {New: undoSourceVIP, Snapshot: steps.SnapshotNew}},
+	New:     func() any { return &SourceVIP{} },
+	Claims:  steps.Claims((*SourceVIP).claims)}
 
 // SourceVIP is a reservation in the store of the host-local IPAM plugin
 // (containernetworking/plugins, plugins/ipam/host-local/backend/disk). Outputs: address.
@@ -107,7 +109,7 @@ func (v *SourceVIP) Observe(ctx context.Context, r host.Reader, e *steps.Env) (i
 	return s, nil
 }
 
-// owns tells whether a file's content is a reservation of ours. host-local takes
+// owns reports whether a file's content is a reservation of ours. host-local takes
 // the holder alone, as its earlier versions wrote it, for a match too.
 func (v *SourceVIP) owns(content string) bool {
 	c := strings.ReplaceAll(strings.TrimSpace(content), "\r\n", "\n")
@@ -235,11 +237,13 @@ func (v *SourceVIP) Apply(ctx context.Context, h host.Host, e *steps.Env, _ step
 	if e.Facts.OS != "windows" {
 		opt.Access = host.AccessPrivate // 0600, as host-local writes it
 	}
-	return steps.Outcome{}, h.WriteFile(ctx, host.Join(e.Facts.OS, v.store(e), lastReserved), strings.NewReader(a.String()), opt)
+	return steps.Outcome{}, h.WriteFile(ctx, host.Join(e.Facts.OS, v.store(e), lastReserved),
+		strings.NewReader(a.String()), opt)
 }
 
 // reserve takes the lowest free address; one that a plugin takes first is skipped.
-func (v *SourceVIP) reserve(ctx context.Context, h host.Host, e *steps.Env, s ipStore, subnet netip.Prefix) (netip.Addr, error) {
+func (v *SourceVIP) reserve(ctx context.Context, h host.Host, e *steps.Env, s ipStore,
+	subnet netip.Prefix) (netip.Addr, error) {
 	for a := range usable(subnet) {
 		if _, taken := s.held[a]; taken {
 			continue
@@ -250,8 +254,10 @@ func (v *SourceVIP) reserve(ctx context.Context, h host.Host, e *steps.Env, s ip
 		}
 		return a, err
 	}
-	return netip.Addr{}, &steps.Error{Code: steps.CodeFailed, Summary: "no free address", Detail: fmt.Sprintf("every address of %s is reserved in %s", subnet, v.store(e)),
-		Remedy: "remove the files of pods that are gone from that folder; host-local leaves them behind when a node restarts"}
+	return netip.Addr{}, &steps.Error{Code: steps.CodeFailed, Summary: "no free address",
+		Detail: fmt.Sprintf("every address of %s is reserved in %s", subnet, v.store(e)),
+		Remedy: "remove the files of pods that are gone from that folder; host-local leaves them behind when a node " +
+			"restarts"}
 }
 
 // usable are the addresses of a subnet that host-local gives out: neither the

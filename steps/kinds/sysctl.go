@@ -16,7 +16,8 @@ import (
 // sysctlPrefix is that of the claims.
 const sysctlPrefix record.Prefix = "sysctl"
 
-var sysctlKind = steps.Kind{Name: "sysctl", Place: steps.OnHost, OS: "linux", Doc: "Linux: a kernel parameter, now and after every boot",
+var sysctlKind = steps.Kind{Name: "sysctl", Place: steps.OnHost, OS: "linux",
+	Doc:   "Linux: a kernel parameter, now and after every boot",
 	Undo:  map[record.Prefix]steps.Undo{sysctlPrefix: {New: undoSysctl, Now: sysctlNow}},
 	New:   func() any { return &Sysctl{} },
 	Makes: steps.Makes((*Sysctl).thing), Claims: steps.Claims((*Sysctl).claims)}
@@ -50,7 +51,7 @@ func (s *Sysctl) validate(os string) error {
 	case os == "windows":
 		return steps.Invalid("kernel parameter %s: Windows has none", s.Name)
 	case !sysctlName.MatchString(s.Name):
-		return steps.Invalid("%q is no name of a kernel parameter such as net.ipv4.ip_forward", s.Name)
+		return steps.Invalid("%q is not the name of a kernel parameter such as net.ipv4.ip_forward", s.Name)
 	case strings.TrimSpace(s.Value) == "" || strings.ContainsAny(s.Value, "\r\n\x00"):
 		return steps.Invalid("kernel parameter %s: the value %q is not one line of text", s.Name, s.Value)
 	}
@@ -61,7 +62,8 @@ func (s *Sysctl) validate(os string) error {
 func (s *Sysctl) want() string { return strings.Join(strings.Fields(s.Value), " ") }
 
 func (s *Sysctl) file() *File {
-	return &File{Path: "/etc/sysctl.d/90-nodejoin-" + s.Name + ".conf", Content: "# Managed by nodejoin.\n" + s.Name + " = " + s.want() + "\n"}
+	return &File{Path: "/etc/sysctl.d/90-nodejoin-" + s.Name + ".conf",
+		Content: "# Managed by nodejoin.\n" + s.Name + " = " + s.want() + "\n"}
 }
 
 // Check compares. A parameter that the kernel does not have yet is waited for only
@@ -88,8 +90,10 @@ func (s *Sysctl) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.
 }
 
 func (s *Sysctl) missing() error {
-	return &steps.Error{Code: steps.CodeFailed, Summary: "no such kernel parameter", Detail: fmt.Sprintf("the kernel has no %s", s.Name),
-		Remedy: "load the module that brings it with a kernel_module step before this one (net.bridge.* comes with br_netfilter), or mend the name"}
+	return &steps.Error{Code: steps.CodeFailed, Summary: "no such kernel parameter",
+		Detail: fmt.Sprintf("the kernel has no %s", s.Name),
+		Remedy: "load the module that brings it with a kernel_module step before this one (net.bridge.* comes with " +
+			"br_netfilter), or fix the name"}
 }
 
 func (s *Sysctl) Apply(ctx context.Context, h host.Host, e *steps.Env, _ steps.Change) (steps.Outcome, error) {
@@ -125,7 +129,8 @@ func moduleComes(e *steps.Env) bool {
 // atBoot is the change of a thing of the kernel and of the file that repeats it at boot.
 func atBoot(diffs []steps.Diff, boot steps.Change, path string) steps.Change {
 	if !boot.NoOp() {
-		diffs = append(diffs, steps.Diff{Name: "at boot", Have: map[steps.Action]string{steps.ActionUpdate: "differs"}[boot.Action], Want: "set by " + path})
+		diffs = append(diffs, steps.Diff{Name: "at boot",
+			Have: map[steps.Action]string{steps.ActionUpdate: "differs"}[boot.Action], Want: "set by " + path})
 	}
 	if len(diffs) == 0 {
 		return steps.Change{}

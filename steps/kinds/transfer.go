@@ -62,7 +62,8 @@ func fetch(ctx context.Context, e *steps.Env, src steps.Source) (*download, erro
 		return nil, err
 	}
 	alg, _ := src.Digest()
-	return &download{src: src, r: r, promised: steps.NewHash(alg), sum: sha256.New(), progress: e.Progress, total: max(size, 0), told: time.Now()}, nil
+	return &download{src: src, r: r, promised: steps.NewHash(alg), sum: sha256.New(), progress: e.Progress,
+		total: max(size, 0), told: time.Now()}, nil
 }
 
 // progressEvery bounds the rate of progress events of a transfer.
@@ -134,7 +135,8 @@ func stopUsers(ctx context.Context, h host.Host, e *steps.Env, names []string) e
 func moveIn(ctx context.Context, h host.Host, from, to string) error {
 	err := h.Rename(ctx, from, to)
 	if errors.Is(err, host.ErrBusy) {
-		return &steps.Error{Code: steps.CodeFailed, Summary: "the program is running", Detail: fmt.Sprintf("%s cannot be replaced while it runs: %v", to, err),
+		return &steps.Error{Code: steps.CodeFailed, Summary: "the program is running",
+			Detail: fmt.Sprintf("%s cannot be replaced while it runs: %v", to, err),
 			Remedy: "name the service that runs it in the step's services, or stop the program"}
 	}
 	return err

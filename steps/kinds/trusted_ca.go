@@ -18,7 +18,8 @@ import (
 // trustedCAPrefix is that of the claims.
 const trustedCAPrefix record.Prefix = "trusted_ca"
 
-var trustedCAKind = steps.Kind{Name: "trusted_ca", Place: steps.OnHost, Timeout: 3 * time.Minute, Doc: "a certificate authority that the machine trusts",
+var trustedCAKind = steps.Kind{Name: "trusted_ca", Place: steps.OnHost, Timeout: 3 * time.Minute,
+	Doc:   "a certificate authority that the machine trusts",
 	Undo:  map[record.Prefix]steps.Undo{trustedCAPrefix: {New: undoTrustedCA}},
 	New:   func() any { return &TrustedCA{} },
 	Makes: steps.Makes((*TrustedCA).thing), Review: steps.Review((*TrustedCA).review)}
@@ -46,7 +47,7 @@ func Authorities(text string) ([]*x509.Certificate, error) {
 		}
 		ca, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("it holds what is no certificate: %w", err)
+			return nil, fmt.Errorf("it holds something that is not a certificate: %w", err)
 		}
 		if !ca.BasicConstraintsValid || !ca.IsCA {
 			return nil, fmt.Errorf("%s is not the certificate of an authority", ca.Subject)
@@ -70,9 +71,13 @@ func (t *TrustedCA) review(steps.Written) []steps.Remark {
 	list, err := Authorities(t.Certificate)
 	switch {
 	case err != nil:
-		return []steps.Remark{{Arg: "certificate", Summary: "invalid certificate", Detail: fmt.Sprintf("This cannot be an authority to trust: %v. Give the authority's certificate in PEM, for example file(\"ca.pem\").", err)}}
+		return []steps.Remark{{Arg: "certificate", Summary: "invalid certificate",
+			Detail: fmt.Sprintf("This cannot be an authority to trust: %v. Give the authority's certificate in PEM, for "+
+				"example file(\"ca.pem\").", err)}}
 	case len(list) > 1:
-		return []steps.Remark{{Arg: "certificate", Summary: "several certificates", Detail: fmt.Sprintf("There are %d certificates in it, and a step is for one. Give each a step of its own, or name the text in the argument \"trusted_cas\" of a host block.", len(list))}}
+		return []steps.Remark{{Arg: "certificate", Summary: "several certificates",
+			Detail: fmt.Sprintf("There are %d certificates in it, and a step is for one. Give each a step of its own, or "+
+				"name the text in the argument \"trusted_cas\" of a host block.", len(list))}}
 	}
 	return nil
 }
@@ -97,7 +102,9 @@ func (c *TrustedCA) Check(ctx context.Context, r host.Reader, e *steps.Env) (ste
 	if err != nil || trusted {
 		return steps.Change{}, err
 	}
-	return steps.Change{Action: steps.ActionCreate, Diffs: []steps.Diff{{Name: "authority", Want: ca.Subject.String()}, {Name: "sha256", Want: fingerprint(ca.Raw)}}}, nil
+	return steps.Change{Action: steps.ActionCreate,
+		Diffs: []steps.Diff{{Name: "authority", Want: ca.Subject.String()}, {Name: "sha256",
+			Want: fingerprint(ca.Raw)}}}, nil
 }
 
 func (c *TrustedCA) Apply(ctx context.Context, h host.Host, e *steps.Env, _ steps.Change) (steps.Outcome, error) {
