@@ -10,6 +10,7 @@ import (
 	"crypto/sha512"
 	"encoding/json"
 	"hash"
+	"regexp"
 	"time"
 )
 
@@ -43,6 +44,22 @@ func (s Source) Digest() (algorithm, hex string) {
 		return "sha256", s.SHA256
 	}
 	return "sha512", s.SHA512
+}
+
+var (
+	hex256 = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	hex512 = regexp.MustCompile(`^[0-9a-f]{128}$`)
+)
+
+// DigestAlgorithm returns the algorithm of a digest in lower-case hex, "sha256" or "sha512"; "" if it is not one.
+func DigestAlgorithm(digest string) string {
+	switch {
+	case hex256.MatchString(digest):
+		return "sha256"
+	case hex512.MatchString(digest):
+		return "sha512"
+	}
+	return ""
 }
 
 // NewHash is the digest of an algorithm that Source.Digest names.

@@ -2,7 +2,6 @@ package block
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -36,11 +35,6 @@ func (a *Artifact) Fits(os, arch string) (closeness int, ok bool) {
 	}
 	return eval.Btoi(a.OS != "")*2 + eval.Btoi(a.Arch != ""), true
 }
-
-var (
-	hex256 = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	hex512 = regexp.MustCompile(`^[0-9a-f]{128}$`)
-)
 
 // artifactBlocks reads the artifact blocks.
 func decodeArtifacts(sc *eval.Scope, blocks []*hcl.Block) map[string][]*Artifact {
@@ -100,11 +94,11 @@ func artifactSource(s *eval.Section, at hcl.Range, need bool) steps.Source {
 			s.Fail("url", "invalid URL", "%q is not an http or https address.", src.URL)
 		}
 	}
-	if src.SHA256 != "" && !hex256.MatchString(src.SHA256) {
+	if src.SHA256 != "" && steps.DigestAlgorithm(src.SHA256) != "sha256" {
 		s.Fail("sha256", "invalid digest", "A sha256 digest has 64 hex digits; this has %d characters%s.", len(src.SHA256),
 			notHex(src.SHA256))
 	}
-	if src.SHA512 != "" && !hex512.MatchString(src.SHA512) {
+	if src.SHA512 != "" && steps.DigestAlgorithm(src.SHA512) != "sha512" {
 		s.Fail("sha512", "invalid digest", "A sha512 digest has 128 hex digits; this has %d characters%s.", len(src.SHA512),
 			notHex(src.SHA512))
 	}

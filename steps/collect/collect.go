@@ -2,13 +2,11 @@
 package collect
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -25,8 +23,6 @@ const (
 	maxTail  = 256 << 10 // of one log, its end
 	maxFile  = 64 << 10  // of one configuration, its end
 	maxTotal = 4 << 20
-	// maxSkip bounds what is read of a file that cannot be read from its end.
-	maxSkip = 256 << 20
 )
 
 // CollectRequest asks for the bug report of a machine.
@@ -201,8 +197,8 @@ func (g *collector) file(ctx context.Context, folder, path string, most int64) {
 	if !g.once(path) {
 		return
 	}
-	b, cut, err := tail(ctx, g.r, path, most)
-	g.add(folder+"/"+entryName(path), string(b), cut, err)
+	b, cut, err := host.ReadTail(ctx, g.r, path, most)
+	g.add(folder+"/"+entryName(path), strings.ToValidUTF8(string(b), "\uFFFD"), cut, err)
 }
 
 // entryName makes a path or a name the name of an entry: C:\k\config.yaml becomes
@@ -215,42 +211,6 @@ func entryName(path string) string {
 		}
 	}
 	return cmp.Or(strings.Join(parts, "/"), "_")
-}
-
-// tail reads the end of a file; if it is cut, from the start of a line.
-func tail(ctx context.Context, r host.Reader, path string, most int64) (b []byte, cut bool, err error) {
-	fi, err := r.Stat(ctx, path)
-	if err != nil {
-		return nil, false, err
-	}
-	if fi.Dir {
-		return nil, false, errors.New("it is a folder")
-	}
-	rc, err := r.Open(ctx, path)
-	if err != nil {
-		return nil, false, err
-	}
-	defer rc.Close()
-	if skip := fi.Size - most; skip > 0 {
-		cut = true
-		if s, ok := rc.(io.Seeker); ok {
-			_, err = s.Seek(skip, io.SeekStart)
-		} else if skip > maxSkip {
-			return nil, false, fmt.Errorf("it has %d bytes, and cannot be read from its end", fi.Size)
-		} else {
-			_, err = io.CopyN(io.Discard, rc, skip)
-		}
-		if err != nil {
-			return nil, false, err
-		}
-	}
-	if b, err = io.ReadAll(io.LimitReader(rc, most)); err != nil {
-		return nil, false, err
-	}
-	if i := bytes.IndexByte(b, '\n'); cut && i >= 0 {
-		b = b[i+1:]
-	}
-	return bytes.ToValidUTF8(b, []byte("\uFFFD")), cut, nil
 }
 
 // Secrets are the secrets in the arguments of steps.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -52,6 +53,46 @@ func ReadFile(ctx context.Context, r FilesReader, path string, limit int) (*File
 		f.Truncated, f.Content = true, f.Content[:limit]
 	}
 	return f, nil
+}
+
+// maxSkip bounds what ReadTail reads of a file that cannot be read from its end (bytes).
+const maxSkip = 256 << 20
+
+// ReadTail reads up to most bytes from the end of a file. cut reports whether there is more before them; then they
+// begin with a line, unless they are all of one line. A directory is ErrDirectory.
+func ReadTail(ctx context.Context, r FilesReader, path string, most int64) (b []byte, cut bool, err error) {
+	fi, err := r.Stat(ctx, path)
+	if err != nil {
+		return nil, false, err
+	}
+	if fi.Dir {
+		return nil, false, &Error{Op: "read file", Subject: path, Err: ErrDirectory}
+	}
+	rc, err := r.Open(ctx, path)
+	if err != nil {
+		return nil, false, err
+	}
+	defer rc.Close()
+	if skip := fi.Size - most; skip > 0 {
+		cut = true
+		if s, ok := rc.(io.Seeker); ok {
+			_, err = s.Seek(skip, io.SeekStart)
+		} else if skip > maxSkip {
+			return nil, false, fmt.Errorf("%s has %d bytes and cannot be read from its end", path, fi.Size)
+		} else {
+			_, err = io.CopyN(io.Discard, rc, skip)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	if b, err = io.ReadAll(io.LimitReader(rc, most)); err != nil {
+		return nil, false, err
+	}
+	if i := bytes.IndexByte(b, '\n'); cut && i >= 0 {
+		b = b[i+1:]
+	}
+	return b, cut, nil
 }
 
 // Exists reports whether there is a file or a directory at path.

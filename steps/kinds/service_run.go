@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -148,27 +147,12 @@ func logTail(ctx context.Context, r host.Reader, log string) string {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	rc, err := r.Open(ctx, log)
+	last, _, err := host.ReadTail(ctx, r, log, tailBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "; it has written no log " + log
 	}
 	if err != nil {
 		return fmt.Sprintf("; its log cannot be read: %v", err)
-	}
-	defer rc.Close()
-	var last []byte
-	buf := make([]byte, 64<<10)
-	for ctx.Err() == nil {
-		n, err := rc.Read(buf)
-		if last = append(last, buf[:n]...); len(last) > tailBytes {
-			last = slices.Clone(last[len(last)-tailBytes:])
-		}
-		if err != nil {
-			if err != io.EOF {
-				return fmt.Sprintf("; its log cannot be read: %v", err)
-			}
-			break
-		}
 	}
 	text := strings.TrimRight(strings.ToValidUTF8(string(last), "?"), "\r\n\t ")
 	if text == "" {

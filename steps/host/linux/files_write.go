@@ -4,8 +4,6 @@ package linux
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -173,21 +170,13 @@ func writeTemp(ctx context.Context, temp string, r io.Reader, path string, mode 
 	if err != nil {
 		return err
 	}
-	digest := sha256.New()
-	_, err = io.Copy(io.MultiWriter(f, digest), &reader{ctx, r})
-	if err == nil {
+	if err = host.Copy(ctx, f, r, path, want); err == nil {
 		err = f.Chmod(mode)
 	}
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = joined(err, f.Close()); err != nil {
-		return err
-	}
-	if got := hex.EncodeToString(digest.Sum(nil)); want != "" && !strings.EqualFold(got, want) {
-		return &host.DigestError{Subject: path, Algorithm: "sha256", Want: strings.ToLower(want), Got: got}
-	}
-	return nil
+	return joined(err, f.Close())
 }
 
 // joined is the first error as it is when there is only one.
@@ -206,19 +195,6 @@ func drop(path string) error {
 		return err
 	}
 	return nil
-}
-
-// reader ends a copy when its context does.
-type reader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (r *reader) Read(b []byte) (int, error) {
-	if r.ctx.Err() != nil {
-		return 0, context.Cause(r.ctx)
-	}
-	return r.r.Read(b)
 }
 
 // replace moves a file over another and has the move written to the disk.

@@ -4,8 +4,6 @@ package windows
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -101,31 +99,10 @@ func writeTemp(ctx context.Context, temp string, r io.Reader, path string, opt h
 	if err != nil {
 		return err
 	}
-	digest := sha256.New()
-	_, err = io.Copy(io.MultiWriter(f, digest), &reader{ctx, r})
-	if err == nil {
+	if err = host.Copy(ctx, f, r, path, opt.SHA256); err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if got := hex.EncodeToString(digest.Sum(nil)); opt.SHA256 != "" && got != opt.SHA256 {
-		return &host.DigestError{Subject: path, Algorithm: "sha256", Want: opt.SHA256, Got: got}
-	}
-	return nil
-}
-
-// reader ends a copy when its context does.
-type reader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (r *reader) Read(b []byte) (int, error) {
-	if r.ctx.Err() != nil {
-		return 0, context.Cause(r.ctx)
-	}
-	return r.r.Read(b)
+	return errors.Join(err, f.Close())
 }
 
 func createNew(path string, access host.Access) (*os.File, error) {

@@ -6,7 +6,7 @@
 // the notifications of the controller (cancel, ping, bye) may come in between.
 package wire
 
-import "regexp"
+import "nodejoin/steps"
 
 // Protocol is the version of the messages. The controller pushes the agent that
 // it was built with, so both sides are always of one version; it is sent for logs.
@@ -51,10 +51,8 @@ type Blob struct {
 	Size      int64  `json:"size"`      // bytes
 }
 
-var hexPattern = regexp.MustCompile(`^([0-9a-f]{64}|[0-9a-f]{128})$`)
-
-// Valid reports whether the digest has the form of one; it becomes a file name.
-func (b Blob) Valid() bool { return hexPattern.MatchString(b.Digest) }
+// Valid reports whether Digest has the form of a digest; it becomes a file name.
+func (b Blob) Valid() bool { return steps.DigestAlgorithm(b.Digest) != "" }
 
 // Secured answers secure.
 type Secured struct {
