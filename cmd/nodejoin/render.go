@@ -78,8 +78,9 @@ func (x *renderCommand) run(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// writeRendered makes dir have the files, closed to others as they may hold what nodes keep private, and removes those of the last render that are
-// no longer rendered. Nothing outside dir is touched, whatever links are in it.
+// writeRendered makes dir have the files, and removes those of the last render that are no
+// longer rendered. Others have no access, since nodes keep some of the contents private.
+// Nothing outside dir is touched, whatever links are in it.
 func writeRendered(dir string, files []render.File, force bool) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -1,7 +1,7 @@
-# Services beside those of Kubernetes (csi-proxy for storage plugins whose pods have no
-# rights on the machine, windows_exporter for Prometheus), and how services run: one node
-# has them under nssm. Hosts and cluster are sandboxes, as in ../quickstart, whose
-# programs this plan uses:
+# Additional services (csi-proxy for storage plugins whose pods have no rights on the
+# machine, windows_exporter for Prometheus), and how services run: one node runs them
+# under nssm. Hosts and cluster are sandboxes, as in ../quickstart, whose programs this
+# plan uses:
 #
 #   nodejoin plan  examples/addons
 #   nodejoin apply examples/addons
@@ -31,7 +31,7 @@ artifact "csi_proxy" { sha256 = "2dd7cffdc9ada858a605ab02dfc5bc3bc506cdc81c4f849
 artifact "windows_exporter" { sha256 = "9c882e83df50d80da0519c5832c8d0d227ebed32801d590370ea03f749262ecb" }
 
 artifact "nssm" {
-  version = "2.24.0" # its third number is left out in the name of the file
+  version = "2.24.0" # the name of the file leaves out the third number
   sha256  = "ec597f694fa007edc0ee8e4bcd84445379b057c02a933404fc083c9adb84b1f9"
 }
 
@@ -40,7 +40,7 @@ profile "windows" {
 
   csi_proxy { version = "1.1.3" }
 
-  # Asked by one machine, for which its port is open; shows what others write to C:\metrics.
+  # One machine may query it; its metrics include what others write to C:\metrics.
   windows_exporter {
     version      = "0.31.3"
     collectors   = ["[defaults]", "container"]
@@ -48,15 +48,15 @@ profile "windows" {
     remote       = ["10.0.0.5"]
   }
 
-  # The kubelet has its share of a busy processor; kube-log-runner puts its log aside
-  # sooner, services that have failed come back later than by default.
+  # The kubelet gets its share of a busy processor. kube-log-runner rotates its log
+  # sooner, and failed services restart later than by default.
   services {
     priority      = "above_normal"
     log_size      = 20
     restart_delay = "30s"
   }
 
-  # A range of ports for many connections, without those of services of type NodePort.
+  # A port range for many connections, without the ports of NodePort services.
   host {
     dynamic_ports  = "16385-65535"
     reserved_ports = ["30000-32767/tcp", "65330/udp"]

@@ -1,6 +1,6 @@
 # An old cluster: Kubernetes before 1.24 with Docker Engine, on Windows Server 2019.
-# For a machine that has Docker already: `installed = true` instead of a version; it is
-# then demanded and left as it is. Host and cluster are sandboxes.
+# If the machine already has Docker, write `installed = true` instead of a version:
+# nodejoin then only requires it. Host and cluster are sandboxes.
 #
 #   nodejoin apply examples/docker
 
@@ -12,7 +12,7 @@ cluster "demo" {
 
 runtime "docker" {
   version = "20.10.24"
-  config  = { registry-mirrors = ["https://mirror.example"] } # joins what nodejoin writes to daemon.json
+  config  = { registry-mirrors = ["https://mirror.example"] } # merged into the daemon.json that nodejoin writes
 }
 
 network "flannel" { version = "0.28.9" }

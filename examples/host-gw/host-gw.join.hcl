@@ -5,8 +5,8 @@
 #
 #   nodejoin apply examples/host-gw
 #
-# For a cluster whose CNI comes to its nodes as pods by itself (Calico, Antrea, ...)
-# the block is `network "none" {}`; such a node is joined when it is registered.
+# If the cluster brings its CNI to the nodes in pods (Calico, Antrea, ...), write
+# `network "none" {}` instead; see ../network-none.
 
 cluster "demo" {
   kubernetes = "1.36.3"
@@ -18,7 +18,7 @@ runtime "containerd" { version = "2.2.1" }
 
 network "flannel" {
   version  = "0.28.9"
-  backend  = "host-gw"    # all nodes of the cluster, Linux too, have the same
+  backend  = "host-gw"    # the same on all nodes of the cluster, Linux too
   delegate = "win-bridge" # or "sdnbridge", with artifact "sdn_cni"
 }
 

@@ -1,8 +1,8 @@
 # The quickstart with kubeadm: `kubeadm join` runs on each node, with a token that is
-# minted for it and revoked after. The cluster is one that kubeadm has made: it has the
-# ConfigMaps cluster-info, kubeadm-config and kubelet-config. What the plan says of the
-# kubelet lies in a file of its own beside kubeadm's config.yaml, so that it can be
-# changed later without a new join. Hosts and cluster are sandboxes here.
+# created for it and revoked afterwards. The cluster was created by kubeadm: it has the
+# ConfigMaps cluster-info, kubeadm-config and kubelet-config. The plan's settings for
+# the kubelet are in a separate file next to kubeadm's config.yaml, so they can change
+# later without a new join. Hosts and cluster are sandboxes here.
 #
 #   nodejoin apply examples/kubeadm
 

@@ -1,9 +1,9 @@
-# The node gets a kubeconfig that you have made, instead of a token: for a cluster whose
-# API server takes no bootstrap tokens. One for each node, NAME.conf in a folder:
+# The node gets a kubeconfig that you provide, instead of a token: for a cluster whose
+# API server accepts no bootstrap tokens. One for each node, NAME.conf in a folder:
 #
 #   kubeadm kubeconfig user --client-name system:node:win-1 --org system:nodes > win-1.conf
 #
-# The sandbox cluster of this plan makes its own:
+# For the sandbox cluster of this plan, create them with:
 #
 #   go run ./examples/kubeconfig/sandbox
 #   nodejoin apply examples/kubeconfig

@@ -1,11 +1,11 @@
-# What the cluster itself needs for its Windows nodes, beside the nodes: applied by
-# server-side apply, so that only the fields that are written are nodejoin's. They stay
-# when the nodes leave. Hosts and cluster are sandboxes.
+# Objects that a cluster needs for its Windows nodes. They are applied with server-side
+# apply, so nodejoin owns only the fields that it writes. They stay when the nodes
+# leave. Hosts and cluster are sandboxes.
 #
 #   nodejoin render examples/manifests --out rendered      the objects, in rendered/_manifests
 #   nodejoin apply examples/manifests
 #
-# Pods for these nodes are looked at with
+# To check pods for these nodes:
 #
 #   nodejoin check --plan examples/manifests examples/manifests/web.yaml
 
@@ -20,9 +20,9 @@ runtime "containerd" { version = "2.2.1" }
 network "flannel" { version = "0.28.9" }
 
 manifests {
-  bootstrap       = true # certificates for nodes with a bootstrap token, as kubeadm's clusters have it
+  bootstrap       = true # lets nodes with a bootstrap token get certificates, as in clusters of kubeadm
   flannel         = true # on the Linux nodes, with the VNI 4096 and the port 4789 that Windows needs
-  kube_proxy      = true # the DaemonSet of the Linux nodes keeps off the Windows nodes
+  kube_proxy      = true # keeps the DaemonSet of the Linux nodes off the Windows nodes
   runtime_classes = true # windows-2022 and windows-2025: runtimeClassName in a pod says where it runs
 }
 

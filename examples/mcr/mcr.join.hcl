@@ -1,6 +1,6 @@
 # An old cluster: Kubernetes before 1.24 with Mirantis Container Runtime, on Windows
-# Server 2019. Mirantis gives its archive to customers, so that it comes from a mirror or
-# a file, and not from upstream. Host and cluster are sandboxes.
+# Server 2019. Only customers of Mirantis get the archive, so it comes from a mirror or a
+# file, not from upstream. Host and cluster are sandboxes.
 #
 #   nodejoin apply examples/mcr
 

@@ -10,7 +10,7 @@ cluster "demo" {
 
 runtime "containerd" { version = "2.2.1" }
 
-# One network for both: Windows can use no other VNI below 4096 and no other port.
+# One network for both. On Windows the VNI must be at least 4096, and the port 4789.
 network "flannel" {
   version = "0.28.9"
   backend = "vxlan"

@@ -1,7 +1,7 @@
 # A cluster that brings its pod network to the nodes itself, in pods (Calico, Antrea,
-# Cilium, ...): nodejoin puts no CNI onto the host, and a node is joined once it is
-# registered. Pods and services have addresses of both families (dual stack), which on
-# Windows such a network alone can give. Host and cluster are sandboxes.
+# Cilium, ...): nodejoin installs no CNI, and a node is joined once it is registered.
+# Pods and services have addresses of both families (dual stack), which only such a
+# network supports on Windows. Host and cluster are sandboxes.
 #
 #   nodejoin apply examples/network-none
 
@@ -17,8 +17,8 @@ cluster "demo" {
 runtime "containerd" { version = "2.2.1" }
 
 network "none" {
-  # ready       = true     # wait until the CNI has come and the Node is Ready
-  # hns_network = "Calico" # the network that it makes, for a kube-proxy as a service
+  # ready       = true     # wait until the CNI is there and the Node is Ready
+  # hns_network = "Calico" # the network that the CNI creates, for kube-proxy as a service
 }
 
 mirror { path = "../quickstart/mirror" }
@@ -28,7 +28,7 @@ artifact "containerd" { sha256 = "46572e83c3dd6aad4232356090f88328879a863670a71e
 
 node "win-1" {
   os             = "windows"
-  management_ip6 = "fd00:192:0:2::11" # the kubelet reports it beside the IPv4 address
+  management_ip6 = "fd00:192:0:2::11" # the kubelet reports it with the IPv4 address
 
   connection "sandbox" {
     path = ".sandbox/win-1"

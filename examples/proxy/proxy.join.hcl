@@ -1,6 +1,6 @@
-# A Windows host behind a proxy, with the settings of the machine that a node does
-# better with. Host and cluster are sandboxes, as in ../quickstart, whose programs
-# this plan uses:
+# A Windows host behind a proxy, with recommended settings of the machine. Host and
+# cluster are sandboxes, as in ../quickstart, whose programs this plan uses. NO_PROXY has
+# what must not go through the proxy:
 #
 #   nodejoin plan  examples/proxy
 #   nodejoin apply examples/proxy
@@ -37,14 +37,14 @@ profile "windows" {
 
   # Variables of the machine, and of containerd and the kubelet, which restart when
   # one changes. The API server, the cluster's networks and names, and the machine
-  # itself are in NO_PROXY without being named.
+  # itself are always in NO_PROXY.
   proxy {
     http     = var.proxy
     https    = var.proxy
     no_proxy = [".corp.example"]
   }
 
-  # Who may talk to the kubelet, and one port more.
+  # Who may connect to the kubelet, and one more open port.
   firewall {
     remote = ["10.0.0.0/8", "192.0.2.0/24"]
     allow "windows_exporter" {
@@ -53,8 +53,8 @@ profile "windows" {
     }
   }
 
-  # What has proved itself on Windows nodes (../language.md has the list), and more. What
-  # is not named stays as the machine has it.
+  # Proven settings for Windows nodes (../language.md lists them), and more. All other
+  # settings stay as they are.
   host {
     defaults       = true
     page_file      = 8096

@@ -2,7 +2,7 @@
 # .sandbox/ that behave like the real thing. Run this plan as often as you like:
 #
 #   nodejoin plan  examples/quickstart     what would change
-#   nodejoin apply examples/quickstart     change it; a second run finds nothing to do
+#   nodejoin apply examples/quickstart     change it; a second run has no changes
 #
 # Then edit a file below .sandbox/win-1 and run plan again. To start over, delete
 # .sandbox. The plan for real hosts is in ../windows-ssh.
@@ -19,7 +19,7 @@ cluster "demo" {
   service_cidr = "10.96.0.0/12"
   dns_ip       = "10.96.0.10"
 
-  # Each node gets a token of its own, minted just before the kubelet needs it and
+  # Each node gets its own token, created just before the kubelet needs it and
   # revoked when the node is Ready.
   join "bootstrap_token" { ttl = "15m" }
 }
@@ -50,7 +50,7 @@ profile "windows" {
   os     = "windows"
   labels = { "example.com/pool" = "windows" }
 
-  # Keeps pods away that do not ask for Windows.
+  # Keeps pods off that do not select Windows.
   taint {
     key    = "os"
     value  = "windows"

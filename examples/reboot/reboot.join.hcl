@@ -1,6 +1,6 @@
-# A fresh Windows Server: it gets a name and features, and settings that count after a
-# reboot only. One reboot serves all of them, in the middle of the run, which then goes
-# on by itself; a Node that is Ready already is drained before. Host and cluster are
+# A fresh Windows Server gets a name, features, and settings that take effect only after
+# a reboot. One reboot in the middle of the run is enough for all of them, and the run
+# then continues. A Node that is already Ready is drained first. Host and cluster are
 # sandboxes.
 #
 #   nodejoin apply examples/reboot
@@ -33,8 +33,8 @@ node "win-1" {
     page_file     = 8096
     tcp_keepalive = "60s"
 
-    # "never" (the default) ends the run with exit code 6 where a reboot is needed.
-    # In production a Node that serves pods rather waits for its time:
+    # "never" (the default) ends the run with exit code 6 if a reboot is needed.
+    # In production, reboot Nodes that serve pods in a maintenance window:
     #   reboot       = "window"
     #   reboot_times = ["Sat,Sun 22:00-04:00"]
     reboot = "auto"

@@ -1,5 +1,5 @@
-# Images come from mirrors inside the house, with a CA of the house, and crictl is put
-# beside containerd to look at them. Host and cluster are sandboxes.
+# Images come from internal mirrors with an internal CA, and crictl is installed to
+# inspect them. Host and cluster are sandboxes.
 #
 #   nodejoin apply examples/registries
 
@@ -14,7 +14,7 @@ runtime "containerd" {
   pause_image = "images.example/pause:3.10"
   crictl      = "1.36.0"
 
-  # containerd asks the mirrors in their order, and the registry itself last.
+  # containerd tries the mirrors in order, and the registry itself last.
   registry "registry.k8s.io" {
     mirrors = ["https://images.example/v2/k8s"]
     ca      = file("house-ca.pem") # each registry needs its own, though the mirror has one below

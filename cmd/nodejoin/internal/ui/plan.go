@@ -63,8 +63,8 @@ func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 		fmt.Fprintf(w, "%s  %s\n%s", strings.Join(names[body], ", "), head, rest)
 	}
 	var parts []string
-	for _, a := range []steps.Action{steps.ActionCreate, steps.ActionUpdate, steps.ActionDelete, steps.ActionRemove, steps.ActionRestart,
-		steps.ActionReboot, steps.ActionStart, steps.ActionUnknown, steps.ActionWait} {
+	for _, a := range []steps.Action{steps.ActionCreate, steps.ActionUpdate, steps.ActionDelete, steps.ActionRemove,
+		steps.ActionRestart, steps.ActionReboot, steps.ActionStart, steps.ActionUnknown, steps.ActionWait} {
 		if n := count[a]; n > 0 {
 			verb := "to " + marks[a].verb
 			if a == steps.ActionUnknown || a == steps.ActionWait {
