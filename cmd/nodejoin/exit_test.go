@@ -29,6 +29,8 @@ func TestErrorCode(t *testing.T) {
 		{&steps.Error{Code: steps.CodeReboot}, exitReboot},
 		{steps.AsError(kube.ErrUnreachable), exitUnreachable},
 		{&transport.ConnectError{Reason: transport.ReasonAuth}, exitUnreachable},
+		{&transport.ConnectError{Reason: transport.ReasonSilent}, exitUnreachable},
+		{&transport.ConnectError{Reason: transport.ReasonAnswer}, exitUnreachable},
 		{fmt.Errorf("in the middle: %w", transport.ErrDropped), exitUnreachable},
 		{fmt.Errorf("stopped: %w", context.Canceled), exitInterrupted},
 	} {

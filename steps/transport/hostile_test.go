@@ -304,6 +304,12 @@ var eventLies = []lie{
 }
 
 var otherLies = []lie{
+	{name: "remove hangs", on: "remove", raw: hang, want: noAnswer},
+	{name: "remove of a thing of no sort", on: "remove", reply: field("removed", []object{{"key": "x:y"}}), want: distrust},
+	{name: "remove fails without a reason", on: "remove", reply: field("failed", "file:/a"), want: distrust},
+	{name: "a removal in a check of a thing of no sort", on: "check", reply: field("removals", object{"items": []object{{"key": "x:y"}}}), want: distrust},
+	{name: "a removal in a check with an escape", on: "check", reply: field("removals", object{"items": []object{{"key": "file:/a" + escape}}, "steps": 1, "of": 2})},
+	{name: "a snapshot with escapes", on: "check", reply: field("snapshot", object{"begun": "2026-01-02T03:04:05Z", "closed": true, "node": object{"uid": escape}, "rolled_back": object{"left": []string{escape}}})},
 	{name: "leave of things of no sort", on: "leave_check",
 		reply: field("items", []object{{"key": "x:y", "change": object{}}}), want: distrust},
 	{name: "leave of one thing twice", on: "leave_check",
