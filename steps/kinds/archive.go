@@ -182,7 +182,7 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *steps.Env, staged m
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer func() { _ = d.Close() }()
 	keys := map[string]string{} // path key -> member
 	err = e.Artifacts.Unpack(ctx, d, a.Name(), e.Facts.OS, func(m steps.Member, r io.Reader) error {
 		p := a.dest(e.Facts.OS, m.Name)
@@ -191,7 +191,7 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *steps.Env, staged m
 		}
 		key := host.PathKey(e.Facts.OS, p)
 		if first, ok := keys[key]; ok {
-			return steps.Invalid("%s: members %s and %s would both become %s", a.Source.Name(), first, m.Name, p)
+			return steps.Invalid("%s: members %s and %s would both become %s", a.Name(), first, m.Name, p)
 		}
 		keys[key] = m.Name
 		if err := claimFile(ctx, h, e, p, false); err != nil {
@@ -224,12 +224,12 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *steps.Env, staged m
 		return end
 	}
 	if err == nil && len(staged) == 0 {
-		err = steps.Invalid("%s: no member matches include %q with strip %d", a.Source.Name(), a.Include, a.Strip)
+		err = steps.Invalid("%s: no member matches include %q with strip %d", a.Name(), a.Include, a.Strip)
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Versions)) {
 		if err == nil && !slices.ContainsFunc(slices.Sorted(maps.Keys(staged)),
 			func(p string) bool { return host.Base(e.Facts.OS, p) == name }) {
-			err = steps.Invalid("%s: versions names %q, and no such file is unpacked", a.Source.Name(), name)
+			err = steps.Invalid("%s: versions names %q, and no such file is unpacked", a.Name(), name)
 		}
 	}
 	return err

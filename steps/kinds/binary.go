@@ -160,7 +160,7 @@ func (b *Binary) stage(ctx context.Context, h host.Host, e *steps.Env, temp stri
 	if err != nil {
 		return "", err
 	}
-	defer d.Close()
+	defer func() { _ = d.Close() }()
 	if err := h.WriteFile(ctx, temp, d, host.WriteOptions{Access: b.access()}); err != nil {
 		return "", err
 	}

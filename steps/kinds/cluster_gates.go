@@ -253,6 +253,7 @@ func (n *NodeReady) Apply(ctx context.Context, a kube.API, e *steps.Env, c steps
 		})
 }
 
+// NotReady says why a Node is not Ready.
 func NotReady(n kube.Node) string {
 	if n.ReadyReason == "" {
 		return "the Node is not Ready; the kubelet has not said why"
@@ -300,7 +301,7 @@ func await(ctx context.Context, e *steps.Env, summary string, look func(context.
 		s, err := look(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return false, nil
+			return false, nil //nolint:nilerr // the wait reports why its context ended
 		case errors.Is(err, kube.ErrUnreachable):
 			if awaySince.IsZero() {
 				awaySince = time.Now()
@@ -334,7 +335,8 @@ func await(ctx context.Context, e *steps.Env, summary string, look func(context.
 func awaitEnd(ctx context.Context, summary string, waited time.Duration, last sight) error {
 	cause := context.Cause(ctx)
 	var se *steps.Error
-	if !errors.Is(cause, context.DeadlineExceeded) && !(errors.As(cause, &se) && se.Code == steps.CodeTimeout) {
+	timedOut := errors.Is(cause, context.DeadlineExceeded) || errors.As(cause, &se) && se.Code == steps.CodeTimeout
+	if !timedOut {
 		return cause
 	}
 	detail := fmt.Sprintf("waited %s", waited.Round(time.Second))

@@ -372,7 +372,7 @@ func TestSourceVIPDiff(t *testing.T) {
 		"in and outside": {map[netip.Addr]bool{a("10.244.4.2"): true, a("10.244.3.2"): true}, steps.ActionUpdate,
 			"10.244.3.2", 1},
 	} {
-		have, stale := (&SourceVIP{}).Diff(ipStore{held: c.held}, subnet)
+		have, stale := (&SourceVIP{}).Diff(IPStore{held: c.held}, subnet)
 		if have.Action != c.action || have.Outputs["address"] != c.address || len(stale) != c.stale {
 			t.Errorf("%s: %+v, %v", name, have, stale)
 		}

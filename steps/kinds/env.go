@@ -287,7 +287,7 @@ func undoEnv(key record.Key, claim record.Claim) (steps.Undoing, error) {
 	}
 	return steps.Undoing{
 		Check: func(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, string, error) {
-			differs := false
+			var differs bool
 			if m.File != "" {
 				have, _, err := lines(ctx, r, e)
 				if err != nil {

@@ -202,13 +202,13 @@ func (k *KubeadmJoin) Apply(ctx context.Context, h host.Host, e *steps.Env, c st
 	}
 	// What holds the token goes, however the join ends.
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		gone := []string{f.join, f.discovery}
 		if createdFile(e, f.bootstrap) {
 			gone = append(gone, f.bootstrap)
 		}
-		err = errors.Join(err, removeAll(ctx, h, gone...))
+		err = errors.Join(err, removeAll(bound, h, gone...))
 	}()
 	if err := k.write(ctx, h, e, f); err != nil {
 		return steps.Outcome{}, err

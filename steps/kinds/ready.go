@@ -291,7 +291,7 @@ func (p *HNSNetworkReady) gate() readiness {
 			case errors.Is(err, host.ErrUnsupported):
 				return observation{}, err
 			case err != nil: // it errs while a virtual switch is made, and while it restarts
-				return observation{seen: "HNS does not answer: " + err.Error()}, nil
+				return observation{seen: "HNS does not answer: " + err.Error()}, nil //nolint:nilerr // as the comment says
 			}
 			return p.judge(n)
 		}}

@@ -162,6 +162,7 @@ func (s *Service) review(w steps.Written) (out []steps.Remark) {
 	return out
 }
 
+// Running reports whether the service is to run.
 func (s *Service) Running() bool { return s.State != host.ServiceStopped }
 
 func (s *Service) validate() error {

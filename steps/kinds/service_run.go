@@ -15,6 +15,7 @@ import (
 	"nodejoin/steps/wait"
 )
 
+// ServiceKey is the key of the claim of a service.
 func ServiceKey(name string) record.Key { return record.Service.Of(name) }
 
 // stopService stops a service, its running dependents first; those are noted, so

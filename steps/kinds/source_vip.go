@@ -66,15 +66,16 @@ func (v *SourceVIP) path(e *steps.Env, a netip.Addr) string {
 	return host.Join(e.Facts.OS, v.store(e), name)
 }
 
-// ipStore is the store as observed.
-type ipStore struct {
+// IPStore is the store as observed.
+type IPStore struct {
 	there bool
 	held  map[netip.Addr]bool // true: the reservation is ours
 	last  netip.Addr          // zero when there is none or it cannot be read as host-local does
 }
 
-func (v *SourceVIP) Observe(ctx context.Context, r host.Reader, e *steps.Env) (ipStore, error) {
-	s := ipStore{held: map[netip.Addr]bool{}}
+// Observe reads the store of the network.
+func (v *SourceVIP) Observe(ctx context.Context, r host.Reader, e *steps.Env) (IPStore, error) {
+	s := IPStore{held: map[netip.Addr]bool{}}
 	entries, err := r.List(ctx, v.store(e))
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
@@ -117,7 +118,7 @@ func (v *SourceVIP) owns(content string) bool {
 }
 
 // Diff says which address is reserved, if any, and which reservations are stale.
-func (v *SourceVIP) Diff(s ipStore, subnet netip.Prefix) (c steps.Change, stale []netip.Addr) {
+func (v *SourceVIP) Diff(s IPStore, subnet netip.Prefix) (c steps.Change, stale []netip.Addr) {
 	var mine []netip.Addr
 	for a, ours := range s.held {
 		switch {
@@ -151,6 +152,7 @@ func (v *SourceVIP) Diff(s ipStore, subnet netip.Prefix) (c steps.Change, stale 
 	return c, stale
 }
 
+// JoinAddrs lists addresses for people.
 func JoinAddrs(addrs []netip.Addr) string {
 	var out []string
 	for _, a := range addrs {
@@ -242,7 +244,7 @@ func (v *SourceVIP) Apply(ctx context.Context, h host.Host, e *steps.Env, _ step
 }
 
 // reserve takes the lowest free address; one that a plugin takes first is skipped.
-func (v *SourceVIP) reserve(ctx context.Context, h host.Host, e *steps.Env, s ipStore,
+func (v *SourceVIP) reserve(ctx context.Context, h host.Host, e *steps.Env, s IPStore,
 	subnet netip.Prefix) (netip.Addr, error) {
 	for a := range usable(subnet) {
 		if _, taken := s.held[a]; taken {

@@ -77,7 +77,7 @@ func (d *download) Read(p []byte) (int, error) {
 	d.promised.Write(p[:n])
 	d.sum.Write(p[:n])
 	d.done += int64(n)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = d.verify()
 	}
 	d.end = err

@@ -82,8 +82,8 @@ func (t *TrustedCA) review(steps.Written) []steps.Remark {
 	return nil
 }
 
-func (c *TrustedCA) parse() (*x509.Certificate, error) {
-	list, err := Authorities(c.Certificate)
+func (t *TrustedCA) parse() (*x509.Certificate, error) {
+	list, err := Authorities(t.Certificate)
 	if err != nil {
 		return nil, steps.Invalid("trusted CA: %v", err)
 	}
@@ -93,8 +93,8 @@ func (c *TrustedCA) parse() (*x509.Certificate, error) {
 	return list[0], nil
 }
 
-func (c *TrustedCA) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
-	ca, err := c.parse()
+func (t *TrustedCA) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
+	ca, err := t.parse()
 	if err != nil {
 		return steps.Change{}, err
 	}
@@ -107,12 +107,12 @@ func (c *TrustedCA) Check(ctx context.Context, r host.Reader, e *steps.Env) (ste
 			Want: fingerprint(ca.Raw)}}}, nil
 }
 
-func (c *TrustedCA) Apply(ctx context.Context, h host.Host, e *steps.Env, _ steps.Change) (steps.Outcome, error) {
-	ca, err := c.parse()
+func (t *TrustedCA) Apply(ctx context.Context, h host.Host, e *steps.Env, _ steps.Change) (steps.Outcome, error) {
+	ca, err := t.parse()
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	if err := e.Claim(ctx, h, record.New{Key: caKey(ca), Detail: c.Certificate}); err != nil {
+	if err := e.Claim(ctx, h, record.New{Key: caKey(ca), Detail: t.Certificate}); err != nil {
 		return steps.Outcome{}, err
 	}
 	return steps.Outcome{}, h.TrustCA(ctx, ca.Raw)
