@@ -39,7 +39,7 @@ type Change struct {
 	Blobs []Source `json:"blobs,omitempty"`
 	// Reboot is why, with ActionReboot.
 	Reboot *RebootNeed `json:"reboot,omitempty"`
-	// Findings are what a preflight found; they are told, and change nothing.
+	// Findings are what a preflight found; they are reported and change nothing.
 	Findings []Finding `json:"findings,omitempty"`
 	// Since is when what differs was last written, by the machine's clock; nil = not
 	// known, or not after the last run that changed the machine.
@@ -58,7 +58,7 @@ func (c Change) WrittenAt(t time.Time) Change {
 	return c
 }
 
-// NoOp tells that nothing is to be done.
+// NoOp reports whether there is nothing to do.
 func (c Change) NoOp() bool { return c.Action == ActionNone }
 
 // FoundText is what was found of the text that the step writes: the content of a file, or
@@ -83,7 +83,7 @@ type Diff struct {
 	Sensitive bool   `json:"sensitive,omitempty"`
 }
 
-// HideDiff is c with nothing shown of the named attribute but that it differs.
+// HideDiff is c without the values of the named attribute, only that it differs.
 func (c Change) HideDiff(name string) Change {
 	c.Diffs = slices.Clone(c.Diffs)
 	for i, d := range c.Diffs {
@@ -94,7 +94,7 @@ func (c Change) HideDiff(name string) Change {
 	return c
 }
 
-// Outcome is what an apply gives besides the new state.
+// Outcome is the result of an apply besides the new state.
 type Outcome struct {
 	// Outputs that only the apply can know (a minted token); sensitive ones are
 	// named in Sensitive and are never shown.
@@ -109,7 +109,7 @@ type Result struct {
 	Err    *Error `json:"err,omitempty"`
 }
 
-// RebootNeed is why a machine is to be rebooted.
+// RebootNeed is why a machine needs a reboot.
 type RebootNeed struct {
 	Why []string `json:"why"`
 	// Blocks: later steps cannot work before it.

@@ -11,8 +11,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// AsError gives err the form that crosses the wire, with the code, the summary
-// and the remedy that its type stands for.
+// AsError turns err into its wire form, with the code, summary and remedy of its type.
 func AsError(err error) *Error {
 	if err == nil {
 		return nil

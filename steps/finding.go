@@ -1,6 +1,6 @@
 package steps
 
-// Severity is how much a finding weighs.
+// Severity says how serious a finding is.
 type Severity string
 
 const (
@@ -9,7 +9,7 @@ const (
 	SeverityNote    Severity = "note"    // a node is better off otherwise
 )
 
-// Finding is one condition of a machine that does not hold, or was not to be asked.
+// Finding is one condition of a machine that does not hold or could not be checked.
 type Finding struct {
 	ID       string   `json:"id"` // stable, see Findables
 	Severity Severity `json:"severity"`
@@ -17,10 +17,10 @@ type Finding struct {
 	Why      string   `json:"why,omitempty" lines:"true"`    // why it matters
 	Remedy   string   `json:"remedy,omitempty" lines:"true"` // how to fix it
 	Unasked  bool     `json:"unasked,omitempty"`
-	Waived   bool     `json:"waived,omitempty"` // the plan says that it does not count
+	Waived   bool     `json:"waived,omitempty"` // the plan waives it
 }
 
-// Findable is a finding that there can be.
+// Findable is a possible finding.
 type Findable struct {
 	ID       string
 	Severity Severity

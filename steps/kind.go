@@ -15,7 +15,7 @@ import (
 	"nodejoin/steps/record"
 )
 
-// Place says what a kind is a state of.
+// Place says whether a kind is a state of a host or of the cluster.
 type Place string
 
 const (

@@ -35,8 +35,9 @@ func (l *labeled) SetAnnotations(context.Context, string, map[string]string, []s
 // A machine's word gives its Node no label that its kubelet could not set itself, and no taint less.
 func TestGivenByAMachine(t *testing.T) {
 	said := &steps.NodeGiven{
-		Labels: map[string]string{"zone": "a", "node-role.kubernetes.io/control-plane": "", "tenant.node-restriction.kubernetes.io/x": "y",
-			"node.kubernetes.io/size": "big"},
+		Labels: map[string]string{"zone": "a", "node-role.kubernetes.io/control-plane": "",
+			"tenant.node-restriction.kubernetes.io/x": "y",
+			"node.kubernetes.io/size":                 "big"},
 		Notes: map[string]string{kube.LabelsOf: `{"zone":"a","node-role.kubernetes.io/control-plane":"","tenant.node-restriction.kubernetes.io/x":"y","node.kubernetes.io/size":"big"}`},
 	}
 	node := kube.Node{Name: "n1", Taints: []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}},
@@ -45,7 +46,8 @@ func TestGivenByAMachine(t *testing.T) {
 	if err := said.OfMachine().Restore(node)(t.Context(), api); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(map[string]string{"zone": "a", "node.kubernetes.io/size": "big"}, api.set); d != "" || len(api.untold) != 0 {
+	if d := cmp.Diff(map[string]string{"zone": "a", "node.kubernetes.io/size": "big"}, api.set); d != "" ||
+		len(api.untold) != 0 {
 		t.Errorf("labels (-want +have):\n%s\ntaints removed: %v", d, api.untold)
 	}
 	if err := said.Restore(node)(t.Context(), api); err != nil || len(api.set) != 4 || len(api.untold) != 1 {

@@ -4,7 +4,8 @@ import "strings"
 
 // kubeletLabels are the prefixes and names below kubernetes.io that a kubelet may set on its own Node
 // (kubernetes.io, "Admission Control in Kubernetes", NodeRestriction).
-var kubeletLabels = []string{"kubelet.kubernetes.io/", "node.kubernetes.io/", "kubernetes.io/hostname", "kubernetes.io/arch",
+var kubeletLabels = []string{"kubelet.kubernetes.io/", "node.kubernetes.io/", "kubernetes.io/hostname",
+	"kubernetes.io/arch",
 	"kubernetes.io/os", "beta.kubernetes.io/instance-type", "failure-domain.beta.kubernetes.io/region",
 	"failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/region", "topology.kubernetes.io/zone"}
 

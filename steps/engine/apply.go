@@ -117,7 +117,7 @@ func (a *hostApply) runSteps(ctx context.Context) {
 	}
 }
 
-// prepare does what has to come before a step and is no step of the plan.
+// prepare does what must come before a step and is not a step of the plan.
 func (a *hostApply) prepare(ctx context.Context, next steps.Spec) {
 	if a.stopsFirst(next.ID) {
 		if err := a.drainNode(ctx); err != nil {

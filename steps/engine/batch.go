@@ -222,7 +222,7 @@ func (b *batch) stage(ctx context.Context) error {
 	return nil
 }
 
-// stageError is an artifact that could not be brought to the host, with its step.
+// stageError says that an artifact of a step could not be brought to the host.
 type stageError struct {
 	spec steps.Spec
 	err  *steps.Error

@@ -59,7 +59,7 @@ func (h collecting) run(ctx context.Context) Collected {
 	return g
 }
 
-// cluster asks for the Node, its pods and its events, each by itself.
+// cluster reads the Node, its pods and its events, each by itself.
 func (h collecting) cluster(ctx context.Context) (out []collect.Part) {
 	if h.plan.Cluster == nil {
 		return nil

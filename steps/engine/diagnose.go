@@ -31,8 +31,8 @@ type Diagnosis struct {
 	Mutations int64 // mutating calls on the host: always 0
 }
 
-// Diagnose looks at every host as its preflight does, and for the symptoms of one that
-// has joined. What only the cluster knows is a finding each where it does not answer. Nothing is changed anywhere.
+// Diagnose makes the preflight checks of every host, and looks for the symptoms of one that has joined. If
+// the cluster does not answer, each check that needs it is a finding. Nothing is changed anywhere.
 func (s *Session) Diagnose(ctx context.Context) []Diagnosis {
 	out := make([]Diagnosis, len(s.hosts))
 	index := s.index()
@@ -42,7 +42,7 @@ func (s *Session) Diagnose(ctx context.Context) []Diagnosis {
 	return out
 }
 
-// viewServices reads what is the same for all nodes.
+// viewServices reads the part that is the same for all nodes.
 func (s *Session) viewServices(ctx context.Context) (v doctor.ClusterView) {
 	v.Clock = time.Now()
 	if s.plan.Cluster == nil {
@@ -68,7 +68,7 @@ func why(err error) string {
 // diagnosing is the diagnosis of one host.
 type diagnosing struct{ *hostRun }
 
-// viewNode adds what is of one node. An API server that did not answer is not asked again.
+// viewNode adds the part of one node. An API server that did not answer is not asked again.
 func (h diagnosing) viewNode(ctx context.Context, v doctor.ClusterView) doctor.ClusterView {
 	if h.api == nil || h.openErr != nil {
 		v.NodeWhy, v.PodsWhy = v.ServicesWhy, v.ServicesWhy

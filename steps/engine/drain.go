@@ -62,7 +62,7 @@ func (h *hostRun) drain(ctx context.Context, o kube.DrainOptions) error {
 	return drainError(kube.Drain(ctx, h.api, h.node.Name, o))
 }
 
-// drainError says what to do about a drain that cannot be.
+// drainError adds a remedy to the error of a drain.
 func drainError(err error) error {
 	var blocked *kube.BlockedError
 	var late *kube.DrainTimeoutError

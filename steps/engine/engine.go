@@ -90,7 +90,7 @@ type StepReport struct {
 	Result steps.Result
 }
 
-// Pending counts steps with something to do, and trials that are to be ended.
+// Pending counts steps with something to do, and snapshots to close.
 func (r *Report) Pending() int {
 	n := 0
 	for _, h := range r.Hosts {
@@ -104,8 +104,8 @@ func (r *Report) Pending() int {
 	return n
 }
 
-// Actions counts the steps with something to do by what it is. A state of the cluster
-// that several nodes need is counted once, as one of them makes it so for all.
+// Actions counts the steps with something to do, by action. A state of the cluster that several nodes need
+// counts once, because one of them makes it for all.
 func (r *Report) Actions() map[steps.Action]int {
 	out := map[steps.Action]int{}
 	shared := map[string]bool{}
@@ -133,13 +133,13 @@ func (r *Report) Actions() map[steps.Action]int {
 // sharedKey is the same for steps of several nodes that want one state of the cluster.
 func sharedKey(s steps.Spec) string { return s.Kind + " " + string(s.Args) }
 
-// Summary is what an apply came to.
+// Summary is the result of an apply.
 type Summary struct {
 	Hosts    []HostSummary
 	Duration time.Duration
 }
 
-// HostSummary is what an apply came to on one host.
+// HostSummary is the result of an apply on one host.
 type HostSummary struct {
 	Node      string
 	Changed   []string // step ids
@@ -149,7 +149,7 @@ type HostSummary struct {
 	NotRun    []string           // left for the next apply
 	Failed    string             // step id; "" = none
 	Source    string             // of the failed step
-	// Held says why the host was not begun: the rollout does not allow it; "" = it was.
+	// Held says why the rollout did not start the host; "" = it was started.
 	Held string
 	// GoesDown: it is the machine that this process runs on, ready for RebootSelf. Err says so.
 	GoesDown bool

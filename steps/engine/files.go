@@ -16,8 +16,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// checkFiles looks at the artifacts of the controller that steps will read, so that
-// everything that is missing or different is reported at once, before anything is changed.
+// checkFiles checks the controller's artifacts that steps will read, so that all faults are reported at
+// once, before anything is changed.
 func (h *hostRun) checkFiles(ctx context.Context, results map[string]steps.Result) {
 	var specs []steps.Spec
 	for _, spec := range h.specs(steps.OnHost) {
@@ -40,8 +40,8 @@ func (h *hostRun) checkFiles(ctx context.Context, results map[string]steps.Resul
 	}
 }
 
-// artifacts holds the controller's files against their digests. Each is read once a
-// run, for however many hosts.
+// artifacts checks the controller's files against their digests. Each is read once per run, for any number
+// of hosts.
 type artifacts struct {
 	mu   sync.Mutex
 	sums map[artifactKey]func() (string, error)
@@ -49,7 +49,7 @@ type artifacts struct {
 
 type artifactKey struct{ file, algorithm string }
 
-// check reads the file of src; nil = it is what src promises.
+// check reads the file of src; nil = it has the digest of src.
 func (a *artifacts) check(ctx context.Context, src steps.Source) *steps.Error {
 	algorithm, want := src.Digest()
 	have, err := a.sum(ctx, artifactKey{src.File, algorithm})()
@@ -65,7 +65,7 @@ func (a *artifacts) check(ctx context.Context, src steps.Source) *steps.Error {
 	return nil
 }
 
-// sum gives the digest of a file; the first call of what it gives reads it.
+// sum returns a function for the digest of a file; its first call reads the file.
 func (a *artifacts) sum(ctx context.Context, key artifactKey) func() (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

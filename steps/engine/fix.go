@@ -13,10 +13,9 @@ import (
 // stopSuffix ends the id of a step that stops a service, which its own step then starts.
 const stopSuffix = "_stop"
 
-// Fixes is a node with those of its steps that fix what was found, in the plan's order:
-// the ones that the symptoms name, services to be restarted with those that depend on
-// them, each stopped first, the gates of all these services, and the steps whose values
-// any of them needs. A node that has nothing to be fixed has no steps.
+// Fixes is a node with the steps that fix what was found, in the plan's order: the ones that the symptoms
+// name, services to restart with those that depend on them, each stopped first, the gates of all these
+// services, and the steps whose values any of them needs. A node with nothing to fix has no steps.
 func Fixes(n plan.Node, found []doctor.Symptom) plan.Node {
 	want := map[string]bool{}
 	restart := map[string]bool{} // services
@@ -124,8 +123,8 @@ func servicesOf(n plan.Node) (out []serviceStep) {
 	return out
 }
 
-// stop is the step that stops the service. It is otherwise as the plan has it, without
-// what its own step learns when it runs.
+// stop is the step that stops the service. Otherwise it is as in the plan, without what its own step learns
+// when it runs.
 func (s serviceStep) stop() steps.Spec {
 	args := s.Service
 	args.State = host.ServiceStopped

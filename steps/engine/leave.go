@@ -50,13 +50,13 @@ func (h *LeaveHost) Pending() bool {
 	return h.Folder || h.KubeNode != nil
 }
 
-// LeaveSummary is what a leave came to.
+// LeaveSummary is the result of a leave.
 type LeaveSummary struct {
 	Hosts    []LeaveResult
 	Duration time.Duration
 }
 
-// LeaveResult is what a leave came to on one host.
+// LeaveResult is the result of a leave on one host.
 type LeaveResult struct {
 	Node  string
 	Items []executor.LeaveItem // as they were found in the end; Left says what stays
@@ -181,7 +181,7 @@ func (h leaving) sameMachine(l LeaveHost) error {
 // Leave takes every host out of the cluster and undoes what nodejoin did to it: the
 // Node is cordoned and drained, the host restored, the Node object deleted, and
 // nodejoin's own folder goes last. CheckLeave must have run; a host that it found in
-// no state to leave is left as it is. What is interrupted is finished by the next Leave.
+// no state to leave is left as it is. The next Leave finishes an interrupted one.
 func (s *Session) Leave(ctx context.Context, r *LeaveReport, o LeaveOptions) *LeaveSummary {
 	start := time.Now()
 	sum := &LeaveSummary{Hosts: make([]LeaveResult, len(s.hosts))}
@@ -253,8 +253,7 @@ func absentIsFine(err error) error {
 	return err
 }
 
-// undo has the host undo what nodejoin did. Networks go while it does, and with them perhaps
-// the connection.
+// undo makes the host undo what nodejoin did. That removes networks, and with them perhaps the connection.
 func (h leaving) undo(ctx context.Context, res *LeaveResult) {
 	reply, err := ask(ctx, h.hostRun, "applying", wire.Leave, executor.LeaveRequest{Node: h.node.Name})
 	res.Items, res.Mutations = reply.Items, reply.Mutations

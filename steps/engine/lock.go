@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// lostFor is how long the agent of a lost connection may hold a machine yet: its
-	// own bound of silence is a minute.
+	// lostFor is how long the agent of a lost connection may still hold a machine: its own bound of silence
+	// is a minute.
 	lostFor = 90 * time.Second
 	// leaseFor is how long a Lease holds without being renewed. A difference of the
 	// clocks of two controllers that is smaller than leaseFor-renewEvery does no harm.
@@ -48,8 +48,8 @@ func (h *hostRun) hold(ctx context.Context) error {
 	return err
 }
 
-// lock locks the connected host. A run that has ended, this one before its connection
-// was lost, and the healing after a boot are waited for; any other lock holder is an error at once.
+// lock locks the connected host. It waits for a run that has ended, for this run's own lost connection, and
+// for the healing after a boot; any other lock holder is an error at once.
 func (h *hostRun) lock(ctx context.Context) error {
 	reply, err := h.conn.Lock(ctx, steps.LockRequest{Holder: h.opt.Holder})
 	if err == nil && reply.By != nil && (reply.By.Run == h.opt.Holder.Run || h.gone(*reply.By)) {
@@ -84,14 +84,14 @@ func (h *hostRun) lock(ctx context.Context) error {
 	return nil
 }
 
-// What is said of a run that died.
+// Texts about a run that died.
 const (
 	notEnded = "an earlier run did not end"
 	goesOn   = "; this run continues from there"
 )
 
-// firstOf reports whether the run that left something behind was not reported yet: its
-// Lease and the locks of all its hosts are left, and are one story.
+// firstOf reports whether a dead run is reported for the first time: it leaves a Lease and the locks of all
+// its hosts.
 func (s *Session) firstOf(by steps.LockHolder) bool {
 	_, known := s.reported.LoadOrStore(by.Run, true)
 	return !known
@@ -115,7 +115,7 @@ func (h *hostRun) letGo(ctx context.Context) {
 
 // holdCluster takes the Lease of the plan's cluster and renews it until letGo, if the
 // plan has a cluster that was opened. Only a Lease that another run holds is an
-// error: the hosts have locks of their own, so that what else is wrong gives a warning.
+// error: the hosts have locks of their own, so any other fault is a warning.
 func (s *Session) holdCluster(ctx context.Context) (letGo func(), err error) {
 	if s.opt.Holder.Run == "" || s.plan.Cluster == nil || s.api == nil {
 		return func() {}, nil

@@ -18,7 +18,7 @@ import (
 const noteFor = 15 * time.Second
 
 // noteRun notes an apply that changed something, or failed in doing so, on the host and
-// at the Node. It is no part of the plan: what goes wrong with it is a warning.
+// at the Node. It is not part of the plan, so a failure is a warning.
 func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time) {
 	if !h.holds || len(sum.Changed)+len(sum.Removed) == 0 && sum.Err == nil {
 		return

@@ -10,7 +10,7 @@ import (
 	"nodejoin/steps/transport"
 )
 
-// part is a part of a run that is no step of the plan, shown as one.
+// part is a part of a run that is not a step of the plan but shown as one.
 type part struct {
 	id     string
 	kind   string // "node" or "leave"
@@ -22,7 +22,7 @@ func (h *hostRun) phase(ctx context.Context, id string, f func() error) error {
 	return h.shown(ctx, part{id: id, kind: "node", action: steps.ActionUpdate}, f)
 }
 
-// shown runs a part, with the events of its begin and end.
+// shown runs a part between the events of its start and end.
 func (h *hostRun) shown(ctx context.Context, p part, f func() error) error {
 	start := time.Now()
 	h.emit(event.StepStarted{Host: h.node.Name, Step: p.id, Kind: p.kind, Action: string(p.action)})

@@ -12,8 +12,8 @@ import (
 )
 
 // findFormer looks for the Nodes that the plan joined and no longer names, by the mark
-// that they carry (kube.PlanOf). That they cannot be listed is a warning: nothing of
-// the plan depends on them.
+// that they carry (kube.PlanOf). If they cannot be listed, that is a warning: nothing of the plan depends
+// on them.
 func (s *Session) findFormer(ctx context.Context) []kube.Node {
 	if s.plan.Cluster == nil || s.opt.Members == nil || s.open(ctx) != nil {
 		return nil
@@ -39,7 +39,7 @@ func (s *Session) findFormer(ctx context.Context) []kube.Node {
 	return out
 }
 
-// PruneResult is what became of a Node that the plan no longer names.
+// PruneResult is the result for one Node that the plan no longer names.
 type PruneResult struct {
 	Node   string
 	Failed string // where it ended; "" = it is gone
@@ -74,7 +74,7 @@ func (s *Session) prune(ctx context.Context, n kube.Node, res *PruneResult) {
 			}
 		}
 	}
-	// The Node may have changed since it was listed: a person was asked, and hosts were changed.
+	// The Node may have changed since it was listed: a person was asked and hosts were changed in between.
 	now, err := s.api.Node(ctx, n.Name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -19,18 +19,17 @@ import (
 )
 
 const (
-	// rebootFor bounds the time in which a machine goes down and comes back. One with
-	// updates to be ended takes a quarter of an hour.
+	// rebootFor bounds the time in which a machine goes down and comes back. One that completes updates
+	// takes a quarter of an hour.
 	rebootFor = 30 * time.Minute
-	// rebootLook is the pause between two looks meanwhile.
+	// rebootLook is the pause between two checks meanwhile.
 	rebootLook = 2 * time.Second
 	// comingUp is how long after a boot a service may end by itself, because what it needs
 	// does not answer yet: Windows starts all of them at once.
 	comingUp = 3 * time.Minute
 )
 
-// reboots gives the step by which this run would reboot the machine; may is false where
-// it would not.
+// reboots returns the step with which this run would reboot the machine; may is false if it may not.
 func (h *hostRun) reboots() (id string, may bool) {
 	for _, s := range h.report.Steps {
 		if need := s.Result.Change.Reboot; need != nil && s.Result.Err == nil {
@@ -66,8 +65,8 @@ func (s *Session) now() time.Time {
 }
 
 // applyReboot reboots the machine where something needs it and the plan lets it, and
-// waits until it is back. Where it may not be, the run ends here if later steps need it,
-// and otherwise says so at the end.
+// waits until it is back. If it may not, the run ends here if later steps need the reboot, and otherwise
+// reports it at the end.
 func (h *hostRun) applyReboot(ctx context.Context, spec steps.Spec, sum *HostSummary) {
 	rebooting{h, spec, sum}.run(ctx)
 }
@@ -134,7 +133,7 @@ func (h rebooting) run(ctx context.Context) {
 	h.sum.Changed = append(h.sum.Changed, h.spec.ID)
 }
 
-// check asks the machine what is to be rebooted for.
+// check asks the machine what needs a reboot.
 func (h rebooting) check(ctx context.Context) (steps.Change, error) {
 	reply, err := retryDropped(ctx, h.hostRun, "applying", func() (executor.CheckReply, error) { return h.ask(ctx) })
 	if err != nil {
@@ -226,8 +225,8 @@ func (h *hostRun) services(before string) []steps.Spec {
 	return out
 }
 
-// outlived checks that what was made before the reboot, and counts only after one, is still
-// there: Windows undoes while it boots what it cannot finish.
+// outlived checks that changes which take effect only after the reboot are still there: Windows undoes at
+// boot what it cannot finish.
 func (h rebooting) outlived(ctx context.Context) error {
 	var made []steps.Spec
 	for _, s := range h.node.Steps {
@@ -259,8 +258,8 @@ func (h rebooting) outlived(ctx context.Context) error {
 	return nil
 }
 
-// permanent reports whether err stays, whatever the machine still does: it is another
-// machine, the key to it is lost, or another run has it.
+// permanent reports whether waiting does not help against err: it is another machine, its key is lost, or
+// another run holds it.
 func permanent(err error) bool {
 	if ce := (*transport.ConnectError)(nil); errors.As(err, &ce) {
 		return ce.Reason == transport.ReasonHostKey || ce.Reason == transport.ReasonUnknownHost ||
@@ -270,13 +269,13 @@ func permanent(err error) bool {
 	return steps.AsError(err).Code == steps.CodeLocked
 }
 
-// unanswered reports whether err comes from the way to the machine, not from the machine.
+// unanswered reports whether err comes from the connection, not from the machine.
 func unanswered(err error) bool {
 	var ce *transport.ConnectError
 	return errors.As(err, &ce) && ce.Reason == transport.ReasonUnreachable || dropped(err)
 }
 
-// checkBooted connects again, where it is not connected, and looks.
+// checkBooted reconnects if needed, and checks.
 func (h rebooting) checkBooted(ctx context.Context) (c steps.Change, err error) {
 	if err := h.connect(ctx); err != nil {
 		return c, err

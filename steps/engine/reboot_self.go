@@ -20,8 +20,7 @@ type Resume struct {
 	Log     string       // of what it did, a path on the machine
 }
 
-// resume gives what finishes the plan on the machine that this process runs on, or why
-// nothing can.
+// resume returns what finishes the plan on this process's machine, or why nothing can.
 func (s *Session) resume(n plan.Node, f host.Facts) (*Resume, error) {
 	if s.opt.Resume == nil {
 		return nil, errors.New("nodejoin runs on this machine itself")
@@ -63,8 +62,8 @@ func (h rebooting) self(ctx context.Context, why []string) {
 			"what it did is in %s then, and in 'nodejoin history'", r.Service, r.Log)}
 }
 
-// RebootSelf reboots the machine that this process runs on, where Apply has left that to
-// be done (HostSummary.GoesDown). It returns once the reboot is taken.
+// RebootSelf reboots the machine that this process runs on, if Apply left that to it
+// (HostSummary.GoesDown). It returns once the machine has accepted the reboot.
 func (s *Session) RebootSelf(ctx context.Context) error {
 	for _, h := range s.hosts {
 		if h.goesDown == nil {

@@ -132,7 +132,9 @@ func (h *hostRun) rollBack(ctx context.Context, sum *HostSummary) {
 		})
 	})
 	if out.Err == nil && reply.Before != nil {
-		h.awaitWorking(ctx, out, h.before(*reply.Before), reply.Services, func(n kube.Node) bool { return !n.Heartbeat.Equal(before) })
+		h.awaitWorking(ctx, out, h.before(*reply.Before), reply.Services, func(n kube.Node) bool {
+			return !n.Heartbeat.Equal(before)
+		})
 	}
 }
 

@@ -71,18 +71,22 @@ func dimensions(osName string) map[string][]choice {
 		return both
 	}
 	maps.Copy(both, map[string][]choice{
-		"manager":     {{}, {name: "nssm", profile: `services { manager = "nssm" }`}},
-		"csi":         {{}, {name: "csi", profile: `csi_proxy { version = "1.1.3" }`}},
-		"exporter":    {{}, {name: "exporter", profile: exporterBlock(9182, "")}, {name: "exporter2", profile: exporterBlock(9183, `textfile_dir = "C:\\metrics"`)}},
+		"manager": {{}, {name: "nssm", profile: `services { manager = "nssm" }`}},
+		"csi":     {{}, {name: "csi", profile: `csi_proxy { version = "1.1.3" }`}},
+		"exporter": {{}, {name: "exporter", profile: exporterBlock(9182, "")},
+			{name: "exporter2", profile: exporterBlock(9183, `textfile_dir = "C:\\metrics"`)}},
 		"placeholder": {{}, {name: "placeholder", flannel: "placeholder = true", profile: "host { static_address = true }"}},
 		"firewall": {{}, {name: "open", profile: `firewall {
   allow "site" { ports = "8080" }
-}`}, {name: "off", profile: `firewall { manage = false }`}, {name: "ports", profile: `firewall { node_ports = "30000-32767" }`}},
+}`}, {name: "off", profile: `firewall { manage = false }`},
+			{name: "ports", profile: `firewall { node_ports = "30000-32767" }`}},
 		"registries": {{}, {name: "registry", runtime: `registry "docker.io" { mirrors = ["https://one.example"] }`},
 			{name: "registries", runtime: "registry \"docker.io\" { mirrors = [\"https://one.example\"] }\n" +
 				`registry "quay.io" { mirrors = ["https://two.example"] }`}},
 		"crictl": {{}, {name: "crictl", runtime: `crictl = "1.36.0"`}},
-		"ports":  {{}, step("dynamic", "dynamic_ports", "  protocol = \"tcp\"\n  first = 16385\n  last = 65535"), step("reserved", "reserved_ports", "  protocol = \"tcp\"\n  first = 30000\n  last = 32767"), step("reserved2", "reserved_ports", "  protocol = \"tcp\"\n  first = 30500\n  last = 33100")},
+		"ports": {{}, step("dynamic", "dynamic_ports", "  protocol = \"tcp\"\n  first = 16385\n  last = 65535"),
+			step("reserved", "reserved_ports", "  protocol = \"tcp\"\n  first = 30000\n  last = 32767"),
+			step("reserved2", "reserved_ports", "  protocol = \"tcp\"\n  first = 30500\n  last = 33100")},
 		"file": {{}, step("motd", "file", `  path = "C:\\site\\motd"
   content = "x"`), step("motd2", "file", `  path = "C:\\site\\deep\\motd"
   content = "y"`), {name: "block", profile: "file \"site\" {\n  path = \"C:\\\\site\\\\motd\"\n  content = \"z\"\n}"}},
@@ -93,7 +97,8 @@ func dimensions(osName string) map[string][]choice {
   name = "A"
   type = "string"
   string = "x"`)},
-		"env":       {{}, step("site", "env", "  name = \"SITE\"\n  value = \"x\""), step("other", "env", "  name = \"OTHER\"\n  value = \"x\"")},
+		"env": {{}, step("site", "env", "  name = \"SITE\"\n  value = \"x\""),
+			step("other", "env", "  name = \"OTHER\"\n  value = \"x\"")},
 		"directory": {{}, step("store", "directory", `  path = "C:\\store\\a"`)},
 		"rule": {{}, step("rule", "firewall_rule", `  name = "site"
   direction = "in"
@@ -161,11 +166,15 @@ func (d drawn) text(t testing.TB, mirror string) string {
 		top, profile = append(top, p.top), append(profile, p.profile)
 		runtime, flannel = append(runtime, p.runtime), append(flannel, p.flannel)
 	}
-	artifacts := map[string]string{"kubernetes_node": "kubernetes-node-windows-amd64.tar.gz", "containerd": "containerd-2.2.1-windows-amd64.tar.gz",
-		"cni_plugins": "cni-plugins-windows-amd64-v1.9.1.tgz", "flannel_cni": "flannel-amd64.exe", "flanneld": "flanneld.exe"}
+	artifacts := map[string]string{"kubernetes_node": "kubernetes-node-windows-amd64.tar.gz",
+		"containerd":  "containerd-2.2.1-windows-amd64.tar.gz",
+		"cni_plugins": "cni-plugins-windows-amd64-v1.9.1.tgz", "flannel_cni": "flannel-amd64.exe",
+		"flanneld": "flanneld.exe"}
 	if d.os == "linux" {
-		artifacts = map[string]string{"kubernetes_node": "kubernetes-node-linux-amd64.tar.gz", "containerd": "containerd-2.2.1-linux-amd64.tar.gz",
-			"cni_plugins": "cni-plugins-linux-amd64-v1.9.1.tgz", "flannel_cni": "flannel-amd64", "flanneld": "flanneld-amd64", "runc": "runc.amd64"}
+		artifacts = map[string]string{"kubernetes_node": "kubernetes-node-linux-amd64.tar.gz",
+			"containerd":  "containerd-2.2.1-linux-amd64.tar.gz",
+			"cni_plugins": "cni-plugins-linux-amd64-v1.9.1.tgz", "flannel_cni": "flannel-amd64",
+			"flanneld": "flanneld-amd64", "runc": "runc.amd64"}
 	}
 	kubernetes, version, kind := "1.36.3", "2.2.1", "containerd"
 	if d.old {
@@ -177,8 +186,10 @@ func (d drawn) text(t testing.TB, mirror string) string {
 		delete(artifacts, "containerd")
 		version, kind, artifacts["docker"] = "20.10.24", "docker", "docker-20.10.24.zip"
 	}
-	for part, a := range map[string][2]string{"csi": {"csi_proxy", "csi-proxy.exe"}, "exporter": {"windows_exporter", "windows_exporter-0.31.3-amd64.exe"},
-		"exporter2": {"windows_exporter", "windows_exporter-0.31.3-amd64.exe"}, "nssm": {"nssm", "nssm-2.24.zip"}, "crictl": {"crictl", "crictl-v1.36.0-windows-amd64.tar.gz"}} {
+	for part, a := range map[string][2]string{"csi": {"csi_proxy", "csi-proxy.exe"},
+		"exporter":  {"windows_exporter", "windows_exporter-0.31.3-amd64.exe"},
+		"exporter2": {"windows_exporter", "windows_exporter-0.31.3-amd64.exe"}, "nssm": {"nssm", "nssm-2.24.zip"},
+		"crictl": {"crictl", "crictl-v1.36.0-windows-amd64.tar.gz"}} {
 		if d.has(part) && (part != "crictl" || !d.old) {
 			artifacts[a[0]] = a[1]
 		}
@@ -186,7 +197,8 @@ func (d drawn) text(t testing.TB, mirror string) string {
 	var list strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(artifacts)) {
 		version := map[string]string{"cni_plugins": "  version = \"1.9.1\"\n", "nssm": "  version = \"2.24.0\"\n"}[name]
-		fmt.Fprintf(&list, "artifact %q {\n%s  sha256 = %q\n}\n", name, version, sha256File(t, filepath.Join(mirror, artifacts[name])))
+		fmt.Fprintf(&list, "artifact %q {\n%s  sha256 = %q\n}\n", name, version,
+			sha256File(t, filepath.Join(mirror, artifacts[name])))
 	}
 	return fmt.Sprintf(`cluster "demo" {
   kubernetes = %q
@@ -217,7 +229,8 @@ node "n" {
   }
 }
 %s
-`, kubernetes, kind, version, nonEmpty(runtime), nonEmpty(flannel), list.String(), d.os, nonEmpty(profile), map[string]string{"windows": `build = "10.0.20348"`}[d.os], nonEmpty(top))
+`, kubernetes, kind, version, nonEmpty(runtime), nonEmpty(flannel), list.String(), d.os, nonEmpty(profile),
+		map[string]string{"windows": `build = "10.0.20348"`}[d.os], nonEmpty(top))
 }
 
 func nonEmpty(list []string) string {
@@ -239,7 +252,8 @@ func (w *world) write(d drawn) {
 	}
 	if d.old { // what counts is how the cluster was made
 		dir := filepath.Join(w.dir, ".sandbox", "cluster")
-		if _, err := sandbox.OpenClusterConfig(w.t.Context(), sandbox.ClusterConfig{Dir: dir, Version: "v1.23.17"}); err != nil {
+		if _, err := sandbox.OpenClusterConfig(w.t.Context(),
+			sandbox.ClusterConfig{Dir: dir, Version: "v1.23.17"}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -359,8 +373,9 @@ func pairOf(t *testing.T, a, b drawn) {
 	fresh := newWorld(t)
 	fresh.write(a)
 	node := fresh.compile().Nodes[0]
-	_, err := sandbox.Open(sandbox.Config{Path: node.Connection.Sandbox.Path, OS: node.OS, Build: node.Connection.Sandbox.Build,
-		IP: node.Connection.Sandbox.IP, Hostname: "win-1"})
+	_, err := sandbox.Open(sandbox.Config{Path: node.Connection.Sandbox.Path, OS: node.OS,
+		Build: node.Connection.Sandbox.Build,
+		IP:    node.Connection.Sandbox.IP, Hostname: "win-1"})
 	must("a machine", err)
 	if d := cmp.Diff(settled(snapshot(t, fresh.sandboxDir())), settled(left)); d != "" {
 		t.Errorf("untouched (-), after the leave (+):\n%s", d)
@@ -437,7 +452,8 @@ func settled(s map[string]string) map[string]string {
 	out := maps.Clone(s)
 	maps.DeleteFunc(out, func(k, v string) bool {
 		loaded := k == "state: modules" || k == "C" || k == filepath.Join("C", "ProgramData") // each Windows has these
-		return k == "state: boot_time" || loaded || strings.Contains(filepath.ToSlash(k)+"/", "/nodejoin/") || strings.HasPrefix(k, "state: ") && (v == "{}" || v == "null" || v == "[]")
+		return k == "state: boot_time" || loaded || strings.Contains(filepath.ToSlash(k)+"/", "/nodejoin/") ||
+			strings.HasPrefix(k, "state: ") && (v == "{}" || v == "null" || v == "[]")
 	})
 	out["state: registry"] = emptyKey.ReplaceAllString(out["state: registry"], "")
 	return out

@@ -18,7 +18,7 @@ type LeaveRequest struct {
 	Node string `json:"node"`
 }
 
-// ForgetReply names what stays in nodejoin's folder, because nodejoin did not put it there.
+// ForgetReply names what stays in nodejoin's folder because nodejoin did not put it there.
 type ForgetReply struct {
 	Left []string `json:"left,omitempty"`
 }

@@ -59,7 +59,8 @@ func TestCutLog(t *testing.T) {
 
 func TestEndlessLogs(t *testing.T) {
 	plan := steps.BootPlan{Steps: []steps.Spec{
-		spec("containerd", "service_running", &kinds.ServiceRunning{Name: "containerd", Log: `C:\var\log\containerd\containerd.log`}),
+		spec("containerd", "service_running",
+			&kinds.ServiceRunning{Name: "containerd", Log: `C:\var\log\containerd\containerd.log`}),
 		spec("kubelet", "service_running", &kinds.ServiceRunning{Name: "kubelet", Log: `C:\var\log\kubelet\kubelet.log`}),
 		spec("b", "http_ready", &kinds.HTTPReady{URL: "http://127.0.0.1:1/", Service: "containerd", Log: "x"}),
 	}}

@@ -152,7 +152,7 @@ func drainOnce(ctx context.Context, a API, node string, o DrainOptions) (DrainSt
 	if err != nil {
 		return DrainState{}, err
 	}
-	// What is on its way out is not in the way, whatever it is.
+	// A terminating pod does not block a drain.
 	ending := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool {
 		return !p.Ending || p.Mirror || p.Controller == "DaemonSet"
 	})

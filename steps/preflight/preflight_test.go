@@ -75,7 +75,8 @@ var findableCases = []struct {
 		s.Args.Features = []string{"Containers"} // which is on
 		s.Number(stepstest.Servicing+"RebootPending", "x", 1)
 	},
-		has: "the plan turns on features (Containers, Microsoft-Hyper-V), and Windows waits for a reboot for features or updates of Windows"},
+		has: "the plan turns on features (Containers, Microsoft-Hyper-V), and Windows waits for a reboot for " +
+			"features or updates of Windows"},
 	{id: "pending-rename", provoke: func(s *stepstest.Survey) {
 		s.Text(stepstest.Names+"ComputerName", "ComputerName", "OTHER")
 	}, near: func(s *stepstest.Survey) { s.Text(stepstest.Names+"ComputerName", "ComputerName", "win-1") },

@@ -107,9 +107,9 @@ type Stamp struct {
 // Path is where the record of a machine lies.
 func Path(f host.Facts) string { return host.Join(f.OS, f.DataDir, "record.json") }
 
-// Load reads the record. One that others could have written is not read: it is host.ErrForeign. A machine without one gives an empty record. One that cannot be
-// parsed counts as empty and is replaced by the next save. A record of a newer layout is
-// an error, one of an older layout is converted.
+// Load reads the record. One that others could have written is not read: it is host.ErrForeign. A machine without one
+// gives an empty record. One that cannot be parsed counts as empty and is replaced by the next save. A record of a
+// newer layout is an error, one of an older layout is converted.
 func Load(ctx context.Context, r host.Reader, f host.Facts) (*Record, error) {
 	rec := &Record{}
 	for _, path := range []string{f.DataDir, Path(f)} {

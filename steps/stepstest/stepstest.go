@@ -121,7 +121,8 @@ func Apply(t *testing.T, h host.Host, a steps.Artifacts, list []steps.Spec) exec
 }
 
 // Plan is an apply of the whole plan of a machine, with what it no longer names.
-func Plan(ctx context.Context, h host.Host, a steps.Artifacts, plan string, list []steps.Spec) (executor.CheckReply, error) {
+func Plan(ctx context.Context, h host.Host, a steps.Artifacts, plan string, list []steps.Spec) (executor.CheckReply,
+	error) {
 	x := executor.NewExecutor(kinds.Catalog(), h, a, func(event.Event) {})
 	req := executor.Request{Node: "win-1", Steps: list, Plan: plan, Whole: true}
 	found, err := x.Check(ctx, req)

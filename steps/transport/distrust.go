@@ -20,14 +20,18 @@ func untrusted(method string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &ConnectError{Reason: ReasonAnswer, Summary: "the machine's answer cannot be trusted", Detail: method + ": " + err.Error(),
-		Remedy: "nothing of the answer was used; look at who else is at work on the machine, and at its SSH server. A machine that " +
-			"nobody has tampered with does not answer so: then report it as a bug of nodejoin", Err: fmt.Errorf("%w: %w", errAnswer, err)}
+	return &ConnectError{Reason: ReasonAnswer, Summary: "the machine's answer cannot be trusted",
+		Detail: method + ": " + err.Error(),
+		Remedy: "nothing of the answer was used; look at who else is at work on the machine, and at its SSH server. " +
+			"A machine that " +
+			"nobody has tampered with does not answer so: then report it as a bug of nodejoin",
+		Err: fmt.Errorf("%w: %w", errAnswer, err)}
 }
 
 // silent is the error of a call that was not answered in time.
 func silent(method string, bound time.Duration, what string) error {
-	return &ConnectError{Reason: ReasonSilent, Summary: "the machine does not answer", Detail: fmt.Sprintf("%s: %s within %s", method, what, bound),
+	return &ConnectError{Reason: ReasonSilent, Summary: "the machine does not answer",
+		Detail: fmt.Sprintf("%s: %s within %s", method, what, bound),
 		Remedy: "the connection was given up; look at what hangs on the machine, then run the same again"}
 }
 
@@ -91,7 +95,7 @@ func (c SSHConfig) boundOf(method string, b wire.Bound) wire.Bound {
 // quiet bounds what the SSH server does on its own: a channel that opens, a request of SFTP, a part of a transfer.
 const quiet = 2 * time.Minute
 
-// bounded runs f, which knows no context; a server that keeps it waiting loses its connection.
+// bounded runs f, which takes no context; a server that makes it wait too long loses its connection.
 func (s *sshConn) bounded(ctx context.Context, what string, f func() error) error {
 	bound := s.cfg.boundOf(what, wire.Bound{Within: quiet}).Within
 	t := time.AfterFunc(bound, func() { s.lose(silent(what, bound, "nothing came")) })

@@ -46,7 +46,8 @@ func (m *TestMachine) Cut() { m.proxy.cut() }
 
 // Hostile is a machine whose SSH server runs serve for each command, with the digest that the agent should have,
 // instead of a command.
-func Hostile(t *testing.T, serve func(s gssh.Session, digest string), bounds func(string, wire.Bound) wire.Bound) func(context.Context) (Conn, error) {
+func Hostile(t *testing.T, serve func(s gssh.Session, digest string),
+	bounds func(string, wire.Bound) wire.Bound) func(context.Context) (Conn, error) {
 	program := writeText(t, filepath.Join(t.TempDir(), "agent"), "no program")
 	digest, err := fileDigest(program)
 	if err != nil {

@@ -25,7 +25,8 @@ const most = 100 << 20
 func TestHostileMemory(t *testing.T) {
 	req := executor.Request{Node: "evil"}
 	for i := range 300 { // as many that the bounds are as high as they get
-		req.Steps = append(req.Steps, steps.Spec{ID: fmt.Sprintf("d%d", i), Kind: "directory", Args: steps.MustArgs(&kinds.Directory{Path: "/x"})})
+		req.Steps = append(req.Steps, steps.Spec{ID: fmt.Sprintf("d%d", i), Kind: "directory",
+			Args: steps.MustArgs(&kinds.Directory{Path: "/x"})})
 	}
 	b := wire.Check.Bound(req)
 	text := strings.Repeat("x", b.Bytes/300-200)
@@ -36,7 +37,8 @@ func TestHostileMemory(t *testing.T) {
 	facts := `"facts":{"os":"linux"}`
 	for _, c := range []struct{ name, result string }{
 		{"empty results", `{` + facts + `,"results":[` + strings.Repeat("{},", b.Values/2-10) + `{}]}`},
-		{"results with everything", `{` + facts + `,"results":[` + strings.Repeat(`{"change":{"diffs":[{},{},{}],"touches":[{},{}],"outputs":{"a":""}}},`, b.Values/18-10) + `{}]}`},
+		{"results with everything", `{` + facts + `,"results":[` +
+			strings.Repeat(`{"change":{"diffs":[{},{},{}],"touches":[{},{}],"outputs":{"a":""}}},`, b.Values/18-10) + `{}]}`},
 		{"long texts", `{` + facts + `,"results":[` + strings.Join(long, ",") + `]}`},
 		{"unknown fields", `{"x":[` + strings.Repeat(`{"y":1},`, b.Values/2-10) + `1]}`},
 		{"escapes", `{"results":[{"id":"` + strings.Repeat(`\u001b`, b.Bytes/6-100) + `"}]}`},

@@ -45,8 +45,10 @@ func (c *certificates) SetAnnotations(context.Context, string, map[string]string
 func (c *certificates) ServingRequests(_ context.Context, node string) ([]kube.ServingRequest, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return []kube.ServingRequest{{SigningRequest: kube.SigningRequest{Name: "csr-" + node, Requestor: "system:node:" + node, Approved: slices.Contains(c.approved, "csr-"+node)},
-		Groups: []string{"system:nodes"}, Usages: []string{"digital signature", "server auth"}, CommonName: "system:node:" + node, Organization: []string{"system:nodes"},
+	return []kube.ServingRequest{{SigningRequest: kube.SigningRequest{Name: "csr-" + node,
+		Requestor: "system:node:" + node, Approved: slices.Contains(c.approved, "csr-"+node)},
+		Groups: []string{"system:nodes"}, Usages: []string{"digital signature", "server auth"},
+		CommonName: "system:node:" + node, Organization: []string{"system:nodes"},
 		DNSNames: []string{node}, IPs: c.ips}}, nil
 }
 
@@ -77,15 +79,23 @@ func TestServingCertificateByConnection(t *testing.T) {
 		approved       bool
 		want, wantHelp string
 	}{
-		"its own, by the connection":            {says: "192.0.2.1", reached: "192.0.2.1", asks: "192.0.2.1", addresses: self, approved: true},
-		"its own, whatever it says":             {says: "10.0.0.10", reached: "192.0.2.1", asks: "192.0.2.1", addresses: self, approved: true},
-		"its own, by the plan":                  {says: "10.0.0.10", reached: "198.51.100.1", asks: "192.0.2.1", addresses: []string{"192.0.2.1"}, approved: true},
-		"the API server's, on its word":         {says: "10.0.0.10", reached: "192.0.2.1", asks: "10.0.0.10", addresses: self, want: "asks for the address 10.0.0.10"},
-		"any other, on its word":                {says: "192.0.2.9", reached: "192.0.2.1", asks: "192.0.2.9", addresses: self, want: "asks for the address 192.0.2.9"},
-		"any other, which nobody knows":         {says: "192.0.2.9", asks: "192.0.2.9", addresses: self, want: "address is not known", wantHelp: "management_ip in the plan"},
-		"the API server's, which the plan says": {says: "192.0.2.1", reached: "192.0.2.1", asks: "10.0.0.10", addresses: []string{"10.0.0.10"}, want: "that of the API server"},
-		"a name, on its word": {says: "192.0.2.1", reached: "192.0.2.1", asks: "192.0.2.1", addresses: self, names: []string{steps.Ref("fact.hostname")},
+		"its own, by the connection": {says: "192.0.2.1", reached: "192.0.2.1", asks: "192.0.2.1",
+			addresses: self, approved: true},
+		"its own, whatever it says": {says: "10.0.0.10", reached: "192.0.2.1", asks: "192.0.2.1",
+			addresses: self, approved: true},
+		"its own, by the plan": {says: "10.0.0.10", reached: "198.51.100.1", asks: "192.0.2.1",
+			addresses: []string{"192.0.2.1"}, approved: true},
+		"the API server's, on its word": {says: "10.0.0.10", reached: "192.0.2.1", asks: "10.0.0.10",
+			addresses: self, want: "asks for the address 10.0.0.10"},
+		"any other, on its word": {says: "192.0.2.9", reached: "192.0.2.1", asks: "192.0.2.9",
+			addresses: self, want: "asks for the address 192.0.2.9"},
+		"any other, which nobody knows": {says: "192.0.2.9", asks: "192.0.2.9", addresses: self,
 			want: "address is not known", wantHelp: "management_ip in the plan"},
+		"the API server's, which the plan says": {says: "192.0.2.1", reached: "192.0.2.1", asks: "10.0.0.10",
+			addresses: []string{"10.0.0.10"}, want: "that of the API server"},
+		"a name, on its word": {says: "192.0.2.1", reached: "192.0.2.1", asks: "192.0.2.1", addresses: self,
+			names: []string{steps.Ref("fact.hostname")},
+			want:  "address is not known", wantHelp: "management_ip in the plan"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &hostileRun{t: t, dir: t.TempDir(), lie: lie{on: "check", reply: fact("management_ip", c.says)}}
@@ -93,7 +103,8 @@ func TestServingCertificateByConnection(t *testing.T) {
 			cluster := &certificates{ips: []string{c.asks}}
 			node := plan.Node{Name: "evil", OS: "linux", Steps: []steps.Spec{
 				{ID: "d0", Kind: "directory", Args: steps.MustArgs(&kinds.Directory{Path: filepath.Join(r.dir, "d0")})},
-				{ID: "serving", Kind: "serving_certificate", Args: steps.MustArgs(&kinds.ServingCertificate{Addresses: c.addresses, Names: c.names}),
+				{ID: "serving", Kind: "serving_certificate",
+					Args:    steps.MustArgs(&kinds.ServingCertificate{Addresses: c.addresses, Names: c.names}),
 					Timeout: 300 * time.Millisecond},
 			}}
 			if err := os.Mkdir(filepath.Join(r.dir, "data"), 0o700); err != nil {
@@ -115,7 +126,8 @@ func TestServingCertificateByConnection(t *testing.T) {
 			if c.approved != (len(cluster.approved) == 1) || c.approved != (err == nil) {
 				t.Fatalf("approved %q, %v", cluster.approved, err)
 			}
-			if err != nil && (!strings.Contains(err.Error(), c.want) || !strings.Contains(steps.AsError(err).Remedy, c.wantHelp)) {
+			if err != nil && (!strings.Contains(err.Error(), c.want) || !strings.Contains(steps.AsError(err).Remedy,
+				c.wantHelp)) {
 				t.Errorf("%v; %s", err, steps.AsError(err).Remedy)
 			}
 		})

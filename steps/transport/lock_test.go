@@ -21,7 +21,8 @@ func TestLockOverSSH(t *testing.T) {
 	m := newMachine(t)
 	one, two := m.dial(t, m.config(m.addr)), m.dial(t, m.config(m.addr))
 	holder := func(run string) steps.LockHolder {
-		return steps.LockHolder{Run: run, User: "alice", Host: "ctl", PID: 7, Since: time.Unix(1e9, 0).UTC(), Command: "apply"}
+		return steps.LockHolder{Run: run, User: "alice", Host: "ctl", PID: 7, Since: time.Unix(1e9, 0).UTC(),
+			Command: "apply"}
 	}
 	if r, err := one.Lock(t.Context(), steps.LockRequest{Holder: holder("1")}); err != nil || r != (steps.LockReply{}) {
 		t.Fatalf("%+v, %v", r, err)

@@ -32,7 +32,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/Microsoft/go-winio.ioCompletionProcessor")) // it has no end
+	// it has no end
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/Microsoft/go-winio.ioCompletionProcessor"))
 }
 
 func serveTestAgent(dataHex string) error {
@@ -92,7 +93,8 @@ func (h *fileHost) Facts(context.Context) (host.Facts, error) {
 }
 
 func describe(fi fs.FileInfo) host.FileInfo {
-	out := host.FileInfo{Name: fi.Name(), Dir: fi.IsDir(), Size: fi.Size(), ModTime: fi.ModTime(), Open: fi.Mode().Perm()&0o002 != 0}
+	out := host.FileInfo{Name: fi.Name(), Dir: fi.IsDir(), Size: fi.Size(), ModTime: fi.ModTime(),
+		Open: fi.Mode().Perm()&0o002 != 0}
 	if fi.Mode().Perm()&0o077 == 0 {
 		out.Access = host.AccessPrivate
 	}

@@ -214,7 +214,7 @@ func (c *rpc) setEmit(f func(event.Event)) {
 	c.emit = f
 }
 
-// alive notes that the agent has said something.
+// alive notes a sign of life of the agent.
 func (c *rpc) alive() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

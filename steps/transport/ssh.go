@@ -120,14 +120,14 @@ func (s *sshConn) agent() (*rpc, *process) {
 	return s.rpc, s.proc
 }
 
-// ping tells the agent that we are there.
+// ping shows the agent that the controller is there.
 func (s *sshConn) ping() {
 	if r, _ := s.agent(); r != nil {
 		r.notify(wire.NotePing)
 	}
 }
 
-// lose ends the connection for a reason of ours; calls under way see it as lost.
+// lose ends the connection for a reason of the controller's; running calls see it as lost.
 func (s *sshConn) lose(cause error) {
 	s.mu.Lock()
 	if s.lost == nil {
@@ -178,7 +178,7 @@ func (s *sshConn) Do(ctx context.Context, m wire.Message, emit func(event.Event)
 		}
 	}
 	r, p := s.agent()
-	// What never says hello is no agent, however long it runs.
+	// A program that never says hello is not the agent, however long it runs.
 	bound := time.AfterFunc(s.helloBound(), func() {
 		if !r.spoke() {
 			_ = p.Close()
@@ -202,7 +202,7 @@ func (s *sshConn) Do(ctx context.Context, m wire.Message, emit func(event.Event)
 	return untrusted(m.Method(), json.Unmarshal(reply, m.Reply()))
 }
 
-// Lock has the agent hold the machine; it lets go when it ends.
+// Lock makes the agent hold the machine's lock until it ends.
 func (s *sshConn) Lock(ctx context.Context, req steps.LockRequest) (reply steps.LockReply, err error) {
 	if err := s.ready(ctx); err != nil {
 		return reply, err
@@ -234,7 +234,7 @@ func (s *sshConn) call(ctx context.Context, method string, bound wire.Bound, par
 	return err
 }
 
-// explain adds why the connection was lost: our own reason, or how the agent ended.
+// explain adds why the connection was lost: the controller's own reason, or how the agent ended.
 func (s *sshConn) explain(err error, p *process) error {
 	if lost := s.lostBy(); lost != nil {
 		return lostConnection(lost)
@@ -277,8 +277,8 @@ const exitWait = time.Second
 // notFound is how a POSIX shell says that there is no such program (POSIX.1-2017, XCU 2.8.2).
 const notFound = "exit status 127"
 
-// ready waits for the agent's hello, and pushes the agent where it is missing or not ours.
-// On Windows another path is tried where the shell may be one of POSIX.
+// ready waits for the agent's hello, and pushes the agent if it is missing or another one. On Windows it
+// also tries the path of a POSIX shell.
 func (s *sshConn) ready(ctx context.Context) error {
 	pushed := false
 	var unstarted error // of the path that Windows' own shells take
@@ -413,7 +413,7 @@ func (s *sshConn) Close() error {
 	r, p := s.agent()
 	s.stop()
 	if r != nil && s.staged && s.lostBy() == nil && !r.gone() {
-		// Bounded: a connection that does not take these bytes is ended under them.
+		// Bounded: if the connection does not take these bytes, it is closed.
 		t := time.AfterFunc(closeBound, s.way.close)
 		r.notify(wire.NoteBye)
 		_ = p.CloseWrite()
@@ -430,7 +430,7 @@ func (s *sshConn) Close() error {
 	return nil
 }
 
-// closeBound bounds the last words to a machine that may be gone.
+// closeBound bounds the last messages to a machine that may be gone.
 const closeBound = 2 * time.Second
 
 // checkDataDir refuses what cannot be a folder of the machine.

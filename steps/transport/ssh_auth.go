@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// login holds what one server is offered, and what came of it.
+// login holds what one server is offered, and the result.
 type login struct {
 	hop     hop
 	signers []ssh.Signer
@@ -84,7 +84,8 @@ func (l *login) close() {
 	}
 }
 
-// openAgent asks the ssh-agent at path, or the usual one, for its keys; one that does not answer is noted and left out.
+// openAgent asks the ssh-agent at path, or the usual one, for its keys; one that does not answer is noted and left
+// out.
 func (l *login) openAgent(ctx context.Context, path string) []ssh.Signer {
 	conn, err := dialAgent(ctx, path)
 	if err != nil {
@@ -164,8 +165,8 @@ func unreadableKey(h hop, c SSHConfig, path string, err error) error {
 	return e
 }
 
-// answerPassword answers questions that do not echo, each but once in all, so that
-// a refused password is not sent again.
+// answerPassword answers the first question that does not echo, and no other, so that a refused password is
+// not sent again.
 func answerPassword(password string) ssh.KeyboardInteractiveChallenge {
 	sent := false
 	return func(_, _ string, questions []string, echos []bool) ([]string, error) {

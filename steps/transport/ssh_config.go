@@ -43,8 +43,7 @@ type SSHConfig struct {
 
 	// ConfigFile replaces ~/.ssh/config; "none" reads no file.
 	ConfigFile string
-	// KeepAlive is the time between two signs of life; a machine that leaves two
-	// unanswered is taken for gone. 0 = 10 s.
+	// KeepAlive is the time between two signs of life; a machine that misses two counts as gone. 0 = 10 s.
 	KeepAlive time.Duration
 	// Bounds replaces the bounds of calls to the machine; nil = as they are.
 	Bounds func(method string, b wire.Bound) wire.Bound

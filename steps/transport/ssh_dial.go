@@ -155,9 +155,9 @@ func unreachable(ctx context.Context, h hop, err error) error {
 		Remedy: remedy, Err: err}
 }
 
-// keepAlive asks for a sign of life every interval and, when two in a row stay
-// away, calls lost; each is called beside every question. It returns when ctx ends
-// or the connection does; a question that is under way ends with the connection.
+// keepAlive asks for a sign of life every interval and calls lost after two without an answer; each is
+// called beside every question. It returns when ctx ends or the connection does; a question that is under
+// way ends with the connection.
 func keepAlive(ctx context.Context, client *ssh.Client, interval time.Duration, each func(), lost func(error)) {
 	answers := make(chan error, 1)
 	waiting, missed := false, 0

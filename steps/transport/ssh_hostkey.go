@@ -29,7 +29,7 @@ type hostKeys struct {
 }
 
 // keyAlgorithms are asked for when nothing is known of the server, best first.
-// Algorithms that the library holds for insecure are left out.
+// Algorithms that the library considers insecure are left out.
 var keyAlgorithms = []string{
 	ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSASHA512,
 	ssh.KeyAlgoRSASHA256,

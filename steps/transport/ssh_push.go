@@ -91,7 +91,7 @@ func (s *sshConn) files(ctx context.Context) (*sftp.Client, error) {
 	return c, nil
 }
 
-// closeFiles gives SFTP up, with what is under way.
+// closeFiles closes SFTP and aborts its requests.
 func (s *sshConn) closeFiles() {
 	if s.sftp != nil {
 		_ = s.sftp.Close()
@@ -151,7 +151,7 @@ const (
 	leftoverAge = time.Hour
 )
 
-// sweep removes what interrupted pushes left. It is a courtesy: failing is no error.
+// sweep removes what interrupted pushes left. Its failures do not matter.
 func sweep(c *sftp.Client, dir string) {
 	list, err := c.ReadDir(dir)
 	if err != nil {
@@ -218,8 +218,8 @@ func send(c *sftp.Client, dest string, m *meter) error {
 	return errors.Join(err, f.Close())
 }
 
-// replace gives temp the name dest. Servers without an atomic rename get the next
-// best; a program that runs can be renamed but not replaced on Windows.
+// replace gives temp the name dest. On servers without an atomic rename it moves dest away first; Windows
+// can rename a running program but not replace it.
 func replace(c *sftp.Client, temp, dest string) error {
 	if c.PosixRename(temp, dest) == nil {
 		return nil

@@ -68,7 +68,8 @@ func TestCrashOfTheAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeText(t, filepath.Join(m.dir, "crash in a call"), "")
-	_, err := Do(t.Context(), m.dial(t, m.config(m.addr)), wire.Apply, directories(filepath.Join(t.TempDir(), "crash"), 1), nil)
+	_, err := Do(t.Context(), m.dial(t, m.config(m.addr)), wire.Apply, directories(filepath.Join(t.TempDir(), "crash"),
+		1), nil)
 	if !errors.Is(err, ErrDropped) || !strings.Contains(err.Error(), "exit status 2: panic: the last words") {
 		t.Errorf("%v, want the last words", err)
 	}

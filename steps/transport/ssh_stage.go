@@ -81,7 +81,7 @@ func (s *sshConn) send(ctx context.Context, f io.Reader, src steps.Source, blob 
 		err = s.stageFailed(ctx, src, err)
 	}
 	if de := (*host.DigestError)(nil); !errors.Is(err, ErrDropped) && m.err == nil && !errors.As(err, &de) {
-		// SFTP has no word for a full disk; the agent sees it.
+		// SFTP has no error for a full disk; the agent detects it.
 		var full *steps.Error
 		if e := s.own(ctx, wire.MethodBlobBegin, blob, &wire.BlobState{}); errors.As(e, &full) &&
 			full.Code == steps.CodeNoSpace {

@@ -33,7 +33,7 @@ type Conn interface {
 	Lock(ctx context.Context, req steps.LockRequest) (steps.LockReply, error)
 	Unlock(ctx context.Context) error
 	// Forget removes nodejoin's own folder and what the transport itself put onto the
-	// machine, after a Leave. The connection is of no use any more.
+	// machine, after a Leave. The connection cannot be used afterwards.
 	Forget(ctx context.Context, req executor.LeaveRequest) (executor.ForgetReply, error)
 	// Address is the machine's own address as far as the controller knows it: "" = it does not. f is what the
 	// machine says, which counts only where this process is the machine.

@@ -298,7 +298,8 @@ func TestPrivateIncludesTheOwner(t *testing.T) {
 	}
 	look(folder, host.AccessDefault, true)
 	look(file, host.AccessDefault, true)
-	if err := errors.Join(h.Mkdir(ctx, folder, host.AccessPrivate), h.SetAccess(ctx, file, host.AccessPrivate)); err != nil {
+	if err := errors.Join(h.Mkdir(ctx, folder, host.AccessPrivate),
+		h.SetAccess(ctx, file, host.AccessPrivate)); err != nil {
 		t.Fatal(err)
 	}
 	look(folder, host.AccessPrivate, false)

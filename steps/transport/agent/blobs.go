@@ -26,7 +26,7 @@ type blobs struct {
 	host host.Host
 	os   string
 	dir  string
-	// own is the agent's program: it is an artifact of many plans, and here already.
+	// own is the agent's program: an artifact of many plans, which is here already.
 	own       string
 	ownDigest string // sha256
 }
@@ -85,9 +85,8 @@ func (b *blobs) finish(ctx context.Context, blob wire.Blob) (wire.None, error) {
 	return wire.None{}, b.host.Rename(ctx, temp, b.path(blob.Digest))
 }
 
-// used removes the blobs of the steps that are done, and those that turned out to
-// have other bytes than their name says, so that the next run sends them again.
-// Failing to is no failure of the apply: the next clear removes them.
+// used removes the blobs of the steps that are done, and those with a wrong digest, so that the next run
+// sends them again. A failure does not matter: the next clear removes them.
 func (b *blobs) used(ctx context.Context, req executor.Request, reply executor.ApplyReply) {
 	for _, spec := range req.Steps {
 		done := slices.Contains(reply.Changed, spec.ID) || slices.Contains(reply.Unchanged, spec.ID)

@@ -15,9 +15,9 @@ import (
 // foreignSuffix ends the name of what lay in nodejoin's place and others could have made; a time follows.
 const foreignSuffix = ".foreign-"
 
-// secure gives nodejoin's folder to the system and administrators alone. A folder that others could have made, and
-// what is in one that others could write to, is moved out of the way first: it would be believed, and undone, as
-// nodejoin's own.
+// secure closes nodejoin's folder to all but the system and administrators. A folder that others could have
+// made, and what is in one that others could write to, is moved out of the way first: it would be believed,
+// and undone, as nodejoin's own.
 func (s *server) secure(ctx context.Context, _ wire.None) (wire.Secured, error) {
 	var out wire.Secured
 	dir := s.opt.DataDir

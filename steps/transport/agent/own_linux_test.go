@@ -26,7 +26,8 @@ func foreign(t *testing.T, give ...string) (s *server, dir string) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"record.json", "history.json"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(`{"version":2,"claims":{"file:/etc/passwd":{"step":"x"}}}`), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name),
+			[]byte(`{"version":2,"claims":{"file:/etc/passwd":{"step":"x"}}}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,7 +46,8 @@ func foreign(t *testing.T, give ...string) (s *server, dir string) {
 // A folder, or a record in it, that another user has put where nodejoin's comes to lie is not read; the first
 // contact moves it out of the way.
 func TestForeignFolder(t *testing.T) {
-	for name, give := range map[string][]string{"the folder": {""}, "the record": {"record.json"}, "both": {"", "record.json"}} {
+	for name, give := range map[string][]string{"the folder": {""}, "the record": {"record.json"},
+		"both": {"", "record.json"}} {
 		s, dir := foreign(t, give...)
 		facts := host.Facts{OS: "linux", DataDir: dir}
 		if _, err := record.Load(t.Context(), s.opt.Host, facts); !errors.Is(err, host.ErrForeign) {

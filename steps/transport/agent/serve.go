@@ -163,8 +163,8 @@ func call[P, R any](s *server, f func(context.Context, P) (R, error)) jrpc2.Hand
 	return s.handler(&p, func(ctx context.Context) (any, error) { return f(ctx, p) })
 }
 
-// handler decodes one request into params and answers it with f. It runs alone, can be
-// cancelled, and gives its errors in the form that crosses the wire.
+// handler decodes one request into params and answers it with f. It runs alone, can be canceled, and
+// returns its errors in their wire form.
 func (s *server) handler(params any, f func(context.Context) (any, error)) jrpc2.Handler {
 	return func(ctx context.Context, req *jrpc2.Request) (any, error) {
 		if err := req.UnmarshalParams(params); err != nil {
@@ -185,8 +185,8 @@ func (s *server) handler(params any, f func(context.Context) (any, error)) jrpc2
 	}
 }
 
-// run has the executor answer. A call that changes the machine waits until no other run
-// works on it: after a lost connection the earlier agent may still be ending its step.
+// run makes the executor answer. A call that changes the machine waits until no other run works on it:
+// after a lost connection the earlier agent may still be ending its step.
 func (s *server) run(ctx context.Context, m wire.Message) error {
 	if m.ReadOnly() {
 		return m.Run(ctx, s.exec)
@@ -229,7 +229,7 @@ func (s *server) setCancel(f context.CancelFunc) {
 	s.cancel = f
 }
 
-// event sends an event; a controller that has gone does not hear it.
+// event sends an event; if the controller has gone, it is lost.
 func (s *server) event(e event.Event) {
 	b, err := event.Encode(e)
 	if err != nil {
@@ -238,7 +238,7 @@ func (s *server) event(e event.Event) {
 	_ = s.rpc.Notify(s.ctx, wire.NoteEvent, json.RawMessage(b))
 }
 
-// forget waits until it is alone and lets go of the lock, whose file it removes.
+// forget waits until no other run works, then releases the lock and removes its file.
 func (s *server) forget(ctx context.Context, req executor.LeaveRequest) (executor.ForgetReply, error) {
 	unlock, err := s.alone(ctx)
 	if err != nil {
@@ -251,8 +251,7 @@ func (s *server) forget(ctx context.Context, req executor.LeaveRequest) (executo
 	return s.exec.Forget(ctx, req)
 }
 
-// alone keeps other runs off while a call runs, where the controller has not asked for
-// the lock of the whole run.
+// alone locks out other runs while a call runs, if the controller does not hold the lock for the whole run.
 func (s *server) alone(ctx context.Context) (unlock func(), err error) {
 	if s.lock.Held() {
 		return func() {}, nil

@@ -25,7 +25,8 @@ type Call[Req, Reply any] struct {
 	Bound func(req Req) Bound
 	// Verify says what of a reply is no answer to its request. Nothing of it is used then.
 	Verify func(req Req, reply Reply) error
-	// Private reports whether a request holds secrets, which only an agent gets that is known to be ours; nil = none does.
+	// Private reports whether a request holds secrets, which only an agent gets that is known to be ours; nil = none
+	// does.
 	Private func(req Req) bool
 	// Scope is whom the events of the call may be about.
 	Scope func(req Req) Scope
