@@ -110,7 +110,8 @@ func TestEveryCallIsBounded(t *testing.T) {
 func FuzzReply(f *testing.F) {
 	specs := []steps.Spec{{ID: "d0", Kind: "directory"}, {ID: "vip", Kind: "source_vip"}}
 	for _, seed := range []string{
-		`{"facts":{"os":"linux"},"results":[{"id":"d0","change":{}},{"id":"vip","change":{"outputs":{"address":"10.0.0.1"}}}]}`,
+		`{"facts":{"os":"linux"},"results":[{"id":"d0","change":{}},` +
+			`{"id":"vip","change":{"outputs":{"address":"10.0.0.1"}}}]}`,
 		`{"changed":["d0"],"failed":"vip","err":{"code":"failed","summary":"x"}}`, `{"values":{"vip.address":"x"}}`,
 		`{"facts":{"os":"windows"},"items":[{"key":"file:/a","change":{"action":"delete"}}]}`,
 		`{"parts":[{"name":"\u001b"}]}`,
