@@ -201,6 +201,8 @@ type Env struct {
 	Artifacts Artifacts
 	Record    *record.Record // of the host; nil on the cluster's side
 	Undos     Undos          // of all kinds; nil on the cluster's side
+	// WasOpen: of a gate, it was open at the end of an earlier run with the same arguments.
+	WasOpen bool
 	// Undoes reports whether what is under way undoes a claim; nil = it undoes all of them.
 	Undoes func(record.Key) bool
 	// Applied holds what this run's own Apply of the step gave, when Check verifies it.

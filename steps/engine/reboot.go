@@ -206,7 +206,7 @@ func (h rebooting) await(ctx context.Context) error {
 // short time ago: it is a service, or waits for something.
 func (h *hostRun) comesUp(d event.StepDone) bool {
 	service := slices.ContainsFunc(h.node.Steps, func(s steps.Spec) bool {
-		return s.ID == d.Step && kinds.Of(s).Runs != nil
+		return s.ID == d.Step && (kinds.Of(s).Runs != nil || kinds.Of(s).Gate != nil)
 	})
 	return (service || d.Action == string(steps.ActionWait)) && !h.booted.IsZero() && time.Since(h.booted) < comingUp
 }

@@ -33,6 +33,7 @@ type Executor struct {
 	facts     host.Facts
 	record    *record.Record
 	undos     steps.Undos
+	whole     []steps.Spec // of the last check of a whole plan
 }
 
 // NewExecutor returns an executor for one machine. It calls emit from the caller's goroutine
@@ -165,12 +166,21 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 	w := newWalk(x.kinds, req, steps.FactValues(x.facts))
 	reply := CheckReply{Facts: x.facts, Untouched: x.record.Empty(x.facts)}
 	for _, s := range req.Steps {
+		e := x.env(req.Node, s.ID)
+		e.WasOpen = req.Plan != "" && x.wasOpen(s, w.values)
 		reply.Results = append(reply.Results, w.check(ctx, s, func(step any, e *steps.Env) (steps.Change, error) {
 			return step.(steps.HostStep).Check(ctx, x.host, e)
-		}, x.env(req.Node, s.ID)))
-		w.note(&reply.Results[len(reply.Results)-1], x.noted(s, w.values))
+		}, e))
+		r := &reply.Results[len(reply.Results)-1]
+		w.note(r, x.noted(s, w.values))
+		if r.Change.Action == steps.ActionRestart && x.gateOf(s, w.values) != "" {
+			for _, name := range x.servicesAfter(req.Steps, s.ID) {
+				w.pending[steps.Touch{Service: name}.Key(x.facts.OS)] = s.ID
+			}
+		}
 	}
 	if req.Whole {
+		x.whole = req.Steps
 		var err error
 		if reply.Removals, err = x.checkRemovals(ctx, req, w.values); err != nil {
 			return CheckReply{}, err
@@ -222,18 +232,9 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 	for _, s := range req.Steps {
 		e := x.env(req.Node, s.ID)
 		e.Plan = req.Plan
+		e.WasOpen = req.Plan != "" && x.wasOpen(s, values)
 		r := Run(ctx, req.Node, s, values, e, x.emit, Target{Kinds: x.kinds, Host: x.host})
-		noted := r.Err == nil && x.note(s, values)
-		if r.Changed {
-			x.noteStates(ctx, s, values, r.Err == nil)
-		}
-		if r.Changed || noted {
-			r.Changed = true
-			// One save for each changed step: stamps and fingerprints survive an interruption.
-			if err := x.record.Save(context.WithoutCancel(ctx), x.host, x.facts); err != nil && r.Err == nil {
-				r.Err = steps.AsError(err)
-			}
-		}
+		x.remember(ctx, req, s, values, &r)
 		for k, v := range r.Outputs {
 			values[s.ID+"."+k], reply.Values[s.ID+"."+k] = v, v
 		}
@@ -250,6 +251,30 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 	}
 	reply.Mutations = x.Mutations()
 	return reply, nil
+}
+
+// remember notes in the record what a step's run means, with one save: stamps and
+// fingerprints survive an interruption.
+func (x *Executor) remember(ctx context.Context, req Request, s steps.Spec, values map[string]string, r *RunResult) {
+	gate := x.gateOf(s, values) != ""
+	noted := r.Err == nil && x.note(s, values)
+	opened := r.Err == nil && req.Plan != "" && x.noteOpen(s, values)
+	if r.Changed && gate {
+		list := x.whole
+		if list == nil {
+			list = req.Steps
+		}
+		x.restarted(list, s.ID)
+	}
+	if r.Changed {
+		x.noteStates(ctx, s, values, r.Err == nil)
+	}
+	if r.Changed = r.Changed || noted; !r.Changed && !opened {
+		return
+	}
+	if err := x.record.Save(context.WithoutCancel(ctx), x.host, x.facts); err != nil && r.Err == nil {
+		r.Err = steps.AsError(err)
+	}
 }
 
 // Target is where a step runs: on a host or on a cluster.

@@ -15,6 +15,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
+	"nodejoin/steps/record"
 	"nodejoin/steps/wait"
 )
 
@@ -86,6 +87,8 @@ type HNSNetworkReady struct {
 type readiness struct {
 	what         string // completes "waits until ..."
 	service, log string
+	// restarts: a restart of the service brings back what was there before.
+	restarts bool
 	// observe looks once. seen says what was found instead; an error ends the wait.
 	observe func(ctx context.Context, r host.Reader) (o observation, err error)
 }
@@ -126,7 +129,70 @@ func (g readiness) check(ctx context.Context, r host.Reader, e *steps.Env) (step
 	if o.ok {
 		return steps.Change{Outputs: o.outputs}, nil
 	}
+	if e.WasOpen && g.restarts && g.service != "" {
+		return steps.Change{Action: steps.ActionRestart, Touches: []steps.Touch{{Service: g.service}},
+			Reason: fmt.Sprintf("restarts %s: it was so that %s, and is no longer", g.service, g.what)}, nil
+	}
 	return wait, nil
+}
+
+// Bounds of what may come back by itself: in a service that nodejoin started, and in one that
+// a boot or its recovery started since.
+const (
+	opensAgain      = 3 * time.Second
+	opensAfterStart = time.Minute
+)
+
+// restart brings back what a service that runs has made and that is gone, unless it comes by
+// itself. The service's own step has seen that it runs.
+func (g readiness) restart(ctx context.Context, h host.Host, e *steps.Env) error {
+	svc, err := h.Service(ctx, g.service)
+	if err != nil || ended(svc) {
+		return err // the wait says it
+	}
+	within := opensAgain
+	if e.StartedByOthers(svc) {
+		within = opensAfterStart
+	}
+	bound, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	err = wait.Until(bound, lookMost, func() (bool, error) {
+		o, err := g.look(bound, h)
+		return o.ok, err
+	})
+	if err == nil || ctx.Err() != nil || bound.Err() == nil {
+		return err
+	}
+	return restartService(ctx, h, e, g.service, g.log)
+}
+
+// restartService restarts a service with those that depend on it.
+func restartService(ctx context.Context, h host.Host, e *steps.Env, name, log string) error {
+	if err := stopService(ctx, h, e, name); err != nil {
+		return err
+	}
+	if err := startService(ctx, h, name, log); err != nil {
+		return err
+	}
+	if start, ok := e.Record.Starts[name]; ok {
+		svc, err := h.Service(ctx, name)
+		if err != nil {
+			return err
+		}
+		start.PID = svc.PID
+		e.Record.Starts[name] = start
+	}
+	return startAgain(ctx, h, e, name)
+}
+
+// open waits, and restarts the service before where that is the change.
+func (g readiness) open(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
+	if c.Action == steps.ActionRestart {
+		if err := g.restart(ctx, h, e); err != nil {
+			return steps.Outcome{}, err
+		}
+	}
+	return g.apply(ctx, h, e)
 }
 
 func (g readiness) apply(ctx context.Context, h host.Host, e *steps.Env) (steps.Outcome, error) {
@@ -190,7 +256,7 @@ func (p *HTTPReady) gate() readiness {
 	if want == 0 {
 		want = statusOK
 	}
-	return readiness{what: fmt.Sprintf("%s answers with status %d", p.URL, want), service: p.Service, log: p.Log,
+	return readiness{what: fmt.Sprintf("%s answers with status %d", p.URL, want), restarts: true, service: p.Service, log: p.Log,
 		observe: func(ctx context.Context, r host.Reader) (observation, error) {
 			status, err := r.ProbeHTTP(ctx, p.URL)
 			if err != nil {
@@ -207,7 +273,7 @@ func (p *PipeReady) gate() readiness {
 	if p.GRPCMethod != "" {
 		what = p.Address + " answers " + p.GRPCMethod
 	}
-	return readiness{what: what, service: p.Service, log: p.Log,
+	return readiness{what: what, restarts: true, service: p.Service, log: p.Log,
 		observe: func(ctx context.Context, r host.Reader) (observation, error) {
 			if err := r.ProbePipe(ctx, p.Address, p.GRPCMethod); err != nil {
 				return silent(err)
@@ -231,7 +297,7 @@ func (p *FileReady) gate() readiness {
 	if p.Contains != "" {
 		what = fmt.Sprintf("%s holds %s", p.Path, p.Contains)
 	}
-	return readiness{what: what, service: p.Service, log: p.Log,
+	return readiness{what: what, restarts: true, service: p.Service, log: p.Log,
 		observe: func(ctx context.Context, r host.Reader) (observation, error) {
 			if p.Contains == "" {
 				_, err := r.Stat(ctx, p.Path)
@@ -282,7 +348,7 @@ func (p *HNSNetworkReady) gate() readiness {
 	if p.Subnet != "" {
 		what = fmt.Sprintf("HNS network %s has the subnet %s and its management address", p.Name, p.Subnet)
 	}
-	return readiness{what: what, service: p.Service, log: p.Log,
+	return readiness{what: what, restarts: true, service: p.Service, log: p.Log,
 		observe: func(ctx context.Context, r host.Reader) (observation, error) {
 			n, err := r.HNSNetwork(ctx, p.Name)
 			switch {
@@ -297,8 +363,13 @@ func (p *HNSNetworkReady) gate() readiness {
 		}}
 }
 
-// judge compares a network that is there with the wanted one.
-func (p *HNSNetworkReady) judge(n host.HNSNetwork) (observation, error) {
+// ours reports whether the program of the gate's service made the network.
+func (p *HNSNetworkReady) ours(e *steps.Env) bool {
+	return p.Service != "" && steps.Created(e, record.HNSNetwork.Of(p.Name))
+}
+
+// wrong says how a network is another than the wanted one; "" = it is not.
+func (p *HNSNetworkReady) wrong(n host.HNSNetwork) string {
 	var wrong []string
 	if p.Type != "" && !strings.EqualFold(p.Type, n.Type) {
 		wrong = append(wrong, fmt.Sprintf("is of type %s, wanted is %s", n.Type, p.Type))
@@ -306,9 +377,14 @@ func (p *HNSNetworkReady) judge(n host.HNSNetwork) (observation, error) {
 	if p.VNI != 0 && n.VNI != 0 && p.VNI != n.VNI { // HNS does not promise to give it back
 		wrong = append(wrong, fmt.Sprintf("has VNI %d, wanted is %d", n.VNI, p.VNI))
 	}
-	if len(wrong) > 0 {
+	return strings.Join(wrong, " and ")
+}
+
+// judge compares a network that is there with the wanted one.
+func (p *HNSNetworkReady) judge(n host.HNSNetwork) (observation, error) {
+	if wrong := p.wrong(n); wrong != "" {
 		return observation{}, &steps.Error{Code: steps.CodeFailed, Summary: "another HNS network is in the way",
-			Detail: fmt.Sprintf("HNS network %s (%s) %s", n.Name, n.ID, strings.Join(wrong, " and ")),
+			Detail: fmt.Sprintf("HNS network %s (%s) %s", n.Name, n.ID, wrong),
 			Remedy: "if no pods use it, remove it (hnsdiag delete networks " + n.ID + ") and apply again; otherwise give " +
 				"the plan the network's type and VNI"}
 	}
@@ -326,7 +402,7 @@ func (p *HTTPReady) Check(ctx context.Context, r host.Reader, e *steps.Env) (ste
 }
 
 func (p *HTTPReady) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
-	return p.gate().apply(ctx, h, e)
+	return p.gate().open(ctx, h, e, c)
 }
 
 func (p *PipeReady) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
@@ -334,7 +410,7 @@ func (p *PipeReady) Check(ctx context.Context, r host.Reader, e *steps.Env) (ste
 }
 
 func (p *PipeReady) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
-	return p.gate().apply(ctx, h, e)
+	return p.gate().open(ctx, h, e, c)
 }
 
 func (p *FileReady) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
@@ -342,14 +418,32 @@ func (p *FileReady) Check(ctx context.Context, r host.Reader, e *steps.Env) (ste
 }
 
 func (p *FileReady) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
-	return p.gate().apply(ctx, h, e)
+	return p.gate().open(ctx, h, e, c)
 }
 
 func (p *HNSNetworkReady) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
+	have, err := r.HNSNetwork(ctx, p.Name)
+	if err == nil && p.wrong(have) != "" && p.ours(e) {
+		return steps.Change{Action: steps.ActionRestart, Touches: []steps.Touch{{Service: p.Service}},
+			Reason: fmt.Sprintf("restarts %s, which makes HNS network %s again: it %s", p.Service, p.Name, p.wrong(have))}, nil
+	}
 	return p.gate().check(ctx, r, e)
 }
 
 func (p *HNSNetworkReady) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (
 	steps.Outcome, error) {
-	return p.gate().apply(ctx, h, e)
+	have, err := h.HNSNetwork(ctx, p.Name)
+	if err == nil && p.wrong(have) != "" && p.ours(e) {
+		if err := stopService(ctx, h, e, p.Service); err != nil {
+			return steps.Outcome{}, err
+		}
+		if err := h.DeleteHNSNetwork(ctx, p.Name); err != nil {
+			return steps.Outcome{}, err
+		}
+		if err := restartService(ctx, h, e, p.Service, p.Log); err != nil {
+			return steps.Outcome{}, err
+		}
+		return p.gate().apply(ctx, h, e)
+	}
+	return p.gate().open(ctx, h, e, c)
 }

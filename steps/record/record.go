@@ -32,6 +32,9 @@ type Record struct {
 	// one that names the entry, in that order; its service step starts them again.
 	Stopped map[string][]string `json:"stopped,omitempty"`
 
+	// Gates are the digests of the arguments of gates that a run has seen open, by step id.
+	Gates map[string]string `json:"gates,omitempty"`
+
 	// Settings is how records of nodejoin 0.1 hold what Claim.Plans says; it is only read.
 	Settings map[string][]Key `json:"settings,omitempty"`
 
@@ -169,6 +172,7 @@ func (r *Record) fill() {
 	fill(&r.Archives)
 	fill(&r.Digests)
 	fill(&r.Stopped)
+	fill(&r.Gates)
 	r.attribute()
 	if s := r.Snapshot; s != nil {
 		fill(&s.Items)
