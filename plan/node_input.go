@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"cmp"
+
 	"nodejoin/plan/block"
 	"nodejoin/plan/recipe"
 )
@@ -10,6 +12,9 @@ func recipeInput(k *block.ClusterBlocks, m *block.Machine) recipe.Input {
 	in := k.Base
 	in.Node, in.OS, in.Arch, in.DataDir = m.Name, m.OS, m.Arch, m.DataDir
 	in.Sandbox = m.Connection.Type == "sandbox"
+	if m.Connection.Type == "ssh" {
+		in.SSHPort = cmp.Or(m.Connection.SSH.Port, 22) // a port that only ssh_config has is not known here
+	}
 	in.ManagementIP, in.ManagementIP6, in.Taints, in.Labels, in.MaxPods = m.IP, m.IP6, m.GivenTaints, m.GivenLabels,
 		m.MaxPods
 	in.Build, in.Settings, in.Waive = m.GivenBuild, m.RecipeSettings, m.Waive

@@ -15,6 +15,7 @@ type Input struct {
 	Arch    string // "amd64" or "arm64"
 	DataDir string // nodejoin's own folder on the host
 	Sandbox bool   // the host is a sandbox
+	SSHPort int    // by which nodejoin reaches it over SSH; 0 = otherwise
 	// Build is the minimum Windows build of the machine; "" = that of the version tables.
 	Build string
 	// ManagementIP of the node; "" = the host's fact.

@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,6 +75,7 @@ func (b *build) winPrepare() {
 	first := b.networkAgrees()
 	b.winPreflight(first...)
 	b.settings("require")
+	b.winWayIn()
 	b.winPlaceholder()
 	for _, d := range append([]folder{
 		{"data_dir", b.dataDir(), "nodejoin's own folder", host.AccessPrivate},
@@ -98,6 +100,29 @@ func (b *build) winPrepare() {
 	}
 	b.winFirewall("firewall_kubelet", "nodejoin-kubelet", "Kubelet API", "tcp", "10250")
 	b.winNetworkPrepare()
+}
+
+// winWayIn keeps SSH open for all profiles of the firewall. The first network of HNS moves the machine's
+// address to a new adapter, and a network that Windows does not know is public; the rule that comes with
+// OpenSSH on Windows Server 2025 is not for public networks. A rule of the plan for SSH stands instead.
+func (b *build) winWayIn() {
+	if b.in.SSHPort != 0 && b.in.Network.Kind == "flannel" && b.wayIn() == nil {
+		b.winFirewall("firewall_ssh", wayInRule, "SSH, for nodejoin", "tcp", fmt.Sprint(b.in.SSHPort))
+	}
+}
+
+// wayInRule is the rule that keeps SSH open, which is also that of a block `allow "ssh"`.
+const wayInRule = "nodejoin-ssh"
+
+// wayIn returns the id of the step that keeps SSH open, if there is one.
+func (b *build) wayIn() []string {
+	for _, s := range b.specs {
+		var rule kinds.FirewallRule
+		if s.Kind == "firewall_rule" && json.Unmarshal(s.Args, &rule) == nil && rule.Name == wayInRule {
+			return []string{s.ID}
+		}
+	}
+	return nil
 }
 
 // winFirewall admits packets of the cluster, if nodejoin manages the firewall.

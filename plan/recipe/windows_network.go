@@ -60,7 +60,7 @@ func (b *build) winPlaceholder() {
 	if n.Backend == VXLAN {
 		args.Type, args.VNI = "Overlay", 9999
 	}
-	after := []string{"require"}
+	after := append([]string{"require"}, b.wayIn()...)
 	for _, s := range b.specs {
 		if b.before[s.ID] { // a static address has to be kept; a feature may need its reboot
 			after = append(after, s.ID)
@@ -186,6 +186,7 @@ func (b *build) winNetwork() {
 		"flanneld_log_dir", "registered"}
 	ready := kinds.HNSNetworkReady{Name: b.networkName(), Type: "L2Bridge", Subnet: steps.Ref("registered.pod_cidr"),
 		Service: "flanneld", Log: log}
+	after = append(after, b.wayIn()...)
 	if n.Placeholder {
 		after = append(after, "placeholder")
 	}

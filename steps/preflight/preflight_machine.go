@@ -18,7 +18,8 @@ const (
 )
 
 // preflightChecks is the table of the checks, in their order.
-var preflightChecks = slices.Concat(machineChecks, windowsChecks, linuxChecks, networkChecks, neighbourChecks)
+var preflightChecks = slices.Concat(machineChecks, windowsChecks, sshChecks, linuxChecks, networkChecks,
+	neighbourChecks)
 
 // machineChecks are about the machine as such.
 var machineChecks = []preflightCheck{

@@ -134,6 +134,17 @@ var findableCases = []struct {
 			s.Adapters(ethernet("Ethernet", "192.0.2.10/24"), host.Adapter{Name: "vEthernet (flannel.4096)",
 				Addresses: []string{"10.244.3.1/24"}})
 		}, has: "10.100.0.0/16 of Storage overlaps that of the services"},
+	{id: "ssh-start", provoke: func(s *stepstest.Survey) {
+		s.Args.SSHPort, s.Args.Reboots = 22, true
+		s.Running("sshd") // its start type is manual
+	}, near: func(s *stepstest.Survey) {
+		s.Args.SSHPort, s.Args.Reboots = 22, true
+		s.Service("sshd", false) // not what answers
+	}, has: "the start type of service sshd is manual"},
+	{id: "ssh-start-later", provoke: func(s *stepstest.Survey) {
+		s.Args.SSHPort = 22
+		s.Running("sshd")
+	}, near: func(s *stepstest.Survey) { s.Running("sshd") }, has: "the start type of service sshd is manual"},
 	{id: "address-leased", provoke: func(s *stepstest.Survey) {
 		s.Adapters(host.Adapter{Name: "Ethernet", Addresses: []string{"192.0.2.10/24"}, Gateway: true, DHCP: true})
 	},

@@ -1,0 +1,33 @@
+package recipe_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"nodejoin/plan/recipe"
+	"nodejoin/steps"
+)
+
+// TestWayIn: the firewall admits SSH, on the port by which nodejoin came, before the first network of HNS
+// moves the machine's address to an adapter whose network Windows does not know.
+func TestWayIn(t *testing.T) {
+	for _, placeholder := range []bool{false, true} {
+		n := newNode(t, func(in *recipe.Input, _ string) { in.SSHPort, in.Network.Placeholder = 2222, placeholder })
+		i := slices.IndexFunc(n.specs, func(s steps.Spec) bool { return s.ID == "firewall_ssh" })
+		if i < 0 || !strings.Contains(string(n.specs[i].Args), `"name":"nodejoin-ssh"`) ||
+			!strings.Contains(string(n.specs[i].Args), `"ports":"2222"`) {
+			t.Fatalf("no rule for SSH: %+v", n.specs)
+		}
+		for _, s := range n.specs {
+			if (s.ID == "flanneld" || s.ID == "placeholder") && !slices.Contains(s.After, "firewall_ssh") {
+				t.Errorf("%s does not come after firewall_ssh: %v", s.ID, s.After)
+			}
+		}
+	}
+	for _, s := range newNode(t).specs { // nodejoin runs on the machine
+		if s.ID == "firewall_ssh" {
+			t.Error("a rule for SSH on a machine that is not reached by it")
+		}
+	}
+}
