@@ -111,6 +111,12 @@ func TestKnownIssues(t *testing.T) {
 	if have := KnownIssues("10.0.26100", "vxlan"); len(have) != 1 || have[0].Source == "" {
 		t.Errorf("have %+v", have)
 	}
+	if _, broken := Updates("vxlan"); broken["10.0.26100.0-6898"] == "" || broken["10.0.20348.2582-2654"] == "" {
+		t.Errorf("updates of an overlay: %v", broken)
+	}
+	if _, broken := Updates("host-gw"); broken["10.0.26100.0-6898"] != "" {
+		t.Errorf("updates of host-gw: %v", broken)
+	}
 	if have := KnownIssues("10.0.26100", "host-gw"); len(have) != 0 {
 		t.Errorf("have %+v", have)
 	}

@@ -161,15 +161,16 @@ func KnownIssues(build, backend string) []KnownIssue {
 }
 
 // Updates returns what a pod network requires of a machine's updates: the lowest revision of a build, and
-// what is wrong with single ones ("10.0.20348.2582"). The backend is flannel's, "" = another network.
+// what is wrong with others ("10.0.20348.2582-2654", both included). The backend is flannel's, "" = another
+// network. A defect that no update is known to end says nothing of a machine.
 func Updates(backend string) (lowest map[string]int, broken map[string]string) {
 	lowest, broken = map[string]int{}, map[string]string{}
 	if row := featureRows[Overlay]; backend == "vxlan" && row.revision > 0 {
 		lowest[fmt.Sprintf("10.0.%d", row.since)] = row.revision
 	}
 	for _, k := range knownIssues {
-		if k.From > 0 && (k.Network == "" || k.Network == backend) {
-			broken[fmt.Sprintf("10.0.%d.%d", k.Build, k.From)] = k.What + " (" + k.Source + ")"
+		if k.Fixed > 0 && (k.Network == "" || k.Network == backend) {
+			broken[fmt.Sprintf("10.0.%d.%d-%d", k.Build, k.From, k.Fixed-1)] = k.What + " (" + k.Source + ")"
 		}
 	}
 	return lowest, broken

@@ -107,7 +107,7 @@ func (b *build) winPrepare() {
 // OpenSSH on Windows Server 2025 is not for public networks. A rule of the plan for SSH stands instead.
 func (b *build) winWayIn() {
 	if b.in.SSHPort != 0 && b.in.Network.Kind == "flannel" && b.wayIn() == nil {
-		b.winFirewall("firewall_ssh", wayInRule, "SSH, for nodejoin", "tcp", fmt.Sprint(b.in.SSHPort))
+		b.winFirewall(steps.WayInStep, wayInRule, "SSH, for nodejoin", "tcp", fmt.Sprint(b.in.SSHPort))
 	}
 }
 

@@ -96,7 +96,7 @@ func (x *Executor) newRemoval(req Request, values map[string]string) (*removal, 
 		c := x.record.Claims[key]
 		ours := len(c.Plans) == 1 && c.Plans[0] == req.Plan || c.Old() && old
 		switch {
-		case record.Own(x.facts, key) || !ours || x.needed(key, made):
+		case record.Own(x.facts, key) || !ours || x.needed(key, made) || c.Step == steps.WayInStep:
 		case c.Keep:
 			m.forget = append(m.forget, key)
 		default:

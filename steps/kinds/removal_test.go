@@ -72,6 +72,28 @@ func TestRemovalOfPlans(t *testing.T) {
 	}
 }
 
+// TestWayInStays: the rule by which SSH stays open goes with a leave only: a run on the machine itself
+// has no step for it, and must not close the way for the next run from elsewhere.
+func TestWayInStays(t *testing.T) {
+	h := stepstest.OpenHost(t, "windows")
+	rule := stepstest.Spec("firewall_rule", steps.WayInStep, &kinds.FirewallRule{FirewallRule: host.FirewallRule{
+		Name: "nodejoin-ssh", Direction: "in", Action: "allow", Protocol: "tcp", Ports: "22", Enabled: true}})
+	for _, list := range [][]steps.Spec{{rule, value("a", 1)}, {value("a", 1)}} {
+		r, err := stepstest.Plan(t.Context(), h, stepstest.Memory{}, "p", list)
+		stepstest.Must(t, err)
+		if r.Removals.Pending() > 0 {
+			t.Errorf("%+v", r.Removals)
+		}
+	}
+	if _, err := h.FirewallRule(t.Context(), "nodejoin-ssh"); err != nil {
+		t.Error(err)
+	}
+	stepstest.Must(t, left(t, h))
+	if _, err := h.FirewallRule(t.Context(), "nodejoin-ssh"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after leave: %v", err)
+	}
+}
+
 func value(name string, n uint64) steps.Spec {
 	return stepstest.Spec("registry", name, &kinds.Registry{Key: `HKLM\SOFTWARE\Test`, Name: name,
 		RegistryValue: host.RegistryValue{Type: "dword", Number: n}})

@@ -29,7 +29,7 @@ type Preflight struct {
 	Arch         string            `json:"arch,omitempty" doc:"\"amd64\" or \"arm64\"" choices:"amd64,arm64"`
 	MinBuild     string            `json:"min_build,omitempty" doc:"lowest Windows build, as 10.0.17763" os:"windows"`
 	MinRevisions map[string]int    `json:"min_revisions,omitempty" doc:"lowest update revision by build" os:"windows"`
-	BadRevisions map[string]string `json:"bad_revisions,omitempty" doc:"known fault by full build number" os:"windows"`
+	BadRevisions map[string]string `json:"bad_revisions,omitempty" doc:"fault by build, as 10.0.20348.2582-2654" os:"windows"`
 
 	Path    string `json:"path,omitempty" doc:"volume of min_free" path:"true" with:"min_free" why:"min_free is missing"`
 	MinFree string `json:"min_free,omitempty" doc:"space wanted on path's volume (default nodejoin's), as 2GiB"`
@@ -161,6 +161,11 @@ func (q *Preflight) valid() error {
 	}
 	if q.CA != "" && !steps.HasRef(q.CA) && len(host.Certificates([]byte(q.CA))) == 0 {
 		return steps.Invalid("ca has no certificate (PEM)")
+	}
+	for key := range q.BadRevisions {
+		if _, _, _, ok := splitRevisions(key); !ok {
+			return steps.Invalid("bad_revisions: %q is not written like 10.0.20348.2582 or 10.0.20348.2582-2654", key)
+		}
 	}
 	for _, p := range q.Ports {
 		if _, _, ok := splitPort(p); !ok {

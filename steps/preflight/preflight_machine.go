@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -214,10 +215,28 @@ func updateBroken(ctx context.Context, s *survey) ([]observed, error) {
 	if err != nil {
 		return nil, err
 	}
-	if what, bad := s.q.BadRevisions[build+"."+strconv.Itoa(have)]; bad {
-		return found("install a later cumulative update", "the machine's build is %s.%d: %s", build, have, what)
+	for _, key := range slices.Sorted(maps.Keys(s.q.BadRevisions)) {
+		if of, first, last, ok := splitRevisions(key); ok && of == build && first <= have && have <= last {
+			return found("install a later cumulative update", "the machine's build is %s.%d: %s", build, have,
+				s.q.BadRevisions[key])
+		}
 	}
 	return nil, nil
+}
+
+// splitRevisions reads "10.0.20348.2582" or "10.0.20348.2582-2654", both ends included.
+func splitRevisions(key string) (build string, first, last int, ok bool) {
+	i := strings.LastIndex(key, ".")
+	if i < 0 {
+		return "", 0, 0, false
+	}
+	from, to, isRange := strings.Cut(key[i+1:], "-")
+	if !isRange {
+		to = from
+	}
+	first, err := strconv.Atoi(from)
+	last, err2 := strconv.Atoi(to)
+	return key[:i], first, last, err == nil && err2 == nil && first <= last
 }
 
 // pendingReboot reads the three places where Windows notes a pending reboot: servicing, Windows Update, and

@@ -304,6 +304,21 @@ func TestPreflightInOrder(t *testing.T) {
 	}
 }
 
+// TestPreflightRevisions: a fault that updates brought and ended is known by its range.
+func TestPreflightRevisions(t *testing.T) {
+	for revision, broken := range map[uint64]bool{2581: false, 2582: true, 2600: true, 2654: true, 2655: false} {
+		s := stepstest.NewSurvey(t)
+		s.Args.BadRevisions = map[string]string{"10.0.20348.2582-2654": "it breaks HNS", "10.0.26100.0-6898": "no overlay"}
+		s.Number(stepstest.VersionKey, "UBR", revision)
+		list, _ := s.Findings()
+		if slices.ContainsFunc(list, func(f steps.Finding) bool {
+			return f.ID == "update-broken" && strings.Contains(f.Seen, "it breaks HNS")
+		}) != broken {
+			t.Errorf("revision %d: %+v", revision, list)
+		}
+	}
+}
+
 // TestPreflightFamilies: the networks of IPv6 are kept apart from the machine's, too.
 func TestPreflightFamilies(t *testing.T) {
 	for address, told := range map[string]string{
@@ -515,6 +530,7 @@ func TestDefenderOfRuntime(t *testing.T) {
 
 func TestPreflightArguments(t *testing.T) {
 	for _, args := range []preflight.Preflight{{MinBuild: "ten"}, {MinFree: "much"}, {Ports: []string{"10250"}},
+		{BadRevisions: map[string]string{"10.0.20348.9-2": "x"}},
 		{Ports: []string{"tcp/0"}}, {CA: "x"}, {Proxies: []string{"http://proxy.example:3128"}}} {
 		s := stepstest.NewSurvey(t)
 		s.Args = args
