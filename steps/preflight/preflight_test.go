@@ -312,7 +312,7 @@ func TestPreflightRevisions(t *testing.T) {
 		s.Number(stepstest.VersionKey, "UBR", revision)
 		list, _ := s.Findings()
 		if slices.ContainsFunc(list, func(f steps.Finding) bool {
-			return f.ID == "update-broken" && strings.Contains(f.Seen, "it breaks HNS")
+			return f.ID == "update-broken" && strings.Contains(f.Observed, "it breaks HNS")
 		}) != broken {
 			t.Errorf("revision %d: %+v", revision, list)
 		}
