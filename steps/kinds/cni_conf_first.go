@@ -57,7 +57,7 @@ func (f *CNIConfFirst) Apply(ctx context.Context, h host.Host, e *steps.Env, c s
 // Before lists what is read before Path: files with an extension that libcni knows,
 // sorted by name, case counting (containernetworking/cni libcni/api.go, ConfFiles;
 // containerd/go-cni opts.go, loadFromConfDir).
-func (f *CNIConfFirst) Before(ctx context.Context, r host.Reader, os string) ([]string, error) {
+func (f *CNIConfFirst) Before(ctx context.Context, r host.FilesReader, os string) ([]string, error) {
 	dir, own := host.Dir(os, f.Path), host.Base(os, f.Path)
 	entries, err := r.List(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -44,7 +44,7 @@ func (f *Feature) Check(ctx context.Context, r host.Reader, _ *steps.Env) (steps
 // featureReason is what of a feature takes effect at the next boot.
 func featureReason(name string) string { return "the feature " + name }
 
-func (f *Feature) state(ctx context.Context, r host.Reader) (host.FeatureState, error) {
+func (f *Feature) state(ctx context.Context, r host.SystemReader) (host.FeatureState, error) {
 	state, err := r.Feature(ctx, f.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", &steps.Error{Code: steps.CodeInvalid, Summary: "unknown feature",

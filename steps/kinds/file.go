@@ -147,7 +147,7 @@ func (f *File) noteSecret(ctx context.Context, h host.Host, e *steps.Env, secret
 	return e.Record.Save(ctx, h, e.Facts)
 }
 
-func (f *File) write(ctx context.Context, h host.Host, have *host.File) error {
+func (f *File) write(ctx context.Context, h host.Files, have *host.File) error {
 	switch {
 	case f.Absent:
 		return h.Remove(ctx, f.Path)

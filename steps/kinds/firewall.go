@@ -41,7 +41,7 @@ func (f *FirewallRule) Check(ctx context.Context, r host.Reader, e *steps.Env) (
 	return f.diff(have), nil
 }
 
-func (f *FirewallRule) read(ctx context.Context, r host.Reader) (*host.FirewallRule, error) {
+func (f *FirewallRule) read(ctx context.Context, r host.NetworkReader) (*host.FirewallRule, error) {
 	v, err := r.FirewallRule(ctx, f.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

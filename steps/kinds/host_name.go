@@ -127,7 +127,7 @@ func undoHostName(_ record.Key, claim record.Claim) (steps.Undoing, error) {
 }
 
 // namePending is the name that a machine is to have and has after a reboot only.
-func namePending(ctx context.Context, r host.Reader, want string) (bool, error) {
+func namePending(ctx context.Context, r host.SystemReader, want string) (bool, error) {
 	have, err := r.HostName(ctx)
 	return err == nil && strings.EqualFold(have.Next, want) && !strings.EqualFold(have.Now, want), err
 }

@@ -100,7 +100,7 @@ func (k *KubeadmJoin) failed(ctx context.Context, r host.Reader, code int) error
 }
 
 // preflight gives the failed checks that the log names, each as "Name: message".
-func (k *KubeadmJoin) preflight(ctx context.Context, r host.Reader) (checks []string, err error) {
+func (k *KubeadmJoin) preflight(ctx context.Context, r host.FilesReader) (checks []string, err error) {
 	rc, err := r.Open(ctx, k.Log)
 	if err != nil {
 		return nil, err

@@ -271,7 +271,7 @@ func createdFile(e *steps.Env, path string) bool {
 }
 
 // removeAll removes those of the files that are there.
-func removeAll(ctx context.Context, h host.Host, paths ...string) error {
+func removeAll(ctx context.Context, h host.Files, paths ...string) error {
 	var errs []error
 	for _, path := range paths {
 		there, err := host.Exists(ctx, h, path)

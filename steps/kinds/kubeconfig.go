@@ -223,7 +223,7 @@ func (k *Kubeconfig) validate() (renew time.Duration, err error) {
 
 // replaces adds what a new content of the file means for others: Services stop, and what
 // there is of Backup is renamed.
-func (k *Kubeconfig) replaces(ctx context.Context, r host.Reader, c *steps.Change) error {
+func (k *Kubeconfig) replaces(ctx context.Context, r host.FilesReader, c *steps.Change) error {
 	for _, s := range k.Services {
 		c.Touches = append(c.Touches, steps.Touch{Service: s})
 	}

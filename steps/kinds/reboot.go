@@ -153,7 +153,7 @@ func (b *Reboot) need(ctx context.Context, r host.Reader, e *steps.Env, noted []
 }
 
 // pendingFeatures are the reasons of those Features that are on only after a reboot.
-func (b *Reboot) pendingFeatures(ctx context.Context, r host.Reader) (why []string, err error) {
+func (b *Reboot) pendingFeatures(ctx context.Context, r host.SystemReader) (why []string, err error) {
 	for _, name := range b.Features {
 		state, err := r.Feature(ctx, name)
 		if err != nil {
@@ -176,7 +176,7 @@ func isNewName(why string) bool { return strings.HasPrefix(why, newName) }
 // othersReboot asks in the places where Windows notes that it wants a reboot itself:
 // servicing, Windows Update, and the name of the machine. Files to be renamed at the
 // next boot are noted by many programs for no need of their own, and do not count.
-func othersReboot(ctx context.Context, r host.Reader) ([]string, error) {
+func othersReboot(ctx context.Context, r host.RegistryReader) ([]string, error) {
 	out, err := host.ServicingWaits(ctx, r)
 	if errors.Is(err, host.ErrUnsupported) {
 		return nil, nil

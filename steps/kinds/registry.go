@@ -71,7 +71,7 @@ func (g *Registry) Check(ctx context.Context, r host.Reader, e *steps.Env) (step
 	return c, nil
 }
 
-func (g *Registry) read(ctx context.Context, r host.Reader) (*host.RegistryValue, error) {
+func (g *Registry) read(ctx context.Context, r host.RegistryReader) (*host.RegistryValue, error) {
 	v, err := r.RegistryValue(ctx, g.Key, g.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -174,7 +174,7 @@ func (g *Registry) key() record.Key { return record.RegistryValueKey(g.Key, g.Na
 
 // missingKeys are claims of a key and those above it that are not there, the outermost
 // first: a value that is written makes them.
-func missingKeys(ctx context.Context, r host.Reader, key string) ([]record.New, error) {
+func missingKeys(ctx context.Context, r host.RegistryReader, key string) ([]record.New, error) {
 	var out []record.New
 	for ; strings.Contains(key, `\`); key = key[:strings.LastIndex(key, `\`)] {
 		_, _, err := r.RegistryNames(ctx, key)

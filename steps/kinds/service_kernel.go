@@ -74,7 +74,7 @@ func (s *Service) claimKernel(ctx context.Context, r host.Reader, e *steps.Env) 
 }
 
 // interfaces is the interface with this name, if there is one.
-func interfaces(ctx context.Context, r host.Reader, name string) ([]string, error) {
+func interfaces(ctx context.Context, r host.KernelReader, name string) ([]string, error) {
 	all, err := r.Interfaces(ctx)
 	if !slices.Contains(all, name) || err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func interfaces(ctx context.Context, r host.Reader, name string) ([]string, erro
 }
 
 // chainsWith are chains whose name begins so, without those named in but.
-func chainsWith(ctx context.Context, r host.Reader, prefix string, but []string) ([]host.FilterChain, error) {
+func chainsWith(ctx context.Context, r host.KernelReader, prefix string, but []string) ([]host.FilterChain, error) {
 	all, err := r.FilterChains(ctx)
 	return slices.DeleteFunc(all, func(c host.FilterChain) bool {
 		return !strings.HasPrefix(c.Name, prefix) || slices.Contains(but, c.String())
@@ -92,7 +92,7 @@ func chainsWith(ctx context.Context, r host.Reader, prefix string, but []string)
 
 // tablesNamed are the tables of nftables with this name, of all families, without those
 // named in but.
-func tablesNamed(ctx context.Context, r host.Reader, name string, but []string) ([]host.FilterTable, error) {
+func tablesNamed(ctx context.Context, r host.KernelReader, name string, but []string) ([]host.FilterTable, error) {
 	all, err := r.FilterTables(ctx)
 	return slices.DeleteFunc(all, func(t host.FilterTable) bool {
 		return t.Name != name ||
@@ -102,7 +102,7 @@ func tablesNamed(ctx context.Context, r host.Reader, name string, but []string) 
 
 // routesInto are the routes over other machines into parts of a network, without those in
 // but.
-func routesInto(ctx context.Context, r host.Reader, network string, but []string) ([]host.Route, error) {
+func routesInto(ctx context.Context, r host.NetworkReader, network string, but []string) ([]host.Route, error) {
 	whole, err := netip.ParsePrefix(network)
 	if err != nil {
 		return nil, steps.Invalid("%q is not a network", network)
@@ -116,7 +116,7 @@ func routesInto(ctx context.Context, r host.Reader, network string, but []string
 }
 
 // namespacesWith are network namespaces whose name begins so, without those in but.
-func namespacesWith(ctx context.Context, r host.Reader, prefix string, but []string) ([]string, error) {
+func namespacesWith(ctx context.Context, r host.FilesReader, prefix string, but []string) ([]string, error) {
 	list, err := r.List(ctx, netnsDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil

@@ -59,7 +59,7 @@ func (s *Service) validateParameters(os string) error {
 
 // parameterDiffs compares; parameters of other names are left alone. With absent
 // nothing is there yet, and nothing is asked.
-func (s *Service) parameterDiffs(ctx context.Context, r host.Reader, absent bool) ([]steps.Diff, error) {
+func (s *Service) parameterDiffs(ctx context.Context, r host.RegistryReader, absent bool) ([]steps.Diff, error) {
 	var out []steps.Diff
 	for _, p := range s.Parameters {
 		g := p.registry(s.Name)

@@ -109,7 +109,7 @@ func (d *download) Close() error { return d.r.Close() }
 
 // discard removes files that an abandoned transfer may have left, even after ctx
 // has ended. What cannot be removed is taken over by the next try.
-func discard(ctx context.Context, h host.Host, paths ...string) {
+func discard(ctx context.Context, h host.Files, paths ...string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	for _, p := range paths {
@@ -132,7 +132,7 @@ func stopUsers(ctx context.Context, h host.Host, e *steps.Env, names []string) e
 }
 
 // moveIn renames a verified file to its place.
-func moveIn(ctx context.Context, h host.Host, from, to string) error {
+func moveIn(ctx context.Context, h host.Files, from, to string) error {
 	err := h.Rename(ctx, from, to)
 	if errors.Is(err, host.ErrBusy) {
 		return &steps.Error{Code: steps.CodeFailed, Summary: "the program is running",
