@@ -39,7 +39,8 @@ func TestGivenByAMachine(t *testing.T) {
 			"tenant.node-restriction.kubernetes.io/x": "y",
 			"node.kubernetes.io/size":                 "big"},
 		Notes: map[string]string{kube.LabelsOf: `{"zone":"a",` +
-			`"node-role.kubernetes.io/control-plane":"","tenant.node-restriction.kubernetes.io/x":"y","node.kubernetes.io/size":"big"}`},
+			`"node-role.kubernetes.io/control-plane":"",` +
+			`"tenant.node-restriction.kubernetes.io/x":"y","node.kubernetes.io/size":"big"}`},
 	}
 	node := kube.Node{Name: "n1", Taints: []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}},
 		Annotations: map[string]string{kube.TaintsOf: `[{"key":"os","value":"windows","effect":"NoSchedule"}]`}}

@@ -70,7 +70,7 @@ func cutLog(path string, most int64) (cut bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }()
 	fi, err := in.Stat()
 	if err != nil || !fi.Mode().IsRegular() || fi.Size() <= most {
 		return false, err

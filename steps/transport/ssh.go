@@ -260,7 +260,7 @@ func (s *sshConn) crashed() string {
 	if err != nil {
 		return ""
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	b, err := io.ReadAll(io.LimitReader(f, tailSize)) // the reason is at the beginning
 	if err != nil || len(b) == 0 {
 		return ""

@@ -93,7 +93,7 @@ func OfMethod(method string, wait time.Duration) Bound {
 	return brief(time.Minute)
 }
 
-// ErrOversized: a message holds more values than its bound, or deeper ones.
+// ErrOversized says that a message holds more values than its bound, or deeper ones.
 var ErrOversized = errors.New("message holds too much")
 
 // Holds reports with an error that a JSON text holds more values than most, or deeper ones than any message
