@@ -10,7 +10,8 @@ import (
 
 // kubeconfig does in a copy of the example what its program does in place.
 func kubeconfig(ctx context.Context, dir string) error {
-	cluster, err := sandbox.OpenCluster(filepath.Join(dir, ".sandbox", "cluster"), "")
+	cluster, err := sandbox.OpenCluster(context.Background(), sandbox.ClusterConfig{Dir: filepath.Join(dir,
+		".sandbox", "cluster")})
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func newResumed(t *testing.T, flags ...string) *resumed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := sandbox.Open(sandbox.Config{Path: t.TempDir()})
+	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +349,7 @@ func TestResumeSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, goos := range []string{"windows", "linux"} {
-		h, err := sandbox.Open(sandbox.Config{Path: t.TempDir(), OS: goos})
+		h, err := sandbox.Open(t.Context(), sandbox.Config{Path: t.TempDir(), OS: goos})
 		if err != nil {
 			t.Fatal(err)
 		}

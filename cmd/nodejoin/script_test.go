@@ -238,7 +238,7 @@ func cmdDrift(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: drift FOLDER CLUSTER stop|restart|repoint|unrule|unnetwork|untaint|unnode NAME")
 	}
 	ctx, name := context.Background(), args[3]
-	h, err := sandbox.Open(sandbox.Config{Path: ts.MkAbs(args[0]), ClusterDir: ts.MkAbs(args[1])})
+	h, err := sandbox.Open(context.Background(), sandbox.Config{Path: ts.MkAbs(args[0]), ClusterDir: ts.MkAbs(args[1])})
 	ts.Check(err)
 	switch args[2] {
 	case "stop":
@@ -254,7 +254,7 @@ func cmdDrift(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Check(h.StartService(ctx, d))
 		}
 	case "unnode":
-		k, err := sandbox.OpenCluster(ts.MkAbs(args[1]), "")
+		k, err := sandbox.OpenCluster(context.Background(), sandbox.ClusterConfig{Dir: ts.MkAbs(args[1])})
 		ts.Check(err)
 		n, err := k.Node(ctx, name)
 		ts.Check(err)
@@ -271,7 +271,7 @@ func cmdDrift(ts *testscript.TestScript, neg bool, args []string) {
 	case "unnetwork":
 		ts.Check(h.DeleteHNSNetwork(ctx, name))
 	case "untaint":
-		k, err := sandbox.OpenCluster(ts.MkAbs(args[1]), "")
+		k, err := sandbox.OpenCluster(context.Background(), sandbox.ClusterConfig{Dir: ts.MkAbs(args[1])})
 		ts.Check(err)
 		n, err := k.Node(ctx, name)
 		ts.Check(err)

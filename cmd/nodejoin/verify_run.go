@@ -20,7 +20,7 @@ import (
 func outside(p *plan.Compiled) func(context.Context, string) error {
 	if p.Cluster.Sandbox != "" {
 		return func(ctx context.Context, url string) error {
-			k, err := sandbox.OpenClusterConfig(ctx, sandbox.ClusterConfig{Dir: p.Cluster.Sandbox, PodCIDR: p.Cluster.PodCIDR})
+			k, err := sandbox.OpenCluster(ctx, sandbox.ClusterConfig{Dir: p.Cluster.Sandbox, PodCIDR: p.Cluster.PodCIDR})
 			if err != nil {
 				return err
 			}

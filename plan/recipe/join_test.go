@@ -17,7 +17,7 @@ import (
 // nodeKubeconfig is a kubeconfig of the node win-1 of the sandbox cluster in dir.
 func nodeKubeconfig(t *testing.T, dir string) string {
 	t.Helper()
-	cluster, err := sandbox.OpenCluster(dir, "")
+	cluster, err := sandbox.OpenCluster(t.Context(), sandbox.ClusterConfig{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

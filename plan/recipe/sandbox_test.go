@@ -51,7 +51,8 @@ func newNodeIn(t *testing.T, network recipe.Network, change ...func(in *recipe.I
 	t.Helper()
 	n := &node{dir: t.TempDir()}
 	var err error
-	if n.sandbox, err = sandbox.OpenCluster(filepath.Join(n.dir, "cluster"), "10.244.0.0/16"); err != nil {
+	if n.sandbox, err = sandbox.OpenCluster(t.Context(), sandbox.ClusterConfig{Dir: filepath.Join(n.dir, "cluster"),
+		PodCIDR: "10.244.0.0/16"}); err != nil {
 		t.Fatal(err)
 	}
 	n.cluster = n.sandbox
@@ -93,7 +94,8 @@ func newNodeIn(t *testing.T, network recipe.Network, change ...func(in *recipe.I
 
 func (n *node) machine(t *testing.T) *sandbox.Host {
 	t.Helper()
-	h, err := sandbox.Open(sandbox.Config{Path: filepath.Join(n.dir, "machine"), OS: "windows", Hostname: "WIN-1",
+	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: filepath.Join(n.dir, "machine"), OS: "windows",
+		Hostname:   "WIN-1",
 		ClusterDir: filepath.Join(n.dir, "cluster")})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -138,7 +139,7 @@ func (p *patient) nssm(values ...string) {
 // examine makes the machine, does to it what the case says, and looks.
 func (p *patient) examine() doctor.DiagnoseReply {
 	p.t.Helper()
-	h, err := sandbox.Open(p.config)
+	h, err := sandbox.Open(context.Background(), p.config)
 	stepstest.Must(p.t, err)
 	dir, ext := `C:\x\`, "-run.exe"
 	if p.config.OS == "linux" {

@@ -90,7 +90,7 @@ func TestExpiredToken(t *testing.T) {
 			return
 		}
 		// The token ends, and the cluster's controller removes it.
-		api, err := sandbox.OpenCluster(cluster.Sandbox, cluster.PodCIDR)
+		api, err := sandbox.OpenCluster(t.Context(), sandbox.ClusterConfig{Dir: cluster.Sandbox, PodCIDR: cluster.PodCIDR})
 		if err != nil {
 			t.Fatal(err)
 		}

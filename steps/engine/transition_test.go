@@ -252,7 +252,7 @@ func (w *world) write(d drawn) {
 	}
 	if d.old { // what counts is how the cluster was made
 		dir := filepath.Join(w.dir, ".sandbox", "cluster")
-		if _, err := sandbox.OpenClusterConfig(w.t.Context(),
+		if _, err := sandbox.OpenCluster(w.t.Context(),
 			sandbox.ClusterConfig{Dir: dir, Version: "v1.23.17"}); err != nil {
 			w.t.Fatal(err)
 		}
@@ -373,7 +373,7 @@ func pairOf(t *testing.T, a, b drawn) {
 	fresh := newWorld(t)
 	fresh.write(a)
 	node := fresh.compile().Nodes[0]
-	_, err := sandbox.Open(sandbox.Config{Path: node.Connection.Sandbox.Path, OS: node.OS,
+	_, err := sandbox.Open(t.Context(), sandbox.Config{Path: node.Connection.Sandbox.Path, OS: node.OS,
 		Build: node.Connection.Sandbox.Build,
 		IP:    node.Connection.Sandbox.IP, Hostname: "win-1"})
 	must("a machine", err)

@@ -153,7 +153,8 @@ func (w *world) session(c *plan.Compiled) *engine.Session {
 			}
 		},
 		Cluster: func(ctx context.Context) (kube.API, error) {
-			api, err := sandbox.OpenCluster(c.Cluster.Sandbox, c.Cluster.PodCIDR)
+			api, err := sandbox.OpenCluster(context.Background(), sandbox.ClusterConfig{Dir: c.Cluster.Sandbox,
+				PodCIDR: c.Cluster.PodCIDR})
 			if err != nil {
 				return nil, err
 			}
@@ -167,8 +168,9 @@ func (w *world) session(c *plan.Compiled) *engine.Session {
 				return nil, &transport.ConnectError{Reason: transport.ReasonUnreachable, Host: n.Name, Summary: "no answer"}
 			}
 			s := n.Connection.Sandbox
-			h, err := sandbox.Open(sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, Hostname: n.Name,
-				DataDir: n.DataDir, ClusterDir: s.ClusterDir, Broken: w.broken})
+			h, err := sandbox.Open(context.Background(), sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP,
+				Hostname: n.Name,
+				DataDir:  n.DataDir, ClusterDir: s.ClusterDir, Broken: w.broken})
 			if err != nil {
 				return nil, err
 			}

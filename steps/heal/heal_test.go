@@ -37,7 +37,7 @@ type machine struct {
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	h, err := sandbox.Open(sandbox.Config{Path: t.TempDir()})
+	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func TestReadTail(t *testing.T) {
-	h, err := sandbox.Open(sandbox.Config{Path: t.TempDir(), OS: "linux"})
+	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: t.TempDir(), OS: "linux"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -463,7 +463,7 @@ func TestPreviousStateIsKept(t *testing.T) {
 
 // Trouble with the machine is neither absence nor a wrong digest.
 func TestDiskFull(t *testing.T) {
-	h, err := sandbox.Open(sandbox.Config{Path: t.TempDir(), Capacity: 1 << 16})
+	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: t.TempDir(), Capacity: 1 << 16})
 	stepstest.Must(t, err)
 	big := []byte(strings.Repeat("x", 1<<17))
 	tgz := stepstest.Tarball(t, "x.exe", string(big))

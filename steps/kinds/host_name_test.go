@@ -27,7 +27,7 @@ func TestHostNameIsGivenBack(t *testing.T) {
 		{"linux", "came-1", "as it was before nodejoin"},
 	} {
 		t.Run(c.os, func(t *testing.T) {
-			h, err := sandbox.Open(sandbox.Config{Path: t.TempDir(), OS: c.os, Hostname: "came-1"})
+			h, err := sandbox.Open(t.Context(), sandbox.Config{Path: t.TempDir(), OS: c.os, Hostname: "came-1"})
 			stepstest.Must(t, err)
 			for _, name := range []string{"node-1", "node-2"} { // the first earlier name counts
 				stepstest.Applied(t, h, stepstest.Memory{}, named(name))
@@ -65,7 +65,7 @@ func TestHostNameIsGivenBack(t *testing.T) {
 // a domain, with what to do instead.
 func TestHostNameKept(t *testing.T) {
 	dir := t.TempDir()
-	h, err := sandbox.Open(sandbox.Config{Path: dir, Hostname: "WIN-1"})
+	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: dir, Hostname: "WIN-1"})
 	stepstest.Must(t, err)
 	if r := stepstest.Apply(t, h, stepstest.Memory{}, named("win-1")); r.Err != nil || r.Mutations > 0 {
 		t.Errorf("%d calls, %+v", r.Mutations, r.Err)

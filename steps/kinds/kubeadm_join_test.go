@@ -106,7 +106,8 @@ func TestKubeadmPreflight(t *testing.T) {
 
 // TestKubeadmFails: what is no preflight check is told from the end of kubeadm's log.
 func TestKubeadmFails(t *testing.T) {
-	h, err := sandbox.Open(sandbox.Config{Path: t.TempDir(), Broken: map[string]string{"kubeadm.exe": "exit 7"}})
+	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: t.TempDir(),
+		Broken: map[string]string{"kubeadm.exe": "exit 7"}})
 	stepstest.Must(t, err)
 	r := stepstest.Apply(t, h, nil, kubeadm(stepstest.TestCA(t)))
 	if r.Failed != "join" || r.Err.Summary != "kubeadm could not join the machine" || !strings.Contains(r.Err.Detail,

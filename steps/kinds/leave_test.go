@@ -37,7 +37,7 @@ func newMachine(t *testing.T, os string) *machine {
 	t.Helper()
 	m := &machine{dir: t.TempDir()}
 	var err error
-	m.Host, err = sandbox.Open(sandbox.Config{Path: m.dir, OS: os})
+	m.Host, err = sandbox.Open(t.Context(), sandbox.Config{Path: m.dir, OS: os})
 	stepstest.Must(t, err)
 	m.seed(t, os)
 	return m
@@ -49,7 +49,7 @@ func (m *machine) copy(t *testing.T, system string) *machine {
 	c := &machine{dir: t.TempDir(), boots: m.boots}
 	stepstest.Must(t, os.CopyFS(c.dir, os.DirFS(m.dir)))
 	var err error
-	c.Host, err = sandbox.Open(sandbox.Config{Path: c.dir, OS: system})
+	c.Host, err = sandbox.Open(t.Context(), sandbox.Config{Path: c.dir, OS: system})
 	stepstest.Must(t, err)
 	return c
 }

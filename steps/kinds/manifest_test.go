@@ -42,7 +42,7 @@ func runOnce(t *testing.T, k kube.API, m *kinds.Manifest) (changed bool, err err
 
 func manifestCluster(t *testing.T) *sandbox.Cluster {
 	t.Helper()
-	k, err := sandbox.OpenCluster(t.TempDir(), "")
+	k, err := sandbox.OpenCluster(t.Context(), sandbox.ClusterConfig{Dir: t.TempDir()})
 	stepstest.Must(t, err)
 	return k
 }

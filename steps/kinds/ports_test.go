@@ -15,7 +15,7 @@ import (
 // Ports that a program has are not taken from it, and the error says which.
 func TestReservedPortsInUse(t *testing.T) {
 	dir := t.TempDir()
-	h, err := sandbox.Open(sandbox.Config{Path: dir, OS: "windows"})
+	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: dir, OS: "windows"})
 	stepstest.Must(t, err)
 	stepstest.Must(t, os.WriteFile(filepath.Join(dir, ".sandbox", "quirks.json"),
 		[]byte(`{"listeners": [{"protocol": "tcp", "port": 30080}]}`), 0o600))

@@ -215,7 +215,7 @@ func TestFeatureUnknown(t *testing.T) {
 		t.Errorf("%+v", r.Err)
 	}
 	dir := t.TempDir()
-	box, err := sandbox.Open(sandbox.Config{Path: dir})
+	box, err := sandbox.Open(t.Context(), sandbox.Config{Path: dir})
 	stepstest.Must(t, err)
 	stepstest.Must(t, os.WriteFile(filepath.Join(dir, ".sandbox", "quirks.json"), []byte(`{"unasked":["Feature"]}`),
 		0o644))

@@ -304,7 +304,7 @@ type box struct {
 func openBox(t *testing.T, os string) *box {
 	t.Helper()
 	dir := t.TempDir()
-	h, err := sandbox.Open(sandbox.Config{Path: dir, OS: os, Hostname: "win-1"})
+	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: dir, OS: os, Hostname: "win-1"})
 	stepstest.Must(t, err)
 	return &box{h, dir}
 }

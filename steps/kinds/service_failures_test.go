@@ -33,7 +33,8 @@ func TestForeignServiceIsRefused(t *testing.T) {
 }
 
 func TestServiceThatEnds(t *testing.T) {
-	h, err := sandbox.Open(sandbox.Config{Path: t.TempDir(), Broken: map[string]string{"bad.exe": "exit 7"}})
+	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: t.TempDir(),
+		Broken: map[string]string{"bad.exe": "exit 7"}})
 	stepstest.Must(t, err)
 	stepstest.Put(t, h, `C:\k\bad.exe`, "x")
 	stepstest.Put(t, h, `C:\k\bad.log`, strings.Repeat("early\r\n", 5000)+"unknown flag: --nope\r\n")

@@ -104,7 +104,7 @@ func Spec(kind, id string, args any) steps.Spec {
 // OpenHost makes a fresh machine of the operating system.
 func OpenHost(t *testing.T, os string) host.Host {
 	t.Helper()
-	h, err := sandbox.Open(sandbox.Config{Path: t.TempDir(), OS: os})
+	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: t.TempDir(), OS: os})
 	Must(t, err)
 	return h
 }

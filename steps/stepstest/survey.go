@@ -1,6 +1,7 @@
 package stepstest
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -106,7 +107,7 @@ func (s *Survey) Adapters(list ...host.Adapter) { s.Quirks.Adapters = list }
 // Open opens the machine and changes it as the case says.
 func (s *Survey) Open() host.Host {
 	s.T.Helper()
-	h, err := sandbox.Open(s.Config)
+	h, err := sandbox.Open(context.Background(), s.Config)
 	Must(s.T, err)
 	for _, f := range s.then {
 		f(h)

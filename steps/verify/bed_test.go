@@ -41,7 +41,7 @@ func node(name, os, ip, subnet string, taints ...kube.Taint) kube.Node {
 func newBed(t *testing.T) *bed {
 	b := &bed{t: t, dir: t.TempDir()}
 	var err error
-	b.cluster, err = sandbox.OpenCluster(b.dir, "")
+	b.cluster, err = sandbox.OpenCluster(t.Context(), sandbox.ClusterConfig{Dir: b.dir})
 	must(t, err)
 	b.put(node("win-1", "windows", "192.0.2.11", "10.244.1.0/24", osTaint))
 	b.put(node("win-2", "windows", "192.0.2.12", "10.244.2.0/24", osTaint))

@@ -82,7 +82,7 @@ func Host(n plan.Node) (*sandbox.Host, error) { return openHost(context.Backgrou
 
 func openHost(ctx context.Context, n plan.Node) (*sandbox.Host, error) {
 	s := n.Connection.Sandbox
-	return sandbox.OpenContext(ctx, sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, IP6: s.IP6,
+	return sandbox.Open(ctx, sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, IP6: s.IP6,
 		Hostname: n.Name, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
 }
 
@@ -97,7 +97,7 @@ func Cluster(t testing.TB, c *plan.Compiled) *sandbox.Cluster {
 }
 
 func openCluster(ctx context.Context, c *plan.Compiled) (*sandbox.Cluster, error) {
-	return sandbox.OpenClusterConfig(ctx,
+	return sandbox.OpenCluster(ctx,
 		sandbox.ClusterConfig{Dir: c.Cluster.Sandbox, PodCIDR: c.Cluster.PodCIDR, Version: "v" + c.Cluster.Version})
 }
 

@@ -16,7 +16,8 @@ import (
 func main() {
 	log.SetFlags(0)
 	const dir = "examples/kubeconfig"
-	cluster, err := sandbox.OpenCluster(filepath.Join(dir, ".sandbox", "cluster"), "")
+	cluster, err := sandbox.OpenCluster(context.Background(), sandbox.ClusterConfig{Dir: filepath.Join(dir,
+		".sandbox", "cluster")})
 	check(err)
 	text, err := cluster.Kubeconfig(context.Background(), "win-1", "https://192.0.2.1:6443")
 	check(err)

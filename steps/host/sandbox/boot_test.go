@@ -10,7 +10,7 @@ func TestANewMachineWasUp(t *testing.T) {
 	dir, start := t.TempDir(), time.Now()
 	var boot time.Time
 	for range 2 {
-		h, err := Open(Config{Path: dir})
+		h, err := Open(t.Context(), Config{Path: dir})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -87,15 +87,9 @@ type account struct {
 	Roles []string `json:"roles"` // ClusterRoles bound to it
 }
 
-// OpenCluster opens the cluster in dir and makes it when it is missing; podCIDR ""
-// is 10.244.0.0/16.
-func OpenCluster(dir, podCIDR string) (*Cluster, error) {
-	return OpenClusterConfig(context.Background(), ClusterConfig{Dir: dir, PodCIDR: podCIDR})
-}
-
-// OpenClusterConfig is OpenCluster with all its settings. It waits for another
-// process that uses the cluster, until ctx ends.
-func OpenClusterConfig(ctx context.Context, c ClusterConfig) (*Cluster, error) {
+// OpenCluster opens a cluster and makes it if it is missing. It waits for another process
+// that uses the cluster, until ctx ends.
+func OpenCluster(ctx context.Context, c ClusterConfig) (*Cluster, error) {
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil || c.Dir == "" {
 		return nil, fmt.Errorf("sandbox cluster: folder %q: %w", c.Dir, errors.Join(err, fs.ErrInvalid))

@@ -18,7 +18,7 @@ func TestConformance(t *testing.T) {
 }
 
 func fixture(t *testing.T, os string) hosttest.Fixture {
-	h, err := Open(Config{Path: t.TempDir(), OS: os,
+	h, err := Open(t.Context(), Config{Path: t.TempDir(), OS: os,
 		Broken: map[string]string{"once.exe": "exit 3", "endless.exe": "hang"}})
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 // takes it.
 func crowded(t *testing.T) *Cluster {
 	t.Helper()
-	k, err := OpenCluster(t.TempDir(), "")
+	k, err := OpenCluster(t.Context(), ClusterConfig{Dir: t.TempDir()})
 	must(t, err)
 	k.state.large = 8 << 10
 	for i := 0; fileSize(k.state.journal) == 0; i++ {
@@ -212,7 +212,7 @@ func TestStateIsNotShared(t *testing.T) {
 		}
 		v.Strings[0], svc.Command[1], svc.DependsOn[0] = "changed", "changed", "changed"
 	}
-	k, err := OpenCluster(t.TempDir(), "")
+	k, err := OpenCluster(t.Context(), ClusterConfig{Dir: t.TempDir()})
 	must(t, err)
 	putNode(t, k, "n")
 	for range 2 {

@@ -101,7 +101,7 @@ func (h *Host) podSubnet(ctx context.Context, kubeconfig credential, node string
 	if h.cfg.ClusterDir == "" {
 		return netip.PrefixFrom(network.Masked().Addr(), max(24, network.Bits())), nil
 	}
-	cluster, err := OpenClusterConfig(ctx, ClusterConfig{Dir: h.cfg.ClusterDir})
+	cluster, err := OpenCluster(ctx, ClusterConfig{Dir: h.cfg.ClusterDir})
 	if err != nil {
 		return netip.Prefix{}, err
 	}

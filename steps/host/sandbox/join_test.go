@@ -24,7 +24,7 @@ func open(t *testing.T, c Config) *Host {
 	if c.Path == "" {
 		c.Path = filepath.Join(t.TempDir(), "win-1")
 	}
-	h, err := Open(c)
+	h, err := Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func node(t *testing.T, clusterDir string) *Host {
 func TestJoin(t *testing.T) {
 	ctx := t.Context()
 	dir := filepath.Join(t.TempDir(), "cluster")
-	c, err := OpenCluster(dir, "")
+	c, err := OpenCluster(t.Context(), ClusterConfig{Dir: dir})
 	must(t, err)
 	info, err := c.Info(ctx)
 	must(t, err)
@@ -211,7 +211,7 @@ func TestBroken(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	ctx := context.Background()
-	c, err := OpenCluster(t.TempDir(), "10.1.0.0/16")
+	c, err := OpenCluster(t.Context(), ClusterConfig{Dir: t.TempDir(), PodCIDR: "10.1.0.0/16"})
 	must(t, err)
 	live, err := c.MintToken(ctx, "n", time.Minute)
 	must(t, err)

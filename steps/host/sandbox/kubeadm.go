@@ -112,7 +112,7 @@ func (h *Host) clusterDNS(ctx context.Context) (string, error) {
 	if h.cfg.ClusterDir == "" {
 		return ip, nil
 	}
-	cluster, err := OpenClusterConfig(ctx, ClusterConfig{Dir: h.cfg.ClusterDir})
+	cluster, err := OpenCluster(ctx, ClusterConfig{Dir: h.cfg.ClusterDir})
 	if err != nil {
 		return "", err
 	}
@@ -153,7 +153,7 @@ func (h *Host) joinable(ctx context.Context, c joinConfig, found credential) err
 	if h.cfg.ClusterDir == "" {
 		return nil
 	}
-	cluster, err := OpenClusterConfig(ctx, ClusterConfig{Dir: h.cfg.ClusterDir})
+	cluster, err := OpenCluster(ctx, ClusterConfig{Dir: h.cfg.ClusterDir})
 	if err != nil {
 		return err
 	}

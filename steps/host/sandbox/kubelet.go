@@ -129,7 +129,7 @@ func (h *Host) launchKubelet(ctx context.Context, s *state, p program) error {
 	if err != nil || h.cfg.ClusterDir == "" {
 		return err
 	}
-	cluster, err := OpenClusterConfig(ctx, ClusterConfig{Dir: h.cfg.ClusterDir})
+	cluster, err := OpenCluster(ctx, ClusterConfig{Dir: h.cfg.ClusterDir})
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (h *Host) bootstrap(ctx context.Context, boot credential, node string) (joi
 		cert, key, err := self.nodeCertificate(node)
 		return joined{cert, key}, err
 	}
-	cluster, err := OpenClusterConfig(ctx, ClusterConfig{Dir: h.cfg.ClusterDir})
+	cluster, err := OpenCluster(ctx, ClusterConfig{Dir: h.cfg.ClusterDir})
 	if err != nil {
 		return joined{}, err
 	}

@@ -18,11 +18,11 @@ func TestOpenWaitsNoLongerThanItsContext(t *testing.T) {
 	dir := t.TempDir()
 	for path, open := range map[string]func(ctx context.Context) error{
 		filepath.Join(dir, "machine", stateDir, "lock"): func(ctx context.Context) error {
-			_, err := OpenContext(ctx, Config{Path: filepath.Join(dir, "machine")})
+			_, err := Open(ctx, Config{Path: filepath.Join(dir, "machine")})
 			return err
 		},
 		filepath.Join(dir, "cluster", "cluster.lock"): func(ctx context.Context) error {
-			_, err := OpenClusterConfig(ctx, ClusterConfig{Dir: filepath.Join(dir, "cluster")})
+			_, err := OpenCluster(ctx, ClusterConfig{Dir: filepath.Join(dir, "cluster")})
 			return err
 		},
 	} {

@@ -231,7 +231,7 @@ func (h *Host) withdraw(ctx context.Context, svc *service) error {
 	if !ok || p.name != kubelet || h.cfg.ClusterDir == "" {
 		return nil
 	}
-	c, err := OpenClusterConfig(ctx, ClusterConfig{Dir: h.cfg.ClusterDir})
+	c, err := OpenCluster(ctx, ClusterConfig{Dir: h.cfg.ClusterDir})
 	if err != nil {
 		return err
 	}

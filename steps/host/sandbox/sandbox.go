@@ -53,12 +53,9 @@ type Host struct {
 
 var _ host.Host = (*Host)(nil)
 
-// Open is OpenContext without an end to its context.
-func Open(c Config) (*Host, error) { return OpenContext(context.Background(), c) }
-
-// OpenContext opens the machine below c.Path and makes it when it is missing. It
-// waits for another process that uses it, until ctx ends.
-func OpenContext(ctx context.Context, c Config) (*Host, error) {
+// Open opens the machine below c.Path and makes it if it is missing. It waits for another
+// process that uses it, until ctx ends.
+func Open(ctx context.Context, c Config) (*Host, error) {
 	if c.Path == "" {
 		return nil, errors.New("sandbox: no path")
 	}

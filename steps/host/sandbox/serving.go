@@ -91,7 +91,7 @@ func (k *Cluster) ApproveRequest(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	h, err := OpenContext(ctx, q.Machine)
+	h, err := Open(ctx, q.Machine)
 	if err != nil {
 		return err
 	}

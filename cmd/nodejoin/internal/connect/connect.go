@@ -40,7 +40,7 @@ func Hosts(emit func(event.Event)) func(context.Context, plan.Node) (transport.C
 		switch n.Connection.Type {
 		case "sandbox":
 			s := n.Connection.Sandbox
-			h, err := sandbox.OpenContext(ctx, sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, IP6: s.IP6,
+			h, err := sandbox.Open(ctx, sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP, IP6: s.IP6,
 				Hostname: n.Name, Capacity: s.Capacity, DataDir: n.DataDir, ClusterDir: s.ClusterDir})
 			if err != nil {
 				return nil, sandboxError(ctx, "the sandbox cannot be used", s.Path, err)
@@ -82,7 +82,7 @@ func Cluster(p *plan.Compiled) func(context.Context) (kube.API, error) {
 			return nil, fmt.Errorf("the plan has steps for a cluster, but no cluster block")
 		case c.Sandbox != "":
 			// A simulated control plane has the version in the plan, even if that changes.
-			k, err := sandbox.OpenClusterConfig(ctx, sandbox.ClusterConfig{Dir: c.Sandbox, PodCIDR: c.PodCIDR, DNSIP: c.DNSIP,
+			k, err := sandbox.OpenCluster(ctx, sandbox.ClusterConfig{Dir: c.Sandbox, PodCIDR: c.PodCIDR, DNSIP: c.DNSIP,
 				Version: "v" + cmp.Or(c.ServerVersion, c.Version)})
 			if err == nil && c.ServerVersion != "" {
 				err = k.Upgrade(ctx, "v"+c.ServerVersion)
