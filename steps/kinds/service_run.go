@@ -94,7 +94,8 @@ func startAgain(ctx context.Context, h host.Host, e *steps.Env, name string) err
 
 // awaitState polls until the service is in one of states; one that the manager is
 // about to start again has ended, and is not waited for.
-func awaitState(ctx context.Context, r host.ServicesReader, name string, states ...host.ServiceState) (host.Service, error) {
+func awaitState(ctx context.Context, r host.ServicesReader, name string, states ...host.ServiceState) (
+	host.Service, error) {
 	var svc host.Service
 	err := wait.Until(ctx, lookMost, func() (done bool, err error) {
 		svc, err = r.Service(ctx, name)
