@@ -294,6 +294,9 @@ func writeCompiled(b *strings.Builder, out *plan.Compiled, recipe bool) {
 			b.WriteByte('\n')
 			if s.Source != n.Source {
 				fmt.Fprintf(b, "        %s %q %s\n", s.Source, s.Title, s.Args)
+				if s.Keep {
+					fmt.Fprintf(b, "        keep\n")
+				}
 				if s.Retries != 0 {
 					fmt.Fprintf(b, "        retries %d\n", s.Retries)
 				}

@@ -163,6 +163,7 @@ var StepAttrs = []eval.Attr{
 	{Name: "when", Typ: cty.Bool, Doc: "false leaves the step out"},
 	{Name: "timeout", Typ: cty.String, Doc: "bound of one apply with its verification"},
 	{Name: "retries", Typ: cty.Number, Doc: "further tries after a failure, at most 10"},
+	{Name: "keep", Typ: cty.Bool, Doc: "what the step made stays on the machine when the plan no longer has the step"},
 }
 
 // Root returns the spec of a block of a plan file.

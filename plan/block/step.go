@@ -175,7 +175,8 @@ func stepInstance(sc *eval.Scope, b *StepBlock, m *Machine, ctx *hcl.EvalContext
 	}
 	a := &Step{Section: s, Kind: b.Kind, After: s.Strs("after"), Before: s.Strs("before")}
 	a.Out = steps.Spec{ID: id, Kind: b.Kind.Name, Source: sc.Files.Place(b.Block.DefRange),
-		Timeout: s.Duration("timeout", time.Second, 24*time.Hour, 0), Retries: int(s.Int("retries", 0, 10, 0))}
+		Timeout: s.Duration("timeout", time.Second, 24*time.Hour, 0), Retries: int(s.Int("retries", 0, 10, 0)),
+		Keep: s.Bool("keep")}
 	a.Args = kindArgs(b, m, s, ctx)
 	a.Value = b.Kind.step(a.Args)
 	if s.OK {
