@@ -58,7 +58,7 @@ func (f *File) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Ch
 		return c, nil
 	}
 	c := f.diff(have, e.Facts.OS)
-	if e.Record.Secret(e.Facts.OS, f.Path) {
+	if have != nil && f.closed(e, have) {
 		c = c.HideDiff("content")
 	}
 	if have != nil {
@@ -99,12 +99,21 @@ func (f *File) diff(have *host.File, os string) steps.Change {
 	return c
 }
 
-// contentDiff shows what differs, but nothing of a file that either side keeps private: the plan's content is
-// sensitive, or the file is, or becomes, closed to others. Of the rest it hides what looks like a secret.
+// closed reports whether the content that the file has on the host must not be shown: the file is closed to others, or
+// becomes so, and nodejoin has not written it. What nodejoin wrote stands in the plan for all to read, unless it came
+// from a sensitive value; a plan that no longer says so does not make that public.
+func (f *File) closed(e *steps.Env, have *host.File) bool {
+	c, ours := e.Record.Lookup(record.File.Of(f.Path))
+	private := have.Access == host.AccessPrivate || f.Access == host.AccessPrivate
+	return e.Record.Secret(e.Facts.OS, f.Path) || private && (!ours || c.Undone)
+}
+
+// contentDiff shows what differs, but nothing of a content that the plan keeps private, and of others it hides what
+// looks like a secret. What the host keeps private Check hides.
 func (f *File) contentDiff(have *host.File) steps.Diff {
 	hidden := steps.Diff{Name: "content", Sensitive: true}
 	switch {
-	case f.Sensitive, f.Access == host.AccessPrivate, have.Access == host.AccessPrivate:
+	case f.Sensitive:
 		return hidden
 	case !have.Truncated && utf8.Valid(have.Content) && utf8.ValidString(f.Content):
 		d := steps.Diff{Name: "content", Have: steps.Redact(string(have.Content), nil),

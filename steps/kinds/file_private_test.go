@@ -34,6 +34,11 @@ func TestPrivateContentIsNotShown(t *testing.T) {
 				stepstest.Put(t, h, path, "token of somebody: "+secret)
 				stepstest.Must(t, h.SetAccess(t.Context(), path, host.AccessPrivate))
 			}, kinds.File{Content: "a"}, ""},
+			"ours, closed by its folder": {func(t *testing.T, h host.Host) {
+				stepstest.Applied(t, h, nil, file(kinds.File{Content: "ours"}))
+				stepstest.Put(t, h, path, "altered")
+				stepstest.Must(t, h.SetAccess(t.Context(), path, host.AccessPrivate))
+			}, kinds.File{Content: "ours"}, "altered"},
 			"private in the plan": {func(t *testing.T, h host.Host) { stepstest.Put(t, h, path, secret) },
 				kinds.File{Content: "a", Access: host.AccessPrivate}, ""},
 			"sensitive before": {func(t *testing.T, h host.Host) {
