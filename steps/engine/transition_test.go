@@ -196,8 +196,8 @@ func (d drawn) text(t testing.TB, mirror string) string {
 	}
 	var list strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(artifacts)) {
-		version := map[string]string{"cni_plugins": "  version = \"1.9.1\"\n", "nssm": "  version = \"2.24.0\"\n"}[name]
-		fmt.Fprintf(&list, "artifact %q {\n%s  sha256 = %q\n}\n", name, version,
+		line := map[string]string{"cni_plugins": "  version = \"1.9.1\"\n", "nssm": "  version = \"2.24.0\"\n"}[name]
+		fmt.Fprintf(&list, "artifact %q {\n%s  sha256 = %q\n}\n", name, line,
 			sha256File(t, filepath.Join(mirror, artifacts[name])))
 	}
 	return fmt.Sprintf(`cluster "demo" {

@@ -256,7 +256,8 @@ func (p *HTTPReady) gate() readiness {
 	if want == 0 {
 		want = statusOK
 	}
-	return readiness{what: fmt.Sprintf("%s answers with status %d", p.URL, want), restarts: true, service: p.Service, log: p.Log,
+	return readiness{what: fmt.Sprintf("%s answers with status %d", p.URL, want), restarts: true, service: p.Service,
+		log: p.Log,
 		observe: func(ctx context.Context, r host.Reader) (observation, error) {
 			status, err := r.ProbeHTTP(ctx, p.URL)
 			if err != nil {

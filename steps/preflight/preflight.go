@@ -29,7 +29,7 @@ type Preflight struct {
 	Arch         string            `json:"arch,omitempty" doc:"\"amd64\" or \"arm64\"" choices:"amd64,arm64"`
 	MinBuild     string            `json:"min_build,omitempty" doc:"lowest Windows build, as 10.0.17763" os:"windows"`
 	MinRevisions map[string]int    `json:"min_revisions,omitempty" doc:"lowest update revision by build" os:"windows"`
-	BadRevisions map[string]string `json:"bad_revisions,omitempty" doc:"fault by build, as 10.0.20348.2582-2654" os:"windows"`
+	BadRevisions map[string]string `json:"bad_revisions,omitempty" doc:"fault by build and revisions" os:"windows"`
 
 	Path    string `json:"path,omitempty" doc:"volume of min_free" path:"true" with:"min_free" why:"min_free is missing"`
 	MinFree string `json:"min_free,omitempty" doc:"space wanted on path's volume (default nodejoin's), as 2GiB"`

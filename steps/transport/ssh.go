@@ -229,19 +229,19 @@ func (s *sshConn) call(ctx context.Context, method string, bound wire.Bound, par
 	r, p := s.agent()
 	err := r.call(ctx, method, s.cfg.boundOf(method, bound), params, result)
 	if errors.Is(err, ErrDropped) {
-		err = s.explain(err, p)
+		err = s.explain(ctx, err, p)
 	}
 	return err
 }
 
 // explain adds why the connection was lost: the controller's own reason, or how the agent ended.
-func (s *sshConn) explain(err error, p *process) error {
+func (s *sshConn) explain(ctx context.Context, err error, p *process) error {
 	if lost := s.lostBy(); lost != nil {
 		return lostConnection(lost)
 	}
 	if how := p.end(exitWait); how != "" {
 		if p.stderr.String() == "" {
-			how += s.crashed()
+			how += s.crashed(ctx)
 		}
 		return fmt.Errorf("%w: the agent ended: %s", ErrDropped, how)
 	}
@@ -249,8 +249,8 @@ func (s *sshConn) explain(err error, p *process) error {
 }
 
 // crashed is what the agent wrote to its file when it crashed; "" if it did not.
-func (s *sshConn) crashed() string {
-	ctx, cancel := context.WithTimeout(context.Background(), crashBound)
+func (s *sshConn) crashed(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), crashBound)
 	defer cancel()
 	c, err := s.files(ctx)
 	if err != nil {

@@ -132,7 +132,7 @@ func (h *Host) SetAccess(ctx context.Context, path string, access host.Access) e
 		return failed(op, path, err)
 	}
 	if foreign, err := h.foreignLink(path); err != nil || foreign && access == host.AccessPrivate {
-		return failed(op, path, cmp.Or(err, error(host.ErrForeign)))
+		return failed(op, path, cmp.Or(err, host.ErrForeign))
 	}
 	switch access {
 	case host.AccessDefault, host.AccessPrivate, host.AccessProgram:

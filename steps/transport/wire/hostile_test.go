@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"reflect"
 	"regexp"
@@ -197,7 +198,7 @@ func FuzzChannel(f *testing.F) {
 		for n := 0; ; n++ {
 			b, err := c.Recv()
 			if err != nil {
-				if err == io.EOF && n == 0 && len(stream) > 0 {
+				if errors.Is(err, io.EOF) && n == 0 && len(stream) > 0 {
 					t.Error("a stream without messages")
 				}
 				return

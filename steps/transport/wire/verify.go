@@ -148,7 +148,7 @@ func verifyApply(req executor.Request, r executor.ApplyReply) error {
 		return err
 	}
 	if (r.Failed == "") != (r.Err == nil) {
-		return fmt.Errorf("a failed step %q with the error %v", r.Failed, r.Err)
+		return fmt.Errorf("a failed step %q with the error %q", r.Failed, fmt.Sprint(r.Err))
 	}
 	// Steps are taken in their order, up to the one that failed.
 	done := slices.Concat(r.Changed, r.Unchanged)
@@ -255,7 +255,7 @@ func verifyLeave(_ executor.LeaveRequest, r executor.LeaveReply) error {
 		return err
 	}
 	if (r.Failed == "") != (r.Err == nil) {
-		return fmt.Errorf("a failed part %q with the error %v", r.Failed, r.Err)
+		return fmt.Errorf("a failed part %q with the error %q", r.Failed, fmt.Sprint(r.Err))
 	}
 	if err := VerifyError(r.Err); err != nil {
 		return err
