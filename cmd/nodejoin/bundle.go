@@ -1,9 +1,6 @@
 package main
 
 import (
-	"archive/zip"
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -13,74 +10,23 @@ import (
 	"strings"
 	"time"
 
+	"nodejoin/cmd/nodejoin/internal/bundle"
 	"nodejoin/cmd/nodejoin/internal/history"
-	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
-	"nodejoin/steps"
 	"nodejoin/steps/collect"
 	"nodejoin/steps/engine"
 )
 
-const (
-	// maxBundle bounds the content of a bundle before it is compressed, in bytes.
-	maxBundle = 64 << 20
-	// bundleRuns is how many of the last runs a bundle has.
-	bundleRuns = 3
-	// maxEntries bounds the files of a bundle, and the lines of missing.txt.
-	maxEntries = 10_000
-)
+// bundleRuns is how many of the last runs a bundle has.
+const bundleRuns = 3
 
-// bundle is the content of the zip file.
-type bundle struct {
-	entries []entry
-	lacks   []string // "win-1/logs/x.log: why"
-	known   []string // secrets
-	size    int
-	names   map[string]int // the last number that was put to a name, by its lower case; 1 = none
-}
-
-type entry struct {
-	name string
-	text string
-}
-
-func (b *bundle) missing(name, why string) {
-	switch n := len(b.lacks); {
-	case n > maxEntries:
-		return
-	case n == maxEntries:
-		b.lacks = append(b.lacks, "more is missing; the list ends here")
-		return
-	}
-	b.lacks = append(b.lacks, ui.CleanLine(name)+": "+steps.Redact(ui.CleanLine(why), b.known))
-}
-
-// add removes secrets, even if the host has done so before.
-func (b *bundle) add(name, text string) {
-	text = steps.Redact(text, b.known)
-	if b.size += len(text); b.size > maxBundle {
-		b.size -= len(text)
-		b.missing(name, fmt.Sprintf("left out: the limit of %d MiB is reached", maxBundle>>20))
-		return
-	}
-	if len(b.entries) >= maxEntries {
-		b.missing(name, fmt.Sprintf("left out: the limit of %d entries is reached", maxEntries))
-		return
-	}
-	b.entries = append(b.entries, entry{name, text})
-}
-
-func (b *bundle) json(name string, v any) {
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		b.missing(name, err.Error())
-		return
-	}
-	b.add(name, string(text)+"\n")
+// bugReport is the bundle of one run of logs.
+type bugReport struct {
+	*bundle.Bundle
 }
 
 // newBundle starts with what this computer has: the plan, versions, the last runs.
-func (a *app) newBundle(args []string, c *plan.Compiled, now time.Time) (*bundle, error) {
+func (a *app) newBundle(args []string, c *plan.Compiled, now time.Time) (*bugReport, error) {
 	path := planArg(args)
 	vars, err := a.variables()
 	if err != nil {
@@ -90,11 +36,11 @@ func (a *app) newBundle(args []string, c *plan.Compiled, now time.Time) (*bundle
 	if diags.HasErrors() {
 		return nil, fmt.Errorf("the plan was changed while it was read: %w", diags)
 	}
-	b := &bundle{known: knownSecrets(p, vars, c)}
-	b.add("about.txt", about(c, now))
+	b := &bugReport{bundle.New(knownSecrets(p, vars, c))}
+	b.Add("about.txt", about(c, now))
 	for _, name := range slices.Sorted(maps.Keys(p.Files())) {
 		if strings.HasSuffix(name, plan.Suffix) { // files of values may hold secrets
-			b.add("plan/"+filepath.Base(name), string(p.Shown(name)))
+			b.Add("plan/"+filepath.Base(name), string(p.Shown(name)))
 		}
 	}
 	b.runs(args)
@@ -168,14 +114,14 @@ issue with the comment "/sig windows".
 }
 
 // runs adds the last runs of the plan.
-func (b *bundle) runs(args []string) {
+func (b *bugReport) runs(args []string) {
 	runs, err := planRuns(args)
 	if err != nil {
-		b.missing("history", err.Error())
+		b.Missing("history", err.Error())
 		return
 	}
 	for _, r := range runs[max(0, len(runs)-bundleRuns):] {
-		b.json("history/"+r.Head.Holder.Run+".json", runJSON(r, true))
+		b.JSON("history/"+r.Head.Holder.Run+".json", runJSON(r, true))
 	}
 }
 
@@ -192,49 +138,18 @@ func planRuns(args []string) ([]history.Run, error) {
 	return history.Runs(root, path)
 }
 
-func (b *bundle) host(c *plan.Compiled, g engine.Collected) {
+func (b *bugReport) host(c *plan.Compiled, g engine.Collected) {
 	dir := g.Node.Name + "/"
 	if g.Err != nil {
 		p := problemOf(g.Err)
-		b.missing(dir+"the machine", p.Summary+": "+p.Detail)
+		b.Missing(dir+"the machine", p.Summary+": "+p.Detail)
 	}
 	if g.Check.Err != nil {
 		p := problemOf(g.Check.Err)
-		b.missing(dir+"the check of all steps", p.Summary+": "+p.Detail)
+		b.Missing(dir+"the check of all steps", p.Summary+": "+p.Detail)
 	}
-	b.json(dir+"check.json", planJSON(c, &engine.Report{Hosts: []engine.HostReport{g.Check}}))
+	b.JSON(dir+"check.json", planJSON(c, &engine.Report{Hosts: []engine.HostReport{g.Check}}))
 	for _, p := range g.Parts {
-		b.part(dir, p)
+		b.Part(dir, p)
 	}
-}
-
-// part adds what a host calls by a name of its own.
-func (b *bundle) part(dir string, p collect.Part) {
-	switch {
-	case p.Missing != "":
-		b.missing(dir+p.Name, p.Missing)
-	case p.Cut:
-		b.add(b.name(dir, p.Name), "(only the end)\n"+p.Text)
-	default:
-		b.add(b.name(dir, p.Name), p.Text)
-	}
-}
-
-// write writes the whole file or nothing.
-func (b *bundle) write(name string) error {
-	var buf bytes.Buffer
-	z := zip.NewWriter(&buf)
-	for _, e := range append(b.entries, entry{"missing.txt", strings.Join(append(b.lacks, ""), "\n")}) {
-		w, err := z.CreateHeader(&zip.FileHeader{Name: e.name, Method: zip.Deflate, Modified: time.Now()})
-		if err != nil {
-			return err
-		}
-		if _, err := w.Write([]byte(e.text)); err != nil {
-			return err
-		}
-	}
-	if err := z.Close(); err != nil {
-		return err
-	}
-	return replaceFile(name, buf.Bytes(), 0o600)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/bundle"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps/engine"
@@ -44,7 +45,7 @@ runs. What cannot be collected is listed with the reason; the rest is there all 
 
 Secrets are removed on the host, before anything is sent: what the plan marks as sensitive,
 and what looks like a key, a token or a password. Read through the file before you pass it
-on: no program knows every secret. It has at most %d MiB.`, maxBundle>>20),
+on: no program knows every secret. It has at most %d MiB.`, bundle.MaxSize>>20),
 		Example: `  nodejoin logs plans/prod --target win-1 -o win-1.zip`,
 		RunE:    x.run,
 	}
@@ -62,7 +63,11 @@ func (x *logsCommand) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := b.write(x.out); err != nil {
+	zip, err := b.Zip()
+	if err == nil {
+		err = replaceFile(x.out, zip, 0o600)
+	}
+	if err != nil {
 		return fmt.Errorf("--output %s: %w", x.out, err)
 	}
 	return x.report(b, hosts)
@@ -83,7 +88,7 @@ func (x *logsCommand) load(ctx context.Context, args []string) (err error) {
 }
 
 // collect asks all hosts and fills a bundle. It also returns the number of hosts.
-func (x *logsCommand) collect(ctx context.Context) (*bundle, int, error) {
+func (x *logsCommand) collect(ctx context.Context) (*bugReport, int, error) {
 	d := x.newDisplay()
 	s := engine.New(x.compiled, x.options(x.compiled, d.Emit))
 	defer s.Close()
@@ -98,7 +103,7 @@ func (x *logsCommand) collect(ctx context.Context) (*bundle, int, error) {
 		return nil, 0, err
 	}
 	if report.Cluster != nil {
-		b.missing("cluster", report.Cluster.Error())
+		b.Missing("cluster", report.Cluster.Error())
 	}
 	for _, g := range collected {
 		b.host(x.compiled, g)
@@ -106,14 +111,14 @@ func (x *logsCommand) collect(ctx context.Context) (*bundle, int, error) {
 	return b, len(collected), nil
 }
 
-func (x *logsCommand) report(b *bundle, hosts int) error {
+func (x *logsCommand) report(b *bugReport, hosts int) error {
 	if x.json {
-		return x.printJSON(jsonLogs{x.out, len(b.entries), append([]string{}, b.lacks...)})
+		return x.printJSON(jsonLogs{x.out, b.Entries(), append([]string{}, b.Lacks()...)})
 	}
 	out := x.term.Out
-	fmt.Fprintf(out, "%s: %d entries of %d %s", ui.CleanLine(x.out), len(b.entries), hosts, plural(hosts, "host"))
-	if len(b.lacks) > 0 {
-		fmt.Fprintf(out, ", %d could not be collected (missing.txt says why)", len(b.lacks))
+	fmt.Fprintf(out, "%s: %d entries of %d %s", ui.CleanLine(x.out), b.Entries(), hosts, plural(hosts, "host"))
+	if len(b.Lacks()) > 0 {
+		fmt.Fprintf(out, ", %d could not be collected (missing.txt says why)", len(b.Lacks()))
 	}
 	fmt.Fprintln(out, ".\nRead through it before you pass it on.")
 	return nil

@@ -1,4 +1,4 @@
-package main
+package bundle
 
 import (
 	"slices"
@@ -10,11 +10,11 @@ import (
 
 // A bundle has a limit, and names what it leaves out; smaller entries still go in.
 func TestBundleIsBounded(t *testing.T) {
-	b := &bundle{size: maxBundle - 10}
-	b.add("a", "eleven bytes")
-	b.add("b", "ten bytes.")
-	b.add("c", "x")
-	if len(b.entries) != 1 || b.entries[0].name != "b" || b.size != maxBundle {
+	b := &Bundle{size: MaxSize - 10}
+	b.Add("a", "eleven bytes")
+	b.Add("b", "ten bytes.")
+	b.Add("c", "x")
+	if len(b.entries) != 1 || b.entries[0].name != "b" || b.size != MaxSize {
 		t.Errorf("entries %v, size %d", b.entries, b.size)
 	}
 	if want := []string{"a: left out: the limit of 64 MiB is reached",
@@ -46,12 +46,12 @@ func TestBundleNames(t *testing.T) {
 		strings.Repeat("a", 300):            "n1/" + strings.Repeat("a", 100),
 		strings.Repeat("a/", 300):           "n1/" + strings.Repeat("a/", 15) + "a",
 	} {
-		b := &bundle{}
+		b := &Bundle{}
 		if have := b.name("n1/", in); have != want {
 			t.Errorf("%q: %q, want %q", in, have, want)
 		}
 	}
-	b := &bundle{}
+	b := &Bundle{}
 	for _, want := range []string{"n1/facts.json", "n1/facts-2.json", "n1/facts-3.json"} {
 		if have := b.name("n1/", "facts.json"); have != want {
 			t.Errorf("%q, want %q", have, want)
@@ -68,10 +68,10 @@ func TestBundleNames(t *testing.T) {
 		}
 		given[name] = true
 	}
-	b = &bundle{}
+	b = &Bundle{}
 	for range 3 * maxEntries {
-		b.part("n1/", collect.Part{Name: "x"})
-		b.part("n1/", collect.Part{Name: "y", Missing: "\x1b"})
+		b.Part("n1/", collect.Part{Name: "x"})
+		b.Part("n1/", collect.Part{Name: "y", Missing: "\x1b"})
 	}
 	if len(b.entries) > maxEntries || len(b.lacks) > maxEntries+1 {
 		t.Errorf("%d entries, %d missing", len(b.entries), len(b.lacks))

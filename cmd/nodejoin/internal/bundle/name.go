@@ -1,4 +1,4 @@
-package main
+package bundle
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ const (
 
 // name makes the name of an entry in the folder dir, which ends in a slash, of what a host
 // calls it. Each name is used once, also on systems that ignore case.
-func (b *bundle) name(dir, said string) string {
+func (b *Bundle) name(dir, said string) string {
 	var parts []string
 	for _, p := range strings.FieldsFunc(said, func(r rune) bool { return r == '\\' || r == '/' || r == ':' }) {
 		if p != "." && len(parts) < maxElements {
