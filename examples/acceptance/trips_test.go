@@ -28,17 +28,17 @@ const (
 	// noopTrips bounds what a run in which nothing is to change costs after the SSH
 	// handshake: the start of the agent, its greeting, one check of all steps.
 	noopTrips = 3
-	// changeTrips: a run that changes something takes the host's lock first, and leaves
-	// its note in the host's history in the end.
-	changeTrips = 2
+	// changeTrips: a run that changes something takes the host's lock first; in the end it removes what the plan no
+	// longer names, which only the finished steps show, and leaves its note in the host's history.
+	changeTrips = 3
 	// keepAlive is the pause between two signs of life (steps/transport).
 	keepAlive = 10 * time.Second
 )
 
 // TestRoundTrips: what a whole run of the real recipe costs in round trips on the way
 // to its host. A run with nothing to do is the handshake and three; a join adds the
-// lock, the note in the history, and one for each batch of host steps, which is what lies between two steps on the
-// cluster's side, and none for a step. The host fetches the artifacts itself.
+// lock, the removal, the note in the history, and one for each batch of host steps, which is what lies between two
+// steps on the cluster's side, and none for a step. The host fetches the artifacts itself.
 func TestRoundTrips(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
