@@ -27,6 +27,8 @@ type Spec struct {
 	Title   string          `json:"title,omitempty"`   // one short line for people
 	// Keep leaves what it makes on the machine once the plan no longer has the step.
 	Keep bool `json:"keep,omitempty"`
+	// UntilLeave: what it makes stays until the machine leaves, as not each run of the plan has the step.
+	UntilLeave bool `json:"until_leave,omitempty"`
 }
 
 // Source says where the bytes of an artifact come from and which they must be.

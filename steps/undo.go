@@ -47,10 +47,6 @@ type Undo struct {
 	Rollback func(key record.Key, item record.Item) (PhasedRollback, error)
 }
 
-// WayInStep is the id of the step that keeps SSH open. What it makes goes with a leave only: a
-// plan that is applied on the machine itself does not have it.
-const WayInStep = "firewall_ssh"
-
 // UndoOrder is when a claim is undone.
 type UndoOrder int
 

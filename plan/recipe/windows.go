@@ -105,9 +105,14 @@ func (b *build) winPrepare() {
 // winWayIn keeps SSH open for all profiles of the firewall. The first network of HNS moves the machine's
 // address to a new adapter, and a network that Windows does not know is public; the rule that comes with
 // OpenSSH on Windows Server 2025 is not for public networks. A rule of the plan for SSH stands instead.
+// A run on the machine itself does not have the step, and must not close the way for the next one over SSH.
 func (b *build) winWayIn() {
-	if b.in.SSHPort != 0 && b.in.Network.Kind == "flannel" && b.wayIn() == nil {
-		b.winFirewall(steps.WayInStep, wayInRule, "SSH, for nodejoin", "tcp", fmt.Sprint(b.in.SSHPort))
+	if b.in.SSHPort == 0 || b.in.Network.Kind != "flannel" || b.wayIn() != nil {
+		return
+	}
+	rule := b.winFirewall("firewall_ssh", wayInRule, "SSH, for nodejoin", "tcp", fmt.Sprint(b.in.SSHPort))
+	if rule != nil {
+		rule.UntilLeave = true
 	}
 }
 
@@ -125,13 +130,13 @@ func (b *build) wayIn() []string {
 	return nil
 }
 
-// winFirewall admits packets of the cluster, if nodejoin manages the firewall.
-func (b *build) winFirewall(id, name, what, protocol, ports string) {
+// winFirewall admits packets of the cluster; nil if nodejoin does not manage the firewall.
+func (b *build) winFirewall(id, name, what, protocol, ports string) *steps.Spec {
 	if b.in.Settings.Firewall.Off {
 		b.leave(id)
-		return
+		return nil
 	}
-	b.add(id, "firewall_rule", fmt.Sprintf("Firewall: %s/%s in", ports, protocol),
+	return b.add(id, "firewall_rule", fmt.Sprintf("Firewall: %s/%s in", ports, protocol),
 		&kinds.FirewallRule{FirewallRule: host.FirewallRule{
 			Name: name, DisplayName: what, Description: "Managed by nodejoin", Direction: "in", Action: "allow",
 			Protocol: protocol, Ports: ports, Enabled: true,

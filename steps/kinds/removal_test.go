@@ -72,12 +72,14 @@ func TestRemovalOfPlans(t *testing.T) {
 	}
 }
 
-// TestWayInStays: the rule by which SSH stays open goes with a leave only: a run on the machine itself
-// has no step for it, and must not close the way for the next run from elsewhere.
-func TestWayInStays(t *testing.T) {
+// TestUntilLeave: what a step makes until the machine leaves goes with a leave only, as the rule by which SSH
+// stays open: a run on the machine itself has no step for it, and must not close the way for the next run from
+// elsewhere.
+func TestUntilLeave(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
-	rule := stepstest.Spec("firewall_rule", steps.WayInStep, &kinds.FirewallRule{FirewallRule: host.FirewallRule{
+	rule := stepstest.Spec("firewall_rule", "rule", &kinds.FirewallRule{FirewallRule: host.FirewallRule{
 		Name: "nodejoin-ssh", Direction: "in", Action: "allow", Protocol: "tcp", Ports: "22", Enabled: true}})
+	rule.UntilLeave = true
 	for _, list := range [][]steps.Spec{{rule, value("a", 1)}, {value("a", 1)}} {
 		r, err := stepstest.Plan(t.Context(), h, stepstest.Memory{}, "p", list)
 		stepstest.Must(t, err)

@@ -67,6 +67,8 @@ type Claim struct {
 	State string `json:"state,omitempty"`
 	// Keep: it stays on the machine when the plan no longer names it.
 	Keep bool `json:"keep,omitempty"`
+	// UntilLeave: it stays until the machine leaves.
+	UntilLeave bool `json:"until_leave,omitempty"`
 	// Removing: a run removes it because the plan no longer names it, and has not ended.
 	Removing bool `json:"removing,omitempty"`
 }

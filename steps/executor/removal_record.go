@@ -1,0 +1,145 @@
+package executor
+
+import (
+	"context"
+	"slices"
+
+	"nodejoin/steps"
+	"nodejoin/steps/record"
+)
+
+// settle notes in the record what the plan has now, and forgets what it keeps.
+func (m *removal) settle(ctx context.Context, values map[string]string) error {
+	rec, changed := m.x.record, len(m.forget) > 0
+	for _, key := range m.forget {
+		delete(rec.Claims, key)
+	}
+	for _, s := range m.req.Steps {
+		keys, err := m.x.claimsOf(s, values)
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			c, ok := rec.Lookup(key)
+			if !ok || c.Undone || c.State != "" && slices.Contains(c.Plans, m.req.Plan) {
+				continue
+			}
+			next := c.With(m.req.Plan)
+			if next.State, err = m.x.state(ctx, key, c); err != nil {
+				return err
+			}
+			changed = changed || next.State != c.State || len(next.Plans) > len(c.Plans)
+			rec.Claims[key] = next
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return rec.Save(ctx, m.x.host, m.x.facts)
+}
+
+// noteStates notes the states in which a step has left what it makes; known is false after
+// a failure.
+func (x *Executor) noteStates(ctx context.Context, s steps.Spec, values map[string]string, known bool) {
+	keys, err := x.claimsOf(s, values)
+	if err != nil {
+		return
+	}
+	for _, key := range keys {
+		c, ok := x.record.Lookup(key)
+		if !ok || c.Undone {
+			continue
+		}
+		c.State = ""
+		if known {
+			c.State, _ = x.state(ctx, key, c) // one that cannot be read is not known
+		}
+		x.record.Claims[key] = c
+	}
+}
+
+// noted says what the record is to say of what a step makes, and does not: how long it is
+// kept, and that it is not removed.
+func (x *Executor) noted(s steps.Spec, values map[string]string) (out []steps.Diff) {
+	want, have, removing := kept(s.Keep, s.UntilLeave), "", false
+	x.eachNoted(s, values, func(_ record.Key, c record.Claim) {
+		if k := kept(c.Keep, c.UntilLeave); k != want {
+			have = k
+		}
+		removing = removing || c.Removing
+	})
+	if have != "" {
+		out = append(out, steps.Diff{Name: "keep", Have: have, Want: want})
+	}
+	if removing {
+		out = append(out, steps.Diff{Name: "removal", Have: "interrupted", Want: "in the plan again"})
+	}
+	return out
+}
+
+// kept says whether a thing stays that the plan no longer has.
+func kept(keep, untilLeave bool) string {
+	switch {
+	case keep:
+		return "true"
+	case untilLeave:
+		return "until the machine leaves"
+	}
+	return "false"
+}
+
+// note makes the record say it.
+func (x *Executor) note(s steps.Spec, values map[string]string) (changed bool) {
+	x.eachNoted(s, values, func(key record.Key, c record.Claim) {
+		changed = changed || c.Keep != s.Keep || c.UntilLeave != s.UntilLeave || c.Removing
+		c.Keep, c.UntilLeave, c.Removing = s.Keep, s.UntilLeave, false
+		x.record.Claims[key] = c
+	})
+	return changed
+}
+
+func (x *Executor) eachNoted(s steps.Spec, values map[string]string, f func(record.Key, record.Claim)) {
+	keys, err := x.claimsOf(s, values)
+	if err != nil {
+		return // the check of the step says it
+	}
+	for _, key := range keys {
+		if c, ok := x.record.Lookup(key); ok && !c.Undone {
+			f(key, c)
+		}
+	}
+}
+
+// note adds what the record is to say to the result of a check.
+func (w *walk) note(r *steps.Result, diffs []steps.Diff) {
+	if r.Err != nil || len(diffs) == 0 {
+		return
+	}
+	if r.Change.NoOp() {
+		r.Change.Action = steps.ActionUpdate
+		w.changed[r.ID] = true
+	}
+	r.Change.Diffs = append(r.Change.Diffs, diffs...)
+}
+
+// Standing leaves out the steps whose thing was removed, or is being removed: none of them
+// is to run again after a boot.
+func (x *Executor) Standing(ctx context.Context, list []steps.Spec) ([]steps.Spec, error) {
+	if err := x.prepare(ctx); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(s steps.Spec) bool {
+		step, kind, err := x.kinds.Decode(s)
+		var key record.Key
+		switch {
+		case err != nil:
+			return false
+		case kind.Gate != nil:
+			key = record.Service.Of(kind.Gate(step))
+		case kind.Makes != nil:
+			key = kind.Makes(step, x.facts.OS).Key
+		}
+		c, ok := x.record.Lookup(key)
+		return ok && (c.Undone || c.Removing)
+	}), nil
+}
