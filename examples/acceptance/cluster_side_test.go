@@ -9,9 +9,11 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"net"
 	"os"
 	"strings"
+	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -20,15 +22,31 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"nodejoin/examples/acceptance/internal/hns"
 )
 
-// manifestsPlan are the parts of the example plan that ask for what the cluster is to
-// have, and for a serving certificate: pairs for planWith.
-var manifestsPlan = []string{
-	"\nruntime \"containerd\"", "\nmanifests {\n  bootstrap       = true\n  flannel         = true\n  kube_proxy      " +
-		"= true\n  runtime_classes = true\n}\n\nruntime \"containerd\"",
-	`os     = "windows"`, "os     = \"windows\"\n  build  = \"10.0.20348\"\n  kubelet {\n    config = { " +
-		"serverTLSBootstrap = true }\n  }",
+// manifestsPlan are the parts of the example plan that ask for what the cluster is to have, and for a serving
+// certificate: pairs for planWith. The plan gives the node's address, because the controller reaches the machine on
+// loopback, and it approves no certificate for an address that only the machine says.
+func manifestsPlan(t *testing.T) []string {
+	t.Helper()
+	return []string{
+		"\nruntime \"containerd\"", "\nmanifests {\n  bootstrap       = true\n  flannel         = true\n  kube_proxy      " +
+			"= true\n  runtime_classes = true\n}\n\nruntime \"containerd\"",
+		`os     = "windows"`, "os     = \"windows\"\n  build  = \"10.0.20348\"\n  kubelet {\n    config = { " +
+			"serverTLSBootstrap = true }\n  }",
+		`profile  = profile.windows`, fmt.Sprintf("profile  = profile.windows\n  management_ip = %q", nodeIP(t))}
+}
+
+// nodeIP is the address of nodes on this machine.
+func nodeIP(t *testing.T) string {
+	t.Helper()
+	ip, err := hns.NodeIP()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ip
 }
 
 // bareCluster takes what kubeadm has made for joining nodes, and gives a DaemonSet

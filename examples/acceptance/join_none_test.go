@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodejoin/examples/acceptance/internal/controlplane"
-	"nodejoin/examples/acceptance/internal/hns"
 )
 
 var flannelPlan = regexp.MustCompile(
@@ -31,7 +30,8 @@ func planWithout(t *testing.T, block, address string) string {
 	t.Helper()
 	dir := planWith(t, `"10.244.0.0/16"`, fmt.Sprintf("%q", controlplane.PodCIDR+","+controlplane.PodCIDR6),
 		`"10.96.0.0/12"`, fmt.Sprintf("%q", controlplane.ServiceCIDR+","+controlplane.ServiceCIDR6),
-		`profile  = profile.windows`, fmt.Sprintf("profile  = profile.windows\n  management_ip6 = %q", address),
+		`profile  = profile.windows`, fmt.Sprintf("profile  = profile.windows\n  management_ip  = %q\n"+
+			"  management_ip6 = %q", nodeIP(t), address),
 		`os     = "windows"`, "os     = \"windows\"\n  kubelet {\n    config = { serverTLSBootstrap = true }\n  }")
 	file := filepath.Join(dir, "plan.join.hcl")
 	text, err := os.ReadFile(file)
@@ -120,10 +120,7 @@ func (b *bed) wantAddresses(ctx context.Context, address6 string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	ip, err := hns.NodeIP()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	ip := nodeIP(b.t)
 	var have []string
 	for _, a := range node.Status.Addresses {
 		if a.Type == corev1.NodeInternalIP {

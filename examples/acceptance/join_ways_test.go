@@ -44,7 +44,7 @@ func TestJoinHostGW(t *testing.T) {
 	b.network.OnAttach(b.addAddress)
 	b.bareCluster(ctx)
 	plan := planWith(t, append([]string{`"vxlan"`, `"host-gw"`, "\n  vni     = 4096", "\n  placeholder = true",
-		"\n  port    = 4789", ""}, manifestsPlan...)...)
+		"\n  port    = 4789", ""}, manifestsPlan(t)...)...)
 	args := b.variables(b.host.Port()).with(t, plan)
 
 	b.wantRefused(ctx, args)
@@ -71,7 +71,7 @@ func TestJoinHostGW(t *testing.T) {
 	wantNothing(ctx, t, args)
 
 	args[2] = planWith(t, append([]string{`"vxlan"`, "\"host-gw\"\n  delegate = \"sdnbridge\"", "\n  vni     = 4096", "",
-		"\n  port    = 4789", ""}, append(manifestsPlan, b.sdn()...)...)...)
+		"\n  port    = 4789", ""}, append(manifestsPlan(t), b.sdn()...)...)...)
 	mustApply(ctx, t, args)
 	b.wantHandedOver(ctx, "sdnbridge")
 	wantNothing(ctx, t, args)
