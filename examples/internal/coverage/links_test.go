@@ -21,7 +21,7 @@ func TestLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	var files []string
-	for _, pattern := range []string{"*.md", "examples/*.md", "examples/acceptance/*.md"} {
+	for _, pattern := range []string{"*.md", ".github/*.md", "examples/*.md", "examples/acceptance/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -69,5 +69,29 @@ func TestLinks(t *testing.T) {
 	}
 	if len(files) < 8 || n < 150 {
 		t.Errorf("only %d links in %d documents", n, len(files))
+	}
+}
+
+// TestReadmeIsShort: README is one screen; what does not fit belongs on a page that it names.
+func TestReadmeIsShort(t *testing.T) {
+	root, err := Root(here(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(strings.Fields(string(text))); n > 900 {
+		t.Errorf("README.md has %d words, want at most 900", n)
+	}
+	pages, err := filepath.Glob(filepath.Join(root, "examples", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		if name := "(examples/" + filepath.Base(page) + ")"; !strings.Contains(string(text), name) {
+			t.Errorf("README.md does not name %s", name)
+		}
 	}
 }

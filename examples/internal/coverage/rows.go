@@ -7,9 +7,9 @@ type Document struct {
 }
 
 const (
-	windows  = "examples/windows.md"
-	language = "examples/language.md"
-	readme   = "README.md"
+	windows    = "examples/windows.md"
+	language   = "examples/language.md"
+	operations = "examples/operations.md"
 )
 
 // Documents are those of Kubernetes on Windows, by the numbers of their rows.
@@ -48,7 +48,7 @@ var Documents = []Document{
 			Proof: []Proof{Finding("pods-creating"), Finding("image-pull"), Script("verify")}},
 		{ID: "S4-15", What: "the feature Containers, a reboot, Docker",
 			Proof: []Proof{Test("steps/engine", "TestRebootForFeature"), Test("examples/acceptance", "TestFeatureReboot"),
-				Doc(readme, "Reboots"), Example("docker")}},
+				Doc(operations, "Reboots"), Example("docker")}},
 		{ID: "S4-16", What: "proxy variables of the machine",
 			Proof: []Proof{Example("proxy"), Test("examples/proxy", "TestSettings"),
 				Test("examples/acceptance", "TestJoinBehindProxy")}},

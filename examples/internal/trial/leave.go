@@ -66,7 +66,7 @@ func Snapshot(t testing.TB, dir string) map[string]string {
 		}
 	}
 	if keys, ok := state["registry"].(map[string]any); ok {
-		// Keys without a value stay after a leave (README.md, Leaving).
+		// Keys without a value stay after a leave (examples/operations.md, Leaving).
 		maps.DeleteFunc(keys, func(_ string, values any) bool { m, ok := values.(map[string]any); return ok && len(m) == 0 })
 	}
 	for part, value := range state {
