@@ -104,6 +104,9 @@ type Kind struct {
 	Gate func(step any) string
 	// Secrets replaces each secret in the arguments by what shown returns for it.
 	Secrets func(step any, shown func(secret string) string)
+	// Render is what render writes of a step. It takes out of the arguments what a file of the
+	// Rendering holds.
+	Render func(step any, to RenderFor) (Rendering, error)
 	// Evidence is what a bug report shows of a step.
 	Evidence func(step any) []Evidence
 	// Review finds arguments that are wrong, or that have no effect beside the others.

@@ -20,9 +20,6 @@ type File struct {
 	Data []byte
 }
 
-// Hidden replaces a secret.
-const Hidden = steps.Hidden
-
 // Step is a step as steps.json lists it.
 type step struct {
 	ID     string          `json:"id"`
@@ -40,10 +37,10 @@ type tree struct {
 	node   plan.Node
 	files  []File
 	taken  map[string]bool
-	lists  map[string][]any // arrays by file name
-	order  []string         // of lists
-	meta   map[string]any   // metadata of the Node object
-	spec   map[string]any
+	lists  map[string][]any  // arrays by file name
+	order  []string          // of lists
+	meta   map[string]any    // metadata of the Node object
+	taints []any             // of the Node object
 	shared map[string]string // manifests of the plan, by name
 }
 
@@ -61,7 +58,7 @@ func Nodes(c *plan.Compiled) ([]File, error) {
 	}
 	for _, n := range c.Nodes {
 		t := &tree{node: n, shared: shared, taken: map[string]bool{}, lists: map[string][]any{},
-			meta: map[string]any{"name": n.Name}, spec: map[string]any{}}
+			meta: map[string]any{"name": n.Name}}
 		if err := t.run(); err != nil {
 			return nil, fmt.Errorf("%s: %w", n.Address, err)
 		}
@@ -102,60 +99,43 @@ func (t *tree) step(s steps.Spec) (args json.RawMessage, file string, err error)
 		return nil, "", err
 	}
 	if k.Secrets != nil {
-		k.Secrets(v, func(string) string { return Hidden })
+		k.Secrets(v, func(string) string { return steps.Hidden })
 	}
-	switch a := v.(type) {
-	case *kinds.File:
-		if a.Absent {
-			t.add("absent.json", a.Path)
-			break
+	if k.Render != nil {
+		r, err := k.Render(v, steps.RenderFor{OS: t.node.OS, Node: t.node.Name, Step: s.ID})
+		if err == nil {
+			file, err = t.rendering(s, v, r)
 		}
-		if a.Sensitive {
-			a.Content = Hidden + "\n"
-		}
-		file = t.host(s.ID, a.Path, []byte(steps.ShowRefs(a.Content)))
-		a.Content = ""
-	case *kinds.Kubeconfig:
-		b, err := kubeconfig(a)
-		if err != nil {
-			return nil, "", err
-		}
-		file = t.host(s.ID, a.Path, b)
-	case *kinds.KubeadmJoin:
-		shown := *a
-		shown.Token = steps.ShowRefs(a.Token)
-		path, text, err := shown.ConfigFile(t.node.OS, t.node.Name)
-		if err != nil {
-			return nil, "", err
-		}
-		file = t.host(s.ID, path, text)
-	case *kinds.Service:
-		a.Environment = steps.ShowEnvironment(a.Environment, a.SensitiveEnvironment)
-		file = t.place("services", name(steps.ShowRefs(a.Name)), s.ID, ".json")
-		if err := t.json(file, a); err != nil {
-			return nil, "", err
-		}
-	case *kinds.Registry:
-		t.add("registry.json", a)
-	case *kinds.FirewallRule:
-		t.add("firewall.json", a)
-	case *kinds.MachineEnv:
-		a.Value = steps.ShowCredentials(a.Value)
-		t.add("environment.json", a)
-	case *kinds.Directory:
-		t.add("directories.json", a)
-	case *kinds.Archive:
-		t.add("artifacts.json", a)
-	case *kinds.Binary:
-		t.add("artifacts.json", a)
-	default:
-		file, err = t.cluster(s, v)
 		if err != nil {
 			return nil, "", err
 		}
 	}
 	args, err = encode(v, "")
 	return args, file, err
+}
+
+// rendering adds what a step is rendered as, and returns the file that holds it alone.
+func (t *tree) rendering(s steps.Spec, args any, r steps.Rendering) (file string, err error) {
+	switch {
+	case r.Path != "":
+		return t.host(s.ID, r.Path, []byte(steps.ShowRefs(r.Content))), nil
+	case r.List != "":
+		t.add(r.List, r.Item)
+		return "", nil
+	case r.Service != "":
+		file = t.place("services", name(steps.ShowRefs(r.Service)), s.ID, ".json")
+		return file, t.json(file, args)
+	case r.Manifest != "":
+		return t.text(s.ID, r.Manifest), nil
+	case r.Node != nil:
+		t.merge("labels", r.Node.Labels)
+		t.merge("annotations", r.Node.Annotations)
+		t.taints = append(t.taints, r.Node.Taints...)
+		return "cluster/" + nodeFile + ".yaml", nil
+	case len(r.Objects) > 0:
+		return t.objects(name(r.Name), s.ID, r.Objects...)
+	}
+	return "", nil
 }
 
 // add appends v to the array in the file name.

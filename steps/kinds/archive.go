@@ -26,7 +26,11 @@ var archiveKind = steps.Kind{Name: "archive", Place: steps.OnHost,
 	},
 	New:      func() any { return &Archive{} },
 	Claims:   steps.Claims((*Archive).claims),
-	Installs: steps.Installs(func(a *Archive) steps.Source { return a.Source })}
+	Installs: steps.Installs(func(a *Archive) steps.Source { return a.Source }),
+	Render:   steps.RendersInto(artifactList)}
+
+// artifactList is the file of render that lists what is fetched.
+const artifactList = "artifacts.json"
 
 // Archive is a set of files unpacked from one archive (.tar, .tar.gz, .tgz, .zip).
 type Archive struct {

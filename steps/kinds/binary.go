@@ -13,7 +13,8 @@ import (
 
 var binaryKind = steps.Kind{Name: "binary", Place: steps.OnHost, Doc: "one downloaded file, verified by digest",
 	New:   func() any { return &Binary{} },
-	Makes: steps.Makes((*Binary).thing), Installs: steps.Installs(func(b *Binary) steps.Source { return b.Source })}
+	Makes: steps.Makes((*Binary).thing), Installs: steps.Installs(func(b *Binary) steps.Source { return b.Source }),
+	Render: steps.RendersInto(artifactList)}
 
 // Binary is one file fetched from an artifact source.
 type Binary struct {

@@ -15,16 +15,16 @@ import (
 var bootstrapTokenKind = steps.Kind{Name: "bootstrap_token", Place: steps.OnCluster,
 	Doc:     "a short-lived bootstrap token of this node, or the absence of any",
 	Outputs: []string{"token"},
-	New:     func() any { return &BootstrapToken{} }}
+	New:     func() any { return &BootstrapToken{} }, Render: steps.Renders((*BootstrapToken).rendered)}
 
 var serviceAccountKind = steps.Kind{Name: "service_account", Place: steps.OnCluster, Shared: true,
 	Doc: "a ServiceAccount with its role and binding",
-	New: func() any { return &ServiceAccount{} }}
+	New: func() any { return &ServiceAccount{} }, Render: steps.Renders((*ServiceAccount).rendered)}
 
 var serviceAccountTokenKind = steps.Kind{Name: "service_account_token", Place: steps.OnCluster,
 	Doc:     "a token of a ServiceAccount, minted when it is needed",
 	Outputs: []string{"token"},
-	New:     func() any { return &ServiceAccountToken{} }}
+	New:     func() any { return &ServiceAccountToken{} }, Render: steps.Renders((*ServiceAccountToken).rendered)}
 
 // BootstrapToken mints a token (output "token", sensitive) each time it runs; the
 // spec's only_if keeps it from running when nothing needs one. With Absent it
@@ -178,4 +178,46 @@ func tokenTTL(s string, byDefault, least time.Duration) (time.Duration, error) {
 			Detail: fmt.Sprintf("%q is not a duration of %s or more, written like 15m or 24h", s, least)}
 	}
 	return d, nil
+}
+
+type object = map[string]any
+
+// ownership is the label of the objects that nodejoin creates, as steps/cluster sets it.
+var ownership = object{"app.kubernetes.io/managed-by": "nodejoin"}
+
+func (b *BootstrapToken) rendered(to steps.RenderFor) (steps.Rendering, error) {
+	if b.Absent {
+		return steps.Rendering{}, nil
+	}
+	id := steps.ShowRefs(steps.Ref(to.Step + ".token"))
+	return steps.Rendering{Name: "bootstrap-token", Objects: []object{
+		{"apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+			"metadata":   object{"name": "bootstrap-token-" + id, "namespace": "kube-system"},
+			"stringData": object{"token-id": id, "token-secret": steps.Hidden}}}}, nil
+}
+
+func (s *ServiceAccountToken) rendered(steps.RenderFor) (steps.Rendering, error) {
+	return steps.Rendering{Name: "token-" + s.Namespace + "-" + s.Name, Objects: []object{
+		{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+			"metadata": object{"name": s.Name, "namespace": s.Namespace}}}}, nil
+}
+
+// rendered is the account with its role and binding, as steps/cluster creates them.
+func (s *ServiceAccount) rendered(steps.RenderFor) (steps.Rendering, error) {
+	out := []object{{"apiVersion": "v1", "kind": "ServiceAccount",
+		"metadata": object{"name": s.Name, "namespace": s.Namespace, "labels": ownership}}}
+	if len(s.Rules) > 0 {
+		var rules []any
+		for _, r := range s.Rules {
+			rules = append(rules, object{"apiGroups": r.APIGroups, "resources": r.Resources, "verbs": r.Verbs})
+		}
+		out = append(out, object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+			"metadata": object{"name": s.ClusterRole, "labels": ownership}, "rules": rules})
+	}
+	out = append(out, object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+		"metadata": object{"name": strings.Join([]string{"nodejoin", s.Namespace, s.Name, s.ClusterRole}, ":"),
+			"labels": ownership},
+		"roleRef":  object{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": s.ClusterRole},
+		"subjects": []any{object{"kind": "ServiceAccount", "namespace": s.Namespace, "name": s.Name}}})
+	return steps.Rendering{Name: "serviceaccount-" + s.Namespace + "-" + s.Name, Objects: out}, nil
 }

@@ -15,11 +15,21 @@ import (
 
 var nodeLabelsKind = steps.Kind{Name: "node_labels", Place: steps.OnCluster, Restored: true,
 	Doc: "labels of the Node; those that the plan gave it before go, others stay",
-	New: func() any { return &NodeLabels{} }}
+	New: func() any { return &NodeLabels{} },
+	Render: steps.Renders(func(n *NodeLabels, _ steps.RenderFor) (steps.Rendering, error) {
+		return steps.Rendering{Node: &steps.NodeParts{Labels: n.Labels}}, nil
+	})}
 
 var nodeTaintsKind = steps.Kind{Name: "node_taints", Place: steps.OnCluster, Restored: true,
 	Doc: "taints of the Node; those that the plan gave it before go, others stay",
-	New: func() any { return &NodeTaints{} }}
+	New: func() any { return &NodeTaints{} },
+	Render: steps.Renders(func(n *NodeTaints, _ steps.RenderFor) (steps.Rendering, error) {
+		parts := &steps.NodeParts{}
+		for _, t := range n.Taints {
+			parts.Taints = append(parts.Taints, t)
+		}
+		return steps.Rendering{Node: parts}, nil
+	})}
 
 const notRegistered = "the Node is not registered yet"
 

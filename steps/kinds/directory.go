@@ -18,7 +18,7 @@ var directoryKind = steps.Kind{Name: "directory", Place: steps.OnHost,
 	Undo: map[record.Prefix]steps.Undo{record.Directory: {New: undoDirectory, Removes: steps.RemovesItself,
 		Snapshot: steps.SnapshotInline, Holds: holdsPath}},
 	New:   func() any { return &Directory{} },
-	Makes: steps.Makes((*Directory).thing)}
+	Makes: steps.Makes((*Directory).thing), Render: steps.RendersInto("directories.json")}
 
 // Directory is a directory that exists with the wanted access.
 type Directory struct {

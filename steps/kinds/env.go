@@ -23,6 +23,10 @@ var envKind = steps.Kind{Name: "env", Place: steps.OnHost,
 			}},
 	},
 	New: func() any { return &MachineEnv{} },
+	Render: steps.Renders(func(m *MachineEnv, _ steps.RenderFor) (steps.Rendering, error) {
+		m.Value = steps.ShowCredentials(m.Value)
+		return steps.Rendering{List: "environment.json", Item: m}, nil
+	}),
 	Evidence: steps.Shows(func(m *MachineEnv) []steps.Evidence {
 		return []steps.Evidence{{Variable: m.Name, Secret: m.Sensitive}}
 	}),

@@ -20,7 +20,7 @@ var fileKind = steps.Kind{Name: "file", Place: steps.OnHost,
 		"access": "\"private\": only the system and administrators; \"program\": executable on Linux",
 	},
 	New:   func() any { return &File{} },
-	Makes: steps.Makes((*File).thing), Secrets: steps.Secrets((*File).secrets),
+	Makes: steps.Makes((*File).thing), Secrets: steps.Secrets((*File).secrets), Render: steps.Renders((*File).rendered),
 	Evidence: steps.Shows(func(f *File) []steps.Evidence {
 		return []steps.Evidence{{File: f.Path, Secret: f.Sensitive}}
 	})}
@@ -43,6 +43,18 @@ func (f *File) secrets(shown func(string) string) {
 	if f.Sensitive && f.Content != "" {
 		f.Content = shown(f.Content)
 	}
+}
+
+func (f *File) rendered(steps.RenderFor) (steps.Rendering, error) {
+	if f.Absent {
+		return steps.Rendering{List: "absent.json", Item: f.Path}, nil
+	}
+	r := steps.Rendering{Path: f.Path, Content: f.Content}
+	if f.Sensitive {
+		r.Content = steps.Hidden + "\n"
+	}
+	f.Content = ""
+	return r, nil
 }
 
 func (f *File) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {

@@ -18,6 +18,7 @@ var firewallRuleKind = steps.Kind{Name: "firewall_rule", Place: steps.OnHost, OS
 	Undo:     map[record.Prefix]steps.Undo{record.FirewallRule: {New: undoFirewallRule, Now: firewallRuleNow}},
 	New:      func() any { return &FirewallRule{} },
 	Makes:    steps.Makes((*FirewallRule).thing),
+	Render:   steps.RendersInto("firewall.json"),
 	Evidence: steps.Shows(func(f *FirewallRule) []steps.Evidence { return []steps.Evidence{{Firewall: f.Name}} })}
 
 // FirewallRule is a firewall rule by its unique name.

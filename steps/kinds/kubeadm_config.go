@@ -36,9 +36,16 @@ type joinConfiguration struct {
 	} `json:"nodeRegistration"`
 }
 
-// ConfigFile is the JoinConfiguration for a node on an operating system, and where it
+func (k *KubeadmJoin) rendered(to steps.RenderFor) (steps.Rendering, error) {
+	shown := *k
+	shown.Token = steps.ShowRefs(k.Token)
+	path, text, err := shown.configFile(to.OS, to.Node)
+	return steps.Rendering{Path: path, Content: string(text)}, err
+}
+
+// configFile is the JoinConfiguration for a node on an operating system, and where it
 // lies while kubeadm runs.
-func (k *KubeadmJoin) ConfigFile(os, node string) (path string, text []byte, err error) {
+func (k *KubeadmJoin) configFile(os, node string) (path string, text []byte, err error) {
 	f := k.files(os)
 	c := joinConfiguration{APIVersion: "kubeadm.k8s.io/" + k.ConfigVersion, Kind: "JoinConfiguration", CACertPath: f.ca}
 	// Of a path with a drive kubeadm says that it is no https URL
@@ -57,7 +64,7 @@ func (k *KubeadmJoin) ConfigFile(os, node string) (path string, text []byte, err
 
 // write writes what kubeadm reads.
 func (k *KubeadmJoin) write(ctx context.Context, h host.Host, e *steps.Env, f kubeadmFiles) error {
-	_, config, err := k.ConfigFile(e.Facts.OS, e.Node)
+	_, config, err := k.configFile(e.Facts.OS, e.Node)
 	if err != nil {
 		return err
 	}

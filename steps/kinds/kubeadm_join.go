@@ -25,7 +25,7 @@ var kubeadmJoinKind = steps.Kind{Name: "kubeadm_join", Place: steps.OnHost, Time
 	},
 	New:     func() any { return &KubeadmJoin{} },
 	Claims:  steps.Claims((*KubeadmJoin).claims),
-	Secrets: steps.Secrets((*KubeadmJoin).secrets)}
+	Secrets: steps.Secrets((*KubeadmJoin).secrets), Render: steps.Renders((*KubeadmJoin).rendered)}
 
 // KubeadmJoin is a machine that `kubeadm join` has made a node of the cluster. It is
 // judged by what that leaves: a kubeconfig of the kubelet that is of this cluster (its

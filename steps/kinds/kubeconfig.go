@@ -30,7 +30,7 @@ var kubeconfigKind = steps.Kind{Name: "kubeconfig", Place: steps.OnHost,
 	},
 	New:   func() any { return &Kubeconfig{} },
 	Makes: steps.Makes((*Kubeconfig).thing), Claims: steps.Claims((*Kubeconfig).claims),
-	Secrets: steps.Secrets((*Kubeconfig).secrets),
+	Secrets: steps.Secrets((*Kubeconfig).secrets), Render: steps.Renders((*Kubeconfig).rendered),
 	Evidence: steps.Shows(func(k *Kubeconfig) []steps.Evidence {
 		return []steps.Evidence{{File: k.Path}, {File: k.Unless}}
 	})}
@@ -150,6 +150,17 @@ func (k *Kubeconfig) render() ([]byte, error) {
 	f.Clusters, f.Contexts = []kubeCluster{c}, []kubeContext{x}
 	f.Users = []kubeUser{{Name: k.User, User: kubeSecret{Token: k.Token}}}
 	return yaml.Marshal(f)
+}
+
+func (k *Kubeconfig) rendered(steps.RenderFor) (steps.Rendering, error) {
+	shown := *k
+	shown.Server, shown.User, shown.Token = steps.ShowRefs(k.Server), steps.ShowRefs(k.User), steps.ShowRefs(k.Token)
+	text, err := shown.render()
+	if steps.HasRef(k.CA) { // which is base64 in the file
+		ca := base64.StdEncoding.EncodeToString([]byte(k.CA))
+		text = bytes.ReplaceAll(text, []byte(ca), []byte(steps.ShowRefs(k.CA)))
+	}
+	return steps.Rendering{Path: k.Path, Content: string(text)}, err
 }
 
 func (k *Kubeconfig) thing(string) steps.Thing {

@@ -19,7 +19,12 @@ var manifestKind = steps.Kind{Name: "manifest", Place: steps.OnCluster, Shared: 
 		"existing": "the objects are somebody else's: only the given fields are set, and missing objects are not created",
 		"force":    "take over fields that another manager has set differently; without it that is an error",
 	},
-	New: func() any { return &Manifest{} }}
+	New: func() any { return &Manifest{} },
+	Render: steps.Renders(func(m *Manifest, _ steps.RenderFor) (steps.Rendering, error) {
+		r := steps.Rendering{Manifest: m.Content}
+		m.Content = ""
+		return r, nil
+	})}
 
 // Manifest keeps objects of the cluster, in the order in which they are written. They
 // are the whole cluster's: several nodes may have the same step, and none removes them.

@@ -12,7 +12,10 @@ import (
 
 var nodeJoinedKind = steps.Kind{Name: "node_joined", Place: steps.OnCluster, Ends: true,
 	Doc: "the end of a join: the Node carries the mark of its plan and takes pods; others' cordons stay",
-	New: func() any { return &NodeJoined{} }}
+	New: func() any { return &NodeJoined{} },
+	Render: steps.Renders(func(n *NodeJoined, _ steps.RenderFor) (steps.Rendering, error) {
+		return steps.Rendering{Node: &steps.NodeParts{Annotations: map[string]string{kube.PlanOf: n.Plan}}}, nil
+	})}
 
 // NodeJoined is the one place that lets a Node take pods: it removes what kept them
 // away while the node was not verified, the joining taint and a cordon of nodejoin's

@@ -25,7 +25,8 @@ var registryKind = steps.Kind{Name: "registry", Place: steps.OnHost, OS: "window
 		}},
 	},
 	New:   func() any { return &Registry{} },
-	Makes: steps.Makes((*Registry).thing), Review: steps.Review((*Registry).review)}
+	Makes: steps.Makes((*Registry).thing), Review: steps.Review((*Registry).review),
+	Render: steps.RendersInto("registry.json")}
 
 // Registry is one value of a registry key.
 type Registry struct {

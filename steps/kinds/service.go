@@ -56,7 +56,11 @@ var serviceKind = steps.Kind{Name: "service", Place: steps.OnHost,
 	Secrets:  steps.Secrets((*Service).secrets),
 	Evidence: steps.Shows((*Service).evidence),
 	Runs:     steps.Runs(func(s *Service) host.ServiceConfig { return s.ServiceConfig }),
-	Review:   steps.Review((*Service).review)}
+	Review:   steps.Review((*Service).review),
+	Render: steps.Renders(func(s *Service, _ steps.RenderFor) (steps.Rendering, error) {
+		s.Environment = steps.ShowEnvironment(s.Environment, s.SensitiveEnvironment)
+		return steps.Rendering{Service: s.Name}, nil
+	})}
 
 // always is Undo.Early of what goes before the steps run.
 func always(record.Key) bool { return true }
