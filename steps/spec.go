@@ -109,7 +109,7 @@ const (
 	CodeDenied       Code = "denied"
 	CodeUnsupported  Code = "unsupported"
 	CodeUnreachable  Code = "unreachable"  // cluster or host does not answer
-	CodeUnauthorized Code = "unauthorized" // the cluster does not know our credentials, or no more
+	CodeUnauthorized Code = "unauthorized" // the cluster does not know our credentials, or no longer does
 	CodeInvalid      Code = "invalid"      // arguments make no sense
 	CodeInterrupted  Code = "interrupted"
 	CodeReboot       Code = "reboot"        // a reboot is pending, and not to be made now

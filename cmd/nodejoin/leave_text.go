@@ -135,11 +135,11 @@ func (p *leavePlan) item(i executor.LeaveItem) {
 }
 
 // line writes one line; why may be empty.
-func (p *leavePlan) line(style ui.Style, sign, what, why string) {
+func (p *leavePlan) line(style ui.Style, symbol, what, why string) {
 	if why != "" {
 		what += ": " + why
 	}
-	fmt.Fprintf(p.w, "  %s %s\n", ui.Paint(p.color, style, sign), ui.CleanLine(what))
+	fmt.Fprintf(p.w, "  %s %s\n", ui.Paint(p.color, style, symbol), ui.CleanLine(what))
 }
 
 func podNames(pods []kube.Pod) string {

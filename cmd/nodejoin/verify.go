@@ -138,7 +138,7 @@ func (x *verifyCommand) testOptions(api kube.API, display ui.Display) verify.Opt
 	o := verify.Options{API: api, DNSDomain: x.compiled.Cluster.DNSDomain, Outbound: x.outbound,
 		Outside: outside(x.compiled),
 		Holder:  holderNote(x.holder.Host, x.holder.PID), Gone: holderGone, Start: x.start, Answer: x.answer, Clean: x.clean,
-		Tell: &verifyEvents{display: display}, Image: x.image}
+		Reporter: &verifyEvents{display: display}, Image: x.image}
 	if o.Outbound == "" {
 		o.Outbound = x.compiled.Cluster.APIServer
 	}

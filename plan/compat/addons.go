@@ -1,7 +1,7 @@
 package compat
 
 // addons are the versions whose flags nodejoin uses: the oldest one, why older ones are rejected, the newest
-// one that was examined, and the sources.
+// one that was checked, and the sources.
 var addons = map[string]struct {
 	floor, newest line
 	why, source   string

@@ -164,7 +164,7 @@ func (p *controlPlane) verifies(ctx context.Context, a kube.API, has ...string) 
 	r, err := verify.Run(ctx, verify.Options{API: a, Targets: []verify.Target{{Node: testNode}},
 		Image: func(string, string) (string, error) { return "example/web", nil }, DNSDomain: "cluster.local",
 		Outside: func(context.Context, string) error { return errors.New("nobody asks") }, Start: 2 * time.Second,
-		Answer: 20 * time.Second, Clean: time.Minute, Tell: quiet{}})
+		Answer: 20 * time.Second, Clean: time.Minute, Reporter: quiet{}})
 	p.must(err)
 	for _, f := range r.Results {
 		want := verify.NotPossible

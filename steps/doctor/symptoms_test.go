@@ -22,8 +22,8 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// patient is a machine that has joined, in good order but for what a case does to it.
-type patient struct {
+// fixture is a machine that has joined, in good order but for what a case does to it.
+type fixture struct {
 	t      *testing.T
 	config sandbox.Config
 	quirks sandbox.Quirks
@@ -39,14 +39,14 @@ const (
 	subnetEnv = "FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=10.244.3.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n"
 )
 
-func newPatient(t *testing.T) *patient {
+func newFixture(t *testing.T) *fixture {
 	service := func(name string, args ...string) steps.Spec {
 		return stepstest.Spec("service", strings.ReplaceAll(name, "-", "_"),
 			&kinds.Service{ServiceConfig: host.ServiceConfig{Name: name,
 				Command: append([]string{`C:\x\` + name + `-run.exe`}, args...)}, Log: `C:\x\` + name + ".log"})
 	}
 	node := &kube.Node{Name: "win-1", Ready: true, PodCIDR: "10.244.3.0/24"}
-	p := &patient{t: t, config: sandbox.Config{Path: t.TempDir(), Hostname: "win-host", IP: "192.0.2.10"},
+	p := &fixture{t: t, config: sandbox.Config{Path: t.TempDir(), Hostname: "win-host", IP: "192.0.2.10"},
 		quirks: sandbox.Quirks{Networks: []host.HNSNetwork{{Name: "flannel.4096", Type: "Overlay",
 			ManagementIP: "192.0.2.10"}}},
 		view: doctor.ClusterView{Node: node, Clock: time.Now(), Services: []kube.Service{
@@ -80,7 +80,7 @@ func newPatient(t *testing.T) *patient {
 }
 
 // linux makes it a Linux machine with the same services.
-func (p *patient) linux() {
+func (p *fixture) linux() {
 	p.config.OS, p.quirks.Networks = "linux", nil
 	p.list = []steps.Spec{stepstest.Spec("service", "kubelet",
 		&kinds.Service{ServiceConfig: host.ServiceConfig{Name: "kubelet", Command: []string{"/x/kubelet-run"}}}),
@@ -89,20 +89,20 @@ func (p *patient) linux() {
 	p.file("/run/flannel/subnet.env", subnetEnv)
 }
 
-func (p *patient) do(f func(h host.Host) error) {
+func (p *fixture) do(f func(h host.Host) error) {
 	p.then = append(p.then, func(h host.Host) { stepstest.Must(p.t, f(h)) })
 }
 
-func (p *patient) file(path, text string) {
+func (p *fixture) file(path, text string) {
 	p.then = append(p.then, func(h host.Host) { stepstest.Put(p.t, h, path, text) })
 }
 
-func (p *patient) remove(path string) {
+func (p *fixture) remove(path string) {
 	p.do(func(h host.Host) error { return h.Remove(p.t.Context(), path) })
 }
 
 // register changes a service's registration by hand.
-func (p *patient) register(name string, change func(c *host.ServiceConfig)) {
+func (p *fixture) register(name string, change func(c *host.ServiceConfig)) {
 	p.do(func(h host.Host) error {
 		svc, err := h.Service(p.t.Context(), name)
 		if err != nil {
@@ -113,23 +113,23 @@ func (p *patient) register(name string, change func(c *host.ServiceConfig)) {
 	})
 }
 
-func (p *patient) registry(key, name, text string) {
+func (p *fixture) registry(key, name, text string) {
 	p.do(func(h host.Host) error {
 		return h.SetRegistryValue(p.t.Context(), key, name, host.RegistryValue{Type: "string", String: text})
 	})
 }
 
-func (p *patient) bridge(network string) {
+func (p *fixture) bridge(network string) {
 	p.quirks.Networks[0].Type = network
 }
 
-func (p *patient) pod(waiting string, age time.Duration) {
+func (p *fixture) pod(waiting string, age time.Duration) {
 	p.view.Pods = append(p.view.Pods, kube.Pod{Namespace: "d", Name: "web", Waiting: waiting,
 		Created: p.view.Clock.Add(-age)})
 }
 
 // nssm makes a service run under it, by hand, with these values.
-func (p *patient) nssm(values ...string) {
+func (p *fixture) nssm(values ...string) {
 	p.register("kube-proxy", func(c *host.ServiceConfig) { c.Command = []string{`C:\nssm\nssm.exe`} })
 	for _, v := range values {
 		p.registry(stepstest.Services+`kube-proxy\Parameters`, v, `C:\k\proxy.log`)
@@ -137,7 +137,7 @@ func (p *patient) nssm(values ...string) {
 }
 
 // examine makes the machine, does to it what the case says, and looks.
-func (p *patient) examine() doctor.DiagnoseReply {
+func (p *fixture) diagnose() doctor.DiagnoseReply {
 	p.t.Helper()
 	h, err := sandbox.Open(context.Background(), p.config)
 	stepstest.Must(p.t, err)
@@ -181,102 +181,102 @@ const podSubnet = `C:\run\flannel\subnet.env`
 // Those without a case here are judged by the controller (engine.TestDiagnose).
 var symptomCases = []struct {
 	id      string
-	provoke func(p *patient)
-	near    func(p *patient)
+	provoke func(p *fixture)
+	near    func(p *fixture)
 	has     string   // part of what is seen
 	fix     []string // steps, or "restart NAME"
 }{
-	{id: "node-service-stopped", provoke: func(p *patient) {
+	{id: "node-service-stopped", provoke: func(p *fixture) {
 		p.do(func(h host.Host) error { return h.StopService(p.t.Context(), "flanneld") })
 	},
-		near: func(p *patient) {
+		near: func(p *fixture) {
 			p.list = append(p.list,
 				stepstest.Spec("service", "idle",
 					&kinds.Service{ServiceConfig: host.ServiceConfig{Name: "idle", Start: host.StartManual,
 						Command: []string{`C:\x\kubelet-run.exe`}}, State: host.ServiceStopped}))
 		}, has: `service flanneld is stopped; its log is C:\x\flanneld.log`, fix: []string{"flanneld"}},
-	{id: "node-not-ready", provoke: func(p *patient) {
+	{id: "node-not-ready", provoke: func(p *fixture) {
 		p.view.Node.Ready, p.view.Node.ReadyReason = false, "KubeletNotReady: container runtime network not ready"
 	},
-		near: func(p *patient) { p.view.Node.Unschedulable = true }, has: "the Node is not Ready: KubeletNotReady"},
-	{id: "node-pressure", provoke: func(p *patient) {
+		near: func(p *fixture) { p.view.Node.Unschedulable = true }, has: "the Node is not Ready: KubeletNotReady"},
+	{id: "node-pressure", provoke: func(p *fixture) {
 		p.view.Node.Taints = []kube.Taint{{Key: "node.kubernetes.io/disk-pressure", Effect: "NoSchedule"}}
-	}, near: func(p *patient) {
+	}, near: func(p *fixture) {
 		p.view.Node.Taints = []kube.Taint{{Key: "node.kubernetes.io/unschedulable", Effect: "NoSchedule"},
 			{Key: "os", Value: "windows", Effect: "NoSchedule"}}
 	}, has: "the Node has the taint node.kubernetes.io/disk-pressure:NoSchedule"},
-	{id: "plan-unfinished", provoke: func(p *patient) {
+	{id: "plan-unfinished", provoke: func(p *fixture) {
 		p.file(`C:\x\resume.exe`, "program")
 		p.do(func(h host.Host) error {
 			return h.CreateService(p.t.Context(), host.ServiceConfig{Name: doctor.ResumeService,
 				Command: []string{`C:\x\resume.exe`}, Start: host.StartAuto})
 		})
-	}, near: func(p *patient) { p.file(`C:\ProgramData\nodejoin\resume\resume.json`, "{}") },
+	}, near: func(p *fixture) { p.file(`C:\ProgramData\nodejoin\resume\resume.json`, "{}") },
 		has: "finishes a plan after the next boot"},
-	{id: "service-flags", provoke: func(p *patient) {
+	{id: "service-flags", provoke: func(p *fixture) {
 		p.register("kubelet", func(c *host.ServiceConfig) { c.Command[1] = "--service" })
-	}, near: func(p *patient) {
+	}, near: func(p *fixture) {
 		p.register("kubelet", func(c *host.ServiceConfig) { c.Command = append(c.Command, "--v=4") })
 	}, has: "kubelet is registered without --windows-service, but with --service", fix: []string{"kubelet"}},
-	{id: "service-wrapper", provoke: func(p *patient) { p.nssm("AppStdout") }, near: func(p *patient) {
+	{id: "service-wrapper", provoke: func(p *fixture) { p.nssm("AppStdout") }, near: func(p *fixture) {
 		p.nssm("AppStdout", "AppStderr")
 	},
 		has: "kube-proxy runs under nssm, which does not keep its output (AppStderr is not set)",
 		fix: []string{"kube_proxy"}},
-	{id: "kube-proxy-name", provoke: func(p *patient) { p.file(`C:\x\kube-proxy.yaml`, "mode: kernelspace\n") },
-		near: func(p *patient) {
+	{id: "kube-proxy-name", provoke: func(p *fixture) { p.file(`C:\x\kube-proxy.yaml`, "mode: kernelspace\n") },
+		near: func(p *fixture) {
 			p.config.Hostname = "WIN-1"
 			p.file(`C:\x\kube-proxy.yaml`, "mode: kernelspace\n")
 		}, has: "kube-proxy does not know the name of its Node", fix: []string{"kube_proxy_config", "kube_proxy"}},
-	{id: "dns", provoke: func(p *patient) { p.view.Services[1].ClusterIP = "10.96.0.11" },
-		near: func(p *patient) { p.view.Services[1].Namespace = "elsewhere" },
+	{id: "dns", provoke: func(p *fixture) { p.view.Services[1].ClusterIP = "10.96.0.11" },
+		near: func(p *fixture) { p.view.Services[1].Namespace = "elsewhere" },
 		has:  "pods ask 10.96.0.10 for names, but no service of the cluster has that address"},
-	{id: "network-adapter", provoke: func(p *patient) { p.quirks.Networks = nil },
-		near: func(p *patient) {
+	{id: "network-adapter", provoke: func(p *fixture) { p.quirks.Networks = nil },
+		near: func(p *fixture) {
 			p.quirks.Networks[0].Name = "Flannel.4096"
 		}, has: "there is no HNS network flannel.4096", fix: []string{"restart flanneld"}},
-	{id: "network-address", provoke: func(p *patient) { p.quirks.Networks[0].ManagementIP = "" },
-		near: func(p *patient) { p.quirks.Networks[0].Subnets = nil }, has: "flannel.4096 has no management address",
+	{id: "network-address", provoke: func(p *fixture) { p.quirks.Networks[0].ManagementIP = "" },
+		near: func(p *fixture) { p.quirks.Networks[0].Subnets = nil }, has: "flannel.4096 has no management address",
 		fix: []string{"restart flanneld"}},
-	{id: "subnet-file", provoke: func(p *patient) { p.remove(podSubnet) },
-		near: func(p *patient) {
+	{id: "subnet-file", provoke: func(p *fixture) { p.remove(podSubnet) },
+		near: func(p *fixture) {
 			p.file(podSubnet, strings.ReplaceAll(subnetEnv, "\n", "\r\n")+"FLANNEL_IPV6_NETWORK=\r\n")
 		}, has: podSubnet + " is missing", fix: []string{"restart flanneld"}},
-	{id: "stale-subnet", provoke: func(p *patient) { p.view.Node.PodCIDR = "10.244.9.0/24" },
-		near: func(p *patient) { p.file(`C:\k\SourceVip.json`, `{"ip4":{"ip":"10.244.3.9/24"}}`) },
+	{id: "stale-subnet", provoke: func(p *fixture) { p.view.Node.PodCIDR = "10.244.9.0/24" },
+		near: func(p *fixture) { p.file(`C:\k\SourceVip.json`, `{"ip4":{"ip":"10.244.3.9/24"}}`) },
 		has:  "outside of the Node's pod network 10.244.9.0/24", fix: []string{"source_vip", "kube_proxy_config",
 			"kube_proxy"}},
-	{id: "outbound-exceptions", provoke: func(p *patient) {
+	{id: "outbound-exceptions", provoke: func(p *fixture) {
 		p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.96.0.0/12"`, `"0.0.0.0/0"`, 1))
-	}, near: func(p *patient) {
+	}, near: func(p *fixture) {
 		p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.244.0.0/16","10.96.0.0/12"`,
 			`"10.96.0.0/12", "10.244.0.0/16"`, 1))
 	}, has: "does not except 10.96.0.0/12 from address translation, and also excepts 0.0.0.0/0",
 		fix: []string{"cni_conf"}},
-	{id: "cni-other", provoke: func(p *patient) { p.file(`C:\x\0-containerd-nat.json`, "{}") },
-		near: func(p *patient) { p.file(`C:\x\20-other.conf`, "{}") },
+	{id: "cni-other", provoke: func(p *fixture) { p.file(`C:\x\0-containerd-nat.json`, "{}") },
+		near: func(p *fixture) { p.file(`C:\x\20-other.conf`, "{}") },
 		has:  `C:\x\0-containerd-nat.json is read in place of 10-flannel.conflist`, fix: []string{"cni_conf_first"}},
-	{id: "mac-spoofing", provoke: func(p *patient) {
+	{id: "mac-spoofing", provoke: func(p *fixture) {
 		p.bridge("L2Bridge")
 		p.registry(`HKLM\HARDWARE\DESCRIPTION\System\BIOS`, "SystemProductName", "Virtual Machine")
-	}, near: func(p *patient) {
+	}, near: func(p *fixture) {
 		p.registry(`HKLM\HARDWARE\DESCRIPTION\System\BIOS`, "SystemProductName", "Virtual Machine")
 	}, has: "the machine is virtual (Virtual Machine), and its pod network flannel.4096 is an L2 bridge"},
-	{id: "pods-creating", provoke: func(p *patient) { p.pod("ContainerCreating", 11*time.Minute) },
-		near: func(p *patient) { p.pod("ContainerCreating", 9*time.Minute) },
+	{id: "pods-creating", provoke: func(p *fixture) { p.pod("ContainerCreating", 11*time.Minute) },
+		near: func(p *fixture) { p.pod("ContainerCreating", 9*time.Minute) },
 		has:  "pod d/web is not running after 11m0s: ContainerCreating"},
-	{id: "image-pull", provoke: func(p *patient) { p.pod("ImagePullBackOff: Back-off pulling image", time.Minute) },
-		near: func(p *patient) { p.pod("CrashLoopBackOff: back-off", time.Hour) },
+	{id: "image-pull", provoke: func(p *fixture) { p.pod("ImagePullBackOff: Back-off pulling image", time.Minute) },
+		near: func(p *fixture) { p.pod("CrashLoopBackOff: back-off", time.Hour) },
 		has:  "pod d/web cannot pull its image: ImagePullBackOff"},
-	{id: "node-port-local", provoke: func(p *patient) {
+	{id: "node-port-local", provoke: func(p *fixture) {
 		p.view.Services = append(p.view.Services, kube.Service{Namespace: "d", Name: "web", ClusterIP: "10.96.7.7",
 			NodePorts: []int32{30080}})
-	}, near: func(p *patient) {
+	}, near: func(p *fixture) {
 		p.view.Services = append(p.view.Services, kube.Service{Namespace: "d", Name: "web", ClusterIP: "10.96.7.7"})
 	}, has: "d/web (port 30080)"},
-	{id: "service-address-local", provoke: func(p *patient) {
+	{id: "service-address-local", provoke: func(p *fixture) {
 		p.view.Services = append(p.view.Services, kube.Service{Namespace: "d", Name: "web", ClusterIP: "10.96.7.7"})
-	}, near: func(p *patient) { p.view.Services = append(p.view.Services, kube.Service{Namespace: "d", Name: "web"}) },
+	}, near: func(p *fixture) { p.view.Services = append(p.view.Services, kube.Service{Namespace: "d", Name: "web"}) },
 		has: "d/web (10.96.7.7)"},
 }
 
@@ -288,9 +288,9 @@ func TestSymptoms(t *testing.T) {
 		ids = append(ids, c.id)
 		t.Run(c.id, func(t *testing.T) {
 			t.Parallel()
-			p := newPatient(t)
+			p := newFixture(t)
 			c.provoke(p)
-			list := p.examine().Symptoms
+			list := p.diagnose().Symptoms
 			i := slices.IndexFunc(list, func(s doctor.Symptom) bool { return s.ID == c.id })
 			if i < 0 || !strings.Contains(list[i].Observed, c.has) || list[i].Why == "" || list[i].Remedy == "" ||
 				list[i].Unasked {
@@ -303,16 +303,16 @@ func TestSymptoms(t *testing.T) {
 			if !slices.Equal(fix, c.fix) {
 				t.Errorf("it is fixed by %q, want %q", fix, c.fix)
 			}
-			p = newPatient(t)
+			p = newFixture(t)
 			c.near(p)
-			list = p.examine().Symptoms
+			list = p.diagnose().Symptoms
 			if slices.ContainsFunc(list, func(s doctor.Symptom) bool { return s.ID == c.id }) {
 				t.Errorf("found, where it is not so: %+v", list)
 			}
-			p = newPatient(t)
+			p = newFixture(t)
 			p.list[0] = stepstest.Spec("preflight", "require", &preflight.Preflight{Waive: []string{c.id}})
 			c.provoke(p)
-			list = p.examine().Symptoms
+			list = p.diagnose().Symptoms
 			if i := slices.IndexFunc(list, func(s doctor.Symptom) bool { return s.ID == c.id }); !list[i].Waived {
 				t.Errorf("waived, and it counts: %+v", list[i])
 			}
@@ -330,68 +330,68 @@ func TestSymptoms(t *testing.T) {
 // TestSymptomsElsewhere: other ways in which the same symptoms show.
 func TestSymptomsElsewhere(t *testing.T) {
 	for name, c := range map[string]struct {
-		do  func(p *patient)
+		do  func(p *fixture)
 		id  string
 		has string
 	}{
-		"no Node": {func(p *patient) { p.view.Node = nil }, "node-not-ready", "the cluster has no Node win-1"},
-		"service gone": {func(p *patient) {
+		"no Node": {func(p *fixture) { p.view.Node = nil }, "node-not-ready", "the cluster has no Node win-1"},
+		"service gone": {func(p *fixture) {
 			p.do(func(h host.Host) error {
 				stepstest.Must(p.t, h.StopService(p.t.Context(), "kube-proxy"))
 				return h.DeleteService(p.t.Context(), "kube-proxy")
 			})
 		}, "node-service-stopped", "service kube-proxy is not registered"},
-		"kubelet gone": {func(p *patient) {
+		"kubelet gone": {func(p *fixture) {
 			p.do(func(h host.Host) error {
 				stepstest.Must(p.t, h.StopService(p.t.Context(), "kubelet"))
 				return h.DeleteService(p.t.Context(), "kubelet")
 			})
 		}, "node-service-stopped", "service kubelet is not registered"},
-		"another's name": {func(p *patient) { p.file(`C:\x\kube-proxy.yaml`, "hostnameOverride: win-2\n") },
+		"another's name": {func(p *fixture) { p.file(`C:\x\kube-proxy.yaml`, "hostnameOverride: win-2\n") },
 			"kube-proxy-name", `the Node "win-2" instead of win-1`},
-		"resolvConf": {func(p *patient) {
+		"resolvConf": {func(p *fixture) {
 			p.file(`C:\x\kubelet.yaml`, "resolvConf: /etc/resolv.conf\nclusterDNS: ['10.96.0.10']\n")
 		}, "dns", "/etc/resolv.conf, which Windows does not have"},
-		"no name server": {func(p *patient) { p.file(`C:\x\kubelet.yaml`, "resolvConf: \"\"\n") }, "dns",
+		"no name server": {func(p *fixture) { p.file(`C:\x\kubelet.yaml`, "resolvConf: \"\"\n") }, "dns",
 			"clusterDNS is empty"},
-		"no YAML of kube-proxy": {func(p *patient) { p.file(`C:\x\kube-proxy.yaml`, "{{") }, "kube-proxy-name",
+		"no YAML of kube-proxy": {func(p *fixture) { p.file(`C:\x\kube-proxy.yaml`, "{{") }, "kube-proxy-name",
 			`C:\x\kube-proxy.yaml is not YAML, so its program does not start`},
-		"no YAML of the kubelet": {func(p *patient) { p.file(`C:\x\kubelet.yaml`, "{{") }, "dns",
+		"no YAML of the kubelet": {func(p *fixture) { p.file(`C:\x\kubelet.yaml`, "{{") }, "dns",
 			`C:\x\kubelet.yaml is not YAML`},
-		"another name server": {func(p *patient) {
+		"another name server": {func(p *fixture) {
 			p.file(`C:\x\kubelet.yaml`, "resolvConf: \"\"\nclusterDNS: ['10.96.0.53']\n")
 		}, "dns", "pods ask 10.96.0.53 for names instead of 10.96.0.10, as the plan says"},
-		"address gone": {func(p *patient) { p.quirks.Networks[0].ManagementIP = "192.0.2.77" },
+		"address gone": {func(p *fixture) { p.quirks.Networks[0].ManagementIP = "192.0.2.77" },
 			"network-adapter", "no adapter of the machine has 192.0.2.77"},
-		"half a subnet file": {func(p *patient) { p.file(podSubnet, "FLANNEL_SUBNET=10.244.3.1/24\n") }, "subnet-file",
+		"half a subnet file": {func(p *fixture) { p.file(podSubnet, "FLANNEL_SUBNET=10.244.3.1/24\n") }, "subnet-file",
 			"lacks FLANNEL_NETWORK, FLANNEL_MTU, FLANNEL_IPMASQ"},
-		"another subnet": {func(p *patient) {
+		"another subnet": {func(p *fixture) {
 			p.file(podSubnet, strings.Replace(subnetEnv, "10.244.3.1", "10.244.4.1", 1))
 		}, "subnet-file", "says 10.244.4.1/24, and the Node's pod network is 10.244.3.0/24"},
-		"files of other scripts": {func(p *patient) {
+		"files of other scripts": {func(p *fixture) {
 			p.file(`C:\k\SourceVipRequest.json`, `{"ipam":{"ranges":[[{"subnet":"10.244.8.0/24"}]]}}`)
 		}, "stale-subnet", `C:\k\SourceVipRequest.json is left from an earlier node`},
-		"source address of another subnet": {func(p *patient) {
+		"source address of another subnet": {func(p *fixture) {
 			p.file(`C:\x\kube-proxy.yaml`, "hostnameOverride: win-1\nwinkernel: {sourceVip: 10.244.8.2}\n")
 		}, "stale-subnet", "kube-proxy sends from 10.244.8.2, outside of the Node's pod network 10.244.3.0/24"},
-		"comments in JSON": {func(p *patient) {
+		"comments in JSON": {func(p *fixture) {
 			p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.244.0.0/16",`,
 				"\"10.244.0.0/16\", # cluster\n", 1))
 		}, "outbound-exceptions", "is not JSON"},
-		"no CNI configuration": {func(p *patient) { p.remove(`C:\x\10-flannel.conflist`) }, "outbound-exceptions",
+		"no CNI configuration": {func(p *fixture) { p.remove(`C:\x\10-flannel.conflist`) }, "outbound-exceptions",
 			"is missing"},
-		"with a proxy": {func(p *patient) {
+		"with a proxy": {func(p *fixture) {
 			p.pod("ErrImagePull: timeout", time.Minute)
 			p.do(func(h host.Host) error { return h.SetMachineEnv(p.t.Context(), "HTTPS_PROXY", "http://p:3128") })
 		}, "image-pull", "ErrImagePull: timeout"},
-		"Linux, no subnet file": {func(p *patient) { p.linux(); p.remove("/run/flannel/subnet.env") }, "subnet-file",
+		"Linux, no subnet file": {func(p *fixture) { p.linux(); p.remove("/run/flannel/subnet.env") }, "subnet-file",
 			"/run/flannel/subnet.env is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPatient(t)
+			p := newFixture(t)
 			c.do(p)
-			list := p.examine().Symptoms
+			list := p.diagnose().Symptoms
 			if !slices.ContainsFunc(list, func(s doctor.Symptom) bool {
 				return s.ID == c.id && strings.Contains(s.Observed, c.has) && !s.Unasked
 			}) {
@@ -405,11 +405,11 @@ func TestSymptomsElsewhere(t *testing.T) {
 // joined is not looked at.
 func TestSymptomsOfSoundMachines(t *testing.T) {
 	for _, os := range []string{"windows", "linux"} {
-		p := newPatient(t)
+		p := newFixture(t)
 		if os == "linux" {
 			p.linux()
 		}
-		reply := p.examine()
+		reply := p.diagnose()
 		for _, s := range reply.Symptoms {
 			t.Errorf("%s: %+v", os, s)
 		}
@@ -419,7 +419,7 @@ func TestSymptomsOfSoundMachines(t *testing.T) {
 	}
 	h := stepstest.OpenHost(t, "windows")
 	reply, err := examine(t, executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {}),
-		doctor.DiagnoseRequest{Node: "win-1", Steps: newPatient(t).list})
+		doctor.DiagnoseRequest{Node: "win-1", Steps: newFixture(t).list})
 	if err != nil || reply.Joined || len(reply.Symptoms) > 0 {
 		t.Errorf("a machine that has not joined: %+v, %v", reply, err)
 	}
@@ -427,12 +427,12 @@ func TestSymptomsOfSoundMachines(t *testing.T) {
 
 // TestSymptomsOfDocker: with Docker the kubelet's flag names the pause image.
 func TestSymptomsOfDocker(t *testing.T) {
-	p := newPatient(t)
+	p := newFixture(t)
 	p.list = slices.DeleteFunc(p.list, func(s steps.Spec) bool { return strings.HasPrefix(s.ID, "containerd") })
 	p.register("kubelet", func(c *host.ServiceConfig) {
 		c.Command = append(c.Command, "--pod-infra-container-image=mcr.microsoft.com/k8s/core/pause:1.2.0")
 	})
-	if reply := p.examine(); reply.Pause != "mcr.microsoft.com/k8s/core/pause:1.2.0" || !slices.Equal(reply.PauseFix,
+	if reply := p.diagnose(); reply.Pause != "mcr.microsoft.com/k8s/core/pause:1.2.0" || !slices.Equal(reply.PauseFix,
 		[]string{"kubelet"}) {
 		t.Errorf("pause image %q, fixed by %q", reply.Pause, reply.PauseFix)
 	}
@@ -440,7 +440,7 @@ func TestSymptomsOfDocker(t *testing.T) {
 
 // TestSymptomsUnasked: what could not be checked is told, and is no answer.
 func TestSymptomsUnasked(t *testing.T) {
-	p := newPatient(t)
+	p := newFixture(t)
 	p.view = doctor.ClusterView{NodeWhy: "no answer (node)", PodsWhy: "no answer (pods)",
 		ServicesWhy: "no answer (services)"}
 	p.quirks.Unasked = []string{"Adapters"}
@@ -448,7 +448,7 @@ func TestSymptomsUnasked(t *testing.T) {
 		"dns": "no answer (services)", "network-adapter": "it cannot be asked", "subnet-file": "no answer (node)",
 		"stale-subnet": "no answer (node)", "pods-creating": "no answer (pods)", "image-pull": "no answer (pods)",
 		"node-port-local": "no answer (services)", "service-address-local": "no answer (services)"}
-	for _, s := range p.examine().Symptoms {
+	for _, s := range p.diagnose().Symptoms {
 		if !s.Unasked || want[s.ID] == "" || !strings.Contains(s.Observed, want[s.ID]) || s.Severity == steps.SeverityError {
 			t.Errorf("%+v", s)
 		}

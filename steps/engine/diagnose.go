@@ -126,14 +126,14 @@ func (h diagnosing) run(ctx context.Context, view doctor.ClusterView) (d Diagnos
 		}
 	}
 	view = h.viewNode(ctx, view)
-	exam, err := ask(ctx, h.hostRun, "checking", wire.Diagnose,
+	diagnosis, err := ask(ctx, h.hostRun, "checking", wire.Diagnose,
 		doctor.DiagnoseRequest{Node: h.node.Name, Steps: h.specs(steps.OnHost), Cluster: view, PodCIDR: podCIDRs(h.node)})
 	if d.Err = err; err != nil {
 		return d
 	}
-	d.Joined, d.Mutations = exam.Joined, exam.Mutations
-	d.Found = append(d.Found, exam.Symptoms...)
-	d.Found = append(d.Found, h.pauseSymptoms(exam)...)
+	d.Joined, d.Mutations = diagnosis.Joined, diagnosis.Mutations
+	d.Found = append(d.Found, diagnosis.Symptoms...)
+	d.Found = append(d.Found, h.pauseSymptoms(diagnosis)...)
 	return d
 }
 
@@ -148,26 +148,26 @@ func podCIDRs(n plan.Node) (refs []string) {
 }
 
 // pauseSymptoms judges the pause image of a Windows machine.
-func (h diagnosing) pauseSymptoms(exam doctor.DiagnoseReply) (out []doctor.Symptom) {
-	if exam.Pause == "" || exam.Facts.OS != "windows" {
+func (h diagnosing) pauseSymptoms(diagnosis doctor.DiagnoseReply) (out []doctor.Symptom) {
+	if diagnosis.Pause == "" || diagnosis.Facts.OS != "windows" {
 		return nil
 	}
 	add := func(id, seen, remedy string) {
 		list := doctor.Symptoms()
 		f := list[slices.IndexFunc(list, func(f steps.Findable) bool { return f.ID == id })]
 		out = append(out, doctor.Symptom{Finding: steps.Finding{ID: id, Severity: f.Severity, Observed: seen, Why: f.Doc,
-			Remedy: remedy, Waived: slices.Contains(h.waived(), id)}, Fix: exam.PauseFix})
+			Remedy: remedy, Waived: slices.Contains(h.waived(), id)}, Fix: diagnosis.PauseFix})
 	}
-	if v := compat.CheckPause(exam.Pause, exam.Facts.Build); v.Status == compat.Refused {
+	if v := compat.CheckPause(diagnosis.Pause, diagnosis.Facts.Build); v.Status == compat.Refused {
 		remedy := "give the plan an image for this build: runtime { pause_image = ... }"
 		if v.Instead != "" {
 			remedy = fmt.Sprintf("apply the plan, or give it pause_image = %q", v.Instead)
 		}
 		add(doctor.PauseImageSymptom, v.Why, remedy)
 	}
-	if compat.CheckPortForward(exam.Pause).Status == compat.Refused {
+	if compat.CheckPortForward(diagnosis.Pause).Status == compat.Refused {
 		add(doctor.PortForwardSymptom, fmt.Sprintf("the pause image is %s, older than the first with wincat",
-			exam.Pause), "use a newer pause image: "+compat.PauseImage("windows", exam.Facts.Build))
+			diagnosis.Pause), "use a newer pause image: "+compat.PauseImage("windows", diagnosis.Facts.Build))
 	}
 	return out
 }

@@ -163,7 +163,7 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 	if err := x.prepare(ctx); err != nil {
 		return CheckReply{}, err
 	}
-	w := newWalk(x.kinds, req, steps.FactValues(x.facts))
+	w := newPass(x.kinds, req, steps.FactValues(x.facts))
 	reply := CheckReply{Facts: x.facts, Untouched: x.record.Empty(x.facts)}
 	for _, s := range req.Steps {
 		e := x.env(req.Node, s.ID)
@@ -490,8 +490,8 @@ func Unresolved(args []byte, values map[string]string) []string {
 // few hundred MB.
 const checkTimeout = 2 * time.Minute
 
-// walk carries the results of earlier checks of one pass to later ones.
-type walk struct {
+// pass carries the results of earlier checks of one pass to later ones.
+type pass struct {
 	kinds   steps.Catalog
 	values  map[string]string
 	pending map[steps.Touch]string // see Env
@@ -499,15 +499,15 @@ type walk struct {
 	changed map[string]bool // steps with something to do
 }
 
-func newWalk(kinds steps.Catalog, req Request, facts map[string]string) *walk {
-	w := &walk{kinds: kinds, values: facts, pending: map[steps.Touch]string{}, future: map[steps.Touch]string{},
+func newPass(kinds steps.Catalog, req Request, facts map[string]string) *pass {
+	w := &pass{kinds: kinds, values: facts, pending: map[steps.Touch]string{}, future: map[steps.Touch]string{},
 		changed: map[string]bool{}}
 	maps.Copy(w.values, req.Values)
 	return w
 }
 
 // check runs one read-only check with the knowledge of the pass and adds to it.
-func (w *walk) check(ctx context.Context, s steps.Spec, f func(step any, e *steps.Env) (steps.Change, error),
+func (w *pass) check(ctx context.Context, s steps.Spec, f func(step any, e *steps.Env) (steps.Change, error),
 	e *steps.Env) (r steps.Result) {
 	r.ID = s.ID
 	if s.OnlyIf != "" && !w.changed[s.OnlyIf] {
@@ -560,7 +560,7 @@ func (w *walk) check(ctx context.Context, s steps.Spec, f func(step any, e *step
 // Executor.Check; values must hold the outputs known so far and is added to.
 func CheckCluster(ctx context.Context, kinds steps.Catalog, node string, specs []steps.Spec, values map[string]string,
 	changed map[string]bool, r kube.Reader) []steps.Result {
-	w := &walk{kinds: kinds, values: values, pending: map[steps.Touch]string{}, future: map[steps.Touch]string{},
+	w := &pass{kinds: kinds, values: values, pending: map[steps.Touch]string{}, future: map[steps.Touch]string{},
 		changed: changed}
 	var out []steps.Result
 	for _, s := range specs {

@@ -47,7 +47,7 @@ type Removal struct {
 
 // RemoveRequest asks for the removal of what the plan no longer names.
 type RemoveRequest struct {
-	Request // Whole is meant
+	Request // with Whole
 	// Early: only what has to go before the steps run.
 	Early bool `json:"early,omitempty"`
 }
@@ -63,18 +63,19 @@ type RemoveReply struct {
 
 // removal is one look at what the plan no longer names.
 type removal struct {
-	x      *Executor
-	req    Request
-	undo   *undoRun
-	goes   map[record.Key]bool
-	forget []record.Key // what the plan gives up and keeps
+	x       *Executor
+	req     Request
+	undo    *undoRun
+	removes map[record.Key]bool
+	forget  []record.Key // what the plan gives up and keeps
 }
 
 // newRemoval compares the claims with the steps. A step whose arguments are not all known
 // keeps everything of the sort that it makes.
 func (x *Executor) newRemoval(req Request, values map[string]string) (*removal, error) {
-	m := &removal{x: x, req: req, goes: map[record.Key]bool{}}
-	m.undo = &undoRun{x: x, node: req.Node, command: "remove", undoes: func(key record.Key) bool { return m.goes[key] }}
+	m := &removal{x: x, req: req, removes: map[record.Key]bool{}}
+	m.undo = &undoRun{x: x, node: req.Node, command: "remove",
+		undoes: func(key record.Key) bool { return m.removes[key] }}
 	var made []record.Key
 	for _, s := range req.Steps {
 		keys, err := x.claimsOf(s, values)
@@ -92,7 +93,7 @@ func (x *Executor) newRemoval(req Request, values map[string]string) (*removal, 
 		case c.Keep:
 			m.forget = append(m.forget, key)
 		default:
-			m.goes[key] = true
+			m.removes[key] = true
 		}
 	}
 	for _, key := range m.forget {
@@ -103,10 +104,10 @@ func (x *Executor) newRemoval(req Request, values map[string]string) (*removal, 
 
 // stays takes a thing out of those that go, with the folders that hold it.
 func (m *removal) stays(key record.Key) {
-	delete(m.goes, key)
-	for other := range m.goes {
+	delete(m.removes, key)
+	for other := range m.removes {
 		if m.x.holds(other, key) {
-			delete(m.goes, other)
+			delete(m.removes, other)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (m *removal) checkAll(ctx context.Context, keys []record.Key) (items []Remo
 	found := map[record.Key]Removal{}
 	for _, holders := range []bool{false, true} {
 		for _, key := range keys {
-			if !m.goes[key] || (m.x.undos[key.Prefix].Holds != nil) != holders {
+			if !m.removes[key] || (m.x.undos[key.Prefix].Holds != nil) != holders {
 				continue
 			}
 			item := m.check(ctx, key)

@@ -111,7 +111,7 @@ func (x *Executor) eachNoted(s steps.Spec, values map[string]string, f func(reco
 }
 
 // note adds what the record is to say to the result of a check.
-func (w *walk) note(r *steps.Result, diffs []steps.Diff) {
+func (w *pass) note(r *steps.Result, diffs []steps.Diff) {
 	if r.Err != nil || len(diffs) == 0 {
 		return
 	}

@@ -40,7 +40,7 @@ func (x *Executor) Remove(ctx context.Context, req RemoveRequest) (RemoveReply, 
 func (m *removal) run(ctx context.Context, early bool, reply *RemoveReply) error {
 	var keys []record.Key
 	for _, key := range m.x.claimed(ctx) {
-		if !m.goes[key] {
+		if !m.removes[key] {
 			continue
 		}
 		isEarly, err := m.early(ctx, key)
@@ -63,7 +63,7 @@ func (m *removal) run(ctx context.Context, early bool, reply *RemoveReply) error
 	}
 	for _, item := range items {
 		switch {
-		case m.goes[item.Key]:
+		case m.removes[item.Key]:
 			item = m.check(ctx, item.Key) // again: a key of the registry may be empty by now
 		case !item.Change.NoOp(): // what it holds stays after all
 			continue
@@ -162,7 +162,7 @@ func (m *removal) free(ctx context.Context, key record.Key) (bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
-	return !slices.ContainsFunc(dependents, func(name string) bool { return !m.goes[record.Service.Of(name)] }), err
+	return !slices.ContainsFunc(dependents, func(name string) bool { return !m.removes[record.Service.Of(name)] }), err
 }
 
 // early reports whether a thing goes before the steps run: by its sort, or because a

@@ -68,7 +68,7 @@ func Run(ctx context.Context, o Options) error {
 		pause = firstPause
 	}
 	var changed []string
-	for told := false; ; {
+	for reported := false; ; {
 		more, err := h.attempt(ctx, plan)
 		changed = append(changed, more...)
 		if err == nil {
@@ -79,8 +79,8 @@ func Run(ctx context.Context, o Options) error {
 			return context.Cause(ctx)
 		}
 		h.Log(fmt.Sprintf("%v; next try in %v", err, pause))
-		if !told {
-			told = true // once: the log has the rest
+		if !reported {
+			reported = true // once: the log has the rest
 			h.Report(Error, fmt.Sprintf("Node %s is not in order after the boot, and is tried again: %v", plan.Node, err))
 		}
 		if err := wait.Pause(ctx, pause); err != nil {

@@ -91,7 +91,7 @@ func (l *Lock) Release() error {
 	if l.run == "" {
 		return nil
 	}
-	err := patiently(func() error { return os.Remove(filepath.Join(l.dir, HolderFile)) })
+	err := untilFree(func() error { return os.Remove(filepath.Join(l.dir, HolderFile)) })
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
@@ -124,7 +124,7 @@ func (l *Lock) holder() (*steps.LockHolder, error) {
 	}
 	var h steps.LockHolder
 	var b []byte
-	err = patiently(func() error {
+	err = untilFree(func() error {
 		b, err = os.ReadFile(path)
 		return err
 	})
@@ -152,7 +152,7 @@ func (l *Lock) write(h steps.LockHolder) error {
 	if err := os.WriteFile(temp, append(b, '\n'), 0o600); err != nil {
 		return err
 	}
-	return patiently(func() error { return os.Rename(temp, path) })
+	return untilFree(func() error { return os.Rename(temp, path) })
 }
 
 // heldBound and heldEvery say how long, and how often, a file is tried that another run reads.
@@ -161,8 +161,8 @@ const (
 	heldEvery = 20 * time.Millisecond
 )
 
-// patiently calls f until no other program has the file open; that takes moments, so callers give no bound.
-func patiently(f func() error) error {
+// untilFree calls f until no other program has the file open; that takes moments, so callers give no bound.
+func untilFree(f func() error) error {
 	for end := time.Now().Add(heldBound); ; time.Sleep(heldEvery) {
 		if err := f(); !held(err) || time.Now().After(end) {
 			return err

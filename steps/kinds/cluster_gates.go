@@ -84,12 +84,13 @@ func (n *NodeRegistered) Apply(ctx context.Context, a kube.API, e *steps.Env, c 
 	var other time.Time // since when the Node has reported a version that is neither its earlier one nor the wanted
 	var stuck time.Time // since when there was neither a request nor a token to make one with
 	return steps.Outcome{}, await(ctx, e, "the Node did not register in time with the kubelet of the plan",
-		func(ctx context.Context) (sight, error) {
+		func(ctx context.Context) (condition, error) {
 			node, err := a.Node(ctx, e.Node)
 			switch {
 			case err == nil && !n.reports(node):
-				s := sight{seen: n.otherKubelet(node), remedy: "look at the kubelet's log on the machine, and at the artifact " +
-					"kubernetes_node: when kubernetes changes in the plan, its digest does too"}
+				s := condition{observed: n.otherKubelet(node),
+					remedy: "look at the kubelet's log on the machine, and at the artifact " +
+						"kubernetes_node: when kubernetes changes in the plan, its digest does too"}
 				if e.Kubelet == nil || *e.Kubelet == node.KubeletVersion {
 					return s, nil // it may be what the Node says of an earlier kubelet
 				}
@@ -97,7 +98,7 @@ func (n *NodeRegistered) Apply(ctx context.Context, a kube.API, e *steps.Env, c 
 					other = time.Now()
 				}
 				if time.Since(other) >= otherGrace {
-					return sight{}, &steps.Error{Code: steps.CodeOtherVersion, Summary: "the kubelet is another version",
+					return condition{}, &steps.Error{Code: steps.CodeOtherVersion, Summary: "the kubelet is another version",
 						Remedy: "give the artifact kubernetes_node the digest of the version in the plan, or write the version of the " +
 							"artifact into the plan",
 						Detail: fmt.Sprintf("the plan wants Kubernetes %s, and the kubelet that this run has started has registered "+
@@ -105,23 +106,24 @@ func (n *NodeRegistered) Apply(ctx context.Context, a kube.API, e *steps.Env, c 
 				}
 				return s, nil
 			case err == nil && (node.PodCIDR != "" || !n.PodCIDR):
-				return sight{reached: true}, nil
+				return condition{reached: true}, nil
 			case err == nil:
-				return sight{seen: fmt.Sprintf("the Node %s is there, without a pod CIDR; the cluster's controller manager "+
-					"assigns none", e.Node),
+				return condition{observed: fmt.Sprintf(
+					"the Node %s is there, without a pod CIDR; the cluster's controller manager "+
+						"assigns none", e.Node),
 					remedy: "run kube-controller-manager with --allocate-node-cidrs and a --cluster-cidr that has free ranges"}, nil
 			case !errors.Is(err, fs.ErrNotExist):
-				return sight{}, err
+				return condition{}, err
 			}
 			requests, err := a.SigningRequests(ctx, e.Node)
 			if errors.Is(err, kube.ErrForbidden) {
-				return sight{seen: "no Node " + e.Node + " yet; its certificate request cannot be seen: " + err.Error(),
+				return condition{observed: "no Node " + e.Node + " yet; its certificate request cannot be seen: " + err.Error(),
 					remedy: "look at the kubelet's log on the machine"}, nil
 			}
 			if err != nil {
-				return sight{}, err
+				return condition{}, err
 			}
-			s := requestSight(e.Node, requests)
+			s := requestCondition(e.Node, requests)
 			if len(requests) > 0 {
 				stuck = time.Time{}
 				return s, denied.check(requests, s)
@@ -132,14 +134,15 @@ func (n *NodeRegistered) Apply(ctx context.Context, a kube.API, e *steps.Env, c 
 				stuck = time.Time{}
 				return s, denied.check(requests, s)
 			}
-			s.seen += ", and no bootstrap token of the node is left: it has expired or was removed"
+			s.observed += ", and no bootstrap token of the node is left: it has expired or was removed"
 			s.remedy = "apply again, which mints a new token; where the machine is slow, give the token a longer life: join " +
 				"\"bootstrap_token\" { ttl = \"30m\" }"
 			if stuck.IsZero() {
 				stuck = time.Now()
 			}
 			if time.Since(stuck) >= tokenGrace {
-				return sight{}, &steps.Error{Code: steps.CodeFailed, Summary: "the bootstrap token has ended", Detail: s.seen,
+				return condition{}, &steps.Error{Code: steps.CodeFailed, Summary: "the bootstrap token has ended",
+					Detail: s.observed,
 					Remedy: s.remedy}
 			}
 			return s, denied.check(requests, s)
@@ -157,32 +160,34 @@ const otherGrace = 20 * time.Second
 // a certificate can do nothing once its token has ended.
 const tokenGrace = 30 * time.Second
 
-// requestSight says what the newest certificate request of a node without Node
+// requestCondition says what the newest certificate request of a node without Node
 // object means.
-func requestSight(node string, requests []kube.SigningRequest) sight {
+func requestCondition(node string, requests []kube.SigningRequest) condition {
 	if len(requests) == 0 {
-		return sight{seen: "no certificate request of system:node:" + node + " has reached the cluster",
+		return condition{observed: "no certificate request of system:node:" + node + " has reached the cluster",
 			remedy: "look at the kubelet's log on the machine: it cannot reach the API server, or its bootstrap token or " +
 				"the CA does not hold"}
 	}
 	q := requests[0]
 	switch {
 	case q.Denied:
-		return sight{seen: fmt.Sprintf("the certificate request %s was denied%s", q.Name, suffix(q.Message)),
+		return condition{observed: fmt.Sprintf("the certificate request %s was denied%s", q.Name, suffix(q.Message)),
 			remedy: fmt.Sprintf("find out who denied it; then `kubectl delete csr %s` and apply again", q.Name)}
 	case !q.Approved:
-		return sight{seen: fmt.Sprintf("the certificate request %s of %s is pending; nobody approves it", q.Name,
+		return condition{observed: fmt.Sprintf("the certificate request %s of %s is pending; nobody approves it", q.Name,
 			q.Requestor),
 			remedy: fmt.Sprintf("approve it with `kubectl certificate approve %s`, or let the cluster do it: bind the "+
 				"ClusterRole system:certificates.k8s.io:certificatesigningrequests:nodeclient to the group "+
 				"system:bootstrappers:kubeadm:default-node-token", q.Name)}
 	case !q.Issued:
-		return sight{seen: fmt.Sprintf("the certificate request %s is approved, but no certificate was issued%s", q.Name,
+		return condition{observed: fmt.Sprintf(
+			"the certificate request %s is approved, but no certificate was issued%s", q.Name,
 			suffix(q.Message)),
 			remedy: "see that kube-controller-manager runs its signing controller (--cluster-signing-cert-file and " +
 				"--cluster-signing-key-file)"}
 	}
-	return sight{seen: fmt.Sprintf("the certificate of %s was issued, but the kubelet has not registered the Node %s",
+	return condition{observed: fmt.Sprintf(
+		"the certificate of %s was issued, but the kubelet has not registered the Node %s",
 		q.Name, node),
 		remedy: "look at the kubelet's log on the machine"}
 }
@@ -205,7 +210,7 @@ type deniedRequest struct {
 }
 
 // check fails where the newest request is denied and will stay so.
-func (d *deniedRequest) check(requests []kube.SigningRequest, s sight) error {
+func (d *deniedRequest) check(requests []kube.SigningRequest, s condition) error {
 	first := !d.looked
 	d.looked = true
 	if len(requests) == 0 || !requests[0].Denied {
@@ -217,7 +222,8 @@ func (d *deniedRequest) check(requests []kube.SigningRequest, s sight) error {
 	if requests[0].Name == d.earlier && time.Since(d.since) < deniedGrace {
 		return nil
 	}
-	return &steps.Error{Code: steps.CodeDenied, Summary: "certificate request denied", Detail: s.seen, Remedy: s.remedy}
+	return &steps.Error{Code: steps.CodeDenied, Summary: "certificate request denied",
+		Detail: s.observed, Remedy: s.remedy}
 }
 
 // NodeReady waits for the Ready condition.
@@ -238,18 +244,19 @@ func (n *NodeReady) Check(ctx context.Context, r kube.Reader, e *steps.Env) (ste
 
 func (n *NodeReady) Apply(ctx context.Context, a kube.API, e *steps.Env, c steps.Change) (steps.Outcome, error) {
 	return steps.Outcome{}, await(ctx, e, "the Node did not become Ready in time",
-		func(ctx context.Context) (sight, error) {
+		func(ctx context.Context) (condition, error) {
 			node, err := a.Node(ctx, e.Node)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
-				return sight{seen: "there is no Node " + e.Node, remedy: "look at the kubelet's log on the machine"}, nil
+				return condition{observed: "there is no Node " + e.Node, remedy: "look at the kubelet's log on the machine"}, nil
 			case err != nil:
-				return sight{}, err
+				return condition{}, err
 			case !node.Ready:
-				return sight{seen: NotReady(node), remedy: "look at the kubelet's log, and at the CNI configuration where the " +
-					"reason names the network"}, nil
+				return condition{observed: NotReady(node),
+					remedy: "look at the kubelet's log, and at the CNI configuration where the " +
+						"reason names the network"}, nil
 			}
-			return sight{reached: true}, nil
+			return condition{reached: true}, nil
 		})
 }
 
@@ -265,25 +272,25 @@ func NotReady(n kube.Node) string {
 // the error then.
 func AwaitNode(ctx context.Context, r kube.Reader, node, summary string, progress func(event.StepProgress),
 	why func(kube.Node) string) error {
-	return await(ctx, &steps.Env{Node: node, Progress: progress}, summary, func(ctx context.Context) (sight, error) {
+	return await(ctx, &steps.Env{Node: node, Progress: progress}, summary, func(ctx context.Context) (condition, error) {
 		n, err := r.Node(ctx, node)
 		if errors.Is(err, fs.ErrNotExist) {
-			return sight{seen: "there is no Node " + node, remedy: "look at the kubelet's log on the machine"}, nil
+			return condition{observed: "there is no Node " + node, remedy: "look at the kubelet's log on the machine"}, nil
 		}
 		if err != nil {
-			return sight{}, err
+			return condition{}, err
 		}
-		s := sight{seen: why(n), remedy: "look at the kubelet's log on the machine"}
-		s.reached = s.seen == ""
+		s := condition{observed: why(n), remedy: "look at the kubelet's log on the machine"}
+		s.reached = s.observed == ""
 		return s, nil
 	})
 }
 
-// sight is one look at what a gate waits for.
-type sight struct {
-	reached bool
-	seen    string // what was found instead
-	remedy  string // what fixes it, if waiting does not
+// condition is one look at what a gate waits for.
+type condition struct {
+	reached  bool
+	observed string // what was found instead
+	remedy   string // what fixes it, if waiting does not
 }
 
 // awayMost is how long an API server may stay away during the wait of a gate (a restart)
@@ -292,8 +299,8 @@ const awayMost = 30 * time.Second
 
 // await looks until the gate is reached or ctx ends. What is seen is reported when
 // it changes, and is the detail of the timeout.
-func await(ctx context.Context, e *steps.Env, summary string, look func(context.Context) (sight, error)) error {
-	var last sight
+func await(ctx context.Context, e *steps.Env, summary string, look func(context.Context) (condition, error)) error {
+	var last condition
 	var awaySince time.Time
 	var failed error
 	start := time.Now()
@@ -310,7 +317,7 @@ func await(ctx context.Context, e *steps.Env, summary string, look func(context.
 				failed = fmt.Errorf("while waiting for the Node %s: %w", e.Node, err)
 				return false, failed
 			}
-			s = sight{seen: kube.ErrUnreachable.Error(), remedy: last.remedy}
+			s = condition{observed: kube.ErrUnreachable.Error(), remedy: last.remedy}
 		case err != nil:
 			failed = err
 			return false, failed
@@ -319,9 +326,9 @@ func await(ctx context.Context, e *steps.Env, summary string, look func(context.
 		default:
 			awaySince = time.Time{}
 		}
-		if s.seen != last.seen {
+		if s.observed != last.observed {
 			last = s
-			e.Progress(event.StepProgress{Note: s.seen})
+			e.Progress(event.StepProgress{Note: s.observed})
 		}
 		return false, nil
 	})
@@ -332,7 +339,7 @@ func await(ctx context.Context, e *steps.Env, summary string, look func(context.
 }
 
 // awaitEnd is the error of a wait whose context ended.
-func awaitEnd(ctx context.Context, summary string, waited time.Duration, last sight) error {
+func awaitEnd(ctx context.Context, summary string, waited time.Duration, last condition) error {
 	cause := context.Cause(ctx)
 	var se *steps.Error
 	timedOut := errors.Is(cause, context.DeadlineExceeded) || errors.As(cause, &se) && se.Code == steps.CodeTimeout
@@ -340,8 +347,8 @@ func awaitEnd(ctx context.Context, summary string, waited time.Duration, last si
 		return cause
 	}
 	detail := fmt.Sprintf("waited %s", waited.Round(time.Second))
-	if last.seen != "" {
-		detail += "; " + last.seen
+	if last.observed != "" {
+		detail += "; " + last.observed
 	}
 	return &steps.Error{Code: steps.CodeTimeout, Summary: summary, Detail: detail, Remedy: last.remedy}
 }

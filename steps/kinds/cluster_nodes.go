@@ -34,7 +34,7 @@ var nodeTaintsKind = steps.Kind{Name: "node_taints", Place: steps.OnCluster, Res
 const notRegistered = "the Node is not registered yet"
 
 // NodeLabels keeps labels of the Node. Those that it set are noted in an annotation of
-// the Node (kube.LabelsOf), so that one that the plan names no more is removed, if it
+// the Node (kube.LabelsOf), so that one that the plan no longer names is removed, if it
 // still has the value that the plan gave it.
 type NodeLabels struct {
 	Labels map[string]string `json:"labels" doc:"labels that the Node must carry"`

@@ -35,7 +35,7 @@ func (p *CredentialsReady) gate(e *steps.Env) readiness {
 		service: p.Service, log: p.Log,
 		observe: func(ctx context.Context, r host.Reader) (observation, error) {
 			why, err := clientConfig{path: p.Path, server: p.Server, ca: p.CA}.unusable(ctx, r, e, time.Now())
-			return observation{ok: err == nil && why == "", seen: why}, err
+			return observation{ok: err == nil && why == "", observed: why}, err
 		}}
 }
 

@@ -128,12 +128,12 @@ func (m *Manifest) Apply(ctx context.Context, a kube.API, e *steps.Env, c steps.
 func awaitDefined(ctx context.Context, r kube.Reader, e *steps.Env, o kube.Manifest) error {
 	ctx, cancel := context.WithTimeout(ctx, definedFor)
 	defer cancel()
-	return await(ctx, e, "a kind of object is not served in time", func(ctx context.Context) (sight, error) {
+	return await(ctx, e, "a kind of object is not served in time", func(ctx context.Context) (condition, error) {
 		state, err := r.Manifest(ctx, o)
 		if err != nil {
-			return sight{}, err
+			return condition{}, err
 		}
-		return sight{reached: state.Waits == "", seen: o.String() + ": " + state.Waits,
+		return condition{reached: state.Waits == "", observed: o.String() + ": " + state.Waits,
 			remedy: "look at it with `kubectl describe crd " + o.Name + "`"}, nil
 	})
 }
@@ -145,7 +145,7 @@ func manifestError(o kube.Manifest, err error) error {
 	case errors.As(err, &owned):
 		return &steps.Error{Code: steps.CodeFailed, Summary: "fields of another manager", Detail: owned.Error(),
 			Remedy: "leave these fields out of the manifest, or give them its values; or take them over with force = true, " +
-				"and see that the other manager sets them no more"}
+				"and see that the other manager no longer sets them"}
 	case errors.Is(err, kube.ErrNotServed):
 		return &steps.Error{Code: steps.CodeFailed, Summary: "unknown kind of object", Detail: fmt.Sprintf("%s: %v", o, err),
 			Remedy: "write the apiVersion that the cluster's version has; where it is of a CustomResourceDefinition, that " +

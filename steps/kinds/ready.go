@@ -89,14 +89,14 @@ type readiness struct {
 	service, log string
 	// restarts: a restart of the service brings back what was there before.
 	restarts bool
-	// observe looks once. seen says what was found instead; an error ends the wait.
+	// observe looks once. observed says what was found instead; an error ends the wait.
 	observe func(ctx context.Context, r host.Reader) (o observation, err error)
 }
 
 type observation struct {
-	ok      bool
-	seen    string
-	outputs map[string]string
+	ok       bool
+	observed string
+	outputs  map[string]string
 }
 
 // probeTimeout bounds one look at a gate.
@@ -107,7 +107,7 @@ func (g readiness) look(ctx context.Context, r host.Reader) (observation, error)
 	defer cancel()
 	o, err := g.observe(once, r)
 	if err != nil && once.Err() != nil && ctx.Err() == nil {
-		return observation{seen: "no answer within " + probeTimeout.String()}, nil
+		return observation{observed: "no answer within " + probeTimeout.String()}, nil
 	}
 	return o, err
 }
@@ -197,7 +197,7 @@ func (g readiness) open(ctx context.Context, h host.Host, e *steps.Env, c steps.
 
 func (g readiness) apply(ctx context.Context, h host.Host, e *steps.Env) (steps.Outcome, error) {
 	var last observation
-	start, told := time.Now(), time.Now()
+	start, reported := time.Now(), time.Now()
 	err := wait.Until(ctx, lookMost, func() (bool, error) {
 		o, err := g.look(ctx, h)
 		if err != nil {
@@ -209,16 +209,16 @@ func (g readiness) apply(ctx context.Context, h host.Host, e *steps.Env) (steps.
 		if err := g.alive(ctx, h); err != nil {
 			return false, err
 		}
-		if time.Since(told) >= 2*time.Second {
-			told = time.Now()
-			e.Progress(event.StepProgress{Note: fmt.Sprintf("waits until %s; so far: %s", g.what, o.seen)})
+		if time.Since(reported) >= 2*time.Second {
+			reported = time.Now()
+			e.Progress(event.StepProgress{Note: fmt.Sprintf("waits until %s; so far: %s", g.what, o.observed)})
 		}
 		return false, nil
 	})
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return steps.Outcome{}, &steps.Error{Code: steps.CodeTimeout, Summary: "not ready in time",
-			Detail: fmt.Sprintf("waited %s until %s; last seen: %s%s", time.Since(start).Round(time.Second), g.what,
-				cmp.Or(last.seen, "nothing"), logTail(ctx, h, g.log)),
+			Detail: fmt.Sprintf("waited %s until %s; last observed: %s%s", time.Since(start).Round(time.Second), g.what,
+				cmp.Or(last.observed, "nothing"), logTail(ctx, h, g.log)),
 			Remedy: g.remedy()}
 	}
 	return steps.Outcome{Outputs: last.outputs}, err
@@ -263,7 +263,7 @@ func (p *HTTPReady) gate() readiness {
 			if err != nil {
 				return silent(err)
 			}
-			return observation{ok: status == want, seen: fmt.Sprintf("status %d", status)}, nil
+			return observation{ok: status == want, observed: fmt.Sprintf("status %d", status)}, nil
 		}}
 }
 
@@ -288,7 +288,7 @@ func silent(err error) (observation, error) {
 	if errors.Is(err, host.ErrUnsupported) {
 		return observation{}, err
 	}
-	return observation{seen: err.Error()}, nil
+	return observation{observed: err.Error()}, nil
 }
 
 func (p *FileReady) behind() string { return p.Service }
@@ -303,20 +303,20 @@ func (p *FileReady) gate() readiness {
 			if p.Contains == "" {
 				_, err := r.Stat(ctx, p.Path)
 				if errors.Is(err, fs.ErrNotExist) {
-					return observation{seen: "it does not exist"}, nil
+					return observation{observed: "it does not exist"}, nil
 				}
 				return observation{ok: err == nil}, err
 			}
 			rc, err := r.Open(ctx, p.Path)
 			if errors.Is(err, fs.ErrNotExist) {
-				return observation{seen: "it does not exist"}, nil
+				return observation{observed: "it does not exist"}, nil
 			}
 			if err != nil {
 				return observation{}, err
 			}
 			defer rc.Close()
 			found, err := contains(rc, []byte(p.Contains))
-			return observation{ok: found, seen: "it exists without that text"}, err
+			return observation{ok: found, observed: "it exists without that text"}, err
 		}}
 }
 
@@ -354,11 +354,11 @@ func (p *HNSNetworkReady) gate() readiness {
 			n, err := r.HNSNetwork(ctx, p.Name)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
-				return observation{seen: "there is no such network"}, nil
+				return observation{observed: "there is no such network"}, nil
 			case errors.Is(err, host.ErrUnsupported):
 				return observation{}, err
 			case err != nil: // it errs while a virtual switch is made, and while it restarts
-				return observation{seen: "HNS does not answer: " + err.Error()}, nil //nolint:nilerr // as the comment says
+				return observation{observed: "HNS does not answer: " + err.Error()}, nil //nolint:nilerr // as the comment says
 			}
 			return p.judge(n)
 		}}
@@ -390,10 +390,10 @@ func (p *HNSNetworkReady) judge(n host.HNSNetwork) (observation, error) {
 				"the plan the network's type and VNI"}
 	}
 	if p.Subnet != "" && !slices.Contains(n.Subnets, p.Subnet) {
-		return observation{seen: "the network has the subnet " + cmp.Or(strings.Join(n.Subnets, ", "), "none")}, nil
+		return observation{observed: "the network has the subnet " + cmp.Or(strings.Join(n.Subnets, ", "), "none")}, nil
 	}
 	if n.ManagementIP == "" {
-		return observation{seen: "the network exists without a management address"}, nil
+		return observation{observed: "the network exists without a management address"}, nil
 	}
 	return observation{ok: true, outputs: map[string]string{"management_ip": n.ManagementIP}}, nil
 }

@@ -75,7 +75,7 @@ type Service struct {
 	State                host.ServiceState `json:"state,omitempty" choices:"running,stopped"`
 	Watch                []string          `json:"watch,omitempty" doc:"files whose change restarts the service"`
 	// RestartIf and RestartOn restart a service that runs well and yet for something
-	// that is no more: they are given by references to what the cluster says.
+	// that no longer exists: they are given by references to what the cluster says.
 	RestartIf string   `json:"restart_if,omitempty"`
 	RestartOn []string `json:"restart_on,omitempty" doc:"values whose change restarts the service"`
 	FlagsFile string   `json:"flags_file,omitempty" path:"true"`

@@ -36,7 +36,7 @@ func (s *Service) on() string {
 }
 
 // outdated says why a running service must be restarted though no file of it has
-// changed. A run that has just started it asks no more.
+// changed. A run that has just started it does not ask.
 func (s *Service) outdated(e *steps.Env) string {
 	switch {
 	case e.Applied != nil:

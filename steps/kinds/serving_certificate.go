@@ -68,45 +68,47 @@ func (s *ServingCertificate) beyond(q kube.ServingRequest, node string) string {
 	return ""
 }
 
-// look judges the newest request: its name where it is to be approved, or a sight.
-func (s *ServingCertificate) look(requests []kube.ServingRequest, node string) (approve string, out sight) {
+// look judges the newest request: its name where it is to be approved, or a condition.
+func (s *ServingCertificate) look(requests []kube.ServingRequest, node string) (approve string, out condition) {
 	if len(requests) == 0 {
-		return "", sight{reached: !s.Wait, seen: "the kubelet has made no request for a serving certificate",
+		return "", condition{reached: !s.Wait, observed: "the kubelet has made no request for a serving certificate",
 			remedy: "look at the kubelet's log on the machine"}
 	}
 	q := requests[0]
 	remedy := fmt.Sprintf("look at it with `kubectl describe csr %s`; `kubectl delete csr %s` lets the kubelet make "+
 		"another", q.Name, q.Name)
 	if q.Denied {
-		return "", sight{seen: fmt.Sprintf("the certificate request %s was denied%s", q.Name, suffix(q.Message)),
+		return "", condition{observed: fmt.Sprintf("the certificate request %s was denied%s", q.Name, suffix(q.Message)),
 			remedy: remedy}
 	}
 	if q.Approved {
-		return "", sight{reached: true}
+		return "", condition{reached: true}
 	}
 	if why := s.beyond(q, node); why != "" {
-		return "", sight{seen: fmt.Sprintf("the certificate request %s is left alone: %s", q.Name, why), remedy: remedy}
+		return "", condition{observed: fmt.Sprintf("the certificate request %s is left alone: %s", q.Name, why),
+			remedy: remedy}
 	}
-	return q.Name, sight{}
+	return q.Name, condition{}
 }
 
 // judge is look, and holds the addresses of a request that is to be approved against those of everything else in
 // the cluster: whatever the plan or a connection says, a kubelet's certificate is never for one of these.
 func (s *ServingCertificate) judge(
 	ctx context.Context, r kube.Reader, requests []kube.ServingRequest, node string,
-) (approve string, out sight, err error) {
+) (approve string, out condition, err error) {
 	approve, out = s.look(requests, node)
 	if approve == "" || len(requests[0].IPs) == 0 {
 		return approve, out, nil
 	}
 	others, err := addressesOfOthers(ctx, r, node)
 	if err != nil {
-		return "", sight{}, err
+		return "", condition{}, err
 	}
 	for _, ip := range requests[0].IPs {
 		if whose := others[ip]; whose != "" {
-			return "", sight{seen: fmt.Sprintf("the certificate request %s is left alone: it asks for the address %s, which "+
-				"is that of %s", approve, ip, whose),
+			return "", condition{observed: fmt.Sprintf(
+				"the certificate request %s is left alone: it asks for the address %s, which "+
+					"is that of %s", approve, ip, whose),
 				remedy: "look at the node's management_ip and connection in the plan, and at who is at work on the machine"}, nil
 		}
 	}
@@ -162,23 +164,23 @@ func (s *ServingCertificate) Check(ctx context.Context, r kube.Reader, e *steps.
 	case slices.ContainsFunc(s.Addresses, steps.HasRef):
 		return steps.Change{Action: steps.ActionUnknown}, nil
 	case len(requests) == 0:
-		return steps.Change{Action: steps.ActionUnknown, Reason: seen.seen + " yet"}, nil
+		return steps.Change{Action: steps.ActionUnknown, Reason: seen.observed + " yet"}, nil
 	}
-	return steps.Change{Action: steps.ActionWait, Reason: seen.seen}, nil
+	return steps.Change{Action: steps.ActionWait, Reason: seen.observed}, nil
 }
 
 func (s *ServingCertificate) Apply(ctx context.Context, a kube.API, e *steps.Env, c steps.Change) (
 	steps.Outcome, error) {
 	return steps.Outcome{}, await(ctx, e, "no serving certificate could be approved in time",
-		func(ctx context.Context) (sight, error) {
+		func(ctx context.Context) (condition, error) {
 			requests, err := a.ServingRequests(ctx, e.Node)
 			if err != nil {
-				return sight{}, err
+				return condition{}, err
 			}
 			name, seen, err := s.judge(ctx, a, requests, e.Node)
 			if name == "" || err != nil {
 				return seen, err
 			}
-			return sight{reached: true}, a.ApproveRequest(ctx, name)
+			return condition{reached: true}, a.ApproveRequest(ctx, name)
 		})
 }

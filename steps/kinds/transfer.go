@@ -51,7 +51,7 @@ type download struct {
 	progress func(event.StepProgress)
 	done     int64
 	total    int64
-	told     time.Time
+	reported time.Time
 	end      error // what ended the stream
 }
 
@@ -63,7 +63,7 @@ func fetch(ctx context.Context, e *steps.Env, src steps.Source) (*download, erro
 	}
 	alg, _ := src.Digest()
 	return &download{src: src, r: r, promised: steps.NewHash(alg), sum: sha256.New(), progress: e.Progress,
-		total: max(size, 0), told: time.Now()}, nil
+		total: max(size, 0), reported: time.Now()}, nil
 }
 
 // progressEvery bounds the rate of progress events of a transfer.
@@ -81,8 +81,8 @@ func (d *download) Read(p []byte) (int, error) {
 		err = d.verify()
 	}
 	d.end = err
-	if n > 0 && (err != nil || time.Since(d.told) >= progressEvery) {
-		d.told = time.Now()
+	if n > 0 && (err != nil || time.Since(d.reported) >= progressEvery) {
+		d.reported = time.Now()
 		d.progress(event.StepProgress{Done: d.done, Total: d.total})
 	}
 	return n, err

@@ -112,7 +112,7 @@ func Drain(ctx context.Context, a API, node string, o DrainOptions) error {
 	calls, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
 	var last DrainState
-	told, answered := "", false
+	reported, answered := "", false
 	for {
 		state, err := drainOnce(calls, a, node, o)
 		switch {
@@ -128,9 +128,9 @@ func Drain(ctx context.Context, a API, node string, o DrainOptions) error {
 			if len(state.Leaving)+len(state.Refused) == 0 {
 				return nil
 			}
-			if text := names(state.Leaving) + ";" + names(state.Refused); o.Progress != nil && text != told {
+			if text := names(state.Leaving) + ";" + names(state.Refused); o.Progress != nil && text != reported {
 				o.Progress(state)
-				told = text
+				reported = text
 			}
 		}
 		if !time.Now().Before(limit) {

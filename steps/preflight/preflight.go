@@ -77,7 +77,7 @@ type preflightCheck struct {
 	os       string // checked on this OS only; "" = on all
 	why      string
 	// look returns what does not hold. It judges absence itself; an error means that it could not check.
-	look func(ctx context.Context, s *survey) ([]observed, error)
+	look func(ctx context.Context, s *pass) ([]observed, error)
 }
 
 // observed is what a check found, and what to do about it.
@@ -94,7 +94,7 @@ func (q *Preflight) Check(ctx context.Context, r host.Reader, e *steps.Env) (ste
 		return steps.Change{}, err
 	}
 	var c steps.Change
-	s := &survey{q: q, r: r, e: e}
+	s := &pass{q: q, r: r, e: e}
 	for _, check := range preflightChecks {
 		if check.os != "" && check.os != e.Facts.OS || len(q.Only) > 0 && !slices.Contains(q.Only, check.id) {
 			continue

@@ -15,7 +15,7 @@ import (
 // apiCertificate verifies the API server as the node's programs will: by the name in api_server and the
 // cluster's CA. The certificate's times are checked against the server's clock, as clock-skew reports a
 // wrong clock of the machine.
-func apiCertificate(ctx context.Context, s *survey) ([]observed, error) {
+func apiCertificate(ctx context.Context, s *pass) ([]observed, error) {
 	answer, err := s.api(ctx)
 	if err != nil || s.q.CA == "" || steps.HasRef(s.q.CA) || len(answer.Certificates) == 0 {
 		return nil, nil //nolint:nilerr // api-name and api-unreachable report it

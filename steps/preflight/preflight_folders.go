@@ -13,7 +13,7 @@ import (
 
 // openFolders checks the folders above those that steps close. nodejoin closes the folders that it makes on
 // the way; one that was there before keeps its access.
-func openFolders(ctx context.Context, s *survey) ([]observed, error) {
+func openFolders(ctx context.Context, s *pass) ([]observed, error) {
 	var out []observed
 	os := s.facts().OS
 	asked := map[string]bool{} // by path key, or closed by a step

@@ -26,7 +26,7 @@ var preflightChecks = slices.Concat(machineChecks, windowsChecks, sshChecks, lin
 var machineChecks = []preflightCheck{
 	{id: "operating-system", severity: steps.SeverityError,
 		why: "the programs and settings of a node are those of its operating system",
-		look: func(_ context.Context, s *survey) ([]observed, error) {
+		look: func(_ context.Context, s *pass) ([]observed, error) {
 			if want, have := s.q.OS, s.facts().OS; want != "" && want != have {
 				return found("give the node a profile for its operating system",
 					"the machine runs %s, the plan wants %s", have, want)
@@ -34,7 +34,7 @@ var machineChecks = []preflightCheck{
 			return nil, nil
 		}},
 	{id: "architecture", severity: steps.SeverityError, why: "programs of another architecture do not start",
-		look: func(_ context.Context, s *survey) ([]observed, error) {
+		look: func(_ context.Context, s *pass) ([]observed, error) {
 			if want, have := s.q.Arch, s.facts().Arch; want != "" && want != have {
 				return found("set the node's arch in the plan", "the machine's architecture is %s, the plan wants %s", have, want)
 			}
@@ -42,7 +42,7 @@ var machineChecks = []preflightCheck{
 		}},
 	{id: "administrator", severity: steps.SeverityError,
 		why: "services, the registry and the firewall can be changed by administrators only",
-		look: func(_ context.Context, s *survey) ([]observed, error) {
+		look: func(_ context.Context, s *pass) ([]observed, error) {
 			if !s.facts().Admin {
 				return found("connect as an administrator (Linux: root)", "the login has no administrator rights")
 			}
@@ -54,7 +54,7 @@ var machineChecks = []preflightCheck{
 	// The Kubernetes documentation advises to reserve 2 GiB for Windows and its services.
 	{id: "memory", severity: steps.SeverityWarning,
 		why: "Windows and its services need 2 GiB, and pods get the rest",
-		look: func(_ context.Context, s *survey) ([]observed, error) {
+		look: func(_ context.Context, s *pass) ([]observed, error) {
 			if have := s.facts().Memory; have > 0 && have < 4<<30-256<<20 { // firmware keeps some of it
 				return found("give the machine 4 GiB or more", "the machine has %s of memory", host.FormatSize(have))
 			}
@@ -62,7 +62,7 @@ var machineChecks = []preflightCheck{
 		}},
 	{id: "processors", severity: steps.SeverityWarning,
 		why: "the node's own programs keep one processor busy while pods start",
-		look: func(_ context.Context, s *survey) ([]observed, error) {
+		look: func(_ context.Context, s *pass) ([]observed, error) {
 			if have := s.facts().CPUs; have == 1 {
 				return found("give the machine two processors or more", "the machine has one processor")
 			}
@@ -73,7 +73,7 @@ var machineChecks = []preflightCheck{
 			"names of RFC 1123", look: hostName},
 	{id: "host-name-differs", severity: steps.SeverityNote,
 		why: "logs and tools on the machine show another name than the cluster does",
-		look: func(_ context.Context, s *survey) ([]observed, error) {
+		look: func(_ context.Context, s *pass) ([]observed, error) {
 			name, _, _ := strings.Cut(s.e.Node, ".")
 			if s.q.Named {
 				return nil, nil
@@ -87,7 +87,7 @@ var machineChecks = []preflightCheck{
 		}},
 }
 
-func diskSpace(ctx context.Context, s *survey) ([]observed, error) {
+func diskSpace(ctx context.Context, s *pass) ([]observed, error) {
 	if s.q.MinFree == "" {
 		return nil, nil
 	}
@@ -106,7 +106,7 @@ func diskSpace(ctx context.Context, s *survey) ([]observed, error) {
 
 // hostName wants labels of RFC 1123, in letters of either case, as the kubelet writes names in lower case; and
 // at most 63 characters with the domain, the limit for values of Kubernetes labels.
-func hostName(_ context.Context, s *survey) ([]observed, error) {
+func hostName(_ context.Context, s *pass) ([]observed, error) {
 	name := s.facts().Hostname
 	if s.q.Named {
 		return nil, nil
@@ -129,7 +129,7 @@ func hostName(_ context.Context, s *survey) ([]observed, error) {
 var windowsChecks = []preflightCheck{
 	{id: "windows-build", severity: steps.SeverityError, os: "windows",
 		why: "older builds lack calls that the node's network and runtime need",
-		look: func(_ context.Context, s *survey) ([]observed, error) {
+		look: func(_ context.Context, s *pass) ([]observed, error) {
 			if s.q.MinBuild == "" {
 				return nil, nil
 			}
@@ -177,7 +177,7 @@ var windowsChecks = []preflightCheck{
 			"as SYSTEM", look: openFolders},
 }
 
-func windowsEdition(ctx context.Context, s *survey) ([]observed, error) {
+func windowsEdition(ctx context.Context, s *pass) ([]observed, error) {
 	v, there, err := host.LookupRegistry(ctx, s.r, windowsVersionKey, "InstallationType")
 	if err != nil || !there || strings.HasPrefix(v.String, "Server") { // "Server", "Server Core"
 		return nil, err
@@ -186,7 +186,7 @@ func windowsEdition(ctx context.Context, s *survey) ([]observed, error) {
 }
 
 // revision is the machine's build with the fourth part, its update.
-func (s *survey) revision(ctx context.Context) (build string, revision int, err error) {
+func (s *pass) revision(ctx context.Context) (build string, revision int, err error) {
 	v, there, err := host.LookupRegistry(ctx, s.r, windowsVersionKey, "UBR")
 	if err == nil && !there {
 		err = fmt.Errorf(`%s\UBR does not exist`, windowsVersionKey)
@@ -194,7 +194,7 @@ func (s *survey) revision(ctx context.Context) (build string, revision int, err 
 	return s.facts().Build, int(v.Number), err
 }
 
-func updateMissing(ctx context.Context, s *survey) ([]observed, error) {
+func updateMissing(ctx context.Context, s *pass) ([]observed, error) {
 	want, ok := s.q.MinRevisions[s.facts().Build]
 	if !ok {
 		return nil, nil
@@ -207,7 +207,7 @@ func updateMissing(ctx context.Context, s *survey) ([]observed, error) {
 		"the machine's build is %s.%d, the lowest that works is %s.%d", build, have, build, want)
 }
 
-func updateBroken(ctx context.Context, s *survey) ([]observed, error) {
+func updateBroken(ctx context.Context, s *pass) ([]observed, error) {
 	if len(s.q.BadRevisions) == 0 {
 		return nil, nil
 	}
@@ -241,7 +241,7 @@ func splitRevisions(key string) (build string, first, last int, ok bool) {
 
 // pendingReboot reads the three places where Windows notes a pending reboot: servicing, Windows Update, and
 // files to rename at boot.
-func pendingReboot(ctx context.Context, s *survey) ([]observed, error) {
+func pendingReboot(ctx context.Context, s *pass) ([]observed, error) {
 	by, err := host.ServicingWaits(ctx, s.r)
 	if err != nil {
 		return nil, err
@@ -262,7 +262,7 @@ func pendingReboot(ctx context.Context, s *survey) ([]observed, error) {
 
 // featureReboot is about a machine that nodejoin may not reboot. If it may, a step of its own reboots it
 // first (Reboot.FeaturesAfter).
-func featureReboot(ctx context.Context, s *survey) ([]observed, error) {
+func featureReboot(ctx context.Context, s *pass) ([]observed, error) {
 	why, err := host.FeaturesWait(ctx, s.r, s.q.Features)
 	if err != nil || len(why) == 0 {
 		return nil, err
@@ -272,7 +272,7 @@ func featureReboot(ctx context.Context, s *survey) ([]observed, error) {
 		strings.Join(why, ", "))
 }
 
-func pendingRename(ctx context.Context, s *survey) ([]observed, error) {
+func pendingRename(ctx context.Context, s *pass) ([]observed, error) {
 	if s.q.Named {
 		return nil, nil
 	}
@@ -294,14 +294,14 @@ var containerServices = []string{"vmcompute", "hns"}
 
 // serviceStart is the start type of a service in the registry, as the service manager
 // keeps it: 4 is disabled (winsvc.h, SERVICE_DISABLED).
-func (s *survey) serviceStart(ctx context.Context, name string) (start uint64, there bool, err error) {
+func (s *pass) serviceStart(ctx context.Context, name string) (start uint64, there bool, err error) {
 	v, there, err := host.LookupRegistry(ctx, s.r, host.CurrentControlSet+`Services\`+name, "Start")
 	return v.Number, there, err
 }
 
 const serviceDisabled = 4
 
-func containersFeature(ctx context.Context, s *survey) ([]observed, error) {
+func containersFeature(ctx context.Context, s *pass) ([]observed, error) {
 	var missing []string
 	for _, name := range containerServices {
 		_, there, err := s.serviceStart(ctx, name)
@@ -319,7 +319,7 @@ func containersFeature(ctx context.Context, s *survey) ([]observed, error) {
 		strings.Join(missing, " and no service "))
 }
 
-func containersServices(ctx context.Context, s *survey) ([]observed, error) {
+func containersServices(ctx context.Context, s *pass) ([]observed, error) {
 	var out []observed
 	for _, name := range containerServices {
 		start, _, err := s.serviceStart(ctx, name)
@@ -334,7 +334,7 @@ func containersServices(ctx context.Context, s *survey) ([]observed, error) {
 	return out, nil
 }
 
-func pageFile(ctx context.Context, s *survey) ([]observed, error) {
+func pageFile(ctx context.Context, s *pass) ([]observed, error) {
 	v, there, err := host.LookupRegistry(ctx, s.r, sessionManager+`\Memory Management`, "PagingFiles")
 	if err != nil || there && len(slices.DeleteFunc(slices.Clone(v.Strings), func(l string) bool {
 		return strings.TrimSpace(l) == ""
@@ -345,9 +345,9 @@ func pageFile(ctx context.Context, s *survey) ([]observed, error) {
 }
 
 // registryFlag checks that a value is the wanted number.
-func registryFlag(key, name string, want uint64, otherwise, remedy string) func(context.Context, *survey) ([]observed,
+func registryFlag(key, name string, want uint64, otherwise, remedy string) func(context.Context, *pass) ([]observed,
 	error) {
-	return func(ctx context.Context, s *survey) ([]observed, error) {
+	return func(ctx context.Context, s *pass) ([]observed, error) {
 		v, _, err := host.LookupRegistry(ctx, s.r, key, name)
 		if err != nil || v.Number == want {
 			return nil, err
@@ -358,7 +358,7 @@ func registryFlag(key, name string, want uint64, otherwise, remedy string) func(
 
 // defenderExclusions: Defender is the service WinDefend; its exclusions are below its own key or that of
 // its policies.
-func defenderExclusions(ctx context.Context, s *survey) ([]observed, error) {
+func defenderExclusions(ctx context.Context, s *pass) ([]observed, error) {
 	start, there, err := s.serviceStart(ctx, "WinDefend")
 	if err != nil || !there || start == serviceDisabled {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 var networkChecks = []preflightCheck{
 	{id: "no-address", severity: steps.SeverityError,
 		why: "the kubelet reports an address, and other nodes send the pods' packets to it",
-		look: func(_ context.Context, s *survey) ([]observed, error) {
+		look: func(_ context.Context, s *pass) ([]observed, error) {
 			ip := s.address()
 			switch {
 			case !ip.IsValid():
@@ -33,7 +33,7 @@ var networkChecks = []preflightCheck{
 		}},
 	{id: "address-elsewhere", severity: steps.SeverityError,
 		why: "the pods' packets would go to another machine, or to none",
-		look: func(ctx context.Context, s *survey) ([]observed, error) {
+		look: func(ctx context.Context, s *pass) ([]observed, error) {
 			const says = "the plan says %s, but no adapter of the machine has it"
 			var out []observed
 			if ip := s.q.Address6; ip != "" && !steps.HasRef(ip) && !slices.Contains(s.facts().IPv6, ip) {
@@ -55,7 +55,7 @@ var networkChecks = []preflightCheck{
 		why: "packets for the machine's own network would go to pods or services", look: networkOverlap},
 	{id: "address-leased", severity: steps.SeverityNote,
 		why: "the pod network is bound to the address that the node joined with",
-		look: func(ctx context.Context, s *survey) ([]observed, error) {
+		look: func(ctx context.Context, s *pass) ([]observed, error) {
 			a, has, err := s.owner(ctx)
 			if err != nil || !has || !a.DHCP {
 				return nil, err
@@ -73,7 +73,7 @@ var networkChecks = []preflightCheck{
 			"has it", look: addressOnSwitch},
 	{id: "default-routes", severity: steps.SeverityWarning,
 		why: "which address the node reports depends on metrics that change",
-		look: func(ctx context.Context, s *survey) ([]observed, error) {
+		look: func(ctx context.Context, s *pass) ([]observed, error) {
 			list, err := s.adapters(ctx)
 			var names []string
 			for _, a := range list {
@@ -88,7 +88,7 @@ var networkChecks = []preflightCheck{
 				"several adapters have a default route: %s", strings.Join(names, ", "))
 		}},
 	{id: "api-name", severity: steps.SeverityError, why: "no program of the node would find the cluster",
-		look: func(ctx context.Context, s *survey) ([]observed, error) {
+		look: func(ctx context.Context, s *pass) ([]observed, error) {
 			if _, err := s.api(ctx); errors.Is(err, host.ErrNameUnknown) {
 				return found("fix the machine's name servers, or use a name or address in api_server that it can resolve",
 					"the machine cannot resolve %s", s.q.APIServer)
@@ -96,7 +96,7 @@ var networkChecks = []preflightCheck{
 			return nil, nil
 		}},
 	{id: "api-unreachable", severity: steps.SeverityError, why: "the kubelet would never be registered",
-		look: func(ctx context.Context, s *survey) ([]observed, error) {
+		look: func(ctx context.Context, s *pass) ([]observed, error) {
 			if _, err := s.api(ctx); err != nil && !errors.Is(err, host.ErrNameUnknown) {
 				return found("open the connection from the machine to the API server (route, firewall, load "+
 					"balancer), or correct api_server", "%s does not answer the machine: %v", s.q.APIServer, reason(err))
@@ -125,7 +125,7 @@ func reason(err error) error {
 	return err
 }
 
-func addressInCluster(_ context.Context, s *survey) ([]observed, error) {
+func addressInCluster(_ context.Context, s *pass) ([]observed, error) {
 	ip := s.address()
 	for _, c := range s.taken() {
 		if c.Contains(ip) {
@@ -138,7 +138,7 @@ func addressInCluster(_ context.Context, s *survey) ([]observed, error) {
 
 // networkOverlap skips the adapters that a virtual switch gives the machine ("vEthernet (NAME)"): those of
 // the pod network have addresses of pods.
-func networkOverlap(ctx context.Context, s *survey) ([]observed, error) {
+func networkOverlap(ctx context.Context, s *pass) ([]observed, error) {
 	list, err := s.adapters(ctx)
 	if err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func networkOverlap(ctx context.Context, s *survey) ([]observed, error) {
 	return out, nil
 }
 
-func staticAddress(ctx context.Context, s *survey) ([]observed, error) {
+func staticAddress(ctx context.Context, s *pass) ([]observed, error) {
 	old, err := host.OlderBuild(s.facts().Build, "10.0.20348")
 	if err != nil || !old || s.q.StaticKept {
 		return nil, err
@@ -184,7 +184,7 @@ func staticAddress(ctx context.Context, s *survey) ([]observed, error) {
 
 // addressOnSwitch checks whether the machine's address is that of a virtual switch ("vEthernet (NAME)").
 // The switch of the node's own network, left from an earlier join, is used again.
-func addressOnSwitch(ctx context.Context, s *survey) ([]observed, error) {
+func addressOnSwitch(ctx context.Context, s *pass) ([]observed, error) {
 	own, err := s.own(ctx)
 	if err != nil || len(own) > 0 || s.q.HNSNetworks == nil {
 		return nil, err
@@ -202,7 +202,7 @@ func addressOnSwitch(ctx context.Context, s *survey) ([]observed, error) {
 }
 
 // api asks the API server once for all checks; without an api_server there is no answer and no error.
-func (s *survey) api(ctx context.Context) (host.APIAnswer, error) {
+func (s *pass) api(ctx context.Context) (host.APIAnswer, error) {
 	if s.q.APIServer == "" {
 		return host.APIAnswer{}, nil
 	}
@@ -218,7 +218,7 @@ func (s *survey) api(ctx context.Context) (host.APIAnswer, error) {
 // `backdate`).
 const maxSkew = 5 * time.Minute
 
-func clockSkew(ctx context.Context, s *survey) ([]observed, error) {
+func clockSkew(ctx context.Context, s *pass) ([]observed, error) {
 	answer, err := s.api(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("the API server's clock is not known: %w", reason(err))
@@ -243,7 +243,7 @@ func clockSkew(ctx context.Context, s *survey) ([]observed, error) {
 
 // proxyExceptions reads what Go programs read (golang.org/x/net/http/httpproxy): NO_PROXY has names, which
 // include their subdomains, addresses and networks.
-func proxyExceptions(ctx context.Context, s *survey) ([]observed, error) {
+func proxyExceptions(ctx context.Context, s *pass) ([]observed, error) {
 	u, err := url.Parse(s.q.APIServer)
 	if s.q.Proxy || s.q.APIServer == "" || err != nil {
 		return nil, err
@@ -308,13 +308,13 @@ var neighbourChecks = []preflightCheck{
 		why: "the node needs a service that something else installs", look: missingServices},
 	{id: "other-kubernetes", severity: steps.SeverityError,
 		why: "two kubelets on one machine undo each other's network and containers",
-		look: func(ctx context.Context, s *survey) ([]observed, error) {
+		look: func(ctx context.Context, s *pass) ([]observed, error) {
 			return registeredServices(ctx, s, "runs a node of its own", "remove that node with the tool that made it",
 				"rke2", "k3s", "k0sworker", "rancher-wins", "microk8s", "windows-instance-config-daemon")
 		}},
 	{id: "other-runtime", severity: steps.SeverityWarning,
 		why: "the node does not know about the networks and the space of a second container runtime",
-		look: func(ctx context.Context, s *survey) ([]observed, error) {
+		look: func(ctx context.Context, s *pass) ([]observed, error) {
 			return registeredServices(ctx, s, "is another container runtime", "remove it if nobody needs it",
 				"docker", "com.docker.service", "cri-dockerd", "crio", "podman")
 		}},
@@ -331,7 +331,7 @@ var neighbourChecks = []preflightCheck{
 		why: "this node would use addresses and networks of an earlier one", look: leftovers},
 }
 
-func foreignServices(ctx context.Context, s *survey) ([]observed, error) {
+func foreignServices(ctx context.Context, s *pass) ([]observed, error) {
 	var out []observed
 	for _, name := range s.q.Services {
 		svc, err := s.r.Service(ctx, name)
@@ -350,7 +350,7 @@ func foreignServices(ctx context.Context, s *survey) ([]observed, error) {
 	return out, nil
 }
 
-func missingServices(ctx context.Context, s *survey) ([]observed, error) {
+func missingServices(ctx context.Context, s *pass) ([]observed, error) {
 	var out []observed
 	for _, name := range s.q.Required {
 		svc, err := s.r.Service(ctx, name)
@@ -367,7 +367,7 @@ func missingServices(ctx context.Context, s *survey) ([]observed, error) {
 	return out, nil
 }
 
-func registeredServices(ctx context.Context, s *survey, is, remedy string, names ...string) ([]observed, error) {
+func registeredServices(ctx context.Context, s *pass, is, remedy string, names ...string) ([]observed, error) {
 	list, err := s.registered(ctx, names...)
 	var out []observed
 	for _, svc := range list {
@@ -377,7 +377,7 @@ func registeredServices(ctx context.Context, s *survey, is, remedy string, names
 }
 
 // foreignNetworks finds the networks that hold an adapter: a network of type NAT does not.
-func foreignNetworks(ctx context.Context, s *survey) ([]observed, error) {
+func foreignNetworks(ctx context.Context, s *pass) ([]observed, error) {
 	if s.q.HNSNetworks == nil {
 		return nil, nil
 	}
@@ -397,13 +397,13 @@ func foreignNetworks(ctx context.Context, s *survey) ([]observed, error) {
 }
 
 // ownNetwork reports whether an HNS network has the name of one of the node's.
-func (s *survey) ownNetwork(n host.HNSNetwork) bool {
+func (s *pass) ownNetwork(n host.HNSNetwork) bool {
 	return slices.ContainsFunc(s.q.HNSNetworks, func(o string) bool { return strings.EqualFold(o, n.Name) })
 }
 
 // leftovers are findings only while nodejoin has registered no service of the node: later they are the
 // node's.
-func leftovers(ctx context.Context, s *survey) ([]observed, error) {
+func leftovers(ctx context.Context, s *pass) ([]observed, error) {
 	own, err := s.own(ctx)
 	if err != nil || len(own) > 0 {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 
 // portsTaken stops once nodejoin has registered a service of the node, which may hold its ports through a
 // child process.
-func portsTaken(ctx context.Context, s *survey) ([]observed, error) {
+func portsTaken(ctx context.Context, s *pass) ([]observed, error) {
 	if len(s.q.Ports) == 0 {
 		return nil, nil
 	}
@@ -41,7 +41,7 @@ func portsTaken(ctx context.Context, s *survey) ([]observed, error) {
 
 // portsDynamic finds the node's ports in the range of dynamic ports. On a machine that has joined, the
 // programs hold them.
-func portsDynamic(ctx context.Context, s *survey) ([]observed, error) {
+func portsDynamic(ctx context.Context, s *pass) ([]observed, error) {
 	own, err := s.own(ctx)
 	if err != nil || len(own) > 0 {
 		return nil, err
@@ -77,7 +77,7 @@ func portsDynamic(ctx context.Context, s *survey) ([]observed, error) {
 
 // portsExcluded finds the node's ports that Windows gives to no program. It does not check a machine that
 // has joined, because the check takes each port for a moment.
-func portsExcluded(ctx context.Context, s *survey) ([]observed, error) {
+func portsExcluded(ctx context.Context, s *pass) ([]observed, error) {
 	own, err := s.own(ctx)
 	if err != nil || len(own) > 0 {
 		return nil, err

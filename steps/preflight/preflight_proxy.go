@@ -33,7 +33,7 @@ func ProxyAddress(text string) (address string, ok bool) {
 
 // proxyUnreachable connects to the plan's proxies and, unless the plan sets the proxy, to those in the
 // machine's environment.
-func proxyUnreachable(ctx context.Context, s *survey) ([]observed, error) {
+func proxyUnreachable(ctx context.Context, s *pass) ([]observed, error) {
 	out, err := s.askProxies(ctx, s.q.Proxies, "the plan",
 		"correct the proxy block of the plan, or open the connection from the machine to the proxy")
 	if s.q.Proxy {
@@ -45,7 +45,7 @@ func proxyUnreachable(ctx context.Context, s *survey) ([]observed, error) {
 	return append(out, more...), errors.Join(err, err1, err2)
 }
 
-func (s *survey) askProxies(ctx context.Context, list []string, of, remedy string) (out []observed, unknown error) {
+func (s *pass) askProxies(ctx context.Context, list []string, of, remedy string) (out []observed, unknown error) {
 	for _, address := range list {
 		err := s.r.ProbeTCP(ctx, address)
 		switch {
@@ -63,7 +63,7 @@ func (s *survey) askProxies(ctx context.Context, list []string, of, remedy strin
 
 // environmentProxies are the addresses of the proxies in the machine's environment. Errors show no value,
 // which may have a password.
-func (s *survey) environmentProxies(ctx context.Context) (list []string, err error) {
+func (s *pass) environmentProxies(ctx context.Context) (list []string, err error) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY"} {
 		text, e := host.LookupEnv(ctx, s.r, name)
 		if e != nil || text == "" {

@@ -17,7 +17,7 @@ var sshChecks = []preflightCheck{
 	{id: "ssh-start", severity: steps.SeverityError, os: "windows",
 		why: "after the reboot of the plan nobody could reach the machine: OpenSSH comes with a service that is " +
 			"not started with Windows",
-		look: func(ctx context.Context, s *survey) ([]observed, error) {
+		look: func(ctx context.Context, s *pass) ([]observed, error) {
 			if !s.q.Reboots {
 				return nil, nil
 			}
@@ -25,7 +25,7 @@ var sshChecks = []preflightCheck{
 		}},
 	{id: "ssh-start-later", severity: steps.SeverityWarning, os: "windows",
 		why: "after the next boot nobody can reach the machine",
-		look: func(ctx context.Context, s *survey) ([]observed, error) {
+		look: func(ctx context.Context, s *pass) ([]observed, error) {
 			if s.q.Reboots {
 				return nil, nil
 			}
@@ -34,7 +34,7 @@ var sshChecks = []preflightCheck{
 }
 
 // sshStart looks whether OpenSSH, where it is what answers at the port, starts with Windows.
-func sshStart(ctx context.Context, s *survey) ([]observed, error) {
+func sshStart(ctx context.Context, s *pass) ([]observed, error) {
 	if s.q.SSHPort == 0 {
 		return nil, nil
 	}

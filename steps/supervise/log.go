@@ -158,7 +158,7 @@ func (l *log) append(p []byte) {
 // by another max bytes.
 func (l *log) rotate() {
 	var err error
-	if l.file != nil { // else the file could not be opened, and there is nothing to set aside
+	if l.file != nil { // else the file could not be opened, and there is nothing to rename
 		err = errors.Join(l.file.Close(), l.shift())
 		l.file, l.size = nil, 0
 	}

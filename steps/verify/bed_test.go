@@ -50,7 +50,7 @@ func newBed(t *testing.T) *bed {
 		DNSDomain: "cluster.local", Outbound: "https://192.0.2.1:6443",
 		Image:   func(os, build string) (string, error) { return "image-for-" + os + "-" + build, nil },
 		Outside: b.cluster.Outside, Holder: "ctl 7", Start: verify.DefaultStart, Answer: verify.DefaultAnswer,
-		Clean: verify.DefaultClean, Tell: b}
+		Clean: verify.DefaultClean, Reporter: b}
 	return b
 }
 

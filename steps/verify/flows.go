@@ -192,7 +192,7 @@ func (r *run) watch(ctx context.Context, s *server, flow, pod, what string, boun
 		} else {
 			seen = "it runs, and is not there yet"
 		}
-		r.Tell.Waits(s.node.Name, flow, "waits until "+what+"; so far: "+seen)
+		r.Reporter.Waits(s.node.Name, flow, "waits until "+what+"; so far: "+seen)
 		return false, nil
 	})
 	switch {
@@ -387,7 +387,7 @@ func (r *run) askPods(ctx context.Context, s *server, pod kube.PodSpec, list []q
 			c := state.Containers[i]
 			done(q.flow, Fail, fmt.Sprintf("%s did not answer: %s, after %d tries in %s", q.at(),
 				exitCode(s.os, c.ExitCode), c.Tries, r.Answer))
-		default: // one that is done was told before
+		default: // one that is done was reported before
 			done(q.flow, Fail, fmt.Sprintf("%s: %s", q.at(), why))
 		}
 	}
@@ -420,7 +420,7 @@ func (r *run) askOutside(ctx context.Context, s *server) {
 			return true, nil
 		}
 		if timed.Err() == nil {
-			r.Tell.Waits(s.node.Name, flow, "waits until "+url+" answers; so far: "+last.Error())
+			r.Reporter.Waits(s.node.Name, flow, "waits until "+url+" answers; so far: "+last.Error())
 		}
 		return false, nil
 	})

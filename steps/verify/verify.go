@@ -29,19 +29,19 @@ type Options struct {
 	Outbound  string // URL outside of the cluster's pod network that pods ask; it may answer anything
 	// Outside asks a URL from outside of the cluster. An error means that nothing answered.
 	Outside func(ctx context.Context, url string) error
-	// Holder is who verifies, noted on the namespace; Gone tells that a holder runs no more.
+	// Holder is who verifies, noted on the namespace; Gone reports that a holder no longer runs.
 	Holder string
 	Gone   func(holder string) bool
 	// Start bounds the time until a pod runs, with the fetching of its image; Answer the
 	// time until what must be asked answers; Clean the time until the namespace is gone.
 	Start, Answer, Clean time.Duration
-	// Tell is told what a flow of a node waits for, and each Result as it comes. It is
+	// Reporter gets what a flow of a node waits for, and each Result as it comes. It is
 	// called by several goroutines.
-	Tell Teller
+	Reporter Reporter
 }
 
-// Teller is told of progress.
-type Teller interface {
+// Reporter gets the progress of a verification.
+type Reporter interface {
 	Waits(node, flow, seen string)
 	Done(Result)
 }
@@ -290,7 +290,7 @@ func (r *run) done(res Result) {
 		return
 	}
 	r.results[res.Node][res.Flow] = res
-	r.Tell.Done(res)
+	r.Reporter.Done(res)
 }
 
 // not keeps that a flow cannot be tried.

@@ -13,9 +13,9 @@ import (
 
 // marks are the signs of actions at the start of a line.
 var marks = map[steps.Action]struct {
-	sign  string
-	style Style
-	verb  string
+	symbol string
+	style  Style
+	verb   string
 }{
 	steps.ActionCreate:  {"+", Green, "create"},
 	steps.ActionUpdate:  {"~", Yellow, "update"},
@@ -139,9 +139,9 @@ func writeHost(w io.Writer, h engine.HostReport, o PlanOptions) bool {
 
 // writeStep prints what would change in a step. Its id gets idw columns.
 func writeStep(w io.Writer, s engine.StepReport, idw int, o PlanOptions) {
-	row := func(style Style, sign, text string) {
+	row := func(style Style, symbol, text string) {
 		lines := strings.Split(Wrap(CleanLine(text), "", max(o.Width-idw-5, 24)), "\n")
-		fmt.Fprintf(w, "  %s %-*s %s\n", Paint(o.Color, style, sign), idw, s.Spec.ID, lines[0])
+		fmt.Fprintf(w, "  %s %-*s %s\n", Paint(o.Color, style, symbol), idw, s.Spec.ID, lines[0])
 		for _, l := range lines[1:] {
 			fmt.Fprintf(w, "    %-*s %s\n", idw, "", l)
 		}
@@ -162,7 +162,7 @@ func writeStep(w io.Writer, s engine.StepReport, idw int, o PlanOptions) {
 	if text != "" && c.Reason != "" {
 		text += ": "
 	}
-	row(marks[c.Action].style, marks[c.Action].sign, text+c.Reason)
+	row(marks[c.Action].style, marks[c.Action].symbol, text+c.Reason)
 	if c.Action != steps.ActionCreate || o.Full {
 		for _, d := range c.Diffs {
 			writeDiff(w, d, o)
@@ -173,9 +173,9 @@ func writeStep(w io.Writer, s engine.StepReport, idw int, o PlanOptions) {
 // writeUpgrade prints a change of the version of Kubernetes, what it means, and how the
 // apply interrupts pods.
 func writeUpgrade(w io.Writer, h engine.HostReport, o PlanOptions) {
-	line := func(style Style, sign, text string) {
+	line := func(style Style, symbol, text string) {
 		lines := strings.Split(Wrap(CleanLine(text), "", max(o.Width-4, 24)), "\n")
-		fmt.Fprintf(w, "  %s %s\n", Paint(o.Color, style, sign), lines[0])
+		fmt.Fprintf(w, "  %s %s\n", Paint(o.Color, style, symbol), lines[0])
 		for _, l := range lines[1:] {
 			fmt.Fprintf(w, "    %s\n", l)
 		}

@@ -54,15 +54,15 @@ func writeRemovals(w io.Writer, h engine.HostReport, o PlanOptions) {
 
 func writeRemoval(w io.Writer, r executor.Removal, o PlanOptions) {
 	mark, text := marks[steps.ActionRemove], ThingWords(r.Key)
-	style, sign := mark.style, mark.sign
+	style, symbol := mark.style, mark.symbol
 	switch {
 	case r.Change.NoOp():
-		style, sign, text = Dim, " ", text+" stays: "+r.Left
+		style, symbol, text = Dim, " ", text+" stays: "+r.Left
 	case r.Restored:
-		style, sign, text = Yellow, "~", text+": as it was before nodejoin"
+		style, symbol, text = Yellow, "~", text+": as it was before nodejoin"
 	case r.Key.Prefix == record.Service:
 		text += ": it stops and is unregistered"
 	}
 	text = strings.ReplaceAll(Wrap(CleanLine(text), "", max(o.Width-4, 24)), "\n", "\n    ")
-	fmt.Fprintf(w, "  %s %s\n", Paint(o.Color, style, sign), text)
+	fmt.Fprintf(w, "  %s %s\n", Paint(o.Color, style, symbol), text)
 }

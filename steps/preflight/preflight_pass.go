@@ -13,8 +13,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// survey is one pass over the table. It asks the machine once for what several checks need.
-type survey struct {
+// pass is one pass over the table. It asks the machine once for what several checks need.
+type pass struct {
 	q *Preflight
 	r host.Reader
 	e *steps.Env
@@ -30,9 +30,9 @@ type survey struct {
 	apiErr        error
 }
 
-func (s *survey) facts() host.Facts { return s.e.Facts }
+func (s *pass) facts() host.Facts { return s.e.Facts }
 
-func (s *survey) adapters(ctx context.Context) ([]host.Adapter, error) {
+func (s *pass) adapters(ctx context.Context) ([]host.Adapter, error) {
 	if !s.adaptersKnown {
 		s.adapterList, s.adaptersErr = s.r.Adapters(ctx)
 		s.adaptersKnown = true
@@ -41,7 +41,7 @@ func (s *survey) adapters(ctx context.Context) ([]host.Adapter, error) {
 }
 
 // network is the network of the node's address; if no adapter has that, of the machine's own address.
-func (s *survey) network(ctx context.Context) string {
+func (s *pass) network(ctx context.Context) string {
 	list, _ := s.adapters(ctx) // the checks report the error
 	for _, a := range list {
 		for _, p := range a.Prefixes() {
@@ -54,7 +54,7 @@ func (s *survey) network(ctx context.Context) string {
 }
 
 // own names the node's services that nodejoin has registered.
-func (s *survey) own(ctx context.Context) ([]string, error) {
+func (s *pass) own(ctx context.Context) ([]string, error) {
 	if s.joinedKnown {
 		return s.joined, s.joinedErr
 	}
@@ -73,7 +73,7 @@ func (s *survey) own(ctx context.Context) ([]string, error) {
 }
 
 // address is the node's IPv4 address; invalid if neither plan nor machine has one.
-func (s *survey) address() netip.Addr {
+func (s *pass) address() netip.Addr {
 	text := s.q.Address
 	if text == "" || steps.HasRef(text) {
 		text = s.facts().ManagementIP
@@ -83,7 +83,7 @@ func (s *survey) address() netip.Addr {
 }
 
 // owner is the adapter that has the node's address.
-func (s *survey) owner(ctx context.Context) (host.Adapter, bool, error) {
+func (s *pass) owner(ctx context.Context) (host.Adapter, bool, error) {
 	list, err := s.adapters(ctx)
 	ip := s.address()
 	for _, a := range list {
@@ -103,7 +103,7 @@ type clusterNetwork struct {
 }
 
 // taken are the networks that the machine's own must not overlap.
-func (s *survey) taken() []clusterNetwork {
+func (s *pass) taken() []clusterNetwork {
 	out := s.clusterNetworks()
 	if p, err := netip.ParsePrefix(s.q.Placeholder); err == nil {
 		out = append(out, clusterNetwork{"placeholder on the adapter", p})
@@ -112,7 +112,7 @@ func (s *survey) taken() []clusterNetwork {
 }
 
 // clusterNetworks are those of the cluster, with what they are for.
-func (s *survey) clusterNetworks() []clusterNetwork {
+func (s *pass) clusterNetworks() []clusterNetwork {
 	var out []clusterNetwork
 	for _, of := range []struct{ what, networks string }{{"pods", s.q.PodCIDR}, {"services", s.q.ServiceCIDR}} {
 		for text := range strings.SplitSeq(of.networks, ",") {
@@ -125,7 +125,7 @@ func (s *survey) clusterNetworks() []clusterNetwork {
 }
 
 // registered returns those services that the machine has and the node does not use.
-func (s *survey) registered(ctx context.Context, names ...string) ([]host.Service, error) {
+func (s *pass) registered(ctx context.Context, names ...string) ([]host.Service, error) {
 	var out []host.Service
 	for _, name := range names {
 		svc, err := s.r.Service(ctx, name)
