@@ -31,7 +31,7 @@ step "reboot" "name" {
 `
 
 // TestLinuxLocalReboot: nodejoin on a machine with systemd reboots it before its join and
-// ends; the unit that it leaves tries as long as there is no network, goes on after a loss
+// ends; the unit that it leaves waits as long as there is no network, goes on after a loss
 // of power, joins the node and is gone then. The Ready node is rebooted in the same way:
 // drained before, its services started by systemd, in service again after.
 func TestLinuxLocalReboot(t *testing.T) {
@@ -46,7 +46,7 @@ func TestLinuxLocalReboot(t *testing.T) {
 		t.Errorf("more is done than before the reboot can be: %v", err)
 	}
 	b.boot(ctx)
-	b.awaitResume(ctx, "next try in") // the machine has no network
+	b.awaitResume(ctx, "waiting for the machine to finish starting") // it has no network
 	if err := b.machine.PowerOff(ctx); err != nil {
 		t.Fatal(err)
 	}
