@@ -144,8 +144,9 @@ func checkEvidence(file string, text []byte) string {
 }
 
 func TestCheckEvidence(t *testing.T) {
-	const good = `{"version":1,"build":"20348.1","language":"ko-KR","edition":"ServerStandard","time":"2026-01-02T03:04:05Z",` +
-		`"commit":"0123456789012345678901234567890123456789","run":"","results":[{"name":"a","outcome":"otherwise","seen":""}]}`
+	const good = `{"version":1,"build":"20348.1","language":"ko-KR","edition":"ServerStandard",` +
+		`"time":"2026-01-02T03:04:05Z","commit":"0123456789012345678901234567890123456789","run":"",` +
+		`"results":[{"name":"a","outcome":"otherwise","seen":""}]}`
 	if have := checkEvidence("20348.1-ko-KR.json", []byte(good)); have != "" {
 		t.Error(have)
 	}

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# vm.sh VERSION LANGUAGE: installs an evaluation copy of Windows Server (2019, 2022, 2025) under KVM with the image
+# dockurr/windows, turns the feature Containers on, and runs the tests and the probes there over SSH, before and after
+# reboots. Evidence comes back to evidence/. Needs Linux, Docker, /dev/kvm and Go; takes about an hour.
+# "vm.sh --check" only builds what it would copy to the machine.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+image=${NODEJOIN_VM_IMAGE:-docker.io/dockurr/windows:latest}
+user=nodejoin
+work=$(mktemp -d)
+mkdir -p "$work/oem" "$work/storage" "$work/programs" evidence
+
+export GOOS=windows GOARCH=amd64
+go build -o "$work/programs/probe.exe" ./examples/evidence/probe
+for package in host/windows supervise; do
+	go test -c -o "$work/programs/${package//\//-}.test.exe" "./steps/$package"
+done
+unset GOOS GOARCH
+if [[ ${1-} == --check ]]; then
+	ls "$work/programs"
+	rm -r "$work"
+	exit
+fi
+version=$1 language=$2
+
+ssh-keygen -q -t ed25519 -N '' -f "$work/key"
+cp .github/windows/sshd.ps1 .github/windows/install.bat "$work/key.pub" "$work/oem/"
+options=(-i "$work/key" -o StrictHostKeyChecking=accept-new -o "UserKnownHostsFile=$work/known" -o BatchMode=yes
+	-o ConnectTimeout=10 -o ServerAliveInterval=10 -o ServerAliveCountMax=6)
+# Machine runs a command line of cmd.exe on the machine, for at most 20 minutes.
+machine() { timeout 20m ssh "${options[@]}" -p 2222 "$user@127.0.0.1" "$@"; }
+
+# Answers waits, for at most so many minutes, until the machine answers over SSH.
+answers() {
+	local end=$((SECONDS + $1 * 60))
+	until machine 'ver' 2>/dev/null; do
+		if ((SECONDS > end)); then
+			echo "the machine did not answer within $1 minutes" >&2
+			docker logs --tail 50 "$container" >&2
+			return 1
+		fi
+		sleep 10
+	done
+}
+
+# Reboot requests a reboot and waits until the machine has gone and is back: sshd starts with it.
+reboot() {
+	local before after end=$((SECONDS + 900))
+	before=$(boots)
+	machine 'shutdown /r /t 5'
+	# A step of the clock moves the boot time a little, too; its unit is 100 ns.
+	until after=$(boots 2>/dev/null) && ((${after//[^0-9]/} - ${before//[^0-9]/} > 20 * 10000000)); do
+		((SECONDS < end)) || { echo "no reboot within 15 minutes" >&2; return 1; }
+		sleep 10
+	done
+}
+boots() {
+	machine 'powershell -NoProfile -Command "(Get-CimInstance Win32_OperatingSystem).LastBootUpTime.ToFileTimeUtc()"'
+}
+
+# Probes asks one question after another; one that fails does not hide the next.
+probes() {
+	local name arguments="-out C:\\probe\\evidence -commit $commit -run \"$run\""
+	for name in services hns shutdown; do
+		machine "C:\\probe\\probe.exe $arguments -prefix \"$1: \" $name" || failed=1
+	done
+}
+
+commit=$(git rev-parse HEAD)
+run=
+[[ -z ${GITHUB_RUN_ID-} ]] || run="$GITHUB_SERVER_URL/$GITHUB_REPOSITORY/actions/runs/$GITHUB_RUN_ID"
+failed=0
+container=$(docker run --detach --device /dev/kvm --device /dev/net/tun --cap-add NET_ADMIN \
+	--publish 127.0.0.1:2222:22 \
+	--env "VERSION=$version" --env "LANGUAGE=$language" --env "USERNAME=$user" --env "PASSWORD=Nodejoin-$RANDOM-$RANDOM" \
+	--env RAM_SIZE=8G --env CPU_CORES=3 --env DISK_SIZE=40G \
+	--volume "$work/oem:/oem" --volume "$work/storage:/storage" "$image")
+# The evidence is fetched in the end, also from a run that failed.
+finish() {
+	scp "${options[@]}" -P 2222 "$user@127.0.0.1:/C:/probe/evidence/*.json" evidence/ || :
+	docker rm --force "$container" >/dev/null
+}
+trap finish EXIT
+
+answers 75
+machine 'mkdir C:\probe'
+scp "${options[@]}" -P 2222 "$work"/programs/* "$user@127.0.0.1:/C:/probe/"
+machine 'type C:\OEM\sshd.log'
+for test in host-windows supervise; do
+	machine "cd /d C:\\probe && $test.test.exe -test.v -test.timeout 10m" || failed=1
+done
+probes 'without Containers' # HNS cannot be asked: what it says is the evidence
+machine 'powershell -NoProfile -Command "Install-WindowsFeature -Name Containers"'
+reboot
+probes 'with Containers'
+reboot
+probes 'after a boot'
+exit "$failed"

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+
+	"nodejoin/steps/host"
+	hostwindows "nodejoin/steps/host/windows"
+)
+
+const (
+	loopbackID = "*MSLOOP" // hardware id of netloop.inf
+	address    = "192.0.2.10"
+)
+
+var (
+	// GUID_DEVCLASS_NET of devguid.h
+	netClass = windows.GUID{Data1: 0x4d36e972, Data2: 0xe325, Data3: 0x11ce,
+		Data4: [8]byte{0xbf, 0xc1, 8, 0, 0x2b, 0xe1, 3, 0x18}}
+	updateDriver = windows.NewLazySystemDLL("newdev.dll").NewProc("UpdateDriverForPlugAndPlayDevicesW")
+)
+
+// addLoopback adds a loopback adapter with an address, as devcon install netloop.inf *MSLOOP
+// does, and returns its name and what removes it.
+func addLoopback(ctx context.Context, h *hostwindows.Host) (name string, remove func() error, err error) {
+	before, err := h.Adapters(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	set, err := windows.SetupDiCreateDeviceInfoListEx(&netClass, 0, "")
+	if err != nil {
+		return "", nil, err
+	}
+	device, err := set.CreateDeviceInfo("NET", &netClass, "", 0, windows.DICD_GENERATE_ID)
+	if err != nil {
+		return "", nil, errors.Join(err, set.Close())
+	}
+	remove = func() error { return errors.Join(set.CallClassInstaller(windows.DIF_REMOVE, device), set.Close()) }
+	if err := errors.Join(set.SetDeviceRegistryPropertyString(device, windows.SPDRP_HARDWAREID, loopbackID+"\x00"),
+		set.CallClassInstaller(windows.DIF_REGISTERDEVICE, device)); err != nil {
+		return "", nil, errors.Join(err, set.Close())
+	}
+	if name, err = startLoopback(ctx, h, before); err != nil {
+		return "", nil, errors.Join(err, remove())
+	}
+	return name, remove, nil
+}
+
+// startLoopback gives the new device its driver and its address.
+func startLoopback(ctx context.Context, h *hostwindows.Host, before []host.Adapter) (string, error) {
+	folder, err := windows.GetWindowsDirectory()
+	if err != nil {
+		return "", err
+	}
+	inf, err := windows.UTF16PtrFromString(filepath.Join(folder, "INF", "netloop.inf"))
+	if err != nil {
+		return "", err
+	}
+	id, err := windows.UTF16PtrFromString(loopbackID)
+	if err != nil {
+		return "", err
+	}
+	var reboot int32
+	ok, _, err := updateDriver.Call(0, uintptr(unsafe.Pointer(id)), uintptr(unsafe.Pointer(inf)), 0,
+		uintptr(unsafe.Pointer(&reboot)))
+	if ok == 0 {
+		return "", fmt.Errorf("the driver: %w", err)
+	}
+	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(time.Second) {
+		now, err := h.Adapters(ctx)
+		if err != nil {
+			return "", err
+		}
+		for _, a := range now {
+			if slices.ContainsFunc(before, func(b host.Adapter) bool { return b.Name == a.Name }) {
+				continue
+			}
+			out, err := exec.CommandContext(ctx, "netsh", "interface", "ipv4", "set", "address", "name="+a.Name,
+				"static", address, "255.255.255.0").CombinedOutput()
+			if err != nil {
+				return "", fmt.Errorf("its address: %w: %s", err, out)
+			}
+			return a.Name, nil
+		}
+	}
+	return "", errors.New("it did not appear within a minute")
+}
