@@ -68,7 +68,7 @@ func (p *Plan) load(path string, d *eval.Diags) {
 	for _, body := range bodies {
 		content, list := body.Content(schema)
 		p.early.Extend(eval.ClarifyBody(list, block.RootSpec))
-		for _, b := range slices.Concat(content.Blocks, eval.Meant(body, block.RootSpec)) {
+		for _, b := range slices.Concat(content.Blocks, eval.MisspeltBlocks(body, block.RootSpec)) {
 			p.blocks[b.Type] = append(p.blocks[b.Type], b)
 		}
 		for _, s := range block.RootSpec.Blocks {

@@ -11,6 +11,8 @@ import (
 // Undo says how the claims of one prefix are undone, by a leave and by a rollback, and
 // what a snapshot holds of them. It stands in the file of the kind that claims them.
 type Undo struct {
+	// Called is what the thing is called, in front of its name: "firewall rule".
+	Called string
 	// New gives the undoing of one claim.
 	New func(key record.Key, c record.Claim) (Undoing, error)
 	// Order is when it is undone among the others.

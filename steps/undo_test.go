@@ -25,6 +25,9 @@ func TestUndoOfEachPrefix(t *testing.T) {
 			if u.New == nil {
 				t.Errorf("%s: nothing undoes %s", k.Name, prefix)
 			}
+			if u.Called == "" {
+				t.Errorf("%s: %s has no words", k.Name, prefix)
+			}
 			if u.State != nil && u.Rollback == nil || u.IsNew != nil && u.Snapshot != steps.SnapshotNew {
 				t.Errorf("%s: what a snapshot holds of %s is used by nothing", k.Name, prefix)
 			}

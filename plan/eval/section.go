@@ -96,7 +96,7 @@ func (sc *Scope) content(spec *Spec, b *hcl.Block) *content {
 		return have
 	}
 	body, list := b.Body.Content(spec.Schema())
-	out := &content{attrs: body.Attributes, blocks: slices.Concat(body.Blocks, Meant(b.Body, spec)),
+	out := &content{attrs: body.Attributes, blocks: slices.Concat(body.Blocks, MisspeltBlocks(b.Body, spec)),
 		wrong: ClarifyBody(list, spec)}
 	sc.contents[b] = out
 	return out

@@ -12,7 +12,7 @@ import (
 )
 
 // backupUndo is the undo of files that backUp renamed.
-var backupUndo = steps.Undo{New: undoBackup,
+var backupUndo = steps.Undo{Called: "backup of", New: undoBackup,
 	Stays: "it would replace credentials in use; it is restored when the machine leaves"}
 
 // backupPath is where a file of others lies that was in the way of path, until a leave

@@ -15,7 +15,8 @@ import (
 var directoryKind = steps.Kind{Name: "directory", Place: steps.OnHost,
 	Doc: "a directory, with its missing parents; on Windows only administrators may change a new one, and what is " +
 		"made in it inherits as usual",
-	Undo: map[record.Prefix]steps.Undo{record.Directory: {New: undoDirectory, Removes: steps.RemovesItself,
+	Undo: map[record.Prefix]steps.Undo{record.Directory: {Called: "folder", New: undoDirectory,
+		Removes:  steps.RemovesItself,
 		Snapshot: steps.SnapshotInline, Holds: holdsPath}},
 	New:   func() any { return &Directory{} },
 	Makes: steps.Makes((*Directory).thing), Render: steps.RendersInto("directories.json")}

@@ -16,8 +16,9 @@ import (
 var envKind = steps.Kind{Name: "env", Place: steps.OnHost,
 	Doc: "a variable of the machine's environment, or its absence",
 	Undo: map[record.Prefix]steps.Undo{
-		record.Env: {New: undoEnv, Early: always, Now: envNow},
-		record.EnvFile: {New: undoEnvFile, Removes: steps.RemovesItself, Snapshot: steps.SnapshotNew,
+		record.Env: {Called: "variable", New: undoEnv, Early: always, Now: envNow},
+		record.EnvFile: {Called: "file of variables", New: undoEnvFile, Removes: steps.RemovesItself,
+			Snapshot: steps.SnapshotNew,
 			Holds: func(_ *steps.Env, name string, key record.Key) bool {
 				return key.Prefix == record.Env && strings.HasPrefix(key.Name, name+":")
 			}},

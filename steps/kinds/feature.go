@@ -18,8 +18,9 @@ const featurePrefix record.Prefix = "feature"
 // Turning on a feature with its files at hand takes minutes; fetching them longer.
 var featureKind = steps.Kind{Name: "feature", Place: steps.OnHost, AfterBoot: true, Timeout: 30 * time.Minute,
 	Doc: "an optional feature of Windows that is on, or is after the next reboot",
-	Undo: map[record.Prefix]steps.Undo{featurePrefix: {New: undoFeature, Snapshot: steps.SnapshotNone,
-		Stays: "Windows turns a feature off with a reboot; it goes when the machine leaves"}},
+	Undo: map[record.Prefix]steps.Undo{featurePrefix: {Called: "Windows feature", New: undoFeature,
+		Snapshot: steps.SnapshotNone,
+		Stays:    "Windows turns a feature off with a reboot; it goes when the machine leaves"}},
 	New:    func() any { return &Feature{} },
 	Claims: steps.Claims((*Feature).claims)}
 

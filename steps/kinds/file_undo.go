@@ -76,7 +76,8 @@ func previousFile(ctx context.Context, h host.Host, e *steps.Env, path string, s
 const maxInline = 64 << 10
 
 // filesUndo is the undo of files that nodejoin made or changed.
-var filesUndo = steps.Undo{New: undoFile, Removes: steps.RemovesItself, Snapshot: steps.SnapshotInline, Now: fileNow,
+var filesUndo = steps.Undo{Called: "file", New: undoFile, Removes: steps.RemovesItself,
+	Snapshot: steps.SnapshotInline, Now: fileNow,
 	Store: storeFile}
 
 // fileNow is the digest of what a file holds.

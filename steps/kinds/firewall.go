@@ -14,8 +14,9 @@ import (
 )
 
 var firewallRuleKind = steps.Kind{Name: "firewall_rule", Place: steps.OnHost, OS: "windows",
-	Doc:      "a rule of the Windows Firewall",
-	Undo:     map[record.Prefix]steps.Undo{record.FirewallRule: {New: undoFirewallRule, Now: firewallRuleNow}},
+	Doc: "a rule of the Windows Firewall",
+	Undo: map[record.Prefix]steps.Undo{record.FirewallRule: {Called: "firewall rule", New: undoFirewallRule,
+		Now: firewallRuleNow}},
 	New:      func() any { return &FirewallRule{} },
 	Makes:    steps.Makes((*FirewallRule).thing),
 	Render:   steps.RendersInto("firewall.json"),

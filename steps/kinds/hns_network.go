@@ -19,7 +19,8 @@ import (
 var hnsNetworkKind = steps.Kind{Name: "hns_network", Place: steps.OnHost, OS: "windows", Timeout: 3 * time.Minute,
 	Doc:     "a persistent HNS network; creating it may cut the machine's connections for some seconds",
 	Outputs: []string{"management_ip"},
-	Undo: map[record.Prefix]steps.Undo{record.HNSNetwork: {New: undoNetwork, Order: steps.UndoOfPrograms,
+	Undo: map[record.Prefix]steps.Undo{record.HNSNetwork: {Called: "HNS network", New: undoNetwork,
+		Order:    steps.UndoOfPrograms,
 		Snapshot: steps.SnapshotNew}},
 	New:    func() any { return &HNSNetwork{} },
 	Claims: steps.Claims((*HNSNetwork).claims)}

@@ -16,8 +16,9 @@ const hostNamePrefix record.Prefix = "host_name"
 
 var hostNameKind = steps.Kind{Name: "host_name", Place: steps.OnHost, AfterBoot: true,
 	Doc: "the machine's own name; on Windows it counts after a reboot",
-	Undo: map[record.Prefix]steps.Undo{hostNamePrefix: {New: undoHostName, Snapshot: steps.SnapshotNone,
-		Stays: "the Node is known by it; the earlier name is restored when the machine leaves"}},
+	Undo: map[record.Prefix]steps.Undo{hostNamePrefix: {Called: "host name", New: undoHostName,
+		Snapshot: steps.SnapshotNone,
+		Stays:    "the Node is known by it; the earlier name is restored when the machine leaves"}},
 	New:    func() any { return &HostName{} },
 	Claims: steps.Claims((*HostName).claims)}
 

@@ -17,15 +17,17 @@ const (
 )
 
 var dynamicPortsKind = steps.Kind{Name: "dynamic_ports", Place: steps.OnHost, OS: "windows",
-	Doc:   "Windows: the range of ports for programs that ask for any port",
-	Undo:  map[record.Prefix]steps.Undo{dynamicPortsPrefix: {New: undoDynamicPorts, Early: always, Now: dynamicPortsNow}},
+	Doc: "Windows: the range of ports for programs that ask for any port",
+	Undo: map[record.Prefix]steps.Undo{dynamicPortsPrefix: {Called: "dynamic ports", New: undoDynamicPorts,
+		Early: always, Now: dynamicPortsNow}},
 	New:   func() any { return &DynamicPorts{} },
 	Makes: steps.Makes((*DynamicPorts).thing), Title: steps.Title((*DynamicPorts).title)}
 
 var reservedPortsKind = steps.Kind{Name: "reserved_ports", Place: steps.OnHost, OS: "windows",
 	Doc: "Windows: ports that programs asking for any port do not get, also after a boot",
-	Undo: map[record.Prefix]steps.Undo{reservedPortsPrefix: {New: undoReservedPorts, Early: always,
-		Now: reservedPortsNow}},
+	Undo: map[record.Prefix]steps.Undo{reservedPortsPrefix: {Called: "reserved ports", New: undoReservedPorts,
+		Early: always,
+		Now:   reservedPortsNow}},
 	New:   func() any { return &ReservedPorts{} },
 	Makes: steps.Makes((*ReservedPorts).thing), Title: steps.Title((*ReservedPorts).title)}
 

@@ -18,11 +18,12 @@ import (
 var registryKind = steps.Kind{Name: "registry", Place: steps.OnHost, OS: "windows",
 	Doc: "a registry value, or its absence",
 	Undo: map[record.Prefix]steps.Undo{
-		record.Registry: {New: undoRegistry, Early: notOfService, Now: registryNow},
-		record.RegistryKey: {New: undoRegistryKey, Holds: func(_ *steps.Env, name string, key record.Key) bool {
-			registry := key.Prefix == record.Registry || key.Prefix == record.RegistryKey
-			return registry && strings.HasPrefix(strings.ToLower(key.Name), strings.ToLower(name)+`\`)
-		}},
+		record.Registry: {Called: "registry value", New: undoRegistry, Early: notOfService, Now: registryNow},
+		record.RegistryKey: {Called: "registry key", New: undoRegistryKey,
+			Holds: func(_ *steps.Env, name string, key record.Key) bool {
+				registry := key.Prefix == record.Registry || key.Prefix == record.RegistryKey
+				return registry && strings.HasPrefix(strings.ToLower(key.Name), strings.ToLower(name)+`\`)
+			}},
 	},
 	New:   func() any { return &Registry{} },
 	Makes: steps.Makes((*Registry).thing), Review: steps.Review((*Registry).review),

@@ -21,9 +21,10 @@ const sourceVIPPrefix record.Prefix = "source_vip"
 var sourceVIPKind = steps.Kind{Name: "source_vip", Place: steps.OnHost,
 	Doc:     "an address of the node's pod network, reserved in the host-local store for kube-proxy",
 	Outputs: []string{"address"},
-	Undo:    map[record.Prefix]steps.Undo{sourceVIPPrefix: {New: undoSourceVIP, Snapshot: steps.SnapshotNew}},
-	New:     func() any { return &SourceVIP{} },
-	Claims:  steps.Claims((*SourceVIP).claims)}
+	Undo: map[record.Prefix]steps.Undo{sourceVIPPrefix: {Called: "address reserved in", New: undoSourceVIP,
+		Snapshot: steps.SnapshotNew}},
+	New:    func() any { return &SourceVIP{} },
+	Claims: steps.Claims((*SourceVIP).claims)}
 
 // SourceVIP is a reservation in the store of the host-local IPAM plugin
 // (containernetworking/plugins, plugins/ipam/host-local/backend/disk). Outputs: address.

@@ -18,7 +18,7 @@ const sysctlPrefix record.Prefix = "sysctl"
 
 var sysctlKind = steps.Kind{Name: "sysctl", Place: steps.OnHost, OS: "linux",
 	Doc:   "Linux: a kernel parameter, now and after every boot",
-	Undo:  map[record.Prefix]steps.Undo{sysctlPrefix: {New: undoSysctl, Now: sysctlNow}},
+	Undo:  map[record.Prefix]steps.Undo{sysctlPrefix: {Called: "kernel parameter", New: undoSysctl, Now: sysctlNow}},
 	New:   func() any { return &Sysctl{} },
 	Makes: steps.Makes((*Sysctl).thing), Claims: steps.Claims((*Sysctl).claims)}
 

@@ -20,7 +20,7 @@ const trustedCAPrefix record.Prefix = "trusted_ca"
 
 var trustedCAKind = steps.Kind{Name: "trusted_ca", Place: steps.OnHost, Timeout: 3 * time.Minute,
 	Doc:   "a certificate authority that the machine trusts",
-	Undo:  map[record.Prefix]steps.Undo{trustedCAPrefix: {New: undoTrustedCA}},
+	Undo:  map[record.Prefix]steps.Undo{trustedCAPrefix: {Called: "trusted authority", New: undoTrustedCA}},
 	New:   func() any { return &TrustedCA{} },
 	Makes: steps.Makes((*TrustedCA).thing), Review: steps.Review((*TrustedCA).review)}
 

@@ -8,24 +8,16 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/executor"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/record"
 )
 
-// words are what a claim of a prefix is called.
-var words = map[record.Prefix]string{
-	"service": "service", "feature": "Windows feature", "host_name": "host name", "hns_network": "HNS network",
-	"interface": "network interface", "chains": "packet filter chains", "filter_table": "packet filter table",
-	"routes": "routes", "netns": "network namespaces", "firewall_rule": "firewall rule", "registry": "registry value",
-	"registry_key": "registry key", "sysctl": "kernel parameter", "dynamic_ports": "dynamic ports",
-	"reserved_ports": "reserved ports", "trusted_ca": "trusted authority", "env": "variable",
-	"env_file": "file of variables", "source_vip": "address reserved in", "made": "data of a program:",
-	"backup": "backup of", "file": "file", "directory": "folder",
-}
+var undos = steps.UndosOf(kinds.Catalog())
 
 // ThingWords names what a claim is about.
 func ThingWords(key record.Key) string {
-	if w, ok := words[key.Prefix]; ok {
-		return w + " " + key.Name
+	if called := undos[key.Prefix].Called; called != "" {
+		return called + " " + key.Name
 	}
 	return key.String()
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// Meant returns the blocks of a body that HCL leaves out because of a misspelt type or a wrong
+// MisspeltBlocks returns the blocks of a body that HCL leaves out because of a misspelt type or a wrong
 // number of labels, with the type that was probably meant. Their heads were reported. Decoded
 // like this, their own mistakes are found, and nothing is reported because they are missing.
-func Meant(body hcl.Body, spec *Spec) hcl.Blocks {
+func MisspeltBlocks(body hcl.Body, spec *Spec) hcl.Blocks {
 	native, ok := body.(*hclsyntax.Body)
 	if !ok {
 		return nil
 	}
 	var out hcl.Blocks
 	for _, b := range native.Blocks {
-		inner := spec.meantBy(b.Type)
+		inner := spec.blockLike(b.Type)
 		if inner == nil || inner.Name == b.Type && len(inner.Labels) == len(b.Labels) {
 			continue
 		}
@@ -38,8 +38,8 @@ func Meant(body hcl.Body, spec *Spec) hcl.Blocks {
 	return out
 }
 
-// meantBy returns the block that a type, perhaps misspelt, stands for; nil = none.
-func (s *Spec) meantBy(name string) *Spec {
+// blockLike returns the block that a type, perhaps misspelt, stands for; nil = none.
+func (s *Spec) blockLike(name string) *Spec {
 	best, bestDistance := (*Spec)(nil), 0
 	for _, b := range s.Blocks {
 		switch d, near := distance(name, b.Name); {
@@ -57,7 +57,7 @@ func (s *Spec) meantBy(name string) *Spec {
 func Lost(body hcl.Body, spec *Spec, name string) bool {
 	native, ok := body.(*hclsyntax.Body)
 	return ok && slices.ContainsFunc(native.Blocks, func(b *hclsyntax.Block) bool {
-		m := spec.meantBy(b.Type)
+		m := spec.blockLike(b.Type)
 		return m != nil && m.Name == name
 	})
 }
