@@ -58,6 +58,13 @@ func (a answer) result(prefix string) result {
 type probe func(ctx context.Context) []answer
 
 func main() {
+	if err := probeMachine(); err != nil {
+		fmt.Fprintln(os.Stderr, "probe:", err)
+		os.Exit(1)
+	}
+}
+
+func probeMachine() error {
 	out := flag.String("out", "evidence", "folder of the evidence file")
 	commit := flag.String("commit", "", "commit of this repository")
 	run := flag.String("run", "", "address of the run")
@@ -66,14 +73,11 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	e, err := machine()
-	if err == nil {
-		e.Commit, e.Run = *commit, *run
-		err = ask(ctx, *out, e, *prefix, probes(), flag.Args())
-	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "probe:", err)
-		os.Exit(1)
+		return err
 	}
+	e.Commit, e.Run = *commit, *run
+	return ask(ctx, *out, e, *prefix, probes(), flag.Args())
 }
 
 // ask adds the answers of the named probes to the file of the machine.

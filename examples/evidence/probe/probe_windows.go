@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"unsafe"
@@ -36,8 +37,11 @@ func machine() (evidence, error) {
 		return evidence{}, err
 	}
 	languages, err := windows.GetSystemPreferredUILanguages(windows.MUI_LANGUAGE_NAME)
-	if err != nil || len(languages) == 0 {
-		return evidence{}, fmt.Errorf("the language of the system: %v", err)
+	if err != nil {
+		return evidence{}, fmt.Errorf("the language of the system: %w", err)
+	}
+	if len(languages) == 0 {
+		return evidence{}, errors.New("the system names no language")
 	}
 	return evidence{Build: fmt.Sprintf("%s.%d", build, revision), Language: languages[0], Edition: edition}, nil
 }
@@ -118,7 +122,7 @@ func askShutdown(context.Context) []answer {
 	aborted, _, err := abort.Call(0)
 	last := answer{name: "a shutdown is aborted", expected: aborted != 0, seen: fmt.Sprint(err)}
 	return []answer{needs, {name: "a second request for a reboot is refused with 1190",
-		expected: second == windows.ERROR_SHUTDOWN_IS_SCHEDULED, seen: fmt.Sprintf("%#v", second)}, last}
+		expected: errors.Is(second, windows.ERROR_SHUTDOWN_IS_SCHEDULED), seen: fmt.Sprintf("%#v", second)}, last}
 }
 
 func requestReboot() error {

@@ -23,15 +23,15 @@ import (
 func askSSH(ctx context.Context) []answer {
 	key, agent := os.Getenv("NODEJOIN_PROBE_KEY"), os.Getenv("NODEJOIN_PROBE_AGENT")
 	known := filepath.Join(filepath.Dir(key), "known_hosts")
-	programs := os.Getenv("ProgramFiles")
+	programs, system := os.Getenv("ProgramFiles"), filepath.Join(os.Getenv("SystemRoot"), "System32")
 	shells := []struct{ name, path string }{
 		{"none set", ""},
-		{"cmd.exe", filepath.Join(os.Getenv("SystemRoot"), "System32", "cmd.exe")},
-		{"powershell.exe", filepath.Join(os.Getenv("SystemRoot"), "System32", "WindowsPowerShell", "v1.0", "powershell.exe")},
+		{"cmd.exe", filepath.Join(system, "cmd.exe")},
+		{"powershell.exe", filepath.Join(system, "WindowsPowerShell", "v1.0", "powershell.exe")},
 		{"pwsh.exe", filepath.Join(programs, "PowerShell", "7", "pwsh.exe")},
 		{"bash.exe", filepath.Join(programs, "Git", "bin", "bash.exe")},
 	}
-	connect := func(ctx context.Context) (string, error) {
+	connect := func(ctx context.Context) (seen string, err error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		c, err := transport.DialSSH(ctx, transport.SSHConfig{Host: "127.0.0.1", Port: 22, User: os.Getenv("USERNAME"),
@@ -44,7 +44,7 @@ func askSSH(ctx context.Context) []answer {
 		if err != nil {
 			return "", err
 		}
-		defer c.Close()
+		defer func() { err = errors.Join(err, c.Close()) }()
 		reply, err := transport.Do(ctx, c, wire.Check, executor.Request{}, nil)
 		return fmt.Sprintf("%+v", reply.Facts), err
 	}
