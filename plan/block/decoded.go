@@ -51,7 +51,8 @@ func Decode(p *Plan, in eval.Inputs) {
 	for _, b := range p.Written["network"] {
 		networks = append(networks, decodeNetwork(p.Scope, b))
 	}
-	if p.Cluster = k; k != nil {
+	p.Cluster = k
+	if k != nil {
 		if len(runtimes) > 0 && runtimes[0] != nil {
 			k.RuntimeBlock, k.Base.Runtime = runtimes[0], runtimes[0].Runtime
 		}

@@ -144,7 +144,8 @@ func decodeNode(sc *eval.Scope, b *hcl.Block, ctx *hcl.EvalContext, name string,
 	own := machineArgs(s, ctx, version)
 	base := &profile{}
 	used, found := profileName(s, "profile", profiles)
-	if m.Profile = used; found {
+	m.Profile = used
+	if found {
 		base = profiles[used]
 	}
 	all := own.over(base)

@@ -40,7 +40,8 @@ func NewFiles(dir, base string) (*Files, error) {
 	s := &Files{Parser: hclparse.NewParser(), Relative: map[string]string{}}
 	var err error
 	s.Dir, err = filepath.Abs(dir)
-	if s.base = s.Dir; err == nil && base != "" {
+	s.base = s.Dir
+	if err == nil && base != "" {
 		s.base, err = filepath.Abs(base)
 	}
 	return s, err

@@ -112,7 +112,8 @@ func (h diagnosing) run(ctx context.Context, view doctor.ClusterView) (d Diagnos
 	}
 	check, err := ask(ctx, h.hostRun, "checking", wire.Check, executor.Request{Node: h.node.Name, Steps: flight,
 		Values: values})
-	if d.Err = err; err != nil {
+	d.Err = err
+	if err != nil {
 		return d
 	}
 	d.Facts, d.Mutations = check.Facts, check.Mutations
@@ -128,7 +129,8 @@ func (h diagnosing) run(ctx context.Context, view doctor.ClusterView) (d Diagnos
 	view = h.viewNode(ctx, view)
 	diagnosis, err := ask(ctx, h.hostRun, "checking", wire.Diagnose,
 		doctor.DiagnoseRequest{Node: h.node.Name, Steps: h.specs(steps.OnHost), Cluster: view, PodCIDR: podCIDRs(h.node)})
-	if d.Err = err; err != nil {
+	d.Err = err
+	if err != nil {
 		return d
 	}
 	d.Joined, d.Mutations = diagnosis.Joined, diagnosis.Mutations

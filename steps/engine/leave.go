@@ -190,7 +190,8 @@ func (s *Session) Leave(ctx context.Context, r *LeaveReport, o LeaveOptions) *Le
 	defer letGo()
 	s.each(ctx, func(ctx context.Context, h *hostRun) {
 		i := index[h]
-		if sum.Hosts[i] = (LeaveResult{Node: h.node.Name, Err: r.Hosts[i].Err}); r.Hosts[i].Err == nil {
+		sum.Hosts[i] = LeaveResult{Node: h.node.Name, Err: r.Hosts[i].Err}
+		if r.Hosts[i].Err == nil {
 			sum.Hosts[i].Err = held
 		}
 		if sum.Hosts[i].Err == nil {

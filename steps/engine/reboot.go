@@ -178,12 +178,14 @@ func (h rebooting) await(ctx context.Context) error {
 			return err
 		case err != nil:
 			h.disconnect()
-			if seen = "it is not ready yet"; unanswered(err) {
+			seen = "it is not ready yet"
+			if unanswered(err) {
 				seen = "it does not answer"
 			}
 		}
 		if bound.Err() == nil {
-			if last = seen; err != nil {
+			last = seen
+			if err != nil {
 				last += ": " + err.Error()
 			}
 		}

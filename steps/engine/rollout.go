@@ -124,7 +124,8 @@ func (r *rollout) turns(ctx context.Context, hosts []*hostRun) {
 			defer r.mu.Unlock()
 			r.sum.Hosts[r.place[h]] = res
 			r.busy--
-			if r.out[h] = out; !out {
+			r.out[h] = out
+			if !out {
 				delete(r.out, h)
 			}
 			if res.Err != nil && steps.AsError(res.Err).Code != steps.CodeInterrupted &&

@@ -48,7 +48,8 @@ func (m *removal) checkAll(ctx context.Context, keys []record.Key) (items []Remo
 			}
 			item := m.check(ctx, key)
 			// A folder may be empty once what it holds is removed: it is checked again then.
-			if found[key] = item; item.Change.NoOp() && item.Left != "" && !holders {
+			found[key] = item
+			if item.Change.NoOp() && item.Left != "" && !holders {
 				m.stays(key)
 			}
 		}

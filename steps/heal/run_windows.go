@@ -67,7 +67,8 @@ func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, status 
 	for stopping := false; ; {
 		select {
 		case <-done:
-			if done = nil; stopping || h.Ends {
+			done = nil
+			if stopping || h.Ends {
 				return false, 0
 			}
 		case <-tick.C:

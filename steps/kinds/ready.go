@@ -203,7 +203,8 @@ func (g readiness) apply(ctx context.Context, h host.Host, e *steps.Env) (steps.
 		if err != nil {
 			return false, err
 		}
-		if last = o; o.ok {
+		last = o
+		if o.ok {
 			return true, nil
 		}
 		if err := g.alive(ctx, h); err != nil {

@@ -239,7 +239,8 @@ func ParseRebootTime(text string) (RebootTime, error) {
 			return w, wrong
 		}
 		for d := a; ; d = (d + 1) % 7 {
-			if w.days[d] = true; d == b {
+			w.days[d] = true
+			if d == b {
 				break
 			}
 		}

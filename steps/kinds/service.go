@@ -301,18 +301,21 @@ func (s *Service) diff(have *host.Service, stale string) steps.Change {
 		c.Action, c.Touches = steps.ActionUpdate, touch
 		c.Diffs = append(c.Diffs, steps.Diff{Name: "state", Have: string(have.State), Want: string(host.ServiceStopped)})
 	case s.Running() && have.Restarting:
-		if c.Touches = touch; c.Action == steps.ActionNone {
+		c.Touches = touch
+		if c.Action == steps.ActionNone {
 			c.Action, c.Reason = steps.ActionRestart, fmt.Sprintf("it ends with code %d and is started again "+
 				"and again", have.ExitCode)
 		}
 	case s.Running() && !runs:
-		if c.Touches = touch; c.Action == steps.ActionNone {
+		c.Touches = touch
+		if c.Action == steps.ActionNone {
 			c.Action, c.Reason = steps.ActionStart, "it is "+string(have.State)
 		} else {
 			c.Diffs = append(c.Diffs, steps.Diff{Name: "state", Have: string(have.State), Want: string(host.ServiceRunning)})
 		}
 	case s.Running() && stale != "":
-		if c.Touches = touch; c.Action == steps.ActionNone {
+		c.Touches = touch
+		if c.Action == steps.ActionNone {
 			c.Action, c.Reason = steps.ActionRestart, stale
 		} else {
 			c.Reason = "restarts: " + stale
@@ -416,7 +419,8 @@ func (s *Service) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps
 	}
 	stale := ""
 	if s.Running() && have.State == host.ServiceRunning {
-		if stale = "its parameters change"; len(more) == 0 {
+		stale = "its parameters change"
+		if len(more) == 0 {
 			if stale, err = s.stale(ctx, r, e, have); err != nil {
 				return steps.Change{}, err
 			}

@@ -81,7 +81,8 @@ func (w *way) dialHop(ctx context.Context, c SSHConfig, h hop, last bool) (*ssh.
 				first = err
 			}
 			keys.algorithms = without(keys.algorithms, keys.seen.Type())
-			if keys.seen = nil; len(keys.algorithms) > 0 {
+			keys.seen = nil
+			if len(keys.algorithms) > 0 {
 				continue
 			}
 		}

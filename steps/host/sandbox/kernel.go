@@ -62,7 +62,8 @@ func (h *Host) SetSysctl(ctx context.Context, name, value string) error {
 			return fmt.Errorf("%w: value %q", fs.ErrInvalid, value)
 		}
 		value = strings.Join(strings.Fields(value), " ")
-		if s.Sysctls[name] = value; value == kernelParameters[name].value {
+		s.Sysctls[name] = value
+		if value == kernelParameters[name].value {
 			delete(s.Sysctls, name)
 		}
 		return nil

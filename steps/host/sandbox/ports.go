@@ -37,7 +37,8 @@ func (h *Host) SetDynamicPorts(ctx context.Context, r host.PortRange) error {
 		if err := r.ValidDynamic(); err != nil {
 			return err
 		}
-		if s.Dynamic[r.Protocol] = r; r == factoryPorts(r.Protocol) {
+		s.Dynamic[r.Protocol] = r
+		if r == factoryPorts(r.Protocol) {
 			delete(s.Dynamic, r.Protocol)
 		}
 		return nil
