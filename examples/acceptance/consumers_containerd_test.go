@@ -11,6 +11,58 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
+var (
+	// pauseImage is the value of containerd's file that only the file gives.
+	pauseImage = regexp.MustCompile(`'([^']*pause[^']*)'`)
+	// unknownKey is what containerd logs of a key that a plugin does not have.
+	unknownKey = regexp.MustCompile(`Ignoring unknown key in TOML for plugin.* key="([^"]*)"`)
+	// migrated is what it logs of a file of an older schema.
+	migrated = "Configuration migrated from version"
+)
+
+// containerd reads its file, of its own schema or an older one, and shows what it
+// makes of it.
+func (c *consumers) containerd(ctx context.Context, a *artifact) {
+	run := func(content string) (out string, unknown []string) {
+		out, err := c.run(ctx, c.program("containerd.exe"), "--config", c.put(c.dir+`\config.toml`, content),
+			"config", "dump")
+		if err != nil {
+			c.t.Errorf("%s: %v", a, err)
+		}
+		for _, m := range unknownKey.FindAllStringSubmatch(out, -1) {
+			unknown = append(unknown, m[1])
+		}
+		return out, unknown
+	}
+	var want []string
+	if strings.Contains(a.of[0], "containerd 2.0.") {
+		// The key of that line alone; later ones have bin_dirs, also in schema 3
+		// (containerd docs/cri/config.md).
+		want = []string{"cni bin_dir"}
+	}
+	out, unknown := run(a.content)
+	m := pauseImage.FindStringSubmatch(a.content)
+	if m == nil || !strings.Contains(out, m[1]) || !slices.Equal(unknown, want) {
+		c.t.Errorf("%s: containerd does not know the keys %q, want %q, or the pause image is not in what it makes of the "+
+			"file:\n%s\n%s", a, unknown, want, a.content, tail(out))
+	}
+	// What is built here is of the newest line, whose own schema needs no migration.
+	if own := strings.Contains(a.content, "version = 4"); strings.Contains(out, migrated) == own ||
+		!strings.Contains(out, `\\.\pipe\containerd-containerd.ttrpc`) {
+		c.t.Errorf("%s: containerd migrates its own schema, or no older one, or the pipe is not that of the file:\n%s\n%s",
+			a, a.content, tail(out))
+	}
+	if slices.ContainsFunc(a.of, func(of string) bool { return strings.Contains(of, "containerd 1.") }) {
+		c.containerd17(ctx, a)
+	}
+	for _, broken := range []string{a.content + "\n[plugins\n", "version = 99\n"} {
+		if out, err := c.run(ctx, c.program("containerd.exe"), "--config", c.put(c.dir+`\config.toml`, broken), "config",
+			"dump"); err == nil {
+			c.t.Errorf("a file that containerd cannot read is not seen:\n%s", tail(out))
+		}
+	}
+}
+
 // logLine is what containerd logs beside what it shows.
 var logLine = regexp.MustCompile(`(?m)^time="[^\n]*\n`)
 

@@ -2,11 +2,8 @@ package transport
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +13,6 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/executor"
-	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/transport/wire"
 )
@@ -147,36 +143,6 @@ func TestRoundTripsOfApply(t *testing.T) {
 	}
 }
 
-func TestBrokenAgentIsReplaced(t *testing.T) {
-	for name, breakIt := range map[string]func(b []byte) []byte{
-		"empty":         func([]byte) []byte { return nil },
-		"cut short":     func(b []byte) []byte { return b[:len(b)/3] },
-		"other program": func([]byte) []byte { return []byte("#!/bin/sh\necho '\"jsonrpc\"'; cat\n") },
-		"other digest":  func(b []byte) []byte { return append(b, 0) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
-			path := m.place(t)
-			b, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, breakIt(b), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			conn := m.dial(t, m.config(m.addr))
-			check, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 2), nil)
-			if err != nil || len(check.Results) != 2 {
-				t.Fatalf("%+v, %v", check, err)
-			}
-			want, _ := selfDigest()
-			if have, err := fileDigest(path); err != nil || have != want {
-				t.Errorf("the agent on the machine has digest %s (%v), want %s", have, err, want)
-			}
-		})
-	}
-}
-
 // TestGreeting: what a login shell prints is not taken for the agent's words, and
 // text without end is not waited for.
 func TestGreeting(t *testing.T) {
@@ -192,18 +158,6 @@ func TestGreeting(t *testing.T) {
 	var ce *ConnectError
 	if !errors.As(err, &ce) || ce.Reason != ReasonAgent {
 		t.Fatalf("%v, want a ConnectError", err)
-	}
-}
-
-func TestNoAgentForTheMachine(t *testing.T) {
-	m := newMachine(t)
-	why := errors.New("none is embedded")
-	_, err := DialSSH(t.Context(), m.config(m.addr), func(context.Context, string, string) (string, string, error) {
-		return "", "", why
-	})
-	var ce *ConnectError
-	if !errors.As(err, &ce) || ce.Reason != ReasonAgent || !errors.Is(err, why) {
-		t.Fatalf("%v, want a ConnectError with its cause", err)
 	}
 }
 
@@ -228,179 +182,6 @@ func TestLocal(t *testing.T) {
 	}
 	if err := conn.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestAgentThatDoesNotStart(t *testing.T) {
-	m := newMachine(t)
-	m.place(t)
-	if err := os.Mkdir(m.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	writeText(t, filepath.Join(m.dir, "crash"), "no such instruction")
-	conn := m.dial(t, m.config(m.addr))
-	_, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil)
-	var ce *ConnectError
-	if !errors.As(err, &ce) || ce.Reason != ReasonAgent || !strings.Contains(ce.Detail, "no such instruction") ||
-		!strings.Contains(ce.Detail, "exit status 1") {
-		t.Fatalf("%v, want a ConnectError with what the agent said", err)
-	}
-}
-
-func TestPushInterrupted(t *testing.T) {
-	m := newMachine(t)
-	p := newProxy(t, m.addr, 0)
-	p.cutAt = 1 << 20
-	conn := m.dial(t, m.config(p.addr))
-	_, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil)
-	if !errors.Is(err, ErrDropped) {
-		t.Fatalf("%v, want ErrDropped", err)
-	}
-	list, _ := filepath.Glob(filepath.Join(m.home, ".nodejoin", "agent", "*"))
-	for _, f := range list {
-		if !strings.HasSuffix(f, leftover) {
-			t.Errorf("%s is there after an interrupted push", f)
-		}
-	}
-	again := m.dial(t, m.config(m.addr))
-	if _, err := Do(t.Context(), again, wire.Check, directories(t.TempDir(), 1), nil); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestPushRefused(t *testing.T) {
-	m := newMachine(t)
-	c := m.config(m.addr)
-	c.DataDir = "/proc/nodejoin"
-	conn := m.dial(t, c)
-	_, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil)
-	var ce *ConnectError
-	if !errors.As(err, &ce) || ce.Reason != ReasonAgent || !strings.Contains(ce.Detail, "/proc/nodejoin") {
-		t.Fatalf("%v, want a ConnectError that names the folder", err)
-	}
-}
-
-func artifact(t *testing.T, size int) steps.Source {
-	t.Helper()
-	b := make([]byte, size)
-	_, _ = rand.NewChaCha8([32]byte{1}).Read(b) // it never fails
-	sum := sha256.Sum256(b)
-	return steps.Source{File: writeText(t, filepath.Join(t.TempDir(), "mirror.tar.gz"), string(b)),
-		SHA256: hex.EncodeToString(sum[:])}
-}
-
-func TestStage(t *testing.T) {
-	m := newMachine(t)
-	m.place(t)
-	p := newProxy(t, m.addr, 0)
-	p.cutAt = 1 << 40
-	conn := m.dial(t, m.config(p.addr))
-	src := artifact(t, 3<<20)
-	var last, total int64
-	if err := conn.Stage(t.Context(), src, func(d, n int64) { last, total = d, n }); err != nil {
-		t.Fatal(err)
-	}
-	if last != 3<<20 || total != 3<<20 {
-		t.Errorf("progress ended at %d of %d", last, total)
-	}
-	blob := filepath.Join(m.dir, "blobs", src.SHA256)
-	if have, err := fileDigest(blob); err != nil || have != src.SHA256 {
-		t.Fatalf("staged: %s, %v", have, err)
-	}
-	before := p.sent.Load()
-	if err := conn.Stage(t.Context(), src, nil); err != nil {
-		t.Fatal(err)
-	}
-	if n := p.sent.Load() - before; n > 4096 {
-		t.Errorf("a staged artifact cost %d bytes", n)
-	}
-
-	bad := src
-	bad.SHA256 = strings.Repeat("0", 64)
-	var de *host.DigestError
-	if err := conn.Stage(t.Context(), bad, nil); !errors.As(err, &de) || de.Got != src.SHA256 {
-		t.Fatalf("%v, want a DigestError", err)
-	}
-	bad.File = filepath.Join(t.TempDir(), "missing")
-	if err := conn.Stage(t.Context(), bad, nil); !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("%v, want ErrNotExist", err)
-	}
-	left, _ := filepath.Glob(filepath.Join(m.dir, "blobs", "*"))
-	if len(left) != 1 {
-		t.Errorf("left: %q, want only the staged one", left)
-	}
-
-	_ = conn.Close()
-	until(t, "the staged artifact is dropped", func() bool {
-		left, _ := filepath.Glob(filepath.Join(m.dir, "blobs", "*"))
-		return len(left) == 0
-	})
-}
-
-// until polls for a condition that another process brings about.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(15 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not reached: %s", what)
-		}
-	}
-}
-
-func TestStageUsedIsRemoved(t *testing.T) {
-	m := newMachine(t)
-	m.place(t)
-	conn := m.dial(t, m.config(m.addr))
-	src := artifact(t, 10)
-	if err := conn.Stage(t.Context(), src, nil); err != nil {
-		t.Fatal(err)
-	}
-	req := directories(t.TempDir(), 1)
-	// A kind that reads nothing and a step that fails: its blob stays.
-	req.Steps = append(req.Steps, steps.Spec{ID: "bad", Kind: "no_such_kind", Args: steps.MustArgs(src)})
-	reply, err := Do(t.Context(), conn, wire.Apply, req, func(event.Event) {})
-	if err != nil || reply.Failed != "bad" {
-		t.Fatalf("%+v, %v", reply, err)
-	}
-	if _, err := os.Stat(filepath.Join(m.dir, "blobs", src.SHA256)); err != nil {
-		t.Errorf("the artifact of a failed step: %v, want it kept", err)
-	}
-}
-
-func TestDropInStage(t *testing.T) {
-	m := newMachine(t)
-	m.place(t)
-	p := newProxy(t, m.addr, 0)
-	p.cutAt = 2 << 20
-	conn := m.dial(t, m.config(p.addr))
-	src := artifact(t, 8<<20)
-	if err := conn.Stage(t.Context(), src, nil); !errors.Is(err, ErrDropped) {
-		t.Fatalf("%v, want ErrDropped", err)
-	}
-	_ = conn.Close()
-	again := m.dial(t, m.config(m.addr))
-	if err := again.Stage(t.Context(), src, nil); err != nil {
-		t.Fatal(err)
-	}
-	if have, err := fileDigest(filepath.Join(m.dir, "blobs", src.SHA256)); err != nil || have != src.SHA256 {
-		t.Fatalf("staged: %s, %v", have, err)
-	}
-}
-
-func TestCancelInStage(t *testing.T) {
-	m := newMachine(t)
-	m.place(t)
-	p := newProxy(t, m.addr, 0)
-	conn := m.dial(t, m.config(p.addr))
-	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("enough")
-	err := conn.Stage(ctx, artifact(t, 32<<20), func(done, _ int64) { cancel(why) })
-	if !errors.Is(err, why) {
-		t.Fatalf("%v, want the cause", err)
-	}
-	// The connection can still be used.
-	if err := conn.Stage(t.Context(), artifact(t, 1<<20), nil); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -466,58 +247,5 @@ func TestSilentMachine(t *testing.T) {
 	})
 	if !errors.Is(err, ErrDropped) || !strings.Contains(err.Error(), "no sign of life") {
 		t.Fatalf("%v, want ErrDropped for lack of a sign of life", err)
-	}
-}
-
-// TestAgentFolderIsClosed: an agent in a folder where others may write does not run; the folder is closed, and the
-// agent is sent again.
-func TestAgentFolderIsClosed(t *testing.T) {
-	m := newMachine(t)
-	path := m.place(t)
-	if err := os.Chmod(filepath.Dir(path), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	c := m.config(m.addr)
-	var phases []string
-	c.Notify = func(state, _ string) { phases = append(phases, state) }
-	if _, err := Do(t.Context(), m.dial(t, c), wire.Check, directories(t.TempDir(), 1), nil); err != nil {
-		t.Fatal(err)
-	}
-	fi, err := os.Stat(filepath.Dir(path))
-	if err != nil || fi.Mode().Perm() != 0o700 || strings.Join(phases, " ") != "pushing_agent" {
-		t.Errorf("%v, %v, phases %q", fi.Mode(), err, phases)
-	}
-	// A link in its place is not followed.
-	if err := errors.Join(os.RemoveAll(filepath.Dir(path)), os.Symlink(t.TempDir(), filepath.Dir(path))); err != nil {
-		t.Fatal(err)
-	}
-	_, err = Do(t.Context(), m.dial(t, c), wire.Check, directories(t.TempDir(), 1), nil)
-	if err == nil || !strings.Contains(err.Error(), "is not a folder: remove it") {
-		t.Errorf("a link: %v", err)
-	}
-}
-
-// TestSecretsWaitForTheAgent: what holds secrets is sent to nothing but the agent with the digest that was asked
-// for, at the price of one round trip; everything else goes ahead of its hello.
-func TestSecretsWaitForTheAgent(t *testing.T) {
-	for content, early := range map[string]bool{"hush-hush": false, "": true} {
-		m := newMachine(t)
-		path := m.place(t)
-		heard := filepath.Join(t.TempDir(), "heard")
-		// Another program in the agent's place notes what it hears, and says no hello.
-		if err := os.WriteFile(path, []byte("#!/bin/sh\nexec timeout 1 cat > "+heard+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		req := directories(t.TempDir(), 1)
-		req.Steps = append(req.Steps, steps.Spec{ID: "f", Kind: "file", Args: steps.MustArgs(&kinds.File{
-			Path: filepath.Join(t.TempDir(), "f"), Content: content, Sensitive: content != "", Access: host.AccessPrivate})})
-		reply, err := Do(t.Context(), m.dial(t, m.config(m.addr)), wire.Check, req, nil)
-		if err != nil || len(reply.Results) != 2 {
-			t.Fatalf("%+v, %v", reply, err)
-		}
-		b, err := os.ReadFile(heard)
-		if err != nil || early != (len(b) > 0) || strings.Contains(string(b), "hush-hush") {
-			t.Errorf("content %q: it heard %q, %v", content, b, err)
-		}
 	}
 }
