@@ -166,7 +166,7 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 		}, e))
 		r := &reply.Results[len(reply.Results)-1]
 		w.note(r, x.noted(s, w.values))
-		if r.Change.Action == steps.ActionRestart && x.gateOf(s, w.values) != "" {
+		if r.Change.Action == steps.ActionRestart && x.gateOf(s, w.values) != nil {
 			for _, name := range x.servicesAfter(req.Steps, s.ID) {
 				w.pending[steps.Touch{Service: name}.Key(x.facts.OS)] = s.ID
 			}
@@ -249,15 +249,16 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 // remember notes in the record what a step's run means, with one save: stamps and
 // fingerprints survive an interruption.
 func (x *Executor) remember(ctx context.Context, req Request, s steps.Spec, values map[string]string, r *RunResult) {
-	gate := x.gateOf(s, values) != ""
+	gate, before := x.gateOf(s, values), x.record.Gates[s.ID]
 	noted := r.Err == nil && x.note(s, values)
-	opened := r.Err == nil && req.Plan != "" && x.noteOpen(s, values)
-	if r.Changed && gate {
+	opened := r.Err == nil && x.noteOpen(s, values, req.Plan)
+	if r.Changed && gate != nil {
 		list := x.whole
 		if list == nil {
 			list = req.Steps
 		}
 		x.restarted(list, s.ID)
+		x.renewGates(before.PID, gate.PID)
 	}
 	if r.Changed {
 		x.noteStates(ctx, s, values, r.Err == nil)

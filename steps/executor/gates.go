@@ -6,40 +6,54 @@ import (
 	"slices"
 
 	"nodejoin/steps"
+	"nodejoin/steps/record"
 )
 
 // A gate that was open at the end of an earlier run and is closed now waits for nothing that
 // is still to come: what its service had made is gone. The step restarts the service, and
 // with it those whose steps come after the gate.
 
-// gateOf is the digest of a gate's arguments, "" for a step that is none.
-func (x *Executor) gateOf(s steps.Spec, values map[string]string) string {
-	kind, ok := x.kinds.Lookup(s.Kind)
-	if !ok || kind.Gate == nil {
-		return ""
+// gateOf is what the record says of a gate that is open now; nil for a step that is none.
+func (x *Executor) gateOf(s steps.Spec, values map[string]string) *record.Gate {
+	step, kind, err := x.kinds.Open(s, values)
+	if err != nil || kind.Gate == nil {
+		return nil
 	}
 	args, err := steps.ResolveArgs(s.Args, values)
 	if err != nil || len(steps.ArgRefs(args)) > 0 {
-		return ""
+		return nil
 	}
 	sum := sha256.Sum256(args)
-	return hex.EncodeToString(sum[:])
+	return &record.Gate{Args: hex.EncodeToString(sum[:]), PID: x.record.Starts[kind.Gate(step)].PID}
 }
 
-// wasOpen reports whether an earlier run has seen a gate open.
+// wasOpen reports whether an earlier run has seen a gate open, and nodejoin has not started
+// its service since.
 func (x *Executor) wasOpen(s steps.Spec, values map[string]string) bool {
 	gate := x.gateOf(s, values)
-	return gate != "" && x.record.Gates[s.ID] == gate
+	return gate != nil && x.record.Gates[s.ID] == *gate
 }
 
-// noteOpen notes that a gate is open; false where that is noted, or it is no gate.
-func (x *Executor) noteOpen(s steps.Spec, values map[string]string) bool {
-	gate := x.gateOf(s, values)
-	if gate == "" || x.record.Gates[s.ID] == gate {
+// noteOpen notes that a gate is open; false where that is noted, or it is no gate. A run
+// without a plan, that of the boot service, only renews what is noted.
+func (x *Executor) noteOpen(s steps.Spec, values map[string]string, plan string) bool {
+	gate, noted := x.gateOf(s, values), x.record.Gates[s.ID]
+	if gate == nil || noted == *gate || plan == "" && noted.Args != gate.Args {
 		return false
 	}
-	x.record.Gates[s.ID] = gate
+	x.record.Gates[s.ID] = *gate
 	return true
+}
+
+// renewGates renews what is noted of the other gates of a service that was restarted for one of
+// them: they were open as well.
+func (x *Executor) renewGates(before, now int) {
+	for id, g := range x.record.Gates {
+		if g.PID != 0 && g.PID == before {
+			g.PID = now
+			x.record.Gates[id] = g
+		}
+	}
 }
 
 // servicesAfter are the services whose steps come after a step, directly or not.

@@ -174,13 +174,8 @@ func restartService(ctx context.Context, h host.Host, e *steps.Env, name, log st
 	if err := startService(ctx, h, name, log); err != nil {
 		return err
 	}
-	if start, ok := e.Record.Starts[name]; ok {
-		svc, err := h.Service(ctx, name)
-		if err != nil {
-			return err
-		}
-		start.PID = svc.PID
-		e.Record.Starts[name] = start
+	if err := noteRestart(ctx, h, e, name); err != nil {
+		return err
 	}
 	return startAgain(ctx, h, e, name)
 }

@@ -17,6 +17,7 @@ type serviceState struct {
 	Config      host.ServiceConfig `json:"config"`
 	Running     bool               `json:"running"`
 	Fingerprint string             `json:"fingerprint,omitempty"`
+	Start       *record.Start      `json:"start,omitempty"` // nil: nodejoin had not started it
 }
 
 // readServiceState reads what a snapshot holds of a service; nil = it is not registered.
@@ -29,7 +30,11 @@ func readServiceState(ctx context.Context, r host.Reader, e *steps.Env, name str
 		return nil, err
 	}
 	running := svc.State == host.ServiceRunning || svc.State == host.ServiceStarting
-	return serviceState{Config: svc.ServiceConfig, Running: running, Fingerprint: e.Record.Fingerprints[name]}, nil
+	state := serviceState{Config: svc.ServiceConfig, Running: running, Fingerprint: e.Record.Fingerprints[name]}
+	if start, ok := e.Record.Starts[name]; ok {
+		state.Start = &start
+	}
+	return state, nil
 }
 
 // snapshotStops puts services that are about to be stopped into the open snapshot, with
@@ -128,6 +133,9 @@ func (s *serviceRollback) checkStart(ctx context.Context, r host.Reader, e *step
 	} else {
 		delete(e.Record.Fingerprints, s.name)
 	}
+	if s.was.Start != nil && !s.started {
+		e.Record.Starts[s.name] = *s.was.Start
+	}
 	have, err := r.Service(ctx, s.name)
 	if err != nil || !s.was.Running {
 		return steps.Change{}, "", err
@@ -151,6 +159,9 @@ func (s *serviceRollback) start(ctx context.Context, h host.Host, e *steps.Env) 
 			return err
 		}
 		s.started = true
+		if err := noteRestart(ctx, h, e, s.name); err != nil {
+			return err
+		}
 	}
 	return startAgain(ctx, h, e, s.name)
 }

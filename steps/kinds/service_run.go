@@ -80,16 +80,30 @@ func startAgain(ctx context.Context, h host.Host, e *steps.Env, name string) err
 			!steps.Ours(svc, e.Record) {
 			return fmt.Errorf("%s depends on %s and was stopped for it: %w", d, name, err)
 		}
-		if start, ok := e.Record.Starts[d]; ok && !e.StartedByOthers(svc) {
-			if svc, err = h.Service(ctx, d); err != nil {
+		if !e.StartedByOthers(svc) {
+			if err := noteRestart(ctx, h, e, d); err != nil {
 				return err
 			}
-			start.PID = svc.PID
-			e.Record.Starts[d] = start
 		}
 	}
 	delete(e.Record.Stopped, name)
 	return e.Record.Save(ctx, h, e.Facts)
+}
+
+// noteRestart notes the process of a service that nodejoin has started before, and just did again.
+// The caller saves the record.
+func noteRestart(ctx context.Context, r host.ServicesReader, e *steps.Env, name string) error {
+	start, ok := e.Record.Starts[name]
+	if !ok {
+		return nil
+	}
+	svc, err := r.Service(ctx, name)
+	if err != nil {
+		return err
+	}
+	start.PID = svc.PID
+	e.Record.Starts[name] = start
+	return nil
 }
 
 // awaitState polls until the service is in one of states; one that the manager is

@@ -32,8 +32,8 @@ type Record struct {
 	// one that names the entry, in that order; its service step starts them again.
 	Stopped map[string][]string `json:"stopped,omitempty"`
 
-	// Gates are the digests of the arguments of gates that a run has seen open, by step id.
-	Gates map[string]string `json:"gates,omitempty"`
+	// Gates are the gates that a run has seen open, by step id.
+	Gates map[string]Gate `json:"open_gates,omitempty"`
 
 	// Settings is how records of nodejoin 0.1 hold what Claim.Plans says; it is only read.
 	Settings map[string][]Key `json:"settings,omitempty"`
@@ -88,6 +88,14 @@ type Start struct {
 	Watch []string `json:"watch,omitempty"` // files whose change restarts it
 	// On is the digest of the values whose change restarts it.
 	On string `json:"on,omitempty"`
+}
+
+// Gate is a gate that a run has seen open.
+type Gate struct {
+	Args string `json:"args"` // digest of its arguments
+	// PID of its service, as nodejoin had started it; 0 = not known. After another start the
+	// gate has yet to open.
+	PID int `json:"pid,omitempty"`
 }
 
 // Unpacked is the result of an archive step, or of a binary step whose source gives

@@ -1,0 +1,100 @@
+package kinds_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
+	"nodejoin/steps/stepstest"
+)
+
+// network is a machine whose service x removes its file when it starts, and writes it again
+// only much later, as flanneld does with its network on a slow machine.
+type network struct {
+	host.Host
+	takes time.Duration
+	opens time.Time
+	began int
+}
+
+const networkFile = `C:\run\x`
+
+func (n *network) StartService(ctx context.Context, name string) error {
+	if name == "x" {
+		n.began++
+		n.opens = time.Now().Add(n.takes)
+		if err := n.Remove(ctx, networkFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return n.Host.StartService(ctx, name)
+}
+
+func (n *network) Open(ctx context.Context, path string) (io.ReadCloser, error) {
+	if path == networkFile && !n.opens.IsZero() && !time.Now().Before(n.opens) {
+		n.opens = time.Time{}
+		if err := n.WriteFile(ctx, path, strings.NewReader("done"), host.WriteOptions{}); err != nil {
+			return nil, err
+		}
+	}
+	return n.Host.Open(ctx, path)
+}
+
+// TestGateOfAServiceThatWasJustStarted: a gate that was open in an earlier run, and is closed
+// because this run has started its service, is waited for. It restarts nothing.
+func TestGateOfAServiceThatWasJustStarted(t *testing.T) {
+	for name, first := range map[string]struct{ service, base string }{
+		"its own step starts it":           {service: "-new"},
+		"it starts again with another one": {base: "-new"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := &network{Host: stepstest.OpenHost(t, "windows"), takes: 40 * time.Second}
+				stepstest.Put(t, h, `C:\k\x.exe`, "x")
+				plan := func(service, base string) []steps.Spec {
+					x := stepstest.Service("x", `C:\k\x.exe`, service)
+					x.DependsOn = []string{"base"}
+					gate := stepstest.Spec("file_ready", "gate",
+						&kinds.FileReady{Path: networkFile, Contains: "done", Service: "x"})
+					gate.Timeout = 3 * time.Minute
+					gate.After = []string{"x"}
+					y := stepstest.Spec("service", "y", stepstest.Service("y", `C:\k\x.exe`))
+					y.After = []string{"gate"}
+					return []steps.Spec{stepstest.Spec("service", "base", stepstest.Service("base", `C:\k\x.exe`, base)),
+						stepstest.Spec("service", "x", x), gate, y}
+				}
+				apply := func(service, base string) {
+					t.Helper()
+					if _, err := stepstest.Plan(t.Context(), h, stepstest.Memory{}, "p", plan(service, base)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				pid := func(service string) int {
+					t.Helper()
+					svc, err := h.Service(t.Context(), service)
+					stepstest.Must(t, err)
+					return svc.PID
+				}
+				apply("", "")
+				h.began = 0
+				y := pid("y")
+				apply(first.service, first.base)
+				if h.began != 1 || pid("y") != y {
+					t.Errorf("x was started %d times, want once; y was restarted: %v", h.began, pid("y") != y)
+				}
+				apply(first.service, first.base)
+				if h.began != 1 || pid("y") != y {
+					t.Errorf("the next run starts x again (%d starts), or y (%v)", h.began, pid("y") != y)
+				}
+			})
+		})
+	}
+}
