@@ -281,7 +281,7 @@ func writeCompiled(b *strings.Builder, out *plan.Compiled, recipe bool) {
 			optional(b, "sandbox", compact(n.Connection.Sandbox))
 		}
 		for _, s := range n.Steps {
-			if s.Source == n.Source && !recipe {
+			if s.Source == n.Source && !recipe && !s.Keep {
 				continue
 			}
 			fmt.Fprintf(b, "    %s %s", s.Kind, s.ID)
@@ -294,12 +294,12 @@ func writeCompiled(b *strings.Builder, out *plan.Compiled, recipe bool) {
 			b.WriteByte('\n')
 			if s.Source != n.Source {
 				fmt.Fprintf(b, "        %s %q %s\n", s.Source, s.Title, s.Args)
-				if s.Keep {
-					fmt.Fprintf(b, "        keep\n")
-				}
-				if s.Retries != 0 {
-					fmt.Fprintf(b, "        retries %d\n", s.Retries)
-				}
+			}
+			if s.Keep {
+				fmt.Fprintf(b, "        keep\n")
+			}
+			if s.Source != n.Source && s.Retries != 0 {
+				fmt.Fprintf(b, "        retries %d\n", s.Retries)
 			}
 		}
 	}

@@ -34,6 +34,7 @@ func (c *compiler) machineSettings(m *block.Machine) {
 	w := &settings{m: m, cluster: c.Cluster, place: c.Files.Place, at: map[string]hcl.Range{}}
 	for _, key := range slices.Sorted(maps.Keys(m.Said)) {
 		b := m.Said[key]
+		first := len(w.Steps)
 		switch name, _, _ := strings.Cut(key, " "); name {
 		case "proxy":
 			w.proxy(b)
@@ -49,6 +50,9 @@ func (c *compiler) machineSettings(m *block.Machine) {
 			w.exporter(b)
 		case "file":
 			w.file(key[len("file "):], b)
+		}
+		for i := range w.Steps[first:] {
+			w.Steps[first+i].Keep = b.Keep()
 		}
 	}
 	m.RecipeSettings, m.SettingAt = w.Settings, w.at
@@ -70,7 +74,7 @@ func (w *settings) file(name string, b block.SettingBlock) {
 
 func (w *settings) proxy(b block.SettingBlock) {
 	p := &recipe.Proxy{HTTP: b.Text("http"), HTTPS: b.Text("https"), NoProxy: b.Texts("no_proxy"),
-		Source: w.place(b.At)}
+		Keep: b.Keep(), Source: w.place(b.At)}
 	if p.HTTP == "" && p.HTTPS == "" {
 		return // reported
 	}
@@ -90,26 +94,29 @@ func (w *settings) proxy(b block.SettingBlock) {
 }
 
 func (w *settings) firewall(b block.SettingBlock) {
-	w.Firewall.Remote = b.Texts("remote")
+	w.Firewall.Remote, w.Firewall.Keep = b.Texts("remote"), b.Keep()
 	if g, ok := b.Args["manage"]; ok && g.Value.False() {
 		w.Firewall.Off = true
 		return
 	}
 	if text := b.Text("node_ports"); text != "" {
-		w.open("node_ports", "tcp", text, w.Firewall.Remote, b.Args["node_ports"].At)
-		w.open("node_ports_udp", "udp", text, w.Firewall.Remote, b.Args["node_ports"].At)
+		w.open(recipe.FirewallRule{Name: "node_ports", Protocol: "tcp", Ports: text, Remote: w.Firewall.Remote,
+			Keep: b.Keep()}, b.Args["node_ports"].At)
+		w.open(recipe.FirewallRule{Name: "node_ports_udp", Protocol: "udp", Ports: text, Remote: w.Firewall.Remote,
+			Keep: b.Keep()}, b.Args["node_ports"].At)
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Rules)) {
 		r := b.Rules[name]
-		w.open(name, cmp.Or(r.Text("protocol"), "tcp"), r.Text("ports"), r.Texts("remote"), r.At)
+		w.open(recipe.FirewallRule{Name: name, Protocol: cmp.Or(r.Text("protocol"), "tcp"), Ports: r.Text("ports"),
+			Remote: r.Texts("remote"), Keep: b.Keep() || r.Keep()}, r.At)
 	}
 }
 
 // open adds a rule of the firewall.
-func (w *settings) open(name, protocol, ports string, remote []string, at hcl.Range) {
-	w.Firewall.Rules = append(w.Firewall.Rules, recipe.FirewallRule{Name: name, Protocol: protocol,
-		Ports: strings.ReplaceAll(ports, " ", ""), Remote: remote, Source: w.place(at)})
-	w.at[recipe.FirewallID(name)] = at
+func (w *settings) open(r recipe.FirewallRule, at hcl.Range) {
+	r.Ports, r.Source = strings.ReplaceAll(r.Ports, " ", ""), w.place(at)
+	w.Firewall.Rules = append(w.Firewall.Rules, r)
+	w.at[recipe.FirewallID(r.Name)] = at
 }
 
 func (w *settings) services(b block.SettingBlock) {
@@ -130,7 +137,7 @@ func (w *settings) services(b block.SettingBlock) {
 func (w *settings) csiProxy(b block.SettingBlock) {
 	if version := b.Text("version"); version != "" && b.Installed() {
 		w.CSIProxy = &recipe.CSIProxy{Version: strings.TrimPrefix(version, "v"), WorkingDirs: b.Texts("working_dirs"),
-			Source: w.place(b.At)}
+			Keep: b.Keep(), Source: w.place(b.At)}
 	}
 }
 
@@ -141,9 +148,11 @@ func (w *settings) exporter(b block.SettingBlock) {
 		return
 	}
 	w.Exporter = &recipe.Exporter{Version: strings.TrimPrefix(version, "v"), Port: port,
-		Collectors: b.Texts("collectors"), Textfile: b.Text("textfile_dir"), Source: w.place(b.At)}
+		Collectors: b.Texts("collectors"), Textfile: b.Text("textfile_dir"), Keep: b.Keep(),
+		Source: w.place(b.At)}
 	w.at["exporter_textfile_dir"] = b.At
 	if g, open := b.Args["remote"]; open {
-		w.open("windows_exporter", "tcp", strconv.Itoa(int(port)), b.Texts("remote"), g.At)
+		w.open(recipe.FirewallRule{Name: "windows_exporter", Protocol: "tcp", Ports: strconv.Itoa(int(port)),
+			Remote: b.Texts("remote"), Keep: b.Keep()}, g.At)
 	}
 }

@@ -18,6 +18,7 @@ const (
 	ActionReboot  Action = "reboot"  // the machine is to reboot
 	ActionWait    Action = "wait"    // a gate: not yet reached
 	ActionRemove  Action = "remove"  // the plan no longer has it: it goes, or is as it was before
+	ActionForget  Action = "forget"  // the plan no longer has it and keeps it: nodejoin's record forgets it
 	ActionUnknown Action = "unknown" // cannot be told before an earlier step is applied
 )
 

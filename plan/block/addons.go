@@ -18,6 +18,7 @@ var csiProxySpec = &eval.Spec{Name: "csi_proxy", One: true,
 		{Name: "version", Typ: cty.String, Doc: "its version; needed here or in the profile"},
 		{Name: "working_dirs", Typ: eval.Strings, Doc: "folders in which it may work besides the kubelet's"},
 		{Name: "install", Typ: cty.Bool, Doc: installDoc},
+		keepAttr,
 	}}
 
 var exporterSpec = &eval.Spec{Name: "windows_exporter", One: true,
@@ -30,6 +31,7 @@ var exporterSpec = &eval.Spec{Name: "windows_exporter", One: true,
 		{Name: "remote", Typ: eval.Strings,
 			Doc: "addresses and networks that may query it; opens the port for them; default: the port stays closed"},
 		{Name: "install", Typ: cty.Bool, Doc: installDoc},
+		keepAttr,
 	}}
 
 // Installed reports whether the block is there and does not say install = false.

@@ -20,11 +20,13 @@ var firewallSpec = &eval.Spec{Name: "firewall", One: true, Doc: "the rules of th
 		{Name: "remote", Typ: eval.Strings, Doc: "addresses and networks that the node's own rules are for; default any"},
 		{Name: "node_ports", Typ: cty.String, Doc: "ports to open for services of type NodePort, \"30000-32767\"; default " +
 			"none, as Windows lets what HNS forwards pass"},
+		keepAttr,
 	}, Blocks: []*eval.Spec{
 		{Name: "allow", Labels: []string{"name"}, Doc: "a further port of the machine that is open", Attrs: []eval.Attr{
 			{Name: "protocol", Typ: cty.String, Doc: "\"tcp\" (default) or \"udp\""},
 			{Name: "ports", Typ: cty.String, Required: true, Doc: "ports and ranges, \"9182\" or \"80,8000-8010\""},
 			{Name: "remote", Typ: eval.Strings, Doc: "addresses and networks that may connect; default any"},
+			keepAttr,
 		}},
 	}}
 

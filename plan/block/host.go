@@ -88,7 +88,7 @@ var hostSpec = func() *eval.Spec {
 		}
 	}
 	s.Attrs = append(s.Attrs, eval.Attr{Name: DefaultsArg, Typ: cty.Bool,
-		Doc: "use proven settings for Windows nodes where an argument is not given: " + usual[2:]})
+		Doc: "use proven settings for Windows nodes where an argument is not given: " + usual[2:]}, keepAttr)
 	return s
 }()
 

@@ -21,6 +21,7 @@ var proxySpec = &eval.Spec{Name: "proxy", One: true,
 		{Name: "https", Typ: cty.String, Secret: true, Doc: "URL of the proxy for https"},
 		{Name: "no_proxy", Typ: eval.Strings,
 			Doc: "what goes without a proxy besides this machine, the API server, and the networks and names of the cluster"},
+		keepAttr,
 	}}
 
 func (j *settingJudge) proxy() {

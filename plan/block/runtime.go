@@ -45,6 +45,7 @@ var registrySpec = &eval.Spec{Name: "registry", Labels: []string{"host"},
 		{Name: "ca", Typ: cty.String,
 			Doc: "CA of the mirrors, or of the registry where there are none, in PEM: file(\"ca.pem\"); default that of the " +
 				"machine"},
+		keepAttr,
 	}}
 
 // Runtime is the runtime block.
@@ -131,7 +132,7 @@ func registries(s *eval.Section) []recipe.Registry {
 	seen := map[string]bool{}
 	for _, b := range s.Blocks.OfType("registry") {
 		in := s.Scope.Section(registrySpec, b, s.Scope.Ctx)
-		r := recipe.Registry{Host: b.Labels[0], Mirrors: in.Strs("mirrors"), CA: in.Str("ca")}
+		r := recipe.Registry{Host: b.Labels[0], Mirrors: in.Strs("mirrors"), CA: in.Str("ca"), Keep: in.Bool("keep")}
 		switch {
 		case !registryHost.MatchString(r.Host):
 			s.FailAt(b.LabelRanges[0], "invalid registry", "%q is not a registry as images name it: a name or address in "+

@@ -10,6 +10,10 @@ import (
 	"nodejoin/plan/eval"
 )
 
+// keepAttr is in the blocks whose steps make something that may outlive the block.
+var keepAttr = eval.Attr{Name: "keep", Typ: cty.Bool,
+	Doc: "what the block made stays on the machine when the plan no longer has it"}
+
 // settingSpecs are the blocks of settings of the machine itself, in a profile and in a node.
 // Each argument of the node's block overrides that of the profile's; a named block replaces the
 // whole block.
@@ -125,6 +129,12 @@ func settingName(s *eval.Section) {
 	}
 }
 
+// Keep reports whether what the block made outlives it.
+func (b SettingBlock) Keep() bool {
+	g, ok := b.Args[keepAttr.Name]
+	return ok && g.Value.True()
+}
+
 // settingJudge reads one block of settings.
 type settingJudge struct {
 	*eval.Section
@@ -166,6 +176,7 @@ var fileSpec = &eval.Spec{Name: "file", Labels: []string{"name"},
 			Doc: "the whole content; it may be sensitive"},
 		{Name: "access", Typ: cty.String,
 			Doc: "\"private\": only the system and administrators; \"program\": executable on Linux"},
+		keepAttr,
 	}}
 
 func (j *settingJudge) file() {

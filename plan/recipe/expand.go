@@ -112,6 +112,15 @@ func (b *build) add(id, kind, title string, args any, after ...string) *steps.Sp
 	return &b.specs[len(b.specs)-1]
 }
 
+// keeping adds the steps of a block, whose things stay when the plan no longer has it if keep is set.
+func (b *build) keeping(keep bool, add func()) {
+	first := len(b.specs)
+	add()
+	for i := range b.specs[first:] {
+		b.specs[first+i].Keep = keep
+	}
+}
+
 // fail keeps the first error.
 func (b *build) fail(err error) {
 	if b.err == nil && err != nil {

@@ -29,6 +29,7 @@ type Registry struct {
 	Host    string   // as images name it, "docker.io" or "registry.example:5000"
 	Mirrors []string // URLs that are tried before it
 	CA      string   // PEM, for the mirrors, or for the registry itself if it has none; "" = the machine's
+	Keep    bool     // its files stay when the plan no longer has it
 }
 
 // runtimeFacts are what the rest of a recipe needs to know about the runtime.
@@ -120,13 +121,18 @@ func (b *build) registries(after string) {
 			name = strings.ReplaceAll(name, ":", "")
 		}
 		id, dir := fmt.Sprintf("registry_%d", i+1), host.Join(b.in.OS, base, name)
-		b.add(id+"_dir", "directory", "Folder of registry "+r.Host, &kinds.Directory{Path: dir, Access: access}, after)
-		hosts, needs := templates.RegistryHosts{Registry: r.Host, Mirrors: r.Mirrors}, []string{id + "_dir"}
-		if r.CA != "" {
-			hosts.CA, needs = host.Join(b.in.OS, dir, "ca.crt"), append(needs, id+"_ca")
-			b.add(id+"_ca", "file", "CA of registry "+r.Host, &kinds.File{Path: hosts.CA, Content: r.CA}, id+"_dir")
-		}
-		b.add(id, "file", "Registry "+r.Host,
-			&kinds.File{Path: host.Join(b.in.OS, dir, "hosts.toml"), Content: b.render(hosts)}, needs...)
+		b.keeping(r.Keep, func() { b.registry(id, dir, access, r, after) })
 	}
+}
+
+// registry adds the files of one registry.
+func (b *build) registry(id, dir string, access host.Access, r Registry, after string) {
+	b.add(id+"_dir", "directory", "Folder of registry "+r.Host, &kinds.Directory{Path: dir, Access: access}, after)
+	hosts, needs := templates.RegistryHosts{Registry: r.Host, Mirrors: r.Mirrors}, []string{id + "_dir"}
+	if r.CA != "" {
+		hosts.CA, needs = host.Join(b.in.OS, dir, "ca.crt"), append(needs, id+"_ca")
+		b.add(id+"_ca", "file", "CA of registry "+r.Host, &kinds.File{Path: hosts.CA, Content: r.CA}, id+"_dir")
+	}
+	b.add(id, "file", "Registry "+r.Host,
+		&kinds.File{Path: host.Join(b.in.OS, dir, "hosts.toml"), Content: b.render(hosts)}, needs...)
 }

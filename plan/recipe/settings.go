@@ -28,6 +28,7 @@ type Setting struct {
 	ID, Title string
 	Kind      string
 	Args      any    // argument struct of the kind
+	Keep      bool   // what it makes stays when the plan no longer has it
 	Source    string // "plan.join.hcl:12,3"
 }
 
@@ -44,12 +45,14 @@ type Proxy struct {
 	NoProxy     []string // besides what every node of the cluster needs
 	Sensitive   bool     // the URLs are never printed
 	Addresses   []string // HOST:PORT of URLs that are not secret
+	Keep        bool
 	Source      string
 }
 
 // Firewall is what a plan says about the firewall rules of a node.
 type Firewall struct {
 	Off    bool     // make no rules
+	Keep   bool     // the node's own rules stay when the plan no longer has them
 	Remote []string // addresses and networks that the node's own rules admit; empty = any
 	Rules  []FirewallRule
 }
@@ -58,6 +61,7 @@ type Firewall struct {
 type FirewallRule struct {
 	Name, Protocol, Ports string
 	Remote                []string
+	Keep                  bool
 	Source                string
 }
 
@@ -144,7 +148,8 @@ func (b *build) reboot(first int, after ...string) {
 
 // setting adds the step of a setting.
 func (b *build) setting(s Setting, after ...string) {
-	b.add(s.ID, s.Kind, s.Title, s.Args, after...).Source = s.Source
+	spec := b.add(s.ID, s.Kind, s.Title, s.Args, after...)
+	spec.Source, spec.Keep = s.Source, s.Keep
 }
 
 // FirewallID returns the id of the step of a rule.
@@ -152,7 +157,7 @@ func FirewallID(name string) string { return "allow_" + name }
 
 func firewallSetting(r FirewallRule) Setting {
 	return Setting{ID: FirewallID(r.Name), Kind: "firewall_rule",
-		Title: fmt.Sprintf("Firewall: %s/%s in", r.Ports, r.Protocol), Source: r.Source,
+		Title: fmt.Sprintf("Firewall: %s/%s in", r.Ports, r.Protocol), Keep: r.Keep, Source: r.Source,
 		Args: &kinds.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-" + r.Name, DisplayName: r.Name,
 			Description: "Managed by nodejoin", Direction: "in", Action: "allow", Protocol: r.Protocol, Ports: r.Ports,
 			Enabled: true, Remote: strings.Join(r.Remote, ",")}}}
@@ -225,12 +230,13 @@ func (b *build) proxyEnvironment(after ...string) {
 	for _, v := range b.proxyVariables() {
 		args := kinds.MachineEnv{Name: v.name, Value: v.value, Sensitive: p.Sensitive && v.name != "NO_PROXY"}
 		title := "Proxy: " + v.name
-		b.setting(Setting{ID: strings.ToLower(v.name), Kind: "env", Title: title, Args: &args, Source: p.Source}, after...)
+		set := Setting{ID: strings.ToLower(v.name), Kind: "env", Title: title, Args: &args, Keep: p.Keep, Source: p.Source}
+		b.setting(set, after...)
 		if b.in.OS != "windows" {
 			low := args
 			low.Name = strings.ToLower(v.name)
-			b.setting(Setting{ID: strings.ToLower(v.name) + "_lower", Kind: "env", Title: "Proxy: " + low.Name, Args: &low,
-				Source: p.Source}, after...)
+			set.ID, set.Title, set.Args = set.ID+"_lower", "Proxy: "+low.Name, &low
+			b.setting(set, after...)
 		}
 	}
 }

@@ -136,12 +136,14 @@ func (b *build) winFirewall(id, name, what, protocol, ports string) *steps.Spec 
 		b.leave(id)
 		return nil
 	}
-	return b.add(id, "firewall_rule", fmt.Sprintf("Firewall: %s/%s in", ports, protocol),
+	s := b.add(id, "firewall_rule", fmt.Sprintf("Firewall: %s/%s in", ports, protocol),
 		&kinds.FirewallRule{FirewallRule: host.FirewallRule{
 			Name: name, DisplayName: what, Description: "Managed by nodejoin", Direction: "in", Action: "allow",
 			Protocol: protocol, Ports: ports, Enabled: true,
 			Remote: strings.Join(b.in.Settings.Firewall.Remote, ","),
 		}}, "require")
+	s.Keep = b.in.Settings.Firewall.Keep
+	return s
 }
 
 // winPrograms adds all artifacts.

@@ -14,6 +14,7 @@ type CSIProxy struct {
 	Version string
 	// WorkingDirs are additional folders, besides the kubelet's, in which it may work.
 	WorkingDirs []string
+	Keep        bool // it stays when the plan no longer has it
 	Source      string
 }
 
@@ -23,6 +24,7 @@ type Exporter struct {
 	Port       uint16
 	Collectors []string // empty = its defaults
 	Textfile   string   // folder of *.prom files; "" = none
+	Keep       bool
 	Source     string
 }
 
@@ -56,10 +58,10 @@ func addonArtifacts(in Input) []string {
 // winAddons adds services besides those of Kubernetes. They do not depend on it and run before pods arrive.
 func (b *build) winAddons() {
 	if p := b.in.Settings.CSIProxy; p != nil {
-		b.winCSIProxy(p)
+		b.keeping(p.Keep, func() { b.winCSIProxy(p) })
 	}
 	if x := b.in.Settings.Exporter; x != nil {
-		b.winExporter(x)
+		b.keeping(x.Keep, func() { b.winExporter(x) })
 	}
 }
 

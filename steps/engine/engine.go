@@ -110,8 +110,8 @@ func (r *Report) Actions() map[steps.Action]int {
 	out := map[steps.Action]int{}
 	shared := map[string]bool{}
 	for _, h := range r.Hosts {
-		if n := h.Removals.Pending(); n > 0 {
-			out[steps.ActionRemove] += n
+		for _, r := range h.Removals.Removing() {
+			out[r.Change.Action]++
 		}
 		for _, s := range h.Steps {
 			if s.Result.Err != nil || s.Result.Change.NoOp() {

@@ -78,6 +78,6 @@ func (a *hostApply) remove(ctx context.Context, early bool) {
 // removesCarrier reports which of the services that carry pods go.
 func (h *hostRun) removesCarrier(name string) bool {
 	return slices.ContainsFunc(h.report.Removals.Items, func(r executor.Removal) bool {
-		return r.Key == kinds.ServiceKey(name) && !r.Change.NoOp()
+		return r.Key == kinds.ServiceKey(name) && r.Change.Action == steps.ActionRemove
 	})
 }

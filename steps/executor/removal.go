@@ -16,13 +16,13 @@ type Removals struct {
 	Of    int `json:"of,omitempty"`
 }
 
-// Pending counts the items that are to be removed.
+// Pending counts the items that are to be removed or forgotten.
 func (r Removals) Pending() int { return len(r.Removing()) }
 
 // Most reports whether more than half of what the plan made goes.
 func (r Removals) Most() bool { return 2*r.Steps > r.Of }
 
-// Removing are the items that are to be removed.
+// Removing are the items that are to be removed or forgotten.
 func (r Removals) Removing() (out []Removal) {
 	for _, i := range r.Items {
 		if !i.Change.NoOp() {
@@ -36,7 +36,8 @@ func (r Removals) Removing() (out []Removal) {
 type Removal struct {
 	Key  record.Key `json:"key"`  // "service:csi-proxy"
 	Step string     `json:"step"` // that made it
-	// Change has the action remove; it is a no-op where the thing stays.
+	// Change has the action remove, or forget where the plan kept the thing; it is a no-op
+	// where the thing stays otherwise.
 	Change steps.Change `json:"change,omitzero"`
 	// Restored: it was there before nodejoin, and is as it was then.
 	Restored bool `json:"restored,omitempty"`

@@ -27,6 +27,10 @@ func (x *Executor) checkRemovals(ctx context.Context, req Request, values map[st
 			going[item.Step] = true
 		}
 	}
+	for _, key := range m.forget {
+		out.Items = append(out.Items, Removal{Key: key, Step: x.record.Claims[key].Step, Left: "keep = true; nodejoin forgets it",
+			Change: steps.Change{Action: steps.ActionForget}})
+	}
 	all := map[string]bool{}
 	for _, key := range x.record.Active() {
 		if !record.Own(x.facts, key) {

@@ -125,7 +125,7 @@ func TestRemovalOfChanged(t *testing.T) {
 	plan(file("a", false), file("b", true), file("c", false))
 	stepstest.Put(t, h, `C:\k\a`, "theirs")
 	found := plan(file("c", false))
-	if len(found.Items) != 1 || !strings.Contains(found.Items[0].Left, "was changed since") || found.Pending() != 0 {
+	if len(found.Items) != 2 || !strings.Contains(found.Items[0].Left, "was changed since") || found.Pending() != 1 {
 		t.Errorf("the change is not shown: %+v", found)
 	}
 	there("a", true)
@@ -140,6 +140,34 @@ func TestRemovalOfChanged(t *testing.T) {
 	there("a", false)
 	there("b", true)
 	there("c", true)
+}
+
+// What a step kept stays as it goes out of the plan; plan says so once, and neither a plan nor
+// a leave has it any more.
+func TestKeptIsForgotten(t *testing.T) {
+	h := stepstest.OpenHost(t, "windows")
+	kept := stepstest.Spec("file", "kept", &kinds.File{Path: `C:\kept`, Content: "ours"})
+	kept.Keep = true
+	plan := func(list ...steps.Spec) (out []string) {
+		t.Helper()
+		r, err := stepstest.Plan(t.Context(), h, stepstest.Memory{}, "p", list)
+		stepstest.Must(t, err)
+		for _, i := range r.Removals.Removing() {
+			out = append(out, string(i.Change.Action)+" "+i.Key.String())
+		}
+		return out
+	}
+	for i, s := range []struct{ list []steps.Spec }{{[]steps.Spec{kept, value("a", 1)}}, {[]steps.Spec{value("a", 1)}},
+		{[]steps.Spec{value("a", 1)}}} {
+		want := [][]string{nil, {`forget file:C:\kept`}, nil}[i]
+		if have := plan(s.list...); !slices.Equal(have, want) {
+			t.Errorf("plan %d: %q, want %q", i+1, have, want)
+		}
+	}
+	stepstest.Must(t, left(t, h))
+	if there, err := host.Exists(t.Context(), h, `C:\kept`); err != nil || !there {
+		t.Errorf("after the leave it is there: %v, %v", there, err)
+	}
 }
 
 // A step keeps everything that it claims: no plan removes what its own steps make.

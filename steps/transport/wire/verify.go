@@ -243,7 +243,9 @@ func verifyRemovals(items []executor.Removal) error {
 		if err := VerifyError(item.Err); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if a := item.Change.Action; a != steps.ActionNone && a != steps.ActionRemove {
+		switch a := item.Change.Action; a {
+		case steps.ActionNone, steps.ActionRemove, steps.ActionForget:
+		default:
 			return fmt.Errorf("%s: a removal with the action %q", name, a)
 		}
 	}

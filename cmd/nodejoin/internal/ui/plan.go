@@ -21,6 +21,7 @@ var marks = map[steps.Action]struct {
 	steps.ActionUpdate:  {"~", Yellow, "update"},
 	steps.ActionDelete:  {"-", Red, "delete"},
 	steps.ActionRemove:  {"-", Red, "remove"},
+	steps.ActionForget:  {" ", Dim, "forget"},
 	steps.ActionRestart: {"!", Yellow, "restart"},
 	steps.ActionStart:   {">", Green, "start"},
 	steps.ActionReboot:  {"!", Red, "reboot"},
@@ -64,7 +65,7 @@ func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 	}
 	var parts []string
 	for _, a := range []steps.Action{steps.ActionCreate, steps.ActionUpdate, steps.ActionDelete, steps.ActionRemove,
-		steps.ActionRestart, steps.ActionReboot, steps.ActionStart, steps.ActionUnknown, steps.ActionWait} {
+		steps.ActionForget, steps.ActionRestart, steps.ActionReboot, steps.ActionStart, steps.ActionUnknown, steps.ActionWait} {
 		if n := count[a]; n > 0 {
 			verb := "to " + marks[a].verb
 			if a == steps.ActionUnknown || a == steps.ActionWait {

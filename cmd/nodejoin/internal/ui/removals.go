@@ -32,7 +32,7 @@ func writeRemovals(w io.Writer, h engine.HostReport, o PlanOptions) {
 	empty := 0
 	for _, r := range h.Removals.Items {
 		switch implied := r.Key.Prefix == record.Directory || r.Key.Prefix == record.RegistryKey; {
-		case implied && !o.Full && !r.Restored && !r.Change.NoOp():
+		case implied && !o.Full && !r.Restored && r.Change.Action == steps.ActionRemove:
 			empty++
 		case implied && !o.Full && r.Change.NoOp(): // others use it
 		default:
@@ -48,7 +48,7 @@ func writeRemoval(w io.Writer, r executor.Removal, o PlanOptions) {
 	mark, text := marks[steps.ActionRemove], ThingWords(r.Key)
 	style, symbol := mark.style, mark.symbol
 	switch {
-	case r.Change.NoOp():
+	case r.Change.NoOp(), r.Change.Action == steps.ActionForget:
 		style, symbol, text = Dim, " ", text+" stays: "+r.Left
 	case r.Restored:
 		style, symbol, text = Yellow, "~", text+": as it was before nodejoin"
