@@ -102,6 +102,8 @@ type Kind struct {
 	Runs func(step any) host.ServiceConfig
 	// Gate is the service that a gate waits for; "" = none.
 	Gate func(step any) string
+	// Starts is the service that a step starts and does not register.
+	Starts func(step any) string
 	// Secrets replaces each secret in the arguments by what shown returns for it.
 	Secrets func(step any, shown func(secret string) string)
 	// Render is what render writes of a step. It takes out of the arguments what a file of the
@@ -159,6 +161,9 @@ func Title[S any](f func(*S) string) func(any) string {
 
 // Gate makes Kind.Gate of a function that takes the kind's own struct.
 func Gate[S any](f func(*S) string) func(any) string { return Title(f) }
+
+// Starts makes Kind.Starts of a function that takes the kind's own struct.
+func Starts[S any](f func(*S) string) func(any) string { return Title(f) }
 
 // Secrets makes Kind.Secrets of a function that takes the kind's own struct.
 func Secrets[S any](f func(*S, func(string) string)) func(any, func(string) string) {

@@ -46,7 +46,7 @@ type Request struct {
 	Steps []steps.Spec `json:"steps"`
 	// Values of references known to the controller: "cluster.ca", outputs of earlier steps.
 	Values map[string]string `json:"values,omitempty"`
-	// Snapshot: an apply opens a snapshot, unless one is open, so that what it changes can
+	// Snapshot: an apply or a removal opens a snapshot, unless one is open, so that what it changes can
 	// be rolled back. It is what the Node is now.
 	Snapshot *NodeBefore `json:"snapshot,omitempty"`
 	// Plan is the name of the plan whose steps these are, for their claims; "" = none.
@@ -215,12 +215,8 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 	values := steps.FactValues(x.facts)
 	maps.Copy(values, req.Values)
 	reply := ApplyReply{Values: map[string]string{}}
-	if req.Snapshot != nil {
-		node, err := json.Marshal(req.Snapshot)
-		if err != nil {
-			return ApplyReply{}, err
-		}
-		x.record.Begin(node, time.Now())
+	if err := x.begin(req); err != nil {
+		return ApplyReply{}, err
 	}
 	for _, s := range req.Steps {
 		e := x.env(req.Node, s.ID)
@@ -244,6 +240,19 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 	}
 	reply.Mutations = x.Mutations()
 	return reply, nil
+}
+
+// begin opens the snapshot that a request asks for.
+func (x *Executor) begin(req Request) error {
+	if req.Snapshot == nil {
+		return nil
+	}
+	node, err := json.Marshal(req.Snapshot)
+	if err != nil {
+		return err
+	}
+	x.record.Begin(node, time.Now())
+	return nil
 }
 
 // remember notes in the record what a step's run means, with one save: stamps and

@@ -129,17 +129,27 @@ func (x *Executor) Standing(ctx context.Context, list []steps.Spec) ([]steps.Spe
 		return nil, err
 	}
 	return slices.DeleteFunc(slices.Clone(list), func(s steps.Spec) bool {
-		step, kind, err := x.kinds.Decode(s)
-		var key record.Key
-		switch {
-		case err != nil:
-			return false
-		case kind.Gate != nil:
-			key = record.Service.Of(kind.Gate(step))
-		case kind.Makes != nil:
-			key = kind.Makes(step, x.facts.OS).Key
-		}
-		c, ok := x.record.Lookup(key)
-		return ok && (c.Undone || c.Removing)
+		return slices.ContainsFunc(x.standsOn(s), func(key record.Key) bool {
+			c, ok := x.record.Lookup(key)
+			return ok && (c.Undone || c.Removing)
+		})
 	}), nil
+}
+
+// standsOn are the things without which a step is not to run after a boot.
+func (x *Executor) standsOn(s steps.Spec) []record.Key {
+	step, kind, err := x.kinds.Decode(s)
+	switch {
+	case err != nil:
+		return nil // the check of the step says it
+	case kind.Gate != nil:
+		return []record.Key{record.Service.Of(kind.Gate(step))}
+	case kind.Starts != nil:
+		return []record.Key{record.Service.Of(kind.Starts(step))}
+	case kind.Makes != nil:
+		return []record.Key{kind.Makes(step, x.facts.OS).Key}
+	case kind.Claims != nil:
+		return kind.Claims(step, x.env("", s.ID))
+	}
+	return nil
 }

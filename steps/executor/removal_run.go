@@ -18,6 +18,9 @@ func (x *Executor) Remove(ctx context.Context, req RemoveRequest) (RemoveReply, 
 	if err := x.prepare(ctx); err != nil {
 		return RemoveReply{}, err
 	}
+	if err := x.begin(req.Request); err != nil {
+		return RemoveReply{}, err
+	}
 	values := steps.FactValues(x.facts)
 	for k, v := range req.Values {
 		values[k] = v

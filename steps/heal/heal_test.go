@@ -44,7 +44,12 @@ func newMachine(t *testing.T) *machine {
 	m := &machine{Host: h, t: t, lockDir: t.TempDir()}
 	m.write(`C:\k\a.exe`, "a")
 	m.write(`C:\k\b.exe`, "b")
-	m.apply(m.specs()...)
+	m.apply(append(m.specs(), m.bootFile())...)
+	return m
+}
+
+// bootFile is the step with the boot part of the machine's steps.
+func (m *machine) bootFile() steps.Spec {
 	var boot []steps.Spec
 	for _, s := range m.specs() {
 		if s.ID == "a" {
@@ -52,9 +57,8 @@ func newMachine(t *testing.T) *machine {
 		}
 		boot = append(boot, s)
 	}
-	m.apply(spec("boot", "file", &kinds.File{Path: planFile, Content: steps.BootText("win-1", boot),
-		Access: host.AccessPrivate}))
-	return m
+	return spec("boot", "file", &kinds.File{Path: planFile, Content: steps.BootText("win-1", boot),
+		Access: host.AccessPrivate})
 }
 
 func spec(id, kind string, args any) steps.Spec {

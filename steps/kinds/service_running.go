@@ -10,8 +10,9 @@ import (
 )
 
 var serviceRunningKind = steps.Kind{Name: "service_running", Place: steps.OnHost,
-	Doc: "a service that is already registered, by whomever, runs; its settings are not checked",
-	New: func() any { return &ServiceRunning{} }}
+	Doc:    "a service that is already registered, by whomever, runs; its settings are not checked",
+	New:    func() any { return &ServiceRunning{} },
+	Starts: steps.Starts(func(s *ServiceRunning) string { return s.Name })}
 
 // ServiceRunning starts a service that is registered and does not run. It changes
 // nothing else of it, and leave leaves it as it is.

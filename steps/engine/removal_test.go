@@ -1,0 +1,193 @@
+package engine_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/kube"
+)
+
+// former is what the plan of an upgrade no longer has. All of it but the file and its folder goes before the
+// steps run.
+const former = `
+step "file" "former_program" {
+  on      = node.win
+  path    = "C:\\former\\bin\\former.exe"
+  content = "stand-in"
+}
+step "service" "former_service" {
+  on          = node.win
+  name        = "former"
+  description = "Former"
+  command     = ["C:\\former\\bin\\former.exe"]
+  start       = "auto"
+  after       = ["former_program"]
+}
+step "service" "former_dependent" {
+  on          = node.win
+  name        = "former-dependent"
+  description = "Former, too"
+  command     = ["C:\\former\\bin\\former.exe"]
+  environment = ["TOKEN=tell-nobody"]
+  start       = "auto"
+  depends_on  = ["former"]
+  after       = ["former_service"]
+}
+step "registry" "former_value" {
+  on     = node.win
+  key    = "HKLM\\SOFTWARE\\theirs"
+  name   = "v"
+  type   = "dword"
+  number = 7
+}
+step "env" "former_variable" {
+  on    = node.win
+  name  = "FORMER"
+  value = "x"
+}
+step "reserved_ports" "former_ports" {
+  on       = node.win
+  protocol = "tcp"
+  first    = 30000
+  last     = 32767
+}
+step "firewall_rule" "former_rule" {
+  on        = node.win
+  name      = "former"
+  direction = "in"
+  action    = "allow"
+  protocol  = "tcp"
+  ports     = "9999"
+}
+`
+
+// lessening is upgradable whose new plan also lacks what is former.
+func lessening(t *testing.T) (*world, map[string]string) {
+	w := newWorld(t)
+	w.one = true
+	h, dir := w.box()
+	seed(t, h)
+	w.kubernetes("1.35.4")
+	w.add(former)
+	w.mustConverge()
+	before := kept(snapshot(t, dir))
+	w.upgradeTo("1.36.3", true)
+	w.replace(former, "")
+	return w, before
+}
+
+// replace replaces the text as it is.
+func (w *world) replace(text, with string) {
+	w.t.Helper()
+	w.edit(regexp.QuoteMeta(text), with)
+}
+
+// A rollback of an upgrade restores what the plan of the upgrade no longer had and what was removed before
+// the upgrade failed, also by a run that ended on its way. The fixed upgrade removes it.
+func TestRollbackRestoresWhatWasRemoved(t *testing.T) {
+	first, before := lessening(t)
+	w := first.copy(t)
+	_, sum := w.apply(-1)
+	w.mustBeBack(sum, before)
+	if removed := sum.Hosts[0].Removed; len(removed) > 0 {
+		t.Errorf("reported as removed, and rolled back: %+v", removed)
+	}
+	step := int64(4)
+	if testing.Short() {
+		step = 13
+	}
+	for n := int64(0); n < 40; n += step {
+		t.Run(fmt.Sprintf("call %d", n), func(t *testing.T) {
+			t.Parallel()
+			w := first.copy(t)
+			w.apply(n)
+			_, sum := w.apply(-1)
+			w.mustBeBack(sum, before)
+		})
+	}
+	w.upgradeTo("1.36.3", false)
+	w.mustConverge()
+	w.wantVersion("win-1", "1.36.3")
+	w.mustBeQuiet()
+	_, dir := w.box()
+	for name, text := range kept(snapshot(t, dir)) {
+		if strings.Contains(strings.ToLower(name+text), "former") {
+			t.Errorf("%s is left: %.200q", name, text)
+		}
+	}
+}
+
+// planOf is the plan with the named choices, and the first one of every other dimension.
+func planOf(osName string, names ...string) drawn {
+	d := drawn{os: osName}
+	for dim, choices := range dimensions(osName) {
+		i := max(0, slices.IndexFunc(choices, func(c choice) bool { return c.name != "" && slices.Contains(names, c.name) }))
+		p := choices[i]
+		p.dimension = dim
+		d.parts = append(d.parts, p)
+	}
+	slices.SortFunc(d.parts, func(a, b choice) int { return strings.Compare(a.dimension, b.dimension) })
+	return d
+}
+
+// A runtime that the plan no longer has carries pods: the Node is drained before its service goes, and takes
+// pods again in the end. Pods in the way stop the run before anything is removed.
+func TestDrainBeforeACarrierIsRemoved(t *testing.T) {
+	w := newWorld(t)
+	from, to := planOf("windows"), planOf("windows")
+	from.old, from.docker, to.old = true, true, true
+	if err := w.applied(from); err != nil {
+		t.Fatal(err)
+	}
+	add := func(p kube.Pod) {
+		t.Helper()
+		if err := w.cluster().AddPod(t.Context(), "win-1", p, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(kube.Pod{Namespace: "d", Name: "web", Controller: "ReplicaSet"})
+	add(kube.Pod{Namespace: "d", Name: "bare"})
+	w.write(to)
+	_, before := w.box()
+	untouched := kept(snapshot(t, before))
+	_, sum := w.apply(-1)
+	if e := steps.AsError(sum.Hosts[0].Err); e == nil || e.Summary != "pods block the drain" {
+		t.Fatalf("have %v", sum.Hosts[0].Err)
+	}
+	if d := cmp.Diff(untouched, kept(snapshot(t, before))); d != "" {
+		t.Errorf("the machine was changed (-before +after):\n%s", d)
+	}
+	w.drain.Force = true
+	if i := w.check().Hosts[0].Interruption; i == nil || !slices.Contains(i.Services, "docker") || len(i.Evict) != 2 {
+		t.Errorf("the interruption is told as %+v", i)
+	}
+	var order []string
+	w.heard = func(e event.Event) {
+		s, ok := e.(event.StepStarted)
+		if !ok || !slices.Contains([]string{"cordon", "drain", "kubelet", "service:docker", "uncordon"}, s.Step) {
+			return
+		}
+		order = append(order, s.Step)
+		pods, err := w.cluster().Pods(t.Context(), "win-1")
+		if drained := err == nil && len(pods) == 0; s.Step == "kubelet" && (!drained || !w.node("win-1").Unschedulable) {
+			t.Errorf("the kubelet goes over to containerd while the Node has %v (%v): %+v", pods, err, w.node("win-1"))
+		}
+	}
+	w.mustConverge()
+	w.heard = nil
+	// The kubelet depends on docker until its own step has run, so that docker's service goes after that.
+	if want := []string{"cordon", "drain", "kubelet", "service:docker"}; !slices.Equal(order, want) {
+		t.Errorf("in the order %q, want %q", order, want)
+	}
+	if n := w.node("win-1"); n.Unschedulable || !n.Ready {
+		t.Errorf("the Node in the end: %+v", n)
+	}
+	w.mustBeQuiet()
+}
