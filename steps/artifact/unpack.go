@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zip"
-	"github.com/mholt/archiver/v4"
 
 	"nodejoin/steps"
 )
@@ -68,11 +69,11 @@ func (u *unpacking) run(ctx context.Context, r io.Reader, name string) error {
 	case strings.HasSuffix(name, ".zip"):
 		return u.zip(ctx, r)
 	case strings.HasSuffix(name, ".tar.gz"), strings.HasSuffix(name, ".tgz"):
-		gz, err := archiver.Gz{}.OpenReader(r)
+		gz, err := gzip.NewReader(r)
 		if err != nil {
 			return fmt.Errorf("it is not a gzip file: %w", err)
 		}
-		defer gz.Close()
+		defer func() { _ = gz.Close() }()
 		return u.tar(ctx, gz)
 	case strings.HasSuffix(name, ".tar"):
 		return u.tar(ctx, r)
@@ -84,15 +85,27 @@ func (u *unpacking) run(ctx context.Context, r io.Reader, name string) error {
 func (u *unpacking) tar(ctx context.Context, r io.Reader) error {
 	// Counted here, what each skips counts too.
 	counted := &countedReader{u, r}
-	if err := (archiver.Tar{}).Extract(ctx, counted, u.member); err != nil {
-		if errors.Is(err, tar.ErrHeader) {
+	archive := tar.NewReader(counted)
+	for {
+		h, err := archive.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			// To the end, so that a gzip trailer is checked.
+			_, err = io.Copy(io.Discard, counted)
+			return err
+		case errors.Is(err, tar.ErrHeader):
 			return fmt.Errorf("it is not a tar archive, or damaged: %w", err)
+		case err != nil:
+			return err
+		case h.Typeflag == tar.TypeXGlobalHeader: // what git archive writes its commit to
+			continue
 		}
-		return err
+		m := member{name: h.Name, size: h.Size, mode: h.FileInfo().Mode(), dir: h.Typeflag == tar.TypeDir,
+			regular: h.Typeflag == tar.TypeReg, open: func() (io.ReadCloser, error) { return io.NopCloser(archive), nil }}
+		if err := u.member(ctx, m); err != nil {
+			return err
+		}
 	}
-	// To the end, so that a gzip trailer is checked.
-	_, err := io.Copy(io.Discard, counted)
-	return err
 }
 
 func (u *unpacking) zip(ctx context.Context, r io.Reader) (err error) {
@@ -113,14 +126,24 @@ func (u *unpacking) zip(ctx context.Context, r io.Reader) (err error) {
 	if n > u.spooled {
 		return u.refuse("it is larger than %d bytes", u.spooled)
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	err = archiver.Zip{}.Extract(ctx, f, u.member)
+	archive, err := zip.NewReader(f, n)
 	if errors.Is(err, zip.ErrFormat) {
 		return fmt.Errorf("it is not a zip archive, or truncated: %w", err)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	for _, f := range archive.File {
+		if f.Method != zip.Store && f.Method != zip.Deflate {
+			return u.refuse("member %q is compressed with method %d; only store and deflate are supported", f.Name, f.Method)
+		}
+		m := member{name: f.Name, size: f.FileInfo().Size(), mode: f.Mode(), dir: f.Mode().IsDir(),
+			regular: f.Mode().IsRegular(), uncounted: true, open: f.Open}
+		if err := u.member(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Spools of runs that were killed are removed by a later one.
@@ -138,48 +161,52 @@ func sweepSpool() {
 	}
 }
 
+// member is an entry of an archive, of either type.
+type member struct {
+	name         string // as the archive gives it
+	size         int64  // as it is declared
+	mode         fs.FileMode
+	dir, regular bool
+	uncounted    bool // what it unpacks to is to be counted
+	open         func() (io.ReadCloser, error)
+}
+
 // member is called for every entry of the archive.
-func (u *unpacking) member(ctx context.Context, f archiver.FileInfo) error {
+func (u *unpacking) member(ctx context.Context, m member) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if u.members++; u.members > u.limits.members {
 		return u.refuse("it contains more than %d files", u.limits.members)
 	}
-	what := fmt.Sprintf("member %q", f.NameInArchive)
-	dir, regular := f.IsDir(), f.Mode().IsRegular()
-	switch h := f.Header.(type) {
-	case *tar.Header:
-		dir, regular = h.Typeflag == tar.TypeDir, h.Typeflag == tar.TypeReg
-	case zip.FileHeader:
-		if h.Method != zip.Store && h.Method != zip.Deflate {
-			return u.refuse("%s is compressed with method %d; only store and deflate are supported", what, h.Method)
-		}
-	}
-	if !dir && !regular {
+	what := fmt.Sprintf("member %q", m.name)
+	if !m.dir && !m.regular {
 		return u.refuse("%s is a link, a device or another special file", what)
 	}
-	name, problem := u.names.add(f.NameInArchive, dir)
+	name, problem := u.names.add(m.name, m.dir)
 	if problem != "" {
 		return u.refuse("%s %s", what, problem)
 	}
-	if dir {
+	if m.dir {
 		return nil
 	}
 	// A sparse member of a tar unpacks to more than its bytes in the archive, so both the declared sizes and the
 	// unpacked bytes are bounded.
-	if size := f.Size(); size < 0 || size > u.limits.unpacked-u.declared {
+	if m.size < 0 || m.size > u.limits.unpacked-u.declared {
 		return u.refuse("with %s it unpacks to more than %d bytes", what, u.limits.unpacked)
 	}
-	u.declared += f.Size()
-	body, err := f.Open()
+	u.declared += m.size
+	body, err := m.open()
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	defer func() { _ = body.Close() }()
 	var r io.Reader = &contextReader{ctx, body}
-	if _, ok := f.Header.(*tar.Header); !ok {
+	if m.uncounted {
 		r = &countedReader{u, r}
 	}
 	keep := &errorReader{r: r}
-	err = u.each(steps.Member{Name: name, Size: f.Size(), Executable: f.Mode()&0o111 != 0}, keep)
+	err = u.each(steps.Member{Name: name, Size: m.size, Executable: m.mode&0o111 != 0}, keep)
 	if err != nil && keep.err == nil {
 		u.failed = err
 	}
