@@ -107,6 +107,25 @@ func goRun(t *testing.T, goos, out string, verb string, args ...string) string {
 	return path
 }
 
+// packAgents builds the agents, packed as a release carries them, once for each build tag.
+func packAgents(t *testing.T, tag string) string {
+	t.Helper()
+	builds.Lock()
+	defer builds.Unlock()
+	dir := filepath.Join(scratch, "agents"+tag)
+	if _, err := os.Stat(dir); err == nil {
+		return dir
+	}
+	pack := exec.CommandContext(t.Context(), "go", "run", "./steps/agentbin/gen", "-o", dir, "-tags", tag,
+		"-targets", "windows/amd64 linux/amd64")
+	pack.Dir = repository(t)
+	pack.Env = append(os.Environ(), "GOWORK=off")
+	if output, err := pack.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	return dir
+}
+
 // nodejoin builds the program as a release does, with the agents for the machines
 // in it. They are laid over the source tree, which stays as it is.
 func nodejoin(t *testing.T, goos string) string {
@@ -117,11 +136,10 @@ func nodejoin(t *testing.T, goos string) string {
 // nodejoinWith is nodejoin with an agent that is built with a build tag.
 func nodejoinWith(t *testing.T, goos, agentTag string) string {
 	t.Helper()
+	packed := packAgents(t, agentTag)
 	agents := map[string]string{}
-	for _, system := range []string{"windows", "linux"} {
-		agents[filepath.Join(repository(t), "steps", "agentbin", "bin", system+"-amd64")] = goBuild(t, system,
-			"nodejoin-agent"+agentTag+"-"+system+".exe",
-			"build", "-trimpath", "-tags", agentTag, "-ldflags", "-s -w", "./cmd/nodejoin-agent")
+	for _, file := range []string{"windows-amd64.tgz", "windows-amd64.sha256", "linux-amd64.tgz", "linux-amd64.sha256"} {
+		agents[filepath.Join(repository(t), "steps", "agentbin", "bin", file)] = filepath.Join(packed, file)
 	}
 	text, err := json.Marshal(map[string]any{"Replace": agents})
 	if err != nil {

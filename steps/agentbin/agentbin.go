@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,7 +24,7 @@ var Targets = []string{"linux/amd64", "linux/arm64", "windows/amd64", "windows/a
 var ErrNoAgent = errors.New("no agent for this machine")
 
 // Get returns the agent for a machine as a file and its sha256 in lower-case hex. The file does not change
-// while it is used. If it has to be built, that takes as long as the Go tool does, bounded by ctx.
+// while it is used; beside it lies a packed one (PackedSuffix). If it has to be built, that takes as long as the Go tool does, bounded by ctx.
 func Get(ctx context.Context, os, arch string) (path, sha256 string, err error) {
 	if !slices.Contains(Targets, os+"/"+arch) {
 		return "", "", fmt.Errorf("%w: %s/%s is not one of %v", ErrNoAgent, os, arch, Targets)
@@ -32,9 +33,10 @@ func Get(ctx context.Context, os, arch string) (path, sha256 string, err error) 
 	if err != nil {
 		return "", "", err
 	}
-	b, err := embedded(os, arch)
+	p, err := embedded(os, arch)
 	if err == nil {
-		return keep(dir, os, arch, b)
+		path, err = keep(dir, os, arch, p)
+		return path, p.Digest, err
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", "", err
@@ -63,19 +65,8 @@ func fileName(os, arch, digest string) string {
 	return name
 }
 
-// keep stores an agent in the cache.
-func keep(dir, goos, goarch string, b []byte) (path, digest string, err error) {
-	sum := sha256.Sum256(b)
-	digest = hex.EncodeToString(sum[:])
-	path = filepath.Join(dir, fileName(goos, goarch, digest))
-	if have, err := os.ReadFile(path); err == nil && sha256.Sum256(have) == sum {
-		return path, digest, nil
-	}
-	return path, digest, writeFile(path, b)
-}
-
 // writeFile writes an executable file, whole or not at all.
-func writeFile(path string, b []byte) error {
+func writeFile(path string, r io.Reader) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -83,7 +74,7 @@ func writeFile(path string, b []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
+	_, err = io.Copy(f, r)
 	if err = errors.Join(err, f.Chmod(0o700), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}

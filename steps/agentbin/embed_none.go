@@ -5,4 +5,4 @@ package agentbin
 import "io/fs"
 
 // embedded: a plain build carries no agents.
-func embedded(os, arch string) ([]byte, error) { return nil, fs.ErrNotExist }
+func embedded(os, arch string) (Packed, error) { return Packed{}, fs.ErrNotExist }

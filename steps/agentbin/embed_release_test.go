@@ -7,10 +7,14 @@ import (
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/hex"
+	"io"
 	"os"
 	"strings"
 	"testing"
 )
+
+// wireLimit bounds what an agent takes on the wire, in bytes.
+const wireLimit = 4_500_000
 
 // TestRelease: a release carries an agent for each target, built for it, and hands out
 // just that.
@@ -18,9 +22,22 @@ func TestRelease(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	for _, target := range Targets {
 		goos, arch, _ := strings.Cut(target, "/")
-		carried, err := embedded(goos, arch)
+		packed, err := embedded(goos, arch)
 		if err != nil {
 			t.Errorf("%v; run go generate ./steps/agentbin", err)
+			continue
+		}
+		if n := len(packed.TGZ); n > wireLimit {
+			t.Errorf("%s: %d bytes are sent to a machine, the limit is %d", target, n, wireLimit)
+		}
+		r, err := packed.open()
+		if err != nil {
+			t.Errorf("%s: %v", target, err)
+			continue
+		}
+		carried, err := io.ReadAll(r)
+		if err != nil {
+			t.Errorf("%s: %v", target, err)
 			continue
 		}
 		info, err := buildinfo.Read(bytes.NewReader(carried))
@@ -45,6 +62,9 @@ func TestRelease(t *testing.T) {
 		sum := sha256.Sum256(given)
 		if err != nil || !bytes.Equal(given, carried) || hex.EncodeToString(sum[:]) != digest {
 			t.Errorf("%s: %s with digest %s is not what is carried (%v)", target, path, digest, err)
+		}
+		if beside, err := os.ReadFile(path + PackedSuffix); err != nil || !bytes.Equal(beside, packed.TGZ) {
+			t.Errorf("%s: the packed agent beside %s is another (%v)", target, path, err)
 		}
 	}
 }

@@ -176,10 +176,14 @@ func (s source) build(ctx context.Context, goos, goarch, name string) (path, dig
 	if err != nil {
 		return "", "", err
 	}
-	if path, digest, err = keep(s.cache, goos, goarch, b); err != nil {
+	p, err := Pack(b)
+	if err != nil {
 		return "", "", err
 	}
-	m.Agent, m.Digest = filepath.Base(path), digest
+	if path, err = keep(s.cache, goos, goarch, p); err != nil {
+		return "", "", err
+	}
+	m.Agent, m.Digest = filepath.Base(path), p.Digest
 	if m.Stamp, err = stamp(path); err != nil {
 		return "", "", err
 	}
@@ -188,7 +192,7 @@ func (s source) build(ctx context.Context, goos, goarch, name string) (path, dig
 		return "", "", err
 	}
 	s.sweep(goos, goarch, m.Agent)
-	return path, digest, writeFile(name, j)
+	return path, p.Digest, writeFile(name, bytes.NewReader(j))
 }
 
 // keepFor is how long agents of earlier source are kept; a run may still be using one.
@@ -197,7 +201,7 @@ const keepFor = 24 * time.Hour
 func (s source) sweep(goos, goarch, current string) {
 	old, _ := filepath.Glob(filepath.Join(s.cache, "nodejoin-agent-"+goos+"-"+goarch+"-*"))
 	for _, f := range old {
-		if fi, err := os.Stat(f); err == nil && filepath.Base(f) != current && time.Since(fi.ModTime()) > keepFor {
+		if fi, err := os.Stat(f); err == nil && !strings.HasPrefix(filepath.Base(f), current) && time.Since(fi.ModTime()) > keepFor {
 			_ = os.Remove(f)
 		}
 	}

@@ -8,8 +8,6 @@ import (
 	"net/url"
 	"strings"
 
-	"golang.org/x/net/http/httpproxy"
-
 	"nodejoin/steps/host"
 )
 
@@ -21,11 +19,11 @@ func proxyOf(machine func(ctx context.Context, name string) (string, error)) fun
 		return http.ProxyFromEnvironment
 	}
 	return func(req *http.Request) (*url.URL, error) {
-		c := httpproxy.Config{}
+		var p proxies
 		for _, v := range []struct {
 			name string
 			to   *string
-		}{{"HTTP_PROXY", &c.HTTPProxy}, {"HTTPS_PROXY", &c.HTTPSProxy}, {"NO_PROXY", &c.NoProxy}} {
+		}{{"HTTP_PROXY", &p.http}, {"HTTPS_PROXY", &p.https}, {"NO_PROXY", &p.no}} {
 			for _, name := range []string{v.name, strings.ToLower(v.name)} {
 				value, err := machine(req.Context(), name)
 				if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrUnsupported) {
@@ -36,9 +34,9 @@ func proxyOf(machine func(ctx context.Context, name string) (string, error)) fun
 				}
 			}
 		}
-		if c.HTTPProxy == "" && c.HTTPSProxy == "" {
+		if p.http == "" && p.https == "" {
 			return http.ProxyFromEnvironment(req)
 		}
-		return c.ProxyFunc()(req.URL)
+		return p.of(req.URL)
 	}
 }

@@ -129,9 +129,15 @@ func (s *sshConn) push(ctx context.Context) error {
 	// Its own name: two controllers may push at the same time.
 	temp := dest + "." + strings.ToLower(rand.Text()[:8]) + leftover
 	sweep(c, path.Dir(dest))
-	if err := send(c, temp, &meter{ctx: ctx, r: f, total: fi.Size(), alive: alive}); err != nil {
-		_ = c.Remove(temp)
-		return fmt.Errorf("send the agent to %s: %w", s.file.remote, err)
+	unpacked, err := s.pushPacked(ctx, c, temp, fi.Size(), alive)
+	if err != nil {
+		return err
+	}
+	if !unpacked {
+		if err := send(c, temp, &meter{ctx: ctx, r: f, total: fi.Size(), alive: alive}); err != nil {
+			_ = c.Remove(temp)
+			return fmt.Errorf("send the agent to %s: %w", s.file.remote, err)
+		}
 	}
 	if err := c.Chmod(temp, 0o700); err != nil && s.cfg.OS != "windows" {
 		_ = c.Remove(temp)
@@ -160,7 +166,7 @@ func sweep(c *sftp.Client, dir string) {
 	for _, fi := range list {
 		if strings.HasPrefix(fi.Name(), "nodejoin-agent-") && strings.HasSuffix(fi.Name(), leftover) &&
 			time.Since(fi.ModTime()) > leftoverAge {
-			_ = c.Remove(path.Join(dir, fi.Name()))
+			discard(c, path.Join(dir, fi.Name()))
 		}
 	}
 }

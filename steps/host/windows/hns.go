@@ -13,16 +13,12 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/Microsoft/hcsshim/hcn"
 	"golang.org/x/sys/windows"
 
 	"nodejoin/steps/host"
 )
 
-var (
-	hcnEnumerate = windows.NewLazySystemDLL("computenetwork.dll").NewProc("HcnEnumerateNetworks")
-	hnsCall      = windows.NewLazySystemDLL("vmcompute.dll").NewProc("HNSCall")
-)
+var hnsCall = windows.NewLazySystemDLL("vmcompute.dll").NewProc("HNSCall")
 
 // HNSNetwork reads a network by name. A machine without the Host Compute Network
 // library (the Containers feature is not installed) is unsupported.
@@ -66,14 +62,14 @@ func (h *Host) HNSNetworks(ctx context.Context) ([]host.HNSNetwork, error) {
 // HNSEndpoints lists the endpoints of HNS.
 func (h *Host) HNSEndpoints(ctx context.Context) ([]host.HNSEndpoint, error) {
 	const op, subject = "list", "HNS endpoints"
-	endpoints, err := askHNS(ctx, hcn.ListEndpoints)
+	endpoints, err := askHNS[hcnEndpoint](ctx, hcnEndpoints)
 	if err != nil {
 		return nil, failed(op, subject, err)
 	}
 	out := []host.HNSEndpoint{}
 	for _, e := range endpoints {
-		have := host.HNSEndpoint{ID: e.Id, Name: e.Name, Network: e.HostComputeNetwork, MAC: e.MacAddress,
-			Remote: e.Flags&hcn.EndpointFlagsRemoteEndpoint != 0}
+		have := host.HNSEndpoint{ID: e.ID, Name: e.Name, Network: e.HostComputeNetwork, MAC: e.MacAddress,
+			Remote: e.Flags&hcnRemoteEndpoint != 0}
 		for _, ip := range e.IpConfigurations {
 			have.Addresses = append(have.Addresses, fmt.Sprintf("%s/%d", ip.IpAddress, ip.PrefixLength))
 		}
@@ -82,56 +78,51 @@ func (h *Host) HNSEndpoints(ctx context.Context) ([]host.HNSEndpoint, error) {
 	return host.SortEndpoints(out), nil
 }
 
-func listNetworks(ctx context.Context) ([]hcn.HostComputeNetwork, error) {
-	return askHNS(ctx, hcn.ListNetworks)
+func listNetworks(ctx context.Context) ([]hcnNetwork, error) {
+	return askHNS[hcnNetwork](ctx, hcnNetworks)
 }
 
 // lists is how often to ask HNS for a list while its entries vanish.
 const lists = 5
 
-// Codes of a machine without the feature Containers.
-const (
-	serviceNotInstalled = hcn.ErrorCode(windows.ERROR_SERVICE_DOES_NOT_EXIST)
-	classNotRegistered  = hcn.ErrorCode(windows.REGDB_E_CLASSNOTREG)
-)
-
 // vanished reports whether err is about an object that has just been deleted.
 func vanished(err error) bool {
-	return hcn.IsNotFoundError(err) || hcn.CheckErrorWithCode(err, hcn.ErrorCode(windows.HCN_E_NETWORK_NOT_FOUND)) ||
-		hcn.CheckErrorWithCode(err, hcn.ErrorCode(windows.HCN_E_ENDPOINT_NOT_FOUND))
+	return isHCN(err, windows.ERROR_NOT_FOUND, windows.Errno(windows.HCN_E_NETWORK_NOT_FOUND),
+		windows.Errno(windows.HCN_E_ENDPOINT_NOT_FOUND))
 }
 
-// askHNS calls list if the machine has the library. The library lists ids and opens each, so an entry that
-// vanishes in between fails the call; then it tries again.
-func askHNS[T any](ctx context.Context, list func() ([]T, error)) ([]T, error) {
+// askHNS lists objects if the machine has the library. An entry that vanishes while it is read fails the call;
+// then it tries again.
+func askHNS[T any](ctx context.Context, objects hcnObjects) ([]T, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if err := hcnEnumerate.Find(); err != nil {
+	if err := objects.enumerate.Find(); err != nil {
 		return nil, fmt.Errorf("%w: no Host Compute Network library (%w)", host.ErrUnsupported, err)
 	}
-	out, err := list()
+	out, err := hcnList[T](objects)
 	for n := 1; n < lists && vanished(err) && ctx.Err() == nil; n++ {
-		out, err = list()
+		out, err = hcnList[T](objects)
 	}
-	if hcn.CheckErrorWithCode(err, serviceNotInstalled) || hcn.CheckErrorWithCode(err, classNotRegistered) {
+	// What a machine without the feature Containers answers.
+	if isHCN(err, windows.ERROR_SERVICE_DOES_NOT_EXIST, windows.Errno(windows.REGDB_E_CLASSNOTREG)) {
 		err = fmt.Errorf("%w: no Host Networking Service (the feature Containers is not installed)", host.ErrUnsupported)
 	}
 	return out, err
 }
 
-func describeNetwork(n hcn.HostComputeNetwork) (host.HNSNetwork, error) {
-	have := host.HNSNetwork{ID: n.Id, Name: n.Name, Type: string(n.Type)}
+func describeNetwork(n hcnNetwork) (host.HNSNetwork, error) {
+	have := host.HNSNetwork{ID: n.ID, Name: n.Name, Type: cmp.Or(n.Type, hcnNAT)}
 	for _, p := range n.Policies {
 		switch p.Type {
-		case hcn.ProviderAddress:
-			var s hcn.ProviderAddressEndpointPolicySetting
+		case hcnProviderAddress:
+			var s struct{ ProviderAddress string }
 			if err := json.Unmarshal(p.Settings, &s); err != nil {
 				return have, fmt.Errorf("provider address: %w", err)
 			}
 			have.ManagementIP = s.ProviderAddress
-		case hcn.VxlanPort:
-			var s hcn.VxlanPortPolicySetting
+		case hcnVxlanPort:
+			var s struct{ Port uint16 }
 			if err := json.Unmarshal(p.Settings, &s); err != nil {
 				return have, fmt.Errorf("VXLAN port: %w", err)
 			}
@@ -141,8 +132,8 @@ func describeNetwork(n hcn.HostComputeNetwork) (host.HNSNetwork, error) {
 	for _, ipam := range n.Ipams {
 		for _, subnet := range ipam.Subnets {
 			have.Subnets = append(have.Subnets, subnet.IpAddressPrefix)
-			for _, raw := range subnet.Policies {
-				vni, err := isolationID(raw)
+			for _, p := range subnet.Policies {
+				vni, err := isolationID(p)
 				if err != nil {
 					return have, err
 				}
@@ -152,8 +143,8 @@ func describeNetwork(n hcn.HostComputeNetwork) (host.HNSNetwork, error) {
 			}
 		}
 	}
-	if have.ManagementIP == "" && n.Type != hcn.Overlay {
-		ip, err := legacyManagementIP(n.Id)
+	if have.ManagementIP == "" && n.Type != hcnOverlay {
+		ip, err := legacyManagementIP(n.ID)
 		if err != nil {
 			return have, fmt.Errorf("management IP: %w", err)
 		}
@@ -163,15 +154,11 @@ func describeNetwork(n hcn.HostComputeNetwork) (host.HNSNetwork, error) {
 }
 
 // isolationID is the VNI of a subnet's VSID policy, 0 of any other.
-func isolationID(raw json.RawMessage) (uint32, error) {
-	var p hcn.SubnetPolicy
-	if err := json.Unmarshal(raw, &p); err != nil {
-		return 0, fmt.Errorf("subnet policy: %w", err)
-	}
-	if p.Type != hcn.VSID {
+func isolationID(p hcnPolicy) (uint32, error) {
+	if p.Type != hcnVSID {
 		return 0, nil
 	}
-	var s hcn.VsidPolicySetting
+	var s hcnVsid
 	if err := json.Unmarshal(p.Settings, &s); err != nil {
 		return 0, fmt.Errorf("VSID policy: %w", err)
 	}
@@ -229,20 +216,20 @@ func (h *Host) DeleteHNSNetwork(ctx context.Context, name string) error {
 
 func deleteNetwork(ctx context.Context, id string) error {
 	// All are listed and compared here: the service's filters are not documented.
-	endpoints, err := askHNS(ctx, hcn.ListEndpoints)
+	endpoints, err := askHNS[hcnEndpoint](ctx, hcnEndpoints)
 	if err != nil {
 		return fmt.Errorf("list endpoints: %w", err)
 	}
-	endpoints = slices.DeleteFunc(endpoints, func(e hcn.HostComputeEndpoint) bool {
+	endpoints = slices.DeleteFunc(endpoints, func(e hcnEndpoint) bool {
 		return !strings.EqualFold(e.HostComputeNetwork, id)
 	})
-	balancers, err := askHNS(ctx, hcn.ListLoadBalancers)
+	balancers, err := askHNS[hcnLoadBalancer](ctx, hcnLoadBalancers)
 	if err != nil {
 		return fmt.Errorf("list load balancers: %w", err)
 	}
 	for _, b := range balancers {
 		over := slices.ContainsFunc(b.HostComputeEndpoints, func(one string) bool {
-			return slices.ContainsFunc(endpoints, func(e hcn.HostComputeEndpoint) bool { return strings.EqualFold(e.Id, one) })
+			return slices.ContainsFunc(endpoints, func(e hcnEndpoint) bool { return strings.EqualFold(e.ID, one) })
 		})
 		if !over {
 			continue
@@ -250,20 +237,19 @@ func deleteNetwork(ctx context.Context, id string) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := b.Delete(); err != nil && !vanished(err) {
-			return fmt.Errorf("load balancer %s: %w", b.Id, err)
+		if err := hcnLoadBalancers.delete(b.ID); err != nil && !vanished(err) {
+			return fmt.Errorf("load balancer %s: %w", b.ID, err)
 		}
 	}
 	for _, e := range endpoints {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := e.Delete(); err != nil && !vanished(err) {
-			return fmt.Errorf("endpoint %s: %w", e.Id, err)
+		if err := hcnEndpoints.delete(e.ID); err != nil && !vanished(err) {
+			return fmt.Errorf("endpoint %s: %w", e.ID, err)
 		}
 	}
-	network := hcn.HostComputeNetwork{Id: id}
-	if err := network.Delete(); err != nil && !vanished(err) {
+	if err := hcnNetworks.delete(id); err != nil && !vanished(err) {
 		return err
 	}
 	return nil

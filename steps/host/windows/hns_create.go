@@ -8,8 +8,6 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/Microsoft/hcsshim/hcn"
-
 	"nodejoin/steps/host"
 )
 
@@ -25,35 +23,30 @@ func (h *Host) CreateHNSNetwork(ctx context.Context, n host.HNSNetworkConfig) er
 	}
 	network, err := networkOf(n)
 	if err == nil {
-		_, err = network.Create()
+		err = network.create()
 	}
 	return failed(op, n.Name, err)
 }
 
 // networkOf is the network in the words of the second HNS interface.
-func networkOf(n host.HNSNetworkConfig) (*hcn.HostComputeNetwork, error) {
-	subnet := hcn.Subnet{IpAddressPrefix: n.Subnet,
-		Routes: []hcn.Route{{NextHop: n.Gateway, DestinationPrefix: "0.0.0.0/0"}}}
+func networkOf(n host.HNSNetworkConfig) (hcnNetwork, error) {
+	subnet := hcnSubnet{IpAddressPrefix: n.Subnet,
+		Routes: []hcnRoute{{NextHop: n.Gateway, DestinationPrefix: "0.0.0.0/0"}}}
 	if n.VNI != 0 {
-		vsid, err := json.Marshal(hcn.VsidPolicySetting{IsolationId: n.VNI})
+		vsid, err := json.Marshal(hcnVsid{IsolationId: n.VNI})
 		if err != nil {
-			return nil, err
+			return hcnNetwork{}, err
 		}
-		policy, err := json.Marshal(hcn.SubnetPolicy{Type: hcn.VSID, Settings: vsid})
-		if err != nil {
-			return nil, err
-		}
-		subnet.Policies = append(subnet.Policies, policy)
+		subnet.Policies = append(subnet.Policies, hcnPolicy{Type: hcnVSID, Settings: vsid})
 	}
-	network := &hcn.HostComputeNetwork{Name: n.Name, Type: hcn.NetworkType(n.Type),
-		Ipams:         []hcn.Ipam{{Type: "Static", Subnets: []hcn.Subnet{subnet}}},
-		SchemaVersion: hcn.SchemaVersion{Major: 2, Minor: 0}}
+	network := hcnNetwork{Name: n.Name, Type: n.Type, Ipams: []hcnIpam{{Type: "Static", Subnets: []hcnSubnet{subnet}}},
+		SchemaVersion: hcnSchema}
 	if n.Adapter != "" {
-		name, err := json.Marshal(hcn.NetAdapterNameNetworkPolicySetting{NetworkAdapterName: n.Adapter})
+		name, err := json.Marshal(struct{ NetworkAdapterName string }{n.Adapter})
 		if err != nil {
-			return nil, err
+			return hcnNetwork{}, err
 		}
-		network.Policies = append(network.Policies, hcn.NetworkPolicy{Type: hcn.NetAdapterName, Settings: name})
+		network.Policies = append(network.Policies, hcnPolicy{Type: hcnNetAdapterName, Settings: name})
 	}
 	return network, nil
 }

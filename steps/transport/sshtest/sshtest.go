@@ -11,8 +11,11 @@ import (
 )
 
 // Run runs the session's command line in a folder, by the user's shell.
-func Run(s gssh.Session, dir string) {
-	cmd := exec.Command("sh", "-c", s.RawCommand())
+func Run(s gssh.Session, dir string) { RunLine(s, dir, s.RawCommand()) }
+
+// RunLine runs another command line in its place.
+func RunLine(s gssh.Session, dir, line string) {
+	cmd := exec.Command("sh", "-c", line)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = s, s.Stderr(), dir
 	in, err := cmd.StdinPipe()
 	if err == nil {

@@ -1,0 +1,79 @@
+package transport
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	gssh "github.com/gliderlabs/ssh"
+
+	"nodejoin/steps/agentbin"
+	"nodejoin/steps/transport/sshtest"
+	"nodejoin/steps/transport/wire"
+)
+
+// packedAgent is an AgentSource with the test program and, beside it, the same one packed.
+func packedAgent(t *testing.T) AgentSource {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := agentbin.Pack(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "agent")
+	for name, b := range map[string][]byte{path: b, path + agentbin.PackedSuffix: p.TGZ} {
+		if err := os.WriteFile(name, b, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func(context.Context, string, string) (string, string, error) { return path, p.Digest, nil }
+}
+
+// TestPackedAgent: the agent is sent packed where the machine has tar, and as it is where it has none or one that
+// does not do it. Nothing but the agent is left.
+func TestPackedAgent(t *testing.T) {
+	agents := packedAgent(t)
+	for name, tar := range map[string]string{"tar": "", "no tar": "exit 127", "a tar that does nothing": "exit 0",
+		"a tar of another file": "echo short > ${4%/}/agent"} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			var unpacked atomic.Int32
+			m.Handler = func(s gssh.Session) {
+				if strings.HasPrefix(s.RawCommand(), "tar ") {
+					unpacked.Add(1)
+					if tar != "" {
+						sshtest.RunLine(s, m.home, "set -- "+strings.TrimPrefix(s.RawCommand(), "tar ")+"; "+tar)
+						return
+					}
+				}
+				m.command(s)
+			}
+			p := newProxy(t, m.addr, 0)
+			conn, err := DialSSH(t.Context(), m.config(p.addr), agents)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			if _, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil); err != nil {
+				t.Fatal(err)
+			}
+			if unpacked.Load() != 1 {
+				t.Errorf("tar ran %d times, want once", unpacked.Load())
+			}
+			list, err := os.ReadDir(filepath.Join(m.home, ".nodejoin", "agent"))
+			if err != nil || len(list) != 1 || strings.HasSuffix(list[0].Name(), leftover) {
+				t.Errorf("%v, %v: want the agent alone", list, err)
+			}
+		})
+	}
+}
