@@ -1,7 +1,6 @@
 package examples_test
 
 import (
-	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestStandIns: each row about a stand-in for Windows names files, tests and evidence that
@@ -93,67 +91,4 @@ func allTests(t *testing.T) map[string]bool {
 		t.Fatal(err)
 	}
 	return names
-}
-
-// TestEvidence: each file of evidence has the fields of evidence/README.md and the name
-// of its machine.
-func TestEvidence(t *testing.T) {
-	files, err := filepath.Glob("evidence/*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := checkEvidence(filepath.Base(file), text); err != "" {
-			t.Errorf("%s: %s", file, err)
-		}
-	}
-}
-
-// checkEvidence returns what is wrong with a file of evidence.
-func checkEvidence(file string, text []byte) string {
-	var e struct {
-		Version                                int
-		Build, Language, Edition, Commit, Time string
-		Run                                    *string
-		Results                                []struct{ Name, Outcome, Seen string }
-	}
-	if err := json.Unmarshal(text, &e); err != nil {
-		return err.Error()
-	}
-	if _, err := time.Parse(time.RFC3339, e.Time); err != nil {
-		return err.Error()
-	}
-	switch {
-	case e.Version != 1 || e.Edition == "" || e.Run == nil || len(e.Results) == 0:
-		return "a field is missing, or of another version"
-	case file != e.Build+"-"+e.Language+".json":
-		return "the name is not BUILD-LANGUAGE.json"
-	case !regexp.MustCompile(`^[0-9a-f]{40}$`).MatchString(e.Commit):
-		return "commit: not a commit"
-	}
-	for _, r := range e.Results {
-		if r.Name == "" || !slices.Contains([]string{"as expected", "otherwise", "not asked"}, r.Outcome) {
-			return "results: " + r.Name + ": outcome " + r.Outcome
-		}
-	}
-	return ""
-}
-
-func TestCheckEvidence(t *testing.T) {
-	const good = `{"version":1,"build":"20348.1","language":"ko-KR","edition":"ServerStandard",` +
-		`"time":"2026-01-02T03:04:05Z","commit":"0123456789012345678901234567890123456789","run":"",` +
-		`"results":[{"name":"a","outcome":"otherwise","seen":""}]}`
-	if have := checkEvidence("20348.1-ko-KR.json", []byte(good)); have != "" {
-		t.Error(have)
-	}
-	for _, change := range [][2]string{{`"version":1`, `"version":2`}, {`"run":""`, `"ran":""`}, {"otherwise", "fine"},
-		{"ko-KR", "en-US"}, {"9\",\"run", "\",\"run"}, {"2026-01-02T", "2026 "}, {"{", "["}} {
-		if checkEvidence("20348.1-ko-KR.json", []byte(strings.Replace(good, change[0], change[1], 1))) == "" {
-			t.Errorf("%q for %q was taken", change[1], change[0])
-		}
-	}
 }

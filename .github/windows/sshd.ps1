@@ -18,7 +18,7 @@ icacls.exe $file /inheritance:r /grant '*S-1-5-32-544:F' /grant '*S-1-5-18:F'
 if ($LASTEXITCODE -ne 0) { throw "icacls: $LASTEXITCODE" }
 
 Get-NetFirewallRule -Name 'OpenSSH-Server-In-TCP' -ErrorAction SilentlyContinue | Format-List Name, Enabled, Profile
-if (-not (Get-NetFirewallRule -Name 'nodejoin-probe-ssh' -ErrorAction SilentlyContinue)) {
-    New-NetFirewallRule -Name 'nodejoin-probe-ssh' -DisplayName 'nodejoin-probe-ssh' -Direction Inbound -Protocol TCP `
+if (-not (Get-NetFirewallRule -Name 'nodejoin-ssh-test' -ErrorAction SilentlyContinue)) {
+    New-NetFirewallRule -Name 'nodejoin-ssh-test' -DisplayName 'nodejoin-ssh-test' -Direction Inbound -Protocol TCP `
         -LocalPort 22 -Action Allow | Out-Null
 }

@@ -10,7 +10,7 @@ packages=(
 	./steps/hostlock
 	./steps/heal
 	./steps/transport/...
-	./examples/evidence/...
+	./steps/selftest
 )
 if [[ $(go env GOHOSTOS) != windows ]]; then
 	GOOS=windows exec go vet "${packages[@]}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # vm.sh VERSION LANGUAGE: installs an evaluation copy of Windows Server (2019, 2022, 2025) under KVM with the image
-# dockurr/windows, turns the feature Containers on, and runs the tests and the probes there over SSH, before and after
-# reboots. Evidence comes back to evidence/. Needs Linux, Docker, /dev/kvm and Go; takes about an hour.
+# dockurr/windows, turns the feature Containers on, and runs the tests and nodejoin's self-test there over SSH, before
+# and after reboots. Evidence comes to evidence/. Needs Linux, Docker, /dev/kvm and Go; takes about an hour.
 # "vm.sh --check" only builds what it would copy to the machine.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -11,14 +11,16 @@ user=nodejoin
 work=$(mktemp -d)
 mkdir -p "$work/oem" "$work/storage" "$work/programs" evidence
 
+go generate ./steps/agentbin
+go build -tags embedagent -o "$work/nodejoin" ./cmd/nodejoin
 export GOOS=windows GOARCH=amd64
-go build -o "$work/programs/probe.exe" ./examples/evidence/probe
 for package in host/windows supervise; do
 	go test -c -o "$work/programs/${package//\//-}.test.exe" "./steps/$package"
 done
 unset GOOS GOARCH
 if [[ ${1-} == --check ]]; then
 	ls "$work/programs"
+	"$work/nodejoin" validate --var user=u --var key=k --var known_hosts=h .github/windows/self.join.hcl
 	rm -r "$work"
 	exit
 fi
@@ -59,15 +61,18 @@ boots() {
 	machine 'powershell -NoProfile -Command "(Get-CimInstance Win32_OperatingSystem).LastBootUpTime.ToFileTimeUtc()"'
 }
 
-# Probes asks one question after another; one that fails does not hide the next.
-probes() {
-	local name arguments="-out C:\\probe\\evidence -commit $commit -run \"$run\""
-	for name in services hns shutdown; do
-		machine "C:\\probe\\probe.exe $arguments -prefix \"$1: \" $name" || failed=1
+# Selftest has the machine test itself; a failure is reported in the end. It names the phase in its file.
+selftest() {
+	"$work/nodejoin" doctor --self-test --yes-change-this-machine -o "evidence/$1" --var "user=$user" \
+		--var "key=$work/key" --var "known_hosts=$work/known" --var port=2222 .github/windows/self.join.hcl || failed=1
+	local file
+	for file in "evidence/$1"/*.json; do
+		[[ -e $file ]] || continue
+		jq --arg run "$run" '.run = $run' "$file" >"evidence/$(basename "$file" .json)-$1.json"
 	done
+	rm -rf "evidence/$1"
 }
 
-commit=$(git rev-parse HEAD)
 run=
 [[ -z ${GITHUB_RUN_ID-} ]] || run="$GITHUB_SERVER_URL/$GITHUB_REPOSITORY/actions/runs/$GITHUB_RUN_ID"
 failed=0
@@ -76,24 +81,20 @@ container=$(docker run --detach --device /dev/kvm --device /dev/net/tun --cap-ad
 	--env "VERSION=$version" --env "LANGUAGE=$language" --env "USERNAME=$user" --env "PASSWORD=Nodejoin-$RANDOM-$RANDOM" \
 	--env RAM_SIZE=8G --env CPU_CORES=3 --env DISK_SIZE=40G \
 	--volume "$work/oem:/oem" --volume "$work/storage:/storage" "$image")
-# The evidence is fetched in the end, also from a run that failed.
-finish() {
-	scp "${options[@]}" -P 2222 "$user@127.0.0.1:/C:/probe/evidence/*.json" evidence/ || :
-	docker rm --force "$container" >/dev/null
-}
+finish() { docker rm --force "$container" >/dev/null; }
 trap finish EXIT
 
 answers 75
-machine 'mkdir C:\probe'
-scp "${options[@]}" -P 2222 "$work"/programs/* "$user@127.0.0.1:/C:/probe/"
+machine 'mkdir C:\tests'
+scp "${options[@]}" -P 2222 "$work"/programs/* "$user@127.0.0.1:/C:/tests/"
 machine 'type C:\OEM\sshd.log'
 for test in host-windows supervise; do
-	machine "cd /d C:\\probe && $test.test.exe -test.v -test.timeout 10m" || failed=1
+	machine "cd /d C:\\tests && $test.test.exe -test.v -test.timeout 10m" || failed=1
 done
-probes 'without Containers' # HNS cannot be asked: what it says is the evidence
+selftest without-containers # HNS cannot be asked: what it says is the evidence
 machine 'powershell -NoProfile -Command "Install-WindowsFeature -Name Containers"'
 reboot
-probes 'with Containers'
+selftest with-containers
 reboot
-probes 'after a boot'
+selftest after-a-boot
 exit "$failed"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,7 @@ import (
 	"nodejoin/steps/engine"
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/preflight"
+	"nodejoin/steps/selftest"
 )
 
 // doctorCommand is one run of doctor.
@@ -24,6 +26,8 @@ type doctorCommand struct {
 	args     []string
 	compiled *plan.Compiled
 	view     doctorView
+
+	selfTest selfTesting
 }
 
 // diagnosed is the result of doctor.
@@ -61,7 +65,7 @@ type doctorView interface {
 }
 
 func newDoctor(a *app) *cobra.Command {
-	x := &doctorCommand{app: a}
+	x := &doctorCommand{app: a, selfTest: selfTesting{app: a}}
 	c := &cobra.Command{
 		Use:   "doctor [PLAN]",
 		Short: "Diagnose the hosts of a plan, and fix what can be fixed",
@@ -74,9 +78,14 @@ With --fix it then shows which steps of the plan fix the findings, asks for appr
 applies only those steps, and diagnoses again. What nodejoin did not make is not changed.
 
 The exit code is 0 if no error was found, 1 if one was, and 4 if a host does not answer;
-with --fix it is that of the second diagnosis.`,
+with --fix it is that of the second diagnosis.
+
+With --self-test it makes the calls that nodejoin makes on a machine, on things of its own,
+removes them, compares the machine with how it was before, and writes what it saw as one
+JSON file. Without PLAN it tests this machine. Areas: ` + strings.Join(selftest.Areas(), ", ") + `.`,
 		Example: `  nodejoin doctor plans/prod
-  nodejoin doctor plans/prod --fix --target win-1`,
+  nodejoin doctor plans/prod --fix --target win-1
+  nodejoin doctor --self-test --yes-change-this-machine`,
 		RunE: x.run,
 	}
 	a.planFlags(c)
@@ -86,11 +95,15 @@ with --fix it is that of the second diagnosis.`,
 	f.BoolVar(&x.fix, "fix", false, "fix what steps of the plan can fix, after asking")
 	f.BoolVar(&x.auto, "auto-approve", false, "with --fix: do not ask for approval")
 	drainFlags(c, &a.drain)
+	x.selfTest.flags(c)
 	return c
 }
 
 func (x *doctorCommand) run(c *cobra.Command, args []string) error {
 	ctx := c.Context()
+	if x.selfTest.areas != "" {
+		return x.selfTest.run(c, args)
+	}
 	if x.list {
 		if len(args) > 0 || x.json {
 			return usageError{c, errors.New("--list takes no plan and no --json")}

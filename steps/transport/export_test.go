@@ -62,4 +62,4 @@ func Hostile(t *testing.T, serve func(s gssh.Session, digest string),
 }
 
 // FileHost is a machine of which only the files exist, with nodejoin's folder dir.
-func FileHost(dir string) (host.Host, steps.Artifacts) { return &fileHost{dataDir: dir}, noArtifacts{} }
+func FileHost(dir string) (host.Host, steps.Artifacts) { return newFileHost(dir), noArtifacts{} }

@@ -27,7 +27,7 @@ func (p panics) Do(ctx context.Context, m wire.Message, emit func(event.Event)) 
 
 // TestPanicOverOneHost: what nodejoin has not foreseen of one host ends the work on that host alone.
 func TestPanicOverOneHost(t *testing.T) {
-	for _, method := range []string{"check", "apply", "leave_check", "leave", "collect", "diagnose"} {
+	for _, method := range []string{"check", "apply", "leave_check", "leave", "collect", "diagnose", "selftest"} {
 		t.Run(method, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()

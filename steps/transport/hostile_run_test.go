@@ -21,6 +21,7 @@ import (
 	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
 	"nodejoin/steps/kinds"
+	"nodejoin/steps/selftest"
 	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/agent"
 	"nodejoin/steps/transport/wire"
@@ -207,6 +208,12 @@ func (r *hostileRun) run(ctx context.Context) {
 	case "collect":
 		s.Check(ctx)
 		out := s.Collect(ctx)
+		for i, h := range out {
+			note(i, h.Err)
+		}
+		r.seen = append(r.seen, out)
+	case "selftest":
+		out := s.SelfTest(ctx, selftest.Request{Areas: []string{"files"}})
 		for i, h := range out {
 			note(i, h.Err)
 		}

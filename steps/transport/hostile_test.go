@@ -340,6 +340,16 @@ var otherLies = []lie{
 	}},
 	{name: "diagnose has symptoms of a machine that did not join", on: "diagnose",
 		reply: field("symptoms", []object{{"id": "x", "severity": "error"}}), want: distrust},
+	{name: "selftest hangs", on: "selftest", raw: hang, want: noAnswer},
+	{name: "selftest names a run", on: "selftest", reply: field("run", "https://x"), want: distrust},
+	{name: "selftest has differences of a machine that is as before", on: "selftest",
+		reply: field("differs", []string{"x"}), want: distrust},
+	{name: "selftest has an unknown outcome", on: "selftest",
+		reply: field("results", []object{{"area": "files", "name": "x", "outcome": "fine"}}), want: distrust},
+	{name: "selftest has escapes", on: "selftest", reply: func(o object) any {
+		o["edition"], o["results"] = escape, []object{{"area": "files", "name": escape, "outcome": "otherwise", "seen": escape}}
+		return o
+	}},
 }
 
 // TestHostileHosts: whatever the agent of a machine says or does not say, the run ends in time, the machine has

@@ -18,6 +18,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/transport/agent"
 	"nodejoin/steps/transport/wire"
 )
@@ -61,7 +62,7 @@ func serveTestAgent(dataHex string) error {
 		}()
 	}
 	return agent.Serve(context.Background(), os.Stdin, os.Stdout, agent.Options{
-		Host: &fileHost{dataDir: dir}, Artifacts: noArtifacts{}, DataDir: dir, Program: exe,
+		Host: newFileHost(dir), Artifacts: noArtifacts{}, DataDir: dir, Program: exe,
 		Hello: wire.Hello{Protocol: wire.Protocol, OS: "linux", Arch: runtime.GOARCH, Digest: digest},
 	})
 }
@@ -77,6 +78,20 @@ var crashNow = make(chan struct{})
 
 type noArtifacts struct{ steps.Artifacts }
 
+// newFileHost also has the other parts of a machine, simulated, where dir is a folder of this one.
+func newFileHost(dir string) *fileHost {
+	h := &fileHost{dataDir: dir}
+	if !filepath.IsAbs(dir) {
+		return h
+	}
+	s, err := sandbox.Open(context.Background(), sandbox.Config{Path: dir + "-machine", OS: "linux"})
+	if err != nil {
+		panic(err)
+	}
+	h.Host = s
+	return h
+}
+
 // fileHost is a Linux machine of which only the files exist. A folder with "slow"
 // in its name is never done: making it waits for the end of the call.
 type fileHost struct {
@@ -85,7 +100,7 @@ type fileHost struct {
 }
 
 func (h *fileHost) Facts(context.Context) (host.Facts, error) {
-	f := host.Facts{OS: "linux", Arch: runtime.GOARCH, Hostname: "námé-𝄞", DataDir: h.dataDir}
+	f := host.Facts{OS: "linux", Arch: runtime.GOARCH, Hostname: "námé-𝄞", Build: "6.1", DataDir: h.dataDir}
 	if strings.HasPrefix(h.dataDir, `C:\`) {
 		f.DataDir = "" // the folder of a machine that its test takes for Windows
 	}

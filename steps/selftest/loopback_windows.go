@@ -1,10 +1,9 @@
-package main
+package selftest
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"golang.org/x/sys/windows"
 
 	"nodejoin/steps/host"
-	hostwindows "nodejoin/steps/host/windows"
 )
 
 const (
@@ -30,7 +28,7 @@ var (
 
 // addLoopback adds a loopback adapter with an address, as devcon install netloop.inf *MSLOOP
 // does, and returns its name and what removes it.
-func addLoopback(ctx context.Context, h *hostwindows.Host) (name string, remove func() error, err error) {
+func addLoopback(ctx context.Context, h host.Host) (name string, remove func() error, err error) {
 	before, err := h.Adapters(ctx)
 	if err != nil {
 		return "", nil, err
@@ -55,7 +53,7 @@ func addLoopback(ctx context.Context, h *hostwindows.Host) (name string, remove 
 }
 
 // startLoopback gives the new device its driver and its address.
-func startLoopback(ctx context.Context, h *hostwindows.Host, before []host.Adapter) (string, error) {
+func startLoopback(ctx context.Context, h host.Host, before []host.Adapter) (string, error) {
 	folder, err := windows.GetWindowsDirectory()
 	if err != nil {
 		return "", err
@@ -74,7 +72,7 @@ func startLoopback(ctx context.Context, h *hostwindows.Host, before []host.Adapt
 	if ok == 0 {
 		return "", fmt.Errorf("the driver: %w", err)
 	}
-	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(time.Second) {
+	for began := time.Now(); time.Since(began) < time.Minute && ctx.Err() == nil; pause(ctx, time.Second) {
 		now, err := h.Adapters(ctx)
 		if err != nil {
 			return "", err
@@ -83,13 +81,20 @@ func startLoopback(ctx context.Context, h *hostwindows.Host, before []host.Adapt
 			if slices.ContainsFunc(before, func(b host.Adapter) bool { return b.Name == a.Name }) {
 				continue
 			}
-			out, err := exec.CommandContext(ctx, "netsh", "interface", "ipv4", "set", "address", "name="+a.Name,
-				"static", address, "255.255.255.0").CombinedOutput()
-			if err != nil {
-				return "", fmt.Errorf("its address: %w: %s", err, out)
+			if err := setAddress(ctx, h, folder, a.Name); err != nil {
+				return "", fmt.Errorf("its address: %w", err)
 			}
 			return a.Name, nil
 		}
 	}
 	return "", errors.New("it did not appear within a minute")
+}
+
+func setAddress(ctx context.Context, h host.Host, folder, adapter string) error {
+	code, err := h.RunProgram(ctx, host.Program{Command: []string{filepath.Join(folder, "System32", "netsh.exe"),
+		"interface", "ipv4", "set", "address", "name=" + adapter, "static", address, "255.255.255.0"}})
+	if err == nil && code != 0 {
+		err = fmt.Errorf("netsh ended with code %d", code)
+	}
+	return err
 }

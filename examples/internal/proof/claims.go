@@ -1,0 +1,50 @@
+package proof
+
+// Claim is a behaviour of Windows that nodejoin rests on and that was read, not seen.
+type Claim struct {
+	What string
+	// Tests fail without the code for it; SelfTest is the area that asks a machine. "" = none: Why says why.
+	Tests    []string
+	SelfTest string
+	Why      string
+}
+
+// Claims are numbered from 1: selftest.Result.Claim. The order never changes.
+var Claims = []Claim{
+	{What: "HNS refuses a network that names an adapter `vEthernet (...)`, with 0x803b0006", SelfTest: "network",
+		Tests: []string{"TestNetwork"}},
+	{What: "QueryServiceConfig fails for some services of others (15100, access denied)", SelfTest: "services",
+		Tests: []string{"TestForeignServicesThatCannotBeRead"}},
+	{What: "With the first switch the profile of the network can become Public, for which the rule of OpenSSH does " +
+		"not count", Why: "needs a machine that can lose its connection: `windows-vm`"},
+	{What: "sshd is started by hand after Add-WindowsCapability", SelfTest: "ssh",
+		Tests: []string{"TestFindables"}},
+	{What: "HNS answers with errors while it changes: lists race with deletion", SelfTest: "network",
+		Tests: []string{"TestHNS", "TestDeleteHNSNetwork"}},
+	{What: "A query of HCN v2 may leave out the VSID", SelfTest: "network", Tests: []string{"TestHNS"}},
+	{What: "A network logon, as over SSH, needs SeRemoteShutdownPrivilege to reboot", SelfTest: "shutdown",
+		Tests: []string{"TestReboot"}},
+	{What: "Output of a program of Win32-OpenSSH is an overlapped pipe of 4096 bytes; a crash of Go hangs on it",
+		SelfTest: "ssh", Tests: []string{"TestCrashGoesToAFile", "TestAgentCrashUnderWine"}},
+	{What: "Without the feature Containers HNS answers 0x80040154", SelfTest: "network", Tests: []string{"TestNoHNS"}},
+	{What: "A restart of HNS forgets networks and policies of a running node",
+		Why: "a test would interrupt the machine's pods: `windows-vm`"},
+	{What: "A network that is made again under the adapter of the deleted one is refused for seconds",
+		SelfTest: "network"},
+	{What: "A step of the clock moves the boot time", SelfTest: "machine",
+		Tests: []string{"TestBootTimeOutlivesClockSteps"}},
+	{What: "bash as the default shell of OpenSSH removes backslashes", SelfTest: "ssh",
+		Tests: []string{"TestBashAsDefaultShell"}},
+	{What: "PowerShell as the default shell passes input and output on, after a banner of its profile", SelfTest: "ssh"},
+	{What: "containerd does not rotate its log", Tests: []string{"TestCutLog", "TestEndlessLogs", "TestLogsUnderWine"},
+		Why: "it is containerd's, on every system"},
+	{What: "A file that somebody reads cannot be replaced for a moment", SelfTest: "files",
+		Tests: []string{"TestHolderIsRead", "TestHeldFileIsReplaced"}},
+	{What: "DISM says 0x80070bc2 or 3010 where a reboot is needed, 0x800f080c for an unknown feature",
+		SelfTest: "features", Tests: []string{"TestResult", "TestFeaturesAsked"}},
+	{What: "Settings can be taken and not be in force: group policy, tamper protection", SelfTest: "firewall"},
+	{What: "HNS gives a network its management address later", SelfTest: "network", Tests: []string{"TestNetwork"}},
+	{What: "The ssh-agent of Windows listens on a pipe and sets no variable",
+		Tests: []string{"TestWindowsAgent", "TestControllerUnderWine"},
+		Why:   "it is about the machine that nodejoin runs on, not about a node"},
+}
