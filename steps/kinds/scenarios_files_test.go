@@ -1,0 +1,68 @@
+package kinds_test
+
+import (
+	"testing"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
+	"nodejoin/steps/stepstest"
+)
+
+// fileScenarios are those of files, programs and archives.
+func fileScenarios(art stepstest.Memory) []scenario {
+	binary := func(url string) steps.Spec {
+		return stepstest.Spec("binary", "exe",
+			&kinds.Binary{Source: steps.Source{URL: url, SHA256: stepstest.Hex256(art[url])}, Path: `C:\k\worker.exe`,
+				Services: []string{"worker"}})
+	}
+	binary512 := func(url string) steps.Spec {
+		return stepstest.Spec("binary", "exe",
+			&kinds.Binary{Source: steps.Source{URL: url, SHA512: stepstest.Hex512(art[url])}, Path: `C:\k\tool.exe`})
+	}
+
+	return []scenario{
+		{name: "directory",
+			list: []steps.Spec{stepstest.Spec("directory", "d", &kinds.Directory{Path: `C:\a\b`, Access: host.AccessPrivate})}},
+		{name: "file fresh", list: []steps.Spec{containerdConfig("x")}, verify: holds(`C:\c\config.toml`, "x")},
+		{name: "file drifted", before: []steps.Spec{containerdConfig("x")}, drift: func(t *testing.T, h host.Host) {
+			stepstest.Put(t, h, `C:\c\config.toml`, "edited")
+		},
+			list: []steps.Spec{containerdConfig("x")}, verify: holds(`C:\c\config.toml`, "x")},
+		{name: "file made private", before: []steps.Spec{containerdConfig("x")},
+			list: []steps.Spec{stepstest.Spec("file", "config", &kinds.File{Path: `C:\c\config.toml`, Content: "x",
+				Access: host.AccessPrivate, Sensitive: true})}},
+		{name: "empty file", list: []steps.Spec{containerdConfig("")}},
+		{name: "file removed", before: []steps.Spec{containerdConfig("x")},
+			list: []steps.Spec{stepstest.Spec("file", "config", &kinds.File{Path: `C:\c\config.toml`, Absent: true})}},
+		{name: "linux program", os: "linux",
+			list: []steps.Spec{stepstest.Spec("file", "f", &kinds.File{Path: "/opt/x.sh", Content: "#!",
+				Access: host.AccessProgram})}},
+		{name: "linux access drifted", os: "linux",
+			before: []steps.Spec{stepstest.Spec("file", "f", &kinds.File{Path: "/opt/x", Content: "#!"})},
+			drift: func(t *testing.T, h host.Host) {
+				stepstest.Must(t, h.SetAccess(t.Context(), "/opt/x", host.AccessPrivate))
+			},
+			list: []steps.Spec{stepstest.Spec("file", "f", &kinds.File{Path: "/opt/x", Content: "#!"})}},
+		{name: "binary fresh", list: []steps.Spec{binary("http://m/one")},
+			verify: holds(`C:\k\worker.exe`, "program one")},
+		{name: "binary by sha512", list: []steps.Spec{binary512("http://m/one")}},
+		{name: "binary by sha512 replaced", before: []steps.Spec{binary512("http://m/one")},
+			list:   []steps.Spec{binary512("http://m/two")},
+			verify: holds(`C:\k\tool.exe`, "program two")},
+		{name: "running binary replaced",
+			before: []steps.Spec{binary("http://m/one"),
+				stepstest.Spec("service", "worker", stepstest.Service("worker", `C:\k\worker.exe`))},
+			list: []steps.Spec{binary("http://m/two"),
+				stepstest.Spec("service", "worker", stepstest.Service("worker", `C:\k\worker.exe`))},
+			verify: runs("worker")},
+		{name: "archive fresh", list: []steps.Spec{containerdArchive(art, "http://m/1.tgz")},
+			verify: holds(`C:\c\containerd.exe`, "c1")},
+		{name: "archive drifted", before: []steps.Spec{containerdArchive(art, "http://m/1.tgz")},
+			drift: func(t *testing.T, h host.Host) {
+				stepstest.Must(t, h.Remove(t.Context(), `C:\c\ctr.exe`))
+				stepstest.Put(t, h, `C:\c\containerd.exe`, "x")
+			},
+			list: []steps.Spec{containerdArchive(art, "http://m/1.tgz")}, verify: holds(`C:\c\containerd.exe`, "c1")},
+	}
+}
