@@ -20,6 +20,12 @@ type Finding struct {
 	Waived   bool     `json:"waived,omitempty"` // the plan waives it
 }
 
+// NotChecked is the finding of a check that failed with err.
+func (f Finding) NotChecked(err error, remedy string) Finding {
+	f.Unasked, f.Observed, f.Remedy = true, "could not be checked: "+err.Error(), remedy
+	return f
+}
+
 // Findable is a possible finding.
 type Findable struct {
 	ID       string

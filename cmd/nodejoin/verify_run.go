@@ -11,6 +11,7 @@ import (
 
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
+	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/verify"
@@ -68,6 +69,7 @@ func (t *verifyEvents) Done(r verify.Result) {
 	case verify.Pass:
 		t.display.Emit(event.StepDone{Host: r.Node, Step: r.Flow, Result: "unchanged", Action: "wait", Duration: r.Took})
 	case verify.Fail:
-		t.display.Emit(event.StepDone{Host: r.Node, Step: r.Flow, Result: "failed", Duration: r.Took, Summary: r.Detail})
+		t.display.Emit(steps.Done(event.StepDone{Host: r.Node, Step: r.Flow, Duration: r.Took},
+			&steps.Error{Code: steps.CodeFailed, Summary: r.Detail}))
 	}
 }

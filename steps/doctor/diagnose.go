@@ -110,6 +110,9 @@ type plannedStep struct {
 	refs []string // to facts and outputs of other steps
 }
 
+// checkAgain is the remedy for a check that failed.
+const checkAgain = "fix what prevented the check, and check again"
+
 // Diagnose finds the symptoms of a machine that has joined. It changes nothing.
 func Diagnose(ctx context.Context, r host.Reader, e *steps.Env, req DiagnoseRequest) (DiagnoseReply, error) {
 	ex := &diagnosis{r: r, e: e, c: req.Cluster, podCIDR: req.PodCIDR}
@@ -148,9 +151,7 @@ func Diagnose(ctx context.Context, r host.Reader, e *steps.Env, req DiagnoseRequ
 			reply.Symptoms = append(reply.Symptoms, Symptom{f, g.fix, g.restart})
 		}
 		if err != nil {
-			f := base
-			f.Unasked, f.Observed, f.Remedy = true, "could not be checked:  "+err.Error(),
-				"fix what prevented the check, and check again"
+			f := base.NotChecked(err, checkAgain)
 			if f.Severity == steps.SeverityError {
 				f.Severity = steps.SeverityWarning
 			}
@@ -158,10 +159,8 @@ func Diagnose(ctx context.Context, r host.Reader, e *steps.Env, req DiagnoseRequ
 		}
 	}
 	if reply.Pause, reply.PauseFix, err = ex.pause(ctx); err != nil {
-		reply.Symptoms = append(reply.Symptoms,
-			Symptom{Finding: steps.Finding{ID: PauseImageSymptom, Severity: steps.SeverityWarning, Unasked: true,
-				Observed: "could not be checked:  " + err.Error(), Why: pauseWhy,
-				Remedy: "fix what prevented the check, and check again"}})
+		f := steps.Finding{ID: PauseImageSymptom, Severity: steps.SeverityWarning, Why: pauseWhy}
+		reply.Symptoms = append(reply.Symptoms, Symptom{Finding: f.NotChecked(err, checkAgain)})
 	}
 	return reply, nil
 }

@@ -57,17 +57,11 @@ func TestLeaveMadeInKernel(t *testing.T) {
 	if reply.Err != nil {
 		t.Fatal(reply.Failed, reply.Err)
 	}
-	stays := map[string]string{}
-	for _, i := range reply.Items {
-		if i.Left != "" {
-			stays[i.Key.String()] = i.Left
-		}
-	}
 	if d := cmp.Diff(map[string]string{"interface:eth0": "it was there before nodejoin",
 		"chains:CNI-":             "it was there before nodejoin: ipv4/nat/CNI-THEIRS",
 		"filter_table:kube-proxy": "it was there before nodejoin: inet/kube-proxy",
 		"routes:10.244.0.0/16":    "it was there before nodejoin: 10.244.5.0/24 via 192.0.2.9 dev eth0",
-		"netns:cni-":              "it was there before nodejoin: cni-theirs"}, stays); d != "" {
+		"netns:cni-":              "it was there before nodejoin: cni-theirs"}, leftBy(reply)); d != "" {
 		t.Error(d)
 	}
 	_, err = x.Forget(t.Context(), executor.LeaveRequest{Node: "lin-1"})
@@ -88,7 +82,7 @@ func TestLeaveNetworkNamespaces(t *testing.T) {
 		case name == "cni-1":
 			stepstest.Must(t, err)
 		case err == nil || !strings.Contains(err.Error(),
-			"directory:/run/netns is left: it holds what is not nodejoin's: admin"):
+			"directory:/run/netns:it holds what is not nodejoin's: admin"):
 			t.Error(err)
 		}
 		if _, err := m.Stat(t.Context(), "/run/netns/cni-0"); !errors.Is(err, fs.ErrNotExist) {

@@ -165,16 +165,25 @@ func left(t *testing.T, h host.Host) error {
 	if reply.Err != nil {
 		return fmt.Errorf("%s: %w", reply.Failed, reply.Err)
 	}
-	for _, i := range reply.Items {
-		if i.Left != "" {
-			return fmt.Errorf("%s is left: %s", i.Key, i.Left)
-		}
+	if stays := leftBy(reply); len(stays) > 0 {
+		return fmt.Errorf("left: %v", stays)
 	}
 	rest, err := x.Forget(t.Context(), executor.LeaveRequest{Node: "win-1"})
 	if err == nil && len(rest.Left) > 0 {
 		err = fmt.Errorf("left: %v", rest.Left)
 	}
 	return err
+}
+
+// leftBy are the items that a leave left, each with its reason.
+func leftBy(reply executor.LeaveReply) map[string]string {
+	out := map[string]string{}
+	for _, i := range reply.Items {
+		if i.Left != "" {
+			out[i.Key.String()] = i.Left
+		}
+	}
+	return out
 }
 
 // joined is a machine in the scenario's last state, with the snapshot from before.
@@ -364,14 +373,8 @@ func TestLeaveMade(t *testing.T) {
 	if reply.Err != nil {
 		t.Fatal(reply.Failed, reply.Err)
 	}
-	stays := map[string]string{}
-	for _, i := range reply.Items {
-		if i.Left != "" {
-			stays[i.Key.String()] = i.Left
-		}
-	}
 	if d := cmp.Diff(map[string]string{`made:C:\old`: "it was there before nodejoin",
-		"hns_network:nat": "it was there before nodejoin"}, stays); d != "" {
+		"hns_network:nat": "it was there before nodejoin"}, leftBy(reply)); d != "" {
 		t.Error(d)
 	}
 	_, err = x.Forget(t.Context(), executor.LeaveRequest{Node: "win-1"})
@@ -402,16 +405,10 @@ func TestLeaveKeepsWhatIsNotOurs(t *testing.T) {
 	if reply.Err != nil {
 		t.Fatal(reply.Failed, reply.Err)
 	}
-	stays := ""
-	for _, i := range reply.Items {
-		if i.Left != "" {
-			stays += i.Key.String() + ": " + i.Left + "\n"
-		}
-	}
-	want := "service:w: its description no longer says that nodejoin manages it, so it may be somebody " +
-		"else's\ndirectory:C:\\k: it holds what is not nodejoin's: theirs.txt\n"
-	if stays != want {
-		t.Errorf("stays:\n%s, want\n%s", stays, want)
+	if d := cmp.Diff(map[string]string{
+		"service:w":      "its description no longer says that nodejoin manages it, so it may be somebody else's",
+		`directory:C:\k`: "it holds what is not nodejoin's: theirs.txt"}, leftBy(reply)); d != "" {
+		t.Error(d)
 	}
 	if _, err := m.Service(ctx, "w"); err != nil {
 		t.Error(err)

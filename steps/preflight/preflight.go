@@ -111,9 +111,8 @@ func (q *Preflight) Check(ctx context.Context, r host.Reader, e *steps.Env) (ste
 			c.Findings = append(c.Findings, f)
 		}
 		if err != nil {
-			f := base
-			f.Unasked, f.Observed = true, "could not be checked: "+err.Error()
-			f.Remedy = fmt.Sprintf("fix what prevented the check, or check it yourself and say waive = [%q]", check.id)
+			f := base.NotChecked(err,
+				fmt.Sprintf("fix what prevented the check, or check it yourself and say waive = [%q]", check.id))
 			if errors.Is(err, host.ErrUnsupported) && f.Severity == steps.SeverityError {
 				f.Severity = steps.SeverityWarning // the machine cannot answer, now or later
 			}

@@ -203,21 +203,38 @@ func verifyCount(n int64) error {
 	return nil
 }
 
-func verifyRollback(_ executor.RollbackRequest, r executor.RollbackReply) error {
-	if r.Failed != "" && r.Err == nil {
-		return fmt.Errorf("a failed part %q without an error", r.Failed)
+// verifyFailure checks what a reply says of the part that ended a run, "" for none.
+func verifyFailure(failed string, err *steps.Error) error {
+	if failed != "" && err == nil {
+		return fmt.Errorf("a failed part %q without an error", failed)
 	}
-	if err := VerifyError(r.Err); err != nil {
+	return VerifyError(err)
+}
+
+// verifyItem checks the key and the error of an item of the record, which a reply names once.
+func verifyItem(seen map[record.Key]bool, key record.Key, e *steps.Error) error {
+	switch {
+	case !knownPrefix(key.Prefix):
+		return fmt.Errorf("an item %q of no known sort", key)
+	case seen[key]:
+		return fmt.Errorf("the item %q twice", key)
+	}
+	seen[key] = true
+	if err := VerifyError(e); err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
+}
+
+func verifyRollback(_ executor.RollbackRequest, r executor.RollbackReply) error {
+	if err := verifyFailure(r.Failed, r.Err); err != nil {
 		return err
 	}
 	return verifyCount(r.Mutations)
 }
 
 func verifyRemove(_ executor.RemoveRequest, r executor.RemoveReply) error {
-	if r.Failed != "" && r.Err == nil {
-		return fmt.Errorf("a failed part %q without an error", r.Failed)
-	}
-	if err := VerifyError(r.Err); err != nil {
+	if err := verifyFailure(r.Failed, r.Err); err != nil {
 		return err
 	}
 	if err := verifyRemovals(r.Removed); err != nil {
@@ -232,21 +249,13 @@ func verifyRemove(_ executor.RemoveRequest, r executor.RemoveReply) error {
 func verifyRemovals(items []executor.Removal) error {
 	seen := map[record.Key]bool{}
 	for _, item := range items {
-		name := item.Key.String()
-		if !knownPrefix(item.Key.Prefix) {
-			return fmt.Errorf("an item %q of no known sort", name)
-		}
-		if seen[item.Key] {
-			return fmt.Errorf("the item %q twice", name)
-		}
-		seen[item.Key] = true
-		if err := VerifyError(item.Err); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		if err := verifyItem(seen, item.Key, item.Err); err != nil {
+			return err
 		}
 		switch a := item.Change.Action; a {
 		case steps.ActionNone, steps.ActionRemove, steps.ActionForget:
 		default:
-			return fmt.Errorf("%s: a removal with the action %q", name, a)
+			return fmt.Errorf("%s: a removal with the action %q", item.Key, a)
 		}
 	}
 	return nil
@@ -256,27 +265,19 @@ func verifyLeave(_ executor.LeaveRequest, r executor.LeaveReply) error {
 	if err := verifyFacts(r.Facts); err != nil {
 		return err
 	}
-	if (r.Failed == "") != (r.Err == nil) {
-		return fmt.Errorf("a failed part %q with the error %q", r.Failed, fmt.Sprint(r.Err))
+	if r.Failed == "" && r.Err != nil {
+		return fmt.Errorf("the error %q of no part", r.Err)
 	}
-	if err := VerifyError(r.Err); err != nil {
+	if err := verifyFailure(r.Failed, r.Err); err != nil {
 		return err
 	}
 	seen := map[record.Key]bool{}
 	for _, item := range r.Items {
-		name := item.Key.String()
-		if !knownPrefix(item.Key.Prefix) {
-			return fmt.Errorf("an item %q of no known sort", name)
-		}
-		if seen[item.Key] {
-			return fmt.Errorf("the item %q twice", name)
-		}
-		seen[item.Key] = true
-		if err := VerifyError(item.Err); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		if err := verifyItem(seen, item.Key, item.Err); err != nil {
+			return err
 		}
 		if err := verifyChange(item.Change); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", item.Key, err)
 		}
 	}
 	return verifyCount(r.Mutations)
