@@ -4,48 +4,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zclconf/go-cty/cty"
+	"github.com/hashicorp/hcl/v2"
 
 	"nodejoin/plan/block"
 	"nodejoin/plan/eval"
 	"nodejoin/plan/rule"
-	"nodejoin/steps"
-	"nodejoin/steps/kinds"
 )
-
-// compiler is the state of one Compile.
-type compiler struct {
-	opt Options
-	dir string // of the plan
-	*block.Plan
-	used map[string]bool // "var.x", "local.x", "profile.x", "artifact.x"
-
-	agents  map[string]agent
-	objects *rule.Objects
-
-	// What is the same for many nodes, or many times for one.
-	shapes map[string]*shape
-	orders map[string][]int // of steps, see orderOf
-	shared map[sharedSteps][]*block.Step
-
-	// Room that each node uses again.
-	index     map[string]int
-	extra     int // the most steps that step blocks gave one
-	unordered []steps.Spec
-	orderKey  []byte
-}
-
-type agent struct {
-	source steps.Source
-	err    error
-}
-
-func newCompiler(p *Plan) *compiler {
-	d := &block.Plan{Scope: eval.NewScope(p.files, p.opt.Env), Written: p.blocks, Lost: p.lost}
-	return &compiler{Plan: d, opt: p.opt, dir: p.files.Dir, used: map[string]bool{},
-		agents: map[string]agent{}, objects: rule.NewObjects(), shapes: map[string]*shape{}, orders: map[string][]int{},
-		shared: map[sharedSteps][]*block.Step{}, index: map[string]int{}}
-}
 
 // run goes through the blocks in the order in which they can depend on each other.
 func (c *compiler) run(alone bool) *Compiled {
@@ -95,39 +59,25 @@ func (c *compiler) run(alone bool) *Compiled {
 	return out
 }
 
-// Values of self that only the machine knows.
-var (
-	laterIP       = eval.LaterString("fact.management_ip")
-	laterHostname = eval.LaterString("fact.hostname")
-	laterBuild    = eval.LaterString("fact.build")
-	laterDataDir  = eval.LaterString("fact.data_dir")
-)
-
-// self is the object that step blocks see of their node.
-func (c *compiler) self(m *block.Machine, specs []steps.Spec) cty.Value {
-	ip := laterIP
-	if m.IP != "" {
-		ip = cty.StringVal(m.IP)
+// Compile evaluates the plan and expands every node into its ordered steps. The
+// result is nil when there are errors. After a Load with errors it does nothing.
+// It may be called more than once, each time reading again what the plan reads.
+func (p *Plan) Compile() (*Compiled, hcl.Diagnostics) {
+	if p.broken {
+		return nil, nil
 	}
-	self := map[string]cty.Value{
-		"name": cty.StringVal(m.Name), "os": cty.StringVal(m.OS), "arch": cty.StringVal(m.Arch),
-		"management_ip": ip, "hostname": laterHostname, "build": laterBuild,
-		"data_dir": laterDataDir, "vars": m.Vars,
+	limits := p.opt.Limits
+	if limits == (Limits{}) {
+		limits = DefaultLimits
 	}
-	if name := m.RecipeSettings.HostName(); name != "" {
-		self["hostname"] = cty.StringVal(name)
-	}
-	if m.DataDir != "" {
-		self["data_dir"] = cty.StringVal(m.DataDir)
-	}
-	// The gate on the Node's registration gives its pod CIDR.
-	for _, s := range specs {
-		if slices.Contains(kinds.Of(s).Outputs, kinds.PodCIDR) && c.Cluster != nil && c.Cluster.Base.Network.Kind != "none" {
-			self["pod_cidr"] = eval.LaterString(s.ID + "." + kinds.PodCIDR)
+	c := newCompiler(p)
+	return limits.within(&c.At, func() (*Compiled, hcl.Diagnostics) {
+		c.Extend(p.early.List)
+		out := c.run(p.alone)
+		list := c.Sorted()
+		if list.HasErrors() {
+			return nil, list
 		}
-	}
-	if c.Cluster != nil && len(specs) == 0 {
-		self["pod_cidr"] = cty.DynamicVal // why there is no recipe was reported
-	}
-	return cty.ObjectVal(self)
+		return out, list
+	})
 }

@@ -5,14 +5,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
 	"nodejoin/plan/block"
 	"nodejoin/plan/eval"
 	"nodejoin/plan/graph"
 	"nodejoin/plan/recipe"
 	"nodejoin/plan/rule"
 	"nodejoin/steps"
-
-	"github.com/hashicorp/hcl/v2"
+	"nodejoin/steps/kinds"
 )
 
 // expansion turns one node into ordered steps: first those of its recipe, then those of step
@@ -231,4 +233,41 @@ func (c *compiler) idle(blocks []*block.StepBlock) {
 				"Node %q joins no cluster and has no step. Add a cluster block, or a step block for it.", m.Name)
 		}
 	}
+}
+
+// Values of self that only the machine knows.
+var (
+	laterIP       = eval.LaterString("fact.management_ip")
+	laterHostname = eval.LaterString("fact.hostname")
+	laterBuild    = eval.LaterString("fact.build")
+	laterDataDir  = eval.LaterString("fact.data_dir")
+)
+
+// self is the object that step blocks see of their node.
+func (c *compiler) self(m *block.Machine, specs []steps.Spec) cty.Value {
+	ip := laterIP
+	if m.IP != "" {
+		ip = cty.StringVal(m.IP)
+	}
+	self := map[string]cty.Value{
+		"name": cty.StringVal(m.Name), "os": cty.StringVal(m.OS), "arch": cty.StringVal(m.Arch),
+		"management_ip": ip, "hostname": laterHostname, "build": laterBuild,
+		"data_dir": laterDataDir, "vars": m.Vars,
+	}
+	if name := m.RecipeSettings.HostName(); name != "" {
+		self["hostname"] = cty.StringVal(name)
+	}
+	if m.DataDir != "" {
+		self["data_dir"] = cty.StringVal(m.DataDir)
+	}
+	// The gate on the Node's registration gives its pod CIDR.
+	for _, s := range specs {
+		if slices.Contains(kinds.Of(s).Outputs, kinds.PodCIDR) && c.Cluster != nil && c.Cluster.Base.Network.Kind != "none" {
+			self["pod_cidr"] = eval.LaterString(s.ID + "." + kinds.PodCIDR)
+		}
+	}
+	if c.Cluster != nil && len(specs) == 0 {
+		self["pod_cidr"] = cty.DynamicVal // why there is no recipe was reported
+	}
+	return cty.ObjectVal(self)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclparse"
 	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/block"
@@ -179,4 +180,15 @@ func (p *Plan) duplicates(d *eval.Diags) {
 		}
 		p.blocks[spec.Name] = kept
 	}
+}
+
+// Load reads a plan: one file, or every *.join.hcl of a directory. Its diagnostics are those
+// that prevent compiling: text that is not HCL, a plan for another version of nodejoin. The
+// Plan is never nil, so that its Files can show them. Everything else is found by Compile.
+func Load(path string, opt Options) (*Plan, hcl.Diagnostics) {
+	p := &Plan{opt: opt, files: &source.Files{Parser: hclparse.NewParser(), Relative: map[string]string{}},
+		blocks: map[string][]*hcl.Block{}, early: eval.NewDiags(), lost: map[string]bool{}}
+	d := eval.NewDiags()
+	p.load(path, d)
+	return p, d.Sorted()
 }

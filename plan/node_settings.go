@@ -18,17 +18,6 @@ import (
 	"nodejoin/steps/preflight"
 )
 
-// settings converts the blocks of settings of a machine, which the rules have accepted, into
-// the recipe's input. A block of a profile may still have values that were reported; they are
-// left out.
-type settings struct {
-	recipe.Settings
-	m       *block.Machine
-	cluster *block.ClusterBlocks   // nil = none
-	place   func(hcl.Range) string // as steps have it
-	at      map[string]hcl.Range   // where the setting stands that a step comes from
-}
-
 // machineSettings sets the recipe's input for the machine itself.
 func (c *compiler) machineSettings(m *block.Machine) {
 	w := &settings{m: m, cluster: c.Cluster, place: c.Files.Place, at: map[string]hcl.Range{}}
@@ -56,15 +45,6 @@ func (c *compiler) machineSettings(m *block.Machine) {
 		}
 	}
 	m.RecipeSettings, m.SettingAt = w.Settings, w.at
-}
-
-// add adds steps that an argument asks for.
-func (w *settings) add(at hcl.Range, list ...recipe.Setting) {
-	for _, s := range list {
-		s.Source = w.place(at)
-		w.Steps = append(w.Steps, s)
-		w.at[s.ID] = at
-	}
 }
 
 func (w *settings) file(name string, b block.SettingBlock) {
@@ -110,13 +90,6 @@ func (w *settings) firewall(b block.SettingBlock) {
 		w.open(recipe.FirewallRule{Name: name, Protocol: cmp.Or(r.Text("protocol"), "tcp"), Ports: r.Text("ports"),
 			Remote: r.Texts("remote"), Keep: b.Keep() || r.Keep()}, r.At)
 	}
-}
-
-// open adds a rule of the firewall.
-func (w *settings) open(r recipe.FirewallRule, at hcl.Range) {
-	r.Ports, r.Source = strings.ReplaceAll(r.Ports, " ", ""), w.place(at)
-	w.Firewall.Rules = append(w.Firewall.Rules, r)
-	w.at[recipe.FirewallID(r.Name)] = at
 }
 
 func (w *settings) services(b block.SettingBlock) {

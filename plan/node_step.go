@@ -23,12 +23,6 @@ func (c *compiler) judge(b *block.StepBlock) {
 	c.stepArgs(b, &block.Machine{}, cty.ObjectVal(self))
 }
 
-// sharedSteps is a step block that makes the same steps on all nodes of a system.
-type sharedSteps struct {
-	block *block.StepBlock
-	os    string
-}
-
 // stepsOf returns the steps that a step block makes on a node: one, or with for_each one for
 // each element. ok is false when something was wrong, which was reported. Callers must not
 // change the steps.

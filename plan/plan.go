@@ -2,7 +2,6 @@ package plan
 
 import (
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclparse"
 
 	"nodejoin/plan/eval"
 	"nodejoin/plan/source"
@@ -55,39 +54,5 @@ type Plan struct {
 	broken bool
 }
 
-// Load reads a plan: one file, or every *.join.hcl of a directory. Its diagnostics are those
-// that prevent compiling: text that is not HCL, a plan for another version of nodejoin. The
-// Plan is never nil, so that its Files can show them. Everything else is found by Compile.
-func Load(path string, opt Options) (*Plan, hcl.Diagnostics) {
-	p := &Plan{opt: opt, files: &source.Files{Parser: hclparse.NewParser(), Relative: map[string]string{}},
-		blocks: map[string][]*hcl.Block{}, early: eval.NewDiags(), lost: map[string]bool{}}
-	d := eval.NewDiags()
-	p.load(path, d)
-	return p, d.Sorted()
-}
-
 // Files are the sources that diagnostics of this plan point into, by file name.
 func (p *Plan) Files() map[string]*hcl.File { return p.files.Parser.Files() }
-
-// Compile evaluates the plan and expands every node into its ordered steps. The
-// result is nil when there are errors. After a Load with errors it does nothing.
-// It may be called more than once, each time reading again what the plan reads.
-func (p *Plan) Compile() (*Compiled, hcl.Diagnostics) {
-	if p.broken {
-		return nil, nil
-	}
-	limits := p.opt.Limits
-	if limits == (Limits{}) {
-		limits = DefaultLimits
-	}
-	c := newCompiler(p)
-	return limits.within(&c.At, func() (*Compiled, hcl.Diagnostics) {
-		c.Extend(p.early.List)
-		out := c.run(p.alone)
-		list := c.Sorted()
-		if list.HasErrors() {
-			return nil, list
-		}
-		return out, list
-	})
-}

@@ -11,14 +11,6 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// shape is the recipe of machines that differ in name and address only, with what
-// is the same for all of them. Nodes of one block mostly have one.
-type shape struct {
-	*recipe.Shape
-	made  rule.Made     // by its steps
-	ports []recipe.Port // of its programs
-}
-
 // recipe returns the steps that make the machine a node of the cluster, and their shape; none,
 // reported, if it cannot be one.
 func (c *compiler) recipe(m *block.Machine, spare int) ([]steps.Spec, *shape) {

@@ -116,3 +116,9 @@ func notHex(s string) string {
 	}
 	return " and not all are hex digits"
 }
+
+// mirror is the mirror block.
+type mirror struct {
+	Path  string // absolute; "" = what is wrong with it was reported
+	Range hcl.Range
+}

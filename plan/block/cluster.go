@@ -9,28 +9,7 @@ import (
 
 	"nodejoin/plan/compat"
 	"nodejoin/plan/eval"
-	"nodejoin/plan/recipe"
 )
-
-// ClusterBlocks is the cluster block with the blocks that say what its nodes run.
-type ClusterBlocks struct {
-	*eval.Section
-	Cluster
-	complete     bool // nothing of it was wrong, so that nodes can be expanded
-	RuntimeBlock *Runtime
-	NetworkBlock *network
-	Base         recipe.Input
-	Pods         netip.Prefix // of IPv4
-	Services     netip.Prefix
-	// Pods6 and services6 are those of IPv6 of a cluster with both families.
-	Pods6, services6 netip.Prefix
-	PodsAt           hcl.Range // where pods is given, or the block
-	// NodeMask is the length of the prefix of one node's pod network.
-	NodeMask      int
-	NodeMaskGiven bool
-	JoinFile      *joinFile // of join "kubeconfig"
-	Manifests     []Manifest
-}
 
 // Defaults of the addresses, as kubeadm and the upstream guides have them.
 const (
@@ -162,24 +141,4 @@ func dnsAddress(s *eval.Section, k *ClusterBlocks) {
 			"The DNS service's address %s must lie in the services' network %s, or no pod can resolve a name.", ip, k.Services)
 	}
 	k.Base.DNSIP = text
-}
-
-// version is a version argument without a leading "v"; "" when it is wrong.
-func version(s *eval.Section, name string) string {
-	text := s.Str(name)
-	if text == "" {
-		return ""
-	}
-	v, err := compat.Parse(text)
-	if err != nil {
-		s.Fail(name, "invalid version", "%s. Write all three numbers, for example \"1.36.3\".", err)
-		return ""
-	}
-	return v.String()
-}
-
-// Whole reports whether nothing of the cluster and of what its nodes run is wrong, so that
-// nodes can be expanded.
-func (k *ClusterBlocks) Whole() bool {
-	return k.complete && k.OK && k.RuntimeBlock.OK && k.NetworkBlock.OK
 }

@@ -23,12 +23,6 @@ type Plan struct {
 	Secrets   *[]string // see adminSecrets
 }
 
-// mirror is the mirror block.
-type mirror struct {
-	Path  string // absolute; "" = what is wrong with it was reported
-	Range hcl.Range
-}
-
 // Decode reads the blocks of a plan, in the order in which they can depend on each other.
 func Decode(p *Plan, in eval.Inputs) {
 	for _, b := range p.Written["nodejoin"] {
@@ -46,10 +40,10 @@ func Decode(p *Plan, in eval.Inputs) {
 		k = decodeCluster(p.Scope, b)
 	}
 	for _, b := range p.Written["runtime"] {
-		runtimes = append(runtimes, decodeRuntime(p.Scope, b))
+		runtimes = append(runtimes, decodeRuntime(p.Scope, Root("runtime"), b))
 	}
 	for _, b := range p.Written["network"] {
-		networks = append(networks, decodeNetwork(p.Scope, b))
+		networks = append(networks, decodeNetwork(p.Scope, Root("network"), b))
 	}
 	p.Cluster = k
 	if k != nil {

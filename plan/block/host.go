@@ -15,17 +15,6 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// hostSetting is an argument of the host block.
-type hostSetting struct {
-	Attr eval.Attr
-	// judge reports what is wrong with the value; nil = every value is valid.
-	judge func(j *settingJudge, name string)
-	// Anywhere: it is for Linux too.
-	Anywhere bool
-	// Usual is the value that "defaults" gives, where the argument is not given; cty.NilVal = none.
-	Usual cty.Value
-}
-
 // hostSettings are the arguments of the host block. A setting that is not given is left as the
 // machine has it, or with "defaults" is set as the projects that run many Windows nodes set it:
 // the ports, updates and names of SMB shares as kubernetes-sigs/image-builder (ansible/windows,
@@ -160,19 +149,5 @@ func (j *settingJudge) authorities(name string) {
 func (j *settingJudge) hostName(name string) {
 	if why := host.HostNameFault(j.Str(name)); why != "" && j.Str(name) != "" {
 		j.Fail(name, "invalid host name", "%q cannot be the name of a machine: it %s.", j.Str(name), why)
-	}
-}
-
-func (j *settingJudge) oneOf(name string, words []string) {
-	if v := j.Str(name); v != "" && !slices.Contains(words, v) {
-		j.Fail(name, "unknown value", "%q is not a value of %q. Use %s.%s", v, name, eval.OneOf(words),
-			eval.DidYouMean(v, words))
-	}
-}
-
-// onlyTrue reports a false argument: it can turn something on, but not off.
-func (j *settingJudge) onlyTrue(name string) {
-	if !j.Bool(name) {
-		j.Fail(name, "argument without effect", "%s = false leaves the machine as it is. Remove it.", name)
 	}
 }

@@ -36,7 +36,7 @@ func decodeJoin(s *eval.Section, k *ClusterBlocks) {
 	in := &k.Base
 	in.Join = recipe.Join{Kind: "bootstrap_token", TTL: defaultTokenTTL}
 	for _, b := range s.Blocks.OfType("join") {
-		spec := s.Scope.Kind(Root("cluster").Child("join"), b)
+		spec := s.Scope.Kind(s.Spec.Child("join"), b)
 		if spec == nil {
 			continue
 		}

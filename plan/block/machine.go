@@ -52,41 +52,9 @@ type Machine struct {
 // The place of the node block remains.
 func (m *Machine) Forget() { m.Section, m.Conn, m.Said = nil, nil, nil }
 
-var taintEffects = []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}
-
-// sameTaint returns the index of the taint with the same key and effect, of which a Node has
-// one; -1 without one.
-func sameTaint(list []kube.Taint, t kube.Taint) int {
-	return slices.IndexFunc(list, func(o kube.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect })
-}
-
-var (
-	labelName  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
-	dnsName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
-	stepNameRE = regexp.MustCompile(`^[a-z0-9_]+$`)
-)
-
 // longestNodeName is the longest value of a label, since the kubelet makes a label of the name
 // (kubernetes pkg/kubelet/kubelet_node_status.go, initialNode). The API would take 253.
 const longestNodeName = 63
-
-// badLabel says why key=value is not a Kubernetes label; "" if it is one (apimachinery
-// pkg/util/validation: IsQualifiedName, IsValidLabelValue).
-func badLabel(key, value string) string {
-	prefix, name, slash := strings.Cut(key, "/")
-	if !slash {
-		name = key
-	} else if len(prefix) > 253 || !dnsName.MatchString(prefix) {
-		return "the part before the slash must be a DNS name in lower case"
-	}
-	if !labelName.MatchString(name) {
-		return "a name has 1 to 63 letters, digits, '-', '_' and '.', and begins and ends with a letter or digit"
-	}
-	if value != "" && !labelName.MatchString(value) {
-		return "a value has at most 63 letters, digits, '-', '_' and '.', and begins and ends with a letter or digit"
-	}
-	return ""
-}
 
 // decodeNodes makes one machine of a node block, or with for_each or count several.
 func decodeNodes(sc *eval.Scope, b *hcl.Block, profiles map[string]*profile, version string) []*Machine {

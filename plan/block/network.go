@@ -45,9 +45,10 @@ type network struct {
 	recipe.Network
 }
 
-// decodeNetwork reads a network block; nil when there is no such network, which was reported.
-func decodeNetwork(sc *eval.Scope, b *hcl.Block) *network {
-	spec := sc.Kind(Root("network"), b)
+// decodeNetwork reads a network block; root is the spec of all of them. nil when there is no such
+// network, which was reported.
+func decodeNetwork(sc *eval.Scope, root *eval.Spec, b *hcl.Block) *network {
+	spec := sc.Kind(root, b)
 	if spec == nil {
 		return nil
 	}

@@ -166,7 +166,7 @@ func machineArgs(s *eval.Section, ctx *hcl.EvalContext, version string) *profile
 		}
 		p.taints = append(p.taints, taint)
 	}
-	labelKeys(s, p, version)
+	labelKeys(s, p.labels, p.taints, version)
 	if p.build != "" && !compat.ValidBuild(p.build) && s.Spec.Name == "profile" {
 		s.Fail("build", "invalid build", "%q is not a Windows build. Write it as 10.0.20348.", p.build)
 	}

@@ -54,9 +54,10 @@ type Runtime struct {
 	recipe.Runtime
 }
 
-// decodeRuntime reads a runtime block; nil when there is no such runtime, which was reported.
-func decodeRuntime(sc *eval.Scope, b *hcl.Block) *Runtime {
-	spec := sc.Kind(Root("runtime"), b)
+// decodeRuntime reads a runtime block; root is the spec of all of them. nil when there is no such
+// runtime, which was reported.
+func decodeRuntime(sc *eval.Scope, root *eval.Spec, b *hcl.Block) *Runtime {
+	spec := sc.Kind(root, b)
 	if spec == nil {
 		return nil
 	}

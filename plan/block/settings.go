@@ -1,7 +1,6 @@
 package block
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
@@ -10,63 +9,10 @@ import (
 	"nodejoin/plan/eval"
 )
 
-// keepAttr is in the blocks whose steps make something that may outlive the block.
-var keepAttr = eval.Attr{Name: "keep", Typ: cty.Bool,
-	Doc: "what the block made stays on the machine when the plan no longer has it"}
-
 // settingSpecs are the blocks of settings of the machine itself, in a profile and in a node.
 // Each argument of the node's block overrides that of the profile's; a named block replaces the
 // whole block.
 var settingSpecs = []*eval.Spec{proxySpec, firewallSpec, hostSpec, servicesSpec, csiProxySpec, exporterSpec, fileSpec}
-
-// Setting is an evaluated argument with its place.
-type Setting struct {
-	Value  cty.Value
-	Secret bool
-	At     hcl.Range
-}
-
-// SettingBlock is one block of settings: its arguments, and the blocks inside it by name.
-type SettingBlock struct {
-	At    hcl.Range
-	Args  map[string]Setting
-	Rules map[string]SettingBlock
-}
-
-// Settings are the blocks of a machine: "proxy", "firewall", "host", and "file NAME".
-type Settings map[string]SettingBlock
-
-// over returns own laid over base.
-func (own Settings) over(base Settings) Settings {
-	if len(own) == 0 {
-		return base
-	}
-	out := maps.Clone(base)
-	if out == nil {
-		out = Settings{}
-	}
-	for key, o := range own {
-		b, both := base[key]
-		if !both || o.Rules == nil {
-			out[key] = o
-			continue
-		}
-		args, rules := maps.Clone(b.Args), maps.Clone(b.Rules)
-		maps.Copy(args, o.Args)
-		maps.Copy(rules, o.Rules)
-		out[key] = SettingBlock{At: o.At, Args: args, Rules: rules}
-	}
-	return out
-}
-
-// says returns the arguments of a section.
-func says(s *eval.Section) SettingBlock {
-	out := SettingBlock{At: s.Block.DefRange, Args: map[string]Setting{}}
-	for name, v := range s.Values {
-		out.Args[name] = Setting{v, s.Sensitive[name], s.At(name)}
-	}
-	return out
-}
 
 // settingBlocks reads the blocks of settings of a profile or node.
 func settingBlocks(s *eval.Section, ctx *hcl.EvalContext) Settings {
@@ -120,52 +66,10 @@ func settingBlocks(s *eval.Section, ctx *hcl.EvalContext) Settings {
 	return out
 }
 
-// settingName checks the label of a block, which becomes part of a step's name.
-func settingName(s *eval.Section) {
-	if len(s.Block.Labels) > 0 && (!stepNameRE.MatchString(s.Block.Labels[0]) ||
-		len(s.Block.Labels[0]) > maxStepName-10) {
-		s.FailAt(s.Block.LabelRanges[0], "invalid name", "%q cannot be the name of this block: it has lower-case "+
-			"letters, digits and '_', at most %d, since it becomes the name of a step.", s.Block.Labels[0], maxStepName-10)
-	}
-}
-
 // Keep reports whether what the block made outlives it.
 func (b SettingBlock) Keep() bool {
 	g, ok := b.Args[keepAttr.Name]
 	return ok && g.Value.True()
-}
-
-// settingJudge reads one block of settings.
-type settingJudge struct {
-	*eval.Section
-	rules map[string]SettingBlock
-}
-
-// Text returns an argument; "" if it is not given.
-func (b SettingBlock) Text(name string) string {
-	if g, ok := b.Args[name]; ok {
-		return g.Value.AsString()
-	}
-	return ""
-}
-
-// Texts returns a list argument.
-func (b SettingBlock) Texts(name string) []string {
-	if g, ok := b.Args[name]; ok {
-		return g.Texts()
-	}
-	return nil
-}
-
-// Texts returns the elements of a list.
-func (g Setting) Texts() []string {
-	var out []string
-	for it := g.Value.ElementIterator(); it.Next(); {
-		if _, e := it.Element(); !e.IsNull() {
-			out = append(out, e.AsString())
-		}
-	}
-	return out
 }
 
 // fileSpec is a small file of the machine.

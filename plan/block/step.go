@@ -26,9 +26,6 @@ type StepBlock struct {
 	OfNode bool
 }
 
-// maxStepName bounds the names of steps, which are on every line of output.
-const maxStepName = 100
-
 // Step is a step block evaluated for one node and one element of its for_each.
 type Step struct {
 	*eval.Section
@@ -177,7 +174,7 @@ func stepInstance(sc *eval.Scope, b *StepBlock, m *Machine, ctx *hcl.EvalContext
 	a.Out = steps.Spec{ID: id, Kind: b.Kind.Name, Source: sc.Files.Place(b.Block.DefRange),
 		Timeout: s.Duration("timeout", time.Second, 24*time.Hour, 0), Retries: int(s.Int("retries", 0, 10, 0)),
 		Keep: s.Bool("keep")}
-	a.Args = kindArgs(b, m, s, ctx)
+	a.Args = kindArgs(b.Kind, m, s, ctx)
 	a.Value = b.Kind.step(a.Args)
 	if s.OK {
 		a.Out.Title = b.Kind.title(a.Value, a.Args)

@@ -24,15 +24,15 @@ type argReader struct {
 }
 
 // kindArgs evaluates the arguments of the kind.
-func kindArgs(b *StepBlock, m *Machine, s *eval.Section, ctx *hcl.EvalContext) map[string]any {
-	r := &argReader{Section: s, kind: b.Kind, block: b.Block, m: m, args: map[string]any{}, null: map[string]hcl.Range{}}
-	for _, spec := range b.Kind.Block.Attrs {
-		if arg, mine := b.Kind.Args[spec.Name]; mine {
+func kindArgs(kind *Kind, m *Machine, s *eval.Section, ctx *hcl.EvalContext) map[string]any {
+	r := &argReader{Section: s, kind: kind, block: s.Block, m: m, args: map[string]any{}, null: map[string]hcl.Range{}}
+	for _, spec := range kind.Block.Attrs {
+		if arg, mine := kind.Args[spec.Name]; mine {
 			r.read(spec, arg, ctx)
 		}
 	}
 	r.absent = r.args["absent"] == true
-	if b.Kind.Source {
+	if kind.Source {
 		r.source()
 	}
 	r.missing()

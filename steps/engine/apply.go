@@ -166,14 +166,6 @@ func (a *hostApply) finish(ctx context.Context) {
 	}
 }
 
-func ids(specs []steps.Spec) []string {
-	var out []string
-	for _, s := range specs {
-		out = append(out, s.ID)
-	}
-	return out
-}
-
 // applyCluster runs one step on the cluster's side.
 func (h *hostRun) applyCluster(ctx context.Context, spec steps.Spec, sum *HostSummary) {
 	if spec.OnlyIf != "" && !h.pending[spec.OnlyIf] {

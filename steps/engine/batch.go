@@ -29,9 +29,6 @@ type batch struct {
 	drops    int             // in a row, without a step done in between
 }
 
-// maxDrops bounds the losses in a row without any step done in between.
-const maxDrops = 5
-
 func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostSummary) {
 	b := &batch{hostRun: h, sum: sum, specs: specs, staged: map[string]bool{}}
 	for again := true; again; {

@@ -7,29 +7,11 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"nodejoin/steps"
+	"nodejoin/steps/event"
 	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/wire"
 )
-
-func (h *hostRun) connect(ctx context.Context) error {
-	if h.conn != nil {
-		return nil
-	}
-	h.state("connecting", "")
-	c, err := h.opt.Connect(ctx, h.node)
-	if err != nil {
-		return err
-	}
-	h.conn = c
-	return nil
-}
-
-func (h *hostRun) disconnect() {
-	if h.conn != nil {
-		_ = h.conn.Close()
-		h.conn = nil
-	}
-}
 
 // dropped reports whether err says that the connection was lost.
 func dropped(err error) bool { return errors.Is(err, transport.ErrDropped) }
@@ -87,3 +69,103 @@ func ask[Req, Reply any](ctx context.Context, h *hostRun, state string, call wir
 	error) {
 	return retryDropped(ctx, h, state, func() (Reply, error) { return do(ctx, h, call, req, h.emit) })
 }
+
+// do makes a call over the host's connection, see transport.Do; its errors name the host.
+func do[Req, Reply any](
+	ctx context.Context, h *hostRun, call wire.Call[Req, Reply], req Req, emit func(event.Event),
+) (Reply, error) {
+	reply, err := transport.Do(ctx, h.conn, call, req, emit)
+	var ce *transport.ConnectError
+	if errors.As(err, &ce) && ce.Host == "" {
+		ce.Host = h.node.Name
+	}
+	return reply, err
+}
+
+// maxDrops bounds the losses in a row without any step done in between.
+const maxDrops = 5
+
+// lock locks the connected host. It waits for a run that has ended, for this run's own lost connection, and
+// for the healing after a boot; any other lock holder is an error at once.
+func (h *hostRun) lock(ctx context.Context) error {
+	reply, err := h.conn.Lock(ctx, steps.LockRequest{Holder: h.opt.Holder})
+	if err == nil && reply.By != nil && (reply.By.Run == h.opt.Holder.Run || h.gone(*reply.By)) {
+		h.state("waiting", "for the lock of a run whose connection was lost: "+reply.By.String())
+		if reply, err = h.conn.Lock(ctx, steps.LockRequest{Holder: h.opt.Holder, Wait: lostFor}); err == nil &&
+			reply.By == nil {
+			h.state("applying", "")
+		}
+	}
+	if err == nil && reply.By != nil && reply.By.Command == steps.BootCommand {
+		h.state("waiting", "for the machine to be in order after its boot: "+reply.By.String())
+		if reply, err = h.conn.Lock(ctx, steps.LockRequest{Holder: h.opt.Holder, Wait: healFor}); err == nil &&
+			reply.By == nil {
+			h.state("applying", "")
+		}
+	}
+	var ce *transport.ConnectError
+	switch {
+	case errors.As(err, &ce) && ce.Host == "":
+		ce.Host = h.node.Name
+		return ce
+	case err != nil:
+		return err
+	case reply.By != nil:
+		return steps.Locked("the machine "+h.node.Name, *reply.By)
+	case reply.Left != nil && h.report.Facts.BootTime.After(reply.Left.Since):
+		h.emit(event.Warning{Host: h.node.Name, Summary: notEnded, Detail: reply.Left.String() +
+			"; the machine has restarted since then" + goesOn})
+	case reply.Left != nil && h.firstOf(*reply.Left):
+		h.emit(event.Warning{Host: h.node.Name, Summary: notEnded, Detail: reply.Left.String() + goesOn})
+	}
+	return nil
+}
+
+// hold locks the host for this run. A connection that is lost meanwhile is made again.
+func (h *hostRun) hold(ctx context.Context) error {
+	if h.opt.Holder.Run == "" {
+		return nil
+	}
+	h.holds = true
+	err := h.connect(ctx)
+	if err == nil {
+		err = h.lock(ctx)
+	}
+	if err != nil && dropped(err) && ctx.Err() == nil {
+		err = h.reconnect(ctx, err, "applying") // it locks
+	}
+	if err != nil {
+		h.holds = false
+	}
+	return err
+}
+
+const (
+	// lostFor is how long the agent of a lost connection may still hold a machine: its own bound of silence
+	// is a minute.
+	lostFor = 90 * time.Second
+	// leaseFor is how long a Lease holds without being renewed. A difference of the
+	// clocks of two controllers that is smaller than leaseFor-renewEvery does no harm.
+	leaseFor   = 2 * time.Minute
+	renewEvery = 20 * time.Second
+	// healFor is how long the service of a machine that has just booted may hold it: its
+	// slowest gate waits for five minutes.
+	healFor = 6 * time.Minute
+	// letGoFor bounds the release at the end of a run.
+	letGoFor = 10 * time.Second
+)
+
+// Texts about a run that died.
+const (
+	notEnded = "an earlier run did not end"
+	goesOn   = "; this run continues from there"
+)
+
+// firstOf reports whether a dead run is reported for the first time: it leaves a Lease and the locks of all
+// its hosts.
+func (s *Session) firstOf(by steps.LockHolder) bool {
+	_, known := s.reported.LoadOrStore(by.Run, true)
+	return !known
+}
+
+func (s *Session) gone(by steps.LockHolder) bool { return s.opt.Gone != nil && s.opt.Gone(by) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"nodejoin/steps"
@@ -75,6 +76,13 @@ func drainError(err error) error {
 		return &steps.Error{Code: steps.CodeTimeout, Summary: "the drain was not done in time", Detail: late.Error(),
 			Remedy: "see why they stay (kubectl get pdb, kubectl describe pod), then run the same again: it " +
 				"continues from here; --drain-timeout gives it more time"}
+	}
+	return err
+}
+
+func absentIsFine(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	return err
 }

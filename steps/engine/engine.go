@@ -4,6 +4,8 @@ package engine
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"nodejoin/plan"
@@ -158,4 +160,59 @@ type HostSummary struct {
 	// Mutations counts mutating host calls; after a lost connection those that were
 	// not reported are missing.
 	Mutations int64
+}
+
+// Rollback is the result of rolling a host back after a step had failed.
+type Rollback struct {
+	// Version of the kubelet that the Node is Ready with again; "" = the machine was no
+	// node before, or its Node was not Ready.
+	Version string
+	Left    []string // what could not be restored, each with why
+	Failed  string   // where the rollback ended; "" = it is done
+	Err     error    // nil = the host works as before
+}
+
+// String is the result in a sentence.
+func (r *Rollback) String() string {
+	out := "What this run had changed on the machine was rolled back"
+	switch {
+	case r.Err != nil:
+		return fmt.Sprintf("The rollback failed as well, at %s: %s; the next apply continues from there", r.Failed,
+			steps.AsError(r.Err).Error())
+	case r.Version != "":
+		out += ": its Node is Ready again with " + r.Version
+	}
+	if len(r.Left) > 0 {
+		out += "; not restored: " + strings.Join(r.Left, "; ")
+	}
+	return out
+}
+
+// Upgrade is a change of the version of a node's Kubernetes programs.
+type Upgrade struct {
+	From string `json:"from"` // what the kubelet reports in the Node
+	To   string `json:"to"`   // what the plan wants
+	// Downgrade: To is older.
+	Downgrade bool `json:"downgrade,omitempty"`
+	// Notes say what the other version means for how the programs are run.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Interruption is what pods of a registered Node would notice of an apply.
+type Interruption struct {
+	Services []string `json:"services"`         // those of kubelet and container runtime that stop
+	Reboot   bool     `json:"reboot,omitempty"` // the machine is rebooted
+	// Evict are the pods that are drained from the Node before, as it is Ready.
+	Evict []string `json:"evict,omitempty"`
+
+	first string // id of the first step that stops one
+}
+
+func (i *Interruption) reboots() bool { return i != nil && i.Reboot }
+
+// Resume is what lets a machine finish its plan by itself after a boot.
+type Resume struct {
+	Steps   []steps.Spec // that make it so
+	Service string       // that does it
+	Log     string       // of what it did, a path on the machine
 }

@@ -1,29 +1,12 @@
 package engine
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
 
 	"nodejoin/steps"
-	"nodejoin/steps/event"
-	"nodejoin/steps/transport"
-	"nodejoin/steps/transport/wire"
 )
-
-// do makes a call over the host's connection, see transport.Do; its errors name the host.
-func do[Req, Reply any](
-	ctx context.Context, h *hostRun, call wire.Call[Req, Reply], req Req, emit func(event.Event),
-) (Reply, error) {
-	reply, err := transport.Do(ctx, h.conn, call, req, emit)
-	var ce *transport.ConnectError
-	if errors.As(err, &ce) && ce.Host == "" {
-		ce.Host = h.node.Name
-	}
-	return reply, err
-}
 
 // guarded runs f for one host. A panic ends the work on this host alone, as its error.
 func guarded(f func()) (err error) {

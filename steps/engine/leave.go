@@ -247,13 +247,6 @@ func (h leaving) run(ctx context.Context, l LeaveHost, res *LeaveResult) {
 	h.disconnect()
 }
 
-func absentIsFine(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
 // undo makes the host undo what nodejoin did. That removes networks, and with them perhaps the connection.
 func (h leaving) undo(ctx context.Context, res *LeaveResult) {
 	reply, err := ask(ctx, h.hostRun, "applying", wire.Leave, executor.LeaveRequest{Node: h.node.Name})

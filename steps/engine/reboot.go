@@ -9,9 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/executor"
+	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/wire"
@@ -39,8 +41,6 @@ func (h *hostRun) reboots() (id string, may bool) {
 	}
 	return "", false
 }
-
-func (i *Interruption) reboots() bool { return i != nil && i.Reboot }
 
 // mayReboot returns why this run may not reboot the machine now; "" = it may.
 func (h *hostRun) mayReboot(spec steps.Spec) (why string) {
@@ -290,4 +290,40 @@ func (h rebooting) checkBooted(ctx context.Context) (c steps.Change, err error) 
 		err = h.lock(ctx)
 	}
 	return c, err
+}
+
+// resume returns what finishes the plan on this process's machine, or why nothing can.
+func (s *Session) resume(n plan.Node, f host.Facts) (*Resume, error) {
+	if s.opt.Resume == nil {
+		return nil, errors.New("nodejoin runs on this machine itself")
+	}
+	return s.opt.Resume(n, f)
+}
+
+// self makes the machine that this process runs on finish the plan after its next
+// boot, and ends the host's run. The reboot itself is for RebootSelf, when nothing else
+// is left to do.
+func (h rebooting) self(ctx context.Context, why []string) {
+	sum := h.sum
+	sum.Failed, sum.Source = h.spec.ID, h.spec.Source
+	r, err := h.resume(h.node, h.report.Facts)
+	var reply executor.ApplyReply
+	if err == nil {
+		reply, err = do(ctx, h.hostRun, wire.Apply, executor.Request{Node: h.node.Name, Steps: r.Steps}, h.emit)
+	}
+	h.connMutations = reply.Mutations
+	sum.Mutations = h.lostMutations + h.connMutations
+	if err == nil && reply.Err != nil {
+		err = reply.Err
+	}
+	if err != nil {
+		sum.Err = err
+		return
+	}
+	h.goesDown = &h.spec
+	sum.GoesDown = true
+	sum.Err = &steps.Error{Code: steps.CodeReboot, Summary: "this machine is rebooted now",
+		Detail: fmt.Sprintf("%s is rebooted for %s, and nodejoin ends with it", h.node.Name, strings.Join(why, ", ")),
+		Remedy: fmt.Sprintf("wait: the service %s does the rest of the plan on this machine after the boot, once; "+
+			"what it did is in %s then, and in 'nodejoin history'", r.Service, r.Log)}
 }

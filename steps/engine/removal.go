@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 
 	"nodejoin/steps"
@@ -10,15 +9,6 @@ import (
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/transport/wire"
 )
-
-// planName is the name of the plan in the claims of a machine: that of its cluster, or the
-// name of its folder, as several plans without a cluster may be for one machine.
-func (s *Session) planName() string {
-	if s.plan.Cluster == nil {
-		return "./" + filepath.Base(s.plan.Dir) // no cluster has such a name
-	}
-	return s.plan.Cluster.Name
-}
 
 // removalStep stands in for a step where what the plan no longer names is removed before the
 // first of them.

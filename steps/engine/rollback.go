@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 	"time"
 
 	"nodejoin/plan/compat"
@@ -19,32 +18,6 @@ import (
 	"nodejoin/steps/transport"
 	"nodejoin/steps/transport/wire"
 )
-
-// Rollback is the result of rolling a host back after a step had failed.
-type Rollback struct {
-	// Version of the kubelet that the Node is Ready with again; "" = the machine was no
-	// node before, or its Node was not Ready.
-	Version string
-	Left    []string // what could not be restored, each with why
-	Failed  string   // where the rollback ended; "" = it is done
-	Err     error    // nil = the host works as before
-}
-
-// String is the result in a sentence.
-func (r *Rollback) String() string {
-	out := "What this run had changed on the machine was rolled back"
-	switch {
-	case r.Err != nil:
-		return fmt.Sprintf("The rollback failed as well, at %s: %s; the next apply continues from there", r.Failed,
-			steps.AsError(r.Err).Error())
-	case r.Version != "":
-		out += ": its Node is Ready again with " + r.Version
-	}
-	if len(r.Left) > 0 {
-		out += "; not restored: " + strings.Join(r.Left, "; ")
-	}
-	return out
-}
 
 // readyAgain bounds the wait for the Node after its kubelet has been restored; it is
 // that of the step node_ready.

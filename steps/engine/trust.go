@@ -1,12 +1,9 @@
 package engine
 
 import (
-	"net/netip"
 	"slices"
-	"strings"
 
 	"nodejoin/steps"
-	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
 )
 
@@ -37,21 +34,4 @@ func distrusting(specs []steps.Spec) []steps.Spec {
 		}
 	}
 	return out
-}
-
-// reached is the machine's address by the connection, unless it cannot be that of a machine of the cluster.
-func (h *hostRun) reached(f host.Facts) string {
-	text := h.conn.Address(f)
-	ip, err := netip.ParseAddr(text)
-	if err != nil {
-		return ""
-	}
-	if k := h.plan.Cluster; k != nil {
-		for cidr := range strings.SplitSeq(k.PodCIDR, ",") {
-			if p, err := netip.ParsePrefix(cidr); err == nil && p.Contains(ip) {
-				return ""
-			}
-		}
-	}
-	return text
 }

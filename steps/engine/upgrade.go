@@ -16,26 +16,6 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// Upgrade is a change of the version of a node's Kubernetes programs.
-type Upgrade struct {
-	From string `json:"from"` // what the kubelet reports in the Node
-	To   string `json:"to"`   // what the plan wants
-	// Downgrade: To is older.
-	Downgrade bool `json:"downgrade,omitempty"`
-	// Notes say what the other version means for how the programs are run.
-	Notes []string `json:"notes,omitempty"`
-}
-
-// Interruption is what pods of a registered Node would notice of an apply.
-type Interruption struct {
-	Services []string `json:"services"`         // those of kubelet and container runtime that stop
-	Reboot   bool     `json:"reboot,omitempty"` // the machine is rebooted
-	// Evict are the pods that are drained from the Node before, as it is Ready.
-	Evict []string `json:"evict,omitempty"`
-
-	first string // id of the first step that stops one
-}
-
 // carriers are the services without which pods cannot be run or looked after.
 var carriers = []string{"kubelet", "containerd", "docker"}
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -58,38 +57,6 @@ type Request struct {
 	PruneChanged bool `json:"prune_changed,omitempty"`
 }
 
-// CheckReply is the answer to a check: one Result a step, in order.
-type CheckReply struct {
-	Facts     host.Facts     `json:"facts"`
-	Results   []steps.Result `json:"results"`
-	Mutations int64          `json:"mutations"` // mutating host calls so far on this connection
-	// Last is the note of the last run that changed the machine; nil = there is none or, with LastUnknown,
-	// the notes could not be read.
-	Last        *RunNote `json:"last,omitempty"`
-	LastUnknown bool     `json:"last_unknown,omitempty"`
-	// Untouched: nodejoin has nothing on the machine. It was never joined, or has left.
-	Untouched bool `json:"untouched,omitempty"`
-	// Snapshot is on the machine: an earlier run neither verified nor rolled back its changes, or it rolled
-	// them back and ended before it verified that the machine works.
-	Snapshot *OpenSnapshot `json:"snapshot,omitempty"`
-	// RanVersions are the versions of unpacked programs that an earlier run observed running, by the step
-	// that unpacked them.
-	RanVersions map[string]string `json:"ran_versions,omitempty"`
-	// Removals is what the plan no longer names, of a request for the Whole plan.
-	Removals Removals `json:"removals,omitzero"`
-}
-
-// ApplyReply is the answer to an apply. Failed is the step that ended it, if any.
-type ApplyReply struct {
-	Values    map[string]string `json:"values,omitempty"`    // outputs of the steps, "step.output"
-	Sensitive []string          `json:"sensitive,omitempty"` // names of those values never to be shown
-	Changed   []string          `json:"changed,omitempty"`
-	Unchanged []string          `json:"unchanged,omitempty"`
-	Failed    string            `json:"failed,omitempty"`
-	Err       *steps.Error      `json:"err,omitempty"`
-	Mutations int64             `json:"mutations"`
-}
-
 // Mutations counts the mutating host calls so far.
 func (x *Executor) Mutations() int64 { return x.mutations.Load() }
 
@@ -136,110 +103,9 @@ func (x *Executor) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// onlyDrift drops the times of what was written before the last run noted its end: a run
-// wrote that, or saw it and left it. The note is a file of the same machine, so that one
-// clock made both times. Without a note no time is given.
-func (x *Executor) onlyDrift(ctx context.Context, results []steps.Result) {
-	if !slices.ContainsFunc(results, func(r steps.Result) bool { return r.Change.Since != nil }) {
-		return
-	}
-	note, err := x.host.Stat(ctx, NotesPath(x.facts))
-	for i := range results {
-		if c := &results[i].Change; c.Since != nil && (err != nil || !c.Since.After(note.ModTime)) {
-			c.Since = nil
-		}
-	}
-}
-
-// Check checks every step. It changes nothing.
-func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
-	if err := x.prepare(ctx); err != nil {
-		return CheckReply{}, err
-	}
-	w := newPass(x.kinds, req, steps.FactValues(x.facts))
-	reply := CheckReply{Facts: x.facts, Untouched: x.record.Empty(x.facts)}
-	for _, s := range req.Steps {
-		e := x.env(req.Node, s.ID)
-		e.WasOpen = req.Plan != "" && x.wasOpen(s, w.values)
-		reply.Results = append(reply.Results, w.check(ctx, s, func(step any, e *steps.Env) (steps.Change, error) {
-			return step.(steps.HostStep).Check(ctx, x.host, e)
-		}, e))
-		r := &reply.Results[len(reply.Results)-1]
-		w.note(r, x.noted(s, w.values))
-		if r.Change.Action == steps.ActionRestart && x.gateOf(s, w.values) != nil {
-			for _, name := range x.servicesAfter(req.Steps, s.ID) {
-				w.pending[steps.Touch{Service: name}.Key(x.facts.OS)] = s.ID
-			}
-		}
-	}
-	if req.Whole {
-		x.whole = req.Steps
-		var err error
-		if reply.Removals, err = x.checkRemovals(ctx, req, w.values); err != nil {
-			return CheckReply{}, err
-		}
-	}
-	notes, unread := Notes(ctx, x.host, x.facts)
-	reply.LastUnknown = unread != nil
-	if len(notes) > 0 {
-		reply.Last = &notes[len(notes)-1]
-	}
-	x.onlyDrift(ctx, reply.Results)
-	var err error
-	if reply.Snapshot, err = openSnapshot(x.record.Snapshot); err != nil {
-		return CheckReply{}, err
-	}
-	for id, u := range x.record.Archives {
-		if u.Version != "" {
-			if reply.RanVersions == nil {
-				reply.RanVersions = map[string]string{}
-			}
-			reply.RanVersions[id] = u.Version
-		}
-	}
-	reply.Mutations = x.Mutations()
-	return reply, nil
-}
-
 func (x *Executor) env(node, id string) *steps.Env {
 	return &steps.Env{Node: node, StepID: id, Facts: x.facts, Artifacts: x.artifacts, Record: x.record, Undos: x.undos,
 		Progress: func(p event.StepProgress) { p.Host, p.Step = node, id; x.emit(p) }}
-}
-
-// Apply takes the steps in order; each is checked, applied where it differs, and
-// checked again. It stops at the first failure.
-func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
-	if err := x.prepare(ctx); err != nil {
-		return ApplyReply{}, err
-	}
-	values := steps.FactValues(x.facts)
-	maps.Copy(values, req.Values)
-	reply := ApplyReply{Values: map[string]string{}}
-	if err := x.begin(req); err != nil {
-		return ApplyReply{}, err
-	}
-	for _, s := range req.Steps {
-		e := x.env(req.Node, s.ID)
-		e.Plan = req.Plan
-		e.WasOpen = req.Plan != "" && x.wasOpen(s, values)
-		r := Run(ctx, req.Node, s, values, e, x.emit, Target{Kinds: x.kinds, Host: x.host})
-		x.remember(ctx, req, s, values, &r)
-		for k, v := range r.Outputs {
-			values[s.ID+"."+k], reply.Values[s.ID+"."+k] = v, v
-		}
-		reply.Sensitive = append(reply.Sensitive, r.Sensitive...)
-		if r.Err != nil {
-			reply.Failed, reply.Err = s.ID, r.Err
-			break
-		}
-		if r.Changed {
-			reply.Changed = append(reply.Changed, s.ID)
-		} else {
-			reply.Unchanged = append(reply.Unchanged, s.ID)
-		}
-	}
-	reply.Mutations = x.Mutations()
-	return reply, nil
 }
 
 // begin opens the snapshot that a request asks for.
@@ -255,27 +121,11 @@ func (x *Executor) begin(req Request) error {
 	return nil
 }
 
-// remember notes in the record what a step's run means, with one save: stamps and
-// fingerprints survive an interruption.
-func (x *Executor) remember(ctx context.Context, req Request, s steps.Spec, values map[string]string, r *RunResult) {
-	gate, before := x.gateOf(s, values), x.record.Gates[s.ID]
-	noted := r.Err == nil && x.note(s, values)
-	opened := r.Err == nil && x.noteOpen(s, values, req.Plan)
-	if r.Changed && gate != nil {
-		list := x.whole
-		if list == nil {
-			list = req.Steps
-		}
-		x.restarted(list, s.ID)
-		x.renewGates(before.PID, gate.PID)
-	}
-	if r.Changed {
-		x.noteStates(ctx, s, values, r.Err == nil)
-	}
-	if r.Changed = r.Changed || noted; !r.Changed && !opened {
-		return
-	}
-	if err := x.record.Save(context.WithoutCancel(ctx), x.host, x.facts); err != nil && r.Err == nil {
-		r.Err = steps.AsError(err)
-	}
+// NodeBefore is what the Node was before the first change of a snapshot.
+type NodeBefore struct {
+	UID     string `json:"uid,omitempty"`     // "" = there was no Node
+	Ready   bool   `json:"ready,omitempty"`   // it was Ready
+	Version string `json:"version,omitempty"` // of its kubelet
+	// Given is what it had of labels and taints; nil = there was no Node.
+	Given *steps.NodeGiven `json:"given,omitempty"`
 }

@@ -13,15 +13,6 @@ import (
 	"nodejoin/steps/record"
 )
 
-// NodeBefore is what the Node was before the first change of a snapshot.
-type NodeBefore struct {
-	UID     string `json:"uid,omitempty"`     // "" = there was no Node
-	Ready   bool   `json:"ready,omitempty"`   // it was Ready
-	Version string `json:"version,omitempty"` // of its kubelet
-	// Given is what it had of labels and taints; nil = there was no Node.
-	Given *steps.NodeGiven `json:"given,omitempty"`
-}
-
 // OpenSnapshot is what a check reports of the snapshot that it found on the machine.
 type OpenSnapshot struct {
 	Node  NodeBefore `json:"node"`

@@ -186,23 +186,3 @@ func describe(f *host.File) string {
 	sum := sha256.Sum256(f.Content)
 	return fmt.Sprintf("%d bytes, sha256 %s", f.Size, hex.EncodeToString(sum[:]))
 }
-
-// accessDiff compares access. On Windows only private counts: what a parent gives
-// may itself be private, and "program" is the same as the default there.
-func accessDiff(os string, have, want host.Access) []steps.Diff {
-	differs := have != want
-	if os == "windows" {
-		differs = want == host.AccessPrivate && have != want
-	}
-	if !differs {
-		return nil
-	}
-	return []steps.Diff{{Name: "access", Have: accessText(have), Want: accessText(want)}}
-}
-
-func accessText(a host.Access) string {
-	if a == host.AccessDefault {
-		return "default"
-	}
-	return string(a)
-}

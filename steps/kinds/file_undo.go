@@ -211,3 +211,23 @@ func (u fileUndo) holdsPrevious(ctx context.Context, r host.Reader, e *steps.Env
 	have, err := host.ReadFile(ctx, r, u.path, maxInline)
 	return err == nil && have != nil && !have.Truncated && bytes.Equal(have.Content, u.prev.Content), err
 }
+
+// accessDiff compares access. On Windows only private counts: what a parent gives
+// may itself be private, and "program" is the same as the default there.
+func accessDiff(os string, have, want host.Access) []steps.Diff {
+	differs := have != want
+	if os == "windows" {
+		differs = want == host.AccessPrivate && have != want
+	}
+	if !differs {
+		return nil
+	}
+	return []steps.Diff{{Name: "access", Have: accessText(have), Want: accessText(want)}}
+}
+
+func accessText(a host.Access) string {
+	if a == host.AccessDefault {
+		return "default"
+	}
+	return string(a)
+}

@@ -1,43 +1,14 @@
 package kinds
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 )
-
-// normal is a configuration with defaults filled in and sets sorted.
-func normal(c host.ServiceConfig) host.ServiceConfig {
-	c.DisplayName = cmp.Or(c.DisplayName, c.Name)
-	if c.Start == "" {
-		c.Start = host.StartAuto
-	}
-	c.DependsOn = slices.Compact(slices.Sorted(slices.Values(c.DependsOn)))
-	c.Environment = slices.Compact(slices.Sorted(slices.Values(c.Environment)))
-	c.Recovery = slices.Clone(c.Recovery)
-	for i := range c.Recovery {
-		c.Recovery[i].Delay = c.Recovery[i].Delay.Truncate(time.Millisecond)
-	}
-	if len(c.Recovery) == 0 {
-		c.RecoveryReset = 0
-	}
-	return c
-}
-
-// want is the configuration to register: normal, with the mark.
-func (s *Service) want() host.ServiceConfig {
-	c := normal(s.ServiceConfig)
-	if !strings.HasSuffix(c.Description, steps.OwnershipMark) {
-		c.Description = strings.TrimSpace(c.Description + " " + steps.OwnershipMark)
-	}
-	return c
-}
 
 // configDiffs compares a registered configuration with the wanted one. The values
 // of the variables that sensitive names are not shown.
@@ -144,11 +115,6 @@ func withoutNetworks(c steps.Change, networks []string, service string) steps.Ch
 		}
 	}
 	return c
-}
-
-// Watched are the files that the service is started from: its program and Watch.
-func (s *Service) Watched() []string {
-	return slices.Compact(slices.Sorted(slices.Values(append([]string{s.Command[0]}, s.Watch...))))
 }
 
 // stale says why the service, if it runs, must be restarted.

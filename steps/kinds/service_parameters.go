@@ -4,35 +4,12 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 	"nodejoin/steps/record"
 )
-
-// ServiceParameter is a value below the key Parameters of a Windows service, where
-// programs that run others as a service (nssm) read what to do. It goes with the
-// service.
-type ServiceParameter struct {
-	Name    string   `json:"name"` // `AppStdout`, `AppExit\` for the default value of a key below
-	Type    string   `json:"type"` // as of a registry value, without binary
-	String  string   `json:"string,omitempty"`
-	Strings []string `json:"strings,omitempty"`
-	Number  uint64   `json:"number,omitempty"`
-}
-
-// registry is the parameter as a registry value of its own.
-func (p ServiceParameter) registry(service string) *Registry {
-	key := host.CurrentControlSet + `Services\` + service + `\Parameters`
-	name := p.Name
-	if i := strings.LastIndex(name, `\`); i >= 0 {
-		key, name = key+`\`+name[:i], name[i+1:]
-	}
-	return &Registry{Key: key, Name: name,
-		RegistryValue: host.RegistryValue{Type: p.Type, String: p.String, Strings: p.Strings, Number: p.Number}}
-}
 
 func (s *Service) validateParameters(os string) error {
 	if len(s.Parameters) > 0 && os != "windows" {
@@ -135,17 +112,6 @@ func (s *Service) claimParameters(ctx context.Context, h host.Host, e *steps.Env
 		return nil
 	}
 	return e.Claim(ctx, h, claims...)
-}
-
-// startedFrom is the configuration with everything that a start depends on, for a
-// fingerprint.
-func (s *Service) startedFrom() host.ServiceConfig {
-	c := s.want()
-	c.Command = slices.Clone(c.Command)
-	for _, p := range s.Parameters {
-		c.Command = append(c.Command, "parameter "+p.Name+" "+registryText(p.registry(s.Name).RegistryValue))
-	}
-	return c
 }
 
 // withParameters is the change with differences of parameters, which alone make it an update.

@@ -12,55 +12,6 @@ import (
 	"nodejoin/steps/record"
 )
 
-// serviceState is the earlier state of a service in a snapshot.
-type serviceState struct {
-	Config      host.ServiceConfig `json:"config"`
-	Running     bool               `json:"running"`
-	Fingerprint string             `json:"fingerprint,omitempty"`
-	Start       *record.Start      `json:"start,omitempty"` // nil: nodejoin had not started it
-}
-
-// readServiceState reads what a snapshot holds of a service; nil = it is not registered.
-func readServiceState(ctx context.Context, r host.Reader, e *steps.Env, name string) (any, error) {
-	svc, err := r.Service(ctx, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	running := svc.State == host.ServiceRunning || svc.State == host.ServiceStarting
-	state := serviceState{Config: svc.ServiceConfig, Running: running, Fingerprint: e.Record.Fingerprints[name]}
-	if start, ok := e.Record.Starts[name]; ok {
-		state.Start = &start
-	}
-	return state, nil
-}
-
-// snapshotStops puts services that are about to be stopped into the open snapshot, with
-// the note that they were.
-func snapshotStops(ctx context.Context, h host.Host, e *steps.Env, names ...string) error {
-	s := e.Record.Snapshot
-	if !s.Open() {
-		return nil
-	}
-	save := false
-	for _, name := range names {
-		key := ServiceKey(name)
-		if _, err := e.Snapshot(ctx, h, record.New{Key: key}); err != nil {
-			return err
-		}
-		if item := s.Items[key]; item.Existed && !item.Stopped {
-			item.Stopped, save = true, true
-			s.Items[key] = item
-		}
-	}
-	if !save {
-		return nil
-	}
-	return e.Record.Save(ctx, h, e.Facts)
-}
-
 // serviceRollback rolls a service back: it is stopped before anything else changes,
 // registered as before once everything else is restored, and started in the end.
 type serviceRollback struct {

@@ -1,0 +1,57 @@
+package plan
+
+import (
+	"nodejoin/plan/block"
+	"nodejoin/plan/eval"
+	"nodejoin/plan/recipe"
+	"nodejoin/plan/rule"
+	"nodejoin/steps"
+)
+
+// compiler is the state of one Compile.
+type compiler struct {
+	opt Options
+	dir string // of the plan
+	*block.Plan
+	used map[string]bool // "var.x", "local.x", "profile.x", "artifact.x"
+
+	agents  map[string]agent
+	objects *rule.Objects
+
+	// What is the same for many nodes, or many times for one.
+	shapes map[string]*shape
+	orders map[string][]int // of steps, see orderOf
+	shared map[sharedSteps][]*block.Step
+
+	// Room that each node uses again.
+	index     map[string]int
+	extra     int // the most steps that step blocks gave one
+	unordered []steps.Spec
+	orderKey  []byte
+}
+
+type agent struct {
+	source steps.Source
+	err    error
+}
+
+func newCompiler(p *Plan) *compiler {
+	d := &block.Plan{Scope: eval.NewScope(p.files, p.opt.Env), Written: p.blocks, Lost: p.lost}
+	return &compiler{Plan: d, opt: p.opt, dir: p.files.Dir, used: map[string]bool{},
+		agents: map[string]agent{}, objects: rule.NewObjects(), shapes: map[string]*shape{}, orders: map[string][]int{},
+		shared: map[sharedSteps][]*block.Step{}, index: map[string]int{}}
+}
+
+// sharedSteps is a step block that makes the same steps on all nodes of a system.
+type sharedSteps struct {
+	block *block.StepBlock
+	os    string
+}
+
+// shape is the recipe of machines that differ in name and address only, with what
+// is the same for all of them. Nodes of one block mostly have one.
+type shape struct {
+	*recipe.Shape
+	made  rule.Made     // by its steps
+	ports []recipe.Port // of its programs
+}

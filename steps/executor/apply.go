@@ -1,0 +1,80 @@
+package executor
+
+import (
+	"context"
+	"maps"
+
+	"nodejoin/steps"
+)
+
+// ApplyReply is the answer to an apply. Failed is the step that ended it, if any.
+type ApplyReply struct {
+	Values    map[string]string `json:"values,omitempty"`    // outputs of the steps, "step.output"
+	Sensitive []string          `json:"sensitive,omitempty"` // names of those values never to be shown
+	Changed   []string          `json:"changed,omitempty"`
+	Unchanged []string          `json:"unchanged,omitempty"`
+	Failed    string            `json:"failed,omitempty"`
+	Err       *steps.Error      `json:"err,omitempty"`
+	Mutations int64             `json:"mutations"`
+}
+
+// Apply takes the steps in order; each is checked, applied where it differs, and
+// checked again. It stops at the first failure.
+func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
+	if err := x.prepare(ctx); err != nil {
+		return ApplyReply{}, err
+	}
+	values := steps.FactValues(x.facts)
+	maps.Copy(values, req.Values)
+	reply := ApplyReply{Values: map[string]string{}}
+	if err := x.begin(req); err != nil {
+		return ApplyReply{}, err
+	}
+	for _, s := range req.Steps {
+		e := x.env(req.Node, s.ID)
+		e.Plan = req.Plan
+		e.WasOpen = req.Plan != "" && x.wasOpen(s, values)
+		r := Run(ctx, req.Node, s, values, e, x.emit, Target{Kinds: x.kinds, Host: x.host})
+		x.remember(ctx, req, s, values, &r)
+		for k, v := range r.Outputs {
+			values[s.ID+"."+k], reply.Values[s.ID+"."+k] = v, v
+		}
+		reply.Sensitive = append(reply.Sensitive, r.Sensitive...)
+		if r.Err != nil {
+			reply.Failed, reply.Err = s.ID, r.Err
+			break
+		}
+		if r.Changed {
+			reply.Changed = append(reply.Changed, s.ID)
+		} else {
+			reply.Unchanged = append(reply.Unchanged, s.ID)
+		}
+	}
+	reply.Mutations = x.Mutations()
+	return reply, nil
+}
+
+// remember notes in the record what a step's run means, with one save: stamps and
+// fingerprints survive an interruption.
+func (x *Executor) remember(ctx context.Context, req Request, s steps.Spec, values map[string]string, r *RunResult) {
+	gate, before := x.gateOf(s, values), x.record.Gates[s.ID]
+	noted := r.Err == nil && x.note(s, values)
+	opened := r.Err == nil && x.noteOpen(s, values, req.Plan)
+	if r.Changed && gate != nil {
+		list := x.whole
+		if list == nil {
+			list = req.Steps
+		}
+		x.restarted(list, s.ID)
+		x.renewGates(before.PID, gate.PID)
+	}
+	if r.Changed {
+		x.noteStates(ctx, s, values, r.Err == nil)
+	}
+	if r.Changed = r.Changed || noted; !r.Changed && !opened {
+		return
+	}
+	if err := x.record.Save(context.WithoutCancel(ctx), x.host, x.facts); err != nil && r.Err == nil {
+		r.Err = steps.AsError(err)
+	}
+}

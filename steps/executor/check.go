@@ -1,0 +1,95 @@
+package executor
+
+import (
+	"context"
+	"slices"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+)
+
+// CheckReply is the answer to a check: one Result a step, in order.
+type CheckReply struct {
+	Facts     host.Facts     `json:"facts"`
+	Results   []steps.Result `json:"results"`
+	Mutations int64          `json:"mutations"` // mutating host calls so far on this connection
+	// Last is the note of the last run that changed the machine; nil = there is none or, with LastUnknown,
+	// the notes could not be read.
+	Last        *RunNote `json:"last,omitempty"`
+	LastUnknown bool     `json:"last_unknown,omitempty"`
+	// Untouched: nodejoin has nothing on the machine. It was never joined, or has left.
+	Untouched bool `json:"untouched,omitempty"`
+	// Snapshot is on the machine: an earlier run neither verified nor rolled back its changes, or it rolled
+	// them back and ended before it verified that the machine works.
+	Snapshot *OpenSnapshot `json:"snapshot,omitempty"`
+	// RanVersions are the versions of unpacked programs that an earlier run observed running, by the step
+	// that unpacked them.
+	RanVersions map[string]string `json:"ran_versions,omitempty"`
+	// Removals is what the plan no longer names, of a request for the Whole plan.
+	Removals Removals `json:"removals,omitzero"`
+}
+
+// Check checks every step. It changes nothing.
+func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
+	if err := x.prepare(ctx); err != nil {
+		return CheckReply{}, err
+	}
+	w := newPass(x.kinds, req, steps.FactValues(x.facts))
+	reply := CheckReply{Facts: x.facts, Untouched: x.record.Empty(x.facts)}
+	for _, s := range req.Steps {
+		e := x.env(req.Node, s.ID)
+		e.WasOpen = req.Plan != "" && x.wasOpen(s, w.values)
+		reply.Results = append(reply.Results, w.check(ctx, s, func(step any, e *steps.Env) (steps.Change, error) {
+			return step.(steps.HostStep).Check(ctx, x.host, e)
+		}, e))
+		r := &reply.Results[len(reply.Results)-1]
+		w.note(r, x.noted(s, w.values))
+		if r.Change.Action == steps.ActionRestart && x.gateOf(s, w.values) != nil {
+			for _, name := range x.servicesAfter(req.Steps, s.ID) {
+				w.pending[steps.Touch{Service: name}.Key(x.facts.OS)] = s.ID
+			}
+		}
+	}
+	if req.Whole {
+		x.whole = req.Steps
+		var err error
+		if reply.Removals, err = x.checkRemovals(ctx, req, w.values); err != nil {
+			return CheckReply{}, err
+		}
+	}
+	notes, unread := Notes(ctx, x.host, x.facts)
+	reply.LastUnknown = unread != nil
+	if len(notes) > 0 {
+		reply.Last = &notes[len(notes)-1]
+	}
+	x.onlyDrift(ctx, reply.Results)
+	var err error
+	if reply.Snapshot, err = openSnapshot(x.record.Snapshot); err != nil {
+		return CheckReply{}, err
+	}
+	for id, u := range x.record.Archives {
+		if u.Version != "" {
+			if reply.RanVersions == nil {
+				reply.RanVersions = map[string]string{}
+			}
+			reply.RanVersions[id] = u.Version
+		}
+	}
+	reply.Mutations = x.Mutations()
+	return reply, nil
+}
+
+// onlyDrift drops the times of what was written before the last run noted its end: a run
+// wrote that, or saw it and left it. The note is a file of the same machine, so that one
+// clock made both times. Without a note no time is given.
+func (x *Executor) onlyDrift(ctx context.Context, results []steps.Result) {
+	if !slices.ContainsFunc(results, func(r steps.Result) bool { return r.Change.Since != nil }) {
+		return
+	}
+	note, err := x.host.Stat(ctx, NotesPath(x.facts))
+	for i := range results {
+		if c := &results[i].Change; c.Since != nil && (err != nil || !c.Since.After(note.ModTime)) {
+			c.Since = nil
+		}
+	}
+}
