@@ -15,7 +15,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// ServiceAccount describes what an account lacks.
+// ServiceAccount returns what an account still lacks.
 func (k *Cluster) ServiceAccount(ctx context.Context, want kube.ServiceAccount) (kube.ServiceAccountState, error) {
 	var out kube.ServiceAccountState
 	subject := want.Namespace + "/" + want.Name
@@ -49,8 +49,7 @@ func equalRules(a, b []kube.Rule) bool {
 	})
 }
 
-// EnsureServiceAccount makes what an account lacks. A ClusterRole without rules
-// must exist.
+// EnsureServiceAccount adds what an account lacks. A ClusterRole that has no rules must exist.
 func (k *Cluster) EnsureServiceAccount(ctx context.Context, want kube.ServiceAccount) error {
 	subject := want.Namespace + "/" + want.Name
 	return k.tell(ctx, "make service account", subject, func(s *clusterState) error {
@@ -72,7 +71,7 @@ func (k *Cluster) EnsureServiceAccount(ctx context.Context, want kube.ServiceAcc
 	})
 }
 
-// claims are those that a token of a service account carries.
+// claims are the claims in the token of a service account.
 type claims struct {
 	Issuer   string `json:"iss"`
 	Subject  string `json:"sub"`
@@ -82,8 +81,8 @@ type claims struct {
 
 const jwtHeader = `{"alg":"HS256","typ":"JWT"}`
 
-// ServiceAccountToken mints a signed JSON web token (RFC 7519). As the API server
-// does, it refuses a life of less than ten minutes.
+// ServiceAccountToken mints a signed JSON web token (RFC 7519). Like the API server, it refuses a lifetime of
+// less than ten minutes.
 func (k *Cluster) ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (string,
 	time.Time, error) {
 	var token string
@@ -120,8 +119,8 @@ func (s *clusterState) sign(text string) []byte {
 	return mac.Sum(nil)
 }
 
-// authenticate gives the user behind a bearer token: a service account or a
-// bootstrap token; anything else is kube.ErrUnauthorized.
+// authenticate returns the user of a bearer token, which is that of a service account or a bootstrap token.
+// Anything else is kube.ErrUnauthorized.
 func (s *clusterState) authenticate(token string, now time.Time) (user string, err error) {
 	if id, secret, ok := strings.Cut(token, "."); ok {
 		if t, known := s.Tokens.get(id); known {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A machine was up before the run that looks at it first, and stays up.
+// A machine booted before the first run that looks at it, and does not boot between runs.
 func TestANewMachineWasUp(t *testing.T) {
 	dir, start := t.TempDir(), time.Now()
 	var boot time.Time

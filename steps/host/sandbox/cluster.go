@@ -18,18 +18,17 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// ClusterConfig describes a sandbox cluster. It counts when the cluster is made;
-// later values are ignored.
+// ClusterConfig describes a sandbox cluster. It is used when the cluster is created; later values are ignored.
 type ClusterConfig struct {
-	Dir     string // folder of the cluster, made when it is missing
-	PodCIDR string // default 10.244.0.0/16, of two families the IPv4 one, which comes first; each node gets a /24 of it
+	Dir     string // folder of the cluster, created if it is missing
+	PodCIDR string // default 10.244.0.0/16; with two families it is the IPv4 one, which comes first. Each node gets a /24 of it
 	Version string // default "v1.36.3"; also that of kubelets whose program names none
 	DNSIP   string // address of its DNS service, default 10.96.0.10
-	Server  string // URL of the API server that nothing serves, default https://kubernetes.sandbox:6443
+	Server  string // URL of an API server that does not exist, default https://kubernetes.sandbox:6443
 }
 
-// Cluster is a Kubernetes cluster in a file: it answers what a join asks of a cluster
-// and refuses what a real one refuses. Several machines and processes may use it at once.
+// Cluster is a Kubernetes cluster in a file: it answers the requests of a join and refuses what a real cluster
+// refuses. Several machines and processes may use it at once.
 type Cluster struct {
 	dir   string
 	state *document
@@ -44,7 +43,7 @@ type clusterState struct {
 	Tokens     table[bootstrap]           `json:"tokens"`               // by id
 	Accounts   table[account]             `json:"accounts"`             // by namespace/name
 	Roles      table[[]kube.Rule]         `json:"roles"`                // ClusterRoles
-	Requests   table[kube.SigningRequest] `json:"requests"`             // by number, the oldest first
+	Requests   table[kube.SigningRequest] `json:"requests"`             // by number, oldest first
 	Serving    table[servingRequest]      `json:"serving,omitzero"`     // by number, the oldest first
 	Subnets    table[netip.Prefix]        `json:"subnets"`              // by node; kept when a node is deleted
 	Pods       table[boundPod]            `json:"pods,omitzero"`        // by UID
@@ -56,7 +55,7 @@ type clusterState struct {
 	Services   table[kube.Service]        `json:"services"`             // by namespace/name
 }
 
-// clusterHead is what a cluster is made with, and what seldom changes.
+// clusterHead is what a cluster is created with and what rarely changes.
 type clusterHead struct {
 	Server   string    `json:"server"`
 	Version  string    `json:"version"`
@@ -87,8 +86,8 @@ type account struct {
 	Roles []string `json:"roles"` // ClusterRoles bound to it
 }
 
-// OpenCluster opens a cluster and makes it if it is missing. It waits for another process
-// that uses the cluster, until ctx ends.
+// OpenCluster opens a cluster and creates it if it is missing. If another process uses the cluster, it waits
+// until ctx ends.
 func OpenCluster(ctx context.Context, c ClusterConfig) (*Cluster, error) {
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil || c.Dir == "" {
@@ -120,7 +119,7 @@ func OpenCluster(ctx context.Context, c ClusterConfig) (*Cluster, error) {
 	return k, nil
 }
 
-// make fills a new cluster.
+// make initializes a new cluster.
 func (s *clusterState) make(c ClusterConfig) (err error) {
 	if s.CA.Cert != "" {
 		return nil
@@ -131,9 +130,9 @@ func (s *clusterState) make(c ClusterConfig) (err error) {
 	for _, svc := range dnsServices(c.DNSIP) {
 		s.Services.set(svc.String(), svc)
 	}
-	// Roles that every cluster has and that a join binds to.
+	// Every cluster has these roles, and a join binds to them.
 	for _, role := range []string{"system:node-proxier", "cluster-admin", "view"} {
-		s.Roles.set(role, []kube.Rule{}) // not nil, which would remove it
+		s.Roles.set(role, []kube.Rule{}) // not nil, which would remove the entry
 	}
 	s.TokenKey = make([]byte, 32)
 	if _, err := rand.Read(s.TokenKey); err != nil {
@@ -154,18 +153,17 @@ func (k *Cluster) Upgrade(ctx context.Context, version string) error {
 	})
 }
 
-// view calls f with the state. What f takes from the state it copies.
+// view calls f with the state. f must copy what it keeps.
 func (k *Cluster) view(ctx context.Context, f func(*clusterState) error) error {
 	return k.state.view(ctx, func(c contents) error { return f(c.(*clusterState)) })
 }
 
-// change calls f under the cluster's lock and keeps what it did to the state; if f
-// fails, nothing of it is kept.
+// change calls f under the cluster's lock and saves the state. If f fails, its changes are discarded.
 func (k *Cluster) change(ctx context.Context, f func(*clusterState) error) error {
 	return k.state.change(ctx, func(c contents) error { return f(c.(*clusterState)) })
 }
 
-// ask reads the cluster through its API, which SetDown switches off.
+// ask reads the cluster through its API, which fails after SetDown.
 func (k *Cluster) ask(ctx context.Context, op, subject string, f func(*clusterState) error) error {
 	return k.call(ctx, k.view, op, subject, f)
 }
@@ -197,7 +195,7 @@ func (k *Cluster) SetDown(ctx context.Context, down bool) error {
 	})
 }
 
-// Info describes the cluster.
+// Info returns the facts of the cluster.
 func (k *Cluster) Info(ctx context.Context) (kube.Info, error) {
 	var out kube.Info
 	err := k.ask(ctx, "read", "the cluster", func(s *clusterState) error {
@@ -208,7 +206,7 @@ func (k *Cluster) Info(ctx context.Context) (kube.Info, error) {
 	return out, err
 }
 
-// Node describes a registered node.
+// Node returns a registered Node.
 func (k *Cluster) Node(ctx context.Context, name string) (kube.Node, error) {
 	var out kube.Node
 	err := k.ask(ctx, "read node", name, func(s *clusterState) error {
@@ -222,8 +220,8 @@ func (k *Cluster) Node(ctx context.Context, name string) (kube.Node, error) {
 	return out, err
 }
 
-// BootstrapTokens lists the tokens of a node that have not expired: the token
-// controller of a real cluster deletes those that have.
+// BootstrapTokens lists the tokens of a node that have not expired. In a real cluster the token controller
+// deletes expired ones.
 func (k *Cluster) BootstrapTokens(ctx context.Context, node string) ([]kube.BootstrapToken, error) {
 	var out []kube.BootstrapToken
 	err := k.ask(ctx, "list bootstrap tokens of", node, func(s *clusterState) error {
@@ -237,9 +235,8 @@ func (k *Cluster) BootstrapTokens(ctx context.Context, node string) ([]kube.Boot
 	return out, err
 }
 
-// MintToken makes a token of the form that kubeadm and the API server know: an id
-// of 6 and a secret of 16 lower-case letters and digits. With a ttl that is not
-// positive the token has expired.
+// MintToken creates a token in the format of kubeadm and the API server: an id of 6 and a secret of 16
+// lower-case letters and digits. If ttl is not positive, the token is already expired.
 func (k *Cluster) MintToken(ctx context.Context, node string, ttl time.Duration) (kube.BootstrapToken, error) {
 	t := kube.BootstrapToken{ID: randomHex(3), Secret: randomHex(8),
 		Expires: time.Now().Add(ttl).UTC().Truncate(time.Second)}
@@ -255,7 +252,7 @@ func (k *Cluster) MintToken(ctx context.Context, node string, ttl time.Duration)
 	return t, err
 }
 
-// randomHex gives 2n characters; crypto/rand does not fail.
+// randomHex returns 2n characters. crypto/rand does not fail.
 func randomHex(n int) string {
 	b := make([]byte, n)
 	rand.Read(b)

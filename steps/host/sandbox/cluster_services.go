@@ -8,9 +8,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// dnsServices are what a cluster that kubeadm has made has: the API's service and that
-// of its DNS, at the first and the tenth address of the default network of services
-// (kubeadm, cmd/kubeadm/app/constants/constants.go, GetDNSIP).
+// dnsServices are the services of a cluster that kubeadm created: the API and DNS, at the first and the tenth
+// address of the default service network (kubeadm, cmd/kubeadm/app/constants/constants.go, GetDNSIP).
 func dnsServices(ip string) []kube.Service {
 	return []kube.Service{{Namespace: "default", Name: "kubernetes", ClusterIP: "10.96.0.1"},
 		{Namespace: "kube-system", Name: "kube-dns", ClusterIP: or(ip, "10.96.0.10")}}

@@ -53,7 +53,7 @@ func fixture(t *testing.T, os string) hosttest.Fixture {
 	return f
 }
 
-// put writes a program of the machine.
+// put writes a program file on the machine.
 func put(t *testing.T, h *Host, path, text string) {
 	t.Helper()
 	if err := h.WriteFile(t.Context(), path, strings.NewReader(text),
@@ -62,7 +62,7 @@ func put(t *testing.T, h *Host, path, text string) {
 	}
 }
 
-// play runs one of the programs that the machine plays; stop ends it.
+// play runs one of the simulated programs; stop ends it.
 func play(t *testing.T, h *Host, name string) (stop func()) {
 	t.Helper()
 	command := []string{"/srv/k/" + name}

@@ -19,43 +19,41 @@ import (
 	"nodejoin/steps/host"
 )
 
-// document is the state of a machine or of a cluster. It is a JSON file, which this
-// process also holds in memory and reads again only when another process, or a person,
-// has changed it.
+// document is the state of a machine or of a cluster. It is a JSON file that this process also holds in memory.
+// It reads the file again only after another process, or a person, has changed it.
 //
-// A change rewrites the file. Once the file is large, a change of a table
-// is appended to a journal beside it: one line per call, a JSON object of the file's
-// shape in which null removes an entry. When the journal is as large as the file, the
-// file is rewritten and the journal removed. Both are complete after each call, so a
-// process may be killed at any moment.
+// A change rewrites the file. Once the file is large, changes of its tables are appended to a journal beside
+// it, one line per call: a JSON object with the shape of the file, in which null removes an entry. When the
+// journal is as large as the file, the file is rewritten and the journal is removed. Both are complete after
+// each call, so a process may be killed at any time.
 type document struct {
 	path, journal, lock string
 	empty               func() contents
-	large               int64 // from this size on changes go to the journal
+	large               int64 // from this size on, changes go to the journal
 
-	// free holds one value while no call of this process uses what is below.
+	// free holds one value while no call of this process uses the fields below.
 	free chan struct{}
 	*reading
-	// last is the reading of the last call. The garbage collector may take it, so that a
-	// thousand idle machines need no memory; a state with tables is kept.
+	// last is the state as the last call read it. The garbage collector may free it, so that a thousand idle
+	// machines need no memory. A state with tables is kept.
 	last weak.Pointer[reading]
 }
 
-// reading is what a document has read of its file.
+// reading is what a document has read from its file.
 type reading struct {
 	state contents // nil: nothing
 	rest  []byte   // JSON of state.rest as it is in the file
 	file  identity
-	lines int64 // bytes of the journal that state holds
+	lines int64 // length of the journal that state includes
 }
 
-// contents are what a document holds. Their JSON form is that of the file.
+// contents are the data of a document. The file is their JSON encoding.
 type contents interface {
-	// init fills in what the file leaves out.
+	// init fills in what the file omits.
 	init()
-	// tables are the parts that the journal knows, by their JSON names.
+	// tables are the parts that go to the journal, by their JSON names.
 	tables() map[string]journaled
-	// rest is everything else; without tables, the contents themselves.
+	// rest is everything else. Without tables it is the contents themselves.
 	rest() any
 }
 
@@ -63,8 +61,8 @@ type contents interface {
 // a journal.
 const largeDocument = 64 << 10
 
-// identity of a version of a file: write sets a time in nanoseconds, which no other
-// version has. The zero value is that of a missing file.
+// identity identifies a version of a file: write sets a modification time in nanoseconds that no other version
+// has. The zero value means that the file is missing.
 type identity struct {
 	size     int64
 	modified time.Time
@@ -81,11 +79,11 @@ func identify(path string) (identity, error) {
 	return identity{fi.Size(), fi.ModTime()}, nil
 }
 
-// documents are those that this process uses, by path: weak.Pointer[document]. They are
-// shared, because each kubelet of a thousand opens the cluster that it joins.
+// documents holds the documents that this process uses, by path, as weak.Pointer[document]. They are shared,
+// because each of a thousand kubelets opens the cluster that it joins.
 var documents sync.Map
 
-// openDocument returns the document at path. Its lock is a file of its own.
+// openDocument returns the document at path. Its lock is a separate file.
 func openDocument(path, journal, lock string, empty func() contents) *document {
 	for {
 		if v, ok := documents.Load(path); ok {
@@ -105,7 +103,7 @@ func openDocument(path, journal, lock string, empty func() contents) *document {
 	}
 }
 
-// acquire waits until no other call of this process uses the document.
+// acquire waits until no other call in this process uses the document.
 func (d *document) acquire(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -131,13 +129,13 @@ func (d *document) release() {
 	d.free <- struct{}{}
 }
 
-// view calls f with the state, which f must not change or keep parts of.
+// view calls f with the state. f must not change it or keep parts of it.
 func (d *document) view(ctx context.Context, f func(contents) error) error {
 	if err := d.acquire(ctx); err != nil {
 		return err
 	}
 	defer d.release()
-	// Without the lock: a file is replaced in one step.
+	// No lock is needed, because the file is replaced atomically.
 	if fresh, err := d.fresh(); err != nil {
 		return err
 	} else if !fresh {
@@ -148,8 +146,7 @@ func (d *document) view(ctx context.Context, f func(contents) error) error {
 	return f(d.state)
 }
 
-// change calls f under the lock and writes what it changes. If f fails, nothing of
-// what it did to the state is kept.
+// change calls f under the lock and writes what it changed. If f fails, its changes are discarded.
 func (d *document) change(ctx context.Context, f func(contents) error) error {
 	return d.locked(ctx, func(s contents) error {
 		if err := f(s); err != nil {
@@ -159,7 +156,7 @@ func (d *document) change(ctx context.Context, f func(contents) error) error {
 	})
 }
 
-// locked is change for an f that calls save itself when it has changed the state.
+// locked is like change, but f itself calls save after it has changed the state.
 func (d *document) locked(ctx context.Context, f func(contents) error) error {
 	if err := d.acquire(ctx); err != nil {
 		return err
@@ -177,7 +174,7 @@ func (d *document) locked(ctx context.Context, f func(contents) error) error {
 	})
 }
 
-// fresh reports whether the state in memory is that of the file.
+// fresh reports whether the state in memory is up to date with the file.
 func (d *document) fresh() (bool, error) {
 	if d.state == nil {
 		return false, nil
@@ -190,7 +187,7 @@ func (d *document) fresh() (bool, error) {
 	return lines.size == d.lines, err
 }
 
-// read makes the state in memory that of the file. The lock is held.
+// read loads the file into memory. The lock is held.
 func (d *document) read() error {
 	if fresh, err := d.fresh(); err != nil || fresh {
 		return err
@@ -218,7 +215,7 @@ func (d *document) read() error {
 	return d.readJournal()
 }
 
-// readJournal adds the lines that the state does not have yet.
+// readJournal applies the lines of the journal that the state does not include yet.
 func (d *document) readJournal() error {
 	f, err := os.Open(d.journal)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -235,7 +232,7 @@ func (d *document) readJournal() error {
 	for {
 		line, more, whole := bytes.Cut(raw, []byte("\n"))
 		if !whole {
-			return nil // the rest of a line, which its writer did not finish, does not count
+			return nil // an unfinished line does not count
 		}
 		if err := json.Unmarshal(line, d.state); err != nil {
 			d.state = nil
@@ -246,7 +243,7 @@ func (d *document) readJournal() error {
 	}
 }
 
-// discard drops what a call did to the state before it failed.
+// discard undoes the changes of a call that failed.
 func (d *document) discard() {
 	for _, t := range d.state.tables() {
 		t.discard()
@@ -256,7 +253,7 @@ func (d *document) discard() {
 	}
 }
 
-// save writes what has changed since it was called last. The lock is held.
+// save writes what has changed since the last save. The lock is held.
 func (d *document) save() error {
 	err := d.saveChanges()
 	if err != nil {
@@ -304,7 +301,7 @@ func (d *document) append(changed map[string]any) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	line = append(line, '\n')
-	// At the end of the last whole line, over what a killed process may have left.
+	// Start after the last complete line: a killed process may have left part of one.
 	if err := f.Truncate(d.lines); err != nil {
 		return err
 	}
@@ -318,7 +315,7 @@ func (d *document) append(changed map[string]any) (err error) {
 	return nil
 }
 
-// write replaces the file and removes the journal, whose lines it then has.
+// write replaces the file and removes the journal, because the file then includes its lines.
 func (d *document) write() error {
 	for _, t := range d.state.tables() {
 		t.keep()
@@ -355,11 +352,11 @@ func (d *document) write() error {
 	return err
 }
 
-// lockWait bounds the wait for a lock; its holder reads and writes a small file.
+// lockWait bounds the wait for a lock. The lock holder only reads and writes a small file.
 const lockWait = time.Minute
 
-// withLock holds the file lock at path while f runs. The wait for it ends with ctx
-// or after lockWait, and its error says what was waited for.
+// withLock holds the file lock at path while f runs. It waits for the lock until ctx ends or lockWait has
+// passed; the error says what it waited for.
 func withLock(ctx context.Context, path string, f func() error) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -386,7 +383,7 @@ func waitForLock(ctx context.Context, lock *flock.Flock) error {
 	return err
 }
 
-// readJSON fills v from a file; a missing one leaves v alone.
+// readJSON decodes a file into v. If the file is missing, v is unchanged.
 func readJSON(path string, v any) error {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -401,7 +398,7 @@ func readJSON(path string, v any) error {
 	return nil
 }
 
-// copied is a deep copy of a value that JSON holds completely.
+// copied returns a deep copy of a value that JSON can represent completely.
 func copied[T any](v T) T {
 	raw, err := json.Marshal(v)
 	if err != nil {

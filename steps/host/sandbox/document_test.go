@@ -15,8 +15,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// crowded is a cluster that is too large to be rewritten for each call, as the test
-// takes it.
+// crowded is a cluster that counts as too large to be rewritten for each call.
 func crowded(t *testing.T) *Cluster {
 	t.Helper()
 	k, err := OpenCluster(t.Context(), ClusterConfig{Dir: t.TempDir()})
@@ -44,7 +43,7 @@ func fileSize(path string) int64 {
 	return fi.Size()
 }
 
-// another is the cluster as a process sees it that has not used it yet.
+// another is the same cluster, opened as another process would open it.
 func another(k *Cluster) *Cluster {
 	d := k.state
 	fresh := &document{path: d.path, journal: d.journal, lock: d.lock, empty: d.empty, large: d.large,
@@ -64,7 +63,7 @@ func nodeNames(t *testing.T, k *Cluster) map[string]bool {
 	return out
 }
 
-// A call on a large cluster writes what it changes, and that another process reads.
+// A call on a large cluster writes only what it changes, and another process reads that.
 func TestJournal(t *testing.T) {
 	k := crowded(t)
 	other := another(k)
@@ -92,7 +91,7 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// The journal does not grow without end, and other processes follow.
+// The journal is folded into the file, and other processes notice.
 func TestJournalIsFolded(t *testing.T) {
 	k := crowded(t)
 	other := another(k)
@@ -120,8 +119,8 @@ func TestJournalIsFolded(t *testing.T) {
 	}
 }
 
-// A process that is killed while it appends leaves a part of a line. It does not count,
-// and the next line takes its place.
+// A process that is killed while it appends leaves part of a line. That part is ignored, and the next line
+// overwrites it.
 func TestJournalWithTornLine(t *testing.T) {
 	k := crowded(t)
 	want := nodeNames(t, k)
@@ -145,7 +144,7 @@ func TestJournalWithTornLine(t *testing.T) {
 	}
 }
 
-// A process that is killed after it has folded the journal into the file leaves both.
+// A process that is killed after it has folded the journal into the file leaves both files.
 func TestJournalOutlivesItsFolding(t *testing.T) {
 	k := crowded(t)
 	lines, err := os.ReadFile(k.state.journal)
@@ -167,7 +166,7 @@ func TestJournalOutlivesItsFolding(t *testing.T) {
 	}
 }
 
-// What a person does to the files counts at once; a failed call leaves nothing.
+// A manual edit of the files takes effect at once; a failed call changes nothing.
 func TestDocumentFollowsItsFile(t *testing.T) {
 	k := crowded(t)
 	raw, err := os.ReadFile(k.state.path)
@@ -193,7 +192,7 @@ func TestDocumentFollowsItsFile(t *testing.T) {
 	}
 }
 
-// Callers may change what they are given.
+// Callers may change what they get.
 func TestStateIsNotShared(t *testing.T) {
 	h := open(t, Config{Path: filepath.Join(t.TempDir(), "m")})
 	write(t, h, `C:\k\program.exe`, "program")

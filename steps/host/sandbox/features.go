@@ -8,7 +8,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// The services that the feature Containers brings, once the machine has booted with it.
+// The services that come with the feature Containers, once the machine has booted with it.
 var containerServices = []string{"hns", "vmcompute"}
 
 const servicesKey = `hklm\system\currentcontrolset\services\`
@@ -16,7 +16,7 @@ const servicesKey = `hklm\system\currentcontrolset\services\`
 // factoryFeatures are the features of a fresh machine.
 var factoryFeatures = map[string]host.FeatureState{"Containers": host.FeatureOn, "Microsoft-Hyper-V": host.FeatureOff}
 
-// feature returns the state of a feature, "" for one that Windows does not know.
+// feature returns the state of a feature, "" if Windows does not know it.
 func (h *Host) feature(s *state, q Quirks, name string) host.FeatureState {
 	if have, ok := s.Features[h.fold(name)]; ok {
 		return have
@@ -49,13 +49,13 @@ func (h *Host) Feature(ctx context.Context, name string) (out host.FeatureState,
 	return out, err
 }
 
-// EnableFeature turns a feature on after the next reboot, as Windows does with those
-// that a node needs.
+// EnableFeature turns a feature on. It takes effect at the next reboot, as in Windows for the features that a
+// node needs.
 func (h *Host) EnableFeature(ctx context.Context, name string) error {
 	return h.setFeature(ctx, "enable feature", name, host.FeatureOn, host.FeatureOnPending)
 }
 
-// DisableFeature turns a feature off after the next reboot.
+// DisableFeature turns a feature off at the next reboot.
 func (h *Host) DisableFeature(ctx context.Context, name string) error {
 	return h.setFeature(ctx, "disable feature", name, host.FeatureOff, host.FeatureOffPending)
 }
@@ -119,15 +119,14 @@ var servicingKeys = []string{
 	`hklm\software\microsoft\windows\currentversion\windowsupdate\auto update\rebootrequired`,
 }
 
-// finishServicing is the part of a boot that removes them.
+// finishServicing is the part of a boot that removes these keys.
 func finishServicing(s *state) {
 	for _, key := range servicingKeys {
 		delete(s.Registry, key)
 	}
 }
 
-// WithoutContainers makes a machine that has the feature Containers off, as a fresh
-// server has it.
+// WithoutContainers turns the feature Containers off, as it is on a fresh server.
 func (h *Host) WithoutContainers(ctx context.Context) error {
 	return failed("disable feature", "Containers", h.change(ctx, func(s *state) error {
 		if s.Features == nil {
@@ -141,7 +140,7 @@ func (h *Host) WithoutContainers(ctx context.Context) error {
 	}))
 }
 
-// RebootNoted returns what was noted since the last boot.
+// RebootNoted returns the notes since the last boot.
 func (h *Host) RebootNoted(ctx context.Context) (out []string, err error) {
 	if _, err := h.ask(ctx, "RebootNoted", "reboot"); err != nil {
 		return nil, err

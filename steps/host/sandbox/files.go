@@ -18,7 +18,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// Stat describes a file of the machine.
+// Stat returns information about a file of the machine.
 func (h *Host) Stat(ctx context.Context, path string) (host.FileInfo, error) {
 	var out host.FileInfo
 	err := h.view(ctx, "stat", path, func(s *state) error {
@@ -42,8 +42,8 @@ func (h *Host) Stat(ctx context.Context, path string) (host.FileInfo, error) {
 	return out, err
 }
 
-// info describes a file. On windows a file inherits the access of its folder, so
-// that everything below a private folder is private.
+// info returns information about a file. On Windows a file inherits the access of its folder, so everything
+// below a private folder is private.
 func (h *Host) info(s *state, key string, fi fs.FileInfo) host.FileInfo {
 	out := host.FileInfo{Name: fi.Name(), Dir: fi.IsDir(), ModTime: fi.ModTime(), ID: fileID(fi), Access: s.Access[key]}
 	if !out.Dir {
@@ -56,7 +56,7 @@ func (h *Host) info(s *state, key string, fi fs.FileInfo) host.FileInfo {
 	return out
 }
 
-// absent maps "a parent is a file" to absence: the file is not there either way.
+// absent maps the error "a parent is a file" to fs.ErrNotExist: the file does not exist either way.
 func absent(err error) error {
 	if errors.Is(err, syscall.ENOTDIR) {
 		return fs.ErrNotExist
@@ -85,7 +85,7 @@ func (h *Host) Open(ctx context.Context, path string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// List gives the entries of a directory of the machine.
+// List returns the entries of a directory of the machine.
 func (h *Host) List(ctx context.Context, path string) ([]host.FileInfo, error) {
 	var out []host.FileInfo
 	err := h.view(ctx, "list", path, func(s *state) error {
@@ -107,7 +107,7 @@ func (h *Host) List(ctx context.Context, path string) ([]host.FileInfo, error) {
 			}
 			fi, err := e.Info()
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // gone since the folder was read
+				continue // removed since the folder was read
 			}
 			if err != nil {
 				return err
@@ -121,7 +121,7 @@ func (h *Host) List(ctx context.Context, path string) ([]host.FileInfo, error) {
 	return out, err
 }
 
-// FreeBytes is what is left of the capacity, or of the volume under the folder.
+// FreeBytes returns what is left of the capacity, or of the volume that holds the folder.
 func (h *Host) FreeBytes(ctx context.Context, path string) (uint64, error) {
 	const op = "read free space"
 	if ctx.Err() != nil {
@@ -161,7 +161,7 @@ func (h *Host) free() (uint64, error) {
 	return uint64(max(0, h.cfg.Capacity-used)), err
 }
 
-// Mkdir makes a directory of the machine.
+// Mkdir creates a directory on the machine.
 func (h *Host) Mkdir(ctx context.Context, path string, access host.Access) error {
 	return failed("make directory", path, h.change(ctx, func(s *state) error {
 		at, err := h.real(path)
@@ -178,7 +178,7 @@ func (h *Host) Mkdir(ctx context.Context, path string, access host.Access) error
 	}))
 }
 
-// Mounts lists none: a sandbox mounts nothing.
+// Mounts returns nothing: a sandbox has no mounts.
 func (h *Host) Mounts(ctx context.Context, path string) ([]string, error) {
 	return nil, h.view(ctx, "list mounts", path, func(*state) error {
 		_, err := h.real(path)
@@ -194,7 +194,7 @@ func (h *Host) Unmount(ctx context.Context, path string) error {
 	}))
 }
 
-// SetAccess notes who may use a file; the real file's mode stays.
+// SetAccess records who may use a file. The mode of the real file does not change.
 func (h *Host) SetAccess(ctx context.Context, path string, access host.Access) error {
 	return failed("set access", path, h.change(ctx, func(s *state) error {
 		at, err := h.real(path)
@@ -246,11 +246,11 @@ func (h *Host) writeFile(ctx context.Context, path string, r io.Reader, opt host
 	if err != nil {
 		return err
 	}
-	// The lock is not held while bytes arrive, so everything is checked again.
+	// The lock is not held while the bytes arrive, so everything is checked again.
 	return h.state.locked(ctx, func(c contents) error { return h.putInPlace(c.(*state), tmp, path, opt.Access) })
 }
 
-// putInPlace renames a prepared file. Its access is saved before it has its name.
+// putInPlace renames a prepared file. Its access is saved first.
 func (h *Host) putInPlace(s *state, tmp, path string, access host.Access) error {
 	if err := h.replaceable(s, path); err != nil {
 		return errors.Join(err, os.Remove(tmp))
@@ -294,7 +294,7 @@ func (h *Host) replaceable(s *state, path string) error {
 	return nil
 }
 
-// prepare writes the bytes beside path and checks them; on an error nothing is left.
+// prepare writes the bytes to a file beside path and checks them. After an error nothing is left.
 func (h *Host) prepare(ctx context.Context, path string, r io.Reader, want string) (_ string, err error) {
 	tmp, err := h.real(host.TempName(path))
 	if err != nil {
@@ -332,7 +332,7 @@ func (h *Host) prepare(ctx context.Context, path string, r io.Reader, want strin
 	return tmp, f.Close()
 }
 
-// contextReader ends a copy when its context ends.
+// contextReader fails once its context has ended.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader
@@ -345,7 +345,7 @@ func (c *contextReader) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// CreateExclusive makes a new file, or fails with fs.ErrExist.
+// CreateExclusive creates a new file, or fails with fs.ErrExist.
 func (h *Host) CreateExclusive(ctx context.Context, path string, data []byte) error {
 	return failed("create file", path, h.state.locked(ctx, func(c contents) error {
 		at, err := h.real(path)
@@ -363,8 +363,8 @@ func (h *Host) CreateExclusive(ctx context.Context, path string, data []byte) er
 	}))
 }
 
-// Rename moves a file of the machine. As on Windows a running program may be moved
-// away; it runs on under its new name.
+// Rename moves a file of the machine. As on Windows, the file of a running program may be moved; the program
+// keeps running.
 func (h *Host) Rename(ctx context.Context, oldPath, newPath string) error {
 	return failed("rename to", newPath, h.change(ctx, func(s *state) error {
 		from, err := h.real(oldPath)
@@ -409,7 +409,7 @@ func (h *Host) Rename(ctx context.Context, oldPath, newPath string) error {
 	}))
 }
 
-// moved takes access and use along with a renamed file or directory.
+// moved carries the access and use of a renamed file or directory over to its new name.
 func (s *state) moved(oldKey, newKey string) {
 	if oldKey == newKey {
 		return

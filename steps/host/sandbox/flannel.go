@@ -86,7 +86,7 @@ func (h *Host) launchFlanneld(ctx context.Context, s *state, p program) error {
 	return h.write(ctx, s, h.onDrive(or(p.flag("subnet-file"), defaultSubnetFile)), text, host.AccessDefault)
 }
 
-// onDrive reads a path without a drive as Windows does, on the current drive.
+// onDrive resolves a path without a drive as Windows does: on the current drive.
 func (h *Host) onDrive(p string) string {
 	if h.windows() && (strings.HasPrefix(p, "/") || strings.HasPrefix(p, `\`)) {
 		return "C:" + p
@@ -94,8 +94,8 @@ func (h *Host) onDrive(p string) string {
 	return p
 }
 
-// podSubnet is the pod CIDR of the node, which flannel's Kubernetes subnet manager
-// needs, and on which it announces what it runs.
+// podSubnet returns the pod CIDR of the node, which flannel's Kubernetes subnet manager needs. flannel also
+// annotates the Node with its backend.
 func (h *Host) podSubnet(ctx context.Context, kubeconfig credential, node string, network netip.Prefix,
 	conf netConf) (netip.Prefix, error) {
 	if h.cfg.ClusterDir == "" {
@@ -152,15 +152,14 @@ func (h *Host) network(conf netConf, subnet netip.Prefix) (host.HNSNetwork, erro
 	return n, nil
 }
 
-// proxyConfig is the part of KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1)
-// that the sandbox plays.
+// proxyConfig is the part of KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) that the sandbox uses.
 type proxyConfig struct {
 	ClientConnection struct {
 		Kubeconfig string `json:"kubeconfig"`
 	} `json:"clientConnection"`
 }
 
-// launchKubeProxy wants its configuration and its credentials.
+// launchKubeProxy checks the configuration and the credentials of kube-proxy.
 func (h *Host) launchKubeProxy(p program) error {
 	path := p.flag("kubeconfig")
 	if config := p.flag("config"); config != "" {

@@ -63,7 +63,7 @@ func kubeconfigText(info kube.Info, token string) string {
 		"\ncontexts:\n- name: x\n  context: {cluster: c, user: u}\ncurrent-context: x\n"
 }
 
-// node is a machine with its programs on it and its services registered.
+// node is a machine with the programs installed and the services registered.
 func node(t *testing.T, clusterDir string) *Host {
 	t.Helper()
 	h := open(t, Config{ClusterDir: clusterDir, Hostname: "WIN-1", IP: "192.0.2.21"})
@@ -97,7 +97,7 @@ func TestJoin(t *testing.T) {
 	must(t, err)
 	h := node(t, dir)
 
-	// Without credentials a kubelet ends at once; with a wrong token too.
+	// Without credentials, or with a wrong token, a kubelet exits at once.
 	must(t, h.StartService(ctx, "kubelet"))
 	if got, code := stateOf(t, h, "kubelet"); got != host.ServiceStopped || code != 1 {
 		t.Fatalf("kubelet without credentials: %s, exit code %d", got, code)

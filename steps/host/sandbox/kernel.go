@@ -10,8 +10,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// The kernel of a Linux sandbox: parameters as they are after a boot, with the module
-// that brings them ("" = none), modules that can be loaded, and those built in.
+// The kernel of a Linux sandbox: its parameters after a boot, each with the module that adds it ("" = none),
+// the modules that can be loaded, and those that are built in.
 var (
 	kernelParameters = map[string]struct{ value, module string }{
 		"net.ipv4.ip_forward":                 {"0", ""},
@@ -70,7 +70,7 @@ func (h *Host) SetSysctl(ctx context.Context, name, value string) error {
 	}))
 }
 
-// KernelModule reports how the kernel has a module.
+// KernelModule reports whether a module is loaded or built in.
 func (h *Host) KernelModule(ctx context.Context, name string) (host.KernelModule, error) {
 	var out host.KernelModule
 	err := h.view(ctx, "look for kernel module", name, func(s *state) error {
@@ -108,8 +108,8 @@ func (h *Host) LoadKernelModule(ctx context.Context, name string) error {
 	}))
 }
 
-// Interfaces names the network interfaces: those of a fresh machine, and those that
-// programs have made.
+// Interfaces returns the names of the network interfaces: those of a fresh machine and those that programs have
+// created.
 func (h *Host) Interfaces(ctx context.Context) ([]string, error) {
 	var out []string
 	err := h.view(ctx, "list", "network interfaces", func(s *state) error {
@@ -134,7 +134,7 @@ func (h *Host) DeleteInterface(ctx context.Context, name string) error {
 	}))
 }
 
-// FilterChains lists the chains that programs have made.
+// FilterChains lists the chains that programs have created.
 func (h *Host) FilterChains(ctx context.Context) ([]host.FilterChain, error) {
 	var out []host.FilterChain
 	err := h.view(ctx, "list", "filter chains", func(s *state) error {
@@ -147,7 +147,7 @@ func (h *Host) FilterChains(ctx context.Context) ([]host.FilterChain, error) {
 	return out, err
 }
 
-// PutFilterChains makes chains, as a program that is not played does.
+// PutFilterChains creates chains, as a program that is not simulated would.
 func (h *Host) PutFilterChains(ctx context.Context, chains ...host.FilterChain) error {
 	return failed("put", "filter chains", h.change(ctx, func(s *state) error {
 		s.Chains = append(s.Chains, chains...)
@@ -166,7 +166,7 @@ func (h *Host) DeleteFilterChains(ctx context.Context, chains []host.FilterChain
 	}))
 }
 
-// FilterTables lists the tables of nftables that programs have made.
+// FilterTables lists the nftables tables that programs have created.
 func (h *Host) FilterTables(ctx context.Context) ([]host.FilterTable, error) {
 	var out []host.FilterTable
 	err := h.view(ctx, "list", "filter tables", func(s *state) error {
@@ -179,7 +179,7 @@ func (h *Host) FilterTables(ctx context.Context) ([]host.FilterTable, error) {
 	return out, err
 }
 
-// PutFilterTables makes tables of nftables, as a program that is not played does.
+// PutFilterTables creates nftables tables, as a program that is not simulated would.
 func (h *Host) PutFilterTables(ctx context.Context, tables ...host.FilterTable) error {
 	return failed("put", "filter tables", h.change(ctx, func(s *state) error {
 		s.Tables = append(s.Tables, tables...)
@@ -198,7 +198,7 @@ func (h *Host) DeleteFilterTables(ctx context.Context, tables []host.FilterTable
 	}))
 }
 
-// PutRoutes makes routes, as a program that is not played does.
+// PutRoutes creates routes, as a program that is not simulated would.
 func (h *Host) PutRoutes(ctx context.Context, routes ...host.Route) error {
 	return failed("put", "routes", h.change(ctx, func(s *state) error {
 		s.Routes = append(s.Routes, routes...)
@@ -206,7 +206,7 @@ func (h *Host) PutRoutes(ctx context.Context, routes ...host.Route) error {
 	}))
 }
 
-// DeleteRoutes removes routes that programs have made.
+// DeleteRoutes removes routes that programs have created.
 func (h *Host) DeleteRoutes(ctx context.Context, routes []host.Route) error {
 	return failed("delete", "routes", h.change(ctx, func(s *state) error {
 		if h.windows() {
@@ -217,7 +217,7 @@ func (h *Host) DeleteRoutes(ctx context.Context, routes []host.Route) error {
 	}))
 }
 
-// kernelTraces are what programs of a Linux node make in its kernel.
+// kernelTraces are what the programs of a Linux node create in its kernel.
 var kernelTraces = map[string]struct {
 	links  []string
 	chains []host.FilterChain
@@ -236,7 +236,7 @@ func (s *state) addLink(name string) {
 	}
 }
 
-// makeInKernel is what a program makes there, until the next boot.
+// makeInKernel creates them for a program. They last until the next boot.
 func (s *state) makeInKernel(program string) {
 	made := kernelTraces[program]
 	for _, link := range made.links {

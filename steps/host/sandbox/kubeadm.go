@@ -15,7 +15,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// joinConfig is the part of kubeadm's JoinConfiguration that the sandbox plays.
+// joinConfig is the part of kubeadm's JoinConfiguration that the sandbox uses.
 type joinConfig struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -32,8 +32,8 @@ type joinConfig struct {
 	} `json:"nodeRegistration"`
 }
 
-// kubeadmJoin plays `kubeadm join --config FILE` of a worker, in the order of the real
-// one (kubernetes cmd/kubeadm/app/cmd/join.go and phases/join). It returns what kubeadm prints.
+// kubeadmJoin simulates `kubeadm join --config FILE` on a worker, in the order of the real command (kubernetes
+// cmd/kubeadm/app/cmd/join.go and phases/join). It returns what kubeadm prints.
 func (h *Host) kubeadmJoin(ctx context.Context, s *state, p program) (printed string, err error) {
 	if len(p.args) == 0 || p.args[0] != "join" {
 		return "", exit("the sandbox plays kubeadm join only, not kubeadm %s", strings.Join(p.args, " "))
@@ -105,8 +105,8 @@ func (h *Host) kubeadmJoin(ctx context.Context, s *state, p program) (printed st
 	return "This node has joined the cluster\n", os.Remove(at)
 }
 
-// clusterDNS is the address of the cluster's DNS, which the ConfigMap kubelet-config has
-// and kubeadm writes into the kubelet's configuration.
+// clusterDNS returns the address of the cluster's DNS, which kubeadm copies from the ConfigMap kubelet-config
+// into the kubelet's configuration.
 func (h *Host) clusterDNS(ctx context.Context) (string, error) {
 	ip := dnsServices("")[1].ClusterIP
 	if h.cfg.ClusterDir == "" {
@@ -125,7 +125,7 @@ func (h *Host) clusterDNS(ctx context.Context) (string, error) {
 	return ip, refusal(err)
 }
 
-// preflight are the failed checks, each "Name]: message".
+// preflight returns the failed checks, each as "Name]: message".
 func (h *Host) preflight(s *state, c joinConfig, files ...string) (failed []string) {
 	ignored := c.NodeRegistration.IgnorePreflightErrors
 	add := func(name, message string) {
@@ -148,7 +148,7 @@ func (h *Host) preflight(s *state, c joinConfig, files ...string) (failed []stri
 	return failed
 }
 
-// joinable asks the cluster what kubeadm asks it.
+// joinable asks the cluster the questions that kubeadm asks.
 func (h *Host) joinable(ctx context.Context, c joinConfig, found credential) error {
 	if h.cfg.ClusterDir == "" {
 		return nil
@@ -194,7 +194,7 @@ func bootstrapText(c credential) string {
 	return string(text)
 }
 
-// restartKubelet is what kubeadm does with the service; without one it only says so.
+// restartKubelet restarts the service as kubeadm does. If there is none, kubeadm only says so.
 func (h *Host) restartKubelet(ctx context.Context, s *state) error {
 	svc := s.Services[kubelet]
 	if svc == nil {
@@ -214,8 +214,8 @@ func (h *Host) restartKubelet(ctx context.Context, s *state) error {
 	return nil
 }
 
-// dropIns lays the files of --config-dir over the kubelet's configuration, in the
-// order of their names (kubernetes.io, "Kubelet Configuration Directory Merging").
+// dropIns overlays the files of --config-dir on the kubelet's configuration, in the order of their names
+// (kubernetes.io, "Kubelet Configuration Directory Merging").
 func (h *Host) dropIns(dir string, into *kubeletConfig) error {
 	if dir == "" {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Kubeconfig makes a kubeconfig of a node for its kubelet, valid for a year, as
-// `kubeadm kubeconfig user --client-name system:node:NAME --org system:nodes` does on a
-// control plane; server is the API server's URL as the node reaches it. It holds a key.
+// Kubeconfig creates the kubeconfig of a node's kubelet, valid for a year, like `kubeadm kubeconfig user
+// --client-name system:node:NAME --org system:nodes` on a control plane. server is the API server's URL as the
+// node reaches it. The result contains a private key.
 func (k *Cluster) Kubeconfig(ctx context.Context, node, server string) ([]byte, error) {
 	var ca, user authority
 	err := k.view(ctx, func(s *clusterState) (err error) {

@@ -13,8 +13,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// kubeconfig is the part of a kubeconfig that the programs read and write
-// (kubernetes.io, "kubeconfig (v1)").
+// kubeconfig is the part of a kubeconfig that the simulated programs read and write (kubernetes.io, "kubeconfig
+// (v1)").
 type kubeconfig struct {
 	APIVersion     string         `json:"apiVersion"`
 	Kind           string         `json:"kind"`
@@ -52,14 +52,14 @@ type namedContext struct {
 	} `json:"context"`
 }
 
-// credential is what the current context of a kubeconfig gives.
+// credential is the content of the current context of a kubeconfig.
 type credential struct {
 	server, ca string // ca in PEM
 	user       user
 }
 
-// credential reads a kubeconfig of the machine. A file that is missing is
-// fs.ErrNotExist, one that makes no sense ends the program.
+// credential reads a kubeconfig of the machine. A missing file is fs.ErrNotExist; with an invalid one the
+// program exits.
 func (h *Host) credential(path string) (credential, error) {
 	if path == "" {
 		return credential{}, fs.ErrNotExist
@@ -102,14 +102,13 @@ func (h *Host) credential(path string) (credential, error) {
 	return credential{}, exit("%s: no context %q", path, k.CurrentContext)
 }
 
-// kubeletConfig is the part of KubeletConfiguration (kubelet.config.k8s.io/v1beta1)
-// that the sandbox plays.
+// kubeletConfig is the part of KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that the sandbox uses.
 type kubeletConfig struct {
 	RegisterWithTaints []kube.Taint `json:"registerWithTaints"`
 	ServerTLSBootstrap bool         `json:"serverTLSBootstrap"`
 }
 
-// launchKubelet joins the cluster, if that is still to be done, and registers the Node.
+// launchKubelet joins the cluster, unless it has already joined, and registers the Node.
 func (h *Host) launchKubelet(ctx context.Context, s *state, p program) error {
 	var config kubeletConfig
 	if path := p.flag("config"); path != "" {
@@ -154,7 +153,7 @@ func (h *Host) launchKubelet(ctx context.Context, s *state, p program) error {
 	}
 	err = cluster.register(ctx, cert, want)
 	if errors.Is(err, kube.ErrUnauthorized) || errors.Is(err, kube.ErrUnreachable) {
-		return nil // a kubelet with a kubeconfig runs on and tries again
+		return nil // a kubelet with a kubeconfig keeps running and tries again
 	}
 	if err == nil && config.ServerTLSBootstrap {
 		err = h.requestServing(ctx, cluster, p, node, want.InternalIP)
@@ -162,7 +161,7 @@ func (h *Host) launchKubelet(ctx context.Context, s *state, p program) error {
 	return err
 }
 
-// taintsOf reads the flag --register-with-taints, "key=value:effect,...".
+// taintsOf parses the flag --register-with-taints, "key=value:effect,...".
 func taintsOf(flag string) []kube.Taint {
 	var out []kube.Taint
 	for _, text := range strings.Split(flag, ",") {
@@ -174,8 +173,8 @@ func taintsOf(flag string) []kube.Taint {
 	return out
 }
 
-// clientCertificate is the certificate of the kubeconfig; if it is missing or has
-// expired, a new one is requested with the bootstrap kubeconfig.
+// clientCertificate returns the certificate of the kubeconfig. If it is missing or has expired, a new one is
+// requested with the bootstrap kubeconfig.
 func (h *Host) clientCertificate(ctx context.Context, s *state, p program, node string) (string, error) {
 	path := p.flag("kubeconfig")
 	have, err := h.credential(path)
@@ -191,7 +190,7 @@ func (h *Host) clientCertificate(ctx context.Context, s *state, p program, node 
 	boot, bootErr := h.credential(p.flag("bootstrap-kubeconfig"))
 	switch {
 	case errors.Is(bootErr, fs.ErrNotExist) && err == nil:
-		return string(have.user.Cert), nil // whatever it is, there is no other
+		return string(have.user.Cert), nil // the bootstrap kubeconfig is missing or invalid, so there are no other credentials
 	case errors.Is(bootErr, fs.ErrNotExist):
 		return "", exit("unable to load bootstrap kubeconfig: %v", bootErr)
 	case bootErr != nil:

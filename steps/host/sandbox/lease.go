@@ -7,7 +7,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// NodeEvents lists none: nothing in the sandbox makes events.
+// NodeEvents returns nothing: nothing in the sandbox creates events.
 func (k *Cluster) NodeEvents(ctx context.Context, node string) ([]kube.NodeEvent, error) {
 	return nil, k.ask(ctx, "list events of", node, func(*clusterState) error { return nil })
 }
@@ -29,7 +29,7 @@ func (k *Cluster) TakeLease(ctx context.Context, want kube.Lease, from string) (
 	return before, err
 }
 
-// ReleaseLease deletes a Lease of this holder.
+// ReleaseLease deletes a Lease that this holder has.
 func (k *Cluster) ReleaseLease(ctx context.Context, name, holder string) error {
 	return k.tell(ctx, "release lease", name, func(s *clusterState) error {
 		if have, _ := s.Leases.get(name); have.Holder == holder {

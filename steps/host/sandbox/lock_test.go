@@ -12,8 +12,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Another process holds the machine, or the cluster: the wait ends with the context
-// and says what it was for.
+// While another process has locked the machine or the cluster, opening it waits until the context ends, and its
+// error says what it waited for.
 func TestOpenWaitsNoLongerThanItsContext(t *testing.T) {
 	dir := t.TempDir()
 	for path, open := range map[string]func(ctx context.Context) error{

@@ -20,7 +20,7 @@ var hives = map[string]string{"HKEY_LOCAL_MACHINE": "HKLM", "HKEY_USERS": "HKU",
 	"HKEY_CURRENT_USER": "HKCU", "HKEY_CURRENT_CONFIG": "HKCC", "HKLM": "HKLM", "HKU": "HKU", "HKCR": "HKCR",
 	"HKCU": "HKCU", "HKCC": "HKCC"}
 
-// registryKey is the form under which a key is kept.
+// registryKey returns the form in which a key is stored.
 func (h *Host) registryKey(key string) (string, error) {
 	if !h.windows() {
 		return "", host.ErrUnsupported
@@ -55,7 +55,7 @@ func (h *Host) RegistryValue(ctx context.Context, key, name string) (host.Regist
 	return out, err
 }
 
-// SetRegistryValue writes a registry value; only the data field of its type is kept.
+// SetRegistryValue writes a registry value. Only the data field of its type is stored.
 func (h *Host) SetRegistryValue(ctx context.Context, key, name string, v host.RegistryValue) error {
 	return failed("set registry value", key+`\`+name, h.change(ctx, func(s *state) error {
 		k, err := h.registryKey(key)
@@ -103,7 +103,7 @@ func (h *Host) DeleteRegistryValue(ctx context.Context, key, name string) error 
 	}))
 }
 
-// DeleteRegistryKey removes a registry key that holds nothing.
+// DeleteRegistryKey removes an empty registry key.
 func (h *Host) DeleteRegistryKey(ctx context.Context, key string) error {
 	return failed("delete registry key", key, h.change(ctx, func(s *state) error {
 		k, err := h.registryKey(key)
@@ -224,7 +224,7 @@ func (h *Host) DeleteFirewallRule(ctx context.Context, name string) error {
 	}))
 }
 
-// HNSNetwork reads a network that flanneld has made; names have no case.
+// HNSNetwork returns a network that flanneld has created. Names are case-insensitive.
 func (h *Host) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, error) {
 	var out host.HNSNetwork
 	q, err := h.ask(ctx, "HNSNetwork", name)
@@ -249,7 +249,7 @@ func (h *Host) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, er
 	return out, err
 }
 
-// CreateHNSNetwork makes a network that outlives boots.
+// CreateHNSNetwork creates a network that survives reboots.
 func (h *Host) CreateHNSNetwork(ctx context.Context, n host.HNSNetworkConfig) error {
 	return failed("create HNS network", n.Name, h.change(ctx, func(s *state) error {
 		if !h.windows() {
@@ -278,8 +278,7 @@ func (h *Host) DeleteHNSNetwork(ctx context.Context, name string) error {
 	}))
 }
 
-// PutHNSNetwork makes a network or replaces the one of its name, as a program that is
-// not played does.
+// PutHNSNetwork creates or replaces a network, as a program that is not simulated would.
 func (h *Host) PutHNSNetwork(ctx context.Context, n host.HNSNetwork) error {
 	return failed("put HNS network", n.Name, h.change(ctx, func(s *state) error {
 		s.Networks[h.fold(n.Name)] = copied(n)
@@ -287,8 +286,8 @@ func (h *Host) PutHNSNetwork(ctx context.Context, n host.HNSNetwork) error {
 	}))
 }
 
-// Reboot stops everything at once and starts the automatic services. Of HNS networks only
-// those of CreateHNSNetwork survive it: flannel's do not on Windows.
+// Reboot stops everything at once and then starts the automatic services. Only the HNS networks of
+// CreateHNSNetwork survive it; flannel's do not survive a reboot of Windows either.
 func (h *Host) Reboot(ctx context.Context) error {
 	return failed("reboot", h.cfg.Hostname, h.change(ctx, func(s *state) error {
 		names := slices.Sorted(maps.Keys(s.Services))
@@ -304,14 +303,14 @@ func (h *Host) Reboot(ctx context.Context) error {
 		h.finishName(s)
 		finishServicing(s)
 		s.Noted = nil
-		clear(s.Sysctls) // and the boot files of a sandbox are read by nobody
+		clear(s.Sysctls) // nobody reads the boot files of a sandbox
 		s.Modules, s.Links, s.Chains, s.Tables, s.Routes = nil, nil, nil, nil, nil
 		s.BootTime = later(s.BootTime, time.Now().UTC().Truncate(time.Second))
 		for _, name := range names {
 			svc := s.Services[name]
 			if svc.State == host.ServiceStopped && (svc.Start == host.StartAuto || svc.Start == host.StartDelayed) {
 				if err := h.start(ctx, s, svc, nil); err != nil {
-					svc.ExitCode = 1 // a machine boots even when a service does not start
+					svc.ExitCode = 1 // a machine boots even if a service does not start
 				}
 			}
 		}
@@ -327,7 +326,7 @@ func later(last, now time.Time) time.Time {
 	return last.Add(time.Second)
 }
 
-// own reports whether an address is loopback or the machine's own.
+// own reports whether an address is loopback or belongs to the machine.
 func (h *Host) own(name string) bool {
 	if name == "localhost" {
 		return true

@@ -11,11 +11,11 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// object is an object of the cluster with the managers of its fields, as server-side
-// apply keeps them. A list is one field: the sandbox knows no keys of list elements.
+// object is an object in the cluster with the managers of its fields, as in server-side apply. A list is one
+// field: the sandbox does not know the keys of list elements.
 type object struct {
 	Fields map[string]any `json:"fields"`
-	// Managers by JSON pointer (RFC 6901) of the field.
+	// Managers by the JSON pointer (RFC 6901) of the field.
 	Managers map[string][]string `json:"managers"`
 }
 
@@ -53,12 +53,12 @@ func (k *Cluster) Manifest(ctx context.Context, want kube.Manifest) (kube.Manife
 	return out, err
 }
 
-// ApplyManifest makes the object have the fields of want.
+// ApplyManifest sets the fields of want on the object.
 func (k *Cluster) ApplyManifest(ctx context.Context, want kube.Manifest) error {
 	return k.ApplyManifestAs(ctx, want, manager)
 }
 
-// ApplyManifestAs is ApplyManifest by another writer than nodejoin.
+// ApplyManifestAs is ApplyManifest with another field manager than nodejoin.
 func (k *Cluster) ApplyManifestAs(ctx context.Context, want kube.Manifest, manager string) error {
 	return k.tell(ctx, "apply", want.String(), func(s *clusterState) error {
 		have, ok := s.Objects.edit(objectKey(want))
@@ -74,7 +74,7 @@ func (k *Cluster) ApplyManifestAs(ctx context.Context, want kube.Manifest, manag
 	})
 }
 
-// applied is the object after an apply; it is not changed itself.
+// applied returns the object after an apply. o itself does not change.
 func (o *object) applied(want kube.Manifest, manager string) (*object, error) {
 	out := &object{Fields: map[string]any{}, Managers: map[string][]string{}}
 	fields := map[string]any{}
@@ -105,14 +105,14 @@ func (o *object) applied(want kube.Manifest, manager string) (*object, error) {
 		if mine[p] || !slices.Contains(m, manager) {
 			continue
 		}
-		// It was nodejoin's and is no longer wanted.
+		// nodejoin set it and no longer wants it.
 		if out.Managers[p] = slices.DeleteFunc(slices.Clone(m),
 			func(m string) bool { return m == manager }); len(out.Managers[p]) == 0 {
 			delete(out.Managers, p)
 			delete(fields, p)
 		}
 	}
-	for _, p := range slices.Sorted(maps.Keys(fields)) { // so that an empty map comes before what is in it
+	for _, p := range slices.Sorted(maps.Keys(fields)) { // so that an empty map comes before its contents
 		v := fields[p]
 		if m, ok := v.(map[string]any); ok && len(m) == 0 {
 			v = map[string]any{}
@@ -168,7 +168,7 @@ func set(m map[string]any, path []string, v any) {
 	m[unescape.Replace(path[0])] = v
 }
 
-// same compares values as they are in a file.
+// same reports whether two values have the same JSON.
 func same(a, b any) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)

@@ -6,13 +6,13 @@ import (
 	"nodejoin/steps/host"
 )
 
-// Where Windows keeps the machine's name: what is set at once, and what it was at boot.
+// Where Windows stores the machine's name: the one that was set, and the one since boot.
 const (
 	nameParameters = `hklm\system\currentcontrolset\services\tcpip\parameters`
 	computerNames  = `hklm\system\currentcontrolset\control\computername\`
 )
 
-// hostName returns the names; a machine that was never renamed has its configured one.
+// hostName returns the names. A machine that was never renamed has its configured name.
 func (h *Host) hostName(s *state, q Quirks) host.HostName {
 	came := or(q.HostName, h.cfg.Hostname)
 	out := host.HostName{Now: or(s.HostName, came), Domain: q.Domain}
@@ -33,7 +33,7 @@ func (h *Host) HostName(ctx context.Context) (out host.HostName, err error) {
 	return out, err
 }
 
-// SetHostName renames the machine, on windows from the next boot on.
+// SetHostName renames the machine. On Windows this takes effect at the next boot.
 func (h *Host) SetHostName(ctx context.Context, name string) error {
 	return failed("set host name", name, h.change(ctx, func(s *state) error {
 		if err := host.CheckHostName(name); err != nil {
@@ -50,7 +50,7 @@ func (h *Host) SetHostName(ctx context.Context, name string) error {
 	}))
 }
 
-// finishName is the part of a boot that puts the new name into effect.
+// finishName is the part of a boot that makes a new name take effect.
 func (h *Host) finishName(s *state) {
 	if s.NextName == "" {
 		return

@@ -49,17 +49,17 @@ func (k *Cluster) ConfigMap(ctx context.Context, namespace, name string) (map[st
 	return out, err
 }
 
-// PutConfigMap makes or replaces a ConfigMap, as an administrator does.
+// PutConfigMap creates or replaces a ConfigMap, as an administrator would.
 func (k *Cluster) PutConfigMap(ctx context.Context, namespace, name string, data map[string]string) error {
 	return k.tell(ctx, "write configmap", namespace+"/"+name, func(s *clusterState) error {
-		kept := map[string]string{} // not nil, which would remove it
+		kept := map[string]string{} // not nil, which would remove the entry
 		maps.Copy(kept, data)
 		s.ConfigMaps.set(namespace+"/"+name, kept)
 		return nil
 	})
 }
 
-// PutNode makes or replaces a Node object, for nodes that no machine of the sandbox is.
+// PutNode creates or replaces a Node object that has no sandbox machine.
 func (k *Cluster) PutNode(ctx context.Context, n kube.Node) error {
 	return k.tell(ctx, "write node", n.Name, func(s *clusterState) error {
 		s.Nodes.set(n.Name, copied(n))
@@ -67,7 +67,7 @@ func (k *Cluster) PutNode(ctx context.Context, n kube.Node) error {
 	})
 }
 
-// announce notes on the Node what flanneld does (flannel pkg/subnet/kube/kube.go).
+// announce annotates the Node as flanneld does (flannel pkg/subnet/kube/kube.go).
 func (k *Cluster) announce(ctx context.Context, node, ip string, conf netConf) error {
 	data := "null"
 	if strings.EqualFold(conf.Backend.Type, "vxlan") {

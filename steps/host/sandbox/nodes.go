@@ -10,15 +10,15 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// What follows is the kubelet's and the controllers' side of the cluster.
+// From here on: the cluster as the kubelet and the controllers use it.
 
-// joined is what a kubelet gets for its bootstrap token.
+// joined is what a kubelet gets in return for its bootstrap token.
 type joined struct {
 	cert, key string // PEM
 }
 
-// join signs a kubelet's first certificate, as the API server, the approver and
-// the signer do together.
+// join signs a kubelet's first certificate. In a real cluster the API server, the approver and the signer do
+// this together.
 func (k *Cluster) join(ctx context.Context, node, token string) (joined, error) {
 	var out joined
 	err := k.tell(ctx, "join node", node, func(s *clusterState) error {
@@ -38,7 +38,7 @@ func (k *Cluster) join(ctx context.Context, node, token string) (joined, error) 
 	return out, err
 }
 
-// authenticated reports whether the API server takes a bearer token.
+// authenticated reports whether the API server accepts a bearer token.
 func (k *Cluster) authenticated(ctx context.Context, token string) error {
 	return k.ask(ctx, "authenticate", "a token", func(s *clusterState) error {
 		_, err := s.authenticate(token, time.Now())
@@ -46,9 +46,9 @@ func (k *Cluster) authenticated(ctx context.Context, token string) error {
 	})
 }
 
-// register makes the Node object or finds it, and marks it Ready. As with a real
-// kubelet, labels and taints are given only to a Node that it makes, but for the
-// labels that it keeps itself. cert is the kubelet's client certificate in PEM.
+// register creates the Node object or finds it, and marks it Ready. As with a real kubelet, only a Node that it
+// creates gets the labels and taints, except for the labels that the kubelet always sets. cert is the kubelet's
+// client certificate in PEM.
 func (k *Cluster) register(ctx context.Context, cert string, want kube.Node) error {
 	return k.tell(ctx, "register node", want.Name, func(s *clusterState) error {
 		if name, ok := s.CA.nodeOf(cert, time.Now()); !ok || name != want.Name {
@@ -78,7 +78,7 @@ func (k *Cluster) register(ctx context.Context, cert string, want kube.Node) err
 	})
 }
 
-// lost marks a Node that its kubelet has left; a missing Node is not an error.
+// lost marks a Node whose kubelet no longer runs. A missing Node is not an error.
 func (k *Cluster) lost(ctx context.Context, node string) error {
 	return k.change(ctx, func(s *clusterState) error {
 		if n, ok := s.Nodes.edit(node); ok {
@@ -89,8 +89,8 @@ func (k *Cluster) lost(ctx context.Context, node string) error {
 	})
 }
 
-// subnet is the node's part of the pod network, as the controller manager gives it:
-// the first free /24, and the same one again for a node that comes back.
+// subnet returns the pod subnet of a node, as the controller manager assigns it: the first free /24, and the
+// same one again for a node that returns.
 func (s *clusterState) subnet(node string) (netip.Prefix, error) {
 	if p, ok := s.Subnets.get(node); ok {
 		return p, nil

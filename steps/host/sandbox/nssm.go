@@ -6,13 +6,13 @@ import (
 	"nodejoin/steps/host"
 )
 
-// serviceKey is the key of a service in the registry, as the state has it.
+// serviceKey returns the registry key of a service, as the state stores it.
 func serviceKey(name string) string {
 	return `hklm\system\currentcontrolset\services\` + strings.ToLower(name)
 }
 
-// wrapped is a service with the command that it runs in the end: nssm runs the program
-// that its parameters name (nssm.cc, "Usage"). Without parameters it runs none.
+// wrapped returns a service with the command that really runs: nssm runs the program that its parameters name
+// (nssm.cc, "Usage"), and none without parameters.
 func (h *Host) wrapped(s *state, svc *service) *service {
 	if !h.windows() || h.fold(h.base(svc.Command[0])) != "nssm.exe" {
 		return svc

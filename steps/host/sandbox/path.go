@@ -11,13 +11,13 @@ import (
 	"nodejoin/steps/host"
 )
 
-// badPath is a path that the machine refuses; it matches fs.ErrInvalid.
+// badPath returns the error for a path that the machine refuses. It matches fs.ErrInvalid.
 func badPath(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", fs.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// elements splits a path of the machine, the drive letter first ("C"), and refuses
-// what its operating system refuses.
+// elements splits a path of the machine, with the drive letter first ("C"). It refuses what the operating
+// system refuses.
 func (h *Host) elements(p string) ([]string, error) {
 	if !h.windows() {
 		if !strings.HasPrefix(p, "/") {
@@ -78,7 +78,7 @@ func checkWindowsName(e string) error {
 	return nil
 }
 
-// key is equal for paths that name the same file.
+// key returns a key that is equal for paths of the same file.
 func (h *Host) key(p string) (string, error) {
 	e, err := h.elements(p)
 	if err != nil {
@@ -91,7 +91,7 @@ func (h *Host) key(p string) (string, error) {
 	return k, nil
 }
 
-// fold is the form under which names without case are kept.
+// fold returns the form in which case-insensitive names are stored.
 func (h *Host) fold(name string) string {
 	if h.windows() {
 		return strings.ToLower(name)
@@ -99,8 +99,8 @@ func (h *Host) fold(name string) string {
 	return name
 }
 
-// real is where the machine's path p lies below the folder. On windows an existing
-// file is found whatever the case of its name.
+// real returns where the machine's path p is below the folder. On Windows an existing file is found regardless
+// of case.
 func (h *Host) real(p string) (string, error) {
 	elems, err := h.elements(p)
 	if err != nil {
@@ -110,7 +110,7 @@ func (h *Host) real(p string) (string, error) {
 	if !h.windows() {
 		return at, nil
 	}
-	// From the longest part that exists as it is written.
+	// Start with the longest part that exists as written.
 	known := len(elems)
 	for known > 1 {
 		if _, err := os.Lstat(at); err == nil {

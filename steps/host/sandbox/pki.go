@@ -22,13 +22,13 @@ type authority struct {
 	Key  string `json:"key"`
 }
 
-// newAuthority makes a CA as kubeadm does: CN "kubernetes", ten years.
+// newAuthority creates a CA as kubeadm does: CN "kubernetes", valid for ten years.
 func newAuthority() (authority, error) {
 	return issue(nil, pkix.Name{CommonName: "kubernetes"}, 10*365*24*time.Hour)
 }
 
-// nodeCertificate issues what a kubelet gets: CN system:node:<name> in the group
-// system:nodes, one year (kubernetes.io, "PKI certificates and requirements").
+// nodeCertificate issues the certificate of a kubelet: CN system:node:<name> in the group system:nodes, valid
+// for one year (kubernetes.io, "PKI certificates and requirements").
 func (a authority) nodeCertificate(node string) (cert, key string, err error) {
 	out, err := issue(&a, pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
 		365*24*time.Hour)
@@ -101,7 +101,7 @@ func (a authority) signer() (crypto.Signer, error) {
 	return signer, nil
 }
 
-// hash is the pin of the CA's public key in kubeadm's form.
+// hash returns the pin of the CA's public key in kubeadm's format.
 func (a authority) hash() (string, error) {
 	cert, err := a.certificate()
 	if err != nil {
@@ -111,8 +111,8 @@ func (a authority) hash() (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
-// nodeOf is the node that a client certificate of this CA names. ok is false for
-// an expired certificate, one of another CA, or one of no node.
+// nodeOf returns the node that a client certificate of this CA names. ok is false if the certificate has
+// expired, is from another CA, or names no node.
 func (a authority) nodeOf(pemCert string, now time.Time) (string, bool) {
 	ca, err := a.certificate()
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// boundPod is a pod on a node, with the budget that guards it; "" = none.
+// boundPod is a pod on a node, with the disruption budget that covers it; "" = none.
 type boundPod struct {
 	kube.Pod
 	Node   string `json:"node"`
 	Budget string `json:"budget,omitempty"`
 }
 
-// AddPod binds a pod to a node. Its UID is made when it has none.
+// AddPod binds a pod to a node. A pod without a UID gets one.
 func (k *Cluster) AddPod(ctx context.Context, node string, p kube.Pod, budget string) error {
 	return k.change(ctx, func(s *clusterState) error {
 		p.UID = or(p.UID, randomHex(16))
@@ -27,8 +27,8 @@ func (k *Cluster) AddPod(ctx context.Context, node string, p kube.Pod, budget st
 	})
 }
 
-// SetBudget says how many evictions a budget allows from now on. Nothing brings
-// evicted pods back, so that an eviction uses one up for good.
+// SetBudget sets how many evictions a budget allows from now on. Nothing recreates evicted pods, so each
+// eviction uses one up for good.
 func (k *Cluster) SetBudget(ctx context.Context, name string, allowed int) error {
 	return k.change(ctx, func(s *clusterState) error {
 		s.Budgets.set(name, allowed)
@@ -104,7 +104,7 @@ func (k *Cluster) Uncordon(ctx context.Context, node string) error {
 	})
 }
 
-// SetUnschedulable cordons a Node or ends that, as a person does with kubectl.
+// SetUnschedulable cordons or uncordons a Node, as a person does with kubectl.
 func (k *Cluster) SetUnschedulable(ctx context.Context, node string, on bool) error {
 	return k.onNode(ctx, "cordon node", node, func(n *kube.Node) {
 		if n.Unschedulable != on {

@@ -8,7 +8,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// factoryPorts are the dynamic ports of a fresh Windows.
+// factoryPorts returns the dynamic ports of a fresh Windows installation.
 func factoryPorts(protocol string) host.PortRange {
 	return host.PortRange{Protocol: protocol, First: 49152, Last: 65535}
 }
@@ -28,7 +28,7 @@ func (h *Host) DynamicPorts(ctx context.Context, protocol string) (host.PortRang
 	return out, err
 }
 
-// SetDynamicPorts changes them.
+// SetDynamicPorts changes the range of dynamic ports.
 func (h *Host) SetDynamicPorts(ctx context.Context, r host.PortRange) error {
 	return failed("set dynamic ports", r.String(), h.change(ctx, func(s *state) error {
 		if !h.windows() {
@@ -58,7 +58,7 @@ func (h *Host) PortsReserved(ctx context.Context, r host.PortRange) (bool, error
 	return reserved, err
 }
 
-// PortExcluded reports whether the quirks keep a port from the programs.
+// PortExcluded reports whether the quirks exclude a port.
 func (h *Host) PortExcluded(ctx context.Context, protocol string, port uint16) (bool, error) {
 	r := host.PortRange{Protocol: protocol, First: port, Last: port}
 	q, err := h.ask(ctx, "PortExcluded", r.String())
@@ -81,7 +81,7 @@ func (h *Host) PortExcluded(ctx context.Context, protocol string, port uint16) (
 	}), nil
 }
 
-// ReservePorts reserves a range that no program and no other range has a port of.
+// ReservePorts reserves a range. No program may use one of its ports, and no other range may overlap it.
 func (h *Host) ReservePorts(ctx context.Context, r host.PortRange) error {
 	const op = "reserve ports"
 	held, err := h.Listeners(ctx)

@@ -14,8 +14,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// Where the programs answer: kubelet's healthzPort, kube-proxy's healthzBindAddress,
-// containerd's grpc address and dockerd's host, by their defaults.
+// The default addresses at which the programs answer: kubelet's healthzPort, kube-proxy's healthzBindAddress,
+// containerd's grpc address and dockerd's host.
 var (
 	healthPorts = map[string]string{"10248": kubelet, "10256": kubeProxy}
 	pipes       = map[string]map[string]string{ // by OS and program
@@ -27,13 +27,13 @@ var (
 		"/containerd.services.version.v1.Version/"}
 )
 
-// running reports whether a service runs the played program.
+// running reports whether a service runs the simulated program.
 func (h *Host) running(s *state, name string) bool {
 	_, ok := h.runs(s, name)
 	return ok
 }
 
-// runs returns the played program that a service runs.
+// runs returns the simulated program that a service runs.
 func (h *Host) runs(s *state, name string) (program, bool) {
 	for _, svc := range s.Services {
 		if svc.State != host.ServiceRunning {
@@ -46,7 +46,7 @@ func (h *Host) runs(s *state, name string) (program, bool) {
 	return program{}, false
 }
 
-// exporterPort is where a running windows_exporter listens, "" when none runs.
+// exporterPort returns the port of a running windows_exporter, "" if none runs.
 func (h *Host) exporterPort(s *state) string {
 	p, ok := h.runs(s, exporter)
 	if !ok {
@@ -56,7 +56,7 @@ func (h *Host) exporterPort(s *state) string {
 	return port
 }
 
-// ProbeHTTP asks a played program for its health.
+// ProbeHTTP asks a simulated program for its health.
 func (h *Host) ProbeHTTP(ctx context.Context, address string) (int, error) {
 	status := 0
 	err := h.view(ctx, "ask", address, func(s *state) error {
@@ -84,8 +84,8 @@ func (h *Host) ProbeHTTP(ctx context.Context, address string) (int, error) {
 	return status, err
 }
 
-// ProbePipe connects to the pipe of a played containerd, dockerd or csi-proxy. The
-// containerd speaks every version of the CRI; dockerd speaks no gRPC.
+// ProbePipe connects to the pipe of a simulated containerd, dockerd or csi-proxy. containerd serves every
+// version of the CRI; dockerd has no gRPC.
 func (h *Host) ProbePipe(ctx context.Context, address, grpcMethod string) error {
 	return h.view(ctx, "connect to", address, func(s *state) error {
 		at := strings.TrimPrefix(strings.TrimPrefix(address, "npipe://"), "unix://")

@@ -29,7 +29,7 @@ const (
 	exporter   = "windows_exporter"
 )
 
-// exited is the end of a program that could not do its work.
+// exited is the error of a program that could not do its work.
 type exited struct {
 	code   int
 	reason string
@@ -39,7 +39,7 @@ func (e *exited) Error() string { return fmt.Sprintf("exit code %d: %s", e.code,
 
 func exit(format string, args ...any) error { return &exited{1, fmt.Sprintf(format, args...)} }
 
-// program is a played program inside a command, with its own arguments.
+// program is a simulated program within a command, with its own arguments.
 type program struct {
 	name string
 	path string
@@ -47,8 +47,8 @@ type program struct {
 	env  []string
 }
 
-// program finds the played program of a command: the last element that is one, so
-// that a wrapper before it does not count.
+// program finds the simulated program of a command: the last element that is one, so a wrapper before it does
+// not count.
 func (h *Host) program(command, env []string) (program, bool) {
 	for i := len(command) - 1; i >= 0; i-- {
 		name := strings.TrimSuffix(h.base(command[i]), ".exe")
@@ -62,20 +62,20 @@ func (h *Host) program(command, env []string) (program, bool) {
 	return program{}, false
 }
 
-// stamp is a version in the text of a stand-in for a program.
+// stamp matches a version in the text of a stand-in program.
 var stamp = regexp.MustCompile(`\bv[0-9]+\.[0-9]+\.[0-9]+\b`)
 
-// ends is what a stand-in says in its text that ends as soon as it is started.
+// ends matches the text of a stand-in program that exits as soon as it is started.
 var ends = regexp.MustCompile(`\bexits with ([0-9]+)\b`)
 
-// stampOf is the version that a stand-in names at its start, "v1.35.4"; "" when it
-// names none.
+// stampOf returns the version that a stand-in program has at the start of its text, "v1.35.4"; "" if it has
+// none.
 func (h *Host) stampOf(path string) (string, error) {
 	head, err := h.head(path)
 	return stamp.FindString(head), err
 }
 
-// head is the start of a program; "" where there is none.
+// head returns the first bytes of a program file; "" if there is none.
 func (h *Host) head(path string) (string, error) {
 	at, err := h.real(path)
 	if err != nil {
@@ -97,7 +97,7 @@ func (h *Host) head(path string) (string, error) {
 	return string(head[:n]), nil
 }
 
-// flag is the value of -name or --name, in either form; "" when it is not given.
+// flag returns the value of -name or --name, in either form; "" if it is not given.
 func (p program) flag(name string) string {
 	for i, a := range p.args {
 		if !strings.HasPrefix(a, "-") {
@@ -124,8 +124,8 @@ func (p program) environ(name string) string {
 	return ""
 }
 
-// launch runs the start of a service's programs. A code other than 0 means that one
-// of them ended at once; an error that the machine could not be asked.
+// launch starts the programs of a service. A code other than 0 means that one of them exited at once; an error
+// means that the machine could not answer.
 func (h *Host) launch(ctx context.Context, s *state, svc *service) (code int, err error) {
 	broken, err := h.broken()
 	if err != nil {
@@ -139,7 +139,7 @@ func (h *Host) launch(ctx context.Context, s *state, svc *service) (code int, er
 			return exitCodeOf(how), nil
 		}
 		if h.windows() && strings.HasSuffix(strings.ToLower(p), ".exe") && !h.isFile(p) {
-			return 1, nil // the wrapper does not find its program
+			return 1, nil // the wrapper cannot find its program
 		}
 	}
 	p, ok := h.program(svc.Command, svc.Environment)
@@ -168,8 +168,8 @@ func (h *Host) launch(ctx context.Context, s *state, svc *service) (code int, er
 	return 0, err
 }
 
-// logExit keeps why a program ended: in .sandbox/NAME.log, and in the log file that
-// the service's command names, of kube-log-runner or of nodejoin's supervisor.
+// logExit records why a program exited: in .sandbox/NAME.log, and in the log file that the command of the
+// service names, for kube-log-runner or nodejoin's supervisor.
 func (h *Host) logExit(svc *service, e *exited) error {
 	line := []byte(e.reason + "\n")
 	if err := os.WriteFile(filepath.Join(h.cfg.Path, stateDir, svc.Name+".log"), line, 0o644); err != nil {
@@ -186,7 +186,7 @@ func (h *Host) logExit(svc *service, e *exited) error {
 	}
 	f, err := os.OpenFile(at, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // no folder for it: the real program has nowhere to write either
+		return nil // no folder for it, so the real program could not write it either
 	}
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func (h *Host) logExit(svc *service, e *exited) error {
 	return errors.Join(err, f.Close())
 }
 
-// broken is what Config and the file say, by base name.
+// broken returns the broken programs of Config and of the file, by base name.
 func (h *Host) broken() (map[string]string, error) {
 	all := map[string]string{}
 	raw, err := os.ReadFile(filepath.Join(h.cfg.Path, stateDir, "broken.json"))
@@ -216,7 +216,7 @@ func (h *Host) broken() (map[string]string, error) {
 	return out, nil
 }
 
-// exitCodeOf reads "exit N"; anything else is 1.
+// exitCodeOf parses "exit N". Anything else is 1.
 func exitCodeOf(how string) int {
 	rest, _ := strings.CutPrefix(how, "exit ")
 	if n, err := strconv.Atoi(strings.TrimSpace(rest)); err == nil && n != 0 {
@@ -225,7 +225,7 @@ func exitCodeOf(how string) int {
 	return 1
 }
 
-// withdraw undoes what a program shows while it runs.
+// withdraw removes what exists only while a program runs.
 func (h *Host) withdraw(ctx context.Context, svc *service) error {
 	p, ok := h.program(svc.Ran, svc.Environment)
 	if !ok || p.name != kubelet || h.cfg.ClusterDir == "" {
@@ -251,7 +251,7 @@ func (h *Host) read(path string) ([]byte, error) {
 	return os.ReadFile(at)
 }
 
-// write puts a file of a program in place, with the machine's lock held.
+// write writes a file of a program. The machine's lock is held.
 func (h *Host) write(ctx context.Context, s *state, path, text string, access host.Access) error {
 	tmp, err := h.prepare(ctx, path, strings.NewReader(text), "")
 	if err != nil {
@@ -260,8 +260,8 @@ func (h *Host) write(ctx context.Context, s *state, path, text string, access ho
 	return h.putInPlace(s, tmp, path, access)
 }
 
-// refusal turns an answer of the API server into the end of a program; an error
-// that is not an answer stays one.
+// refusal turns an answer of the API server into the exit of a program. An error that is not an answer is
+// returned unchanged.
 func refusal(err error) error {
 	if errors.Is(err, kube.ErrUnauthorized) || errors.Is(err, kube.ErrUnreachable) {
 		return exit("%v", err)

@@ -18,40 +18,39 @@ import (
 	"nodejoin/steps/host"
 )
 
-// Quirks are what a machine has and no mutating call of nodejoin gives: they are
-// read from the file .sandbox/quirks.json below Path at each question, so that a
-// person or a test can make the machine unfit. What is not given is as on a machine
-// in good order.
+// Quirks are properties of a machine that no mutating call of nodejoin sets. They are read from the file
+// .sandbox/quirks.json below Path at each question, so that a person or a test can make the machine unfit. What
+// the file omits is as on a machine in good order.
 type Quirks struct {
 	Memory    uint64             `json:"memory,omitempty"`    // bytes, default 16 GiB
 	CPUs      int                `json:"cpus,omitempty"`      // default 4
 	Swap      uint64             `json:"swap,omitempty"`      // bytes in use
 	Cgroup    string             `json:"cgroup,omitempty"`    // default v2, on linux
-	HostName  string             `json:"host_name,omitempty"` // with which the machine came, default that of Config
-	Domain    string             `json:"domain,omitempty"`    // of which it is a member
+	HostName  string             `json:"host_name,omitempty"` // that the machine came with, default that of Config
+	Domain    string             `json:"domain,omitempty"`    // that it is a member of
 	NoAdmin   bool               `json:"no_admin,omitempty"`
 	Adapters  []host.Adapter     `json:"adapters,omitempty"`  // default: one, with the machine's address
-	Listeners []host.Listener    `json:"listeners,omitempty"` // besides those of the played programs
+	Listeners []host.Listener    `json:"listeners,omitempty"` // besides those of the simulated programs
 	Excluded  []host.PortRange   `json:"excluded,omitempty"`  // ports that no program gets
 	Networks  []host.HNSNetwork  `json:"networks,omitempty"`  // HNS networks besides flanneld's
-	Endpoints []host.HNSEndpoint `json:"endpoints,omitempty"` // HNS endpoints: the played programs make none
-	// API is why an API server does not answer: "name" (it is not found), else a text
-	// of an error; "" = it answers.
+	Endpoints []host.HNSEndpoint `json:"endpoints,omitempty"` // HNS endpoints; the simulated programs create none
+	// API is why an API server does not answer: "name" (the name cannot be resolved), or the text of an error;
+	// "" = it answers.
 	API string `json:"api,omitempty"`
-	// APICertificates are what it shows, in DER; none = it is not known.
+	// APICertificates are the certificates that it presents, in DER; none = not known.
 	APICertificates [][]byte `json:"api_certificates,omitempty"`
-	// TCP is likewise why nothing answers a connection to another machine.
+	// TCP is why a connection to another machine fails, likewise.
 	TCP string `json:"tcp,omitempty"`
-	// Features are those that Windows has besides Containers, which is on, and
-	// Microsoft-Hyper-V, which is off, or has otherwise.
+	// Features are added to those of Windows, or override them: Containers is on and Microsoft-Hyper-V is off
+	// by default.
 	Features map[string]host.FeatureState `json:"features,omitempty"`
-	// Open are folders that users can rename; List does not tell of it.
+	// Open are folders that users can rename. List does not report it.
 	Open []string `json:"open,omitempty"`
-	// Authorities are those that somebody else lets the machine trust: sha256 in hex.
+	// Authorities are those that the machine trusts without nodejoin: sha256 in hex.
 	Authorities []string      `json:"authorities,omitempty"`
-	ClockSkew   time.Duration `json:"clock_skew,omitempty"` // by which the machine's clock is ahead, nanoseconds
-	// Unasked are questions that cannot be answered: names of methods of host.Reader,
-	// and "RegistryValue KEY" for one key.
+	ClockSkew   time.Duration `json:"clock_skew,omitempty"` // how far the machine's clock is ahead, in nanoseconds
+	// Unasked are the questions that the machine cannot answer: names of methods of host.Reader, and
+	// "RegistryValue KEY" for one key.
 	Unasked []string `json:"unasked,omitempty"`
 }
 
@@ -79,9 +78,8 @@ func (h *Host) ask(ctx context.Context, method, subject string) (Quirks, error) 
 	return q, failed("ask for", subject, err)
 }
 
-// factoryRegistry is what the registry of a fresh machine holds of the values that
-// nodejoin reads: a server with the Containers feature, which gives it the services
-// hns and vmcompute, and a page file that Windows sizes.
+// factoryRegistry returns the registry values of a fresh machine that nodejoin reads: a server with the
+// Containers feature, which adds the services hns and vmcompute, and a page file that Windows manages.
 func (h *Host) factoryRegistry(q Quirks) map[string]map[string]host.RegistryValue {
 	text := func(s string) host.RegistryValue { return host.RegistryValue{Type: "string", String: s} }
 	number := func(n uint64) host.RegistryValue { return host.RegistryValue{Type: "dword", Number: n} }
@@ -104,8 +102,7 @@ func (h *Host) factoryRegistry(q Quirks) map[string]map[string]host.RegistryValu
 	}
 }
 
-// furnish gives the registry what a fresh machine's has, once, and leaves alone
-// what is there.
+// furnish adds the values of a fresh machine to the registry, once. It does not change existing values.
 func (h *Host) furnish(s *state) error {
 	if s.Factory {
 		return nil
@@ -128,7 +125,7 @@ func (h *Host) furnish(s *state) error {
 	return nil
 }
 
-// RegistryNames gives the names below a key, in lower case as they are kept.
+// RegistryNames returns the names below a key, in lower case, as they are stored.
 func (h *Host) RegistryNames(ctx context.Context, key string) (keys, values []string, err error) {
 	if _, err := h.ask(ctx, "RegistryNames", key); err != nil {
 		return nil, nil, err
@@ -201,8 +198,8 @@ func (h *Host) HNSEndpoints(ctx context.Context) ([]host.HNSEndpoint, error) {
 	return host.SortEndpoints(append([]host.HNSEndpoint{}, q.Endpoints...)), nil
 }
 
-// Routes lists what programs have made, and what the adapters give: the way into each
-// one's network and, where it has a default route, that over the network's first address.
+// Routes lists the routes that programs have created and those of the adapters: one to the network of each
+// adapter and, if the adapter has a default route, one through the first address of its network.
 func (h *Host) Routes(ctx context.Context) ([]host.Route, error) {
 	const subject = "routes"
 	if _, err := h.ask(ctx, "Routes", subject); err != nil {
@@ -235,7 +232,7 @@ func (h *Host) Routes(ctx context.Context) ([]host.Route, error) {
 	return host.SortRoutes(out), nil
 }
 
-// Listeners lists the ports of the played programs and those of the quirks.
+// Listeners lists the ports of the simulated programs and those of the quirks.
 func (h *Host) Listeners(ctx context.Context) ([]host.Listener, error) {
 	q, err := h.ask(ctx, "Listeners", "ports in use")
 	if err != nil {
@@ -256,7 +253,7 @@ func (h *Host) Listeners(ctx context.Context) ([]host.Listener, error) {
 	return host.SortListeners(out), err
 }
 
-// ProbeAPI plays the way to an API server: there is one, unless the quirks say otherwise.
+// ProbeAPI simulates the connection to an API server. It succeeds unless the quirks say otherwise.
 func (h *Host) ProbeAPI(ctx context.Context, address string) (host.APIAnswer, error) {
 	q, err := h.ask(ctx, "ProbeAPI", address)
 	if err != nil {
@@ -279,7 +276,7 @@ func (h *Host) ProbeAPI(ctx context.Context, address string) (host.APIAnswer, er
 		nil
 }
 
-// ProbeTCP plays the way to another machine: it listens, unless the quirks say otherwise.
+// ProbeTCP simulates a connection to another machine. It succeeds unless the quirks say otherwise.
 func (h *Host) ProbeTCP(ctx context.Context, address string) error {
 	q, err := h.ask(ctx, "ProbeTCP", address)
 	if err != nil {

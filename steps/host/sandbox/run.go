@@ -10,8 +10,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// RunProgram plays a program that runs to its end: kubeadm, and for tests one that
-// is broken ("exit 3", or "hang": it runs until it is killed). Any other does nothing.
+// RunProgram simulates a program that runs to completion: kubeadm and, for tests, a broken one ("exit 3", or
+// "hang": it runs until it is killed). Any other does nothing.
 func (h *Host) RunProgram(ctx context.Context, p host.Program) (exitCode int, err error) {
 	const op = "run program"
 	if len(p.Command) == 0 || !h.absolute(p.Command[0]) {

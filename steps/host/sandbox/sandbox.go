@@ -1,13 +1,10 @@
-// Package sandbox is a machine in a folder: files are real files below it, and
-// services, registry, environment, firewall rules and HNS networks are kept in a
-// state file beside them. It refuses what Windows refuses, so that a plan that
-// works here has not worked by luck, and it plays the few programs that a join
-// waits for (containerd, dockerd, kubelet, flanneld, kube-proxy) so that a plan converges
-// without a real cluster.
+// Package sandbox is a machine in a folder: files are real files below it, and services, registry, environment,
+// firewall rules and HNS networks are kept in a state file beside them. It refuses what Windows refuses, so
+// that a plan does not work here by luck. It simulates the few programs that a join waits for (containerd,
+// dockerd, kubelet, flanneld, kube-proxy), so that a plan converges without a real cluster.
 //
-// All state is in files after each call: a process may be killed at any moment, and
-// several processes may use the same folder. Nothing is synced to the disk, so a
-// power cut may lose the last calls.
+// After each call all state is in files: a process may be killed at any time, and several processes may use the
+// same folder. Nothing is synced to disk, so a power failure may lose the last calls.
 package sandbox
 
 import (
@@ -25,7 +22,7 @@ import (
 
 // Config describes the machine. Only Path is required.
 type Config struct {
-	Path     string // folder of the machine, made when it is missing
+	Path     string // folder of the machine, created if it is missing
 	OS       string // "windows" (default) or "linux"
 	Arch     string // default "amd64"
 	Build    string // default "10.0.20348", for linux "6.12.0"
@@ -34,13 +31,13 @@ type Config struct {
 	Hostname string // default: the name of the folder
 	DataDir  string // nodejoin's own folder; default C:\ProgramData\nodejoin or /var/lib/nodejoin
 
-	// ClusterDir is the folder of the sandbox cluster that the machine's kubelet
-	// joins; "" = none: the kubelet gets a certificate that no cluster knows.
+	// ClusterDir is the folder of the sandbox cluster that the machine's kubelet joins; "" = none, and the
+	// kubelet gets a certificate that no cluster knows.
 	ClusterDir string
 	// Capacity of the volume in bytes; 0 = that of the volume under Path.
 	Capacity int64
-	// Broken makes programs end as soon as they start: "kubelet.exe" -> "exit 1".
-	// The file .sandbox/broken.json below Path holds the same and is read at each start.
+	// Broken makes programs exit as soon as they start: "kubelet.exe" -> "exit 1". The file
+	// .sandbox/broken.json below Path does the same and is read at each start.
 	Broken map[string]string
 }
 
@@ -53,8 +50,8 @@ type Host struct {
 
 var _ host.Host = (*Host)(nil)
 
-// Open opens the machine below c.Path and makes it if it is missing. It waits for another
-// process that uses it, until ctx ends.
+// Open opens the machine below c.Path and creates it if it is missing. If another process uses it, Open waits
+// until ctx ends.
 func Open(ctx context.Context, c Config) (*Host, error) {
 	if c.Path == "" {
 		return nil, errors.New("sandbox: no path")
@@ -109,11 +106,11 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 	return h, nil
 }
 
-// make fills a new machine.
+// make initializes a new machine.
 func (h *Host) make(ctx context.Context, s *state) error {
 	if s.BootTime.IsZero() {
-		// It was up before the first run looks at it: if that run were killed, the next
-		// one would see a boot since.
+		// The machine booted before the first run looks at it: if that run were killed, the next one would
+		// otherwise see a boot since then.
 		s.BootTime = time.Now().UTC().Add(-time.Minute).Truncate(time.Second)
 		if err := h.install(ctx, s); err != nil {
 			return err
@@ -125,8 +122,7 @@ func (h *Host) make(ctx context.Context, s *state) error {
 	return nil
 }
 
-// install puts on a new Linux machine what a distribution has and a node needs. It
-// never runs.
+// install puts programs on a new Linux machine that a distribution has and a node needs. They never run.
 func (h *Host) install(ctx context.Context, s *state) error {
 	if h.windows() {
 		return nil
@@ -147,11 +143,10 @@ func or(s, otherwise string) string {
 	return s
 }
 
-// LockDir is a folder of this computer, beside the machine, for the lock of its runs.
+// LockDir is a folder on this computer, beside the machine, for the lock of its runs.
 func (h *Host) LockDir() string { return filepath.Join(h.cfg.Path, stateDir) }
 
-// Facts describes the machine as configured; the boot time is that of the first
-// Open or the last Reboot.
+// Facts returns the machine as configured. Its boot time is that of the first Open or the last Reboot.
 func (h *Host) Facts(ctx context.Context) (host.Facts, error) {
 	f := host.Facts{OS: h.cfg.OS, Arch: h.cfg.Arch, Hostname: h.cfg.Hostname, Build: h.cfg.Build, Product: h.product(),
 		ManagementIP: h.cfg.IP, Interface: "Ethernet", Subnet: h.prefix.Masked().String(), Admin: true,
@@ -177,8 +172,8 @@ func (h *Host) Facts(ctx context.Context) (host.Facts, error) {
 
 func (h *Host) windows() bool { return h.cfg.OS == "windows" }
 
-// product is the name of the Windows release of a build number
-// (learn.microsoft.com, "Windows Server release information").
+// product returns the name of the Windows release of a build number (learn.microsoft.com, "Windows Server
+// release information").
 func (h *Host) product() string {
 	if !h.windows() {
 		return "Sandbox Linux"

@@ -18,7 +18,7 @@ var (
 	errDependency = errors.New("a service that it depends on could not be started")
 )
 
-// Service describes a registered service.
+// Service returns a registered service.
 func (h *Host) Service(ctx context.Context, name string) (host.Service, error) {
 	var out host.Service
 	err := h.view(ctx, "read service", name, func(s *state) error {
@@ -32,7 +32,7 @@ func (h *Host) Service(ctx context.Context, name string) (host.Service, error) {
 	return out, err
 }
 
-// Dependents names the running services that depend on name, the last to start first.
+// Dependents returns the running services that depend on name, the last one to start first.
 func (h *Host) Dependents(ctx context.Context, name string) ([]string, error) {
 	var out []string
 	err := h.view(ctx, "read dependents of service", name, func(s *state) error {
@@ -82,7 +82,7 @@ func (h *Host) CreateService(ctx context.Context, c host.ServiceConfig) error {
 	}))
 }
 
-// UpdateService changes a registered service; a running one goes on as it was started.
+// UpdateService changes a registered service. If it runs, it keeps running as it was started.
 func (h *Host) UpdateService(ctx context.Context, c host.ServiceConfig) error {
 	return failed("update service", c.Name, h.change(ctx, func(s *state) error {
 		want, err := h.normal(c)
@@ -99,7 +99,7 @@ func (h *Host) UpdateService(ctx context.Context, c host.ServiceConfig) error {
 	}))
 }
 
-// normal is the configuration as a service manager keeps it.
+// normal returns the configuration as a service manager stores it.
 func (h *Host) normal(c host.ServiceConfig) (host.ServiceConfig, error) {
 	switch {
 	case c.Name == "" || len(c.Name) > 256 || strings.ContainsAny(c.Name, `/\`):
@@ -139,9 +139,8 @@ func sorted(list []string) []string {
 	return list
 }
 
-// StartService starts a service and, before it, those that it depends on. A
-// program that ends at once leaves the service stopped with its exit code, which
-// is not an error of the start.
+// StartService starts the services that a service depends on, and then the service. If its program exits at
+// once, the service is stopped with that exit code; this is not an error of StartService.
 func (h *Host) StartService(ctx context.Context, name string) error {
 	var startErr error
 	err := h.change(ctx, func(s *state) error {
@@ -181,7 +180,7 @@ func (h *Host) start(ctx context.Context, s *state, svc *service, above []string
 		}
 	}
 	if !h.isFile(svc.Command[0]) {
-		// Not fs.ErrNotExist: that would say that the service is not there.
+		// Not fs.ErrNotExist, which would mean that the service does not exist.
 		return fmt.Errorf("the program %s does not exist", svc.Command[0])
 	}
 	runs := h.wrapped(s, svc)
@@ -208,8 +207,8 @@ func (h *Host) start(ctx context.Context, s *state, svc *service, above []string
 	return nil
 }
 
-// isProgram reports whether an element of a running command is a program file, which
-// then runs too: the first one may be a wrapper of another.
+// isProgram reports whether an element of a running command is a program file that runs too: the first one may
+// be a wrapper of another.
 func (h *Host) isProgram(s *state, p string, first bool) bool {
 	if !h.absolute(p) || !h.isFile(p) {
 		return false
@@ -289,7 +288,7 @@ func (h *Host) DeleteService(ctx context.Context, name string) error {
 			}
 		}
 		delete(s.Services, h.fold(name))
-		if h.windows() { // its key goes with all that is below it
+		if h.windows() { // its key and everything below it goes too
 			key := serviceKey(name)
 			maps.DeleteFunc(s.Registry, func(k string, _ map[string]host.RegistryValue) bool {
 				return k == key || strings.HasPrefix(k, key+`\`)

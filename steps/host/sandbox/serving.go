@@ -12,20 +12,19 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// servingRequest is a kubelet's request for a serving certificate, with the machine
-// on which it waits for the answer.
+// servingRequest is a kubelet's request for a serving certificate, with the machine that waits for it.
 type servingRequest struct {
 	kube.ServingRequest
 	Machine Config `json:"machine"`
 	Dir     string `json:"dir"` // the kubelet's --cert-dir
 }
 
-// servingFile is where the kubelet keeps the certificate and its key (kubernetes
+// servingFile is the file in which the kubelet keeps the certificate and its key (kubernetes
 // pkg/kubelet/certificate/kubelet.go, the pair "kubelet-server").
 const servingFile = "kubelet-server-current.pem"
 
-// requestServing makes the request of a kubelet with serverTLSBootstrap that has no
-// serving certificate and no request that is pending.
+// requestServing creates the request of a kubelet with serverTLSBootstrap, unless it has a serving certificate
+// or a pending request.
 func (h *Host) requestServing(ctx context.Context, c *Cluster, p program, node, ip string) error {
 	dir := p.flag("cert-dir")
 	if dir == "" {
@@ -66,7 +65,7 @@ func (k *Cluster) ServingRequests(ctx context.Context, node string) ([]kube.Serv
 	return out, err
 }
 
-// ApproveRequest approves and signs; the kubelet that waits for it gets it at once.
+// ApproveRequest approves and signs a request. The kubelet gets the certificate at once.
 func (k *Cluster) ApproveRequest(ctx context.Context, name string) error {
 	var q servingRequest
 	var cert authority

@@ -8,36 +8,36 @@ import (
 	"nodejoin/steps/host"
 )
 
-// stateDir holds what is not a file of the machine; no path of the machine leads there.
+// stateDir holds what is not a file of the machine. No path of the machine leads there.
 const stateDir = ".sandbox"
 
-// state is everything of the machine that is not a file. Maps are keyed by lower-case
-// names on windows, where names have no case.
+// state is everything about the machine that is not a file. On Windows, where names are case-insensitive, the
+// keys of maps are in lower case.
 type state struct {
 	BootTime time.Time `json:"boot_time,omitzero"`
-	// the registry has what a fresh machine's has
+	// the registry has the values of a fresh machine
 	Factory bool `json:"factory,omitempty"`
 	LastPID int  `json:"last_pid,omitempty"`
-	// by key of the path; only others than the default
+	// by key of the path; only those that differ from the default
 	Access   map[string]host.Access                   `json:"access,omitempty"`
 	Services map[string]*service                      `json:"services,omitempty"`
 	Registry map[string]map[string]host.RegistryValue `json:"registry,omitempty"`
 	Env      map[string]string                        `json:"env,omitempty"`
 	Firewall map[string]host.FirewallRule             `json:"firewall,omitempty"`
 	Networks map[string]host.HNSNetwork               `json:"networks,omitempty"`
-	// keys of networks that outlive boots
+	// keys of networks that survive reboots
 	Lasting []string `json:"lasting,omitempty"`
-	// by protocol; only others than a fresh machine's
+	// by protocol; only those that differ from a fresh machine's
 	Dynamic  map[string]host.PortRange    `json:"dynamic_ports,omitempty"`
 	Reserved map[string]host.PortRange    `json:"reserved_ports,omitempty"` // by their text
-	Sysctls  map[string]string            `json:"sysctls,omitempty"`        // only others than at boot
-	Links    []string                     `json:"links,omitempty"`          // interfaces that programs have made
+	Sysctls  map[string]string            `json:"sysctls,omitempty"`        // only those that differ from the values at boot
+	Links    []string                     `json:"links,omitempty"`          // interfaces that programs have created
 	Chains   []host.FilterChain           `json:"chains,omitempty"`         // that programs have made
 	Tables   []host.FilterTable           `json:"tables,omitempty"`         // of nftables, that programs have made
 	Routes   []host.Route                 `json:"routes,omitempty"`         // that programs have made
 	Modules  []string                     `json:"modules,omitempty"`        // loaded
 	Trusted  []string                     `json:"trusted,omitempty"`        // sha256 of authorities
-	Features map[string]host.FeatureState `json:"features,omitempty"`       // only others than a fresh machine's
+	Features map[string]host.FeatureState `json:"features,omitempty"`       // only those that differ from a fresh machine's
 	HostName string                       `json:"host_name,omitempty"`      // "" = as it came
 	NextName string                       `json:"next_name,omitempty"`      // after a boot; "" = HostName
 	Noted    []string                     `json:"noted,omitempty"`          // what needs a reboot
@@ -89,13 +89,12 @@ func (h *Host) openState() *document {
 	return openDocument(file("state.json"), file("state.journal"), file("lock"), func() contents { return &state{} })
 }
 
-// view calls f with the state and wraps its error. What f takes from the state it copies.
+// view calls f with the state and wraps its error. f must copy what it keeps.
 func (h *Host) view(ctx context.Context, op, subject string, f func(*state) error) error {
 	return failed(op, subject, h.state.view(ctx, func(c contents) error { return f(c.(*state)) }))
 }
 
-// change calls f under the machine's lock and keeps what it did to the state; if f
-// fails, nothing of it is kept.
+// change calls f under the machine's lock and saves the state. If f fails, its changes are discarded.
 func (h *Host) change(ctx context.Context, f func(*state) error) error {
 	return h.state.change(ctx, func(c contents) error { return f(c.(*state)) })
 }

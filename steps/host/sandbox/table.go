@@ -9,22 +9,21 @@ import (
 	"strconv"
 )
 
-// table is a part of a cluster that is kept by name and may grow large. What a call
-// changes is noted until the call has ended, so that only that has to be written, or
-// dropped when the call fails.
+// table is a part of a cluster that is stored by name and may grow large. It tracks the changes of the running
+// call, so that only they have to be written, or discarded if the call fails.
 type table[V any] struct {
 	kept map[string]V
-	next map[string]*V // what the running call changes; nil removes
+	next map[string]*V // changes of the running call; nil removes
 }
 
 // journaled is a table of any type.
 type journaled interface {
-	changed() any // what is noted, by name; nil when nothing is
+	changed() any // the tracked changes by name; nil if there are none
 	keep()
 	discard()
 }
 
-// get returns the entry of that name, which must not be changed.
+// get returns the entry of that name. It must not be changed.
 func (t *table[V]) get(name string) (v V, ok bool) {
 	if next, noted := t.next[name]; noted {
 		if next == nil {
@@ -36,7 +35,7 @@ func (t *table[V]) get(name string) (v V, ok bool) {
 	return v, ok
 }
 
-// edit returns a copy of the entry of that name, to be changed and set.
+// edit returns a copy of the entry of that name, to be changed and passed to set.
 func (t *table[V]) edit(name string) (V, bool) {
 	v, ok := t.get(name)
 	if !ok {
@@ -64,8 +63,8 @@ func (t *table[V]) note(name string, v *V) {
 	t.next[name] = v
 }
 
-// all iterates over the entries in the order of their names. They must not be changed, but
-// may be set and removed.
+// all iterates over the entries in the order of their names. They must not be changed in place, but may be set
+// and removed.
 func (t *table[V]) all() iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
 		for _, name := range t.names() {
@@ -87,7 +86,7 @@ func (t *table[V]) names() []string {
 	return names
 }
 
-// nextNumber is a name that comes after all others, in a table whose names are numbers.
+// nextNumber returns a name that sorts after all others, in a table whose names are numbers.
 func (t *table[V]) nextNumber() string {
 	last := 0
 	if names := t.names(); len(names) > 0 {
@@ -122,7 +121,7 @@ func (t *table[V]) discard() { t.next = nil }
 // IsZero reports whether the table has no entry.
 func (t *table[V]) IsZero() bool { return len(t.kept) == 0 && len(t.next) == 0 }
 
-// MarshalJSON writes what is kept.
+// MarshalJSON encodes the stored entries.
 func (t *table[V]) MarshalJSON() ([]byte, error) {
 	if t.kept == nil {
 		return []byte("{}"), nil
@@ -130,7 +129,7 @@ func (t *table[V]) MarshalJSON() ([]byte, error) {
 	return json.Marshal(t.kept)
 }
 
-// UnmarshalJSON adds entries to those that are kept; null removes one.
+// UnmarshalJSON adds to the stored entries; null removes one.
 func (t *table[V]) UnmarshalJSON(raw []byte) error {
 	var entries map[string]*V
 	if err := json.Unmarshal(raw, &entries); err != nil {

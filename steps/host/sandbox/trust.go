@@ -9,8 +9,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// TrustedCA reports whether the machine trusts an authority: one that was added, or one of
-// the quirks.
+// TrustedCA reports whether the machine trusts an authority: it was added, or it is one of the quirks.
 func (h *Host) TrustedCA(ctx context.Context, ca []byte) (bool, error) {
 	q, err := h.ask(ctx, "TrustedCA", "trusted authorities")
 	if err != nil {
@@ -36,7 +35,7 @@ func (h *Host) TrustCA(ctx context.Context, ca []byte) error {
 	return h.trust(ctx, "trust authority", ca, true)
 }
 
-// DistrustCA takes an authority out of those that the machine trusts.
+// DistrustCA removes an authority from those that the machine trusts.
 func (h *Host) DistrustCA(ctx context.Context, ca []byte) error {
 	return h.trust(ctx, "distrust authority", ca, false)
 }
@@ -55,7 +54,7 @@ func (h *Host) trust(ctx context.Context, op string, ca []byte, trusted bool) er
 	}))
 }
 
-// caName names an authority by the sha256 of its certificate.
+// caName returns the name of an authority: the sha256 of its certificate.
 func caName(ca []byte) (string, error) {
 	sum := sha256.Sum256(ca)
 	return hex.EncodeToString(sum[:]), host.CheckCertificate(ca)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// volumeFree is the space that is left for others than root.
+// volumeFree returns the space that is left for users other than root.
 func volumeFree(path string) (uint64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
@@ -19,7 +19,7 @@ func volumeFree(path string) (uint64, error) {
 	return uint64(st.Bavail) * uint64(st.Bsize), nil //nolint:unconvert // Bavail is signed on FreeBSD
 }
 
-// fileID changes when a file is replaced: inode numbers are used again, times are not.
+// fileID changes when a file is replaced. Inode numbers are reused, times are not.
 func fileID(fi fs.FileInfo) string {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {

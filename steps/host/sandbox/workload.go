@@ -16,23 +16,22 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// ClusterQuirks are what is wrong with pods of the simulated cluster. They are read
-// from the file quirks.json in its folder at each question.
+// ClusterQuirks are what is wrong with the pods of the simulated cluster. They are read from the file
+// quirks.json in its folder at each question.
 type ClusterQuirks struct {
-	// Waiting is why no pod is started: "ImagePullBackOff: Back-off pulling image".
+	// Waiting is why no pod starts: "ImagePullBackOff: Back-off pulling image".
 	Waiting string `json:"waiting,omitempty"`
-	// WaitingOnce is that of pods that run once.
+	// WaitingOnce is the same for pods that run once.
 	WaitingOnce string `json:"waiting_once,omitempty"`
-	// Fails are packets that do not arrive, with the exit code of who sends them:
-	// "ready" (from the kubelet to a pod), "pod" and "other-node" (to a pod of the same
-	// or another one), "service", "name", "short-name", "node-port", "node" (from a pod to
-	// its own node), "outbound"; and from the node itself "node-port-local" and
-	// "service-from-node".
+	// Fails are packets that do not arrive, with the exit code of the sender: "ready" (from the kubelet to a
+	// pod), "pod" and "other-node" (to a pod of the same or another one), "service", "name", "short-name",
+	// "node-port", "node" (from a pod to its own node), "outbound"; and from the node itself "node-port-local"
+	// and "service-from-node".
 	Fails map[string]int32 `json:"fails,omitempty"`
-	// Refuses are objects that admission refuses, with what it says: "pod", "once" (a pod
-	// that runs once), "host" (a pod on the network of its node), "service".
+	// Refuses are objects that admission refuses, with its message: "pod", "once" (a pod that runs once),
+	// "host" (a pod on the network of its node), "service".
 	Refuses map[string]string `json:"refuses,omitempty"`
-	// Remains keeps namespaces that are to be deleted, and is what the cluster says of them.
+	// Remains keeps namespaces from being deleted. It is what the cluster reports about them.
 	Remains string `json:"remains,omitempty"`
 }
 
@@ -54,8 +53,8 @@ type playedService struct {
 	NodePort  int32
 }
 
-// Namespaces lists those that carry a label; those that are to be deleted go then,
-// unless they remain.
+// Namespaces lists the namespaces with a label. Those that are being deleted disappear after it, unless Remains
+// keeps them.
 func (k *Cluster) Namespaces(ctx context.Context, label string) ([]kube.Namespace, error) {
 	q, err := k.quirks()
 	if err != nil {
@@ -80,7 +79,7 @@ func (k *Cluster) Namespaces(ctx context.Context, label string) ([]kube.Namespac
 	return out, err
 }
 
-// MakeNamespace makes it.
+// MakeNamespace creates a namespace.
 func (k *Cluster) MakeNamespace(ctx context.Context, n kube.Namespace) error {
 	return k.tell(ctx, "make namespace", n.Name, func(s *clusterState) error {
 		if _, ok := s.Namespaces.get(n.Name); ok {
@@ -92,7 +91,7 @@ func (k *Cluster) MakeNamespace(ctx context.Context, n kube.Namespace) error {
 	})
 }
 
-// EndNamespace asks for its deletion.
+// EndNamespace requests the deletion of a namespace.
 func (k *Cluster) EndNamespace(ctx context.Context, name string) error {
 	return absentIsDone(k.inNamespace(ctx, "delete namespace", name, func(n *namespace) error {
 		n.Ending = true
@@ -138,7 +137,7 @@ func (k *Cluster) admit(kind, name string) error {
 	return err
 }
 
-// RunPod makes a pod.
+// RunPod creates a pod.
 func (k *Cluster) RunPod(ctx context.Context, p kube.PodSpec) error {
 	kind := "pod"
 	switch {
@@ -159,7 +158,7 @@ func (k *Cluster) RunPod(ctx context.Context, p kube.PodSpec) error {
 	})
 }
 
-// MakeService makes a service with the next free address and port.
+// MakeService creates a service with the next free address and port.
 func (k *Cluster) MakeService(ctx context.Context, spec kube.ServiceSpec) (out kube.Service, err error) {
 	if err := k.admit("service", "the service "+spec.Name); err != nil {
 		return out, err
@@ -183,7 +182,7 @@ func (k *Cluster) MakeService(ctx context.Context, spec kube.ServiceSpec) (out k
 	return out, err
 }
 
-// PodState describes a pod: it runs at once, and its probes have ended.
+// PodState returns the state of a pod: it runs at once, and its probes have finished.
 func (k *Cluster) PodState(ctx context.Context, ns, name string) (out kube.PodState, err error) {
 	q, err := k.quirks()
 	if err != nil {
@@ -204,7 +203,7 @@ func (k *Cluster) PodState(ctx context.Context, ns, name string) (out kube.PodSt
 	return out, err
 }
 
-// played is how the pod with this number does.
+// played returns the state of the pod with this number.
 func (s *clusterState) played(n *namespace, i int, q ClusterQuirks) (out kube.PodState) {
 	p := n.Pods[i]
 	node, why := s.schedule(p)
@@ -267,7 +266,7 @@ func (s *clusterState) schedule(p kube.PodSpec) (*kube.Node, string) {
 	return nil, why + ": none matched the pod's node selector"
 }
 
-// podIP is the address of the pod with this number, in its Node's network.
+// podIP returns the address of the pod with this number, in the network of its Node.
 func (s *clusterState) podIP(n *namespace, i int) string {
 	node, _ := s.schedule(n.Pods[i])
 	if node == nil {
@@ -287,8 +286,8 @@ func (s *clusterState) podIP(n *namespace, i int) string {
 	return ip.String()
 }
 
-// arrives is the exit code of a container on a Node, or on the network of the Node itself,
-// that asks what its last argument names, a URL or HOST:PORT.
+// arrives returns the exit code of a container on a Node, or on the Node's own network, that connects to its
+// last argument, a URL or HOST:PORT.
 func (s *clusterState) arrives(n *namespace, from *kube.Node, itself bool, args []string, q ClusterQuirks) int32 {
 	if len(args) == 0 {
 		return 0
@@ -350,7 +349,7 @@ func contains(have, want map[string]string) bool {
 	return true
 }
 
-// Outside asks a NodePort from outside of the cluster: http://ADDRESS:PORT/.
+// Outside connects to a NodePort from outside the cluster: http://ADDRESS:PORT/.
 func (k *Cluster) Outside(ctx context.Context, address string) error {
 	q, err := k.quirks()
 	if err != nil {
