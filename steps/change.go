@@ -19,7 +19,7 @@ const (
 	ActionWait    Action = "wait"    // a gate: not yet reached
 	ActionRemove  Action = "remove"  // the plan no longer has it: it goes, or is as it was before
 	ActionForget  Action = "forget"  // the plan no longer has it and keeps it: nodejoin's record forgets it
-	ActionUnknown Action = "unknown" // cannot be told before an earlier step is applied
+	ActionUnknown Action = "unknown" // not known before an earlier step is applied
 )
 
 // Change is the difference between the state as it is and as it is wanted.
@@ -115,6 +115,6 @@ type RebootNeed struct {
 	Why []string `json:"why"`
 	// Blocks: later steps cannot work before it.
 	Blocks bool `json:"blocks,omitempty"`
-	// Asked: the machine was told to, and has not gone down yet.
+	// Asked: the machine was asked to reboot and has not gone down yet.
 	Asked bool `json:"asked,omitempty"`
 }

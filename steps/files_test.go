@@ -35,7 +35,7 @@ func TestFilesStandInFloors(t *testing.T) {
 	}
 }
 
-// usesOfFiles gives a name that a file uses of another one, for each pair of files that has one.
+// usesOfFiles returns a name that a file uses of another one, for each pair of files that has one.
 func usesOfFiles(t *testing.T, dir string) map[[2]string]string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))

@@ -33,7 +33,7 @@ func GivenTo(n kube.Node) *NodeGiven {
 	return g
 }
 
-// Restore gives what makes the Node n as it was where a plan has changed it since: it
+// Restore returns what makes the Node n as it was where a plan has changed it since: it
 // removes what the plan gave and nobody has changed, and restores what the plan removed;
 // nil = nothing. What anybody else has changed meanwhile stays. Another Restore finishes
 // an interrupted call, as the notes of what is the plan's come last.

@@ -95,8 +95,8 @@ func (a *app) makeResume(ctx context.Context, args []string, n plan.Node, f host
 	return resumeSteps(f, steps.Source{File: program, SHA256: sum}, text), nil
 }
 
-// resumeAgain is for a plan with more than one reboot, such as before and after features are
-// turned on. The service is already there; it is told of one more reboot.
+// resumeAgain is for a plan with more than one reboot, such as before and after features are turned on. The
+// service already exists; it is set to continue after one more reboot.
 func (a *app) resumeAgain(n plan.Node, f host.Facts) (*engine.Resume, error) {
 	planned := 0
 	for _, s := range n.Steps {

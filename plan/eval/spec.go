@@ -20,7 +20,7 @@ type Spec struct {
 	Open   bool // takes any attribute: locals
 	// One: the block may appear only once in its parent.
 	One bool
-	// Kinds are the specs by the first label; nil = the same for every label.
+	// Kinds are the specs by the first label; nil if every label has the same spec.
 	Kinds map[string]*Spec
 }
 

@@ -100,7 +100,7 @@ func (w *world) versions(ctx context.Context) map[string]int {
 	return out
 }
 
-// begun gives the hosts that a run worked on, and those that failed.
+// begun returns the hosts that a run worked on, and those that failed.
 func begun(sum *engine.Summary) (worked, failed []string, held string) {
 	for _, h := range sum.Hosts {
 		switch {

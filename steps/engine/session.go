@@ -89,7 +89,8 @@ func (s *Session) emit(e event.Event) {
 	s.opt.Emit(e)
 }
 
-// each runs f for all hosts, at most Parallel at a time, and waits. A host over which f panics is told to failed.
+// each runs f for all hosts, at most Parallel at a time, and waits. If f panics for a host, failed gets the
+// error.
 func (s *Session) each(ctx context.Context, f func(ctx context.Context, h *hostRun),
 	failed func(h *hostRun, err error)) {
 	var g errgroup.Group

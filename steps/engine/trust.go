@@ -7,7 +7,8 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// distrusting gives the steps of a node that make others trust it no value that the machine said of itself.
+// distrusting withholds from a node's steps every value that the machine reported about itself, if the step
+// makes others trust the machine.
 func distrusting(specs []steps.Spec) []steps.Spec {
 	trusts := func(s steps.Spec) bool {
 		k, _ := kinds.Lookup(s.Kind)

@@ -87,9 +87,8 @@ func (x *Executor) Machine(ctx context.Context, node, step string) (host.Host, *
 	return x.host, x.env(node, step), nil
 }
 
-// Refresh reads the record again, once the machine is locked for the run: another run may
-// have written it since this one looked. Digests of files stay, as each is held against
-// its file anyway.
+// Refresh reads the record again, once the machine is locked for the run: another run may have written it
+// since. Cached digests of files stay: each is checked against its file anyway.
 func (x *Executor) Refresh(ctx context.Context) error {
 	if x.record == nil {
 		return nil

@@ -164,7 +164,7 @@ func (r *rollback) others() []record.Key {
 	return keys
 }
 
-// inLastOrder gives each item after those that its Last comes after.
+// inLastOrder returns each item after those that its Last comes after.
 func inLastOrder(items []phasedItem) (out []phasedItem) {
 	visited := map[record.Key]bool{}
 	var add func(item phasedItem)

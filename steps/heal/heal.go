@@ -37,7 +37,7 @@ type Options struct {
 	// LockDir is the folder with the lock of the machine, on this computer.
 	LockDir string
 	Log     func(line string)
-	// Report tells the machine's own event log.
+	// Report writes to the machine's own event log.
 	Report func(l Level, text string)
 	// Pause is the first pause after a failure; it doubles up to maxPause. 0 = firstPause.
 	Pause time.Duration

@@ -29,10 +29,10 @@ const (
 
 type options struct{ name, data, steps, log string }
 
-// Main runs the boot part of this machine's node: once as a program, or as a service of
-// Windows, which then keeps logs small until it is told to stop. args are
+// Main runs the boot part of this machine's node: once as a program, or as a service of Windows, which then
+// keeps logs small until it is stopped. args are
 //
-//	--name SERVICE --data FOLDER --steps FILE --log FILE
+// 	--name SERVICE --data FOLDER --steps FILE --log FILE
 //
 // open opens this machine. It gives the exit code: 0 in order or stopped as asked, 1
 // failed, 3 a wrong command line.
@@ -95,8 +95,8 @@ func parse(args []string) (options, error) {
 // service manager has started this process.
 type Service struct {
 	Name string
-	Say  func(line string) // tells the log
-	// Work ends with ctx. report tells the machine's own event log.
+	Say  func(line string) // writes to the log
+	// Work ends with ctx. report writes to the machine's own event log.
 	Work func(ctx context.Context, report func(Level, string)) error
 	// Keep runs beside the work, and after it, in a service of Windows, until ctx ends; may be nil.
 	Keep func(ctx context.Context)

@@ -11,9 +11,8 @@ package host
 
 // Reader observes a machine.
 //
-// "Is not there" is always an error that matches fs.ErrNotExist; any other
-// error means that the question could not be answered and must never be
-// taken for absence.
+// "Is not there" is always an error that matches fs.ErrNotExist; any other error means that the question could
+// not be answered and must never be mistaken for absence.
 type Reader interface {
 	SystemReader
 	FilesReader

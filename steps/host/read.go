@@ -126,7 +126,7 @@ func LookupRegistry(ctx context.Context, r RegistryReader, key, name string) (v 
 	return v, err == nil, err
 }
 
-// LookupRegistryNames gives the names of the values of a key; ok is false where the key is absent.
+// LookupRegistryNames returns the names of the values of a key; ok is false where the key is absent.
 func LookupRegistryNames(ctx context.Context, r RegistryReader, key string) (values []string, ok bool, err error) {
 	_, values, err = r.RegistryNames(ctx, key)
 	if errors.Is(err, fs.ErrNotExist) {

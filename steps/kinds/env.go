@@ -117,7 +117,7 @@ func (m *MachineEnv) key(os string) record.Key {
 	return record.EnvKey(m.file(), m.Name)
 }
 
-// read gives every value of the variable (a file may hold several) and, on Linux, the file.
+// read returns every value of the variable (a file may hold several) and, on Linux, the file.
 func (m *MachineEnv) read(ctx context.Context, r host.Reader, os string) ([]string, *host.File, error) {
 	if os != "windows" {
 		f, err := host.ReadFile(ctx, r, m.file(), host.MaxText)
@@ -194,7 +194,7 @@ func (m *MachineEnv) Apply(ctx context.Context, h host.Host, e *steps.Env, c ste
 	return steps.Outcome{}, h.WriteFile(ctx, m.file(), strings.NewReader(text), host.WriteOptions{Access: file.Access})
 }
 
-// envLines gives the lines of name as they are written.
+// envLines returns the lines of name as they are written.
 func envLines(text, name string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
@@ -205,7 +205,7 @@ func envLines(text, name string) string {
 	return out.String()
 }
 
-// envValues gives the values of name in a text of NAME=value lines, with the
+// envValues returns the values of name in a text of NAME=value lines, with the
 // quotes and the "export" that environment files may carry taken off.
 func envValues(text, name string) []string {
 	var out []string

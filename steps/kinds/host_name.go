@@ -34,7 +34,7 @@ var hostNameKey = hostNamePrefix.Of("machine")
 
 func (n *HostName) claims(*steps.Env) []record.Key { return []record.Key{hostNameKey} }
 
-// newName begins what is told of a name that counts after a reboot.
+// newName begins the note about a name that takes effect after a reboot.
 const newName = "the machine's new name "
 
 func (n *HostName) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {

@@ -14,10 +14,10 @@ import (
 	"nodejoin/steps/host"
 )
 
-// joinConfiguration is what kubeadm is told (kubeadm.k8s.io/v1beta3 and v1beta4, which
-// have these fields alike). Discovery is by a file that names the API server and its
-// CA: the token then need not be one that signs the cluster's cluster-info. Taints
-// are given as none: the kubelet's configuration holds those of the plan.
+// joinConfiguration is kubeadm's configuration (kubeadm.k8s.io/v1beta3 and v1beta4, which have these fields
+// alike). Discovery is by a file that names the API server and its CA: the token then need not be one that
+// signs the cluster's cluster-info. Taints are given as none: the kubelet's configuration holds those of the
+// plan.
 type joinConfiguration struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -106,7 +106,7 @@ func (k *KubeadmJoin) failed(ctx context.Context, r host.Reader, code int) error
 			"seconds after its kubelet has ended"}
 }
 
-// preflight gives the failed checks that the log names, each as "Name: message".
+// preflight returns the failed checks that the log names, each as "Name: message".
 func (k *KubeadmJoin) preflight(ctx context.Context, r host.FilesReader) (checks []string, err error) {
 	rc, err := r.Open(ctx, k.Log)
 	if err != nil {

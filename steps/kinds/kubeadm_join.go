@@ -144,7 +144,7 @@ func (k *KubeadmJoin) Check(ctx context.Context, r host.Reader, e *steps.Env) (s
 		Diffs: []steps.Diff{{Name: "access", Have: "open to others", Want: "private"}}}, nil
 }
 
-// open gives those of the kubelet's settings that kubeadm has written for any user of a
+// open returns those of the kubelet's settings that kubeadm has written for any user of a
 // Windows machine to change.
 func (k *KubeadmJoin) open(ctx context.Context, r host.Reader, e *steps.Env, f kubeadmFiles) (
 	list []string, err error) {

@@ -365,13 +365,13 @@ func (p *HNSNetworkReady) ours(e *steps.Env) bool {
 	return p.Service != "" && steps.Created(e, record.HNSNetwork.Of(p.Name))
 }
 
-// wrong says how a network is another than the wanted one; "" = it is not.
+// wrong says how a network differs from the wanted one; "" = it does not.
 func (p *HNSNetworkReady) wrong(n host.HNSNetwork) string {
 	var wrong []string
 	if p.Type != "" && !strings.EqualFold(p.Type, n.Type) {
 		wrong = append(wrong, fmt.Sprintf("is of type %s, wanted is %s", n.Type, p.Type))
 	}
-	if p.VNI != 0 && n.VNI != 0 && p.VNI != n.VNI { // HNS does not promise to give it back
+	if p.VNI != 0 && n.VNI != 0 && p.VNI != n.VNI { // HNS may not report it
 		wrong = append(wrong, fmt.Sprintf("has VNI %d, wanted is %d", n.VNI, p.VNI))
 	}
 	return strings.Join(wrong, " and ")

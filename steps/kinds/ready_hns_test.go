@@ -67,7 +67,7 @@ func TestHNSGateOutlivesErrors(t *testing.T) {
 	}
 }
 
-// TestHNSGateWithoutVNI: HNS does not promise that it gives back the VNI of an overlay.
+// TestHNSGateWithoutVNI: HNS may not report the VNI of an overlay network.
 func TestHNSGateWithoutVNI(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	stepstest.Must(t, h.CreateHNSNetwork(t.Context(), host.HNSNetworkConfig{Name: "flannel.4096", Type: "Overlay",

@@ -53,7 +53,7 @@ const (
 	RebootNever  = "never"
 )
 
-// rebootAsked is noted on the machine when it is told to reboot.
+// rebootAsked is the note on a machine that was asked to reboot.
 const rebootAsked = "a reboot that nodejoin has asked for"
 
 func (b *Reboot) validate() error {
@@ -104,7 +104,7 @@ func (b *Reboot) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.
 	return steps.Change{Action: steps.ActionReboot, Reason: "for " + strings.Join(why, ", "), Reboot: &need}, nil
 }
 
-// asked is the need of a machine that was told to reboot, and has not yet.
+// asked is the need of a machine that was asked to reboot and has not done so yet.
 func (b *Reboot) asked(noted []string) steps.RebootNeed {
 	need := steps.RebootNeed{Asked: true, Blocks: true}
 	if len(b.FeaturesAfter) == 0 {
@@ -201,7 +201,7 @@ func othersReboot(ctx context.Context, r host.RegistryReader) ([]string, error) 
 	return out, nil
 }
 
-// Apply tells the machine to reboot. That it has is seen by a check after it is back.
+// Apply asks the machine to reboot. A check after it is back shows that it did.
 func (b *Reboot) Apply(ctx context.Context, h host.Host, _ *steps.Env, c steps.Change) (steps.Outcome, error) {
 	if c.Reboot != nil && c.Reboot.Asked {
 		return steps.Outcome{}, h.Reboot(ctx) // it may have been lost with the run that asked

@@ -35,7 +35,7 @@ type Registry struct {
 	Name string `json:"name" doc:"name of the value; \"\" is the key's default value" id:"true"`
 	host.RegistryValue
 	Absent bool `json:"absent,omitempty" doc:"the value must not exist"`
-	// Reboot says what the value is, for what tells why a reboot is needed.
+	// Reboot names the value in the reason for a reboot.
 	Reboot string `json:"reboot,omitempty" doc:"the value counts after a reboot only: what it is, in words"`
 }
 

@@ -19,7 +19,7 @@ type Workloads interface {
 	EndPods(ctx context.Context, namespace string) error
 	// RunPod creates a pod.
 	RunPod(ctx context.Context, p PodSpec) error
-	// PodState tells how a pod does.
+	// PodState returns the state of a pod.
 	PodState(ctx context.Context, namespace, name string) (PodState, error)
 	// MakeService creates a service of type NodePort.
 	MakeService(ctx context.Context, s ServiceSpec) (Service, error)

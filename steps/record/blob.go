@@ -87,7 +87,7 @@ func StoreState(ctx context.Context, h host.Host, f host.Facts, state any) (stri
 		SHA256: sum})
 }
 
-// ReadState gives the JSON form of a state that StoreState stored.
+// ReadState returns the JSON form of a state that StoreState stored.
 func ReadState(ctx context.Context, r host.Reader, f host.Facts, digest string) ([]byte, error) {
 	rc, err := r.Open(ctx, BlobPath(f, digest))
 	if err != nil {

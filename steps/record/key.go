@@ -57,7 +57,7 @@ func ParseKey(text string) (Key, error) {
 
 func (k Key) String() string { return string(k.Prefix) + ":" + k.Name }
 
-// MarshalText gives the text form.
+// MarshalText returns the text form.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // UnmarshalText parses the text form.

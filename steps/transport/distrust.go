@@ -15,7 +15,7 @@ import (
 // would be no better.
 var errAnswer = errors.New("the answer cannot be trusted")
 
-// untrusted gives the error of an answer its type; nil stays nil.
+// untrusted wraps the error of an invalid answer in a *ConnectError; nil stays nil.
 func untrusted(method string, err error) error {
 	if err == nil {
 		return nil
@@ -109,7 +109,7 @@ func (s *sshConn) bounded(ctx context.Context, what string, f func() error) erro
 	return err
 }
 
-// watch gives the connection up once alive has not been called for too long; stop ends that.
+// watch gives up the connection if alive has not been called for too long. stop ends the watch.
 func (s *sshConn) watch(what string) (alive, stop func()) {
 	bound := s.cfg.boundOf(what, wire.Bound{Within: quiet}).Within
 	t := time.AfterFunc(bound, func() { s.lose(silent(what, bound, "nothing came")) })

@@ -97,7 +97,7 @@ func (i *incoming) Recv() ([]byte, error) {
 			continue
 		}
 		if m.Method != wire.NoteHello && !i.rpc.spoke() {
-			// A program that repeats what it is told, for one.
+			// For example a program that echoes its input.
 			return nil, i.end(fmt.Errorf("%w: the first message is %q", errNoAgent, m.Method))
 		}
 		switch m.Method {
@@ -229,7 +229,7 @@ func (c *rpc) setLife(f func()) {
 	c.life = f
 }
 
-// within gives ctx the bounds in time of a call; over ends them.
+// within limits ctx to the time that a call may take. over lifts the limit.
 func (c *rpc) within(ctx context.Context, method string, b wire.Bound) (bounded context.Context, over func()) {
 	bounded, cancel := context.WithCancelCause(ctx)
 	c.bytes.Store(int64(b.Bytes))

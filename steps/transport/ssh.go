@@ -361,7 +361,7 @@ func (s *sshConn) noStart(how string, err error) error {
 		Detail: detail + ": " + err.Error(), Err: err, Remedy: remedy}
 }
 
-// failed gives an error of the SSH connection its type: lost, cancelled, or the agent's.
+// failed classifies an error of the SSH connection: lost, cancelled, or the agent's.
 func (s *sshConn) failed(ctx context.Context, err error) error {
 	var ce *ConnectError
 	switch {

@@ -94,7 +94,7 @@ func (s *sshConn) send(ctx context.Context, f io.Reader, src steps.Source, blob 
 	return err
 }
 
-// stageFailed tells a lost connection from a machine that does not take the file.
+// stageFailed distinguishes a lost connection from a machine that refuses the file.
 func (s *sshConn) stageFailed(ctx context.Context, src steps.Source, err error) error {
 	switch {
 	case ctx.Err() != nil:

@@ -41,8 +41,8 @@ type Conn interface {
 	Close() error
 }
 
-// Do makes a call over a connection, see Conn.Do. The reply is one to the request: it was held against it, and
-// its text can be printed. An answer that is none is a *ConnectError.
+// Do makes a call over a connection, see Conn.Do. The reply was checked against the request, and its text is
+// safe to print. An invalid answer is a *ConnectError.
 func Do[Req, Reply any](
 	ctx context.Context, c Conn, call wire.Call[Req, Reply], req Req, emit func(event.Event),
 ) (Reply, error) {

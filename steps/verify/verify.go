@@ -225,7 +225,7 @@ func (r *run) clear(ctx context.Context, name string) (remains string) {
 	last := "its deletion was asked for"
 	_ = wait.Until(ctx, lookMost, func() (bool, error) {
 		if err := r.API.EndNamespace(ctx, name); err != nil {
-			last = err.Error() // it may not be there, which the list tells
+			last = err.Error() // it may not exist, which the list shows
 		}
 		if !forced && time.Since(began) > r.Clean/2 {
 			forced = true
@@ -313,5 +313,5 @@ func (r *run) sorted() (out []Result) {
 // lookMost bounds the pause between two looks.
 const lookMost = 2 * time.Second
 
-// unasked tells an API server that did not answer, which a wait goes on over.
+// unasked reports whether the API server did not answer, in which case a wait continues.
 func unasked(err error) bool { return errors.Is(err, kube.ErrUnreachable) }

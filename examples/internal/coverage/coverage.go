@@ -67,7 +67,7 @@ func Finding(id string) Proof { return Proof{"finding", "examples/language.md", 
 // Doc is a chapter of a document.
 func Doc(file, heading string) Proof { return Proof{"document", file, heading} }
 
-// Check tells why the proof is none; nil: it is there. root is the repository.
+// Check returns why the proof does not exist, nil if it does. root is the repository.
 func (p Proof) Check(root string) error {
 	at := filepath.Join(root, filepath.FromSlash(p.path))
 	switch p.sort {
@@ -107,8 +107,7 @@ func (p Proof) Check(root string) error {
 	return nil
 }
 
-// Check tells what is wrong with a row: it has neither proof nor reason, both, or a
-// proof that is none.
+// Check returns what is wrong with a row: it has neither proof nor reason, both, or a proof that is none.
 func (r Row) Check(root string) error {
 	var all []error
 	for _, p := range r.Proof {

@@ -8,7 +8,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// features: what is turned on counts after a reboot, and can be taken back before.
+// features: turning a feature on takes effect after a reboot and can be undone before it.
 func (s *suite) features() {
 	h := s.Host
 	if s.FeaturesUntried {
@@ -32,7 +32,7 @@ func (s *suite) features() {
 	want(host.FeatureOff)
 	s.must(h.DisableFeature(s.ctx, s.Feature))
 	want(host.FeatureOff)
-	for range 2 { // the second time it is so already
+	for range 2 { // the second time nothing changes
 		s.must(h.EnableFeature(s.ctx, s.Feature))
 		want(host.FeatureOnPending)
 	}
@@ -45,7 +45,7 @@ func (s *suite) features() {
 	s.is("disable", h.DisableFeature(s.ctx, never), fs.ErrNotExist)
 }
 
-// rebootNoted: a note stays, once, however often it is made.
+// rebootNoted: a note is stored once, however often it is made.
 func (s *suite) rebootNoted() {
 	before, err := s.Host.RebootNoted(s.ctx)
 	s.must(err)

@@ -16,7 +16,7 @@ import (
 
 func (s *suite) write() {
 	path := s.path("a", "b", "f")
-	s.put(path, "one") // makes the missing parents
+	s.put(path, "one") // creates the missing parents
 	first, err := s.Host.Stat(s.ctx, path)
 	s.must(err)
 	if first.Name != "f" || first.Dir || first.Size != 3 || time.Since(first.ModTime) > time.Hour {
@@ -51,8 +51,8 @@ func (s *suite) write() {
 
 var errSource = errors.New("the source broke")
 
-// interruptedWrite: what was there stays when the new bytes do not all come, and
-// what an earlier attempt left beside it is taken over.
+// interruptedWrite: the old file stays if the new bytes do not all arrive, and what an earlier attempt left
+// beside it does not get in the way.
 func (s *suite) interruptedWrite() {
 	path := s.path("f")
 	s.put(path, "old")
@@ -94,7 +94,7 @@ func (s *suite) digest() {
 	s.names(s.path("d"), "f")
 }
 
-// exclusive: of those who create the same file at the same time one succeeds.
+// exclusive: if several callers create the same file at the same time, one succeeds.
 func (s *suite) exclusive() {
 	path := s.path("lock")
 	const creators = 8
@@ -157,7 +157,7 @@ func (s *suite) absence() {
 	s.names(s.Dir, "file")
 }
 
-// hasAccess wants an access as it is observed: Windows knows no program bit.
+// hasAccess checks the access that is observed: Windows has no executable bit.
 func (s *suite) hasAccess(path string, want host.Access, file bool) {
 	s.Helper()
 	if want == host.AccessProgram && (s.os == "windows" || !file) {
@@ -211,7 +211,7 @@ func (s *suite) rename() {
 	s.names(s.Dir, "to")
 	s.must(s.Host.Mkdir(s.ctx, s.path("d"), host.AccessDefault))
 	s.must(s.Host.Rename(s.ctx, to, s.path("d", "f")))
-	s.must(s.Host.Rename(s.ctx, s.path("d"), s.path("e"))) // a folder, with what is in it
+	s.must(s.Host.Rename(s.ctx, s.path("d"), s.path("e"))) // a folder with its contents
 	s.content(s.path("e", "f"), "two")
 	s.names(s.Dir, "e")
 }
@@ -243,7 +243,7 @@ func (s *suite) mkdir() {
 	s.content(s.path("file"), "x")
 }
 
-// unmount: what is not mounted is not there to take off, and files stay.
+// unmount: unmounting what is not mounted changes nothing, and files stay.
 func (s *suite) unmount() {
 	path := s.path("d")
 	for range 2 {
@@ -267,7 +267,7 @@ func (s *suite) freeSpace() {
 	}
 }
 
-// badPaths: a path that is not absolute is refused, not looked up somewhere.
+// badPaths: a path that is not absolute is refused, not resolved against some folder.
 func (s *suite) badPaths() {
 	for _, path := range []string{"", "relative", host.Join(s.os, "relative", "f")} {
 		_, err := s.Host.Stat(s.ctx, path)

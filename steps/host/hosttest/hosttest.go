@@ -1,8 +1,7 @@
-// Package hosttest is the suite that every host.Host passes: the sentences of the
-// contract in package host, each asked of a machine.
+// Package hosttest is the suite that every host.Host passes. It tests each sentence of the contract in package
+// host on a machine.
 //
-// It needs nothing but the standard library, so that it can be built into a test
-// program for any machine.
+// It needs only the standard library, so that it can be built into a test program for any machine.
 package hosttest
 
 import (
@@ -24,48 +23,44 @@ type Fixture struct {
 	Host host.Host
 	// Dir is an existing, empty folder of the machine.
 	Dir string
-	// Program is a command that runs as a service until it is stopped, with any
-	// further arguments; its first element is a single file that runs from any
-	// folder. Empty: the machine has no services to try.
+	// Program is a command that runs as a service until it is stopped, and accepts any further arguments. Its
+	// first element is a single file that runs from any folder. Empty: there are no services to test.
 	Program []string
-	// Once is a program that prints the text and ends with code 3, and Endless the
-	// command of one that runs until it is killed. The suite gives their Log.
+	// Once is a program that prints the text and exits with code 3. Endless is the command of one that runs
+	// until it is killed. The suite sets their Log.
 	Once    func(t *testing.T) (p host.Program, prints string)
 	Endless []string
-	// NoDependencyStart: at a start the machine's service manager does not look at
-	// what the service depends on. Windows does; Wine does not.
+	// NoDependencyStart: the machine's service manager starts a service without what it depends on. Windows
+	// starts the dependencies; Wine does not.
 	NoDependencyStart bool
-	// Registry and Firewall say whether the machine has them; without one, its calls
-	// must be host.ErrUnsupported. RegistryKey is the key to work below, default
-	// HKLM\SOFTWARE\nodejoin-hosttest.
+	// Registry and Firewall report whether the machine has them; without one, its calls must return
+	// host.ErrUnsupported. RegistryKey is the key to work below, default HKLM\SOFTWARE\nodejoin-hosttest.
 	Registry, Firewall bool
 	RegistryKey        string
-	// Ports says whether ports can be given out and reserved by its calls; without it
-	// they must be host.ErrUnsupported.
+	// Ports reports whether the machine can set dynamic ports and reserve ports. Without it these calls must
+	// return host.ErrUnsupported.
 	Ports bool
-	// Feature is a feature of Windows that is off and can be turned on after a reboot;
-	// "" = the machine has none, and the calls must be host.ErrUnsupported.
+	// Feature is a feature of Windows that is off and can be turned on after a reboot; "" = the machine has
+	// none, and the calls must return host.ErrUnsupported.
 	Feature string
-	// FeaturesUntried: the machine has features, and none of them may be touched.
+	// FeaturesUntried: the machine has features, but none of them may be changed.
 	FeaturesUntried bool
-	// Notes says whether the suite may leave a note that a reboot is needed.
+	// Notes: the suite may leave a note that a reboot is needed.
 	Notes bool
-	// Rename says that the suite may give the machine another name, and its own again;
-	// RenamedAtOnce that the name counts at once though it is Windows, as under Wine.
+	// Rename: the suite may rename the machine and restore its name. RenamedAtOnce: a new name takes effect at
+	// once although the machine is Windows, as under Wine.
 	Rename, RenamedAtOnce bool
-	// Sysctl is a kernel parameter whose value the suite may write again; "" = the
-	// machine has none, and the calls of the kernel must be host.ErrUnsupported.
+	// Sysctl is a kernel parameter that the suite may write with its own value; "" = the machine has none, and
+	// the kernel calls must return host.ErrUnsupported.
 	Sysctl string
-	// Modules are modules of its kernel that are loaded or built in, or can be loaded.
+	// Modules are kernel modules that are loaded, built in or can be loaded.
 	Modules []string
-	// Trust says that the suite may put an authority into the machine's store, and take
-	// it out again.
+	// Trust: the suite may add an authority to the machine's store and remove it.
 	Trust bool
-	// HTTP starts a server of the machine that answers url with status until stop is
-	// called; nil: there is none to try.
+	// HTTP starts a server on the machine that answers url with status until stop is called; nil = none to
+	// test.
 	HTTP func(t *testing.T) (url string, status int, stop func())
-	// Pipe starts a program that listens on a pipe or socket until stop is called;
-	// nil: there is none to try.
+	// Pipe starts a program that listens on a pipe or socket until stop is called; nil = none to test.
 	Pipe func(t *testing.T) (address string, stop func())
 	// AbsentPipe is the address of a pipe or socket that does not exist; "" = none.
 	AbsentPipe string
@@ -74,7 +69,7 @@ type Fixture struct {
 // limit bounds one test of the suite.
 const limit = time.Minute
 
-// Run runs the suite; open gives a machine for each test of it.
+// Run runs the suite. open returns a machine for each of its tests.
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	for _, test := range []struct {
 		name string
@@ -151,7 +146,7 @@ func (s *suite) must(err error) {
 	}
 }
 
-// is wants an error of a kind.
+// is checks that an error matches want.
 func (s *suite) is(what string, have, want error) {
 	s.Helper()
 	if !errors.Is(have, want) {
@@ -159,7 +154,7 @@ func (s *suite) is(what string, have, want error) {
 	}
 }
 
-// isNoAnswer wants an error that is not absence: the question could not be answered.
+// isNoAnswer checks that an error means "could not be answered" and not absence.
 func (s *suite) isNoAnswer(what string, err error) {
 	s.Helper()
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -174,7 +169,7 @@ func (s *suite) equal(what string, have, want any) {
 	}
 }
 
-// path is a path below the scratch folder.
+// path returns a path below the scratch folder.
 func (s *suite) path(elem ...string) string {
 	return host.Join(s.os, append([]string{s.Dir}, elem...)...)
 }
@@ -197,7 +192,7 @@ func (s *suite) content(path, want string) {
 	}
 }
 
-// names wants exactly these entries in a folder.
+// names checks that a folder has exactly these entries.
 func (s *suite) names(dir string, want ...string) {
 	s.Helper()
 	entries, err := s.Host.List(s.ctx, dir)

@@ -6,10 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InMemory puts the temporary folders of a test program into memory, where the system has
-// a file system for that which is large enough and lets programs run. The sandboxes of
-// tests make many small files, which takes ten times as long on a disk. It is called
-// from TestMain; a TMPDIR that is set is left alone.
+// InMemory puts the temporary folders of a test program into memory, if the system has a file system for that
+// which is large enough and allows programs to run. The sandboxes of tests create many small files, which takes
+// ten times as long on a disk. Call it from TestMain. It does not change a TMPDIR that is set.
 func InMemory() {
 	const folder, enough = "/dev/shm", 4 << 30
 	var fs unix.Statfs_t

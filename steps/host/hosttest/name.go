@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// hostName: a new name counts at once, or after the next boot on Windows, and the
-// earlier one can be given back.
+// hostName: a new name takes effect at once, on Windows at the next boot, and the old one can be restored.
 func (s *suite) hostName() {
 	h := s.Host
 	before, err := h.HostName(s.ctx)
@@ -31,7 +30,7 @@ func (s *suite) hostName() {
 		s.must(err)
 		s.equal("name", have, want)
 		if s.RenamedAtOnce {
-			continue // what facts take for fixed until the next boot is not read again
+			continue // facts do not read again what stays the same until the next boot
 		}
 		facts, err := h.Facts(s.ctx)
 		s.must(err)

@@ -82,7 +82,7 @@ func (s *suite) reservedPorts() {
 	}
 }
 
-// excludedPorts: a port that is free, or that a program holds, is not one.
+// excludedPorts: a free port is not excluded, and neither is one that a program uses.
 func (s *suite) excludedPorts() {
 	if !s.Ports {
 		_, err := s.Host.PortExcluded(s.ctx, "tcp", 61335)

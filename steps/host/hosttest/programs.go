@@ -9,7 +9,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// programRun: the exit code, what was printed, and absence. A log is written again from its start.
+// programRun: the exit code, the output, and absence. A log is truncated first.
 func (s *suite) programRun() {
 	p, prints := s.Once(s.T)
 	p.Log = s.path("logs", "once.log")
@@ -31,8 +31,7 @@ func (s *suite) programRun() {
 	s.isNoAnswer("no command", err)
 }
 
-// programKilled: the end of the context is the end of the program, whose file can be
-// removed then.
+// programKilled: when the context ends the program is killed, and its file can be removed.
 func (s *suite) programKilled() {
 	cause := errors.New("it takes too long")
 	ctx, cancel := context.WithTimeoutCause(s.ctx, time.Second, cause)

@@ -11,11 +11,11 @@ import (
 	"nodejoin/steps/host"
 )
 
-// pollEvery is the pause between two looks at a service.
+// pollEvery is the pause between two checks of a service.
 const pollEvery = 20 * time.Millisecond
 
-// config is a service that runs program, or the fixture's; it is taken away at the
-// end of the test, before those that it may depend on.
+// config returns a service that runs program, or the fixture's. It is removed at the end of the test, before
+// the services that it may depend on.
 func (s *suite) config(name string, program ...string) host.ServiceConfig {
 	s.Helper()
 	if len(s.Program) == 0 {
@@ -38,8 +38,7 @@ func (s *suite) config(name string, program ...string) host.ServiceConfig {
 	return host.ServiceConfig{Name: name, DisplayName: name, Command: program, Start: host.StartManual}
 }
 
-// create registers services that run the fixture's program, each with what it
-// depends on after a colon: "b:a".
+// create registers services that run the fixture's program, each with its dependency after a colon: "b:a".
 func (s *suite) create(specs ...string) {
 	s.Helper()
 	for _, spec := range specs {
@@ -83,7 +82,7 @@ func (s *suite) dependents(name string, want ...string) {
 	}
 }
 
-// serviceConfig: every field is read back as it was written, after each change.
+// serviceConfig: after each change every field reads back as it was written.
 func (s *suite) serviceConfig() {
 	want := s.config("config")
 	_, err := s.Host.Service(s.ctx, want.Name)
@@ -184,8 +183,8 @@ func (s *suite) serviceRun() {
 	s.is("deleted service", err, fs.ErrNotExist)
 }
 
-// serviceStart: a service does not start without what it depends on, and what
-// cannot start is not absence.
+// serviceStart: a service does not start without what it depends on, and a service that cannot start is not
+// reported as absent.
 func (s *suite) serviceStart() {
 	if !s.NoDependencyStart {
 		s.create("base", "mid:base", "top:mid")
@@ -227,7 +226,7 @@ func (s *suite) serviceDependents() {
 	}
 	s.is("stop with running dependents", s.Host.StopService(s.ctx, "njt-base"), host.ErrDependents)
 	s.await("njt-base", host.ServiceRunning)
-	for _, name := range order { // the order in which they can be stopped
+	for _, name := range order { // in the order in which they can be stopped
 		s.must(s.Host.StopService(s.ctx, name))
 	}
 	s.dependents("njt-base")
@@ -235,8 +234,7 @@ func (s *suite) serviceDependents() {
 	s.is("delete with registered dependents", s.Host.DeleteService(s.ctx, "njt-base"), host.ErrDependents)
 }
 
-// programInUse: the file of a running program can be neither replaced nor removed
-// until the service has stopped.
+// programInUse: the file of a running program cannot be replaced or removed until the service has stopped.
 func (s *suite) programInUse() {
 	if len(s.Program) == 0 {
 		s.Skip("no program to run as a service")
@@ -271,7 +269,7 @@ func (s *suite) programInUse() {
 	s.names(s.path("bin"))
 }
 
-// serviceParameters: what stands below the key of a service goes with the service.
+// serviceParameters: everything below the key of a service is removed with the service.
 func (s *suite) serviceParameters() {
 	if !s.Registry {
 		s.Skip("no registry")

@@ -47,7 +47,7 @@ func (s *suite) registry() {
 	_, err = s.Host.RegistryValue(s.ctx, key+`\deep`, "v")
 	s.is("deleted value", err, fs.ErrNotExist)
 	s.must(s.Host.DeleteRegistryValue(s.ctx, key+`\never`, "v"))
-	// A key outlives its values, until it is deleted itself; one that holds anything stays.
+	// A key stays when its values are gone, until it is deleted itself. One that is not empty is not deleted.
 	s.must(s.Host.SetRegistryValue(s.ctx, key+`\deep\er`, "v", host.RegistryValue{Type: "string"}))
 	s.is("key above another", s.Host.DeleteRegistryKey(s.ctx, key+`\deep`), host.ErrBusy)
 	s.is("key with a value", s.Host.DeleteRegistryKey(s.ctx, key+`\deep\er`), host.ErrBusy)
@@ -164,11 +164,11 @@ func (s *suite) kernel() {
 		s.Errorf("interfaces: %v, %v", links, err)
 	}
 	s.must(s.Host.DeleteInterface(s.ctx, "njt-none"))
-	// Only an administrator may ask, where iptables is installed.
+	// Only an administrator may do this, if iptables is installed.
 	if _, err := s.Host.FilterChains(s.ctx); err == nil {
 		s.must(s.Host.DeleteFilterChains(s.ctx, []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "NJT-NONE"}}))
 	}
-	if _, err := s.Host.FilterTables(s.ctx); err == nil { // the same of nft
+	if _, err := s.Host.FilterTables(s.ctx); err == nil { // likewise for nft
 		s.must(s.Host.DeleteFilterTables(s.ctx, []host.FilterTable{{Family: "ip", Name: "njt-none"}}))
 	}
 	s.must(s.Host.DeleteRoutes(s.ctx,
@@ -239,7 +239,7 @@ func (s *suite) probePipe() {
 	}
 }
 
-// cancelled: a call whose context has ended does nothing and says so.
+// cancelled: a call whose context has ended does nothing and returns an error that says so.
 func (s *suite) cancelled() {
 	path := s.path("f")
 	s.put(path, "kept")
@@ -333,7 +333,7 @@ func (s *suite) cancelled() {
 	_, err := h.Service(s.ctx, c.Name)
 	s.is("service", err, fs.ErrNotExist)
 
-	// A context that ends while bytes still come.
+	// A context that ends while bytes still arrive.
 	ctx, cancel = context.WithCancel(s.ctx)
 	defer cancel()
 	s.is("write cut short", h.WriteFile(ctx, path, cancelling(cancel), host.WriteOptions{}), context.Canceled)
@@ -341,7 +341,7 @@ func (s *suite) cancelled() {
 	s.names(s.Dir, "f")
 }
 
-// cancelling is an endless source that ends its own context.
+// cancelling is an endless reader that cancels its own context.
 type cancelling context.CancelFunc
 
 func (c cancelling) Read(b []byte) (int, error) {

@@ -14,7 +14,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// registryNames: what is below a key, without what is below that.
+// registryNames: the names directly below a key.
 func (s *suite) registryNames() {
 	key := s.RegistryKey
 	if key == "" {
@@ -39,7 +39,7 @@ func (s *suite) registryNames() {
 	s.isNoAnswer("no such root", err)
 }
 
-// adapters: the machine's address is that of one with a default route.
+// adapters: the machine's address is the address of an adapter with a default route.
 func (s *suite) adapters() {
 	list, err := s.Host.Adapters(s.ctx)
 	s.must(err)
@@ -95,7 +95,7 @@ func (s *suite) routes() {
 	s.equal("sorted", host.SortRoutes(slices.Clone(list)), list)
 }
 
-// serverAddress is that of a server by its URL.
+// serverAddress returns the address of the server of a URL.
 func serverAddress(s *suite, url string) netip.AddrPort {
 	s.Helper()
 	u, err := netip.ParseAddrPort(strings.SplitN(strings.TrimPrefix(url, "http://"), "/", 2)[0])
@@ -103,7 +103,7 @@ func serverAddress(s *suite, url string) netip.AddrPort {
 	return u
 }
 
-// listeners: the port of a server of the machine is held while it runs.
+// listeners: the port of a server on the machine is in the list while the server runs.
 func (s *suite) listeners() {
 	if _, err := s.Host.Listeners(s.ctx); err != nil {
 		s.Fatal(err)
@@ -131,7 +131,7 @@ func (s *suite) listeners() {
 func (s *suite) hnsNetworks() {
 	list, err := s.Host.HNSNetworks(s.ctx)
 	endpoints, noEndpoints := s.Host.HNSEndpoints(s.ctx)
-	if !s.Registry || err != nil { // or without the Containers feature
+	if !s.Registry || err != nil { // or without the feature Containers
 		s.is("list", err, host.ErrUnsupported)
 		s.is("list endpoints", noEndpoints, host.ErrUnsupported)
 		return
@@ -149,7 +149,7 @@ func (s *suite) hnsNetworks() {
 	}
 }
 
-// probeAPI: a server with a certificate that nobody knows answers with its clock.
+// probeAPI: a server with an unknown certificate answers with its clock.
 func (s *suite) probeAPI() {
 	for _, url := range []string{"http://127.0.0.1/", "not a url"} {
 		if _, err := s.Host.ProbeAPI(s.ctx, url); err == nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Authority makes the certificate of a certificate authority, whose key nobody has.
+// Authority returns the certificate of a certificate authority whose key nobody has.
 func Authority(t *testing.T, name string) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -35,8 +35,8 @@ func Authority(t *testing.T, name string) []byte {
 	return der
 }
 
-// trustedCAs: an authority is trusted once it was put in, until it is taken out; others
-// are not touched by either.
+// trustedCAs: an authority is trusted from when it is added until it is removed, and other authorities are not
+// affected.
 func (s *suite) trustedCAs() {
 	if !s.Trust {
 		s.Skip("the machine's store is not to be tried")

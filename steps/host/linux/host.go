@@ -48,7 +48,7 @@ type Host struct {
 
 var _ host.Host = (*Host)(nil)
 
-// New gives the machine this program runs on. Nothing is written before the first
+// New returns the machine this program runs on. Nothing is written before the first
 // call that changes the machine.
 func New(opt Options) (*Host, error) {
 	if opt.DataDir == "" {

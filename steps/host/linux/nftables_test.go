@@ -9,7 +9,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// What nft prints of its tables, and of the rest; no JSON is no answer.
+// What nft prints about its tables and about other objects. Output that is not JSON is an error.
 func TestNftTables(t *testing.T) {
 	const text = `{"nftables": [{"metainfo": {"version": "1.0.6", "json_schema_version": 1}},
  {"table": {"family": "ip", "name": "kube-proxy", "handle": 2}},

@@ -21,7 +21,7 @@ import (
 // ClusterConfig describes a sandbox cluster. It is used when the cluster is created; later values are ignored.
 type ClusterConfig struct {
 	Dir     string // folder of the cluster, created if it is missing
-	PodCIDR string // default 10.244.0.0/16; with two families it is the IPv4 one, which comes first. Each node gets a /24 of it
+	PodCIDR string // default 10.244.0.0/16; of two families the IPv4 one, which comes first. Each node gets a /24
 	Version string // default "v1.36.3"; also that of kubelets whose program names none
 	DNSIP   string // address of its DNS service, default 10.96.0.10
 	Server  string // URL of an API server that does not exist, default https://kubernetes.sandbox:6443

@@ -190,7 +190,7 @@ func (h *Host) clientCertificate(ctx context.Context, s *state, p program, node 
 	boot, bootErr := h.credential(p.flag("bootstrap-kubeconfig"))
 	switch {
 	case errors.Is(bootErr, fs.ErrNotExist) && err == nil:
-		return string(have.user.Cert), nil // the bootstrap kubeconfig is missing or invalid, so there are no other credentials
+		return string(have.user.Cert), nil // no usable bootstrap kubeconfig: there are no other credentials
 	case errors.Is(bootErr, fs.ErrNotExist):
 		return "", exit("unable to load bootstrap kubeconfig: %v", bootErr)
 	case bootErr != nil:

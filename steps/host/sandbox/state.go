@@ -30,14 +30,14 @@ type state struct {
 	// by protocol; only those that differ from a fresh machine's
 	Dynamic  map[string]host.PortRange    `json:"dynamic_ports,omitempty"`
 	Reserved map[string]host.PortRange    `json:"reserved_ports,omitempty"` // by their text
-	Sysctls  map[string]string            `json:"sysctls,omitempty"`        // only those that differ from the values at boot
+	Sysctls  map[string]string            `json:"sysctls,omitempty"`        // only those that differ from boot
 	Links    []string                     `json:"links,omitempty"`          // interfaces that programs have created
 	Chains   []host.FilterChain           `json:"chains,omitempty"`         // that programs have made
 	Tables   []host.FilterTable           `json:"tables,omitempty"`         // of nftables, that programs have made
 	Routes   []host.Route                 `json:"routes,omitempty"`         // that programs have made
 	Modules  []string                     `json:"modules,omitempty"`        // loaded
 	Trusted  []string                     `json:"trusted,omitempty"`        // sha256 of authorities
-	Features map[string]host.FeatureState `json:"features,omitempty"`       // only those that differ from a fresh machine's
+	Features map[string]host.FeatureState `json:"features,omitempty"`       // unlike a fresh machine's
 	HostName string                       `json:"host_name,omitempty"`      // "" = as it came
 	NextName string                       `json:"next_name,omitempty"`      // after a boot; "" = HostName
 	Noted    []string                     `json:"noted,omitempty"`          // what needs a reboot

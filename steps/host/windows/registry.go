@@ -208,8 +208,8 @@ func (h *Host) MachineEnv(ctx context.Context, name string) (string, error) {
 	return v.String, nil
 }
 
-// SetMachineEnv sets a variable and tells the running programs. A value with
-// references (%SystemRoot%) is kept in the type that expands them.
+// SetMachineEnv sets a variable and notifies the running programs. A value with references (%SystemRoot%) is
+// kept in the type that expands them.
 func (h *Host) SetMachineEnv(ctx context.Context, name, value string) error {
 	if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
 		return failed("set environment", name, fmt.Errorf("%w: not a variable that a machine can hold", fs.ErrInvalid))
@@ -228,7 +228,7 @@ func (h *Host) SetMachineEnv(ctx context.Context, name, value string) error {
 	return nil
 }
 
-// UnsetMachineEnv removes a variable and tells the running programs.
+// UnsetMachineEnv removes a variable and notifies the running programs.
 func (h *Host) UnsetMachineEnv(ctx context.Context, name string) error {
 	if err := h.DeleteRegistryValue(ctx, environmentKey, name); err != nil {
 		return envError("unset environment", name, err)

@@ -297,9 +297,9 @@ func endProcess(ctx context.Context, process windows.Handle) error {
 	return waitProcess(ctx, process)
 }
 
-// serviceProcess opens the process of a running service before it is told to
-// stop, so that its end can be waited for; 0 where it has none of its own or it
-// has ended already.
+// serviceProcess opens the process of a running service before the service is stopped, so that stop can wait
+// for the process to exit. It returns 0 if the service has no process of its own or the process has exited
+// already.
 func serviceProcess(s *mgr.Service, status svc.Status) (windows.Handle, error) {
 	config, err := queryConfig(s)
 	if err != nil {
@@ -321,24 +321,22 @@ func serviceProcess(s *mgr.Service, status svc.Status) (windows.Handle, error) {
 	return process, nil
 }
 
-// stop sends the control until it is taken (a starting service does not take it; one whose
-// process ends at that moment has taken it and does not answer) and waits for the stopped
-// state. The
-// process of a service that was told and makes no progress for deafBound, or for longer if
-// the service itself asks for that (SERVICE_STATUS, dwCheckPoint and dwWaitHint), is ended;
-// 0 is no process.
+// stop sends the stop control until the service accepts it (a starting service does not; one whose process is
+// just exiting accepts it and does not answer) and waits for the stopped state. If the service then makes no
+// progress for deafBound, or longer if it asks for that (SERVICE_STATUS, dwCheckPoint and dwWaitHint), its
+// process is killed. process 0 means none.
 func stop(ctx context.Context, s *mgr.Service, process windows.Handle) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	asked := false
 	var refused error
-	var told time.Time // when it was told, or last made progress
+	var progress time.Time // when it accepted the control, or last made progress
 	var checkpoint uint32
 	for {
 		if !asked {
 			_, err := s.Control(svc.Stop)
 			switch {
-			case err == nil, unanswered(err): // nobody is left who would hear it once more
+			case err == nil, unanswered(err): // nobody is left to receive it again
 				asked = true
 			case errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE):
 				return nil
@@ -357,20 +355,20 @@ func stop(ctx context.Context, s *mgr.Service, process windows.Handle) error {
 		case svc.StopPending:
 			asked = true
 		}
-		if asked && (told.IsZero() || status.CheckPoint != checkpoint) {
-			told, checkpoint = time.Now(), status.CheckPoint
+		if asked && (progress.IsZero() || status.CheckPoint != checkpoint) {
+			progress, checkpoint = time.Now(), status.CheckPoint
 		}
-		if process != 0 && !told.IsZero() &&
-			time.Since(told) >= max(deafBound, time.Duration(status.WaitHint)*time.Millisecond) {
+		if process != 0 && !progress.IsZero() &&
+			time.Since(progress) >= max(deafBound, time.Duration(status.WaitHint)*time.Millisecond) {
 			if err := windows.TerminateProcess(process, 1); err != nil {
-				return fmt.Errorf("the service was told to stop and does nothing, and its process cannot be ended: %w", err)
+				return fmt.Errorf("the service does not react to the stop request, and its process cannot be killed: %w", err)
 			}
 			process = 0
 		}
 		select {
 		case <-ctx.Done():
 			if refused != nil {
-				return fmt.Errorf("%w; it was told to stop: %w", context.Cause(ctx), refused)
+				return fmt.Errorf("%w; it was asked to stop: %w", context.Cause(ctx), refused)
 			}
 			return context.Cause(ctx)
 		case <-tick.C:

@@ -67,8 +67,8 @@ func (b *blobs) begin(ctx context.Context, blob wire.Blob) (wire.BlobState, erro
 	return wire.BlobState{Temp: b.path(blob.Digest) + partSuffix}, nil
 }
 
-// finish gives a completely sent blob its name. The controller has checked the
-// digest of what it sent; the step that reads the blob checks it once more.
+// finish renames a completely sent blob to its name. The controller has checked the digest of what it sent, and
+// the step that reads the blob checks it again.
 func (b *blobs) finish(ctx context.Context, blob wire.Blob) (wire.None, error) {
 	if !blob.Valid() {
 		return wire.None{}, errBlobName

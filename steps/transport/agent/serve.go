@@ -33,7 +33,7 @@ type Options struct {
 	Artifacts steps.Artifacts // reads staged artifacts from DataDir/blobs
 	DataDir   string          // nodejoin's folder on this machine
 	Hello     wire.Hello
-	Program   string        // path of this program, whose digest Hello tells; "" = not known
+	Program   string        // path of this program, whose digest Hello reports; "" = not known
 	Idle      time.Duration // 0 = DefaultIdle
 }
 

@@ -199,10 +199,10 @@ func (m *Made[Req, Reply]) Run(ctx context.Context, x *executor.Executor) (err e
 	return err
 }
 
-// Clean makes the text of the answer one that can be printed.
+// Clean makes the text of the answer safe to print.
 func (m *Made[Req, Reply]) Clean() { hosttext.Strings(&m.Answer) }
 
-// Verify holds the answer, once it is clean, against the request; with an error the answer is empty.
+// Verify checks the answer, after Clean, against the request. On an error the answer is empty.
 func (m *Made[Req, Reply]) Verify() error {
 	if m.call.Verify == nil {
 		return nil
@@ -215,7 +215,8 @@ func (m *Made[Req, Reply]) Verify() error {
 	return err
 }
 
-// Admit gives the function that passes on the events of the call which are its own, with its host; nil drops all.
+// Admit returns a function that passes on the events that belong to the call, with its host. nil drops all
+// events.
 func (m *Made[Req, Reply]) Admit(emit func(event.Event)) func(event.Event) {
 	if emit == nil || m.call.Scope == nil {
 		return nil

@@ -22,10 +22,10 @@ type Scope struct {
 
 func scopeOfSteps(req executor.Request) Scope { return Scope{Node: req.Node, Steps: req.Steps} }
 
-// Bounds of the events of one call. A wait says what it waits for every few seconds, a transfer how far it is ten
-// times a second.
+// Limits for the events of one call. A wait reports what it waits for every few seconds; a transfer reports its
+// progress ten times a second.
 const (
-	perThing     = 4 // starts of one step, and ends of it
+	perStep     = 4 // starts of one step, and ends of it
 	perCall      = 20_000
 	warnings     = 20
 	burst        = 50
@@ -112,7 +112,7 @@ func (a *admission) once(what string) bool {
 		return false
 	}
 	a.seen[what]++
-	return (what == "warning" || a.seen[what] <= perThing)
+	return (what == "warning" || a.seen[what] <= perStep)
 }
 
 func (a *admission) token() bool {

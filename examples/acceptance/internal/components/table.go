@@ -35,8 +35,8 @@ type component struct {
 	ldflags string
 }
 
-// stampKubernetes returns the programs of Kubernetes their version; a build from the module
-// alone calls itself v0.0.0-master, which the API server and kubelet refuse to compare.
+// stampKubernetes sets the version of the Kubernetes programs; a build from the module alone calls itself
+// v0.0.0-master, which the API server and kubelet refuse to compare.
 const stampKubernetes = "-s -w" +
 	" -X k8s.io/component-base/version.gitVersion=v" + Kubernetes +
 	" -X k8s.io/component-base/version.gitMajor=1" +
