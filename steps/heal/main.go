@@ -32,7 +32,7 @@ type options struct{ name, data, steps, log string }
 // Main runs the boot part of this machine's node: once as a program, or as a service of Windows, which then
 // keeps logs small until it is stopped. args are
 //
-// 	--name SERVICE --data FOLDER --steps FILE --log FILE
+//	--name SERVICE --data FOLDER --steps FILE --log FILE
 //
 // open opens this machine. It gives the exit code: 0 in order or stopped as asked, 1
 // failed, 3 a wrong command line.
