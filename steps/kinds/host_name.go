@@ -34,9 +34,6 @@ var hostNameKey = hostNamePrefix.Of("machine")
 
 func (n *HostName) claims(*steps.Env) []record.Key { return []record.Key{hostNameKey} }
 
-// newName begins the note about a name that takes effect after a reboot.
-const newName = "the machine's new name "
-
 func (n *HostName) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
 	if why := host.HostNameFault(n.Name); why != "" {
 		return steps.Change{}, steps.Invalid("the name %q %s", n.Name, why)
