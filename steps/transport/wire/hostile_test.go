@@ -248,7 +248,7 @@ func TestAdmitBounds(t *testing.T) {
 		f(event.Warning{Summary: "x"})
 		f(event.HostState{State: "failed"})
 	}
-	if n < burst || n > 2*burst+perStep+warnings {
+	if n < burst || n > 2*burst+perItem+warnings {
 		t.Errorf("%d events passed", n)
 	}
 	if _, ok := kinds.Lookup("directory"); !ok || slices.Contains(codes, steps.CodeLocked) {

@@ -25,7 +25,7 @@ func scopeOfSteps(req executor.Request) Scope { return Scope{Node: req.Node, Ste
 // Limits for the events of one call. A wait reports what it waits for every few seconds; a transfer reports its
 // progress ten times a second.
 const (
-	perStep      = 4 // starts of one step, and ends of it
+	perItem      = 4 // starts of one step, and ends of it
 	perCall      = 20_000
 	warnings     = 20
 	burst        = 50
@@ -112,7 +112,7 @@ func (a *admission) once(what string) bool {
 		return false
 	}
 	a.seen[what]++
-	return (what == "warning" || a.seen[what] <= perStep)
+	return (what == "warning" || a.seen[what] <= perItem)
 }
 
 func (a *admission) token() bool {
