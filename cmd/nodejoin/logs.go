@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/atomicfile"
 	"nodejoin/cmd/nodejoin/internal/bundle"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
@@ -65,7 +66,7 @@ func (x *logsCommand) run(c *cobra.Command, args []string) error {
 	}
 	zip, err := b.Zip()
 	if err == nil {
-		err = replaceFile(x.out, zip, 0o600)
+		err = atomicfile.Write(x.out, zip, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("--output %s: %w", x.out, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/atomicfile"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/plan/saved"
@@ -38,7 +39,7 @@ func (a *app) savePlan(name string, args []string, c *plan.Compiled, r *engine.R
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(name, b, 0o600); err != nil {
+	if err := atomicfile.Write(name, b, 0o600); err != nil {
 		return fmt.Errorf("saving the plan: %w", err)
 	}
 	if !a.json {
