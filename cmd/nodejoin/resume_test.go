@@ -87,8 +87,14 @@ func planDir(t *testing.T, text string) string {
 
 func newResumed(t *testing.T, flags ...string) *resumed {
 	t.Helper()
-	r := &resumed{t: t, dir: planDir(t, resumePlan)}
-	a := &app{term: &ui.Term{Out: &r.out, Err: &r.out}, vars: flags}
+	return resumedIn(t, planDir(t, resumePlan), &app{vars: flags})
+}
+
+// resumedIn is left by an apply of the plan in dir.
+func resumedIn(t *testing.T, dir string, a *app) *resumed {
+	t.Helper()
+	r := &resumed{t: t, dir: dir}
+	a.term = &ui.Term{Out: &r.out, Err: &r.out}
 	what, err := a.resumption(t.Context(), []string{r.dir}, plan.Node{Name: "win-1", Address: "node.win-1"})
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,9 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
@@ -115,13 +117,7 @@ func TestRollbackRestoresWhatWasRemoved(t *testing.T) {
 	w.upgradeTo("1.36.3", false)
 	w.mustConverge()
 	w.wantVersion("win-1", "1.36.3")
-	w.mustBeQuiet()
-	_, dir := w.box()
-	for name, text := range kept(snapshot(t, dir)) {
-		if strings.Contains(strings.ToLower(name+text), "former") {
-			t.Errorf("%s is left: %.200q", name, text)
-		}
-	}
+	w.hasNothingFormer()
 }
 
 // planOf is the plan with the named choices, and the first one of every other dimension.
@@ -190,4 +186,56 @@ func TestDrainBeforeACarrierIsRemoved(t *testing.T) {
 		t.Errorf("the Node in the end: %+v", n)
 	}
 	w.mustBeQuiet()
+}
+
+// What goes before the steps is gone when the machine goes down for a reboot of the plan; the run after the boot
+// removes the rest, on the machine itself or from elsewhere, and leaves nothing for one more.
+func TestRemovalOverAReboot(t *testing.T) {
+	for _, self := range []bool{true, false} {
+		t.Run(fmt.Sprintf("self=%v", self), func(t *testing.T) {
+			w := newWorld(t)
+			w.one = true
+			w.add(former)
+			w.mustConverge()
+			w.replace(former, "")
+			w.says(`page_file = 8096
+	reboot = "auto"`)
+			before := w.bootTime()
+			if !self {
+				w.mustConverge()
+				w.hasNothingFormer()
+				return
+			}
+			w.self, w.resume = "win-1", leaveResume
+			s, sum := w.applySelf()
+			if h := w.pendingReboot(sum, "the page file"); !h.GoesDown || len(h.Removed) == 0 {
+				t.Errorf("it goes down: %v; removed %+v", h.GoesDown, h.Removed)
+			}
+			h, _ := w.box()
+			if _, err := h.Service(t.Context(), "former"); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("service former: %v", err)
+			}
+			if err := s.RebootSelf(t.Context()); err != nil || !w.bootTime().After(before) {
+				t.Fatalf("%v; booted %v, before %v", err, w.bootTime(), before)
+			}
+			w.mustConverge()
+			w.wantJoined("win-1")
+			if _, err := h.Service(t.Context(), "resume"); err != nil {
+				t.Errorf("the run removed the service that it may be: %v", err)
+			}
+			w.hasNothingFormer()
+		})
+	}
+}
+
+// hasNothingFormer wants that nothing of what is former is left, and nothing to do.
+func (w *world) hasNothingFormer() {
+	w.t.Helper()
+	w.mustBeQuiet()
+	_, dir := w.box()
+	for name, text := range kept(snapshot(w.t, dir)) {
+		if strings.Contains(strings.ToLower(name+text), "former") {
+			w.t.Errorf("%s is left: %.200q", name, text)
+		}
+	}
 }
