@@ -13,7 +13,8 @@ import (
 
 // run goes through the blocks in the order in which they can depend on each other.
 func (c *compiler) run(alone bool) *Compiled {
-	block.Decode(c.Plan, eval.Inputs{Vars: c.opt.Vars, Files: c.opt.VarFiles, Alone: alone})
+	block.Decode(c.Plan, eval.Inputs{Vars: c.opt.Vars, Files: c.opt.VarFiles, Alone: alone,
+		Unvalued: c.opt.Unvalued})
 	rule.Apply(c.Plan)
 	for _, m := range c.Machines {
 		m.Bad = !m.OK || m.OS == ""
@@ -29,7 +30,7 @@ func (c *compiler) run(alone bool) *Compiled {
 		m.Forget()
 	}
 	stepBlocks := c.Steps
-	out := &Compiled{Dir: c.Files.Dir, Nodes: make([]block.Node, 0, len(c.Machines))}
+	out := &Compiled{Dir: c.Files.Dir, Unvalued: c.Unvalued, Nodes: make([]block.Node, 0, len(c.Machines))}
 	if c.Cluster != nil {
 		out.Cluster = &c.Cluster.Cluster
 		out.Manifests = c.Cluster.Manifests
@@ -49,7 +50,8 @@ func (c *compiler) run(alone bool) *Compiled {
 			c.judge(b)
 		}
 	}
-	if !c.List.HasErrors() { // else what seems unused may be misspelt elsewhere
+	// Else what seems unused may be misspelt elsewhere, or be used by what is not known.
+	if !c.List.HasErrors() && len(c.Unvalued) == 0 {
 		c.idle(stepBlocks)
 		rule.Unused(c.Plan)
 		c.unusedArtifacts()

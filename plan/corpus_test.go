@@ -43,6 +43,7 @@ const wantFile = "want"
 //	link NAME TARGET    a symbolic link
 //	noagent             nodejoin has no agents
 //	untrusted           as --untrusted
+//	unvalued            as validate: variables may be without a value
 //	brokenagent         the agents cannot be had
 //	recipe              want the steps of the recipe, too
 //	show ID             want what the recipe's step ID writes or runs
@@ -194,6 +195,8 @@ func (c *corpusCase) directives(text string) error {
 			c.show = append(c.show, rest)
 		case "untrusted":
 			c.opt.Untrusted = true
+		case "unvalued":
+			c.opt.Unvalued = true
 		case "noagent":
 			c.opt.Agent = nil
 		case "brokenagent":

@@ -34,6 +34,8 @@ type Options struct {
 	// node's connection. It is called only where a recipe needs it. nil = such plans are
 	// refused.
 	Agent func(os, arch, connection string) (steps.Source, error)
+	// Unvalued is for judging a plan without the values of its variables: what depends on one that has none is unknown.
+	Unvalued bool
 	// Untrusted is for a plan of somebody else, such as that of a pull request: it reads no environment and no file
 	// outside its folder.
 	Untrusted bool

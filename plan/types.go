@@ -15,7 +15,9 @@ type Compiled struct {
 	// Manifests are the objects that the manifests block asks for. Where it applies them,
 	// each node has a step for each.
 	Manifests []block.Manifest
-	Rollout   Rollout
+	// Unvalued are the variables without a value; what depends on them is not in the other fields. See Options.
+	Unvalued []string
+	Rollout  Rollout
 }
 
 // Rollout limits how Nodes that serve pods are changed.

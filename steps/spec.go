@@ -111,6 +111,7 @@ const (
 	CodeUnreachable  Code = "unreachable"  // cluster or host does not answer
 	CodeUnauthorized Code = "unauthorized" // the cluster does not know our credentials, or no longer does
 	CodeInvalid      Code = "invalid"      // arguments make no sense
+	CodeKubeconfig   Code = "kubeconfig"   // the plan's kubeconfig is missing or wrong; nothing was asked
 	CodeInterrupted  Code = "interrupted"
 	CodeReboot       Code = "reboot"        // a reboot is pending, and not to be made now
 	CodeLocked       Code = "locked"        // another run holds the machine or the cluster

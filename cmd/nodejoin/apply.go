@@ -80,7 +80,7 @@ applied, without asking. It is refused if the plan or its hosts have changed sin
 	f.BoolVar(&x.removal, "approve-removal", false,
 		"do not ask before more than half of what was made on a node is removed")
 	f.BoolVar(&x.prune, "prune", false, "also remove nodes from the cluster that this plan joined and no longer has")
-	f.BoolVar(&x.full, "full", false, "also show the contents of new files and the steps without changes")
+	f.BoolVar(&x.full, "full", false, "show each host by itself, the contents of new files and the steps without changes")
 	return c
 }
 
@@ -247,7 +247,7 @@ func someReachable(r *engine.Report) bool {
 // others are not changed.
 func someReady(r *engine.Report) bool {
 	for _, h := range r.Hosts {
-		if r.Cluster == nil && !unchecked(h) {
+		if r.Cluster == nil && !ui.Unchecked(h) {
 			return true
 		}
 	}

@@ -41,7 +41,7 @@ func (t *applyText) result(r applied) {
 func (a *app) applyProblems(r applied) {
 	var ps []ui.Problem
 	for i, h := range r.summary.Hosts {
-		if h.Err == nil || unchecked(r.report.Hosts[i]) {
+		if h.Err == nil || ui.Unchecked(r.report.Hosts[i]) {
 			continue // done, or reported by the check
 		}
 		p := problemOf(h.Err)
@@ -72,6 +72,7 @@ type tally struct {
 	removed                                 int // things that the plan no longer named
 	changed, unchanged, left                int // steps
 	failed, rolledBack, interrupted, reboot int // hosts
+	locked                                  int // hosts that another run holds
 	held                                    int // hosts that were not started
 	heldWhy                                 string
 }
@@ -94,6 +95,8 @@ func tallyOf(sum *engine.Summary) tally {
 			t.reboot++
 		case errorCode(h.Err) == exitInterrupted:
 			t.interrupted++
+		case errorCode(h.Err) == exitLocked:
+			t.locked++
 		default:
 			t.failed++
 		}
@@ -109,7 +112,7 @@ func tallyOf(sum *engine.Summary) tally {
 
 // text is the tally as one line, without a full stop.
 func (t tally) text(color bool) string {
-	unfinished := t.failed+t.interrupted+t.held > 0
+	unfinished := t.failed+t.interrupted+t.held+t.locked > 0
 	word := ui.Paint(color, ui.Green, "Applied")
 	if unfinished {
 		word = ui.Paint(color, ui.Red, "Not finished")
@@ -120,6 +123,9 @@ func (t tally) text(color bool) string {
 	}
 	if t.interrupted > 0 {
 		s += fmt.Sprintf(", %d %s interrupted", t.interrupted, plural(t.interrupted, "host"))
+	}
+	if t.locked > 0 {
+		s += fmt.Sprintf(", %d %s held by another run", t.locked, plural(t.locked, "host"))
 	}
 	if t.failed > 0 {
 		s += fmt.Sprintf(", %d %s failed", t.failed, plural(t.failed, "host"))

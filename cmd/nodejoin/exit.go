@@ -52,6 +52,8 @@ func errorCode(err error) int {
 		switch se.Code {
 		case steps.CodeInterrupted:
 			return exitInterrupted
+		case steps.CodeKubeconfig:
+			return exitInvalid
 		case steps.CodeNotConverged:
 			return exitNotVerified
 		case steps.CodeReboot:
@@ -65,11 +67,12 @@ func errorCode(err error) int {
 	return exitFailed
 }
 
-// worst is the exit code of several hosts. An interruption comes first, then a failed
+// worst is the exit code of several hosts. An interruption comes first, then a wrong kubeconfig, a failed
 // step, one that did not verify, a host that another run holds, one that was not
 // reached, a pending reboot.
 func worst(codes ...int) int {
-	for _, c := range []int{exitInterrupted, exitFailed, exitNotVerified, exitLocked, exitUnreachable, exitReboot} {
+	for _, c := range []int{exitInterrupted, exitInvalid, exitFailed, exitNotVerified, exitLocked, exitUnreachable,
+		exitReboot} {
 		for _, have := range codes {
 			if have == c {
 				return c

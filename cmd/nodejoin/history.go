@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -111,13 +112,13 @@ func (x *historyCommand) list() error {
 		x.term.Say("No runs of %s are recorded on this computer.", ui.CleanLine(x.path))
 		return nil
 	}
-	rows := [][]string{{"RUN", "COMMAND", "BY", "NODES", "CHANGED", "RESULT"}}
+	rows := [][]string{{"RUN", "COMMAND", "PLAN", "BY", "NODES", "CHANGED", "RESULT", "VARIABLES"}}
 	for _, r := range x.runs {
 		h := r.Head.Holder
-		rows = append(rows, []string{h.Run, ui.CleanLine(h.Command), ui.CleanLine(h.User), fmt.Sprint(len(r.Head.Nodes)),
-			fmt.Sprint(changedBy(r)), runResult(r)})
+		rows = append(rows, []string{h.Run, ui.CleanLine(h.Command), ui.CleanLine(r.Head.Called()), ui.CleanLine(h.User),
+			fmt.Sprint(len(r.Head.Nodes)), fmt.Sprint(changedBy(r)), runResult(r), cmp.Or(ui.CleanLine(r.Head.With()), "-")})
 	}
-	return ui.Table(x.term.Out, x.term.OutLimit(), rows)
+	return ui.OneLine(x.term.Out, x.term.OutLimit(), rows, 3, 4)
 }
 
 // noRun says why there is nothing to show, and lists the newest runs.
@@ -157,6 +158,8 @@ func runResult(r history.Run) string {
 		return "done"
 	case r.End.ExitCode == exitInterrupted:
 		return "interrupted"
+	case r.End.ExitCode == exitLocked:
+		return "locked" // by another run
 	case r.End.ExitCode == exitReboot:
 		return "reboot pending"
 	}

@@ -19,6 +19,9 @@ type jsonRun struct {
 	Version  string          `json:"version"`
 	Plan     string          `json:"plan"`
 	Digest   string          `json:"digest"`
+	File     string          `json:"file,omitempty"`
+	Vars     []string        `json:"vars,omitempty"`
+	VarFiles []string        `json:"var_files,omitempty"`
 	Nodes    []string        `json:"nodes"`
 	Hosts    []history.Host  `json:"hosts"`
 	Events   []history.Entry `json:"events,omitempty"`
@@ -28,7 +31,7 @@ func runJSON(r history.Run, events bool) jsonRun {
 	h := r.Head
 	j := jsonRun{Run: h.Holder.Run, Command: h.Holder.Command, User: h.Holder.User, Host: h.Holder.Host,
 		Since: h.Holder.Since, Result: runResult(r), Version: h.Version, Plan: h.Plan, Digest: h.Digest, Nodes: h.Nodes,
-		Hosts: []history.Host{}}
+		File: h.File, Vars: h.Vars, VarFiles: h.VarFiles, Hosts: []history.Host{}}
 	if r.End != nil {
 		j.Ended, j.ExitCode, j.Hosts = &r.End.Ended, &r.End.ExitCode, r.End.Hosts
 	}

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"path/filepath"
+	"strings"
+
 	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
@@ -25,6 +28,16 @@ func (a *app) record(args []string, c *plan.Compiled) error {
 		return err
 	}
 	h := history.Head{Holder: a.holder, Version: version, Plan: path, Digest: a.digest, Nodes: []string{}}
+	if arg := planArg(args); strings.HasSuffix(arg, plan.Suffix) {
+		h.File = filepath.Base(arg)
+	}
+	for _, v := range a.vars {
+		name, _, _ := strings.Cut(v, "=")
+		h.Vars = append(h.Vars, name)
+	}
+	for _, file := range a.varFiles {
+		h.VarFiles = append(h.VarFiles, filepath.Base(file))
+	}
 	for _, n := range c.Nodes {
 		h.Nodes = append(h.Nodes, n.Name)
 	}

@@ -65,8 +65,9 @@ type leaveView interface {
 func newLeave(a *app) *cobra.Command {
 	x := &leaveCommand{app: a, changed: map[string][]string{}}
 	c := &cobra.Command{
-		Use:   "leave [PLAN] --target NODE",
-		Short: "Remove nodes from the cluster and restore their hosts",
+		SuggestFor: []string{"destroy", "remove", "reset", "uninstall"},
+		Use:        "leave [PLAN] --target NODE",
+		Short:      "Remove nodes from the cluster and restore their hosts",
 		Long: `Shows what would be done, asks for approval, and does it: the Node is cordoned and
 drained; the services, HNS networks, files, firewall rules, variables and registry values
 that nodejoin made are deleted, and what it changed is restored; the Node object is

@@ -80,7 +80,7 @@ func (a *app) compile(ctx context.Context, args []string) (
 		return nil, nil, nil, err
 	}
 	p, diags := plan.Load(planArg(args), plan.Options{Vars: vars, VarFiles: a.varFiles, Env: a.lookupEnv,
-		Agent: connect.Agent(ctx), Untrusted: a.untrusted, Version: version})
+		Agent: connect.Agent(ctx), Untrusted: a.untrusted, Unvalued: a.unvalued, Version: version})
 	if p == nil {
 		return nil, diags, nil, nil
 	}

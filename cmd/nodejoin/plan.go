@@ -15,9 +15,10 @@ import (
 // and change nothing.
 type compareCommand struct {
 	*app
-	detailed bool   // --detailed-exitcode
-	full     bool   // --full
-	out      string // --out
+	detailed bool     // --detailed-exitcode
+	full     bool     // --full
+	only     []string // --only
+	out      string   // --out
 	findings findingLevel
 	text     func(*engine.Report) error // shows the report as text
 }
@@ -40,7 +41,7 @@ changed anywhere. With --detailed-exitcode the exit code is 2 if changes are pen
 	a.changeFlags(c)
 	f := c.Flags()
 	f.BoolVar(&x.detailed, "detailed-exitcode", false, "exit with 2 if changes are pending, with 0 if there are none")
-	f.BoolVar(&x.full, "full", false, "also show the contents of new files and the steps without changes")
+	f.BoolVar(&x.full, "full", false, "show each host by itself, the contents of new files and the steps without changes")
 	f.StringVar(&x.out, "out", "", "save the plan in `file`, for 'nodejoin apply FILE'")
 	return c
 }
@@ -70,7 +71,7 @@ func (x *compareCommand) run(c *cobra.Command, args []string) error {
 
 func (x *compareCommand) show(compiled *plan.Compiled, r *engine.Report) error {
 	if x.json {
-		return x.printJSON(planJSON(compiled, r))
+		return x.printJSON(planJSON(compiled, ui.OnlyStates(r, x.only)))
 	}
 	return x.text(r)
 }
@@ -78,7 +79,8 @@ func (x *compareCommand) show(compiled *plan.Compiled, r *engine.Report) error {
 // showPlan writes what an apply would change as text.
 func (a *app) showPlan(r *engine.Report, full bool) {
 	if r.Pending() > 0 || full {
-		ui.WritePlan(a.term.Out, r, ui.PlanOptions{Color: a.term.OutColor, Width: a.term.Width(), Full: full})
+		ui.WritePlan(a.term.Out, r, ui.PlanOptions{Color: a.term.OutColor, Width: a.term.OutWidth(),
+			Limit: a.term.OutLimit(), Full: full})
 	}
 	if r.Pending() == 0 && reportCode(r) == exitOK {
 		n := 0

@@ -89,7 +89,7 @@ func removalJSON(r executor.Removal) jsonRemoval {
 }
 
 func planHostJSON(h engine.HostReport) jsonHost {
-	j := jsonHost{Node: h.Node.Name, Address: h.Node.Address, State: hostState(h), Steps: []jsonStep{},
+	j := jsonHost{Node: h.Node.Name, Address: h.Node.Address, State: ui.HostState(h), Steps: []jsonStep{},
 		Mutations: h.Mutations, LastRun: h.Last}
 	if h.Snapshot != nil {
 		j.UnverifiedSince = &h.Snapshot.Begun

@@ -12,6 +12,7 @@ import (
 
 	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/cmd/nodejoin/internal/usage"
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
@@ -34,6 +35,7 @@ type app struct {
 	display      string
 	parallel     int
 	untrusted    bool              // --untrusted
+	unvalued     bool              // of validate: variables may be without a value
 	downgrade    bool              // --allow-downgrade
 	pruneChanged bool              // --prune-changed
 	drain        kube.DrainOptions // of commands whose changes interrupt pods
@@ -76,7 +78,7 @@ each step checked, applied and verified. Running it again changes only what diff
 	}
 	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{c, err}
+		return usageError{c, usage.FlagError(c, err)}
 	})
 	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newLeave(a), newStatus(a), newHistory(a), newLogs(a),
 		newGraph(a), newVersion(a))
@@ -122,6 +124,21 @@ func (o oneOf) Set(s string) error {
 		return fmt.Errorf("it must be %s", strings.Join(o.values[:len(o.values)-1], ", ")+" or "+o.values[len(o.values)-1])
 	}
 	*o.value = s
+	return nil
+}
+
+// someOf is a flag with states of nodes, separated by commas.
+type someOf []string
+
+func (s *someOf) String() string { return strings.Join(*s, ",") }
+func (s *someOf) Type() string   { return "strings" }
+func (s *someOf) Set(text string) error {
+	for _, one := range strings.Split(text, ",") {
+		if !slices.Contains(ui.States, one) {
+			return fmt.Errorf("%q is no state; there are %s", one, strings.Join(ui.States, ", "))
+		}
+		*s = append(*s, one)
+	}
 	return nil
 }
 

@@ -17,6 +17,8 @@ type jsonDiagnostics struct {
 	Errors        int          `json:"error_count"`
 	Warnings      int          `json:"warning_count"`
 	Diagnostics   []ui.Problem `json:"diagnostics"`
+	// Unvalued are the variables without a value; what depends on them was not judged.
+	Unvalued []string `json:"variables_without_value,omitempty"`
 }
 
 func newValidate(a *app) *cobra.Command {
@@ -24,14 +26,16 @@ func newValidate(a *app) *cobra.Command {
 		Use:   "validate [PLAN]",
 		Short: "Check a plan without connecting to any host",
 		Long: `Reads and compiles the plan (a folder with *.join.hcl files, or one such file) and reports
-everything that is wrong with it. No host and no cluster is asked.`,
+everything that is wrong with it. No host and no cluster is asked. Variables need no values:
+what depends on one without a value is not judged.`,
 		RunE: func(c *cobra.Command, args []string) error {
+			a.unvalued = true
 			compiled, diags, files, err := a.compile(c.Context(), args)
 			if err != nil {
 				return err
 			}
 			if a.json {
-				err = a.printJSON(diagnosticsJSON(diags))
+				err = a.printJSON(diagnosticsJSON(compiled, diags))
 			} else {
 				a.showValidated(compiled, diags, files)
 			}
@@ -53,6 +57,11 @@ func (a *app) showValidated(compiled *plan.Compiled, diags hcl.Diagnostics, file
 	if diags.HasErrors() {
 		return
 	}
+	if names := compiled.Unvalued; len(names) > 0 {
+		a.term.Say("The plan is valid as far as it can be judged without a value of %s. Give values with --var or --var-file "+
+			"to check the rest.", ui.FewNames(names, 8))
+		return
+	}
 	n := 0
 	for _, node := range compiled.Nodes {
 		n += len(node.Steps)
@@ -61,9 +70,12 @@ func (a *app) showValidated(compiled *plan.Compiled, diags hcl.Diagnostics, file
 		plural(len(compiled.Nodes), "node"), n, plural(n, "step"))
 }
 
-func diagnosticsJSON(diags hcl.Diagnostics) jsonDiagnostics {
+func diagnosticsJSON(compiled *plan.Compiled, diags hcl.Diagnostics) jsonDiagnostics {
 	ps := ui.FromHCL(diags)
 	out := jsonDiagnostics{FormatVersion: "1", Valid: !diags.HasErrors(), Diagnostics: append([]ui.Problem{}, ps...)}
+	if compiled != nil {
+		out.Unvalued = compiled.Unvalued
+	}
 	for _, p := range ps {
 		if p.Warning {
 			out.Warnings++

@@ -68,7 +68,11 @@ func decodeNodes(sc *eval.Scope, b *hcl.Block, profiles map[string]*profile, ver
 	case each != nil && count != nil:
 		sc.Fail(count.NameRange, "arguments exclude each other", "A node block has for_each or count, not both.")
 	case each != nil:
-		for _, e := range sc.ForEach(each, sc.Ctx) {
+		elements, known := sc.ForEach(each, sc.Ctx)
+		if !known {
+			one(sc.With("each", eval.AnyElement), "") // to find its mistakes
+		}
+		for _, e := range elements {
 			out = append(out, one(sc.With("each", map[string]cty.Value{"key": cty.StringVal(e.Key), "value": e.Value}), e.Key))
 		}
 	case count != nil:

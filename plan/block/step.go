@@ -128,8 +128,13 @@ func DecodeStep(sc *eval.Scope, b *StepBlock, m *Machine, self cty.Value) (out [
 	ok = true
 	ids := map[string]string{}
 	before := sc.Errors()
-	elements := sc.ForEach(each, ctx)
-	if sc.Errors() > before {
+	elements, known := sc.ForEach(each, ctx)
+	if !known {
+		any := ctx.NewChild()
+		any.Variables = map[string]cty.Value{"each": cty.ObjectVal(eval.AnyElement)}
+		stepInstance(sc, b, m, any, b.Name)
+	}
+	if !known || sc.Errors() > before {
 		return nil, false
 	}
 	for _, e := range elements {

@@ -14,9 +14,22 @@ type Element struct {
 	Value cty.Value
 }
 
-// ForEach returns the elements of a map, an object or a set of strings, by key.
-func (sc *Scope) ForEach(a *hcl.Attribute, ctx *hcl.EvalContext) []Element {
+// AnyElement stands for the elements of a for_each whose value is not known, so that what it makes can be judged.
+var AnyElement = map[string]cty.Value{"key": cty.UnknownVal(cty.String), "value": cty.DynamicVal}
+
+// ForEach returns the elements of a map, an object or a set of strings, by key. known is false where they depend on a
+// value that is not known, for example because it is wrong.
+func (sc *Scope) ForEach(a *hcl.Attribute, ctx *hcl.EvalContext) (out []Element, known bool) {
+	before := sc.Errors()
 	v, o := sc.EvaluateMarked(a.Expr, ctx, "for_each", cty.DynamicPseudoType, Allow{Sensitive: true, Later: true})
+	if o == IsWrong && sc.Errors() == before {
+		return nil, false
+	}
+	return sc.elements(a, v, o), true
+}
+
+// elements are those of a value of for_each.
+func (sc *Scope) elements(a *hcl.Attribute, v cty.Value, o Outcome) []Element {
 	if o == IsNull {
 		sc.Fail(a.Expr.Range(), "missing value",
 			"The argument \"for_each\" is null here. For nothing at all let it be an empty map, {}.")

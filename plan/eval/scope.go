@@ -19,6 +19,8 @@ type Scope struct {
 	// At is the expression that is being evaluated; it may be read while the scope is at work.
 	At  atomic.Pointer[hcl.Range]
 	env func(name string) (string, bool)
+	// Unvalued are the variables that have no value; see Inputs.
+	Unvalued []string
 
 	contents  map[*hcl.Block]*content         // a block that is evaluated for many nodes is decoded once
 	templates map[string]hclsyntax.Expression // by name and text of a file

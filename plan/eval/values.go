@@ -153,8 +153,10 @@ func decidesByLater(e hcl.Expression, ctx *hcl.EvalContext) bool {
 
 // mismatch describes a value that is not of type typ, without showing any of it.
 func mismatch(have cty.Value, typ cty.Type, err error) string {
-	if !have.Type().IsPrimitiveType() && (typ.IsCollectionType() || typ.IsObjectType()) {
-		return ": " + err.Error() // it says which element
+	text := err.Error()
+	whole := strings.HasSuffix(text, " required") && !strings.HasSuffix(text, "is required") && !strings.Contains(text, ":")
+	if !have.Type().IsPrimitiveType() && (typ.IsCollectionType() || typ.IsObjectType()) && !whole {
+		return ": " + text // it says which element
 	}
 	if have.Type() == cty.String && typ.IsPrimitiveType() {
 		return ", and this text is none"
@@ -352,10 +354,31 @@ func friendly(t cty.Type) string {
 		return "a list"
 	case t.IsObjectType():
 		return "an object"
-	case t.IsListType() && t.ElementType().IsObjectType():
-		return "a list of objects"
+	case t.IsListType():
+		return "a list of " + plurals(t.ElementType())
+	case t.IsSetType():
+		return "a set of " + plurals(t.ElementType())
+	case t.IsMapType():
+		return "a map of " + plurals(t.ElementType())
 	}
 	return t.FriendlyName()
+}
+
+// plurals names the elements of a list or a map.
+func plurals(t cty.Type) string {
+	switch {
+	case t == cty.String, t == cty.Number:
+		return t.FriendlyName() + "s"
+	case t == cty.Bool:
+		return "true or false"
+	case t.IsObjectType():
+		return "objects"
+	case t.IsMapType():
+		return "maps"
+	case t.IsListType(), t.IsSetType(), t.IsTupleType():
+		return "lists"
+	}
+	return "values"
 }
 
 // UnknownName is the detail for a name that does not exist.

@@ -33,6 +33,8 @@ type Inputs struct {
 	// Alone: the plan is one file of its folder, so that the *.auto.joinvars beside it may
 	// have values for variables of others.
 	Alone bool
+	// Unvalued: a variable without a value is unknown, and no error.
+	Unvalued bool
 }
 
 // given is a value from outside: text (an expression, or the value of a string) or
@@ -240,7 +242,11 @@ func (sc *Scope) variable(spec *Spec, b *hcl.Block, values *givenValues) cty.Val
 		}
 		return d.finish(v, "default", a.Expr.Range())
 	}
-	if !values.lost {
+	switch {
+	case values.in.Unvalued:
+		sc.Unvalued = append(sc.Unvalued, d.name)
+		return cty.UnknownVal(d.typ)
+	case !values.lost:
 		sc.Fail(b.DefRange, "variable without a value", "var.%s has no default and was not given. Give it with --var "+
 			"%s=..., in a --var-file or *.auto.joinvars file, or as %s%s.", d.name, d.name, EnvPrefix, d.name)
 	}

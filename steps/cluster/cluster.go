@@ -53,7 +53,10 @@ func Open(ctx context.Context, c Config) (kube.API, error) {
 	loader := clientcmd.ClientConfigLoadingRules{ExplicitPath: c.Kubeconfig}
 	raw, err := loader.Load()
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
+		return nil, unreadable(c.Kubeconfig, err)
+	}
+	if why := incomplete(raw); why != "" {
+		return nil, fmt.Errorf("kubeconfig %s: %s", c.Kubeconfig, why)
 	}
 	cfg, err := clientcmd.NewDefaultClientConfig(*raw, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {

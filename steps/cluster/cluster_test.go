@@ -123,11 +123,26 @@ func TestOpenRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const contexts = "apiVersion: v1\nkind: Config\ncontexts:\n- {name: x, context: {cluster: c, user: u}}\n" +
+		"- {name: w, context: {cluster: other, user: u}}\nclusters:\n- {name: c, cluster: {server: \"https://127.0.0.1\"}}\n"
+	file := func(text string) string {
+		name := filepath.Join(t.TempDir(), "kubeconfig")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
 	for _, c := range []struct {
 		config Config
 		want   string
 	}{
-		{Config{Kubeconfig: filepath.Join(t.TempDir(), "none")}, "no such file"},
+		{Config{Kubeconfig: filepath.Join(t.TempDir(), "none")}, "none does not exist"},
+		{Config{Kubeconfig: file("just text")}, "is not a kubeconfig: it must be YAML"},
+		{Config{Kubeconfig: file("[]")}, "is not a kubeconfig: it must be YAML"},
+		{Config{Kubeconfig: file("")}, "names no cluster, no user and no context"},
+		{Config{Kubeconfig: file(contexts)}, "it has no current-context; choose one of its contexts (w, x)"},
+		{Config{Kubeconfig: file(contexts + "current-context: z\n")}, `current-context "z" is not one of its contexts (w, x)`},
+		{Config{Kubeconfig: file(contexts + "current-context: w\n")}, `of the cluster "other", which it does not have`},
 		{Config{Kubeconfig: writeKubeconfig(t, srv.URL, nil)}, "names no CA"},
 		{Config{Kubeconfig: writeKubeconfig(t, "http://127.0.0.1:8080", ca)}, "does not use https"},
 		{Config{Kubeconfig: insecure}, "does not verify the API server"},

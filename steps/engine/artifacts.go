@@ -30,7 +30,11 @@ func (a *artifacts) check(ctx context.Context, src steps.Source) *steps.Error {
 	case ctx.Err() != nil:
 		return steps.Interrupted("apply")
 	case err != nil:
-		return &steps.Error{Code: steps.CodeFailed, Summary: "an artifact cannot be read", Detail: err.Error(),
+		detail := err.Error()
+		if errors.Is(err, fs.ErrNotExist) {
+			detail = src.File + " does not exist"
+		}
+		return &steps.Error{Code: steps.CodeFailed, Summary: "an artifact cannot be read", Detail: detail,
 			Remedy: "put the file there, or correct the path or the version in the plan"}
 	case have != want:
 		return steps.AsError(&host.DigestError{Subject: src.File, Algorithm: algorithm, Want: want, Got: have})

@@ -106,14 +106,31 @@ func (r *Report) Pending() int {
 	return n
 }
 
-// Actions counts the steps with something to do, by action. A state of the cluster that several nodes need
-// counts once, because one of them makes it for all.
+// Actions counts the steps with something to do, by action.
 func (r *Report) Actions() map[steps.Action]int {
 	out := map[steps.Action]int{}
+	for action, kinds := range r.Kinds() {
+		for _, n := range kinds {
+			out[action] += n
+		}
+	}
+	return out
+}
+
+// Kinds counts the steps with something to do, by action and kind; of what is removed there is no step, and its sort
+// counts. A state of the cluster that several nodes need counts once, because one of them makes it for all.
+func (r *Report) Kinds() map[steps.Action]map[string]int {
+	out := map[steps.Action]map[string]int{}
+	count := func(a steps.Action, kind string) {
+		if out[a] == nil {
+			out[a] = map[string]int{}
+		}
+		out[a][kind]++
+	}
 	shared := map[string]bool{}
 	for _, h := range r.Hosts {
-		for _, r := range h.Removals.Removing() {
-			out[r.Change.Action]++
+		for _, gone := range h.Removals.Removing() {
+			count(gone.Change.Action, string(gone.Key.Prefix))
 		}
 		for _, s := range h.Steps {
 			if s.Result.Err != nil || s.Result.Change.NoOp() {
@@ -126,7 +143,7 @@ func (r *Report) Actions() map[steps.Action]int {
 				}
 				shared[key] = true
 			}
-			out[s.Result.Change.Action]++
+			count(s.Result.Change.Action, s.Spec.Kind)
 		}
 	}
 	return out

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -55,6 +56,23 @@ func (a *Archive) identity() string {
 		id += fmt.Sprintf(";include=%q", a.Include)
 	}
 	return id
+}
+
+// identityParts are the arguments that an identity is of.
+var identityParts = regexp.MustCompile(`^(.*?)(?:;to=(.*?))?(?:;strip=(\d+))?(?:;include=\[(.*)\])?$`)
+
+// identityDiffs says which arguments two identities differ in.
+func identityDiffs(have, want string) (out []steps.Diff) {
+	h, w := identityParts.FindStringSubmatch(have), identityParts.FindStringSubmatch(want)
+	if h == nil || w == nil {
+		return []steps.Diff{{Name: "archive", Have: "another", Want: "this one"}}
+	}
+	for i, name := range []string{"digest", "to", "strip", "include"} {
+		if h[i+1] != w[i+1] {
+			out = append(out, steps.Diff{Name: name, Have: h[i+1], Want: w[i+1]})
+		}
+	}
+	return out
 }
 
 // claims are the files that were unpacked. What another archive will bring is not known
@@ -130,7 +148,7 @@ func (a *Archive) diff(rec *record.Unpacked, have map[string]string, folder bool
 	}
 	if rec.Digest != a.identity() {
 		c.Reason = "another archive or selection was unpacked before"
-		c.Diffs = append(c.Diffs, steps.Diff{Name: "archive", Have: rec.Digest, Want: a.identity()})
+		c.Diffs = append(c.Diffs, identityDiffs(rec.Digest, a.identity())...)
 		c.Touches = append(c.Touches, steps.Touch{Path: a.To})
 		return c
 	}

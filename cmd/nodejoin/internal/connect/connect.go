@@ -93,15 +93,25 @@ func Cluster(p *plan.Compiled) func(context.Context) (kube.API, error) {
 			return k, nil
 		}
 		k, err := cluster.Open(ctx, cluster.Config{Kubeconfig: c.Kubeconfig, CAHash: c.CAHash, FieldManager: "nodejoin"})
-		if _, statErr := os.Stat(c.Kubeconfig); err != nil && errors.Is(statErr, fs.ErrNotExist) {
-			return nil, &steps.Error{Code: steps.CodeFailed, Summary: "there is no kubeconfig",
-				Detail: c.Kubeconfig + " does not exist",
-				Remedy: "put the kubeconfig of a user there who may create tokens, service accounts and nodes: " +
-					"kubeadm leaves one on the control plane as /etc/kubernetes/admin.conf. Or give another file in the " +
-					"argument kubeconfig of the cluster block; it is read on this machine only"}
+		if err != nil {
+			return nil, kubeconfigError(c.Kubeconfig, err)
 		}
-		return k, err
+		return k, nil
 	}
+}
+
+// kubeconfigError is why a cluster could not be opened. Nothing was asked of it, so its kubeconfig is wrong.
+func kubeconfigError(file string, err error) error {
+	e := &steps.Error{Code: steps.CodeKubeconfig, Summary: "the kubeconfig cannot be used", Detail: err.Error(),
+		Remedy: "give another file in the argument kubeconfig of the cluster block, or correct this one; " +
+			"'kubectl --kubeconfig " + file + " cluster-info' should answer"}
+	if _, statErr := os.Stat(file); errors.Is(statErr, fs.ErrNotExist) {
+		e.Summary, e.Detail = "there is no kubeconfig", file+" does not exist"
+		e.Remedy = "put the kubeconfig of a user there who may create tokens, service accounts and nodes: " +
+			"kubeadm leaves one on the control plane as /etc/kubernetes/admin.conf. Or give another file in the " +
+			"argument kubeconfig of the cluster block; it is read on this machine only"
+	}
+	return e
 }
 
 // Agent returns a function that finds the agent for a node. A sandbox runs no programs

@@ -41,6 +41,11 @@ type Head struct {
 	Plan    string           `json:"plan"`    // absolute path
 	Digest  string           `json:"digest"`  // "sha256:..." of the plan's files
 	Nodes   []string         `json:"nodes"`
+	// File is the plan's file, if one was named and not its folder.
+	File string `json:"file,omitempty"`
+	// Vars are the names of the variables that --var set, and VarFiles the files of --var-file.
+	Vars     []string `json:"vars,omitempty"`
+	VarFiles []string `json:"var_files,omitempty"`
 }
 
 // Entry is an event and its time.
@@ -73,6 +78,12 @@ type Run struct {
 	Events []Entry
 	End    *End // nil: it did not end, or is running
 }
+
+// Called is the plan in a word: its file, or the last part of its folder's path.
+func (h Head) Called() string { return cmp.Or(h.File, filepath.Base(h.Plan)) }
+
+// With is what the plan got besides its text: names of variables, and of files with values.
+func (h Head) With() string { return strings.Join(slices.Concat(h.Vars, h.VarFiles), ", ") }
 
 // Root is the folder of all plans: $XDG_STATE_HOME/nodejoin/history, by default below
 // ~/.local/state (XDG Base Directory Specification); on Windows below %LocalAppData%.

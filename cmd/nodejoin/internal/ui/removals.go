@@ -2,8 +2,6 @@ package ui
 
 import (
 	"fmt"
-	"io"
-	"strings"
 
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
@@ -22,29 +20,29 @@ func ThingWords(key record.Key) string {
 	return key.String()
 }
 
-// writeRemovals prints what the plan no longer names, grouped: what goes, what is restored,
+// removals prints what the plan no longer names, grouped: what goes, what is restored,
 // and what stays, with why. Folders and registry keys that go with the rest are counted.
-func writeRemovals(w io.Writer, h engine.HostReport, o PlanOptions) {
+func (w hostWriter) removals(h engine.HostReport) {
 	if len(h.Removals.Items) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "  "+Paint(o.Color, Bold, "no longer in the plan:"))
+	fmt.Fprintln(w, "  "+Paint(w.Color, Bold, "no longer in the plan:"))
 	empty := 0
 	for _, r := range h.Removals.Items {
 		switch implied := r.Key.Prefix == record.Directory || r.Key.Prefix == record.RegistryKey; {
-		case implied && !o.Full && !r.Restored && r.Change.Action == steps.ActionRemove:
+		case implied && !w.Full && !r.Restored && r.Change.Action == steps.ActionRemove:
 			empty++
-		case implied && !o.Full && r.Change.NoOp(): // others use it
+		case implied && !w.Full && r.Change.NoOp(): // others use it
 		default:
-			writeRemoval(w, r, o)
+			w.removal(r)
 		}
 	}
 	if empty > 0 {
-		fmt.Fprintf(w, "  %s %d empty %s\n", Paint(o.Color, Red, "-"), empty, plural(empty, "folder"))
+		w.line(Red, "-", fmt.Sprintf("%d empty %s", empty, plural(empty, "folder")))
 	}
 }
 
-func writeRemoval(w io.Writer, r executor.Removal, o PlanOptions) {
+func (w hostWriter) removal(r executor.Removal) {
 	mark, text := marks[steps.ActionRemove], ThingWords(r.Key)
 	style, symbol := mark.style, mark.symbol
 	switch {
@@ -55,6 +53,5 @@ func writeRemoval(w io.Writer, r executor.Removal, o PlanOptions) {
 	case r.Key.Prefix == record.Service:
 		text += ": it stops and is unregistered"
 	}
-	text = strings.ReplaceAll(Wrap(CleanLine(text), "", max(o.Width-4, 24)), "\n", "\n    ")
-	fmt.Fprintf(w, "  %s %s\n", Paint(o.Color, style, symbol), text)
+	w.line(style, symbol, text)
 }

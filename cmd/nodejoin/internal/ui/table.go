@@ -3,9 +3,62 @@ package ui
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
+
+// OneLine writes rows as Table does, with one line for each: if they do not fit into limit columns, it leaves out the
+// columns of spare, one after the other, and then shortens the widest of the others.
+func OneLine(w io.Writer, limit int, rows [][]string, spare ...int) error {
+	wide := make([]int, len(rows[0]))
+	for _, r := range rows {
+		for i, cell := range r {
+			wide[i] = max(wide[i], len([]rune(cell)))
+		}
+	}
+	out := map[int]bool{}
+	total := func() int {
+		n := -2
+		for i, of := range wide {
+			if !out[i] {
+				n += of + 2
+			}
+		}
+		return n
+	}
+	const least = 16 // columns that a cell keeps
+	for _, i := range spare {
+		if over := total() - limit; limit > 0 && over > 0 && over > slices.Max(kept(wide, out))-least {
+			out[i] = true
+		}
+	}
+	if over := total() - limit; limit > 0 && over > 0 {
+		widest := slices.Index(wide, slices.Max(kept(wide, out)))
+		wide[widest] = max(wide[widest]-over, least)
+		for _, r := range rows {
+			r[widest] = Cut(r[widest], wide[widest])
+		}
+	}
+	lines := make([][]string, len(rows))
+	for n, r := range rows {
+		for i, cell := range r {
+			if !out[i] {
+				lines[n] = append(lines[n], cell)
+			}
+		}
+	}
+	return Table(w, 0, lines)
+}
+
+func kept(wide []int, out map[int]bool) (list []int) {
+	for i, n := range wide {
+		if !out[i] {
+			list = append(list, n)
+		}
+	}
+	return list
+}
 
 // Table writes rows; the first row has the heads of the columns. If a line would be wider
 // than limit columns (0 = no limit), each row becomes several lines: its first column, and

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"errors"
@@ -7,14 +7,14 @@ import (
 	"nodejoin/steps/transport"
 )
 
-// unchecked reports whether a step of the host, or all of them, could not be checked.
-func unchecked(h engine.HostReport) bool {
-	s := hostState(h)
+// Unchecked reports whether a step of the host, or all of them, could not be checked.
+func Unchecked(h engine.HostReport) bool {
+	s := HostState(h)
 	return s == "failed" || s == "not_reachable"
 }
 
-// hostState is the state of a host in one word, as its check found it.
-func hostState(h engine.HostReport) string {
+// HostState is the state of a host in one word, as its check found it.
+func HostState(h engine.HostReport) string {
 	switch {
 	case unreachable(h.Err):
 		return "not_reachable"
