@@ -58,3 +58,11 @@ type Plan struct {
 
 // Files are the sources that diagnostics of this plan point into, by file name.
 func (p *Plan) Files() map[string]*hcl.File { return p.files.Parser.Files() }
+
+// Variables are the names of the variables that the plan declares, in its order.
+func (p *Plan) Variables() (names []string) {
+	for _, b := range p.blocks["variable"] {
+		names = append(names, b.Labels[0])
+	}
+	return names
+}

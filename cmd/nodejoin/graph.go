@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -26,18 +25,14 @@ func newGraph(a *app) *cobra.Command {
 	}
 	a.planFlags(c)
 	a.untrustedFlag(c)
-	c.Flags().StringVar(&format, "format", format, "dot, mermaid or html (one page, with search)")
+	c.Flags().Var(oneOf{&format, []string{"dot", "mermaid", "html"}}, "format", "dot, mermaid or html (one page, with search)")
 	a.targetFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		write := graphFormats[format]
-		if write == nil {
-			return fmt.Errorf("--format %s: it must be dot, mermaid or html", format)
-		}
 		compiled, err := a.load(c.Context(), args)
 		if err != nil {
 			return err
 		}
-		return write(a.term.Out, compiled)
+		return graphFormats[format](a.term.Out, compiled)
 	}
 	return c
 }

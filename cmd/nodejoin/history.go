@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/complete"
 	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
@@ -52,6 +53,7 @@ has a note of the last one in the annotation nodejoin.dev/last-apply.`, history.
 			return x.show()
 		},
 	}
+	c.ValidArgsFunction = complete.Runs
 	c.Flags().BoolVar(&a.json, "json", false, "print JSON on standard output")
 	return c
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/buildinfo"
+	"nodejoin/cmd/nodejoin/internal/complete"
 	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/cmd/nodejoin/internal/usage"
@@ -65,6 +67,7 @@ each step checked, applied and verified. Running it again changes only what diff
 		SilenceUsage: true, SilenceErrors: true,
 		Version: version,
 	}
+	root.SetVersionTemplate(buildinfo.Of(version).String() + "\n")
 	root.SuggestionsMinimumDistance = 2
 	root.Args = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -84,6 +87,7 @@ each step checked, applied and verified. Running it again changes only what diff
 		newGraph(a), newVersion(a))
 	root.AddCommand(newDoctor(a), newCheck(a), newVerify(a), newInit(a), newFmt(a), newRender(a), newResume())
 	strictBuiltins(root)
+	complete.Flags(root)
 	a.wrapHelp(root)
 	return root
 }
@@ -118,7 +122,8 @@ func (o oneOf) String() string {
 	}
 	return *o.value
 }
-func (o oneOf) Type() string { return "string" }
+func (o oneOf) Type() string      { return "string" }
+func (o oneOf) Choices() []string { return o.values }
 func (o oneOf) Set(s string) error {
 	if !slices.Contains(o.values, s) {
 		return fmt.Errorf("it must be %s", strings.Join(o.values[:len(o.values)-1], ", ")+" or "+o.values[len(o.values)-1])
@@ -132,6 +137,9 @@ type someOf []string
 
 func (s *someOf) String() string { return strings.Join(*s, ",") }
 func (s *someOf) Type() string   { return "strings" }
+
+// Choices are what it takes.
+func (s *someOf) Choices() []string { return ui.States }
 func (s *someOf) Set(text string) error {
 	for _, one := range strings.Split(text, ",") {
 		if !slices.Contains(ui.States, one) {
@@ -186,6 +194,7 @@ func strictBuiltins(root *cobra.Command) {
 				return nil
 			}
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+			complete.Bash(c)
 		}
 	}
 }
@@ -194,6 +203,7 @@ func strictBuiltins(root *cobra.Command) {
 func (a *app) planFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringArrayVar(&a.vars, "var", nil, "set a variable of the plan, `name=value`; may be repeated")
+	_ = c.RegisterFlagCompletionFunc("var", a.completeVar)
 	f.StringArrayVar(&a.varFiles, "var-file", nil, "read variables from `file` (HCL or JSON); may be repeated")
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) > 1 {

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/complete"
 	"nodejoin/cmd/nodejoin/internal/selection"
 	"nodejoin/plan"
 )
@@ -27,6 +28,12 @@ func (a *app) completeAddress(_ *cobra.Command, args []string, typed string) ([]
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return selection.Complete(compiled, typed), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeVar completes the name of a variable of the plan.
+func (a *app) completeVar(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	p, _ := plan.Load(planArg(args), plan.Options{Version: version})
+	return complete.Names(p.Variables(), typed, "="), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // compileForCompletion compiles without building an agent, and prints nothing.

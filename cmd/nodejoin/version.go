@@ -2,24 +2,27 @@ package main
 
 import (
 	"fmt"
-	"runtime"
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/buildinfo"
 	"nodejoin/steps/event"
 )
 
 func newVersion(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "version", Short: "Print the version", Args: noArgs,
+		Use: "version", Short: "Print the version and the commit it was built from", Args: noArgs,
 	}
 	c.Flags().BoolVar(&a.json, "json", false, "print JSON on standard output")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		info := buildinfo.Of(version)
 		if a.json {
-			return a.printJSON(map[string]string{"version": version, "go": runtime.Version(),
-				"platform": runtime.GOOS + "/" + runtime.GOARCH, "format_version": event.Version})
+			return a.printJSON(struct {
+				buildinfo.Info
+				FormatVersion string `json:"format_version"`
+			}{info, event.Version})
 		}
-		fmt.Fprintf(a.term.Out, "nodejoin %s (%s, %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		fmt.Fprintln(a.term.Out, info)
 		return nil
 	}
 	return c

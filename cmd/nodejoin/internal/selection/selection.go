@@ -192,15 +192,19 @@ func closure(all []steps.Spec, from map[string]bool, next func(steps.Spec) []str
 	return out
 }
 
-// Complete returns the addresses that may start with what was typed: nodes of the plan, and
-// the steps of a node whose address is complete, each with its kind after a tab.
+// Complete returns what may start with what was typed: names of nodes, their addresses (node.NAME) once that is begun,
+// and the steps of a node whose name or address is complete, each with its kind after a tab.
 func Complete(c *plan.Compiled, typed string) []string {
 	var out []string
 	for _, n := range c.Nodes {
-		out = append(out, n.Address)
-		if strings.HasPrefix(typed, n.Address+".") {
-			for _, s := range n.Steps {
-				out = append(out, n.Address+"."+s.ID+"\t"+s.Kind)
+		for _, name := range []string{n.Name, n.Address} {
+			if name == n.Name || typed != "" {
+				out = append(out, name)
+			}
+			if strings.HasPrefix(typed, name+".") {
+				for _, s := range n.Steps {
+					out = append(out, name+"."+s.ID+"\t"+s.Kind)
+				}
 			}
 		}
 	}
