@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/plan/saved"
@@ -74,6 +75,7 @@ applied, without asking. It is refused if the plan or its hosts have changed sin
 	}
 	a.planFlags(c)
 	a.runFlags(c)
+	a.junitFlag(c)
 	a.changeFlags(c)
 	f := c.Flags()
 	f.BoolVar(&x.auto, "auto-approve", false, "do not ask for approval")
@@ -91,16 +93,16 @@ func (x *applyCommand) run(c *cobra.Command, args []string) error {
 	}
 	x.open()
 	defer x.session.Close()
-	report, err := x.check(ctx)
+	found, err := x.check(ctx)
 	if err != nil {
 		return err
 	}
-	result := applied{report: report}
-	if x.pending(report) {
-		if err := x.confirm(ctx, report); err != nil {
+	result := applied{report: found}
+	if x.pending(found) {
+		if err := x.confirm(ctx, found); err != nil {
 			return err
 		}
-		result = x.change(ctx, report)
+		result = x.change(ctx, found)
 	}
 	return x.finish(ctx, result)
 }
@@ -137,19 +139,19 @@ func (x *applyCommand) open() {
 // check compares the plan with its hosts and shows what would change.
 func (x *applyCommand) check(ctx context.Context) (*engine.Report, error) {
 	x.progress.begin()
-	report := x.session.Check(ctx)
+	found := x.session.Check(ctx)
 	x.progress.end()
 	if ctx.Err() != nil {
 		return nil, x.nothingChanged(exitInterrupted)
 	}
-	x.reportProblems(report, findingsAll)
-	if err := x.sameHosts(x.saved, x.args, x.compiled, report); err != nil {
+	x.reportProblems(found, findingsAll)
+	if err := x.sameHosts(x.saved, x.args, x.compiled, found); err != nil {
 		return nil, err
 	}
-	if report.Cluster == nil && someReachable(report) {
-		x.view.plan(report)
+	if found.Cluster == nil && someReachable(found) {
+		x.view.plan(found)
 	}
-	return report, nil
+	return found, nil
 }
 
 // pending reports whether there is something to change on a host that could be
@@ -221,17 +223,28 @@ func (x *applyCommand) change(ctx context.Context, r *engine.Report) applied {
 func (x *applyCommand) finish(ctx context.Context, result applied) error {
 	if result.summary == nil {
 		x.view.result(result)
-		return exit(result.code())
+		return exit(x.writeJUnit(result, result.code()))
 	}
 	x.applyProblems(result)
 	x.view.result(result)
-	code := result.code()
+	code := x.writeJUnit(result, result.code())
 	// This must be last: the process may end at any moment after it.
 	if err := x.session.RebootSelf(ctx); err != nil {
 		x.problems([]ui.Problem{problemOf(err)}, nil)
 		code = worst(exitFailed, code)
 	}
 	return exit(code)
+}
+
+// writeJUnit writes the file of --junit. It returns the exit code, which is another where that failed.
+func (x *applyCommand) writeJUnit(result applied, code int) int {
+	err := report.WriteJUnit(x.junit, "nodejoin apply", report.AppliedCases(result.report, result.summary))
+	if err == nil {
+		return code
+	}
+	x.problems([]ui.Problem{{Level: "error", Summary: "the file of --junit could not be written",
+		Detail: err.Error()}}, nil)
+	return max(code, exitOutput)
 }
 
 func someReachable(r *engine.Report) bool {

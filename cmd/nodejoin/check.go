@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/plan/check"
@@ -53,6 +54,7 @@ be read.`,
 	f := c.Flags()
 	f.StringVar(&x.path, "plan", ".", "the `plan`: a folder with *.join.hcl files, or one such file")
 	f.BoolVar(&a.json, "json", false, "print the findings as JSON on standard output")
+	a.formatFlag(c, "markdown", "sarif")
 	f.BoolVar(&x.list, "list", false, "list all possible findings; nothing is read")
 	c.RunE = x.run
 	return c
@@ -112,12 +114,16 @@ func (a *app) listChecks() error {
 
 func (a *app) showCheck(r check.Report) error {
 	out := checkJSON(r)
-	if a.json {
-		if err := a.printJSON(out); err != nil {
-			return err
-		}
-	} else {
+	shown, err := a.showFindings("nodejoin check", checkedLine(out), report.OfCheck(r))
+	switch {
+	case shown:
+	case a.json:
+		err = a.printJSON(out)
+	default:
 		a.writeCheck(out)
+	}
+	if err != nil {
+		return err
 	}
 	if out.Errors > 0 {
 		return exitError(exitFailed)
@@ -152,8 +158,11 @@ func (a *app) writeCheck(r jsonCheck) {
 	if len(r.Findings) > 0 {
 		fmt.Fprintln(w)
 	}
-	line := fmt.Sprintf("Checked %d %s, %d with pods, %d of them for Windows: %d %s, %d %s.", r.Objects,
+	fmt.Fprintln(w, ui.Wrap(checkedLine(r), "", width))
+}
+
+func checkedLine(r jsonCheck) string {
+	return fmt.Sprintf("Checked %d %s, %d with pods, %d of them for Windows: %d %s, %d %s.", r.Objects,
 		plural(r.Objects, "object"), r.Pods, r.Windows,
 		r.Errors, plural(r.Errors, "error"), r.Warnings, plural(r.Warnings, "warning"))
-	fmt.Fprintln(w, ui.Wrap(line, "", width))
 }

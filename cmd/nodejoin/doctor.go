@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps"
@@ -91,6 +92,7 @@ JSON file. Without PLAN it tests this machine. Areas: ` + strings.Join(selftest.
 	a.planFlags(c)
 	a.runFlags(c)
 	f := c.Flags()
+	a.formatFlag(c, "markdown", "sarif")
 	f.BoolVar(&x.list, "list", false, "list all possible findings; no host is asked")
 	f.BoolVar(&x.fix, "fix", false, "fix what steps of the plan can fix, after asking")
 	f.BoolVar(&x.auto, "auto-approve", false, "with --fix: do not ask for approval")
@@ -122,7 +124,11 @@ func (x *doctorCommand) run(c *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	if err := x.view.result(result); err != nil {
+	shown, err := x.showFindings("nodejoin doctor", "", report.OfDiagnoses(result.hosts))
+	if !shown {
+		err = x.view.result(result)
+	}
+	if err != nil {
 		return err
 	}
 	x.unreached(result)
@@ -130,6 +136,9 @@ func (x *doctorCommand) run(c *cobra.Command, args []string) error {
 }
 
 func (x *doctorCommand) load(c *cobra.Command, args []string) (err error) {
+	if x.fix && x.format != "text" {
+		return usageError{c, errors.New("--fix shows text: leave out --format")}
+	}
 	if x.auto && !x.fix {
 		return usageError{c, errors.New("--auto-approve needs --fix")}
 	}

@@ -25,7 +25,8 @@ func newGraph(a *app) *cobra.Command {
 	}
 	a.planFlags(c)
 	a.untrustedFlag(c)
-	c.Flags().Var(oneOf{&format, []string{"dot", "mermaid", "html"}}, "format", "dot, mermaid or html (one page, with search)")
+	c.Flags().Var(oneOf{&format, []string{"dot", "mermaid", "html"}}, "format",
+		"dot, mermaid or html (one page, with search)")
 	a.targetFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		compiled, err := a.load(c.Context(), args)

@@ -39,41 +39,51 @@ var mistakes = []struct {
 	{name: "flag out of range", args: "plan --parallel 0", code: exitInvalid},
 	{name: "flag with another value", args: "plan --display loud", code: exitInvalid},
 	{name: "var without a name", args: "plan --var x", code: exitInvalid},
-	{name: "variable without a value", edit: []string{`cluster "demo"`, "variable \"ip\" { type = string }\ncluster \"demo\"",
+	{name: "variable without a value", edit: []string{`cluster "demo"`,
+		"variable \"ip\" { type = string }\ncluster \"demo\"",
 		`"https://10.0.0.10:6443"`, `"https://${var.ip}:6443"`}, args: "plan", code: exitInvalid},
 	{name: "undeclared variable", edit: []string{`"https://10.0.0.10:6443"`, "var.api"}, args: "plan", code: exitInvalid},
 	{name: "undeclared variable given", args: "plan --var api=1", code: exitInvalid},
 	{name: "variable file missing", args: "plan --var-file prod.joinvars", code: exitInvalid},
 	{name: "wrong type of a variable", edit: []string{`cluster "demo"`,
-		"variable \"h\" { type = map(object({ ip = string })) }\ncluster \"demo\"", `{ "win-1" = "192.0.2.11", "win-2" = "192.0.2.12" }`,
+		"variable \"h\" { type = map(object({ ip = string })) }\ncluster \"demo\"",
+		`{ "win-1" = "192.0.2.11", "win-2" = "192.0.2.12" }`,
 		"var.h", "= each.value", "= each.value.ip"}, args: "plan --var h=[]", code: exitInvalid},
 	{name: "wrong type inside a variable", edit: []string{`cluster "demo"`,
-		"variable \"h\" { type = map(object({ ip = string })) }\ncluster \"demo\"", `{ "win-1" = "192.0.2.11", "win-2" = "192.0.2.12" }`,
+		"variable \"h\" { type = map(object({ ip = string })) }\ncluster \"demo\"",
+		`{ "win-1" = "192.0.2.11", "win-2" = "192.0.2.12" }`,
 		"var.h", "= each.value", "= each.value.ip"}, args: "plan --var h={a={}}", code: exitInvalid},
-	{name: "condition of a variable", edit: []string{`cluster "demo"`, "variable \"n\" {\n  default = 1\n  validation {\n" +
-		"    condition     = var.n > 2\n    error_message = \"At least three.\"\n  }\n}\ncluster \"demo\""}, args: "plan",
+	{name: "condition of a variable", edit: []string{`cluster "demo"`,
+		"variable \"n\" {\n  default = 1\n  validation {\n" +
+			"    condition     = var.n > 2\n    error_message = \"At least three.\"\n  }\n}\ncluster \"demo\""}, args: "plan",
 		code: exitInvalid},
 	{name: "misspelt node in --target", args: "plan --target node.win-3", code: exitInvalid},
 	{name: "misspelt step in --target", args: "plan --target node.win-1.kublet", code: exitInvalid},
 	{name: "misspelt step in after", edit: []string{`["kubelet"]`, `["kublet"]`}, args: "plan", code: exitInvalid},
 	{name: "misspelt profile", edit: []string{"= profile.windows", "= profile.window"}, args: "plan", code: exitInvalid},
 	{name: "misspelt attribute", edit: []string{"pod_cidr ", "pod_cdir "}, args: "plan", code: exitInvalid},
-	{name: "two plans in a folder", files: map[string]string{"other.join.hcl": "cluster \"b\" {}\nnode \"c\" {}\n"}, args: "plan",
+	{name: "two plans in a folder",
+		files: map[string]string{"other.join.hcl": "cluster \"b\" {}\nnode \"c\" {}\n"}, args: "plan",
 		code: exitInvalid},
 	{name: "old Kubernetes", edit: []string{`"1.36.3"`, `"1.18.2"`}, args: "plan", code: exitInvalid},
 	{name: "Kubernetes with a v", edit: []string{`"1.36.3"`, `"v1.36"`}, args: "plan", code: exitInvalid},
 	{name: "wrong network", edit: []string{`"10.244.0.0/16"`, `"10.244.0.0/33"`}, args: "plan", code: exitInvalid},
 	{name: "networks that overlap", edit: []string{`"10.244.0.0/16"`, `"10.96.0.0/16"`}, args: "plan", code: exitInvalid},
 	{name: "syntax", edit: []string{`profile "windows" {`, `profile "windows"`}, args: "plan", code: exitInvalid},
-	{name: "wrong digest", edit: []string{"sha256 = \"46572e", "sha256 = \"56572e"}, args: "apply --auto-approve", code: exitFailed},
+	{name: "wrong digest", edit: []string{"sha256 = \"46572e", "sha256 = \"56572e"}, args: "apply --auto-approve",
+		code: exitFailed},
 	{name: "mirror missing", edit: []string{`"./mirror"`, `"./miror"`}, args: "apply --auto-approve", code: exitFailed},
-	{name: "path of another system", edit: []string{`"C:\\k\\README.txt"`, `"/k/README.txt"`}, args: "plan", code: exitInvalid},
-	{name: "two nodes on one machine", edit: []string{`".sandbox/${each.key}"`, `".sandbox/one"`}, args: "plan", code: exitInvalid},
-	{name: "kubeconfig missing", edit: []string{`sandbox      = ".sandbox/cluster"`, `kubeconfig = "kubeconfig"`}, args: "plan",
+	{name: "path of another system", edit: []string{`"C:\\k\\README.txt"`, `"/k/README.txt"`}, args: "plan",
+		code: exitInvalid},
+	{name: "two nodes on one machine", edit: []string{`".sandbox/${each.key}"`, `".sandbox/one"`}, args: "plan",
+		code: exitInvalid},
+	{name: "kubeconfig missing", edit: []string{`sandbox      = ".sandbox/cluster"`, `kubeconfig = "kubeconfig"`},
+		args: "plan",
 		code: exitInvalid},
 	{name: "kubeconfig that is none", edit: []string{`sandbox      = ".sandbox/cluster"`, `kubeconfig = "kubeconfig"`},
 		files: map[string]string{"kubeconfig": "- just\n- words\n"}, args: "plan", code: exitInvalid},
-	{name: "kubeconfig that trusts anybody", edit: []string{`sandbox      = ".sandbox/cluster"`, `kubeconfig = "kubeconfig"`},
+	{name: "kubeconfig that trusts anybody", edit: []string{`sandbox      = ".sandbox/cluster"`,
+		`kubeconfig = "kubeconfig"`},
 		files: map[string]string{"kubeconfig": "apiVersion: v1\nkind: Config\ncurrent-context: x\n" +
 			"contexts: [{name: x, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {token: t}}]\n" +
 			"clusters: [{name: c, cluster: {server: \"https://127.0.0.1:1\", insecure-skip-tls-verify: true}}]\n"},
@@ -86,8 +96,8 @@ var mistakes = []struct {
 }
 
 // foreign are words of Go and of libraries, which say nothing to somebody who made a mistake.
-var foreign = regexp.MustCompile(`strconv|unmarshal|json:|yaml:|\bstruct\b|\bcty\b|map of object\b|no such file or directory|` +
-	`context canceled|%!|goroutine|nil pointer|error converting|couldn't get`)
+var foreign = regexp.MustCompile(`strconv|unmarshal|json:|yaml:|\bstruct\b|\bcty\b|map of object\b|` +
+	`no such file or directory|context canceled|%!|goroutine|nil pointer|error converting|couldn't get`)
 
 var wrapped = regexp.MustCompile(`([^\n|]) *\n\| (\S)`)
 

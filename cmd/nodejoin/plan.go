@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps/engine"
@@ -21,10 +22,12 @@ type compareCommand struct {
 	out      string   // --out
 	findings findingLevel
 	text     func(*engine.Report) error // shows the report as text
+	page     func(*engine.Report) (report.Page, error)
 }
 
 func newPlan(a *app) *cobra.Command {
 	x := &compareCommand{app: a, findings: findingsAll}
+	x.page = func(r *engine.Report) (report.Page, error) { return report.PlanPage(r, x.full), nil }
 	x.text = func(r *engine.Report) error {
 		a.showPlan(r, x.full)
 		return nil
@@ -40,6 +43,7 @@ changed anywhere. With --detailed-exitcode the exit code is 2 if changes are pen
 	a.runFlags(c)
 	a.changeFlags(c)
 	f := c.Flags()
+	a.formatFlag(c, "markdown")
 	f.BoolVar(&x.detailed, "detailed-exitcode", false, "exit with 2 if changes are pending, with 0 if there are none")
 	f.BoolVar(&x.full, "full", false, "show each host by itself, the contents of new files and the steps without changes")
 	f.StringVar(&x.out, "out", "", "save the plan in `file`, for 'nodejoin apply FILE'")
@@ -51,19 +55,19 @@ func (x *compareCommand) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	report := x.checkHosts(c.Context(), compiled)
-	if err := x.show(compiled, report); err != nil {
+	found := x.checkHosts(c.Context(), compiled)
+	if err := x.show(compiled, found); err != nil {
 		return err
 	}
-	if code := x.reportProblems(report, x.findings); code != exitOK {
+	if code := x.reportProblems(found, x.findings); code != exitOK {
 		return exitError(code)
 	}
 	if x.out != "" {
-		if err := x.savePlan(x.out, args, compiled, report); err != nil {
+		if err := x.savePlan(x.out, args, compiled, found); err != nil {
 			return err
 		}
 	}
-	if x.detailed && report.Pending() > 0 {
+	if x.detailed && found.Pending() > 0 {
 		return exitError(exitPending)
 	}
 	return nil
@@ -72,6 +76,13 @@ func (x *compareCommand) run(c *cobra.Command, args []string) error {
 func (x *compareCommand) show(compiled *plan.Compiled, r *engine.Report) error {
 	if x.json {
 		return x.printJSON(planJSON(compiled, ui.OnlyStates(r, x.only)))
+	}
+	if x.format == "markdown" {
+		page, err := x.page(r)
+		if err != nil {
+			return err
+		}
+		return report.Markdown(x.term.Out, page)
 	}
 	return x.text(r)
 }

@@ -68,7 +68,8 @@ func manyNodes(t *testing.T, nodes int) (dir string) {
 		fmt.Fprintf(&hosts, "    \"win-%d\" = \"198.18.%d.%d\"\n", i+1, i/250, i%250+1)
 	}
 	editFile(t, filepath.Join(dir, "quickstart.join.hcl"), strings.NewReplacer(
-		`{ "win-1" = "192.0.2.11", "win-2" = "192.0.2.12" }`, "{\n"+hosts.String()+"  }", `"10.244.0.0/16"`, `"10.240.0.0/12"`))
+		`{ "win-1" = "192.0.2.11", "win-2" = "192.0.2.12" }`, "{\n"+hosts.String()+"  }", `"10.244.0.0/16"`,
+		`"10.240.0.0/12"`))
 	return dir
 }
 

@@ -13,6 +13,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/buildinfo"
 	"nodejoin/cmd/nodejoin/internal/complete"
 	"nodejoin/cmd/nodejoin/internal/history"
+	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/cmd/nodejoin/internal/usage"
 	"nodejoin/plan"
@@ -35,6 +36,8 @@ type app struct {
 	skips        []string
 	json         bool
 	display      string
+	format       string // --format
+	junit        string // --junit
 	parallel     int
 	untrusted    bool              // --untrusted
 	unvalued     bool              // of validate: variables may be without a value
@@ -254,6 +257,29 @@ func (d *bound) Set(s string) error {
 	}
 	*d = bound(v)
 	return nil
+}
+
+// formatFlag chooses between text and other forms of a result.
+func (a *app) formatFlag(c *cobra.Command, others ...string) {
+	a.format = "text"
+	values := append([]string{"text"}, others...)
+	c.Flags().Var(oneOf{&a.format, values}, "format", "form of the result: "+strings.Join(values, ", "))
+}
+
+// junitFlag writes the result as tests for a CI system, besides what the command prints.
+func (a *app) junitFlag(c *cobra.Command) {
+	c.Flags().StringVar(&a.junit, "junit", "", "also write the result as JUnit XML into `file`")
+}
+
+// showFindings writes findings in the form of --format; false for text.
+func (a *app) showFindings(title, summary string, findings []report.Finding) (bool, error) {
+	switch a.format {
+	case "sarif":
+		return true, report.SARIF(a.term.Out, version, findings)
+	case "markdown":
+		return true, report.Markdown(a.term.Out, report.FindingsPage(title, summary, findings))
+	}
+	return false, nil
 }
 
 // runFlags are those of every command that connects to hosts.

@@ -36,7 +36,8 @@ func TestShells(t *testing.T) {
 	if err := copyExample(os.DirFS("../../examples/quickstart"), filepath.Join(dir, "p")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "p", "v.join.hcl"), []byte("variable \"size\" { default = 1 }\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "p", "v.join.hcl"), []byte("variable \"size\" { default = 1 }\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for shell, args := range asks {

@@ -5,12 +5,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/steps/engine"
 )
 
 func newStatus(a *app) *cobra.Command {
 	x := &compareCommand{app: a, findings: findingsErrors}
+	x.page = func(r *engine.Report) (report.Page, error) { return report.StatusPage(r, x.only) }
 	x.text = func(r *engine.Report) error {
 		if r.Cluster != nil {
 			return nil //nolint:nilerr // nothing was checked, and reportProblems says why
@@ -38,6 +40,7 @@ An apply continues an unfinished run. A machine that has left is not joined. Wit
 	a.planFlags(c)
 	a.runFlags(c)
 	c.Flags().BoolVar(&x.detailed, "detailed-exitcode", false, "exit with 2 if a node is not in sync, else with 0")
+	a.formatFlag(c, "markdown")
 	c.Flags().Var((*someOf)(&x.only), "only", "show only nodes in these `states`: "+strings.Join(ui.States, ", "))
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 )
@@ -34,9 +35,12 @@ what depends on one without a value is not judged.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
+			shown, err := a.showFindings("nodejoin validate", "", report.OfProblems(ui.FromHCL(diags)))
+			switch {
+			case shown:
+			case a.json:
 				err = a.printJSON(diagnosticsJSON(compiled, diags))
-			} else {
+			default:
 				a.showValidated(compiled, diags, files)
 			}
 			if err == nil && diags.HasErrors() {
@@ -47,6 +51,7 @@ what depends on one without a value is not judged.`,
 	}
 	a.planFlags(c)
 	a.untrustedFlag(c)
+	a.formatFlag(c, "sarif")
 	c.Flags().BoolVar(&a.json, "json", false, "print the diagnostics as JSON on standard output")
 	return c
 }
@@ -58,8 +63,8 @@ func (a *app) showValidated(compiled *plan.Compiled, diags hcl.Diagnostics, file
 		return
 	}
 	if names := compiled.Unvalued; len(names) > 0 {
-		a.term.Say("The plan is valid as far as it can be judged without a value of %s. Give values with --var or --var-file "+
-			"to check the rest.", ui.FewNames(names, 8))
+		a.term.Say("The plan is valid as far as it can be judged without a value of %s. Give values with --var or "+
+			"--var-file to check the rest.", ui.FewNames(names, 8))
 		return
 	}
 	n := 0

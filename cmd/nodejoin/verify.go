@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/connect"
+	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/plan/compat"
@@ -67,6 +68,7 @@ deleted, and 4 if the API server does not answer.`,
 	a.planFlags(c)
 	a.targetFlags(c)
 	a.outputFlags(c)
+	a.junitFlag(c)
 	f := c.Flags()
 	f.StringArrayVar(&x.imageFlags, "image", nil, "image for the nodes of an OS, `OS=IMAGE`; may be repeated")
 	f.StringVar(&x.outbound, "outbound", "", "`URL` outside the cluster that pods ask for; default: the API server")
@@ -82,7 +84,8 @@ func (x *verifyCommand) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	result := x.test(c.Context())
-	if err := x.show(result); err != nil {
+	if err := errors.Join(x.show(result), report.WriteJUnit(x.junit, "nodejoin verify",
+		report.VerifiedCases(result.report, result.err))); err != nil {
 		return err
 	}
 	x.failures(c.Context(), result)
@@ -130,8 +133,8 @@ func (x *verifyCommand) test(ctx context.Context) verified {
 	}
 	display := x.newDisplay()
 	defer display.Close()
-	report, err := verify.Run(ctx, x.testOptions(api, display))
-	return verified{report, true, err}
+	tested, err := verify.Run(ctx, x.testOptions(api, display))
+	return verified{tested, true, err}
 }
 
 func (x *verifyCommand) testOptions(api kube.API, display ui.Display) verify.Options {

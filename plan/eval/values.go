@@ -154,7 +154,8 @@ func decidesByLater(e hcl.Expression, ctx *hcl.EvalContext) bool {
 // mismatch describes a value that is not of type typ, without showing any of it.
 func mismatch(have cty.Value, typ cty.Type, err error) string {
 	text := err.Error()
-	whole := strings.HasSuffix(text, " required") && !strings.HasSuffix(text, "is required") && !strings.Contains(text, ":")
+	whole := strings.HasSuffix(text, " required") && !strings.HasSuffix(text, "is required") &&
+		!strings.Contains(text, ":")
 	if !have.Type().IsPrimitiveType() && (typ.IsCollectionType() || typ.IsObjectType()) && !whole {
 		return ": " + text // it says which element
 	}

@@ -20,7 +20,8 @@ func unreadable(file string, err error) error {
 	case errors.As(err, &pe):
 		return fmt.Errorf("kubeconfig %s cannot be read: %w", file, pe.Err)
 	}
-	return fmt.Errorf("%s is not a kubeconfig: it must be YAML with apiVersion v1 and kind Config, as kubectl writes it", file)
+	return fmt.Errorf("%s is not a kubeconfig: it must be YAML with apiVersion v1 and kind Config, as kubectl writes it",
+		file)
 }
 
 // incomplete says what a kubeconfig lacks for a connection; "" = nothing.

@@ -42,8 +42,10 @@ func TestFewNames(t *testing.T) {
 func hostOf(n int, reason string, diffs ...steps.Diff) engine.HostReport {
 	name := fmt.Sprintf("win-%d", n)
 	return engine.HostReport{
-		Node:         plan.Node{Name: name, Connection: plan.Connection{Type: "ssh", SSH: &plan.SSH{Host: name + ".example"}}},
-		Facts:        host.Facts{Hostname: strings.ToUpper(name), ManagementIP: fmt.Sprintf("192.0.2.%d", n), Build: "10.0.20348"},
+		Node: plan.Node{Name: name, Connection: plan.Connection{Type: "ssh", SSH: &plan.SSH{Host: name +
+			".example"}}},
+		Facts: host.Facts{Hostname: strings.ToUpper(name), ManagementIP: fmt.Sprintf("192.0.2.%d", n),
+			Build: "10.0.20348"},
 		KubeNode:     &kube.Node{PodCIDR: fmt.Sprintf("10.244.%d.0/24", n), Ready: true},
 		Interruption: &engine.Interruption{Services: []string{"kubelet"}, Evict: []string{fmt.Sprintf("d/pod-%d", n)}},
 		Steps: []engine.StepReport{{Spec: steps.Spec{ID: "step", Title: "Step"},
@@ -60,7 +62,8 @@ func planText(o PlanOptions, hosts ...engine.HostReport) string {
 // Hosts are a group if they differ only by what is their own.
 func TestGroups(t *testing.T) {
 	own := func(n int) string {
-		return fmt.Sprintf("win-%d.example WIN-%d 192.0.2.%d 10.244.%d.0/24 10.244.%d.7 system:node:win-%d", n, n, n, n, n, n)
+		return fmt.Sprintf("win-%d.example WIN-%d 192.0.2.%d 10.244.%d.0/24 10.244.%d.7 system:node:win-%d", n, n, n,
+			n, n, n)
 	}
 	pem := func(s string) steps.Diff {
 		return steps.Diff{Name: "ca", Text: true, Want: "a",
@@ -75,7 +78,8 @@ func TestGroups(t *testing.T) {
 		"a name of another":       {hostOf(1, own(1)), hostOf(2, own(3)), 2},
 		"a part of a word":        {hostOf(1, "xwin-1"), hostOf(2, "xwin-2"), 2},
 		"an address of others":    {hostOf(1, "198.51.100.1"), hostOf(2, "198.51.100.2"), 2},
-		"another file":            {hostOf(1, "", steps.Diff{Name: "f", Want: "1"}), hostOf(2, "", steps.Diff{Name: "f", Want: "2"}), 2},
+		"another file": {hostOf(1, "", steps.Diff{Name: "f", Want: "1"}), hostOf(2, "",
+			steps.Diff{Name: "f", Want: "2"}), 2},
 	} {
 		if have := len(groups([]engine.HostReport{c.a, c.b}, PlanOptions{Width: 80})); have != c.groups {
 			t.Errorf("%s: %d groups, want %d\n%s", name, have, c.groups, planText(PlanOptions{Width: 80}, c.a, c.b))
@@ -111,7 +115,8 @@ func TestGroupOrder(t *testing.T) {
 // No line of a plan is wider than the terminal, and what is broken keeps its indentation.
 func TestPlanWidths(t *testing.T) {
 	long := strings.Repeat("0123456789", 20)
-	h := hostOf(1, strings.Repeat("a reason with many words ", 10), steps.Diff{Name: "attribute", Have: long, Want: "two words"},
+	h := hostOf(1, strings.Repeat("a reason with many words ", 10), steps.Diff{Name: "attribute", Have: long,
+		Want: "two words"},
 		steps.Diff{Name: "file", Text: true, Have: "one\n", Want: long + "\n"})
 	for _, color := range []bool{false, true} {
 		for _, width := range []int{60, 80, 120} {
@@ -137,7 +142,8 @@ func TestStatus(t *testing.T) {
 	b.Steps[0].Spec.ID = "a_step_with_a_long_name"
 	b.Steps[0].Result.Change.Since = &written
 	a.Facts.Product, b.Facts.Product = "Windows Server 2022 Datacenter", "Windows Server 2025"
-	r := &engine.Report{Hosts: []engine.HostReport{a, b, c}, Former: []kube.Node{{Name: "old", KubeletVersion: "v1.35.0"}}}
+	r := &engine.Report{Hosts: []engine.HostReport{a, b, c}, Former: []kube.Node{{Name: "old",
+		KubeletVersion: "v1.35.0"}}}
 	show := func(limit int, only ...string) []string {
 		var out bytes.Buffer
 		if err := WriteStatus(&out, r, only, limit); err != nil {
