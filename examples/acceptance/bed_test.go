@@ -81,6 +81,7 @@ func newBed(ctx context.Context, t *testing.T, cluster *controlplane.Cluster) *b
 		wine.Options{Components: componentSet(t), Dir: b.dir, HNSPort: b.network.Port()}); err != nil {
 		t.Fatal(err)
 	}
+	b.network.OnSwitch(b.host.SetSwitch)
 	t.Cleanup(func() {
 		b.noSecretKept()
 		if t.Failed() {

@@ -17,6 +17,7 @@ static const redirection *const tables[] = {
     service_status_redirections,
     shutdown_redirections,
     reservation_redirections,
+    adapter_redirections,
 };
 
 static FARPROC WINAPI redirected_GetProcAddress(HMODULE module, LPCSTR name)

@@ -31,6 +31,7 @@ extern const redirection service_config_redirections[];
 extern const redirection service_status_redirections[];
 extern const redirection shutdown_redirections[];
 extern const redirection reservation_redirections[];
+extern const redirection adapter_redirections[];
 
 /* Whether a socket may not be bound to an address because its port is set aside (reservations.c). */
 BOOL port_excluded(SOCKET s, const struct sockaddr *address);

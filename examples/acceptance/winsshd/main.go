@@ -79,7 +79,7 @@ func (o *options) serve() error {
 			return err
 		}
 	}
-	return server.Serve(l)
+	return server.Serve(cutBySwitch(l))
 }
 
 func authorized(file string) ([]ssh.PublicKey, error) {

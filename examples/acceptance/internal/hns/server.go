@@ -39,14 +39,19 @@ type Object = map[string]any
 type Server struct {
 	managementIP string
 	log          io.Writer
+	adapter      string // with managementIP, while it has no virtual switch
 	attach       func(address string) error
+	onSwitch     func(adapter string) error
 	listener     net.Listener
 	work         sync.WaitGroup
 
-	mu      sync.Mutex
-	objects map[string]map[string]Object // kind, id
-	gone    map[string]map[string]Object // deleted, and listed once more
-	handles map[uint64]ref
+	mu       sync.Mutex
+	objects  map[string]map[string]Object // kind, id
+	gone     map[string]map[string]Object // deleted, and listed once more
+	handles  map[uint64]ref
+	switched bool                 // the adapter has a virtual switch
+	due      map[string]time.Time // when a network gets its management address
+	back     time.Time            // until then no call is answered
 }
 
 type ref struct{ kind, id string }
@@ -58,8 +63,9 @@ func Start(managementIP string, log io.Writer) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{managementIP: managementIP, log: log, listener: l, objects: map[string]map[string]Object{},
-		gone: map[string]map[string]Object{}, handles: map[uint64]ref{}}
+	s := &Server{managementIP: managementIP, adapter: physicalAdapter(managementIP), log: log, listener: l,
+		objects: map[string]map[string]Object{}, gone: map[string]map[string]Object{}, handles: map[uint64]ref{},
+		due: map[string]time.Time{}}
 	s.work.Go(s.accept)
 	return s, nil
 }
@@ -82,6 +88,7 @@ func (s *Server) Close() {
 func (s *Server) Network(name string) Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.settle()
 	for _, o := range s.objects["Network"] {
 		if have, _ := o["Name"].(string); strings.EqualFold(have, name) {
 			return maps.Clone(o)
@@ -112,11 +119,15 @@ func (s *Server) Endpoint(address string) Object {
 	return nil
 }
 
-// Reboot forgets what does not outlive one: non-persistent networks with their
-// endpoints, load balancers, and all handles.
+// Reboot forgets what does not outlive one.
 func (s *Server) Reboot() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.forget()
+}
+
+// forget drops non-persistent networks with their endpoints, load balancers, and all handles.
+func (s *Server) forget() {
 	for id, o := range s.objects["Network"] {
 		if flags, _ := o["Flags"].(float64); int(flags)&nonPersistent != 0 {
 			delete(s.objects["Network"], id)
@@ -126,6 +137,9 @@ func (s *Server) Reboot() {
 	delete(s.objects, "LoadBalancer")
 	clear(s.gone)
 	clear(s.handles)
+	if err := s.follow(); err != nil {
+		fmt.Fprintln(s.log, "hns:", err)
+	}
 }
 
 func (s *Server) accept() {
@@ -162,13 +176,21 @@ func (s *Server) answer(c io.ReadWriter) error {
 		f[i] = string(b)
 	}
 	s.mu.Lock()
-	status, handle, text := s.call(f[0], f[1], f[2], f[3])
+	s.settle()
+	status, handle, text := uint32(rpcUnavailable), uint64(0), ""
+	if !time.Now().Before(s.back) {
+		status, handle, text = s.call(f[0], f[1], f[2], f[3])
+	}
+	err := s.follow()
 	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(s.log, "%s id=%s parent=%s %s -> %#x #%d %s\n", f[0], f[1], f[3], f[2], status, handle, text)
 	out := binary.LittleEndian.AppendUint32(nil, status)
 	out = binary.LittleEndian.AppendUint64(out, handle)
 	out = binary.LittleEndian.AppendUint32(out, uint32(len(text)))
-	_, err := c.Write(append(out, text...))
+	_, err = c.Write(append(out, text...))
 	return err
 }
 
@@ -256,16 +278,11 @@ func (s *Server) create(kind, id, settings, parent string) (uint32, uint64, stri
 	object["ID"] = id
 	switch kind {
 	case "Network":
-		policies, _ := object["Policies"].([]any)
-		if object["Type"] == "Overlay" { // as the real service reports them, once the switch is up
-			policies = append(policies,
-				Object{"Type": "ProviderAddress", "Settings": Object{"ProviderAddress": s.managementIP}},
-				Object{"Type": "DrMacAddress", "Settings": Object{"Address": "00-15-5D-12-34-56"}})
+		if s.refusesAdapter(object) {
+			return adapterNotFound, 0, `{"Success":false,"Error":"An adapter was not found. ","ErrorCode":2151350278}`
 		}
-		object["Policies"] = policies
-		if object["Type"] == "L2Bridge" {
-			object["ManagementIP"] = s.managementIP // by the older interface
-		}
+		s.joinSwitch(object)
+		object["Subnets"] = subnets1(object)
 	case "Endpoint":
 		n, _ := strconv.ParseUint(strings.TrimPrefix(parent, "#"), 10, 64)
 		network := s.handles[n]

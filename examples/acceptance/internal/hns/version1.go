@@ -55,7 +55,10 @@ func (s *Server) create1(kind, request string) string {
 	object["ID"] = newID()
 	switch kind {
 	case "Network":
-		object["ManagementIP"] = s.managementIP
+		if s.refusesAdapter(object) {
+			return failed("An adapter was not found. ")
+		}
+		s.joinSwitch(object)
 		var subnets []any
 		list, _ := object["Subnets"].([]any)
 		for _, v := range list {
@@ -95,4 +98,24 @@ func (s *Server) attach1(endpoint Object) string {
 	}
 	endpoint["Attached"] = true
 	return `{"Success":true}`
+}
+
+// subnets1 are the subnets of a network of the newer interface as the older one has them.
+func subnets1(network Object) []any {
+	subnets := []any{}
+	ipams, _ := network["Ipams"].([]any)
+	for _, i := range ipams {
+		i, _ := i.(Object)
+		list, _ := i["Subnets"].([]any)
+		for _, v := range list {
+			subnet, _ := v.(Object)
+			have := Object{"AddressPrefix": subnet["IpAddressPrefix"]}
+			if routes, _ := subnet["Routes"].([]any); len(routes) > 0 {
+				route, _ := routes[0].(Object)
+				have["GatewayAddress"] = route["NextHop"]
+			}
+			subnets = append(subnets, have)
+		}
+	}
+	return subnets
 }

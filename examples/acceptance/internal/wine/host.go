@@ -94,6 +94,20 @@ func (h *Host) KnownHosts(port int) string {
 	return fmt.Sprintf("[127.0.0.1]:%d %s", port, ssh.MarshalAuthorizedKey(h.HostKey))
 }
 
+// SetSwitch has programs see that adapter has a virtual switch, or that none has ("").
+// Connections of the SSH server break with each change.
+func (h *Host) SetSwitch(adapter string) error {
+	path := h.Path(`C:\windows\switch-stand-in`)
+	if adapter == "" {
+		err := os.Remove(path)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	return os.WriteFile(path, []byte(adapter), 0o644)
+}
+
 // Command is a program of the machine, not yet started. Its output must go to a
 // file: services that it starts hold a pipe open for good.
 func (h *Host) Command(ctx context.Context, argv ...string) *exec.Cmd {

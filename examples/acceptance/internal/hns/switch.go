@@ -1,0 +1,129 @@
+package hns
+
+import (
+	"net"
+	"strings"
+	"time"
+)
+
+// Results of calls; computenetwork.h and winerror.h.
+const (
+	adapterNotFound = 0x803b0006 // HCN_E_ADAPTER_NOT_FOUND
+	rpcUnavailable  = 0x800706ba // RPC_S_SERVER_UNAVAILABLE
+)
+
+// addressDelay is how long the first network on an adapter has no management address: the
+// adapter gets it again by DHCP.
+const addressDelay = time.Second
+
+// vEthernet begins the name of the adapter that the machine has on a virtual switch.
+const vEthernet = "vEthernet"
+
+// external are the types of networks that need a virtual switch on an adapter.
+var external = map[string]bool{"Overlay": true, "L2Bridge": true, "L2Tunnel": true, "Transparent": true}
+
+// OnSwitch has f told of each virtual switch that is made, with the name of the adapter
+// that it takes, and of each that goes, with "". Before any call.
+func (s *Server) OnSwitch(f func(adapter string) error) { s.onSwitch = f }
+
+// Adapter is the name of the adapter that has the management address now.
+func (s *Server) Adapter() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.switched {
+		return vEthernet + " (" + s.adapter + ")"
+	}
+	return s.adapter
+}
+
+// Restart restarts the service, and not the machine: networks that are not persistent and
+// load balancers are gone, and for a while no call is answered.
+func (s *Server) Restart(silent time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget()
+	s.back = time.Now().Add(silent)
+}
+
+// physicalAdapter is the name of the adapter with the address.
+func physicalAdapter(address string) string {
+	list, _ := net.Interfaces() // without them it has the name of Windows' first
+	for _, i := range list {
+		addrs, _ := i.Addrs()
+		for _, a := range addrs {
+			if n, isNet := a.(*net.IPNet); isNet && n.IP.String() == address {
+				return i.Name
+			}
+		}
+	}
+	return "Ethernet"
+}
+
+// refusesAdapter reports whether HNS does not find the adapter that a network names: one
+// of a virtual switch, or one that a switch has already.
+func (s *Server) refusesAdapter(object Object) bool {
+	name, _ := object["NetworkAdapterName"].(string) // the older interface
+	policies, _ := object["Policies"].([]any)
+	for _, p := range policies {
+		p, _ := p.(Object)
+		settings, _ := p["Settings"].(Object)
+		if p["Type"] == "NetAdapterName" {
+			name, _ = settings["NetworkAdapterName"].(string)
+		}
+	}
+	return name != "" && (s.switched || !strings.EqualFold(name, s.adapter))
+}
+
+// joinSwitch makes the switch if there is none; then the network's management address is late.
+func (s *Server) joinSwitch(object Object) {
+	kind, _ := object["Type"].(string)
+	id, _ := object["ID"].(string)
+	if !external[kind] {
+		return
+	}
+	s.due[id] = time.Now()
+	if !s.switched {
+		s.due[id] = s.due[id].Add(addressDelay)
+	}
+}
+
+// settle gives networks the management address that is due, in the form of each interface.
+func (s *Server) settle() {
+	for id, at := range s.due {
+		object := s.objects["Network"][id]
+		if object != nil && time.Now().Before(at) {
+			continue
+		}
+		delete(s.due, id)
+		if object == nil {
+			continue
+		}
+		object["ManagementIP"] = s.managementIP
+		if object["Type"] == "Overlay" {
+			policies, _ := object["Policies"].([]any)
+			object["Policies"] = append(policies,
+				Object{"Type": "ProviderAddress", "Settings": Object{"ProviderAddress": s.managementIP}},
+				Object{"Type": "DrMacAddress", "Settings": Object{"Address": "00-15-5D-12-34-56"}})
+		}
+	}
+}
+
+// follow makes the switch with the first network that needs one, and drops it with the last.
+func (s *Server) follow() error {
+	need := false
+	for _, o := range s.objects["Network"] {
+		kind, _ := o["Type"].(string)
+		need = need || external[kind]
+	}
+	if need == s.switched {
+		return nil
+	}
+	s.switched = need
+	if s.onSwitch == nil {
+		return nil
+	}
+	if need {
+		return s.onSwitch(s.adapter)
+	}
+	return s.onSwitch("")
+}
