@@ -43,6 +43,7 @@ func TestRoundTrips(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
+	b.network.OnSwitch(func(string) error { return nil }) // a connection that breaks costs more
 	v := b.variables(b.host.Port())
 	files := httptest.NewServer(http.FileServer(http.Dir(v.Mirror)))
 	defer files.Close()

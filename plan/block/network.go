@@ -21,9 +21,9 @@ var networkSpecs = map[string]*eval.Spec{
 			"\"sdnoverlay\" for vxlan, \"win-bridge\" or \"sdnbridge\" for host-gw; the first is the default"},
 		{Name: "vni", Typ: cty.Number, Doc: "VXLAN network identifier, default 4096"},
 		{Name: "port", Typ: cty.Number, Doc: "VXLAN port, default 4789"},
-		{Name: "placeholder", Typ: cty.Bool, Doc: "true: on Windows an HNS network \"External\" comes before flannel's " +
-			"own and outlives boots, so that the adapter's switch is made once, when the join begins, and the connection is " +
-			"lost then only; default false"},
+		{Name: "placeholder", Typ: cty.Bool, Doc: "true: on Windows an HNS network \"External\" holds the adapter's " +
+			"switch, so that the connection is lost once, when the join begins, and not when flannel's network is made or " +
+			"replaced; default false"},
 	}},
 	"none": {Name: "network", Doc: "none from nodejoin: the cluster brings its CNI to a node in pods of its own; a " +
 		"node is joined once it is registered, and Ready when the CNI has come", Attrs: []eval.Attr{

@@ -47,7 +47,7 @@ func TestHealsAfterBoot(t *testing.T) {
 	if err := heal.Run(ctx, opt); err != nil {
 		t.Fatal(err)
 	}
-	if len(reports) != 1 || !strings.Contains(reports[0], "Done: flanneld, kube_proxy.") {
+	if len(reports) != 1 || !strings.Contains(reports[0], "Done: flannel_network, flanneld, kube_proxy.") {
 		t.Errorf("reported %q", reports)
 	}
 	if svc, err := h.Service(ctx, "nodejoin-boot"); err != nil || svc.State != host.ServiceRunning {

@@ -454,3 +454,73 @@ func TestInterrupted(t *testing.T) {
 		})
 	}
 }
+
+// TestSwitchesOfOthers: flannel's network is made on a machine whose adapter has a virtual switch already, and
+// made again for a Node that has another subnet, also where it is the only one on the switch.
+func TestSwitchesOfOthers(t *testing.T) {
+	for _, backend := range recipe.Backends() {
+		for _, held := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s held %v", backend, held), func(t *testing.T) {
+				t.Parallel()
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+				defer cancel()
+				network := recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: backend}
+				name := "cbr0"
+				if backend == recipe.VXLAN {
+					network.VNI, network.Port, name = 4096, 4789, "flannel.4096"
+				}
+				n := newNodeIn(t, network)
+				h := n.machine(t)
+				if held {
+					if err := h.CreateHNSNetwork(ctx, host.HNSNetworkConfig{Name: "l2", Type: "L2Bridge",
+						Subnet: "192.168.254.0/30", Gateway: "192.168.254.1"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				n.converge(t, ctx)
+				first, err := h.HNSNetwork(ctx, name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n.otherSubnet(t, ctx, "10.244.77.0/24")
+				n.converge(t, ctx)
+				have, err := h.HNSNetwork(ctx, name)
+				if err != nil || have.ID == first.ID || !slices.Equal(have.Subnets, []string{"10.244.77.0/24"}) {
+					t.Errorf("after the Node has another subnet: %+v, %v", have, err)
+				}
+				if svc, err := h.Service(ctx, "kube-proxy"); err != nil || svc.State != host.ServiceRunning {
+					t.Errorf("kube-proxy is %q, %v", svc.State, err)
+				}
+			})
+		}
+	}
+}
+
+// otherSubnet deletes the Node; the next one of its name gets another subnet.
+func (n *node) otherSubnet(t *testing.T, ctx context.Context, subnet string) {
+	t.Helper()
+	have, err := n.sandbox.Node(ctx, "win-1")
+	if err == nil {
+		err = n.sandbox.DeleteNode(ctx, have.Name, have.UID)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(n.dir, "cluster", "cluster.*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err == nil {
+			err = os.WriteFile(file, bytes.ReplaceAll(raw, []byte(have.PodCIDR), []byte(subnet)), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n.sandbox, err = sandbox.OpenCluster(ctx, sandbox.ClusterConfig{Dir: filepath.Join(n.dir, "cluster")}); err != nil {
+		t.Fatal(err)
+	}
+	n.cluster = n.sandbox
+}

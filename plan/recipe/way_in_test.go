@@ -20,7 +20,7 @@ func TestWayIn(t *testing.T) {
 			t.Fatalf("no rule for SSH: %+v", n.specs)
 		}
 		for _, s := range n.specs {
-			if (s.ID == "flanneld" || s.ID == "placeholder") && !slices.Contains(s.After, "firewall_ssh") {
+			if (s.ID == "flannel_network" || s.ID == "placeholder") && !slices.Contains(s.After, "firewall_ssh") {
 				t.Errorf("%s does not come after firewall_ssh: %v", s.ID, s.After)
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// bootService restores the node after a boot: flanneld's overlay network does not survive one, and kube-proxy
-// exits when it does not find it.
+// bootService restores the node after a boot: services start in another order than in a join, and kube-proxy
+// exits when it does not find the pod network.
 const bootService = "nodejoin-boot"
 
 // bootSource is the registry key where Windows looks up the messages of a program's entries in the event log
@@ -18,7 +18,7 @@ const bootSource = currentControl + `\Services\EventLog\Application\` + bootServ
 
 // bootSteps are the steps that are repeated after a boot, in order.
 var bootSteps = []string{"containerd", "containerd_ready", "docker", "docker_ready", "kubelet", "kubelet_ready",
-	"flanneld", "flannel_network", "subnet_env", "source_vip", "kube_proxy_config", "kube_proxy", "kube_proxy_ready"}
+	"flannel_network", "flanneld", "subnet_env", "source_vip", "kube_proxy_config", "kube_proxy", "kube_proxy_ready"}
 
 // winBoot adds the file with the boot part of the steps, and the service that runs it. The service comes
 // after all of those steps, so that it finds nothing to do when it first starts.

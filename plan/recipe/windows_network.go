@@ -183,17 +183,11 @@ func (b *build) winNetwork() {
 	// The name of the Node; without it flanneld assumes that it runs in a pod (pkg/subnet/kube/kube.go).
 	service.Environment = []string{"NODE_NAME=" + b.in.Node}
 	after := []string{"agent", "flanneld_program", "net_conf", "flannel_kubeconfig", "flannel_run_dir",
-		"flanneld_log_dir", "registered"}
-	ready := kinds.HNSNetworkReady{Name: b.networkName(), Type: "L2Bridge", Subnet: steps.Ref("registered.pod_cidr"),
-		Service: "flanneld", Log: log}
-	after = append(after, b.wayIn()...)
-	if n.Placeholder {
-		after = append(after, "placeholder")
-	}
+		"flanneld_log_dir", "registered", "flannel_network"}
 	if n.Backend == VXLAN {
 		after = append(after, "firewall_vxlan")
-		ready.Type, ready.VNI = "Overlay", n.VNI
 	}
+	b.flannelNetwork()
 	b.add("flanneld", "service", "Service flanneld", b.underNSSM(&kinds.Service{
 		ServiceConfig: service,
 		Watch:         watch,
@@ -202,10 +196,9 @@ func (b *build) winNetwork() {
 		Makes:         []string{winFlannelRun, winLog + `\flanneld`},
 		HNSNetworks:   []string{b.networkName()},
 	}, ""), b.afterNSSM(after...)...)
-	b.add("flannel_network", "hns_network_ready", "HNS network "+b.networkName(), &ready, "flanneld")
 	b.add("subnet_env", "file_ready", "flanneld has written subnet.env", &kinds.FileReady{
 		Path: subnetFile, Contains: "FLANNEL_SUBNET=" + steps.Ref("registered.subnet_gateway"), Service: "flanneld",
-		Log: log}, "flannel_network")
+		Log: log}, "flanneld")
 	conf := winCNIConf + `\10-flannel.conflist`
 	b.add("cni_conf_first", "cni_conf_first", "No other CNI configuration takes precedence",
 		&kinds.CNIConfFirst{Path: conf}, "cni_conf_dir")
@@ -214,6 +207,22 @@ func (b *build) winNetwork() {
 		after = append(after, "sdn_cni")
 	}
 	b.add("cni_conf", "file", "CNI configuration", &kinds.File{Path: conf, Content: b.render(b.cni())}, after...)
+}
+
+// flannelNetwork adds the HNS network of the Node's pods. flanneld adopts a network of its name, type and
+// subnet. By itself it would name the adapter to HNS from 0.24.1 on (pkg/backend/vxlan/vxlan_windows.go), which HNS
+// refuses once the adapter has a virtual switch. The network outlives boots, so that kube-proxy finds it at once.
+func (b *build) flannelNetwork() {
+	args := &kinds.HNSNetwork{Name: b.networkName(), Type: "L2Bridge", Subnet: steps.Ref("registered.pod_cidr"),
+		Address: b.managementIP(), Service: "flanneld"}
+	if b.in.Network.Backend == VXLAN {
+		args.Type, args.VNI = "Overlay", b.in.Network.VNI
+	}
+	after := append([]string{"registered"}, b.wayIn()...)
+	if b.in.Network.Placeholder {
+		after = append(after, "placeholder")
+	}
+	b.add("flannel_network", "hns_network", "HNS network "+b.networkName(), args, after...)
 }
 
 // cni is the CNI configuration. It uses the second HNS API (apiVersion 2) for containerd, which gives each

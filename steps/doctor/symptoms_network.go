@@ -42,10 +42,33 @@ var networkSymptoms = []symptom{
 			"the virtual machine's adapters allow them (Hyper-V: MAC address spoofing)", look: macSpoofing},
 }
 
-// networks are the HNS networks that the node's gates wait for and whose names are known.
-func (x *diagnosis) networks() []*kinds.HNSNetworkReady {
-	_, list := of[*kinds.HNSNetworkReady](x)
-	return slices.DeleteFunc(list, func(n *kinds.HNSNetworkReady) bool { return steps.HasRef(n.Name) })
+// network is an HNS network of the plan whose name is known.
+type network struct {
+	name, service string   // service uses it, or makes it
+	by            []string // the step that makes it; none = the service does
+}
+
+// networks are the HNS networks that the node's services use, and those that its gates wait for.
+func (x *diagnosis) networks() (out []network) {
+	ids, made := of[*kinds.HNSNetwork](x)
+	for i, n := range made {
+		if n.Service != "" {
+			out = append(out, network{n.Name, n.Service, ids[i : i+1]})
+		}
+	}
+	_, awaited := of[*kinds.HNSNetworkReady](x)
+	for _, n := range awaited {
+		out = append(out, network{n.Name, n.Service, nil})
+	}
+	return slices.DeleteFunc(out, func(n network) bool { return steps.HasRef(n.name) })
+}
+
+// remedy says how a network comes back.
+func (n network) remedy() string {
+	if n.by != nil {
+		return "apply again: that makes it again and restarts the service that uses it"
+	}
+	return "restart the service that makes it; if it stays away, its log says why"
 }
 
 // again names the service of a gate, to be restarted.
@@ -71,14 +94,14 @@ func missingNetwork(ctx context.Context, x *diagnosis) (out []finding, err error
 		return nil, err
 	}
 	for _, want := range x.networks() {
-		n, there, err := x.hnsNetwork(ctx, want.Name)
+		n, there, err := x.hnsNetwork(ctx, want.name)
 		switch {
 		case err != nil:
 			return out, err
 		case !there:
 			out = append(out,
-				finding{observed: observed{"there is no HNS network " + want.Name,
-					"restart the service that makes it; if it stays away, its log says why"}, restart: again(want.Service)})
+				finding{observed: observed{"there is no HNS network " + want.name, want.remedy()}, fix: want.by,
+					restart: again(want.service)})
 		case n.ManagementIP != "" && !slices.ContainsFunc(adapters, func(a host.Adapter) bool {
 			return slices.ContainsFunc(a.Prefixes(), func(p netip.Prefix) bool { return p.Addr().String() == n.ManagementIP })
 		}):
@@ -93,14 +116,14 @@ func missingNetwork(ctx context.Context, x *diagnosis) (out []finding, err error
 
 func networkAddress(ctx context.Context, x *diagnosis) (out []finding, err error) {
 	for _, want := range x.networks() {
-		n, there, err := x.hnsNetwork(ctx, want.Name)
+		n, there, err := x.hnsNetwork(ctx, want.name)
 		if err != nil {
 			return out, err
 		}
 		if there && n.ManagementIP == "" {
 			out = append(out,
 				finding{observed: observed{fmt.Sprintf("HNS network %s has no management address", n.Name),
-					"restart the service that makes it"}, restart: again(want.Service)})
+					"restart the service that makes it"}, restart: again(want.service)})
 		}
 	}
 	return out, nil
@@ -369,7 +392,7 @@ var virtualNames = []string{"virtual machine", "vmware", "virtualbox", "kvm", "q
 
 func macSpoofing(ctx context.Context, x *diagnosis) ([]finding, error) {
 	for _, want := range x.networks() {
-		n, there, err := x.hnsNetwork(ctx, want.Name)
+		n, there, err := x.hnsNetwork(ctx, want.name)
 		if err != nil {
 			return nil, err
 		}

@@ -63,8 +63,8 @@ func newFixture(t *testing.T) *fixture {
 			&kinds.File{Path: `C:\x\kubelet.yaml`, Content: "resolvConf: \"\"\nclusterDNS: ['10.96.0.10']\n"}),
 		service("kubelet", "--windows-service", `--config=C:\x\kubelet.yaml`),
 		service("flanneld"),
-		stepstest.Spec("hns_network_ready", "flannel_network", &kinds.HNSNetworkReady{Name: "flannel.4096",
-			Type: "Overlay", Service: "flanneld"}),
+		stepstest.Spec("hns_network", "flannel_network", &kinds.HNSNetwork{Name: "flannel.4096", Type: "Overlay",
+			Subnet: steps.Ref("registered.pod_cidr"), VNI: 4096, Service: "flanneld"}),
 		stepstest.Spec("file_ready", "subnet_env", &kinds.FileReady{Path: `C:\run\flannel\subnet.env`,
 			Contains: "FLANNEL_SUBNET=", Service: "flanneld"}),
 		stepstest.Spec("file", "cni_conf", &kinds.File{Path: `C:\x\10-flannel.conflist`, Content: cniConfV2}),
@@ -234,7 +234,7 @@ var symptomCases = []struct {
 	{id: "network-adapter", provoke: func(p *fixture) { p.quirks.Networks = nil },
 		near: func(p *fixture) {
 			p.quirks.Networks[0].Name = "Flannel.4096"
-		}, has: "there is no HNS network flannel.4096", fix: []string{"restart flanneld"}},
+		}, has: "there is no HNS network flannel.4096", fix: []string{"flannel_network", "restart flanneld"}},
 	{id: "network-address", provoke: func(p *fixture) { p.quirks.Networks[0].ManagementIP = "" },
 		near: func(p *fixture) { p.quirks.Networks[0].Subnets = nil }, has: "flannel.4096 has no management address",
 		fix: []string{"restart flanneld"}},

@@ -116,7 +116,7 @@ func TestMending(t *testing.T) {
 		"values": {doctor.Symptom{Fix: []string{"kube_proxy_config", "kube_proxy"}},
 			"registered source_vip kube_proxy_config kube_proxy kube_proxy_ready"},
 		"restart": {doctor.Symptom{Restart: []string{"flanneld"}},
-			"kube_proxy_stop flanneld_stop registered flanneld flannel_network subnet_env kube_proxy kube_proxy_ready"},
+			"kube_proxy_stop flanneld_stop registered flanneld subnet_env kube_proxy kube_proxy_ready"},
 	} {
 		var ids []string
 		for _, s := range engine.Fixes(node, []doctor.Symptom{c.found}).Steps {

@@ -12,18 +12,23 @@ import (
 	"time"
 
 	"nodejoin/steps"
+	"nodejoin/steps/event"
 	"nodejoin/steps/host"
 	"nodejoin/steps/record"
+	"nodejoin/steps/wait"
 )
 
-var hnsNetworkKind = steps.Kind{Name: "hns_network", Place: steps.OnHost, OS: "windows", Timeout: 3 * time.Minute,
+var hnsNetworkKind = steps.Kind{Name: "hns_network", Place: steps.OnHost, OS: "windows", Timeout: 5 * time.Minute,
 	Doc:     "a persistent HNS network; creating it may cut the machine's connections for some seconds",
 	Outputs: []string{"management_ip"},
 	Undo: map[record.Prefix]steps.Undo{record.HNSNetwork: {Called: "HNS network", New: undoNetwork,
 		Order:    steps.UndoOfPrograms,
 		Snapshot: steps.SnapshotNew}},
 	New:    func() any { return &HNSNetwork{} },
-	Claims: steps.Claims((*HNSNetwork).claims)}
+	Claims: steps.Claims((*HNSNetwork).claims),
+	Evidence: steps.Shows(func(n *HNSNetwork) []steps.Evidence {
+		return []steps.Evidence{{HNSNetwork: n.Name}}
+	})}
 
 // HNSNetwork is a network of the Host Networking Service that has its management
 // address. The first on an adapter makes its virtual switch, which takes the adapter from
@@ -31,14 +36,16 @@ var hnsNetworkKind = steps.Kind{Name: "hns_network", Place: steps.OnHost, OS: "w
 // the network has its own. Outputs: management_ip.
 //
 // A network of the name and type that somebody else has made serves as well, and stays on
-// leave.
+// leave. One that the program of a service uses is made for it: it has this subnet, too,
+// or is replaced while the service is stopped.
 type HNSNetwork struct {
 	Name    string `json:"name" doc:"its name, for example External" id:"true"`
 	Type    string `json:"type" doc:"\"Overlay\" or \"L2Bridge\""`
 	Subnet  string `json:"subnet" doc:"its network, for example 192.168.255.0/30"`
-	Gateway string `json:"gateway" doc:"address of the gateway in it"`
+	Gateway string `json:"gateway,omitempty" doc:"address of the gateway in it; default its first address"`
 	VNI     uint32 `json:"vni,omitempty" doc:"VXLAN network identifier, for type Overlay"`
 	Address string `json:"address,omitempty" doc:"adapter address for its switch; default the default route's"`
+	Service string `json:"service,omitempty" doc:"the service whose program uses it; stopped while it is replaced"`
 }
 
 func (n *HNSNetwork) claims(*steps.Env) []record.Key {
@@ -46,19 +53,62 @@ func (n *HNSNetwork) claims(*steps.Env) []record.Key {
 }
 
 func (n *HNSNetwork) validate() error {
-	subnet, err := netip.ParsePrefix(n.Subnet)
-	gateway, err2 := netip.ParseAddr(n.Gateway)
 	switch {
 	case n.Name == "":
 		return steps.Invalid("hns_network needs a name")
 	case n.Type != "Overlay" && n.Type != "L2Bridge":
 		return steps.Invalid("hns_network %s: the type %q is neither Overlay nor L2Bridge", n.Name, n.Type)
-	case err != nil || err2 != nil || !subnet.Contains(gateway):
-		return steps.Invalid("hns_network %s: %q is not a network with the gateway %q in it", n.Name, n.Subnet, n.Gateway)
 	case (n.Type == "Overlay") != (n.VNI != 0):
 		return steps.Invalid("hns_network %s: an Overlay has a vni, an L2Bridge has none", n.Name)
+	case steps.HasRef(n.Subnet) || steps.HasRef(n.Gateway):
+		return nil
+	}
+	subnet, err := netip.ParsePrefix(n.Subnet)
+	if err != nil {
+		return steps.Invalid("hns_network %s: %q is not a network", n.Name, n.Subnet)
+	}
+	if gateway, err := netip.ParseAddr(n.gateway()); err != nil || !subnet.Contains(gateway) {
+		return steps.Invalid("hns_network %s: %q is not a network with the gateway %q in it", n.Name, n.Subnet, n.Gateway)
 	}
 	return nil
+}
+
+// gateway is the address of the gateway, "" where the subnet is none.
+func (n *HNSNetwork) gateway() string {
+	subnet, err := netip.ParsePrefix(n.Subnet)
+	if n.Gateway != "" || err != nil {
+		return n.Gateway
+	}
+	return subnet.Masked().Addr().Next().String()
+}
+
+// wrong says how a network is another than the wanted one; none = it is not.
+func (n *HNSNetwork) wrong(have host.HNSNetwork) (out []steps.Diff) {
+	if !strings.EqualFold(have.Type, n.Type) {
+		out = append(out, steps.Diff{Name: "type", Have: have.Type, Want: n.Type})
+	}
+	if n.VNI != 0 && have.VNI != 0 && n.VNI != have.VNI { // HNS does not promise to return it
+		out = append(out, steps.Diff{Name: "vni", Have: fmt.Sprint(have.VNI), Want: fmt.Sprint(n.VNI)})
+	}
+	if n.Service != "" && !steps.HasRef(n.Subnet) && !slices.Contains(have.Subnets, n.Subnet) {
+		out = append(out, steps.Diff{Name: "subnet", Have: strings.Join(have.Subnets, ", "), Want: n.Subnet})
+	}
+	return out
+}
+
+// replaces reports whether a network that differs is replaced: nodejoin's own, and one that a program made for
+// another subnet.
+func (n *HNSNetwork) replaces(e *steps.Env, have host.HNSNetwork) bool {
+	return n.ours(e) || n.Service != "" && strings.EqualFold(have.Type, n.Type)
+}
+
+// change is one that may cut connections, and stops the service.
+func (n *HNSNetwork) change(a steps.Action, diffs ...steps.Diff) steps.Change {
+	c := steps.Change{Action: a, Reason: "connections may break for some seconds", Diffs: diffs}
+	if n.Service != "" {
+		c.Touches = []steps.Touch{{Service: n.Service}}
+	}
+	return c
 }
 
 func (n *HNSNetwork) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
@@ -68,21 +118,23 @@ func (n *HNSNetwork) Check(ctx context.Context, r host.Reader, e *steps.Env) (st
 	have, err := r.HNSNetwork(ctx, n.Name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return steps.Change{Action: steps.ActionCreate, Reason: "connections may break for some seconds",
-			Diffs: []steps.Diff{{Name: "type", Want: n.Type}, {Name: "subnet", Want: n.Subnet}}}, nil
+		return n.change(steps.ActionCreate, steps.Diff{Name: "type", Want: n.Type},
+			steps.Diff{Name: "subnet", Want: n.Subnet}), nil
 	case errors.Is(err, host.ErrUnsupported):
 		return steps.Change{}, &steps.Error{Code: steps.CodeInvalid, Summary: "no Host Networking Service",
 			Detail: err.Error(),
 			Remedy: "turn on the feature Containers: host { features = [\"Containers\"] } in the profile or node"}
 	case err != nil:
 		return steps.Change{}, err
-	case !strings.EqualFold(have.Type, n.Type) && n.ours(e):
-		return steps.Change{Action: steps.ActionUpdate, Reason: "connections may break for some seconds",
-			Diffs: []steps.Diff{{Name: "type", Have: have.Type, Want: n.Type}}}, nil
-	case !strings.EqualFold(have.Type, n.Type):
+	}
+	wrong := n.wrong(have)
+	switch {
+	case len(wrong) > 0 && n.replaces(e, have):
+		return n.change(steps.ActionUpdate, wrong...), nil
+	case len(wrong) > 0:
 		return steps.Change{}, &steps.Error{Code: steps.CodeFailed, Summary: "another HNS network of this name exists",
-			Detail: fmt.Sprintf("HNS network %s, which nodejoin did not make, is of type %s and not %s", n.Name, have.Type,
-				n.Type),
+			Detail: fmt.Sprintf("HNS network %s, which nodejoin did not make, is of %s %s and not %s", n.Name,
+				wrong[0].Name, wrong[0].Have, wrong[0].Want),
 			Remedy: "remove it with the tool that made it, or do without the network in the plan"}
 	case have.ManagementIP == "":
 		return steps.Change{Action: steps.ActionWait,
@@ -100,27 +152,66 @@ func (n *HNSNetwork) Apply(ctx context.Context, h host.Host, e *steps.Env, c ste
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return steps.Outcome{}, err
 	}
-	if there && n.ours(e) && !strings.EqualFold(have.Type, n.Type) {
-		if err := h.DeleteHNSNetwork(ctx, n.Name); err != nil {
-			return steps.Outcome{}, err
-		}
-		there = false
-	}
-	if !there {
-		if err := e.Claim(ctx, h, record.New{Key: record.HNSNetwork.Of(n.Name)}); err != nil {
-			return steps.Outcome{}, err
-		}
-		adapter, err := n.adapter(ctx, h, e)
-		if err != nil {
-			return steps.Outcome{}, err
-		}
-		err = h.CreateHNSNetwork(ctx, host.HNSNetworkConfig{Name: n.Name, Type: n.Type, Subnet: n.Subnet,
-			Gateway: n.Gateway, VNI: n.VNI, Adapter: adapter})
-		if err != nil && !errors.Is(err, fs.ErrExist) {
+	if !there || len(n.wrong(have)) > 0 && n.replaces(e, have) {
+		if err := n.make(ctx, h, e, there); err != nil {
 			return steps.Outcome{}, err
 		}
 	}
-	return (&HNSNetworkReady{Name: n.Name, Type: n.Type}).Apply(ctx, h, e, c)
+	return (&HNSNetworkReady{Name: n.Name, Type: n.Type}).gate().apply(ctx, h, e)
+}
+
+// make makes the network, in place of one of its name where there is one, and of those that the step made for an
+// earlier plan: two networks of one subnet may not be on a switch.
+func (n *HNSNetwork) make(ctx context.Context, h host.Host, e *steps.Env, there bool) error {
+	former, err := formerNetworks(ctx, h, e, n.Name)
+	if err != nil {
+		return err
+	}
+	if there {
+		former = append(former, n.Name)
+	}
+	if n.Service != "" {
+		if err := stopService(ctx, h, e, n.Service); err != nil {
+			return err
+		}
+	}
+	if err := e.Claim(ctx, h, record.New{Key: record.HNSNetwork.Of(n.Name)}); err != nil {
+		return err
+	}
+	for _, name := range former {
+		if err := h.DeleteHNSNetwork(ctx, name); err != nil {
+			return err
+		}
+	}
+	adapter, err := n.awaitAdapter(ctx, h, e, len(former) > 0)
+	if err != nil {
+		return err
+	}
+	err = h.CreateHNSNetwork(ctx, host.HNSNetworkConfig{Name: n.Name, Type: n.Type, Subnet: n.Subnet,
+		Gateway: n.gateway(), VNI: n.VNI, Adapter: adapter})
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// addressWait bounds how long the machine's address may be on no adapter after a virtual switch has gone.
+const addressWait = time.Minute
+
+// awaitAdapter is adapter; where a switch may just have gone it waits until the address is back.
+func (n *HNSNetwork) awaitAdapter(ctx context.Context, r host.Reader, e *steps.Env, gone bool) (string, error) {
+	name, err := n.adapter(ctx, r, e)
+	if err == nil || !gone {
+		return name, err
+	}
+	bound, cancel := context.WithTimeout(ctx, addressWait)
+	defer cancel()
+	e.Progress(event.StepProgress{Note: "waits until an adapter has the machine's address again"})
+	waited := wait.Until(bound, lookMost, func() (bool, error) {
+		name, err = n.adapter(bound, r, e)
+		return err == nil, nil
+	})
+	return name, cmp.Or(err, waited)
 }
 
 // adapter is the one with the address, "" where that is one of a virtual switch already, on

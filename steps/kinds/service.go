@@ -105,7 +105,7 @@ func (s *Service) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps
 			}
 		}
 	}
-	former, err := s.formerNetworks(ctx, r, e)
+	former, err := formerNetworks(ctx, r, e, s.HNSNetworks...)
 	if err != nil {
 		return steps.Change{}, err
 	}
@@ -157,7 +157,7 @@ func (s *Service) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	former, err := s.formerNetworks(ctx, h, e)
+	former, err := formerNetworks(ctx, h, e, s.HNSNetworks...)
 	if err != nil {
 		return steps.Outcome{}, err
 	}

@@ -52,15 +52,15 @@ func (s *Service) outdated(e *steps.Env) string {
 	return ""
 }
 
-// formerNetworks are HNS networks that the program of this step made for an earlier
-// plan, and would not remove by itself; they are in the way of the ones it makes now.
-func (s *Service) formerNetworks(ctx context.Context, r host.Reader, e *steps.Env) ([]string, error) {
+// formerNetworks are HNS networks that this step, or its program, made for an earlier
+// plan, and that would not go by themselves; they are in the way of those that are wanted.
+func formerNetworks(ctx context.Context, r host.Reader, e *steps.Env, wanted ...string) ([]string, error) {
 	var out []string
 	for _, key := range e.Record.Active() {
 		name := key.Name
 		c, _ := e.Record.Lookup(key)
-		wanted := slices.ContainsFunc(s.HNSNetworks, func(n string) bool { return strings.EqualFold(n, name) })
-		if key.Prefix != record.HNSNetwork || c.Existed || c.Step != e.StepID || wanted {
+		keep := slices.ContainsFunc(wanted, func(n string) bool { return strings.EqualFold(n, name) })
+		if key.Prefix != record.HNSNetwork || c.Existed || c.Step != e.StepID || keep {
 			continue
 		}
 		_, err := r.HNSNetwork(ctx, name)

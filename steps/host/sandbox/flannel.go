@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -73,10 +74,9 @@ func (h *Host) launchFlanneld(ctx context.Context, s *state, p program) error {
 		if err != nil {
 			return err
 		}
-		if have, ok := s.Networks[h.fold(n.Name)]; ok {
-			n.ID = have.ID
+		if err := h.ensureNetwork(s, n, p.flag("iface")); err != nil {
+			return err
 		}
-		s.Networks[h.fold(n.Name)] = n
 	} else if strings.EqualFold(conf.Backend.Type, "vxlan") {
 		s.addLink(fmt.Sprintf("flannel.%d", max(conf.Backend.VNI, 1))) // pkg/backend/vxlan/vxlan.go
 	}
@@ -125,6 +125,32 @@ func (h *Host) podSubnet(ctx context.Context, kubeconfig credential, node string
 		return netip.Prefix{}, refusal(err)
 	}
 	return subnet, nil
+}
+
+// ensureNetwork adopts a network of its name, type and subnet, and makes one in place of any other. Its overlay
+// names the adapter that it has found before (pkg/backend/vxlan/device_windows.go); its bridge names none.
+func (h *Host) ensureNetwork(s *state, n host.HNSNetwork, address string) error {
+	key := h.fold(n.Name)
+	have, there := s.Networks[key]
+	if there && have.Type == n.Type && slices.Equal(have.Subnets, n.Subnets) {
+		return nil
+	}
+	adapter := ""
+	if n.Type == "Overlay" {
+		list, err := h.adapters(s)
+		if err != nil {
+			return err
+		}
+		adapter = adapterWith(list, or(address, h.cfg.IP))
+	}
+	if there {
+		s.deleteNetwork(key)
+	}
+	if err := h.makeNetwork(s, n, adapter); err != nil {
+		return exit("failed to create HostComputeNetwork %s: %v", n.Name, err)
+	}
+	delete(s.Due, key) // it waits for the address
+	return nil
 }
 
 func networkID() string {

@@ -224,68 +224,6 @@ func (h *Host) DeleteFirewallRule(ctx context.Context, name string) error {
 	}))
 }
 
-// HNSNetwork returns a network that flanneld has created. Names are case-insensitive.
-func (h *Host) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, error) {
-	var out host.HNSNetwork
-	q, err := h.ask(ctx, "HNSNetwork", name)
-	if err != nil {
-		return out, err
-	}
-	err = h.view(ctx, "read HNS network", name, func(s *state) error {
-		if !h.windows() {
-			return host.ErrUnsupported
-		}
-		n, ok := s.Networks[h.fold(name)]
-		if i := slices.IndexFunc(q.Networks, func(n host.HNSNetwork) bool { return strings.EqualFold(n.Name, name) }); !ok &&
-			i >= 0 {
-			n, ok = q.Networks[i], true
-		}
-		if !ok {
-			return fs.ErrNotExist
-		}
-		out = copied(n)
-		return nil
-	})
-	return out, err
-}
-
-// CreateHNSNetwork creates a network that survives reboots.
-func (h *Host) CreateHNSNetwork(ctx context.Context, n host.HNSNetworkConfig) error {
-	return failed("create HNS network", n.Name, h.change(ctx, func(s *state) error {
-		if !h.windows() {
-			return host.ErrUnsupported
-		}
-		key := h.fold(n.Name)
-		if _, there := s.Networks[key]; there {
-			return fs.ErrExist
-		}
-		s.Networks[key] = host.HNSNetwork{ID: networkID(), Name: n.Name, Type: n.Type, ManagementIP: h.cfg.IP,
-			Subnets: []string{n.Subnet}, VNI: n.VNI}
-		s.Lasting = append(s.Lasting, key)
-		return nil
-	}))
-}
-
-// DeleteHNSNetwork removes a network.
-func (h *Host) DeleteHNSNetwork(ctx context.Context, name string) error {
-	return failed("delete HNS network", name, h.change(ctx, func(s *state) error {
-		if !h.windows() {
-			return host.ErrUnsupported
-		}
-		delete(s.Networks, h.fold(name))
-		s.Lasting = slices.DeleteFunc(s.Lasting, func(key string) bool { return key == h.fold(name) })
-		return nil
-	}))
-}
-
-// PutHNSNetwork creates or replaces a network, as a program that is not simulated would.
-func (h *Host) PutHNSNetwork(ctx context.Context, n host.HNSNetwork) error {
-	return failed("put HNS network", n.Name, h.change(ctx, func(s *state) error {
-		s.Networks[h.fold(n.Name)] = copied(n)
-		return nil
-	}))
-}
-
 // Reboot stops everything at once and then starts the automatic services. Only the HNS networks of
 // CreateHNSNetwork survive it; flannel's do not survive a reboot of Windows either.
 func (h *Host) Reboot(ctx context.Context) error {
@@ -298,7 +236,7 @@ func (h *Host) Reboot(ctx context.Context) error {
 				}
 			}
 		}
-		maps.DeleteFunc(s.Networks, func(key string, _ host.HNSNetwork) bool { return !slices.Contains(s.Lasting, key) })
+		h.forgetNetworks(s)
 		h.finishFeatures(s)
 		h.finishName(s)
 		finishServicing(s)

@@ -172,17 +172,16 @@ func (h *Host) HNSNetworks(ctx context.Context) ([]host.HNSNetwork, error) {
 }
 
 // Adapters lists the machine's one adapter, or those of the quirks.
-func (h *Host) Adapters(ctx context.Context) ([]host.Adapter, error) {
-	q, err := h.ask(ctx, "Adapters", "network adapters")
-	if err != nil || q.Adapters != nil {
-		return q.Adapters, err
+func (h *Host) Adapters(ctx context.Context) (list []host.Adapter, err error) {
+	const subject = "network adapters"
+	if _, err := h.ask(ctx, "Adapters", subject); err != nil {
+		return nil, err
 	}
-	name := "Ethernet"
-	if !h.windows() {
-		name = "eth0"
-	}
-	return []host.Adapter{{Name: name,
-		Addresses: []string{netip.PrefixFrom(netip.MustParseAddr(h.cfg.IP), h.prefix.Bits()).String()}, Gateway: true}}, nil
+	err = h.view(ctx, "list", subject, func(s *state) error {
+		list, err = h.adapters(s)
+		return err
+	})
+	return list, err
 }
 
 // HNSEndpoints lists those of the quirks.

@@ -27,6 +27,10 @@ type state struct {
 	Networks map[string]host.HNSNetwork               `json:"networks,omitempty"`
 	// keys of networks that survive reboots
 	Lasting []string `json:"lasting,omitempty"`
+	// the adapter that has a virtual switch; "" = none
+	Switch string `json:"switch,omitempty"`
+	// when the network that created the switch, by key, gets its management address
+	Due map[string]time.Time `json:"due,omitempty"`
 	// by protocol; only those that differ from a fresh machine's
 	Dynamic  map[string]host.PortRange    `json:"dynamic_ports,omitempty"`
 	Reserved map[string]host.PortRange    `json:"reserved_ports,omitempty"` // by their text

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/Microsoft/hcsshim/hcn"
 	"github.com/google/go-cmp/cmp"
@@ -36,6 +37,7 @@ func TestHNS(t *testing.T) {
 	}
 	want := host.HNSNetwork{ID: made.Id, Name: name, Type: "Overlay", ManagementIP: facts.ManagementIP,
 		Subnets: []string{"10.244.0.0/16"}, VNI: 4096, Port: 4789}
+	awaitAddress(t, h, name)
 	for _, asked := range []string{name, "NODEJOIN-test-4096"} {
 		have, err := h.HNSNetwork(ctx, asked)
 		if diff := cmp.Diff(want, have); err != nil || diff != "" {
@@ -148,4 +150,14 @@ func overlay(t *testing.T, name string) *hcn.HostComputeNetwork {
 		t.Fatal(err)
 	}
 	return made
+}
+
+// awaitAddress waits until a network has its management address, which the first one on an adapter has late.
+func awaitAddress(t *testing.T, h *Host, name string) {
+	t.Helper()
+	for ctx := context30(t); ; time.Sleep(20 * time.Millisecond) {
+		if have, err := h.HNSNetwork(ctx, name); err != nil || have.ManagementIP != "" {
+			return // the test says what is wrong
+		}
+	}
 }
