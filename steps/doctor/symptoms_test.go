@@ -244,8 +244,8 @@ var symptomCases = []struct {
 		}, has: podSubnet + " is missing", fix: []string{"restart flanneld"}},
 	{id: "stale-subnet", provoke: func(p *fixture) { p.view.Node.PodCIDR = "10.244.9.0/24" },
 		near: func(p *fixture) { p.file(`C:\k\SourceVip.json`, `{"ip4":{"ip":"10.244.3.9/24"}}`) },
-		has:  "outside of the Node's pod network 10.244.9.0/24", fix: []string{"source_vip", "kube_proxy_config",
-			"kube_proxy"}},
+		has:  "outside of the Node's pod network 10.244.9.0/24", fix: []string{"flannel_network", "source_vip",
+			"kube_proxy_config", "kube_proxy"}},
 	{id: "outbound-exceptions", provoke: func(p *fixture) {
 		p.file(`C:\x\10-flannel.conflist`, strings.Replace(cniConfV2, `"10.96.0.0/12"`, `"0.0.0.0/0"`, 1))
 	}, near: func(p *fixture) {
