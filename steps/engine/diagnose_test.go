@@ -117,6 +117,8 @@ func TestMending(t *testing.T) {
 			"registered source_vip kube_proxy_config kube_proxy kube_proxy_ready"},
 		"restart": {doctor.Symptom{Restart: []string{"flanneld"}},
 			"kube_proxy_stop flanneld_stop registered flanneld subnet_env kube_proxy kube_proxy_ready"},
+		"network": {doctor.Symptom{Fix: []string{"flannel_network"}},
+			"kube_proxy_stop flanneld_stop registered flannel_network flanneld subnet_env kube_proxy kube_proxy_ready"},
 	} {
 		var ids []string
 		for _, s := range engine.Fixes(node, []doctor.Symptom{c.found}).Steps {

@@ -30,6 +30,11 @@ func Fixes(n plan.Node, found []doctor.Symptom) plan.Node {
 			restart[name] = true
 		}
 	}
+	for _, s := range n.Steps {
+		if made, ok := kinds.As[kinds.HNSNetwork](s); ok && want[s.ID] && made.Service != "" {
+			restart[made.Service] = true // it is stopped for the network
+		}
+	}
 	services := servicesOf(n)
 	addDependents(services, restart)
 	var stops []steps.Spec
