@@ -55,7 +55,7 @@ func (b *build) winPreflight(after ...string) {
 		q.Guarded = append(q.Guarded, winFlannelConf, winFlannelRun)
 	}
 	q.StaticKept = b.sets("static_address")
-	q.SSHPort, q.Reboots = b.in.SSHPort, b.reboots()
+	q.SSHPort, q.Reboots, q.FirewallOff = b.in.SSHPort, b.reboots(), b.in.Settings.Firewall.Off
 	q.Named = b.sets(hostName)
 	q.Proxies = b.proxyAddresses()
 	if !b.reboots() {

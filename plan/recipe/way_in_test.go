@@ -25,6 +25,10 @@ func TestWayIn(t *testing.T) {
 			}
 		}
 	}
+	none := newNodeIn(t, recipe.Network{Kind: "none"}, func(in *recipe.Input, _ string) { in.SSHPort = 22 })
+	if !slices.ContainsFunc(none.specs, func(s steps.Spec) bool { return s.ID == "firewall_ssh" }) {
+		t.Error("no rule for SSH where the CNI of the cluster makes the first network")
+	}
 	for _, s := range newNode(t).specs { // nodejoin runs on the machine
 		if s.ID == "firewall_ssh" {
 			t.Error("a rule for SSH on a machine that is not reached by it")

@@ -102,12 +102,13 @@ func (b *build) winPrepare() {
 	b.winNetworkPrepare()
 }
 
-// winWayIn keeps SSH open for all profiles of the firewall. The first network of HNS moves the machine's
-// address to a new adapter, and a network that Windows does not know is public; the rule that comes with
-// OpenSSH on Windows Server 2025 is not for public networks. A rule of the plan for SSH stands instead.
-// A run on the machine itself does not have the step, and must not close the way for the next one over SSH.
+// winWayIn keeps SSH open for all profiles of the firewall. The first network of HNS, nodejoin's or that of the
+// cluster's CNI, moves the machine's address to a new adapter, and a network that Windows does not know is public;
+// the rule that comes with OpenSSH on Windows Server 2025 is not for public networks. A rule of the plan for SSH
+// stands instead. A run on the machine itself does not have the step, and must not close the way for the next one
+// over SSH.
 func (b *build) winWayIn() {
-	if b.in.SSHPort == 0 || b.in.Network.Kind != "flannel" || b.wayIn() != nil {
+	if b.in.SSHPort == 0 || b.wayIn() != nil {
 		return
 	}
 	rule := b.winFirewall("firewall_ssh", wayInRule, "SSH, for nodejoin", "tcp", fmt.Sprint(b.in.SSHPort))

@@ -14,6 +14,7 @@ import (
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
+	"nodejoin/steps/preflight"
 )
 
 // serviceSymptoms are about the programs of a node, how they are registered, and what the cluster says of
@@ -26,6 +27,12 @@ var serviceSymptoms = []symptom{
 	{id: "node-pressure", severity: steps.SeverityError,
 		why: "the cluster sets such a taint while a Node lacks something, and starts no pods there; if disk or " +
 			"memory run short, the kubelet evicts pods too", look: nodePressure},
+	{id: "windows-update", severity: steps.SeverityError, os: "windows",
+		why: "the pod network needs what some cumulative updates brought, and others break it; a machine may have got " +
+			"another one since it joined", look: windowsUpdate},
+	{id: "firewall-policy", severity: steps.SeverityError, os: "windows",
+		why: "group policy decides which rules of the firewall are in force: those of nodejoin are stored and have no " +
+			"effect", look: firewallPolicy},
 	{id: "plan-unfinished", severity: steps.SeverityWarning,
 		why:  "an apply that reboots its own machine leaves the rest of the plan to a service that runs once",
 		look: planUnfinished},
@@ -42,6 +49,48 @@ var serviceSymptoms = []symptom{
 		why: "pods ask the name server that the kubelet gives them. On Windows a pod has only one DNS suffix, so " +
 			"names with a dot must be complete: kubernetes.default is not found, " +
 			"kubernetes.default.svc.cluster.local is", look: clusterDNS},
+}
+
+func windowsUpdate(ctx context.Context, x *diagnosis) (out []finding, err error) {
+	_, list := of[*preflight.Preflight](x)
+	for _, q := range list {
+		found, err := preflight.Updates(ctx, x.r, x.e, q)
+		for _, f := range found {
+			out = append(out, finding{observed: observed{f.Observed, f.Remedy}})
+		}
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// firewallProfiles are the profiles of the firewall by the names that group policy gives their keys
+// (learn.microsoft.com, WindowsFirewall.admx).
+var firewallProfiles = []struct{ key, name string }{{"DomainProfile", "domain"}, {"StandardProfile", "private"},
+	{"PublicProfile", "public"}}
+
+func firewallPolicy(ctx context.Context, x *diagnosis) ([]finding, error) {
+	if _, rules := of[*kinds.FirewallRule](x); len(rules) == 0 {
+		return nil, nil
+	}
+	var dead []string
+	for _, p := range firewallProfiles {
+		v, there, err := host.LookupRegistry(ctx, x.r, `HKLM\SOFTWARE\Policies\Microsoft\WindowsFirewall\`+p.key,
+			"AllowLocalPolicyMerge")
+		if err != nil {
+			return nil, err
+		}
+		if there && v.Number == 0 {
+			dead = append(dead, p.name)
+		}
+	}
+	if dead == nil {
+		return nil, nil
+	}
+	return []finding{{observed: observed{"group policy turns the machine's own firewall rules off in these profiles: " +
+		strings.Join(dead, ", "), "have the policy apply local rules (AllowLocalPolicyMerge), or make the rules of the " +
+		"plan in the policy"}}}, nil
 }
 
 func stoppedServices(ctx context.Context, x *diagnosis) (out []finding, err error) {

@@ -119,6 +119,22 @@ func (p *fixture) registry(key, name, text string) {
 	})
 }
 
+// updated gives the plan the lowest update that works; the machine has 9999.
+func (p *fixture) updated(lowest int) {
+	p.list = append(p.list, stepstest.Spec("preflight", "updates",
+		&preflight.Preflight{MinRevisions: map[string]int{"10.0.20348": lowest}}))
+}
+
+// mergesRules has group policy say whether local rules of the firewall count in public networks.
+func (p *fixture) mergesRules(value uint64) {
+	p.list = append(p.list, stepstest.Spec("firewall_rule", "rule", &kinds.FirewallRule{FirewallRule: host.FirewallRule{
+		Name: "r", Direction: "in", Action: "allow", Protocol: "tcp", Ports: "10250", Enabled: true}}))
+	p.do(func(h host.Host) error {
+		return h.SetRegistryValue(p.t.Context(), `HKLM\SOFTWARE\Policies\Microsoft\WindowsFirewall\PublicProfile`,
+			"AllowLocalPolicyMerge", host.RegistryValue{Type: "dword", Number: value})
+	})
+}
+
 func (p *fixture) bridge(network string) {
 	p.quirks.Networks[0].Type = network
 }
@@ -231,6 +247,10 @@ var symptomCases = []struct {
 	{id: "dns", provoke: func(p *fixture) { p.view.Services[1].ClusterIP = "10.96.0.11" },
 		near: func(p *fixture) { p.view.Services[1].Namespace = "elsewhere" },
 		has:  "pods ask 10.96.0.10 for names, but no service of the cluster has that address"},
+	{id: "windows-update", provoke: func(p *fixture) { p.updated(10000) }, near: func(p *fixture) { p.updated(9999) },
+		has: "the lowest that works is 10.0.20348.10000"},
+	{id: "firewall-policy", provoke: func(p *fixture) { p.mergesRules(0) }, near: func(p *fixture) { p.mergesRules(1) },
+		has: "rules off in these profiles: public"},
 	{id: "network-adapter", provoke: func(p *fixture) { p.quirks.Networks = nil },
 		near: func(p *fixture) {
 			p.quirks.Networks[0].Name = "Flannel.4096"

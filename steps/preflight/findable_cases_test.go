@@ -7,6 +7,9 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
+// openSSHRules is the registry key with the rules of the firewall.
+const openSSHRules = `HKLM\SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters\FirewallPolicy\FirewallRules`
+
 // ethernet is an adapter with a default route.
 func ethernet(name string, addresses ...string) host.Adapter {
 	return host.Adapter{Name: name, Addresses: addresses, Gateway: true}
@@ -129,6 +132,14 @@ var findableCases = []struct {
 			s.Adapters(ethernet("Ethernet", "192.0.2.10/24"), host.Adapter{Name: "vEthernet (flannel.4096)",
 				Addresses: []string{"10.244.3.1/24"}})
 		}, has: "10.100.0.0/16 of Storage overlaps that of the services"},
+	{id: "ssh-profile", provoke: func(s *stepstest.Survey) {
+		s.Args.SSHPort, s.Args.FirewallOff = 22, true
+		s.Text(openSSHRules, "OpenSSH-Server-In-TCP", "v2.33|Action=Allow|Active=TRUE|Dir=In|Protocol=6|"+
+			`Profile=Domain|Profile=Private|LPort=22|App=%SystemRoot%\system32\OpenSSH\sshd.exe|`)
+	}, near: func(s *stepstest.Survey) {
+		s.Args.SSHPort, s.Args.FirewallOff = 22, true
+		s.Text(openSSHRules, "OpenSSH-Server-In-TCP", "v2.33|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort=22|")
+	}, has: "OpenSSH-Server-In-TCP is for these profiles only: Domain, Private"},
 	{id: "ssh-start", provoke: func(s *stepstest.Survey) {
 		s.Args.SSHPort, s.Args.Reboots = 22, true
 		s.Running("sshd") // its start type is manual

@@ -55,6 +55,7 @@ type Preflight struct {
 	Proxies     []string `json:"proxies,omitempty" doc:"HOST:PORT of the plan's proxies that may be shown"`
 	Named       bool     `json:"named,omitempty" doc:"the plan sets the machine's name"`
 	StaticKept  bool     `json:"static_kept,omitempty" doc:"the plan keeps a static address in HNS" os:"windows"`
+	FirewallOff bool     `json:"firewall_off,omitempty" doc:"Windows: the plan makes no firewall rules" os:"windows"`
 	SSHPort     int      `json:"ssh_port,omitempty" doc:"Windows: port by which SSH reaches it" os:"windows"`
 	Reboots     bool     `json:"reboots,omitempty" doc:"the plan may reboot the machine" os:"windows"`
 	Only        []string `json:"only,omitempty" doc:"ids of the findings to check for; default all"`

@@ -3,6 +3,7 @@ package preflight
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -222,6 +223,19 @@ func updateBroken(ctx context.Context, s *pass) ([]observed, error) {
 		}
 	}
 	return nil, nil
+}
+
+// Updates finds what is wrong with the machine's cumulative update: too old for the pod network, or one that is
+// known to break nodes. It asks the machine, whose update may have changed since it joined.
+func Updates(ctx context.Context, r host.Reader, e *steps.Env, q *Preflight) (out []steps.Finding, err error) {
+	for _, look := range []func(context.Context, *pass) ([]observed, error){updateMissing, updateBroken} {
+		list, wrong := look(ctx, &pass{q: q, r: r, e: e})
+		for _, o := range list {
+			out = append(out, steps.Finding{Observed: o.what, Remedy: o.remedy})
+		}
+		err = errors.Join(err, wrong)
+	}
+	return out, err
 }
 
 // splitRevisions reads "10.0.20348.2582" or "10.0.20348.2582-2654", both ends included.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
@@ -13,7 +14,16 @@ import (
 // sshService is that of OpenSSH on Windows.
 const sshService = "sshd"
 
+// openSSHRule is the registry value with the rule that comes with OpenSSH on Windows.
+const (
+	firewallRules = host.CurrentControlSet + `Services\SharedAccess\Parameters\FirewallPolicy\FirewallRules`
+	openSSHRule   = "OpenSSH-Server-In-TCP"
+)
+
 var sshChecks = []preflightCheck{
+	{id: "ssh-profile", severity: steps.SeverityWarning, os: "windows",
+		why: "the first network of HNS moves the machine's address to a new adapter, and Windows treats a network that " +
+			"it does not know as public: nobody could reach the machine any more", look: sshProfile},
 	{id: "ssh-start", severity: steps.SeverityError, os: "windows",
 		why: "after the reboot of the plan nobody could reach the machine: OpenSSH comes with a service that is " +
 			"not started with Windows",
@@ -31,6 +41,29 @@ var sshChecks = []preflightCheck{
 			}
 			return sshStart(ctx, s)
 		}},
+}
+
+// sshProfile looks whether the rule of OpenSSH, where the plan makes none, is for public networks, too. A rule in the
+// registry is fields between bars; one without a profile is for all (MS-FASP, 2.2.19).
+func sshProfile(ctx context.Context, s *pass) ([]observed, error) {
+	if s.q.SSHPort == 0 || !s.q.FirewallOff {
+		return nil, nil
+	}
+	v, there, err := host.LookupRegistry(ctx, s.r, firewallRules, openSSHRule)
+	if err != nil || !there {
+		return nil, err
+	}
+	var profiles []string
+	for field := range strings.SplitSeq(v.String, "|") {
+		if name, ok := strings.CutPrefix(field, "Profile="); ok {
+			profiles = append(profiles, name)
+		}
+	}
+	if len(profiles) == 0 || slices.Contains(profiles, "Public") {
+		return nil, nil
+	}
+	return found("admit SSH in all profiles: Set-NetFirewallRule -Name "+openSSHRule+" -Profile Any",
+		"the firewall rule %s is for these profiles only: %s", openSSHRule, strings.Join(profiles, ", "))
 }
 
 // sshStart looks whether OpenSSH, where it is what answers at the port, starts with Windows.
