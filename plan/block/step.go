@@ -130,9 +130,9 @@ func DecodeStep(sc *eval.Scope, b *StepBlock, m *Machine, self cty.Value) (out [
 	before := sc.Errors()
 	elements, known := sc.ForEach(each, ctx)
 	if !known {
-		any := ctx.NewChild()
-		any.Variables = map[string]cty.Value{"each": cty.ObjectVal(eval.AnyElement)}
-		stepInstance(sc, b, m, any, b.Name)
+		child := ctx.NewChild()
+		child.Variables = map[string]cty.Value{"each": cty.ObjectVal(eval.AnyElement)}
+		stepInstance(sc, b, m, child, b.Name)
 	}
 	if !known || sc.Errors() > before {
 		return nil, false

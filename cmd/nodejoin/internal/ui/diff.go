@@ -13,10 +13,12 @@ import (
 // digests are shown by their first digits, as git does with commits.
 var digests = regexp.MustCompile(`\b([0-9a-f]{12})[0-9a-f]{52}\b`)
 
+// diffIndent is the column at which an attribute begins, counted from 0.
+const diffIndent = 6
+
 // diff prints how an attribute or a file differs, below its step.
 func (w hostWriter) diff(d steps.Diff) {
-	const in = 6
-	indent := strings.Repeat(" ", in)
+	indent := strings.Repeat(" ", diffIndent)
 	name := CleanLine(w.own.in(d.Name))
 	have, want := w.own.in(d.Have), w.own.in(d.Want)
 	switch {
@@ -33,18 +35,18 @@ func (w hostWriter) diff(d steps.Diff) {
 			return CleanLine(s)
 		}
 		text := paintWords(w.Color, Red, short(have)) + " -> " + paintWords(w.Color, Green, short(want))
-		fmt.Fprintln(w, hang(indent+name+": ", text, in+2, w.Width))
+		fmt.Fprintln(w, hang(indent+name+": ", text, diffIndent+2, w.Width))
 	default:
 		fmt.Fprintf(w, "%s%s:\n", indent, name)
 		u := udiff.Unified("on the host", "in the plan", ensureNL(have), ensureNL(want))
 		for _, l := range strings.Split(strings.TrimSuffix(u, "\n"), "\n") {
-			w.diffLine(l, in+2)
+			w.diffLine(l)
 		}
 	}
 }
 
 // diffLine prints a line of a unified diff; what does not fit goes on in the next line below its text.
-func (w hostWriter) diffLine(l string, in int) {
+func (w hostWriter) diffLine(l string) {
 	st := Style("")
 	switch {
 	case strings.HasPrefix(l, "---"), strings.HasPrefix(l, "+++"), strings.HasPrefix(l, "@@"):
@@ -55,7 +57,7 @@ func (w hostWriter) diffLine(l string, in int) {
 		st = Green
 	}
 	text := []rune(CleanLineKeepIndent(l))
-	indent := strings.Repeat(" ", in)
+	indent := strings.Repeat(" ", diffIndent+2)
 	for first := true; first || len(text) > 0; first = false {
 		n := len(text)
 		if w.Limit > 0 {
