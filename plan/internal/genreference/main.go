@@ -9,7 +9,11 @@ import (
 )
 
 func main() {
-	if err := os.WriteFile(filepath.Join("..", "examples", "language.md"), []byte(Reference()), 0o644); err != nil {
+	text, err := Reference(".")
+	if err == nil {
+		err = os.WriteFile(filepath.Join("..", "examples", "language.md"), []byte(text), 0o644)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "write the reference:", err)
 		os.Exit(1)
 	}

@@ -13,6 +13,26 @@ import (
 	"nodejoin/steps/kinds"
 )
 
+func reference(t *testing.T) string {
+	t.Helper()
+	text, err := Reference("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// Every block and every kind of step has an example, of a plan that a test compiles.
+func TestReferenceHasExamples(t *testing.T) {
+	body, _, _ := strings.Cut(reference(t), "\n## Functions")
+	for _, section := range strings.Split(body, "\n##")[1:] {
+		head, rest, _ := strings.Cut(section, "\n")
+		if strings.Contains(head, "`") && !strings.Contains(rest, "\n```hcl\n") {
+			t.Errorf("no example of%s", strings.TrimLeft(head, "#"))
+		}
+	}
+}
+
 // The committed reference is what this nodejoin takes.
 func TestReferenceIsCurrent(t *testing.T) {
 	have, err := os.ReadFile("../../../examples/language.md")
@@ -20,14 +40,14 @@ func TestReferenceIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.ReplaceAll(string(have), "\r\n", "\n")
-	if d := cmp.Diff(Reference(), text); d != "" {
+	if d := cmp.Diff(reference(t), text); d != "" {
 		t.Errorf("examples/language.md is stale; run `go generate ./plan` (-want +have):\n%s", d)
 	}
 }
 
 // Every block, argument, kind, output and function is in the reference.
 func TestReferenceIsComplete(t *testing.T) {
-	text := Reference()
+	text := reference(t)
 	has := func(what, s string) {
 		if !strings.Contains(text, s) {
 			t.Errorf("no %s %s in the reference", what, s)
