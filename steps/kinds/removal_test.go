@@ -271,39 +271,44 @@ func containerd() steps.Spec {
 func TestTransitions(t *testing.T) {
 	all, art := transitions(t)
 	for _, s := range all {
-		t.Run(s.name, func(t *testing.T) {
-			want := openBox(t, s.os)
-			_, err := stepstest.Plan(t.Context(), want, art, "p", s.to)
-			stepstest.Must(t, err)
-			back := openBox(t, s.os)
-			_, err = stepstest.Plan(t.Context(), back, art, "p", s.from)
-			stepstest.Must(t, err)
-			for n := 0; ; n++ {
-				h := openBox(t, s.os)
-				_, err := stepstest.Plan(t.Context(), h, art, "p", s.from)
-				stepstest.Must(t, err)
-				calls, killed := 0, ""
-				_, err = stepstest.Plan(t.Context(), host.Intercept(h, func(op, subject string) error {
-					if calls++; calls > n {
-						if killed == "" {
-							killed = op + " " + subject
-						}
-						return fmt.Errorf("%w before: %s %s", errKilled, op, subject)
-					}
-					return nil
-				}), art, "p", s.to)
+		t.Run(s.name, func(t *testing.T) { s.run(t, art, func(*box) {}) })
+	}
+}
+
+// run goes from the one plan to the other, killed before each mutating call in turn, and back. seed puts onto the
+// machine what is there before.
+func (s transition) run(t *testing.T, art steps.Artifacts, seed func(*box)) {
+	apply := func(list []steps.Spec) *box {
+		t.Helper()
+		h := openBox(t, s.os)
+		seed(h)
+		_, err := stepstest.Plan(t.Context(), h, art, "p", list)
+		stepstest.Must(t, err)
+		return h
+	}
+	want, back := apply(s.to), apply(s.from)
+	for n := 0; ; n++ {
+		h := apply(s.from)
+		calls, killed := 0, ""
+		_, err := stepstest.Plan(t.Context(), host.Intercept(h, func(op, subject string) error {
+			if calls++; calls > n {
 				if killed == "" {
-					stepstest.Must(t, err)
+					killed = op + " " + subject
 				}
-				ended(t, h, art, s.to, want, fmt.Sprintf("killed at call %d, %s", n+1, killed))
-				if killed == "" {
-					_, err = stepstest.Plan(t.Context(), h, art, "p", s.from)
-					stepstest.Must(t, err)
-					ended(t, h, art, s.from, back, "there and back")
-					return
-				}
+				return fmt.Errorf("%w before: %s %s", errKilled, op, subject)
 			}
-		})
+			return nil
+		}), art, "p", s.to)
+		if killed == "" {
+			stepstest.Must(t, err)
+		}
+		ended(t, h, art, s.to, want, fmt.Sprintf("killed at call %d, %s", n+1, killed))
+		if killed == "" {
+			_, err = stepstest.Plan(t.Context(), h, art, "p", s.from)
+			stepstest.Must(t, err)
+			ended(t, h, art, s.from, back, "there and back")
+			return
+		}
 	}
 }
 
