@@ -465,6 +465,11 @@ var emptyKey = regexp.MustCompile(`(?m)^ "[^"]*": \{\},?\n`)
 // facts is what the machine is, and its Node, without what is of one run alone.
 func (w *world) facts(t *testing.T) map[string]string {
 	t.Helper()
+	return w.factsOf(t, "win-1")
+}
+
+func (w *world) factsOf(t *testing.T, node string) map[string]string {
+	t.Helper()
 	out := settled(kept(snapshot(t, w.sandboxDir())))
 	for k, v := range out {
 		if strings.HasPrefix(k, "state: ") {
@@ -479,7 +484,7 @@ func (w *world) facts(t *testing.T) map[string]string {
 			}
 		}
 	}
-	n := w.node("win-1")
+	n := w.node(node)
 	delete(n.Annotations, kube.LastApply)
 	out["node"] = fmt.Sprintf("%v %v %v", n.Labels, n.Taints, slices.Sorted(maps.Keys(n.Annotations)))
 	return out
