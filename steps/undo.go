@@ -28,6 +28,8 @@ type Undo struct {
 	// Stays says why a thing stays that a plan no longer has, until the machine leaves;
 	// "" = it goes.
 	Stays string
+	// Carries: pods of the Node are connected by it, so that they are drained before a plan removes it.
+	Carries bool
 	// Holds reports whether the thing with this name is needed for that of key: it is a
 	// folder above it. Such a thing goes with the last that it holds; nil = it holds nothing.
 	Holds func(e *Env, name string, key record.Key) bool

@@ -217,8 +217,9 @@ type Upgrade struct {
 
 // Interruption is what pods of a registered Node would notice of an apply.
 type Interruption struct {
-	Services []string `json:"services"`         // those of kubelet and container runtime that stop
-	Reboot   bool     `json:"reboot,omitempty"` // the machine is rebooted
+	Services []string `json:"services"`           // those of kubelet and container runtime that stop
+	Networks []string `json:"networks,omitempty"` // HNS networks that are removed, on which pods may be
+	Reboot   bool     `json:"reboot,omitempty"`   // the machine is rebooted
 	// Evict are the pods that are drained from the Node before, as it is Ready.
 	Evict []string `json:"evict,omitempty"`
 

@@ -71,3 +71,14 @@ func (h *hostRun) removesCarrier(name string) bool {
 		return r.Key == kinds.ServiceKey(name) && r.Change.Action == steps.ActionRemove
 	})
 }
+
+// removedCarriers are the names of what goes and connects pods.
+func (h *hostRun) removedCarriers() (names []string) {
+	undos := steps.UndosOf(kinds.Catalog())
+	for _, r := range h.report.Removals.Removing() {
+		if undos[r.Key.Prefix].Carries {
+			names = append(names, r.Key.Name)
+		}
+	}
+	return names
+}

@@ -188,6 +188,43 @@ func TestDrainBeforeACarrierIsRemoved(t *testing.T) {
 	w.mustBeQuiet()
 }
 
+// Another backend, or another VNI, removes the HNS network of the Node's pods: they are evicted before.
+func TestDrainBeforeANetworkIsRemoved(t *testing.T) {
+	for _, to := range []string{"host-gw", "vni"} {
+		t.Run(to, func(t *testing.T) {
+			w := newWorld(t)
+			if err := w.applied(planOf("windows", "vxlan")); err != nil {
+				t.Fatal(err)
+			}
+			web := kube.Pod{Namespace: "d", Name: "web", Controller: "ReplicaSet"}
+			if err := w.cluster().AddPod(t.Context(), "win-1", web, ""); err != nil {
+				t.Fatal(err)
+			}
+			w.write(planOf("windows", to))
+			i := w.check().Hosts[0].Interruption
+			if i == nil || !slices.Equal(i.Networks, []string{"flannel.4096"}) || !slices.Equal(i.Evict, []string{"d/web"}) {
+				t.Errorf("the interruption is told as %+v", i)
+			}
+			var order []string
+			w.heard = func(e event.Event) {
+				s, ok := e.(event.StepStarted)
+				if ok && slices.Contains([]string{"cordon", "drain", "flanneld", "joined"}, s.Step) {
+					order = append(order, s.Step)
+				}
+			}
+			w.mustConverge()
+			w.heard = nil
+			if want := []string{"cordon", "drain", "flanneld", "joined"}; !slices.Equal(order, want) {
+				t.Errorf("in the order %q, want %q", order, want)
+			}
+			if n := w.node("win-1"); n.Unschedulable || !n.Ready {
+				t.Errorf("the Node in the end: %+v", n)
+			}
+			w.mustBeQuiet()
+		})
+	}
+}
+
 // What goes before the steps is gone when the machine goes down for a reboot of the plan; the run after the boot
 // removes the rest, on the machine itself or from elsewhere, and leaves nothing for one more.
 func TestRemovalOverAReboot(t *testing.T) {

@@ -203,6 +203,9 @@ func (h upgradeCheck) interruption() *Interruption {
 			out.first = first
 		}
 	}
+	if out.Networks = h.removedCarriers(); len(out.Networks) > 0 {
+		out.first = removalStep
+	}
 	if out.first == "" {
 		return nil
 	}

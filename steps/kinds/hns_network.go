@@ -23,7 +23,7 @@ var hnsNetworkKind = steps.Kind{Name: "hns_network", Place: steps.OnHost, OS: "w
 	Outputs: []string{"management_ip"},
 	Undo: map[record.Prefix]steps.Undo{record.HNSNetwork: {Called: "HNS network", New: undoNetwork,
 		Order:    steps.UndoOfPrograms,
-		Snapshot: steps.SnapshotNew}},
+		Snapshot: steps.SnapshotNew, Carries: true}},
 	New:    func() any { return &HNSNetwork{} },
 	Claims: steps.Claims((*HNSNetwork).claims),
 	Evidence: steps.Shows(func(n *HNSNetwork) []steps.Evidence {

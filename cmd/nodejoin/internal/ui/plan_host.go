@@ -150,5 +150,8 @@ func interruption(h engine.HostReport, hosts []engine.HostReport) string {
 	default:
 		what = append(what, strings.Join(i.Services, " and ")+" stop and start")
 	}
+	if len(i.Networks) > 0 {
+		what = append(what, "network "+strings.Join(i.Networks, " and ")+" is removed")
+	}
 	return text + strings.Join(what, ", ") + then
 }
