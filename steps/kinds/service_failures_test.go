@@ -2,6 +2,7 @@ package kinds_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -227,4 +228,43 @@ func TestServiceThatStartsSlowly(t *testing.T) {
 	list[0].Timeout = 20 * time.Second
 	stepstest.Applied(t, s, stepstest.Memory{}, list)
 	stepstest.Settled(t, s, stepstest.Memory{}, list)
+}
+
+// busy is a machine with a service that is still starting, and takes no stop until it runs.
+type busy struct {
+	host.Host
+	name string
+	left int // looks until it runs
+}
+
+func (b *busy) Service(ctx context.Context, name string) (host.Service, error) {
+	svc, err := b.Host.Service(ctx, name)
+	if name == b.name && b.left > 0 {
+		b.left--
+		svc.State = host.ServiceStarting
+	}
+	return svc, err
+}
+
+func (b *busy) StopService(ctx context.Context, name string) error {
+	if name == b.name && b.left > 0 {
+		return errors.New("Invalid service control.")
+	}
+	return b.Host.StopService(ctx, name)
+}
+
+// TestDependentThatStarts: a service is stopped for a change while one that depends on it still starts.
+func TestDependentThatStarts(t *testing.T) {
+	b := &busy{Host: stepstest.OpenHost(t, "windows"), name: "b"}
+	stepstest.Put(t, b, `C:\k\x.exe`, "x")
+	list := func(args ...string) []steps.Spec {
+		after := stepstest.Service("b", `C:\k\x.exe`)
+		after.DependsOn = []string{"a"}
+		return []steps.Spec{stepstest.Spec("service", "a", stepstest.Service("a", `C:\k\x.exe`, args...)),
+			stepstest.Spec("service", "b", after)}
+	}
+	stepstest.Applied(t, b, stepstest.Memory{}, list())
+	b.left = 4
+	stepstest.Applied(t, b, stepstest.Memory{}, list("-v"))
+	stepstest.Settled(t, b, stepstest.Memory{}, list("-v"))
 }

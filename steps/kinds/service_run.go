@@ -26,9 +26,8 @@ func stopService(ctx context.Context, h host.Host, e *steps.Env, name string) er
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil && svc.State == host.ServiceStarting && !svc.Restarting {
-		// A service manager takes no stop while a service starts.
-		svc, err = awaitState(ctx, h, name, host.ServiceRunning, host.ServiceStopped)
+	if err == nil {
+		svc, err = started(ctx, h, svc)
 	}
 	if err != nil || svc.State == host.ServiceStopped {
 		return err
@@ -51,11 +50,32 @@ func stopService(ctx context.Context, h host.Host, e *steps.Env, name string) er
 		}
 	}
 	for _, d := range dependents {
-		if err := h.StopService(ctx, d); err != nil {
+		if err := stopDependent(ctx, h, d); err != nil {
 			return fmt.Errorf("%s depends on %s: %w", d, name, err)
 		}
 	}
 	return h.StopService(ctx, name)
+}
+
+// stopDependent stops a service that depends on the one that is to stop. It may be starting, as an earlier step of
+// the run has stopped and started it with its own service.
+func stopDependent(ctx context.Context, h host.Host, name string) error {
+	svc, err := h.Service(ctx, name)
+	if err == nil {
+		_, err = started(ctx, h, svc)
+	}
+	if err != nil {
+		return err
+	}
+	return h.StopService(ctx, name)
+}
+
+// started waits until a service no longer starts: a service manager takes no stop until then.
+func started(ctx context.Context, r host.ServicesReader, svc host.Service) (host.Service, error) {
+	if svc.State != host.ServiceStarting || svc.Restarting {
+		return svc, nil
+	}
+	return awaitState(ctx, r, svc.Name, host.ServiceRunning, host.ServiceStopped)
 }
 
 // startAgain starts what stopService stopped besides the service itself, in the
