@@ -264,13 +264,14 @@ func (b *linuxBed) wantLinuxNode(ctx context.Context, driver string) {
 }
 
 // TestLinuxNodeUnits: one apply makes a machine with systemd and nothing else a Ready
-// node whose services are units; a pod runs on it; after a leave it is as it was.
+// node whose services are units; a pod runs on it; what the next plan does not have goes; after a leave the machine is
+// as it was.
 func TestLinuxNodeUnits(t *testing.T) {
 	ctx, cancel := bounded(t, 9*time.Minute)
 	defer cancel()
 	b := newLinuxBed(ctx, t, true)
 	before := b.snapshot()
-	args := writePlan(t, b.head(), b.linuxHost())
+	args := writePlan(t, b.head(), b.linuxHost(), linuxExtras)
 	first := mustApply(ctx, t, args)
 	t.Logf("joined after %.1fs with %d mutating calls", first.took.Seconds(), first.mutations())
 	b.wantLinuxNode(ctx, "systemd")
@@ -286,6 +287,7 @@ func TestLinuxNodeUnits(t *testing.T) {
 	wantNothing(ctx, t, args)
 	b.wantRestarted(ctx, "kubelet")
 	wantNothing(ctx, t, args)
+	t.Run("less", func(t *testing.T) { args = b.wantLessLinux(ctx, t) })
 	b.wantLeft(ctx, args, before)
 }
 
