@@ -100,7 +100,8 @@ func WriteProblem(w io.Writer, p Problem, files map[string]*hcl.File, color bool
 	if p.Host != "" {
 		where = "host " + p.Host
 		if strings.Contains(p.Host, ", ") {
-			where = "hosts " + p.Host
+			const most = 12
+			where = "hosts " + FewNames(strings.Split(p.Host, ", "), most)
 		}
 		if p.Step != "" {
 			where += ", step " + p.Step

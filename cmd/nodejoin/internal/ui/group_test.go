@@ -177,3 +177,18 @@ func TestStatus(t *testing.T) {
 		t.Errorf("no node:\n%s", strings.Join(lines, "\n"))
 	}
 }
+
+// A problem of many hosts names them in a line or two.
+func TestProblemOfManyHosts(t *testing.T) {
+	var ps []Problem
+	for i := range 50 {
+		ps = append(ps, Problem{Level: "error", Summary: "interrupted", Host: fmt.Sprintf("win-%d", i+1)})
+	}
+	var b bytes.Buffer
+	for _, p := range Fold(ps) {
+		WriteProblem(&b, p, nil, false, 80)
+	}
+	if want := "| Error: interrupted\n|   hosts win-1 to win-50\n\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+}
