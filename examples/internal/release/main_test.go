@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestReproducible: the same source in two folders gives the same agent and the same archive, and its SBOM names
+// every module that is in it.
+func TestReproducible(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the agent twice")
+	}
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "another", "place")
+	for _, dir := range []string{"cmd", "steps"} {
+		if err := os.CopyFS(filepath.Join(other, dir), os.DirFS(filepath.Join(root, dir))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		b, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(other, name), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := time.Unix(1_700_000_000, 0).UTC()
+	var programs, archives [][]byte
+	for _, dir := range []string{root, other} {
+		out := filepath.Join(t.TempDir(), "agent")
+		cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out,
+			"./cmd/nodejoin-agent")
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		program, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs = append(programs, program)
+		for _, pack := range []func([]file, time.Time) ([]byte, error){tarred, zipped} {
+			b, err := pack([]file{{"nodejoin", 0o755, program}}, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			archives = append(archives, b)
+		}
+	}
+	if !bytes.Equal(programs[0], programs[1]) {
+		t.Error("the agents of two folders differ")
+	}
+	if !bytes.Equal(archives[0], archives[2]) || !bytes.Equal(archives[1], archives[3]) {
+		t.Error("the archives of two folders differ")
+	}
+	if bytes.Contains(programs[0], []byte(root)) {
+		t.Errorf("the agent holds the folder %s", root)
+	}
+	info, err := buildinfo.Read(bytes.NewReader(programs[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bill, err := spdx(info, "nodejoin_1.0.0_linux_amd64", "v1.0.0", digest(programs[0]), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d document
+	if err := json.Unmarshal(bill, &d); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range info.Deps {
+		if !strings.Contains(string(bill), "pkg:golang/"+m.Path+"@"+m.Version) {
+			t.Errorf("the SBOM does not name %s", m.Path)
+		}
+	}
+	if len(d.Packages) != len(info.Deps)+2 || len(d.Relationships) != len(d.Packages) {
+		t.Errorf("%d packages and %d relationships for %d modules", len(d.Packages), len(d.Relationships), len(info.Deps))
+	}
+}
