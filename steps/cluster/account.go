@@ -226,7 +226,7 @@ func (k *client) ServiceAccountToken(ctx context.Context, namespace, name string
 	time.Time, error) {
 	what := "requesting a token of the ServiceAccount " + namespace + "/" + name
 	seconds := int64(ttl / time.Second)
-	r, err := k.core.ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{
+	r, err := k.core.CreateToken(ctx, namespace, name, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{FieldManager: k.manager})
 	if err != nil {
 		return "", time.Time{}, k.fail(ctx, what, err)

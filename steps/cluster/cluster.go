@@ -9,11 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/client-go/kubernetes/scheme"
-	certificatesv1 "k8s.io/client-go/kubernetes/typed/certificates/v1"
-	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	rbacv1 "k8s.io/client-go/kubernetes/typed/rbac/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -38,10 +37,10 @@ type client struct {
 	ca      authority
 	manager string
 
-	core  corev1.CoreV1Interface
-	rbac  rbacv1.RbacV1Interface
-	certs certificatesv1.CertificatesV1Interface
-	coord coordinationv1.CoordinationV1Interface
+	core  coreClient
+	rbac  rbacClient
+	certs certsClient
+	coord leasesClient
 	any   rest.Interface // objects of any kind, by path
 	kinds served
 }
@@ -97,20 +96,24 @@ func open(cfg *rest.Config, c Config) (*client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s: %w", c.Kubeconfig, err)
 	}
-	if k.core, err = corev1.NewForConfigAndClient(cfg, h); err != nil {
+	known, err := newCodecs()
+	if err != nil {
+		return nil, err
+	}
+	if k.core.group, err = known.group(cfg, h, corev1.SchemeGroupVersion); err != nil {
 		return nil, fmt.Errorf("kubeconfig %s: %w", c.Kubeconfig, err)
 	}
-	if k.rbac, err = rbacv1.NewForConfigAndClient(cfg, h); err != nil {
+	if k.rbac.group, err = known.group(cfg, h, rbacv1.SchemeGroupVersion); err != nil {
 		return nil, err
 	}
-	if k.certs, err = certificatesv1.NewForConfigAndClient(cfg, h); err != nil {
+	if k.certs.group, err = known.group(cfg, h, certificatesv1.SchemeGroupVersion); err != nil {
 		return nil, err
 	}
-	if k.coord, err = coordinationv1.NewForConfigAndClient(cfg, h); err != nil {
+	if k.coord.group, err = known.group(cfg, h, coordinationv1.SchemeGroupVersion); err != nil {
 		return nil, err
 	}
 	raw := rest.CopyConfig(cfg)
-	raw.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	raw.NegotiatedSerializer = known.WithoutConversion()
 	if k.any, err = rest.UnversionedRESTClientForConfigAndClient(raw, h); err != nil {
 		return nil, err
 	}

@@ -97,7 +97,7 @@ func waitingOf(p *corev1.Pod) string {
 // unless the API server is busy.
 func (k *client) Evict(ctx context.Context, p kube.Pod) error {
 	uid := types.UID(p.UID)
-	err := k.core.Pods(p.Namespace).EvictV1(ctx,
+	err := k.core.Evict(ctx,
 		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
 			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}})
 	what := "evicting the pod " + p.String()

@@ -27,7 +27,7 @@ import (
 // Info requests the version; the rest comes from the kubeconfig.
 func (k *client) Info(ctx context.Context) (kube.Info, error) {
 	const what = "requesting the version of the cluster"
-	b, err := answer(k.core.RESTClient().Get().AbsPath("/version").Do(ctx))
+	b, err := answer(k.core.rest.Get().AbsPath("/version").Do(ctx))
 	if err != nil {
 		return kube.Info{}, k.fail(ctx, what, err)
 	}
@@ -177,7 +177,7 @@ type patchOp struct {
 // rawTaints reads the taints unparsed, so that fields unknown to this version are kept; nil if the Node has
 // none.
 func (k *client) rawTaints(ctx context.Context, node string) ([]json.RawMessage, error) {
-	b, err := answer(k.core.RESTClient().Get().Resource("nodes").Name(node).Do(ctx))
+	b, err := answer(k.core.rest.Get().Resource("nodes").Name(node).Do(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -72,6 +72,6 @@ func (k *client) ApproveRequest(ctx context.Context, name string) error {
 	q.Status.Conditions = append(q.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "NodejoinApproved",
 		Message: "It requests the names and addresses of the node that nodejoin joined."})
-	_, err = requests.UpdateApproval(ctx, name, q, metav1.UpdateOptions{FieldManager: k.manager})
+	_, err = k.certs.UpdateApproval(ctx, q, metav1.UpdateOptions{FieldManager: k.manager})
 	return k.fail(ctx, what, err)
 }

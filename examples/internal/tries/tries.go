@@ -38,9 +38,10 @@ var Classes = []Class{
 		{"steps/transport", "^(TestHostileHosts|TestHostileMemory|TestLiesAreMany|TestPanicOverOneHost|TestSilentMachine|" +
 			"TestBrokenAgentIsReplaced|TestAgentThatDoesNotStart|TestCrashOfTheAgent|TestServingCertificateByConnection|" +
 			"TestGreeting|TestSecretsWaitForTheAgent|TestPackedAgent)$"},
-		{"steps/transport/wire", "^(TestEveryTextIsCleaned|TestEveryCallIsBounded|TestAdmitBounds|TestChannelLines|Fuzz.*)$"},
+		{"steps/transport/wire", "^(TestEveryTextIsCleaned|TestEveryCallIsBounded|TestAdmitBounds|TestChannelLines)$"},
 		{"cmd/nodejoin/internal/bundle", "^TestBundle"}, {"steps/collect", "^TestGatherIsBounded$"},
 	}},
+	{"inputs kept from 30 minutes of fuzzing the wire", []Tests{{"steps/transport/wire", "^Fuzz"}}},
 	{"connections cut, runs killed, machines rebooted", []Tests{
 		{"steps/transport", "^(TestPushInterrupted|TestDropIn.*|TestCancelIn.*|TestLeaveOverSSHCut)$"},
 		{"steps/engine", "^(TestKilled.*|TestUpgradeKilledAgainAndAgain|TestPruneKilled|TestRolledBackAfterAKill)$"},
@@ -66,7 +67,7 @@ var Classes = []Class{
 	}},
 	{"saved plans that were changed", []Tests{{"plan/saved", "^(TestDecodeRefuses|TestChanges|FuzzDecode)$"}}},
 	{"outputs, signals and full disks", []Tests{
-		{"cmd/nodejoin", "^TestScript$/^(lost_output|streams|interrupt|fail_disk|lock)$"},
+		{"cmd/nodejoin", "^TestScript$/^(lost_output|streams|interrupt|fail_.*|lock|damaged_sandbox)$"},
 		{"cmd/nodejoin", "^(TestPanicReport|TestInterruptedQuestion|TestKilledProcessIsGone|TestChangedByAKilledRun)$"},
 	}},
 	{"where the agent comes from", []Tests{{"steps/agentbin", "^(TestFindSource|TestSourceOfTheWorkingFolder|TestBuildAndCache)$"}}},
