@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	gssh "github.com/gliderlabs/ssh"
 
@@ -44,7 +45,7 @@ func packedAgent(t *testing.T) AgentSource {
 func TestPackedAgent(t *testing.T) {
 	agents := packedAgent(t)
 	for name, tar := range map[string]string{"tar": "", "no tar": "exit 127", "a tar that does nothing": "exit 0",
-		"a tar of another file": "echo short > ${4%/}/agent"} {
+		"a tar of another file": "echo short > ${4}/agent"} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
 			var unpacked atomic.Int32
@@ -72,7 +73,10 @@ func TestPackedAgent(t *testing.T) {
 			}
 			list, err := os.ReadDir(filepath.Join(m.home, ".nodejoin", "agent"))
 			if err != nil || len(list) != 1 || strings.HasSuffix(list[0].Name(), leftover) {
-				t.Errorf("%v, %v: want the agent alone", list, err)
+				t.Fatalf("%v, %v: want the agent alone", list, err)
+			}
+			if fi, err := list[0].Info(); err != nil || time.Since(fi.ModTime()) > leftoverAge {
+				t.Errorf("%v, %v: another push would take it for a leftover", fi.ModTime(), err)
 			}
 		})
 	}

@@ -44,10 +44,10 @@ func (s *sshConn) pushPacked(ctx context.Context, c *sftp.Client, temp string, s
 		return false, fmt.Errorf("send the agent to %s: %w", packed, err)
 	}
 	// Slashes and names without blanks: cmd.exe, PowerShell and the shells of POSIX take the same line. -o: the file is
-	// the user's, not of whom the archive names.
+	// the user's, not of whom the archive names; -m: it is of now, so that nobody takes it for a leftover.
 	how := ""
 	if err := s.bounded(ctx, "unpack the agent", func() error {
-		p, err := start(s.way.last(), "tar -xozf "+packed+" -C "+dir)
+		p, err := start(s.way.last(), "tar -xozmf "+packed+" -C "+dir)
 		if err != nil {
 			return err
 		}

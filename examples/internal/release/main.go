@@ -30,7 +30,8 @@ func main() {
 	r := release{}
 	flag.StringVar(&r.version, "version", "dev", "version that the program says")
 	flag.StringVar(&r.out, "o", "dist", "folder of the release; it must not exist")
-	flag.IntVar(&r.limit, "limit", 68_000_000, "bytes that a program may have")
+	flag.IntVar(&r.limit, "limit", 60_000_000, "bytes that a program may have")
+	flag.IntVar(&r.memory, "memory", 40_000_000, "bytes of memory that a plan of the quickstart may take")
 	platforms := flag.String("platforms", strings.Join(agentbin.Targets, " "), "os/arch of each program")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -45,6 +46,7 @@ func main() {
 type release struct {
 	version, out string
 	limit        int
+	memory       int
 	time         time.Time // of the commit; what the archives say
 }
 
@@ -64,6 +66,9 @@ func (r *release) run(ctx context.Context, platforms []string) error {
 		}
 		if len(program) > r.limit {
 			return fmt.Errorf("%s: the program has %d bytes, the limit is %d", p, len(program), r.limit)
+		}
+		if err := r.frugal(ctx, goos, arch, program); err != nil {
+			return err
 		}
 		name := "nodejoin_" + strings.TrimPrefix(r.version, "v") + "_" + goos + "_" + arch
 		archive, err := r.archive(goos, program)
