@@ -67,9 +67,6 @@ func (r *release) run(ctx context.Context, platforms []string) error {
 		if len(program) > r.limit {
 			return fmt.Errorf("%s: the program has %d bytes, the limit is %d", p, len(program), r.limit)
 		}
-		if err := r.frugal(ctx, goos, arch, program); err != nil {
-			return err
-		}
 		name := "nodejoin_" + strings.TrimPrefix(r.version, "v") + "_" + goos + "_" + arch
 		archive, err := r.archive(goos, program)
 		if err != nil {
@@ -125,6 +122,9 @@ func (r *release) build(ctx context.Context, goos, arch string) ([]byte, error) 
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS="+goos, "GOARCH="+arch)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, text)
+	}
+	if err := r.frugal(ctx, goos, arch, out); err != nil {
+		return nil, err
 	}
 	return os.ReadFile(out)
 }
