@@ -26,7 +26,7 @@ func (t *test) isThisMachine(ctx context.Context) (bool, error) {
 	if have, err := os.ReadFile(path); err != nil || string(have) != text {
 		return false, fmt.Errorf("%w: the machine is simulated", errNotAsked)
 	}
-	return true, t.host.Remove(ctx, path)
+	return true, errors.Join(t.host.Remove(ctx, path), t.host.Remove(ctx, t.dir))
 }
 
 // describe adds revision and language to the report.

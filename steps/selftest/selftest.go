@@ -144,6 +144,10 @@ func Run(ctx context.Context, h host.Host, req Request) (Report, error) {
 		t.native, t.nativeWhy = t.isThisMachine(ctx)
 		t.describe(ctx)
 	}
+	// The first look at the store of authorities can fill it.
+	if ca, err := authority(); err == nil {
+		_, _ = t.host.TrustedCA(ctx, ca) // the area authorities reports an error
+	}
 	before := t.snapshot(ctx)
 	for _, a := range areas {
 		if (a.os == "" || a.os == facts.OS) && (len(req.Areas) == 0 || slices.Contains(req.Areas, a.name)) {
