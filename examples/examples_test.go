@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"nodejoin/examples/internal/trial"
+	"nodejoin/examples/internal/exampletest"
 	"nodejoin/plan"
 	"nodejoin/plan/render"
 	"nodejoin/steps/host"
@@ -139,7 +139,7 @@ func life(t *testing.T, name, dir string) {
 			t.Fatal(err)
 		}
 	}
-	c := trial.Compile(t, dir, nil, special[name].warnings...)
+	c := exampletest.Compile(t, dir, nil, special[name].warnings...)
 	if len(c.Nodes) == 0 {
 		t.Fatal("it has no nodes")
 	}
@@ -152,7 +152,7 @@ func life(t *testing.T, name, dir string) {
 
 	before := map[string]map[string]string{}
 	for _, n := range c.Nodes {
-		h, err := trial.Host(n)
+		h, err := exampletest.Host(n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,28 +161,28 @@ func life(t *testing.T, name, dir string) {
 				t.Fatal(err)
 			}
 		}
-		before[n.Name] = trial.Snapshot(t, n.Connection.Sandbox.Path)
+		before[n.Name] = exampletest.Snapshot(t, n.Connection.Sandbox.Path)
 	}
-	if changed, _ := trial.Join(t, ctx, c); len(changed) == 0 {
+	if changed, _ := exampletest.Join(t, ctx, c); len(changed) == 0 {
 		t.Fatal("the first apply changed nothing")
 	}
-	cluster := trial.Cluster(t, c)
+	cluster := exampletest.Cluster(t, c)
 	for _, n := range c.Nodes {
 		if k, err := cluster.Node(ctx, n.Name); err != nil || !k.Ready && name != "network-none" {
 			t.Errorf("the Node %s after the join: %+v, %v", n.Name, k, err)
 		}
 	}
-	again := trial.Session(t, c)
-	if pending := trial.Check(t, ctx, again); len(pending) > 0 {
+	again := exampletest.Session(t, c)
+	if pending := exampletest.Check(t, ctx, again); len(pending) > 0 {
 		t.Errorf("the second plan shows %v", pending)
 	}
-	if changed, mutations := trial.Apply(t, ctx, again); len(changed) > 0 || mutations > 0 {
+	if changed, mutations := exampletest.Apply(t, ctx, again); len(changed) > 0 || mutations > 0 {
 		t.Errorf("the second apply changed %v with %d mutating calls", changed, mutations)
 	}
-	trial.Leave(t, ctx, c)
+	exampletest.Leave(t, ctx, c)
 	for _, n := range c.Nodes {
 		if special[name].reboots {
-			h, err := trial.Host(n)
+			h, err := exampletest.Host(n)
 			if err == nil {
 				err = h.Reboot(ctx)
 			}
@@ -190,7 +190,7 @@ func life(t *testing.T, name, dir string) {
 				t.Fatal(err)
 			}
 		}
-		after := trial.Snapshot(t, n.Connection.Sandbox.Path)
+		after := exampletest.Snapshot(t, n.Connection.Sandbox.Path)
 		delete(after, "state: modules") // of the kernel: others may use them by now, and the next boot ends it
 		if d := cmp.Diff(before[n.Name], after); d != "" {
 			t.Errorf("%s before the join (-) and after the leave (+):\n%s", n.Name, d)

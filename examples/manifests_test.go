@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"nodejoin/examples/internal/trial"
+	"nodejoin/examples/internal/exampletest"
 	"nodejoin/plan/check"
 )
 
@@ -18,7 +18,7 @@ func TestManifestsPods(t *testing.T) {
 	}
 	dir := filepath.Join(root, "manifests")
 	copyPlan(t, "manifests", dir)
-	cluster := check.Of(trial.Compile(t, dir, nil))
+	cluster := check.Of(exampletest.Compile(t, dir, nil))
 	if len(cluster.Nodes) != 2 || len(cluster.Classes) != 2 {
 		t.Fatalf("%+v", cluster)
 	}

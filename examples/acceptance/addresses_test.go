@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// wantNeverGivenOut asks the real host-local, as a pod's CNI call does, for an
-// address out of a range that holds only the source VIP, and wants a refusal; out of
-// one that holds its neighbour too, and wants that; and as many pods do, for some.
+// wantNeverGivenOut asks the real host-local for addresses, as a pod's CNI call does: from a range with only
+// the source VIP, which must be refused; from one that has its neighbour too, which must be returned; and for
+// several, as many pods do.
 func (b *bed) wantNeverGivenOut(ctx context.Context, t *testing.T, vip net.IP) {
 	taken, err := netip.ParseAddr(vip.String())
 	if err != nil {
@@ -26,7 +26,7 @@ func (b *bed) wantNeverGivenOut(ctx context.Context, t *testing.T, vip net.IP) {
 		t.Fatal(err)
 	}
 	call := func(command, container string, from, to netip.Addr) (string, error) {
-		// The store is host-local's default, which flannel leaves as it is.
+		// The store is host-local's default, which flannel does not change.
 		conf, err := json.Marshal(map[string]any{"cniVersion": conflist.CNIVersion, "name": conflist.Name,
 			"type": "win-overlay",
 			"ipam": map[string]any{"type": "host-local",

@@ -43,7 +43,7 @@ func startCluster(ctx context.Context, t *testing.T) *controlplane.Cluster {
 	return startClusterWith(ctx, t, controlplane.Options{})
 }
 
-// startClusterWith is startCluster for one that is not like all others.
+// startClusterWith is startCluster with other options than the default.
 func startClusterWith(ctx context.Context, t *testing.T, o controlplane.Options) *controlplane.Cluster {
 	t.Helper()
 	o.Components, o.Dir = componentSet(t), t.TempDir()
@@ -94,7 +94,7 @@ func newBed(ctx context.Context, t *testing.T, cluster *controlplane.Cluster) *b
 	return b
 }
 
-// report logs what a person wants to see of a failed test.
+// report logs what helps to understand a failed test.
 func (b *bed) report() {
 	logs, _ := filepath.Glob(b.host.Path(`C:\var\log`) + "/*/*.log") // the pattern is well-formed
 	for _, name := range append(logs, filepath.Join(b.dir, "winsshd.log"), filepath.Join(b.dir, "hns.log")) {
@@ -106,7 +106,7 @@ func (b *bed) report() {
 	}
 }
 
-// result is what a run of nodejoin came to.
+// result is the result of a run of nodejoin.
 type result struct {
 	code    int // exit code, -1 when killed
 	events  []streamEvent
@@ -115,7 +115,7 @@ type result struct {
 	took    time.Duration
 }
 
-// streamEvent is the part of a line of --json that the tests look at.
+// streamEvent is the part of a line of --json that the tests use.
 type streamEvent struct {
 	Type    string `json:"type"`
 	Host    string `json:"host"`
@@ -147,7 +147,7 @@ type summary struct {
 	} `json:"hosts"`
 }
 
-// problem is what a run says of a failure.
+// problem is what a run reports about a failure.
 type problem struct {
 	Step    string `json:"step"`
 	Summary string `json:"summary"`
@@ -170,7 +170,7 @@ func (r *result) changed() []string {
 	return all
 }
 
-// String is what a person wants to see of a run that went wrong.
+// String returns what helps to understand a run that failed.
 func (r *result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "exit code %d after %.1fs\n", r.code, r.took.Seconds())
@@ -193,7 +193,7 @@ func (r *result) String() string {
 	return b.String()
 }
 
-// tail is the end of a log, short enough for the report of a test.
+// tail returns the end of a log, short enough for a test report.
 func tail(text string) string {
 	const limit = 3000
 	return text[max(0, len(text)-limit):]
@@ -202,7 +202,7 @@ func tail(text string) string {
 // program is the path of a build of nodejoin.
 type program string
 
-// released is nodejoin as it is released.
+// released returns nodejoin as it is released.
 func released(t *testing.T) program {
 	t.Helper()
 	return program(nodejoin(t, "linux"))
@@ -223,14 +223,14 @@ func wantNothing(ctx context.Context, t *testing.T, args []string) {
 	released(t).wantNothing(ctx, t, args)
 }
 
-// apply runs `nodejoin apply` with args to its end, from the root of the repository.
-// on is called with each event as it comes, with the process; nil for none.
+// apply runs `nodejoin apply` with args from the root of the repository and waits for it to exit. on, if not
+// nil, is called with each event as it arrives, and with the process.
 func (p program) apply(ctx context.Context, t *testing.T, args []string, on func(streamEvent, *os.Process)) *result {
 	t.Helper()
 	return p.run(ctx, t, "apply", args, on)
 }
 
-// run is apply for any command that changes nodes.
+// run is like apply for any command that changes nodes.
 func (p program) run(ctx context.Context, t *testing.T, command string, args []string,
 	on func(streamEvent, *os.Process)) *result {
 	t.Helper()
@@ -269,14 +269,14 @@ func (p program) run(ctx context.Context, t *testing.T, command string, args []s
 	return r
 }
 
-// environment is that of a run of nodejoin: it must not read this user's ~/.ssh, and keeps
-// its history below home.
+// environment returns the environment for a run of nodejoin, which must not read this user's ~/.ssh and which
+// keeps its history below home.
 func environment(t *testing.T) []string {
 	t.Helper()
 	return append(os.Environ(), "SSH_AUTH_SOCK=", "HOME="+home(t), "XDG_CACHE_HOME=", "XDG_STATE_HOME=")
 }
 
-// home is an empty home folder.
+// home returns an empty home folder.
 func home(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(scratch, "home")
@@ -313,7 +313,7 @@ func readStream(t *testing.T, from io.Reader, on func(streamEvent)) *result {
 	return r
 }
 
-// mustApply applies and wants exit code 0.
+// mustApply applies and checks that the exit code is 0.
 func (p program) mustApply(ctx context.Context, t *testing.T, args []string) *result {
 	t.Helper()
 	r := p.apply(ctx, t, args, nil)
@@ -323,7 +323,7 @@ func (p program) mustApply(ctx context.Context, t *testing.T, args []string) *re
 	return r
 }
 
-// wantNothing applies and wants that nothing was to change, and nothing was touched.
+// wantNothing applies and checks that there was nothing to change and nothing was touched.
 func (p program) wantNothing(ctx context.Context, t *testing.T, args []string) {
 	t.Helper()
 	r := p.mustApply(ctx, t, args)

@@ -13,8 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// TestCheck: what `nodejoin check` says of a pod with spec.os.name windows is what the
-// API server says: it refuses the same fields, and takes the others.
+// TestCheck: for a pod with spec.os.name windows, `nodejoin check` and the API server refuse the same fields
+// and accept the others.
 func TestCheck(t *testing.T) {
 	ctx, cancel := bounded(t, 3*time.Minute)
 	defer cancel()
@@ -30,7 +30,7 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	cluster := startCluster(ctx, t)
-	// The ids that check gives with why the API server refuses.
+	// The ids of the findings that correspond to the refusals of the API server.
 	check := func(template string) (refused []string) {
 		t.Helper()
 		if err := os.WriteFile(pod, []byte(template), 0o600); err != nil {

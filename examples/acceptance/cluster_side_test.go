@@ -26,9 +26,9 @@ import (
 	"nodejoin/examples/acceptance/internal/hns"
 )
 
-// manifestsPlan are the parts of the example plan that ask for what the cluster is to have, and for a serving
-// certificate: pairs for planWith. The plan gives the node's address, because the controller reaches the machine on
-// loopback, and it approves no certificate for an address that only the machine says.
+// manifestsPlan returns pairs for planWith: the parts of the example plan that ask for manifests and for a
+// serving certificate. The plan gives the node's address: the controller reaches the machine on loopback, and
+// nodejoin approves no certificate for an address that only the machine itself reports.
 func manifestsPlan(t *testing.T) []string {
 	t.Helper()
 	return []string{
@@ -39,7 +39,7 @@ func manifestsPlan(t *testing.T) []string {
 		`profile  = profile.windows`, fmt.Sprintf("profile  = profile.windows\n  management_ip = %q", nodeIP(t))}
 }
 
-// nodeIP is the address of nodes on this machine.
+// nodeIP returns the address of nodes on this machine.
 func nodeIP(t *testing.T) string {
 	t.Helper()
 	ip, err := hns.NodeIP()
@@ -49,8 +49,8 @@ func nodeIP(t *testing.T) string {
 	return ip
 }
 
-// bareCluster takes what kubeadm has made for joining nodes, and gives a DaemonSet
-// kube-proxy that goes to every node: what manifests are for.
+// bareCluster removes what kubeadm made for joining nodes and creates a DaemonSet kube-proxy that runs on every
+// node, so that the plan's manifests are needed.
 func (b *bed) bareCluster(ctx context.Context) {
 	b.t.Helper()
 	for _, name := range []string{"kubeadm:kubelet-bootstrap", "kubeadm:node-autoapprove-bootstrap",
@@ -62,7 +62,7 @@ func (b *bed) bareCluster(ctx context.Context) {
 	b.createKubeProxy(ctx)
 }
 
-// createKubeProxy makes the DaemonSet of which a manifest sets one field.
+// createKubeProxy creates the DaemonSet of which a manifest sets one field.
 func (b *bed) createKubeProxy(ctx context.Context) {
 	b.t.Helper()
 	labels := map[string]string{"k8s-app": "kube-proxy"}
@@ -76,9 +76,9 @@ func (b *bed) createKubeProxy(ctx context.Context) {
 	}
 }
 
-// wantRefused: a join that cannot work is refused before the machine or the cluster is
-// changed. A Linux node announces another flannel than the plan's, its ConfigMap has
-// another network; then another machine is the Ready Node of the name.
+// wantRefused: a join that cannot work is refused before the machine or the cluster is changed: when a Linux
+// node announces another flannel than the plan's, when its ConfigMap has another network, and when another
+// machine is the Ready Node of that name.
 func (b *bed) wantRefused(ctx context.Context, args []string) {
 	b.t.Helper()
 	nodes, configs := b.cluster.Client.CoreV1().Nodes(), b.cluster.Client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
@@ -110,14 +110,14 @@ func (b *bed) wantRefused(ctx context.Context, args []string) {
 			LastTransitionTime: now, Reason: "KubeletReady"}},
 		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "203.0.113.9"}}}})
 	must(err)
-	_, err = nodes.PatchStatus(ctx, nodeName, status) // the controllers write the Node as well
+	_, err = nodes.PatchStatus(ctx, nodeName, status) // the controllers write the Node too
 	must(err)
 	b.wantUntouched(ctx, args, "another machine has the node's name", "is Ready at 203.0.113.9",
 		"kubectl delete node "+nodeName)
 	must(nodes.Delete(ctx, nodeName, metav1.DeleteOptions{}))
 }
 
-// wantUntouched: apply fails and says why, and has changed nothing.
+// wantUntouched: apply fails, says why and changes nothing.
 func (b *bed) wantUntouched(ctx context.Context, args []string, says ...string) {
 	b.t.Helper()
 	r := apply(ctx, b.t, args, nil)
@@ -136,7 +136,7 @@ func (b *bed) wantUntouched(ctx context.Context, args []string, says ...string) 
 	}
 }
 
-// wantManifests: the cluster has what the plan's manifests say, as nodejoin's own.
+// wantManifests: the cluster has the objects of the plan's manifests, and nodejoin manages them.
 func (b *bed) wantManifests(ctx context.Context) {
 	b.t.Helper()
 	proxy, err := b.cluster.Client.AppsV1().DaemonSets("kube-system").Get(ctx, "kube-proxy", metav1.GetOptions{})
@@ -179,8 +179,8 @@ func managedBy(fields []metav1.ManagedFieldsEntry, manager string) bool {
 	return false
 }
 
-// wantServing: the kubelet's own request for a serving certificate was approved, and one
-// of the same user for another address is left alone: a run waits until it is gone.
+// wantServing: the kubelet's own request for a serving certificate was approved. A request of the same user for
+// another address is not, and a run waits until it is gone.
 func (b *bed) wantServing(ctx context.Context, args []string) {
 	b.t.Helper()
 	requests := b.cluster.Client.CertificatesV1().CertificateSigningRequests()
@@ -231,7 +231,7 @@ func approved(q *certificatesv1.CertificateSigningRequest) bool {
 	return false
 }
 
-// asNode is the cluster as the node's kubelet has it.
+// asNode returns a client with the credentials of the node's kubelet.
 func (b *bed) asNode() kubernetes.Interface {
 	b.t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", b.cluster.Kubeconfig)
@@ -246,8 +246,8 @@ func (b *bed) asNode() kubernetes.Interface {
 	return client
 }
 
-// foreignRequest asks for the node's name with another machine's address. It is the
-// newest one.
+// foreignRequest requests a certificate with the node's name and another machine's address. It is the newest
+// request.
 func (b *bed) foreignRequest() *certificatesv1.CertificateSigningRequest {
 	b.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

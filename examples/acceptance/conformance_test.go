@@ -11,8 +11,8 @@ import (
 	"nodejoin/examples/acceptance/internal/wine"
 )
 
-// TestHostConformanceUnderWine runs the tests of steps/host/windows, with the
-// conformance suite of all hosts, as a Windows program.
+// TestHostConformanceUnderWine runs the tests of steps/host/windows, including the suite that every host
+// passes, as a Windows program.
 func TestHostConformanceUnderWine(t *testing.T) {
 	testUnderWine(t, "host-windows", "./steps/host/windows")
 }
@@ -20,7 +20,7 @@ func TestHostConformanceUnderWine(t *testing.T) {
 // TestSupervisorUnderWine: the supervisor as a service of a service manager.
 func TestSupervisorUnderWine(t *testing.T) { testUnderWine(t, "supervise", "./steps/supervise") }
 
-// TestAgentCrashUnderWine: the agent's last words, where nobody reads its standard error.
+// TestAgentCrashUnderWine: what a crashing agent leaves, if nobody reads its standard error.
 func TestAgentCrashUnderWine(t *testing.T) {
 	testUnderWine(t, "agent", "./steps/transport/agent", "-test.run=^TestCrash")
 }
@@ -30,12 +30,12 @@ func TestHostLockUnderWine(t *testing.T) {
 	testUnderWine(t, "hostlock", "./steps/hostlock", "-test.run=^TestHolder")
 }
 
-// TestLogsUnderWine: a log is cut that its program holds open.
+// TestLogsUnderWine: a log is truncated while its program has it open.
 func TestLogsUnderWine(t *testing.T) {
 	testUnderWine(t, "heal", "./steps/heal", "-test.run=^TestCutLog")
 }
 
-// TestControllerUnderWine: nodejoin on Windows takes keys from its ssh-agent.
+// TestControllerUnderWine: nodejoin on Windows uses keys of the ssh-agent.
 func TestControllerUnderWine(t *testing.T) {
 	testUnderWine(t, "transport", "./steps/transport", "-test.run=^TestWindowsAgent$")
 }

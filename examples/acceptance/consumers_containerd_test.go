@@ -12,16 +12,16 @@ import (
 )
 
 var (
-	// pauseImage is the value of containerd's file that only the file gives.
+	// pauseImage matches a value that containerd has only from its file.
 	pauseImage = regexp.MustCompile(`'([^']*pause[^']*)'`)
-	// unknownKey is what containerd logs of a key that a plugin does not have.
+	// unknownKey matches what containerd logs about a key that a plugin does not have.
 	unknownKey = regexp.MustCompile(`Ignoring unknown key in TOML for plugin.* key="([^"]*)"`)
-	// migrated is what it logs of a file of an older schema.
+	// migrated is what it logs about a file with an older schema.
 	migrated = "Configuration migrated from version"
 )
 
-// containerd reads its file, of its own schema or an older one, and shows what it
-// makes of it.
+// containerd checks that containerd reads its file, of its own schema or an older one, and shows the values of
+// it.
 func (c *consumers) containerd(ctx context.Context, a *artifact) {
 	run := func(content string) (out string, unknown []string) {
 		out, err := c.run(ctx, c.program("containerd.exe"), "--config", c.put(c.dir+`\config.toml`, content),
@@ -36,8 +36,8 @@ func (c *consumers) containerd(ctx context.Context, a *artifact) {
 	}
 	var want []string
 	if strings.Contains(a.of[0], "containerd 2.0.") {
-		// The key of that line alone; later ones have bin_dirs, also in schema 3
-		// (containerd docs/cri/config.md).
+		// Only this version has the key; later ones have bin_dirs, also in schema 3 (containerd
+		// docs/cri/config.md).
 		want = []string{"cni bin_dir"}
 	}
 	out, unknown := run(a.content)
@@ -46,7 +46,7 @@ func (c *consumers) containerd(ctx context.Context, a *artifact) {
 		c.t.Errorf("%s: containerd does not know the keys %q, want %q, or the pause image is not in what it makes of the "+
 			"file:\n%s\n%s", a, unknown, want, a.content, tail(out))
 	}
-	// What is built here is of the newest line, whose own schema needs no migration.
+	// The containerd that is built here is the newest, whose own schema needs no migration.
 	if own := strings.Contains(a.content, "version = 4"); strings.Contains(out, migrated) == own ||
 		!strings.Contains(out, `\\.\pipe\containerd-containerd.ttrpc`) {
 		c.t.Errorf("%s: containerd migrates its own schema, or no older one, or the pipe is not that of the file:\n%s\n%s",
@@ -63,11 +63,11 @@ func (c *consumers) containerd(ctx context.Context, a *artifact) {
 	}
 }
 
-// logLine is what containerd logs beside what it shows.
+// logLine matches a log line in the output of containerd.
 var logLine = regexp.MustCompile(`(?m)^time="[^\n]*\n`)
 
-// containerd17: the file of a plan with containerd 1.x is taken by one of that line, too,
-// which keeps each value of it, and refuses a schema that it does not know.
+// containerd17: containerd 1.7 accepts the file of a plan with containerd 1.x and keeps each of its values, and
+// it refuses a schema that it does not know.
 func (c *consumers) containerd17(ctx context.Context, a *artifact) {
 	dump := func(content string) (string, error) {
 		return c.run(ctx, c.program("containerd-1.7.exe"), "--config", c.put(c.dir+`\config.toml`, content),
@@ -85,7 +85,7 @@ func (c *consumers) containerd17(ctx context.Context, a *artifact) {
 	}
 }
 
-// wantKept17: each value of the file is in what containerd shows of its configuration.
+// wantKept17: containerd shows each value of the file in its configuration.
 func (c *consumers) wantKept17(a *artifact, out string) {
 	var have, want map[string]any
 	if err := toml.Unmarshal([]byte(a.content), &want); err != nil {

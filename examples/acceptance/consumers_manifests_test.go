@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// manifestsFolder is where render writes what the whole cluster is to have.
+// manifestsFolder is where render writes the objects for the whole cluster.
 const manifestsFolder = "_manifests/"
 
-// manifestPlaces are those of the kinds in manifests; %s is the namespace.
+// manifestPlaces are the API paths of the kinds in manifests; %s is the namespace.
 var manifestPlaces = map[string]string{
 	"v1 Namespace": "/api/v1/namespaces", "v1 ServiceAccount": "/api/v1/namespaces/%s/serviceaccounts",
 	"v1 ConfigMap":      "/api/v1/namespaces/%s/configmaps",
@@ -29,8 +29,8 @@ var manifestField = map[string]*regexp.Regexp{
 	"namespace": regexp.MustCompile(`(?m)^  namespace: (\S+)$`),
 }
 
-// prepareManifests makes what manifests need to be there: the namespace, which comes
-// with an earlier object of the same file, and the DaemonSet of which one sets a field.
+// prepareManifests creates what the manifests need: the namespace, which an earlier object of the same file
+// would create, and the DaemonSet of which one sets a field.
 func (c *consumers) prepareManifests(ctx context.Context) {
 	c.t.Helper()
 	k := c.bed.cluster.Client
@@ -41,7 +41,7 @@ func (c *consumers) prepareManifests(ctx context.Context) {
 	c.bed.createKubeProxy(ctx)
 }
 
-// manifest has the API server take the objects of a file by server-side apply, in a dry run.
+// manifest applies the objects of a file with server-side apply, in a dry run.
 func (c *consumers) manifest(ctx context.Context, a *artifact) {
 	for _, doc := range strings.Split(a.content, "\n---\n") {
 		field := map[string]string{}
@@ -54,7 +54,7 @@ func (c *consumers) manifest(ctx context.Context, a *artifact) {
 			if !strings.HasPrefix(a.of[0], "1.19.") {
 				c.t.Errorf("%s: an API that the servers of its version have no more", a)
 			}
-			continue // that of today does not serve it
+			continue // today's API server does not serve it
 		}
 		place := manifestPlaces[field["apiVersion"]+" "+field["kind"]]
 		if place == "" || field["name"] == "" || strings.Contains(place, "%s") && field["namespace"] == "" {

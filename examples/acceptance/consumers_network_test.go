@@ -14,8 +14,8 @@ import (
 	"nodejoin/examples/acceptance/internal/controlplane"
 )
 
-// flanneld reads net-conf.json and says which backend it asks for. It is ended then:
-// what it does next is for TestJoin.
+// flanneld reads net-conf.json and logs the backend that it uses. Then it is killed: TestJoin covers what it
+// does next.
 func (c *consumers) flanneld(ctx context.Context, a *artifact) {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute,
 		fmt.Errorf("flanneld did not read its file within a minute"))
@@ -61,7 +61,7 @@ func (c *consumers) flanneld(ctx context.Context, a *artifact) {
 		}
 		select {
 		case <-ended:
-			over = true // what it wrote last is still to be read
+			over = true // its last output must still be read
 		case <-ctx.Done():
 			c.t.Errorf("%s: %v:\n%s", a, context.Cause(ctx), tail(string(out)))
 			return
@@ -70,8 +70,8 @@ func (c *consumers) flanneld(ctx context.Context, a *artifact) {
 	}
 }
 
-// cni has the plugins add a container as a runtime does. Each reads its
-// configuration and hands it on; the last one ends as HNS has no such network.
+// cni has the plugins add a container, as a runtime does. Each reads its configuration and passes it on; the
+// last one fails because HNS has no such network.
 func (c *consumers) cni(ctx context.Context, a *artifact) {
 	var list struct {
 		Name    string
@@ -83,7 +83,7 @@ func (c *consumers) cni(ctx context.Context, a *artifact) {
 		return
 	}
 	conf := list.Plugins[0]
-	// The flannel plugin that is built here is older than version 1.0.0 of CNI.
+	// The flannel plugin that is built here predates version 1.0.0 of CNI.
 	conf["name"], conf["cniVersion"] = list.Name, "0.4.0"
 	conf["runtimeConfig"] = map[string]any{"dns": map[string]any{"servers": []string{controlplane.DNSIP}}}
 	c.put(`C:\run\flannel\subnet.env`,

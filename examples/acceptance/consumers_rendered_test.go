@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// matrix are the combinations of versions, networks and Windows releases that the
-// fast tests compile, with the plan of one: plan/render/testdata.
+// matrix returns the combinations of versions, networks and Windows releases that the fast tests compile, and
+// the plan for one of them (plan/render/testdata).
 func matrix(t *testing.T) (combinations []string, plan string) {
 	t.Helper()
 	dir := filepath.Join(repository(t), "plan", "render", "testdata")
@@ -37,8 +37,8 @@ func matrix(t *testing.T) (combinations []string, plan string) {
 	return combinations, string(text)
 }
 
-// rendered are the files that `nodejoin render` writes for a combination, by their
-// path below the node's folder; manifests of the cluster are below _manifests.
+// rendered returns the files that `nodejoin render` writes for a combination, by their path below the node's
+// folder. Manifests of the cluster are below _manifests.
 func rendered(ctx context.Context, t *testing.T, plan, combination string) map[string]string {
 	t.Helper()
 	f := strings.Split(combination, ", ")
@@ -74,7 +74,7 @@ func rendered(ctx context.Context, t *testing.T, plan, combination string) map[s
 	return files
 }
 
-// artifact is a rendered file with the combinations that have it as it is.
+// artifact is a rendered file with the combinations that have exactly this file.
 type artifact struct {
 	path, content string
 	of            []string
@@ -82,7 +82,7 @@ type artifact struct {
 
 func (a *artifact) String() string { return fmt.Sprintf("%s of %s", a.path, a.of[0]) }
 
-// distinct puts equal files of the combinations together, in the order of the matrix.
+// distinct merges equal files of the combinations, in the order of the matrix.
 func distinct(ctx context.Context, t *testing.T, want func(combination, path string) bool) []*artifact {
 	t.Helper()
 	combinations, plan := matrix(t)

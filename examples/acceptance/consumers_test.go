@@ -18,7 +18,7 @@ import (
 	"nodejoin/examples/acceptance/internal/components"
 )
 
-// laterValue is what stands for a value that is known only later.
+// laterValue matches the placeholder of a value that is known only later.
 var laterValue = regexp.MustCompile(`\(known after [^)]*\)|\(sensitive\)`)
 
 const (
@@ -29,14 +29,12 @@ const (
 	proxyFile      = "files/C/etc/kubernetes/kube-proxy.yaml"
 )
 
-// TestConsumers: what nodejoin renders for the combinations of the matrix is taken by
-// the programs that read it. Files of older versions of Kubernetes are checked against
-// the tables by the fast tests: their programs are not built here. The rest is that
-// of the versions that are; containerd reads the files of older lines by migration.
+// TestConsumers: the programs accept the files that nodejoin renders for the combinations of the matrix. The
+// programs of older versions of Kubernetes are not built here; the fast tests check their files against the
+// tables. containerd reads the files of older versions by migration.
 //
-// The programs are started without the flag --windows-service, which the service
-// manager has to be there for, and against a machine with nothing else on it: they
-// take their flags and file and end at the first thing that is missing.
+// The programs run without the flag --windows-service, which needs the service manager, and on a machine with
+// nothing else on it: they read their flags and file, and exit at the first thing that is missing.
 func TestConsumers(t *testing.T) {
 	ctx, cancel := bounded(t, 8*time.Minute)
 	defer cancel()
@@ -100,7 +98,7 @@ type consumers struct {
 	dir string // on the machine
 }
 
-// program copies a component to the machine and gives its path there.
+// program copies a component to the machine and returns its path there.
 func (c *consumers) program(name string) string {
 	c.t.Helper()
 	path := c.dir + `\` + name
@@ -120,7 +118,7 @@ func (c *consumers) program(name string) string {
 	return path
 }
 
-// put writes a file of the machine and gives its path there.
+// put writes a file on the machine and returns its path there.
 func (c *consumers) put(path, content string) string {
 	c.t.Helper()
 	to := c.bed.host.Path(path)
@@ -133,18 +131,18 @@ func (c *consumers) put(path, content string) string {
 	return path
 }
 
-// run runs a program that ends by itself and gives what it says.
+// run runs a program until it exits and returns its output.
 func (c *consumers) run(ctx context.Context, argv ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, fmt.Errorf("%s did not end within a minute", argv[0]))
 	defer cancel()
 	return c.bed.host.Run(ctx, argv...)
 }
 
-// lenient is what kubelet and kube-proxy log of a file with fields that they do not
-// have (component-base, configfiles and cmd/kube-proxy/app/options.go).
+// lenient is what kubelet and kube-proxy log about a file with fields that they do not have (component-base,
+// configfiles and cmd/kube-proxy/app/options.go).
 const lenient = "lenient decoding"
 
-// flags of a program in a rendered service, without --windows-service.
+// flags returns the flags of a program in a rendered service, without --windows-service.
 func flags(t *testing.T, program, service string) []string {
 	t.Helper()
 	var s struct {
@@ -157,7 +155,7 @@ func flags(t *testing.T, program, service string) []string {
 	return slices.DeleteFunc(slices.Clone(s.Command[at+1:]), func(a string) bool { return a == "--windows-service" })
 }
 
-// kubelet takes its flags and its file, and ends as there are no credentials.
+// kubelet checks that the kubelet accepts its flags and its file. It exits because there are no credentials.
 func (c *consumers) kubelet(ctx context.Context, a *artifact, all []*artifact) {
 	const missing = "bootstrap-kubelet.conf"
 	file := c.put(`C:\var\lib\kubelet\config.yaml`, a.content)
@@ -177,7 +175,7 @@ func (c *consumers) kubelet(ctx context.Context, a *artifact, all []*artifact) {
 			c.t.Errorf("%s: kubelet did not come to the missing credentials, or does not know all of its file:\n%s", a,
 				tail(out))
 		}
-		// A flag and a field that it does not have are seen.
+		// It reports a flag and a field that it does not have.
 		if out := run(append(args, "--no-such-flag=1")...); !strings.Contains(out, "unknown flag") {
 			c.t.Errorf("a flag that kubelet does not have is not seen:\n%s", tail(out))
 		}
@@ -189,7 +187,7 @@ func (c *consumers) kubelet(ctx context.Context, a *artifact, all []*artifact) {
 	}
 }
 
-// kubeProxy takes its file, and ends as there are no credentials.
+// kubeProxy checks that kube-proxy accepts its file. It exits because there are no credentials.
 func (c *consumers) kubeProxy(ctx context.Context, a *artifact) {
 	content := laterValue.ReplaceAllString(a.content, "10.244.1.2")
 	run := func(content string) string {
@@ -209,7 +207,7 @@ func (c *consumers) kubeProxy(ctx context.Context, a *artifact) {
 	}
 }
 
-// places of the objects that nodejoin makes, in the API.
+// places are the API paths of the objects that nodejoin creates.
 var places = map[string]string{
 	"ServiceAccount": "/api/v1/namespaces/kube-system/serviceaccounts",
 	"Secret":         "/api/v1/namespaces/kube-system/secrets", "Node": "/api/v1/nodes",
@@ -218,13 +216,12 @@ var places = map[string]string{
 	"TokenRequest":       "/api/v1/namespaces/kube-system/serviceaccounts/consumer/token",
 }
 
-// account has its tokens asked for.
+// account is the service account whose tokens are requested.
 var account = corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "consumer", Namespace: "kube-system"}}
 
 var kindOf = regexp.MustCompile(`(?m)^kind: (\S+)$`)
 
-// object has the API server take the objects of a file, in a dry run. It refuses
-// fields that it does not know.
+// object creates the objects of a file, in a dry run. The API server refuses unknown fields.
 func (c *consumers) object(ctx context.Context, a *artifact) {
 	for _, doc := range strings.Split(laterValue.ReplaceAllString(a.content, "abcdef"), "---\n") {
 		m := kindOf.FindStringSubmatch(doc)
@@ -232,7 +229,7 @@ func (c *consumers) object(ctx context.Context, a *artifact) {
 			c.t.Errorf("%s: no place is known for\n%s", a, doc)
 			continue
 		}
-		if m[1] == "TokenRequest" { // of an account that is there
+		if m[1] == "TokenRequest" { // of an existing account
 			doc = regexp.MustCompile(`(?m)^  name: .*$`).ReplaceAllString(doc, "  name: "+account.Name)
 		}
 		post := func(doc string) error {

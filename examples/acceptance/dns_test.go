@@ -14,8 +14,8 @@ import (
 	"nodejoin/examples/acceptance/internal/controlplane"
 )
 
-// startDNS answers for the names of services, as CoreDNS does, at an address of this
-// machine, and is the cluster's service kube-dns.
+// startDNS resolves the names of services, as CoreDNS does, at an address of this machine, and creates the
+// service kube-dns for it.
 func startDNS(ctx context.Context, t *testing.T, c *controlplane.Cluster, address string) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", net.JoinHostPort(address, "0"))
@@ -33,7 +33,7 @@ func startDNS(ctx context.Context, t *testing.T, c *controlplane.Cluster, addres
 				return // closed
 			}
 			if answer := answerDNS(ctx, c, packet[:n]); answer != nil {
-				_, _ = conn.WriteTo(answer, from) // who asks asks again
+				_, _ = conn.WriteTo(answer, from) // the client retries
 			}
 		}
 	}()
@@ -54,7 +54,8 @@ func startDNS(ctx context.Context, t *testing.T, c *controlplane.Cluster, addres
 	}
 }
 
-// answerDNS answers a question for SERVICE.NAMESPACE.svc.cluster.local; nil: it is none.
+// answerDNS answers a question for SERVICE.NAMESPACE.svc.cluster.local. It returns nil if the packet is not a
+// question.
 func answerDNS(ctx context.Context, c *controlplane.Cluster, packet []byte) []byte {
 	var m dnsmessage.Message
 	if m.Unpack(packet) != nil || len(m.Questions) != 1 {

@@ -15,15 +15,14 @@ import (
 )
 
 const (
-	// standIn is where the stand-ins keep what Windows would, as everything names it.
+	// standIn is where the stand-ins store what Windows would, under the names that all of them use.
 	standIn    = `registry HKEY_LOCAL_MACHINE\Software\nodejoin-stand-in`
 	containers = standIn + `\Features "Containers"` // a DismPackageFeatureState
-	// rebootWait bounds the time until a run has asked for its reboot.
+	// rebootWait bounds the time until a run requests its reboot.
 	rebootWait = 2 * time.Minute
 )
 
-// hostBlock has the feature that needs a reboot, settings that count after one, and
-// others that are values of the registry.
+// hostBlock has the feature that needs a reboot, settings that take effect after one, and registry values.
 const hostBlock = `
   host {
     features            = ["Containers"]
@@ -41,10 +40,9 @@ const hostBlock = `
   }
 `
 
-// TestFeatureReboot: a machine without the feature Containers gets it, is rebooted by
-// Windows' own call in the middle of the run, and joins; nothing is to change then. The
-// node that it is now is rebooted for another setting. A leave gives everything back, the
-// feature with the boot after it.
+// TestFeatureReboot: a machine without the feature Containers gets it, is rebooted through the Windows API in
+// the middle of the run, and joins. The next run has nothing to change. Then the node is rebooted for another
+// setting. A leave restores everything, the feature with the next boot.
 func TestFeatureReboot(t *testing.T) {
 	ctx, cancel := bounded(t, 12*time.Minute)
 	defer cancel()
@@ -82,8 +80,8 @@ func TestFeatureReboot(t *testing.T) {
 	}
 	wantNothing(ctx, t, args)
 
-	// The Node is Ready now: it is out of service while its machine reboots, and the service
-	// nodejoin-boot heals what the boot has broken.
+	// The Node is Ready now. It is drained while its machine reboots, and the service nodejoin-boot fixes what
+	// the boot has broken.
 	args = b.planWithHost(strings.ReplaceAll(hostBlock, "8096", "4096"))
 	healed := len(b.bootLog())
 	rebooted = b.rebootWhenAsked(ctx)
@@ -107,12 +105,12 @@ func TestFeatureReboot(t *testing.T) {
 	if err := b.host.Reboot(ctx); err != nil {
 		t.Fatal(err)
 	}
-	// What Windows does as it boots the stand-in does when it is asked.
+	// What Windows does at boot, the stand-in does on request.
 	if out, code := released(t).output(ctx, t, append([]string{"plan", "--detailed-exitcode"}, args...)...); code != 2 ||
 		!strings.Contains(out, "Containers") {
 		t.Errorf("plan has exit code %d:\n%s", code, out)
 	}
-	// the agent, which plan and doctor leave
+	// the agent, which plan and doctor leave on the machine
 	d := slices.DeleteFunc(different(before, b.everything(ctx)), func(name string) bool {
 		return strings.Contains(name, `\.nodejoin\`)
 	})
@@ -121,8 +119,8 @@ func TestFeatureReboot(t *testing.T) {
 	}
 }
 
-// withoutContainers makes the machine a fresh Windows Server: the feature is off, and the
-// services that it brings are not there.
+// withoutContainers makes the machine a fresh Windows Server: the feature is off, and its services do not
+// exist.
 func (b *bed) withoutContainers(ctx context.Context) {
 	b.t.Helper()
 	b.reg(ctx, "add", `HKLM\SOFTWARE\nodejoin-stand-in\Features`, "/v", "Containers", "/t", "REG_DWORD", "/d", "2", "/f")
@@ -137,8 +135,8 @@ func (b *bed) reg(ctx context.Context, args ...string) {
 	}
 }
 
-// wantPendingSeen: doctor tells of a reboot that is noted in the three places of Windows,
-// which are as before then.
+// wantPendingSeen: doctor reports a reboot that is pending in the three places where Windows notes one.
+// Afterwards the places are as before.
 func (b *bed) wantPendingSeen(ctx context.Context, args []string) {
 	b.t.Helper()
 	const (
@@ -169,7 +167,7 @@ func (b *bed) wantPendingSeen(ctx context.Context, args []string) {
 	b.reg(ctx, "delete", session, "/v", files, "/f")
 }
 
-// rebootWhenAsked makes the reboot of rebootAsked beside the test.
+// rebootWhenAsked runs rebootAsked in parallel with the test.
 func (b *bed) rebootWhenAsked(ctx context.Context) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -178,8 +176,8 @@ func (b *bed) rebootWhenAsked(ctx context.Context) <-chan error {
 	return done
 }
 
-// rebootAsked makes the reboot that a program of the machine asks Windows for, after the
-// time that it gives. It waits for that for rebootWait.
+// rebootAsked performs the reboot that a program on the machine requests from Windows, after the delay of the
+// request. It waits for the request for at most rebootWait.
 func (b *bed) rebootAsked(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, rebootWait, fmt.Errorf("no reboot within %v", rebootWait))
 	defer cancel()
@@ -205,8 +203,8 @@ func (b *bed) rebootAsked(ctx context.Context) error {
 	return b.host.Boot(ctx)
 }
 
-// wantRebooted wants one reboot, behind a step that needs it and before those that come
-// after it, that the run has seen begin and end.
+// wantRebooted checks that there was one reboot, after the step that needs it and before the steps behind it,
+// and that the run saw it begin and end.
 func (b *bed) wantRebooted(r *result, needs string, after ...string) {
 	b.t.Helper()
 	var order, seen []string

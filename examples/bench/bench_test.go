@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"nodejoin/examples/internal/trial"
+	"nodejoin/examples/internal/exampletest"
 	"nodejoin/plan"
 )
 
@@ -28,7 +28,7 @@ func TestBench(t *testing.T) {
 	archive := packed(t, "kubelet.exe", "stand-in")
 	repo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(archive) }))
 	defer repo.Close()
-	c := trial.Compile(t, dir, map[string]string{
+	c := exampletest.Compile(t, dir, map[string]string{
 		"hosts": `{
 			h1 = { address = "192.0.2.1", port = 22, node_ip = "10.0.0.1", pod_cidr = "10.244.1.0/24" },
 			h2 = { address = "192.0.2.2", port = 22, node_ip = "10.0.0.2", pod_cidr = "10.244.2.0/24" } }`,
@@ -45,12 +45,12 @@ func TestBench(t *testing.T) {
 	if len(c.Nodes) != 2 || len(c.Nodes[0].Steps) < 25 {
 		t.Fatalf("%d nodes, of %d steps", len(c.Nodes), len(c.Nodes[0].Steps))
 	}
-	trial.Join(t, t.Context(), c)
+	exampletest.Join(t, t.Context(), c)
 	text, err := os.ReadFile(filepath.Join(dir, ".sandbox", "h2", "srv", "k", "kubelet.exe"))
 	if err != nil || string(text) != "stand-in" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if changed, mutations := trial.Run(t, t.Context(), c); len(changed) > 0 || mutations > 0 {
+	if changed, mutations := exampletest.Run(t, t.Context(), c); len(changed) > 0 || mutations > 0 {
 		t.Errorf("the second apply changed %v with %d mutating calls", changed, mutations)
 	}
 }

@@ -8,17 +8,17 @@ import (
 	"strings"
 	"testing"
 
-	"nodejoin/examples/internal/trial"
+	"nodejoin/examples/internal/exampletest"
 )
 
 // BenchmarkSandbox is the plan of the quickstart with many nodes, on sandboxes: what
 // nodejoin itself costs per node, and the most memory so far. Run it with -benchtime 1x.
 func BenchmarkSandbox(b *testing.B) {
 	for _, nodes := range []int{80, 1000} {
-		c := trial.Compile(b, many(b, nodes), nil)
-		check := func(b *testing.B) int { return len(trial.Check(b, b.Context(), trial.Session(b, c))) }
+		c := exampletest.Compile(b, many(b, nodes), nil)
+		check := func(b *testing.B) int { return len(exampletest.Check(b, b.Context(), exampletest.Session(b, c))) }
 		apply := func(b *testing.B) int {
-			changed, _ := trial.Run(b, b.Context(), c)
+			changed, _ := exampletest.Run(b, b.Context(), c)
 			return len(changed)
 		}
 		for _, part := range []struct {

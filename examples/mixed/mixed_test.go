@@ -9,31 +9,31 @@ import (
 	"testing"
 	"time"
 
-	"nodejoin/examples/internal/trial"
+	"nodejoin/examples/internal/exampletest"
 )
 
 // TestJoinsBoth: one apply joins both, and a second one finds nothing to do.
 func TestJoinsBoth(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	c := trial.Compile(t, trial.Workspace(t), nil)
-	trial.Run(t, ctx, c)
+	c := exampletest.Compile(t, exampletest.Workspace(t), nil)
+	exampletest.Run(t, ctx, c)
 	for name, want := range map[string]struct {
 		os     string
 		taints int
 	}{"win-1": {"windows", 1}, "lin-1": {"linux", 0}} {
-		n, err := trial.Cluster(t, c).Node(ctx, name)
+		n, err := exampletest.Cluster(t, c).Node(ctx, name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !n.Ready || n.Labels["kubernetes.io/os"] != want.os || len(n.Taints) != want.taints {
 			t.Errorf("Node %+v", n)
 		}
-		if tokens, err := trial.Cluster(t, c).BootstrapTokens(ctx, name); err != nil || len(tokens) > 0 {
+		if tokens, err := exampletest.Cluster(t, c).BootstrapTokens(ctx, name); err != nil || len(tokens) > 0 {
 			t.Errorf("%d bootstrap tokens of %s are left, %v", len(tokens), name, err)
 		}
 	}
-	if changed, mutations := trial.Run(t, ctx, c); len(changed) > 0 || mutations > 0 {
+	if changed, mutations := exampletest.Run(t, ctx, c); len(changed) > 0 || mutations > 0 {
 		t.Errorf("the second apply changed %v with %d mutating calls", changed, mutations)
 	}
 	// What the recipe decides by facts of the machine.
@@ -54,17 +54,17 @@ func TestJoinsBoth(t *testing.T) {
 func TestAfterReboot(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	c := trial.Compile(t, trial.Workspace(t), nil)
-	trial.Run(t, ctx, c)
+	c := exampletest.Compile(t, exampletest.Workspace(t), nil)
+	exampletest.Run(t, ctx, c)
 	lin := c.Nodes[0]
-	h, err := trial.Host(lin)
+	h, err := exampletest.Host(lin)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := h.Reboot(ctx); err != nil {
 		t.Fatal(err)
 	}
-	changed, _ := trial.Run(t, ctx, c)
+	changed, _ := exampletest.Run(t, ctx, c)
 	if len(changed) == 0 {
 		t.Error("nothing changed after a reboot")
 	}
@@ -74,7 +74,7 @@ func TestAfterReboot(t *testing.T) {
 			t.Errorf("%s changed after a reboot", step)
 		}
 	}
-	if again := trial.Check(t, ctx, trial.Session(t, c)); len(again) > 0 {
+	if again := exampletest.Check(t, ctx, exampletest.Session(t, c)); len(again) > 0 {
 		t.Errorf("the next check still finds %v", again)
 	}
 }

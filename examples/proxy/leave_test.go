@@ -22,7 +22,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"nodejoin/examples/internal/trial"
+	"nodejoin/examples/internal/exampletest"
 	"nodejoin/plan"
 	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
@@ -79,10 +79,10 @@ func TestSettingsGivenBack(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
-			dir := trial.Workspace(t)
+			dir := exampletest.Workspace(t)
 			first, second := settingsOf(t, dir)
 			c := withSettings(t, dir, first)
-			h, err := trial.Host(c.Nodes[0])
+			h, err := exampletest.Host(c.Nodes[0])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,22 +93,22 @@ func TestSettingsGivenBack(t *testing.T) {
 			if existed {
 				before(t, ctx, h, list)
 			}
-			was, values := trial.Snapshot(t, c.Nodes[0].Connection.Sandbox.Path), valuesOf(t, ctx, h, list)
+			was, values := exampletest.Snapshot(t, c.Nodes[0].Connection.Sandbox.Path), valuesOf(t, ctx, h, list)
 			for i, block := range []string{first, second, "\n    reboot = \"auto\"\n", first} {
 				c = withSettings(t, dir, block)
-				trial.Run(t, ctx, c)
-				if again := trial.Check(t, ctx, trial.Session(t, c)); len(again) > 0 {
+				exampletest.Run(t, ctx, c)
+				if again := exampletest.Check(t, ctx, exampletest.Session(t, c)); len(again) > 0 {
 					t.Errorf("apply %d: the next check still finds %v", i, slices.Sorted(maps.Keys(again)))
 				}
 				if d := cmp.Diff(values, valuesOf(t, ctx, h, list)); i == 2 != (d == "") {
 					t.Errorf("apply %d: the values before (-) and now (+):\n%s", i, d)
 				}
 			}
-			trial.Leave(t, ctx, c)
+			exampletest.Leave(t, ctx, c)
 			if err := h.Reboot(ctx); err != nil { // the name and the feature count from then on
 				t.Fatal(err)
 			}
-			is := trial.Snapshot(t, c.Nodes[0].Connection.Sandbox.Path)
+			is := exampletest.Snapshot(t, c.Nodes[0].Connection.Sandbox.Path)
 			for _, state := range []string{"state: host_name", "state: next_name"} { // noted, as it is not the first one
 				if is[state] == `"win-1"` {
 					delete(is, state)
@@ -133,7 +133,7 @@ func withSettings(t *testing.T, dir, block string) *plan.Compiled {
 	if err := os.WriteFile(filepath.Join(dir, "proxy.join.hcl"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return trial.Compile(t, dir, nil)
+	return exampletest.Compile(t, dir, nil)
 }
 
 // set are the values of the registry that the host block of a node sets.

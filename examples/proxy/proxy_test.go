@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"nodejoin/examples/internal/trial"
+	"nodejoin/examples/internal/exampletest"
 	"nodejoin/plan"
 	"nodejoin/plan/render"
 	"nodejoin/steps"
@@ -27,13 +27,13 @@ const password = "hunter2hunter2"
 func joined(t *testing.T, ctx context.Context) (*plan.Compiled, host.Host) {
 	t.Helper()
 	proxy := "http://user:" + password + "@proxy.example:3128"
-	c := trial.Compile(t, trial.Workspace(t), map[string]string{"proxy": proxy})
-	s := trial.Session(t, c)
-	for id, change := range trial.Check(t, ctx, s) {
+	c := exampletest.Compile(t, exampletest.Workspace(t), map[string]string{"proxy": proxy})
+	s := exampletest.Session(t, c)
+	for id, change := range exampletest.Check(t, ctx, s) {
 		noSecret(t, id, change)
 	}
-	trial.Apply(t, ctx, s)
-	h, err := trial.Host(c.Nodes[0])
+	exampletest.Apply(t, ctx, s)
+	h, err := exampletest.Host(c.Nodes[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,11 +83,11 @@ func TestSettings(t *testing.T) {
 		t.Errorf("rule %+v, %v", r, err)
 	}
 
-	s := trial.Session(t, c)
-	if again := trial.Check(t, ctx, s); len(again) > 0 {
+	s := exampletest.Session(t, c)
+	if again := exampletest.Check(t, ctx, s); len(again) > 0 {
 		t.Errorf("the second check still finds %v", again)
 	}
-	if changed, mutations := trial.Apply(t, ctx, s); len(changed) > 0 || mutations > 0 {
+	if changed, mutations := exampletest.Apply(t, ctx, s); len(changed) > 0 || mutations > 0 {
 		t.Errorf("the second apply changed %v with %d mutating calls", changed, mutations)
 	}
 }
@@ -126,15 +126,15 @@ func TestDrift(t *testing.T) {
 		}
 		want = append(want, "win-1/"+spec.ID)
 	}
-	s := trial.Session(t, c)
-	pending := trial.Check(t, ctx, s)
+	s := exampletest.Session(t, c)
+	pending := exampletest.Check(t, ctx, s)
 	slices.Sort(want)
 	if ids := slices.Sorted(maps.Keys(pending)); !slices.Equal(ids, want) {
 		t.Errorf("the check finds %v, want %v", ids, want)
 	}
 	noSecret(t, "drift", pending)
-	trial.Apply(t, ctx, s)
-	if again := trial.Check(t, ctx, trial.Session(t, c)); len(again) > 0 {
+	exampletest.Apply(t, ctx, s)
+	if again := exampletest.Check(t, ctx, exampletest.Session(t, c)); len(again) > 0 {
 		t.Errorf("after fixing, the check still finds %v", again)
 	}
 }
@@ -143,8 +143,8 @@ func TestDrift(t *testing.T) {
 func TestPrevious(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	c := trial.Compile(t, trial.Workspace(t), nil)
-	h, err := trial.Host(c.Nodes[0])
+	c := exampletest.Compile(t, exampletest.Workspace(t), nil)
+	h, err := exampletest.Host(c.Nodes[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestPrevious(t *testing.T) {
 	if err := h.SetMachineEnv(ctx, "HTTP_PROXY", "http://before:1"); err != nil {
 		t.Fatal(err)
 	}
-	trial.Run(t, ctx, c)
+	exampletest.Run(t, ctx, c)
 	f, err := h.Facts(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -186,11 +186,11 @@ func TestPrevious(t *testing.T) {
 func TestProxyChanges(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	dir := trial.Workspace(t)
-	c := trial.Compile(t, dir, nil)
-	trial.Run(t, ctx, c)
-	c = trial.Compile(t, dir, map[string]string{"proxy": "http://other.example:3128"})
-	pending := trial.Check(t, ctx, trial.Session(t, c))
+	dir := exampletest.Workspace(t)
+	c := exampletest.Compile(t, dir, nil)
+	exampletest.Run(t, ctx, c)
+	c = exampletest.Compile(t, dir, map[string]string{"proxy": "http://other.example:3128"})
+	pending := exampletest.Check(t, ctx, exampletest.Session(t, c))
 	for _, id := range []string{"http_proxy", "https_proxy", "containerd", "kubelet"} {
 		if _, ok := pending["win-1/"+id]; !ok {
 			t.Errorf("%s is not to change", id)
@@ -208,8 +208,8 @@ func TestProxyChanges(t *testing.T) {
 
 // TestRender: the settings are shown, and no secret.
 func TestRender(t *testing.T) {
-	dir := trial.Workspace(t)
-	c := trial.Compile(t, dir, map[string]string{"proxy": "http://user:" + password + "@proxy.example:3128"})
+	dir := exampletest.Workspace(t)
+	c := exampletest.Compile(t, dir, map[string]string{"proxy": "http://user:" + password + "@proxy.example:3128"})
 	files, err := render.Nodes(c)
 	if err != nil {
 		t.Fatal(err)

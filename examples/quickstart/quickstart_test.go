@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"nodejoin/examples/internal/trial"
+	"nodejoin/examples/internal/exampletest"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/kube"
 )
@@ -21,19 +21,19 @@ import (
 func TestJoin(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	c := trial.Compile(t, trial.Workspace(t), nil)
+	c := exampletest.Compile(t, exampletest.Workspace(t), nil)
 	if len(c.Nodes) != 2 {
 		t.Fatalf("%d nodes", len(c.Nodes))
 	}
 
-	s := trial.Session(t, c)
-	if first := trial.Check(t, ctx, s); len(first) < 60 {
+	s := exampletest.Session(t, c)
+	if first := exampletest.Check(t, ctx, s); len(first) < 60 {
 		t.Errorf("the first check finds %d changes: %v", len(first), first)
 	}
-	trial.Apply(t, ctx, s)
+	exampletest.Apply(t, ctx, s)
 
 	for _, name := range []string{"win-1", "win-2"} {
-		n, err := trial.Cluster(t, c).Node(ctx, name)
+		n, err := exampletest.Cluster(t, c).Node(ctx, name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,17 +41,17 @@ func TestJoin(t *testing.T) {
 			len(n.Taints) != 1 || n.Taints[0] != (kube.Taint{Key: "os", Value: "windows", Effect: "NoSchedule"}) {
 			t.Errorf("Node %+v", n)
 		}
-		if tokens, err := trial.Cluster(t, c).BootstrapTokens(ctx, name); err != nil || len(tokens) > 0 {
+		if tokens, err := exampletest.Cluster(t, c).BootstrapTokens(ctx, name); err != nil || len(tokens) > 0 {
 			t.Errorf("%d bootstrap tokens of %s are left, %v", len(tokens), name, err)
 		}
 	}
 
 	// A new session, as the next run is another process.
-	s = trial.Session(t, c)
-	if again := trial.Check(t, ctx, s); len(again) > 0 {
+	s = exampletest.Session(t, c)
+	if again := exampletest.Check(t, ctx, s); len(again) > 0 {
 		t.Errorf("the second check still finds %v", again)
 	}
-	if changed, mutations := trial.Apply(t, ctx, s); len(changed) > 0 || mutations > 0 {
+	if changed, mutations := exampletest.Apply(t, ctx, s); len(changed) > 0 || mutations > 0 {
 		t.Errorf("the second apply changed %v with %d mutating calls", changed, mutations)
 	}
 }
@@ -61,8 +61,8 @@ func TestJoin(t *testing.T) {
 func TestDrift(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	c := trial.Compile(t, trial.Workspace(t), nil)
-	trial.Run(t, ctx, c)
+	c := exampletest.Compile(t, exampletest.Workspace(t), nil)
+	exampletest.Run(t, ctx, c)
 
 	var edited string
 	err := filepath.WalkDir(c.Nodes[0].Connection.Sandbox.Path, func(path string, d os.DirEntry, err error) error {
@@ -77,12 +77,12 @@ func TestDrift(t *testing.T) {
 	if err := os.WriteFile(edited, []byte("{}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s := trial.Session(t, c)
-	if pending := slices.Sorted(maps.Keys(trial.Check(t, ctx, s))); !slices.Equal(pending, []string{"win-1/net_conf"}) {
+	s := exampletest.Session(t, c)
+	if pending := slices.Sorted(maps.Keys(exampletest.Check(t, ctx, s))); !slices.Equal(pending, []string{"win-1/net_conf"}) {
 		t.Errorf("pending: %v", pending)
 	}
-	trial.Apply(t, ctx, s)
-	if again := trial.Check(t, ctx, trial.Session(t, c)); len(again) > 0 {
+	exampletest.Apply(t, ctx, s)
+	if again := exampletest.Check(t, ctx, exampletest.Session(t, c)); len(again) > 0 {
 		t.Errorf("after fixing, the check still finds %v", again)
 	}
 }
@@ -92,10 +92,10 @@ func TestDrift(t *testing.T) {
 func TestNameTaken(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	dir := trial.Workspace(t)
-	c := trial.Compile(t, dir, nil)
-	trial.Run(t, ctx, c)
-	before, err := trial.Cluster(t, c).Node(ctx, "win-1")
+	dir := exampletest.Workspace(t)
+	c := exampletest.Compile(t, dir, nil)
+	exampletest.Run(t, ctx, c)
+	before, err := exampletest.Cluster(t, c).Node(ctx, "win-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestNameTaken(t *testing.T) {
 			c.Nodes[i].Connection.Sandbox = &box
 		}
 	}
-	s := trial.Session(t, c)
+	s := exampletest.Session(t, c)
 	for _, h := range s.Check(ctx).Hosts {
 		i := slices.IndexFunc(h.Steps, func(st engine.StepReport) bool { return st.Spec.ID == "name_free" })
 		if i < 0 || (h.Steps[i].Result.Err != nil) != (h.Node.Name == "win-1") {
@@ -120,7 +120,7 @@ func TestNameTaken(t *testing.T) {
 			t.Errorf("%s: %d mutating calls, step %q failed: %v", h.Node, h.Mutations, h.Failed, h.Err)
 		}
 	}
-	if after, err := trial.Cluster(t, c).Node(ctx, "win-1"); err != nil || after.InternalIP != before.InternalIP {
+	if after, err := exampletest.Cluster(t, c).Node(ctx, "win-1"); err != nil || after.InternalIP != before.InternalIP {
 		t.Errorf("the Node is at %s now, %v", after.InternalIP, err)
 	}
 }

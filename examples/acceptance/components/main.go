@@ -1,8 +1,8 @@
-// Components builds what the acceptance tests run, where it is missing or stale:
+// Components builds the programs that the acceptance tests run, if they are missing or stale:
 //
 //	go run ./components [-out DIR]
 //
-// From nothing this takes about 18 minutes on two cores; afterwards a second.
+// The first build takes about 18 minutes on two cores, later ones a second.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Command delegate stands in for a CNI plugin of Windows to which another hands over. It
-// makes nothing: it notes what it was asked, one file of JSON beside it for each command,
-// "NAME.exe.ADD.json", and says that a pod has an address.
+// Command delegate is a stand-in for a Windows CNI plugin that another plugin calls. It creates nothing: it
+// records each request in a JSON file beside it, "NAME.exe.ADD.json", and answers with an address for the pod.
 package main
 
 import (

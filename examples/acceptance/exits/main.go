@@ -1,6 +1,5 @@
-// Command exits stands in for a program of a Windows machine that does not work: it ends
-// as soon as it is started. It is of the version that it stands in for, or nodejoin would
-// not put it there.
+// Command exits is a stand-in for a Windows program that does not work: it exits as soon as it is started. It
+// has the version of the program, or nodejoin would not install it.
 package main
 
 import (

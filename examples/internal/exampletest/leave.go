@@ -1,4 +1,4 @@
-package trial
+package exampletest
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"nodejoin/steps/engine"
 )
 
-// Leave takes every node of the plan out of the cluster, in a session of its own.
+// Leave removes every node of the plan from the cluster, in a new session.
 func Leave(t testing.TB, ctx context.Context, c *plan.Compiled) {
 	t.Helper()
 	s := Session(t, c)
@@ -32,8 +32,8 @@ func Leave(t testing.TB, ctx context.Context, c *plan.Compiled) {
 	}
 }
 
-// Snapshot is all that a machine in a folder has: files with their content, folders,
-// and, as "state: ...", what is no file.
+// Snapshot returns everything that a machine in a folder has: files with their content, folders and, as "state:
+// ...", what is not a file.
 func Snapshot(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -57,10 +57,10 @@ func Snapshot(t testing.TB, dir string) map[string]string {
 	if err := errors.Join(err, readErr, json.Unmarshal(raw, &state)); err != nil {
 		t.Fatal(err)
 	}
-	delete(state, "last_pid")  // counts what has run
+	delete(state, "last_pid")  // counts the programs that ran
 	delete(state, "boot_time") // of the last reboot
 	if features, ok := state["features"].(map[string]any); ok {
-		maps.DeleteFunc(features, func(_ string, is any) bool { return is == "off" }) // as one that was never on
+		maps.DeleteFunc(features, func(_ string, is any) bool { return is == "off" }) // like a feature that was never on
 		if len(features) == 0 {
 			delete(state, "features")
 		}

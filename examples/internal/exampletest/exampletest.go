@@ -1,5 +1,5 @@
-// Package trial runs the plans of the examples in tests, as the command does.
-package trial
+// Package exampletest runs the plans of the examples in tests, as the command does.
+package exampletest
 
 import (
 	"context"
@@ -25,8 +25,8 @@ import (
 	"nodejoin/steps/transport"
 )
 
-// Workspace copies the plan of the current folder, and the mirror of the quickstart as
-// its neighbour, and gives the folder of the copy: a run leaves its sandboxes there.
+// Workspace copies the plan of the current folder, with the mirror of the quickstart beside it, and returns the
+// folder of the copy. A run creates its sandboxes there.
 func Workspace(t testing.TB) string {
 	t.Helper()
 	here, err := os.Getwd()
@@ -54,8 +54,7 @@ func Workspace(t testing.TB) string {
 	return dir
 }
 
-// Compile returns the plan of a folder; a warning fails the test, too, but for those
-// whose summaries are given.
+// Compile returns the plan of a folder. A warning fails the test too, unless its summary is given.
 func Compile(t testing.TB, dir string, vars map[string]string, warnings ...string) *plan.Compiled {
 	t.Helper()
 	agent := func(os_, arch, connection string) (steps.Source, error) {
@@ -123,7 +122,7 @@ func Session(t testing.TB, c *plan.Compiled) *engine.Session {
 	return s
 }
 
-// Check returns the changes that are to be made, by "node/step".
+// Check returns the changes to make, by "node/step".
 func Check(t testing.TB, ctx context.Context, s *engine.Session) map[string]steps.Change {
 	t.Helper()
 	return changes(t, s.Check(ctx))
@@ -148,7 +147,7 @@ func changes(t testing.TB, r *engine.Report) map[string]steps.Change {
 	return pending
 }
 
-// Apply makes them, and gives those that changed something, by "node/step".
+// Apply makes the changes and returns those that changed something, by "node/step".
 func Apply(t testing.TB, ctx context.Context, s *engine.Session) (changed []string, mutations int64) {
 	t.Helper()
 	for _, h := range s.Apply(ctx).Hosts {
@@ -163,7 +162,7 @@ func Apply(t testing.TB, ctx context.Context, s *engine.Session) (changed []stri
 	return changed, mutations
 }
 
-// Run checks and applies in a session of its own, as another process would.
+// Run checks and applies in a new session, as another process would.
 func Run(t testing.TB, ctx context.Context, c *plan.Compiled) (changed []string, mutations int64) {
 	t.Helper()
 	s := Session(t, c)
@@ -171,7 +170,7 @@ func Run(t testing.TB, ctx context.Context, c *plan.Compiled) (changed []string,
 	return Apply(t, ctx, s)
 }
 
-// Join is Run on fresh machines: the plan and the apply must count the same.
+// Join is Run on fresh machines. The plan and the apply must have the same number of changes.
 func Join(t testing.TB, ctx context.Context, c *plan.Compiled) (changed []string, mutations int64) {
 	t.Helper()
 	s := Session(t, c)
