@@ -19,9 +19,8 @@ import (
 	"nodejoin/examples/acceptance/internal/mirror"
 )
 
-// TestJoinKubeconfig: the kubelet runs on a kubeconfig that the plan names: first on the
-// administrator's, of which a warning is given, then on one of the node's own. The
-// network's CNI plugin is sdnoverlay. A leave gives the machine back as it was.
+// TestJoinKubeconfig: the kubelet uses a kubeconfig that the plan names: first the administrator's, with a
+// warning, then the node's own. The network's CNI plugin is sdnoverlay. A leave restores the machine.
 func TestJoinKubeconfig(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
@@ -71,7 +70,7 @@ func TestJoinKubeconfig(t *testing.T) {
 	}
 }
 
-// give puts the kubeconfig from where the plan has the nodes' one.
+// give copies the kubeconfig from to the path that the plan has for the nodes.
 func (b *bed) give(to, from string) {
 	b.t.Helper()
 	text, err := os.ReadFile(from)
@@ -80,8 +79,7 @@ func (b *bed) give(to, from string) {
 	}
 }
 
-// sdn returns the example plan the archive of windows-container-networking: a pair for
-// planWith.
+// sdn returns a pair for planWith that adds the archive of windows-container-networking to the example plan.
 func (b *bed) sdn() []string {
 	b.t.Helper()
 	_, others, err := mirror.Make(b.t.Context(), componentSet(b.t), mirror.Others)
@@ -93,10 +91,9 @@ func (b *bed) sdn() []string {
 	return []string{`artifact "flannel_cni"`, block + `artifact "flannel_cni"`}
 }
 
-// wantHandedOver: containerd has loaded the CNI configuration, for the Node is Ready; and
-// flannel's plugin, with that file and what flanneld has written, hands over to the
-// delegate all that nodejoin says for it, and the node's part of the network. The delegate
-// is a stand-in that notes what it was asked.
+// wantHandedOver: containerd has loaded the CNI configuration, because the Node is Ready. With that file and
+// the one of flanneld, flannel's plugin passes to the delegate everything that nodejoin configures for it, and
+// the node's pod subnet. The delegate is a stand-in that records its requests.
 func (b *bed) wantHandedOver(ctx context.Context, delegate string) {
 	b.t.Helper()
 	node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})

@@ -24,8 +24,8 @@ import (
 var flannelPlan = regexp.MustCompile(
 	`(?s)network "flannel" \{.*?\n\}|artifact "(cni_plugins|flannel_cni|flanneld)" \{.*?\}\n`)
 
-// planWithout is the example plan with another network block in place of flannel, for a
-// cluster of both families. address is the node's own of IPv6.
+// planWithout returns the example plan with another network block instead of flannel, for a cluster with both
+// families. address is the node's IPv6 address.
 func planWithout(t *testing.T, block, address string) string {
 	t.Helper()
 	dir := planWith(t, `"10.244.0.0/16"`, fmt.Sprintf("%q", controlplane.PodCIDR+","+controlplane.PodCIDR6),
@@ -48,10 +48,9 @@ func planWithout(t *testing.T, block, address string) string {
 	return dir
 }
 
-// TestJoinWithoutNetwork: the cluster brings its pod network itself, with pods and
-// services of both families. The node joins and is not Ready until the CNI has come,
-// which is no failure of nodejoin's; a plan that says so waits for it. The kubelet
-// reports the addresses of both families, and gets a certificate for both.
+// TestJoinWithoutNetwork: the cluster brings its pod network itself, with pods and services of both families.
+// The node joins and is not Ready until the CNI is installed. nodejoin does not count this as a failure; a plan
+// can ask it to wait. The kubelet reports the addresses of both families, and gets a certificate for both.
 func TestJoinWithoutNetwork(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
@@ -94,8 +93,8 @@ func TestJoinWithoutNetwork(t *testing.T) {
 	}
 }
 
-// wantWaiting: the Node is there with the plan's labels and taints, lets pods be placed, and
-// is not Ready for the want of a CNI.
+// wantWaiting: the Node exists with the plan's labels and taints, accepts pods, and is not Ready because there
+// is no CNI.
 func (b *bed) wantWaiting(ctx context.Context) {
 	b.t.Helper()
 	node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
@@ -112,8 +111,8 @@ func (b *bed) wantWaiting(ctx context.Context) {
 	}
 }
 
-// wantAddresses: the Node has its IPv4 address and then the other, and a part of each of
-// the pods' networks; what the kubelet serves with is for both.
+// wantAddresses: the Node has its IPv4 address first and then its IPv6 address, and a subnet of both pod
+// networks. The kubelet's serving certificate is for both addresses.
 func (b *bed) wantAddresses(ctx context.Context, address6 string) {
 	b.t.Helper()
 	node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
@@ -144,7 +143,7 @@ func (b *bed) wantAddresses(ctx context.Context, address6 string) {
 	}
 }
 
-// putCNI does what the pods of a CNI do on a node: they put their configuration there.
+// putCNI installs a CNI configuration, as the pods of a CNI do on a node.
 func (b *bed) putCNI() {
 	b.t.Helper()
 	text, err := json.Marshal(map[string]any{"cniVersion": "0.3.1", "name": "cluster",

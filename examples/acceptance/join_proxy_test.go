@@ -18,7 +18,7 @@ import (
 	"nodejoin/examples/acceptance/internal/hns"
 )
 
-// refusingProxy is a proxy that notes what it is asked for, and lets nothing through.
+// refusingProxy is a proxy that records requests and refuses all of them.
 type refusingProxy struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -37,7 +37,7 @@ func newRefusingProxy(t *testing.T) *refusingProxy {
 	return p
 }
 
-// all is what the proxy was asked for so far.
+// all returns the requests so far.
 func (p *refusingProxy) all() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,15 +49,14 @@ func (p *refusingProxy) wasAsked(host string) bool {
 	return slices.ContainsFunc(p.all(), func(a string) bool { h, _, _ := strings.Cut(a, ":"); return h == host })
 }
 
-// TestJoinBehindProxy: a machine with a proxy joins, and what the cluster is asked goes
-// past the proxy, while containerd asks it for images. Wine's service manager gives
-// services the machine's variables as they were when it started, so that counts after a
-// boot. Then NO_PROXY is taken away: the kubelet asks the proxy for the API server, which
-// shows that the rest of the test could have seen it.
+// TestJoinBehindProxy: a machine with a proxy joins, and what the cluster is asked goes past the proxy, while
+// containerd asks it for images. Wine's service manager passes services the variables that the machine had when
+// it started, so they take effect after a boot. Then NO_PROXY is removed: the kubelet asks the proxy for the
+// API server, which proves that the test would notice such a request.
 func TestJoinBehindProxy(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
-	ip, err := hns.NodeIP() // programs never ask a proxy for what is on loopback
+	ip, err := hns.NodeIP() // programs never use a proxy for loopback addresses
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +102,8 @@ func TestJoinBehindProxy(t *testing.T) {
 	}
 }
 
-// wantProxied: the service has the proxy in its own environment, and what must not go
-// through it: the API server, the cluster's networks and the machine.
+// wantProxied: the service has the proxy in its own environment, with the exceptions: the API server, the
+// cluster's networks and the machine.
 func (b *bed) wantProxied(ctx context.Context, service, proxy, apiServer string) {
 	b.t.Helper()
 	environment := b.registry(ctx, `HKLM\SYSTEM\CurrentControlSet\Services\`+service)
@@ -137,8 +136,8 @@ func multiString(t *testing.T, exported string) string {
 	return strings.ReplaceAll(string(utf16.Decode(words)), "\x00", "\n")
 }
 
-// askForImages has containerd fetch an image as the kubelet has it do, which it cannot
-// have through this proxy, and wants that the proxy was asked for it.
+// askForImages has containerd pull an image, as the kubelet does, and checks that the proxy was asked for it.
+// The pull itself fails.
 func (b *bed) askForImages(ctx context.Context, p *refusingProxy) {
 	b.t.Helper()
 	const crictl = `C:\windows\crictl.exe`

@@ -21,9 +21,8 @@ import (
 // network is the HNS network that flanneld makes.
 const network = "flannel.4096"
 
-// TestJoinWindowsNode: one apply makes a machine with nothing on it a Ready node; a
-// second one changes nothing, also after pods have had addresses; so does one on the
-// machine itself.
+// TestJoinWindowsNode: one apply makes an empty machine a Ready node. A second one changes nothing, even after
+// pods have had addresses, and neither does one on the machine itself.
 func TestJoinWindowsNode(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
@@ -46,8 +45,7 @@ func TestJoinWindowsNode(t *testing.T) {
 	wantNothing(ctx, t, args)
 }
 
-// wantJoined holds what a joined node must look like, seen from the API server, from
-// the HNS and from the machine, and gives the source VIP.
+// wantJoined checks a joined node from the API server, the HNS and the machine, and returns the source VIP.
 func (b *bed) wantJoined(ctx context.Context) net.IP {
 	b.t.Helper()
 	node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
@@ -170,8 +168,8 @@ func (b *bed) wantSourceVIP(ctx context.Context, node *corev1.Node) net.IP {
 		"kube-proxy") {
 		b.t.Errorf("the source VIP is held by %q", holder)
 	}
-	// kube-proxy makes the endpoint when it first writes its rules, shortly after it
-	// says that it is healthy.
+	// kube-proxy creates the endpoint when it first writes its rules, shortly after it reports that it is
+	// healthy.
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -206,8 +204,8 @@ func (b *bed) wantHealthy(ctx context.Context, what string, port int) {
 	}
 }
 
-// wantNoCredentialsLeft: what let the node join is gone, in the cluster and on the
-// machine, and the administrator's credentials never were there.
+// wantNoCredentialsLeft: the credentials of the join are gone from the cluster and the machine, and those of
+// the administrator were never on the machine.
 func (b *bed) wantNoCredentialsLeft(ctx context.Context) {
 	b.t.Helper()
 	secrets, err := b.cluster.Client.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// planWith is the example plan in a folder of its own, with each text of the pairs
-// replaced by the next. A text that is not there is an error: the plan has changed.
+// planWith returns a copy of the example plan in which the first text of each pair is replaced by the second. A
+// text that is missing is an error, because the plan has changed.
 func planWith(t *testing.T, pairs ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(repository(t), examplePlan, "windows-ssh.join.hcl"))
@@ -34,9 +34,9 @@ func planWith(t *testing.T, pairs ...string) string {
 	return dir
 }
 
-// TestJoinHostGW: flannel routes from node to node instead of wrapping packets. The
-// network is one that flanneld makes by the older interface of the HNS. The cluster has
-// nothing for joining nodes but what the plan's manifests give it.
+// TestJoinHostGW: flannel routes between nodes instead of encapsulating packets. flanneld creates the network
+// through the older interface of the HNS. The cluster has nothing for joining nodes except the plan's
+// manifests.
 func TestJoinHostGW(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
@@ -77,8 +77,8 @@ func TestJoinHostGW(t *testing.T) {
 	wantNothing(ctx, t, args)
 }
 
-// addAddress gives this machine an address as an adapter would that the HNS makes, for
-// as long as the test lasts. Wine's programs see it.
+// addAddress adds an address to this machine for the duration of the test, as a new HNS adapter would. Programs
+// under Wine see it.
 func (b *bed) addAddress(address string) error {
 	bits := "/32"
 	if strings.Contains(address, ":") {
@@ -95,8 +95,8 @@ func (b *bed) addAddress(address string) error {
 	return ip("replace")
 }
 
-// wantBridge: the HNS has the L2Bridge network of the node's pods, with the endpoint of
-// the host in it, and the CNI plugin and kube-proxy are told of it.
+// wantBridge: the HNS has the L2Bridge network of the node's pods, with the endpoint of the host in it, and the
+// CNI plugin and kube-proxy are configured for it.
 func (b *bed) wantBridge(podCIDR string) {
 	b.t.Helper()
 	text, err := json.Marshal(b.network.Network("cbr0"))

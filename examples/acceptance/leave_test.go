@@ -20,10 +20,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestLeaveAndRejoin: a leave gives the machine back as it was before the join, but for
-// what leaveKeeps lists: files, services, registry, firewall, HNS objects. The Node is
-// gone; and the machine joins again, and leaves again, twice or as often as
-// NODEJOIN_LEAVE_ROUNDS says.
+// TestLeaveAndRejoin: a leave restores the machine to its state before the join, except for what leaveKeeps
+// lists: files, services, registry, firewall, HNS objects. The Node is gone. The machine then joins and leaves
+// again, twice or NODEJOIN_LEAVE_ROUNDS times.
 func TestLeaveAndRejoin(t *testing.T) {
 	rounds := 2
 	if text := os.Getenv("NODEJOIN_LEAVE_ROUNDS"); text != "" {
@@ -64,7 +63,7 @@ func TestLeaveAndRejoin(t *testing.T) {
 	wantNothing(ctx, t, args)
 }
 
-// seed puts onto the machine what is not nodejoin's, beside what nodejoin makes.
+// seed creates objects that do not belong to nodejoin beside those that do.
 func (b *bed) seed(ctx context.Context) {
 	b.t.Helper()
 	for path, text := range map[string]string{`C:\opt\cni\bin\theirs.exe`: "theirs", `C:\var\log\theirs.log`: "theirs",
@@ -85,8 +84,8 @@ func (b *bed) seed(ctx context.Context) {
 	}
 }
 
-// leaveKeeps is what changes by itself, and what a leave may leave behind: beginnings of
-// the names that everything gives. Keys of the registry without a value are not looked at.
+// leaveKeeps are prefixes of the names in everything that change by themselves or that a leave may leave
+// behind. Registry keys without values are not compared.
 var leaveKeeps = []string{
 	// Wine's own: the colours of a console, the number of services that have been started,
 	// the graphics driver that is missing.
@@ -99,8 +98,8 @@ var leaveKeeps = []string{
 	`file users\Public\containerd`,
 }
 
-// everything is the state of the machine: each file by its content, each value of the
-// registry, and with it services, environment and firewall rules, and the HNS objects.
+// everything returns the state of the machine: the content of each file, each registry value (which include
+// services, environment and firewall rules), and the HNS objects.
 func (b *bed) everything(ctx context.Context) map[string]string {
 	b.t.Helper()
 	out := map[string]string{}
@@ -175,7 +174,7 @@ func (b *bed) registry(ctx context.Context, hive string) map[string]string {
 	return out
 }
 
-// different names what one state has otherwise than the other.
+// different returns the names of what differs between two states.
 func different(before, after map[string]string) []string {
 	all := maps.Clone(before)
 	maps.Copy(all, after)

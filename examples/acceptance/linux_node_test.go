@@ -28,8 +28,7 @@ const (
 	linuxNetwork = "10.89.7" // between the machine and this one
 )
 
-// linuxBed is what a Linux node needs: a cluster, and a machine with the distribution's
-// SSH server.
+// linuxBed is a cluster, and a machine with the distribution's SSH server.
 type linuxBed struct {
 	t       *testing.T
 	dir     string
@@ -117,7 +116,7 @@ func (b *linuxBed) startSSHD(ctx context.Context) {
 	})
 }
 
-// report logs what a person wants to see of a failed test.
+// report logs what helps to understand a failed test.
 func (b *linuxBed) report() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -131,10 +130,9 @@ func (b *linuxBed) report() {
 	}
 }
 
-// linuxHost is the part of a plan that is about the Linux machine. Some settings are
-// this place's: control groups of version 1; no right to lower a score of the kernel's
-// for processes to end when memory is short; a disk that others fill; a table of
-// connections whose size is the kernel's, and in a network namespace nobody's to change.
+// linuxHost is the part of a plan that is about the Linux machine. Some settings are due to the test
+// environment: it may have control groups v1, no right to lower oom_score_adj, a nearly full disk, and a
+// conntrack table whose size cannot be changed in a network namespace.
 func (b *linuxBed) linuxHost() string {
 	return b.linuxHostBy(fmt.Sprintf(`connection "ssh" {
     host        = %q
@@ -232,7 +230,7 @@ func writePlan(t *testing.T, parts ...string) (args []string) {
 	return []string{file}
 }
 
-// wantLinuxNode holds what a joined Linux node looks like.
+// wantLinuxNode checks a joined Linux node.
 func (b *linuxBed) wantLinuxNode(ctx context.Context, driver string) {
 	b.t.Helper()
 	node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, linuxNode, metav1.GetOptions{})
@@ -253,7 +251,7 @@ func (b *linuxBed) wantLinuxNode(ctx context.Context, driver string) {
 	if err != nil || !strings.Contains(string(config), "cgroupDriver: '"+driver+"'") {
 		b.t.Errorf("the kubelet's control groups, want driver %s: %v\n%s", driver, err, config)
 	}
-	// Both write their rules after they say that they are ready.
+	// Both write their rules after they report that they are ready.
 	until(ctx, b.t, "the rules of kube-proxy and flanneld", func() error {
 		rules, err := b.machine.Run(ctx, "iptables-save")
 		if err == nil && (!strings.Contains(rules, "KUBE-SERVICES") || !strings.Contains(rules, "FLANNEL-POSTRTG")) {
@@ -333,7 +331,7 @@ func TestMixedCluster(t *testing.T) {
 	t.Logf("joined after %.1fs with %d mutating calls", first.took.Seconds(), first.mutations())
 	w.wantJoined(ctx)
 	b.wantLinuxNode(ctx, "cgroupfs")
-	// flanneld of the Linux node has made a way to the pods of the Windows node.
+	// flanneld on the Linux node has created a route to the pods of the Windows node.
 	windows, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)

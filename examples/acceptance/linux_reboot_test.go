@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// planDir is where a Linux machine has its own plan, and nodejoin.
+// planDir is where a Linux machine has its own plan and nodejoin.
 const planDir = "/root/plan"
 
 // rebootStep is what a Linux machine can be rebooted for: the name that it has since its
@@ -30,10 +30,10 @@ step "reboot" "name" {
 }
 `
 
-// TestLinuxLocalReboot: nodejoin on a machine with systemd reboots it before its join and
-// ends; the unit that it leaves waits as long as there is no network, goes on after a loss
-// of power, joins the node and is gone then. The Ready node is rebooted in the same way:
-// drained before, its services started by systemd, in service again after.
+// TestLinuxLocalReboot: nodejoin on a machine with systemd reboots the machine before the join and exits. The
+// unit that it leaves waits for the network, continues after a power failure, joins the node and removes
+// itself. The Ready node is rebooted in the same way: drained first, with its services started by systemd, and
+// uncordoned after.
 func TestLinuxLocalReboot(t *testing.T) {
 	ctx, cancel := bounded(t, 9*time.Minute)
 	defer cancel()
@@ -94,7 +94,8 @@ func TestLinuxLocalReboot(t *testing.T) {
 	wantSame(t, before, after)
 }
 
-// putLocalPlan puts nodejoin on the machine, with the plan for itself, and gives the plan.
+// putLocalPlan copies nodejoin and a plan for the machine itself to the machine, and returns the path of the
+// plan.
 func (b *linuxBed) putLocalPlan() string {
 	b.t.Helper()
 	kubeconfig := planDir + "/admin.kubeconfig"
@@ -132,8 +133,7 @@ func (b *linuxBed) runLocally(ctx context.Context, args ...string) (out string, 
 	return out, 0
 }
 
-// rebootItself applies the plan on a machine that is to be rebooted, and waits until it is
-// down.
+// rebootItself applies a plan that reboots the machine, and waits until the machine is down.
 func (b *linuxBed) rebootItself(ctx context.Context, plan string) {
 	b.t.Helper()
 	if _, err := b.machine.Run(ctx, "hostname", "another"); err != nil {
@@ -182,8 +182,8 @@ func (b *linuxBed) awaitResumeLog(ctx context.Context, holds func(log string) bo
 	})
 }
 
-// wantResumed waits until the unit has finished its plan for the nth time, and wants that
-// nothing of it is left but the log.
+// wantResumed waits until the unit has finished its plan for the nth time, and checks that only its log is
+// left.
 func (b *linuxBed) wantResumed(ctx context.Context, n int) {
 	b.t.Helper()
 	b.awaitResumeLog(ctx, func(log string) bool {

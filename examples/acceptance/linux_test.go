@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// linuxPlan has no cluster: its steps are all there is. `go build` alone made the
-// program that runs it, so that its agent is built from the module's source.
+// linuxPlan has steps only, and no cluster. `go build` alone made the program that runs it, so that its agent
+// is built from the module's source.
 const linuxPlan = `
 variable "port" { type = number }
 variable "text" {
@@ -134,8 +134,8 @@ func sweepAgents(t *testing.T) {
 	})
 }
 
-// startSSHD starts the distribution's SSH server on loopback and gives its port. Its
-// keys lie in dir: the user's in "user", the host's in "known_hosts".
+// startSSHD starts the distribution's SSH server on loopback and returns its port. Its keys are in dir: the
+// user's in "user", the host's in "known_hosts".
 func startSSHD(ctx context.Context, t *testing.T, dir string) int {
 	t.Helper()
 	for _, name := range []string{"host", "user"} {

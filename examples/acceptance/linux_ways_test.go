@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestLinuxNodeHostGW: flannel's backend host-gw and kube-proxy in mode nftables. The way
-// into the subnet of another node, and the tables, are there while the node is, and gone
-// after a leave; what others have made of the same kind stays.
+// TestLinuxNodeHostGW: flannel's backend host-gw and kube-proxy in mode nftables. The route to the subnet of
+// another node and the tables exist while the node is joined and are gone after a leave. Routes and tables of
+// others stay.
 func TestLinuxNodeHostGW(t *testing.T) {
 	ctx, cancel := bounded(t, 6*time.Minute)
 	defer cancel()
@@ -46,8 +46,7 @@ func TestLinuxNodeHostGW(t *testing.T) {
 	b.wantLeft(ctx, args, before)
 }
 
-// linuxNeighbour creates a Node of which flanneld is told that it is on the same network, and
-// gives its subnet.
+// linuxNeighbour creates a Node that flanneld takes to be on the same network, and returns its subnet.
 func (b *linuxBed) linuxNeighbour(ctx context.Context) (subnet string) {
 	b.t.Helper()
 	ip := strings.TrimSuffix(b.machine.IP(), "2") + "9"

@@ -1,5 +1,5 @@
-// Package machine makes Linux machines for tests: process 1, files, network, host name
-// and control groups of their own, out of what is installed on this one.
+// Package machine creates Linux machines for tests, each with its own process 1, files, network, host name and
+// control groups. They use the programs that are installed on this machine.
 package machine
 
 import (
@@ -21,9 +21,9 @@ import (
 //go:embed boot.sh
 var boot string
 
-// Options say what machine it is.
+// Options of a machine.
 type Options struct {
-	Dir     string // its own folder, on a file system that an overlay can lie on
+	Dir     string // its own folder, on a file system that supports overlays
 	Name    string // host name, and the name of its control groups; short
 	Systemd bool   // as process 1; else a shell that does nothing
 	// Network is the /24 network between the machine, which gets .2, and this one,
@@ -41,8 +41,8 @@ type Machine struct {
 	shared  map[string][]byte // kernel parameters that the machine shares with this one
 }
 
-// sharedParameters are what a kubelet sets and no namespace keeps to itself
-// (k8s.io/kubernetes pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables).
+// sharedParameters are parameters that a kubelet sets and that no namespace separates (k8s.io/kubernetes
+// pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables).
 var sharedParameters = []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
 
@@ -81,8 +81,8 @@ func Start(ctx context.Context, opt Options) (m *Machine, err error) {
 
 func (m *Machine) script() string { return filepath.Join(m.opt.Dir, "boot.sh") }
 
-// Boot starts a machine that is down, without its network. Its files are as they were, but
-// for those of folders in memory (/run, /tmp, /var/tmp, /dev).
+// Boot starts a machine that is down, without its network. Its files are unchanged, except those of folders in
+// memory (/run, /tmp, /var/tmp, /dev).
 func (m *Machine) Boot(ctx context.Context) (err error) {
 	if err := m.makeGroups(); err != nil {
 		return err
@@ -110,8 +110,7 @@ func (m *Machine) Boot(ctx context.Context) (err error) {
 	return await(ctx, "its start", func() bool { return m.up(ctx) })
 }
 
-// AwaitDown waits until the machine has gone down by itself: for a reboot, of which Boot
-// is the second half.
+// AwaitDown waits until the machine has gone down by itself, for a reboot. Boot is the second half of it.
 func (m *Machine) AwaitDown(ctx context.Context) error {
 	if err := await(ctx, "its end", func() bool {
 		m.letGo()
@@ -124,7 +123,7 @@ func (m *Machine) AwaitDown(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	m.pid = 0 // which is another process's from now on
+	m.pid = 0 // which may belong to another process from now on
 	return m.PowerOff(ctx)
 }
 
@@ -142,11 +141,11 @@ func (m *Machine) letGo() {
 	}
 }
 
-// PowerOff ends all that runs on the machine at once, as a loss of power does.
+// PowerOff kills everything that runs on the machine at once, like a power failure.
 func (m *Machine) PowerOff(ctx context.Context) error {
 	if m.cmd != nil {
 		if m.pid != 0 {
-			_ = syscall.Kill(m.pid, syscall.SIGKILL) // with it goes everything in its namespace
+			_ = syscall.Kill(m.pid, syscall.SIGKILL) // this ends everything in its namespace
 		}
 		_ = m.cmd.Process.Kill()
 		<-m.gone
@@ -238,7 +237,7 @@ func (m *Machine) Gateway() string { return m.opt.Network + ".1" }
 
 func (m *Machine) link() string { return "nj" + m.opt.Name }
 
-// makeNetwork makes this side of the network, which is there while the machine is down, too.
+// makeNetwork creates this side of the network, which also exists while the machine is down.
 func (m *Machine) makeNetwork(ctx context.Context) error {
 	if m.opt.Network == "" {
 		return nil
@@ -250,7 +249,7 @@ func (m *Machine) makeNetwork(ctx context.Context) error {
 	})
 }
 
-// Connect returns a machine that has booted its network.
+// Connect sets up the network of a machine that has booted.
 func (m *Machine) Connect(ctx context.Context) error {
 	commands := [][]string{}
 	inside := func(args string) {
@@ -293,7 +292,7 @@ func (m *Machine) Command(ctx context.Context, argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// Run runs a command on the machine to its end and gives what it printed.
+// Run runs a command on the machine until it exits and returns its output.
 func (m *Machine) Run(ctx context.Context, argv ...string) (string, error) {
 	var out bytes.Buffer
 	cmd := m.Command(ctx, argv...)
@@ -307,19 +306,19 @@ func (m *Machine) Run(ctx context.Context, argv ...string) (string, error) {
 	return out.String(), nil
 }
 
-// Path is where a file of the machine is seen from here.
+// Path returns the path of a machine's file on this machine.
 func (m *Machine) Path(path string) string {
 	return filepath.Join("/proc", strconv.Itoa(m.pid), "root", path)
 }
 
-// Console is what its process 1 printed.
+// Console returns what its process 1 printed.
 func (m *Machine) Console() string {
 	text, _ := os.ReadFile(filepath.Join(m.opt.Dir, "console"))
 	return string(text)
 }
 
-// Stop ends all that runs on the machine, and takes its network and control groups
-// away. What it wrote stays in its folder.
+// Stop kills everything that runs on the machine and removes its network and control groups. Its files stay in
+// its folder.
 func (m *Machine) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -339,7 +338,7 @@ func (m *Machine) Stop() error {
 	return errors.Join(errs...)
 }
 
-// removeGroup removes a control group with those below it, and reports whether it is gone.
+// removeGroup removes a control group and the groups below it, and reports whether it is gone.
 func removeGroup(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

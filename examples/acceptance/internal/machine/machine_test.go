@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestReboot: a machine that reboots itself goes down; once it is booted again it has its
-// files, but for those in memory.
+// TestReboot: a machine that reboots itself goes down. After the next boot it has its files, except those in
+// memory.
 func TestReboot(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -1,6 +1,5 @@
-// Package mirror makes a folder of the artifacts that a Windows or a Linux node needs,
-// under the file names and with the layout of the upstream releases, from the built
-// components.
+// Package mirror creates a folder with the artifacts of a Windows or Linux node from the built components, with
+// the file names and layout of the upstream releases.
 package mirror
 
 import (
@@ -148,9 +147,8 @@ var sidePrograms = []release{
 			{"nssm-" + components.NSSM + "/README.txt", ""}}},
 }
 
-// Make fills the mirror folder of the set with the artifacts for an operating system
-// and returns its path and those artifacts. What was made of the same components before
-// is kept: compressing takes seconds.
+// Make fills the mirror folder of the set with the artifacts for an operating system and returns its path and
+// those artifacts. Archives of the same components are reused, because compressing takes seconds.
 func Make(ctx context.Context, set *components.Set, goos string) (dir string,
 	artifacts map[string]Artifact, err error) {
 	dir = filepath.Join(set.Dir, "mirror")
@@ -173,7 +171,7 @@ func Make(ctx context.Context, set *components.Set, goos string) (dir string,
 	return dir, artifacts, nil
 }
 
-// note is kept beside an artifact's stamp: what it was made of, and what it is.
+// note is stored beside an artifact's stamp: its inputs and its digest.
 type note struct {
 	Inputs   string
 	Artifact Artifact
@@ -249,10 +247,10 @@ func (r release) inputs(set *components.Set) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// released is the time of all members, so that the same components give the same archive.
+// released is the modification time of all members, so that the same components give the same archive.
 var released = time.Unix(1767225600, 0)
 
-// licence stands for the texts of a release; nodejoin leaves them in the archive.
+// licence is a placeholder for the texts of a release, which nodejoin does not unpack.
 const licence = "Apache-2.0\n"
 
 func (r release) zip(set *components.Set, to io.Writer) error {
@@ -279,7 +277,7 @@ func (r release) zip(set *components.Set, to io.Writer) error {
 	return w.Close()
 }
 
-// tar writes a tar.gz, lightly compressed: the tests read it a few times only.
+// tar writes a tar.gz with light compression: the tests read it only a few times.
 func (r release) tar(set *components.Set, to io.Writer) error {
 	gz, err := gzip.NewWriterLevel(to, gzip.BestSpeed)
 	if err != nil {

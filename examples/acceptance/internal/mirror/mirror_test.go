@@ -19,7 +19,7 @@ import (
 	"nodejoin/examples/acceptance/internal/components"
 )
 
-// TestMake holds file names, digests and the members of each archive.
+// TestMake checks file names, digests and the members of each archive.
 func TestMake(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -75,7 +75,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// hold opens an artifact and looks at its digest and its members; nil: it is not an archive.
+// hold checks the digest and the members of an artifact; nil = it is not an archive.
 func hold(t *testing.T, dir string, a Artifact, want []string) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(dir, a.File))

@@ -1,5 +1,5 @@
-// Package netproxy is a TCP proxy that stands between a client and a server, holds
-// what passes for half a round trip, and can cut its connections.
+// Package netproxy is a TCP proxy between a client and a server. It delays each direction by half a round trip
+// and can cut its connections.
 package netproxy
 
 import (
@@ -51,9 +51,8 @@ func (p *Proxy) Accepted() int64 { return p.accepted.Load() }
 // BytesToServer counts what clients have sent so far.
 func (p *Proxy) BytesToServer() int64 { return p.toServer.Load() }
 
-// Trips counts the round trips so far: each time that clients spoke after they had
-// been told something. With a delay, what is said without waiting for an answer
-// counts as one.
+// Trips counts the round trips so far: each time that a client sends after it has received something. With a
+// delay, everything that is sent without waiting for an answer counts as one.
 func (p *Proxy) Trips() int64 { return p.trips.Load() }
 
 // CutAfter cuts all connections once, when n more bytes have gone to the server.
@@ -133,12 +132,11 @@ type held struct {
 	due  time.Time
 }
 
-// queue bounds what is on the way in one direction, in reads of up to 32 KiB.
+// queue limits the data in transit in one direction, in reads of up to 32 KiB.
 const queue = 1024
 
-// pipe moves bytes one way until its source ends or a side is cut. The delay of one
-// piece never adds to that of the next. took is called when something has come from
-// its source, gave before it is handed on.
+// pipe moves bytes one way until its source ends or a side is cut. The delay of one piece never adds to that of
+// the next. took is called after data has been read from the source, gave before it is written.
 func (p *Proxy) pipe(to, from net.Conn, took func(n int), gave func()) {
 	way := make(chan held, queue)
 	var writer sync.WaitGroup
@@ -177,7 +175,7 @@ func (p *Proxy) pipe(to, from net.Conn, took func(n int), gave func()) {
 	}
 }
 
-// spoke notes that a client has said n bytes.
+// spoke counts n bytes from a client.
 func (p *Proxy) spoke(n int) {
 	if p.heard.Swap(false) {
 		p.trips.Add(1)

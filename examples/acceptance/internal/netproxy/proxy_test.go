@@ -56,8 +56,8 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// Two questions of which the second waits for the first answer are two round trips;
-// what is said at once is one.
+// Two requests of which the second waits for the first answer are two round trips; requests that are sent
+// together are one.
 func TestTrips(t *testing.T) {
 	p, c := open(t, 40*time.Millisecond)
 	ask := func(n int) {
@@ -91,7 +91,7 @@ func TestCutAfter(t *testing.T) {
 	if _, err := c.Write(make([]byte, 60)); err != nil {
 		t.Fatal(err)
 	}
-	// What had arrived may still be echoed; then the connection ends, by itself.
+	// What has arrived may still be echoed; then the connection closes.
 	_, err := io.Copy(io.Discard, c)
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {

@@ -36,7 +36,7 @@ type Options struct {
 	Password   string // of User; "" = no login by password
 }
 
-// Host is a running machine. Its methods are not to be called at the same time.
+// Host is a running machine. Its methods must not be called concurrently.
 type Host struct {
 	Prefix   string
 	Addr     string        // of the SSH server, "127.0.0.1:40000"
@@ -49,8 +49,8 @@ type Host struct {
 	done   chan struct{} // closed when server has ended
 }
 
-// Start copies the template, puts the keys in place and starts the SSH server.
-// Stop must follow, also after an error of a later call.
+// Start copies the template, installs the keys and starts the SSH server. The caller must call Stop, even if a
+// later call fails.
 func Start(ctx context.Context, o Options) (*Host, error) {
 	h := &Host{Prefix: filepath.Join(o.Dir, "prefix"), Identity: filepath.Join(o.Dir, "id_ed25519"), dir: o.Dir, opts: o}
 	tmpl, err := ensureTemplate(ctx, o.Components)
@@ -75,8 +75,8 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 	return h, nil
 }
 
-// Path is where a path of the machine, `C:\k\x`, lies on this one. Names are taken
-// as they are written: Wine's own look-up ignores case, this one does not.
+// Path is where a path of the machine, `C:\k\x`, lies on this one. Names are case-sensitive here, unlike in
+// Wine's own look-up.
 func (h *Host) Path(windows string) string {
 	rest := strings.TrimPrefix(windows, `C:\`)
 	return filepath.Join(h.Prefix, "drive_c", filepath.FromSlash(strings.ReplaceAll(rest, `\`, "/")))
@@ -89,7 +89,7 @@ func (h *Host) Port() int {
 	return n
 }
 
-// KnownHosts is the line of a known_hosts file for the SSH server at port.
+// KnownHosts returns the line of a known_hosts file for the SSH server at port.
 func (h *Host) KnownHosts(port int) string {
 	return fmt.Sprintf("[127.0.0.1]:%d %s", port, ssh.MarshalAuthorizedKey(h.HostKey))
 }
@@ -108,13 +108,13 @@ func (h *Host) SetSwitch(adapter string) error {
 	return os.WriteFile(path, []byte(adapter), 0o644)
 }
 
-// Command is a program of the machine, not yet started. Its output must go to a
-// file: services that it starts hold a pipe open for good.
+// Command is a program of the machine, not yet started. Its output must go to a file: services that it starts
+// would keep a pipe open.
 func (h *Host) Command(ctx context.Context, argv ...string) *exec.Cmd {
 	return wineCommand(ctx, h.Prefix, argv...)
 }
 
-// Run runs a program of the machine to its end and gives its output.
+// Run runs a program of the machine until it exits and returns its output.
 func (h *Host) Run(ctx context.Context, argv ...string) (string, error) {
 	return runWine(ctx, h.dir, h.Command(ctx, argv...))
 }
@@ -127,8 +127,8 @@ func (h *Host) RunWith(ctx context.Context, env []string, input string, argv ...
 	return runWine(ctx, h.dir, cmd)
 }
 
-// Reboot ends every process of the machine as a power cut would, and starts it
-// again with its automatic services. The SSH server keeps its port.
+// Reboot kills every process of the machine, like a power failure, and starts the machine with its automatic
+// services. The SSH server keeps its port.
 func (h *Host) Reboot(ctx context.Context) error {
 	if err := h.powerOff(); err != nil {
 		return err
@@ -144,13 +144,13 @@ func (h *Host) Boot(ctx context.Context) error {
 	return h.serve(ctx)
 }
 
-// servicingWaits is the key by which servicing says that it waits for a reboot, with what is
-// in it. On Windows it is volatile; reg.exe, by which a test makes it, makes no such keys.
+// servicingWaits matches the key, with its contents, that servicing creates while it waits for a reboot. On
+// Windows it is volatile; reg.exe, with which a test creates it, cannot create volatile keys.
 var servicingWaits = regexp.MustCompile(
 	`(?m)^\[Software\\\\Microsoft\\\\Windows\\\\CurrentVersion\\\\` +
 		`Component Based Servicing\\\\RebootPending\].*\n(?:.+\n)*`)
 
-// endServicing forgets that servicing waited, while the machine is off.
+// endServicing removes the key while the machine is off.
 func (h *Host) endServicing() error {
 	path := filepath.Join(h.Prefix, "system.reg")
 	b, err := os.ReadFile(path)
@@ -166,12 +166,11 @@ func (h *Host) endServicing() error {
 // Stop ends every process of the machine.
 func (h *Host) Stop() error { return h.powerOff() }
 
-// askedFile has what the last program that asked for a reboot said (wine/shutdown.c).
+// askedFile has the last request for a reboot (wine/shutdown.c).
 const askedFile = `C:\windows\shutdown-stand-in.asked`
 
-// Asked waits until a program of the machine has asked Windows for a shutdown or reboot,
-// which nothing but the caller makes, and gives its words: seconds to wait, force and
-// reboot (1 = yes), reason.
+// Asked waits until a program of the machine has asked Windows for a shutdown or reboot, which only the caller
+// can perform, and returns the request: seconds to wait, force and reboot (1 = yes), reason.
 func (h *Host) Asked(ctx context.Context) (string, error) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -191,7 +190,7 @@ func (h *Host) Asked(ctx context.Context) (string, error) {
 	}
 }
 
-// Log is what the SSH server has said, for the report of a failed test.
+// Log returns the output of the SSH server, for the report of a failed test.
 func (h *Host) Log() string {
 	b, _ := os.ReadFile(filepath.Join(h.dir, "winsshd.log"))
 	return string(b)
@@ -264,7 +263,7 @@ func (h *Host) serve(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	// The server outlives ctx, which bounds the start alone.
+	// The server outlives ctx, which only bounds the start.
 	h.server = wineCommand(context.WithoutCancel(ctx), h.Prefix, argv...)
 	h.server.Stdout, h.server.Stderr = log, log
 	if err := h.server.Start(); err != nil {

@@ -77,7 +77,7 @@ func identity(t *testing.T, h *Host) ssh.AuthMethod {
 	return ssh.PublicKeys(key)
 }
 
-// TestHost holds what the tests of nodejoin take for granted of the machine.
+// TestHost checks what the tests of nodejoin rely on.
 func TestHost(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()

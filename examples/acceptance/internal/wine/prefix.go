@@ -17,7 +17,7 @@ import (
 	"nodejoin/examples/acceptance/internal/components"
 )
 
-// dlls are the stand-ins that every machine has in its system folder.
+// dlls are the stand-in DLLs in the system folder of every machine.
 var dlls = []string{"bcryptprimitives.dll", "pdh.dll", "vmcompute.dll", "computenetwork.dll", "netfw.dll",
 	"dismapi.dll", "netports.dll", "netsh.exe"}
 
@@ -26,8 +26,8 @@ var dlls = []string{"bcryptprimitives.dll", "pdh.dll", "vmcompute.dll", "compute
 // the firewall and of the ports.
 var registryFiles = []string{"node.reg", "dll.reg", "netfw.reg", "netports.reg"}
 
-// ensureTemplate makes the prefix that machines are copies of, once for each state
-// of its sources: making one takes 10 to 20 seconds.
+// ensureTemplate creates the prefix that machines are copied from, once for each state of its sources. This
+// takes 10 to 20 seconds.
 func ensureTemplate(ctx context.Context, set *components.Set) (string, error) {
 	sum := sha256.New()
 	version, err := exec.CommandContext(ctx, "wine", "--version").Output()
@@ -129,11 +129,11 @@ func makePrefix(ctx context.Context, set *components.Set, prefix string) error {
 	return killPrefix(prefix)
 }
 
-// copyPrefix creates a machine of the template by hard links, which costs no time and
-// no space. What Wine or a program rewrites in place must not be a link.
+// copyPrefix creates a machine from the template with hard links, which is fast and takes no space. Files that
+// Wine or a program rewrites in place must not be links.
 func copyPrefix(ctx context.Context, from, to string) error {
 	if out, err := exec.CommandContext(ctx, "cp", "-al", from, to).CombinedOutput(); err != nil {
-		// Another file system than the template's.
+		// The template is on another file system.
 		if out2, err2 := exec.CommandContext(ctx, "cp", "-a", "--reflink=auto", from, to).CombinedOutput(); err2 != nil {
 			return fmt.Errorf("copy the prefix: %w: %s; %w: %s", err, out, err2, out2)
 		}
@@ -147,7 +147,7 @@ func copyPrefix(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// replaceFile copies a file to a new one in the place of what is there.
+// replaceFile replaces a file with a copy of another one.
 func replaceFile(from, to string) error {
 	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
