@@ -171,9 +171,6 @@ func (b *Reboot) isFeature(why string) bool {
 	return slices.ContainsFunc(b.Features, func(name string) bool { return strings.EqualFold(why, featureReason(name)) })
 }
 
-// newName begins the reason for the reboot that a new name of the machine needs.
-const newName = "the machine's new name "
-
 func isNewName(why string) bool { return strings.HasPrefix(why, newName) }
 
 // othersReboot asks in the places where Windows notes that it wants a reboot itself:

@@ -1,6 +1,8 @@
 package kinds
 
-import "fmt"
+import (
+	"fmt"
+)
 
 func plural(n int, one, many string) string {
 	if n == 1 {
@@ -16,3 +18,6 @@ func names[T fmt.Stringer](list []T) (out []string) {
 	}
 	return out
 }
+
+// newName begins the reason for the reboot that a new name of the machine needs.
+const newName = "the machine's new name "
