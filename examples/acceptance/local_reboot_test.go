@@ -14,17 +14,16 @@ import (
 )
 
 const (
-	// servicingWaits is there while Windows waits for a reboot to end an update; it is volatile.
+	// servicingWaits is a volatile key that exists while Windows waits for a reboot to finish an update.
 	servicingWaits = `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\RebootPending`
 	resumeLog      = `C:\var\log\nodejoin-resume\resume.log`
 	// resumeWait bounds the time from a boot to the end of the plan: a whole join.
 	resumeWait = 5 * time.Minute
 )
 
-// TestLocalReboot: nodejoin.exe on a machine that waits for a reboot already, as a fresh
-// one with updates does, leaves a service, reboots the machine and ends; the service sets up
-// what counts after a reboot only, reboots once more, joins the node after that, and is gone
-// then. A leave takes away what is left of it.
+// TestLocalReboot: on a machine that is already waiting for a reboot, like a fresh one with updates,
+// nodejoin.exe leaves a service, reboots the machine and exits. The service sets up what takes effect after a
+// reboot only, reboots once more, joins the node and removes itself. A leave removes the rest.
 func TestLocalReboot(t *testing.T) {
 	ctx, cancel := bounded(t, 12*time.Minute)
 	defer cancel()
@@ -70,8 +69,8 @@ func TestLocalReboot(t *testing.T) {
 	}
 }
 
-// registered reports whether the machine has a service, as its registry says; one that is
-// to go with its last handle counts as gone.
+// registered reports whether the registry of the machine has a service. A service that is marked for deletion
+// counts as gone.
 func (b *bed) registered(ctx context.Context, service string) bool {
 	b.t.Helper()
 	out, err := b.host.Run(ctx, "reg", "query", `HKLM\SYSTEM\CurrentControlSet\Services\`+service)
@@ -81,8 +80,7 @@ func (b *bed) registered(ctx context.Context, service string) bool {
 	return err == nil && strings.Contains(out, "ImagePath") && !strings.Contains(out, "DeleteFlag")
 }
 
-// awaitResumed waits until the service has said what its plan came to, and wants that it
-// is finished.
+// awaitResumed waits until the service has logged the result of its plan, and checks that it has finished.
 func (b *bed) awaitResumed(ctx context.Context) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeoutCause(ctx, resumeWait, fmt.Errorf("not within %v", resumeWait))
@@ -102,7 +100,7 @@ func (b *bed) awaitResumed(ctx context.Context) {
 	}
 }
 
-// awaitGone waits until a service is registered no more.
+// awaitGone waits until a service is no longer registered.
 func (b *bed) awaitGone(ctx context.Context, service string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeoutCause(ctx, healWait, fmt.Errorf("not within %v", healWait))

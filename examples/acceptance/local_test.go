@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// wantNothingLocally runs nodejoin.exe on the machine itself with the same plan and
-// connection "local", and wants that it finds nothing to change.
+// wantNothingLocally runs nodejoin.exe on the machine itself with the same plan and connection "local", and
+// checks that there is nothing to change.
 func (b *bed) wantNothingLocally(ctx context.Context) {
 	b.t.Helper()
 	out, code := b.runLocally(ctx, b.putLocalPlan(""), "apply", "--auto-approve", "--json")
@@ -29,11 +29,11 @@ func (b *bed) wantNothingLocally(ctx context.Context) {
 	}
 }
 
-// localDir is where the machine has its own plan, and nodejoin.exe.
+// localDir is where the machine has its own plan and nodejoin.exe.
 const localDir = `C:\nodejoin-plan`
 
-// putLocalPlan puts nodejoin.exe on the machine, with the plan for itself and a host
-// block in its profile ("" = none), and gives the arguments that name it.
+// putLocalPlan copies nodejoin.exe to the machine, with a plan for the machine itself and a host block in its
+// profile ("" = none), and returns the arguments that name the plan.
 func (b *bed) putLocalPlan(hostBlock string) []string {
 	b.t.Helper()
 	if err := os.Mkdir(b.host.Path(localDir), 0o755); err != nil {

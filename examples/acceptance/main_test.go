@@ -16,7 +16,7 @@ import (
 	"nodejoin/examples/acceptance/internal/components"
 )
 
-// scratch holds what tests share; it goes when they end.
+// scratch is a folder that the tests share; it is removed at the end.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// componentSet is the set of built components. A missing one is a failure: a test
-// that could not look has not passed.
+// componentSet returns the set of built components. If one is missing, the test fails: it has not tested
+// anything.
 func componentSet(t *testing.T) *components.Set {
 	t.Helper()
 	dir, err := components.Dir()
@@ -74,8 +74,8 @@ var builds struct {
 	done map[string]string
 }
 
-// goBuild runs `go VERB -o OUT ARGS` in nodejoin's module, once for each OUT, and
-// gives the path of OUT. VERB is build or test.
+// goBuild runs `go VERB -o OUT ARGS` in nodejoin's module, once for each OUT, and returns the path of OUT. VERB
+// is build or test.
 func goBuild(t *testing.T, goos, out string, verb string, args ...string) string {
 	t.Helper()
 	builds.Lock()
@@ -126,8 +126,8 @@ func packAgents(t *testing.T, tag string) string {
 	return dir
 }
 
-// nodejoin builds the program as a release does, with the agents for the machines
-// in it. They are laid over the source tree, which stays as it is.
+// nodejoin builds the program as a release does, with the agents embedded. The agents are added with an
+// overlay, so the source tree does not change.
 func nodejoin(t *testing.T, goos string) string {
 	t.Helper()
 	return nodejoinWith(t, goos, "")
@@ -153,8 +153,8 @@ func nodejoinWith(t *testing.T, goos, agentTag string) string {
 		overlay, "./cmd/nodejoin")
 }
 
-// bounded returns the context of a test, which ends everything that the test waits for
-// after limit: about three times what the test takes on two cores.
+// bounded returns the context of a test, which ends every wait of the test after limit, about three times what
+// the test takes on two cores.
 func bounded(t *testing.T, limit time.Duration) (context.Context, context.CancelFunc) {
 	t.Helper()
 	return context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("%s was not done after %v", t.Name(), limit))

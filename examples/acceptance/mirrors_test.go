@@ -51,8 +51,8 @@ node "lin-1" {
 }
 `
 
-// TestMirrors: the real containerd runs with the configuration of a plan, and asks for the
-// images of each registry where the plan says, trusting the plan's CA.
+// TestMirrors: the real containerd runs with the configuration of a plan, pulls the images of each registry
+// from where the plan says, and trusts the plan's CA.
 func TestMirrors(t *testing.T) {
 	ctx, cancel := bounded(t, 3*time.Minute)
 	defer cancel()
@@ -74,7 +74,7 @@ func TestMirrors(t *testing.T) {
 
 	for image, want := range map[string]string{"registry.k8s.io/pause:3.10": "/v2/k8s/pause/manifests/3.10",
 		"quay.io/one/two:3": "/v2/one/two/manifests/3", own + "/own:1": "/v2/own/manifests/1"} {
-		// The pull fails, as there is no image; where it was looked for counts.
+		// The pull fails, because there is no image. What matters is where containerd looked for it.
 		out, _ := exec.CommandContext(ctx, componentSet(t).Bin("ctr"), "--address", socket, "images", "pull", "--hosts-dir",
 			filepath.Join(etc, "certs.d"), image).CombinedOutput()
 		asked.Lock()
@@ -86,8 +86,8 @@ func TestMirrors(t *testing.T) {
 	}
 }
 
-// renderMirrors returns a folder that is the node's /etc/containerd, with other folders than
-// the machine's in it, and the socket that containerd makes by it.
+// renderMirrors returns a copy of the node's /etc/containerd, with other folders than the machine's in it, and
+// the socket of a containerd that uses it.
 func renderMirrors(ctx context.Context, t *testing.T, plan string, ca []byte) (etc, socket string) {
 	t.Helper()
 	dir := t.TempDir()

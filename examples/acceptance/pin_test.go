@@ -16,8 +16,8 @@ import (
 	"nodejoin/examples/acceptance/internal/mirror"
 )
 
-// TestWrongPin: a kubeconfig whose CA is not the one that the plan pins is refused, and
-// nobody at its address is spoken to. Without the pin, somebody is.
+// TestWrongPin: a kubeconfig whose CA differs from the one that the plan pins is refused without a connection
+// to its address. Without the pin there is a connection.
 func TestWrongPin(t *testing.T) {
 	ctx, cancel := bounded(t, 5*time.Minute)
 	defer cancel()
@@ -66,7 +66,7 @@ func TestWrongPin(t *testing.T) {
 	}
 }
 
-// closedPort is a port of loopback that nobody listened on a moment ago.
+// closedPort returns a loopback port that nothing listened on a moment ago.
 func closedPort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

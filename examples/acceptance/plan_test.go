@@ -28,7 +28,7 @@ type variables struct {
 	KnownHosts []string          `json:"known_hosts"`
 }
 
-// variables for the machine of the bed, reached through port of this one (the
+// variables returns the variables for the machine of the bed, reached through a port of this machine (the
 // machine's own, or that of a proxy).
 func (b *bed) variables(port int) variables {
 	b.t.Helper()
@@ -51,8 +51,7 @@ func (b *bed) variables(port int) variables {
 	return v
 }
 
-// write puts the variables into a new file and gives the arguments of nodejoin that
-// name it and the plan.
+// write writes the variables to a new file and returns the arguments of nodejoin that name it and the plan.
 func (v variables) write(t *testing.T) []string {
 	t.Helper()
 	text, err := json.Marshal(v)
@@ -66,7 +65,7 @@ func (v variables) write(t *testing.T) []string {
 	return []string{"--var-file", file, examplePlan}
 }
 
-// with is write for another plan.
+// with is like write, for another plan.
 func (v variables) with(t *testing.T, plan string) []string {
 	t.Helper()
 	return append(v.write(t)[:2:2], plan)
@@ -74,7 +73,7 @@ func (v variables) with(t *testing.T, plan string) []string {
 
 var sshBlock = regexp.MustCompile(`(?s)connection "ssh" \{.*?\n  \}`)
 
-// localPlan is the text of the example plan with connection "local".
+// localPlan returns the text of the example plan with connection "local".
 func localPlan(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(repository(t), examplePlan, "windows-ssh.join.hcl"))

@@ -30,7 +30,7 @@ import (
 const (
 	sandboxImage = "localhost/pause:1"
 	serveImage   = "localhost/serve:1"
-	agnhostImage = "localhost/agnhost:1" // what verify runs of it
+	agnhostImage = "localhost/agnhost:1" // the commands that verify uses
 )
 
 // images creates an archive with the images, as `docker save` does: one static
@@ -99,7 +99,7 @@ func tarOf(t *testing.T, files map[string][]byte, order ...string) []byte {
 	return out.Bytes()
 }
 
-// importImages puts the images into the machine's containerd.
+// importImages imports the images into the machine's containerd.
 func importImages(ctx context.Context, t *testing.T, m *machine.Machine) {
 	t.Helper()
 	const file = "/tmp/images.tar"
@@ -114,8 +114,8 @@ func importImages(ctx context.Context, t *testing.T, m *machine.Machine) {
 	}
 }
 
-// wantPod runs a pod on the node: it gets an address of the node's pods, in namespaces
-// of its own, answers there, and its log comes through the API server.
+// wantPod runs a pod on the node: it gets an address from the node's pod subnet, has namespaces of its own,
+// answers, and its log can be read through the API server.
 func wantPod(ctx context.Context, t *testing.T, c *controlplane.Cluster, m *machine.Machine, node string) {
 	t.Helper()
 	importImages(ctx, t, m)
@@ -183,7 +183,7 @@ func wantPod(ctx context.Context, t *testing.T, c *controlplane.Cluster, m *mach
 	})
 }
 
-// until asks until there is no error, within ctx and two minutes.
+// until retries until there is no error, for at most two minutes.
 func until(ctx context.Context, t *testing.T, what string, ask func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)

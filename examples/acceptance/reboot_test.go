@@ -25,8 +25,8 @@ const (
 	healWait = 5 * time.Minute
 )
 
-// TestReboot: a machine whose processes all end at once, and whose HNS forgets what does
-// not outlive a boot and keeps flannel's network, comes back by itself as a node that status finds in sync.
+// TestReboot: all processes of a machine are killed at once, and its HNS loses what does not survive a boot,
+// but keeps flannel's network. The machine becomes a node again by itself, and status finds it in sync.
 func TestReboot(t *testing.T) {
 	ctx, cancel := bounded(t, 15*time.Minute)
 	defer cancel()
@@ -69,7 +69,7 @@ func (b *bed) bootLog() string {
 	return string(text)
 }
 
-// awaitHealed waits until the log says, behind the first bytes, that all is in order.
+// awaitHealed waits until the log says, after its first bytes, that everything is in order.
 func (b *bed) awaitHealed(ctx context.Context, behind int) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeoutCause(ctx, healWait, fmt.Errorf("not within %v", healWait))
@@ -79,8 +79,7 @@ func (b *bed) awaitHealed(ctx context.Context, behind int) {
 	}
 }
 
-// awaitAlive waits until the kubelet that runs since then has renewed its Lease, and the
-// Node is Ready.
+// awaitAlive waits until the kubelet has renewed its Lease after since and the Node is Ready.
 func (b *bed) awaitAlive(ctx context.Context, since time.Time) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeoutCause(ctx, healWait, fmt.Errorf("not within %v", healWait))
@@ -104,7 +103,7 @@ func (b *bed) awaitAlive(ctx context.Context, since time.Time) {
 	}
 }
 
-// wait is the pause between two looks; the end of ctx fails the test with what is seen.
+// wait is the pause between two checks. If ctx ends, the test fails with what was seen last.
 func (b *bed) wait(ctx context.Context, seen string) {
 	b.t.Helper()
 	select {

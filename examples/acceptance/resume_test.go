@@ -15,13 +15,12 @@ import (
 	"nodejoin/examples/acceptance/internal/netproxy"
 )
 
-// killedAfter are numbers of mutating calls, spread over the join, after which the
-// agent on the machine dies. A join makes about 140 of them. Every other one takes
-// nodejoin itself along.
+// killedAfter are numbers of mutating calls, spread over the join, after which the agent on the machine dies. A
+// join makes about 140 of them. Every other one kills nodejoin too.
 var killedAfter = []int{1, 2, 8, 18, 33, 64, 80, 95, 120, 140}
 
-// TestKilledAnywhere: whichever mutating call was the last one of a run, the next one
-// finishes the join and the one after that has nothing to do.
+// TestKilledAnywhere: whichever mutating call was the last one of a run, the next run finishes the join and the
+// one after that has nothing to do.
 func TestKilledAnywhere(t *testing.T) {
 	ctx, cancel := bounded(t, 25*time.Minute)
 	defer cancel()
@@ -76,7 +75,7 @@ func (b *bed) crashAfter(n int) {
 	}
 }
 
-// wantCrashed wants that an agent followed the order, and gives its last call.
+// wantCrashed checks that an agent crashed as ordered, and returns its last call.
 func (b *bed) wantCrashed() string {
 	b.t.Helper()
 	if _, err := os.Stat(b.host.Path(dataDir + `\crash-after`)); !errors.Is(err, fs.ErrNotExist) {
@@ -85,8 +84,7 @@ func (b *bed) wantCrashed() string {
 	return strconv.Quote(string(b.read(dataDir + `\crashed`)))
 }
 
-// TestControllerKilled: a nodejoin that is killed while its agent lives leaves a
-// machine that the next run finishes.
+// TestControllerKilled: if nodejoin is killed while its agent lives, the next run finishes the machine.
 func TestControllerKilled(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
@@ -112,9 +110,9 @@ func TestControllerKilled(t *testing.T) {
 	}
 }
 
-// TestConnectionCut: a connection that is cut in the middle of an artifact, of the making
-// of the adapter's switch, or of the start of a service, is made again and the run goes
-// on; or it fails with exit code 4 and the next one finishes.
+// TestConnectionCut: the connection is cut during an artifact, the creation of the adapter's switch, or the
+// start of a service. Either nodejoin reconnects and continues, or it fails with exit code 4 and the next run
+// finishes.
 func TestConnectionCut(t *testing.T) {
 	ctx, cancel := bounded(t, 15*time.Minute)
 	defer cancel()
@@ -181,7 +179,7 @@ type nodeDeleter interface {
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }
 
-// forgetNode removes the Node of the machine before.
+// forgetNode removes the Node of the previous machine.
 func forgetNode(ctx context.Context, t *testing.T, nodes nodeDeleter) {
 	t.Helper()
 	if err := nodes.Delete(ctx, nodeName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {

@@ -13,12 +13,12 @@ import (
 	"testing"
 )
 
-// secretForms are the forms of what a run mints or gets: bootstrap tokens, tokens of
-// service accounts, private keys.
+// secretForms matches the secrets that a run mints or gets: bootstrap tokens, service account tokens, private
+// keys.
 var secretForms = regexp.MustCompile(
 	`\b[a-z0-9]{6}\.[a-z0-9]{16}\b|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
 
-// secretIn returns a secret that is in text, with what is around it; "" = none.
+// secretIn returns a secret in text, with its surroundings; "" = none.
 func secretIn(text []byte) string {
 	at := secretForms.FindIndex(text)
 	if at == nil {
@@ -27,7 +27,7 @@ func secretIn(text []byte) string {
 	return string(text[max(0, at[0]-100):min(len(text), at[1]+20)])
 }
 
-// noSecret wants no secret in something that nodejoin has printed.
+// noSecret checks that nodejoin has printed no secret.
 func noSecret(t *testing.T, what string, text []byte) {
 	t.Helper()
 	if s := secretIn(text); s != "" {
@@ -35,8 +35,8 @@ func noSecret(t *testing.T, what string, text []byte) {
 	}
 }
 
-// noSecretBelow wants none in the files below root, of which pattern matches the names.
-// A folder that is not there has none.
+// noSecretBelow checks that the files below root whose names match pattern have no secret. The folder may be
+// missing.
 func noSecretBelow(root, pattern string) error {
 	var found []error
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -58,7 +58,7 @@ func noSecretBelow(root, pattern string) error {
 	return errors.Join(append(found, err)...)
 }
 
-// noSecretKept wants no secret in nodejoin's notes on the machine, nor in any log of it.
+// noSecretKept checks that nodejoin's files and logs on the machine have no secret.
 func (b *bed) noSecretKept() {
 	b.t.Helper()
 	if err := errors.Join(noSecretBelow(b.host.Path(dataDir), "*.json"),

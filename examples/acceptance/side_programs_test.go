@@ -18,10 +18,9 @@ import (
 	"nodejoin/examples/acceptance/internal/mirror"
 )
 
-// sidePrograms is what makes the example plan one with programs beside those of
-// Kubernetes: nssm runs the services, crictl is there to ask containerd, csi-proxy and
-// windows_exporter are services. The exporter's collectors are one that Wine has an
-// answer for, and the plan's own of files.
+// sidePrograms are changes that add programs beside those of Kubernetes to the example plan: nssm runs the
+// services, crictl is installed, csi-proxy and windows_exporter are services. The exporter uses a collector
+// that works under Wine, and the plan's textfile collector.
 var sidePrograms = []string{
 	`runtime "containerd" { version = "2.4.2" }`,
 	fmt.Sprintf("runtime \"containerd\" {\n  version = \"2.4.2\"\n  crictl  = %q\n}", components.Crictl),
@@ -49,9 +48,9 @@ artifact "nssm" {
   }`,
 }
 
-// TestSidePrograms: a node whose services nssm runs, with crictl, csi-proxy and
-// windows_exporter beside them. They do their work, nssm starts a kubelet again that was
-// killed, a second apply changes nothing, and a leave takes all of it away.
+// TestSidePrograms: a node whose services nssm runs, with crictl, csi-proxy and windows_exporter beside them.
+// They work, nssm restarts a kubelet that was killed, a second apply changes nothing, and a leave removes all
+// of it.
 func TestSidePrograms(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
@@ -90,12 +89,11 @@ func TestSidePrograms(t *testing.T) {
 	}
 }
 
-// wantCrictl: crictl finds the configuration beside it and asks containerd, by the pipe
-// that it names.
+// wantCrictl: crictl finds the configuration beside it and talks to containerd over the pipe in it.
 func (b *bed) wantCrictl(ctx context.Context, t *testing.T) {
 	t.Helper()
 	out := b.ask(ctx, t, `C:\k\crictl.exe`, "info")
-	// Before the answer crictl warns that the user has no configuration.
+	// First crictl warns that the user has no configuration.
 	start := strings.Index(out, "{")
 	if start < 0 || !strings.Contains(out[:start], `trying next: \"C:\\\\k\\\\crictl.yaml\"`) {
 		t.Fatalf("crictl info: %s", out)
@@ -120,8 +118,8 @@ func (b *bed) wantCrictl(ctx context.Context, t *testing.T) {
 	}
 }
 
-// ask runs a program of the machine and gives what it says. Under Wine a Go program may
-// hang as it ends; what it has said by then counts.
+// ask runs a program of the machine and returns its output. Under Wine a Go program may hang when it exits; its
+// output until then counts.
 func (b *bed) ask(ctx context.Context, t *testing.T, argv ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -133,7 +131,7 @@ func (b *bed) ask(ctx context.Context, t *testing.T, argv ...string) string {
 	return out
 }
 
-// wantMetrics: windows_exporter shows what its collectors have, that of files too.
+// wantMetrics: windows_exporter serves the metrics of its collectors, including the textfile collector.
 func (b *bed) wantMetrics(ctx context.Context, t *testing.T) {
 	t.Helper()
 	file := b.host.Path(`C:\metrics\test.prom`)
@@ -170,8 +168,8 @@ func get(ctx context.Context, t *testing.T, url string) string {
 	return string(text)
 }
 
-// wantMkdir: csi-proxy does what a storage plugin asks it for, in the folders of the
-// kubelet and the plan, and nowhere else.
+// wantMkdir: csi-proxy does what a storage plugin asks for in the folders of the kubelet and the plan, and
+// nowhere else.
 func (b *bed) wantMkdir(ctx context.Context, t *testing.T) {
 	t.Helper()
 	program, err := os.ReadFile(componentSet(t).Bin("csi-proxy-mkdir.exe"))
@@ -201,8 +199,8 @@ func (b *bed) wantMkdir(ctx context.Context, t *testing.T) {
 
 const mkdirProgram = `C:\csi-proxy-mkdir.exe`
 
-// wantKubeletAgain: nssm starts a kubelet again that was killed, after the delay of the
-// plan, with the same arguments and log.
+// wantKubeletAgain: nssm restarts a kubelet that was killed, after the delay of the plan, with the same
+// arguments and log.
 func (b *bed) wantKubeletAgain(ctx context.Context, t *testing.T) {
 	t.Helper()
 	const log = `C:\var\log\kubelet\kubelet.log`

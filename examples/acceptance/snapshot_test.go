@@ -18,8 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// snapshot is what lies on the machine: path -> what it is, without what changes by
-// itself.
+// snapshot returns the files of the machine, path -> content, without what changes by itself.
 func (b *linuxBed) snapshot() map[string]string {
 	b.t.Helper()
 	all := map[string]string{}
@@ -34,7 +33,7 @@ func (b *linuxBed) snapshot() map[string]string {
 			}
 			name := strings.TrimPrefix(path, root)
 			if lower && d.Type()&fs.ModeCharDevice != 0 && slices.Contains(hidden, name) {
-				return nil // it is not on the machine, wherever it has come from on this one
+				return nil // it is not on the machine, whatever its origin on this one
 			}
 			if slices.ContainsFunc(ignored, func(i string) bool { return name == i || strings.HasPrefix(name, i+"/") }) {
 				return fs.SkipDir
@@ -87,7 +86,7 @@ func (b *linuxBed) kernel(all map[string]string) {
 		}
 	}
 	for _, line := range show("nft", "list", "tables") {
-		// which iptables makes
+		// that iptables creates
 		if f := strings.Fields(line); len(f) == 3 &&
 			!slices.Contains([]string{"filter", "nat", "mangle", "raw", "security"}, f[2]) {
 			all[line] = "there"
@@ -134,7 +133,7 @@ func wantSame(t *testing.T, before, after map[string]string) {
 	}
 }
 
-// wantLeft leaves with the Linux node and wants its machine as it was.
+// wantLeft runs a leave of the Linux node and checks that its machine is as before.
 func (b *linuxBed) wantLeft(ctx context.Context, args []string, before map[string]string) {
 	b.t.Helper()
 	leave := exec.CommandContext(ctx, string(released(b.t)),

@@ -10,7 +10,7 @@ import (
 	"nodejoin/examples/acceptance/internal/machine"
 )
 
-// startMachine creates a Linux machine that is stopped at the end of the test.
+// startMachine starts a Linux machine, which is stopped at the end of the test.
 func startMachine(ctx context.Context, t *testing.T, opt machine.Options) *machine.Machine {
 	t.Helper()
 	m, err := machine.Start(ctx, opt)
@@ -46,7 +46,7 @@ func TestHostConformanceUnderSystemd(t *testing.T) {
 		if strings.Contains(line, "--- ") || err != nil {
 			t.Log(line)
 		}
-		// Parameters of services lie in the registry, which Linux does not have.
+		// Service parameters are in the registry, which Linux does not have.
 		if strings.Contains(line, "--- SKIP") && !strings.Contains(line, "/services/parameters ") {
 			t.Error("a test did not run:", line)
 		}

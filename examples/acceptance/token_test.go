@@ -64,12 +64,12 @@ func TestTokenExpired(t *testing.T) {
 	wantNothing(ctx, t, args)
 }
 
-// unwrapped is what was printed, without its frame and breaks of its lines.
+// unwrapped returns what was printed, without its frame and line breaks.
 func unwrapped(text string) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(text, "|", " ")), " ")
 }
 
-// expireTokens sets the end of all bootstrap tokens into the past, and gives their number.
+// expireTokens makes all bootstrap tokens expire in the past and returns their number.
 func (b *bed) expireTokens(ctx context.Context) int {
 	b.t.Helper()
 	secrets := b.cluster.Client.CoreV1().Secrets(metav1.NamespaceSystem)

@@ -22,23 +22,23 @@ import (
 )
 
 const (
-	// tripTime is the round trip that the proxy makes: what is said within half of it
-	// after something was heard cannot have waited for an answer.
+	// tripTime is the round trip time of the proxy: what is sent within half of it after something was received
+	// cannot have waited for an answer.
 	tripTime = 40 * time.Millisecond
-	// noopTrips bounds what a run in which nothing is to change costs after the SSH
-	// handshake: the start of the agent, its greeting, one check of all steps.
+	// noopTrips bounds the round trips after the SSH handshake of a run that has nothing to change: the start
+	// of the agent, its greeting, one check of all steps.
 	noopTrips = 3
 	// changeTrips: a run that changes something takes the host's lock first; in the end it removes what the plan no
 	// longer names, which only the finished steps show, and leaves its note in the host's history.
 	changeTrips = 3
-	// keepAlive is the pause between two signs of life (steps/transport).
+	// keepAlive is the interval of keep-alive messages (steps/transport).
 	keepAlive = 10 * time.Second
 )
 
-// TestRoundTrips: what a whole run of the real recipe costs in round trips on the way
-// to its host. A run with nothing to do is the handshake and three; a join adds the
-// lock, the removal, the note in the history, and one for each batch of host steps, which is what lies between two
-// steps on the cluster's side, and none for a step. The host fetches the artifacts itself.
+// TestRoundTrips: how many round trips to its host a whole run of the real recipe needs. A run with nothing to
+// do is the handshake and three; a join adds the lock, the removal, the note in the history, and one for each
+// batch of host steps, which is what lies between two steps on the cluster's side, and none for a step. The
+// host fetches the artifacts itself.
 func TestRoundTrips(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
@@ -96,7 +96,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// handshakeTrips is what an SSH connection with a login by key costs.
+// handshakeTrips returns the round trips of an SSH connection with a login by key.
 func (b *bed) handshakeTrips() int64 {
 	b.t.Helper()
 	proxy, err := netproxy.Start(b.host.Addr, tripTime)

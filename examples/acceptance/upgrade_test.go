@@ -23,9 +23,9 @@ import (
 	"nodejoin/examples/acceptance/internal/mirror"
 )
 
-// TestUpgrade: a node of an older minor version, with pods of a Deployment, is told what
-// an upgrade means; one whose kubelet does not run goes back to the old version, and the
-// next one goes through. Both drain the node, and the pods come back.
+// TestUpgrade: for a node of an older minor version, with pods of a Deployment, the plan shows what an upgrade
+// means. An upgrade to a kubelet that does not run is rolled back, and the next upgrade succeeds. Both drain
+// the node, and the pods come back.
 func TestUpgrade(t *testing.T) {
 	ctx, cancel := bounded(t, 20*time.Minute)
 	defer cancel()
@@ -119,7 +119,7 @@ func (b *bed) planOf(version, artifact string) []string {
 	return args
 }
 
-// output runs nodejoin with args and gives what it writes to standard output.
+// output runs nodejoin with args and returns what it writes to standard output.
 func (p program) output(ctx context.Context, t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, string(p), args...)
@@ -136,7 +136,7 @@ func (p program) output(ctx context.Context, t *testing.T, args ...string) (out 
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// wantKubelet wants a Ready Node of this version that takes pods.
+// wantKubelet checks that the Node is Ready, has this version and accepts pods.
 func (b *bed) wantKubelet(ctx context.Context, version string) {
 	b.t.Helper()
 	n, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
@@ -154,8 +154,8 @@ func (b *bed) wantKubelet(ctx context.Context, version string) {
 	}
 }
 
-// schedule stands in for kube-scheduler until the test ends: it binds pods that are not
-// bound to the node while that takes any.
+// schedule replaces kube-scheduler until the test ends: it binds unbound pods to the node while the node
+// accepts pods.
 func (b *bed) schedule(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -180,7 +180,7 @@ func (b *bed) schedule(ctx context.Context) {
 				continue
 			}
 			for _, p := range pods.Items {
-				// A binding that fails is tried again with the next look.
+				// A binding that fails is tried again in the next round.
 				_ = b.cluster.Client.CoreV1().Pods(p.Namespace).Bind(ctx,
 					&corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: p.UID},
 						Target: corev1.ObjectReference{Kind: "Node", Name: nodeName}}, metav1.CreateOptions{})
@@ -189,8 +189,8 @@ func (b *bed) schedule(ctx context.Context) {
 	}()
 }
 
-// deploy creates a Deployment of two pods and gives the UIDs of those that are bound.
-// Their containers never start here.
+// deploy creates a Deployment of two pods and returns the UIDs of those that are bound. Their containers never
+// start here.
 func (b *bed) deploy(ctx context.Context) []string {
 	b.t.Helper()
 	labels := map[string]string{"app": "web"}
@@ -212,8 +212,7 @@ func (b *bed) deploy(ctx context.Context) []string {
 	return b.wantOtherPods(ctx, nil)
 }
 
-// wantOtherPods waits for the pods of the Deployment on the node, none of them one of
-// before, and gives their UIDs.
+// wantOtherPods waits for new pods of the Deployment on the node and returns their UIDs.
 func (b *bed) wantOtherPods(ctx context.Context, before []string) []string {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)

@@ -15,8 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// reported runs a command of nodejoin that prints one JSON object, and gives it with
-// the exit code.
+// reported runs a command of nodejoin that prints one JSON object, and returns it with the exit code.
 func reported(ctx context.Context, t *testing.T, into any, args ...string) (code int) {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, string(released(t)), args...)
@@ -34,7 +33,7 @@ func reported(ctx context.Context, t *testing.T, into any, args ...string) (code
 	return cmd.ProcessState.ExitCode()
 }
 
-// doctorReport is what the tests look at of `nodejoin doctor --json`.
+// doctorReport is the part of `nodejoin doctor --json` that the tests use.
 type doctorReport struct {
 	Errors int
 	Hosts  []struct {
@@ -54,9 +53,9 @@ func (r doctorReport) errors() (out []string) {
 	return out
 }
 
-// wantDoctor: on a joined machine in order doctor finds no error but that the cluster
-// has no DNS, which is so; a file of flanneld's that is gone is found, and comes back by
-// --fix, which starts the real flanneld again.
+// wantDoctor: on a joined machine in good order, doctor finds no error except that the cluster has no DNS,
+// which is true. It finds that a file of flanneld is missing, and --fix restores it by restarting the real
+// flanneld.
 func (b *bed) wantDoctor(ctx context.Context, t *testing.T, args []string) {
 	t.Helper()
 	look := func(code int, more ...string) (r doctorReport) {
@@ -91,7 +90,7 @@ func (b *bed) wantDoctor(ctx context.Context, t *testing.T, args []string) {
 	}
 }
 
-// verifyReport is what the tests look at of `nodejoin verify --json`.
+// verifyReport is the part of `nodejoin verify --json` that the tests use.
 type verifyReport struct {
 	Failed             int
 	Namespace, Remains string
@@ -101,9 +100,9 @@ type verifyReport struct {
 
 type verifyFlow struct{ Node, Flow, Status, Detail string }
 
-// wantVerify: on the Linux node of a mixed cluster everything passes that one Linux node
-// can, over the real scheduler, kubelet, CNI plugins and kube-proxy; on the Windows node
-// no container starts under Wine, and that is all that fails. Nothing is left.
+// wantVerify: on the Linux node of a mixed cluster every test passes that is possible with one Linux node, with
+// the real scheduler, kubelet, CNI plugins and kube-proxy. On the Windows node only the start of a container
+// fails, because of Wine. Nothing is left.
 func (b *linuxBed) wantVerify(ctx context.Context, args []string) {
 	b.t.Helper()
 	if err := b.cluster.StartScheduler(); err != nil {
@@ -151,15 +150,15 @@ func (b *linuxBed) wantVerify(ctx context.Context, args []string) {
 		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		b.t.Errorf("the namespace %s is still there: %v", r.Namespace, err)
 	}
-	// Nothing runs. What is left of it in the runtime's books the kubelet collects in its own time.
+	// Nothing runs. The kubelet garbage-collects what the runtime still has on record.
 	if left, err := b.machine.Command(ctx, "/usr/local/bin/ctr", "--namespace", "k8s.io", "tasks", "list",
 		"--quiet").Output(); err != nil || len(left) > 0 {
 		b.t.Errorf("what runs in containers on the Linux machine: %q, %v", left, err)
 	}
 }
 
-// wantVerify: no Windows container starts under Wine. verify says what it waited for
-// and saw, and leaves nothing in the cluster.
+// wantVerify: no Windows container starts under Wine. verify reports what it waited for and saw, and leaves
+// nothing in the cluster.
 func (b *bed) wantVerify(ctx context.Context, t *testing.T, args []string) {
 	t.Helper()
 	if err := b.cluster.StartScheduler(); err != nil {

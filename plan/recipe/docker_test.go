@@ -53,7 +53,7 @@ func dockerNode(t *testing.T, installed bool) *node {
 	})
 }
 
-// kubernetesArchive holds stand-ins for the node programs of a version.
+// kubernetesArchive returns an archive with stand-ins for the node programs of a version.
 func kubernetesArchive(t *testing.T, version string) steps.Source {
 	t.Helper()
 	var b bytes.Buffer
@@ -77,8 +77,8 @@ func kubernetesArchive(t *testing.T, version string) steps.Source {
 	return steps.Source{File: path, SHA256: hex.EncodeToString(sum[:])}
 }
 
-// TestDockerJoinsSandbox: a plan with docker converges, finds nothing to do after, and
-// fixes the configuration of docker.
+// TestDockerJoinsSandbox: a plan with docker converges, the next run finds nothing to do, and a changed
+// configuration of docker is fixed.
 func TestDockerJoinsSandbox(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -103,14 +103,14 @@ func TestDockerJoinsSandbox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// docker itself runs on: it was started from what the file holds again.
+	// docker keeps running: it was started with what the file now holds again.
 	if !slices.Equal(changed, []string{"docker_config"}) {
 		t.Errorf("changed %v", changed)
 	}
 	n.converge(t, ctx)
 }
 
-// TestInstalledDocker: what the machine has must run, and is left as it is.
+// TestInstalledDocker: a docker that the machine already has must run and is not changed.
 func TestInstalledDocker(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

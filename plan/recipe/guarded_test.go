@@ -12,10 +12,9 @@ import (
 	"nodejoin/steps/preflight"
 )
 
-// TestGuarded: whatever a service of a Windows node is started from, only the system and
-// administrators may change. What is made below C:\ else lets any user do so; what lies
-// below C:\Program Files does not. The folders above are made closed, or looked at by the
-// preflight.
+// TestGuarded: only the system and administrators may change the files that a service of a Windows node is
+// started from. By default any user may create files below C:\, but not below C:\Program Files. The parent
+// folders are created private, or the preflight checks them.
 func TestGuarded(t *testing.T) {
 	for name, in := range variants() {
 		if in.OS == "windows" {

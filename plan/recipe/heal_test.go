@@ -10,8 +10,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// TestHealsAfterBoot: the boot part that a join leaves brings the node back to work
-// after a boot that has broken its order, and the next run finds nothing to do.
+// TestHealsAfterBoot: the service that a join leaves repairs the node after a boot that broke its start order,
+// and the next run finds nothing to do.
 func TestHealsAfterBoot(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -21,8 +21,8 @@ func TestHealsAfterBoot(t *testing.T) {
 	if err := h.Reboot(ctx); err != nil {
 		t.Fatal(err)
 	}
-	// As Windows leaves them: the network is gone with the boot, kube-proxy has ended
-	// without it, and flanneld has, as its network was being taken from it.
+	// As Windows leaves them: the network is gone after the boot, and kube-proxy and flanneld have exited
+	// without it.
 	for _, name := range []string{"kube-proxy", "flanneld"} {
 		if err := h.StopService(ctx, name); err != nil {
 			t.Fatal(err)

@@ -18,8 +18,7 @@ func newKubeadmNode(t *testing.T) *node {
 	return newNode(t, func(in *recipe.Input, _ string) { in.Join = recipe.Join{Kind: "kubeadm", TTL: 15 * time.Minute} })
 }
 
-// TestKubeadm: kubeadm joins a machine, a second run does nothing, and of what it left
-// a change is fixed.
+// TestKubeadm: kubeadm joins a machine, a second run does nothing, and changes of its files are fixed.
 func TestKubeadm(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -45,7 +44,7 @@ func TestKubeadm(t *testing.T) {
 		}
 	}
 
-	// A change of nodejoin's settings needs no new join, one of the credentials does.
+	// A change of nodejoin's settings needs no new join, but a change of the credentials does.
 	for path, want := range map[string]string{`C:\var\lib\kubelet\config.conf.d\50-nodejoin.conf`: "kubelet_config",
 		kubeletConf: "kubeadm_join"} {
 		if err := m.WriteFile(ctx, path, strings.NewReader("edited"), host.WriteOptions{}); err != nil {
@@ -63,8 +62,8 @@ func TestKubeadm(t *testing.T) {
 	}
 }
 
-// TestKubeadmInterrupted cuts such a join before mutating calls of the machine, all of
-// those of the join itself among them.
+// TestKubeadmInterrupted interrupts such a join before mutating calls, including all of those of the join
+// itself.
 func TestKubeadmInterrupted(t *testing.T) {
 	_, calls := newKubeadmNode(t).cut(t, t.Context(), 0)
 	for at := 1; at <= calls; at += 5 {
@@ -80,8 +79,8 @@ func TestKubeadmInterrupted(t *testing.T) {
 	}
 }
 
-// TestKubeadmAnotherCluster: kubeadm does not trust the API server of a cluster with
-// another CA, and what holds the token is gone after it.
+// TestKubeadmAnotherCluster: kubeadm does not trust the API server of a cluster with another CA, and the file
+// with the token is removed.
 func TestKubeadmAnotherCluster(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -34,8 +34,8 @@ func newGivenNode(t *testing.T) *node {
 	})
 }
 
-// TestGivenKubeconfig: a node joins with the kubeconfig of the plan, for which no token
-// is minted; a second run does nothing, and one that was edited on the node is fixed.
+// TestGivenKubeconfig: a node joins with the kubeconfig of the plan, without a token. A second run does
+// nothing, and a kubeconfig that was edited on the node is fixed.
 func TestGivenKubeconfig(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -70,8 +70,8 @@ func TestGivenKubeconfig(t *testing.T) {
 	n.converge(t, ctx)
 }
 
-// TestGivenKubeconfigInterrupted cuts such a join before mutating calls, those of the
-// credentials and the kubelet among them.
+// TestGivenKubeconfigInterrupted interrupts such a join before mutating calls, including those for the
+// credentials and the kubelet.
 func TestGivenKubeconfigInterrupted(t *testing.T) {
 	_, calls := newGivenNode(t).cut(t, t.Context(), 0)
 	for at := 1; at <= calls; at += 7 {
@@ -108,8 +108,8 @@ func TestGivenKubeconfigOfAnotherCluster(t *testing.T) {
 	}
 }
 
-// TestServingCertificate: a kubelet with serverTLSBootstrap gets its serving certificate
-// in the first run, and the one with which it renews it in a later one.
+// TestServingCertificate: a kubelet with serverTLSBootstrap gets its serving certificate in the first run, and
+// a renewed one in a later run.
 func TestServingCertificate(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -130,7 +130,7 @@ func TestServingCertificate(t *testing.T) {
 		t.Fatalf("the second apply changed %v with %d mutating calls, %v", changed, r.x.Mutations(), err)
 	}
 
-	// The kubelet renews: it asks again, and this run approves it.
+	// The kubelet requests a new certificate, and this run approves it.
 	m := n.machine(t)
 	if err := m.Remove(ctx, file); err != nil {
 		t.Fatal(err)

@@ -128,7 +128,7 @@ func expand(t *testing.T, in Input) []steps.Spec {
 	return specs
 }
 
-// TestGraph holds ids, kinds, edges and arguments of whole recipes.
+// TestGraph checks ids, kinds, edges and arguments of whole recipes.
 func TestGraph(t *testing.T) {
 	for name, in := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// givenByKind are the outputs of the kinds that give any.
+// givenByKind lists the outputs of the kinds that have any.
 var givenByKind = map[string][]string{
 	"preflight":       {"subnet"},
 	"bootstrap_token": {"token"}, "service_account_token": {"token"},
@@ -264,8 +264,8 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// driveless finds a path from the root of no drive: a separator at the start of a
-// word that a name follows. Pipes and the gRPC method are none.
+// driveless matches a path without a drive: a separator at the start of a word, followed by a name. Pipes and
+// the gRPC method do not count.
 var driveless = regexp.MustCompile(`(^|[\s"'=,])(\\[A-Za-z]|/[a-z]+(/|$))`)
 
 func TestPathsHaveADrive(t *testing.T) {
@@ -311,8 +311,8 @@ func eachString(v any, f func(string)) {
 	}
 }
 
-// TestRestarts: every file that a service is started from and that a step writes
-// is on its watch list, and comes before it.
+// TestRestarts: every file that a step writes and a service is started from is in the watch list of the
+// service, and the step comes before the service.
 func TestRestarts(t *testing.T) {
 	for name, in := range variants() {
 		t.Run(name, func(t *testing.T) { wantRestarts(t, expand(t, in)) })
@@ -415,7 +415,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestArtifacts: the list is exactly what Expand asks for.
+// TestArtifacts: the list is exactly what Expand needs.
 func TestArtifacts(t *testing.T) {
 	for name := range variants() {
 		names := Artifacts(variants()[name])

@@ -24,7 +24,7 @@ const (
 	bootstrapConf = `C:\etc\kubernetes\bootstrap-kubelet.conf`
 )
 
-// watched is a cluster that tells of each token before it is revoked.
+// watched is a cluster that calls a function before each token is revoked.
 type watched struct {
 	kube.API
 	revoke func(id string)
@@ -35,9 +35,8 @@ func (w watched) RevokeToken(ctx context.Context, id string) error {
 	return w.API.RevokeToken(ctx, id)
 }
 
-// slowCertificate makes the kubelet's certificate come late: what the kubelet got is
-// moved away when it has started, and restored when the certificate is waited for.
-// It counts the tokens that were revoked, each of which must find the certificate there.
+// slowCertificate delays the kubelet's certificate: it is moved away when the kubelet has started, and restored
+// when a step waits for it. It counts the revoked tokens; at each revocation the certificate must exist.
 func (n *node) slowCertificate(t *testing.T) (revoked *int) {
 	t.Helper()
 	revoked = new(int)
@@ -69,8 +68,8 @@ func (n *node) slowCertificate(t *testing.T) (revoked *int) {
 	return revoked
 }
 
-// TestRejoin: a new machine takes the name of a Node that is still there and Ready.
-// Neither that Node nor its condition is taken for a sign of the new kubelet.
+// TestRejoin: a new machine takes the name of a Node that still exists and is Ready. Neither that Node nor its
+// condition is mistaken for a sign of the new kubelet.
 func TestRejoin(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -97,7 +96,7 @@ func TestRejoin(t *testing.T) {
 	n.converge(t, ctx)
 }
 
-// revokeAll ends every bootstrap token of the node.
+// revokeAll revokes every bootstrap token of the node.
 func (n *node) revokeAll(t *testing.T, ctx context.Context) (count int) {
 	t.Helper()
 	tokens, err := n.cluster.BootstrapTokens(ctx, "win-1")
@@ -112,8 +111,8 @@ func (n *node) revokeAll(t *testing.T, ctx context.Context) (count int) {
 	return len(tokens)
 }
 
-// TestTokenEndedBeforeStart: a join ended with the bootstrap kubeconfig written and
-// the kubelet registered, and its token has ended since.
+// TestTokenEndedBeforeStart: a join was interrupted after the bootstrap kubeconfig was written and the kubelet
+// registered, and its token has expired since.
 func TestTokenEndedBeforeStart(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -146,9 +145,8 @@ func TestTokenEndedBeforeStart(t *testing.T) {
 	n.converge(t, ctx)
 }
 
-// TestTokenEndedOfRunningKubelet: the kubelet runs without a certificate and waits
-// with a token that has ended; it reads a new one only when it starts. The Node is
-// still there and Ready.
+// TestTokenEndedOfRunningKubelet: the kubelet runs without a certificate and waits with a token that has
+// expired; it reads a new one only when it starts. The Node still exists and is Ready.
 func TestTokenEndedOfRunningKubelet(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -40,7 +40,7 @@ type node struct {
 	emit    func(event.Event) // of the machine's steps; may be nil
 }
 
-// newNode creates a node; change alters what its recipe is told, with the cluster's folder.
+// newNode creates a node. change alters the input of its recipe; it gets the cluster's folder too.
 func newNode(t *testing.T, change ...func(in *recipe.Input, cluster string)) *node {
 	t.Helper()
 	return newNodeIn(t, recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", VNI: 4096, Port: 4789},
@@ -103,7 +103,7 @@ func (n *node) machine(t *testing.T) *sandbox.Host {
 	return h
 }
 
-// run is one run over a machine: what a check finds, then each step in order.
+// run is one run over a machine: first a check, then each step in order.
 type run struct {
 	node    *node
 	x       *executor.Executor
@@ -153,7 +153,7 @@ func (n *node) run(ctx context.Context, h host.Host) (*run, error) {
 	return r, nil
 }
 
-// changes names the steps that the check found something to do for.
+// changes returns the steps that the check found something to do for.
 func (r *run) changes() []string {
 	var out []string
 	for _, id := range slices.Sorted(maps.Keys(r.pending)) {
@@ -198,7 +198,7 @@ func (r *run) apply(ctx context.Context) (changed []string, err error) {
 	return changed, nil
 }
 
-// converge runs to the end and holds that the run after it finds nothing to do.
+// converge runs all steps and checks that the next run finds nothing to do.
 func (n *node) converge(t *testing.T, ctx context.Context) {
 	t.Helper()
 	r, err := n.run(ctx, n.machine(t))
@@ -231,7 +231,7 @@ func TestJoinsSandbox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Everything but the condition, and what asks for the absence of things.
+	// Everything except the preflight and the steps that want the absence of something.
 	if have, want := len(r.changes()),
 		len(n.specs)-len([]string{"network_agrees", "seen", "require", "name_free", "cni_conf_first",
 			"token_removed", "flannel_token", "kube_proxy_token", "join_token"}); have != want {
@@ -247,7 +247,7 @@ func TestJoinsSandbox(t *testing.T) {
 	}
 }
 
-// sdnArchive is an archive of the layout of windows-container-networking's.
+// sdnArchive returns an archive with the layout of windows-container-networking's.
 func sdnArchive(t *testing.T, path string) steps.Source {
 	t.Helper()
 	var b bytes.Buffer
@@ -268,8 +268,8 @@ func sdnArchive(t *testing.T, path string) steps.Source {
 	return steps.Source{File: path, SHA256: hex.EncodeToString(sum[:])}
 }
 
-// TestNetworks joins a sandbox with each pod network: its HNS network and delegate
-// are there, and nothing of the others.
+// TestNetworks joins a sandbox with each pod network: its HNS network and delegate exist, and nothing of the
+// others.
 func TestNetworks(t *testing.T) {
 	for name, c := range map[string]struct {
 		network        recipe.Network
@@ -323,8 +323,7 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-// TestAnotherNetwork: a machine whose cluster has another pod network is refused
-// while nothing of it is changed.
+// TestAnotherNetwork: a machine whose cluster has another pod network is refused before anything is changed.
 func TestAnotherNetwork(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -356,7 +355,7 @@ func TestAnotherNetwork(t *testing.T) {
 	n.converge(t, ctx)
 }
 
-// TestStrayCNIConfiguration: one that is read before ours is removed, whenever it comes.
+// TestStrayCNIConfiguration: a CNI configuration that is read before ours is removed, whenever it appears.
 func TestStrayCNIConfiguration(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -405,8 +404,8 @@ func TestTokensOnlyWhenNeeded(t *testing.T) {
 
 var errCut = errors.New("cut")
 
-// cut runs a join that ends, as a killed process does, before mutating call number
-// at of the machine. It gives that call, "" when the join was done before.
+// cut runs a join that is killed before mutating call number at. It returns that call, "" if the join finished
+// first.
 func (n *node) cut(t *testing.T, ctx context.Context, at int) (call string, calls int) {
 	t.Helper()
 	ctx, kill := context.WithCancelCause(ctx)
@@ -431,8 +430,8 @@ func (n *node) cut(t *testing.T, ctx context.Context, at int) (call string, call
 	return call, calls
 }
 
-// TestInterrupted cuts a join before each mutating call of the machine in turn; the
-// next run must converge, and the one after change nothing.
+// TestInterrupted interrupts a join before each mutating call in turn. The next run must converge, and the one
+// after it must change nothing.
 func TestInterrupted(t *testing.T) {
 	_, calls := newNode(t).cut(t, t.Context(), 0)
 	if calls < 60 {

@@ -12,8 +12,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// TestShape: nodes of one shape get their own name and address wherever the recipe
-// has them, as texts, and nothing of each other.
+// TestShape: nodes of one shape get their own name and address wherever the recipe has them, as strings, and
+// nothing of each other.
 func TestShape(t *testing.T) {
 	in := input()
 	in.ManagementIP = "10.0.0.1"
@@ -26,7 +26,7 @@ func TestShape(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As plain YAML most of these are no strings.
+	// As plain YAML most of these are not strings.
 	for i, name := range []string{"win-1", "123", "1e3", "true", "null", "0x1f", "a.b"} {
 		address := []string{"10.0.0.21", "10.1.2.3"}[i%2]
 		specs, err := s.Expand(Own{Node: name, Address: address}, 0)

@@ -19,9 +19,8 @@ var flagsWithoutField = map[string]bool{"network-plugin": true, "cni-bin-dir": t
 	"cni-cache-dir":                true,
 	"image-pull-progress-deadline": true, "docker-endpoint": true, "resolv-conf": true}
 
-// TestVersionsAccept looks up everything that the recipe says to the kubelet and to
-// kube-proxy, for each runtime and each minor version, in the tables of that version:
-// flags, fields of their files, and feature gates.
+// TestVersionsAccept looks up everything that the recipe passes to the kubelet and to kube-proxy (flags,
+// configuration fields and feature gates) in the tables of each minor version, for each runtime.
 func TestVersionsAccept(t *testing.T) {
 	_, newest := compat.KubernetesRange()
 	for minor := 19; ; minor++ {

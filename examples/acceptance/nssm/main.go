@@ -1,10 +1,9 @@
 //go:build windows
 
-// Command nssm stands in for nssm 2.24 on the Windows machine, which is C++ and no Go
-// module: as a service it runs the program that the parameters of the service in the
-// registry name, ends it when the service stops, and starts it again when it ends by
-// itself. A parameter that nssm does not have, or has in another type, ends the service,
-// where nssm would go on without. No log is moved away.
+// Command nssm is a stand-in for nssm 2.24, which is C++ and not a Go module. As a service it runs the program
+// that the service's parameters in the registry name, kills it when the service stops, and restarts it when it
+// exits. With a parameter that nssm does not have, or has with another type, the service fails, whereas nssm
+// would ignore it. Logs are not rotated.
 package main
 
 import (
@@ -28,7 +27,7 @@ import (
 const throttle = 1500 * time.Millisecond
 
 func main() {
-	// The name is the manager's to say; this one is not looked at.
+	// The service manager knows the name; this one is ignored.
 	if err := svc.Run("nssm", handler{}); err != nil {
 		log.Fatal(err)
 	}
@@ -51,7 +50,7 @@ func (handler) Execute(args []string, requests <-chan svc.ChangeRequest,
 	}
 	began := time.NewTimer(throttle)
 	defer began.Stop()
-	var again <-chan time.Time // a program that has ended is started then
+	var again <-chan time.Time // a program that has exited is restarted then
 	for {
 		select {
 		case <-began.C:
@@ -81,17 +80,17 @@ func (handler) Execute(args []string, requests <-chan svc.ChangeRequest,
 	}
 }
 
-// service is what the parameters say.
+// service holds the parameters of the service.
 type service struct {
 	program, arguments, directory, stdout, stderr string
 
 	environment []string
-	action      string // when the program has ended by itself
+	action      string // when the program has exited by itself
 	delay       time.Duration
 	priority    uint32 // class of the process
 }
 
-// failed notes why the service ends, where its program would write.
+// failed writes why the service ends to the log of its program.
 func (s service) failed(err error) (specific bool, code uint32) {
 	if out, openErr := appendTo(s.stderr); openErr == nil {
 		fmt.Fprintln(out, "nssm:", err)
@@ -100,7 +99,7 @@ func (s service) failed(err error) (specific bool, code uint32) {
 	return true, 1
 }
 
-// read returns what it has read with an error, too.
+// read returns what it has read even if there is an error.
 func read(name string) (service, error) {
 	var s service
 	key := `SYSTEM\CurrentControlSet\Services\` + name
@@ -140,7 +139,7 @@ func read(name string) (service, error) {
 		return s, err
 	}
 	s.delay, s.priority = time.Duration(numbers["AppRestartDelay"])*time.Millisecond, numbers["AppPriority"]
-	// Windows' service manager gives a service this environment; Wine's does not.
+	// The service manager of Windows passes this environment to a service; Wine's does not.
 	err = values(key, func(k registry.Key, name string) (err error) {
 		if name == "Environment" {
 			s.environment, _, err = k.GetStringsValue(name)
@@ -150,7 +149,7 @@ func read(name string) (service, error) {
 	return s, err
 }
 
-// values hands each value of a key below HKEY_LOCAL_MACHINE to f.
+// values calls f with each value of a key below HKEY_LOCAL_MACHINE.
 func values(path string, f func(registry.Key, string) error) error {
 	k, err := registry.OpenKey(registry.LOCAL_MACHINE, path, registry.QUERY_VALUE)
 	if err != nil {
@@ -194,7 +193,7 @@ func (s service) start() (process, error) {
 	cmd := exec.Command(s.program)
 	cmd.Dir, cmd.Env = s.directory, append(os.Environ(), s.environment...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
-	// The arguments are a line already.
+	// The arguments are already one line.
 	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `"` + s.program + `" ` + s.arguments, CreationFlags: s.priority}
 	if err := cmd.Start(); err != nil {
 		return process{}, err
@@ -207,7 +206,7 @@ func (s service) start() (process, error) {
 	return process{cmd.Process, ended}, nil
 }
 
-// end ends the program, if it has not ended yet, and waits for that.
+// end kills the program, if it still runs, and waits for it to exit.
 func (p process) end() {
 	if p.ended != nil {
 		p.Kill()

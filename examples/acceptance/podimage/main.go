@@ -1,6 +1,6 @@
-// Podimage is all that the images of the tests' pods hold: without arguments it waits,
-// as the sandbox of a pod does; as "serve" it says on port 8080 where it runs; "netexec"
-// and "connect" are what `nodejoin verify` runs of agnhost.
+// Podimage is the only program in the images of the tests' pods. Without arguments it waits, like a pause
+// container; "serve" reports on port 8080 where it runs; "netexec" and "connect" are the agnhost commands that
+// `nodejoin verify` uses.
 package main
 
 import (
@@ -35,7 +35,7 @@ func main() {
 	<-told
 }
 
-// serve says on every page where it runs.
+// serve reports on every page where it runs.
 func serve(port int) {
 	name, _ := os.Hostname()
 	fmt.Println("served by", name)
@@ -49,7 +49,7 @@ func serve(port int) {
 	}()
 }
 
-// connect ends with 0 when something listens at address.
+// connect exits with 0 if something listens at address.
 func connect(protocol, address string, timeout time.Duration) {
 	c, err := net.DialTimeout(protocol, address, timeout)
 	if err != nil {

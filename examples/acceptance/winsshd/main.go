@@ -1,6 +1,5 @@
-// Winsshd is an SSH server for Windows, for tests: it runs commands through
-// cmd.exe /c as Win32-OpenSSH does with its default shell, and offers SFTP. Wine
-// has no OpenSSH for Windows; that is why it exists.
+// Winsshd is an SSH server for Windows, for tests: it runs commands through cmd.exe /c as Win32-OpenSSH does
+// with its default shell, and offers SFTP. It exists because OpenSSH for Windows does not run under Wine.
 package main
 
 import (
@@ -101,12 +100,12 @@ func authorized(file string) ([]ssh.PublicKey, error) {
 	return keys, nil
 }
 
-// endWait bounds how long output is still awaited after a command has ended: what it
-// started and left behind may hold its output open.
+// endWait bounds the wait for output after a command has exited: processes that it left behind may keep its
+// output open.
 const endWait = 2 * time.Second
 
-// command runs what the client asks for. When the connection ends the command's
-// input ends too, and it is left to finish, as under Win32-OpenSSH.
+// command runs what the client asks for. When the connection ends, the command's input is closed and the
+// command may finish, as under Win32-OpenSSH.
 func command(s ssh.Session) {
 	if len(s.RawCommand()) == 0 {
 		fmt.Fprintln(s.Stderr(), "winsshd: interactive sessions are not offered")
@@ -137,7 +136,7 @@ func command(s ssh.Session) {
 	s.Exit(cmd.ProcessState.ExitCode())
 }
 
-// connection is the value that sshd gives SSH_CONNECTION: address and port of both ends.
+// connection returns the value of SSH_CONNECTION as sshd sets it: address and port of both ends.
 func connection(s ssh.Session) string {
 	client, server := s.RemoteAddr().(*net.TCPAddr), s.LocalAddr().(*net.TCPAddr)
 	return fmt.Sprintf("%s %d %s %d", client.IP, client.Port, server.IP, server.Port)

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// shell hands the line to cmd.exe unchanged: quoting it as Go quotes arguments
-// would give cmd.exe, which has rules of its own, another line.
+// shell passes the line to cmd.exe unchanged: cmd.exe has its own quoting rules, so quoting as Go does would
+// change the line.
 func shell(line string) *exec.Cmd {
 	cmd := exec.Command("cmd.exe")
 	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd.exe /c "` + line + `"`}
