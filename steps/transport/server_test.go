@@ -38,6 +38,7 @@ type machine struct {
 	identity string // its key file
 	greeting string // what the login shell prints before it runs a command
 	forwards atomic.Int64
+	sessions sync.WaitGroup // commands that run
 }
 
 func newSigner(t testing.TB, key crypto.Signer) ssh.Signer {
@@ -139,12 +140,22 @@ func newMachine(t testing.TB, options ...func(*machine)) *machine {
 		if err := <-done; !errors.Is(err, gssh.ErrServerClosed) {
 			t.Errorf("server: %v", err)
 		}
+		// What still runs may still write into the folders that go next.
+		ended := make(chan struct{})
+		go func() { m.sessions.Wait(); close(ended) }()
+		select {
+		case <-ended:
+		case <-time.After(30 * time.Second):
+			t.Error("a command of the machine has not ended 30s after its connection")
+		}
 	})
 	return m
 }
 
 // command greets, as some servers' shells do, and runs the command line.
 func (m *machine) command(s gssh.Session) {
+	m.sessions.Add(1)
+	defer m.sessions.Done()
 	_, _ = io.WriteString(s, m.greeting)
 	sshtest.Run(s, m.home)
 }
