@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -69,40 +68,46 @@ func repository(t *testing.T) string {
 	return root
 }
 
-var builds struct {
-	sync.Mutex
-	done map[string]string
-}
-
-// goBuild runs `go VERB -o OUT ARGS` in nodejoin's module, once for each OUT, and returns the path of OUT. VERB
-// is build or test.
+// goBuild runs `go VERB -o OUT ARGS` in nodejoin's module, once for each OUT, and
+// gives the path of OUT. VERB is build or test.
 func goBuild(t *testing.T, goos, out string, verb string, args ...string) string {
 	t.Helper()
-	builds.Lock()
-	defer builds.Unlock()
-	if path := builds.done[out]; path != "" {
-		return path
-	}
-	path := goRun(t, goos, out, verb, args...)
-	if builds.done == nil {
-		builds.done = map[string]string{}
-	}
-	builds.done[out] = path
-	return path
+	return goBuildIn(t, repository(t), goos, out, verb, args...)
 }
 
-func goRun(t *testing.T, goos, out string, verb string, args ...string) string {
+// goBuildIn is goBuild in another folder than the root of the repository. Tests that run
+// side by side share what they build.
+func goBuildIn(t *testing.T, dir, goos, out string, verb string, args ...string) string {
 	t.Helper()
-	path := filepath.Join(scratch, out)
+	shared := os.Getenv("NODEJOIN_TEST_BUILDS")
+	if shared == "" {
+		shared = scratch
+	}
+	if err := os.MkdirAll(shared, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(shared, out)
+	unlock, err := components.Lock(t.Context(), path+".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
 	argv := []string{verb}
 	if verb == "test" {
 		argv = append(argv, "-c")
 	}
-	cmd := exec.CommandContext(t.Context(), "go", append(append(argv, "-buildvcs=false", "-o", path), args...)...)
-	cmd.Dir = repository(t)
+	part := path + ".part"
+	cmd := exec.CommandContext(t.Context(), "go", append(append(argv, "-buildvcs=false", "-o", part), args...)...)
+	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH=amd64", "CGO_ENABLED=0", "GOWORK=off")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, output)
+	}
+	if err := os.Rename(part, path); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }

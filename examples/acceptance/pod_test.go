@@ -13,8 +13,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -37,13 +35,7 @@ const (
 // program, no registry.
 func images(t *testing.T) []byte {
 	t.Helper()
-	program := filepath.Join(scratch, "podimage")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o",
-		program, "./podimage")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := goBuildIn(t, ".", "linux", "podimage", "build", "-trimpath", "-ldflags", "-s -w", "./podimage")
 	b, err := os.ReadFile(program)
 	if err != nil {
 		t.Fatal(err)

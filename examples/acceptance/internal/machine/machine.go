@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,18 +38,13 @@ type Machine struct {
 	cmd     *exec.Cmd     // nil = the machine is down
 	gone    chan struct{} // closed when cmd has ended
 	console *os.File
-	pid     int               // of its process 1, as it is seen from here
-	shared  map[string][]byte // kernel parameters that the machine shares with this one
+	pid     int    // of its process 1, as it is seen from here
+	kernel  *lease // of the parameters that the machine shares with this one
 }
-
-// sharedParameters are parameters that a kubelet sets and that no namespace separates (k8s.io/kubernetes
-// pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables).
-var sharedParameters = []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
-	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
 
 // Start creates a machine, boots it and connects it.
 func Start(ctx context.Context, opt Options) (m *Machine, err error) {
-	m = &Machine{opt: opt, shared: map[string][]byte{}}
+	m = &Machine{opt: opt}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("%w\n%s", err, m.Console()), m.Stop())
@@ -62,10 +58,8 @@ func Start(ctx context.Context, opt Options) (m *Machine, err error) {
 	if err := os.WriteFile(m.script(), []byte(boot), 0o600); err != nil {
 		return m, err
 	}
-	for _, name := range sharedParameters {
-		if value, err := os.ReadFile("/proc/sys/" + name); err == nil {
-			m.shared[name] = value
-		}
+	if m.kernel, err = holdParameters("/proc/sys", "/run/nodejoin-machine-parameters.json"); err != nil {
+		return m, err
 	}
 	if m.console, err = os.Create(filepath.Join(opt.Dir, "console")); err != nil {
 		return m, err
@@ -169,7 +163,12 @@ exec "$@"`
 	return exec.Command("sh", append([]string{"-c", join, m.group()}, argv...)...)
 }
 
-func (m *Machine) group() string { return "nodejoin-" + m.opt.Name }
+// group is the name of the machine's control groups. Machines of other network namespaces
+// may have the same name, and none of theirs.
+func (m *Machine) group() string {
+	here, _ := os.Readlink("/proc/self/ns/net") // net:[4026531840]
+	return "nodejoin-" + m.opt.Name + "-" + strings.Trim(here, "net:[]")
+}
 
 // groups are the machine's control groups, one in each hierarchy.
 func (m *Machine) groups() []string {
@@ -327,13 +326,13 @@ func (m *Machine) Stop() error {
 		errs = append(errs, m.console.Close())
 		m.console = nil
 	}
-	if m.opt.Network != "" && exists("/sys/class/net/"+m.link()) {
+	// Asked of the kernel, since /sys may show another network namespace than this one.
+	if _, err := net.InterfaceByName(m.link()); m.opt.Network != "" && err == nil {
 		errs = append(errs, runAll(ctx, [][]string{{"ip", "link", "del", m.link()}}))
 	}
-	for name, value := range m.shared {
-		if now, err := os.ReadFile("/proc/sys/" + name); err == nil && !bytes.Equal(now, value) {
-			errs = append(errs, os.WriteFile("/proc/sys/"+name, value, 0o644))
-		}
+	if m.kernel != nil {
+		errs = append(errs, m.kernel.release())
+		m.kernel = nil
 	}
 	return errors.Join(errs...)
 }
