@@ -31,8 +31,9 @@ var errFailed = errors.New("a test failed")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	switch err := run(ctx, os.Args[1:]); {
+	err := run(ctx, os.Args[1:])
+	stop()
+	switch {
 	case errors.Is(err, errFailed):
 		os.Exit(1)
 	case err != nil:
@@ -41,7 +42,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("lanes", flag.ContinueOnError)
 	lanes := flags.Int("lanes", runtime.NumCPU(), "units that run at once")
 	timeout := flags.Duration("timeout", 30*time.Minute, "bound of one unit")
@@ -54,7 +55,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	set, err := components.Dir()
 	if err != nil {
 		return err

@@ -12,10 +12,20 @@ import (
 	"time"
 )
 
-// network gives a unit's namespace what the tests take for granted of the machine that they
-// run on: loopback, and an interface with a default route, which leads nowhere. sh stays
-// process 1 and reaps what loses its parent.
-const network = `set -e
+// place makes a unit's namespaces what the tests take for granted of the machine that they
+// run on: loopback, and an interface with a default route, which leads nowhere. What tests
+// write into the system's folders only they see: a Linux machine of another test lies on
+// those. The sockets of Wine's servers have names that are used again, of inodes. $1 is an empty folder. sh stays process 1 and reaps what loses its parent.
+const place = `set -e
+mount -t tmpfs tmpfs "$1"
+for d in etc opt usr/libexec var/log; do
+	[ -d "/$d" ] || continue
+	mkdir -p "$1/$d/upper" "$1/$d/work"
+	mount -t overlay -o "lowerdir=/$d,upperdir=$1/$d/upper,workdir=$1/$d/work" overlay "/$d"
+done
+mkdir -p -m 700 /tmp/.wine-0
+mount -t tmpfs -o mode=700 tmpfs /tmp/.wine-0
+shift
 ip link set lo up
 ip link add uplink type veth peer name uplink-end
 ip link set uplink up
@@ -82,8 +92,12 @@ func (r *runner) one(ctx context.Context, u unit) error {
 	defer cancel()
 	// test2json stays outside: it reads to the end of the output, which a program that the
 	// test has left behind holds open until the namespace ends. Each dies with its parent.
+	files, err := os.MkdirTemp(r.dir, "lane-")
+	if err != nil {
+		return err
+	}
 	cmd := exec.CommandContext(ctx, r.test2json, "-t", "-p", u.pkg, "setpriv", "--pdeathsig", "KILL",
-		"unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", network, "lane",
+		"unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", place, "lane", files,
 		u.bin, "-test.v=test2json", "-test.paniconexit0", "-test.timeout="+r.timeout.String(), "-test.run="+r.wanted(u))
 	cmd.Dir = u.dir
 	cmd.Env = append(append(os.Environ(), "NODEJOIN_TEST_BUILDS="+filepath.Join(r.dir, "builds")), u.env...)
