@@ -75,9 +75,26 @@ func goBuild(t *testing.T, goos, out string, verb string, args ...string) string
 	return goBuildIn(t, repository(t), goos, out, verb, args...)
 }
 
-// goBuildIn is goBuild in another folder than the root of the repository. Tests that run
-// side by side share what they build.
+// goBuildIn is goBuild in another folder than the root of the repository.
 func goBuildIn(t *testing.T, dir, goos, out string, verb string, args ...string) string {
+	t.Helper()
+	return made(t, out, func(path string) {
+		argv := []string{verb}
+		if verb == "test" {
+			argv = append(argv, "-c")
+		}
+		cmd := exec.CommandContext(t.Context(), "go", append(append(argv, "-buildvcs=false", "-o", path), args...)...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH=amd64", "CGO_ENABLED=0", "GOWORK=off")
+		if output, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, output)
+		}
+	})
+}
+
+// made gives the path of a file or folder that tests share, also those that run side by side
+// in other processes. The first one that asks for it makes it.
+func made(t *testing.T, name string, build func(path string)) string {
 	t.Helper()
 	shared := os.Getenv("NODEJOIN_TEST_BUILDS")
 	if shared == "" {
@@ -86,7 +103,7 @@ func goBuildIn(t *testing.T, dir, goos, out string, verb string, args ...string)
 	if err := os.MkdirAll(shared, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(shared, out)
+	path := filepath.Join(shared, name)
 	unlock, err := components.Lock(t.Context(), path+".lock")
 	if err != nil {
 		t.Fatal(err)
@@ -95,17 +112,8 @@ func goBuildIn(t *testing.T, dir, goos, out string, verb string, args ...string)
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	argv := []string{verb}
-	if verb == "test" {
-		argv = append(argv, "-c")
-	}
 	part := path + ".part"
-	cmd := exec.CommandContext(t.Context(), "go", append(append(argv, "-buildvcs=false", "-o", part), args...)...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH=amd64", "CGO_ENABLED=0", "GOWORK=off")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, output)
-	}
+	build(part)
 	if err := os.Rename(part, path); err != nil {
 		t.Fatal(err)
 	}
@@ -115,20 +123,15 @@ func goBuildIn(t *testing.T, dir, goos, out string, verb string, args ...string)
 // packAgents builds the agents, packed as a release carries them, once for each build tag.
 func packAgents(t *testing.T, tag string) string {
 	t.Helper()
-	builds.Lock()
-	defer builds.Unlock()
-	dir := filepath.Join(scratch, "agents"+tag)
-	if _, err := os.Stat(dir); err == nil {
-		return dir
-	}
-	pack := exec.CommandContext(t.Context(), "go", "run", "./steps/agentbin/gen", "-o", dir, "-tags", tag,
-		"-targets", "windows/amd64 linux/amd64")
-	pack.Dir = repository(t)
-	pack.Env = append(os.Environ(), "GOWORK=off")
-	if output, err := pack.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
-	return dir
+	return made(t, "agents"+tag, func(dir string) {
+		pack := exec.CommandContext(t.Context(), "go", "run", "./steps/agentbin/gen", "-o", dir, "-tags", tag,
+			"-targets", "windows/amd64 linux/amd64")
+		pack.Dir = repository(t)
+		pack.Env = append(os.Environ(), "GOWORK=off")
+		if output, err := pack.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+	})
 }
 
 // nodejoin builds the program as a release does, with the agents embedded. The agents are added with an
