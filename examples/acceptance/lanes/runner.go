@@ -13,9 +13,10 @@ import (
 )
 
 // place makes a unit's namespaces what the tests take for granted of the machine that they
-// run on: loopback, and an interface with a default route, which leads nowhere. What tests
-// write into the system's folders only they see: a Linux machine of another test lies on
-// those. The sockets of Wine's servers have names that are used again, of inodes. $1 is an empty folder. sh stays process 1 and reaps what loses its parent.
+// run on: loopback, and an interface with a default route, which leads nowhere. What a test
+// writes into the system's folders no other sees, since Linux machines lie on those, nor the
+// sockets of its Wine servers, which are named after inodes. $1 is an empty folder. sh stays
+// process 1 and reaps what loses its parent.
 const place = `set -e
 mount -t tmpfs tmpfs "$1"
 for d in etc opt usr/libexec var/log; do
