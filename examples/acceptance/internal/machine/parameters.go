@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// sharedParameters are what a kubelet sets and no namespace keeps to itself
-// (k8s.io/kubernetes pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables).
+// sharedParameters are parameters that a kubelet sets and that no namespace separates (k8s.io/kubernetes
+// pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables).
 var sharedParameters = []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
 
