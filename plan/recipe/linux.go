@@ -219,6 +219,7 @@ func (b *build) linRuntime() {
 		ServiceConfig: linService("containerd", "Container runtime", []string{linBin + "/containerd", "--config", config}),
 		Watch:         []string{linBin + "/containerd-shim-runc-v2", config},
 		Log:           b.linLog("containerd"),
+		Pods:          linContainerdSocket,
 		// the CNI plugins are its child processes
 		Makes: []string{"/var/lib/containerd", "/run/containerd", "/run/nri", "/opt/containerd", linCNIState},
 		// Made by the CNI plugins flannel and portmap, and for pods (containerd, pkg/netns).

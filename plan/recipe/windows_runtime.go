@@ -87,6 +87,7 @@ func (b *build) winRuntime() {
 			"--run-service", "--service-name", "containerd", "--config", config, "--log-file", log}),
 		Watch: []string{winContainerd + `\containerd.exe`, winContainerd + `\containerd-shim-runhcs-v1.exe`, config},
 		Log:   log,
+		Pods:  containerdPipe,
 		Makes: []string{winContainerdData, winCNIState, winLog + `\containerd`}, // the CNI plugins are its child processes
 	}, "containerd_files", "containerd_config", "containerd_log_dir")
 	b.add("containerd_ready", "pipe_ready", "containerd answers", &kinds.PipeReady{

@@ -143,6 +143,9 @@ func snapshot(t testing.TB, dir string) map[string]string {
 	return out
 }
 
+// shim holds the containers of pods.
+const shim = `C:\Program Files\containerd\containerd-shim-runhcs-v1.exe`
+
 // A leave that is killed after every single mutating call, again and again, comes to
 // its end; the machine is then byte for byte what it was before the join, and the
 // node can join again. What is not nodejoin's is never touched.
@@ -162,6 +165,12 @@ func TestLeaveOneCallAtATime(t *testing.T) {
 	for _, p := range []kube.Pod{{Namespace: "d", Name: "web", Controller: "ReplicaSet"},
 		{Namespace: "kube-system", Name: "agent", Controller: "DaemonSet"}} {
 		if err := api.AddPod(t.Context(), "win-1", p, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The containers of pods outlive kubelet and containerd, with files of ours in use.
+	for i, name := range []string{"web", "agent", "static"} {
+		if err := h.PutPod(t.Context(), host.Pod{ID: fmt.Sprint(i), Namespace: "d", Name: name}, shim); err != nil {
 			t.Fatal(err)
 		}
 	}

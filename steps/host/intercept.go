@@ -97,6 +97,10 @@ func (i *intercepted) RunProgram(ctx context.Context, p Program) (exitCode int, 
 	return exitCode, err
 }
 
+func (i *intercepted) RemovePod(ctx context.Context, cri, id string) error {
+	return i.do("remove pod", id, func() error { return i.Host.RemovePod(ctx, cri, id) })
+}
+
 func (i *intercepted) SetMachineEnv(ctx context.Context, name, value string) error {
 	return i.do("set environment", name, func() error { return i.Host.SetMachineEnv(ctx, name, value) })
 }

@@ -14,7 +14,19 @@ type ServicesReader interface {
 	// Dependents names the running services that depend on name, directly or not,
 	// in the order in which they must be stopped.
 	Dependents(ctx context.Context, name string) ([]string, error)
+	// Pods lists the pods of the container runtime that serves the CRI at a pipe or socket, those that have
+	// ended too. Nothing that serves it is fs.ErrNotExist.
+	Pods(ctx context.Context, cri string) ([]Pod, error)
 }
+
+// Pod is a pod as a container runtime knows it.
+type Pod struct {
+	ID        string `json:"id"` // of its sandbox
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+}
+
+func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 
 // Services observes and changes services, and runs programs.
 type Services interface {
@@ -34,6 +46,8 @@ type Services interface {
 	// DeleteService unregisters a stopped service. Running: ErrServiceRunning.
 	// Registered services that depend on it: ErrDependents. Absent is not an error.
 	DeleteService(ctx context.Context, name string) error
+	// RemovePod stops a pod of Pods with its containers and removes it; absence is not an error.
+	RemovePod(ctx context.Context, cri, id string) error
 	// RunProgram runs a program to its end and returns its exit code; a code other than 0 is not an error. It
 	// runs in its own folder, with this process's environment and rights and without input; its output is in
 	// p.Log when the call returns. A missing program is fs.ErrNotExist. If ctx ends first, or this process ends,

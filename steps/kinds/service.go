@@ -254,5 +254,5 @@ func (s *Service) claim(ctx context.Context, h host.Host, e *steps.Env) error {
 	if err != nil {
 		return err
 	}
-	return e.Claim(ctx, h, append(append(claims, kernel...), record.New{Key: ServiceKey(s.Name)})...)
+	return e.Claim(ctx, h, append(append(claims, kernel...), record.New{Key: ServiceKey(s.Name), Detail: s.Pods})...)
 }

@@ -17,8 +17,8 @@ import (
 // undoService stops and unregisters a service. One that something else has
 // registered since under the same name is not touched. Services that depend on it must be
 // unregistered first.
-func undoService(key record.Key, _ record.Claim) (steps.Undoing, error) {
-	name := key.Name
+func undoService(key record.Key, claim record.Claim) (steps.Undoing, error) {
+	name, cri := key.Name, claim.Detail
 	return steps.Undoing{
 		Check: func(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, string, error) {
 			svc, err := r.Service(ctx, name)
@@ -44,9 +44,20 @@ func undoService(key record.Key, _ record.Claim) (steps.Undoing, error) {
 						Remedy:  "stop and unregister it, or remove its dependency; then leave again"}
 				}
 			}
-			return steps.Change{Action: steps.ActionDelete, Reason: "it is " + string(svc.State)}, "", nil
+			pods, err := podsOf(ctx, r, svc, cri)
+			if err != nil {
+				return steps.Change{}, "", err
+			}
+			reason := "it is " + string(svc.State)
+			if len(pods) > 0 {
+				reason += fmt.Sprintf("; %d %s", len(pods), plural(len(pods), "pod ends", "pods end"))
+			}
+			return steps.Change{Action: steps.ActionDelete, Reason: reason}, "", nil
 		},
 		Apply: func(ctx context.Context, h host.Host, e *steps.Env) error {
+			if err := endPods(ctx, h, e, name, cri); err != nil {
+				return err
+			}
 			if err := stopService(ctx, h, e, name); err != nil {
 				return err
 			}

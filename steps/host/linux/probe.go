@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/host/cri"
 	"nodejoin/steps/host/probe"
 )
 
@@ -18,6 +19,17 @@ func (h *Host) ProbeHTTP(ctx context.Context, url string) (int, error) {
 // ProbePipe connects to a unix socket and, with a grpcMethod, makes that call.
 func (h *Host) ProbePipe(ctx context.Context, address, grpcMethod string) error {
 	return failed("connect to", address, probe.Pipe(ctx, probe.Unix, address, grpcMethod))
+}
+
+// Pods lists the pods of a container runtime.
+func (h *Host) Pods(ctx context.Context, address string) ([]host.Pod, error) {
+	pods, err := cri.Runtime{Dial: probe.Unix, Address: address}.Pods(ctx)
+	return pods, failed("list pods of", address, err)
+}
+
+// RemovePod stops and removes a pod of a container runtime.
+func (h *Host) RemovePod(ctx context.Context, address, id string) error {
+	return failed("remove pod", id, cri.Runtime{Dial: probe.Unix, Address: address}.Remove(ctx, id))
 }
 
 // ProbeAPI asks an API server from this machine.

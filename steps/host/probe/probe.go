@@ -5,6 +5,7 @@ package probe
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -97,16 +98,27 @@ func Pipe(ctx context.Context, dial Dialer, address, grpcMethod string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, pipeLimit)
 	defer cancel()
+	if grpcMethod == "" {
+		conn, err := dial(ctx, address)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+	_, err := Unary(ctx, dial, address, grpcMethod, nil)
+	return err
+}
+
+// Unary makes a unary gRPC call over a pipe or socket, with an encoded message, and returns that of the reply.
+// A status other than 0 is a GRPCError.
+func Unary(ctx context.Context, dial Dialer, address, method string, message []byte) ([]byte, error) {
 	conn, err := dial(ctx, address)
 	if err != nil {
-		return err
-	}
-	if grpcMethod == "" {
-		return conn.Close()
+		return nil, err
 	}
 	conn = readFirst(conn)
 	defer func() { _ = conn.Close() }()
-	return call(ctx, conn, grpcMethod)
+	return call(ctx, conn, method, message)
 }
 
 // eager is a connection that is read from the start, whoever writes first.
@@ -133,9 +145,11 @@ func (e *eager) Close() error {
 	return errors.Join(err, e.in.Close())
 }
 
-// call makes one unary gRPC call over conn (grpc.io, "gRPC over HTTP2"). The frame
-// of an empty message is five zero bytes: not compressed, length 0.
-func call(ctx context.Context, conn net.Conn, method string) error {
+// prefix of a message: a byte for "not compressed" and four with its length (grpc.io, "gRPC over HTTP2").
+const prefix = 5
+
+// call makes one unary gRPC call over conn.
+func call(ctx context.Context, conn net.Conn, method string, message []byte) ([]byte, error) {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	once := make(chan net.Conn, 1)
@@ -151,31 +165,34 @@ func call(ctx context.Context, conn net.Conn, method string) error {
 		}}
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+method,
-		bytes.NewReader(make([]byte, 5)))
+		bytes.NewReader(append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/grpc")
 	req.Header.Set("Te", "trailers")
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxBody)) // trailers come after the body
+	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxBody)) // trailers come after the body
 	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return err
+		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: HTTP status %d", method, resp.StatusCode)
+		return nil, fmt.Errorf("%s: HTTP status %d", method, resp.StatusCode)
 	}
-	status, message := resp.Trailer.Get("Grpc-Status"), resp.Trailer.Get("Grpc-Message")
+	status, text := resp.Trailer.Get("Grpc-Status"), resp.Trailer.Get("Grpc-Message")
 	if status == "" { // a call without a response has its trailers in the header
-		status, message = resp.Header.Get("Grpc-Status"), resp.Header.Get("Grpc-Message")
+		status, text = resp.Header.Get("Grpc-Status"), resp.Header.Get("Grpc-Message")
 	}
 	if status != "0" {
-		return &GRPCError{Method: method, Status: status, Message: message}
+		return nil, &GRPCError{Method: method, Status: status, Message: text}
 	}
-	return nil
+	if len(reply) < prefix || reply[0] != 0 || uint64(binary.BigEndian.Uint32(reply[1:prefix])) != uint64(len(reply)-prefix) {
+		return nil, fmt.Errorf("%s: the reply of %d bytes is not one message", method, len(reply))
+	}
+	return reply[prefix:], nil
 }
 
 // GRPCError is an answer that is not OK.

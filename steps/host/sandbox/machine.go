@@ -243,6 +243,7 @@ func (h *Host) Reboot(ctx context.Context) error {
 		s.Noted = nil
 		clear(s.Sysctls) // nobody reads the boot files of a sandbox
 		s.Modules, s.Links, s.Chains, s.Tables, s.Routes = nil, nil, nil, nil, nil
+		s.Pods = nil
 		s.BootTime = later(s.BootTime, time.Now().UTC().Truncate(time.Second))
 		for _, name := range names {
 			svc := s.Services[name]

@@ -88,16 +88,7 @@ func (h *Host) ProbeHTTP(ctx context.Context, address string) (int, error) {
 // version of the CRI; dockerd has no gRPC.
 func (h *Host) ProbePipe(ctx context.Context, address, grpcMethod string) error {
 	return h.view(ctx, "connect to", address, func(s *state) error {
-		at := strings.TrimPrefix(strings.TrimPrefix(address, "npipe://"), "unix://")
-		if h.windows() {
-			at = strings.ReplaceAll(at, "/", `\`)
-		}
-		name := ""
-		for program, address := range pipes[h.cfg.OS] {
-			if h.fold(at) == h.fold(address) && h.running(s, program) {
-				name = program
-			}
-		}
+		name := h.serverOf(s, address)
 		if name == "" {
 			return fs.ErrNotExist
 		}
@@ -114,4 +105,18 @@ func (h *Host) ProbePipe(ctx context.Context, address, grpcMethod string) error 
 		}
 		return nil
 	})
+}
+
+// serverOf names the played program that serves a pipe or socket; "" = none does.
+func (h *Host) serverOf(s *state, address string) string {
+	at := strings.TrimPrefix(strings.TrimPrefix(address, "npipe://"), "unix://")
+	if h.windows() {
+		at = strings.ReplaceAll(at, "/", `\`)
+	}
+	for program, address := range pipes[h.cfg.OS] {
+		if h.fold(at) == h.fold(address) && h.running(s, program) {
+			return program
+		}
+	}
+	return ""
 }

@@ -235,7 +235,7 @@ func (s *state) inUse(key string) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(s.Pods, func(p podRun) bool { return p.Shim == key })
 }
 
 func (s *state) inUseBelow(key string) bool {
@@ -244,7 +244,7 @@ func (s *state) inUseBelow(key string) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(s.Pods, func(p podRun) bool { return strings.HasPrefix(p.Shim, key+"/") })
 }
 
 // StopService stops a service.

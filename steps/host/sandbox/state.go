@@ -44,7 +44,8 @@ type state struct {
 	Features map[string]host.FeatureState `json:"features,omitempty"`       // unlike a fresh machine's
 	HostName string                       `json:"host_name,omitempty"`      // "" = as it came
 	NextName string                       `json:"next_name,omitempty"`      // after a boot; "" = HostName
-	Noted    []string                     `json:"noted,omitempty"`          // what needs a reboot
+	Pods     []podRun                     `json:"pods,omitempty"`
+	Noted    []string                     `json:"noted,omitempty"` // what needs a reboot
 }
 
 // service is a registered service and its last run.

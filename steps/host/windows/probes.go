@@ -10,6 +10,7 @@ import (
 	"github.com/Microsoft/go-winio"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/host/cri"
 	"nodejoin/steps/host/probe"
 )
 
@@ -32,6 +33,17 @@ func dialPipe(ctx context.Context, address string) (net.Conn, error) {
 		return winio.DialPipeContext(ctx, slashes)
 	}
 	return probe.Unix(ctx, address)
+}
+
+// Pods lists the pods of a container runtime.
+func (h *Host) Pods(ctx context.Context, address string) ([]host.Pod, error) {
+	pods, err := cri.Runtime{Dial: dialPipe, Address: address}.Pods(ctx)
+	return pods, failed("list pods of", address, err)
+}
+
+// RemovePod stops and removes a pod of a container runtime.
+func (h *Host) RemovePod(ctx context.Context, address, id string) error {
+	return failed("remove pod", id, cri.Runtime{Dial: dialPipe, Address: address}.Remove(ctx, id))
 }
 
 // ProbeAPI asks an API server from this machine.

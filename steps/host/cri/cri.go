@@ -1,0 +1,129 @@
+// Package cri lists and removes the pods of a container runtime over its CRI
+// (kubernetes/cri-api pkg/apis/runtime/v1/api.proto), with the few messages that this takes.
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"nodejoin/steps/host"
+	"nodejoin/steps/host/probe"
+)
+
+// Bounds of one call: a pod that stops has its network taken away by the CNI plugins.
+const (
+	listTakes   = 10 * time.Second
+	removeTakes = time.Minute
+)
+
+// unimplemented is the gRPC status of a method that a server does not have
+// (grpc.github.io/grpc/core/md_doc_statuscodes.html).
+const unimplemented = "12"
+
+// Runtime is a container runtime that serves the CRI at a pipe or socket of this machine.
+type Runtime struct {
+	Dial    probe.Dialer
+	Address string
+}
+
+// Pods lists its pods, those that have ended too. A runtime that does not run is
+// fs.ErrNotExist.
+func (r Runtime) Pods(ctx context.Context) ([]host.Pod, error) {
+	reply, err := r.call(ctx, listTakes, "ListPodSandbox", nil)
+	if err != nil {
+		return nil, err
+	}
+	var out []host.Pod
+	err = fields(reply, func(number protowire.Number, value []byte) error {
+		if number != 1 { // items
+			return nil
+		}
+		p, err := pod(value)
+		out = append(out, p)
+		return err
+	})
+	return out, err
+}
+
+// Remove stops and removes a pod; its absence is no error.
+func (r Runtime) Remove(ctx context.Context, id string) error {
+	request := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), id) // pod_sandbox_id
+	for _, method := range []string{"StopPodSandbox", "RemovePodSandbox"} {
+		if _, err := r.call(ctx, removeTakes, method, request); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// call makes a call in the version of the CRI that the runtime has: v1, or v1alpha2 before containerd 1.6.
+func (r Runtime) call(ctx context.Context, takes time.Duration, method string, request []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, takes,
+		fmt.Errorf("the container runtime at %s has not answered %s within %s", r.Address, method, takes))
+	defer cancel()
+	reply, err := probe.Unary(ctx, r.Dial, r.Address, "/runtime.v1.RuntimeService/"+method, request)
+	var status *probe.GRPCError
+	if errors.As(err, &status) && status.Status == unimplemented {
+		reply, err = probe.Unary(ctx, r.Dial, r.Address, "/runtime.v1alpha2.RuntimeService/"+method, request)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return reply, err
+}
+
+// pod reads a PodSandbox.
+func pod(message []byte) (p host.Pod, err error) {
+	err = fields(message, func(number protowire.Number, value []byte) error {
+		switch number {
+		case 1:
+			p.ID = string(value)
+		case 2: // metadata
+			return fields(value, func(number protowire.Number, value []byte) error {
+				switch number {
+				case 1:
+					p.Name = string(value)
+				case 3:
+					p.Namespace = string(value)
+				}
+				return nil
+			})
+		}
+		return nil
+	})
+	if err == nil && p.ID == "" {
+		err = errors.New("the container runtime listed a pod without an id")
+	}
+	return p, err
+}
+
+// fields gives the fields of a message that have a length: strings and messages.
+func fields(message []byte, field func(number protowire.Number, value []byte) error) error {
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return fmt.Errorf("a message of the container runtime: %w", protowire.ParseError(n))
+		}
+		message = message[n:]
+		if kind != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(number, kind, message); n < 0 {
+				return fmt.Errorf("a message of the container runtime: %w", protowire.ParseError(n))
+			}
+			message = message[n:]
+			continue
+		}
+		value, n := protowire.ConsumeBytes(message)
+		if n < 0 {
+			return fmt.Errorf("a message of the container runtime: %w", protowire.ParseError(n))
+		}
+		message = message[n:]
+		if err := field(number, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
