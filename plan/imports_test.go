@@ -15,7 +15,7 @@ import (
 func TestImports(t *testing.T) {
 	forbidden := []string{"net/http", "os/exec", "nodejoin/steps/transport", "nodejoin/steps/engine",
 		"nodejoin/steps/cluster",
-		"nodejoin/steps/artifact", "golang.org/x/crypto/ssh", "k8s.io/client-go"}
+		"nodejoin/steps/artifact", "golang.org/x/crypto/ssh", "k8s.io/client-go", "github.com/mholt/archiver/v4"}
 	for _, pkg := range deps(t, "nodejoin/plan/...") {
 		for _, not := range forbidden {
 			if pkg.ImportPath == not || strings.HasPrefix(pkg.ImportPath, not+"/") && not != "net/http" {

@@ -30,12 +30,11 @@ func TestRelease(t *testing.T) {
 		if n := len(packed.TGZ); n > wireLimit {
 			t.Errorf("%s: %d bytes are sent to a machine, the limit is %d", target, n, wireLimit)
 		}
-		r, err := packed.open()
-		if err != nil {
-			t.Errorf("%s: %v", target, err)
-			continue
-		}
-		carried, err := io.ReadAll(r)
+		var carried []byte
+		err = packed.unpack(func(agent io.Reader) (err error) {
+			carried, err = io.ReadAll(agent)
+			return err
+		})
 		if err != nil {
 			t.Errorf("%s: %v", target, err)
 			continue

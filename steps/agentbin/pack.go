@@ -3,13 +3,17 @@ package agentbin
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
-	"github.com/klauspost/compress/gzip"
+	"github.com/mholt/archiver/v4"
 )
 
 // An agent is packed as a tar.gz with one file, PackedName: the one form that every machine can unpack without a
@@ -25,39 +29,47 @@ type Packed struct {
 	Digest string // sha256 of the agent, lower-case hex
 }
 
+// packing is the form of a packed agent.
+var packing = archiver.Archive{Compression: archiver.Gz{CompressionLevel: gzip.BestCompression},
+	Archival: archiver.Tar{}, Extraction: archiver.Tar{}}
+
+// member is the file in it.
+type member struct {
+	*bytes.Reader
+	fs.FileInfo
+}
+
+func (m member) Size() int64                { return m.FileInfo.Size() }
+func (m member) Stat() (fs.FileInfo, error) { return m.FileInfo, nil }
+func (m member) Close() error               { return nil }
+
 // Pack packs an agent. The same agent gives the same bytes.
 func Pack(agent []byte) (Packed, error) {
+	info := (&tar.Header{Typeflag: tar.TypeReg, Name: PackedName, Mode: 0o700, Size: int64(len(agent))}).FileInfo()
 	var out bytes.Buffer
-	gz, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	err := packing.Archive(context.Background(), &out, []archiver.FileInfo{{FileInfo: info, NameInArchive: PackedName,
+		Open: func() (fs.File, error) { return member{bytes.NewReader(agent), info}, nil }}})
 	if err != nil {
-		return Packed{}, err
-	}
-	t := tar.NewWriter(gz)
-	if err := t.WriteHeader(&tar.Header{Name: PackedName, Mode: 0o700, Size: int64(len(agent))}); err != nil {
-		return Packed{}, err
-	}
-	for _, step := range []func() error{
-		func() error { _, err := t.Write(agent); return err }, t.Close, gz.Close,
-	} {
-		if err := step(); err != nil {
-			return Packed{}, err
-		}
+		return Packed{}, fmt.Errorf("pack the agent: %w", err)
 	}
 	sum := sha256.Sum256(agent)
 	return Packed{TGZ: out.Bytes(), Digest: hex.EncodeToString(sum[:])}, nil
 }
 
-// open reads the agent in p.
-func (p Packed) open() (io.Reader, error) {
-	gz, err := gzip.NewReader(bytes.NewReader(p.TGZ))
+// unpack gives the agent in p to write.
+func (p Packed) unpack(write func(io.Reader) error) error {
+	err := packing.Extract(context.Background(), bytes.NewReader(p.TGZ),
+		func(_ context.Context, f archiver.FileInfo) error {
+			agent, err := f.Open()
+			if err != nil {
+				return err
+			}
+			return errors.Join(write(agent), agent.Close())
+		})
 	if err != nil {
-		return nil, fmt.Errorf("unpack the agent: %w", err)
+		return fmt.Errorf("unpack the agent: %w", err)
 	}
-	t := tar.NewReader(gz)
-	if _, err := t.Next(); err != nil {
-		return nil, fmt.Errorf("unpack the agent: %w", err)
-	}
-	return t, nil
+	return nil
 }
 
 // keep stores an agent in the cache, and beside it the same one packed.
@@ -65,11 +77,7 @@ func keep(dir, goos, goarch string, p Packed) (path string, err error) {
 	path = dir + string(os.PathSeparator) + fileName(goos, goarch, p.Digest)
 	have, err := digestOf(path)
 	if err != nil || have != p.Digest {
-		agent, err := p.open()
-		if err != nil {
-			return "", err
-		}
-		if err := writeFile(path, agent); err != nil {
+		if err := p.unpack(func(agent io.Reader) error { return writeFile(path, agent) }); err != nil {
 			return "", err
 		}
 		if have, err = digestOf(path); err != nil || have != p.Digest {
