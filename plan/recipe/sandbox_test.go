@@ -518,7 +518,8 @@ func (n *node) otherSubnet(t *testing.T, ctx context.Context, subnet string) {
 			t.Fatal(err)
 		}
 	}
-	if n.sandbox, err = sandbox.OpenCluster(ctx, sandbox.ClusterConfig{Dir: filepath.Join(n.dir, "cluster")}); err != nil {
+	n.sandbox, err = sandbox.OpenCluster(ctx, sandbox.ClusterConfig{Dir: filepath.Join(n.dir, "cluster")})
+	if err != nil {
 		t.Fatal(err)
 	}
 	n.cluster = n.sandbox
