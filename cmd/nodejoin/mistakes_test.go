@@ -114,7 +114,7 @@ func TestMistakes(t *testing.T) {
 			texts[f.Name] = string(f.Data)
 		}
 	}
-	file, err := filepath.Abs(golden)
+	written, err := filepath.Abs(golden)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestMistakes(t *testing.T) {
 		})
 	}
 	if os.Getenv("UPDATE_SCRIPTS") != "" {
-		if err := os.WriteFile(file, txtar.Format(have), 0o600); err != nil {
+		if err := os.WriteFile(written, txtar.Format(have), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

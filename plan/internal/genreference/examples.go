@@ -13,8 +13,8 @@ import (
 	"nodejoin/plan/source"
 )
 
-// examples are blocks of plans that tests compile, by the block around them, type and kind: "cluster/join", "step file".
-// Of each the one with the most arguments is kept that is still short.
+// examples are blocks of plans that tests compile, by the block around them, type and kind: "cluster/join",
+// "step file". Of each the one with the most arguments is kept that is still short.
 type examples map[string]example
 
 type example struct {
