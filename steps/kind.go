@@ -94,6 +94,8 @@ type Kind struct {
 	// Claims are the keys of all that a step, as it is written, claims on a machine, except
 	// for the folders and registry keys above; nil = the key of Makes alone.
 	Claims func(step any, e *Env) []record.Key
+	// Objects are the objects of the cluster that a step makes; nil = none. An error is of CodeInvalid.
+	Objects func(step any) ([]kube.Manifest, error)
 	// Title is a step's line in a plan; without it, the arguments with the tag id.
 	Title func(step any) string
 	// Installs is the artifact that a step puts on the machine.
@@ -205,6 +207,7 @@ type Env struct {
 	Node      string // name of the node
 	StepID    string
 	Plan      string // that has the step, as Claim.Plans names it; "" = none
+	Keep      bool   // what the step makes stays when the plan no longer has it
 	Facts     host.Facts
 	Artifacts Artifacts
 	Record    *record.Record // of the host; nil on the cluster's side

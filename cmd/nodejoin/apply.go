@@ -38,7 +38,7 @@ type applied struct {
 func (r applied) code() int {
 	code := reportCode(r.report)
 	if r.summary != nil {
-		code = worst(code, summaryCode(r.summary))
+		code = worst(worst(code, summaryCode(r.summary)), errorCode(r.summary.ObjectsErr))
 	}
 	for _, n := range r.pruned {
 		code = worst(code, errorCode(n.Err))

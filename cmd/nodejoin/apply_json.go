@@ -23,7 +23,9 @@ type jsonSummary struct {
 	Seconds float64           `json:"seconds"`
 	Hosts   []jsonSummaryHost `json:"hosts"`
 	// Pruned are the nodes that --prune removed from the cluster, or failed to.
-	Pruned   []jsonPruned `json:"pruned,omitempty"`
+	Pruned []jsonPruned `json:"pruned,omitempty"`
+	// Objects of the cluster were made by this plan and are no longer in it.
+	Objects  []jsonObject `json:"objects,omitempty"`
 	ExitCode int          `json:"exit_code"`
 }
 
@@ -67,7 +69,7 @@ func summaryJSON(r applied) []byte {
 			out.Hosts = append(out.Hosts, checkedHost(r.report, h))
 		}
 	} else {
-		out.Seconds = r.summary.Duration.Seconds()
+		out.Seconds, out.Objects = r.summary.Duration.Seconds(), objectsJSON(r.summary.Objects)
 		for _, h := range r.summary.Hosts {
 			out.Hosts = append(out.Hosts, appliedHost(h))
 		}

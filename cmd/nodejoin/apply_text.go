@@ -30,6 +30,7 @@ func (t *applyText) result(r applied) {
 				ui.CleanLine(i.Left))
 		}
 	}
+	ui.WriteObjects(t.term.Out, r.summary.Objects, ui.PlanOptions{Color: t.term.OutColor, Width: t.term.Width()})
 	for _, n := range r.pruned {
 		if n.Err == nil {
 			fmt.Fprintf(t.term.Out, "Removed the Node %s from the cluster.\n", ui.CleanLine(n.Node))
@@ -53,6 +54,9 @@ func (a *app) applyProblems(r applied) {
 			p.Detail = strings.TrimSpace(p.Detail + "\n" + h.Rollback.String() + ".")
 		}
 		ps = append(ps, p)
+	}
+	if err := r.summary.ObjectsErr; err != nil {
+		ps = append(ps, problemOf(err))
 	}
 	for _, n := range r.pruned {
 		if n.Err != nil {

@@ -57,6 +57,22 @@ type jsonPlan struct {
 	Hosts         []jsonHost  `json:"hosts"`
 	// FormerNodes were joined by this plan and are no longer in it.
 	FormerNodes []jsonFormer `json:"former_nodes,omitempty"`
+	// Objects of the cluster were made by this plan and are no longer in it.
+	Objects []jsonObject `json:"objects,omitempty"`
+}
+
+// jsonObject is an object of the cluster that the plan no longer names.
+type jsonObject struct {
+	Object string      `json:"object"`
+	Left   string      `json:"left,omitempty"` // why it stays; absent: it is deleted
+	Error  *ui.Problem `json:"error,omitempty"`
+}
+
+func objectsJSON(list []engine.ObjectRemoval) (out []jsonObject) {
+	for _, o := range list {
+		out = append(out, jsonObject{o.String(), o.Left, jsonProblem(o.Err, "", "")})
+	}
+	return out
 }
 
 // jsonFormer is a Node that was joined by this plan and is no longer in it.
@@ -75,6 +91,7 @@ func planJSON(p *plan.Compiled, r *engine.Report) jsonPlan {
 		}
 		out.Cluster = &pr
 	}
+	out.Objects = objectsJSON(r.Objects)
 	for _, n := range r.Former {
 		out.FormerNodes = append(out.FormerNodes, jsonFormer{Node: n.Name, Ready: n.Ready, Address: n.InternalIP})
 	}

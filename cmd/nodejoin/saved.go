@@ -85,7 +85,13 @@ func (a *app) describe(args []string, c *plan.Compiled, r *engine.Report) (*save
 		}
 	}
 	var hosts []saved.Host
+	var objects []string
 	if r != nil {
+		for _, o := range r.Objects {
+			if o.Left == "" {
+				objects = append(objects, o.String())
+			}
+		}
 		for _, h := range r.Hosts {
 			var results []steps.Result
 			for _, s := range h.Steps {
@@ -94,7 +100,7 @@ func (a *app) describe(args []string, c *plan.Compiled, r *engine.Report) (*save
 			hosts = append(hosts, saved.Host{Facts: h.Facts, Results: results, Removals: removalsOf(h)})
 		}
 	}
-	return saved.Make(version, in, files, c, hosts)
+	return saved.Make(version, in, files, c, hosts, objects)
 }
 
 // removalsOf is what a node is to lose, as it is saved.

@@ -111,7 +111,9 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 			"\"windows-2022\": a pod that names it lands there and tolerates the taints"},
 		{Name: "apply", Typ: cty.Bool, Doc: "false: they are not applied; nodejoin render writes them"},
 		{Name: "force", Typ: cty.Bool,
-			Doc: "true: take over fields that another manager has set differently; otherwise that is an error"},
+			Doc: "true: take over fields that another manager has set differently, and objects of another ApplySet; " +
+				"otherwise that is an error"},
+		{Name: "keep", Typ: cty.Bool, Doc: "the objects stay in the cluster when the plan no longer has them"},
 	}},
 	{Name: "profile", Labels: []string{"name"}, Doc: "settings that nodes share", Attrs: append([]eval.Attr{
 		{Name: "inherits", Static: true,

@@ -14,6 +14,7 @@ type Manifest struct {
 	Content  string
 	Existing bool // see steps.Manifest
 	Force    bool
+	Keep     bool   // the objects stay when the plan no longer has them
 	Source   string // position of the block that asks for it, "plan.join.hcl:12,3"
 }
 
@@ -30,7 +31,7 @@ type Wanted struct {
 	Flannel, KubeProxy, Bootstrap bool
 	FlannelImage, FlannelCNIImage string // "" = the upstream image
 	Classes                       []templates.RuntimeClass
-	Force                         bool
+	Force, Keep                   bool
 	Source                        string
 }
 
@@ -53,7 +54,7 @@ func Manifests(in Input, w Wanted, server string) ([]Manifest, error) {
 		if err != nil && failed == nil {
 			failed = err
 		}
-		m.Content, m.Force, m.Source = text, w.Force, w.Source
+		m.Content, m.Force, m.Keep, m.Source = text, w.Force, w.Keep, w.Source
 		out = append(out, m)
 	}
 	if w.Bootstrap {
@@ -101,7 +102,8 @@ func or(s, otherwise string) string {
 func (b *build) manifests() []string {
 	var ids []string
 	for _, m := range b.in.Manifests {
-		b.add(m.ID(), "manifest", m.Title, m.Step(), "require").Source = m.Source
+		s := b.add(m.ID(), "manifest", m.Title, m.Step(), "require")
+		s.Source, s.Keep = m.Source, m.Keep
 		ids = append(ids, m.ID())
 	}
 	return ids

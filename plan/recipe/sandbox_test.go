@@ -137,7 +137,7 @@ func (n *node) run(ctx context.Context, h host.Host) (*run, error) {
 		}
 	}
 	var results []steps.Result
-	results = append(results, executor.CheckCluster(ctx, kinds.Catalog(), "win-1", onCluster, r.values,
+	results = append(results, executor.CheckCluster(ctx, kinds.Catalog(), "", "win-1", onCluster, r.values,
 		map[string]bool{}, n.cluster)...)
 	reply, err := r.x.Check(ctx, executor.Request{Node: "win-1", Steps: onHost, Values: r.values})
 	if err != nil {

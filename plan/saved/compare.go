@@ -59,6 +59,9 @@ func (p *Plan) HostChanges(now *Plan) []string {
 			out = append(out, fmt.Sprintf("%s: the removal of %s %s", a.Address, key, what))
 		}, func(string, string) {})
 	})
+	compare(p.Objects, now.Objects, func(name string) string { return name }, func(name, what string) {
+		out = append(out, fmt.Sprintf("the cluster: the removal of %s %s", name, what))
+	}, func(string, string) {})
 	return out
 }
 

@@ -36,6 +36,8 @@ type Plan struct {
 	Files   []File `json:"files"`   // of the plan, sorted by name
 	Cluster string `json:"cluster"` // digest of the cluster's settings
 	Nodes   []Node `json:"nodes"`
+	// Objects of the cluster are no longer in the plan, and are to be deleted.
+	Objects []string `json:"objects,omitempty"`
 }
 
 // Inputs are what the plan was read with.
@@ -82,9 +84,10 @@ type Host struct {
 }
 
 // Make describes a compiled plan and what a check of its hosts found; hosts are in the order of the plan's
-// nodes and were checked without an error.
-func Make(version string, in Inputs, files []File, c *plan.Compiled, hosts []Host) (*Plan, error) {
-	p := &Plan{Kind: kind, FormatVersion: FormatVersion, Version: version, Inputs: in, Files: files, Nodes: []Node{}}
+// nodes and were checked without an error. objects are those of the cluster that are to be deleted.
+func Make(version string, in Inputs, files []File, c *plan.Compiled, hosts []Host, objects []string) (*Plan, error) {
+	p := &Plan{Kind: kind, FormatVersion: FormatVersion, Version: version, Inputs: in, Files: files, Nodes: []Node{},
+		Objects: objects}
 	slices.SortFunc(p.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	if c.Cluster != nil {
 		k := *c.Cluster

@@ -50,7 +50,7 @@ func (k *client) Manifest(ctx context.Context, want kube.Manifest) (kube.Manifes
 		return kube.ManifestState{}, err
 	}
 	waits, err := k.waits(ctx, want, have)
-	return kube.ManifestState{Exists: true, Differs: k.differs(have, then), Waits: waits}, err
+	return kube.ManifestState{Exists: true, Differs: k.differs(have, then), Set: kube.SetOf(have), Waits: waits}, err
 }
 
 // waits says why the kinds of a definition, observed as have, are not available yet: it is established some

@@ -178,7 +178,7 @@ func (p *controlPlane) definitions(ctx context.Context, a kube.API) {
 	spec := func(id string, m *kinds.Manifest) steps.Spec {
 		return steps.Spec{ID: id, Kind: "manifest", Args: steps.MustArgs(m)}
 	}
-	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), testNode,
+	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), "", testNode,
 		[]steps.Spec{spec("first", first), spec("second", second)},
 		map[string]string{}, map[string]bool{}, a) {
 		if r.Err != nil || r.Change.Action != steps.ActionCreate {

@@ -26,6 +26,9 @@ func (s *Session) Apply(ctx context.Context) *Summary {
 		}
 		return h.apply(ctx)
 	})
+	if err == nil {
+		s.removeObjects(ctx, sum)
+	}
 	sum.Duration = time.Since(start)
 	return sum
 }
@@ -177,7 +180,13 @@ func (h *hostRun) applyCluster(ctx context.Context, spec steps.Spec, sum *HostSu
 		turn.(*sync.Mutex).Lock()
 		defer turn.(*sync.Mutex).Unlock()
 	}
-	e := &steps.Env{Node: h.node.Name, StepID: spec.ID, Kubelet: new(string)}
+	if kinds.Of(spec).Objects != nil && h.pending[spec.ID] {
+		if err := h.joinSet(ctx); err != nil {
+			sum.Failed, sum.Source, sum.Err = spec.ID, spec.Source, err
+			return
+		}
+	}
+	e := &steps.Env{Node: h.node.Name, StepID: spec.ID, Plan: h.planName(), Keep: spec.Keep, Kubelet: new(string)}
 	if n := h.report.KubeNode; n != nil {
 		*e.Kubelet = n.KubeletVersion
 	}

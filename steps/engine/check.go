@@ -43,6 +43,8 @@ func (s *Session) Check(ctx context.Context) *Report {
 		r.Cluster = steps.AsError(err)
 	}
 	r.Former = s.findFormer(ctx)
+	s.former = s.findObjects(ctx)
+	r.Objects = s.former
 	return r
 }
 
@@ -130,7 +132,7 @@ func (h *hostRun) checkCluster(ctx context.Context) (map[string]steps.Result, er
 		}
 	}
 	results := map[string]steps.Result{}
-	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), h.node.Name, specs, maps.Clone(h.values),
+	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), h.planName(), h.node.Name, specs, maps.Clone(h.values),
 		map[string]bool{}, api) {
 		results[r.ID] = r
 		h.note(r)
@@ -154,7 +156,7 @@ func (h *hostRun) checkConditional(ctx context.Context, results map[string]steps
 	if len(specs) == 0 {
 		return
 	}
-	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), h.node.Name, specs, maps.Clone(h.values),
+	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), h.planName(), h.node.Name, specs, maps.Clone(h.values),
 		maps.Clone(h.pending), h.api) {
 		results[r.ID] = r
 		h.note(r)

@@ -59,6 +59,8 @@ type Report struct {
 	Cluster *steps.Error // the cluster could not be asked; nil = fine or not needed
 	// Former are the Nodes that the plan joined and no longer names, by name.
 	Former []kube.Node
+	// Objects are the objects of the cluster that the plan made and no longer names.
+	Objects []ObjectRemoval
 }
 
 // HostReport is what a check of one host found.
@@ -128,6 +130,11 @@ func (r *Report) Kinds() map[steps.Action]map[string]int {
 		out[a][kind]++
 	}
 	shared := map[string]bool{}
+	for _, o := range r.Objects {
+		if o.Left == "" {
+			count(steps.ActionRemove, "object")
+		}
+	}
 	for _, h := range r.Hosts {
 		for _, gone := range h.Removals.Removing() {
 			count(gone.Change.Action, string(gone.Key.Prefix))
@@ -154,8 +161,11 @@ func sharedKey(s steps.Spec) string { return s.Kind + " " + string(s.Args) }
 
 // Summary is the result of an apply.
 type Summary struct {
-	Hosts    []HostSummary
-	Duration time.Duration
+	Hosts []HostSummary
+	// Objects of the cluster that the plan no longer named; ObjectsErr is why one is still there.
+	Objects    []ObjectRemoval
+	ObjectsErr error
+	Duration   time.Duration
 }
 
 // HostSummary is the result of an apply on one host.

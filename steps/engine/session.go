@@ -32,7 +32,10 @@ type Session struct {
 	info     kube.Info
 	infoErr  error
 	reported sync.Map // ids of runs that died and were reported
-	turns    sync.Map // locks, by sharedKey: what nodes share is made by one, and seen by the others
+	setOnce  sync.Once
+	setErr   error
+	former   []ObjectRemoval // as the check found them
+	turns    sync.Map        // locks, by sharedKey: what nodes share is made by one, and seen by the others
 
 	artifacts artifacts
 }

@@ -49,6 +49,8 @@ func dimensions(osName string) map[string][]choice {
 }`}},
 		"kubelet": {{}, {name: "kubelet", profile: `kubelet { extra_args = ["--v=2"] }`}},
 		"labels":  {{}, {name: "labels", profile: `labels = { "example.com/pool" = "x" }`}},
+		"block":   {{}, {name: "bootstrap", top: "manifests { bootstrap = true }"}},
+		"objects": {{}, objects("a"), objects("a", "b"), objects("b", "c")},
 	}
 	if osName == "linux" {
 		maps.Copy(both, map[string][]choice{
@@ -117,6 +119,23 @@ step "service" "site_service" {
   after = ["exe"]`)},
 	})
 	return both
+}
+
+// objects are ConfigMaps of the cluster.
+func objects(names ...string) choice {
+	c := choice{name: "objects " + strings.Join(names, "")}
+	for _, n := range names {
+		c.top += configMap(n, "x", "")
+	}
+	return c
+}
+
+func configMap(name, value, more string) string {
+	return fmt.Sprintf(`step "manifest" "object_%[1]s" {
+  content = yamlencode({ apiVersion = "v1", kind = "ConfigMap", metadata = { name = %[1]q }, data = { a = %[2]q } })
+  %[3]s
+}
+`, name, value, more)
 }
 
 func exporterBlock(port int, more string) string {
@@ -486,6 +505,7 @@ func (w *world) factsOf(t *testing.T, node string) map[string]string {
 	}
 	n := w.node(node)
 	delete(n.Annotations, kube.LastApply)
+	out["objects"] = strings.Join(w.objects(), " ")
 	out["node"] = fmt.Sprintf("%v %v %v", n.Labels, n.Taints, slices.Sorted(maps.Keys(n.Annotations)))
 	return out
 }

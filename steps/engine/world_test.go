@@ -313,6 +313,13 @@ func (k killableCluster) ApplyManifest(ctx context.Context, want kube.Manifest) 
 	return k.API.ApplyManifest(ctx, want)
 }
 
+func (k killableCluster) DeleteObject(ctx context.Context, m kube.Member) error {
+	if err := k.w.killed(); err != nil {
+		return err
+	}
+	return k.API.DeleteObject(ctx, m)
+}
+
 func (k killableCluster) ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (string,
 	time.Time, error) {
 	if err := k.w.killed(); err != nil {

@@ -14,12 +14,14 @@ import (
 
 var manifestKind = steps.Kind{Name: "manifest", Place: steps.OnCluster, Shared: true,
 	Doc: "objects of the cluster, by server-side apply of the given fields; other fields stay, and the objects stay " +
-		"when the node leaves",
+		"when the node leaves; those that the plan no longer has are deleted (by their label " + kube.PartOf + ")",
 	Args: map[string]string{
 		"existing": "the objects are somebody else's: only the given fields are set, and missing objects are not created",
-		"force":    "take over fields that another manager has set differently; without it that is an error",
+		"force": "take over fields that another manager has set differently, and objects of another ApplySet; without it " +
+			"that is an error",
 	},
-	New: func() any { return &Manifest{} },
+	New:     func() any { return &Manifest{} },
+	Objects: func(step any) ([]kube.Manifest, error) { return step.(*Manifest).Objects() },
 	Render: steps.Renders(func(m *Manifest, _ steps.RenderFor) (steps.Rendering, error) {
 		r := steps.Rendering{Manifest: m.Content}
 		m.Content = ""
@@ -50,11 +52,46 @@ func (m *Manifest) Objects() ([]kube.Manifest, error) {
 	return list, nil
 }
 
+// members are the objects as members of the plan's set. Those of somebody else are in none; those that are kept
+// are in none of ours, so that nothing finds them once the plan no longer has them.
+func (m *Manifest) members(ctx context.Context, r kube.Reader, e *steps.Env) ([]kube.Manifest, error) {
+	list, err := m.Objects()
+	if err != nil || e.Plan == "" || m.Existing {
+		return list, err
+	}
+	ours := kube.ApplySet{Plan: e.Plan}.ID()
+	for i, o := range list {
+		set := ours
+		if e.Keep {
+			state, err := r.Manifest(ctx, o)
+			if err != nil {
+				continue // the caller finds the same
+			}
+			if set = state.Set; set == ours {
+				set = ""
+			}
+		}
+		list[i] = o.In(set)
+	}
+	return list, nil
+}
+
+// foreignSet is the error for an object of another set; nil if it may be changed.
+func (m *Manifest) foreignSet(o kube.Manifest, state kube.ManifestState, e *steps.Env) error {
+	if e.Plan == "" || e.Keep || m.Existing || m.Force || state.Set == "" || state.Set == kube.SetOf(o.Object) {
+		return nil
+	}
+	return &steps.Error{Code: steps.CodeFailed, Summary: "object of another plan or tool",
+		Detail: fmt.Sprintf("%s is a member of another ApplySet (label %s: %s), which deletes it once it no longer has it",
+			o, kube.PartOf, state.Set),
+		Remedy: "remove it from one of the two; keep = true shares it, and force = true takes it over"}
+}
+
 func (m *Manifest) Check(ctx context.Context, r kube.Reader, e *steps.Env) (steps.Change, error) {
 	if steps.HasRef(m.Content) {
 		return steps.Change{Action: steps.ActionUnknown, Reason: "its content is not known yet"}, nil
 	}
-	list, err := m.Objects()
+	list, err := m.members(ctx, r, e)
 	if err != nil {
 		return steps.Change{}, err
 	}
@@ -69,6 +106,9 @@ func (m *Manifest) Check(ctx context.Context, r kube.Reader, e *steps.Env) (step
 		}
 		if err != nil {
 			return steps.Change{}, manifestError(o, err)
+		}
+		if err := m.foreignSet(o, state, e); err != nil {
+			return steps.Change{}, err
 		}
 		for _, k := range o.Defines() {
 			c.Touches = append(c.Touches, steps.Touch{Object: k})
@@ -107,7 +147,7 @@ func (m *Manifest) Check(ctx context.Context, r kube.Reader, e *steps.Env) (step
 const definedFor = time.Minute
 
 func (m *Manifest) Apply(ctx context.Context, a kube.API, e *steps.Env, c steps.Change) (steps.Outcome, error) {
-	list, err := m.Objects()
+	list, err := m.members(ctx, a, e)
 	if err != nil {
 		return steps.Outcome{}, err
 	}

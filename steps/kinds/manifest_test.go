@@ -216,7 +216,7 @@ func TestManifestOfAKindThatComes(t *testing.T) {
 	both := &kinds.Manifest{Content: widgets + widget}
 	first, second := &kinds.Manifest{Content: widgets}, &kinds.Manifest{Content: widget}
 	plan := func(k kube.Reader) (out []string) {
-		for _, r := range executor.CheckCluster(t.Context(), kinds.Catalog(), "win-1",
+		for _, r := range executor.CheckCluster(t.Context(), kinds.Catalog(), "", "win-1",
 			[]steps.Spec{stepstest.Spec("manifest", "first", first), stepstest.Spec("manifest", "second", second)},
 			map[string]string{}, map[string]bool{}, k) {
 			text := string(r.Change.Action)

@@ -38,6 +38,8 @@ type Reader interface {
 	// Manifest returns what applying it would change, by a server-side dry run. Errors besides those of every
 	// request: *OwnershipError, unless forced; ErrNotServed; what the API server would reject of the object.
 	Manifest(ctx context.Context, want Manifest) (ManifestState, error)
+	// ApplySet reads the set and lists its members; no set is no error.
+	ApplySet(ctx context.Context, set ApplySet) (SetState, error)
 }
 
 // API observes and changes a cluster.
@@ -55,6 +57,9 @@ type API interface {
 	// ApplyManifest sets the fields of want on the object, by server-side apply with nodejoin as their manager;
 	// fields that nodejoin set earlier and want no longer has are removed. Errors are those of Manifest.
 	ApplyManifest(ctx context.Context, want Manifest) error
+	// DeleteObject deletes an object with what it owns. It is not an error if it is absent; another one of that
+	// name is ErrChanged.
+	DeleteObject(ctx context.Context, m Member) error
 	// ServiceAccountToken mints a token of the account by TokenRequest.
 	ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (token string,
 		expires time.Time, err error)

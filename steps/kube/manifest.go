@@ -40,6 +40,7 @@ type ManifestState struct {
 	Exists bool
 	// Differs are the fields that an apply would change, sorted by path; nil if the object is absent.
 	Differs []FieldDiff
+	Set     string // id of the ApplySet that it is a member of; "" = of none
 	// Waits is why the kinds that the object defines cannot be used yet; "" = they can, or it defines none.
 	Waits string
 }

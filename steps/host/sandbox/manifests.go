@@ -38,7 +38,7 @@ func (k *Cluster) Manifest(ctx context.Context, want kube.Manifest) (kube.Manife
 		if !ok {
 			return nil
 		}
-		out.Exists = true
+		out.Exists, out.Set = true, kube.SetOf(have.Fields)
 		then, err := have.applied(want, manager)
 		if err != nil {
 			return err
@@ -72,6 +72,56 @@ func (k *Cluster) ApplyManifestAs(ctx context.Context, want kube.Manifest, manag
 		s.Objects.set(objectKey(want), *then)
 		return nil
 	})
+}
+
+// ApplySet reads the set and lists its members.
+func (k *Cluster) ApplySet(ctx context.Context, set kube.ApplySet) (kube.SetState, error) {
+	var out kube.SetState
+	parent := set.Parent("", nil, nil)
+	err := k.ask(ctx, "read set", parent.Name, func(s *clusterState) error {
+		have, ok := s.Objects.get(objectKey(parent))
+		if !ok {
+			return nil
+		}
+		out = kube.SetStateOf(below(below(have.Fields, "metadata"), "annotations"))
+		for _, o := range s.Objects.all() {
+			m := kube.Member{Manifest: manifestOf(o.Fields)}
+			if kube.SetOf(o.Fields) != set.ID() || !out.Holds(m.GroupKind(), m.Namespace) {
+				continue
+			}
+			for _, by := range o.Managers {
+				m.Others = append(m.Others, slices.DeleteFunc(slices.Clone(by), func(s string) bool { return s == manager })...)
+			}
+			slices.Sort(m.Others)
+			m.Others = slices.Compact(m.Others)
+			out.Members = append(out.Members, m)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// DeleteObject deletes an object.
+func (k *Cluster) DeleteObject(ctx context.Context, m kube.Member) error {
+	return k.tell(ctx, "delete", m.String(), func(s *clusterState) error {
+		s.Objects.remove(objectKey(m.Manifest))
+		return nil
+	})
+}
+
+func below(o map[string]any, key string) map[string]any {
+	inner, _ := o[key].(map[string]any)
+	return inner
+}
+
+// manifestOf names an object.
+func manifestOf(o map[string]any) (m kube.Manifest) {
+	meta := below(o, "metadata")
+	m.APIVersion, _ = o["apiVersion"].(string)
+	m.Kind, _ = o["kind"].(string)
+	m.Namespace, _ = meta["namespace"].(string)
+	m.Name, _ = meta["name"].(string)
+	return m
 }
 
 // applied returns the object after an apply. o itself does not change.

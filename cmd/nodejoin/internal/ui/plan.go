@@ -48,6 +48,7 @@ func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 		writeHeads(w, g.hosts, o)
 		fmt.Fprintln(w, g.body)
 	}
+	WriteObjects(w, r.Objects, o)
 	if n := interrupted(r); n > 1 {
 		l := r.Rollout
 		text := fmt.Sprintf("Rollout: %d Nodes are interrupted, at most %d at once; after %d %s no other Node is started.",

@@ -2,6 +2,8 @@ package ui
 
 import (
 	"fmt"
+	"io"
+	"strings"
 
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
@@ -54,4 +56,25 @@ func (w hostWriter) removal(r executor.Removal) {
 		text += ": it stops and is unregistered"
 	}
 	w.line(style, symbol, text)
+}
+
+// WriteObjects prints the objects of the cluster that the plan no longer names: what is deleted, or was, and what
+// stays, with why.
+func WriteObjects(w io.Writer, list []engine.ObjectRemoval, o PlanOptions) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintln(w, Paint(o.Color, Bold, "cluster")+", no longer in the plan:")
+	for _, r := range list {
+		style, symbol, text := Red, "-", r.String()
+		if r.Left != "" || r.Err != nil {
+			style, symbol, text = Dim, " ", text+" stays: "+r.Left
+		}
+		if r.Err != nil {
+			text += r.Err.Error()
+		}
+		text = strings.ReplaceAll(Wrap(CleanLine(text), "", max(o.Width-4, 24)), "\n", "\n    ")
+		fmt.Fprintf(w, "  %s %s\n", Paint(o.Color, style, symbol), text)
+	}
+	fmt.Fprintln(w)
 }

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -54,6 +55,7 @@ func WriteStatus(w io.Writer, r *engine.Report, only []string, limit int) error 
 			return err
 		}
 	}
+	WriteObjects(w, r.Objects, PlanOptions{Width: cmp.Or(limit, 80)})
 	return writeTotals(w, r, limit)
 }
 

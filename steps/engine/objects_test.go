@@ -1,0 +1,141 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/kube"
+)
+
+// objects are the cluster's objects, by group, kind, namespace and name, those of nodejoin with their set.
+func (w *world) objects() (out []string) {
+	w.t.Helper()
+	b, err := os.ReadFile(filepath.Join(w.dir, ".sandbox", "cluster", "cluster.json"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var state struct {
+		Objects map[string]struct {
+			Fields struct {
+				Metadata struct {
+					Labels      map[string]string `json:"labels"`
+					Annotations map[string]string `json:"annotations"`
+				} `json:"metadata"`
+			} `json:"fields"`
+		} `json:"objects"`
+	}
+	if err := json.Unmarshal(b, &state); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, key := range slices.Sorted(maps.Keys(state.Objects)) {
+		meta := state.Objects[key].Fields.Metadata
+		if meta.Labels[kube.PartOf] != "" {
+			key += "*"
+		}
+		if kinds := meta.Annotations["applyset.kubernetes.io/contains-group-kinds"]; kinds != "" {
+			key += "(" + kinds + ")"
+		}
+		out = append(out, key)
+	}
+	return out
+}
+
+// TestObjectsOfThePlan: what a plan no longer names of the cluster's objects is found by its labels and deleted.
+// What others changed stays, as does what the plan kept and what is not the plan's.
+func TestObjectsOfThePlan(t *testing.T) {
+	w := newWorld(t)
+	cluster, err := sandbox.OpenCluster(t.Context(), sandbox.ClusterConfig{Dir: filepath.Join(w.dir, ".sandbox", "cluster")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := func(text, manager string) {
+		t.Helper()
+		list, err := kube.ParseManifests(text)
+		if err == nil {
+			err = cluster.ApplyManifestAs(t.Context(), list[0], manager)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	plan := func(parts ...string) {
+		t.Helper()
+		d := drawn{os: "windows", parts: []choice{{name: "vxlan", flannel: `backend = "vxlan"`},
+			{name: "objects", top: strings.Join(parts, "")}}}
+		if err := w.applied(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is := func(when string, want ...string) {
+		t.Helper()
+		if have := w.objects(); !slices.Equal(have, want) {
+			t.Errorf("%s: %q, want %q", when, have, want)
+		}
+	}
+	const parent = "/ConfigMap/kube-system/nodejoin-demo(ConfigMap)"
+	by("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs}\ndata: {a: x}", "kubectl")
+	plan(configMap("a", "x", ""), configMap("b", "x", ""), configMap("c", "x", "keep = true"), configMap("d", "x", ""))
+	is("made", "/ConfigMap//a*", "/ConfigMap//b*", "/ConfigMap//c", "/ConfigMap//d*", "/ConfigMap//theirs", parent)
+
+	by("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: d}\ndata: {more: y}", "kubectl")
+	r := w.check()
+	if len(r.Objects) != 0 || r.Pending() != 0 {
+		t.Errorf("all are in the plan: %v, %d pending", r.Objects, r.Pending())
+	}
+	w.write(drawn{os: "windows", parts: []choice{{name: "vxlan", flannel: `backend = "vxlan"`},
+		{name: "objects", top: configMap("a", "x", "")}}})
+	r = w.check()
+	var found []string
+	for _, o := range r.Objects {
+		found = append(found, o.String()+": "+o.Left)
+	}
+	if want := []string{"ConfigMap b: ", "ConfigMap d: kubectl changed it since nodejoin made it; --prune-changed deletes " +
+		"it"}; !slices.Equal(found, want) || r.Pending() != 1 {
+		t.Errorf("the plan shows %q, %d pending, want %q", found, r.Pending(), want)
+	}
+	plan(configMap("a", "x", ""))
+	is("b and d dropped", "/ConfigMap//a*", "/ConfigMap//c", "/ConfigMap//d*", "/ConfigMap//theirs", parent)
+	if err := w.quiet(); err != nil {
+		t.Error(err)
+	}
+	plan()
+	is("all dropped", "/ConfigMap//c", "/ConfigMap//d*", "/ConfigMap//theirs", parent)
+}
+
+// TestObjectsOfAnotherSet: an object of another plan or tool is not taken over.
+func TestObjectsOfAnotherSet(t *testing.T) {
+	w := newWorld(t)
+	cluster, err := sandbox.OpenCluster(t.Context(), sandbox.ClusterConfig{Dir: filepath.Join(w.dir, ".sandbox", "cluster")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := kube.ParseManifests("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: x}")
+	if err == nil {
+		err = cluster.ApplyManifest(t.Context(), list[0].In(kube.ApplySet{Plan: "other"}.ID()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := drawn{os: "windows", parts: []choice{{name: "vxlan", flannel: `backend = "vxlan"`},
+		{name: "objects", top: configMap("a", "x", "")}}}
+	if err := w.applied(d); err == nil || !strings.Contains(err.Error(), "member of another ApplySet") {
+		t.Errorf("taken over: %v", err)
+	}
+	d.parts[1].top = configMap("a", "x", "keep = true")
+	if err := w.applied(d); err != nil {
+		t.Error(err)
+	}
+	d.parts[1].top = ""
+	if err := w.applied(d); err != nil {
+		t.Error(err)
+	}
+	if have := w.objects(); !slices.Equal(have, []string{"/ConfigMap//a*"}) {
+		t.Errorf("the other's object: %q", have)
+	}
+}
