@@ -37,7 +37,7 @@ func TestSchemasAreOfTypes(t *testing.T) {
 	for file, types := range map[string]map[string]any{
 		"validate": {"": jsonDiagnostics{}},
 		"check":    {"": jsonCheck{}, "finding": check.Finding{}},
-		"plan": {"": jsonPlan{}, "former_node": jsonFormer{}, "host": jsonHost{}, "upgrade": engine.Upgrade{},
+		"plan": {"": jsonPlan{}, "former_node": jsonFormer{}, "object": jsonObject{}, "host": jsonHost{}, "upgrade": engine.Upgrade{},
 			"interruption": engine.Interruption{}, "removal": jsonRemoval{}, "step": jsonStep{}, "change": steps.Change{},
 			"reboot_need": steps.RebootNeed{}, "diff": steps.Diff{},
 			"touch": steps.Touch{}, "object_kind": kube.ObjectKind{}, "finding": steps.Finding{},
@@ -51,7 +51,7 @@ func TestSchemasAreOfTypes(t *testing.T) {
 		"event": {"host_state": event.HostState{}, "step_started": event.StepStarted{},
 			"step_progress": event.StepProgress{},
 			"step_done":     event.StepDone{}, "warning": event.Warning{}, "summary": jsonSummary{},
-			"summary_host": jsonSummaryHost{}, "removal": jsonRemoval{}, "pruned": jsonPruned{},
+			"summary_host": jsonSummaryHost{}, "removal": jsonRemoval{}, "pruned": jsonPruned{}, "object": jsonObject{},
 			"rollback": jsonRollback{}, "version": nil},
 	} {
 		for name, v := range problem {

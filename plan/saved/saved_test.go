@@ -29,7 +29,7 @@ func sample(t testing.TB, edit func(c *plan.Compiled, h []Host, f []File)) *Plan
 	if edit != nil {
 		edit(c, h, f)
 	}
-	p, err := Make("1.0.0", Inputs{Path: "/p"}, f, c, h)
+	p, err := Make("1.0.0", Inputs{Path: "/p"}, f, c, h, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
@@ -120,6 +121,7 @@ func (p *controlPlane) manifests(ctx context.Context, a kube.API) {
 	p.run(ctx, a, "patch", patch)
 
 	p.definitions(ctx, a)
+	p.objectSet(ctx, a)
 
 	for _, c := range []struct{ content, want string }{
 		{"apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\n", "example.com/v1"},
@@ -187,4 +189,63 @@ func (p *controlPlane) definitions(ctx context.Context, a kube.API) {
 	}
 	p.run(ctx, a, "first", first)
 	p.run(ctx, a, "second", second)
+}
+
+// objectSet: objects of a plan are found by their labels, and deleted as they were read.
+func (p *controlPlane) objectSet(ctx context.Context, a kube.API) {
+	p.t.Helper()
+	set := kube.ApplySet{Plan: "demo"}
+	members := func() (out []kube.Member) {
+		state, err := a.ApplySet(ctx, set)
+		p.must(err)
+		return state.Members
+	}
+	if have := members(); len(have) != 0 {
+		p.t.Errorf("before: %+v", have)
+	}
+	p.must(a.ApplyManifest(ctx, set.Parent("0.1.0", []string{"ConfigMap", "RuntimeClass.node.k8s.io", "Gone.example.none"},
+		[]string{"tools"})))
+	list, err := kube.ParseManifests(`apiVersion: v1
+kind: ConfigMap
+metadata: {name: member, namespace: tools}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: elsewhere, namespace: default}
+---
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: member}
+handler: x
+`)
+	p.must(err)
+	for _, o := range list {
+		p.must(a.ApplyManifest(ctx, o.In(set.ID())))
+	}
+	have := members() // not the one of a namespace that the parent does not name
+	if len(have) != 2 || have[0].String() != "ConfigMap tools/member" || have[1].String() != "RuntimeClass member" ||
+		have[0].UID == "" || len(have[0].Others)+len(have[1].Others) > 0 {
+		p.t.Fatalf("the members are %+v", have)
+	}
+	if state, err := a.Manifest(ctx, list[0].In(set.ID())); err != nil || state.Set != set.ID() || len(state.Differs) > 0 {
+		p.t.Errorf("a member: %+v, %v", state, err)
+	}
+	maps := p.admin.CoreV1().ConfigMaps("tools")
+	_, err = maps.Patch(ctx, "member", types.MergePatchType, []byte(`{"data":{"a":"b"}}`),
+		metav1.PatchOptions{FieldManager: "somebody"})
+	p.must(err)
+	if have := members(); len(have) != 2 || fmt.Sprint(have[0].Others) != "[somebody]" {
+		p.t.Errorf("changed by somebody: %+v", have)
+	}
+	other := have[0]
+	other.UID = "another"
+	if err := a.DeleteObject(ctx, other); !errors.Is(err, kube.ErrChanged) {
+		p.t.Errorf("another of that name: %v", err)
+	}
+	for _, m := range append(have, have[0]) {
+		p.must(a.DeleteObject(ctx, m))
+	}
+	if have := members(); len(have) != 0 {
+		p.t.Errorf("after: %+v", have)
+	}
 }

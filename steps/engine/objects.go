@@ -65,7 +65,8 @@ func (s *Session) findObjects(ctx context.Context) []ObjectRemoval {
 }
 
 // formerObjects are the members of the set that no step makes, in the order in which they are deleted.
-func (s *Session) formerObjects(ctx context.Context, api kube.API) (out []ObjectRemoval, state kube.SetState, err error) {
+func (s *Session) formerObjects(ctx context.Context, api kube.API) (out []ObjectRemoval, state kube.SetState,
+	err error) {
 	wanted, known := s.objectsOf()
 	if !known {
 		return nil, state, nil

@@ -50,7 +50,8 @@ func (w *world) objects() (out []string) {
 // What others changed stays, as does what the plan kept and what is not the plan's.
 func TestObjectsOfThePlan(t *testing.T) {
 	w := newWorld(t)
-	cluster, err := sandbox.OpenCluster(t.Context(), sandbox.ClusterConfig{Dir: filepath.Join(w.dir, ".sandbox", "cluster")})
+	cluster, err := sandbox.OpenCluster(t.Context(),
+		sandbox.ClusterConfig{Dir: filepath.Join(w.dir, ".sandbox", "cluster")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,8 +96,9 @@ func TestObjectsOfThePlan(t *testing.T) {
 	for _, o := range r.Objects {
 		found = append(found, o.String()+": "+o.Left)
 	}
-	if want := []string{"ConfigMap b: ", "ConfigMap d: kubectl changed it since nodejoin made it; --prune-changed deletes " +
-		"it"}; !slices.Equal(found, want) || r.Pending() != 1 {
+	want := []string{"ConfigMap b: ",
+		"ConfigMap d: kubectl changed it since nodejoin made it; --prune-changed deletes it"}
+	if !slices.Equal(found, want) || r.Pending() != 1 {
 		t.Errorf("the plan shows %q, %d pending, want %q", found, r.Pending(), want)
 	}
 	plan(configMap("a", "x", ""))
@@ -111,7 +113,8 @@ func TestObjectsOfThePlan(t *testing.T) {
 // TestObjectsOfAnotherSet: an object of another plan or tool is not taken over.
 func TestObjectsOfAnotherSet(t *testing.T) {
 	w := newWorld(t)
-	cluster, err := sandbox.OpenCluster(t.Context(), sandbox.ClusterConfig{Dir: filepath.Join(w.dir, ".sandbox", "cluster")})
+	cluster, err := sandbox.OpenCluster(t.Context(),
+		sandbox.ClusterConfig{Dir: filepath.Join(w.dir, ".sandbox", "cluster")})
 	if err != nil {
 		t.Fatal(err)
 	}
