@@ -63,6 +63,12 @@ func startClusterWith(ctx context.Context, t *testing.T, o controlplane.Options)
 // newBed returns a machine with nothing on it, for a node of cluster.
 func newBed(ctx context.Context, t *testing.T, cluster *controlplane.Cluster) *bed {
 	t.Helper()
+	return newBedWith(ctx, t, cluster, wine.Options{})
+}
+
+// newBedWith is newBed for a machine that is not like all others.
+func newBedWith(ctx context.Context, t *testing.T, cluster *controlplane.Cluster, o wine.Options) *bed {
+	t.Helper()
 	b := &bed{t: t, cluster: cluster, dir: t.TempDir()}
 	ip, err := hns.NodeIP()
 	if err != nil {
@@ -77,8 +83,8 @@ func newBed(ctx context.Context, t *testing.T, cluster *controlplane.Cluster) *b
 		t.Fatal(err)
 	}
 	t.Cleanup(b.network.Close)
-	if b.host, err = wine.Start(ctx,
-		wine.Options{Components: componentSet(t), Dir: b.dir, HNSPort: b.network.Port()}); err != nil {
+	o.Components, o.Dir, o.HNSPort = componentSet(t), b.dir, b.network.Port()
+	if b.host, err = wine.Start(ctx, o); err != nil {
 		t.Fatal(err)
 	}
 	b.network.OnSwitch(b.host.SetSwitch)
@@ -97,7 +103,7 @@ func newBed(ctx context.Context, t *testing.T, cluster *controlplane.Cluster) *b
 // report logs what helps to understand a failed test.
 func (b *bed) report() {
 	logs, _ := filepath.Glob(b.host.Path(`C:\var\log`) + "/*/*.log") // the pattern is well-formed
-	for _, name := range append(logs, filepath.Join(b.dir, "winsshd.log"), filepath.Join(b.dir, "hns.log")) {
+	for _, name := range append(logs, b.host.Path(`C:\windows\winsshd.log`), filepath.Join(b.dir, "hns.log")) {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			text = []byte(err.Error())

@@ -17,14 +17,17 @@ import (
 
 	"nodejoin/examples/acceptance/internal/components"
 	"nodejoin/examples/acceptance/internal/mirror"
+	"nodejoin/examples/acceptance/internal/wine"
 )
 
 // TestJoinKubeconfig: the kubelet uses a kubeconfig that the plan names: first the administrator's, with a
-// warning, then the node's own. The network's CNI plugin is sdnoverlay. A leave restores the machine.
+// warning, then the node's own. The network's CNI plugin is sdnoverlay. A leave restores the machine. Its Windows is
+// Korean.
 func TestJoinKubeconfig(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
-	b := newBed(ctx, t, startCluster(ctx, t))
+	b := newBedWith(ctx, t, startCluster(ctx, t), wine.Options{Korean: true})
+	b.wantKorean(ctx)
 	before := b.everything(ctx)
 	given := filepath.Join(t.TempDir(), "given.conf")
 	plan := planWith(t, append([]string{`join "bootstrap_token" { ttl = "15m" }`,
@@ -151,4 +154,17 @@ func marshalled(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// wantKorean: code page and names are those of a Korean Windows.
+func (b *bed) wantKorean(ctx context.Context) {
+	b.t.Helper()
+	for _, q := range [][3]string{
+		{`HKLM\System\CurrentControlSet\Control\Nls\CodePage`, "ACP", "949"},
+		{`HKCU\Control Panel\International`, "LocaleName", "ko-KR"},
+	} {
+		if out, err := b.host.Run(ctx, "reg.exe", "query", q[0], "/v", q[1]); err != nil || !strings.Contains(out, q[2]) {
+			b.t.Fatalf("%s is not %s: %v\n%s", q[1], q[2], err, out)
+		}
+	}
 }

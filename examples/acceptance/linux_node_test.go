@@ -20,7 +20,6 @@ import (
 	"nodejoin/examples/acceptance/internal/controlplane"
 	"nodejoin/examples/acceptance/internal/machine"
 	"nodejoin/examples/acceptance/internal/mirror"
-	"nodejoin/examples/acceptance/internal/wine"
 )
 
 const (
@@ -385,6 +384,6 @@ node %q {
     known_hosts = [%q]
   }
 }
-`, nodeName, v.Port, wine.User, v.Identity[0], v.KnownHosts[0])
+`, nodeName, v.Port, v.User, v.Identity[0], v.KnownHosts[0])
 	return p.String()
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"nodejoin/examples/acceptance/internal/mirror"
-	"nodejoin/examples/acceptance/internal/wine"
 )
 
 // examplePlan is the plan that all tests apply, below the root of the repository.
@@ -39,7 +38,7 @@ func (b *bed) variables(port int) variables {
 	v := variables{
 		APIServer: b.cluster.URL, CAHash: b.cluster.CAHash, Kubeconfig: b.cluster.Kubeconfig,
 		Hosts:  map[string]string{nodeName: "127.0.0.1"},
-		Mirror: dir, SHA256: map[string]string{}, User: wine.User, Port: port,
+		Mirror: dir, SHA256: map[string]string{}, User: b.host.User, Port: port,
 		Identity: []string{b.host.Identity}, KnownHosts: []string{filepath.Join(b.dir, "known_hosts")},
 	}
 	for name, a := range artifacts {

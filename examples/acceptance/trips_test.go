@@ -18,7 +18,6 @@ import (
 	"golang.org/x/crypto/ssh"
 	"nodejoin/examples/acceptance/internal/mirror"
 	"nodejoin/examples/acceptance/internal/netproxy"
-	"nodejoin/examples/acceptance/internal/wine"
 )
 
 const (
@@ -117,7 +116,7 @@ func (b *bed) handshakeTrips() int64 {
 		b.t.Fatal(err)
 	}
 	c, err := ssh.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(proxy.Port())),
-		&ssh.ClientConfig{User: wine.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)},
+		&ssh.ClientConfig{User: b.host.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)},
 			HostKeyCallback: ssh.FixedHostKey(host), Timeout: 30 * time.Second})
 	if err != nil {
 		b.t.Fatal(err)

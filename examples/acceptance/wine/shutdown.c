@@ -1,4 +1,4 @@
-/* InitiateSystemShutdownExW, which Wine 8 answers with success and nothing else. What is
+/* InitiateSystemShutdownExW and AbortSystemShutdownW, which Wine 8 answers with success and nothing else. What is
  * asked for is written to ASKED; the test that sees the file ends the machine and boots it.
  */
 #include <stdio.h>
@@ -44,7 +44,20 @@ static BOOL WINAPI initiate(LPWSTR machine, LPWSTR message, DWORD timeout, BOOL 
     return ok;
 }
 
+static BOOL WINAPI abort_shutdown(LPWSTR machine)
+{
+    if (machine || !holds(network_logon() ? L"SeRemoteShutdownPrivilege" : L"SeShutdownPrivilege")) {
+        SetLastError(ERROR_ACCESS_DENIED);
+        return FALSE;
+    }
+    if (DeleteFileW(ASKED))
+        return TRUE;
+    SetLastError(ERROR_NO_SHUTDOWN_IN_PROGRESS);
+    return FALSE;
+}
+
 const redirection shutdown_redirections[] = {
+    {"AbortSystemShutdownW", (FARPROC)abort_shutdown, NULL},
     {"InitiateSystemShutdownExW", (FARPROC)initiate, NULL},
     {NULL, NULL, NULL},
 };

@@ -1,5 +1,5 @@
-// Winsshd is an SSH server for Windows, for tests: it runs commands through cmd.exe /c as Win32-OpenSSH does
-// with its default shell, and offers SFTP. It exists because OpenSSH for Windows does not run under Wine.
+// Winsshd is an SSH server for Windows, for tests: it runs commands through the default shell as Win32-OpenSSH does,
+// with its pipes and its job, and offers SFTP. It exists because OpenSSH for Windows does not run under Wine.
 package main
 
 import (
@@ -12,14 +12,15 @@ import (
 	"log"
 	"net"
 	"os"
-	"time"
 
 	"github.com/gliderlabs/ssh"
 	"github.com/pkg/sftp"
 )
 
-func main() {
+// run is the server; it ends the process.
+func run() {
 	var o options
+	logFile := flag.String("log", "", "file for what the server says; none = standard error")
 	flag.StringVar(&o.listen, "listen", "127.0.0.1:0", "address to listen on")
 	flag.StringVar(&o.portFile, "port-file", "", "file that gets the port, once the server listens")
 	flag.StringVar(&o.hostKey, "host-key", "", "file of the host key")
@@ -27,6 +28,13 @@ func main() {
 	flag.StringVar(&o.user, "user", "Administrator", "the one user")
 	flag.StringVar(&o.password, "password", "", "password of the user; none = no login by password")
 	flag.Parse()
+	if *logFile != "" {
+		f, err := os.OpenFile(*logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+		if err != nil {
+			log.Fatal(err)
+		}
+		log.SetOutput(f)
+	}
 	if err := o.serve(); err != nil {
 		log.Fatal(err)
 	}
@@ -98,48 +106,6 @@ func authorized(file string) ([]ssh.PublicKey, error) {
 		keys = append(keys, key)
 	}
 	return keys, nil
-}
-
-// endWait bounds the wait for output after a command has exited: processes that it left behind may keep its
-// output open.
-const endWait = 2 * time.Second
-
-// command runs what the client asks for. When the connection ends, the command's input is closed and the
-// command may finish, as under Win32-OpenSSH.
-func command(s ssh.Session) {
-	if len(s.RawCommand()) == 0 {
-		fmt.Fprintln(s.Stderr(), "winsshd: interactive sessions are not offered")
-		s.Exit(1)
-		return
-	}
-	cmd := shell(s.RawCommand())
-	cmd.Env = append(os.Environ(), "SSH_CONNECTION="+connection(s))
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = s, s.Stderr(), endWait
-	in, err := cmd.StdinPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		fmt.Fprintln(s.Stderr(), "winsshd:", err)
-		s.Exit(255)
-		return
-	}
-	go func() { // ends with the session, whose channel is closed after Exit
-		io.Copy(in, s)
-		in.Close()
-	}()
-	if err := cmd.Wait(); err != nil && cmd.ProcessState == nil {
-		log.Print(err)
-		s.Exit(255)
-		return
-	}
-	s.Exit(cmd.ProcessState.ExitCode())
-}
-
-// connection returns the value of SSH_CONNECTION as sshd sets it: address and port of both ends.
-func connection(s ssh.Session) string {
-	client, server := s.RemoteAddr().(*net.TCPAddr), s.LocalAddr().(*net.TCPAddr)
-	return fmt.Sprintf("%s %d %s %d", client.IP, client.Port, server.IP, server.Port)
 }
 
 func files(s ssh.Session) {

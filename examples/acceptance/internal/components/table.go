@@ -111,5 +111,7 @@ var libraries = []library{
 	{"dismapi.dll", []string{"dismapi.c"}, []string{"-ladvapi32"}},
 	{"netports.dll", []string{"netports.c"}, []string{"-loleaut32", "-lole32", "-luuid", "-ladvapi32"}},
 	{"netsh.exe", []string{"netsh.c"}, []string{"-ladvapi32"}},
+	{"bash.exe", []string{"shells.c"}, []string{"-lshell32"}},
+	{"pwsh.exe", []string{"shells.c"}, []string{"-DPROFILE", "-lshell32"}},
 	{"netfw.dll", []string{"netfw.c", "netfw_rules.c"}, []string{"-loleaut32", "-lole32", "-luuid"}},
 }

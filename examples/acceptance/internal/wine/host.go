@@ -7,9 +7,11 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,13 +19,17 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
 
 	"golang.org/x/crypto/ssh"
 	"nodejoin/examples/acceptance/internal/components"
 )
 
-// User is the one user of the machine's SSH server.
-const User = "Administrator"
+// Users of the SSH server: the administrator's name depends on the language of Windows.
+const (
+	user       = "Administrator"
+	koreanUser = "관리자"
+)
 
 // startWait bounds the start of the SSH server: the first process of a prefix boots it.
 const startWait = 60 * time.Second
@@ -33,26 +39,31 @@ type Options struct {
 	Components *components.Set
 	Dir        string // empty or new folder of the test's own
 	HNSPort    int    // of the stand-in HNS; 0 = none
-	Password   string // of User; "" = no login by password
+	Password   string // of the user; "" = no login by password
+	Korean     bool   // locale, code page 949, names of the user and of services; Windows Server is English otherwise
 }
 
 // Host is a running machine. Its methods must not be called concurrently.
 type Host struct {
 	Prefix   string
 	Addr     string        // of the SSH server, "127.0.0.1:40000"
+	User     string        // the one that may log in
 	HostKey  ssh.PublicKey // of the SSH server
 	Identity string        // file of a private key that may log in
 
-	dir    string
-	opts   Options
-	server *exec.Cmd
-	done   chan struct{} // closed when server has ended
+	dir     string
+	opts    Options
+	session chan struct{} // closed when the program that keeps Wine's services running has ended; nil = none runs
 }
 
 // Start copies the template, installs the keys and starts the SSH server. The caller must call Stop, even if a
 // later call fails.
 func Start(ctx context.Context, o Options) (*Host, error) {
-	h := &Host{Prefix: filepath.Join(o.Dir, "prefix"), Identity: filepath.Join(o.Dir, "id_ed25519"), dir: o.Dir, opts: o}
+	h := &Host{Prefix: filepath.Join(o.Dir, "prefix"), Identity: filepath.Join(o.Dir, "id_ed25519"), User: user, dir: o.Dir,
+		opts: o}
+	if o.Korean {
+		h.User = koreanUser
+	}
 	tmpl, err := ensureTemplate(ctx, o.Components)
 	if err != nil {
 		return nil, fmt.Errorf("wine template: %w", err)
@@ -68,11 +79,35 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 			return nil, err
 		}
 	}
-	if err := h.serve(ctx); err != nil {
-		h.Stop()
-		return nil, err
+	err = h.speakKorean(ctx)
+	if err == nil {
+		err = h.serve(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, h.Stop())
 	}
 	return h, nil
+}
+
+// speakKorean gives things of a Korean machine their names. Wine takes locale and code page from each process's
+// environment.
+func (h *Host) speakKorean(ctx context.Context) error {
+	if !h.opts.Korean {
+		return nil
+	}
+	text, err := os.ReadFile(h.opts.Components.Source("wine", "korean.reg"))
+	if err != nil {
+		return err
+	}
+	wide := []byte{0xff, 0xfe}
+	for _, u := range utf16.Encode([]rune(string(text))) {
+		wide = binary.LittleEndian.AppendUint16(wide, u)
+	}
+	if err := os.WriteFile(h.Path(`C:\windows\korean.reg`), wide, 0o644); err != nil {
+		return err
+	}
+	_, err = h.Run(ctx, "regedit", "/S", `C:\windows\korean.reg`)
+	return err
 }
 
 // Path is where a path of the machine, `C:\k\x`, lies on this one. Names are case-sensitive here, unlike in
@@ -111,7 +146,11 @@ func (h *Host) SetSwitch(adapter string) error {
 // Command is a program of the machine, not yet started. Its output must go to a file: services that it starts
 // would keep a pipe open.
 func (h *Host) Command(ctx context.Context, argv ...string) *exec.Cmd {
-	return wineCommand(ctx, h.Prefix, argv...)
+	cmd := wineCommand(ctx, h.Prefix, argv...)
+	if h.opts.Korean {
+		cmd.Env = append(cmd.Env, "LC_ALL=ko_KR.UTF-8")
+	}
+	return cmd
 }
 
 // Run runs a program of the machine until it exits and returns its output.
@@ -192,22 +231,42 @@ func (h *Host) Asked(ctx context.Context) (string, error) {
 
 // Log returns the output of the SSH server, for the report of a failed test.
 func (h *Host) Log() string {
-	b, _ := os.ReadFile(filepath.Join(h.dir, "winsshd.log"))
+	b, _ := os.ReadFile(h.Path(logFile))
 	return string(b)
 }
 
+// Files of the SSH server.
+const (
+	portFile = `C:\windows\winsshd.port`
+	logFile  = `C:\windows\winsshd.log`
+)
+
 func (h *Host) powerOff() error {
 	err := killPrefix(h.Prefix)
-	if h.done != nil {
-		select {
-		case <-h.done:
-		case <-time.After(10 * time.Second):
-			h.server.Process.Kill()
-			<-h.done
-		}
-		h.done = nil
+	if h.session != nil {
+		<-h.session // killPrefix has waited for it
+		h.session = nil
 	}
 	return err
+}
+
+// boot starts the machine with its automatic services, which Wine ends with the last program that is no service.
+func (h *Host) boot(ctx context.Context) error {
+	log, err := os.OpenFile(filepath.Join(h.dir, "session.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	// The session outlives ctx, which bounds the start alone.
+	session := h.Command(context.WithoutCancel(ctx), `C:\windows\winsshd.exe`, "-session")
+	session.Stdout, session.Stderr = log, log
+	if err := session.Start(); err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	h.session = done
+	go func() { _ = session.Wait(); close(done) }()
+	return nil
 }
 
 func (h *Host) keys() error {
@@ -239,46 +298,44 @@ func newKey(file string) (line string, public ssh.PublicKey, err error) {
 	return string(ssh.MarshalAuthorizedKey(public)), public, os.WriteFile(file, pem.EncodeToMemory(block), 0o600)
 }
 
+// SetDefaultShell says which program runs the commands of SSH.
+func (h *Host) SetDefaultShell(ctx context.Context, path string) error {
+	_, err := h.Run(ctx, "reg.exe", "add", `HKLM\SOFTWARE\OpenSSH`, "/v", "DefaultShell", "/d", path, "/f")
+	return err
+}
+
+// ErrNoSSH says that the SSH server of a machine does not start with it.
+var ErrNoSSH = errors.New("the service sshd does not start with the machine")
+
+// serve boots the machine: its service manager starts what starts with it, with luck the SSH server.
 func (h *Host) serve(ctx context.Context) error {
-	portFile := h.Path(`C:\windows\winsshd.port`)
-	for _, name := range []string{portFile, h.Path(askedFile)} { // of the boot before
+	for _, name := range []string{h.Path(portFile), h.Path(askedFile)} { // of the boot before
 		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
-	if err := replaceFile(h.opts.Components.Bin("winsshd.exe"), h.Path(`C:\windows\winsshd.exe`)); err != nil {
-		return err
-	}
-	argv := []string{`C:\windows\winsshd.exe`, "-port-file", `C:\windows\winsshd.port`, "-host-key",
-		`C:\windows\ssh_host_key`,
-		"-authorized-keys", `C:\windows\authorized_keys`, "-user", User}
-	if h.Addr != "" {
-		argv = append(argv, "-listen", h.Addr)
-	}
-	if h.opts.Password != "" {
-		argv = append(argv, "-password", h.opts.Password)
-	}
-	log, err := os.OpenFile(filepath.Join(h.dir, "winsshd.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	// The server outlives ctx, which only bounds the start.
-	h.server = wineCommand(context.WithoutCancel(ctx), h.Prefix, argv...)
-	h.server.Stdout, h.server.Stderr = log, log
-	if err := h.server.Start(); err != nil {
-		return err
-	}
-	done := make(chan struct{})
-	h.done = done
-	go func() { h.server.Wait(); close(done) }()
-
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
+	if h.Addr == "" {
+		if err := h.install(ctx); err != nil {
+			return err
+		}
+	} else {
+		started, err := h.startsWithMachine()
+		if err != nil {
+			return err
+		}
+		if err := h.boot(ctx); err != nil {
+			return err
+		}
+		if !started {
+			return ErrNoSSH
+		}
+	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		b, err := os.ReadFile(portFile)
+		b, err := os.ReadFile(h.Path(portFile))
 		if err == nil && len(bytes.TrimSpace(b)) > 0 {
 			h.Addr = "127.0.0.1:" + string(bytes.TrimSpace(b))
 			return nil
@@ -287,11 +344,47 @@ func (h *Host) serve(ctx context.Context) error {
 			return err
 		}
 		select {
-		case <-done:
-			return fmt.Errorf("the SSH server ended: %s", h.Log())
+		case <-h.session:
+			return fmt.Errorf("the machine does not boot\n%s", h.Log())
 		case <-ctx.Done():
 			return fmt.Errorf("the SSH server does not listen: %w\n%s", context.Cause(ctx), h.Log())
 		case <-tick.C:
 		}
 	}
+}
+
+// install registers the SSH server as the service sshd, which starts with the machine, and starts it. It keeps its
+// port over boots.
+func (h *Host) install(ctx context.Context) error {
+	if err := replaceFile(h.opts.Components.Bin("winsshd.exe"), h.Path(`C:\windows\winsshd.exe`)); err != nil {
+		return err
+	}
+	if err := h.boot(ctx); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		return err
+	}
+	argv := []string{`C:\windows\winsshd.exe`, "-install", "-listen", addr, "-port-file", portFile, "-log", logFile,
+		"-host-key", `C:\windows\ssh_host_key`, "-authorized-keys", `C:\windows\authorized_keys`, "-user", h.User}
+	if h.opts.Password != "" {
+		argv = append(argv, "-password", h.opts.Password)
+	}
+	if out, err := h.Run(ctx, argv...); err != nil {
+		return fmt.Errorf("install the SSH server: %w: %s", err, out)
+	}
+	return nil
+}
+
+// sshdStart is the start type of the service in the registry of a machine that is off: 2 = automatic.
+var sshdStart = regexp.MustCompile(`(?m)^\[System\\\\\w+\\\\Services\\\\sshd\].*\n(?:.+\n)*?"Start"=dword:0*2$`)
+
+func (h *Host) startsWithMachine() (bool, error) {
+	b, err := os.ReadFile(filepath.Join(h.Prefix, "system.reg"))
+	return sshdStart.Match(b), err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,7 +57,7 @@ func startHost(ctx context.Context, t *testing.T, o Options) *Host {
 
 func dial(t *testing.T, h *Host, auth ssh.AuthMethod) (*ssh.Client, error) {
 	t.Helper()
-	c, err := ssh.Dial("tcp", h.Addr, &ssh.ClientConfig{User: User, Auth: []ssh.AuthMethod{auth},
+	c, err := ssh.Dial("tcp", h.Addr, &ssh.ClientConfig{User: h.User, Auth: []ssh.AuthMethod{auth},
 		HostKeyCallback: ssh.FixedHostKey(h.HostKey), Timeout: 20 * time.Second})
 	if err == nil {
 		t.Cleanup(func() { c.Close() })
@@ -170,7 +171,7 @@ func TestHost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ssh.Dial("tcp", h.Addr, &ssh.ClientConfig{User: User, Auth: []ssh.AuthMethod{identity(t, h)},
+		if _, err := ssh.Dial("tcp", h.Addr, &ssh.ClientConfig{User: h.User, Auth: []ssh.AuthMethod{identity(t, h)},
 			HostKeyCallback: ssh.FixedHostKey(other), Timeout: 20 * time.Second}); err == nil {
 			t.Error("the host key is not the machine's own")
 		}
@@ -195,4 +196,103 @@ func TestHost(t *testing.T) {
 			t.Errorf("login after a reboot: %v", err)
 		}
 	})
+}
+
+// session runs a line over SSH and returns what it printed.
+func session(t *testing.T, client *ssh.Client, line string) (string, error) {
+	t.Helper()
+	s, err := client.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	out, err := s.CombinedOutput(line)
+	return string(out), err
+}
+
+// TestSession holds what Win32-OpenSSH does with the commands of a session.
+func TestSession(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	h := startHost(ctx, t, Options{})
+	client, err := dial(t, h, identity(t, h))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("job", func(t *testing.T) { testSessionJob(ctx, t, h, client) })
+	t.Run("shells", func(t *testing.T) { testDefaultShells(ctx, t, h, client) })
+}
+
+// testSessionJob: what a shell leaves running ends with it.
+func testSessionJob(ctx context.Context, t *testing.T, h *Host, client *ssh.Client) {
+	const left = `C:\windows\left.port`
+	out, err := session(t, client, `start /b C:\windows\winsshd.exe -listen 127.0.0.1:0 -port-file `+left+
+		` -host-key C:\windows\ssh_host_key & ping -n 3 127.0.0.1 >nul & exit 5`)
+	var exit *ssh.ExitError
+	if !errors.As(err, &exit) || exit.ExitStatus() != 5 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	port, err := os.ReadFile(h.Path(left))
+	if err != nil {
+		t.Fatalf("the program did not start: %v", err)
+	}
+	for {
+		c, err := net.Dial("tcp", "127.0.0.1:"+string(port))
+		if err != nil {
+			return
+		}
+		c.Close()
+		select {
+		case <-ctx.Done():
+			t.Fatal("the program outlives its shell")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// testDefaultShells: bash takes backslashes away, PowerShell prints first, and each hands its handles on.
+func testDefaultShells(ctx context.Context, t *testing.T, h *Host, client *ssh.Client) {
+	for shell, lines := range map[string]map[string]string{
+		`C:\windows\system32\bash.exe`: {
+			`./system32/cmd.exe /c 'echo one'`: "one\r\n",
+			`.\system32\cmd.exe /c echo one`:   "bash: command not found (2)\r\n",
+		},
+		`C:\windows\system32\pwsh.exe`: {
+			`.\system32\cmd.exe /c echo one`: "Loading personal and system profiles took 812ms.\r\none\r\n",
+		},
+		`C:\windows\system32\cmd.exe`: {`.\system32\cmd.exe /c echo one`: "one\r\n"},
+	} {
+		if err := h.SetDefaultShell(ctx, shell); err != nil {
+			t.Fatal(err)
+		}
+		for line, want := range lines {
+			if out, _ := session(t, client, line); out != want {
+				t.Errorf("%s: %s: %q, want %q", shell, line, out, want)
+			}
+		}
+	}
+}
+
+// TestManualSSH: a machine whose sshd is started by hand does not answer after a boot.
+func TestManualSSH(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	h := startHost(ctx, t, Options{})
+	if err := h.Reboot(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dial(t, h, identity(t, h)); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := h.Run(ctx, "reg.exe", "add", `HKLM\System\CurrentControlSet\Services\sshd`, "/v", "Start", "/t",
+		"REG_DWORD", "/d", "3", "/f"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := h.Reboot(ctx); !errors.Is(err, ErrNoSSH) {
+		t.Fatal(err)
+	}
+	if c, err := net.Dial("tcp", h.Addr); err == nil {
+		c.Close()
+		t.Error("it answers")
+	}
 }

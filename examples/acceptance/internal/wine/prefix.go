@@ -19,7 +19,7 @@ import (
 
 // dlls are the stand-in DLLs in the system folder of every machine.
 var dlls = []string{"bcryptprimitives.dll", "pdh.dll", "vmcompute.dll", "computenetwork.dll", "netfw.dll",
-	"dismapi.dll", "netports.dll", "netsh.exe"}
+	"dismapi.dll", "netports.dll", "netsh.exe", "bash.exe", "pwsh.exe"}
 
 // registryFiles of examples/acceptance/wine: the look of a Windows Server 2022, the
 // override that makes Wine prefer the stand-in of what it has itself, and the classes of
