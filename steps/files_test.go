@@ -25,7 +25,8 @@ var together = map[string]bool{
 func TestFilesStandInFloors(t *testing.T) {
 	for _, dir := range []string{"plan", "plan/block", "steps/engine", "steps/executor", "steps/kinds"} {
 		uses := usesOfFiles(t, filepath.Join("..", filepath.FromSlash(dir)))
-		for _, pair := range slices.SortedFunc(maps.Keys(uses), func(x, y [2]string) int { return slices.Compare(x[:], y[:]) }) {
+		byName := func(x, y [2]string) int { return slices.Compare(x[:], y[:]) }
+		for _, pair := range slices.SortedFunc(maps.Keys(uses), byName) {
 			a, b := pair[0], pair[1]
 			back, mutual := uses[[2]string{b, a}]
 			if name := dir + ": " + a + ", " + b; mutual && a < b && !together[name] {

@@ -59,7 +59,7 @@ func (x *selfTesting) run(c *cobra.Command, args []string) error {
 // hosts are those of the plan; without one it is this machine.
 func (x *selfTesting) hosts(ctx context.Context, args []string) (*plan.Compiled, error) {
 	if len(args) > 0 {
-		return x.app.load(ctx, args)
+		return x.load(ctx, args)
 	}
 	name, err := os.Hostname()
 	return &plan.Compiled{Nodes: []plan.Node{{Name: name, Address: name, OS: runtime.GOOS, Arch: runtime.GOARCH,

@@ -28,7 +28,8 @@ func (x *Executor) checkRemovals(ctx context.Context, req Request, values map[st
 		}
 	}
 	for _, key := range m.forget {
-		out.Items = append(out.Items, Removal{Key: key, Step: x.record.Claims[key].Step, Left: "keep = true; nodejoin forgets it",
+		out.Items = append(out.Items, Removal{Key: key, Step: x.record.Claims[key].Step,
+			Left:   "keep = true; nodejoin forgets it",
 			Change: steps.Change{Action: steps.ActionForget}})
 	}
 	all := map[string]bool{}

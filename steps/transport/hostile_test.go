@@ -347,7 +347,8 @@ var otherLies = []lie{
 	{name: "selftest has an unknown outcome", on: "selftest",
 		reply: field("results", []object{{"area": "files", "name": "x", "outcome": "fine"}}), want: distrust},
 	{name: "selftest has escapes", on: "selftest", reply: func(o object) any {
-		o["edition"], o["results"] = escape, []object{{"area": "files", "name": escape, "outcome": "otherwise", "seen": escape}}
+		o["edition"], o["results"] = escape,
+			[]object{{"area": "files", "name": escape, "outcome": "otherwise", "seen": escape}}
 		return o
 	}},
 }

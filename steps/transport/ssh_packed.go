@@ -21,7 +21,8 @@ const unpackBound = 60 * time.Second
 // pushPacked sends the agent packed, a third of its size, and has tar of the machine unpack it as temp. It is false
 // where there is no packed one or the machine cannot unpack it; the agent is sent as it is then. What came of it is
 // proved as ever: the agent says the digest of its file before it is asked for anything that changes.
-func (s *sshConn) pushPacked(ctx context.Context, c *sftp.Client, temp string, size int64, alive func()) (bool, error) {
+func (s *sshConn) pushPacked(ctx context.Context, c *sftp.Client, temp string, size int64, alive func()) (bool,
+	error) {
 	f, err := os.Open(s.file.local + agentbin.PackedSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
