@@ -49,8 +49,8 @@ artifact "nssm" {
 }
 
 // TestSidePrograms: a node whose services nssm runs, with crictl, csi-proxy and windows_exporter beside them.
-// They work, nssm restarts a kubelet that was killed, a second apply changes nothing, and a leave removes all
-// of it.
+// They work, nssm restarts a kubelet that was killed, a second apply changes nothing. Then they, nssm and vxlan
+// are removed from the plan, and a leave removes the rest.
 func TestSidePrograms(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
@@ -75,6 +75,7 @@ func TestSidePrograms(t *testing.T) {
 	t.Run("csi-proxy", func(t *testing.T) { b.wantMkdir(ctx, t) })
 	t.Run("nssm", func(t *testing.T) { b.wantKubeletAgain(ctx, t) })
 	wantNothing(ctx, t, args)
+	b.wantRemovals(ctx, t, v, before)
 
 	left := released(t).run(ctx, t, "leave", append([]string{"--target", nodeName}, args...), nil)
 	if left.code != 0 {
