@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 
+	"golang.org/x/net/http/httpproxy"
+
 	"nodejoin/steps/host"
 )
 
@@ -19,11 +21,11 @@ func proxyOf(machine func(ctx context.Context, name string) (string, error)) fun
 		return http.ProxyFromEnvironment
 	}
 	return func(req *http.Request) (*url.URL, error) {
-		var p proxies
+		c := httpproxy.Config{}
 		for _, v := range []struct {
 			name string
 			to   *string
-		}{{"HTTP_PROXY", &p.http}, {"HTTPS_PROXY", &p.https}, {"NO_PROXY", &p.no}} {
+		}{{"HTTP_PROXY", &c.HTTPProxy}, {"HTTPS_PROXY", &c.HTTPSProxy}, {"NO_PROXY", &c.NoProxy}} {
 			for _, name := range []string{v.name, strings.ToLower(v.name)} {
 				value, err := machine(req.Context(), name)
 				if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrUnsupported) {
@@ -34,9 +36,9 @@ func proxyOf(machine func(ctx context.Context, name string) (string, error)) fun
 				}
 			}
 		}
-		if p.http == "" && p.https == "" {
+		if c.HTTPProxy == "" && c.HTTPSProxy == "" {
 			return http.ProxyFromEnvironment(req)
 		}
-		return p.of(req.URL)
+		return c.ProxyFunc()(req.URL)
 	}
 }

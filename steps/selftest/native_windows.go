@@ -137,3 +137,8 @@ func (t *test) connection() {
 	t.see(name, 8, fmt.Sprintf("%+v; code page %d; network logon %v", info, codePage, network),
 		errors.Join(err, unknown, is(info.Out == 4096 || info.In == 4096)))
 }
+
+// later undoes something at the end of the area; what says so as a sentence.
+func (t *test) later(what string, do func(ctx context.Context) error) {
+	t.undos = append(t.undos, undo{what, do})
+}

@@ -202,11 +202,6 @@ func (t *test) area(name string, run func(*test)) {
 	t.undos = nil
 }
 
-// later undoes something at the end of the area; what says so as a sentence.
-func (t *test) later(what string, do func(ctx context.Context) error) {
-	t.undos = append(t.undos, undo{what, do})
-}
-
 // errNotAsked says that a question could not be put to the machine.
 var errNotAsked = errors.New("not asked")
 

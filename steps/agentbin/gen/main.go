@@ -42,8 +42,9 @@ func agent(out, target, tags string) error {
 		return err
 	}
 	built := filepath.Join(out, "agent")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-tags", tags, "-o", built,
-		"nodejoin/cmd/nodejoin-agent")
+	// Without inlining it is a seventh smaller, and none of its work is bound by the processor.
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-gcflags", "all=-l", "-ldflags", "-s -w",
+		"-tags", tags, "-o", built, "nodejoin/cmd/nodejoin-agent")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+arch)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
