@@ -30,7 +30,8 @@ func (c *compiler) manifestsBlock() {
 	}
 	w := recipe.Wanted{Flannel: s.Bool("flannel"), KubeProxy: s.Bool("kube_proxy"), Bootstrap: s.Bool("bootstrap"),
 		FlannelImage:    s.Str("flannel_image"),
-		FlannelCNIImage: s.Str("flannel_cni_image"), Force: s.Bool("force"), Keep: s.Bool("keep"), Source: c.Files.Place(b.DefRange)}
+		FlannelCNIImage: s.Str("flannel_cni_image"), Force: s.Bool("force"), Keep: s.Bool("keep"),
+		Source: c.Files.Place(b.DefRange)}
 	classes := s.Bool("runtime_classes")
 	if !s.OK || !k.Whole() {
 		return

@@ -52,7 +52,8 @@ func TestPlanSize(t *testing.T) {
 	}
 	show("apply", "--auto-approve", dir)
 	newKubernetes(t, dir)
-	lines("an upgrade", show("plan", dir), 45, "win-1 to win-4 (4 hosts)", "each Node is cordoned", "<address in the pod network>",
+	lines("an upgrade", show("plan", dir), 45, "win-1 to win-4 (4 hosts)", "each Node is cordoned",
+		"<address in the pod network>",
 		"digest: sha256:aed1f3f15d0c ->")
 }
 

@@ -37,7 +37,8 @@ func TestSchemasAreOfTypes(t *testing.T) {
 	for file, types := range map[string]map[string]any{
 		"validate": {"": jsonDiagnostics{}},
 		"check":    {"": jsonCheck{}, "finding": check.Finding{}},
-		"plan": {"": jsonPlan{}, "former_node": jsonFormer{}, "object": jsonObject{}, "host": jsonHost{}, "upgrade": engine.Upgrade{},
+		"plan": {"": jsonPlan{}, "former_node": jsonFormer{}, "object": jsonObject{}, "host": jsonHost{},
+			"upgrade":      engine.Upgrade{},
 			"interruption": engine.Interruption{}, "removal": jsonRemoval{}, "step": jsonStep{}, "change": steps.Change{},
 			"reboot_need": steps.RebootNeed{}, "diff": steps.Diff{},
 			"touch": steps.Touch{}, "object_kind": kube.ObjectKind{}, "finding": steps.Finding{},

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestSelfTest: a machine tests itself over SSH, behind a PowerShell that prints the output of its profile first. It is
+// TestSelfTest: a machine tests itself over SSH, behind a PowerShell that prints the output of its profile first. It
 // as it was before, and answers as this project expects of Windows, but for what Wine cannot do.
 func TestSelfTest(t *testing.T) {
 	ctx, cancel := bounded(t, 5*time.Minute)

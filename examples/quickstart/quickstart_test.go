@@ -78,7 +78,8 @@ func TestDrift(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := exampletest.Session(t, c)
-	if pending := slices.Sorted(maps.Keys(exampletest.Check(t, ctx, s))); !slices.Equal(pending, []string{"win-1/net_conf"}) {
+	pending := slices.Sorted(maps.Keys(exampletest.Check(t, ctx, s)))
+	if !slices.Equal(pending, []string{"win-1/net_conf"}) {
 		t.Errorf("pending: %v", pending)
 	}
 	exampletest.Apply(t, ctx, s)

@@ -31,7 +31,7 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%s: %d bytes are sent to a machine, the limit is %d", target, n, wireLimit)
 		}
 		var carried []byte
-		err = packed.unpack(func(agent io.Reader) (err error) {
+		err = packed.unpack(t.Context(), func(agent io.Reader) (err error) {
 			carried, err = io.ReadAll(agent)
 			return err
 		})

@@ -44,10 +44,10 @@ func (m member) Stat() (fs.FileInfo, error) { return m.FileInfo, nil }
 func (m member) Close() error               { return nil }
 
 // Pack packs an agent. The same agent gives the same bytes.
-func Pack(agent []byte) (Packed, error) {
+func Pack(ctx context.Context, agent []byte) (Packed, error) {
 	info := (&tar.Header{Typeflag: tar.TypeReg, Name: PackedName, Mode: 0o700, Size: int64(len(agent))}).FileInfo()
 	var out bytes.Buffer
-	err := packing.Archive(context.Background(), &out, []archiver.FileInfo{{FileInfo: info, NameInArchive: PackedName,
+	err := packing.Archive(ctx, &out, []archiver.FileInfo{{FileInfo: info, NameInArchive: PackedName,
 		Open: func() (fs.File, error) { return member{bytes.NewReader(agent), info}, nil }}})
 	if err != nil {
 		return Packed{}, fmt.Errorf("pack the agent: %w", err)
@@ -57,8 +57,8 @@ func Pack(agent []byte) (Packed, error) {
 }
 
 // unpack gives the agent in p to write.
-func (p Packed) unpack(write func(io.Reader) error) error {
-	err := packing.Extract(context.Background(), bytes.NewReader(p.TGZ),
+func (p Packed) unpack(ctx context.Context, write func(io.Reader) error) error {
+	err := packing.Extract(ctx, bytes.NewReader(p.TGZ),
 		func(_ context.Context, f archiver.FileInfo) error {
 			agent, err := f.Open()
 			if err != nil {
@@ -73,11 +73,11 @@ func (p Packed) unpack(write func(io.Reader) error) error {
 }
 
 // keep stores an agent in the cache, and beside it the same one packed.
-func keep(dir, goos, goarch string, p Packed) (path string, err error) {
+func keep(ctx context.Context, dir, goos, goarch string, p Packed) (path string, err error) {
 	path = dir + string(os.PathSeparator) + fileName(goos, goarch, p.Digest)
 	have, err := digestOf(path)
 	if err != nil || have != p.Digest {
-		if err := p.unpack(func(agent io.Reader) error { return writeFile(path, agent) }); err != nil {
+		if err := p.unpack(ctx, func(agent io.Reader) error { return writeFile(path, agent) }); err != nil {
 			return "", err
 		}
 		if have, err = digestOf(path); err != nil || have != p.Digest {

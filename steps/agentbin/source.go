@@ -176,11 +176,11 @@ func (s source) build(ctx context.Context, goos, goarch, name string) (path, dig
 	if err != nil {
 		return "", "", err
 	}
-	p, err := Pack(b)
+	p, err := Pack(ctx, b)
 	if err != nil {
 		return "", "", err
 	}
-	if path, err = keep(s.cache, goos, goarch, p); err != nil {
+	if path, err = keep(ctx, s.cache, goos, goarch, p); err != nil {
 		return "", "", err
 	}
 	m.Agent, m.Digest = filepath.Base(path), p.Digest
@@ -201,7 +201,8 @@ const keepFor = 24 * time.Hour
 func (s source) sweep(goos, goarch, current string) {
 	old, _ := filepath.Glob(filepath.Join(s.cache, "nodejoin-agent-"+goos+"-"+goarch+"-*"))
 	for _, f := range old {
-		if fi, err := os.Stat(f); err == nil && !strings.HasPrefix(filepath.Base(f), current) && time.Since(fi.ModTime()) > keepFor {
+		fi, err := os.Stat(f)
+		if err == nil && !strings.HasPrefix(filepath.Base(f), current) && time.Since(fi.ModTime()) > keepFor {
 			_ = os.Remove(f)
 		}
 	}

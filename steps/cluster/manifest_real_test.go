@@ -203,8 +203,8 @@ func (p *controlPlane) objectSet(ctx context.Context, a kube.API) {
 	if have := members(); len(have) != 0 {
 		p.t.Errorf("before: %+v", have)
 	}
-	p.must(a.ApplyManifest(ctx, set.Parent("0.1.0", []string{"ConfigMap", "RuntimeClass.node.k8s.io", "Gone.example.none"},
-		[]string{"tools"})))
+	p.must(a.ApplyManifest(ctx, set.Parent("0.1.0",
+		[]string{"ConfigMap", "RuntimeClass.node.k8s.io", "Gone.example.none"}, []string{"tools"})))
 	list, err := kube.ParseManifests(`apiVersion: v1
 kind: ConfigMap
 metadata: {name: member, namespace: tools}
@@ -227,14 +227,15 @@ handler: x
 		have[0].UID == "" || len(have[0].Others)+len(have[1].Others) > 0 {
 		p.t.Fatalf("the members are %+v", have)
 	}
-	if state, err := a.Manifest(ctx, list[0].In(set.ID())); err != nil || state.Set != set.ID() || len(state.Differs) > 0 {
+	state, err := a.Manifest(ctx, list[0].In(set.ID()))
+	if err != nil || state.Set != set.ID() || len(state.Differs) > 0 {
 		p.t.Errorf("a member: %+v, %v", state, err)
 	}
 	maps := p.admin.CoreV1().ConfigMaps("tools")
 	_, err = maps.Patch(ctx, "member", types.MergePatchType, []byte(`{"data":{"a":"b"}}`),
 		metav1.PatchOptions{FieldManager: "somebody"})
 	p.must(err)
-	if have := members(); len(have) != 2 || fmt.Sprint(have[0].Others) != "[somebody]" {
+	if have = members(); len(have) != 2 || fmt.Sprint(have[0].Others) != "[somebody]" {
 		p.t.Errorf("changed by somebody: %+v", have)
 	}
 	other := have[0]

@@ -62,8 +62,8 @@ func (c codecs) group(cfg *rest.Config, h *http.Client, version schema.GroupVers
 	return group{r, c.params}, err
 }
 
-// objects are those of a resource, in a namespace if it has one. T is a struct whose pointer is a runtime.Object, L its
-// list.
+// objects are those of a resource, in a namespace if it has one. T is a struct whose pointer is a runtime.Object,
+// L its list.
 type objects[T, L any] struct {
 	group
 	resource, namespace string

@@ -108,10 +108,10 @@ func TestRollbackRestoresWhatWasRemoved(t *testing.T) {
 	for n := int64(0); n < 40; n += step {
 		t.Run(fmt.Sprintf("call %d", n), func(t *testing.T) {
 			t.Parallel()
-			w := first.copy(t)
-			w.apply(n)
-			_, sum := w.apply(-1)
-			w.mustBeBack(sum, before)
+			again := first.copy(t)
+			again.apply(n)
+			_, sum := again.apply(-1)
+			again.mustBeBack(sum, before)
 		})
 	}
 	w.upgradeTo("1.36.3", false)

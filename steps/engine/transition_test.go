@@ -472,7 +472,8 @@ func settled(s map[string]string) map[string]string {
 	maps.DeleteFunc(out, func(k, v string) bool {
 		loaded := k == "state: modules" || k == "C" || k == filepath.Join("C", "ProgramData") // each Windows has these
 		// what a service of the sandbox does later, at a time of the clock
-		return k == "state: boot_time" || k == "state: due" || loaded || strings.Contains(filepath.ToSlash(k)+"/", "/nodejoin/") ||
+		return k == "state: boot_time" || k == "state: due" || loaded ||
+			strings.Contains(filepath.ToSlash(k)+"/", "/nodejoin/") ||
 			strings.HasPrefix(k, "state: ") && (v == "{}" || v == "null" || v == "[]")
 	})
 	out["state: registry"] = emptyKey.ReplaceAllString(out["state: registry"], "")

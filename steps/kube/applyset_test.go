@@ -9,7 +9,8 @@ import (
 // The id is that which kubectl computes of the parent: sha256 of "nodejoin-demo.kube-system.ConfigMap.", in the
 // URL-safe alphabet of base64 without padding.
 func TestApplySetID(t *testing.T) {
-	if id := (kube.ApplySet{Plan: "demo"}).ID(); id != "applyset-hq8sxeARbNoTrfMZuZIDyMg9NWMWYEJV_XfshzgMDDQ-v1" || len(id) > 63 {
+	id := (kube.ApplySet{Plan: "demo"}).ID()
+	if id != "applyset-hq8sxeARbNoTrfMZuZIDyMg9NWMWYEJV_XfshzgMDDQ-v1" || len(id) > 63 {
 		t.Errorf("the id is %q", id)
 	}
 }

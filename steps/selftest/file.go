@@ -55,7 +55,8 @@ func (r Report) Save(folder, node string) (string, error) {
 // Summarize writes what a reader wants to know at once: all that was otherwise, why questions were not asked, and
 // whether the machine is as it was.
 func (r Report) Summarize(w io.Writer) {
-	fmt.Fprintf(w, "%s, build %s, language %s\n", cmp.Or(r.Edition, "an unknown product"), r.Build, cmp.Or(r.Language, "not known"))
+	fmt.Fprintf(w, "%s, build %s, language %s\n", cmp.Or(r.Edition, "an unknown product"), r.Build,
+		cmp.Or(r.Language, "not known"))
 	for _, one := range r.Results {
 		if one.Outcome != AsExpected {
 			fmt.Fprintf(w, "  %s: %s: %s: %s\n", one.Outcome, one.Area, one.Name, strings.ReplaceAll(one.Seen, "\n", " "))

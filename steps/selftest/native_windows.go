@@ -67,7 +67,7 @@ func (t *test) foreignServices() {
 		t.see(name, 2, nil, err)
 		return
 	}
-	defer m.Disconnect() //nolint:errcheck // it was only read
+	defer func() { _ = m.Disconnect() }()
 	all, err := m.ListServices()
 	var failed []string
 	for _, one := range all {
@@ -128,7 +128,7 @@ func (t *test) connection() {
 	kind, err := windows.GetFileType(out)
 	codePage, _, _ := getOEMCP.Call()
 	if err != nil || kind != windows.FILE_TYPE_PIPE {
-		t.see(name, 8, nil, fmt.Errorf("%w: standard error is not a pipe (type %d, %v); code page %d", errNotAsked, kind,
+		t.see(name, 8, nil, fmt.Errorf("%w: standard error is not a pipe (type %d, %w); code page %d", errNotAsked, kind,
 			err, codePage))
 		return
 	}

@@ -151,7 +151,7 @@ func Run(ctx context.Context, h host.Host, req Request) (Report, error) {
 	before := t.snapshot(ctx)
 	for _, a := range areas {
 		if (a.os == "" || a.os == facts.OS) && (len(req.Areas) == 0 || slices.Contains(req.Areas, a.name)) {
-			t.area(a.name, a.run)
+			t.area(a.name, a.run) //nolint:contextcheck // t has it
 		}
 	}
 	// The connection that asked may have ended; the machine is looked at all the same.

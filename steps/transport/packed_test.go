@@ -27,7 +27,7 @@ func packedAgent(t *testing.T) AgentSource {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := agentbin.Pack(b)
+	p, err := agentbin.Pack(t.Context(), b)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func (s *sshConn) pushPacked(ctx context.Context, c *sftp.Client, temp string, s
 	unpacked := path.Join(dir, agentbin.PackedName)
 	have, err := c.Lstat(unpacked)
 	if how != "exit status 0" || err != nil || !have.Mode().IsRegular() || have.Size() != size {
-		return false, nil //nolint:nilerr // no tar, or one that does not do it
+		return false, nil // no tar, or one that does not do it
 	}
 	return c.Rename(unpacked, temp) == nil, nil
 }

@@ -122,8 +122,8 @@ func Markdown(list []Evidence) string {
 		}
 		b.WriteString("\n[How to add one](evidence/README.md).\n")
 	}
-	b.WriteString("\nnodejoin rests on these claims about Windows, read from sources. Tests hold them against stand-ins; " +
-		"an area of\n`nodejoin doctor --self-test` asks a machine.\n\n" +
+	b.WriteString("\nnodejoin rests on these claims about Windows, read from sources. " +
+		"Tests hold them against stand-ins; an area of\n`nodejoin doctor --self-test` asks a machine.\n\n" +
 		"| | claim | tests | self-test | seen |\n|---|---|---|---|---|\n")
 	for i, c := range Claims {
 		tests, area := strings.Join(c.Tests, ", "), "`"+c.SelfTest+"`"

@@ -116,7 +116,8 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := Markdown(list)
-	for _, want := range []string{"| Windows Server, 20348.1, ko-KR | [20348.1-ko-KR.json](evidence/20348.1-ko-KR.json) | v1 | 1 | 1 | 0 | yes |",
+	for _, want := range []string{
+		"| Windows Server, 20348.1, ko-KR | [20348.1-ko-KR.json](evidence/20348.1-ko-KR.json) | v1 | 1 | 1 | 0 | yes |",
 		"[run](https://x.example/1)", "20348.1 ko-KR: 1 otherwise; ", "20348.1 ko-KR: 1 as expected; "} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q is not on the page:\n%s", want, page)

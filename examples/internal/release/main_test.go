@@ -41,8 +41,8 @@ func TestReproducible(t *testing.T) {
 	var programs, archives [][]byte
 	for _, dir := range []string{root, other} {
 		out := filepath.Join(t.TempDir(), "agent")
-		cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out,
-			"./cmd/nodejoin-agent")
+		cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w",
+			"-o", out, "./cmd/nodejoin-agent")
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
 		if text, err := cmd.CombinedOutput(); err != nil {

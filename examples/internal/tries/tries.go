@@ -1,4 +1,5 @@
-// Package tries counts what the tests try against nodejoin: hosts that lie, plans that are hostile, outputs that break.
+// Package tries counts what the tests try against nodejoin: hosts that lie, plans that are hostile, outputs that
+// break.
 // ../../security.md is made of it:
 //
 //	go generate ./examples/internal/tries
@@ -70,7 +71,8 @@ var Classes = []Class{
 		{"cmd/nodejoin", "^TestScript$/^(lost_output|streams|interrupt|fail_.*|lock|damaged_sandbox)$"},
 		{"cmd/nodejoin", "^(TestPanicReport|TestInterruptedQuestion|TestKilledProcessIsGone|TestChangedByAKilledRun)$"},
 	}},
-	{"where the agent comes from", []Tests{{"steps/agentbin", "^(TestFindSource|TestSourceOfTheWorkingFolder|TestBuildAndCache)$"}}},
+	{"where the agent comes from", []Tests{{"steps/agentbin",
+		"^(TestFindSource|TestSourceOfTheWorkingFolder|TestBuildAndCache)$"}}},
 	{"serving certificates and the cluster", []Tests{
 		{"steps/kinds", "^TestServingCertificate"}, {"steps/cluster", "^(TestServingRequests|TestOpenRefuses|TestPin)$"},
 	}},
@@ -126,7 +128,7 @@ func (s Tests) run(ctx context.Context, root string) (result, error) {
 		}
 	}
 	if len(how) == 0 {
-		return result{}, fmt.Errorf("%s: no test of %s ran: %v", s.Dir, s.Run, runErr)
+		return result{}, fmt.Errorf("%s: no test of %s ran: %w", s.Dir, s.Run, runErr)
 	}
 	var r result
 	for name, action := range how {
@@ -156,7 +158,8 @@ func keys(m map[string]string) []string {
 const head = `# What is tried against nodejoin
 
 Each row counts tests and their cases. "Undecided" are cases that the machine which made this page could not run.
-The threat model is [SECURITY.md](../.github/SECURITY.md). Made by ` + "`go generate ./examples/internal/tries`" + `; do not edit.
+The threat model is [SECURITY.md](../.github/SECURITY.md). Made by ` +
+	"`go generate ./examples/internal/tries`" + `; do not edit.
 
 | class | tried | well | badly | undecided |
 |---|---:|---:|---:|---:|

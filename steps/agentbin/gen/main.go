@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -54,7 +55,7 @@ func agent(out, target, tags string) error {
 	if err != nil {
 		return err
 	}
-	p, err := agentbin.Pack(b)
+	p, err := agentbin.Pack(context.Background(), b)
 	if err != nil {
 		return err
 	}

@@ -189,7 +189,8 @@ func call(ctx context.Context, conn net.Conn, method string, message []byte) ([]
 	if status != "0" {
 		return nil, &GRPCError{Method: method, Status: status, Message: text}
 	}
-	if len(reply) < prefix || reply[0] != 0 || uint64(binary.BigEndian.Uint32(reply[1:prefix])) != uint64(len(reply)-prefix) {
+	if len(reply) < prefix || reply[0] != 0 ||
+		uint64(binary.BigEndian.Uint32(reply[1:prefix])) != uint64(len(reply)-prefix) {
 		return nil, fmt.Errorf("%s: the reply of %d bytes is not one message", method, len(reply))
 	}
 	return reply[prefix:], nil

@@ -43,10 +43,10 @@ type (
 		Type     string
 		Settings json.RawMessage `json:",omitempty"`
 	}
-	hcnVsid   struct{ IsolationId uint32 } //nolint:revive // the service's word
+	hcnVsid   struct{ IsolationId uint32 } //nolint:staticcheck // the service's word
 	hcnRoute  struct{ NextHop, DestinationPrefix string }
 	hcnSubnet struct {
-		IpAddressPrefix string      //nolint:revive // the service's word
+		IpAddressPrefix string      //nolint:staticcheck // the service's word
 		Policies        []hcnPolicy `json:",omitempty"`
 		Routes          []hcnRoute  `json:",omitempty"`
 	}
@@ -63,12 +63,12 @@ type (
 		SchemaVersion hcnVersion
 	}
 	hcnAddress struct {
-		IpAddress    string //nolint:revive // the service's word
+		IpAddress    string //nolint:staticcheck // the service's word
 		PrefixLength uint8
 	}
 	hcnEndpoint struct {
 		ID, Name, HostComputeNetwork, MacAddress string
-		IpConfigurations                         []hcnAddress //nolint:revive // the service's word
+		IpConfigurations                         []hcnAddress //nolint:staticcheck // the service's word
 		Flags                                    uint32
 	}
 	hcnLoadBalancer struct {

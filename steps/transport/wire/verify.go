@@ -266,7 +266,7 @@ func verifyLeave(_ executor.LeaveRequest, r executor.LeaveReply) error {
 		return err
 	}
 	if r.Failed == "" && r.Err != nil {
-		return fmt.Errorf("the error %q of no part", r.Err)
+		return fmt.Errorf("the error %q of no part", r.Err.Error())
 	}
 	if err := verifyFailure(r.Failed, r.Err); err != nil {
 		return err

@@ -52,7 +52,7 @@ func TestSwitch(t *testing.T) {
 	}
 	awaitAddress(t, s, handle)
 	for _, adapter := range []string{"Ethernet", s.Adapter()} {
-		status, _, _ := call(t, s, "Create Network", noID, network("b", "Overlay", adapter, "0"))
+		status, _, _ = call(t, s, "Create Network", noID, network("b", "Overlay", adapter, "0"))
 		if status != adapterNotFound {
 			t.Errorf("a second network on %s: %#x", adapter, status)
 		}

@@ -59,7 +59,8 @@ type Host struct {
 // Start copies the template, installs the keys and starts the SSH server. The caller must call Stop, even if a
 // later call fails.
 func Start(ctx context.Context, o Options) (*Host, error) {
-	h := &Host{Prefix: filepath.Join(o.Dir, "prefix"), Identity: filepath.Join(o.Dir, "id_ed25519"), User: user, dir: o.Dir,
+	h := &Host{Prefix: filepath.Join(o.Dir, "prefix"), Identity: filepath.Join(o.Dir, "id_ed25519"), User: user,
+		dir:  o.Dir,
 		opts: o}
 	if o.Korean {
 		h.User = koreanUser
