@@ -12,6 +12,7 @@ import (
 	"log"
 	"net"
 	"os"
+	"strconv"
 
 	"github.com/gliderlabs/ssh"
 	"github.com/pkg/sftp"
@@ -25,7 +26,7 @@ func run() {
 	flag.StringVar(&o.portFile, "port-file", "", "file that gets the port, once the server listens")
 	flag.StringVar(&o.hostKey, "host-key", "", "file of the host key")
 	flag.StringVar(&o.authorizedKeys, "authorized-keys", "", "file of the keys that may log in")
-	flag.StringVar(&o.user, "user", "Administrator", "the one user")
+	flag.StringVar(&o.user, "user", "Administrator", "the one user, with \\u escapes")
 	flag.StringVar(&o.password, "password", "", "password of the user; none = no login by password")
 	flag.Parse()
 	if *logFile != "" {
@@ -45,6 +46,10 @@ type options struct {
 }
 
 func (o *options) serve() error {
+	user, err := strconv.Unquote(`"` + o.user + `"`)
+	if err != nil {
+		return fmt.Errorf("-user %s: %w", o.user, err)
+	}
 	keys, err := authorized(o.authorizedKeys)
 	if err != nil {
 		return err
@@ -53,7 +58,7 @@ func (o *options) serve() error {
 		Handler:           command,
 		SubsystemHandlers: map[string]ssh.SubsystemHandler{"sftp": files},
 		PublicKeyHandler: func(ctx ssh.Context, key ssh.PublicKey) bool {
-			if ctx.User() != o.user {
+			if ctx.User() != user {
 				return false
 			}
 			for _, k := range keys {
@@ -66,7 +71,7 @@ func (o *options) serve() error {
 	}
 	if o.password != "" {
 		server.PasswordHandler = func(ctx ssh.Context, password string) bool {
-			return ctx.User() == o.user && subtle.ConstantTimeCompare([]byte(password), []byte(o.password)) == 1
+			return ctx.User() == user && subtle.ConstantTimeCompare([]byte(password), []byte(o.password)) == 1
 		}
 	}
 	if err := server.SetOption(ssh.HostKeyFile(o.hostKey)); err != nil {

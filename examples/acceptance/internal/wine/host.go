@@ -54,6 +54,7 @@ type Host struct {
 	dir     string
 	opts    Options
 	session chan struct{} // closed when the program that keeps Wine's services running has ended; nil = none runs
+	kill    func()        // ends that program
 }
 
 // Start copies the template, installs the keys and starts the SSH server. The caller must call Stop, even if a
@@ -244,10 +245,17 @@ const (
 
 func (h *Host) powerOff() error {
 	err := killPrefix(h.Prefix)
-	if h.session != nil {
-		<-h.session // killPrefix has waited for it
-		h.session = nil
+	if h.session == nil {
+		return err
 	}
+	select {
+	case <-h.session:
+	case <-time.After(10 * time.Second): // it had not yet reached Wine's server
+		h.kill()
+		<-h.session
+		err = errors.Join(err, killPrefix(h.Prefix))
+	}
+	h.session = nil
 	return err
 }
 
@@ -265,7 +273,7 @@ func (h *Host) boot(ctx context.Context) error {
 		return err
 	}
 	done := make(chan struct{})
-	h.session = done
+	h.session, h.kill = done, func() { _ = session.Process.Kill() }
 	go func() { _ = session.Wait(); close(done) }()
 	return nil
 }
@@ -330,6 +338,10 @@ func (h *Host) serve(ctx context.Context) error {
 			return err
 		}
 		if !started {
+			// Any other program runs once the machine has booted.
+			if out, err := h.Run(ctx, "cmd.exe", "/c", "exit"); err != nil {
+				return fmt.Errorf("boot: %w: %s", err, out)
+			}
 			return ErrNoSSH
 		}
 	}
@@ -372,7 +384,7 @@ func (h *Host) install(ctx context.Context) error {
 		return err
 	}
 	argv := []string{`C:\windows\winsshd.exe`, "-install", "-listen", addr, "-port-file", portFile, "-log", logFile,
-		"-host-key", `C:\windows\ssh_host_key`, "-authorized-keys", `C:\windows\authorized_keys`, "-user", h.User}
+		"-host-key", `C:\windows\ssh_host_key`, "-authorized-keys", `C:\windows\authorized_keys`, "-user", ascii(h.User)}
 	if h.opts.Password != "" {
 		argv = append(argv, "-password", h.opts.Password)
 	}
@@ -381,6 +393,9 @@ func (h *Host) install(ctx context.Context) error {
 	}
 	return nil
 }
+
+// ascii escapes a text as Go does: Wine converts arguments by the locale.
+func ascii(text string) string { return strings.Trim(strconv.QuoteToASCII(text), `"`) }
 
 // sshdStart is the start type of the service in the registry of a machine that is off: 2 = automatic.
 var sshdStart = regexp.MustCompile(`(?m)^\[System\\\\\w+\\\\Services\\\\sshd\].*\n(?:.+\n)*?"Start"=dword:0*2$`)
