@@ -17,7 +17,7 @@ import (
 // applyCommand is one run of apply.
 type applyCommand struct {
 	*app
-	auto, full, prune, removal bool // flags
+	auto, full, prune, removal, rejoin bool // flags
 
 	args     []string    // of the plan; a saved plan's path is replaced by that of its plan
 	saved    *saved.Plan // nil: the argument is a plan
@@ -81,6 +81,7 @@ applied, without asking. It is refused if the plan or its hosts have changed sin
 	f.BoolVar(&x.auto, "auto-approve", false, "do not ask for approval")
 	f.BoolVar(&x.removal, "approve-removal", false,
 		"do not ask before more than half of what was made on a node is removed")
+	f.BoolVar(&x.rejoin, "rejoin", false, "do not ask before a machine joins again whose leave has not come to its end")
 	f.BoolVar(&x.prune, "prune", false, "also remove nodes from the cluster that this plan joined and no longer has")
 	f.BoolVar(&x.full, "full", false, "show each host by itself, the contents of new files and the steps without changes")
 	return c
@@ -167,7 +168,7 @@ func (x *applyCommand) pruning(r *engine.Report) bool {
 
 // confirm asks for approval, except for a saved plan, which was approved as it is.
 func (x *applyCommand) confirm(ctx context.Context, r *engine.Report) error {
-	if err := x.confirmRemoval(ctx, r); err != nil || x.auto || x.saved != nil {
+	if err := errors.Join(x.confirmRejoin(ctx, r), x.confirmRemoval(ctx, r)); err != nil || x.auto || x.saved != nil {
 		return err
 	}
 	question := "Apply these changes?"
@@ -177,6 +178,28 @@ func (x *applyCommand) confirm(ctx context.Context, r *engine.Report) error {
 	}
 	return x.approve(ctx, x.compiled, question,
 		"review the changes with 'nodejoin plan', then run apply with --auto-approve")
+}
+
+// confirmRejoin asks before a machine joins again whose leave has not come to its end.
+func (x *applyCommand) confirmRejoin(ctx context.Context, r *engine.Report) error {
+	if x.rejoin || x.resumed != nil {
+		return nil
+	}
+	for _, h := range r.Hosts {
+		if h.Err != nil || !h.Last.IsLeave() {
+			continue
+		}
+		name := ui.CleanLine(h.Node.Name)
+		if !x.term.InTTY || x.json {
+			return fmt.Errorf("a leave of %s has not come to its end: finish it with 'nodejoin leave --target %s', or join the "+
+				"machine again with 'nodejoin apply --rejoin'", name, name)
+		}
+		question := fmt.Sprintf("A leave of %s has not come to its end ('nodejoin leave' goes on with it). Join it again?", name)
+		if err := x.approve(ctx, x.compiled, question, ""); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // confirmRemoval asks before most of what was made on a node is removed: a plan that lost its

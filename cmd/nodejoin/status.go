@@ -29,12 +29,12 @@ columns. The last line counts the nodes by state. The states are
 
   in sync      as planned
   drifted      changed since the last run
-  unfinished   the last run failed or was stopped
+  unfinished   the last apply or leave failed or stopped
   not joined   nodejoin has nothing on the machine
   foreign      joined by this plan, no longer in it
 
-An apply continues an unfinished run. A machine that has left is not joined. With
---detailed-exitcode the exit code is 2 if a node is drifted, unfinished or not joined.`,
+The same command again continues an unfinished run. A machine that has left is not joined.
+With --detailed-exitcode the exit code is 2 if a node is drifted, unfinished or not joined.`,
 		RunE: x.run,
 	}
 	a.planFlags(c)

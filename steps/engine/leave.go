@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"nodejoin/plan"
@@ -42,12 +43,12 @@ type LeaveHost struct {
 
 // Pending reports whether there is anything to do.
 func (h *LeaveHost) Pending() bool {
-	for _, i := range h.Items {
-		if !i.Change.NoOp() {
-			return true
-		}
-	}
-	return h.Folder || h.KubeNode != nil
+	return h.made() || h.Folder || h.KubeNode != nil
+}
+
+// made reports whether nodejoin made or altered something on the host that the leave undoes.
+func (h *LeaveHost) made() bool {
+	return slices.ContainsFunc(h.Items, func(i executor.LeaveItem) bool { return !i.Change.NoOp() })
 }
 
 // LeaveSummary is the result of a leave.
@@ -222,6 +223,10 @@ func (h leaving) run(ctx context.Context, l LeaveHost, res *LeaveResult) {
 			res.Failed, res.Err = id, err
 		}
 	}
+	began := time.Now()
+	if l.made() {
+		h.note(ctx, began, res) // a leave that comes to its end removes it
+	}
 	if l.KubeNode != nil {
 		if !l.KubeNode.Unschedulable {
 			phase("cordon", steps.ActionUpdate, func() error { return absentIsFine(h.api.Cordon(ctx, h.node.Name, "leave")) })
@@ -244,7 +249,26 @@ func (h leaving) run(ctx context.Context, l LeaveHost, res *LeaveResult) {
 		res.Files = reply.Left
 		return err
 	})
+	if res.Err != nil && l.made() {
+		h.note(ctx, began, res)
+	}
 	h.disconnect()
+}
+
+// note notes on the machine how far its leave has come: it began, or it failed.
+func (h leaving) note(ctx context.Context, began time.Time, res *LeaveResult) {
+	n := executor.RunNote{Holder: h.opt.Holder, Ended: time.Now().UTC().Truncate(time.Second), Took: time.Since(began),
+		Version: h.opt.Version, Plan: h.opt.PlanDigest, Result: "interrupted", Changed: []string{}, Failed: res.Failed}
+	n.Holder.Command = executor.LeaveCommand
+	if res.Err != nil {
+		n.Error = steps.AsError(res.Err).Summary
+		if steps.AsError(res.Err).Code != steps.CodeInterrupted {
+			n.Result = "failed"
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteFor)
+	defer cancel()
+	h.sendNote(ctx, n)
 }
 
 // undo makes the host undo what nodejoin did. That removes networks, and with them perhaps the connection.

@@ -203,6 +203,26 @@ func TestLeaveOneCallAtATime(t *testing.T) {
 	w.mustBeQuiet()
 }
 
+// TestUnfinishedLeaveIsNoted: a leave that is killed after its first change is the last run of the machine.
+func TestUnfinishedLeaveIsNoted(t *testing.T) {
+	w := newWorld(t)
+	w.one = true
+	w.mustConverge()
+	if _, sum := w.leave(8, engine.LeaveOptions{}); sum.Hosts[0].Err == nil {
+		t.Fatal("the leave was not killed")
+	}
+	s := w.session(w.compile())
+	defer s.Close()
+	w.limit = -1
+	last := s.Check(t.Context()).Hosts[0].Last
+	if !last.IsLeave() || last.Result == "done" {
+		t.Errorf("the last run is %+v", last)
+	}
+	if _, sum := w.leave(-1, engine.LeaveOptions{}); sum.Hosts[0].Err != nil {
+		t.Error(sum.Hosts[0].Err)
+	}
+}
+
 // leaveError is what a leave of the first node came to, with nothing changed.
 func (w *world) wantRefused(o engine.LeaveOptions, want string) {
 	w.t.Helper()

@@ -17,6 +17,16 @@ import (
 // noteFor bounds the notes at the end of a run.
 const noteFor = 15 * time.Second
 
+// sendNote has the machine keep a note, while it can be reached.
+func (h *hostRun) sendNote(ctx context.Context, n executor.RunNote) {
+	if h.conn == nil {
+		return
+	}
+	if _, err := do(ctx, h, wire.Note, n, nil); err != nil && !dropped(err) {
+		h.emit(event.Warning{Host: h.node.Name, Summary: "the run is not noted on the machine", Detail: err.Error()})
+	}
+}
+
 // noteRun notes an apply that changed something, or failed in doing so, on the host and
 // at the Node. It is not part of the plan, so a failure is a warning.
 func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time) {
@@ -41,11 +51,7 @@ func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteFor)
 	defer cancel()
 	n.RanVersions = h.versionSeen(ctx, sum)
-	if h.conn != nil {
-		if _, err := do(ctx, h, wire.Note, n, nil); err != nil && !dropped(err) {
-			h.emit(event.Warning{Host: h.node.Name, Summary: "the run is not noted on the machine", Detail: err.Error()})
-		}
-	}
+	h.sendNote(ctx, n)
 	if h.api == nil || !needsCluster(h.node) {
 		return
 	}

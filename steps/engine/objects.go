@@ -12,13 +12,6 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// ObjectRemoval is an object of the cluster that the plan no longer names.
-type ObjectRemoval struct {
-	kube.Member
-	Left string // why it stays; "" = it is deleted
-	Err  error  // of an apply: why it could not be deleted
-}
-
 // objectsOf are the objects that the plan's steps make; known is false while one of them is not known.
 func (s *Session) objectsOf() (out []kube.Manifest, known bool) {
 	seen := map[string]bool{}

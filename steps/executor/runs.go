@@ -31,6 +31,12 @@ type RunNote struct {
 	RanVersions map[string]string `json:"ran_versions,omitempty"`
 }
 
+// LeaveCommand is the command of a leave in its note.
+const LeaveCommand = "leave"
+
+// IsLeave reports whether the note is of a leave. One that has come to its end leaves none.
+func (n *RunNote) IsLeave() bool { return n != nil && n.Holder.Command == LeaveCommand }
+
 // KeepNotes is how many notes a machine keeps; older ones are dropped.
 const KeepNotes = 20
 
@@ -83,6 +89,9 @@ func (x *Executor) Note(ctx context.Context, n RunNote) error {
 	notes, err := Notes(ctx, x.host, x.facts)
 	if err != nil {
 		return err
+	}
+	if last := len(notes) - 1; n.IsLeave() && n.Failed == "" && last >= 0 && notes[last].IsLeave() {
+		return nil // it goes on with one that is noted
 	}
 	notes = append(notes, n)
 	b, err := json.MarshalIndent(notes[max(0, len(notes)-KeepNotes):], "", " ")

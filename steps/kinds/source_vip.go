@@ -228,36 +228,40 @@ func (v *SourceVIP) Apply(ctx context.Context, h host.Host, e *steps.Env, _ step
 	if len(c.Outputs) > 0 {
 		return steps.Outcome{}, nil
 	}
-	a, err := v.reserve(ctx, h, e, s, subnet)
-	if err != nil {
-		return steps.Outcome{}, err
-	}
-	// Never backwards: what was given out and released lately is not given out again soon.
-	if s.last.IsValid() && subnet.Contains(s.last) && a.Less(s.last) {
-		return steps.Outcome{}, nil
+	return steps.Outcome{}, v.reserve(ctx, h, e, s, subnet)
+}
+
+// noteLast notes an address as the one given out last. Never backwards: what was given out and released lately
+// is not given out again soon.
+func (v *SourceVIP) noteLast(ctx context.Context, h host.Host, e *steps.Env, s IPStore, subnet netip.Prefix,
+	a netip.Addr) error {
+	if s.last.IsValid() && subnet.Contains(s.last) && !s.last.Less(a) {
+		return nil
 	}
 	opt := host.WriteOptions{}
 	if e.Facts.OS != "windows" {
 		opt.Access = host.AccessPrivate // 0600, as host-local writes it
 	}
-	return steps.Outcome{}, h.WriteFile(ctx, host.Join(e.Facts.OS, v.store(e), lastReserved),
-		strings.NewReader(a.String()), opt)
+	return h.WriteFile(ctx, host.Join(e.Facts.OS, v.store(e), lastReserved), strings.NewReader(a.String()), opt)
 }
 
-// reserve takes the lowest free address; one that a plugin takes first is skipped.
-func (v *SourceVIP) reserve(ctx context.Context, h host.Host, e *steps.Env, s IPStore,
-	subnet netip.Prefix) (netip.Addr, error) {
+// reserve takes the lowest free address; one that a plugin takes first is skipped. The note comes first: a run that
+// is killed after the reservation would find nothing to do.
+func (v *SourceVIP) reserve(ctx context.Context, h host.Host, e *steps.Env, s IPStore, subnet netip.Prefix) error {
 	for a := range usable(subnet) {
 		if _, taken := s.held[a]; taken {
 			continue
+		}
+		if err := v.noteLast(ctx, h, e, s, subnet, a); err != nil {
+			return err
 		}
 		err := h.CreateExclusive(ctx, v.path(e, a), []byte(v.key()))
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
-		return a, err
+		return err
 	}
-	return netip.Addr{}, &steps.Error{Code: steps.CodeFailed, Summary: "no free address",
+	return &steps.Error{Code: steps.CodeFailed, Summary: "no free address",
 		Detail: fmt.Sprintf("every address of %s is reserved in %s", subnet, v.store(e)),
 		Remedy: "remove the files of pods that are gone from that folder; host-local leaves them behind when a node " +
 			"restarts"}

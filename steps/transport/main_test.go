@@ -78,13 +78,14 @@ var crashNow = make(chan struct{})
 
 type noArtifacts struct{ steps.Artifacts }
 
-// newFileHost also has the other parts of a machine, simulated, where dir is a folder of this one.
+// newFileHost also has the other parts of a machine, simulated, where dir is a folder of this one: beside the home
+// folder that dir is in.
 func newFileHost(dir string) *fileHost {
 	h := &fileHost{dataDir: dir}
 	if !filepath.IsAbs(dir) {
 		return h
 	}
-	s, err := sandbox.Open(context.Background(), sandbox.Config{Path: dir + "-machine", OS: "linux"})
+	s, err := sandbox.Open(context.Background(), sandbox.Config{Path: filepath.Dir(dir) + "-machine", OS: "linux"})
 	if err != nil {
 		panic(err)
 	}

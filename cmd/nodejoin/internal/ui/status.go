@@ -134,5 +134,9 @@ func lastChanged(h engine.HostReport) string {
 	case h.Last == nil:
 		return "never"
 	}
-	return h.Last.Ended.UTC().Format(minutes) + " " + CleanLine(h.Last.Result)
+	result := CleanLine(h.Last.Result)
+	if h.Last.IsLeave() {
+		result = "leave " + result
+	}
+	return h.Last.Ended.UTC().Format(minutes) + " " + result
 }

@@ -1,0 +1,10 @@
+package engine
+
+import "nodejoin/steps/kube"
+
+// ObjectRemoval is an object of the cluster that the plan no longer names.
+type ObjectRemoval struct {
+	kube.Member
+	Left string // why it stays; "" = it is deleted
+	Err  error  // of an apply: why it could not be deleted
+}
