@@ -191,10 +191,11 @@ func (x *applyCommand) confirmRejoin(ctx context.Context, r *engine.Report) erro
 		}
 		name := ui.CleanLine(h.Node.Name)
 		if !x.term.InTTY || x.json {
-			return fmt.Errorf("a leave of %s has not come to its end: finish it with 'nodejoin leave --target %s', or join the "+
-				"machine again with 'nodejoin apply --rejoin'", name, name)
+			return fmt.Errorf("a leave of %s has not come to its end: finish it with 'nodejoin leave --target %s', "+
+				"or join the machine again with 'nodejoin apply --rejoin'", name, name)
 		}
-		question := fmt.Sprintf("A leave of %s has not come to its end ('nodejoin leave' goes on with it). Join it again?", name)
+		question := fmt.Sprintf("A leave of %s has not come to its end ('nodejoin leave' goes on with it). "+
+			"Join it again?", name)
 		if err := x.approve(ctx, x.compiled, question, ""); err != nil {
 			return err
 		}
