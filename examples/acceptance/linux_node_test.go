@@ -285,7 +285,9 @@ func TestLinuxNodeUnits(t *testing.T) {
 	b.wantRestarted(ctx, "kubelet")
 	wantNothing(ctx, t, args)
 	t.Run("less", func(t *testing.T) { args = b.wantLessLinux(ctx, t) })
+	b.daemon(ctx)
 	b.wantLeft(ctx, args, before)
+	b.wantNoShim(ctx)
 }
 
 // wantRestarted: systemd starts a service again whose process was killed.
