@@ -143,11 +143,16 @@ func (c *bootingConn) booting(ctx context.Context) error {
 	return nil
 }
 
+// bubble gives a test a clock of its own.
+func bubble(f func(*testing.T)) func(*testing.T) {
+	return func(t *testing.T) { synctest.Test(t, f) }
+}
+
 // A machine takes its time to go down, and does not answer for a while: it is told once,
 // waited for, and the run goes on. One that wants the same after its boot is not
 // rebooted forever.
 func TestSlowReboot(t *testing.T) {
-	t.Run("goes on", func(t *testing.T) {
+	t.Run("goes on", bubble(func(t *testing.T) {
 		w := newWorld(t)
 		w.one, w.boots = true, &slowBoot{down: 1, dead: 2}
 		w.says(`page_file = 8096
@@ -158,40 +163,36 @@ func TestSlowReboot(t *testing.T) {
 		}
 		w.wantJoined("win-1")
 		w.mustBeQuiet()
-	})
-	t.Run("is not ready when it answers", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			w.one, w.boots = true, &slowBoot{dead: 1, unready: 2}
-			w.says(`page_file = 8096
-	reboot = "auto"`)
-			w.mustConverge()
-			if w.boots.asked != 1 || w.boots.unready != 0 {
-				t.Errorf("it was told %d times, and failed %d looks less than it should", w.boots.asked, w.boots.unready)
-			}
-			w.wantJoined("win-1")
-			w.mustBeQuiet()
-		})
-	})
-	t.Run("is never ready", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			w.one, w.boots = true, &slowBoot{unready: -1}
-			w.says(`page_file = 8096
-	reboot = "auto"`)
-			began := time.Now()
-			_, sum := w.apply(-1)
-			h := sum.Hosts[0]
-			if h.Failed != "reboot" || steps.AsError(h.Err).Code != steps.CodeTimeout ||
-				!strings.HasSuffix(steps.AsError(h.Err).Detail, "last seen: it is not ready yet: "+errNotReady.Error()) {
-				t.Errorf("failed at %q: %v", h.Failed, h.Err)
-			}
-			if took := time.Since(began); took < 30*time.Minute || took > 31*time.Minute {
-				t.Errorf("it was waited for %s", took)
-			}
-		})
-	})
-	t.Run("was not enough", func(t *testing.T) {
+	}))
+	t.Run("is not ready when it answers", bubble(func(t *testing.T) {
+		w := newWorld(t)
+		w.one, w.boots = true, &slowBoot{dead: 1, unready: 2}
+		w.says(`page_file = 8096
+reboot = "auto"`)
+		w.mustConverge()
+		if w.boots.asked != 1 || w.boots.unready != 0 {
+			t.Errorf("it was told %d times, and failed %d looks less than it should", w.boots.asked, w.boots.unready)
+		}
+		w.wantJoined("win-1")
+		w.mustBeQuiet()
+	}))
+	t.Run("is never ready", bubble(func(t *testing.T) {
+		w := newWorld(t)
+		w.one, w.boots = true, &slowBoot{unready: -1}
+		w.says(`page_file = 8096
+reboot = "auto"`)
+		began := time.Now()
+		_, sum := w.apply(-1)
+		h := sum.Hosts[0]
+		if h.Failed != "reboot" || steps.AsError(h.Err).Code != steps.CodeTimeout ||
+			!strings.HasSuffix(steps.AsError(h.Err).Detail, "last seen: it is not ready yet: "+errNotReady.Error()) {
+			t.Errorf("failed at %q: %v", h.Failed, h.Err)
+		}
+		if took := time.Since(began); took < 30*time.Minute || took > 31*time.Minute {
+			t.Errorf("it was waited for %s", took)
+		}
+	}))
+	t.Run("was not enough", bubble(func(t *testing.T) {
 		w := newWorld(t)
 		w.one, w.boots = true, &slowBoot{useless: true}
 		w.says(`page_file = 8096
@@ -201,8 +202,8 @@ func TestSlowReboot(t *testing.T) {
 			"a reboot was not enough") || w.boots.asked != 1 {
 			t.Errorf("failed at %q: %v; told %d times", h.Failed, h.Err, w.boots.asked)
 		}
-	})
-	t.Run("a feature is rolled back", func(t *testing.T) {
+	}))
+	t.Run("a feature is rolled back", bubble(func(t *testing.T) {
 		w := newWorld(t)
 		w.one, w.boots = true, &slowBoot{undone: "Microsoft-Hyper-V"}
 		w.says(`features = ["Containers", "Microsoft-Hyper-V"]
@@ -217,52 +218,48 @@ func TestSlowReboot(t *testing.T) {
 		w.mustConverge()
 		w.wantJoined("win-1")
 		w.mustBeQuiet()
-	})
-	t.Run("the kubelet ends, and is started again", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			w.one = true
-			w.mustConverge()
-			w.boots = &slowBoot{ends: 2} // as the step looks, and as it waits
-			w.says(`page_file = 8096
-	reboot = "auto"`)
-			var failed, tried int
-			w.heard = func(e event.Event) {
-				switch e := e.(type) {
-				case event.StepDone:
-					if e.Result == "failed" {
-						failed++
-					}
-				case event.StepProgress:
-					if e.Step == "kubelet_ready" && strings.HasSuffix(e.Note, "so it is tried again") {
-						tried++
-					}
+	}))
+	t.Run("the kubelet ends, and is started again", bubble(func(t *testing.T) {
+		w := newWorld(t)
+		w.one = true
+		w.mustConverge()
+		w.boots = &slowBoot{ends: 2} // as the step looks, and as it waits
+		w.says(`page_file = 8096
+reboot = "auto"`)
+		var failed, tried int
+		w.heard = func(e event.Event) {
+			switch e := e.(type) {
+			case event.StepDone:
+				if e.Result == "failed" {
+					failed++
+				}
+			case event.StepProgress:
+				if e.Step == "kubelet_ready" && strings.HasSuffix(e.Note, "so it is tried again") {
+					tried++
 				}
 			}
-			w.mustConverge()
-			if failed != 0 || tried != 1 || w.boots.ending.Load() != 0 {
-				t.Errorf("%d steps failed, and %d were tried again", failed, tried)
-			}
-			w.wantJoined("win-1")
-			w.mustBeQuiet()
-		})
-	})
-	t.Run("the kubelet ends again and again", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			w.one = true
-			w.mustConverge()
-			w.boots = &slowBoot{ends: -1}
-			w.says(`page_file = 8096
-	reboot = "auto"`)
-			began := time.Now()
-			_, sum := w.apply(-1)
-			if h := sum.Hosts[0]; h.Failed != "kubelet_ready" || steps.AsError(h.Err).Summary != "the service ended by itself" {
-				t.Errorf("failed at %q: %v", h.Failed, h.Err)
-			}
-			if took := time.Since(began); took < 3*time.Minute || took > 5*time.Minute {
-				t.Errorf("it was tried for %s", took)
-			}
-		})
-	})
+		}
+		w.mustConverge()
+		if failed != 0 || tried != 1 || w.boots.ending.Load() != 0 {
+			t.Errorf("%d steps failed, and %d were tried again", failed, tried)
+		}
+		w.wantJoined("win-1")
+		w.mustBeQuiet()
+	}))
+	t.Run("the kubelet ends again and again", bubble(func(t *testing.T) {
+		w := newWorld(t)
+		w.one = true
+		w.mustConverge()
+		w.boots = &slowBoot{ends: -1}
+		w.says(`page_file = 8096
+reboot = "auto"`)
+		began := time.Now()
+		_, sum := w.apply(-1)
+		if h := sum.Hosts[0]; h.Failed != "kubelet_ready" || steps.AsError(h.Err).Summary != "the service ended by itself" {
+			t.Errorf("failed at %q: %v", h.Failed, h.Err)
+		}
+		if took := time.Since(began); took < 3*time.Minute || took > 5*time.Minute {
+			t.Errorf("it was tried for %s", took)
+		}
+	}))
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -219,10 +220,9 @@ func TestUpgradeIsRefused(t *testing.T) {
 
 // An archive of another version than the plan's is told when its kubelet registers, and
 // by the next run before anything is changed; a plan that says what it is goes on.
-func TestArchiveOfAnotherVersion(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a Node of another version is given time to set itself right")
-	}
+func TestArchiveOfAnotherVersion(t *testing.T) { synctest.Test(t, archiveOfAnotherVersion) }
+
+func archiveOfAnotherVersion(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
 	w.holder = steps.LockHolder{Run: "20261122-120000-AAAAAA", Command: "apply"} // else nothing is noted
