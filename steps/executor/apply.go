@@ -60,7 +60,8 @@ func (x *Executor) remember(ctx context.Context, req Request, s steps.Spec, valu
 	gate, before := x.gateOf(s, values), x.record.Gates[s.ID]
 	noted := r.Err == nil && x.note(s, values)
 	opened := r.Err == nil && x.noteOpen(s, values, req.Plan)
-	if r.Changed && gate != nil {
+	// A gate that opened by itself while it was waited for has restarted nothing.
+	if r.Changed && gate != nil && (gate.PID == 0 || gate.PID != before.PID) {
 		list := x.whole
 		if list == nil {
 			list = req.Steps

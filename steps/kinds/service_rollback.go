@@ -92,7 +92,13 @@ func (s *serviceRollback) checkStart(ctx context.Context, r host.Reader, e *step
 		return steps.Change{}, "", err
 	}
 	if have.State == host.ServiceRunning {
-		s.started = s.started || s.stopped // the service manager started it with another one
+		if s.stopped && !s.started { // it was started with another one
+			s.started = true
+			if start, ok := e.Record.Starts[s.name]; ok {
+				start.PID = have.PID
+				e.Record.Starts[s.name] = start
+			}
+		}
 		if len(e.Record.Stopped[s.name]) == 0 {
 			return steps.Change{}, "", nil
 		}
