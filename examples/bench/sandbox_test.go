@@ -14,9 +14,8 @@ import (
 // BenchmarkSandbox is the plan of the quickstart with many nodes, on sandboxes: what
 // nodejoin itself costs per node, and the most memory so far. Run it with -benchtime 1x.
 //
-// 1,000 nodes on two cores that other work loaded (2026-11-23): a check, an apply and a check again took 114 s of user
-// and 59 s of system time together; on the clock 72 s, 331 s and 23 s. The most memory was 506 MB, which is over
-// the goal of 400 MB. 80 nodes: 11 s and 6 s; 2.4 s, 20 s and 4 s; 58 MB.
+// 1,000 nodes on two idle cores (2026-11-23): a check takes 5.0 s, an apply 78 s, a check again 7.5 s, and the most
+// memory was 499 MB, which is over the goal of 400 MB. 80 nodes: 0.4 s, 6.8 s, 0.9 s; 58 MB.
 func BenchmarkSandbox(b *testing.B) {
 	for _, nodes := range []int{80, 1000} {
 		c := exampletest.Compile(b, many(b, nodes), nil)
