@@ -1,19 +1,20 @@
 package examples_test
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"nodejoin/examples/internal/exampletest"
 )
 
 // TestStandIns: each row about a stand-in for Windows names files, tests and evidence that
 // exist, and each source of those under Wine has a row.
 func TestStandIns(t *testing.T) {
-	tests := allTests(t)
+	tests := exampletest.TestNames(t, "..")
 	for _, folder := range []string{"acceptance/wine", "acceptance/internal/hns"} {
 		text, err := os.ReadFile(filepath.Join(folder, "README.md"))
 		if err != nil {
@@ -71,24 +72,4 @@ func checkStandIn(t *testing.T, folder, row string, tests map[string]bool) {
 			t.Errorf("%s: %q is not a file of evidence: %v", folder, name, err)
 		}
 	}
-}
-
-// allTests has the names of the tests of both modules.
-func allTests(t *testing.T) map[string]bool {
-	t.Helper()
-	declared, names := regexp.MustCompile(`(?m)^func (Test\w+)\(`), map[string]bool{}
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		for _, m := range declared.FindAllSubmatch(text, -1) {
-			names[string(m[1])] = true
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return names
 }

@@ -81,7 +81,7 @@ applied, without asking. It is refused if the plan or its hosts have changed sin
 	f.BoolVar(&x.auto, "auto-approve", false, "do not ask for approval")
 	f.BoolVar(&x.removal, "approve-removal", false,
 		"do not ask before more than half of what was made on a node is removed")
-	f.BoolVar(&x.rejoin, "rejoin", false, "do not ask before a machine joins again whose leave has not come to its end")
+	f.BoolVar(&x.rejoin, "rejoin", false, "do not ask before a machine with an unfinished leave joins again")
 	f.BoolVar(&x.prune, "prune", false, "also remove nodes from the cluster that this plan joined and no longer has")
 	f.BoolVar(&x.full, "full", false, "show each host by itself, the contents of new files and the steps without changes")
 	return c
@@ -180,7 +180,7 @@ func (x *applyCommand) confirm(ctx context.Context, r *engine.Report) error {
 		"review the changes with 'nodejoin plan', then run apply with --auto-approve")
 }
 
-// confirmRejoin asks before a machine joins again whose leave has not come to its end.
+// confirmRejoin asks before an unfinished leave is followed by a join of the same machine.
 func (x *applyCommand) confirmRejoin(ctx context.Context, r *engine.Report) error {
 	if x.rejoin || x.resumed != nil {
 		return nil
@@ -191,10 +191,10 @@ func (x *applyCommand) confirmRejoin(ctx context.Context, r *engine.Report) erro
 		}
 		name := ui.CleanLine(h.Node.Name)
 		if !x.term.InTTY || x.json {
-			return fmt.Errorf("a leave of %s has not come to its end: finish it with 'nodejoin leave --target %s', "+
+			return fmt.Errorf("a leave of %s is unfinished: finish it with 'nodejoin leave --target %s', "+
 				"or join the machine again with 'nodejoin apply --rejoin'", name, name)
 		}
-		question := fmt.Sprintf("A leave of %s has not come to its end ('nodejoin leave' goes on with it). "+
+		question := fmt.Sprintf("A leave of %s is unfinished ('nodejoin leave' continues it). "+
 			"Join it again?", name)
 		if err := x.approve(ctx, x.compiled, question, ""); err != nil {
 			return err

@@ -225,7 +225,7 @@ func (h leaving) run(ctx context.Context, l LeaveHost, res *LeaveResult) {
 	}
 	began := time.Now()
 	if l.made() {
-		h.note(ctx, began, res) // a leave that comes to its end removes it
+		h.note(ctx, began, res) // a finished leave removes it
 	}
 	if l.KubeNode != nil {
 		if !l.KubeNode.Unschedulable {
@@ -255,7 +255,7 @@ func (h leaving) run(ctx context.Context, l LeaveHost, res *LeaveResult) {
 	h.disconnect()
 }
 
-// note notes on the machine how far its leave has come: it began, or it failed.
+// note records on the machine that its leave has begun, or has failed.
 func (h leaving) note(ctx context.Context, began time.Time, res *LeaveResult) {
 	n := executor.RunNote{Holder: h.opt.Holder, Ended: time.Now().UTC().Truncate(time.Second), Took: time.Since(began),
 		Version: h.opt.Version, Plan: h.opt.PlanDigest, Result: "interrupted", Changed: []string{}, Failed: res.Failed}

@@ -34,7 +34,7 @@ type RunNote struct {
 // LeaveCommand is the command of a leave in its note.
 const LeaveCommand = "leave"
 
-// IsLeave reports whether the note is of a leave. One that has come to its end leaves none.
+// IsLeave reports whether the note is of a leave. A finished leave removes all notes.
 func (n *RunNote) IsLeave() bool { return n != nil && n.Holder.Command == LeaveCommand }
 
 // KeepNotes is how many notes a machine keeps; older ones are dropped.
@@ -91,7 +91,7 @@ func (x *Executor) Note(ctx context.Context, n RunNote) error {
 		return err
 	}
 	if last := len(notes) - 1; n.IsLeave() && n.Failed == "" && last >= 0 && notes[last].IsLeave() {
-		return nil // it goes on with one that is noted
+		return nil // it continues one that is noted
 	}
 	notes = append(notes, n)
 	b, err := json.MarshalIndent(notes[max(0, len(notes)-KeepNotes):], "", " ")

@@ -2,15 +2,14 @@ package proof
 
 import (
 	"flag"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"nodejoin/examples/internal/exampletest"
 	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/selftest"
@@ -46,7 +45,7 @@ func TestCurrent(t *testing.T) {
 
 // TestClaims: each test that a claim names exists, and each claim is asked of a machine, or it is said why not.
 func TestClaims(t *testing.T) {
-	tests := declared(t)
+	tests := exampletest.TestNames(t, filepath.Join(examples, ".."))
 	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -78,26 +77,6 @@ func TestClaims(t *testing.T) {
 			t.Errorf("claim %d: the area %s of the self-test asks nothing about it", i+1, c.SelfTest)
 		}
 	}
-}
-
-// declared has the names of the tests of both modules.
-func declared(t *testing.T) map[string]bool {
-	t.Helper()
-	names, function := map[string]bool{}, regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	err := filepath.WalkDir(filepath.Join(examples, ".."), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		for _, m := range function.FindAllSubmatch(text, -1) {
-			names[string(m[1])] = true
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return names
 }
 
 const good = `{"version":1,"build":"20348.1","language":"ko-KR","edition":"Windows Server","nodejoin":"v1","run":"",

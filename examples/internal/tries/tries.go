@@ -80,7 +80,7 @@ var Classes = []Class{
 
 var function = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(\w+ \*testing\.[TF]\)`)
 
-// names are the test functions that exist for these tests, for every system.
+// names lists the test functions that match Run, whichever system they are for.
 func (s Tests) names(root string) ([]string, error) {
 	top, _, _ := strings.Cut(s.Run, "/")
 	match, err := regexp.Compile(top)

@@ -22,8 +22,7 @@ type Scope struct {
 
 func scopeOfSteps(req executor.Request) Scope { return Scope{Node: req.Node, Steps: req.Steps} }
 
-// Limits for the events of one call. A wait reports what it waits for every few seconds; a transfer reports its
-// progress ten times a second.
+// Limits on the events of one call. A wait sends an event every few seconds, a transfer ten a second.
 const (
 	perItem      = 4 // starts of one step, and ends of it
 	perCall      = 20_000

@@ -250,7 +250,8 @@ func testSessionJob(ctx context.Context, t *testing.T, h *Host, client *ssh.Clie
 	}
 }
 
-// testDefaultShells: bash takes backslashes away, PowerShell prints first, and each hands its handles on.
+// testDefaultShells: bash removes backslashes, PowerShell prints its banner first, and both pass their handles to the
+// program.
 func testDefaultShells(ctx context.Context, t *testing.T, h *Host, client *ssh.Client) {
 	for shell, lines := range map[string]map[string]string{
 		`C:\windows\system32\bash.exe`: {
