@@ -3,7 +3,6 @@ package exampletest
 import (
 	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,12 +13,12 @@ var testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 // TestNames returns the names of the tests below a folder, those of other modules too.
 func TestNames(t testing.TB, root string) map[string]bool {
 	t.Helper()
-	names := map[string]bool{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	names, tree := map[string]bool{}, os.DirFS(root)
+	err := fs.WalkDir(tree, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		text, err := os.ReadFile(path)
+		text, err := fs.ReadFile(tree, path)
 		for _, m := range testFunction.FindAllSubmatch(text, -1) {
 			names[string(m[1])] = true
 		}
